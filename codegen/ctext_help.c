@@ -1,0 +1,332 @@
+// The small functions that emitted C and CUDA text brings along, each only where it is used. In the texts $
+// stands for the linkage and @ for the prefix of their names. Out: their definitions, needed ones first.
+#include "codegen/ctext_impl.h"
+
+#define UNARY(name, T) "$ " T " @" name "(" T " x) "
+
+// Memory as another type than it is declared with.
+#define MEMORY(K, T)                                                                                         \
+    {"load_" K, "",                                                                                          \
+     "$ " T " @load_" K "(const void *p) {\n"                                                                \
+     "    " T " v;\n    memcpy(&v, p, sizeof v);\n    return v;\n}\n",                                       \
+     NULL},                                                                                                  \
+    {                                                                                                        \
+        "store_" K, "", "$ void @store_" K "(void *p, " T " v) { memcpy(p, &v, sizeof v); }\n", NULL         \
+    }
+
+#define BITS(K, T, U, TO, FROM)                                                                              \
+    {"bits_" K, "",                                                                                          \
+     "$ " U " @bits_" K "(" T " x) {\n    " U " u;\n    memcpy(&u, &x, sizeof u);\n    return u;\n}\n",      \
+     "$ " U " @bits_" K "(" T " x) { return (" U ")" TO "(x); }\n"},                                         \
+        {"from_bits_" K, "",                                                                                 \
+         "$ " T " @from_bits_" K "(" U " u) {\n    " T                                                       \
+         " x;\n    memcpy(&x, &u, sizeof x);\n    return x;\n}\n",                                           \
+         "$ " T " @from_bits_" K "(" U " u) { return " FROM "(u); }\n"}
+
+#define MIN_MAX(K, T)                                                                                        \
+    {"min_" K, "", "$ " T " @min_" K "(" T " a, " T " b) { return a < b ? a : b; }\n", NULL}, {              \
+        "max_" K, "", "$ " T " @max_" K "(" T " a, " T " b) { return a > b ? a : b; }\n", NULL               \
+    }
+
+// Rounding to whole numbers: from `limit` on every number is whole; the sign of a zero result is x's.
+#define ROUND(K, T, I, limit, half, one, zero, c_abs, f)                                                     \
+    {"abs_" K, "bits_" K " from_bits_" K,                                                                    \
+     UNARY("abs_" K, T) "{ return @from_bits_" K "(@bits_" K "(x) & ~" zero "); }\n",                        \
+     UNARY("abs_" K, T) "{ return " c_abs "(x); }\n"},                                                       \
+        {"signed_" K, "bits_" K " from_bits_" K,                                                             \
+         "// x with the sign of y.\n"                                                                        \
+         "$ " T " @signed_" K "(" T " x, " T " y) {\n"                                                       \
+         "    return @from_bits_" K "((@bits_" K "(x) & ~" zero ") | (@bits_" K "(y) & " zero "));\n}\n",    \
+         NULL},                                                                                              \
+        {"trunc_" K, "abs_" K " signed_" K,                                                                  \
+         UNARY("trunc_" K, T) "{\n"                                                                          \
+                              "    return @abs_" K "(x) < " limit " ? @signed_" K "((" T ")(" I              \
+                              ")x, x) : x;\n}\n",                                                            \
+         UNARY("trunc_" K, T) "{ return trunc" f "(x); }\n"},                                                \
+        {"floor_" K, "abs_" K " signed_" K,                                                                  \
+         UNARY("floor_" K, T) "{\n"                                                                          \
+                              "    if (!(@abs_" K "(x) < " limit ")) return x;\n"                            \
+                              "    " T " t = (" T ")(" I ")x;\n"                                             \
+                              "    return @signed_" K "(t > x ? t - " one " : t, x);\n}\n",                  \
+         UNARY("floor_" K, T) "{ return floor" f "(x); }\n"},                                                \
+        {"ceil_" K, "abs_" K " signed_" K,                                                                   \
+         UNARY("ceil_" K, T) "{\n"                                                                           \
+                             "    if (!(@abs_" K "(x) < " limit ")) return x;\n"                             \
+                             "    " T " t = (" T ")(" I ")x;\n"                                              \
+                             "    return @signed_" K "(t < x ? t + " one " : t, x);\n}\n",                   \
+         UNARY("ceil_" K, T) "{ return ceil" f "(x); }\n"},                                                  \
+        {"rint_" K, "abs_" K " signed_" K,                                                                   \
+         "// Halves to even.\n" UNARY("rint_" K, T) "{\n"                                                    \
+                                                    "    if (!(@abs_" K "(x) < " limit ")) return x;\n"      \
+                                                    "    " I " whole = (" I ")x;\n"                          \
+                                                    "    " T " rest = @abs_" K "(x - (" T ")whole);\n"       \
+                                                    "    if (rest > " half " || (rest == " half              \
+                                                    " && (whole & 1))) whole += x < 0 ? -1 : 1;\n"           \
+                                                    "    return @signed_" K "((" T ")whole, x);\n}\n",       \
+         UNARY("rint_" K, T) "{ return rint" f "(x); }\n"}
+
+#define SQRT_ASM(cond, text, out, in, T, K)                                                                  \
+    "#elif " cond "\n" UNARY("sqrt_" K, T) "{\n"                                                             \
+                                           "    __asm__(\"" text "\" : \"=" out "\"(x) : \"" in              \
+                                           "\"(x));\n    return x;\n}\n"
+
+// Digits of the square root of m, read as 62 binary places after two before the point, into `root`.
+#define ROOT(digits)                                                                                         \
+    "    uint64_t rest = 0, root = 0;\n"                                                                     \
+    "    for (int i = 0; i < " digits "; i++) {\n"                                                           \
+    "        uint64_t next = root << 2 | 1;\n"                                                               \
+    "        rest = rest << 2 | m >> 62;\n"                                                                  \
+    "        m <<= 2;\n"                                                                                     \
+    "        root <<= 1;\n"                                                                                  \
+    "        if (rest >= next) {\n"                                                                          \
+    "            rest -= next;\n"                                                                            \
+    "            root |= 1;\n"                                                                               \
+    "        }\n"                                                                                            \
+    "    }\n"
+
+// d += a * b by one warp; outs, as, bs: the registers of a thread.
+#define MMA(name, shape, types, D, outs, as, bs, operands, shim)                                             \
+    {name, "", "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) { " shim "; }\n",           \
+     "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) {\n"                                  \
+     "    asm volatile(\"mma.sync.aligned." shape ".row.col." types "\"\n"                                   \
+     "                 \" {" outs "}, {" as "}, {" bs "}, {" outs "};\"\n"                                   \
+     "                 : " operands ");\n}\n"}
+#define MMA_4_2(name, shape, types, D, con, shim)                                                            \
+    MMA(name, shape, types, D, "%0, %1, %2, %3", "%4, %5, %6, %7", "%8, %9", D4(con) A4B2, shim)
+#define D4(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1]), \"+" con "\"(d[2]), \"+" con "\"(d[3])"
+#define D2(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1])"
+#define A4B2                                                                                                 \
+    "\n                 : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1])"
+#define A2B1 "\n                 : \"r\"(a[0]), \"r\"(a[1]), \"r\"(b[0])"
+#define A1B1 " : \"r\"(a[0]), \"r\"(b[0])"
+
+static const chelp helps[] = {
+    MEMORY("i16", "int16_t"),
+    MEMORY("i32", "int32_t"),
+    MEMORY("i64", "int64_t"),
+    MEMORY("f32", "float"),
+    MEMORY("f64", "double"),
+    MEMORY("ptr", "void *"),
+    BITS("f32", "float", "uint32_t", "__float_as_uint", "__uint_as_float"),
+    BITS("f64", "double", "uint64_t", "__double_as_longlong", "__longlong_as_double"),
+    MIN_MAX("i8", "int8_t"),
+    MIN_MAX("i16", "int16_t"),
+    MIN_MAX("i32", "int32_t"),
+    MIN_MAX("i64", "int64_t"),
+    MIN_MAX("u8", "uint8_t"),
+    MIN_MAX("u16", "uint16_t"),
+    MIN_MAX("u32", "uint32_t"),
+    MIN_MAX("u64", "uint64_t"),
+    MIN_MAX("f32", "float"),
+    MIN_MAX("f64", "double"),
+    ROUND("f32", "float", "int32_t", "8388608.0f", "0.5f", "1.0f", "0x80000000u", "fabsf", "f"),
+    ROUND("f64", "double", "int64_t", "4503599627370496.0", "0.5", "1.0", "0x8000000000000000u", "fabs", ""),
+    {"sqrt_f32", "",
+     "// Correctly rounded: by the machine's instruction, or one digit more than the result has; ties cannot "
+     "be.\n"
+     "#if defined(__SSE2__)\n"
+     "#include <emmintrin.h>\n" UNARY(
+         "sqrt_f32",
+         "float") "{ return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }\n" SQRT_ASM("defined(__GNUC__) && "
+                                                                                     "defined(__aarch64__)",
+                                                                                     "fsqrt %s0, %s1", "w",
+                                                                                     "w", "float", "f32")
+         SQRT_ASM("defined(__GNUC__) && defined(__ARM_FP) && (__ARM_FP & 4)", "vsqrt.f32 %0, %1", "t", "t",
+                  "float", "f32")
+             SQRT_ASM(
+                 "defined(__GNUC__) && defined(__riscv_fdiv)", "fsqrt.s %0, %1", "f", "f", "float",
+                 "f32") "#else\n" UNARY("sqrt_f32",
+                                        "float") "{\n"
+                                                 "    uint32_t u;\n"
+                                                 "    memcpy(&u, &x, sizeof u);\n"
+                                                 "    if (x == 0 || u == 0x7f800000) return x;\n"
+                                                 "    if (!(x > 0)) return x < 0 ? (x - x) / (x - x) : x + "
+                                                 "x;\n"
+                                                 "    uint64_t m = u & 0x7fffff;\n"
+                                                 "    int e = (int)(u >> 23);\n"
+                                                 "    if (e) m |= 0x800000;\n"
+                                                 "    else e = 1;\n"
+                                                 "    for (; m < 0x800000; e--) m <<= 1;\n"
+                                                 "    if (e % 2 == 0) {\n"
+                                                 "        m <<= 1;\n"
+                                                 "        e--;\n"
+                                                 "    }\n"
+                                                 "    m <<= 39;\n" ROOT(
+                                                     "25") "    u = (uint32_t)((root + 1) >> 1) - 0x800000 + "
+                                                           "((uint32_t)((e - 175) / 2 + 151) << 23);\n"
+                                                           "    memcpy(&x, &u, sizeof x);\n"
+                                                           "    return x;\n}\n"
+                                                           "#endif\n",
+     UNARY("sqrt_f32", "float") "{ return __fsqrt_rn(x); }\n"},
+    {"sqrt_f64", "",
+     "// Correctly rounded, like that of f32.\n"
+     "#if defined(__SSE2__)\n"
+     "#include <emmintrin.h>\n" UNARY(
+         "sqrt_f64", "double") "{ return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(x), _mm_set_sd(x))); "
+                               "}\n" SQRT_ASM("defined(__GNUC__) && defined(__aarch64__)", "fsqrt %d0, %d1",
+                                              "w", "w", "double",
+                                              "f64") SQRT_ASM("defined(__GNUC__) && defined(__ARM_FP) && "
+                                                              "(__ARM_FP & 8)",
+                                                              "vsqrt.f64 %P0, %P1", "w", "w", "double", "f64")
+                                   SQRT_ASM(
+                                       "defined(__GNUC__) && defined(__riscv_fdiv) && __riscv_flen >= 64",
+                                       "fsqrt.d %0, %1", "f", "f", "double",
+                                       "f64") "#else\n" UNARY("sqrt_f64",
+                                                              "double") "{\n"
+                                                                        "    uint64_t u;\n"
+                                                                        "    memcpy(&u, &x, sizeof u);\n"
+                                                                        "    if (x == 0 || u == "
+                                                                        "0x7ff0000000000000u) return x;\n"
+                                                                        "    if (!(x > 0)) return x < 0 ? (x "
+                                                                        "- x) / (x - x) : x + x;\n"
+                                                                        "    uint64_t m = u & "
+                                                                        "0xfffffffffffffu;\n"
+                                                                        "    int e = (int)(u >> 52);\n"
+                                                                        "    if (e) m |= 0x10000000000000u;\n"
+                                                                        "    else e = 1;\n"
+                                                                        "    for (; m < 0x10000000000000u; "
+                                                                        "e--) m <<= 1;\n"
+                                                                        "    if (e % 2 == 0) {\n"
+                                                                        "        m <<= 1;\n"
+                                                                        "        e--;\n"
+                                                                        "    }\n"
+                                                                        "    m <<= 10;\n" ROOT(
+                                                                            "54") "    u = ((root + 1) >> 1) "
+                                                                                  "- 0x10000000000000u + "
+                                                                                  "((uint64_t)((e - 1129) / "
+                                                                                  "2 + 1076) << 52);\n"
+                                                                                  "    memcpy(&x, &u, sizeof "
+                                                                                  "x);\n"
+                                                                                  "    return x;\n}\n"
+                                                                                  "#endif\n",
+     UNARY("sqrt_f64", "double") "{ return __dsqrt_rn(x); }\n"},
+    {"f16_to_f32", "bits_f32 from_bits_f32",
+     "$ float @f16_to_f32(uint16_t h) {\n"
+     "    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;\n"
+     "    if (rest < 0x400) return @from_bits_f32(sign | @bits_f32((float)rest * 5.9604644775390625e-08f));\n"
+     "    if (rest > 0x7c00) rest |= 0x200;\n"
+     "    return @from_bits_f32(sign | ((rest << 13) + (rest >= 0x7c00 ? 0x70000000 : 0x38000000)));\n}\n",
+     "$ float @f16_to_f32(uint16_t h) {\n"
+     "    float x;\n    asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h));\n    return x;\n}\n"},
+    {"f32_to_f16", "bits_f32",
+     "// To nearest, halves to even; subnormal results too.\n"
+     "$ uint16_t @f32_to_f16(float x) {\n"
+     "    uint32_t u = @bits_f32(x), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;\n"
+     "    if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));\n"
+     "    if (a >= 0x477ff000) return (uint16_t)(sign | 0x7c00);\n"
+     "    if (a >= 0x38800000) return (uint16_t)(sign | ((a - 0x38000000 + 0xfff + (a >> 13 & 1)) >> 13));\n"
+     "    uint32_t shift = 126 - (a >> 23), m = (a & 0x7fffff) | 0x800000;\n"
+     "    if (shift > 24) return (uint16_t)sign;\n"
+     "    uint32_t r = m >> shift, rest = m & ((1u << shift) - 1), half = 1u << (shift - 1);\n"
+     "    return (uint16_t)(sign | (r + (rest > half || (rest == half && (r & 1)))));\n}\n",
+     "$ uint16_t @f32_to_f16(float x) {\n"
+     "    uint16_t h;\n    asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));\n    return h;\n}\n"},
+    {"bf16_to_f32", "from_bits_f32",
+     "$ float @bf16_to_f32(uint16_t h) { return @from_bits_f32((uint32_t)h << 16); }\n", NULL},
+    {"f32_to_bf16", "bits_f32",
+     "// To nearest, halves to even.\n"
+     "$ uint16_t @f32_to_bf16(float x) {\n"
+     "    uint32_t u = @bits_f32(x);\n"
+     "    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);\n"
+     "    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);\n}\n",
+     NULL},
+    {"to_odd_f32", "bits_f32 from_bits_f32 abs_f64",
+     "// Inexact results get an odd last bit, so that rounding once more is as good as rounding once.\n"
+     "$ float @to_odd_f32(double x) {\n"
+     "    float r = (float)x;\n"
+     "    if ((double)r == x || x != x) return r;\n"
+     "    return @from_bits_f32((@bits_f32(r) - (@abs_f64((double)r) > @abs_f64(x))) | 1);\n}\n",
+     NULL},
+    {"dot4_us", "",
+     "// acc + sum of the products of four unsigned bytes of a with four signed ones of b.\n"
+     "$ int32_t @dot4_us(int32_t acc, int32_t a, int32_t b) {\n"
+     "    int32_t sum = 0;\n"
+     "    for (int i = 0; i < 32; i += 8) sum += (uint8_t)(a >> i) * (int8_t)(b >> i);\n"
+     "    return (int32_t)((uint32_t)acc + (uint32_t)sum);\n}\n",
+     "$ int32_t @dot4_us(int32_t acc, int32_t a, int32_t b) {\n"
+     "    asm(\"dp4a.u32.s32 %0, %1, %2, %0;\" : \"+r\"(acc) : \"r\"(a), \"r\"(b));\n    return acc;\n}\n"},
+    {"dot4_ss", "",
+     "// acc + sum of the products of four signed bytes.\n"
+     "$ int32_t @dot4_ss(int32_t acc, int32_t a, int32_t b) {\n"
+     "    int32_t sum = 0;\n"
+     "    for (int i = 0; i < 32; i += 8) sum += (int8_t)(a >> i) * (int8_t)(b >> i);\n"
+     "    return (int32_t)((uint32_t)acc + (uint32_t)sum);\n}\n",
+     "$ int32_t @dot4_ss(int32_t acc, int32_t a, int32_t b) {\n"
+     "    asm(\"dp4a.s32.s32 %0, %1, %2, %0;\" : \"+r\"(acc) : \"r\"(a), \"r\"(b));\n    return acc;\n}\n"},
+    {"dot2", "",
+     "// acc + sum of the products of two signed halves.\n"
+     "$ int32_t @dot2(int32_t acc, int32_t a, int32_t b) {\n"
+     "    return (int32_t)((uint32_t)acc + (uint32_t)((int16_t)a * (int16_t)b) + (uint32_t)((a >> 16) * (b "
+     ">> 16)));\n"
+     "}\n",
+     NULL},
+    MMA("mma_m16n8k8_f16", "m16n8k8", "f32.f16.f16.f32", "float", "%0, %1, %2, %3", "%4, %5", "%6",
+        D4("f") A2B1, "shim_mma(16, 8, SHIM_F16, d, a, b)"),
+    MMA_4_2("mma_m16n8k16_f16", "m16n8k16", "f32.f16.f16.f32", "float", "f",
+            "shim_mma(16, 16, SHIM_F16, d, a, b)"),
+    MMA_4_2("mma_m16n8k16_bf16", "m16n8k16", "f32.bf16.bf16.f32", "float", "f",
+            "shim_mma(16, 16, SHIM_BF16, d, a, b)"),
+    MMA_4_2("mma_m16n8k8_tf32", "m16n8k8", "f32.tf32.tf32.f32", "float", "f",
+            "shim_mma(16, 8, SHIM_TF32, d, a, b)"),
+    MMA("mma_m8n8k16_s8", "m8n8k16", "s32.s8.s8.s32", "int32_t", "%0, %1", "%2", "%3", D2("r") A1B1,
+        "shim_mma(8, 16, SHIM_S8, d, a, b)"),
+    MMA_4_2("mma_m16n8k32_s8", "m16n8k32", "s32.s8.s8.s32", "int32_t", "r",
+            "shim_mma(16, 32, SHIM_S8, d, a, b)"),
+    MMA_4_2("mma_m16n8k32_u8s8", "m16n8k32", "s32.u8.s8.s32", "int32_t", "r",
+            "shim_mma(16, 32, SHIM_U8S8, d, a, b)"),
+};
+enum { HELPS = sizeof helps / sizeof *helps };
+
+bool chelp_exists(const char *name) {
+    for (int i = 0; i < HELPS; i++)
+        if (!strcmp(helps[i].name, name)) return true;
+    return false;
+}
+
+// Marks what row i needs; rows only need rows above them.
+static void need(cmod *m, bool *wanted, int i) {
+    const char *cuda = m->dialect == DIALECT_CUDA ? helps[i].cuda : NULL;
+    if (cuda && !strstr(cuda, "asm")) return; // its C text is not written
+    for (const char *s = helps[i].needs; *s;) {
+        size_t n = strcspn(s, " ");
+        for (int k = 0; k < i; k++)
+            if (strlen(helps[k].name) == n && !strncmp(helps[k].name, s, n)) wanted[k] = true;
+        s += n + (s[n] == ' ');
+    }
+}
+
+static void write_template(cmod *m, text *t, const char *s) {
+    const char *linkage = m->dialect == DIALECT_CUDA ? "static __device__ inline" : "static inline";
+    for (; *s; s++) {
+        if (*s == '$') text_add(t, linkage);
+        else if (*s == '@') text_add(t, m->prefix);
+        else text_addn(t, s, 1);
+    }
+}
+
+// Instructions of the device stand beside their meaning in C, for the shim.
+static void write_help(cmod *m, text *t, const chelp *h) {
+    if (m->dialect == DIALECT_C || !h->cuda) {
+        write_template(m, t, h->c);
+    } else if (strstr(h->cuda, "asm")) {
+        text_add(t, "#ifdef ONNXC_CUDA_SHIM\n");
+        write_template(m, t, h->c);
+        text_add(t, "#else\n");
+        write_template(m, t, h->cuda);
+        text_add(t, "#endif\n");
+    } else {
+        write_template(m, t, h->cuda);
+    }
+    if (strstr(h->c, "memcpy") && m->dialect == DIALECT_C) m->memory = true;
+    text_add(t, "\n");
+}
+
+void chelp_write(cmod *m, text *t) {
+    bool wanted[HELPS] = {0};
+    for (int i = HELPS - 1; i >= 0; i--) {
+        if (map_get(&m->helpers, helps[i].name)) wanted[i] = true;
+        if (wanted[i]) need(m, wanted, i);
+    }
+    for (int i = 0; i < HELPS; i++)
+        if (wanted[i]) write_help(m, t, &helps[i]);
+}

@@ -1,0 +1,270 @@
+// Object and runtime in, .a, .so or program out. The linker is a child process whose messages become
+// diagnostics.
+#include "codegen/link.h"
+#include "codegen/archive.h"
+#include "codegen/elf.h"
+#include "codegen/outfile.h"
+#include "ir/target.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef VEC(const char *) strings;
+
+// ---------------------------------------------------------------- files
+typedef struct mapping {
+    void *at;
+    size_t n;
+} mapping;
+
+static void unmap(void *m) { munmap(((mapping *)m)->at, ((mapping *)m)->n); }
+
+static bytes map_file(arena *a, diag *d, const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(errno));
+    mapping *m = ARENA_NEW(a, mapping);
+    m->n = (size_t)st.st_size;
+    m->at = m->n ? mmap(NULL, m->n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    int failed = m->at == MAP_FAILED ? errno : 0;
+    close(fd);
+    if (failed) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(failed));
+    if (m->n) arena_on_destroy(a, unmap, m);
+    return (bytes){m->at, m->n};
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// The object with its data, in a file beside the product for as long as it is needed.
+static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, const char *product) {
+    outfile *f = outfile_open(a, d, arena_printf(a, "%s.o", product), false);
+    sink to = outfile_sink(f);
+    elf_write(a, d, object, m, &to);
+    outfile_flush(f);
+    return f;
+}
+
+// ---------------------------------------------------------------- archives
+void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
+                  const char *path) {
+    archive r = {0};
+    outfile *file = write_object(a, d, object, m, path);
+    bytes content = map_file(a, d, outfile_temporary(file));
+    VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), content});
+    if (o->runtime) {
+        archive runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+        archive_add_needed(a, d, &r, &runtime);
+    }
+    outfile *f = outfile_open(a, d, path, false);
+    sink to = outfile_sink(f);
+    archive_write(a, d, &r, &to);
+    outfile_commit(f);
+    outfile_discard(file);
+}
+
+// ---------------------------------------------------------------- the linker
+static const char *in_path(arena *a, const char *name) {
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t n = strcspn(p, ":");
+        const char *candidate = arena_printf(a, "%.*s/%s", (int)n, p, name);
+        if (n && access(candidate, X_OK) == 0) return candidate;
+        p += n + (p[n] == ':');
+    }
+    return NULL;
+}
+
+static const char *find_linker(arena *a, diag *d, const link_options *o) {
+    static const char *const names[] = {"ld.lld", "ld.lld-19", "ld.lld-20", "ld.lld-18"};
+    if (o->linker) {
+        const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);
+        if (found && exists(found)) return found;
+        diag_fatal(d, NULL, "linker '%s' is not there", o->linker);
+    }
+    for (int i = 0; o->program_folder && i < 2; i++) {
+        const char *beside = arena_printf(a, "%s/%sld.lld", o->program_folder, i ? "../lib/onnxc/" : "");
+        if (exists(beside)) return beside;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *found = in_path(a, names[i]);
+        if (found) return found;
+    }
+    diag_hint(d,
+              "install LLD, name a linker (--linker cc), or make an object or archive and link it yourself");
+    diag_fatal_missing(d, NULL, "no linker was found (ld.lld)");
+}
+
+// "cc", "aarch64-linux-gnu-gcc-12", "clang"
+static bool is_compiler(const char *linker) {
+    const char *s = base_name(linker);
+    if (!strcmp(s, "cc") || !strcmp(s, "c99")) return true;
+    return strstr(s, "gcc") || strstr(s, "clang") || strstr(s, "-cc") || strstr(s, "musl-");
+}
+
+static text read_all(arena *a, int fd) {
+    text t = {.arena = a};
+    char buffer[4096];
+    ssize_t n;
+    while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0) text_addn(&t, buffer, (size_t)n);
+    close(fd);
+    return t;
+}
+
+static void run_linker(arena *a, diag *d, strings *args) {
+    int pipes[2], status;
+    pid_t child;
+    extern char **environ;
+    VEC_PUSH(a, args, NULL);
+    if (pipe2(pipes, O_CLOEXEC)) diag_fatal(d, NULL, "cannot start the linker: %s", strerror(errno));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
+    int failed = posix_spawn(&child, args->at[0], &actions, NULL, (char **)args->at, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    if (failed) {
+        close(pipes[0]);
+        diag_fatal(d, NULL, "cannot start the linker '%s': %s", args->at[0], strerror(failed));
+    }
+    text said = read_all(a, pipes[0]);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        diag_fatal(d, NULL, "the linker '%s' failed: %s", args->at[0], text_str(&said));
+}
+
+// ---------------------------------------------------------------- its arguments
+typedef struct platform {
+    const char *triple; // of folders
+    const char *loader;
+} platform;
+
+static platform platform_of(const target *t) {
+    if (t->arch == ARCH_X86_64 && t->ptr_bits == 32)
+        return (platform){"i386-linux-gnu", "/lib/ld-linux.so.2"};
+    if (t->arch == ARCH_X86_64) return (platform){"x86_64-linux-gnu", "/lib64/ld-linux-x86-64.so.2"};
+    if (t->arch == ARCH_AARCH64) return (platform){"aarch64-linux-gnu", "/lib/ld-linux-aarch64.so.1"};
+    if (t->arch == ARCH_RISCV && t->ptr_bits == 64)
+        return (platform){"riscv64-linux-gnu", "/lib/ld-linux-riscv64-lp64d.so.1"};
+    if (t->arch == ARCH_RISCV) return (platform){"riscv32-linux-gnu", "/lib/ld-linux-riscv32-ilp32d.so.1"};
+    if (t->float_abi && !strcmp(t->float_abi, "hard"))
+        return (platform){"arm-linux-gnueabihf", "/lib/ld-linux-armhf.so.3"};
+    return (platform){"arm-linux-gnueabi", "/lib/ld-linux.so.3"};
+}
+
+// Folders under the system root that may hold libraries and are there: Debian's, its cross compilers', the
+// others'.
+static strings library_folders(arena *a, const link_options *o, const target *t) {
+    const char *root = o->sysroot ? o->sysroot : "", *triple = platform_of(t).triple;
+    const char *const all[] = {arena_printf(a, "%s/usr/lib/%s", root, triple),
+                               arena_printf(a, "%s/lib/%s", root, triple),
+                               arena_printf(a, "%s/usr/%s/lib", root, triple),
+                               arena_printf(a, "%s/usr/lib64", root),
+                               arena_printf(a, "%s/lib64", root),
+                               arena_printf(a, "%s/usr/lib", root),
+                               arena_printf(a, "%s/lib", root)};
+    strings found = {0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (exists(all[i])) VEC_PUSH(a, &found, all[i]);
+    return found;
+}
+
+static const char *find_file(arena *a, const strings *folders, const char *name) {
+    for (int i = 0; i < folders->n; i++) {
+        const char *path = arena_printf(a, "%s/%s", folders->at[i], name);
+        if (exists(path)) return path;
+    }
+    return NULL;
+}
+
+static void add_all(arena *a, strings *to, const char *const *from, int n) {
+    for (int i = 0; i < n; i++)
+        if (from[i]) VEC_PUSH(a, to, from[i]);
+}
+#define ADD(...)                                                                                             \
+    add_all(a, args, (const char *const[]){__VA_ARGS__},                                                     \
+            sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+typedef struct job {
+    const link_options *o;
+    const target *t;
+    const char *linker, *object, *path, *out; // path: the final name, out: the one to write
+    bool shared;
+} job;
+
+// A C compiler knows its own libraries.
+static void compiler_arguments(arena *a, const job *j, strings *args) {
+    ADD(j->shared ? "-shared" : NULL, "-o", j->out, "-Wl,--fatal-warnings", "-Wl,-z,now");
+    if (j->shared) ADD(arena_printf(a, "-Wl,-soname,%s", base_name(j->path)), "-Wl,--exclude-libs,ALL");
+    if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
+    ADD(j->object);
+    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    ADD(j->o->runtime, "-lm", "-lpthread");
+}
+
+static void need(diag *d, const job *j, const char *file, const char *name) {
+    if (file) return;
+    diag_hint(d, "--sysroot names the folder of the target's libraries, --linker its C compiler");
+    diag_fatal_missing(d, NULL, "%s of the C library for %s was not found", name, j->t->triple);
+}
+
+static void program_start(arena *a, diag *d, const job *j, const strings *folders, strings *args) {
+    const char *start = find_file(a, folders, "Scrt1.o"), *prologue = find_file(a, folders, "crti.o");
+    need(d, j, start, "Scrt1.o");
+    need(d, j, prologue, "crti.o");
+    ADD("-pie", "--dynamic-linker", platform_of(j->t).loader, start, prologue);
+}
+
+// A shared library may be linked without a C library at hand: the program that opens it has one.
+static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
+    strings folders = library_folders(a, j->o, j->t);
+    const char *libc = find_file(a, &folders, "libc.so");
+    ADD("-o", j->out, "--fatal-warnings", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "relro");
+    if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
+    if (j->shared) ADD("-shared", "-soname", base_name(j->path), "--exclude-libs", "ALL");
+    else program_start(a, d, j, &folders, args);
+    ADD(j->object);
+    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    ADD(j->o->runtime);
+    for (int i = 0; i < folders.n; i++) ADD(arena_printf(a, "-L%s", folders.at[i]));
+    if (!j->shared) need(d, j, libc, "libc.so");
+    if (libc) ADD("--as-needed", "-lm", "-lc");
+    if (!j->shared) ADD(find_file(a, &folders, "crtn.o"));
+}
+
+static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
+                      const char *path, bool shared) {
+    strings args = {0};
+    outfile *input = write_object(a, d, object, m, path), *output = outfile_open(a, d, path, true);
+    job j = {
+        o,     m->target, find_linker(a, d, o), outfile_temporary(input), path, outfile_temporary(output),
+        shared};
+    VEC_PUSH(a, &args, j.linker);
+    if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
+    else lld_arguments(a, d, &j, &args);
+    run_linker(a, d, &args);
+    outfile_commit(output);
+    outfile_discard(input);
+}
+
+void link_shared(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o, const char *path) {
+    link_file(a, d, object, m, o, path, true);
+}
+
+void link_program(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
+                  const char *path) {
+    link_file(a, d, object, m, o, path, false);
+}

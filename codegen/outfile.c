@@ -1,0 +1,81 @@
+// Atomic output files: bytes in, a file in place of the old one out.
+#include "codegen/outfile.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct outfile {
+    arena *arena;
+    diag *diag;
+    const char *path, *temporary; // temporary: NULL when written directly or done
+    FILE *file;
+};
+
+static _Noreturn void fail(outfile *o, const char *what) {
+    diag_fatal(o->diag, NULL, "cannot %s '%s': %s", what, o->path, strerror(errno));
+}
+
+static void clean_up(void *user) {
+    outfile *o = user;
+    if (o->file) fclose(o->file);
+    if (o->temporary) unlink(o->temporary);
+    o->file = NULL;
+    o->temporary = NULL;
+}
+
+// The name holds what differs between processes and between files of one process.
+static int create_temporary(outfile *o, mode_t mode) {
+    for (int i = 0; i < 1000; i++) {
+        const char *name =
+            arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", o->path, (long)getpid(), (unsigned long)o, i);
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        if (fd >= 0) o->temporary = name;
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
+    outfile *o = ARENA_NEW(a, outfile);
+    *o = (outfile){.arena = a, .diag = d, .path = arena_strdup(a, path)};
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "cannot write '%s': it is a folder", path);
+    int fd = exists && !S_ISREG(st.st_mode) ? open(path, O_WRONLY | O_CLOEXEC)
+                                            : create_temporary(o, executable ? 0777 : 0666);
+    if (fd < 0) fail(o, "write");
+    o->file = fdopen(fd, "wb");
+    arena_on_destroy(a, clean_up, o);
+    if (!o->file) fail(o, "write");
+    return o;
+}
+
+void outfile_write(outfile *o, const void *at, size_t n) {
+    if (n && fwrite(at, 1, n, o->file) != n) fail(o, "write");
+}
+
+static void write_to_file(void *o, const char *s, size_t n) { outfile_write(o, s, n); }
+sink outfile_sink(outfile *o) { return (sink){write_to_file, o}; }
+const char *outfile_temporary(const outfile *o) { return o->temporary ? o->temporary : o->path; }
+
+void outfile_flush(outfile *o) {
+    if (fflush(o->file)) fail(o, "write");
+}
+
+void outfile_discard(outfile *o) { clean_up(o); }
+
+void outfile_commit(outfile *o) {
+    int failed = fclose(o->file);
+    o->file = NULL;
+    if (failed) fail(o, "write");
+    if (o->temporary && rename(o->temporary, o->path)) fail(o, "write");
+    o->temporary = NULL;
+}
+
+void outfile_write_whole(arena *a, diag *d, const char *path, bytes content) {
+    outfile *o = outfile_open(a, d, path, false);
+    outfile_write(o, content.at, content.n);
+    outfile_commit(o);
+}

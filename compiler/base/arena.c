@@ -1,0 +1,159 @@
+// Arenas: a list of zeroed chunks from which blocks are cut one after the other. In: sizes.
+// Out: zeroed blocks that live until arena_destroy.
+#include "compiler/base/arena.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 16, FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
+
+typedef struct chunk {
+    struct chunk *next;
+    size_t size, used; // of the bytes after this header
+} chunk;
+
+typedef struct cleanup {
+    struct cleanup *next;
+    void (*fn)(void *);
+    void *arg;
+} cleanup;
+
+struct arena {
+    chunk *chunks; // the newest one is cut
+    cleanup *cleanups;
+    size_t bytes, next_size;
+    size_t limit;
+    void (*handler)(void *);
+    void *handler_arg;
+    int in_handler; // while the handler runs, it may allocate past the limit
+};
+
+static size_t round_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+enum { HEADER = (sizeof(chunk) + ALIGN - 1) / ALIGN * ALIGN };
+
+arena *arena_new(void) {
+    arena *a = calloc(1, sizeof *a);
+    if (!a) abort();
+    a->next_size = FIRST_CHUNK;
+    return a;
+}
+
+void arena_destroy(arena *a) {
+    if (!a) return;
+    for (; a->cleanups; a->cleanups = a->cleanups->next) a->cleanups->fn(a->cleanups->arg);
+    for (chunk *c = a->chunks, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+static _Noreturn void out_of_memory(arena *a) {
+    if (a->handler && !a->in_handler) {
+        a->in_handler = 1;
+        a->handler(a->handler_arg);
+    }
+    fputs("onnxc: out of memory\n", stderr);
+    abort();
+}
+
+// The handler leaves by longjmp, so the flag is cleared when the limit is set anew.
+static int over_limit(const arena *a, size_t more) {
+    return a->limit && !a->in_handler && (more > a->limit || a->bytes > a->limit - more);
+}
+
+static chunk *add_chunk(arena *a, size_t size) {
+    size_t room = size > a->next_size ? size : a->next_size;
+    if (room > SIZE_MAX - HEADER || over_limit(a, size)) out_of_memory(a);
+    if (over_limit(a, room)) room = size;
+    chunk *c = calloc(1, HEADER + room);
+    if (!c) out_of_memory(a);
+    c->size = room;
+    a->bytes += HEADER + room;
+    if (a->next_size < LARGEST_CHUNK) a->next_size *= 2;
+    // A block larger than a chunk leaves the room of the current chunk in use.
+    int keep = a->chunks && room == size && a->chunks->size - a->chunks->used > FIRST_CHUNK;
+    c->next = keep ? a->chunks->next : a->chunks;
+    if (keep) a->chunks->next = c;
+    else a->chunks = c;
+    return c;
+}
+
+void *arena_alloc(arena *a, size_t size) {
+    if (size > SIZE_MAX / 2) out_of_memory(a);
+    size = size ? round_up(size) : ALIGN;
+    chunk *c = a->chunks;
+    if (!c || c->size - c->used < size) c = add_chunk(a, size);
+    void *block = (char *)c + HEADER + c->used;
+    c->used += size;
+    return block;
+}
+
+void *arena_calloc(arena *a, size_t n, size_t size) {
+    size_t product;
+    if (__builtin_mul_overflow(n, size, &product)) out_of_memory(a);
+    return arena_alloc(a, product);
+}
+
+// The newest block grows in place while its chunk has room.
+static int grow_in_place(arena *a, const void *old, size_t old_size, size_t new_size) {
+    chunk *c = a->chunks;
+    if (!c || !old || new_size < old_size || new_size > SIZE_MAX / 2) return 0;
+    size_t old_room = old_size ? round_up(old_size) : ALIGN, more = round_up(new_size);
+    if (more < old_room) more = old_room;
+    if ((const char *)old + old_room != (char *)c + HEADER + c->used) return 0;
+    if (c->size - c->used < more - old_room) return 0;
+    c->used += more - old_room;
+    return 1;
+}
+
+void *arena_grow(arena *a, const void *old, size_t old_size, size_t new_size) {
+    if (grow_in_place(a, old, old_size, new_size)) return (void *)old;
+    void *block = arena_alloc(a, new_size);
+    if (old_size) memcpy(block, old, old_size < new_size ? old_size : new_size);
+    return block;
+}
+
+char *arena_strndup(arena *a, const char *s, size_t n) {
+    if (n == SIZE_MAX) out_of_memory(a);
+    char *copy = arena_alloc(a, n + 1);
+    if (n) memcpy(copy, s, n);
+    return copy;
+}
+
+char *arena_strdup(arena *a, const char *s) { return arena_strndup(a, s, strlen(s)); }
+
+char *arena_vprintf(arena *a, const char *format, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (n < 0) return arena_strdup(a, "");
+    char *s = arena_alloc(a, (size_t)n + 1);
+    vsnprintf(s, (size_t)n + 1, format, args);
+    return s;
+}
+
+char *arena_printf(arena *a, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char *s = arena_vprintf(a, format, args);
+    va_end(args);
+    return s;
+}
+
+void arena_on_destroy(arena *a, void (*fn)(void *), void *arg) {
+    cleanup *c = ARENA_NEW(a, cleanup);
+    *c = (cleanup){.next = a->cleanups, .fn = fn, .arg = arg};
+    a->cleanups = c;
+}
+
+void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg) {
+    a->limit = bytes;
+    a->handler = handler;
+    a->handler_arg = arg;
+    a->in_handler = 0;
+}
+
+size_t arena_bytes(const arena *a) { return a->bytes; }

@@ -1,0 +1,85 @@
+// Arenas: all memory of a compilation belongs to one; nothing is freed singly.
+// The arena argument of a function tells how long its result lives.
+#ifndef ONNXC_ARENA_H
+#define ONNXC_ARENA_H
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct arena arena;
+
+arena *arena_new(void);
+// Runs the clean-ups (latest first), then gives all memory back.
+void arena_destroy(arena *a);
+// Zeroed, 16-byte aligned. Never NULL: when memory is out, calls the handler below, else aborts.
+void *arena_alloc(arena *a, size_t size);
+// n elements of size bytes each; an overflowing product counts as out of memory.
+void *arena_calloc(arena *a, size_t n, size_t size);
+// Copy of old_size bytes in a block of new_size bytes.
+void *arena_grow(arena *a, const void *old, size_t old_size, size_t new_size);
+char *arena_strdup(arena *a, const char *s);
+char *arena_strndup(arena *a, const char *s, size_t n);
+char *arena_printf(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *arena_vprintf(arena *a, const char *format, va_list args);
+// fn(arg) runs when the arena is destroyed (to unmap files, dispose LLVM objects).
+void arena_on_destroy(arena *a, void (*fn)(void *), void *arg);
+// Most bytes the arena may hold (0: no limit) and what to call past it; handler must not return.
+void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg);
+size_t arena_bytes(const arena *a);
+
+#define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n) ((type *)arena_calloc((a), (size_t)(n), sizeof(type)))
+
+// A growable array living in an arena: VEC(int) v = {0}; VEC_PUSH(a, &v, 7); v.at[0]; v.n
+#define VEC(type)                                                                                            \
+    struct {                                                                                                 \
+        type *at;                                                                                            \
+        int n, cap;                                                                                          \
+    }
+#define VEC_PUSH(a, v, ...)                                                                                  \
+    ((v)->n == (v)->cap ? (void)((v)->cap = (v)->cap ? 2 * (v)->cap : 8,                                     \
+                                 (v)->at = arena_grow((a), (v)->at, (size_t)(v)->n * sizeof *(v)->at,        \
+                                                      (size_t)(v)->cap * sizeof *(v)->at))                   \
+                        : (void)0,                                                                           \
+     (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
+
+// Growable text in an arena. s is always NUL-terminated ("" while empty may be NULL: use text_str).
+typedef struct text {
+    arena *arena;
+    char *s;
+    size_t n, cap;
+} text;
+void text_add(text *t, const char *s);
+void text_addn(text *t, const char *s, size_t n);
+void text_printf(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *text_str(const text *t);
+// s in double quotes; control characters, invalid UTF-8, quotes and backslashes escaped (\n \t \xHH \" \\)
+// so that the bytes can be read back.
+void text_add_quoted(text *t, const char *s, size_t n);
+// Reads back what text_add_quoted wrote, at *s, and moves *s past it; NULL when it is no quoted string.
+// The result may hold NULs: *n bytes.
+char *text_unquote(arena *a, const char **s, size_t *n);
+// s for a message: unsafe characters escaped, clipped after `most` bytes.
+void text_add_safe(text *t, const char *s, size_t most);
+
+// Map from a string or a pointer-sized integer key to a pointer; insertion order kept in keys[].
+typedef struct map {
+    arena *arena;
+    struct map_slot {
+        const char *key; // interned copy for string maps, NULL for integer maps
+        uint64_t number;
+        void *value;
+    } *slots;  // in insertion order
+    int *index; // open addressing, -1 empty
+    int n, cap;
+} map;
+void map_put(map *m, const char *key, void *value); // replaces
+void *map_get(const map *m, const char *key);       // NULL when absent
+void map_put_number(map *m, uint64_t key, void *value);
+void *map_get_number(const map *m, uint64_t key);
+
+// 64-bit FNV-1a, for hash tables and content names; chain with seed (start with HASH_SEED).
+#define HASH_SEED 0xcbf29ce484222325u
+uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n);
+uint64_t hash_string(uint64_t seed, const char *s);
+#endif

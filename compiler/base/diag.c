@@ -1,0 +1,191 @@
+// Diagnostics: messages are composed, counted, handed to the sink, and errors that cannot be
+// survived leave by longjmp. In: where and what. Out: text safe to show on a terminal.
+#include "compiler/base/diag.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_MOST = 200, TEXT_MOST = 4000, CHAIN_MOST = 16, DEFAULT_LIMIT = 20 };
+
+static const char report_hint[] = "this is a defect of onnxc: please report it, with the model, the command "
+                                  "line and the output of 'onnxc --version'";
+
+static const char *severity_name(diag_severity s) {
+    switch (s) {
+    case SEV_REMARK: return "remark";
+    case SEV_WARNING: return "warning";
+    case SEV_ERROR: return "error";
+    }
+    return "error";
+}
+
+static void add_op(text *t, const loc *at) {
+    if (!at->op) return;
+    text_add(t, " (");
+    text_add_safe(t, at->op, NAME_MOST);
+    if (at->version > 0) text_printf(t, "-%d", at->version);
+    text_add(t, ")");
+}
+
+static void add_node(text *t, const loc *at) {
+    text_add(t, "node '");
+    text_add_safe(t, at->node ? at->node : "", NAME_MOST);
+    text_add(t, "'");
+    add_op(t, at);
+}
+
+// The functions the node came through, innermost first.
+static void add_chain(text *t, const loc *at) {
+    int shown = 0;
+    for (; at && at->via; at = at->via) {
+        if (++shown > CHAIN_MOST) {
+            text_add(t, "\n  ...");
+            return;
+        }
+        text_add(t, "\n  in function '");
+        text_add_safe(t, at->graph ? at->graph : "", NAME_MOST);
+        text_add(t, "' called by ");
+        add_node(t, at->via);
+    }
+}
+
+static const char *compose(diag *d, const loc *at, const diag_message *m) {
+    text t = {.arena = d->arena};
+    const char *file = at && at->file ? at->file : d->file ? d->file : "onnxc";
+    text_add_safe(&t, file, NAME_MOST);
+    text_add(&t, ": ");
+    if (at && (at->node || at->op)) {
+        add_node(&t, at);
+        text_add(&t, ": ");
+    }
+    text_printf(&t, "%s: ", severity_name(m->severity));
+    text_add(&t, m->text);
+    add_chain(&t, at);
+    if (m->hint) {
+        text_add(&t, "\nhint: ");
+        text_add(&t, m->hint);
+    }
+    return text_str(&t);
+}
+
+static const char *safe(diag *d, const char *s) {
+    text t = {.arena = d->arena};
+    text_add_safe(&t, s, TEXT_MOST);
+    return text_str(&t);
+}
+
+static int badness(diag_class c) {
+    switch (c) {
+    case DIAG_OK: return 0;
+    case DIAG_DIFFERS: return 1;
+    case DIAG_MISSING: return 2;
+    case DIAG_USER: return 3;
+    case DIAG_DEFECT: return 4;
+    }
+    return 4;
+}
+
+static void send(diag *d, diag_severity severity, diag_class class, const loc *at, const char *s) {
+    diag_message *m = ARENA_NEW(d->arena, diag_message);
+    *m = (diag_message){.severity = severity, .class = class, .text = safe(d, s), .loc = at};
+    m->hint = d->pending_hint;
+    d->pending_hint = NULL;
+    if (!m->hint && class == DIAG_DEFECT) m->hint = report_hint;
+    m->full = compose(d, at, m);
+    if (badness(class) > badness(d->class)) d->class = class;
+    if (d->sink) d->sink(d->user, m);
+}
+
+static _Noreturn void leave(diag *d) {
+    if (!d->jump) abort();
+    longjmp(*d->jump, 1);
+}
+
+// What is missing is listed in full; only errors count against the limit.
+static void report_error(diag *d, diag_class class, const loc *at, const char *s) {
+    int limit = d->error_limit > 0 ? d->error_limit : DEFAULT_LIMIT;
+    if (class == DIAG_USER && d->errors >= limit) {
+        d->pending_hint = "--error-limit N shows more";
+        send(d, SEV_ERROR, DIAG_USER, NULL,
+             arena_printf(d->arena, "too many errors (%d): stopping", d->errors));
+        leave(d);
+    }
+    d->errors++;
+    send(d, SEV_ERROR, class, at, s);
+}
+
+void diag_hint(diag *d, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    d->pending_hint = safe(d, arena_vprintf(d->arena, format, args));
+    va_end(args);
+}
+
+void diag_remark(diag *d, const loc *at, const char *format, ...) {
+    if (!d->remarks) {
+        d->pending_hint = NULL;
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    send(d, SEV_REMARK, DIAG_OK, at, arena_vprintf(d->arena, format, args));
+    va_end(args);
+}
+
+void diag_warning(diag *d, const loc *at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *s = arena_vprintf(d->arena, format, args);
+    va_end(args);
+    if (d->werror) report_error(d, DIAG_USER, at, arena_printf(d->arena, "%s [-Werror]", s));
+    else send(d, SEV_WARNING, DIAG_OK, at, s);
+}
+
+void diag_error(diag *d, const loc *at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *s = arena_vprintf(d->arena, format, args);
+    va_end(args);
+    report_error(d, DIAG_USER, at, s);
+}
+
+void diag_missing(diag *d, const loc *at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *s = arena_vprintf(d->arena, format, args);
+    va_end(args);
+    report_error(d, DIAG_MISSING, at, s);
+}
+
+_Noreturn void diag_fatal(diag *d, const loc *at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *s = arena_vprintf(d->arena, format, args);
+    va_end(args);
+    d->errors++;
+    send(d, SEV_ERROR, DIAG_USER, at, s);
+    leave(d);
+}
+
+_Noreturn void diag_fatal_missing(diag *d, const loc *at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *s = arena_vprintf(d->arena, format, args);
+    va_end(args);
+    d->errors++;
+    send(d, SEV_ERROR, DIAG_MISSING, at, s);
+    leave(d);
+}
+
+_Noreturn void diag_defect(diag *d, const loc *at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *s = arena_vprintf(d->arena, format, args);
+    va_end(args);
+    d->errors++;
+    send(d, SEV_ERROR, DIAG_DEFECT, at, arena_printf(d->arena, "internal error: %s", s));
+    leave(d);
+}
+
+void diag_check(diag *d) {
+    if (d->errors) leave(d);
+}

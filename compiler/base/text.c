@@ -1,0 +1,123 @@
+// Growable text, and names from outside made safe: quoted without loss for files that are read
+// back, or escaped and clipped for messages. In: bytes. Out: NUL-terminated text.
+#include "compiler/base/arena.h"
+#include <stdio.h>
+#include <string.h>
+
+void text_addn(text *t, const char *s, size_t n) {
+    if (t->cap - t->n <= n) {
+        size_t cap = t->n + n + 1 < 64 ? 64 : 2 * (t->n + n + 1);
+        t->s = arena_grow(t->arena, t->s, t->s ? t->n + 1 : 0, cap);
+        t->cap = cap;
+    }
+    if (n) memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = 0;
+}
+
+void text_add(text *t, const char *s) { text_addn(t, s, strlen(s)); }
+
+void text_printf(text *t, const char *format, ...) {
+    char small[256];
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(small, sizeof small, format, args);
+    if (n >= 0 && (size_t)n < sizeof small) text_addn(t, small, (size_t)n);
+    else text_add(t, arena_vprintf(t->arena, format, again));
+    va_end(again);
+    va_end(args);
+}
+
+const char *text_str(const text *t) { return t->s ? t->s : ""; }
+
+// The code point at s and its length in bytes; 0 bytes when s is not valid UTF-8 there.
+static int decode_utf8(const char *s, size_t n, uint32_t *code) {
+    const unsigned char *p = (const unsigned char *)s;
+    int len = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
+    if (p[0] >= 0xf5 || (p[0] >= 0x80 && p[0] < 0xc2) || (size_t)len > n) return 0;
+    *code = len == 1 ? p[0] : p[0] & (0xff >> (len + 1));
+    for (int i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 0;
+        *code = *code << 6 | (p[i] & 0x3f);
+    }
+    uint32_t least = len == 3 ? 0x800 : len == 4 ? 0x10000 : 0;
+    if (*code < least || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000)) return 0;
+    return len;
+}
+
+// Control characters, and those that reorder or hide what a terminal shows.
+static int is_unsafe(uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0x61c;
+}
+
+static void add_escaped(text *t, const char *s, size_t n, char quote) {
+    for (size_t i = 0; i < n;) {
+        uint32_t code = 0;
+        int len = decode_utf8(s + i, n - i, &code);
+        if (!len || is_unsafe(code)) {
+            for (int k = 0; k < (len ? len : 1); k++) {
+                char c = s[i++];
+                if (c == '\n') text_add(t, "\\n");
+                else if (c == '\t') text_add(t, "\\t");
+                else text_printf(t, "\\x%02x", (unsigned char)c);
+            }
+            continue;
+        }
+        if (quote && (s[i] == quote || s[i] == '\\')) text_add(t, "\\");
+        text_addn(t, s + i, (size_t)len);
+        i += (size_t)len;
+    }
+}
+
+void text_add_quoted(text *t, const char *s, size_t n) {
+    text_add(t, "\"");
+    add_escaped(t, s, n, '"');
+    text_add(t, "\"");
+}
+
+static int hex_digit(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// The character after a backslash; -1 when there is no such escape.
+static int unescape(const char **s) {
+    char c = *(*s)++;
+    if (c == 'n') return '\n';
+    if (c == 't') return '\t';
+    if (c == '"' || c == '\\') return c;
+    if (c != 'x' || hex_digit((*s)[0]) < 0 || hex_digit((*s)[1]) < 0) return -1;
+    int code = 16 * hex_digit((*s)[0]) + hex_digit((*s)[1]);
+    *s += 2;
+    return code;
+}
+
+char *text_unquote(arena *a, const char **s, size_t *n) {
+    const char *p = *s;
+    if (*p++ != '"') return NULL;
+    text t = {.arena = a};
+    text_addn(&t, "", 0);
+    while (*p != '"') {
+        if (!*p || *p == '\n') return NULL;
+        int c = (unsigned char)*p++;
+        if (c == '\\' && (c = unescape(&p)) < 0) return NULL;
+        char byte = (char)c;
+        text_addn(&t, &byte, 1);
+    }
+    *s = p + 1;
+    *n = t.n;
+    return t.s;
+}
+
+void text_add_safe(text *t, const char *s, size_t most) {
+    size_t n = strlen(s), shown = n;
+    if (n > most) {
+        shown = most;
+        while (shown > 0 && ((unsigned char)s[shown] & 0xc0) == 0x80) shown--;
+    }
+    add_escaped(t, s, shown, 0);
+    if (shown < n) text_printf(t, "... (%zu bytes)", n);
+}

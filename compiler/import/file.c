@@ -1,0 +1,254 @@
+// Opening of files under limits, recognition of wrong kinds of file, and the search for external data
+// that never leaves its folders.
+#include "compiler/import/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// ---- Opening
+
+typedef struct mapping {
+    void *data;
+    size_t size;
+} mapping;
+
+static void unmap(void *m) { munmap(((mapping *)m)->data, ((mapping *)m)->size); }
+
+static const char *kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "of an unknown kind";
+}
+
+// What keeps fd from being read, NULL: nothing.
+static const char *objection(arena *a, int fd, int64_t most, struct stat *st) {
+    if (fstat(fd, st)) return strerror(errno);
+    if (!S_ISREG(st->st_mode)) return arena_printf(a, "it is %s, not a regular file", kind_of(st->st_mode));
+    if (st->st_size > most)
+        return arena_printf(a, "it has %lld bytes, the limit is %lld", (long long)st->st_size,
+                            (long long)most);
+    return NULL;
+}
+
+static const uint8_t *map_fd(arena *a, int fd, size_t size) {
+    if (!size) return (const uint8_t *)"";
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) return NULL;
+    mapping *m = ARENA_NEW(a, mapping);
+    *m = (mapping){data, size};
+    arena_on_destroy(a, unmap, m);
+    return data;
+}
+
+mapped file_map(arena *a, diag *d, const char *path, int64_t most) {
+    struct stat st;
+    mapped m = {.path = path};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *why = fd < 0 ? strerror(errno) : objection(a, fd, most, &st);
+    if (!why) {
+        m.size = (size_t)st.st_size;
+        m.data = map_fd(a, fd, m.size);
+        if (!m.data) why = strerror(errno);
+    }
+    if (fd >= 0) close(fd);
+    if (why) diag_fatal(d, NULL, "cannot read '%s': %s", path, why);
+    return m;
+}
+
+mapped file_read_stdin(arena *a, diag *d, int64_t most) {
+    size_t size = 0, capacity = 1 << 16;
+    uint8_t *data = arena_alloc(a, capacity);
+    for (;;) {
+        ssize_t got = read(STDIN_FILENO, data + size, capacity - size);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) diag_fatal(d, NULL, "cannot read standard input: %s", strerror(errno));
+        if (got == 0) return (mapped){"-", data, size};
+        size += (size_t)got;
+        if ((int64_t)size > most)
+            diag_fatal(d, NULL, "cannot read standard input: it has more than %lld bytes", (long long)most);
+        if (size < capacity) continue;
+        data = arena_grow(a, data, size, 2 * capacity);
+        capacity *= 2;
+    }
+}
+
+// ---- Kinds of files
+
+typedef struct signature {
+    size_t offset;
+    const char *bytes;
+    size_t size;
+    const char *what, *hint;
+} signature;
+
+#define BYTES(s) s, sizeof s - 1
+static const signature signatures[] = {
+    {0, BYTES("version https://git-lfs"), "a Git-LFS pointer, not the file itself",
+     "'git lfs pull' fetches the file"},
+    {2, BYTES("\0\0TFL3"), "a TensorFlow Lite model",
+     "tf2onnx converts it: python -m tf2onnx.convert --tflite FILE"},
+    {2, BYTES("\0\0ORTM"), "a model in ONNX Runtime's own format",
+     "compile the .onnx file that it was made from"},
+    {0, BYTES("\x1f\x8b"), "compressed with gzip", "gunzip it first"},
+    {0,
+     BYTES("\xfd"
+           "7zXZ"),
+     "compressed with xz", "unxz it first"},
+    {0, BYTES("\x28\xb5\x2f\xfd"), "compressed with zstd", "unzstd it first"},
+    {0, BYTES("\x89HDF"), "an HDF5 file, perhaps of Keras", "export the model to ONNX first, with tf2onnx"},
+    {0, BYTES("GGUF"), "a GGUF file", "export the model to ONNX first"},
+    {0, BYTES("\x93NUMPY"), "a NumPy array", NULL},
+    {0,
+     BYTES("\x7f"
+           "ELF"),
+     "a program or library (ELF)", NULL},
+};
+
+static bool has(const uint8_t *data, size_t size, size_t offset, const char *bytes, size_t n) {
+    return size >= offset + n && memcmp(data + offset, bytes, n) == 0;
+}
+
+static bool contains(const uint8_t *data, size_t size, const char *word) {
+    size_t most = size < 4096 ? size : 4096;
+    return memmem(data, most, word, strlen(word)) != NULL;
+}
+
+static _Noreturn void refuse(diag *d, const char *what, const char *hint) {
+    if (hint) diag_hint(d, "%s", hint);
+    diag_fatal(d, NULL, "not an ONNX model: this is %s", what);
+}
+
+static _Noreturn void refuse_format(diag *d, const char *format) {
+    diag_hint(d, "save the model in the binary format: onnx.save(onnx.load(FILE), 'model.onnx')");
+    diag_fatal_missing(d, NULL, "%s is not supported by this build yet", format);
+}
+
+static void check_archive(diag *d, const uint8_t *data, size_t size) {
+    if (!has(data, size, 0, BYTES("PK\3\4"))) return;
+    if (contains(data, size, "data.pkl") || contains(data, size, "data/"))
+        refuse(d, "a PyTorch checkpoint", "export the model with torch.onnx.export");
+    if (contains(data, size, ".npy")) refuse(d, "a NumPy archive (.npz)", NULL);
+    refuse(d, "a zip archive", "unzip it first");
+}
+
+static void check_pickle(diag *d, const uint8_t *data, size_t size) {
+    if (size > 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5)
+        refuse(d, "a Python pickle, perhaps a PyTorch or scikit-learn model",
+               "export the model to ONNX first (torch.onnx.export, skl2onnx)");
+}
+
+static void check_safetensors(diag *d, const uint8_t *data, size_t size) {
+    uint64_t header = 0;
+    for (size_t i = 0; i < 8 && i < size; i++) header |= (uint64_t)data[i] << 8 * i;
+    if (size > 9 && data[8] == '{' && header >= 2 && header <= size - 8)
+        refuse(d, "a safetensors file, which has weights but no graph", "export the model to ONNX first");
+}
+
+static bool is_space(uint8_t c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+static bool starts(const uint8_t *s, size_t n, const char *word) {
+    return n >= strlen(word) && strncasecmp((const char *)s, word, strlen(word)) == 0;
+}
+
+// "word:" or "word {", as protobuf's text format begins.
+static bool is_text_field(const uint8_t *s, size_t n) {
+    static const char *const words[] = {
+        "ir_version", "producer_name", "producer_version", "domain",         "model_version",
+        "doc_string", "graph",         "opset_import",     "metadata_props", "functions"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t k = strlen(words[i]);
+        if (!starts(s, n, words[i])) continue;
+        while (k < n && is_space(s[k])) k++;
+        if (k < n && (s[k] == ':' || s[k] == '{')) return true;
+    }
+    return false;
+}
+
+static void check_text(diag *d, const uint8_t *s, size_t n) {
+    if (has(s, n, 0, BYTES("\xef\xbb\xbf"))) s += 3, n -= 3;
+    while (n && (is_space(*s) || *s == '#')) { // also comments
+        if (*s == '#')
+            while (n > 1 && *s != '\n') s++, n--;
+        s++, n--;
+    }
+    if (!n) return;
+    bool tag = *s == '<' && n > 1 && (is_space(s[1]) || starts(s + 1, n - 1, "ir_version"));
+    if (tag && contains(s, n, "ir_version")) refuse_format(d, "ONNX's text syntax");
+    if (starts(s, n, "<!doctype html") || starts(s, n, "<html"))
+        refuse(d, "an HTML page",
+               "the download may have needed a login, or the link led to a page about the file");
+    if (starts(s, n, "<?xml")) refuse(d, "an XML file", NULL);
+    if (is_text_field(s, n)) refuse_format(d, "protobuf's text format");
+    size_t k = 1;
+    while (k < n && is_space(s[k])) k++;
+    if (*s == '{' && k < n && (s[k] == '"' || s[k] == '}')) refuse_format(d, "protobuf's JSON format");
+}
+
+void file_check_kind(diag *d, const uint8_t *data, size_t size) {
+    if (!size) diag_fatal(d, NULL, "the file is empty");
+    for (size_t i = 0; i < sizeof signatures / sizeof *signatures; i++) {
+        const signature *s = &signatures[i];
+        if (has(data, size, s->offset, s->bytes, s->size)) refuse(d, s->what, s->hint);
+    }
+    check_archive(d, data, size);
+    check_pickle(d, data, size);
+    check_safetensors(d, data, size);
+    check_text(d, data, size);
+}
+
+// ---- Folders
+
+const char *file_folder(arena *a, const char *path, bool resolve) {
+    char real[PATH_MAX];
+    if (resolve) {
+        if (!realpath(path, real)) return NULL;
+        path = real;
+    }
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+static bool has_parent_part(const char *path) {
+    for (const char *s = path; *s; s += *s == '/') {
+        size_t n = strcspn(s, "/");
+        if (n == 2 && s[0] == '.' && s[1] == '.') return true;
+        s += n;
+    }
+    return false;
+}
+
+static bool is_below(const char *real, const char *folder) {
+    char root[PATH_MAX];
+    if (!folder || !realpath(folder, root)) return false;
+    size_t n = strcmp(root, "/") ? strlen(root) : 0;
+    return strncmp(real, root, n) == 0 && real[n] == '/';
+}
+
+const char *file_below(arena *a, diag *d, const loc *at, const char *const *folders, int n,
+                       const char *location) {
+    char real[PATH_MAX];
+    if (!*location) diag_fatal(d, at, "external data has an empty location");
+    if (*location == '/') diag_fatal(d, at, "external data has an absolute location, '%s'", location);
+    if (has_parent_part(location))
+        diag_fatal(d, at, "external data has '..' in its location, '%s'", location);
+    bool outside = false;
+    for (int i = 0; i < n; i++) {
+        if (!folders[i] || !realpath(arena_printf(a, "%s/%s", folders[i], location), real)) continue;
+        for (int k = 0; k < n; k++)
+            if (is_below(real, folders[k])) return arena_strdup(a, real);
+        outside = true;
+    }
+    if (outside)
+        diag_fatal(d, at, "external data '%s' is a link that leads out of the model's folder", location);
+    diag_hint(d, "external data is looked for in the model's folder; --external-data-dir DIR names one more");
+    diag_fatal(d, at, "external data '%s' does not exist", location);
+}

@@ -1,0 +1,290 @@
+// Graphs: in, GraphProto and FunctionProto; out, graph with the bodies of local functions in place of
+// their calls. Names are looked up here, from the innermost graph outwards.
+#include "compiler/import/impl.h"
+
+enum { DEPTH_MOST = 200 };
+
+// ---- Names
+
+value *find_value(importer *im, const scope *s, const loc *at, const char *name) {
+    if (!name || !*name) return NULL;
+    const Onnx__NodeProto *maker = NULL;
+    for (const scope *in = s; in; in = in->outer) {
+        value *v = map_get(&in->values, name);
+        if (v) return v == im->absent ? NULL : v;
+        if (!maker) maker = map_get(&in->made_by, name);
+    }
+    if (!maker) {
+        diag_error(im->diag, at, "'%s' is not defined: it is no input, no initializer and no node's output",
+                   name);
+        return NULL;
+    }
+    diag_hint(im->diag, "the nodes of a graph must be sorted, so that values are made before they are used");
+    diag_error(im->diag, at, "'%s' is used before node '%s' (%s) makes it", name, text_or_empty(maker->name),
+               text_or_empty(maker->op_type));
+    return NULL;
+}
+
+void bind_value(importer *im, scope *s, const loc *at, const char *name, value *v) {
+    if (map_get(&s->values, name)) diag_error(im->diag, at, "'%s' is defined twice", name);
+    else map_put(&s->values, name, v ? v : im->absent);
+}
+
+static bool is_call(const scope *s) { return s->body->caller && !s->outer; }
+
+// A name for a value inside a region or function that no value of the main graph has.
+static const char *inner_name(importer *im, const scope *s, const char *name) {
+    while (map_get(&im->reserved, name)) name = arena_printf(im->arena, "%s/%s", s->name, name);
+    return name;
+}
+
+const char *module_name(importer *im, const scope *s, const char *name, const Onnx__ValueInfoProto **info) {
+    const body *b = s->body;
+    *info = NULL;
+    if (is_call(s)) { // an output of the function has the name of the call's output
+        for (size_t i = 0; i < b->call->n_output; i++)
+            if (*b->call->output[i] && strcmp(b->function->output[i], name) == 0)
+                return module_name(im, b->call_scope, b->call->output[i], info);
+        return inner_name(im, s, name);
+    }
+    *info = map_get(&s->declared, name);
+    return s->graph == im->module->main && !b->caller ? name : inner_name(im, s, name);
+}
+
+// ---- Nodes
+
+static const loc *node_loc(importer *im, const scope *s, const Onnx__NodeProto *n, size_t index) {
+    loc *at = ARENA_NEW(im->arena, loc);
+    bool named = n->name && *n->name;
+    *at = (loc){.file = im->module->file, .op = text_or_empty(n->op_type), .graph = s->name};
+    at->node = named ? n->name : arena_printf(im->arena, "#%zu", index);
+    at->via = s->body->via;
+    return at;
+}
+
+static const char *function_key(importer *im, const char *domain, const char *name, const char *overload) {
+    domain = domain_of(domain);
+    name = text_or_empty(name);
+    return arena_printf(im->arena, "%zu:%s%zu:%s%s", strlen(domain), domain, strlen(name), name,
+                        text_or_empty(overload));
+}
+
+static void import_call(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n,
+                        const Onnx__FunctionProto *f);
+
+static void import_nodes(importer *im, scope *s, Onnx__NodeProto **nodes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < nodes[i]->n_output; k++)
+            if (*nodes[i]->output[k]) map_put(&s->made_by, nodes[i]->output[k], nodes[i]);
+    for (size_t i = 0; i < count; i++) {
+        const Onnx__NodeProto *n = nodes[i];
+        const loc *at = node_loc(im, s, n, i);
+        if (++im->nodes > im->options.max_nodes)
+            diag_fatal(im->diag, at, "the model has more than %d nodes once its functions are inlined",
+                       im->options.max_nodes);
+        const Onnx__FunctionProto *f = NULL;
+        if (im->functions.n)
+            f = map_get(&im->functions, function_key(im, n->domain, n->op_type, n->overload));
+        if (f) import_call(im, s, at, n, f);
+        else import_node(im, s, at, n);
+    }
+}
+
+static scope new_scope(importer *im, scope *outer, const body *b, graph *g, const char *name) {
+    scope s = {.outer = outer, .body = b, .graph = g, .name = name};
+    s.values.arena = s.declared.arena = s.made_by.arena = im->arena;
+    return s;
+}
+
+static void enter(importer *im, const loc *at) {
+    if (++im->depth > DEPTH_MOST)
+        diag_fatal(im->diag, at, "functions and subgraphs are nested more than %d deep", DEPTH_MOST);
+}
+
+// ---- Calls of local functions
+
+static void check_recursion(importer *im, const scope *s, const loc *at, const Onnx__FunctionProto *f) {
+    const char *chain = text_or_empty(f->name);
+    for (const body *b = s->body; b->caller; b = b->caller) {
+        chain = arena_printf(im->arena, "%s -> %s", text_or_empty(b->function->name), chain);
+        if (b->function == f) diag_fatal(im->diag, at, "the function calls itself: %s", chain);
+    }
+}
+
+static bool declares_attribute(const Onnx__FunctionProto *f, const char *name) {
+    for (size_t i = 0; i < f->n_attribute; i++)
+        if (strcmp(f->attribute[i], name) == 0) return true;
+    for (size_t i = 0; i < f->n_attribute_proto; i++)
+        if (strcmp(text_or_empty(f->attribute_proto[i]->name), name) == 0) return true;
+    return false;
+}
+
+static void check_call(importer *im, const scope *s, const loc *at, const Onnx__NodeProto *n,
+                       const Onnx__FunctionProto *f) {
+    check_recursion(im, s, at, f);
+    if (n->n_input > f->n_input)
+        diag_fatal(im->diag, at, "%zu inputs for a function that has %zu", n->n_input, f->n_input);
+    if (n->n_output > f->n_output)
+        diag_fatal(im->diag, at, "%zu outputs of a function that has %zu", n->n_output, f->n_output);
+    for (size_t i = 0; i < n->n_attribute; i++) {
+        const char *name = text_or_empty(n->attribute[i]->name);
+        if (!declares_attribute(f, name))
+            diag_error(im->diag, at, "the function has no attribute '%s'", name);
+    }
+}
+
+static void bind_outputs(importer *im, scope *s, scope *inner, const loc *at, const Onnx__NodeProto *n,
+                         const Onnx__FunctionProto *f) {
+    for (size_t i = 0; i < n->n_output; i++) {
+        const char *name = f->output[i];
+        if (!*n->output[i]) continue;
+        value *v = map_get(&inner->values, name);
+        if (!v) {
+            diag_error(im->diag, at, "the function does not make its output '%s'", name);
+            v = value_new(s->graph, NULL);
+        }
+        bind_value(im, s, at, n->output[i], v);
+    }
+}
+
+static void import_call(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n,
+                        const Onnx__FunctionProto *f) {
+    check_call(im, s, at, n, f);
+    enter(im, at);
+    body *b = ARENA_NEW(im->arena, body);
+    *b = (body){.caller = s->body, .function = f, .call = n, .call_scope = s, .via = at};
+    b->name = text_or_empty(f->name);
+    b->opsets = f->opset_import;
+    b->nopsets = f->n_opset_import;
+    scope inner = new_scope(im, NULL, b, s->graph, b->name);
+    for (size_t i = 0; i < f->n_input; i++)
+        bind_value(im, &inner, at, f->input[i], i < n->n_input ? find_value(im, s, at, n->input[i]) : NULL);
+    import_nodes(im, &inner, f->node, f->n_node);
+    bind_outputs(im, s, &inner, at, n, f);
+    im->depth--;
+}
+
+// ---- Graphs
+
+static void declare(scope *s, const Onnx__GraphProto *g) {
+    for (size_t i = 0; i < g->n_value_info; i++)
+        map_put(&s->declared, text_or_empty(g->value_info[i]->name), g->value_info[i]);
+    for (size_t i = 0; i < g->n_output; i++)
+        map_put(&s->declared, text_or_empty(g->output[i]->name), g->output[i]);
+}
+
+static void add_initializer(importer *im, scope *s, const char *name, constant *c) {
+    const Onnx__ValueInfoProto *info;
+    if (!name || !*name) {
+        diag_error(im->diag, NULL, "an initializer has no name");
+        return;
+    }
+    bind_value(im, s, NULL, name, value_constant(s->graph, module_name(im, s, name, &info), c));
+}
+
+static void import_initializers(importer *im, scope *s, const Onnx__GraphProto *g) {
+    for (size_t i = 0; i < g->n_initializer; i++)
+        add_initializer(im, s, g->initializer[i]->name, import_tensor(im, NULL, g->initializer[i]));
+    for (size_t i = 0; i < g->n_sparse_initializer; i++) {
+        const Onnx__SparseTensorProto *t = g->sparse_initializer[i];
+        add_initializer(im, s, t->values ? t->values->name : NULL, import_sparse_tensor(im, NULL, t));
+    }
+}
+
+// Before IR version 4 every initializer is listed among the inputs; since then that makes it a default
+// that a caller may replace, which compiled models do not offer.
+static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *info) {
+    const char *name = text_or_empty(info->name);
+    const value *known = map_get(&s->values, name);
+    if (!*name) {
+        diag_error(im->diag, NULL, "an input of graph '%s' has no name", s->name);
+        return;
+    }
+    if (known && known->constant) {
+        if (im->module->ir_version >= 4)
+            diag_remark(im->diag, NULL, "input '%s' has a default value and is compiled as a constant", name);
+        return;
+    }
+    const Onnx__ValueInfoProto *unused;
+    const char *called = module_name(im, s, name, &unused);
+    type t = import_type(im, NULL, name, info->type);
+    if (!s->outer && t.kind == TYPE_NONE) diag_error(im->diag, NULL, "input '%s' has no type", name);
+    value *v = graph_add_input(s->graph, called, t);
+    v->doc = info->doc_string;
+    bind_value(im, s, NULL, name, v);
+}
+
+static void import_outputs(importer *im, scope *s, const loc *at, const Onnx__GraphProto *g) {
+    for (size_t i = 0; i < g->n_output; i++) {
+        const char *name = text_or_empty(g->output[i]->name);
+        value *v = find_value(im, s, at, name);
+        if (!*name) diag_error(im->diag, at, "an output of graph '%s' has no name", s->name);
+        if (!v) continue;
+        graph_add_output(s->graph, v);
+        if (!s->outer) s->graph->output_names.at[s->graph->output_names.n - 1] = name;
+    }
+}
+
+static void import_graph(importer *im, scope *s, const loc *at, const Onnx__GraphProto *g) {
+    declare(s, g);
+    import_initializers(im, s, g);
+    for (size_t i = 0; i < g->n_input; i++) import_input(im, s, g->input[i]);
+    import_nodes(im, s, g->node, g->n_node);
+    import_outputs(im, s, at, g);
+}
+
+graph *import_region(importer *im, scope *outer, const loc *at, const Onnx__GraphProto *g) {
+    enter(im, at);
+    const char *name = outer->body->caller ? outer->body->name : text_or_empty(g->name);
+    scope s =
+        new_scope(im, outer, outer->body, graph_new(im->module, outer->graph, text_or_empty(g->name)), name);
+    import_graph(im, &s, at, g);
+    im->depth--;
+    return s.graph;
+}
+
+// ---- The model
+
+static void add_functions(importer *im) {
+    for (size_t i = 0; i < im->model->n_functions; i++) {
+        Onnx__FunctionProto *f = im->model->functions[i];
+        const char *key = function_key(im, f->domain, f->name, f->overload);
+        if (map_get(&im->functions, key))
+            diag_fatal(im->diag, NULL, "function '%s' of domain '%s' is defined twice",
+                       text_or_empty(f->name), domain_of(f->domain));
+        map_put(&im->functions, key, f);
+    }
+}
+
+static void reserve(importer *im, const char *name) {
+    map_put(&im->reserved, text_or_empty(name), im->absent);
+}
+
+static void reserve_names(importer *im, const Onnx__GraphProto *g) {
+    for (size_t i = 0; i < g->n_input; i++) reserve(im, g->input[i]->name);
+    for (size_t i = 0; i < g->n_initializer; i++) reserve(im, g->initializer[i]->name);
+    for (size_t i = 0; i < g->n_node; i++)
+        for (size_t k = 0; k < g->node[i]->n_output; k++) reserve(im, g->node[i]->output[k]);
+}
+
+static void check_outputs(importer *im, const Onnx__GraphProto *g) {
+    map seen = {.arena = im->arena};
+    if (!g->n_output) diag_error(im->diag, NULL, "the graph has no outputs");
+    for (size_t i = 0; i < g->n_output; i++) {
+        const char *name = text_or_empty(g->output[i]->name);
+        if (map_get(&seen, name)) diag_error(im->diag, NULL, "output '%s' is listed twice", name);
+        map_put(&seen, name, im->absent);
+    }
+}
+
+void import_main(importer *im) {
+    const Onnx__ModelProto *m = im->model;
+    const Onnx__GraphProto *g = m->graph;
+    body b = {.name = text_or_empty(g->name), .opsets = m->opset_import, .nopsets = m->n_opset_import};
+    scope s = new_scope(im, NULL, &b, graph_new(im->module, NULL, b.name), b.name);
+    im->module->name = b.name;
+    add_functions(im);
+    reserve_names(im, g);
+    check_outputs(im, g);
+    import_graph(im, &s, NULL, g);
+}

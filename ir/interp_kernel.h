@@ -1,0 +1,39 @@
+// Inside the interpreter: memory of buffers, and one kernel.
+#ifndef ONNXC_INTERP_KERNEL_H
+#define ONNXC_INTERP_KERNEL_H
+#include "ir/eval.h"
+#include "ir/interp.h"
+#include <setjmp.h>
+
+typedef struct memory {
+    uint8_t *data;
+    int64_t bytes;
+    int64_t dims[MAX_RANK];    // now
+    int64_t stride[MAX_RANK];  // row-major, in elements
+    bool live;
+    bool owned; // malloc'ed by STEP_ALLOC
+} memory;
+
+typedef struct interp {
+    const program *p;
+    arena *arena;
+    arena *scratch; // of the running kernel
+    const tensor *in;
+    memory *at;      // by buffer id
+    int64_t *value;  // of atoms, by dim id
+    bool *known;
+    int ndims;
+    interp_limits limits;
+    int64_t work, bytes;
+    const char *message;
+    jmp_buf jump; // with an interp_result
+    void (*watch)(void *, const buffer *, const tensor *);
+    void *user;
+} interp;
+
+_Noreturn void interp_stop(interp *in, interp_result r, const char *message);
+int64_t interp_dim(interp *in, const dim *d); // stops when unknown
+void interp_kernel(interp *in, const kernel *k);
+// Sets dims and strides from the buffer's dims as they are now; returns bytes of its (physical) storage.
+int64_t memory_shape(interp *in, memory *m, const buffer *b);
+#endif

@@ -1,0 +1,218 @@
+// Lowering: the graph's nodes, each through its operator's lower function, to a program of unscheduled kernels.
+#include "ir/lower.h"
+#include <string.h>
+
+typedef struct opaque_search { bool found; } opaque_search;
+static void find_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) ((opaque_search *)user)->found = true;
+}
+static bool is_sized_at_entry(dim *const *d, int rank) {
+    opaque_search s = {false};
+    for (int j = 0; j < rank; j++) dim_atoms(d[j], find_opaque, &s);
+    return !s.found;
+}
+
+static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, int rank, dim *const *d) {
+    buffer_role role = is_sized_at_entry(d, rank) ? BUF_TEMP : BUF_HEAP;
+    buffer *b = program_buffer(l->program, name, role, t, rank, d);
+    b->region = l->depth;
+    if (role == BUF_HEAP) step_new(l->program, l->region, STEP_ALLOC, at)->buffer = b;
+    return b;
+}
+
+static void need_tensor(lowering *l, const loc *at, const value *v) {
+    if (v->type.kind != TYPE_TENSOR)
+        diag_fatal_missing(l->program->diag, at, "value '%s' is %s: only tensors are supported", v->name,
+                           type_text(l->program->arena, &v->type));
+    if (v->type.rank == RANK_UNKNOWN)
+        diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
+    if (v->type.elem == DT_STRING)
+        diag_fatal_missing(l->program->diag, at, "value '%s' holds strings, which are not supported", v->name);
+}
+
+static buffer *known_buffer(lowering *l, const value *v) { return map_get_number(&l->buffers, (uint64_t)v->id); }
+static void set_buffer(lowering *l, value *v, buffer *b) {
+    if (!b->value) b->value = v;
+    map_put_number(&l->buffers, (uint64_t)v->id, b);
+}
+
+buffer *lower_buffer(lowering *l, value *v) {
+    buffer *b = known_buffer(l, v);
+    if (b) return b;
+    need_tensor(l, v->def ? v->def->loc : NULL, v);
+    if (!v->constant) diag_defect(l->program->diag, v->def ? v->def->loc : NULL, "value '%s' is used before it is computed", v->name);
+    b = program_constant(l->program, v->name, v->constant);
+    set_buffer(l, v, b);
+    return b;
+}
+
+buffer *lower_in(lowering *l, const node *n, int i) {
+    value *v = node_in(n, i);
+    if (v && !known_buffer(l, v)) need_tensor(l, n->loc, v);
+    return v ? lower_buffer(l, v) : NULL;
+}
+
+// The position of v among the main graph's outputs when it can be computed in place there, else -1.
+static int output_position(lowering *l, const value *v) {
+    const graph *g = l->program->module->main;
+    if (v->graph != g || !is_sized_at_entry(v->type.dims, v->type.rank)) return -1;
+    for (int j = 0; j < g->outputs.n; j++)
+        if (g->outputs.at[j] == v) return j;
+    return -1;
+}
+
+buffer *lower_out(lowering *l, const node *n, int i) {
+    value *v = node_out(n, i);
+    if (!v) return NULL;
+    buffer *b = known_buffer(l, v);
+    if (b) return b;
+    need_tensor(l, n->loc, v);
+    int position = output_position(l, v);
+    if (position >= 0) b = l->program->outputs.at[position];
+    else b = new_temp(l, n->loc, v->name, v->type.elem, v->type.rank, v->type.dims);
+    set_buffer(l, v, b);
+    return b;
+}
+
+void lower_view(lowering *l, node *n, int out, int in) {
+    value *v = node_out(n, out);
+    if (!v) return;
+    need_tensor(l, n->loc, v);
+    buffer *from = lower_in(l, n, in);
+    set_buffer(l, v, program_view(l->program, from, v->name, v->type.rank, v->type.dims));
+}
+
+buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *d) {
+    const char *base = n->nout && n->out[0] ? n->out[0]->name : n->loc && n->loc->node ? n->loc->node : n->op->name;
+    return new_temp(l, n->loc, arena_printf(l->program->arena, "%s.%s", base, suffix), t, rank, d);
+}
+
+kernel *lower_kernel(lowering *l, const node *n, const char *suffix) {
+    arena *a = l->program->arena;
+    const char *name = n->op->name;
+    if (n->loc && n->loc->node) name = arena_printf(a, "%s_%s", n->op->name, n->loc->node);
+    if (suffix) name = arena_printf(a, "%s_%s", name, suffix);
+    kernel *k = kernel_new(l->program, name, n->loc);
+    step_kernel(l->program, l->region, k);
+    return k;
+}
+
+// ---------------------------------------------------------------- building blocks
+void axes_over(kernel *k, stage *s, const buffer *b, expr **index) {
+    for (int j = 0; j < b->rank; j++) {
+        char name[16] = {"ijklmnopqrstuvwxyz"[j % 18], 0};
+        int a = kernel_axis(k, AXIS_PARALLEL, name, b->dims[j]);
+        if (s) stage_axis(k, s, a);
+        else k->nouter = a + 1;
+        index[j] = x_axis(k, a);
+    }
+}
+
+expr *read_broadcast(kernel *k, buffer *b, expr *const *index, int rank) {
+    expr *at[MAX_RANK];
+    for (int j = 0; j < b->rank; j++) {
+        expr *i = index[rank - b->rank + j];
+        dim *d = b->dims[j];
+        tri one = dim_equal(d, dim_const(d->table, 1));
+        if (one == TRI_YES) at[j] = x_i64(k, 0);
+        // A symbolic dim that is also the extent of the axis needs no stride of its own.
+        else if (one == TRI_NO || (i->op == X_AXIS && k->axes.at[i->axis].extent == d)) at[j] = i;
+        else at[j] = x_mul(k, i, x_dim(k, dim_sub(dim_const(d->table, 1), dim_eq(d, dim_const(d->table, 1)))));
+    }
+    return x_read(k, b, at);
+}
+
+stage *pointwise_stage(lowering *l, const node *n, buffer *out, kernel **k, expr **index) {
+    *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(*k);
+    axes_over(*k, s, out, index);
+    return s;
+}
+
+// ---------------------------------------------------------------- the whole module
+typedef struct unset_search {
+    const program *p;
+    bool found;
+} unset_search;
+static void find_unset(void *user, const dim *atom) {
+    unset_search *s = user;
+    bool set = atom->kind != DIM_OPAQUE;
+    for (int j = 0; j < s->p->variables.n && !set; j++) set = s->p->variables.at[j] == atom;
+    s->found |= !set;
+}
+
+void lower_checks(lowering *l, const node *n) {
+    module *m = l->program->module;
+    for (int j = 0; j < m->checks.n; j++) {
+        struct dim_check *c = &m->checks.at[j];
+        if (c->at != n->loc || map_get_number(&l->checked, (uint64_t)j)) continue;
+        dim *holds = dim_eq(c->a, c->b);
+        unset_search unset = {l->program, false};
+        dim_atoms(holds, find_unset, &unset);
+        if (dim_is(holds, 1) || unset.found) continue;
+        map_put_number(&l->checked, (uint64_t)j, c);
+        step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
+        s->dim = holds;
+        s->message = arena_printf(l->program->arena, "%s: %s is not %s", c->what, dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b));
+    }
+}
+
+static void lower_node(lowering *l, node *n) {
+    lower_checks(l, n);
+    if (n->op->is_view && !n->op->lower) {
+        lower_view(l, n, 0, 0);
+        return;
+    }
+    if (!n->op->lower) diag_defect(l->program->diag, n->loc, "no lowering");
+    n->op->lower(l, n);
+    lower_checks(l, n);
+}
+
+void lower_graph(lowering *l, graph *g) {
+    for (int j = 0; j < g->nodes.n; j++) lower_node(l, g->nodes.at[j]);
+}
+
+static void lower_inputs(lowering *l, graph *g) {
+    program *p = l->program;
+    for (int j = 0; j < g->inputs.n; j++) {
+        value *v = g->inputs.at[j];
+        need_tensor(l, NULL, v);
+        buffer *b = program_buffer(p, v->name, BUF_INPUT, v->type.elem, v->type.rank, v->type.dims);
+        b->io = j;
+        VEC_PUSH(p->arena, &p->inputs, b);
+        set_buffer(l, v, b);
+    }
+}
+
+static void make_outputs(lowering *l, graph *g) {
+    program *p = l->program;
+    for (int j = 0; j < g->outputs.n; j++) {
+        value *v = g->outputs.at[j];
+        need_tensor(l, v->def ? v->def->loc : NULL, v);
+        buffer *b = program_buffer(p, g->output_names.at[j], BUF_OUTPUT, v->type.elem, v->type.rank, v->type.dims);
+        b->io = j;
+        b->value = v;
+        VEC_PUSH(p->arena, &p->outputs, b);
+    }
+}
+
+// Outputs that were not computed in place: inputs, constants, views, repeated and data-sized ones.
+static void copy_outputs(lowering *l, graph *g) {
+    for (int j = 0; j < g->outputs.n; j++) {
+        buffer *from = lower_buffer(l, g->outputs.at[j]), *to = l->program->outputs.at[j];
+        if (from == to) continue;
+        step *s = step_new(l->program, l->region, STEP_COPY, NULL);
+        s->buffer = to, s->from = from;
+    }
+}
+
+program *lower_module(module *m) {
+    program *p = program_new(m);
+    lowering l = {.program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
+    lower_inputs(&l, m->main);
+    make_outputs(&l, m->main);
+    lower_graph(&l, m->main);
+    copy_outputs(&l, m->main);
+    program_verify(p);
+    return p;
+}

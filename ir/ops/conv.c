@@ -1,0 +1,248 @@
+// Conv, ConvInteger, ConvTranspose, and the geometry of sliding windows that pooling shares (contract.h).
+//
+//   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
+//       sum over c, k... of x[n, g*C + c, o*stride - pad + k*dilation ...] * w[g*M + m, c, k...]
+#include "ir/ops/contract.h"
+#include <string.h>
+
+// ---- Windows
+
+void window_ints(const node *n, const char *name, int count, int64_t *out) {
+    int given;
+    const int64_t *v = node_ints(n, name, &given);
+    if (v && given != count)
+        infer_error(n, "attribute %s has %d values for %d spatial axes", name, given, count);
+    for (int i = 0; i < count; i++) {
+        out[i] = v ? v[i] : 1;
+        if (out[i] < 1)
+            infer_error(n, "attribute %s holds %lld; it must be positive", name, (long long)out[i]);
+    }
+}
+
+dim *window_span(const window *w, int axis) {
+    return dim_addk(dim_mulk(dim_addk(w->kernel[axis], -1), w->dilation[axis]), 1);
+}
+
+// Output size round_up(in / stride), padding shared out to both sides. Where windows leave gaps, pools skip
+// elements at both ends (the standard's formula makes their padding negative), convolutions do not.
+static void same_padding(window *w, int i, bool upper, bool pool) {
+    dim *zero = dim_const(w->in[i]->table, 0), *two = dim_const(zero->table, 2);
+    w->out[i] = dim_ceildiv(w->in[i], dim_const(zero->table, w->stride[i]));
+    dim *covered = dim_add(dim_mulk(dim_addk(w->out[i], -1), w->stride[i]), window_span(w, i));
+    dim *total = dim_sub(covered, w->in[i]);
+    if (pool) {
+        w->lo[i] = dim_truncdiv(upper ? total : dim_addk(total, 1), two);
+    } else {
+        total = dim_max(total, zero);
+        w->lo[i] = dim_floordiv(upper ? total : dim_addk(total, 1), two);
+    }
+    w->hi[i] = dim_sub(total, w->lo[i]);
+}
+
+static void given_padding(window *w, int i, bool ceil) {
+    dim *stride = dim_const(w->in[i]->table, w->stride[i]);
+    dim *room = dim_sub(dim_add(w->in[i], dim_add(w->lo[i], w->hi[i])), window_span(w, i));
+    if (!ceil) {
+        w->out[i] = dim_addk(dim_floordiv(room, stride), 1);
+        return;
+    }
+    dim *last = dim_ceildiv(room, stride); // the last window's number; it must start before the end padding
+    dim *inside = dim_lt(dim_mul(last, stride), dim_add(w->in[i], w->lo[i]));
+    w->out[i] = dim_add(last, inside);
+}
+
+window window_of(const node *n, int count, dim *const *in, dim *const *kernel, bool pool) {
+    window w = {.n = count};
+    window_ints(n, "strides", count, w.stride);
+    window_ints(n, "dilations", count, w.dilation);
+    const char *mode = node_string(n, "auto_pad", "NOTSET");
+    bool upper = strcmp(mode, "SAME_UPPER") == 0, lower = strcmp(mode, "SAME_LOWER") == 0;
+    bool valid = strcmp(mode, "VALID") == 0;
+    if (!upper && !lower && !valid && *mode && strcmp(mode, "NOTSET") != 0)
+        infer_error(n, "attribute auto_pad is '%s'", mode);
+    bool ceil = pool && node_int(n, "ceil_mode", 0) != 0;
+    w.fits = !ceil && !upper && !lower;
+    int npads;
+    const int64_t *pads = node_ints(n, "pads", &npads);
+    if (upper || lower || valid) pads = NULL;
+    if (pads && npads != 2 * count)
+        infer_error(n, "attribute pads has %d values for %d spatial axes", npads, count);
+    for (int i = 0; i < count; i++) {
+        w.in[i] = in[i];
+        w.kernel[i] = kernel[i];
+        w.lo[i] = infer_k(n, pads ? pads[i] : 0);
+        w.hi[i] = infer_k(n, pads ? pads[count + i] : 0);
+        if (upper || lower) same_padding(&w, i, upper, pool);
+        else given_padding(&w, i, ceil);
+    }
+    return w;
+}
+
+void window_taps(kernel *k, stage *s, const window *w, expr **tap) {
+    for (int i = 0; i < w->n; i++) {
+        int a = kernel_axis(k, AXIS_REDUCE, arena_printf(k->arena, "k%d", i), w->kernel[i]);
+        stage_axis(k, s, a);
+        tap[i] = x_axis(k, a);
+    }
+}
+
+expr *window_index(kernel *k, const window *w, expr *const *out, expr *const *tap, expr **index) {
+    expr *guard = x_int(k, DT_BOOL, 1);
+    for (int i = 0; i < w->n; i++) {
+        dim *lo = w->lo[i], *zero = dim_const(lo->table, 0);
+        expr *start = x_mul(k, out[i], x_i64(k, w->stride[i]));
+        expr *at = x_add(k, start, x_mul(k, tap[i], x_i64(k, w->dilation[i])));
+        at = x_sub(k, at, x_dim(k, lo));
+        index[i] = at;
+        dim *end = dim_add(dim_mulk(dim_addk(w->out[i], -1), w->stride[i]), dim_sub(window_span(w, i), lo));
+        if (dim_less_equal(lo, zero) != TRI_YES) guard = x_and(k, guard, x_bin(k, X_LE, x_i64(k, 0), at));
+        bool fits = w->fits && dim_less_equal(w->hi[i], zero) == TRI_YES;
+        if (!fits && dim_less_equal(end, w->in[i]) != TRI_YES)
+            guard = x_and(k, guard, x_lt(k, at, x_dim(k, w->in[i])));
+    }
+    return guard->op == X_CONST ? NULL : guard;
+}
+
+void window_check(lowering *l, const node *n, const window *w) {
+    for (int i = 0; i < w->n; i++) {
+        dim *d = w->out[i], *zero = dim_const(d->table, 0);
+        if (dim_less_equal(zero, d) == TRI_YES) continue;
+        step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
+        s->dim = dim_sub(dim_const(d->table, 1), dim_lt(d, zero));
+        s->message = arena_printf(l->program->arena, "spatial axis %d is smaller than the window", i);
+    }
+}
+
+// ---- Convolutions
+
+static window conv_window(const node *n, int x, int w) {
+    const type *tx = infer_in(n, x), *tw = infer_in(n, w);
+    return window_of(n, tx->rank - 2, tx->dims + 2, tw->dims + 2, false);
+}
+
+static int64_t conv_group(const node *n) {
+    int64_t group = node_int(n, "group", 1);
+    if (group < 1) infer_error(n, "attribute group is %lld", (long long)group);
+    return group;
+}
+
+// kernel_shape only repeats what the weights say.
+static void check_kernel_shape(const node *n, int w) {
+    int count;
+    const int64_t *shape = node_ints(n, "kernel_shape", &count);
+    const type *t = infer_in(n, w);
+    if (!shape || !count) return;
+    if (count != t->rank - 2)
+        infer_error(n, "attribute kernel_shape has %d values for %d axes", count, t->rank - 2);
+    for (int i = 0; i < count; i++) infer_same_dim(n, t->dims[i + 2], infer_k(n, shape[i]), "kernel_shape");
+}
+
+static void check_conv_ranks(const node *n, int x, int w) {
+    int rank = infer_rank(n, x);
+    if (rank < 3)
+        infer_error(n, "the input has rank %d; it must have a batch, a channel and spatial axes", rank);
+    if (infer_rank(n, w) != rank)
+        infer_error(n, "the weights have rank %d, the input has rank %d", infer_rank(n, w), rank);
+    check_kernel_shape(n, w);
+}
+
+int conv_dims(const node *n, int x, int w, dim **dims) {
+    check_conv_ranks(n, x, w);
+    const type *tx = infer_in(n, x), *tw = infer_in(n, w);
+    int64_t group = conv_group(n);
+    infer_same_dim(n, tx->dims[1], dim_mulk(tw->dims[1], group), "channels of input and weights");
+    dim *remainder = dim_mod(tw->dims[0], infer_k(n, group));
+    infer_same_dim(n, remainder, infer_k(n, 0), "output channels modulo groups");
+    window win = conv_window(n, x, w);
+    dims[0] = tx->dims[0], dims[1] = tw->dims[0];
+    memcpy(dims + 2, win.out, (size_t)win.n * sizeof *dims);
+    return tx->rank;
+}
+
+static expr *add_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
+    int a = kernel_axis(k, kind, name, extent);
+    stage_axis(k, s, a);
+    return x_axis(k, a);
+}
+
+// The axes of batch, group, channel in the group and space; sets the output's index and channel.
+static expr *conv_outputs(conv *c, int64_t group, const buffer *out) {
+    kernel *k = c->k;
+    dim *per_group = dim_floordiv(out->dims[1], dim_const(out->dims[1]->table, group));
+    c->index[0] = add_axis(k, c->s, AXIS_PARALLEL, "n", out->dims[0]);
+    expr *g = x_i64(k, 0);
+    if (group > 1) g = add_axis(k, c->s, AXIS_PARALLEL, "g", dim_const(per_group->table, group));
+    expr *m = add_axis(k, c->s, AXIS_PARALLEL, "m", per_group);
+    c->channel = c->index[1] = x_add(k, x_mul(k, g, x_dim(k, per_group)), m);
+    for (int i = 2; i < out->rank; i++)
+        c->index[i] = add_axis(k, c->s, AXIS_PARALLEL, arena_printf(k->arena, "o%d", i - 2), out->dims[i]);
+    return g;
+}
+
+conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
+    window win = window_of(n, x->rank - 2, x->dims + 2, w->dims + 2, false);
+    window_check(l, n, &win);
+    conv c = {.k = lower_kernel(l, n, NULL)};
+    kernel *k = c.k;
+    c.s = kernel_stage(k);
+    expr *g = conv_outputs(&c, conv_group(n), out), *tap[MAX_RANK];
+    expr *in = add_axis(k, c.s, AXIS_REDUCE, "c", w->dims[1]);
+    window_taps(k, c.s, &win, tap);
+    c.x[0] = c.index[0];
+    c.x[1] = x_add(k, x_mul(k, g, x_dim(k, w->dims[1])), in);
+    c.guard = window_index(k, &win, c.index + 2, tap, c.x + 2);
+    c.w[0] = c.channel, c.w[1] = in;
+    for (int i = 0; i < win.n; i++) c.w[i + 2] = tap[i];
+    return c;
+}
+
+expr *conv_param(conv *c, buffer *param) { return read_broadcast(c->k, param, &c->channel, 1); }
+
+expr *conv_scalar(conv *c, buffer *param) {
+    expr *zero = x_i64(c->k, 0), *at[MAX_RANK];
+    for (int i = 0; i < param->rank; i++) at[i] = zero;
+    return x_read(c->k, param, at);
+}
+
+static void check_bias(const node *n, int i, dim *channels) {
+    if (!node_in(n, i)) return;
+    if (infer_rank(n, i) != 1) infer_error(n, "the bias has rank %d, not 1", infer_rank(n, i));
+    infer_same_dim(n, infer_in(n, i)->dims[0], channels, "bias size and output channels");
+}
+
+static void conv_infer(node *n) {
+    dim *dims[MAX_RANK];
+    int rank = conv_dims(n, 0, 1, dims);
+    check_bias(n, 2, dims[1]);
+    infer_set(n, 0, infer_in(n, 0)->elem, rank, dims);
+}
+
+static void conv_lower(lowering *l, node *n) {
+    buffer *x = lower_in(l, n, 0), *w = lower_in(l, n, 1), *bias = lower_in(l, n, 2),
+           *out = lower_out(l, n, 0);
+    conv c = conv_begin(l, n, x, w, out);
+    expr *term = x_mul(c.k, x_read_guarded(c.k, x, c.x, c.guard, NULL), x_read(c.k, w, c.w));
+    expr *v = stage_reduce(c.k, c.s, RED_SUM, term);
+    if (bias) v = x_add(c.k, v, x_read(c.k, bias, &c.channel));
+    stage_write(c.k, c.s, out, c.index, v);
+}
+
+const op_def op_Conv = {.name = "Conv", .domain = "", .infer = conv_infer, .lower = conv_lower};
+
+// ---- ConvInteger
+
+static void conv_integer_infer(node *n) {
+    dim *dims[MAX_RANK];
+    int rank = conv_dims(n, 0, 1, dims);
+    infer_set(n, 0, DT_I32, rank, dims);
+}
+
+static void conv_integer_lower(lowering *l, node *n) {
+    buffer *x = lower_in(l, n, 0), *w = lower_in(l, n, 1), *out = lower_out(l, n, 0);
+    buffer *zx = quant_zero_point(l, n, 2), *zw = quant_zero_point(l, n, 3);
+    conv c = conv_begin(l, n, x, w, out);
+    stage_write(c.k, c.s, out, c.index, quant_conv_sum(&c, x, zx, w, zw));
+}
+
+const op_def op_ConvInteger = {
+    .name = "ConvInteger", .domain = "", .infer = conv_integer_infer, .lower = conv_integer_lower};

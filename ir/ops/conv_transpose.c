@@ -1,0 +1,237 @@
+// ConvTranspose: the gradient of a convolution with respect to its input, computed where the output is:
+// of the kernel's positions only those that the stride brings back to an input element count.
+//
+//   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
+//       sum over c, k... where (o + pad - k*dilation) is i*stride with i inside the input
+//           of x[n, g*C + c, i...] * w[g*C + c, m, k...]
+#include "ir/ops/contract.h"
+#include <string.h>
+
+typedef struct transposed {
+    int n;
+    int64_t group;
+    dim *in[MAX_RANK], *kernel[MAX_RANK], *out[MAX_RANK], *lo[MAX_RANK];
+    int64_t stride[MAX_RANK], dilation[MAX_RANK];
+} transposed;
+
+static void optional_ints(const node *n, const char *name, int count, int most, int64_t *out) {
+    int given;
+    const int64_t *v = node_ints(n, name, &given);
+    if (given && given != count && given != most)
+        infer_error(n, "attribute %s has %d values for %d spatial axes", name, given, count);
+    for (int i = 0; i < most; i++) out[i] = i < given ? v[i] : 0;
+}
+
+// Size without padding taken off: stride * (in - 1) + output_padding + span of the kernel.
+static dim *full_size(const transposed *t, int i, int64_t extra) {
+    dim *span = dim_mulk(dim_addk(t->kernel[i], -1), t->dilation[i]);
+    return dim_addk(dim_add(dim_mulk(dim_addk(t->in[i], -1), t->stride[i]), span), extra + 1);
+}
+
+// The padding that gives the wanted output size, shared out to both sides.
+static void fit_padding(transposed *t, int i, int64_t extra, dim *out, bool upper) {
+    dim *zero = dim_const(out->table, 0);
+    dim *total = dim_max(dim_sub(full_size(t, i, extra), out), zero);
+    dim *less = dim_floordiv(total, dim_const(zero->table, 2));
+    t->out[i] = out;
+    t->lo[i] = upper ? less : dim_sub(total, less);
+}
+
+static transposed transposed_of(const node *n) {
+    const type *x = infer_in(n, 0), *w = infer_in(n, 1);
+    transposed t = {.n = x->rank - 2, .group = node_int(n, "group", 1)};
+    int64_t pads[2 * MAX_RANK], extra[MAX_RANK], wanted[2 * MAX_RANK];
+    int nwanted;
+    window_ints(n, "strides", t.n, t.stride);
+    window_ints(n, "dilations", t.n, t.dilation);
+    optional_ints(n, "pads", 2 * t.n, 2 * t.n, pads);
+    optional_ints(n, "output_padding", t.n, t.n, extra);
+    // Some exporters give the whole output's shape.
+    optional_ints(n, "output_shape", t.n, t.n + 2, wanted);
+    node_ints(n, "output_shape", &nwanted);
+    const char *mode = node_string(n, "auto_pad", "NOTSET");
+    bool upper = strcmp(mode, "SAME_UPPER") == 0, lower = strcmp(mode, "SAME_LOWER") == 0;
+    bool valid = strcmp(mode, "VALID") == 0;
+    if (!upper && !lower && !valid && *mode && strcmp(mode, "NOTSET") != 0)
+        infer_error(n, "attribute auto_pad is '%s'", mode);
+    for (int i = 0; i < t.n; i++) {
+        t.in[i] = x->dims[i + 2], t.kernel[i] = w->dims[i + 2];
+        int64_t lo = valid ? 0 : pads[i], hi = valid ? 0 : pads[t.n + i];
+        if (nwanted) fit_padding(&t, i, extra[i], infer_k(n, wanted[nwanted - t.n + i]), upper);
+        else if (upper || lower) fit_padding(&t, i, extra[i], dim_mulk(t.in[i], t.stride[i]), upper);
+        else t.lo[i] = infer_k(n, lo), t.out[i] = dim_addk(full_size(&t, i, extra[i]), -lo - hi);
+    }
+    return t;
+}
+
+static void conv_transpose_infer(node *n) {
+    int rank = infer_rank(n, 0);
+    if (rank < 3)
+        infer_error(n, "the input has rank %d; it must have a batch, a channel and spatial axes", rank);
+    if (infer_rank(n, 1) != rank)
+        infer_error(n, "the weights have rank %d, the input has rank %d", infer_rank(n, 1), rank);
+    transposed t = transposed_of(n);
+    if (t.group < 1) infer_error(n, "attribute group is %lld", (long long)t.group);
+    const type *x = infer_in(n, 0), *w = infer_in(n, 1);
+    infer_same_dim(n, x->dims[1], w->dims[0], "channels of input and weights");
+    infer_same_dim(n, dim_mod(w->dims[0], infer_k(n, t.group)), infer_k(n, 0),
+                   "input channels modulo groups");
+    dim *dims[MAX_RANK] = {x->dims[0], dim_mulk(w->dims[1], t.group)};
+    memcpy(dims + 2, t.out, (size_t)t.n * sizeof *dims);
+    if (node_in(n, 2)) {
+        if (infer_rank(n, 2) != 1) infer_error(n, "the bias has rank %d, not 1", infer_rank(n, 2));
+        infer_same_dim(n, infer_in(n, 2)->dims[0], dims[1], "bias size and output channels");
+    }
+    infer_set(n, 0, x->elem, rank, dims);
+}
+
+// Output positions o = stride * q + phase of each axis, for one phase; or all of them (whole).
+typedef struct phase {
+    bool whole[MAX_RANK];
+    int64_t at[MAX_RANK];
+} phase;
+
+static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
+
+typedef struct builder {
+    kernel *k;
+    stage *s;
+    const transposed *t;
+    expr *index[MAX_RANK], *x[MAX_RANK], *w[MAX_RANK];
+    expr *guard, *store; // of the reads; of the write
+} builder;
+
+static expr *add_axis(builder *b, axis_kind kind, const char *name, dim *extent) {
+    int a = kernel_axis(b->k, kind, name, extent);
+    stage_axis(b->k, b->s, a);
+    return x_axis(b->k, a);
+}
+
+static void guard_range(builder *b, expr *at, dim *extent) {
+    kernel *k = b->k;
+    b->guard = x_and(k, b->guard, x_and(k, x_bin(k, X_LE, x_i64(k, 0), at), x_lt(k, at, x_dim(k, extent))));
+}
+
+// All positions in one: the stride's remainder is part of the guard.
+static void whole_axis(builder *b, int i, expr *o, expr *tap) {
+    kernel *k = b->k;
+    const transposed *t = b->t;
+    expr *from = x_sub(k, x_add(k, o, x_dim(k, t->lo[i])), x_mul(k, tap, x_i64(k, t->dilation[i])));
+    expr *stride = x_i64(k, t->stride[i]);
+    b->guard = x_and(k, b->guard, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
+    b->x[i + 2] = x_bin(k, X_FLOORDIV, from, stride);
+    b->w[i + 2] = tap;
+    guard_range(b, b->x[i + 2], t->in[i]);
+}
+
+// One phase: k = first + step * tap are the kernel's positions that meet inputs, i = q + base - back * tap.
+typedef struct stripe {
+    int64_t first, step, base, back, taps;
+} stripe;
+
+// Needs constant padding and kernel size. False when no position of the kernel meets an input.
+static bool stripe_of(const transposed *t, int i, int64_t at, stripe *s) {
+    int64_t stride = t->stride[i], dilation = t->dilation[i], kernel = dim_value(t->kernel[i]);
+    int64_t common = gcd(stride, dilation), from = at + dim_value(t->lo[i]);
+    s->step = stride / common, s->back = dilation / common;
+    for (s->first = 0; s->first < s->step && s->first < kernel; s->first++) {
+        if ((from - s->first * dilation) % stride) continue;
+        s->base = (from - s->first * dilation) / stride;
+        s->taps = (kernel - s->first + s->step - 1) / s->step;
+        return true;
+    }
+    return false;
+}
+
+static bool stripe_is_known(const transposed *t, int i) {
+    return dim_is_const(t->lo[i]) && dim_is_const(t->kernel[i]);
+}
+
+static void phase_axis(builder *b, int i, const stripe *s, expr *q, expr *tap) {
+    kernel *k = b->k;
+    b->w[i + 2] = x_add(k, x_mul(k, tap, x_i64(k, s->step)), x_i64(k, s->first));
+    b->x[i + 2] = x_sub(k, x_add(k, q, x_i64(k, s->base)), x_mul(k, tap, x_i64(k, s->back)));
+    guard_range(b, b->x[i + 2], b->t->in[i]);
+}
+
+static void channel_axes(builder *b, const buffer *w, const buffer *out, expr **g) {
+    kernel *k = b->k;
+    b->index[0] = add_axis(b, AXIS_PARALLEL, "n", out->dims[0]);
+    *g = x_i64(k, 0);
+    if (b->t->group > 1) *g = add_axis(b, AXIS_PARALLEL, "g", dim_const(out->dims[0]->table, b->t->group));
+    b->w[1] = add_axis(b, AXIS_PARALLEL, "m", w->dims[1]);
+    b->index[1] = x_add(k, x_mul(k, *g, x_dim(k, w->dims[1])), b->w[1]);
+}
+
+static dim *phase_extent(const transposed *t, const phase *p, int i) {
+    if (p->whole[i]) return t->out[i];
+    return dim_ceildiv(dim_addk(t->out[i], -p->at[i]), dim_const(t->out[i]->table, t->stride[i]));
+}
+
+static void space_axes(builder *b, const phase *p, const stripe *stripes, dim *channels, expr *g) {
+    kernel *k = b->k;
+    const transposed *t = b->t;
+    expr *q[MAX_RANK];
+    for (int i = 0; i < t->n; i++) {
+        q[i] = add_axis(b, AXIS_PARALLEL, arena_printf(k->arena, "o%d", i), phase_extent(t, p, i));
+        b->index[i + 2] = q[i];
+        if (p->whole[i]) continue;
+        b->index[i + 2] = x_add(k, x_mul(k, q[i], x_i64(k, t->stride[i])), x_i64(k, p->at[i]));
+    }
+    expr *c = add_axis(b, AXIS_REDUCE, "c", channels);
+    b->x[0] = b->index[0];
+    b->x[1] = b->w[0] = x_add(k, x_mul(k, g, x_dim(k, channels)), c);
+    for (int i = 0; i < t->n; i++) {
+        dim *taps = p->whole[i] ? t->kernel[i] : dim_const(channels->table, stripes[i].taps);
+        expr *tap = add_axis(b, AXIS_REDUCE, arena_printf(k->arena, "k%d", i), taps);
+        if (p->whole[i]) whole_axis(b, i, q[i], tap);
+        else phase_axis(b, i, &stripes[i], q[i], tap);
+    }
+}
+
+static void lower_phase(lowering *l, const node *n, const transposed *t, const phase *p, const char *suffix) {
+    buffer *x = lower_in(l, n, 0), *w = lower_in(l, n, 1), *bias = lower_in(l, n, 2),
+           *out = lower_out(l, n, 0);
+    builder b = {.k = lower_kernel(l, n, suffix), .t = t};
+    b.s = kernel_stage(b.k);
+    b.guard = x_int(b.k, DT_BOOL, 1);
+    stripe stripes[MAX_RANK];
+    bool meets = true;
+    for (int i = 0; i < t->n; i++)
+        if (!p->whole[i] && !stripe_of(t, i, p->at[i], &stripes[i]))
+            meets = false, stripes[i] = (stripe){.step = 1};
+    dim *channels = dim_floordiv(w->dims[0], dim_const(w->dims[0]->table, t->group));
+    expr *g;
+    channel_axes(&b, w, out, &g);
+    space_axes(&b, p, stripes, meets ? channels : dim_const(channels->table, 0), g);
+    expr *term = x_mul(b.k, x_read_guarded(b.k, x, b.x, b.guard, NULL), x_read(b.k, w, b.w));
+    expr *v = stage_reduce(b.k, b.s, RED_SUM, term);
+    if (bias) v = x_add(b.k, v, x_read(b.k, bias, &b.index[1]));
+    stage_write(b.k, b.s, out, b.index, v);
+}
+
+// A kernel for each phase of the strides keeps the indices affine and skips what the stride leaves out; past
+// MOST_PHASES, or with sizes not known when compiling, axes are done whole.
+enum { MOST_PHASES = 64 };
+
+static void conv_transpose_lower(lowering *l, node *n) {
+    transposed t = transposed_of(n);
+    phase p = {{0}};
+    int64_t phases = 1;
+    for (int i = 0; i < t.n; i++) {
+        p.whole[i] = !stripe_is_known(&t, i) || t.stride[i] > MOST_PHASES / phases;
+        if (!p.whole[i]) phases *= t.stride[i];
+    }
+    for (int64_t j = 0; j < phases; j++) {
+        int64_t rest = j;
+        for (int i = t.n - 1; i >= 0; i--) {
+            if (p.whole[i]) continue;
+            p.at[i] = rest % t.stride[i];
+            rest /= t.stride[i];
+        }
+        lower_phase(l, n, &t, &p, phases > 1 ? arena_printf(l->program->arena, "phase%d", (int)j) : NULL);
+    }
+}
+
+const op_def op_ConvTranspose = {
+    .name = "ConvTranspose", .domain = "", .infer = conv_transpose_infer, .lower = conv_transpose_lower};

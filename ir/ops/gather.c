@@ -1,0 +1,596 @@
+// Operators whose positions are data: Gather, GatherElements, GatherND, ScatterElements, ScatterND, Scatter,
+// TensorScatter, OneHot, NonZero, Compress. Positions from data are checked and clamped when used.
+#include "ir/ops/runtime_args.h"
+#include <string.h>
+
+static const char *const outside = "an index is outside of the axis";
+
+static int64_t flat(const int64_t *at, const int64_t *sizes, int rank) {
+    int64_t p = 0;
+    for (int j = 0; j < rank; j++) p = p * sizes[j] + at[j];
+    return p;
+}
+
+static stage *indexed_stage(lowering *l, const node *n, const char *suffix, buffer *out, kernel **k,
+                            expr **index) {
+    *k = lower_kernel(l, n, suffix);
+    stage *s = kernel_stage(*k);
+    axes_over(*k, s, out, index);
+    return s;
+}
+
+static int axis_of(const node *n, int64_t fallback, int rank) {
+    return infer_axis(n, node_int(n, "axis", fallback), rank);
+}
+
+// ---------------------------------------------------------------- Gather
+typedef struct gather_source {
+    int axis, index_rank, data_rank;
+    int64_t data[MAX_RANK], indices[MAX_RANK];
+    dim **index;
+} gather_source;
+
+static int64_t gather_position(const void *user, const int64_t *at) {
+    const gather_source *g = user;
+    int64_t in[MAX_RANK];
+    const dim *i = g->index[flat(at + g->axis, g->indices, g->index_rank)];
+    if (!dim_is_const(i)) return -1;
+    for (int a = 0; a < g->axis; a++) in[a] = at[a];
+    for (int a = g->axis + 1; a < g->data_rank; a++) in[a] = at[a + g->index_rank - 1];
+    in[g->axis] = dim_value(i) < 0 ? dim_value(i) + g->data[g->axis] : dim_value(i);
+    if (in[g->axis] < 0 || in[g->axis] >= g->data[g->axis]) return -1;
+    return flat(in, g->data, g->data_rank);
+}
+
+static void gather_infer_contents(node *n, int axis) {
+    gather_source g = {.axis = axis, .index_rank = infer_in(n, 1)->rank, .data_rank = infer_in(n, 0)->rank};
+    int64_t count;
+    int known;
+    if (!infer_static(infer_in(n, 0), INT32_MAX, g.data, &count)) return;
+    if (!infer_static(infer_in(n, 1), CONTENTS_MAX, g.indices, &count)) return;
+    g.index = infer_contents(n, 1, &known);
+    if (g.index) infer_move_contents(n, gather_position, &g);
+}
+
+// Constant indices that are surely outside are errors at once.
+static void gather_check_indices(const node *n, const dim *size) {
+    int count;
+    dim **index = infer_contents(n, 1, &count);
+    for (int i = 0; index && i < count && dim_is_const(size); i++)
+        if (dim_is_const(index[i]) &&
+            (dim_value(index[i]) < -dim_value(size) || dim_value(index[i]) >= dim_value(size)))
+            infer_error(n, "index %lld is outside of the axis of size %lld", (long long)dim_value(index[i]),
+                        (long long)dim_value(size));
+}
+
+static void gather_infer(node *n) {
+    const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
+    int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = axis_of(n, 0, rank), out_rank = rank + q - 1;
+    if (out_rank > MAX_RANK)
+        infer_error(n, "the output would have rank %d; the most is %d", out_rank, MAX_RANK);
+    dim *out[MAX_RANK];
+    for (int j = 0; j < out_rank; j++)
+        out[j] = j < axis ? data->dims[j] : j < axis + q ? indices->dims[j - axis] : data->dims[j - q + 1];
+    gather_check_indices(n, data->dims[axis]);
+    infer_set(n, 0, data->elem, out_rank, out);
+    gather_infer_contents(n, axis);
+}
+
+static void gather_lower(lowering *l, node *n) {
+    if (lower_known_contents(l, n)) return;
+    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *out = lower_out(l, n, 0);
+    int axis = axis_of(n, 0, data->rank), q = indices->rank;
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    for (int a = 0; a < axis; a++) from[a] = index[a];
+    for (int a = axis + 1; a < data->rank; a++) from[a] = index[a + q - 1];
+    from[axis] = x_checked_index(k, x_read(k, indices, index + axis), data->dims[axis], true, outside);
+    stage_write(k, s, out, index, x_read(k, data, from));
+}
+
+const op_def op_Gather = {.name = "Gather", .domain = "", .infer = gather_infer, .lower = gather_lower};
+
+// ---------------------------------------------------------------- GatherElements
+static void same_rank(const node *n, int i, int rank) {
+    if (infer_rank(n, i) != rank)
+        infer_error(n, "inputs 0 and %d have ranks %d and %d", i, rank, infer_rank(n, i));
+}
+
+// The indices may cover less of the data, not more, along the other axes.
+static void covered(const node *n, int axis) {
+    const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
+    for (int a = 0; a < data->rank; a++)
+        if (a != axis && dim_less(data->dims[a], indices->dims[a]) == TRI_YES)
+            infer_error(n, "axis %d: indices have size %s, data has %s", a,
+                        dim_text(infer_arena(n), indices->dims[a]), dim_text(infer_arena(n), data->dims[a]));
+}
+static void lower_covered(lowering *l, const node *n, int axis) {
+    const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
+    for (int a = 0; a < data->rank; a++)
+        if (a != axis)
+            lower_check(l, n, dim_at_most(indices->dims[a], data->dims[a]),
+                        "the indices are larger than the data");
+}
+
+static void gather_elements_infer(node *n) {
+    int rank = infer_rank(n, 0), axis = axis_of(n, 0, rank);
+    same_rank(n, 1, rank);
+    covered(n, axis);
+    infer_set(n, 0, infer_in(n, 0)->elem, rank, infer_in(n, 1)->dims);
+}
+
+static void gather_elements_lower(lowering *l, node *n) {
+    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
+    int axis = axis_of(n, 0, data->rank);
+    lower_covered(l, n, axis);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    memcpy(from, index, sizeof from);
+    from[axis] = x_checked_index(k, x_read(k, indices, index), data->dims[axis], true, outside);
+    stage_write(k, s, out, index, x_read(k, data, from));
+}
+
+const op_def op_GatherElements = {
+    .name = "GatherElements", .domain = "", .infer = gather_elements_infer, .lower = gather_elements_lower};
+
+// ---------------------------------------------------------------- GatherND
+// How many axes an index tuple has: the last size of input 1, or what the ranks say when that is not a
+// constant (-1: nothing).
+static int tuple_length(const node *n, int most, int by_ranks) {
+    const type *indices = infer_in(n, 1);
+    if (infer_rank(n, 1) < 1) infer_error(n, "the indices have rank 0");
+    const dim *last = indices->dims[indices->rank - 1];
+    if (!dim_is_const(last) && by_ranks < 0) return -1;
+    int64_t length = dim_is_const(last) ? dim_value(last) : by_ranks;
+    if (length < 1 || length > most)
+        infer_error(n, "index tuples have length %lld; it must be in [1, %d]", (long long)length, most);
+    return (int)length;
+}
+static void lower_tuple_length(lowering *l, const node *n, int length) {
+    const type *indices = infer_in(n, 1);
+    lower_check(l, n, dim_eq(indices->dims[indices->rank - 1], infer_k(n, length)),
+                "index tuples do not have the length that the ranks demand");
+}
+
+// The tuple at index[0..rank of indices - 1), as positions in data's axes from `first` on.
+static void read_tuple(kernel *k, buffer *indices, expr *const *index, const buffer *data, int first,
+                       int length, expr **position) {
+    expr *at[MAX_RANK];
+    for (int j = 0; j < indices->rank - 1; j++) at[j] = index[j];
+    for (int j = 0; j < length; j++) {
+        at[indices->rank - 1] = x_i64(k, j);
+        position[j] = x_checked_index(k, x_read(k, indices, at), data->dims[first + j], true, outside);
+    }
+}
+
+// The sizes of the output; its rank.
+static int gather_nd_dims(const node *n, int batch, int length, dim **out) {
+    const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
+    int q = indices->rank, slice = data->rank - batch - length, rank = q - 1 + slice;
+    if (rank > MAX_RANK) infer_error(n, "the output would have rank %d; the most is %d", rank, MAX_RANK);
+    for (int j = 0; j < batch; j++)
+        out[j] = infer_same_dim(n, data->dims[j], indices->dims[j], "batch sizes");
+    for (int j = batch; j < q - 1; j++) out[j] = indices->dims[j];
+    for (int j = 0; j < slice; j++) out[q - 1 + j] = data->dims[batch + length + j];
+    return rank;
+}
+
+static void gather_nd_infer(node *n) {
+    int rank = infer_rank(n, 0), q = infer_rank(n, 1), batch = (int)node_int(n, "batch_dims", 0);
+    if (batch < 0 || batch >= rank || batch >= q)
+        infer_error(n, "batch_dims is %d, the ranks are %d and %d", batch, rank, q);
+    dim *out[MAX_RANK];
+    int length = tuple_length(n, rank - batch, -1);
+    if (length < 0) infer_set_unknown(n, 0, infer_in(n, 0)->elem);
+    else infer_set(n, 0, infer_in(n, 0)->elem, gather_nd_dims(n, batch, length, out), out);
+}
+
+static void gather_nd_lower(lowering *l, node *n) {
+    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
+    int batch = (int)node_int(n, "batch_dims", 0), most = data->rank - batch;
+    int length = tuple_length(n, most, indices->rank - 1 + most - n->out[0]->type.rank);
+    dim *sizes[MAX_RANK];
+    lower_tuple_length(l, n, length);
+    gather_nd_dims(n, batch, length, sizes);
+    lower_sizes(l, n, sizes);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    for (int j = 0; j < batch; j++) from[j] = index[j];
+    read_tuple(k, indices, index, data, batch, length, from + batch);
+    for (int j = batch + length; j < data->rank; j++) from[j] = index[indices->rank - 1 + j - batch - length];
+    stage_write(k, s, out, index, x_read(k, data, from));
+}
+
+const op_def op_GatherND = {
+    .name = "GatherND", .domain = "", .infer = gather_nd_infer, .lower = gather_nd_lower};
+
+// ---------------------------------------------------------------- ScatterElements, ScatterND
+static write_combine reduction_of(const node *n, dtype t) {
+    const char *r = node_string(n, "reduction", "none");
+    bool logic = t == DT_BOOL; // where + is or, and * is and
+    if (strcmp(r, "none") == 0) return COMBINE_SET;
+    if (strcmp(r, "add") == 0) return logic ? COMBINE_MAX : COMBINE_ADD;
+    if (strcmp(r, "mul") == 0) return logic ? COMBINE_MIN : COMBINE_MUL;
+    if (strcmp(r, "min") == 0) return COMBINE_MIN;
+    if (strcmp(r, "max") == 0) return COMBINE_MAX;
+    infer_error(n, "attribute 'reduction' is '%s'; it must be none, add, mul, min or max", r);
+}
+
+static void lower_copy(lowering *l, const node *n, buffer *in, buffer *out) {
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = indexed_stage(l, n, "copy", out, &k, index);
+    stage_write(k, s, out, index, x_read(k, in, index));
+}
+
+// A stage over b's dims where the axes of `scan` are gone through in order, inside the others: updates that
+// may meet are on different positions of those only.
+static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr **index) {
+    stage *s = kernel_stage(k);
+    for (int ordered = 0; ordered < 2; ordered++)
+        for (int j = 0; j < b->rank; j++) {
+            if (scan[j] != ordered) continue;
+            axis_kind kind = ordered ? AXIS_SCAN : AXIS_PARALLEL;
+            int axis = kernel_axis(k, kind, arena_printf(k->arena, "i%d", j), b->dims[j]);
+            stage_axis(k, s, axis);
+            index[j] = x_axis(k, axis);
+        }
+    return s;
+}
+
+static void scatter_write(kernel *k, stage *s, const node *n, buffer *out, expr *const *to, expr *v) {
+    write *w = stage_write(k, s, out, to, v);
+    w->when = WRITE_AFTER;
+    w->combine = reduction_of(n, out->dtype);
+}
+
+static void scatter_elements_infer(node *n) {
+    int rank = infer_rank(n, 0), axis = axis_of(n, 0, rank);
+    same_rank(n, 1, rank);
+    same_rank(n, 2, rank);
+    covered(n, axis);
+    for (int a = 0; a < rank; a++)
+        infer_same_dim(n, infer_in(n, 1)->dims[a], infer_in(n, 2)->dims[a], "sizes of indices and updates");
+    reduction_of(n, infer_in(n, 0)->elem);
+    infer_same(n, 0, 0);
+}
+
+// out = data; for the updates, in order along the axis: out[.., indices[i], ..] (op)= updates[i]
+static void scatter_elements_lower(lowering *l, node *n) {
+    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *updates = lower_in(l, n, 2);
+    int axis = axis_of(n, 0, data->rank);
+    lower_covered(l, n, axis);
+    buffer *out = lower_out(l, n, 0);
+    lower_copy(l, n, data, out);
+    kernel *k = lower_kernel(l, n, "scatter");
+    expr *index[MAX_RANK], *to[MAX_RANK];
+    bool scan[MAX_RANK] = {false};
+    scan[axis] = true;
+    stage *s = scatter_stage(k, indices, scan, index);
+    memcpy(to, index, sizeof to);
+    to[axis] = x_checked_index(k, x_read(k, indices, index), data->dims[axis], true, outside);
+    scatter_write(k, s, n, out, to, x_read(k, updates, index));
+}
+
+static int scatter_nd_length(const node *n) {
+    int rank = infer_rank(n, 0);
+    return tuple_length(n, rank, infer_rank(n, 1) - 1 + rank - infer_rank(n, 2));
+}
+
+static void scatter_nd_infer(node *n) {
+    const type *data = infer_in(n, 0), *indices = infer_in(n, 1), *updates = infer_in(n, 2);
+    reduction_of(n, data->elem);
+    infer_same(n, 0, 0);
+    int length = scatter_nd_length(n), q = indices->rank, want = q - 1 + data->rank - length;
+    if (updates->rank != want) infer_error(n, "updates have rank %d, not %d", updates->rank, want);
+    for (int j = 0; j < updates->rank; j++)
+        infer_same_dim(n, updates->dims[j], j < q - 1 ? indices->dims[j] : data->dims[length + j - (q - 1)],
+                       "size of updates");
+}
+
+// out = data; for the tuples in order: out[tuple, slice] (op)= updates[.., slice]
+static void scatter_nd_lower(lowering *l, node *n) {
+    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *updates = lower_in(l, n, 2);
+    int length = scatter_nd_length(n);
+    lower_tuple_length(l, n, length);
+    buffer *out = lower_out(l, n, 0);
+    lower_copy(l, n, data, out);
+    kernel *k = lower_kernel(l, n, "scatter");
+    expr *index[MAX_RANK], *to[MAX_RANK];
+    bool scan[MAX_RANK] = {false};
+    for (int j = 0; j < indices->rank - 1; j++) scan[j] = true;
+    stage *s = scatter_stage(k, updates, scan, index);
+    read_tuple(k, indices, index, data, 0, length, to);
+    for (int j = length; j < data->rank; j++) to[j] = index[indices->rank - 1 + j - length];
+    scatter_write(k, s, n, out, to, x_read(k, updates, index));
+}
+
+// Scatter is ScatterElements without reductions.
+static void scatter_upgrade_11(node *n) { n->op = op_find("", "ScatterElements"); }
+
+const op_def op_ScatterElements = {.name = "ScatterElements",
+                                   .domain = "",
+                                   .infer = scatter_elements_infer,
+                                   .lower = scatter_elements_lower};
+const op_def op_ScatterND = {
+    .name = "ScatterND", .domain = "", .infer = scatter_nd_infer, .lower = scatter_nd_lower};
+const op_def op_Scatter = {.name = "Scatter",
+                           .domain = "",
+                           .upgrades = {{11, scatter_upgrade_11}},
+                           .infer = scatter_elements_infer,
+                           .lower = scatter_elements_lower};
+
+// ---------------------------------------------------------------- TensorScatter
+static bool is_circular(const node *n) {
+    const char *mode = node_string(n, "mode", "linear");
+    if (strcmp(mode, "circular") == 0) return true;
+    if (strcmp(mode, "linear"))
+        infer_error(n, "attribute 'mode' is '%s'; it must be linear or circular", mode);
+    return false;
+}
+
+static void tensor_scatter_infer(node *n) {
+    int rank = infer_rank(n, 0), axis = axis_of(n, -2, rank);
+    const type *cache = infer_in(n, 0), *update = infer_in(n, 1);
+    if (axis == 0) infer_error(n, "axis 0 is the batch");
+    same_rank(n, 1, rank);
+    is_circular(n);
+    for (int a = 0; a < rank; a++)
+        if (a != axis) infer_same_dim(n, cache->dims[a], update->dims[a], "sizes of cache and update");
+    if (dim_less(cache->dims[axis], update->dims[axis]) == TRI_YES)
+        infer_error(n, "the update is longer than the cache");
+    if (node_in(n, 2)) {
+        if (infer_rank(n, 2) != 1) infer_error(n, "write_indices has rank %d, not 1", infer_rank(n, 2));
+        infer_same_dim(n, infer_in(n, 2)->dims[0], cache->dims[0], "batch size and length of write_indices");
+    }
+    infer_same(n, 0, 0);
+}
+
+// out[b, .., i, ..] = the update's element i - write_indices[b] (modulo the cache's size when circular) where
+// there is one, else the cache's.
+static void tensor_scatter_lower(lowering *l, node *n) {
+    buffer *cache = lower_in(l, n, 0), *update = lower_in(l, n, 1), *starts = lower_in(l, n, 2);
+    int axis = axis_of(n, -2, cache->rank);
+    dim *size = cache->dims[axis], *length = update->dims[axis];
+    lower_check(l, n, dim_at_most(length, size), "the update is longer than the cache");
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    memcpy(from, index, sizeof from);
+    expr *start = starts ? x_read(k, starts, index) : x_i64(k, 0);
+    if (!is_circular(n))
+        start = x_checked_index(k, start, dim_addk(dim_sub(size, length), 1), false,
+                                "the update does not fit in the cache");
+    else start = x_bin(k, X_MOD, start, x_dim(k, size));
+    from[axis] = x_sub(k, index[axis], start);
+    if (is_circular(n)) from[axis] = x_bin(k, X_MOD, from[axis], x_dim(k, size));
+    expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), from[axis]), x_lt(k, from[axis], x_dim(k, length)));
+    stage_write(k, s, out, index, x_read_guarded(k, update, from, inside, x_read(k, cache, index)));
+}
+
+const op_def op_TensorScatter = {
+    .name = "TensorScatter", .domain = "", .infer = tensor_scatter_infer, .lower = tensor_scatter_lower};
+
+// ---------------------------------------------------------------- OneHot
+// The number of classes; *counted when it is a float of run time, which the lowering converts.
+static dim *one_hot_depth(node *n, bool *counted) {
+    int count;
+    dim **depth = infer_contents_or_opaque(n, 1, &count);
+    const constant *c = infer_constant(n, 1);
+    *counted = false;
+    if (depth && count != 1) infer_error(n, "depth must be a scalar");
+    if (depth) return depth[0];
+    if (c && c->count == 1) return infer_k(n, (int64_t)constant_float(c, 0));
+    *counted = true;
+    return infer_count_dim(n, NULL);
+}
+
+static void one_hot_infer_contents(node *n, int axis, dim *depth) {
+    int ni, nv;
+    dim **index = infer_contents(n, 0, &ni), **values = infer_contents(n, 2, &nv), *to[CONTENTS_MAX];
+    int64_t sizes[MAX_RANK], at[MAX_RANK] = {0}, count;
+    const type *in = infer_in(n, 0), *out = &n->out[0]->type;
+    if (!index || !values || nv != 2 || !infer_static(out, CONTENTS_MAX, sizes, &count)) return;
+    for (int64_t e = 0; e < count; e++) {
+        int64_t p = 0;
+        for (int j = 0; j < in->rank; j++) p = p * dim_value(in->dims[j]) + at[j + (j >= axis)];
+        dim *here = infer_k(n, at[axis]);
+        dim *hit = dim_or(dim_eq(index[p], here), dim_eq(index[p], dim_sub(here, depth)));
+        to[e] = dim_select(hit, values[1], values[0]);
+        for (int j = out->rank - 1; j >= 0 && ++at[j] == sizes[j]; j--) at[j] = 0;
+    }
+    infer_set_contents(n, 0, to, (int)count);
+}
+
+static void one_hot_infer(node *n) {
+    const type *indices = infer_in(n, 0);
+    int rank = infer_rank(n, 0), axis = axis_of(n, -1, rank + 1);
+    bool counted;
+    dim *depth = one_hot_depth(n, &counted), *out[MAX_RANK + 1];
+    if (rank + 1 > MAX_RANK)
+        infer_error(n, "the output would have rank %d; the most is %d", rank + 1, MAX_RANK);
+    for (int j = 0; j <= rank; j++)
+        out[j] = j < axis ? indices->dims[j] : j == axis ? depth : indices->dims[j - 1];
+    infer_set(n, 0, infer_in(n, 2)->elem, rank + 1, out);
+    if (node_out(n, 0)) one_hot_infer_contents(n, axis, depth);
+}
+
+static void one_hot_set_depth(lowering *l, node *n, dim *depth) {
+    dim *one = infer_k(n, 1);
+    buffer *from = lower_in(l, n, 1), *b = lower_temp(l, n, "depth", DT_I64, 1, &one);
+    kernel *k = lower_kernel(l, n, "depth");
+    expr *zero[MAX_RANK];
+    zero[0] = x_i64(k, 0);
+    for (int j = 1; j < from->rank; j++) zero[j] = zero[0];
+    stage_write(k, kernel_stage(k), b, zero, x_cast(k, x_read(k, from, zero), DT_I64, false));
+    lower_set_dim(l, n, depth, b, 0);
+}
+
+static void one_hot_lower(lowering *l, node *n) {
+    bool counted;
+    dim *depth = one_hot_depth(n, &counted);
+    if (counted) one_hot_set_depth(l, n, depth);
+    lower_arguments(l, n);
+    lower_check_size(l, n, depth, "depth is negative");
+    if (lower_known_contents(l, n)) return;
+    buffer *indices = lower_in(l, n, 0), *values = lower_in(l, n, 2), *out = lower_out(l, n, 0);
+    int axis = axis_of(n, -1, out->rank);
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    for (int j = 0; j < indices->rank; j++) from[j] = index[j + (j >= axis)];
+    expr *i = x_read(k, indices, from), *zero = x_i64(k, 0), *one = x_i64(k, 1);
+    bool is_signed = dtype_is_signed(indices->dtype);
+    i = x_cast(k, i, DT_I64, false);
+    if (is_signed) i = x_select(k, x_lt(k, i, zero), x_add(k, i, x_dim(k, depth)), i);
+    expr *on = x_read(k, values, &one), *off = x_read(k, values, &zero);
+    stage_write(k, s, out, index, x_select(k, x_bin(k, X_EQ, i, index[axis]), on, off));
+}
+
+const op_def op_OneHot = {.name = "OneHot", .domain = "", .infer = one_hot_infer, .lower = one_hot_lower};
+
+// ---------------------------------------------------------------- NonZero
+// Complex tensors as real ones with a last axis of the two parts.
+static buffer *as_real(lowering *l, buffer *b) {
+    if (dtype_class_of(b->dtype) != DC_COMPLEX) return b;
+    dim *sizes[MAX_RANK + 1];
+    memcpy(sizes, b->dims, (size_t)b->rank * sizeof *sizes);
+    sizes[b->rank] = dim_const(l->program->dims, 2);
+    const char *name = arena_printf(l->program->arena, "%s.parts", b->name);
+    buffer *parts = program_view(l->program, b, name, b->rank + 1, sizes);
+    parts->dtype = b->dtype == DT_C64 ? DT_F32 : DT_F64;
+    return parts;
+}
+
+static expr *is_true(kernel *k, expr *x) {
+    return x->dtype == DT_BOOL ? x : x_bin(k, X_NE, x, x_zero(k, x->dtype));
+}
+
+// Whether b's element at index[0..rank) is other than 0; b may have the parts of complex numbers as one more
+// axis.
+static expr *is_nonzero(kernel *k, buffer *b, expr *const *index, int rank) {
+    if (b->rank == rank) return is_true(k, x_read(k, b, index));
+    expr *part[MAX_RANK + 1];
+    memcpy(part, index, (size_t)rank * sizeof *part);
+    part[rank] = x_i64(k, 0);
+    expr *real = is_true(k, x_read(k, b, part));
+    part[rank] = x_i64(k, 1);
+    return x_bin(k, X_OR, real, is_true(k, x_read(k, b, part)));
+}
+
+// Sets n's count from the number of elements of b other than 0. rank is that of the input; a list (of the
+// length `extent` when that is not NULL) or all of b is gone through.
+static void lower_count(lowering *l, node *n, buffer *b, int rank, dim *extent, dim *count) {
+    dim *one = infer_k(n, 1);
+    buffer *to = lower_temp(l, n, "count", DT_I64, 1, &one);
+    kernel *k = lower_kernel(l, n, "count");
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK], *zero = x_i64(k, 0);
+    for (int j = 0; j < rank; j++) {
+        int axis =
+            kernel_axis(k, AXIS_REDUCE, arena_printf(k->arena, "r%d", j), extent ? extent : b->dims[j]);
+        stage_axis(k, s, axis);
+        index[j] = x_axis(k, axis);
+    }
+    expr *chosen = is_nonzero(k, b, index, rank);
+    expr *total = stage_reduce(k, s, RED_SUM, x_select(k, chosen, x_i64(k, 1), zero));
+    stage_write(k, s, to, &zero, total);
+    lower_set_dim(l, n, count, to, 0);
+}
+
+static void nonzero_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    int rank = infer_rank(n, 0);
+    dim *most = dim_product(infer_dims(n), in->dims, rank);
+    dim *out[2] = {infer_k(n, rank), infer_count_dim(n, most)};
+    infer_set(n, 0, DT_I64, 2, out);
+}
+
+// position = 0; for all elements in order: if nonzero: out[axis, position] = index on axis, position++
+static void nonzero_lower(lowering *l, node *n) {
+    buffer *in = lower_in(l, n, 0), *parts = as_real(l, in);
+    dim *count = infer_count_dim(n, NULL);
+    lower_count(l, n, parts, in->rank, NULL, count);
+    lower_arguments(l, n);
+    buffer *out = lower_out(l, n, 0);
+    lower_check(l, n, dim_eq(out->dims[1], count), "the output does not have its declared size");
+    kernel *k = lower_kernel(l, n, NULL);
+    expr *index[MAX_RANK];
+    bool scan[MAX_RANK];
+    memset(scan, true, sizeof scan);
+    stage *s = scatter_stage(k, in, scan, index);
+    expr *position = stage_state(k, s, DT_I64, x_i64(k, 0)), *chosen = is_nonzero(k, parts, index, in->rank);
+    stage_step(s, 0, x_select(k, chosen, x_add(k, position, x_i64(k, 1)), position), NULL);
+    for (int j = 0; j < in->rank; j++) {
+        expr *to[2] = {x_i64(k, j), position};
+        write *w = stage_write(k, s, out, to, index[j]);
+        w->when = WRITE_BEFORE, w->guard = chosen;
+    }
+}
+
+const op_def op_NonZero = {.name = "NonZero", .domain = "", .infer = nonzero_infer, .lower = nonzero_lower};
+
+// ---------------------------------------------------------------- Compress
+// The axis, or -1 when the input is to be flattened.
+static int compress_axis(const node *n) {
+    return node_attr(n, "axis") ? axis_of(n, 0, infer_rank(n, 0)) : -1;
+}
+
+// How many positions are decided on: a shorter condition leaves the rest out.
+static dim *compress_extent(const node *n, int axis) {
+    const type *in = infer_in(n, 0);
+    dim *size = axis < 0 ? dim_product(infer_dims(n), in->dims, in->rank) : in->dims[axis];
+    return dim_min(size, infer_in(n, 1)->dims[0]);
+}
+
+static void compress_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    int rank = infer_rank(n, 0), axis = compress_axis(n);
+    if (infer_rank(n, 1) != 1) infer_error(n, "the condition has rank %d, not 1", infer_rank(n, 1));
+    dim *count = infer_count_dim(n, compress_extent(n, axis)), *out[MAX_RANK];
+    for (int a = 0; a < rank; a++) out[a] = a == axis ? count : in->dims[a];
+    if (axis < 0) out[0] = count;
+    infer_set(n, 0, in->elem, axis < 0 ? 1 : rank, out);
+}
+
+// for the other axes: position = 0; for i in order: if condition[i]: out[.., position, ..] = in[.., i, ..],
+// position++
+static void compress_lower(lowering *l, node *n) {
+    buffer *in = lower_in(l, n, 0), *condition = lower_in(l, n, 1);
+    int axis = compress_axis(n);
+    dim *extent = compress_extent(n, axis), *count = infer_count_dim(n, NULL);
+    lower_count(l, n, condition, 1, extent, count);
+    lower_arguments(l, n);
+    buffer *out = lower_out(l, n, 0);
+    if (axis < 0) {
+        dim *all = buffer_count(in);
+        in = program_view(l->program, in, arena_printf(l->program->arena, "%s.flat", in->name), 1, &all);
+        axis = 0;
+    }
+    lower_check(l, n, dim_eq(out->dims[axis], count), "the output does not have its declared size");
+    kernel *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    expr *from[MAX_RANK], *to[MAX_RANK];
+    for (int last = 0; last < 2; last++)
+        for (int j = 0; j < in->rank; j++) {
+            if ((j == axis) != last) continue;
+            int a = last ? kernel_axis(k, AXIS_SCAN, "i", extent)
+                         : kernel_axis(k, AXIS_PARALLEL, arena_printf(k->arena, "o%d", j), in->dims[j]);
+            stage_axis(k, s, a);
+            from[j] = to[j] = x_axis(k, a);
+        }
+    expr *position = stage_state(k, s, DT_I64, x_i64(k, 0)), *chosen = x_read(k, condition, &from[axis]);
+    stage_step(s, 0, x_select(k, chosen, x_add(k, position, x_i64(k, 1)), position), NULL);
+    to[axis] = position;
+    write *w = stage_write(k, s, out, to, x_read(k, in, from));
+    w->when = WRITE_BEFORE, w->guard = chosen;
+}
+
+const op_def op_Compress = {
+    .name = "Compress", .domain = "", .infer = compress_infer, .lower = compress_lower};

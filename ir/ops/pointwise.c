@@ -1,0 +1,68 @@
+// The lowering and the type rules that all pointwise operators share.
+#include "ir/ops/pointwise.h"
+#include <string.h>
+
+void lower_numeric_only(lowering *l, const node *n) {
+    for (int i = 0; i < n->nin + n->nout; i++) {
+        const value *v = i < n->nin ? n->in[i] : n->out[i - n->nin];
+        dtype_class class = v ? dtype_class_of(v->type.elem) : DC_NONE;
+        if (class == DC_STRING || class == DC_COMPLEX)
+            diag_fatal_missing(l->program->diag, n->loc, "%s tensors are not supported by this operator yet",
+                               dtype_name(v->type.elem));
+    }
+}
+
+// for i in out: out[i] = value(in0[i], in1[i], ...)
+void lower_pointwise(lowering *l, node *n, pointwise_value *value) {
+    lower_numeric_only(l, n);
+    if (lower_known_contents(l, n)) return;
+    buffer *in[n->nin + 1];
+    for (int i = 0; i < n->nin; i++) in[i] = lower_in(l, n, i);
+    buffer *out = lower_out(l, n, 0);
+    if (!out) return;
+    kernel *k;
+    expr *index[MAX_RANK], *x[n->nin + 1];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    for (int i = 0; i < n->nin; i++)
+        x[i] =
+            in[i] ? n->nin == 1 ? x_read(k, in[i], index) : read_broadcast(k, in[i], index, out->rank) : NULL;
+    stage_write(k, s, out, index, value(k, n, x));
+}
+
+void infer_like_first(node *n) { infer_same(n, 0, 0); }
+
+void infer_bool_like_first(node *n) {
+    int rank = infer_rank(n, 0);
+    infer_set(n, 0, DT_BOOL, rank, infer_in(n, 0)->dims);
+}
+
+void infer_broadcast_to(node *n, dtype elem) {
+    dim *dims[MAX_RANK];
+    int rank = infer_broadcast(n, 0, n->nin - 1, dims);
+    if (rank == RANK_UNKNOWN) infer_set_unknown(n, 0, elem);
+    else infer_set(n, 0, elem, rank, dims);
+}
+
+static dtype common_element(const node *n) {
+    dtype t = infer_in(n, 0)->elem;
+    for (int i = 1; i < n->nin; i++)
+        if (infer_in(n, i)->elem != t)
+            infer_error(n, "inputs 0 and %d have different element types: %s and %s", i, dtype_name(t),
+                        dtype_name(infer_in(n, i)->elem));
+    return t;
+}
+
+void infer_elementwise(node *n) { infer_broadcast_to(n, common_element(n)); }
+
+void infer_comparison(node *n) {
+    common_element(n);
+    infer_broadcast_to(n, DT_BOOL);
+}
+
+void infer_like_first_broadcast(node *n) { infer_broadcast_to(n, infer_in(n, 0)->elem); }
+
+expr *x_attr(kernel *k, const node *n, const char *name, double fallback, dtype t) {
+    return x_number(k, t, node_float(n, name, fallback));
+}
+
+expr *x_as(kernel *k, expr *e, dtype t) { return e->dtype == t ? e : x_cast(k, e, t, true); }

@@ -1,0 +1,39 @@
+// Pointwise operators: one output element from one element of each (broadcast) input. An operator is one
+// POINTWISE line: how its type is inferred, how contents fold, and its value as an expression.
+#ifndef ONNXC_OPS_POINTWISE_H
+#define ONNXC_OPS_POINTWISE_H
+#include "ir/ops/contents.h"
+#include "ir/ops/runtime_args.h"
+#include "ir/ops/upgrade.h"
+
+// The output element; x holds one element of each input, NULL for those left out.
+typedef expr *pointwise_value(kernel *k, const node *n, expr *const *x);
+// out[i...] = value(in0[i...], in1[i...], ...)
+void lower_pointwise(lowering *l, node *n, pointwise_value *value);
+
+void infer_like_first(node *n);           // output 0 has the type of input 0
+void infer_bool_like_first(node *n);      // its shape, bool
+void infer_elementwise(node *n);          // all inputs of one element type, broadcast
+void infer_comparison(node *n);           // same, bool
+void infer_like_first_broadcast(node *n); // element type of input 0, broadcast of all
+void infer_broadcast_to(node *n, dtype elem);
+
+// (op, type rule, contents fold or NULL, value, op_def fields...); value sees k, n and x[].
+#define POINTWISE(op, infer_type, fold, value_of_x, ...)                                                     \
+    static expr *value_##op(kernel *k, const node *n, expr *const *x) {                                      \
+        (void)n;                                                                                             \
+        return value_of_x;                                                                                   \
+    }                                                                                                        \
+    static void lower_##op(lowering *l, node *n) { lower_pointwise(l, n, value_##op); }                      \
+    static void infer_##op(node *n) {                                                                        \
+        infer_type(n);                                                                                       \
+        contents_map(n, fold);                                                                               \
+    }                                                                                                        \
+    const op_def op_##op = {.name = #op, .domain = "", .infer = infer_##op, .lower = lower_##op, __VA_ARGS__}
+
+expr *x_attr(kernel *k, const node *n, const char *name, double fallback, dtype t); // float attribute
+// e in compute type t.
+expr *x_as(kernel *k, expr *e, dtype t);
+// Stops with "not supported yet" when a tensor of n holds strings or complex numbers.
+void lower_numeric_only(lowering *l, const node *n);
+#endif

@@ -1,0 +1,222 @@
+// Arguments known only at run time: in, integer values; out, dims for their elements (inference) and the
+// steps that set these (lowering). Also what the families of shape and movement operators share.
+#include "ir/ops/runtime_args.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- dims as conditions
+dim *dim_not(dim *condition) { return dim_eq(condition, dim_const(condition->table, 0)); }
+dim *dim_or(dim *a, dim *b) { return dim_max(a, b); }
+dim *dim_and(dim *a, dim *b) { return dim_min(a, b); }
+dim *dim_at_most(dim *a, dim *b) { return dim_not(dim_lt(b, a)); }
+
+// ---------------------------------------------------------------- inference
+bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count) {
+    if (t->kind != TYPE_TENSOR || t->rank == RANK_UNKNOWN) return false;
+    *count = 1;
+    for (int j = 0; j < t->rank; j++)
+        if (dim_is(t->dims[j], 0)) *count = 0;
+    for (int j = 0; j < t->rank; j++) {
+        if (!dim_is_const(t->dims[j])) return false;
+        sizes[j] = dim_value(t->dims[j]);
+        if (__builtin_mul_overflow(*count, sizes[j], count) || *count > most) return false;
+    }
+    return true;
+}
+
+// Gives v opaque contents, named after it so that inferring again gives the same dims.
+static dim **make_opaque(node *n, value *v, int count) {
+    arena *a = infer_arena(n);
+    v->contents = ARENA_ARRAY(a, dim *, count + 1);
+    v->ncontents = count;
+    for (int j = 0; j < count; j++)
+        v->contents[j] = dim_opaque_named(infer_dims(n), arena_printf(a, "?%s[%d]", v->name, j));
+    return v->contents;
+}
+
+dim **infer_contents_or_opaque(node *n, int i, int *count) {
+    dim **known = infer_contents(n, i, count);
+    value *v = node_in(n, i);
+    int64_t sizes[MAX_RANK], elements;
+    if (known || !v) return known;
+    if (!dtype_is_int(v->type.elem) || !infer_static(&v->type, CONTENTS_MAX, sizes, &elements)) return NULL;
+    *count = (int)elements;
+    return make_opaque(n, v, *count);
+}
+
+bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, dtype elem) {
+    const type *t = infer_in(n, i);
+    *contents = infer_contents_or_opaque(n, i, count);
+    if (*contents) return true;
+    if (!dtype_is_int(t->elem)) infer_error(n, "input %d must be an integer tensor", i);
+    if (expected >= 0 && expected <= CONTENTS_MAX && t->rank == 1) {
+        infer_same_dim(n, t->dims[0], infer_k(n, expected), "length of an argument");
+        *count = expected;
+        *contents = make_opaque(n, n->in[i], expected);
+        return true;
+    }
+    for (int j = 0; j < n->nout; j++) infer_set_unknown(n, j, elem);
+    return false;
+}
+
+int infer_common_length(const node *n, int first, int last) {
+    for (int i = first; i <= last; i++) {
+        const value *v = node_in(n, i);
+        int64_t size, count;
+        if (v && v->type.rank == 1 && infer_static(&v->type, CONTENTS_MAX, &size, &count)) return (int)count;
+    }
+    return -1;
+}
+
+dim *infer_count_dim(const node *n, const dim *most) {
+    const value *v = node_out(n, 0);
+    dim *d = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.count", v ? v->name : ""));
+    if (d->min < 0) dim_bound(d, 0, INT64_MAX, 1);
+    if (most && most->max < d->max) dim_bound(d, 0, most->max, 1);
+    return d;
+}
+
+void infer_move_contents(node *n, contents_source source, const void *user) {
+    int known;
+    dim **from = infer_contents(n, 0, &known), *to[CONTENTS_MAX];
+    const value *out = node_out(n, 0);
+    int64_t sizes[MAX_RANK], count, at[MAX_RANK] = {0};
+    if (!from || !out || !infer_static(&out->type, CONTENTS_MAX, sizes, &count)) return;
+    for (int64_t e = 0; e < count; e++) {
+        int64_t position = source(user, at);
+        if (position < 0 || position >= known) return;
+        to[e] = from[position];
+        for (int j = out->type.rank - 1; j >= 0 && ++at[j] == sizes[j]; j--) at[j] = 0;
+    }
+    infer_set_contents(n, 0, to, (int)count);
+}
+
+// ---------------------------------------------------------------- lowering
+static bool is_variable(const program *p, const dim *d) {
+    for (int j = 0; j < p->variables.n; j++)
+        if (p->variables.at[j] == d) return true;
+    return false;
+}
+
+step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t element) {
+    program *p = l->program;
+    if (!is_variable(p, target)) VEC_PUSH(p->arena, &p->variables, target);
+    step *s = step_new(p, l->region, STEP_SET_DIM, n->loc);
+    s->target = target, s->buffer = b, s->index = element;
+    return s;
+}
+
+static bool is_set(const lowering *l, const dim *d) {
+    for (int j = 0; j < l->region->steps.n; j++)
+        if (l->region->steps.at[j]->target == d) return true;
+    return false;
+}
+
+static bool sees(const graph *inner, const graph *outer) {
+    while (inner && inner != outer) inner = inner->outer;
+    return inner != NULL;
+}
+
+typedef struct atom_search {
+    lowering *l;
+    node *n;
+} atom_search;
+
+// The place of the atom in v's contents, -1 when it is not there.
+static int place_in(const value *v, const dim *atom) {
+    for (int j = 0; j < v->ncontents; j++)
+        if (v->contents[j] == atom) return j;
+    return -1;
+}
+
+static bool set_from(atom_search *s, value *v, dim *atom) {
+    int place = place_in(v, atom);
+    buffer *b = place < 0 ? NULL : map_get_number(&s->l->buffers, (uint64_t)v->id);
+    if (!b || !dtype_is_int(b->dtype) || !sees(s->n->graph, v->graph)) return false;
+    lower_set_dim(s->l, s->n, atom, b, place);
+    return true;
+}
+
+// An atom stands for an element of some computed value. Setting it once more in a region is harmless, and
+// needed where an earlier step that set it is in another branch.
+static void set_atom(void *user, const dim *atom) {
+    atom_search *s = user;
+    if (atom->kind != DIM_OPAQUE || is_set(s->l, atom)) return;
+    dim *d = (dim *)atom;
+    for (int i = 0; i < s->n->nin; i++)
+        if (s->n->in[i] && set_from(s, s->n->in[i], d)) return;
+    const module *m = s->n->graph->module;
+    for (int i = 0; i < m->values.n; i++)
+        if (m->values.at[i] && set_from(s, m->values.at[i], d)) return;
+}
+
+void lower_arguments(lowering *l, node *n) {
+    atom_search s = {l, n};
+    for (int i = 0; i < n->nin; i++) {
+        const value *v = n->in[i];
+        for (int j = 0; v && j < v->ncontents && !v->constant; j++) dim_atoms(v->contents[j], set_atom, &s);
+    }
+    for (int i = 0; i < n->nout; i++)
+        for (int j = 0; n->out[i] && j < n->out[i]->type.rank; j++)
+            dim_atoms(n->out[i]->type.dims[j], set_atom, &s);
+    lower_checks(l, n);
+}
+
+void lower_unknown_length(lowering *l, const node *n) {
+    diag_fatal_missing(l->program->diag, n->loc, "an argument has a length that is not known when compiling");
+}
+
+dim **lower_argument(lowering *l, node *n, int i, int length, int *count) {
+    dim **contents = infer_contents_or_opaque(n, i, count);
+    if (contents) return contents;
+    const type *t = infer_in(n, i);
+    if (length < 0 || length > CONTENTS_MAX || t->rank != 1) lower_unknown_length(l, n);
+    lower_check(l, n, dim_eq(t->dims[0], infer_k(n, length)),
+                "an argument does not have the length that its node needs");
+    *count = length;
+    return make_opaque(n, n->in[i], length);
+}
+
+void lower_sizes(lowering *l, node *n, dim *const *d) {
+    const value *v = node_out(n, 0);
+    for (int j = 0; v && j < v->type.rank; j++) {
+        dim *size = v->type.dims[j];
+        if (size->kind == DIM_OPAQUE && size != d[j] && !is_variable(l->program, size))
+            lower_set_dim(l, n, size, NULL, 0)->dim = d[j];
+        else lower_check(l, n, dim_eq(size, d[j]), "an output does not have its declared size");
+    }
+    lower_checks(l, n);
+}
+
+void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
+    if (dim_is_const(holds) && !dim_is(holds, 0)) return;
+    step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
+    s->dim = holds, s->message = message;
+}
+
+void lower_check_size(lowering *l, const node *n, dim *d, const char *message) {
+    lower_check(l, n, dim_at_most(dim_const(d->table, 0), d), message);
+}
+
+static void note_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
+}
+
+bool lower_known_contents(lowering *l, node *n) {
+    const value *v = node_out(n, 0);
+    bool opaque = false;
+    if (!v || v->constant || !v->contents || v->ncontents > CONTENTS_MAX) return false;
+    if (!dtype_is_int(v->type.elem)) return false;
+    for (int j = 0; j < v->ncontents; j++) dim_atoms(v->contents[j], note_opaque, &opaque);
+    if (opaque) return false;
+    buffer *out = lower_out(l, n, 0);
+    kernel *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    int64_t at[MAX_RANK] = {0};
+    for (int j = 0; j < v->ncontents; j++) {
+        expr *index[MAX_RANK];
+        for (int i = 0; i < out->rank; i++) index[i] = x_i64(k, at[i]);
+        stage_write(k, s, out, index, x_cast(k, x_dim(k, v->contents[j]), out->dtype, false));
+        for (int i = out->rank - 1; i >= 0 && ++at[i] == dim_value(out->dims[i]); i--) at[i] = 0;
+    }
+    return true;
+}

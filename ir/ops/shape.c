@@ -1,0 +1,661 @@
+// Operators that say or change shapes: Shape, Size, Reshape, Squeeze, Unsqueeze, Flatten, Expand,
+// ConstantOfShape, Constant, Range, EyeLike. Shapes that are arguments may be known only at run time: then
+// they are opaque dims.
+#include "ir/ops/runtime_args.h"
+#include <math.h>
+#include <string.h>
+
+static dim *const *in_dims(const node *n, int i) { return node_in(n, i)->type.dims; }
+
+static void keep_contents(node *n) {
+    int count;
+    dim **contents = infer_contents(n, 0, &count);
+    if (contents) infer_set_contents(n, 0, contents, count);
+}
+
+// ---------------------------------------------------------------- Shape, Size
+static void shape_infer(node *n) {
+    int rank = infer_in(n, 0)->rank;
+    if (rank == RANK_UNKNOWN) {
+        dim *length = infer_unknown_dim(n, "rank", infer_k(n, MAX_RANK));
+        infer_set(n, 0, DT_I64, 1, &length);
+        return;
+    }
+    int64_t from = node_int(n, "start", 0), to = node_int(n, "end", rank);
+    from = from < -rank ? 0 : from < 0 ? from + rank : from > rank ? rank : from;
+    to = to < -rank ? 0 : to < 0 ? to + rank : to > rank ? rank : to;
+    int count = to > from ? (int)(to - from) : 0;
+    dim *length = infer_k(n, count);
+    infer_set(n, 0, DT_I64, 1, &length);
+    infer_set_contents(n, 0, in_dims(n, 0) + from, count);
+}
+
+static void size_infer(node *n) {
+    const type *t = infer_in(n, 0);
+    infer_set(n, 0, DT_I64, 0, NULL);
+    if (t->rank == RANK_UNKNOWN) return;
+    dim *count = dim_product(infer_dims(n), t->dims, t->rank);
+    infer_set_contents(n, 0, &count, 1);
+}
+
+// Sizes of tensors are set when the tensors exist, so opaque ones can be written too.
+static void lower_shape(lowering *l, node *n) {
+    const value *v = node_out(n, 0);
+    if (!v || v->constant) return;
+    lower_arguments(l, n);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    for (int j = 0; j < v->ncontents; j++) {
+        expr *index = x_i64(k, j);
+        stage_write(k, s, out, &index, x_dim(k, v->contents[j]));
+    }
+}
+
+const op_def op_Shape = {.name = "Shape", .domain = "", .infer = shape_infer, .lower = lower_shape};
+const op_def op_Size = {.name = "Size", .domain = "", .infer = size_infer, .lower = lower_shape};
+
+// ---------------------------------------------------------------- Reshape
+typedef struct reshape {
+    int rank;
+    dim *dims[MAX_RANK];
+    dim *valid; // no size below -1, at most one -1
+    dim *same;  // as many elements as the input
+} reshape;
+
+// Term t without the atoms and the coefficient of d: NULL when d does not divide it.
+static dim *divide_term(dims *t, const dim_term *term, int64_t coef, dim *const *by, int nby) {
+    if (term->coef % coef) return NULL;
+    dim *q = dim_const(t, term->coef / coef);
+    int used = 0;
+    for (int i = 0; i < term->natoms; i++) {
+        if (used < nby && term->atoms[i] == by[used]) used++;
+        else q = dim_mul(q, term->atoms[i]);
+    }
+    return used == nby ? q : NULL;
+}
+
+// a / b when b is one product that divides every term of a, whatever its value; else NULL.
+static dim *divide_exactly(dim *a, dim *b) {
+    if (b->kind == DIM_CONST || (b->kind == DIM_POLY && b->nterms != 1)) return NULL;
+    bool poly = b->kind == DIM_POLY;
+    int64_t coef = poly ? b->terms[0].coef : 1;
+    dim *const *by = poly ? b->terms[0].atoms : &b;
+    int nby = poly ? b->terms[0].natoms : 1;
+    if (a->kind != DIM_POLY) return a == b ? dim_const(a->table, 1) : NULL;
+    dim *q = dim_const(a->table, 0);
+    for (int i = 0; i < a->nterms; i++) {
+        dim *one = divide_term(a->table, &a->terms[i], coef, by, nby);
+        if (!one) return NULL;
+        q = dim_add(q, one);
+    }
+    return q;
+}
+
+// a / b where b divides a, or is 0 when the quotient is of no account.
+static dim *quotient(dim *a, dim *b) {
+    dim *exact = divide_exactly(a, b), *zero = dim_const(b->table, 0);
+    if (exact) return exact;
+    if (b->min > 0 || b->max < 0) return dim_floordiv(a, b);
+    return dim_floordiv(a, dim_select(dim_eq(b, zero), dim_const(b->table, 1), b));
+}
+
+// Whether the shape's element s at position j copies the input's size. Sizes computed from other tensors'
+// sizes are taken as they are.
+static dim *copies(const node *n, const type *in, dim *s, int j) {
+    dim *zero = infer_k(n, 0);
+    if (node_int(n, "allowzero", 0) || (s->min >= 0 && !dim_is(s, 0))) return zero;
+    if (j < in->rank) return dim_eq(s, zero);
+    if (dim_is(s, 0))
+        infer_error(n, "the new shape has 0 at position %d, but the input has rank %d", j, in->rank);
+    return zero;
+}
+
+// The elements of the input for each element of the known sizes. Sizes that are equal cancel, so that the
+// answer is right where they are 0.
+static dim *missing_size(const type *in, dim *const *shape, dim *const *copied, dim *const *missing,
+                         int rank) {
+    dims *t = shape[0]->table;
+    dim *left[MAX_RANK], *one = dim_const(t, 1), *have = one;
+    int nleft = in->rank;
+    for (int j = 0; j < nleft; j++)
+        left[j] = j < rank ? dim_select(copied[j], one, in->dims[j]) : in->dims[j];
+    for (int j = 0; j < rank; j++) {
+        dim *size = dim_select(dim_or(missing[j], copied[j]), one, shape[j]);
+        int same = 0;
+        while (same < nleft && left[same] != size) same++;
+        if (same < nleft) left[same] = left[--nleft];
+        else have = dim_mul(have, size);
+    }
+    return quotient(dim_product(t, left, nleft), have);
+}
+
+static reshape reshape_of(const node *n, dim *const *shape, int rank) {
+    const type *in = infer_in(n, 0);
+    reshape r = {.rank = rank, .valid = infer_k(n, 1)};
+    dim *missing[MAX_RANK], *copied[MAX_RANK], *nmissing = infer_k(n, 0), *minus1 = infer_k(n, -1);
+    for (int j = 0; j < rank; j++) {
+        missing[j] = dim_eq(shape[j], minus1);
+        copied[j] = copies(n, in, shape[j], j);
+        nmissing = dim_add(nmissing, missing[j]);
+        r.valid = dim_and(r.valid, dim_at_most(minus1, shape[j]));
+        r.dims[j] = j < in->rank ? dim_select(copied[j], in->dims[j], shape[j]) : shape[j];
+    }
+    r.valid = dim_and(r.valid, dim_at_most(nmissing, infer_k(n, 1)));
+    if (!dim_is(nmissing, 0)) {
+        dim *size = missing_size(in, shape, copied, missing, rank);
+        for (int j = 0; j < rank; j++) r.dims[j] = dim_select(missing[j], size, r.dims[j]);
+    }
+    dims *t = infer_dims(n);
+    r.same = dim_eq(dim_product(t, in->dims, in->rank), dim_product(t, r.dims, rank));
+    return r;
+}
+
+static void reshape_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    dim **shape;
+    int rank;
+    if (!infer_argument(n, 1, -1, &shape, &rank, in->elem)) return;
+    infer_rank(n, 0);
+    if (rank > MAX_RANK) infer_error(n, "the new shape has %d dims; the most is %d", rank, MAX_RANK);
+    reshape r = reshape_of(n, shape, rank);
+    if (dim_is(r.valid, 0)) infer_error(n, "the new shape has a size below -1 or more than one -1");
+    if (dim_is(r.same, 0)) {
+        arena *a = infer_arena(n);
+        type to = type_tensor(a, in->elem, rank, r.dims);
+        infer_error(n, "cannot reshape %s to %s: the numbers of elements differ", type_text(a, in),
+                    type_text(a, &to));
+    }
+    infer_set(n, 0, in->elem, rank, r.dims);
+    keep_contents(n);
+}
+
+static void reshape_lower(lowering *l, node *n) {
+    int rank;
+    dim **shape = lower_argument(l, n, 1, n->out[0]->type.rank, &rank);
+    lower_arguments(l, n);
+    reshape r = reshape_of(n, shape, rank);
+    lower_check(l, n, r.valid, "the new shape has a size below -1 or more than one -1");
+    lower_check(l, n, r.same, "the new shape has another number of elements than the input");
+    lower_sizes(l, n, r.dims);
+    lower_view(l, n, 0, 0);
+}
+
+// Version 1 has the shape as an attribute.
+static void reshape_upgrade_5(node *n) {
+    upgrade_ints_to_input(n, "shape", 1);
+    upgrade_drop_consumed_inputs(n);
+}
+
+const op_def op_Reshape = {.name = "Reshape",
+                           .domain = "",
+                           .upgrades = {{5, reshape_upgrade_5}},
+                           .infer = reshape_infer,
+                           .lower = reshape_lower,
+                           .is_view = true};
+
+// ---------------------------------------------------------------- Flatten
+static void flatten_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    int rank = infer_rank(n, 0);
+    int64_t axis = node_int(n, "axis", 1);
+    int split = axis == rank ? rank : infer_axis(n, axis, rank);
+    dim *d[2] = {dim_product(infer_dims(n), in->dims, split),
+                 dim_product(infer_dims(n), in->dims + split, rank - split)};
+    infer_set(n, 0, in->elem, 2, d);
+    keep_contents(n);
+}
+
+const op_def op_Flatten = {.name = "Flatten", .domain = "", .infer = flatten_infer, .is_view = true};
+
+// ---------------------------------------------------------------- Squeeze, Unsqueeze
+static void axes_upgrade_13(node *n) { upgrade_ints_to_input(n, "axes", 1); }
+
+// For each of `rank` axes a dim that is 1 when the axis is among `axes`, given in [-rank, rank). When they
+// are all constants, out of range and repeated ones are errors.
+static void axis_set(const node *n, dim *const *axes, int count, int rank, dim **in_set) {
+    for (int a = 0; a < rank; a++) in_set[a] = infer_k(n, 0);
+    for (int i = 0; i < count; i++) {
+        if (dim_is_const(axes[i])) {
+            int a = infer_axis(n, dim_value(axes[i]), rank);
+            if (dim_is(in_set[a], 1)) infer_error(n, "axis %d is given twice", a);
+            in_set[a] = infer_k(n, 1);
+            continue;
+        }
+        for (int a = 0; a < rank; a++) {
+            dim *hit = dim_or(dim_eq(axes[i], infer_k(n, a)), dim_eq(axes[i], infer_k(n, a - rank)));
+            in_set[a] = dim_or(in_set[a], hit);
+        }
+    }
+}
+
+// Which axes are axes at all: all in range and none twice.
+static dim *count_set(const node *n, dim *const *in_set, int rank) {
+    dim *count = infer_k(n, 0);
+    for (int a = 0; a < rank; a++) count = dim_add(count, in_set[a]);
+    return count;
+}
+
+// The axes that Squeeze drops: those given, or all of size 1. A size not known to be 1 is taken to be
+// another.
+static int squeezed_axes(const node *n, dim *const *axes, int count, dim **in_set) {
+    const type *in = infer_in(n, 0);
+    if (axes) {
+        axis_set(n, axes, count, in->rank, in_set);
+        return count;
+    }
+    int dropped = 0;
+    for (int a = 0; a < in->rank; a++) {
+        bool drop = dim_equal(in->dims[a], infer_k(n, 1)) == TRI_YES;
+        in_set[a] = infer_k(n, drop);
+        dropped += drop;
+    }
+    return dropped;
+}
+
+// out[j] = the j-th of the dims outside the set; selects where the set is known only at run time.
+static void remaining_dims(const node *n, dim *const *in_set, int rank, dim **out, int out_rank) {
+    const type *in = infer_in(n, 0);
+    for (int j = 0; j < out_rank; j++) {
+        dim *before = infer_k(n, 0), *size = infer_k(n, 1);
+        for (int a = 0; a < rank; a++) {
+            dim *here = dim_and(dim_not(in_set[a]), dim_eq(before, infer_k(n, j)));
+            size = dim_select(here, in->dims[a], size);
+            before = dim_add(before, dim_not(in_set[a]));
+        }
+        out[j] = size;
+    }
+}
+
+static void squeeze_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    dim **axes = NULL, *in_set[MAX_RANK], *out[MAX_RANK];
+    int count = 0;
+    if (node_in(n, 1) && !infer_argument(n, 1, -1, &axes, &count, in->elem)) return;
+    int rank = infer_rank(n, 0), dropped = squeezed_axes(n, axes, count, in_set);
+    if (dropped > rank) infer_error(n, "%d axes for an input of rank %d", dropped, rank);
+    for (int a = 0; a < rank; a++)
+        if (dim_is(in_set[a], 1) && dim_equal(in->dims[a], infer_k(n, 1)) == TRI_NO)
+            infer_error(n, "axis %d has size %s, not 1", a, dim_text(infer_arena(n), in->dims[a]));
+    remaining_dims(n, in_set, rank, out, rank - dropped);
+    infer_set(n, 0, in->elem, rank - dropped, out);
+    keep_contents(n);
+}
+
+static void squeeze_lower(lowering *l, node *n) {
+    const type *in = infer_in(n, 0);
+    dim **axes = NULL, *in_set[MAX_RANK], *out[MAX_RANK], *one = infer_k(n, 1);
+    int count = 0;
+    if (node_in(n, 1)) axes = lower_argument(l, n, 1, in->rank - n->out[0]->type.rank, &count);
+    lower_arguments(l, n);
+    int dropped = squeezed_axes(n, axes, count, in_set);
+    lower_check(l, n, dim_eq(count_set(n, in_set, in->rank), infer_k(n, dropped)),
+                "the axes are not different axes of the input");
+    for (int a = 0; a < in->rank; a++) {
+        dim *is_one = dim_eq(in->dims[a], one);
+        if (axes)
+            lower_check(l, n, dim_or(dim_not(in_set[a]), is_one),
+                        "an axis to squeeze has a size other than 1");
+        else if (!dim_is(in_set[a], 1))
+            lower_check(l, n, dim_not(is_one),
+                        "a size that was not known when compiling is 1, which changes the rank");
+    }
+    remaining_dims(n, in_set, in->rank, out, in->rank - dropped);
+    lower_sizes(l, n, out);
+    lower_view(l, n, 0, 0);
+}
+
+static void unsqueezed_dims(const node *n, dim *const *in_set, int rank, dim **out) {
+    const type *in = infer_in(n, 0);
+    for (int j = 0; j < rank; j++) {
+        dim *place = infer_k(n, j), *size = infer_k(n, 1);
+        for (int a = 0; a < j; a++) place = dim_sub(place, in_set[a]);
+        for (int a = 0; a < in->rank; a++) size = dim_select(dim_eq(place, infer_k(n, a)), in->dims[a], size);
+        out[j] = dim_select(in_set[j], infer_k(n, 1), size);
+    }
+}
+
+static void unsqueeze_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    dim **axes, *in_set[MAX_RANK], *out[MAX_RANK];
+    int count;
+    if (!infer_argument(n, 1, -1, &axes, &count, in->elem)) return;
+    int rank = infer_rank(n, 0) + count;
+    if (rank > MAX_RANK) infer_error(n, "the output would have rank %d; the most is %d", rank, MAX_RANK);
+    axis_set(n, axes, count, rank, in_set);
+    unsqueezed_dims(n, in_set, rank, out);
+    infer_set(n, 0, in->elem, rank, out);
+    keep_contents(n);
+}
+
+static void unsqueeze_lower(lowering *l, node *n) {
+    dim *in_set[MAX_RANK], *out[MAX_RANK];
+    int count, rank = n->out[0]->type.rank;
+    dim **axes = lower_argument(l, n, 1, rank - infer_in(n, 0)->rank, &count);
+    lower_arguments(l, n);
+    axis_set(n, axes, count, rank, in_set);
+    lower_check(l, n, dim_eq(count_set(n, in_set, rank), infer_k(n, count)),
+                "the axes are not different axes of the output");
+    unsqueezed_dims(n, in_set, rank, out);
+    lower_sizes(l, n, out);
+    lower_view(l, n, 0, 0);
+}
+
+const op_def op_Squeeze = {.name = "Squeeze",
+                           .domain = "",
+                           .upgrades = {{13, axes_upgrade_13}},
+                           .infer = squeeze_infer,
+                           .lower = squeeze_lower,
+                           .is_view = true};
+const op_def op_Unsqueeze = {.name = "Unsqueeze",
+                             .domain = "",
+                             .upgrades = {{13, axes_upgrade_13}},
+                             .infer = unsqueeze_infer,
+                             .lower = unsqueeze_lower,
+                             .is_view = true};
+
+// ---------------------------------------------------------------- Expand
+// Right-aligned broadcast of the input's size a with the asked size b; *fits: whether they go together.
+static dim *expand_dim(const node *n, dim *a, dim *b, dim **fits) {
+    dim *one = infer_k(n, 1), *a_one = dim_eq(a, one);
+    *fits = dim_or(dim_or(a_one, dim_eq(b, one)), dim_eq(a, b));
+    return dim_select(a_one, b, a);
+}
+
+static int expand_dims(const node *n, dim *const *shape, int count, dim **out, dim **fits) {
+    const type *in = infer_in(n, 0);
+    int rank = in->rank > count ? in->rank : count;
+    if (rank > MAX_RANK) infer_error(n, "the output would have rank %d; the most is %d", rank, MAX_RANK);
+    *fits = infer_k(n, 1);
+    for (int j = 0; j < rank; j++) {
+        int a = j - (rank - in->rank), b = j - (rank - count);
+        dim *one_fits = infer_k(n, 1);
+        out[j] = a < 0 ? shape[b] : b < 0 ? in->dims[a] : expand_dim(n, in->dims[a], shape[b], &one_fits);
+        *fits = dim_and(*fits, one_fits);
+    }
+    return rank;
+}
+
+typedef struct expand_source {
+    int rank, in_rank;
+    int64_t in[MAX_RANK];
+} expand_source;
+static int64_t expand_position(const void *user, const int64_t *at) {
+    const expand_source *s = user;
+    int64_t p = 0;
+    for (int a = 0; a < s->in_rank; a++)
+        p = p * s->in[a] + (s->in[a] == 1 ? 0 : at[s->rank - s->in_rank + a]);
+    return p;
+}
+
+static void expand_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    dim **shape, *out[MAX_RANK], *fits;
+    int count;
+    if (!infer_argument(n, 1, -1, &shape, &count, in->elem)) return;
+    infer_rank(n, 0);
+    int rank = expand_dims(n, shape, count, out, &fits);
+    if (dim_is(fits, 0)) {
+        arena *a = infer_arena(n);
+        type asked = type_tensor(a, in->elem, count, shape);
+        infer_error(n, "cannot expand %s to %s", type_text(a, in), type_text(a, &asked));
+    }
+    infer_set(n, 0, in->elem, rank, out);
+    expand_source s = {rank, in->rank, {0}};
+    int64_t elements;
+    if (infer_static(in, CONTENTS_MAX, s.in, &elements)) infer_move_contents(n, expand_position, &s);
+}
+
+static void expand_lower(lowering *l, node *n) {
+    dim **shape, *dims[MAX_RANK], *fits;
+    int count;
+    int out_rank = n->out[0]->type.rank; // that of the shape when the input's is smaller
+    shape = lower_argument(l, n, 1, infer_in(n, 0)->rank < out_rank ? out_rank : -1, &count);
+    lower_arguments(l, n);
+    int rank = expand_dims(n, shape, count, dims, &fits);
+    for (int j = 0; j < rank; j++) lower_check_size(l, n, dims[j], "the new shape has a negative size");
+    lower_check(l, n, fits, "the input cannot be expanded to the new shape");
+    lower_sizes(l, n, dims);
+    if (lower_known_contents(l, n)) return;
+    buffer *in = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    stage_write(k, s, out, index, read_broadcast(k, in, index, rank));
+}
+
+const op_def op_Expand = {.name = "Expand", .domain = "", .infer = expand_infer, .lower = expand_lower};
+
+// ---------------------------------------------------------------- Constant
+static constant *strings_constant(arena *a, const attr *v, bool list) {
+    int64_t dims[1] = {list ? v->n : 1};
+    constant *c = ARENA_NEW(a, constant);
+    *c = (constant){.kind = CONST_STRINGS, .elem = DT_STRING, .rank = list, .count = dims[0]};
+    c->dims = ARENA_ARRAY(a, int64_t, 1);
+    c->dims[0] = dims[0];
+    c->strings = list ? v->strings : ARENA_ARRAY(a, const char *, 1);
+    c->string_sizes = ARENA_ARRAY(a, size_t, dims[0] + 1);
+    if (!list) c->strings[0] = v->s, c->string_sizes[0] = v->size;
+    for (int j = 0; list && j < v->n; j++) c->string_sizes[j] = strlen(v->strings[j]);
+    return c;
+}
+
+static constant *plain_constant(arena *a, dtype t, int rank, int64_t count, const void *bytes) {
+    constant *c = constant_new(a, t, rank, &count);
+    size_t size = (size_t)dtype_size(t, count);
+    uint8_t *data = arena_alloc(a, size + 1);
+    if (size) memcpy(data, bytes, size);
+    c->data = data;
+    return c;
+}
+
+static constant *attribute_constant(const node *n, const attr *v) {
+    arena *a = infer_arena(n);
+    switch (v->kind) {
+    case ATTR_TENSOR: return v->tensor;
+    case ATTR_FLOAT: return plain_constant(a, DT_F32, 0, 1, &v->f);
+    case ATTR_FLOATS: return plain_constant(a, DT_F32, 1, v->n, v->floats);
+    case ATTR_INT: return plain_constant(a, DT_I64, 0, 1, &v->i);
+    case ATTR_INTS: return plain_constant(a, DT_I64, 1, v->n, v->ints);
+    case ATTR_STRING: return strings_constant(a, v, false);
+    case ATTR_STRINGS: return strings_constant(a, v, true);
+    case ATTR_SPARSE_TENSOR:
+        diag_fatal_missing(n->graph->module->diag, n->loc, "sparse constants are not supported");
+    case ATTR_NONE:
+    case ATTR_GRAPH:
+    case ATTR_TENSORS:
+    case ATTR_GRAPHS:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPE:
+    case ATTR_TYPES: break;
+    }
+    infer_error(n, "attribute '%s' has the wrong kind", v->name);
+}
+
+static void constant_infer(node *n) {
+    static const char *const names[] = {"value",      "value_float",  "value_floats",  "value_int",
+                                        "value_ints", "value_string", "value_strings", "sparse_value"};
+    const attr *given = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const attr *v = node_attr(n, names[i]);
+        if (v && given) infer_error(n, "attributes '%s' and '%s' are both given", given->name, v->name);
+        if (v) given = v;
+    }
+    if (!given) infer_error(n, "no value is given");
+    constant *c = attribute_constant(n, given);
+    value *v = node_out(n, 0);
+    if (!v) return;
+    v->constant = c;
+    v->type = type_tensor_const(infer_dims(n), infer_arena(n), c->elem, c->rank, c->dims);
+}
+
+// The output's data is its value's constant.
+static void constant_lower(lowering *l, node *n) { (void)l, (void)n; }
+
+const op_def op_Constant = {
+    .name = "Constant", .domain = "", .infer = constant_infer, .lower = constant_lower};
+
+// ---------------------------------------------------------------- ConstantOfShape
+static const constant *fill_value(const node *n) {
+    const attr *v = node_attr(n, "value");
+    if (!v) return NULL;
+    if (v->kind != ATTR_TENSOR || v->tensor->count != 1)
+        infer_error(n, "attribute 'value' must be a one-element tensor");
+    return v->tensor;
+}
+
+static void fill_infer_contents(node *n, const constant *fill) {
+    int64_t sizes[MAX_RANK], count;
+    const value *out = node_out(n, 0);
+    if (!fill || !out || (!dtype_is_int(fill->elem) && fill->elem != DT_BOOL)) return;
+    if (!infer_static(&out->type, CONTENTS_MAX, sizes, &count)) return;
+    dim *contents[CONTENTS_MAX];
+    for (int64_t j = 0; j < count; j++) contents[j] = infer_k(n, constant_int(fill, 0));
+    infer_set_contents(n, 0, contents, (int)count);
+}
+
+static void constant_of_shape_infer(node *n) {
+    const constant *fill = fill_value(n);
+    dtype elem = fill ? fill->elem : DT_F32;
+    dim **shape;
+    int rank;
+    if (!infer_argument(n, 0, -1, &shape, &rank, elem)) return;
+    for (int j = 0; j < rank; j++)
+        if (shape[j]->max < 0) infer_error(n, "size %d of the shape is negative", j);
+    infer_set(n, 0, elem, rank, shape);
+    fill_infer_contents(n, fill);
+}
+
+static void constant_of_shape_lower(lowering *l, node *n) {
+    int rank;
+    dim **shape = lower_argument(l, n, 0, n->out[0]->type.rank, &rank);
+    lower_arguments(l, n);
+    for (int j = 0; j < rank; j++) lower_check_size(l, n, shape[j], "the shape has a negative size");
+    lower_sizes(l, n, shape);
+    if (lower_known_contents(l, n)) return;
+    const constant *fill = fill_value(n);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    dtype t = dtype_compute(out->dtype);
+    expr *x = !fill               ? x_zero(k, t)
+              : dtype_is_float(t) ? x_float(k, t, constant_float(fill, 0))
+                                  : x_int(k, t, constant_int(fill, 0));
+    stage_write(k, s, out, index, x);
+}
+
+const op_def op_ConstantOfShape = {.name = "ConstantOfShape",
+                                   .domain = "",
+                                   .infer = constant_of_shape_infer,
+                                   .lower = constant_of_shape_lower};
+
+// ---------------------------------------------------------------- Range
+// The three scalars as dims; false when they are not whole numbers known by inference.
+static bool range_limits(node *n, dim **limits) {
+    for (int i = 0; i < 3; i++) {
+        int count;
+        dim **c = infer_contents_or_opaque(n, i, &count);
+        if (!c) return false;
+        if (count != 1) infer_error(n, "start, limit and delta must be scalars");
+        limits[i] = c[0];
+    }
+    return true;
+}
+
+static dim *range_count(const node *n, dim *const *limits) {
+    return dim_max(infer_k(n, 0), dim_ceildiv(dim_sub(limits[1], limits[0]), limits[2]));
+}
+
+static dim *range_constant_count(const node *n) {
+    double v[3];
+    for (int i = 0; i < 3; i++) {
+        const constant *c = infer_constant(n, i);
+        if (!c) return NULL;
+        if (c->count != 1) infer_error(n, "start, limit and delta must be scalars");
+        v[i] = constant_float(c, 0);
+    }
+    double count = ceil((v[1] - v[0]) / v[2]);
+    if (!(fabs(count) < 0x1p62)) infer_error(n, "the range has no end");
+    return infer_k(n, count > 0 ? (int64_t)count : 0);
+}
+
+static void range_infer(node *n) {
+    dtype elem = infer_in(n, 0)->elem;
+    dim *limits[3], *count;
+    bool known = range_limits(n, limits);
+    if (known && dim_is(limits[2], 0)) infer_error(n, "delta is 0");
+    if (known) count = range_count(n, limits);
+    else if (!(count = range_constant_count(n))) count = infer_count_dim(n, NULL);
+    infer_set(n, 0, elem, 1, &count);
+    if (!known || !dim_is_const(count) || dim_value(count) > CONTENTS_MAX) return;
+    dim *contents[CONTENTS_MAX];
+    int elements = (int)dim_value(count);
+    for (int j = 0; j < elements; j++) contents[j] = dim_add(limits[0], dim_mulk(limits[2], j));
+    infer_set_contents(n, 0, contents, elements);
+}
+
+static expr *read_scalar(kernel *k, buffer *b) {
+    expr *zero[MAX_RANK];
+    for (int j = 0; j < b->rank; j++) zero[j] = x_i64(k, 0);
+    return x_read(k, b, zero);
+}
+
+// The count of a range of floats known at run time: computed in double into a temporary.
+static void range_set_count(lowering *l, node *n, buffer *const *in, dim *count) {
+    dim *one = infer_k(n, 1);
+    buffer *b = lower_temp(l, n, "count", DT_I64, 1, &one);
+    kernel *k = lower_kernel(l, n, "count");
+    expr *v[3], *zero = x_i64(k, 0);
+    for (int i = 0; i < 3; i++) v[i] = x_cast(k, read_scalar(k, in[i]), DT_F64, false);
+    expr *steps = x_un(k, X_CEIL, x_div(k, x_sub(k, v[1], v[0]), v[2]));
+    expr *whole = x_bin(k, X_MAX, x_cast(k, steps, DT_I64, false), zero);
+    stage_write(k, kernel_stage(k), b, &zero, whole);
+    lower_set_dim(l, n, count, b, 0);
+}
+
+static void range_lower(lowering *l, node *n) {
+    dim *limits[3];
+    lower_arguments(l, n);
+    bool known = range_limits(n, limits);
+    if (known) lower_check(l, n, dim_not(dim_eq(limits[2], infer_k(n, 0))), "delta is 0");
+    if (lower_known_contents(l, n)) return;
+    buffer *in[3] = {lower_in(l, n, 0), lower_in(l, n, 1), lower_in(l, n, 2)};
+    if (!known && !range_constant_count(n)) {
+        dim *count = infer_count_dim(n, NULL);
+        range_set_count(l, n, in, count);
+        lower_arguments(l, n);
+        lower_check(l, n, dim_eq(n->out[0]->type.dims[0], count),
+                    "the output does not have its declared size");
+    }
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index;
+    stage *s = pointwise_stage(l, n, out, &k, &index);
+    dtype t = dtype_compute(out->dtype);
+    expr *start = read_scalar(k, in[0]), *delta = read_scalar(k, in[2]);
+    stage_write(k, s, out, &index, x_add(k, start, x_mul(k, x_cast(k, index, t, false), delta)));
+}
+
+const op_def op_Range = {.name = "Range", .domain = "", .infer = range_infer, .lower = range_lower};
+
+// ---------------------------------------------------------------- EyeLike
+static void eye_like_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    dtype elem = node_attr(n, "dtype") ? dtype_from_onnx((int)node_int(n, "dtype", 0)) : in->elem;
+    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' names no type");
+    if (infer_rank(n, 0) != 2) infer_error(n, "the input has rank %d, not 2", in->rank);
+    infer_set(n, 0, elem, 2, in->dims);
+}
+
+static void eye_like_lower(lowering *l, node *n) {
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[2];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    dtype t = dtype_compute(out->dtype);
+    expr *on = x_bin(k, X_EQ, index[1], x_add(k, index[0], x_i64(k, node_int(n, "k", 0))));
+    stage_write(k, s, out, index, x_select(k, on, x_number(k, t, 1), x_zero(k, t)));
+}
+
+const op_def op_EyeLike = {.name = "EyeLike", .domain = "", .infer = eye_like_infer, .lower = eye_like_lower};

@@ -1,0 +1,86 @@
+// Programs: buffers and steps built, walked, verified.
+#include "ir/program.h"
+#include <string.h>
+
+program *program_new(module *m) {
+    program *p = ARENA_NEW(m->arena, program);
+    p->arena = m->arena;
+    p->diag = m->diag;
+    p->dims = m->dims;
+    p->module = m;
+    p->name = m->name;
+    p->main = ARENA_NEW(m->arena, region);
+    return p;
+}
+
+buffer *program_constant(program *p, const char *name, const constant *c) {
+    dim *d[MAX_RANK];
+    for (int j = 0; j < c->rank; j++) d[j] = dim_const(p->dims, c->dims[j]);
+    buffer *b = program_buffer(p, name, BUF_CONST, c->elem, c->rank, d);
+    b->data = c;
+    return b;
+}
+
+buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *d) {
+    buffer *b = program_buffer(p, name, of->role, of->dtype, rank, d);
+    b->view_of = of;
+    b->data = of->data;
+    b->io = of->io;
+    b->region = of->region;
+    return b;
+}
+
+const buffer *buffer_root(const buffer *b) {
+    while (b->view_of) b = b->view_of;
+    return b;
+}
+
+step *step_new(program *p, region *r, step_kind kind, const loc *at) {
+    step *s = ARENA_NEW(p->arena, step);
+    s->kind = kind;
+    s->loc = at;
+    VEC_PUSH(p->arena, &r->steps, s);
+    return s;
+}
+
+step *step_kernel(program *p, region *r, kernel *k) {
+    step *s = step_new(p, r, STEP_KERNEL, k->loc);
+    s->kernel = k;
+    return s;
+}
+
+static void walk_region(region *r, void (*visit)(void *, region *, step *), void *user) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        visit(user, r, s);
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) walk_region(s->body[b], visit, user);
+    }
+}
+
+void program_walk(program *p, void (*visit)(void *user, region *r, step *s), void *user) {
+    walk_region(p->main, visit, user);
+}
+
+static void verify_step(void *user, region *r, step *s) {
+    program *p = user;
+    (void)r;
+    bool ok = true;
+    switch (s->kind) {
+    case STEP_KERNEL:
+        ok = s->kernel != NULL;
+        if (ok) kernel_verify(s->kernel, p->diag);
+        break;
+    case STEP_CHECK: ok = s->dim && s->message; break;
+    case STEP_SET_DIM: ok = s->target && s->target->kind == DIM_OPAQUE && (s->dim || s->buffer); break;
+    case STEP_ALLOC: case STEP_FREE: ok = s->buffer && s->buffer->role == BUF_HEAP; break;
+    case STEP_COPY: ok = s->buffer && s->from && s->buffer->dtype == s->from->dtype; break;
+    case STEP_MOVE: ok = s->buffer && s->from && s->buffer->role == BUF_HEAP && s->from->role == BUF_HEAP; break;
+    case STEP_IF: ok = (s->buffer || s->dim) && s->body[0] && s->body[1]; break;
+    case STEP_LOOP: ok = s->target && s->body[0]; break;
+    case STEP_LIB: ok = s->lib != NULL; break;
+    }
+    if (!ok) diag_defect(p->diag, s->loc, "program step %d is malformed", (int)s->kind);
+}
+
+void program_verify(program *p) { program_walk(p, verify_step, p); }

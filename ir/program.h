@@ -1,0 +1,64 @@
+// The program: the model as host steps over buffers. It prints, verifies and is interpreted; memory planning,
+// threads, hooks and error handling work on it and exist once.
+#ifndef ONNXC_PROGRAM_H
+#define ONNXC_PROGRAM_H
+#include "ir/kernel.h"
+
+typedef struct step step;
+typedef struct region { VEC(step *) steps; } region;
+
+typedef enum step_kind {
+    STEP_KERNEL,  // run `kernel`
+    STEP_CHECK,   // fail with `message` unless dim `dim` != 0
+    STEP_SET_DIM, // opaque `target` = dim `dim` if not NULL, else integer element `index` of `buffer`
+    STEP_ALLOC,   // heap `buffer`, sized by its dims now
+    STEP_FREE,    // heap `buffer`
+    STEP_COPY,    // `buffer` = contents of `from` (same shape and layout, dtype)
+    STEP_MOVE,    // heap `buffer` takes over the memory of heap `from` (its old memory must have been freed)
+    STEP_IF,      // condition: element 0 of bool `buffer`, or dim `dim` != 0; body[0] then, body[1] else
+    STEP_LOOP,    // for target = 0; target < dim (NULL: no bound) and `buffer`[0] (NULL: always); body[0]
+    STEP_LIB,     // call of runtime-lite function `lib` on `args`
+} step_kind;
+
+struct step {
+    step_kind kind;
+    const loc *loc;
+    kernel *kernel;
+    dim *dim;
+    dim *target;
+    buffer *buffer, *from;
+    int64_t index;
+    const char *message;
+    region *body[2];
+    const char *lib; // STEP_LIB: function name; args below
+    int nargs;
+    buffer **args;
+};
+
+struct program {
+    arena *arena;
+    diag *diag;
+    dims *dims;
+    module *module;
+    const char *name;
+    VEC(buffer *) buffers;
+    VEC(kernel *) kernels;
+    VEC(buffer *) inputs;  // in model order
+    VEC(buffer *) outputs; // in model order
+    VEC(dim *) variables;  // opaque dims set by steps
+    region *main;
+    dim *workspace; // bytes, after planning
+};
+
+program *program_new(module *m);
+buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *dims);
+buffer *program_constant(program *p, const char *name, const constant *c);
+buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *dims);
+const buffer *buffer_root(const buffer *b); // through view_of
+step *step_new(program *p, region *r, step_kind kind, const loc *at); // appended
+step *step_kernel(program *p, region *r, kernel *k);
+const char *program_print(arena *a, const program *p);
+void program_verify(program *p);
+// Calls visit for every step in order, those of bodies after the step that owns them.
+void program_walk(program *p, void (*visit)(void *user, region *r, step *s), void *user);
+#endif

@@ -1,0 +1,74 @@
+// What every schedule uses to turn a kernel's expressions into instructions: buffers as pointers, accesses as
+// element offsets, counters of the axes, and values kept until their scope ends.
+#ifndef ONNXC_EMIT_H
+#define ONNXC_EMIT_H
+#include "passes/schedule.h"
+
+// One buffer access as an element offset: base + sum of coef[axis] * axis when affine.
+typedef struct access {
+    buffer *buffer;
+    expr *offset; // in elements of the physical storage
+    bool affine;
+    expr *base, **coef; // by kernel axis
+} access;
+
+struct emit_log {
+    int id, which;
+};
+
+typedef struct emitter {
+    kernel *k;
+    const target *t;
+    lbuild b;
+    arena *scratch;     // lives as long as the schedule of this kernel
+    kernel_code *code;
+    ins **pointer;      // by program buffer id
+    ins **local;        // by local id: pointer, or variable when rank is 0
+    map dim_params;     // dim id -> ins
+    dim **extent;       // by axis: as scheduled (collapsed axes have 1)
+    ins **counter;      // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
+    int vaxis, lanes;   // vector axis (-1: none) and its lanes now
+    ins *active;        // lanes in use (NULL: all); the others hold rubbish that is never stored
+    ins **state, **other; // by component
+    struct emit_entry {
+        ins *value, *index, *vindex; // made in a scope that is still open
+        access *read;                // X_READ: prepared by emitter_stage
+        uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
+        bool available;              // as of visit `seen`
+        int seen;
+    } *entries;         // by expression id
+    int nentries, epoch;
+    VEC(struct emit_log) log; // values in the order made
+    ins *status;        // variable, NULL: kernel has no checks
+    int half;           // of a complex128 element
+    const stage *stage; // now
+    bool state_varies;
+} emitter;
+
+struct emit_entry *entry_of(emitter *e, const expr *x);
+emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code);
+// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order.
+void emitter_signature(emitter *e, bool tasks);
+void emitter_finish(emitter *e); // stores the status
+// Prepares a stage: accesses of its reads, what varies along axis v.
+void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
+access *access_make(emitter *e, buffer *b, expr *const *index);
+// Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the new n.
+int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
+
+ins *emit_value(emitter *e, expr *x);   // scalar where x does not vary along the vector axis
+ins *emit_vector(emitter *e, expr *x);  // always `lanes` lanes
+ins *emit_index(emitter *e, expr *x);   // int64 expression as index-kind scalar for lane 0
+ins *emit_dim(emitter *e, dim *d);      // index kind
+// value NULL: w->value is made here (inside of the guard).
+void emit_write(emitter *e, const write *w, access *to, ins *value);
+// Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.
+void emit_ahead(emitter *e, expr *x);
+void emit_ahead_stage(emitter *e, const stage *s, access *const *writes); // of everything in the stage
+// old combined with term as the reduction says; one more state, in the same type.
+ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
+// All lanes of v reduced to one.
+ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v);
+int scope_open(emitter *e);
+void scope_close(emitter *e, int mark); // forgets values made since
+#endif

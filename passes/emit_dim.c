@@ -1,0 +1,51 @@
+// Dims and index arithmetic as instructions. Divisions by powers of two become shifts: tiles mostly are.
+#include "passes/emit_dim.h"
+#include "codegen/convert.h"
+
+static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
+
+ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
+    if (x->type.lanes > 1 && y->type.lanes == 1 && y->op != L_CONST) y = lb_splat(b, y, x->type.lanes);
+    if (y->type.lanes > 1 && x->type.lanes == 1) x = lb_splat(b, x, y->type.lanes);
+    if (is_power_of_two(y) && op == X_MOD) return lb_bin(b, L_AND, x, lb_int(b, x->type, y->i - 1));
+    if (is_power_of_two(y) && op == X_FLOORDIV) return lb_bin(b, L_ASHR, x, lb_int(b, x->type, __builtin_ctzll((uint64_t)y->i)));
+    if (y->type.lanes != x->type.lanes) y = lb_splat(b, y, x->type.lanes);
+    bool compare = op == X_EQ || op == X_NE || op == X_LT || op == X_LE;
+    dtype t = x->type.kind == LK_I32 ? DT_I32 : DT_I64;
+    expr operand = {.op = X_STATE, .dtype = t};
+    expr apply = {.op = op, .dtype = compare ? DT_BOOL : t, .arg = {&operand, &operand}};
+    ins *const args[2] = {x, y};
+    return expr_apply(b, &apply, args);
+}
+
+static ins *emit_poly(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, const dim *), void *user) {
+    ins *sum = lb_int(b, lt(kind, 1), 0);
+    for (int j = 0; j < d->nterms; j++) {
+        ins *term = lb_int(b, lt(kind, 1), d->terms[j].coef);
+        for (int i = 0; i < d->terms[j].natoms; i++)
+            term = lb_bin(b, L_MUL, term, emit_dim_value(b, d->terms[j].atoms[i], kind, atom, user));
+        sum = lb_bin(b, L_ADD, sum, term);
+    }
+    return sum;
+}
+
+ins *emit_dim_value(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, const dim *), void *user) {
+    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MIN] = X_MIN, [DIM_MAX] = X_MAX, [DIM_LT] = X_LT, [DIM_EQ] = X_EQ, [DIM_BIGSUM] = X_ADD, [DIM_BIGMUL] = X_MUL};
+    if (d->kind == DIM_CONST) return lb_int(b, lt(kind, 1), d->value);
+    if (d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return atom(user, d);
+    if (d->kind == DIM_POLY) return emit_poly(b, d, kind, atom, user);
+    if (d->kind == DIM_OVERFLOW) diag_defect(b->diag, NULL, "a size overflows");
+    ins *x = emit_dim_value(b, d->a, kind, atom, user), *y = emit_dim_value(b, d->b, kind, atom, user);
+    if (d->kind == DIM_SELECT) {
+        ins *c = emit_dim_value(b, d->c, kind, atom, user);
+        return lb_select(b, lb_cmp(b, L_NE, c, lb_int(b, lt(kind, 1), 0)), x, y);
+    }
+    ins *v = emit_int_op(b, op[d->kind], x, y);
+    return v->type.kind == LK_I1 ? lb_conv(b, L_ZEXT, kind, v) : v;
+}
+
+ins *emit_int_floor(lbuild *b, ins *x, int64_t by) {
+    if (by == 1 || (x->op == L_CONST && x->i % by == 0)) return x;
+    if (x->op == L_CONST) return lb_int(b, x->type, x->i - x->i % by);
+    return lb_bin(b, L_SUB, x, emit_int_op(b, X_MOD, x, lb_int(b, x->type, by)));
+}

@@ -1,0 +1,71 @@
+// The table of graph passes and the small ones among them.
+#include "passes/passes.h"
+#include "ir/op.h"
+#include <time.h>
+
+const pass graph_passes[] = {
+    {"infer", pass_infer, 0},
+    {"expand", pass_expand, 0},
+    {"fold", pass_fold, 0},
+    {"cse", pass_cse, 1},
+    {"dce", pass_dce, 0},
+    {NULL, NULL, 0},
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void run_graph_passes(pass_context *c, pass_hook hook, void *user) {
+    for (const pass *p = graph_passes; p->name; p++) {
+        if (c->opt < p->min_opt) continue;
+        double start = now();
+        p->run(c);
+        diag_check(c->module->diag);
+        graph_verify(c->module);
+        if (hook) hook(user, p->name, now() - start);
+    }
+}
+
+void pass_infer(pass_context *c) { infer_graph(c->module->main); }
+
+// An expansion puts its nodes before n and replaces n's outputs: the new nodes are looked at in turn, so functions
+// of functions expand too. Expansions are data of the standard and end; the count is only for a defect.
+static void expand_graph(graph *g) {
+    int made = 0;
+    for (int j = 0; j < g->nodes.n; j++) {
+        node *n = g->nodes.at[j];
+        for (int i = 0; i < n->nattrs; i++)
+            if (n->attrs[i].kind == ATTR_GRAPH) expand_graph(n->attrs[i].graph);
+        if (!n->op->expand) continue;
+        n->op->expand(n);
+        for (int i = j; i < g->nodes.n && g->nodes.at[i] != n; i++) infer_node(g->nodes.at[i]);
+        if (n->graph) node_delete(n);
+        if (++made > 1000000) diag_defect(g->module->diag, n->loc, "expansion does not end");
+        j--;
+    }
+}
+
+void pass_expand(pass_context *c) { expand_graph(c->module->main); }
+
+// ---------------------------------------------------------------- dead nodes
+static bool is_used(const node *n) {
+    for (int j = 0; j < n->nout; j++)
+        if (n->out[j] && value_uses(n->out[j])) return true;
+    return n->nout == 0;
+}
+
+static void dce_graph(graph *g) {
+    for (int j = g->nodes.n - 1; j >= 0; j--) {
+        node *n = g->nodes.at[j];
+        if (!is_used(n)) {
+            node_delete(n);
+            continue;
+        }
+        for (int i = 0; i < n->nattrs; i++)
+            if (n->attrs[i].kind == ATTR_GRAPH) dce_graph(n->attrs[i].graph);
+    }
+}
+void pass_dce(pass_context *c) { dce_graph(c->module->main); }

@@ -1,0 +1,26 @@
+// The passes over the graph, in the order of the table in passes/passes.c.
+#ifndef ONNXC_PASSES_H
+#define ONNXC_PASSES_H
+#include "ir/graph.h"
+
+typedef struct pass_context {
+    module *module;
+    int opt; // 0: only what is needed for a right answer
+    int64_t fold_work, fold_bytes; // limits of constant folding
+} pass_context;
+typedef struct pass {
+    const char *name;
+    void (*run)(pass_context *c);
+    int min_opt; // runs at this level and above
+} pass;
+extern const pass graph_passes[]; // ends with a NULL name
+
+void pass_infer(pass_context *c);  // types and symbolic contents of every value
+void pass_expand(pass_context *c); // function operators become other nodes
+void pass_fold(pass_context *c);   // nodes over constants become constants
+void pass_dce(pass_context *c);    // nodes without users go
+void pass_cse(pass_context *c);    // equal nodes become one
+// What runs after each pass, when given, with its name.
+typedef void (*pass_hook)(void *user, const char *pass, double seconds);
+void run_graph_passes(pass_context *c, pass_hook hook, void *user);
+#endif

@@ -1,0 +1,442 @@
+// Schedules for the CPU: which schedule a kernel gets, and the one for everything that is no contraction. Each
+// stage becomes a nest over its parallel axes; one axis runs in vectors:
+//
+//   for p in parallel axes:            for p in parallel axes:
+//     for v in steps of lanes:           acc[lanes] = neutral
+//       state[lanes] = init              for r in reduce axes, the last in steps of lanes:
+//       for r in reduce axes: step         acc = acc op term
+//       write v .. v + lanes             state = horizontal(acc); write
+#include "passes/schedule.h"
+#include "codegen/convert.h"
+#include "passes/emit.h"
+#include "passes/emit_dim.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct nest {
+    emitter *e;
+    const stage *s;
+    access **writes;      // by write
+    int parallel[64], nparallel;
+    int inner[64], ninner; // reduce and scan axes
+    int vaxis, lanes;     // vaxis may be the last of parallel or the last of inner
+    bool reduce_vector;
+    bool masked;          // the rest of the vector axis runs under a mask, else one by one
+    ins **vars;           // of states
+} nest;
+
+// ---------------------------------------------------------------- choosing the vector axis
+typedef struct survey {
+    emitter *e;
+    int axis;
+    int unit, uniform, gather;
+    int bits; // widest element or value that would be in a vector
+    bool packed;
+} survey;
+
+static void widen(survey *v, dtype t) {
+    int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
+    if (bits > v->bits) v->bits = bits;
+}
+static void survey_access(survey *v, const access *a) {
+    const expr *c = a->affine ? a->coef[v->axis] : NULL;
+    if (!c) {
+        if (expr_uses_axis(a->offset, v->axis)) v->gather++;
+        else v->uniform++;
+    } else if (c->op == X_CONST && c->i == 0) v->uniform++;
+    else if (c->op == X_CONST && c->i == 1) v->unit++;
+    else v->gather++;
+}
+static void survey_expr(void *user, expr *x) {
+    survey *v = user;
+    if (x->op == X_READ) {
+        access *a = entry_of(v->e, x)->read;
+        if (a) survey_access(v, a);
+        if (a && a->affine && a->coef[v->axis]->op == X_CONST && a->coef[v->axis]->i == 0) return;
+        widen(v, x->dtype);
+    } else if (x->op != X_CONST && x->op != X_AXIS && x->op != X_DIM && x->dtype != DT_I64) {
+        widen(v, x->dtype);
+    }
+    if (x->op == X_CAST) widen(v, x->dtype);
+}
+
+static survey survey_axis(nest *n, int axis) {
+    survey v = {.e = n->e, .axis = axis, .bits = 8};
+    for (int j = 0; j < n->s->states.n; j++) {
+        expr_walk(n->s->states.at[j].step, survey_expr, &v);
+        widen(&v, n->s->states.at[j].dtype);
+    }
+    for (int j = 0; j < n->s->writes.n; j++) expr_walk(n->s->writes.at[j].value, survey_expr, &v);
+    return v;
+}
+
+static bool writes_allow(nest *n, int axis) {
+    for (int j = 0; j < n->s->writes.n; j++) {
+        const write *w = &n->s->writes.at[j];
+        const access *a = n->writes[j];
+        if (!a->affine || a->coef[axis]->op != X_CONST || a->coef[axis]->i != 1) return false;
+        if (w->guard && expr_uses_axis(w->guard, axis)) return false;
+        if (dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128) return false;
+    }
+    return true;
+}
+
+static bool reduces_allow(nest *n) {
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        bool reorders = dtype_is_float(st->dtype) && (st->op == RED_SUM || st->op == RED_PROD);
+        if (st->op == RED_CUSTOM || (reorders && n->e->t->fp == FP_STRICT)) return false;
+    }
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END) return false;
+    for (int j = 0; j < n->ninner; j++)
+        if (n->e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
+    return n->s->states.n > 0;
+}
+
+static int lanes_for(nest *n, const survey *v, const dim *extent) {
+    int lanes = target_lanes(n->e->t, v->bits);
+    if (dim_is_const(extent))
+        while (lanes > 1 && lanes > dim_value(extent)) lanes /= 2;
+    return lanes < 4 && !(v->bits == 64 && lanes == 2) ? 1 : lanes;
+}
+
+static void consider(nest *n, int axis, bool reduce, int *best) {
+    emitter *e = n->e;
+    if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return;
+    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis)) return;
+    survey v = survey_axis(n, axis);
+    int lanes = lanes_for(n, &v, e->extent[axis]);
+    int score = lanes * (2 + 2 * v.unit + v.uniform - 3 * v.gather);
+    if (lanes == 1 || score <= *best) return;
+    *best = score;
+    n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
+}
+
+static void move_last(int *axes, int n, int axis) {
+    int at = 0;
+    while (axes[at] != axis) at++;
+    memmove(axes + at, axes + at + 1, (size_t)(n - at - 1) * sizeof *axes);
+    axes[n - 1] = axis;
+}
+
+static void choose_vector(nest *n) {
+    int best = 0;
+    n->vaxis = -1, n->lanes = 1;
+    if (!n->e->t->vector_bits) return;
+    for (int j = n->nparallel - 1; j >= 0; j--) consider(n, n->parallel[j], false, &best);
+    for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, &best);
+    if (n->vaxis < 0) return;
+    if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
+    else move_last(n->parallel, n->nparallel, n->vaxis);
+    n->masked = n->e->t->avx512;
+}
+
+// ---------------------------------------------------------------- loops
+typedef struct opened {
+    ins *loop;
+    int axis, mark;
+} opened;
+
+static opened open_loop(nest *n, int axis, ins *begin, ins *end, ins *step, loop_role role) {
+    emitter *e = n->e;
+    emit_ahead_stage(e, n->s, n->writes);
+    opened o = {.axis = axis};
+    o.loop = lb_for(&e->b, e->k->axes.at[axis].name, begin, end, step, role);
+    e->counter[axis] = o.loop;
+    o.mark = scope_open(e);
+    return o;
+}
+static void close_loop(nest *n, opened o) {
+    scope_close(n->e, o.mark);
+    n->e->counter[o.axis] = NULL;
+    lb_end(&n->e->b, o.loop);
+}
+
+static opened open_axis(nest *n, int axis, loop_role role) {
+    lbuild *b = &n->e->b;
+    return open_loop(n, axis, lb_idx(b, 0), emit_dim(n->e, n->e->extent[axis]), lb_idx(b, 1), role);
+}
+
+// ---------------------------------------------------------------- bodies
+static void use_states(nest *n) {
+    for (int j = 0; j < n->s->states.n; j++) n->e->state[j] = lb_get(&n->e->b, n->vars[j]);
+}
+
+static void write_all(nest *n, write_when when) {
+    for (int j = 0; j < n->s->writes.n; j++) {
+        const write *w = &n->s->writes.at[j];
+        if (w->when != when) continue;
+        emit_write(n->e, w, n->writes[j], NULL);
+    }
+}
+
+// acc + a * b in one instruction where the step is a product.
+static ins *next_state(nest *n, const state *st, ins *old) {
+    emitter *e = n->e;
+    const expr *x = st->step;
+    if (st->op == RED_CUSTOM) return emit_vector(e, st->step);
+    if (st->op == RED_SUM && x->op == X_MUL && dtype_is_float(x->dtype) && !entry_of(e, x)->value) {
+        ins *a = emit_value(e, x->arg[0]), *b = emit_value(e, x->arg[1]);
+        int lanes = old->type.lanes;
+        if (lanes > 1 && a->type.lanes == 1) a = lb_splat(&e->b, a, lanes);
+        if (lanes > 1 && b->type.lanes == 1) b = lb_splat(&e->b, b, lanes);
+        return lb_muladd(&e->b, a, b, old);
+    }
+    return emit_reduce(e, st->op, st->dtype, old, emit_value(e, st->step));
+}
+
+static void step_states(nest *n) {
+    emitter *e = n->e;
+    ins *next[64];
+    int mark = scope_open(e);
+    use_states(n);
+    write_all(n, WRITE_BEFORE);
+    for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
+    for (int j = 0; j < n->s->states.n; j++) lb_set(&e->b, n->vars[j], next[j]);
+    scope_close(e, mark); // what used the old states is stale
+    mark = scope_open(e);
+    use_states(n);
+    write_all(n, WRITE_AFTER);
+    scope_close(e, mark);
+}
+
+static void inner_loops(nest *n, int depth) {
+    if (depth == n->ninner) {
+        step_states(n);
+        return;
+    }
+    opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    inner_loops(n, depth + 1);
+    close_loop(n, o);
+}
+
+static ins *initial(nest *n, const state *st, int lanes) {
+    ins *v = emit_value(n->e, st->init);
+    return lanes > 1 && v->type.lanes == 1 ? lb_splat(&n->e->b, v, lanes) : v;
+}
+
+// One position of the parallel axes (or `lanes` of them).
+static void point(nest *n) {
+    emitter *e = n->e;
+    bool c128 = false;
+    for (int j = 0; j < n->s->writes.n; j++) c128 |= n->s->writes.at[j].to->dtype == DT_C128;
+    for (e->half = 0; e->half <= c128; e->half++) {
+        int mark = scope_open(e);
+        for (int j = 0; j < n->s->states.n; j++)
+            n->vars[j] = lb_var(&e->b, "acc", initial(n, &n->s->states.at[j], e->lanes));
+        if (n->s->states.n || n->ninner) inner_loops(n, 0);
+        use_states(n);
+        write_all(n, WRITE_END);
+        scope_close(e, mark);
+    }
+    e->half = 0;
+}
+
+// ---------------------------------------------------------------- reduction along the vector axis
+enum { REDUCE_UNROLL = 4 };
+
+static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
+    emitter *e = n->e;
+    for (int u = 0; u < unroll; u++) {
+        int mark = scope_open(e);
+        e->counter[n->vaxis] = lb_bin(&e->b, L_ADD, base, lb_idx(&e->b, (int64_t)u * n->lanes));
+        for (int j = 0; j < n->s->states.n; j++) {
+            ins *var = vars[j * REDUCE_UNROLL + u];
+            lb_set(&e->b, var, next_state(n, &n->s->states.at[j], lb_get(&e->b, var)));
+        }
+        scope_close(e, mark);
+    }
+}
+
+static void scalar_rest(nest *n, ins *begin, ins *end) {
+    emitter *e = n->e;
+    int lanes = e->lanes;
+    emitter_stage(e, n->s, n->vaxis, 1, false);
+    opened o = open_loop(n, n->vaxis, begin, end, lb_idx(&e->b, 1), LOOP_SERIAL);
+    for (int j = 0; j < n->s->states.n; j++)
+        lb_set(&e->b, n->vars[j], next_state(n, &n->s->states.at[j], lb_get(&e->b, n->vars[j])));
+    close_loop(n, o);
+    emitter_stage(e, n->s, n->vaxis, lanes, true);
+}
+
+static void reduce_last(nest *n, ins **vars) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[n->vaxis]), *zero = lb_idx(b, 0);
+    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * REDUCE_UNROLL), *full = emit_int_floor(b, extent, n->lanes);
+    bool unrolled = !(extent->op == L_CONST && extent->i < (int64_t)n->lanes * REDUCE_UNROLL);
+    if (unrolled) {
+        opened o = open_loop(n, n->vaxis, zero, wide, lb_idx(b, (int64_t)n->lanes * REDUCE_UNROLL), LOOP_SERIAL);
+        vector_terms(n, vars, o.loop, REDUCE_UNROLL);
+        close_loop(n, o);
+    }
+    if (wide != full || !unrolled) {
+        opened o = open_loop(n, n->vaxis, unrolled ? wide : zero, full, lb_idx(b, n->lanes), LOOP_SERIAL);
+        vector_terms(n, vars, o.loop, 1);
+        close_loop(n, o);
+    }
+    if (full != extent) scalar_rest(n, full, extent);
+}
+
+static void reduce_loops(nest *n, ins **vars, int depth) {
+    if (depth == n->ninner - 1) {
+        reduce_last(n, vars);
+        return;
+    }
+    opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    reduce_loops(n, vars, depth + 1);
+    close_loop(n, o);
+}
+
+static void point_reduced(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    int mark = scope_open(e);
+    ins *vars[64 * REDUCE_UNROLL];
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        n->vars[j] = lb_var(b, "rest", initial(n, st, 1));
+        expr *neutral = reduce_neutral(e->k, st->op, st->dtype);
+        for (int u = 0; u < REDUCE_UNROLL; u++) vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, neutral), n->lanes));
+    }
+    emitter_stage(e, n->s, n->vaxis, n->lanes, true);
+    reduce_loops(n, vars, 0);
+    emitter_stage(e, n->s, -1, 1, false);
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        ins *acc = lb_get(b, vars[j * REDUCE_UNROLL]);
+        for (int u = 1; u < REDUCE_UNROLL; u++) acc = emit_reduce(e, st->op, st->dtype, acc, lb_get(b, vars[j * REDUCE_UNROLL + u]));
+        ins *all = emit_horizontal(e, st->op, st->dtype, acc);
+        e->state[j] = emit_reduce(e, st->op, st->dtype, all, lb_get(b, n->vars[j]));
+    }
+    write_all(n, WRITE_END);
+    scope_close(e, mark);
+}
+
+// ---------------------------------------------------------------- nests
+static void vector_axis(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[n->vaxis]), *full = emit_int_floor(b, extent, n->lanes);
+    emitter_stage(e, n->s, n->vaxis, n->lanes, true);
+    opened o = open_loop(n, n->vaxis, lb_idx(b, 0), full, lb_idx(b, n->lanes), LOOP_PARALLEL);
+    point(n);
+    close_loop(n, o);
+    if (full == extent) return;
+    if (n->masked) {
+        ins *left = lb_bin(b, L_SUB, extent, full), *some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+        int mark = scope_open(e);
+        e->counter[n->vaxis] = full;
+        e->active = left;
+        point(n);
+        e->active = NULL;
+        e->counter[n->vaxis] = NULL;
+        scope_close(e, mark);
+        lb_end(b, some);
+    } else {
+        emitter_stage(e, n->s, n->vaxis, 1, false);
+        o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);
+        point(n);
+        close_loop(n, o);
+    }
+}
+
+static void parallel_loops(nest *n, int depth) {
+    bool vector_here = n->vaxis >= 0 && !n->reduce_vector;
+    if (depth == n->nparallel - (vector_here ? 1 : 0)) {
+        if (vector_here) vector_axis(n);
+        else if (n->reduce_vector) point_reduced(n);
+        else point(n);
+        return;
+    }
+    opened o = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
+    parallel_loops(n, depth + 1);
+    close_loop(n, o);
+}
+
+static void add_read(void *user, expr *x) {
+    void **u = user;
+    emitter *e = u[0];
+    access **all = u[1];
+    int *count = u[2];
+    access *a = x->op == X_READ ? entry_of(e, x)->read : NULL;
+    if (!a) return;
+    for (int j = 0; j < *count; j++)
+        if (all[j] == a) return;
+    if (*count < 256) all[(*count)++] = a;
+    else *count = 257;
+}
+
+// Joining changes the axes for the whole kernel: only for kernels of one stage.
+static void collapse(nest *n) {
+    emitter *e = n->e;
+    access *all[257];
+    int count = 0;
+    for (int j = 0; j < n->s->writes.n && count < 200; j++) all[count++] = n->writes[j];
+    void *user[3] = {e, all, &count};
+    stage_walk(n->s, add_read, user);
+    if (count > 256) return;
+    n->nparallel = collapse_axes(e, n->parallel, n->nparallel, all, count);
+    n->ninner = collapse_axes(e, n->inner, n->ninner, all, count);
+}
+
+static void add_axis(nest *n, int a) {
+    const emitter *e = n->e;
+    if (dim_is(e->extent[a], 1) && e->k->axes.at[a].kind == AXIS_PARALLEL) return; // x_axis gave 0
+    if (dim_is(e->extent[a], 1) && n->s->states.n == 0) return;
+    if (e->k->axes.at[a].kind == AXIS_PARALLEL) n->parallel[n->nparallel++] = a;
+    else n->inner[n->ninner++] = a;
+}
+
+static void stage_nest(emitter *e, const stage *s, bool alone) {
+    nest n = {.e = e, .s = s};
+    if (s->axes.n + e->k->nouter > 60 || s->states.n > 60)
+        diag_fatal_missing(e->b.diag, e->k->loc, "kernel %s has more axes or states than this build schedules", e->k->name);
+    n.vars = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
+    e->state = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
+    emitter_stage(e, s, -1, 1, false);
+    n.writes = ARENA_ARRAY(e->scratch, access *, s->writes.n + 1);
+    for (int j = 0; j < s->writes.n; j++) n.writes[j] = access_make(e, s->writes.at[j].to, s->writes.at[j].index);
+    if (alone)
+        for (int a = 0; a < e->k->nouter; a++) add_axis(&n, a);
+    for (int j = 0; j < s->axes.n; j++) add_axis(&n, s->axes.at[j]);
+    if (alone) collapse(&n);
+    choose_vector(&n);
+    int mark = scope_open(e);
+    parallel_loops(&n, 0);
+    scope_close(e, mark);
+}
+
+static void all_stages(emitter *e, int depth) {
+    const kernel *k = e->k;
+    if (depth == k->nouter) {
+        for (int j = 0; j < k->stages.n; j++) stage_nest(e, k->stages.at[j], false);
+        return;
+    }
+    ins *loop = lb_for(&e->b, k->axes.at[depth].name, lb_idx(&e->b, 0), emit_dim(e, k->axes.at[depth].extent), lb_idx(&e->b, 1), LOOP_PARALLEL);
+    e->counter[depth] = loop;
+    int mark = scope_open(e);
+    all_stages(e, depth + 1);
+    scope_close(e, mark);
+    e->counter[depth] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// ---------------------------------------------------------------- entry
+kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d) {
+    kernel_code *code = ARENA_NEW(m->arena, kernel_code);
+    code->kernel = k;
+    code->f = lfunc_new(m, arena_printf(m->arena, "%s_%d", k->name, k->id), lt(LK_VOID, 1));
+    code->f->target = t;
+    code->f->kernel = true;
+    code->f->noalias = true;
+    code->f->strict_fp = t->fp == FP_STRICT;
+    code->f->comment = kernel_print(m->arena, k);
+    emitter *e = emitter_new(m, k, t, d, code);
+    emitter_signature(e, false);
+    if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
+    else all_stages(e, 0);
+    emitter_finish(e);
+    return code;
+}
