@@ -4,12 +4,12 @@
 #include "codegen/math.h"
 #include <math.h>
 
-static ins *constant(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
-static ins *is_value(lbuild *b, ins *x, int64_t v) { return lb_cmp(b, L_EQ, x, constant(b, x, v)); }
+static ins *int_as(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
+static ins *is_value(lbuild *b, ins *x, int64_t v) { return lb_cmp(b, L_EQ, x, int_as(b, x, v)); }
 static ins *invert(lbuild *b, ins *x) {
-    return lb_bin(b, L_XOR, x, constant(b, x, x->type.kind == LK_I1 ? 1 : -1));
+    return lb_bin(b, L_XOR, x, int_as(b, x, x->type.kind == LK_I1 ? 1 : -1));
 }
-static ins *negate(lbuild *b, ins *x) { return lb_bin(b, L_SUB, constant(b, x, 0), x); }
+static ins *negate(lbuild *b, ins *x) { return lb_bin(b, L_SUB, int_as(b, x, 0), x); }
 
 static bool known_not(const ins *x, int64_t v) { return x->op == L_CONST && x->i != v; }
 
@@ -25,7 +25,7 @@ static division prepare(lbuild *b, bool is_signed, ins *x, ins *y) {
     division d = {.x = x, .y = y, .safe = y};
     if (!known_not(y, 0)) d.zero = is_value(b, y, 0);
     if (is_signed && !known_not(y, -1)) d.minus = is_value(b, y, -1);
-    ins *one = constant(b, y, 1);
+    ins *one = int_as(b, y, 1);
     if (d.zero) d.safe = lb_select(b, d.zero, one, d.safe);
     if (d.minus) d.safe = lb_select(b, d.minus, one, d.safe);
     return d;
@@ -33,7 +33,7 @@ static division prepare(lbuild *b, bool is_signed, ins *x, ins *y) {
 
 static ins *finish(lbuild *b, division d, ins *r, ins *of_minus) {
     if (d.minus) r = lb_select(b, d.minus, of_minus, r);
-    return d.zero ? lb_select(b, d.zero, constant(b, r, 0), r) : r;
+    return d.zero ? lb_select(b, d.zero, int_as(b, r, 0), r) : r;
 }
 
 static ins *quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
@@ -43,12 +43,12 @@ static ins *quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
 
 static ins *remainder_of(lbuild *b, bool is_signed, ins *x, ins *y) {
     division d = prepare(b, is_signed, x, y);
-    return finish(b, d, lb_bin(b, is_signed ? L_SREM : L_UREM, x, d.safe), constant(b, x, 0));
+    return finish(b, d, lb_bin(b, is_signed ? L_SREM : L_UREM, x, d.safe), int_as(b, x, 0));
 }
 
 // The remainder has the other sign than the divisor.
 static ins *signs_differ(lbuild *b, ins *r, ins *y) {
-    ins *zero = constant(b, r, 0);
+    ins *zero = int_as(b, r, 0);
     ins *differ = lb_cmp(b, L_SLT, lb_bin(b, L_XOR, r, y), zero);
     return lb_bin(b, L_AND, differ, lb_cmp(b, L_NE, r, zero));
 }
@@ -57,7 +57,7 @@ static ins *floor_quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
     ins *q = quotient(b, is_signed, x, y);
     if (!is_signed) return q;
     ins *less = signs_differ(b, remainder_of(b, true, x, y), y);
-    return lb_select(b, less, lb_bin(b, L_SUB, q, constant(b, q, 1)), q);
+    return lb_select(b, less, lb_bin(b, L_SUB, q, int_as(b, q, 1)), q);
 }
 
 static ins *floor_remainder(lbuild *b, bool is_signed, ins *x, ins *y) {
@@ -69,12 +69,11 @@ static ins *floor_remainder(lbuild *b, bool is_signed, ins *x, ins *y) {
 
 static ins *shifted(lbuild *b, expr_op op, bool is_signed, ins *x, ins *y) {
     int width = 8 * lkind_bytes(x->type.kind);
-    ins *fits = lb_cmp(b, L_ULT, y, constant(b, y, width)),
-        *n = lb_bin(b, L_AND, y, constant(b, y, width - 1));
-    ins *zero = constant(b, x, 0);
+    ins *fits = lb_cmp(b, L_ULT, y, int_as(b, y, width)), *n = lb_bin(b, L_AND, y, int_as(b, y, width - 1));
+    ins *zero = int_as(b, x, 0);
     if (op == X_SHL) return lb_select(b, fits, lb_bin(b, L_SHL, x, n), zero);
     if (!is_signed) return lb_select(b, fits, lb_bin(b, L_LSHR, x, n), zero);
-    return lb_bin(b, L_ASHR, x, lb_select(b, fits, n, constant(b, x, width - 1)));
+    return lb_bin(b, L_ASHR, x, lb_select(b, fits, n, int_as(b, x, width - 1)));
 }
 
 static ins *int_unary(lbuild *b, expr_op op, dtype t, ins *x) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MAGIC = 8, HEADER = 60, NAME = 16, SIZE_AT = 48, SIZE_DIGITS = 10, SHORT_NAME_MOST = 15 };
+#define MEMBER_MOST 9999999999u // ten digits
 
 // ---------------------------------------------------------------- reading
 static _Noreturn void broken(diag *d, const char *what) {
@@ -104,7 +105,7 @@ static layout plan(arena *a, diag *d, const archive *r) {
 }
 
 static void put_header(const sink *to, const char *name, uint64_t size) {
-    char header[HEADER + 1];
+    char header[2 * HEADER]; // what is longer than HEADER was refused by check_sizes
     snprintf(header, sizeof header, "%-16s%-12d%-6d%-6d%-8s%-10" PRIu64 "`\n", name, 0, 0, 0, "644", size);
     sink_addn(to, header, HEADER);
 }
@@ -128,7 +129,15 @@ static void put_index(const sink *to, const layout *l) {
     if (index_size(l) % 2) sink_addn(to, "", 1);
 }
 
+static void check_sizes(diag *d, const archive *r) {
+    for (int i = 0; i < r->members.n; i++)
+        if (r->members.at[i].content.n > MEMBER_MOST)
+            diag_fatal_missing(d, NULL, "%s has %zu bytes, more than an archive can hold",
+                               r->members.at[i].name, r->members.at[i].content.n);
+}
+
 void archive_write(arena *a, diag *d, const archive *r, const sink *to) {
+    check_sizes(d, r);
     layout l = plan(a, d, r);
     sink_add(to, "!<arch>\n");
     put_index(to, &l);

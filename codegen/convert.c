@@ -67,7 +67,7 @@ static ins *decode_magnitude(lbuild *b, format f, ins *m) {
 }
 
 // code: I32, no bits above the format's.
-static ins *decode(lbuild *b, dtype t, ins *code) {
+ins *float_of_code(lbuild *b, dtype t, ins *code) {
     format f;
     if (t == DT_BF16) return lb_conv(b, L_BITCAST, LK_F32, lb_bin(b, L_SHL, code, i32(b, code, 16)));
     if (!format_of(t, &f)) { // e8m0: the exponent alone; 2^-127 is no normal number
@@ -116,7 +116,7 @@ static ins *encode_e8m0(lbuild *b, ins *x, bool saturate) {
 }
 
 // x: F32. The code as I32.
-static ins *encode(lbuild *b, dtype t, ins *x, bool saturate) {
+ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate) {
     format f;
     if (!format_of(t, &f)) return encode_e8m0(b, x, saturate);
     bool clamp = f.special == FINITE || (saturate && dtype_bits(t) == 8);
@@ -146,7 +146,7 @@ static ins *make_odd(lbuild *b, ins *f, ins *exact, ins *too_small) {
     return lb_conv(b, L_BITCAST, LK_F32, lb_select(b, keep, bits, moved));
 }
 
-static ins *f64_to_odd(lbuild *b, ins *x) {
+ins *f64_to_odd(lbuild *b, ins *x) {
     ins *f = lb_conv(b, L_FTRUNC, LK_F32, x), *back = lb_conv(b, L_FEXT, LK_F64, f);
     ins *nan = lb_cmp(b, L_NE, x, x);
     ins *exact = lb_bin(b, L_OR, lb_cmp(b, L_EQ, back, x), nan);
@@ -234,7 +234,7 @@ static ins *round_small(lbuild *b, dtype t, ins *x, bool saturate) {
     if (t == DT_BF16) return round_bf16(b, x);
     if (t == DT_F16 && b->target->f16_convert)
         return lb_conv(b, L_FEXT, LK_F32, lb_conv(b, L_FTRUNC, LK_F16, x));
-    return decode(b, t, encode(b, t, x, saturate));
+    return float_of_code(b, t, code_of_float(b, t, x, saturate));
 }
 
 static ins *to_small(lbuild *b, dtype from, dtype to, ins *x, bool saturate) {
@@ -267,7 +267,7 @@ static bool packed(dtype t) { return dtype_bits(t) < 8; }
 static ins *from_storage(lbuild *b, dtype t, ins *x) {
     if (t == DT_BOOL) return not_zero(b, x);
     if (t == DT_F16 && x->type.kind == LK_F16) return lb_conv(b, L_FEXT, LK_F32, x);
-    if (is_small_float(t)) return decode(b, t, lb_conv(b, L_ZEXT, LK_I32, x));
+    if (is_small_float(t)) return float_of_code(b, t, lb_conv(b, L_ZEXT, LK_I32, x));
     return packed(t) ? wrap_packed(b, t, x) : x;
 }
 
@@ -280,7 +280,7 @@ static ins *to_storage(lbuild *b, dtype t, ins *x) {
     if (t == DT_BOOL) return lb_conv(b, L_ZEXT, LK_I8, x);
     if (t == DT_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, x);
     if (is_small_float(t))
-        return lb_conv(b, L_ITRUNC, dtype_bits(t) > 8 ? LK_I16 : LK_I8, encode(b, t, x, true));
+        return lb_conv(b, L_ITRUNC, dtype_bits(t) > 8 ? LK_I16 : LK_I8, code_of_float(b, t, x, true));
     return x;
 }
 

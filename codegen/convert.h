@@ -25,6 +25,11 @@ void store_element_scatter(lbuild *b, dtype storage, ins *ptr, ins *indices, ins
 
 // x_cast of ir/kernel.h: from storage meaning to storage meaning, x and the result in their compute types.
 ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate);
+// The parts: a small float's code (I32) to F32 and back, and F64 to F32 "to odd", which makes a second rounding to a
+// small format harmless.
+ins *float_of_code(lbuild *b, dtype t, ins *code);
+ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate);
+ins *f64_to_odd(lbuild *b, ins *x);
 // An arithmetic expression node on operand values; all of EXPR_OPS but CONST .. OTHER, BITCAST between kinds of
 // different width, and CHECK.
 ins *expr_apply(lbuild *b, const expr *e, ins *const *args);

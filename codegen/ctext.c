@@ -137,14 +137,13 @@ static bool is_libc(const char *name) {
            !strcmp(name, "memcmp");
 }
 
-// Declared functions, and static ones, whose order then does not matter.
+// Of functions that are used before they are defined, or only declared.
 static void write_prototypes(cmod *m, const cfunc_text *t, int n, text *out) {
     size_t before = out->n;
     for (int i = 0; i < n; i++) {
         const lfunc *f = t[i].f;
-        bool wanted = map_get(&m->used, f->name) && !is_libc(f->name);
-        if (wanted && (!f->exported || !f->body))
-            cstmt_wrap(out, 0, arena_printf(m->arena, "%s;", signature(m, f, t[i].names)));
+        bool wanted = map_get(&m->early, f->name) && !is_libc(f->name);
+        if (wanted) cstmt_wrap(out, 0, arena_printf(m->arena, "%s;", signature(m, f, t[i].names)));
     }
     if (out->n > before) text_add(out, "\n");
 }
@@ -229,13 +228,15 @@ static void free_locale(void *l) { freelocale((locale_t)l); }
 void ctext_emit(const lmodule *l, dialect dialect, const char *header, const sink *out, diag *d) {
     arena *a = arena_new();
     cmod m = {.m = l, .dialect = dialect, .arena = a, .d = d};
-    m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.by_bits.arena = a;
+    m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.defined.arena =
+        m.early.arena = m.by_bits.arena = a;
     m.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     arena_on_destroy(a, free_locale, (void *)m.locale);
     collect(&m);
     cfunc_text *t = ARENA_ARRAY(a, cfunc_text, l->funcs.n);
     for (int i = 0; i < l->funcs.n; i++) {
         t[i].f = l->funcs.at[i];
+        map_put(&m.defined, t[i].f->body ? t[i].f->name : "", "");
         if (t[i].f->body) emit_function(&m, &t[i]);
     }
     write_all(&m, header, t, out);

@@ -1,15 +1,18 @@
-// C99 from loops: readable functions, exact constants, nothing of libm. In: a module whose values all have one
-// lane. Out: text for any C99 compiler, clean under -std=c99 -pedantic -Wall -Wextra.
+// C99 from loops: readable functions, exact constants, nothing of libm. In: a module whose values all have
+// one lane. Out: text for any C99 compiler, clean under -std=c99 -pedantic -Wall -Wextra.
 #ifndef ONNXC_CTEXT_H
 #define ONNXC_CTEXT_H
 #include "codegen/sink.h"
 #include "ir/loops.h"
 
-// header: name for the #include line, NULL for none. What the text cannot say is a defect, before a byte is written.
-//   signed overflow   integer arithmetic wraps through unsigned types, except index arithmetic of kernels on counters
+// header: name for the #include line, NULL for none. What the text cannot say is a defect, before a byte is
+// written.
+//   signed overflow   integer arithmetic wraps through unsigned types, except index arithmetic of kernels on
+//   counters
 //                     and sizes, and what provably stays in range;
-//   square root       the machine's instruction where the compiler names it, else by whole numbers: the same bits;
-//   contraction       a * b + c may be fused by the C compiler unless the module is strict, which the text says
+//   square root       the machine's instruction where the compiler names it, else by whole numbers: the same
+//   bits; contraction       a * b + c may be fused by the C compiler unless the module is strict, which the
+//   text says
 //                     with the pragmas of clang and gcc.
 void ctext_write(const lmodule *m, const char *header, const sink *out, diag *d);
 #endif

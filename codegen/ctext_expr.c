@@ -189,7 +189,7 @@ static cexpr divide(cfn *c, const ins *x, csign sign) {
 static cexpr bool_op(cfn *c, const ins *x) {
     cexpr a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
     bool not = x->op == L_XOR && x->args[1]->op == L_CONST && x->args[1]->i;
-    if (not) return cexpr_make(PREC_UNARY, SIGN_SIGNED, FMT("!%s", cexpr_paren(c, a, PREC_UNARY)));
+    if (not) return cexpr_not(c, x->args[0]);
     if (x->op == L_AND || x->op == L_MUL || x->op == L_UMIN || x->op == L_SMAX)
         return infix(c, "&&", PREC_AND, SIGN_SIGNED, a, PREC_AND, b, PREC_EQ);
     if (x->op == L_OR || x->op == L_UMAX || x->op == L_SMIN)
@@ -197,10 +197,17 @@ static cexpr bool_op(cfn *c, const ins *x) {
     return infix(c, "!=", PREC_EQ, SIGN_SIGNED, a, PREC_POSTFIX, b, PREC_POSTFIX);
 }
 
+// An operand of & | ^ ~: compilers warn when it is a comparison's outcome as it stands.
+static cexpr bits_of(cfn *c, const ins *x) {
+    bool truth = x->op == L_ZEXT && x->args[0]->type.kind == LK_I1 && info_of(c, x)->state != STATE_NAMED;
+    return truth ? cast(c, ctype_name(x->type.kind, SIGN_SIGNED), SIGN_SIGNED, cexpr_of(c, x))
+                 : cexpr_of(c, x);
+}
+
 static cexpr bitwise(cfn *c, const ins *x) {
     lkind k = x->type.kind;
     prec p = x->op == L_AND ? PREC_BITAND : x->op == L_OR ? PREC_BITOR : PREC_BITXOR;
-    cexpr a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
+    cexpr a = bits_of(c, x->args[0]), b = bits_of(c, x->args[1]);
     if (x->op == L_XOR && x->args[1]->op == L_CONST && x->args[1]->i == -1) {
         a = with_sign(c, k, a, width(k) < 32 ? SIGN_SIGNED : a.sign);
         return cexpr_make(PREC_UNARY, a.sign, FMT("~%s", cexpr_paren(c, a, PREC_UNARY)));
@@ -322,10 +329,12 @@ static bool holds(lop op, int64_t a, int64_t b) {
 }
 
 // Comparisons of a narrow value with a constant that it never passes: compilers warn of them. -1: open.
-static int foregone(const ins *x) {
+int cexpr_foregone(const ins *x) {
+    if (x->op < L_EQ || x->op > L_ULE) return -1;
     bool is_unsigned = x->op == L_ULT || x->op == L_ULE, swap = x->args[0]->op == L_CONST;
     const ins *v = x->args[swap], *k = x->args[!swap];
     int64_t lo, hi;
+    if (!is_int(v->type.kind) || v->type.kind == LK_I1) return -1;
     if (k->op == L_CONST && !k->i && is_unsigned && swap == (x->op == L_ULE)) return swap;
     if (k->op != L_CONST || v->op == L_CONST || !narrow_range(v, is_unsigned, &lo, &hi)) return -1;
     int64_t n = is_unsigned && k->i < 0
@@ -343,16 +352,18 @@ static cexpr compare_bools(cfn *c, const ins *x) {
     bool equality = x->op == L_EQ || x->op == L_NE;
     if (equality && x->args[1]->op == L_CONST) {
         if (x->args[1]->i == (x->op == L_EQ)) return a;
-        return cexpr_make(PREC_UNARY, SIGN_SIGNED, FMT("!%s", cexpr_paren(c, a, PREC_UNARY)));
+        return cexpr_not(c, x->args[0]);
     }
+    if (equality) return infix(c, signs[x->op], PREC_EQ, SIGN_SIGNED, a, PREC_POSTFIX, b, PREC_POSTFIX);
     // As signed numbers true is -1.
-    if (x->op == L_SLT || x->op == L_SLE)
-        return infix(c, x->op == L_SLT ? ">" : ">=", PREC_REL, 0, a, PREC_POSTFIX, b, PREC_POSTFIX);
-    return infix(c, signs[x->op], equality ? PREC_EQ : PREC_REL, SIGN_SIGNED, a, PREC_POSTFIX, b,
-                 PREC_POSTFIX);
+    bool is_signed = x->op == L_SLT || x->op == L_SLE, strict = x->op == L_SLT || x->op == L_ULT;
+    cexpr low = is_signed ? a : b, high = is_signed ? b : a;
+    high = cexpr_make(PREC_UNARY, SIGN_SIGNED, FMT("!%s", cexpr_paren(c, high, PREC_UNARY)));
+    if (strict) return infix(c, "&&", PREC_AND, SIGN_SIGNED, low, PREC_EQ, high, PREC_EQ);
+    return infix(c, "||", PREC_OR, SIGN_SIGNED, low, PREC_EQ, high, PREC_EQ);
 }
 
-static cexpr compare_pointers(cfn *c, const ins *x) {
+static cexpr compare_pointers(cfn *c, const ins *x, const char *op) {
     const char *t[2];
     for (int k = 0; k < 2; k++) {
         cptr plain = {.kind = PTR_BYTES, .constant = true};
@@ -361,29 +372,44 @@ static cexpr compare_pointers(cfn *c, const ins *x) {
                     : FMT("(%s)%s", cptr_text(c->arena, plain),
                           cexpr_paren(c, cexpr_of(c, x->args[k]), PREC_UNARY));
     }
-    return cexpr_make(PREC_EQ, SIGN_SIGNED, FMT("%s %s %s", t[0], signs[x->op], t[1]));
+    return cexpr_make(PREC_EQ, SIGN_SIGNED, FMT("%s %s %s", t[0], op, t[1]));
+}
+
+static cexpr compare_numbers(cfn *c, const ins *x, const char *op) {
+    lkind k = x->args[0]->type.kind;
+    prec p = x->op == L_EQ || x->op == L_NE ? PREC_EQ : PREC_REL;
+    cexpr a, b;
+    if (!is_int(k)) {
+        a = float_of(c, x->args[0]), b = float_of(c, x->args[1]);
+    } else {
+        csign sign = x->op == L_ULT || x->op == L_ULE ? SIGN_UNSIGNED : SIGN_SIGNED;
+        a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
+        if (p == PREC_EQ) sign = unify(c, k, &a, &b);
+        a = with_sign(c, k, a, sign);
+        b = with_sign(c, k, b, sign);
+    }
+    return infix(c, op, p, SIGN_SIGNED, a, PREC_ADD, b, PREC_ADD);
 }
 
 static cexpr compare(cfn *c, const ins *x) {
     lkind k = x->args[0]->type.kind;
-    prec p = x->op == L_EQ || x->op == L_NE ? PREC_EQ : PREC_REL;
-    if (k == LK_PTR) return compare_pointers(c, x);
+    if (k == LK_PTR) return compare_pointers(c, x, signs[x->op]);
     if (k == LK_I1) return compare_bools(c, x);
-    cexpr a, b;
-    if (is_int(k)) {
-        if (foregone(x) >= 0) return cexpr_int(c, LK_I1, foregone(x));
-        a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
-        if (p == PREC_EQ) {
-            unify(c, k, &a, &b);
-        } else {
-            csign sign = x->op == L_ULT || x->op == L_ULE ? SIGN_UNSIGNED : SIGN_SIGNED;
-            a = with_sign(c, k, a, sign);
-            b = with_sign(c, k, b, sign);
-        }
-    } else {
-        a = float_of(c, x->args[0]), b = float_of(c, x->args[1]);
-    }
-    return infix(c, signs[x->op], p, SIGN_SIGNED, a, PREC_ADD, b, PREC_ADD);
+    if (cexpr_foregone(x) >= 0) return cexpr_int(c, LK_I1, cexpr_foregone(x));
+    return compare_numbers(c, x, signs[x->op]);
+}
+
+// Comparisons turn round, but those of floats only where NaN allows it.
+cexpr cexpr_not(cfn *c, const ins *x) {
+    static const char *const inverse[L_COUNT] = {
+        [L_EQ] = "!=", [L_NE] = "==", [L_SLT] = ">=", [L_ULT] = ">=", [L_SLE] = ">", [L_ULE] = ">"};
+    bool in_place = info_of(c, x)->state != STATE_NAMED && inverse[x->op] && cexpr_foregone(x) < 0;
+    lkind k = in_place ? (lkind)x->args[0]->type.kind : LK_VOID;
+    bool equality = x->op == L_EQ || x->op == L_NE;
+    if (k == LK_PTR) return compare_pointers(c, x, inverse[x->op]);
+    if ((is_int(k) && k != LK_I1) || (lkind_is_float(k) && equality))
+        return compare_numbers(c, x, inverse[x->op]);
+    return cexpr_make(PREC_UNARY, SIGN_SIGNED, FMT("!%s", cexpr_paren(c, cexpr_of(c, x), PREC_POSTFIX)));
 }
 
 static cexpr choose(cfn *c, const char *cond, cexpr a, cexpr b, csign sign) {
@@ -475,8 +501,13 @@ static cexpr bitcast(cfn *c, const ins *x) {
 
 // ---------------------------------------------------------------- the rest
 
+static void use_symbol(cfn *c, const char *name) {
+    map_put(&c->mod->used, name, "");
+    if (!map_get(&c->mod->defined, name)) map_put(&c->mod->early, name, "");
+}
+
 static cexpr symbol(cfn *c, const ins *x) {
-    map_put(&c->mod->used, x->name, "");
+    use_symbol(c, x->name);
     bool bits = map_get(&c->mod->by_bits, x->name) != NULL;
     return cexpr_make(PREC_POSTFIX, SIGN_SIGNED, bits ? FMT("%s.value", x->name) : x->name);
 }
@@ -523,7 +554,7 @@ static cexpr calls(cfn *c, const ins *x) {
     const lfunc *f = map_get(&c->mod->funcs, x->name);
     if (!f && c->mod->dialect == DIALECT_CUDA && chelp_exists(x->name))
         return call(c, SIGN_SIGNED, chelper(c, x->name, NULL), tensor_args(c, x));
-    map_put(&c->mod->used, x->name, "");
+    use_symbol(c, x->name);
     if (!strncmp(x->name, "mem", 3)) c->mod->memory = true;
     return load_pointer(c, x, call(c, SIGN_SIGNED, x->name, cexpr_args(c, x, 0, f)));
 }

@@ -86,7 +86,7 @@
 
 // d += a * b by one warp; outs, as, bs: the registers of a thread.
 #define MMA(name, shape, types, D, outs, as, bs, operands, shim)                                             \
-    {name, "", "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) { " shim "; }\n",           \
+    {name, "", "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) {\n    " shim ";\n}\n",     \
      "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) {\n"                                  \
      "    asm volatile(\"mma.sync.aligned." shape ".row.col." types "\"\n"                                   \
      "                 \" {" outs "}, {" as "}, {" bs "}, {" outs "};\"\n"                                   \
@@ -162,43 +162,42 @@ static const chelp helps[] = {
      "// Correctly rounded, like that of f32.\n"
      "#if defined(__SSE2__)\n"
      "#include <emmintrin.h>\n" UNARY(
-         "sqrt_f64", "double") "{ return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(x), _mm_set_sd(x))); "
-                               "}\n" SQRT_ASM("defined(__GNUC__) && defined(__aarch64__)", "fsqrt %d0, %d1",
-                                              "w", "w", "double",
-                                              "f64") SQRT_ASM("defined(__GNUC__) && defined(__ARM_FP) && "
-                                                              "(__ARM_FP & 8)",
-                                                              "vsqrt.f64 %P0, %P1", "w", "w", "double", "f64")
-                                   SQRT_ASM(
-                                       "defined(__GNUC__) && defined(__riscv_fdiv) && __riscv_flen >= 64",
-                                       "fsqrt.d %0, %1", "f", "f", "double",
-                                       "f64") "#else\n" UNARY("sqrt_f64",
-                                                              "double") "{\n"
-                                                                        "    uint64_t u;\n"
-                                                                        "    memcpy(&u, &x, sizeof u);\n"
-                                                                        "    if (x == 0 || u == "
-                                                                        "0x7ff0000000000000u) return x;\n"
-                                                                        "    if (!(x > 0)) return x < 0 ? (x "
-                                                                        "- x) / (x - x) : x + x;\n"
-                                                                        "    uint64_t m = u & "
-                                                                        "0xfffffffffffffu;\n"
-                                                                        "    int e = (int)(u >> 52);\n"
-                                                                        "    if (e) m |= 0x10000000000000u;\n"
-                                                                        "    else e = 1;\n"
-                                                                        "    for (; m < 0x10000000000000u; "
-                                                                        "e--) m <<= 1;\n"
-                                                                        "    if (e % 2 == 0) {\n"
-                                                                        "        m <<= 1;\n"
-                                                                        "        e--;\n"
-                                                                        "    }\n"
-                                                                        "    m <<= 10;\n" ROOT(
-                                                                            "54") "    u = ((root + 1) >> 1) "
-                                                                                  "- 0x10000000000000u + "
-                                                                                  "((uint64_t)((e - 1129) / "
-                                                                                  "2 + 1076) << 52);\n"
-                                                                                  "    memcpy(&x, &u, sizeof "
-                                                                                  "x);\n"
-                                                                                  "    return x;\n}\n"
-                                                                                  "#endif\n",
+         "sqrt_f64",
+         "double") "{ return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(x), _mm_set_sd(x))); "
+                   "}\n" SQRT_ASM("defined(__GNUC__) && defined(__aarch64__)", "fsqrt %d0, %d1", "w", "w",
+                                  "double", "f64") SQRT_ASM("defined(__GNUC__) && defined(__ARM_FP) && "
+                                                            "(__ARM_FP & 8)",
+                                                            "vsqrt.f64 %P0, %P1", "w", "w", "double", "f64")
+                       SQRT_ASM("defined(__GNUC__) && defined(__riscv_fdiv) && __riscv_flen >= 64",
+                                "fsqrt.d %0, %1", "f", "f", "double",
+                                "f64") "#else\n" UNARY("sqrt_f64",
+                                                       "double") "{\n"
+                                                                 "    uint64_t u;\n"
+                                                                 "    memcpy(&u, &x, sizeof u);\n"
+                                                                 "    if (x == 0 || u == "
+                                                                 "0x7ff0000000000000u) return x;\n"
+                                                                 "    if (!(x > 0)) return x < 0 ? (x "
+                                                                 "- x) / (x - x) : x + x;\n"
+                                                                 "    uint64_t m = u & "
+                                                                 "0xfffffffffffffu;\n"
+                                                                 "    int e = (int)(u >> 52);\n"
+                                                                 "    if (e) m |= 0x10000000000000u;\n"
+                                                                 "    else e = 1;\n"
+                                                                 "    for (; m < 0x10000000000000u; "
+                                                                 "e--) m <<= 1;\n"
+                                                                 "    if (e % 2 == 0) {\n"
+                                                                 "        m <<= 1;\n"
+                                                                 "        e--;\n"
+                                                                 "    }\n"
+                                                                 "    m <<= 10;\n" ROOT(
+                                                                     "54") "    u = ((root + 1) >> 1) "
+                                                                           "- 0x10000000000000u + "
+                                                                           "((uint64_t)((e - 1129) / "
+                                                                           "2 + 1076) << 52);\n"
+                                                                           "    memcpy(&x, &u, sizeof "
+                                                                           "x);\n"
+                                                                           "    return x;\n}\n"
+                                                                           "#endif\n",
      UNARY("sqrt_f64", "double") "{ return __dsqrt_rn(x); }\n"},
     {"f16_to_f32", "bits_f32 from_bits_f32",
      "$ float @f16_to_f32(uint16_t h) {\n"

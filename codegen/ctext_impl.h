@@ -18,6 +18,7 @@ typedef struct cmod {
     map symbols;        // function, data and call names -> "": no local name may be one
     map funcs, data;    // name -> lfunc, ldata
     map used;           // names that functions refer to
+    map defined, early; // functions written, and those referred to before
     map helpers;        // names of helpers that the text needs
     map by_bits;        // names of data that is written as bits (it has infinities or NaNs)
     bool memory;        // memcpy and the like
@@ -67,7 +68,7 @@ typedef struct cinfo {
     bool local;         // its only user stands in the same block: may be written inside the user's expression
     bool data;          // used other than as an index, bound or part of one
     bool small;         // computed from counters, sizes and small constants only
-    bool alias;         // L_GET that may be read again at each use; L_FIELD likewise
+    bool alias;         // written again at each use: a variable or member that keeps its value, i + 1
     bool reads;         // pending: its tree reads memory
     int uses, cost;
     int pos, end;       // position in the text; of a structure also its last
@@ -103,9 +104,6 @@ typedef struct cfn {
     map names, stems;
     VEC(cname) scope;
     int stamp;
-    int for_depth; // C loops opened since the innermost L_LOOP
-    int labels;
-    const char *leave; // label after the innermost L_LOOP, once it was needed
 } cfn;
 
 static inline cinfo *info_of(const cfn *c, const ins *x) { return &c->info[x->id]; }
@@ -118,6 +116,8 @@ bool cplan_no_wrap(const cfn *c, const ins *x); // + - * in plain signed arithme
 // ctext_expr.c
 cexpr cexpr_of(cfn *c, const ins *x);   // as an operand: its name or its tree
 cexpr cexpr_tree(cfn *c, const ins *x); // its tree
+int cexpr_foregone(const ins *x); // 0, 1: the comparison is always so; -1: open
+cexpr cexpr_not(cfn *c, const ins *x); // of a truth value
 cexpr cexpr_make(prec p, csign sign, const char *s);
 cexpr cexpr_int(cfn *c, lkind k, int64_t v);
 cexpr cexpr_signed(cfn *c, const ins *x); // integer operand as a signed number

@@ -79,7 +79,7 @@ static void find_live(cfn *c) {
     while (w.n) {
         const ins *x = w.at[--w.n];
         enliven(c, &w, at(c, x)->parent);
-        for (int k = 0; k < x->nargs; k++) {
+        for (int k = 0; k < x->nargs && cexpr_foregone(x) < 0; k++) {
             enliven(c, &w, x->args[k]);
             use(c, x, x->args[k]);
         }

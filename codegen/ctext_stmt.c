@@ -7,21 +7,23 @@ enum { COLUMNS = 110, MOST_INLINE = 14 };
 
 // ---------------------------------------------------------------- lines
 
-// Where to break s so that its head fits: the loosest place, and of those the last, after a comma or before
-// an operator, and not within a declaration's type.
+// A space after a comma, a semicolon or =, or before an operator that has another space behind it.
+static bool may_break(const char *s, size_t i) {
+    size_t op = i ? strspn(s + i + 1, "+-*/%<>&|^?:=!") : 0;
+    if (s[i] != ' ' || !i) return false;
+    if (strchr(",;=", s[i - 1])) return true;
+    return op && s[i + 1 + op] == ' ' && s[i + op] != '=';
+}
+
+// Where to break s so that its head fits: the place with the fewest parentheses around, and of those the
+// last.
 static size_t break_at(const char *s, size_t room) {
     size_t best = 0;
     int depth = 0, least = 1 << 30;
-    bool begun = false;
     for (size_t i = 0; s[i] && i <= room; i++) {
-        if (s[i] == ' ' && begun && i > 20 && s[i + 1] != '=' && depth <= least) best = i, least = depth;
-        if (strchr("([{", s[i])) depth++, begun = true;
+        if (i > 20 && depth <= least && may_break(s, i)) best = i, least = depth;
+        if (strchr("([{", s[i])) depth++;
         if (strchr(")]}", s[i])) depth--;
-        if (s[i] == '=') begun = true;
-        // A cast's type and the like: no place to break.
-        if (s[i] == ' ' && best == i && i > 0 && !strchr(",;=+-*/%<>&|?:", s[i - 1]) &&
-            !strchr("+-*/%<>&|?:=!^", s[i + 1]))
-            best = 0, least = 1 << 30;
     }
     return best;
 }
@@ -207,9 +209,16 @@ static void weigh(cfn *c, const ins *x) {
     }
 }
 
+// Positions such as i + 1 are written again at each use.
+static bool is_position(cfn *c, const ins *x) {
+    return x->op == L_ADD && info_of(c, x->args[0])->state == STATE_NAMED && x->args[0]->op != L_VAR &&
+           x->args[1]->op == L_CONST && !info_of(c, x)->data && cplan_no_wrap(c, x);
+}
+
 static void value(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
     weigh(c, x);
+    if (is_position(c, x)) n->alias = true;
     if (x->op == L_CONST || x->op == L_SYMBOL || x->op == L_NULL || n->alias) return;
     if (n->uses == 1 && n->local && n->cost <= MOST_INLINE) {
         n->state = STATE_PENDING;
@@ -319,15 +328,10 @@ static void set_field(cfn *c, const ins *x) {
 }
 
 static void leave_loop(cfn *c, const ins *x) {
-    const char *how = "break";
-    settle(c, x, false, 0);
-    if (c->for_depth) { // break would only leave the for
-        if (!c->leave) c->leave = arena_printf(c->arena, "done%d", ++c->labels);
-        how = arena_printf(c->arena, "goto %s", c->leave);
-    }
     const ins *cond = x->args[0];
-    if (cond->op == L_CONST && cond->i) line(c, "%s;", how);
-    else line(c, "if (%s) %s;", cexpr_of(c, cond).s, how);
+    settle(c, x, false, 0);
+    if (cond->op == L_CONST && cond->i) line(c, "break;");
+    else line(c, "if (%s) break;", cexpr_of(c, cond).s);
     consume(c, x);
 }
 
@@ -345,6 +349,7 @@ static void leave_function(cfn *c, const ins *x) {
 // ---------------------------------------------------------------- structure
 
 static void block(cfn *c, const lblock *b);
+static void instruction(cfn *c, const ins *x);
 
 static void body(cfn *c, const lblock *b) {
     int from = c->scope.n;
@@ -380,9 +385,7 @@ static void serial_loop(cfn *c, const ins *x) {
     if (c->mod->dialect == DIALECT_CUDA && x->role == LOOP_UNROLL) line(c, "#pragma unroll");
     line(c, "for (%s %s = %s; %s < %s; %s) {", ctype_name(x->type.kind, SIGN_SIGNED), n->name, begin, n->name,
          end, next);
-    c->for_depth++;
     body(c, x->body[0]);
-    c->for_depth--;
     line(c, "}");
     close_scope(c, from);
 }
@@ -426,18 +429,35 @@ static void device_loop(cfn *c, const ins *x) {
     line(c, "}");
 }
 
+// The break that begins a loop, when all before it can be written inside its condition.
+static const ins *leading_break(cfn *c, const lblock *b) {
+    const ins *x = b->first;
+    for (int n = 0; x && x->op != L_BREAK; x = x->next) {
+        const cinfo *i = info_of(c, x);
+        if (i->state == STATE_DEAD || x->op == L_CONST || x->op == L_SYMBOL) continue;
+        bool plain =
+            !cplan_has_effect(x) && x->op != L_VAR && x->op != L_SET && x->op != L_LOCAL && !x->body[0];
+        if (!plain || i->uses != 1 || !i->local || ++n > MOST_INLINE / 2) return NULL;
+    }
+    return x;
+}
+
 static void endless_loop(cfn *c, const ins *x) {
-    int depth = c->for_depth, from = c->scope.n;
-    const char *leave = c->leave;
-    c->for_depth = 0;
-    c->leave = NULL;
-    line(c, "for (;;) {");
-    body(c, x->body[0]);
-    line(c, "}");
-    if (c->leave) cstmt_wrap(c->out, c->indent - 4, arena_printf(c->arena, "%s:;", c->leave));
-    c->leave = leave;
-    c->for_depth = depth;
+    const ins *stop = leading_break(c, x->body[0]), *rest = x->body[0]->first;
+    int from = c->scope.n;
+    if (stop) {
+        for (; rest != stop; rest = rest->next) instruction(c, rest);
+        line(c, "while (%s) {", cexpr_not(c, stop->args[0]).s);
+        consume(c, stop);
+        rest = stop->next;
+    } else {
+        line(c, "for (;;) {");
+    }
+    c->indent += 4;
+    for (; rest; rest = rest->next) instruction(c, rest);
+    c->indent -= 4;
     close_scope(c, from);
+    line(c, "}");
 }
 
 static bool is_empty(cfn *c, const lblock *b) {
@@ -448,10 +468,9 @@ static bool is_empty(cfn *c, const lblock *b) {
 
 static void branch(cfn *c, const ins *x) {
     bool no_then = is_empty(c, x->body[0]), no_else = is_empty(c, x->body[1]);
-    cexpr cond = cexpr_of(c, x->args[0]);
+    cexpr cond = no_then ? cexpr_not(c, x->args[0]) : cexpr_of(c, x->args[0]);
     consume(c, x);
-    if (no_then) line(c, "if (!%s) {", cexpr_paren(c, cond, PREC_POSTFIX));
-    else line(c, "if (%s) {", cond.s);
+    line(c, "if (%s) {", cond.s);
     if (!no_then) body(c, x->body[0]);
     if (!no_then && !no_else) line(c, "} else {");
     if (!no_else) body(c, x->body[1]);
@@ -491,7 +510,7 @@ void cstmt_function(cfn *c) {
     c->indent = 4;
     for (int i = 0; i < c->f->params.n; i++) {
         const ins *v = c->f->params.at[i].value;
-        if (c->mod->dialect == DIALECT_C && !info_of(c, v)->uses) line(c, "(void)%s;", info_of(c, v)->name);
+        if (!info_of(c, v)->uses) line(c, "(void)%s;", info_of(c, v)->name);
     }
     block(c, c->f->body);
     text_add(c->out, "}\n");

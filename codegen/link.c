@@ -165,6 +165,16 @@ static platform platform_of(const target *t) {
     return (platform){"arm-linux-gnueabi", "/lib/ld-linux.so.3"};
 }
 
+static bool is_this_machines(const target *t) {
+#if defined __x86_64__
+    return t->arch == ARCH_X86_64 && t->ptr_bits == 64;
+#elif defined __aarch64__
+    return t->arch == ARCH_AARCH64;
+#else
+    return false;
+#endif
+}
+
 // Folders under the system root that may hold libraries and are there: Debian's, its cross compilers', the
 // others'.
 static strings library_folders(arena *a, const link_options *o, const target *t) {
@@ -176,8 +186,9 @@ static strings library_folders(arena *a, const link_options *o, const target *t)
                                arena_printf(a, "%s/lib64", root),
                                arena_printf(a, "%s/usr/lib", root),
                                arena_printf(a, "%s/lib", root)};
+    enum { NAMED = 3 }; // the others hold libraries of one machine only
     strings found = {0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < (o->sysroot || is_this_machines(t) ? sizeof all / sizeof *all : NAMED); i++)
         if (exists(all[i])) VEC_PUSH(a, &found, all[i]);
     return found;
 }

@@ -193,6 +193,11 @@ static LLVMValueRef emit_binary(emit *e, const ins *x, LLVMOpcode op) {
     return LLVMBuildBinOp(e->b, op, arg(e, x, 0), arg(e, x, 1), "");
 }
 
+// ARM and RISC-V have no instruction for the first that LLVM would select.
+static const char *rint_name(const target *t) {
+    return t->arch == ARCH_ARM || t->arch == ARCH_RISCV ? "llvm.rint" : "llvm.roundeven";
+}
+
 LLVMValueRef emit_arithmetic(emit *e, const ins *x) {
     switch (x->op) {
     case L_CONST: return emit_const(e, x);
@@ -241,9 +246,7 @@ LLVMValueRef emit_arithmetic(emit *e, const ins *x) {
     case L_FLOOR: return call_same(e, "llvm.floor", x, 1);
     case L_CEIL: return call_same(e, "llvm.ceil", x, 1);
     case L_TRUNC: return call_same(e, "llvm.trunc", x, 1);
-    case L_RINT:
-        return call_same(e, e->t->arch == ARCH_ARM ? "llvm.rint" : "llvm.roundeven", x,
-                         1); // ARM has no other
+    case L_RINT: return call_same(e, rint_name(e->t), x, 1);
     case L_EQ: return emit_compare(e, x, LLVMRealOEQ, LLVMIntEQ);
     case L_NE: return emit_compare(e, x, LLVMRealUNE, LLVMIntNE);
     case L_SLT: return emit_compare(e, x, LLVMRealOLT, LLVMIntSLT);

@@ -66,7 +66,7 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (t->size_level == 2) set_flag(e, fn, "minsize", 0);
     if (f->kernel) set_flag(e, fn, "noinline", 0);
     if (t->hosted) {
-        set_flag(e, fn, "uwtable", 2);
+        if (t->arch != ARCH_ARM) set_flag(e, fn, "uwtable", 2); // ARM's tables would need libgcc's unwinder
         set_text(fn, "frame-pointer", "non-leaf");
         if (t->arch == ARCH_AARCH64) set_text(fn, "branch-target-enforcement", "true");
     }
@@ -88,10 +88,26 @@ static LLVMValueRef add_function(emit *e, const lfunc *f, const char *name) {
 }
 
 // Equal kernels are one function under their content's name; the node's name is a local label on it.
-static void name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
-    if (LLVMGetNamedGlobal(e->module, f->name) || LLVMGetNamedFunction(e->module, f->name)) return;
+static LLVMValueRef name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
     LLVMValueRef label = LLVMAddAlias2(e->module, LLVMGlobalGetValueType(fn), 0, fn, f->name);
     LLVMSetLinkage(label, LLVMInternalLinkage);
+    return label;
+}
+
+// Passes drop labels that nothing refers to, unless they are listed in this variable.
+static void name_kernels(emit *e) {
+    LLVMValueRef *labels = ARENA_ARRAY(e->arena, LLVMValueRef, e->m->funcs.n);
+    int n = 0;
+    for (int i = 0; i < e->m->funcs.n; i++) {
+        LLVMValueRef fn = map_get(&e->symbols, e->m->funcs.at[i]->name);
+        if (LLVMGetComdat(fn)) labels[n++] = name_kernel(e, e->m->funcs.at[i], fn);
+    }
+    if (!n) return;
+    LLVMTypeRef type = LLVMArrayType2(e->kinds[LK_PTR], (uint64_t)n);
+    LLVMValueRef used = LLVMAddGlobal(e->module, type, "llvm.compiler.used");
+    LLVMSetLinkage(used, LLVMAppendingLinkage);
+    LLVMSetSection(used, "llvm.metadata");
+    LLVMSetInitializer(used, LLVMConstArray2(e->kinds[LK_PTR], labels, (uint64_t)n));
 }
 
 static LLVMValueRef declare_kernel(emit *e, const lfunc *f, const char *symbol) {
@@ -160,7 +176,7 @@ static void add_module_flags(emit *e) {
         add_flag(e, "target-abi", LLVMMDStringInContext2(e->context, t->abi, strlen(t->abi)));
     if (!t->hosted) return;
     add_int_flag(e, "PIC Level", 2);
-    add_int_flag(e, "uwtable", 2);
+    if (t->arch != ARCH_ARM) add_int_flag(e, "uwtable", 2);
     add_int_flag(e, "frame-pointer", 1);
     if (t->arch == ARCH_X86_64) {
         add_int_flag(e, "cf-protection-branch", 1);
@@ -196,8 +212,5 @@ void declare_symbols(emit *e) {
         check_unique(e, e->m->funcs.at[i]->name);
         map_put(&e->symbols, e->m->funcs.at[i]->name, declare_function(e, e->m->funcs.at[i]));
     }
-    for (int i = 0; i < e->m->funcs.n; i++) {
-        LLVMValueRef fn = map_get(&e->symbols, e->m->funcs.at[i]->name);
-        if (LLVMGetComdat(fn)) name_kernel(e, e->m->funcs.at[i], fn);
-    }
+    name_kernels(e);
 }

@@ -13,7 +13,7 @@
     X(X_EXP, 1.0, 1.0)                                                                                       \
     X(X_LOG, 1.0, 1.0)                                                                                       \
     X(X_LOG1P, 1.0, 1.0)                                                                                     \
-    X(X_EXPM1, 1.0, 1.0)                                                                                     \
+    X(X_EXPM1, 1.25, 1.25)                                                                                   \
     X(X_SIN, 1.5, 1.5)                                                                                       \
     X(X_COS, 1.5, 1.5)                                                                                       \
     X(X_TAN, 1.5, 1.5)                                                                                       \
@@ -162,7 +162,7 @@ typedef struct scale {
 
 static scale scale_of(const mctx *m, ins *low, int down) {
     ins *e = iop(m, L_SHL, low, mi(m, m->mant));
-    ins *e1 = iop(m, L_SMAX, e, mi(m, (int64_t)((uint64_t)(m->f64 ? -1000ll : -100ll) << m->mant)));
+    ins *e1 = iop(m, L_SMAX, e, mi(m, (int64_t)((uint64_t)(m->f64 ? -900ll : -80ll) << m->mant)));
     ins *rest = iop(m, L_ADD, iop(m, L_SUB, e, e1), mi(m, (int64_t)(m->bias + 1) << m->mant));
     ins *first = iop(m, L_ADD, e1, mi(m, (int64_t)(m->bias - 1 - down) << m->mant));
     return (scale){from_bits(m, first), from_bits(m, rest)};
@@ -178,7 +178,7 @@ static ins *exp_poly(const mctx *m, ins *r) {
 static double exp_top(const mctx *m, int down) {
     return down ? by_width(m, 89.5, 710.5) : by_width(m, 89, 710);
 }
-static double exp_bottom(const mctx *m) { return by_width(m, -104, -746); }
+static double exp_bottom(const mctx *m) { return by_width(m, -144.2, -1333.7); }
 
 ins *exp_of_negative(const mctx *m, ins *x) {
     reduced d = exp_reduce(m, at_least(m, exp_bottom(m), x), false);
@@ -218,11 +218,11 @@ static ins *expm1_of(const mctx *m, ins *x) {
     return pick(m, tiny, x, add(m, y, y));
 }
 
-// 1 / (1 + e^-x), by e = e^-|x| so that nothing overflows.
+// 1 / (1 + e^-x) and e^x / (e^x + 1), by e^-|x| so that nothing overflows.
 static ins *sigmoid_of(const mctx *m, ins *x) {
     ins *e = exp_of_negative(m, neg(m, mabs(m, x)));
-    ins *s = divide(m, mf(m, 1), add(m, e, mf(m, 1)));
-    return pick(m, less(m, x, mf(m, 0)), mul(m, e, s), s);
+    ins *one = mf(m, 1);
+    return divide(m, pick(m, less(m, x, mf(m, 0)), e, one), add(m, e, one));
 }
 
 // ---------------------------------------------------------------- log

@@ -25,7 +25,7 @@ void names_apply_flags(target_names *n, arena *a, diag *d, const char *const *fl
 // Questions to LLVM (target_probe.c).
 void probe_initialise(void); // registers LLVM's targets, once per process
 void probe_check_names(arena *a, diag *d, const target_names *n);
-// has[i]: does that CPU with those features have feature names[i]?
+// has[i]: does that CPU with those features have names[i] ("avx2", or several: "avx2,+fma")?
 void probe_features(arena *a, diag *d, const char *triple, const char *cpu, const char *features,
                     const char *const *names, int n, bool *has);
 // RISC-V: the whole ISA string, such as "rv64i2p1_m2p0_f2p2".

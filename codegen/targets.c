@@ -128,13 +128,13 @@ static target_names settle_names(arena *a, diag *d, const target_options *o) {
 
 // ---------------------------------------------------------------- facts
 static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE41, FMA, F16C, AVX2, F, BW, DQ, VL, VNNI, AVXVNNI, AMX, N };
-    static const char *const names[N] = {"sse4.1",     "fma",      "f16c",     "avx",
-                                         "avx512f",    "avx512bw", "avx512dq", "avx512vl",
-                                         "avx512vnni", "avxvnni",  "amx-int8"};
+    enum { SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX, N };
+    static const char *const names[N] = {
+        "sse4.1",     "fma",     "f16c",    "avx2", "avx512f,+avx512bw,+avx512dq,+avx512vl",
+        "avx512vnni", "avxvnni", "amx-int8"};
     bool has[N];
     probe_features(a, d, t->triple, t->cpu, t->features, names, N, has);
-    t->avx512 = has[F] && has[BW] && has[DQ] && has[VL];
+    t->avx512 = has[AVX512];
     t->vector_bits = t->avx512 ? 512 : has[AVX2] ? 256 : 128;
     t->vector_regs = t->ptr_bits == 32 ? 8 : t->avx512 ? 32 : 16;
     t->f32 = t->f64 = true;
@@ -186,7 +186,8 @@ static bool isa_has(const char *isa, const char *extension) {
 static void fill_riscv(target *t, arena *a, diag *d) {
     const char *isa = probe_riscv_isa(a, d, t->triple, t->cpu, t->features);
     bool wide = t->ptr_bits == 64, e = isa[4] == 'e';
-    t->f32 = t->fma = t->round_instr = isa_has(isa, "f");
+    t->f32 = t->fma = isa_has(isa, "f");
+    t->round_instr = isa_has(isa, "zfa"); // without, LLVM calls floorf when it compiles for size
     t->f64 = isa_has(isa, "d");
     t->f16_convert = isa_has(isa, "zfhmin");
     if (t->f32 && isa_has(isa, "zve32f"))

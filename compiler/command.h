@@ -1,5 +1,33 @@
-// The verbs of the command line. Each takes the arguments after the verb and returns the exit code.
+// The verbs of the command line, and what they share: options, messages, exit codes.
 #ifndef ONNXC_COMMAND_H
 #define ONNXC_COMMAND_H
-int command_test(int argc, char **argv);
+#include "compiler/lib/pipeline.h"
+
+typedef struct session {
+    arena *arena;
+    diag diag;
+    options options;
+    string_list args; // positional
+    string_list sarif; // results of --diagnostics=sarif, shown at the end
+    const char *program; // as it was called
+    double started;
+    bool progress_shown;
+} session;
+
+typedef struct verb {
+    const char *name, *usage, *summary;
+    const option *table;  // of its own options; NULL: none
+    size_t size;          // of the struct they fill
+    const void *defaults; // to start from; NULL: zero
+    int (*run)(session *s, void *own); // the exit code
+} verb;
+extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
+
+int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
+// The model, when it is the only positional argument.
+source session_model(session *s);
+pipeline_hooks session_hooks(session *s);
+void session_clear_progress(session *s);
+void session_message(void *session, const diag_message *m); // a diag's sink
+const char *version_text(arena *a);
 #endif

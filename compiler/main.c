@@ -1,8 +1,11 @@
-// The command line: finds the verb.
+// The command line: the first argument may be a verb; without one the model is compiled.
 #include "compiler/command.h"
 #include <string.h>
 
 int main(int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "test") == 0) return command_test(argc - 2, argv + 2);
-    return 1;
+    static const verb *const verbs[] = {&verb_compile, &verb_run, &verb_test, &verb_bench, &verb_inspect};
+    const char *const *args = (const char *const *)argv + 1;
+    for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(argv[1], verbs[i]->name) == 0) return verb_main(verbs[i], argv[0], argc - 2, args + 1);
+    return verb_main(&verb_compile, argv[0], argc > 0 ? argc - 1 : 0, args);
 }

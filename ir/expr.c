@@ -166,8 +166,22 @@ static expr *chain_constants(kernel *k, expr *a, expr *b) {
     return NULL;
 }
 
+// (x * c + y) / c and % c with 0 <= y < c: the digits of a tiled index.
+static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
+    if (a->op != X_ADD || !is_const(b) || b->i <= 0) return NULL;
+    for (int j = 0; j < 2; j++) {
+        expr *high = a->arg[j], *low = a->arg[1 - j];
+        if (high->op != X_MUL || !is_const(high->arg[1]) || high->arg[1]->i != b->i) continue;
+        range r = range_of(k, low, 0);
+        if (r.lo < 0 || r.hi >= b->i) continue;
+        return op == X_MOD ? low : high->arg[0];
+    }
+    return NULL;
+}
+
 static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     expr *e;
+    if ((op == X_MOD || op == X_FLOORDIV) && (e = split_digits(k, op, a, b))) return e;
     switch ((int)op) {
     case X_ADD:
         if (is_const_int(b, 0)) return a;
@@ -272,6 +286,11 @@ expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr
     return read_expr(k, b, index, guard, fill);
 }
 
+expr *x_check(kernel *k, expr *a, expr *holds, int message) {
+    if (is_const_int(holds, 1)) return a;
+    return intern(k, (expr){.op = X_CHECK, .dtype = a->dtype, .arg = {a, holds}, .axis = message});
+}
+
 expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message) {
     if (index->dtype != DT_I64) index = x_cast(k, index, DT_I64, true);
     expr *n = x_dim(k, extent), *zero = x_i64(k, 0);
@@ -280,7 +299,7 @@ expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char
     if (is_const_int(ok, 1)) return i;
     VEC_PUSH(k->arena, &k->messages, message);
     expr *clamped = x_bin(k, X_MAX, x_bin(k, X_MIN, i, x_add(k, n, x_i64(k, -1))), zero);
-    return intern(k, (expr){.op = X_CHECK, .dtype = DT_I64, .arg = {clamped, ok}, .axis = k->messages.n - 1});
+    return x_check(k, clamped, ok, k->messages.n - 1);
 }
 
 // ---------------------------------------------------------------- walking
@@ -336,10 +355,9 @@ typedef struct rewrite {
     expr **done;
 } rewrite;
 
-static expr *rebuild(rewrite *r, expr *e) {
-    kernel *k = r->k;
+expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
     expr *a[3] = {0};
-    for (int j = 0; j < expr_arity(e->op); j++) a[j] = r->done[e->arg[j]->id];
+    for (int j = 0; j < expr_arity(e->op); j++) a[j] = done[e->arg[j]->id];
     switch ((int)e->op) {
     case X_CONST: return intern(k, (expr){.op = X_CONST, .dtype = e->dtype, .i = e->i});
     case X_AXIS: return x_axis(k, e->axis);
@@ -348,16 +366,17 @@ static expr *rebuild(rewrite *r, expr *e) {
     case X_OTHER: return x_other(k, e->axis, e->dtype);
     case X_CAST: return x_cast(k, a[0], e->to, e->saturate);
     case X_SELECT: return x_select(k, a[0], a[1], a[2]);
-    case X_ROUND_TO: case X_BITCAST: case X_CHECK: {
-        expr copy = {.op = e->op, .dtype = e->dtype, .axis = e->axis, .to = e->to, .saturate = e->saturate};
+    case X_CHECK: return x_check(k, a[0], a[1], e->axis);
+    case X_ROUND_TO: case X_BITCAST: {
+        expr copy = {.op = e->op, .dtype = e->dtype, .to = e->to, .saturate = e->saturate};
         memcpy(copy.arg, a, sizeof a);
-        return e->op == X_CHECK && is_const_int(a[1], 1) ? a[0] : e->op == X_CHECK ? intern(k, copy) : fold(k, copy);
+        return fold(k, copy);
     }
     case X_READ: {
         expr *index[MAX_RANK];
-        for (int j = 0; j < e->buffer->rank; j++) index[j] = r->done[e->index[j]->id];
-        return x_read_guarded(k, e->buffer, index, e->guard ? r->done[e->guard->id] : NULL,
-                              e->fill ? r->done[e->fill->id] : NULL);
+        for (int j = 0; j < e->buffer->rank; j++) index[j] = done[e->index[j]->id];
+        return x_read_guarded(k, e->buffer, index, e->guard ? done[e->guard->id] : NULL,
+                              e->fill ? done[e->fill->id] : NULL);
     }
     }
     return expr_arity(e->op) == 1 ? x_un(k, e->op, a[0]) : x_bin(k, e->op, a[0], a[1]);
@@ -366,7 +385,7 @@ static expr *rebuild(rewrite *r, expr *e) {
 static void rewrite_one(void *user, expr *e) {
     rewrite *r = user;
     expr *mapped = r->map(r->user, e);
-    r->done[e->id] = mapped ? mapped : rebuild(r, e);
+    r->done[e->id] = mapped ? mapped : expr_rebuild(r->k, e, r->done);
 }
 
 expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *user) {

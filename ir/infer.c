@@ -366,6 +366,18 @@ static void take_declared(node *n, value *v, const type *declared) {
     v->type = type_tensor(a, v->type.elem, declared->rank, sizes);
 }
 
+// A wrong shape harms nobody; that of an output is what the caller will have read.
+static void report_declared(const node *n, int out, const type *declared) {
+    const value *v = n->out[out];
+    arena *a = infer_arena(n);
+    bool is_output = false;
+    for (int i = 0; i < v->graph->outputs.n; i++) is_output |= v->graph->outputs.at[i] == v;
+    const char *text = arena_printf(a, "%s is declared as %s, but is %s; the declaration is ignored",
+                                    label(n, true, out), type_text(a, declared), type_text(a, &v->type));
+    if (is_output) diag_warning(n->graph->module->diag, n->loc, "%s", text);
+    else diag_remark(n->graph->module->diag, n->loc, "%s", text);
+}
+
 static void refine(node *n, int out, const type *declared, bool first) {
     value *v = n->out[out];
     type *t = &v->type;
@@ -378,10 +390,7 @@ static void refine(node *n, int out, const type *declared, bool first) {
     for (int i = 0; !differs && i < t->rank; i++)
         differs = dim_is_const(declared->dims[i]) && dim_equal(t->dims[i], declared->dims[i]) == TRI_NO;
     arena *a = infer_arena(n);
-    if (differs && first)
-        diag_warning(n->graph->module->diag, n->loc,
-                     "%s is declared as %s, but is %s; the declaration is ignored", label(n, true, out),
-                     type_text(a, declared), type_text(a, t));
+    if (differs && first) report_declared(n, out, declared);
     if (differs) return;
     dim *sizes[MAX_RANK];
     for (int i = 0; i < t->rank; i++) {

@@ -1,5 +1,6 @@
 // Programs step by step: dims, memory of buffers, control flow. Kernels are in interp_kernel.c.
 #include "ir/interp_kernel.h"
+#include "ir/layout.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,24 +71,14 @@ static void release(interp *in, const buffer *b) {
     *m = (memory){0};
 }
 
-static void splat(uint8_t *to, const constant *c) {
-    int bits = dtype_bits(c->elem);
-    if (bits >= 8) {
-        for (int64_t j = 0; j < c->count; j++) memcpy(to + j * (bits / 8), c->splat, (size_t)bits / 8);
-        return;
-    }
-    int64_t v = dtype_is_float(c->elem) ? c->splat[0] & 15 : c->splat[0] & ((1 << bits) - 1);
-    for (int64_t j = 0; j < c->count; j++) to[j * bits / 8] |= (uint8_t)(v << (j * bits % 8));
-}
-
 static void use_constant(interp *in, const buffer *b) {
     memory *m = &in->at[b->id];
     m->bytes = memory_shape(in, m, b);
-    if (b->data->kind == CONST_BYTES) {
+    if (b->data->kind == CONST_BYTES && !b->layout) {
         m->data = (uint8_t *)b->data->data;
     } else {
         allocate(in, b);
-        splat(m->data, b->data);
+        layout_produce(b, 0, m->data, m->bytes);
     }
     m->live = true;
 }
@@ -117,15 +108,15 @@ static void watch_buffer(interp *in, const buffer *b) {
     const memory *m = &in->at[b->id];
     tensor t = {.dtype = b->dtype, .rank = b->rank, .count = 1, .data = m->data};
     for (int j = 0; j < b->rank; j++) t.count *= t.dims[j] = m->dims[j];
-    if (!b->layout) in->watch(in->user, b, &t);
+    if (!b->layout) in->hooks.watch(in->hooks.user, b, &t);
 }
 
 static void run_kernel(interp *in, const kernel *k) {
     buffer **b;
     int n = kernel_buffers(k, &b);
     for (int j = 0; j < n; j++) refresh(in, b[j]);
-    interp_kernel(in, k);
-    for (int j = 0; in->watch && j < n; j++)
+    if (!in->hooks.kernel || !in->hooks.kernel(in->hooks.user, in, k)) interp_kernel(in, k);
+    for (int j = 0; in->hooks.watch && j < n; j++)
         if (kernel_writes(k, b[j])) watch_buffer(in, b[j]);
 }
 
@@ -139,7 +130,7 @@ static void run_copy(interp *in, const step *s) {
         diag_defect(in->p->diag, s->loc, "copy of %lld bytes of '%s' (%lld) to '%s' (%lld)", (long long)bytes, s->from->name,
                     (long long)from->bytes, s->buffer->name, (long long)to->bytes);
     memmove(to->data, from->data, (size_t)bytes);
-    if (in->watch) watch_buffer(in, s->buffer);
+    if (in->hooks.watch) watch_buffer(in, s->buffer);
 }
 
 static void run_set_dim(interp *in, const step *s) {
@@ -236,10 +227,11 @@ static void free_all(interp *in) {
     if (in->scratch) arena_destroy(in->scratch);
 }
 
-interp_result interp_program_watched(const program *p, arena *a, const tensor *input, tensor *out, interp_limits limits, const char **message,
-                                     void (*watch)(void *, const buffer *, const tensor *), void *user) {
+interp_result interp_program_hooked(const program *p, arena *a, const tensor *input, tensor *out, interp_limits limits, const char **message,
+                                    const interp_hooks *hooks) {
     interp *in = ARENA_NEW(a, interp);
-    *in = (interp){.p = p, .arena = a, .in = input, .limits = limits, .watch = watch, .user = user};
+    *in = (interp){.p = p, .arena = a, .in = input, .limits = limits};
+    if (hooks) in->hooks = *hooks;
     in->at = ARENA_ARRAY(a, memory, p->buffers.n + 1);
     interp_result result = INTERP_OK;
     int jumped = setjmp(in->jump);
@@ -255,6 +247,11 @@ interp_result interp_program_watched(const program *p, arena *a, const tensor *i
     return result;
 }
 
+interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits, const char **message,
+                                     void (*watch)(void *, const buffer *, const tensor *), void *user) {
+    return interp_program_hooked(p, a, in, out, limits, message, &(interp_hooks){.watch = watch, .user = user});
+}
+
 interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits, const char **message) {
-    return interp_program_watched(p, a, in, out, limits, message, NULL, NULL);
+    return interp_program_hooked(p, a, in, out, limits, message, NULL);
 }

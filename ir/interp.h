@@ -3,15 +3,7 @@
 #ifndef ONNXC_INTERP_H
 #define ONNXC_INTERP_H
 #include "ir/program.h"
-
-// A tensor in memory, row-major, packed types packed.
-typedef struct tensor {
-    dtype dtype;
-    int rank;
-    int64_t dims[MAX_RANK];
-    int64_t count;
-    void *data;
-} tensor;
+#include "ir/tensor.h"
 
 typedef struct interp_limits {
     int64_t work;  // scalar operations, 0: no limit
@@ -28,7 +20,16 @@ typedef enum interp_result {
 // buffer is a defect (leaves through the program's diag).
 interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits,
                              const char **message);
-// As above; watch(user, buffer, tensor) sees every buffer after the kernel that wrote it.
+// What a caller may do during the run.
+struct interp;
+typedef struct interp_hooks {
+    void (*watch)(void *user, const buffer *b, const tensor *t); // sees every buffer after the kernel that wrote it
+    bool (*kernel)(void *user, struct interp *in, const kernel *k); // runs k instead (false: not done)
+    void *user;
+} interp_hooks;
+interp_result interp_program_hooked(const program *p, arena *a, const tensor *in, tensor *out,
+                                    interp_limits limits, const char **message, const interp_hooks *hooks);
+// Only watching.
 interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out,
                                      interp_limits limits, const char **message,
                                      void (*watch)(void *user, const buffer *b, const tensor *t), void *user);

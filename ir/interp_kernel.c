@@ -67,12 +67,23 @@ static _Noreturn void out_of_range(run *r, const char *verb, const buffer *b, in
                 (long long)index, axis, (long long)n);
 }
 
+// Halos and the rest of a last tile may be accessed too.
+static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n) {
+    const layout *l = b->layout;
+    if (!l) return index >= 0 && index < n;
+    int64_t tile = 1;
+    for (int j = 0; j < l->n; j++)
+        if (l->order[j].axis == axis && l->order[j].tile) tile *= l->order[j].tile;
+    int64_t size = (n + l->pad_lo[axis] + l->pad_hi[axis] + tile - 1) / tile * tile;
+    return index >= -l->pad_lo[axis] && index < size - l->pad_lo[axis];
+}
+
 // Element offset under the buffer's layout, checking each logical index.
 static int64_t element_offset(run *r, const char *verb, const buffer *b, const memory *m, expr *const *index, int64_t lane) {
     int64_t at[MAX_RANK], offset = 0;
     for (int j = 0; j < b->rank; j++) {
         at[j] = r->cells[index[j]->id][r->varies[index[j]->id] ? lane : 0].i;
-        if (at[j] < 0 || at[j] >= m->dims[j]) out_of_range(r, verb, b, j, at[j], m->dims[j]);
+        if (!index_is_inside(b, j, at[j], m->dims[j])) out_of_range(r, verb, b, j, at[j], m->dims[j]);
         offset += at[j] * m->stride[j];
     }
     if (!b->layout) return offset;

@@ -14,7 +14,8 @@ typedef struct memory {
     bool owned; // malloc'ed by STEP_ALLOC
 } memory;
 
-typedef struct interp {
+typedef struct interp interp;
+struct interp {
     const program *p;
     arena *arena;
     arena *scratch; // of the running kernel
@@ -27,9 +28,8 @@ typedef struct interp {
     int64_t work, bytes;
     const char *message;
     jmp_buf jump; // with an interp_result
-    void (*watch)(void *, const buffer *, const tensor *);
-    void *user;
-} interp;
+    interp_hooks hooks;
+};
 
 _Noreturn void interp_stop(interp *in, interp_result r, const char *message);
 int64_t interp_dim(interp *in, const dim *d); // stops when unknown

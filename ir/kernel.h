@@ -189,11 +189,15 @@ expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr
 // run with `message` when it was outside.
 expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message);
 
+expr *x_check(kernel *k, expr *a, expr *holds, int message); // a; the run fails with message where not holds
+
 // index = base + sum of coef[axis] * axis with coefs and base free of axes and reads. False when not affine.
 bool expr_affine(kernel *k, expr *index, expr **base, expr **coef /* naxes */);
 // e with every node replaced by map's answer (NULL: rebuild with mapped operands). Works across kernels:
 // nodes of the result are made in k.
 expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *user);
+// e as a node of k with done[id] for each operand.
+expr *expr_rebuild(kernel *k, const expr *e, expr *const *done);
 // Calls visit once for each distinct node under e, operands first.
 void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user);
 bool expr_uses_axis(expr *e, int axis);

@@ -55,7 +55,7 @@ buffer *lower_in(lowering *l, const node *n, int i) {
 // The position of v among the main graph's outputs when it can be computed in place there, else -1.
 static int output_position(lowering *l, const value *v) {
     const graph *g = l->program->module->main;
-    if (v->graph != g || !is_sized_at_entry(v->type.dims, v->type.rank)) return -1;
+    if (l->program->outputs.n != g->outputs.n || v->graph != g || !is_sized_at_entry(v->type.dims, v->type.rank)) return -1;
     for (int j = 0; j < g->outputs.n; j++)
         if (g->outputs.at[j] == v) return j;
     return -1;

@@ -10,6 +10,7 @@
 #include "codegen/convert.h"
 #include "passes/emit.h"
 #include "passes/emit_dim.h"
+#include "passes/schedule_contract.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -435,7 +436,9 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     code->f->comment = kernel_print(m->arena, k);
     emitter *e = emitter_new(m, k, t, d, code);
     emitter_signature(e, false);
-    if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
+    contraction c;
+    if (contraction_find(k, &c) && schedule_contraction(e, &c)) code->schedule = "tiled contraction";
+    else if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
     else all_stages(e, 0);
     emitter_finish(e);
     return code;

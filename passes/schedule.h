@@ -13,6 +13,7 @@
 //   status   pointer to int32: set to 1 + number of the failed X_CHECK message, when has_status.
 typedef struct kernel_code {
     const kernel *kernel;
+    const char *schedule; // its name for reports, NULL: loops
     lfunc *f;
     int nbuffers;
     buffer **buffers;

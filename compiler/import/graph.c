@@ -53,7 +53,7 @@ const char *module_name(importer *im, const scope *s, const char *name, const On
 
 // ---- Nodes
 
-static const loc *node_loc(importer *im, const scope *s, const Onnx__NodeProto *n, size_t index) {
+static loc *node_loc(importer *im, const scope *s, const Onnx__NodeProto *n, size_t index) {
     loc *at = ARENA_NEW(im->arena, loc);
     bool named = n->name && *n->name;
     *at = (loc){.file = im->module->file, .op = text_or_empty(n->op_type), .graph = s->name};
@@ -78,7 +78,7 @@ static void import_nodes(importer *im, scope *s, Onnx__NodeProto **nodes, size_t
             if (*nodes[i]->output[k]) map_put(&s->made_by, nodes[i]->output[k], nodes[i]);
     for (size_t i = 0; i < count; i++) {
         const Onnx__NodeProto *n = nodes[i];
-        const loc *at = node_loc(im, s, n, i);
+        loc *at = node_loc(im, s, n, i);
         if (++im->nodes > im->options.max_nodes)
             diag_fatal(im->diag, at, "the model has more than %d nodes once its functions are inlined",
                        im->options.max_nodes);

@@ -70,7 +70,7 @@ void bind_value(importer *im, scope *s, const loc *at, const char *name, value *
 const char *module_name(importer *im, const scope *s, const char *name, const Onnx__ValueInfoProto **info);
 
 // ---- node.c: operators, their versions and attributes
-void import_node(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n);
+void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n);
 // Version of the operator set of that domain, 0 when it is not imported.
 int64_t opset_version(const body *b, const char *domain);
 // Reports the operators that this build lacks.

@@ -99,7 +99,7 @@ static const op_def *find_op(importer *im, const char *domain, const char *name)
     return op;
 }
 
-static meaning find_meaning(importer *im, const scope *s, const loc *at, const Onnx__NodeProto *n) {
+static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__NodeProto *n) {
     const char *domain = domain_of(n->domain), *name = text_or_empty(n->op_type);
     const char *shown = *domain ? domain : "ai.onnx";
     int64_t opset = opset_version(s->body, domain);
@@ -116,7 +116,7 @@ static meaning find_meaning(importer *im, const scope *s, const loc *at, const O
                            (long long)opset, shown, newest);
     m.version = find_version(im, at, schema_find(domain, name), domain, name, opset);
     if (!m.version) return (meaning){0};
-    ((loc *)at)->version = m.version->since;
+    at->version = m.version->since;
     if (!m.op) note_missing(im, at, domain, name, m.version->since);
     return m;
 }
@@ -387,7 +387,7 @@ static void add_attr(node *n, attr a) {
     node_set_attr(n, a);
 }
 
-void import_node(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n) {
+void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     meaning m = find_meaning(im, s, at, n);
     int nin = used(n->input, n->n_input);
     value **in = ARENA_ARRAY(im->arena, value *, nin + 1);

@@ -1,14 +1,24 @@
-// Comparing tensors as numpy.testing.assert_allclose does: |got - want| <= atol + rtol * |want|, NaN equals NaN.
+// Comparing values as numpy.testing.assert_allclose does: |got - want| <= atol + rtol * |want|, NaN equals NaN.
 #ifndef ONNXC_COMPARE_H
 #define ONNXC_COMPARE_H
-#include "ir/interp.h"
+#include "compiler/import/import.h"
+#include "ir/tensor.h"
 
+typedef struct tolerance {
+    double rtol, atol;
+} tolerance;
 typedef struct comparison {
     bool same;
-    int64_t differing, first; // elements out of tolerance; index of the first
-    double got, want;         // there
+    int64_t differing, count; // elements out of tolerance, elements in all
+    int64_t first;            // index of the first that differs
+    const char *got, *want;   // there, as text
+    const char *at;           // "[1, 0]"
     double max_abs, max_rel;  // largest errors anywhere
-    const char *why;          // of a difference of dtype or shape, NULL otherwise
+    const char *why;          // of a difference of kind, dtype or shape, NULL otherwise
 } comparison;
-comparison compare_tensors(arena *a, const tensor *got, const tensor *want, double rtol, double atol);
+comparison compare_tensors(arena *a, const tensor *got, const tensor *want, tolerance t);
+// Sequences, optionals and maps item by item: the first that differs.
+comparison compare_values(arena *a, const import_value *got, const import_value *want, tolerance t);
+// "max abs 1e-07, max rel 2e-06", or what differs.
+const char *comparison_text(arena *a, const comparison *c);
 #endif

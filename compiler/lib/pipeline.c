@@ -1,39 +1,134 @@
-// Import, graph passes, lowering, program passes: in this order, each printable, each verified.
+// Import, graph passes, lowering, program passes, loops: in this order, each printable, each verified.
 #include "compiler/lib/pipeline.h"
+#include "compiler/lib/bind.h"
 #include "ir/lower.h"
+#include "ir/program.h"
 #include "passes/passes.h"
+#include <ctype.h>
 #include <string.h>
+#include <time.h>
 
-typedef struct watch {
-    pipeline *p;
-    const pipeline_options *o;
-} watch;
+enum { FOLD_WORK = 200 * 1000 * 1000, FOLD_BYTES = 64 << 20 };
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
 
 static bool wanted(const char *option, const char *pass) {
     return option && (strcmp(option, pass) == 0 || strcmp(option, "all") == 0);
 }
 
-static void after_graph_pass(void *user, const char *pass, double seconds) {
-    watch *w = user;
-    if (w->o->time_passes && w->o->print)
-        w->o->print(w->o->user, pass, arena_printf(w->p->arena, "%-12s %8.3f ms\n", pass, 1e3 * seconds));
-    if (wanted(w->o->print_after, pass) && w->o->print) w->o->print(w->o->user, pass, graph_print(w->p->arena, w->p->module));
-    if (w->o->stop_after && strcmp(w->o->stop_after, pass) == 0) w->p->stopped = true;
+static void begin(pipeline *p, const char *pass) {
+    if (p->hooks.progress) p->hooks.progress(p->hooks.user, pass);
+    p->started = now();
 }
 
-pipeline pipeline_module(arena *a, diag *d, module *m, const pipeline_options *o) {
-    pipeline p = {.arena = a, .diag = d, .module = m};
-    watch w = {&p, o};
-    pass_context c = {.module = m, .opt = o->opt, .fold_work = 200 * 1000 * 1000, .fold_bytes = 64 << 20};
-    after_graph_pass(&w, "import", 0);
-    if (!p.stopped) run_graph_passes(&c, after_graph_pass, &w);
-    if (p.stopped) return p;
-    p.program = lower_module(m);
-    diag_check(d);
-    if (wanted(o->print_after, "lower") && o->print) o->print(o->user, "lower", program_print(a, p.program));
+const char *loops_text(arena *a, const lmodule *m) {
+    text t = {.arena = a};
+    for (int j = 0; j < m->funcs.n; j++) text_add(&t, lfunc_print(a, m->funcs.at[j]));
+    return text_str(&t);
+}
+
+static const char *text_of(pipeline *p) {
+    if (p->loops) return loops_text(p->arena, p->loops);
+    return p->program ? program_print(p->arena, p->program) : graph_print(p->arena, p->module);
+}
+
+// After a pass: what the user wants to see of it. True: go on.
+static bool end(pipeline *p, const char *pass) {
+    const options *o = p->options;
+    double seconds = now() - p->started;
+    diag_check(p->diag);
+    if (o->time_passes && p->hooks.print)
+        p->hooks.print(p->hooks.user, pass, arena_printf(p->arena, "%-12s %10.3f ms\n", pass, 1e3 * seconds));
+    if (wanted(o->print_after, pass) && p->hooks.print) p->hooks.print(p->hooks.user, pass, text_of(p));
+    if (o->stop_after && strcmp(o->stop_after, pass) == 0) p->stopped = true;
+    if (p->hooks.cancelled && p->hooks.cancelled(p->hooks.user)) {
+        p->was_cancelled = true;
+        diag_fatal(p->diag, NULL, "cancelled after pass '%s'", pass);
+    }
+    return !p->stopped;
+}
+
+static bool run_passes(pipeline *p) {
+    pass_context c = {p->module, options_level(p->options), FOLD_WORK, FOLD_BYTES};
+    for (const pass *g = graph_passes; g->name; g++) {
+        if (c.opt < g->min_opt) continue;
+        begin(p, g->name);
+        g->run(&c);
+        diag_check(p->diag);
+        graph_verify(p->module);
+        if (!end(p, g->name)) return false;
+    }
+    return true;
+}
+
+static module *import(pipeline *p, const source *s) {
+    import_options o = {.external_data_dir = p->options->external_data_dir, .files = &p->files};
+    if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
+    return import_onnx_file(p->arena, p->diag, s->path, &o);
+}
+
+void pipeline_run(pipeline *p, const source *s, goal g) {
+    p->name = model_identifier(p->arena, p->diag, p->options, s->path);
+
+    begin(p, "import");
+    p->module = import(p, s);
+    if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
+    bind_options(p->arena, p->diag, p->module, p->options);
+    if (!end(p, "import")) return;
+
+    if (!run_passes(p)) return;
+    if (p->all_outputs) bind_all_outputs(p->module);
+    if (g == GOAL_GRAPH) return;
+
+    begin(p, "lower");
+    p->program = lower_module(p->module);
+    if (!end(p, "lower") || g == GOAL_KERNELS) return;
+
+    target_options t = options_target(p->arena, p->options);
+    p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
+    diag_fatal_missing(p->diag, NULL, "code generation is not supported by this build");
+}
+
+pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks) {
+    pipeline *p = ARENA_NEW(a, pipeline);
+    *p = (pipeline){.arena = a, .diag = d, .options = o};
+    if (hooks) p->hooks = *hooks;
     return p;
 }
 
-pipeline pipeline_file(arena *a, diag *d, const char *path, const pipeline_options *o) {
-    return pipeline_module(a, d, import_onnx_file(a, d, path, &o->import), o);
+string_list pipeline_passes(arena *a) {
+    string_list names = {0};
+    VEC_PUSH(a, &names, "import");
+    for (const pass *g = graph_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
+    VEC_PUSH(a, &names, "lower");
+    return names;
+}
+
+static bool is_identifier(const char *s) {
+    if (!isalpha((unsigned char)*s) && *s != '_') return false;
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && *s != '_') return false;
+    return true;
+}
+
+// "my-model.v2.onnx" is my_model_v2, "3d.onnx" is m_3d.
+static const char *identifier_of_file(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    if (strcmp(path, "-") == 0) return "model";
+    size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+    bool prefix = n == 0 || isdigit((unsigned char)*base);
+    char *s = arena_printf(a, "%s%.*s", prefix ? "m_" : "", (int)n, base);
+    for (char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p)) *p = '_';
+    return s;
+}
+
+const char *model_identifier(arena *a, diag *d, const options *o, const char *path) {
+    if (!o->name) return identifier_of_file(a, path ? path : "-");
+    if (!is_identifier(o->name)) diag_error(d, NULL, "--name '%s' is no C identifier", o->name);
+    return o->name;
 }

@@ -2,28 +2,56 @@
 #ifndef ONNXC_PIPELINE_H
 #define ONNXC_PIPELINE_H
 #include "compiler/import/import.h"
-#include "ir/program.h"
+#include "compiler/lib/options.h"
+#include "ir/loops.h"
 #include "ir/target.h"
 
-typedef struct pipeline_options {
-    import_options import;
-    int opt;                 // 0..3
-    const char *print_after; // pass name or "all", NULL: none
-    const char *stop_after;  // pass name, NULL: go on
-    bool time_passes;
-    void (*print)(void *user, const char *pass, const char *text); // for print_after and time_passes
+typedef struct program program; // ir/program.h
+
+// Where the model comes from.
+typedef struct source {
+    const char *path; // "-" is standard input
+    const void *data; // not NULL: the model lies in memory, and path only names it
+    size_t size;
+    const char *folder; // of external data, for models in memory; NULL: none
+} source;
+
+// How far a model goes.
+typedef enum goal { GOAL_GRAPH, GOAL_KERNELS, GOAL_LOOPS } goal;
+
+// What the caller sees of the way; any may be NULL.
+typedef struct pipeline_hooks {
     void *user;
-} pipeline_options;
+    void (*print)(void *user, const char *pass, const char *text); // for --print-after and --time-passes
+    bool (*cancelled)(void *user);                                 // asked between passes
+    void (*progress)(void *user, const char *pass);                // the pass that begins
+    void (*edit)(void *user, module *m);                           // of the imported module
+} pipeline_hooks;
 
 typedef struct pipeline {
     arena *arena;
     diag *diag;
+    const options *options;
+    pipeline_hooks hooks;
+    bool text_target; // loops for C text
+    bool all_outputs; // every computed value of the main graph becomes an output
+    const char *name; // C identifier
     module *module;
-    program *program; // NULL when stopped before lowering
-    bool stopped;
+    target *target;
+    program *program; // NULL when the way ended before
+    lmodule *loops;   // NULL when the way ended before
+    file_list files;  // that were read
+    bool stopped;     // by --stop-after
+    bool was_cancelled;
+    double started;
 } pipeline;
 
-// Model file to program of unscheduled kernels. Leaves through d on errors.
-pipeline pipeline_file(arena *a, diag *d, const char *path, const pipeline_options *o);
-pipeline pipeline_module(arena *a, diag *d, module *m, const pipeline_options *o);
+pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks);
+// Leaves through the diag on errors.
+void pipeline_run(pipeline *p, const source *s, goal g);
+// Names that --print-after and --stop-after know.
+string_list pipeline_passes(arena *a);
+const char *loops_text(arena *a, const lmodule *m);
+// The C identifier of a model: --name, or made of its file's name.
+const char *model_identifier(arena *a, diag *d, const options *o, const char *path);
 #endif

@@ -14,7 +14,15 @@ bool has_opaque(dim *const *dims, int rank) {
     return found;
 }
 
+void declare_variable(lowering *l, dim *d) {
+    program *p = l->program;
+    for (int j = 0; j < p->variables.n; j++)
+        if (p->variables.at[j] == d) return;
+    VEC_PUSH(p->arena, &p->variables, d);
+}
+
 void set_dim(lowering *l, const node *n, dim *target, dim *value) {
+    declare_variable(l, target);
     step *s = step_new(l->program, l->region, STEP_SET_DIM, n->loc);
     s->target = target, s->dim = value;
 }

@@ -5,20 +5,6 @@
 
 static const char *const outside = "an index is outside of the axis";
 
-static int64_t flat(const int64_t *at, const int64_t *sizes, int rank) {
-    int64_t p = 0;
-    for (int j = 0; j < rank; j++) p = p * sizes[j] + at[j];
-    return p;
-}
-
-static stage *indexed_stage(lowering *l, const node *n, const char *suffix, buffer *out, kernel **k,
-                            expr **index) {
-    *k = lower_kernel(l, n, suffix);
-    stage *s = kernel_stage(*k);
-    axes_over(*k, s, out, index);
-    return s;
-}
-
 static int axis_of(const node *n, int64_t fallback, int rank) {
     return infer_axis(n, node_int(n, "axis", fallback), rank);
 }
@@ -33,13 +19,13 @@ typedef struct gather_source {
 static int64_t gather_position(const void *user, const int64_t *at) {
     const gather_source *g = user;
     int64_t in[MAX_RANK];
-    const dim *i = g->index[flat(at + g->axis, g->indices, g->index_rank)];
+    const dim *i = g->index[flat_position(at + g->axis, g->indices, g->index_rank)];
     if (!dim_is_const(i)) return -1;
     for (int a = 0; a < g->axis; a++) in[a] = at[a];
     for (int a = g->axis + 1; a < g->data_rank; a++) in[a] = at[a + g->index_rank - 1];
     in[g->axis] = dim_value(i) < 0 ? dim_value(i) + g->data[g->axis] : dim_value(i);
     if (in[g->axis] < 0 || in[g->axis] >= g->data[g->axis]) return -1;
-    return flat(in, g->data, g->data_rank);
+    return flat_position(in, g->data, g->data_rank);
 }
 
 static void gather_infer_contents(node *n, int axis) {
@@ -224,7 +210,7 @@ static write_combine reduction_of(const node *n, dtype t) {
 static void lower_copy(lowering *l, const node *n, buffer *in, buffer *out) {
     kernel *k;
     expr *index[MAX_RANK];
-    stage *s = indexed_stage(l, n, "copy", out, &k, index);
+    stage *s = suffixed_stage(l, n, "copy", out, &k, index);
     stage_write(k, s, out, index, x_read(k, in, index));
 }
 

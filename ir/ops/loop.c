@@ -455,6 +455,7 @@ static dim *trip_limit(looping *o) {
     dim *most = most_trips(o->n);
     if (most) return most;
     dim *limit = dim_opaque(o->l->program->dims, "limit", INT64_MIN, INT64_MAX);
+    declare_variable(o->l, limit);
     step *s = step_new(o->l->program, o->l->region, STEP_SET_DIM, o->n->loc);
     s->target = limit, s->buffer = lower_in(o->l, o->n, 0);
     return limit;
@@ -475,6 +476,7 @@ static void loop_lower(lowering *l, node *n) {
     start_condition(&o);
     for (int k = 0; k < o.nscanned; k++) start_scanned(&o, k);
     dim *limit = trip_limit(&o);
+    declare_variable(l, o.iteration);
     step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
     loop->target = o.iteration, loop->dim = limit, loop->buffer = o.condition;
     lower_body(&o, loop);

@@ -9,6 +9,17 @@ dim *dim_or(dim *a, dim *b) { return dim_max(a, b); }
 dim *dim_and(dim *a, dim *b) { return dim_min(a, b); }
 dim *dim_at_most(dim *a, dim *b) { return dim_not(dim_lt(b, a)); }
 
+dim *dim_is_axis(dim *axis, int a, int rank) {
+    dims *t = axis->table;
+    return dim_or(dim_eq(axis, dim_const(t, a)), dim_eq(axis, dim_const(t, a - rank)));
+}
+
+int64_t flat_position(const int64_t *at, const int64_t *sizes, int rank) {
+    int64_t p = 0;
+    for (int j = 0; j < rank; j++) p = p * sizes[j] + at[j];
+    return p;
+}
+
 // ---------------------------------------------------------------- inference
 bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count) {
     if (t->kind != TYPE_TENSOR || t->rank == RANK_UNKNOWN) return false;
@@ -195,6 +206,19 @@ void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
 
 void lower_check_size(lowering *l, const node *n, dim *d, const char *message) {
     lower_check(l, n, dim_at_most(dim_const(d->table, 0), d), message);
+}
+
+expr *read_scalar(kernel *k, buffer *b) {
+    expr *zero[MAX_RANK];
+    for (int j = 0; j < b->rank; j++) zero[j] = x_i64(k, 0);
+    return x_read(k, b, zero);
+}
+
+stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *out, kernel **k, expr **index) {
+    *k = lower_kernel(l, n, suffix);
+    stage *s = kernel_stage(*k);
+    axes_over(*k, s, out, index);
+    return s;
 }
 
 static void note_opaque(void *user, const dim *atom) {

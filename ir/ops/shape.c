@@ -223,8 +223,7 @@ static void axis_set(const node *n, dim *const *axes, int count, int rank, dim *
             continue;
         }
         for (int a = 0; a < rank; a++) {
-            dim *hit = dim_or(dim_eq(axes[i], infer_k(n, a)), dim_eq(axes[i], infer_k(n, a - rank)));
-            in_set[a] = dim_or(in_set[a], hit);
+            in_set[a] = dim_or(in_set[a], dim_is_axis(axes[i], a, rank));
         }
     }
 }
@@ -452,15 +451,14 @@ static constant *plain_constant(arena *a, dtype t, int rank, int64_t count, cons
 static constant *attribute_constant(const node *n, const attr *v) {
     arena *a = infer_arena(n);
     switch (v->kind) {
-    case ATTR_TENSOR: return v->tensor;
+    case ATTR_TENSOR:
+    case ATTR_SPARSE_TENSOR: return v->tensor; // made dense by the import
     case ATTR_FLOAT: return plain_constant(a, DT_F32, 0, 1, &v->f);
     case ATTR_FLOATS: return plain_constant(a, DT_F32, 1, v->n, v->floats);
     case ATTR_INT: return plain_constant(a, DT_I64, 0, 1, &v->i);
     case ATTR_INTS: return plain_constant(a, DT_I64, 1, v->n, v->ints);
     case ATTR_STRING: return strings_constant(a, v, false);
     case ATTR_STRINGS: return strings_constant(a, v, true);
-    case ATTR_SPARSE_TENSOR:
-        diag_fatal_missing(n->graph->module->diag, n->loc, "sparse constants are not supported");
     case ATTR_NONE:
     case ATTR_GRAPH:
     case ATTR_TENSORS:
@@ -593,12 +591,6 @@ static void range_infer(node *n) {
     int elements = (int)dim_value(count);
     for (int j = 0; j < elements; j++) contents[j] = dim_add(limits[0], dim_mulk(limits[2], j));
     infer_set_contents(n, 0, contents, elements);
-}
-
-static expr *read_scalar(kernel *k, buffer *b) {
-    expr *zero[MAX_RANK];
-    for (int j = 0; j < b->rank; j++) zero[j] = x_i64(k, 0);
-    return x_read(k, b, zero);
 }
 
 // The count of a range of floats known at run time: computed in double into a temporary.

@@ -73,6 +73,9 @@ static void bad_headers(void **state) {
         {"ir 0", "m.onnx: error: not an ONNX model: it has no IR version"},
         {"ir 2", "m.onnx: error: IR version 2 is not supported; this build knows 3 to 14", DIAG_MISSING},
         {"ir 15", "m.onnx: error: IR version 15 is not supported; this build knows 3 to 14", DIAG_MISSING},
+        {"noopset\nin x float 1\nout x", "m.onnx: error: the model has no opset_import"},
+        {"func d f x -> y\nopset - 0\nendfunc\nin x float 1\nout x",
+         "m.onnx: error: function 'f' imports version 0 of domain ''"},
         {"opset - 0", "m.onnx: error: the model imports version 0 of domain ''"},
         {"opset - 13\nopset ai.onnx 14", "m.onnx: error: the model imports versions 13 and 14 of domain ''"},
         {"in x float 1", "m.onnx: error: the graph has no outputs"},
@@ -178,6 +181,7 @@ static void bad_attributes(void **state) {
 static void bad_tensors(void **state) {
     (void)state;
 #define TENSOR(text) "in x float 1\ninit w " text "\nout x"
+#define SPARSE(text) "in x float 1\nsparse w " text "\nout x"
     static const bad table[] = {
         {TENSOR("float 2 = raw 7"),
          "m.onnx: error: tensor 'w': raw_data has 7 bytes; 2 elements of float take 8"},
@@ -214,6 +218,22 @@ static void bad_tensors(void **state) {
          "m.onnx: error: tensor 'w': external data 'w.bin' of a model that lies in no folder"},
         {TENSOR("float 1 = ext offset=0"), "m.onnx: error: tensor 'w': its external data has no location"},
         {"in x float 1\ninit _ float 1 = float 1\nout x", "m.onnx: error: an initializer has no name"},
+        {TENSOR("float 1 = float 1 + raw 4"), "m.onnx: error: tensor 'w': has its data in two places"},
+        {TENSOR("float 1 = segment _"), "m.onnx: error: tensor 'w': segments are not supported",
+         DIAG_MISSING},
+        {SPARSE("float 2 3 = 2 0 4 6"),
+         "m.onnx: error: tensor 'w': index 1 of the sparse tensor is 6 of 6 elements"},
+        {SPARSE("float 2 3 = 2 0 4 4"),
+         "m.onnx: error: tensor 'w': the sparse tensor's indices are not in ascending order at 1"},
+        {SPARSE("float 2 3 = 1 2 1 3"),
+         "m.onnx: error: tensor 'w': index 0 of the sparse tensor is 3 at dimension 1 of size 3"},
+        {SPARSE("float 2 3 = 2 0 4"),
+         "m.onnx: error: tensor 'w': the sparse tensor's indices do not fit its 2 values and 2 dimensions"},
+        {SPARSE("int4 2 3 = 1 0 4"), "m.onnx: error: tensor 'w': sparse tensors of int4 are not supported",
+         DIAG_MISSING},
+        {SPARSE("float 1000000 1000 = 1 0 4"),
+         "m.onnx: error: tensor 'w': a sparse tensor of 4000000000 bytes when dense; the limit is 1073741824",
+         DIAG_MISSING},
     };
     CHECK_BAD(table);
 }
@@ -251,6 +271,10 @@ static void bad_functions(void **state) {
 static void bad_types(void **state) {
     (void)state;
     static const bad table[] = {
+        {"in x float 4\ny = Softmax/a x @axis=i,1\nout y",
+         "m.onnx: node 'a' (Softmax-13): error: axis 1 is outside [-1, 0]", DIAG_USER, true},
+        {"in x float 1 1 3 3\nin w float 1 1 5 5\ny = Conv/a x w\nout y",
+         "m.onnx: node 'a' (Conv-11): error: output Y ('y') would have dimension 2 = -1", DIAG_USER, true},
         {"in x bool 4\ny = Abs/a x\nout y",
          "m.onnx: node 'a' (Abs-13): error: input X ('x') is bool; allowed: float, uint8, int8, uint16, "
          "int16, "
@@ -273,14 +297,73 @@ static void bad_types(void **state) {
 static void declared_shapes_give_way(void **state) {
     (void)state;
     report *r = new_report();
-    module *m = import_text(r, "in x float N 4\ny = Relu/a x\nz = Relu/b y\nvi y float 2 3\nout z float M ?",
+    r->diag.remarks = true;
+    module *m = import_text(r, "in x float N 4\ny = Relu/a x\nz = Relu/b y\nvi y float 2 3\nout z float M 7",
                             NULL, true);
     assert_non_null(m);
     assert_string_equal(type_text(r->arena, &m->main->outputs.at[0]->type), "float[N, 4]");
     expect(r, DIAG_OK,
-           "m.onnx: node 'a' (Relu-14): warning: output Y ('y') is declared as float[2, 3], but is float[N, "
+           "m.onnx: node 'a' (Relu-14): remark: output Y ('y') is declared as float[2, 3], but is float[N, "
+           "4]; the "
+           "declaration is ignored\n"
+           "m.onnx: node 'b' (Relu-14): warning: output Y ('z') is declared as float[M, 7], but is float[N, "
            "4]; the "
            "declaration is ignored");
+}
+
+static void unknown_sizes_become_checks(void **state) {
+    (void)state;
+    report *r = new_report();
+    module *m = import_text(r, "in x float N 4\nin z float M 4\ny = MatMul x z\nw = Add/b x z\nout y\nout w",
+                            NULL, true);
+    assert_non_null(m);
+    text t = {.arena = r->arena};
+    for (int i = 0; i < m->checks.n; i++)
+        text_printf(&t, "%s: %s = %s; ", m->checks.at[i].at->op, dim_text(r->arena, m->checks.at[i].a),
+                    dim_text(r->arena, m->checks.at[i].b));
+    assert_string_equal(text_str(&t), "MatMul: 4 = M; Add: select(eq(M, 1), select(eq(N, 1), M, N), M) = "
+                                      "select(eq(N, 1), M, N); ");
+    expect(r, DIAG_OK, "");
+}
+
+// A tensor of unknown rank takes its shape from the declaration; named sizes in it are tied to nothing.
+static void unknown_ranks_take_the_declared_shape(void **state) {
+    (void)state;
+    report *r = new_report();
+    module *m = import_text(
+        r, "in x float *\ny = Relu x\nz = Softmax x\nvi y float 2 N\nw = Add y y\nout w\nout z", NULL, true);
+    assert_non_null(m);
+    const type *w = &m->main->outputs.at[0]->type;
+    assert_int_equal(w->rank, 2);
+    assert_true(dim_is(w->dims[0], 2));
+    assert_int_equal(w->dims[1]->kind, DIM_OPAQUE);
+    assert_int_equal(m->main->outputs.at[1]->type.rank, RANK_UNKNOWN);
+    infer_graph(m->main); // again, with the same result
+    assert_ptr_equal(m->main->outputs.at[0]->type.dims[1], w->dims[1]);
+    expect(r, DIAG_OK, "");
+}
+
+static void nesting_is_limited(void **state) {
+    (void)state;
+    report *r = new_report();
+    text t = {.arena = r->arena};
+    text_add(&t, "opset - 17\nopset d 1\nin x float 4\nfunc d f0 a -> b\nopset - 17\nb = Relu a\nendfunc\n");
+    for (int i = 1; i <= 200; i++) text_printf(&t, "func d f%d a -> b\nb = d:f%d/n a\nendfunc\n", i, i - 1);
+    text_add(&t, "y = d:f200/top x\nout y");
+    assert_null(import_text(r, text_str(&t), NULL, false));
+    assert_non_null(strstr(text_str(&r->text),
+                           "m.onnx: node 'n' (f0): error: functions and subgraphs are nested "
+                           "more than 200 deep\n  in function 'f1' called by node 'n' (f1)\n"));
+    arena_destroy(r->arena);
+}
+
+static void models_without_graph(void **state) {
+    (void)state;
+    report *r = new_report();
+    jmp_buf jump;
+    if (DIAG_TRY(&r->diag, jump))
+        import_onnx_memory(r->arena, &r->diag, "m.onnx", NULL, "\x08\x08\x42\x02\x10\x11", 6, NULL);
+    expect(r, DIAG_USER, "m.onnx: error: the model has no graph");
 }
 
 static void too_many_nodes(void **state) {
@@ -387,10 +470,9 @@ static void tensors_of_every_form(void **state) {
            "init f double 1 = double 0.1\ninit g int64 = int64 -9\ninit h float 0 3\ninit i string 2 = "
            "string ab c\n"
            "init j uint2 4 = int32 228\ninit k float8e4m3fn 1 = int32 56\ninit l bfloat16 1 = int32 16256\n"
-           "init m uint64 1 = uint64 18446744073709551615\ninit n float 300 = raw 1200");
-    const value *const *v = (const value *const *)m->values.at;
+           "init m uint64 1 = uint64 18446744073709551615\ninit n float 300 = raw 1200\nsparse o int32 2 3 = "
+           "1 0 4\nsparse p int16 2 3 = 1 2 1 2");
 #define CONSTANT(name) (((const value *)map_get(&m->names, name))->constant)
-    (void)v;
     assert_true(constant_float(CONSTANT("a"), 0) == 1 && constant_float(CONSTANT("a"), 1) == -2);
     assert_true(constant_int(CONSTANT("b"), 0) == -3 && constant_int(CONSTANT("b"), 1) == 5);
     assert_int_equal(constant_int(CONSTANT("c"), 0), 1);
@@ -406,6 +488,9 @@ static void tensors_of_every_form(void **state) {
     assert_true(constant_float(CONSTANT("k"), 0) == 1 && constant_float(CONSTANT("l"), 0) == 1);
     assert_int_equal(constant_int(CONSTANT("m"), 0), -1);
     assert_int_equal(CONSTANT("n")->count, 300);
+    assert_int_equal(constant_int(CONSTANT("o"), 4), 0x01010101);
+    assert_int_equal(constant_int(CONSTANT("o"), 3), 0);
+    assert_int_equal(constant_int(CONSTANT("p"), 5), 0x0101);
     arena_destroy(r->arena);
 }
 
@@ -675,6 +760,10 @@ int main(void) {
         cmocka_unit_test(bad_functions),
         cmocka_unit_test(bad_types),
         cmocka_unit_test(declared_shapes_give_way),
+        cmocka_unit_test(unknown_sizes_become_checks),
+        cmocka_unit_test(unknown_ranks_take_the_declared_shape),
+        cmocka_unit_test(nesting_is_limited),
+        cmocka_unit_test(models_without_graph),
         cmocka_unit_test(too_many_nodes),
         cmocka_unit_test(functions_are_inlined),
         cmocka_unit_test(functions_may_lack_inputs_and_pass_them_through),

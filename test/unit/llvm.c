@@ -24,10 +24,13 @@ typedef struct bench {
     lmodule *module;
     lfunc *f;
     lbuild b;
-    const char *message; // the last one
+    const char *message, *hint; // of the last one
 } bench;
 
-static void remember(void *user, const diag_message *m) { ((bench *)user)->message = m->text; }
+static void remember(void *user, const diag_message *m) {
+    ((bench *)user)->message = m->text;
+    ((bench *)user)->hint = m->hint ? m->hint : "";
+}
 
 // One function "f" of pointers a, b, c and an index n is being built.
 static bench *begin(const char *triple, const char *cpu) {
@@ -90,6 +93,185 @@ static char *at_edge(size_t n) {
     assert_true(m != MAP_FAILED);
     assert_int_equal(mprotect(m + PAGE, PAGE, PROT_NONE), 0);
     return m + PAGE - n;
+}
+
+// ---------------------------------------------------------------- targets
+typedef struct want {
+    const char *triple, *cpu, *flags[3]; // gcc's
+    const char *normal;                  // start of the normalised triple
+    int bits;
+    bool f32, f64, fma, avx512, vnni, freestanding;
+    const char *abi; // or float ABI
+} want;
+
+static void test_targets(void **state) {
+    (void)state;
+    static const want all[] = {
+        {"x86_64-linux-gnu", NULL, {0}, "x86_64-unknown-linux", 128, .f32 = true, .f64 = true},
+        {"x86_64-linux-gnu", "x86-64-v3", {0}, "x86_64", 256, .f32 = true, .f64 = true, .fma = true},
+        {"x86_64-linux-gnu",
+         NULL,
+         {"-march=x86-64-v4"},
+         "x86_64",
+         512,
+         .f32 = true,
+         .f64 = true,
+         .fma = true,
+         .avx512 = true},
+        {"x86_64-linux-gnu",
+         NULL,
+         {"-mavx2", "-mfma", "-mno-sse4a"},
+         "x86_64",
+         256,
+         .f32 = true,
+         .f64 = true,
+         .fma = true},
+        {"x86_64-linux-gnu",
+         "alderlake",
+         {0},
+         "x86_64",
+         256,
+         .f32 = true,
+         .f64 = true,
+         .fma = true,
+         .vnni = true},
+        {"x86_64-linux-gnu", NULL, {"-m32"}, "i686", 128, .f32 = true, .f64 = true},
+        {"aarch64-linux-gnu",
+         NULL,
+         {"-mcpu=cortex-a53+nocrypto"},
+         "aarch64",
+         128,
+         .f32 = true,
+         .f64 = true,
+         .fma = true},
+        {"aarch64-linux-gnu",
+         "neoverse-v1",
+         {0},
+         "aarch64",
+         128,
+         .f32 = true,
+         .f64 = true,
+         .fma = true,
+         .vnni = true},
+        {NULL, NULL, {"-mcpu=cortex-m0"}, "thumbv6m", 0, .freestanding = true, .abi = "soft"},
+        {"arm-none-eabi",
+         NULL,
+         {"-mcpu=cortex-m4", "-mthumb"},
+         "thumbv7em",
+         0,
+         .freestanding = true,
+         .abi = "soft"},
+        {"arm-none-eabi",
+         NULL,
+         {"-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16"},
+         "thumbv7em-unknown-none-eabihf",
+         0,
+         .f32 = true,
+         .fma = true,
+         .freestanding = true,
+         .abi = "hard"},
+        {"thumbv7em-none-eabihf",
+         NULL,
+         {"-march=armv7e-m+fp"},
+         "thumbv7em-unknown-none-eabihf",
+         0,
+         .f32 = true,
+         .fma = true,
+         .freestanding = true,
+         .abi = "hard"},
+        {"arm-none-eabi",
+         "cortex-m33",
+         {"-mfloat-abi=softfp"},
+         "thumbv8m.main",
+         0,
+         .f32 = true,
+         .fma = true,
+         .freestanding = true,
+         .abi = "softfp"},
+        {"arm-none-eabihf",
+         "cortex-m55",
+         {0},
+         "thumbv8.1m.main",
+         128,
+         .f32 = true,
+         .f64 = true,
+         .fma = true,
+         .freestanding = true,
+         .abi = "hard"},
+        {"arm-linux-gnueabihf", NULL, {0}, "armv7a", 0, .f32 = true, .f64 = true, .abi = "hard"},
+        {"riscv64-linux-gnu", NULL, {0}, "riscv64", 0, .f32 = true, .f64 = true, .fma = true, .abi = "lp64d"},
+        {"riscv64-linux-gnu",
+         NULL,
+         {"-march=rv64gcv_zvl256b"},
+         "riscv64",
+         256,
+         .f32 = true,
+         .f64 = true,
+         .fma = true,
+         .abi = "lp64d"},
+        {"riscv32-none-elf",
+         NULL,
+         {"-march=rv32imafc", "-mabi=ilp32"},
+         "riscv32",
+         0,
+         .f32 = true,
+         .fma = true,
+         .freestanding = true,
+         .abi = "ilp32"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const want *w = &all[i];
+        arena *a = arena_new();
+        bench *t = ARENA_NEW(a, bench);
+        t->diag = (diag){.arena = a, .sink = remember, .user = t};
+        target_options o = {.triple = w->triple, .cpu = w->cpu, .fp = FP_DEFAULT};
+        for (int k = 0; k < 3 && w->flags[k]; k++) VEC_PUSH(a, &o.machine, w->flags[k]);
+        const target *g = target_from_options(a, &t->diag, &o);
+        assert_memory_equal(g->triple, w->normal, strlen(w->normal));
+        assert_int_equal(g->vector_bits, w->bits);
+        if (g->f32 != w->f32 || g->f64 != w->f64 || g->fma != w->fma || g->avx512 != w->avx512 ||
+            g->vnni != w->vnni)
+            fail_msg("%s %s: f32 %d f64 %d fma %d avx512 %d vnni %d", g->triple, g->cpu, g->f32, g->f64,
+                     g->fma, g->avx512, g->vnni);
+        assert_int_equal(g->freestanding, w->freestanding);
+        assert_int_equal(g->threads == 1, w->freestanding);
+        if (w->abi) assert_string_equal(g->float_abi ? g->float_abi : g->abi, w->abi);
+        arena_destroy(a);
+    }
+}
+
+// Fails with that class and a message that holds both texts.
+static void check_refused(target_options o, diag_class class, const char *text, const char *hint) {
+    arena *a = arena_new();
+    bench *t = ARENA_NEW(a, bench);
+    t->diag = (diag){.arena = a, .sink = remember, .user = t};
+    jmp_buf jump;
+    if (DIAG_TRY(&t->diag, jump)) {
+        target_from_options(a, &t->diag, &o);
+        fail_msg("not refused: %s", text);
+    }
+    assert_int_equal(t->diag.class, class);
+    if (!strstr(t->message, text)) fail_msg("%s", t->message);
+    if (hint) assert_non_null(strstr(t->hint, hint));
+    arena_destroy(a);
+}
+
+static void test_target_errors(void **state) {
+    (void)state;
+    check_refused((target_options){.cpu = "haswel", .triple = "x86_64-linux-gnu"}, DIAG_USER,
+                  "unknown CPU 'haswel'", "'haswell'");
+    check_refused((target_options){.features = "+avx3", .triple = "x86_64-linux-gnu"}, DIAG_USER,
+                  "unknown feature 'avx3'", "'avx2'");
+    check_refused((target_options){.features = "avx2", .triple = "x86_64-linux-gnu"}, DIAG_USER,
+                  "needs '+' or '-'", NULL);
+    check_refused((target_options){.triple = "x86_64-w64-mingw32"}, DIAG_MISSING, "only ELF", NULL);
+    check_refused((target_options){.triple = "powerpc64le-linux-gnu"}, DIAG_MISSING, "are supported", NULL);
+    check_refused((target_options){.triple = "aarch64_be-linux-gnu"}, DIAG_MISSING, "big-endian", NULL);
+    check_refused((target_options){.triple = "x86_64-linux-gnu", .cpu = "i686"}, DIAG_USER, "64-bit code",
+                  NULL);
+    check_refused((target_options){.triple = "arm-none-eabihf", .cpu = "cortex-m3"}, DIAG_USER,
+                  "no floating point", "--mcpu");
+    check_refused((target_options){.opt = "4"}, DIAG_USER, "-O4", NULL);
 }
 
 // ---------------------------------------------------------------- structure
@@ -454,8 +636,10 @@ static void build_axpy(bench *t, const char *name) {
     lb_return(b, NULL);
 }
 
-static bool is_memory_function(const char *s) {
-    return !strcmp(s, "memcpy") || !strcmp(s, "memset") || !strcmp(s, "memmove") || !strcmp(s, "memcmp");
+// What any program has: the four functions, and a name that linkers define.
+static bool is_always_there(const char *s) {
+    return !strcmp(s, "_GLOBAL_OFFSET_TABLE_") || !strcmp(s, "memcpy") || !strcmp(s, "memset") ||
+           !strcmp(s, "memmove") || !strcmp(s, "memcmp");
 }
 
 static void check_cross(const char *triple, const char *cpu, int bits, int machine) {
@@ -473,7 +657,7 @@ static void check_cross(const char *triple, const char *cpu, int bits, int machi
     bool found = false, stack_note = false;
     for (int i = 0; i < f->symbols.n; i++) {
         const elf_symbol *s = &f->symbols.at[i];
-        if (!s->section && !is_memory_function(s->name)) fail_msg("%s: undefined %s", triple, s->name);
+        if (!s->section && !is_always_there(s->name)) fail_msg("%s: undefined %s", triple, s->name);
         found |= !strcmp(s->name, "f") && !s->local && !s->hidden;
     }
     for (int i = 0; i < f->sections.n; i++) stack_note |= !strcmp(f->sections.at[i].name, ".note.GNU-stack");
@@ -504,19 +688,24 @@ static void check_facts(const char *triple, const char *cpu) {
     const target *g = t->target;
     ins *p = pointer(t, "a", LK_F32), *q = pointer(t, "b", LK_F64), *h = pointer(t, "c", LK_F16);
     lbuild *b = body(t);
-    ins *x = lb_load(b, lt(LK_F32, 1), p, lb_idx(b, 0), 0),
-        *y = lb_load(b, lt(LK_F64, 1), q, lb_idx(b, 0), 0);
-    if (g->f32)
-        lb_store(b, p, lb_idx(b, 1), lb_bin(b, L_FDIV, lb_un(b, L_SQRT, x), lb_bin(b, L_ADD, x, x)), 0);
-    if (g->f64)
-        lb_store(b, q, lb_idx(b, 1), lb_bin(b, L_FDIV, lb_un(b, L_SQRT, y), lb_bin(b, L_ADD, y, y)), 0);
-    if (g->fma) lb_store(b, p, lb_idx(b, 2), lb_op(b, L_FMA, lt(LK_F32, 1), 3, (ins *[]){x, x, x}), 0);
-    for (int i = 0; g->round_instr && i < 4; i++)
-        lb_store(b, p, lb_idx(b, 3 + i), lb_un(b, (lop[]){L_FLOOR, L_CEIL, L_TRUNC, L_RINT}[i], x), 0);
-    if (g->f16_convert) {
-        ins *half = lb_load(b, lt(LK_F16, 1), h, lb_idx(b, 0), 0);
-        lb_store(b, p, lb_idx(b, 8), lb_conv(b, L_FEXT, LK_F32, half), 0);
-        lb_store(b, h, lb_idx(b, 1), lb_conv(b, L_FTRUNC, LK_F16, x), 0);
+    for (int lanes = 1;; lanes = target_lanes(g, 32)) {
+        ltype single = lt(LK_F32, lanes), wide = lt(LK_F64, lanes);
+        ins *x = lb_load(b, single, p, lb_idx(b, 0), 0), *y = lb_load(b, wide, q, lb_idx(b, 0), 0);
+        if (g->f32)
+            lb_store(b, p, lb_idx(b, 1), lb_bin(b, L_FDIV, lb_un(b, L_SQRT, x), lb_bin(b, L_ADD, x, x)), 0);
+        if (g->f64)
+            lb_store(b, q, lb_idx(b, 1), lb_bin(b, L_FDIV, lb_un(b, L_SQRT, y), lb_bin(b, L_ADD, y, y)), 0);
+        if (g->fma) lb_store(b, p, lb_idx(b, 2), lb_op(b, L_FMA, single, 3, (ins *[]){x, x, x}), 0);
+        for (int i = 0; g->round_instr && i < 4; i++)
+            lb_store(b, p, lb_idx(b, 3 + i), lb_un(b, (lop[]){L_FLOOR, L_CEIL, L_TRUNC, L_RINT}[i], x), 0);
+        for (int i = 0; g->round_instr && g->f64 && i < 4; i++)
+            lb_store(b, q, lb_idx(b, 3 + i), lb_un(b, (lop[]){L_FLOOR, L_CEIL, L_TRUNC, L_RINT}[i], y), 0);
+        if (g->f16_convert) {
+            ins *half = lb_load(b, lt(LK_F16, lanes), h, lb_idx(b, 0), 0);
+            lb_store(b, p, lb_idx(b, 8), lb_conv(b, L_FEXT, LK_F32, half), 0);
+            lb_store(b, h, lb_idx(b, 1), lb_conv(b, L_FTRUNC, LK_F16, x), 0);
+        }
+        if (lanes == target_lanes(g, 32)) break;
     }
     lb_return(b, NULL);
     elf_file *f =
@@ -681,6 +870,8 @@ static void test_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_target_errors),
         cmocka_unit_test(test_structure),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_floats),

@@ -2,7 +2,9 @@
 //   ir N                     opset DOMAIN N (- for the default domain)
 //   in|out|vi NAME [TYPE [DIM ...]]         without TYPE untyped, DIM * stands for no shape
 //   init NAME TYPE DIM ... = FIELD VALUE ...  FIELD: raw (a number of zero bytes), float, int32, int64,
-//                                             uint64, double, string, ext (key=value ...)
+//                                             uint64, double, string, segment, ext (key=value ...); a
+//                                             second field follows +
+//   sparse NAME TYPE DIM ... = COUNT IWIDTH INDEX ...  COUNT zeros; IWIDTH numbers to an index, 0: linear
 //   OUT ... = OP IN ... [ATTR ...]          _ is the empty name; OP is [domain:]name[/node-name]
 //   ATTR is @name=KIND,VALUE with KIND i f s I F S, r (reference, VALUE is the attribute's name) or g
 //   sub ... endsub            lines of the graph that the next node's g attribute takes
@@ -23,6 +25,7 @@ typedef struct builder {
     int depth;
     Onnx__GraphProto *sub; // finished, for the next g attribute
     Onnx__FunctionProto *function;
+    bool no_opset, sparse;
     char *rest; // of the line
 } builder;
 
@@ -83,7 +86,11 @@ static Onnx__ValueInfoProto *build_value_info(builder *b) {
 
 static void build_data(builder *b, Onnx__TensorProto *t, const char *field) {
     for (char *w = word(b); w; w = word(b)) {
-        if (strcmp(field, "raw") == 0) {
+        if (strcmp(w, "+") == 0) field = word(b);
+        else if (strcmp(field, "segment") == 0) {
+            t->segment = ARENA_NEW(b->arena, Onnx__TensorProto__Segment);
+            onnx__tensor_proto__segment__init(t->segment);
+        } else if (strcmp(field, "raw") == 0) {
             t->has_raw_data = 1;
             t->raw_data.len = (size_t)atoll(w);
             t->raw_data.data = arena_alloc(b->arena, t->raw_data.len + 1);
@@ -114,8 +121,30 @@ static Onnx__TensorProto *build_tensor(builder *b) {
     t->data_type = type_code(word(b));
     char *w = word(b);
     for (; w && strcmp(w, "=") != 0; w = word(b)) ADD(b, t->dims, t->n_dims, atoll(w));
-    if (w && (w = word(b))) build_data(b, t, w);
+    if (w && !b->sparse && (w = word(b))) build_data(b, t, w);
     return t;
+}
+
+static Onnx__SparseTensorProto *build_sparse(builder *b) {
+    NEW(b, Onnx__SparseTensorProto, onnx__sparse_tensor_proto__init, s);
+    NEW(b, Onnx__TensorProto, onnx__tensor_proto__init, indices);
+    b->sparse = true;
+    s->values = build_tensor(b);
+    b->sparse = false;
+    s->dims = s->values->dims, s->n_dims = s->values->n_dims;
+    s->values->dims = NULL, s->values->n_dims = 0;
+    int64_t count = atoll(word(b)), width = atoll(word(b));
+    ADD(b, s->values->dims, s->values->n_dims, count);
+    s->values->has_raw_data = 1;
+    s->values->raw_data.len = (size_t)dtype_size((dtype)s->values->data_type, count);
+    s->values->raw_data.data = arena_alloc(b->arena, s->values->raw_data.len + 1);
+    memset(s->values->raw_data.data, 1, s->values->raw_data.len);
+    s->indices = indices;
+    indices->has_data_type = 1, indices->data_type = DT_I64;
+    for (char *w = word(b); w; w = word(b)) ADD(b, indices->int64_data, indices->n_int64_data, atoll(w));
+    ADD(b, indices->dims, indices->n_dims, (int64_t)indices->n_int64_data / (width ? width : 1));
+    if (width) ADD(b, indices->dims, indices->n_dims, width);
+    return s;
 }
 
 static void build_list(builder *b, Onnx__AttributeProto *a, char kind, char *values) {
@@ -193,6 +222,9 @@ static void build_line(builder *b, char *line) {
     if (!what) return;
     if (strcmp(what, "ir") == 0) b->model.has_ir_version = 1, b->model.ir_version = atoll(word(b));
     else if (strcmp(what, "opset") == 0) build_opset(b);
+    else if (strcmp(what, "noopset") == 0) b->no_opset = true;
+    else if (strcmp(what, "sparse") == 0)
+        ADD(b, g->sparse_initializer, g->n_sparse_initializer, build_sparse(b));
     else if (strcmp(what, "in") == 0) ADD(b, g->input, g->n_input, build_value_info(b));
     else if (strcmp(what, "out") == 0) ADD(b, g->output, g->n_output, build_value_info(b));
     else if (strcmp(what, "vi") == 0) ADD(b, g->value_info, g->n_value_info, build_value_info(b));
@@ -211,7 +243,7 @@ static void build_line(builder *b, char *line) {
     else ADD(b, g->node, g->n_node, build_node(b, what));
 }
 
-// Without an "ir" line the IR version is 8, without any "opset" line of the model it is opset 17.
+// Without an "ir" line the IR version is 8, without "opset" and "noopset" lines of the model it is opset 17.
 static uint8_t *build_model(arena *a, const char *text, size_t *size) {
     builder b = {.arena = a};
     onnx__model_proto__init(&b.model);
@@ -224,7 +256,7 @@ static uint8_t *build_model(arena *a, const char *text, size_t *size) {
     char *rest, *lines = arena_strdup(a, text);
     for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
         build_line(&b, line);
-    if (!b.model.n_opset_import) build_line(&b, arena_strdup(a, "opset - 17"));
+    if (!b.model.n_opset_import && !b.no_opset) build_line(&b, arena_strdup(a, "opset - 17"));
     uint8_t *bytes = arena_alloc(a, onnx__model_proto__get_packed_size(&b.model) + 1);
     *size = onnx__model_proto__pack(&b.model, bytes);
     return bytes;

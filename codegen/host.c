@@ -1,0 +1,177 @@
+// From a program to a module: every kernel scheduled for every variant, memory planned over what they need, the host
+// functions written, constants and descriptor added.
+#include "codegen/host.h"
+#include "codegen/descriptor.h"
+#include "codegen/host_impl.h"
+#include "codegen/legalize.h"
+#include "codegen/weights.h"
+#include <string.h>
+
+enum { NAME_MOST = 80 };
+
+// ---------------------------------------------------------------- what functions refer to
+const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
+    static const char *const names[] = {"a", "b", "c", "d"};
+    if (map_get(&a->declared, name)) return name;
+    lfunc *f = lfunc_new(a->m, name, result);
+    for (int j = 0; j < n; j++) lfunc_param(f, names[j], params[j], LK_VOID, DT_NONE, false);
+    if (result.kind == LK_I32) f->ctype = "int";
+    map_put(&a->declared, name, f);
+    return name;
+}
+
+static const char *short_name(hosting *a, const char *s) {
+    const char *id = c_identifier(a->arena, s, "x");
+    return strlen(id) > NAME_MOST ? arena_strndup(a->arena, id, NAME_MOST) : id;
+}
+
+// One symbol for all constants with the same bytes.
+const char *constant_symbol(hosting *a, const buffer *root) {
+    const char *known = map_get_number(&a->used, (uint64_t)root->id);
+    if (known) return known;
+    typedef struct same { const buffer *b; const char *name; struct same *next; } same;
+    uint64_t hash = weights_hash(root);
+    same *first = map_get_number(&a->by_content, hash);
+    for (same *s = first; s && !known; s = s->next)
+        if (weights_equal(s->b, root)) known = s->name;
+    if (!known) {
+        known = arena_printf(a->arena, "%s_data%d_%s", a->io->name, root->id, short_name(a, root->name));
+        VEC_PUSH(a->arena, &a->m->data, weights_new(a->arena, root, known, (int)a->align));
+        same *s = ARENA_NEW(a->arena, same);
+        *s = (same){root, known, first};
+        map_put_number(&a->by_content, hash, s);
+    }
+    map_put_number(&a->used, (uint64_t)root->id, (void *)known);
+    return known;
+}
+
+bool runs_parallel(const host *h, const kernel_code *c) {
+    bool one = c->tasks && dim_is_const(c->tasks) && dim_value(c->tasks) <= 1;
+    return c->tasks && !one && h->t->threads != 1 && h->t->hosted && h->t->arch != ARCH_C;
+}
+
+// ---------------------------------------------------------------- kernels
+typedef struct scheduling {
+    hosting *all;
+    host *h;
+} scheduling;
+
+static bool shares_memory(const kernel_code *c) {
+    for (int i = 0; i < c->nbuffers; i++)
+        for (int j = 0; j < i; j++)
+            if (buffer_root(c->buffers[i]) == buffer_root(c->buffers[j]) &&
+                (kernel_writes(c->kernel, c->buffers[i]) || kernel_writes(c->kernel, c->buffers[j])))
+                return true;
+    return false;
+}
+
+static void schedule_step(void *user, region *r, step *s) {
+    scheduling *x = user;
+    (void)r;
+    if (s->kind != STEP_KERNEL || x->h->code[s->kernel->id]) return;
+    hosting *a = x->all;
+    kernel_code *c = schedule_kernel(a->m, s->kernel, x->h->t, a->diag);
+    c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), x->h->suffix);
+    if (strlen(s->kernel->name) > NAME_MOST - 8) c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
+    if (shares_memory(c)) c->f->noalias = false;
+    x->h->code[s->kernel->id] = c;
+}
+
+static host *schedule_variants(hosting *a, const target *const *variants, int n) {
+    host *h = ARENA_ARRAY(a->arena, host, n);
+    for (int j = 0; j < n; j++) {
+        const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
+        h[j] = (host){.all = a, .t = variants[j], .suffix = n == 1 ? "" : level ? arena_printf(a->arena, "_%s", level + 1) : "_v1"};
+        h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
+        program_walk(a->p, schedule_step, &(scheduling){a, &h[j]});
+    }
+    return h;
+}
+
+// Bytes of scratch by kernel: enough for every variant and all its threads.
+static dim **scratch_sizes(hosting *a, host *variants, int n) {
+    dim **scratch = ARENA_ARRAY(a->arena, dim *, a->p->kernels.n + 1);
+    for (int j = 0; j < n; j++) {
+        for (int k = 0; k < a->p->kernels.n; k++) {
+            const kernel_code *c = variants[j].code[k];
+            if (!c || !c->scratch) continue;
+            dim *own = runs_parallel(&variants[j], c) ? dim_mulk(c->scratch, variants[j].t->threads) : c->scratch;
+            scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
+        }
+    }
+    return scratch;
+}
+
+static bool any_parallel(hosting *a, host *variants, int n) {
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < a->p->kernels.n; k++)
+            if (variants[j].code[k] && runs_parallel(&variants[j], variants[j].code[k])) return true;
+    return false;
+}
+
+static void mark_in_place(hosting *a, host *variants, int n) {
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < a->p->kernels.n; k++)
+            if (variants[j].code[k] && a->plan.in_place[k]) variants[j].code[k]->f->noalias = false;
+}
+
+// ---------------------------------------------------------------- the program
+static void find_heap(hosting *a, const target *t) {
+    for (int j = 0; j < a->p->buffers.n; j++) {
+        const buffer *b = a->p->buffers.at[j];
+        if (b->role != BUF_HEAP || b->view_of) continue;
+        a->heap = true;
+        if (!t->freestanding) continue;
+        diag_hint(a->diag, "--dim bounds sizes that follow from the inputs' shapes");
+        diag_missing(a->diag, b->value && b->value->def ? b->value->def->loc : NULL,
+                     "the size of '%s' is known only when the model runs: that needs an allocator, which freestanding code has not", b->name);
+    }
+    diag_check(a->diag);
+}
+
+static void check_outputs(void *user, region *r, step *s) {
+    hosting *a = user;
+    buffer **all;
+    (void)r;
+    int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
+    for (int j = 0; j < n; j++)
+        if (buffer_root(all[j])->role == BUF_OUTPUT && has_opaque_dim(buffer_root(all[j])))
+            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size the run decides", s->kernel->name, all[j]->name);
+}
+
+static void add_messages(hosting *a) {
+    if (!a->messages.n) return;
+    ldata *d = ARENA_NEW(a->arena, ldata);
+    *d = (ldata){.name = arena_printf(a->arena, "%s_messages", a->io->name), .bytes = (int64_t)a->messages.n, .align = 1, .bytes_or_null = a->messages.s, .dtype = DT_U8};
+    VEC_PUSH(a->arena, &a->m->data, d);
+}
+
+build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o, diag *d) {
+    const target *t = variants[0];
+    arena *arena = p->arena;
+    hosting a = {.arena = arena, .diag = d, .p = p, .o = o};
+    build *result = ARENA_NEW(arena, build);
+    bool generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
+    a.messages.arena = a.message_at.arena = a.declared.arena = a.used.arena = a.by_content.arena = arena;
+    a.result = result;
+    a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
+    a.m = result->module = lmodule_new(arena, a.io->name, t);
+    a.align = result->align = t->freestanding ? 16 : 64;
+    find_heap(&a, t);
+    program_walk(p, check_outputs, &a);
+    insert_frees(p);
+    host *h = schedule_variants(&a, variants, nvariants);
+    a.plan = plan_memory(p, scratch_sizes(&a, h, nvariants), a.align);
+    result->workspace = a.plan.workspace;
+    result->needs_runtime = nvariants > 1 || a.heap || any_parallel(&a, h, nvariants);
+    mark_in_place(&a, h, nvariants);
+    write_entries(&a, h, nvariants);
+    add_messages(&a);
+    if (generic) descriptor_add(result, p, o);
+    legalize(a.m, d);
+    return result;
+}
+
+lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o, diag *d) {
+    return build_program(p, variants, nvariants, o, d)->module;
+}

@@ -1,0 +1,412 @@
+// The entry functions: what callers give is checked before anything is touched, then the steps run. The generic entry
+// takes flat arrays (one pointer for each input and output, all dims one after the other); the typed one fills such
+// arrays from its structs, or reads them directly where there is no generic entry.
+#include "codegen/host_impl.h"
+#include <string.h>
+
+static ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
+static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
+
+// ---------------------------------------------------------------- failures
+static int64_t message_offset(hosting *a, const char *s) {
+    uintptr_t known = (uintptr_t)map_get(&a->message_at, s);
+    if (known) return (int64_t)known - 1;
+    int64_t at = (int64_t)a->messages.n;
+    text_addn(&a->messages, s, strlen(s) + 1);
+    map_put(&a->message_at, s, (void *)(uintptr_t)(at + 1));
+    return at;
+}
+
+static void set_message(host *h, const char *s) {
+    if (!h->message) {
+        lb_comment(&h->b, s);
+        return;
+    }
+    ins *all = lb_symbol(&h->b, arena_printf(h->all->arena, "%s_messages", h->all->io->name));
+    lb_store(&h->b, h->message, idx(h, 0), lb_offset(&h->b, all, idx(h, message_offset(h->all, s)), 1), 0);
+}
+
+void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message) {
+    lbuild *b = &h->b;
+    if (cond->op == L_CONST && !cond->i) return;
+    ins *failed = lb_if(b, cond);
+    if (h->asks_size) {
+        lb_return(b, lb_int(b, h->b.f->result, -1));
+    } else {
+        set_message(h, message);
+        if (h->status) lb_set(b, h->status, lb_int(b, i32(), code));
+        else lb_return(b, lb_int(b, i32(), code));
+    }
+    lb_end(b, failed);
+    if (h->status) lb_break(b, lb_cmp(b, L_NE, lb_get(b, h->status), lb_int(b, i32(), 0)));
+}
+
+// ---------------------------------------------------------------- what the caller gave
+static const io_tensor *tensor_at(const host *h, bool output, int i) {
+    return output ? &h->all->io->out[i] : &h->all->io->in[i];
+}
+
+static int64_t pointer_place(const host *h, bool output, int i) {
+    return interface_pointer_offset(h->t, output ? h->all->io->out_int64s : h->all->io->in_int64s, i);
+}
+
+ins *io_pointer(host *h, bool output, int i) {
+    const interface *io = h->all->io;
+    if (h->data) return lb_load(&h->b, lt_ptr(), h->data, idx(h, output ? io->nin + i : i), 0);
+    return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name, pointer_place(h, output, i));
+}
+
+ins *io_dim(host *h, bool output, int i, int axis) {
+    const io_tensor *t = tensor_at(h, output, i);
+    if (h->dims) return lb_load(&h->b, i64(), h->dims, idx(h, t->first_dim + axis), 0);
+    if (t->dim_slots[axis] < 0) return lb_int(&h->b, i64(), dim_value(t->buffer->dims[axis]));
+    return lb_field(&h->b, i64(), output ? h->out : h->in, t->dims[axis], interface_int64_offset(t->dim_slots[axis]));
+}
+
+static ins *input_dim(host *h, int i, int axis) { return io_dim(h, false, i, axis); }
+
+// NULL: the caller does not say.
+ins *io_capacity(host *h, int i) {
+    const io_tensor *t = tensor_at(h, true, i);
+    if (h->capacity) return lb_load(&h->b, i64(), h->capacity, idx(h, i), 0);
+    return t->data_sized ? lb_field(&h->b, i64(), h->out, t->capacity, interface_int64_offset(t->capacity_slot)) : NULL;
+}
+
+void write_output_dims(host *h, bool all) {
+    const interface *io = h->all->io;
+    for (int i = 0; i < io->nout; i++) {
+        const io_tensor *t = &io->out[i];
+        if (t->data_sized && !all) continue;
+        for (int j = 0; j < t->buffer->rank; j++) {
+            if (h->dims) lb_store(&h->b, h->dims, idx(h, t->first_dim + j), host_dim(h, t->buffer->dims[j]), 0);
+            else if (t->dim_slots[j] >= 0)
+                lb_setfield(&h->b, h->out, t->dims[j], interface_int64_offset(t->dim_slots[j]), host_dim(h, t->buffer->dims[j]));
+        }
+    }
+}
+
+// ---------------------------------------------------------------- checks
+static void check_sizes(host *h) {
+    const interface *io = h->all->io;
+    ins *large = lb_int(&h->b, lt(LK_I1, 1), 0);
+    for (int i = 0; i < io->nin; i++) host_size(h, buffer_bytes(io->in[i].buffer), &large);
+    for (int i = 0; i < io->nout; i++)
+        if (!io->out[i].data_sized) host_size(h, buffer_bytes(io->out[i].buffer), &large);
+    host_size(h, h->all->plan.workspace, &large);
+    host_fail_if(h, large, ONNXC_TOO_LARGE, "these sizes need more memory than any machine has");
+}
+
+static void check_pointer(host *h, bool output, int i) {
+    lbuild *b = &h->b;
+    const io_tensor *t = tensor_at(h, output, i);
+    ins *count = host_dim(h, buffer_count(t->buffer)), *none = lb_cmp(b, L_EQ, io_pointer(h, output, i), lb_null(b));
+    if (count->op == L_CONST && count->i == 0) return;
+    if (count->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
+    const char *text = arena_printf(h->all->arena, "%s '%s' is a null pointer", output ? "output" : "input", t->original);
+    host_fail_if(h, none, ONNXC_NULL_POINTER, text);
+}
+
+static void check_capacity(host *h, int i) {
+    lbuild *b = &h->b;
+    const io_tensor *t = tensor_at(h, true, i);
+    ins *capacity = io_capacity(h, i), *count = host_dim(h, buffer_count(t->buffer));
+    if (!capacity) return;
+    ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, count));
+    write_output_dims(h, false);
+    set_message(h, arena_printf(h->all->arena, "output '%s' needs more room", t->original));
+    lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
+    lb_end(b, small);
+}
+
+static void check_workspace(host *h) {
+    lbuild *b = &h->b;
+    hosting *a = h->all;
+    dim *need = a->plan.workspace;
+    if (dim_is(need, 0)) return;
+    const char *bytes = dim_text(a->arena, need);
+    ins *size = host_index(h, need), *zero = lb_int(b, size_type(h), 0);
+    host_fail_if(h, lb_cmp(b, L_ULT, h->size, size), ONNXC_WORKSPACE_SIZE,
+                 dim_is_const(need) ? arena_printf(a->arena, "the workspace must have %s bytes", bytes) : "the workspace is too small");
+    ins *none = lb_cmp(b, L_EQ, h->workspace, lb_null(b));
+    if (size->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, size, zero));
+    host_fail_if(h, none, ONNXC_NULL_POINTER, "the workspace is a null pointer");
+    ins *low = lb_bin(b, L_AND, lb_bitcast(b, size_type(h), h->workspace), lb_int(b, size_type(h), a->align - 1));
+    host_fail_if(h, lb_cmp(b, L_NE, low, zero), ONNXC_WORKSPACE_ALIGN,
+                 arena_printf(a->arena, "the workspace must be aligned to %lld bytes", (long long)a->align));
+}
+
+static void check_arguments(host *h) {
+    const interface *io = h->all->io;
+    host_bind_symbols(h, input_dim);
+    host_check_negative(h);
+    check_sizes(h);
+    for (int i = 0; i < io->nin; i++) check_pointer(h, false, i);
+    for (int i = 0; i < io->nout; i++) {
+        if (io->out[i].data_sized) continue;
+        check_capacity(h, i);
+        check_pointer(h, true, i);
+    }
+    check_workspace(h);
+}
+
+// ---------------------------------------------------------------- the run
+static void compute_offsets(host *h) {
+    hosting *a = h->all;
+    h->offset = ARENA_ARRAY(a->arena, ins *, a->p->buffers.n + 1);
+    h->scratch = ARENA_ARRAY(a->arena, ins *, a->p->kernels.n + 1);
+    map known = {.arena = a->arena};
+    for (int j = 0; j < a->p->buffers.n + a->p->kernels.n; j++) {
+        bool is_buffer = j < a->p->buffers.n;
+        int i = is_buffer ? j : j - a->p->buffers.n;
+        dim *d = is_buffer ? a->p->buffers.at[i]->offset : a->plan.scratch_offset[i];
+        if (!d || dim_is_const(d)) continue;
+        ins *v = map_get_number(&known, (uint64_t)d->id);
+        if (!v) map_put_number(&known, (uint64_t)d->id, v = host_index(h, d));
+        *(is_buffer ? &h->offset[i] : &h->scratch[i]) = v;
+    }
+}
+
+static bool checks_data(const host *h) {
+    for (int j = 0; j < h->all->p->kernels.n; j++)
+        if (h->code[j] && h->code[j]->has_status) return true;
+    return false;
+}
+
+static bool has_data_sized(const interface *io) {
+    for (int i = 0; i < io->nout; i++)
+        if (io->out[i].data_sized) return true;
+    return false;
+}
+
+static void run_body(host *h) {
+    lbuild *b = &h->b;
+    check_arguments(h);
+    compute_offsets(h);
+    host_variables(h);
+    if (checks_data(h)) h->kernel_status = lb_local(b, LK_I32, 1, 4, false);
+    if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
+    host_steps(h);
+    write_output_dims(h, true);
+    if (h->too_small) {
+        ins *small = lb_if(b, lb_get(b, h->too_small));
+        set_message(h, "an output needs more room than its capacity");
+        lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
+        lb_end(b, small);
+    }
+    lb_return(b, lb_int(b, i32(), ONNXC_OK));
+}
+
+// ---------------------------------------------------------------- functions
+static lfunc *open_function(host *h, const char *name, bool exported, ltype result, const char *ctype) {
+    lfunc *f = lfunc_new(h->all->m, name, result);
+    f->target = h->t;
+    f->exported = exported;
+    f->ctype = ctype;
+    h->b = lbuild_new(f, h->t, h->all->diag);
+    h->atoms = (map){.arena = h->all->arena};
+    return f;
+}
+
+static ins *add_param(lfunc *f, const char *name, ltype t, lkind elem, dtype dt, bool is_const, const char *ctype) {
+    ins *v = lfunc_param(f, name, t, elem, dt, is_const);
+    f->params.at[f->params.n - 1].ctype = ctype;
+    return v;
+}
+
+static void workspace_params(host *h) {
+    lfunc *f = h->b.f;
+    h->workspace = add_param(f, "workspace", lt_ptr(), LK_VOID, DT_NONE, false, NULL);
+    h->size = add_param(f, "workspace_size", size_type(h), LK_VOID, DT_U64, true, "size_t");
+}
+
+// Parameters of the generic entry; returns that of the message.
+static ins *flat_params(host *h) {
+    lfunc *f = h->b.f;
+    h->data = add_param(f, "data", lt_ptr(), LK_PTR, DT_NONE, true, NULL);
+    h->dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, false, NULL);
+    h->capacity = add_param(f, "capacity", lt_ptr(), LK_I64, DT_I64, true, NULL);
+    workspace_params(h);
+    return add_param(f, "message", lt_ptr(), LK_PTR, DT_NONE, false, "const char *");
+}
+
+// A message that the caller does not want goes to a local.
+static void take_message(host *h, ins *message) {
+    lbuild *b = &h->b;
+    if (!h->all->io->messages) return;
+    ins *nowhere = lb_local(b, LK_PTR, 1, 0, false);
+    h->message = lb_select(b, lb_cmp(b, L_EQ, message, lb_null(b)), nowhere, message);
+}
+
+static void check_arrays(host *h) {
+    lbuild *b = &h->b;
+    ins *const arrays[] = {h->data, h->dims, h->capacity};
+    const char *const names[] = {"data", "dims", "capacity"};
+    const interface *io = h->all->io;
+    const int needed[] = {io->nin + io->nout, io->ndims, io->nout};
+    for (int j = 0; j < 3; j++)
+        if (needed[j])
+            host_fail_if(h, lb_cmp(b, L_EQ, arrays[j], lb_null(b)), ONNXC_NULL_POINTER, arena_printf(h->all->arena, "the array of %s is a null pointer", names[j]));
+}
+
+static ins *start_runtime(host *h) {
+    const char *name = arena_printf(h->all->arena, "onnxc_interface_%d", INTERFACE_VERSION);
+    return lb_call(&h->b, i32(), runtime_function(h->all, name, i32(), 0, NULL), 0, NULL);
+}
+
+static void write_flat_run(host *h, const char *name, bool exported) {
+    open_function(h, name, exported, i32(), "int");
+    ins *message = flat_params(h);
+    take_message(h, message);
+    if (exported && h->all->result->needs_runtime) start_runtime(h);
+    check_arrays(h);
+    run_body(h);
+}
+
+static int cpu_level(hosting *a, const target *t) {
+    if (!strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9]) return t->cpu[8] - '0';
+    if (!strcmp(t->cpu, "x86-64")) return 1;
+    diag_hint(a->diag, "x86-64, x86-64-v2, x86-64-v3 and x86-64-v4 can lie in one object");
+    diag_fatal_missing(a->diag, NULL, "no run-time choice between CPUs like '%s'", t->cpu);
+}
+
+// NAME_run_generic: the best variant that this machine can run.
+static void write_dispatch(hosting *a, host *variants, int n, const char *name) {
+    host h = {.all = a, .t = variants[0].t};
+    lfunc *f = open_function(&h, name, true, i32(), "int");
+    lbuild *b = &h.b;
+    ins *message = flat_params(&h);
+    take_message(&h, message);
+    ins *level = start_runtime(&h);
+    ins *args[6];
+    for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
+    for (int j = n - 1; j >= 0; j--) {
+        ins *can = lb_if(b, lb_cmp(b, L_SLE, lb_int(b, i32(), cpu_level(a, variants[j].t)), level));
+        lb_return(b, lb_call(b, i32(), arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), 6, args));
+        lb_end(b, can);
+    }
+    set_message(&h, "this machine's CPU lacks instructions that the model was compiled for");
+    lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
+}
+
+static void struct_params(host *h) {
+    lfunc *f = h->b.f;
+    const char *name = h->all->io->name;
+    arena *a = h->all->arena;
+    h->in = add_param(f, "in", lt_ptr(), LK_VOID, DT_NONE, true, arena_printf(a, "%s_in", name));
+    h->out = add_param(f, "out", lt_ptr(), LK_VOID, DT_NONE, false, arena_printf(a, "%s_out", name));
+    workspace_params(h);
+}
+
+static void check_structs(host *h) {
+    lbuild *b = &h->b;
+    ins *none = lb_bin(b, L_OR, lb_cmp(b, L_EQ, h->in, lb_null(b)), lb_cmp(b, L_EQ, h->out, lb_null(b)));
+    host_fail_if(h, none, ONNXC_NULL_POINTER, "in and out must not be null pointers");
+}
+
+static void write_struct_run(host *h) {
+    open_function(h, arena_printf(h->all->arena, "%s_run", h->all->io->name), true, i32(), "int");
+    struct_params(h);
+    check_structs(h);
+    if (h->all->result->needs_runtime) start_runtime(h);
+    run_body(h);
+}
+
+// The structs' members into the arrays of the generic entry; sizes of outputs are kept when it does not set them.
+static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
+    const interface *io = h->all->io;
+    lbuild *b = &h->b;
+    for (int j = 0; j < io->nin + io->nout; j++) {
+        bool output = j >= io->nin;
+        int i = output ? j - io->nin : j;
+        const io_tensor *t = tensor_at(h, output, i);
+        lb_store(b, data, idx(h, j), io_pointer(h, output, i), 0);
+        for (int axis = 0; axis < t->buffer->rank; axis++) lb_store(b, dims, idx(h, t->first_dim + axis), io_dim(h, output, i, axis), 0);
+        if (!output) continue;
+        ins *room = io_capacity(h, i);
+        lb_store(b, capacity, idx(h, i), room ? room : lb_int(b, i64(), INT64_MAX), 0);
+    }
+}
+
+static void take_results(host *h, ins *dims, ins *message) {
+    const interface *io = h->all->io;
+    lbuild *b = &h->b;
+    for (int i = 0; i < io->nout; i++) {
+        const io_tensor *t = &io->out[i];
+        for (int j = 0; j < t->buffer->rank; j++) {
+            if (t->dim_slots[j] < 0) continue;
+            ins *v = lb_load(b, i64(), dims, idx(h, t->first_dim + j), 0);
+            lb_setfield(b, h->out, t->dims[j], interface_int64_offset(t->dim_slots[j]), v);
+        }
+    }
+    if (!io->messages) return;
+    ins *v = lb_load(b, lt_ptr(), message, idx(h, 0), 0);
+    lb_setfield(b, h->out, io->message, pointer_place(h, true, io->nout), v);
+}
+
+static void write_typed_run(hosting *a, const target *t) {
+    host h = {.all = a, .t = t};
+    lbuild *b = &h.b;
+    const interface *io = a->io;
+    open_function(&h, arena_printf(a->arena, "%s_run", io->name), true, i32(), "int");
+    struct_params(&h);
+    check_structs(&h);
+    ins *data = lb_local(b, LK_PTR, io->nin + io->nout + 1, 0, false), *dims = lb_local(b, LK_I64, io->ndims + 1, 0, false);
+    ins *capacity = lb_local(b, LK_I64, io->nout + 1, 0, false), *message = lb_null(b);
+    if (io->messages) {
+        message = lb_local(b, LK_PTR, 1, 0, false);
+        lb_store(b, message, idx(&h, 0), lb_null(b), 0);
+    }
+    fill_arrays(&h, data, dims, capacity);
+    ins *args[] = {data, dims, capacity, h.workspace, h.size, message};
+    ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), 6, args);
+    take_results(&h, dims, message);
+    lb_return(b, result);
+}
+
+// ---------------------------------------------------------------- workspace size
+static void return_workspace(host *h) {
+    lbuild *b = &h->b;
+    ins *large = lb_int(b, lt(LK_I1, 1), 0);
+    host_check_negative(h);
+    ins *size = host_size(h, h->all->plan.workspace, &large);
+    host_fail_if(h, large, ONNXC_TOO_LARGE, "");
+    lb_return(b, h->b.f->result.kind == LK_I64 ? size : to_index(h, size));
+}
+
+static void write_workspace_generic(hosting *a, const target *t) {
+    host h = {.all = a, .t = t, .asks_size = true};
+    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_generic", a->io->name), true, i64(), NULL);
+    h.dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, true, NULL);
+    host_bind_symbols(&h, input_dim);
+    return_workspace(&h);
+}
+
+static void write_workspace_bytes(hosting *a, const target *t) {
+    host h = {.all = a, .t = t, .asks_size = true};
+    const interface *io = a->io;
+    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_bytes", io->name), true, size_type(&h), "size_t");
+    ins **values = ARENA_ARRAY(a->arena, ins *, io->symbols.n + 1);
+    if (!dim_is_const(a->plan.workspace))
+        for (int j = 0; j < io->symbols.n; j++) values[j] = add_param(f, io->arguments[j], i64(), LK_VOID, DT_I64, true, NULL);
+    if (dim_is_const(a->plan.workspace)) {
+        lb_return(&h.b, lb_int(&h.b, f->result, dim_value(a->plan.workspace)));
+        return;
+    }
+    host_bind_arguments(&h, values);
+    return_workspace(&h);
+}
+
+void write_entries(hosting *a, host *variants, int n) {
+    const char *generic = arena_printf(a->arena, "%s_run_generic", a->io->name);
+    const target *t = variants[0].t;
+    if (!a->io->generic) {
+        write_struct_run(&variants[0]);
+    } else {
+        for (int j = 0; j < n; j++)
+            write_flat_run(&variants[j], n == 1 ? generic : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), n == 1);
+        if (n > 1) write_dispatch(a, variants, n, generic);
+        write_typed_run(a, t);
+        write_workspace_generic(a, t);
+    }
+    write_workspace_bytes(a, t);
+}

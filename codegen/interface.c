@@ -1,0 +1,158 @@
+// Names and places of the emitted interface. In: a program's inputs and outputs. Out: identifiers that C and C++
+// accept, members of the two structs, the symbolic dims in order.
+#include "codegen/interface.h"
+#include <ctype.h>
+#include <string.h>
+
+static const char *const keywords[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
+    "char", "char8_t", "char16_t", "char32_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
+    "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete",
+    "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
+    "friend", "goto", "if", "inline", "int", "linux", "long", "mutable", "namespace", "new", "noexcept", "not",
+    "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
+    "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert",
+    "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef",
+    "typeid", "typename", "typeof", "typeof_unqual", "union", "unix", "unsigned", "using", "virtual", "void",
+    "volatile", "wchar_t", "while", "xor", "xor_eq"};
+
+static bool is_keyword(const char *s) {
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (strcmp(s, keywords[i]) == 0) return true;
+    return false;
+}
+
+static bool is_plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Runs of other characters become one underscore, none at the start: such names are reserved.
+const char *c_identifier(arena *a, const char *s, const char *fallback) {
+    char *out = arena_alloc(a, strlen(s) + 2);
+    size_t n = 0;
+    for (; *s; s++) {
+        if (is_plain(*s)) out[n++] = *s;
+        else if (n && out[n - 1] != '_') out[n++] = '_';
+    }
+    while (n && out[n - 1] == '_') n--;
+    out[n] = 0;
+    if (!n) return fallback;
+    if (out[0] >= '0' && out[0] <= '9') return arena_printf(a, "%s%s", fallback, out);
+    return is_keyword(out) ? arena_printf(a, "%s_", out) : out;
+}
+
+static const char *take_name(arena *a, map *taken, const char *name) {
+    const char *s = name;
+    for (int i = 2; map_get(taken, s); i++) s = arena_printf(a, "%s_%d", name, i);
+    map_put(taken, s, (void *)"");
+    return s;
+}
+
+static const char *upper(arena *a, const char *s) {
+    char *u = arena_strdup(a, s);
+    for (char *c = u; *c; c++) *c = (char)toupper((unsigned char)*c);
+    return u;
+}
+
+int64_t interface_int64_offset(int slot) { return 8 * (int64_t)slot; }
+int64_t interface_pointer_offset(const target *t, int int64s, int pointer) {
+    return 8 * (int64_t)int64s + (int64_t)pointer * (t->ptr_bits / 8);
+}
+
+const char *interface_ctype(dtype t) {
+    switch (t) {
+    case DT_F32: case DT_C64: return "float";
+    case DT_F64: case DT_C128: return "double";
+    case DT_I8: return "int8_t";
+    case DT_I16: return "int16_t";
+    case DT_I32: return "int32_t";
+    case DT_I64: return "int64_t";
+    case DT_U16: case DT_F16: case DT_BF16: return "uint16_t";
+    case DT_U32: return "uint32_t";
+    case DT_U64: return "uint64_t";
+    case DT_U8: case DT_BOOL: case DT_F8E4M3FN: case DT_F8E4M3FNUZ: case DT_F8E5M2: case DT_F8E5M2FNUZ: case DT_F8E8M0:
+    case DT_U4: case DT_I4: case DT_F4E2M1: case DT_U2: case DT_I2: return "uint8_t";
+    case DT_NONE: case DT_STRING: case DT_COUNT: break;
+    }
+    return "void";
+}
+
+static void find_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
+}
+bool has_opaque_dim(const buffer *b) {
+    bool found = false;
+    for (int j = 0; j < b->rank; j++) dim_atoms(b->dims[j], find_opaque, &found);
+    return found;
+}
+
+// ---------------------------------------------------------------- tensors
+typedef struct namer {
+    arena *arena;
+    interface *io;
+    map names, macros; // taken
+} namer;
+
+static void name_tensor(namer *n, io_tensor *t, const buffer *b, const char *fallback) {
+    t->buffer = b;
+    t->original = b->name;
+    t->name = take_name(n->arena, &n->names, c_identifier(n->arena, b->name, fallback));
+    t->macro = take_name(n->arena, &n->macros, upper(n->arena, t->name));
+    t->first_dim = n->io->ndims;
+    n->io->ndims += b->rank;
+}
+
+static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
+    const buffer *b = t->buffer;
+    t->dims = ARENA_ARRAY(n->arena, const char *, b->rank + 1);
+    t->dim_slots = ARENA_ARRAY(n->arena, int, b->rank + 1);
+    for (int j = 0; j < b->rank; j++) {
+        t->dim_slots[j] = -1;
+        if (dim_is_const(b->dims[j])) continue;
+        t->dims[j] = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_dim%d", t->name, j));
+        t->dim_slots[j] = (*slots)++;
+    }
+    t->data_sized = output && has_opaque_dim(b);
+    if (!t->data_sized) return;
+    t->capacity = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_capacity", t->name));
+    t->capacity_slot = (*slots)++;
+}
+
+static void add_symbol(void *user, const dim *atom) {
+    namer *n = user;
+    interface *io = n->io;
+    if (atom->kind != DIM_SYMBOL) return;
+    for (int j = 0; j < io->symbols.n; j++)
+        if (io->symbols.at[j] == atom) return;
+    VEC_PUSH(n->arena, &io->symbols, (dim *)atom);
+}
+
+static void name_arguments(namer *n) {
+    interface *io = n->io;
+    map taken = {.arena = n->arena};
+    io->arguments = ARENA_ARRAY(n->arena, const char *, io->symbols.n + 1);
+    for (int j = 0; j < io->symbols.n; j++)
+        io->arguments[j] = take_name(n->arena, &taken, c_identifier(n->arena, io->symbols.at[j]->name, "dim"));
+}
+
+interface *interface_new(const program *p, const char *name, const target *t, bool generic) {
+    interface *io = ARENA_NEW(p->arena, interface);
+    namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
+    io->name = c_identifier(p->arena, name, "model");
+    io->macro = upper(p->arena, io->name);
+    io->nin = p->inputs.n, io->nout = p->outputs.n;
+    io->in = ARENA_ARRAY(p->arena, io_tensor, io->nin + 1);
+    io->out = ARENA_ARRAY(p->arena, io_tensor, io->nout + 1);
+    io->generic = generic;
+    io->messages = t->hosted && generic;
+    map_put(&n.macros, "WORKSPACE", (void *)"");
+    for (int j = 0; j < io->nin; j++) name_tensor(&n, &io->in[j], p->inputs.at[j], "input");
+    for (int j = 0; j < io->nout; j++) name_tensor(&n, &io->out[j], p->outputs.at[j], "output");
+    for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
+    for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
+    io->message = take_name(p->arena, &n.names, "message");
+    for (int j = 0; j < io->nin; j++)
+        for (int i = 0; i < p->inputs.at[j]->rank; i++) dim_atoms(p->inputs.at[j]->dims[i], add_symbol, &n);
+    name_arguments(&n);
+    return io;
+}

@@ -1,0 +1,16 @@
+// Kernels compiled into this process and called by the interpreter instead of being interpreted: a test form, and
+// the way in which large constants are folded.
+#ifndef ONNXC_JIT_H
+#define ONNXC_JIT_H
+#include "ir/interp.h"
+#include "ir/target.h"
+
+typedef struct jit jit;
+// All kernels of p for target t, which must be this machine.
+jit *jit_program(arena *a, diag *d, const program *p, const target *t);
+// For interp_hooks.kernel, with the jit as user.
+bool jit_kernel(void *user, struct interp *in, const kernel *k);
+// Nanoseconds spent in kernel k so far.
+int64_t jit_time(const jit *j, const kernel *k);
+const char *jit_schedule(const jit *j, const kernel *k);
+#endif

@@ -1,0 +1,27 @@
+// NVIDIA's run-time compiler, opened when it is needed: nothing of CUDA is linked and no header is included.
+// In: CUDA text. Out: PTX or a cubin for one architecture.
+#ifndef ONNXC_NVRTC_H
+#define ONNXC_NVRTC_H
+#include "compiler/base/arena.h"
+#include "compiler/base/diag.h"
+
+typedef struct nvrtc {
+    const char *path; // what was opened
+    int major, minor;
+    int narchs;
+    const int *archs; // it compiles for: 75, 80, 90 ...; narchs 0: too old to say
+    struct nvrtc_api *api;
+} nvrtc;
+
+// where: the library, or a folder that holds it (also a toolkit, or site-packages with PyPI's
+// nvidia-cuda-nvrtc); NULL: /usr/local/cuda*, /opt/cuda, then the loader's own search. NULL when there is
+// none, reported to d as missing unless d is NULL.
+nvrtc *nvrtc_open(arena *a, const char *where, diag *d);
+bool nvrtc_knows(const nvrtc *n, int sm);
+// One program for all kernels of a module: alone each costs several times as much. An unknown architecture is
+// reported as missing, a compile error as a defect with NVRTC's log; both leave through d.
+const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool strict_fp,
+                      diag *d);
+const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool strict_fp,
+                        size_t *size, diag *d);
+#endif

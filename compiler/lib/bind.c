@@ -1,0 +1,176 @@
+// Sizes bound, bounded and named; inputs made constants; inner values made outputs. In: a module as imported.
+#include "compiler/lib/bind.h"
+#include <ctype.h>
+#include <string.h>
+
+typedef struct binder {
+    arena *arena;
+    diag *diag;
+    module *module;
+    map to;      // symbol id -> dim that takes its place
+    bool loosen; // a size that the model fixes was given a name
+} binder;
+
+// ---------------------------------------------------------------- substitution
+static dim *replacement(void *user, dim *atom) {
+    dim *d = map_get_number(&((binder *)user)->to, (uint64_t)atom->id);
+    return d ? d : atom;
+}
+
+static void substitute_type(binder *b, type *t) {
+    for (int j = 0; j < t->rank; j++) t->dims[j] = dim_substitute(t->dims[j], replacement, b);
+    if (t->item) substitute_type(b, t->item);
+}
+
+static void substitute(binder *b) {
+    for (int j = 0; j < b->module->values.n; j++) substitute_type(b, &b->module->values.at[j]->type);
+}
+
+// Shapes that the model declares for computed values: right only for the sizes it was exported with.
+static void drop_declarations(module *m) {
+    for (int j = 0; j < m->values.n; j++) {
+        value *v = m->values.at[j];
+        if (v->def && v->type.kind == TYPE_TENSOR) v->type.rank = RANK_UNKNOWN, v->type.dims = NULL;
+    }
+}
+
+// ---------------------------------------------------------------- --dim
+static void collect_symbol(void *user, const dim *atom) {
+    map *symbols = user;
+    if (atom->kind == DIM_SYMBOL) map_put(symbols, atom->name, (dim *)(uintptr_t)atom);
+}
+
+static map input_symbols(const binder *b) {
+    map symbols = {.arena = b->arena};
+    const graph *g = b->module->main;
+    for (int j = 0; j < g->inputs.n; j++)
+        for (int i = 0; i < g->inputs.at[j]->type.rank; i++)
+            dim_atoms(g->inputs.at[j]->type.dims[i], collect_symbol, &symbols);
+    return symbols;
+}
+
+static void unknown_name(const binder *b, const char *what, const char *name, const map *known) {
+    text t = {.arena = b->arena};
+    for (int j = 0; j < known->n; j++) text_printf(&t, "%s%s", j ? ", " : "", known->slots[j].key);
+    if (known->n) diag_hint(b->diag, "the model has %s", text_str(&t));
+    diag_error(b->diag, NULL, "%s: the model has no such name as '%s'", what, name);
+}
+
+static void bound_symbol(binder *b, dim *symbol, const char *s) {
+    const char *colon = strchr(s, ':');
+    int64_t lo = 0, hi = INT64_MAX;
+    bool ok = colon == s || parse_int64(arena_strndup(b->arena, s, (size_t)(colon - s)), 0, &lo);
+    ok &= !colon[1] || parse_int64(colon + 1, 0, &hi);
+    if (!ok || lo > hi) diag_error(b->diag, NULL, "--dim %s=%s: not of the form MIN:MAX", symbol->name, s);
+    else dim_bound(symbol, lo, hi, 1);
+}
+
+static void bind_dim(binder *b, const map *symbols, const char *s) {
+    const char *equals = strrchr(s, '=');
+    int64_t n;
+    if (!equals || equals == s) {
+        diag_error(b->diag, NULL, "--dim %s: not of the form NAME=N or NAME=MIN:MAX", s);
+        return;
+    }
+    const char *name = arena_strndup(b->arena, s, (size_t)(equals - s));
+    dim *symbol = map_get(symbols, name);
+    if (!symbol) unknown_name(b, "--dim", name, symbols);
+    else if (strchr(equals, ',')) diag_missing(b->diag, NULL, "--dim %s: several sizes are not supported by this build", s);
+    else if (strchr(equals, ':')) bound_symbol(b, symbol, equals + 1);
+    else if (!parse_int64(equals + 1, 0, &n)) diag_error(b->diag, NULL, "--dim %s: '%s' is no size", s, equals + 1);
+    else map_put_number(&b->to, (uint64_t)symbol->id, dim_const(b->module->dims, n));
+}
+
+// ---------------------------------------------------------------- --shape
+static dim *parse_size(binder *b, const char *s) {
+    int64_t n;
+    if (parse_int64(s, 0, &n)) return dim_const(b->module->dims, n);
+    if (!isalpha((unsigned char)*s) && *s != '_') return NULL;
+    for (const char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '_' && *p != '.') return NULL;
+    return dim_symbol(b->module->dims, s);
+}
+
+static void set_size(binder *b, const char *option, value *v, int axis, dim *given) {
+    dim *old = v->type.dims[axis];
+    if (old == given) return;
+    if (old->kind == DIM_SYMBOL && !map_get_number(&b->to, (uint64_t)old->id)) {
+        map_put_number(&b->to, (uint64_t)old->id, given);
+        return;
+    }
+    dim *now = old->kind == DIM_SYMBOL ? map_get_number(&b->to, (uint64_t)old->id) : old;
+    if (now == given) return;
+    if (dim_is_const(now) && dim_is_const(given))
+        diag_error(b->diag, NULL, "--shape %s: axis %d is %lld", option, axis, (long long)dim_value(now));
+    v->type.dims[axis] = given;
+    b->loosen = true;
+}
+
+static void bind_shape(binder *b, const map *inputs, const char *s) {
+    const char *equals = strrchr(s, '=');
+    const char *name = equals ? arena_strndup(b->arena, s, (size_t)(equals - s)) : "";
+    value *v = map_get(inputs, name);
+    if (!equals) diag_error(b->diag, NULL, "--shape %s: not of the form INPUT=2x3", s);
+    else if (!v) unknown_name(b, "--shape", name, inputs);
+    if (!v) return;
+    string_list parts = split_words(b->arena, equals + 1, strchr(equals, ',') ? ',' : 'x');
+    int n = parts.n == 1 && !*parts.at[0] ? 0 : parts.n;
+    dim *sizes[MAX_RANK];
+    for (int j = 0; j < n && j < MAX_RANK; j++) {
+        sizes[j] = parse_size(b, parts.at[j]);
+        if (sizes[j]) continue;
+        diag_error(b->diag, NULL, "--shape %s: '%s' is neither a size nor a name", s, parts.at[j]);
+        return;
+    }
+    if (v->type.kind != TYPE_TENSOR || n > MAX_RANK || (v->type.rank != RANK_UNKNOWN && v->type.rank != n))
+        diag_error(b->diag, NULL, "--shape %s: input '%s' is %s", s, name, type_text(b->arena, &v->type));
+    else if (v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
+    else
+        for (int j = 0; j < n; j++) set_size(b, s, v, j, sizes[j]);
+}
+
+void bind_options(arena *a, diag *d, module *m, const options *o) {
+    binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
+    map symbols = input_symbols(&b), inputs = {.arena = a};
+    for (int j = 0; j < m->main->inputs.n; j++) map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
+    for (int j = 0; j < o->dims.n; j++) bind_dim(&b, &symbols, o->dims.at[j]);
+    for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &inputs, o->shapes.at[j]);
+    diag_check(d);
+    if (b.to.n) substitute(&b);
+    if (b.loosen) drop_declarations(m);
+}
+
+// ---------------------------------------------------------------- for tests
+void bind_symbolic(module *m) {
+    drop_declarations(m);
+    for (int j = 0; j < m->main->inputs.n; j++) {
+        value *v = m->main->inputs.at[j];
+        for (int i = 0; v->type.kind == TYPE_TENSOR && i < v->type.rank; i++)
+            v->type.dims[i] = dim_symbol(m->dims, arena_printf(m->arena, "%s.%d", v->name, i));
+    }
+}
+
+void bind_constant(module *m, int i, constant *c) {
+    graph *g = m->main;
+    value *old = g->inputs.at[i];
+    value_replace(old, value_constant(g, old->name, c));
+    old->graph = NULL;
+    g->inputs.n--;
+    for (int j = i; j < g->inputs.n; j++) {
+        g->inputs.at[j] = g->inputs.at[j + 1];
+        g->inputs.at[j]->def_index = j;
+    }
+}
+
+void bind_all_outputs(module *m) {
+    graph *g = m->main;
+    map known = {.arena = m->arena};
+    for (int j = 0; j < g->outputs.n; j++) map_put_number(&known, (uint64_t)g->outputs.at[j]->id, g);
+    for (int j = 0; j < g->nodes.n; j++) {
+        for (int i = 0; i < g->nodes.at[j]->nout; i++) {
+            value *v = g->nodes.at[j]->out[i];
+            bool wanted = v && v->type.kind == TYPE_TENSOR && v->type.elem != DT_STRING;
+            if (wanted && !map_get_number(&known, (uint64_t)v->id)) graph_add_output(g, v);
+        }
+    }
+}

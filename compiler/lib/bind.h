@@ -1,0 +1,15 @@
+// What the command line says about a model's interface, done to the imported module before inference.
+#ifndef ONNXC_BIND_H
+#define ONNXC_BIND_H
+#include "compiler/lib/options.h"
+#include "ir/graph.h"
+
+// --dim and --shape. Unknown names, contradictions and sizes below 0 are errors.
+void bind_options(arena *a, diag *d, module *m, const options *o);
+// Every axis of every input gets a size of its own, "input.axis"; declarations of other shapes are dropped.
+void bind_symbolic(module *m);
+// Graph input i becomes the constant c.
+void bind_constant(module *m, int i, constant *c);
+// The computed values of the main graph become outputs too, after the model's own.
+void bind_all_outputs(module *m);
+#endif

@@ -1,0 +1,152 @@
+// The table of compiler options, and what follows from them.
+#include "compiler/lib/options.h"
+#include "compiler/lib/pipeline.h"
+#include <string.h>
+
+#define AT(field) offsetof(options, field)
+#define OUTPUT    "Output"
+#define TARGET    "Target"
+#define EFFORT    "Effort and precision"
+#define MODEL     "Model"
+#define INSIGHT   "Messages and insight"
+
+const option compile_options[] = {
+    {"--output", "-o", "FILE", OPT_TEXT, AT(output), OUTPUT,
+     "where the result goes; '-' is standard output; default: the model's name with the ending of --emit"},
+    {"--emit", NULL,
+     "obj|lib|shared|exe|c|header|example|asm|llvm-ir|bitcode|cuda|ptx|cubin|ir|kernels|loops|onnx|dot|html|json",
+     OPT_CHOICE, AT(emit), OUTPUT, "what to make; default: what the ending of OUT says, else obj"},
+    {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT, "where the C header goes; default: beside OUT"},
+    {"--depfile", "-MF", "FILE", OPT_TEXT, AT(depfile), OUTPUT,
+     "write a Makefile dependency file: every output depends on the model and its external data"},
+    {"--name", NULL, "IDENT", OPT_TEXT, AT(name), OUTPUT,
+     "prefix of the C identifiers; default: from the file name"},
+
+    {"--target", NULL, "TRIPLE", OPT_TEXT, AT(triple), TARGET,
+     "where the code runs, in LLVM's words; *-none-* implies --freestanding --threads 1 -Os; default: this machine's kind"},
+    {"--mcpu", NULL, "CPU", OPT_TEXT, AT(cpu), TARGET, "its CPU; 'native' is this machine's"},
+    {"--mattr", NULL, "+x,-y", OPT_TEXT, AT(features), TARGET, "features of the CPU to add and remove"},
+    {"-m", NULL, "...", OPT_WHOLE, AT(machine), TARGET,
+     "gcc's machine flags: -mcpu=, -mthumb, -mfloat-abi=, -mfpu=, -march=, -mabi=, -mavx2 ..."},
+    {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
+     "one object with a variant for each CPU level; the runtime picks"},
+    {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
+    {"--gpu-arch", NULL, "sm_NN", OPT_LIST, AT(gpu_arch), TARGET, "GPU architecture; may be repeated"},
+    {"--freestanding", NULL, NULL, OPT_FLAG, AT(freestanding), TARGET,
+     "nothing undefined but memcpy, memmove, memset, memcmp: no libm, no allocation, no threads"},
+    {"--threads", NULL, "N", OPT_NUMBER, AT(threads), TARGET,
+     "most worker threads the emitted code may use; 1: no thread code at all"},
+    {"--linker", NULL, "PROGRAM", OPT_TEXT, AT(linker), TARGET,
+     "links shared libraries and programs; default: LLD; a C compiler may be named"},
+    {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder of the target's libraries"},
+    {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
+     "libonnxc-rt.a for the target; default: the one that lies with onnxc"},
+
+    {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT, "effort and size; default: 2"},
+    {"--fp", NULL, "strict|default|fast", OPT_CHOICE, AT(fp), EFFORT,
+     "strict: the same bits everywhere; default: documented error bounds; fast: larger ones"},
+    {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
+     "reduced precision that is allowed inside; default: the model's own"},
+    {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT, "compile threads, or worker processes of test; default: 1"},
+    {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT, "measure kernel variants and take the fastest"},
+    {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT, "keep measurements here"},
+    {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT, "compile cache; never changes the result"},
+
+    {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
+     "bind a symbolic dimension (NAME=N) or bound it (NAME=MIN:MAX); may be repeated"},
+    {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
+     "sizes of an input: numbers bind, names name; may be repeated"},
+    {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL, "take or give a tensor in its quantised form"},
+    {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL, "take or give a tensor channels-last"},
+    {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
+     "output OUT is the next call's input IN, updated in place"},
+    {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL, "constants inside the object, or in a file"},
+    {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
+     "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
+    {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
+     "one more folder for external tensor data"},
+    {"--check-interface", NULL, "FILE.json", OPT_TEXT, AT(check_interface), MODEL,
+     "fail when names, dtypes or dims differ from those in FILE (as --emit=json writes them)"},
+
+    {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "say more"},
+    {"--print-after", NULL, "PASS", OPT_TEXT, AT(print_after), INSIGHT,
+     "print the graph, kernels or loops after that pass, or after 'all'"},
+    {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT, "go no further; nothing is written"},
+    {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "how long each pass took"},
+    {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT, "what the passes did and why not"},
+    {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "warnings are errors"},
+    {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT, "-Wno-... turns a warning off, -W... on"},
+    {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT, "debug information"},
+    {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT, "stop after so many errors; default: 20"},
+    {"--diagnostics", NULL, "text|json|sarif", OPT_CHOICE, AT(diagnostics), INSIGHT, "form of the messages"},
+    {"--color", NULL, "auto|always|never", OPT_CHOICE, AT(color), INSIGHT, "colours in messages; default: auto"},
+    {NULL},
+};
+
+options options_default(void) { return (options){.jobs = 1}; }
+
+static void missing_if(diag *d, bool asked, const char *option) {
+    if (asked) diag_missing(d, NULL, "option '%s' is not supported by this build", option);
+}
+
+static void check_pass(arena *a, diag *d, const char *option, const char *name) {
+    string_list passes = pipeline_passes(a);
+    if (!name || strcmp(name, "all") == 0) return;
+    text t = {.arena = a};
+    for (int i = 0; i < passes.n; i++) {
+        if (strcmp(passes.at[i], name) == 0) return;
+        text_printf(&t, "%s%s", i ? ", " : "", passes.at[i]);
+    }
+    diag_hint(d, "passes: %s", text_str(&t));
+    diag_error(d, NULL, "%s: there is no pass '%s'", option, name);
+}
+
+static void check_warnings(diag *d, const options *o) {
+    static const char *const known[] = {"-Wall", "-Wextra", "-Wno-error", "-Wpedantic"};
+    for (int i = 0; i < o->warnings.n; i++) {
+        bool found = false;
+        for (size_t j = 0; j < sizeof known / sizeof *known; j++) found |= strcmp(o->warnings.at[i], known[j]) == 0;
+        if (!found) diag_warning(d, NULL, "unknown warning option '%s'", o->warnings.at[i]);
+    }
+}
+
+void options_check(arena *a, diag *d, const options *o) {
+    check_pass(a, d, "--print-after", o->print_after);
+    check_pass(a, d, "--stop-after", o->stop_after);
+    check_warnings(d, o);
+    missing_if(d, o->multiversion, "--multiversion");
+    missing_if(d, o->device && strcmp(o->device, "cpu") != 0, "--device=cuda");
+    missing_if(d, o->gpu_arch.n, "--gpu-arch");
+    missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
+    missing_if(d, o->tune || o->tune_db, "--tune");
+    missing_if(d, o->cache, "--cache");
+    missing_if(d, o->io_dtype.n, "--io-dtype");
+    missing_if(d, o->io_layout.n, "--io-layout");
+    missing_if(d, o->state.n, "--state");
+    missing_if(d, o->weights && strcmp(o->weights, "embed") != 0, "--weights=FILE");
+    missing_if(d, o->hook, "--hook");
+    missing_if(d, o->check_interface, "--check-interface");
+    missing_if(d, o->debug_info, "-g");
+}
+
+fp_mode options_fp(const options *o) {
+    if (o->fp && strcmp(o->fp, "strict") == 0) return FP_STRICT;
+    return o->fp && strcmp(o->fp, "fast") == 0 ? FP_FAST : FP_DEFAULT;
+}
+
+int options_level(const options *o) {
+    if (!o->level || o->level[0] == 's' || o->level[0] == 'z') return 2;
+    return o->level[0] - '0';
+}
+
+target_options options_target(arena *a, const options *o) {
+    target_options t = {.triple = o->triple,
+                        .cpu = o->cpu,
+                        .features = o->features,
+                        .freestanding = o->freestanding,
+                        .fp = options_fp(o),
+                        .threads = (int)(o->threads < 1024 ? o->threads : 1024),
+                        .opt = o->level};
+    for (int i = 0; i < o->machine.n; i++) VEC_PUSH(a, &t.machine, o->machine.at[i]);
+    return t;
+}

@@ -1,0 +1,35 @@
+// The options of a compilation, as every verb of the command line and the library take them.
+#ifndef ONNXC_OPTIONS_H
+#define ONNXC_OPTIONS_H
+#include "codegen/targets.h"
+#include "compiler/lib/option.h"
+
+typedef struct options {
+    // outputs
+    const char *output, *emit, *header, *depfile, *name;
+    // target
+    const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime;
+    string_list machine, gpu_arch;
+    bool freestanding, debug_info;
+    int64_t threads; // 0: not said
+    // effort
+    const char *level, *fp, *precision, *tune, *tune_db, *cache;
+    int64_t jobs;
+    // model
+    string_list dims, shapes, io_dtype, io_layout, state;
+    const char *weights, *hook, *external_data_dir, *check_interface;
+    // messages and insight
+    string_list warnings;
+    bool werror, remarks, time_passes, verbose;
+    int64_t error_limit;
+    const char *diagnostics, *color, *print_after, *stop_after;
+} options;
+
+extern const option compile_options[];
+options options_default(void);
+// Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
+void options_check(arena *a, diag *d, const options *o);
+target_options options_target(arena *a, const options *o);
+fp_mode options_fp(const options *o);
+int options_level(const options *o); // 0..3; -Os and -Oz: 2
+#endif

@@ -1,0 +1,124 @@
+// From a model to files: the pipeline as far as the form needs, then its writer, header and dependency file.
+#include "compiler/lib/output.h"
+#include "codegen/outfile.h"
+#include "compiler/lib/report.h"
+#include "ir/program.h"
+#include <string.h>
+
+static void add(const sink *to, const char *s) { sink_add(to, s); }
+static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
+static void write_kernels(pipeline *p, const sink *to) { add(to, program_print(p->arena, p->program)); }
+static void write_dot(pipeline *p, const sink *to) { add(to, report_dot(p)); }
+static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
+
+static const format formats[] = {
+    {"obj", ".o", GOAL_LOOPS, false, true, NULL, NULL},
+    {"lib", ".a", GOAL_LOOPS, false, true, NULL, NULL},
+    {"shared", ".so", GOAL_LOOPS, false, true, NULL, NULL},
+    {"exe", "", GOAL_LOOPS, false, false, NULL, NULL},
+    {"c", ".c", GOAL_LOOPS, true, true, NULL, NULL},
+    {"header", ".h", GOAL_LOOPS, false, false, NULL, NULL},
+    {"asm", ".s", GOAL_LOOPS, false, false, NULL, NULL},
+    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, NULL, NULL},
+    {"bitcode", ".bc", GOAL_LOOPS, false, false, NULL, NULL},
+    {"loops", ".loops", GOAL_LOOPS, false, false, NULL, NULL},
+    {"kernels", ".kernels", GOAL_KERNELS, false, false, write_kernels, NULL},
+    {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL},
+    {"dot", ".dot", GOAL_GRAPH, false, false, write_dot, NULL},
+    {"json", ".json", GOAL_KERNELS, false, false, write_json, NULL},
+    {"onnx", ".onnx", GOAL_GRAPH, false, false, NULL, NULL},
+    {"html", ".html", GOAL_KERNELS, false, false, NULL, NULL},
+    {"example", "", GOAL_LOOPS, false, false, NULL, NULL},
+    {"cuda", ".cu", GOAL_LOOPS, false, true, NULL, NULL},
+    {"ptx", ".ptx", GOAL_LOOPS, false, false, NULL, NULL},
+    {"cubin", ".cubin", GOAL_LOOPS, false, false, NULL, NULL},
+};
+enum { NFORMATS = sizeof formats / sizeof *formats };
+
+// ---------------------------------------------------------------- names
+static const char *ending_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot && dot != path && dot[-1] != '/' ? dot : "";
+}
+
+static const char *with_ending(arena *a, const char *path, const char *ending) {
+    return arena_printf(a, "%.*s%s", (int)(strlen(path) - strlen(ending_of(path))), path, ending);
+}
+
+static bool is_stdout(const char *path) { return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0); }
+
+static const format *format_of_ending(diag *d, const char *path) {
+    const char *ending = ending_of(path);
+    for (int i = 0; i < NFORMATS; i++)
+        if (*ending && strcmp(formats[i].ending, ending) == 0) return &formats[i];
+    diag_hint(d, "--emit=KIND says what to make");
+    diag_fatal(d, NULL, "the ending of '%s' does not tell what to make", path);
+}
+
+const format *output_format(diag *d, const options *o) {
+    for (int i = 0; o->emit && i < NFORMATS; i++)
+        if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
+    return o->output && !is_stdout(o->output) ? format_of_ending(d, o->output) : &formats[0];
+}
+
+// Where the result goes: as asked, or in this folder under the model's name.
+static const char *output_path(pipeline *p, const format *f, const source *s) {
+    if (is_stdout(p->options->output)) return "/dev/stdout";
+    if (p->options->output) return p->options->output;
+    const char *slash = strrchr(s->path, '/'), *base = slash ? slash + 1 : s->path;
+    if (strcmp(s->path, "-") == 0) base = "model";
+    return with_ending(p->arena, base, f->ending);
+}
+
+// ---------------------------------------------------------------- dependency file
+static void add_make_name(text *t, const char *s) {
+    for (; *s; s++) {
+        if (*s == '$') text_add(t, "$");
+        else if (*s == ' ' || *s == '#' || *s == ':' || *s == '%') text_add(t, "\\");
+        text_addn(t, s, 1);
+    }
+}
+
+static void write_depfile(pipeline *p, const string_list *outputs) {
+    if (!p->options->depfile) return;
+    text t = {.arena = p->arena};
+    for (int i = 0; i < outputs->n; i++) text_add(&t, i ? " " : ""), add_make_name(&t, outputs->at[i]);
+    text_add(&t, ":");
+    for (int i = 0; i < p->files.n; i++) text_add(&t, " "), add_make_name(&t, p->files.at[i]);
+    text_add(&t, "\n");
+    outfile_write_whole(p->arena, p->diag, p->options->depfile, (bytes){t.s, t.n});
+}
+
+// ---------------------------------------------------------------- all of it
+static void write_main(pipeline *p, const format *f, const char *path, bytes *memory) {
+    if (memory) {
+        text *t = ARENA_NEW(p->arena, text);
+        t->arena = p->arena;
+        sink to = sink_text(t);
+        if (!f->write) diag_fatal(p->diag, NULL, "--emit=%s needs a file to write to", f->name);
+        f->write(p, &to);
+        *memory = (bytes){t->s, t->n};
+    } else if (f->link) {
+        f->link(p, path);
+    } else {
+        outfile *o = outfile_open(p->arena, p->diag, path, false);
+        sink to = outfile_sink(o);
+        f->write(p, &to);
+        outfile_commit(o);
+    }
+}
+
+void output_compile(pipeline *p, const source *s, bytes *memory) {
+    const options *o = p->options;
+    const format *f = output_format(p->diag, o);
+    if (!f->write && !f->link && !o->stop_after) diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
+    diag_check(p->diag);
+    p->text_target = f->text_target;
+    pipeline_run(p, s, f->goal);
+    if (p->stopped) return;
+    const char *path = memory ? NULL : output_path(p, f, s);
+    string_list outputs = {0};
+    if (path) VEC_PUSH(p->arena, &outputs, path);
+    write_main(p, f, path, memory);
+    write_depfile(p, &outputs);
+}

@@ -1,0 +1,189 @@
+// Values in memory: tensors, constants, made-up data, text.
+#include "compiler/lib/values.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN = 64, SHOWN_WHOLE = 1000, SHOWN_EDGE = 3 };
+
+const char *port_text(arena *a, const port *p) {
+    text t = {.arena = a};
+    if (p->kind != TYPE_TENSOR) return "a value that is no tensor";
+    text_printf(&t, "%s[%s", dtype_name(p->dtype), p->rank == RANK_UNKNOWN ? "..." : "");
+    for (int j = 0; j < p->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", p->sizes[j]);
+    text_add(&t, "]");
+    return text_str(&t);
+}
+
+// ---------------------------------------------------------------- forms
+tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims) {
+    tensor x = {.dtype = t, .rank = rank, .count = 1};
+    for (int j = 0; j < rank; j++) x.count *= x.dims[j] = dims[j];
+    char *block = arena_alloc(a, (size_t)dtype_size(t, x.count) + 2 * ALIGN);
+    x.data = block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
+    return x;
+}
+
+tensor tensor_of(arena *a, const constant *c) {
+    tensor t = tensor_new(a, c->elem, c->rank, c->dims);
+    if (c->kind == CONST_BYTES && t.count) memcpy(t.data, c->data, (size_t)dtype_size(c->elem, c->count));
+    if (c->kind == CONST_STRINGS) t.data = (void *)c->strings;
+    for (int64_t i = 0; c->kind == CONST_SPLAT && i < c->count; i++) {
+        if (dtype_bits(c->elem) >= 8) memcpy((char *)t.data + i * dtype_bits(c->elem) / 8, c->splat, (size_t)dtype_bits(c->elem) / 8);
+        else if (dtype_is_float(c->elem)) dtype_store_float(c->elem, t.data, i, constant_float(c, i), true);
+        else dtype_store_int(c->elem, t.data, i, constant_int(c, i));
+    }
+    return t;
+}
+
+constant *constant_of(arena *a, const tensor *t) {
+    constant *c = ARENA_NEW(a, constant);
+    *c = (constant){.kind = CONST_BYTES, .elem = t->dtype, .rank = t->rank, .count = t->count, .data = t->data};
+    c->dims = ARENA_ARRAY(a, int64_t, t->rank + 1);
+    for (int j = 0; j < t->rank; j++) c->dims[j] = t->dims[j];
+    return c;
+}
+
+import_value *value_of(arena *a, const char *name, const tensor *t) {
+    import_value *v = ARENA_NEW(a, import_value);
+    *v = (import_value){.kind = TYPE_TENSOR, .name = name, .tensor = constant_of(a, t)};
+    return v;
+}
+
+// ---------------------------------------------------------------- random
+// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators).
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+static double next_unit(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
+
+static void parse_range(diag *d, const port *p, const char *range, double *lo, double *hi) {
+    bool real = dtype_is_float(p->dtype) || dtype_class_of(p->dtype) == DC_COMPLEX;
+    *lo = real ? -1 : 0;
+    *hi = real ? 1 : p->dtype == DT_BOOL ? 1 : 9;
+    if (!real && dtype_is_int(p->dtype) && *hi > (double)dtype_int_max(p->dtype)) *hi = (double)dtype_int_max(p->dtype);
+    if (!*range) return;
+    char *end, *last;
+    *lo = strtod(range, &end);
+    bool ok = end != range && strncmp(end, "..", 2) == 0;
+    if (ok) *hi = strtod(end + 2, &last), ok = last != end + 2 && !*last && *lo <= *hi;
+    if (!ok) diag_fatal(d, NULL, "--input %s=random:%s: not of the form random:LO..HI", p->name, range);
+}
+
+tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, const char *range, uint64_t seed) {
+    double lo, hi;
+    if (p->kind != TYPE_TENSOR || p->dtype == DT_STRING)
+        diag_fatal(d, NULL, "input '%s' is %s: it cannot be random", p->name, port_text(a, p));
+    if (p->rank == RANK_UNKNOWN) diag_hint(d, "--shape %s=2x3", p->name), diag_fatal(d, NULL, "input '%s' has no known rank", p->name);
+    parse_range(d, p, range, &lo, &hi);
+    int64_t dims[MAX_RANK];
+    for (int j = 0; j < p->rank; j++) {
+        dims[j] = p->dims[j] >= 0 ? p->dims[j] : sizes ? sizes[j] : -1;
+        if (dims[j] >= 0) continue;
+        diag_hint(d, "--dim %s=N binds it", p->sizes[j]);
+        diag_fatal(d, NULL, "axis %d of input '%s' has the open size %s", j, p->name, p->sizes[j]);
+    }
+    tensor t = tensor_new(a, p->dtype, p->rank, dims);
+    uint64_t state = hash_string(HASH_SEED ^ seed, p->name);
+    bool complex = dtype_class_of(p->dtype) == DC_COMPLEX;
+    dtype part = p->dtype == DT_C64 ? DT_F32 : p->dtype == DT_C128 ? DT_F64 : p->dtype;
+    for (int64_t i = 0; i < t.count * (complex ? 2 : 1); i++) {
+        double u = next_unit(&state);
+        if (dtype_is_float(part)) dtype_store_float(part, t.data, i, lo + u * (hi - lo), true);
+        else dtype_store_int(part, t.data, i, (int64_t)floor(lo + u * (floor(hi) - lo + 1)));
+    }
+    return t;
+}
+
+// ---------------------------------------------------------------- text
+// The shortest decimal that reads back as the same value.
+static void print_float(text *out, double v, bool single) {
+    char s[40];
+    if (isnan(v) || isinf(v)) {
+        text_add(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        double back = strtod(s, NULL);
+        if (single ? (float)back == (float)v : back == v) break;
+    }
+    text_add(out, s);
+    if (!strpbrk(s, ".e")) text_add(out, ".0");
+}
+
+void element_print(text *out, const tensor *t, int64_t i) {
+    switch (dtype_class_of(t->dtype)) {
+    case DC_FLOAT: print_float(out, dtype_load_float(t->dtype, t->data, i), t->dtype != DT_F64); return;
+    case DC_INT: text_printf(out, "%" PRId64, dtype_load_int(t->dtype, t->data, i)); return;
+    case DC_UINT: text_printf(out, "%" PRIu64, (uint64_t)dtype_load_int(t->dtype, t->data, i)); return;
+    case DC_BOOL: text_add(out, dtype_load_int(t->dtype, t->data, i) ? "true" : "false"); return;
+    case DC_COMPLEX: {
+        dtype part = t->dtype == DT_C64 ? DT_F32 : DT_F64;
+        double im = dtype_load_float(part, t->data, 2 * i + 1);
+        print_float(out, dtype_load_float(part, t->data, 2 * i), part == DT_F32);
+        if (!signbit(im)) text_add(out, "+");
+        print_float(out, im, part == DT_F32);
+        text_add(out, "j");
+        return;
+    }
+    case DC_STRING: {
+        const char *s = ((const char *const *)t->data)[i];
+        text_add_quoted(out, s, strlen(s));
+        return;
+    }
+    case DC_NONE: return;
+    }
+}
+
+static void print_axis(text *out, const tensor *t, int axis, int64_t first, bool all) {
+    if (axis == t->rank) {
+        element_print(out, t, first);
+        return;
+    }
+    int64_t n = t->dims[axis], inner = 1;
+    for (int j = axis + 1; j < t->rank; j++) inner *= t->dims[j];
+    text_add(out, "[");
+    for (int64_t i = 0; i < n; i++) {
+        bool skip = !all && n > 2 * SHOWN_EDGE && i == SHOWN_EDGE;
+        if (i && axis + 1 == t->rank) text_add(out, " ");
+        else if (i) text_printf(out, "\n%*s", axis + 1, "");
+        if (skip) {
+            text_add(out, "...");
+            i = n - SHOWN_EDGE - 1;
+        } else {
+            print_axis(out, t, axis + 1, first + i * inner, all);
+        }
+    }
+    text_add(out, "]");
+}
+
+static void print_value(text *out, const import_value *v, bool all) {
+    if (v->kind == TYPE_TENSOR) {
+        tensor t = tensor_of(out->arena, v->tensor);
+        text_printf(out, "%s[", dtype_name(t.dtype));
+        for (int j = 0; j < t.rank; j++) text_printf(out, "%s%lld", j ? ", " : "", (long long)t.dims[j]);
+        text_add(out, "]\n");
+        print_axis(out, &t, 0, 0, all || t.count <= SHOWN_WHOLE);
+        text_add(out, "\n");
+        return;
+    }
+    if (v->kind == TYPE_OPTIONAL) text_add(out, v->n ? "optional: " : "empty optional\n");
+    else text_printf(out, "%s of %d\n", v->kind == TYPE_MAP ? "map" : "sequence", v->n);
+    tensor keys = v->keys ? tensor_of(out->arena, v->keys) : (tensor){0};
+    for (int j = 0; j < v->n; j++) {
+        if (v->kind == TYPE_SEQUENCE) text_printf(out, "%d: ", j);
+        if (v->keys) element_print(out, &keys, j), text_add(out, ": ");
+        print_value(out, &v->items[j], all);
+    }
+}
+
+void value_print(text *out, const import_value *v, bool all) {
+    text_printf(out, "%s: ", v->name);
+    print_value(out, v, all);
+}

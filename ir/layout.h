@@ -1,0 +1,9 @@
+// Constants as their buffer's layout wants them.
+#ifndef ONNXC_IR_LAYOUT_H
+#define ONNXC_IR_LAYOUT_H
+#include "ir/kernel.h"
+
+// Bytes [offset, offset + n) of constant buffer b as it lies in memory: packed by its layout, halo and tile padding
+// filled. offset and n are multiples of the element size where there is a layout.
+void layout_produce(const buffer *b, int64_t offset, void *to, int64_t n);
+#endif

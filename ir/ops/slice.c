@@ -1,0 +1,423 @@
+// Operators that cut or widen axes: Split, Slice, Pad. In: sizes and positions as dims, constant or not; out:
+// index maps with guards.
+#include "ir/ops/runtime_args.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- Split
+// Version 1 takes the sizes as a second input of the data's type too.
+static void split_upgrade_2(node *n) {
+    if (!node_in(n, 1)) return;
+    node *cast;
+    value *sizes = insert_before(n, "Cast", 1, &n->in[1], &cast);
+    upgrade_set_int(cast, "to", DT_I64);
+    node_set_in(n, 1, sizes);
+    node_remove_attr(n, "split");
+}
+static void split_upgrade_13(node *n) { upgrade_ints_to_input(n, "split", 1); }
+// Equal parts, one for each output, became an attribute.
+static void split_upgrade_18(node *n) {
+    if (!node_in(n, 1)) upgrade_set_int(n, "num_outputs", n->nout);
+}
+
+// The sizes of the parts: false when they are not even countable.
+static bool split_sizes(node *n, int axis, dim **sizes) {
+    const type *in = infer_in(n, 0);
+    dim *total = in->dims[axis], *zero = infer_k(n, 0), **given;
+    int count;
+    if (node_in(n, 1)) {
+        if (!infer_argument(n, 1, n->nout, &given, &count, in->elem)) return false;
+        if (count != n->nout) infer_error(n, "%d sizes are given for %d outputs", count, n->nout);
+        memcpy(sizes, given, (size_t)count * sizeof *sizes);
+        return true;
+    }
+    int64_t parts = node_int(n, "num_outputs", n->nout);
+    if (parts != n->nout)
+        infer_error(n, "attribute 'num_outputs' is %lld, but there are %d outputs", (long long)parts,
+                    n->nout);
+    dim *part = dim_ceildiv(total, infer_k(n, parts));
+    for (int i = 0; i < n->nout; i++)
+        sizes[i] = dim_max(dim_min(part, dim_sub(total, dim_mulk(part, i))), zero);
+    // Where all parts are equal, the simpler form.
+    for (int i = 0; i < n->nout; i++)
+        if (dim_divisible(total, parts)) sizes[i] = part;
+    return true;
+}
+
+static dim *split_total(const node *n, dim *const *sizes) {
+    dim *sum = infer_k(n, 0);
+    for (int i = 0; i < n->nout; i++) sum = dim_add(sum, sizes[i]);
+    return sum;
+}
+
+static void split_infer_contents(node *n, int axis, dim *const *sizes) {
+    int count;
+    dim **contents = infer_contents(n, 0, &count);
+    if (!contents || infer_in(n, 0)->rank != 1 || axis != 0) return;
+    int64_t at = 0;
+    for (int i = 0; i < n->nout; i++) {
+        if (!dim_is_const(sizes[i]) || at + dim_value(sizes[i]) > count) return;
+        infer_set_contents(n, i, contents + at, (int)dim_value(sizes[i]));
+        at += dim_value(sizes[i]);
+    }
+}
+
+static void split_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    int rank = infer_rank(n, 0), axis = infer_axis(n, node_int(n, "axis", 0), rank);
+    dim **sizes = ARENA_ARRAY(infer_arena(n), dim *, n->nout + 1);
+    if (!split_sizes(n, axis, sizes)) return;
+    if (dim_equal(split_total(n, sizes), in->dims[axis]) == TRI_NO)
+        infer_error(n, "the sizes add up to %s, but axis %d has size %s",
+                    dim_text(infer_arena(n), split_total(n, sizes)), axis,
+                    dim_text(infer_arena(n), in->dims[axis]));
+    dim *out[MAX_RANK];
+    memcpy(out, in->dims, (size_t)rank * sizeof *out);
+    for (int i = 0; i < n->nout; i++) {
+        out[axis] = sizes[i];
+        infer_set(n, i, in->elem, rank, out);
+    }
+    split_infer_contents(n, axis, sizes);
+}
+
+static void split_lower(lowering *l, node *n) {
+    const type *t = infer_in(n, 0);
+    int axis = infer_axis(n, node_int(n, "axis", 0), t->rank);
+    dim **sizes = ARENA_ARRAY(infer_arena(n), dim *, n->nout + 1), *offset = infer_k(n, 0);
+    lower_arguments(l, n);
+    if (!split_sizes(n, axis, sizes)) lower_unknown_length(l, n);
+    for (int i = 0; i < n->nout; i++) lower_check_size(l, n, sizes[i], "a part has a negative size");
+    if (node_in(n, 1))
+        lower_check(l, n, dim_eq(split_total(n, sizes), t->dims[axis]),
+                    "the sizes do not add up to the input's size");
+    buffer *in = lower_in(l, n, 0);
+    for (int i = 0; i < n->nout; i++) {
+        buffer *out = lower_out(l, n, i);
+        if (out) {
+            kernel *k;
+            expr *index[MAX_RANK], *from[MAX_RANK];
+            stage *s = suffixed_stage(l, n, arena_printf(l->program->arena, "%d", i), out, &k, index);
+            memcpy(from, index, sizeof from);
+            from[axis] = x_add(k, index[axis], x_dim(k, offset));
+            stage_write(k, s, out, index, x_read(k, in, from));
+        }
+        offset = dim_add(offset, sizes[i]);
+    }
+}
+
+const op_def op_Split = {.name = "Split",
+                         .domain = "",
+                         .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13}, {18, split_upgrade_18}},
+                         .infer = split_infer,
+                         .lower = split_lower};
+
+// ---------------------------------------------------------------- Slice
+typedef struct cut {
+    dim *start, *step, *count; // start is of no account when count is 0
+} cut;
+
+typedef struct cuts {
+    int rank;
+    cut at[MAX_RANK];
+    dim *valid;              // no step is 0
+    int64_t sizes[MAX_RANK]; // of the input, where constant
+} cuts;
+
+// Position p, counted from the end when negative. One far outside is brought near first, to keep away from
+// overflow; INT_MAX and beyond stand for the end of a size that is not known.
+static dim *from_end(dim *p, dim *size) {
+    dims *t = size->table;
+    if (dim_is_const(p) && !dim_is_const(size)) {
+        int64_t v = dim_value(p);
+        if (v >= INT32_MAX) return size;
+        if (v <= INT32_MIN) return dim_const(t, -1);
+        return v < 0 ? dim_addk(size, v) : p;
+    }
+    if (p->min >= 0 && !dim_is_const(p)) return p;
+    dim *near = dim_max(dim_min(p, size), dim_addk(dim_neg(size), -1));
+    return dim_add(near, dim_select(dim_lt(near, dim_const(t, 0)), size, dim_const(t, 0)));
+}
+
+// step > 0: start in [0, size], end in [0, size]. Bounds that matter only where the count is 0 are left out.
+static cut cut_forward(dim *size, dim *start, dim *end, dim *step) {
+    dim *zero = dim_const(size->table, 0);
+    cut c = {dim_max(from_end(start, size), zero), step, NULL};
+    dim *stop = dim_min(from_end(end, size), size);
+    c.count = dim_max(dim_ceildiv(dim_sub(stop, c.start), step), zero);
+    return c;
+}
+
+// step < 0: start in [0, size - 1], end in [-1, size - 1].
+static cut cut_backward(dim *size, dim *start, dim *end, dim *step) {
+    dims *t = size->table;
+    dim *last = dim_addk(size, -1), *from = from_end(start, size);
+    cut c = {dim_equal(from, last) == TRI_YES ? last : dim_min(dim_max(from, dim_const(t, 0)), last), step,
+             NULL};
+    dim *stop = dim_max(from_end(end, size), dim_const(t, -1));
+    c.count = dim_max(dim_ceildiv(dim_sub(c.start, stop), dim_neg(step)), dim_const(t, 0));
+    return c;
+}
+
+// A step beyond the size selects one element, as any such step does: the nearest is taken, to keep away from
+// overflow.
+static dim *near_step(dim *step, dim *size) {
+    dims *t = size->table;
+    bool known = dim_is_const(step);
+    dim *most = known ? dim_const(t, INT64_C(1) << 62) : dim_addk(size, 1);
+    return dim_max(dim_min(step, most), dim_neg(most));
+}
+
+static cut cut_of(dim *size, dim *start, dim *end, dim *step) {
+    dims *t = size->table;
+    step = near_step(step, size);
+    dim *zero = dim_const(t, 0), *one = dim_const(t, 1);
+    if (step->min > 0) return cut_forward(size, start, end, step);
+    if (step->max < 0) return cut_backward(size, start, end, step);
+    cut f = cut_forward(size, start, end, dim_max(step, one));
+    cut b = cut_backward(size, start, end, dim_min(step, dim_const(t, -1)));
+    dim *back = dim_lt(step, zero);
+    return (cut){dim_select(back, b.start, f.start), step, dim_select(back, b.count, f.count)};
+}
+
+typedef struct slice_args {
+    int count;
+    dim **start, **end, **axes, **step;
+} slice_args;
+
+static bool slice_arguments(node *n, slice_args *s) {
+    dtype elem = infer_in(n, 0)->elem;
+    int ends, others, length = infer_common_length(n, 1, 4);
+    *s = (slice_args){0};
+    if (!infer_argument(n, 1, length, &s->start, &s->count, elem)) return false;
+    if (!infer_argument(n, 2, length, &s->end, &ends, elem)) return false;
+    if (ends != s->count) infer_error(n, "there are %d starts and %d ends", s->count, ends);
+    for (int i = 3; i < 5; i++) {
+        if (!node_in(n, i)) continue;
+        dim ***to = i == 3 ? &s->axes : &s->step;
+        if (!infer_argument(n, i, s->count, to, &others, elem)) return false;
+        if (others != s->count)
+            infer_error(n, "there are %d starts and %d %s", s->count, others, i == 3 ? "axes" : "steps");
+    }
+    return true;
+}
+
+// Whether the slice's argument i is for axis a, 0 or 1 where that is known.
+static dim *slice_hits(const node *n, const slice_args *s, int i, int a, int rank) {
+    if (!s->axes) return infer_k(n, i == a);
+    return dim_is_axis(s->axes[i], a, rank);
+}
+
+static cuts slice_cuts(const node *n, const slice_args *s) {
+    const type *in = infer_in(n, 0);
+    dim *zero = infer_k(n, 0), *one = infer_k(n, 1);
+    cuts c = {.rank = in->rank, .valid = one};
+    if (!s->axes && s->count > in->rank)
+        infer_error(n, "%d starts for an input of rank %d", s->count, in->rank);
+    for (int i = 0; i < s->count; i++) {
+        if (s->axes && dim_is_const(s->axes[i])) infer_axis(n, dim_value(s->axes[i]), in->rank);
+        if (s->step) c.valid = dim_and(c.valid, dim_not(dim_eq(s->step[i], zero)));
+    }
+    for (int a = 0; a < in->rank; a++) {
+        c.at[a] = (cut){zero, one, in->dims[a]};
+        for (int i = 0; i < s->count; i++) {
+            dim *hit = slice_hits(n, s, i, a, in->rank);
+            if (dim_is(hit, 0)) continue;
+            cut asked = cut_of(in->dims[a], s->start[i], s->end[i], s->step ? s->step[i] : one);
+            c.at[a].start = dim_select(hit, asked.start, c.at[a].start);
+            c.at[a].step = dim_select(hit, asked.step, c.at[a].step);
+            c.at[a].count = dim_select(hit, asked.count, c.at[a].count);
+        }
+    }
+    return c;
+}
+
+static int64_t slice_position(const void *user, const int64_t *at) {
+    const cuts *c = user;
+    int64_t in[MAX_RANK];
+    for (int a = 0; a < c->rank; a++) {
+        if (!dim_is_const(c->at[a].start) || !dim_is_const(c->at[a].step)) return -1;
+        in[a] = dim_value(c->at[a].start) + at[a] * dim_value(c->at[a].step);
+    }
+    return flat_position(in, c->sizes, c->rank);
+}
+
+static void slice_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    slice_args args;
+    dim *out[MAX_RANK];
+    if (!slice_arguments(n, &args)) return;
+    int rank = infer_rank(n, 0);
+    cuts c = slice_cuts(n, &args);
+    if (dim_is(c.valid, 0)) infer_error(n, "a step is 0");
+    for (int a = 0; a < rank; a++) out[a] = c.at[a].count;
+    infer_set(n, 0, in->elem, rank, out);
+    int64_t count;
+    if (infer_static(in, CONTENTS_MAX, c.sizes, &count)) infer_move_contents(n, slice_position, &c);
+}
+
+static void slice_lower(lowering *l, node *n) {
+    slice_args args;
+    lower_arguments(l, n);
+    if (!slice_arguments(n, &args)) lower_unknown_length(l, n);
+    cuts c = slice_cuts(n, &args);
+    lower_check(l, n, c.valid, "a step is 0");
+    if (lower_known_contents(l, n)) return;
+    buffer *in = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    for (int a = 0; a < c.rank; a++)
+        from[a] = x_add(k, x_dim(k, c.at[a].start), x_mul(k, index[a], x_dim(k, c.at[a].step)));
+    stage_write(k, s, out, index, x_read(k, in, from));
+}
+
+// Version 1 has starts, ends and axes as attributes.
+static void slice_upgrade_10(node *n) {
+    upgrade_ints_to_input(n, "starts", 1);
+    upgrade_ints_to_input(n, "ends", 2);
+    upgrade_ints_to_input(n, "axes", 3);
+}
+
+const op_def op_Slice = {.name = "Slice",
+                         .domain = "",
+                         .upgrades = {{10, slice_upgrade_10}},
+                         .infer = slice_infer,
+                         .lower = slice_lower};
+
+// ---------------------------------------------------------------- Pad
+typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
+
+static pad_mode pad_mode_of(const node *n) {
+    static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
+    const char *mode = node_string(n, "mode", "constant");
+    for (int i = 0; i < 4; i++)
+        if (strcmp(mode, names[i]) == 0) return (pad_mode)i;
+    infer_error(n, "attribute 'mode' is '%s'; it must be constant, reflect, edge or wrap", mode);
+}
+
+// What each axis gets before and after it; negative amounts remove.
+typedef struct padding {
+    int rank;
+    dim *lo[MAX_RANK], *hi[MAX_RANK];
+} padding;
+
+static bool padding_of(node *n, padding *p) {
+    const type *in = infer_in(n, 0);
+    dim **pads, **axes = NULL, *zero = infer_k(n, 0);
+    int count, naxes = in->rank;
+    int given = infer_common_length(n, 1, 1);
+    if (node_in(n, 3) && !infer_argument(n, 3, given < 0 ? -1 : given / 2, &axes, &naxes, in->elem))
+        return false;
+    infer_rank(n, 0);
+    if (!infer_argument(n, 1, 2 * naxes, &pads, &count, in->elem)) return false;
+    if (count != 2 * naxes) infer_error(n, "there are %d pads for %d axes", count, naxes);
+    p->rank = in->rank;
+    for (int i = 0; axes && i < naxes; i++)
+        if (dim_is_const(axes[i])) infer_axis(n, dim_value(axes[i]), in->rank);
+    for (int a = 0; a < in->rank; a++) {
+        p->lo[a] = p->hi[a] = zero;
+        for (int i = 0; i < naxes; i++) {
+            dim *hit = axes ? dim_is_axis(axes[i], a, in->rank) : infer_k(n, i == a);
+            p->lo[a] = dim_select(hit, pads[i], p->lo[a]);
+            p->hi[a] = dim_select(hit, pads[naxes + i], p->hi[a]);
+        }
+    }
+    return true;
+}
+
+static void pad_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    padding p;
+    dim *out[MAX_RANK];
+    pad_mode_of(n);
+    if (!padding_of(n, &p)) return;
+    for (int a = 0; a < p.rank; a++) out[a] = dim_add(in->dims[a], dim_add(p.lo[a], p.hi[a]));
+    infer_set(n, 0, in->elem, p.rank, out);
+}
+
+// What remains of an axis when negative pads are taken away, where it starts, and what is added before it.
+typedef struct pad_axis {
+    dim *start, *size, *before;
+    bool outside; // positions outside of it may be read
+} pad_axis;
+
+static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
+    dim *zero = dim_const(size->table, 0);
+    pad_axis a = {dim_max(dim_neg(lo), zero), NULL, dim_max(lo, zero),
+                  !dim_is(dim_max(lo, zero), 0) || !dim_is(dim_max(hi, zero), 0)};
+    a.size = dim_sub(size, dim_add(a.start, dim_max(dim_neg(hi), zero)));
+    return a;
+}
+
+// The position in what remains that mode gives for position i, outside of [0, size) too.
+static expr *pad_position(kernel *k, pad_mode mode, expr *i, dim *size) {
+    expr *n = x_dim(k, size), *zero = x_i64(k, 0), *last = x_dim(k, dim_addk(size, -1));
+    expr *period, *m;
+    switch (mode) {
+    case PAD_CONSTANT: return i;
+    case PAD_EDGE: return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), zero);
+    case PAD_WRAP: return x_bin(k, X_MOD, i, n);
+    case PAD_REFLECT:
+        period = x_dim(k, dim_mulk(dim_addk(size, -1), 2)); // 0 for one element: the remainder is 0 too
+        m = x_bin(k, X_MOD, i, period);
+        return x_select(k, x_lt(k, m, n), m, x_sub(k, period, m));
+    }
+    return i;
+}
+
+static void pad_lower(lowering *l, node *n) {
+    const type *t = infer_in(n, 0);
+    pad_mode mode = pad_mode_of(n);
+    padding p;
+    lower_arguments(l, n);
+    if (!padding_of(n, &p)) lower_unknown_length(l, n);
+    const type *to = &n->out[0]->type;
+    for (int a = 0; a < p.rank; a++) {
+        pad_axis x = pad_axis_of(t->dims[a], p.lo[a], p.hi[a]);
+        lower_check_size(l, n, x.size, "more elements are removed than there are");
+        if (mode == PAD_CONSTANT || !x.outside) continue;
+        dim *empty = dim_at_most(x.size, infer_k(n, 0)), *none = dim_eq(to->dims[a], infer_k(n, 0));
+        lower_check(l, n, dim_or(dim_not(empty), none),
+                    "an axis without elements can only be padded with a constant");
+    }
+    buffer *in = lower_in(l, n, 0), *fill = mode == PAD_CONSTANT ? lower_in(l, n, 2) : NULL,
+           *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK], *from[MAX_RANK], *guard = NULL;
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    for (int a = 0; a < p.rank; a++) {
+        pad_axis x = pad_axis_of(t->dims[a], p.lo[a], p.hi[a]);
+        expr *i = x_sub(k, index[a], x_dim(k, x.before));
+        if (x.outside && mode == PAD_CONSTANT) {
+            expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), i), x_lt(k, i, x_dim(k, x.size)));
+            guard = guard ? x_and(k, guard, inside) : inside;
+        }
+        from[a] = x_add(k, x.outside ? pad_position(k, mode, i, x.size) : i, x_dim(k, x.start));
+    }
+    expr *v =
+        guard ? x_read_guarded(k, in, from, guard, fill ? read_scalar(k, fill) : NULL) : x_read(k, in, from);
+    stage_write(k, s, out, index, v);
+}
+
+// Version 1 calls the pads `paddings`.
+static void pad_upgrade_2(node *n) {
+    const attr *old = node_attr(n, "paddings");
+    if (!old) return;
+    attr renamed = *old;
+    renamed.name = "pads";
+    node_remove_attr(n, "paddings");
+    node_set_attr(n, renamed);
+}
+
+// Version 2 has pads and value as attributes.
+static void pad_upgrade_11(node *n) {
+    upgrade_ints_to_input(n, "pads", 1);
+    double fill = node_float(n, "value", 0);
+    node_remove_attr(n, "value");
+    if (fill != 0) upgrade_set_input(n, 2, upgrade_scalar_like(n, fill, n->in[0]));
+}
+
+const op_def op_Pad = {.name = "Pad",
+                       .domain = "",
+                       .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11}},
+                       .infer = pad_infer,
+                       .lower = pad_lower};

@@ -1,0 +1,110 @@
+// Recognising contractions by structure.
+#include "passes/contract.h"
+#include "ir/program.h"
+
+bool axis_in(const axis_list *l, int axis) {
+    for (int j = 0; j < l->n; j++)
+        if (l->at[j] == axis) return true;
+    return false;
+}
+
+bool index_uses_axis(const expr *read, int axis) {
+    for (int j = 0; j < read->buffer->rank; j++)
+        if (expr_uses_axis(read->index[j], axis)) return true;
+    return false;
+}
+
+
+// The one read of a factor over reduce axes; reads that do not depend on reduce axes (zero points) do not count.
+typedef struct factor_search {
+    const kernel *k;
+    const stage *s;
+    expr *read;
+    int count;
+} factor_search;
+static bool uses_reduce(const kernel *k, const stage *s, const expr *read) {
+    for (int j = 0; j < s->axes.n; j++)
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE && index_uses_axis(read, s->axes.at[j])) return true;
+    return false;
+}
+static void find_factor(void *user, expr *x) {
+    factor_search *f = user;
+    if (x->op != X_READ || !uses_reduce(f->k, f->s, x)) return;
+    f->read = x;
+    f->count++;
+}
+static expr *factor_read(const kernel *k, const stage *s, expr *term) {
+    factor_search f = {.k = k, .s = s};
+    expr_walk(term, find_factor, &f);
+    return f.count == 1 ? f.read : NULL;
+}
+
+static bool find_terms(contraction *c) {
+    const state *st = &c->s->states.at[0];
+    if (st->op != RED_SUM || st->step->op != X_MUL) return false;
+    c->term_a = st->step->arg[0], c->term_b = st->step->arg[1];
+    c->a = factor_read(c->k, c->s, c->term_a);
+    c->b = factor_read(c->k, c->s, c->term_b);
+    return c->a && c->b && c->a != c->b;
+}
+
+static bool has_form(const kernel *k) {
+    if (k->stages.n != 1 || k->locals.n) return false;
+    const stage *s = k->stages.at[0];
+    if (s->states.n != 1 || s->writes.n != 1) return false;
+    if (s->writes.at[0].when != WRITE_END || s->writes.at[0].guard || s->writes.at[0].combine != COMBINE_SET) return false;
+    int reduce = 0;
+    for (int j = 0; j < s->axes.n; j++) {
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;
+        reduce += k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE;
+    }
+    return reduce > 0 && k->axes.n <= MAX_AXES;
+}
+
+static void sort_axis(contraction *c, int axis, axis_list *only_a, axis_list *only_b) {
+    if (c->k->axes.at[axis].kind == AXIS_REDUCE) {
+        c->k_axes.at[c->k_axes.n++] = axis;
+        return;
+    }
+    if (dim_is(c->k->axes.at[axis].extent, 1)) return;
+    bool a = index_uses_axis(c->a, axis), b = index_uses_axis(c->b, axis);
+    axis_list *l = a && b ? &c->batch : b ? only_b : only_a;
+    l->at[l->n++] = axis;
+}
+
+static void swap_operands(contraction *c) {
+    expr *t = c->a;
+    c->a = c->b, c->b = t;
+    t = c->term_a;
+    c->term_a = c->term_b, c->term_b = t;
+}
+
+// The axis whose step moves the output by one element in its layout: the last physical axis.
+static int contiguous_axis(const write *w) {
+    const buffer *b = w->to;
+    int last = b->layout ? b->layout->order[b->layout->n - 1].axis : b->rank - 1;
+    while (!b->layout && last > 0 && dim_is(b->dims[last], 1)) last--;
+    return last >= 0 && b->rank && w->index[last]->op == X_AXIS ? w->index[last]->axis : -1;
+}
+
+bool contraction_find(const kernel *k, contraction *c) {
+    if (!has_form(k)) return false;
+    *c = (contraction){.k = k, .s = k->stages.at[0], .n = -1};
+    c->w = &c->s->writes.at[0];
+    if (!find_terms(c)) return false;
+    axis_list only_a = {0}, only_b = {0};
+    for (int a = 0; a < k->nouter; a++) sort_axis(c, a, &only_a, &only_b);
+    for (int j = 0; j < c->s->axes.n; j++) sort_axis(c, c->s->axes.at[j], &only_a, &only_b);
+    int n = contiguous_axis(c->w);
+    if (n >= 0 && axis_in(&only_a, n)) {
+        swap_operands(c);
+        axis_list t = only_a;
+        only_a = only_b, only_b = t;
+    }
+    if (!axis_in(&only_b, n)) n = -1;
+    c->n = n;
+    c->m = only_a;
+    for (int j = 0; j < only_b.n; j++)
+        if (only_b.at[j] != n) c->other_n.at[c->other_n.n++] = only_b.at[j];
+    return true;
+}

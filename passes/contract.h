@@ -1,0 +1,32 @@
+// Contractions: kernels of one stage that sum products of two reads. MatMul, Gemm, Conv and what exporters make of
+// them all have this form; layout assignment and the schedules look at nothing else.
+#ifndef ONNXC_CONTRACT_PASS_H
+#define ONNXC_CONTRACT_PASS_H
+#include "ir/kernel.h"
+
+enum { MAX_AXES = 64 };
+typedef struct axis_list {
+    int n, at[MAX_AXES];
+} axis_list;
+
+// out[batch, m, n] = f(sum over k of a[batch, m, k] * b[batch, n, k])
+typedef struct contraction {
+    const kernel *k;
+    stage *s;
+    write *w;
+    expr *a, *b;           // the reads: a has the M axes, b the N axis
+    expr *term_a, *term_b; // the factors: the reads themselves, or with casts and zero points around them
+    axis_list batch;       // in both
+    axis_list m;           // in a only (and axes of extent that neither reads)
+    int n;                 // the axis that runs in vectors: in b only
+    axis_list other_n;     // further axes of b only
+    axis_list k_axes;      // reduce axes, in loop order
+} contraction;
+
+// False when k has another form. `n` is the N axis that makes the output contiguous when laid out as it is; when
+// none does, the last axis of the operand that the constant (weights) is.
+bool contraction_find(const kernel *k, contraction *c);
+bool axis_in(const axis_list *l, int axis);
+// Whether expression x depends on the axis through anything but the guard of a read.
+bool index_uses_axis(const expr *read, int axis);
+#endif

@@ -1,0 +1,454 @@
+// Layout assignment. Contractions decide: an image under a convolution wants its channels last (they are K, and the
+// next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes spread over the
+// kernels between contractions; inputs and outputs stay row-major and get explicit copies.
+#include "passes/layout.h"
+#include "passes/schedule_contract.h"
+#include <string.h>
+
+typedef struct assign {
+    program *p;
+    int nbuffers;       // when the pass began
+    int *channel;       // by buffer id: logical axis that comes last, -1: row-major
+    bool *pinned;       // by buffer id: views, inputs, outputs, constants ...
+    map packed;         // (buffer id, hash of layout) -> packed constant
+} assign;
+
+// ---------------------------------------------------------------- rewriting kernels
+typedef struct swap {
+    kernel *k;
+    const buffer *from;
+    buffer *to;
+    bool drop_guard;
+} swap;
+static expr *swap_read(void *user, expr *e) {
+    swap *s = user;
+    if (e->op != X_READ || e->buffer != s->from) return NULL;
+    if (s->drop_guard || !e->guard) return x_read(s->k, s->to, e->index);
+    return x_read_guarded(s->k, s->to, e->index, e->guard, e->fill);
+}
+static void swap_in_stage(stage *st, swap *s) {
+    for (int j = 0; j < st->states.n; j++) {
+        st->states.at[j].init = expr_rewrite(s->k, st->states.at[j].init, swap_read, s);
+        st->states.at[j].step = expr_rewrite(s->k, st->states.at[j].step, swap_read, s);
+    }
+    for (int j = 0; j < st->writes.n; j++) {
+        write *w = &st->writes.at[j];
+        w->value = expr_rewrite(s->k, w->value, swap_read, s);
+        if (w->guard) w->guard = expr_rewrite(s->k, w->guard, swap_read, s);
+    }
+}
+static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_guard) {
+    swap s = {k, from, to, drop_guard};
+    for (int j = 0; j < k->stages.n; j++) swap_in_stage(k->stages.at[j], &s);
+}
+
+static void insert_step(program *p, region *r, int at, step *s) {
+    VEC_PUSH(p->arena, &r->steps, NULL);
+    memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
+    r->steps.at[at] = s;
+}
+static step *make_kernel_step(program *p, kernel *k) {
+    step *s = ARENA_NEW(p->arena, step);
+    s->kind = STEP_KERNEL;
+    s->kernel = k;
+    s->loc = k->loc;
+    return s;
+}
+
+// A kernel to[i...] = from[i...] over logical indices; a tiled last axis of `to` is walked by panel and lane.
+static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
+    kernel *k = kernel_new(p, name, at);
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK], *guard = NULL;
+    const layout *l = to->layout;
+    int tiled = l && l->order[l->n - 1].tile ? l->order[l->n - 1].axis : -1;
+    // In the order of the target, so that it is written from front to back.
+    for (int j = 0; j < (l ? l->n : to->rank); j++) {
+        int axis = l ? l->order[j].axis : j;
+        dim *n = to->dims[axis];
+        bool lane = l && l->order[j].tile;
+        if (axis == tiled) n = lane ? dim_const(p->dims, l->order[j].tile) : dim_ceildiv(n, dim_const(p->dims, PANEL));
+        int a = kernel_axis(k, AXIS_PARALLEL, lane ? "lane" : axis == tiled ? "panel" : "i", n);
+        stage_axis(k, s, a);
+        if (axis != tiled) index[axis] = x_axis(k, a);
+        else if (!lane) index[axis] = x_mul(k, x_axis(k, a), x_i64(k, PANEL));
+        else index[axis] = x_add(k, index[axis], x_axis(k, a));
+    }
+    if (tiled >= 0) guard = x_lt(k, index[tiled], x_dim(k, to->dims[tiled]));
+    expr *v = x_read_guarded(k, from, index, guard, NULL);
+    stage_write(k, s, to, index, v);
+    return k;
+}
+
+static buffer *clone_buffer(program *p, const buffer *b, const char *suffix, const layout *l) {
+    buffer *c = program_buffer(p, arena_printf(p->arena, "%s.%s", b->name, suffix), BUF_TEMP, b->dtype, b->rank, b->dims);
+    c->layout = l;
+    c->region = b->region;
+    return c;
+}
+
+// ---------------------------------------------------------------- channels last
+static bool is_temp_root(const buffer *b) { return b->role == BUF_TEMP && !b->view_of; }
+
+// The image of a convolution and its channel axis: a factor's read whose index has a plain reduce axis that is not
+// last, in a contraction whose other factor is a constant; and the output's axis of the other's own parallel axis.
+typedef struct conv_form {
+    expr *image;
+    int channel;     // logical axis of the image
+    write *out;
+    int out_channel; // logical axis of the output
+} conv_form;
+
+static bool is_axis_of_kind(const kernel *k, const expr *e, axis_kind kind) {
+    return e->op == X_AXIS && k->axes.at[e->axis].kind == kind;
+}
+
+static bool find_conv(const kernel *k, conv_form *f) {
+    contraction c;
+    if (!contraction_find(k, &c)) return false;
+    expr *image = c.a, *weights = c.b;
+    if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
+    if (weights->buffer->role != BUF_CONST || image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
+    f->image = image;
+    f->channel = f->out_channel = -1;
+    f->out = c.w;
+    for (int j = 0; j < image->buffer->rank; j++)
+        if (is_axis_of_kind(k, image->index[j], AXIS_REDUCE)) f->channel = j;
+    for (int j = 0; j < c.w->to->rank; j++) {
+        const expr *i = c.w->index[j];
+        if (is_axis_of_kind(k, i, AXIS_PARALLEL) && index_uses_axis(weights, i->axis) && !index_uses_axis(image, i->axis)) f->out_channel = j;
+    }
+    // One channel: no axis walks it.
+    if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank && image->index[f->out_channel]->op == X_CONST)
+        f->channel = f->out_channel;
+    return f->channel >= 0 && f->out_channel >= 0 && f->channel != image->buffer->rank - 1;
+}
+
+static bool want_channel_last(assign *a, const buffer *b, int axis) {
+    if (b->id >= a->nbuffers || a->pinned[b->id] || a->channel[b->id] >= 0) return false;
+    a->channel[b->id] = axis;
+    return true;
+}
+
+// ---- spreading
+typedef struct spread {
+    assign *a;
+    const kernel *k;
+    const buffer *from; // laid out channels-last along `axis`
+    int axis;
+    int kernel_axis;    // that walks the channels
+    bool changed;
+} spread;
+static void spread_access(spread *s, const buffer *b, expr *const *index) {
+    if (b->rank != s->from->rank || b->role == BUF_LOCAL) return;
+    if (expr_uses_axis(index[s->axis], s->kernel_axis)) s->changed |= want_channel_last(s->a, b, s->axis);
+}
+static void spread_read(void *user, expr *e) {
+    if (e->op == X_READ) spread_access(user, e->buffer, e->index);
+}
+static void spread_from(assign *a, const kernel *k, const stage *st, const buffer *b, expr *const *index, bool *changed) {
+    if (b->role == BUF_LOCAL || b->id >= a->nbuffers || a->channel[b->id] < 0) return;
+    int axis = a->channel[b->id];
+    for (int x = 0; x < k->axes.n; x++) {
+        if (k->axes.at[x].kind != AXIS_PARALLEL || !expr_uses_axis(index[axis], x)) continue;
+        spread s = {a, k, b, axis, x, false};
+        stage_walk(st, spread_read, &s);
+        for (int j = 0; j < st->writes.n; j++) spread_access(&s, st->writes.at[j].to, st->writes.at[j].index);
+        *changed |= s.changed;
+    }
+}
+typedef struct stage_visit {
+    assign *a;
+    const kernel *k;
+    const stage *st;
+    bool *changed;
+} stage_visit;
+static void visit_read(void *user, expr *e) {
+    stage_visit *v = user;
+    if (e->op == X_READ) spread_from(v->a, v->k, v->st, e->buffer, e->index, v->changed);
+}
+static bool spread_once(assign *a) {
+    bool changed = false;
+    for (int j = 0; j < a->p->kernels.n; j++) {
+        const kernel *k = a->p->kernels.at[j];
+        for (int s = 0; s < k->stages.n; s++) {
+            stage_visit v = {a, k, k->stages.at[s], &changed};
+            stage_walk(v.st, visit_read, &v);
+            for (int w = 0; w < v.st->writes.n; w++) spread_from(a, k, v.st, v.st->writes.at[w].to, v.st->writes.at[w].index, &changed);
+        }
+    }
+    return changed;
+}
+
+static layout *channels_last(arena *a, int rank, int channel) {
+    layout *l = ARENA_NEW(a, layout);
+    for (int j = 0; j < rank; j++)
+        if (j != channel) l->order[l->n++] = (struct layout_entry){j, 0};
+    l->order[l->n++] = (struct layout_entry){channel, 0};
+    return l;
+}
+
+// ---------------------------------------------------------------- boundaries
+// An input image is copied, once, to a buffer of the wanted layout; an output is computed there and copied.
+static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
+    const buffer *from = f->image->buffer;
+    if (!a->pinned[from->id] || from->rank < 3) return;
+    buffer *to = clone_buffer(a->p, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
+    kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, f->image->buffer, to);
+    insert_step(a->p, r, (*at)++, make_kernel_step(a->p, copy));
+    swap_buffer(k, from, to, false);
+}
+static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
+    buffer *out = f->out->to;
+    if (!a->pinned[out->id] || out->rank < 3) return;
+    buffer *made = clone_buffer(a->p, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
+    f->out->to = made;
+    kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out);
+    insert_step(a->p, r, ++(*at), make_kernel_step(a->p, copy));
+}
+
+static void copy_boundaries(assign *a, region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) copy_boundaries(a, s->body[b]);
+        conv_form f;
+        if (s->kind != STEP_KERNEL || !find_conv(s->kernel, &f)) continue;
+        if (f.image->buffer->id < a->nbuffers) copy_in(a, r, &j, s->kernel, &f);
+        if (find_conv(s->kernel, &f) && f.out->to->id < a->nbuffers) copy_out(a, r, &j, s->kernel, &f);
+    }
+}
+
+// ---------------------------------------------------------------- halos
+enum { MAX_HALO = 64 };
+
+// How far an index over all positions of its axes leaves [0, size): false when not bounded by a small constant.
+static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo, int64_t *hi) {
+    expr *base, *coef[MAX_AXES];
+    if (!expr_affine(k, index, &base, coef) || base->op != X_CONST) return false;
+    dims *t = k->program->dims;
+    dim *least = dim_const(t, base->i), *most = least;
+    for (int a = 0; a < k->axes.n; a++) {
+        if (coef[a]->op != X_CONST) return false;
+        dim *reach = dim_mulk(dim_addk(k->axes.at[a].extent, -1), coef[a]->i);
+        if (coef[a]->i > 0) most = dim_add(most, reach);
+        else least = dim_add(least, reach);
+    }
+    dim *over = dim_addk(dim_sub(most, (dim *)size), 1);
+    if (least->min < -MAX_HALO || over->max > MAX_HALO) return false;
+    *lo = least->min < 0 ? -least->min : 0;
+    *hi = over->max > 0 ? over->max : 0;
+    return true;
+}
+
+static bool is_zero(const expr *e) { return e->op == X_CONST && (dtype_is_float(e->dtype) ? e->f == 0 : e->i == 0); }
+
+// Kernel k's guarded read of its image becomes an unguarded one of an image with a halo.
+static void give_halo(assign *a, kernel *k, const conv_form *f) {
+    (void)a;
+    buffer *b = f->image->buffer;
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    if (!f->image->guard || !is_zero(f->image->fill) || !is_temp_root(b) || !b->layout) return;
+    for (int j = 0; j < b->rank; j++)
+        if (!index_overhang(k, f->image->index[j], b->dims[j], &lo[j], &hi[j])) return;
+    layout *l = ARENA_NEW(k->arena, layout);
+    *l = *b->layout;
+    for (int j = 0; j < b->rank; j++) {
+        if (lo[j] > l->pad_lo[j]) l->pad_lo[j] = lo[j];
+        if (hi[j] > l->pad_hi[j]) l->pad_hi[j] = hi[j];
+    }
+    b->layout = l;
+    swap_buffer(k, b, b, true);
+}
+
+static void halo_stage(kernel *k, buffer *b, int axis, bool high) {
+    const layout *l = b->layout;
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK];
+    for (int j = 0; j < l->n; j++) {
+        int x = l->order[j].axis;
+        int64_t pad = l->pad_lo[x] + l->pad_hi[x];
+        dim *n = x != axis ? dim_addk(b->dims[x], pad) : dim_const(k->program->dims, high ? l->pad_hi[x] : l->pad_lo[x]);
+        int a = kernel_axis(k, AXIS_PARALLEL, "i", n);
+        stage_axis(k, s, a);
+        index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x])) : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
+    }
+    stage_write(k, s, b, index, x_number(k, dtype_compute(b->dtype), l->fill));
+}
+
+static bool has_halo(const buffer *b) {
+    for (int j = 0; b->layout && j < b->rank; j++)
+        if (b->layout->pad_lo[j] || b->layout->pad_hi[j]) return true;
+    return false;
+}
+
+static kernel *halo_kernel(program *p, buffer *b, const loc *at) {
+    kernel *k = kernel_new(p, arena_printf(p->arena, "halo_%s", b->name), at);
+    for (int j = 0; j < b->rank; j++) {
+        if (b->layout->pad_lo[j]) halo_stage(k, b, j, false);
+        if (b->layout->pad_hi[j]) halo_stage(k, b, j, true);
+    }
+    return k;
+}
+
+// Halos are filled before the first kernel that writes the buffer.
+static void fill_halos(assign *a, region *r, uint8_t *filled) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) fill_halos(a, s->body[b], filled);
+        if (s->kind != STEP_KERNEL) continue;
+        buffer **all;
+        int n = kernel_buffers(s->kernel, &all);
+        for (int i = 0; i < n; i++) {
+            buffer *b = all[i];
+            if (filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b)) continue;
+            filled[b->id] = 1;
+            insert_step(a->p, r, j++, make_kernel_step(a->p, halo_kernel(a->p, b, s->kernel->loc)));
+        }
+    }
+}
+
+// ---------------------------------------------------------------- panels
+// Position of the logical axis that `axis` moves in the order in which the buffer lies.
+static int physical_place(const expr *read, int axis) {
+    const buffer *b = read->buffer;
+    for (int j = 0; j < b->rank; j++) {
+        int logical = b->layout ? b->layout->order[j].axis : j;
+        if (expr_uses_axis(read->index[logical], axis)) return j;
+    }
+    return b->rank;
+}
+
+static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
+    for (int j = 0; j < b->buffer->rank; j++) {
+        if (j == skip || !expr_uses_axis(b->index[j], axis)) continue;
+        bool have = false;
+        for (int i = 0; i < l->n; i++) have |= l->order[i].axis == j;
+        if (!have) l->order[l->n++] = (struct layout_entry){j, 0};
+    }
+}
+
+// [batch ..., N / 16, K in A's order ..., 16]
+static layout *panel_layout(arena *a, const contraction *c, int n_axis) {
+    layout *l = ARENA_NEW(a, layout);
+    int k[MAX_AXES];
+    for (int j = 0; j < c->k_axes.n; j++) { // insertion sort by where A has it
+        int i = j;
+        for (; i > 0 && physical_place(c->a, k[i - 1]) > physical_place(c->a, c->k_axes.at[j]); i--) k[i] = k[i - 1];
+        k[i] = c->k_axes.at[j];
+    }
+    for (int j = 0; j < c->batch.n; j++) add_entries_by_axis(l, c->b, c->batch.at[j], n_axis);
+    for (int j = 0; j < c->other_n.n; j++) add_entries_by_axis(l, c->b, c->other_n.at[j], n_axis);
+    l->order[l->n++] = (struct layout_entry){n_axis, 0};
+    for (int j = 0; j < c->k_axes.n; j++) add_entries_by_axis(l, c->b, k[j], n_axis);
+    for (int j = 0; j < c->b->buffer->rank; j++) { // axes of extent 1 that nothing moves
+        bool have = false;
+        for (int i = 0; i < l->n; i++) have |= l->order[i].axis == j;
+        if (!have) {
+            memmove(l->order + 1, l->order, (size_t)l->n++ * sizeof *l->order);
+            l->order[0] = (struct layout_entry){j, 0};
+        }
+    }
+    l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
+    return l;
+}
+
+static int panel_axis(const contraction *c) {
+    int found = -1;
+    for (int j = 0; j < c->b->buffer->rank; j++) {
+        const expr *i = c->b->index[j];
+        if (i->op == X_AXIS && i->axis == c->n && found < 0) found = j;
+        else if (expr_uses_axis(c->b->index[j], c->n)) return -1;
+    }
+    return found;
+}
+
+static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
+    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
+    buffer *known = map_get_number(&a->packed, key);
+    if (known) return known;
+    buffer *c = program_constant(a->p, b->name, b->data);
+    c->layout = l;
+    map_put_number(&a->packed, key, c);
+    return c;
+}
+
+static bool worth_packing(const contraction *c) {
+    if (c->b->buffer->role == BUF_CONST) return true;
+    dim *rows = dim_const(c->k->program->dims, 1);
+    for (int j = 0; j < c->m.n; j++) rows = dim_mul(rows, c->k->axes.at[c->m.at[j]].extent);
+    return rows->max >= 16;
+}
+
+static void pack_operand(assign *a, region *r, int *at, kernel *k) {
+    contraction c;
+    if (!contraction_find(k, &c) || c.n < 0 || c.a->guard || c.b->guard || is_packed_operand(c.b, c.n)) return;
+    const buffer *b = c.b->buffer;
+    int n_axis = panel_axis(&c);
+    bool plain = c.s->states.at[0].dtype == DT_F32 || c.s->states.at[0].dtype == DT_F64;
+    if (n_axis < 0 || !plain || dtype_bits(b->dtype) < 8 || b->layout || !worth_packing(&c)) return;
+    if (b->role == BUF_CONST && b->view_of) return;
+    const layout *l = panel_layout(a->p->arena, &c, n_axis);
+    buffer *to;
+    if (b->role == BUF_CONST) {
+        to = packed_constant(a, b, l);
+    } else {
+        if (b->role == BUF_HEAP) return;
+        to = clone_buffer(a->p, b, "panels", l);
+        kernel *pack = copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c.b->buffer, to);
+        insert_step(a->p, r, (*at)++, make_kernel_step(a->p, pack));
+    }
+    swap_buffer(k, b, to, false);
+}
+
+static void pack_operands(assign *a, region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) pack_operands(a, s->body[b]);
+        if (s->kind == STEP_KERNEL) pack_operand(a, r, &j, s->kernel);
+    }
+}
+
+// ---------------------------------------------------------------- entry
+static void pin(void *user, region *r, step *s) { // whole-buffer steps take buffers as they lie
+    assign *a = user;
+    (void)r;
+    if (s->kind == STEP_KERNEL) return;
+    if (s->buffer && s->buffer->id < a->nbuffers) a->pinned[s->buffer->id] = true;
+    if (s->from && s->from->id < a->nbuffers) a->pinned[s->from->id] = true;
+    for (int j = 0; j < s->nargs; j++) a->pinned[s->args[j]->id] = true;
+}
+
+void assign_layouts(program *p) {
+    arena *scratch = arena_new();
+    assign a = {.p = p, .nbuffers = p->buffers.n, .packed = {.arena = scratch}};
+    a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
+    a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
+    for (int j = 0; j < a.nbuffers; j++) {
+        a.channel[j] = -1;
+        a.pinned[j] |= !is_temp_root(p->buffers.at[j]);
+        if (p->buffers.at[j]->view_of) a.pinned[buffer_root(p->buffers.at[j])->id] = true;
+    }
+    program_walk(p, pin, &a);
+    for (int j = 0; j < p->kernels.n; j++) {
+        conv_form f;
+        if (!find_conv(p->kernels.at[j], &f)) continue;
+        if (f.image->buffer->id < a.nbuffers) want_channel_last(&a, f.image->buffer, f.channel);
+        if (f.out->to->id < a.nbuffers) want_channel_last(&a, f.out->to, f.out_channel);
+    }
+    while (spread_once(&a)) {}
+    copy_boundaries(&a, p->main);
+    for (int j = 0; j < a.nbuffers; j++)
+        if (a.channel[j] >= 0) p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
+    for (int j = 0; j < p->kernels.n; j++) {
+        conv_form f;
+        if (find_conv(p->kernels.at[j], &f)) give_halo(&a, p->kernels.at[j], &f);
+    }
+    uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
+    fill_halos(&a, p->main, filled);
+    pack_operands(&a, p->main);
+    arena_destroy(scratch);
+    program_verify(p);
+}

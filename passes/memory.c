@@ -1,0 +1,265 @@
+// The memory plan. Steps are numbered in order; a temporary lives from its first to its last use, and through all of a
+// loop when a use lies outside of it. Sizes are taken apart as coefficient times symbolic factor: those of one
+// factor (all constants; all multiples of the batch size) share an area, planned as if the factor were 1, so the plan
+// is right for every value of the symbols:
+//
+//   offset = sum of the areas before + factor * place in the area
+#include "passes/memory.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct item {
+    const buffer *buffer; // or:
+    const kernel *kernel; // whose scratch memory it is
+    dim *size, *factor;
+    int64_t coef, at; // bytes for each unit of the factor
+    int first, last;
+    struct item *same; // lies in this one's memory
+    int id;
+} item;
+typedef struct span { int first, last; } span;
+
+typedef struct planner {
+    program *p;
+    int64_t align;
+    dim *const *scratch;
+    VEC(item *) items;
+    item **of; // by buffer id
+    VEC(span) loops;
+    int now;
+    memory_plan plan;
+} planner;
+
+static item *new_item(planner *n, dim *size) {
+    item *i = ARENA_NEW(n->p->arena, item);
+    *i = (item){.size = size, .first = n->now, .last = n->now, .id = n->items.n};
+    VEC_PUSH(n->p->arena, &n->items, i);
+    return i;
+}
+
+static item *memory_of(item *i) {
+    while (i->same) i = i->same;
+    return i;
+}
+
+// ---------------------------------------------------------------- lifetimes
+static void note_use(void *user, buffer *b) {
+    planner *n = user;
+    const buffer *root = buffer_root(b);
+    if (root->role != BUF_TEMP) return;
+    item **i = &n->of[root->id];
+    if (!*i) {
+        *i = new_item(n, buffer_bytes(root));
+        (*i)->buffer = root;
+    }
+    (*i)->last = n->now;
+}
+
+static void number_region(planner *n, const region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        const step *s = r->steps.at[j];
+        int begin = ++n->now;
+        step_buffers(s, note_use, n);
+        if (s->kind == STEP_KERNEL && n->scratch && n->scratch[s->kernel->id])
+            new_item(n, n->scratch[s->kernel->id])->kernel = s->kernel;
+        for (int i = 0; i < 2; i++)
+            if (s->body[i]) number_region(n, s->body[i]);
+        if (s->kind != STEP_LOOP) continue;
+        if (s->buffer) n->now++, note_use(n, s->buffer); // the condition is read again
+        VEC_PUSH(n->p->arena, &n->loops, (span){begin, n->now});
+    }
+}
+
+// Loops come inner ones first.
+static void extend_over_loops(planner *n) {
+    for (int j = 0; j < n->items.n; j++) {
+        item *i = n->items.at[j];
+        for (int l = 0; l < n->loops.n; l++) {
+            span loop = n->loops.at[l];
+            bool touches = i->first <= loop.last && i->last >= loop.first;
+            bool inside = i->first >= loop.first && i->last <= loop.last;
+            if (!touches || inside) continue;
+            if (loop.first < i->first) i->first = loop.first;
+            if (loop.last > i->last) i->last = loop.last;
+        }
+    }
+}
+
+// ---------------------------------------------------------------- in place
+typedef struct read_search {
+    const buffer *root;
+    const write *w;
+    int reads;
+    bool differs;
+} read_search;
+
+static void compare_read(void *user, expr *x) {
+    read_search *s = user;
+    if (x->op != X_READ || buffer_root(x->buffer) != s->root) return;
+    const buffer *from = x->buffer, *to = s->w->to;
+    s->reads++;
+    s->differs |= from->rank != to->rank || from->view_offset || x->guard || !layout_equal(from->layout, to->layout);
+    for (int j = 0; j < to->rank && !s->differs; j++)
+        s->differs |= from->dims[j] != to->dims[j] || x->index[j] != s->w->index[j];
+}
+
+// Whether every element of `from` is read only where the same element of the result is made: in kernels without
+// states, whose schedules read an element before they write it.
+static bool reads_like_write(const kernel *k, const buffer *from) {
+    const stage *s = k->stages.at[0];
+    read_search r = {.root = from, .w = &s->writes.at[0]};
+    stage_walk(s, compare_read, &r);
+    return r.reads && !r.differs;
+}
+
+static bool is_pointwise(const kernel *k) {
+    if (k->stages.n != 1) return false;
+    const stage *s = k->stages.at[0];
+    for (int j = 0; j < s->axes.n; j++)
+        if (k->axes.at[s->axes.at[j]].kind != AXIS_PARALLEL) return false;
+    if (s->states.n || s->writes.n != 1) return false;
+    const write *w = &s->writes.at[0];
+    return w->combine == COMBINE_SET && w->when == WRITE_END && !w->guard && dtype_bits(w->to->dtype) >= 8;
+}
+
+static void try_in_place(planner *n, const kernel *k, int at) {
+    buffer **all, *to = is_pointwise(k) ? k->stages.at[0]->writes.at[0].to : NULL;
+    item *out = to && !to->view_of && to->role == BUF_TEMP ? n->of[to->id] : NULL;
+    if (!out || out->first != at) return;
+    int count = kernel_buffers(k, &all);
+    for (int j = 0; j < count; j++) {
+        const buffer *from = buffer_root(all[j]);
+        item *in = from->role == BUF_TEMP && from != to ? n->of[from->id] : NULL;
+        if (!in || memory_of(in)->last != at || dtype_bits(from->dtype) != dtype_bits(to->dtype)) continue;
+        if (in->size != out->size || !reads_like_write(k, from)) continue;
+        out->same = memory_of(in);
+        out->same->last = out->last;
+        n->plan.in_place[k->id] = true;
+        return;
+    }
+}
+
+static void find_in_place(planner *n, const region *r, int *at) {
+    for (int j = 0; j < r->steps.n; j++) {
+        const step *s = r->steps.at[j];
+        ++*at;
+        if (s->kind == STEP_KERNEL) try_in_place(n, s->kernel, *at);
+        for (int i = 0; i < 2; i++)
+            if (s->body[i]) find_in_place(n, s->body[i], at);
+        if (s->kind == STEP_LOOP && s->buffer) ++*at;
+    }
+}
+
+// ---------------------------------------------------------------- places
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t r = a % b;
+        a = b, b = r;
+    }
+    return a < 0 ? -a : a;
+}
+
+static int64_t round_up(int64_t v, int64_t align) { return (v + align - 1) / align * align; }
+
+static void take_apart(planner *n, item *i) {
+    int64_t g = 1;
+    i->factor = i->size;
+    if (dim_is_const(i->size)) {
+        g = dim_value(i->size);
+        i->factor = dim_const(n->p->dims, 1);
+    } else if (i->size->kind == DIM_POLY) {
+        g = 0;
+        for (int j = 0; j < i->size->nterms; j++) g = common_divisor(g, i->size->terms[j].coef);
+        i->factor = dim_floordiv(i->size, dim_const(n->p->dims, g));
+        if (dim_mulk(i->factor, g) != i->size) g = 1, i->factor = i->size;
+    }
+    i->coef = round_up(g, n->align);
+}
+
+static int larger_first(const void *a, const void *b) {
+    const item *x = *(item *const *)a, *y = *(item *const *)b;
+    if (x->coef != y->coef) return x->coef > y->coef ? -1 : 1;
+    return x->id - y->id;
+}
+static int lower_first(const void *a, const void *b) {
+    const item *x = *(item *const *)a, *y = *(item *const *)b;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+// The tightest gap between those of others[] that live at the same time.
+static int64_t find_gap(const item *i, item **others, int count) {
+    int64_t end = 0, best = -1, best_size = INT64_MAX;
+    for (int j = 0; j < count; j++) {
+        const item *o = others[j];
+        if (o->last < i->first || o->first > i->last) continue;
+        int64_t gap = o->at - end;
+        if (gap >= i->coef && gap < best_size) best = end, best_size = gap;
+        if (o->at + o->coef > end) end = o->at + o->coef;
+    }
+    return best >= 0 ? best : end;
+}
+
+// Places the items of one factor, the largest first; returns the area's size.
+static int64_t place_area(item **all, int count, item **placed) {
+    int64_t size = 0;
+    qsort(all, (size_t)count, sizeof *all, larger_first);
+    for (int j = 0; j < count; j++) {
+        item *i = all[j];
+        i->at = find_gap(i, placed, j);
+        if (i->at + i->coef > size) size = i->at + i->coef;
+        int k = j;
+        for (; k > 0 && lower_first(&placed[k - 1], &i) > 0; k--) placed[k] = placed[k - 1];
+        placed[k] = i;
+    }
+    return size;
+}
+
+static void set_offset(planner *n, const item *i, dim *base) {
+    dim *offset = dim_add(base, dim_mulk(i->factor, i->at));
+    if (i->buffer) n->p->buffers.at[i->buffer->id]->offset = offset;
+    else n->plan.scratch_offset[i->kernel->id] = offset;
+}
+
+static void place_all(planner *n) {
+    arena *a = n->p->arena;
+    item **area = ARENA_ARRAY(a, item *, n->items.n + 1), **placed = ARENA_ARRAY(a, item *, n->items.n + 1);
+    bool *done = ARENA_ARRAY(a, bool, n->items.n + 1);
+    dim *base = dim_const(n->p->dims, 0);
+    for (int j = 0; j < n->items.n; j++) {
+        int count = 0;
+        for (int i = j; i < n->items.n; i++) {
+            item *x = n->items.at[i];
+            if (done[i] || x->same || x->factor != n->items.at[j]->factor) continue;
+            area[count++] = x;
+            done[i] = true;
+        }
+        if (!count) continue;
+        int64_t size = place_area(area, count, placed);
+        for (int i = 0; i < count; i++) set_offset(n, area[i], base);
+        base = dim_add(base, dim_mulk(area[0]->factor, size));
+    }
+    n->plan.workspace = base;
+}
+
+memory_plan plan_memory(program *p, dim *const *scratch, int64_t align) {
+    planner n = {.p = p, .align = align, .scratch = scratch};
+    n.of = ARENA_ARRAY(p->arena, item *, p->buffers.n + 1);
+    n.plan.scratch_offset = ARENA_ARRAY(p->arena, dim *, p->kernels.n + 1);
+    n.plan.in_place = ARENA_ARRAY(p->arena, bool, p->kernels.n + 1);
+    number_region(&n, p->main);
+    extend_over_loops(&n);
+    int at = 0;
+    find_in_place(&n, p->main, &at);
+    n.plan.sum = dim_const(p->dims, 0);
+    for (int j = 0; j < n.items.n; j++) {
+        take_apart(&n, n.items.at[j]);
+        n.plan.sum = dim_add(n.plan.sum, n.items.at[j]->size);
+    }
+    place_all(&n);
+    for (int j = 0; j < n.items.n; j++) {
+        const item *i = n.items.at[j];
+        if (i->same) p->buffers.at[i->buffer->id]->offset = memory_of(n.items.at[j])->buffer->offset;
+    }
+    p->workspace = n.plan.workspace;
+    return n.plan;
+}

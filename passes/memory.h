@@ -1,0 +1,20 @@
+// The memory plan: where temporaries and the scratch memory of kernels lie in the caller's workspace.
+#ifndef ONNXC_MEMORY_H
+#define ONNXC_MEMORY_H
+#include "ir/program.h"
+
+typedef struct memory_plan {
+    dim **scratch_offset; // by kernel id: bytes from the workspace's start, NULL: the kernel needs none
+    bool *in_place;       // by kernel id: two of its buffers are the same memory
+    dim *workspace;       // bytes
+    dim *sum;             // of all temporaries, as if nothing were reused
+} memory_plan;
+
+// Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets are
+// multiples of align.
+memory_plan plan_memory(program *p, dim *const *scratch, int64_t align);
+// Inserts a STEP_FREE after the last use of every heap buffer. Freeing what was moved away is nothing.
+void insert_frees(program *p);
+// Calls visit for every buffer that the step itself touches (not those of its bodies).
+void step_buffers(const step *s, void (*visit)(void *user, buffer *b), void *user);
+#endif

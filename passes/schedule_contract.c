@@ -1,0 +1,430 @@
+// Contractions with a register-tiled micro-kernel. With MR rows and NV vectors of L columns:
+//
+//   for batch axes, for n0 in steps of NV * L, for outer M axes, for m0 in steps of MR:
+//     acc[MR][NV] = 0
+//     for k axes:
+//       b[NV] = B[k][n0 ...]                      packed panels of 16 columns, or rows as they lie
+//       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
+//     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
+//
+// It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
+#include "passes/schedule_contract.h"
+#include "codegen/convert.h"
+#include "ir/program.h"
+#include "passes/emit_dim.h"
+
+enum { MAX_ROWS = 14, MAX_VECTORS = 4, HEAVY_EPILOGUE = 14 };
+
+typedef struct tiling {
+    emitter *e;
+    const contraction *c;
+    access *a, *b, *write;
+    axis_list m, k;   // after joining
+    int tile_m;       // M axis that is tiled, -1: none
+    int lanes, rows, vectors; // L, MR, NV at most
+    bool packed;
+    ins *panel_stride; // elements from one panel to the next
+    expr *row_stride;  // elements of A from one row to the next
+    bool heavy;        // the epilogue is looped over, not unrolled
+} tiling;
+
+// ---------------------------------------------------------------- does it fit
+bool is_packed_operand(const expr *read, int n_axis) {
+    const layout *l = read->buffer->layout;
+    if (!l || l->n < 2 || l->order[l->n - 1].tile != PANEL) return false;
+    const expr *i = read->index[l->order[l->n - 1].axis];
+    return i->op == X_AXIS && i->axis == n_axis;
+}
+
+static bool is_const_value(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+
+typedef struct zero_axis { kernel *k; int axis; } zero_axis;
+static expr *axis_to_zero(void *user, expr *x) {
+    zero_axis *z = user;
+    return x->op == X_AXIS && x->axis == z->axis ? x_i64(z->k, 0) : NULL;
+}
+
+// B's access at n = 0, which is affine in the other axes under the panel layout.
+static access *access_at_first_column(emitter *e, const expr *read, int n) {
+    zero_axis z = {e->k, n};
+    expr *index[MAX_RANK];
+    for (int j = 0; j < read->buffer->rank; j++) index[j] = expr_rewrite(e->k, read->index[j], axis_to_zero, &z);
+    return access_make(e, read->buffer, index);
+}
+
+static bool operands_fit(tiling *t) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    const state *st = &c->s->states.at[0];
+    bool zero_init = st->init->op == X_CONST && st->init->i == 0;
+    bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
+    if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
+    if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->b->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
+    t->packed = is_packed_operand(c->b, c->n);
+    t->a = entry_of(e, c->a)->read;
+    t->b = t->packed ? access_at_first_column(e, c->b, c->n) : entry_of(e, c->b)->read;
+    t->write = access_make(e, c->w->to, c->w->index);
+    if (!t->a->affine || !t->b->affine || !t->write->affine) return false;
+    if (!t->packed && !is_const_value(t->b->coef[c->n], 1)) return false;
+    return is_const_value(t->write->coef[c->n], 1);
+}
+
+// ---------------------------------------------------------------- sizes
+static int64_t const_extent(const tiling *t, int axis) {
+    const dim *d = axis < 0 ? NULL : t->e->extent[axis];
+    return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;
+}
+
+static int max_rows(const tiling *t, int vectors) {
+    int rows = (t->e->t->vector_regs - 1 - vectors) / vectors;
+    return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
+}
+
+// Of the shapes that fit the registers, the one whose tiles are fullest; one tile for all rows beats several.
+static void choose_tile(tiling *t) {
+    int64_t m = const_extent(t, t->tile_m), n = const_extent(t, t->c->n);
+    int most = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2;
+    double best = 0;
+    for (int v = most; v >= 1; v--) {
+        if (v > 1 && n <= (int64_t)(v - 1) * t->lanes) continue;
+        if (t->lanes * v > PANEL && t->lanes * v % PANEL) continue;
+        int rows = max_rows(t, v);
+        int64_t tiles = m == INT64_MAX ? 1 : (m + rows - 1) / rows;
+        double height = m == INT64_MAX ? rows : tiles ? (double)m / (double)tiles : 1;
+        double score = height * v / (height + v) * (tiles == 1 && m != INT64_MAX ? 1.25 : 1);
+        if (score <= best) continue;
+        best = score;
+        t->vectors = v, t->rows = rows;
+    }
+    if (m == INT64_MAX || m == 0) return;
+    int64_t tiles = (m + t->rows - 1) / t->rows;
+    t->rows = (int)((m + tiles - 1) / tiles); // balanced: no tiny last tile
+}
+
+typedef struct weight { int sum; } weight;
+static void add_weight(void *user, expr *x) {
+    weight *w = user;
+    if (x->op >= X_EXP && x->op <= X_SIGMOID) w->sum += 12;
+    else if (expr_arity(x->op) && x->dtype != DT_I64) w->sum++;
+}
+
+// ---------------------------------------------------------------- the micro-kernel
+typedef struct tile {
+    int rows, vectors;
+    ins *m0, *n0;
+    ins *last; // columns of the last vector, NULL: all
+} tile;
+
+static ins *column_offset(tiling *t, const tile *x, int v) {
+    lbuild *b = &t->e->b;
+    int64_t column = (int64_t)v * t->lanes;
+    if (!t->packed) return lb_idx(b, column);
+    if (column < PANEL) return lb_idx(b, column);
+    ins *panels = lb_bin(b, L_MUL, t->panel_stride, lb_idx(b, column / PANEL));
+    (void)x;
+    return lb_bin(b, L_ADD, panels, lb_idx(b, column % PANEL));
+}
+
+// Elements of B before column n0 in its panel order.
+static ins *first_column(tiling *t, const tile *x) {
+    lbuild *b = &t->e->b;
+    if (!t->packed) return lb_idx(b, 0); // the access has the axis itself
+    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)), *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
+    ins *start = lb_bin(b, L_MUL, panel, t->panel_stride);
+    return t->lanes * t->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
+}
+
+static void use_value(emitter *e, const expr *read, ins *v) {
+    entry_of(e, read)->value = v;
+    VEC_PUSH(e->scratch, &e->log, (struct emit_log){read->id, 0});
+}
+
+static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    dtype dt = c->b->buffer->dtype;
+    ins *p = e->pointer[c->b->buffer->id];
+    bool part = !t->packed && x->last && v == x->vectors - 1;
+    int mark = scope_open(e);
+    ins *loaded = part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
+    use_value(e, c->b, loaded);
+    ins *factor = emit_vector(e, c->term_b);
+    scope_close(e, mark);
+    return factor;
+}
+
+static ins *factor_a(tiling *t, ins *at) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    int mark = scope_open(e);
+    use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, e->pointer[c->a->buffer->id], at, 1));
+    ins *factor = emit_value(e, c->term_a);
+    scope_close(e, mark);
+    return lb_splat(&e->b, factor, t->lanes);
+}
+
+static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
+    ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    for (int v = 0; v < x->vectors; v++) fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
+    for (int r = 0; r < x->rows; r++) {
+        ins *fa = factor_a(t, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))));
+        for (int v = 0; v < x->vectors; v++) {
+            ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
+            bool f = lkind_is_float((lkind)old->type.kind);
+            lb_set(b, var, f ? lb_muladd(b, fa, fb[v], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa, fb[v]), old));
+        }
+    }
+}
+
+static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
+    emitter *e = t->e;
+    if (depth == t->k.n) {
+        accumulate(t, x, acc, start_b);
+        return;
+    }
+    int a = t->k.at[depth];
+    emit_ahead(e, t->a->offset);
+    emit_ahead(e, t->b->offset);
+    emit_ahead(e, t->c->term_a);
+    emit_ahead(e, t->c->term_b);
+    e->counter[a] = lb_for(&e->b, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]), lb_idx(&e->b, 1), LOOP_SERIAL);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    k_loops(t, x, acc, start_b, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// One vector of the result at row m, column n.
+static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
+    emitter *e = t->e;
+    int mark = scope_open(e);
+    if (t->tile_m >= 0) e->counter[t->tile_m] = m;
+    e->counter[t->c->n] = n;
+    e->active = columns;
+    e->state[0] = value;
+    emit_write(e, t->c->w, t->write, NULL);
+    e->active = NULL;
+    scope_close(e, mark);
+}
+
+static void finish(tiling *t, const tile *x, ins **acc) {
+    lbuild *b = &t->e->b;
+    for (int r = 0; r < x->rows; r++)
+        for (int v = 0; v < x->vectors; v++)
+            finish_vector(t, lb_bin(b, L_ADD, x->m0, lb_idx(b, r)), lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)v * t->lanes)),
+                          v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
+}
+
+// A long epilogue stands once, in a loop over the tile on the stack.
+static void finish_looped(tiling *t, const tile *x, ins **acc) {
+    lbuild *b = &t->e->b;
+    ltype type = acc[0]->type;
+    int whole = x->last ? x->vectors - 1 : x->vectors;
+    ins *stack = lb_local(b, (lkind)type.kind, (int64_t)x->rows * x->vectors * t->lanes, 64, false), *one = lb_idx(b, 1);
+    for (int j = 0; j < x->rows * x->vectors; j++) lb_store(b, stack, lb_idx(b, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+    ins *r = lb_for(b, "row", lb_idx(b, 0), lb_idx(b, x->rows), one, LOOP_SERIAL);
+    ins *m = lb_bin(b, L_ADD, x->m0, r), *base = lb_bin(b, L_MUL, r, lb_idx(b, (int64_t)x->vectors * t->lanes));
+    if (whole) {
+        ins *v = lb_for(b, "col", lb_idx(b, 0), lb_idx(b, (int64_t)whole * t->lanes), lb_idx(b, t->lanes), LOOP_SERIAL);
+        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, v), NULL, lb_load(b, type, stack, lb_bin(b, L_ADD, base, v), 0));
+        lb_end(b, v);
+    }
+    if (x->last) {
+        ins *column = lb_idx(b, (int64_t)whole * t->lanes);
+        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, column), x->last, lb_load(b, type, stack, lb_bin(b, L_ADD, base, column), 0));
+    }
+    lb_end(b, r);
+}
+
+static void micro_kernel(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    ins *acc[MAX_ROWS * MAX_VECTORS];
+    int mark = scope_open(e);
+    if (t->tile_m >= 0) e->counter[t->tile_m] = x->m0;
+    e->counter[t->c->n] = x->n0;
+    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
+    ins *zero = lkind_is_float((lkind)type.kind) ? lb_float(&e->b, type, 0) : lb_int(&e->b, type, 0);
+    for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
+    k_loops(t, x, acc, first_column(t, x), 0);
+    scope_close(e, mark);
+    if (t->heavy) finish_looped(t, x, acc);
+    else finish(t, x, acc);
+}
+
+// ---------------------------------------------------------------- loops around it
+static ins *open_loop(emitter *e, const char *name, ins *begin, ins *end, int64_t step) {
+    return lb_for(&e->b, name, begin, end, lb_idx(&e->b, step), LOOP_PARALLEL);
+}
+
+static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
+    emitter *e = t->e;
+    x.rows = rows;
+    ins *loop = open_loop(e, "m", begin, end, rows);
+    x.m0 = loop;
+    int mark = scope_open(e);
+    micro_kernel(t, &x);
+    scope_close(e, mark);
+    lb_end(&e->b, loop);
+}
+
+// Known M: tiles of `rows` and of rows - 1, so that none is tiny.
+static void rows_known(tiling *t, tile x, int64_t m) {
+    lbuild *b = &t->e->b;
+    int64_t tiles = (m + t->rows - 1) / t->rows, high = m - tiles * (t->rows - 1);
+    if (high > 0) row_range(t, x, lb_idx(b, 0), lb_idx(b, high * t->rows), t->rows);
+    if (high < tiles) row_range(t, x, lb_idx(b, high * t->rows), lb_idx(b, m), t->rows - 1);
+}
+
+// M known at run time only: whole tiles, then halves of what is left.
+static void rows_dynamic(tiling *t, tile x, ins *m) {
+    lbuild *b = &t->e->b;
+    ins *begin = lb_idx(b, 0);
+    for (int rows = t->rows; rows > 0; rows /= 2) {
+        ins *left = lb_bin(b, L_SUB, m, begin);
+        ins *end = lb_bin(b, L_ADD, begin, emit_int_floor(b, left, rows));
+        row_range(t, x, begin, end, rows);
+        begin = end;
+        if (rows == 3) { // 1 would leave a second row
+            row_range(t, x, begin, m, 1);
+            return;
+        }
+    }
+}
+
+static void m_loops(tiling *t, tile x, int depth) {
+    emitter *e = t->e;
+    if (depth == t->m.n) {
+        x.m0 = lb_idx(&e->b, 0);
+        x.rows = 1;
+        if (t->tile_m < 0) micro_kernel(t, &x);
+        else if (dim_is_const(e->extent[t->tile_m])) rows_known(t, x, dim_value(e->extent[t->tile_m]));
+        else rows_dynamic(t, x, emit_dim(e, e->extent[t->tile_m]));
+        return;
+    }
+    int a = t->m.at[depth];
+    if (a == t->tile_m) {
+        m_loops(t, x, depth + 1);
+        return;
+    }
+    e->counter[a] = open_loop(e, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]), 1);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    m_loops(t, x, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+static void columns(tiling *t, ins *n0, int vectors, ins *last) {
+    int mark = scope_open(t->e);
+    m_loops(t, (tile){.vectors = vectors, .n0 = n0, .last = last}, 0);
+    t->e->counter[t->c->n] = NULL;
+    scope_close(t->e, mark);
+}
+
+static void n_loops(tiling *t) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int64_t width = (int64_t)t->vectors * t->lanes;
+    ins *n = emit_dim(e, e->extent[t->c->n]), *full = emit_int_floor(b, n, width);
+    if (!(full->op == L_CONST && full->i == 0)) {
+        ins *loop = open_loop(e, "n", lb_idx(b, 0), full, width);
+        columns(t, loop, t->vectors, NULL);
+        lb_end(b, loop);
+    }
+    if (full == n) return;
+    if (n->op == L_CONST) {
+        int64_t rest = n->i - full->i, vectors = (rest + t->lanes - 1) / t->lanes, last = rest - (vectors - 1) * t->lanes;
+        columns(t, full, (int)vectors, last == t->lanes ? NULL : lb_idx(b, last));
+        return;
+    }
+    ins *loop = open_loop(e, "n", full, n, t->lanes), *left = lb_bin(b, L_SUB, n, loop);
+    columns(t, loop, 1, lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes)));
+    lb_end(b, loop);
+}
+
+static void outer_loops(tiling *t, const axis_list *axes, int depth) {
+    emitter *e = t->e;
+    if (depth == axes->n) {
+        n_loops(t);
+        return;
+    }
+    int a = axes->at[depth];
+    e->counter[a] = open_loop(e, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]), 1);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    outer_loops(t, axes, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// ---------------------------------------------------------------- entry
+// Reduce axes with A's longest strides outermost: the innermost walks A and the panels in order.
+static void order_k(tiling *t) {
+    t->k = t->c->k_axes;
+    for (int i = 1; i < t->k.n; i++)
+        for (int j = i; j > 0; j--) {
+            const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
+            if (x->op != X_CONST || y->op != X_CONST || x->i >= y->i) break;
+            int swap = t->k.at[j];
+            t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
+        }
+}
+
+typedef struct read_list { emitter *e; access *all[130]; int n; } read_list;
+static void add_access(void *user, expr *x) {
+    read_list *l = user;
+    access *a = x->op == X_READ ? entry_of(l->e, x)->read : NULL;
+    if (a && l->n < 129) l->all[l->n++] = a;
+}
+
+static void join_axes(tiling *t) {
+    read_list l = {.e = t->e};
+    entry_of(t->e, t->c->b)->read = t->b; // at the first column: affine
+    l.all[l.n++] = t->write;
+    stage_walk(t->c->s, add_access, &l);
+    if (l.n >= 129) return;
+    t->m.n = collapse_axes(t->e, t->m.at, t->m.n, l.all, l.n);
+    t->k.n = collapse_axes(t->e, t->k.at, t->k.n, l.all, l.n);
+}
+
+static void find_panel_stride(tiling *t) {
+    const buffer *b = t->c->b->buffer;
+    int axis = b->layout->order[b->layout->n - 1].axis, j = 0;
+    while (b->layout->order[j].axis != axis) j++;
+    dim *stride = dim_const(b->dims[-1]->table, 1);
+    for (int i = j + 1; i < b->layout->n; i++) stride = dim_mul(stride, layout_extent(b, i));
+    t->panel_stride = emit_dim(t->e, stride);
+}
+
+bool schedule_contraction(emitter *e, const contraction *c) {
+    tiling t = {.e = e, .c = c, .tile_m = -1};
+    if (!e->t->vector_bits || e->t->fp == FP_STRICT) return false;
+    emitter_stage(e, c->s, -1, 1, false);
+    if (!operands_fit(&t)) return false;
+    t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
+    if (t.lanes > PANEL || t.lanes < 2) return false;
+    t.m = c->m;
+    order_k(&t);
+    join_axes(&t);
+    if (t.m.n) t.tile_m = t.m.at[t.m.n - 1];
+    t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
+    choose_tile(&t);
+    weight w = {0};
+    expr_walk(c->w->value, add_weight, &w);
+    t.heavy = w.sum > HEAVY_EPILOGUE;
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    e->active = NULL;
+    if (t.packed) find_panel_stride(&t);
+    emitter_stage(e, c->s, c->n, t.lanes, true);
+    axis_list outer = c->batch;
+    for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    outer_loops(&t, &outer, 0);
+    return true;
+}

@@ -1,0 +1,13 @@
+// The schedule of contractions on CPUs with vectors.
+#ifndef ONNXC_SCHEDULE_CONTRACT_H
+#define ONNXC_SCHEDULE_CONTRACT_H
+#include "passes/contract.h"
+#include "passes/emit.h"
+
+enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed copy serves all CPU levels)
+
+// False (and nothing emitted) when this schedule does not fit.
+bool schedule_contraction(emitter *e, const contraction *c);
+// Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
+bool is_packed_operand(const expr *read, int n_axis);
+#endif

@@ -1,0 +1,210 @@
+// The fibers behind cuda_shim.h, and tensor-core products in plain C. Valid as C and as C++.
+#include "cuda_shim.h"
+#include <setjmp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+typedef enum fiber_state { RUNNING, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
+typedef struct fiber {
+    fiber_state state;
+    int started;
+    shim_dim3 thread;
+    ucontext_t first; // entered once; from then on jumps, which make no system calls
+    jmp_buf here;
+    unsigned char slot[64]; // what the rest of the warp may read
+} fiber;
+
+enum { WARP = 32, STACK = 1 << 16 };
+
+shim_dim3 threadIdx, blockIdx, blockDim, gridDim;
+static fiber *fibers;
+static int count, current;
+static jmp_buf scheduler;
+static void (*thread_body)(void *);
+static void *thread_args;
+
+// The linker's names for the section of shared variables, if there are any.
+extern char shared_begin[] __asm__("__start_shim_shared") __attribute__((weak, visibility("hidden")));
+extern char shared_end[] __asm__("__stop_shim_shared") __attribute__((weak, visibility("hidden")));
+
+// ---------------------------------------------------------------- turns
+
+static void enter(void) {
+    thread_body(thread_args);
+    fibers[current].state = DONE;
+    _longjmp(scheduler, 1);
+}
+
+static void wait_in(fiber_state state) {
+    fiber *f = &fibers[current];
+    f->state = state;
+    if (_setjmp(f->here) == 0) _longjmp(scheduler, 1);
+}
+
+static void resume(int i) {
+    fiber *f = &fibers[i];
+    current = i;
+    threadIdx = f->thread;
+    if (_setjmp(scheduler)) return;
+    if (f->started) _longjmp(f->here, 1);
+    f->started = 1;
+    setcontext(&f->first);
+}
+
+// Lets the threads [from, to) go on that wait in `state`, if all that still run do.
+static int release(int from, int to, fiber_state state) {
+    int released = 0;
+    for (int i = from; i < to; i++)
+        if (fibers[i].state != state && fibers[i].state != DONE) return 0;
+    for (int i = from; i < to; i++)
+        if (fibers[i].state == state) fibers[i].state = RUNNING, released = 1;
+    return released;
+}
+
+static int release_warps(void) {
+    int released = 0;
+    for (int w = 0; w < count; w += WARP)
+        released |= release(w, w + WARP < count ? w + WARP : count, AT_EXCHANGE);
+    return released;
+}
+
+static uint64_t next_random(uint64_t *s) {
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    return *s ^= *s << 17;
+}
+
+static void choose_order(int *turn, shim_order order, uint64_t *seed) {
+    for (int i = 0; i < count; i++) turn[i] = order == SHIM_REVERSE ? count - 1 - i : i;
+    for (int i = count - 1; order == SHIM_PERMUTED && i > 0; i--) {
+        int k = (int)(next_random(seed) % (uint64_t)(i + 1)), t = turn[i];
+        turn[i] = turn[k];
+        turn[k] = t;
+    }
+}
+
+static int run_block(shim_order order, uint64_t *seed, int *turn) {
+    do {
+        choose_order(turn, order, seed);
+        for (int i = 0; i < count; i++)
+            if (fibers[turn[i]].state == RUNNING) resume(turn[i]);
+    } while (release_warps() || release(0, count, AT_BARRIER));
+    for (int i = 0; i < count; i++)
+        if (fibers[i].state != DONE) return 1;
+    return 0;
+}
+
+static void prepare(char *stacks) {
+    if (shared_begin) memset(shared_begin, 0xff, (size_t)(shared_end - shared_begin));
+    for (int i = 0; i < count; i++) {
+        fiber *f = &fibers[i];
+        unsigned n = (unsigned)i;
+        f->state = RUNNING;
+        f->started = 0;
+        f->thread.x = n % blockDim.x;
+        f->thread.y = n / blockDim.x % blockDim.y;
+        f->thread.z = n / blockDim.x / blockDim.y;
+        memset(f->slot, 0xff, sizeof f->slot);
+        getcontext(&f->first);
+        f->first.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+        f->first.uc_stack.ss_size = STACK;
+        f->first.uc_link = NULL;
+        makecontext(&f->first, enter, 0);
+    }
+}
+
+int shim_launch(shim_dim3 grid, shim_dim3 block, shim_order order, uint64_t seed, void (*body)(void *args),
+                void *args) {
+    int failed = 0;
+    gridDim = grid;
+    blockDim = block;
+    count = (int)(block.x * block.y * block.z);
+    thread_body = body;
+    thread_args = args;
+    fibers = (fiber *)calloc((size_t)count, sizeof *fibers);
+    int *turn = (int *)calloc((size_t)count, sizeof *turn);
+    size_t bytes = (size_t)count * STACK;
+    char *stacks =
+        (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (!fibers || !turn || stacks == MAP_FAILED) abort();
+    seed = seed * 2 + 1;
+    for (unsigned i = 0; i < grid.x * grid.y * grid.z && !failed; i++) {
+        blockIdx.x = i % grid.x;
+        blockIdx.y = i / grid.x % grid.y;
+        blockIdx.z = i / grid.x / grid.y;
+        prepare(stacks);
+        failed = run_block(order, &seed, turn);
+    }
+    munmap(stacks, bytes);
+    free(turn);
+    free(fibers);
+    return failed;
+}
+
+void __syncthreads(void) { wait_in(AT_BARRIER); }
+
+// ---------------------------------------------------------------- warps
+
+void shim_exchange(const void *from, void *to, int bytes, int lane_xor) {
+    int self = current, warp = self / WARP * WARP, other = warp + ((self - warp) ^ lane_xor);
+    memcpy(fibers[self].slot, from, (size_t)bytes);
+    wait_in(AT_EXCHANGE);
+    if (other < count) memcpy(to, fibers[other].slot, (size_t)bytes);
+    else memset(to, 0xff, (size_t)bytes);
+    wait_in(AT_EXCHANGE); // all have read before the next one writes
+}
+
+static float half_value(uint32_t h) {
+    int e = (int)(h >> 10 & 31);
+    float m = (float)(h & 0x3ff), v = e == 31 ? (m != 0 ? NAN : INFINITY)
+                                      : e     ? ldexpf(m + 1024, e - 25)
+                                              : ldexpf(m, -24);
+    return h & 0x8000 ? -v : v;
+}
+
+static float float_of_bits(uint32_t u) {
+    float v;
+    memcpy(&v, &u, sizeof v);
+    return v;
+}
+
+// Element j of a register.
+static float element(shim_mma_type type, int is_b, uint32_t r, int j) {
+    uint32_t byte = r >> 8 * j & 0xff;
+    switch (type) {
+    case SHIM_F16: return half_value(r >> 16 * j & 0xffff);
+    case SHIM_BF16: return float_of_bits((r >> 16 * j) << 16);
+    case SHIM_TF32: return float_of_bits(r & 0xffffe000u);
+    case SHIM_S8: return (float)(int8_t)byte;
+    case SHIM_U8S8: return is_b ? (float)(int8_t)byte : (float)byte;
+    }
+    return 0;
+}
+
+// Register r of a thread holds row group + 8 * (r & 1), columns from per * (thread % 4) + 4 * per * (r >> 1)
+// on; b the same without the row bit (PTX ISA, "Matrix fragments"). Sums in double are rounded once.
+void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b) {
+    int per = type == SHIM_TF32  ? 1
+              : type < SHIM_TF32 ? 2
+                                 : 4,
+        na = m * k / per / WARP, nb = 8 * k / per / WARP;
+    int self = current, warp = self / WARP * WARP, lane = self - warp;
+    memcpy(fibers[self].slot, a, (size_t)na * 4);
+    memcpy(fibers[self].slot + 32, b, (size_t)nb * 4);
+    wait_in(AT_EXCHANGE);
+    for (int i = 0; i < m / 4; i++) {
+        int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
+        double sum = type < SHIM_S8 ? ((float *)d)[i] : ((int32_t *)d)[i];
+        for (int p = 0; p < k; p++) {
+            int quarter = p / per % 4, half = p / per / 4;
+            uint32_t ra, rb;
+            memcpy(&ra, fibers[warp + row % 8 * 4 + quarter].slot + 4 * (row / 8 + half * (m / 8)), 4);
+            memcpy(&rb, fibers[warp + column * 4 + quarter].slot + 32 + 4 * half, 4);
+            sum += (double)element(type, 0, ra, p % per) * element(type, 1, rb, p % per);
+        }
+        if (type < SHIM_S8) ((float *)d)[i] = (float)sum;
+        else ((int32_t *)d)[i] = (int32_t)(int64_t)sum;
+    }
+    wait_in(AT_EXCHANGE);
+}

@@ -1,0 +1,65 @@
+// CUDA text on a CPU: compiled as C++ behind this header (-include), together with cuda_shim.c. A block's
+// threads are fibers that take turns at barriers and shuffles; shared memory is static and holds garbage when
+// a block begins. Threads run in the order asked for, so that a missing barrier shows in some order. One
+// launch at a time in a process.
+#ifndef CUDA_SHIM_H
+#define CUDA_SHIM_H
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ONNXC_CUDA_SHIM 1
+#define __global__
+#define __device__
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __shared__   static __attribute__((section("shim_shared")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+typedef struct shim_dim3 {
+    unsigned x, y, z;
+} shim_dim3;
+extern shim_dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+typedef enum shim_order { SHIM_FORWARD, SHIM_REVERSE, SHIM_PERMUTED } shim_order;
+// Runs body(args), which calls the kernel, as every thread of every block. 0, or 1 when threads wait for each
+// other for ever: some at a barrier that others never reach.
+int shim_launch(shim_dim3 grid, shim_dim3 block, shim_order order, uint64_t seed, void (*body)(void *args),
+                void *args);
+
+void __syncthreads(void);
+// *to = *from of the thread of this warp whose number differs by lane_xor; garbage when there is none.
+void shim_exchange(const void *from, void *to, int bytes, int lane_xor);
+
+// d += a * b by a warp with the fragments of mma.sync.m<m>n8k<k>.
+typedef enum shim_mma_type { SHIM_F16, SHIM_BF16, SHIM_TF32, SHIM_S8, SHIM_U8S8 } shim_mma_type;
+void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b);
+#ifdef __cplusplus
+}
+
+template <class T> static inline T __shfl_xor_sync(unsigned, T v, int lane_xor) {
+    T r;
+    shim_exchange(&v, &r, sizeof v, lane_xor);
+    return r;
+}
+template <class T> static inline T atomicAdd(T *p, T v) {
+    T old = *p;
+    *p = old + v;
+    return old;
+}
+template <class To, class From> static inline To shim_bits(From v) {
+    To r;
+    static_assert(sizeof r == sizeof v, "the same bits");
+    memcpy(&r, &v, sizeof r);
+    return r;
+}
+static inline uint32_t __float_as_uint(float v) { return shim_bits<uint32_t>(v); }
+static inline float __uint_as_float(uint32_t v) { return shim_bits<float>(v); }
+static inline int64_t __double_as_longlong(double v) { return shim_bits<int64_t>(v); }
+static inline double __longlong_as_double(int64_t v) { return shim_bits<double>(v); }
+static inline float __fsqrt_rn(float v) { return sqrtf(v); }
+static inline double __dsqrt_rn(double v) { return sqrt(v); }
+#endif
+#endif

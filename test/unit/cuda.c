@@ -1,0 +1,546 @@
+// Emitted CUDA text: on a CPU behind the shim, in three orders of threads, and through NVRTC and ptxas where
+// they are installed. A barrier left out must show.
+#include "codegen/cuda.h"
+#include "codegen/nvrtc.h"
+#include "ir/target.h"
+#include "test/shim/cuda_shim.h"
+#include "test/unit/compile_text.h"
+
+static const target gpu = {.arch = ARCH_CUDA,
+                           .ptr_bits = 64,
+                           .f32 = true,
+                           .f64 = true,
+                           .fma = true,
+                           .little_endian = true,
+                           .fp = FP_DEFAULT,
+                           .sm = 75};
+
+typedef struct fixture {
+    arena *a;
+    diag d;
+    lmodule *m;
+    lbuild b; // of the kernel begun last
+    workdir dir;
+} fixture;
+
+static void show(void *user, const diag_message *m) {
+    (void)user;
+    print_message("%s\n", m->full);
+}
+
+static int set_up(void **state) {
+    arena *a = arena_new();
+    fixture *x = ARENA_NEW(a, fixture);
+    x->a = a;
+    x->d.arena = a;
+    x->d.sink = show;
+    x->m = lmodule_new(a, "test", &gpu);
+    x->dir = workdir_new(a);
+    *state = x;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *x = *state;
+    workdir_remove(x->dir);
+    arena_destroy(x->a);
+    return 0;
+}
+
+static const char *text_of(fixture *x) {
+    text t = {.arena = x->a};
+    sink s = sink_text(&t);
+    jmp_buf buf;
+    if (!DIAG_TRY(&x->d, buf)) fail_msg("the emitter failed");
+    for (int i = 0; i < x->m->funcs.n; i++) lfunc_verify(x->m->funcs.at[i], &x->d);
+    cuda_write(x->m, &s, &x->d);
+    return text_str(&t);
+}
+
+typedef int launcher(shim_dim3 grid, shim_dim3 block, shim_order order, uint64_t seed, void (*body)(void *),
+                     void *args);
+
+static void *load_on_shim(fixture *x) {
+    const char *s = text_of(x), *path = workdir_write(x->dir, "test.cu", s, strlen(s));
+    const char *compiler = have_program(x->a, "g++") ? "g++" : "clang++";
+    if (!have_program(x->a, compiler)) skip();
+    return compile_and_load(
+        x->dir,
+        arena_printf(x->a,
+                     "%s -std=c++17 -O1 -Wall -Wextra -Werror -Wno-unknown-pragmas -Itest/shim -include "
+                     "test/shim/cuda_shim.h -x c++",
+                     compiler),
+        arena_printf(x->a, "%s test/shim/cuda_shim.c", path));
+}
+
+// The kernel's parameters here are all pointers or int64_t.
+typedef struct kernel_args {
+    void (*f)(void *, void *, void *, int64_t, int64_t, int64_t);
+    void *p[3];
+    int64_t n[3];
+} kernel_args;
+
+static void call_kernel(void *args) {
+    kernel_args *k = args;
+    k->f(k->p[0], k->p[1], k->p[2], k->n[0], k->n[1], k->n[2]);
+}
+
+static int launch(void *dl, const char *name, shim_dim3 grid, shim_dim3 block, shim_order order,
+                  kernel_args k) {
+    launcher *go;
+    void *f = find_function(dl, name), *g = find_function(dl, "shim_launch");
+    memcpy(&k.f, &f, sizeof f);
+    memcpy(&go, &g, sizeof g);
+    return go(grid, block, order, 7, call_kernel, &k);
+}
+
+// ---------------------------------------------------------------- building
+
+static ltype f32(void) { return lt(LK_F32, 1); }
+static ltype i32(void) { return lt(LK_I32, 1); }
+
+static lfunc *begin(fixture *x, const char *name, int64_t tx, int64_t ty) {
+    lfunc *f = lfunc_new(x->m, name, lt(LK_VOID, 1));
+    f->noalias = f->kernel = f->exported = true;
+    f->threads[0] = tx, f->threads[1] = ty, f->threads[2] = 1;
+    f->comment = name;
+    x->b = lbuild_new(f, x->m->target, &x->d);
+    return f;
+}
+
+static ins *ptr(fixture *x, const char *name, dtype t, bool in) {
+    return lfunc_param(x->b.f, name, lt_ptr(), lkind_of(t), t, in);
+}
+static ins *num(fixture *x, const char *name) {
+    return lfunc_param(x->b.f, name, lt(LK_I64, 1), LK_VOID, DT_NONE, false);
+}
+static ins *idx(fixture *x, int64_t v) { return lb_idx(&x->b, v); }
+static ins *add(fixture *x, ins *p, ins *q) { return lb_bin(&x->b, L_ADD, p, q); }
+static ins *mul(fixture *x, ins *p, ins *q) { return lb_bin(&x->b, L_MUL, p, q); }
+static ins *loop(fixture *x, const char *name, ins *end, loop_role role) {
+    return lb_for(&x->b, name, idx(x, 0), end, idx(x, 1), role);
+}
+
+// shared[ty * 16 + tx] = row < rows && column < columns ? p[row * columns + column] : 0
+static void fill_tile(fixture *x, ins *shared, ins *ty, ins *tx, ins *p, ins *row, ins *rows, ins *column,
+                      ins *columns) {
+    lbuild *b = &x->b;
+    ins *v = lb_var(b, "v", lb_float(b, f32(), 0));
+    ins *inside = lb_if(b, lb_bin(b, L_AND, lb_cmp(b, L_SLT, row, rows), lb_cmp(b, L_SLT, column, columns)));
+    lb_set(b, v, lb_load(b, f32(), p, add(x, mul(x, row, columns), column), 0));
+    lb_end(b, inside);
+    lb_store(b, shared, add(x, mul(x, ty, idx(x, 16)), tx), lb_get(b, v), 0);
+}
+
+// C[M, N] = A[M, K] * B[K, N] in 16 x 16 tiles through shared memory; barriers: which of the two are there.
+static void build_gemm(fixture *x, int barriers) {
+    begin(x, "gemm", 16, 16);
+    lbuild *b = &x->b;
+    ins *A = ptr(x, "A", DT_F32, true), *B = ptr(x, "B", DT_F32, true), *C = ptr(x, "C", DT_F32, false);
+    ins *M = num(x, "M"), *N = num(x, "N"), *K = num(x, "K");
+    ins *tile_a = lb_local(b, LK_F32, 256, 16, true), *tile_b = lb_local(b, LK_F32, 256, 16, true);
+    ins *by = lb_for(b, "row0", idx(x, 0), M, idx(x, 16), LOOP_GRID_Y);
+    ins *bx = lb_for(b, "column0", idx(x, 0), N, idx(x, 16), LOOP_GRID_X);
+    ins *ty = loop(x, "ty", idx(x, 16), LOOP_THREAD_Y), *tx = loop(x, "tx", idx(x, 16), LOOP_THREAD_X);
+    ins *row = add(x, by, ty), *column = add(x, bx, tx), *acc = lb_var(b, "acc", lb_float(b, f32(), 0));
+    ins *k0 = lb_for(b, "k0", idx(x, 0), K, idx(x, 16), LOOP_SERIAL);
+    fill_tile(x, tile_a, ty, tx, A, row, M, add(x, k0, tx), K);
+    fill_tile(x, tile_b, ty, tx, B, add(x, k0, ty), K, column, N);
+    if (barriers & 1) lb_barrier(b);
+    ins *k = loop(x, "k", idx(x, 16), LOOP_UNROLL);
+    ins *u = lb_load(b, f32(), tile_a, add(x, mul(x, ty, idx(x, 16)), k), 0);
+    ins *v = lb_load(b, f32(), tile_b, add(x, mul(x, k, idx(x, 16)), tx), 0);
+    lb_set(b, acc, lb_muladd(b, u, v, lb_get(b, acc)));
+    lb_end(b, k);
+    if (barriers & 2) lb_barrier(b);
+    lb_end(b, k0);
+    ins *inside = lb_if(b, lb_bin(b, L_AND, lb_cmp(b, L_SLT, row, M), lb_cmp(b, L_SLT, column, N)));
+    lb_store(b, C, add(x, mul(x, row, N), column), lb_get(b, acc), 0);
+    lb_end(b, inside);
+    lb_end(b, tx);
+    lb_end(b, ty);
+    lb_end(b, bx);
+    lb_end(b, by);
+}
+
+// (1 + x / 64) ^ 64, near enough to exp for a test.
+static ins *powers(fixture *x, ins *v) {
+    lbuild *b = &x->b;
+    v = lb_muladd(b, v, lb_float(b, f32(), 1.0 / 64), lb_float(b, f32(), 1));
+    for (int i = 0; i < 6; i++) v = lb_bin(b, L_MUL, v, v);
+    return v;
+}
+
+// The warp's combination of v: partners swap five times.
+static ins *warp_reduce(fixture *x, lop op, ins *v) {
+    for (int lane = 16; lane; lane /= 2) v = lb_bin(&x->b, op, v, lb_shfl_xor(&x->b, v, lane));
+    return v;
+}
+
+// Of a block of 64 threads: each warp by shuffles, then both through shared memory.
+static ins *block_reduce(fixture *x, lop op, ins *v, ins *t, ins *shared) {
+    lbuild *b = &x->b;
+    v = warp_reduce(x, op, v);
+    lb_barrier(b);
+    ins *first = lb_if(b, lb_cmp(b, L_EQ, lb_bin(b, L_SREM, t, idx(x, 32)), idx(x, 0)));
+    lb_store(b, shared, lb_bin(b, L_SDIV, t, idx(x, 32)), v, 0);
+    lb_end(b, first);
+    lb_barrier(b);
+    return lb_bin(b, op, lb_load(b, f32(), shared, idx(x, 0), 0), lb_load(b, f32(), shared, idx(x, 1), 0));
+}
+
+static void build_softmax(fixture *x) {
+    begin(x, "softmax", 64, 1);
+    lbuild *b = &x->b;
+    ins *p = ptr(x, "x", DT_F32, true), *y = ptr(x, "y", DT_F32, false);
+    lfunc_param(b->f, "unused", lt_ptr(), LK_F32, DT_F32, true);
+    ins *rows = num(x, "rows"), *n = num(x, "n"), *shared = lb_local(b, LK_F32, 2, 0, true);
+    ins *r = loop(x, "row", rows, LOOP_GRID_X), *t = loop(x, "t", idx(x, 64), LOOP_THREAD_X);
+    ins *row = mul(x, r, n), *most = lb_var(b, "most", lb_float(b, f32(), -1e30)),
+        *sum = lb_var(b, "sum", lb_float(b, f32(), 0));
+    ins *i = lb_for(b, "i", t, n, idx(x, 64), LOOP_SERIAL);
+    lb_set(b, most, lb_bin(b, L_FMAX, lb_load(b, f32(), p, add(x, row, i), 0), lb_get(b, most)));
+    lb_end(b, i);
+    ins *m = block_reduce(x, L_FMAX, lb_get(b, most), t, shared);
+    i = lb_for(b, "i", t, n, idx(x, 64), LOOP_SERIAL);
+    ins *e = powers(x, lb_bin(b, L_SUB, lb_load(b, f32(), p, add(x, row, i), 0), m));
+    lb_store(b, y, add(x, row, i), e, 0);
+    lb_set(b, sum, add(x, lb_get(b, sum), e));
+    lb_end(b, i);
+    ins *whole = block_reduce(x, L_ADD, lb_get(b, sum), t, shared);
+    i = lb_for(b, "i", t, n, idx(x, 64), LOOP_SERIAL);
+    lb_store(b, y, add(x, row, i), lb_bin(b, L_FDIV, lb_load(b, f32(), y, add(x, row, i), 0), whole), 0);
+    lb_end(b, i);
+    lb_end(b, t);
+    lb_end(b, r);
+}
+
+// One thread an element: f16 -> f32 -> rounded, its root, back; a count and sums by atomic addition; dot
+// products.
+static void build_elements(fixture *x) {
+    begin(x, "elements", 32, 1);
+    lbuild *b = &x->b;
+    ins *p = ptr(x, "x", DT_F16, true), *y = ptr(x, "y", DT_F16, false),
+        *sums = ptr(x, "sums", DT_I64, false), *n = num(x, "n");
+    ins *g = lb_for(b, "first", idx(x, 0), n, idx(x, 32), LOOP_GRID_X),
+        *t = loop(x, "t", idx(x, 32), LOOP_THREAD_X);
+    ins *i = add(x, g, t), *inside = lb_if(b, lb_cmp(b, L_SLT, i, n));
+    ins *v = lb_conv(b, L_FEXT, LK_F32, lb_load(b, lt(LK_F16, 1), p, i, 0));
+    v = lb_un(b, L_SQRT, lb_un(b, L_FABS, lb_un(b, L_RINT, v)));
+    lb_store(b, y, i, lb_conv(b, L_FTRUNC, LK_F16, lb_bin(b, L_ADD, v, lb_un(b, L_FLOOR, v))), 0);
+    lb_atomic_add(b, sums, idx(x, 0), lb_conv(b, L_ZEXT, LK_I64, lb_cmp(b, L_SLT, lb_float(b, f32(), 2), v)));
+    ins *word = lb_conv(b, L_ITRUNC, LK_I32, mul(x, i, idx(x, 0x01020384)));
+    ins *d = lb_dot(b, L_DOT4_US, lb_int(b, i32(), 1), word, word);
+    d = lb_dot(b, L_DOT2, lb_dot(b, L_DOT4_SS, d, word, word), word, word);
+    lb_atomic_add(b, sums, idx(x, 1), lb_conv(b, L_SEXT, LK_I64, d));
+    lb_end(b, inside);
+    lb_end(b, t);
+    lb_end(b, g);
+}
+
+// ---------------------------------------------------------------- on the shim
+
+enum { M = 35, N = 50, K = 41 };
+
+// How many elements of the product come out wrong.
+static int gemm_errors(void *dl, shim_order order) {
+    static float a[M * K], b[K * N], c[M * N];
+    int wrong = 0;
+    for (int i = 0; i < M * K; i++) a[i] = (float)(i * 7 % 13 - 6);
+    for (int i = 0; i < K * N; i++) b[i] = (float)(i * 5 % 11 - 5);
+    memset(c, 0xff, sizeof c);
+    kernel_args k = {.p = {a, b, c}, .n = {M, N, K}};
+    assert_int_equal(launch(dl, "gemm", (shim_dim3){4, 3, 1}, (shim_dim3){16, 16, 1}, order, k), 0);
+    for (int i = 0; i < M * N; i++) {
+        float want = 0;
+        for (int p = 0; p < K; p++) want += a[i / N * K + p] * b[p * N + i % N];
+        wrong += c[i] != want;
+    }
+    return wrong;
+}
+
+static void gemm_is_right_in_every_order(void **state) {
+    build_gemm(*state, 3);
+    void *dl = load_on_shim(*state);
+    for (int order = SHIM_FORWARD; order <= SHIM_PERMUTED; order++)
+        assert_int_equal(gemm_errors(dl, order), 0);
+    dlclose(dl);
+}
+
+static void missing_barriers_show(void **state) {
+    fixture *x = *state;
+    for (int left = 0; left < 3; left++) {
+        int worst = 0;
+        x->m = lmodule_new(x->a, "test", &gpu);
+        build_gemm(x, left);
+        void *dl = load_on_shim(x);
+        for (int order = SHIM_FORWARD; order <= SHIM_PERMUTED; order++) {
+            int wrong = gemm_errors(dl, order);
+            if (wrong > worst) worst = wrong;
+        }
+        assert_true(worst > 0);
+        dlclose(dl);
+    }
+}
+
+static void softmax_is_right_in_every_order(void **state) {
+    enum { ROWS = 3, COLUMNS = 150 };
+    static float p[ROWS * COLUMNS], y[ROWS * COLUMNS];
+    build_softmax(*state);
+    void *dl = load_on_shim(*state);
+    for (int i = 0; i < ROWS * COLUMNS; i++) p[i] = (float)(i * 37 % 101) / 25;
+    for (int order = SHIM_FORWARD; order <= SHIM_PERMUTED; order++) {
+        kernel_args k = {.p = {p, y, NULL}, .n = {ROWS, COLUMNS}};
+        memset(y, 0xff, sizeof y);
+        assert_int_equal(launch(dl, "softmax", (shim_dim3){ROWS, 1, 1}, (shim_dim3){64, 1, 1}, order, k), 0);
+        for (int r = 0; r < ROWS; r++) {
+            double most = 0, sum = 0;
+            for (int i = 0; i < COLUMNS; i++) most = fmax(most, p[r * COLUMNS + i]);
+            for (int i = 0; i < COLUMNS; i++) sum += pow(1 + (p[r * COLUMNS + i] - most) / 64, 64);
+            for (int i = 0; i < COLUMNS; i++)
+                assert_true(fabs(y[r * COLUMNS + i] - pow(1 + (p[r * COLUMNS + i] - most) / 64, 64) / sum) <
+                            1e-6);
+        }
+    }
+    dlclose(dl);
+}
+
+static void elements_are_exact(void **state) {
+    enum { COUNT = 100 };
+    uint16_t p[COUNT], y[COUNT];
+    int64_t sums[2] = {0, 0}, count = 0, dots = 0;
+    build_elements(*state);
+    void *dl = load_on_shim(*state);
+    for (int i = 0; i < COUNT; i++) dtype_store_float(DT_F16, p, i, i * 0.37 - 9, false);
+    kernel_args k = {.p = {p, y, sums}, .n = {COUNT}};
+    assert_int_equal(launch(dl, "elements", (shim_dim3){4, 1, 1}, (shim_dim3){32, 1, 1}, SHIM_PERMUTED, k),
+                     0);
+    for (int i = 0; i < COUNT; i++) {
+        uint16_t want;
+        float v = sqrtf(fabsf(rintf((float)dtype_load_float(DT_F16, p, i))));
+        dtype_store_float(DT_F16, &want, 0, v + floorf(v), false);
+        assert_int_equal(y[i], want);
+        count += v > 2;
+        uint32_t w = (uint32_t)i * 0x01020384u;
+        dots += 1 + (int16_t)w * (int16_t)w + (int16_t)(w >> 16) * (int16_t)(w >> 16);
+        for (int s = 0; s < 32; s += 8)
+            dots += (uint8_t)(w >> s) * (int8_t)(w >> s) + (int8_t)(w >> s) * (int8_t)(w >> s);
+    }
+    assert_int_equal(sums[0], count);
+    assert_int_equal(sums[1], dots);
+    dlclose(dl);
+}
+
+// ---------------------------------------------------------------- tensor cores
+
+typedef struct mma {
+    const char *name;
+    int m, k;
+    dtype type_a, type_b;
+    int sm;
+} mma;
+static const mma mmas[] = {
+    {"mma_m16n8k8_f16", 16, 8, DT_F16, DT_F16, 75},   {"mma_m8n8k16_s8", 8, 16, DT_I8, DT_I8, 75},
+    {"mma_m16n8k16_f16", 16, 16, DT_F16, DT_F16, 80}, {"mma_m16n8k16_bf16", 16, 16, DT_BF16, DT_BF16, 80},
+    {"mma_m16n8k8_tf32", 16, 8, DT_F32, DT_F32, 80},  {"mma_m16n8k32_s8", 16, 32, DT_I8, DT_I8, 80},
+    {"mma_m16n8k32_u8s8", 16, 32, DT_U8, DT_I8, 80},
+};
+enum { MMAS = sizeof mmas / sizeof *mmas };
+
+// Registers of all threads lie one thread after the other: d += a * b on them.
+static void build_mma(fixture *x, const mma *t) {
+    begin(x, arena_printf(x->a, "test_%s", t->name), 32, 1);
+    lbuild *b = &x->b;
+    bool floats = t->type_b != DT_I8;
+    int per = 32 / dtype_bits(t->type_a), n[3] = {t->m / 4, t->m * t->k / per / 32, 8 * t->k / per / 32};
+    ins *mem[3], *regs[3];
+    mem[0] = ptr(x, "d", floats ? DT_F32 : DT_I32, false);
+    for (int i = 1; i < 3; i++) mem[i] = ptr(x, i == 1 ? "a" : "b", DT_U32, true);
+    ins *lane = loop(x, "lane", idx(x, 32), LOOP_THREAD_X);
+    for (int i = 0; i < 3; i++) {
+        lkind k = i == 0 && floats ? LK_F32 : LK_I32;
+        regs[i] = lb_local(b, k, n[i], 0, false);
+        for (int r = 0; r < n[i]; r++)
+            lb_store(b, regs[i], idx(x, r),
+                     lb_load(b, lt(k, 1), mem[i], add(x, mul(x, lane, idx(x, n[i])), idx(x, r)), 0), 0);
+    }
+    lb_call(b, lt(LK_VOID, 1), t->name, 3, regs);
+    for (int r = 0; r < n[0]; r++)
+        lb_store(b, mem[0], add(x, mul(x, lane, idx(x, n[0])), idx(x, r)),
+                 lb_load(b, floats ? f32() : i32(), regs[0], idx(x, r), 0), 0);
+    lb_end(b, lane);
+}
+
+// As the PTX ISA numbers them: element e of a thread's part of a.
+static void place_a(const mma *t, int lane, int e, int *row, int *column) {
+    int bits = dtype_bits(t->type_a), group = lane / 4, in = lane % 4;
+    if (bits == 32) {
+        *row = e % 2 ? group + 8 : group;
+        *column = e < 2 ? in : in + 4;
+    } else if (bits == 16) {
+        *row = e < 2 || (e >= 4 && e < 6) ? group : group + 8;
+        *column = in * 2 + (e & 1) + (e >= 4 ? 8 : 0);
+    } else {
+        *row = t->m == 8 || e < 4 || (e >= 8 && e < 12) ? group : group + 8;
+        *column = in * 4 + (e & 3) + (e >= 8 ? 16 : 0);
+    }
+}
+
+static void place_b(const mma *t, int lane, int e, int *row, int *column) {
+    int bits = dtype_bits(t->type_a), per = 32 / bits;
+    *row = lane % 4 * per + e % per + e / per * 4 * per;
+    *column = lane / 4;
+}
+
+static void put(dtype t, void *to, int i, int v) {
+    if (dtype_is_float(t)) dtype_store_float(t, to, i, v, false);
+    else dtype_store_int(t, to, i, v);
+}
+
+static void check_mma(void *dl, const mma *t) {
+    int a[16][32], b[32][8], na = t->m * t->k / 32, nb = 8 * t->k / 32, nd = t->m / 4, row, column;
+    uint32_t ra[32 * 4], rb[32 * 2], d[32 * 4];
+    bool floats = t->type_b != DT_I8;
+    for (int i = 0; i < 16 * 32; i++) a[i / 32][i % 32] = i * 7 % 23 - (t->type_a == DT_U8 ? 0 : 11);
+    for (int i = 0; i < 32 * 8; i++) b[i / 8][i % 8] = i * 5 % 19 - 9;
+    for (int lane = 0; lane < 32; lane++) {
+        for (int e = 0; e < na; e++)
+            place_a(t, lane, e, &row, &column), put(t->type_a, ra, lane * na + e, a[row][column]);
+        for (int e = 0; e < nb; e++)
+            place_b(t, lane, e, &row, &column), put(t->type_b, rb, lane * nb + e, b[row][column]);
+        for (int e = 0; e < nd; e++) put(floats ? DT_F32 : DT_I32, d, lane * nd + e, 1000 + e);
+    }
+    kernel_args k = {.p = {d, ra, rb}};
+    char name[64];
+    snprintf(name, sizeof name, "test_%s", t->name);
+    assert_int_equal(launch(dl, name, (shim_dim3){1, 1, 1}, (shim_dim3){32, 1, 1}, SHIM_PERMUTED, k), 0);
+    for (int i = 0; i < 32 * nd; i++) {
+        int lane = i / nd, e = i % nd, want = 1000 + e;
+        for (int p = 0; p < t->k; p++)
+            want += a[lane / 4 + (e > 1 ? 8 : 0)][p] * b[p][lane % 4 * 2 + (e & 1)];
+        assert_true((floats ? dtype_load_float(DT_F32, d, i) : (double)dtype_load_int(DT_I32, d, i)) == want);
+    }
+}
+
+static void tensor_cores_multiply(void **state) {
+    for (int i = 0; i < MMAS; i++) build_mma(*state, &mmas[i]);
+    void *dl = load_on_shim(*state);
+    for (int i = 0; i < MMAS; i++) check_mma(dl, &mmas[i]);
+    dlclose(dl);
+}
+
+// ---------------------------------------------------------------- the text
+
+static void text_reads_well(void **state) {
+    fixture *x = *state;
+    build_gemm(x, 3);
+    build_elements(x);
+    const char *s = text_of(x);
+    assert_non_null(strstr(s, "extern \"C\" __global__ __launch_bounds__(256) void gemm("));
+    assert_non_null(strstr(s, "    __shared__ __align__(16) float tile[256];\n"));
+    assert_non_null(strstr(s, "int64_t row0 = (int64_t)blockIdx.y * 16;\n    if (row0 < M) {\n"));
+    assert_non_null(strstr(s, "int64_t ty = (int64_t)threadIdx.y;\n"));
+    assert_non_null(strstr(s, "#pragma unroll\n"));
+    assert_non_null(strstr(s, "__syncthreads();\n"));
+    for (const char *p = s, *e; (e = strchr(p, '\n')); p = e + 1) assert_true(e - p <= 110);
+}
+
+static void barriers_in_guarded_loops_are_refused(void **state) {
+    fixture *x = *state;
+    begin(x, "bad", 64, 1);
+    ins *t = loop(x, "t", num(x, "n"), LOOP_THREAD_X);
+    lb_barrier(&x->b);
+    lb_end(&x->b, t);
+    text out = {.arena = x->a};
+    sink s = sink_text(&out);
+    jmp_buf buf;
+    if (DIAG_TRY(&x->d, buf)) {
+        cuda_write(x->m, &s, &x->d);
+        fail_msg("a barrier that some threads miss was taken");
+    }
+    assert_int_equal(x->d.class, DIAG_DEFECT);
+    assert_int_equal(out.n, 0);
+}
+
+// ---------------------------------------------------------------- NVRTC and ptxas
+
+static const char *find_ptxas(arena *a) {
+    if (have_program(a, "ptxas")) return "ptxas";
+    return access("/usr/local/cuda/bin/ptxas", X_OK) == 0 ? "/usr/local/cuda/bin/ptxas" : NULL;
+}
+
+static void assemble(fixture *x, const char *ptx, int sm) {
+    const char *ptxas = find_ptxas(x->a), *path = workdir_write(x->dir, "test.ptx", ptx, strlen(ptx));
+    if (!ptxas) return;
+    const char *command =
+        arena_printf(x->a, "%s -arch=sm_%d -o %s/test.cubin %s", ptxas, sm, x->dir.path, path);
+    if (system(command) != 0) fail_msg("%s", command);
+}
+
+static void ptx_for_every_arch(fixture *x, const nvrtc *n, int from, const char *kernel) {
+    static const int archs[] = {75, 80, 90};
+    const char *s = text_of(x);
+    jmp_buf buf;
+    if (!DIAG_TRY(&x->d, buf)) fail_msg("NVRTC failed");
+    for (int i = 0; i < 3; i++) {
+        if (archs[i] < from || !nvrtc_knows(n, archs[i])) continue;
+        const char *ptx = nvrtc_ptx(n, x->a, "test", s, archs[i], false, &x->d);
+        assert_non_null(strstr(ptx, arena_printf(x->a, ".entry %s(", kernel)));
+        assemble(x, ptx, archs[i]);
+        size_t size;
+        const char *cubin = nvrtc_cubin(n, x->a, "test", s, archs[i], true, &size, &x->d);
+        assert_true(size > 64 && !memcmp(cubin,
+                                         "\x7f"
+                                         "ELF",
+                                         4));
+    }
+}
+
+static void ptx_is_accepted(void **state) {
+    fixture *x = *state;
+    nvrtc *n = nvrtc_open(x->a, NULL, NULL);
+    if (!n) skip();
+    build_gemm(x, 3);
+    build_softmax(x);
+    build_elements(x);
+    build_mma(x, &mmas[0]);
+    build_mma(x, &mmas[1]);
+    ptx_for_every_arch(x, n, 75, "softmax");
+    x->m = lmodule_new(x->a, "test", &gpu);
+    for (int i = 2; i < MMAS; i++) build_mma(x, &mmas[i]);
+    ptx_for_every_arch(x, n, 80, "test_mma_m16n8k32_u8s8");
+}
+
+static void nvrtc_errors_are_reported(void **state) {
+    fixture *x = *state;
+    assert_null(nvrtc_open(x->a, "/nowhere", &x->d));
+    assert_int_equal(x->d.class, DIAG_MISSING);
+    nvrtc *n = nvrtc_open(x->a, NULL, NULL);
+    if (!n) skip();
+    jmp_buf buf;
+    if (DIAG_TRY(&x->d, buf)) {
+        nvrtc_ptx(n, x->a, "test", "", 12, false, &x->d);
+        fail_msg("sm_12 was taken");
+    }
+    if (DIAG_TRY(&x->d, buf)) {
+        nvrtc_ptx(n, x->a, "test", "no C", n->archs[0], false, &x->d);
+        fail_msg("nonsense was taken");
+    }
+    assert_int_equal(x->d.class, DIAG_DEFECT);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(gemm_is_right_in_every_order),
+        TEST(missing_barriers_show),
+        TEST(softmax_is_right_in_every_order),
+        TEST(elements_are_exact),
+        TEST(tensor_cores_multiply),
+        TEST(text_reads_well),
+        TEST(barriers_in_guarded_loops_are_refused),
+        TEST(ptx_is_accepted),
+        TEST(nvrtc_errors_are_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,537 @@
+// Elementary functions against libm in long double, conversions against ir/dtype.c, scalar expressions
+// against ir/eval.c: all run by the interpreter of loops, in one lane and in eight.
+#include "codegen/math.h"
+#include "codegen/convert.h"
+#include "ir/eval.h"
+#include "ir/loops_interp.h"
+#include "ir/target.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka.h must follow the headers it needs.
+#include <cmocka.h>
+
+// ---------------------------------------------------------------- running a function over arrays
+
+typedef struct rig {
+    arena *arena;
+    diag diag;
+    target target;
+    lmodule *module;
+    lfunc *f;
+    lbuild b;
+    ins *ptr[4], *n, *i; // x, y, z, out
+} rig;
+
+static void show(void *user, const diag_message *m) {
+    (void)user;
+    print_error("%s\n", m->full);
+}
+
+static void open_rig(rig *r, bool fma, int lanes) {
+    static const char *const names[] = {"x", "y", "z", "out"};
+    *r = (rig){.arena = arena_new(),
+               .target = {.ptr_bits = 64,
+                          .vector_bits = 512,
+                          .fma = fma,
+                          .f32 = true,
+                          .f64 = true,
+                          .round_instr = true,
+                          .fp = FP_DEFAULT,
+                          .little_endian = true}};
+    r->diag = (diag){.arena = r->arena, .sink = show};
+    r->module = lmodule_new(r->arena, "m", &r->target);
+    r->f = lfunc_new(r->module, "f", lt(LK_VOID, 1));
+    for (int k = 0; k < 4; k++) r->ptr[k] = lfunc_param(r->f, names[k], lt_ptr(), LK_VOID, DT_NONE, k < 3);
+    r->n = lfunc_param(r->f, "n", lt(LK_I64, 1), LK_VOID, DT_I64, false);
+    r->b = lbuild_new(r->f, &r->target, &r->diag);
+    r->i = lb_for(&r->b, "i", lb_idx(&r->b, 0), r->n, lb_idx(&r->b, lanes), LOOP_SERIAL);
+}
+
+static void run_rig(rig *r, const void *x, const void *y, const void *z, void *out, int64_t n) {
+    lb_end(&r->b, r->i);
+    lfunc_verify(r->f, &r->diag);
+    linterp *in = linterp_new(r->arena, r->module);
+    uint64_t args[] = {(uintptr_t)x, (uintptr_t)y, (uintptr_t)z, (uintptr_t)out, (uint64_t)n};
+    bool ok = linterp_call(in, r->f, args, NULL);
+    if (!ok) print_error("%s\n", linterp_error(in));
+    assert_true(ok);
+    arena_destroy(r->arena);
+}
+
+// ---------------------------------------------------------------- numbers
+
+typedef struct random {
+    uint64_t s;
+} random_state;
+
+static uint64_t next(random_state *r) {
+    r->s ^= r->s << 13;
+    r->s ^= r->s >> 7;
+    r->s ^= r->s << 17;
+    return r->s;
+}
+
+static double uniform(random_state *r) { return (double)(next(r) >> 11) * 0x1p-52 - 1; }
+
+static double any_float(random_state *r, bool f64) {
+    uint64_t u = next(r);
+    uint32_t w = (uint32_t)u;
+    double d;
+    float f;
+    if (f64) return memcpy(&d, &u, 8), d;
+    return memcpy(&f, &w, 4), f;
+}
+
+static const double special[] = {0.,
+                                 -0.,
+                                 1,
+                                 -1,
+                                 INFINITY,
+                                 -INFINITY,
+                                 NAN,
+                                 0.5,
+                                 -0.5,
+                                 2,
+                                 -2,
+                                 3,
+                                 -3,
+                                 1e-40,
+                                 -1e-40,
+                                 3e38,
+                                 -3e38,
+                                 1e308,
+                                 -1e308,
+                                 1.5,
+                                 -1.5,
+                                 0x1p23,
+                                 0x1p24 + 2,
+                                 0x1p52 + 1,
+                                 -0x1p52 - 1,
+                                 0x1.62e42ep+6,
+                                 0x1.62e43p+6,
+                                 -0x1.9fe368p+6,
+                                 -0x1.9fe36ap+6,
+                                 -0x1.5d589ep+6,
+                                 0x1.62e42fefa39efp+9,
+                                 -0x1.74910d52d3051p+9,
+                                 1e-310,
+                                 -1e-310,
+                                 0x1p-149,
+                                 0x1p-1074,
+                                 0x1.921fb6p+0,
+                                 0x1.921fb54442d18p+1};
+enum { SPECIALS = sizeof special / sizeof *special };
+
+static double sample(random_state *r, bool f64, int j, int which) {
+    if (j < SPECIALS * SPECIALS) return special[which ? j / SPECIALS : j % SPECIALS];
+    double wide = f64 && next(r) % 2 ? 7 : 1;
+    switch (j % 4) {
+    case 0: return any_float(r, f64);
+    case 1: return uniform(r);
+    case 2: return uniform(r) * 12;
+    }
+    return uniform(r) * 110 * wide;
+}
+
+static void put(bool f64, void *to, int j, double v) {
+    if (f64) ((double *)to)[j] = v;
+    else ((float *)to)[j] = (float)v;
+}
+
+static double get(bool f64, const void *from, int j) {
+    return f64 ? ((const double *)from)[j] : (double)((const float *)from)[j];
+}
+
+// ---------------------------------------------------------------- elementary functions
+
+static long double truth(expr_op op, long double x, long double y) {
+    switch ((int)op) {
+    case X_EXP: return expl(x);
+    case X_LOG: return logl(x);
+    case X_LOG1P: return log1pl(x);
+    case X_EXPM1: return expm1l(x);
+    case X_SIN: return sinl(x);
+    case X_COS: return cosl(x);
+    case X_TAN: return tanl(x);
+    case X_ASIN: return asinl(x);
+    case X_ACOS: return acosl(x);
+    case X_ATAN: return atanl(x);
+    case X_SINH: return sinhl(x);
+    case X_COSH: return coshl(x);
+    case X_TANH: return tanhl(x);
+    case X_ASINH: return asinhl(x);
+    case X_ACOSH: return acoshl(x);
+    case X_ATANH: return atanhl(x);
+    case X_ERF: return erfl(x);
+    case X_SIGMOID: return x >= 0 ? 1 / (1 + expl(-x)) : expl(x) / (1 + expl(x));
+    case X_POW: return powl(x, y);
+    case X_ATAN2: return atan2l(x, y);
+    case X_FMOD: return fmodl(x, y);
+    }
+    return sqrtl(x);
+}
+
+static double ulp(long double v, bool f64) {
+    int e, least = f64 ? -1074 : -149;
+    frexpl(v, &e);
+    e -= f64 ? 53 : 24;
+    return ldexp(1, v == 0 || e < least ? least : e);
+}
+
+// In units in the last place; a wrong infinity, NaN or sign is 1e9.
+static double error_of(double got, long double want, bool f64) {
+    double rounded = f64 ? (double)want : (double)(float)want,
+           most = f64 ? 0x1.fffffffffffffp1023 : 0x1.fffffep127;
+    if (isnan(rounded) || isnan(got)) return isnan(rounded) && isnan(got) ? 0 : 1e9;
+    if (isinf(rounded) || isinf(got)) {
+        bool edge = fabsl(want) > most * (1 - 0x1p-20L) && fabsl(want) < most * (1 + 0x1p-20L);
+        return rounded == got ? 0 : edge ? (double)(fabsl(fabsl(want) - most) / ulp(most, f64)) : 1e9;
+    }
+    if (!!signbit(want) != !!signbit(got) && !(want != 0 && got == 0)) return 1e9;
+    return (double)fabsl(want - got) / ulp(want, f64);
+}
+
+static bool is_binary(expr_op op) { return op == X_POW || op == X_ATAN2 || op == X_FMOD; }
+
+static void fill(expr_op op, bool f64, int n, void *x, void *y) {
+    random_state r = {88172645463325252u + (uint64_t)op};
+    for (int j = 0; j < n; j++) {
+        double a = sample(&r, f64, j, 0), b = sample(&r, f64, j, 1);
+        bool narrow = op == X_POW || op == X_LOG;
+        if (j >= SPECIALS * SPECIALS && j % 3) a = narrow ? fabs(a) : op == X_ACOSH ? 1 + fabs(a) : a;
+        if (op >= X_SIN && op <= X_TAN && j % 16 == 5) a = rint(a * 1000) * 1.5707963267948966;
+        put(f64, x, j, a);
+        put(f64, y, j, b);
+    }
+}
+
+static void evaluate(expr_op op, lkind k, bool fma, int lanes, const void *x, const void *y, void *out,
+                     int n) {
+    rig r;
+    open_rig(&r, fma, lanes);
+    lbuild *b = &r.b;
+    ins *a = lb_load(b, lt(k, lanes), r.ptr[0], r.i, 0), *c = lb_load(b, lt(k, lanes), r.ptr[1], r.i, 0);
+    lb_store(b, r.ptr[3], r.i, is_binary(op) ? math_binary(b, op, a, c) : math_unary(b, op, a), 0);
+    run_rig(&r, x, y, NULL, out, n);
+}
+
+static void check_function(expr_op op, bool f64, bool fma, int n) {
+    lkind k = f64 ? LK_F64 : LK_F32;
+    size_t size = f64 ? 8 : 4;
+    void *x = calloc((size_t)n, 8), *y = calloc((size_t)n, 8), *out = calloc((size_t)n, 8),
+         *one = calloc((size_t)n, 8);
+    fill(op, f64, n, x, y);
+    evaluate(op, k, fma, 8, x, y, out, n);
+    evaluate(op, k, fma, 1, x, y, one, n / 8);
+    double worst = 0, at = 0;
+    for (int j = 0; j < n; j++) {
+        double a = get(f64, x, j), b = get(f64, y, j), e = error_of(get(f64, out, j), truth(op, a, b), f64);
+        if (e > worst) worst = e, at = j;
+        if (j < n / 8 && !isnan(get(f64, out, j)))
+            assert_memory_equal((char *)out + j * size, (char *)one + j * size, size);
+    }
+    if (worst > math_ulp_bound(op, k))
+        print_error("%s: %g ulp at %a, %a\n", expr_op_name(op), worst, get(f64, x, (int)at),
+                    get(f64, y, (int)at));
+    assert_true(worst <= math_ulp_bound(op, k));
+    free(x), free(y), free(out), free(one);
+}
+
+static void check_functions(bool f64, bool fma, int n) {
+    for (expr_op op = 0; op < X_COUNT; op++)
+        if (math_ulp_bound(op, LK_F32) >= 0) check_function(op, f64, fma, n);
+}
+
+static void f32_functions_with_fma(void **state) {
+    (void)state;
+    check_functions(false, true, 24000);
+}
+
+static void f32_functions_without_fma(void **state) {
+    (void)state;
+    check_functions(false, false, 12000);
+}
+
+static void f64_functions_with_fma(void **state) {
+    (void)state;
+    check_functions(true, true, 12000);
+}
+
+static void f64_functions_without_fma(void **state) {
+    (void)state;
+    check_functions(true, false, 8000);
+}
+
+// ---------------------------------------------------------------- loads of every code
+
+static const dtype floats[] = {DT_F16,    DT_BF16,       DT_F8E4M3FN, DT_F8E4M3FNUZ,
+                               DT_F8E5M2, DT_F8E5M2FNUZ, DT_F4E2M1,   DT_F8E8M0};
+static const dtype packed[] = {DT_U4, DT_I4, DT_U2, DT_I2};
+enum { FLOATS = sizeof floats / sizeof *floats, PACKED = sizeof packed / sizeof *packed };
+
+static void all_codes(dtype t, uint8_t *raw) {
+    int bits = dtype_bits(t);
+    for (int i = 0; i < 1 << (bits < 8 ? 8 : bits); i++)
+        if (bits == 16) raw[2 * i] = (uint8_t)i, raw[2 * i + 1] = (uint8_t)(i >> 8);
+        else raw[i] = (uint8_t)i;
+}
+
+static bool same_float(double a, double b) {
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
+
+typedef enum access { WHOLE, SOME, INDIRECT } access;
+
+// n elements of type t at x go to out in their compute type.
+static void load_all(dtype t, int lanes, access how, const void *x, void *out, int64_t n) {
+    rig r;
+    open_rig(&r, true, lanes);
+    lbuild *b = &r.b;
+    ins *v;
+    if (how == INDIRECT) {
+        ins *iota = lb_bin(b, L_ADD, lb_iota(b, lt(LK_I64, lanes)), r.i);
+        v = load_element_gather(b, t, r.ptr[0], iota);
+    } else {
+        v = how == SOME ? load_element_n(b, t, r.ptr[0], r.i, lanes,
+                                         lb_bin(b, L_SMIN, lb_idx(b, lanes), lb_bin(b, L_SUB, r.n, r.i)))
+                        : load_element(b, t, r.ptr[0], r.i, lanes);
+    }
+    if (t == DT_BOOL) v = lb_conv(b, L_ZEXT, LK_I8, v);
+    lb_store(b, r.ptr[3], r.i, v, 0);
+    run_rig(&r, x, NULL, NULL, out, n);
+}
+
+static void check_loads(dtype t, int lanes, access how) {
+    int64_t n = dtype_bits(t) < 8 ? 256 * 8 / dtype_bits(t) : 1 << dtype_bits(t);
+    uint8_t *raw = calloc(1, 1 << 18);
+    float *out = calloc((size_t)n + 16, 8);
+    all_codes(t, raw);
+    load_all(t, lanes, how, raw, out, n);
+    for (int64_t i = 0; i < n; i++) {
+        if (dtype_is_float(t)) assert_true(same_float(out[i], dtype_load_float(t, raw, i)));
+        else assert_int_equal((uint8_t)dtype_load_int(t, raw, i), ((uint8_t *)out)[i]);
+    }
+    free(raw), free(out);
+}
+
+static void loads_are_exact(void **state) {
+    (void)state;
+    for (int k = 0; k < FLOATS + PACKED; k++)
+        for (int lanes = 1; lanes <= 16; lanes *= 2)
+            for (int how = WHOLE; how <= INDIRECT; how++) {
+                dtype t = k < FLOATS ? floats[k] : packed[k - FLOATS];
+                if (lanes == 2 && dtype_bits(t) == 2) continue;
+                if (dtype_bits(t) < 16 || lanes == 8) check_loads(t, lanes, (access)how);
+            }
+    check_loads(DT_BOOL, 8, WHOLE);
+    check_loads(DT_I8, 8, SOME);
+}
+
+// ---------------------------------------------------------------- stores
+
+// Numbers around every code of t: itself, the middle to the next one, and their neighbours.
+static int numbers_around(dtype t, float *x, int most) {
+    int n = 0, codes = 1 << dtype_bits(t);
+    for (int i = 0; i < codes && n + 8 < most; i++) {
+        uint8_t raw[8] = {(uint8_t)i, (uint8_t)(i >> 8)}, up[8] = {(uint8_t)(i + 1), (uint8_t)((i + 1) >> 8)};
+        float a = (float)dtype_load_float(t, raw, 0), c = (float)dtype_load_float(t, up, 0),
+              middle = a / 2 + c / 2;
+        float all[] = {a,      nextafterf(a, INFINITY),      nextafterf(a, -INFINITY),
+                       middle, nextafterf(middle, INFINITY), nextafterf(middle, -INFINITY),
+                       2 * a};
+        memcpy(x + n, all, sizeof all);
+        n += 7;
+    }
+    random_state r = {12345};
+    for (int i = 0; i < 2000; i++) x[n++] = (float)any_float(&r, false);
+    return n;
+}
+
+static void store_all(dtype t, int lanes, access how, const void *x, void *out, int64_t n) {
+    rig r;
+    open_rig(&r, true, lanes);
+    lbuild *b = &r.b;
+    ins *v = lb_load(b, lt(compute_kind(t), lanes), r.ptr[0], r.i, 0);
+    if (how == INDIRECT) {
+        ins *iota = lb_bin(b, L_ADD, lb_iota(b, lt(LK_I64, lanes)), r.i);
+        store_element_scatter(b, t, r.ptr[3], iota, v);
+    } else if (how == SOME) {
+        ins *left = lb_bin(b, L_SMIN, lb_idx(b, lanes), lb_bin(b, L_SUB, r.n, r.i));
+        store_element_n(b, t, r.ptr[3], r.i, v, lanes, left);
+    } else {
+        store_element(b, t, r.ptr[3], r.i, v, lanes);
+    }
+    run_rig(&r, x, NULL, NULL, out, n);
+}
+
+static void check_stores(dtype t, int lanes, access how, const float *x, int n) {
+    uint8_t *got = malloc((size_t)n * 2 + 64), *want = malloc((size_t)n * 2 + 64);
+    memset(got, 0x5a, (size_t)n * 2 + 64);
+    memcpy(want, got, (size_t)n * 2 + 64);
+    if (how != SOME) n -= n % 16;
+    store_all(t, lanes, how, x, got, n);
+    for (int i = 0; i < n; i++) {
+        if (dtype_is_float(t)) dtype_store_float(t, want, i, x[i], true);
+        else dtype_store_int(t, want, i, ((const int8_t *)x)[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        double a = dtype_load_float(t, got, i), b = dtype_load_float(t, want, i);
+        if (!same_float(a, b)) print_error("%s of %a: %a instead of %a\n", dtype_name(t), x[i], a, b);
+        assert_true(same_float(a, b));
+    }
+    assert_memory_equal(got + 2 * n, want + 2 * n, 64);
+    free(got), free(want);
+}
+
+static void stores_round_like_dtype(void **state) {
+    (void)state;
+    enum { MOST = 7 * 65536 + 4096 };
+    float *x = calloc(MOST, sizeof *x);
+    for (int k = 0; k < FLOATS + PACKED; k++) {
+        dtype t = k < FLOATS ? floats[k] : packed[k - FLOATS];
+        int n = numbers_around(t, x, dtype_bits(t) == 16 ? 20000 : MOST);
+        if (k >= FLOATS) n = 1001;
+        check_stores(t, 8, WHOLE, x, n);
+        if (dtype_bits(t) == 16) check_stores(t, 8, WHOLE, x, numbers_around(t, x, MOST));
+        n = n < 2011 ? n : 2011;
+        check_stores(t, 1, WHOLE, x, n);
+        check_stores(t, 16, SOME, x, n);
+        check_stores(t, 8, INDIRECT, x, n);
+    }
+    free(x);
+}
+
+// ---------------------------------------------------------------- expressions against ir/eval.c
+
+static const dtype types[] = {DT_BOOL, DT_I8,  DT_U8,  DT_I16, DT_U16, DT_I32,
+                              DT_U32,  DT_I64, DT_U64, DT_F32, DT_F64};
+enum { TYPES = sizeof types / sizeof *types, COUNT = 1024 };
+
+static int compute_bytes(dtype t) { return dtype_bits(t) / 8; }
+
+static cell any_cell(random_state *r, dtype t) {
+    uint8_t raw[8];
+    uint64_t u = next(r);
+    if (t == DT_BOOL) return (cell){.i = (int64_t)(u & 1)};
+    if (dtype_is_float(t)) {
+        double v = u % 16 < 4   ? special[(u >> 8) % SPECIALS]
+                   : u % 16 < 8 ? any_float(r, t == DT_F64)
+                                : uniform(r) * ldexp(1, (int)((u >> 8) % 70));
+        return (cell){.f = t == DT_F32 ? (double)(float)v : v};
+    }
+    int64_t v = (int64_t)next(r) >> (u % 64);
+    if (u % 16 == 0) v = dtype_int_min(t);
+    if (u % 16 == 1) v = -1;
+    if (u % 16 == 2) v = 0;
+    dtype_store_int(t, raw, 0, v);
+    return (cell){.i = dtype_load_int(t, raw, 0)};
+}
+
+static void put_cell(dtype t, void *to, int i, cell v) {
+    if (dtype_is_float(t)) dtype_store_float(t, to, i, v.f, true);
+    else dtype_store_int(t, to, i, v.i);
+}
+
+static bool same_cell(const expr *e, cell want, const void *got, int i) {
+    if (!dtype_is_float(e->dtype)) return dtype_load_int(e->dtype, got, i) == want.i;
+    double v = dtype_load_float(e->dtype, got, i);
+    bool extreme = e->op == X_MIN || e->op == X_MAX;
+    return same_float(v, want.f) || (extreme && v == want.f);
+}
+
+static ins *load_compute(rig *r, int which, dtype t, int lanes) {
+    return load_element(&r->b, t, r->ptr[which], r->i, lanes);
+}
+
+static void run_expr(const expr *e, int lanes, uint8_t raw[3][8 * COUNT], uint8_t *out) {
+    rig r;
+    open_rig(&r, true, lanes);
+    ins *args[3] = {0};
+    for (int k = 0; k < expr_arity(e->op); k++) args[k] = load_compute(&r, k, e->arg[k]->dtype, lanes);
+    store_element(&r.b, e->dtype, r.ptr[3], r.i, expr_apply(&r.b, e, args), lanes);
+    run_rig(&r, raw[0], raw[1], raw[2], out, COUNT);
+}
+
+static void check_expr(const expr *e) {
+    static uint8_t raw[3][8 * COUNT], out[8 * COUNT];
+    static cell cells[3][COUNT], want[COUNT];
+    random_state r = {(uint64_t)e->op * 1000 + (uint64_t)e->to * 30 + (uint64_t)e->arg[0]->dtype + 77};
+    for (int k = 0; k < expr_arity(e->op); k++)
+        for (int i = 0; i < COUNT; i++) {
+            cells[k][i] = any_cell(&r, e->arg[k]->dtype);
+            put_cell(e->arg[k]->dtype, raw[k], i, cells[k][i]);
+        }
+    eval_op(e, COUNT, cells[0], 1, cells[1], 1, cells[2], 1, want);
+    for (int lanes = 1; lanes <= 8; lanes += 7) {
+        run_expr(e, lanes, raw, out);
+        for (int i = 0; i < COUNT; i++) {
+            bool same = same_cell(e, want[i], out, i);
+            if (!same)
+                print_error("%s of %s to %s, lanes %d: %lld (%g), %lld (%g) want %lld (%a) got %lld (%a)\n",
+                            expr_op_name(e->op), dtype_name(e->arg[0]->dtype),
+                            dtype_name(e->op == X_CAST ? e->to : e->dtype), lanes, (long long)cells[0][i].i,
+                            cells[0][i].f, (long long)cells[1][i].i, cells[1][i].f, (long long)want[i].i,
+                            want[i].f, (long long)dtype_load_int(e->dtype, out, i),
+                            dtype_load_float(e->dtype, out, i));
+            assert_true(same);
+        }
+    }
+}
+
+static bool applies(expr_op op, dtype t) {
+    bool f = dtype_is_float(t), bitwise = op == X_AND || op == X_OR || op == X_XOR || op == X_NOT;
+    if (op >= X_FLOOR && op <= X_RINT) return f;
+    if (op == X_FLOORDIV || op == X_MOD || op == X_SHL || op == X_SHR) return !f && t != DT_BOOL;
+    if (op == X_FMOD) return t != DT_BOOL;
+    if (bitwise) return !f;
+    return t != DT_BOOL || op == X_EQ || op == X_NE || op == X_MIN || op == X_MAX;
+}
+
+static void expressions_agree_with_eval(void **state) {
+    (void)state;
+    static const expr_op ops[] = {X_NEG, X_ABS, X_NOT, X_FLOOR, X_CEIL,     X_TRUNC, X_RINT, X_ISNAN, X_ISINF,
+                                  X_ADD, X_SUB, X_MUL, X_DIV,   X_FLOORDIV, X_MOD,   X_FMOD, X_MIN,   X_MAX,
+                                  X_AND, X_OR,  X_XOR, X_SHL,   X_SHR,      X_EQ,    X_NE,   X_LT,    X_LE};
+    for (size_t o = 0; o < sizeof ops / sizeof *ops; o++)
+        for (int k = 0; k < TYPES; k++) {
+            if (!applies(ops[o], types[k])) continue;
+            bool to_bool = (ops[o] >= X_EQ && ops[o] <= X_LE) || ops[o] == X_ISNAN || ops[o] == X_ISINF;
+            expr a = {.dtype = types[k]},
+                 e = {.op = ops[o], .dtype = to_bool ? DT_BOOL : types[k], .arg = {&a, &a, &a}};
+            check_expr(&e);
+        }
+}
+
+static void casts_agree_with_eval(void **state) {
+    (void)state;
+    for (int from = 0; from < TYPES; from++)
+        for (int to = 0; to < TYPES + FLOATS + PACKED; to++)
+            for (int saturate = 0; saturate < 2; saturate++) {
+                dtype t = to < TYPES            ? types[to]
+                          : to < TYPES + FLOATS ? floats[to - TYPES]
+                                                : packed[to - TYPES - FLOATS];
+                expr a = {.dtype = types[from]};
+                expr e = {
+                    .op = X_CAST, .dtype = dtype_compute(t), .arg = {&a}, .to = t, .saturate = saturate};
+                if (compute_bytes(e.dtype)) check_expr(&e);
+                e.op = X_ROUND_TO;
+                if (dtype_is_float(types[from]) && dtype_is_float(t) && e.dtype == types[from])
+                    check_expr(&e);
+            }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f32_functions_with_fma),
+        cmocka_unit_test(f32_functions_without_fma),
+        cmocka_unit_test(f64_functions_with_fma),
+        cmocka_unit_test(f64_functions_without_fma),
+        cmocka_unit_test(loads_are_exact),
+        cmocka_unit_test(stores_round_like_dtype),
+        cmocka_unit_test(expressions_agree_with_eval),
+        cmocka_unit_test(casts_agree_with_eval),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
