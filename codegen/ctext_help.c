@@ -163,7 +163,7 @@ static const chelp helps[] = {
      "#if defined(__SSE2__)\n"
      "#include <emmintrin.h>\n" UNARY(
          "sqrt_f64",
-         "double") "{ return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(x), _mm_set_sd(x))); "
+         "double") "{ \n    return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(x), _mm_set_sd(x)));\n"
                    "}\n" SQRT_ASM("defined(__GNUC__) && defined(__aarch64__)", "fsqrt %d0, %d1", "w", "w",
                                   "double", "f64") SQRT_ASM("defined(__GNUC__) && defined(__ARM_FP) && "
                                                             "(__ARM_FP & 8)",

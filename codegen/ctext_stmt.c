@@ -390,11 +390,16 @@ static void serial_loop(cfn *c, const ins *x) {
     close_scope(c, from);
 }
 
-// The launch has exactly as many blocks or threads as the loop has rounds.
-static bool covers_launch(const lfunc *f, const ins *x) {
-    int64_t n =
-        x->role >= LOOP_THREAD_X ? f->threads[x->role - LOOP_THREAD_X] : f->grid[x->role - LOOP_GRID_X];
-    return is_int_const(x->args[0], 0) && is_int_const(x->args[2], 1) && n > 0 && is_int_const(x->args[1], n);
+static int64_t launch_size(const lfunc *f, const ins *x) {
+    return x->role >= LOOP_THREAD_X ? f->threads[x->role - LOOP_THREAD_X] : f->grid[x->role - LOOP_GRID_X];
+}
+
+// Rounds of the loop; -1: not known.
+static int64_t rounds(const ins *x) {
+    for (int k = 0; k < 3; k++)
+        if (x->args[k]->op != L_CONST) return -1;
+    int64_t begin = x->args[0]->i, end = x->args[1]->i, step = x->args[2]->i;
+    return end <= begin ? 0 : (end - begin + step - 1) / step;
 }
 
 static const char *device_index(cfn *c, const ins *x) {
@@ -408,25 +413,36 @@ static const char *device_index(cfn *c, const ins *x) {
     return arena_printf(c->arena, "%s + %s", cexpr_paren(c, cexpr_signed(c, x->args[0]), PREC_ADD), s);
 }
 
-// One round of the loop is this thread's or block's.
+// Block n runs round n, and the grid is taken to cover the loop; threads may be fewer than rounds and then go
+// on by the size of the block.
 static void device_loop(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
-    bool exact = covers_launch(c->f, x);
-    if (!exact && n->syncs && x->role >= LOOP_THREAD_X)
+    bool thread = x->role >= LOOP_THREAD_X;
+    int64_t size = launch_size(c->f, x), count = rounds(x);
+    bool exact = size > 0 && size == count,
+         covered = (count >= 0 && count <= size) || (!thread && (count < 0 || !size));
+    if (!exact && n->syncs && thread)
         diag_defect(c->mod->d, NULL, "function %s: threads wait for each other inside the guarded loop %s",
                     c->f->name, x->name ? x->name : "");
-    const char *end = cexpr_paren(c, cexpr_signed(c, x->args[1]), PREC_ADD), *index = device_index(c, x);
+    const char *index = device_index(c, x), *type = ctype_name(x->type.kind, SIGN_SIGNED);
+    const char *end = covered ? cexpr_paren(c, cexpr_signed(c, x->args[1]), PREC_ADD) : bound(c, x, 1);
+    const char *step = covered ? "" : bound(c, x, 2);
     consume(c, x);
+    int from = c->scope.n;
     n->state = STATE_NAMED;
     n->name = cname_new(c, x->name, "i");
-    line(c, "%s %s = %s;", ctype_name(x->type.kind, SIGN_SIGNED), n->name, index);
+    if (covered) line(c, "%s %s = %s;", type, n->name, index);
     if (exact) {
         block(c, x->body[0]);
         return;
     }
-    line(c, "if (%s < %s) {", n->name, end);
+    if (covered) line(c, "if (%s < %s) {", n->name, end);
+    else
+        line(c, "for (%s %s = %s; %s < %s; %s += %s.%c * %s) {", type, n->name, index, n->name, end, n->name,
+             thread ? "blockDim" : "gridDim", "xyz"[x->role - (thread ? LOOP_THREAD_X : LOOP_GRID_X)], step);
     body(c, x->body[0]);
     line(c, "}");
+    if (!covered) close_scope(c, from);
 }
 
 // The break that begins a loop, when all before it can be written inside its condition.

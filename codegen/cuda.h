@@ -1,9 +1,11 @@
 // CUDA text from loops: kernels with the device's indices for grid and thread loops. In: a module for
 // ARCH_CUDA. Out: text that NVRTC takes without an include path, nvcc takes, and test/shim runs on a CPU.
 //
-// Functions with .kernel set become extern "C" __global__, others __device__. A thread or grid loop is
-// guarded by `if (i < end)` unless .threads / .grid say that it covers exactly the launch. A barrier or
-// shuffle inside a guarded thread loop is a defect: not all threads would come.
+// Functions with .kernel set become extern "C" __global__, others __device__. Each block runs one round of a
+// grid loop, under a guard `if (i < end)`: the launch covers the loop, unless .grid says that it is smaller.
+// A thread loop has no guard when .threads says that the block is as large, a guard when it is larger, and
+// else runs on in steps of the block. A barrier or shuffle inside a thread loop that is not as large as the
+// block is a defect: not all threads would come.
 //
 // Tensor cores are calls (L_CALL, result LK_VOID) of these names; d, a, b point to private arrays of
 // registers with the fragment layout of mma.sync (PTX ISA, "Matrix fragments"), d += a * b:

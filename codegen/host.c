@@ -7,7 +7,7 @@
 #include "codegen/weights.h"
 #include <string.h>
 
-enum { NAME_MOST = 80 };
+enum { NAME_MOST = 80, SCRATCH_THREADS = 32 };
 
 // ---------------------------------------------------------------- what functions refer to
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
@@ -48,6 +48,11 @@ const char *constant_symbol(hosting *a, const buffer *root) {
 bool runs_parallel(const host *h, const kernel_code *c) {
     bool one = c->tasks && dim_is_const(c->tasks) && dim_value(c->tasks) <= 1;
     return c->tasks && !one && h->t->threads != 1 && h->t->hosted && h->t->arch != ARCH_C;
+}
+
+// Every thread has scratch memory of its own, which the workspace holds whether they come or not.
+int kernel_threads(const host *h, const kernel_code *c) {
+    return c->scratch && h->t->threads > SCRATCH_THREADS ? SCRATCH_THREADS : h->t->threads;
 }
 
 // ---------------------------------------------------------------- kernels
@@ -95,7 +100,7 @@ static dim **scratch_sizes(hosting *a, host *variants, int n) {
         for (int k = 0; k < a->p->kernels.n; k++) {
             const kernel_code *c = variants[j].code[k];
             if (!c || !c->scratch) continue;
-            dim *own = runs_parallel(&variants[j], c) ? dim_mulk(c->scratch, variants[j].t->threads) : c->scratch;
+            dim *own = dim_mulk(c->scratch, runs_parallel(&variants[j], c) ? kernel_threads(&variants[j], c) : 1);
             scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
         }
     }

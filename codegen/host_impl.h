@@ -55,6 +55,7 @@ static inline ltype i32(void) { return lt(LK_I32, 1); }
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params);
 const char *constant_symbol(hosting *a, const buffer *root);
 bool runs_parallel(const host *h, const kernel_code *c);
+int kernel_threads(const host *h, const kernel_code *c);
 
 // host_dims.c
 ins *host_dim(host *h, const dim *d);       // i64

@@ -70,7 +70,7 @@ static void call_parallel(host *h, const kernel_code *c, ins *scratch) {
     lb_store(b, context, index_const(h, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
     lb_store(b, context, index_const(h, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
     if (c->scratch) lb_store(b, dims, index_const(h, c->ndims), host_dim(h, c->scratch), 0);
-    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), lb_int(b, i32(), h->t->threads)};
+    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), lb_int(b, i32(), kernel_threads(h, c))};
     lb_call(b, lt(LK_VOID, 1), runtime_function(h->all, "onnxc_rt_parallel", lt(LK_VOID, 1), 4, (ltype[]){lt_ptr(), lt_ptr(), i64(), i32()}), 4, args);
 }
 

@@ -66,9 +66,9 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     if (c->tasks) args[n++] = 0, args[n++] = interp_dim(in, c->tasks);
     if (c->has_status) args[n++] = (int64_t)(intptr_t)&status;
     struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
     j->call[k->id](args);
-    clock_gettime(CLOCK_MONOTONIC, &b);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     j->time[k->id] += (b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec;
     free(scratch);
     if (status) interp_stop(in, INTERP_FAILED, k->messages.at[status - 1]);

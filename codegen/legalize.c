@@ -155,6 +155,12 @@ static bool needs_soft_int(const target *t, const ins *x) {
     return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (divides && !has_divider(t));
 }
 
+// LLVM goes through 64-bit integers between vectors of doubles and of narrower integers.
+static bool splits_badly(const target *t, const ins *x) {
+    bool doubles = x->type.kind == LK_F64 || (x->nargs && x->args[0]->type.kind == LK_F64);
+    return is_small_freestanding(t) && is_conversion(x->op) && x->type.lanes > 1 && doubles;
+}
+
 static ins *lane_of(lbuild *b, const ins *x, int lane) {
     ins *args[3];
     for (int i = 0; i < x->nargs; i++) args[i] = lb_extract(b, x->args[i], lane);
@@ -172,6 +178,7 @@ static ins *expand_lanes(lbuild *b, const ins *x) {
 
 static ins *expand_soft(walk *w, lbuild *b, const ins *x) {
     bool soft_float = needs_soft_float(b->target, x), soft_int = needs_soft_int(b->target, x);
+    if (splits_badly(b->target, x)) return expand_lanes(b, x);
     if (!soft_float && !soft_int) return NULL;
     if (is_reduction(x->op)) return expand_reduction(b, x);
     if (x->type.lanes > 1) return expand_lanes(b, x);

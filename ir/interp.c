@@ -56,8 +56,11 @@ static void allocate(interp *in, const buffer *b) {
     memory *m = &in->at[b->id];
     m->bytes = memory_shape(in, m, b);
     if (m->owned) free(m->data);
-    m->data = calloc(1, (size_t)m->bytes + 16);
+    // Aligned as compiled kernels expect buffers to be.
+    size_t size = ((size_t)m->bytes + 64) / 64 * 64;
+    m->data = aligned_alloc(64, size);
     if (!m->data) interp_stop(in, INTERP_LIMIT, "memory");
+    memset(m->data, 0, size);
     m->owned = m->live = true;
     in->bytes += m->bytes;
 }

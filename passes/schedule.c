@@ -121,6 +121,28 @@ static void move_last(int *axes, int n, int axis) {
     axes[n - 1] = axis;
 }
 
+// Where a read strides along the vector axis, the axis that it walks by ones comes next to it, so that the lines it
+// touches stay in the cache.
+typedef struct stride_search {
+    nest *n;
+    int found;
+} stride_search;
+static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+static void find_strided(void *user, expr *x) {
+    stride_search *s = user;
+    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
+    if (!a || !a->affine || is_const(a->coef[s->n->vaxis], 1) || is_const(a->coef[s->n->vaxis], 0)) return;
+    for (int j = 0; j < s->n->nparallel; j++)
+        if (is_const(a->coef[s->n->parallel[j]], 1)) s->found = s->n->parallel[j];
+}
+static void order_for_strides(nest *n) {
+    stride_search s = {n, -1};
+    stage_walk(n->s, find_strided, &s);
+    if (s.found < 0) return;
+    move_last(n->parallel, n->nparallel, s.found);
+    move_last(n->parallel, n->nparallel, n->vaxis);
+}
+
 static void choose_vector(nest *n) {
     int best = 0;
     n->vaxis = -1, n->lanes = 1;
@@ -129,7 +151,7 @@ static void choose_vector(nest *n) {
     for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, &best);
     if (n->vaxis < 0) return;
     if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
-    else move_last(n->parallel, n->nparallel, n->vaxis);
+    else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
     n->masked = n->e->t->avx512;
 }
 

@@ -52,6 +52,74 @@ typedef enum onnxc_status {
 /* What a code means, in a few words. */
 const char *onnxc_status_text(int status);
 
+/* ---- Any model
+ *
+ * A model is three symbols; NAME.h has NAME_MODEL as the initializer of such a struct:
+ *
+ *     onnxc_model m = MNIST_MODEL;
+ */
+typedef struct onnxc_model {
+    const void *descriptor; /* a struct onnxc_descriptor */
+    /* data: one pointer for each input, then for each output.
+     * dims: those of all inputs, then of all outputs, one after the other (onnxc_tensor_info.first_dim). The
+     *       outputs' are written: also when the answer is ONNXC_TOO_SMALL, then they say what is needed.
+     * capacity: by output, the elements that fit.
+     * message: NULL, or set to a text that says what was wrong when the run fails. */
+    int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace, size_t workspace_size,
+               const char **message);
+    /* Bytes of workspace for inputs of these dims; -1: the model does not take them. */
+    int64_t (*workspace)(const int64_t *dims);
+} onnxc_model;
+
+/* The descriptor is one block without pointers, in the byte order of the target (little-endian). Members that
+ * are called texts and arrays are offsets from its start. */
+typedef struct onnxc_descriptor {
+    char magic[8];              /* "onnxc-m" */
+    uint32_t interface_version; /* ONNXC_INTERFACE */
+    uint32_t bytes;             /* of the whole block */
+    uint32_t name, graph_name, doc, producer, version, target, model_hash, options_hash; /* texts */
+    uint32_t ninputs, inputs;     /* array of onnxc_tensor_info */
+    uint32_t noutputs, outputs;   /* array of onnxc_tensor_info */
+    uint32_t nsymbols, symbols;   /* array of onnxc_symbol_info */
+    uint32_t nmetadata, metadata; /* array of pairs of texts: key, value */
+    uint32_t ndims;               /* of all inputs and outputs together */
+    uint32_t workspace_align;
+    int64_t workspace_bytes;      /* -1: depends on dims */
+} onnxc_descriptor;
+
+typedef struct onnxc_tensor_info {
+    uint32_t name;       /* text: the model's name of it */
+    uint32_t identifier; /* text: the member in NAME_in or NAME_out */
+    uint32_t doc;        /* text */
+    int32_t dtype;       /* ONNX's TensorProto.DataType */
+    uint32_t rank, dims; /* array of onnxc_dim_info */
+    uint32_t first_dim;  /* place of its dims in the flat array */
+    uint32_t data_sized; /* output whose dims follow from the data: guess a capacity, or call twice */
+} onnxc_tensor_info;
+
+typedef struct onnxc_dim_info {
+    int64_t value; /* -1: not constant */
+    uint32_t text; /* "3", "batch", "2*N + 1" */
+    uint32_t unused;
+} onnxc_dim_info;
+
+typedef struct onnxc_symbol_info {
+    int64_t min, max;
+    uint32_t name; /* text */
+    uint32_t unused;
+} onnxc_symbol_info;
+
+static inline const char *onnxc_text(const onnxc_descriptor *d, uint32_t text) { return (const char *)d + text; }
+static inline const onnxc_tensor_info *onnxc_inputs(const onnxc_descriptor *d) {
+    return (const onnxc_tensor_info *)(const void *)((const char *)d + d->inputs);
+}
+static inline const onnxc_tensor_info *onnxc_outputs(const onnxc_descriptor *d) {
+    return (const onnxc_tensor_info *)(const void *)((const char *)d + d->outputs);
+}
+static inline const onnxc_dim_info *onnxc_dims(const onnxc_descriptor *d, const onnxc_tensor_info *t) {
+    return (const onnxc_dim_info *)(const void *)((const char *)d + t->dims);
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,7 +11,7 @@ static port port_of(arena *a, const buffer *b) {
     return p;
 }
 
-void runnable_ports(pipeline *p, runnable *r) {
+static void set_ports(pipeline *p, runnable *r) {
     const program *g = p->program;
     r->name = p->name;
     r->nin = g->inputs.n;
@@ -26,9 +26,15 @@ static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out
     return interp_program(r->impl, a, in, out, (interp_limits){0}, message) == INTERP_OK;
 }
 
-runnable *runnable_interpreted(pipeline *p) {
+static runnable *interpreted(pipeline *p) {
     runnable *r = ARENA_NEW(p->arena, runnable);
     *r = (runnable){.impl = p->program, .run = run_interpreted};
-    runnable_ports(p, r);
+    set_ports(p, r);
     return r;
+}
+
+runnable *runnable_new(pipeline *p, const source *s, bool interpret) {
+    pipeline_run(p, s, interpret ? GOAL_KERNELS : GOAL_LOOPS);
+    if (!p->program) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    return interpreted(p);
 }

@@ -14,8 +14,6 @@ struct runnable {
     bool (*run)(runnable *r, arena *a, const tensor *in, tensor *out, const char **message);
 };
 
-// The program of a pipeline that went to GOAL_KERNELS.
-runnable *runnable_interpreted(pipeline *p);
-// Its inputs and outputs.
-void runnable_ports(pipeline *p, runnable *r);
+// Takes a fresh pipeline all the way: to the interpreter, or to code in this process.
+runnable *runnable_new(pipeline *p, const source *s, bool interpret);
 #endif

@@ -2,6 +2,7 @@
 // error, with and without optimisation and under the undefined-behaviour sanitizer, against values computed
 // here.
 #include "codegen/ctext.h"
+#include "ir/loops_interp.h"
 #include "ir/target.h"
 #include "test/unit/compile_text.h"
 #include <math.h>
@@ -788,6 +789,151 @@ static void random_expressions_agree(void **state) {
     with_compilers(*state, "-Wno-tautological-compare -Wno-type-limits", check_random);
 }
 
+// ---------------------------------------------------------------- random programs
+
+enum { PROGRAMS = 60, CELLS = 8, VARS = 4 };
+
+typedef struct grower {
+    fixture *x;
+    uint64_t s;
+    ins *p[3]; // two pointers that may overlap, and a local array
+    ins *vars[VARS];
+    ins *values[4000]; // those that can be seen here
+    int n, left;       // statements that may still be made
+} grower;
+
+static uint64_t pick(grower *g, uint64_t n) { return (next_random(&g->s) >> 20) % n; }
+static ins *any_value(grower *g) {
+    return g->values[g->n - 1 - (int)pick(g, (uint64_t)(g->n < 8 ? g->n : 8))];
+}
+
+static ins *any_position(grower *g) {
+    ins *at = lb_bin(&g->x->b, L_AND, any_value(g), lb_int(&g->x->b, i32(), CELLS - 1));
+    return lb_conv(&g->x->b, L_SEXT, LK_I64, at);
+}
+
+static ins *any_compare(grower *g) {
+    static const lop cmps[] = {L_EQ, L_NE, L_SLT, L_ULE};
+    return lb_cmp(&g->x->b, cmps[pick(g, 4)], any_value(g), any_value(g));
+}
+
+static void grow_value(grower *g) {
+    static const lop ops[] = {L_ADD, L_SUB, L_MUL, L_XOR, L_AND, L_SMAX, L_UMIN};
+    lbuild *b = &g->x->b;
+    ins *v;
+    if (pick(g, 3) == 0)
+        v = lb_load(b, i32(), g->p[pick(g, 3)],
+                    pick(g, 2) ? any_position(g) : idx(g->x, (int64_t)pick(g, CELLS)), 0);
+    else if (pick(g, 2)) v = lb_get(b, g->vars[pick(g, VARS)]);
+    else if (pick(g, 4) == 0) v = lb_select(b, any_compare(g), any_value(g), any_value(g));
+    else v = lb_bin(b, ops[pick(g, 7)], any_value(g), any_value(g));
+    g->values[g->n++] = v;
+}
+
+static void grow(grower *g, int depth);
+
+static void grow_body(grower *g, int depth) {
+    int n = g->n;
+    grow(g, depth - 1);
+    g->n = n;
+}
+
+static void grow_if(grower *g, int depth) {
+    ins *c = lb_if(&g->x->b, any_compare(g));
+    if (pick(g, 5)) grow_body(g, depth);
+    if (pick(g, 2)) {
+        lb_else(&g->x->b, c);
+        grow_body(g, depth);
+    }
+    lb_end(&g->x->b, c);
+}
+
+static void grow_for(grower *g, int depth) {
+    lbuild *b = &g->x->b;
+    ins *begin_at = lb_bin(b, L_AND, any_value(g), lb_int(b, i32(), 3)),
+        *end = lb_get(b, g->vars[pick(g, VARS)]);
+    end = lb_bin(b, L_AND, end, lb_int(b, i32(), 7));
+    ins *i = lb_for(b, "i", begin_at, end, lb_int(b, i32(), 1 + (int64_t)pick(g, 3)), LOOP_SERIAL);
+    int n = g->n;
+    g->values[g->n++] = i;
+    grow(g, depth - 1);
+    g->n = n;
+    lb_end(b, i);
+}
+
+static void grow_loop(grower *g, int depth) {
+    lbuild *b = &g->x->b;
+    ins *count = lb_var(b, "count", lb_int(b, i32(), (int64_t)pick(g, 5))), *l = lb_loop(b);
+    if (pick(g, 2)) lb_break(b, any_compare(g));
+    lb_break(b, lb_cmp(b, L_SLE, lb_get(b, count), lb_int(b, i32(), 0)));
+    lb_set(b, count, lb_bin(b, L_SUB, lb_get(b, count), lb_int(b, i32(), 1)));
+    grow_body(g, depth);
+    lb_end(b, l);
+}
+
+static void grow(grower *g, int depth) {
+    lbuild *b = &g->x->b;
+    for (uint64_t n = 3 + pick(g, 8); n > 0 && g->left > 0; n--, g->left--) {
+        uint64_t k = pick(g, depth > 0 ? 14 : 11);
+        if (k < 6) grow_value(g);
+        else if (k < 8) lb_store(b, g->p[pick(g, 3)], any_position(g), any_value(g), 0);
+        else if (k < 10) lb_set(b, g->vars[pick(g, VARS)], any_value(g));
+        else if (k == 11) grow_if(g, depth);
+        else if (k == 12) grow_for(g, depth);
+        else if (k == 13) grow_loop(g, depth);
+        else grow_value(g), grow_value(g);
+    }
+}
+
+static void build_program(fixture *x, int number, uint64_t seed) {
+    lfunc *f = begin(x, arena_printf(x->a, "program%d", number), nothing());
+    lbuild *b = &x->b;
+    f->noalias = false;
+    grower *g = ARENA_NEW(x->a, grower);
+    *g = (grower){.x = x, .s = seed, .left = 120};
+    g->p[0] = ptr_out(x, "p", DT_I32);
+    g->p[1] = ptr_out(x, "q", DT_I32);
+    g->p[2] = lb_local(b, LK_I32, CELLS, 0, false);
+    for (int i = 0; i < CELLS; i++)
+        lb_store(b, g->p[2], idx(x, i), lb_load(b, i32(), g->p[0], idx(x, i), 0), 0);
+    for (int i = 0; i < 4; i++) g->values[g->n++] = lb_int(b, i32(), i * 3 - 2);
+    for (int i = 0; i < VARS; i++) g->vars[i] = lb_var(b, NULL, lb_int(b, i32(), i + 1));
+    grow(g, 3);
+    for (int i = 0; i < VARS; i++) lb_store(b, g->p[0], idx(x, i), lb_get(b, g->vars[i]), 0);
+}
+
+static int32_t program_want[PROGRAMS][2 * CELLS];
+
+static void fill_cells(int32_t *cells) {
+    for (int i = 0; i < 2 * CELLS; i++) cells[i] = i * 0x1234567 - 40 * (i & 1);
+}
+
+static void check_programs(void *dl) {
+    for (int k = 0; k < PROGRAMS; k++) {
+        int32_t cells[2 * CELLS];
+        char name[16];
+        snprintf(name, sizeof name, "program%d", k);
+        fill_cells(cells);
+        ((void (*)(int32_t *, int32_t *))find_function(dl, name))(cells, cells + 3);
+        if (memcmp(cells, program_want[k], sizeof cells))
+            fail_msg("%s goes another way than in the interpreter", name);
+    }
+}
+
+static void random_programs_agree(void **state) {
+    fixture *x = *state;
+    const char *seed = getenv("SEED");
+    linterp *in = linterp_new(x->a, x->m);
+    for (int k = 0; k < PROGRAMS; k++) {
+        build_program(x, k,
+                      0x9e3779b97f4a7c15u * (uint64_t)(k + 1) + (seed ? strtoull(seed, NULL, 0) << 8 : 0));
+        fill_cells(program_want[k]);
+        uint64_t args[2] = {(uintptr_t)program_want[k], (uintptr_t)(program_want[k] + 3)}, result;
+        if (!linterp_call(in, x->m->funcs.at[k], args, &result)) fail_msg("%s", linterp_error(in));
+    }
+    with_compilers(x, "", check_programs);
+}
+
 // ---------------------------------------------------------------- what cannot be said
 
 static void vectors_are_refused(void **state) {
@@ -817,6 +963,7 @@ int main(void) {
         TEST(data_is_exact),
         TEST(host_code_reads_structs),
         TEST(random_expressions_agree),
+        TEST(random_programs_agree),
         TEST(vectors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,16 @@
+// One backend-test folder: model.onnx and test_data_set_K/{input,output}_J.pb.
+#ifndef ONNXC_TEST_CASE_H
+#define ONNXC_TEST_CASE_H
+#include "compiler/lib/pipeline.h"
+
+typedef struct test_options {
+    bool interpret;
+    const char *form, *xfail;
+    int64_t timeout;
+    const options *compile;
+} test_options;
+
+typedef enum verdict { VERDICT_OK, VERDICT_MISSING, VERDICT_FAILED, VERDICT_DIFFERS } verdict;
+// *message says why it is not OK.
+verdict test_case(arena *a, const test_options *o, const char *folder, const char **message);
+#endif
