@@ -331,6 +331,8 @@ static bool holds(lop op, int64_t a, int64_t b) {
 // Comparisons of a narrow value with a constant that it never passes: compilers warn of them. -1: open.
 int cexpr_foregone(const ins *x) {
     if (x->op < L_EQ || x->op > L_ULE) return -1;
+    bool whole = is_int(x->args[0]->type.kind);
+    if (x->args[0] == x->args[1] && whole) return x->op == L_EQ || x->op == L_SLE || x->op == L_ULE;
     bool is_unsigned = x->op == L_ULT || x->op == L_ULE, swap = x->args[0]->op == L_CONST;
     const ins *v = x->args[swap], *k = x->args[!swap];
     int64_t lo, hi;
@@ -388,6 +390,8 @@ static cexpr compare_numbers(cfn *c, const ins *x, const char *op) {
         a = with_sign(c, k, a, sign);
         b = with_sign(c, k, b, sign);
     }
+    if (is_int(k) && !strcmp(a.s, b.s)) // compilers warn of it
+        return cexpr_int(c, LK_I1, !strcmp(op, "==") || !strcmp(op, "<=") || !strcmp(op, ">="));
     return infix(c, op, p, SIGN_SIGNED, a, PREC_ADD, b, PREC_ADD);
 }
 

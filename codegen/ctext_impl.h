@@ -81,7 +81,7 @@ typedef struct cinfo {
     const ins *user;    // the only user
     const ins *parent;  // structure that it stands in, NULL: the function
     const lblock *block;
-    const ins *sets;    // L_VAR: its last L_SET, linked by
+    const ins *sets;    // L_VAR, L_LOCAL: the last instruction that writes it, linked by
     const ins *next_set;
     const char *name;   // STATE_NAMED, parameters, counters, variables, locals
     csign sign;         // of the named

@@ -20,6 +20,20 @@ static bool writes_memory(const ins *x) {
 
 // ---------------------------------------------------------------- places
 
+// The array of the function that x stores into, NULL: other memory.
+static const ins *stored_local(const ins *x) {
+    if (x->op != L_STORE && x->op != L_STOREN && x->op != L_SCATTER) return NULL;
+    const ins *base = x->args[0];
+    while (base->op == L_OFFSET) base = base->args[0];
+    return base->op == L_LOCAL ? base : NULL;
+}
+
+static void link_write(cfn *c, const ins *to, const ins *x) {
+    if (!to) return;
+    at(c, x)->next_set = at(c, to)->sets;
+    at(c, to)->sets = x;
+}
+
 static void place(cfn *c, const lblock *b, const ins *parent) {
     for (const ins *x = b->first; x; x = x->next) {
         cinfo *n = at(c, x);
@@ -27,10 +41,7 @@ static void place(cfn *c, const lblock *b, const ins *parent) {
         n->block = b;
         n->pos = n->end = c->order.n;
         VEC_PUSH(c->arena, &c->order, x);
-        if (x->op == L_SET) {
-            n->next_set = at(c, x->args[0])->sets;
-            at(c, x->args[0])->sets = x;
-        }
+        link_write(c, x->op == L_SET ? x->args[0] : stored_local(x), x);
         for (int k = 0; k < 2; k++)
             if (x->body[k]) place(c, x->body[k], x);
         n->end = c->order.n - 1;
@@ -71,11 +82,12 @@ static void use(cfn *c, const ins *user, const ins *x) {
     n->user = user;
 }
 
-// A variable that is read makes its assignments live; an effect, the structures that it stands in.
+// A variable or array that is read makes what is assigned to it live; an effect, the structures that it
+// stands in.
 static void find_live(cfn *c) {
     worklist w = {0};
     for (int i = 0; i < c->order.n; i++)
-        if (cplan_has_effect(c->order.at[i])) enliven(c, &w, c->order.at[i]);
+        if (cplan_has_effect(c->order.at[i]) && !stored_local(c->order.at[i])) enliven(c, &w, c->order.at[i]);
     while (w.n) {
         const ins *x = w.at[--w.n];
         enliven(c, &w, at(c, x)->parent);
@@ -83,7 +95,7 @@ static void find_live(cfn *c) {
             enliven(c, &w, x->args[k]);
             use(c, x, x->args[k]);
         }
-        if (x->op == L_VAR)
+        if (x->op == L_VAR || x->op == L_LOCAL)
             for (const ins *s = at(c, x)->sets; s; s = at(c, s)->next_set) enliven(c, &w, s);
     }
 }

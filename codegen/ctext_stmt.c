@@ -260,8 +260,9 @@ static void set(cfn *c, const ins *x) {
     const ins *var = x->args[0];
     settle(c, x, false, 1ull << (var->id & 63));
     const char *more = compound(c, var, x->args[1]);
-    if (more) line(c, "%s %s;", info_of(c, var)->name, more);
-    else line(c, "%s = %s;", info_of(c, var)->name, assigned(c, var, x->args[1]));
+    const char *name = info_of(c, var)->name, *v = more ? more : assigned(c, var, x->args[1]);
+    if (more) line(c, "%s %s;", name, more);
+    else if (strcmp(name, v)) line(c, "%s = %s;", name, v);
     consume(c, x);
 }
 

@@ -123,27 +123,22 @@ bytes descriptor_make(const build *b, const program *p, const build_options *o) 
     const module *m = p->module;
     writer w = {.arena = p->arena, .fixed = {.arena = p->arena}, .strings = {.arena = p->arena}, .known = {.arena = p->arena}};
     reserve(&w, sizeof(onnxc_descriptor));
-    onnxc_descriptor d = {.magic = "onnxc-m",
-                          .interface_version = ONNXC_INTERFACE,
-                          .name = add_text(&w, io->name),
-                          .graph_name = add_text(&w, m->name),
-                          .doc = add_text(&w, m->doc),
-                          .producer = add_text(&w, m->producer),
-                          .version = add_text(&w, o->version),
-                          .target = add_text(&w, b->module->target->triple),
-                          .model_hash = add_text(&w, o->model_hash),
-                          .options_hash = add_text(&w, o->options_hash),
-                          .ninputs = (uint32_t)io->nin,
-                          .inputs = add_tensors(&w, io->in, io->nin),
-                          .noutputs = (uint32_t)io->nout,
-                          .outputs = add_tensors(&w, io->out, io->nout),
-                          .nsymbols = (uint32_t)io->symbols.n,
-                          .symbols = add_symbols(&w, io),
-                          .nmetadata = (uint32_t)m->metadata.n / 2,
-                          .metadata = add_metadata(&w, m),
-                          .ndims = (uint32_t)io->ndims,
-                          .workspace_align = (uint32_t)b->align,
-                          .workspace_bytes = dim_is_const(b->workspace) ? dim_value(b->workspace) : -1};
+    onnxc_descriptor d = {.magic = "onnxc-m", .interface_version = ONNXC_INTERFACE};
+    d.name = add_text(&w, io->name);
+    d.graph_name = add_text(&w, m->name);
+    d.doc = add_text(&w, m->doc);
+    d.producer = add_text(&w, m->producer);
+    d.version = add_text(&w, o->version);
+    d.target = add_text(&w, b->module->target->triple);
+    d.model_hash = add_text(&w, o->model_hash);
+    d.options_hash = add_text(&w, o->options_hash);
+    d.ninputs = (uint32_t)io->nin, d.inputs = add_tensors(&w, io->in, io->nin);
+    d.noutputs = (uint32_t)io->nout, d.outputs = add_tensors(&w, io->out, io->nout);
+    d.nsymbols = (uint32_t)io->symbols.n, d.symbols = add_symbols(&w, io);
+    d.nmetadata = (uint32_t)m->metadata.n / 2, d.metadata = add_metadata(&w, m);
+    d.ndims = (uint32_t)io->ndims;
+    d.workspace_align = (uint32_t)b->align;
+    d.workspace_bytes = dim_is_const(b->workspace) ? dim_value(b->workspace) : -1;
     while ((w.fixed.n + w.strings.n) % 8) text_addn(&w.strings, "", 1);
     move_texts(w.fixed.s, &d, (uint32_t)w.fixed.n);
     d.bytes = (uint32_t)(w.fixed.n + w.strings.n);

@@ -1,87 +1,165 @@
-// onnxc test: runs ONNX backend-test folders (model.onnx, test_data_set_K/{input,output}_J.pb).
+// onnxc test: finds backend-test folders, runs them in worker processes, reports.
 #include "compiler/command.h"
-#include "compiler/lib/compare.h"
-#include "compiler/lib/pipeline.h"
+#include "compiler/test_case.h"
+#include "compiler/test_pool.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static void show(void *user, const diag_message *m) {
-    (void)user;
-    if (m->severity == SEV_ERROR) fprintf(stderr, "%s\n", m->full);
+int isatty(int fd); // of unistd.h
+
+enum { FOLDERS_DEEP = 20 };
+
+static const option test_table[] = {
+    {"--interpret", NULL, NULL, OPT_FLAG, offsetof(test_options, interpret), "Test", "run the interpreter, not compiled code"},
+    {"--form", NULL, "static|symbolic|constant", OPT_CHOICE, offsetof(test_options, form), "Test",
+     "the model as it is; with every input axis its own name; with inputs made constants"},
+    {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test", "for one case; default: 60"},
+    {"--xfail", NULL, "FILE", OPT_TEXT, offsetof(test_options, xfail), "Test",
+     "cases that are known not to pass, 'case reason' a line: all others must pass, and these must not"},
+    {NULL},
+};
+
+typedef struct test_case_info {
+    const char *folder;
+    const char *reason; // it is known not to pass; NULL: it should
+} test_case_info;
+
+typedef struct test_run {
+    session *session;
+    const test_options *o;
+    VEC(test_case_info) cases;
+    int passed, failed, skipped, finished;
+} test_run;
+
+// ---------------------------------------------------------------- finding cases
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static string_list subfolders(arena *a, const char *folder) {
+    string_list names = {0};
+    DIR *dir = opendir(folder);
+    if (!dir) return names;
+    for (struct dirent *e; (e = readdir(dir));)
+        if (e->d_name[0] != '.') VEC_PUSH(a, &names, arena_printf(a, "%s/%s", folder, e->d_name));
+    closedir(dir);
+    if (names.n) qsort(names.at, (size_t)names.n, sizeof *names.at, compare_names);
+    return names;
 }
 
-static bool exists(const char *path) {
+static void find_cases(test_run *t, const char *folder, int depth) {
+    arena *a = t->session->arena;
     struct stat s;
-    return stat(path, &s) == 0;
-}
-
-static tensor tensor_of(const constant *c) {
-    tensor t = {.dtype = c->elem, .rank = c->rank, .count = c->count, .data = (void *)c->data};
-    for (int j = 0; j < c->rank; j++) t.dims[j] = c->dims[j];
-    return t;
-}
-
-static tensor read_tensor(arena *a, diag *d, const char *path) {
-    import_value *v = import_value_file(a, d, path, TYPE_TENSOR);
-    return tensor_of(v->tensor);
-}
-
-static bool run_set(arena *a, diag *d, const program *p, const char *folder) {
-    tensor *in = ARENA_ARRAY(a, tensor, p->inputs.n + 1), *out = ARENA_ARRAY(a, tensor, p->outputs.n + 1);
-    for (int j = 0; j < p->inputs.n; j++) in[j] = read_tensor(a, d, arena_printf(a, "%s/input_%d.pb", folder, j));
-    const char *message = NULL;
-    if (interp_program(p, a, in, out, (interp_limits){0}, &message) != INTERP_OK) {
-        fprintf(stderr, "%s: %s\n", folder, message);
-        return false;
+    if (stat(arena_printf(a, "%s/model.onnx", folder), &s) == 0) {
+        VEC_PUSH(a, &t->cases, ((test_case_info){.folder = folder}));
+        return;
     }
-    bool ok = true;
-    for (int j = 0; j < p->outputs.n; j++) {
-        const char *file = arena_printf(a, "%s/output_%d.pb", folder, j);
-        if (!exists(file)) continue;
-        tensor want = read_tensor(a, d, file);
-        comparison c = compare_tensors(a, &out[j], &want, 1e-3, 1e-5);
-        if (c.same) continue;
-        ok = false;
-        if (c.why) fprintf(stderr, "%s: output %d is %s\n", folder, j, c.why);
-        else fprintf(stderr, "%s: output %d: %lld differ, first [%lld] = %.9g, not %.9g\n", folder, j, (long long)c.differing, (long long)c.first, c.got, c.want);
-    }
-    return ok;
+    string_list all = subfolders(a, folder);
+    for (int i = 0; i < all.n && depth < FOLDERS_DEEP; i++)
+        if (stat(all.at[i], &s) == 0 && S_ISDIR(s.st_mode)) find_cases(t, all.at[i], depth + 1);
 }
 
-static int run_case(const char *folder) {
-    arena *a = arena_new();
-    diag d = {.arena = a, .sink = show};
-    jmp_buf jump;
-    volatile int result = 1;
-    if (DIAG_TRY(&d, jump)) {
-        pipeline_options o = {.opt = 2};
-        pipeline p = pipeline_file(a, &d, arena_printf(a, "%s/model.onnx", folder), &o);
-        bool ok = true;
-        for (int k = 0;; k++) {
-            const char *set = arena_printf(a, "%s/test_data_set_%d", folder, k);
-            if (!exists(set)) break;
-            ok &= run_set(a, &d, p.program, set);
-        }
-        result = ok ? 0 : 4;
-    } else {
-        result = d.class;
+static void find_all(test_run *t) {
+    session *s = t->session;
+    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no folder is given");
+    for (int i = 0; i < s->args.n; i++) {
+        char *folder = arena_strdup(s->arena, s->args.at[i]);
+        for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) folder[--n] = 0;
+        int before = t->cases.n;
+        find_cases(t, folder, 0);
+        if (t->cases.n == before) diag_error(&s->diag, NULL, "'%s' holds no test folder (with a model.onnx)", folder);
     }
-    arena_destroy(a);
-    return result;
+    diag_check(&s->diag);
 }
 
-int command_test(int argc, char **argv) {
-    int count[5] = {0};
-    for (int j = 0; j < argc; j++) {
-        if (argv[j][0] == '-') continue;
-        int r = run_case(argv[j]);
-        count[r]++;
-        printf("%s %s\n", r == 0 ? "ok  " : r == 2 ? "MISS" : r == 4 ? "DIFF" : "FAIL", argv[j]);
+// ---------------------------------------------------------------- known failures
+// A name stands for the folders whose last parts it is.
+static bool names_case(const char *name, const char *folder) {
+    size_t n = strlen(name), m = strlen(folder);
+    return m >= n && strcmp(folder + m - n, name) == 0 && (m == n || folder[m - n - 1] == '/');
+}
+
+static void read_known_failures(test_run *t) {
+    session *s = t->session;
+    FILE *f = fopen(t->o->xfail, "r");
+    if (!f) diag_fatal(&s->diag, NULL, "cannot read '%s'", t->o->xfail);
+    char line[1024];
+    while (fgets(line, sizeof line, f)) {
+        char *name = line + strspn(line, " \t"), *end = name + strcspn(name, " \t\r\n"), *reason = end + strspn(end, " \t");
+        if (name == end || *name == '#') continue;
+        reason[strcspn(reason, "\r\n")] = 0;
+        bool bare = *reason == 0;
+        *end = 0;
+        for (int i = 0; i < t->cases.n; i++)
+            if (names_case(name, t->cases.at[i].folder)) t->cases.at[i].reason = arena_strdup(s->arena, bare ? "no reason given" : reason);
+    }
+    fclose(f);
+}
+
+// ---------------------------------------------------------------- running
+static int run_job(void *user, arena *a, int job, const char **text) {
+    test_run *t = user;
+    return (int)test_case(a, t->o, t->cases.at[job].folder, text);
+}
+
+static const char *word_of(verdict v) {
+    switch (v) {
+    case VERDICT_OK: return "ok  ";
+    case VERDICT_MISSING: return "MISS";
+    case VERDICT_FAILED: return "FAIL";
+    case VERDICT_DIFFERS: return "DIFF";
+    }
+    return "FAIL";
+}
+
+static void show_count(test_run *t) {
+    session *s = t->session;
+    if (!s->progress_shown && !isatty(2)) return;
+    s->progress_shown = true;
+    fprintf(stderr, "\r\x1b[K%d of %d, %d failed", t->finished, t->cases.n, t->failed);
+}
+
+static void take_result(void *user, const pool_answer *r) {
+    test_run *t = user;
+    const test_case_info *c = &t->cases.at[r->job];
+    verdict v = r->crashed ? VERDICT_FAILED : (verdict)r->result;
+    bool passed = v == VERDICT_OK, expected = c->reason != NULL, skipped = expected ? !passed : v == VERDICT_MISSING && !t->o->xfail;
+    bool bad = !skipped && passed == expected;
+    t->finished++;
+    if (skipped) t->skipped++;
+    else if (bad) t->failed++;
+    else t->passed++;
+    if (bad || t->session->options.verbose) {
+        session_clear_progress(t->session);
+        const char *text = passed && expected ? arena_printf(t->session->arena, "passes, but is listed as not passing: %s", c->reason) : r->text;
+        printf("%s %s%s%s\n", bad && passed ? "FAIL" : word_of(v), c->folder, *text ? ": " : "", text);
         fflush(stdout);
     }
-    printf("%d passed, %d failed, %d skipped\n", count[0], count[1] + count[3] + count[4], count[2]);
-    return count[1] + count[3] + count[4] ? 4 : 0;
+    show_count(t);
 }
+
+static int test(session *s, void *own) {
+    test_options *o = own;
+    test_run t = {.session = s, .o = o};
+    o->compile = &s->options;
+    find_all(&t);
+    if (o->xfail) read_known_failures(&t);
+    pool_work w = {.njobs = t.cases.n, .nworkers = s->options.jobs > 1 ? (int)s->options.jobs : 1, .timeout = (int)o->timeout, .run = run_job,
+                   .done = take_result, .user = &t};
+    if (!pool_run(s->arena, &w)) diag_fatal(&s->diag, NULL, "cannot start worker processes");
+    session_clear_progress(s);
+    printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
+    return t.failed ? DIAG_DIFFERS : DIAG_OK;
+}
+
+static const test_options test_defaults = {.timeout = 60};
+const verb verb_test = {
+    .name = "test",
+    .usage = "onnxc test DIR... [options]",
+    .summary = "Runs ONNX backend-test folders (model.onnx, test_data_set_K) and all folders below DIR that are such.",
+    .table = test_table,
+    .size = sizeof(test_options),
+    .defaults = &test_defaults,
+    .run = test,
+};

@@ -31,6 +31,7 @@ static uint64_t hash_expr(const expr *e) {
     if (e->op == X_READ) {
         h = hash_bytes(h, &e->buffer, sizeof e->buffer);
         for (int j = 0; j < e->buffer->rank; j++) h = hash_bytes(h, &e->index[j]->id, sizeof(int));
+        if (e->guard) h = hash_bytes(h, &e->guard->id, sizeof(int));
         return h;
     }
     return e->op == X_DIM ? hash_bytes(h, &e->dim->id, sizeof(int)) : hash_bytes(h, &e->i, sizeof e->i);
@@ -309,7 +310,7 @@ typedef struct walk {
     uint8_t *seen; // by id
 } walk;
 
-static int expr_operands(expr *e, expr **out /* MAX_RANK + 2 */) {
+int expr_operands(const expr *e, expr **out) {
     int n = 0;
     for (int j = 0; j < expr_arity(e->op); j++) out[n++] = e->arg[j];
     if (e->op != X_READ) return n;

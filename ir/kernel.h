@@ -154,6 +154,7 @@ struct expr {
 };
 const char *expr_op_name(expr_op op);
 int expr_arity(expr_op op);
+int expr_operands(const expr *e, expr **out /* MAX_RANK + 3 */); // with indices, guard and fill of a read
 
 // Constructors fold constants, drop neutral elements (x+0, x*1 for ints; for floats only what is exact
 // for every value) and share equal nodes within the kernel.

@@ -143,6 +143,17 @@ static void order_for_strides(nest *n) {
     move_last(n->parallel, n->nparallel, n->vaxis);
 }
 
+// AVX2 masks loads and stores of 32 and 64 bits only.
+static void find_narrow(void *user, expr *x) {
+    if (x->op == X_READ && dtype_bits(x->buffer->dtype) < 32) *(bool *)user = true;
+}
+static bool only_wide_elements(nest *n) {
+    bool narrow = false;
+    stage_walk(n->s, find_narrow, &narrow);
+    for (int j = 0; j < n->s->writes.n; j++) narrow |= dtype_bits(n->s->writes.at[j].to->dtype) < 32;
+    return !narrow;
+}
+
 static void choose_vector(nest *n) {
     int best = 0;
     n->vaxis = -1, n->lanes = 1;
@@ -152,7 +163,7 @@ static void choose_vector(nest *n) {
     if (n->vaxis < 0) return;
     if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
     else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
-    n->masked = n->e->t->avx512;
+    n->masked = n->e->t->avx512 || (n->e->t->masked && only_wide_elements(n));
 }
 
 // ---------------------------------------------------------------- loops
@@ -283,6 +294,28 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
     emitter_stage(e, n->s, n->vaxis, lanes, true);
 }
 
+// The last, partial vector: lanes past the end count as the neutral element.
+static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *left = lb_bin(b, L_SUB, end, begin), *some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+    int mark = scope_open(e);
+    e->counter[n->vaxis] = begin;
+    e->active = left;
+    ltype index = lt(lindex_kind(e->t), n->lanes);
+    ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, left, n->lanes));
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        ins *neutral = lb_splat(b, emit_value(e, reduce_neutral(e->k, st->op, st->dtype)), n->lanes);
+        ins *term = lb_select(b, inside, emit_vector(e, st->step), neutral), *var = vars[j * REDUCE_UNROLL];
+        lb_set(b, var, emit_reduce(e, st->op, st->dtype, lb_get(b, var), term));
+    }
+    e->active = NULL;
+    e->counter[n->vaxis] = NULL;
+    scope_close(e, mark);
+    lb_end(b, some);
+}
+
 static void reduce_last(nest *n, ins **vars) {
     emitter *e = n->e;
     lbuild *b = &e->b;
@@ -299,7 +332,9 @@ static void reduce_last(nest *n, ins **vars) {
         vector_terms(n, vars, o.loop, 1);
         close_loop(n, o);
     }
-    if (full != extent) scalar_rest(n, full, extent);
+    if (full == extent) return;
+    if (n->masked) masked_rest(n, vars, full, extent);
+    else scalar_rest(n, full, extent);
 }
 
 static void reduce_loops(nest *n, ins **vars, int depth) {

@@ -1,0 +1,525 @@
+// Loops: folding of the builder, text, checks, the interpreter with its threads, and the legaliser, whose
+// result must compute the same bits.
+#include "codegen/legalize.h"
+#include "ir/loops_interp.h"
+#include "ir/target.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka.h must follow the headers it needs.
+#include <cmocka.h>
+
+static const target plain = {.ptr_bits = 64,
+                             .vector_bits = 256,
+                             .f32 = true,
+                             .f64 = true,
+                             .round_instr = true,
+                             .fp = FP_DEFAULT,
+                             .little_endian = true};
+
+typedef struct fixture {
+    arena *arena;
+    diag diag;
+    lmodule *module;
+    lfunc *f;
+    lbuild b;
+} fixture;
+
+// A function f(p0, p1, ...) of the given types.
+static void open_function(fixture *x, const target *t, ltype result, int n, const ltype *types) {
+    static const char *const names[] = {"p0", "p1", "p2", "p3"};
+    *x = (fixture){.arena = arena_new()};
+    x->diag = (diag){.arena = x->arena};
+    x->module = lmodule_new(x->arena, "m", t);
+    x->f = lfunc_new(x->module, "f", result);
+    for (int i = 0; i < n; i++)
+        lfunc_param(x->f, names[i], types[i], types[i].kind == LK_PTR ? LK_F32 : LK_VOID, DT_F32, false);
+    x->b = lbuild_new(x->f, t, &x->diag);
+}
+
+static ins *param(fixture *x, int i) { return x->f->params.at[i].value; }
+static const ltype i64 = {LK_I64, 1}, i32 = {LK_I32, 1}, f32 = {LK_F32, 1}, pointer = {LK_PTR, 1};
+
+// ---------------------------------------------------------------- builder and text
+
+static void builder_folds(void **state) {
+    (void)state;
+    fixture x;
+    open_function(&x, &plain, i64, 2, (ltype[]){i64, f32});
+    lbuild *b = &x.b;
+    ins *p = param(&x, 0), *q = param(&x, 1);
+    assert_ptr_equal(lb_bin(b, L_ADD, p, lb_idx(b, 0)), p);
+    assert_ptr_equal(lb_bin(b, L_MUL, lb_idx(b, 1), p), p);
+    assert_int_equal(lb_bin(b, L_MUL, p, lb_idx(b, 0))->i, 0);
+    assert_ptr_equal(lb_bin(b, L_SDIV, p, lb_idx(b, 1)), p);
+    assert_ptr_equal(lb_bin(b, L_AND, p, lb_idx(b, -1)), p);
+    ins *sum = lb_bin(b, L_ADD, lb_bin(b, L_ADD, lb_idx(b, 3), p), lb_idx(b, 4));
+    assert_ptr_equal(sum->args[0], p);
+    assert_int_equal(sum->args[1]->i, 7);
+    assert_ptr_equal(lb_bin(b, L_SUB, sum, lb_idx(b, 7)), p);
+    assert_int_equal(lb_bin(b, L_ADD, lb_int(b, lt(LK_I8, 1), 100), lb_int(b, lt(LK_I8, 1), 100))->i, -56);
+    assert_int_equal(lb_bin(b, L_LSHR, lb_int(b, i32, -1), lb_int(b, i32, 28))->i, 15);
+    assert_int_equal(lb_cmp(b, L_ULT, lb_int(b, i32, 1), lb_int(b, i32, -1))->i, 1);
+    assert_int_equal(lb_bin(b, L_SDIV, p, lb_idx(b, 0))->op, L_SDIV);
+    ins *v = lb_bin(b, L_MUL, q, lb_float(b, lt(LK_F32, 8), 2));
+    assert_int_equal(v->type.lanes, 8);
+    assert_int_equal(v->args[0]->op, L_SPLAT);
+    assert_ptr_equal(lb_extract(b, v->args[0], 3), q);
+    assert_int_equal(lb_bin(b, L_ADD, q, lb_float(b, f32, 0))->op, L_ADD); // -0 + 0 is 0
+    assert_true(lb_bin(b, L_ADD, lb_float(b, f32, 1), lb_float(b, f32, 0x1p-30))->f == 1);
+    assert_true(lb_un(b, L_RINT, lb_float(b, f32, 2.5))->f == 2 &&
+                lb_un(b, L_RINT, lb_float(b, f32, -3.5))->f == -4);
+    assert_int_equal(lb_bitcast(b, i32, lb_float(b, f32, 1))->i, 0x3f800000);
+    arena_destroy(x.arena);
+}
+
+// out[i] = p0[i] * 2 while i < n
+static void build_double(fixture *x, int lanes) {
+    lbuild *b = &x->b;
+    ins *i = lb_for(b, "i", lb_idx(b, 0), param(x, 2), lb_idx(b, lanes), LOOP_PARALLEL);
+    ins *left = lb_bin(b, L_SUB, param(x, 2), i);
+    ins *v = lb_loadn(b, lt(LK_F32, lanes), param(x, 0), i, left);
+    lb_storen(b, param(x, 1), i, lb_bin(b, L_MUL, v, lb_float(b, f32, 2)), left);
+    lb_end(b, i);
+    lb_return(b, NULL);
+}
+
+static void functions_print(void **state) {
+    (void)state;
+    fixture x;
+    open_function(&x, &plain, lt(LK_VOID, 1), 3, (ltype[]){pointer, pointer, i64});
+    x.f->comment = "doubles\nan array";
+    build_double(&x, 4);
+    assert_string_equal(lfunc_print(x.arena, x.f), "# doubles\n"
+                                                   "# an array\n"
+                                                   "func @f(%p0: ptr f32, %p1: ptr f32, %p2: i64) {\n"
+                                                   "  %i.5: i64 = for 0, %p2, 4 parallel {\n"
+                                                   "    %6: i64 = sub %p2, %i.5\n"
+                                                   "    %7: f32x4 = loadn %p0, %i.5, %6\n"
+                                                   "    %10: f32x4 = mul %7, 2\n"
+                                                   "    storen %p1, %i.5, %10, %6\n"
+                                                   "  }\n"
+                                                   "  return\n"
+                                                   "}\n");
+    lfunc_verify(x.f, &x.diag);
+    arena_destroy(x.arena);
+}
+
+// ---------------------------------------------------------------- checks
+
+static void break_outside(lbuild *b, ins *p) { lb_break(b, lb_cmp(b, L_EQ, p, lb_idx(b, 0))); }
+static void mixed_types(lbuild *b, ins *p) { lb_op(b, L_ADD, i64, 2, (ins *[]){p, lb_int(b, i32, 1)}); }
+static void after_return(lbuild *b, ins *p) {
+    lb_return(b, p);
+    lb_return(b, p);
+}
+static void used_outside(lbuild *b, ins *p) {
+    ins *c = lb_if(b, lb_cmp(b, L_EQ, p, lb_idx(b, 0)));
+    ins *inside = lb_bin(b, L_ADD, p, p);
+    lb_end(b, c);
+    lb_bin(b, L_ADD, inside, p);
+}
+static void no_float(lbuild *b, ins *p) { lb_un(b, L_SQRT, p); }
+static void no_pointer(lbuild *b, ins *p) { lb_load(b, f32, p, p, 0); }
+static void no_fma(lbuild *b, ins *p) {
+    ins *f = lb_conv(b, L_SITOF, LK_F32, p);
+    lb_op(b, L_FMA, f32, 3, (ins *[]){f, f, f});
+}
+static void variable_as_value(lbuild *b, ins *p) { lb_bin(b, L_ADD, lb_var(b, "v", p), p); }
+
+static void check_caught(void (*build)(lbuild *b, ins *p), const char *message) {
+    fixture x;
+    jmp_buf jump;
+    volatile bool caught = false;
+    open_function(&x, &plain, i64, 1, (ltype[]){i64});
+    build(&x.b, param(&x, 0));
+    if (DIAG_TRY(&x.diag, jump)) lfunc_verify(x.f, &x.diag);
+    else caught = true;
+    if (!caught) print_error("not caught: %s\n", message);
+    assert_true(caught);
+    assert_int_equal(x.diag.class, DIAG_DEFECT);
+    arena_destroy(x.arena);
+}
+
+static void wrong_functions_are_caught(void **state) {
+    (void)state;
+    check_caught(break_outside, "break outside of a loop");
+    check_caught(mixed_types, "operands of different types");
+    check_caught(after_return, "an instruction behind a return");
+    check_caught(used_outside, "a use outside of the block");
+    check_caught(no_float, "a root of an integer");
+    check_caught(no_pointer, "a load from an integer");
+    check_caught(no_fma, "fma without hardware");
+    check_caught(variable_as_value, "a variable as a value");
+}
+
+// ---------------------------------------------------------------- interpreter
+
+static bool run(fixture *x, linterp *in, const uint64_t *args, uint64_t *result) {
+    lfunc_verify(x->f, &x->diag);
+    return linterp_call(in, x->f, args, result);
+}
+
+static void tails_touch_nothing_behind(void **state) {
+    (void)state;
+    float from[8] = {1, 2, 3, 4, 5, 6, 7, 8}, to[8] = {0};
+    for (int64_t n = 0; n <= 7; n++) {
+        fixture x;
+        open_function(&x, &plain, lt(LK_VOID, 1), 3, (ltype[]){pointer, pointer, i64});
+        build_double(&x, 4);
+        linterp *in = linterp_new(x.arena, x.module);
+        linterp_memory(in, from, n * 4, false);
+        linterp_memory(in, to, n * 4, true);
+        assert_true(run(&x, in, (uint64_t[]){(uintptr_t)from, (uintptr_t)to, (uint64_t)n}, NULL));
+        for (int i = 0; i < 8; i++) assert_true(to[i] == (i < n ? 2 * from[i] : 0));
+        memset(to, 0, sizeof to);
+        if (n) { // with less than it says, it is out of bounds
+            in = linterp_new(x.arena, x.module);
+            linterp_memory(in, from, n * 4 - 4, false);
+            linterp_memory(in, to, n * 4, true);
+            assert_false(run(&x, in, (uint64_t[]){(uintptr_t)from, (uintptr_t)to, (uint64_t)n}, NULL));
+            assert_non_null(strstr(linterp_error(in), "load out of bounds"));
+        }
+        in = linterp_new(x.arena, x.module);
+        linterp_memory(in, from, 32, false);
+        linterp_memory(in, to, 32, false);
+        assert_true(run(&x, in, (uint64_t[]){(uintptr_t)from, (uintptr_t)to, (uint64_t)n}, NULL) == (n == 0));
+        memset(to, 0, sizeof to);
+        arena_destroy(x.arena);
+    }
+}
+
+// Collatz steps: a loop with a break, a branch, variables; helper functions in all three ways.
+static uint64_t times_three(void *user, const uint64_t *args, int nargs) {
+    assert_int_equal(nargs, 1);
+    ++*(int *)user;
+    return args[0] * 3;
+}
+
+static void loops_branches_and_calls(void **state) {
+    (void)state;
+    fixture x;
+    int calls = 0;
+    open_function(&x, &plain, i64, 1, (ltype[]){i64});
+    lfunc *inc = lfunc_new(x.module, "increment", i64);
+    ins *a = lfunc_param(inc, "a", i64, LK_VOID, DT_I64, false);
+    lbuild ib = lbuild_new(inc, &plain, &x.diag);
+    lb_return(&ib, lb_bin(&ib, L_ADD, a, lb_idx(&ib, 1)));
+    lbuild *b = &x.b;
+    ins *v = lb_var(b, "v", param(&x, 0)), *steps = lb_var(b, "steps", lb_idx(b, 0));
+    ins *loop = lb_loop(b), *now = lb_get(b, v);
+    lb_break(b, lb_cmp(b, L_EQ, now, lb_idx(b, 1)));
+    ins *odd = lb_if(b, lb_cmp(b, L_NE, lb_bin(b, L_AND, now, lb_idx(b, 1)), lb_idx(b, 0)));
+    ins *three = lb_call(b, i64, "times_three", 1, &now);
+    lb_set(b, v, lb_op(b, L_CALLPTR, i64, 2, (ins *[]){lb_symbol(b, "increment"), three}));
+    lb_else(b, odd);
+    lb_set(b, v, lb_bin(b, L_ASHR, now, lb_idx(b, 1)));
+    lb_end(b, odd);
+    ins *count = lb_get(b, steps);
+    lb_set(b, steps, lb_call(b, i64, "increment", 1, &count));
+    lb_end(b, loop);
+    lb_return(b, lb_get(b, steps));
+    linterp *in = linterp_new(x.arena, x.module);
+    linterp_function(in, "times_three", times_three, &calls);
+    uint64_t r, n = 27;
+    assert_true(run(&x, in, &n, &r));
+    assert_int_equal(r, 111);
+    assert_int_equal(calls, 41);
+    arena_destroy(x.arena);
+}
+
+static void lanes_move(void **state) {
+    (void)state;
+    fixture x;
+    uint8_t bytes[16];
+    uint32_t words[4];
+    open_function(&x, &plain, i32, 2, (ltype[]){pointer, pointer});
+    lbuild *b = &x.b;
+    for (int i = 0; i < 16; i++) bytes[i] = (uint8_t)(200 + 7 * i);
+    ins *v = lb_load(b, lt(LK_I8, 16), param(&x, 0), lb_idx(b, 0), 0), *acc = lb_int(b, lt(LK_I32, 4), 5);
+    ins *d = lb_dot(b, L_DOT4_US, acc, v, v);
+    lb_store(b, param(&x, 1), lb_idx(b, 0), d, 0);
+    ins *evens = lb_shuffle(b, d, d, (int[]){2, 0, 6}, 3);
+    lb_return(
+        b, lb_bin(b, L_ADD, lb_hreduce(b, L_HADD, evens), lb_extract(b, lb_bitcast(b, lt(LK_I32, 4), v), 1)));
+    uint64_t r;
+    assert_true(
+        run(&x, linterp_new(x.arena, x.module), (uint64_t[]){(uintptr_t)bytes, (uintptr_t)words}, &r));
+    for (int i = 0; i < 4; i++) {
+        int sum = 5;
+        for (int k = 0; k < 4; k++) sum += bytes[4 * i + k] * (int8_t)bytes[4 * i + k];
+        assert_int_equal((int32_t)words[i], sum);
+    }
+    uint32_t second;
+    memcpy(&second, bytes + 4, 4);
+    assert_int_equal((uint32_t)r, words[2] + words[0] + words[2] + second);
+    arena_destroy(x.arena);
+}
+
+// ---------------------------------------------------------------- threads
+// Every block of 64 threads sums 64 numbers in shared memory: p1[block] = sum p0[block * 64 ...].
+
+static void build_block_sum(fixture *x, bool barriers) {
+    lbuild *b = &x->b;
+    ins *block = lb_for(b, "block", lb_idx(b, 0), param(x, 2), lb_idx(b, 1), LOOP_GRID_X);
+    ins *shared = lb_local(b, LK_F32, 64, 0, true);
+    ins *t = lb_for(b, "t", lb_idx(b, 0), lb_idx(b, 64), lb_idx(b, 1), LOOP_THREAD_X);
+    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_MUL, block, lb_idx(b, 64)), t);
+    lb_store(b, shared, t, lb_load(b, f32, param(x, 0), at, 0), 0);
+    for (int half = 32; half; half /= 2) {
+        if (barriers) lb_barrier(b);
+        ins *active = lb_if(b, lb_cmp(b, L_SLT, t, lb_idx(b, half)));
+        ins *other = lb_load(b, f32, shared, lb_bin(b, L_ADD, t, lb_idx(b, half)), 0);
+        lb_store(b, shared, t, lb_bin(b, L_ADD, lb_load(b, f32, shared, t, 0), other), 0);
+        lb_end(b, active);
+    }
+    ins *first = lb_if(b, lb_cmp(b, L_EQ, t, lb_idx(b, 0)));
+    lb_store(b, param(x, 1), block, lb_load(b, f32, shared, lb_idx(b, 0), 0), 0);
+    lb_end(b, first);
+    lb_end(b, t);
+    lb_end(b, block);
+    lb_return(b, NULL);
+}
+
+static bool launch_block_sum(bool barriers, linterp_order order, const char **error, arena **keep) {
+    fixture x;
+    static float from[192];
+    float to[3] = {0};
+    for (int i = 0; i < 192; i++) from[i] = (float)i;
+    open_function(&x, &plain, lt(LK_VOID, 1), 3, (ltype[]){pointer, pointer, i64});
+    build_block_sum(&x, barriers);
+    lfunc_verify(x.f, &x.diag);
+    linterp *in = linterp_new(x.arena, x.module);
+    linterp_set_order(in, order, 7);
+    linterp_memory(in, from, sizeof from, false);
+    linterp_memory(in, to, sizeof to, true);
+    uint64_t args[] = {(uintptr_t)from, (uintptr_t)to, 3};
+    bool ok = linterp_launch(in, x.f, args, (int64_t[]){3, 1, 1}, (int64_t[]){64, 1, 1});
+    *error = linterp_error(in);
+    *keep = x.arena;
+    if (ok && barriers)
+        for (int i = 0; i < 3; i++) assert_true(to[i] == (float)(64 * 64 * i + 63 * 32));
+    return ok;
+}
+
+static void threads_meet_at_barriers(void **state) {
+    (void)state;
+    const char *error;
+    arena *a;
+    for (int order = ORDER_FORWARD; order <= ORDER_PERMUTED; order++) {
+        bool ok = launch_block_sum(true, (linterp_order)order, &error, &a);
+        if (!ok) print_error("%s\n", error);
+        assert_true(ok);
+        arena_destroy(a);
+        assert_false(launch_block_sum(false, (linterp_order)order, &error, &a));
+        assert_non_null(strstr(error, "race"));
+        arena_destroy(a);
+    }
+}
+
+static void divergent_barriers_are_errors(void **state) {
+    (void)state;
+    fixture x;
+    open_function(&x, &plain, lt(LK_VOID, 1), 0, NULL);
+    lbuild *b = &x.b;
+    ins *t = lb_for(b, "t", lb_idx(b, 0), lb_idx(b, 8), lb_idx(b, 1), LOOP_THREAD_X);
+    ins *some = lb_if(b, lb_cmp(b, L_SLT, t, lb_idx(b, 4)));
+    lb_barrier(b);
+    lb_end(b, some);
+    lb_end(b, t);
+    linterp *in = linterp_new(x.arena, x.module);
+    assert_false(linterp_launch(in, x.f, NULL, NULL, (int64_t[]){8, 1, 1}));
+    assert_non_null(strstr(linterp_error(in), "barrier"));
+    arena_destroy(x.arena);
+}
+
+// p0[0] += sum over 64 threads of the warp's butterfly sum of the thread's number.
+static void warps_shuffle(void **state) {
+    (void)state;
+    for (int order = ORDER_FORWARD; order <= ORDER_PERMUTED; order++) {
+        fixture x;
+        int32_t total = 0;
+        open_function(&x, &plain, lt(LK_VOID, 1), 1, (ltype[]){pointer});
+        x.f->threads[0] = 64;
+        lbuild *b = &x.b;
+        ins *t = lb_for(b, "t", lb_idx(b, 0), lb_idx(b, 64), lb_idx(b, 1), LOOP_THREAD_X);
+        ins *v = lb_conv(b, L_ITRUNC, LK_I32, t);
+        for (int k = 16; k; k /= 2) v = lb_bin(b, L_ADD, v, lb_shfl_xor(b, v, k));
+        lb_atomic_add(b, param(&x, 0), lb_idx(b, 0), v);
+        lb_end(b, t);
+        lfunc_verify(x.f, &x.diag);
+        linterp *in = linterp_new(x.arena, x.module);
+        linterp_set_order(in, (linterp_order)order, 3);
+        assert_true(linterp_launch(in, x.f, (uint64_t[]){(uintptr_t)&total}, NULL, NULL));
+        assert_int_equal(total, 32 * (31 * 16) + 32 * (31 * 16 + 32 * 32));
+        arena_destroy(x.arena);
+    }
+}
+
+// ---------------------------------------------------------------- the legaliser
+
+static uint64_t next(uint64_t *s) {
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+static uint64_t any_value(lkind k, uint64_t *s) {
+    static const uint64_t few32[] = {0,          0x80000000, 1,          0x807fffff, 0x800000,   0x3f800000,
+                                     0xbf800000, 0x7f800000, 0xff800000, 0x7fc00000, 0x7f7fffff, 0x4b000000};
+    static const uint64_t few64[] = {0,
+                                     1ull << 63,
+                                     1,
+                                     0x800fffffffffffff,
+                                     0x10000000000000,
+                                     0x3ff0000000000000,
+                                     0xbff0000000000000,
+                                     0x7ff0000000000000,
+                                     0xfff0000000000000,
+                                     0x7ff8000000000000,
+                                     0x7fefffffffffffff,
+                                     0x4330000000000000};
+    uint64_t r = next(s), v = next(s);
+    if (lkind_is_float(k) && r % 8 == 0) return (k == LK_F32 ? few32 : few64)[r / 8 % 12];
+    if (k == LK_F32) return (uint32_t)(r % 2 ? (v & 0x807fffff) | (110 + r / 8 % 30) << 23 : v);
+    if (k == LK_F64) return r % 2 ? (v & 0x800fffffffffffff) | (1010 + r / 8 % 30) << 52 : v;
+    v >>= r / 8 % 64;
+    v = r % 2 ? 0 - v : v;
+    return k == LK_I32 ? (uint32_t)v : v;
+}
+
+static bool is_nan(lkind k, uint64_t v) {
+    if (k == LK_F32) return (v & INT32_MAX) > 0x7f800000;
+    return k == LK_F64 && (v & INT64_MAX) > 0x7ff0000000000000;
+}
+
+// f(args) = op(args), legalised for t.
+static lfunc *one_instruction(fixture *x, const target *t, lop op, lkind from, int n, lkind to) {
+    ltype types[] = {lt(from, 1), lt(from, 1), lt(from, 1)};
+    open_function(x, t, lt(to, 1), n, types);
+    ins *args[3];
+    for (int i = 0; i < n; i++) args[i] = param(x, i);
+    lb_return(&x->b, lb_op(&x->b, op, lt(to, 1), n, args));
+    legalize(x->module, &x->diag);
+    for (int i = 0; i < x->module->funcs.n; i++) lfunc_verify(x->module->funcs.at[i], &x->diag);
+    return x->f;
+}
+
+static void check_same(const target *t, lop op, lkind from, int n, lkind to) {
+    fixture hard, soft;
+    uint64_t s = 88172645463325252u + (uint64_t)op, open = to == LK_I32 ? 0xa5a5a5a5u : 0xa5a5a5a5a5a5a5a5u;
+    one_instruction(&hard, &plain, op, from, n, to);
+    one_instruction(&soft, t, op, from, n, to);
+    linterp *ih = linterp_new(hard.arena, hard.module), *is = linterp_new(soft.arena, soft.module);
+    for (int i = 0; i < 1500; i++) {
+        uint64_t v[3] = {any_value(from, &s), any_value(from, &s), any_value(from, &s)}, want, got;
+        if (op >= L_SHL && op <= L_ASHR) v[1] &= 63;
+        if (op >= L_SDIV && op <= L_UREM && (v[1] == 0 || (uint32_t)v[1] == ~0u)) continue;
+        assert_true(linterp_call(ih, hard.f, v, &want) && linterp_call(is, soft.f, v, &got));
+        bool undefined = (op == L_FTOSI || op == L_FTOUI) && want == open;
+        if (undefined || (is_nan(to, want) && is_nan(to, got))) continue;
+        if (want != got)
+            print_error("%s of %s %llx, %llx: %llx instead of %llx\n", lop_name(op), lkind_name(from),
+                        (long long)v[0], (long long)v[1], (long long)got, (long long)want);
+        assert_int_equal(want, got);
+    }
+    arena_destroy(hard.arena);
+    arena_destroy(soft.arena);
+}
+
+static const target bare = {.arch = ARCH_ARM,
+                            .triple = "thumbv6m-none-eabi",
+                            .ptr_bits = 32,
+                            .freestanding = true,
+                            .fp = FP_DEFAULT,
+                            .little_endian = true};
+
+static void soft_floats_are_exact(void **state) {
+    (void)state;
+    static const lop two[] = {L_ADD, L_SUB, L_MUL, L_FDIV, L_FMIN, L_FMAX},
+                     compare[] = {L_EQ, L_NE, L_SLT, L_SLE};
+    for (lkind k = LK_F32; k <= LK_F64; k++) {
+        for (int i = 0; i < 6; i++) check_same(&bare, two[i], k, 2, k);
+        for (int i = 0; i < 4; i++) check_same(&bare, compare[i], k, 2, LK_I1);
+        for (lop op = L_FNEG; op <= L_RINT; op++) check_same(&bare, op, k, 1, k);
+        check_same(&bare, L_MULADD, k, 3, k);
+        for (lkind n = LK_I32; n <= LK_I64; n++) {
+            check_same(&bare, L_SITOF, n, 1, k);
+            check_same(&bare, L_UITOF, n, 1, k);
+            check_same(&bare, L_FTOSI, k, 1, n);
+            check_same(&bare, L_FTOUI, k, 1, n);
+        }
+    }
+    check_same(&bare, L_FEXT, LK_F32, 1, LK_F64);
+    check_same(&bare, L_FTRUNC, LK_F64, 1, LK_F32);
+}
+
+static void wide_integers_are_exact(void **state) {
+    (void)state;
+    for (lkind n = LK_I32; n <= LK_I64; n++)
+        for (lop op = L_SDIV; op <= L_UREM; op++) check_same(&bare, op, n, 2, n);
+    for (lop op = L_SHL; op <= L_ASHR; op++) check_same(&bare, op, LK_I64, 2, LK_I64);
+    check_same(&bare, L_MUL, LK_I64, 2, LK_I64);
+}
+
+static void rounding_without_instructions(void **state) {
+    (void)state;
+    target t = plain;
+    t.round_instr = false;
+    for (lkind k = LK_F32; k <= LK_F64; k++)
+        for (lop op = L_FLOOR; op <= L_RINT; op++) check_same(&t, op, k, 1, k);
+}
+
+static void halves_without_instructions(void **state) {
+    (void)state;
+    for (lkind k = LK_F16; k <= LK_BF16; k++) {
+        dtype t = k == LK_F16 ? DT_F16 : DT_BF16;
+        fixture down, down64, up;
+        one_instruction(&down, &plain, L_FTRUNC, LK_F32, 1, k);
+        one_instruction(&down64, &plain, L_FTRUNC, LK_F64, 1, k);
+        one_instruction(&up, &plain, L_FEXT, k, 1, LK_F32);
+        linterp *id = linterp_new(down.arena, down.module), *i64s = linterp_new(down64.arena, down64.module),
+                *iu = linterp_new(up.arena, up.module);
+        for (int code = 0; code < 65536; code += 7) {
+            uint16_t raw = (uint16_t)code, want;
+            double v = dtype_load_float(t, &raw, 0), w = v * (1 + 0x1p-12);
+            uint64_t a = raw, got, got64;
+            assert_true(linterp_call(iu, up.f, &a, &got));
+            assert_true(isnan(v) ? is_nan(LK_F32, got) : got == linterp_float((float)v));
+            if (isnan(v)) continue;
+            a = linterp_float((float)w);
+            assert_true(linterp_call(id, down.f, &a, &got));
+            dtype_store_float(t, &want, 0, (float)w, false);
+            assert_int_equal(got, want);
+            w = v * (1 + 0x1p-11 + 0x1p-40);
+            a = linterp_double(w);
+            assert_true(linterp_call(i64s, down64.f, &a, &got64));
+            dtype_store_float(t, &want, 0, w, false);
+            assert_int_equal(got64, want);
+        }
+        arena_destroy(down.arena);
+        arena_destroy(down64.arena);
+        arena_destroy(up.arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(builder_folds),
+        cmocka_unit_test(functions_print),
+        cmocka_unit_test(wrong_functions_are_caught),
+        cmocka_unit_test(tails_touch_nothing_behind),
+        cmocka_unit_test(loops_branches_and_calls),
+        cmocka_unit_test(lanes_move),
+        cmocka_unit_test(threads_meet_at_barriers),
+        cmocka_unit_test(divergent_barriers_are_errors),
+        cmocka_unit_test(warps_shuffle),
+        cmocka_unit_test(soft_floats_are_exact),
+        cmocka_unit_test(wide_integers_are_exact),
+        cmocka_unit_test(rounding_without_instructions),
+        cmocka_unit_test(halves_without_instructions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
