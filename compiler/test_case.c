@@ -102,7 +102,7 @@ static void check_outputs(unit *u, const runnable *r, const tensor *out, const c
     tolerance t = read_tolerance(u);
     for (int j = 0; j < r->nout; j++) {
         if (!exists(arena_printf(u->arena, "%s/output_%d.pb", set, j))) continue;
-        comparison c = compare_values(u->arena, value_of(u->arena, r->out[j].name, &out[j]), read_value(u, set, "output", j, r->out[j].kind), t);
+        comparison c = compare_values(u->arena, value_of_tensor(u->arena, r->out[j].name, &out[j]), read_value(u, set, "output", j, r->out[j].kind), t);
         if (!c.same) fail(u, VERDICT_DIFFERS, arena_printf(u->arena, "%s: output '%s' %s", strrchr(set, '/') + 1, r->out[j].name, comparison_text(u->arena, &c)));
     }
 }

@@ -16,11 +16,15 @@
 enum { MOST_NODES = 800, MOST_BUFFERS = 48, MOST_STAGES = 24, MOST_READERS = 24, MOST_NAME = 96 };
 
 // ---------------------------------------------------------------- who touches a buffer where
-typedef struct use {
+typedef struct touch {
     step *s; // in region `region` at `position`: a kernel, or the step that has it somewhere inside
     int region, position;
-} use;
-typedef VEC(use) use_list;
+} touch;
+typedef VEC(touch) touch_list;
+typedef struct dim_set {
+    int region, position;
+    dim *target;
+} dim_set;
 
 typedef struct place {
     step *s; // NULL: not in the program
@@ -34,11 +38,11 @@ typedef struct fuse {
     program *p;
     const fuse_options *o;
     arena *arena;            // of this look at the program
-    use_list *reads, *writes; // by id of the root buffer
+    touch_list *reads, *writes; // by id of the root buffer
     bool *output;            // by id of the root buffer: the caller sees it
     place *at;               // by kernel id
     VEC(place *) order;      // kernels in program order
-    VEC(struct fuse_set { int region, position; dim *target; }) sets;
+    VEC(dim_set) sets;
     VEC(buffer *) views;     // made by merging axes
     bool late;               // arithmetic may go into what only moves data
     bool changed;

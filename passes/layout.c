@@ -10,7 +10,9 @@ typedef struct assign {
     int nbuffers;       // when the pass began
     int *channel;       // by buffer id: logical axis that comes last, -1: row-major
     bool *pinned;       // by buffer id: views, inputs, outputs, constants ...
+    int *writers;       // by buffer id: kernels that write it
     map packed;         // (buffer id, hash of layout) -> packed constant
+    map copies;         // input buffer id -> its channels-last copy
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -193,14 +195,23 @@ static layout *channels_last(arena *a, int rank, int channel) {
 static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
     const buffer *from = f->image->buffer;
     if (!a->pinned[from->id] || from->rank < 3) return;
-    buffer *to = clone_buffer(a->p, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
+    bool input = from->role == BUF_INPUT && !from->view_of;
+    buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
+    if (to) {
+        swap_buffer(k, from, to, false);
+        return;
+    }
+    to = clone_buffer(a->p, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, f->image->buffer, to);
-    insert_step(a->p, r, (*at)++, make_kernel_step(a->p, copy));
+    // Inputs never change: one copy, before everything, serves all.
+    if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
+    if (input && r != a->p->main) insert_step(a->p, a->p->main, 0, make_kernel_step(a->p, copy));
+    else insert_step(a->p, r, (*at)++, make_kernel_step(a->p, copy));
     swap_buffer(k, from, to, false);
 }
 static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
     buffer *out = f->out->to;
-    if (!a->pinned[out->id] || out->rank < 3) return;
+    if (!a->pinned[out->id] || out->rank < 3 || a->writers[out->id] != 1) return;
     buffer *made = clone_buffer(a->p, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
     f->out->to = made;
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out);
@@ -426,6 +437,13 @@ void assign_layouts(program *p) {
     assign a = {.p = p, .nbuffers = p->buffers.n, .packed = {.arena = scratch}};
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
+    a.writers = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
+    a.copies.arena = scratch;
+    for (int j = 0; j < p->kernels.n; j++) {
+        buffer **b;
+        int n = kernel_buffers(p->kernels.at[j], &b);
+        for (int i = 0; i < n; i++) a.writers[b[i]->id] += kernel_writes(p->kernels.at[j], b[i]);
+    }
     for (int j = 0; j < a.nbuffers; j++) {
         a.channel[j] = -1;
         a.pinned[j] |= !is_temp_root(p->buffers.at[j]);

@@ -1,6 +1,8 @@
 // The table of graph passes and the small ones among them.
 #include "passes/passes.h"
 #include "ir/op.h"
+#include "ir/target.h"
+#include "passes/layout.h"
 #include <time.h>
 
 const pass graph_passes[] = {
@@ -9,6 +11,15 @@ const pass graph_passes[] = {
     {"fold", pass_fold, 0},
     {"cse", pass_cse, 1},
     {"dce", pass_dce, 0},
+    {NULL, NULL, 0},
+};
+
+static void pass_layout(program_context *c) {
+    if (c->target && c->target->vector_bits) assign_layouts(c->program);
+}
+
+const program_pass program_passes[] = {
+    {"layout", pass_layout, 1},
     {NULL, NULL, 0},
 };
 

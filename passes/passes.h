@@ -20,6 +20,21 @@ void pass_expand(pass_context *c); // function operators become other nodes
 void pass_fold(pass_context *c);   // nodes over constants become constants
 void pass_dce(pass_context *c);    // nodes without users go
 void pass_cse(pass_context *c);    // equal nodes become one
+// The passes over the program, in order, after lowering.
+struct program;
+struct target;
+typedef struct program_context {
+    struct program *program;
+    const struct target *target; // what the code is for: layouts and algorithms depend on its kind
+    int opt;
+} program_context;
+typedef struct program_pass {
+    const char *name;
+    void (*run)(program_context *c);
+    int min_opt;
+} program_pass;
+extern const program_pass program_passes[]; // ends with a NULL name
+
 // What runs after each pass, when given, with its name.
 typedef void (*pass_hook)(void *user, const char *pass, double seconds);
 void run_graph_passes(pass_context *c, pass_hook hook, void *user);

@@ -6,7 +6,7 @@ Coefficients are rounded to the type one after the other, lowest first, and the 
 """
 import struct
 import sys
-from mpmath import mp, mpf, cos, pi, matrix, lu_solve, exp, expm1, log, log1p, sin, asin, atan, atanh, sinh, tanh
+from mpmath import mp, mpf, cos, pi, matrix, lu_solve, exp, log, log1p, sin, asin, atan, atanh, sinh, tanh
 from mpmath import erf, erfc, sqrt, taylor, polyval
 
 mp.prec = 240
@@ -126,7 +126,7 @@ Q = (pi / 4 * mpf("1.001")) ** 2
 table = [
     # name, meaning, interval, function, weight, and log2 of how much more error than usual is taken (f32, f64)
     ("EXP", "e^r = 1 + r + r^2 p(r), |r| <= ln(2)/2", -L, L,
-     lambda r: tail(exp, 2, None, r), lambda r: abs(r * r / expm1(r)) if r else mpf(0), (2, 0)),
+     lambda r: tail(exp, 2, None, r), lambda r: r * r / exp(r), (0, 0)),
     ("LOG", "log(1+f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1+f <= sqrt(2)", sqrt(mpf(1) / 2) - 1, sqrt(2) - 1,
      lambda f: (log1p(f) - f + f * f / 2) / f ** 3, lambda f: abs(f ** 3 / log1p(f)), (0, 0)),
     ("ATANH", "atanh(s) = s + s z (1/3 + z p(z)), z = s^2, |s| <= 0.1717", 0, mpf("0.0295"),

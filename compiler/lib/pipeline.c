@@ -65,6 +65,18 @@ static bool run_passes(pipeline *p) {
     return true;
 }
 
+static bool run_program_passes(pipeline *p) {
+    program_context c = {p->program, p->target, options_level(p->options)};
+    for (const program_pass *g = program_passes; g->name; g++) {
+        if (c.opt < g->min_opt) continue;
+        begin(p, g->name);
+        g->run(&c);
+        program_verify(p->program);
+        if (!end(p, g->name)) return false;
+    }
+    return true;
+}
+
 static module *import(pipeline *p, const source *s) {
     import_options o = {.external_data_dir = p->options->external_data_dir, .files = &p->files};
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
@@ -90,6 +102,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
 
     target_options t = options_target(p->arena, p->options);
     p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
+    if (!run_program_passes(p)) return;
     diag_fatal_missing(p->diag, NULL, "code generation is not supported by this build");
 }
 
@@ -105,6 +118,7 @@ string_list pipeline_passes(arena *a) {
     VEC_PUSH(a, &names, "import");
     for (const pass *g = graph_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     VEC_PUSH(a, &names, "lower");
+    for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     return names;
 }
 

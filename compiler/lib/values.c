@@ -46,7 +46,7 @@ constant *constant_of(arena *a, const tensor *t) {
     return c;
 }
 
-import_value *value_of(arena *a, const char *name, const tensor *t) {
+import_value *value_of_tensor(arena *a, const char *name, const tensor *t) {
     import_value *v = ARENA_NEW(a, import_value);
     *v = (import_value){.kind = TYPE_TENSOR, .name = name, .tensor = constant_of(a, t)};
     return v;

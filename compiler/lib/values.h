@@ -18,7 +18,7 @@ const char *port_text(arena *a, const port *p); // "float[N, 3]"
 tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims); // zeroed, data aligned to 64 bytes
 tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
-import_value *value_of(arena *a, const char *name, const tensor *t);
+import_value *value_of_tensor(arena *a, const char *name, const tensor *t);
 
 // FILE's format follows its ending: .npy, .npz (the member of the port's name, or the only one), .pb, .csv, else
 // raw bytes. What does not fit the port is an error.

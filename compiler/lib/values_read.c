@@ -269,5 +269,5 @@ import_value *value_read(arena *a, diag *d, const port *p, const char *path) {
         t = ends_with(path, ".csv") ? csv_read(a, d, p, path) : raw_read(a, d, p, path);
     }
     check_fits(a, d, p, &t, path);
-    return value_of(a, p->name, &t);
+    return value_of_tensor(a, p->name, &t);
 }

@@ -1,0 +1,77 @@
+"""The stage that gives the compiler files and arguments that are wrong: a message and exit code 1, never a crash."""
+import gzip
+import os
+import random
+import shutil
+
+from harness import BUILD, ONNXC, ROOT, parallel, run
+
+MODEL = os.path.join(ROOT, "samples", "digits", "digits.onnx")
+SEED = 7
+
+
+def other_files():
+    """Files that are something else: (name, bytes, a word that the message must hold)."""
+    lfs = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n"
+    return [
+        ("empty.onnx", b"", ""),
+        ("zeros.onnx", bytes(1000), ""),
+        ("lfs.onnx", lfs, "LFS"),
+        ("page.onnx", b"<!DOCTYPE html>\n<html><body>Not found</body></html>\n", "HTML"),
+        ("torch.onnx", b"PK\x03\x04" + bytes(60), ""),
+        ("pickle.onnx", b"\x80\x02}q\x00." + bytes(60), ""),
+        ("lite.onnx", b"\x1c\x00\x00\x00TFL3" + bytes(60), ""),
+        ("packed.onnx", gzip.compress(open(MODEL, "rb").read(), mtime=0), "gzip"),
+        ("text.onnx", b"hello, this is not a model\n", ""),
+        ("deep.onnx", b"\x3a\x7f" * 5000, ""),
+    ]
+
+
+def broken_models():
+    """Truncations and changed bytes of a good model."""
+    good = open(MODEL, "rb").read()
+    dice = random.Random(SEED)
+    cuts = sorted({*range(0, 200, 10), *(dice.randrange(len(good)) for _ in range(60)), len(good) - 1})
+    for cut in cuts:
+        yield f"cut{cut}.onnx", good[:cut]
+    for i in range(300):
+        data = bytearray(good)
+        for _ in range(dice.choice((1, 1, 2, 8))):
+            at = dice.randrange(len(data)) if i % 3 == 0 else dice.choice((dice.randrange(900), -1 - dice.randrange(300)))
+            data[at] = dice.choice((0, 0xFF, data[at] ^ 1 << dice.randrange(8), dice.randrange(256)))
+        yield f"changed{i}.onnx", bytes(data)
+
+
+def bad_input(results):
+    folder = os.path.join(BUILD, "test-bad")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+
+    def compile_file(item):
+        name, data = item[:2]
+        path, out = os.path.join(folder, name), os.path.join(folder, name + ".o")
+        with open(path, "wb") as f:
+            f.write(data)
+        return run([ONNXC, path, "-o", out], timeout=30), os.path.exists(out)
+
+    def check(name, ran, written, codes, word=""):
+        tidy = ran.code == 0 or (not written and name in ran.err and word.lower() in ran.err.lower())
+        results.check(ran.code in codes and tidy, name, ran.why())
+
+    for (name, _, word), (ran, written) in zip(other_files(), parallel(compile_file, other_files())):
+        check(name, ran, written, (1,), word)
+    broken = list(broken_models())
+    for (name, _), (ran, written) in zip(broken, parallel(compile_file, broken)):
+        check(name, ran, written, (1,) if name.startswith("cut") else (0, 1, 2))
+    left = [f for f in os.listdir(folder) if not f.endswith((".onnx", ".o", ".h"))]
+    results.check(not left, "temporary files", f"left behind: {left[:5]}")
+
+    missing = os.path.join(folder, "nothing.onnx")
+    for name, command in {
+        "no arguments": [], "no such file": [missing, "-o", "x.o"], "a folder": [folder, "-o", "x.o"],
+        "unknown option": [MODEL, "--no-such-option"], "unknown target": [MODEL, "--target", "pdp11-dec-none", "-o", "x.o"],
+        "bad dim": [MODEL, "--dim", "N=", "-o", "x.o"], "bad -O": [MODEL, "-O9", "-o", "x.o"],
+        "no such folder for the output": [MODEL, "-o", os.path.join(folder, "no", "such", "x.o")],
+    }.items():
+        ran = run([ONNXC, *command], cwd=folder)
+        results.check(ran.code == 1 and ran.err.strip() and not os.path.exists(os.path.join(folder, "x.o")), name, ran.why())

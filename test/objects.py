@@ -1,0 +1,163 @@
+"""Stages that look at what is emitted: the digits sample on every target, undefined symbols, determinism, headers."""
+import hashlib
+import os
+import re
+import shutil
+
+from harness import BUILD, ONNXC, ROOT, parallel, run
+
+DIGITS = os.path.join(ROOT, "samples", "digits")
+MODEL = os.path.join(DIGITS, "digits.onnx")
+SYMBOLS = os.path.join(ROOT, "test", "cross", "symbols.txt")
+
+# Small models of different kinds; from ONNX's own cases.
+VARIED = ["node/test_add_bcast", "node/test_softmax_axis_1", "node/test_gru_defaults", "node/test_basic_conv_with_padding",
+          "node/test_layer_normalization_2d_axis0", "node/test_cast_FLOAT_to_BFLOAT16", "node/test_nonzero_example",
+          "node/test_quantizelinear_axis", "node/test_range_float_type_positive_delta", "pytorch-operator/test_operator_mm"]
+
+
+def fresh(*parts):
+    folder = os.path.join(BUILD, *parts)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    return folder
+
+
+def varied_models():
+    """(identifier, path) of models to compile."""
+    cases = os.path.join(BUILD, "cases")
+    found = [("digits", MODEL)]
+    for name in VARIED:
+        path = os.path.join(cases, name, "model.onnx")
+        if os.path.exists(path):
+            found.append((os.path.basename(name)[5:].lower(), path))
+    return found
+
+
+# ---------------------------------------------------------------- digits
+def digits(results):
+    """The sample's answers are right on every target, and with --fp strict the bits of the logits are the same."""
+    folder = fresh("test-digits")
+
+    def build_and_run(job):
+        kind, flags = job
+        place = os.path.join(folder, kind + flags.replace(" ", ""))
+        return run(["make", "-s", "-C", DIGITS, kind, f"B={place}", f"FLAGS={flags}", f"ONNXC={ONNXC}"], timeout=300)
+
+    jobs = [(kind, flags) for flags in ("", "--fp strict") for kind in ("host", "c99", "aarch64", "cortex-m4")]
+    bits = {}
+    for (kind, flags), ran in zip(jobs, parallel(build_and_run, jobs)):
+        name = f"{kind} {flags}".strip()
+        if results.check(ran.code == 0 and "20 of 20 right" in ran.out, name, ran.why()) and flags:
+            bits[kind] = re.findall(r"^digit .*$", ran.out, re.MULTILINE)
+    for kind in bits:
+        results.check(bits[kind] == bits.get("host"), f"{kind}: same bits as on the host", "logits differ with --fp strict")
+
+
+# ---------------------------------------------------------------- undefined symbols
+def undefined(path):
+    ran = run(["llvm-nm-19", "--undefined-only", "--format=just-symbols", path])
+    return sorted(set(ran.out.split())) if ran.code == 0 else ["llvm-nm failed: " + ran.why()]
+
+
+def symbols(results):
+    """What objects need from outside is as cross/symbols.txt says: lines of TARGET MODEL: SYMBOLS, TARGET's options first."""
+    folder = fresh("test-symbols")
+    options, wanted = {}, []
+    with open(SYMBOLS) as f:
+        for line in f:
+            if line.startswith("target "):
+                name, _, text = line[7:].partition(":")
+                options[name.strip()] = text.split()
+            elif line.strip() and not line.startswith("#"):
+                key, _, text = line.partition(":")
+                wanted.append((*key.split(), text.split()))
+    models = dict(varied_models())
+
+    def compile_one(row):
+        name, model, _ = row
+        out = os.path.join(folder, f"{name}-{model}.o")
+        ran = run([ONNXC, *options[name], models[model], "-o", out]) if model in models else None
+        return out, ran
+
+    for (name, model, expected), (out, ran) in zip(wanted, parallel(compile_one, wanted)):
+        label = f"{name} {model}"
+        if ran is None:
+            results.skip(label, "build/cases is not there: run the stage 'backend' first")
+        elif results.check(ran.code == 0, label, ran.why()):
+            results.check(undefined(out) == expected, f"{label}: undefined symbols", f"{undefined(out)}, not {expected}")
+
+
+# ---------------------------------------------------------------- the same bytes
+def digest(folder):
+    sums = {}
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb") as f:
+            sums[name] = hashlib.sha256(f.read()).hexdigest()
+    return sums
+
+
+def same_bytes(results):
+    """The same model gives the same bytes in another folder, under another path, at another time, with more threads."""
+    kinds = ("m.o", "m.c", "m.a", "m.so", "m.ll")
+    places = [fresh("test-bytes", "one"), fresh("test-bytes", "a longer", "folder")]
+
+    def compile_all(model):
+        name, path = model
+        problems = []
+        for jobs, place in enumerate(places, 1):
+            own = os.path.join(place, name)
+            out = os.path.join(own, "out")
+            os.makedirs(out)
+            shutil.copy(path, os.path.join(own, "m.onnx"))
+            for kind in kinds:
+                ran = run([ONNXC, "m.onnx", f"-j{jobs}", "--name", "m", "-o", os.path.join(out, kind)], cwd=own)
+                if ran.code != 0:
+                    problems.append((kind, ran.why()))
+        return problems, [digest(os.path.join(place, name, "out")) for place in places]
+
+    models = varied_models()
+    for (name, _), (problems, (one, two)) in zip(models, parallel(compile_all, models)):
+        for kind, why in problems:
+            results.fail(f"{name} {kind}", why)
+        for kind in sorted(one):
+            results.check(one[kind] == two.get(kind), f"{name} {kind}", "the bytes differ between two folders")
+
+
+# ---------------------------------------------------------------- headers and C
+PEDANTIC = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-fsyntax-only"]
+LANGUAGES = {"C99": ["gcc", "-std=c99"], "C11 clang": ["clang-19", "-std=c11"], "C++11": ["g++", "-std=c++11"],
+             "C++20 clang": ["clang++-19", "-std=c++20"]}
+
+
+def headers(results):
+    """Headers compile in C and C++, twice in one file; emitted C compiles as C99, without warnings."""
+    folder = fresh("test-headers")
+    models = varied_models()
+
+    def compile_one(model):
+        name, path = model
+        return run([ONNXC, path, "--name", name, "-o", os.path.join(folder, f"{name}.c")])
+
+    made = [m for m, ran in zip(models, parallel(compile_one, models)) if results.check(ran.code == 0, m[0], ran.why())]
+
+    def check_one(job):
+        (name, _), language = job
+        extension = "cpp" if "++" in language else "c"
+        user = os.path.join(folder, f"{name}-{language.replace(' ', '')}.{extension}")
+        with open(user, "w") as f:
+            f.write(f'#include "{name}.h"\n#include "{name}.h"\nint user(void);\nint user(void) {{ return {name}_run != 0; }}\n')
+        return run([*LANGUAGES[language], *PEDANTIC, "-Wno-address", "-I", folder, user])
+
+    jobs = [(m, language) for m in made for language in LANGUAGES]
+    for ((name, _), language), ran in zip(jobs, parallel(check_one, jobs)):
+        results.check(ran.code == 0, f"{name}.h as {language}", ran.why())
+
+    def check_source(job):
+        (name, _), compiler = job
+        return run([compiler, "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wvla", "-Werror", "-fsyntax-only",
+                    os.path.join(folder, f"{name}.c")])
+
+    jobs = [(m, compiler) for m in made for compiler in ("gcc", "clang-19")]
+    for ((name, _), compiler), ran in zip(jobs, parallel(check_source, jobs)):
+        results.check(ran.code == 0, f"{name}.c with {compiler}", ran.why())

@@ -1,0 +1,144 @@
+"""The stages of the test run. usage: run.py [STAGE...], after test/run.sh has built and installed everything.
+
+Prints what fails, a line for each stage, and at the end "N passed, N failed, N skipped".
+"""
+import glob
+import os
+import re
+import shutil
+import sys
+
+import bad_input
+import harness
+import objects
+from harness import BUILD, JOBS, ONNXC, ROOT, Results, run, run_cases, run_stage
+
+TEST = os.path.join(ROOT, "test")
+MODELS = os.path.join(os.path.dirname(ROOT), "shared", "models")
+LIGHT = os.path.join(BUILD, "cases", "light")
+
+# name in expected_failures.txt: options of `onnxc test`
+FORMS = {
+    "interpret": ["--interpret"],
+    "interpret-symbolic": ["--interpret", "--form", "symbolic"],
+    "interpret-constant": ["--interpret", "--form", "constant"],
+    "llvm": [],
+    "llvm-symbolic": ["--form", "symbolic"],
+    "llvm-constant": ["--form", "constant"],
+    "c99": ["--emit", "c"],
+    "c99-symbolic": ["--emit", "c", "--form", "symbolic"],
+}
+
+
+def generate(results, script, *arguments):
+    """Runs a script that writes cases; what it cannot make it says in lines 'skip NAME: reason'."""
+    ran = run([sys.executable, "-W", "ignore", os.path.join(TEST, script), *arguments], timeout=900)
+    return results.check(ran.code == 0, script, ran.why())
+
+
+def unit(results):
+    """The cmocka programs, as built for release and with the address and undefined-behaviour sanitizers."""
+    for mode in ("release", "san"):
+        made = run(["make", "-s", f"-j{JOBS}", f"MODE={mode}", "unit"], timeout=1500, cwd=ROOT)
+        if not results.check(made.code == 0, f"make MODE={mode} unit", made.why()):
+            continue
+        for source in sorted(glob.glob(os.path.join(TEST, "unit", "*.c"))):
+            name = os.path.basename(source)[:-2]
+            ran = run([os.path.join(BUILD, mode, "unit", name)], timeout=300)
+            passed = re.search(r"\[  PASSED  \] (\d+) test", ran.text)
+            failed = re.findall(r"\[  FAILED  \] (?!\d+ test)(\S+)", ran.text)
+            results.ok(int(passed[1]) if passed else 0)
+            for test in sorted(set(failed)):
+                results.fail(f"{mode} {name} {test}", "\n".join(re.findall(r".*error.*|.*Error.*", ran.text)))
+            if not failed and (ran.code != 0 or not passed):
+                results.fail(f"{mode} {name}", ran.why())
+
+
+def cli(results):
+    """The command line's golden tests."""
+    ran = run([sys.executable, os.path.join(TEST, "run_cli.py"), ONNXC], timeout=600, cwd=ROOT)
+    found = harness.SUMMARY.search(ran.out)
+    if not found:
+        return results.fail("run_cli.py", ran.why())
+    print(harness.SUMMARY.sub("", ran.out).strip())
+    passed, failed, skipped = map(int, found.groups())
+    results.ok(passed)
+    results.skip("run_cli.py", count=skipped)
+    results.failed += ["run_cli.py"] * failed
+
+
+def backend(results):
+    """ONNX's own 2,033 cases in every form. The light models are too large to interpret, and have no symbolic form."""
+    cases = os.path.join(BUILD, "cases")
+    if not generate(results, "backend_cases.py", cases):
+        return
+    small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
+    for form, options in FORMS.items():
+        run_cases(results, form, options, small)
+    run_cases(results, "llvm", [], [LIGHT], timeout=120)
+
+
+def light(results):
+    """The light models' graphs with random weights, which show what constant weights hide, against ONNX Runtime."""
+    cases = os.path.join(BUILD, "cases-light")
+    if generate(results, "light_cases.py", LIGHT, cases):
+        run_cases(results, "llvm", [], [cases], timeout=120)
+
+
+def versions(results):
+    """Every operator version, against the reference evaluator."""
+    cases = os.path.join(BUILD, "cases-versions")
+    if not generate(results, "version_cases.py", cases):
+        return
+    run_cases(results, "interpret", FORMS["interpret"], [cases])
+    run_cases(results, "llvm", FORMS["llvm"], [cases])
+
+
+def models(results):
+    """Models of real exporters, when they lie beside the repository."""
+    if not os.path.isdir(MODELS):
+        return results.skip("models", f"{MODELS} is not there")
+    for form in ("interpret", "llvm", "c99"):
+        run_cases(results, form, FORMS[form], [MODELS], timeout=60)
+
+
+def cuda(results):
+    """CUDA needs a GPU."""
+    if not shutil.which("nvidia-smi") or run(["nvidia-smi", "-L"]).code != 0:
+        return results.skip("cuda", "there is no GPU")
+    run_cases(results, "cuda", ["--device", "cuda"], [os.path.join(BUILD, "cases", "node")])
+
+
+STAGES = {
+    "unit": unit,
+    "cli": cli,
+    "backend": backend,
+    "light": light,
+    "versions": versions,
+    "models": models,
+    "digits": objects.digits,
+    "symbols": objects.symbols,
+    "same-bytes": objects.same_bytes,
+    "headers": objects.headers,
+    "bad-input": bad_input.bad_input,
+    "cuda": cuda,
+}
+
+
+def main():
+    names = sys.argv[1:] or list(STAGES)
+    unknown = [n for n in names if n not in STAGES]
+    if unknown:
+        sys.exit(f"no stage {', '.join(unknown)}; stages: {', '.join(STAGES)}")
+    total = Results("all")
+    for name in names:
+        results = run_stage(name, STAGES[name])
+        total.passed += results.passed
+        total.failed += results.failed
+        total.skipped += results.skipped
+    print(f"{total.passed} passed, {len(total.failed)} failed, {len(total.skipped)} skipped")
+    sys.exit(1 if total.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
