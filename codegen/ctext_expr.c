@@ -103,6 +103,13 @@ static cexpr with_sign(cfn *c, lkind k, cexpr e, csign sign) {
 }
 
 cexpr cexpr_signed(cfn *c, const ins *x) { return with_sign(c, x->type.kind, cexpr_of(c, x), SIGN_SIGNED); }
+// As initial value or argument of a type with that sign; wider types convert in silence.
+const char *cexpr_passed(cfn *c, const ins *x, csign sign) {
+    cexpr e = cexpr_of(c, x);
+    bool narrow = is_int(x->type.kind) && width(x->type.kind) < 32 && e.sign != SIGN_LITERAL;
+    return narrow ? with_sign(c, x->type.kind, e, sign).s : e.s;
+}
+
 static cexpr as_unsigned(cfn *c, const ins *x) {
     return with_sign(c, x->type.kind, cexpr_of(c, x), SIGN_UNSIGNED);
 }
@@ -230,6 +237,10 @@ static cexpr shift(cfn *c, const ins *x) {
     return width(k) < 32 ? cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e) : e;
 }
 
+static csign param_sign(const lparam *p) {
+    return p && p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT ? SIGN_UNSIGNED : SIGN_SIGNED;
+}
+
 const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
     text t = {.arena = c->arena};
     for (int k = from; k < x->nargs; k++) {
@@ -238,7 +249,7 @@ const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
         if (p && p->type.kind == LK_PTR) want = cptr_of_param(p);
         if (k > from) text_add(&t, ", ");
         text_add(&t, x->args[k]->type.kind == LK_PTR ? cmem_arg(c, x->args[k], p ? &want : NULL)
-                                                     : cexpr_of(c, x->args[k]).s);
+                                                     : cexpr_passed(c, x->args[k], param_sign(p)));
     }
     return text_str(&t);
 }
@@ -250,7 +261,8 @@ static cexpr call(cfn *c, csign sign, const char *name, const char *args) {
 static cexpr int_min_max(cfn *c, const ins *x) {
     csign sign = x->op == L_UMIN || x->op == L_UMAX ? SIGN_UNSIGNED : SIGN_SIGNED;
     const char *stem = x->op == L_SMIN || x->op == L_UMIN ? "min" : "max";
-    return call(c, sign, chelper(c, stem, ckind_suffix(x->type.kind, sign)), cexpr_args(c, x, 0, NULL));
+    const char *args = FMT("%s, %s", cexpr_passed(c, x->args[0], sign), cexpr_passed(c, x->args[1], sign));
+    return call(c, sign, chelper(c, stem, ckind_suffix(x->type.kind, sign)), args);
 }
 
 // ---------------------------------------------------------------- floating point

@@ -121,6 +121,7 @@ cexpr cexpr_not(cfn *c, const ins *x); // of a truth value
 cexpr cexpr_make(prec p, csign sign, const char *s);
 cexpr cexpr_int(cfn *c, lkind k, int64_t v);
 cexpr cexpr_signed(cfn *c, const ins *x); // integer operand as a signed number
+const char *cexpr_passed(cfn *c, const ins *x, csign sign); // for a place of that sign
 const char *cexpr_paren(cfn *c, cexpr e, prec least);
 const char *cexpr_scaled(cfn *c, const ins *index, int64_t factor, prec least); // index * factor; NULL: 0
 const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee);

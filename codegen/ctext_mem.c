@@ -151,10 +151,10 @@ cexpr cmem_load(cfn *c, const ins *x, const ins *ptr, const ins *index) {
 }
 
 // The value that a store writes; pointers lose const on the way into memory.
-static const char *stored(cfn *c, const ins *value) {
+static const char *stored(cfn *c, const ins *value, csign sign) {
     if (value->type.kind == LK_PTR)
         return arena_printf(c->arena, "(void *)%s", cexpr_paren(c, cexpr_of(c, value), PREC_UNARY));
-    return cexpr_of(c, value).s;
+    return cexpr_passed(c, value, sign);
 }
 
 const char *cmem_store(cfn *c, const ins *x, const ins *ptr, const ins *index, const ins *value) {
@@ -162,9 +162,9 @@ const char *cmem_store(cfn *c, const ins *x, const ins *ptr, const ins *index, c
     csign sign;
     const char *place = cmem_place(c, x, k, ptr, index, &sign);
     if (place && !strncmp(place, "((const ", 8)) place = arena_printf(c->arena, "((%s", place + 8);
-    if (place) return arena_printf(c->arena, "%s = %s", place, stored(c, value));
+    if (place) return arena_printf(c->arena, "%s = %s", place, stored(c, value, sign));
     return arena_printf(c->arena, "%s(%s, %s)", chelper(c, "store", ckind_suffix(class, SIGN_SIGNED)),
-                        address(c, ptr, index, lkind_bytes(k), false), stored(c, value));
+                        address(c, ptr, index, lkind_bytes(k), false), stored(c, value, sign));
 }
 
 // ---------------------------------------------------------------- structs and arguments

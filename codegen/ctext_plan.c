@@ -111,7 +111,7 @@ static int last_use(cfn *c, const ins *x) {
             if (u->args[k] != x || at(c, u)->state == STATE_DEAD) continue;
             int end = i;
             for (const ins *p = at(c, u)->parent; p && p != at(c, x)->parent; p = at(c, p)->parent)
-                if (p->op == L_FOR || p->op == L_LOOP) end = at(c, p)->end;
+                if (p->op == L_FOR || p->op == L_LOOP) end = at(c, p)->end + 1;
             if (end > last) last = end;
         }
     }

@@ -253,7 +253,7 @@ static const char *compound(cfn *c, const ins *var, const ins *v) {
 
 static const char *assigned(cfn *c, const ins *var, const ins *v) {
     cptr want = cptr_of(c, var);
-    return var->type.kind == LK_PTR ? cmem_arg(c, v, &want) : cexpr_of(c, v).s;
+    return var->type.kind == LK_PTR ? cmem_arg(c, v, &want) : cexpr_passed(c, v, SIGN_SIGNED);
 }
 
 static void set(cfn *c, const ins *x) {
@@ -343,7 +343,7 @@ static void leave_function(cfn *c, const ins *x) {
     if (!v) line(c, "return;");
     else
         line(c, "return %s;",
-             v->type.kind == LK_PTR ? cmem_arg(c, v, &(cptr){.kind = PTR_BYTES}) : cexpr_of(c, v).s);
+             v->type.kind == LK_PTR ? cmem_arg(c, v, &(cptr){.kind = PTR_BYTES}) : cexpr_passed(c, v, SIGN_SIGNED));
     consume(c, x);
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct run_options {
     io_options io;
-    bool interpret;
+    const char *interpret;
     string_list compare;
     tolerance tolerance;
     const char *runner;
@@ -22,7 +22,8 @@ static const option run_table[] = {
      "write an output to FILE (.npy, .npz, .pb, .csv, raw .bin)"},
     {"--output-dir", NULL, "DIR", OPT_TEXT, AT(io.output_dir), "Inputs and outputs", "write the outputs to DIR/output_0.pb ..."},
     {"--all", NULL, NULL, OPT_FLAG, AT(io.all), "Inputs and outputs", "print every element, however many there are"},
-    {"--interpret", NULL, NULL, OPT_FLAG, AT(interpret), "Run", "run the interpreter, not compiled code"},
+    {"--interpret", NULL, "[=program]", OPT_TEXT, AT(interpret), "Run",
+     "run the interpreter, not compiled code; =program: after fusion and layout"},
     {"--compare", NULL, "interpret|DIR|NAME=FILE", OPT_LIST, AT(compare), "Run",
      "compare outputs with the interpreter's, with DIR/output_0.pb ..., or with FILE; exit code 4 when they differ"},
     {"--rtol", NULL, "X", OPT_REAL, AT(tolerance.rtol), "Run", "|got - want| <= atol + rtol * |want|; default: 1e-3"},
@@ -31,7 +32,7 @@ static const option run_table[] = {
     {NULL},
 };
 
-static runnable *open_model(session *s, const source *from, bool interpret, bool all_outputs, pipeline **out) {
+static runnable *open_model(session *s, const source *from, const char *interpret, bool all_outputs, pipeline **out) {
     pipeline_hooks hooks = session_hooks(s);
     pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
     p->all_outputs = all_outputs;
@@ -62,7 +63,7 @@ static int place_of(const pipeline *p, int output) {
 // Every value of the compiled model against the interpreter's.
 static void find_divergence(session *s, const source *from, const tensor *in, tolerance t) {
     pipeline *p;
-    runnable *meaning = open_model(s, from, true, true, NULL), *code = open_model(s, from, false, true, &p);
+    runnable *meaning = open_model(s, from, "", true, NULL), *code = open_model(s, from, NULL, true, &p);
     tensor *want = run_once(s, meaning, in), *got = run_once(s, code, in);
     int first = -1;
     for (int j = 0; j < code->nout && j < meaning->nout; j++)
@@ -82,7 +83,7 @@ static bool compare_with(session *s, const char *with, const source *from, const
     bool same = true;
     struct stat st;
     if (strcmp(with, "interpret") == 0) {
-        tensor *want = run_once(s, open_model(s, from, true, false, NULL), in);
+        tensor *want = run_once(s, open_model(s, from, "", false, NULL), in);
         for (int j = 0; j < r->nout; j++)
             same &= report(s, r->out[j].name, value_of_tensor(a, "", &out[j]), value_of_tensor(a, "", &want[j]), t);
     } else if (stat(with, &st) == 0 && S_ISDIR(st.st_mode)) {
@@ -106,12 +107,14 @@ static int run(session *s, void *own) {
     source from = session_model(s);
     s->diag.file = from.path;
     if (o->runner) diag_fatal_missing(&s->diag, NULL, "option '--runner' is not supported by this build");
-    runnable *r = open_model(s, &from, o->interpret, false, NULL);
+    bool library = runnable_is_library(from.path);
+    if (!o->interpret && !s->options.cpu && !s->options.triple && !s->options.machine.n) s->options.cpu = "native";
+    runnable *r = library ? runnable_open(s->arena, &s->diag, from.path) : open_model(s, &from, o->interpret, false, NULL);
     tensor *in = read_inputs(s, &o->io, r, false), *out = run_once(s, r, in);
     if (!o->compare.n || o->io.output_dir || o->io.outputs.n) write_outputs(s, &o->io, r, out);
     bool same = true;
     for (int i = 0; i < o->compare.n; i++) same &= compare_with(s, o->compare.at[i], &from, r, in, out, o->tolerance);
-    if (!same && !o->interpret) find_divergence(s, &from, in, o->tolerance);
+    if (!same && !o->interpret && !library) find_divergence(s, &from, in, o->tolerance);
     return same ? DIAG_OK : DIAG_DIFFERS;
 }
 

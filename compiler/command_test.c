@@ -13,7 +13,8 @@ int isatty(int fd); // of unistd.h
 enum { FOLDERS_DEEP = 20 };
 
 static const option test_table[] = {
-    {"--interpret", NULL, NULL, OPT_FLAG, offsetof(test_options, interpret), "Test", "run the interpreter, not compiled code"},
+    {"--interpret", NULL, "[=program]", OPT_TEXT, offsetof(test_options, interpret), "Test",
+     "run the interpreter, not compiled code; =program: after fusion and layout"},
     {"--form", NULL, "static|symbolic|constant", OPT_CHOICE, offsetof(test_options, form), "Test",
      "the model as it is; with every input axis its own name; with inputs made constants"},
     {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test", "for one case; default: 60"},

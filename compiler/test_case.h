@@ -4,8 +4,7 @@
 #include "compiler/lib/pipeline.h"
 
 typedef struct test_options {
-    bool interpret;
-    const char *form, *xfail;
+    const char *interpret, *form, *xfail;
     int64_t timeout;
     const options *compile;
 } test_options;

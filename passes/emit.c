@@ -81,8 +81,8 @@ static void dim_params(emitter *e) {
 }
 
 // Locals of rank 0 are variables; small constant sizes lie on the stack; the rest in the scratch memory.
-static void make_locals(emitter *e) {
-    dim *bytes = dim_const(e->k->program->dims, 0), *offset[256];
+static ins *make_locals(emitter *e, dim *own) {
+    dim *bytes = own ? dim_mulk(dim_ceildiv(own, dim_const(own->table, 64)), 64) : dim_const(e->k->program->dims, 0), *offset[256];
     bool in_scratch[256] = {0};
     const kernel *k = e->k;
     if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
@@ -103,12 +103,13 @@ static void make_locals(emitter *e) {
         else if (b->rank == 0) e->local[j] = lb_var(&e->b, b->name, lb_int(&e->b, lt(compute_kind(b->dtype), 1), 0));
         else e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_value(buffer_physical_count(b)), 64, false);
     }
+    return scratch;
 }
 
-void emitter_signature(emitter *e, bool tasks) {
+ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
     buffer_params(e);
     dim_params(e);
-    make_locals(e);
+    ins *scratch = make_locals(e, own_scratch);
     if (tasks) {
         lfunc_param(e->code->f, "begin", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
         lfunc_param(e->code->f, "end", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
@@ -118,6 +119,7 @@ void emitter_signature(emitter *e, bool tasks) {
         lfunc_param(e->code->f, "status", lt_ptr(), LK_I32, DT_I32, false);
         e->status = lb_var(&e->b, "failed", lb_int(&e->b, lt(LK_I32, 1), 0));
     }
+    return scratch;
 }
 
 void emitter_finish(emitter *e) {

@@ -47,8 +47,9 @@ typedef struct emitter {
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
 emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code);
-// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order.
-void emitter_signature(emitter *e, bool tasks);
+// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that the
+// schedule itself wants (NULL: none); returns the pointer to them.
+ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
 void emitter_finish(emitter *e); // stores the status
 // Prepares a stage: accesses of its reads, what varies along axis v.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);

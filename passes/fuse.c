@@ -17,7 +17,9 @@ typedef struct frame { // the regions around a step, inner ones first
 
 static void record(fuse *f, touch_list *lists, const buffer *b, const frame *at) {
     if (!b) return;
-    for (; at; at = at->out) VEC_PUSH(f->arena, &lists[root_of(b)->id], (touch){at->s, at->region, at->position});
+    bool inside = false;
+    for (; at; at = at->out, inside = true)
+        VEC_PUSH(f->arena, &lists[root_of(b)->id], (touch){at->s, at->region, at->position, inside});
 }
 
 typedef struct find_buffers {
@@ -132,24 +134,31 @@ place *sole_writer(fuse *f, const buffer *b) {
     const touch_list *w = &f->writes[b->id];
     for (int j = 0; j < w->n; j++) {
         const touch *t = &w->at[j];
-        if (gone(t) || t->s->kind == STEP_FREE) continue;
+        if (gone(t) || t->inside || t->s->kind == STEP_FREE) continue;
         place *at = place_of(f, t);
         if (!at || (found && at != found)) return NULL;
         if (lists(at->writes, at->nwrites, b)) found = at;
     }
-    return found && !lists(found->reads, found->nreads, b) ? found : NULL;
+    return found && !found->fixed && !lists(found->reads, found->nreads, b) ? found : NULL;
 }
 
-int readers_of(fuse *f, const buffer *b, place **out) {
+static bool has_place(place *const *list, int n, const place *p) {
+    for (int j = 0; j < n; j++)
+        if (list[j] == p) return true;
+    return false;
+}
+
+int readers_of(fuse *f, const place *writer, const buffer *b, place **out) {
     const touch_list *r = &f->reads[b->id];
     int n = 0;
-    if (r->n > 4 * MOST_READERS) return -1;
+    if (r->n > 8 * MOST_READERS) return -1;
     for (int j = 0; j < r->n; j++) {
-        place *at = place_of(f, &r->at[j]);
-        if (gone(&r->at[j])) continue;
-        if (!at) return -1;
-        if (lists((buffer **)(void *)out, n, (buffer *)at) || !lists(at->reads, at->nreads, b)) continue;
-        if (n == MOST_READERS) return -1;
+        const touch *t = &r->at[j];
+        place *at = place_of(f, t);
+        if (gone(t) || t->inside) continue;
+        if (at && (has_place(out, n, at) || !lists(at->reads, at->nreads, b))) continue;
+        if (!at || n == MOST_READERS || at->fixed || at->region != writer->region || at->position <= writer->position)
+            return -1;
         out[n++] = at;
     }
     for (int i = 1; i < n; i++)
@@ -161,12 +170,12 @@ int readers_of(fuse *f, const buffer *b, place **out) {
 }
 
 bool read_elsewhere(fuse *f, const buffer *b, const place *but) {
-    if (f->output[b->id]) return true;
+    if (f->output[b->id] || b->role == BUF_OUTPUT) return true;
     const touch_list *r = &f->reads[b->id];
     for (int j = 0; j < r->n; j++) {
         const touch *t = &r->at[j];
         place *at = place_of(f, t);
-        if (gone(t) || at == but || (at && !lists(at->reads, at->nreads, b))) continue;
+        if (gone(t) || t->inside || at == but || (at && !lists(at->reads, at->nreads, b))) continue;
         return true;
     }
     return false;

@@ -17,8 +17,9 @@ enum { MOST_NODES = 800, MOST_BUFFERS = 48, MOST_STAGES = 24, MOST_READERS = 24,
 
 // ---------------------------------------------------------------- who touches a buffer where
 typedef struct touch {
-    step *s; // in region `region` at `position`: a kernel, or the step that has it somewhere inside
+    step *s; // in region `region` at `position`
     int region, position;
+    bool inside; // not the step itself, but one in its bodies
 } touch;
 typedef VEC(touch) touch_list;
 typedef struct dim_set {
@@ -49,10 +50,11 @@ typedef struct fuse {
 } fuse;
 
 buffer *root_of(const buffer *b);
-// The only kernel that writes b, when all that touches b are kernels of one region and it is no output; else NULL.
+// The only one that writes b (a root, not read by its writer and no output), when it is a kernel; else NULL.
 place *sole_writer(fuse *f, const buffer *b);
-// The kernels that read b (a root), in order; -1 when something else reads it too or they are too many.
-int readers_of(fuse *f, const buffer *b, place **out /* MOST_READERS */);
+// The kernels that read b, in order; -1 when they are too many or something else reads it, in another region or
+// before the writer.
+int readers_of(fuse *f, const place *writer, const buffer *b, place **out /* MOST_READERS */);
 bool read_elsewhere(fuse *f, const buffer *b, const place *but); // by anything else than that kernel
 // Whether kernel a may run at the place of the later kernel b of its region instead.
 bool can_move_down(fuse *f, const place *a, const place *b);

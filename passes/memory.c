@@ -161,6 +161,15 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 
 static int64_t round_up(int64_t v, int64_t align) { return (v + align - 1) / align * align; }
 
+// coef becomes a multiple of the alignment: large ones are rounded up, small ones count a block of units.
+static void align_unit(planner *n, item *i, int64_t g) {
+    int64_t units = n->align / common_divisor(g, n->align);
+    i->coef = round_up(g, n->align);
+    if (units == 1 || g >= 16 * n->align || dim_is(i->factor, 1)) return;
+    i->coef = g * units;
+    i->factor = dim_ceildiv(i->factor, dim_const(n->p->dims, units));
+}
+
 static void take_apart(planner *n, item *i) {
     int64_t g = 1;
     i->factor = i->size;
@@ -173,7 +182,7 @@ static void take_apart(planner *n, item *i) {
         i->factor = dim_floordiv(i->size, dim_const(n->p->dims, g));
         if (dim_mulk(i->factor, g) != i->size) g = 1, i->factor = i->size;
     }
-    i->coef = round_up(g, n->align);
+    align_unit(n, i, g);
 }
 
 static int larger_first(const void *a, const void *b) {

@@ -10,6 +10,7 @@
 #include "codegen/convert.h"
 #include "passes/emit.h"
 #include "passes/emit_dim.h"
+#include "passes/schedule_attention.h"
 #include "passes/schedule_contract.h"
 #include <stdio.h>
 #include <string.h>
@@ -481,6 +482,25 @@ static void all_stages(emitter *e, int depth) {
     lb_end(&e->b, loop);
 }
 
+// Few rows (decoding) do not pay for packing the keys: they run row by row.
+static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
+    enum { FEW = 4 };
+    dim *rows = e->k->axes.at[a->i].extent;
+    if (rows->min >= FEW) {
+        schedule_attention(e, a, scratch);
+        return;
+    }
+    ins *many = lb_if(&e->b, lb_cmp(&e->b, L_SLE, lb_idx(&e->b, FEW), emit_dim(e, rows)));
+    int mark = scope_open(e);
+    schedule_attention(e, a, scratch);
+    scope_close(e, mark);
+    lb_else(&e->b, many);
+    mark = scope_open(e);
+    all_stages(e, 0);
+    scope_close(e, mark);
+    lb_end(&e->b, many);
+}
+
 // ---------------------------------------------------------------- entry
 kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d) {
     kernel_code *code = ARENA_NEW(m->arena, kernel_code);
@@ -492,9 +512,12 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     code->f->strict_fp = t->fp == FP_STRICT;
     code->f->comment = kernel_print(m->arena, k);
     emitter *e = emitter_new(m, k, t, d, code);
-    emitter_signature(e, false);
+    attention a;
+    bool attends = attention_find(k, t, &a);
+    ins *scratch = emitter_signature(e, false, attends ? a.scratch : NULL);
     contraction c;
     if (contraction_find(k, &c) && schedule_contraction(e, &c)) code->schedule = "tiled contraction";
+    else if (attends) attention_or_rows(e, &a, scratch), code->schedule = "online attention";
     else if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
     else all_stages(e, 0);
     emitter_finish(e);

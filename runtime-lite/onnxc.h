@@ -120,6 +120,33 @@ static inline const onnxc_dim_info *onnxc_dims(const onnxc_descriptor *d, const 
     return (const onnxc_dim_info *)(const void *)((const char *)d + t->dims);
 }
 
+/* ---- Threads (models compiled with --threads other than 1)
+ *
+ * All models of a process share one pool of threads, made when it is first needed. When several calls come at
+ * once, one has the pool and the others use their own thread only.
+ */
+typedef struct onnxc_threads {
+    int count; /* 0: onnxc_default_threads() */
+    /* NULL, or the program's own threads: calls body(arg, i) once for every i in [0, n), several at once or
+     * not, and returns when all are done. */
+    void (*parallel_for)(void *user, int n, void (*body)(void *arg, int i), void *arg);
+    void *user;
+} onnxc_threads;
+
+/* What models called by this thread from now on use; NULL: the defaults. Answers what was set before. The
+ * struct must live as long as it is set. */
+const onnxc_threads *onnxc_use_threads(const onnxc_threads *threads);
+/* The CPUs that this process may use: its affinity, and the quota of its cgroup. */
+int onnxc_default_threads(void);
+
+/* ---- Models in shared libraries (onnxc --emit shared) */
+typedef struct onnxc_library onnxc_library;
+/* name: of the model; NULL: the only one. NULL on failure, with *message set to a text that lives until this
+ * thread's next call. */
+onnxc_library *onnxc_library_open(const char *path, const char *name, const char **message);
+onnxc_model onnxc_library_model(const onnxc_library *library);
+void onnxc_library_close(onnxc_library *library);
+
 #ifdef __cplusplus
 }
 #endif

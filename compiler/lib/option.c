@@ -242,7 +242,7 @@ static void add_wrapped(text *t, size_t start, const char *s) {
     while (*s) {
         size_t n = strcspn(s, " ");
         if (column + n > HELP_WIDTH && column > HELP_COLUMN)
-            text_printf(t, "\n%*s", HELP_COLUMN, ""), column = HELP_COLUMN;
+            t->s[--t->n] = 0, text_printf(t, "\n%*s", HELP_COLUMN, ""), column = HELP_COLUMN;
         text_addn(t, s, n);
         column += n;
         s += n;

@@ -1,9 +1,39 @@
 // From a model to files: the pipeline as far as the form needs, then its writer, header and dependency file.
 #include "compiler/lib/output.h"
+#include "codegen/ctext.h"
+#include "codegen/elf.h"
+#include "codegen/header.h"
+#include "codegen/link.h"
+#include "codegen/llvm.h"
 #include "codegen/outfile.h"
 #include "compiler/lib/report.h"
 #include "ir/program.h"
 #include <string.h>
+
+static void emit(pipeline *p, emit_kind kind, const sink *to) {
+    bytes b = llvm_emit(p->loops, kind, p->arena, p->diag);
+    sink_addn(to, b.at, b.n);
+}
+static void write_asm(pipeline *p, const sink *to) { emit(p, EMIT_ASM, to); }
+static void write_llvm_ir(pipeline *p, const sink *to) { emit(p, EMIT_LLVM_IR, to); }
+static void write_bitcode(pipeline *p, const sink *to) { emit(p, EMIT_BITCODE, to); }
+static bytes object_of(pipeline *p) { return llvm_emit(p->loops, EMIT_OBJECT, p->arena, p->diag); }
+static void write_object(pipeline *p, const sink *to) { elf_write(p->arena, p->diag, object_of(p), p->loops, to); }
+static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
+static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
+static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
+
+static link_options linking(const pipeline *p) {
+    return (link_options){.linker = p->options->linker, .sysroot = p->options->sysroot, .runtime = p->options->runtime, .program_folder = p->options->program_folder};
+}
+static void link_lib(pipeline *p, const char *path) {
+    link_options o = linking(p);
+    link_archive(p->arena, p->diag, object_of(p), p->loops, &o, path);
+}
+static void link_so(pipeline *p, const char *path) {
+    link_options o = linking(p);
+    link_shared(p->arena, p->diag, object_of(p), p->loops, &o, path);
+}
 
 static void add(const sink *to, const char *s) { sink_add(to, s); }
 static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
@@ -12,20 +42,20 @@ static void write_dot(pipeline *p, const sink *to) { add(to, report_dot(p)); }
 static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
 static const format formats[] = {
-    {"obj", ".o", GOAL_LOOPS, false, true, NULL, NULL},
-    {"lib", ".a", GOAL_LOOPS, false, true, NULL, NULL},
-    {"shared", ".so", GOAL_LOOPS, false, true, NULL, NULL},
+    {"obj", ".o", GOAL_LOOPS, false, true, write_object, NULL},
+    {"lib", ".a", GOAL_LOOPS, false, true, NULL, link_lib},
+    {"shared", ".so", GOAL_LOOPS, false, true, NULL, link_so},
     {"exe", "", GOAL_LOOPS, false, false, NULL, NULL},
-    {"c", ".c", GOAL_LOOPS, true, true, NULL, NULL},
-    {"header", ".h", GOAL_LOOPS, false, false, NULL, NULL},
-    {"asm", ".s", GOAL_LOOPS, false, false, NULL, NULL},
-    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, NULL, NULL},
-    {"bitcode", ".bc", GOAL_LOOPS, false, false, NULL, NULL},
-    {"loops", ".loops", GOAL_LOOPS, false, false, NULL, NULL},
-    {"kernels", ".kernels", GOAL_KERNELS, false, false, write_kernels, NULL},
+    {"c", ".c", GOAL_LOOPS, true, true, write_c, NULL},
+    {"header", ".h", GOAL_LOOPS, false, false, write_header, NULL},
+    {"asm", ".s", GOAL_LOOPS, false, false, write_asm, NULL},
+    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, write_llvm_ir, NULL},
+    {"bitcode", ".bc", GOAL_LOOPS, false, false, write_bitcode, NULL},
+    {"loops", ".loops", GOAL_LOOPS, false, false, write_loops, NULL},
+    {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL},
     {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL},
     {"dot", ".dot", GOAL_GRAPH, false, false, write_dot, NULL},
-    {"json", ".json", GOAL_KERNELS, false, false, write_json, NULL},
+    {"json", ".json", GOAL_PROGRAM, false, false, write_json, NULL},
     {"onnx", ".onnx", GOAL_GRAPH, false, false, NULL, NULL},
     {"html", ".html", GOAL_KERNELS, false, false, NULL, NULL},
     {"example", "", GOAL_LOOPS, false, false, NULL, NULL},
@@ -39,6 +69,11 @@ enum { NFORMATS = sizeof formats / sizeof *formats };
 static const char *ending_of(const char *path) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     return dot && dot != path && dot[-1] != '/' ? dot : "";
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
 static const char *with_ending(arena *a, const char *path, const char *ending) {
@@ -65,9 +100,7 @@ const format *output_format(diag *d, const options *o) {
 static const char *output_path(pipeline *p, const format *f, const source *s) {
     if (is_stdout(p->options->output)) return "/dev/stdout";
     if (p->options->output) return p->options->output;
-    const char *slash = strrchr(s->path, '/'), *base = slash ? slash + 1 : s->path;
-    if (strcmp(s->path, "-") == 0) base = "model";
-    return with_ending(p->arena, base, f->ending);
+    return with_ending(p->arena, strcmp(s->path, "-") == 0 ? "model" : base_name(s->path), f->ending);
 }
 
 // ---------------------------------------------------------------- dependency file
@@ -108,17 +141,36 @@ static void write_main(pipeline *p, const format *f, const char *path, bytes *me
     }
 }
 
+// The header beside the main output, and the name under which the C text includes it.
+static const char *header_path(pipeline *p, const format *f, const char *path) {
+    if (p->options->header) return p->options->header;
+    return f->header && path && !is_stdout(path) ? with_ending(p->arena, path, ".h") : NULL;
+}
+
+static outfile *begin_header(pipeline *p, const char *path) {
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    sink to = outfile_sink(o);
+    write_header(p, &to);
+    return o;
+}
+
+static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
+
 void output_compile(pipeline *p, const source *s, bytes *memory) {
     const options *o = p->options;
     const format *f = output_format(p->diag, o);
-    if (!f->write && !f->link && !o->stop_after) diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
+    if (!f->write && !f->link && !nothing_wanted(o)) diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
     diag_check(p->diag);
     p->text_target = f->text_target;
-    pipeline_run(p, s, f->goal);
-    if (p->stopped) return;
-    const char *path = memory ? NULL : output_path(p, f, s);
+    const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
+    p->header_name = header ? base_name(header) : NULL;
+    pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
+    if (p->stopped || (nothing_wanted(o) && !memory)) return;
+    outfile *beside = header ? begin_header(p, header) : NULL;
+    write_main(p, f, path, memory);
+    if (beside) outfile_commit(beside);
     string_list outputs = {0};
     if (path) VEC_PUSH(p->arena, &outputs, path);
-    write_main(p, f, path, memory);
+    if (header) VEC_PUSH(p->arena, &outputs, header);
     write_depfile(p, &outputs);
 }

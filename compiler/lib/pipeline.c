@@ -1,5 +1,6 @@
 // Import, graph passes, lowering, program passes, loops: in this order, each printable, each verified.
 #include "compiler/lib/pipeline.h"
+#include "codegen/host.h"
 #include "compiler/lib/bind.h"
 #include "ir/lower.h"
 #include "ir/program.h"
@@ -84,6 +85,8 @@ static module *import(pipeline *p, const source *s) {
 }
 
 void pipeline_run(pipeline *p, const source *s, goal g) {
+    target_options t = options_target(p->arena, p->options);
+    if (g >= GOAL_PROGRAM) p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
 
     begin(p, "import");
@@ -100,10 +103,14 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     p->program = lower_module(p->module);
     if (!end(p, "lower") || g == GOAL_KERNELS) return;
 
-    target_options t = options_target(p->arena, p->options);
-    p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
-    if (!run_program_passes(p)) return;
-    diag_fatal_missing(p->diag, NULL, "code generation is not supported by this build");
+    if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
+
+    begin(p, "loops");
+    const target *variants[] = {p->target};
+    build_options b = {.name = p->name, .hook = p->options->hook, .version = ONNXC_VERSION};
+    p->build = build_program(p->program, variants, 1, &b, p->diag);
+    p->loops = p->build->module;
+    end(p, "loops");
 }
 
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks) {
@@ -118,6 +125,7 @@ string_list pipeline_passes(arena *a) {
     VEC_PUSH(a, &names, "import");
     for (const pass *g = graph_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     VEC_PUSH(a, &names, "lower");
+    VEC_PUSH(a, &names, "loops");
     for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     return names;
 }

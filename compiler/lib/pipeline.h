@@ -7,6 +7,7 @@
 #include "ir/target.h"
 
 typedef struct program program; // ir/program.h
+struct build;                   // codegen/host.h
 
 // Where the model comes from.
 typedef struct source {
@@ -16,8 +17,8 @@ typedef struct source {
     const char *folder; // of external data, for models in memory; NULL: none
 } source;
 
-// How far a model goes.
-typedef enum goal { GOAL_GRAPH, GOAL_KERNELS, GOAL_LOOPS } goal;
+// How far a model goes: its graph; unscheduled kernels, the meaning; the same after the program's passes; loops.
+typedef enum goal { GOAL_GRAPH, GOAL_KERNELS, GOAL_PROGRAM, GOAL_LOOPS } goal;
 
 // What the caller sees of the way; any may be NULL.
 typedef struct pipeline_hooks {
@@ -36,10 +37,12 @@ typedef struct pipeline {
     bool text_target; // loops for C text
     bool all_outputs; // every computed value of the main graph becomes an output
     const char *name; // C identifier
+    const char *header_name; // that C text includes; NULL: none
     module *module;
     target *target;
     program *program; // NULL when the way ended before
-    lmodule *loops;   // NULL when the way ended before
+    struct build *build; // NULL when the way ended before
+    lmodule *loops;      // of the build
     file_list files;  // that were read
     bool stopped;     // by --stop-after
     bool was_cancelled;

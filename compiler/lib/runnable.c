@@ -1,5 +1,6 @@
 // Interpreted models, and what all runnable ones share. In: a program. Out: ports and a way to run it.
 #include "compiler/lib/runnable.h"
+#include "compiler/lib/runnable_impl.h"
 #include "ir/interp.h"
 
 static port port_of(arena *a, const buffer *b) {
@@ -33,8 +34,8 @@ static runnable *interpreted(pipeline *p) {
     return r;
 }
 
-runnable *runnable_new(pipeline *p, const source *s, bool interpret) {
-    pipeline_run(p, s, interpret ? GOAL_KERNELS : GOAL_LOOPS);
-    if (!p->program) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
-    return interpreted(p);
+runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
+    pipeline_run(p, s, !interpret ? GOAL_LOOPS : *interpret ? GOAL_PROGRAM : GOAL_KERNELS);
+    if (p->stopped) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    return interpret ? interpreted(p) : loaded_model(p);
 }

@@ -14,6 +14,10 @@ struct runnable {
     bool (*run)(runnable *r, arena *a, const tensor *in, tensor *out, const char **message);
 };
 
-// Takes a fresh pipeline all the way: to the interpreter, or to code in this process.
-runnable *runnable_new(pipeline *p, const source *s, bool interpret);
+// Takes a fresh pipeline all the way. How: NULL, code in this process; "", the interpreter; "program", the
+// interpreter after the program's passes.
+runnable *runnable_new(pipeline *p, const source *s, const char *interpret);
+// A shared library that onnxc made; what else the file is, is an error.
+runnable *runnable_open(arena *a, diag *d, const char *path);
+bool runnable_is_library(const char *path);
 #endif

@@ -1,0 +1,423 @@
+// Attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): scores exist for one block of
+// ROWS x KEYS at a time.
+//
+//   for outer axes but i:
+//     pack keys as Kt[block][d][KEYS], values as V[j][E]
+//     for i0 in steps of ROWS:
+//       pack Q[ROWS][d]; m[] = -inf, l[] = 0, acc[][] = 0
+//       for j0 in steps of KEYS:
+//         S = Q Kt                            register tile, as in contractions
+//         S = f(S): scale, mask ...; m' = max(m, max S); P = exp(S - m')
+//         l = l exp(m - m') + sum P; acc = acc exp(m - m') + P V
+//       write g(acc, l)
+#include "passes/schedule_attention.h"
+#include "codegen/convert.h"
+#include "ir/program.h"
+#include "passes/emit_dim.h"
+#include <math.h>
+
+enum { ROWS = 32, KEYS = 64, TILE_ROWS = 4, MAX_COLUMNS = 512 };
+
+// ---------------------------------------------------------------- recognising
+typedef struct renaming {
+    kernel *k;
+    int from, to;
+    const buffer *local; // its reads are replaced by
+    expr *value;         // this, over axis value_axis
+    int value_axis;
+} renaming;
+static expr *rename_axis(void *user, expr *x) {
+    renaming *r = user;
+    return x->op == X_AXIS && x->axis == r->from ? x_axis(r->k, r->to) : NULL;
+}
+static expr *over_axis(kernel *k, expr *x, int from, int to) {
+    renaming r = {.k = k, .from = from, .to = to};
+    return from == to ? x : expr_rewrite(k, x, rename_axis, &r);
+}
+static expr *inline_local(void *user, expr *x) {
+    renaming *r = user;
+    if (x->op != X_READ || x->buffer != r->local) return NULL;
+    return over_axis(r->k, r->value, r->value_axis, r->from);
+}
+
+static const write *only_write(const stage *s, int rank) {
+    if (s->writes.n != 1) return NULL;
+    const write *w = &s->writes.at[0];
+    bool plain = w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard;
+    return plain && w->to->role == BUF_LOCAL && w->to->rank == rank ? w : NULL;
+}
+static bool is_read_at(const expr *x, const buffer *b, int axis) {
+    return x->op == X_READ && x->buffer == b && (b->rank == 0 || (x->index[0]->op == X_AXIS && x->index[0]->axis == axis));
+}
+static bool is_single_sum(const stage *s, reduce_op op) { return s->states.n == 1 && s->states.at[0].op == op && s->states.at[0].dtype == DT_F32; }
+static bool is_state(const expr *x) { return x->op == X_STATE && x->axis == 0; }
+
+// exp(score - top), or with top replaced by something finite where it is -inf.
+static bool is_weight(const expr *x, const buffer *score, const buffer *top, int axis) {
+    if (x->op != X_EXP || x->arg[0]->op != X_SUB || !is_read_at(x->arg[0]->arg[0], score, axis)) return false;
+    const expr *m = x->arg[0]->arg[1];
+    if (m->op == X_SELECT && m->arg[0]->op == X_EQ && m->arg[1]->op == X_CONST) m = m->arg[2];
+    return is_read_at(m, top, -1);
+}
+
+typedef struct stages {
+    const stage *max, *weight, *sum; // weight may be NULL: not kept
+    const write *score, *top, *weights, *total;
+} stages;
+
+static bool find_stages(const kernel *k, attention *a, stages *s) {
+    int n = k->stages.n;
+    if (n != 4 && n != 5) return false;
+    stage *const *at = k->stages.at;
+    a->score = at[0], s->max = at[1], s->weight = n == 5 ? at[2] : NULL, s->sum = at[n - 2], a->value = at[n - 1];
+    s->score = only_write(a->score, 1), s->top = only_write(s->max, 0), s->total = only_write(s->sum, 0);
+    s->weights = s->weight ? only_write(s->weight, 1) : NULL;
+    if (!s->score || !s->top || !s->total || (s->weight && (!s->weights || s->weight->axes.n != 1))) return false;
+    if (a->score->axes.n != 2 || s->max->axes.n != 1 || s->sum->axes.n != 1 || a->value->axes.n != 2) return false;
+    if (!is_single_sum(a->score, RED_SUM) || !is_single_sum(s->max, RED_MAX) || !is_single_sum(s->sum, RED_SUM) || !is_single_sum(a->value, RED_SUM)) return false;
+    a->j = a->score->axes.at[0], a->d = a->score->axes.at[1], a->e = a->value->axes.at[0], a->jv = a->value->axes.at[1];
+    return is_state(s->top->value) && is_state(s->total->value) && s->score->index[0]->op == X_AXIS && s->score->index[0]->axis == a->j;
+}
+
+// x, over its own key axis, with the kept weights put in place and the key axis renamed to j.
+static expr *resolve(kernel *k, const attention *a, const stages *s, expr *x, int axis) {
+    if (s->weights) {
+        renaming r = {.k = k, .from = axis, .local = s->weights->to, .value = s->weights->value, .value_axis = s->weight->axes.at[0]};
+        x = expr_rewrite(k, x, inline_local, &r);
+    }
+    return over_axis(k, x, axis, a->j);
+}
+
+static bool split_product(expr *x, int axis, expr **without, expr **with) {
+    if (x->op != X_MUL) return false;
+    bool first = expr_uses_axis(x->arg[0], axis);
+    if (first == expr_uses_axis(x->arg[1], axis)) return false;
+    *with = x->arg[first ? 0 : 1], *without = x->arg[first ? 1 : 0];
+    return true;
+}
+
+bool attention_find(const kernel *kernel_in, const target *t, attention *a) {
+    kernel *k = (kernel *)kernel_in; // only gets expressions
+    stages s;
+    *a = (attention){.k = k, .i = k->nouter - 1};
+    if (k->nouter < 1 || !t->vector_bits || t->fp == FP_STRICT || !find_stages(k, a, &s)) return false;
+    expr *weight;
+    if (!split_product(a->score->states.at[0].step, a->j, &a->q, &a->key)) return false;
+    if (!split_product(a->value->states.at[0].step, a->e, &weight, &a->v)) return false;
+    weight = resolve(k, a, &s, weight, a->jv);
+    int sum_axis = s.sum->axes.at[0], max_axis = s.max->axes.at[0];
+    if (!is_weight(weight, s.score->to, s.top->to, a->j) || !is_read_at(s.max->states.at[0].step, s.score->to, max_axis)) return false;
+    if (resolve(k, a, &s, s.sum->states.at[0].step, sum_axis) != weight) return false;
+    if (expr_uses_axis(a->key, a->i) || expr_uses_axis(a->v, a->i)) return false;
+    const dim *columns = k->axes.at[a->e].extent, *depth = k->axes.at[a->d].extent;
+    if (!dim_is_const(columns) || dim_value(columns) > MAX_COLUMNS || !dim_is_const(depth) || dim_value(depth) > MAX_COLUMNS) return false;
+    if (k->axes.at[a->i].extent->max < 8 || a->value->writes.n != 1 || a->value->writes.at[0].when != WRITE_END) return false;
+    a->total = s.total->to;
+    a->lanes = target_lanes(t, 32);
+    int64_t d = dim_value(depth), e = (dim_value(columns) + a->lanes - 1) / a->lanes * a->lanes;
+    dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
+    a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
+    return a->lanes >= 4 && KEYS % a->lanes == 0;
+}
+
+// ---------------------------------------------------------------- building
+typedef struct flash {
+    emitter *e;
+    const attention *a;
+    lbuild *b;
+    ltype vec;
+    int64_t depth, width, padded; // d, E, E up to whole vectors
+    ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
+    ins *rows, *nj;               // rows of this block; number of keys
+    access *out;
+} flash;
+
+static ins *serial(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
+    return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
+}
+static ins *index_add(flash *f, ins *x, ins *y) { return lb_bin(f->b, L_ADD, x, y); }
+static ins *index_mul(flash *f, ins *x, int64_t k) { return lb_bin(f->b, L_MUL, x, lb_idx(f->b, k)); }
+
+// A scalar value of the kernel with these counters, stored as f32.
+static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
+    emitter *e = f->e;
+    emitter_stage(e, s, -1, 1, false);
+    int mark = scope_open(e);
+    lb_store(f->b, to, at, emit_value(e, x), 4);
+    scope_close(e, mark);
+}
+
+// Kt[j / KEYS][d][j % KEYS], keys past the end 0.
+static void pack_keys(flash *f) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    ins *zero = lb_idx(f->b, 0), *blocks = emit_int_op(f->b, X_FLOORDIV, index_add(f, f->nj, lb_idx(f->b, KEYS - 1)), lb_idx(f->b, KEYS));
+    ins *j = serial(f, "j", zero, index_mul(f, blocks, KEYS), 1);
+    ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)), *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
+    ins *base = index_add(f, index_mul(f, block, KEYS * f->depth), inside);
+    ins *valid = lb_if(f->b, lb_cmp(f->b, L_SLT, j, f->nj));
+    ins *d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
+    e->counter[a->j] = j, e->counter[a->d] = d;
+    pack_value(f, a->score, a->key, f->keys, index_add(f, base, index_mul(f, d, KEYS)));
+    e->counter[a->j] = e->counter[a->d] = NULL;
+    lb_end(f->b, d);
+    lb_else(f->b, valid);
+    d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
+    lb_store(f->b, f->keys, index_add(f, base, index_mul(f, d, KEYS)), lb_float(f->b, lt(LK_F32, 1), 0), 4);
+    lb_end(f->b, d);
+    lb_end(f->b, valid);
+    lb_end(f->b, j);
+}
+
+// V[j][E padded], columns past the end 0.
+static void pack_values(flash *f) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    ins *j = serial(f, "j", lb_idx(f->b, 0), f->nj, 1), *row = index_mul(f, j, f->padded);
+    e->counter[a->jv] = j;
+    for (int64_t c = 0; c < f->padded; c += a->lanes) {
+        int64_t left = f->width - c;
+        emitter_stage(e, a->value, a->e, a->lanes, false);
+        int mark = scope_open(e);
+        e->counter[a->e] = lb_idx(f->b, c);
+        e->active = left < a->lanes ? lb_idx(f->b, left) : NULL;
+        lb_store(f->b, f->values, index_add(f, row, lb_idx(f->b, c)), emit_vector(e, a->v), 4);
+        scope_close(e, mark);
+    }
+    e->active = NULL;
+    e->counter[a->e] = e->counter[a->jv] = NULL;
+    lb_end(f->b, j);
+}
+
+static void pack_query(flash *f, ins *i0) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1), *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
+    e->counter[a->i] = index_add(f, i0, r), e->counter[a->d] = d;
+    pack_value(f, a->score, a->q, f->query, index_add(f, index_mul(f, r, f->depth), d));
+    e->counter[a->i] = e->counter[a->d] = NULL;
+    lb_end(f->b, d);
+    lb_end(f->b, r);
+}
+
+// c[rows][...] (+)= a[rows][n] b[n][...] on `vectors` columns from `column`.
+typedef struct product {
+    ins *a, *b, *c;
+    int64_t lda, ldb, ldc;
+    ins *n, *row, *column, *b_offset;
+    int rows, vectors;
+    bool add;
+} product;
+
+static void register_tile(flash *f, const product *p) {
+    lbuild *b = f->b;
+    ins *acc[TILE_ROWS * 4];
+    int lanes = f->a->lanes;
+    for (int j = 0; j < p->rows * p->vectors; j++) {
+        ins *at = index_add(f, index_mul(f, p->row, p->ldc), index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        acc[j] = lb_var(b, "acc", p->add ? lb_load(b, f->vec, p->c, at, 4) : lb_float(b, f->vec, 0));
+    }
+    ins *k = serial(f, "k", lb_idx(b, 0), p->n, 1), *fb[4];
+    ins *at_b = index_add(f, index_add(f, p->b_offset, p->column), index_mul(f, k, p->ldb)), *at_a = index_add(f, index_mul(f, p->row, p->lda), k);
+    for (int v = 0; v < p->vectors; v++) fb[v] = lb_load(b, f->vec, p->b, index_add(f, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
+    for (int r = 0; r < p->rows; r++) {
+        ins *fa = lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, index_add(f, at_a, lb_idx(b, r * p->lda)), 4), lanes);
+        for (int v = 0; v < p->vectors; v++) {
+            ins *var = acc[r * p->vectors + v];
+            lb_set(b, var, lb_muladd(b, fa, fb[v], lb_get(b, var)));
+        }
+    }
+    lb_end(b, k);
+    for (int j = 0; j < p->rows * p->vectors; j++) {
+        ins *at = index_add(f, index_mul(f, p->row, p->ldc), index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        lb_store(b, p->c, at, lb_get(b, acc[j]), 4);
+    }
+}
+
+static void product_rows(flash *f, product p, ins *begin, ins *end, int rows, int64_t columns) {
+    int64_t wide = (int64_t)p.vectors * f->a->lanes;
+    p.rows = rows;
+    ins *r = serial(f, "row", begin, end, rows);
+    p.row = r;
+    if (columns >= wide) {
+        ins *c = serial(f, "col", lb_idx(f->b, 0), lb_idx(f->b, columns / wide * wide), wide);
+        p.column = c;
+        register_tile(f, &p);
+        lb_end(f->b, c);
+    }
+    if (columns % wide) {
+        p.column = lb_idx(f->b, columns / wide * wide);
+        p.vectors = (int)(columns % wide / f->a->lanes);
+        register_tile(f, &p);
+    }
+    lb_end(f->b, r);
+}
+
+static void block_product(flash *f, product p, int64_t columns) {
+    p.vectors = f->e->t->vector_regs >= 32 ? 4 : 2;
+    ins *full = emit_int_floor(f->b, f->rows, TILE_ROWS);
+    product_rows(f, p, lb_idx(f->b, 0), full, TILE_ROWS, columns);
+    product_rows(f, p, full, f->rows, 1, columns);
+}
+
+// ---------------------------------------------------------------- softmax of one block
+static ins *row_base(flash *f, ins *r) { return index_mul(f, r, KEYS); }
+
+// f(S) for one row and the block's maximum; lanes past the last key are -inf.
+static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
+    emitter *e = f->e;
+    lbuild *b = f->b;
+    const attention *a = f->a;
+    ins *lowest = lb_float(b, f->vec, -INFINITY), *best = lb_var(b, "best", lowest);
+    emitter_stage(e, a->score, a->j, a->lanes, true);
+    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = index_add(f, row_base(f, r), c);
+    int mark = scope_open(e);
+    ins *j = index_add(f, j0, c), *left = lb_bin(b, L_SUB, f->nj, j);
+    left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, a->lanes)), lb_idx(b, 0));
+    e->counter[a->i] = i, e->counter[a->j] = j;
+    e->active = last ? left : NULL;
+    e->state[0] = lb_load(b, f->vec, f->scores, at, 4);
+    ins *s = emit_vector(e, a->score->writes.at[0].value);
+    if (last) {
+        ltype index = lt(lindex_kind(e->t), a->lanes);
+        s = lb_select(b, lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, left, a->lanes)), s, lowest);
+    }
+    lb_store(b, f->scores, at, s, 4);
+    lb_set(b, best, emit_reduce(e, RED_MAX, DT_F32, lb_get(b, best), s));
+    e->active = NULL;
+    e->counter[a->i] = e->counter[a->j] = NULL;
+    scope_close(e, mark);
+    lb_end(b, c);
+    return emit_horizontal(e, RED_MAX, DT_F32, lb_get(b, best));
+}
+
+static ins *exp_of(flash *f, ins *x) {
+    expr operand = {.op = X_STATE, .dtype = DT_F32}, op = {.op = X_EXP, .dtype = DT_F32, .arg = {&operand}};
+    return expr_apply(f->b, &op, &x);
+}
+
+static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
+    lbuild *b = f->b;
+    int lanes = f->a->lanes;
+    ltype scalar = lt(LK_F32, 1);
+    ins *zero = lb_float(b, scalar, 0), *lowest = lb_float(b, scalar, -INFINITY);
+    ins *block = mask_row(f, i, r, j0, last), *old = lb_load(b, scalar, f->top, r, 4);
+    ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
+    // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
+    ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
+    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_bin(b, L_SUB, old, safe)));
+    ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)), *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
+    ins *at = index_add(f, row_base(f, r), c);
+    ins *p = exp_of(f, lb_bin(b, L_SUB, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
+    lb_store(b, f->scores, at, p, 4);
+    lb_set(b, total, lb_bin(b, L_ADD, lb_get(b, total), p));
+    lb_end(b, c);
+    ins *sum = lb_muladd(b, lb_load(b, scalar, f->sum, r, 4), fade, lb_hreduce(b, L_HADD, lb_get(b, total)));
+    lb_store(b, f->sum, r, sum, 4);
+    lb_store(b, f->top, r, top, 4);
+    ins *changed = lb_if(b, lb_cmp(b, L_NE, fade, lb_float(b, scalar, 1)));
+    c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), lanes);
+    at = index_add(f, index_mul(f, r, f->padded), c);
+    lb_store(b, f->acc, at, lb_bin(b, L_MUL, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, fade, lanes)), 4);
+    lb_end(b, c);
+    lb_end(b, changed);
+}
+
+static void key_block(flash *f, ins *i0, ins *j0, bool last) {
+    lbuild *b = f->b;
+    product scores = {.a = f->query, .b = f->keys, .c = f->scores, .lda = f->depth, .ldb = KEYS, .ldc = KEYS,
+                      .n = lb_idx(b, f->depth), .b_offset = index_mul(f, j0, f->depth)};
+    block_product(f, scores, KEYS);
+    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
+    softmax_row(f, index_add(f, i0, r), r, j0, last);
+    lb_end(b, r);
+    ins *n = last ? lb_bin(b, L_SUB, f->nj, j0) : lb_idx(b, KEYS);
+    product values = {.a = f->scores, .b = f->values, .c = f->acc, .lda = KEYS, .ldb = f->padded, .ldc = f->padded,
+                      .n = n, .b_offset = index_mul(f, j0, f->padded), .add = true};
+    block_product(f, values, f->padded);
+}
+
+static void clear_block(flash *f) {
+    lbuild *b = f->b;
+    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
+    lb_store(b, f->top, r, lb_float(b, lt(LK_F32, 1), -INFINITY), 4);
+    lb_store(b, f->sum, r, lb_float(b, lt(LK_F32, 1), 0), 4);
+    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), f->a->lanes);
+    lb_store(b, f->acc, index_add(f, index_mul(f, r, f->padded), c), lb_float(b, f->vec, 0), 4);
+    lb_end(b, c);
+    lb_end(b, r);
+}
+
+static void write_block(flash *f, ins *i0) {
+    emitter *e = f->e;
+    lbuild *b = f->b;
+    const attention *a = f->a;
+    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
+    e->counter[a->i] = index_add(f, i0, r);
+    lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
+    for (int64_t c = 0; c < f->width; c += a->lanes) {
+        int64_t left = f->width - c;
+        emitter_stage(e, a->value, a->e, a->lanes, true);
+        int mark = scope_open(e);
+        e->counter[a->e] = lb_idx(b, c);
+        e->active = left < a->lanes ? lb_idx(b, left) : NULL;
+        e->state[0] = lb_load(b, f->vec, f->acc, index_add(f, index_mul(f, r, f->padded), lb_idx(b, c)), 4);
+        emit_write(e, &a->value->writes.at[0], f->out, NULL);
+        scope_close(e, mark);
+    }
+    e->active = NULL;
+    e->counter[a->e] = e->counter[a->i] = NULL;
+    lb_end(b, r);
+}
+
+static void head(flash *f) {
+    lbuild *b = f->b;
+    const attention *a = f->a;
+    pack_keys(f);
+    pack_values(f);
+    ins *ni = emit_dim(f->e, a->k->axes.at[a->i].extent), *i0 = serial(f, "i", lb_idx(b, 0), ni, ROWS);
+    f->rows = lb_bin(b, L_SMIN, lb_bin(b, L_SUB, ni, i0), lb_idx(b, ROWS));
+    pack_query(f, i0);
+    clear_block(f);
+    ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
+    key_block(f, i0, j0, false);
+    lb_end(b, j0);
+    ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));
+    key_block(f, i0, full, true);
+    lb_end(b, some);
+    write_block(f, i0);
+    lb_end(b, i0);
+}
+
+static void outer_loops(flash *f, int depth) {
+    emitter *e = f->e;
+    if (depth == f->a->i) {
+        head(f);
+        return;
+    }
+    ins *loop = lb_for(f->b, f->a->k->axes.at[depth].name, lb_idx(f->b, 0), emit_dim(e, f->a->k->axes.at[depth].extent), lb_idx(f->b, 1), LOOP_PARALLEL);
+    e->counter[depth] = loop;
+    outer_loops(f, depth + 1);
+    e->counter[depth] = NULL;
+    lb_end(f->b, loop);
+}
+
+void schedule_attention(emitter *e, const attention *a, ins *scratch) {
+    flash f = {.e = e, .a = a, .b = &e->b, .vec = lt(LK_F32, a->lanes)};
+    f.depth = dim_value(a->k->axes.at[a->d].extent), f.width = dim_value(a->k->axes.at[a->e].extent);
+    f.padded = (f.width + a->lanes - 1) / a->lanes * a->lanes;
+    f.nj = emit_dim(e, a->k->axes.at[a->j].extent);
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    emitter_stage(e, a->value, -1, 1, false);
+    f.out = access_make(e, a->value->writes.at[0].to, a->value->writes.at[0].index);
+    lbuild *b = f.b;
+    // Fixed-size blocks first, then those that grow with the number of keys.
+    int64_t at = 0;
+    ins **fixed[] = {&f.scores, &f.acc, &f.query, &f.top, &f.sum};
+    int64_t floats[] = {ROWS * KEYS, ROWS * f.padded, (ROWS * f.depth + 15) / 16 * 16, ROWS, ROWS};
+    for (int j = 0; j < 5; at += 4 * floats[j++]) *fixed[j] = lb_offset(b, scratch, lb_idx(b, at), 1);
+    f.values = lb_offset(b, scratch, lb_idx(b, at), 1);
+    ins *blocks = emit_int_op(b, X_FLOORDIV, index_add(&f, f.nj, lb_idx(b, KEYS - 1)), lb_idx(b, KEYS));
+    f.keys = lb_offset(b, f.values, index_mul(&f, blocks, KEYS * f.padded), 4);
+    outer_loops(&f, 0);
+}
