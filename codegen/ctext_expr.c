@@ -105,9 +105,12 @@ static cexpr with_sign(cfn *c, lkind k, cexpr e, csign sign) {
 cexpr cexpr_signed(cfn *c, const ins *x) { return with_sign(c, x->type.kind, cexpr_of(c, x), SIGN_SIGNED); }
 // As initial value or argument of a type with that sign; wider types convert in silence.
 const char *cexpr_passed(cfn *c, const ins *x, csign sign) {
+    lkind k = x->type.kind;
+    bool narrow = k == LK_I8 || k == LK_I16, named = info_of(c, x)->state == STATE_NAMED;
+    if (narrow && x->op == L_ITRUNC && !named)
+        return cast(c, ctype_name(k, sign), sign, cexpr_of(c, x->args[0])).s;
     cexpr e = cexpr_of(c, x);
-    bool narrow = is_int(x->type.kind) && width(x->type.kind) < 32 && e.sign != SIGN_LITERAL;
-    return narrow ? with_sign(c, x->type.kind, e, sign).s : e.s;
+    return narrow && e.sign != SIGN_LITERAL ? with_sign(c, k, e, sign).s : e.s;
 }
 
 static cexpr as_unsigned(cfn *c, const ins *x) {

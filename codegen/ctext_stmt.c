@@ -343,7 +343,8 @@ static void leave_function(cfn *c, const ins *x) {
     if (!v) line(c, "return;");
     else
         line(c, "return %s;",
-             v->type.kind == LK_PTR ? cmem_arg(c, v, &(cptr){.kind = PTR_BYTES}) : cexpr_passed(c, v, SIGN_SIGNED));
+             v->type.kind == LK_PTR ? cmem_arg(c, v, &(cptr){.kind = PTR_BYTES})
+                                    : cexpr_passed(c, v, SIGN_SIGNED));
     consume(c, x);
 }
 

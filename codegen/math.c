@@ -170,9 +170,12 @@ static scale scale_of(const mctx *m, ins *low, int down) {
 
 static ins *apply_scale(const mctx *m, scale s, ins *x) { return mul(m, mul(m, x, s.first), s.second); }
 
-// e^r with only two roundings that count: of r^2 p(r) + r and of the last sum.
+// e^r: by Horner's rule when products are not rounded, else as 1 + (r + r^2 p(r)) where the product is
+// smaller.
 static ins *exp_poly(const mctx *m, ins *r) {
-    return add(m, muladd(m, mul(m, r, r), POLY(m, EXP, r), r), mf(m, 1));
+    ins *p = POLY(m, EXP, r), *one = mf(m, 1);
+    if (m->fma) return muladd(m, muladd(m, p, r, one), r, one);
+    return add(m, muladd(m, mul(m, r, r), p, r), one);
 }
 
 static double exp_top(const mctx *m, int down) {

@@ -121,6 +121,13 @@ static void show_count(test_run *t) {
     fprintf(stderr, "\r\x1b[K%d of %d, %d failed", t->finished, t->cases.n, t->failed);
 }
 
+static const char *one_line(arena *a, const char *s) {
+    char *copy = arena_strdup(a, s);
+    for (char *p = copy; *p; p++)
+        if (*p == '\n') *p = ' ';
+    return copy;
+}
+
 static void take_result(void *user, const pool_answer *r) {
     test_run *t = user;
     const test_case_info *c = &t->cases.at[r->job];
@@ -134,7 +141,7 @@ static void take_result(void *user, const pool_answer *r) {
     if (bad || t->session->options.verbose) {
         session_clear_progress(t->session);
         const char *text = passed && expected ? arena_printf(t->session->arena, "passes, but is listed as not passing: %s", c->reason) : r->text;
-        printf("%s %s%s%s\n", bad && passed ? "FAIL" : word_of(v), c->folder, *text ? ": " : "", text);
+        printf("%s %s%s%s\n", bad && passed ? "FAIL" : word_of(v), c->folder, *text ? ": " : "", one_line(t->session->arena, text));
         fflush(stdout);
     }
     show_count(t);
@@ -143,6 +150,7 @@ static void take_result(void *user, const pool_answer *r) {
 static int test(session *s, void *own) {
     test_options *o = own;
     test_run t = {.session = s, .o = o};
+    session_use_native(s);
     o->compile = &s->options;
     find_all(&t);
     if (o->xfail) read_known_failures(&t);

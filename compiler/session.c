@@ -124,6 +124,11 @@ source session_model(session *s) {
     return (source){.path = s->args.at[0]};
 }
 
+void session_use_native(session *s) {
+    options *o = &s->options;
+    if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
+}
+
 // ---------------------------------------------------------------- what a compilation shows
 static void print_pass(void *user, const char *pass, const char *s) {
     session *x = user;

@@ -84,10 +84,10 @@ static runnable *prepare(unit *u, const char *interpret) {
 
 // ---------------------------------------------------------------- runs
 static tolerance read_tolerance(const unit *u) {
-    tolerance t = {1e-3, 1e-7};
+    tolerance t = {1e-3, 1e-5};
     FILE *f = fopen(arena_printf(u->arena, "%s/tolerance", u->folder), "r");
     if (!f) return t;
-    if (fscanf(f, "%lf %lf", &t.rtol, &t.atol) != 2) t = (tolerance){1e-3, 1e-7};
+    if (fscanf(f, "%lf %lf", &t.rtol, &t.atol) != 2) t = (tolerance){1e-3, 1e-5};
     fclose(f);
     return t;
 }

@@ -1,5 +1,5 @@
-// Algorithm choice: kernels are replaced by kernels that compute the same in another way, where that is legal and
-// a roofline of the target says that it is faster. Runs after fusion and before layouts are assigned.
+// Algorithm choice: kernels are replaced by kernels that compute the same in another way, where that is legal
+// and a roofline of the target says that it is faster. Runs after fusion and before layouts are assigned.
 #ifndef ONNXC_ALGORITHM_H
 #define ONNXC_ALGORITHM_H
 #include "ir/program.h"
@@ -25,11 +25,12 @@ typedef struct algorithm {
     void *(*match)(arena *scratch, const kernel *k); // NULL: not this kernel
     algorithm_cost (*cost)(const void *form);
     algorithm_cost (*direct)(const void *form); // of the kernel as it is
-    // Changes s's kernel into the last one of the new way and puts the others before it; returns s's new position.
+    // Changes s's kernel into the last one of the new way and puts the others before it; returns s's new
+    // position.
     int (*apply)(program *p, region *r, int at, const void *form);
     double error; // most difference to be expected, as a part of the largest result
 } algorithm;
-extern const algorithm algorithms[]; // ends with a NULL name
+extern const algorithm *const algorithms[]; // ends with NULL
 
 // One remark for each choice.
 void choose_algorithms(program *p, const target *t, const algorithm_options *o);

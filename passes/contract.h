@@ -29,4 +29,6 @@ bool contraction_find(const kernel *k, contraction *c);
 bool axis_in(const axis_list *l, int axis);
 // Whether expression x depends on the axis through anything but the guard of a read.
 bool index_uses_axis(const expr *read, int axis);
+// Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.
+bool guard_is_bounds(const expr *read);
 #endif

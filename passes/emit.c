@@ -106,6 +106,17 @@ static ins *make_locals(emitter *e, dim *own) {
     return scratch;
 }
 
+void emitter_status(emitter *e) {
+    if (e->code->has_status) e->status = lb_var(&e->b, "failed", lb_int(&e->b, lt(LK_I32, 1), 0));
+}
+
+static void status_param(emitter *e) {
+    if (!e->k->messages.n) return;
+    e->code->has_status = true;
+    lfunc_param(e->code->f, "status", lt_ptr(), LK_I32, DT_I32, false);
+    emitter_status(e);
+}
+
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
     buffer_params(e);
     dim_params(e);
@@ -114,12 +125,52 @@ ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
         lfunc_param(e->code->f, "begin", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
         lfunc_param(e->code->f, "end", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
     }
-    if (e->k->messages.n) {
-        e->code->has_status = true;
-        lfunc_param(e->code->f, "status", lt_ptr(), LK_I32, DT_I32, false);
-        e->status = lb_var(&e->b, "failed", lb_int(&e->b, lt(LK_I32, 1), 0));
-    }
+    status_param(e);
     return scratch;
+}
+
+static bool fits_shared(const buffer *b, int64_t left) {
+    dim *n = buffer_bytes(b);
+    return dim_is_const(n) && dim_value(n) <= left;
+}
+
+enum { GPU_SHARED = 32768 };
+
+void emitter_signature_gpu(emitter *e) {
+    buffer_params(e);
+    dim_params(e);
+    dim *piece = dim_const(e->k->program->dims, 0), *blocks = dim_const(e->k->program->dims, 1);
+    int64_t left = GPU_SHARED;
+    for (int j = 0; j < e->k->locals.n; j++) {
+        dim *n = buffer_bytes(e->k->locals.at[j]);
+        if (fits_shared(e->k->locals.at[j], left)) left -= dim_value(n);
+        else piece = dim_add(piece, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64));
+    }
+    for (int a = 0; a < e->k->nouter; a++) blocks = dim_mul(blocks, e->k->axes.at[a].extent);
+    if (!dim_is(piece, 0)) {
+        e->scratch_piece = piece;
+        e->code->scratch = dim_mul(piece, blocks);
+        e->scratch_param = lfunc_param(e->code->f, "scratch", lt_ptr(), LK_VOID, DT_NONE, false);
+    }
+    status_param(e);
+}
+
+void emitter_block_locals(emitter *e, ins *block) {
+    lbuild *b = &e->b;
+    int64_t left = GPU_SHARED;
+    ins *at = e->scratch_piece ? lb_bin(b, L_MUL, block, emit_dim(e, e->scratch_piece)) : NULL;
+    e->shared_locals = true;
+    for (int j = 0; j < e->k->locals.n; j++) {
+        const buffer *l = e->k->locals.at[j];
+        dim *n = buffer_bytes(l);
+        if (fits_shared(l, left)) {
+            left -= dim_value(n);
+            e->local[j] = lb_local(b, lkind_of(l->dtype), dim_value(buffer_physical_count(l)), 16, true);
+            continue;
+        }
+        e->local[j] = lb_offset(b, e->scratch_param, at, 1);
+        at = lb_bin(b, L_ADD, at, emit_dim(e, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64)));
+    }
 }
 
 void emitter_finish(emitter *e) {
@@ -262,7 +313,7 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     ins *p = pointer_of(e, buf);
-    if (buf->role == BUF_LOCAL && buf->rank == 0) return lb_get(b, p);
+    if (buf->role == BUF_LOCAL && buf->rank == 0 && !e->shared_locals) return lb_get(b, p);
     if (!vector) {
         ins *at = emit_index(e, a->offset);
         if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
@@ -400,7 +451,7 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
     if (w->guard) guarded = lb_if(b, emit_value(e, w->guard));
     if (guarded) mark = scope_open(e);
     if (!v) v = emit_value(e, w->value);
-    if (w->to->role == BUF_LOCAL && w->to->rank == 0) {
+    if (w->to->role == BUF_LOCAL && w->to->rank == 0 && !e->shared_locals) {
         lb_set(b, p, v);
     } else if (e->lanes == 1 || !unit_stride(e, to)) {
         store_scalar(e, w, p, emit_index(e, to->offset), v);

@@ -41,6 +41,9 @@ typedef struct emitter {
     VEC(struct emit_log) log; // values in the order made
     ins *status;        // variable, NULL: kernel has no checks
     int half;           // of a complex128 element
+    ins *scratch_param; // GPU
+    dim *scratch_piece; // GPU: bytes of scratch for one block
+    bool shared_locals; // GPU: rank 0 locals are shared memory
     const stage *stage; // now
     bool state_varies;
 } emitter;
@@ -50,6 +53,11 @@ emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kern
 // Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that the
 // schedule itself wants (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
+// On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared while they
+// fit, else in scratch, one piece for each block.
+void emitter_signature_gpu(emitter *e);
+void emitter_status(emitter *e); // a variable of this scope (thread) for failed checks
+void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status
 // Prepares a stage: accesses of its reads, what varies along axis v.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);

@@ -122,7 +122,7 @@ static fuse look_at(program *p, const fuse_options *o, bool late) {
 static bool gone(const touch *t) { return t->s->kind == STEP_KERNEL && !t->s->kernel; }
 static place *place_of(fuse *f, const touch *t) { return t->s->kind == STEP_KERNEL && t->s->kernel ? &f->at[t->s->kernel->id] : NULL; }
 
-static bool lists(buffer *const *list, int n, const buffer *b) {
+bool lists_buffer(buffer *const *list, int n, const buffer *b) {
     for (int j = 0; j < n; j++)
         if (list[j] == b) return true;
     return false;
@@ -137,9 +137,9 @@ place *sole_writer(fuse *f, const buffer *b) {
         if (gone(t) || t->inside || t->s->kind == STEP_FREE) continue;
         place *at = place_of(f, t);
         if (!at || (found && at != found)) return NULL;
-        if (lists(at->writes, at->nwrites, b)) found = at;
+        if (lists_buffer(at->writes, at->nwrites, b)) found = at;
     }
-    return found && !found->fixed && !lists(found->reads, found->nreads, b) ? found : NULL;
+    return found && !found->fixed && !lists_buffer(found->reads, found->nreads, b) ? found : NULL;
 }
 
 static bool has_place(place *const *list, int n, const place *p) {
@@ -156,7 +156,7 @@ int readers_of(fuse *f, const place *writer, const buffer *b, place **out) {
         const touch *t = &r->at[j];
         place *at = place_of(f, t);
         if (gone(t) || t->inside) continue;
-        if (at && (has_place(out, n, at) || !lists(at->reads, at->nreads, b))) continue;
+        if (at && (has_place(out, n, at) || !lists_buffer(at->reads, at->nreads, b))) continue;
         if (!at || n == MOST_READERS || at->fixed || at->region != writer->region || at->position <= writer->position)
             return -1;
         out[n++] = at;
@@ -175,7 +175,7 @@ bool read_elsewhere(fuse *f, const buffer *b, const place *but) {
     for (int j = 0; j < r->n; j++) {
         const touch *t = &r->at[j];
         place *at = place_of(f, t);
-        if (gone(t) || t->inside || at == but || (at && !lists(at->reads, at->nreads, b))) continue;
+        if (gone(t) || t->inside || at == but || (at && !lists_buffer(at->reads, at->nreads, b))) continue;
         return true;
     }
     return false;
@@ -273,7 +273,23 @@ void merge_names(kernel *into, const kernel *head, const kernel *tail) {
     into->nodes.at = nodes, into->nodes.n = into->nodes.cap = count;
 }
 
-bool small_enough(const kernel *k) { return k->exprs.n <= 2 * MOST_NODES && k->stages.n <= MOST_STAGES; }
+typedef struct size {
+    const buffer *list[MOST_BUFFERS + 1];
+    int buffers, nodes;
+} size;
+static void measure(void *user, expr *e) {
+    size *s = user;
+    s->nodes++;
+    if (e->op != X_READ || s->buffers > MOST_BUFFERS) return;
+    for (int j = 0; j < s->buffers; j++)
+        if (s->list[j] == e->buffer) return;
+    s->list[s->buffers++] = e->buffer;
+}
+bool small_enough(const kernel *k) {
+    size s = {.nodes = 0};
+    kernel_each(k, measure, &s);
+    return s.nodes <= MOST_NODES && s.buffers <= MOST_BUFFERS && k->stages.n <= MOST_STAGES;
+}
 
 // ---------------------------------------------------------------- literals
 static bool literal_value(const expr *e, expr **const index, int64_t *at) {

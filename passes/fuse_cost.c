@@ -181,6 +181,11 @@ bool affine_terms(kernel *k) {
     return l.all;
 }
 
+bool still_contracts(kernel *k, kernel *old) {
+    if (!is_contraction(old)) return true;
+    return is_contraction(k) && (!affine_terms(old) || affine_terms(k));
+}
+
 // ---------------------------------------------------------------- demand
 typedef struct demand {
     const kernel *k;

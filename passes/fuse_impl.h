@@ -61,7 +61,8 @@ bool can_move_down(fuse *f, const place *a, const place *b);
 void place_update(fuse *f, place *at); // after its kernel changed
 void place_remove(fuse *f, place *at);
 void merge_names(kernel *into, const kernel *head, const kernel *tail);
-bool small_enough(const kernel *k);
+bool small_enough(const kernel *k); // nodes, stages and buffers within the limits
+bool lists_buffer(buffer *const *list, int n, const buffer *b);
 
 // ---------------------------------------------------------------- copying
 typedef struct graft graft;
@@ -110,6 +111,7 @@ bool is_movement(const kernel *k);
 bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums of products of different things
 bool is_contraction(const kernel *k);
+bool still_contracts(kernel *k, kernel *old); // k is a contraction along affine indices when old was one
 // How often the elements of b (count of them) are asked for by all of k's reads, on average; HUGE_VAL: unknown.
 double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 bool affine_terms(kernel *k); // all reads in the terms of reductions have affine indices

@@ -202,31 +202,11 @@ static bool rewrite_reads(inlining *in, kernel *k) {
 }
 
 // ---------------------------------------------------------------- decisions
-typedef struct reads_seen { const buffer *list[MOST_BUFFERS + 1]; int n; } reads_seen;
-static void see_read(void *user, expr *e) {
-    reads_seen *r = user;
-    if (e->op != X_READ || r->n > MOST_BUFFERS) return;
-    for (int j = 0; j < r->n; j++)
-        if (r->list[j] == e->buffer) return;
-    r->list[r->n++] = e->buffer;
-}
-static bool few_buffers(const kernel *k) {
-    reads_seen r = {.n = 0};
-    kernel_each(k, see_read, &r);
-    return r.n <= MOST_BUFFERS;
-}
-
-// The contraction it was: one product of two reads along affine indices.
-static bool still_contracts(kernel *k, kernel *old) {
-    if (!is_contraction(old)) return true;
-    return is_contraction(k) && (!affine_terms(old) || affine_terms(k));
-}
-
 static bool inline_into(fuse *f, source *src, place *from, place *to) {
     kernel *k = to->s->kernel, saved = *k;
     if (!can_move_down(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
-    bool ok = rewrite_reads(&in, k) && small_enough(k) && few_buffers(k) && still_contracts(k, &saved);
+    bool ok = rewrite_reads(&in, k) && small_enough(k) && still_contracts(k, &saved);
     arena_destroy(in.scratch);
     if (!ok) *k = saved;
     else if (has_states(&saved)) merge_names(k, &saved, src->k);

@@ -3,6 +3,7 @@
 // kernels between contractions; inputs and outputs stay row-major and get explicit copies.
 #include "passes/layout.h"
 #include "passes/schedule_contract.h"
+#include "passes/winograd.h"
 #include <string.h>
 
 typedef struct assign {
@@ -57,28 +58,35 @@ static step *make_kernel_step(program *p, kernel *k) {
     return s;
 }
 
-// A kernel to[i...] = from[i...] over logical indices; a tiled last axis of `to` is walked by panel and lane.
+// How far entry j of the layout moves its logical axis: the tiles of that axis further inside.
+static int64_t entry_scale(const layout *l, int j) {
+    int64_t scale = 1;
+    for (int i = j + 1; i < l->n; i++)
+        if (l->order[i].axis == l->order[j].axis) scale *= l->order[i].tile;
+    return scale;
+}
+
+// A kernel to[i...] = from[i...] over logical indices; tiled axes of `to` are walked tile by tile, in the order of the
+// target, so that it is written from front to back, with 0 where tiles reach beyond.
 static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
     kernel *k = kernel_new(p, name, at);
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK], *guard = NULL;
     const layout *l = to->layout;
-    int tiled = l && l->order[l->n - 1].tile ? l->order[l->n - 1].axis : -1;
-    // In the order of the target, so that it is written from front to back.
+    for (int j = 0; j < to->rank; j++) index[j] = x_i64(k, 0);
     for (int j = 0; j < (l ? l->n : to->rank); j++) {
         int axis = l ? l->order[j].axis : j;
-        dim *n = to->dims[axis];
+        int64_t scale = l ? entry_scale(l, j) : 1;
         bool lane = l && l->order[j].tile;
-        if (axis == tiled) n = lane ? dim_const(p->dims, l->order[j].tile) : dim_ceildiv(n, dim_const(p->dims, PANEL));
-        int a = kernel_axis(k, AXIS_PARALLEL, lane ? "lane" : axis == tiled ? "panel" : "i", n);
+        dim *n = lane ? dim_const(p->dims, l->order[j].tile) : dim_ceildiv(to->dims[axis], dim_const(p->dims, scale));
+        int a = kernel_axis(k, AXIS_PARALLEL, lane ? "lane" : scale > 1 ? "panel" : "i", n);
         stage_axis(k, s, a);
-        if (axis != tiled) index[axis] = x_axis(k, a);
-        else if (!lane) index[axis] = x_mul(k, x_axis(k, a), x_i64(k, PANEL));
-        else index[axis] = x_add(k, index[axis], x_axis(k, a));
+        index[axis] = x_add(k, index[axis], x_mul(k, x_axis(k, a), x_i64(k, scale)));
+        if (!lane || scale > 1) continue;
+        expr *inside = x_lt(k, index[axis], x_dim(k, to->dims[axis]));
+        guard = guard ? x_and(k, guard, inside) : inside;
     }
-    if (tiled >= 0) guard = x_lt(k, index[tiled], x_dim(k, to->dims[tiled]));
-    expr *v = x_read_guarded(k, from, index, guard, NULL);
-    stage_write(k, s, to, index, v);
+    stage_write(k, s, to, index, x_read_guarded(k, from, index, guard, NULL));
     return k;
 }
 
@@ -92,12 +100,13 @@ static buffer *clone_buffer(program *p, const buffer *b, const char *suffix, con
 // ---------------------------------------------------------------- channels last
 static bool is_temp_root(const buffer *b) { return b->role == BUF_TEMP && !b->view_of; }
 
-// The image of a convolution and its channel axis: a factor's read whose index has a plain reduce axis that is not
-// last, in a contraction whose other factor is a constant; and the output's axis of the other's own parallel axis.
+// What a kernel wants to lie channels-last: the image of a convolution (a factor's read whose index has a plain reduce
+// axis that is not last, in a contraction whose other factor is a constant) with its output, where the channel is the
+// other factor's own parallel axis; or the image or output of a transform.
 typedef struct conv_form {
-    expr *image;
-    int channel;     // logical axis of the image
-    write *out;
+    buffer *image; // NULL: none
+    int channel;   // logical axis of the image
+    buffer *out;   // NULL: none
     int out_channel; // logical axis of the output
 } conv_form;
 
@@ -105,15 +114,30 @@ static bool is_axis_of_kind(const kernel *k, const expr *e, axis_kind kind) {
     return e->op == X_AXIS && k->axes.at[e->axis].kind == kind;
 }
 
+static bool find_transform(const kernel *k, conv_form *f) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    *f = (conv_form){0};
+    for (int j = 0; j < n; j++) {
+        int channel = winograd_channel(k, all[j]);
+        if (channel < 0) continue;
+        if (kernel_writes(k, all[j])) f->out = all[j], f->out_channel = channel;
+        else f->image = all[j], f->channel = channel;
+    }
+    if (f->out) f->image = NULL; // of an output's kernel: reads follow it
+    return f->image || f->out;
+}
+
 static bool find_conv(const kernel *k, conv_form *f) {
     contraction c;
+    if (find_transform(k, f)) return true;
     if (!contraction_find(k, &c)) return false;
     expr *image = c.a, *weights = c.b;
     if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
     if (weights->buffer->role != BUF_CONST || image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
-    f->image = image;
+    f->image = image->buffer;
     f->channel = f->out_channel = -1;
-    f->out = c.w;
+    f->out = c.w->to;
     for (int j = 0; j < image->buffer->rank; j++)
         if (is_axis_of_kind(k, image->index[j], AXIS_REDUCE)) f->channel = j;
     for (int j = 0; j < c.w->to->rank; j++) {
@@ -193,7 +217,7 @@ static layout *channels_last(arena *a, int rank, int channel) {
 // ---------------------------------------------------------------- boundaries
 // An input image is copied, once, to a buffer of the wanted layout; an output is computed there and copied.
 static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
-    const buffer *from = f->image->buffer;
+    buffer *from = f->image;
     if (!a->pinned[from->id] || from->rank < 3) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
@@ -202,7 +226,7 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
         return;
     }
     to = clone_buffer(a->p, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
-    kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, f->image->buffer, to);
+    kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
     // Inputs never change: one copy, before everything, serves all.
     if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
     if (input && r != a->p->main) insert_step(a->p, a->p->main, 0, make_kernel_step(a->p, copy));
@@ -210,10 +234,12 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
     swap_buffer(k, from, to, false);
 }
 static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
-    buffer *out = f->out->to;
+    buffer *out = f->out;
     if (!a->pinned[out->id] || out->rank < 3 || a->writers[out->id] != 1) return;
     buffer *made = clone_buffer(a->p, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
-    f->out->to = made;
+    for (int s = 0; s < k->stages.n; s++)
+        for (int w = 0; w < k->stages.at[s]->writes.n; w++)
+            if (k->stages.at[s]->writes.at[w].to == out) k->stages.at[s]->writes.at[w].to = made;
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out);
     insert_step(a->p, r, ++(*at), make_kernel_step(a->p, copy));
 }
@@ -225,8 +251,8 @@ static void copy_boundaries(assign *a, region *r) {
             if (s->body[b]) copy_boundaries(a, s->body[b]);
         conv_form f;
         if (s->kind != STEP_KERNEL || !find_conv(s->kernel, &f)) continue;
-        if (f.image->buffer->id < a->nbuffers) copy_in(a, r, &j, s->kernel, &f);
-        if (find_conv(s->kernel, &f) && f.out->to->id < a->nbuffers) copy_out(a, r, &j, s->kernel, &f);
+        if (f.image && f.image->id < a->nbuffers) copy_in(a, r, &j, s->kernel, &f);
+        if (find_conv(s->kernel, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, &j, s->kernel, &f);
     }
 }
 
@@ -252,21 +278,52 @@ static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo,
     return true;
 }
 
-static bool is_zero(const expr *e) { return e->op == X_CONST && (dtype_is_float(e->dtype) ? e->f == 0 : e->i == 0); }
+static bool has_halo(const buffer *b) {
+    for (int j = 0; b->layout && j < b->rank; j++)
+        if (b->layout->pad_lo[j] || b->layout->pad_hi[j]) return true;
+    return false;
+}
 
-// Kernel k's guarded read of its image becomes an unguarded one of an image with a halo.
-static void give_halo(assign *a, kernel *k, const conv_form *f) {
-    (void)a;
-    buffer *b = f->image->buffer;
+static double fill_value(const expr *e) { return dtype_is_float(e->dtype) ? e->f : (double)e->i; }
+
+static bool fits_halo(const buffer *b, const expr *fill) {
+    if (fill->op != X_CONST) return false;
+    return !has_halo(b) || b->layout->fill == fill_value(fill);
+}
+
+// The halo that all guarded reads of the image need together.
+typedef struct halo {
+    kernel *k;
+    const buffer *image;
+    const expr *fill;
     int64_t lo[MAX_RANK], hi[MAX_RANK];
-    if (!f->image->guard || !is_zero(f->image->fill) || !is_temp_root(b) || !b->layout) return;
-    for (int j = 0; j < b->rank; j++)
-        if (!index_overhang(k, f->image->index[j], b->dims[j], &lo[j], &hi[j])) return;
+    bool possible;
+} halo;
+static void add_overhang(void *user, expr *e) {
+    halo *h = user;
+    if (e->op != X_READ || e->buffer != h->image || !e->guard) return;
+    h->possible &= fits_halo(e->buffer, e->fill) && guard_is_bounds(e) && (!h->fill || h->fill == e->fill);
+    h->fill = e->fill;
+    for (int j = 0; h->possible && j < e->buffer->rank; j++) {
+        int64_t lo, hi;
+        h->possible &= index_overhang(h->k, e->index[j], e->buffer->dims[j], &lo, &hi);
+        if (!h->possible) return;
+        if (lo > h->lo[j]) h->lo[j] = lo;
+        if (hi > h->hi[j]) h->hi[j] = hi;
+    }
+}
+
+// Kernel k's guarded reads of its image become unguarded ones of an image with a halo.
+static void give_halo(kernel *k, buffer *b) {
+    halo h = {.k = k, .image = b, .possible = is_temp_root(b) && b->layout};
+    for (int j = 0; h.possible && j < k->stages.n; j++) stage_walk(k->stages.at[j], add_overhang, &h);
+    if (!h.fill || !h.possible) return;
     layout *l = ARENA_NEW(k->arena, layout);
     *l = *b->layout;
+    l->fill = fill_value(h.fill);
     for (int j = 0; j < b->rank; j++) {
-        if (lo[j] > l->pad_lo[j]) l->pad_lo[j] = lo[j];
-        if (hi[j] > l->pad_hi[j]) l->pad_hi[j] = hi[j];
+        if (h.lo[j] > l->pad_lo[j]) l->pad_lo[j] = h.lo[j];
+        if (h.hi[j] > l->pad_hi[j]) l->pad_hi[j] = h.hi[j];
     }
     b->layout = l;
     swap_buffer(k, b, b, true);
@@ -285,12 +342,6 @@ static void halo_stage(kernel *k, buffer *b, int axis, bool high) {
         index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x])) : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
     }
     stage_write(k, s, b, index, x_number(k, dtype_compute(b->dtype), l->fill));
-}
-
-static bool has_halo(const buffer *b) {
-    for (int j = 0; b->layout && j < b->rank; j++)
-        if (b->layout->pad_lo[j] || b->layout->pad_hi[j]) return true;
-    return false;
 }
 
 static kernel *halo_kernel(program *p, buffer *b, const loc *at) {
@@ -453,8 +504,8 @@ void assign_layouts(program *p) {
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
         if (!find_conv(p->kernels.at[j], &f)) continue;
-        if (f.image->buffer->id < a.nbuffers) want_channel_last(&a, f.image->buffer, f.channel);
-        if (f.out->to->id < a.nbuffers) want_channel_last(&a, f.out->to, f.out_channel);
+        if (f.image && f.image->id < a.nbuffers) want_channel_last(&a, f.image, f.channel);
+        if (f.out && f.out->id < a.nbuffers) want_channel_last(&a, f.out, f.out_channel);
     }
     while (spread_once(&a)) {}
     copy_boundaries(&a, p->main);
@@ -462,7 +513,7 @@ void assign_layouts(program *p) {
         if (a.channel[j] >= 0) p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
-        if (find_conv(p->kernels.at[j], &f)) give_halo(&a, p->kernels.at[j], &f);
+        if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(p->kernels.at[j], f.image);
     }
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     fill_halos(&a, p->main, filled);

@@ -65,7 +65,8 @@ static void number_region(planner *n, const region *r) {
         for (int i = 0; i < 2; i++)
             if (s->body[i]) number_region(n, s->body[i]);
         if (s->kind != STEP_LOOP) continue;
-        if (s->buffer) n->now++, note_use(n, s->buffer); // the condition is read again
+        n->now++; // a place of its own for the loop's end
+        if (s->buffer) note_use(n, s->buffer); // the condition is read again
         VEC_PUSH(n->p->arena, &n->loops, (span){begin, n->now});
     }
 }
@@ -146,7 +147,7 @@ static void find_in_place(planner *n, const region *r, int *at) {
         if (s->kind == STEP_KERNEL) try_in_place(n, s->kernel, *at);
         for (int i = 0; i < 2; i++)
             if (s->body[i]) find_in_place(n, s->body[i], at);
-        if (s->kind == STEP_LOOP && s->buffer) ++*at;
+        if (s->kind == STEP_LOOP) ++*at;
     }
 }
 

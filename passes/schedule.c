@@ -10,22 +10,13 @@
 #include "codegen/convert.h"
 #include "passes/emit.h"
 #include "passes/emit_dim.h"
+#include "passes/nest.h"
 #include "passes/schedule_attention.h"
 #include "passes/schedule_contract.h"
+#include "passes/schedule_gpu.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef struct nest {
-    emitter *e;
-    const stage *s;
-    access **writes;      // by write
-    int parallel[64], nparallel;
-    int inner[64], ninner; // reduce and scan axes
-    int vaxis, lanes;     // vaxis may be the last of parallel or the last of inner
-    bool reduce_vector;
-    bool masked;          // the rest of the vector axis runs under a mask, else one by one
-    ins **vars;           // of states
-} nest;
 
 // ---------------------------------------------------------------- choosing the vector axis
 typedef struct survey {
@@ -194,11 +185,11 @@ static opened open_axis(nest *n, int axis, loop_role role) {
 }
 
 // ---------------------------------------------------------------- bodies
-static void use_states(nest *n) {
+void nest_use_states(nest *n) {
     for (int j = 0; j < n->s->states.n; j++) n->e->state[j] = lb_get(&n->e->b, n->vars[j]);
 }
 
-static void write_all(nest *n, write_when when) {
+void nest_write(nest *n, write_when when) {
     for (int j = 0; j < n->s->writes.n; j++) {
         const write *w = &n->s->writes.at[j];
         if (w->when != when) continue;
@@ -221,24 +212,24 @@ static ins *next_state(nest *n, const state *st, ins *old) {
     return emit_reduce(e, st->op, st->dtype, old, emit_value(e, st->step));
 }
 
-static void step_states(nest *n) {
+void nest_step(nest *n) {
     emitter *e = n->e;
     ins *next[64];
     int mark = scope_open(e);
-    use_states(n);
-    write_all(n, WRITE_BEFORE);
+    nest_use_states(n);
+    nest_write(n, WRITE_BEFORE);
     for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
     for (int j = 0; j < n->s->states.n; j++) lb_set(&e->b, n->vars[j], next[j]);
     scope_close(e, mark); // what used the old states is stale
     mark = scope_open(e);
-    use_states(n);
-    write_all(n, WRITE_AFTER);
+    nest_use_states(n);
+    nest_write(n, WRITE_AFTER);
     scope_close(e, mark);
 }
 
 static void inner_loops(nest *n, int depth) {
     if (depth == n->ninner) {
-        step_states(n);
+        nest_step(n);
         return;
     }
     opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
@@ -251,18 +242,22 @@ static ins *initial(nest *n, const state *st, int lanes) {
     return lanes > 1 && v->type.lanes == 1 ? lb_splat(&n->e->b, v, lanes) : v;
 }
 
+void nest_init(nest *n) {
+    for (int j = 0; j < n->s->states.n; j++)
+        n->vars[j] = lb_var(&n->e->b, "acc", initial(n, &n->s->states.at[j], n->e->lanes));
+}
+
 // One position of the parallel axes (or `lanes` of them).
-static void point(nest *n) {
+void nest_point(nest *n) {
     emitter *e = n->e;
     bool c128 = false;
     for (int j = 0; j < n->s->writes.n; j++) c128 |= n->s->writes.at[j].to->dtype == DT_C128;
     for (e->half = 0; e->half <= c128; e->half++) {
         int mark = scope_open(e);
-        for (int j = 0; j < n->s->states.n; j++)
-            n->vars[j] = lb_var(&e->b, "acc", initial(n, &n->s->states.at[j], e->lanes));
+        nest_init(n);
         if (n->s->states.n || n->ninner) inner_loops(n, 0);
-        use_states(n);
-        write_all(n, WRITE_END);
+        nest_use_states(n);
+        nest_write(n, WRITE_END);
         scope_close(e, mark);
     }
     e->half = 0;
@@ -369,7 +364,7 @@ static void point_reduced(nest *n) {
         ins *all = emit_horizontal(e, st->op, st->dtype, acc);
         e->state[j] = emit_reduce(e, st->op, st->dtype, all, lb_get(b, n->vars[j]));
     }
-    write_all(n, WRITE_END);
+    nest_write(n, WRITE_END);
     scope_close(e, mark);
 }
 
@@ -380,7 +375,7 @@ static void vector_axis(nest *n) {
     ins *extent = emit_dim(e, e->extent[n->vaxis]), *full = emit_int_floor(b, extent, n->lanes);
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     opened o = open_loop(n, n->vaxis, lb_idx(b, 0), full, lb_idx(b, n->lanes), LOOP_PARALLEL);
-    point(n);
+    nest_point(n);
     close_loop(n, o);
     if (full == extent) return;
     if (n->masked) {
@@ -388,7 +383,7 @@ static void vector_axis(nest *n) {
         int mark = scope_open(e);
         e->counter[n->vaxis] = full;
         e->active = left;
-        point(n);
+        nest_point(n);
         e->active = NULL;
         e->counter[n->vaxis] = NULL;
         scope_close(e, mark);
@@ -396,7 +391,7 @@ static void vector_axis(nest *n) {
     } else {
         emitter_stage(e, n->s, n->vaxis, 1, false);
         o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);
-        point(n);
+        nest_point(n);
         close_loop(n, o);
     }
 }
@@ -406,7 +401,7 @@ static void parallel_loops(nest *n, int depth) {
     if (depth == n->nparallel - (vector_here ? 1 : 0)) {
         if (vector_here) vector_axis(n);
         else if (n->reduce_vector) point_reduced(n);
-        else point(n);
+        else nest_point(n);
         return;
     }
     opened o = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
@@ -448,22 +443,28 @@ static void add_axis(nest *n, int a) {
     else n->inner[n->ninner++] = a;
 }
 
-static void stage_nest(emitter *e, const stage *s, bool alone) {
-    nest n = {.e = e, .s = s};
+nest *nest_new(emitter *e, const stage *s, bool alone) {
+    nest *n = ARENA_NEW(e->scratch, nest);
+    *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1};
     if (s->axes.n + e->k->nouter > 60 || s->states.n > 60)
         diag_fatal_missing(e->b.diag, e->k->loc, "kernel %s has more axes or states than this build schedules", e->k->name);
-    n.vars = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
+    n->vars = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
     e->state = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
     emitter_stage(e, s, -1, 1, false);
-    n.writes = ARENA_ARRAY(e->scratch, access *, s->writes.n + 1);
-    for (int j = 0; j < s->writes.n; j++) n.writes[j] = access_make(e, s->writes.at[j].to, s->writes.at[j].index);
+    n->writes = ARENA_ARRAY(e->scratch, access *, s->writes.n + 1);
+    for (int j = 0; j < s->writes.n; j++) n->writes[j] = access_make(e, s->writes.at[j].to, s->writes.at[j].index);
     if (alone)
-        for (int a = 0; a < e->k->nouter; a++) add_axis(&n, a);
-    for (int j = 0; j < s->axes.n; j++) add_axis(&n, s->axes.at[j]);
-    if (alone) collapse(&n);
-    choose_vector(&n);
+        for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
+    for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
+    if (alone) collapse(n);
+    return n;
+}
+
+static void stage_nest(emitter *e, const stage *s, bool alone) {
+    nest *n = nest_new(e, s, alone);
+    choose_vector(n);
     int mark = scope_open(e);
-    parallel_loops(&n, 0);
+    parallel_loops(n, 0);
     scope_close(e, mark);
 }
 
@@ -512,6 +513,10 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     code->f->strict_fp = t->fp == FP_STRICT;
     code->f->comment = kernel_print(m->arena, k);
     emitter *e = emitter_new(m, k, t, d, code);
+    if (t->arch == ARCH_CUDA) {
+        schedule_gpu(e);
+        return code;
+    }
     attention a;
     bool attends = attention_find(k, t, &a);
     ins *scratch = emitter_signature(e, false, attends ? a.scratch : NULL);

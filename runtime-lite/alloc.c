@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 void *onnxc_rt_alloc(int64_t bytes) {
-    if (bytes < 0 || (uint64_t)bytes > SIZE_MAX - 128) return NULL;
+    if (bytes < 0 || bytes > PTRDIFF_MAX - 128) return NULL;
     return aligned_alloc(64, ((size_t)bytes + 64) / 64 * 64);
 }
 

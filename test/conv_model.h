@@ -24,7 +24,8 @@ static inline constant *conv_constant(arena *a, int rank, const int64_t *dims, u
     return c;
 }
 
-static inline void conv_ints(node *n, const char *name, int count, int64_t a, int64_t b, int64_t c, int64_t d) {
+static inline void conv_ints(node *n, const char *name, int count, int64_t a, int64_t b, int64_t c,
+                             int64_t d) {
     int64_t *v = ARENA_ARRAY(n->graph->module->arena, int64_t, 4);
     v[0] = a, v[1] = b, v[2] = c, v[3] = d;
     node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = v});
@@ -36,7 +37,8 @@ static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
     m->main = g;
     m->name = "conv";
     dims *t = m->dims;
-    dim *size[4] = {c->symbolic_batch ? dim_symbol(t, "N") : dim_const(t, c->batch), dim_const(t, c->channels),
+    dim *size[4] = {c->symbolic_batch ? dim_symbol(t, "N") : dim_const(t, c->batch),
+                    dim_const(t, c->channels),
                     c->symbolic_size ? dim_symbol(t, "H") : dim_const(t, c->height),
                     c->symbolic_size ? dim_symbol(t, "W") : dim_const(t, c->width)};
     int64_t taps = c->taps ? c->taps : 3, weights[4] = {c->outputs, c->channels, taps, taps};

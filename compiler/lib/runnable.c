@@ -2,6 +2,7 @@
 #include "compiler/lib/runnable.h"
 #include "compiler/lib/runnable_impl.h"
 #include "ir/interp.h"
+#include <string.h>
 
 static port port_of(arena *a, const buffer *b) {
     port p = {.name = b->name, .kind = TYPE_TENSOR, .dtype = b->dtype, .rank = b->rank};
@@ -35,7 +36,10 @@ static runnable *interpreted(pipeline *p) {
 }
 
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
+    const char *emit = p->options->emit;
+    p->text_target = emit && strcmp(emit, "c") == 0 && !interpret;
     pipeline_run(p, s, !interpret ? GOAL_LOOPS : *interpret ? GOAL_PROGRAM : GOAL_KERNELS);
     if (p->stopped) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
-    return interpret ? interpreted(p) : loaded_model(p);
+    if (interpret) return interpreted(p);
+    return p->text_target ? text_model(p) : loaded_model(p);
 }

@@ -1,11 +1,12 @@
 // Compiled models. In: a module to load into this process, or a shared library. Out: the same way to run both, through
 // the generic descriptor.
-#include "codegen/host.h"
+#include "codegen/ctext.h"
+#include "codegen/header.h"
 #include "codegen/load.h"
-#include "compiler/import/file.h"
+#include "codegen/outfile.h"
+#include "compiler/lib/process.h"
 #include "compiler/lib/runnable_impl.h"
-#include "runtime-lite/onnxc.h"
-#include <dlfcn.h>
+#include "runtime-lite/runtime.h"
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,9 +92,16 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
 }
 
 // ---------------------------------------------------------------- code in this process
+static const load_name runtime_names[] = {
+    {"onnxc_interface_1", (const void *)onnxc_interface_1},
+    {"onnxc_rt_alloc", (const void *)onnxc_rt_alloc},
+    {"onnxc_rt_free", (const void *)onnxc_rt_free},
+    {"onnxc_rt_parallel", (const void *)onnxc_rt_parallel},
+};
+
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
-    loaded *l = load_module(p->arena, p->diag, p->loops, NULL, 0);
+    loaded *l = load_module(p->arena, p->diag, p->loops, runtime_names, sizeof runtime_names / sizeof *runtime_names);
     onnxc_model m = {.descriptor = loaded_symbol(l, arena_printf(p->arena, "%s_descriptor", name))};
     *(void **)&m.run = loaded_symbol(l, arena_printf(p->arena, "%s_run_generic", name));
     *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));
@@ -111,54 +119,36 @@ bool runnable_is_library(const char *path) {
     return elf;
 }
 
-static void close_library(void *library) { dlclose(library); }
-
-static bool holds(const mapped *m, uint64_t offset, uint64_t n) { return offset <= m->size && n <= m->size - offset; }
-
-static const char *descriptor_in(arena *a, const mapped *m, const Elf64_Shdr *symbols, const Elf64_Shdr *names) {
-    if (!holds(m, symbols->sh_offset, symbols->sh_size) || !holds(m, names->sh_offset, names->sh_size)) return NULL;
-    for (uint64_t i = 0; i < symbols->sh_size / sizeof(Elf64_Sym); i++) {
-        Elf64_Sym s;
-        memcpy(&s, m->data + symbols->sh_offset + i * sizeof s, sizeof s);
-        if (s.st_shndx == SHN_UNDEF || s.st_name >= names->sh_size) continue;
-        const char *name = arena_strndup(a, (const char *)m->data + names->sh_offset + s.st_name, strnlen((const char *)m->data + names->sh_offset + s.st_name, names->sh_size - s.st_name));
-        const char *end = strstr(name, "_descriptor");
-        if (end && end != name && strcmp(end, "_descriptor") == 0) return arena_strndup(a, name, (size_t)(end - name));
-    }
-    return NULL;
-}
-
-// What the model in a library is called is not known beforehand: the symbol of its descriptor tells.
-static const char *model_name(arena *a, diag *d, const char *path) {
-    mapped m = file_map(a, d, path, INT64_MAX);
-    Elf64_Ehdr h;
-    if (m.size < sizeof h || m.data[EI_CLASS] != ELFCLASS64) return NULL;
-    memcpy(&h, m.data, sizeof h);
-    if (h.e_shentsize != sizeof(Elf64_Shdr) || !holds(&m, h.e_shoff, (uint64_t)h.e_shnum * h.e_shentsize)) return NULL;
-    Elf64_Shdr *sections = ARENA_ARRAY(a, Elf64_Shdr, h.e_shnum + 1);
-    memcpy(sections, m.data + h.e_shoff, (size_t)h.e_shnum * sizeof *sections);
-    for (int i = 0; i < h.e_shnum; i++) {
-        if (sections[i].sh_type != SHT_DYNSYM || sections[i].sh_link >= h.e_shnum) continue;
-        const char *name = descriptor_in(a, &m, &sections[i], &sections[sections[i].sh_link]);
-        if (name) return name;
-    }
-    return NULL;
-}
+static void close_library(void *library) { onnxc_library_close(library); }
 
 runnable *runnable_open(arena *a, diag *d, const char *path) {
-    void *library = dlopen(strchr(path, '/') ? path : arena_printf(a, "./%s", path), RTLD_NOW | RTLD_LOCAL);
-    if (!library) diag_fatal(d, NULL, "cannot open '%s': %s", path, dlerror());
+    const char *message = NULL;
+    onnxc_library *library = onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
+    if (!library) diag_fatal(d, NULL, "%s", message ? message : "cannot open the library");
     arena_on_destroy(a, close_library, library);
-    const char *name = model_name(a, d, path);
-    onnxc_model m = {0};
-    if (name) {
-        m.descriptor = dlsym(library, arena_printf(a, "%s_descriptor", name));
-        *(void **)&m.run = dlsym(library, arena_printf(a, "%s_run_generic", name));
-        *(void **)&m.workspace = dlsym(library, arena_printf(a, "%s_workspace_generic", name));
-    }
-    if (!m.descriptor || !m.run || !m.workspace) diag_fatal(d, NULL, "'%s' holds no model made by onnxc", path);
-    const onnxc_descriptor *info = m.descriptor;
-    if (memcmp(info->magic, "onnxc-m", 8) != 0 || info->interface_version != ONNXC_INTERFACE)
-        diag_fatal(d, NULL, "'%s' has interface version %u, this onnxc wants %d", path, info->interface_version, ONNXC_INTERFACE);
-    return from_model(a, m, run_code);
+    return from_model(a, onnxc_library_model(library), run_code);
+}
+
+// ---------------------------------------------------------------- C text
+static void write_file(pipeline *p, const char *path, void (*write)(pipeline *p, const sink *to)) {
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    sink to = outfile_sink(o);
+    write(p, &to);
+    outfile_commit(o);
+}
+static void write_text(pipeline *p, const sink *to) { ctext_write(p->loops, "model.h", to, p->diag); }
+static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
+
+runnable *text_model(pipeline *p) {
+    arena *a = p->arena;
+    const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder), *so = arena_printf(a, "%s/model.so", folder);
+    write_file(p, c, write_text);
+    write_file(p, arena_printf(a, "%s/model.h", folder), write_header);
+    string_list args = {0};
+    const char *const words[] = {"cc", "-std=c99", "-O1", "-fPIC", "-shared", "-w", "-o", so, c};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
+    int code = process_run(a, &args);
+    if (code < 0) diag_fatal(p->diag, NULL, "the C compiler 'cc' cannot be started");
+    if (code) diag_defect(p->diag, NULL, "the C compiler does not take the C text (exit code %d)", code);
+    return runnable_open(a, p->diag, so);
 }

@@ -3,5 +3,7 @@
 #define ONNXC_RUNNABLE_IMPL_H
 #include "compiler/lib/runnable.h"
 
-runnable *loaded_model(pipeline *p); // that went to GOAL_LOOPS
+// Of pipelines that went to GOAL_LOOPS; text_model compiles C text with the system's C compiler.
+runnable *loaded_model(pipeline *p);
+runnable *text_model(pipeline *p);
 #endif

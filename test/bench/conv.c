@@ -1,6 +1,7 @@
-// How fast are convolutions? For each shape: the direct kernel as a share of the peak of fused multiply-adds, and
-// Winograd as a ratio to it with its difference, all measured in turns in one run, as CPU time. Copies between
-// layouts at the model's boundary are listed beside the memory's speed for a copy. Options: a CPU's name.
+// How fast are convolutions? For each shape: the direct kernel as a share of the peak of fused multiply-adds,
+// and Winograd as a ratio to it with its difference, all measured in turns in one run, as CPU time. Copies
+// between layouts at the model's boundary are listed beside the memory's speed for a copy. Options: a CPU's
+// name.
 #include "codegen/jit.h"
 #include "codegen/load.h"
 #include "codegen/targets.h"
@@ -42,7 +43,8 @@ static peak_fn *build_peak(arena *a, diag *d, const target *t) {
     for (int i = 0; i < PEAK_CHAINS; i++)
         lb_set(&b, acc[i], lb_muladd(&b, lb_get(&b, acc[i]), factor, factor));
     lb_end(&b, k);
-    for (int i = 0; i < PEAK_CHAINS; i++) lb_store(&b, to, lb_idx(&b, (int64_t)i * v.lanes), lb_get(&b, acc[i]), 0);
+    for (int i = 0; i < PEAK_CHAINS; i++)
+        lb_store(&b, to, lb_idx(&b, (int64_t)i * v.lanes), lb_get(&b, acc[i]), 0);
     lb_return(&b, NULL);
     loaded *l = load_module(a, d, m, NULL, 0);
     return (peak_fn *)(uintptr_t)loaded_symbol(l, "peak");
@@ -74,7 +76,9 @@ static variant build(arena *a, diag *d, const target *t, const conv_case *c, cho
     return v;
 }
 
-static bool is_boundary(const kernel *k) { return strncmp(k->name, "layout_", 7) == 0 || strncmp(k->name, "halo_", 5) == 0; }
+static bool is_boundary(const kernel *k) {
+    return strncmp(k->name, "layout_", 7) == 0 || strncmp(k->name, "halo_", 5) == 0;
+}
 
 static void run_once(variant *v, const tensor *x) {
     arena *a = arena_new();
@@ -83,7 +87,8 @@ static void run_once(variant *v, const tensor *x) {
     for (int j = 0; j < p->kernels.n; j++) before[j] = 1e-9 * (double)jit_time(v->code, p->kernels.at[j]);
     const char *message = NULL;
     tensor y;
-    interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, &(interp_hooks){.kernel = jit_kernel, .user = v->code});
+    interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message,
+                          &(interp_hooks){.kernel = jit_kernel, .user = v->code});
     for (int j = 0; j < p->kernels.n; j++) {
         double s = 1e-9 * (double)jit_time(v->code, p->kernels.at[j]) - before[j];
         *(is_boundary(p->kernels.at[j]) ? &copies : &conv) += s;
@@ -113,7 +118,8 @@ static double copy_seconds(float *to, const float *from, int64_t n) {
 
 static void list_kernels(const variant *v) {
     for (int j = 0; j < v->p->kernels.n; j++)
-        printf("        %-24s %8.1f us  %s\n", v->p->kernels.at[j]->name, 1e6 * v->kernel[j], jit_schedule(v->code, v->p->kernels.at[j]));
+        printf("        %-24s %8.1f us  %s\n", v->p->kernels.at[j]->name, 1e6 * v->kernel[j],
+               jit_schedule(v->code, v->p->kernels.at[j]));
 }
 
 static __attribute__((noinline)) void measure(diag *d, const char *cpu, const conv_case *c, bool details) {
@@ -123,7 +129,8 @@ static __attribute__((noinline)) void measure(diag *d, const char *cpu, const co
     int lanes = target_lanes(t, 32);
     peak_fn *peak_code = build_peak(a, d, t);
     variant direct = build(a, d, t, c, CHOICE_NEVER), winograd = build(a, d, t, c, CHOICE_ALWAYS);
-    int64_t outs = c->batch * c->outputs * (c->height + c->pads[0] + c->pads[2] - 2) * (c->width + c->pads[1] + c->pads[3] - 2);
+    int64_t outs = c->batch * c->outputs * (c->height + c->pads[0] + c->pads[2] - 2) *
+                   (c->width + c->pads[1] + c->pads[3] - 2);
     direct.y.data = arena_alloc(a, (size_t)outs * 4), winograd.y.data = arena_alloc(a, (size_t)outs * 4);
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
     x.count = c->batch * c->channels * c->height * c->width;
@@ -139,19 +146,21 @@ static __attribute__((noinline)) void measure(diag *d, const char *cpu, const co
         copy = fmin(copy, copy_seconds(other, data, x.count));
     }
     double work = 2.0 * 9 * (double)(outs * c->channels);
-    printf("%4lldx%-4lld %3lldx%-3lld  peak %6.1f GFLOP/s  direct %8.1f us %5.1f %%  winograd %8.1f us %5.2fx  difference %.1e  "
+    printf("%4lldx%-4lld %3lldx%-3lld  peak %6.1f GFLOP/s  direct %8.1f us %5.1f %%  winograd %8.1f us "
+           "%5.2fx  difference %.1e  "
            "copies %6.1f us, of memory %5.1f\n",
-           (long long)c->channels, (long long)c->outputs, (long long)c->height, (long long)c->width, 1e-9 / peak, 1e6 * direct.conv,
-           100 * work * peak / direct.conv, 1e6 * winograd.conv, direct.conv / winograd.conv, difference(&direct, &winograd),
-           1e6 * direct.copies, 1e6 * copy);
+           (long long)c->channels, (long long)c->outputs, (long long)c->height, (long long)c->width,
+           1e-9 / peak, 1e6 * direct.conv, 100 * work * peak / direct.conv, 1e6 * winograd.conv,
+           direct.conv / winograd.conv, difference(&direct, &winograd), 1e6 * direct.copies, 1e6 * copy);
     if (details) list_kernels(&direct), list_kernels(&winograd);
     arena_destroy(a);
 }
 
 int main(int n, char **args) {
     static const conv_case cases[] = {
-        {1, 64, 56, 56, 64, {1, 1, 1, 1}},  {1, 128, 28, 28, 128, {1, 1, 1, 1}}, {1, 256, 14, 14, 256, {1, 1, 1, 1}},
-        {1, 512, 7, 7, 512, {1, 1, 1, 1}},  {1, 32, 112, 112, 32, {1, 1, 1, 1}}, {1, 64, 57, 55, 96, {1, 1, 1, 1}},
+        {1, 64, 56, 56, 64, {1, 1, 1, 1}},   {1, 128, 28, 28, 128, {1, 1, 1, 1}},
+        {1, 256, 14, 14, 256, {1, 1, 1, 1}}, {1, 512, 7, 7, 512, {1, 1, 1, 1}},
+        {1, 32, 112, 112, 32, {1, 1, 1, 1}}, {1, 64, 57, 55, 96, {1, 1, 1, 1}},
         {4, 16, 28, 28, 16, {0, 0, 0, 0}},
     };
     arena *a = arena_new();

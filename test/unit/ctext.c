@@ -657,7 +657,7 @@ static void host_code_reads_structs(void **state) {
 
 // ---------------------------------------------------------------- random integer expressions
 
-enum { CASES = 60, NODES = 60, INPUTS = 8 };
+enum { CASES = 30, NODES = 60, INPUTS = 8 };
 static const lkind int_kinds[] = {LK_I1, LK_I8, LK_I16, LK_I32, LK_I64};
 
 static int bits_of(lkind k) { return k == LK_I1 ? 1 : 8 * lkind_bytes(k); }
@@ -791,7 +791,7 @@ static void random_expressions_agree(void **state) {
 
 // ---------------------------------------------------------------- random programs
 
-enum { PROGRAMS = 60, CELLS = 8, VARS = 4 };
+enum { PROGRAMS = 30, CELLS = 8, VARS = 4 };
 
 typedef struct grower {
     fixture *x;

@@ -238,6 +238,16 @@ static void build_elements(fixture *x) {
     lb_end(b, g);
 }
 
+// More rounds than threads: they go on in steps of the block.
+static void build_strides(fixture *x) {
+    begin(x, "strides", 32, 1);
+    ins *p = ptr(x, "x", DT_F32, true), *y = ptr(x, "y", DT_F32, false);
+    lfunc_param(x->b.f, "z", lt_ptr(), LK_F32, DT_F32, false);
+    ins *n = num(x, "n"), *i = lb_for(&x->b, "i", idx(x, 3), n, idx(x, 2), LOOP_THREAD_X);
+    lb_store(&x->b, y, i, mul(x, lb_load(&x->b, f32(), p, i, 0), lb_float(&x->b, f32(), 2)), 0);
+    lb_end(&x->b, i);
+}
+
 // ---------------------------------------------------------------- on the shim
 
 enum { M = 35, N = 50, K = 41 };
@@ -328,6 +338,17 @@ static void elements_are_exact(void **state) {
     }
     assert_int_equal(sums[0], count);
     assert_int_equal(sums[1], dots);
+    dlclose(dl);
+}
+
+static void threads_go_on_in_strides(void **state) {
+    float p[150], y[150] = {0};
+    build_strides(*state);
+    void *dl = load_on_shim(*state);
+    for (int i = 0; i < 150; i++) p[i] = (float)i;
+    kernel_args k = {.p = {p, y, NULL}, .n = {149}};
+    assert_int_equal(launch(dl, "strides", (shim_dim3){1, 1, 1}, (shim_dim3){32, 1, 1}, SHIM_REVERSE, k), 0);
+    for (int i = 0; i < 150; i++) assert_true(y[i] == (i >= 3 && i < 149 && i % 2 ? 2 * p[i] : 0));
     dlclose(dl);
 }
 
@@ -536,6 +557,7 @@ int main(void) {
         TEST(missing_barriers_show),
         TEST(softmax_is_right_in_every_order),
         TEST(elements_are_exact),
+        TEST(threads_go_on_in_strides),
         TEST(tensor_cores_multiply),
         TEST(text_reads_well),
         TEST(barriers_in_guarded_loops_are_refused),

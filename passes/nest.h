@@ -1,0 +1,28 @@
+// One stage as a loop nest: what the CPU's loops and the GPU's grids share.
+#ifndef ONNXC_NEST_H
+#define ONNXC_NEST_H
+#include "passes/emit.h"
+
+typedef struct nest {
+    emitter *e;
+    const stage *s;
+    access **writes;       // by write
+    int parallel[64], nparallel;
+    int inner[64], ninner; // reduce and scan axes
+    int vaxis, lanes;      // vaxis may be the last of parallel or the last of inner
+    bool reduce_vector;
+    bool masked;           // the rest of the vector axis runs under a mask, else one by one
+    ins **vars;            // of states
+} nest;
+
+// The stage's axes and accesses; alone: it is the kernel's only stage, its outer axes count as its own.
+nest *nest_new(emitter *e, const stage *s, bool alone);
+// Everything for one position of the parallel axes, whose counters are set: states, reduce loops, writes.
+void nest_point(nest *n);
+// Its parts: variables for the states at their initial values; one step; writes of a kind.
+void nest_init(nest *n);
+void nest_step(nest *n);
+void nest_write(nest *n, write_when when);
+// The kernel's states as they are now become what expressions see.
+void nest_use_states(nest *n);
+#endif

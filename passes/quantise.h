@@ -1,0 +1,24 @@
+// Integer contractions: sums of products of dequantised values become sums of products of the stored
+// integers. Runs after fusion (which brings the dequantisation into the contraction) and before layout
+// assignment.
+#ifndef ONNXC_QUANTISE_H
+#define ONNXC_QUANTISE_H
+#include "ir/program.h"
+#include "ir/target.h"
+
+// What is rewritten, and how it rounds. The standard defines a QDQ chain by its operators: y[k] = fl((q - z)
+// * s) for each operand, Conv or MatMul of those, QuantizeLinear. Here the sum is that of the integers, which
+// is exact; what follows it (scales, bias, activation, division, rounding) stays in float32 as the operators
+// say. So:
+// - sums of integers (QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger) keep every bit;
+// - scales whose products with 8-bit values are exact in float32 (at most 15 significant bits: powers of two
+// and
+//   such) give what the exact sum rounded to float32 gives, while it is below 2^24 steps. Only these are
+//   rewritten where target->fp is FP_STRICT;
+// - other scales differ from the exact sum of the rounded products by at most 2^-22 of the sum of the
+// magnitudes of
+//   its products, which is seen after QuantizeLinear only where a value lies that close to the middle of two
+//   steps.
+// The result is the same bits on every target: integers have no order of summation.
+void quantise_program(program *p, const target *t);
+#endif
