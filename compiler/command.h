@@ -26,8 +26,6 @@ extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
 // The model, when it is the only positional argument.
 source session_model(session *s);
-// Code that is run at once is for this machine's own CPU unless the options say another.
-void session_use_native(session *s);
 pipeline_hooks session_hooks(session *s);
 void session_clear_progress(session *s);
 void session_message(void *session, const diag_message *m); // a diag's sink

@@ -108,7 +108,7 @@ static int run(session *s, void *own) {
     s->diag.file = from.path;
     if (o->runner) diag_fatal_missing(&s->diag, NULL, "option '--runner' is not supported by this build");
     bool library = runnable_is_library(from.path);
-    session_use_native(s);
+    options_use_native(&s->options);
     runnable *r = library ? runnable_open(s->arena, &s->diag, from.path) : open_model(s, &from, o->interpret, false, NULL);
     tensor *in = read_inputs(s, &o->io, r, false), *out = run_once(s, r, in);
     if (!o->compare.n || o->io.output_dir || o->io.outputs.n) write_outputs(s, &o->io, r, out);

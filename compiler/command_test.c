@@ -150,7 +150,7 @@ static void take_result(void *user, const pool_answer *r) {
 static int test(session *s, void *own) {
     test_options *o = own;
     test_run t = {.session = s, .o = o};
-    session_use_native(s);
+    options_use_native(&s->options);
     o->compile = &s->options;
     find_all(&t);
     if (o->xfail) read_known_failures(&t);

@@ -84,9 +84,7 @@ static int run_verb(session *s, const verb *v, int argc, const char *const *argv
     string_list args = option_expand(s->arena, d, argc, argv);
     option_parse(s->arena, d, sets, sizeof sets / sizeof *sets, &args, &s->args);
     diag_check(d);
-    d->werror = s->options.werror;
-    d->remarks = s->options.remarks;
-    d->error_limit = s->options.error_limit > 1000000 ? 1000000 : (int)s->options.error_limit;
+    options_apply(&s->options, d);
     if (give_information(s, v, &info)) return 0;
     options_check(s->arena, d, &s->options);
     diag_check(d);
@@ -122,11 +120,6 @@ source session_model(session *s) {
     }
     if (s->args.n > 1) diag_fatal(&s->diag, NULL, "one model is wanted, but there are '%s' and '%s'", s->args.at[0], s->args.at[1]);
     return (source){.path = s->args.at[0]};
-}
-
-void session_use_native(session *s) {
-    options *o = &s->options;
-    if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
 }
 
 // ---------------------------------------------------------------- what a compilation shows

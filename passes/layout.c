@@ -3,6 +3,7 @@
 // kernels between contractions; inputs and outputs stay row-major and get explicit copies.
 #include "passes/layout.h"
 #include "passes/schedule_contract.h"
+#include "passes/schedule_int8.h"
 #include "passes/winograd.h"
 #include <string.h>
 
@@ -391,8 +392,8 @@ static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
     }
 }
 
-// [batch ..., N / 16, K in A's order ..., 16]
-static layout *panel_layout(arena *a, const contraction *c, int n_axis) {
+// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >= 0.
+static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad) {
     layout *l = ARENA_NEW(a, layout);
     int k[MAX_AXES];
     for (int j = 0; j < c->k_axes.n; j++) { // insertion sort by where A has it
@@ -413,6 +414,7 @@ static layout *panel_layout(arena *a, const contraction *c, int n_axis) {
         }
     }
     l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
+    if (quad >= 0) l->order[l->n++] = (struct layout_entry){quad, QUAD};
     return l;
 }
 
@@ -447,11 +449,11 @@ static void pack_operand(assign *a, region *r, int *at, kernel *k) {
     contraction c;
     if (!contraction_find(k, &c) || c.n < 0 || c.a->guard || c.b->guard || is_packed_operand(c.b, c.n)) return;
     const buffer *b = c.b->buffer;
-    int n_axis = panel_axis(&c);
-    bool plain = c.s->states.at[0].dtype == DT_F32 || c.s->states.at[0].dtype == DT_F64;
+    int n_axis = panel_axis(&c), quad = quad_axis(&c);
+    bool plain = c.s->states.at[0].dtype == DT_F32 || c.s->states.at[0].dtype == DT_F64 || quad >= 0;
     if (n_axis < 0 || !plain || dtype_bits(b->dtype) < 8 || b->layout || !worth_packing(&c)) return;
     if (b->role == BUF_CONST && b->view_of) return;
-    const layout *l = panel_layout(a->p->arena, &c, n_axis);
+    const layout *l = panel_layout(a->p->arena, &c, n_axis, quad);
     buffer *to;
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);

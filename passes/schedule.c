@@ -14,7 +14,7 @@
 #include "passes/schedule_attention.h"
 #include "passes/schedule_contract.h"
 #include "passes/schedule_gpu.h"
-#include <stdio.h>
+#include <ctype.h>
 #include <string.h>
 
 
@@ -503,10 +503,19 @@ static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
 }
 
 // ---------------------------------------------------------------- entry
+// A C identifier from the kernel's name: node names hold anything.
+static const char *function_name(arena *a, const kernel *k) {
+    enum { LONGEST = 80 };
+    char *s = arena_printf(a, "k_%.*s_%d", LONGEST, k->name, k->id);
+    for (char *c = s; *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return s;
+}
+
 kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d) {
     kernel_code *code = ARENA_NEW(m->arena, kernel_code);
     code->kernel = k;
-    code->f = lfunc_new(m, arena_printf(m->arena, "%s_%d", k->name, k->id), lt(LK_VOID, 1));
+    code->f = lfunc_new(m, function_name(m->arena, k), lt(LK_VOID, 1));
     code->f->target = t;
     code->f->kernel = true;
     code->f->noalias = true;

@@ -12,6 +12,7 @@
 #include "codegen/convert.h"
 #include "ir/program.h"
 #include "passes/emit_dim.h"
+#include "passes/schedule_int8.h"
 
 enum { MAX_ROWS = 14, MAX_VECTORS = 4, HEAVY_EPILOGUE = 14 };
 
@@ -23,6 +24,7 @@ typedef struct tiling {
     int tile_m;       // M axis that is tiled, -1: none
     int lanes, rows, vectors; // L, MR, NV at most
     bool packed;
+    int quad;          // reduce axis that goes in fours (schedule_int8.h), -1: none
     ins *panel_stride; // elements from one panel to the next
     expr *row_stride;  // elements of A from one row to the next
     bool heavy;        // the epilogue is looped over, not unrolled
@@ -44,12 +46,23 @@ static expr *axis_to_zero(void *user, expr *x) {
     return x->op == X_AXIS && x->axis == z->axis ? x_i64(z->k, 0) : NULL;
 }
 
-// B's access at n = 0, which is affine in the other axes under the panel layout.
-static access *access_at_first_column(emitter *e, const expr *read, int n) {
-    zero_axis z = {e->k, n};
+// B's access at the first quad: element k + 1 lies PANEL further on where k goes in fours.
+static access *quad_access(emitter *e, access *a, int k) {
+    a->coef[k] = x_i64(e->k, PANEL);
+    a->offset = x_add(e->k, a->offset, x_mul(e->k, x_axis(e->k, k), a->coef[k]));
+    return a;
+}
+
+// B's access at n = 0 (and at the first quad), which is affine in the other axes under the panel layout.
+static access *access_at_first_column(emitter *e, const expr *read, int n, int quad) {
+    zero_axis z = {e->k, n}, q = {e->k, quad};
     expr *index[MAX_RANK];
-    for (int j = 0; j < read->buffer->rank; j++) index[j] = expr_rewrite(e->k, read->index[j], axis_to_zero, &z);
-    return access_make(e, read->buffer, index);
+    for (int j = 0; j < read->buffer->rank; j++) {
+        index[j] = expr_rewrite(e->k, read->index[j], axis_to_zero, &z);
+        if (quad >= 0) index[j] = expr_rewrite(e->k, index[j], axis_to_zero, &q);
+    }
+    access *a = access_make(e, read->buffer, index);
+    return quad >= 0 && a->affine ? quad_access(e, a, quad) : a;
 }
 
 static bool operands_fit(tiling *t) {
@@ -60,9 +73,10 @@ static bool operands_fit(tiling *t) {
     bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
     if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
     if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->b->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
-    t->packed = is_packed_operand(c->b, c->n);
+    if (!is_quad_operand(c, &t->quad)) t->quad = -1;
+    t->packed = t->quad >= 0 || is_packed_operand(c->b, c->n);
     t->a = entry_of(e, c->a)->read;
-    t->b = t->packed ? access_at_first_column(e, c->b, c->n) : entry_of(e, c->b)->read;
+    t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->quad) : entry_of(e, c->b)->read;
     t->write = access_make(e, c->w->to, c->w->index);
     if (!t->a->affine || !t->b->affine || !t->write->affine) return false;
     if (!t->packed && !is_const_value(t->b->coef[c->n], 1)) return false;
@@ -76,7 +90,7 @@ static int64_t const_extent(const tiling *t, int axis) {
 }
 
 static int max_rows(const tiling *t, int vectors) {
-    int rows = (t->e->t->vector_regs - 1 - vectors) / vectors;
+    int rows = t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
     return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
 }
 
@@ -117,12 +131,12 @@ typedef struct tile {
 
 static ins *column_offset(tiling *t, const tile *x, int v) {
     lbuild *b = &t->e->b;
-    int64_t column = (int64_t)v * t->lanes;
+    int64_t column = (int64_t)v * t->lanes, wide = t->quad >= 0 ? QUAD : 1;
     if (!t->packed) return lb_idx(b, column);
-    if (column < PANEL) return lb_idx(b, column);
+    if (column < PANEL) return lb_idx(b, column * wide);
     ins *panels = lb_bin(b, L_MUL, t->panel_stride, lb_idx(b, column / PANEL));
     (void)x;
-    return lb_bin(b, L_ADD, panels, lb_idx(b, column % PANEL));
+    return lb_bin(b, L_ADD, panels, lb_idx(b, column % PANEL * wide));
 }
 
 // Elements of B before column n0 in its panel order.
@@ -131,6 +145,7 @@ static ins *first_column(tiling *t, const tile *x) {
     if (!t->packed) return lb_idx(b, 0); // the access has the axis itself
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)), *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
     ins *start = lb_bin(b, L_MUL, panel, t->panel_stride);
+    if (t->quad >= 0) inside = lb_bin(b, L_MUL, inside, lb_idx(b, QUAD));
     return t->lanes * t->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
 }
 
@@ -179,8 +194,53 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     }
 }
 
+// Four steps of k at once; n: only the first n of A's four count (B has zeros there).
+static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
+    ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    for (int v = 0; v < x->vectors; v++) fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
+    for (int r = 0; r < x->rows; r++) {
+        ins *fa = load_quad(e, t->c, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))), n);
+        for (int v = 0; v < x->vectors; v++) {
+            ins *var = acc[r * x->vectors + v];
+            lb_set(b, var, dot_quads(e, t->c, lb_get(b, var), fa, fb[v]));
+        }
+    }
+}
+
+static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[t->quad]), *full = emit_int_floor(b, extent, QUAD);
+    if (!(full->op == L_CONST && full->i == 0)) {
+        ins *loop = lb_for(b, e->k->axes.at[t->quad].name, lb_idx(b, 0), full, lb_idx(b, QUAD), LOOP_SERIAL);
+        e->counter[t->quad] = loop;
+        int mark = scope_open(e);
+        accumulate_quads(t, x, acc, start_b, NULL);
+        scope_close(e, mark);
+        lb_end(b, loop);
+    }
+    if (full != extent) {
+        ins *left = lb_bin(b, L_SUB, extent, full), *some = left->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+        int mark = scope_open(e);
+        e->counter[t->quad] = full;
+        accumulate_quads(t, x, acc, start_b, left);
+        scope_close(e, mark);
+        if (some) lb_end(b, some);
+    }
+    e->counter[t->quad] = NULL;
+}
+
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
+    if (t->quad >= 0 && depth == t->k.n - 1) {
+        emit_ahead(e, t->a->offset);
+        emit_ahead(e, t->b->offset);
+        quad_loop(t, x, acc, start_b);
+        return;
+    }
     if (depth == t->k.n) {
         accumulate(t, x, acc, start_b);
         return;
@@ -371,7 +431,8 @@ static void order_k(tiling *t) {
     for (int i = 1; i < t->k.n; i++)
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
-            if (x->op != X_CONST || y->op != X_CONST || x->i >= y->i) break;
+            if (t->k.at[j] == t->quad) break; // that one comes last
+            if (t->k.at[j - 1] != t->quad && (x->op != X_CONST || y->op != X_CONST || x->i >= y->i)) break;
             int swap = t->k.at[j];
             t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
         }
@@ -396,7 +457,7 @@ static void join_axes(tiling *t) {
 
 static void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
-    int axis = b->layout->order[b->layout->n - 1].axis, j = 0;
+    int axis = b->layout->order[b->layout->n - (t->quad >= 0 ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
     dim *stride = dim_const(b->dims[-1]->table, 1);
     for (int i = j + 1; i < b->layout->n; i++) stride = dim_mul(stride, layout_extent(b, i));
@@ -404,12 +465,12 @@ static void find_panel_stride(tiling *t) {
 }
 
 bool schedule_contraction(emitter *e, const contraction *c) {
-    tiling t = {.e = e, .c = c, .tile_m = -1};
-    if (!e->t->vector_bits || e->t->fp == FP_STRICT) return false;
+    tiling t = {.e = e, .c = c, .tile_m = -1, .quad = -1};
+    if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32) return false; // integers sum in any order
     emitter_stage(e, c->s, -1, 1, false);
     if (!operands_fit(&t)) return false;
     t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
-    if (t.lanes > PANEL || t.lanes < 2) return false;
+    if (t.lanes > PANEL || (t.lanes < 2 && t.quad < 0)) return false;
     t.m = c->m;
     order_k(&t);
     join_axes(&t);

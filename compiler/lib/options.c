@@ -129,6 +129,16 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->debug_info, "-g");
 }
 
+void options_apply(const options *o, diag *d) {
+    d->werror = o->werror;
+    d->remarks = o->remarks;
+    d->error_limit = o->error_limit > 1000000 ? 1000000 : (int)o->error_limit;
+}
+
+void options_use_native(options *o) {
+    if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
+}
+
 fp_mode options_fp(const options *o) {
     if (o->fp && strcmp(o->fp, "strict") == 0) return FP_STRICT;
     return o->fp && strcmp(o->fp, "fast") == 0 ? FP_FAST : FP_DEFAULT;

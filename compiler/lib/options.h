@@ -30,6 +30,10 @@ extern const option compile_options[];
 options options_default(void);
 // Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
 void options_check(arena *a, diag *d, const options *o);
+// What of them concerns messages.
+void options_apply(const options *o, diag *d);
+// Code that is run at once is for this machine's own CPU unless the options say another.
+void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
 fp_mode options_fp(const options *o);
 int options_level(const options *o); // 0..3; -Os and -Oz: 2

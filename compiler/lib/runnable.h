@@ -3,6 +3,7 @@
 #define ONNXC_RUNNABLE_H
 #include "compiler/lib/pipeline.h"
 #include "compiler/lib/values.h"
+#include "runtime-lite/onnxc.h"
 
 typedef struct runnable runnable;
 struct runnable {
@@ -19,5 +20,6 @@ struct runnable {
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret);
 // A shared library that onnxc made; what else the file is, is an error.
 runnable *runnable_open(arena *a, diag *d, const char *path);
+onnxc_model runnable_model(const runnable *r); // of one that is not interpreted
 bool runnable_is_library(const char *path);
 #endif

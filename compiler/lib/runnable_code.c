@@ -42,6 +42,8 @@ static runnable *from_model(arena *a, onnxc_model m, bool (*run)(runnable *, are
     return r;
 }
 
+onnxc_model runnable_model(const runnable *r) { return ((const code *)r->impl)->model; }
+
 // ---------------------------------------------------------------- running
 static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char **message) {
     for (int j = 0; j < r->nin; j++) {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 // cmocka.h must follow the headers it needs.
 #include <cmocka.h>
 

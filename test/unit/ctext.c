@@ -665,7 +665,7 @@ static int64_t sx(lkind k, uint64_t v) { return (int64_t)(v << (64 - bits_of(k))
 static uint64_t zx(lkind k, uint64_t v) { return v << (64 - bits_of(k)) >> (64 - bits_of(k)); }
 
 static uint64_t eval_bin(lop op, lkind k, uint64_t a, uint64_t b) {
-    switch (op) {
+    switch ((int)op) {
     case L_ADD: return a + b;
     case L_SUB: return a - b;
     case L_MUL: return a * b;
@@ -689,8 +689,8 @@ static uint64_t eval_bin(lop op, lkind k, uint64_t a, uint64_t b) {
     case L_SLE: return sx(k, a) <= sx(k, b);
     case L_ULT: return zx(k, a) < zx(k, b);
     case L_ULE: return zx(k, a) <= zx(k, b);
-    default: fail_msg("no such operation");
     }
+    fail_msg("no such operation");
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "ir/target.h"
 #include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"
+#include <unistd.h>
 
 static const target gpu = {.arch = ARCH_CUDA,
                            .ptr_bits = 64,
