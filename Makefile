@@ -1,17 +1,18 @@
-# make [MODE=release|debug|san] [CC=clang]     build build/$(MODE)/onnxc and its runtime
-# make test                                    the whole test run
+# make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
+# make test                                    the whole test run: unit, command line, ONNX's backend cases
 MODE    ?= release
-B       := build/$(MODE)
+B       ?= build/$(MODE)
 VERSION := $(shell cat VERSION)
+PYTHON  ?= python3
 LLVM_CONFIG ?= llvm-config-19
 
 FLAGS_release := -O2 -DNDEBUG
 FLAGS_debug   := -O0 -g
 FLAGS_san     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 WARN   := -Wall -Wextra -Werror -Wswitch -Wno-missing-field-initializers -Wno-missing-braces
-CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -MMD -MP -I. -I$(B) \
+CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisibility=hidden -MMD -MP -I. -I$(B) \
           -I$(shell $(LLVM_CONFIG) --includedir) -DONNXC_VERSION='"$(VERSION)"'
-LDLIBS := -lprotobuf-c $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
+LDLIBS := -lprotobuf-c -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
 
 LIB_C  := $(wildcard compiler/base/*.c compiler/import/*.c compiler/lib/*.c ir/*.c ir/ops/*.c passes/*.c codegen/*.c)
 CLI_C  := $(wildcard compiler/*.c)
@@ -21,19 +22,22 @@ LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
 RT_O   := $(RT_C:%.c=$(B)/%.o)
 UNIT   := $(UNIT_C:test/unit/%.c=$(B)/unit/%)
+LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
-all: $(B)/onnxc $(B)/libonnxc-rt.a
+all: $(B)/onnxc $(B)/libonnxc.so $(LIBS)
 unit: $(UNIT)
 
-$(B)/onnxc: $(CLI_O) $(B)/libonnxc.a
+$(B)/onnxc: $(CLI_O) $(LIBS)
 	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
+$(B)/libonnxc.so: $(LIB_O) $(B)/libonnxc-rt.a
+	$(CC) $(CFLAGS) -shared -Wl,-soname,libonnxc.so.0 -o $@ $^ $(LDLIBS)
 $(B)/libonnxc.a: $(LIB_O)
-	rm -f $@ && ar rcs $@ $^
+	rm -f $@ && ar rcsD $@ $^
 $(B)/libonnxc-rt.a: $(RT_O)
-	rm -f $@ && ar rcs $@ $^
-$(B)/unit/%: test/unit/%.c $(B)/libonnxc.a $(B)/libonnxc-rt.a
+	rm -f $@ && ar rcsD $@ $^
+$(B)/unit/%: test/unit/%.c $(LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -o $@ $< $(B)/libonnxc.a $(B)/libonnxc-rt.a -lcmocka $(LDLIBS)
+	$(CC) $(CFLAGS) -MF $@.d -o $@ $< $(LIBS) -lcmocka $(LDLIBS)
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
@@ -43,8 +47,16 @@ $(B)/proto/onnx.pb-c.c $(B)/proto/onnx.pb-c.h &: proto/onnx.proto
 	protoc-c --c_out=$(B)/proto -Iproto $<
 $(B)/proto/onnx.pb-c.o: $(B)/proto/onnx.pb-c.c
 	$(CC) $(CFLAGS) -c -o $@ $<
+
+test: test-unit test-cli test-backend
+test-unit: unit
+	@for t in $(UNIT); do $$t > $$t.log 2>&1 || { cat $$t.log; exit 1; }; done; echo "unit: $(words $(UNIT)) programs passed"
+test-cli: all
+	$(PYTHON) test/run_cli.py $(B)/onnxc
+test-backend: all
+	@if [ -f test/run.sh ]; then sh test/run.sh $(B)/onnxc; fi
 clean:
 	rm -rf build
-.PHONY: all unit clean
+.PHONY: all unit test test-unit test-cli test-backend clean
 .SECONDARY:
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d)

@@ -156,13 +156,15 @@ static bool is_strict(const lmodule *m) {
     return m->target->fp == FP_STRICT;
 }
 
-static const char *const strict_c =
-    "// Strict floating point: no contraction, the same bits everywhere.\n"
-    "#if defined(__GNUC__) && !defined(__clang__)\n"
-    "#pragma GCC optimize(\"fp-contract=off\")\n"
-    "#else\n"
-    "#pragma STDC FP_CONTRACT OFF\n"
-    "#endif\n"
+// Rounding tricks of the elementary functions break when products are fused into sums behind their back.
+static const char *const no_contraction = "#if defined(__GNUC__) && !defined(__clang__)\n"
+                                          "#pragma GCC optimize(\"fp-contract=off\")\n"
+                                          "#else\n"
+                                          "#pragma STDC FP_CONTRACT OFF\n"
+                                          "#endif\n\n";
+
+static const char *const no_wide_floats =
+    "// Strict floating point: the same bits everywhere.\n"
     "#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD > 0\n"
     "#error \"intermediate results are wider than their types: compile for SSE2 (-msse2 -mfpmath=sse)\"\n"
     "#endif\n\n";
@@ -185,8 +187,7 @@ static const char *const cuda_types = "#ifdef __CUDACC_RTC__\n"
 static void write_head(cmod *m, const char *header, text *t) {
     const lmodule *l = m->m;
     bool cuda = m->dialect == DIALECT_CUDA, strict = is_strict(l);
-    text_printf(t, "// %s: made by onnxc.%s\n", l->name,
-                cuda && strict ? " Strict floating point: compile with --fmad=false." : "");
+    text_printf(t, "// %s: made by onnxc.%s\n", l->name, cuda ? " Compile with --fmad=false." : "");
     if (!cuda) text_add(t, "// C99 or later. Not with -ffast-math, which drops NaNs and signed zeros.\n");
     if (header) text_printf(t, "#include \"%s\"\n", header);
     if (cuda) {
@@ -195,7 +196,8 @@ static void write_head(cmod *m, const char *header, text *t) {
         text_printf(t, "%s#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n%s\n",
                     strict ? "#include <float.h>\n" : "", m->memory ? "#include <string.h>\n" : "");
         text_add(t, "#ifdef __FAST_MATH__\n#error \"compile this without -ffast-math\"\n#endif\n\n");
-        if (strict) text_add(t, strict_c);
+        text_add(t, no_contraction);
+        if (strict) text_add(t, no_wide_floats);
     }
     for (int i = 0; i < l->preamble.n; i++) text_printf(t, "%s\n", l->preamble.at[i]);
     if (l->preamble.n) text_add(t, "\n");

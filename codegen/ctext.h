@@ -8,11 +8,10 @@
 // header: name for the #include line, NULL for none. What the text cannot say is a defect, before a byte is
 // written.
 //   signed overflow   integer arithmetic wraps through unsigned types, except index arithmetic of kernels on
-//   counters
-//                     and sizes, and what provably stays in range;
+//                     counters and sizes, and what provably stays in range;
 //   square root       the machine's instruction where the compiler names it, else by whole numbers: the same
-//   bits; contraction       a * b + c may be fused by the C compiler unless the module is strict, which the
-//   text says
-//                     with the pragmas of clang and gcc.
+//                     bits;
+//   contraction       the C compiler fuses nothing of its own accord, which the text says with the pragmas of
+//                     clang and gcc; L_MULADD is fused where the machine is fast at it, unless strict.
 void ctext_write(const lmodule *m, const char *header, const sink *out, diag *d);
 #endif

@@ -290,17 +290,25 @@ static cexpr float_bin(cfn *c, const ins *x) {
     return narrow(c, x->type.kind, sum(c, x->op, false, SIGN_SIGNED, a, b));
 }
 
-static cexpr muladd(cfn *c, const ins *x) {
-    cexpr a = float_of(c, x->args[0]), b = float_of(c, x->args[1]), z = float_of(c, x->args[2]);
-    return narrow(c, x->type.kind,
-                  sum(c, L_ADD, false, SIGN_SIGNED, sum(c, L_MUL, false, SIGN_SIGNED, a, b), z));
+static const char *three_floats(cfn *c, const ins *x) {
+    return FMT("%s, %s, %s", float_of(c, x->args[0]).s, float_of(c, x->args[1]).s, float_of(c, x->args[2]).s);
 }
 
 // Only CUDA has it without a library.
 static cexpr fused(cfn *c, const ins *x) {
-    const char *s =
-        FMT("%s, %s, %s", float_of(c, x->args[0]).s, float_of(c, x->args[1]).s, float_of(c, x->args[2]).s);
-    return narrow(c, x->type.kind, call(c, SIGN_SIGNED, x->type.kind == LK_F64 ? "fma" : "fmaf", s));
+    const char *name = x->type.kind == LK_F64 ? "fma" : "fmaf";
+    return narrow(c, x->type.kind, call(c, SIGN_SIGNED, name, three_floats(c, x)));
+}
+
+static cexpr muladd(cfn *c, const ins *x) {
+    lkind k = x->type.kind;
+    if (!cfn_is_strict(c) && c->mod->dialect == DIALECT_CUDA) return fused(c, x);
+    if (!cfn_is_strict(c))
+        return narrow(
+            c, k,
+            call(c, SIGN_SIGNED, chelper(c, "muladd", ckind_suffix(float_kind(k), 0)), three_floats(c, x)));
+    cexpr product = sum(c, L_MUL, false, SIGN_SIGNED, float_of(c, x->args[0]), float_of(c, x->args[1]));
+    return narrow(c, k, sum(c, L_ADD, false, SIGN_SIGNED, product, float_of(c, x->args[2])));
 }
 
 static cexpr float_min_max(cfn *c, const ins *x) {

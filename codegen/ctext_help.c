@@ -28,6 +28,17 @@
         "max_" K, "", "$ " T " @max_" K "(" T " a, " T " b) { return a > b ? a : b; }\n", NULL               \
     }
 
+#define MULADD(K, T, fast, f)                                                                                \
+    {"muladd_" K, "",                                                                                        \
+     "// Rounded once where the machine does it at once.\n"                                                  \
+     "$ " T " @muladd_" K "(" T " a, " T " b, " T " c) {\n"                                                  \
+     "#if defined(" fast ") || (defined(__GNUC__) && defined(__FMA__))\n"                                    \
+     "    return __builtin_fma" f "(a, b, c);\n"                                                             \
+     "#else\n"                                                                                               \
+     "    return a * b + c;\n"                                                                               \
+     "#endif\n}\n",                                                                                          \
+     NULL}
+
 // Rounding to whole numbers: from `limit` on every number is whole; the sign of a zero result is x's.
 #define ROUND(K, T, I, limit, half, one, zero, c_abs, f)                                                     \
     {"abs_" K, "bits_" K " from_bits_" K,                                                                    \
@@ -119,6 +130,8 @@ static const chelp helps[] = {
     MIN_MAX("u64", "uint64_t"),
     MIN_MAX("f32", "float"),
     MIN_MAX("f64", "double"),
+    MULADD("f32", "float", "__FP_FAST_FMAF", "f"),
+    MULADD("f64", "double", "__FP_FAST_FMA", ""),
     ROUND("f32", "float", "int32_t", "8388608.0f", "0.5f", "1.0f", "0x80000000u", "fabsf", "f"),
     ROUND("f64", "double", "int64_t", "4503599627370496.0", "0.5", "1.0", "0x8000000000000000u", "fabs", ""),
     {"sqrt_f32", "",

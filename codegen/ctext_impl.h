@@ -117,6 +117,10 @@ typedef struct cfn {
     int stamp;
 } cfn;
 
+// Products are rounded before they are added to.
+static inline bool cfn_is_strict(const cfn *c) {
+    return c->f->strict_fp || c->mod->m->target->fp == FP_STRICT;
+}
 static inline cinfo *info_of(const cfn *c, const ins *x) { return &c->info[x->id]; }
 
 // ctext_plan.c

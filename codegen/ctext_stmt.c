@@ -239,7 +239,7 @@ static const char *compound(cfn *c, const ins *var, const ins *v) {
     bool whole = v->op == L_ADD || v->op == L_SUB || v->op == L_MUL, is_float = lkind_is_float(v->type.kind);
     if (info_of(c, v)->state != STATE_PENDING || v->type.kind == LK_F16 || v->type.kind == LK_BF16)
         return NULL;
-    if (v->op == L_MULADD && is_get_of(c, v->args[2], var))
+    if (v->op == L_MULADD && cfn_is_strict(c) && is_get_of(c, v->args[2], var))
         return arena_printf(c->arena, "+= %s * %s", cexpr_paren(c, cexpr_of(c, v->args[0]), PREC_MUL),
                             cexpr_paren(c, cexpr_of(c, v->args[1]), PREC_UNARY));
     if (!whole || v->type.kind == LK_I1 || (!is_float && !cplan_no_wrap(c, v))) return NULL;

@@ -13,7 +13,20 @@ struct jit {
     kernel_code **code; // by kernel id
     caller *call;
     int64_t *time;
+    void *scratch; // grows as kernels need it
+    int64_t scratch_bytes;
 };
+
+static void drop_scratch(void *user) { free(((jit *)user)->scratch); }
+
+static void *scratch_of(jit *j, int64_t bytes) {
+    if (bytes > j->scratch_bytes) {
+        free(j->scratch);
+        j->scratch_bytes = (bytes + 63) / 64 * 64;
+        j->scratch = aligned_alloc(64, (size_t)j->scratch_bytes);
+    }
+    return j->scratch;
+}
 
 static const char *caller_name(arena *a, const kernel *k) { return arena_printf(a, "call_%d", k->id); }
 
@@ -31,6 +44,7 @@ static void build_caller(lmodule *m, const kernel_code *c, const target *t, diag
 
 jit *jit_program(arena *a, diag *d, const program *p, const target *t) {
     jit *j = ARENA_NEW(a, jit);
+    arena_on_destroy(a, drop_scratch, j);
     int n = p->kernels.n;
     j->code = ARENA_ARRAY(a, kernel_code *, n + 1);
     j->call = ARENA_ARRAY(a, caller, n + 1);
@@ -57,12 +71,7 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     if (c->nbuffers + c->ndims > 500) return false;
     for (int i = 0; i < c->nbuffers; i++) args[n++] = (int64_t)(intptr_t)in->at[c->buffers[i]->id].data;
     for (int i = 0; i < c->ndims; i++) args[n++] = interp_dim(in, c->dims[i]);
-    void *scratch = NULL;
-    if (c->scratch) {
-        int64_t bytes = interp_dim(in, c->scratch);
-        scratch = aligned_alloc(64, (size_t)(bytes + 64) & ~(size_t)63);
-        args[n++] = (int64_t)(intptr_t)scratch;
-    }
+    if (c->scratch) args[n++] = (int64_t)(intptr_t)scratch_of(j, interp_dim(in, c->scratch));
     if (c->tasks) args[n++] = 0, args[n++] = interp_dim(in, c->tasks);
     if (c->has_status) args[n++] = (int64_t)(intptr_t)&status;
     struct timespec a, b;
@@ -70,7 +79,6 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     j->call[k->id](args);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
     j->time[k->id] += (b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec;
-    free(scratch);
     if (status) interp_stop(in, INTERP_FAILED, k->messages.at[status - 1]);
     return true;
 }

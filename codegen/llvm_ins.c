@@ -99,12 +99,8 @@ static LLVMValueRef contract(LLVMValueRef v) {
 
 static bool is_strict(const emit *e) { return e->f->strict_fp || e->t->fp == FP_STRICT; }
 
-// Only L_MULADD may fuse, and with --fp fast every multiplication with every addition. Reassociation would
-// undo the rounding tricks of the elementary functions.
-static LLVMValueRef loosen(const emit *e, LLVMValueRef v) {
-    return e->t->fp == FP_FAST && !is_strict(e) ? contract(v) : v;
-}
-
+// Nothing but L_MULADD may fuse: contraction or reassociation elsewhere would undo the rounding tricks of the
+// elementary functions.
 static LLVMValueRef emit_muladd(emit *e, const ins *x) {
     LLVMValueRef product = LLVMBuildFMul(e->b, arg(e, x, 0), arg(e, x, 1), "");
     LLVMValueRef sum = LLVMBuildFAdd(e->b, is_strict(e) ? product : contract(product), arg(e, x, 2), "");
@@ -163,9 +159,9 @@ static LLVMValueRef emit_reduce(emit *e, const ins *x) {
 }
 
 static LLVMValueRef emit_float_binary(emit *e, const ins *x, LLVMValueRef a, LLVMValueRef b) {
-    if (x->op == L_ADD) return loosen(e, LLVMBuildFAdd(e->b, a, b, ""));
-    if (x->op == L_SUB) return loosen(e, LLVMBuildFSub(e->b, a, b, ""));
-    return loosen(e, LLVMBuildFMul(e->b, a, b, ""));
+    if (x->op == L_ADD) return LLVMBuildFAdd(e->b, a, b, "");
+    if (x->op == L_SUB) return LLVMBuildFSub(e->b, a, b, "");
+    return LLVMBuildFMul(e->b, a, b, "");
 }
 
 static LLVMValueRef emit_compare(emit *e, const ins *x, LLVMRealPredicate real, LLVMIntPredicate integer) {

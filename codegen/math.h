@@ -1,5 +1,5 @@
-// Elementary functions as plain instructions: no calls, no tables in memory, any number of lanes, f32 and f64,
-// with and without fused multiply-add. codegen/math.c has the table of error bounds.
+// Elementary functions as plain instructions: no calls, no tables in memory, any number of lanes, f32 and
+// f64, with and without fused multiply-add. codegen/math.c has the table of error bounds.
 #ifndef ONNXC_MATH_H
 #define ONNXC_MATH_H
 #include "ir/kernel.h"

@@ -152,12 +152,12 @@ static const char *log_of(const nvrtc *n, arena *a, program p) {
 
 // The program, compiled; on failure it is gone and d has the log.
 static program compile(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
-                       bool strict, diag *d) {
+                       diag *d) {
     const char *options[] = {arch, "--std=c++17", "--fmad=false"};
     program p = NULL;
     int code = n->api->CreateProgram(&p, cuda, arena_printf(a, "%s.cu", name), 0, NULL, NULL);
     if (code) diag_defect(d, NULL, "NVRTC: %s", n->api->GetErrorString(code));
-    code = n->api->CompileProgram(p, strict ? 3 : 2, options);
+    code = n->api->CompileProgram(p, 3, options);
     if (!code) return p;
     const char *log = log_of(n, a, p);
     n->api->DestroyProgram(&p);
@@ -175,17 +175,16 @@ static char *take(const nvrtc *n, arena *a, program p, int (*size)(program, size
     return to;
 }
 
-const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool strict_fp,
-                      diag *d) {
+const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d) {
     size_t size;
     check_arch(n, a, sm, d);
-    program p = compile(n, a, name, cuda, arena_printf(a, "--gpu-architecture=compute_%d", sm), strict_fp, d);
+    program p = compile(n, a, name, cuda, arena_printf(a, "--gpu-architecture=compute_%d", sm), d);
     return take(n, a, p, n->api->GetPTXSize, n->api->GetPTX, &size, d);
 }
 
-const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool strict_fp,
-                        size_t *size, diag *d) {
+const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
+                        diag *d) {
     check_arch(n, a, sm, d);
-    program p = compile(n, a, name, cuda, arena_printf(a, "--gpu-architecture=sm_%d", sm), strict_fp, d);
+    program p = compile(n, a, name, cuda, arena_printf(a, "--gpu-architecture=sm_%d", sm), d);
     return take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, size, d);
 }

@@ -18,10 +18,10 @@ typedef struct nvrtc {
 // none, reported to d as missing unless d is NULL.
 nvrtc *nvrtc_open(arena *a, const char *where, diag *d);
 bool nvrtc_knows(const nvrtc *n, int sm);
+// Nothing is contracted: the text says fmaf where products are fused into sums.
 // One program for all kernels of a module: alone each costs several times as much. An unknown architecture is
 // reported as missing, a compile error as a defect with NVRTC's log; both leave through d.
-const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool strict_fp,
-                      diag *d);
-const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool strict_fp,
-                        size_t *size, diag *d);
+const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d);
+const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
+                        diag *d);
 #endif

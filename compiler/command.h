@@ -7,8 +7,8 @@ typedef struct session {
     arena *arena;
     diag diag;
     options options;
-    string_list args; // positional
-    string_list sarif; // results of --diagnostics=sarif, shown at the end
+    string_list args;    // positional
+    string_list sarif;   // results of --diagnostics=sarif, shown at the end
     const char *program; // as it was called
     double started;
     bool progress_shown;
@@ -16,9 +16,9 @@ typedef struct session {
 
 typedef struct verb {
     const char *name, *usage, *summary;
-    const option *table;  // of its own options; NULL: none
-    size_t size;          // of the struct they fill
-    const void *defaults; // to start from; NULL: zero
+    const option *table;               // of its own options; NULL: none
+    size_t size;                       // of the struct they fill
+    const void *defaults;              // to start from; NULL: zero
     int (*run)(session *s, void *own); // the exit code
 } verb;
 extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;

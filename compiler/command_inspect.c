@@ -9,7 +9,8 @@ typedef struct inspect_options {
     const char *format;
 } inspect_options;
 static const option inspect_table[] = {
-    {"--format", NULL, "text|json|dot", OPT_CHOICE, offsetof(inspect_options, format), "Inspect", "form of the report; default: text"},
+    {"--format", NULL, "text|json|dot", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
+     "form of the report; default: text"},
     {NULL},
 };
 
@@ -22,7 +23,10 @@ static int inspect(session *s, void *own) {
     s->diag.file = from.path;
     pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_GRAPH : GOAL_PROGRAM);
     if (p->stopped) return DIAG_OK;
-    fputs(strcmp(format, "dot") == 0 ? report_dot(p) : strcmp(format, "json") == 0 ? report_json(p) : report_text(p), stdout);
+    fputs(strcmp(format, "dot") == 0    ? report_dot(p)
+          : strcmp(format, "json") == 0 ? report_json(p)
+                                        : report_text(p),
+          stdout);
     return DIAG_OK;
 }
 

@@ -17,7 +17,8 @@ static const option test_table[] = {
      "run the interpreter, not compiled code; =program: after fusion and layout"},
     {"--form", NULL, "static|symbolic|constant", OPT_CHOICE, offsetof(test_options, form), "Test",
      "the model as it is; with every input axis its own name; with inputs made constants"},
-    {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test", "for one case; default: 60"},
+    {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test",
+     "for one case; default: 60"},
     {"--xfail", NULL, "FILE", OPT_TEXT, offsetof(test_options, xfail), "Test",
      "cases that are known not to pass, 'case reason' a line: all others must pass, and these must not"},
     {NULL},
@@ -36,7 +37,9 @@ typedef struct test_run {
 } test_run;
 
 // ---------------------------------------------------------------- finding cases
-static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static string_list subfolders(arena *a, const char *folder) {
     string_list names = {0};
@@ -69,7 +72,8 @@ static void find_all(test_run *t) {
         for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) folder[--n] = 0;
         int before = t->cases.n;
         find_cases(t, folder, 0);
-        if (t->cases.n == before) diag_error(&s->diag, NULL, "'%s' holds no test folder (with a model.onnx)", folder);
+        if (t->cases.n == before)
+            diag_error(&s->diag, NULL, "'%s' holds no test folder (with a model.onnx)", folder);
     }
     diag_check(&s->diag);
 }
@@ -87,13 +91,15 @@ static void read_known_failures(test_run *t) {
     if (!f) diag_fatal(&s->diag, NULL, "cannot read '%s'", t->o->xfail);
     char line[1024];
     while (fgets(line, sizeof line, f)) {
-        char *name = line + strspn(line, " \t"), *end = name + strcspn(name, " \t\r\n"), *reason = end + strspn(end, " \t");
+        char *name = line + strspn(line, " \t"), *end = name + strcspn(name, " \t\r\n"),
+             *reason = end + strspn(end, " \t");
         if (name == end || *name == '#') continue;
         reason[strcspn(reason, "\r\n")] = 0;
         bool bare = *reason == 0;
         *end = 0;
         for (int i = 0; i < t->cases.n; i++)
-            if (names_case(name, t->cases.at[i].folder)) t->cases.at[i].reason = arena_strdup(s->arena, bare ? "no reason given" : reason);
+            if (names_case(name, t->cases.at[i].folder))
+                t->cases.at[i].reason = arena_strdup(s->arena, bare ? "no reason given" : reason);
     }
     fclose(f);
 }
@@ -132,7 +138,8 @@ static void take_result(void *user, const pool_answer *r) {
     test_run *t = user;
     const test_case_info *c = &t->cases.at[r->job];
     verdict v = r->crashed ? VERDICT_FAILED : (verdict)r->result;
-    bool passed = v == VERDICT_OK, expected = c->reason != NULL, skipped = expected ? !passed : v == VERDICT_MISSING && !t->o->xfail;
+    bool passed = v == VERDICT_OK, expected = c->reason != NULL,
+         skipped = expected ? !passed : v == VERDICT_MISSING && !t->o->xfail;
     bool bad = !skipped && passed == expected;
     t->finished++;
     if (skipped) t->skipped++;
@@ -140,8 +147,12 @@ static void take_result(void *user, const pool_answer *r) {
     else t->passed++;
     if (bad || t->session->options.verbose) {
         session_clear_progress(t->session);
-        const char *text = passed && expected ? arena_printf(t->session->arena, "passes, but is listed as not passing: %s", c->reason) : r->text;
-        printf("%s %s%s%s\n", bad && passed ? "FAIL" : word_of(v), c->folder, *text ? ": " : "", one_line(t->session->arena, text));
+        const char *text =
+            passed && expected
+                ? arena_printf(t->session->arena, "passes, but is listed as not passing: %s", c->reason)
+                : r->text;
+        printf("%s %s%s%s\n", bad && passed ? "FAIL" : word_of(v), c->folder, *text ? ": " : "",
+               one_line(t->session->arena, text));
         fflush(stdout);
     }
     show_count(t);
@@ -154,8 +165,12 @@ static int test(session *s, void *own) {
     o->compile = &s->options;
     find_all(&t);
     if (o->xfail) read_known_failures(&t);
-    pool_work w = {.njobs = t.cases.n, .nworkers = s->options.jobs > 1 ? (int)s->options.jobs : 1, .timeout = (int)o->timeout, .run = run_job,
-                   .done = take_result, .user = &t};
+    pool_work w = {.njobs = t.cases.n,
+                   .nworkers = s->options.jobs > 1 ? (int)s->options.jobs : 1,
+                   .timeout = (int)o->timeout,
+                   .run = run_job,
+                   .done = take_result,
+                   .user = &t};
     if (!pool_run(s->arena, &w)) diag_fatal(&s->diag, NULL, "cannot start worker processes");
     session_clear_progress(s);
     printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
@@ -166,7 +181,8 @@ static const test_options test_defaults = {.timeout = 60};
 const verb verb_test = {
     .name = "test",
     .usage = "onnxc test DIR... [options]",
-    .summary = "Runs ONNX backend-test folders (model.onnx, test_data_set_K) and all folders below DIR that are such.",
+    .summary = "Runs ONNX backend-test folders (model.onnx, test_data_set_K) and all folders below DIR that "
+               "are such.",
     .table = test_table,
     .size = sizeof(test_options),
     .defaults = &test_defaults,

@@ -9,7 +9,9 @@ int isatty(int fd); // of unistd.h
 
 bool message_terminal(void) { return isatty(2); }
 
-static bool form_is(const session *s, const char *form) { return s->options.diagnostics && strcmp(s->options.diagnostics, form) == 0; }
+static bool form_is(const session *s, const char *form) {
+    return s->options.diagnostics && strcmp(s->options.diagnostics, form) == 0;
+}
 
 static bool use_color(const session *s) {
     const char *c = s->options.color, *no = getenv("NO_COLOR");
@@ -34,10 +36,13 @@ static void show_text(const session *s, const diag_message *m) {
         return;
     }
     const char *color = m->severity == SEV_ERROR ? "31" : m->severity == SEV_WARNING ? "35" : "36";
-    fprintf(stderr, "%.*s\x1b[1;%sm%s:\x1b[0m%s\n", (int)(at - m->full), m->full, color, word, at + strlen(word) + 1);
+    fprintf(stderr, "%.*s\x1b[1;%sm%s:\x1b[0m%s\n", (int)(at - m->full), m->full, color, word,
+            at + strlen(word) + 1);
 }
 
-static const char *file_of(const session *s, const diag_message *m) { return m->loc && m->loc->file ? m->loc->file : s->diag.file; }
+static const char *file_of(const session *s, const diag_message *m) {
+    return m->loc && m->loc->file ? m->loc->file : s->diag.file;
+}
 
 static void show_json(const session *s, const diag_message *m) {
     json j = json_new(s->arena);

@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 
 // "NAME=REST" of an option; the port is looked up by the longest name, since names may hold '='.
-static int find_port(session *s, const char *option, const char *v, const port *ports, int n, const char **rest) {
+static int find_port(session *s, const char *option, const char *v, const port *ports, int n,
+                     const char **rest) {
     int best = -1;
     size_t length = 0;
     for (int j = 0; j < n; j++) {
         size_t k = strlen(ports[j].name);
-        if (strncmp(v, ports[j].name, k) == 0 && v[k] == '=' && (best < 0 || k > length)) best = j, length = k;
+        if (strncmp(v, ports[j].name, k) == 0 && v[k] == '=' && (best < 0 || k > length))
+            best = j, length = k;
     }
     if (best < 0) {
         text t = {.arena = s->arena};
@@ -42,7 +44,8 @@ static tensor random_input(session *s, const io_options *o, const port *p, const
 }
 
 static tensor tensor_from(session *s, const import_value *v, const port *p) {
-    if (v->kind != TYPE_TENSOR) diag_fatal_missing(&s->diag, NULL, "input '%s': only tensors are supported", p->name);
+    if (v->kind != TYPE_TENSOR)
+        diag_fatal_missing(&s->diag, NULL, "input '%s': only tensors are supported", p->name);
     return tensor_of(s->arena, v->tensor);
 }
 
@@ -73,7 +76,8 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
             continue;
         }
         diag_hint(&s->diag, "--input %s=FILE or --input %s=random", r->in[j].name, r->in[j].name);
-        diag_error(&s->diag, NULL, "input '%s' (%s) is not given", r->in[j].name, port_text(s->arena, &r->in[j]));
+        diag_error(&s->diag, NULL, "input '%s' (%s) is not given", r->in[j].name,
+                   port_text(s->arena, &r->in[j]));
     }
     diag_check(&s->diag);
     return in;
@@ -83,7 +87,8 @@ void write_outputs(session *s, const io_options *o, const runnable *r, const ten
     if (o->output_dir && mkdir(o->output_dir, 0777) && errno != EEXIST)
         diag_fatal(&s->diag, NULL, "cannot make folder '%s': %s", o->output_dir, strerror(errno));
     for (int j = 0; o->output_dir && j < r->nout; j++)
-        value_write(s->arena, &s->diag, value_of_tensor(s->arena, r->out[j].name, &out[j]), arena_printf(s->arena, "%s/output_%d.pb", o->output_dir, j));
+        value_write(s->arena, &s->diag, value_of_tensor(s->arena, r->out[j].name, &out[j]),
+                    arena_printf(s->arena, "%s/output_%d.pb", o->output_dir, j));
     for (int i = 0; i < o->outputs.n; i++) {
         const char *path;
         int j = find_port(s, "--output", o->outputs.at[i], r->out, r->nout, &path);
@@ -91,6 +96,7 @@ void write_outputs(session *s, const io_options *o, const runnable *r, const ten
     }
     if (o->output_dir || o->outputs.n) return;
     text t = {.arena = s->arena};
-    for (int j = 0; j < r->nout; j++) value_print(&t, value_of_tensor(s->arena, r->out[j].name, &out[j]), o->all);
+    for (int j = 0; j < r->nout; j++)
+        value_print(&t, value_of_tensor(s->arena, r->out[j].name, &out[j]), o->all);
     fputs(text_str(&t), stdout);
 }

@@ -11,12 +11,27 @@ typedef struct io_options {
     bool all;
 } io_options;
 
-#define IO_OPTIONS(type, field)                                                                                        \
-    {"--input", NULL, "NAME=FILE", OPT_LIST, offsetof(type, field.inputs), "Inputs and outputs",                       \
-     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or make it up: NAME=random[:LO..HI]"},                 \
-        {"--input-dir", NULL, "DIR", OPT_TEXT, offsetof(type, field.input_dir), "Inputs and outputs",                   \
-         "read the inputs in order from DIR/input_0.pb ..."},                                                           \
-        {"--seed", NULL, "N", OPT_NUMBER, offsetof(type, field.seed), "Inputs and outputs",                             \
+#define IO_OPTIONS(type, field)                                                                              \
+    {"--input",                                                                                              \
+     NULL,                                                                                                   \
+     "NAME=FILE",                                                                                            \
+     OPT_LIST,                                                                                               \
+     offsetof(type, field.inputs),                                                                           \
+     "Inputs and outputs",                                                                                   \
+     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or make it up: NAME=random[:LO..HI]"},      \
+        {"--input-dir",                                                                                      \
+         NULL,                                                                                               \
+         "DIR",                                                                                              \
+         OPT_TEXT,                                                                                           \
+         offsetof(type, field.input_dir),                                                                    \
+         "Inputs and outputs",                                                                               \
+         "read the inputs in order from DIR/input_0.pb ..."},                                                \
+        {"--seed",                                                                                           \
+         NULL,                                                                                               \
+         "N",                                                                                                \
+         OPT_NUMBER,                                                                                         \
+         offsetof(type, field.seed),                                                                         \
+         "Inputs and outputs",                                                                               \
          "of random inputs; default: 0"}
 
 // One tensor for each input of r. Those that no option names are random when `fill`, else an error.

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <llvm-c/Core.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,7 +16,8 @@ typedef struct info_options {
 static const option info_table[] = {
     {"--help", "-h", NULL, OPT_FLAG, AT(help), "Information", "this text"},
     {"--version", NULL, NULL, OPT_FLAG, AT(version), "Information", "version of onnxc, ONNX and LLVM"},
-    {"--list-ops", NULL, NULL, OPT_FLAG, AT(list_ops), "Information", "operators of this build and their versions"},
+    {"--list-ops", NULL, NULL, OPT_FLAG, AT(list_ops), "Information",
+     "operators of this build and their versions"},
     {"--list-targets", NULL, NULL, OPT_FLAG, AT(list_targets), "Information", "targets of this build"},
     {NULL},
 };
@@ -46,8 +48,9 @@ static const char *help_text(arena *a, const verb *v) {
 const char *version_text(arena *a) {
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    return arena_printf(a, "onnxc %s\nONNX opset %d, ai.onnx.ml opset %d, IR version 14; LLVM %u.%u.%u\n", ONNXC_VERSION, schema_newest_opset(""),
-                        schema_newest_opset("ai.onnx.ml"), major, minor, patch);
+    return arena_printf(a, "onnxc %s\nONNX opset %d, ai.onnx.ml opset %d, IR version 14; LLVM %u.%u.%u\n",
+                        ONNXC_VERSION, schema_newest_opset(""), schema_newest_opset("ai.onnx.ml"), major,
+                        minor, patch);
 }
 
 static const char *ops_text(arena *a) {
@@ -58,7 +61,8 @@ static const char *ops_text(arena *a) {
         bool rewritten = op->upgrades[0].since != 0 && !op->infer;
         if (!op->lower && !op->expand && !op->is_view && !rewritten) continue;
         text_printf(&t, "%s%s%-24s", op->domain, *op->domain ? "." : "", op->name);
-        for (int j = 0; s && j < s->nversions; j++) text_printf(&t, "%s%d", j ? "," : " ", s->versions[j].since);
+        for (int j = 0; s && j < s->nversions; j++)
+            text_printf(&t, "%s%d", j ? "," : " ", s->versions[j].since);
         text_add(&t, "\n");
     }
     return text_str(&t);
@@ -75,13 +79,32 @@ static bool give_information(session *s, const verb *v, const info_options *info
 }
 
 // ---------------------------------------------------------------- the run
+// What is installed beside onnxc is looked for where the program lies.
+static const char *program_folder(arena *a) {
+    char *path = realpath("/proc/self/exe", NULL), *slash = path ? strrchr(path, '/') : NULL;
+    const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path)) : NULL;
+    free(path);
+    return folder;
+}
+
+// How messages look must be known before the first one, which may be about an option.
+static void find_message_form(session *s, const string_list *args) {
+    for (int i = 0; i < args->n; i++) {
+        if (strncmp(args->at[i], "--diagnostics=", 14) == 0) s->options.diagnostics = args->at[i] + 14;
+        else if (strcmp(args->at[i], "--diagnostics") == 0 && i + 1 < args->n)
+            s->options.diagnostics = args->at[i + 1];
+    }
+}
+
 static int run_verb(session *s, const verb *v, int argc, const char *const *argv) {
     diag *d = &s->diag;
     void *own = arena_alloc(s->arena, v->size + 1);
     if (v->defaults) memcpy(own, v->defaults, v->size);
     info_options info = {0};
-    option_set sets[] = {{v->table ? v->table : no_options, own}, {compile_options, &s->options}, {info_table, &info}};
+    option_set sets[] = {
+        {v->table ? v->table : no_options, own}, {compile_options, &s->options}, {info_table, &info}};
     string_list args = option_expand(s->arena, d, argc, argv);
+    find_message_form(s, &args);
     option_parse(s->arena, d, sets, sizeof sets / sizeof *sets, &args, &s->args);
     diag_check(d);
     options_apply(&s->options, d);
@@ -101,6 +124,7 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
     arena *a = arena_new();
     session *s = ARENA_NEW(a, session);
     *s = (session){.arena = a, .options = options_default(), .program = program, .started = now()};
+    s->options.program_folder = program_folder(a);
     s->diag = (diag){.arena = a, .sink = session_message, .user = s};
     jmp_buf jump;
     volatile int code = DIAG_DEFECT;
@@ -118,7 +142,9 @@ source session_model(session *s) {
         diag_hint(&s->diag, "onnxc --help shows how onnxc is called");
         diag_fatal(&s->diag, NULL, "no model is given");
     }
-    if (s->args.n > 1) diag_fatal(&s->diag, NULL, "one model is wanted, but there are '%s' and '%s'", s->args.at[0], s->args.at[1]);
+    if (s->args.n > 1)
+        diag_fatal(&s->diag, NULL, "one model is wanted, but there are '%s' and '%s'", s->args.at[0],
+                   s->args.at[1]);
     return (source){.path = s->args.at[0]};
 }
 

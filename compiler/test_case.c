@@ -1,6 +1,7 @@
 // Runs one case in one form. In: its folder. Out: a verdict.
 //   static    the model as it is
-//   symbolic  every input axis its own name; the one program runs at the original size and at sizes 0, 1 and a
+//   symbolic  every input axis its own name; the one program runs at the original size and at sizes 0, 1 and
+//   a
 //             prime, where the interpreter is right
 //   constant  each input in turn, and all of them, made constants of the model
 #include "compiler/test_case.h"
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PRIME = 7, ALL_INPUTS = -1, NO_INPUT = -2 };
+enum { PRIME = 7, SMALL_PRIME = 3, RANK_MOST = 4, ALL_INPUTS = -1, NO_INPUT = -2 };
 
 // One compilation of the model.
 typedef struct unit {
@@ -22,10 +23,10 @@ typedef struct unit {
     const test_options *o;
     const char *folder, *model;
     bool symbolic;
-    int64_t size;     // every input axis has this size; -1: as the model says
-    int constant;     // the input that is a constant, or one of the above
-    int ninputs;      // of the model
-    int *from;        // by input that is left: its number in the model
+    int64_t size;      // every input axis has this size; -1: as the model says
+    int constant;      // the input that is a constant, or one of the above
+    int ninputs;       // of the model
+    int *from;         // by input that is left: its number in the model
     const char *error; // first one
     verdict verdict;
     const char *message;
@@ -48,7 +49,9 @@ static void fail(unit *u, verdict v, const char *message) {
 }
 
 // ---------------------------------------------------------------- the model in its form
-static const char *data_set(const unit *u, int k) { return arena_printf(u->arena, "%s/test_data_set_%d", u->folder, k); }
+static const char *data_set(const unit *u, int k) {
+    return arena_printf(u->arena, "%s/test_data_set_%d", u->folder, k);
+}
 
 static import_value *read_value(unit *u, const char *set, const char *stem, int j, type_kind kind) {
     return import_value_file(u->arena, &u->diag, arena_printf(u->arena, "%s/%s_%d.pb", set, stem, j), kind);
@@ -71,7 +74,8 @@ static void edit(void *user, module *m) {
     int left = 0;
     for (int j = 0, at = 0; j < u->ninputs; j++) {
         bool tensor = m->main->inputs.at[at]->type.kind == TYPE_TENSOR;
-        if (tensor && (u->constant == j || u->constant == ALL_INPUTS)) bind_constant(m, at, read_value(u, data_set(u, 0), "input", j, TYPE_TENSOR)->tensor);
+        if (tensor && (u->constant == j || u->constant == ALL_INPUTS))
+            bind_constant(m, at, read_value(u, data_set(u, 0), "input", j, TYPE_TENSOR)->tensor);
         else u->from[left++] = j, at++;
     }
 }
@@ -94,7 +98,8 @@ static tolerance read_tolerance(const unit *u) {
 
 static tensor *read_inputs(unit *u, const runnable *r, const char *set) {
     tensor *in = ARENA_ARRAY(u->arena, tensor, r->nin + 1);
-    for (int j = 0; j < r->nin; j++) in[j] = tensor_of(u->arena, read_value(u, set, "input", u->from[j], r->in[j].kind)->tensor);
+    for (int j = 0; j < r->nin; j++)
+        in[j] = tensor_of(u->arena, read_value(u, set, "input", u->from[j], r->in[j].kind)->tensor);
     return in;
 }
 
@@ -109,8 +114,13 @@ static void check_outputs(unit *u, const runnable *r, const tensor *out, const c
     tolerance t = read_tolerance(u);
     for (int j = 0; j < r->nout; j++) {
         if (!exists(arena_printf(u->arena, "%s/output_%d.pb", set, j))) continue;
-        comparison c = compare_values(u->arena, value_of_tensor(u->arena, r->out[j].name, &out[j]), read_value(u, set, "output", j, r->out[j].kind), for_dtype(t, out[j].dtype));
-        if (!c.same) fail(u, VERDICT_DIFFERS, arena_printf(u->arena, "%s: output '%s' %s", strrchr(set, '/') + 1, r->out[j].name, comparison_text(u->arena, &c)));
+        comparison c =
+            compare_values(u->arena, value_of_tensor(u->arena, r->out[j].name, &out[j]),
+                           read_value(u, set, "output", j, r->out[j].kind), for_dtype(t, out[j].dtype));
+        if (!c.same)
+            fail(u, VERDICT_DIFFERS,
+                 arena_printf(u->arena, "%s: output '%s' %s", strrchr(set, '/') + 1, r->out[j].name,
+                              comparison_text(u->arena, &c)));
     }
 }
 
@@ -134,16 +144,22 @@ static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
         in[j] = tensor_new(u->arena, from.dtype, from.rank, dims);
         int bits = dtype_bits(from.dtype);
         for (int64_t i = 0; from.count && i < in[j].count; i++) {
-            if (bits >= 8) memcpy((char *)in[j].data + i * bits / 8, (char *)from.data + i % from.count * bits / 8, (size_t)bits / 8);
-            else if (dtype_is_float(from.dtype)) dtype_store_float(from.dtype, in[j].data, i, dtype_load_float(from.dtype, from.data, i % from.count), true);
-            else dtype_store_int(from.dtype, in[j].data, i, dtype_load_int(from.dtype, from.data, i % from.count));
+            if (bits >= 8)
+                memcpy((char *)in[j].data + i * bits / 8, (char *)from.data + i % from.count * bits / 8,
+                       (size_t)bits / 8);
+            else if (dtype_is_float(from.dtype))
+                dtype_store_float(from.dtype, in[j].data, i,
+                                  dtype_load_float(from.dtype, from.data, i % from.count), true);
+            else
+                dtype_store_int(from.dtype, in[j].data, i,
+                                dtype_load_int(from.dtype, from.data, i % from.count));
         }
     }
     return in;
 }
 
-// What is right at that size: the interpreter's answer, for interpreted programs that of the model made for that
-// size. False where there is none.
+// What is right at that size: the interpreter's answer, for interpreted programs that of the model made for
+// that size. False where there is none.
 static bool reference(unit *u, int64_t size, tensor **out) {
     unit *own = ARENA_NEW(u->arena, unit);
     *own = *u;
@@ -164,20 +180,25 @@ static bool reference(unit *u, int64_t size, tensor **out) {
 static void run_resized(unit *u, runnable *r, int64_t size) {
     tensor *want = NULL, *out = ARENA_ARRAY(u->arena, tensor, r->nout + 1);
     const char *message = NULL;
-    bool known = reference(u, size, &want), done = r->run(r, u->arena, resized_inputs(u, r, size), out, &message);
+    bool known = reference(u, size, &want),
+         done = r->run(r, u->arena, resized_inputs(u, r, size), out, &message);
     if (!known) return;
     if (!done) fail(u, VERDICT_FAILED, arena_printf(u->arena, "at size %lld: %s", (long long)size, message));
     for (int j = 0; done && j < r->nout; j++) {
-        comparison c = compare_tensors(u->arena, &out[j], &want[j], for_dtype(read_tolerance(u), out[j].dtype));
+        comparison c =
+            compare_tensors(u->arena, &out[j], &want[j], for_dtype(read_tolerance(u), out[j].dtype));
         if (!c.same)
-            fail(u, VERDICT_DIFFERS, arena_printf(u->arena, "at size %lld: output '%s' %s", (long long)size, r->out[j].name, comparison_text(u->arena, &c)));
+            fail(u, VERDICT_DIFFERS,
+                 arena_printf(u->arena, "at size %lld: output '%s' %s", (long long)size, r->out[j].name,
+                              comparison_text(u->arena, &c)));
     }
 }
 
-static bool has_sizes(const runnable *r) {
+static int rank_of(const runnable *r) {
+    int most = 0;
     for (int j = 0; j < r->nin; j++)
-        if (r->in[j].rank > 0) return true;
-    return false;
+        if (r->in[j].rank > most) most = r->in[j].rank;
+    return most;
 }
 
 static void run_unit(unit *u) {
@@ -186,8 +207,9 @@ static void run_unit(unit *u) {
     if (DIAG_TRY(&u->diag, jump)) {
         runnable *r = prepare(u, u->o->interpret);
         run_sets(u, r);
-        static const int64_t sizes[] = {0, 1, PRIME};
-        for (int k = 0; u->symbolic && k < 3 && has_sizes(r) && u->verdict == VERDICT_OK; k++) run_resized(u, r, sizes[k]);
+        const int64_t sizes[] = {0, 1, rank_of(r) > RANK_MOST ? SMALL_PRIME : PRIME};
+        for (int k = 0; u->symbolic && k < 3 && rank_of(r) > 0 && u->verdict == VERDICT_OK; k++)
+            run_resized(u, r, sizes[k]);
     } else {
         fail(u, u->diag.class == DIAG_MISSING ? VERDICT_MISSING : VERDICT_FAILED, u->error);
     }
@@ -195,7 +217,12 @@ static void run_unit(unit *u) {
 
 verdict test_case(arena *a, const test_options *o, const char *folder, const char **message) {
     const char *form = o->form ? o->form : "static";
-    unit first = {.arena = a, .o = o, .folder = folder, .model = arena_printf(a, "%s/model.onnx", folder), .size = -1, .constant = NO_INPUT};
+    unit first = {.arena = a,
+                  .o = o,
+                  .folder = folder,
+                  .model = arena_printf(a, "%s/model.onnx", folder),
+                  .size = -1,
+                  .constant = NO_INPUT};
     bool constant = strcmp(form, "constant") == 0;
     first.symbolic = strcmp(form, "symbolic") == 0;
     unit u = first;

@@ -1,4 +1,5 @@
-// Forked workers over pipes. A job goes to a worker as its number; back comes {job, result, length} and the text.
+// Forked workers over pipes. A job goes to a worker as its number; back comes {job, result, length} and the
+// text.
 #include "compiler/test_pool.h"
 #include <errno.h>
 #include <poll.h>
@@ -113,7 +114,8 @@ static int stop(worker *k, bool by_force) {
     close(k->to);
     close(k->from);
     if (by_force) kill(k->pid, SIGKILL);
-    while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {}
+    while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {
+    }
     k->pid = 0;
     return status;
 }
@@ -122,7 +124,9 @@ static void bury(pool *p, worker *k, bool late) {
     pool_answer r = {.job = k->job, .crashed = true};
     int status = stop(k, late);
     if (late) r.text = arena_printf(p->arena, "took more than %d s", p->work->timeout);
-    else if (WIFSIGNALED(status)) r.text = arena_printf(p->arena, "crashed with signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else if (WIFSIGNALED(status))
+        r.text = arena_printf(p->arena, "crashed with signal %d (%s)", WTERMSIG(status),
+                              strsignal(WTERMSIG(status)));
     else r.text = arena_printf(p->arena, "ended with exit code %d", WEXITSTATUS(status));
     if (r.job >= 0) answer(p, &r);
     if (p->next < p->work->njobs) start(p, k);
@@ -132,7 +136,8 @@ static void bury(pool *p, worker *k, bool late) {
 static void take_answer(pool *p, worker *k) {
     header h;
     char text[TEXT_MOST + 1];
-    if (!read_all(k->from, &h, sizeof h) || h.job != k->job || h.length < 0 || h.length > TEXT_MOST || !read_all(k->from, text, (size_t)h.length)) {
+    if (!read_all(k->from, &h, sizeof h) || h.job != k->job || h.length < 0 || h.length > TEXT_MOST ||
+        !read_all(k->from, text, (size_t)h.length)) {
         bury(p, k, false);
         return;
     }

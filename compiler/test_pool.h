@@ -1,5 +1,5 @@
-// Worker processes: jobs are numbers, answers are a number and a text. A worker that dies or is too slow fails its
-// job and is forked anew.
+// Worker processes: jobs are numbers, answers are a number and a text. A worker that dies or is too slow
+// fails its job and is forked anew.
 #ifndef ONNXC_TEST_POOL_H
 #define ONNXC_TEST_POOL_H
 #include "compiler/base/arena.h"
@@ -13,7 +13,7 @@ typedef struct pool_answer {
 
 typedef struct pool_work {
     int njobs, nworkers;
-    int timeout; // seconds for one job
+    int timeout;                                                  // seconds for one job
     int (*run)(void *user, arena *a, int job, const char **text); // in the worker; a lives for the job
     void (*done)(void *user, const pool_answer *r);               // in the caller, in any order
     void *user;

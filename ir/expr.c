@@ -219,6 +219,9 @@ static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     // axis < its own extent
     if (op == X_LT && a->op == X_AXIS && dim_of(k, b) && dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES)
         return x_int(k, DT_BOOL, 1);
+    if (op == X_MIN && a->op == X_AXIS && dim_of(k, b) &&
+        dim_less_equal(dim_addk(k->axes.at[a->axis].extent, -1), dim_of(k, b)) == TRI_YES)
+        return a;
     return NULL;
 }
 

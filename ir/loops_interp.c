@@ -298,7 +298,8 @@ static uint64_t run_local(frame *fr, const ins *x) {
         if (*slot)
             return memset((void *)(uintptr_t)*slot, LEVAL_PATTERN, (size_t)(x->i * lkind_bytes(x->elem))),
                    *slot;
-        return (uintptr_t)in->regions.at[new_local(fr, x)].p;
+        int r = new_local(fr, x); // may move the regions
+        return (uintptr_t)in->regions.at[r].p;
     }
     uintptr_t known = (uintptr_t)map_get_number(&in->device->shared, (uintptr_t)x);
     if (known) return (uintptr_t)in->regions.at[known - 1].p;

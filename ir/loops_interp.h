@@ -1,7 +1,7 @@
-// Interpreter of loops: what instructions mean, exactly. In: functions and argument bits. Out: results and the
-// memory they wrote, or a message about an access out of bounds, a race on shared memory, a division by zero.
-// Values that the language leaves open (shifts too far, conversions out of range, fresh locals) are a pattern that
-// shows. Pointers are this machine's.
+// Interpreter of loops: what instructions mean, exactly. In: functions and argument bits. Out: results and
+// the memory they wrote, or a message about an access out of bounds, a race on shared memory, a division by
+// zero. Values that the language leaves open (shifts too far, conversions out of range, fresh locals) are a
+// pattern that shows. Pointers are this machine's.
 #ifndef ONNXC_LOOPS_INTERP_H
 #define ONNXC_LOOPS_INTERP_H
 #include "ir/loops.h"
@@ -25,8 +25,8 @@ void *linterp_function_pointer(linterp *in, const lfunc *f);
 // Runs f; args are the low bits of scalars (pointers as integers). Loops over GRID and THREAD run all their
 // iterations in turn. False: linterp_error says why.
 bool linterp_call(linterp *in, const lfunc *f, const uint64_t *args, uint64_t *result);
-// Runs f as a device does: every thread of every block runs the body, its loops over GRID and THREAD start at its own
-// index and step by the size. Sizes of 0 are taken from the function.
+// Runs f as a device does: every thread of every block runs the body, its loops over GRID and THREAD start at
+// its own index and step by the size. Sizes of 0 are taken from the function.
 bool linterp_launch(linterp *in, const lfunc *f, const uint64_t *args, const int64_t grid[3],
                     const int64_t threads[3]);
 const char *linterp_error(const linterp *in);

@@ -61,9 +61,7 @@ static bool find_terms(contraction *c) {
     return c->a && c->b && c->a != c->b;
 }
 
-static bool has_form(const kernel *k) {
-    if (k->stages.n != 1 || k->locals.n) return false;
-    const stage *s = k->stages.at[0];
+static bool has_form(const kernel *k, const stage *s) {
     if (s->states.n != 1 || s->writes.n != 1) return false;
     if (s->writes.at[0].when != WRITE_END || s->writes.at[0].guard || s->writes.at[0].combine != COMBINE_SET) return false;
     int reduce = 0;
@@ -100,13 +98,13 @@ static int contiguous_axis(const write *w) {
     return last >= 0 && b->rank && w->index[last]->op == X_AXIS ? w->index[last]->axis : -1;
 }
 
-bool contraction_find(const kernel *k, contraction *c) {
-    if (!has_form(k)) return false;
-    *c = (contraction){.k = k, .s = k->stages.at[0], .n = -1};
+static bool find(const kernel *k, stage *s, int nouter, contraction *c) {
+    if (!has_form(k, s)) return false;
+    *c = (contraction){.k = k, .s = s, .n = -1};
     c->w = &c->s->writes.at[0];
     if (!find_terms(c)) return false;
     axis_list only_a = {0}, only_b = {0};
-    for (int a = 0; a < k->nouter; a++) sort_axis(c, a, &only_a, &only_b);
+    for (int a = 0; a < nouter; a++) sort_axis(c, a, &only_a, &only_b);
     for (int j = 0; j < c->s->axes.n; j++) sort_axis(c, c->s->axes.at[j], &only_a, &only_b);
     int n = contiguous_axis(c->w);
     if (n >= 0 && axis_in(&only_a, n)) {
@@ -121,3 +119,9 @@ bool contraction_find(const kernel *k, contraction *c) {
         if (only_b.at[j] != n) c->other_n.at[c->other_n.n++] = only_b.at[j];
     return true;
 }
+
+bool contraction_find(const kernel *k, contraction *c) {
+    return k->stages.n == 1 && !k->locals.n && find(k, k->stages.at[0], k->nouter, c);
+}
+
+bool contraction_in_stage(const kernel *k, stage *s, contraction *c) { return find(k, s, 0, c); }

@@ -26,6 +26,8 @@ typedef struct contraction {
 // False when k has another form. `n` is the N axis that makes the output contiguous when laid out as it is; when
 // none does, the last axis of the operand that the constant (weights) is.
 bool contraction_find(const kernel *k, contraction *c);
+// The same of one stage among several; the kernel's outer axes stand still.
+bool contraction_in_stage(const kernel *k, stage *s, contraction *c);
 bool axis_in(const axis_list *l, int axis);
 // Whether expression x depends on the axis through anything but the guard of a read.
 bool index_uses_axis(const expr *read, int axis);

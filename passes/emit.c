@@ -20,7 +20,7 @@ emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kern
     e->extent = ARENA_ARRAY(m->arena, dim *, k->axes.n + 1);
     e->counter = ARENA_ARRAY(m->arena, ins *, k->axes.n + 1);
     for (int a = 0; a < k->axes.n; a++) e->extent[a] = k->axes.at[a].extent;
-    e->vaxis = -1, e->lanes = 1;
+    e->vaxis = -1, e->lanes = 1, e->task_axis = -1;
     return e;
 }
 
@@ -122,11 +122,33 @@ ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
     dim_params(e);
     ins *scratch = make_locals(e, own_scratch);
     if (tasks) {
-        lfunc_param(e->code->f, "begin", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
-        lfunc_param(e->code->f, "end", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+        e->code->tasks = dim_const(e->k->program->dims, 1);
+        e->task_begin = lfunc_param(e->code->f, "begin", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+        e->task_end = lfunc_param(e->code->f, "end", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
     }
     status_param(e);
     return scratch;
+}
+
+void emitter_tasks(emitter *e, int axis, dim *tasks) {
+    if (!e->task_begin) return;
+    e->task_axis = axis;
+    e->code->tasks = tasks;
+}
+
+void axis_range(emitter *e, int axis, ins **begin, ins **end) {
+    bool task = e->task_begin && axis == e->task_axis;
+    *begin = task ? e->task_begin : lb_idx(&e->b, 0);
+    *end = task ? e->task_end : emit_dim(e, e->extent[axis]);
+}
+
+void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[axis]);
+    axis_range(e, axis, begin, end);
+    if (!e->task_begin || axis != e->task_axis) return;
+    *begin = lb_bin(b, L_MUL, *begin, lb_idx(b, piece));
+    *end = lb_bin(b, L_SMIN, lb_bin(b, L_MUL, *end, lb_idx(b, piece)), extent);
 }
 
 static bool fits_shared(const buffer *b, int64_t left) {
@@ -307,7 +329,7 @@ static bool unit_stride(const emitter *e, const access *a) {
     return c && c->op == X_CONST && c->i == 1;
 }
 
-static ins *pointer_of(emitter *e, const buffer *b) { return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id]; }
+ins *pointer_of(emitter *e, const buffer *b) { return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id]; }
 
 static ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;

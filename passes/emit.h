@@ -41,6 +41,8 @@ typedef struct emitter {
     VEC(struct emit_log) log; // values in the order made
     ins *status;        // variable, NULL: kernel has no checks
     int half;           // of a complex128 element
+    ins *task_begin, *task_end; // parameters, NULL: the function does everything
+    int task_axis;      // whose positions the tasks are, -1: none
     ins *scratch_param; // GPU
     dim *scratch_piece; // GPU: bytes of scratch for one block
     bool shared_locals; // GPU: rank 0 locals are shared memory
@@ -53,6 +55,12 @@ emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kern
 // Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that the
 // schedule itself wants (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
+// The positions of an axis become the kernel's tasks; its loop then runs over the range that the function got.
+void emitter_tasks(emitter *e, int axis, dim *tasks);
+// Where the loop over the axis begins and ends.
+void axis_range(emitter *e, int axis, ins **begin, ins **end);
+// The same for an axis that is walked in pieces of `piece` positions, each a task.
+void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
 // On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared while they
 // fit, else in scratch, one piece for each block.
 void emitter_signature_gpu(emitter *e);
@@ -65,6 +73,7 @@ access *access_make(emitter *e, buffer *b, expr *const *index);
 // Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the new n.
 int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
 
+ins *pointer_of(emitter *e, const buffer *b); // parameter or local
 ins *emit_value(emitter *e, expr *x);   // scalar where x does not vary along the vector axis
 ins *emit_vector(emitter *e, expr *x);  // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);   // int64 expression as index-kind scalar for lane 0

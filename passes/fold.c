@@ -17,6 +17,19 @@ static bool is_foldable(const node *n) {
     return true;
 }
 
+// Whether n only makes wider elements of a constant's (DequantizeLinear or Cast of weights): it stays packed and
+// its readers convert, which takes less memory and bandwidth.
+enum { WIDEN_FREELY = 256 };
+static bool widens(const node *n) {
+    const constant *c = n->nin && n->in[0] ? n->in[0]->constant : NULL;
+    if (!c || n->nout != 1 || !n->out[0] || c->count * dtype_bits(c->elem) <= 8 * WIDEN_FREELY) return false;
+    const type *t = &n->out[0]->type;
+    if (dtype_bits(t->elem) <= dtype_bits(c->elem) || t->rank != c->rank) return false;
+    for (int j = 0; j < t->rank; j++)
+        if (!dim_is(t->dims[j], c->dims[j])) return false;
+    return true;
+}
+
 // Bytes of all outputs, -1 when not constant.
 static int64_t output_bytes(const node *n) {
     int64_t sum = 0;
@@ -59,7 +72,9 @@ static void detach(node *n, constant **k) {
 static program *lower_alone(node *n) {
     module *m = n->graph->module;
     program *p = program_new(m);
-    lowering l = {.program = p, .region = p->main, .buffers = {.arena = m->arena}};
+    lowering l = {.program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
+    // Sizes of constants are known: what is to be checked concerns other nodes from the same place.
+    for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
     if (n->op->lower) n->op->lower(&l, n);
     else lower_view(&l, n, 0, 0);
     for (int j = 0; j < n->nout; j++) VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
@@ -121,7 +136,7 @@ static void fold_graph(graph *g, pass_context *c) {
             j--;
             continue;
         }
-        if (is_foldable(n) && fold_node(n, c)) j--;
+        if (is_foldable(n) && !widens(n) && fold_node(n, c)) j--;
     }
 }
 

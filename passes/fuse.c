@@ -1,7 +1,7 @@
 // Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels.
 //
 //   literals, dead kernels
-//   until nothing changes: inline, epilogue, rows       (what only moves data stays apart, to be read through)
+//   until nothing changes: epilogue, inline, rows       (what only moves data stays apart, to be read through)
 //   until nothing changes: the same, arithmetic also into what only moves data
 #include "passes/fuse_impl.h"
 #include <string.h>
@@ -215,13 +215,10 @@ static bool kernel_uses_dim(const kernel *k, const dim *target) {
     return s.found;
 }
 
-bool can_move_down(fuse *f, const place *a, const place *b) {
+bool can_compute_later(fuse *f, const place *a, const place *b) {
     if (a->region != b->region || a->position >= b->position || !a->s->kernel) return false;
     for (int j = 0; j < a->nreads; j++)
         if (touched_between(&f->writes[a->reads[j]->id], a, b)) return false;
-    for (int j = 0; j < a->nwrites; j++)
-        if (touched_between(&f->writes[a->writes[j]->id], a, b) || touched_between(&f->reads[a->writes[j]->id], a, b))
-            return false;
     for (int j = 0; j < f->sets.n; j++) {
         const dim_set *s = &f->sets.at[j];
         if (s->region == a->region && s->position > a->position && s->position < b->position &&
@@ -229,6 +226,13 @@ bool can_move_down(fuse *f, const place *a, const place *b) {
             return false;
     }
     return true;
+}
+
+bool can_move_down(fuse *f, const place *a, const place *b) {
+    for (int j = 0; j < a->nwrites; j++)
+        if (touched_between(&f->writes[a->writes[j]->id], a, b) || touched_between(&f->reads[a->writes[j]->id], a, b))
+            return false;
+    return can_compute_later(f, a, b);
 }
 
 // ---------------------------------------------------------------- changes
@@ -358,8 +362,8 @@ void fuse_program(program *p, const fuse_options *o) {
     fuse_compact(p);
     for (int late = 0; late < 2; late++)
         for (int round = 0; round < ROUNDS; round++) {
-            bool changed = run(p, o, late, fuse_inline);
-            changed |= run(p, o, late, fuse_epilogue);
+            bool changed = run(p, o, late, fuse_epilogue); // first: what a product ends with is not computed again
+            changed |= run(p, o, late, fuse_inline);
             changed |= run(p, o, late, fuse_rows);
             if (!changed) break;
         }

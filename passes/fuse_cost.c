@@ -41,7 +41,7 @@ static void look_costs(value_look *l, const expr *e) {
     l->c.work += weight(e->op);
     l->c.moves &= weight(e->op) == 0 && e->op != X_AXIS;
     bool chain = e->op == X_READ || e->op == X_CAST;
-    if (e->op == X_MUL) chain = l->varies[e->arg[0]->id] != l->varies[e->arg[1]->id];
+    if (e->op == X_MUL || e->op == X_SUB) chain = l->varies[e->arg[0]->id] != l->varies[e->arg[1]->id];
     l->one_chain &= chain;
 }
 
@@ -104,13 +104,29 @@ bool is_pointwise(const kernel *k) {
     return plain_writes(s);
 }
 
+typedef struct widening {
+    int bits;
+    bool found;
+} widening;
+static void look_widening(void *user, expr *e) {
+    widening *w = user;
+    if (e->op == X_READ) w->found |= dtype_bits(e->buffer->dtype) < w->bits && dtype_bits(e->buffer->dtype) <= 8;
+}
+// Dequantisation is read through like a movement: the small elements are what should lie in memory.
+static bool widens(const write *w) {
+    widening look = {.bits = dtype_bits(w->to->dtype)};
+    expr_walk(w->value, look_widening, &look);
+    return look.found && dtype_is_float(w->to->dtype);
+}
+
 bool is_movement(const kernel *k) {
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
         if (s->states.n || !plain_writes(s)) return false;
         for (int i = 0; i < s->writes.n; i++) {
-            cost c = cost_of(k, s, &s->writes.at[i]);
-            if (!c.moves || !c.reads) return false;
+            const write *w = &s->writes.at[i];
+            cost c = cost_of(k, s, w);
+            if (!c.reads || !(c.moves || (c.scales && widens(w)))) return false;
         }
     }
     return true;

@@ -250,6 +250,12 @@ static bool join(fuse *f, place *p, place *c, buffer *root) {
     return true;
 }
 
+// Whether c makes large elements of root's small ones: better where it is read (dequantisation).
+static bool expands(const place *c, const buffer *root) {
+    const write *w = &c->s->kernel->stages.at[0]->writes.at[0];
+    return dtype_bits(w->to->dtype) > dtype_bits(root->dtype) && dim_equal(buffer_count(w->to), buffer_count(root)) == TRI_YES;
+}
+
 // What could take c in: contractions before others, late ones before early ones.
 static bool join_with_producer(fuse *f, place *c) {
     for (int contraction = 1; contraction >= 0; contraction--) {
@@ -260,6 +266,7 @@ static bool join_with_producer(fuse *f, place *c) {
                 place *p = sole_writer(f, c->reads[i]);
                 if (!p || p->region != c->region || p->position >= limit || !p->s->kernel) continue;
                 if (is_pointwise(p->s->kernel) || is_contraction(p->s->kernel) != contraction) continue;
+                if (!f->late && expands(c, c->reads[i])) continue;
                 if (!best || p->position > best->position) best = p, root = c->reads[i];
             }
             if (!best) break;

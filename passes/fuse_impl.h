@@ -7,6 +7,7 @@
 //   fuse_inline.c    pointwise producers go into the reads of their consumers
 //   fuse_epilogue.c  pointwise consumers go into the writes of their producers
 //   fuse_rows.c      kernels over the same rows become stages of one kernel
+//   fuse_chain.c     contraction, rows, contraction: attention
 //   fuse_dead.c      what nobody reads goes
 #ifndef ONNXC_FUSE_IMPL_H
 #define ONNXC_FUSE_IMPL_H
@@ -56,7 +57,9 @@ place *sole_writer(fuse *f, const buffer *b);
 // before the writer.
 int readers_of(fuse *f, const place *writer, const buffer *b, place **out /* MOST_READERS */);
 bool read_elsewhere(fuse *f, const buffer *b, const place *but); // by anything else than that kernel
-// Whether kernel a may run at the place of the later kernel b of its region instead.
+// Whether what a reads is still the same at the place of the later kernel b of its region.
+bool can_compute_later(fuse *f, const place *a, const place *b);
+// Whether a may run there instead.
 bool can_move_down(fuse *f, const place *a, const place *b);
 void place_update(fuse *f, place *at); // after its kernel changed
 void place_remove(fuse *f, place *at);
@@ -103,11 +106,11 @@ typedef struct cost {
     int work;  // operations for each element
     int reads; // that differ from element to element
     bool moves; // only takes elements from elsewhere
-    bool scales; // the one element read, converted or multiplied by what is the same along reduce axes
+    bool scales; // the one element read, converted, shifted down and multiplied by what is the same for a row
 } cost;
 cost cost_of(const kernel *k, const stage *s, const write *w);
 bool is_pointwise(const kernel *k); // one stage, no states, nothing but SET writes
-bool is_movement(const kernel *k);
+bool is_movement(const kernel *k);  // or dequantises
 bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums of products of different things
 bool is_contraction(const kernel *k);
@@ -121,6 +124,9 @@ void fuse_literals(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);
 void fuse_rows(fuse *f);
+// Makes p1's stages the first ones of p2's kernel; force: whatever its shape and size.
+bool rows_join(fuse *f, place *p1, place *p2, bool force);
+void fuse_chain(fuse *f, place *rows); // with a contraction before and one after it
 void fuse_dead(program *p);
 void fuse_compact(program *p);
 #endif

@@ -5,7 +5,7 @@
 #include "passes/fuse_impl.h"
 #include <math.h>
 
-enum { MOST_PIECES = 8, CHEAP = 4 };
+enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8 };
 
 typedef struct piece {
     const stage *s;
@@ -204,7 +204,7 @@ static bool rewrite_reads(inlining *in, kernel *k) {
 // ---------------------------------------------------------------- decisions
 static bool inline_into(fuse *f, source *src, place *from, place *to) {
     kernel *k = to->s->kernel, saved = *k;
-    if (!can_move_down(f, from, to)) return false;
+    if (!can_compute_later(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
     bool ok = rewrite_reads(&in, k) && small_enough(k) && still_contracts(k, &saved);
     arena_destroy(in.scratch);
@@ -232,15 +232,14 @@ static bool worth(fuse *f, const source *src, place *const *to, int n) {
     bool contraction = false;
     for (int j = 0; j < n; j++) {
         const kernel *k = to[j]->s->kernel;
-        if (!f->late && !c.moves && n == 1 && is_movement(k) && c.reads) return false;
+        if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
         bool here = false;
         demand += demand_of(k, src->root, &here);
         contraction |= here;
     }
-    if (contraction && !(src->n == 1 && (c.moves || (c.scales && c.work <= CHEAP)))) return false;
+    if (contraction && !(src->n == 1 && (c.moves || (c.scales && c.work <= CHEAP_SCALE)))) return false;
     if (src->n > 1 && demand > 2) return false;
-    if (c.moves || demand <= 1) return true;
-    if (contraction) return true;
+    if (c.moves || contraction || demand <= 1 || (c.reads == 0 && c.work <= CHEAP)) return true;
     return c.work * (demand - 1) <= CHEAP && c.reads * demand <= c.reads + 1 + demand;
 }
 

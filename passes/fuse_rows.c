@@ -204,11 +204,17 @@ static bool has_scan(const kernel *k) {
 
 static bool has_reduction(const kernel *k) { return has_states(k) && !has_scan(k); }
 
+static bool shares_scalar(const rows *r) {
+    for (int j = 0; j < r->n; j++)
+        if (!row_size(&r->list[j])) return true;
+    return false;
+}
+
 static bool worth_it(const rows *r) {
     if (has_scan(&r->k1) || has_scan(&r->k2)) return false;
     if (r->force) return true;
     if (is_contraction(&r->k1) || is_contraction(&r->k2)) return false;
-    if (!has_reduction(&r->k1) && !has_reduction(&r->k2)) return false;
+    if (!has_reduction(&r->k2) && (!has_reduction(&r->k1) || !shares_scalar(r))) return false;
     return rows_fit(r) && enough_rows(r);
 }
 
@@ -331,11 +337,6 @@ static void build(rows *r) {
 }
 
 // ---------------------------------------------------------------- joining
-static const kernel *head_of(const rows *r) {
-    if (is_contraction(&r->k1) || !is_pointwise(&r->k1)) return &r->k1;
-    return &r->k1;
-}
-
 static bool rows_of(rows *r, fuse *f, place *p1, place *p2, bool force) {
     *r = (rows){.f = f, .p1 = p1, .p2 = p2, .k1 = *p1->s->kernel, .k2 = *p2->s->kernel, .made = p2->s->kernel, .force = force};
     r->scratch = arena_new();
@@ -349,13 +350,13 @@ static bool rows_of(rows *r, fuse *f, place *p1, place *p2, bool force) {
     return !r->failed && settle_pairs(r) && worth_it(r) && can_move_down(f, p1, p2);
 }
 
-static bool join(fuse *f, place *p1, place *p2, bool force) {
+bool rows_join(fuse *f, place *p1, place *p2, bool force) {
     rows r;
     bool ok = rows_of(&r, f, p1, p2, force);
     if (ok) {
         build(&r);
         ok = !r.failed && small_enough(r.made);
-        if (ok) merge_names(r.made, head_of(&r), &r.k2);
+        if (ok) merge_names(r.made, &r.k1, &r.k2);
         else *p2->s->kernel = r.k2;
     }
     arena_destroy(r.scratch);
@@ -379,7 +380,7 @@ static bool join_with_producers(fuse *f, place *p2) {
             }
             if (!best) break;
             limit = best->position;
-            again = join(f, best, p2, false);
+            again = rows_join(f, best, p2, false);
             any |= again;
         }
     }
@@ -390,5 +391,9 @@ void fuse_rows(fuse *f) {
     for (int i = 0; i < f->order.n; i++) {
         place *p = f->order.at[i];
         if (p->s->kernel && !p->fixed) join_with_producers(f, p);
+    }
+    for (int i = 0; i < f->order.n; i++) {
+        place *p = f->order.at[i];
+        if (p->s->kernel && !p->fixed) fuse_chain(f, p);
     }
 }

@@ -3,6 +3,7 @@
 #include "ir/op.h"
 #include "ir/target.h"
 #include "passes/layout.h"
+#include "passes/quantise.h"
 #include <time.h>
 
 const pass graph_passes[] = {
@@ -14,11 +15,16 @@ const pass graph_passes[] = {
     {NULL, NULL, 0},
 };
 
+static void pass_quantise(program_context *c) {
+    if (c->target) quantise_program(c->program, c->target);
+}
+// Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {
-    if (c->target && c->target->vector_bits) assign_layouts(c->program);
+    if (c->target && (c->target->vector_bits || c->target->dsp)) assign_layouts(c->program);
 }
 
 const program_pass program_passes[] = {
+    {"quantise", pass_quantise, 1},
     {"layout", pass_layout, 1},
     {NULL, NULL, 0},
 };

@@ -51,6 +51,12 @@ static bool is_int_const(const expr *e, int64_t v) {
     return e->op == X_CONST && dtype_is_int(e->dtype) && e->i == v;
 }
 
+static expr *flipped_value(kernel *k, expr *e, dtype to) {
+    expr *top = x_int(k, DT_U8, 128);
+    if (to == DT_U8) return x_bin(k, X_XOR, x_bitcast(k, e, DT_U8), top);
+    return x_bitcast(k, x_bin(k, X_XOR, e, top), DT_I8);
+}
+
 // A value of bytes as the elements that are stored plus what the flipping of their signs took off.
 static expr *stored_bytes(expr *e, int *added) {
     *added = 0;
@@ -89,10 +95,11 @@ static bool take_integer(match *m, expr *e, expr *guard) {
     if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
     if (!is_byte(e->dtype)) return false;
     expr *read = stored_bytes(e, &added);
-    if (!read || (guard && added)) return false;
+    if (!read) return false;
     if (guard) {
-        expr *fill = zero_as_element(k, zero, read->dtype);
+        expr *fill = zero_as_element(k, zero, e->dtype);
         if (!fill || (read->guard && read->guard != guard)) return false;
+        if (added) fill = flipped_value(k, fill, read->dtype);
         read = x_read_guarded(k, read->buffer, read->index, guard, fill);
         if (read->op != X_READ) return false;
     }
@@ -351,12 +358,6 @@ static void rewrite(const quantise *q, region *r, int *at, const match *m) {
 }
 
 // ---------------------------------------------------------------- signs
-static expr *flipped_value(kernel *k, expr *e, dtype to) {
-    expr *top = x_int(k, DT_U8, 128);
-    if (to == DT_U8) return x_bin(k, X_XOR, x_bitcast(k, e, DT_U8), top);
-    return x_bitcast(k, x_bin(k, X_XOR, e, top), DT_I8);
-}
-
 typedef struct flip {
     const quantise *q;
     kernel *k;
@@ -434,6 +435,7 @@ static void choose_signs(quantise *q, kernel *k) {
         return;
     }
     int sign = a->dtype == DT_I8 ? 1 : -1;
+    if (sign > 0 && q->t->arch != ARCH_X86_64) return; // others multiply signed by signed as well
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
     else if (!wish(q, a, sign)) wish(q, b, sign);
@@ -451,8 +453,6 @@ static void pin(void *user, region *r, step *s) {
 static void flip_signs(quantise *q) {
     int nkernels = q->p->kernels.n, nbuffers = q->p->buffers.n;
     q->wish = ARENA_ARRAY(q->scratch, int8_t, nbuffers + 1);
-    q->pinned = ARENA_ARRAY(q->scratch, bool, nbuffers + 1);
-    program_walk(q->p, pin, q);
     for (int j = 0; j < nkernels; j++) choose_signs(q, q->p->kernels.at[j]);
     for (int j = 0; j < nbuffers; j++) {
         buffer *b = q->p->buffers.at[j];
@@ -460,6 +460,121 @@ static void flip_signs(quantise *q) {
         if (sign && is_byte(b->dtype)) b->dtype = sign > 0 ? DT_U8 : DT_I8;
     }
     for (int j = 0; j < nkernels; j++) flip_kernel(&(flip){q, q->p->kernels.at[j], NULL, NULL}, true);
+}
+
+// ---------------------------------------------------------------- storage
+// A temporary that holds f(byte) for every element is stored as the bytes, and f goes to its readers: fusion
+// puts a DequantizeLinear behind its producer too.
+typedef struct storage {
+    write *w; // the only one
+    kernel *k;
+    int writes;
+    expr *byte;
+} storage;
+
+typedef struct variation {
+    bool found;
+} variation;
+static void find_variation(void *user, expr *e) {
+    if (e->op == X_AXIS || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK)
+        ((variation *)user)->found = true;
+    if (e->op == X_READ && (e->buffer->role == BUF_LOCAL || e->buffer->role == BUF_HEAP))
+        ((variation *)user)->found = true;
+}
+static bool varies(expr *e) {
+    variation v = {false};
+    expr_walk(e, find_variation, &v);
+    return v.found;
+}
+
+// The byte that e is a function of, through operations with what is the same for all elements.
+static expr *byte_under(expr *e) {
+    for (;;) {
+        if (e->op == X_CAST && is_byte(e->to) && dtype_is_float(e->arg[0]->dtype)) return e;
+        int n = expr_arity(e->op);
+        if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
+        if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
+        e = n == 2 && !varies(e->arg[0]) ? e->arg[1] : e->arg[0];
+        if (!varies(e)) return NULL;
+    }
+}
+
+static expr *keep_all(void *user, expr *e) {
+    (void)user, (void)e;
+    return NULL;
+}
+
+// f(byte) of another kernel as a function of `now` in kernel k.
+static expr *apply_to(kernel *k, expr *e, const expr *byte, expr *now) {
+    if (e == byte) return now;
+    if (!varies(e)) return expr_rewrite(k, e, keep_all, NULL);
+    expr *a = apply_to(k, e->arg[0], byte, now),
+         *b = expr_arity(e->op) == 2 ? apply_to(k, e->arg[1], byte, now) : NULL;
+    if (e->op == X_CAST) return x_cast(k, a, e->to, e->saturate);
+    if (e->op == X_ROUND_TO) return x_round_to(k, a, e->to, e->saturate);
+    if (e->op == X_BITCAST) return x_bitcast(k, a, e->dtype);
+    return b ? x_bin(k, e->op, a, b) : x_un(k, e->op, a);
+}
+
+typedef struct restore {
+    kernel *k;
+    const storage *of; // by id of the root buffer
+} restore;
+static expr *restore_read(void *user, expr *e) {
+    restore *r = user;
+    if (e->op != X_READ || e->buffer->role != BUF_TEMP) return NULL;
+    const storage *s = &r->of[buffer_root(e->buffer)->id];
+    if (!s->byte || e->dtype == e->buffer->dtype) return NULL;
+    expr *v = apply_to(r->k, s->w->value, s->byte, x_read_guarded(r->k, e->buffer, e->index, e->guard, NULL));
+    return e->guard ? x_select(r->k, e->guard, v, e->fill) : v;
+}
+
+static void restore_kernel(restore *r) {
+    for (int i = 0; i < r->k->stages.n; i++) {
+        stage *s = r->k->stages.at[i];
+        for (int j = 0; j < s->states.n; j++) {
+            state *st = &s->states.at[j];
+            st->init = expr_rewrite(r->k, st->init, restore_read, r);
+            st->step = expr_rewrite(r->k, st->step, restore_read, r);
+            if (st->merge) st->merge = expr_rewrite(r->k, st->merge, restore_read, r);
+        }
+        for (int j = 0; j < s->writes.n; j++) {
+            write *w = &s->writes.at[j];
+            w->value = expr_rewrite(r->k, w->value, restore_read, r);
+            if (w->guard) w->guard = expr_rewrite(r->k, w->guard, restore_read, r);
+        }
+    }
+}
+
+static void find_writes(storage *of, kernel *k) {
+    for (int i = 0; i < k->stages.n; i++)
+        for (int j = 0; j < k->stages.at[i]->writes.n; j++) {
+            write *w = &k->stages.at[i]->writes.at[j];
+            if (w->to->role != BUF_TEMP) continue;
+            storage *s = &of[buffer_root(w->to)->id];
+            s->w = w, s->k = k, s->writes++;
+        }
+}
+
+static void narrow_storage(quantise *q) {
+    int n = q->p->buffers.n;
+    storage *of = ARENA_ARRAY(q->scratch, storage, n + 1);
+    for (int j = 0; j < q->p->kernels.n; j++) find_writes(of, q->p->kernels.at[j]);
+    for (int j = 0; j < n; j++) {
+        storage *s = &of[j];
+        if (s->writes != 1 || q->pinned[j] || s->w->combine != COMBINE_SET || s->w->to->dtype != DT_F32)
+            continue;
+        s->byte = byte_under(s->w->value);
+        if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
+    }
+    for (int j = 0; j < n; j++) {
+        buffer *b = q->p->buffers.at[j];
+        const storage *s = &of[buffer_root(b)->id];
+        if (s->byte) b->dtype = s->byte->to;
+    }
+    for (int j = 0; j < q->p->kernels.n; j++) restore_kernel(&(restore){q->p->kernels.at[j], of});
+    for (int j = 0; j < n; j++)
+        if (of[j].byte) of[j].w->value = of[j].byte;
 }
 
 // ---------------------------------------------------------------- entry
@@ -476,7 +591,10 @@ static void rewrite_region(const quantise *q, region *r) {
 void quantise_program(program *p, const target *t) {
     quantise q = {.p = p, .t = t, .scratch = arena_new()};
     q.flipped.arena = q.scratch;
-    if (t->arch == ARCH_X86_64) flip_signs(&q);
+    q.pinned = ARENA_ARRAY(q.scratch, bool, p->buffers.n + 1);
+    program_walk(p, pin, &q);
+    narrow_storage(&q);
+    flip_signs(&q);
     rewrite_region(&q, p->main);
     arena_destroy(q.scratch);
     program_verify(p);

@@ -164,6 +164,8 @@ typedef struct opened {
     int axis, mark;
 } opened;
 
+enum { PIECE = 4096 }; // positions of the vector axis that are one task
+
 static opened open_loop(nest *n, int axis, ins *begin, ins *end, ins *step, loop_role role) {
     emitter *e = n->e;
     emit_ahead_stage(e, n->s, n->writes);
@@ -180,8 +182,9 @@ static void close_loop(nest *n, opened o) {
 }
 
 static opened open_axis(nest *n, int axis, loop_role role) {
-    lbuild *b = &n->e->b;
-    return open_loop(n, axis, lb_idx(b, 0), emit_dim(n->e, n->e->extent[axis]), lb_idx(b, 1), role);
+    ins *begin, *end;
+    axis_range(n->e, axis, &begin, &end);
+    return open_loop(n, axis, begin, end, lb_idx(&n->e->b, 1), role);
 }
 
 // ---------------------------------------------------------------- bodies
@@ -372,9 +375,11 @@ static void point_reduced(nest *n) {
 static void vector_axis(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[n->vaxis]), *full = emit_int_floor(b, extent, n->lanes);
+    ins *begin, *extent;
+    piece_range(e, n->vaxis, PIECE, &begin, &extent);
+    ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
-    opened o = open_loop(n, n->vaxis, lb_idx(b, 0), full, lb_idx(b, n->lanes), LOOP_PARALLEL);
+    opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
     nest_point(n);
     close_loop(n, o);
     if (full == extent) return;
@@ -460,21 +465,60 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     return n;
 }
 
+// Elements of different tasks must not share a byte, nor be combined by several.
+static bool writes_are_apart(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].combine != COMBINE_SET || dtype_bits(s->writes.at[j].to->dtype) < 8) return false;
+    return true;
+}
+
+// The first axis that has several positions, in pieces when it is the vector axis.
+static void choose_tasks(nest *n) {
+    emitter *e = n->e;
+    if (!writes_are_apart(n->s)) return;
+    for (int j = 0; j < n->nparallel; j++) {
+        int a = n->parallel[j];
+        if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
+        bool pieces = a == n->vaxis;
+        emitter_tasks(e, a, pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, PIECE)) : e->extent[a]);
+        return;
+    }
+}
+
 static void stage_nest(emitter *e, const stage *s, bool alone) {
     nest *n = nest_new(e, s, alone);
     choose_vector(n);
+    if (alone) choose_tasks(n);
     int mark = scope_open(e);
     parallel_loops(n, 0);
     scope_close(e, mark);
 }
 
+static void one_of_stages(emitter *e, stage *s) {
+    contraction c;
+    if (contraction_in_stage(e->k, s, &c) && c.m.n && schedule_contraction(e, &c)) return;
+    stage_nest(e, s, false);
+}
+
+static void choose_row_tasks(emitter *e) {
+    for (int j = 0; j < e->k->stages.n; j++)
+        if (!writes_are_apart(e->k->stages.at[j])) return;
+    for (int a = 0; a < e->k->nouter; a++) {
+        if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 2 && a < e->k->nouter - 1) continue;
+        emitter_tasks(e, a, e->extent[a]);
+        return;
+    }
+}
+
 static void all_stages(emitter *e, int depth) {
     const kernel *k = e->k;
     if (depth == k->nouter) {
-        for (int j = 0; j < k->stages.n; j++) stage_nest(e, k->stages.at[j], false);
+        for (int j = 0; j < k->stages.n; j++) one_of_stages(e, k->stages.at[j]);
         return;
     }
-    ins *loop = lb_for(&e->b, k->axes.at[depth].name, lb_idx(&e->b, 0), emit_dim(e, k->axes.at[depth].extent), lb_idx(&e->b, 1), LOOP_PARALLEL);
+    ins *begin, *end;
+    axis_range(e, depth, &begin, &end);
+    ins *loop = lb_for(&e->b, k->axes.at[depth].name, begin, end, lb_idx(&e->b, 1), LOOP_PARALLEL);
     e->counter[depth] = loop;
     int mark = scope_open(e);
     all_stages(e, depth + 1);
@@ -528,12 +572,12 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     }
     attention a;
     bool attends = attention_find(k, t, &a);
-    ins *scratch = emitter_signature(e, false, attends ? a.scratch : NULL);
+    ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, attends ? a.scratch : NULL);
     contraction c;
     if (contraction_find(k, &c) && schedule_contraction(e, &c)) code->schedule = "tiled contraction";
-    else if (attends) attention_or_rows(e, &a, scratch), code->schedule = "online attention";
+    else if (attends) choose_row_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
     else if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
-    else all_stages(e, 0);
+    else choose_row_tasks(e), all_stages(e, 0);
     emitter_finish(e);
     return code;
 }

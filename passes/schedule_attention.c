@@ -375,7 +375,9 @@ static void head(flash *f) {
     const attention *a = f->a;
     pack_keys(f);
     pack_values(f);
-    ins *ni = emit_dim(f->e, a->k->axes.at[a->i].extent), *i0 = serial(f, "i", lb_idx(b, 0), ni, ROWS);
+    ins *first, *ni;
+    axis_range(f->e, a->i, &first, &ni); // a task axis when there is one head only
+    ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_bin(b, L_SUB, ni, i0), lb_idx(b, ROWS));
     pack_query(f, i0);
     clear_block(f);
@@ -395,7 +397,9 @@ static void outer_loops(flash *f, int depth) {
         head(f);
         return;
     }
-    ins *loop = lb_for(f->b, f->a->k->axes.at[depth].name, lb_idx(f->b, 0), emit_dim(e, f->a->k->axes.at[depth].extent), lb_idx(f->b, 1), LOOP_PARALLEL);
+    ins *begin, *end;
+    axis_range(e, depth, &begin, &end);
+    ins *loop = lb_for(f->b, f->a->k->axes.at[depth].name, begin, end, lb_idx(f->b, 1), LOOP_PARALLEL);
     e->counter[depth] = loop;
     outer_loops(f, depth + 1);
     e->counter[depth] = NULL;

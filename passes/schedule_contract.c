@@ -13,8 +13,9 @@
 #include "ir/program.h"
 #include "passes/emit_dim.h"
 #include "passes/schedule_int8.h"
+#include <math.h>
 
-enum { MAX_ROWS = 14, MAX_VECTORS = 4, HEAVY_EPILOGUE = 14 };
+enum { MAX_ROWS = 14, MAX_VECTORS = 4, HEAVY_EPILOGUE = 14, TASK_ROWS = 42 };
 
 typedef struct tiling {
     emitter *e;
@@ -22,7 +23,7 @@ typedef struct tiling {
     access *a, *b, *write;
     axis_list m, k;   // after joining
     int tile_m;       // M axis that is tiled, -1: none
-    int lanes, rows, vectors; // L, MR, NV at most
+    int lanes, rows, vectors; // L, MR (of the columns at hand), NV at most
     bool packed;
     int quad;          // reduce axis that goes in fours (schedule_int8.h), -1: none
     ins *panel_stride; // elements from one panel to the next
@@ -39,6 +40,15 @@ bool is_packed_operand(const expr *read, int n_axis) {
 }
 
 static bool is_const_value(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+
+// Whether the factor depends on the axis through more than its read: a guard, a zero point of the row.
+static bool varies_beyond_read(expr *term, const expr *read, int axis) {
+    if (term == read) return false;
+    if (term->op == X_READ || term->op == X_AXIS) return expr_uses_axis(term, axis);
+    for (int j = 0; j < expr_arity(term->op); j++)
+        if (varies_beyond_read(term->arg[j], read, axis)) return true;
+    return false;
+}
 
 typedef struct zero_axis { kernel *k; int axis; } zero_axis;
 static expr *axis_to_zero(void *user, expr *x) {
@@ -94,25 +104,44 @@ static int max_rows(const tiling *t, int vectors) {
     return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
 }
 
-// Of the shapes that fit the registers, the one whose tiles are fullest; one tile for all rows beats several.
+// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide, and some for B's
+// lines that come from beyond the first cache.
+static double step_cost(double rows, int vectors) {
+    double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    return (hidden > 4 ? hidden : 4) + 0.4 * vectors;
+}
+
+// Rows of the tiles beside so many vectors, balanced: no tiny last tile.
+static int tile_rows(const tiling *t, int vectors) {
+    int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
+    if (m == INT64_MAX || m == 0) return (int)rows;
+    int64_t tiles = (m + rows - 1) / rows;
+    return (int)((m + tiles - 1) / tiles);
+}
+
+// All rows times so many vectors of columns; of an unknown number of rows, one.
+static double columns_cost(const tiling *t, int vectors) {
+    int64_t m = const_extent(t, t->tile_m);
+    int rows = tile_rows(t, vectors);
+    if (m == INT64_MAX || m == 0) return step_cost(rows, vectors) / rows;
+    double tiles = (double)((m + rows - 1) / rows);
+    return tiles * step_cost((double)m / tiles, vectors);
+}
+
+// The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
 static void choose_tile(tiling *t) {
-    int64_t m = const_extent(t, t->tile_m), n = const_extent(t, t->c->n);
-    int most = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2;
-    double best = 0;
-    for (int v = most; v >= 1; v--) {
-        if (v > 1 && n <= (int64_t)(v - 1) * t->lanes) continue;
-        if (t->lanes * v > PANEL && t->lanes * v % PANEL) continue;
-        int rows = max_rows(t, v);
-        int64_t tiles = m == INT64_MAX ? 1 : (m + rows - 1) / rows;
-        double height = m == INT64_MAX ? rows : tiles ? (double)m / (double)tiles : 1;
-        double score = height * v / (height + v) * (tiles == 1 && m != INT64_MAX ? 1.25 : 1);
-        if (score <= best) continue;
-        best = score;
-        t->vectors = v, t->rows = rows;
+    int64_t n = const_extent(t, t->c->n);
+    double best = INFINITY;
+    for (int v = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; v >= 1; v--) {
+        int64_t width = (int64_t)v * t->lanes, blocks = n / width, rest = (n % width + t->lanes - 1) / t->lanes;
+        if (v > 1 && n <= width - t->lanes) continue;
+        if (width > PANEL && width % PANEL) continue;
+        double cost = columns_cost(t, v) / v;
+        if (n != INT64_MAX) cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
+        if (cost >= best) continue;
+        best = cost;
+        t->vectors = v;
     }
-    if (m == INT64_MAX || m == 0) return;
-    int64_t tiles = (m + t->rows - 1) / t->rows;
-    t->rows = (int)((m + tiles - 1) / tiles); // balanced: no tiny last tile
 }
 
 typedef struct weight { int sum; } weight;
@@ -158,7 +187,7 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     emitter *e = t->e;
     const contraction *c = t->c;
     dtype dt = c->b->buffer->dtype;
-    ins *p = e->pointer[c->b->buffer->id];
+    ins *p = pointer_of(e, c->b->buffer);
     bool part = !t->packed && x->last && v == x->vectors - 1;
     int mark = scope_open(e);
     ins *loaded = part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
@@ -172,7 +201,7 @@ static ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
     int mark = scope_open(e);
-    use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, e->pointer[c->a->buffer->id], at, 1));
+    use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, pointer_of(e, c->a->buffer), at, 1));
     ins *factor = emit_value(e, c->term_a);
     scope_close(e, mark);
     return lb_splat(&e->b, factor, t->lanes);
@@ -341,9 +370,8 @@ static void rows_known(tiling *t, tile x, int64_t m) {
 }
 
 // M known at run time only: whole tiles, then halves of what is left.
-static void rows_dynamic(tiling *t, tile x, ins *m) {
+static void rows_dynamic(tiling *t, tile x, ins *begin, ins *m) {
     lbuild *b = &t->e->b;
-    ins *begin = lb_idx(b, 0);
     for (int rows = t->rows; rows > 0; rows /= 2) {
         ins *left = lb_bin(b, L_SUB, m, begin);
         ins *end = lb_bin(b, L_ADD, begin, emit_int_floor(b, left, rows));
@@ -361,9 +389,12 @@ static void m_loops(tiling *t, tile x, int depth) {
     if (depth == t->m.n) {
         x.m0 = lb_idx(&e->b, 0);
         x.rows = 1;
+        ins *begin, *end;
+        if (t->tile_m >= 0) piece_range(e, t->tile_m, TASK_ROWS, &begin, &end);
         if (t->tile_m < 0) micro_kernel(t, &x);
+        else if (e->task_axis == t->tile_m) rows_dynamic(t, x, begin, end);
         else if (dim_is_const(e->extent[t->tile_m])) rows_known(t, x, dim_value(e->extent[t->tile_m]));
-        else rows_dynamic(t, x, emit_dim(e, e->extent[t->tile_m]));
+        else rows_dynamic(t, x, begin, end);
         return;
     }
     int a = t->m.at[depth];
@@ -371,7 +402,9 @@ static void m_loops(tiling *t, tile x, int depth) {
         m_loops(t, x, depth + 1);
         return;
     }
-    e->counter[a] = open_loop(e, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]), 1);
+    ins *begin, *end;
+    axis_range(e, a, &begin, &end);
+    e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
     ins *loop = e->counter[a];
     int mark = scope_open(e);
     m_loops(t, x, depth + 1);
@@ -381,6 +414,7 @@ static void m_loops(tiling *t, tile x, int depth) {
 }
 
 static void columns(tiling *t, ins *n0, int vectors, ins *last) {
+    t->rows = tile_rows(t, vectors);
     int mark = scope_open(t->e);
     m_loops(t, (tile){.vectors = vectors, .n0 = n0, .last = last}, 0);
     t->e->counter[t->c->n] = NULL;
@@ -415,13 +449,41 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
         return;
     }
     int a = axes->at[depth];
-    e->counter[a] = open_loop(e, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]), 1);
+    ins *begin, *end;
+    axis_range(e, a, &begin, &end);
+    e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
     ins *loop = e->counter[a];
     int mark = scope_open(e);
     outer_loops(t, axes, depth + 1);
     scope_close(e, mark);
     e->counter[a] = NULL;
     lb_end(&e->b, loop);
+}
+
+// ---------------------------------------------------------------- tasks
+static bool has_several(const emitter *e, int axis, int64_t enough) {
+    return !dim_is_const(e->extent[axis]) || dim_value(e->extent[axis]) >= enough;
+}
+
+// Batches, else rows: an axis of rows outside of the tile, else pieces of the tiled one. Columns stay together: each
+// task streams its panels once.
+static void choose_tasks(tiling *t, const axis_list *outer) {
+    emitter *e = t->e;
+    if (!e->task_begin) return;
+    for (int j = 0; j < outer->n; j++)
+        if (has_several(e, outer->at[j], 4)) {
+            emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
+            return;
+        }
+    for (int j = 0; j < t->m.n; j++) {
+        int a = t->m.at[j];
+        if (a == t->tile_m || !has_several(e, a, 4)) continue;
+        emitter_tasks(e, a, e->extent[a]);
+        return;
+    }
+    if (t->tile_m < 0) return;
+    dim *rows = e->extent[t->tile_m];
+    emitter_tasks(e, t->tile_m, dim_ceildiv(rows, dim_const(rows->table, TASK_ROWS)));
 }
 
 // ---------------------------------------------------------------- entry
@@ -474,7 +536,7 @@ bool schedule_contraction(emitter *e, const contraction *c) {
     t.m = c->m;
     order_k(&t);
     join_axes(&t);
-    if (t.m.n) t.tile_m = t.m.at[t.m.n - 1];
+    if (t.m.n && !varies_beyond_read(c->term_a, c->a, t.m.at[t.m.n - 1])) t.tile_m = t.m.at[t.m.n - 1];
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
     choose_tile(&t);
     weight w = {0};
@@ -486,6 +548,7 @@ bool schedule_contraction(emitter *e, const contraction *c) {
     emitter_stage(e, c->s, c->n, t.lanes, true);
     axis_list outer = c->batch;
     for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    choose_tasks(&t, &outer);
     outer_loops(&t, &outer, 0);
     return true;
 }

@@ -80,7 +80,7 @@ int quad_rows(const target *t, const contraction *c, int vectors) {
 
 // ---------------------------------------------------------------- instructions
 static ins *one_byte(emitter *e, const contraction *c, ins *at) {
-    ins *v = lb_load(&e->b, lt(LK_I8, 1), e->pointer[c->a->buffer->id], at, 1);
+    ins *v = lb_load(&e->b, lt(LK_I8, 1), pointer_of(e, c->a->buffer), at, 1);
     return lb_conv(&e->b, L_ZEXT, LK_I32, v);
 }
 
@@ -108,12 +108,12 @@ ins *load_quad(emitter *e, const contraction *c, ins *at, ins *n) {
     lbuild *b = &e->b;
     ins *word;
     if (n) word = some_bytes(e, c, at, n);
-    else word = lb_load(b, lt(LK_I32, 1), lb_offset(b, e->pointer[c->a->buffer->id], at, 1), lb_idx(b, 0), 1);
+    else word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, 1), lb_idx(b, 0), 1);
     return lb_splat(b, word, e->lanes);
 }
 
 ins *load_quads(emitter *e, const contraction *c, ins *at) {
-    ins *p = lb_offset(&e->b, e->pointer[c->b->buffer->id], at, 1);
+    ins *p = lb_offset(&e->b, pointer_of(e, c->b->buffer), at, 1);
     return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), QUAD);
 }
 

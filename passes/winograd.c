@@ -1,14 +1,17 @@
-// In: a contraction that is a 3x3 convolution of stride 1 with constant weights. Out: three kernels,
+// In: a contraction that is a 3x3 convolution of stride 1 with constant weights. Out: one kernel over blocks
+// of rows of 4 x 4 tiles, whose intermediate values stay in the cache, and the constant U = G g G':
 //
-//   for n, ty, tx, c:    V[36, n, ty, tx, c] = B' d B        d: 6 x 6 of the image, overlapping by 2
-//   for p, n, ty, tx, m: M[p, n, ty, tx, m] = sum over c of V[p, n, ty, tx, c] * U[p, c, m]
-//   for n, ty, tx, m:    4 x 4 of the output = f(A' M A)     f: the epilogue of the convolution
+//   for n, block:
+//     for r, tx, c:     V[36, r tx, c] = B' d B          d: 6 x 6 of the image, overlapping by 2
+//     for p, r, tx, m:  M[p, r tx, m] = sum over c of V[p, r tx, c] * U[p, c, m]
+//     for r, tx, m:     4 x 4 of Y[4 r, 4 tx, m] = A' M A
+//     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
 //
-// and the constant U = G g G'. The products are a contraction like any other. Edges: reads outside of the
-// image are guarded (a halo replaces the guards), and the last row and column of tiles have stages that write
-// what is there.
+// The products are a contraction like any other. Edges: reads outside of the image are guarded (a halo
+// replaces the guards), and what tiles have beyond the output stays in Y.
 #include "passes/winograd.h"
 #include "passes/contract.h"
+#include <math.h>
 #include <string.h>
 
 enum { TILE = 4, SPAN = 6, POINTS = SPAN * SPAN, TAPS = 3 };
@@ -123,7 +126,6 @@ typedef struct sizes {
 static sizes likely_sizes(const winograd *f) {
     sizes s = {likely(extent_of(f, f->n), 1), likely(extent_of(f, f->c), 0), likely(extent_of(f, f->m), 0)};
     s.height = likely(extent_of(f, f->out[0]), 64), s.width = likely(extent_of(f, f->out[1]), 64);
-    s.tiles = s.n * likely(tiles_of(f, 0), 64) * likely(tiles_of(f, 1), 64);
     return s;
 }
 
@@ -135,17 +137,50 @@ static algorithm_cost direct_cost(const void *form) {
                             .constants = 4 * TAPS * TAPS * s.c * s.m};
 }
 
-// A transform of 6 x 6 takes some 160 additions and multiplications for each channel that are not fused.
+// ---- how many rows of tiles make a block
+typedef struct block_cost {
+    double flops, cached, constants, bytes; // of one image; bytes of V, M and Y
+} block_cost;
+
+// U comes anew for each block unless all fits into the second cache together; what does not fit there is
+// written, read for ownership and read again. A tile of few rows keeps the multipliers waiting for U.
+static block_cost cost_of_block(const sizes *s, double ty, double tx, double rows) {
+    enum { IN_OPERATIONS = 160, OUT_OPERATIONS = 100, CACHE = 1 << 20, FULL_TILE = 14 };
+    double blocks = ceil(ty / rows), tiles = rows * tx, all = blocks * tiles;
+    double height = tiles / ceil(tiles / FULL_TILE), weights = 4.0 * POINTS * s->c * s->m;
+    double stored = 4 * tiles * (POINTS * (s->c + s->m) + TILE * TILE * s->m);
+    block_cost b = {.constants = weights, .bytes = stored};
+    b.flops = 2.0 * POINTS * all * s->c * s->m * (1 + 1 / height) +
+              2 * all * (IN_OPERATIONS * s->c + OUT_OPERATIONS * s->m);
+    b.cached = blocks * (stored + (stored > CACHE * 3 / 4 ? 3 * stored : 0));
+    if (stored + weights > CACHE) b.cached += (blocks - 1) * weights;
+    return b;
+}
+
+static double weigh(const block_cost *b) { return b->flops / 64 + b->cached / 16; }
+
+static int64_t choose_rows(const winograd *f, block_cost *cost) {
+    sizes s = likely_sizes(f);
+    double ty = likely(tiles_of(f, 0), 16), tx = likely(tiles_of(f, 1), 16);
+    int64_t best = 1;
+    *cost = cost_of_block(&s, ty, tx, 1);
+    for (int64_t rows = 2; rows <= (int64_t)ty; rows++) {
+        block_cost c = cost_of_block(&s, ty, tx, (double)rows);
+        if (weigh(&c) >= weigh(cost)) continue;
+        best = rows;
+        *cost = c;
+    }
+    return best;
+}
+
 static algorithm_cost winograd_cost(const void *form) {
-    enum { IN_OPERATIONS = 160, OUT_OPERATIONS = 100 };
     sizes s = likely_sizes(form);
-    double products = 2.0 * POINTS * s.tiles * s.c * s.m,
-           transforms = 2 * s.tiles * (IN_OPERATIONS * s.c + OUT_OPERATIONS * s.m);
-    double stored = 4 * POINTS * s.tiles * (s.c + s.m);
-    return (algorithm_cost){.flops = products + transforms,
-                            .cached = 2 * stored + 4 * s.n * s.height * s.width * (s.c + s.m),
-                            .constants = 4.0 * POINTS * s.c * s.m,
-                            .workspace = stored};
+    block_cost b;
+    choose_rows(form, &b);
+    return (algorithm_cost){.flops = s.n * b.flops,
+                            .cached = s.n * (b.cached + 4 * s.height * s.width * (s.c + s.m)),
+                            .constants = b.constants,
+                            .workspace = b.bytes};
 }
 
 // ---------------------------------------------------------------- the transforms of six (or three) values
@@ -240,11 +275,40 @@ static constant *transform_weights(arena *a, const constant *w, int64_t outs, in
     return u;
 }
 
-// ---------------------------------------------------------------- building the kernels
-static expr *stage_parallel(kernel *k, stage *s, const char *name, dim *extent) {
-    int a = kernel_axis(k, AXIS_PARALLEL, name, extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
+// ---------------------------------------------------------------- building the kernel
+typedef struct builder {
+    kernel *k;
+    const winograd *f;
+    int64_t rows;    // of tiles in a block
+    dim *tx;         // tiles in a row
+    expr *n, *block; // outer axes
+    buffer *v, *m, *y;
+    // of the element that the epilogue computes
+    expr *channel, *out[2], *sum;
+} builder;
+
+static expr *stage_loop(builder *b, stage *s, axis_kind kind, const char *name, dim *extent) {
+    int a = kernel_axis(b->k, kind, name, extent);
+    stage_axis(b->k, s, a);
+    return x_axis(b->k, a);
+}
+static expr *parallel(builder *b, stage *s, const char *name, dim *extent) {
+    return stage_loop(b, s, AXIS_PARALLEL, name, extent);
+}
+static expr *times_plus(kernel *k, expr *a, int64_t by, expr *c) {
+    return x_add(k, x_mul(k, a, x_i64(k, by)), c);
+}
+static dim *constant_dim(builder *b, int64_t n) { return dim_const(b->k->program->dims, n); }
+
+// A plane for each point. Rows and planes are odd numbers of cache lines apart: a tile's 36 lines do not meet
+// in one place of the cache.
+static buffer *points_buffer(builder *b, const char *name, dim *channels) {
+    enum { LINE = 16 };
+    dim *tiles = dim_mulk(b->tx, b->rows), *two = constant_dim(b, 2);
+    int64_t lines = (dim_value(channels) + LINE - 1) / LINE;
+    dim *d[3] = {constant_dim(b, POINTS), dim_addk(dim_mulk(dim_floordiv(tiles, two), 2), 1),
+                 constant_dim(b, LINE * (lines | 1))};
+    return kernel_local(b->k, name, DT_F32, 3, d);
 }
 
 static expr *keep_leaves(void *user, expr *e) {
@@ -252,171 +316,123 @@ static expr *keep_leaves(void *user, expr *e) {
     return NULL;
 }
 
-static kernel *new_kernel(program *p, const winograd *f, const char *suffix) {
-    kernel *k = kernel_new(p, arena_printf(p->arena, "%s_%s", f->k->name, suffix), NULL);
-    k->loc = f->k->loc;
-    for (int j = 0; j < f->k->nodes.n; j++) VEC_PUSH(p->arena, &k->nodes, f->k->nodes.at[j]);
-    k->algorithm = winograd_algorithm.name;
-    return k;
-}
-
 // d[row][col] of a tile: 0 outside of the image.
-static expr *read_image(kernel *k, const winograd *f, expr *const *at, int row, int col) {
-    buffer *b = f->image->buffer;
-    expr *index[4] = {at[0], at[3]}, *guard = x_int(k, DT_BOOL, 1);
+static expr *read_image(builder *b, expr *const tile[2], expr *c, int row, int col) {
+    kernel *k = b->k;
+    buffer *x = b->f->image->buffer;
+    expr *index[4] = {b->n, c}, *guard = x_int(k, DT_BOOL, 1);
     for (int j = 0; j < 2; j++) {
-        expr *base = expr_rewrite(k, f->base[j], keep_leaves, NULL),
-             *first = x_mul(k, at[1 + j], x_i64(k, TILE));
-        expr *i = index[2 + j] = x_add(k, first, x_add(k, base, x_i64(k, j ? col : row)));
+        expr *base = expr_rewrite(k, b->f->base[j], keep_leaves, NULL);
+        expr *i = index[2 + j] = times_plus(k, tile[j], TILE, x_add(k, base, x_i64(k, j ? col : row)));
         guard = x_and(k, guard, x_bin(k, X_LE, x_i64(k, 0), i));
-        guard = x_and(k, guard, x_lt(k, i, x_dim(k, b->dims[2 + j])));
+        guard = x_and(k, guard, x_lt(k, i, x_dim(k, x->dims[2 + j])));
     }
-    return x_read_guarded(k, b, index, guard, NULL);
+    return x_read_guarded(k, x, index, guard, NULL);
 }
 
-static kernel *kernel_in(program *p, const winograd *f, buffer *v) {
-    kernel *k = new_kernel(p, f, "in");
+static expr *tile_number(builder *b, expr *r, expr *tx) {
+    return x_add(b->k, x_mul(b->k, r, x_dim(b->k, b->tx)), tx);
+}
+
+static void stage_in(builder *b) {
+    kernel *k = b->k;
     stage *s = kernel_stage(k);
-    expr *at[4], *d[POINTS], *t[POINTS];
-    static const char *const names[] = {"n", "ty", "tx", "c"};
-    for (int j = 0; j < 4; j++) at[j] = stage_parallel(k, s, names[j], v->dims[1 + j]);
-    for (int j = 0; j < POINTS; j++) d[j] = read_image(k, f, at, j / SPAN, j % SPAN);
+    expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
+    expr *c = parallel(b, s, "c", extent_of(b->f, b->f->c)), *d[POINTS], *t[POINTS];
+    expr *tile[2] = {times_plus(k, b->block, b->rows, r), tx};
+    for (int j = 0; j < POINTS; j++) d[j] = read_image(b, tile, c, j / SPAN, j % SPAN);
     transform_square(k, transform_in, d, SPAN, t);
     for (int j = 0; j < POINTS; j++)
-        stage_write(k, s, v, (expr *[]){x_i64(k, j), at[0], at[1], at[2], at[3]}, t[j]);
-    return k;
+        stage_write(k, s, b->v, (expr *[]){x_i64(k, j), tile_number(b, r, tx), c}, t[j]);
 }
 
-static kernel *kernel_products(program *p, const winograd *f, buffer *v, buffer *u, buffer *to) {
-    kernel *k = new_kernel(p, f, "products");
+static void stage_products(builder *b, buffer *u) {
+    kernel *k = b->k;
     stage *s = kernel_stage(k);
-    expr *at[5];
-    static const char *const names[] = {"p", "n", "ty", "tx", "m"};
-    for (int j = 0; j < 5; j++) at[j] = stage_parallel(k, s, names[j], to->dims[j]);
-    int reduce = kernel_axis(k, AXIS_REDUCE, "c", v->dims[4]);
-    stage_axis(k, s, reduce);
-    expr *c = x_axis(k, reduce);
-    expr *term = x_mul(k, x_read(k, v, (expr *[]){at[0], at[1], at[2], at[3], c}),
-                       x_read(k, u, (expr *[]){at[0], c, at[4]}));
-    stage_write(k, s, to, at, stage_reduce(k, s, RED_SUM, term));
-    return k;
+    expr *p = parallel(b, s, "p", constant_dim(b, POINTS)),
+         *r = parallel(b, s, "r", constant_dim(b, b->rows));
+    expr *tx = parallel(b, s, "tx", b->tx), *m = parallel(b, s, "m", extent_of(b->f, b->f->m));
+    expr *c = stage_loop(b, s, AXIS_REDUCE, "c", extent_of(b->f, b->f->c)), *tile = tile_number(b, r, tx);
+    expr *term = x_mul(k, x_read(k, b->v, (expr *[]){p, tile, c}), x_read(k, u, (expr *[]){p, c, m}));
+    stage_write(k, s, b->m, (expr *[]){p, tile, m}, stage_reduce(k, s, RED_SUM, term));
 }
 
-// ---- the last kernel, with the epilogue of the old one
-typedef struct last {
-    kernel *k;
-    const winograd *f;
-    buffer *m;
-    stage *s;
-    expr *n, *channel, *tile[2]; // in the stage
-    expr *out[2], *sum;          // of the element that is written
-} last;
-
-static expr *from_old(void *user, expr *e) {
-    last *l = user;
-    const winograd *f = l->f;
-    if (e->op == X_STATE) return l->sum;
-    if (e->op != X_AXIS) return NULL;
-    return e->axis == f->n        ? l->n
-           : e->axis == f->m      ? l->channel
-           : e->axis == f->out[0] ? l->out[0]
-                                  : l->out[1];
-}
-
-static void write_element(last *l, expr *value, expr *guard) {
-    const write *w = l->f->w;
-    expr *index[MAX_RANK];
-    l->sum = value;
-    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(l->k, w->index[j], from_old, l);
-    write *made = stage_write(l->k, l->s, w->to, index, expr_rewrite(l->k, w->value, from_old, l));
-    if (guard->op != X_CONST) made->guard = guard;
-}
-
-// Rows (or columns) of a tile: all of whole tiles; of the one behind them what remains, and that under a
-// guard where it is not known.
-typedef struct part {
-    dim *tiles;
-    dim *first; // of the tiles
-    dim *rows;  // in a tile
-} part;
-static int parts_of(const winograd *f, int space, part *out) {
-    dim *n = extent_of(f, f->out[space]), *four = dim_const(n->table, TILE), *whole = dim_floordiv(n, four),
-        *rest = dim_mod(n, four);
-    int count = 0;
-    if (!dim_is(whole, 0)) out[count++] = (part){whole, dim_const(n->table, 0), four};
-    if (!dim_is(rest, 0)) out[count++] = (part){dim_sub(tiles_of(f, space), whole), whole, rest};
-    return count;
-}
-
-static void stage_out(last *l, const part *y, const part *x) {
-    kernel *k = l->k;
-    expr *m[POINTS], *t[TILE * TILE];
-    l->s = kernel_stage(k);
-    l->n = stage_parallel(k, l->s, "n", l->m->dims[1]);
-    l->tile[0] = x_add(k, stage_parallel(k, l->s, "ty", y->tiles), x_dim(k, y->first));
-    l->tile[1] = x_add(k, stage_parallel(k, l->s, "tx", x->tiles), x_dim(k, x->first));
-    l->channel = stage_parallel(k, l->s, "m", l->m->dims[4]);
+static void stage_out(builder *b) {
+    kernel *k = b->k;
+    stage *s = kernel_stage(k);
+    expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
+    expr *m = parallel(b, s, "m", extent_of(b->f, b->f->m)), *from[POINTS], *t[TILE * TILE];
     for (int j = 0; j < POINTS; j++)
-        m[j] = x_read(k, l->m, (expr *[]){x_i64(k, j), l->n, l->tile[0], l->tile[1], l->channel});
-    transform_square(k, transform_out, m, TILE, t);
+        from[j] = x_read(k, b->m, (expr *[]){x_i64(k, j), tile_number(b, r, tx), m});
+    transform_square(k, transform_out, from, TILE, t);
     for (int j = 0; j < TILE * TILE; j++) {
-        int at[2] = {j / TILE, j % TILE};
-        expr *guard = x_int(k, DT_BOOL, 1);
-        for (int i = 0; i < 2; i++) {
-            guard = x_and(k, guard, x_lt(k, x_i64(k, at[i]), x_dim(k, i ? x->rows : y->rows)));
-            l->out[i] = x_add(k, x_mul(k, l->tile[i], x_i64(k, TILE)), x_i64(k, at[i]));
-        }
-        if (!(guard->op == X_CONST && !guard->i)) write_element(l, t[j], guard);
+        expr *y = times_plus(k, r, TILE, x_i64(k, j / TILE)),
+             *x = times_plus(k, tx, TILE, x_i64(k, j % TILE));
+        stage_write(k, s, b->y, (expr *[]){y, x, m}, t[j]);
     }
 }
 
-// k becomes the kernel that ends what it was. old: k as it was.
-static void become_last(kernel *k, const winograd *f, buffer *m) {
-    k->axes.n = k->nouter = k->stages.n = 0;
-    k->exprs.n = 0;
-    k->axes.at = NULL, k->axes.cap = 0; // the old ones are still read
-    k->stages.at = NULL, k->stages.cap = 0;
-    k->exprs.at = NULL, k->exprs.cap = 0;
+static expr *from_old(void *user, expr *e) {
+    builder *b = user;
+    const winograd *f = b->f;
+    if (e->op == X_STATE) return b->sum;
+    if (e->op != X_AXIS) return NULL;
+    return e->axis == f->n        ? b->n
+           : e->axis == f->m      ? b->channel
+           : e->axis == f->out[0] ? b->out[0]
+                                  : b->out[1];
+}
+
+static void stage_epilogue(builder *b) {
+    kernel *k = b->k;
+    const write *w = b->f->w;
+    stage *s = kernel_stage(k);
+    dim *height = extent_of(b->f, b->f->out[0]);
+    expr *index[MAX_RANK], *y = parallel(b, s, "y", constant_dim(b, TILE * b->rows));
+    b->out[0] = times_plus(k, b->block, TILE * b->rows, y);
+    b->out[1] = parallel(b, s, "x", extent_of(b->f, b->f->out[1]));
+    b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m));
+    b->sum = x_read(k, b->y, (expr *[]){y, b->out[1], b->channel});
+    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(k, w->index[j], from_old, b);
+    write *made = stage_write(k, s, w->to, index, expr_rewrite(k, w->value, from_old, b));
+    expr *inside = x_lt(k, b->out[0], x_dim(k, height));
+    bool whole = dim_is_const(height) && dim_value(height) % (TILE * b->rows) == 0;
+    if (!whole && inside->op != X_CONST) made->guard = inside;
+}
+
+// k without what it computes. What it computed is still there in its copies.
+static void empty_kernel(kernel *k) {
+    memset(&k->axes, 0, sizeof k->axes);
+    memset(&k->stages, 0, sizeof k->stages);
+    memset(&k->exprs, 0, sizeof k->exprs);
     k->shared = (map){.arena = k->arena};
-    k->algorithm = winograd_algorithm.name;
-    k->name = arena_printf(k->arena, "%s_out", k->name);
-    last l = {.k = k, .f = f, .m = m};
-    part y[2], x[2];
-    int ny = parts_of(f, 0, y), nx = parts_of(f, 1, x);
-    for (int i = 0; i < ny; i++)
-        for (int j = 0; j < nx; j++) stage_out(&l, &y[i], &x[j]);
-}
-
-static void put_step(program *p, region *r, int at, kernel *k) {
-    step *s = ARENA_NEW(p->arena, step);
-    *s = (step){.kind = STEP_KERNEL, .kernel = k, .loc = k->loc};
-    VEC_PUSH(p->arena, &r->steps, NULL);
-    memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
-    r->steps.at[at] = s;
-}
-
-static buffer *stored(program *p, const winograd *f, const char *suffix, dim *channels) {
-    dim *d[5] = {dim_const(p->dims, POINTS), extent_of(f, f->n), tiles_of(f, 0), tiles_of(f, 1), channels};
-    buffer *b =
-        program_buffer(p, arena_printf(p->arena, "%s.%s", f->k->name, suffix), BUF_TEMP, DT_F32, 5, d);
-    b->region = f->w->to->region;
-    return b;
+    k->nouter = 0;
 }
 
 static int winograd_apply(program *p, region *r, int at, const void *form) {
-    const winograd *f = form;
+    winograd f = *(const winograd *)form;
     kernel *k = r->steps.at[at]->kernel, *old = ARENA_NEW(p->arena, kernel);
-    winograd was = *f;
     *old = *k;
-    was.k = old;
-    dim *c = extent_of(f, f->c), *m = extent_of(f, f->m);
-    buffer *v = stored(p, f, "tiles", c), *products = stored(p, f, "products", m);
-    constant *weights = transform_weights(p->arena, f->weights->buffer->data, dim_value(m), dim_value(c));
-    buffer *u = program_constant(p, arena_printf(p->arena, "%s.winograd", f->weights->buffer->name), weights);
-    put_step(p, r, at, kernel_in(p, &was, v));
-    put_step(p, r, at + 1, kernel_products(p, &was, v, u, products));
-    become_last(k, &was, products);
-    return at + 2;
+    f.k = old;
+    block_cost cost;
+    dim *c = extent_of(&f, f.c), *m = extent_of(&f, f.m);
+    constant *weights = transform_weights(p->arena, f.weights->buffer->data, dim_value(m), dim_value(c));
+    buffer *u = program_constant(p, arena_printf(p->arena, "%s.winograd", f.weights->buffer->name), weights);
+    builder b = {.k = k, .f = &f, .rows = choose_rows(&f, &cost), .tx = tiles_of(&f, 1)};
+    empty_kernel(k);
+    k->algorithm = winograd_algorithm.name;
+    b.n = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "n", extent_of(&f, f.n)));
+    b.block = x_axis(
+        k, kernel_axis(k, AXIS_PARALLEL, "block", dim_ceildiv(tiles_of(&f, 0), constant_dim(&b, b.rows))));
+    k->nouter = 2;
+    b.v = points_buffer(&b, "tiles", c), b.m = points_buffer(&b, "products", m);
+    b.y = kernel_local(k, "rows", DT_F32, 3,
+                       (dim *[]){constant_dim(&b, TILE * b.rows), dim_mulk(b.tx, TILE), m});
+    stage_in(&b);
+    stage_products(&b, u);
+    stage_out(&b);
+    stage_epilogue(&b);
+    return at;
 }
 
 // ---------------------------------------------------------------- for layout assignment
@@ -434,10 +450,8 @@ static void match_channel_read(void *user, expr *e) {
 }
 
 int winograd_channel(const kernel *k, const buffer *b) {
-    if (k->algorithm != winograd_algorithm.name || k->stages.at[0]->states.n || b->rank != 4 ||
-        b->role == BUF_CONST)
-        return -1;
-    const stage *s = k->stages.at[0];
+    if (k->algorithm != winograd_algorithm.name || b->rank < 3 || b->role == BUF_CONST) return -1;
+    const stage *s = k->stages.at[kernel_writes(k, b) ? k->stages.n - 1 : 0];
     channel_search c = {b, s->axes.at[s->axes.n - 1], -1};
     stage_walk(s, match_channel_read, &c);
     for (int j = 0; j < s->writes.n; j++) match_channel(&c, s->writes.at[j].to, s->writes.at[j].index);

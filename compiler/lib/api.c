@@ -71,7 +71,8 @@ static bool ask_cancelled(void *user) {
 static void out_of_memory(void *user) {
     compilation *c = user;
     arena_set_limit(c->arena, 0, NULL, NULL); // the message needs some
-    diag_fatal(&c->diag, NULL, "the compilation needs more memory than its limit of %zu bytes", c->job.memory_limit);
+    diag_fatal(&c->diag, NULL, "the compilation needs more memory than its limit of %zu bytes",
+               c->job.memory_limit);
 }
 
 // ---------------------------------------------------------------- a job
@@ -88,7 +89,8 @@ static void read_options(compilation *c) {
 }
 
 static void begin(compilation *c) {
-    c->source = (source){c->job.model ? c->job.model : "model", c->job.data, c->job.data_size, c->job.data_folder};
+    c->source =
+        (source){c->job.model ? c->job.model : "model", c->job.data, c->job.data_size, c->job.data_folder};
     c->diag.file = c->source.path;
     read_options(c);
     pipeline_hooks hooks = {.user = c, .print = pass_print, .cancelled = ask_cancelled};
@@ -96,7 +98,8 @@ static void begin(compilation *c) {
 }
 
 // Runs body with everything set up; what goes wrong becomes the result.
-static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(compilation *, void *), void *arg, arena *a) {
+static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(compilation *, void *), void *arg,
+                            arena *a) {
     compilation *c = ARENA_NEW(a, compilation);
     *c = (compilation){.arena = a, .options = options_default(), .native = native};
     memcpy(&c->job, job, job->size < sizeof c->job ? job->size : sizeof c->job);

@@ -75,9 +75,11 @@ static void bind_dim(binder *b, const map *symbols, const char *s) {
     const char *name = arena_strndup(b->arena, s, (size_t)(equals - s));
     dim *symbol = map_get(symbols, name);
     if (!symbol) unknown_name(b, "--dim", name, symbols);
-    else if (strchr(equals, ',')) diag_missing(b->diag, NULL, "--dim %s: several sizes are not supported by this build", s);
+    else if (strchr(equals, ','))
+        diag_missing(b->diag, NULL, "--dim %s: several sizes are not supported by this build", s);
     else if (strchr(equals, ':')) bound_symbol(b, symbol, equals + 1);
-    else if (!parse_int64(equals + 1, 0, &n)) diag_error(b->diag, NULL, "--dim %s: '%s' is no size", s, equals + 1);
+    else if (!parse_int64(equals + 1, 0, &n))
+        diag_error(b->diag, NULL, "--dim %s: '%s' is no size", s, equals + 1);
     else map_put_number(&b->to, (uint64_t)symbol->id, dim_const(b->module->dims, n));
 }
 
@@ -131,13 +133,18 @@ static void bind_shape(binder *b, const map *inputs, const char *s) {
 
 void bind_options(arena *a, diag *d, module *m, const options *o) {
     binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
-    map symbols = input_symbols(&b), inputs = {.arena = a};
-    for (int j = 0; j < m->main->inputs.n; j++) map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
-    for (int j = 0; j < o->dims.n; j++) bind_dim(&b, &symbols, o->dims.at[j]);
+    map inputs = {.arena = a};
+    for (int j = 0; j < m->main->inputs.n; j++)
+        map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
     for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &inputs, o->shapes.at[j]);
     diag_check(d);
     if (b.to.n) substitute(&b);
     if (b.loosen) drop_declarations(m);
+    b.to = (map){.arena = a};
+    map symbols = input_symbols(&b); // those too that --shape has named
+    for (int j = 0; j < o->dims.n; j++) bind_dim(&b, &symbols, o->dims.at[j]);
+    diag_check(d);
+    if (b.to.n) substitute(&b);
 }
 
 // ---------------------------------------------------------------- for tests

@@ -33,13 +33,15 @@ static bool near(comparison *c, double error, double want, tolerance t) {
 static bool element_same(comparison *c, const tensor *got, const tensor *want, int64_t i, tolerance t) {
     switch (dtype_class_of(want->dtype)) {
     case DC_FLOAT: {
-        double g = dtype_load_float(got->dtype, got->data, i), w = dtype_load_float(want->dtype, want->data, i);
+        double g = dtype_load_float(got->dtype, got->data, i),
+               w = dtype_load_float(want->dtype, want->data, i);
         return equal(g, w) || near(c, fabs(g - w), w, t);
     }
     case DC_COMPLEX: {
         dtype part = want->dtype == DT_C64 ? DT_F32 : DT_F64;
         double gr = dtype_load_float(part, got->data, 2 * i), wr = dtype_load_float(part, want->data, 2 * i);
-        double gi = dtype_load_float(part, got->data, 2 * i + 1), wi = dtype_load_float(part, want->data, 2 * i + 1);
+        double gi = dtype_load_float(part, got->data, 2 * i + 1),
+               wi = dtype_load_float(part, want->data, 2 * i + 1);
         return (equal(gr, wr) && equal(gi, wi)) || near(c, hypot(gr - wr, gi - wi), hypot(wr, wi), t);
     }
     case DC_INT:
@@ -104,6 +106,6 @@ const char *comparison_text(arena *a, const comparison *c) {
     if (c->why) return c->why;
     const char *errors = arena_printf(a, "max abs %.3g, max rel %.3g", c->max_abs, c->max_rel);
     if (c->same) return errors;
-    return arena_printf(a, "%lld of %lld elements differ, first %s = %s, not %s; %s", (long long)c->differing, (long long)c->count, c->at, c->got,
-                        c->want, errors);
+    return arena_printf(a, "%lld of %lld elements differ, first %s = %s, not %s; %s", (long long)c->differing,
+                        (long long)c->count, c->at, c->got, c->want, errors);
 }

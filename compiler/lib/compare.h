@@ -1,4 +1,5 @@
-// Comparing values as numpy.testing.assert_allclose does: |got - want| <= atol + rtol * |want|, NaN equals NaN.
+// Comparing values as numpy.testing.assert_allclose does: |got - want| <= atol + rtol * |want|, NaN equals
+// NaN.
 #ifndef ONNXC_COMPARE_H
 #define ONNXC_COMPARE_H
 #include "compiler/import/import.h"

@@ -17,7 +17,11 @@ static void new_line(json *j) {
 // Length of the UTF-8 sequence at s; 0: it is none.
 static size_t utf8_length(const char *s) {
     unsigned char c = (unsigned char)*s;
-    size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    size_t n = c < 0x80                ? 1
+               : c >= 0xc2 && c < 0xe0 ? 2
+               : c >= 0xe0 && c < 0xf0 ? 3
+               : c >= 0xf0 && c < 0xf5 ? 4
+                                       : 0;
     for (size_t i = 1; i < n; i++)
         if (((unsigned char)s[i] & 0xc0) != 0x80) return 0;
     return n;

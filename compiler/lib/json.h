@@ -14,8 +14,8 @@ typedef struct json {
 json json_new(arena *a);
 json json_new_indented(arena *a);
 // key is NULL in lists and at the top.
-void json_open(json *j, const char *key, char bracket); // '{' or '['
-void json_close(json *j, char bracket);                 // '}' or ']'
+void json_open(json *j, const char *key, char bracket);  // '{' or '['
+void json_close(json *j, char bracket);                  // '}' or ']'
 void json_text(json *j, const char *key, const char *s); // NULL: null
 void json_int(json *j, const char *key, int64_t v);
 void json_real(json *j, const char *key, double v); // not finite: null

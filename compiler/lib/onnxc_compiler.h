@@ -1,19 +1,18 @@
 /* onnxc_compiler.h: the compiler as a library (libonnxc).
  *
- * Does what the command line does, in process: compiles a model from a file or from memory to a file or to memory,
- * or loads it at once to be called through its descriptor (onnxc.h).
+ * Does what the command line does, in process: compiles a model from a file or from memory to a file or to
+ * memory, or loads it at once to be called through its descriptor (onnxc.h).
  *
  *     const char *options[] = {"-O3", "--mcpu=native"};
- *     onnxc_job job = {.size = sizeof job, .model = "mnist.onnx", .options = options, .noptions = 2, .message = show};
- *     onnxc_loaded *l;
- *     if (onnxc_load(&job, &l) == ONNXC_COMPILED) {
- *         onnxc_model m = onnxc_loaded_model(l);
+ *     onnxc_job job = {.size = sizeof job, .model = "mnist.onnx", .options = options, .noptions = 2, .message
+ * = show}; onnxc_loaded *l; if (onnxc_load(&job, &l) == ONNXC_COMPILED) { onnxc_model m =
+ * onnxc_loaded_model(l);
  *         ...
  *         onnxc_unload(l);
  *     }
  *
- * Nothing here exits, prints, reads the environment or keeps state between calls: several threads may compile at
- * once, each with its own job. Callbacks come in the thread that made the call.
+ * Nothing here exits, prints, reads the environment or keeps state between calls: several threads may compile
+ * at once, each with its own job. Callbacks come in the thread that made the call.
  */
 #ifndef ONNXC_COMPILER_H
 #define ONNXC_COMPILER_H
@@ -29,7 +28,8 @@ extern "C" {
 #define ONNXC_API
 #endif
 
-/* What a compilation came to; those up to ONNXC_COMPILER_DEFECT are also the exit codes of the command line. */
+/* What a compilation came to; those up to ONNXC_COMPILER_DEFECT are also the exit codes of the command line.
+ */
 typedef enum onnxc_result {
     ONNXC_COMPILED = 0,
     ONNXC_WRONG_MODEL = 1,     /* the model or the options are wrong */
@@ -43,10 +43,10 @@ typedef enum onnxc_severity { ONNXC_REMARK, ONNXC_WARNING, ONNXC_ERROR } onnxc_s
 /* A message; its texts live during the callback only. */
 typedef struct onnxc_message {
     onnxc_severity severity;
-    onnxc_result result; /* what it means for the compilation */
-    const char *full;    /* as the command line shows it */
-    const char *text;    /* without place and severity */
-    const char *hint;    /* NULL: none */
+    onnxc_result result;          /* what it means for the compilation */
+    const char *full;             /* as the command line shows it */
+    const char *text;             /* without place and severity */
+    const char *hint;             /* NULL: none */
     const char *file, *node, *op; /* where; any may be NULL */
     int version;                  /* of the operator, 0: not known */
 } onnxc_message;
@@ -56,7 +56,7 @@ typedef struct onnxc_job {
     const char *model; /* path of the model; with `data`, what messages call it */
     const void *data;  /* the model in memory, NULL: read the file */
     size_t data_size;
-    const char *data_folder; /* where the external data of a model in memory lie; NULL: it has none */
+    const char *data_folder;    /* where the external data of a model in memory lie; NULL: it has none */
     const char *const *options; /* as on the command line: "-O3", "--target=aarch64-linux-gnu", "-o", "x.o" */
     int noptions;
     size_t memory_limit; /* most bytes the compiler may hold, 0: no limit */

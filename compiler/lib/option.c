@@ -56,7 +56,7 @@ static int distance(arena *a, const char *s, const char *t) {
 
 const char *nearest_word(arena *a, const char *s, const char *const *words, int n) {
     const char *best = NULL;
-    int least = (int)strlen(s) > 200 ? 0 : 1 + (int)strlen(s) / 3;
+    int least = (int)strlen(s) > 200 ? 0 : ((int)strlen(s) + 1) / 3;
     for (int i = 0; i < n && least; i++) {
         int k = distance(a, s, words[i]);
         if (k < least || (k == least && !best)) best = words[i], least = k;
@@ -98,11 +98,18 @@ static void expand(arena *a, diag *d, string_list *to, int n, const char *const 
             VEC_PUSH(a, to, args[i]);
             continue;
         }
-        if (depth == FILES_DEEP) diag_fatal(d, NULL, "'%s': option files read each other in a circle", args[i]);
+        if (depth == FILES_DEEP)
+            diag_fatal(d, NULL, "'%s': option files read each other in a circle", args[i]);
         string_list words = {0};
         add_file_words(a, &words, read_file(a, d, args[i] + 1));
         expand(a, d, to, words.n, words.at, depth + 1);
     }
+}
+
+string_list option_words(arena *a, const char *s) {
+    string_list words = {0};
+    add_file_words(a, &words, s);
+    return words;
 }
 
 string_list option_expand(arena *a, diag *d, int n, const char *const *args) {
@@ -121,8 +128,8 @@ typedef struct parser {
 
 typedef struct found {
     const option *option;
-    void *to;           // the field
-    const char *value;  // given with the name, NULL: not
+    void *to;            // the field
+    const char *value;   // given with the name, NULL: not
     const char *spelled; // the name as given
 } found;
 
@@ -190,7 +197,8 @@ static void store(const parser *p, const found *f) {
     case OPT_TEXT: *(const char **)f->to = v ? v : ""; return;
     case OPT_CHOICE: store_choice(p, f); return;
     case OPT_NUMBER:
-        if (!parse_int64(v, 0, f->to)) diag_error(p->diag, NULL, "option '%s': '%s' is no number", f->spelled, v);
+        if (!parse_int64(v, 0, f->to))
+            diag_error(p->diag, NULL, "option '%s': '%s' is no number", f->spelled, v);
         return;
     case OPT_REAL:
         if (!parse_real(v, f->to)) diag_error(p->diag, NULL, "option '%s': '%s' is no number", f->spelled, v);

@@ -35,6 +35,8 @@ typedef struct option_set {
 // backslashes as in a shell.
 string_list option_expand(arena *a, diag *d, int n, const char *const *args);
 // What is wrong is an error of d, the nearest option its hint; all are reported.
+// The words of s as in a file.
+string_list option_words(arena *a, const char *s);
 void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
                   string_list *positional);
 void option_help(text *out, const option *table);

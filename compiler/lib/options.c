@@ -14,7 +14,8 @@ const option compile_options[] = {
     {"--output", "-o", "FILE", OPT_TEXT, AT(output), OUTPUT,
      "where the result goes; '-' is standard output; default: the model's name with the ending of --emit"},
     {"--emit", NULL,
-     "obj|lib|shared|exe|c|header|example|asm|llvm-ir|bitcode|cuda|ptx|cubin|ir|kernels|loops|onnx|dot|html|json",
+     "obj|lib|shared|exe|c|header|example|asm|llvm-ir|bitcode|cuda|ptx|cubin|ir|kernels|loops|onnx|dot|html|"
+     "json",
      OPT_CHOICE, AT(emit), OUTPUT, "what to make; default: what the ending of OUT says, else obj"},
     {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT, "where the C header goes; default: beside OUT"},
     {"--depfile", "-MF", "FILE", OPT_TEXT, AT(depfile), OUTPUT,
@@ -23,7 +24,8 @@ const option compile_options[] = {
      "prefix of the C identifiers; default: from the file name"},
 
     {"--target", NULL, "TRIPLE", OPT_TEXT, AT(triple), TARGET,
-     "where the code runs, in LLVM's words; *-none-* implies --freestanding --threads 1 -Os; default: this machine's kind"},
+     "where the code runs, in LLVM's words; *-none-* implies --freestanding --threads 1 -Os; default: this "
+     "machine's kind"},
     {"--mcpu", NULL, "CPU", OPT_TEXT, AT(cpu), TARGET, "its CPU; 'native' is this machine's"},
     {"--mattr", NULL, "+x,-y", OPT_TEXT, AT(features), TARGET, "features of the CPU to add and remove"},
     {"-m", NULL, "...", OPT_WHOLE, AT(machine), TARGET,
@@ -47,8 +49,10 @@ const option compile_options[] = {
      "strict: the same bits everywhere; default: documented error bounds; fast: larger ones"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
      "reduced precision that is allowed inside; default: the model's own"},
-    {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT, "compile threads, or worker processes of test; default: 1"},
-    {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT, "measure kernel variants and take the fastest"},
+    {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
+     "compile threads, or worker processes of test; default: 1"},
+    {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
+     "measure kernel variants and take the fastest"},
     {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT, "keep measurements here"},
     {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT, "compile cache; never changes the result"},
 
@@ -56,11 +60,13 @@ const option compile_options[] = {
      "bind a symbolic dimension (NAME=N) or bound it (NAME=MIN:MAX); may be repeated"},
     {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
      "sizes of an input: numbers bind, names name; may be repeated"},
-    {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL, "take or give a tensor in its quantised form"},
+    {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL,
+     "take or give a tensor in its quantised form"},
     {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL, "take or give a tensor channels-last"},
     {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
      "output OUT is the next call's input IN, updated in place"},
-    {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL, "constants inside the object, or in a file"},
+    {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
+     "constants inside the object, or in a file"},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
      "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
     {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
@@ -77,9 +83,11 @@ const option compile_options[] = {
     {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "warnings are errors"},
     {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT, "-Wno-... turns a warning off, -W... on"},
     {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT, "debug information"},
-    {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT, "stop after so many errors; default: 20"},
+    {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT,
+     "stop after so many errors; default: 20"},
     {"--diagnostics", NULL, "text|json|sarif", OPT_CHOICE, AT(diagnostics), INSIGHT, "form of the messages"},
-    {"--color", NULL, "auto|always|never", OPT_CHOICE, AT(color), INSIGHT, "colours in messages; default: auto"},
+    {"--color", NULL, "auto|always|never", OPT_CHOICE, AT(color), INSIGHT,
+     "colours in messages; default: auto"},
     {NULL},
 };
 
@@ -105,7 +113,8 @@ static void check_warnings(diag *d, const options *o) {
     static const char *const known[] = {"-Wall", "-Wextra", "-Wno-error", "-Wpedantic"};
     for (int i = 0; i < o->warnings.n; i++) {
         bool found = false;
-        for (size_t j = 0; j < sizeof known / sizeof *known; j++) found |= strcmp(o->warnings.at[i], known[j]) == 0;
+        for (size_t j = 0; j < sizeof known / sizeof *known; j++)
+            found |= strcmp(o->warnings.at[i], known[j]) == 0;
         if (!found) diag_warning(d, NULL, "unknown warning option '%s'", o->warnings.at[i]);
     }
 }
@@ -124,7 +133,6 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->io_layout.n, "--io-layout");
     missing_if(d, o->state.n, "--state");
     missing_if(d, o->weights && strcmp(o->weights, "embed") != 0, "--weights=FILE");
-    missing_if(d, o->hook, "--hook");
     missing_if(d, o->check_interface, "--check-interface");
     missing_if(d, o->debug_info, "-g");
 }

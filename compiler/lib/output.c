@@ -10,6 +10,9 @@
 #include "ir/program.h"
 #include <string.h>
 
+int access(const char *path, int mode); // of unistd.h
+enum { R_OK = 4 };
+
 static void emit(pipeline *p, emit_kind kind, const sink *to) {
     bytes b = llvm_emit(p->loops, kind, p->arena, p->diag);
     sink_addn(to, b.at, b.n);
@@ -18,13 +21,33 @@ static void write_asm(pipeline *p, const sink *to) { emit(p, EMIT_ASM, to); }
 static void write_llvm_ir(pipeline *p, const sink *to) { emit(p, EMIT_LLVM_IR, to); }
 static void write_bitcode(pipeline *p, const sink *to) { emit(p, EMIT_BITCODE, to); }
 static bytes object_of(pipeline *p) { return llvm_emit(p->loops, EMIT_OBJECT, p->arena, p->diag); }
-static void write_object(pipeline *p, const sink *to) { elf_write(p->arena, p->diag, object_of(p), p->loops, to); }
+static void write_object(pipeline *p, const sink *to) {
+    elf_write(p->arena, p->diag, object_of(p), p->loops, to);
+}
 static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
 
-static link_options linking(const pipeline *p) {
-    return (link_options){.linker = p->options->linker, .sysroot = p->options->sysroot, .runtime = p->options->runtime, .program_folder = p->options->program_folder};
+// The runtime for the target: as told, or the one that lies with onnxc, which is for this machine's kind.
+static const char *find_runtime(pipeline *p) {
+    const options *o = p->options;
+    if (o->runtime || !p->build->needs_runtime) return o->runtime;
+    const target *own = target_from_options(p->arena, p->diag, &(target_options){.fp = FP_DEFAULT});
+    static const char *const places[] = {"libonnxc-rt.a", "../lib/libonnxc-rt.a"};
+    for (size_t i = 0; o->program_folder && strcmp(own->triple, p->target->triple) == 0 && i < 2; i++) {
+        const char *path = arena_printf(p->arena, "%s/%s", o->program_folder, places[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target");
+    diag_fatal_missing(p->diag, NULL, "the model needs onnxc's runtime library for %s, which was not found",
+                       p->target->triple);
+}
+
+static link_options linking(pipeline *p) {
+    return (link_options){.linker = p->options->linker,
+                          .sysroot = p->options->sysroot,
+                          .runtime = find_runtime(p),
+                          .program_folder = p->options->program_folder};
 }
 static void link_lib(pipeline *p, const char *path) {
     link_options o = linking(p);
@@ -80,7 +103,9 @@ static const char *with_ending(arena *a, const char *path, const char *ending) {
     return arena_printf(a, "%.*s%s", (int)(strlen(path) - strlen(ending_of(path))), path, ending);
 }
 
-static bool is_stdout(const char *path) { return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0); }
+static bool is_stdout(const char *path) {
+    return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
+}
 
 static const format *format_of_ending(diag *d, const char *path) {
     const char *ending = ending_of(path);
@@ -119,7 +144,8 @@ static void write_depfile(pipeline *p, const string_list *outputs) {
     text_add(&t, ":");
     for (int i = 0; i < p->files.n; i++) text_add(&t, " "), add_make_name(&t, p->files.at[i]);
     text_add(&t, "\n");
-    outfile_write_whole(p->arena, p->diag, p->options->depfile, (bytes){t.s, t.n});
+    const char *path = is_stdout(p->options->depfile) ? "/dev/stdout" : p->options->depfile;
+    outfile_write_whole(p->arena, p->diag, path, (bytes){t.s, t.n});
 }
 
 // ---------------------------------------------------------------- all of it
@@ -159,7 +185,8 @@ static bool nothing_wanted(const options *o) { return (o->stop_after || o->print
 void output_compile(pipeline *p, const source *s, bytes *memory) {
     const options *o = p->options;
     const format *f = output_format(p->diag, o);
-    if (!f->write && !f->link && !nothing_wanted(o)) diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
+    if (!f->write && !f->link && !nothing_wanted(o))
+        diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
     diag_check(p->diag);
     p->text_target = f->text_target;
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);

@@ -18,7 +18,7 @@ typedef struct format {
 
 // By --emit, else by the ending of --output, else obj.
 const format *output_format(diag *d, const options *o);
-// Compiles s and writes all that the options ask for, whole or not at all. With memory (not NULL) the main output
-// goes there, and no file is written but those that an option names.
+// Compiles s and writes all that the options ask for, whole or not at all. With memory (not NULL) the main
+// output goes there, and no file is written but those that an option names.
 void output_compile(pipeline *p, const source *s, bytes *memory);
 #endif

@@ -86,7 +86,9 @@ static module *import(pipeline *p, const source *s) {
 
 void pipeline_run(pipeline *p, const source *s, goal g) {
     target_options t = options_target(p->arena, p->options);
-    if (g >= GOAL_PROGRAM) p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
+    if (g >= GOAL_PROGRAM)
+        p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t)
+                                   : target_from_options(p->arena, p->diag, &t);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
 
     begin(p, "import");
@@ -125,8 +127,8 @@ string_list pipeline_passes(arena *a) {
     VEC_PUSH(a, &names, "import");
     for (const pass *g = graph_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     VEC_PUSH(a, &names, "lower");
-    VEC_PUSH(a, &names, "loops");
     for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
+    VEC_PUSH(a, &names, "loops");
     return names;
 }
 

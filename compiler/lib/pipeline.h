@@ -17,7 +17,8 @@ typedef struct source {
     const char *folder; // of external data, for models in memory; NULL: none
 } source;
 
-// How far a model goes: its graph; unscheduled kernels, the meaning; the same after the program's passes; loops.
+// How far a model goes: its graph; unscheduled kernels, the meaning; the same after the program's passes;
+// loops.
 typedef enum goal { GOAL_GRAPH, GOAL_KERNELS, GOAL_PROGRAM, GOAL_LOOPS } goal;
 
 // What the caller sees of the way; any may be NULL.
@@ -34,17 +35,18 @@ typedef struct pipeline {
     diag *diag;
     const options *options;
     pipeline_hooks hooks;
-    bool text_target; // loops for C text
-    bool all_outputs; // every computed value of the main graph becomes an output
-    const char *name; // C identifier
-    const char *header_name; // that C text includes; NULL: none
+    int (*hook)(void *user, uint32_t kernel); // what options->hook names, for code loaded into this process
+    bool text_target;                         // loops for C text
+    bool all_outputs;                         // every computed value of the main graph becomes an output
+    const char *name;                         // C identifier
+    const char *header_name;                  // that C text includes; NULL: none
     module *module;
     target *target;
-    program *program; // NULL when the way ended before
+    program *program;    // NULL when the way ended before
     struct build *build; // NULL when the way ended before
     lmodule *loops;      // of the build
-    file_list files;  // that were read
-    bool stopped;     // by --stop-after
+    file_list files;     // that were read
+    bool stopped;        // by --stop-after
     bool was_cancelled;
     double started;
 } pipeline;

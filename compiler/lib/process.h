@@ -4,8 +4,8 @@
 #include "compiler/base/diag.h"
 #include "compiler/lib/option.h"
 
-// Runs args[0] with args (found in PATH, no shell); its standard error is shown. The exit code, 128 + signal, or -1
-// when it cannot be started.
+// Runs args[0] with args (found in PATH, no shell); its standard error is shown. The exit code, 128 + signal,
+// or -1 when it cannot be started.
 int process_run(arena *a, const string_list *args);
 // A new folder under /tmp that goes with the arena, with all that is in it.
 const char *temporary_folder(arena *a, diag *d);

@@ -3,6 +3,7 @@
 #include "compiler/lib/json.h"
 #include "ir/op.h"
 #include "ir/program.h"
+#include "passes/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@ typedef struct facts {
 static void count_ops(arena *a, facts *f, map *at, const graph *g) {
     for (int i = 0; i < g->nodes.n; i++) {
         const node *n = g->nodes.at[i];
-        const char *name = *n->op->domain ? arena_printf(a, "%s.%s", n->op->domain, n->op->name) : n->op->name;
+        const char *name =
+            *n->op->domain ? arena_printf(a, "%s.%s", n->op->domain, n->op->name) : n->op->name;
         uintptr_t k = (uintptr_t)map_get(at, name);
         if (!k) {
             VEC_PUSH(a, &f->ops, ((op_tally){name, 0}));
@@ -41,6 +43,12 @@ static int by_count(const void *x, const void *y) {
     return a->n != b->n ? b->n - a->n : strcmp(a->name, b->name);
 }
 
+static void mark_buffer(void *user, buffer *b) { ((bool *)user)[buffer_root(b)->id] = true; }
+static void mark_buffers(void *user, region *r, step *s) {
+    (void)r;
+    step_buffers(s, mark_buffer, user);
+}
+
 static facts collect(pipeline *p) {
     facts f = {0};
     map at = {.arena = p->arena};
@@ -48,9 +56,11 @@ static facts collect(pipeline *p) {
     if (f.ops.n) qsort(f.ops.at, (size_t)f.ops.n, sizeof *f.ops.at, by_count);
     const program *g = p->program;
     f.temporaries = dim_const(g->dims, 0);
+    bool *used = ARENA_ARRAY(p->arena, bool, g->buffers.n + 1);
+    program_walk(p->program, mark_buffers, used);
     for (int i = 0; i < g->buffers.n; i++) {
         const buffer *b = g->buffers.at[i];
-        if (b->view_of) continue;
+        if (b->view_of || !used[i]) continue;
         if (b->role == BUF_TEMP) f.temporaries = dim_add(f.temporaries, buffer_bytes(b));
         if (b->role != BUF_CONST) continue;
         f.nconstants++;
@@ -116,11 +126,13 @@ const char *report_text(pipeline *p) {
     add_values(&t, "outputs", m->main->outputs.at, m->main->outputs.n, m->main->output_names.at);
     text_printf(&t, "nodes: %d\n", f.nodes);
     for (int i = 0; i < f.ops.n; i++) text_printf(&t, "  %6d  %s\n", f.ops.at[i].n, f.ops.at[i].name);
-    text_printf(&t, "constants: %d, %lld elements, %s\n", f.nconstants, (long long)f.parameters, bytes_text(p->arena, f.parameter_bytes));
+    text_printf(&t, "constants: %d, %lld elements, %s\n", f.nconstants, (long long)f.parameters,
+                bytes_text(p->arena, f.parameter_bytes));
     add_kernels(&t, p->program);
     bool fixed = dim_is_const(f.temporaries);
     text_printf(&t, "temporaries: %s, before memory is shared\n",
-                fixed ? bytes_text(p->arena, dim_value(f.temporaries)) : arena_printf(p->arena, "%s bytes", dim_text(p->arena, f.temporaries)));
+                fixed ? bytes_text(p->arena, dim_value(f.temporaries))
+                      : arena_printf(p->arena, "%s bytes", dim_text(p->arena, f.temporaries)));
     return text_str(&t);
 }
 
@@ -208,7 +220,8 @@ const char *report_json(pipeline *p) {
     for (int i = 0; i < f.ops.n; i++) json_int(&j, f.ops.at[i].name, f.ops.at[i].n);
     json_close(&j, '}');
     json_open(&j, "constants", '{');
-    json_int(&j, "count", f.nconstants), json_int(&j, "elements", f.parameters), json_int(&j, "bytes", f.parameter_bytes);
+    json_int(&j, "count", f.nconstants), json_int(&j, "elements", f.parameters),
+        json_int(&j, "bytes", f.parameter_bytes);
     json_close(&j, '}');
     json_kernels(&j, p->program);
     json_text(&j, "temporaries_bytes", dim_text(p->arena, f.temporaries));
@@ -248,11 +261,13 @@ const char *report_dot(pipeline *p) {
     dot_string(&t, p->module->name ? p->module->name : "model");
     text_add(&t, " {\n  node [shape=box];\n");
     for (int i = 0; i < g->inputs.n; i++) {
-        text_printf(&t, "  i%d [shape=ellipse, label=", i), dot_string(&t, g->inputs.at[i]->name), text_add(&t, "];\n");
+        text_printf(&t, "  i%d [shape=ellipse, label=", i), dot_string(&t, g->inputs.at[i]->name),
+            text_add(&t, "];\n");
         dot_edges(&t, g, g->inputs.at[i], arena_printf(a, "i%d", i));
     }
     for (int i = 0; i < g->outputs.n; i++)
-        text_printf(&t, "  o%d [shape=ellipse, label=", i), dot_string(&t, g->output_names.at[i]), text_add(&t, "];\n");
+        text_printf(&t, "  o%d [shape=ellipse, label=", i), dot_string(&t, g->output_names.at[i]),
+            text_add(&t, "];\n");
     for (int i = 0; i < g->nodes.n; i++) {
         const node *n = g->nodes.at[i];
         const char *name = n->loc && n->loc->node ? n->loc->node : "";

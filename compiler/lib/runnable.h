@@ -11,7 +11,8 @@ struct runnable {
     int nin, nout;
     port *in, *out;
     void *impl;
-    // False when the model's own checks fail or an input does not fit: *message says what. out[j].data lives in a.
+    // False when the model's own checks fail or an input does not fit: *message says what. out[j].data lives
+    // in a.
     bool (*run)(runnable *r, arena *a, const tensor *in, tensor *out, const char **message);
 };
 
@@ -21,5 +22,10 @@ runnable *runnable_new(pipeline *p, const source *s, const char *interpret);
 // A shared library that onnxc made; what else the file is, is an error.
 runnable *runnable_open(arena *a, diag *d, const char *path);
 onnxc_model runnable_model(const runnable *r); // of one that is not interpreted
+// A call with all its memory at hand, to be made again and again; NULL and *message when the first one fails.
+// Answers 0 when it succeeds.
+typedef struct prepared_call prepared_call;
+prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const char **message);
+int prepared_run(prepared_call *c);
 bool runnable_is_library(const char *path);
 #endif

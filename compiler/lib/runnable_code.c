@@ -1,5 +1,5 @@
-// Compiled models. In: a module to load into this process, or a shared library. Out: the same way to run both, through
-// the generic descriptor.
+// Compiled models. In: a module to load into this process, or a shared library. Out: the same way to run
+// both, through the generic descriptor.
 #include "codegen/ctext.h"
 #include "codegen/header.h"
 #include "codegen/load.h"
@@ -20,21 +20,30 @@ typedef struct code {
 
 // ---------------------------------------------------------------- the descriptor
 static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info *t) {
-    port p = {.name = onnxc_text(d, t->name), .kind = TYPE_TENSOR, .dtype = dtype_from_onnx(t->dtype), .rank = (int)t->rank};
+    port p = {.name = onnxc_text(d, t->name),
+              .kind = TYPE_TENSOR,
+              .dtype = dtype_from_onnx(t->dtype),
+              .rank = (int)t->rank};
     const onnxc_dim_info *dims = onnxc_dims(d, t);
     for (int j = 0; j < p.rank; j++) {
         p.dims[j] = dims[j].value;
-        p.sizes[j] = dims[j].value >= 0 ? arena_printf(a, "%lld", (long long)dims[j].value) : onnxc_text(d, dims[j].text);
+        p.sizes[j] = dims[j].value >= 0 ? arena_printf(a, "%lld", (long long)dims[j].value)
+                                        : onnxc_text(d, dims[j].text);
     }
     return p;
 }
 
-static runnable *from_model(arena *a, onnxc_model m, bool (*run)(runnable *, arena *, const tensor *, tensor *, const char **)) {
+static runnable *from_model(arena *a, onnxc_model m,
+                            bool (*run)(runnable *, arena *, const tensor *, tensor *, const char **)) {
     const onnxc_descriptor *d = m.descriptor;
     code *c = ARENA_NEW(a, code);
     *c = (code){m, d};
     runnable *r = ARENA_NEW(a, runnable);
-    *r = (runnable){.name = onnxc_text(d, d->name), .nin = (int)d->ninputs, .nout = (int)d->noutputs, .impl = c, .run = run};
+    *r = (runnable){.name = onnxc_text(d, d->name),
+                    .nin = (int)d->ninputs,
+                    .nout = (int)d->noutputs,
+                    .impl = c,
+                    .run = run};
     r->in = ARENA_ARRAY(a, port, r->nin + 1);
     r->out = ARENA_ARRAY(a, port, r->nout + 1);
     for (int j = 0; j < r->nin; j++) r->in[j] = port_of(a, d, &onnxc_inputs(d)[j]);
@@ -48,18 +57,21 @@ onnxc_model runnable_model(const runnable *r) { return ((const code *)r->impl)->
 static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char **message) {
     for (int j = 0; j < r->nin; j++) {
         if (in[j].dtype == r->in[j].dtype && in[j].rank == r->in[j].rank) continue;
-        *message = arena_printf(a, "input '%s' is %s, but a tensor of %s and rank %d is given", r->in[j].name, port_text(a, &r->in[j]), dtype_name(in[j].dtype), in[j].rank);
+        *message = arena_printf(a, "input '%s' is %s, but a tensor of %s and rank %d is given", r->in[j].name,
+                                port_text(a, &r->in[j]), dtype_name(in[j].dtype), in[j].rank);
         return false;
     }
     return true;
 }
 
 // Output memory for the dims that are known by now.
-static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity, tensor *out) {
+static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity,
+                         tensor *out) {
     const code *c = r->impl;
     for (int j = 0; j < r->nout; j++) {
         const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
-        for (int i = 0; i < r->out[j].rank; i++) out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
+        for (int i = 0; i < r->out[j].rank; i++)
+            out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
         out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         data[r->nin + j] = out[j].data;
         capacity[j] = out[j].count;
@@ -70,7 +82,8 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
     const code *c = r->impl;
     if (!inputs_fit(a, r, in, message)) return false;
     void **data = ARENA_ARRAY(a, void *, r->nin + r->nout + 1);
-    int64_t *dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1), *capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
+    int64_t *dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1),
+            *capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
     for (int j = 0; j < r->nin; j++) {
         data[j] = in[j].data;
         memcpy(dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *dims);
@@ -93,6 +106,36 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
     return false;
 }
 
+struct prepared_call {
+    onnxc_model model;
+    void **data, *workspace;
+    int64_t *dims, *capacity;
+    size_t size;
+};
+
+prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const char **message) {
+    const code *c = r->impl;
+    tensor *out = ARENA_ARRAY(a, tensor, r->nout + 1);
+    if (!r->run(r, a, in, out, message)) return NULL;
+    prepared_call *p = ARENA_NEW(a, prepared_call);
+    *p = (prepared_call){.model = c->model, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 1)};
+    p->dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1);
+    p->capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
+    for (int j = 0; j < r->nin; j++) {
+        p->data[j] = in[j].data;
+        memcpy(p->dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *p->dims);
+    }
+    for (int j = 0; j < r->nout; j++) p->data[r->nin + j] = out[j].data, p->capacity[j] = out[j].count;
+    int64_t bytes = c->model.workspace(p->dims);
+    p->workspace = tensor_new(a, DT_U8, 1, &bytes).data;
+    p->size = (size_t)bytes;
+    return p;
+}
+
+int prepared_run(prepared_call *c) {
+    return c->model.run(c->data, c->dims, c->capacity, c->workspace, c->size, NULL);
+}
+
 // ---------------------------------------------------------------- code in this process
 static const load_name runtime_names[] = {
     {"onnxc_interface_1", (const void *)onnxc_interface_1},
@@ -103,11 +146,18 @@ static const load_name runtime_names[] = {
 
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
-    loaded *l = load_module(p->arena, p->diag, p->loops, runtime_names, sizeof runtime_names / sizeof *runtime_names);
+    enum { N = sizeof runtime_names / sizeof *runtime_names };
+    load_name names[N + 1];
+    memcpy(names, runtime_names, sizeof runtime_names);
+    names[N] = (load_name){p->options->hook, (const void *)p->hook};
+    if (p->options->hook && !p->hook)
+        diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
+    loaded *l = load_module(p->arena, p->diag, p->loops, names, N + (p->hook != NULL));
     onnxc_model m = {.descriptor = loaded_symbol(l, arena_printf(p->arena, "%s_descriptor", name))};
     *(void **)&m.run = loaded_symbol(l, arena_printf(p->arena, "%s_run_generic", name));
     *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));
-    if (!m.descriptor || !m.run || !m.workspace) diag_defect(p->diag, NULL, "the loaded model lacks its generic interface");
+    if (!m.descriptor || !m.run || !m.workspace)
+        diag_defect(p->diag, NULL, "the loaded model lacks its generic interface");
     return from_model(p->arena, m, run_code);
 }
 
@@ -125,7 +175,8 @@ static void close_library(void *library) { onnxc_library_close(library); }
 
 runnable *runnable_open(arena *a, diag *d, const char *path) {
     const char *message = NULL;
-    onnxc_library *library = onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
+    onnxc_library *library =
+        onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
     if (!library) diag_fatal(d, NULL, "%s", message ? message : "cannot open the library");
     arena_on_destroy(a, close_library, library);
     return from_model(a, onnxc_library_model(library), run_code);
@@ -143,7 +194,8 @@ static void write_header(pipeline *p, const sink *to) { header_write(p->build, p
 
 runnable *text_model(pipeline *p) {
     arena *a = p->arena;
-    const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder), *so = arena_printf(a, "%s/model.so", folder);
+    const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder),
+               *so = arena_printf(a, "%s/model.so", folder);
     write_file(p, c, write_text);
     write_file(p, arena_printf(a, "%s/model.h", folder), write_header);
     string_list args = {0};

@@ -31,7 +31,8 @@ tensor tensor_of(arena *a, const constant *c) {
     if (c->kind == CONST_BYTES && t.count) memcpy(t.data, c->data, (size_t)dtype_size(c->elem, c->count));
     if (c->kind == CONST_STRINGS) t.data = (void *)c->strings;
     for (int64_t i = 0; c->kind == CONST_SPLAT && i < c->count; i++) {
-        if (dtype_bits(c->elem) >= 8) memcpy((char *)t.data + i * dtype_bits(c->elem) / 8, c->splat, (size_t)dtype_bits(c->elem) / 8);
+        if (dtype_bits(c->elem) >= 8)
+            memcpy((char *)t.data + i * dtype_bits(c->elem) / 8, c->splat, (size_t)dtype_bits(c->elem) / 8);
         else if (dtype_is_float(c->elem)) dtype_store_float(c->elem, t.data, i, constant_float(c, i), true);
         else dtype_store_int(c->elem, t.data, i, constant_int(c, i));
     }
@@ -40,7 +41,8 @@ tensor tensor_of(arena *a, const constant *c) {
 
 constant *constant_of(arena *a, const tensor *t) {
     constant *c = ARENA_NEW(a, constant);
-    *c = (constant){.kind = CONST_BYTES, .elem = t->dtype, .rank = t->rank, .count = t->count, .data = t->data};
+    *c = (constant){
+        .kind = CONST_BYTES, .elem = t->dtype, .rank = t->rank, .count = t->count, .data = t->data};
     c->dims = ARENA_ARRAY(a, int64_t, t->rank + 1);
     for (int j = 0; j < t->rank; j++) c->dims[j] = t->dims[j];
     return c;
@@ -62,30 +64,38 @@ static uint64_t next_random(uint64_t *state) {
 }
 static double next_unit(uint64_t *state) { return (double)(next_random(state) >> 11) * 0x1p-53; }
 
+static bool parse_number(const char *s, double *v) {
+    char *end;
+    *v = strtod(s, &end);
+    return end != s && !*end && isfinite(*v);
+}
+
 static void parse_range(diag *d, const port *p, const char *range, double *lo, double *hi) {
     bool real = dtype_is_float(p->dtype) || dtype_class_of(p->dtype) == DC_COMPLEX;
     *lo = real ? -1 : 0;
     *hi = real ? 1 : p->dtype == DT_BOOL ? 1 : 9;
-    if (!real && dtype_is_int(p->dtype) && *hi > (double)dtype_int_max(p->dtype)) *hi = (double)dtype_int_max(p->dtype);
+    if (!real && dtype_is_int(p->dtype) && *hi > (double)dtype_int_max(p->dtype))
+        *hi = (double)dtype_int_max(p->dtype);
     if (!*range) return;
-    char *end, *last;
-    *lo = strtod(range, &end);
-    bool ok = end != range && strncmp(end, "..", 2) == 0;
-    if (ok) *hi = strtod(end + 2, &last), ok = last != end + 2 && !*last && *lo <= *hi;
+    const char *dots = strstr(range, "..");
+    bool ok = dots && parse_number(arena_strndup(d->arena, range, (size_t)(dots - range)), lo) &&
+              parse_number(dots + 2, hi) && *lo <= *hi;
     if (!ok) diag_fatal(d, NULL, "--input %s=random:%s: not of the form random:LO..HI", p->name, range);
 }
 
-tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, const char *range, uint64_t seed) {
+tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, const char *range,
+                    uint64_t seed) {
     double lo, hi;
     if (p->kind != TYPE_TENSOR || p->dtype == DT_STRING)
         diag_fatal(d, NULL, "input '%s' is %s: it cannot be random", p->name, port_text(a, p));
-    if (p->rank == RANK_UNKNOWN) diag_hint(d, "--shape %s=2x3", p->name), diag_fatal(d, NULL, "input '%s' has no known rank", p->name);
+    if (p->rank == RANK_UNKNOWN)
+        diag_hint(d, "--shape %s=2x3", p->name), diag_fatal(d, NULL, "input '%s' has no known rank", p->name);
     parse_range(d, p, range, &lo, &hi);
     int64_t dims[MAX_RANK];
     for (int j = 0; j < p->rank; j++) {
         dims[j] = p->dims[j] >= 0 ? p->dims[j] : sizes ? sizes[j] : -1;
         if (dims[j] >= 0) continue;
-        diag_hint(d, "--dim %s=N binds it", p->sizes[j]);
+        diag_hint(d, "--dim %s=8 binds it", p->sizes[j]);
         diag_fatal(d, NULL, "axis %d of input '%s' has the open size %s", j, p->name, p->sizes[j]);
     }
     tensor t = tensor_new(a, p->dtype, p->rank, dims);

@@ -20,13 +20,13 @@ tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
 import_value *value_of_tensor(arena *a, const char *name, const tensor *t);
 
-// FILE's format follows its ending: .npy, .npz (the member of the port's name, or the only one), .pb, .csv, else
-// raw bytes. What does not fit the port is an error.
+// FILE's format follows its ending: .npy, .npz (the member of the port's name, or the only one), .pb, .csv,
+// else raw bytes. What does not fit the port is an error.
 import_value *value_read(arena *a, diag *d, const port *p, const char *path);
 tensor npy_read(arena *a, diag *d, const char *what, const uint8_t *data, size_t size, dtype hint);
 tensor npz_read(arena *a, diag *d, const port *p, const char *path);
-// Uniform in lo..hi ("" : -1..1 for floats, 0..9 for integers); the same numbers for the same port and seed. Sizes
-// that are not fixed must be in `dims` (-1: not known), else it is an error.
+// Uniform in lo..hi ("" : -1..1 for floats, 0..9 for integers); the same numbers for the same port and seed.
+// Sizes that are not fixed must be in `dims` (-1: not known), else it is an error.
 tensor value_random(arena *a, diag *d, const port *p, const int64_t *dims, const char *range, uint64_t seed);
 
 void value_write(arena *a, diag *d, const import_value *v, const char *path);

@@ -65,8 +65,9 @@ static dtype npy_dtype(const char *descr, dtype hint) {
     static const struct {
         const char *code;
         dtype t;
-    } table[] = {{"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"b1", DT_BOOL}, {"i1", DT_I8},  {"i2", DT_I16}, {"i4", DT_I32},
-                 {"i8", DT_I64}, {"u1", DT_U8},  {"u2", DT_U16}, {"u4", DT_U32},  {"u8", DT_U64}, {"c8", DT_C64}, {"c16", DT_C128}};
+    } table[] = {{"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"b1", DT_BOOL}, {"i1", DT_I8},
+                 {"i2", DT_I16}, {"i4", DT_I32}, {"i8", DT_I64}, {"u1", DT_U8},   {"u2", DT_U16},
+                 {"u4", DT_U32}, {"u8", DT_U64}, {"c8", DT_C64}, {"c16", DT_C128}};
     if (descr[0] == '>' || !descr[0]) return DT_NONE;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(descr + 1, table[i].code) == 0) return table[i].t;
@@ -98,7 +99,8 @@ tensor npy_read(arena *a, diag *d, const char *what, const uint8_t *data, size_t
     npy_header h = {0};
     if (!npy_parse(a, &h, data, size)) diag_fatal(d, NULL, "'%s' is no .npy file", what);
     dtype t = npy_dtype(h.descr, hint);
-    if (t == DT_NONE) diag_fatal(d, NULL, "'%s' holds elements of numpy's type '%s', which cannot be read", what, h.descr);
+    if (t == DT_NONE)
+        diag_fatal(d, NULL, "'%s' holds elements of numpy's type '%s', which cannot be read", what, h.descr);
     int64_t count = 1, bytes;
     bool over = false;
     for (int j = 0; j < h.rank; j++) over |= __builtin_mul_overflow(count, h.dims[j], &count);
@@ -144,14 +146,16 @@ static zip_entries zip_list(arena *a, diag *d, const mapped *m) {
     size_t end = m->size < ZIP_END ? 0 : m->size - ZIP_END;
     size_t least = end > ZIP_COMMENT_MOST ? end - ZIP_COMMENT_MOST : 0;
     while (end > least && get32(m->data + end) != 0x06054b50) end--;
-    if (m->size < ZIP_END || get32(m->data + end) != 0x06054b50) diag_fatal(d, NULL, "'%s' is no .npz file", m->path);
+    if (m->size < ZIP_END || get32(m->data + end) != 0x06054b50)
+        diag_fatal(d, NULL, "'%s' is no .npz file", m->path);
     uint64_t at = get32(m->data + end + 16);
     for (uint32_t n = get16(m->data + end + 10); n; n--) {
         if (at + ZIP_ENTRY > m->size || get32(m->data + at) != 0x02014b50) break;
         const uint8_t *p = m->data + at;
         size_t name = get16(p + 28), extra = get16(p + 30);
         if (at + ZIP_ENTRY + name + extra > m->size) break;
-        zip_entry e = {arena_strndup(a, (const char *)p + ZIP_ENTRY, name), get16(p + 10), get32(p + 20), get32(p + 24), get32(p + 42)};
+        zip_entry e = {arena_strndup(a, (const char *)p + ZIP_ENTRY, name), get16(p + 10), get32(p + 20),
+                       get32(p + 24), get32(p + 42)};
         zip64_sizes(&e, p + ZIP_ENTRY + name, extra);
         VEC_PUSH(a, &list, e);
         at += ZIP_ENTRY + name + extra + get16(p + 32);
@@ -161,17 +165,23 @@ static zip_entries zip_list(arena *a, diag *d, const mapped *m) {
 
 static const uint8_t *zip_extract(arena *a, diag *d, const mapped *m, const zip_entry *e) {
     bool ok = e->local + ZIP_LOCAL <= m->size && get32(m->data + e->local) == 0x04034b50;
-    uint64_t at = ok ? e->local + ZIP_LOCAL + get16(m->data + e->local + 26) + get16(m->data + e->local + 28) : 0;
+    uint64_t at =
+        ok ? e->local + ZIP_LOCAL + get16(m->data + e->local + 26) + get16(m->data + e->local + 28) : 0;
     ok = ok && at <= m->size && e->packed <= m->size - at && e->size < (uint64_t)1 << 40;
     if (!ok) diag_fatal(d, NULL, "'%s': member '%s' is damaged", m->path, e->name);
     if (e->method == 0 && e->packed == e->size) return m->data + at;
-    if (e->method != Z_DEFLATED) diag_fatal(d, NULL, "'%s': member '%s' is packed in an unknown way", m->path, e->name);
+    if (e->method != Z_DEFLATED)
+        diag_fatal(d, NULL, "'%s': member '%s' is packed in an unknown way", m->path, e->name);
     uint8_t *to = arena_alloc(a, e->size + 1);
-    z_stream z = {.next_in = (Bytef *)(m->data + at), .avail_in = (uInt)e->packed, .next_out = to, .avail_out = (uInt)e->size};
+    z_stream z = {.next_in = (Bytef *)(m->data + at),
+                  .avail_in = (uInt)e->packed,
+                  .next_out = to,
+                  .avail_out = (uInt)e->size};
     ok = e->packed <= UINT32_MAX && e->size <= UINT32_MAX && inflateInit2(&z, -MAX_WBITS) == Z_OK;
     int result = ok ? inflate(&z, Z_FINISH) : Z_DATA_ERROR;
     if (ok) inflateEnd(&z);
-    if (result != Z_STREAM_END || z.total_out != e->size) diag_fatal(d, NULL, "'%s': member '%s' is damaged", m->path, e->name);
+    if (result != Z_STREAM_END || z.total_out != e->size)
+        diag_fatal(d, NULL, "'%s': member '%s' is damaged", m->path, e->name);
     return to;
 }
 
@@ -182,7 +192,8 @@ tensor npz_read(arena *a, diag *d, const port *p, const char *path) {
     for (int j = 0; j < list.n; j++) {
         const zip_entry *e = &list.at[j];
         if (list.n > 1 && strcmp(e->name, wanted) != 0 && strcmp(e->name, p->name) != 0) continue;
-        return npy_read(a, d, arena_printf(a, "%s/%s", path, e->name), zip_extract(a, d, &m, e), e->size, p->dtype);
+        return npy_read(a, d, arena_printf(a, "%s/%s", path, e->name), zip_extract(a, d, &m, e), e->size,
+                        p->dtype);
     }
     diag_fatal(d, NULL, "'%s' has no member '%s'", path, wanted);
 }
@@ -199,7 +210,9 @@ static void fit_dims(diag *d, const port *p, const char *path, int64_t count, in
     }
     bool fits = p->rank >= 0 && nopen <= 1 && (nopen ? known && count % known == 0 : count == known);
     if (nopen > 1) diag_hint(d, "--dim and --shape bind open sizes");
-    if (!fits) diag_fatal(d, NULL, "'%s' has %lld elements, which do not tell the sizes of input '%s'", path, (long long)count, p->name);
+    if (!fits)
+        diag_fatal(d, NULL, "'%s' has %lld elements, which do not tell the sizes of input '%s'", path,
+                   (long long)count, p->name);
     if (open >= 0) dims[open] = count / known;
 }
 
@@ -213,7 +226,9 @@ static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
             s++;
             continue;
         }
-        double x = strncmp(s, "true", 4) == 0 ? (end = (char *)s + 4, 1.0) : strncmp(s, "false", 5) == 0 ? (end = (char *)s + 5, 0.0) : strtod(s, &end);
+        double x = strncmp(s, "true", 4) == 0    ? (end = (char *)s + 4, 1.0)
+                   : strncmp(s, "false", 5) == 0 ? (end = (char *)s + 5, 0.0)
+                                                 : strtod(s, &end);
         if (end == s) diag_fatal(d, NULL, "'%s': '%.*s' is no number", path, (int)strcspn(s, ",; \t\r\n"), s);
         VEC_PUSH(a, &v, x);
         s = end;
@@ -244,7 +259,8 @@ static void check_fits(arena *a, diag *d, const port *p, const tensor *t, const 
     if (fits) return;
     text s = {.arena = a};
     for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
-    diag_fatal(d, NULL, "'%s' holds %s[%s], but '%s' is %s", path, dtype_name(t->dtype), text_str(&s), p->name, port_text(a, p));
+    diag_fatal(d, NULL, "'%s' holds %s[%s], but '%s' is %s", path, dtype_name(t->dtype), text_str(&s),
+               p->name, port_text(a, p));
 }
 
 import_value *value_read(arena *a, diag *d, const port *p, const char *path) {

@@ -49,7 +49,8 @@ static void npy_write(text *out, diag *d, const tensor *t, const char *path) {
     if (!descr) diag_fatal(d, NULL, "'%s': %s cannot be written as .npy", path, dtype_name(t->dtype));
     text h = {.arena = out->arena};
     text_printf(&h, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
-    for (int j = 0; j < t->rank; j++) text_printf(&h, "%lld,%s", (long long)t->dims[j], j + 1 < t->rank ? " " : "");
+    for (int j = 0; j < t->rank; j++)
+        text_printf(&h, "%lld,%s", (long long)t->dims[j], j + 1 < t->rank ? " " : "");
     text_add(&h, "), }");
     while ((h.n + 11) % 64) text_add(&h, " ");
     text_add(&h, "\n");
@@ -80,20 +81,26 @@ static void npz_write(text *out, diag *d, const import_value *v, const tensor *t
     put(&fields, 20, 2), put(&fields, 0, 4), put(&fields, 0, 2), put(&fields, 33, 2);
     put(&fields, crc32(crc32(0, NULL, 0), (const Bytef *)npy.s, (uInt)npy.n), 4);
     put(&fields, npy.n, 4), put(&fields, npy.n, 4), put(&fields, strlen(name), 2), put(&fields, 0, 2);
-    put(out, 0x04034b50, 4), text_addn(out, fields.s, fields.n), text_add(out, name), text_addn(out, npy.s, npy.n);
+    put(out, 0x04034b50, 4), text_addn(out, fields.s, fields.n), text_add(out, name),
+        text_addn(out, npy.s, npy.n);
     size_t directory = out->n;
-    put(out, 0x02014b50, 4), put(out, 20, 2), text_addn(out, fields.s, fields.n), put(out, 0, 14), text_add(out, name);
+    put(out, 0x02014b50, 4), put(out, 20, 2), text_addn(out, fields.s, fields.n), put(out, 0, 14),
+        text_add(out, name);
     size_t size = out->n - directory;
-    put(out, 0x06054b50, 4), put(out, 0, 4), put(out, 1, 2), put(out, 1, 2), put(out, size, 4), put(out, directory, 4), put(out, 0, 2);
+    put(out, 0x06054b50, 4), put(out, 0, 4), put(out, 1, 2), put(out, 1, 2), put(out, size, 4),
+        put(out, directory, 4), put(out, 0, 2);
 }
 
-// ---------------------------------------------------------------- protobuf: field numbers are those of onnx.proto
+// ---------------------------------------------------------------- protobuf: field numbers are those of
+// onnx.proto
 enum { VARINT = 0, BYTES = 2 };
 static void put_varint(text *out, uint64_t v) {
     for (; v >= 128; v >>= 7) put(out, (v & 127) | 128, 1);
     put(out, v, 1);
 }
-static void put_number(text *out, int field, uint64_t v) { put_varint(out, (uint64_t)field << 3 | VARINT), put_varint(out, v); }
+static void put_number(text *out, int field, uint64_t v) {
+    put_varint(out, (uint64_t)field << 3 | VARINT), put_varint(out, v);
+}
 static void put_bytes(text *out, int field, const void *s, size_t n) {
     put_varint(out, (uint64_t)field << 3 | BYTES);
     put_varint(out, n);
@@ -103,7 +110,8 @@ static void put_bytes(text *out, int field, const void *s, size_t n) {
 static void pb_tensor(text *out, const constant *c, const char *name) {
     for (int j = 0; j < c->rank; j++) put_number(out, 1, (uint64_t)c->dims[j]);
     put_number(out, 2, (uint64_t)c->elem);
-    for (int64_t i = 0; c->kind == CONST_STRINGS && i < c->count; i++) put_bytes(out, 6, c->strings[i], c->string_sizes[i]);
+    for (int64_t i = 0; c->kind == CONST_STRINGS && i < c->count; i++)
+        put_bytes(out, 6, c->strings[i], c->string_sizes[i]);
     if (*name) put_bytes(out, 8, name, strlen(name));
     if (c->kind == CONST_STRINGS) return;
     tensor t = tensor_of(out->arena, c);
@@ -171,12 +179,14 @@ void value_write(arena *a, diag *d, const import_value *v, const char *path) {
     if (ends_with(path, ".pb")) {
         pb_value(&out, v);
     } else {
-        if (v->kind != TYPE_TENSOR) diag_fatal(d, NULL, "'%s': '%s' is no tensor: only a .pb file can hold it", path, v->name);
+        if (v->kind != TYPE_TENSOR)
+            diag_fatal(d, NULL, "'%s': '%s' is no tensor: only a .pb file can hold it", path, v->name);
         tensor t = tensor_of(a, v->tensor);
         if (ends_with(path, ".npy")) npy_write(&out, d, &t, path);
         else if (ends_with(path, ".npz")) npz_write(&out, d, v, &t, path);
         else if (ends_with(path, ".csv")) csv_write(&out, &t);
-        else if (t.dtype == DT_STRING) diag_fatal(d, NULL, "'%s': strings are written to .pb and .csv files only", path);
+        else if (t.dtype == DT_STRING)
+            diag_fatal(d, NULL, "'%s': strings are written to .pb and .csv files only", path);
         else text_addn(&out, t.data, (size_t)dtype_size(t.dtype, t.count));
     }
     outfile_write_whole(a, d, path, (bytes){out.s, out.n});

@@ -154,3 +154,8 @@ OP(Xor)
 OP(If)
 OP(Loop)
 OP(Scan)
+
+// Signals.
+OP(BlackmanWindow)
+OP(HammingWindow)
+OP(HannWindow)

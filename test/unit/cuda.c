@@ -506,11 +506,11 @@ static void ptx_for_every_arch(fixture *x, const nvrtc *n, int from, const char 
     if (!DIAG_TRY(&x->d, buf)) fail_msg("NVRTC failed");
     for (int i = 0; i < 3; i++) {
         if (archs[i] < from || !nvrtc_knows(n, archs[i])) continue;
-        const char *ptx = nvrtc_ptx(n, x->a, "test", s, archs[i], false, &x->d);
+        const char *ptx = nvrtc_ptx(n, x->a, "test", s, archs[i], &x->d);
         assert_non_null(strstr(ptx, arena_printf(x->a, ".entry %s(", kernel)));
         assemble(x, ptx, archs[i]);
         size_t size;
-        const char *cubin = nvrtc_cubin(n, x->a, "test", s, archs[i], true, &size, &x->d);
+        const char *cubin = nvrtc_cubin(n, x->a, "test", s, archs[i], &size, &x->d);
         assert_true(size > 64 && !memcmp(cubin,
                                          "\x7f"
                                          "ELF",
@@ -541,11 +541,11 @@ static void nvrtc_errors_are_reported(void **state) {
     if (!n) skip();
     jmp_buf buf;
     if (DIAG_TRY(&x->d, buf)) {
-        nvrtc_ptx(n, x->a, "test", "", 12, false, &x->d);
+        nvrtc_ptx(n, x->a, "test", "", 12, &x->d);
         fail_msg("sm_12 was taken");
     }
     if (DIAG_TRY(&x->d, buf)) {
-        nvrtc_ptx(n, x->a, "test", "no C", n->archs[0], false, &x->d);
+        nvrtc_ptx(n, x->a, "test", "no C", n->archs[0], &x->d);
         fail_msg("nonsense was taken");
     }
     assert_int_equal(x->d.class, DIAG_DEFECT);

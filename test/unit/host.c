@@ -386,7 +386,7 @@ static void objects_hold_a_variant_for_each_level(void **state) {
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, toy_caller));
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, generic_caller));
     static const char *const too_old = CALLER_HEAD "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 1; }\n"
-        "int check(void) {\n    toy_in in = {0};\n    toy_out out = {0};\n    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_BAD_CPU && out.message);\n    return 0;\n}\n";
+        "int check(void) {\n    toy_in in = {0};\n    toy_out out = {0};\n    CHECK(toy_run(&in, &out, WORKSPACE, 0) == ONNXC_BAD_CPU && out.message);\n    return 0;\n}\n";
     run_caller(x, warnings, model, too_old);
 }
 #endif

@@ -1,0 +1,34 @@
+"""Makes the small models of the command-line tests (needs the onnx package; the results are kept in the repository)."""
+import os
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def tensor(name, shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def save(name, nodes, inputs, outputs, constants=()):
+    graph = helper.make_graph(nodes, name, inputs, outputs, [numpy_helper.from_array(v, k) for k, v in constants])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10, producer_name="onnxc-tests")
+    onnx.save(model, os.path.join(HERE, name + ".onnx"))
+
+
+def main():
+    save("add", [helper.make_node("Add", ["a", "b"], ["c"], name="sum")], [tensor("a", [2, 3]), tensor("b", [3])], [tensor("c", [2, 3])])
+    weights = np.arange(12, dtype=np.float32).reshape(4, 3) / 8
+    save("mlp", [helper.make_node("MatMul", ["x", "w"], ["h"], name="dense"), helper.make_node("Relu", ["h"], ["y"], name="act")],
+         [tensor("x", ["N", 4])], [tensor("y", ["N", 3])], [("w", weights)])
+    save("mismatch", [helper.make_node("Add", ["a", "b"], ["c"], name="sum")], [tensor("a", [2, 3]), tensor("b", [4])], [tensor("c", [2, 3])])
+    save("strings", [helper.make_node("StringConcat", ["a", "b"], ["c"], name="cat")],
+         [tensor("a", [2], TensorProto.STRING), tensor("b", [2], TensorProto.STRING)], [tensor("c", [2], TensorProto.STRING)])
+    with open(os.path.join(HERE, "text.onnx"), "w") as f:
+        f.write("<!DOCTYPE html><html>not a model</html>\n")
+
+
+if __name__ == "__main__":
+    main()
