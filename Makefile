@@ -1,5 +1,7 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
 # make test                                    the whole test run: unit, command line, ONNX's backend cases
+# make runtime B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar CFLAGS=-mno-outline-atomics
+#                                              the runtime for another machine
 MODE    ?= release
 B       ?= build/$(MODE)
 VERSION := $(shell cat VERSION)
@@ -10,7 +12,7 @@ FLAGS_release := -O2 -DNDEBUG
 FLAGS_debug   := -O0 -g
 FLAGS_san     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
 WARN   := -Wall -Wextra -Werror -Wswitch -Wno-missing-field-initializers -Wno-missing-braces
-CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisibility=hidden -MMD -MP -I. -I$(B) \
+override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisibility=hidden -MMD -MP -I. -I$(B) \
           -I$(shell $(LLVM_CONFIG) --includedir) -DONNXC_VERSION='"$(VERSION)"'
 LDLIBS := -lprotobuf-c -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
 
@@ -26,15 +28,16 @@ LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
 all: $(B)/onnxc $(B)/libonnxc.so $(LIBS)
 unit: $(UNIT)
+runtime: $(B)/libonnxc-rt.a
 
 $(B)/onnxc: $(CLI_O) $(LIBS)
 	$(CC) $(CFLAGS) -o $@ $^ $(LDLIBS)
 $(B)/libonnxc.so: $(LIB_O) $(B)/libonnxc-rt.a
 	$(CC) $(CFLAGS) -shared -Wl,-soname,libonnxc.so.0 -o $@ $^ $(LDLIBS)
 $(B)/libonnxc.a: $(LIB_O)
-	rm -f $@ && ar rcsD $@ $^
+	rm -f $@ && $(AR) rcsD $@ $^
 $(B)/libonnxc-rt.a: $(RT_O)
-	rm -f $@ && ar rcsD $@ $^
+	rm -f $@ && $(AR) rcsD $@ $^
 $(B)/unit/%: test/unit/%.c $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MF $@.d -o $@ $< $(LIBS) -lcmocka $(LDLIBS)
@@ -57,6 +60,6 @@ test-backend: all
 	@if [ -f test/run.sh ]; then sh test/run.sh $(B)/onnxc; fi
 clean:
 	rm -rf build
-.PHONY: all unit test test-unit test-cli test-backend clean
+.PHONY: all unit runtime test test-unit test-cli test-backend clean
 .SECONDARY:
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d)

@@ -1,5 +1,5 @@
-// The descriptor as one block of bytes: fixed structs first, then arrays, then texts, all by offsets, so that it needs
-// no relocation.
+// The descriptor as one block of bytes: fixed structs first, then arrays, then texts, all by offsets, so that
+// it needs no relocation.
 #include "codegen/descriptor.h"
 #include "runtime-lite/onnxc.h"
 #include <string.h>
@@ -38,7 +38,8 @@ static uint32_t add_dims(writer *w, const buffer *b) {
     uint32_t at = reserve(w, (size_t)b->rank * sizeof(onnxc_dim_info));
     for (int j = 0; j < b->rank; j++) {
         const dim *d = b->dims[j];
-        onnxc_dim_info i = {.value = dim_is_const(d) ? dim_value(d) : -1, .text = add_text(w, dim_text(w->arena, d))};
+        onnxc_dim_info i = {.value = dim_is_const(d) ? dim_value(d) : -1,
+                            .text = add_text(w, dim_text(w->arena, d))};
         put(w, at + (uint32_t)j * sizeof i, &i, sizeof i);
     }
     return at;
@@ -100,7 +101,8 @@ static void move_tensors(char *block, uint32_t at, uint32_t n, uint32_t by) {
 }
 
 static void move_texts(char *block, onnxc_descriptor *d, uint32_t by) {
-    uint32_t *const texts[] = {&d->name, &d->graph_name, &d->doc, &d->producer, &d->version, &d->target, &d->model_hash, &d->options_hash};
+    uint32_t *const texts[] = {&d->name,    &d->graph_name, &d->doc,        &d->producer,
+                               &d->version, &d->target,     &d->model_hash, &d->options_hash};
     for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) move_text(texts[j], by);
     move_tensors(block, d->inputs, d->ninputs, by);
     move_tensors(block, d->outputs, d->noutputs, by);
@@ -121,7 +123,10 @@ static void move_texts(char *block, onnxc_descriptor *d, uint32_t by) {
 bytes descriptor_make(const build *b, const program *p, const build_options *o) {
     const interface *io = b->io;
     const module *m = p->module;
-    writer w = {.arena = p->arena, .fixed = {.arena = p->arena}, .strings = {.arena = p->arena}, .known = {.arena = p->arena}};
+    writer w = {.arena = p->arena,
+                .fixed = {.arena = p->arena},
+                .strings = {.arena = p->arena},
+                .known = {.arena = p->arena}};
     reserve(&w, sizeof(onnxc_descriptor));
     onnxc_descriptor d = {.magic = "onnxc-m", .interface_version = ONNXC_INTERFACE};
     d.name = add_text(&w, io->name);
@@ -151,6 +156,11 @@ void descriptor_add(build *b, const program *p, const build_options *o) {
     bytes block = descriptor_make(b, p, o);
     ldata *d = ARENA_NEW(p->arena, ldata);
     const char *name = arena_printf(p->arena, "%s_descriptor", b->io->name);
-    *d = (ldata){.name = name, .bytes = (int64_t)block.n, .align = 8, .bytes_or_null = block.at, .dtype = DT_I64, .exported = true};
+    *d = (ldata){.name = name,
+                 .bytes = (int64_t)block.n,
+                 .align = 8,
+                 .bytes_or_null = block.at,
+                 .dtype = DT_I64,
+                 .exported = true};
     VEC_PUSH(p->arena, &b->module->data, d);
 }

@@ -1,4 +1,5 @@
-// The generic descriptor: what a program that knows no model learns about one (runtime-lite/onnxc.h has its layout).
+// The generic descriptor: what a program that knows no model learns about one (runtime-lite/onnxc.h has its
+// layout).
 #ifndef ONNXC_DESCRIPTOR_H
 #define ONNXC_DESCRIPTOR_H
 #include "codegen/bytes.h"

@@ -1,5 +1,5 @@
-// The C header of a model. In: names and members of its interface. Out: text that C99 and C++ compilers take without a
-// word, with the model's own names, shapes and documentation in comments.
+// The C header of a model. In: names and members of its interface. Out: text that C99 and C++ compilers take
+// without a word, with the model's own names, shapes and documentation in comments.
 #include "codegen/header.h"
 #include <string.h>
 
@@ -14,7 +14,8 @@ typedef struct header {
 static const char *comment_text(arena *a, const char *s) {
     char *c = arena_strdup(a, s ? s : "");
     for (char *p = c; *p; p++)
-        if ((unsigned char)*p < 32 || *p == 127 || *p == '\\' || (*p == '?' && p[1] == '?')) *p = *p == '\\' ? '/' : ' ';
+        if ((unsigned char)*p < 32 || *p == 127 || *p == '\\' || (*p == '?' && p[1] == '?'))
+            *p = *p == '\\' ? '/' : ' ';
     return c;
 }
 
@@ -36,10 +37,12 @@ static void add_doc(header *h, const char *doc) {
 
 static void head(header *h, const program *p) {
     const interface *io = h->io;
-    text_printf(&h->t, "// %s.h: made by onnxc from the model '%s'. Rules for all models are in onnxc.h.\n", io->name, comment_text(h->arena, p->module->name));
+    text_printf(&h->t, "// %s.h: made by onnxc from the model '%s'. Rules for all models are in onnxc.h.\n",
+                io->name, comment_text(h->arena, p->module->name));
     add_doc(h, p->module->doc);
     text_printf(&h->t, "#ifndef ONNXC_MODEL_%s_H\n#define ONNXC_MODEL_%s_H\n", io->macro, io->macro);
-    text_add(&h->t, "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    text_add(&h->t,
+             "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(&h->t, "#ifndef ONNXC_STATUS\n#define ONNXC_STATUS\n"
                     "typedef enum onnxc_status {\n"
                     "    ONNXC_OK = 0,\n"
@@ -61,21 +64,26 @@ static void tensor_macros(header *h, const io_tensor *t) {
     dim *count = buffer_count(b);
     for (int j = 0; j < b->rank; j++)
         if (dim_is_const(b->dims[j]))
-            text_printf(&h->t, "#define %s_%s_DIM%d %lld\n", h->io->macro, t->macro, j, (long long)dim_value(b->dims[j]));
-    if (dim_is_const(count)) text_printf(&h->t, "#define %s_%s_COUNT %lld\n", h->io->macro, t->macro, (long long)dim_value(count));
+            text_printf(&h->t, "#define %s_%s_DIM%d %lld\n", h->io->macro, t->macro, j,
+                        (long long)dim_value(b->dims[j]));
+    if (dim_is_const(count))
+        text_printf(&h->t, "#define %s_%s_COUNT %lld\n", h->io->macro, t->macro, (long long)dim_value(count));
 }
 
 static void dim_members(header *h, const io_tensor *t, bool output) {
     for (int j = 0; j < t->buffer->rank; j++) {
         if (!t->dims[j]) continue;
-        text_printf(&h->t, "    int64_t %s; // %s%s\n", t->dims[j], output ? "set by the run: " : "", comment_text(h->arena, dim_text(h->arena, t->buffer->dims[j])));
+        text_printf(&h->t, "    int64_t %s; // %s%s\n", t->dims[j], output ? "set by the run: " : "",
+                    comment_text(h->arena, dim_text(h->arena, t->buffer->dims[j])));
     }
-    if (t->capacity) text_printf(&h->t, "    int64_t %s; // elements that %s has room for\n", t->capacity, t->name);
+    if (t->capacity)
+        text_printf(&h->t, "    int64_t %s; // elements that %s has room for\n", t->capacity, t->name);
 }
 
 static void pointer_member(header *h, const io_tensor *t, bool output) {
     const value *v = t->buffer->value;
-    text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output ? "" : "const ", interface_ctype(t->buffer->dtype), t->name, comment_text(h->arena, t->original),
+    text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output ? "" : "const ",
+                interface_ctype(t->buffer->dtype), t->name, comment_text(h->arena, t->original),
                 shape_text(h, t->buffer), dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }
@@ -86,7 +94,8 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
     text_printf(&h->t, "typedef struct %s_%s {\n", h->io->name, kind);
     for (int j = 0; j < n; j++) dim_members(h, &all[j], output);
     for (int j = 0; j < n; j++) pointer_member(h, &all[j], output);
-    if (message) text_printf(&h->t, "    const char *%s; // set when the run fails: what was wrong\n", h->io->message);
+    if (message)
+        text_printf(&h->t, "    const char *%s; // set when the run fails: what was wrong\n", h->io->message);
     if (!n && !message) text_add(&h->t, "    char unused; // a struct must have a member\n");
     text_printf(&h->t, "} %s_%s;\n\n", h->io->name, kind);
 }
@@ -95,32 +104,38 @@ static void workspace(header *h) {
     const interface *io = h->io;
     const dim *size = h->b->workspace;
     text_printf(&h->t, "#define %s_WORKSPACE_ALIGN %lld\n", io->macro, (long long)h->b->align);
-    if (dim_is_const(size)) text_printf(&h->t, "#define %s_WORKSPACE_BYTES %lld\n", io->macro, (long long)dim_value(size));
-    else if (size->max < INT64_MAX / 2) text_printf(&h->t, "#define %s_WORKSPACE_BYTES_MAX %lld\n", io->macro, (long long)size->max);
+    if (dim_is_const(size))
+        text_printf(&h->t, "#define %s_WORKSPACE_BYTES %lld\n", io->macro, (long long)dim_value(size));
+    else if (size->max < INT64_MAX / 2)
+        text_printf(&h->t, "#define %s_WORKSPACE_BYTES_MAX %lld\n", io->macro, (long long)size->max);
     if (dim_is_const(size)) {
         text_printf(&h->t, "size_t %s_workspace_bytes(void);\n", io->name);
         return;
     }
     text_add(&h->t, "// (size_t)-1: the model does not take inputs of these dims.\n");
     text_printf(&h->t, "size_t %s_workspace_bytes(", io->name);
-    for (int j = 0; j < io->symbols.n; j++) text_printf(&h->t, "%sint64_t %s", j ? ", " : "", io->arguments[j]);
+    for (int j = 0; j < io->symbols.n; j++)
+        text_printf(&h->t, "%sint64_t %s", j ? ", " : "", io->arguments[j]);
     text_add(&h->t, io->symbols.n ? ");\n" : "void);\n");
 }
 
 static void functions(header *h) {
     const interface *io = h->io;
     workspace(h);
-    text_printf(&h->t, "\n// 0, or an onnxc_status. Safe in many threads at once, each with its own workspace.\n"
-                       "int %s_run(const %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
+    text_printf(&h->t,
+                "\n// 0, or an onnxc_status. Safe in many threads at once, each with its own workspace.\n"
+                "int %s_run(const %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
                 io->name, io->name, io->name);
     if (!io->generic) return;
-    text_printf(&h->t, "\n// For programs that treat all models alike: an onnxc_model is initialized with %s_MODEL.\n"
-                       "extern const int64_t %s_descriptor[];\n"
-                       "int %s_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
-                       "    size_t workspace_size, const char **message);\n"
-                       "int64_t %s_workspace_generic(const int64_t *dims);\n"
-                       "#define %s_MODEL {%s_descriptor, %s_run_generic, %s_workspace_generic}\n",
-                io->macro, io->name, io->name, io->name, io->macro, io->name, io->name, io->name);
+    text_printf(
+        &h->t,
+        "\n// For programs that treat all models alike: an onnxc_model is initialized with %s_MODEL.\n"
+        "extern const int64_t %s_descriptor[];\n"
+        "int %s_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
+        "    size_t workspace_size, const char **message);\n"
+        "int64_t %s_workspace_generic(const int64_t *dims);\n"
+        "#define %s_MODEL {%s_descriptor, %s_run_generic, %s_workspace_generic}\n",
+        io->macro, io->name, io->name, io->name, io->macro, io->name, io->name, io->name);
 }
 
 void header_write(const build *b, const program *p, const sink *out) {

@@ -1,5 +1,5 @@
-// From a program to a module: every kernel scheduled for every variant, memory planned over what they need, the host
-// functions written, constants and descriptor added.
+// From a program to a module: every kernel scheduled for every variant, memory planned over what they need,
+// the host functions written, constants and descriptor added.
 #include "codegen/host.h"
 #include "codegen/descriptor.h"
 #include "codegen/host_impl.h"
@@ -7,9 +7,17 @@
 #include "codegen/weights.h"
 #include <string.h>
 
-enum { NAME_MOST = 80, SCRATCH_THREADS = 32 };
+enum { NAME_MOST = 80 };
+// Buffers whose size only the run knows, but not above this, lie in the workspace.
+#define BOUNDED_MOST ((int64_t)16 << 20)
 
 // ---------------------------------------------------------------- what functions refer to
+ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n) {
+    ins *x = lb_local(b, elem, n, 0, false);
+    x->name = name;
+    return x;
+}
+
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
     static const char *const names[] = {"a", "b", "c", "d"};
     if (map_get(&a->declared, name)) return name;
@@ -29,7 +37,11 @@ static const char *short_name(hosting *a, const char *s) {
 const char *constant_symbol(hosting *a, const buffer *root) {
     const char *known = map_get_number(&a->used, (uint64_t)root->id);
     if (known) return known;
-    typedef struct same { const buffer *b; const char *name; struct same *next; } same;
+    typedef struct same {
+        const buffer *b;
+        const char *name;
+        struct same *next;
+    } same;
     uint64_t hash = weights_hash(root);
     same *first = map_get_number(&a->by_content, hash);
     for (same *s = first; s && !known; s = s->next)
@@ -45,15 +57,7 @@ const char *constant_symbol(hosting *a, const buffer *root) {
     return known;
 }
 
-bool runs_parallel(const host *h, const kernel_code *c) {
-    bool one = c->tasks && dim_is_const(c->tasks) && dim_value(c->tasks) <= 1;
-    return c->tasks && !one && h->t->threads != 1 && h->t->hosted && h->t->arch != ARCH_C;
-}
-
-// Every thread has scratch memory of its own, which the workspace holds whether they come or not.
-int kernel_threads(const host *h, const kernel_code *c) {
-    return c->scratch && h->t->threads > SCRATCH_THREADS ? SCRATCH_THREADS : h->t->threads;
-}
+bool on_heap(const buffer *b) { return b->role == BUF_HEAP && !b->view_of && !b->offset; }
 
 // ---------------------------------------------------------------- kernels
 typedef struct scheduling {
@@ -77,7 +81,8 @@ static void schedule_step(void *user, region *r, step *s) {
     hosting *a = x->all;
     kernel_code *c = schedule_kernel(a->m, s->kernel, x->h->t, a->diag);
     c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), x->h->suffix);
-    if (strlen(s->kernel->name) > NAME_MOST - 8) c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
+    if (strlen(s->kernel->name) > NAME_MOST - 8)
+        c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(c)) c->f->noalias = false;
     x->h->code[s->kernel->id] = c;
 }
@@ -86,7 +91,11 @@ static host *schedule_variants(hosting *a, const target *const *variants, int n)
     host *h = ARENA_ARRAY(a->arena, host, n);
     for (int j = 0; j < n; j++) {
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
-        h[j] = (host){.all = a, .t = variants[j], .suffix = n == 1 ? "" : level ? arena_printf(a->arena, "_%s", level + 1) : "_v1"};
+        h[j] = (host){.all = a,
+                      .t = variants[j],
+                      .suffix = n == 1  ? ""
+                                : level ? arena_printf(a->arena, "_%s", level + 1)
+                                        : "_v1"};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         program_walk(a->p, schedule_step, &(scheduling){a, &h[j]});
     }
@@ -100,7 +109,8 @@ static dim **scratch_sizes(hosting *a, host *variants, int n) {
         for (int k = 0; k < a->p->kernels.n; k++) {
             const kernel_code *c = variants[j].code[k];
             if (!c || !c->scratch) continue;
-            dim *own = dim_mulk(c->scratch, runs_parallel(&variants[j], c) ? kernel_threads(&variants[j], c) : 1);
+            dim *own =
+                dim_mulk(c->scratch, runs_parallel(&variants[j], c) ? kernel_threads(&variants[j], c) : 1);
             scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
         }
     }
@@ -124,12 +134,14 @@ static void mark_in_place(hosting *a, host *variants, int n) {
 static void find_heap(hosting *a, const target *t) {
     for (int j = 0; j < a->p->buffers.n; j++) {
         const buffer *b = a->p->buffers.at[j];
-        if (b->role != BUF_HEAP || b->view_of) continue;
+        if (!on_heap(b)) continue;
         a->heap = true;
         if (!t->freestanding) continue;
         diag_hint(a->diag, "--dim bounds sizes that follow from the inputs' shapes");
         diag_missing(a->diag, b->value && b->value->def ? b->value->def->loc : NULL,
-                     "the size of '%s' is known only when the model runs: that needs an allocator, which freestanding code has not", b->name);
+                     "the size of '%s' is known only when the model runs: that needs an allocator, which "
+                     "freestanding code has not",
+                     b->name);
     }
     diag_check(a->diag);
 }
@@ -141,17 +153,23 @@ static void check_outputs(void *user, region *r, step *s) {
     int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
     for (int j = 0; j < n; j++)
         if (buffer_root(all[j])->role == BUF_OUTPUT && has_opaque_dim(buffer_root(all[j])))
-            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size the run decides", s->kernel->name, all[j]->name);
+            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size the run decides",
+                        s->kernel->name, all[j]->name);
 }
 
 static void add_messages(hosting *a) {
     if (!a->messages.n) return;
     ldata *d = ARENA_NEW(a->arena, ldata);
-    *d = (ldata){.name = arena_printf(a->arena, "%s_messages", a->io->name), .bytes = (int64_t)a->messages.n, .align = 1, .bytes_or_null = a->messages.s, .dtype = DT_U8};
+    *d = (ldata){.name = arena_printf(a->arena, "%s_messages", a->io->name),
+                 .bytes = (int64_t)a->messages.n,
+                 .align = 1,
+                 .bytes_or_null = a->messages.s,
+                 .dtype = DT_U8};
     VEC_PUSH(a->arena, &a->m->data, d);
 }
 
-build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o, diag *d) {
+build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
+                     diag *d) {
     const target *t = variants[0];
     arena *arena = p->arena;
     hosting a = {.arena = arena, .diag = d, .p = p, .o = o};
@@ -162,11 +180,12 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
     a.m = result->module = lmodule_new(arena, a.io->name, t);
     a.align = result->align = t->freestanding ? 16 : 64;
-    find_heap(&a, t);
     program_walk(p, check_outputs, &a);
     insert_frees(p);
     host *h = schedule_variants(&a, variants, nvariants);
-    a.plan = plan_memory(p, scratch_sizes(&a, h, nvariants), a.align);
+    a.plan =
+        plan_memory(p, scratch_sizes(&a, h, nvariants), a.align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
+    find_heap(&a, t);
     result->workspace = a.plan.workspace;
     result->needs_runtime = nvariants > 1 || a.heap || any_parallel(&a, h, nvariants);
     mark_in_place(&a, h, nvariants);
@@ -177,6 +196,7 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     return result;
 }
 
-lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o, diag *d) {
+lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,
+                      diag *d) {
     return build_program(p, variants, nvariants, o, d)->module;
 }

@@ -6,8 +6,7 @@
 static ins *atom_value(void *user, const dim *atom) {
     host *h = user;
     ins *v = map_get_number(&h->atoms, (uint64_t)atom->id);
-    if (!v)
-        diag_fatal_missing(h->all->diag, NULL, "size '%s' follows from no input", atom->name);
+    if (!v) diag_fatal_missing(h->all->diag, NULL, "size '%s' follows from no input", atom->name);
     return v->op == L_VAR ? lb_get(&h->b, v) : v;
 }
 
@@ -49,7 +48,8 @@ static ins *size_product(host *h, ins *x, ins *y, ins **large) {
         note(h, large, beyond(h, product, most(h)));
     } else {
         ins *divisor = lb_bin(b, L_SMAX, magnitude(h, y), lb_int(b, i64(), 1));
-        note(h, large, lb_cmp(b, L_SLT, lb_bin(b, L_UDIV, lb_int(b, i64(), most(h)), divisor), magnitude(h, x)));
+        note(h, large,
+             lb_cmp(b, L_SLT, lb_bin(b, L_UDIV, lb_int(b, i64(), most(h)), divisor), magnitude(h, x)));
     }
     return product;
 }
@@ -74,7 +74,8 @@ static ins *size_poly(host *h, const dim *d, ins **large) {
 
 ins *host_size(host *h, const dim *d, ins **large) {
     lbuild *b = &h->b;
-    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MIN] = X_MIN, [DIM_MAX] = X_MAX};
+    static const expr_op op[] = {
+        [DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MIN] = X_MIN, [DIM_MAX] = X_MAX};
     switch (d->kind) {
     case DIM_CONST:
         if (d->value > most(h) || d->value < -most(h)) *large = lb_int(b, lt(LK_I1, 1), 1);
@@ -88,12 +89,16 @@ ins *host_size(host *h, const dim *d, ins **large) {
     case DIM_POLY: return size_poly(h, d, large);
     case DIM_BIGSUM: return size_sum(h, host_size(h, d->a, large), host_size(h, d->b, large), large);
     case DIM_BIGMUL: return size_product(h, host_size(h, d->a, large), host_size(h, d->b, large), large);
-    case DIM_LT: case DIM_EQ: return host_dim(h, d);
+    case DIM_LT:
+    case DIM_EQ: return host_dim(h, d);
     case DIM_SELECT: {
         ins *c = lb_cmp(b, L_NE, host_size(h, d->c, large), lb_int(b, i64(), 0));
         return lb_select(b, c, host_size(h, d->a, large), host_size(h, d->b, large));
     }
-    case DIM_FLOORDIV: case DIM_MOD: case DIM_MIN: case DIM_MAX: {
+    case DIM_FLOORDIV:
+    case DIM_MOD:
+    case DIM_MIN:
+    case DIM_MAX: {
         ins *x = host_size(h, d->a, large);
         return emit_int_op(b, op[d->kind], x, host_size(h, d->b, large));
     }
@@ -107,9 +112,9 @@ static void check_range(host *h, const dim *s, ins *v, const char *where) {
     lbuild *b = &h->b;
     int64_t lo = s->min > 0 ? s->min : 0, hi = s->max < most(h) ? s->max : most(h);
     arena *a = h->all->arena;
-    const char *text = s->max < most(h) || lo
-                           ? arena_printf(a, "%s: %s must be from %lld to %lld", where, s->name, (long long)lo, (long long)hi)
-                           : arena_printf(a, "%s is negative or too large", where);
+    const char *text = s->max < most(h) || lo ? arena_printf(a, "%s: %s must be from %lld to %lld", where,
+                                                             s->name, (long long)lo, (long long)hi)
+                                              : arena_printf(a, "%s is negative or too large", where);
     ins *below = lb_bin(b, L_SUB, v, lb_int(b, i64(), lo));
     host_fail_if(h, lb_cmp(b, L_ULT, lb_int(b, i64(), hi - lo), below), ONNXC_BAD_DIM, text);
 }
@@ -127,7 +132,8 @@ void host_bind_arguments(host *h, ins *const *values) {
 
 static void check_dim(host *h, const io_tensor *t, int axis, ins *given) {
     const dim *want = t->buffer->dims[axis];
-    const char *text = arena_printf(h->all->arena, "input '%s': axis %d must be %s", t->original, axis, dim_text(h->all->arena, want));
+    const char *text = arena_printf(h->all->arena, "input '%s': axis %d must be %s", t->original, axis,
+                                    dim_text(h->all->arena, want));
     host_fail_if(h, lb_cmp(&h->b, L_NE, given, host_dim(h, want)), ONNXC_BAD_DIM, text);
 }
 
@@ -165,8 +171,11 @@ void host_check_negative(host *h) {
             const dim *d = b->dims[i];
             if (d->min >= 0 || map_get_number(&seen, (uint64_t)d->id)) continue;
             map_put_number(&seen, (uint64_t)d->id, (void *)"");
-            const char *text = arena_printf(h->all->arena, "axis %d of '%s' would have %s elements, which is negative", i, b->name, dim_text(h->all->arena, d));
-            host_fail_if(h, lb_cmp(&h->b, L_SLT, host_dim(h, d), lb_int(&h->b, i64(), 0)), ONNXC_BAD_DIM, text);
+            const char *text =
+                arena_printf(h->all->arena, "axis %d of '%s' would have %s elements, which is negative", i,
+                             b->name, dim_text(h->all->arena, d));
+            host_fail_if(h, lb_cmp(&h->b, L_SLT, host_dim(h, d), lb_int(&h->b, i64(), 0)), ONNXC_BAD_DIM,
+                         text);
         }
     }
 }
@@ -175,7 +184,8 @@ static void add_variable(void *user, const dim *atom) {
     host *h = user;
     if (atom->kind != DIM_OPAQUE || map_get_number(&h->atoms, (uint64_t)atom->id)) return;
     const char *name = atom->name[0] == '?' ? atom->name + 1 : atom->name;
-    map_put_number(&h->atoms, (uint64_t)atom->id, lb_var(&h->b, c_identifier(h->all->arena, name, "n"), lb_int(&h->b, i64(), 0)));
+    map_put_number(&h->atoms, (uint64_t)atom->id,
+                   lb_var(&h->b, c_identifier(h->all->arena, name, "n"), lb_int(&h->b, i64(), 0)));
 }
 
 static void find_targets(void *user, region *r, step *s) {

@@ -1,6 +1,6 @@
-// The entry functions: what callers give is checked before anything is touched, then the steps run. The generic entry
-// takes flat arrays (one pointer for each input and output, all dims one after the other); the typed one fills such
-// arrays from its structs, or reads them directly where there is no generic entry.
+// The entry functions: what callers give is checked before anything is touched, then the steps run. The
+// generic entry takes flat arrays (one pointer for each input and output, all dims one after the other); the
+// typed one fills such arrays from its structs, or reads them directly where there is no generic entry.
 #include "codegen/host_impl.h"
 #include <string.h>
 
@@ -53,14 +53,16 @@ static int64_t pointer_place(const host *h, bool output, int i) {
 ins *io_pointer(host *h, bool output, int i) {
     const interface *io = h->all->io;
     if (h->data) return lb_load(&h->b, lt_ptr(), h->data, idx(h, output ? io->nin + i : i), 0);
-    return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name, pointer_place(h, output, i));
+    return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name,
+                    pointer_place(h, output, i));
 }
 
 ins *io_dim(host *h, bool output, int i, int axis) {
     const io_tensor *t = tensor_at(h, output, i);
     if (h->dims) return lb_load(&h->b, i64(), h->dims, idx(h, t->first_dim + axis), 0);
     if (t->dim_slots[axis] < 0) return lb_int(&h->b, i64(), dim_value(t->buffer->dims[axis]));
-    return lb_field(&h->b, i64(), output ? h->out : h->in, t->dims[axis], interface_int64_offset(t->dim_slots[axis]));
+    return lb_field(&h->b, i64(), output ? h->out : h->in, t->dims[axis],
+                    interface_int64_offset(t->dim_slots[axis]));
 }
 
 static ins *input_dim(host *h, int i, int axis) { return io_dim(h, false, i, axis); }
@@ -69,7 +71,9 @@ static ins *input_dim(host *h, int i, int axis) { return io_dim(h, false, i, axi
 ins *io_capacity(host *h, int i) {
     const io_tensor *t = tensor_at(h, true, i);
     if (h->capacity) return lb_load(&h->b, i64(), h->capacity, idx(h, i), 0);
-    return t->data_sized ? lb_field(&h->b, i64(), h->out, t->capacity, interface_int64_offset(t->capacity_slot)) : NULL;
+    return t->data_sized
+               ? lb_field(&h->b, i64(), h->out, t->capacity, interface_int64_offset(t->capacity_slot))
+               : NULL;
 }
 
 void write_output_dims(host *h, bool all) {
@@ -78,9 +82,11 @@ void write_output_dims(host *h, bool all) {
         const io_tensor *t = &io->out[i];
         if (t->data_sized && !all) continue;
         for (int j = 0; j < t->buffer->rank; j++) {
-            if (h->dims) lb_store(&h->b, h->dims, idx(h, t->first_dim + j), host_dim(h, t->buffer->dims[j]), 0);
+            if (h->dims)
+                lb_store(&h->b, h->dims, idx(h, t->first_dim + j), host_dim(h, t->buffer->dims[j]), 0);
             else if (t->dim_slots[j] >= 0)
-                lb_setfield(&h->b, h->out, t->dims[j], interface_int64_offset(t->dim_slots[j]), host_dim(h, t->buffer->dims[j]));
+                lb_setfield(&h->b, h->out, t->dims[j], interface_int64_offset(t->dim_slots[j]),
+                            host_dim(h, t->buffer->dims[j]));
         }
     }
 }
@@ -99,10 +105,12 @@ static void check_sizes(host *h) {
 static void check_pointer(host *h, bool output, int i) {
     lbuild *b = &h->b;
     const io_tensor *t = tensor_at(h, output, i);
-    ins *count = host_dim(h, buffer_count(t->buffer)), *none = lb_cmp(b, L_EQ, io_pointer(h, output, i), lb_null(b));
+    ins *count = host_dim(h, buffer_count(t->buffer)),
+        *none = lb_cmp(b, L_EQ, io_pointer(h, output, i), lb_null(b));
     if (count->op == L_CONST && count->i == 0) return;
     if (count->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
-    const char *text = arena_printf(h->all->arena, "%s '%s' is a null pointer", output ? "output" : "input", t->original);
+    const char *text =
+        arena_printf(h->all->arena, "%s '%s' is a null pointer", output ? "output" : "input", t->original);
     host_fail_if(h, none, ONNXC_NULL_POINTER, text);
 }
 
@@ -126,11 +134,13 @@ static void check_workspace(host *h) {
     const char *bytes = dim_text(a->arena, need);
     ins *size = host_index(h, need), *zero = lb_int(b, size_type(h), 0);
     host_fail_if(h, lb_cmp(b, L_ULT, h->size, size), ONNXC_WORKSPACE_SIZE,
-                 dim_is_const(need) ? arena_printf(a->arena, "the workspace must have %s bytes", bytes) : "the workspace is too small");
+                 dim_is_const(need) ? arena_printf(a->arena, "the workspace must have %s bytes", bytes)
+                                    : "the workspace is too small");
     ins *none = lb_cmp(b, L_EQ, h->workspace, lb_null(b));
     if (size->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, size, zero));
     host_fail_if(h, none, ONNXC_NULL_POINTER, "the workspace is a null pointer");
-    ins *low = lb_bin(b, L_AND, lb_bitcast(b, size_type(h), h->workspace), lb_int(b, size_type(h), a->align - 1));
+    ins *low =
+        lb_bin(b, L_AND, lb_bitcast(b, size_type(h), h->workspace), lb_int(b, size_type(h), a->align - 1));
     host_fail_if(h, lb_cmp(b, L_NE, low, zero), ONNXC_WORKSPACE_ALIGN,
                  arena_printf(a->arena, "the workspace must be aligned to %lld bytes", (long long)a->align));
 }
@@ -183,7 +193,7 @@ static void run_body(host *h) {
     check_arguments(h);
     compute_offsets(h);
     host_variables(h);
-    if (checks_data(h)) h->kernel_status = lb_local(b, LK_I32, 1, 4, false);
+    if (checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
     if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
     host_steps(h);
     write_output_dims(h, true);
@@ -207,7 +217,8 @@ static lfunc *open_function(host *h, const char *name, bool exported, ltype resu
     return f;
 }
 
-static ins *add_param(lfunc *f, const char *name, ltype t, lkind elem, dtype dt, bool is_const, const char *ctype) {
+static ins *add_param(lfunc *f, const char *name, ltype t, lkind elem, dtype dt, bool is_const,
+                      const char *ctype) {
     ins *v = lfunc_param(f, name, t, elem, dt, is_const);
     f->params.at[f->params.n - 1].ctype = ctype;
     return v;
@@ -233,7 +244,7 @@ static ins *flat_params(host *h) {
 static void take_message(host *h, ins *message) {
     lbuild *b = &h->b;
     if (!h->all->io->messages) return;
-    ins *nowhere = lb_local(b, LK_PTR, 1, 0, false);
+    ins *nowhere = named_local(b, "nowhere", LK_PTR, 1);
     h->message = lb_select(b, lb_cmp(b, L_EQ, message, lb_null(b)), nowhere, message);
 }
 
@@ -245,7 +256,8 @@ static void check_arrays(host *h) {
     const int needed[] = {io->nin + io->nout, io->ndims, io->nout};
     for (int j = 0; j < 3; j++)
         if (needed[j])
-            host_fail_if(h, lb_cmp(b, L_EQ, arrays[j], lb_null(b)), ONNXC_NULL_POINTER, arena_printf(h->all->arena, "the array of %s is a null pointer", names[j]));
+            host_fail_if(h, lb_cmp(b, L_EQ, arrays[j], lb_null(b)), ONNXC_NULL_POINTER,
+                         arena_printf(h->all->arena, "the array of %s is a null pointer", names[j]));
 }
 
 static ins *start_runtime(host *h) {
@@ -263,7 +275,8 @@ static void write_flat_run(host *h, const char *name, bool exported) {
 }
 
 static int cpu_level(hosting *a, const target *t) {
-    if (!strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9]) return t->cpu[8] - '0';
+    if (!strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
+        return t->cpu[8] - '0';
     if (!strcmp(t->cpu, "x86-64")) return 1;
     diag_hint(a->diag, "x86-64, x86-64-v2, x86-64-v3 and x86-64-v4 can lie in one object");
     diag_fatal_missing(a->diag, NULL, "no run-time choice between CPUs like '%s'", t->cpu);
@@ -281,7 +294,8 @@ static void write_dispatch(hosting *a, host *variants, int n, const char *name) 
     for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
     for (int j = n - 1; j >= 0; j--) {
         ins *can = lb_if(b, lb_cmp(b, L_SLE, lb_int(b, i32(), cpu_level(a, variants[j].t)), level));
-        lb_return(b, lb_call(b, i32(), arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), 6, args));
+        lb_return(b, lb_call(b, i32(), arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), 6,
+                             args));
         lb_end(b, can);
     }
     set_message(&h, "this machine's CPU lacks instructions that the model was compiled for");
@@ -311,7 +325,8 @@ static void write_struct_run(host *h) {
     run_body(h);
 }
 
-// The structs' members into the arrays of the generic entry; sizes of outputs are kept when it does not set them.
+// The structs' members into the arrays of the generic entry; sizes of outputs are kept when it does not set
+// them.
 static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
     const interface *io = h->all->io;
     lbuild *b = &h->b;
@@ -320,7 +335,8 @@ static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
         int i = output ? j - io->nin : j;
         const io_tensor *t = tensor_at(h, output, i);
         lb_store(b, data, idx(h, j), io_pointer(h, output, i), 0);
-        for (int axis = 0; axis < t->buffer->rank; axis++) lb_store(b, dims, idx(h, t->first_dim + axis), io_dim(h, output, i, axis), 0);
+        for (int axis = 0; axis < t->buffer->rank; axis++)
+            lb_store(b, dims, idx(h, t->first_dim + axis), io_dim(h, output, i, axis), 0);
         if (!output) continue;
         ins *room = io_capacity(h, i);
         lb_store(b, capacity, idx(h, i), room ? room : lb_int(b, i64(), INT64_MAX), 0);
@@ -350,10 +366,11 @@ static void write_typed_run(hosting *a, const target *t) {
     open_function(&h, arena_printf(a->arena, "%s_run", io->name), true, i32(), "int");
     struct_params(&h);
     check_structs(&h);
-    ins *data = lb_local(b, LK_PTR, io->nin + io->nout + 1, 0, false), *dims = lb_local(b, LK_I64, io->ndims + 1, 0, false);
-    ins *capacity = lb_local(b, LK_I64, io->nout + 1, 0, false), *message = lb_null(b);
+    ins *data = named_local(b, "data", LK_PTR, io->nin + io->nout + 1),
+        *dims = named_local(b, "dims", LK_I64, io->ndims + 1);
+    ins *capacity = named_local(b, "capacity", LK_I64, io->nout + 1), *message = lb_null(b);
     if (io->messages) {
-        message = lb_local(b, LK_PTR, 1, 0, false);
+        message = named_local(b, "message", LK_PTR, 1);
         lb_store(b, message, idx(&h, 0), lb_null(b), 0);
     }
     fill_arrays(&h, data, dims, capacity);
@@ -375,7 +392,8 @@ static void return_workspace(host *h) {
 
 static void write_workspace_generic(hosting *a, const target *t) {
     host h = {.all = a, .t = t, .asks_size = true};
-    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_generic", a->io->name), true, i64(), NULL);
+    lfunc *f =
+        open_function(&h, arena_printf(a->arena, "%s_workspace_generic", a->io->name), true, i64(), NULL);
     h.dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, true, NULL);
     host_bind_symbols(&h, input_dim);
     return_workspace(&h);
@@ -384,10 +402,12 @@ static void write_workspace_generic(hosting *a, const target *t) {
 static void write_workspace_bytes(hosting *a, const target *t) {
     host h = {.all = a, .t = t, .asks_size = true};
     const interface *io = a->io;
-    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_bytes", io->name), true, size_type(&h), "size_t");
+    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_bytes", io->name), true, size_type(&h),
+                             "size_t");
     ins **values = ARENA_ARRAY(a->arena, ins *, io->symbols.n + 1);
     if (!dim_is_const(a->plan.workspace))
-        for (int j = 0; j < io->symbols.n; j++) values[j] = add_param(f, io->arguments[j], i64(), LK_VOID, DT_I64, true, NULL);
+        for (int j = 0; j < io->symbols.n; j++)
+            values[j] = add_param(f, io->arguments[j], i64(), LK_VOID, DT_I64, true, NULL);
     if (dim_is_const(a->plan.workspace)) {
         lb_return(&h.b, lb_int(&h.b, f->result, dim_value(a->plan.workspace)));
         return;
@@ -403,7 +423,10 @@ void write_entries(hosting *a, host *variants, int n) {
         write_struct_run(&variants[0]);
     } else {
         for (int j = 0; j < n; j++)
-            write_flat_run(&variants[j], n == 1 ? generic : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), n == 1);
+            write_flat_run(&variants[j],
+                           n == 1 ? generic
+                                  : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),
+                           n == 1);
         if (n > 1) write_dispatch(a, variants, n, generic);
         write_typed_run(a, t);
         write_workspace_generic(a, t);

@@ -19,12 +19,12 @@ typedef struct hosting {
     interface *io;
     memory_plan plan;
     int64_t align;
-    bool heap;       // the program allocates
-    text messages;   // NUL-terminated, one after the other
-    map message_at;  // message -> offset + 1
-    map declared;    // runtime functions
-    map used;        // constant buffers by id -> symbol name
-    map by_content;  // hash of a constant -> buffers
+    bool heap;      // the run allocates
+    text messages;  // NUL-terminated, one after the other
+    map message_at; // message -> offset + 1
+    map declared;   // runtime functions
+    map used;       // constant buffers by id -> symbol name
+    map by_content; // hash of a constant -> buffers
 } hosting;
 
 typedef struct host {
@@ -37,35 +37,35 @@ typedef struct host {
     ins *data, *dims, *capacity;
     ins *in, *out;
     ins *workspace, *size;
-    ins *message;      // where a message's address goes; NULL: nowhere
-    map atoms;         // dim id -> value, or variable of an opaque
-    ins **offset;      // by buffer id: bytes from the workspace, made at entry; NULL: constant
-    ins **scratch;     // by kernel id, likewise
-    ins **heap;        // by buffer id: pointer variable
-    ins *status;       // variable: the code so far; NULL: failures return at once
-    ins *too_small;    // variable: an output had too little room; NULL: none can
+    ins *message;       // where a message's address goes; NULL: nowhere
+    map atoms;          // dim id -> value, or variable of an opaque
+    ins **offset;       // by buffer id: bytes from the workspace, made at entry; NULL: constant
+    ins **scratch;      // by kernel id, likewise
+    ins **heap;         // by buffer id: pointer variable
+    ins *status;        // variable: the code so far; NULL: failures return at once
+    ins *too_small;     // variable: an output had too little room; NULL: none can
     ins *kernel_status; // one i32 that kernels set
-    bool asks_size;    // a function that gives the workspace's size: failures return -1
+    bool asks_size;     // a function that gives the workspace's size: failures return -1
 } host;
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
 static inline ltype i32(void) { return lt(LK_I32, 1); }
 
 // host.c
+ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n);
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params);
 const char *constant_symbol(hosting *a, const buffer *root);
-bool runs_parallel(const host *h, const kernel_code *c);
-int kernel_threads(const host *h, const kernel_code *c);
+bool on_heap(const buffer *b); // allocated during the run, not planned
 
 // host_dims.c
-ins *host_dim(host *h, const dim *d);       // i64
-ins *host_index(host *h, const dim *d);     // index kind
-ins *to_index(host *h, ins *v);             // i64 to index kind
+ins *host_dim(host *h, const dim *d);               // i64
+ins *host_index(host *h, const dim *d);             // index kind
+ins *to_index(host *h, ins *v);                     // i64 to index kind
 ins *host_size(host *h, const dim *d, ins **large); // i64; *large |= it went past what memory can be
 void host_bind_symbols(host *h, ins *(*dim_of)(host *, int input, int axis));
 void host_bind_arguments(host *h, ins *const *values); // by symbol
 void host_check_negative(host *h);
-void host_variables(host *h);               // for opaque dims
+void host_variables(host *h); // for opaque dims
 
 // host_entry.c
 void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message);
@@ -73,6 +73,15 @@ ins *io_pointer(host *h, bool output, int i);
 ins *io_dim(host *h, bool output, int i, int axis);
 ins *io_capacity(host *h, int i);
 void write_entries(hosting *a, host *variants, int n); // all exported functions
+// host_threads.c
+typedef struct arguments {
+    ins *at[512];
+    int n;
+} arguments;
+void add_argument(host *h, arguments *a, ins *x);
+bool runs_parallel(const host *h, const kernel_code *c);
+int kernel_threads(const host *h, const kernel_code *c); // at most
+void call_parallel(host *h, const kernel_code *c, ins *scratch);
 // host_steps.c
 void host_steps(host *h);
 ins *buffer_pointer(host *h, const buffer *b);

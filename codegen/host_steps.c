@@ -12,10 +12,12 @@ static ins *root_pointer(host *h, const buffer *b) {
     case BUF_INPUT: return io_pointer(h, false, b->io);
     case BUF_OUTPUT: return io_pointer(h, true, b->io);
     case BUF_CONST: return lb_symbol(l, constant_symbol(h->all, b));
-    case BUF_HEAP: return lb_get(l, h->heap[b->id]);
+    case BUF_HEAP:
     case BUF_TEMP:
+        if (on_heap(b)) return lb_get(l, h->heap[b->id]);
         if (!b->offset) diag_defect(h->all->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
-        return lb_offset(l, h->workspace, h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
+        return lb_offset(l, h->workspace,
+                         h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
     case BUF_LOCAL: break;
     }
     diag_defect(h->all->diag, NULL, "buffer '%s' has no memory in host code", b->name);
@@ -38,65 +40,14 @@ static const char *located(host *h, const loc *at, const char *message) {
 }
 
 // ---------------------------------------------------------------- kernels
-static const char *trampoline(host *h, const kernel_code *c);
-
-typedef struct arguments {
-    ins *at[512];
-    int n;
-} arguments;
-
-static void add(host *h, arguments *a, ins *x) {
-    if (a->n == 512) diag_fatal_missing(h->all->diag, NULL, "a kernel has more than 512 arguments");
-    a->at[a->n++] = x;
-}
-
 static void call_plain(host *h, const kernel_code *c, ins *scratch) {
     arguments a = {.n = 0};
-    for (int j = 0; j < c->nbuffers; j++) add(h, &a, buffer_pointer(h, c->buffers[j]));
-    for (int j = 0; j < c->ndims; j++) add(h, &a, host_index(h, c->dims[j]));
-    if (c->scratch) add(h, &a, scratch);
-    if (c->tasks) add(h, &a, index_const(h, 0)), add(h, &a, host_index(h, c->tasks));
-    if (c->has_status) add(h, &a, h->kernel_status);
+    for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, buffer_pointer(h, c->buffers[j]));
+    for (int j = 0; j < c->ndims; j++) add_argument(h, &a, host_index(h, c->dims[j]));
+    if (c->scratch) add_argument(h, &a, scratch);
+    if (c->tasks) add_argument(h, &a, index_const(h, 0)), add_argument(h, &a, host_index(h, c->tasks));
+    if (c->has_status) add_argument(h, &a, h->kernel_status);
     lb_call(&h->b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
-}
-
-// The arguments go into an array of pointers: buffers, the array of dims, scratch, status.
-static void call_parallel(host *h, const kernel_code *c, ins *scratch) {
-    lbuild *b = &h->b;
-    ins *context = lb_local(b, LK_PTR, c->nbuffers + 3, 0, false), *dims = lb_local(b, LK_I64, c->ndims + 2, 0, false);
-    for (int j = 0; j < c->nbuffers; j++) lb_store(b, context, index_const(h, j), buffer_pointer(h, c->buffers[j]), 0);
-    for (int j = 0; j < c->ndims; j++) lb_store(b, dims, index_const(h, j), host_dim(h, c->dims[j]), 0);
-    lb_store(b, context, index_const(h, c->nbuffers), dims, 0);
-    lb_store(b, context, index_const(h, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
-    lb_store(b, context, index_const(h, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
-    if (c->scratch) lb_store(b, dims, index_const(h, c->ndims), host_dim(h, c->scratch), 0);
-    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), lb_int(b, i32(), kernel_threads(h, c))};
-    lb_call(b, lt(LK_VOID, 1), runtime_function(h->all, "onnxc_rt_parallel", lt(LK_VOID, 1), 4, (ltype[]){lt_ptr(), lt_ptr(), i64(), i32()}), 4, args);
-}
-
-// void task(void *const *context, int64_t begin, int64_t end, int thread): the kernel on a range of its tasks.
-static const char *trampoline(host *h, const kernel_code *c) {
-    const char *name = arena_printf(h->all->arena, "%s_task", c->f->name);
-    lfunc *f = lfunc_new(h->all->m, name, lt(LK_VOID, 1));
-    f->target = h->t;
-    ins *context = lfunc_param(f, "context", lt_ptr(), LK_PTR, DT_NONE, true);
-    ins *begin = lfunc_param(f, "begin", i64(), LK_VOID, DT_I64, true), *end = lfunc_param(f, "end", i64(), LK_VOID, DT_I64, true);
-    ins *thread = lfunc_param(f, "thread", i32(), LK_VOID, DT_I32, true);
-    host inner = {.all = h->all, .t = h->t, .b = lbuild_new(f, h->t, h->all->diag)};
-    lbuild *b = &inner.b;
-    arguments a = {.n = 0};
-    for (int j = 0; j < c->nbuffers; j++) add(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, j), 0));
-    ins *dims = lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers), 0);
-    for (int j = 0; j < c->ndims; j++) add(h, &a, to_index(&inner, lb_load(b, i64(), dims, lb_idx(b, j), 0)));
-    if (c->scratch) {
-        ins *mine = lb_bin(b, L_MUL, lb_load(b, i64(), dims, lb_idx(b, c->ndims), 0), lb_conv(b, L_SEXT, LK_I64, thread));
-        add(h, &a, lb_offset(b, lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers + 1), 0), to_index(&inner, mine), 1));
-    }
-    add(h, &a, to_index(&inner, begin));
-    add(h, &a, to_index(&inner, end));
-    if (c->has_status) add(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers + 2), 0));
-    lb_call(b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
-    return f->name;
 }
 
 static void check_kernel(host *h, const kernel_code *c) {
@@ -109,7 +60,8 @@ static void check_kernel(host *h, const kernel_code *c) {
         return;
     }
     for (int j = 0; j < k->messages.n; j++)
-        host_fail_if(h, lb_cmp(b, L_EQ, status, lb_int(b, i32(), j + 1)), ONNXC_CHECK_FAILED, located(h, k->loc, k->messages.at[j]));
+        host_fail_if(h, lb_cmp(b, L_EQ, status, lb_int(b, i32(), j + 1)), ONNXC_CHECK_FAILED,
+                     located(h, k->loc, k->messages.at[j]));
 }
 
 static void call_hook(host *h, const kernel *k) {
@@ -126,7 +78,9 @@ static void kernel_step(host *h, const step *s) {
     ins *scratch = NULL;
     if (h->all->o->hook) call_hook(h, s->kernel);
     if (c->scratch)
-        scratch = lb_offset(b, h->workspace, h->scratch[s->kernel->id] ? h->scratch[s->kernel->id] : index_const(h, dim_value(place)), 1);
+        scratch = lb_offset(
+            b, h->workspace,
+            h->scratch[s->kernel->id] ? h->scratch[s->kernel->id] : index_const(h, dim_value(place)), 1);
     if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);
     if (runs_parallel(h, c)) call_parallel(h, c, scratch);
     else call_plain(h, c, scratch);
@@ -138,22 +92,26 @@ static void copy_bytes(host *h, const buffer *to, const buffer *from, ins *bytes
     lbuild *b = &h->b;
     ltype size = lt(lindex_kind(h->t), 1);
     bool same = buffer_root(to) == buffer_root(from);
-    const char *name = runtime_function(h->all, same ? "memmove" : "memcpy", lt_ptr(), 3, (ltype[]){lt_ptr(), lt_ptr(), size});
+    const char *name = runtime_function(h->all, same ? "memmove" : "memcpy", lt_ptr(), 3,
+                                        (ltype[]){lt_ptr(), lt_ptr(), size});
     ins *some = bytes->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_NE, bytes, lb_int(b, i64(), 0)));
     ins *args[] = {buffer_pointer(h, to), buffer_pointer(h, from), to_index(h, bytes)};
     lb_call(b, lt_ptr(), name, 3, args);
     if (some) lb_end(b, some);
 }
 
-// Into an output whose size only the run knows: when the room is too little, the others still tell their sizes.
+// Into an output whose size only the run knows: when the room is too little, the others still tell their
+// sizes.
 static void copy_to_capacity(host *h, const step *s, ins *bytes) {
     lbuild *b = &h->b;
     const buffer *to = s->buffer;
     ins *count = host_dim(h, buffer_count(to));
     ins *fits = lb_if(b, lb_cmp(b, L_SLE, count, io_capacity(h, to->io)));
     ins *pointer = buffer_pointer(h, to);
-    ins *none = lb_bin(b, L_AND, lb_cmp(b, L_EQ, pointer, lb_null(b)), lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
-    host_fail_if(h, none, ONNXC_NULL_POINTER, arena_printf(h->all->arena, "output '%s' is a null pointer", to->name));
+    ins *none =
+        lb_bin(b, L_AND, lb_cmp(b, L_EQ, pointer, lb_null(b)), lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
+    host_fail_if(h, none, ONNXC_NULL_POINTER,
+                 arena_printf(h->all->arena, "output '%s' is a null pointer", to->name));
     copy_bytes(h, to, s->from, bytes);
     lb_else(b, fits);
     lb_set(b, h->too_small, lb_int(b, lt(LK_I1, 1), 1));
@@ -171,22 +129,27 @@ static void alloc_step(host *h, const step *s) {
     lbuild *b = &h->b;
     arena *a = h->all->arena;
     const buffer *of = s->buffer;
+    if (!on_heap(of)) return;
     for (int j = 0; j < of->rank; j++) {
         if (dim_is_const(of->dims[j])) continue;
         ins *negative = lb_cmp(b, L_SLT, host_dim(h, of->dims[j]), lb_int(b, i64(), 0));
-        host_fail_if(h, negative, ONNXC_CHECK_FAILED, located(h, s->loc, arena_printf(a, "axis %d of '%s' has a negative size", j, of->name)));
+        host_fail_if(h, negative, ONNXC_CHECK_FAILED,
+                     located(h, s->loc, arena_printf(a, "axis %d of '%s' has a negative size", j, of->name)));
     }
     ins *large = lb_int(b, lt(LK_I1, 1), 0), *bytes = host_size(h, buffer_bytes(of), &large);
-    host_fail_if(h, large, ONNXC_TOO_LARGE, located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
+    host_fail_if(h, large, ONNXC_TOO_LARGE,
+                 located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
     const char *name = runtime_function(h->all, "onnxc_rt_alloc", lt_ptr(), 1, (ltype[]){i64()});
     ins *pointer = lb_call(b, lt_ptr(), name, 1, &bytes);
     lb_set(b, h->heap[of->id], pointer);
     ins *none = lb_cmp(b, L_EQ, lb_get(b, h->heap[of->id]), lb_null(b));
-    host_fail_if(h, none, ONNXC_NO_MEMORY, located(h, s->loc, arena_printf(a, "no memory for '%s'", of->name)));
+    host_fail_if(h, none, ONNXC_NO_MEMORY,
+                 located(h, s->loc, arena_printf(a, "no memory for '%s'", of->name)));
 }
 
 static void free_step(host *h, const buffer *of) {
     lbuild *b = &h->b;
+    if (!on_heap(of)) return;
     const char *name = runtime_function(h->all, "onnxc_rt_free", lt(LK_VOID, 1), 1, (ltype[]){lt_ptr()});
     ins *pointer = lb_get(b, h->heap[of->id]);
     lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
@@ -205,6 +168,20 @@ static void set_variable(host *h, const dim *target, ins *v) {
     lb_set(&h->b, var, v);
 }
 
+// Memory is planned for sizes up to their bounds.
+static void check_bounds(host *h, const step *s, ins *v) {
+    lbuild *b = &h->b;
+    const dim *d = s->target;
+    if (d->min <= INT64_MIN / 2 || d->max >= INT64_MAX / 2 || v->op == L_CONST) return;
+    if (s->dim && s->dim->min >= d->min && s->dim->max <= d->max) return;
+    ins *above = lb_bin(b, L_SUB, v, lb_int(b, i64(), d->min));
+    ins *wrong = lb_cmp(b, L_ULT, lb_int(b, i64(), d->max - d->min), above);
+    host_fail_if(h, wrong, ONNXC_CHECK_FAILED,
+                 located(h, s->loc,
+                         arena_printf(h->all->arena, "a size is not from %lld to %lld", (long long)d->min,
+                                      (long long)d->max)));
+}
+
 static void set_dim_step(host *h, const step *s) {
     lbuild *b = &h->b;
     ins *v;
@@ -215,6 +192,7 @@ static void set_dim_step(host *h, const step *s) {
         v = load_element(b, t, buffer_pointer(h, s->buffer), index_const(h, s->index), 1);
         v = convert_value(b, dtype_compute(t), DT_I64, v, true);
     }
+    check_bounds(h, s, v);
     set_variable(h, s->target, v);
 }
 
@@ -222,7 +200,8 @@ static void region_steps(host *h, const region *r);
 
 static void if_step(host *h, const step *s) {
     lbuild *b = &h->b;
-    ins *condition = s->buffer ? is_true(h, s->buffer) : lb_cmp(b, L_NE, host_dim(h, s->dim), lb_int(b, i64(), 0));
+    ins *condition =
+        s->buffer ? is_true(h, s->buffer) : lb_cmp(b, L_NE, host_dim(h, s->dim), lb_int(b, i64(), 0));
     ins *choice = lb_if(b, condition);
     region_steps(h, s->body[0]);
     if (s->body[1]->steps.n) {
@@ -244,7 +223,8 @@ static void loop_step(host *h, const step *s) {
     ins *now = lb_get(b, count);
     if (limit) lb_break(b, lb_cmp(b, L_SLE, limit, now));
     set_variable(h, s->target, now);
-    if (s->buffer) lb_break(b, lb_cmp(b, L_EQ, lb_conv(b, L_ZEXT, LK_I32, is_true(h, s->buffer)), lb_int(b, i32(), 0)));
+    if (s->buffer)
+        lb_break(b, lb_cmp(b, L_EQ, lb_conv(b, L_ZEXT, LK_I32, is_true(h, s->buffer)), lb_int(b, i32(), 0)));
     region_steps(h, s->body[0]);
     lb_set(b, count, lb_bin(b, L_ADD, now, lb_int(b, i64(), 1)));
     lb_end(b, loop);
@@ -267,7 +247,8 @@ static void one_step(host *h, const step *s) {
     case STEP_MOVE: move_step(h, s); break;
     case STEP_IF: if_step(h, s); break;
     case STEP_LOOP: loop_step(h, s); break;
-    case STEP_LIB: diag_fatal_missing(h->all->diag, s->loc, "library function %s is not in this build", s->lib);
+    case STEP_LIB:
+        diag_fatal_missing(h->all->diag, s->loc, "library function %s is not in this build", s->lib);
     }
 }
 
@@ -275,8 +256,8 @@ static void region_steps(host *h, const region *r) {
     for (int j = 0; j < r->steps.n; j++) one_step(h, r->steps.at[j]);
 }
 
-// With heap buffers all steps stand in a loop that runs once: failures leave it, and what is still allocated is freed
-// behind it.
+// With heap buffers all steps stand in a loop that runs once: failures leave it, and what is still allocated
+// is freed behind it.
 void host_steps(host *h) {
     lbuild *b = &h->b;
     program *p = h->all->p;
@@ -285,7 +266,7 @@ void host_steps(host *h) {
         h->heap = ARENA_ARRAY(h->all->arena, ins *, p->buffers.n + 1);
         for (int j = 0; j < p->buffers.n; j++) {
             const buffer *o = p->buffers.at[j];
-            if (o->role != BUF_HEAP || o->view_of) continue;
+            if (!on_heap(o)) continue;
             h->heap[o->id] = lb_var(b, c_identifier(h->all->arena, o->name, "buffer"), lb_null(b));
         }
         h->status = lb_var(b, "status", lb_int(b, i32(), 0));

@@ -1,20 +1,58 @@
-// Names and places of the emitted interface. In: a program's inputs and outputs. Out: identifiers that C and C++
-// accept, members of the two structs, the symbolic dims in order.
+// Names and places of the emitted interface. In: a program's inputs and outputs. Out: identifiers that C and
+// C++ accept, members of the two structs, the symbolic dims in order.
 #include "codegen/interface.h"
 #include <ctype.h>
 #include <string.h>
 
-static const char *const keywords[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
-    "char", "char8_t", "char16_t", "char32_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
-    "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete",
-    "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
-    "friend", "goto", "if", "inline", "int", "linux", "long", "mutable", "namespace", "new", "noexcept", "not",
-    "not_eq", "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register",
-    "reinterpret_cast", "requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert",
-    "static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef",
-    "typeid", "typename", "typeof", "typeof_unqual", "union", "unix", "unsigned", "using", "virtual", "void",
-    "volatile", "wchar_t", "while", "xor", "xor_eq"};
+static const char *const keywords[] = {"alignas",     "alignof",
+                                       "and",         "and_eq",
+                                       "asm",         "auto",
+                                       "bitand",      "bitor",
+                                       "bool",        "break",
+                                       "case",        "catch",
+                                       "char",        "char8_t",
+                                       "char16_t",    "char32_t",
+                                       "class",       "co_await",
+                                       "co_return",   "co_yield",
+                                       "compl",       "concept",
+                                       "const",       "const_cast",
+                                       "consteval",   "constexpr",
+                                       "constinit",   "continue",
+                                       "decltype",    "default",
+                                       "delete",      "do",
+                                       "double",      "dynamic_cast",
+                                       "else",        "enum",
+                                       "explicit",    "export",
+                                       "extern",      "false",
+                                       "float",       "for",
+                                       "friend",      "goto",
+                                       "if",          "inline",
+                                       "int",         "linux",
+                                       "long",        "mutable",
+                                       "namespace",   "new",
+                                       "noexcept",    "not",
+                                       "not_eq",      "nullptr",
+                                       "operator",    "or",
+                                       "or_eq",       "private",
+                                       "protected",   "public",
+                                       "register",    "reinterpret_cast",
+                                       "requires",    "restrict",
+                                       "return",      "short",
+                                       "signed",      "sizeof",
+                                       "static",      "static_assert",
+                                       "static_cast", "struct",
+                                       "switch",      "template",
+                                       "this",        "thread_local",
+                                       "throw",       "true",
+                                       "try",         "typedef",
+                                       "typeid",      "typename",
+                                       "typeof",      "typeof_unqual",
+                                       "union",       "unix",
+                                       "unsigned",    "using",
+                                       "virtual",     "void",
+                                       "volatile",    "wchar_t",
+                                       "while",       "xor",
+                                       "xor_eq"};
 
 static bool is_keyword(const char *s) {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
@@ -61,18 +99,34 @@ int64_t interface_pointer_offset(const target *t, int int64s, int pointer) {
 
 const char *interface_ctype(dtype t) {
     switch (t) {
-    case DT_F32: case DT_C64: return "float";
-    case DT_F64: case DT_C128: return "double";
+    case DT_F32:
+    case DT_C64: return "float";
+    case DT_F64:
+    case DT_C128: return "double";
     case DT_I8: return "int8_t";
     case DT_I16: return "int16_t";
     case DT_I32: return "int32_t";
     case DT_I64: return "int64_t";
-    case DT_U16: case DT_F16: case DT_BF16: return "uint16_t";
+    case DT_U16:
+    case DT_F16:
+    case DT_BF16: return "uint16_t";
     case DT_U32: return "uint32_t";
     case DT_U64: return "uint64_t";
-    case DT_U8: case DT_BOOL: case DT_F8E4M3FN: case DT_F8E4M3FNUZ: case DT_F8E5M2: case DT_F8E5M2FNUZ: case DT_F8E8M0:
-    case DT_U4: case DT_I4: case DT_F4E2M1: case DT_U2: case DT_I2: return "uint8_t";
-    case DT_NONE: case DT_STRING: case DT_COUNT: break;
+    case DT_U8:
+    case DT_BOOL:
+    case DT_F8E4M3FN:
+    case DT_F8E4M3FNUZ:
+    case DT_F8E5M2:
+    case DT_F8E5M2FNUZ:
+    case DT_F8E8M0:
+    case DT_U4:
+    case DT_I4:
+    case DT_F4E2M1:
+    case DT_U2:
+    case DT_I2: return "uint8_t";
+    case DT_NONE:
+    case DT_STRING:
+    case DT_COUNT: break;
     }
     return "void";
 }
@@ -132,7 +186,8 @@ static void name_arguments(namer *n) {
     map taken = {.arena = n->arena};
     io->arguments = ARENA_ARRAY(n->arena, const char *, io->symbols.n + 1);
     for (int j = 0; j < io->symbols.n; j++)
-        io->arguments[j] = take_name(n->arena, &taken, c_identifier(n->arena, io->symbols.at[j]->name, "dim"));
+        io->arguments[j] =
+            take_name(n->arena, &taken, c_identifier(n->arena, io->symbols.at[j]->name, "dim"));
 }
 
 interface *interface_new(const program *p, const char *name, const target *t, bool generic) {

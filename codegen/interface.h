@@ -1,6 +1,6 @@
-// The C interface of a program: names, struct members and their places, as the header declares them and the host
-// code uses them. In NAME_in and NAME_out all int64_t members come first, then the pointers, so that places are the
-// same sums on every target.
+// The C interface of a program: names, struct members and their places, as the header declares them and the
+// host code uses them. In NAME_in and NAME_out all int64_t members come first, then the pointers, so that
+// places are the same sums on every target.
 #ifndef ONNXC_INTERFACE_H
 #define ONNXC_INTERFACE_H
 #include "ir/program.h"

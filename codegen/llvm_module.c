@@ -65,6 +65,8 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (t->size_level) set_flag(e, fn, "optsize", 0);
     if (t->size_level == 2) set_flag(e, fn, "minsize", 0);
     if (f->kernel) set_flag(e, fn, "noinline", 0);
+    // Else vectors that are spilled straddle cache lines.
+    if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");
     if (t->hosted) {
         if (t->arch != ARCH_ARM) set_flag(e, fn, "uwtable", 2); // ARM's tables would need libgcc's unwinder
         set_text(fn, "frame-pointer", "non-leaf");

@@ -37,14 +37,30 @@ static int create_temporary(outfile *o, mode_t mode) {
     return -1;
 }
 
+// Names of open files, whatever these are: to put another file in such a name's place would break it for
+// everyone.
+static bool names_descriptor(const char *path) {
+    static const char *const starts[] = {"/dev/std", "/dev/fd/", "/proc/"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(path, starts[i], strlen(starts[i])) == 0) return true;
+    return false;
+}
+
+// Standard output keeps its place (after what was printed, or at the end of a file).
+static int open_directly(const char *path) {
+    if (strcmp(path, "/dev/stdout") != 0) return open(path, O_WRONLY | O_CLOEXEC);
+    fflush(stdout);
+    return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+}
+
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
     outfile *o = ARENA_NEW(a, outfile);
     *o = (outfile){.arena = a, .diag = d, .path = arena_strdup(a, path)};
     struct stat st;
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "cannot write '%s': it is a folder", path);
-    int fd = exists && !S_ISREG(st.st_mode) ? open(path, O_WRONLY | O_CLOEXEC)
-                                            : create_temporary(o, executable ? 0777 : 0666);
+    bool direct = exists && (!S_ISREG(st.st_mode) || names_descriptor(path));
+    int fd = direct ? open_directly(path) : create_temporary(o, executable ? 0777 : 0666);
     if (fd < 0) fail(o, "write");
     o->file = fdopen(fd, "wb");
     arena_on_destroy(a, clean_up, o);

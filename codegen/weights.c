@@ -1,5 +1,5 @@
-// Constants as read-only data. In: a constant's buffer with its layout. Out: bytes of any range of it, made when the
-// object is written; and which constants are the same.
+// Constants as read-only data. In: a constant's buffer with its layout. Out: bytes of any range of it, made
+// when the object is written; and which constants are the same.
 #include "codegen/weights.h"
 #include "ir/layout.h"
 #include <string.h>
@@ -42,8 +42,10 @@ static bool same_shape(const buffer *x, const buffer *y) {
 
 bool weights_equal(const buffer *x, const buffer *y) {
     const constant *c = x->data, *d = y->data;
-    if (c->kind != d->kind || bytes_of(x) != bytes_of(y) || dtype_bits(c->elem) != dtype_bits(d->elem)) return false;
-    if (!layout_equal(x->layout, y->layout) || (x->layout && (!same_shape(x, y) || x->dtype != y->dtype))) return false;
+    if (c->kind != d->kind || bytes_of(x) != bytes_of(y) || dtype_bits(c->elem) != dtype_bits(d->elem))
+        return false;
+    if (!layout_equal(x->layout, y->layout) || (x->layout && (!same_shape(x, y) || x->dtype != y->dtype)))
+        return false;
     if (c->kind == CONST_SPLAT) return memcmp(c->splat, d->splat, sizeof c->splat) == 0;
     int64_t n = dtype_size(c->elem, c->count);
     return c->data == d->data || memcmp(c->data, d->data, (size_t)n) == 0;

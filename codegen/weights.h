@@ -1,5 +1,5 @@
-// Constants as read-only data: in the layout that the kernels want, made in chunks while the object is written, equal
-// ones once.
+// Constants as read-only data: in the layout that the kernels want, made in chunks while the object is
+// written, equal ones once.
 #ifndef ONNXC_WEIGHTS_H
 #define ONNXC_WEIGHTS_H
 #include "ir/loops.h"

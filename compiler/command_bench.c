@@ -72,6 +72,8 @@ static void open_contestant(session *s, const bench_options *o, contestant *c) {
 
 static contestants open_all(session *s, const bench_options *o) {
     contestants all = {0};
+    if (s->options.runner)
+        diag_fatal_missing(&s->diag, NULL, "--runner is not supported by 'onnxc bench' of this build");
     if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no model is given");
     for (int i = 0; i < s->args.n; i++) {
         bool library = runnable_is_library(s->args.at[i]);

@@ -12,7 +12,6 @@ typedef struct run_options {
     const char *interpret;
     string_list compare;
     tolerance tolerance;
-    const char *runner;
 } run_options;
 
 #define AT(field) offsetof(run_options, field)
@@ -32,8 +31,6 @@ static const option run_table[] = {
     {"--rtol", NULL, "X", OPT_REAL, AT(tolerance.rtol), "Run",
      "|got - want| <= atol + rtol * |want|; default: 1e-3"},
     {"--atol", NULL, "X", OPT_REAL, AT(tolerance.atol), "Run", "default: 1e-5"},
-    {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), "Run",
-     "run the compiled program through CMD: qemu-aarch64, ssh ..."},
     {NULL},
 };
 
@@ -122,7 +119,6 @@ static int run(session *s, void *own) {
     run_options *o = own;
     source from = session_model(s);
     s->diag.file = from.path;
-    if (o->runner) diag_fatal_missing(&s->diag, NULL, "option '--runner' is not supported by this build");
     bool library = runnable_is_library(from.path);
     options_use_native(&s->options);
     runnable *r = library ? runnable_open(s->arena, &s->diag, from.path)

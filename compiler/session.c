@@ -1,5 +1,6 @@
 // One run of the command line: options in, messages on standard error, exit code out.
 #include "compiler/command.h"
+#include "compiler/list_ops.h"
 #include "compiler/message.h"
 #include "ir/op.h"
 #include <errno.h>
@@ -10,14 +11,15 @@
 #include <time.h>
 
 typedef struct info_options {
-    bool help, version, list_ops, list_targets;
+    bool help, version, list_targets;
+    const char *list_ops;
 } info_options;
 #define AT(field) offsetof(info_options, field)
 static const option info_table[] = {
     {"--help", "-h", NULL, OPT_FLAG, AT(help), "Information", "this text"},
     {"--version", NULL, NULL, OPT_FLAG, AT(version), "Information", "version of onnxc, ONNX and LLVM"},
-    {"--list-ops", NULL, NULL, OPT_FLAG, AT(list_ops), "Information",
-     "operators of this build and their versions"},
+    {"--list-ops", NULL, "[=markdown]", OPT_TEXT, AT(list_ops), "Information",
+     "operators of this build and their versions; =markdown: all of the standard's, as a page"},
     {"--list-targets", NULL, NULL, OPT_FLAG, AT(list_targets), "Information", "targets of this build"},
     {NULL},
 };
@@ -53,26 +55,17 @@ const char *version_text(arena *a) {
                         minor, patch);
 }
 
-static const char *ops_text(arena *a) {
-    text t = {.arena = a};
-    for (int i = 0; i < op_count(); i++) {
-        const op_def *op = op_at(i);
-        const schema_op *s = schema_find(op->domain, op->name);
-        bool rewritten = op->upgrades[0].since != 0 && !op->infer;
-        if (!op->lower && !op->expand && !op->is_view && !rewritten) continue;
-        text_printf(&t, "%s%s%-24s", op->domain, *op->domain ? "." : "", op->name);
-        for (int j = 0; s && j < s->nversions; j++)
-            text_printf(&t, "%s%d", j ? "," : " ", s->versions[j].since);
-        text_add(&t, "\n");
-    }
-    return text_str(&t);
+static const char *ops_text(session *s, const char *form) {
+    if (!*form) return list_ops_text(s->arena);
+    if (strcmp(form, "markdown") == 0) return list_ops_markdown(s->arena);
+    diag_fatal(&s->diag, NULL, "--list-ops=%s: the forms are text (without a value) and markdown", form);
 }
 
 // True when that was all that was asked for.
 static bool give_information(session *s, const verb *v, const info_options *info) {
     if (info->help) fputs(help_text(s->arena, v), stdout);
     else if (info->version) fputs(version_text(s->arena), stdout);
-    else if (info->list_ops) fputs(ops_text(s->arena), stdout);
+    else if (info->list_ops) fputs(ops_text(s, info->list_ops), stdout);
     else if (info->list_targets) fputs(target_list_text(s->arena), stdout);
     else return false;
     return true;

@@ -28,23 +28,26 @@ static bool is_bound(const expr *read, const expr *g) {
 }
 bool guard_is_bounds(const expr *read) { return !read->guard || is_bound(read, read->guard); }
 
-// The one read of a factor over reduce axes; reads that do not depend on reduce axes (zero points) do not count.
+// The one read of a factor over reduce axes. Reads that depend on none of them (zero points) or on fewer than it
+// (scales of blocks) do not count.
 typedef struct factor_search {
     const kernel *k;
     const stage *s;
     expr *read;
-    int count;
+    int count, uses;
 } factor_search;
-static bool uses_reduce(const kernel *k, const stage *s, const expr *read) {
-    for (int j = 0; j < s->axes.n; j++)
-        if (k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE && index_uses_axis(read, s->axes.at[j])) return true;
-    return false;
+static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
+    int n = 0;
+    for (int j = 0; j < s->axes.n; j++) n += k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE && index_uses_axis(read, s->axes.at[j]);
+    return n;
 }
 static void find_factor(void *user, expr *x) {
     factor_search *f = user;
-    if (x->op != X_READ || !uses_reduce(f->k, f->s, x)) return;
+    int uses = x->op == X_READ ? uses_reduce(f->k, f->s, x) : 0;
+    if (!uses || uses < f->uses) return;
+    f->count = uses > f->uses ? 1 : f->count + 1;
     f->read = x;
-    f->count++;
+    f->uses = uses;
 }
 static expr *factor_read(const kernel *k, const stage *s, expr *term) {
     factor_search f = {.k = k, .s = s};

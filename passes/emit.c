@@ -324,9 +324,20 @@ static ins *splat_to(emitter *e, ins *v, bool vector) {
     return vector && v->type.lanes == 1 ? lb_splat(&e->b, v, e->lanes) : v;
 }
 
+static bool whole_bytes(const expr *x, int64_t per_byte) { return x->op == X_CONST && x->i % per_byte == 0; }
+
+// Packed elements go in vectors where those begin at the first element of a byte.
+static bool begins_bytes(const emitter *e, const access *a) {
+    int64_t per_byte = 8 / dtype_bits(a->buffer->dtype);
+    if (per_byte <= 1) return true;
+    for (int j = 0; j < e->k->axes.n; j++)
+        if (j != e->vaxis && !whole_bytes(a->coef[j], per_byte)) return false;
+    return whole_bytes(a->base, per_byte) && e->lanes % per_byte == 0;
+}
+
 static bool unit_stride(const emitter *e, const access *a) {
     const expr *c = a->affine && e->vaxis >= 0 ? a->coef[e->vaxis] : NULL;
-    return c && c->op == X_CONST && c->i == 1;
+    return c && c->op == X_CONST && c->i == 1 && begins_bytes(e, a);
 }
 
 ins *pointer_of(emitter *e, const buffer *b) { return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id]; }
@@ -422,6 +433,26 @@ static ins *index_to_value(emitter *e, expr *x) {
     return index_kind(e) == LK_I64 ? v : lb_conv(&e->b, L_SEXT, LK_I64, v);
 }
 
+// The product of x = a * b + c, c + a * b, a * b - c or c - a * b where that may be one instruction; NULL: x is none of
+// them, or both operands are products (which of them is rounded would be arbitrary).
+static const expr *contracted(emitter *e, const expr *x) {
+    if ((x->op != X_ADD && x->op != X_SUB) || (x->dtype != DT_F32 && x->dtype != DT_F64) || e->t->fp == FP_STRICT) return NULL;
+    const expr *a = x->arg[0], *b = x->arg[1];
+    if ((a->op == X_MUL) == (b->op == X_MUL)) return NULL;
+    const expr *product = a->op == X_MUL ? a : b;
+    return entry_of(e, product)->value ? NULL : product;
+}
+
+static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
+    bool first = x->arg[0] == product;
+    ins *a = emit_value(e, product->arg[0]), *b = emit_value(e, product->arg[1]), *c = emit_value(e, x->arg[first ? 1 : 0]);
+    bool vector = a->type.lanes > 1 || b->type.lanes > 1 || c->type.lanes > 1;
+    a = splat_to(e, a, vector), b = splat_to(e, b, vector), c = splat_to(e, c, vector);
+    if (x->op == X_SUB && first) c = lb_un(&e->b, L_FNEG, c);
+    if (x->op == X_SUB && !first) b = lb_un(&e->b, L_FNEG, b);
+    return lb_muladd(&e->b, a, b, c);
+}
+
 ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_CONST) return emit_constant(e, x);
     if (x->op == X_STATE) return e->state[x->axis];
@@ -431,6 +462,8 @@ ins *emit_value(emitter *e, expr *x) {
     if (known) return known;
     if (x->op == X_READ) return keep(e, x, 0, emit_read(e, x));
     if (x->op == X_CHECK) return keep(e, x, 0, emit_check(e, x));
+    const expr *product = contracted(e, x);
+    if (product) return keep(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};
     bool vector = false;
     for (int j = 0; j < expr_arity(x->op); j++) {

@@ -1,8 +1,8 @@
 // Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels.
 //
 //   literals, dead kernels
-//   until nothing changes: epilogue, inline, rows       (what only moves data stays apart, to be read through)
-//   until nothing changes: the same, arithmetic also into what only moves data
+//   until nothing changes: epilogue, inline, rows       (what only moves data stays apart, to be read
+//   through) until nothing changes: the same, arithmetic also into what only moves data
 #include "passes/fuse_impl.h"
 #include <string.h>
 
@@ -36,7 +36,8 @@ static void add_buffer(find_buffers *b, const buffer *x) {
     buffer *root = root_of(x);
     for (int j = 0; j < b->n; j++)
         if (b->list[j] == root) return;
-    b->list = arena_grow(b->f->arena, b->list, (size_t)b->n * sizeof *b->list, (size_t)(b->n + 1) * sizeof *b->list);
+    b->list = arena_grow(b->f->arena, b->list, (size_t)b->n * sizeof *b->list,
+                         (size_t)(b->n + 1) * sizeof *b->list);
     b->list[b->n++] = root;
 }
 static void add_read(void *user, expr *e) {
@@ -76,23 +77,28 @@ static void record_step(fuse *f, step *s, frame *in, int *regions) {
     }
     case STEP_SET_DIM:
         record(f, f->reads, s->buffer, in);
-        for (frame *fr = in; fr; fr = fr->out) VEC_PUSH(f->arena, &f->sets, (dim_set){fr->region, fr->position, s->target});
+        for (frame *fr = in; fr; fr = fr->out)
+            VEC_PUSH(f->arena, &f->sets, (dim_set){fr->region, fr->position, s->target});
         break;
     case STEP_IF: record(f, f->reads, s->buffer, in); break;
     case STEP_LOOP:
         record(f, f->reads, s->buffer, in);
-        for (frame *fr = in; fr; fr = fr->out) VEC_PUSH(f->arena, &f->sets, (dim_set){fr->region, fr->position, s->target});
+        for (frame *fr = in; fr; fr = fr->out)
+            VEC_PUSH(f->arena, &f->sets, (dim_set){fr->region, fr->position, s->target});
         break;
-    case STEP_COPY: case STEP_MOVE:
+    case STEP_COPY:
+    case STEP_MOVE:
         record(f, f->reads, s->from, in);
         record(f, f->writes, s->buffer, in);
         if (s->kind == STEP_MOVE) record(f, f->writes, s->from, in);
         break;
     case STEP_LIB:
-        for (int j = 0; j < s->nargs; j++) record(f, f->reads, s->args[j], in), record(f, f->writes, s->args[j], in);
+        for (int j = 0; j < s->nargs; j++)
+            record(f, f->reads, s->args[j], in), record(f, f->writes, s->args[j], in);
         break;
     case STEP_FREE: record(f, f->writes, s->buffer, in); break;
-    case STEP_CHECK: case STEP_ALLOC: break;
+    case STEP_CHECK:
+    case STEP_ALLOC: break;
     }
     for (int b = 0; b < 2; b++)
         if (s->body[b]) record_region(f, s->body[b], in, regions);
@@ -120,7 +126,9 @@ static fuse look_at(program *p, const fuse_options *o, bool late) {
 
 // ---------------------------------------------------------------- questions
 static bool gone(const touch *t) { return t->s->kind == STEP_KERNEL && !t->s->kernel; }
-static place *place_of(fuse *f, const touch *t) { return t->s->kind == STEP_KERNEL && t->s->kernel ? &f->at[t->s->kernel->id] : NULL; }
+static place *place_of(fuse *f, const touch *t) {
+    return t->s->kind == STEP_KERNEL && t->s->kernel ? &f->at[t->s->kernel->id] : NULL;
+}
 
 bool lists_buffer(buffer *const *list, int n, const buffer *b) {
     for (int j = 0; j < n; j++)
@@ -157,7 +165,8 @@ int readers_of(fuse *f, const place *writer, const buffer *b, place **out) {
         place *at = place_of(f, t);
         if (gone(t) || t->inside) continue;
         if (at && (has_place(out, n, at) || !lists_buffer(at->reads, at->nreads, b))) continue;
-        if (!at || n == MOST_READERS || at->fixed || at->region != writer->region || at->position <= writer->position)
+        if (!at || n == MOST_READERS || at->fixed || at->region != writer->region ||
+            at->position <= writer->position)
             return -1;
         out[n++] = at;
     }
@@ -184,7 +193,8 @@ bool read_elsewhere(fuse *f, const buffer *b, const place *but) {
 static bool touched_between(const touch_list *l, const place *a, const place *b) {
     for (int j = 0; j < l->n; j++) {
         const touch *t = &l->at[j];
-        if (!gone(t) && t->region == a->region && t->position > a->position && t->position < b->position) return true;
+        if (!gone(t) && t->region == a->region && t->position > a->position && t->position < b->position)
+            return true;
     }
     return false;
 }
@@ -230,7 +240,8 @@ bool can_compute_later(fuse *f, const place *a, const place *b) {
 
 bool can_move_down(fuse *f, const place *a, const place *b) {
     for (int j = 0; j < a->nwrites; j++)
-        if (touched_between(&f->writes[a->writes[j]->id], a, b) || touched_between(&f->reads[a->writes[j]->id], a, b))
+        if (touched_between(&f->writes[a->writes[j]->id], a, b) ||
+            touched_between(&f->reads[a->writes[j]->id], a, b))
             return false;
     return can_compute_later(f, a, b);
 }
@@ -269,7 +280,8 @@ void merge_names(kernel *into, const kernel *head, const kernel *tail) {
     for (int j = 0; j < head->nodes.n; j++) nodes[count++] = head->nodes.at[j];
     for (int j = 0; j < tail->nodes.n; j++) {
         bool known = false;
-        for (int i = 0; i < head->nodes.n && i < 64 && !known; i++) known = head->nodes.at[i] == tail->nodes.at[j];
+        for (int i = 0; i < head->nodes.n && i < 64 && !known; i++)
+            known = head->nodes.at[i] == tail->nodes.at[j];
         if (!known) nodes[count++] = tail->nodes.at[j];
     }
     into->loc = head->loc;
@@ -316,7 +328,8 @@ static expr *read_literal(graft *g, const expr *e, expr **index, expr *guard, ex
     if (!literal_value(e, index, &at)) return NULL;
     const constant *c = e->buffer->data;
     dtype t = dtype_compute(c->elem);
-    expr *v = dtype_is_float(t) ? x_float(g->to, t, constant_float(c, at)) : x_int(g->to, t, constant_int(c, at));
+    expr *v =
+        dtype_is_float(t) ? x_float(g->to, t, constant_float(c, at)) : x_int(g->to, t, constant_int(c, at));
     return guard ? x_select(g->to, guard, v, fill ? fill : x_zero(g->to, t)) : v;
 }
 
@@ -327,7 +340,8 @@ static void remake_with_literals(fuse *f, kernel *k) {
     g->read = read_literal;
     for (int j = 0; j < old->stages.n; j++) {
         stage *s = graft_stage(g, old->stages.at[j]);
-        for (int i = 0; i < old->stages.at[j]->writes.n; i++) graft_write(g, s, &old->stages.at[j]->writes.at[i]);
+        for (int i = 0; i < old->stages.at[j]->writes.n; i++)
+            graft_write(g, s, &old->stages.at[j]->writes.at[i]);
     }
     arena_destroy(scratch);
     (void)f;
@@ -362,7 +376,8 @@ void fuse_program(program *p, const fuse_options *o) {
     fuse_compact(p);
     for (int late = 0; late < 2; late++)
         for (int round = 0; round < ROUNDS; round++) {
-            bool changed = run(p, o, late, fuse_epilogue); // first: what a product ends with is not computed again
+            bool changed =
+                run(p, o, late, fuse_epilogue); // first: what a product ends with is not computed again
             changed |= run(p, o, late, fuse_inline);
             changed |= run(p, o, late, fuse_rows);
             if (!changed) break;

@@ -1,12 +1,14 @@
-// Chains such as attention: a contraction whose rows are reduced (softmax) and then contracted again along the
-// reduced axis become one kernel, brought into one form:
+// Chains such as attention: a contraction whose rows are reduced (softmax) and then contracted again along
+// the reduced axis become one kernel, brought into one form:
 //
 //   for rows:  scores[j] = sum over d          top = max over j        weights[j] = exp(scores[j] - top)
 //              total = sum over j of weights   out[e] = f(sum over j of weights[j] * v[j, e], total)
 #include "passes/fuse_impl.h"
 
 // ---------------------------------------------------------------- finding
-static void find_constant(void *user, expr *e) { *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_CONST; }
+static void find_constant(void *user, expr *e) {
+    *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_CONST;
+}
 
 static bool plain_contraction(const kernel *k) {
     if (k->stages.n != 1 || k->stages.at[0]->states.n != 1 || !is_contraction(k)) return false;
@@ -23,8 +25,8 @@ static place *only_reader(fuse *f, const place *writer, const buffer *b) {
 static place *contraction_before(fuse *f, const place *rows) {
     for (int j = 0; j < rows->nreads; j++) {
         place *p = sole_writer(f, rows->reads[j]);
-        if (p && p->region == rows->region && p->nwrites == 1 && p->s->kernel && plain_contraction(p->s->kernel) &&
-            only_reader(f, p, rows->reads[j]) == rows)
+        if (p && p->region == rows->region && p->nwrites == 1 && p->s->kernel &&
+            plain_contraction(p->s->kernel) && only_reader(f, p, rows->reads[j]) == rows)
             return p;
     }
     return NULL;
@@ -68,13 +70,13 @@ typedef struct form {
     kernel *k;
     const kernel *old;
     arena *scratch;
-    int weight, sum, value;  // stages; sum -1: none adds up the weights
+    int weight, sum, value; // stages; sum -1: none adds up the weights
     const buffer *weights;
-    expr *kept;              // of the weights: what depends on the key
-    expr *scale;             // and what does not, NULL: nothing
+    expr *kept;  // of the weights: what depends on the key
+    expr *scale; // and what does not, NULL: nothing
     bool divides;
-    bool copies;             // the weights are a copy of another local
-    expr **finish;           // by local: NULL, or what its readers make of the state that it holds now
+    bool copies;   // the weights are a copy of another local
+    expr **finish; // by local: NULL, or what its readers make of the state that it holds now
 } form;
 
 typedef struct local_use {
@@ -108,7 +110,8 @@ static int filling_stage(const kernel *k, const buffer *b) {
             found = j;
         }
     const stage *s = found < 0 ? NULL : k->stages.at[found];
-    bool plain = s && b->rank == 1 && s->states.n == 0 && s->axes.n == 1 && is_axis(s->writes.at[0].index[0], s->axes.at[0]);
+    bool plain = s && b->rank == 1 && s->states.n == 0 && s->axes.n == 1 &&
+                 is_axis(s->writes.at[0].index[0], s->axes.at[0]);
     return plain ? found : -1;
 }
 
@@ -188,7 +191,8 @@ static void find_finishes(form *f) {
         if (w->to->role != BUF_LOCAL || w->to->rank || w->guard || w->value->op == X_STATE) continue;
         state_only look = {.ok = true};
         expr_walk(w->value, look_state, &look);
-        if (look.ok && look.states == 1 && look.nodes <= 4 && w->to->dtype == s->states.at[0].dtype) f->finish[w->to->id] = w->value;
+        if (look.ok && look.states == 1 && look.nodes <= 4 && w->to->dtype == s->states.at[0].dtype)
+            f->finish[w->to->id] = w->value;
     }
 }
 
@@ -203,7 +207,8 @@ static expr *state_node(const kernel *k, int component, dtype t) {
 static expr *read_in_form(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
     form *f = g->user;
     if (e->buffer->role != BUF_LOCAL) return NULL;
-    if (f->copies && e->buffer == f->weights) return x_read_guarded(g->to, f->kept->buffer, index, guard, fill);
+    if (f->copies && e->buffer == f->weights)
+        return x_read_guarded(g->to, f->kept->buffer, index, guard, fill);
     expr *value = f->finish[e->buffer->id];
     if (!value) return NULL;
     graft *inner = graft_same(f->scratch, g->to, f->old);
@@ -228,7 +233,8 @@ static void form_stage(form *f, graft *g, int number) {
     }
     if (number == f->value && f->scale) {
         const state *st = &old->states.at[0];
-        expr *sum = x_state(k, 0, st->dtype), *scale = graft_expr(g, f->scale), *node = state_node(f->old, 0, st->dtype);
+        expr *sum = x_state(k, 0, st->dtype), *scale = graft_expr(g, f->scale),
+             *node = state_node(f->old, 0, st->dtype);
         g = form_graft(f);
         if (node) g->done[node->id] = x_bin(k, f->divides ? X_DIV : X_MUL, sum, scale);
     }
@@ -249,8 +255,8 @@ static void to_one_form(const fuse *fu, place *at) {
         find_sum(&f);
         find_finishes(&f);
         const stage *s = k->stages.at[f.weight];
-        f.copies = f.kept->op == X_READ && f.kept->buffer->role == BUF_LOCAL && f.kept->buffer->rank == 1 && !f.kept->guard &&
-                   is_axis(f.kept->index[0], s->axes.at[0]);
+        f.copies = f.kept->op == X_READ && f.kept->buffer->role == BUF_LOCAL && f.kept->buffer->rank == 1 &&
+                   !f.kept->guard && is_axis(f.kept->index[0], s->axes.at[0]);
         f.old = kernel_begin(k);
         graft *g = form_graft(&f);
         bool moved = f.sum >= 0 && f.sum < f.weight && !f.copies;

@@ -5,13 +5,37 @@
 
 static int weight(expr_op op) {
     switch ((int)op) {
-    case X_CONST: case X_AXIS: case X_DIM: case X_READ: case X_STATE: case X_OTHER: case X_CHECK: return 0;
-    case X_DIV: case X_FLOORDIV: case X_MOD: return 2;
-    case X_SQRT: case X_FMOD: return 3;
-    case X_EXP: case X_LOG: case X_LOG1P: case X_EXPM1: case X_SIN: case X_COS: case X_TAN: case X_ASIN: case X_ACOS:
-    case X_ATAN: case X_SINH: case X_COSH: case X_TANH: case X_ASINH: case X_ACOSH: case X_ATANH: case X_ERF:
-    case X_SIGMOID: case X_POW:
-        return 8;
+    case X_CONST:
+    case X_AXIS:
+    case X_DIM:
+    case X_READ:
+    case X_STATE:
+    case X_OTHER:
+    case X_CHECK: return 0;
+    case X_DIV:
+    case X_FLOORDIV:
+    case X_MOD: return 2;
+    case X_SQRT:
+    case X_FMOD: return 3;
+    case X_EXP:
+    case X_LOG:
+    case X_LOG1P:
+    case X_EXPM1:
+    case X_SIN:
+    case X_COS:
+    case X_TAN:
+    case X_ASIN:
+    case X_ACOS:
+    case X_ATAN:
+    case X_SINH:
+    case X_COSH:
+    case X_TANH:
+    case X_ASINH:
+    case X_ACOSH:
+    case X_ATANH:
+    case X_ERF:
+    case X_SIGMOID:
+    case X_POW: return 8;
     }
     return 1;
 }
@@ -23,7 +47,7 @@ typedef struct value_look {
     uint8_t *varies; // by id
     uint8_t *wanted; // by id: reached by other ways than through an index
     cost c;
-    bool one_chain;  // nothing but conversions and products with what does not vary
+    bool one_chain; // nothing but conversions and products with what does not vary
 } value_look;
 
 static void look_varies(void *user, expr *e) {
@@ -110,7 +134,8 @@ typedef struct widening {
 } widening;
 static void look_widening(void *user, expr *e) {
     widening *w = user;
-    if (e->op == X_READ) w->found |= dtype_bits(e->buffer->dtype) < w->bits && dtype_bits(e->buffer->dtype) <= 8;
+    if (e->op == X_READ)
+        w->found |= dtype_bits(e->buffer->dtype) < w->bits && dtype_bits(e->buffer->dtype) <= 8;
 }
 // Dequantisation is read through like a movement: the small elements are what should lie in memory.
 static bool widens(const write *w) {
@@ -193,7 +218,8 @@ static void look_affine(void *user, expr *e) {
 bool affine_terms(kernel *k) {
     affine_look l = {k, true};
     for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->states.n; i++) expr_walk(k->stages.at[j]->states.at[i].step, look_affine, &l);
+        for (int i = 0; i < k->stages.at[j]->states.n; i++)
+            expr_walk(k->stages.at[j]->states.at[i].step, look_affine, &l);
     return l.all;
 }
 

@@ -42,13 +42,18 @@ static void count_step(void *user, region *r, step *s) {
     (void)r;
     switch (s->kind) {
     case STEP_KERNEL: count_kernel(d, s->kernel, 1); break;
-    case STEP_SET_DIM: case STEP_IF: case STEP_LOOP: count_buffer(d, s->buffer); break;
+    case STEP_SET_DIM:
+    case STEP_IF:
+    case STEP_LOOP: count_buffer(d, s->buffer); break;
     // What is copied or moved to may be read in the next iteration.
-    case STEP_COPY: case STEP_MOVE: count_buffer(d, s->from), count_buffer(d, s->buffer); break;
+    case STEP_COPY:
+    case STEP_MOVE: count_buffer(d, s->from), count_buffer(d, s->buffer); break;
     case STEP_LIB:
         for (int j = 0; j < s->nargs; j++) count_buffer(d, s->args[j]);
         break;
-    case STEP_CHECK: case STEP_ALLOC: case STEP_FREE: break;
+    case STEP_CHECK:
+    case STEP_ALLOC:
+    case STEP_FREE: break;
     }
 }
 
@@ -57,7 +62,9 @@ static bool is_live(const dead *d, const kernel *k, const write *w) {
     return w->to->role == BUF_LOCAL || w->to->role == BUF_OUTPUT || d->readers[root_of(w->to)->id] > 0;
 }
 
-typedef struct local_reads { uint8_t *read; } local_reads;
+typedef struct local_reads {
+    uint8_t *read;
+} local_reads;
 static void look_local(void *user, expr *e) {
     local_reads *l = user;
     if (e->op == X_READ && e->buffer->role == BUF_LOCAL) l->read[e->buffer->id] = 1;

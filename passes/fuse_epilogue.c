@@ -9,7 +9,7 @@ typedef struct joint {
     arena *scratch;
     place *p, *c;
     const kernel *pk;
-    kernel ck;             // as it was
+    kernel ck; // as it was
     kernel *made;
     buffer *root, *to;     // what the producer writes
     buffer *view;          // and how the consumer reads it
@@ -102,7 +102,8 @@ static expr *sibling_value(joint *j, const expr *e, expr **index) {
     for (int i = 0; i < j->old_stage->writes.n; i++) {
         const write *w = &j->old_stage->writes.at[i];
         expr *at[MAX_RANK];
-        if (w->to != e->buffer || w->when != j->old_write->when || w->guard || w->combine != COMBINE_SET) continue;
+        if (w->to != e->buffer || w->when != j->old_write->when || w->guard || w->combine != COMBINE_SET)
+            continue;
         for (int d = 0; d < w->to->rank; d++) at[d] = graft_expr(j->g, w->index[d]);
         bool same = true;
         for (int d = 0; d < w->to->rank; d++) same &= at[d] == index[d];
@@ -224,7 +225,9 @@ static bool keeps_order(const joint *j) {
 static bool independent(const joint *j) {
     const place *p = j->p, *c = j->c;
     for (int i = 0; i < c->nwrites; i++)
-        if (lists_buffer(p->reads, p->nreads, c->writes[i]) || lists_buffer(p->writes, p->nwrites, c->writes[i])) return false;
+        if (lists_buffer(p->reads, p->nreads, c->writes[i]) ||
+            lists_buffer(p->writes, p->nwrites, c->writes[i]))
+            return false;
     return true;
 }
 
@@ -233,12 +236,14 @@ static bool no_more_divisions(const joint *j) {
 }
 
 static bool join(fuse *f, place *p, place *c, buffer *root) {
-    joint j = {.f = f, .p = p, .c = c, .pk = p->s->kernel, .ck = *c->s->kernel, .made = c->s->kernel, .root = root};
+    joint j = {
+        .f = f, .p = p, .c = c, .pk = p->s->kernel, .ck = *c->s->kernel, .made = c->s->kernel, .root = root};
     j.keep = read_elsewhere(f, root, c);
     if (!read_form(&j) || !write_form(&j) || !independent(&j) || !can_move_down(f, p, c)) return false;
     j.scratch = arena_new();
     build(&j);
-    bool ok = !j.failed && small_enough(j.made) && no_more_divisions(&j) && keeps_order(&j) && still_contracts(j.made, (kernel *)j.pk);
+    bool ok = !j.failed && small_enough(j.made) && no_more_divisions(&j) && keeps_order(&j) &&
+              still_contracts(j.made, (kernel *)j.pk);
     arena_destroy(j.scratch);
     if (!ok) {
         *c->s->kernel = j.ck;
@@ -253,7 +258,8 @@ static bool join(fuse *f, place *p, place *c, buffer *root) {
 // Whether c makes large elements of root's small ones: better where it is read (dequantisation).
 static bool expands(const place *c, const buffer *root) {
     const write *w = &c->s->kernel->stages.at[0]->writes.at[0];
-    return dtype_bits(w->to->dtype) > dtype_bits(root->dtype) && dim_equal(buffer_count(w->to), buffer_count(root)) == TRI_YES;
+    return dtype_bits(w->to->dtype) > dtype_bits(root->dtype) &&
+           dim_equal(buffer_count(w->to), buffer_count(root)) == TRI_YES;
 }
 
 // What could take c in: contractions before others, late ones before early ones.

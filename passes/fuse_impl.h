@@ -39,22 +39,22 @@ typedef struct place {
 typedef struct fuse {
     program *p;
     const fuse_options *o;
-    arena *arena;            // of this look at the program
+    arena *arena;               // of this look at the program
     touch_list *reads, *writes; // by id of the root buffer
-    bool *output;            // by id of the root buffer: the caller sees it
-    place *at;               // by kernel id
-    VEC(place *) order;      // kernels in program order
+    bool *output;               // by id of the root buffer: the caller sees it
+    place *at;                  // by kernel id
+    VEC(place *) order;         // kernels in program order
     VEC(dim_set) sets;
-    VEC(buffer *) views;     // made by merging axes
-    bool late;               // arithmetic may go into what only moves data
+    VEC(buffer *) views; // made by merging axes
+    bool late;           // arithmetic may go into what only moves data
     bool changed;
 } fuse;
 
 buffer *root_of(const buffer *b);
 // The only one that writes b (a root, not read by its writer and no output), when it is a kernel; else NULL.
 place *sole_writer(fuse *f, const buffer *b);
-// The kernels that read b, in order; -1 when they are too many or something else reads it, in another region or
-// before the writer.
+// The kernels that read b, in order; -1 when they are too many or something else reads it, in another region
+// or before the writer.
 int readers_of(fuse *f, const place *writer, const buffer *b, place **out /* MOST_READERS */);
 bool read_elsewhere(fuse *f, const buffer *b, const place *but); // by anything else than that kernel
 // Whether what a reads is still the same at the place of the later kernel b of its region.
@@ -77,9 +77,10 @@ struct graft {
     buffer **local; // by local of from
     int *message;   // by message of from, -1: not there yet
     expr *guard;    // NULL, or where values are wanted: nothing is read or checked elsewhere
-    expr *(*read)(graft *g, const expr *e, expr **index, expr *guard, expr *fill); // NULL result: copied as it is
+    expr *(*read)(graft *g, const expr *e, expr **index, expr *guard,
+                  expr *fill); // NULL result: copied as it is
     void *user;
-    expr **done;    // by id in from
+    expr **done; // by id in from
     uint8_t *want;
 };
 graft *graft_new(arena *scratch, kernel *to, const kernel *from);
@@ -88,7 +89,8 @@ stage *graft_stage(graft *g, const stage *s); // axes and states
 write *graft_write(graft *g, stage *s, const write *w);
 // Empties k's stages and expressions to build them anew from the copy that it returns (kept for going back).
 kernel *kernel_begin(kernel *k);
-graft *graft_same(arena *scratch, kernel *k, const kernel *old); // axes, locals and messages stay what they are
+graft *graft_same(arena *scratch, kernel *k,
+                  const kernel *old); // axes, locals and messages stay what they are
 void kernel_each(const kernel *k, void (*visit)(void *user, expr *e), void *user); // every live node once
 // value as it would be after a pass through memory of type t.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
@@ -103,9 +105,9 @@ bool uses_axis(const expr *e, int axis); // e small
 
 // ---------------------------------------------------------------- cost
 typedef struct cost {
-    int work;  // operations for each element
-    int reads; // that differ from element to element
-    bool moves; // only takes elements from elsewhere
+    int work;    // operations for each element
+    int reads;   // that differ from element to element
+    bool moves;  // only takes elements from elsewhere
     bool scales; // the one element read, converted, shifted down and multiplied by what is the same for a row
 } cost;
 cost cost_of(const kernel *k, const stage *s, const write *w);
@@ -115,7 +117,8 @@ bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums of products of different things
 bool is_contraction(const kernel *k);
 bool still_contracts(kernel *k, kernel *old); // k is a contraction along affine indices when old was one
-// How often the elements of b (count of them) are asked for by all of k's reads, on average; HUGE_VAL: unknown.
+// How often the elements of b (count of them) are asked for by all of k's reads, on average; HUGE_VAL:
+// unknown.
 double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 bool affine_terms(kernel *k); // all reads in the terms of reductions have affine indices
 

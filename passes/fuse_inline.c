@@ -1,4 +1,5 @@
-// Pointwise producers go into the reads of their consumers: read(b, i) becomes the value that was written to b at i.
+// Pointwise producers go into the reads of their consumers: read(b, i) becomes the value that was written to
+// b at i.
 //
 // A producer writes its buffer in one piece or several (Concat); each piece covers a box of the buffer:
 //   for axes: b[axis + low, ...] = value(axes)
@@ -57,10 +58,13 @@ static bool uses_each_once(const kernel *k, const piece *p, int rank) {
     return true;
 }
 
-static void find_local(void *user, expr *e) { *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_LOCAL; }
+static void find_local(void *user, expr *e) {
+    *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_LOCAL;
+}
 
 static bool take_piece(source *src, const stage *s, const write *w) {
-    if (src->n == MOST_PIECES || s->states.n || w->guard || w->when != WRITE_END || w->combine != COMBINE_SET) return false;
+    if (src->n == MOST_PIECES || s->states.n || w->guard || w->when != WRITE_END || w->combine != COMBINE_SET)
+        return false;
     if (src->to && src->to != w->to) return false;
     src->to = w->to;
     piece *p = &src->pieces[src->n++];
@@ -127,7 +131,8 @@ static expr *inside(kernel *k, const source *src, int j, expr *const *at) {
     for (int d = 0; d < src->to->rank; d++) {
         if (covers(src, p, d)) continue;
         in = both(k, in, x_bin(k, X_LE, x_dim(k, p->low[d]), at[d]));
-        if (!src->in_row) in = both(k, in, x_lt(k, at[d], x_dim(k, dim_add(p->low[d], extent_of(src, p, d)))));
+        if (!src->in_row)
+            in = both(k, in, x_lt(k, at[d], x_dim(k, dim_add(p->low[d], extent_of(src, p, d)))));
     }
     return in;
 }
@@ -158,7 +163,8 @@ static expr *guarded(kernel *k, const piece *p, expr *value, expr *guard, expr *
     if (!fill) fill = x_zero(k, value->dtype);
     const expr *old = p->w->value;
     bool same = old->op == X_READ && (!old->guard || (value->op == X_READ && value->fill == fill));
-    if (same && value->op == X_READ && value->guard) return x_read_guarded(k, value->buffer, value->index, value->guard, fill);
+    if (same && value->op == X_READ && value->guard)
+        return x_read_guarded(k, value->buffer, value->index, value->guard, fill);
     return x_select(k, guard, value, fill);
 }
 

@@ -153,7 +153,9 @@ static bool find_shared(rows *r) {
         for (int d = 0; d < MAX_RANK; d++) s->axis1[d] = UNSEEN;
     }
     for (int j = 0; j < b->nwrites; j++)
-        if (lists_buffer(a->reads, a->nreads, b->writes[j]) || lists_buffer(a->writes, a->nwrites, b->writes[j])) return false;
+        if (lists_buffer(a->reads, a->nreads, b->writes[j]) ||
+            lists_buffer(a->writes, a->nwrites, b->writes[j]))
+            return false;
     return r->n > 0;
 }
 
@@ -175,7 +177,9 @@ static bool rows_fit(const rows *r) {
     for (int j = 0; j < r->n; j++) {
         const dim *n = row_size(&r->list[j]);
         if (!n) continue;
-        if (n->max < INT64_MAX / 16 ? n->max * dtype_bits(r->list[j].to->dtype) / 8 > LOCAL_BYTES : open_dims(&r->list[j]) > 1) return false;
+        if (n->max < INT64_MAX / 16 ? n->max * dtype_bits(r->list[j].to->dtype) / 8 > LOCAL_BYTES
+                                    : open_dims(&r->list[j]) > 1)
+            return false;
     }
     return true;
 }
@@ -190,7 +194,8 @@ static bool enough_rows(const rows *r) {
     for (int i = 0; i < 2; i++) {
         dim *all = dim_const(r->f->p->dims, 1);
         for (int a = 0; a < ks[i]->axes.n; a++)
-            if ((i ? r->pair2[a] : r->pair1[a]) < 0 && ks[i]->stages.n == 1) all = dim_mul(all, ks[i]->axes.at[a].extent);
+            if ((i ? r->pair2[a] : r->pair1[a]) < 0 && ks[i]->stages.n == 1)
+                all = dim_mul(all, ks[i]->axes.at[a].extent);
         if (all->max > SMALL_ROW) return false;
     }
     return true;
@@ -254,7 +259,9 @@ static expr *read_local(graft *g, const expr *e, expr **index, expr *guard, expr
 static buffer *known_local(const graft *g, const stage *s, const write *w, expr *const *inner, int n) {
     for (int i = 0; i < s->writes.n; i++) {
         const write *o = &s->writes.at[i];
-        if (o->to->role != BUF_LOCAL || o->to->rank != n || o->value != w->value || o->guard || o->when != w->when) continue;
+        if (o->to->role != BUF_LOCAL || o->to->rank != n || o->value != w->value || o->guard ||
+            o->when != w->when)
+            continue;
         bool same = true;
         for (int d = 0; d < n; d++) same &= g->done[o->index[d]->id] == inner[d];
         if (same) return g->local[o->to->id];
@@ -319,7 +326,12 @@ static void build(rows *r) {
     bool second = r->k1.stages.n == 1; // whose order of outer axes counts
     const kernel *order = second ? &r->k2 : &r->k1;
     const int *pair = second ? r->pair2 : r->pair1;
-    *k = (kernel){.id = k->id, .arena = k->arena, .program = k->program, .name = k->name, .loc = k->loc, .shared = {.arena = k->arena}};
+    *k = (kernel){.id = k->id,
+                  .arena = k->arena,
+                  .program = k->program,
+                  .name = k->name,
+                  .loc = k->loc,
+                  .shared = {.arena = k->arena}};
     graft *g1 = graft_new(r->scratch, k, &r->k1), *g2 = graft_new(r->scratch, k, &r->k2);
     for (int a = 0; a < order->axes.n; a++) {
         if (pair[a] < 0) continue;
@@ -338,7 +350,13 @@ static void build(rows *r) {
 
 // ---------------------------------------------------------------- joining
 static bool rows_of(rows *r, fuse *f, place *p1, place *p2, bool force) {
-    *r = (rows){.f = f, .p1 = p1, .p2 = p2, .k1 = *p1->s->kernel, .k2 = *p2->s->kernel, .made = p2->s->kernel, .force = force};
+    *r = (rows){.f = f,
+                .p1 = p1,
+                .p2 = p2,
+                .k1 = *p1->s->kernel,
+                .k2 = *p2->s->kernel,
+                .made = p2->s->kernel,
+                .force = force};
     r->scratch = arena_new();
     r->pair1 = ARENA_ARRAY(r->scratch, int, r->k1.axes.n + 1);
     r->pair2 = ARENA_ARRAY(r->scratch, int, r->k2.axes.n + 1);

@@ -1,12 +1,15 @@
-// Index arithmetic through reshapes: the same element in another shape of the same memory, with as few divisions
-// as the shapes allow.
+// Index arithmetic through reshapes: the same element in another shape of the same memory, with as few
+// divisions as the shapes allow.
 #include "passes/fuse_impl.h"
 
 // An index as base + sum of coef * x, where x is no sum.
 enum { MOST_TERMS = 24 };
 typedef struct linear {
     int n;
-    struct { expr *x; dim *coef; } term[MOST_TERMS];
+    struct {
+        expr *x;
+        dim *coef;
+    } term[MOST_TERMS];
     dim *base;
     bool whole; // false: too many terms
 } linear;
@@ -71,7 +74,8 @@ static linear linear_of(kernel *k, expr *e) {
     dims *t = k->program->dims;
     linear l = {.base = dim_const(t, 0), .whole = true};
     flatten(k, e, dim_const(t, 1), &l, 0);
-    while (l.whole && join_division(k, &l)) {}
+    while (l.whole && join_division(k, &l)) {
+    }
     return l;
 }
 
@@ -114,13 +118,16 @@ static dim *most_of(kernel *k, const expr *x) {
 static dim *exact_quotient(dim *coef, dim *d) {
     if (coef == d) return dim_const(d->table, 1);
     if (dim_is_const(coef) && dim_is_const(d))
-        return dim_value(d) && dim_value(coef) % dim_value(d) == 0 ? dim_const(d->table, dim_value(coef) / dim_value(d)) : NULL;
+        return dim_value(d) && dim_value(coef) % dim_value(d) == 0
+                   ? dim_const(d->table, dim_value(coef) / dim_value(d))
+                   : NULL;
     if (dim_is(d, 0)) return NULL;
     dim *q = dim_floordiv(coef, d);
     return dim_equal(dim_mul(q, d), coef) == TRI_YES ? q : NULL;
 }
 
-// e = quotient * d + rest with 0 <= rest < d, for e >= 0. d is the size of an axis, so never 0 where this is used.
+// e = quotient * d + rest with 0 <= rest < d, for e >= 0. d is the size of an axis, so never 0 where this is
+// used.
 static void divide(kernel *k, expr *e, dim *d, expr **quotient, expr **rest) {
     linear l = linear_of(k, e), q = {.base = dim_const(d->table, 0)}, r = q;
     dim *most = r.base, *c;

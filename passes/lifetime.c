@@ -1,6 +1,6 @@
-// Lifetimes of heap buffers. In: a program whose steps allocate. Out: the same with a STEP_FREE behind the step that
-// uses the buffer last, in the innermost region that has all its uses: so what a loop's body makes for itself dies in
-// every iteration, and what is carried dies after the loop.
+// Lifetimes of heap buffers. In: a program whose steps allocate. Out: the same with a STEP_FREE behind the
+// step that uses the buffer last, in the innermost region that has all its uses: so what a loop's body makes
+// for itself dies in every iteration, and what is carried dies after the loop.
 #include "passes/memory.h"
 
 void step_buffers(const step *s, void (*visit)(void *user, buffer *b), void *user) {

@@ -1,7 +1,7 @@
-// The memory plan. Steps are numbered in order; a temporary lives from its first to its last use, and through all of a
-// loop when a use lies outside of it. Sizes are taken apart as coefficient times symbolic factor: those of one
-// factor (all constants; all multiples of the batch size) share an area, planned as if the factor were 1, so the plan
-// is right for every value of the symbols:
+// The memory plan. Steps are numbered in order; a temporary lives from its first to its last use, and through
+// all of a loop when a use lies outside of it. Sizes are taken apart as coefficient times symbolic factor:
+// those of one factor (all constants; all multiples of the batch size) share an area, planned as if the
+// factor were 1, so the plan is right for every value of the symbols:
 //
 //   offset = sum of the areas before + factor * place in the area
 #include "passes/memory.h"
@@ -17,14 +17,18 @@ typedef struct item {
     struct item *same; // lies in this one's memory
     int id;
 } item;
-typedef struct span { int first, last; } span;
+typedef struct span {
+    int first, last;
+} span;
 
 typedef struct planner {
     program *p;
     int64_t align;
     dim *const *scratch;
     VEC(item *) items;
-    item **of; // by buffer id
+    item **of;   // by buffer id
+    bool *moved; // by buffer id: heap memory that changes hands
+    int64_t bounded;
     VEC(span) loops;
     int now;
     memory_plan plan;
@@ -42,14 +46,33 @@ static item *memory_of(item *i) {
     return i;
 }
 
+static void note_moves(void *user, region *r, step *s) {
+    planner *n = user;
+    (void)r;
+    if (s->kind == STEP_MOVE)
+        n->moved[buffer_root(s->buffer)->id] = n->moved[buffer_root(s->from)->id] = true;
+}
+
+// The bytes that b needs in the workspace, NULL when it does not lie there. What only the run knows takes as
+// much as it can ever be.
+static dim *planned_size(planner *n, const buffer *b) {
+    if (b->role == BUF_TEMP) return buffer_bytes(b);
+    if (b->role != BUF_HEAP || n->moved[b->id]) return NULL;
+    dim *bytes = buffer_bytes(b);
+    bool bounded = bytes->max <= n->bounded;
+    for (int j = 0; j < b->rank; j++) bounded &= b->dims[j]->max <= n->bounded && b->dims[j]->min >= 0;
+    return bounded ? dim_const(n->p->dims, bytes->max) : NULL;
+}
+
 // ---------------------------------------------------------------- lifetimes
 static void note_use(void *user, buffer *b) {
     planner *n = user;
     const buffer *root = buffer_root(b);
-    if (root->role != BUF_TEMP) return;
     item **i = &n->of[root->id];
     if (!*i) {
-        *i = new_item(n, buffer_bytes(root));
+        dim *size = planned_size(n, root);
+        if (!size) return;
+        *i = new_item(n, size);
         (*i)->buffer = root;
     }
     (*i)->last = n->now;
@@ -65,7 +88,7 @@ static void number_region(planner *n, const region *r) {
         for (int i = 0; i < 2; i++)
             if (s->body[i]) number_region(n, s->body[i]);
         if (s->kind != STEP_LOOP) continue;
-        n->now++; // a place of its own for the loop's end
+        n->now++;                              // a place of its own for the loop's end
         if (s->buffer) note_use(n, s->buffer); // the condition is read again
         VEC_PUSH(n->p->arena, &n->loops, (span){begin, n->now});
     }
@@ -99,13 +122,14 @@ static void compare_read(void *user, expr *x) {
     if (x->op != X_READ || buffer_root(x->buffer) != s->root) return;
     const buffer *from = x->buffer, *to = s->w->to;
     s->reads++;
-    s->differs |= from->rank != to->rank || from->view_offset || x->guard || !layout_equal(from->layout, to->layout);
+    s->differs |=
+        from->rank != to->rank || from->view_offset || x->guard || !layout_equal(from->layout, to->layout);
     for (int j = 0; j < to->rank && !s->differs; j++)
         s->differs |= from->dims[j] != to->dims[j] || x->index[j] != s->w->index[j];
 }
 
-// Whether every element of `from` is read only where the same element of the result is made: in kernels without
-// states, whose schedules read an element before they write it.
+// Whether every element of `from` is read only where the same element of the result is made: in kernels
+// without states, whose schedules read an element before they write it.
 static bool reads_like_write(const kernel *k, const buffer *from) {
     const stage *s = k->stages.at[0];
     read_search r = {.root = from, .w = &s->writes.at[0]};
@@ -125,12 +149,12 @@ static bool is_pointwise(const kernel *k) {
 
 static void try_in_place(planner *n, const kernel *k, int at) {
     buffer **all, *to = is_pointwise(k) ? k->stages.at[0]->writes.at[0].to : NULL;
-    item *out = to && !to->view_of && to->role == BUF_TEMP ? n->of[to->id] : NULL;
+    item *out = to && !to->view_of ? n->of[to->id] : NULL;
     if (!out || out->first != at) return;
     int count = kernel_buffers(k, &all);
     for (int j = 0; j < count; j++) {
         const buffer *from = buffer_root(all[j]);
-        item *in = from->role == BUF_TEMP && from != to ? n->of[from->id] : NULL;
+        item *in = from->role != BUF_LOCAL && from != to ? n->of[from->id] : NULL;
         if (!in || memory_of(in)->last != at || dtype_bits(from->dtype) != dtype_bits(to->dtype)) continue;
         if (in->size != out->size || !reads_like_write(k, from)) continue;
         out->same = memory_of(in);
@@ -251,11 +275,14 @@ static void place_all(planner *n) {
     n->plan.workspace = base;
 }
 
-memory_plan plan_memory(program *p, dim *const *scratch, int64_t align) {
-    planner n = {.p = p, .align = align, .scratch = scratch};
+memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t bounded) {
+    planner n = {.p = p, .align = align, .scratch = scratch, .bounded = bounded};
     n.of = ARENA_ARRAY(p->arena, item *, p->buffers.n + 1);
     n.plan.scratch_offset = ARENA_ARRAY(p->arena, dim *, p->kernels.n + 1);
     n.plan.in_place = ARENA_ARRAY(p->arena, bool, p->kernels.n + 1);
+    n.moved = ARENA_ARRAY(p->arena, bool, p->buffers.n + 1);
+    for (int j = 0; j < p->buffers.n; j++) p->buffers.at[j]->offset = NULL;
+    program_walk(p, note_moves, &n);
     number_region(&n, p->main);
     extend_over_loops(&n);
     int at = 0;

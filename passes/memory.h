@@ -10,9 +10,10 @@ typedef struct memory_plan {
     dim *sum;             // of all temporaries, as if nothing were reused
 } memory_plan;
 
-// Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets are
-// multiples of align.
-memory_plan plan_memory(program *p, dim *const *scratch, int64_t align);
+// Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets
+// are multiples of align. Heap buffers of at most `bounded` bytes get a place too: that is what they then
+// use.
+memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t bounded);
 // Inserts a STEP_FREE after the last use of every heap buffer. Freeing what was moved away is nothing.
 void insert_frees(program *p);
 // Calls visit for every buffer that the step itself touches (not those of its bodies).

@@ -2,6 +2,7 @@
 #include "passes/passes.h"
 #include "ir/op.h"
 #include "ir/target.h"
+#include "passes/fuse.h"
 #include "passes/layout.h"
 #include "passes/quantise.h"
 #include <time.h>
@@ -15,6 +16,10 @@ const pass graph_passes[] = {
     {NULL, NULL, 0},
 };
 
+static void pass_fuse(program_context *c) {
+    fuse_options o = {.strict = c->target && c->target->fp == FP_STRICT};
+    fuse_program(c->program, &o);
+}
 static void pass_quantise(program_context *c) {
     if (c->target) quantise_program(c->program, c->target);
 }
@@ -24,6 +29,7 @@ static void pass_layout(program_context *c) {
 }
 
 const program_pass program_passes[] = {
+    {"fuse", pass_fuse, 1},
     {"quantise", pass_quantise, 1},
     {"layout", pass_layout, 1},
     {NULL, NULL, 0},

@@ -469,7 +469,7 @@ static bool has_several(const emitter *e, int axis, int64_t enough) {
 // task streams its panels once.
 static void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
-    if (!e->task_begin) return;
+    if (!e->task_begin || e->task_axis >= 0) return; // one stage of several: the kernel has its tasks
     for (int j = 0; j < outer->n; j++)
         if (has_several(e, outer->at[j], 4)) {
             emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);

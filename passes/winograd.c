@@ -4,7 +4,7 @@
 //   for n, block:
 //     for r, tx, c:     V[36, r tx, c] = B' d B          d: 6 x 6 of the image, overlapping by 2
 //     for p, r, tx, m:  M[p, r tx, m] = sum over c of V[p, r tx, c] * U[p, c, m]
-//     for r, tx, m:     4 x 4 of Y[4 r, 4 tx, m] = A' M A
+//     for r, tx, m:     4 x 4 of Y[4 r, 4 tx, m] = A' M A, or at once of the output
 //     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
 //
 // The products are a contraction like any other. Edges: reads outside of the image are guarded (a halo
@@ -139,7 +139,7 @@ static algorithm_cost direct_cost(const void *form) {
 
 // ---- how many rows of tiles make a block
 typedef struct block_cost {
-    double flops, cached, constants, bytes; // of one image; bytes of V, M and Y
+    double flops, cached, constants, bytes; // of one image; bytes of V and M
 } block_cost;
 
 // U comes anew for each block unless all fits into the second cache together; what does not fit there is
@@ -148,7 +148,7 @@ static block_cost cost_of_block(const sizes *s, double ty, double tx, double row
     enum { IN_OPERATIONS = 160, OUT_OPERATIONS = 100, CACHE = 1 << 20, FULL_TILE = 14 };
     double blocks = ceil(ty / rows), tiles = rows * tx, all = blocks * tiles;
     double height = tiles / ceil(tiles / FULL_TILE), weights = 4.0 * POINTS * s->c * s->m;
-    double stored = 4 * tiles * (POINTS * (s->c + s->m) + TILE * TILE * s->m);
+    double stored = 4 * tiles * POINTS * (s->c + s->m);
     block_cost b = {.constants = weights, .bytes = stored};
     b.flops = 2.0 * POINTS * all * s->c * s->m * (1 + 1 / height) +
               2 * all * (IN_OPERATIONS * s->c + OUT_OPERATIONS * s->m);
@@ -202,12 +202,12 @@ static six transform_in(kernel *k, const six *x) {
     expr *even = minus(k, d[4], scaled(k, d[2], 4)), *odd = minus(k, d[3], scaled(k, d[1], 4));
     expr *near = minus(k, d[4], d[2]), *twice = scaled(k, minus(k, d[3], d[1]), 2);
     six r;
-    r.at[0] = x_add(k, minus(k, scaled(k, d[0], 4), scaled(k, d[2], 5)), d[4]);
+    r.at[0] = x_add(k, minus(k, d[4], scaled(k, d[2], 5)), scaled(k, d[0], 4));
     r.at[1] = x_add(k, even, odd);
     r.at[2] = minus(k, even, odd);
     r.at[3] = x_add(k, near, twice);
     r.at[4] = minus(k, near, twice);
-    r.at[5] = x_add(k, minus(k, scaled(k, d[1], 4), scaled(k, d[3], 5)), d[5]);
+    r.at[5] = x_add(k, minus(k, d[5], scaled(k, d[3], 5)), scaled(k, d[1], 4));
     return r;
 }
 
@@ -279,10 +279,10 @@ static constant *transform_weights(arena *a, const constant *w, int64_t outs, in
 typedef struct builder {
     kernel *k;
     const winograd *f;
-    int64_t rows;    // of tiles in a block
-    dim *tx;         // tiles in a row
-    expr *n, *block; // outer axes
-    buffer *v, *m, *y;
+    int64_t rows;      // of tiles in a block
+    dim *tx;           // tiles in a row
+    expr *n, *block;   // outer axes
+    buffer *v, *m, *y; // y: NULL where the transform writes the output
     // of the element that the epilogue computes
     expr *channel, *out[2], *sum;
 } builder;
@@ -300,15 +300,33 @@ static expr *times_plus(kernel *k, expr *a, int64_t by, expr *c) {
 }
 static dim *constant_dim(builder *b, int64_t n) { return dim_const(b->k->program->dims, n); }
 
-// A plane for each point. Rows and planes are odd numbers of cache lines apart: a tile's 36 lines do not meet
-// in one place of the cache.
+// A plane for each point, an odd number of tiles apart, and tiles no multiple of eight lines: a tile's 36
+// lines must not meet in a few places of the cache.
 static buffer *points_buffer(builder *b, const char *name, dim *channels) {
     enum { LINE = 16 };
     dim *tiles = dim_mulk(b->tx, b->rows), *two = constant_dim(b, 2);
     int64_t lines = (dim_value(channels) + LINE - 1) / LINE;
+    if (lines % 8 == 0) lines++;
     dim *d[3] = {constant_dim(b, POINTS), dim_addk(dim_mulk(dim_floordiv(tiles, two), 2), 1),
-                 constant_dim(b, LINE * (lines | 1))};
+                 constant_dim(b, LINE * lines)};
     return kernel_local(b->k, name, DT_F32, 3, d);
+}
+
+static bool is_multiple(const dim *d, int64_t of) { return dim_is_const(d) && dim_value(d) % of == 0; }
+
+static void add_work(void *user, expr *e) {
+    if (e->op >= X_EXP && e->op <= X_SIGMOID) *(int *)user += 16;
+    else if (expr_arity(e->op) && e->dtype != DT_I64) *(int *)user += 1;
+}
+
+// The transform writes the output itself where tiles are whole and the epilogue, once for each of 16
+// elements, is short.
+static bool writes_at_once(const builder *b) {
+    enum { SHORT = 6 };
+    int work = 0;
+    expr_walk(b->f->w->value, add_work, &work);
+    return work <= SHORT && is_multiple(extent_of(b->f, b->f->out[0]), TILE * b->rows) &&
+           is_multiple(extent_of(b->f, b->f->out[1]), TILE);
 }
 
 static expr *keep_leaves(void *user, expr *e) {
@@ -357,21 +375,6 @@ static void stage_products(builder *b, buffer *u) {
     stage_write(k, s, b->m, (expr *[]){p, tile, m}, stage_reduce(k, s, RED_SUM, term));
 }
 
-static void stage_out(builder *b) {
-    kernel *k = b->k;
-    stage *s = kernel_stage(k);
-    expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
-    expr *m = parallel(b, s, "m", extent_of(b->f, b->f->m)), *from[POINTS], *t[TILE * TILE];
-    for (int j = 0; j < POINTS; j++)
-        from[j] = x_read(k, b->m, (expr *[]){x_i64(k, j), tile_number(b, r, tx), m});
-    transform_square(k, transform_out, from, TILE, t);
-    for (int j = 0; j < TILE * TILE; j++) {
-        expr *y = times_plus(k, r, TILE, x_i64(k, j / TILE)),
-             *x = times_plus(k, tx, TILE, x_i64(k, j % TILE));
-        stage_write(k, s, b->y, (expr *[]){y, x, m}, t[j]);
-    }
-}
-
 static expr *from_old(void *user, expr *e) {
     builder *b = user;
     const winograd *f = b->f;
@@ -383,21 +386,42 @@ static expr *from_old(void *user, expr *e) {
                                   : b->out[1];
 }
 
+// The old kernel's write of one element.
+static write *write_out(builder *b, stage *s, expr *y, expr *x, expr *sum) {
+    const write *w = b->f->w;
+    expr *index[MAX_RANK];
+    b->out[0] = y, b->out[1] = x, b->sum = sum;
+    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(b->k, w->index[j], from_old, b);
+    return stage_write(b->k, s, w->to, index, expr_rewrite(b->k, w->value, from_old, b));
+}
+
+static void stage_out(builder *b) {
+    kernel *k = b->k;
+    stage *s = kernel_stage(k);
+    expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
+    expr *m = b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m)), *from[POINTS], *t[TILE * TILE];
+    expr *row = b->y ? r : times_plus(k, b->block, b->rows, r);
+    for (int j = 0; j < POINTS; j++)
+        from[j] = x_read(k, b->m, (expr *[]){x_i64(k, j), tile_number(b, r, tx), m});
+    transform_square(k, transform_out, from, TILE, t);
+    for (int j = 0; j < TILE * TILE; j++) {
+        expr *y = times_plus(k, row, TILE, x_i64(k, j / TILE)),
+             *x = times_plus(k, tx, TILE, x_i64(k, j % TILE));
+        if (b->y) stage_write(k, s, b->y, (expr *[]){y, x, m}, t[j]);
+        else write_out(b, s, y, x, t[j]);
+    }
+}
+
 static void stage_epilogue(builder *b) {
     kernel *k = b->k;
-    const write *w = b->f->w;
     stage *s = kernel_stage(k);
     dim *height = extent_of(b->f, b->f->out[0]);
-    expr *index[MAX_RANK], *y = parallel(b, s, "y", constant_dim(b, TILE * b->rows));
-    b->out[0] = times_plus(k, b->block, TILE * b->rows, y);
-    b->out[1] = parallel(b, s, "x", extent_of(b->f, b->f->out[1]));
+    expr *y = parallel(b, s, "y", constant_dim(b, TILE * b->rows)),
+         *x = parallel(b, s, "x", extent_of(b->f, b->f->out[1]));
+    expr *row = times_plus(k, b->block, TILE * b->rows, y);
     b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m));
-    b->sum = x_read(k, b->y, (expr *[]){y, b->out[1], b->channel});
-    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(k, w->index[j], from_old, b);
-    write *made = stage_write(k, s, w->to, index, expr_rewrite(k, w->value, from_old, b));
-    expr *inside = x_lt(k, b->out[0], x_dim(k, height));
-    bool whole = dim_is_const(height) && dim_value(height) % (TILE * b->rows) == 0;
-    if (!whole && inside->op != X_CONST) made->guard = inside;
+    write *made = write_out(b, s, row, x, x_read(k, b->y, (expr *[]){y, x, b->channel}));
+    if (!is_multiple(height, TILE * b->rows)) made->guard = x_lt(k, row, x_dim(k, height));
 }
 
 // k without what it computes. What it computed is still there in its copies.
@@ -426,12 +450,13 @@ static int winograd_apply(program *p, region *r, int at, const void *form) {
         k, kernel_axis(k, AXIS_PARALLEL, "block", dim_ceildiv(tiles_of(&f, 0), constant_dim(&b, b.rows))));
     k->nouter = 2;
     b.v = points_buffer(&b, "tiles", c), b.m = points_buffer(&b, "products", m);
-    b.y = kernel_local(k, "rows", DT_F32, 3,
-                       (dim *[]){constant_dim(&b, TILE * b.rows), dim_mulk(b.tx, TILE), m});
+    if (!writes_at_once(&b))
+        b.y = kernel_local(k, "rows", DT_F32, 3,
+                           (dim *[]){constant_dim(&b, TILE * b.rows), dim_mulk(b.tx, TILE), m});
     stage_in(&b);
     stage_products(&b, u);
     stage_out(&b);
-    stage_epilogue(&b);
+    if (b.y) stage_epilogue(&b);
     return at;
 }
 

@@ -1,4 +1,5 @@
-// How many threads are worth having: the CPUs that this process may run on, and no more than its cgroup's quota.
+// How many threads are worth having: the CPUs that this process may run on, and no more than its cgroup's
+// quota.
 #include "runtime-lite/runtime.h"
 #include <sched.h>
 #include <stdatomic.h>

@@ -30,7 +30,8 @@ static int find_level(void) {
     unsigned v2 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_CMPXCHG16B;
     unsigned v3 = bit_AVX | bit_F16C | bit_FMA | bit_MOVBE | bit_OSXSAVE;
     if (!has(one.c, v2) || !has(extended.c, bit_LAHF_LM)) return 1;
-    if (!has(one.c, v3) || !has(seven.b, bit_AVX2 | bit_BMI | bit_BMI2) || !has(extended.c, bit_LZCNT)) return 2;
+    if (!has(one.c, v3) || !has(seven.b, bit_AVX2 | bit_BMI | bit_BMI2) || !has(extended.c, bit_LZCNT))
+        return 2;
     unsigned state = saved_state();
     if (!has(state, 0x6)) return 2;
     unsigned v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;

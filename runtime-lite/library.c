@@ -18,7 +18,7 @@ static _Thread_local char said[512];
 
 // ---------------------------------------------------------------- names of the library's models
 typedef struct symbols {
-    const ElfW(Sym) *table;
+    const ElfW(Sym) * table;
     const char *names;
     const uint32_t *hash; // GNU hash table
 } symbols;
@@ -76,7 +76,8 @@ static void *symbol(void *handle, const char *name, const char *ending) {
 }
 
 static int bind(onnxc_library *l, const char *name) {
-    void *run = symbol(l->handle, name, "_run_generic"), *workspace = symbol(l->handle, name, "_workspace_generic");
+    void *run = symbol(l->handle, name, "_run_generic"),
+         *workspace = symbol(l->handle, name, "_workspace_generic");
     l->model.descriptor = symbol(l->handle, name, "_descriptor");
     memcpy(&l->model.run, &run, sizeof run); // POSIX: a function's address fits
     memcpy(&l->model.workspace, &workspace, sizeof workspace);

@@ -65,8 +65,8 @@ typedef struct onnxc_model {
      *       outputs' are written: also when the answer is ONNXC_TOO_SMALL, then they say what is needed.
      * capacity: by output, the elements that fit.
      * message: NULL, or set to a text that says what was wrong when the run fails. */
-    int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace, size_t workspace_size,
-               const char **message);
+    int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,
+               size_t workspace_size, const char **message);
     /* Bytes of workspace for inputs of these dims; -1: the model does not take them. */
     int64_t (*workspace)(const int64_t *dims);
 } onnxc_model;
@@ -84,7 +84,7 @@ typedef struct onnxc_descriptor {
     uint32_t nmetadata, metadata; /* array of pairs of texts: key, value */
     uint32_t ndims;               /* of all inputs and outputs together */
     uint32_t workspace_align;
-    int64_t workspace_bytes;      /* -1: depends on dims */
+    int64_t workspace_bytes; /* -1: depends on dims */
 } onnxc_descriptor;
 
 typedef struct onnxc_tensor_info {
@@ -109,7 +109,9 @@ typedef struct onnxc_symbol_info {
     uint32_t unused;
 } onnxc_symbol_info;
 
-static inline const char *onnxc_text(const onnxc_descriptor *d, uint32_t text) { return (const char *)d + text; }
+static inline const char *onnxc_text(const onnxc_descriptor *d, uint32_t text) {
+    return (const char *)d + text;
+}
 static inline const onnxc_tensor_info *onnxc_inputs(const onnxc_descriptor *d) {
     return (const onnxc_tensor_info *)(const void *)((const char *)d + d->inputs);
 }

@@ -12,9 +12,12 @@ int onnxc_interface_1(void);
 void *onnxc_rt_alloc(int64_t bytes);
 void onnxc_rt_free(void *block); /* NULL: nothing */
 
-/* Runs task(context, begin, end, thread) so that [0, tasks) is covered, by at most max_threads threads at once,
- * each with a number below max_threads of its own. Returns when all is done. */
+/* Runs task(context, begin, end, thread) so that [0, tasks) is covered, by at most max_threads threads at
+ * once, each with a number below max_threads of its own. Returns when all is done. */
 typedef void onnxc_rt_task(void *const *context, int64_t begin, int64_t end, int thread);
 void onnxc_rt_parallel(onnxc_rt_task *task, void *const *context, int64_t tasks, int max_threads);
+
+/* What main of a program made by --emit exe calls: reads inputs, runs, writes or prints outputs. The exit code. */
+int onnxc_program(const onnxc_model *model, int argc, char **argv);
 
 #endif

@@ -1,6 +1,6 @@
-// Work on several threads. One pool serves the whole process and starts when first needed. A job has seats: threads
-// that come in time take one each, the caller works too, takes back the seats that are left and waits for those who
-// sit. Nobody waits for a thread that did not wake up in time.
+// Work on several threads. One pool serves the whole process and starts when first needed. A job has seats:
+// threads that come in time take one each, the caller works too, takes back the seats that are left and waits
+// for those who sit. Nobody waits for a thread that did not wake up in time.
 #include "runtime-lite/runtime.h"
 #include <pthread.h>
 #include <signal.h>
@@ -62,7 +62,8 @@ static void work(job *j, int thread) {
 // The number of a free seat, 0 when there is none.
 static int take_seat(pool *p) {
     int n = atomic_load(&p->seats);
-    while (n > 0 && !atomic_compare_exchange_weak(&p->seats, &n, n - 1)) {}
+    while (n > 0 && !atomic_compare_exchange_weak(&p->seats, &n, n - 1)) {
+    }
     return n > 0 ? n : 0;
 }
 

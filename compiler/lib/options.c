@@ -41,6 +41,8 @@ const option compile_options[] = {
     {"--linker", NULL, "PROGRAM", OPT_TEXT, AT(linker), TARGET,
      "links shared libraries and programs; default: LLD; a C compiler may be named"},
     {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder of the target's libraries"},
+    {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
+     "run, test: make a program and run it through CMD: qemu-aarch64, ssh ..."},
     {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
      "libonnxc-rt.a for the target; default: the one that lies with onnxc"},
 
@@ -123,7 +125,6 @@ void options_check(arena *a, diag *d, const options *o) {
     check_pass(a, d, "--print-after", o->print_after);
     check_pass(a, d, "--stop-after", o->stop_after);
     check_warnings(d, o);
-    missing_if(d, o->multiversion, "--multiversion");
     missing_if(d, o->device && strcmp(o->device, "cpu") != 0, "--device=cuda");
     missing_if(d, o->gpu_arch.n, "--gpu-arch");
     missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
@@ -145,6 +146,14 @@ void options_apply(const options *o, diag *d) {
 
 void options_use_native(options *o) {
     if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
+}
+
+// A variant for each CPU level, unless something says what the one CPU is.
+const char *options_variants(const options *o, const target *t) {
+    if (o->multiversion) return o->multiversion;
+    bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;
+    bool plain = t->arch == ARCH_X86_64 && t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
+    return plain && !chosen ? "x86-64-v2,x86-64-v3,x86-64-v4" : NULL;
 }
 
 fp_mode options_fp(const options *o) {

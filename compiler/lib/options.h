@@ -8,7 +8,7 @@ typedef struct options {
     // outputs
     const char *output, *emit, *header, *depfile, *name;
     // target
-    const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime;
+    const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner;
     string_list machine, gpu_arch;
     bool freestanding, debug_info;
     int64_t threads; // 0: not said
@@ -35,6 +35,8 @@ void options_apply(const options *o, diag *d);
 // Code that is run at once is for this machine's own CPU unless the options say another.
 void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
+// CPUs that the code is compiled for, "a,b,c", the plainest first; NULL: that of t alone.
+const char *options_variants(const options *o, const target *t);
 fp_mode options_fp(const options *o);
 int options_level(const options *o); // 0..3; -Os and -Oz: 2
 #endif

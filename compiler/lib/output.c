@@ -58,6 +58,32 @@ static void link_so(pipeline *p, const char *path) {
     link_shared(p->arena, p->diag, object_of(p), p->loops, &o, path);
 }
 
+// int main(int argc, char **argv) { onnxc_model m = {descriptor, run, workspace}; return onnxc_program(&m,
+// argc, argv); }
+static void add_main(pipeline *p) {
+    lfunc *f = lfunc_new(p->loops, "main", lt(LK_I32, 1));
+    f->exported = true;
+    ins *argc = lfunc_param(f, "argc", lt(LK_I32, 1), LK_VOID, DT_I32, false);
+    ins *argv = lfunc_param(f, "argv", lt_ptr(), LK_PTR, DT_NONE, false);
+    lbuild b = lbuild_new(f, p->target, p->diag);
+    ins *model = lb_local(&b, LK_PTR, 3, 0, false);
+    static const char *const parts[] = {"descriptor", "run_generic", "workspace_generic"};
+    for (int i = 0; i < 3; i++)
+        lb_store(&b, model, lb_idx(&b, i),
+                 lb_symbol(&b, arena_printf(p->arena, "%s_%s", p->build->io->name, parts[i])), 0);
+    lb_return(&b, lb_call(&b, lt(LK_I32, 1), "onnxc_program", 3, (ins *[]){model, argc, argv}));
+}
+
+static void link_exe(pipeline *p, const char *path) {
+    if (!p->build->io->generic)
+        diag_fatal_missing(p->diag, NULL, "--emit=exe: programs for %s are not supported by this build",
+                           p->target->triple);
+    add_main(p);
+    p->build->needs_runtime = true;
+    link_options o = linking(p);
+    link_program(p->arena, p->diag, object_of(p), p->loops, &o, path);
+}
+
 static void add(const sink *to, const char *s) { sink_add(to, s); }
 static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
 static void write_kernels(pipeline *p, const sink *to) { add(to, program_print(p->arena, p->program)); }
@@ -68,7 +94,7 @@ static const format formats[] = {
     {"obj", ".o", GOAL_LOOPS, false, true, write_object, NULL},
     {"lib", ".a", GOAL_LOOPS, false, true, NULL, link_lib},
     {"shared", ".so", GOAL_LOOPS, false, true, NULL, link_so},
-    {"exe", "", GOAL_LOOPS, false, false, NULL, NULL},
+    {"exe", "", GOAL_LOOPS, false, false, NULL, link_exe},
     {"c", ".c", GOAL_LOOPS, true, true, write_c, NULL},
     {"header", ".h", GOAL_LOOPS, false, false, write_header, NULL},
     {"asm", ".s", GOAL_LOOPS, false, false, write_asm, NULL},

@@ -84,11 +84,21 @@ static module *import(pipeline *p, const source *s) {
     return import_onnx_file(p->arena, p->diag, s->path, &o);
 }
 
-void pipeline_run(pipeline *p, const source *s, goal g) {
+static void set_targets(pipeline *p) {
     target_options t = options_target(p->arena, p->options);
-    if (g >= GOAL_PROGRAM)
-        p->target = p->text_target ? target_for_text(p->arena, ARCH_C, &t)
-                                   : target_from_options(p->arena, p->diag, &t);
+    p->target =
+        p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
+    const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
+    string_list cpus = {0};
+    if (names) cpus = split_words(p->arena, names, ',');
+    for (int i = 0; i < cpus.n; i++)
+        VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
+    if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
+    p->target = (target *)p->variants.at[0];
+}
+
+void pipeline_run(pipeline *p, const source *s, goal g) {
+    if (g >= GOAL_PROGRAM) set_targets(p);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
 
     begin(p, "import");
@@ -108,9 +118,8 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
 
     begin(p, "loops");
-    const target *variants[] = {p->target};
     build_options b = {.name = p->name, .hook = p->options->hook, .version = ONNXC_VERSION};
-    p->build = build_program(p->program, variants, 1, &b, p->diag);
+    p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
     end(p, "loops");
 }

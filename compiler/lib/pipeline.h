@@ -41,12 +41,13 @@ typedef struct pipeline {
     const char *name;                         // C identifier
     const char *header_name;                  // that C text includes; NULL: none
     module *module;
-    target *target;
-    program *program;    // NULL when the way ended before
-    struct build *build; // NULL when the way ended before
-    lmodule *loops;      // of the build
-    file_list files;     // that were read
-    bool stopped;        // by --stop-after
+    target *target;                      // the first of:
+    VEC(const struct target *) variants; // CPUs that the code is compiled for
+    program *program;                    // NULL when the way ended before
+    struct build *build;                 // NULL when the way ended before
+    lmodule *loops;                      // of the build
+    file_list files;                     // that were read
+    bool stopped;                        // by --stop-after
     bool was_cancelled;
     double started;
 } pipeline;

@@ -13,7 +13,7 @@ static port port_of(arena *a, const buffer *b) {
     return p;
 }
 
-static void set_ports(pipeline *p, runnable *r) {
+void runnable_set_ports(pipeline *p, runnable *r) {
     const program *g = p->program;
     r->name = p->name;
     r->nin = g->inputs.n;
@@ -31,12 +31,13 @@ static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out
 static runnable *interpreted(pipeline *p) {
     runnable *r = ARENA_NEW(p->arena, runnable);
     *r = (runnable){.impl = p->program, .run = run_interpreted};
-    set_ports(p, r);
+    runnable_set_ports(p, r);
     return r;
 }
 
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
     const char *emit = p->options->emit;
+    if (p->options->runner && !interpret) return program_model(p, s);
     p->text_target = emit && strcmp(emit, "c") == 0 && !interpret;
     pipeline_run(p, s, !interpret ? GOAL_LOOPS : *interpret ? GOAL_PROGRAM : GOAL_KERNELS);
     if (p->stopped) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");

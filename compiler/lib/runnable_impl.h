@@ -6,4 +6,7 @@
 // Of pipelines that went to GOAL_LOOPS; text_model compiles C text with the system's C compiler.
 runnable *loaded_model(pipeline *p);
 runnable *text_model(pipeline *p);
+// A program of its own, run through options->runner; takes a fresh pipeline.
+runnable *program_model(pipeline *p, const source *s);
+void runnable_set_ports(pipeline *p, runnable *r); // inputs and outputs of its program
 #endif

@@ -59,7 +59,7 @@ static const char *const warnings = "-std=c99 -pedantic -Wall -Wextra -Werror";
 
 // check(library) for every compiler and level; extra flags may be added.
 static void with_compilers(fixture *x, const char *extra, void (*check)(void *dl)) {
-    static const char *const compilers[] = {"gcc", "clang"};
+    const char *const compilers[] = {"gcc", have_program(x->a, "clang") ? "clang" : "clang-19"};
     static const char *const flags[] = {"-O0", "-O2",
                                         "-O1 -fsanitize=undefined -fsanitize-undefined-trap-on-error"};
     const char *s = text_of(x, NULL), *path = workdir_write(x->dir, "test.c", s, strlen(s));
@@ -331,10 +331,10 @@ static void text_reads_well(void **state) {
     assert_non_null(strstr(s, "float dot(const float *restrict x, const float *restrict y, int64_t n) {\n"
                               "    float acc = 0.0f;\n"
                               "    for (int64_t i = 0; i < n; i++) {\n"
-                              "        acc += x[i] * y[i];\n"
+                              "        acc = ox_muladd_f32(x[i], y[i], acc);\n"
                               "    }\n"
                               "    return acc;\n}\n"));
-    assert_non_null(strstr(s, "                acc += A[i * 3 + k] * B[k * 5 + j];\n"));
+    assert_non_null(strstr(s, "                acc = ox_muladd_f32(A[i * 3 + k], B[k * 5 + j], acc);\n"));
     assert_non_null(strstr(s, "            C[i * 5 + j] = acc;\n"));
     for (const char *p = s, *e; (e = strchr(p, '\n')); p = e + 1) assert_true(e - p <= 110);
 }
@@ -529,6 +529,51 @@ static void square_roots_by_whole_numbers_are_exact(void **state) {
     x->m->target = &c99_strict;
     build_floats(x);
     with_compilers(x, "-U__SSE2__ -U__aarch64__ -U__ARM_FP -U__riscv_fdiv", check_float_ops);
+}
+
+static void build_sums_of_products(fixture *x, const char *name, bool muladd) {
+    begin(x, name, f32());
+    lbuild *b = &x->b;
+    ins *p = lfunc_param(b->f, "p", f32(), LK_VOID, DT_F32, false);
+    ins *q = lfunc_param(b->f, "q", f32(), LK_VOID, DT_F32, false);
+    ins *r = lfunc_param(b->f, "r", f32(), LK_VOID, DT_F32, false);
+    lb_return(b, muladd ? lb_muladd(b, p, q, r) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, p, q), r));
+}
+
+static float sum_of_product(void *dl, const char *name) {
+    float (*f)(float, float, float);
+    void *p = find_function(dl, name);
+    memcpy(&f, &p, sizeof f);
+    return f(1 + 0x1p-12f, 1 + 0x1p-12f, -1 - 0x1p-11f);
+}
+
+static void check_fused(void *dl) {
+    assert_true(sum_of_product(dl, "apart") == 0);
+    assert_true(sum_of_product(dl, "together") == 0x1p-24f);
+}
+static void check_not_fused(void *dl) {
+    assert_true(sum_of_product(dl, "apart") == 0);
+    assert_true(sum_of_product(dl, "together") == 0);
+}
+
+static bool this_machine_has_fma(void) {
+#ifdef __x86_64__
+    return __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+// Also where the compiler may contract and the machine can.
+static void only_muladd_is_fused(void **state) {
+    fixture *x = *state;
+    const char *flags = "-std=gnu99 -mfma";
+    if (!this_machine_has_fma()) skip();
+    build_sums_of_products(x, "apart", false);
+    build_sums_of_products(x, "together", true);
+    with_compilers(x, flags, check_fused);
+    x->m->target = &c99_strict;
+    with_compilers(x, flags, check_not_fused);
 }
 
 // ---------------------------------------------------------------- data
@@ -960,6 +1005,7 @@ int main(void) {
         TEST(text_reads_well),
         TEST(floats_are_exact),
         TEST(square_roots_by_whole_numbers_are_exact),
+        TEST(only_muladd_is_fused),
         TEST(data_is_exact),
         TEST(host_code_reads_structs),
         TEST(random_expressions_agree),

@@ -1,5 +1,5 @@
-// The emitted interface as its user sees it: small models become C text and objects with a header, which C programs
-// include and call, rightly and wrongly.
+// The emitted interface as its user sees it: small models become C text and objects with a header, which C
+// programs include and call, rightly and wrongly.
 #include "codegen/ctext.h"
 #include "codegen/elf.h"
 #include "codegen/header.h"
@@ -178,9 +178,13 @@ static void compilers_take_the_header(void **state) {
     fixture *x = *state;
     toy_model(x);
     write_c(x, false);
-    static const char *const compilers[] = {"gcc -std=c99 -x c", "clang-19 -std=c99 -x c", "g++ -std=c++98 -Wno-long-long -x c++", "clang++-19 -std=c++17 -x c++"};
+    static const char *const compilers[] = {"gcc -std=c99 -x c", "clang-19 -std=c99 -x c",
+                                            "g++ -std=c++98 -Wno-long-long -x c++",
+                                            "clang++-19 -std=c++17 -x c++"};
     for (int i = 0; i < 4; i++) {
-        const char *command = arena_printf(x->a, "%s -pedantic -Wall -Wextra -Werror -fsyntax-only -include '%s/toy.h' -include '%s/toy.h' /dev/null",
+        const char *command = arena_printf(x->a,
+                                           "%s -pedantic -Wall -Wextra -Werror -fsyntax-only -include "
+                                           "'%s/toy.h' -include '%s/toy.h' /dev/null",
                                            compilers[i], x->dir.path, x->dir.path);
         const char *name = arena_strndup(x->a, compilers[i], strcspn(compilers[i], " "));
         if (have_program(x->a, name)) assert_int_equal(system(command), 0);
@@ -189,8 +193,10 @@ static void compilers_take_the_header(void **state) {
 
 static void names_are_identifiers(void **state) {
     fixture *x = *state;
-    static const char *const cases[][2] = {{"image", "image"}, {"/model/out:0", "model_out_0"}, {"1", "in1"}, {"_x", "x"},
-                                           {"class", "class_"}, {"", "in"}, {"é", "in"}, {"a..b", "a_b"}};
+    static const char *const cases[][2] = {{"image", "image"},  {"/model/out:0", "model_out_0"},
+                                           {"1", "in1"},        {"_x", "x"},
+                                           {"class", "class_"}, {"", "in"},
+                                           {"é", "in"},         {"a..b", "a_b"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(c_identifier(x->a, cases[i][0], "in"), cases[i][1]);
 }
@@ -198,43 +204,44 @@ static void names_are_identifiers(void **state) {
 // ---------------------------------------------------------------- calls
 // Answers the line of the first check that fails.
 #define CALLER_HEAD                                                                                          \
-    "#include \"toy.h\"\n#include <string.h>\n#define CHECK(c) if (!(c)) return __LINE__\n"                   \
+    "#include \"toy.h\"\n#include <string.h>\n#define CHECK(c) if (!(c)) return __LINE__\n"                  \
     "int check(void);\nstatic int64_t ws[100];\n#define WORKSPACE ((void *)(((size_t)ws + 63) / 64 * 64))\n"
 
-static const char *const toy_caller = CALLER_HEAD
-    "int check(void) {\n"
-    "    float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {10, 20, 30, 40, 50, 60}, z[6] = {0};\n"
-    "    toy_in in = {2, 2, x, y};\n"
-    "    toy_out out = {7, z, NULL};\n"
-    "    size_t size = toy_workspace_bytes(2);\n"
-    "    CHECK(size > 0 && size % 64 == 0 && size <= sizeof ws - 64);\n"
-    "    CHECK(toy_workspace_bytes(-1) == (size_t)-1 && toy_workspace_bytes((int64_t)1 << 60) == (size_t)-1);\n"
-    "    CHECK(toy_run(NULL, &out, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
-    "    CHECK(toy_run(&in, NULL, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
-    "    CHECK(toy_run(&in, &out, NULL, size) == ONNXC_NULL_POINTER);\n"
-    "    CHECK(toy_run(&in, &out, WORKSPACE, size - 1) == ONNXC_WORKSPACE_SIZE);\n"
-    "    CHECK(!strcmp(out.message, \"the workspace is too small\"));\n"
-    "    CHECK(toy_run(&in, &out, (char *)WORKSPACE + 1, size) == ONNXC_WORKSPACE_ALIGN);\n"
-    "    in.int__dim0 = 3;\n"
-    "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_BAD_DIM);\n"
-    "    CHECK(!strcmp(out.message, \"input 'int': axis 0 must be N\"));\n"
-    "    in.int__dim0 = in.x_1_dim0 = -2;\n"
-    "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_BAD_DIM);\n"
-    "    in.int__dim0 = in.x_1_dim0 = (int64_t)1 << 45;\n"
-    "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_TOO_LARGE);\n"
-    "    in.int__dim0 = in.x_1_dim0 = 2;\n"
-    "    in.x_1 = NULL;\n"
-    "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
-    "    CHECK(!strcmp(out.message, \"input 'x.1' is a null pointer\"));\n"
-    "    CHECK(out.out_2_dim1 == 7 && z[0] == 0);\n"
-    "    in.x_1 = x;\n"
-    "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_OK && out.message == NULL);\n"
-    "    CHECK(out.out_2_dim1 == 2 && z[0] == 22 && z[1] == 88 && z[2] == 44 && z[5] == 132);\n"
-    "    in.int__dim0 = in.x_1_dim0 = 0;\n"
-    "    in.x_1 = in.int_ = out.out_2 = NULL;\n"
-    "    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_OK && out.out_2_dim1 == 0);\n"
-    "    return 0;\n"
-    "}\n";
+static const char *const toy_caller =
+    CALLER_HEAD "int check(void) {\n"
+                "    float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {10, 20, 30, 40, 50, 60}, z[6] = {0};\n"
+                "    toy_in in = {2, 2, x, y};\n"
+                "    toy_out out = {7, z, NULL};\n"
+                "    size_t size = toy_workspace_bytes(2);\n"
+                "    CHECK(size > 0 && size % 64 == 0 && size <= sizeof ws - 64);\n"
+                "    CHECK(toy_workspace_bytes(-1) == (size_t)-1 && toy_workspace_bytes((int64_t)1 << 60) == "
+                "(size_t)-1);\n"
+                "    CHECK(toy_run(NULL, &out, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
+                "    CHECK(toy_run(&in, NULL, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
+                "    CHECK(toy_run(&in, &out, NULL, size) == ONNXC_NULL_POINTER);\n"
+                "    CHECK(toy_run(&in, &out, WORKSPACE, size - 1) == ONNXC_WORKSPACE_SIZE);\n"
+                "    CHECK(!strcmp(out.message, \"the workspace is too small\"));\n"
+                "    CHECK(toy_run(&in, &out, (char *)WORKSPACE + 1, size) == ONNXC_WORKSPACE_ALIGN);\n"
+                "    in.int__dim0 = 3;\n"
+                "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_BAD_DIM);\n"
+                "    CHECK(!strcmp(out.message, \"input 'int': axis 0 must be N\"));\n"
+                "    in.int__dim0 = in.x_1_dim0 = -2;\n"
+                "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_BAD_DIM);\n"
+                "    in.int__dim0 = in.x_1_dim0 = (int64_t)1 << 45;\n"
+                "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_TOO_LARGE);\n"
+                "    in.int__dim0 = in.x_1_dim0 = 2;\n"
+                "    in.x_1 = NULL;\n"
+                "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_NULL_POINTER);\n"
+                "    CHECK(!strcmp(out.message, \"input 'x.1' is a null pointer\"));\n"
+                "    CHECK(out.out_2_dim1 == 7 && z[0] == 0);\n"
+                "    in.x_1 = x;\n"
+                "    CHECK(toy_run(&in, &out, WORKSPACE, size) == ONNXC_OK && out.message == NULL);\n"
+                "    CHECK(out.out_2_dim1 == 2 && z[0] == 22 && z[1] == 88 && z[2] == 44 && z[5] == 132);\n"
+                "    in.int__dim0 = in.x_1_dim0 = 0;\n"
+                "    in.x_1 = in.int_ = out.out_2 = NULL;\n"
+                "    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_OK && out.out_2_dim1 == 0);\n"
+                "    return 0;\n"
+                "}\n";
 
 static const char *const generic_caller = CALLER_HEAD
     "int check(void) {\n"
@@ -258,11 +265,11 @@ static const char *const generic_caller = CALLER_HEAD
 
 // Memory that counts its blocks, and can fail.
 #define COUNTED_MEMORY                                                                                       \
-    "#include <stdlib.h>\nint blocks, calls, fail_at = 1000;\nint onnxc_interface_1(void);\n"                 \
-    "void *onnxc_rt_alloc(int64_t n);\nvoid onnxc_rt_free(void *p);\n"                                        \
-    "int onnxc_interface_1(void) { return 1; }\n"                                                             \
-    "void *onnxc_rt_alloc(int64_t n) {\n    if (++calls >= fail_at) return NULL;\n    blocks++;\n"            \
-    "    return calloc(1, (size_t)n + 1);\n}\n"                                                               \
+    "#include <stdlib.h>\nint blocks, calls, fail_at = 1000;\nint onnxc_interface_1(void);\n"                \
+    "void *onnxc_rt_alloc(int64_t n);\nvoid onnxc_rt_free(void *p);\n"                                       \
+    "int onnxc_interface_1(void) { return 1; }\n"                                                            \
+    "void *onnxc_rt_alloc(int64_t n) {\n    if (++calls >= fail_at) return NULL;\n    blocks++;\n"           \
+    "    return calloc(1, (size_t)n + 1);\n}\n"                                                              \
     "void onnxc_rt_free(void *p) {\n    if (p) blocks--;\n    free(p);\n}\n"
 
 static const char *const data_caller = CALLER_HEAD COUNTED_MEMORY
@@ -293,26 +300,44 @@ static const char *const data_caller = CALLER_HEAD COUNTED_MEMORY
     "    return 0;\n"
     "}\n";
 
-static const char *const gather_caller = CALLER_HEAD
+static const char *const bounded_caller = CALLER_HEAD
     "int check(void) {\n"
-    "    float x[4] = {1, 2, 3, 4}, y[2] = {0};\n"
-    "    int64_t i[2] = {3, -4};\n"
+    "    float x[5] = {0, 1, 0, 2, 3};\n"
+    "    int64_t places[5] = {-1, -1, -1, -1, -1};\n"
     "    toy_in in;\n"
     "    toy_out out;\n"
-    "    in.x = x; in.i = i; out.y = y;\n"
-    "    memset(ws, 0, sizeof ws);\n"
-    "    CHECK(TOY_X_COUNT == 4 && TOY_I_DIM0 == 2 && TOY_WORKSPACE_BYTES == 0 && toy_workspace_bytes() == 0);\n"
-    "    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_OK && y[0] == 4 && y[1] == 1);\n"
-    "    i[1] = 4;\n"
-    "    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_CHECK_FAILED);\n"
+    "    in.x = x; out.places_capacity = 2; out.places = places;\n"
+    "    CHECK(TOY_WORKSPACE_BYTES >= 40 && TOY_WORKSPACE_BYTES <= sizeof ws - 64);\n"
+    "    CHECK(toy_run(&in, &out, WORKSPACE, TOY_WORKSPACE_BYTES) == ONNXC_TOO_SMALL);\n"
+    "    out.places_capacity = 3;\n"
+    "    CHECK(toy_run(&in, &out, WORKSPACE, TOY_WORKSPACE_BYTES) == ONNXC_OK && out.places_dim1 == 3);\n"
+    "    CHECK(places[0] == 1 && places[1] == 3 && places[2] == 4 && places[3] == -1);\n"
     "    return 0;\n"
     "}\n";
 
-static const char *const warnings = "-std=c99 -pedantic -Wall -Wextra -Werror -O1 -fsanitize=undefined -fsanitize-undefined-trap-on-error";
+static const char *const gather_caller =
+    CALLER_HEAD "int check(void) {\n"
+                "    float x[4] = {1, 2, 3, 4}, y[2] = {0};\n"
+                "    int64_t i[2] = {3, -4};\n"
+                "    toy_in in;\n"
+                "    toy_out out;\n"
+                "    in.x = x; in.i = i; out.y = y;\n"
+                "    memset(ws, 0, sizeof ws);\n"
+                "    CHECK(TOY_X_COUNT == 4 && TOY_I_DIM0 == 2 && TOY_WORKSPACE_BYTES == 0 && "
+                "toy_workspace_bytes() == 0);\n"
+                "    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_OK && y[0] == 4 && y[1] == 1);\n"
+                "    i[1] = 4;\n"
+                "    CHECK(toy_run(&in, &out, NULL, 0) == ONNXC_CHECK_FAILED);\n"
+                "    return 0;\n"
+                "}\n";
+
+static const char *const warnings =
+    "-std=c99 -pedantic -Wall -Wextra -Werror -O1 -fsanitize=undefined -fsanitize-undefined-trap-on-error";
 
 static void run_caller(fixture *x, const char *flags, const char *model, const char *caller) {
     const char *path = workdir_write(x->dir, "caller.c", caller, strlen(caller));
-    void *dl = compile_and_load(x->dir, arena_printf(x->a, "gcc %s -Wl,-z,defs", flags), arena_printf(x->a, "%s %s", path, model));
+    void *dl = compile_and_load(x->dir, arena_printf(x->a, "gcc %s -Wl,-z,defs", flags),
+                                arena_printf(x->a, "%s %s", path, model));
     int (*check)(void) = find_function(dl, "check");
     int line = check();
     if (line) fail_msg("line %d of the caller", line);
@@ -338,6 +363,13 @@ static void freestanding_models_check_data(void **state) {
     gather_model(x);
     const char *model = write_c(x, true);
     run_caller(x, arena_printf(x->a, "%s -nostdlib", warnings), model, gather_caller);
+}
+
+static void freestanding_models_plan_for_the_most(void **state) {
+    fixture *x = *state;
+    value *a = input(x, "x", DT_F32, k(x, 5), NULL);
+    graph_add_output(x->m->main, op(x, "NonZero", 1, &a, "places"));
+    run_caller(x, warnings, write_c(x, true), bounded_caller);
 }
 
 static void freestanding_models_need_no_allocator(void **state) {
@@ -380,21 +412,43 @@ static void objects_hold_a_variant_for_each_level(void **state) {
     toy_model(x);
     program *p = lowered(x);
     const target *base = machine(x, "x86-64");
-    const target *t[] = {target_with_cpu(x->a, &x->d, base, "x86-64-v2"), target_with_cpu(x->a, &x->d, base, "x86-64-v3"), target_with_cpu(x->a, &x->d, base, "x86-64-v4")};
+    const target *t[] = {target_with_cpu(x->a, &x->d, base, "x86-64-v2"),
+                         target_with_cpu(x->a, &x->d, base, "x86-64-v3"),
+                         target_with_cpu(x->a, &x->d, base, "x86-64-v4")};
     const char *model = write_object(x, p, t, 3);
-    static const char *const level = "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 2; }\n";
+    static const char *const level =
+        "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 2; }\n";
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, toy_caller));
     run_caller(x, warnings, model, arena_printf(x->a, "%s%s", level, generic_caller));
-    static const char *const too_old = CALLER_HEAD "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 1; }\n"
-        "int check(void) {\n    toy_in in = {0};\n    toy_out out = {0};\n    CHECK(toy_run(&in, &out, WORKSPACE, 0) == ONNXC_BAD_CPU && out.message);\n    return 0;\n}\n";
+    static const char *const too_old =
+        CALLER_HEAD "int onnxc_interface_1(void);\nint onnxc_interface_1(void) { return 1; }\n"
+                    "int check(void) {\n    toy_in in = {0};\n    toy_out out = {0};\n    CHECK(toy_run(&in, "
+                    "&out, WORKSPACE, 0) == ONNXC_BAD_CPU && out.message);\n    return 0;\n}\n";
     run_caller(x, warnings, model, too_old);
 }
 #endif
 
+// ---------------------------------------------------------------- versions
+static void versions_that_differ_do_not_link(void **state) {
+    fixture *x = *state;
+    static const char *const newer =
+        "int onnxc_interface_2(void);\nint check(void);\nint check(void) { return onnxc_interface_2(); }\n";
+    const char *path = workdir_write(x->dir, "newer.c", newer, strlen(newer)),
+               *said = arena_printf(x->a, "%s/said", x->dir.path);
+    const char *command = arena_printf(x->a,
+                                       "gcc -I. -shared -fPIC -Wl,-z,defs -o %s/newer.so %s "
+                                       "runtime-lite/interface_2.c runtime-lite/interface.c 2>%s",
+                                       x->dir.path, path, said);
+    assert_int_not_equal(system(command), 0);
+    command = arena_printf(x->a, "grep -q object_has_interface_2_but_runtime_has_interface_1 %s", said);
+    assert_int_equal(system(command), 0);
+}
+
 // ---------------------------------------------------------------- the descriptor
 static const onnxc_descriptor *find_descriptor(const build *b) {
     for (int i = 0; i < b->module->data.n; i++)
-        if (strcmp(b->module->data.at[i]->name, "toy_descriptor") == 0) return b->module->data.at[i]->bytes_or_null;
+        if (strcmp(b->module->data.at[i]->name, "toy_descriptor") == 0)
+            return b->module->data.at[i]->bytes_or_null;
     return NULL;
 }
 
@@ -437,7 +491,9 @@ int main(void) {
         TEST(c_models_can_be_called),
         TEST(sizes_may_come_from_data),
         TEST(freestanding_models_check_data),
+        TEST(freestanding_models_plan_for_the_most),
         TEST(freestanding_models_need_no_allocator),
+        TEST(versions_that_differ_do_not_link),
 #ifdef __x86_64__
         TEST(objects_can_be_called),
         TEST(objects_hold_a_variant_for_each_level),

@@ -1,5 +1,5 @@
-// The memory plan and the lifetimes of heap buffers. Random programs are run on a memory that remembers who wrote each
-// byte: every read must find what its buffer was given last.
+// The memory plan and the lifetimes of heap buffers. Random programs are run on a memory that remembers who
+// wrote each byte: every read must find what its buffer was given last.
 #include "passes/memory.h"
 #include <setjmp.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static step *move_kernel(fixture *x, region *r, buffer *to, buffer *from, bool w
 }
 
 static int64_t workspace(fixture *x) {
-    plan_memory(x->p, NULL, 64);
+    plan_memory(x->p, NULL, 64, 0);
     return dim_value(x->p->workspace);
 }
 
@@ -77,7 +77,7 @@ static void pointwise_kernels_work_in_place(void **state) {
         last = next;
     }
     move_kernel(x, x->p->main, out, last, true);
-    memory_plan plan = plan_memory(x->p, NULL, 64);
+    memory_plan plan = plan_memory(x->p, NULL, 64, 0);
     assert_ptr_equal(plan.workspace, dim_mulk(dim_ceildiv(x->n, k(x, 16)), 64)); // 4 bytes each, rounded up
     assert_true(plan.in_place[1] && plan.in_place[4]);
     assert_false(plan.in_place[0] || plan.in_place[5]);
@@ -87,11 +87,12 @@ static void pointwise_kernels_work_in_place(void **state) {
 static void scratch_lies_beside_its_buffers(void **state) {
     (void)state;
     fixture *x = fixture_new();
-    buffer *in = make(x, "in", BUF_INPUT, k(x, 16)), *t = make(x, "t", BUF_TEMP, k(x, 16)), *u = make(x, "u", BUF_TEMP, k(x, 16));
+    buffer *in = make(x, "in", BUF_INPUT, k(x, 16)), *t = make(x, "t", BUF_TEMP, k(x, 16)),
+           *u = make(x, "u", BUF_TEMP, k(x, 16));
     move_kernel(x, x->p->main, t, in, false);
     move_kernel(x, x->p->main, u, t, false);
     dim *scratch[2] = {k(x, 1000), NULL};
-    memory_plan plan = plan_memory(x->p, scratch, 64);
+    memory_plan plan = plan_memory(x->p, scratch, 64, 0);
     assert_int_equal(dim_value(plan.workspace), 1024 + 64);
     assert_null(plan.scratch_offset[1]);
     assert_int_not_equal(dim_value(plan.scratch_offset[0]), dim_value(t->offset));
@@ -138,7 +139,8 @@ static void fill_region(random_program *r, region *to, int depth) {
         } else if (what == 1 && from->role == BUF_TEMP) {
             // A carried value: written again where it was made before.
             for (int j = 0; j < r->nvalues; j++)
-                if (r->values[j]->role == BUF_TEMP && r->values[j]->dims[0] == from->dims[0] && r->values[j] != from) {
+                if (r->values[j]->role == BUF_TEMP && r->values[j]->dims[0] == from->dims[0] &&
+                    r->values[j] != from) {
                     step *s = step_new(x->p, to, STEP_COPY, NULL);
                     s->buffer = r->values[j], s->from = from;
                     break;
@@ -177,7 +179,7 @@ static void touch(machine *c, const buffer *b, bool write) {
     if (b->role != BUF_TEMP) return;
     int64_t at = size_of(c, b->offset), bytes = size_of(c, buffer_bytes(b));
     assert_int_equal(at % 64, 0);
-    assert_true(at >= 0 && at + bytes <= size_of(c, c->x->p->workspace) && at + bytes <= MEMORY); 
+    assert_true(at >= 0 && at + bytes <= size_of(c, c->x->p->workspace) && at + bytes <= MEMORY);
     if (write) c->given[b->id] = ++c->now;
     for (int64_t i = at; i < at + bytes; i++) {
         if (write) c->tag[i] = c->given[b->id];
@@ -210,7 +212,7 @@ static void plans_hold_for_all_sizes(void **state) {
         random_program r = {.x = x, .seed = seed, .left = VALUES};
         r.values[r.nvalues++] = make(x, "in", BUF_INPUT, x->n);
         while (r.left > 0) fill_region(&r, x->p->main, 0);
-        plan_memory(x->p, NULL, 64);
+        plan_memory(x->p, NULL, 64, 0);
         const int64_t sizes[] = {0, 1, 7, 33};
         for (int i = 0; i < 16; i++) {
             c->x = x, c->n = sizes[i % 4], c->m = sizes[i / 4];
@@ -226,7 +228,8 @@ static void heap_dies_at_its_last_use(void **state) {
     (void)state;
     fixture *x = fixture_new();
     program *p = x->p;
-    buffer *in = make(x, "in", BUF_INPUT, x->n), *a = make(x, "a", BUF_HEAP, x->n), *b = make(x, "b", BUF_HEAP, x->n);
+    buffer *in = make(x, "in", BUF_INPUT, x->n), *a = make(x, "a", BUF_HEAP, x->n),
+           *b = make(x, "b", BUF_HEAP, x->n);
     buffer *out = make(x, "out", BUF_OUTPUT, x->n);
     step_new(p, p->main, STEP_ALLOC, NULL)->buffer = a;
     move_kernel(x, p->main, a, in, true);
@@ -250,7 +253,8 @@ static void moved_memory_is_freed_by_its_new_owner(void **state) {
     (void)state;
     fixture *x = fixture_new();
     program *p = x->p;
-    buffer *a = make(x, "a", BUF_HEAP, x->n), *b = make(x, "b", BUF_HEAP, x->n), *out = make(x, "out", BUF_OUTPUT, x->n);
+    buffer *a = make(x, "a", BUF_HEAP, x->n), *b = make(x, "b", BUF_HEAP, x->n),
+           *out = make(x, "out", BUF_OUTPUT, x->n);
     step *choice = step_new(p, p->main, STEP_IF, NULL);
     choice->dim = x->m;
     for (int i = 0; i < 2; i++) choice->body[i] = ARENA_NEW(x->a, region);

@@ -1,5 +1,5 @@
-// The runtime: work is done once and by threads with numbers of their own, whatever calls at the same time, also after
-// a fork.
+// The runtime: work is done once and by threads with numbers of their own, whatever calls at the same time,
+// also after a fork.
 #include "runtime-lite/runtime.h"
 #include <pthread.h>
 #include <setjmp.h>
@@ -22,7 +22,8 @@ typedef struct record {
 
 static void note(void *const *context, int64_t begin, int64_t end, int thread) {
     record *r = context[0];
-    if (thread < 0 || thread >= 64 || atomic_fetch_add(&r->inside[thread], 1)) atomic_fetch_add(&r->clashes, 1);
+    if (thread < 0 || thread >= 64 || atomic_fetch_add(&r->inside[thread], 1))
+        atomic_fetch_add(&r->clashes, 1);
     for (int64_t i = begin; i < end; i++) atomic_fetch_add(&r->done[i], 1);
     atomic_fetch_sub(&r->inside[thread], 1);
 }
@@ -166,7 +167,8 @@ static void the_machine_is_known(void **state) {
 
 static void codes_have_texts(void **state) {
     (void)state;
-    for (int i = ONNXC_OK; i <= ONNXC_BAD_CPU; i++) assert_string_not_equal(onnxc_status_text(i), "unknown status");
+    for (int i = ONNXC_OK; i <= ONNXC_BAD_CPU; i++)
+        assert_string_not_equal(onnxc_status_text(i), "unknown status");
     assert_string_equal(onnxc_status_text(99), "unknown status");
 }
 

@@ -1,0 +1,145 @@
+"""House rules that a program can check (docs/contributing.md has all of them).
+
+usage: check_style.py [--report]      --report: also the longest files and functions, and their medians
+
+Includes point one way; every file begins with a comment; clang-format has nothing to change; the library has no data
+that can be written to (in build/release/libonnxc.a, where that exists).
+"""
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LONGEST_FILE = 800
+LONGEST_FUNCTION = 100
+
+# What files of a folder may include besides those of their own folder: folders, or single files.
+LAYERS = {
+    "compiler/base": [],
+    "ir": ["compiler/base", "ir/ops/list.h"],
+    "ir/ops": ["compiler/base", "ir"],
+    "passes": ["compiler/base", "ir", "codegen/convert.h"],
+    "codegen": ["compiler/base", "ir", "passes", "runtime-lite"],
+    "compiler/import": ["compiler/base", "ir", "proto"],
+    "compiler/lib": ["compiler/base", "ir", "passes", "codegen", "compiler/import", "runtime-lite"],
+    "compiler": ["compiler/base", "ir", "passes", "codegen", "compiler/import", "compiler/lib", "runtime-lite"],
+    "runtime-lite": [],
+}
+# What only some folders may know.
+KNOWN_TO = {
+    "ir/op.h": ("ir", "ir/ops", "passes", "compiler/import", "compiler/lib", "compiler"),  # no emitter knows an operator
+    "llvm-c/": ("codegen", "compiler"),
+    "protobuf-c/": ("compiler/import",),
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.MULTILINE)
+HEAD = re.compile(r"^(?!typedef|struct|enum|union|#)[A-Za-z_][^;={]*?(\w+)\(")
+# LLVM's own state is set up once in a process, and its fatal errors come back to the thread that caused them.
+MAY_HAVE_DATA = ("llvm_guard.o", "target_probe.o")
+
+
+def sources():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h"], cwd=ROOT, capture_output=True,
+                            text=True, check=True).stdout.split("\n")
+    return [path for path in listed if path and os.path.exists(os.path.join(ROOT, path))]
+
+
+def text_of(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def check_includes(path, text):
+    folder = os.path.dirname(path)
+    for name in INCLUDE.findall(text):
+        for what, folders in KNOWN_TO.items():
+            if name.startswith(what) and folder in LAYERS and folder not in folders:
+                yield f"{path}: must not include {name}: it is for {', '.join(folders)}"
+        target = os.path.dirname(name)
+        if folder not in LAYERS or target not in LAYERS and target != "proto" or target == folder:
+            continue
+        if target not in LAYERS[folder] and name not in LAYERS[folder]:
+            yield f"{path}: must not include {name}: {folder} is below {target}"
+
+
+def check_head(path, text):
+    if not text.startswith(("//", "/*")):
+        yield f"{path}: begins without a comment that says what goes in and what comes out"
+
+
+def check_format(paths):
+    tool = shutil.which("clang-format-19")
+    if not tool:
+        print("skip: clang-format-19 is not installed")
+        return
+    ran = subprocess.run([tool, "--dry-run", *paths], cwd=ROOT, capture_output=True, text=True)
+    for path in sorted(set(re.findall(r"^(\S+?):\d+:\d+: (?:warning|error)", ran.stderr, re.MULTILINE))):
+        yield f"{path}: clang-format-19 -i would change it"
+
+
+def check_data():
+    library = os.path.join(ROOT, "build", "release", "libonnxc.a")
+    if not os.path.exists(library):
+        return
+    shown = subprocess.run(["readelf", "-SW", library], capture_output=True, text=True).stdout
+    member = ""
+    for line in shown.splitlines():
+        if line.startswith("File: "):
+            member = line[6:]
+        found = re.match(r"\s*\[\s*\d+\] (\.data|\.bss|\.tdata|\.tbss)\S*\s+\S+\s+\S+\s+\S+\s+(\S+)", line)
+        if found and not re.search(r"\] \.data\.rel\.ro", line) and int(found[2], 16):
+            if not any(name in member for name in MAY_HAVE_DATA):
+                yield f"{member}: {int(found[2], 16)} bytes that can be written to, in {found[1]}"
+
+
+def functions(text):
+    """(name, lines) of every function of several lines in a formatted file."""
+    head = name = None  # the line where a function's head began; its name
+    inside = False
+    for number, line in enumerate(text.splitlines()):
+        found = HEAD.match(line)
+        if not inside and found:
+            head, name = number, found[1]
+        if head is not None and not inside:
+            inside = line.endswith("{")
+            if line.endswith((";", "}")):
+                head = None
+        elif inside and line == "}":
+            yield name, number - head + 1
+            head, inside = None, False
+
+
+def lengths(texts):
+    """Problems, and the report's lines."""
+    files = sorted(((text.count("\n"), path) for path, text in texts.items()), reverse=True)
+    long = sorted(((n, f"{path}: {name}") for path, text in texts.items() for name, n in functions(text)), reverse=True)
+    problems = [f"{path}: {n} lines, more than {LONGEST_FILE}" for n, path in files if n > LONGEST_FILE]
+    problems += [f"{name}: {n} lines, more than {LONGEST_FUNCTION}" for n, name in long if n > LONGEST_FUNCTION]
+    report = [f"{len(files)} files, {sum(n for n, _ in files)} lines, median {statistics.median(n for n, _ in files):g}",
+              f"{len(long)} functions of several lines, median {statistics.median(n for n, _ in long):g},"
+              f" {sum(n > 50 for n, _ in long)} over 50"]
+    report += [f"{n:5} {path}" for n, path in files[:10]] + [f"{n:5} {name}" for n, name in long[:20]]
+    return problems, report
+
+
+def main():
+    paths = sources()
+    texts = {path: text_of(path) for path in paths}
+    problems, report = lengths({path: text for path, text in texts.items() if os.path.dirname(path) in LAYERS})
+    for path, text in texts.items():
+        problems += check_includes(path, text)
+        problems += check_head(path, text)
+    problems += check_format(paths)
+    problems += check_data()
+    for line in report if "--report" in sys.argv else []:
+        print(line)
+    for problem in problems:
+        print(f"FAIL {problem}")
+    print(f"{len(paths)} passed, 0 failed, 0 skipped" if not problems else f"0 passed, {len(problems)} failed, 0 skipped")
+    sys.exit(bool(problems))
+
+
+if __name__ == "__main__":
+    main()

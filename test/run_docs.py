@@ -1,0 +1,129 @@
+"""Runs the examples of the documentation, so that they stay true.
+
+usage: run_docs.py ONNXC [--update] [FILE...]      FILE: README.md and docs/*.md, all when none is given
+
+What is run, in one fresh folder a page, which holds the models of test/cli and of samples/digits:
+
+    ```console            lines `$ COMMAND`, each followed by what it prints (standard error too)
+    ```c main.c           a file of that name
+    ```text               shown only; other blocks without a file name too
+
+A printed line '...' stands for any number of lines, '...' inside a line for any text. ONNXC and its runtime are found as
+after an installation: onnxc, onnxc.h. --update writes what the commands print now, but where there is a '...'.
+docs/operators.md must be what `onnxc --list-ops=markdown` says.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from run_cli import pattern
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def prepare(folder):
+    for model in glob.glob(os.path.join(ROOT, "test", "cli", "*.onnx")) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]:
+        shutil.copy(model, folder)
+    include = os.path.join(folder, ".include")
+    os.mkdir(include)
+    shutil.copy(os.path.join(ROOT, "runtime-lite", "onnxc.h"), include)
+    return include
+
+
+def run(onnxc, command, folder, include):
+    env = {"PATH": os.path.dirname(onnxc) + ":" + os.environ["PATH"], "LC_ALL": "C", "HOME": folder, "CPATH": include,
+           "LIBRARY_PATH": os.path.dirname(onnxc)}
+    ran = subprocess.run(["sh", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, timeout=300)
+    return ran.stdout.decode(errors="replace")
+
+
+def commands(block):
+    """[command, expected lines] of a console block; a command goes on after a backslash."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append([line[2:], []])
+        elif found and found[-1][0].endswith("\\") and not found[-1][1]:
+            found[-1][0] += "\n" + line
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+class Page:
+    def __init__(self, onnxc, path, update):
+        self.onnxc, self.path, self.update = onnxc, path, update
+        self.passed = self.failed = 0
+
+    def console(self, block):
+        """Runs the block's commands; the block as it is now."""
+        out = ""
+        for command, expected in commands(block):
+            got = run(self.onnxc, command, self.folder, self.include)
+            good = bool(pattern(expected).match(got))
+            if self.update and not any("..." in line for line in expected):
+                expected, good = got.splitlines(), True
+            self.passed, self.failed = self.passed + good, self.failed + (not good)
+            if not good:
+                print(f"FAIL {os.path.relpath(self.path, ROOT)}: $ {command}\n{got}")
+            out += f"$ {command}\n" + "".join(f"{line}\n" for line in expected)
+        return out
+
+    def block(self, found):
+        kind, name, text = found.groups()
+        if kind == "console":
+            return f"```console\n{self.console(text)}```"
+        if name:
+            with open(os.path.join(self.folder, name), "w") as f:
+                f.write(text)
+        return found[0]
+
+    def run(self):
+        with open(self.path) as f, tempfile.TemporaryDirectory() as self.folder:
+            self.include = prepare(self.folder)
+            old = f.read()
+            new = BLOCK.sub(self.block, old)
+        if self.update and new != old:
+            with open(self.path, "w") as f:
+                f.write(new)
+
+
+def check_operators(onnxc, path, update):
+    """Whether the page is what the program says."""
+    want = subprocess.run([onnxc, "--list-ops=markdown"], capture_output=True, text=True, check=True).stdout
+    if update:
+        with open(path, "w") as f:
+            f.write(want)
+    if os.path.exists(path) and open(path).read() == want:
+        return True
+    print("FAIL docs/operators.md is not what the program says; onnxc --list-ops=markdown > docs/operators.md")
+    return False
+
+
+def main():
+    args = [os.path.abspath(a) for a in sys.argv[1:] if a != "--update"]
+    update = "--update" in sys.argv
+    onnxc, docs = args[0], os.path.join(ROOT, "docs")
+    operators = os.path.join(docs, "operators.md")
+    pages = args[1:] or sorted(glob.glob(os.path.join(docs, "*.md")) + glob.glob(os.path.join(ROOT, "README.md")))
+    passed = failed = 0
+    for path in pages:
+        if path == operators:
+            good = check_operators(onnxc, path, update)
+            passed, failed = passed + good, failed + (not good)
+            continue
+        page = Page(onnxc, path, update)
+        page.run()
+        passed, failed = passed + page.passed, failed + page.failed
+    print(f"{passed} passed, {failed} failed, 0 skipped")
+    sys.exit(failed != 0)
+
+
+if __name__ == "__main__":
+    main()
