@@ -26,6 +26,9 @@ RT_O   := $(RT_C:%.c=$(B)/%.o)
 UNIT   := $(UNIT_C:test/unit/%.c=$(B)/unit/%)
 LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
+# What emitted code links with must not need the sanitizers.
+$(RT_O): FLAGS_san := -O1 -g
+
 all: $(B)/onnxc $(B)/libonnxc.so $(LIBS)
 unit: $(UNIT)
 runtime: $(B)/libonnxc-rt.a
@@ -61,5 +64,4 @@ test-backend: all
 clean:
 	rm -rf build
 .PHONY: all unit runtime test test-unit test-cli test-backend clean
-.SECONDARY:
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d)

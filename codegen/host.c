@@ -109,8 +109,8 @@ static dim **scratch_sizes(hosting *a, host *variants, int n) {
         for (int k = 0; k < a->p->kernels.n; k++) {
             const kernel_code *c = variants[j].code[k];
             if (!c || !c->scratch) continue;
-            dim *own =
-                dim_mulk(c->scratch, runs_parallel(&variants[j], c) ? kernel_threads(&variants[j], c) : 1);
+            bool several = runs_parallel(&variants[j], c);
+            dim *own = several ? dim_mulk(thread_scratch(c), kernel_threads(&variants[j], c)) : c->scratch;
             scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
         }
     }

@@ -193,6 +193,7 @@ static void run_body(host *h) {
     check_arguments(h);
     compute_offsets(h);
     host_variables(h);
+    make_task_arrays(h);
     if (checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
     if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
     host_steps(h);

@@ -37,15 +37,16 @@ typedef struct host {
     ins *data, *dims, *capacity;
     ins *in, *out;
     ins *workspace, *size;
-    ins *message;       // where a message's address goes; NULL: nowhere
-    map atoms;          // dim id -> value, or variable of an opaque
-    ins **offset;       // by buffer id: bytes from the workspace, made at entry; NULL: constant
-    ins **scratch;      // by kernel id, likewise
-    ins **heap;         // by buffer id: pointer variable
-    ins *status;        // variable: the code so far; NULL: failures return at once
-    ins *too_small;     // variable: an output had too little room; NULL: none can
-    ins *kernel_status; // one i32 that kernels set
-    bool asks_size;     // a function that gives the workspace's size: failures return -1
+    ins *message;                  // where a message's address goes; NULL: nowhere
+    map atoms;                     // dim id -> value, or variable of an opaque
+    ins **offset;                  // by buffer id: bytes from the workspace, made at entry; NULL: constant
+    ins **scratch;                 // by kernel id, likewise
+    ins **heap;                    // by buffer id: pointer variable
+    ins *status;                   // variable: the code so far; NULL: failures return at once
+    ins *too_small;                // variable: an output had too little room; NULL: none can
+    ins *kernel_status;            // one i32 that kernels set
+    ins *task_context, *task_dims; // arguments of kernels on several threads
+    bool asks_size;                // a function that gives the workspace's size: failures return -1
 } host;
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
@@ -81,6 +82,8 @@ typedef struct arguments {
 void add_argument(host *h, arguments *a, ins *x);
 bool runs_parallel(const host *h, const kernel_code *c);
 int kernel_threads(const host *h, const kernel_code *c); // at most
+dim *thread_scratch(const kernel_code *c);               // bytes
+void make_task_arrays(host *h);
 void call_parallel(host *h, const kernel_code *c, ins *scratch);
 // host_steps.c
 void host_steps(host *h);

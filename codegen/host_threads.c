@@ -31,7 +31,7 @@ static dim *kernel_work(const kernel *k) {
         for (int i = 0; i < s->axes.n; i++) n = dim_mul(n, k->axes.at[s->axes.at[i]].extent);
         work = dim_add(work, n);
     }
-    return work;
+    return work->kind == DIM_OVERFLOW ? dim_const(t, INT64_MAX / 2) : work;
 }
 
 bool runs_parallel(const host *h, const kernel_code *c) {
@@ -41,6 +41,10 @@ bool runs_parallel(const host *h, const kernel_code *c) {
 
 int kernel_threads(const host *h, const kernel_code *c) {
     return c->scratch && h->t->threads > SCRATCH_THREADS ? SCRATCH_THREADS : h->t->threads;
+}
+
+dim *thread_scratch(const kernel_code *c) {
+    return dim_mulk(dim_ceildiv(c->scratch, dim_const(c->scratch->table, 64)), 64);
 }
 
 static ins *useful_threads(host *h, const kernel_code *c) {
@@ -82,18 +86,31 @@ static const char *trampoline(host *h, const kernel_code *c) {
     return f->name;
 }
 
+// One for all calls: each is over before the next begins.
+void make_task_arrays(host *h) {
+    int pointers = 0, dims = 0;
+    for (int j = 0; j < h->all->p->kernels.n; j++) {
+        const kernel_code *c = h->code[j];
+        if (!c || !runs_parallel(h, c)) continue;
+        if (c->nbuffers + 3 > pointers) pointers = c->nbuffers + 3;
+        if (c->ndims + 1 > dims) dims = c->ndims + 1;
+    }
+    if (!pointers) return;
+    h->task_context = named_local(&h->b, "context", LK_PTR, pointers);
+    h->task_dims = named_local(&h->b, "task_dims", LK_I64, dims);
+}
+
 // The arguments go into an array of pointers: buffers, the array of dims, scratch, status.
 void call_parallel(host *h, const kernel_code *c, ins *scratch) {
     lbuild *b = &h->b;
-    ins *context = named_local(b, "context", LK_PTR, c->nbuffers + 3),
-        *dims = named_local(b, "dims", LK_I64, c->ndims + 2);
+    ins *context = h->task_context, *dims = h->task_dims;
     for (int j = 0; j < c->nbuffers; j++)
         lb_store(b, context, lb_idx(b, j), buffer_pointer(h, c->buffers[j]), 0);
     for (int j = 0; j < c->ndims; j++) lb_store(b, dims, lb_idx(b, j), host_dim(h, c->dims[j]), 0);
     lb_store(b, context, lb_idx(b, c->nbuffers), dims, 0);
     lb_store(b, context, lb_idx(b, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
     lb_store(b, context, lb_idx(b, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
-    if (c->scratch) lb_store(b, dims, lb_idx(b, c->ndims), host_dim(h, c->scratch), 0);
+    if (c->scratch) lb_store(b, dims, lb_idx(b, c->ndims), host_dim(h, thread_scratch(c)), 0);
     ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), useful_threads(h, c)};
     lb_call(b, lt(LK_VOID, 1),
             runtime_function(h->all, "onnxc_rt_parallel", lt(LK_VOID, 1), 4,

@@ -2,8 +2,23 @@
 #include "ir/layout.h"
 #include <string.h>
 
+static void put_bits(uint8_t *to, int64_t at, int bits, int code) {
+    int shift = (int)(at * bits % 8), mask = ((1 << bits) - 1) << shift;
+    uint8_t *byte = to + at * bits / 8;
+    *byte = (uint8_t)((*byte & ~mask) | (code << shift));
+}
+
+static int bits_at(const uint8_t *from, int64_t i, int bits) {
+    return from[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
+}
+
 static void put_element(const buffer *b, int64_t i, void *to, int64_t at) {
     const constant *c = b->data;
+    int bits = dtype_bits(c->elem);
+    if (bits < 8) {
+        put_bits(to, at, bits, c->kind == CONST_SPLAT ? bits_at(c->splat, 0, bits) : bits_at(c->data, i, bits));
+        return;
+    }
     size_t size = (size_t)dtype_bits(c->elem) / 8;
     memcpy((uint8_t *)to + (size_t)at * size, c->kind == CONST_SPLAT ? c->splat : c->data + (size_t)i * size, size);
 }
@@ -73,7 +88,7 @@ void layout_produce(const buffer *b, int64_t offset, void *to, int64_t n) {
         return;
     }
     place p;
-    int64_t size = dtype_bits(b->dtype) / 8;
+    int bits = dtype_bits(b->dtype);
     find_places(b, &p);
-    produce_elements(b, &p, offset / size, to, n / size);
+    produce_elements(b, &p, offset * 8 / bits, to, n * 8 / bits);
 }

@@ -7,10 +7,11 @@
 // A prediction must promise this much, or the plain kernel stays.
 static const double LEAST_GAIN = 1.15;
 
-static double cycles(const algorithm_cost *c, const target *t) {
-    double vector_bytes = t->vector_bits ? t->vector_bits / 8 : 4;
-    double flops = 2 * vector_bytes / 4 * (t->fma ? 2 : 1), cache = vector_bytes / 4, memory = 6;
-    return c->flops / flops + c->cached / cache + c->constants / (memory < cache ? memory : cache);
+double algorithm_cycles(const algorithm_cost *c, const target *t) {
+    double vector_bytes = !t ? 64 : t->vector_bits ? t->vector_bits / 8 : 4;
+    double flops = vector_bytes / 2 * (!t || t->fma ? 2 : 1), cache = vector_bytes / 4,
+           memory = cache < 3.5 ? cache : 3.5;
+    return c->flops / flops + c->cached / cache + c->constants / memory;
 }
 
 static bool is_legal(const target *t) { return t->fp != FP_STRICT; }
@@ -34,7 +35,7 @@ static int consider(chooser *c, region *r, int at, const algorithm *a) {
     void *form = wish == CHOICE_NEVER ? NULL : a->match(c->scratch, k);
     if (!form) return at;
     algorithm_cost direct = a->direct(form), cost = a->cost(form);
-    double gain = cycles(&direct, c->t) / cycles(&cost, c->t);
+    double gain = algorithm_cycles(&direct, c->t) / algorithm_cycles(&cost, c->t);
     if (wish != CHOICE_ALWAYS && !is_worthwhile(c->t, gain)) {
         diag_remark(
             c->p->diag, k->loc,

@@ -32,6 +32,9 @@ typedef struct algorithm {
 } algorithm;
 extern const algorithm *const algorithms[]; // ends with NULL
 
+// Of one core of t; NULL: of a usual one.
+double algorithm_cycles(const algorithm_cost *c, const target *t);
+
 // One remark for each choice.
 void choose_algorithms(program *p, const target *t, const algorithm_options *o);
 #endif

@@ -36,9 +36,12 @@ typedef struct factor_search {
     expr *read;
     int count, uses;
 } factor_search;
+// 0 where it uses none, else how many axes it uses.
 static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
     int n = 0;
     for (int j = 0; j < s->axes.n; j++) n += k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE && index_uses_axis(read, s->axes.at[j]);
+    if (!n) return 0;
+    for (int a = 0; a < k->axes.n; a++) n += k->axes.at[a].kind == AXIS_PARALLEL && index_uses_axis(read, a);
     return n;
 }
 static void find_factor(void *user, expr *x) {

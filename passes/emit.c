@@ -342,6 +342,13 @@ static bool unit_stride(const emitter *e, const access *a) {
 
 ins *pointer_of(emitter *e, const buffer *b) { return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id]; }
 
+// Lanes out of use read element 0: theirs may lie outside.
+static ins *active_indices(emitter *e, ins *at) {
+    if (!e->active) return at;
+    ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, e->active, at->type.lanes));
+    return lb_select(&e->b, on, at, lb_int(&e->b, at->type, 0));
+}
+
 static ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
@@ -352,7 +359,7 @@ static ins *load_access(emitter *e, access *a, bool vector) {
         if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
         return lb_load(b, lt(LK_I64, 1), p, lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), 8);
     }
-    if (!unit_stride(e, a)) return load_element_gather(b, buf->dtype, p, index_of(e, a->offset, true));
+    if (!unit_stride(e, a)) return load_element_gather(b, buf->dtype, p, active_indices(e, index_of(e, a->offset, true)));
     ins *at = emit_index(e, a->offset);
     return e->active ? load_element_n(b, buf->dtype, p, at, e->lanes, e->active) : load_element(b, buf->dtype, p, at, e->lanes);
 }

@@ -75,8 +75,9 @@ typedef struct form {
     expr *kept;  // of the weights: what depends on the key
     expr *scale; // and what does not, NULL: nothing
     bool divides;
-    bool copies;   // the weights are a copy of another local
-    expr **finish; // by local: NULL, or what its readers make of the state that it holds now
+    bool nan_is_zero; // weights that are no number count as 0
+    bool copies;      // the weights are a copy of another local
+    expr **finish;    // by local: NULL, or what its readers make of the state that it holds now
 } form;
 
 typedef struct local_use {
@@ -131,11 +132,16 @@ static bool find_weights(form *f) {
     return false;
 }
 
-// value = kept * scale, or kept / scale, where scale is the same for all keys.
+static bool is_zero(const expr *e) { return e->op == X_CONST && dtype_is_float(e->dtype) && e->f == 0; }
+
+// value = kept * scale, or kept / scale, where scale is the same for all keys; or 0 where that is no number.
 static void split_scale(form *f) {
     const stage *s = f->old->stages.at[f->weight];
     int axis = s->axes.at[0];
     f->kept = s->writes.at[0].value;
+    const expr *e = f->kept;
+    if (e->op == X_SELECT && e->arg[0]->op == X_ISNAN && e->arg[0]->arg[0] == e->arg[2] && is_zero(e->arg[1]))
+        f->kept = e->arg[2], f->nan_is_zero = true;
     if (f->kept->op != X_MUL && f->kept->op != X_DIV) return;
     expr *a = f->kept->arg[0], *b = f->kept->arg[1];
     if (f->kept->op == X_MUL && !expr_uses_axis(a, axis)) {
@@ -167,6 +173,36 @@ static void find_sum(form *f) {
             expr_rewrite(k, f->kept, rename_axis, &r) == s->states.at[0].step)
             f->sum = j;
     }
+}
+
+static const stage *only_stage_writing(const kernel *k, const buffer *b) {
+    const stage *found = NULL;
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
+            if (k->stages.at[j]->writes.at[i].to != b) continue;
+            if (found) return NULL;
+            found = k->stages.at[j];
+        }
+    return found;
+}
+
+static const buffer *row_scalar(const expr *e) {
+    return e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0 ? e->buffer : NULL;
+}
+
+// exp(score - largest score) is between 0 and 1, or no number; its sum over the row is at least 1, or no
+// number where any of them is none. So the sum tells for all of them.
+static const buffer *sum_tells(const form *f) {
+    const kernel *k = f->old;
+    if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;
+    const buffer *top = row_scalar(f->kept->arg[0]->arg[1]);
+    const stage *max = top ? only_stage_writing(k, top) : NULL;
+    const stage *sum = k->stages.at[f->sum];
+    if (!max || max->states.n != 1 || max->states.at[0].op != RED_MAX || sum->writes.n != 1) return NULL;
+    const expr *score = f->kept->arg[0]->arg[0], *seen = max->states.at[0].step;
+    if (score->op != X_READ || seen->op != X_READ || score->buffer != seen->buffer) return NULL;
+    const buffer *total = sum->writes.at[0].to;
+    return row_scalar(f->scale) == total ? total : NULL;
 }
 
 typedef struct state_only {
@@ -235,8 +271,13 @@ static void form_stage(form *f, graft *g, int number) {
         const state *st = &old->states.at[0];
         expr *sum = x_state(k, 0, st->dtype), *scale = graft_expr(g, f->scale),
              *node = state_node(f->old, 0, st->dtype);
+        expr *result = x_bin(k, f->divides ? X_DIV : X_MUL, sum, scale);
+        if (f->nan_is_zero) {
+            expr *total = x_read(k, (buffer *)sum_tells(f), NULL), *zero = x_zero(k, st->dtype);
+            result = x_select(k, x_lt(k, zero, total), result, zero);
+        }
         g = form_graft(f);
-        if (node) g->done[node->id] = x_bin(k, f->divides ? X_DIV : X_MUL, sum, scale);
+        if (node) g->done[node->id] = result;
     }
     for (int i = 0; i < old->writes.n; i++) {
         write w = old->writes.at[i];
@@ -246,17 +287,21 @@ static void form_stage(form *f, graft *g, int number) {
     }
 }
 
+static bool look_form(form *f) {
+    if (!find_weights(f)) return false;
+    split_scale(f);
+    find_sum(f);
+    find_finishes(f);
+    const stage *s = f->old->stages.at[f->weight];
+    f->copies = f->kept->op == X_READ && f->kept->buffer->role == BUF_LOCAL && f->kept->buffer->rank == 1 &&
+                !f->kept->guard && is_axis(f->kept->index[0], s->axes.at[0]);
+    return !f->nan_is_zero || sum_tells(f);
+}
+
 static void to_one_form(const fuse *fu, place *at) {
     kernel *k = at->s->kernel;
     form f = {.k = k, .old = k, .scratch = arena_new()};
-    bool ok = !fu->o->strict && find_weights(&f);
-    if (ok) {
-        split_scale(&f);
-        find_sum(&f);
-        find_finishes(&f);
-        const stage *s = k->stages.at[f.weight];
-        f.copies = f.kept->op == X_READ && f.kept->buffer->role == BUF_LOCAL && f.kept->buffer->rank == 1 &&
-                   !f.kept->guard && is_axis(f.kept->index[0], s->axes.at[0]);
+    if (!fu->o->strict && look_form(&f)) {
         f.old = kernel_begin(k);
         graft *g = form_graft(&f);
         bool moved = f.sum >= 0 && f.sum < f.weight && !f.copies;

@@ -43,11 +43,14 @@ static int weight(expr_op op) {
 // ---------------------------------------------------------------- one value
 // Index arithmetic and guards cost nothing, nor does what stays the same along the innermost axis.
 typedef struct value_look {
+    const write *w;
     int inner;       // axis, -1: none
     uint8_t *varies; // by id
     uint8_t *wanted; // by id: reached by other ways than through an index
     cost c;
-    bool one_chain; // nothing but conversions and products with what does not vary
+    bool one_chain; // nothing but conversions, and products and differences with parameters
+    int elements;   // reads that are no parameters
+    bool narrow;    // of smaller elements than what is written
 } value_look;
 
 static void look_varies(void *user, expr *e) {
@@ -59,13 +62,36 @@ static void look_varies(void *user, expr *e) {
     l->varies[e->id] = v;
 }
 
+// A read that is the same for several elements in a row or column: scales and zero points of channels or
+// blocks.
+static bool is_parameter(const value_look *l, const expr *e) {
+    for (int j = 0; j < l->w->to->rank; j++) {
+        const expr *i = l->w->index[j];
+        bool plain = i->op != X_AXIS;
+        for (int d = 0; d < e->buffer->rank && !plain; d++)
+            plain = e->index[d]->op != X_FLOORDIV && uses_axis(e->index[d], i->axis);
+        if (!plain) return true;
+    }
+    return false;
+}
+
+static bool is_parametric(const value_look *l, const expr *e) {
+    while (e->op == X_CAST) e = e->arg[0];
+    return !l->varies[e->id] || (e->op == X_READ && is_parameter(l, e));
+}
+
 static void look_costs(value_look *l, const expr *e) {
     if (!l->varies[e->id]) return;
     if (e->op == X_READ) l->c.reads++;
+    if (e->op == X_READ && !is_parameter(l, e)) {
+        l->elements++;
+        l->narrow =
+            dtype_bits(e->buffer->dtype) <= 16 && dtype_bits(e->buffer->dtype) < dtype_bits(l->w->to->dtype);
+    }
     l->c.work += weight(e->op);
     l->c.moves &= weight(e->op) == 0 && e->op != X_AXIS;
     bool chain = e->op == X_READ || e->op == X_CAST;
-    if (e->op == X_MUL || e->op == X_SUB) chain = l->varies[e->arg[0]->id] != l->varies[e->arg[1]->id];
+    if (e->op == X_MUL || e->op == X_SUB) chain = is_parametric(l, e->arg[0]) != is_parametric(l, e->arg[1]);
     l->one_chain &= chain;
 }
 
@@ -90,7 +116,7 @@ static int inner_axis(const kernel *k, const write *w) {
 cost cost_of(const kernel *k, const stage *s, const write *w) {
     (void)s;
     arena *scratch = arena_new();
-    value_look l = {.inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
+    value_look l = {.w = w, .inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
     l.varies = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
     l.wanted = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
     expr_walk(w->value, look_varies, &l);
@@ -102,7 +128,7 @@ cost cost_of(const kernel *k, const stage *s, const write *w) {
     }
     bool single = w->value->op == X_READ || w->value->op == X_CONST || w->value->op == X_DIM;
     l.c.moves &= l.c.reads <= 1 && (l.inner >= 0 || single);
-    l.c.scales = l.one_chain && l.c.reads == 1;
+    l.c.scales = l.one_chain && (l.c.reads == 1 || (l.elements == 1 && l.narrow));
     arena_destroy(scratch);
     return l.c;
 }
@@ -212,8 +238,11 @@ static void look_affine(void *user, expr *e) {
     affine_look *l = user;
     if (e->op != X_READ || !l->all) return;
     expr *base, *coef[256];
-    for (int j = 0; j < e->buffer->rank && l->all && l->k->axes.n <= 256; j++)
-        l->all = expr_affine(l->k, e->index[j], &base, coef);
+    for (int j = 0; j < e->buffer->rank && l->all && l->k->axes.n <= 256; j++) {
+        expr *i = e->index[j];
+        if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the number of a block
+        l->all = expr_affine(l->k, i, &base, coef);
+    }
 }
 bool affine_terms(kernel *k) {
     affine_look l = {k, true};

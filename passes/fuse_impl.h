@@ -14,7 +14,7 @@
 #include "passes/fuse.h"
 
 // A fused kernel stays within these, so that the pass is linear and kernels compile in reasonable time.
-enum { MOST_NODES = 800, MOST_BUFFERS = 48, MOST_STAGES = 24, MOST_READERS = 24, MOST_NAME = 96 };
+enum { MOST_NODES = 400, MOST_DIVISIONS = 12, MOST_BUFFERS = 48, MOST_STAGES = 24, MOST_READERS = 24, MOST_NAME = 96 };
 
 // ---------------------------------------------------------------- who touches a buffer where
 typedef struct touch {

@@ -208,11 +208,17 @@ static bool rewrite_reads(inlining *in, kernel *k) {
 }
 
 // ---------------------------------------------------------------- decisions
+static bool few_divisions(const kernel *k, const kernel *old) {
+    int n = count_divisions(k);
+    return n <= MOST_DIVISIONS || n <= count_divisions(old);
+}
+
 static bool inline_into(fuse *f, source *src, place *from, place *to) {
     kernel *k = to->s->kernel, saved = *k;
     if (!can_compute_later(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
-    bool ok = rewrite_reads(&in, k) && small_enough(k) && still_contracts(k, &saved);
+    bool ok =
+        rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) && still_contracts(k, &saved);
     arena_destroy(in.scratch);
     if (!ok) *k = saved;
     else if (has_states(&saved)) merge_names(k, &saved, src->k);
@@ -249,12 +255,92 @@ static bool worth(fuse *f, const source *src, place *const *to, int n) {
     return c.work * (demand - 1) <= CHEAP && c.reads * demand <= c.reads + 1 + demand;
 }
 
+// ---------------------------------------------------------------- chains
+// Two pointwise kernels over the same axes in the same order: the second's operations are added to the first,
+// so that a long chain is not copied at each of its links.
+typedef struct link {
+    fuse *f;
+    const source *src;
+    expr *value;
+    expr *read; // the only one of the producer's buffer
+    bool several;
+} link;
+
+static void find_link_read(void *user, expr *e) {
+    link *l = user;
+    if (e->op != X_READ || root_of(e->buffer) != l->src->root) return;
+    l->several |= l->read != NULL;
+    l->read = e;
+}
+
+static expr *read_link(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    link *l = g->user;
+    (void)index, (void)guard, (void)fill;
+    return root_of(e->buffer) == l->src->root ? l->value : NULL;
+}
+
+static bool same_loops(const link *l, const kernel *to, graft *g) {
+    const kernel *from = l->src->k;
+    const piece *p = &l->src->pieces[0];
+    int last = -1, last_from = -1, wide = 0;
+    if (!l->read || l->several || l->read->guard || l->read->buffer != l->src->to) return false;
+    for (int a = 0; a < to->axes.n; a++) {
+        g->axis[a] = x_i64((kernel *)from, 0);
+        wide += !dim_is(to->axes.at[a].extent, 1);
+    }
+    for (int d = 0; d < l->src->to->rank; d++) {
+        const expr *i = l->read->index[d];
+        if (i->op == X_CONST && p->axis[d] < 0) continue;
+        if (i->op != X_AXIS || p->axis[d] < 0 || !covers(l->src, p, d)) return false;
+        if (i->axis <= last || p->axis[d] <= last_from) return false;
+        last = i->axis, last_from = p->axis[d];
+        if (dim_equal(to->axes.at[last].extent, l->src->to->dims[d]) != TRI_YES) return false;
+        g->axis[last] = p->w->index[d];
+        wide--;
+    }
+    return wide == 0;
+}
+
+static bool append_to_source(fuse *f, const source *src, place *from, place *to) {
+    kernel *k = from->s->kernel, *end = to->s->kernel;
+    if (!is_pointwise(k) || !is_pointwise(end) || src->n != 1 || from->nwrites != 1 ||
+        k->stages.at[0]->writes.n != 1)
+        return false;
+    if (!can_compute_later(f, from, to)) return false;
+    link l = {.f = f, .src = src};
+    kernel_each(end, find_link_read, &l);
+    arena *scratch = arena_new();
+    graft *g = graft_new(scratch, k, end);
+    stage *s = k->stages.at[0], saved = *s;
+    bool ok = same_loops(&l, end, g);
+    if (ok) {
+        l.value = as_stored(f, k, s->writes.at[0].value, src->to->dtype);
+        g->read = read_link;
+        g->user = &l;
+        s->writes.at = NULL, s->writes.n = s->writes.cap = 0;
+        for (int i = 0; i < end->stages.at[0]->writes.n; i++)
+            graft_write(g, s, &end->stages.at[0]->writes.at[i]);
+        ok = small_enough(k);
+        if (!ok) *s = saved;
+    }
+    arena_destroy(scratch);
+    if (!ok) return false;
+    int id = end->id;
+    kernel tail = *end;
+    *end = *k;
+    end->id = id;
+    merge_names(end, k, &tail);
+    place_remove(f, from);
+    place_update(f, to);
+    return true;
+}
+
 static void inline_source(fuse *f, place *from, buffer *root) {
     place *to[MOST_READERS];
     source src;
     int n = readers_of(f, from, root, to);
     if (n <= 0 || f->output[root->id] || !source_of(from->s->kernel, root, &src)) return;
-    if (!worth(f, &src, to, n)) return;
+    if (!worth(f, &src, to, n) || (n == 1 && append_to_source(f, &src, from, to[0]))) return;
     kernel saved[MOST_READERS];
     int done = 0;
     for (; done < n; done++) {

@@ -401,9 +401,9 @@ static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
         if (!l->order[j].tile) k = l->order[j].axis;
     buffer panels = *b;
     panels.layout = l;
-    dim *stride = dim_const(b->dims[-1]->table, dtype_bits(b->dtype) / 8);
-    for (int j = first + 1; j < l->n; j++) stride = dim_mul(stride, layout_extent(&panels, j));
-    if (k >= 0 && !(dim_is_const(stride) && dim_value(stride) % PAGE)) l->pad_hi[k] = row;
+    dim *bits = dim_const(b->dims[-1]->table, dtype_bits(b->dtype));
+    for (int j = first + 1; j < l->n; j++) bits = dim_mul(bits, layout_extent(&panels, j));
+    if (k >= 0 && !(dim_is_const(bits) && dim_value(bits) % (8 * PAGE))) l->pad_hi[k] = row;
 }
 
 // [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >= 0.
@@ -467,7 +467,8 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
     const buffer *b = c->b->buffer;
     int n_axis = panel_axis(c), quad = quad_axis(c);
     bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || quad >= 0;
-    if (n_axis < 0 || !plain || dtype_bits(b->dtype) < 8 || b->layout || !worth_packing(c)) return;
+    if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
+    if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
     const layout *l = panel_layout(a->p->arena, c, n_axis, quad);
     buffer *to;

@@ -24,6 +24,9 @@ static void pass_quantise(program_context *c) {
     if (c->target) quantise_program(c->program, c->target);
 }
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
+static void pass_algorithm(program_context *c) {
+    if (c->target) choose_algorithms(c->program, c->target, &c->algorithms);
+}
 static void pass_layout(program_context *c) {
     if (c->target && (c->target->vector_bits || c->target->dsp)) assign_layouts(c->program);
 }
@@ -31,6 +34,7 @@ static void pass_layout(program_context *c) {
 const program_pass program_passes[] = {
     {"fuse", pass_fuse, 1},
     {"quantise", pass_quantise, 1},
+    {"algorithm", pass_algorithm, 1},
     {"layout", pass_layout, 1},
     {NULL, NULL, 0},
 };

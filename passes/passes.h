@@ -2,6 +2,7 @@
 #ifndef ONNXC_PASSES_H
 #define ONNXC_PASSES_H
 #include "ir/graph.h"
+#include "passes/algorithm.h"
 
 typedef struct pass_context {
     module *module;
@@ -27,6 +28,7 @@ typedef struct program_context {
     struct program *program;
     const struct target *target; // what the code is for: layouts and algorithms depend on its kind
     int opt;
+    algorithm_options algorithms;
 } program_context;
 typedef struct program_pass {
     const char *name;

@@ -6,8 +6,8 @@
 //
 // The sums of one operand are constants where it is one, else small kernels of their own. On x86 one operand
 // is made unsigned and the other signed, because its dot products want them so.
-#include "passes/quantise.h"
 #include "ir/interp.h"
+#include "passes/quantise_impl.h"
 #include <math.h>
 #include <string.h>
 
@@ -584,7 +584,9 @@ static void rewrite_region(const quantise *q, region *r) {
         for (int b = 0; b < 2; b++)
             if (s->body[b]) rewrite_region(q, s->body[b]);
         match m;
-        if (s->kind == STEP_KERNEL && find_match(q, s->kernel, &m)) rewrite(q, r, &j, &m);
+        if (s->kind != STEP_KERNEL || !has_form(s->kernel)) continue;
+        if (find_match(q, s->kernel, &m)) rewrite(q, r, &j, &m);
+        else quantise_weights(s->kernel, q->t->fp == FP_STRICT);
     }
 }
 

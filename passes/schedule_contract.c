@@ -15,7 +15,7 @@
 #include "passes/schedule_int8.h"
 #include <math.h>
 
-enum { MAX_ROWS = 14, MAX_VECTORS = 4, HEAVY_EPILOGUE = 14, TASK_ROWS = 42 };
+enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, HEAVY_EPILOGUE = 14, TASK_ROWS = 42 };
 
 typedef struct tiling {
     emitter *e;
@@ -25,6 +25,9 @@ typedef struct tiling {
     int tile_m;       // M axis that is tiled, -1: none
     int lanes, rows, vectors; // L, MR (of the columns at hand), NV at most
     bool packed;
+    expr *side[MAX_SIDES]; // reads of B's factor along N beside the operand: scales, zero points
+    int nsides;
+    ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
     int quad;          // reduce axis that goes in fours (schedule_int8.h), -1: none
     ins *panel_stride; // elements from one panel to the next
     expr *row_stride;  // elements of A from one row to the next
@@ -82,9 +85,10 @@ static bool operands_fit(tiling *t) {
     bool zero_init = st->init->op == X_CONST && st->init->i == 0;
     bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
     if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
-    if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->b->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
+    if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
     if (!is_quad_operand(c, &t->quad)) t->quad = -1;
     t->packed = t->quad >= 0 || is_packed_operand(c->b, c->n);
+    if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
     t->a = entry_of(e, c->a)->read;
     t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->quad) : entry_of(e, c->b)->read;
     t->write = access_make(e, c->w->to, c->w->index);
@@ -183,18 +187,78 @@ static void use_value(emitter *e, const expr *read, ins *v) {
     VEC_PUSH(e->scratch, &e->log, (struct emit_log){read->id, 0});
 }
 
+// What is known of expressions that move along N is set aside while another vector is made.
+typedef struct aside {
+    tiling *t;
+    VEC(struct aside_entry { int id; struct emit_entry was; }) list;
+} aside;
+static void set_aside(void *user, expr *x) {
+    aside *a = user;
+    emitter *e = a->t->e;
+    struct emit_entry *entry = entry_of(e, x);
+    if ((!entry->value && !entry->index && !entry->vindex) || !expr_uses_axis(x, a->t->c->n)) return;
+    VEC_PUSH(e->scratch, &a->list, (struct aside_entry){x->id, *entry});
+    entry->value = entry->index = entry->vindex = NULL;
+}
+
+// Vector v of an expression; loaded: what B's read gives there, when it is B's factor.
+static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded) {
+    emitter *e = t->e;
+    if (what == t->c->b) return loaded;
+    aside a = {.t = t};
+    expr_walk(what, set_aside, &a);
+    e->counter[t->c->n] = lb_bin(&e->b, L_ADD, x->n0, lb_idx(&e->b, (int64_t)v * t->lanes));
+    e->active = v == x->vectors - 1 ? x->last : NULL;
+    int mark = scope_open(e);
+    if (loaded) use_value(e, t->c->b, loaded);
+    for (int s = 0; s < t->nsides && loaded; s++)
+        if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
+    ins *made = emit_vector(e, what);
+    scope_close(e, mark);
+    for (int j = 0; j < a.list.n; j++) e->entries[a.list.at[j].id] = a.list.at[j].was;
+    e->counter[t->c->n] = x->n0;
+    e->active = NULL;
+    return made;
+}
+
+static bool has_counters(const tiling *t, const expr *read) {
+    const access *at = entry_of(t->e, read)->read;
+    for (int a = 0; a < t->e->k->axes.n; a++) {
+        bool moves = at->affine ? !is_const_value(at->coef[a], 0) : index_uses_axis(read, a);
+        if (moves && !t->e->counter[a]) return false;
+    }
+    return true;
+}
+
+// Loads those that no further loop moves. The result tells which, for when the loop around ends.
+static unsigned load_sides(tiling *t, const tile *x) {
+    unsigned done = 0;
+    for (int s = 0; s < t->nsides; s++) {
+        if (t->side_value[s][0] || !has_counters(t, t->side[s])) continue;
+        for (int v = 0; v < x->vectors; v++) t->side_value[s][v] = emit_column(t, x, v, t->side[s], NULL);
+        done |= 1u << s;
+    }
+    return done;
+}
+static void forget_sides(tiling *t, unsigned which) {
+    for (int s = 0; s < t->nsides; s++)
+        for (int v = 0; v < MAX_VECTORS && which >> s & 1; v++) t->side_value[s][v] = NULL;
+}
+
+static void find_side(void *user, expr *x) {
+    tiling *t = user;
+    if (x->op != X_READ || x == t->c->b || x->guard || !index_uses_axis(x, t->c->n)) return;
+    if (t->nsides < MAX_SIDES) t->side[t->nsides++] = x;
+}
+
 static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     emitter *e = t->e;
     const contraction *c = t->c;
     dtype dt = c->b->buffer->dtype;
     ins *p = pointer_of(e, c->b->buffer);
     bool part = !t->packed && x->last && v == x->vectors - 1;
-    int mark = scope_open(e);
     ins *loaded = part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
-    use_value(e, c->b, loaded);
-    ins *factor = emit_vector(e, c->term_b);
-    scope_close(e, mark);
-    return factor;
+    return emit_column(t, x, v, c->term_b, loaded);
 }
 
 static ins *factor_a(tiling *t, ins *at) {
@@ -270,8 +334,10 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
         quad_loop(t, x, acc, start_b);
         return;
     }
+    unsigned sides = load_sides(t, x);
     if (depth == t->k.n) {
         accumulate(t, x, acc, start_b);
+        forget_sides(t, sides);
         return;
     }
     int a = t->k.at[depth];
@@ -286,6 +352,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     scope_close(e, mark);
     e->counter[a] = NULL;
     lb_end(&e->b, loop);
+    forget_sides(t, sides);
 }
 
 // One vector of the result at row m, column n.
@@ -532,13 +599,14 @@ bool schedule_contraction(emitter *e, const contraction *c) {
     emitter_stage(e, c->s, -1, 1, false);
     if (!operands_fit(&t)) return false;
     t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
-    if (t.lanes > PANEL || (t.lanes < 2 && t.quad < 0)) return false;
+    if (t.lanes > PANEL || (t.lanes < 2 && t.quad < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8) return false;
     t.m = c->m;
     order_k(&t);
     join_axes(&t);
     if (t.m.n && !varies_beyond_read(c->term_a, c->a, t.m.at[t.m.n - 1])) t.tile_m = t.m.at[t.m.n - 1];
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
     choose_tile(&t);
+    expr_walk(c->term_b, find_side, &t);
     weight w = {0};
     expr_walk(c->w->value, add_weight, &w);
     t.heavy = w.sum > HEAVY_EPILOGUE;

@@ -1,33 +1,27 @@
 // Schedules for GPUs, as loops with the roles GRID and THREAD around everything:
 //
 //   points         one thread for each position of the parallel axes
+//   reductions     one block for each position of the parallel axes, where there are few or they lie apart in memory
 //   rows           one block for each position of the outer axes; its threads share the positions of every stage,
 //                  reductions meet in shared memory; a barrier between stages
-//   contractions   one block for each TILE x TILE of the result: slices of both operands go through shared memory,
-//                  each thread accumulates EACH x EACH results in registers
+//   contractions   one block for each TILE x TILE of the result, in schedule_gpu_product.c
+//   one thread     what combines into elements that other threads combine into as well
 #include "passes/schedule_gpu.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
-#include "passes/contract.h"
 #include "passes/emit_dim.h"
 #include "passes/nest.h"
+#include "passes/schedule_gpu_impl.h"
 
-enum { THREADS = 256, ROW_THREADS = 128, TILE = 64, SLICE = 16, EACH = 4, SIDE = TILE / EACH };
+enum { THREADS = 256, ROW_THREADS = 128, WARP = 32 };
 
-typedef struct gpu {
-    emitter *e;
-    lbuild *b;
-    ins *grid, *thread; // loops
-    ins *tx;            // this thread
-} gpu;
-
-static dim *product_of(emitter *e, const int *axes, int n) {
+dim *gpu_product_of(const emitter *e, const int *axes, int n) {
     dim *p = dim_const(e->k->program->dims, 1);
     for (int j = 0; j < n; j++) p = dim_mul(p, e->extent[axes[j]]);
     return p;
 }
 
-static void launch(gpu *g, dim *blocks, int threads) {
+void gpu_launch(gpu *g, dim *blocks, int threads) {
     emitter *e = g->e;
     dims *t = e->k->program->dims;
     e->code->grid[0] = blocks, e->code->block[0] = dim_const(t, threads);
@@ -35,102 +29,155 @@ static void launch(gpu *g, dim *blocks, int threads) {
     e->code->f->grid[0] = dim_is_const(blocks) ? dim_value(blocks) : 0;
     g->grid = lb_for(g->b, "block", lb_idx(g->b, 0), emit_dim(e, blocks), lb_idx(g->b, 1), LOOP_GRID_X);
     g->thread = lb_for(g->b, "thread", lb_idx(g->b, 0), lb_idx(g->b, threads), lb_idx(g->b, 1), LOOP_THREAD_X);
-    g->tx = g->thread;
     emitter_status(e);
 }
-static void land(gpu *g) {
+void gpu_land(gpu *g) {
+    emitter_finish(g->e);
     lb_end(g->b, g->thread);
     lb_end(g->b, g->grid);
 }
 
-// Counters of the axes from a position in their row-major product.
-static void set_counters(gpu *g, const int *axes, int n, ins *position) {
+// Unsigned division is the shorter one.
+static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
+ins *gpu_rest(lbuild *b, ins *x, ins *by) {
+    return is_power_of_two(by) ? emit_int_op(b, X_MOD, x, by) : lb_bin(b, L_UREM, x, by);
+}
+ins *gpu_quotient(lbuild *b, ins *x, ins *by) {
+    return is_power_of_two(by) ? emit_int_op(b, X_FLOORDIV, x, by) : lb_bin(b, L_UDIV, x, by);
+}
+
+void gpu_set_counters(gpu *g, const int *axes, int n, ins *position) {
     emitter *e = g->e;
     for (int j = n - 1; j >= 0; j--) {
         ins *extent = emit_dim(e, e->extent[axes[j]]);
-        e->counter[axes[j]] = j ? emit_int_op(g->b, X_MOD, position, extent) : position;
-        if (j) position = emit_int_op(g->b, X_FLOORDIV, position, extent);
+        e->counter[axes[j]] = j ? gpu_rest(g->b, position, extent) : position;
+        if (j) position = gpu_quotient(g->b, position, extent);
     }
 }
-static void clear_counters(gpu *g, const int *axes, int n) {
+void gpu_clear_counters(gpu *g, const int *axes, int n) {
     for (int j = 0; j < n; j++) g->e->counter[axes[j]] = NULL;
 }
 
-// Writes that combine may meet in one element: only one thread may make them.
-static bool writes_collide(const kernel *k) {
+// ---------------------------------------------------------------- one thread does all
+// Writes that combine may meet in one element, and small elements in one byte: only one thread may make them.
+static bool writes_collide(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        if (w->combine != COMBINE_SET || dtype_bits(w->to->dtype) < 8) return true;
+    }
+    return false;
+}
+static bool any_collide(const kernel *k) {
     for (int s = 0; s < k->stages.n; s++)
-        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
-            if (k->stages.at[s]->writes.at[j].combine != COMBINE_SET) return true;
+        if (writes_collide(k->stages.at[s])) return true;
     return false;
 }
 
-// ---------------------------------------------------------------- one thread does all
-static void serial_nest(gpu *g, nest *n, int depth) {
+static ins *open_serial(gpu *g, int axis) {
     emitter *e = g->e;
+    ins *n = emit_dim(e, e->extent[axis]);
+    return e->counter[axis] = lb_for(g->b, e->k->axes.at[axis].name, lb_idx(g->b, 0), n, lb_idx(g->b, 1), LOOP_SERIAL);
+}
+static void close_serial(gpu *g, int axis) {
+    lb_end(g->b, g->e->counter[axis]);
+    g->e->counter[axis] = NULL;
+}
+
+static void serial_nest(gpu *g, nest *n, int depth) {
     if (depth == n->nparallel) {
         nest_point(n);
         return;
     }
-    int a = n->parallel[depth];
-    ins *loop = lb_for(g->b, e->k->axes.at[a].name, lb_idx(g->b, 0), emit_dim(e, e->extent[a]), lb_idx(g->b, 1), LOOP_SERIAL);
-    int mark = scope_open(e);
-    e->counter[a] = loop;
+    open_serial(g, n->parallel[depth]);
+    int mark = scope_open(g->e);
     serial_nest(g, n, depth + 1);
-    e->counter[a] = NULL;
+    scope_close(g->e, mark);
+    close_serial(g, n->parallel[depth]);
+}
+
+static void serial_stage(gpu *g, nest *n) {
+    int mark = scope_open(g->e);
+    serial_nest(g, n, 0);
+    scope_close(g->e, mark);
+}
+
+static void serial_rows(gpu *g, int depth) {
+    emitter *e = g->e;
+    if (depth == e->k->nouter) {
+        for (int s = 0; s < e->k->stages.n; s++) serial_stage(g, nest_new(e, e->k->stages.at[s], false));
+        return;
+    }
+    open_serial(g, depth);
+    int mark = scope_open(e);
+    serial_rows(g, depth + 1);
     scope_close(e, mark);
-    lb_end(g->b, loop);
+    close_serial(g, depth);
+}
+
+static void schedule_serial(gpu *g) {
+    g->e->code->schedule = "one thread";
+    gpu_launch(g, dim_const(g->e->k->program->dims, 1), 1);
+    emitter_block_locals(g->e, lb_idx(g->b, 0));
+    serial_rows(g, 0);
+    gpu_land(g);
 }
 
 // ---------------------------------------------------------------- points
 static void schedule_points(gpu *g, nest *n) {
     emitter *e = g->e;
-    dim *count = product_of(e, n->parallel, n->nparallel);
-    launch(g, dim_ceildiv(count, dim_const(count->table, THREADS)), THREADS);
-    ins *at = lb_bin(g->b, L_ADD, lb_bin(g->b, L_MUL, g->grid, lb_idx(g->b, THREADS)), g->tx);
+    e->code->schedule = "points";
+    dim *count = gpu_product_of(e, n->parallel, n->nparallel);
+    gpu_launch(g, dim_ceildiv(count, dim_const(count->table, THREADS)), THREADS);
+    ins *at = lb_bin(g->b, L_ADD, lb_bin(g->b, L_MUL, g->grid, lb_idx(g->b, THREADS)), g->thread);
     ins *inside = lb_if(g->b, lb_cmp(g->b, L_SLT, at, emit_dim(e, count)));
     int mark = scope_open(e);
-    set_counters(g, n->parallel, n->nparallel, at);
+    gpu_set_counters(g, n->parallel, n->nparallel, at);
     nest_point(n);
-    clear_counters(g, n->parallel, n->nparallel);
+    gpu_clear_counters(g, n->parallel, n->nparallel);
     scope_close(e, mark);
-    emitter_finish(e);
     lb_end(g->b, inside);
-    land(g);
+    gpu_land(g);
 }
 
-// ---------------------------------------------------------------- rows
-static bool states_split(const stage *s) {
-    for (int j = 0; j < s->states.n; j++)
-        if (s->states.at[j].op == RED_CUSTOM) return false;
-    for (int j = 0; j < s->writes.n; j++)
-        if (s->writes.at[j].when != WRITE_END) return false;
-    return s->states.n > 0;
-}
+// ---------------------------------------------------------------- reductions by a block
 static bool only_reduces(const emitter *e, const nest *n) {
     for (int j = 0; j < n->ninner; j++)
         if (e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
     return n->ninner > 0;
 }
 
-// All threads' values of one state to one, left in element 0 of a shared array.
-static ins *tree(gpu *g, const state *st, ins *mine) {
-    emitter *e = g->e;
-    lbuild *b = g->b;
-    lkind kind = compute_kind(st->dtype), as = kind == LK_I1 ? LK_I8 : kind;
-    ins *shared = lb_local(b, as, ROW_THREADS, 16, true);
-    lb_store(b, shared, g->tx, kind == LK_I1 ? lb_conv(b, L_ZEXT, as, mine) : mine, 0);
-    lb_barrier(b);
-    for (int half = ROW_THREADS / 2; half; half /= 2) {
-        ins *low = lb_if(b, lb_cmp(b, L_SLT, g->tx, lb_idx(b, half)));
-        ins *x = lb_load(b, lt(as, 1), shared, g->tx, 0), *y = lb_load(b, lt(as, 1), shared, lb_bin(b, L_ADD, g->tx, lb_idx(b, half)), 0);
-        ins *r = NULL;
-        if (kind == LK_I1) r = lb_bin(b, st->op == RED_AND || st->op == RED_MIN || st->op == RED_PROD ? L_AND : L_OR, x, y);
-        else r = emit_reduce(e, st->op, st->dtype, x, y);
-        lb_store(b, shared, g->tx, r, 0);
-        lb_end(b, low);
-        lb_barrier(b);
+// Whether threads may reduce parts of it: another order of the same terms.
+static bool states_split(const emitter *e, const nest *n) {
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        bool rounds = !dtype_is_int(st->dtype) && st->dtype != DT_BOOL && (st->op == RED_SUM || st->op == RED_PROD);
+        if (st->op == RED_CUSTOM || (rounds && e->t->fp == FP_STRICT)) return false;
     }
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END || n->s->writes.at[j].to->dtype == DT_C128) return false;
+    return n->s->states.n > 0 && only_reduces(e, n);
+}
+
+// Two threads' values, or parts of a warp's, to one; truth values as numbers.
+static ins *meet(gpu *g, const state *st, ins *x, ins *y) {
+    if (st->dtype != DT_BOOL) return emit_reduce(g->e, st->op, st->dtype, x, y);
+    bool all = st->op == RED_AND || st->op == RED_MIN || st->op == RED_PROD;
+    return lb_bin(g->b, all ? L_AND : L_OR, x, y);
+}
+
+// All threads' values of one state to one that every thread gets: each warp's by shuffles, then through shared memory.
+static ins *block_value(gpu *g, const state *st, ins *mine) {
+    lbuild *b = g->b;
+    lkind kind = compute_kind(st->dtype), as = kind == LK_I1 ? LK_I32 : kind;
+    if (kind == LK_I1) mine = lb_conv(b, L_ZEXT, as, mine);
+    for (int lane = WARP / 2; lane; lane /= 2) mine = meet(g, st, mine, lb_shfl_xor(b, mine, lane));
+    ins *shared = lb_local(b, as, ROW_THREADS / WARP, 16, true);
+    ins *first = lb_if(b, lb_cmp(b, L_EQ, gpu_rest(b, g->thread, lb_idx(b, WARP)), lb_idx(b, 0)));
+    lb_store(b, shared, gpu_quotient(b, g->thread, lb_idx(b, WARP)), mine, 0);
+    lb_end(b, first);
+    lb_barrier(b);
     ins *all = lb_load(b, lt(as, 1), shared, lb_idx(b, 0), 0);
+    for (int w = 1; w < ROW_THREADS / WARP; w++) all = meet(g, st, all, lb_load(b, lt(as, 1), shared, lb_idx(b, w), 0));
     return kind == LK_I1 ? lb_cmp(b, L_NE, all, lb_int(b, lt(as, 1), 0)) : all;
 }
 
@@ -143,19 +190,19 @@ static void block_reduction(gpu *g, nest *n) {
         const state *st = &n->s->states.at[j];
         n->vars[j] = lb_var(b, "acc", emit_value(e, reduce_neutral(e->k, st->op, st->dtype)));
     }
-    ins *count = emit_dim(e, product_of(e, n->inner, n->ninner));
-    ins *i = lb_for(b, "i", g->tx, count, lb_idx(b, ROW_THREADS), LOOP_SERIAL);
+    ins *count = emit_dim(e, gpu_product_of(e, n->inner, n->ninner));
+    ins *i = lb_for(b, "i", g->thread, count, lb_idx(b, ROW_THREADS), LOOP_SERIAL);
     int inner = scope_open(e);
-    set_counters(g, n->inner, n->ninner, i);
+    gpu_set_counters(g, n->inner, n->ninner, i);
     nest_step(n);
-    clear_counters(g, n->inner, n->ninner);
+    gpu_clear_counters(g, n->inner, n->ninner);
     scope_close(e, inner);
     lb_end(b, i);
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
-        e->state[j] = emit_reduce(e, st->op, st->dtype, tree(g, st, lb_get(b, n->vars[j])), emit_value(e, st->init));
+        e->state[j] = emit_reduce(e, st->op, st->dtype, block_value(g, st, lb_get(b, n->vars[j])), emit_value(e, st->init));
     }
-    ins *first = lb_if(b, lb_cmp(b, L_EQ, g->tx, lb_idx(b, 0)));
+    ins *first = lb_if(b, lb_cmp(b, L_EQ, g->thread, lb_idx(b, 0)));
     inner = scope_open(e);
     nest_write(n, WRITE_END);
     scope_close(e, inner);
@@ -163,189 +210,106 @@ static void block_reduction(gpu *g, nest *n) {
     scope_close(e, mark);
 }
 
-static void block_stage(gpu *g, const stage *s) {
+typedef struct stride_search {
+    nest *n;
+    bool found;
+} stride_search;
+static void find_unit_stride(void *user, expr *x) {
+    stride_search *s = user;
+    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
+    if (!a || !a->affine) return;
+    const expr *c = a->coef[s->n->inner[s->n->ninner - 1]];
+    s->found |= c->op == X_CONST && c->i == 1;
+}
+
+// Threads of one output each would be few, or read far from each other.
+static bool blocks_reduce(const gpu *g, nest *n) {
+    enum { LONG = 4 * WARP, FEW = 4096 };
+    if (!states_split(g->e, n)) return false;
+    dim *outputs = gpu_product_of(g->e, n->parallel, n->nparallel), *terms = gpu_product_of(g->e, n->inner, n->ninner);
+    if (dim_is_const(terms) && dim_value(terms) < LONG) return false;
+    stride_search s = {n, false};
+    stage_walk(n->s, find_unit_stride, &s);
+    return s.found || (dim_is_const(outputs) && dim_value(outputs) < FEW);
+}
+
+static void schedule_reduction(gpu *g, nest *n) {
+    emitter *e = g->e;
+    e->code->schedule = "reduction by blocks";
+    gpu_launch(g, gpu_product_of(e, n->parallel, n->nparallel), ROW_THREADS);
+    int mark = scope_open(e);
+    gpu_set_counters(g, n->parallel, n->nparallel, g->grid);
+    block_reduction(g, n);
+    gpu_clear_counters(g, n->parallel, n->nparallel);
+    scope_close(e, mark);
+    gpu_land(g);
+}
+
+// ---------------------------------------------------------------- rows
+static void in_first_thread(gpu *g, nest *n) {
+    ins *first = lb_if(g->b, lb_cmp(g->b, L_EQ, g->thread, lb_idx(g->b, 0)));
+    serial_stage(g, n);
+    lb_end(g->b, first);
+}
+
+static void in_all_threads(gpu *g, nest *n) {
     emitter *e = g->e;
     lbuild *b = g->b;
-    nest *n = nest_new(e, s, false);
-    if (n->nparallel == 0 && states_split(s) && only_reduces(e, n)) {
-        block_reduction(g, n);
-    } else if (n->nparallel == 0) { // ordered: one thread
-        ins *first = lb_if(b, lb_cmp(b, L_EQ, g->tx, lb_idx(b, 0)));
-        int mark = scope_open(e);
-        nest_point(n);
-        scope_close(e, mark);
-        lb_end(b, first);
-    } else {
-        ins *i = lb_for(b, "i", g->tx, emit_dim(e, product_of(e, n->parallel, n->nparallel)), lb_idx(b, ROW_THREADS), LOOP_SERIAL);
-        int mark = scope_open(e);
-        set_counters(g, n->parallel, n->nparallel, i);
-        nest_point(n);
-        clear_counters(g, n->parallel, n->nparallel);
-        scope_close(e, mark);
-        lb_end(b, i);
-    }
-    lb_barrier(b);
+    ins *count = emit_dim(e, gpu_product_of(e, n->parallel, n->nparallel));
+    ins *i = lb_for(b, "i", g->thread, count, lb_idx(b, ROW_THREADS), LOOP_SERIAL);
+    int mark = scope_open(e);
+    gpu_set_counters(g, n->parallel, n->nparallel, i);
+    nest_point(n);
+    gpu_clear_counters(g, n->parallel, n->nparallel);
+    scope_close(e, mark);
+    lb_end(b, i);
+}
+
+static void block_stage(gpu *g, const stage *s) {
+    nest *n = nest_new(g->e, s, false);
+    if (n->nparallel) in_all_threads(g, n);
+    else if (states_split(g->e, n)) block_reduction(g, n);
+    else in_first_thread(g, n); // in order
 }
 
 static void schedule_rows(gpu *g) {
     emitter *e = g->e;
     int outer[MAX_AXES];
+    e->code->schedule = "rows";
     for (int a = 0; a < e->k->nouter; a++) outer[a] = a;
-    launch(g, product_of(e, outer, e->k->nouter), ROW_THREADS);
+    gpu_launch(g, gpu_product_of(e, outer, e->k->nouter), ROW_THREADS);
     emitter_block_locals(e, g->grid);
-    set_counters(g, outer, e->k->nouter, g->grid);
+    gpu_set_counters(g, outer, e->k->nouter, g->grid);
     int mark = scope_open(e);
-    for (int s = 0; s < e->k->stages.n; s++) block_stage(g, e->k->stages.at[s]);
-    scope_close(e, mark);
-    emitter_finish(e);
-    land(g);
-}
-
-// ---------------------------------------------------------------- contractions
-typedef struct product {
-    gpu *g;
-    const contraction *c;
-    int m[MAX_AXES], nm, n[MAX_AXES], nn, outer[MAX_AXES], nouter;
-    dim *rows, *columns, *depth;
-    ins *shared_a, *shared_b; // [SLICE][TILE]
-    ins *m0, *n0;
-} product;
-
-static bool contraction_fits(const contraction *c) {
-    dtype t = c->s->states.at[0].dtype;
-    const expr *init = c->s->states.at[0].init;
-    return (t == DT_F32 || t == DT_F64 || t == DT_I32) && init->op == X_CONST && init->i == 0;
-}
-
-// One slice of an operand: element (k0 + row, first + column) or 0, row by row of the shared tile.
-static void load_slice(product *p, expr *term, const int *axes, int naxes, dim *extent, ins *first, ins *k0, ins *shared) {
-    gpu *g = p->g;
-    emitter *e = g->e;
-    lbuild *b = g->b;
-    lkind kind = compute_kind(p->c->s->states.at[0].dtype);
-    ins *i = lb_for(b, "i", g->tx, lb_idx(b, SLICE * TILE), lb_idx(b, THREADS), LOOP_SERIAL);
-    ins *column = emit_int_op(b, X_MOD, i, lb_idx(b, TILE)), *row = emit_int_op(b, X_FLOORDIV, i, lb_idx(b, TILE));
-    ins *at = lb_bin(b, L_ADD, first, column), *k = lb_bin(b, L_ADD, k0, row);
-    ins *zero = lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0), *v = lb_var(b, "v", zero);
-    ins *inside = lb_bin(b, L_AND, lb_cmp(b, L_SLT, at, emit_dim(e, extent)), lb_cmp(b, L_SLT, k, emit_dim(e, p->depth)));
-    ins *valid = lb_if(b, inside);
-    int mark = scope_open(e);
-    set_counters(g, axes, naxes, at);
-    set_counters(g, p->c->k_axes.at, p->c->k_axes.n, k);
-    lb_set(b, v, emit_value(e, term));
-    clear_counters(g, axes, naxes);
-    clear_counters(g, p->c->k_axes.at, p->c->k_axes.n);
-    scope_close(e, mark);
-    lb_end(b, valid);
-    lb_store(b, shared, i, lb_get(b, v), 0);
-    lb_end(b, i);
-}
-
-static void multiply_slice(product *p, ins **acc, ins *my_row, ins *my_column) {
-    lbuild *b = p->g->b;
-    lkind kind = compute_kind(p->c->s->states.at[0].dtype);
-    ins *k = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, SLICE), lb_idx(b, 1), LOOP_UNROLL), *base = lb_bin(b, L_MUL, k, lb_idx(b, TILE));
-    ins *fa[EACH], *fb[EACH];
-    for (int j = 0; j < EACH; j++) { // strided by SIDE, so that neighbouring threads read neighbouring words
-        ins *step = lb_idx(b, j * SIDE);
-        fa[j] = lb_load(b, lt(kind, 1), p->shared_a, lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_row), step), 0);
-        fb[j] = lb_load(b, lt(kind, 1), p->shared_b, lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_column), step), 0);
+    for (int s = 0; s < e->k->stages.n; s++) {
+        if (s) lb_barrier(g->b);
+        block_stage(g, e->k->stages.at[s]);
     }
-    for (int i = 0; i < EACH; i++)
-        for (int j = 0; j < EACH; j++) {
-            ins *var = acc[i * EACH + j], *old = lb_get(b, var);
-            lb_set(b, var, lkind_is_float(kind) ? lb_muladd(b, fa[i], fb[j], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
-        }
-    lb_end(b, k);
-}
-
-static void write_results(product *p, ins **acc, ins *my_row, ins *my_column, access *to) {
-    gpu *g = p->g;
-    emitter *e = g->e;
-    lbuild *b = g->b;
-    for (int i = 0; i < EACH; i++)
-        for (int j = 0; j < EACH; j++) {
-            ins *m = lb_bin(b, L_ADD, lb_bin(b, L_ADD, p->m0, my_row), lb_idx(b, i * SIDE));
-            ins *n = lb_bin(b, L_ADD, lb_bin(b, L_ADD, p->n0, my_column), lb_idx(b, j * SIDE));
-            ins *inside = lb_if(b, lb_bin(b, L_AND, lb_cmp(b, L_SLT, m, emit_dim(e, p->rows)), lb_cmp(b, L_SLT, n, emit_dim(e, p->columns))));
-            int mark = scope_open(e);
-            set_counters(g, p->m, p->nm, m);
-            set_counters(g, p->n, p->nn, n);
-            e->state[0] = lb_get(b, acc[i * EACH + j]);
-            emit_write(e, p->c->w, to, NULL);
-            clear_counters(g, p->m, p->nm);
-            clear_counters(g, p->n, p->nn);
-            scope_close(e, mark);
-            lb_end(b, inside);
-        }
-}
-
-static void product_axes(product *p) {
-    const contraction *c = p->c;
-    for (int j = 0; j < c->m.n; j++) p->m[p->nm++] = c->m.at[j];
-    for (int j = 0; j < c->other_n.n; j++) p->n[p->nn++] = c->other_n.at[j];
-    if (c->n >= 0) p->n[p->nn++] = c->n;
-    for (int j = 0; j < c->batch.n; j++) p->outer[p->nouter++] = c->batch.at[j];
-    p->rows = product_of(p->g->e, p->m, p->nm);
-    p->columns = product_of(p->g->e, p->n, p->nn);
-    p->depth = product_of(p->g->e, c->k_axes.at, c->k_axes.n);
-}
-
-static void schedule_product(gpu *g, const contraction *c) {
-    emitter *e = g->e;
-    lbuild *b = g->b;
-    product p = {.g = g, .c = c};
-    product_axes(&p);
-    dim *tile = dim_const(e->k->program->dims, TILE), *tiles_m = dim_ceildiv(p.rows, tile), *tiles_n = dim_ceildiv(p.columns, tile);
-    emitter_stage(e, c->s, -1, 1, false);
-    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
-    access *to = access_make(e, c->w->to, c->w->index);
-    launch(g, dim_mul(dim_mul(tiles_m, tiles_n), product_of(e, p.outer, p.nouter)), THREADS);
-    ins *tm = emit_dim(e, tiles_m), *tn = emit_dim(e, tiles_n);
-    p.n0 = lb_bin(b, L_MUL, emit_int_op(b, X_MOD, g->grid, tn), lb_idx(b, TILE));
-    ins *rest = emit_int_op(b, X_FLOORDIV, g->grid, tn);
-    p.m0 = lb_bin(b, L_MUL, emit_int_op(b, X_MOD, rest, tm), lb_idx(b, TILE));
-    set_counters(g, p.outer, p.nouter, emit_int_op(b, X_FLOORDIV, rest, tm));
-    lkind kind = compute_kind(c->s->states.at[0].dtype);
-    p.shared_a = lb_local(b, kind, SLICE * TILE, 16, true);
-    p.shared_b = lb_local(b, kind, SLICE * TILE, 16, true);
-    ins *my_column = emit_int_op(b, X_MOD, g->tx, lb_idx(b, SIDE)), *my_row = emit_int_op(b, X_FLOORDIV, g->tx, lb_idx(b, SIDE)), *acc[EACH * EACH];
-    for (int j = 0; j < EACH * EACH; j++) acc[j] = lb_var(b, "acc", lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0));
-    int mark = scope_open(e);
-    ins *k0 = lb_for(b, "k0", lb_idx(b, 0), emit_dim(e, p.depth), lb_idx(b, SLICE), LOOP_SERIAL);
-    load_slice(&p, c->term_a, p.m, p.nm, p.rows, p.m0, k0, p.shared_a);
-    load_slice(&p, c->term_b, p.n, p.nn, p.columns, p.n0, k0, p.shared_b);
-    lb_barrier(b);
-    multiply_slice(&p, acc, my_row, my_column);
-    lb_barrier(b);
-    lb_end(b, k0);
-    write_results(&p, acc, my_row, my_column, to);
     scope_close(e, mark);
-    emitter_finish(e);
-    land(g);
+    gpu_land(g);
 }
 
 // ---------------------------------------------------------------- entry
+static void use_32_bits(emitter *e) {
+    target *t = ARENA_NEW(e->scratch, target);
+    *t = *e->t;
+    t->ptr_bits = 32; // of positions; pointers stay what they are
+    e->t = e->b.target = e->code->f->target = t;
+}
+
+static void schedule_one_stage(gpu *g) {
+    nest *n = nest_new(g->e, g->e->k->stages.at[0], true);
+    if (blocks_reduce(g, n)) schedule_reduction(g, n);
+    else schedule_points(g, n);
+}
+
 void schedule_gpu(emitter *e) {
     gpu g = {.e = e, .b = &e->b};
     contraction c;
+    if (gpu_index_fits_32(e)) use_32_bits(e);
     emitter_signature_gpu(e);
-    if (contraction_find(e->k, &c) && contraction_fits(&c)) {
-        e->code->schedule = "tiled product";
-        schedule_product(&g, &c);
-    } else if (e->k->stages.n > 1 || e->k->locals.n) {
-        e->code->schedule = "rows";
-        schedule_rows(&g);
-    } else {
-        nest *n = nest_new(e, e->k->stages.at[0], true);
-        e->code->schedule = "points";
-        if (!writes_collide(e->k)) {
-            schedule_points(&g, n);
-            return;
-        }
-        launch(&g, dim_const(e->k->program->dims, 1), 1);
-        serial_nest(&g, n, 0);
-        emitter_finish(e);
-        land(&g);
-    }
+    if (any_collide(e->k)) schedule_serial(&g);
+    else if (contraction_find(e->k, &c) && gpu_product_fits(&c)) gpu_schedule_product(&g, &c);
+    else if (e->k->stages.n > 1 || e->k->locals.n) schedule_rows(&g);
+    else schedule_one_stage(&g);
 }

@@ -49,6 +49,8 @@ const option compile_options[] = {
     {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT, "effort and size; default: 2"},
     {"--fp", NULL, "strict|default|fast", OPT_CHOICE, AT(fp), EFFORT,
      "strict: the same bits everywhere; default: documented error bounds; fast: larger ones"},
+    {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
+     "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
      "reduced precision that is allowed inside; default: the model's own"},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
@@ -95,6 +97,30 @@ const option compile_options[] = {
 
 options options_default(void) { return (options){.jobs = 1}; }
 
+static const struct algorithm_word {
+    const char *word;
+    choice winograd;
+} algorithm_words[] = {{"-fwinograd", CHOICE_ALWAYS}, {"-fno-winograd", CHOICE_NEVER}};
+
+static const struct algorithm_word *find_algorithm(const char *word) {
+    for (size_t j = 0; j < sizeof algorithm_words / sizeof *algorithm_words; j++)
+        if (strcmp(algorithm_words[j].word, word) == 0) return &algorithm_words[j];
+    return NULL;
+}
+
+algorithm_options options_algorithms(const options *o) {
+    algorithm_options a = {0};
+    for (int i = 0; i < o->algorithms.n; i++)
+        if (find_algorithm(o->algorithms.at[i])) a.winograd = find_algorithm(o->algorithms.at[i])->winograd;
+    return a;
+}
+
+static void check_algorithms(diag *d, const options *o) {
+    for (int i = 0; i < o->algorithms.n; i++)
+        if (!find_algorithm(o->algorithms.at[i]))
+            diag_error(d, NULL, "unknown option '%s'; there are -fwinograd and -fno-winograd", o->algorithms.at[i]);
+}
+
 static void missing_if(diag *d, bool asked, const char *option) {
     if (asked) diag_missing(d, NULL, "option '%s' is not supported by this build", option);
 }
@@ -125,6 +151,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_pass(a, d, "--print-after", o->print_after);
     check_pass(a, d, "--stop-after", o->stop_after);
     check_warnings(d, o);
+    check_algorithms(d, o);
     missing_if(d, o->device && strcmp(o->device, "cpu") != 0, "--device=cuda");
     missing_if(d, o->gpu_arch.n, "--gpu-arch");
     missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");

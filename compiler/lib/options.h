@@ -3,6 +3,7 @@
 #define ONNXC_OPTIONS_H
 #include "codegen/targets.h"
 #include "compiler/lib/option.h"
+#include "passes/algorithm.h"
 
 typedef struct options {
     // outputs
@@ -20,6 +21,7 @@ typedef struct options {
     const char *weights, *hook, *external_data_dir, *check_interface;
     // messages and insight
     string_list warnings;
+    string_list algorithms; // -f...
     bool werror, remarks, time_passes, verbose;
     int64_t error_limit;
     const char *program_folder; // where onnxc lies, for what is installed beside it; no option
@@ -38,5 +40,6 @@ target_options options_target(arena *a, const options *o);
 // CPUs that the code is compiled for, "a,b,c", the plainest first; NULL: that of t alone.
 const char *options_variants(const options *o, const target *t);
 fp_mode options_fp(const options *o);
+algorithm_options options_algorithms(const options *o);
 int options_level(const options *o); // 0..3; -Os and -Oz: 2
 #endif

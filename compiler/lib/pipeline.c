@@ -67,7 +67,7 @@ static bool run_passes(pipeline *p) {
 }
 
 static bool run_program_passes(pipeline *p) {
-    program_context c = {p->program, p->target, options_level(p->options)};
+    program_context c = {p->program, p->target, options_level(p->options), options_algorithms(p->options)};
     for (const program_pass *g = program_passes; g->name; g++) {
         if (c.opt < g->min_opt) continue;
         begin(p, g->name);
@@ -121,6 +121,8 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     build_options b = {.name = p->name, .hook = p->options->hook, .version = ONNXC_VERSION};
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
+    for (int j = 0; j < p->loops->funcs.n; j++)
+        if (p->loops->funcs.at[j]->body) lfunc_verify(p->loops->funcs.at[j], p->diag);
     end(p, "loops");
 }
 

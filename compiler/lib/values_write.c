@@ -84,8 +84,8 @@ static void npz_write(text *out, diag *d, const import_value *v, const tensor *t
     put(out, 0x04034b50, 4), text_addn(out, fields.s, fields.n), text_add(out, name),
         text_addn(out, npy.s, npy.n);
     size_t directory = out->n;
-    put(out, 0x02014b50, 4), put(out, 20, 2), text_addn(out, fields.s, fields.n), put(out, 0, 14),
-        text_add(out, name);
+    put(out, 0x02014b50, 4), put(out, 20, 2), text_addn(out, fields.s, fields.n), put(out, 0, 8),
+        put(out, 0, 6), text_add(out, name);
     size_t size = out->n - directory;
     put(out, 0x06054b50, 4), put(out, 0, 4), put(out, 1, 2), put(out, 1, 2), put(out, size, 4),
         put(out, directory, 4), put(out, 0, 2);

@@ -1,0 +1,215 @@
+// Winograd convolutions against direct ones: which kernels it takes, and that all edges, channel counts and
+// epilogues come out the same, compiled and interpreted.
+#include "codegen/jit.h"
+#include "codegen/targets.h"
+#include "passes/algorithm.h"
+#include "passes/layout.h"
+#include "test/conv_model.h"
+#include <cmocka.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double MOST_DIFFERENCE = 2e-5; // as a part of the largest result
+
+static void print_message(void *user, const diag_message *m) {
+    (void)user;
+    fprintf(stderr, "%s\n", m->full);
+}
+
+typedef struct way {
+    choice winograd;
+    bool compiled;
+    fp_mode fp;
+    void (*edit)(program *p); // after lowering
+} way;
+
+static bool is_winograd(const program *p) {
+    bool found = false;
+    for (int j = 0; j < p->kernels.n; j++) found |= p->kernels.at[j]->algorithm != NULL;
+    return found;
+}
+
+static bool chosen(const conv_case *c, choice winograd, fp_mode fp) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = print_message};
+    jmp_buf jump;
+    bool found = false;
+    if (DIAG_TRY(&d, jump)) {
+        program *p = conv_program(a, &d, c);
+        target *t = target_from_options(a, &d, &(target_options){.cpu = "native", .fp = fp});
+        choose_algorithms(p, t, &(algorithm_options){.winograd = winograd});
+        found = is_winograd(p);
+    } else {
+        fail();
+    }
+    arena_destroy(a);
+    return found;
+}
+
+// The case's output in arena out.
+static tensor run(arena *out, const conv_case *c, const way *w) {
+    static tensor y;
+    diag d = {.arena = out, .sink = print_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    program *p = conv_program(out, &d, c);
+    if (w->edit) w->edit(p);
+    target *t = target_from_options(out, &d, &(target_options){.cpu = "native", .fp = w->fp});
+    choose_algorithms(p, t, &(algorithm_options){.winograd = w->winograd});
+    assign_layouts(p);
+    tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
+    x.count = c->batch * c->channels * c->height * c->width;
+    float *data = arena_alloc(out, (size_t)x.count * sizeof *data + 1);
+    uint32_t seed = 7;
+    for (int64_t j = 0; j < x.count; j++) data[j] = conv_random(&seed);
+    x.data = data;
+    const char *message = NULL;
+    interp_hooks hooks = {0};
+    if (w->compiled) hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(out, &d, p, t)};
+    assert_int_equal(interp_program_hooked(p, out, &x, &y, (interp_limits){0}, &message, &hooks), INTERP_OK);
+    return y;
+}
+
+static double difference(const tensor *a, const tensor *b) {
+    const float *x = a->data, *y = b->data;
+    double worst = 0, most = 0;
+    assert_int_equal(a->count, b->count);
+    for (int64_t j = 0; j < a->count; j++) {
+        if (!(fabs((double)x[j] - y[j]) <= worst)) worst = fabs((double)x[j] - y[j]);
+        most = fmax(most, fabs((double)x[j]));
+    }
+    return a->count ? worst / most : 0;
+}
+
+static double compare(const conv_case *c, const way *one, const way *other) {
+    arena *a = arena_new();
+    tensor x = run(a, c, one), y = run(a, c, other);
+    double worst = difference(&x, &y);
+    if (!(worst <= MOST_DIFFERENCE))
+        fprintf(stderr, "%lldx%lldx%lldx%lld to %lld: difference %g\n", (long long)c->batch,
+                (long long)c->channels, (long long)c->height, (long long)c->width, (long long)c->outputs,
+                worst);
+    arena_destroy(a);
+    return worst;
+}
+
+static const way direct = {CHOICE_NEVER, true, FP_DEFAULT, NULL};
+static const way winograd = {CHOICE_ALWAYS, true, FP_DEFAULT, NULL};
+static const way meaning = {CHOICE_NEVER, false, FP_DEFAULT, NULL};
+static const way winograd_meaning = {CHOICE_ALWAYS, false, FP_DEFAULT, NULL};
+
+// ---------------------------------------------------------------- what it takes
+static void test_recognition(void **state) {
+    (void)state;
+    conv_case plain = {1, 64, 56, 56, 64, {1, 1, 1, 1}};
+    assert_true(chosen(&plain, CHOICE_ALWAYS, FP_DEFAULT));
+    assert_true(chosen(&plain, CHOICE_AUTO, FP_DEFAULT));
+    assert_false(chosen(&plain, CHOICE_NEVER, FP_DEFAULT));
+    assert_false(chosen(&plain, CHOICE_ALWAYS, FP_STRICT));
+    conv_case strided = plain, dilated = plain, wide = plain, small = plain,
+              weights = {1, 512, 7, 7, 512, {1, 1, 1, 1}};
+    strided.stride = 2, dilated.dilation = 2, wide.taps = 5, small.channels = small.outputs = 2;
+    assert_false(chosen(&strided, CHOICE_ALWAYS, FP_DEFAULT));
+    assert_false(chosen(&dilated, CHOICE_ALWAYS, FP_DEFAULT));
+    assert_false(chosen(&wide, CHOICE_ALWAYS, FP_DEFAULT));
+    assert_false(chosen(&small, CHOICE_AUTO, FP_DEFAULT));
+    assert_false(chosen(&weights, CHOICE_AUTO, FP_DEFAULT)); // 38 MB of transformed weights for 49 pixels
+}
+
+// ---------------------------------------------------------------- edges
+static void test_sizes(void **state) {
+    (void)state;
+    static const int64_t channels[] = {1, 2, 3, 7, 16, 17, 33, 64, 70};
+    int n = 0;
+    for (int64_t h = 1; h <= 13; h++, n++) {
+        conv_case c = {1, channels[n % 9], h, 14 - h, channels[(5 * n + 2) % 9], {1, 1, 1, 1}};
+        assert_true(compare(&c, &direct, &winograd) <= MOST_DIFFERENCE);
+        assert_true(compare(&c, &meaning, &winograd) <= MOST_DIFFERENCE);
+        assert_true(compare(&c, &meaning, &winograd_meaning) <= MOST_DIFFERENCE);
+    }
+}
+
+static void test_pads(void **state) {
+    (void)state;
+    static const int64_t pads[][4] = {{0, 0, 0, 0}, {1, 0, 0, 1}, {0, 1, 1, 0},
+                                      {2, 1, 0, 2}, {2, 2, 2, 2}, {5, 0, 1, 4}};
+    for (size_t j = 0; j < sizeof pads / sizeof *pads; j++) {
+        conv_case c = {2, 19, 9, 12, 21, {pads[j][0], pads[j][1], pads[j][2], pads[j][3]}};
+        assert_true(compare(&c, &meaning, &winograd) <= MOST_DIFFERENCE);
+    }
+}
+
+static void test_symbolic(void **state) {
+    (void)state;
+    for (int64_t batch = 0; batch <= 3; batch++) {
+        conv_case c = {batch, 18, 10, 7, 20, {1, 1, 1, 1}, .symbolic_batch = true};
+        assert_true(compare(&c, &direct, &winograd) <= MOST_DIFFERENCE);
+        c.symbolic_size = true;
+        assert_true(compare(&c, &meaning, &winograd) <= MOST_DIFFERENCE);
+    }
+    for (int64_t h = 1; h <= 9; h++) {
+        conv_case c = {1, 5, h, 10 - h, 6, {1, 1, 1, 1}, .symbolic_size = true};
+        assert_true(compare(&c, &meaning, &winograd) <= MOST_DIFFERENCE);
+    }
+}
+
+// ---------------------------------------------------------------- epilogues
+static kernel *conv_kernel(program *p) { return p->kernels.at[p->kernels.n - 1]; }
+
+static void add_relu(program *p) {
+    kernel *k = conv_kernel(p);
+    write *w = &k->stages.at[0]->writes.at[0];
+    w->value = x_bin(k, X_MAX, w->value, x_float(k, DT_F32, 0));
+}
+static void add_position(program *p) { // something of every output axis, longer than what is unrolled
+    kernel *k = conv_kernel(p);
+    write *w = &k->stages.at[0]->writes.at[0];
+    expr *sum = w->value;
+    for (int j = 0; j < w->to->rank; j++)
+        sum = x_add(k, sum,
+                    x_mul(k, x_cast(k, w->index[j], DT_F32, false), x_float(k, DT_F32, 0.01 * (j + 1))));
+    w->value = x_un(k, X_TANH, sum);
+}
+
+static void test_epilogues(void **state) {
+    (void)state;
+    void (*const edits[])(program *) = {add_relu, add_position};
+    for (int j = 0; j < 2; j++)
+        for (int64_t size = 8; size <= 9; size++) { // whole tiles and not
+            conv_case c = {2, 16, size, size, 32, {1, 1, 1, 1}};
+            way one = direct, other = winograd;
+            one.edit = other.edit = edits[j];
+            assert_true(compare(&c, &one, &other) <= MOST_DIFFERENCE);
+        }
+}
+
+static void test_error(void **state) {
+    (void)state;
+    conv_case c = {1, 64, 56, 56, 64, {1, 1, 1, 1}};
+    double worst = compare(&c, &direct, &winograd);
+    print_message(
+        NULL, &(diag_message){.full = arena_printf(
+                                  (arena *)*state,
+                                  "winograd 64 channels 56x56: largest difference %.2g of the largest result",
+                                  worst)});
+    assert_true(worst <= MOST_DIFFERENCE);
+}
+
+static int make_arena(void **state) { return *state = arena_new(), 0; }
+static int drop_arena(void **state) { return arena_destroy(*state), 0; }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_recognition),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_pads),
+        cmocka_unit_test(test_symbolic),
+        cmocka_unit_test(test_epilogues),
+        cmocka_unit_test_setup_teardown(test_error, make_arena, drop_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
