@@ -62,6 +62,13 @@ dim *dim_eq(dim *a, dim *b) {
     if (overflows(a, b)) return a->table->overflow;
     tri t = dim_equal(a, b);
     if (t != TRI_UNKNOWN) return dim_const(a->table, t == TRI_YES);
+    if (dim_is_const(a)) return dim_eq(b, a);
+    // min(x, 64) == 1 is x == 1
+    bool cut = dim_is_const(b) && (a->kind == DIM_MIN || a->kind == DIM_MAX);
+    for (int j = 0; cut && j < 2; j++) {
+        dim *limit = j ? a->a : a->b, *x = j ? a->b : a->a;
+        if (dim_is_const(limit) && (a->kind == DIM_MIN ? b->value < limit->value : b->value > limit->value)) return dim_eq(x, b);
+    }
     return a->id > b->id ? binary(DIM_EQ, b, a) : binary(DIM_EQ, a, b);
 }
 
@@ -92,10 +99,35 @@ dim *dim_max(dim *a, dim *b) {
 
 // ---- Choice.
 
+// What is chosen where x == k holds may take x for k: select(x == 1, min(x, 64), x) is x.
+typedef struct known_atom {
+    const dim *x;
+    dim *k;
+} known_atom;
+static dim *put_known(void *user, dim *atom) {
+    const known_atom *known = user;
+    return atom == known->x ? known->k : atom;
+}
+static dim *under_condition(dim *c, dim *a) {
+    if (c->kind != DIM_EQ) return a;
+    known_atom known = {c->a, c->b};
+    if (dim_is_const(c->a)) known = (known_atom){c->b, c->a};
+    bool atom = known.x->kind == DIM_SYMBOL || known.x->kind == DIM_OPAQUE;
+    return atom && dim_is_const(known.k) ? dim_substitute(a, put_known, &known) : a;
+}
+static bool is_condition_value(const dim *c, const dim *a, const dim *b) {
+    return c->kind == DIM_EQ && dim_is_const(a) && ((c->a == b && c->b == a) || (c->b == b && c->a == a));
+}
+
 dim *dim_select(dim *c, dim *a, dim *b) {
     if (c->kind == DIM_OVERFLOW) return c;
     if (dim_is(c, 0)) return b;
+    if (a->kind == DIM_SELECT && a->c == c) a = a->a;
+    if (b->kind == DIM_SELECT && b->c == c) b = b->b;
     if (dim_nonzero(c) || a == b) return a;
+    dim *chosen = under_condition(c, a);
+    if (is_condition_value(c, chosen, b)) return b;
+    if (dim_is_const(chosen)) a = chosen;
     if (dim_is(a, 1) && dim_is(b, 0) && c->min >= 0 && c->max <= 1) return c;
     if (c->kind == DIM_LT && c->a == a && c->b == b) return dim_min(a, b);
     if (c->kind == DIM_LT && c->a == b && c->b == a) return dim_max(a, b);

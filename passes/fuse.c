@@ -228,7 +228,9 @@ static bool kernel_uses_dim(const kernel *k, const dim *target) {
 bool can_compute_later(fuse *f, const place *a, const place *b) {
     if (a->region != b->region || a->position >= b->position || !a->s->kernel) return false;
     for (int j = 0; j < a->nreads; j++)
-        if (touched_between(&f->writes[a->reads[j]->id], a, b)) return false;
+        if (lists_buffer(b->writes, b->nwrites, a->reads[j]) ||
+            touched_between(&f->writes[a->reads[j]->id], a, b))
+            return false;
     for (int j = 0; j < f->sets.n; j++) {
         const dim_set *s = &f->sets.at[j];
         if (s->region == a->region && s->position > a->position && s->position < b->position &&
@@ -382,5 +384,6 @@ void fuse_program(program *p, const fuse_options *o) {
             changed |= run(p, o, late, fuse_rows);
             if (!changed) break;
         }
+    if (!o->strict) run(p, o, true, fuse_divide);
     program_verify(p);
 }

@@ -66,7 +66,8 @@ static expr *graft_node(graft *g, const expr *e) {
     if (e->op == X_AXIS) return g->axis[e->axis];
     if (e->op == X_READ) return graft_read(g, e);
     if (e->op == X_CHECK) return graft_check(g, e);
-    return expr_rebuild(g->to, e, g->done);
+    expr *other = g->node ? g->node(g, e) : NULL;
+    return other ? other : expr_rebuild(g->to, e, g->done);
 }
 
 // Operands have smaller numbers: what is wanted is marked downwards and made upwards.

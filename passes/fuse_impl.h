@@ -8,13 +8,21 @@
 //   fuse_epilogue.c  pointwise consumers go into the writes of their producers
 //   fuse_rows.c      kernels over the same rows become stages of one kernel
 //   fuse_chain.c     contraction, rows, contraction: attention
+//   fuse_divide.c    divisions by what is the same for a row
 //   fuse_dead.c      what nobody reads goes
 #ifndef ONNXC_FUSE_IMPL_H
 #define ONNXC_FUSE_IMPL_H
 #include "passes/fuse.h"
 
 // A fused kernel stays within these, so that the pass is linear and kernels compile in reasonable time.
-enum { MOST_NODES = 400, MOST_DIVISIONS = 12, MOST_BUFFERS = 48, MOST_STAGES = 24, MOST_READERS = 24, MOST_NAME = 96 };
+enum {
+    MOST_NODES = 400,
+    MOST_DIVISIONS = 12,
+    MOST_BUFFERS = 48,
+    MOST_STAGES = 24,
+    MOST_READERS = 24,
+    MOST_NAME = 96
+};
 
 // ---------------------------------------------------------------- who touches a buffer where
 typedef struct touch {
@@ -57,7 +65,7 @@ place *sole_writer(fuse *f, const buffer *b);
 // or before the writer.
 int readers_of(fuse *f, const place *writer, const buffer *b, place **out /* MOST_READERS */);
 bool read_elsewhere(fuse *f, const buffer *b, const place *but); // by anything else than that kernel
-// Whether what a reads is still the same at the place of the later kernel b of its region.
+// Whether what a reads is still the same while the later kernel b of its region runs.
 bool can_compute_later(fuse *f, const place *a, const place *b);
 // Whether a may run there instead.
 bool can_move_down(fuse *f, const place *a, const place *b);
@@ -78,7 +86,8 @@ struct graft {
     int *message;   // by message of from, -1: not there yet
     expr *guard;    // NULL, or where values are wanted: nothing is read or checked elsewhere
     expr *(*read)(graft *g, const expr *e, expr **index, expr *guard,
-                  expr *fill); // NULL result: copied as it is
+                  expr *fill);              // NULL result: copied as it is
+    expr *(*node)(graft *g, const expr *e); // the same for nodes other than reads; operands are done
     void *user;
     expr **done; // by id in from
     uint8_t *want;
@@ -130,6 +139,7 @@ void fuse_rows(fuse *f);
 // Makes p1's stages the first ones of p2's kernel; force: whatever its shape and size.
 bool rows_join(fuse *f, place *p1, place *p2, bool force);
 void fuse_chain(fuse *f, place *rows); // with a contraction before and one after it
+void fuse_divide(fuse *f);
 void fuse_dead(program *p);
 void fuse_compact(program *p);
 #endif

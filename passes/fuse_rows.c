@@ -309,8 +309,11 @@ static void graft_part(rows *r, graft *g, const kernel *k, const int *pair, bool
         plain.axes.n = plain.axes.cap = 0;
         for (int a = 0; a < k->nouter; a++)
             if (pair[a] < 0 && !dim_is(k->axes.at[a].extent, 1)) VEC_PUSH(r->scratch, &plain.axes, a);
-        for (int i = 0; i < old->axes.n; i++)
-            if (pair[old->axes.at[i]] < 0) VEC_PUSH(r->scratch, &plain.axes, old->axes.at[i]);
+        for (int i = 0; i < old->axes.n; i++) {
+            const axis *x = &k->axes.at[old->axes.at[i]];
+            bool one = x->kind == AXIS_PARALLEL && dim_is(x->extent, 1);
+            if (pair[old->axes.at[i]] < 0 && !one) VEC_PUSH(r->scratch, &plain.axes, old->axes.at[i]);
+        }
         stage *made = graft_stage(g, &plain);
         for (int i = 0; i < old->writes.n; i++) {
             const write *w = &old->writes.at[i];

@@ -54,14 +54,31 @@ def unit(results):
                 results.fail(f"{mode} {name}", ran.why())
 
 
-def cli(results):
-    """The command line's golden tests."""
-    ran = run([sys.executable, os.path.join(TEST, "run_cli.py"), ONNXC], timeout=600, cwd=ROOT)
+def own_program(results, script, *arguments):
+    """A test program of its own, with its counts in its last line."""
+    ran = run([sys.executable, os.path.join(TEST, script), *arguments], timeout=900, cwd=ROOT)
     found = harness.SUMMARY.search(ran.out)
     if not found:
-        return results.fail("run_cli.py", ran.why())
-    print(harness.SUMMARY.sub("", ran.out).strip())
+        return results.fail(script, ran.why())
+    text = harness.SUMMARY.sub("", ran.out).strip()
+    if text:
+        print(text, flush=True)
     results.add(*map(int, found.groups()))
+
+
+def cli(results):
+    """The command line's golden tests."""
+    own_program(results, "run_cli.py", ONNXC)
+
+
+def style(results):
+    """House rules that a program can check."""
+    own_program(results, "check_style.py")
+
+
+def docs(results):
+    """The examples of the documentation, and docs/operators.md."""
+    own_program(results, "run_docs.py", ONNXC)
 
 
 def backend(results):
@@ -108,7 +125,9 @@ def cuda(results):
 
 STAGES = {
     "unit": unit,
+    "style": style,
     "cli": cli,
+    "docs": docs,
     "backend": backend,
     "light": light,
     "versions": versions,

@@ -99,7 +99,7 @@ def main():
         n, bad = run_file(os.path.abspath(args[0]), path, "--update" in sys.argv)
         total += n
         failed += bad
-    print(f"cli: {total - failed} passed, {failed} failed")
+    print(f"{total - failed} passed, {failed} failed, 0 skipped")
     sys.exit(failed != 0)
 
 

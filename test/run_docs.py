@@ -6,12 +6,14 @@ What is run, in one fresh folder a page, which holds the models of test/cli and 
 
     ```console            lines `$ COMMAND`, each followed by what it prints (standard error too)
     ```c main.c           a file of that name
+    ```c ir/dim.h         a part of that file of the repository, word for word
     ```text               shown only; other blocks without a file name too
 
 A printed line '[...]' stands for any number of lines, '[...]' inside a line for any text. onnxc and onnxc.h are found as
 after an installation. --update writes what the commands print now, but where there is a '[...]'.
 docs/operators.md must be what `onnxc --list-ops=markdown` says.
 """
+import difflib
 import glob
 import os
 import re
@@ -75,7 +77,8 @@ class Page:
                 expected, good = got.splitlines(), True
             self.passed, self.failed = self.passed + good, self.failed + (not good)
             if not good:
-                print(f"FAIL {os.path.relpath(self.path, ROOT)}: $ {command}\n{got}")
+                print(f"FAIL {os.path.relpath(self.path, ROOT)}: $ {command}")
+                print("\n".join(difflib.unified_diff(expected, got.splitlines(), "shown", "printed", n=1, lineterm="")))
             out += f"$ {command}\n" + "".join(f"{line}\n" for line in expected)
         return out
 
@@ -83,7 +86,12 @@ class Page:
         kind, name, text = found.groups()
         if kind == "console":
             return f"```console\n{self.console(text)}```"
-        if name:
+        if name and "/" in name:
+            good = text in open(os.path.join(ROOT, name)).read()
+            self.passed, self.failed = self.passed + good, self.failed + (not good)
+            if not good:
+                print(f"FAIL {os.path.relpath(self.path, ROOT)}: what it shows of {name} is not in that file")
+        elif name:
             with open(os.path.join(self.folder, name), "w") as f:
                 f.write(text)
         return found[0]

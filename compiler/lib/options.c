@@ -1,6 +1,7 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/lib/options.h"
 #include "compiler/lib/pipeline.h"
+#include <stdlib.h>
 #include <string.h>
 
 #define AT(field) offsetof(options, field)
@@ -34,6 +35,8 @@ const option compile_options[] = {
      "one object with a variant for each CPU level; the runtime picks"},
     {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
     {"--gpu-arch", NULL, "sm_NN", OPT_LIST, AT(gpu_arch), TARGET, "GPU architecture; may be repeated"},
+    {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
+     "NVIDIA's run-time compiler: libnvrtc.so or a folder with it; default: where CUDA is installed"},
     {"--freestanding", NULL, NULL, OPT_FLAG, AT(freestanding), TARGET,
      "nothing undefined but memcpy, memmove, memset, memcmp: no libm, no allocation, no threads"},
     {"--threads", NULL, "N", OPT_NUMBER, AT(threads), TARGET,
@@ -147,13 +150,54 @@ static void check_warnings(diag *d, const options *o) {
     }
 }
 
+static bool is_one_of(const char *s, const char *const *words, int n) {
+    for (int i = 0; s && i < n; i++)
+        if (strcmp(s, words[i]) == 0) return true;
+    return false;
+}
+
+static bool output_is_gpu_code(const options *o) {
+    static const char *const kinds[] = {"cuda", "ptx", "cubin"}, *const endings[] = {".cu", ".ptx", ".cubin"};
+    if (o->emit) return is_one_of(o->emit, kinds, 3);
+    return is_one_of(o->output ? strrchr(o->output, '.') : NULL, endings, 3);
+}
+
+bool options_for_gpu(const options *o) {
+    return (o->device && strcmp(o->device, "cuda") == 0) || output_is_gpu_code(o);
+}
+
+int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
+    *archs = ARENA_ARRAY(a, int, o->gpu_arch.n + 1);
+    for (int i = 0; i < o->gpu_arch.n; i++) {
+        const char *s = o->gpu_arch.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
+        bool number = *digits && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
+        if (!number) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN", s);
+        (*archs)[i] = number ? (int)strtol(digits, NULL, 10) : 0;
+    }
+    return o->gpu_arch.n;
+}
+
+// Without host code only what is made of kernels alone.
+static void check_device(arena *a, diag *d, const options *o) {
+    static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json"};
+    int *archs;
+    options_gpu_archs(a, d, o, &archs);
+    bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
+    if (output_is_gpu_code(o) && o->gpu_arch.n > 1)
+        diag_error(d, NULL, "one file holds the code of one architecture: give --gpu-arch once");
+    if (options_for_gpu(o)) missing_if(d, o->header, "--header with --device=cuda");
+    if (cpu && o->device && output_is_gpu_code(o)) diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
+    if (cpu || output_is_gpu_code(o) || is_one_of(o->emit, looks, 5)) return;
+    diag_hint(d, "--emit=cuda, ptx and cubin make the kernels alone");
+    diag_missing(d, NULL, "--device=%s: host code that launches kernels on a GPU is not supported by this build", o->device);
+}
+
 void options_check(arena *a, diag *d, const options *o) {
     check_pass(a, d, "--print-after", o->print_after);
     check_pass(a, d, "--stop-after", o->stop_after);
     check_warnings(d, o);
     check_algorithms(d, o);
-    missing_if(d, o->device && strcmp(o->device, "cpu") != 0, "--device=cuda");
-    missing_if(d, o->gpu_arch.n, "--gpu-arch");
+    check_device(a, d, o);
     missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
     missing_if(d, o->tune || o->tune_db, "--tune");
     missing_if(d, o->cache, "--cache");

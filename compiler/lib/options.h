@@ -9,7 +9,7 @@ typedef struct options {
     // outputs
     const char *output, *emit, *header, *depfile, *name;
     // target
-    const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner;
+    const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
     bool freestanding, debug_info;
     int64_t threads; // 0: not said
@@ -39,6 +39,10 @@ void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
 // CPUs that the code is compiled for, "a,b,c", the plainest first; NULL: that of t alone.
 const char *options_variants(const options *o, const target *t);
+// Kernels for a GPU: by --device, or because the output is CUDA text, PTX or a cubin.
+bool options_for_gpu(const options *o);
+// The architectures of --gpu-arch, 80 for sm_80; what has another form is an error.
+int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 fp_mode options_fp(const options *o);
 algorithm_options options_algorithms(const options *o);
 int options_level(const options *o); // 0..3; -Os and -Oz: 2

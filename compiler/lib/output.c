@@ -1,7 +1,9 @@
 // From a model to files: the pipeline as far as the form needs, then its writer, header and dependency file.
 #include "compiler/lib/output.h"
 #include "codegen/ctext.h"
+#include "codegen/cuda.h"
 #include "codegen/elf.h"
+#include "codegen/gpu.h"
 #include "codegen/header.h"
 #include "codegen/link.h"
 #include "codegen/llvm.h"
@@ -27,6 +29,30 @@ static void write_object(pipeline *p, const sink *to) {
 static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
+
+static void write_cuda(pipeline *p, const sink *to) { cuda_write(p->loops, to, p->diag); }
+
+static const nvrtc *open_nvrtc(pipeline *p) {
+    const nvrtc *n = nvrtc_open(p->arena, p->options->nvrtc, p->diag);
+    diag_check(p->diag);
+    return n;
+}
+
+// PTX is compiled for newer architectures when it is loaded; a cubin is for one.
+static int gpu_arch(pipeline *p) {
+    enum { OLDEST = 75 };
+    int *archs, n = options_gpu_archs(p->arena, p->diag, p->options, &archs);
+    return n ? archs[0] : OLDEST;
+}
+
+static void write_ptx(pipeline *p, const sink *to) {
+    sink_add(to, gpu_ptx(p->gpu, p->arena, open_nvrtc(p), gpu_arch(p), p->diag));
+}
+static void write_cubin(pipeline *p, const sink *to) {
+    size_t size;
+    const void *code = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), gpu_arch(p), &size, p->diag);
+    sink_addn(to, code, size);
+}
 
 // The runtime for the target: as told, or the one that lies with onnxc, which is for this machine's kind.
 static const char *find_runtime(pipeline *p) {
@@ -108,9 +134,9 @@ static const format formats[] = {
     {"onnx", ".onnx", GOAL_GRAPH, false, false, NULL, NULL},
     {"html", ".html", GOAL_KERNELS, false, false, NULL, NULL},
     {"example", "", GOAL_LOOPS, false, false, NULL, NULL},
-    {"cuda", ".cu", GOAL_LOOPS, false, true, NULL, NULL},
-    {"ptx", ".ptx", GOAL_LOOPS, false, false, NULL, NULL},
-    {"cubin", ".cubin", GOAL_LOOPS, false, false, NULL, NULL},
+    {"cuda", ".cu", GOAL_LOOPS, false, false, write_cuda, NULL},
+    {"ptx", ".ptx", GOAL_LOOPS, false, false, write_ptx, NULL},
+    {"cubin", ".cubin", GOAL_LOOPS, false, false, write_cubin, NULL},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 

@@ -1,5 +1,6 @@
 // Import, graph passes, lowering, program passes, loops: in this order, each printable, each verified.
 #include "compiler/lib/pipeline.h"
+#include "codegen/gpu.h"
 #include "codegen/host.h"
 #include "compiler/lib/bind.h"
 #include "ir/lower.h"
@@ -84,7 +85,18 @@ static module *import(pipeline *p, const source *s) {
     return import_onnx_file(p->arena, p->diag, s->path, &o);
 }
 
+// The text is the same for all architectures.
+static void set_gpu_target(pipeline *p) {
+    target_options t = options_target(p->arena, p->options);
+    p->target = target_for_text(p->arena, ARCH_CUDA, &t);
+    VEC_PUSH(p->arena, &p->variants, p->target);
+}
+
 static void set_targets(pipeline *p) {
+    if (options_for_gpu(p->options)) {
+        set_gpu_target(p);
+        return;
+    }
     target_options t = options_target(p->arena, p->options);
     p->target =
         p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
@@ -118,6 +130,12 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
 
     begin(p, "loops");
+    if (options_for_gpu(p->options)) {
+        p->gpu = gpu_schedule(p->program, p->name, p->target, p->diag);
+        p->loops = p->gpu->module;
+        end(p, "loops");
+        return;
+    }
     build_options b = {.name = p->name, .hook = p->options->hook, .version = ONNXC_VERSION};
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;

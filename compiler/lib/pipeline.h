@@ -8,6 +8,7 @@
 
 typedef struct program program; // ir/program.h
 struct build;                   // codegen/host.h
+struct gpu_code;                // codegen/gpu.h
 
 // Where the model comes from.
 typedef struct source {
@@ -45,7 +46,8 @@ typedef struct pipeline {
     VEC(const struct target *) variants; // CPUs that the code is compiled for
     program *program;                    // NULL when the way ended before
     struct build *build;                 // NULL when the way ended before
-    lmodule *loops;                      // of the build
+    struct gpu_code *gpu;                // instead of a build, for a GPU
+    lmodule *loops;                      // of the build, or the GPU's kernels
     file_list files;                     // that were read
     bool stopped;                        // by --stop-after
     bool was_cancelled;

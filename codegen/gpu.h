@@ -1,0 +1,22 @@
+// GPU code of a program. In: a program after its passes. Out: a module with one function for each different
+// kernel, the launches that refer to them, and their PTX or cubin.
+#ifndef ONNXC_GPU_H
+#define ONNXC_GPU_H
+#include "codegen/nvrtc.h"
+#include "ir/program.h"
+#include "passes/schedule.h"
+
+typedef struct gpu_code {
+    lmodule *module;
+    kernel_code **kernels; // by kernel id, NULL for those that no step runs; equal kernels share a function
+    int nkernels;
+} gpu_code;
+
+// t: of ARCH_CUDA. What has no kernel (library functions) is reported to d as missing.
+gpu_code *gpu_schedule(program *p, const char *name, const target *t, diag *d);
+// Large modules go through NVRTC in several programs of GPU_BATCH functions; their PTX is joined.
+enum { GPU_BATCH = 50 };
+const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d);
+// One program: cubins cannot be joined without NVIDIA's linker.
+const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, diag *d);
+#endif
