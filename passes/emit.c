@@ -224,6 +224,8 @@ static ins *keep(emitter *e, const expr *x, int which, ins *v) {
     return v;
 }
 
+void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
+
 // ---------------------------------------------------------------- stages
 static void prepare_read(void *user, expr *x) {
     emitter *e = user;

@@ -74,6 +74,7 @@ access *access_make(emitter *e, buffer *b, expr *const *index);
 int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
 
 ins *pointer_of(emitter *e, const buffer *b); // parameter or local
+void use_value(emitter *e, const expr *x, ins *v); // x is v until the scope closes
 ins *emit_value(emitter *e, expr *x);   // scalar where x does not vary along the vector axis
 ins *emit_vector(emitter *e, expr *x);  // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);   // int64 expression as index-kind scalar for lane 0

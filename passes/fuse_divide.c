@@ -14,7 +14,7 @@ typedef struct divide {
 } divide;
 
 static divisor *divisor_of(const divide *d, const expr *e) {
-    bool scalar = e && e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0 && !e->guard;
+    bool scalar = e && e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0;
     return scalar ? &d->local[e->buffer->id] : NULL;
 }
 

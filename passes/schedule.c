@@ -14,6 +14,7 @@
 #include "passes/schedule_attention.h"
 #include "passes/schedule_contract.h"
 #include "passes/schedule_gpu.h"
+#include "passes/schedule_transpose.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -485,13 +486,28 @@ static void choose_tasks(nest *n) {
     }
 }
 
+// True: nothing is left to do. Else what was opened stays open around the loops that follow, for sizes below a tile.
+static bool transposed(nest *n, bool alone, ins **otherwise) {
+    transpose t;
+    emitter *e = n->e;
+    if (!transpose_find(n, &t)) return false;
+    if (alone) transpose_tasks(&t);
+    if (!t.always) *otherwise = lb_if(&e->b, transpose_fits(&t));
+    schedule_transpose(&t);
+    if (*otherwise) lb_else(&e->b, *otherwise);
+    return t.always;
+}
+
 static void stage_nest(emitter *e, const stage *s, bool alone) {
     nest *n = nest_new(e, s, alone);
+    ins *otherwise = NULL;
+    if (transposed(n, alone, &otherwise)) return;
     choose_vector(n);
-    if (alone) choose_tasks(n);
+    if (alone && !otherwise) choose_tasks(n);
     int mark = scope_open(e);
     parallel_loops(n, 0);
     scope_close(e, mark);
+    if (otherwise) lb_end(&e->b, otherwise);
 }
 
 static void one_of_stages(emitter *e, stage *s) {

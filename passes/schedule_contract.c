@@ -182,11 +182,6 @@ static ins *first_column(tiling *t, const tile *x) {
     return t->lanes * t->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
 }
 
-static void use_value(emitter *e, const expr *read, ins *v) {
-    entry_of(e, read)->value = v;
-    VEC_PUSH(e->scratch, &e->log, (struct emit_log){read->id, 0});
-}
-
 // What is known of expressions that move along N is set aside while another vector is made.
 typedef struct aside {
     tiling *t;

@@ -97,16 +97,21 @@ def expected_file(form):
 
 
 def run_cases(results, form, options, folders, timeout=20):
-    """`onnxc test` over all cases below the folders."""
+    """`onnxc test` over all cases below the folders. What fails goes to build/log/STAGE-FORM.txt too, written as lines
+    of expected_failures.txt."""
     ran = run([ONNXC, "test", *options, f"-j{JOBS}", f"--timeout={timeout}", "--xfail", expected_file(form), *folders],
               timeout=1200)
     found = SUMMARY.search(ran.out)
     if not found:
         return results.fail(form, ran.why())
     results.add(*map(int, found.groups()))
-    for line in ran.out.splitlines():
-        if re.match(r"(MISS|FAIL|DIFF) ", line):
-            print(f"{form}: {line.replace(BUILD + '/', '')[:300]}", flush=True)
+    os.makedirs(os.path.join(BUILD, "log"), exist_ok=True)
+    with open(os.path.join(BUILD, "log", f"{results.stage}-{form}.txt"), "w") as log:
+        for line in ran.out.splitlines():
+            match = re.match(r"(MISS|FAIL|DIFF) (\S+?): (.*)", line)
+            if match:
+                print(f"{form}: {line.replace(BUILD + '/', '')[:300]}", flush=True)
+                log.write(f"{form} {'/'.join(match[2].split('/')[-2:])} {match[1]} {match[3][:200]}\n")
 
 
 def run_stage(name, function):

@@ -187,7 +187,8 @@ static void check_device(arena *a, diag *d, const options *o) {
         diag_error(d, NULL, "one file holds the code of one architecture: give --gpu-arch once");
     if (options_for_gpu(o)) missing_if(d, o->header, "--header with --device=cuda");
     if (cpu && o->device && output_is_gpu_code(o)) diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
-    if (cpu || output_is_gpu_code(o) || is_one_of(o->emit, looks, 5)) return;
+    bool both = o->device && strchr(o->device, ',');
+    if (cpu || (!both && (output_is_gpu_code(o) || is_one_of(o->emit, looks, 5)))) return;
     diag_hint(d, "--emit=cuda, ptx and cubin make the kernels alone");
     diag_missing(d, NULL, "--device=%s: host code that launches kernels on a GPU is not supported by this build", o->device);
 }
