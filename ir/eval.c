@@ -68,7 +68,8 @@ cell eval_load(dtype t, const void *data, int64_t i) {
 }
 
 void eval_store(dtype t, void *data, int64_t i, cell v) {
-    if (dtype_is_float(t)) dtype_store_float(t, data, i, v.f, true);
+    // A float8 was saturated, or not, by the cast that made it: its infinity stays.
+    if (dtype_is_float(t)) dtype_store_float(t, data, i, v.f, dtype_bits(t) != 8);
     else if (t == DT_C64) memcpy((char *)data + 8 * i, &v, 8);
     else if (t == DT_BOOL) ((uint8_t *)data)[i] = v.i != 0;
     else dtype_store_int(t, data, i, v.i);

@@ -225,7 +225,8 @@ typedef enum write_combine { COMBINE_SET, COMBINE_ADD, COMBINE_MUL, COMBINE_MIN,
 typedef struct write {
     buffer *to;
     expr **index; // to->rank of them
-    expr *value;  // converted to the buffer's storage type when stored (x_cast semantics, saturating)
+    expr *value;  // converted to the buffer's storage type when stored (x_cast semantics; small floats but float8,
+                  // which casts have made representable, saturate)
     expr *guard;  // NULL: always
     write_when when;
     write_combine combine; // other than SET: to[index] = to[index] op value; iterations may collide

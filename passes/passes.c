@@ -23,10 +23,10 @@ static void pass_fuse(program_context *c) {
 static void pass_quantise(program_context *c) {
     if (c->target) quantise_program(c->program, c->target);
 }
-// Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_algorithm(program_context *c) {
     if (c->target) choose_algorithms(c->program, c->target, &c->algorithms);
 }
+// Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {
     if (c->target && (c->target->vector_bits || c->target->dsp)) assign_layouts(c->program);
 }

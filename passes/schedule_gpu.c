@@ -265,26 +265,63 @@ static void in_all_threads(gpu *g, nest *n) {
     lb_end(b, i);
 }
 
-static void block_stage(gpu *g, const stage *s) {
+// Memory that threads used since they met last: what one wrote others may not touch before the next barrier, nor
+// write what others read.
+typedef struct buffer_list {
+    VEC(const buffer *) all;
+} buffer_list;
+typedef struct rows {
+    gpu *g;
+    buffer_list read, written;
+} rows;
+
+static bool is_listed(const buffer_list *l, const buffer *b) {
+    for (int j = 0; j < l->all.n; j++)
+        if (l->all.at[j] == buffer_root(b)) return true;
+    return false;
+}
+static bool any_listed(const buffer_list *l, const buffer_list *in) {
+    for (int j = 0; j < l->all.n; j++)
+        if (is_listed(in, l->all.at[j])) return true;
+    return false;
+}
+static void add_listed(rows *r, buffer_list *l, const buffer *b) {
+    if (!is_listed(l, b)) VEC_PUSH(r->g->e->scratch, &l->all, buffer_root(b));
+}
+static void add_read(void *user, expr *x) {
+    rows *r = user;
+    if (x->op == X_READ) add_listed(r, &r->read, x->buffer);
+}
+
+static void block_stage(rows *r, const stage *s) {
+    gpu *g = r->g;
     nest *n = nest_new(g->e, s, false);
+    bool reduction = !n->nparallel && states_split(g->e, n);
+    rows own = {.g = g};
+    stage_walk(s, add_read, &own);
+    for (int j = 0; j < s->writes.n; j++) add_listed(&own, &own.written, s->writes.at[j].to);
+    bool waits = any_listed(&own.read, &r->written);
+    if (!reduction) waits |= any_listed(&own.written, &r->written) || any_listed(&own.written, &r->read);
+    if (waits) lb_barrier(g->b);
+    if (waits || reduction) *r = (rows){.g = g}; // a reduction has a barrier before it writes
+    for (int j = 0; j < own.read.all.n; j++) add_listed(r, &r->read, own.read.all.at[j]);
+    for (int j = 0; j < own.written.all.n; j++) add_listed(r, &r->written, own.written.all.at[j]);
     if (n->nparallel) in_all_threads(g, n);
-    else if (states_split(g->e, n)) block_reduction(g, n);
+    else if (reduction) block_reduction(g, n);
     else in_first_thread(g, n); // in order
 }
 
 static void schedule_rows(gpu *g) {
     emitter *e = g->e;
     int outer[MAX_AXES];
+    rows r = {.g = g};
     e->code->schedule = "rows";
     for (int a = 0; a < e->k->nouter; a++) outer[a] = a;
     gpu_launch(g, gpu_product_of(e, outer, e->k->nouter), ROW_THREADS);
     emitter_block_locals(e, g->grid);
     gpu_set_counters(g, outer, e->k->nouter, g->grid);
     int mark = scope_open(e);
-    for (int s = 0; s < e->k->stages.n; s++) {
-        if (s) lb_barrier(g->b);
-        block_stage(g, e->k->stages.at[s]);
-    }
+    for (int s = 0; s < e->k->stages.n; s++) block_stage(&r, e->k->stages.at[s]);
     scope_close(e, mark);
     gpu_land(g);
 }

@@ -373,7 +373,7 @@ static void check_stores(dtype t, int lanes, access how, const float *x, int n) 
     if (how != SOME) n -= n % 16;
     store_all(t, lanes, how, x, got, n);
     for (int i = 0; i < n; i++) {
-        if (dtype_is_float(t)) dtype_store_float(t, want, i, x[i], true);
+        if (dtype_is_float(t)) dtype_store_float(t, want, i, x[i], dtype_bits(t) != 8);
         else dtype_store_int(t, want, i, ((const int8_t *)x)[i]);
     }
     for (int i = 0; i < n; i++) {
@@ -430,7 +430,7 @@ static cell any_cell(random_state *r, dtype t) {
 }
 
 static void put_cell(dtype t, void *to, int i, cell v) {
-    if (dtype_is_float(t)) dtype_store_float(t, to, i, v.f, true);
+    if (dtype_is_float(t)) dtype_store_float(t, to, i, v.f, dtype_bits(t) != 8);
     else dtype_store_int(t, to, i, v.i);
 }
 
