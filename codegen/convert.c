@@ -280,7 +280,8 @@ static ins *to_storage(lbuild *b, dtype t, ins *x) {
     if (t == DT_BOOL) return lb_conv(b, L_ZEXT, LK_I8, x);
     if (t == DT_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, x);
     if (is_small_float(t)) // a float8 was saturated, or not, by the cast that made it: its infinity stays
-        return lb_conv(b, L_ITRUNC, dtype_bits(t) > 8 ? LK_I16 : LK_I8, code_of_float(b, t, x, dtype_bits(t) != 8));
+        return lb_conv(b, L_ITRUNC, dtype_bits(t) > 8 ? LK_I16 : LK_I8,
+                       code_of_float(b, t, x, dtype_bits(t) != 8));
     return x;
 }
 

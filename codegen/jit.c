@@ -1,5 +1,5 @@
-// Compiled kernels under the interpreter. Each kernel gets a caller that takes its arguments from an array, so that
-// C can call kernels of any signature.
+// Compiled kernels under the interpreter. Each kernel gets a caller that takes its arguments from an array,
+// so that C can call kernels of any signature.
 #include "codegen/jit.h"
 #include "codegen/legalize.h"
 #include "codegen/load.h"
@@ -84,4 +84,6 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
 }
 
 int64_t jit_time(const jit *j, const kernel *k) { return j->time[k->id]; }
-const char *jit_schedule(const jit *j, const kernel *k) { return j->code[k->id]->schedule ? j->code[k->id]->schedule : "loops"; }
+const char *jit_schedule(const jit *j, const kernel *k) {
+    return j->code[k->id]->schedule ? j->code[k->id]->schedule : "loops";
+}

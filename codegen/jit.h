@@ -1,5 +1,5 @@
-// Kernels compiled into this process and called by the interpreter instead of being interpreted: a test form, and
-// the way in which large constants are folded.
+// Kernels compiled into this process and called by the interpreter instead of being interpreted: a test form,
+// and the way in which large constants are folded.
 #ifndef ONNXC_JIT_H
 #define ONNXC_JIT_H
 #include "ir/interp.h"

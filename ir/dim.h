@@ -18,9 +18,9 @@ typedef enum dim_kind {
     DIM_MOD,      // a - b * floordiv(a, b)
     DIM_MIN,
     DIM_MAX,
-    DIM_LT,     // 1 if a < b else 0
-    DIM_EQ,     // 1 if a == b else 0
-    DIM_SELECT, // c != 0 ? a : b
+    DIM_LT,       // 1 if a < b else 0
+    DIM_EQ,       // 1 if a == b else 0
+    DIM_SELECT,   // c != 0 ? a : b
     DIM_OVERFLOW, // a constant left int64: an error wherever it becomes a size
     DIM_BIGSUM,   // a + b and a * b, unexpanded: as a polynomial they would pass DIM_MAX_TERMS terms
     DIM_BIGMUL,   // or DIM_MAX_ATOMS atoms in a term
@@ -38,11 +38,11 @@ struct dim {
     dim_kind kind;
     int id; // order of creation: stable between runs
     dims *table;
-    int64_t min, max;    // known range, INT64_MIN/MAX when unbounded
-    int64_t divisor;     // every value is a multiple of it (>= 1; 0 only for constant 0)
-    int64_t value;       // DIM_CONST
-    const char *name;    // DIM_SYMBOL, DIM_OPAQUE: unique in the table
-    int nterms;          // DIM_POLY
+    int64_t min, max; // known range, INT64_MIN/MAX when unbounded
+    int64_t divisor;  // every value is a multiple of it (>= 1; 0 only for constant 0)
+    int64_t value;    // DIM_CONST
+    const char *name; // DIM_SYMBOL, DIM_OPAQUE: unique in the table
+    int nterms;       // DIM_POLY
     dim_term *terms;
     dim *a, *b, *c; // operands of the other kinds (SELECT: c ? a : b)
 };
@@ -78,9 +78,9 @@ dim *dim_product(dims *t, dim *const *d, int n); // 1 for n = 0
 
 typedef enum tri { TRI_NO, TRI_YES, TRI_UNKNOWN } tri;
 tri dim_equal(const dim *a, const dim *b);
-tri dim_less(const dim *a, const dim *b);       // a < b
+tri dim_less(const dim *a, const dim *b); // a < b
 tri dim_less_equal(const dim *a, const dim *b);
-bool dim_is_const(const dim *d);                 // DIM_CONST
+bool dim_is_const(const dim *d); // DIM_CONST
 bool dim_is(const dim *d, int64_t value);
 int64_t dim_value(const dim *d); // of a DIM_CONST
 bool dim_divisible(const dim *d, int64_t by);

@@ -67,7 +67,8 @@ dim *dim_eq(dim *a, dim *b) {
     bool cut = dim_is_const(b) && (a->kind == DIM_MIN || a->kind == DIM_MAX);
     for (int j = 0; cut && j < 2; j++) {
         dim *limit = j ? a->a : a->b, *x = j ? a->b : a->a;
-        if (dim_is_const(limit) && (a->kind == DIM_MIN ? b->value < limit->value : b->value > limit->value)) return dim_eq(x, b);
+        if (dim_is_const(limit) && (a->kind == DIM_MIN ? b->value < limit->value : b->value > limit->value))
+            return dim_eq(x, b);
     }
     return a->id > b->id ? binary(DIM_EQ, b, a) : binary(DIM_EQ, a, b);
 }

@@ -48,9 +48,9 @@ dtype dtype_from_name(const char *name); // DT_NONE when there is none of that n
 dtype dtype_from_onnx(int code);         // DT_NONE when unknown
 int dtype_bits(dtype t);                 // as stored; 2 and 4 for packed types
 dtype_class dtype_class_of(dtype t);
-bool dtype_is_float(dtype t);   // all real floating types, also f8 and f4
-bool dtype_is_int(dtype t);     // signed or unsigned, not bool
-bool dtype_is_signed(dtype t);  // ints and floats with negative values
+bool dtype_is_float(dtype t);  // all real floating types, also f8 and f4
+bool dtype_is_int(dtype t);    // signed or unsigned, not bool
+bool dtype_is_signed(dtype t); // ints and floats with negative values
 // What a kernel computes in: f16, bf16, f8*, f4 -> f32; (u)int4 and (u)int2 -> (u)int8; others themselves.
 dtype dtype_compute(dtype t);
 // Bytes of n elements as ONNX stores them (packed types: two or four to a byte, low bits first);

@@ -184,7 +184,11 @@ static bool eval_compare(expr_op op, dtype t, cell x, cell y) {
 }
 
 static cell eval_bitcast(cell v, dtype from, dtype to) {
-    union { float f; double d; int64_t i; } raw = {.i = v.i};
+    union {
+        float f;
+        double d;
+        int64_t i;
+    } raw = {.i = v.i};
     if (from == DT_F32) raw.i = 0, raw.f = (float)v.f;
     else if (from == DT_F64) raw.d = v.f;
     if (to == DT_F32) return (cell){.f = raw.f};
@@ -196,19 +200,26 @@ static cell eval_one(const expr *e, dtype t, cell x, cell y, cell z) {
     bool is_float = dtype_is_float(t);
     switch ((int)e->op) {
     case X_CAST: return eval_cast(x, t, e->to, e->saturate);
-    case X_ROUND_TO: return is_float ? (cell){.f = small_float(e->to, x.f, e->saturate)} : eval_cast(x, t, e->to, true);
+    case X_ROUND_TO:
+        return is_float ? (cell){.f = small_float(e->to, x.f, e->saturate)} : eval_cast(x, t, e->to, true);
     case X_BITCAST: return eval_bitcast(x, t, e->dtype);
     case X_ISNAN: return (cell){.i = is_float && isnan(x.f)};
     case X_ISINF: return (cell){.i = is_float && isinf(x.f)};
     case X_SELECT: return x.i ? y : z;
-    case X_EQ: case X_NE: case X_LT: case X_LE: return (cell){.i = eval_compare(e->op, t, x, y)};
+    case X_EQ:
+    case X_NE:
+    case X_LT:
+    case X_LE: return (cell){.i = eval_compare(e->op, t, x, y)};
     }
     if (is_float)
-        return (cell){.f = round_to(t, expr_arity(e->op) == 1 ? eval_float1(e->op, x.f) : eval_float2(e->op, x.f, y.f))};
-    return (cell){.i = wrap(t, expr_arity(e->op) == 1 ? eval_int1(e->op, t, x.i) : eval_int2(e->op, t, x.i, y.i))};
+        return (cell){.f = round_to(t, expr_arity(e->op) == 1 ? eval_float1(e->op, x.f)
+                                                              : eval_float2(e->op, x.f, y.f))};
+    return (cell){
+        .i = wrap(t, expr_arity(e->op) == 1 ? eval_int1(e->op, t, x.i) : eval_int2(e->op, t, x.i, y.i))};
 }
 
-void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc, cell *out) {
+void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,
+             cell *out) {
     dtype t = e->arg[0]->dtype;
     static const cell none;
     if (!b) b = &none, sb = 0;

@@ -1,5 +1,5 @@
-// Scalar meaning of the kernel operations, over strips of cells. Floats are held as double and rounded to their
-// compute type after each operation; integers and bools as int64 (uint64 by two's complement).
+// Scalar meaning of the kernel operations, over strips of cells. Floats are held as double and rounded to
+// their compute type after each operation; integers and bools as int64 (uint64 by two's complement).
 #ifndef ONNXC_EVAL_H
 #define ONNXC_EVAL_H
 #include "ir/kernel.h"

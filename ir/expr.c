@@ -4,7 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-static const struct { const char *name; int arity; } op_table[X_COUNT] = {
+static const struct {
+    const char *name;
+    int arity;
+} op_table[X_COUNT] = {
 #define X(e, name, arity) [e] = {name, arity},
     EXPR_OPS(X)
 #undef X
@@ -19,7 +22,8 @@ static bool same_expr(const expr *a, const expr *b) {
         return false;
     if (a->op == X_READ)
         return a->buffer == b->buffer && a->guard == b->guard && a->fill == b->fill &&
-               (a->buffer->rank == 0 || memcmp(a->index, b->index, (size_t)a->buffer->rank * sizeof *a->index) == 0);
+               (a->buffer->rank == 0 ||
+                memcmp(a->index, b->index, (size_t)a->buffer->rank * sizeof *a->index) == 0);
     return a->op == X_DIM ? a->dim == b->dim : a->i == b->i;
 }
 
@@ -129,7 +133,9 @@ static expr *fold_dims(kernel *k, expr_op op, expr *a, expr *b) {
 }
 
 // What an int64 index expression is known to lie in.
-typedef struct range { int64_t lo, hi; } range;
+typedef struct range {
+    int64_t lo, hi;
+} range;
 static int64_t saturating_add(int64_t a, int64_t b) {
     int64_t r;
     return __builtin_add_overflow(a, b, &r) ? (a > 0 ? INT64_MAX : INT64_MIN) : r;
@@ -147,11 +153,13 @@ static range range_of(kernel *k, const expr *e, int depth) {
         int64_t m = k->axes.at[e->axis].extent->max;
         return (range){0, m == INT64_MAX ? m : m > 0 ? m - 1 : 0};
     }
-    if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL && e->op != X_FLOORDIV && e->op != X_MOD) return all;
+    if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL && e->op != X_FLOORDIV && e->op != X_MOD)
+        return all;
     range a = range_of(k, e->arg[0], depth + 1), b = range_of(k, e->arg[1], depth + 1);
     if (e->op == X_ADD) return (range){saturating_add(a.lo, b.lo), saturating_add(a.hi, b.hi)};
     if (e->op == X_SUB && b.lo > INT64_MIN)
-        return (range){saturating_add(a.lo, b.hi == INT64_MAX ? INT64_MIN : -b.hi), saturating_add(a.hi, -b.lo)};
+        return (range){saturating_add(a.lo, b.hi == INT64_MAX ? INT64_MIN : -b.hi),
+                       saturating_add(a.hi, -b.lo)};
     if (e->op == X_MUL && a.lo >= 0 && b.lo >= 0)
         return (range){saturating_mul(a.lo, b.lo), saturating_mul(a.hi, b.hi)};
     if (e->op == X_FLOORDIV && a.lo >= 0 && b.lo > 0)
@@ -197,13 +205,15 @@ static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
         if (is_one(b)) return a;
         if (is_const_int(b, 0)) return b;
         break;
-    case X_DIV: case X_FLOORDIV:
+    case X_DIV:
+    case X_FLOORDIV:
         if (is_one(b)) return a;
         break;
     case X_MOD:
         if (is_one(b)) return x_zero(k, a->dtype);
         break;
-    case X_MIN: case X_MAX:
+    case X_MIN:
+    case X_MAX:
         if (a == b) return a;
         break;
     }
@@ -217,7 +227,8 @@ static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     if ((op == X_MIN && x.hi <= y.lo) || (op == X_MAX && x.lo >= y.hi)) return a;
     if ((op == X_MIN && y.hi <= x.lo) || (op == X_MAX && y.lo >= x.hi)) return b;
     // axis < its own extent
-    if (op == X_LT && a->op == X_AXIS && dim_of(k, b) && dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES)
+    if (op == X_LT && a->op == X_AXIS && dim_of(k, b) &&
+        dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES)
         return x_int(k, DT_BOOL, 1);
     if (op == X_MIN && a->op == X_AXIS && dim_of(k, b) &&
         dim_less_equal(dim_addk(k->axes.at[a->axis].extent, -1), dim_of(k, b)) == TRI_YES)
@@ -234,14 +245,17 @@ static expr *simplify_bool(expr_op op, expr *a, expr *b) {
 
 expr *x_bin(kernel *k, expr_op op, expr *a, expr *b) {
     bool compare = op == X_EQ || op == X_NE || op == X_LT || op == X_LE;
-    bool commutes = op == X_ADD || op == X_MUL || op == X_AND || op == X_OR || op == X_XOR || op == X_EQ || op == X_NE;
-    if (op == X_CHECK) return is_const_int(b, 1) ? a : intern(k, (expr){.op = op, .dtype = a->dtype, .arg = {a, b}});
+    bool commutes =
+        op == X_ADD || op == X_MUL || op == X_AND || op == X_OR || op == X_XOR || op == X_EQ || op == X_NE;
+    if (op == X_CHECK)
+        return is_const_int(b, 1) ? a : intern(k, (expr){.op = op, .dtype = a->dtype, .arg = {a, b}});
     if (commutes && is_const(a) && !is_const(b)) {
         expr *t = a;
         a = b, b = t;
     }
     if (a->dtype != b->dtype)
-        diag_defect(k->program->diag, k->loc, "%s of %s and %s", expr_op_name(op), dtype_name(a->dtype), dtype_name(b->dtype));
+        diag_defect(k->program->diag, k->loc, "%s of %s and %s", expr_op_name(op), dtype_name(a->dtype),
+                    dtype_name(b->dtype));
     expr *e = NULL;
     if (a->dtype == DT_I64) e = fold_dims(k, op, a, b);
     if (!e && !(is_const(a) && is_const(b))) {
@@ -267,7 +281,8 @@ expr *x_cast(kernel *k, expr *a, dtype to, bool saturate) {
 
 expr *x_round_to(kernel *k, expr *a, dtype storage, bool saturate) {
     if (storage == a->dtype) return a;
-    return fold(k, (expr){.op = X_ROUND_TO, .dtype = a->dtype, .arg = {a}, .to = storage, .saturate = saturate});
+    return fold(k,
+                (expr){.op = X_ROUND_TO, .dtype = a->dtype, .arg = {a}, .to = storage, .saturate = saturate});
 }
 
 expr *x_bitcast(kernel *k, expr *a, dtype to) {
@@ -340,7 +355,10 @@ void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
     arena_destroy(scratch);
 }
 
-typedef struct axis_use { int axis; bool found; } axis_use;
+typedef struct axis_use {
+    int axis;
+    bool found;
+} axis_use;
 static void find_axis(void *user, expr *e) {
     axis_use *u = user;
     if (e->op == X_AXIS && e->axis == u->axis) u->found = true;
@@ -371,7 +389,8 @@ expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
     case X_CAST: return x_cast(k, a[0], e->to, e->saturate);
     case X_SELECT: return x_select(k, a[0], a[1], a[2]);
     case X_CHECK: return x_check(k, a[0], a[1], e->axis);
-    case X_ROUND_TO: case X_BITCAST: {
+    case X_ROUND_TO:
+    case X_BITCAST: {
         expr copy = {.op = e->op, .dtype = e->dtype, .to = e->to, .saturate = e->saturate};
         memcpy(copy.arg, a, sizeof a);
         return fold(k, copy);
@@ -405,7 +424,8 @@ expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *
 static bool is_invariant(expr *e, kernel *k) {
     (void)k;
     if (e->op == X_CONST || e->op == X_DIM) return true;
-    if (e->op == X_AXIS || e->op == X_READ || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK) return false;
+    if (e->op == X_AXIS || e->op == X_READ || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK)
+        return false;
     for (int j = 0; j < expr_arity(e->op); j++)
         if (!is_invariant(e->arg[j], k)) return false;
     return true;

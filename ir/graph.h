@@ -17,7 +17,14 @@ struct op_def; // ir/op.h
 
 enum { MAX_RANK = 32, RANK_UNKNOWN = -1 };
 
-typedef enum type_kind { TYPE_NONE, TYPE_TENSOR, TYPE_SPARSE, TYPE_SEQUENCE, TYPE_OPTIONAL, TYPE_MAP } type_kind;
+typedef enum type_kind {
+    TYPE_NONE,
+    TYPE_TENSOR,
+    TYPE_SPARSE,
+    TYPE_SEQUENCE,
+    TYPE_OPTIONAL,
+    TYPE_MAP
+} type_kind;
 typedef struct type {
     type_kind kind;
     dtype elem;        // tensor element; map: key type
@@ -33,11 +40,11 @@ struct constant {
     dtype elem;
     int rank;
     int64_t *dims;
-    int64_t count;          // product of dims
-    const uint8_t *data;    // CONST_BYTES: dtype_size(elem, count) bytes, maybe in a mapped file (unaligned!)
-    uint8_t splat[16];      // CONST_SPLAT: one element (sub-byte types in the low bits)
-    const char **strings;   // CONST_STRINGS: count of them
-    size_t *string_sizes;   // bytes each (strings may hold NULs)
+    int64_t count;        // product of dims
+    const uint8_t *data;  // CONST_BYTES: dtype_size(elem, count) bytes, maybe in a mapped file (unaligned!)
+    uint8_t splat[16];    // CONST_SPLAT: one element (sub-byte types in the low bits)
+    const char **strings; // CONST_STRINGS: count of them
+    size_t *string_sizes; // bytes each (strings may hold NULs)
 };
 
 // Who reads a value: input `index` of node, or (node NULL) output `index` of graph.
@@ -48,13 +55,13 @@ typedef struct use {
 } use;
 
 struct value {
-    int id; // dense in the module
+    int id;           // dense in the module
     const char *name; // unique in the module, never NULL
     const char *doc;
     type type;
-    node *def;      // NULL: graph input, region input or constant
-    int def_index;  // which output of def, or which input of graph
-    graph *graph;   // where it is defined; NULL: its node was deleted
+    node *def;          // NULL: graph input, region input or constant
+    int def_index;      // which output of def, or which input of graph
+    graph *graph;       // where it is defined; NULL: its node was deleted
     constant *constant; // known data, NULL otherwise
     dim **contents;     // contents of a small integer/bool tensor as dims, row-major; NULL unknown
     int ncontents;
@@ -85,7 +92,10 @@ struct attr {
     union {
         float f;
         int64_t i;
-        struct { const char *s; size_t size; };
+        struct {
+            const char *s;
+            size_t size;
+        };
         constant *tensor;
         graph *graph;
         float *floats;
@@ -104,7 +114,7 @@ struct node {
     value **in;  // NULL: optional input left out; written by node_set_in only
     value **out; // NULL: optional output not wanted
     int nattrs;
-    attr *attrs; // only those given, plus defaults of the newest version; read with the functions below
+    attr *attrs;    // only those given, plus defaults of the newest version; read with the functions below
     graph *graph;   // NULL: deleted
     int *use_at;    // in[i]->uses.at[use_at[i]] is this use
     int place_hint; // about where it stands in graph->nodes: see node_place
@@ -117,7 +127,7 @@ struct graph {
     graph *outer; // NULL: main graph
     node *owner;  // the node whose region this is
     VEC(value *) inputs;
-    VEC(value *) outputs;            // written by graph_add_output and graph_set_output only
+    VEC(value *) outputs;           // written by graph_add_output and graph_set_output only
     VEC(const char *) output_names; // names of the outputs as they were added: a model's interface
     VEC(node *) nodes;              // topological order
 };
@@ -134,15 +144,15 @@ struct module {
     diag *diag;
     dims *dims;
     graph *main;
-    const char *file;    // for messages
-    const char *name;    // graph name of the model
+    const char *file; // for messages
+    const char *name; // graph name of the model
     const char *producer, *doc;
     int ir_version;
-    VEC(value *) values; // by id
-    VEC(node *) nodes;   // by id (deleted nodes stay, unlinked)
+    VEC(value *) values;        // by id
+    VEC(node *) nodes;          // by id (deleted nodes stay, unlinked)
     VEC(const char *) metadata; // key, value, key, value ...
-    map names;           // of values, to keep them unique
-    map suffixes;        // of names taken so far
+    map names;                  // of values, to keep them unique
+    map suffixes;               // of names taken so far
     int ngraphs;
     VEC(dim_check) checks;
     struct infer_state *infer; // private to ir/infer.c
@@ -159,7 +169,7 @@ void graph_set_output(graph *g, int i, value *v); // the output keeps its name
 value *value_constant(graph *g, const char *name, constant *c);
 value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_count); // rank-1 int64 tensor
 value *value_int64(graph *g, int64_t v);                                            // rank-0
-constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims);        // CONST_BYTES, data zeroed
+constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims); // CONST_BYTES, data zeroed
 constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element);
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);
@@ -177,10 +187,10 @@ void node_remove_attr(node *n, const char *name);
 void node_delete(node *n); // its outputs must have no users; its regions go with it
 // To g (of the same module, perhaps n's own graph) before `before` (NULL: at the end).
 void node_move(node *n, graph *g, node *before);
-int node_place(const node *n);          // index in n->graph->nodes
-node *node_next(const node *n);         // NULL: n is the last
+int node_place(const node *n);                      // index in n->graph->nodes
+node *node_next(const node *n);                     // NULL: n is the last
 void value_replace(value *old, value *replacement); // in all nodes, regions and outputs of the module
-int value_uses(const value *v); // counts node inputs (also in regions) and graph outputs
+int value_uses(const value *v);                     // counts node inputs (also in regions) and graph outputs
 
 // Attributes. `node_attr` is NULL when absent; the typed ones give the fallback when absent and are a
 // fatal error on a wrong kind.

@@ -13,8 +13,10 @@ _Noreturn void interp_stop(interp *in, interp_result r, const char *message) {
 static void grow_dims(interp *in, int id) {
     if (id < in->ndims) return;
     int n = 2 * id + 64;
-    in->value = arena_grow(in->arena, in->value, (size_t)in->ndims * sizeof *in->value, (size_t)n * sizeof *in->value);
-    in->known = arena_grow(in->arena, in->known, (size_t)in->ndims * sizeof *in->known, (size_t)n * sizeof *in->known);
+    in->value = arena_grow(in->arena, in->value, (size_t)in->ndims * sizeof *in->value,
+                           (size_t)n * sizeof *in->value);
+    in->known = arena_grow(in->arena, in->known, (size_t)in->ndims * sizeof *in->known,
+                           (size_t)n * sizeof *in->known);
     in->ndims = n;
 }
 static void set_dim(interp *in, const dim *d, int64_t v) {
@@ -32,7 +34,8 @@ int64_t interp_dim(interp *in, const dim *d) {
     int64_t v;
     if (d->kind == DIM_CONST) return d->value;
     if (!dim_eval(d, lookup, in, &v))
-        interp_stop(in, INTERP_FAILED, arena_printf(in->arena, "size %s cannot be computed", dim_text(in->arena, d)));
+        interp_stop(in, INTERP_FAILED,
+                    arena_printf(in->arena, "size %s cannot be computed", dim_text(in->arena, d)));
     return v;
 }
 
@@ -43,7 +46,9 @@ int64_t memory_shape(interp *in, memory *m, const buffer *b) {
         m->dims[j] = interp_dim(in, b->dims[j]);
         m->stride[j] = n;
         if (m->dims[j] < 0)
-            interp_stop(in, INTERP_FAILED, arena_printf(in->arena, "axis %d of '%s' has size %lld", j, b->name, (long long)m->dims[j]));
+            interp_stop(
+                in, INTERP_FAILED,
+                arena_printf(in->arena, "axis %d of '%s' has size %lld", j, b->name, (long long)m->dims[j]));
         if (__builtin_mul_overflow(n, m->dims[j], &n)) interp_stop(in, INTERP_FAILED, "tensor too large");
     }
     int64_t bytes = interp_dim(in, buffer_bytes(b));
@@ -130,8 +135,8 @@ static void run_copy(interp *in, const step *s) {
     // A temporary that holds loop-carried data has its shape of the moment.
     int64_t bytes = memory_shape(in, to, s->buffer);
     if (bytes > to->bytes || bytes > from->bytes)
-        diag_defect(in->p->diag, s->loc, "copy of %lld bytes of '%s' (%lld) to '%s' (%lld)", (long long)bytes, s->from->name,
-                    (long long)from->bytes, s->buffer->name, (long long)to->bytes);
+        diag_defect(in->p->diag, s->loc, "copy of %lld bytes of '%s' (%lld) to '%s' (%lld)", (long long)bytes,
+                    s->from->name, (long long)from->bytes, s->buffer->name, (long long)to->bytes);
     memmove(to->data, from->data, (size_t)bytes);
     if (in->hooks.watch) watch_buffer(in, s->buffer);
 }
@@ -199,15 +204,21 @@ static void run_region(interp *in, const region *r) {
 static void bind_input(interp *in, const buffer *b, const tensor *t) {
     memory *m = &in->at[b->id];
     if (t->dtype != b->dtype)
-        interp_stop(in, INTERP_FAILED, arena_printf(in->arena, "input '%s' is %s, not %s", b->name, dtype_name(b->dtype), dtype_name(t->dtype)));
+        interp_stop(in, INTERP_FAILED,
+                    arena_printf(in->arena, "input '%s' is %s, not %s", b->name, dtype_name(b->dtype),
+                                 dtype_name(t->dtype)));
     if (t->rank != b->rank)
-        interp_stop(in, INTERP_FAILED, arena_printf(in->arena, "input '%s' has rank %d, not %d", b->name, b->rank, t->rank));
+        interp_stop(in, INTERP_FAILED,
+                    arena_printf(in->arena, "input '%s' has rank %d, not %d", b->name, b->rank, t->rank));
     for (int j = 0; j < b->rank; j++) {
         int64_t known;
-        if (b->dims[j]->kind == DIM_SYMBOL && !lookup(in, b->dims[j], &known)) set_dim(in, b->dims[j], t->dims[j]);
+        if (b->dims[j]->kind == DIM_SYMBOL && !lookup(in, b->dims[j], &known))
+            set_dim(in, b->dims[j], t->dims[j]);
         if (interp_dim(in, b->dims[j]) != t->dims[j])
-            interp_stop(in, INTERP_FAILED, arena_printf(in->arena, "axis %d of input '%s' is %s = %lld, not %lld", j, b->name, dim_text(in->arena, b->dims[j]),
-                                                        (long long)interp_dim(in, b->dims[j]), (long long)t->dims[j]));
+            interp_stop(in, INTERP_FAILED,
+                        arena_printf(in->arena, "axis %d of input '%s' is %s = %lld, not %lld", j, b->name,
+                                     dim_text(in->arena, b->dims[j]), (long long)interp_dim(in, b->dims[j]),
+                                     (long long)t->dims[j]));
     }
     memory_shape(in, m, b);
     m->bytes = dtype_size(t->dtype, t->count);
@@ -230,8 +241,8 @@ static void free_all(interp *in) {
     if (in->scratch) arena_destroy(in->scratch);
 }
 
-interp_result interp_program_hooked(const program *p, arena *a, const tensor *input, tensor *out, interp_limits limits, const char **message,
-                                    const interp_hooks *hooks) {
+interp_result interp_program_hooked(const program *p, arena *a, const tensor *input, tensor *out,
+                                    interp_limits limits, const char **message, const interp_hooks *hooks) {
     interp *in = ARENA_NEW(a, interp);
     *in = (interp){.p = p, .arena = a, .in = input, .limits = limits};
     if (hooks) in->hooks = *hooks;
@@ -250,11 +261,14 @@ interp_result interp_program_hooked(const program *p, arena *a, const tensor *in
     return result;
 }
 
-interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits, const char **message,
+interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out,
+                                     interp_limits limits, const char **message,
                                      void (*watch)(void *, const buffer *, const tensor *), void *user) {
-    return interp_program_hooked(p, a, in, out, limits, message, &(interp_hooks){.watch = watch, .user = user});
+    return interp_program_hooked(p, a, in, out, limits, message,
+                                 &(interp_hooks){.watch = watch, .user = user});
 }
 
-interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits, const char **message) {
+interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits,
+                             const char **message) {
     return interp_program_hooked(p, a, in, out, limits, message, NULL);
 }

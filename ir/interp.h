@@ -1,5 +1,5 @@
-// The interpreter: runs programs of unscheduled kernels. It is the meaning of a model, the oracle of the backends
-// and the engine of constant folding.
+// The interpreter: runs programs of unscheduled kernels. It is the meaning of a model, the oracle of the
+// backends and the engine of constant folding.
 #ifndef ONNXC_INTERP_H
 #define ONNXC_INTERP_H
 #include "ir/program.h"
@@ -16,14 +16,15 @@ typedef enum interp_result {
     INTERP_LIMIT,  // ran past the limits
 } interp_result;
 
-// in: one tensor for each program input; out: filled, data in arena a. A kernel that reads or writes outside a
-// buffer is a defect (leaves through the program's diag).
+// in: one tensor for each program input; out: filled, data in arena a. A kernel that reads or writes outside
+// a buffer is a defect (leaves through the program's diag).
 interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits,
                              const char **message);
 // What a caller may do during the run.
 struct interp;
 typedef struct interp_hooks {
-    void (*watch)(void *user, const buffer *b, const tensor *t); // sees every buffer after the kernel that wrote it
+    void (*watch)(void *user, const buffer *b,
+                  const tensor *t); // sees every buffer after the kernel that wrote it
     bool (*kernel)(void *user, struct interp *in, const kernel *k); // runs k instead (false: not done)
     void *user;
 } interp_hooks;

@@ -1,5 +1,5 @@
-// One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in strips,
-// the others one position at a time.
+// One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
+// strips, the others one position at a time.
 #include "ir/interp_kernel.h"
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,9 @@
 enum { STRIP = 1024 };
 
 // An expression list in evaluation order.
-typedef struct code { VEC(expr *) list; } code;
+typedef struct code {
+    VEC(expr *) list;
+} code;
 typedef struct run {
     interp *in;
     const kernel *k;
@@ -16,11 +18,11 @@ typedef struct run {
     int64_t *extent, *pos; // by axis
     int strip_axis;        // -1: none
     int64_t lanes;
-    memory *local; // by local id
-    cell **cells;  // by expression id: STRIP cells
-    uint8_t *varies; // by expression id: differs along the strip
+    memory *local;               // by local id
+    cell **cells;                // by expression id: STRIP cells
+    uint8_t *varies;             // by expression id: differs along the strip
     cell *state[32], *other[32]; // by component: STRIP cells
-    int half; // of a complex128 element being moved
+    int half;                    // of a complex128 element being moved
 } run;
 
 static void add_code(void *user, expr *e) {
@@ -35,9 +37,7 @@ static void code_add(run *r, code *c, expr *e) {
         if (c->list.at[j] == e) return;
     expr_walk(e, add_code, user);
 }
-static int by_id(const void *a, const void *b) {
-    return (*(expr *const *)a)->id - (*(expr *const *)b)->id;
-}
+static int by_id(const void *a, const void *b) { return (*(expr *const *)a)->id - (*(expr *const *)b)->id; }
 static void code_finish(code *c) {
     if (!c->list.n) return;
     qsort(c->list.at, (size_t)c->list.n, sizeof *c->list.at, by_id);
@@ -62,9 +62,10 @@ static memory *memory_of(run *r, const buffer *b) {
     return b->role == BUF_LOCAL ? &r->local[b->id] : &r->in->at[b->id];
 }
 
-static _Noreturn void out_of_range(run *r, const char *verb, const buffer *b, int axis, int64_t index, int64_t n) {
-    diag_defect(r->in->p->diag, r->k->loc, "kernel %s %s '%s' at %lld on axis %d of size %lld", r->k->name, verb, b->name,
-                (long long)index, axis, (long long)n);
+static _Noreturn void out_of_range(run *r, const char *verb, const buffer *b, int axis, int64_t index,
+                                   int64_t n) {
+    diag_defect(r->in->p->diag, r->k->loc, "kernel %s %s '%s' at %lld on axis %d of size %lld", r->k->name,
+                verb, b->name, (long long)index, axis, (long long)n);
 }
 
 // Halos and the rest of a last tile may be accessed too.
@@ -79,7 +80,8 @@ static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n)
 }
 
 // Element offset under the buffer's layout, checking each logical index.
-static int64_t element_offset(run *r, const char *verb, const buffer *b, const memory *m, expr *const *index, int64_t lane) {
+static int64_t element_offset(run *r, const char *verb, const buffer *b, const memory *m, expr *const *index,
+                              int64_t lane) {
     int64_t at[MAX_RANK], offset = 0;
     for (int j = 0; j < b->rank; j++) {
         at[j] = r->cells[index[j]->id][r->varies[index[j]->id] ? lane : 0].i;
@@ -113,7 +115,9 @@ static void store(run *r, const memory *m, dtype t, int64_t at, cell v) {
 
 static void eval_read(run *r, const expr *e, int64_t n, cell *out) {
     const memory *m = memory_of(r, e->buffer);
-    if (!m->live) diag_defect(r->in->p->diag, r->k->loc, "kernel %s reads '%s', which has no memory", r->k->name, e->buffer->name);
+    if (!m->live)
+        diag_defect(r->in->p->diag, r->k->loc, "kernel %s reads '%s', which has no memory", r->k->name,
+                    e->buffer->name);
     for (int64_t j = 0; j < n; j++) {
         if (e->guard && !r->cells[e->guard->id][r->varies[e->guard->id] ? j : 0].i) {
             out[j] = r->cells[e->fill->id][r->varies[e->fill->id] ? j : 0];
@@ -161,7 +165,9 @@ static void eval_code(run *r, const code *c, int64_t n) {
     if (r->in->limits.work && r->in->work > r->in->limits.work) interp_stop(r->in, INTERP_LIMIT, "work");
 }
 
-static cell result(run *r, const expr *e, int64_t lane) { return r->cells[e->id][r->varies[e->id] ? lane : 0]; }
+static cell result(run *r, const expr *e, int64_t lane) {
+    return r->cells[e->id][r->varies[e->id] ? lane : 0];
+}
 
 // ---------------------------------------------------------------- writes
 static cell combine(write_combine op, dtype t, cell old, cell v) {
@@ -170,8 +176,10 @@ static cell combine(write_combine op, dtype t, cell old, cell v) {
     bool nan = f && (old.f != old.f || v.f != v.f);
     switch (op) {
     case COMBINE_SET: return v;
-    case COMBINE_ADD: return f ? (cell){.f = old.f + v.f} : (cell){.i = (int64_t)((uint64_t)old.i + (uint64_t)v.i)};
-    case COMBINE_MUL: return f ? (cell){.f = old.f * v.f} : (cell){.i = (int64_t)((uint64_t)old.i * (uint64_t)v.i)};
+    case COMBINE_ADD:
+        return f ? (cell){.f = old.f + v.f} : (cell){.i = (int64_t)((uint64_t)old.i + (uint64_t)v.i)};
+    case COMBINE_MUL:
+        return f ? (cell){.f = old.f * v.f} : (cell){.i = (int64_t)((uint64_t)old.i * (uint64_t)v.i)};
     case COMBINE_MIN: return nan ? (cell){.f = old.f + v.f} : less ? v : old;
     case COMBINE_MAX: return nan ? (cell){.f = old.f + v.f} : less ? old : v;
     }
@@ -183,12 +191,15 @@ static void do_writes(run *r, write_when when, int64_t n) {
         const write *w = &r->s->writes.at[j];
         if (w->when != when) continue;
         memory *m = memory_of(r, w->to);
-        if (!m->live) diag_defect(r->in->p->diag, r->k->loc, "kernel %s writes '%s', which has no memory", r->k->name, w->to->name);
+        if (!m->live)
+            diag_defect(r->in->p->diag, r->k->loc, "kernel %s writes '%s', which has no memory", r->k->name,
+                        w->to->name);
         for (int64_t lane = 0; lane < n; lane++) {
             if (w->guard && !result(r, w->guard, lane).i) continue;
             int64_t at = element_offset(r, "writes", w->to, m, w->index, lane);
             cell v = result(r, w->value, lane);
-            if (w->combine != COMBINE_SET) v = combine(w->combine, w->value->dtype, load(r, m, w->to->dtype, at), v);
+            if (w->combine != COMBINE_SET)
+                v = combine(w->combine, w->value->dtype, load(r, m, w->to->dtype, at), v);
             store(r, m, w->to->dtype, at, v);
         }
     }
@@ -244,7 +255,8 @@ static void round_states(run *r, int64_t n) {
     for (int j = 0; j < r->s->states.n; j++) {
         const state *st = &r->s->states.at[j];
         if (st->op == RED_CUSTOM) continue;
-        for (int64_t lane = 0; lane < n; lane++) r->state[j][lane] = eval_cast(r->state[j][lane], st->dtype, st->dtype, true);
+        for (int64_t lane = 0; lane < n; lane++)
+            r->state[j][lane] = eval_cast(r->state[j][lane], st->dtype, st->dtype, true);
     }
 }
 
@@ -261,7 +273,8 @@ typedef struct plan {
 static void init_states(run *r, const plan *p, int64_t n) {
     eval_code(r, &p->init, n);
     for (int j = 0; j < r->s->states.n; j++)
-        for (int64_t lane = 0; lane < (p->fold ? 1 : n); lane++) r->state[j][lane] = result(r, r->s->states.at[j].init, p->fold ? 0 : lane);
+        for (int64_t lane = 0; lane < (p->fold ? 1 : n); lane++)
+            r->state[j][lane] = result(r, r->s->states.at[j].init, p->fold ? 0 : lane);
 }
 
 static void inner_step(run *r, const plan *p, int64_t n) {
@@ -351,7 +364,8 @@ static bool can_fold(const run *r, const plan *p) {
 static void choose_strip(run *r, plan *p) {
     r->strip_axis = -1;
     r->lanes = 1;
-    int par = longest(r, p->parallel, p->nparallel), red = can_fold(r, p) ? longest(r, p->inner, p->ninner) : -1;
+    int par = longest(r, p->parallel, p->nparallel),
+        red = can_fold(r, p) ? longest(r, p->inner, p->ninner) : -1;
     int64_t pn = par < 0 ? 0 : r->extent[p->parallel[par]], rn = red < 0 ? 0 : r->extent[p->inner[red]];
     if (rn > 4 * pn) {
         move_last(p->inner, p->ninner, red);

@@ -8,8 +8,8 @@
 typedef struct memory {
     uint8_t *data;
     int64_t bytes;
-    int64_t dims[MAX_RANK];    // now
-    int64_t stride[MAX_RANK];  // row-major, in elements
+    int64_t dims[MAX_RANK];   // now
+    int64_t stride[MAX_RANK]; // row-major, in elements
     bool live;
     bool owned; // malloc'ed by STEP_ALLOC
 } memory;
@@ -20,8 +20,8 @@ struct interp {
     arena *arena;
     arena *scratch; // of the running kernel
     const tensor *in;
-    memory *at;      // by buffer id
-    int64_t *value;  // of atoms, by dim id
+    memory *at;     // by buffer id
+    int64_t *value; // of atoms, by dim id
     bool *known;
     int ndims;
     interp_limits limits;

@@ -19,9 +19,7 @@ static dim *entry_extent(const buffer *b, int entry) {
     return dim_ceildiv(n, dim_const(t, tile));
 }
 
-dim *layout_extent(const buffer *b, int entry) {
-    return b->layout ? entry_extent(b, entry) : b->dims[entry];
-}
+dim *layout_extent(const buffer *b, int entry) { return b->layout ? entry_extent(b, entry) : b->dims[entry]; }
 
 dim *buffer_physical_count(const buffer *b) {
     if (!b->layout) return buffer_count(b);
@@ -41,7 +39,8 @@ bool layout_equal(const layout *a, const layout *b) {
     if (a->n != b->n || memcmp(&a->fill, &b->fill, sizeof a->fill) != 0) return false;
     for (int j = 0; j < a->n; j++)
         if (a->order[j].axis != b->order[j].axis || a->order[j].tile != b->order[j].tile) return false;
-    return memcmp(a->pad_lo, b->pad_lo, sizeof a->pad_lo) == 0 && memcmp(a->pad_hi, b->pad_hi, sizeof a->pad_hi) == 0;
+    return memcmp(a->pad_lo, b->pad_lo, sizeof a->pad_lo) == 0 &&
+           memcmp(a->pad_hi, b->pad_hi, sizeof a->pad_hi) == 0;
 }
 
 // ---------------------------------------------------------------- building
@@ -74,10 +73,16 @@ void stage_axis(kernel *k, stage *s, int axis) { VEC_PUSH(k->arena, &s->axes, ax
 expr *reduce_neutral(kernel *k, reduce_op op, dtype t) {
     bool f = dtype_is_float(t);
     switch (op) {
-    case RED_SUM: case RED_OR: return x_zero(k, t);
+    case RED_SUM:
+    case RED_OR: return x_zero(k, t);
     case RED_PROD: return x_number(k, t, 1);
     case RED_AND: return x_int(k, t, t == DT_BOOL ? 1 : -1);
-    case RED_MIN: return f ? x_float(k, t, INFINITY) : x_int(k, t, t == DT_BOOL ? 1 : t == DT_U64 ? -1 : dtype_int_max(t));
+    case RED_MIN:
+        return f ? x_float(k, t, INFINITY)
+                 : x_int(k, t,
+                         t == DT_BOOL  ? 1
+                         : t == DT_U64 ? -1
+                                       : dtype_int_max(t));
     case RED_MAX: return f ? x_float(k, t, -INFINITY) : x_int(k, t, t == DT_BOOL ? 0 : dtype_int_min(t));
     case RED_CUSTOM: break;
     }
@@ -168,7 +173,8 @@ void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user) 
 int kernel_buffers(const kernel *k, buffer ***out) {
     collect c = {.k = (kernel *)k};
     for (int s = 0; s < k->stages.n; s++)
-        for (int j = 0; j < k->stages.at[s]->writes.n; j++) collect_buffer(&c, k->stages.at[s]->writes.at[j].to);
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
+            collect_buffer(&c, k->stages.at[s]->writes.at[j].to);
     for (int s = 0; s < k->stages.n; s++) stage_walk(k->stages.at[s], collect_read, &c);
     *out = c.found.at;
     return c.found.n;
@@ -181,7 +187,10 @@ bool kernel_writes(const kernel *k, const buffer *b) {
     return false;
 }
 
-typedef struct read_search { const buffer *b; bool found; } read_search;
+typedef struct read_search {
+    const buffer *b;
+    bool found;
+} read_search;
 static void find_read(void *user, expr *e) {
     read_search *r = user;
     if (e->op == X_READ && e->buffer == r->b) r->found = true;
@@ -202,12 +211,16 @@ typedef struct verify {
 } verify;
 
 static void check_axis(verify *v, const expr *e) {
-    if (e->axis < 0 || e->axis >= v->k->axes.n) diag_defect(v->d, v->k->loc, "kernel %s: axis %d of %d", v->k->name, e->axis, v->k->axes.n);
+    if (e->axis < 0 || e->axis >= v->k->axes.n)
+        diag_defect(v->d, v->k->loc, "kernel %s: axis %d of %d", v->k->name, e->axis, v->k->axes.n);
     bool own = e->axis < v->k->nouter;
     for (int j = 0; j < v->s->axes.n; j++) own |= v->s->axes.at[j] == e->axis;
-    if (!own) diag_defect(v->d, v->k->loc, "kernel %s: %s uses axis '%s' of another stage", v->k->name, v->where, v->k->axes.at[e->axis].name);
+    if (!own)
+        diag_defect(v->d, v->k->loc, "kernel %s: %s uses axis '%s' of another stage", v->k->name, v->where,
+                    v->k->axes.at[e->axis].name);
     if (!v->reduce_allowed && v->k->axes.at[e->axis].kind != AXIS_PARALLEL)
-        diag_defect(v->d, v->k->loc, "kernel %s: %s uses reduce axis '%s'", v->k->name, v->where, v->k->axes.at[e->axis].name);
+        diag_defect(v->d, v->k->loc, "kernel %s: %s uses reduce axis '%s'", v->k->name, v->where,
+                    v->k->axes.at[e->axis].name);
 }
 
 static void verify_expr(void *user, expr *e) {
@@ -215,19 +228,24 @@ static void verify_expr(void *user, expr *e) {
     if (e->op == X_AXIS) check_axis(v, e);
     if ((e->op == X_STATE || e->op == X_OTHER) &&
         (e->axis >= v->s->states.n || v->s->states.at[e->axis].dtype != e->dtype))
-        diag_defect(v->d, v->k->loc, "kernel %s: %s reads state %d of %d", v->k->name, v->where, e->axis, v->s->states.n);
+        diag_defect(v->d, v->k->loc, "kernel %s: %s reads state %d of %d", v->k->name, v->where, e->axis,
+                    v->s->states.n);
     if (e->op == X_READ)
         for (int j = 0; j < e->buffer->rank; j++)
             if (e->index[j]->dtype != DT_I64)
-                diag_defect(v->d, v->k->loc, "kernel %s: index %d of '%s' is %s", v->k->name, j, e->buffer->name, dtype_name(e->index[j]->dtype));
+                diag_defect(v->d, v->k->loc, "kernel %s: index %d of '%s' is %s", v->k->name, j,
+                            e->buffer->name, dtype_name(e->index[j]->dtype));
     if (e->op == X_SELECT && (e->arg[0]->dtype != DT_BOOL || e->arg[1]->dtype != e->arg[2]->dtype))
-        diag_defect(v->d, v->k->loc, "kernel %s: select of %s, %s, %s", v->k->name, dtype_name(e->arg[0]->dtype), dtype_name(e->arg[1]->dtype), dtype_name(e->arg[2]->dtype));
+        diag_defect(v->d, v->k->loc, "kernel %s: select of %s, %s, %s", v->k->name,
+                    dtype_name(e->arg[0]->dtype), dtype_name(e->arg[1]->dtype), dtype_name(e->arg[2]->dtype));
 }
 
 static void verify_part(verify *v, expr *e, const char *where, bool reduce_allowed, dtype t) {
     v->where = where, v->reduce_allowed = reduce_allowed;
     if (!e) diag_defect(v->d, v->k->loc, "kernel %s: %s is missing", v->k->name, where);
-    if (t != DT_NONE && e->dtype != t) diag_defect(v->d, v->k->loc, "kernel %s: %s is %s, not %s", v->k->name, where, dtype_name(e->dtype), dtype_name(t));
+    if (t != DT_NONE && e->dtype != t)
+        diag_defect(v->d, v->k->loc, "kernel %s: %s is %s, not %s", v->k->name, where, dtype_name(e->dtype),
+                    dtype_name(t));
     expr_walk(e, verify_expr, v);
 }
 
@@ -242,7 +260,8 @@ static void verify_stage(verify *v) {
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
         bool inside = w->when != WRITE_END;
-        if (w->to->role == BUF_CONST || w->to->role == BUF_INPUT) diag_defect(v->d, v->k->loc, "kernel %s writes '%s'", v->k->name, w->to->name);
+        if (w->to->role == BUF_CONST || w->to->role == BUF_INPUT)
+            diag_defect(v->d, v->k->loc, "kernel %s writes '%s'", v->k->name, w->to->name);
         for (int i = 0; i < w->to->rank; i++) verify_part(v, w->index[i], "write index", inside, DT_I64);
         verify_part(v, w->value, "write value", inside, dtype_compute(w->to->dtype));
         if (w->guard) verify_part(v, w->guard, "write guard", inside, DT_BOOL);
@@ -250,14 +269,16 @@ static void verify_stage(verify *v) {
     bool past_parallel = false;
     for (int j = 0; j < s->axes.n; j++) {
         bool parallel = v->k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL;
-        if (parallel && past_parallel) diag_defect(v->d, v->k->loc, "kernel %s: parallel axis after a reduce axis", v->k->name);
+        if (parallel && past_parallel)
+            diag_defect(v->d, v->k->loc, "kernel %s: parallel axis after a reduce axis", v->k->name);
         past_parallel |= !parallel;
     }
 }
 
 void kernel_verify(const kernel *k, diag *d) {
     for (int a = 0; a < k->nouter; a++)
-        if (k->axes.at[a].kind != AXIS_PARALLEL) diag_defect(d, k->loc, "kernel %s: outer axis '%s' is not parallel", k->name, k->axes.at[a].name);
+        if (k->axes.at[a].kind != AXIS_PARALLEL)
+            diag_defect(d, k->loc, "kernel %s: outer axis '%s' is not parallel", k->name, k->axes.at[a].name);
     for (int j = 0; j < k->stages.n; j++) {
         verify v = {.k = k, .s = k->stages.at[j], .d = d};
         verify_stage(&v);

@@ -34,7 +34,10 @@ typedef enum buffer_role {
 // pad_lo/pad_hi widen a logical axis by a halo that holds `fill` (writers of the buffer keep it filled).
 typedef struct layout {
     int n;
-    struct layout_entry { int axis; int64_t tile; } order[2 * MAX_RANK];
+    struct layout_entry {
+        int axis;
+        int64_t tile;
+    } order[2 * MAX_RANK];
     int64_t pad_lo[MAX_RANK], pad_hi[MAX_RANK];
     double fill;
 } layout;
@@ -45,38 +48,39 @@ struct buffer {
     buffer_role role;
     dtype dtype; // as stored
     int rank;
-    dim **dims;             // logical; dims[-1] is the constant 1, so that rank 0 has a dim too
-    const layout *layout;   // NULL: row-major, dense
-    const constant *data;   // BUF_CONST: logical row-major data (packed when written out)
-    buffer *view_of;        // NULL, or the buffer whose memory this one shares, same element order
-    int64_t view_offset;    // in elements
-    int io;                 // BUF_INPUT/OUTPUT: position in the model's inputs/outputs
-    const value *value;     // that it holds, NULL for compiler-made ones
-    dim *offset;            // BUF_TEMP after planning: byte offset in the workspace
-    int region;             // program region (loop body) that owns it, 0 main
+    dim **dims;           // logical; dims[-1] is the constant 1, so that rank 0 has a dim too
+    const layout *layout; // NULL: row-major, dense
+    const constant *data; // BUF_CONST: logical row-major data (packed when written out)
+    buffer *view_of;      // NULL, or the buffer whose memory this one shares, same element order
+    int64_t view_offset;  // in elements
+    int io;               // BUF_INPUT/OUTPUT: position in the model's inputs/outputs
+    const value *value;   // that it holds, NULL for compiler-made ones
+    dim *offset;          // BUF_TEMP after planning: byte offset in the workspace
+    int region;           // program region (loop body) that owns it, 0 main
 };
 
-dim *buffer_count(const buffer *b);         // logical elements
-dim *buffer_physical_count(const buffer *b); // elements with tiles and halo, as laid out
-dim *buffer_bytes(const buffer *b);         // of the storage, sub-byte types packed
+dim *buffer_count(const buffer *b);             // logical elements
+dim *buffer_physical_count(const buffer *b);    // elements with tiles and halo, as laid out
+dim *buffer_bytes(const buffer *b);             // of the storage, sub-byte types packed
 dim *layout_extent(const buffer *b, int entry); // of physical axis `entry` (row-major: of that logical axis)
 bool layout_equal(const layout *a, const layout *b);
 
 // ---------------------------------------------------------------- scalar expressions
 // X(enumerator, text name, operands)
 #define EXPR_OPS(X)                                                                                          \
-    X(X_CONST, "const", 0)   /* value */                                                                     \
-    X(X_AXIS, "axis", 0)     /* int64 position on kernel axis `axis` */                                      \
-    X(X_DIM, "dim", 0)       /* int64 value of `dim` */                                                      \
-    X(X_READ, "read", 0)     /* buffer[index...], or fill where guard is false; see struct expr */           \
-    X(X_STATE, "state", 0)   /* component `axis` of the stage's state */                                     \
-    X(X_OTHER, "other", 0)   /* same of the second state, in merge only */                                   \
-    X(X_CAST, "cast", 1)     /* to dtype, ONNX Cast semantics between compute types; see x_cast */           \
-    X(X_ROUND_TO, "round_to", 1) /* value rounded to what storage type `to` can hold, still in compute type */ \
+    X(X_CONST, "const", 0) /* value */                                                                       \
+    X(X_AXIS, "axis", 0)   /* int64 position on kernel axis `axis` */                                        \
+    X(X_DIM, "dim", 0)     /* int64 value of `dim` */                                                        \
+    X(X_READ, "read", 0)   /* buffer[index...], or fill where guard is false; see struct expr */             \
+    X(X_STATE, "state", 0) /* component `axis` of the stage's state */                                       \
+    X(X_OTHER, "other", 0) /* same of the second state, in merge only */                                     \
+    X(X_CAST, "cast", 1)   /* to dtype, ONNX Cast semantics between compute types; see x_cast */             \
+    X(X_ROUND_TO, "round_to",                                                                                \
+      1) /* value rounded to what storage type `to` can hold, still in compute type */                       \
     X(X_BITCAST, "bitcast", 1)                                                                               \
     X(X_NEG, "neg", 1)                                                                                       \
     X(X_ABS, "abs", 1)                                                                                       \
-    X(X_NOT, "not", 1)       /* logical on bool, bitwise on ints */                                          \
+    X(X_NOT, "not", 1) /* logical on bool, bitwise on ints */                                                \
     X(X_SQRT, "sqrt", 1)                                                                                     \
     X(X_EXP, "exp", 1)                                                                                       \
     X(X_LOG, "log", 1)                                                                                       \
@@ -99,25 +103,25 @@ bool layout_equal(const layout *a, const layout *b);
     X(X_FLOOR, "floor", 1)                                                                                   \
     X(X_CEIL, "ceil", 1)                                                                                     \
     X(X_TRUNC, "trunc", 1)                                                                                   \
-    X(X_RINT, "rint", 1)     /* to nearest, halves to even */                                                \
+    X(X_RINT, "rint", 1) /* to nearest, halves to even */                                                    \
     X(X_ISNAN, "isnan", 1)                                                                                   \
     X(X_ISINF, "isinf", 1)                                                                                   \
-    X(X_ADD, "add", 2)       /* ints wrap */                                                                 \
+    X(X_ADD, "add", 2) /* ints wrap */                                                                       \
     X(X_SUB, "sub", 2)                                                                                       \
     X(X_MUL, "mul", 2)                                                                                       \
-    X(X_DIV, "div", 2)       /* ints: towards zero; by 0 gives 0; MIN / -1 gives MIN */                      \
+    X(X_DIV, "div", 2)           /* ints: towards zero; by 0 gives 0; MIN / -1 gives MIN */                  \
     X(X_FLOORDIV, "floordiv", 2) /* ints only; by 0 gives 0 */                                               \
-    X(X_MOD, "mod", 2)       /* sign of the divisor (ints only); by 0 gives 0 */                             \
-    X(X_FMOD, "fmod", 2)     /* C's % and fmod: sign of the dividend; int by 0 gives 0 */                    \
-    X(X_POW, "pow", 2)       /* float; C's pow */                                                            \
+    X(X_MOD, "mod", 2)           /* sign of the divisor (ints only); by 0 gives 0 */                         \
+    X(X_FMOD, "fmod", 2)         /* C's % and fmod: sign of the dividend; int by 0 gives 0 */                \
+    X(X_POW, "pow", 2)           /* float; C's pow */                                                        \
     X(X_ATAN2, "atan2", 2)                                                                                   \
-    X(X_MIN, "min", 2)       /* a NaN operand gives NaN */                                                   \
+    X(X_MIN, "min", 2) /* a NaN operand gives NaN */                                                         \
     X(X_MAX, "max", 2)                                                                                       \
-    X(X_AND, "and", 2)       /* logical on bool, bitwise on ints */                                          \
+    X(X_AND, "and", 2) /* logical on bool, bitwise on ints */                                                \
     X(X_OR, "or", 2)                                                                                         \
     X(X_XOR, "xor", 2)                                                                                       \
-    X(X_SHL, "shl", 2)       /* by >= width gives 0 */                                                       \
-    X(X_SHR, "shr", 2)       /* logical on unsigned, arithmetic on signed; by >= width gives 0 or sign */    \
+    X(X_SHL, "shl", 2) /* by >= width gives 0 */                                                             \
+    X(X_SHR, "shr", 2) /* logical on unsigned, arithmetic on signed; by >= width gives 0 or sign */          \
     X(X_EQ, "eq", 2)                                                                                         \
     X(X_NE, "ne", 2)                                                                                         \
     X(X_LT, "lt", 2)                                                                                         \
@@ -137,8 +141,8 @@ struct expr {
     dtype dtype; // a compute type (dtype_compute); X_READ: of the buffer's dtype
     int id;      // dense in the kernel; operands have smaller ids
     expr *arg[3];
-    int axis;    // X_AXIS: kernel axis; X_STATE/X_OTHER: component; X_CHECK: message
-    dtype to;    // X_ROUND_TO: storage type; X_CAST from float: also the storage type when it is a small float
+    int axis; // X_AXIS: kernel axis; X_STATE/X_OTHER: component; X_CHECK: message
+    dtype to; // X_ROUND_TO: storage type; X_CAST from float: also the storage type when it is a small float
     bool saturate; // X_ROUND_TO, X_CAST to float8
     union {
         double f;  // X_CONST of float dtype
@@ -161,7 +165,7 @@ int expr_operands(const expr *e, expr **out /* MAX_RANK + 3 */); // with indices
 expr *x_float(kernel *k, dtype t, double v);
 expr *x_int(kernel *k, dtype t, int64_t v);
 static inline expr *x_i64(kernel *k, int64_t v) { return x_int(k, DT_I64, v); }
-expr *x_zero(kernel *k, dtype t); // of a compute type
+expr *x_zero(kernel *k, dtype t);             // of a compute type
 expr *x_number(kernel *k, dtype t, double v); // float, int or bool by t
 expr *x_axis(kernel *k, int axis);
 expr *x_dim(kernel *k, dim *d);
@@ -176,9 +180,10 @@ static inline expr *x_mul(kernel *k, expr *a, expr *b) { return x_bin(k, X_MUL, 
 static inline expr *x_div(kernel *k, expr *a, expr *b) { return x_bin(k, X_DIV, a, b); }
 static inline expr *x_lt(kernel *k, expr *a, expr *b) { return x_bin(k, X_LT, a, b); }
 static inline expr *x_and(kernel *k, expr *a, expr *b) { return x_bin(k, X_AND, a, b); }
-// From storage meaning to storage meaning: `to` may be any numeric dtype; the result has dtype_compute(to) and
-// a value that `to` can hold (f32 -> f16 rounds). float -> int truncates toward zero, out of range saturates
-// to the type's limits and NaN gives 0 (ONNX leaves it open); float -> bool is != 0; int -> int wraps.
+// From storage meaning to storage meaning: `to` may be any numeric dtype; the result has dtype_compute(to)
+// and a value that `to` can hold (f32 -> f16 rounds). float -> int truncates toward zero, out of range
+// saturates to the type's limits and NaN gives 0 (ONNX leaves it open); float -> bool is != 0; int -> int
+// wraps.
 expr *x_cast(kernel *k, expr *a, dtype to, bool saturate);
 expr *x_round_to(kernel *k, expr *a, dtype storage, bool saturate);
 expr *x_bitcast(kernel *k, expr *a, dtype to); // of the same width
@@ -215,8 +220,8 @@ typedef enum reduce_op { RED_SUM, RED_PROD, RED_MIN, RED_MAX, RED_AND, RED_OR, R
 typedef struct state {
     dtype dtype; // compute type
     reduce_op op;
-    expr *init; // may read; must not use the stage's reduce axes
-    expr *step; // RED_CUSTOM: the new state from X_STATE(i); others: the term combined into the state
+    expr *init;  // may read; must not use the stage's reduce axes
+    expr *step;  // RED_CUSTOM: the new state from X_STATE(i); others: the term combined into the state
     expr *merge; // RED_CUSTOM: of X_STATE(i) and X_OTHER(i); NULL: cannot be split (scan)
 } state;
 
@@ -225,9 +230,9 @@ typedef enum write_combine { COMBINE_SET, COMBINE_ADD, COMBINE_MUL, COMBINE_MIN,
 typedef struct write {
     buffer *to;
     expr **index; // to->rank of them
-    expr *value;  // converted to the buffer's storage type when stored (x_cast semantics; small floats but float8,
-                  // which casts have made representable, saturate)
-    expr *guard;  // NULL: always
+    expr *value;  // converted to the buffer's storage type when stored (x_cast semantics; small floats but
+                 // float8, which casts have made representable, saturate)
+    expr *guard; // NULL: always
     write_when when;
     write_combine combine; // other than SET: to[index] = to[index] op value; iterations may collide
 } write;
@@ -257,10 +262,11 @@ struct kernel {
 
 kernel *kernel_new(program *p, const char *name, const loc *at);
 int kernel_axis(kernel *k, axis_kind kind, const char *name, dim *extent); // returns its number
-stage *kernel_stage(kernel *k); // a new, empty stage at the end
+stage *kernel_stage(kernel *k);                                            // a new, empty stage at the end
 void stage_axis(kernel *k, stage *s, int axis);
 // Adds a state component and returns the expression that reads it after the loop.
-expr *stage_reduce(kernel *k, stage *s, reduce_op op, expr *term); // init is the neutral element of term's dtype
+expr *stage_reduce(kernel *k, stage *s, reduce_op op,
+                   expr *term);                              // init is the neutral element of term's dtype
 expr *stage_state(kernel *k, stage *s, dtype t, expr *init); // RED_CUSTOM; set step (and merge) with:
 void stage_step(stage *s, int component, expr *step, expr *merge);
 write *stage_write(kernel *k, stage *s, buffer *to, expr *const *index, expr *value); // WRITE_END, SET

@@ -33,7 +33,9 @@ static const char *infix(expr_op op) {
 static void print_leaf(text *t, const kernel *k, const expr *e, int depth) {
     switch ((int)e->op) {
     case X_CONST:
-        if (dtype_is_float(e->dtype)) text_printf(t, e->f == (double)(int64_t)e->f && e->f < 1e9 && e->f > -1e9 ? "%.1f" : "%.17g", e->f);
+        if (dtype_is_float(e->dtype))
+            text_printf(t, e->f == (double)(int64_t)e->f && e->f < 1e9 && e->f > -1e9 ? "%.1f" : "%.17g",
+                        e->f);
         else text_printf(t, "%lld", (long long)e->i);
         return;
     case X_AXIS: text_printf(t, "%s%d", k->axes.at[e->axis].name, e->axis); return;
@@ -75,14 +77,17 @@ static void print_expr(text *t, const kernel *k, const expr *e, int depth) {
 }
 
 static int print_axis(text *t, const kernel *k, int a, int indent) {
-    static const char *const word[] = {[AXIS_PARALLEL] = "for", [AXIS_REDUCE] = "reduce", [AXIS_SCAN] = "scan"};
+    static const char *const word[] = {
+        [AXIS_PARALLEL] = "for", [AXIS_REDUCE] = "reduce", [AXIS_SCAN] = "scan"};
     const axis *x = &k->axes.at[a];
     text_printf(t, "%*s%s %s%d < %s\n", indent, "", word[x->kind], x->name, a, dim_text(t->arena, x->extent));
     return indent + 2;
 }
 
 static void print_states(text *t, const kernel *k, const stage *s, int indent) {
-    static const char *const op[] = {[RED_SUM] = "+=", [RED_PROD] = "*=", [RED_MIN] = "min=", [RED_MAX] = "max=", [RED_AND] = "&=", [RED_OR] = "|=", [RED_CUSTOM] = "="};
+    static const char *const op[] = {
+        [RED_SUM] = "+=", [RED_PROD] = "*=", [RED_MIN] = "min=", [RED_MAX] = "max=",
+        [RED_AND] = "&=", [RED_OR] = "|=",   [RED_CUSTOM] = "="};
     for (int j = 0; j < s->states.n; j++) {
         text_printf(t, "%*ss%d %s ", indent, "", j, op[s->states.at[j].op]);
         print_expr(t, k, s->states.at[j].step, 0);
@@ -95,7 +100,11 @@ static void print_states(text *t, const kernel *k, const stage *s, int indent) {
 }
 
 static void print_writes(text *t, const kernel *k, const stage *s, write_when when, int indent) {
-    static const char *const op[] = {[COMBINE_SET] = "=", [COMBINE_ADD] = "+=", [COMBINE_MUL] = "*=", [COMBINE_MIN] = "min=", [COMBINE_MAX] = "max="};
+    static const char *const op[] = {[COMBINE_SET] = "=",
+                                     [COMBINE_ADD] = "+=",
+                                     [COMBINE_MUL] = "*=",
+                                     [COMBINE_MIN] = "min=",
+                                     [COMBINE_MAX] = "max="};
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
         if (w->when != when) continue;
@@ -113,7 +122,8 @@ static void print_writes(text *t, const kernel *k, const stage *s, write_when wh
 
 static void print_stage(text *t, const kernel *k, const stage *s, int indent) {
     int j = 0;
-    for (; j < s->axes.n && k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL; j++) indent = print_axis(t, k, s->axes.at[j], indent);
+    for (; j < s->axes.n && k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL; j++)
+        indent = print_axis(t, k, s->axes.at[j], indent);
     int inner = indent;
     for (; j < s->axes.n; j++) inner = print_axis(t, k, s->axes.at[j], inner);
     print_writes(t, k, s, WRITE_BEFORE, inner);
@@ -134,14 +144,18 @@ const char *kernel_print(arena *a, const kernel *k) {
 // ---------------------------------------------------------------- programs
 static void print_layout(text *t, const layout *l) {
     text_add(t, " layout(");
-    for (int j = 0; j < l->n; j++) text_printf(t, "%s%d%s", j ? " " : "", l->order[j].axis, l->order[j].tile ? arena_printf(t->arena, ":%lld", (long long)l->order[j].tile) : "");
+    for (int j = 0; j < l->n; j++)
+        text_printf(t, "%s%d%s", j ? " " : "", l->order[j].axis,
+                    l->order[j].tile ? arena_printf(t->arena, ":%lld", (long long)l->order[j].tile) : "");
     for (int a = 0; a < MAX_RANK; a++)
-        if (l->pad_lo[a] || l->pad_hi[a]) text_printf(t, " halo %d:%lld,%lld", a, (long long)l->pad_lo[a], (long long)l->pad_hi[a]);
+        if (l->pad_lo[a] || l->pad_hi[a])
+            text_printf(t, " halo %d:%lld,%lld", a, (long long)l->pad_lo[a], (long long)l->pad_hi[a]);
     text_add(t, ")");
 }
 
 static void print_buffer(text *t, const buffer *b) {
-    static const char *const role[] = {[BUF_INPUT] = "input", [BUF_OUTPUT] = "output", [BUF_CONST] = "const", [BUF_TEMP] = "temp", [BUF_HEAP] = "heap", [BUF_LOCAL] = "local"};
+    static const char *const role[] = {[BUF_INPUT] = "input", [BUF_OUTPUT] = "output", [BUF_CONST] = "const",
+                                       [BUF_TEMP] = "temp",   [BUF_HEAP] = "heap",     [BUF_LOCAL] = "local"};
     text_printf(t, "%s %s: %s[", role[b->role], b->name, dtype_name(b->dtype));
     for (int j = 0; j < b->rank; j++) text_printf(t, "%s%s", j ? ", " : "", dim_text(t->arena, b->dims[j]));
     text_add(t, "]");
@@ -178,7 +192,8 @@ static void print_step(text *t, const step *s, int indent) {
     case STEP_MOVE: text_printf(t, "move %s = %s\n", s->buffer->name, s->from->name); return;
     case STEP_IF: text_printf(t, "if %s\n", s->buffer ? s->buffer->name : dim_text(t->arena, s->dim)); break;
     case STEP_LOOP:
-        text_printf(t, "loop %s < %s%s%s\n", s->target->name, s->dim ? dim_text(t->arena, s->dim) : "inf", s->buffer ? " while " : "", s->buffer ? s->buffer->name : "");
+        text_printf(t, "loop %s < %s%s%s\n", s->target->name, s->dim ? dim_text(t->arena, s->dim) : "inf",
+                    s->buffer ? " while " : "", s->buffer ? s->buffer->name : "");
         break;
     case STEP_LIB:
         text_printf(t, "call %s(", s->lib);

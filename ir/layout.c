@@ -16,11 +16,13 @@ static void put_element(const buffer *b, int64_t i, void *to, int64_t at) {
     const constant *c = b->data;
     int bits = dtype_bits(c->elem);
     if (bits < 8) {
-        put_bits(to, at, bits, c->kind == CONST_SPLAT ? bits_at(c->splat, 0, bits) : bits_at(c->data, i, bits));
+        put_bits(to, at, bits,
+                 c->kind == CONST_SPLAT ? bits_at(c->splat, 0, bits) : bits_at(c->data, i, bits));
         return;
     }
     size_t size = (size_t)dtype_bits(c->elem) / 8;
-    memcpy((uint8_t *)to + (size_t)at * size, c->kind == CONST_SPLAT ? c->splat : c->data + (size_t)i * size, size);
+    memcpy((uint8_t *)to + (size_t)at * size, c->kind == CONST_SPLAT ? c->splat : c->data + (size_t)i * size,
+           size);
 }
 
 static void put_fill(const buffer *b, void *to, int64_t at) {
@@ -29,8 +31,9 @@ static void put_fill(const buffer *b, void *to, int64_t at) {
 }
 
 typedef struct place {
-    int64_t extent[2 * MAX_RANK], scale[2 * MAX_RANK]; // of a physical entry: how many, how far in its logical axis
-    int64_t stride[MAX_RANK];                          // logical row-major
+    int64_t extent[2 * MAX_RANK],
+        scale[2 * MAX_RANK];  // of a physical entry: how many, how far in its logical axis
+    int64_t stride[MAX_RANK]; // logical row-major
 } place;
 
 static void find_places(const buffer *b, place *p) {
@@ -53,7 +56,8 @@ static void produce_elements(const buffer *b, const place *p, int64_t first, voi
     for (int64_t done = 0; done < n;) {
         int64_t at = first + done, index[MAX_RANK], digit = at % p->extent[last], rest = at / p->extent[last];
         for (int a = 0; a < b->rank; a++) index[a] = -l->pad_lo[a];
-        for (int j = last - 1; j >= 0; rest /= p->extent[j], j--) index[l->order[j].axis] += rest % p->extent[j] * p->scale[j];
+        for (int j = last - 1; j >= 0; rest /= p->extent[j], j--)
+            index[l->order[j].axis] += rest % p->extent[j] * p->scale[j];
         int axis = l->order[last].axis;
         bool inside = true;
         int64_t source = 0, size = dim_value(b->dims[axis]);

@@ -1,8 +1,11 @@
-// Lowering: the graph's nodes, each through its operator's lower function, to a program of unscheduled kernels.
+// Lowering: the graph's nodes, each through its operator's lower function, to a program of unscheduled
+// kernels.
 #include "ir/lower.h"
 #include <string.h>
 
-typedef struct opaque_search { bool found; } opaque_search;
+typedef struct opaque_search {
+    bool found;
+} opaque_search;
 static void find_opaque(void *user, const dim *atom) {
     if (atom->kind == DIM_OPAQUE) ((opaque_search *)user)->found = true;
 }
@@ -27,10 +30,13 @@ static void need_tensor(lowering *l, const loc *at, const value *v) {
     if (v->type.rank == RANK_UNKNOWN)
         diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
     if (v->type.elem == DT_STRING)
-        diag_fatal_missing(l->program->diag, at, "value '%s' holds strings, which are not supported", v->name);
+        diag_fatal_missing(l->program->diag, at, "value '%s' holds strings, which are not supported",
+                           v->name);
 }
 
-static buffer *known_buffer(lowering *l, const value *v) { return map_get_number(&l->buffers, (uint64_t)v->id); }
+static buffer *known_buffer(lowering *l, const value *v) {
+    return map_get_number(&l->buffers, (uint64_t)v->id);
+}
 static void set_buffer(lowering *l, value *v, buffer *b) {
     if (!b->value) b->value = v;
     map_put_number(&l->buffers, (uint64_t)v->id, b);
@@ -40,7 +46,9 @@ buffer *lower_buffer(lowering *l, value *v) {
     buffer *b = known_buffer(l, v);
     if (b) return b;
     need_tensor(l, v->def ? v->def->loc : NULL, v);
-    if (!v->constant) diag_defect(l->program->diag, v->def ? v->def->loc : NULL, "value '%s' is used before it is computed", v->name);
+    if (!v->constant)
+        diag_defect(l->program->diag, v->def ? v->def->loc : NULL, "value '%s' is used before it is computed",
+                    v->name);
     b = program_constant(l->program, v->name, v->constant);
     set_buffer(l, v, b);
     return b;
@@ -55,7 +63,9 @@ buffer *lower_in(lowering *l, const node *n, int i) {
 // The position of v among the main graph's outputs when it can be computed in place there, else -1.
 static int output_position(lowering *l, const value *v) {
     const graph *g = l->program->module->main;
-    if (l->program->outputs.n != g->outputs.n || v->graph != g || !is_sized_at_entry(v->type.dims, v->type.rank)) return -1;
+    if (l->program->outputs.n != g->outputs.n || v->graph != g ||
+        !is_sized_at_entry(v->type.dims, v->type.rank))
+        return -1;
     for (int j = 0; j < g->outputs.n; j++)
         if (g->outputs.at[j] == v) return j;
     return -1;
@@ -83,7 +93,9 @@ void lower_view(lowering *l, node *n, int out, int in) {
 }
 
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *d) {
-    const char *base = n->nout && n->out[0] ? n->out[0]->name : n->loc && n->loc->node ? n->loc->node : n->op->name;
+    const char *base = n->nout && n->out[0]     ? n->out[0]->name
+                       : n->loc && n->loc->node ? n->loc->node
+                                                : n->op->name;
     return new_temp(l, n->loc, arena_printf(l->program->arena, "%s.%s", base, suffix), t, rank, d);
 }
 
@@ -117,7 +129,8 @@ expr *read_broadcast(kernel *k, buffer *b, expr *const *index, int rank) {
         if (one == TRI_YES) at[j] = x_i64(k, 0);
         // A symbolic dim that is also the extent of the axis needs no stride of its own.
         else if (one == TRI_NO || (i->op == X_AXIS && k->axes.at[i->axis].extent == d)) at[j] = i;
-        else at[j] = x_mul(k, i, x_dim(k, dim_sub(dim_const(d->table, 1), dim_eq(d, dim_const(d->table, 1)))));
+        else
+            at[j] = x_mul(k, i, x_dim(k, dim_sub(dim_const(d->table, 1), dim_eq(d, dim_const(d->table, 1)))));
     }
     return x_read(k, b, at);
 }
@@ -153,7 +166,8 @@ void lower_checks(lowering *l, const node *n) {
         map_put_number(&l->checked, (uint64_t)j, c);
         step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
         s->dim = holds;
-        s->message = arena_printf(l->program->arena, "%s: %s is not %s", c->what, dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b));
+        s->message = arena_printf(l->program->arena, "%s: %s is not %s", c->what,
+                                  dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b));
     }
 }
 
@@ -189,7 +203,8 @@ static void make_outputs(lowering *l, graph *g) {
     for (int j = 0; j < g->outputs.n; j++) {
         value *v = g->outputs.at[j];
         need_tensor(l, v->def ? v->def->loc : NULL, v);
-        buffer *b = program_buffer(p, g->output_names.at[j], BUF_OUTPUT, v->type.elem, v->type.rank, v->type.dims);
+        buffer *b =
+            program_buffer(p, g->output_names.at[j], BUF_OUTPUT, v->type.elem, v->type.rank, v->type.dims);
         b->io = j;
         b->value = v;
         VEC_PUSH(p->arena, &p->outputs, b);
@@ -208,7 +223,8 @@ static void copy_outputs(lowering *l, graph *g) {
 
 program *lower_module(module *m) {
     program *p = program_new(m);
-    lowering l = {.program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
+    lowering l = {
+        .program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
     lower_inputs(&l, m->main);
     make_outputs(&l, m->main);
     lower_graph(&l, m->main);

@@ -9,7 +9,7 @@ struct lowering {
     region *region; // where steps go
     map buffers;    // value id -> buffer
     int depth;
-    map checked;    // index in the module's checks -> those that have their step
+    map checked; // index in the module's checks -> those that have their step
 };
 
 // The whole module to a program of unscheduled kernels, one or more per node.
@@ -22,13 +22,14 @@ buffer *lower_in(lowering *l, const node *n, int i);  // NULL when left out
 buffer *lower_out(lowering *l, const node *n, int i); // NULL when not wanted
 // Output `out` is input `in`'s memory under another shape.
 void lower_view(lowering *l, node *n, int out, int in);
-// A kernel named after n, appended as a step. suffix tells several kernels of one node apart (NULL: only one).
+// A kernel named after n, appended as a step. suffix tells several kernels of one node apart (NULL: only
+// one).
 kernel *lower_kernel(lowering *l, const node *n, const char *suffix);
 // A temporary for values between kernels of one node.
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *dims);
 
-// The steps for inference's checks of n whose opaque dims are set by now. Called around n's lower function, which
-// calls it itself when it sets dims that its kernels rely on.
+// The steps for inference's checks of n whose opaque dims are set by now. Called around n's lower function,
+// which calls it itself when it sets dims that its kernels rely on.
 void lower_checks(lowering *l, const node *n);
 
 // ---- Building blocks for kernels
@@ -38,7 +39,7 @@ void axes_over(kernel *k, stage *s, const buffer *b, expr **index);
 // Reads b at the (right-aligned) broadcast of index[0..rank): numpy rules, run-time stride 0 when it is
 // not known whether a dim is 1.
 expr *read_broadcast(kernel *k, buffer *b, expr *const *index, int rank);
-// The single-stage kernel out[i...] = f(...) over out's dims; the caller builds value from index and ends with
-// stage_write. Returns the stage.
+// The single-stage kernel out[i...] = f(...) over out's dims; the caller builds value from index and ends
+// with stage_write. Returns the stage.
 stage *pointwise_stage(lowering *l, const node *n, buffer *out, kernel **k, expr **index);
 #endif

@@ -42,26 +42,29 @@ const op_def *op_at(int i); // in list order
 // attributes and type constraints (tools/schema.py makes it from onnx.defs).
 typedef struct schema_param {
     const char *name;
-    char option;           // 's'ingle, 'o'ptional, 'v'ariadic
+    char option; // 's'ingle, 'o'ptional, 'v'ariadic
     bool homogeneous;
-    int8_t type_var;       // index in type_vars, -1: fixed types
-    uint64_t fixed_types;  // type set, see SCHEMA_*
+    int8_t type_var;      // index in type_vars, -1: fixed types
+    uint64_t fixed_types; // type set, see SCHEMA_*
 } schema_param;
 typedef struct schema_attr {
     const char *name;
-    int8_t kind;      // attr_kind
+    int8_t kind; // attr_kind
     bool required;
-    const char *def;  // default as text (ints "1 2", floats with 9 digits, strings as they are), NULL: none
+    const char *def; // default as text (ints "1 2", floats with 9 digits, strings as they are), NULL: none
 } schema_attr;
 typedef struct schema_version {
     int since;
     bool deprecated;
-    bool is_function; // the standard gives a body
+    bool is_function;                     // the standard gives a body
     int min_in, max_in, min_out, max_out; // max INT_MAX for variadic
     int nin, nout, nattrs, nvars;
     const schema_param *in, *out;
     const schema_attr *attrs;
-    const struct schema_type_var { const char *name; uint64_t types; } *type_vars;
+    const struct schema_type_var {
+        const char *name;
+        uint64_t types;
+    } *type_vars;
 } schema_version;
 typedef struct schema_op {
     const char *domain, *name;
@@ -89,9 +92,10 @@ const type *infer_in(const node *n, int i);
 // Its rank; when unknown, leaves inference of this node with outputs of unknown rank (through infer_unknown).
 int infer_rank(const node *n, int i);
 bool infer_has_rank(const node *n, int i);
-void infer_set(node *n, int out, dtype elem, int rank, dim *const *dims); // ignored when the output is not wanted
-void infer_set_unknown(node *n, int out, dtype elem);                     // rank unknown
-void infer_same(node *n, int out, int in);                                // type of input `in`
+void infer_set(node *n, int out, dtype elem, int rank,
+               dim *const *dims);                     // ignored when the output is not wanted
+void infer_set_unknown(node *n, int out, dtype elem); // rank unknown
+void infer_same(node *n, int out, int in);            // type of input `in`
 // Normalised axis in [0, rank) (or [0, rank] when one_past), error otherwise.
 int infer_axis(const node *n, int64_t axis, int rank);
 // The numpy broadcast of all inputs first..last: fills dims, returns rank (RANK_UNKNOWN when one is unknown).
@@ -123,7 +127,7 @@ void infer_graph(graph *g);
 // op must be named in its newest meaning.
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
 value *insert_ints(node *n, const int64_t *v, int count); // constant int64[count]
-value *insert_scalar(node *n, dtype t, double v);          // constant rank 0
+value *insert_scalar(node *n, dtype t, double v);         // constant rank 0
 // After n: n's output i is replaced for all users by op(n's old output ...); returns the new node, whose
 // input 0 is n's output i and whose other inputs are more_in[0..nin).
 node *insert_after(node *n, int i, const char *op, int nin, value *const *more_in);

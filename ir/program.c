@@ -73,9 +73,12 @@ static void verify_step(void *user, region *r, step *s) {
         break;
     case STEP_CHECK: ok = s->dim && s->message; break;
     case STEP_SET_DIM: ok = s->target && s->target->kind == DIM_OPAQUE && (s->dim || s->buffer); break;
-    case STEP_ALLOC: case STEP_FREE: ok = s->buffer && s->buffer->role == BUF_HEAP; break;
+    case STEP_ALLOC:
+    case STEP_FREE: ok = s->buffer && s->buffer->role == BUF_HEAP; break;
     case STEP_COPY: ok = s->buffer && s->from && s->buffer->dtype == s->from->dtype; break;
-    case STEP_MOVE: ok = s->buffer && s->from && s->buffer->role == BUF_HEAP && s->from->role == BUF_HEAP; break;
+    case STEP_MOVE:
+        ok = s->buffer && s->from && s->buffer->role == BUF_HEAP && s->from->role == BUF_HEAP;
+        break;
     case STEP_IF: ok = (s->buffer || s->dim) && s->body[0] && s->body[1]; break;
     case STEP_LOOP: ok = s->target && s->body[0]; break;
     case STEP_LIB: ok = s->lib != NULL; break;

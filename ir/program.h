@@ -5,7 +5,9 @@
 #include "ir/kernel.h"
 
 typedef struct step step;
-typedef struct region { VEC(step *) steps; } region;
+typedef struct region {
+    VEC(step *) steps;
+} region;
 
 typedef enum step_kind {
     STEP_KERNEL,  // run `kernel`
@@ -54,7 +56,7 @@ program *program_new(module *m);
 buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *dims);
 buffer *program_constant(program *p, const char *name, const constant *c);
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *dims);
-const buffer *buffer_root(const buffer *b); // through view_of
+const buffer *buffer_root(const buffer *b);                           // through view_of
 step *step_new(program *p, region *r, step_kind kind, const loc *at); // appended
 step *step_kernel(program *p, region *r, kernel *k);
 const char *program_print(arena *a, const program *p);

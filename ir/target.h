@@ -1,5 +1,5 @@
-// What the schedules, the legaliser and the emitters need to know of where the code runs. Filled from triple, CPU
-// and features by codegen/targets.c.
+// What the schedules, the legaliser and the emitters need to know of where the code runs. Filled from triple,
+// CPU and features by codegen/targets.c.
 #ifndef ONNXC_TARGET_H
 #define ONNXC_TARGET_H
 #include <stdbool.h>
@@ -11,21 +11,21 @@ typedef struct target {
     const char *abi, *float_abi;         // "hard", "soft", NULL: the triple's
     arch arch;
     int ptr_bits;
-    int vector_bits;  // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;  // SIMD registers
-    bool fma;         // fused multiply-add for f32 (and f64 where there are vectors of it)
-    bool f64;         // hardware double
-    bool f32;         // hardware float
-    bool f16_convert; // hardware f16 <-> f32 (F16C, ...)
-    bool round_instr; // hardware floor/ceil/trunc/rint for f32
+    int vector_bits;             // 0: scalars only (C text, M4, CUDA)
+    int vector_regs;             // SIMD registers
+    bool fma;                    // fused multiply-add for f32 (and f64 where there are vectors of it)
+    bool f64;                    // hardware double
+    bool f32;                    // hardware float
+    bool f16_convert;            // hardware f16 <-> f32 (F16C, ...)
+    bool round_instr;            // hardware floor/ceil/trunc/rint for f32
     bool vnni, avx512, amx, dsp; // dot4 u8*s8; dsp: SMLAD
-    bool masked;      // cheap masked vector loads and stores (AVX, AVX-512, SVE)
+    bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     bool hosted, freestanding, little_endian;
     fp_mode fp;
-    int threads;      // most worker threads the code may use; 1: no thread code
-    int opt;          // 0..3
-    int size_level;   // 0, 1 (-Os), 2 (-Oz)
-    int sm;           // ARCH_CUDA: architecture, 75, 80, 90 ...
+    int threads;    // most worker threads the code may use; 1: no thread code
+    int opt;        // 0..3
+    int size_level; // 0, 1 (-Os), 2 (-Oz)
+    int sm;         // ARCH_CUDA: architecture, 75, 80, 90 ...
 } target;
 
 // Vector lanes of an element of so many bits: 1 where there are no vectors.

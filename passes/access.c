@@ -1,6 +1,6 @@
 // Accesses: from logical indices to element offsets under the buffer's layout, and joining of axes.
-#include "passes/emit.h"
 #include "ir/program.h"
+#include "passes/emit.h"
 
 static expr *row_major_offset(kernel *k, buffer *b, expr *const *index) {
     dim *stride = b->dims[-1];

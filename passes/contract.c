@@ -28,8 +28,8 @@ static bool is_bound(const expr *read, const expr *g) {
 }
 bool guard_is_bounds(const expr *read) { return !read->guard || is_bound(read, read->guard); }
 
-// The one read of a factor over reduce axes. Reads that depend on none of them (zero points) or on fewer than it
-// (scales of blocks) do not count.
+// The one read of a factor over reduce axes. Reads that depend on none of them (zero points) or on fewer than
+// it (scales of blocks) do not count.
 typedef struct factor_search {
     const kernel *k;
     const stage *s;
@@ -39,7 +39,8 @@ typedef struct factor_search {
 // 0 where it uses none, else how many axes it uses.
 static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
     int n = 0;
-    for (int j = 0; j < s->axes.n; j++) n += k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE && index_uses_axis(read, s->axes.at[j]);
+    for (int j = 0; j < s->axes.n; j++)
+        n += k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE && index_uses_axis(read, s->axes.at[j]);
     if (!n) return 0;
     for (int a = 0; a < k->axes.n; a++) n += k->axes.at[a].kind == AXIS_PARALLEL && index_uses_axis(read, a);
     return n;
@@ -69,7 +70,8 @@ static bool find_terms(contraction *c) {
 
 static bool has_form(const kernel *k, const stage *s) {
     if (s->states.n != 1 || s->writes.n != 1) return false;
-    if (s->writes.at[0].when != WRITE_END || s->writes.at[0].guard || s->writes.at[0].combine != COMBINE_SET) return false;
+    if (s->writes.at[0].when != WRITE_END || s->writes.at[0].guard || s->writes.at[0].combine != COMBINE_SET)
+        return false;
     int reduce = 0;
     for (int j = 0; j < s->axes.n; j++) {
         if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;

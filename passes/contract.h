@@ -1,5 +1,5 @@
-// Contractions: kernels of one stage that sum products of two reads. MatMul, Gemm, Conv and what exporters make of
-// them all have this form; layout assignment and the schedules look at nothing else.
+// Contractions: kernels of one stage that sum products of two reads. MatMul, Gemm, Conv and what exporters
+// make of them all have this form; layout assignment and the schedules look at nothing else.
 #ifndef ONNXC_CONTRACT_PASS_H
 #define ONNXC_CONTRACT_PASS_H
 #include "ir/kernel.h"
@@ -23,8 +23,8 @@ typedef struct contraction {
     axis_list k_axes;      // reduce axes, in loop order
 } contraction;
 
-// False when k has another form. `n` is the N axis that makes the output contiguous when laid out as it is; when
-// none does, the last axis of the operand that the constant (weights) is.
+// False when k has another form. `n` is the N axis that makes the output contiguous when laid out as it is;
+// when none does, the last axis of the operand that the constant (weights) is.
 bool contraction_find(const kernel *k, contraction *c);
 // The same of one stage among several; the kernel's outer axes stand still.
 bool contraction_in_stage(const kernel *k, stage *s, contraction *c);

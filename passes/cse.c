@@ -1,5 +1,5 @@
-// Common subexpressions: a node that repeats an earlier one (operator, inputs, attributes) of its graph or an outer
-// one gives its users the earlier outputs.
+// Common subexpressions: a node that repeats an earlier one (operator, inputs, attributes) of its graph or an
+// outer one gives its users the earlier outputs.
 #include "ir/op.h"
 #include "passes/passes.h"
 #include <string.h>

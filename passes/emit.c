@@ -1,9 +1,9 @@
-// Expressions of a kernel as instructions. Values are kept (by expression) while the scope that they were made in
-// is open, so that what does not change in a loop is made before it and used there.
+// Expressions of a kernel as instructions. Values are kept (by expression) while the scope that they were
+// made in is open, so that what does not change in a loop is made before it and used there.
 #include "passes/emit.h"
 #include "codegen/convert.h"
-#include "passes/emit_dim.h"
 #include "ir/program.h"
+#include "passes/emit_dim.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- set-up
@@ -27,7 +27,8 @@ emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kern
 struct emit_entry *entry_of(emitter *e, const expr *x) {
     if (x->id >= e->nentries) {
         int n = 2 * x->id + 64;
-        e->entries = arena_grow(e->scratch, e->entries, (size_t)e->nentries * sizeof *e->entries, (size_t)n * sizeof *e->entries);
+        e->entries = arena_grow(e->scratch, e->entries, (size_t)e->nentries * sizeof *e->entries,
+                                (size_t)n * sizeof *e->entries);
         e->nentries = n;
     }
     return &e->entries[x->id];
@@ -40,7 +41,8 @@ static void buffer_params(emitter *e) {
     c->nbuffers = kernel_buffers(e->k, &c->buffers);
     for (int j = 0; j < c->nbuffers; j++) {
         buffer *b = c->buffers[j];
-        e->pointer[b->id] = lfunc_param(c->f, b->name, lt_ptr(), lkind_of(b->dtype), b->dtype, !kernel_writes(e->k, b));
+        e->pointer[b->id] =
+            lfunc_param(c->f, b->name, lt_ptr(), lkind_of(b->dtype), b->dtype, !kernel_writes(e->k, b));
     }
 }
 
@@ -82,7 +84,9 @@ static void dim_params(emitter *e) {
 
 // Locals of rank 0 are variables; small constant sizes lie on the stack; the rest in the scratch memory.
 static ins *make_locals(emitter *e, dim *own) {
-    dim *bytes = own ? dim_mulk(dim_ceildiv(own, dim_const(own->table, 64)), 64) : dim_const(e->k->program->dims, 0), *offset[256];
+    dim *bytes = own ? dim_mulk(dim_ceildiv(own, dim_const(own->table, 64)), 64)
+                     : dim_const(e->k->program->dims, 0),
+        *offset[256];
     bool in_scratch[256] = {0};
     const kernel *k = e->k;
     if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
@@ -100,8 +104,10 @@ static ins *make_locals(emitter *e, dim *own) {
     for (int j = 0; j < k->locals.n; j++) {
         const buffer *b = k->locals.at[j];
         if (in_scratch[j]) e->local[j] = lb_offset(&e->b, scratch, emit_dim(e, offset[j]), 1);
-        else if (b->rank == 0) e->local[j] = lb_var(&e->b, b->name, lb_int(&e->b, lt(compute_kind(b->dtype), 1), 0));
-        else e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_value(buffer_physical_count(b)), 64, false);
+        else if (b->rank == 0)
+            e->local[j] = lb_var(&e->b, b->name, lb_int(&e->b, lt(compute_kind(b->dtype), 1), 0));
+        else
+            e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_value(buffer_physical_count(b)), 64, false);
     }
     return scratch;
 }
@@ -269,8 +275,8 @@ static ins *dim_param(void *user, const dim *atom) {
 ins *emit_dim(emitter *e, dim *d) { return emit_dim_value(&e->b, d, index_kind(e), dim_param, e); }
 
 static bool is_index_op(const expr *x) {
-    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL || x->op == X_FLOORDIV || x->op == X_MOD ||
-                                  x->op == X_MIN || x->op == X_MAX);
+    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL || x->op == X_FLOORDIV ||
+                                  x->op == X_MOD || x->op == X_MIN || x->op == X_MAX);
 }
 
 static ins *index_operation(emitter *e, const expr *x, ins *a, ins *c) {
@@ -303,7 +309,9 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
         v = emit_dim(e, x->dim);
     } else if (x->op == X_AXIS) {
         ins *base = e->counter[x->axis];
-        if (!base) diag_defect(b->diag, e->k->loc, "kernel %s: axis '%s' is used outside its loop", e->k->name, e->k->axes.at[x->axis].name);
+        if (!base)
+            diag_defect(b->diag, e->k->loc, "kernel %s: axis '%s' is used outside its loop", e->k->name,
+                        e->k->axes.at[x->axis].name);
         if (!vector) return base;
         v = lb_bin(b, L_ADD, lb_splat(b, base, e->lanes), lb_iota(b, lt(index_kind(e), e->lanes)));
     } else if (is_index_op(x)) {
@@ -312,7 +320,9 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
     } else {
         int lanes = e->lanes;
         // Lane 0 alone: what varies is made anew as a scalar.
-        if (!vector && varies(e, x)) diag_defect(b->diag, e->k->loc, "kernel %s: an index varies in a way its access does not", e->k->name);
+        if (!vector && varies(e, x))
+            diag_defect(b->diag, e->k->loc, "kernel %s: an index varies in a way its access does not",
+                        e->k->name);
         v = to_index(e, emit_value(e, x));
         if (vector && v->type.lanes == 1) v = lb_splat(b, v, lanes);
     }
@@ -342,7 +352,9 @@ static bool unit_stride(const emitter *e, const access *a) {
     return c && c->op == X_CONST && c->i == 1 && begins_bytes(e, a);
 }
 
-ins *pointer_of(emitter *e, const buffer *b) { return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id]; }
+ins *pointer_of(emitter *e, const buffer *b) {
+    return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id];
+}
 
 // Lanes out of use read element 0: theirs may lie outside.
 static ins *active_indices(emitter *e, ins *at) {
@@ -359,11 +371,14 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     if (!vector) {
         ins *at = emit_index(e, a->offset);
         if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
-        return lb_load(b, lt(LK_I64, 1), p, lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), 8);
+        return lb_load(b, lt(LK_I64, 1), p,
+                       lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), 8);
     }
-    if (!unit_stride(e, a)) return load_element_gather(b, buf->dtype, p, active_indices(e, index_of(e, a->offset, true)));
+    if (!unit_stride(e, a))
+        return load_element_gather(b, buf->dtype, p, active_indices(e, index_of(e, a->offset, true)));
     ins *at = emit_index(e, a->offset);
-    return e->active ? load_element_n(b, buf->dtype, p, at, e->lanes, e->active) : load_element(b, buf->dtype, p, at, e->lanes);
+    return e->active ? load_element_n(b, buf->dtype, p, at, e->lanes, e->active)
+                     : load_element(b, buf->dtype, p, at, e->lanes);
 }
 
 // Lane by lane under a guard that differs between lanes, through the stack.
@@ -378,7 +393,8 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
     lb_store(b, valid, zero, lb_conv(b, L_ZEXT, LK_I8, guard), 0);
     ins *j = lb_for(b, "lane", zero, lb_idx(b, n), lb_idx(b, 1), LOOP_SERIAL);
     ins *on = lb_if(b, lb_cmp(b, L_NE, lb_load(b, lt(LK_I8, 1), valid, j, 0), lb_int(b, lt(LK_I8, 1), 0)));
-    ins *v = load_element(b, x->buffer->dtype, pointer_of(e, x->buffer), lb_load(b, lt(index_kind(e), 1), index, j, 0), 1);
+    ins *v = load_element(b, x->buffer->dtype, pointer_of(e, x->buffer),
+                          lb_load(b, lt(index_kind(e), 1), index, j, 0), 1);
     lb_store(b, value, j, kind == LK_I1 ? lb_conv(b, L_ZEXT, as, v) : v, 0);
     lb_end(b, on);
     lb_end(b, j);
@@ -442,10 +458,12 @@ static ins *index_to_value(emitter *e, expr *x) {
     return index_kind(e) == LK_I64 ? v : lb_conv(&e->b, L_SEXT, LK_I64, v);
 }
 
-// The product of x = a * b + c, c + a * b, a * b - c or c - a * b where that may be one instruction; NULL: x is none of
-// them, or both operands are products (which of them is rounded would be arbitrary).
+// The product of x = a * b + c, c + a * b, a * b - c or c - a * b where that may be one instruction; NULL: x
+// is none of them, or both operands are products (which of them is rounded would be arbitrary).
 static const expr *contracted(emitter *e, const expr *x) {
-    if ((x->op != X_ADD && x->op != X_SUB) || (x->dtype != DT_F32 && x->dtype != DT_F64) || e->t->fp == FP_STRICT) return NULL;
+    if ((x->op != X_ADD && x->op != X_SUB) || (x->dtype != DT_F32 && x->dtype != DT_F64) ||
+        e->t->fp == FP_STRICT)
+        return NULL;
     const expr *a = x->arg[0], *b = x->arg[1];
     if ((a->op == X_MUL) == (b->op == X_MUL)) return NULL;
     const expr *product = a->op == X_MUL ? a : b;
@@ -454,7 +472,8 @@ static const expr *contracted(emitter *e, const expr *x) {
 
 static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
     bool first = x->arg[0] == product;
-    ins *a = emit_value(e, product->arg[0]), *b = emit_value(e, product->arg[1]), *c = emit_value(e, x->arg[first ? 1 : 0]);
+    ins *a = emit_value(e, product->arg[0]), *b = emit_value(e, product->arg[1]),
+        *c = emit_value(e, x->arg[first ? 1 : 0]);
     bool vector = a->type.lanes > 1 || b->type.lanes > 1 || c->type.lanes > 1;
     a = splat_to(e, a, vector), b = splat_to(e, b, vector), c = splat_to(e, c, vector);
     if (x->op == X_SUB && first) c = lb_un(&e->b, L_FNEG, c);
@@ -489,7 +508,8 @@ ins *emit_vector(emitter *e, expr *x) { return splat_to(e, emit_value(e, x), e->
 
 // ---------------------------------------------------------------- writes
 static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
-    static const expr_op op[] = {[COMBINE_ADD] = X_ADD, [COMBINE_MUL] = X_MUL, [COMBINE_MIN] = X_MIN, [COMBINE_MAX] = X_MAX};
+    static const expr_op op[] = {
+        [COMBINE_ADD] = X_ADD, [COMBINE_MUL] = X_MUL, [COMBINE_MIN] = X_MIN, [COMBINE_MAX] = X_MAX};
     expr operand = {.op = X_CONST, .dtype = w->value->dtype};
     expr apply = {.op = op[w->combine], .dtype = w->value->dtype, .arg = {&operand, &operand}};
     ins *const args[2] = {old, v};
@@ -523,7 +543,8 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
         ins *at = emit_index(e, to->offset);
         v = splat_to(e, v, true);
         if (w->combine != COMBINE_SET) {
-            ins *old = e->active ? load_element_n(b, w->to->dtype, p, at, e->lanes, e->active) : load_element(b, w->to->dtype, p, at, e->lanes);
+            ins *old = e->active ? load_element_n(b, w->to->dtype, p, at, e->lanes, e->active)
+                                 : load_element(b, w->to->dtype, p, at, e->lanes);
             v = combined(e, w, old, v);
         }
         if (e->active) store_element_n(b, w->to->dtype, p, at, v, e->lanes, e->active);
@@ -536,13 +557,14 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
 }
 
 // ---------------------------------------------------------------- ahead of loops
-// A read may run before its loop when it cannot be outside of its buffer even if the loop does not run: every index
-// is the counter of an open loop over that very dim, or 0 where there surely is an element.
+// A read may run before its loop when it cannot be outside of its buffer even if the loop does not run: every
+// index is the counter of an open loop over that very dim, or 0 where there surely is an element.
 static bool is_safe_read(emitter *e, const expr *x) {
     if (x->guard || x->buffer->role == BUF_LOCAL || kernel_writes(e->k, x->buffer)) return false;
     for (int j = 0; j < x->buffer->rank; j++) {
         const expr *i = x->index[j];
-        bool counter = i->op == X_AXIS && e->counter[i->axis] && e->k->axes.at[i->axis].extent == x->buffer->dims[j];
+        bool counter =
+            i->op == X_AXIS && e->counter[i->axis] && e->k->axes.at[i->axis].extent == x->buffer->dims[j];
         bool zero = i->op == X_CONST && i->i == 0 && x->buffer->dims[j]->min >= 1;
         if (!counter && !zero) return false;
     }
@@ -576,7 +598,8 @@ void emit_ahead(emitter *e, expr *x) {
 
 void emit_ahead_stage(emitter *e, const stage *s, access *const *writes) {
     e->epoch++;
-    for (int j = 0; j < s->states.n; j++) visit_ahead(e, s->states.at[j].init), visit_ahead(e, s->states.at[j].step);
+    for (int j = 0; j < s->states.n; j++)
+        visit_ahead(e, s->states.at[j].init), visit_ahead(e, s->states.at[j].step);
     for (int j = 0; j < s->writes.n; j++) {
         visit_ahead(e, s->writes.at[j].value);
         visit_ahead(e, writes[j]->offset);

@@ -20,15 +20,15 @@ typedef struct emitter {
     kernel *k;
     const target *t;
     lbuild b;
-    arena *scratch;     // lives as long as the schedule of this kernel
+    arena *scratch; // lives as long as the schedule of this kernel
     kernel_code *code;
-    ins **pointer;      // by program buffer id
-    ins **local;        // by local id: pointer, or variable when rank is 0
-    map dim_params;     // dim id -> ins
-    dim **extent;       // by axis: as scheduled (collapsed axes have 1)
-    ins **counter;      // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
-    int vaxis, lanes;   // vector axis (-1: none) and its lanes now
-    ins *active;        // lanes in use (NULL: all); the others hold rubbish that is never stored
+    ins **pointer;        // by program buffer id
+    ins **local;          // by local id: pointer, or variable when rank is 0
+    map dim_params;       // dim id -> ins
+    dim **extent;         // by axis: as scheduled (collapsed axes have 1)
+    ins **counter;        // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
+    int vaxis, lanes;     // vector axis (-1: none) and its lanes now
+    ins *active;          // lanes in use (NULL: all); the others hold rubbish that is never stored
     ins **state, **other; // by component
     struct emit_entry {
         ins *value, *index, *vindex; // made in a scope that is still open
@@ -36,33 +36,34 @@ typedef struct emitter {
         uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
         bool available;              // as of visit `seen`
         int seen;
-    } *entries;         // by expression id
+    } *entries; // by expression id
     int nentries, epoch;
-    VEC(struct emit_log) log; // values in the order made
-    ins *status;        // variable, NULL: kernel has no checks
-    int half;           // of a complex128 element
+    VEC(struct emit_log) log;   // values in the order made
+    ins *status;                // variable, NULL: kernel has no checks
+    int half;                   // of a complex128 element
     ins *task_begin, *task_end; // parameters, NULL: the function does everything
-    int task_axis;      // whose positions the tasks are, -1: none
-    ins *scratch_param; // GPU
-    dim *scratch_piece; // GPU: bytes of scratch for one block
-    bool shared_locals; // GPU: rank 0 locals are shared memory
-    const stage *stage; // now
+    int task_axis;              // whose positions the tasks are, -1: none
+    ins *scratch_param;         // GPU
+    dim *scratch_piece;         // GPU: bytes of scratch for one block
+    bool shared_locals;         // GPU: rank 0 locals are shared memory
+    const stage *stage;         // now
     bool state_varies;
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
 emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code);
-// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that the
-// schedule itself wants (NULL: none); returns the pointer to them.
+// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that
+// the schedule itself wants (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
-// The positions of an axis become the kernel's tasks; its loop then runs over the range that the function got.
+// The positions of an axis become the kernel's tasks; its loop then runs over the range that the function
+// got.
 void emitter_tasks(emitter *e, int axis, dim *tasks);
 // Where the loop over the axis begins and ends.
 void axis_range(emitter *e, int axis, ins **begin, ins **end);
 // The same for an axis that is walked in pieces of `piece` positions, each a task.
 void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
-// On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared while they
-// fit, else in scratch, one piece for each block.
+// On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared
+// while they fit, else in scratch, one piece for each block.
 void emitter_signature_gpu(emitter *e);
 void emitter_status(emitter *e); // a variable of this scope (thread) for failed checks
 void emitter_block_locals(emitter *e, ins *block);
@@ -70,15 +71,16 @@ void emitter_finish(emitter *e); // stores the status
 // Prepares a stage: accesses of its reads, what varies along axis v.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
 access *access_make(emitter *e, buffer *b, expr *const *index);
-// Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the new n.
+// Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the
+// new n.
 int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
 
-ins *pointer_of(emitter *e, const buffer *b); // parameter or local
+ins *pointer_of(emitter *e, const buffer *b);      // parameter or local
 void use_value(emitter *e, const expr *x, ins *v); // x is v until the scope closes
-ins *emit_value(emitter *e, expr *x);   // scalar where x does not vary along the vector axis
-ins *emit_vector(emitter *e, expr *x);  // always `lanes` lanes
-ins *emit_index(emitter *e, expr *x);   // int64 expression as index-kind scalar for lane 0
-ins *emit_dim(emitter *e, dim *d);      // index kind
+ins *emit_value(emitter *e, expr *x);              // scalar where x does not vary along the vector axis
+ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
+ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
+ins *emit_dim(emitter *e, dim *d);                 // index kind
 // value NULL: w->value is made here (inside of the guard).
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.

@@ -8,7 +8,8 @@ ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     if (x->type.lanes > 1 && y->type.lanes == 1 && y->op != L_CONST) y = lb_splat(b, y, x->type.lanes);
     if (y->type.lanes > 1 && x->type.lanes == 1) x = lb_splat(b, x, y->type.lanes);
     if (is_power_of_two(y) && op == X_MOD) return lb_bin(b, L_AND, x, lb_int(b, x->type, y->i - 1));
-    if (is_power_of_two(y) && op == X_FLOORDIV) return lb_bin(b, L_ASHR, x, lb_int(b, x->type, __builtin_ctzll((uint64_t)y->i)));
+    if (is_power_of_two(y) && op == X_FLOORDIV)
+        return lb_bin(b, L_ASHR, x, lb_int(b, x->type, __builtin_ctzll((uint64_t)y->i)));
     if (y->type.lanes != x->type.lanes) y = lb_splat(b, y, x->type.lanes);
     bool compare = op == X_EQ || op == X_NE || op == X_LT || op == X_LE;
     dtype t = x->type.kind == LK_I32 ? DT_I32 : DT_I64;
@@ -30,7 +31,9 @@ static ins *emit_poly(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, 
 }
 
 ins *emit_dim_value(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, const dim *), void *user) {
-    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MIN] = X_MIN, [DIM_MAX] = X_MAX, [DIM_LT] = X_LT, [DIM_EQ] = X_EQ, [DIM_BIGSUM] = X_ADD, [DIM_BIGMUL] = X_MUL};
+    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD,   [DIM_MIN] = X_MIN,
+                                 [DIM_MAX] = X_MAX,           [DIM_LT] = X_LT,     [DIM_EQ] = X_EQ,
+                                 [DIM_BIGSUM] = X_ADD,        [DIM_BIGMUL] = X_MUL};
     if (d->kind == DIM_CONST) return lb_int(b, lt(kind, 1), d->value);
     if (d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return atom(user, d);
     if (d->kind == DIM_POLY) return emit_poly(b, d, kind, atom, user);

@@ -1,5 +1,6 @@
-// Constant folding: a node whose inputs are all constants is lowered alone and run by the interpreter, under limits
-// of work and memory; its outputs become constants. Contents known as constant dims become constants too.
+// Constant folding: a node whose inputs are all constants is lowered alone and run by the interpreter, under
+// limits of work and memory; its outputs become constants. Contents known as constant dims become constants
+// too.
 #include "ir/interp.h"
 #include "ir/lower.h"
 #include "passes/passes.h"
@@ -13,12 +14,14 @@ static bool is_foldable(const node *n) {
     for (int j = 0; j < n->nin; j++)
         if (n->in[j] && (!n->in[j]->constant || n->in[j]->constant->kind == CONST_STRINGS)) return false;
     for (int j = 0; j < n->nout; j++)
-        if (n->out[j] && (n->out[j]->type.kind != TYPE_TENSOR || n->out[j]->type.rank == RANK_UNKNOWN || n->out[j]->type.elem == DT_STRING)) return false;
+        if (n->out[j] && (n->out[j]->type.kind != TYPE_TENSOR || n->out[j]->type.rank == RANK_UNKNOWN ||
+                          n->out[j]->type.elem == DT_STRING))
+            return false;
     return true;
 }
 
-// Whether n only makes wider elements of a constant's (DequantizeLinear or Cast of weights): it stays packed and
-// its readers convert, which takes less memory and bandwidth.
+// Whether n only makes wider elements of a constant's (DequantizeLinear or Cast of weights): it stays packed
+// and its readers convert, which takes less memory and bandwidth.
 enum { WIDEN_FREELY = 256 };
 static bool widens(const node *n) {
     const constant *c = n->nin && n->in[0] ? n->in[0]->constant : NULL;
@@ -72,12 +75,14 @@ static void detach(node *n, constant **k) {
 static program *lower_alone(node *n) {
     module *m = n->graph->module;
     program *p = program_new(m);
-    lowering l = {.program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
+    lowering l = {
+        .program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
     // Sizes of constants are known: what is to be checked concerns other nodes from the same place.
     for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
     if (n->op->lower) n->op->lower(&l, n);
     else lower_view(&l, n, 0, 0);
-    for (int j = 0; j < n->nout; j++) VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
+    for (int j = 0; j < n->nout; j++)
+        VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
     return p;
 }
 
@@ -94,7 +99,8 @@ static bool fold_node(node *n, pass_context *c) {
     tensor *out = ARENA_ARRAY(m->arena, tensor, wanted + 1);
     const char *message;
     interp_limits limits = {c->fold_work, 2 * c->fold_bytes};
-    if (interp_program(p, m->arena, NULL, out, limits, &message) != INTERP_OK) return false; // fails again, at run time
+    if (interp_program(p, m->arena, NULL, out, limits, &message) != INTERP_OK)
+        return false; // fails again, at run time
     for (int j = 0, i = 0; j < n->nout; j++) {
         if (!n->out[j]) continue;
         k[j] = constant_new(m->arena, out[i].dtype, out[i].rank, out[i].dims);
@@ -109,7 +115,9 @@ static bool fold_contents(node *n) {
     for (int j = 0; j < n->nout; j++) {
         const value *v = n->out[j];
         if (!v) continue;
-        if (!v->contents || v->type.kind != TYPE_TENSOR || v->type.rank > 1 || (!dtype_is_int(v->type.elem) && v->type.elem != DT_BOOL)) return false;
+        if (!v->contents || v->type.kind != TYPE_TENSOR || v->type.rank > 1 ||
+            (!dtype_is_int(v->type.elem) && v->type.elem != DT_BOOL))
+            return false;
         if (dtype_bits(v->type.elem) < 8) return false;
         for (int i = 0; i < v->ncontents; i++)
             if (!dim_is_const(v->contents[i])) return false;
@@ -121,7 +129,8 @@ static bool fold_contents(node *n) {
         if (!v) continue;
         int64_t count = v->ncontents;
         k[j] = constant_new(m->arena, v->type.elem, v->type.rank, &count);
-        for (int i = 0; i < v->ncontents; i++) dtype_store_int(v->type.elem, (void *)k[j]->data, i, dim_value(v->contents[i]));
+        for (int i = 0; i < v->ncontents; i++)
+            dtype_store_int(v->type.elem, (void *)k[j]->data, i, dim_value(v->contents[i]));
     }
     detach(n, k);
     return true;

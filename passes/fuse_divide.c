@@ -10,6 +10,7 @@ typedef struct divisor {
 
 typedef struct divide {
     const kernel *k;
+    bool steps;     // something rounds to whole numbers, where the last bit of a quotient may decide
     divisor *local; // by local
 } divide;
 
@@ -27,6 +28,8 @@ static bool varies_in_stage(const kernel *k, expr *e) {
 static void look_use(void *user, expr *e) {
     divide *d = user;
     expr *operand[MAX_RANK + 3];
+    bool to_int = e->op == X_CAST && !dtype_is_float(e->dtype) && dtype_is_float(e->arg[0]->dtype);
+    d->steps |= to_int || e->op == X_RINT || e->op == X_FLOOR || e->op == X_CEIL || e->op == X_TRUNC;
     int n = expr_operands(e, operand);
     for (int j = 0; j < n; j++) {
         divisor *v = divisor_of(d, operand[j]);
@@ -84,7 +87,7 @@ static void remake(kernel *k, divide *d, arena *scratch) {
 
 static void divide_kernel(kernel *k) {
     arena *scratch = arena_new();
-    divide d = {k, ARENA_ARRAY(scratch, divisor, k->locals.n + 1)};
+    divide d = {.k = k, .local = ARENA_ARRAY(scratch, divisor, k->locals.n + 1)};
     for (int j = 0; j < k->stages.n; j++) look_stage(&d, k->stages.at[j]);
     kernel_each(k, look_use, &d);
     bool any = false;
@@ -93,7 +96,7 @@ static void divide_kernel(kernel *k) {
         v->reciprocal = v->writes == 1 && v->divides > 0 && v->else_used == 0;
         any |= v->reciprocal;
     }
-    if (any) remake(k, &d, scratch);
+    if (any && !d.steps) remake(k, &d, scratch);
     arena_destroy(scratch);
 }
 

@@ -1,6 +1,6 @@
-// Layout assignment. Contractions decide: an image under a convolution wants its channels last (they are K, and the
-// next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes spread over the
-// kernels between contractions; inputs and outputs stay row-major and get explicit copies.
+// Layout assignment. Contractions decide: an image under a convolution wants its channels last (they are K,
+// and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes
+// spread over the kernels between contractions; inputs and outputs stay row-major and get explicit copies.
 #include "passes/layout.h"
 #include "passes/schedule_contract.h"
 #include "passes/schedule_int8.h"
@@ -9,12 +9,12 @@
 
 typedef struct assign {
     program *p;
-    int nbuffers;       // when the pass began
-    int *channel;       // by buffer id: logical axis that comes last, -1: row-major
-    bool *pinned;       // by buffer id: views, inputs, outputs, constants ...
-    int *writers;       // by buffer id: kernels that write it
-    map packed;         // (buffer id, hash of layout) -> packed constant
-    map copies;         // input buffer id -> its channels-last copy
+    int nbuffers; // when the pass began
+    int *channel; // by buffer id: logical axis that comes last, -1: row-major
+    bool *pinned; // by buffer id: views, inputs, outputs, constants ...
+    int *writers; // by buffer id: kernels that write it
+    map packed;   // (buffer id, hash of layout) -> packed constant
+    map copies;   // input buffer id -> its channels-last copy
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -67,8 +67,8 @@ static int64_t entry_scale(const layout *l, int j) {
     return scale;
 }
 
-// A kernel to[i...] = from[i...] over logical indices; tiled axes of `to` are walked tile by tile, in the order of the
-// target, so that it is written from front to back, with 0 where tiles reach beyond.
+// A kernel to[i...] = from[i...] over logical indices; tiled axes of `to` are walked tile by tile, in the
+// order of the target, so that it is written from front to back, with 0 where tiles reach beyond.
 static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
     kernel *k = kernel_new(p, name, at);
     stage *s = kernel_stage(k);
@@ -79,7 +79,8 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
         int axis = l ? l->order[j].axis : j;
         int64_t scale = l ? entry_scale(l, j) : 1;
         bool lane = l && l->order[j].tile;
-        dim *n = lane ? dim_const(p->dims, l->order[j].tile) : dim_ceildiv(to->dims[axis], dim_const(p->dims, scale));
+        dim *n = lane ? dim_const(p->dims, l->order[j].tile)
+                      : dim_ceildiv(to->dims[axis], dim_const(p->dims, scale));
         int a = kernel_axis(k, AXIS_PARALLEL, lane ? "lane" : scale > 1 ? "panel" : "i", n);
         stage_axis(k, s, a);
         index[axis] = x_add(k, index[axis], x_mul(k, x_axis(k, a), x_i64(k, scale)));
@@ -92,7 +93,8 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
 }
 
 static buffer *clone_buffer(program *p, const buffer *b, const char *suffix, const layout *l) {
-    buffer *c = program_buffer(p, arena_printf(p->arena, "%s.%s", b->name, suffix), BUF_TEMP, b->dtype, b->rank, b->dims);
+    buffer *c = program_buffer(p, arena_printf(p->arena, "%s.%s", b->name, suffix), BUF_TEMP, b->dtype,
+                               b->rank, b->dims);
     c->layout = l;
     c->region = b->region;
     return c;
@@ -101,13 +103,13 @@ static buffer *clone_buffer(program *p, const buffer *b, const char *suffix, con
 // ---------------------------------------------------------------- channels last
 static bool is_temp_root(const buffer *b) { return b->role == BUF_TEMP && !b->view_of; }
 
-// What a kernel wants to lie channels-last: the image of a convolution (a factor's read whose index has a plain reduce
-// axis that is not last, in a contraction whose other factor is a constant) with its output, where the channel is the
-// other factor's own parallel axis; or the image or output of a transform.
+// What a kernel wants to lie channels-last: the image of a convolution (a factor's read whose index has a
+// plain reduce axis that is not last, in a contraction whose other factor is a constant) with its output,
+// where the channel is the other factor's own parallel axis; or the image or output of a transform.
 typedef struct conv_form {
-    buffer *image; // NULL: none
-    int channel;   // logical axis of the image
-    buffer *out;   // NULL: none
+    buffer *image;   // NULL: none
+    int channel;     // logical axis of the image
+    buffer *out;     // NULL: none
     int out_channel; // logical axis of the output
 } conv_form;
 
@@ -134,7 +136,8 @@ static bool find_conv(const kernel *k, conv_form *f) {
     if (!contraction_find(k, &c)) return false;
     expr *image = c.a, *weights = c.b;
     if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
-    if (weights->buffer->role != BUF_CONST || image->buffer->role == BUF_CONST || image->buffer->rank < 3) return false;
+    if (weights->buffer->role != BUF_CONST || image->buffer->role == BUF_CONST || image->buffer->rank < 3)
+        return false;
     f->image = image->buffer;
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
@@ -142,10 +145,13 @@ static bool find_conv(const kernel *k, conv_form *f) {
         if (is_axis_of_kind(k, image->index[j], AXIS_REDUCE)) f->channel = j;
     for (int j = 0; j < c.w->to->rank; j++) {
         const expr *i = c.w->index[j];
-        if (is_axis_of_kind(k, i, AXIS_PARALLEL) && index_uses_axis(weights, i->axis) && !index_uses_axis(image, i->axis)) f->out_channel = j;
+        if (is_axis_of_kind(k, i, AXIS_PARALLEL) && index_uses_axis(weights, i->axis) &&
+            !index_uses_axis(image, i->axis))
+            f->out_channel = j;
     }
     // One channel: no axis walks it.
-    if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank && image->index[f->out_channel]->op == X_CONST)
+    if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank &&
+        image->index[f->out_channel]->op == X_CONST)
         f->channel = f->out_channel;
     return f->channel >= 0 && f->out_channel >= 0 && f->channel != image->buffer->rank - 1;
 }
@@ -162,7 +168,7 @@ typedef struct spread {
     const kernel *k;
     const buffer *from; // laid out channels-last along `axis`
     int axis;
-    int kernel_axis;    // that walks the channels
+    int kernel_axis; // that walks the channels
     bool changed;
 } spread;
 static void spread_access(spread *s, const buffer *b, expr *const *index) {
@@ -172,7 +178,8 @@ static void spread_access(spread *s, const buffer *b, expr *const *index) {
 static void spread_read(void *user, expr *e) {
     if (e->op == X_READ) spread_access(user, e->buffer, e->index);
 }
-static void spread_from(assign *a, const kernel *k, const stage *st, const buffer *b, expr *const *index, bool *changed) {
+static void spread_from(assign *a, const kernel *k, const stage *st, const buffer *b, expr *const *index,
+                        bool *changed) {
     if (b->role == BUF_LOCAL || b->id >= a->nbuffers || a->channel[b->id] < 0) return;
     int axis = a->channel[b->id];
     for (int x = 0; x < k->axes.n; x++) {
@@ -200,7 +207,8 @@ static bool spread_once(assign *a) {
         for (int s = 0; s < k->stages.n; s++) {
             stage_visit v = {a, k, k->stages.at[s], &changed};
             stage_walk(v.st, visit_read, &v);
-            for (int w = 0; w < v.st->writes.n; w++) spread_from(a, k, v.st, v.st->writes.at[w].to, v.st->writes.at[w].index, &changed);
+            for (int w = 0; w < v.st->writes.n; w++)
+                spread_from(a, k, v.st, v.st->writes.at[w].to, v.st->writes.at[w].index, &changed);
         }
     }
     return changed;
@@ -259,7 +267,8 @@ static void copy_boundaries(assign *a, region *r) {
 // ---------------------------------------------------------------- halos
 enum { MAX_HALO = 64 };
 
-// How far an index over all positions of its axes leaves [0, size): false when not bounded by a small constant.
+// How far an index over all positions of its axes leaves [0, size): false when not bounded by a small
+// constant.
 static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo, int64_t *hi) {
     expr *base, *coef[MAX_AXES];
     if (!expr_affine(k, index, &base, coef) || base->op != X_CONST) return false;
@@ -336,10 +345,12 @@ static void halo_stage(kernel *k, buffer *b, int axis, bool high) {
     for (int j = 0; j < l->n; j++) {
         int x = l->order[j].axis;
         int64_t pad = l->pad_lo[x] + l->pad_hi[x];
-        dim *n = x != axis ? dim_addk(b->dims[x], pad) : dim_const(k->program->dims, high ? l->pad_hi[x] : l->pad_lo[x]);
+        dim *n = x != axis ? dim_addk(b->dims[x], pad)
+                           : dim_const(k->program->dims, high ? l->pad_hi[x] : l->pad_lo[x]);
         int a = kernel_axis(k, AXIS_PARALLEL, "i", n);
         stage_axis(k, s, a);
-        index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x])) : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
+        index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x]))
+                                      : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
     }
     stage_write(k, s, b, index, x_number(k, dtype_compute(b->dtype), l->fill));
 }
@@ -391,8 +402,9 @@ static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
     }
 }
 
-// Panels are read side by side: when they lie a multiple of a page apart, their lines compete for the same places in
-// the cache (6 x 64 tiles run at 78 % of peak instead of 96 %). One more row of the innermost K axis keeps them apart.
+// Panels are read side by side: when they lie a multiple of a page apart, their lines compete for the same
+// places in the cache (6 x 64 tiles run at 78 % of peak instead of 96 %). One more row of the innermost K
+// axis keeps them apart.
 static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
     enum { PAGE = 4096 };
     int first = 0, k = -1;
@@ -406,13 +418,15 @@ static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
     if (k >= 0 && !(dim_is_const(bits) && dim_value(bits) % (8 * PAGE))) l->pad_hi[k] = row;
 }
 
-// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >= 0.
+// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >=
+// 0.
 static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad) {
     layout *l = ARENA_NEW(a, layout);
     int k[MAX_AXES];
     for (int j = 0; j < c->k_axes.n; j++) { // insertion sort by where A has it
         int i = j;
-        for (; i > 0 && physical_place(c->a, k[i - 1]) > physical_place(c->a, c->k_axes.at[j]); i--) k[i] = k[i - 1];
+        for (; i > 0 && physical_place(c->a, k[i - 1]) > physical_place(c->a, c->k_axes.at[j]); i--)
+            k[i] = k[i - 1];
         k[i] = c->k_axes.at[j];
     }
     for (int j = 0; j < c->batch.n; j++) add_entries_by_axis(l, c->b, c->batch.at[j], n_axis);
@@ -460,7 +474,8 @@ static bool worth_packing(const contraction *c) {
     return rows->max >= 16;
 }
 
-// Among other stages only constants are packed: the rest may change from one step of the outer axes to the next.
+// Among other stages only constants are packed: the rest may change from one step of the outer axes to the
+// next.
 static void pack_operand(assign *a, region *r, int *at, const contraction *c, bool alone) {
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
@@ -477,7 +492,8 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
     } else {
         if (b->role == BUF_HEAP) return;
         to = clone_buffer(a->p, b, "panels", l);
-        kernel *pack = copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
+        kernel *pack =
+            copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
         insert_step(a->p, r, (*at)++, make_kernel_step(a->p, pack));
     }
     swap_buffer(k, b, to, false);
@@ -536,10 +552,12 @@ void assign_layouts(program *p) {
         if (f.image && f.image->id < a.nbuffers) want_channel_last(&a, f.image, f.channel);
         if (f.out && f.out->id < a.nbuffers) want_channel_last(&a, f.out, f.out_channel);
     }
-    while (spread_once(&a)) {}
+    while (spread_once(&a)) {
+    }
     copy_boundaries(&a, p->main);
     for (int j = 0; j < a.nbuffers; j++)
-        if (a.channel[j] >= 0) p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
+        if (a.channel[j] >= 0)
+            p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
         if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(p->kernels.at[j], f.image);

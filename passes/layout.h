@@ -1,5 +1,6 @@
-// Layout assignment over the whole program, after fusion and before scheduling: which buffers lie channels-last and
-// with a halo, which operands are packed in panels; explicit copies where a boundary needs another layout.
+// Layout assignment over the whole program, after fusion and before scheduling: which buffers lie
+// channels-last and with a halo, which operands are packed in panels; explicit copies where a boundary needs
+// another layout.
 #ifndef ONNXC_LAYOUT_H
 #define ONNXC_LAYOUT_H
 #include "ir/program.h"

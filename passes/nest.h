@@ -6,13 +6,13 @@
 typedef struct nest {
     emitter *e;
     const stage *s;
-    access **writes;       // by write
+    access **writes; // by write
     int parallel[64], nparallel;
     int inner[64], ninner; // reduce and scan axes
     int vaxis, lanes;      // vaxis may be the last of parallel or the last of inner
     bool reduce_vector;
-    bool masked;           // the rest of the vector axis runs under a mask, else one by one
-    ins **vars;            // of states
+    bool masked; // the rest of the vector axis runs under a mask, else one by one
+    ins **vars;  // of states
 } nest;
 
 // The stage's axes and accesses; alone: it is the kernel's only stage, its outer axes count as its own.

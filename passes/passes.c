@@ -8,12 +8,8 @@
 #include <time.h>
 
 const pass graph_passes[] = {
-    {"infer", pass_infer, 0},
-    {"expand", pass_expand, 0},
-    {"fold", pass_fold, 0},
-    {"cse", pass_cse, 1},
-    {"dce", pass_dce, 0},
-    {NULL, NULL, 0},
+    {"infer", pass_infer, 0}, {"expand", pass_expand, 0}, {"fold", pass_fold, 0},
+    {"cse", pass_cse, 1},     {"dce", pass_dce, 0},       {NULL, NULL, 0},
 };
 
 static void pass_fuse(program_context *c) {
@@ -58,8 +54,9 @@ void run_graph_passes(pass_context *c, pass_hook hook, void *user) {
 
 void pass_infer(pass_context *c) { infer_graph(c->module->main); }
 
-// An expansion puts its nodes before n and replaces n's outputs: the new nodes are looked at in turn, so functions
-// of functions expand too. Expansions are data of the standard and end; the count is only for a defect.
+// An expansion puts its nodes before n and replaces n's outputs: the new nodes are looked at in turn, so
+// functions of functions expand too. Expansions are data of the standard and end; the count is only for a
+// defect.
 static void expand_graph(graph *g) {
     int made = 0;
     for (int j = 0; j < g->nodes.n; j++) {

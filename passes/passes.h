@@ -6,7 +6,7 @@
 
 typedef struct pass_context {
     module *module;
-    int opt; // 0: only what is needed for a right answer
+    int opt;                       // 0: only what is needed for a right answer
     int64_t fold_work, fold_bytes; // limits of constant folding
 } pass_context;
 typedef struct pass {

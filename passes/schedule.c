@@ -1,5 +1,5 @@
-// Schedules for the CPU: which schedule a kernel gets, and the one for everything that is no contraction. Each
-// stage becomes a nest over its parallel axes; one axis runs in vectors:
+// Schedules for the CPU: which schedule a kernel gets, and the one for everything that is no contraction.
+// Each stage becomes a nest over its parallel axes; one axis runs in vectors:
 //
 //   for p in parallel axes:            for p in parallel axes:
 //     for v in steps of lanes:           acc[lanes] = neutral
@@ -17,7 +17,6 @@
 #include "passes/schedule_transpose.h"
 #include <ctype.h>
 #include <string.h>
-
 
 // ---------------------------------------------------------------- choosing the vector axis
 typedef struct survey {
@@ -114,8 +113,8 @@ static void move_last(int *axes, int n, int axis) {
     axes[n - 1] = axis;
 }
 
-// Where a read strides along the vector axis, the axis that it walks by ones comes next to it, so that the lines it
-// touches stay in the cache.
+// Where a read strides along the vector axis, the axis that it walks by ones comes next to it, so that the
+// lines it touches stay in the cache.
 typedef struct stride_search {
     nest *n;
     int found;
@@ -320,10 +319,12 @@ static void reduce_last(nest *n, ins **vars) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[n->vaxis]), *zero = lb_idx(b, 0);
-    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * REDUCE_UNROLL), *full = emit_int_floor(b, extent, n->lanes);
+    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * REDUCE_UNROLL),
+        *full = emit_int_floor(b, extent, n->lanes);
     bool unrolled = !(extent->op == L_CONST && extent->i < (int64_t)n->lanes * REDUCE_UNROLL);
     if (unrolled) {
-        opened o = open_loop(n, n->vaxis, zero, wide, lb_idx(b, (int64_t)n->lanes * REDUCE_UNROLL), LOOP_SERIAL);
+        opened o =
+            open_loop(n, n->vaxis, zero, wide, lb_idx(b, (int64_t)n->lanes * REDUCE_UNROLL), LOOP_SERIAL);
         vector_terms(n, vars, o.loop, REDUCE_UNROLL);
         close_loop(n, o);
     }
@@ -356,7 +357,8 @@ static void point_reduced(nest *n) {
         const state *st = &n->s->states.at[j];
         n->vars[j] = lb_var(b, "rest", initial(n, st, 1));
         expr *neutral = reduce_neutral(e->k, st->op, st->dtype);
-        for (int u = 0; u < REDUCE_UNROLL; u++) vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, neutral), n->lanes));
+        for (int u = 0; u < REDUCE_UNROLL; u++)
+            vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, neutral), n->lanes));
     }
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     reduce_loops(n, vars, 0);
@@ -364,7 +366,8 @@ static void point_reduced(nest *n) {
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
         ins *acc = lb_get(b, vars[j * REDUCE_UNROLL]);
-        for (int u = 1; u < REDUCE_UNROLL; u++) acc = emit_reduce(e, st->op, st->dtype, acc, lb_get(b, vars[j * REDUCE_UNROLL + u]));
+        for (int u = 1; u < REDUCE_UNROLL; u++)
+            acc = emit_reduce(e, st->op, st->dtype, acc, lb_get(b, vars[j * REDUCE_UNROLL + u]));
         ins *all = emit_horizontal(e, st->op, st->dtype, acc);
         e->state[j] = emit_reduce(e, st->op, st->dtype, all, lb_get(b, n->vars[j]));
     }
@@ -453,12 +456,14 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     nest *n = ARENA_NEW(e->scratch, nest);
     *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1};
     if (s->axes.n + e->k->nouter > 60 || s->states.n > 60)
-        diag_fatal_missing(e->b.diag, e->k->loc, "kernel %s has more axes or states than this build schedules", e->k->name);
+        diag_fatal_missing(e->b.diag, e->k->loc,
+                           "kernel %s has more axes or states than this build schedules", e->k->name);
     n->vars = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
     e->state = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
     emitter_stage(e, s, -1, 1, false);
     n->writes = ARENA_ARRAY(e->scratch, access *, s->writes.n + 1);
-    for (int j = 0; j < s->writes.n; j++) n->writes[j] = access_make(e, s->writes.at[j].to, s->writes.at[j].index);
+    for (int j = 0; j < s->writes.n; j++)
+        n->writes[j] = access_make(e, s->writes.at[j].to, s->writes.at[j].index);
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
@@ -481,12 +486,14 @@ static void choose_tasks(nest *n) {
         int a = n->parallel[j];
         if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
         bool pieces = a == n->vaxis;
-        emitter_tasks(e, a, pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, PIECE)) : e->extent[a]);
+        emitter_tasks(
+            e, a, pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, PIECE)) : e->extent[a]);
         return;
     }
 }
 
-// True: nothing is left to do. Else what was opened stays open around the loops that follow, for sizes below a tile.
+// True: nothing is left to do. Else what was opened stays open around the loops that follow, for sizes below
+// a tile.
 static bool transposed(nest *n, bool alone, ins **otherwise) {
     transpose t;
     emitter *e = n->e;
@@ -591,7 +598,8 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, attends ? a.scratch : NULL);
     contraction c;
     if (contraction_find(k, &c) && schedule_contraction(e, &c)) code->schedule = "tiled contraction";
-    else if (attends) choose_row_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
+    else if (attends)
+        choose_row_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
     else if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
     else choose_row_tasks(e), all_stages(e, 0);
     emitter_finish(e);

@@ -1,5 +1,5 @@
-// Attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): scores exist for one block of
-// ROWS x KEYS at a time.
+// Attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): scores exist for one block
+// of ROWS x KEYS at a time.
 //
 //   for outer axes but i:
 //     pack keys as Kt[block][d][KEYS], values as V[j][E]
@@ -47,9 +47,12 @@ static const write *only_write(const stage *s, int rank) {
     return plain && w->to->role == BUF_LOCAL && w->to->rank == rank ? w : NULL;
 }
 static bool is_read_at(const expr *x, const buffer *b, int axis) {
-    return x->op == X_READ && x->buffer == b && (b->rank == 0 || (x->index[0]->op == X_AXIS && x->index[0]->axis == axis));
+    return x->op == X_READ && x->buffer == b &&
+           (b->rank == 0 || (x->index[0]->op == X_AXIS && x->index[0]->axis == axis));
 }
-static bool is_single_sum(const stage *s, reduce_op op) { return s->states.n == 1 && s->states.at[0].op == op && s->states.at[0].dtype == DT_F32; }
+static bool is_single_sum(const stage *s, reduce_op op) {
+    return s->states.n == 1 && s->states.at[0].op == op && s->states.at[0].dtype == DT_F32;
+}
 static bool is_state(const expr *x) { return x->op == X_STATE && x->axis == 0; }
 
 // exp(score - top), or with top replaced by something finite where it is -inf.
@@ -69,20 +72,31 @@ static bool find_stages(const kernel *k, attention *a, stages *s) {
     int n = k->stages.n;
     if (n != 4 && n != 5) return false;
     stage *const *at = k->stages.at;
-    a->score = at[0], s->max = at[1], s->weight = n == 5 ? at[2] : NULL, s->sum = at[n - 2], a->value = at[n - 1];
+    a->score = at[0], s->max = at[1], s->weight = n == 5 ? at[2] : NULL, s->sum = at[n - 2],
+    a->value = at[n - 1];
     s->score = only_write(a->score, 1), s->top = only_write(s->max, 0), s->total = only_write(s->sum, 0);
     s->weights = s->weight ? only_write(s->weight, 1) : NULL;
-    if (!s->score || !s->top || !s->total || (s->weight && (!s->weights || s->weight->axes.n != 1))) return false;
-    if (a->score->axes.n != 2 || s->max->axes.n != 1 || s->sum->axes.n != 1 || a->value->axes.n != 2) return false;
-    if (!is_single_sum(a->score, RED_SUM) || !is_single_sum(s->max, RED_MAX) || !is_single_sum(s->sum, RED_SUM) || !is_single_sum(a->value, RED_SUM)) return false;
-    a->j = a->score->axes.at[0], a->d = a->score->axes.at[1], a->e = a->value->axes.at[0], a->jv = a->value->axes.at[1];
-    return is_state(s->top->value) && is_state(s->total->value) && s->score->index[0]->op == X_AXIS && s->score->index[0]->axis == a->j;
+    if (!s->score || !s->top || !s->total || (s->weight && (!s->weights || s->weight->axes.n != 1)))
+        return false;
+    if (a->score->axes.n != 2 || s->max->axes.n != 1 || s->sum->axes.n != 1 || a->value->axes.n != 2)
+        return false;
+    if (!is_single_sum(a->score, RED_SUM) || !is_single_sum(s->max, RED_MAX) ||
+        !is_single_sum(s->sum, RED_SUM) || !is_single_sum(a->value, RED_SUM))
+        return false;
+    a->j = a->score->axes.at[0], a->d = a->score->axes.at[1], a->e = a->value->axes.at[0],
+    a->jv = a->value->axes.at[1];
+    return is_state(s->top->value) && is_state(s->total->value) && s->score->index[0]->op == X_AXIS &&
+           s->score->index[0]->axis == a->j;
 }
 
 // x, over its own key axis, with the kept weights put in place and the key axis renamed to j.
 static expr *resolve(kernel *k, const attention *a, const stages *s, expr *x, int axis) {
     if (s->weights) {
-        renaming r = {.k = k, .from = axis, .local = s->weights->to, .value = s->weights->value, .value_axis = s->weight->axes.at[0]};
+        renaming r = {.k = k,
+                      .from = axis,
+                      .local = s->weights->to,
+                      .value = s->weights->value,
+                      .value_axis = s->weight->axes.at[0]};
         x = expr_rewrite(k, x, inline_local, &r);
     }
     return over_axis(k, x, axis, a->j);
@@ -106,12 +120,18 @@ bool attention_find(const kernel *kernel_in, const target *t, attention *a) {
     if (!split_product(a->value->states.at[0].step, a->e, &weight, &a->v)) return false;
     weight = resolve(k, a, &s, weight, a->jv);
     int sum_axis = s.sum->axes.at[0], max_axis = s.max->axes.at[0];
-    if (!is_weight(weight, s.score->to, s.top->to, a->j) || !is_read_at(s.max->states.at[0].step, s.score->to, max_axis)) return false;
+    if (!is_weight(weight, s.score->to, s.top->to, a->j) ||
+        !is_read_at(s.max->states.at[0].step, s.score->to, max_axis))
+        return false;
     if (resolve(k, a, &s, s.sum->states.at[0].step, sum_axis) != weight) return false;
     if (expr_uses_axis(a->key, a->i) || expr_uses_axis(a->v, a->i)) return false;
     const dim *columns = k->axes.at[a->e].extent, *depth = k->axes.at[a->d].extent;
-    if (!dim_is_const(columns) || dim_value(columns) > MAX_COLUMNS || !dim_is_const(depth) || dim_value(depth) > MAX_COLUMNS) return false;
-    if (k->axes.at[a->i].extent->max < 8 || a->value->writes.n != 1 || a->value->writes.at[0].when != WRITE_END) return false;
+    if (!dim_is_const(columns) || dim_value(columns) > MAX_COLUMNS || !dim_is_const(depth) ||
+        dim_value(depth) > MAX_COLUMNS)
+        return false;
+    if (k->axes.at[a->i].extent->max < 8 || a->value->writes.n != 1 ||
+        a->value->writes.at[0].when != WRITE_END)
+        return false;
     a->total = s.total->to;
     a->lanes = target_lanes(t, 32);
     int64_t d = dim_value(depth), e = (dim_value(columns) + a->lanes - 1) / a->lanes * a->lanes;
@@ -126,9 +146,9 @@ typedef struct flash {
     const attention *a;
     lbuild *b;
     ltype vec;
-    int64_t depth, width, padded; // d, E, E up to whole vectors
+    int64_t depth, width, padded;                          // d, E, E up to whole vectors
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
-    ins *rows, *nj;               // rows of this block; number of keys
+    ins *rows, *nj;                                        // rows of this block; number of keys
     access *out;
 } flash;
 
@@ -151,9 +171,12 @@ static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
 static void pack_keys(flash *f) {
     emitter *e = f->e;
     const attention *a = f->a;
-    ins *zero = lb_idx(f->b, 0), *blocks = emit_int_op(f->b, X_FLOORDIV, index_add(f, f->nj, lb_idx(f->b, KEYS - 1)), lb_idx(f->b, KEYS));
+    ins *zero = lb_idx(f->b, 0),
+        *blocks =
+            emit_int_op(f->b, X_FLOORDIV, index_add(f, f->nj, lb_idx(f->b, KEYS - 1)), lb_idx(f->b, KEYS));
     ins *j = serial(f, "j", zero, index_mul(f, blocks, KEYS), 1);
-    ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)), *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
+    ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)),
+        *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
     ins *base = index_add(f, index_mul(f, block, KEYS * f->depth), inside);
     ins *valid = lb_if(f->b, lb_cmp(f->b, L_SLT, j, f->nj));
     ins *d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
@@ -192,7 +215,8 @@ static void pack_values(flash *f) {
 static void pack_query(flash *f, ins *i0) {
     emitter *e = f->e;
     const attention *a = f->a;
-    ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1), *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
+    ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1),
+        *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
     e->counter[a->i] = index_add(f, i0, r), e->counter[a->d] = d;
     pack_value(f, a->score, a->q, f->query, index_add(f, index_mul(f, r, f->depth), d));
     e->counter[a->i] = e->counter[a->d] = NULL;
@@ -214,14 +238,19 @@ static void register_tile(flash *f, const product *p) {
     ins *acc[TILE_ROWS * 4];
     int lanes = f->a->lanes;
     for (int j = 0; j < p->rows * p->vectors; j++) {
-        ins *at = index_add(f, index_mul(f, p->row, p->ldc), index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        ins *at =
+            index_add(f, index_mul(f, p->row, p->ldc),
+                      index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
         acc[j] = lb_var(b, "acc", p->add ? lb_load(b, f->vec, p->c, at, 4) : lb_float(b, f->vec, 0));
     }
     ins *k = serial(f, "k", lb_idx(b, 0), p->n, 1), *fb[4];
-    ins *at_b = index_add(f, index_add(f, p->b_offset, p->column), index_mul(f, k, p->ldb)), *at_a = index_add(f, index_mul(f, p->row, p->lda), k);
-    for (int v = 0; v < p->vectors; v++) fb[v] = lb_load(b, f->vec, p->b, index_add(f, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
+    ins *at_b = index_add(f, index_add(f, p->b_offset, p->column), index_mul(f, k, p->ldb)),
+        *at_a = index_add(f, index_mul(f, p->row, p->lda), k);
+    for (int v = 0; v < p->vectors; v++)
+        fb[v] = lb_load(b, f->vec, p->b, index_add(f, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
     for (int r = 0; r < p->rows; r++) {
-        ins *fa = lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, index_add(f, at_a, lb_idx(b, r * p->lda)), 4), lanes);
+        ins *fa =
+            lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, index_add(f, at_a, lb_idx(b, r * p->lda)), 4), lanes);
         for (int v = 0; v < p->vectors; v++) {
             ins *var = acc[r * p->vectors + v];
             lb_set(b, var, lb_muladd(b, fa, fb[v], lb_get(b, var)));
@@ -229,7 +258,9 @@ static void register_tile(flash *f, const product *p) {
     }
     lb_end(b, k);
     for (int j = 0; j < p->rows * p->vectors; j++) {
-        ins *at = index_add(f, index_mul(f, p->row, p->ldc), index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        ins *at =
+            index_add(f, index_mul(f, p->row, p->ldc),
+                      index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
         lb_store(b, p->c, at, lb_get(b, acc[j]), 4);
     }
 }
@@ -306,7 +337,8 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
     ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_bin(b, L_SUB, old, safe)));
-    ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)), *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
+    ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
+        *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
     ins *at = index_add(f, row_base(f, r), c);
     ins *p = exp_of(f, lb_bin(b, L_SUB, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
     lb_store(b, f->scores, at, p, 4);
@@ -325,15 +357,28 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
 
 static void key_block(flash *f, ins *i0, ins *j0, bool last) {
     lbuild *b = f->b;
-    product scores = {.a = f->query, .b = f->keys, .c = f->scores, .lda = f->depth, .ldb = KEYS, .ldc = KEYS,
-                      .n = lb_idx(b, f->depth), .b_offset = index_mul(f, j0, f->depth)};
+    product scores = {.a = f->query,
+                      .b = f->keys,
+                      .c = f->scores,
+                      .lda = f->depth,
+                      .ldb = KEYS,
+                      .ldc = KEYS,
+                      .n = lb_idx(b, f->depth),
+                      .b_offset = index_mul(f, j0, f->depth)};
     block_product(f, scores, KEYS);
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
     softmax_row(f, index_add(f, i0, r), r, j0, last);
     lb_end(b, r);
     ins *n = last ? lb_bin(b, L_SUB, f->nj, j0) : lb_idx(b, KEYS);
-    product values = {.a = f->scores, .b = f->values, .c = f->acc, .lda = KEYS, .ldb = f->padded, .ldc = f->padded,
-                      .n = n, .b_offset = index_mul(f, j0, f->padded), .add = true};
+    product values = {.a = f->scores,
+                      .b = f->values,
+                      .c = f->acc,
+                      .lda = KEYS,
+                      .ldb = f->padded,
+                      .ldc = f->padded,
+                      .n = n,
+                      .b_offset = index_mul(f, j0, f->padded),
+                      .add = true};
     block_product(f, values, f->padded);
 }
 

@@ -1,4 +1,5 @@
-// The schedule of attention: kernels of the form scores, maximum, weights, sum, weighted values over the same rows.
+// The schedule of attention: kernels of the form scores, maximum, weights, sum, weighted values over the same
+// rows.
 #ifndef ONNXC_SCHEDULE_ATTENTION_H
 #define ONNXC_SCHEDULE_ATTENTION_H
 #include "passes/emit.h"
@@ -13,7 +14,7 @@ typedef struct attention {
     expr *v;                    // factor of the values
     const buffer *total;        // local that the result reads as the sum of the weights
     int lanes;
-    dim *scratch;               // bytes it needs
+    dim *scratch; // bytes it needs
 } attention;
 
 bool attention_find(const kernel *k, const target *t, attention *a);

@@ -21,17 +21,17 @@ typedef struct tiling {
     emitter *e;
     const contraction *c;
     access *a, *b, *write;
-    axis_list m, k;   // after joining
-    int tile_m;       // M axis that is tiled, -1: none
+    axis_list m, k;           // after joining
+    int tile_m;               // M axis that is tiled, -1: none
     int lanes, rows, vectors; // L, MR (of the columns at hand), NV at most
     bool packed;
     expr *side[MAX_SIDES]; // reads of B's factor along N beside the operand: scales, zero points
     int nsides;
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
-    int quad;          // reduce axis that goes in fours (schedule_int8.h), -1: none
-    ins *panel_stride; // elements from one panel to the next
-    expr *row_stride;  // elements of A from one row to the next
-    bool heavy;        // the epilogue is looped over, not unrolled
+    int quad;                                // reduce axis that goes in fours (schedule_int8.h), -1: none
+    ins *panel_stride;                       // elements from one panel to the next
+    expr *row_stride;                        // elements of A from one row to the next
+    bool heavy;                              // the epilogue is looped over, not unrolled
 } tiling;
 
 // ---------------------------------------------------------------- does it fit
@@ -53,7 +53,10 @@ static bool varies_beyond_read(expr *term, const expr *read, int axis) {
     return false;
 }
 
-typedef struct zero_axis { kernel *k; int axis; } zero_axis;
+typedef struct zero_axis {
+    kernel *k;
+    int axis;
+} zero_axis;
 static expr *axis_to_zero(void *user, expr *x) {
     zero_axis *z = user;
     return x->op == X_AXIS && x->axis == z->axis ? x_i64(z->k, 0) : NULL;
@@ -104,12 +107,13 @@ static int64_t const_extent(const tiling *t, int axis) {
 }
 
 static int max_rows(const tiling *t, int vectors) {
-    int rows = t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
+    int rows =
+        t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
     return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
 }
 
-// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide, and some for B's
-// lines that come from beyond the first cache.
+// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
+// and some for B's lines that come from beyond the first cache.
 static double step_cost(double rows, int vectors) {
     double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
     return (hidden > 4 ? hidden : 4) + 0.4 * vectors;
@@ -137,18 +141,22 @@ static void choose_tile(tiling *t) {
     int64_t n = const_extent(t, t->c->n);
     double best = INFINITY;
     for (int v = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; v >= 1; v--) {
-        int64_t width = (int64_t)v * t->lanes, blocks = n / width, rest = (n % width + t->lanes - 1) / t->lanes;
+        int64_t width = (int64_t)v * t->lanes, blocks = n / width,
+                rest = (n % width + t->lanes - 1) / t->lanes;
         if (v > 1 && n <= width - t->lanes) continue;
         if (width > PANEL && width % PANEL) continue;
         double cost = columns_cost(t, v) / v;
-        if (n != INT64_MAX) cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
+        if (n != INT64_MAX)
+            cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
         if (cost >= best) continue;
         best = cost;
         t->vectors = v;
     }
 }
 
-typedef struct weight { int sum; } weight;
+typedef struct weight {
+    int sum;
+} weight;
 static void add_weight(void *user, expr *x) {
     weight *w = user;
     if (x->op >= X_EXP && x->op <= X_SIGMOID) w->sum += 12;
@@ -176,7 +184,8 @@ static ins *column_offset(tiling *t, const tile *x, int v) {
 static ins *first_column(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
     if (!t->packed) return lb_idx(b, 0); // the access has the axis itself
-    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)), *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
+    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
+        *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
     ins *start = lb_bin(b, L_MUL, panel, t->panel_stride);
     if (t->quad >= 0) inside = lb_bin(b, L_MUL, inside, lb_idx(b, QUAD));
     return t->lanes * t->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
@@ -185,7 +194,11 @@ static ins *first_column(tiling *t, const tile *x) {
 // What is known of expressions that move along N is set aside while another vector is made.
 typedef struct aside {
     tiling *t;
-    VEC(struct aside_entry { int id; struct emit_entry was; }) list;
+    VEC(struct aside_entry {
+        int id;
+        struct emit_entry was;
+    })
+    list;
 } aside;
 static void set_aside(void *user, expr *x) {
     aside *a = user;
@@ -252,7 +265,8 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     dtype dt = c->b->buffer->dtype;
     ins *p = pointer_of(e, c->b->buffer);
     bool part = !t->packed && x->last && v == x->vectors - 1;
-    ins *loaded = part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
+    ins *loaded =
+        part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
     return emit_column(t, x, v, c->term_b, loaded);
 }
 
@@ -271,13 +285,15 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
-    for (int v = 0; v < x->vectors; v++) fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
     for (int r = 0; r < x->rows; r++) {
         ins *fa = factor_a(t, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))));
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
             bool f = lkind_is_float((lkind)old->type.kind);
-            lb_set(b, var, f ? lb_muladd(b, fa, fb[v], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa, fb[v]), old));
+            lb_set(b, var,
+                   f ? lb_muladd(b, fa, fb[v], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa, fb[v]), old));
         }
     }
 }
@@ -288,7 +304,8 @@ static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, 
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
-    for (int v = 0; v < x->vectors; v++) fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
     for (int r = 0; r < x->rows; r++) {
         ins *fa = load_quad(e, t->c, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))), n);
         for (int v = 0; v < x->vectors; v++) {
@@ -311,7 +328,8 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
         lb_end(b, loop);
     }
     if (full != extent) {
-        ins *left = lb_bin(b, L_SUB, extent, full), *some = left->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+        ins *left = lb_bin(b, L_SUB, extent, full),
+            *some = left->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         int mark = scope_open(e);
         e->counter[t->quad] = full;
         accumulate_quads(t, x, acc, start_b, left);
@@ -340,7 +358,8 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_ahead(e, t->b->offset);
     emit_ahead(e, t->c->term_a);
     emit_ahead(e, t->c->term_b);
-    e->counter[a] = lb_for(&e->b, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]), lb_idx(&e->b, 1), LOOP_SERIAL);
+    e->counter[a] = lb_for(&e->b, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]),
+                           lb_idx(&e->b, 1), LOOP_SERIAL);
     ins *loop = e->counter[a];
     int mark = scope_open(e);
     k_loops(t, x, acc, start_b, depth + 1);
@@ -367,7 +386,8 @@ static void finish(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
     for (int r = 0; r < x->rows; r++)
         for (int v = 0; v < x->vectors; v++)
-            finish_vector(t, lb_bin(b, L_ADD, x->m0, lb_idx(b, r)), lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)v * t->lanes)),
+            finish_vector(t, lb_bin(b, L_ADD, x->m0, lb_idx(b, r)),
+                          lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)v * t->lanes)),
                           v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
 }
 
@@ -376,18 +396,24 @@ static void finish_looped(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
     ltype type = acc[0]->type;
     int whole = x->last ? x->vectors - 1 : x->vectors;
-    ins *stack = lb_local(b, (lkind)type.kind, (int64_t)x->rows * x->vectors * t->lanes, 64, false), *one = lb_idx(b, 1);
-    for (int j = 0; j < x->rows * x->vectors; j++) lb_store(b, stack, lb_idx(b, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+    ins *stack = lb_local(b, (lkind)type.kind, (int64_t)x->rows * x->vectors * t->lanes, 64, false),
+        *one = lb_idx(b, 1);
+    for (int j = 0; j < x->rows * x->vectors; j++)
+        lb_store(b, stack, lb_idx(b, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
     ins *r = lb_for(b, "row", lb_idx(b, 0), lb_idx(b, x->rows), one, LOOP_SERIAL);
-    ins *m = lb_bin(b, L_ADD, x->m0, r), *base = lb_bin(b, L_MUL, r, lb_idx(b, (int64_t)x->vectors * t->lanes));
+    ins *m = lb_bin(b, L_ADD, x->m0, r),
+        *base = lb_bin(b, L_MUL, r, lb_idx(b, (int64_t)x->vectors * t->lanes));
     if (whole) {
-        ins *v = lb_for(b, "col", lb_idx(b, 0), lb_idx(b, (int64_t)whole * t->lanes), lb_idx(b, t->lanes), LOOP_SERIAL);
-        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, v), NULL, lb_load(b, type, stack, lb_bin(b, L_ADD, base, v), 0));
+        ins *v = lb_for(b, "col", lb_idx(b, 0), lb_idx(b, (int64_t)whole * t->lanes), lb_idx(b, t->lanes),
+                        LOOP_SERIAL);
+        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, v), NULL,
+                      lb_load(b, type, stack, lb_bin(b, L_ADD, base, v), 0));
         lb_end(b, v);
     }
     if (x->last) {
         ins *column = lb_idx(b, (int64_t)whole * t->lanes);
-        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, column), x->last, lb_load(b, type, stack, lb_bin(b, L_ADD, base, column), 0));
+        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, column), x->last,
+                      lb_load(b, type, stack, lb_bin(b, L_ADD, base, column), 0));
     }
     lb_end(b, r);
 }
@@ -495,7 +521,8 @@ static void n_loops(tiling *t) {
     }
     if (full == n) return;
     if (n->op == L_CONST) {
-        int64_t rest = n->i - full->i, vectors = (rest + t->lanes - 1) / t->lanes, last = rest - (vectors - 1) * t->lanes;
+        int64_t rest = n->i - full->i, vectors = (rest + t->lanes - 1) / t->lanes,
+                last = rest - (vectors - 1) * t->lanes;
         columns(t, full, (int)vectors, last == t->lanes ? NULL : lb_idx(b, last));
         return;
     }
@@ -527,8 +554,8 @@ static bool has_several(const emitter *e, int axis, int64_t enough) {
     return !dim_is_const(e->extent[axis]) || dim_value(e->extent[axis]) >= enough;
 }
 
-// Batches, else rows: an axis of rows outside of the tile, else pieces of the tiled one. Columns stay together: each
-// task streams its panels once.
+// Batches, else rows: an axis of rows outside of the tile, else pieces of the tiled one. Columns stay
+// together: each task streams its panels once.
 static void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
     if (!e->task_begin || e->task_axis >= 0) return; // one stage of several: the kernel has its tasks
@@ -562,7 +589,11 @@ static void order_k(tiling *t) {
         }
 }
 
-typedef struct read_list { emitter *e; access *all[130]; int n; } read_list;
+typedef struct read_list {
+    emitter *e;
+    access *all[130];
+    int n;
+} read_list;
 static void add_access(void *user, expr *x) {
     read_list *l = user;
     access *a = x->op == X_READ ? entry_of(l->e, x)->read : NULL;
@@ -590,11 +621,13 @@ static void find_panel_stride(tiling *t) {
 
 bool schedule_contraction(emitter *e, const contraction *c) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .quad = -1};
-    if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32) return false; // integers sum in any order
+    if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
+        return false; // integers sum in any order
     emitter_stage(e, c->s, -1, 1, false);
     if (!operands_fit(&t)) return false;
     t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
-    if (t.lanes > PANEL || (t.lanes < 2 && t.quad < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8) return false;
+    if (t.lanes > PANEL || (t.lanes < 2 && t.quad < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
+        return false;
     t.m = c->m;
     order_k(&t);
     join_axes(&t);

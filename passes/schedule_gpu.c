@@ -1,8 +1,9 @@
 // Schedules for GPUs, as loops with the roles GRID and THREAD around everything:
 //
 //   points         one thread for each position of the parallel axes
-//   reductions     one block for each position of the parallel axes, where there are few or they lie apart in memory
-//   rows           one block for each position of the outer axes; its threads share the positions of every stage,
+//   reductions     one block for each position of the parallel axes, where there are few or they lie apart in
+//   memory rows           one block for each position of the outer axes; its threads share the positions of
+//   every stage,
 //                  reductions meet in shared memory; a barrier between stages
 //   contractions   one block for each TILE x TILE of the result, in schedule_gpu_product.c
 //   one thread     what combines into elements that other threads combine into as well
@@ -28,7 +29,8 @@ void gpu_launch(gpu *g, dim *blocks, int threads) {
     e->code->f->threads[0] = threads;
     e->code->f->grid[0] = dim_is_const(blocks) ? dim_value(blocks) : 0;
     g->grid = lb_for(g->b, "block", lb_idx(g->b, 0), emit_dim(e, blocks), lb_idx(g->b, 1), LOOP_GRID_X);
-    g->thread = lb_for(g->b, "thread", lb_idx(g->b, 0), lb_idx(g->b, threads), lb_idx(g->b, 1), LOOP_THREAD_X);
+    g->thread =
+        lb_for(g->b, "thread", lb_idx(g->b, 0), lb_idx(g->b, threads), lb_idx(g->b, 1), LOOP_THREAD_X);
     emitter_status(e);
 }
 void gpu_land(gpu *g) {
@@ -76,7 +78,8 @@ static bool any_collide(const kernel *k) {
 static ins *open_serial(gpu *g, int axis) {
     emitter *e = g->e;
     ins *n = emit_dim(e, e->extent[axis]);
-    return e->counter[axis] = lb_for(g->b, e->k->axes.at[axis].name, lb_idx(g->b, 0), n, lb_idx(g->b, 1), LOOP_SERIAL);
+    return e->counter[axis] =
+               lb_for(g->b, e->k->axes.at[axis].name, lb_idx(g->b, 0), n, lb_idx(g->b, 1), LOOP_SERIAL);
 }
 static void close_serial(gpu *g, int axis) {
     lb_end(g->b, g->e->counter[axis]);
@@ -150,7 +153,8 @@ static bool only_reduces(const emitter *e, const nest *n) {
 static bool states_split(const emitter *e, const nest *n) {
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
-        bool rounds = !dtype_is_int(st->dtype) && st->dtype != DT_BOOL && (st->op == RED_SUM || st->op == RED_PROD);
+        bool rounds =
+            !dtype_is_int(st->dtype) && st->dtype != DT_BOOL && (st->op == RED_SUM || st->op == RED_PROD);
         if (st->op == RED_CUSTOM || (rounds && e->t->fp == FP_STRICT)) return false;
     }
     for (int j = 0; j < n->s->writes.n; j++)
@@ -165,7 +169,8 @@ static ins *meet(gpu *g, const state *st, ins *x, ins *y) {
     return lb_bin(g->b, all ? L_AND : L_OR, x, y);
 }
 
-// All threads' values of one state to one that every thread gets: each warp's by shuffles, then through shared memory.
+// All threads' values of one state to one that every thread gets: each warp's by shuffles, then through
+// shared memory.
 static ins *block_value(gpu *g, const state *st, ins *mine) {
     lbuild *b = g->b;
     lkind kind = compute_kind(st->dtype), as = kind == LK_I1 ? LK_I32 : kind;
@@ -177,7 +182,8 @@ static ins *block_value(gpu *g, const state *st, ins *mine) {
     lb_end(b, first);
     lb_barrier(b);
     ins *all = lb_load(b, lt(as, 1), shared, lb_idx(b, 0), 0);
-    for (int w = 1; w < ROW_THREADS / WARP; w++) all = meet(g, st, all, lb_load(b, lt(as, 1), shared, lb_idx(b, w), 0));
+    for (int w = 1; w < ROW_THREADS / WARP; w++)
+        all = meet(g, st, all, lb_load(b, lt(as, 1), shared, lb_idx(b, w), 0));
     return kind == LK_I1 ? lb_cmp(b, L_NE, all, lb_int(b, lt(as, 1), 0)) : all;
 }
 
@@ -200,7 +206,8 @@ static void block_reduction(gpu *g, nest *n) {
     lb_end(b, i);
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
-        e->state[j] = emit_reduce(e, st->op, st->dtype, block_value(g, st, lb_get(b, n->vars[j])), emit_value(e, st->init));
+        e->state[j] = emit_reduce(e, st->op, st->dtype, block_value(g, st, lb_get(b, n->vars[j])),
+                                  emit_value(e, st->init));
     }
     ins *first = lb_if(b, lb_cmp(b, L_EQ, g->thread, lb_idx(b, 0)));
     inner = scope_open(e);
@@ -226,7 +233,8 @@ static void find_unit_stride(void *user, expr *x) {
 static bool blocks_reduce(const gpu *g, nest *n) {
     enum { LONG = 4 * WARP, FEW = 4096 };
     if (!states_split(g->e, n)) return false;
-    dim *outputs = gpu_product_of(g->e, n->parallel, n->nparallel), *terms = gpu_product_of(g->e, n->inner, n->ninner);
+    dim *outputs = gpu_product_of(g->e, n->parallel, n->nparallel),
+        *terms = gpu_product_of(g->e, n->inner, n->ninner);
     if (dim_is_const(terms) && dim_value(terms) < LONG) return false;
     stride_search s = {n, false};
     stage_walk(n->s, find_unit_stride, &s);
@@ -265,8 +273,8 @@ static void in_all_threads(gpu *g, nest *n) {
     lb_end(b, i);
 }
 
-// Memory that threads used since they met last: what one wrote others may not touch before the next barrier, nor
-// write what others read.
+// Memory that threads used since they met last: what one wrote others may not touch before the next barrier,
+// nor write what others read.
 typedef struct buffer_list {
     VEC(const buffer *) all;
 } buffer_list;

@@ -1,5 +1,5 @@
-// Width of index arithmetic on GPUs, where division of 64-bit integers takes a hundred instructions. In: a kernel.
-// Out: whether 32 bits do.
+// Width of index arithmetic on GPUs, where division of 64-bit integers takes a hundred instructions. In: a
+// kernel. Out: whether 32 bits do.
 #include "ir/program.h"
 #include "passes/schedule_gpu_impl.h"
 
@@ -65,18 +65,21 @@ static int64_t most_of(const int64_t *v, int n) {
 }
 
 static span span_of_operation(expr_op op, span a, span b) {
-    int64_t products[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi}, size = most_of((int64_t[]){-a.lo, a.hi, 0}, 3);
+    int64_t products[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi},
+            size = most_of((int64_t[]){-a.lo, a.hi, 0}, 3);
     if (op == X_ADD) return span_of(a.lo + b.lo, a.hi + b.hi);
     if (op == X_SUB) return span_of(a.lo - b.hi, a.hi - b.lo);
     if (op == X_MUL) return span_of(least_of(products, 4), most_of(products, 4));
-    if (op == X_MIN) return span_of(least_of((int64_t[]){a.lo, b.lo}, 2), least_of((int64_t[]){a.hi, b.hi}, 2));
+    if (op == X_MIN)
+        return span_of(least_of((int64_t[]){a.lo, b.lo}, 2), least_of((int64_t[]){a.hi, b.hi}, 2));
     if (op == X_MAX) return span_of(most_of((int64_t[]){a.lo, b.lo}, 2), most_of((int64_t[]){a.hi, b.hi}, 2));
     if (op == X_FLOORDIV) return span_of(a.lo < 0 || b.lo < 0 ? -size : 0, size);
     return span_of(b.lo < 0 ? b.lo : 0, b.hi > 0 ? b.hi : 0); // X_MOD
 }
 
 static bool is_index_op(expr_op op) {
-    return op == X_ADD || op == X_SUB || op == X_MUL || op == X_FLOORDIV || op == X_MOD || op == X_MIN || op == X_MAX;
+    return op == X_ADD || op == X_SUB || op == X_MUL || op == X_FLOORDIV || op == X_MOD || op == X_MIN ||
+           op == X_MAX;
 }
 
 static span index_span(const kernel *k, const expr *x) {
@@ -84,7 +87,8 @@ static span index_span(const kernel *k, const expr *x) {
     if (x->op == X_DIM) return dim_fits(x->dim) ? span_of(x->dim->min, x->dim->max) : (span){0};
     if (x->op == X_AXIS) return span_of(0, k->axes.at[x->axis].extent->max);
     // Computed in 64 bits, small when it is cut to 32.
-    bool clamped = x->op == X_CHECK && x->arg[0]->op == X_MAX && x->arg[0]->arg[0]->op == X_MIN && x->arg[0]->arg[1]->op == X_CONST;
+    bool clamped = x->op == X_CHECK && x->arg[0]->op == X_MAX && x->arg[0]->arg[0]->op == X_MIN &&
+                   x->arg[0]->arg[1]->op == X_CONST;
     if (clamped) return span_of_operation(X_MAX, (span){0}, index_span(k, x->arg[0]->arg[0]->arg[1]));
     if (!is_index_op(x->op)) return (span){0};
     span a = index_span(k, x->arg[0]), b = index_span(k, x->arg[1]);
@@ -118,7 +122,8 @@ static void check_expr(void *user, expr *x) {
 static bool stage_fits(const kernel *k, const stage *s) {
     check c = {k, true};
     stage_walk(s, check_expr, &c);
-    for (int j = 0; j < s->writes.n && c.fits; j++) c.fits = access_fits(k, s->writes.at[j].to, s->writes.at[j].index);
+    for (int j = 0; j < s->writes.n && c.fits; j++)
+        c.fits = access_fits(k, s->writes.at[j].to, s->writes.at[j].index);
     return c.fits;
 }
 
@@ -137,7 +142,8 @@ static bool positions_fit(const emitter *e) {
         for (int j = 0; j < st->axes.n; j++)
             if (k->axes.at[st->axes.at[j]].kind == AXIS_PARALLEL) all[parallel++] = st->axes.at[j];
             else inner[reduced++] = st->axes.at[j];
-        if (!dim_fits(gpu_product_of(e, all, parallel)) || !dim_fits(gpu_product_of(e, inner, reduced))) return false;
+        if (!dim_fits(gpu_product_of(e, all, parallel)) || !dim_fits(gpu_product_of(e, inner, reduced)))
+            return false;
     }
     return true;
 }

@@ -26,7 +26,8 @@ bool gpu_product_fits(const contraction *c) {
 }
 
 // One slice of an operand: element (k0 + row, first + column) or 0, row by row of the shared tile.
-static void load_slice(product *p, expr *term, const int *axes, int naxes, dim *extent, ins *first, ins *k0, ins *shared) {
+static void load_slice(product *p, expr *term, const int *axes, int naxes, dim *extent, ins *first, ins *k0,
+                       ins *shared) {
     gpu *g = p->g;
     emitter *e = g->e;
     lbuild *b = g->b;
@@ -34,8 +35,10 @@ static void load_slice(product *p, expr *term, const int *axes, int naxes, dim *
     ins *i = lb_for(b, "i", g->thread, lb_idx(b, SLICE * TILE), lb_idx(b, THREADS), LOOP_SERIAL);
     ins *column = gpu_rest(b, i, lb_idx(b, TILE)), *row = gpu_quotient(b, i, lb_idx(b, TILE));
     ins *at = lb_bin(b, L_ADD, first, column), *k = lb_bin(b, L_ADD, k0, row);
-    ins *zero = lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0), *v = lb_var(b, "v", zero);
-    ins *inside = lb_bin(b, L_AND, lb_cmp(b, L_SLT, at, emit_dim(e, extent)), lb_cmp(b, L_SLT, k, emit_dim(e, p->depth)));
+    ins *zero = lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0),
+        *v = lb_var(b, "v", zero);
+    ins *inside = lb_bin(b, L_AND, lb_cmp(b, L_SLT, at, emit_dim(e, extent)),
+                         lb_cmp(b, L_SLT, k, emit_dim(e, p->depth)));
     ins *valid = lb_if(b, inside);
     int mark = scope_open(e);
     gpu_set_counters(g, axes, naxes, at);
@@ -52,17 +55,22 @@ static void load_slice(product *p, expr *term, const int *axes, int naxes, dim *
 static void multiply_slice(product *p, ins **acc, ins *my_row, ins *my_column) {
     lbuild *b = p->g->b;
     lkind kind = compute_kind(p->c->s->states.at[0].dtype);
-    ins *k = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, SLICE), lb_idx(b, 1), LOOP_UNROLL), *base = lb_bin(b, L_MUL, k, lb_idx(b, TILE));
+    ins *k = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, SLICE), lb_idx(b, 1), LOOP_UNROLL),
+        *base = lb_bin(b, L_MUL, k, lb_idx(b, TILE));
     ins *fa[EACH], *fb[EACH];
     for (int j = 0; j < EACH; j++) { // strided by SIDE, so that neighbouring threads read neighbouring words
         ins *step = lb_idx(b, j * SIDE);
-        fa[j] = lb_load(b, lt(kind, 1), p->shared_a, lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_row), step), 0);
-        fb[j] = lb_load(b, lt(kind, 1), p->shared_b, lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_column), step), 0);
+        fa[j] =
+            lb_load(b, lt(kind, 1), p->shared_a, lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_row), step), 0);
+        fb[j] = lb_load(b, lt(kind, 1), p->shared_b,
+                        lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_column), step), 0);
     }
     for (int i = 0; i < EACH; i++)
         for (int j = 0; j < EACH; j++) {
             ins *var = acc[i * EACH + j], *old = lb_get(b, var);
-            lb_set(b, var, lkind_is_float(kind) ? lb_muladd(b, fa[i], fb[j], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
+            lb_set(b, var,
+                   lkind_is_float(kind) ? lb_muladd(b, fa[i], fb[j], old)
+                                        : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
         }
     lb_end(b, k);
 }
@@ -75,7 +83,8 @@ static void write_results(product *p, ins **acc, ins *my_row, ins *my_column, ac
         for (int j = 0; j < EACH; j++) {
             ins *m = lb_bin(b, L_ADD, lb_bin(b, L_ADD, p->m0, my_row), lb_idx(b, i * SIDE));
             ins *n = lb_bin(b, L_ADD, lb_bin(b, L_ADD, p->n0, my_column), lb_idx(b, j * SIDE));
-            ins *inside = lb_if(b, lb_bin(b, L_AND, lb_cmp(b, L_SLT, m, emit_dim(e, p->rows)), lb_cmp(b, L_SLT, n, emit_dim(e, p->columns))));
+            ins *inside = lb_if(b, lb_bin(b, L_AND, lb_cmp(b, L_SLT, m, emit_dim(e, p->rows)),
+                                          lb_cmp(b, L_SLT, n, emit_dim(e, p->columns))));
             int mark = scope_open(e);
             gpu_set_counters(g, p->m, p->nm, m);
             gpu_set_counters(g, p->n, p->nn, n);
@@ -105,7 +114,8 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     product p = {.g = g, .c = c};
     e->code->schedule = "tiled product";
     product_axes(&p);
-    dim *tile = dim_const(e->k->program->dims, TILE), *tiles_m = dim_ceildiv(p.rows, tile), *tiles_n = dim_ceildiv(p.columns, tile);
+    dim *tile = dim_const(e->k->program->dims, TILE), *tiles_m = dim_ceildiv(p.rows, tile),
+        *tiles_n = dim_ceildiv(p.columns, tile);
     emitter_stage(e, c->s, -1, 1, false);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     access *to = access_make(e, c->w->to, c->w->index);
@@ -118,8 +128,11 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     lkind kind = compute_kind(c->s->states.at[0].dtype);
     p.shared_a = lb_local(b, kind, SLICE * TILE, 16, true);
     p.shared_b = lb_local(b, kind, SLICE * TILE, 16, true);
-    ins *my_column = gpu_rest(b, g->thread, lb_idx(b, SIDE)), *my_row = gpu_quotient(b, g->thread, lb_idx(b, SIDE)), *acc[EACH * EACH];
-    for (int j = 0; j < EACH * EACH; j++) acc[j] = lb_var(b, "acc", lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0));
+    ins *my_column = gpu_rest(b, g->thread, lb_idx(b, SIDE)),
+        *my_row = gpu_quotient(b, g->thread, lb_idx(b, SIDE)), *acc[EACH * EACH];
+    for (int j = 0; j < EACH * EACH; j++)
+        acc[j] =
+            lb_var(b, "acc", lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0));
     int mark = scope_open(e);
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), emit_dim(e, p.depth), lb_idx(b, SLICE), LOOP_SERIAL);
     load_slice(&p, c->term_a, p.m, p.nm, p.rows, p.m0, k0, p.shared_a);

@@ -5,12 +5,15 @@
 // ---------------------------------------------------------------- which
 static bool is_plain_byte(const expr *term, const expr *read) {
     dtype t = read->buffer->dtype;
-    return term->op == X_CAST && term->dtype == DT_I32 && term->arg[0] == read && !read->guard && (t == DT_I8 || t == DT_U8);
+    return term->op == X_CAST && term->dtype == DT_I32 && term->arg[0] == read && !read->guard &&
+           (t == DT_I8 || t == DT_U8);
 }
 
 // Two unsigned operands have no instruction anywhere.
 static bool are_bytes(const contraction *c) {
-    if (c->s->states.at[0].dtype != DT_I32 || !is_plain_byte(c->term_a, c->a) || !is_plain_byte(c->term_b, c->b)) return false;
+    if (c->s->states.at[0].dtype != DT_I32 || !is_plain_byte(c->term_a, c->a) ||
+        !is_plain_byte(c->term_b, c->b))
+        return false;
     return c->a->buffer->dtype == DT_I8 || c->b->buffer->dtype == DT_I8;
 }
 
@@ -63,14 +66,16 @@ int quad_axis(const contraction *c) {
 
 bool is_quad_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
-    if (!are_bytes(c) || !l || l->n < 3 || l->order[l->n - 1].tile != QUAD || l->order[l->n - 2].tile != PANEL) return false;
+    if (!are_bytes(c) || !l || l->n < 3 || l->order[l->n - 1].tile != QUAD ||
+        l->order[l->n - 2].tile != PANEL)
+        return false;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
     *k = neighbour_axis(c);
     return n->op == X_AXIS && n->axis == c->n && *k >= 0 && axis_in_b(c, *k) == l->order[l->n - 1].axis;
 }
 
-// Where bytes are widened to halves (x86 without VNNI), B takes two registers for each vector and A two. Without
-// vectors 2 x 2 sums and what they need fill the registers.
+// Where bytes are widened to halves (x86 without VNNI), B takes two registers for each vector and A two.
+// Without vectors 2 x 2 sums and what they need fill the registers.
 int quad_rows(const target *t, const contraction *c, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     if (!t->vector_bits) return 2;
@@ -119,5 +124,6 @@ ins *load_quads(emitter *e, const contraction *c, ins *at) {
 
 ins *dot_quads(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
     if (c->a->buffer->dtype == DT_U8) return lb_dot(&e->b, L_DOT4_US, acc, a, b);
-    return c->b->buffer->dtype == DT_U8 ? lb_dot(&e->b, L_DOT4_US, acc, b, a) : lb_dot(&e->b, L_DOT4_SS, acc, a, b);
+    return c->b->buffer->dtype == DT_U8 ? lb_dot(&e->b, L_DOT4_US, acc, b, a)
+                                        : lb_dot(&e->b, L_DOT4_SS, acc, a, b);
 }

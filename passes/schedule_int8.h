@@ -1,5 +1,5 @@
-// Integer contractions of bytes: which ones go four at a time, and the instructions for four. The schedule itself is
-// that of all contractions (schedule_contract.c).
+// Integer contractions of bytes: which ones go four at a time, and the instructions for four. The schedule
+// itself is that of all contractions (schedule_contract.c).
 //
 //   B lies as [..., N/16, K/4, 16, 4]; A in rows along K:
 //   for k in steps of 4:  acc[r][v] = dot4(acc[r][v], splat(A[m0 + r][k .. k+4]), B[n0/16][k/4][n0 % 16 ...])
@@ -10,7 +10,8 @@
 
 enum { QUAD = 4 };
 
-// B's logical axis whose elements go in fours, as A has the same reduce axis in fours next to each other; -1: none.
+// B's logical axis whose elements go in fours, as A has the same reduce axis in fours next to each other; -1:
+// none.
 int quad_axis(const contraction *c);
 // Whether B lies in panels of quads for this contraction; *k is the reduce axis that goes in fours.
 bool is_quad_operand(const contraction *c, int *k);

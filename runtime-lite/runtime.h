@@ -17,7 +17,8 @@ void onnxc_rt_free(void *block); /* NULL: nothing */
 typedef void onnxc_rt_task(void *const *context, int64_t begin, int64_t end, int thread);
 void onnxc_rt_parallel(onnxc_rt_task *task, void *const *context, int64_t tasks, int max_threads);
 
-/* What main of a program made by --emit exe calls: reads inputs, runs, writes or prints outputs. The exit code. */
+/* What main of a program made by --emit exe calls: reads inputs, runs, writes or prints outputs. The exit
+ * code. */
 int onnxc_program(const onnxc_model *model, int argc, char **argv);
 
 #endif

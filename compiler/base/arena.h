@@ -27,7 +27,7 @@ void arena_on_destroy(arena *a, void (*fn)(void *), void *arg);
 void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg);
 size_t arena_bytes(const arena *a);
 
-#define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_NEW(a, type)      ((type *)arena_alloc((a), sizeof(type)))
 #define ARENA_ARRAY(a, type, n) ((type *)arena_calloc((a), (size_t)(n), sizeof(type)))
 
 // A growable array living in an arena: VEC(int) v = {0}; VEC_PUSH(a, &v, 7); v.at[0]; v.n
@@ -69,7 +69,7 @@ typedef struct map {
         const char *key; // interned copy for string maps, NULL for integer maps
         uint64_t number;
         void *value;
-    } *slots;  // in insertion order
+    } *slots;   // in insertion order
     int *index; // open addressing, -1 empty
     int n, cap;
 } map;

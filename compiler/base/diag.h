@@ -10,10 +10,10 @@
 // Also the exit codes of the command line.
 typedef enum diag_class {
     DIAG_OK = 0,
-    DIAG_USER = 1,     // the model or the arguments are wrong
-    DIAG_MISSING = 2,  // the model is right but needs something this build lacks
-    DIAG_DEFECT = 3,   // a defect of onnxc
-    DIAG_DIFFERS = 4,  // a comparison differs
+    DIAG_USER = 1,    // the model or the arguments are wrong
+    DIAG_MISSING = 2, // the model is right but needs something this build lacks
+    DIAG_DEFECT = 3,  // a defect of onnxc
+    DIAG_DIFFERS = 4, // a comparison differs
 } diag_class;
 
 // Where in the model: any part may be NULL/0.
@@ -59,7 +59,8 @@ void diag_error(diag *d, const loc *at, const char *format, ...) __attribute__((
 // Like diag_error with class DIAG_MISSING.
 void diag_missing(diag *d, const loc *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 // These record and leave through d->jump.
-_Noreturn void diag_fatal(diag *d, const loc *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+_Noreturn void diag_fatal(diag *d, const loc *at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 _Noreturn void diag_fatal_missing(diag *d, const loc *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 _Noreturn void diag_defect(diag *d, const loc *at, const char *format, ...)

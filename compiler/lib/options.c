@@ -121,7 +121,8 @@ algorithm_options options_algorithms(const options *o) {
 static void check_algorithms(diag *d, const options *o) {
     for (int i = 0; i < o->algorithms.n; i++)
         if (!find_algorithm(o->algorithms.at[i]))
-            diag_error(d, NULL, "unknown option '%s'; there are -fwinograd and -fno-winograd", o->algorithms.at[i]);
+            diag_error(d, NULL, "unknown option '%s'; there are -fwinograd and -fno-winograd",
+                       o->algorithms.at[i]);
 }
 
 static void missing_if(diag *d, bool asked, const char *option) {
@@ -186,11 +187,14 @@ static void check_device(arena *a, diag *d, const options *o) {
     if (output_is_gpu_code(o) && o->gpu_arch.n > 1)
         diag_error(d, NULL, "one file holds the code of one architecture: give --gpu-arch once");
     if (options_for_gpu(o)) missing_if(d, o->header, "--header with --device=cuda");
-    if (cpu && o->device && output_is_gpu_code(o)) diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
+    if (cpu && o->device && output_is_gpu_code(o))
+        diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
     bool both = o->device && strchr(o->device, ',');
     if (cpu || (!both && (output_is_gpu_code(o) || is_one_of(o->emit, looks, 5)))) return;
     diag_hint(d, "--emit=cuda, ptx and cubin make the kernels alone");
-    diag_missing(d, NULL, "--device=%s: host code that launches kernels on a GPU is not supported by this build", o->device);
+    diag_missing(d, NULL,
+                 "--device=%s: host code that launches kernels on a GPU is not supported by this build",
+                 o->device);
 }
 
 void options_check(arena *a, diag *d, const options *o) {
@@ -224,7 +228,8 @@ void options_use_native(options *o) {
 const char *options_variants(const options *o, const target *t) {
     if (o->multiversion) return o->multiversion;
     bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;
-    bool plain = t->arch == ARCH_X86_64 && t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
+    bool plain =
+        t->arch == ARCH_X86_64 && t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
     return plain && !chosen ? "x86-64-v2,x86-64-v3,x86-64-v4" : NULL;
 }
 

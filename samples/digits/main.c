@@ -1,5 +1,6 @@
-/* Reads handwritten digits with the compiled network. The same file for every target; see README.md for how it is built.
- * Prints each answer with the bits of its ten logits, then how many were right and how long one answer took. */
+/* Reads handwritten digits with the compiled network. The same file for every target; see README.md for how
+ * it is built. Prints each answer with the bits of its ten logits, then how many were right and how long one
+ * answer took. */
 #include "digits.h"
 #include "digits_data.h"
 #include <stdint.h>

@@ -1,6 +1,6 @@
-// Matrix products against the peak of fused multiply-adds measured in the same run, through the whole compiler: graph,
-// lowering, layout, schedule, LLVM. Tile kernel and peak run in turns; the best of each counts, in CPU time. Exits
-// 1 below 90 % for 512 and 85 % for primes.
+// Matrix products against the peak of fused multiply-adds measured in the same run, through the whole
+// compiler: graph, lowering, layout, schedule, LLVM. Tile kernel and peak run in turns; the best of each
+// counts, in CPU time. Exits 1 below 90 % for 512 and 85 % for primes.
 #include "codegen/jit.h"
 #include "codegen/load.h"
 #include "codegen/targets.h"
@@ -31,11 +31,13 @@ static peak_fn *build_peak(arena *a, diag *d, const target *t) {
     lmodule *m = lmodule_new(a, "peak", t);
     lfunc *f = lfunc_new(m, "peak", lt(LK_VOID, 1));
     f->target = t, f->exported = true;
-    ins *to = lfunc_param(f, "to", lt_ptr(), LK_F32, DT_F32, false), *n = lfunc_param(f, "n", lt(LK_I64, 1), LK_VOID, DT_I64, true);
+    ins *to = lfunc_param(f, "to", lt_ptr(), LK_F32, DT_F32, false),
+        *n = lfunc_param(f, "n", lt(LK_I64, 1), LK_VOID, DT_I64, true);
     lbuild b = lbuild_new(f, t, d);
     int lanes = target_lanes(t, 32);
     ltype v = lt(LK_F32, lanes);
-    ins *acc[CHAINS], *x = lb_load(&b, v, to, lb_idx(&b, 0), 4), *y = lb_load(&b, v, to, lb_idx(&b, lanes), 4);
+    ins *acc[CHAINS], *x = lb_load(&b, v, to, lb_idx(&b, 0), 4),
+                      *y = lb_load(&b, v, to, lb_idx(&b, lanes), 4);
     for (int j = 0; j < CHAINS; j++) acc[j] = lb_var(&b, "acc", lb_float(&b, v, j));
     ins *loop = lb_for(&b, "i", lb_idx(&b, 0), n, lb_idx(&b, 1), LOOP_SERIAL);
     for (int j = 0; j < CHAINS; j++) lb_set(&b, acc[j], lb_muladd(&b, x, y, lb_get(&b, acc[j])));
@@ -56,7 +58,8 @@ static program *build_product(arena *a, diag *d, int64_t m, int64_t k, int64_t n
     dim *shape[2] = {rows, dim_const(mod->dims, k)};
     value *x = graph_add_input(g, "a", type_tensor(a, DT_F32, 2, shape));
     constant *c = constant_new(a, DT_F32, 2, (int64_t[]){k, n});
-    for (int64_t j = 0; j < k * n; j++) dtype_store_float(DT_F32, (void *)c->data, j, (double)(j % 17) / 16 - 0.5, true);
+    for (int64_t j = 0; j < k * n; j++)
+        dtype_store_float(DT_F32, (void *)c->data, j, (double)(j % 17) / 16 - 0.5, true);
     value *in[2] = {x, value_constant(g, "b", c)};
     static const loc at = {.node = "MatMul", .op = "MatMul"};
     node *p = node_new(g, NULL, op_find("", "MatMul"), &at, 2, in);
@@ -67,11 +70,17 @@ static program *build_product(arena *a, diag *d, int64_t m, int64_t k, int64_t n
     return made;
 }
 
-static double measure(arena *a, diag *d, const target *t, peak_fn *peak, int64_t m, int64_t k, int64_t n, bool dynamic) {
+static double measure(arena *a, diag *d, const target *t, peak_fn *peak, int64_t m, int64_t k, int64_t n,
+                      bool dynamic) {
     program *p = build_product(a, d, m, k, n, dynamic);
     jit *j = jit_program(a, d, p, t);
     interp_hooks hooks = {.kernel = jit_kernel, .user = j};
-    tensor in = {.dtype = DT_F32, .rank = 2, .dims = {m, k}, .count = m * k, .data = calloc((size_t)(m * k), 4)}, out;
+    tensor in = {.dtype = DT_F32,
+                 .rank = 2,
+                 .dims = {m, k},
+                 .count = m * k,
+                 .data = calloc((size_t)(m * k), 4)},
+           out;
     float scratch[CHAINS * 16] = {0};
     double best_peak = 0, best = 0;
     for (int r = 0; r < ROUNDS; r++) {
@@ -85,8 +94,9 @@ static double measure(arena *a, diag *d, const target *t, peak_fn *peak, int64_t
         if (rate > best) best = rate;
     }
     free(in.data);
-    printf("%-10s %4lldx%lldx%lld%s  %6.1f of %6.1f GFLOP/s  %5.1f %%\n", t->cpu, (long long)m, (long long)k, (long long)n,
-           dynamic ? " M dynamic" : "          ", 1e-9 * best, 1e-9 * best_peak, 100 * best / best_peak);
+    printf("%-10s %4lldx%lldx%lld%s  %6.1f of %6.1f GFLOP/s  %5.1f %%\n", t->cpu, (long long)m, (long long)k,
+           (long long)n, dynamic ? " M dynamic" : "          ", 1e-9 * best, 1e-9 * best_peak,
+           100 * best / best_peak);
     return best / best_peak;
 }
 
@@ -98,7 +108,8 @@ int main(void) {
     if (!DIAG_TRY(&d, jump)) return 3;
     static const char *const cpus[] = {"native", "x86-64-v3"};
     for (int c = 0; c < 2; c++) {
-        target *t = target_from_options(a, &d, &(target_options){.cpu = cpus[c], .fp = FP_DEFAULT, .threads = 1});
+        target *t =
+            target_from_options(a, &d, &(target_options){.cpu = cpus[c], .fp = FP_DEFAULT, .threads = 1});
         if (!target_runs_here(a, &d, t) || !t->vector_bits) continue;
         peak_fn *peak = build_peak(a, &d, t);
         ok &= measure(a, &d, t, peak, 512, 512, 512, false) >= 0.9;

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __cplusplus
+#include <utility>
+#endif
 
 #define ONNXC_CUDA_SHIM 1
 #define __global__
@@ -54,6 +57,14 @@ template <class To, class From> static inline To shim_bits(From v) {
     static_assert(sizeof r == sizeof v, "the same bits");
     memcpy(&r, &v, sizeof r);
     return r;
+}
+// f on arguments of its types that args point to, as for cudaLaunchKernel.
+template <class... T, std::size_t... I>
+static inline void shim_call_each(void (*f)(T...), void *const *args, std::index_sequence<I...>) {
+    f(*(T *)args[I]...);
+}
+template <class... T> static inline void shim_call(void (*f)(T...), void *const *args) {
+    shim_call_each(f, args, std::index_sequence_for<T...>());
 }
 static inline uint32_t __float_as_uint(float v) { return shim_bits<uint32_t>(v); }
 static inline float __uint_as_float(uint32_t v) { return shim_bits<float>(v); }

@@ -1001,16 +1001,11 @@ int main(void) {
     (void)i1;
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(kernels_compute),
-        TEST(text_reads_well),
-        TEST(floats_are_exact),
-        TEST(square_roots_by_whole_numbers_are_exact),
-        TEST(only_muladd_is_fused),
-        TEST(data_is_exact),
-        TEST(host_code_reads_structs),
-        TEST(random_expressions_agree),
-        TEST(random_programs_agree),
-        TEST(vectors_are_refused),
+        TEST(kernels_compute),         TEST(text_reads_well),
+        TEST(floats_are_exact),        TEST(square_roots_by_whole_numbers_are_exact),
+        TEST(only_muladd_is_fused),    TEST(data_is_exact),
+        TEST(host_code_reads_structs), TEST(random_expressions_agree),
+        TEST(random_programs_agree),   TEST(vectors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,8 @@ void reset(void);
 #define CPACR (*(volatile uint32_t *)0xe000ed88)
 
 static void stop(void) {
-    for (;;) {}
+    for (;;) {
+    }
 }
 
 /* Called before the floating-point unit is on, so it must not use it. */
@@ -30,6 +31,20 @@ void _init(void) {}
 void _fini(void) {}
 
 __attribute__((section(".vectors"), used)) static const void *const vectors[16] = {
-    __stack,      (void *)reset, (void *)stop, (void *)stop, (void *)stop, (void *)stop, (void *)stop, 0, 0, 0, 0,
-    (void *)stop, (void *)stop,  0,            (void *)stop, (void *)stop,
+    __stack,
+    (void *)reset,
+    (void *)stop,
+    (void *)stop,
+    (void *)stop,
+    (void *)stop,
+    (void *)stop,
+    0,
+    0,
+    0,
+    0,
+    (void *)stop,
+    (void *)stop,
+    0,
+    (void *)stop,
+    (void *)stop,
 };

@@ -1,0 +1,441 @@
+// GPU kernels from small models: in the loops interpreter and, as CUDA text, on a CPU behind the shim, both
+// in three orders of threads, against the unscheduled kernels; as PTX through NVRTC and ptxas where they are
+// installed. Every barrier matters: without it a race or a wrong result shows.
+#include "codegen/gpu.h"
+#include "codegen/cuda.h"
+#include "codegen/targets.h"
+#include "compiler/import/import.h"
+#include "ir/interp_kernel.h"
+#include "ir/loops_interp.h"
+#include "ir/lower.h"
+#include "passes/passes.h"
+#include "test/shim/cuda_shim.h"
+#include "test/unit/compile_text.h"
+#include "test/unit/onnx_build.h"
+
+// Sizes are primes, so that no tile is full; M and N are dynamic.
+typedef struct model {
+    const char *name, *schedule, *text;
+    int64_t dims[3][4]; // of the inputs, 0-terminated
+} model;
+static const model models[] = {
+    {"gemm",
+     "tiled product",
+     "in a float B M 37\nin b float 3 37 71\nin c float 71\nout y float\nt = MatMul a b\ns = Add t c\ny = "
+     "Relu s",
+     {{3, 67, 37}, {3, 37, 71}, {71}}},
+    {"conv",
+     "tiled product",
+     "in x float N 3 11 13\nin w float 5 3 3 3\nout y float\ny = Conv x w @pads=I,1,1,1,1 @strides=I,2,1",
+     {{2, 3, 11, 13}, {5, 3, 3, 3}}},
+    {"softmax", "rows", "in x float N 331\nout y float\ny = Softmax x", {{5, 331}}},
+    {"layernorm",
+     "rows",
+     "in x float N 257\nin s float 257\nin b float 257\nout y float\ny = LayerNormalization x s b",
+     {{3, 257}, {257}, {257}}},
+    {"attention",
+     "rows",
+     "in q float B M 17\nin k float B 17 N\nin v float B N 17\nout y float\n"
+     "s = MatMul q k\np = Softmax s\ny = MatMul p v",
+     {{2, 7, 17}, {2, 17, 139}, {2, 139, 17}}},
+    {"pointwise",
+     "points",
+     "in x float N 97\nin y float 97\nout z float\na = Add x y\nb = Tanh a\nc = Erf x\nz = Mul b c",
+     {{13, 97}, {97}}},
+    {"sums", "reduction by blocks", "in x float N 1009\nout y float\ny = ReduceL2 x @axes=I,1", {{7, 1009}}},
+    {"truth",
+     "reduction by blocks",
+     "in x float N 311\nout y int64\nm = ReduceMax x @axes=I,1\nz = Cast m @to=i,7\ny = Abs z",
+     {{7, 311}}},
+    {"argmax", "points", "in x float N 31\nout y int64\ny = ArgMax x @axis=i,1", {{7, 31}}},
+    {"scatter",
+     "one thread",
+     "opset - 18\nin x float N 5\nin u float 11 5\ninit i int64 11 5 = int64 0 1 2 3 4 0 0 0 0 0 1 1 1 1 1 2 "
+     "2 2 2 2 "
+     "0 1 2 3 4 4 3 2 1 0 0 0 0 0 0 1 1 1 1 1 2 2 2 2 2 3 3 3 3 3 4 4 4 4 4\nout y float\n"
+     "y = ScatterElements x i u @reduction=s,add",
+     {{7, 5}, {11, 5}}},
+};
+enum { MODELS = sizeof models / sizeof *models, ORDERS = 3 };
+
+typedef struct fixture {
+    arena *a;
+    diag d;
+    workdir dir;
+    jmp_buf jump;
+} fixture;
+
+typedef struct compiled {
+    program *meaning, *program;
+    gpu_code *code;
+    tensor in[3], want;
+} compiled;
+
+static void show(void *user, const diag_message *m) {
+    (void)user;
+    print_message("%s\n", m->full);
+}
+
+static int set_up(void **state) {
+    arena *a = arena_new();
+    fixture *x = ARENA_NEW(a, fixture);
+    x->a = a;
+    x->d.arena = a;
+    x->d.sink = show;
+    x->dir = workdir_new(a);
+    *state = x;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    fixture *x = *state;
+    workdir_remove(x->dir);
+    arena_destroy(x->a);
+    return 0;
+}
+
+// ---------------------------------------------------------------- compiling
+
+static program *lower_text(fixture *x, const model *m) {
+    size_t size;
+    const void *bytes = build_model(x->a, m->text, &size);
+    module *mo = import_onnx_memory(x->a, &x->d, m->name, NULL, bytes, size, NULL);
+    pass_context c = {.module = mo, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
+    run_graph_passes(&c, NULL, NULL);
+    return lower_module(mo);
+}
+
+static tensor random_tensor(fixture *x, const int64_t *dims, uint32_t seed) {
+    tensor t = {.dtype = DT_F32, .count = 1};
+    for (; t.rank < 4 && dims[t.rank]; t.rank++) t.count *= t.dims[t.rank] = dims[t.rank];
+    float *v = ARENA_ARRAY(x->a, float, t.count);
+    for (int64_t i = 0; i < t.count; i++) {
+        seed = seed * 1664525 + 1013904223;
+        v[i] = (float)(seed >> 8) / (1 << 23) - 1;
+    }
+    t.data = v;
+    return t;
+}
+
+static compiled compile(fixture *x, const model *m, fp_mode fp) {
+    compiled c = {0};
+    const char *message = NULL;
+    if (!DIAG_TRY(&x->d, x->jump)) fail_msg("%s does not compile", m->name);
+    c.meaning = lower_text(x, m);
+    c.program = lower_text(x, m);
+    target *t = target_for_text(x->a, ARCH_CUDA, &(target_options){.fp = fp});
+    program_context pc = {.program = c.program, .target = t, .opt = 2};
+    for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
+    c.code = gpu_schedule(c.program, m->name, t, &x->d);
+    for (int i = 0; i < c.program->inputs.n; i++) c.in[i] = random_tensor(x, m->dims[i], (uint32_t)i + 1);
+    if (interp_program(c.meaning, x->a, c.in, &c.want, (interp_limits){0}, &message) != INTERP_OK)
+        fail_msg("%s: %s", m->name, message);
+    return c;
+}
+
+// ---------------------------------------------------------------- running
+
+// Runs one kernel; NULL or why not.
+typedef const char *runner(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
+                           const int64_t *block);
+typedef struct run {
+    const gpu_code *code;
+    runner *go;
+    void *user;
+    const char *error;
+} run;
+
+static bool run_kernel(void *user, struct interp *in, const kernel *k) {
+    run *r = user;
+    const kernel_code *c = r->code->kernels[k->id];
+    uint64_t args[64];
+    int n = 0;
+    int32_t status = 0;
+    for (int i = 0; i < c->nbuffers; i++) args[n++] = (uint64_t)(uintptr_t)in->at[c->buffers[i]->id].data;
+    for (int i = 0; i < c->ndims; i++) args[n++] = (uint64_t)interp_dim(in, c->dims[i]);
+    if (c->scratch)
+        args[n++] = (uint64_t)(uintptr_t)arena_alloc(in->arena, (size_t)interp_dim(in, c->scratch) + 64);
+    if (c->has_status) args[n++] = (uint64_t)(uintptr_t)&status;
+    assert_true(n <= 64 && n == c->f->params.n);
+    int64_t grid[3] = {interp_dim(in, c->grid[0]), 1, 1}, block[3] = {interp_dim(in, c->block[0]), 1, 1};
+    if (grid[0] > 0 && !r->error) r->error = r->go(r->user, c, args, grid, block);
+    if (status) r->error = "a check of the model fails";
+    return true;
+}
+
+// NULL when the result is right.
+static const char *run_compiled(fixture *x, const compiled *c, runner *go, void *user) {
+    run r = {c->code, go, user, NULL};
+    tensor out = {0};
+    const char *message = NULL;
+    interp_hooks hooks = {.kernel = run_kernel, .user = &r};
+    if (interp_program_hooked(c->program, x->a, c->in, &out, (interp_limits){0}, &message, &hooks) !=
+        INTERP_OK)
+        return message;
+    if (r.error) return r.error;
+    assert_int_equal(out.count, c->want.count);
+    for (int64_t i = 0; i < out.count; i++) {
+        bool f = dtype_is_float(out.dtype);
+        double got =
+            f ? dtype_load_float(out.dtype, out.data, i) : (double)dtype_load_int(out.dtype, out.data, i);
+        double want = f ? dtype_load_float(out.dtype, c->want.data, i)
+                        : (double)dtype_load_int(out.dtype, c->want.data, i);
+        if (!(fabs(got - want) <= 1e-5 + 1e-5 * fabs(want)))
+            return arena_printf(x->a, "element %lld is %.9g instead of %.9g", (long long)i, got, want);
+    }
+    return NULL;
+}
+
+typedef struct interpreted {
+    fixture *x;
+    linterp_order order;
+} interpreted;
+static const char *interpret(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
+                             const int64_t *block) {
+    const interpreted *i = user;
+    linterp *li = linterp_new(i->x->a, NULL);
+    linterp_set_order(li, i->order, 7);
+    return linterp_launch(li, c->f, args, grid, block) ? NULL : linterp_error(li);
+}
+
+typedef int launcher(shim_dim3 grid, shim_dim3 block, shim_order order, uint64_t seed, void (*body)(void *),
+                     void *args);
+typedef struct shim {
+    fixture *x;
+    void *dl;
+    shim_order order;
+} shim;
+
+static const char *launch_on_shim(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
+                                  const int64_t *block) {
+    const shim *s = user;
+    void *pointers[64];
+    for (int i = 0; i < c->f->params.n; i++) pointers[i] = (void *)&args[i]; // low bytes first
+    launcher *go;
+    void (*body)(void *);
+    void *g = find_function(s->dl, "shim_launch"),
+         *f = find_function(s->dl, arena_printf(s->x->a, "run_%s", c->f->name));
+    memcpy(&go, &g, sizeof g);
+    memcpy(&body, &f, sizeof f);
+    shim_dim3 blocks = {(unsigned)grid[0], 1, 1}, threads = {(unsigned)block[0], 1, 1};
+    return go(blocks, threads, s->order, 7, body, pointers) ? "threads wait for each other for ever" : NULL;
+}
+
+// The kernels of all models as one text; their functions get the models' names in front.
+static const char *cuda_text(fixture *x, const lmodule *m) {
+    text t = {.arena = x->a};
+    sink s = sink_text(&t);
+    if (!DIAG_TRY(&x->d, x->jump)) fail_msg("the emitter failed");
+    cuda_write(m, &s, &x->d);
+    return text_str(&t);
+}
+
+static void *load_on_shim(fixture *x, const lmodule *m) {
+    text t = {.arena = x->a};
+    text_add(&t, cuda_text(x, m));
+    for (int i = 0; i < m->funcs.n; i++)
+        text_printf(&t, "extern \"C\" void run_%s(void *args) { shim_call(%s, (void *const *)args); }\n",
+                    m->funcs.at[i]->name, m->funcs.at[i]->name);
+    const char *path = workdir_write(x->dir, "test.cu", text_str(&t), t.n),
+               *compiler = have_program(x->a, "g++") ? "g++" : "clang++";
+    if (!have_program(x->a, compiler)) skip();
+    return compile_and_load(
+        x->dir,
+        arena_printf(
+            x->a,
+            "%s -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Werror -Wno-unknown-pragmas -Itest/shim "
+            "-include test/shim/cuda_shim.h -x c++",
+            compiler),
+        arena_printf(x->a, "%s test/shim/cuda_shim.c", path));
+}
+
+// All models' kernels in one module, so that they compile in one go.
+static lmodule *all_models(fixture *x, compiled *c) {
+    lmodule *m = NULL;
+    for (int i = 0; i < MODELS; i++) {
+        c[i] = compile(x, &models[i], FP_DEFAULT);
+        if (!m) m = lmodule_new(x->a, "test", c[i].code->module->target);
+        for (int j = 0; j < c[i].code->module->funcs.n; j++) {
+            lfunc *f = c[i].code->module->funcs.at[j];
+            f->name = arena_printf(x->a, "%s_%s", models[i].name, f->name);
+            VEC_PUSH(x->a, &m->funcs, f);
+        }
+    }
+    return m;
+}
+
+static const char *interpreted_error(fixture *x, const compiled *c) {
+    const char *error = NULL;
+    for (int order = 0; order < ORDERS && !error; order++)
+        error = run_compiled(x, c, interpret, &(interpreted){x, (linterp_order)order});
+    return error;
+}
+
+// ---------------------------------------------------------------- tests
+
+static void kernels_are_right_in_the_interpreter(void **state) {
+    fixture *x = *state;
+    for (int fp = FP_STRICT; fp <= FP_DEFAULT; fp++)
+        for (int i = 0; i < MODELS; i++) {
+            compiled c = compile(x, &models[i], (fp_mode)fp);
+            const char *error = interpreted_error(x, &c);
+            if (error) fail_msg("%s: %s", models[i].name, error);
+        }
+}
+
+static void schedules_are_as_meant(void **state) {
+    for (int i = 0; i < MODELS; i++) {
+        compiled c = compile(*state, &models[i], FP_DEFAULT);
+        bool found = false;
+        for (int j = 0; j < c.code->nkernels; j++)
+            if (c.code->kernels[j]) found |= !strcmp(c.code->kernels[j]->schedule, models[i].schedule);
+        if (!found) fail_msg("%s: no kernel is scheduled as %s", models[i].name, models[i].schedule);
+    }
+}
+
+static void kernels_are_right_on_the_shim(void **state) {
+    fixture *x = *state;
+    compiled c[MODELS];
+    void *dl = load_on_shim(x, all_models(x, c));
+    for (int i = 0; i < MODELS; i++)
+        for (int order = 0; order < ORDERS; order++) {
+            const char *error = run_compiled(x, &c[i], launch_on_shim, &(shim){x, dl, (shim_order)order});
+            if (error) fail_msg("%s, order %d: %s", models[i].name, order, error);
+        }
+    dlclose(dl);
+}
+
+// The barrier number *n in order, as the place that points to it.
+static ins **find_barrier(lblock *b, int *n) {
+    for (ins **at = b ? &b->first : NULL; at && *at; at = &(*at)->next) {
+        if ((*at)->op == L_BARRIER && (*n)-- == 0) return at;
+        for (int j = 0; j < 2; j++) {
+            ins **found = find_barrier((*at)->body[j], n);
+            if (found) return found;
+        }
+    }
+    return NULL;
+}
+
+// Right in all orders on the shim; then the barrier did nothing.
+static bool is_right_on_shim(fixture *x, const compiled *c) {
+    void *dl = load_on_shim(x, c->code->module);
+    bool right = true;
+    for (int order = 0; order < ORDERS; order++)
+        right &= !run_compiled(x, c, launch_on_shim, &(shim){x, dl, (shim_order)order});
+    dlclose(dl);
+    return right;
+}
+
+static int missing_barriers_show_in(fixture *x, const model *m) {
+    compiled c = compile(x, m, FP_DEFAULT);
+    int count = 0;
+    for (int j = 0; j < c.code->module->funcs.n; j++)
+        for (int n = 0;; n++, count++) {
+            int left = n;
+            ins **at = find_barrier(c.code->module->funcs.at[j]->body, &left), *barrier = at ? *at : NULL;
+            if (!at) break;
+            *at = barrier->next;
+            if (!interpreted_error(x, &c) && is_right_on_shim(x, &c))
+                fail_msg("%s: nothing shows that barrier %d of %s is gone", m->name, n,
+                         c.code->module->funcs.at[j]->name);
+            *at = barrier;
+        }
+    return count;
+}
+
+static void missing_barriers_show(void **state) {
+    int count = 0;
+    for (int i = 0; i < MODELS; i++) count += missing_barriers_show_in(*state, &models[i]);
+    assert_true(count >= 15);
+}
+
+// ---------------------------------------------------------------- the module
+
+static void equal_kernels_are_one_function(void **state) {
+    static const model m = {
+        "twice",
+        "rows",
+        "in x float 3 50\nout y float\na = Softmax x\nb = Relu a\nc = Softmax b\nd = Relu c\ny = Softmax d",
+        {{3, 50}}};
+    fixture *x = *state;
+    compiled c = compile(x, &m, FP_DEFAULT);
+    int kernels = 0;
+    for (int j = 0; j < c.code->nkernels; j++) kernels += c.code->kernels[j] != NULL;
+    assert_true(kernels > c.code->module->funcs.n);
+    assert_null(interpreted_error(x, &c));
+}
+
+// Sizes that are known take 32-bit positions; unknown or large ones do not.
+static void positions_are_as_wide_as_needed(void **state) {
+    static const model small = {"small", "", "in x float 3 50\nout y float\ny = Transpose x", {{3, 50}}},
+                       open = {"open", "", "in x float N 50\nout y float\ny = Transpose x", {{3, 50}}};
+    fixture *x = *state;
+    compiled c[] = {compile(x, &small, FP_DEFAULT), compile(x, &open, FP_DEFAULT)};
+    assert_non_null(strstr(cuda_text(x, c[0].code->module), "int32_t block = "));
+    assert_null(strstr(cuda_text(x, c[0].code->module), "int64_t block = "));
+    assert_non_null(strstr(cuda_text(x, c[1].code->module), "int64_t block = "));
+}
+
+static const char *find_ptxas(arena *a) {
+    if (have_program(a, "ptxas")) return "ptxas";
+    return have_program(a, "/usr/local/cuda/bin/ptxas") ? "/usr/local/cuda/bin/ptxas" : NULL;
+}
+
+static void ptx_is_accepted(void **state) {
+    static const int archs[] = {75, 80, 90};
+    fixture *x = *state;
+    const char *ptxas = find_ptxas(x->a);
+    nvrtc *n = nvrtc_open(x->a, NULL, NULL);
+    if (!n || !ptxas) {
+        print_message("skipped: %s is not installed\n", n ? "ptxas" : "NVRTC");
+        skip();
+    }
+    compiled c[MODELS];
+    gpu_code all = {.module = all_models(x, c)};
+    for (int i = 0; i < 3; i++) {
+        if (!nvrtc_knows(n, archs[i])) continue;
+        const char *ptx = gpu_ptx(&all, x->a, n, archs[i], &x->d),
+                   *path = workdir_write(x->dir, "test.ptx", ptx, strlen(ptx));
+        const char *command =
+            arena_printf(x->a, "%s -arch=sm_%d -o %s/test.cubin %s", ptxas, archs[i], x->dir.path, path);
+        if (system(command) != 0) fail_msg("%s", command);
+    }
+}
+
+// More functions than one NVRTC program takes; ptxas sees one module.
+static void batches_are_joined(void **state) {
+    fixture *x = *state;
+    nvrtc *n = nvrtc_open(x->a, NULL, NULL);
+    const char *ptxas = find_ptxas(x->a);
+    if (!n || !ptxas) skip();
+    compiled c = compile(x, &models[2], FP_DEFAULT);
+    const lfunc *one = c.code->module->funcs.at[0];
+    gpu_code all = {.module = lmodule_new(x->a, "test", c.code->module->target)};
+    for (int i = 0; i < GPU_BATCH + 2; i++) {
+        lfunc *f = ARENA_NEW(x->a, lfunc);
+        *f = *one;
+        f->name = arena_printf(x->a, "copy_%d", i);
+        VEC_PUSH(x->a, &all.module->funcs, f);
+    }
+    const char *ptx = gpu_ptx(&all, x->a, n, 80, &x->d),
+               *path = workdir_write(x->dir, "test.ptx", ptx, strlen(ptx));
+    assert_non_null(strstr(ptx, ".entry copy_0("));
+    assert_non_null(strstr(ptx, ".entry copy_51("));
+    assert_int_equal(system(arena_printf(x->a, "%s -arch=sm_80 -o /dev/null %s", ptxas, path)), 0);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(kernels_are_right_in_the_interpreter),
+        TEST(schedules_are_as_meant),
+        TEST(kernels_are_right_on_the_shim),
+        TEST(missing_barriers_show),
+        TEST(equal_kernels_are_one_function),
+        TEST(positions_are_as_wide_as_needed),
+        TEST(ptx_is_accepted),
+        TEST(batches_are_joined),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,402 @@
+// Quantised models: that integer contractions give the bits of the unfused model as interpreted, for every
+// x86 level that this machine has and for edges of shapes, padding and zero points; that the inner loops for
+// a Cortex-M4 hold dot products and no floats; that packed weights stay packed.
+#include "codegen/jit.h"
+#include "codegen/targets.h"
+#include "ir/layout.h"
+#include "ir/lower.h"
+#include "passes/passes.h"
+#include "passes/schedule.h"
+#include <cmocka.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+static void show_message(void *user, const diag_message *m) {
+    (void)user;
+    fprintf(stderr, "%s\n", m->full);
+}
+
+// ---------------------------------------------------------------- models
+typedef enum kind { CONV_INTEGERS, CONV_QDQ, MATMUL_INTEGERS, MATMUL_QDQ } kind;
+typedef struct quant_case {
+    kind kind;
+    dtype x, w;
+    int64_t zero_x, zero_w;
+    bool channels; // a scale for each output channel
+    int64_t batch, in, height, width, out, tall, wide, stride, dilation, group, pads[4];
+    bool stored; // the input is quantised already
+} quant_case;
+
+static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
+
+static constant *random_bytes(arena *a, dtype t, int rank, const int64_t *dims, uint32_t seed) {
+    constant *c = constant_new(a, t, rank, dims);
+    for (int64_t j = 0; j < dtype_size(t, c->count); j++) ((uint8_t *)c->data)[j] = (uint8_t)next(&seed);
+    return c;
+}
+
+static constant *scales(arena *a, int64_t n, double least, uint32_t seed) {
+    constant *c = constant_new(a, DT_F32, n > 0, &n);
+    for (int64_t j = 0; j < c->count; j++)
+        ((float *)c->data)[j] = (float)(least * (1 + next(&seed) % 997 / 500.0));
+    return c;
+}
+
+static value *scalar(graph *g, const char *name, dtype t, double v) {
+    constant *c = constant_new(g->module->arena, t, 0, NULL);
+    dtype_store_float(t, (void *)c->data, 0, v, true);
+    return value_constant(g, name, c);
+}
+
+static value *apply(graph *g, const char *op, int n, value **in, const char *out) {
+    return node_output(node_new(g, NULL, op_find("", op), NULL, n, in), 0, out);
+}
+
+static void set_int(node *n, const char *name, int64_t v) {
+    node_set_attr(n, (attr){.name = name, .kind = ATTR_INT, .i = v});
+}
+static void set_ints(node *n, const char *name, int count, int64_t a, int64_t b, int64_t c, int64_t d) {
+    int64_t *v = ARENA_ARRAY(n->graph->module->arena, int64_t, 4);
+    v[0] = a, v[1] = b, v[2] = c, v[3] = d;
+    node_set_attr(n, (attr){.name = name, .kind = ATTR_INTS, .n = count, .ints = v});
+}
+
+static bool is_conv(const quant_case *c) { return c->kind <= CONV_QDQ; }
+
+static void set_window(node *n, const quant_case *c) {
+    set_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
+    set_ints(n, "strides", 2, c->stride, c->stride, 0, 0);
+    set_ints(n, "dilations", 2, c->dilation, c->dilation, 0, 0);
+    set_int(n, "group", c->group);
+}
+
+static value *weights(graph *g, const quant_case *c) {
+    int64_t conv[4] = {c->out, c->in / (c->group ? c->group : 1), c->tall, c->wide},
+            product[2] = {c->in, c->out};
+    return value_constant(
+        g, "w", random_bytes(g->module->arena, c->w, is_conv(c) ? 4 : 2, is_conv(c) ? conv : product, 3));
+}
+
+// x quantised -> integer operator
+static value *integer_model(graph *g, const quant_case *c, value *xq, value *scale_x, value *zero_x) {
+    value *w = weights(g, c), *zero_w = scalar(g, "zw", c->w, (double)c->zero_w);
+    if (!is_conv(c)) return apply(g, "MatMulInteger", 4, (value *[]){xq, w, zero_x, zero_w}, "y");
+    arena *a = g->module->arena;
+    value *scale_w = value_constant(g, "sw", scales(a, c->channels ? c->out : 0, 0.002, 4));
+    if (c->channels) { // zero points come with the scales
+        constant *z = constant_new(a, c->w, 1, &c->out);
+        for (int64_t j = 0; j < c->out; j++) dtype_store_int(c->w, (void *)z->data, j, c->zero_w);
+        zero_w = value_constant(g, "zws", z);
+    }
+    value *in[] = {
+        xq, scale_x, zero_x, w, scale_w, zero_w, scalar(g, "sy", DT_F32, 0.0913), scalar(g, "zy", c->x, 5)};
+    value *y = apply(g, "QLinearConv", 8, in, "y");
+    set_window(y->def, c);
+    return y;
+}
+
+// x quantised -> DequantizeLinear -> Conv or MatMul -> bias, Relu -> QuantizeLinear
+static value *qdq_model(graph *g, const quant_case *c, value *xq, value *scale_x, value *zero_x) {
+    arena *a = g->module->arena;
+    value *x = apply(g, "DequantizeLinear", 3, (value *[]){xq, scale_x, zero_x}, "xf");
+    value *scale_w = value_constant(g, "sw", scales(a, c->channels ? c->out : 0, 0.002, 4));
+    value *w = apply(g, "DequantizeLinear", 2, (value *[]){weights(g, c), scale_w}, "wf");
+    set_int(w->def, "axis", is_conv(c) ? 0 : 1);
+    value *bias = value_constant(g, "b", scales(a, c->out, 0.1, 5)), *y;
+    if (is_conv(c)) {
+        y = apply(g, "Conv", 3, (value *[]){x, w, bias}, "c");
+        set_window(y->def, c);
+    } else {
+        y = apply(g, "Add", 2, (value *[]){apply(g, "MatMul", 2, (value *[]){x, w}, "m"), bias}, "c");
+    }
+    y = apply(g, "Relu", 1, &y, "r");
+    return apply(g, "QuantizeLinear", 3,
+                 (value *[]){y, scalar(g, "sy", DT_F32, 0.0913), scalar(g, "zy", c->x, 3)}, "y");
+}
+
+static program *lowered(module *m) {
+    pass_context p = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
+    run_graph_passes(&p, NULL, NULL);
+    return lower_module(m);
+}
+
+static program *build(arena *a, diag *d, const quant_case *c) {
+    module *m = module_new(a, d, "quant.onnx");
+    graph *g = graph_new(m, NULL, "quant");
+    m->main = g;
+    m->name = "quant";
+    dim *size[4] = {dim_const(m->dims, c->batch), dim_const(m->dims, c->in), dim_const(m->dims, c->height),
+                    dim_const(m->dims, c->width)};
+    value *x = graph_add_input(g, "x", type_tensor(a, c->stored ? c->x : DT_F32, is_conv(c) ? 4 : 2, size));
+    value *scale = scalar(g, "sx", DT_F32, 0.0371), *zero = scalar(g, "zx", c->x, (double)c->zero_x);
+    value *xq = c->stored ? x : apply(g, "QuantizeLinear", 3, (value *[]){x, scale, zero}, "xq");
+    bool integers = c->kind == CONV_INTEGERS || c->kind == MATMUL_INTEGERS;
+    graph_add_output(g, integers ? integer_model(g, c, xq, scale, zero) : qdq_model(g, c, xq, scale, zero));
+    return lowered(m);
+}
+
+static void run_program_passes(program *p, const target *t) {
+    program_context c = {.program = p, .target = t, .opt = 2};
+    for (const program_pass *x = program_passes; x->name; x++) x->run(&c);
+}
+
+static tensor input_of(arena *a, const quant_case *c) {
+    tensor x = {.dtype = c->stored ? c->x : DT_F32,
+                .rank = is_conv(c) ? 4 : 2,
+                .dims = {c->batch, c->in, c->height, c->width}};
+    x.count = c->batch * c->in * (is_conv(c) ? c->height * c->width : 1);
+    x.data = arena_alloc(a, (size_t)dtype_size(x.dtype, x.count) + 16);
+    uint32_t seed = 7;
+    for (int64_t j = 0; j < x.count; j++) {
+        if (c->stored) ((uint8_t *)x.data)[j] = (uint8_t)next(&seed);
+        else ((float *)x.data)[j] = ((float)(next(&seed) & 0xffff) - 32768) / 6000;
+    }
+    return x;
+}
+
+// ---------------------------------------------------------------- the same bits
+static tensor run(arena *a, diag *d, program *p, const tensor *x, const target *compiled_for) {
+    tensor y;
+    const char *message = NULL;
+    interp_hooks hooks = {0};
+    if (compiled_for)
+        hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(a, d, p, compiled_for)};
+    assert_int_equal(interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, &hooks), INTERP_OK);
+    return y;
+}
+
+static void check_case(const quant_case *c, const char *cpu, fp_mode fp) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = fp});
+    if (target_runs_here(a, &d, t)) {
+        tensor x = input_of(a, c), want = run(a, &d, build(a, &d, c), &x, NULL);
+        program *p = build(a, &d, c);
+        run_program_passes(p, t);
+        tensor got = run(a, &d, p, &x, t);
+        assert_int_equal(got.count, want.count);
+        assert_memory_equal(got.data, want.data, (size_t)dtype_size(want.dtype, want.count));
+    }
+    arena_destroy(a);
+}
+
+static void check_levels(const quant_case *c) {
+    static const char *const levels[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "native"};
+    for (size_t j = 0; j < sizeof levels / sizeof *levels; j++) check_case(c, levels[j], FP_DEFAULT);
+}
+
+static const quant_case convs[] = {
+    // one channel: fours along the window's row
+    {CONV_QDQ, DT_I8, DT_I8, -128, 0, true, 1, 1, 49, 10, 64, 10, 4, 2, 1, 1, {4, 1, 5, 1}, true},
+    {CONV_QDQ, DT_U8, DT_I8, 255, 0, false, 1, 3, 11, 10, 5, 3, 3, 2, 1, 1, {1, 1, 1, 1}, false},
+    {CONV_QDQ, DT_I8, DT_I8, 127, 0, true, 2, 16, 7, 7, 24, 3, 3, 1, 1, 1, {1, 1, 1, 1}, false},
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 8, 8, 8, 16, 1, 1, 1, 1, 1, {0}, true},
+    {CONV_QDQ, DT_I8, DT_I8, 3, 0, true, 1, 6, 9, 9, 6, 3, 3, 1, 1, 6, {1, 0, 2, 1}, false},
+    {CONV_QDQ, DT_U8, DT_I8, 100, 0, true, 1, 8, 9, 9, 12, 3, 3, 1, 1, 2, {1, 1, 1, 1}, false},
+    {CONV_QDQ, DT_U8, DT_U8, 77, 0, false, 1, 5, 9, 12, 33, 2, 4, 1, 2, 1, {0, 1, 1, 2}, false},
+    {CONV_INTEGERS, DT_U8, DT_I8, 255, -128, false, 1, 5, 9, 12, 33, 2, 4, 1, 2, 1, {0, 1, 1, 2}, true},
+    {CONV_INTEGERS, DT_U8, DT_U8, 77, 200, true, 1, 8, 9, 9, 12, 3, 3, 1, 1, 1, {1, 1, 1, 1}, false},
+    {CONV_INTEGERS, DT_I8, DT_I8, -128, 127, false, 1, 40, 12, 1, 20, 3, 1, 1, 1, 1, {0}, true},
+};
+
+static void convolutions_keep_every_bit(void **state) {
+    (void)state;
+    for (size_t j = 0; j < sizeof convs / sizeof *convs; j++) check_levels(&convs[j]);
+}
+
+static void products_keep_every_bit(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 1, 1},    {3, 5, 7},    {7, 64, 33},
+                                        {13, 31, 17}, {1, 130, 48}, {5, 3, 100}};
+    static const struct {
+        dtype x, w;
+        int64_t zero_x, zero_w;
+    } types[] = {{DT_U8, DT_I8, 255, 0},
+                 {DT_U8, DT_I8, 0, 127},
+                 {DT_I8, DT_I8, -128, -128},
+                 {DT_U8, DT_U8, 128, 255},
+                 {DT_I8, DT_U8, 127, 7}};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+            for (int stored = 0; stored < 2; stored++) {
+                quant_case c = {.kind = MATMUL_INTEGERS,
+                                .x = types[t].x,
+                                .w = types[t].w,
+                                .zero_x = types[t].zero_x,
+                                .zero_w = types[t].zero_w,
+                                .batch = shapes[s][0],
+                                .in = shapes[s][1],
+                                .out = shapes[s][2],
+                                .stored = stored};
+                check_case(&c, "native", FP_DEFAULT);
+                check_case(&c, "x86-64-v2", FP_DEFAULT);
+                check_case(&c, "native", FP_STRICT);
+            }
+}
+
+static void product_chains_keep_every_bit(void **state) {
+    (void)state;
+    for (int channels = 0; channels < 2; channels++) {
+        quant_case c = {.kind = MATMUL_QDQ,
+                        .x = channels ? DT_U8 : DT_I8,
+                        .w = DT_I8,
+                        .zero_x = channels ? 255 : -128,
+                        .channels = channels,
+                        .batch = 7,
+                        .in = 66,
+                        .out = 33};
+        check_levels(&c);
+        check_case(&c, "native", FP_STRICT);
+    }
+}
+
+// ---------------------------------------------------------------- loops
+typedef struct loop_look {
+    int dots, floats; // in innermost loops that hold dot products
+} loop_look;
+
+static bool is_loop(const ins *x) { return x->op == L_FOR || x->op == L_LOOP; }
+
+// Counts what is directly or deeper in the block; *loops: whether there is a loop in it.
+static void count_ins(const lblock *b, loop_look *l, bool *loops) {
+    for (const ins *x = b->first; x; x = x->next) {
+        if (is_loop(x)) *loops = true;
+        if (x->op >= L_DOT4_US && x->op <= L_DOT2) l->dots++;
+        if (lkind_is_float((lkind)x->type.kind)) l->floats++;
+        for (int j = 0; j < 2; j++)
+            if (x->body[j]) count_ins(x->body[j], l, loops);
+    }
+}
+
+static void look_at_loops(const lblock *b, loop_look *all) {
+    for (const ins *x = b->first; x; x = x->next) {
+        for (int j = 0; j < 2; j++) {
+            if (!x->body[j]) continue;
+            loop_look here = {0};
+            bool loops = false;
+            count_ins(x->body[j], &here, &loops);
+            if (is_loop(x) && !loops && here.dots) all->dots += here.dots, all->floats += here.floats;
+            look_at_loops(x->body[j], all);
+        }
+    }
+}
+
+static void inner_loops_have_no_floats(void **state) {
+    (void)state;
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(
+        a, &d, &(target_options){.triple = "thumbv7em-none-eabihf", .cpu = "cortex-m4", .fp = FP_DEFAULT});
+    for (int j = 0; j < 4; j++) {
+        program *p = build(a, &d, &convs[j]);
+        run_program_passes(p, t);
+        lmodule *m = lmodule_new(a, "m4", t);
+        loop_look all = {0};
+        for (int i = 0; i < p->kernels.n; i++)
+            look_at_loops(schedule_kernel(m, p->kernels.at[i], t, &d)->f->body, &all);
+        assert_true(all.dots > 0);
+        assert_int_equal(all.floats, 0);
+    }
+    arena_destroy(a);
+}
+
+// ---------------------------------------------------------------- weights
+// x float[M, K] times weights of type t in blocks of 32 along K.
+static program *weights_model(arena *a, diag *d, dtype t, int64_t m_size, int64_t k, int64_t n) {
+    module *m = module_new(a, d, "weights.onnx");
+    graph *g = graph_new(m, NULL, "weights");
+    m->main = g;
+    m->name = "weights";
+    dim *size[2] = {dim_const(m->dims, m_size), dim_const(m->dims, k)};
+    int64_t w[2] = {k, n}, s[2] = {k / 32, n};
+    constant *scale = constant_new(a, DT_F32, 2, s);
+    uint32_t seed = 9;
+    for (int64_t j = 0; j < scale->count; j++) ((float *)scale->data)[j] = (float)(1 + next(&seed) % 7) / 64;
+    value *in[3] = {value_constant(g, "w", random_bytes(a, t, 2, w, 1)), value_constant(g, "s", scale),
+                    value_constant(g, "z", random_bytes(a, t, 2, s, 2))};
+    value *x = graph_add_input(g, "x", type_tensor(a, DT_F32, 2, size)),
+          *f = apply(g, "DequantizeLinear", 3, in, "wf");
+    set_int(f->def, "axis", 0);
+    set_int(f->def, "block_size", 32);
+    graph_add_output(g, apply(g, "MatMul", 2, (value *[]){x, f}, "y"));
+    return lowered(m);
+}
+
+static void check_packed(const program *p, dtype t) {
+    for (int j = 0; j < p->kernels.n; j++) {
+        buffer **b;
+        int n = kernel_buffers(p->kernels.at[j], &b);
+        for (int i = 0; i < n; i++) {
+            assert_int_not_equal(b[i]->role, BUF_TEMP); // nothing holds expanded weights
+            if (b[i]->role == BUF_CONST && b[i]->dims[0] == dim_const(p->dims, 96))
+                assert_int_equal(b[i]->dtype, t);
+        }
+    }
+}
+
+// Small integers and scales that are powers of two times less than eight: sums are exact in any order.
+static void packed_weights_stay_packed(void **state) {
+    (void)state;
+    static const dtype types[] = {DT_I4, DT_U4, DT_I2, DT_U2, DT_I8};
+    for (size_t j = 0; j < sizeof types / sizeof *types; j++) {
+        for (int64_t rows = 1; rows < 9; rows += 7) {
+            arena *a = arena_new();
+            diag d = {.arena = a, .sink = show_message};
+            jmp_buf jump;
+            if (!DIAG_TRY(&d, jump)) fail();
+            target *t = target_from_options(a, &d, &(target_options){.cpu = "native", .fp = FP_DEFAULT});
+            tensor x = {.dtype = DT_F32, .rank = 2, .dims = {rows, 96}, .count = rows * 96};
+            float *data = x.data = arena_alloc(a, (size_t)x.count * sizeof *data);
+            uint32_t seed = 5;
+            for (int64_t i = 0; i < x.count; i++) data[i] = (float)(next(&seed) % 15) - 7;
+            tensor want = run(a, &d, weights_model(a, &d, types[j], rows, 96, 50), &x, NULL);
+            program *p = weights_model(a, &d, types[j], rows, 96, 50);
+            run_program_passes(p, t);
+            check_packed(p, types[j]);
+            tensor got = run(a, &d, p, &x, t);
+            assert_memory_equal(got.data, want.data, (size_t)want.count * sizeof(float));
+            arena_destroy(a);
+        }
+    }
+}
+
+// Panels of packed elements, written in pieces.
+static void packed_panels(void **state) {
+    (void)state;
+    static const dtype types[] = {DT_I4, DT_U2};
+    for (size_t j = 0; j < sizeof types / sizeof *types; j++) {
+        arena *a = arena_new();
+        diag d = {.arena = a, .sink = show_message};
+        int64_t size[2] = {5, 19}, per_byte = 8 / dtype_bits(types[j]);
+        program *p = program_new(module_new(a, &d, "panels.onnx"));
+        buffer *b = program_constant(p, "w", random_bytes(a, types[j], 2, size, 11));
+        b->layout = &(layout){.n = 3, .order = {{1, 0}, {0, 0}, {1, 16}}};
+        uint8_t packed[2 * 5 * 16];
+        int64_t bytes = dim_value(buffer_bytes(b));
+        for (int64_t at = 0; at < bytes; at += 2) layout_produce(b, at, packed + at, 2);
+        for (int64_t row = 0; row < 5; row++)
+            for (int64_t col = 0; col < 32; col++) {
+                int64_t want = col < 19 ? dtype_load_int(types[j], b->data->data, row * 19 + col) : 0;
+                assert_int_equal(dtype_load_int(types[j], packed, (col / 16 * 5 + row) * 16 + col % 16),
+                                 want);
+            }
+        assert_int_equal(bytes, 2 * 5 * 16 / per_byte);
+        arena_destroy(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(convolutions_keep_every_bit),   cmocka_unit_test(products_keep_every_bit),
+        cmocka_unit_test(product_chains_keep_every_bit), cmocka_unit_test(inner_loops_have_no_floats),
+        cmocka_unit_test(packed_weights_stay_packed),    cmocka_unit_test(packed_panels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
