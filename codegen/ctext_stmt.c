@@ -433,7 +433,7 @@ static void device_loop(cfn *c, const ins *x) {
     int from = c->scope.n;
     n->state = STATE_NAMED;
     n->name = cname_new(c, x->name, "i");
-    if (covered) line(c, "%s %s = %s;", type, n->name, index);
+    if (covered && (n->uses || !exact)) line(c, "%s %s = %s;", type, n->name, index);
     if (exact) {
         block(c, x->body[0]);
         return;

@@ -231,8 +231,8 @@ typedef struct write {
     buffer *to;
     expr **index; // to->rank of them
     expr *value;  // converted to the buffer's storage type when stored (x_cast semantics; small floats but
-                 // float8, which casts have made representable, saturate)
-    expr *guard; // NULL: always
+                  // float8, which casts have made representable, saturate)
+    expr *guard;  // NULL: always
     write_when when;
     write_combine combine; // other than SET: to[index] = to[index] op value; iterations may collide
 } write;

@@ -25,8 +25,11 @@ static bool is_foldable(const node *n) {
 enum { WIDEN_FREELY = 256 };
 static bool widens(const node *n) {
     const constant *c = n->nin && n->in[0] ? n->in[0]->constant : NULL;
-    if (!c || n->nout != 1 || !n->out[0] || c->count * dtype_bits(c->elem) <= 8 * WIDEN_FREELY) return false;
+    if (!c || n->nout != 1 || !n->out[0]) return false;
     const type *t = &n->out[0]->type;
+    bool quantised = dtype_bits(c->elem) <= 8 && c->elem != DT_BOOL &&
+                     dtype_is_float(t->elem); // integer products want these
+    if (c->count * dtype_bits(c->elem) <= (quantised ? 8 : 8 * WIDEN_FREELY)) return false;
     if (dtype_bits(t->elem) <= dtype_bits(c->elem) || t->rank != c->rank) return false;
     for (int j = 0; j < t->rank; j++)
         if (!dim_is(t->dims[j], c->dims[j])) return false;

@@ -240,7 +240,7 @@ static cost cost_of_source(const source *src) {
 // Whether computing values where they are read costs less than a pass through memory.
 static bool worth(fuse *f, const source *src, place *const *to, int n) {
     cost c = cost_of_source(src);
-    double demand = 0;
+    double demand = src->k->stages.n > src->n; // computed anyway, for what else the kernel does
     bool contraction = false;
     for (int j = 0; j < n; j++) {
         const kernel *k = to[j]->s->kernel;

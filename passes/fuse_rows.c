@@ -28,6 +28,7 @@ typedef struct rows {
     shared list[MOST_SHARED];
     int n;
     int *pair1, *pair2; // by axis: the other kernel's axis, or NONE
+    bool windows;       // the second walks over what it shares in windows (pooling), not over whole rows
     bool force;         // part of a chain that is known to be worth it
     bool failed;
 } rows;
@@ -50,6 +51,12 @@ typedef struct pairing {
     int with[MAX_RANK]; // by dim: axis of the second kernel that stands there in all reads; NONE, UNSEEN
 } pairing;
 
+static int axes_in(const kernel *k, const expr *e) {
+    int n = 0;
+    for (int a = 0; a < k->axes.n; a++) n += uses_axis(e, a);
+    return n;
+}
+
 static void look_read(void *user, expr *e) {
     pairing *p = user;
     kernel *k2 = p->r->p2->s->kernel;
@@ -61,6 +68,7 @@ static void look_read(void *user, expr *e) {
         return;
     }
     for (int d = 0; d < p->s->to->rank; d++) {
+        p->r->windows |= axes_in(k2, at[d]) > 1;
         int a = at[d]->op == X_AXIS && may_be_outer(k2, at[d]->axis) ? at[d]->axis : NONE;
         p->with[d] = p->with[d] == UNSEEN || p->with[d] == a ? a : NONE;
     }
@@ -218,7 +226,7 @@ static bool shares_scalar(const rows *r) {
 static bool worth_it(const rows *r) {
     if (has_scan(&r->k1) || has_scan(&r->k2)) return false;
     if (r->force) return true;
-    if (is_contraction(&r->k1) || is_contraction(&r->k2)) return false;
+    if (r->windows || is_contraction(&r->k1) || is_contraction(&r->k2)) return false;
     if (!has_reduction(&r->k2) && (!has_reduction(&r->k1) || !shares_scalar(r))) return false;
     return rows_fit(r) && enough_rows(r);
 }

@@ -152,9 +152,10 @@ static bool fits_int32(const match *m) {
 }
 
 // ---- what strict floating point allows
+// Two of them have an exact product in float32, and so have they with bytes.
 static bool has_few_bits(double v) {
     int exponent;
-    double scaled = frexp(v, &exponent) * 0x1p15;
+    double scaled = frexp(v, &exponent) * 0x1p12;
     return scaled == rint(scaled) && (v == 0 || (fabs(v) > 0x1p-60 && fabs(v) < 0x1p60));
 }
 

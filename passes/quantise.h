@@ -11,10 +11,10 @@
 // is exact; what follows it (scales, bias, activation, division, rounding) stays in float32 as the operators
 // say. So:
 // - sums of integers (QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger) keep every bit;
-// - scales whose products with 8-bit values are exact in float32 (at most 15 significant bits: powers of two
-// and
-//   such) give what the exact sum rounded to float32 gives, while it is below 2^24 steps. Only these are
-//   rewritten where target->fp is FP_STRICT;
+// - scales of at most 12 significant bits (powers of two and such) have exact products with bytes and with
+// each
+//   other: while sums stay below 2^24 steps the result is the exact sum rounded once, as the standard's
+//   operators give it. Only these are rewritten where target->fp is FP_STRICT;
 // - other scales differ from the exact sum of the rounded products by at most 2^-22 of the sum of the
 // magnitudes of
 //   its products, which is seen after QuantizeLinear only where a value lies that close to the middle of two

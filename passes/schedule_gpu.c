@@ -275,45 +275,98 @@ static void in_all_threads(gpu *g, nest *n) {
 
 // Memory that threads used since they met last: what one wrote others may not touch before the next barrier,
 // nor write what others read.
-typedef struct buffer_list {
-    VEC(const buffer *) all;
-} buffer_list;
+typedef enum toucher {
+    BY_ANY,
+    BY_POSITION, // each thread only elements at its positions, which no other thread has
+    BY_FIRST,    // the first thread alone
+} toucher;
+typedef struct touch {
+    const buffer *b;
+    toucher who;
+} touch;
+typedef struct touch_list {
+    VEC(touch) all;
+} touch_list;
 typedef struct rows {
     gpu *g;
-    buffer_list read, written;
+    touch_list read, written;
 } rows;
+typedef struct stage_touches {
+    nest *n;
+    const int *axes; // whose product is the thread's position
+    int naxes;
+    bool in_order; // by the first thread alone
+    touch_list read, written;
+} stage_touches;
 
-static bool is_listed(const buffer_list *l, const buffer *b) {
-    for (int j = 0; j < l->all.n; j++)
-        if (l->all.at[j] == buffer_root(b)) return true;
-    return false;
+static bool at_own_position(const stage_touches *u, const access *a) {
+    kernel *k = u->n->e->k;
+    if (!a || !a->affine || !u->naxes) return false;
+    for (int j = 0; j < u->n->s->axes.n; j++) {
+        int axis = u->n->s->axes.at[j], at = 0;
+        while (at < u->naxes && u->axes[at] != axis) at++;
+        dim *stride = at < u->naxes ? gpu_product_of(u->n->e, u->axes + at + 1, u->naxes - at - 1)
+                                    : dim_const(k->program->dims, 0);
+        if (a->coef[axis] != x_dim(k, stride)) return false;
+    }
+    return true;
 }
-static bool any_listed(const buffer_list *l, const buffer_list *in) {
+
+static void add_touch(arena *a, touch_list *l, touch u) {
+    u.b = buffer_root(u.b);
     for (int j = 0; j < l->all.n; j++)
-        if (is_listed(in, l->all.at[j])) return true;
-    return false;
+        if (l->all.at[j].b == u.b) {
+            if (l->all.at[j].who != u.who) l->all.at[j].who = BY_ANY;
+            return;
+        }
+    VEC_PUSH(a, &l->all, u);
 }
-static void add_listed(rows *r, buffer_list *l, const buffer *b) {
-    if (!is_listed(l, b)) VEC_PUSH(r->g->e->scratch, &l->all, buffer_root(b));
+static void add_touches(arena *a, touch_list *l, const touch_list *more) {
+    for (int j = 0; j < more->all.n; j++) add_touch(a, l, more->all.at[j]);
 }
 static void add_read(void *user, expr *x) {
-    rows *r = user;
-    if (x->op == X_READ) add_listed(r, &r->read, x->buffer);
+    stage_touches *u = user;
+    if (x->op != X_READ) return;
+    toucher who = u->in_order                                      ? BY_FIRST
+                  : at_own_position(u, entry_of(u->n->e, x)->read) ? BY_POSITION
+                                                                   : BY_ANY;
+    add_touch(u->n->e->scratch, &u->read, (touch){x->buffer, who});
+}
+
+static bool meet_in_memory(const touch_list *a, const touch_list *b) {
+    for (int i = 0; i < a->all.n; i++)
+        for (int j = 0; j < b->all.n; j++)
+            if (a->all.at[i].b == b->all.at[j].b &&
+                (a->all.at[i].who != b->all.at[j].who || a->all.at[i].who == BY_ANY))
+                return true;
+    return false;
+}
+
+static stage_touches touches_of(nest *n, bool reduction) {
+    stage_touches u = {.n = n, .axes = n->nparallel ? n->parallel : n->inner};
+    u.naxes = n->nparallel ? n->nparallel : n->ninner;
+    u.in_order = !n->nparallel && !reduction;
+    stage_walk(n->s, add_read, &u);
+    for (int j = 0; j < n->s->writes.n; j++) {
+        toucher who = reduction || u.in_order             ? BY_FIRST
+                      : at_own_position(&u, n->writes[j]) ? BY_POSITION
+                                                          : BY_ANY;
+        add_touch(n->e->scratch, &u.written, (touch){n->s->writes.at[j].to, who});
+    }
+    return u;
 }
 
 static void block_stage(rows *r, const stage *s) {
     gpu *g = r->g;
     nest *n = nest_new(g->e, s, false);
     bool reduction = !n->nparallel && states_split(g->e, n);
-    rows own = {.g = g};
-    stage_walk(s, add_read, &own);
-    for (int j = 0; j < s->writes.n; j++) add_listed(&own, &own.written, s->writes.at[j].to);
-    bool waits = any_listed(&own.read, &r->written);
-    if (!reduction) waits |= any_listed(&own.written, &r->written) || any_listed(&own.written, &r->read);
+    stage_touches u = touches_of(n, reduction);
+    bool waits = meet_in_memory(&u.read, &r->written);
+    if (!reduction) waits |= meet_in_memory(&u.written, &r->written) || meet_in_memory(&u.written, &r->read);
     if (waits) lb_barrier(g->b);
     if (waits || reduction) *r = (rows){.g = g}; // a reduction has a barrier before it writes
-    for (int j = 0; j < own.read.all.n; j++) add_listed(r, &r->read, own.read.all.at[j]);
-    for (int j = 0; j < own.written.all.n; j++) add_listed(r, &r->written, own.written.all.at[j]);
+    add_touches(g->e->scratch, &r->read, &u.read);
+    add_touches(g->e->scratch, &r->written, &u.written);
     if (n->nparallel) in_all_threads(g, n);
     else if (reduction) block_reduction(g, n);
     else in_first_thread(g, n); // in order

@@ -30,6 +30,9 @@ FORMS = {
 }
 
 
+DEFAULT_FORMS = ("interpret", "llvm")
+
+
 def generate(results, script, *arguments):
     """Runs a script that writes cases; what it cannot make it says in lines 'skip NAME: reason'."""
     ran = run([sys.executable, "-W", "ignore", os.path.join(TEST, script), *arguments], timeout=900)
@@ -87,9 +90,20 @@ def backend(results):
     if not generate(results, "backend_cases.py", cases):
         return
     small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
-    for form, options in FORMS.items():
-        run_cases(results, form, options, small)
+    for form in DEFAULT_FORMS:
+        run_cases(results, form, FORMS[form], small)
     run_cases(results, "llvm", [], [LIGHT], timeout=120)
+
+
+def backend_long(results):
+    """The same cases in the forms that take too long for every run: symbolic, constant, C99."""
+    cases = os.path.join(BUILD, "cases")
+    if not generate(results, "backend_cases.py", cases):
+        return
+    small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
+    for form, options in FORMS.items():
+        if form not in DEFAULT_FORMS:
+            run_cases(results, form, options, small)
 
 
 def light(results):
@@ -150,14 +164,19 @@ STAGES = {
 }
 
 
+# Not part of a run without arguments: they take long.
+LONG_STAGES = {"backend-long": backend_long}
+
+
 def main():
+    known = {**STAGES, **LONG_STAGES}
     names = sys.argv[1:] or list(STAGES)
-    unknown = [n for n in names if n not in STAGES]
+    unknown = [n for n in names if n not in known]
     if unknown:
-        sys.exit(f"no stage {', '.join(unknown)}; stages: {', '.join(STAGES)}")
+        sys.exit(f"no stage {', '.join(unknown)}; stages: {', '.join(known)}")
     total = Results("all")
     for name in names:
-        results = run_stage(name, STAGES[name])
+        results = run_stage(name, known[name])
         total.add(results.passed, results.failed, results.skipped)
     print(f"{total.passed} passed, {total.failed} failed, {total.skipped} skipped")
     sys.exit(1 if total.failed else 0)
