@@ -40,8 +40,17 @@ def generate(results, script, *arguments):
 
 
 def unit(results):
-    """The cmocka programs, as built for release and with the address and undefined-behaviour sanitizers."""
-    for mode in ("release", "san"):
+    """The cmocka programs, as built for release."""
+    unit_programs(results, "release")
+
+
+def unit_san(results):
+    """The cmocka programs, as built with the address and undefined-behaviour sanitizers."""
+    unit_programs(results, "san")
+
+
+def unit_programs(results, *modes):
+    for mode in modes:
         made = run(["make", "-s", f"-j{JOBS}", f"MODE={mode}", "all", "unit"], timeout=1500, cwd=ROOT)
         if not results.check(made.code == 0, f"make MODE={mode} all unit", made.why()):
             continue
@@ -165,7 +174,7 @@ STAGES = {
 
 
 # Not part of a run without arguments: they take long.
-LONG_STAGES = {"backend-long": backend_long}
+LONG_STAGES = {"unit-san": unit_san, "backend-long": backend_long}
 
 
 def main():

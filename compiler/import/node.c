@@ -292,7 +292,7 @@ static attr_list import_attrs(importer *im, scope *s, const loc *at, const schem
     attr_list list = {0};
     for (size_t i = 0; i < n->n_attribute; i++) import_attr(im, s, at, v, n->attribute[i], &list);
     for (int i = 0; v && i < v->nattrs; i++)
-        if (v->attrs[i].required && !has_attr(&list, v->attrs[i].name))
+        if (v->attrs[i].required && !is_ignored(v->attrs[i].name) && !has_attr(&list, v->attrs[i].name))
             diag_error(im->diag, at, "attribute '%s' is missing", v->attrs[i].name);
     return list;
 }
