@@ -6,19 +6,19 @@
 #include "ir/program.h"
 #include "ir/target.h"
 
-// What is rewritten, and how it rounds. The standard defines a QDQ chain by its operators: y[k] = fl((q - z)
-// * s) for each operand, Conv or MatMul of those, QuantizeLinear. Here the sum is that of the integers, which
-// is exact; what follows it (scales, bias, activation, division, rounding) stays in float32 as the operators
-// say. So:
-// - sums of integers (QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger) keep every bit;
-// - scales of at most 12 significant bits (powers of two and such) have exact products with bytes and with
-// each
-//   other: while sums stay below 2^24 steps the result is the exact sum rounded once, as the standard's
-//   operators give it. Only these are rewritten where target->fp is FP_STRICT;
-// - other scales differ from the exact sum of the rounded products by at most 2^-22 of the sum of the
-// magnitudes of
-//   its products, which is seen after QuantizeLinear only where a value lies that close to the middle of two
-//   steps.
+// How the result rounds. The standard defines a QDQ chain by its operators: fl((q - z) * s) for each operand,
+// Conv or MatMul of those, QuantizeLinear. Here the sum is that of the integers, which is exact; what follows
+// it (scales, bias, activation, division, rounding) stays in float32 as the operators say.
+//
+// Sums of integers (QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger) keep every bit.
+//
+// Scales of at most 12 significant bits (powers of two and such) have exact products with bytes and with each
+// other: while sums stay below 2^24 steps the result is the exact sum rounded once, as the standard's
+// operators give it. Only these are rewritten where target->fp is FP_STRICT.
+//
+// Other scales differ from the exact sum of the rounded products by at most 2^-22 of the sum of its products'
+// magnitudes, seen after QuantizeLinear only where a value lies that close to the middle of two steps.
+//
 // The result is the same bits on every target: integers have no order of summation.
 void quantise_program(program *p, const target *t);
 #endif

@@ -157,12 +157,8 @@ def cuda(results):
 
 STAGES = {
     "unit": unit,
-    "style": style,
-    "cli": cli,
     "docs": docs,
     "backend": backend,
-    "light": light,
-    "versions": versions,
     "models": models,
     "digits": objects.digits,
     "symbols": objects.symbols,
@@ -174,7 +170,14 @@ STAGES = {
 
 
 # Not part of a run without arguments: they take long.
-LONG_STAGES = {"unit-san": unit_san, "backend-long": backend_long}
+LONG_STAGES = {
+    "style": style,
+    "cli": cli,
+    "light": light,
+    "versions": versions,
+    "unit-san": unit_san,
+    "backend-long": backend_long,
+}
 
 
 def main():
