@@ -157,12 +157,9 @@ def cuda(results):
 
 STAGES = {
     "unit": unit,
-    "docs": docs,
     "backend": backend,
     "models": models,
     "digits": objects.digits,
-    "symbols": objects.symbols,
-    "same-bytes": objects.same_bytes,
     "headers": objects.headers,
     "bad-input": bad_input.bad_input,
     "cuda": cuda,
@@ -171,6 +168,9 @@ STAGES = {
 
 # Not part of a run without arguments: they take long.
 LONG_STAGES = {
+    "same-bytes": objects.same_bytes,
+    "symbols": objects.symbols,
+    "docs": docs,
     "style": style,
     "cli": cli,
     "light": light,
