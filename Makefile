@@ -1,5 +1,7 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
-# make test                                    the whole test run: unit, command line, ONNX's backend cases
+# make test                                    the whole test run
+# make bench-kernels                           products and convolutions against the machine's peak
+# make fuzz                                    the importer under libFuzzer for 60 s
 # make runtime B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar CFLAGS=-mno-outline-atomics
 #                                              the runtime for another machine
 MODE    ?= release
@@ -11,6 +13,7 @@ LLVM_CONFIG ?= llvm-config-19
 FLAGS_release := -O2 -DNDEBUG
 FLAGS_debug   := -O0 -g
 FLAGS_san     := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+FLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 WARN   := -Wall -Wextra -Werror -Wswitch -Wno-missing-field-initializers -Wno-missing-braces
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisibility=hidden -MMD -MP -I. -I$(B) \
           -I$(shell $(LLVM_CONFIG) --includedir) -DONNXC_VERSION='"$(VERSION)"'
@@ -23,11 +26,13 @@ UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
 RT_O   := $(RT_C:%.c=$(B)/%.o)
+BENCH  := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/*.c))
 UNIT   := $(UNIT_C:test/unit/%.c=$(B)/unit/%)
 LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
 # What emitted code links with must not need the sanitizers.
 $(RT_O): FLAGS_san := -O1 -g
+$(RT_O): FLAGS_fuzz := -O1 -g
 
 all: $(B)/onnxc $(B)/libonnxc.so $(LIBS)
 unit: $(UNIT)
@@ -44,6 +49,9 @@ $(B)/libonnxc-rt.a: $(RT_O)
 $(B)/unit/%: test/unit/%.c $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MF $@.d -o $@ $< $(LIBS) -lcmocka $(LDLIBS)
+$(B)/bench/%: test/bench/%.c $(LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
@@ -54,14 +62,14 @@ $(B)/proto/onnx.pb-c.c $(B)/proto/onnx.pb-c.h &: proto/onnx.proto
 $(B)/proto/onnx.pb-c.o: $(B)/proto/onnx.pb-c.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-test: test-unit test-cli test-backend
-test-unit: unit
-	@for t in $(UNIT); do $$t > $$t.log 2>&1 || { cat $$t.log; exit 1; }; done; echo "unit: $(words $(UNIT)) programs passed"
-test-cli: all
-	$(PYTHON) test/run_cli.py $(B)/onnxc
-test-backend: all
-	@if [ -f test/run.sh ]; then sh test/run.sh $(B)/onnxc; fi
+test:
+	sh test/run.sh
+# The programs behind the figures of docs/performance.md: shares of the peak that the same run measures.
+bench-kernels: $(BENCH)
+	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
+fuzz:
+	sh test/fuzz/run.sh
 clean:
 	rm -rf build
-.PHONY: all unit runtime test test-unit test-cli test-backend clean
--include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d)
+.PHONY: all unit runtime test bench-kernels fuzz clean
+-include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

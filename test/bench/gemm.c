@@ -100,23 +100,24 @@ static double measure(arena *a, diag *d, const target *t, peak_fn *peak, int64_t
     return best / best_peak;
 }
 
+// The bench on one CPU's code; true when every product reaches its share.
+static bool measure_cpu(arena *a, diag *d, const char *cpu) {
+    target *t = target_from_options(a, d, &(target_options){.cpu = cpu, .fp = FP_DEFAULT, .threads = 1});
+    if (!target_runs_here(a, d, t) || !t->vector_bits) return true;
+    peak_fn *peak = build_peak(a, d, t);
+    bool ok = measure(a, d, t, peak, 512, 512, 512, false) >= 0.9;
+    ok &= measure(a, d, t, peak, 512, 512, 512, true) >= 0.9;
+    ok &= measure(a, d, t, peak, 509, 503, 499, false) >= 0.85;
+    ok &= measure(a, d, t, peak, 509, 503, 499, true) >= 0.85;
+    return ok;
+}
+
 int main(void) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show};
     jmp_buf jump;
-    bool ok = true;
     if (!DIAG_TRY(&d, jump)) return 3;
-    static const char *const cpus[] = {"native", "x86-64-v3"};
-    for (int c = 0; c < 2; c++) {
-        target *t =
-            target_from_options(a, &d, &(target_options){.cpu = cpus[c], .fp = FP_DEFAULT, .threads = 1});
-        if (!target_runs_here(a, &d, t) || !t->vector_bits) continue;
-        peak_fn *peak = build_peak(a, &d, t);
-        ok &= measure(a, &d, t, peak, 512, 512, 512, false) >= 0.9;
-        ok &= measure(a, &d, t, peak, 512, 512, 512, true) >= 0.9;
-        ok &= measure(a, &d, t, peak, 509, 503, 499, false) >= 0.85;
-        ok &= measure(a, &d, t, peak, 509, 503, 499, true) >= 0.85;
-    }
+    bool native = measure_cpu(a, &d, "native"), v3 = measure_cpu(a, &d, "x86-64-v3");
     arena_destroy(a);
-    return ok ? 0 : 1;
+    return native && v3 ? 0 : 1;
 }
