@@ -122,6 +122,22 @@ static text read_all(arena *a, int fd) {
     return t;
 }
 
+// Each line that it said is a message of its own.
+static _Noreturn void report_linker(diag *d, const char *linker, char *said, int status) {
+    enum { SHOWN = 12 };
+    int n = 0;
+    for (char *line = said; line && *line; n++) {
+        char *end = strchr(line, '\n');
+        if (end) *end = 0;
+        if (*line && n < SHOWN) diag_error(d, NULL, "%s", line);
+        line = end ? end + 1 : NULL;
+    }
+    if (n > SHOWN) diag_hint(d, "it said %d lines more", n - SHOWN);
+    if (WIFEXITED(status))
+        diag_fatal(d, NULL, "the linker '%s' failed with exit code %d", linker, WEXITSTATUS(status));
+    diag_fatal(d, NULL, "the linker '%s' was stopped by signal %d", linker, WTERMSIG(status));
+}
+
 static void run_linker(arena *a, diag *d, strings *args) {
     int pipes[2], status;
     pid_t child;
@@ -143,7 +159,7 @@ static void run_linker(arena *a, diag *d, strings *args) {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status))
-        diag_fatal(d, NULL, "the linker '%s' failed: %s", args->at[0], text_str(&said));
+        report_linker(d, args->at[0], (char *)text_str(&said), status);
 }
 
 // ---------------------------------------------------------------- its arguments
