@@ -1,4 +1,5 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
+# make install PREFIX=... [DESTDIR=...]        a tree that may be moved
 # make test                                    the whole test run
 # make bench-kernels                           products and convolutions against the machine's peak
 # make fuzz                                    the importer under libFuzzer for 60 s
@@ -62,6 +63,11 @@ $(B)/proto/onnx.pb-c.c $(B)/proto/onnx.pb-c.h &: proto/onnx.proto
 $(B)/proto/onnx.pb-c.o: $(B)/proto/onnx.pb-c.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
+PREFIX  ?= /usr/local
+LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
+install: all
+	sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
+
 test:
 	sh test/run.sh
 # The programs behind the figures of docs/performance.md: shares of the peak that the same run measures.
@@ -71,5 +77,5 @@ fuzz:
 	sh test/fuzz/run.sh
 clean:
 	rm -rf build
-.PHONY: all unit runtime test bench-kernels fuzz clean
+.PHONY: all unit runtime install test bench-kernels fuzz clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

@@ -68,7 +68,7 @@ def unit_programs(results, *modes):
 
 def own_program(results, script, *arguments):
     """A test program of its own, with its counts in its last line."""
-    ran = run([sys.executable, os.path.join(TEST, script), *arguments], timeout=900, cwd=ROOT)
+    ran = run(["sh" if script.endswith(".sh") else sys.executable, os.path.join(TEST, script), *arguments], timeout=900, cwd=ROOT)
     found = harness.SUMMARY.search(ran.out)
     if not found:
         return results.fail(script, ran.why())
@@ -81,6 +81,11 @@ def own_program(results, script, *arguments):
 def cli(results):
     """The command line's golden tests."""
     own_program(results, "run_cli.py", ONNXC)
+
+
+def install(results):
+    """The installed tree, as users' makefiles and CMake see it."""
+    own_program(results, "install.sh", os.path.dirname(ONNXC))
 
 
 def style(results):
@@ -173,6 +178,7 @@ LONG_STAGES = {
     "docs": docs,
     "style": style,
     "cli": cli,
+    "install": install,
     "light": light,
     "versions": versions,
     "unit-san": unit_san,

@@ -1,0 +1,88 @@
+#!/bin/sh
+# The installed tree, moved to another folder, as users of make, CMake and pkg-config see it; on this machine and cross.
+# usage: install.sh ONNXC_BUILD      prints N passed, N failed, N skipped
+set -u
+build=$(realpath "$1") here=$(realpath "$(dirname "$0")/..") passed=0 failed=0 skipped=0
+w=$(mktemp -d)
+trap 'rm -rf "$w"' EXIT
+check() { # NAME COMMAND...
+    name=$1
+    shift
+    if "$@" >"$w/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL install: $name"
+        tail -n 20 "$w/log"
+    fi
+}
+there() { # TOOL...: whether all are there; counts what is skipped
+    for t; do
+        command -v "$t" >/dev/null || { skipped=$((skipped + 1)); return 1; }
+    done
+}
+
+sh "$here/tools/install/install.sh" "$build" "$(cat "$here/VERSION")" "$w/first/usr" "${LLD-}" || exit 1
+mv "$w/first" "$w/moved"
+p=$w/moved/usr
+mkdir "$w/app" && cd "$w/app" || exit 1
+cp "$here/test/cli/mlp.onnx" .
+cat >main.c <<'EOF'
+#include "mlp.h"
+#include <stdio.h>
+int main(void) {
+    const float x[8] = {1, 2, 3, 4, -1, -2, -3, -4};
+    float y[6] = {0};
+    mlp_in in = {2, x};
+    mlp_out out = {0};
+    out.y = y;
+    int failed = mlp_run(&in, &out, NULL, 0);
+    printf("%d %g %g\n", failed, y[0], y[3]);
+    return failed || y[0] != 7.5f || y[3] != 0;
+}
+EOF
+cat >Makefile <<EOF
+include $p/share/onnxc/onnxc.mk
+CFLAGS += -I. -Wall -Wextra -Werror
+LDLIBS += -lpthread
+main: main.o mlp.o \$(ONNXC_RUNTIME)
+main.o: mlp.h
+EOF
+cat >CMakeLists.txt <<'EOF'
+cmake_minimum_required(VERSION 3.16)
+project(app C)
+find_package(onnxc 0.1 REQUIRED)
+onnxc_add_model(mlp mlp.onnx OPTIONS --dim N=1:64)
+add_executable(main main.c)
+target_link_libraries(main PRIVATE mlp)
+EOF
+check "make" sh -c 'make && ./main'
+check "make has nothing left to do" sh -c 'make -q'
+check "make sees a changed model" sh -c 'touch mlp.onnx && ! make -q'
+check "shared library" sh -c "$p/bin/onnxc mlp.onnx -o mlp.so && $p/bin/onnxc run mlp.so --dim N=1 --input x=random"
+check "runtime from its sources" make -f "$p/share/onnxc/runtime/Makefile" B=rt
+if there pkg-config; then
+    check "pkg-config" sh -c "$p/bin/onnxc mlp.onnx -o mlp.o && PKG_CONFIG_PATH=$p/lib/pkgconfig; export PKG_CONFIG_PATH
+        cc main.c mlp.o \$(pkg-config --cflags --static --libs onnxc) -o pc && ./pc"
+fi
+check "libonnxc" sh -c "printf '#include <onnxc_compiler.h>\n#include <stdio.h>\nint main(void) { return puts(onnxc_compiler_version()) < 0; }\n' >lib.c
+    cc -std=c99 -pedantic -Wall -Wextra -Werror -I$p/include lib.c -L$p/lib -lonnxc -Wl,-rpath,$p/lib -o lib && ./lib"
+if there cmake; then
+    check "cmake" sh -c "cmake -S . -B native -DCMAKE_PREFIX_PATH=$p && cmake --build native && native/main"
+fi
+if there aarch64-linux-gnu-gcc qemu-aarch64; then
+    check "make for aarch64" sh -c 'make clean; rm -f *.o; make CC=aarch64-linux-gnu-gcc LDFLAGS=-static main && qemu-aarch64 ./main'
+    there cmake && check "cmake for aarch64" sh -c "cmake -S . -B arm64 -DCMAKE_PREFIX_PATH=$p -DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=BOTH \
+        -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc \
+        -DCMAKE_EXE_LINKER_FLAGS=-static && cmake --build arm64 && qemu-aarch64 arm64/main"
+fi
+if there arm-none-eabi-gcc; then
+    m4="-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"
+    check "make for Cortex-M4" sh -c "rm -f *.o; make CC=arm-none-eabi-gcc CFLAGS='$m4' mlp.o main.o && arm-none-eabi-readelf -A mlp.o | grep -q VFPv4-D16"
+    there cmake && check "cmake for Cortex-M4" sh -c "cmake -S . -B m4 -DCMAKE_PREFIX_PATH=$p -DCMAKE_SYSTEM_NAME=Generic \
+        -DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY -DCMAKE_C_COMPILER=arm-none-eabi-gcc -DCMAKE_C_FLAGS='$m4' && cmake --build m4 --target mlp"
+fi
+check "manual pages and completions" sh -c "grep -q -e '--emit' $p/share/bash-completion/completions/onnxc &&
+    bash -n $p/share/bash-completion/completions/onnxc && test -s $p/share/man/man1/onnxc-run.1"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ]

@@ -1,0 +1,15 @@
+# Builds onnxc's runtime library for any machine:
+#
+#     make -f PREFIX/share/onnxc/runtime/Makefile CC=aarch64-linux-gnu-gcc B=out         makes out/libonnxc-rt.a
+HERE := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
+B    ?= .
+AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=ar),ar),$(AR))
+SRC  := $(wildcard $(HERE)/runtime-lite/*.c)
+OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
+FLAGS := -std=c11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
+
+$(B)/libonnxc-rt.a: $(OBJ)
+	rm -f $@ && $(AR) rcsD $@ $^
+$(B)/%.o: $(HERE)/runtime-lite/%.c
+	@mkdir -p $(B)
+	$(CC) $(FLAGS) $(CFLAGS) -I$(HERE) -c -o $@ $<
