@@ -146,6 +146,12 @@ static void find_heap(hosting *a, const target *t) {
     diag_check(a->diag);
 }
 
+static void remark_memory(hosting *a) {
+    const memory_plan *m = &a->plan;
+    diag_remark(a->diag, NULL, "memory: the workspace has %s bytes for %d temporaries of %s bytes in all",
+                dim_text(a->arena, m->workspace), m->places.n, dim_text(a->arena, m->sum));
+}
+
 static void check_outputs(void *user, region *r, step *s) {
     hosting *a = user;
     buffer **all;
@@ -186,7 +192,9 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     a.plan =
         plan_memory(p, scratch_sizes(&a, h, nvariants), a.align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
     find_heap(&a, t);
+    remark_memory(&a);
     result->workspace = a.plan.workspace;
+    result->plan = a.plan;
     result->needs_runtime = nvariants > 1 || a.heap || any_parallel(&a, h, nvariants);
     mark_in_place(&a, h, nvariants);
     write_entries(&a, h, nvariants);

@@ -9,6 +9,7 @@
 #define ONNXC_HOST_H
 #include "codegen/interface.h"
 #include "ir/loops.h"
+#include "passes/memory.h"
 
 typedef struct build_options {
     const char *name; // prefix of the symbols; NULL: "model"
@@ -22,7 +23,8 @@ typedef struct build_options {
 typedef struct build {
     lmodule *module;
     interface *io;
-    dim *workspace;     // bytes
+    dim *workspace; // bytes
+    memory_plan plan;
     int64_t align;      // of the workspace
     bool needs_runtime; // the object refers to runtime-lite
 } build;

@@ -275,6 +275,12 @@ static void place_all(planner *n) {
     n->plan.workspace = base;
 }
 
+static void note_place(planner *n, const item *i) {
+    memory_place m = {i->buffer, i->kernel, NULL, i->size, i->first, i->last};
+    m.offset = i->buffer ? n->p->buffers.at[i->buffer->id]->offset : n->plan.scratch_offset[i->kernel->id];
+    VEC_PUSH(n->p->arena, &n->plan.places, m);
+}
+
 memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t bounded) {
     planner n = {.p = p, .align = align, .scratch = scratch, .bounded = bounded};
     n.of = ARENA_ARRAY(p->arena, item *, p->buffers.n + 1);
@@ -297,6 +303,7 @@ memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t 
         const item *i = n.items.at[j];
         if (i->same) p->buffers.at[i->buffer->id]->offset = memory_of(n.items.at[j])->buffer->offset;
     }
+    for (int j = 0; j < n.items.n; j++) note_place(&n, n.items.at[j]);
     p->workspace = n.plan.workspace;
     return n.plan;
 }

@@ -3,11 +3,21 @@
 #define ONNXC_MEMORY_H
 #include "ir/program.h"
 
+// A temporary or the scratch memory of a kernel in the workspace. Steps are numbered in the order in which
+// they stand.
+typedef struct memory_place {
+    const buffer *buffer; // or:
+    const kernel *kernel;
+    dim *offset, *size; // bytes
+    int first, last;    // steps between which it lives
+} memory_place;
+
 typedef struct memory_plan {
     dim **scratch_offset; // by kernel id: bytes from the workspace's start, NULL: the kernel needs none
     bool *in_place;       // by kernel id: two of its buffers are the same memory
     dim *workspace;       // bytes
     dim *sum;             // of all temporaries, as if nothing were reused
+    VEC(memory_place) places;
 } memory_plan;
 
 // Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets

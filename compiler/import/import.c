@@ -70,6 +70,7 @@ static void describe(importer *im) {
 static module *import_model(importer *im, const char *name) {
     im->diag->file = im->diag->file ? im->diag->file : name;
     file_check_kind(im->diag, im->data, im->size);
+    if (im->options.seen) im->options.seen(im->options.seen_user, im->data, im->size);
     im->model = (const Onnx__ModelProto *)wire_unpack(im->arena, im->diag, &onnx__model_proto__descriptor,
                                                       im->data, im->size);
     check_ir_version(im);

@@ -214,6 +214,49 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->debug_info, "-g");
 }
 
+// What only says where things lie, how they are called, or how they are shown.
+static bool is_incidental(const option *x) {
+    static const char *const names[] = {
+        "--emit",    "--runner", "--linker",  "--sysroot",           "--runtime",
+        "--nvrtc",   "--jobs",   "--tune-db", "--external-data-dir", "--cache",
+        "--weights", "--name",   "--tune",    "--check-interface"};
+    bool found = strcmp(x->group, OUTPUT) == 0 || strcmp(x->group, INSIGHT) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) found |= strcmp(x->name, names[i]) == 0;
+    return found;
+}
+
+static void add_option(text *t, const option *x, const options *o) {
+    const void *at = (const char *)o + x->at;
+    switch (x->kind) {
+    case OPT_FLAG:
+        if (*(const bool *)at) text_printf(t, "%s\n", x->name);
+        break;
+    case OPT_TEXT:
+    case OPT_CHOICE:
+        if (*(const char *const *)at) text_printf(t, "%s=%s\n", x->name, *(const char *const *)at);
+        break;
+    case OPT_NUMBER:
+        if (*(const int64_t *)at) text_printf(t, "%s=%lld\n", x->name, (long long)*(const int64_t *)at);
+        break;
+    case OPT_REAL:
+        if (*(const double *)at != 0) text_printf(t, "%s=%a\n", x->name, *(const double *)at);
+        break;
+    case OPT_LIST:
+    case OPT_WHOLE: {
+        const string_list *l = at;
+        for (int i = 0; i < l->n; i++) text_printf(t, "%s=%s\n", x->name, l->at[i]);
+        break;
+    }
+    }
+}
+
+const char *options_text(arena *a, const options *o) {
+    text t = {.arena = a};
+    for (const option *x = compile_options; x->name; x++)
+        if (!is_incidental(x)) add_option(&t, x, o);
+    return text_str(&t);
+}
+
 void options_apply(const options *o, diag *d) {
     d->werror = o->werror;
     d->remarks = o->remarks;

@@ -30,6 +30,8 @@ typedef struct options {
 
 extern const option compile_options[];
 options options_default(void);
+// One line for each option that was given and changes what the code does: for the hash in the descriptor.
+const char *options_text(arena *a, const options *o);
 // Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
 void options_check(arena *a, diag *d, const options *o);
 // What of them concerns messages.

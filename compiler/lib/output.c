@@ -130,7 +130,7 @@ static const format formats[] = {
     {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL},
     {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL},
     {"dot", ".dot", GOAL_GRAPH, false, false, write_dot, NULL},
-    {"json", ".json", GOAL_PROGRAM, false, false, write_json, NULL},
+    {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL},
     {"onnx", ".onnx", GOAL_GRAPH, false, false, NULL, NULL},
     {"html", ".html", GOAL_KERNELS, false, false, NULL, NULL},
     {"example", "", GOAL_LOOPS, false, false, NULL, NULL},

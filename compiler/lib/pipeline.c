@@ -1,5 +1,6 @@
 // Import, graph passes, lowering, program passes, loops: in this order, each printable, each verified.
 #include "compiler/lib/pipeline.h"
+#include "codegen/digest.h"
 #include "codegen/gpu.h"
 #include "codegen/host.h"
 #include "compiler/lib/bind.h"
@@ -79,8 +80,11 @@ static bool run_program_passes(pipeline *p) {
     return true;
 }
 
+static void add_to_digest(void *user, const void *data, size_t size) { digest_add(user, data, size); }
+
 static module *import(pipeline *p, const source *s) {
     import_options o = {.external_data_dir = p->options->external_data_dir, .files = &p->files};
+    if (p->model_digest) o.seen = add_to_digest, o.seen_user = p->model_digest;
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
     return import_onnx_file(p->arena, p->diag, s->path, &o);
 }
@@ -109,11 +113,26 @@ static void set_targets(pipeline *p) {
     p->target = (target *)p->variants.at[0];
 }
 
+// The options, and the targets that they came to.
+static const char *options_hash(pipeline *p) {
+    digest *d = digest_new(p->arena);
+    const char *said = options_text(p->arena, p->options);
+    digest_add(d, said, strlen(said));
+    for (int i = 0; i < p->variants.n; i++) {
+        const target *t = p->variants.at[i];
+        const char *s = arena_printf(p->arena, "%s %s %s\n", t->triple ? t->triple : "", t->cpu ? t->cpu : "",
+                                     t->features ? t->features : "");
+        digest_add(d, s, strlen(s));
+    }
+    return digest_text(d);
+}
+
 void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g >= GOAL_PROGRAM) set_targets(p);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
 
     begin(p, "import");
+    if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
     p->module = import(p, s);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_options(p->arena, p->diag, p->module, p->options);
@@ -136,7 +155,11 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
         end(p, "loops");
         return;
     }
-    build_options b = {.name = p->name, .hook = p->options->hook, .version = ONNXC_VERSION};
+    build_options b = {.name = p->name,
+                       .hook = p->options->hook,
+                       .version = ONNXC_VERSION,
+                       .model_hash = digest_text(p->model_digest),
+                       .options_hash = options_hash(p)};
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
     for (int j = 0; j < p->loops->funcs.n; j++)

@@ -9,6 +9,7 @@
 typedef struct program program; // ir/program.h
 struct build;                   // codegen/host.h
 struct gpu_code;                // codegen/gpu.h
+struct digest;                  // codegen/digest.h
 
 // Where the model comes from.
 typedef struct source {
@@ -48,6 +49,7 @@ typedef struct pipeline {
     struct build *build;                 // NULL when the way ended before
     struct gpu_code *gpu;                // instead of a build, for a GPU
     lmodule *loops;                      // of the build, or the GPU's kernels
+    struct digest *model_digest;         // of the model and its external data; NULL: not wanted
     file_list files;                     // that were read
     bool stopped;                        // by --stop-after
     bool was_cancelled;

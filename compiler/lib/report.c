@@ -1,5 +1,6 @@
-// Reports. In: a pipeline. Out: text, JSON, or a graph for dot.
+// Reports. In: a pipeline. Out: text or JSON.
 #include "compiler/lib/report.h"
+#include "codegen/host.h"
 #include "compiler/lib/json.h"
 #include "ir/op.h"
 #include "ir/program.h"
@@ -17,7 +18,6 @@ typedef struct facts {
     int nodes;
     int64_t parameters, parameter_bytes; // of constants that kernels read
     int nconstants;
-    dim *temporaries; // bytes, as if nothing were reused
 } facts;
 
 static void count_ops(arena *a, facts *f, map *at, const graph *g) {
@@ -55,13 +55,11 @@ static facts collect(pipeline *p) {
     count_ops(p->arena, &f, &at, p->module->main);
     if (f.ops.n) qsort(f.ops.at, (size_t)f.ops.n, sizeof *f.ops.at, by_count);
     const program *g = p->program;
-    f.temporaries = dim_const(g->dims, 0);
     bool *used = ARENA_ARRAY(p->arena, bool, g->buffers.n + 1);
     program_walk(p->program, mark_buffers, used);
     for (int i = 0; i < g->buffers.n; i++) {
         const buffer *b = g->buffers.at[i];
         if (b->view_of || !used[i]) continue;
-        if (b->role == BUF_TEMP) f.temporaries = dim_add(f.temporaries, buffer_bytes(b));
         if (b->role != BUF_CONST) continue;
         f.nconstants++;
         f.parameters += b->data->count;
@@ -109,6 +107,27 @@ static void add_kernels(text *t, const program *g) {
     }
 }
 
+static const char *dim_bytes_text(arena *a, const dim *d) {
+    return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_text(a, d));
+}
+
+static const char *place_name(const memory_place *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
+
+static void add_memory(text *t, const memory_plan *plan) {
+    arena *a = t->arena;
+    text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
+    if (plan->places.n) text_printf(t, "; %s if no memory were shared", dim_bytes_text(a, plan->sum));
+    text_add(t, "\n");
+    if (plan->places.n) text_add(t, "        offset       bytes    steps  holds\n");
+    for (int i = 0; i < plan->places.n; i++) {
+        const memory_place *m = &plan->places.at[i];
+        text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
+                    m->last);
+        text_add_safe(t, place_name(m), 60);
+        text_add(t, m->buffer ? "\n" : " (scratch)\n");
+    }
+}
+
 const char *report_text(pipeline *p) {
     const module *m = p->module;
     facts f = collect(p);
@@ -129,10 +148,7 @@ const char *report_text(pipeline *p) {
     text_printf(&t, "constants: %d, %lld elements, %s\n", f.nconstants, (long long)f.parameters,
                 bytes_text(p->arena, f.parameter_bytes));
     add_kernels(&t, p->program);
-    bool fixed = dim_is_const(f.temporaries);
-    text_printf(&t, "temporaries: %s, before memory is shared\n",
-                fixed ? bytes_text(p->arena, dim_value(f.temporaries))
-                      : arena_printf(p->arena, "%s bytes", dim_text(p->arena, f.temporaries)));
+    if (p->build) add_memory(&t, &p->build->plan);
     return text_str(&t);
 }
 
@@ -149,9 +165,9 @@ static const char *kind_name(type_kind k) {
     return "none";
 }
 
-static void json_dim(json *j, arena *a, const dim *d) {
-    if (dim_is_const(d)) json_int(j, NULL, dim_value(d));
-    else json_text(j, NULL, dim_text(a, d));
+static void json_dim(json *j, const char *key, const dim *d) {
+    if (dim_is_const(d)) json_int(j, key, dim_value(d));
+    else json_text(j, key, dim_text(j->out.arena, d));
 }
 
 static void json_type(json *j, const type *t) {
@@ -159,7 +175,7 @@ static void json_type(json *j, const type *t) {
     if (t->elem != DT_NONE) json_text(j, "dtype", dtype_name(t->elem));
     if (t->kind == TYPE_TENSOR && t->rank >= 0) {
         json_open(j, "dims", '[');
-        for (int i = 0; i < t->rank; i++) json_dim(j, j->out.arena, t->dims[i]);
+        for (int i = 0; i < t->rank; i++) json_dim(j, NULL, t->dims[i]);
         json_close(j, ']');
     }
     if (!t->item) return;
@@ -202,6 +218,26 @@ static void json_kernels(json *j, const program *g) {
     json_close(j, ']');
 }
 
+static void json_memory(json *j, const memory_plan *plan) {
+    json_open(j, "memory", '{');
+    json_dim(j, "workspace_bytes", plan->workspace);
+    json_dim(j, "unshared_bytes", plan->sum);
+    json_open(j, "places", '[');
+    for (int i = 0; i < plan->places.n; i++) {
+        const memory_place *m = &plan->places.at[i];
+        json_open(j, NULL, '{');
+        json_text(j, "kind", m->buffer ? "temporary" : "scratch");
+        json_text(j, m->buffer ? "name" : "kernel", place_name(m));
+        json_dim(j, "offset", m->offset);
+        json_dim(j, "bytes", m->size);
+        json_int(j, "first_step", m->first);
+        json_int(j, "last_step", m->last);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
 const char *report_json(pipeline *p) {
     const module *m = p->module;
     facts f = collect(p);
@@ -224,59 +260,7 @@ const char *report_json(pipeline *p) {
         json_int(&j, "bytes", f.parameter_bytes);
     json_close(&j, '}');
     json_kernels(&j, p->program);
-    json_text(&j, "temporaries_bytes", dim_text(p->arena, f.temporaries));
+    if (p->build) json_memory(&j, &p->build->plan);
     json_close(&j, '}');
     return arena_printf(p->arena, "%s\n", json_string(&j));
-}
-
-// ---------------------------------------------------------------- dot
-static void dot_string(text *t, const char *s) {
-    text_add(t, "\"");
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') text_add(t, "\\");
-        if ((unsigned char)*s >= ' ') text_addn(t, s, 1);
-        else text_add(t, *s == '\n' ? "\\n" : " ");
-    }
-    text_add(t, "\"");
-}
-
-static void dot_edges(text *t, const graph *g, const value *v, const char *from) {
-    for (int i = 0; i < v->uses.n; i++) {
-        use u = v->uses.at[i];
-        if (u.node ? u.node->graph != g : u.graph != g) continue;
-        text_printf(t, "  %s -> ", from);
-        if (u.node) text_printf(t, "n%d", u.node->id);
-        else text_printf(t, "o%d", u.index);
-        text_add(t, " [label=");
-        dot_string(t, type_text(t->arena, &v->type));
-        text_add(t, "];\n");
-    }
-}
-
-const char *report_dot(pipeline *p) {
-    const graph *g = p->module->main;
-    arena *a = p->arena;
-    text t = {.arena = a};
-    text_add(&t, "digraph ");
-    dot_string(&t, p->module->name ? p->module->name : "model");
-    text_add(&t, " {\n  node [shape=box];\n");
-    for (int i = 0; i < g->inputs.n; i++) {
-        text_printf(&t, "  i%d [shape=ellipse, label=", i), dot_string(&t, g->inputs.at[i]->name),
-            text_add(&t, "];\n");
-        dot_edges(&t, g, g->inputs.at[i], arena_printf(a, "i%d", i));
-    }
-    for (int i = 0; i < g->outputs.n; i++)
-        text_printf(&t, "  o%d [shape=ellipse, label=", i), dot_string(&t, g->output_names.at[i]),
-            text_add(&t, "];\n");
-    for (int i = 0; i < g->nodes.n; i++) {
-        const node *n = g->nodes.at[i];
-        const char *name = n->loc && n->loc->node ? n->loc->node : "";
-        text_printf(&t, "  n%d [label=", n->id);
-        dot_string(&t, *name ? arena_printf(a, "%s\n%s", n->op->name, name) : n->op->name);
-        text_add(&t, "];\n");
-        for (int j = 0; j < n->nout; j++)
-            if (n->out[j]) dot_edges(&t, g, n->out[j], arena_printf(a, "n%d", n->id));
-    }
-    text_add(&t, "}\n");
-    return text_str(&t);
 }

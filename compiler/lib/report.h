@@ -3,7 +3,8 @@
 #define ONNXC_REPORT_H
 #include "compiler/lib/pipeline.h"
 
-// The pipeline went to GOAL_KERNELS at least (report_dot: GOAL_GRAPH).
+// The pipeline went to GOAL_KERNELS at least (report_dot: GOAL_GRAPH). The memory plan is there after
+// GOAL_LOOPS.
 const char *report_text(pipeline *p);
 const char *report_json(pipeline *p);
 const char *report_dot(pipeline *p);

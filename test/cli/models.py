@@ -23,6 +23,10 @@ def main():
     weights = np.arange(12, dtype=np.float32).reshape(4, 3) / 8
     save("mlp", [helper.make_node("MatMul", ["x", "w"], ["h"], name="dense"), helper.make_node("Relu", ["h"], ["y"], name="act")],
          [tensor("x", ["N", 4])], [tensor("y", ["N", 3])], [("w", weights)])
+    square = (np.arange(64, dtype=np.float32).reshape(8, 8) % 5 - 2) / 4
+    save("deep", [helper.make_node("MatMul", ["x", "w1"], ["h1"], name="first"), helper.make_node("Softmax", ["h1"], ["h2"], name="soft"),
+                  helper.make_node("MatMul", ["h2", "w2"], ["h3"], name="second"), helper.make_node("MatMul", ["h3", "w1"], ["y"], name="third")],
+         [tensor("x", ["N", 8])], [tensor("y", ["N", 8])], [("w1", square), ("w2", square.T.copy())])
     save("mismatch", [helper.make_node("Add", ["a", "b"], ["c"], name="sum")], [tensor("a", [2, 3]), tensor("b", [4])], [tensor("c", [2, 3])])
     save("strings", [helper.make_node("StringConcat", ["a", "b"], ["c"], name="cat")],
          [tensor("a", [2], TensorProto.STRING), tensor("b", [2], TensorProto.STRING)], [tensor("c", [2], TensorProto.STRING)])
