@@ -24,7 +24,10 @@ typedef struct bench {
     const char *folder, *message;
 } bench;
 
-static void remember(void *user, const diag_message *m) { ((bench *)user)->message = m->text; }
+static void remember(void *user, const diag_message *m) {
+    bench *t = user;
+    t->message = arena_printf(t->arena, "%s%s\n", t->message ? t->message : "", m->text);
+}
 
 static int open_bench(void **state) {
     arena *a = arena_new();
