@@ -57,9 +57,34 @@ static void count_step(void *user, region *r, step *s) {
     }
 }
 
+typedef struct own_read {
+    const buffer *root;
+    bool found;
+} own_read;
+static void look_own(void *user, expr *e) {
+    own_read *o = user;
+    if (e->op == X_READ && e->buffer->role != BUF_LOCAL) o->found |= root_of(e->buffer) == o->root;
+}
+// Whether the kernel uses what w writes for more than w: a value that a loop carries from one run of the
+// kernel to the next.
+static bool is_carried(const kernel *k, const write *w) {
+    own_read o = {root_of(w->to), false};
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        for (int i = 0; i < s->states.n; i++) {
+            expr_walk(s->states.at[i].init, look_own, &o);
+            expr_walk(s->states.at[i].step, look_own, &o);
+        }
+        for (int i = 0; i < s->writes.n; i++)
+            if (&s->writes.at[i] != w) expr_walk(s->writes.at[i].value, look_own, &o);
+    }
+    return o.found;
+}
+
+// Without the kernel's own reads.
 static bool is_live(const dead *d, const kernel *k, const write *w) {
-    (void)k;
-    return w->to->role == BUF_LOCAL || w->to->role == BUF_OUTPUT || d->readers[root_of(w->to)->id] > 0;
+    return w->to->role == BUF_LOCAL || w->to->role == BUF_OUTPUT || d->readers[root_of(w->to)->id] > 0 ||
+           is_carried(k, w);
 }
 
 typedef struct local_reads {

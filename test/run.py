@@ -145,6 +145,14 @@ def versions(results):
         run_cases(results, "llvm", FORMS["llvm"], folders)
 
 
+def options(results):
+    """Options of operators that ONNX's own cases leave out."""
+    cases = os.path.join(BUILD, "cases-options")
+    if generate(results, "option_cases.py", cases):
+        for form in ("interpret", "llvm", "llvm-symbolic", "c99"):
+            run_cases(results, form, FORMS[form], [cases])
+
+
 def models(results):
     """Models of real exporters, when they lie beside the repository."""
     if not os.path.isdir(MODELS):
@@ -181,6 +189,7 @@ LONG_STAGES = {
     "install": install,
     "light": light,
     "versions": versions,
+    "options": options,
     "unit-san": unit_san,
     "backend-long": backend_long,
 }

@@ -159,3 +159,8 @@ OP(Scan)
 OP(BlackmanWindow)
 OP(HammingWindow)
 OP(HannWindow)
+
+// Recurrent networks.
+OP(GRU)
+OP(LSTM)
+OP(RNN)

@@ -1,0 +1,137 @@
+"""Writes cases for options of operators that ONNX's own cases leave out, as folders that `onnxc test` takes.
+
+usage: option_cases.py OUT        OUT/OPERATOR/K/...; `skip OPERATOR/K: reason` where there is none
+
+Each table below gives nodes and inputs; ONNX Runtime with its optimisations off says what is right, or the reference
+evaluator where a table says so.
+"""
+import itertools
+import os
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from case_files import Stamp, write_case
+
+DICE = np.random.default_rng(11)
+CASES = []  # (operator, node, inputs by name, opset, evaluator, names of inputs that are constants)
+ML = "ai.onnx.ml"
+
+
+def floats(*shape, dtype=np.float32):
+    return DICE.standard_normal(shape).astype(dtype)
+
+
+def case(op, inputs, attributes=None, outputs=1, opset=22, by="ort", constants=(), domain=""):
+    """inputs in order, None where left out."""
+    names = [f"x{i}" if v is not None else "" for i, v in enumerate(inputs)]
+    wanted = outputs if isinstance(outputs, (list, tuple)) else [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, names, wanted, name="node", domain=domain, **(attributes or {}))
+    values = {n: np.asarray(v) for n, v in zip(names, inputs) if n}
+    CASES.append((op, node, values, opset, by, {f"x{i}" for i in constants}))
+
+
+# ---------------------------------------------------------------- LSTM, GRU, RNN
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+EACH = {"LSTM": 3, "GRU": 2, "RNN": 1}
+
+
+def recurrent(op, direction="forward", length=5, batch=3, inputs=4, hidden=6, bias=True, lengths=None, start=False,
+              peepholes=False, constants=False, scale=1, outputs=None, **attributes):
+    d, g = 2 if direction == "bidirectional" else 1, GATES[op]
+    batchwise = attributes.get("layout", 0)
+    state = (batch, d, hidden) if batchwise else (d, batch, hidden)
+    x = floats(batch, length, inputs) if batchwise else floats(length, batch, inputs)
+    values = [x * scale, floats(d, g * hidden, inputs), floats(d, g * hidden, hidden),
+              floats(d, 2 * g * hidden) if bias else None, None if lengths is None else np.array(lengths, np.int32),
+              floats(*state) if start else None]
+    if op == "LSTM":
+        values += [floats(*state) if start else None, floats(d, 3 * hidden) if peepholes else None]
+    while values[-1] is None:
+        values.pop()
+    case(op, values, {"hidden_size": hidden, "direction": direction, **attributes},
+         outputs or (3 if op == "LSTM" else 2),
+         constants=(1, 2, 3) if constants else ())
+
+
+for op in GATES:
+    for direction in ("forward", "reverse", "bidirectional"):
+        recurrent(op, direction)
+        recurrent(op, direction, lengths=[5, 2, 3], start=True, constants=True)
+        recurrent(op, direction, batch=1, hidden=16, length=7, constants=True)
+        recurrent(op, direction, bias=False, clip=0.5, start=True)
+        recurrent(op, direction, lengths=[0, 5, 1], peepholes=True)
+    recurrent(op, "forward", length=1, start=True)
+    recurrent(op, "forward", outputs=["y"])
+    recurrent(op, "forward", outputs=["", "h"])
+    recurrent(op, "forward", batch=8, hidden=40, inputs=33, constants=True)
+    for names in (("Relu", "Tanh", "Softsign"), ("HardSigmoid", "Softplus", "Tanh"), ("Sigmoid", "LeakyRelu", "Elu"),
+                  ("Affine", "ScaledTanh", "ThresholdedRelu"), ("sigmoid", "relu", "TANH")):
+        names = names[:EACH[op]]
+        if "Affine" not in names:  # ONNX Runtime's defaults of Affine and ScaledTanh are all 0
+            recurrent(op, "forward", activations=list(names), length=3, scale=0.25)
+        recurrent(op, "bidirectional", activations=list(names) * 2, length=3, scale=0.25,
+                  activation_alpha=[0.3, 0.2, 0.6, 0.1, 0.4, 0.5],
+                  activation_beta=[0.4, 0.1, 0.2, 0.3])
+for linear in (0, 1):
+    for direction in ("forward", "bidirectional"):
+        recurrent("GRU", direction, linear_before_reset=linear, lengths=[4, 5, 1], start=True, constants=True)
+        recurrent("GRU", direction, linear_before_reset=linear, bias=False)
+recurrent("LSTM", "forward", input_forget=1, peepholes=True, start=True)
+recurrent("LSTM", "bidirectional", peepholes=True, start=True, clip=0.7, lengths=[1, 5, 4])
+
+
+# ---------------------------------------------------------------- writing
+def model_of(node, values, outputs, opset, constants):
+    info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+            for n, v in values.items() if n not in constants]
+    wanted = [n for n in node.output if n]
+    out = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
+           for n, v in zip(wanted, outputs)]
+    held = [numpy_helper.from_array(values[n], n) for n in values if n in constants]
+    versions = [helper.make_opsetid("", opset)] if not node.domain else \
+        [helper.make_opsetid("", 18), helper.make_opsetid(node.domain, opset)]
+    return helper.make_model(helper.make_graph([node], "case", info, out, held), opset_imports=versions, ir_version=10)
+
+
+def answer(node, values, opset, by):
+    wanted = [n for n in node.output if n]
+    given = [np.zeros(0, np.float32)] * len(wanted)
+    model = model_of(node, values, given, opset, ())
+    for o in model.graph.output:
+        o.type.Clear()
+    if by == "reference":
+        return ReferenceEvaluator(model).run(wanted, dict(values))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    return ort.InferenceSession(model.SerializeToString(), options).run(wanted, dict(values))
+
+
+def main():
+    out = sys.argv[1]
+    stamp = Stamp(out, __file__)
+    if stamp.fresh():
+        return
+    stamp.begin()
+    numbers = {}
+    for op, node, values, opset, by, constants in CASES:
+        numbers[op] = number = numbers.get(op, -1) + 1
+        try:
+            outputs = answer(node, values, opset, by)
+        except Exception as e:  # whatever an evaluator lacks
+            print(f"skip {op}/{number}: {str(e).splitlines()[0][:160]}")
+            continue
+        outputs = [np.asarray(o) for o in outputs]
+        model = model_of(node, values, outputs, opset, constants)
+        inputs = [v for n, v in values.items() if n not in constants]
+        write_case(os.path.join(out, op, str(number)), model, [(inputs, outputs)], rtol=1e-3, atol=1e-5)
+    stamp.done()
+
+
+if __name__ == "__main__":
+    main()
