@@ -130,6 +130,19 @@ static bool find_transform(const kernel *k, conv_form *f) {
     return f->image || f->out;
 }
 
+// A channel of its own for each output channel: the axis is in the image, the weights and the output.
+static void find_depthwise(const kernel *k, const expr *image, const expr *weights, const write *w,
+                           conv_form *f) {
+    for (int j = 0; j < image->buffer->rank; j++)
+        for (int o = 0; o < w->to->rank; o++) {
+            const expr *i = image->index[j];
+            if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || i != w->index[o] ||
+                !index_uses_axis(weights, i->axis))
+                continue;
+            f->channel = j, f->out_channel = o;
+        }
+}
+
 static bool find_conv(const kernel *k, conv_form *f) {
     contraction c;
     if (find_transform(k, f)) return true;
@@ -149,6 +162,7 @@ static bool find_conv(const kernel *k, conv_form *f) {
             !index_uses_axis(image, i->axis))
             f->out_channel = j;
     }
+    if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
     // One channel: no axis walks it.
     if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank &&
         image->index[f->out_channel]->op == X_CONST)
@@ -300,7 +314,14 @@ static bool fits_halo(const buffer *b, const expr *fill) {
     return !has_halo(b) || b->layout->fill == fill_value(fill);
 }
 
-// The halo that all guarded reads of the image need together.
+static bool uses_reduce_axis(const kernel *k, expr *e) {
+    for (int a = 0; a < k->axes.n; a++)
+        if (k->axes.at[a].kind == AXIS_REDUCE && expr_uses_axis(e, a)) return true;
+    return false;
+}
+
+// The halo that all guarded reads of the image need together. Only windows get one: an index that leaves the
+// image because of a parallel axis alone is a Pad or a Concat.
 typedef struct halo {
     kernel *k;
     const buffer *image;
@@ -316,6 +337,7 @@ static void add_overhang(void *user, expr *e) {
     for (int j = 0; h->possible && j < e->buffer->rank; j++) {
         int64_t lo, hi;
         h->possible &= index_overhang(h->k, e->index[j], e->buffer->dims[j], &lo, &hi);
+        h->possible &= (lo == 0 && hi == 0) || uses_reduce_axis(h->k, e->index[j]);
         if (!h->possible) return;
         if (lo > h->lo[j]) h->lo[j] = lo;
         if (hi > h->hi[j]) h->hi[j] = hi;
@@ -336,6 +358,19 @@ static void give_halo(kernel *k, buffer *b) {
     }
     b->layout = l;
     swap_buffer(k, b, b, true);
+}
+
+// Convolutions first: where two windows want different values around an image, theirs counts.
+static void give_halos(program *p) {
+    for (int j = 0; j < p->kernels.n; j++) {
+        conv_form f;
+        if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(p->kernels.at[j], f.image);
+    }
+    for (int j = 0; j < p->kernels.n; j++) {
+        buffer **all;
+        int n = kernel_buffers(p->kernels.at[j], &all);
+        for (int i = 0; i < n; i++) give_halo(p->kernels.at[j], all[i]);
+    }
 }
 
 static void halo_stage(kernel *k, buffer *b, int axis, bool high) {
@@ -499,9 +534,24 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
     swap_buffer(k, b, to, false);
 }
 
+// Depthwise weights lie as their image does: the axis that runs in vectors last.
+static void order_weights(assign *a, const contraction *c) {
+    const buffer *b = c->b->buffer, *out = c->w->to;
+    if (b->role != BUF_CONST) b = c->a->buffer;
+    const expr *weights = b == c->b->buffer ? c->b : c->a;
+    const expr *channel =
+        c->w->index[out->layout ? out->layout->order[out->layout->n - 1].axis : out->rank - 1];
+    if (b->role != BUF_CONST || b->view_of || b->layout || dtype_bits(b->dtype) < 8) return;
+    for (int j = 0; j < b->rank - 1; j++)
+        if (channel->op == X_AXIS && weights->index[j] == channel)
+            swap_buffer((kernel *)c->k, b, packed_constant(a, b, channels_last(a->p->arena, b->rank, j)),
+                        false);
+}
+
 static void pack_operands_of(assign *a, region *r, int *at, kernel *k) {
     contraction c;
     if (contraction_find(k, &c)) {
+        if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
         pack_operand(a, r, at, &c, true);
         return;
     }
@@ -558,10 +608,7 @@ void assign_layouts(program *p) {
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
             p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
-    for (int j = 0; j < p->kernels.n; j++) {
-        conv_form f;
-        if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(p->kernels.at[j], f.image);
-    }
+    give_halos(p);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     fill_halos(&a, p->main, filled);
     pack_operands(&a, p->main);

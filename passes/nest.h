@@ -13,6 +13,10 @@ typedef struct nest {
     bool reduce_vector;
     bool masked; // the rest of the vector axis runs under a mask, else one by one
     ins **vars;  // of states
+    // A window (schedule_window.c): positions of waxis (-1: none) are taken `tile` at a time, `positions` in
+    // the loop that is being built; the inner axes from `unrolled` on have no loops.
+    int waxis, tile, positions, unrolled;
+    ins *base; // position 0 of those at once
 } nest;
 
 // The stage's axes and accesses; alone: it is the kernel's only stage, its outer axes count as its own.
@@ -23,6 +27,9 @@ void nest_point(nest *n);
 void nest_init(nest *n);
 void nest_step(nest *n);
 void nest_write(nest *n, write_when when);
+// Whether the nest is a window, and the code of n->positions positions of it.
+void window_choose(nest *n);
+void window_point(nest *n);
 // The kernel's states as they are now become what expressions see.
 void nest_use_states(nest *n);
 #endif

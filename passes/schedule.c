@@ -376,6 +376,11 @@ static void point_reduced(nest *n) {
 }
 
 // ---------------------------------------------------------------- nests
+static void vector_point(nest *n) {
+    if (n->waxis >= 0) window_point(n);
+    else nest_point(n);
+}
+
 static void vector_axis(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
@@ -384,7 +389,7 @@ static void vector_axis(nest *n) {
     ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
-    nest_point(n);
+    vector_point(n);
     close_loop(n, o);
     if (full == extent) return;
     if (n->masked) {
@@ -392,7 +397,7 @@ static void vector_axis(nest *n) {
         int mark = scope_open(e);
         e->counter[n->vaxis] = full;
         e->active = left;
-        nest_point(n);
+        vector_point(n);
         e->active = NULL;
         e->counter[n->vaxis] = NULL;
         scope_close(e, mark);
@@ -400,9 +405,34 @@ static void vector_axis(nest *n) {
     } else {
         emitter_stage(e, n->s, n->vaxis, 1, false);
         o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);
-        nest_point(n);
+        vector_point(n);
         close_loop(n, o);
     }
+}
+
+static void parallel_loops(nest *n, int depth);
+
+// The axis has no counter inside: what is made there ahead of loops would hold for one position only.
+static void tile_of(nest *n, ins *begin, ins *end, int depth) {
+    opened o = open_loop(n, n->waxis, begin, end, lb_idx(&n->e->b, n->positions), LOOP_PARALLEL);
+    n->base = o.loop;
+    n->e->counter[n->waxis] = NULL;
+    parallel_loops(n, depth + 1);
+    close_loop(n, o);
+}
+
+// The positions of a window's axis in tiles, then the rest: at once when its size is known, else one by one.
+static void tiled_loop(nest *n, int depth) {
+    lbuild *b = &n->e->b;
+    ins *begin, *end;
+    axis_range(n->e, n->waxis, &begin, &end);
+    ins *size = lb_bin(b, L_SUB, end, begin),
+        *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, size, n->tile));
+    n->positions = n->tile;
+    tile_of(n, begin, full, depth);
+    n->positions = size->op == L_CONST ? (int)(size->i % n->tile) : 1;
+    if (!n->positions) return;
+    tile_of(n, full, end, depth);
 }
 
 static void parallel_loops(nest *n, int depth) {
@@ -411,6 +441,10 @@ static void parallel_loops(nest *n, int depth) {
         if (vector_here) vector_axis(n);
         else if (n->reduce_vector) point_reduced(n);
         else nest_point(n);
+        return;
+    }
+    if (n->parallel[depth] == n->waxis) {
+        tiled_loop(n, depth);
         return;
     }
     opened o = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
@@ -454,7 +488,7 @@ static void add_axis(nest *n, int a) {
 
 nest *nest_new(emitter *e, const stage *s, bool alone) {
     nest *n = ARENA_NEW(e->scratch, nest);
-    *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1};
+    *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1, .waxis = -1};
     if (s->axes.n + e->k->nouter > 60 || s->states.n > 60)
         diag_fatal_missing(e->b.diag, e->k->loc,
                            "kernel %s has more axes or states than this build schedules", e->k->name);
@@ -510,6 +544,7 @@ static void stage_nest(emitter *e, const stage *s, bool alone) {
     ins *otherwise = NULL;
     if (transposed(n, alone, &otherwise)) return;
     choose_vector(n);
+    window_choose(n);
     if (alone && !otherwise) choose_tasks(n);
     int mark = scope_open(e);
     parallel_loops(n, 0);

@@ -9,6 +9,7 @@ typedef struct conv_case {
     int64_t pads[4]; // top, left, bottom, right
     bool symbolic_batch, symbolic_size;
     int64_t taps, stride, dilation; // 0: 3, 1, 1
+    int64_t groups;                 // 0: 1
 } conv_case;
 
 // The same numbers in -0.5 .. 0.5 for the same seed.
@@ -41,7 +42,8 @@ static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
                     dim_const(t, c->channels),
                     c->symbolic_size ? dim_symbol(t, "H") : dim_const(t, c->height),
                     c->symbolic_size ? dim_symbol(t, "W") : dim_const(t, c->width)};
-    int64_t taps = c->taps ? c->taps : 3, weights[4] = {c->outputs, c->channels, taps, taps};
+    int64_t taps = c->taps ? c->taps : 3, groups = c->groups ? c->groups : 1;
+    int64_t weights[4] = {c->outputs, c->channels / groups, taps, taps};
     value *in[3] = {graph_add_input(g, "x", type_tensor(a, DT_F32, 4, size)),
                     value_constant(g, "w", conv_constant(a, 4, weights, 1)),
                     value_constant(g, "b", conv_constant(a, 1, weights, 2))};
@@ -49,6 +51,7 @@ static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
     conv_ints(n, "pads", 4, c->pads[0], c->pads[1], c->pads[2], c->pads[3]);
     conv_ints(n, "strides", 2, c->stride ? c->stride : 1, c->stride ? c->stride : 1, 0, 0);
     conv_ints(n, "dilations", 2, c->dilation ? c->dilation : 1, c->dilation ? c->dilation : 1, 0, 0);
+    node_set_attr(n, (attr){.name = "group", .kind = ATTR_INT, .i = groups});
     graph_add_output(g, node_output(n, 0, "y"));
     pass_context p = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
     run_graph_passes(&p, NULL, NULL);
