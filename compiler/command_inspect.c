@@ -9,7 +9,7 @@ typedef struct inspect_options {
     const char *format;
 } inspect_options;
 static const option inspect_table[] = {
-    {"--format", NULL, "text|json|dot", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
+    {"--format", NULL, "text|json|dot|html", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
      "form of the report; default: text"},
     {NULL},
 };
@@ -24,6 +24,7 @@ static int inspect(session *s, void *own) {
     pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_GRAPH : GOAL_LOOPS);
     if (p->stopped) return DIAG_OK;
     fputs(strcmp(format, "dot") == 0    ? report_dot(p)
+          : strcmp(format, "html") == 0 ? report_html(p)
           : strcmp(format, "json") == 0 ? report_json(p)
                                         : report_text(p),
           stdout);

@@ -84,7 +84,8 @@ const option compile_options[] = {
     {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "say more"},
     {"--print-after", NULL, "PASS", OPT_TEXT, AT(print_after), INSIGHT,
      "print the graph, kernels or loops after that pass, or after 'all'"},
-    {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT, "go no further; nothing is written"},
+    {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT,
+     "go no further; of the outputs only a graph is written (--emit=ir, onnx, dot)"},
     {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "how long each pass took"},
     {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT, "what the passes did and why not"},
     {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "warnings are errors"},
@@ -210,7 +211,6 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->io_layout.n, "--io-layout");
     missing_if(d, o->state.n, "--state");
     missing_if(d, o->weights && strcmp(o->weights, "embed") != 0, "--weights=FILE");
-    missing_if(d, o->check_interface, "--check-interface");
     missing_if(d, o->debug_info, "-g");
 }
 

@@ -3,14 +3,18 @@
 #include "codegen/ctext.h"
 #include "codegen/cuda.h"
 #include "codegen/elf.h"
+#include "codegen/example.h"
 #include "codegen/gpu.h"
 #include "codegen/header.h"
 #include "codegen/link.h"
 #include "codegen/llvm.h"
 #include "codegen/outfile.h"
+#include "compiler/lib/onnx_write.h"
 #include "compiler/lib/report.h"
 #include "ir/program.h"
+#include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int access(const char *path, int mode); // of unistd.h
 enum { R_OK = 4 };
@@ -110,10 +114,35 @@ static void link_exe(pipeline *p, const char *path) {
     link_program(p->arena, p->diag, object_of(p), p->loops, &o, path);
 }
 
+static void write_main_c(pipeline *p, const sink *to) { example_main(p->arena, p->diag, p->build, to); }
+static void write_makefile(pipeline *p, const sink *to) { example_makefile(p->arena, p->build, to); }
+
+static outfile *begin_file(pipeline *p, const char *path, void (*write)(pipeline *p, const sink *to)) {
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    sink to = outfile_sink(o);
+    write(p, &to);
+    return o;
+}
+
+// A folder with all that a first program needs.
+static void write_example(pipeline *p, const char *path) {
+    arena *a = p->arena;
+    const char *name = p->build->io->name;
+    if (mkdir(path, 0777) && errno != EEXIST)
+        diag_fatal(p->diag, NULL, "cannot make folder '%s': %s", path, strerror(errno));
+    outfile *files[] = {begin_file(p, arena_printf(a, "%s/main.c", path), write_main_c),
+                        begin_file(p, arena_printf(a, "%s/Makefile", path), write_makefile),
+                        begin_file(p, arena_printf(a, "%s/%s.h", path, name), write_header)};
+    link_lib(p, arena_printf(a, "%s/%s.a", path, name));
+    for (int i = 0; i < 3; i++) outfile_commit(files[i]);
+}
+
 static void add(const sink *to, const char *s) { sink_add(to, s); }
 static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
+static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, to); }
 static void write_kernels(pipeline *p, const sink *to) { add(to, program_print(p->arena, p->program)); }
 static void write_dot(pipeline *p, const sink *to) { add(to, report_dot(p)); }
+static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
 static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
 static const format formats[] = {
@@ -131,9 +160,9 @@ static const format formats[] = {
     {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL},
     {"dot", ".dot", GOAL_GRAPH, false, false, write_dot, NULL},
     {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL},
-    {"onnx", ".onnx", GOAL_GRAPH, false, false, NULL, NULL},
-    {"html", ".html", GOAL_KERNELS, false, false, NULL, NULL},
-    {"example", "", GOAL_LOOPS, false, false, NULL, NULL},
+    {"onnx", ".onnx", GOAL_GRAPH, false, false, write_onnx, NULL},
+    {"html", ".html", GOAL_LOOPS, false, false, write_html, NULL},
+    {"example", "", GOAL_LOOPS, false, false, NULL, write_example},
     {"cuda", ".cu", GOAL_LOOPS, false, false, write_cuda, NULL},
     {"ptx", ".ptx", GOAL_LOOPS, false, false, write_ptx, NULL},
     {"cubin", ".cubin", GOAL_LOOPS, false, false, write_cubin, NULL},
@@ -225,13 +254,6 @@ static const char *header_path(pipeline *p, const format *f, const char *path) {
     return f->header && path && !is_stdout(path) ? with_ending(p->arena, path, ".h") : NULL;
 }
 
-static outfile *begin_header(pipeline *p, const char *path) {
-    outfile *o = outfile_open(p->arena, p->diag, path, false);
-    sink to = outfile_sink(o);
-    write_header(p, &to);
-    return o;
-}
-
 static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
@@ -244,8 +266,9 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
     p->header_name = header ? base_name(header) : NULL;
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
-    if (p->stopped || (nothing_wanted(o) && !memory)) return;
-    outfile *beside = header ? begin_header(p, header) : NULL;
+    bool early = p->stopped && (f->goal != GOAL_GRAPH || p->program || header); // too early for this form
+    if (early || (nothing_wanted(o) && !memory)) return;
+    outfile *beside = header ? begin_file(p, header, write_header) : NULL;
     write_main(p, f, path, memory);
     if (beside) outfile_commit(beside);
     string_list outputs = {0};

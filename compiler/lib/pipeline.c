@@ -4,6 +4,7 @@
 #include "codegen/gpu.h"
 #include "codegen/host.h"
 #include "compiler/lib/bind.h"
+#include "compiler/lib/check_interface.h"
 #include "ir/lower.h"
 #include "ir/program.h"
 #include "passes/passes.h"
@@ -144,6 +145,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
 
     begin(p, "lower");
     p->program = lower_module(p->module);
+    if (p->options->check_interface) check_interface(p, p->options->check_interface);
     if (!end(p, "lower") || g == GOAL_KERNELS) return;
 
     if (!run_program_passes(p) || g == GOAL_PROGRAM) return;

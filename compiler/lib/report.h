@@ -8,4 +8,5 @@
 const char *report_text(pipeline *p);
 const char *report_json(pipeline *p);
 const char *report_dot(pipeline *p);
+const char *report_html(pipeline *p);
 #endif
