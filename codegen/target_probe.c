@@ -184,8 +184,39 @@ static void run_inliner(probe *p, diag *d, LLVMBuilderRef b, const char *cpu, co
     diag_defect(d, NULL, "LLVM's inliner does not run");
 }
 
+// The sign that the list gives a feature: '+' or '-', 0 where it does not name it.
+static char sign_of(const char *list, const char *name, size_t length) {
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, ",");
+        if (n == length + 1 && !strncmp(p + 1, name, length)) return *p;
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+// The list of this machine's own features names each once and is closed under what implies what: where it
+// names all that is asked for, it is the answer.
+static bool read_host_list(const char *features, const char *const *names, int n, bool *has) {
+    char *host = *features ? LLVMGetHostCPUFeatures() : NULL;
+    bool known = host && !strcmp(host, features);
+    if (host) LLVMDisposeMessage(host);
+    for (int i = 0; known && i < n; i++) {
+        has[i] = true;
+        for (const char *p = names[i]; known && *p;) {
+            p += *p == ',' ? 2 : 0; // "avx2,+fma"
+            size_t length = strcspn(p, ",");
+            char sign = sign_of(features, p, length);
+            known = sign != 0;
+            has[i] &= sign == '+';
+            p += length;
+        }
+    }
+    return known;
+}
+
 void probe_features(arena *a, diag *d, const char *triple, const char *cpu, const char *features,
                     const char *const *names, int n, bool *has) {
+    if (read_host_list(features, names, n, has)) return;
     probe p = probe_open(d, triple, cpu, features);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(p.context);
     LLVMValueRef *callees = ARENA_ARRAY(a, LLVMValueRef, n);

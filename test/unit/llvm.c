@@ -306,6 +306,29 @@ static void check_structure(const char *cpu) {
     assert_memory_equal(out, expected, sizeof out);
     arena_destroy(t->arena);
 }
+#if defined __x86_64__
+#define REPEATED "+sse2" // changes nothing but the list's text
+#else
+#define REPEATED "+neon"
+#endif
+
+// What is read off this machine's list of features is what LLVM says when it is asked.
+static void test_native_facts(void **state) {
+    (void)state;
+    bench *t = begin(NULL, "native");
+    target_options o = {.cpu = "native", .features = REPEATED};
+    const target *read = t->target, *asked = target_from_options(t->arena, &t->diag, &o);
+    assert_string_not_equal(read->features, asked->features);
+    assert_int_equal(read->vector_bits, asked->vector_bits);
+    assert_int_equal(read->vector_regs, asked->vector_regs);
+    bool a[] = {read->f32,  read->f64,    read->fma,    read->f16_convert, read->round_instr,
+                read->vnni, read->masked, read->avx512, read->amx};
+    bool b[] = {asked->f32,  asked->f64,    asked->fma,    asked->f16_convert, asked->round_instr,
+                asked->vnni, asked->masked, asked->avx512, asked->amx};
+    assert_memory_equal(a, b, sizeof a);
+    arena_destroy(t->arena);
+}
+
 static void test_structure(void **state) { (void)state, at_all_levels(check_structure); }
 
 // An unrolled loop equals a rolled one; a block after a return is dropped; calls go by name and by pointer.
@@ -872,6 +895,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_target_errors),
+        cmocka_unit_test(test_native_facts),
         cmocka_unit_test(test_structure),
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_floats),
