@@ -956,7 +956,7 @@ static void fill_cells(int32_t *cells) {
 static void check_programs(void *dl) {
     for (int k = 0; k < PROGRAMS; k++) {
         int32_t cells[2 * CELLS];
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "program%d", k);
         fill_cells(cells);
         ((void (*)(int32_t *, int32_t *))find_function(dl, name))(cells, cells + 3);

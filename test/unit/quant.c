@@ -340,29 +340,30 @@ static void check_packed(const program *p, dtype t) {
 }
 
 // Small integers and scales that are powers of two times less than eight: sums are exact in any order.
+static void check_packed_weights(dtype weights, int64_t rows) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(a, &d, &(target_options){.cpu = "native", .fp = FP_DEFAULT});
+    tensor x = {.dtype = DT_F32, .rank = 2, .dims = {rows, 96}, .count = rows * 96};
+    float *data = x.data = arena_alloc(a, (size_t)x.count * sizeof *data);
+    uint32_t seed = 5;
+    for (int64_t i = 0; i < x.count; i++) data[i] = (float)(next(&seed) % 15) - 7;
+    tensor want = run(a, &d, weights_model(a, &d, weights, rows, 96, 50), &x, NULL);
+    program *p = weights_model(a, &d, weights, rows, 96, 50);
+    run_program_passes(p, t);
+    check_packed(p, weights);
+    tensor got = run(a, &d, p, &x, t);
+    assert_memory_equal(got.data, want.data, (size_t)want.count * sizeof(float));
+    arena_destroy(a);
+}
+
 static void packed_weights_stay_packed(void **state) {
     (void)state;
     static const dtype types[] = {DT_I4, DT_U4, DT_I2, DT_U2, DT_I8};
-    for (size_t j = 0; j < sizeof types / sizeof *types; j++) {
-        for (int64_t rows = 1; rows < 9; rows += 7) {
-            arena *a = arena_new();
-            diag d = {.arena = a, .sink = show_message};
-            jmp_buf jump;
-            if (!DIAG_TRY(&d, jump)) fail();
-            target *t = target_from_options(a, &d, &(target_options){.cpu = "native", .fp = FP_DEFAULT});
-            tensor x = {.dtype = DT_F32, .rank = 2, .dims = {rows, 96}, .count = rows * 96};
-            float *data = x.data = arena_alloc(a, (size_t)x.count * sizeof *data);
-            uint32_t seed = 5;
-            for (int64_t i = 0; i < x.count; i++) data[i] = (float)(next(&seed) % 15) - 7;
-            tensor want = run(a, &d, weights_model(a, &d, types[j], rows, 96, 50), &x, NULL);
-            program *p = weights_model(a, &d, types[j], rows, 96, 50);
-            run_program_passes(p, t);
-            check_packed(p, types[j]);
-            tensor got = run(a, &d, p, &x, t);
-            assert_memory_equal(got.data, want.data, (size_t)want.count * sizeof(float));
-            arena_destroy(a);
-        }
-    }
+    for (size_t j = 0; j < sizeof types / sizeof *types; j++)
+        for (int64_t rows = 1; rows < 9; rows += 7) check_packed_weights(types[j], rows);
 }
 
 // Panels of packed elements, written in pieces.
