@@ -117,6 +117,33 @@ static dim **scratch_sizes(hosting *a, host *variants, int n) {
     return scratch;
 }
 
+// Scratch whose size only the run knows is allocated around its kernel.
+static void wrap_in_scratch(hosting *a, region *r, int at, buffer *b) {
+    const loc *where = r->steps.at[at]->loc;
+    step *get = step_new(a->p, r, STEP_ALLOC, where), *give = step_new(a->p, r, STEP_FREE, where);
+    get->buffer = give->buffer = b;
+    for (int j = r->steps.n - 1; j > at + 2; j--) r->steps.at[j] = r->steps.at[j - 2];
+    r->steps.at[at + 1] = r->steps.at[at];
+    r->steps.at[at] = get;
+    r->steps.at[at + 2] = give;
+}
+
+static void scratch_on_heap(hosting *a, region *r, dim **scratch) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int i = 0; i < 2; i++)
+            if (s->body[i]) scratch_on_heap(a, s->body[i], scratch);
+        int k = s->kind == STEP_KERNEL ? s->kernel->id : -1;
+        if (k < 0 || !scratch[k] || !has_opaque_atom(scratch[k])) continue;
+        if (!a->scratch[k]) {
+            const char *name = arena_printf(a->arena, "%s.scratch", s->kernel->name);
+            a->scratch[k] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, &scratch[k]);
+        }
+        wrap_in_scratch(a, r, j, a->scratch[k]);
+        j += 2;
+    }
+}
+
 static bool any_parallel(hosting *a, host *variants, int n) {
     for (int j = 0; j < n; j++)
         for (int k = 0; k < a->p->kernels.n; k++)
@@ -189,8 +216,12 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     program_walk(p, check_outputs, &a);
     insert_frees(p);
     host *h = schedule_variants(&a, variants, nvariants);
-    a.plan =
-        plan_memory(p, scratch_sizes(&a, h, nvariants), a.align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
+    dim **scratch = scratch_sizes(&a, h, nvariants);
+    a.scratch = ARENA_ARRAY(arena, buffer *, p->kernels.n + 1);
+    scratch_on_heap(&a, p->main, scratch);
+    for (int k = 0; k < p->kernels.n; k++)
+        if (a.scratch[k]) scratch[k] = NULL;
+    a.plan = plan_memory(p, scratch, a.align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
     find_heap(&a, t);
     remark_memory(&a);
     result->workspace = a.plan.workspace;

@@ -19,12 +19,13 @@ typedef struct hosting {
     interface *io;
     memory_plan plan;
     int64_t align;
-    bool heap;      // the run allocates
-    text messages;  // NUL-terminated, one after the other
-    map message_at; // message -> offset + 1
-    map declared;   // runtime functions
-    map used;       // constant buffers by id -> symbol name
-    map by_content; // hash of a constant -> buffers
+    buffer **scratch; // by kernel id: its scratch where only the run knows the size, else NULL
+    bool heap;        // the run allocates
+    text messages;    // NUL-terminated, one after the other
+    map message_at;   // message -> offset + 1
+    map declared;     // runtime functions
+    map used;         // constant buffers by id -> symbol name
+    map by_content;   // hash of a constant -> buffers
 } hosting;
 
 typedef struct host {

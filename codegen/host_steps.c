@@ -71,16 +71,18 @@ static void call_hook(host *h, const kernel *k) {
     host_fail_if(h, lb_cmp(b, L_NE, answer, lb_int(b, i32(), 0)), ONNXC_CANCELLED, "cancelled by the hook");
 }
 
+static ins *scratch_pointer(host *h, const kernel *k) {
+    if (h->all->scratch[k->id]) return buffer_pointer(h, h->all->scratch[k->id]);
+    ins *place = h->scratch[k->id];
+    if (!place) place = index_const(h, dim_value(h->all->plan.scratch_offset[k->id]));
+    return lb_offset(&h->b, h->workspace, place, 1);
+}
+
 static void kernel_step(host *h, const step *s) {
     lbuild *b = &h->b;
     const kernel_code *c = h->code[s->kernel->id];
-    dim *place = h->all->plan.scratch_offset[s->kernel->id];
-    ins *scratch = NULL;
+    ins *scratch = c->scratch ? scratch_pointer(h, s->kernel) : NULL;
     if (h->all->o->hook) call_hook(h, s->kernel);
-    if (c->scratch)
-        scratch = lb_offset(
-            b, h->workspace,
-            h->scratch[s->kernel->id] ? h->scratch[s->kernel->id] : index_const(h, dim_value(place)), 1);
     if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);
     if (runs_parallel(h, c)) call_parallel(h, c, scratch);
     else call_plain(h, c, scratch);

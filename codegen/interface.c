@@ -134,10 +134,15 @@ const char *interface_ctype(dtype t) {
 static void find_opaque(void *user, const dim *atom) {
     if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
 }
-bool has_opaque_dim(const buffer *b) {
+bool has_opaque_atom(const dim *d) {
     bool found = false;
-    for (int j = 0; j < b->rank; j++) dim_atoms(b->dims[j], find_opaque, &found);
+    dim_atoms(d, find_opaque, &found);
     return found;
+}
+bool has_opaque_dim(const buffer *b) {
+    for (int j = 0; j < b->rank; j++)
+        if (has_opaque_atom(b->dims[j])) return true;
+    return false;
 }
 
 // ---------------------------------------------------------------- tensors
