@@ -458,12 +458,11 @@ static ins *index_to_value(emitter *e, expr *x) {
     return index_kind(e) == LK_I64 ? v : lb_conv(&e->b, L_SEXT, LK_I64, v);
 }
 
-// The product of x = a * b + c, c + a * b, a * b - c or c - a * b where that may be one instruction; NULL: x
-// is none of them, or both operands are products (which of them is rounded would be arbitrary).
+// The product of x = a * b + c or c + a * b where that may be one instruction; NULL: x is none of them, or
+// both operands are products (which of them is rounded would be arbitrary). Differences stay as they are: in
+// E(x*x) - E(x)*E(x) a product that is not rounded leaves the other's rounding error where 0 is right.
 static const expr *contracted(emitter *e, const expr *x) {
-    if ((x->op != X_ADD && x->op != X_SUB) || (x->dtype != DT_F32 && x->dtype != DT_F64) ||
-        e->t->fp == FP_STRICT)
-        return NULL;
+    if (x->op != X_ADD || (x->dtype != DT_F32 && x->dtype != DT_F64) || e->t->fp == FP_STRICT) return NULL;
     const expr *a = x->arg[0], *b = x->arg[1];
     if ((a->op == X_MUL) == (b->op == X_MUL)) return NULL;
     const expr *product = a->op == X_MUL ? a : b;
@@ -471,14 +470,10 @@ static const expr *contracted(emitter *e, const expr *x) {
 }
 
 static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
-    bool first = x->arg[0] == product;
     ins *a = emit_value(e, product->arg[0]), *b = emit_value(e, product->arg[1]),
-        *c = emit_value(e, x->arg[first ? 1 : 0]);
+        *c = emit_value(e, x->arg[x->arg[0] == product ? 1 : 0]);
     bool vector = a->type.lanes > 1 || b->type.lanes > 1 || c->type.lanes > 1;
-    a = splat_to(e, a, vector), b = splat_to(e, b, vector), c = splat_to(e, c, vector);
-    if (x->op == X_SUB && first) c = lb_un(&e->b, L_FNEG, c);
-    if (x->op == X_SUB && !first) b = lb_un(&e->b, L_FNEG, b);
-    return lb_muladd(&e->b, a, b, c);
+    return lb_muladd(&e->b, splat_to(e, a, vector), splat_to(e, b, vector), splat_to(e, c, vector));
 }
 
 ins *emit_value(emitter *e, expr *x) {
