@@ -58,25 +58,25 @@ static void write_cubin(pipeline *p, const sink *to) {
     sink_addn(to, code, size);
 }
 
-// The runtime for the target: as told, or the one that lies with onnxc, which is for this machine's kind.
-static const char *find_runtime(pipeline *p) {
+const char *output_runtime(pipeline *p) {
     const options *o = p->options;
     if (o->runtime || !p->build->needs_runtime) return o->runtime;
     const target *own = target_from_options(p->arena, p->diag, &(target_options){.fp = FP_DEFAULT});
     static const char *const places[] = {"libonnxc-rt.a", "../lib/libonnxc-rt.a"};
-    for (size_t i = 0; o->program_folder && strcmp(own->triple, p->target->triple) == 0 && i < 2; i++) {
+    const char *triple = p->target->triple ? p->target->triple : own->triple; // C text: what cc makes of it
+    for (size_t i = 0; o->program_folder && strcmp(own->triple, triple) == 0 && i < 2; i++) {
         const char *path = arena_printf(p->arena, "%s/%s", o->program_folder, places[i]);
         if (access(path, R_OK) == 0) return path;
     }
     diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target");
     diag_fatal_missing(p->diag, NULL, "the model needs onnxc's runtime library for %s, which was not found",
-                       p->target->triple);
+                       triple);
 }
 
 static link_options linking(pipeline *p) {
     return (link_options){.linker = p->options->linker,
                           .sysroot = p->options->sysroot,
-                          .runtime = find_runtime(p),
+                          .runtime = output_runtime(p),
                           .program_folder = p->options->program_folder};
 }
 static void link_lib(pipeline *p, const char *path) {

@@ -21,4 +21,7 @@ const format *output_format(diag *d, const options *o);
 // Compiles s and writes all that the options ask for, whole or not at all. With memory (not NULL) the main
 // output goes there, and no file is written but those that an option names.
 void output_compile(pipeline *p, const source *s, bytes *memory);
+// The runtime for the target, NULL when the code needs none: as the options say, or the one that lies with
+// onnxc, which is for this machine's kind.
+const char *output_runtime(pipeline *p);
 #endif
