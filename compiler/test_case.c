@@ -1,8 +1,8 @@
 // Runs one case in one form. In: its folder. Out: a verdict.
 //   static    the model as it is
 //   symbolic  every input axis its own name; the one program runs at the original size and at sizes 0, 1 and
-//   a
-//             prime, where the interpreter is right
+//             a prime, where the interpreter is right. Where the rank of a result would be unknown, the last
+//             axes of integer inputs (shapes, axes, indices) keep their sizes.
 //   constant  each input in turn, and all of them, made constants of the model
 #include "compiler/test_case.h"
 #include "compiler/lib/bind.h"
@@ -23,7 +23,8 @@ typedef struct unit {
     const test_options *o;
     const char *folder, *model;
     bool symbolic;
-    int64_t size;      // every input axis has this size; -1: as the model says
+    bool keeps_last;   // axes of integer inputs
+    int64_t size;      // every input axis that is symbolic has this size; -1: as the model says
     int constant;      // the input that is a constant, or one of the above
     int ninputs;       // of the model
     int *from;         // by input that is left: its number in the model
@@ -57,20 +58,28 @@ static import_value *read_value(unit *u, const char *set, const char *stem, int 
     return import_value_file(u->arena, &u->diag, arena_printf(u->arena, "%s/%s_%d.pb", set, stem, j), kind);
 }
 
-static void set_sizes(module *m, int64_t size) {
-    bind_symbolic(m);
+static bool keeps_axis(const unit *u, dtype elem, int axis, int rank) {
+    return u->keeps_last && axis == rank - 1 && (elem == DT_I32 || elem == DT_I64);
+}
+
+static void set_sizes(const unit *u, module *m) {
     for (int j = 0; j < m->main->inputs.n; j++) {
         type *t = &m->main->inputs.at[j]->type;
-        for (int i = 0; t->kind == TYPE_TENSOR && i < t->rank; i++) t->dims[i] = dim_const(m->dims, size);
+        for (int i = 0; t->kind == TYPE_TENSOR && i < t->rank; i++)
+            if (t->dims[i]->kind == DIM_SYMBOL) t->dims[i] = dim_const(m->dims, u->size);
     }
+}
+
+static bool wants_symbol(void *user, const value *v, int axis) {
+    return !keeps_axis(user, v->type.elem, axis, v->type.rank) || !dim_is_const(v->type.dims[axis]);
 }
 
 static void edit(void *user, module *m) {
     unit *u = user;
     u->ninputs = m->main->inputs.n;
     u->from = ARENA_ARRAY(u->arena, int, u->ninputs + 1);
-    if (u->symbolic) bind_symbolic(m);
-    if (u->size >= 0) set_sizes(m, u->size);
+    if (u->symbolic || u->size >= 0) bind_symbolic(m, wants_symbol, u);
+    if (u->size >= 0) set_sizes(u, m);
     int left = 0;
     for (int j = 0, at = 0; j < u->ninputs; j++) {
         bool tensor = m->main->inputs.at[at]->type.kind == TYPE_TENSOR;
@@ -134,13 +143,14 @@ static void run_sets(unit *u, runnable *r) {
     }
 }
 
-// The inputs of set 0 with every axis `size` long; their elements repeat.
+// The inputs of set 0 with every symbolic axis `size` long; their elements repeat.
 static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
     tensor *in = read_inputs(u, r, data_set(u, 0));
     for (int j = 0; j < r->nin; j++) {
         tensor from = in[j];
         int64_t dims[MAX_RANK];
-        for (int i = 0; i < from.rank; i++) dims[i] = size;
+        for (int i = 0; i < from.rank; i++)
+            dims[i] = keeps_axis(u, from.dtype, i, from.rank) ? from.dims[i] : size;
         in[j] = tensor_new(u->arena, from.dtype, from.rank, dims);
         int bits = dtype_bits(from.dtype);
         for (int64_t i = 0; from.count && i < in[j].count; i++) {
@@ -228,6 +238,12 @@ verdict test_case(arena *a, const test_options *o, const char *folder, const cha
     unit u = first;
     if (constant) u.constant = ALL_INPUTS;
     run_unit(&u);
+    if (first.symbolic && u.verdict == VERDICT_MISSING) {
+        unit kept = first;
+        kept.keeps_last = true;
+        run_unit(&kept);
+        if (kept.verdict != VERDICT_MISSING) u = kept;
+    }
     int n = constant && u.ninputs > 1 ? u.ninputs : 0;
     for (int j = 0; j < n && u.verdict == VERDICT_OK; j++) {
         u = first;

@@ -148,12 +148,13 @@ void bind_options(arena *a, diag *d, module *m, const options *o) {
 }
 
 // ---------------------------------------------------------------- for tests
-void bind_symbolic(module *m) {
+void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user) {
     drop_declarations(m);
     for (int j = 0; j < m->main->inputs.n; j++) {
         value *v = m->main->inputs.at[j];
         for (int i = 0; v->type.kind == TYPE_TENSOR && i < v->type.rank; i++)
-            v->type.dims[i] = dim_symbol(m->dims, arena_printf(m->arena, "%s.%d", v->name, i));
+            if (wanted(user, v, i))
+                v->type.dims[i] = dim_symbol(m->dims, arena_printf(m->arena, "%s.%d", v->name, i));
     }
 }
 

@@ -6,8 +6,9 @@
 
 // --dim and --shape. Unknown names, contradictions and sizes below 0 are errors.
 void bind_options(arena *a, diag *d, module *m, const options *o);
-// Every axis of every input gets a size of its own, "input.axis"; declarations of other shapes are dropped.
-void bind_symbolic(module *m);
+// Every wanted axis of every input gets a size of its own, "input.axis"; declarations of other shapes are
+// dropped.
+void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user);
 // Graph input i becomes the constant c.
 void bind_constant(module *m, int i, constant *c);
 // The computed values of the main graph become outputs too, after the model's own.

@@ -285,6 +285,9 @@ static void bad_types(void **state) {
          "have the "
          "same type (T)",
          DIAG_USER, true},
+        {"in i int64 2\nin d int64\nin v float 3\ny = OneHot/a i d v\nout y",
+         "m.onnx: node 'a' (OneHot-11): error: the number of values, which must be 2: 3 is not 2", DIAG_USER,
+         true},
         {"in x float 4\nin z float 5\ny = Add/a x z\nout y",
          "m.onnx: node 'a' (Add-14): error: cannot broadcast: sizes 4 and 5 at axis 0", DIAG_USER, true},
         {"in x float 4\ny = Relu/a x\nout y int64 4",
