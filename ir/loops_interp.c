@@ -1,7 +1,6 @@
 // Interpreter of loops. In: functions and argument bits. Out: results and written memory, or an error.
 // A value is one word per lane: integers zero-extended, floats as their bits. Threads of a block are
-// coroutines that come back at barriers and shuffles; shared memory remembers who touched each byte since the
-// last barrier.
+// coroutines that come back at barriers and shuffles; memory remembers who touched each byte last.
 #include "ir/loops_interp.h"
 #include "ir/loops_eval.h"
 #include "ir/target.h"
@@ -13,13 +12,18 @@
 typedef struct region {
     const char *p;
     int64_t bytes;
-    bool writable;
-    struct shadow *shadow; // shared memory: one for each byte
+    bool writable, shared, watched;
+    struct shadow *shadow; // what threads write to: one for each byte
 } region;
 
+// Who touched a byte last, and when: the epoch begins anew with each barrier, block and launch.
+typedef struct touch {
+    int thread; // in its block, + 1; 0: nobody, -1: several
+    int block;  // -1: several
+    int epoch;
+} touch;
 typedef struct shadow {
-    int writer, reader; // thread + 1; reader -1: several
-    int writer_epoch, reader_epoch;
+    touch write, read;
 } shadow;
 
 typedef struct native {
@@ -38,7 +42,7 @@ struct linterp {
     arena *arena;
     const lmodule *module;
     VEC(region) regions;
-    int last_region;
+    int last_region, epoch;
     map symbols, natives, layouts; // layouts by function address
     linterp_order order;
     uint64_t seed, random;
@@ -65,9 +69,11 @@ typedef struct device {
     const uint64_t *args;
     int64_t grid[3], threads[3], block[3];
     thread *all, *now;
-    int n, epoch;
+    int n, block_number;
+    int first_epoch; // of the launch
     ucontext_t scheduler;
-    map shared; // region number + 1 by instruction
+    map shared;              // region number + 1 by instruction
+    VEC(int) shared_regions; // the same regions
 } device;
 
 typedef struct frame {
@@ -100,7 +106,8 @@ static int add_region(linterp *in, const void *p, int64_t bytes, bool writable) 
 
 void linterp_memory(linterp *in, const void *p, int64_t bytes, bool writable) {
     in->check = true;
-    add_region(in, p, bytes, writable);
+    int r = add_region(in, p, bytes, writable); // may move the regions
+    in->regions.at[r].watched = writable;
 }
 
 void linterp_symbol(linterp *in, const char *name, void *address) { map_put(&in->symbols, name, address); }
@@ -212,20 +219,32 @@ static region *find_region(linterp *in, const char *p, int64_t n) {
     return NULL;
 }
 
-static void check_race(frame *fr, const ins *x, region *r, const char *p, int64_t n, bool write) {
-    device *d = fr->in->device;
+// Nothing orders that touch and one of the running thread. Blocks have shared memory of their own.
+static bool is_concurrent(const linterp *in, const region *r, touch t) {
+    const device *d = in->device;
+    if (!t.thread || t.epoch < d->first_epoch) return false;
+    if (t.block != d->block_number) return !r->shared;
+    return t.epoch == in->epoch && t.thread != d->now->number + 1;
+}
+
+static bool note_touch(const linterp *in, const region *r, shadow *s, bool write) {
+    const device *d = in->device;
+    touch now = {d->now->number + 1, d->block_number, in->epoch};
+    bool readers = is_concurrent(in, r, s->read);
+    if (is_concurrent(in, r, s->write) || (write && readers)) return false;
+    if (write) s->write = now;
+    else s->read = readers ? (touch){-1, s->read.block == now.block ? now.block : -1, now.epoch} : now;
+    return true;
+}
+
+static void check_race(frame *fr, const ins *x, const region *r, const char *p, int64_t n, bool write) {
+    const device *d = fr->in->device;
     if (!d || !d->now || x->op == L_ATOMIC_ADD) return;
-    int me = d->now->number + 1;
-    for (shadow *s = r->shadow + (p - r->p), *end = s + n; s < end; s++) {
-        bool wrote = s->writer && s->writer_epoch == d->epoch && s->writer != me;
-        bool read = s->reader && s->reader_epoch == d->epoch && s->reader != me;
-        if (wrote || (write && read)) fail_at(fr, x, "race on shared memory: a barrier is missing");
-        if (write) s->writer = me, s->writer_epoch = d->epoch;
-        else {
-            s->reader = read ? -1 : me;
-            s->reader_epoch = d->epoch;
-        }
-    }
+    for (shadow *s = r->shadow + (p - r->p), *end = s + n; s < end; s++)
+        if (!note_touch(fr->in, r, s, write))
+            fail_at(fr, x,
+                    r->shared ? "race on shared memory: a barrier is missing"
+                              : "race: another thread touches the same memory");
 }
 
 static char *checked(frame *fr, const ins *x, char *p, int64_t n, bool write) {
@@ -254,10 +273,14 @@ static char *element(frame *fr, const ins *x, lkind k) {
     return pointer(fr, x, 0) + signed_arg(fr, x, 1) * lkind_bytes(k);
 }
 
+static void check_alignment(frame *fr, const ins *x, lkind k, const char *p) {
+    int align = x->align ? x->align : lkind_bytes(k);
+    if ((uintptr_t)p % (unsigned)align) fail_at(fr, x, "pointer is less aligned than promised");
+}
+
 static void run_load(frame *fr, const ins *x, uint64_t *out, int64_t n) {
     char *p = element(fr, x, x->type.kind);
-    if (x->align > 1 && (uintptr_t)p % (unsigned)x->align)
-        fail_at(fr, x, "pointer is less aligned than promised");
+    check_alignment(fr, x, x->type.kind, p);
     for (int64_t l = 0; l < x->type.lanes; l++)
         out[l] = l < n ? load(fr, x, x->type.kind, p + l * lkind_bytes(x->type.kind)) : 0;
 }
@@ -265,8 +288,7 @@ static void run_load(frame *fr, const ins *x, uint64_t *out, int64_t n) {
 static void run_store(frame *fr, const ins *x, int64_t n) {
     ltype t = x->args[2]->type;
     char *p = element(fr, x, t.kind);
-    if (x->align > 1 && (uintptr_t)p % (unsigned)x->align)
-        fail_at(fr, x, "pointer is less aligned than promised");
+    check_alignment(fr, x, t.kind, p);
     for (int64_t l = 0; l < n && l < t.lanes; l++)
         store(fr, x, t.kind, p + l * lkind_bytes(t.kind), arg(fr, x, 2)[l]);
 }
@@ -290,7 +312,17 @@ static int new_local(frame *fr, const ins *x) {
     return add_region(fr->in, p, bytes, true);
 }
 
-// Shared memory is one for the block, private memory one for each time the instruction runs first in a frame.
+// A region of shared memory serves all blocks, one after the other.
+static void forget_shared_memory(linterp *in) {
+    device *d = in->device;
+    for (int i = 0; i < d->shared_regions.n; i++) {
+        const region *r = &in->regions.at[d->shared_regions.at[i]];
+        memset((char *)r->p, LEVAL_PATTERN, (size_t)r->bytes);
+    }
+}
+
+// Shared memory is one for the block. Private memory is one for each frame, so that calls and threads have
+// their own, and holds nothing known each time that the instruction runs.
 static uint64_t run_local(frame *fr, const ins *x) {
     linterp *in = fr->in;
     uint64_t *slot = value_of(fr, x);
@@ -304,8 +336,10 @@ static uint64_t run_local(frame *fr, const ins *x) {
     uintptr_t known = (uintptr_t)map_get_number(&in->device->shared, (uintptr_t)x);
     if (known) return (uintptr_t)in->regions.at[known - 1].p;
     int r = new_local(fr, x);
+    in->regions.at[r].shared = true;
     in->regions.at[r].shadow = ARENA_ARRAY(in->arena, shadow, in->regions.at[r].bytes);
     map_put_number(&in->device->shared, (uintptr_t)x, (void *)(uintptr_t)(r + 1));
+    VEC_PUSH(in->arena, &in->device->shared_regions, r);
     return (uintptr_t)in->regions.at[r].p;
 }
 
@@ -598,15 +632,15 @@ static void run_threads(linterp *in) {
         for (int i = 0; i < d->n; i++) shuffles += d->all[i].wait == WAIT_SHUFFLE;
         if (shuffles || !all_wait(d, 0, d->n, WAIT_BARRIER))
             fail(in, "not all threads of a block reach one barrier");
-        d->epoch++;
+        in->epoch++;
         for (int i = 0; i < d->n; i++) d->all[i].wait = WAIT_NONE;
     }
 }
 
 static void run_device_block(linterp *in, char *stacks) {
     device *d = in->device;
-    d->shared = (map){.arena = in->arena};
-    d->epoch++;
+    forget_shared_memory(in);
+    in->epoch++;
     for (int i = 0; i < d->n; i++) start_thread(in, &d->all[i], i, stacks + (size_t)i * STACK);
     run_threads(in);
 }
@@ -617,12 +651,21 @@ static void run_grid(linterp *in, char *stacks) {
     make_order(in, n, order);
     for (int64_t k = 0; k < n; k++) {
         int64_t rest = order[k];
+        d->block_number = (int)order[k];
         for (int a = 0; a < 3; a++, rest /= d->grid[a - 1]) d->block[a] = rest % d->grid[a];
         run_device_block(in, stacks);
     }
 }
 
 static int64_t size_of(int64_t asked, int64_t known) { return asked ? asked : known ? known : 1; }
+
+// Memory that the caller gave and threads may write to.
+static void watch_memory(linterp *in) {
+    for (int i = 0; i < in->regions.n; i++) {
+        region *r = &in->regions.at[i];
+        if (r->watched && !r->shadow) r->shadow = ARENA_ARRAY(in->arena, shadow, r->bytes);
+    }
+}
 
 bool linterp_launch(linterp *in, const lfunc *f, const uint64_t *args, const int64_t grid[3],
                     const int64_t threads[3]) {
@@ -635,6 +678,9 @@ bool linterp_launch(linterp *in, const lfunc *f, const uint64_t *args, const int
     }
     d->n = (int)(d->threads[0] * d->threads[1] * d->threads[2]);
     d->all = ARENA_ARRAY(in->arena, thread, d->n);
+    d->shared.arena = in->arena;
+    d->first_epoch = in->epoch + 1;
+    watch_memory(in);
     in->error = NULL;
     in->device = d;
     in->random = in->seed * 2 + 1;

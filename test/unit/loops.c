@@ -334,6 +334,135 @@ static void divergent_barriers_are_errors(void **state) {
     arena_destroy(x.arena);
 }
 
+// What one launch of `build` says that is wrong, NULL when nothing is.
+static const char *launch_error(arena **keep, void (*build)(fixture *x), float *from, int nfrom, float *to,
+                                int nto, int blocks, int threads) {
+    fixture x;
+    open_function(&x, &plain, lt(LK_VOID, 1), 2, (ltype[]){pointer, pointer});
+    build(&x);
+    lfunc_verify(x.f, &x.diag);
+    linterp *in = linterp_new(x.arena, x.module);
+    linterp_memory(in, from, nfrom * (int64_t)sizeof *from, false);
+    linterp_memory(in, to, nto * (int64_t)sizeof *to, true);
+    uint64_t args[] = {(uintptr_t)from, (uintptr_t)to};
+    bool ok = linterp_launch(in, x.f, args, (int64_t[]){blocks, 1, 1}, (int64_t[]){threads, 1, 1});
+    *keep = x.arena;
+    return ok ? NULL : linterp_error(in);
+}
+
+static ins *thread_of(fixture *x, int n) {
+    return lb_for(&x->b, "t", lb_idx(&x->b, 0), lb_idx(&x->b, n), lb_idx(&x->b, 1), LOOP_THREAD_X);
+}
+static ins *block_of(fixture *x, int n) {
+    return lb_for(&x->b, "block", lb_idx(&x->b, 0), lb_idx(&x->b, n), lb_idx(&x->b, 1), LOOP_GRID_X);
+}
+
+// Each thread counts in memory of its own, with a barrier in between, and each round in fresh memory:
+// p1[t] = p0[t] + 1 when nobody else touches it.
+static void build_own_counters(fixture *x) {
+    lbuild *b = &x->b;
+    ins *t = thread_of(x, 4), *zero = lb_idx(b, 0);
+    ins *round = lb_for(b, "round", zero, lb_idx(b, 3), lb_idx(b, 1), LOOP_SERIAL);
+    ins *own = lb_local(b, LK_F32, 2, 0, false);
+    ins *fresh = lb_cmp(b, L_NE, lb_load(b, f32, own, zero, 0), lb_load(b, f32, param(x, 0), t, 0));
+    lb_store(b, own, zero, lb_load(b, f32, param(x, 0), t, 0), 0);
+    lb_barrier(b);
+    ins *sum = lb_bin(b, L_ADD, lb_load(b, f32, own, zero, 0), lb_float(b, f32, 1));
+    lb_store(b, param(x, 1), t, lb_select(b, fresh, sum, lb_float(b, f32, -1)), 0);
+    lb_end(b, round);
+    lb_end(b, t);
+}
+
+static void locals_belong_to_threads(void **state) {
+    (void)state;
+    float from[] = {1, 2, 3, 4}, to[4] = {0};
+    arena *a;
+    const char *error = launch_error(&a, build_own_counters, from, 4, to, 4, 1, 4);
+    if (error) fail_msg("%s", error);
+    for (int i = 0; i < 4; i++) assert_true(to[i] == from[i] + 1);
+    arena_destroy(a);
+}
+
+// sum(n) = n ? n + sum(n - 1) : 0, with n kept in a local over the call.
+static void locals_belong_to_calls(void **state) {
+    (void)state;
+    fixture x;
+    open_function(&x, &plain, i64, 1, (ltype[]){i64});
+    lbuild *b = &x.b;
+    ins *own = lb_local(b, LK_I64, 1, 0, false), *zero = lb_idx(b, 0), *r = lb_var(b, "r", zero);
+    lb_store(b, own, zero, param(&x, 0), 0);
+    ins *more = lb_if(b, lb_cmp(b, L_NE, param(&x, 0), zero)),
+        *less = lb_bin(b, L_SUB, param(&x, 0), lb_idx(b, 1));
+    ins *rest = lb_call(b, i64, "f", 1, &less);
+    lb_set(b, r, lb_bin(b, L_ADD, lb_load(b, i64, own, zero, 0), rest));
+    lb_end(b, more);
+    lb_return(b, lb_get(b, r));
+    uint64_t result, n = 10;
+    for (int k = 0; k < 2; k++) { // the second time in frames of the first
+        assert_true(run(&x, linterp_new(x.arena, x.module), &n, &result));
+        assert_int_equal(result, 55);
+    }
+    arena_destroy(x.arena);
+}
+
+static void build_past_the_end(fixture *x) {
+    ins *t = thread_of(x, 4);
+    lb_store(&x->b, param(x, 1), t,
+             lb_load(&x->b, f32, param(x, 0), lb_bin(&x->b, L_ADD, t, lb_idx(&x->b, 1)), 0), 0);
+    lb_end(&x->b, t);
+}
+static void build_odd_address(fixture *x) {
+    ins *t = thread_of(x, 1);
+    lb_load(&x->b, f32, lb_offset(&x->b, param(x, 0), lb_idx(&x->b, 2), 1), t, 0);
+    lb_end(&x->b, t);
+}
+static void build_odd_vector(fixture *x) {
+    ins *t = thread_of(x, 1);
+    lb_load(&x->b, lt(LK_F32, 2), param(x, 0), lb_idx(&x->b, 1), 8);
+    lb_end(&x->b, t);
+}
+static void build_same_element(fixture *x) {
+    ins *t = thread_of(x, 2);
+    lb_store(&x->b, param(x, 1), lb_idx(&x->b, 0), lb_float(&x->b, f32, 1), 0);
+    lb_end(&x->b, t);
+}
+// A barrier orders the threads of one block only.
+static void build_neighbours(fixture *x, int blocks) {
+    lbuild *b = &x->b;
+    ins *block = blocks > 1 ? block_of(x, blocks) : NULL, *t = thread_of(x, 2);
+    ins *me = block ? lb_bin(b, L_ADD, lb_bin(b, L_MUL, block, lb_idx(b, 2)), t) : t;
+    lb_store(b, param(x, 1), me, lb_float(b, f32, 1), 0);
+    lb_barrier(b);
+    lb_store(b, param(x, 1), lb_bin(b, L_SUB, lb_idx(b, 2 * blocks - 1), me), lb_float(b, f32, 2), 0);
+    lb_end(b, t);
+    if (block) lb_end(b, block);
+}
+static void build_neighbours_in_a_block(fixture *x) { build_neighbours(x, 1); }
+static void build_neighbours_in_two_blocks(fixture *x) { build_neighbours(x, 2); }
+
+static void wrong_accesses_are_found(void **state) {
+    (void)state;
+    static const struct {
+        void (*build)(fixture *x);
+        int blocks, threads;
+        const char *says; // NULL: it is right
+    } all[] = {
+        {build_past_the_end, 1, 4, "load out of bounds"}, {build_odd_address, 1, 1, "less aligned"},
+        {build_odd_vector, 1, 1, "less aligned"},         {build_same_element, 1, 2, "race"},
+        {build_neighbours_in_a_block, 1, 2, NULL},        {build_neighbours_in_two_blocks, 2, 2, "race"},
+    };
+    static struct {
+        _Alignas(16) float from[4], gap[4], to[4];
+    } m;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        arena *a;
+        const char *error = launch_error(&a, all[i].build, m.from, 4, m.to, 4, all[i].blocks, all[i].threads);
+        if (!error != !all[i].says || (error && !strstr(error, all[i].says)))
+            fail_msg("%d: '%s' instead of '%s'", (int)i, error ? error : "", all[i].says ? all[i].says : "");
+        arena_destroy(a);
+    }
+}
+
 // p0[0] += sum over 64 threads of the warp's butterfly sum of the thread's number.
 static void warps_shuffle(void **state) {
     (void)state;
@@ -515,6 +644,9 @@ int main(void) {
         cmocka_unit_test(lanes_move),
         cmocka_unit_test(threads_meet_at_barriers),
         cmocka_unit_test(divergent_barriers_are_errors),
+        cmocka_unit_test(locals_belong_to_threads),
+        cmocka_unit_test(locals_belong_to_calls),
+        cmocka_unit_test(wrong_accesses_are_found),
         cmocka_unit_test(warps_shuffle),
         cmocka_unit_test(soft_floats_are_exact),
         cmocka_unit_test(wide_integers_are_exact),
