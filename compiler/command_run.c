@@ -23,8 +23,9 @@ static const option run_table[] = {
      "write the outputs to DIR/output_0.pb ..."},
     {"--all", NULL, NULL, OPT_FLAG, AT(io.all), "Inputs and outputs",
      "print every element, however many there are"},
-    {"--interpret", NULL, "[=program]", OPT_TEXT, AT(interpret), "Run",
-     "run the interpreter, not compiled code; =program: after fusion and layout"},
+    {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, AT(interpret), "Run",
+     "run the interpreter, not compiled code; =program: after fusion and layout; =gpu: with kernels as "
+     "scheduled for GPUs"},
     {"--compare", NULL, "interpret|DIR|NAME=FILE", OPT_LIST, AT(compare), "Run",
      "compare outputs with the interpreter's, with DIR/output_0.pb ..., or with FILE; exit code 4 when they "
      "differ"},

@@ -13,10 +13,13 @@ int isatty(int fd); // of unistd.h
 enum { FOLDERS_DEEP = 20 };
 
 static const option test_table[] = {
-    {"--interpret", NULL, "[=program]", OPT_TEXT, offsetof(test_options, interpret), "Test",
-     "run the interpreter, not compiled code; =program: after fusion and layout"},
+    {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, offsetof(test_options, interpret), "Test",
+     "run the interpreter, not compiled code; =program: after fusion and layout; =gpu: with kernels as "
+     "scheduled for GPUs"},
     {"--form", NULL, "static|symbolic|constant", OPT_CHOICE, offsetof(test_options, form), "Test",
      "the model as it is; with every input axis its own name; with inputs made constants"},
+    {"--cuda-shim", NULL, "DIR", OPT_TEXT, offsetof(test_options, cuda_shim), "Test",
+     "run the kernels' CUDA text on this machine's CPU, behind the shim in DIR (test/shim of the sources)"},
     {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test",
      "for one case; default: 60"},
     {"--xfail", NULL, "FILE", OPT_TEXT, offsetof(test_options, xfail), "Test",

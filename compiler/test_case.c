@@ -92,7 +92,9 @@ static void edit(void *user, module *m) {
 static runnable *prepare(unit *u, const char *interpret) {
     pipeline_hooks hooks = {.user = u, .edit = edit};
     pipeline *p = pipeline_new(u->arena, &u->diag, u->o->compile, &hooks);
-    return runnable_new(p, &(source){.path = u->model}, interpret);
+    const source s = {.path = u->model};
+    bool shim = u->o->cuda_shim && !interpret;
+    return shim ? runnable_on_shim(p, &s, u->o->cuda_shim) : runnable_new(p, &s, interpret);
 }
 
 // ---------------------------------------------------------------- runs

@@ -4,7 +4,7 @@
 #include "compiler/lib/pipeline.h"
 
 typedef struct test_options {
-    const char *interpret, *form, *xfail;
+    const char *interpret, *form, *xfail, *cuda_shim;
     int64_t timeout;
     const options *compile;
 } test_options;

@@ -110,6 +110,11 @@ void linterp_memory(linterp *in, const void *p, int64_t bytes, bool writable) {
     in->regions.at[r].watched = writable;
 }
 
+void linterp_flags(linterp *in, void *p, int64_t bytes) {
+    in->check = true;
+    add_region(in, p, bytes, true);
+}
+
 void linterp_symbol(linterp *in, const char *name, void *address) { map_put(&in->symbols, name, address); }
 
 void linterp_function(linterp *in, const char *name, linterp_native *fn, void *user) {

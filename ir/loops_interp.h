@@ -1,7 +1,7 @@
 // Interpreter of loops: what instructions mean, exactly. In: functions and argument bits. Out: results and
-// the memory they wrote, or a message about an access out of bounds, a misaligned one, a race between threads, a
-// division by zero. Values that the language leaves open (shifts too far, conversions out of range, fresh locals) are a
-// pattern that shows. Pointers are this machine's.
+// the memory they wrote, or a message about an access out of bounds, a misaligned one, a race between
+// threads, a division by zero. Values that the language leaves open (shifts too far, conversions out of
+// range, fresh locals) are a pattern that shows. Pointers are this machine's.
 #ifndef ONNXC_LOOPS_INTERP_H
 #define ONNXC_LOOPS_INTERP_H
 #include "ir/loops.h"
@@ -13,6 +13,8 @@ linterp *linterp_new(arena *a, const lmodule *m); // m gives functions and data 
 // Once a region is known, every access must be inside one (or inside a local or data of the module). Threads
 // of a launch must not race for one that is writable.
 void linterp_memory(linterp *in, const void *p, int64_t bytes, bool writable);
+// Writable memory in which any thread's value will do.
+void linterp_flags(linterp *in, void *p, int64_t bytes);
 // Address of a symbol that is not in the module.
 void linterp_symbol(linterp *in, const char *name, void *address);
 // A function that is not in the module. Arguments and result are bits as in linterp_call.

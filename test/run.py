@@ -29,6 +29,12 @@ FORMS = {
     "c99-symbolic": ["--emit", "c", "--form", "symbolic"],
 }
 
+GPU_FORMS = {
+    "gpu": ["--interpret=gpu"],
+    "gpu-symbolic": ["--interpret=gpu", "--form", "symbolic"],
+    "cuda-shim": ["--cuda-shim", os.path.join(TEST, "shim")],
+}
+
 
 DEFAULT_FORMS = ("interpret", "llvm")
 
@@ -120,6 +126,33 @@ def backend_long(results):
             run_cases(results, form, options, small)
 
 
+def families(folder, most):
+    """Of the cases of each operator, told by the first word of their names, at most so many, spread evenly."""
+    found = {}
+    for case in sorted(os.listdir(folder)):
+        found.setdefault(re.match(r"test_([a-z]+)|", case)[1], []).append(os.path.join(folder, case))
+    return [cases[i * len(cases) // n] for cases in found.values() for n in [min(most, len(cases))] for i in range(n)]
+
+
+def gpu_shim(results):
+    """Some cases of each operator as GPU kernels: interpreted with races and wrong accesses as errors, and as CUDA text on
+    the CPU."""
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "backend_cases.py", cases):
+        run_cases(results, "gpu", GPU_FORMS["gpu"], families(os.path.join(cases, "node"), 2), timeout=120)
+        run_cases(results, "cuda-shim", GPU_FORMS["cuda-shim"], families(os.path.join(cases, "node"), 1), timeout=120)
+
+
+def gpu_long(results):
+    """All backend cases as GPU kernels, in every form."""
+    cases = os.path.join(BUILD, "cases")
+    if not generate(results, "backend_cases.py", cases):
+        return
+    small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
+    for form, options in GPU_FORMS.items():
+        run_cases(results, form, options, small, timeout=120)
+
+
 def light(results):
     """The light models' graphs with random weights, which show what constant weights hide, against ONNX Runtime."""
     cases = os.path.join(BUILD, "cases-light")
@@ -175,6 +208,7 @@ STAGES = {
     "digits": objects.digits,
     "headers": objects.headers,
     "bad-input": bad_input.bad_input,
+    "gpu-shim": gpu_shim,
     "cuda": cuda,
 }
 
@@ -192,6 +226,7 @@ LONG_STAGES = {
     "options": options,
     "unit-san": unit_san,
     "backend-long": backend_long,
+    "gpu-long": gpu_long,
 }
 
 

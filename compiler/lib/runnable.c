@@ -1,5 +1,6 @@
 // Interpreted models, and what all runnable ones share. In: a program. Out: ports and a way to run it.
 #include "compiler/lib/runnable.h"
+#include "compiler/lib/gpu_shim.h"
 #include "compiler/lib/runnable_impl.h"
 #include "ir/interp.h"
 #include <string.h>
@@ -28,7 +29,51 @@ static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out
     return interp_program(r->impl, a, in, out, (interp_limits){0}, message) == INTERP_OK;
 }
 
-static runnable *interpreted(pipeline *p) {
+// Kernels as GPUs run them, their threads in an order that no program should depend on.
+typedef struct for_gpu {
+    pipeline *p;
+    gpu_machine machine;
+    linterp_order order;
+} for_gpu;
+
+static bool run_for_gpu(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    for_gpu *g = r->impl;
+    bool ok = gpu_run(g->p->program, g->p->gpu, &g->machine, a, in, out, message) == INTERP_OK;
+    if (g->machine.error) diag_defect(g->p->diag, NULL, "%s", g->machine.error);
+    return ok;
+}
+
+// shim: NULL, kernels run in the interpreter of loops; else its folder, and their CUDA text runs behind it.
+static runnable *scheduled_for_gpu(pipeline *p, const source *s, const char *shim) {
+    options *own = ARENA_NEW(p->arena, options);
+    for_gpu *g = ARENA_NEW(p->arena, for_gpu);
+    *own = *p->options;
+    own->device = "cuda";
+    p->options = own;
+    pipeline_run(p, s, GOAL_LOOPS);
+    if (p->stopped) return NULL;
+    *g = (for_gpu){.p = p, .order = ORDER_PERMUTED};
+    g->machine = (gpu_machine){.launch = gpu_interpret, .user = &g->order};
+    if (shim)
+        g->machine = (gpu_machine){.launch = gpu_shim_launch,
+                                   .user = gpu_shim_open(p->arena, p->diag, p->loops, shim, g->order)};
+    runnable *r = ARENA_NEW(p->arena, runnable);
+    *r = (runnable){.impl = g, .run = run_for_gpu};
+    runnable_set_ports(p, r);
+    return r;
+}
+
+static runnable *compiled(pipeline *p, const source *s) {
+    const char *emit = p->options->emit;
+    if (p->options->runner) return program_model(p, s);
+    p->text_target = emit && strcmp(emit, "c") == 0;
+    pipeline_run(p, s, GOAL_LOOPS);
+    return p->stopped ? NULL : p->text_target ? text_model(p) : loaded_model(p);
+}
+
+static runnable *interpreted(pipeline *p, const source *s, goal g) {
+    pipeline_run(p, s, g);
+    if (p->stopped) return NULL;
     runnable *r = ARENA_NEW(p->arena, runnable);
     *r = (runnable){.impl = p->program, .run = run_interpreted};
     runnable_set_ports(p, r);
@@ -36,11 +81,18 @@ static runnable *interpreted(pipeline *p) {
 }
 
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
-    const char *emit = p->options->emit;
-    if (p->options->runner && !interpret) return program_model(p, s);
-    p->text_target = emit && strcmp(emit, "c") == 0 && !interpret;
-    pipeline_run(p, s, !interpret ? GOAL_LOOPS : *interpret ? GOAL_PROGRAM : GOAL_KERNELS);
-    if (p->stopped) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
-    if (interpret) return interpreted(p);
-    return p->text_target ? text_model(p) : loaded_model(p);
+    runnable *r = NULL;
+    if (!interpret) r = compiled(p, s);
+    else if (!*interpret) r = interpreted(p, s, GOAL_KERNELS);
+    else if (strcmp(interpret, "program") == 0) r = interpreted(p, s, GOAL_PROGRAM);
+    else if (strcmp(interpret, "gpu") == 0) r = scheduled_for_gpu(p, s, NULL);
+    else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
+    if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    return r;
+}
+
+runnable *runnable_on_shim(pipeline *p, const source *s, const char *folder) {
+    runnable *r = scheduled_for_gpu(p, s, folder);
+    if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    return r;
 }

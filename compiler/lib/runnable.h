@@ -17,8 +17,10 @@ struct runnable {
 };
 
 // Takes a fresh pipeline all the way. How: NULL, code in this process; "", the interpreter; "program", the
-// interpreter after the program's passes.
+// interpreter after the program's passes; "gpu", the same with its kernels as they are scheduled for GPUs.
 runnable *runnable_new(pipeline *p, const source *s, const char *interpret);
+// The same with CUDA text behind the shim in that folder (test/shim), on this machine's CPU.
+runnable *runnable_on_shim(pipeline *p, const source *s, const char *folder);
 // A shared library that onnxc made; what else the file is, is an error.
 runnable *runnable_open(arena *a, diag *d, const char *path);
 onnxc_model runnable_model(const runnable *r); // of one that is not interpreted

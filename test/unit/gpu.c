@@ -5,13 +5,12 @@
 #include "codegen/cuda.h"
 #include "codegen/targets.h"
 #include "compiler/import/import.h"
-#include "ir/interp_kernel.h"
-#include "ir/loops_interp.h"
+#include "compiler/lib/gpu_shim.h"
 #include "ir/lower.h"
 #include "passes/passes.h"
-#include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"
 #include "test/unit/onnx_build.h"
+#include <math.h>
 
 // Sizes are primes, so that no tile is full; M and N are dynamic.
 typedef struct model {
@@ -139,45 +138,12 @@ static compiled compile(fixture *x, const model *m, fp_mode fp) {
 
 // ---------------------------------------------------------------- running
 
-// Runs one kernel; NULL or why not.
-typedef const char *runner(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
-                           const int64_t *block);
-typedef struct run {
-    const gpu_code *code;
-    runner *go;
-    void *user;
-    const char *error;
-} run;
-
-static bool run_kernel(void *user, struct interp *in, const kernel *k) {
-    run *r = user;
-    const kernel_code *c = r->code->kernels[k->id];
-    uint64_t args[64];
-    int n = 0;
-    int32_t status = 0;
-    for (int i = 0; i < c->nbuffers; i++) args[n++] = (uint64_t)(uintptr_t)in->at[c->buffers[i]->id].data;
-    for (int i = 0; i < c->ndims; i++) args[n++] = (uint64_t)interp_dim(in, c->dims[i]);
-    if (c->scratch)
-        args[n++] = (uint64_t)(uintptr_t)arena_alloc(in->arena, (size_t)interp_dim(in, c->scratch) + 64);
-    if (c->has_status) args[n++] = (uint64_t)(uintptr_t)&status;
-    assert_true(n <= 64 && n == c->f->params.n);
-    int64_t grid[3] = {c->grid[0] ? interp_dim(in, c->grid[0]) : 1, 1, 1};
-    int64_t block[3] = {c->block[0] ? interp_dim(in, c->block[0]) : 1, 1, 1};
-    if (grid[0] > 0 && !r->error) r->error = r->go(r->user, c, args, grid, block);
-    if (status) r->error = "a check of the model fails";
-    return true;
-}
-
 // NULL when the result is right.
-static const char *run_compiled(fixture *x, const compiled *c, runner *go, void *user) {
-    run r = {c->code, go, user, NULL};
+static const char *run_compiled(fixture *x, const compiled *c, gpu_launcher *launch, void *user) {
+    gpu_machine m = {.launch = launch, .user = user};
     tensor out = {0};
     const char *message = NULL;
-    interp_hooks hooks = {.kernel = run_kernel, .user = &r};
-    if (interp_program_hooked(c->program, x->a, c->in, &out, (interp_limits){0}, &message, &hooks) !=
-        INTERP_OK)
-        return message;
-    if (r.error) return r.error;
+    if (gpu_run(c->program, c->code, &m, x->a, c->in, &out, &message) != INTERP_OK) return message;
     assert_int_equal(out.count, c->want.count);
     for (int64_t i = 0; i < out.count; i++) {
         bool f = dtype_is_float(out.dtype);
@@ -191,42 +157,6 @@ static const char *run_compiled(fixture *x, const compiled *c, runner *go, void 
     return NULL;
 }
 
-typedef struct interpreted {
-    fixture *x;
-    linterp_order order;
-} interpreted;
-static const char *interpret(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
-                             const int64_t *block) {
-    const interpreted *i = user;
-    linterp *li = linterp_new(i->x->a, NULL);
-    linterp_set_order(li, i->order, 7);
-    return linterp_launch(li, c->f, args, grid, block) ? NULL : linterp_error(li);
-}
-
-typedef int launcher(shim_dim3 grid, shim_dim3 block, shim_order order, uint64_t seed, void (*body)(void *),
-                     void *args);
-typedef struct shim {
-    fixture *x;
-    void *dl;
-    shim_order order;
-} shim;
-
-static const char *launch_on_shim(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
-                                  const int64_t *block) {
-    const shim *s = user;
-    void *pointers[64];
-    for (int i = 0; i < c->f->params.n; i++) pointers[i] = (void *)&args[i]; // low bytes first
-    launcher *go;
-    void (*body)(void *);
-    void *g = find_function(s->dl, "shim_launch"),
-         *f = find_function(s->dl, arena_printf(s->x->a, "run_%s", c->f->name));
-    memcpy(&go, &g, sizeof g);
-    memcpy(&body, &f, sizeof f);
-    shim_dim3 blocks = {(unsigned)grid[0], 1, 1}, threads = {(unsigned)block[0], 1, 1};
-    return go(blocks, threads, s->order, 7, body, pointers) ? "threads wait for each other for ever" : NULL;
-}
-
-// The kernels of all models as one text; their functions get the models' names in front.
 static const char *cuda_text(fixture *x, const lmodule *m) {
     text t = {.arena = x->a};
     sink s = sink_text(&t);
@@ -235,30 +165,27 @@ static const char *cuda_text(fixture *x, const lmodule *m) {
     return text_str(&t);
 }
 
-static void *load_on_shim(fixture *x, const lmodule *m) {
-    text t = {.arena = x->a};
-    text_add(&t, cuda_text(x, m));
-    for (int i = 0; i < m->funcs.n; i++)
-        text_printf(&t, "extern \"C\" void run_%s(void *args) { shim_call(%s, (void *const *)args); }\n",
-                    m->funcs.at[i]->name, m->funcs.at[i]->name);
-    const char *path = workdir_write(x->dir, "test.cu", text_str(&t), t.n),
-               *compiler = have_program(x->a, "g++") ? "g++" : "clang++";
-    if (!have_program(x->a, compiler)) skip();
-    return compile_and_load(
-        x->dir,
-        arena_printf(
-            x->a,
-            "%s -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Werror -Wno-unknown-pragmas -Itest/shim "
-            "-include test/shim/cuda_shim.h -x c++",
-            compiler),
-        arena_printf(x->a, "%s test/shim/cuda_shim.c", path));
+static gpu_shim *load_on_shim(fixture *x, const lmodule *m) {
+    if (!have_program(x->a, "c++")) skip();
+    if (!DIAG_TRY(&x->d, x->jump)) fail_msg("the CUDA text does not compile");
+    return gpu_shim_open(x->a, &x->d, m, "test/shim", ORDER_FORWARD);
 }
 
-// All models' kernels in one module, so that they compile in one go.
-static lmodule *all_models(fixture *x, compiled *c) {
+static const char *error_on_shim(fixture *x, const compiled *c, gpu_shim *s) {
+    const char *error = NULL;
+    for (int order = 0; order < ORDERS && !error; order++) {
+        s->order = (linterp_order)order;
+        error = run_compiled(x, c, gpu_shim_launch, s);
+    }
+    return error;
+}
+
+// All models' kernels in one module, so that they compile in one go; their functions get the models' names in
+// front.
+static lmodule *all_models(fixture *x, compiled *c, fp_mode fp) {
     lmodule *m = NULL;
     for (int i = 0; i < MODELS; i++) {
-        c[i] = compile(x, &models[i], FP_DEFAULT);
+        c[i] = compile(x, &models[i], fp);
         if (!m) m = lmodule_new(x->a, "test", c[i].code->module->target);
         for (int j = 0; j < c[i].code->module->funcs.n; j++) {
             lfunc *f = c[i].code->module->funcs.at[j];
@@ -271,8 +198,8 @@ static lmodule *all_models(fixture *x, compiled *c) {
 
 static const char *interpreted_error(fixture *x, const compiled *c) {
     const char *error = NULL;
-    for (int order = 0; order < ORDERS && !error; order++)
-        error = run_compiled(x, c, interpret, &(interpreted){x, (linterp_order)order});
+    for (linterp_order order = ORDER_FORWARD; order <= ORDER_PERMUTED && !error; order++)
+        error = run_compiled(x, c, gpu_interpret, &order);
     return error;
 }
 
@@ -287,12 +214,10 @@ static void kernels_are_right_in_the_interpreter(void **state) {
     }
 }
 
-static const char *call_function(void *user, const kernel_code *c, const uint64_t *args, const int64_t *grid,
-                                 const int64_t *block) {
-    fixture *x = user;
-    (void)grid, (void)block;
-    linterp *li = linterp_new(x->a, NULL);
-    return linterp_call(li, c->f, args, NULL) ? NULL : linterp_error(li);
+static const char *call_function(void *user, arena *a, const gpu_launch *l) {
+    (void)user;
+    linterp *li = linterp_new(a, NULL);
+    return linterp_call(li, l->code->f, l->args, NULL) ? NULL : linterp_error(li);
 }
 
 // What the kernels compute as scheduled for C.
@@ -303,12 +228,10 @@ static tensor result_of_c(fixture *x, const compiled *c) {
     for (int i = 0; i < c->program->kernels.n; i++)
         if (c->code->kernels[i])
             code.kernels[i] = schedule_kernel(code.module, c->program->kernels.at[i], t, &x->d);
-    run r = {&code, call_function, x, NULL};
+    gpu_machine m = {.launch = call_function};
     tensor out = {0};
     const char *message = NULL;
-    interp_hooks hooks = {.kernel = run_kernel, .user = &r};
-    interp_program_hooked(c->program, x->a, c->in, &out, (interp_limits){0}, &message, &hooks);
-    if (message || r.error) fail_msg("%s", message ? message : r.error);
+    if (gpu_run(c->program, &code, &m, x->a, c->in, &out, &message) != INTERP_OK) fail_msg("%s", message);
     return out;
 }
 
@@ -318,7 +241,8 @@ static void strict_kernels_have_the_bits_of_c(void **state) {
         compiled c = compile(x, &models[i], FP_STRICT);
         c.want = result_of_c(x, &c);
         c.exact = true;
-        const char *error = run_compiled(x, &c, interpret, &(interpreted){x, ORDER_PERMUTED});
+        linterp_order order = ORDER_PERMUTED;
+        const char *error = run_compiled(x, &c, gpu_interpret, &order);
         if (error) fail_msg("%s: %s", models[i].name, error);
     }
 }
@@ -336,13 +260,29 @@ static void schedules_are_as_meant(void **state) {
 static void kernels_are_right_on_the_shim(void **state) {
     fixture *x = *state;
     compiled c[MODELS];
-    void *dl = load_on_shim(x, all_models(x, c));
-    for (int i = 0; i < MODELS; i++)
-        for (int order = 0; order < ORDERS; order++) {
-            const char *error = run_compiled(x, &c[i], launch_on_shim, &(shim){x, dl, (shim_order)order});
-            if (error) fail_msg("%s, order %d: %s", models[i].name, order, error);
+    gpu_shim *s = load_on_shim(x, all_models(x, c, FP_DEFAULT));
+    for (int i = 0; i < MODELS; i++) {
+        const char *error = error_on_shim(x, &c[i], s);
+        if (error) fail_msg("%s: %s", models[i].name, error);
+    }
+}
+
+// In the text only muladd may be one rounding: what the interpreter computes bit by bit, the text does too.
+static void text_has_the_bits_of_the_interpreter(void **state) {
+    fixture *x = *state;
+    for (fp_mode fp = FP_STRICT; fp <= FP_FAST; fp++) {
+        compiled c[MODELS];
+        gpu_shim *s = load_on_shim(x, all_models(x, c, fp));
+        for (int i = 0; i < MODELS; i++) {
+            linterp_order order = ORDER_FORWARD;
+            gpu_machine m = {.launch = gpu_interpret, .user = &order};
+            const char *message = NULL;
+            gpu_run(c[i].program, c[i].code, &m, x->a, c[i].in, &c[i].want, &message);
+            c[i].exact = true;
+            const char *error = message ? message : run_compiled(x, &c[i], gpu_shim_launch, s);
+            if (error) fail_msg("%s, fp %d: %s", models[i].name, (int)fp, error);
         }
-    dlclose(dl);
+    }
 }
 
 // The barrier number *n in order, as the place that points to it.
@@ -357,16 +297,6 @@ static ins **find_barrier(lblock *b, int *n) {
     return NULL;
 }
 
-// Right in all orders on the shim; then the barrier did nothing.
-static bool is_right_on_shim(fixture *x, const compiled *c) {
-    void *dl = load_on_shim(x, c->code->module);
-    bool right = true;
-    for (int order = 0; order < ORDERS; order++)
-        right &= !run_compiled(x, c, launch_on_shim, &(shim){x, dl, (shim_order)order});
-    dlclose(dl);
-    return right;
-}
-
 static int missing_barriers_show_in(fixture *x, const model *m) {
     compiled c = compile(x, m, FP_DEFAULT);
     int count = 0;
@@ -376,9 +306,10 @@ static int missing_barriers_show_in(fixture *x, const model *m) {
             ins **at = find_barrier(c.code->module->funcs.at[j]->body, &left), *barrier = at ? *at : NULL;
             if (!at) break;
             *at = barrier->next;
-            if (!interpreted_error(x, &c) && is_right_on_shim(x, &c))
-                fail_msg("%s: nothing shows that barrier %d of %s is gone", m->name, n,
-                         c.code->module->funcs.at[j]->name);
+            const char *error = interpreted_error(x, &c);
+            if (!error || !strstr(error, "race"))
+                fail_msg("%s: barrier %d of %s is gone, and no race shows but '%s'", m->name, n,
+                         c.code->module->funcs.at[j]->name, error ? error : "");
             *at = barrier;
         }
     return count;
@@ -388,6 +319,38 @@ static void missing_barriers_show(void **state) {
     int count = 0;
     for (int i = 0; i < MODELS; i++) count += missing_barriers_show_in(*state, &models[i]);
     assert_true(count >= 15);
+}
+
+// The interpreter, on memory that is `shorter` than the kernels need, or begins `odd` bytes late.
+typedef struct wrong_memory {
+    int64_t shorter, odd;
+} wrong_memory;
+static const char *interpret_wrong(void *user, arena *a, const gpu_launch *l) {
+    const wrong_memory *w = user;
+    linterp_order order = ORDER_FORWARD;
+    gpu_launch wrong = *l;
+    gpu_region *memory = ARENA_ARRAY(a, gpu_region, l->nmemory);
+    uint64_t *args = ARENA_ARRAY(a, uint64_t, l->code->f->params.n);
+    memcpy(memory, l->memory, (size_t)l->nmemory * sizeof *memory);
+    memcpy(args, l->args, (size_t)l->code->f->params.n * sizeof *args);
+    for (int i = 0; i < l->nmemory; i++) memory[i].bytes -= w->shorter;
+    for (int i = 0; i < l->code->nbuffers; i++) args[i] += (uint64_t)w->odd;
+    wrong.memory = memory;
+    wrong.args = args;
+    return gpu_interpret(&order, a, &wrong);
+}
+
+static void wrong_memory_shows(void **state) {
+    fixture *x = *state;
+    for (int i = 0; i < MODELS; i++) {
+        compiled c = compile(x, &models[i], FP_DEFAULT);
+        const char *shorter = run_compiled(x, &c, interpret_wrong, &(wrong_memory){.shorter = 1}),
+                   *odd = run_compiled(x, &c, interpret_wrong, &(wrong_memory){.odd = 1});
+        if (!shorter || !strstr(shorter, "out of bounds"))
+            fail_msg("%s: too little memory gives '%s'", models[i].name, shorter ? shorter : "");
+        if (!odd || !strstr(odd, "less aligned"))
+            fail_msg("%s: misaligned memory gives '%s'", models[i].name, odd ? odd : "");
+    }
 }
 
 // ---------------------------------------------------------------- the module
@@ -433,7 +396,7 @@ static void ptx_is_accepted(void **state) {
         skip();
     }
     compiled c[MODELS];
-    gpu_code all = {.module = all_models(x, c)};
+    gpu_code all = {.module = all_models(x, c, FP_DEFAULT)};
     for (int i = 0; i < 3; i++) {
         if (!nvrtc_knows(n, archs[i])) continue;
         const char *ptx = gpu_ptx(&all, x->a, n, archs[i], &x->d),
@@ -473,7 +436,9 @@ int main(void) {
         TEST(strict_kernels_have_the_bits_of_c),
         TEST(schedules_are_as_meant),
         TEST(kernels_are_right_on_the_shim),
+        TEST(text_has_the_bits_of_the_interpreter),
         TEST(missing_barriers_show),
+        TEST(wrong_memory_shows),
         TEST(equal_kernels_are_one_function),
         TEST(positions_are_as_wide_as_needed),
         TEST(ptx_is_accepted),
