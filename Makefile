@@ -24,7 +24,9 @@ LIB_C  := $(wildcard compiler/base/*.c compiler/import/*.c compiler/lib/*.c ir/*
 CLI_C  := $(wildcard compiler/*.c)
 RT_C   := $(wildcard runtime-lite/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
-LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o
+LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o
+# Library functions, whose text goes into emitted C.
+LIBRARY := $(sort $(wildcard runtime-lite/lib_*.h runtime-lite/lib_*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
 RT_O   := $(RT_C:%.c=$(B)/%.o)
 BENCH  := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/*.c))
@@ -32,6 +34,7 @@ UNIT   := $(UNIT_C:test/unit/%.c=$(B)/unit/%)
 LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
 # What emitted code links with must not need the sanitizers.
+$(B)/runtime-lite/lib_%.o: FLAGS_release := -O3 -DNDEBUG
 $(RT_O): FLAGS_san := -O1 -g
 $(RT_O): FLAGS_fuzz := -O1 -g
 
@@ -67,6 +70,12 @@ PREFIX  ?= /usr/local
 LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
 install: all
 	sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
+
+$(B)/library_source.c: tools/embed.awk $(LIBRARY)
+	@mkdir -p $(@D)
+	awk -f $^ >$@
+$(B)/library_source.o: $(B)/library_source.c
+	$(CC) $(CFLAGS) -c -o $@ $<
 
 test:
 	sh test/run.sh

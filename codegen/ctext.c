@@ -3,6 +3,7 @@
 #include "codegen/ctext.h"
 #include "codegen/ctext_impl.h"
 #include "codegen/cuda.h"
+#include "codegen/library.h"
 
 // ---------------------------------------------------------------- what cannot be said
 
@@ -142,7 +143,7 @@ static void write_prototypes(cmod *m, const cfunc_text *t, int n, text *out) {
     size_t before = out->n;
     for (int i = 0; i < n; i++) {
         const lfunc *f = t[i].f;
-        bool wanted = map_get(&m->early, f->name) && !is_libc(f->name);
+        bool wanted = map_get(&m->early, f->name) && !is_libc(f->name) && !f->library;
         if (wanted) cstmt_wrap(out, 0, arena_printf(m->arena, "%s;", signature(m, f, t[i].names)));
     }
     if (out->n > before) text_add(out, "\n");
@@ -210,6 +211,7 @@ static void write_all(cmod *m, const char *header, const cfunc_text *t, const si
     sink_addn(out, head.s, head.n);
     sink_addn(out, text_str(&help), help.n);
     for (int i = 0; i < m->m->data.n; i++) cdata_write(m, m->m->data.at[i], out);
+    sink_add(out, library_text(m->arena, m->m));
     write_prototypes(m, t, m->m->funcs.n, &rest);
     sink_addn(out, text_str(&rest), rest.n);
     for (int i = 0; i < m->m->funcs.n; i++) {

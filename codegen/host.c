@@ -28,6 +28,12 @@ const char *runtime_function(hosting *a, const char *name, ltype result, int n, 
     return name;
 }
 
+const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param) {
+    runtime_function(a, name, result, 1, &param);
+    ((lfunc *)map_get(&a->declared, name))->library = file;
+    return name;
+}
+
 static const char *short_name(hosting *a, const char *s) {
     const char *id = c_identifier(a->arena, s, "x");
     return strlen(id) > NAME_MOST ? arena_strndup(a->arena, id, NAME_MOST) : id;
@@ -151,6 +157,17 @@ static bool any_parallel(hosting *a, host *variants, int n) {
     return false;
 }
 
+static void note_library(void *user, region *r, step *s) {
+    (void)r;
+    *(bool *)user |= s->kind == STEP_LIB;
+}
+
+static bool calls_library(program *p) {
+    bool calls = false;
+    program_walk(p, note_library, &calls);
+    return calls;
+}
+
 static void mark_in_place(hosting *a, host *variants, int n) {
     for (int j = 0; j < n; j++)
         for (int k = 0; k < a->p->kernels.n; k++)
@@ -226,7 +243,8 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     remark_memory(&a);
     result->workspace = a.plan.workspace;
     result->plan = a.plan;
-    result->needs_runtime = nvariants > 1 || a.heap || any_parallel(&a, h, nvariants);
+    result->needs_runtime =
+        t->arch != ARCH_C && (nvariants > 1 || a.heap || calls_library(p) || any_parallel(&a, h, nvariants));
     mark_in_place(&a, h, nvariants);
     write_entries(&a, h, nvariants);
     add_messages(&a);

@@ -194,6 +194,7 @@ static void run_body(host *h) {
     compute_offsets(h);
     host_variables(h);
     make_task_arrays(h);
+    make_library_arrays(h);
     if (checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
     if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
     host_steps(h);
@@ -270,7 +271,7 @@ static void write_flat_run(host *h, const char *name, bool exported) {
     open_function(h, name, exported, i32(), "int");
     ins *message = flat_params(h);
     take_message(h, message);
-    if (exported && h->all->result->needs_runtime) start_runtime(h);
+    if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
     check_arrays(h);
     run_body(h);
 }
@@ -322,7 +323,7 @@ static void write_struct_run(host *h) {
     open_function(h, arena_printf(h->all->arena, "%s_run", h->all->io->name), true, i32(), "int");
     struct_params(h);
     check_structs(h);
-    if (h->all->result->needs_runtime) start_runtime(h);
+    if (h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
     run_body(h);
 }
 

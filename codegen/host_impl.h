@@ -47,7 +47,8 @@ typedef struct host {
     ins *too_small;                // variable: an output had too little room; NULL: none can
     ins *kernel_status;            // one i32 that kernels set
     ins *task_context, *task_dims; // arguments of kernels on several threads
-    bool asks_size;                // a function that gives the workspace's size: failures return -1
+    ins *library_data, *library_numbers; // arguments of library functions
+    bool asks_size;                      // a function that gives the workspace's size: failures return -1
 } host;
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
@@ -55,6 +56,8 @@ static inline ltype i32(void) { return lt(LK_I32, 1); }
 
 // host.c
 ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n);
+// A function of the runtime that C text brings along: that library file's.
+const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param);
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params);
 const char *constant_symbol(hosting *a, const buffer *root);
 bool on_heap(const buffer *b); // allocated during the run, not planned
@@ -86,8 +89,12 @@ int kernel_threads(const host *h, const kernel_code *c); // at most
 dim *thread_scratch(const kernel_code *c);               // bytes
 void make_task_arrays(host *h);
 void call_parallel(host *h, const kernel_code *c, ins *scratch);
+// host_lib.c
+void make_library_arrays(host *h);
+void library_step(host *h, const step *s);
 // host_steps.c
 void host_steps(host *h);
+const char *located(host *h, const loc *at, const char *message); // naming the node
 ins *buffer_pointer(host *h, const buffer *b);
 void write_output_dims(host *h, bool all); // all: those too that the run computes
 #endif

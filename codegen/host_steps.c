@@ -34,7 +34,7 @@ static ins *is_true(host *h, const buffer *b) {
     return lb_cmp(&h->b, L_NE, v, lb_int(&h->b, lt(LK_I8, 1), 0));
 }
 
-static const char *located(host *h, const loc *at, const char *message) {
+const char *located(host *h, const loc *at, const char *message) {
     if (!at || !at->node) return message;
     return arena_printf(h->all->arena, "node '%s' (%s): %s", at->node, at->op ? at->op : "?", message);
 }
@@ -141,7 +141,7 @@ static void alloc_step(host *h, const step *s) {
     ins *large = lb_int(b, lt(LK_I1, 1), 0), *bytes = host_size(h, buffer_bytes(of), &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE,
                  located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
-    const char *name = runtime_function(h->all, "onnxc_rt_alloc", lt_ptr(), 1, (ltype[]){i64()});
+    const char *name = library_function(h->all, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
     ins *pointer = lb_call(b, lt_ptr(), name, 1, &bytes);
     lb_set(b, h->heap[of->id], pointer);
     ins *none = lb_cmp(b, L_EQ, lb_get(b, h->heap[of->id]), lb_null(b));
@@ -152,7 +152,7 @@ static void alloc_step(host *h, const step *s) {
 static void free_step(host *h, const buffer *of) {
     lbuild *b = &h->b;
     if (!on_heap(of)) return;
-    const char *name = runtime_function(h->all, "onnxc_rt_free", lt(LK_VOID, 1), 1, (ltype[]){lt_ptr()});
+    const char *name = library_function(h->all, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
     ins *pointer = lb_get(b, h->heap[of->id]);
     lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
     lb_set(b, h->heap[of->id], lb_null(b));
@@ -249,8 +249,7 @@ static void one_step(host *h, const step *s) {
     case STEP_MOVE: move_step(h, s); break;
     case STEP_IF: if_step(h, s); break;
     case STEP_LOOP: loop_step(h, s); break;
-    case STEP_LIB:
-        diag_fatal_missing(h->all->diag, s->loc, "library function %s is not in this build", s->lib);
+    case STEP_LIB: library_step(h, s); break;
     }
 }
 

@@ -1,6 +1,7 @@
 // Programs step by step: dims, memory of buffers, control flow. Kernels are in interp_kernel.c.
 #include "ir/interp_kernel.h"
 #include "ir/layout.h"
+#include "ir/library.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,26 @@ static void run_move(interp *in, const step *s) {
     memory_shape(in, to, s->buffer);
 }
 
+static void run_library(interp *in, const step *s) {
+    onnxc_lib_function *f = library_find(s->lib);
+    if (!f) diag_defect(in->p->diag, s->loc, "no library function %s", s->lib);
+    enum { FEW = 32 };
+    void *few[FEW] = {NULL}, **data = s->nargs <= FEW ? few : ARENA_ARRAY(in->arena, void *, s->nargs);
+    int64_t some[FEW], *numbers = s->nnumbers <= FEW ? some : ARENA_ARRAY(in->arena, int64_t, s->nnumbers);
+    for (int j = 0; j < s->nargs; j++) {
+        if (!s->args[j]) continue;
+        refresh(in, s->args[j]);
+        data[j] = in->at[s->args[j]->id].data;
+        in->work += in->at[s->args[j]->id].bytes;
+    }
+    if (in->limits.work && in->work > in->limits.work) interp_stop(in, INTERP_LIMIT, "work");
+    for (int j = 0; j < s->nnumbers; j++) numbers[j] = interp_dim(in, s->numbers[j]);
+    int failed = f(NULL, data, numbers);
+    if (failed) interp_stop(in, INTERP_FAILED, s->messages[failed - 1]);
+    for (int j = 0; in->hooks.watch && j < s->nwritten; j++)
+        if (s->args[j]) watch_buffer(in, s->args[j]);
+}
+
 static void run_step(interp *in, const step *s) {
     switch (s->kind) {
     case STEP_KERNEL: run_kernel(in, s->kernel); break;
@@ -192,7 +213,7 @@ static void run_step(interp *in, const step *s) {
         break;
     }
     case STEP_LOOP: run_loop(in, s); break;
-    case STEP_LIB: diag_defect(in->p->diag, s->loc, "no interpretation of library function %s", s->lib);
+    case STEP_LIB: run_library(in, s); break;
     }
 }
 

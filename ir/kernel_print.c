@@ -197,7 +197,14 @@ static void print_step(text *t, const step *s, int indent) {
         break;
     case STEP_LIB:
         text_printf(t, "call %s(", s->lib);
-        for (int j = 0; j < s->nargs; j++) text_printf(t, "%s%s", j ? ", " : "", s->args[j]->name);
+        for (int j = 0; j < s->nargs; j++)
+            text_printf(t, "%s%s",
+                        !j                 ? ""
+                        : j == s->nwritten ? "; "
+                                           : ", ",
+                        s->args[j] ? s->args[j]->name : "-");
+        for (int j = 0; j < s->nnumbers; j++)
+            text_printf(t, "%s%s", j ? ", " : "; ", dim_text(t->arena, s->numbers[j]));
         text_add(t, ")\n");
         return;
     }

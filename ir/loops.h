@@ -184,6 +184,7 @@ typedef struct lfunc {
     int nins;
     int64_t grid[3], threads[3]; // GPU: launch sizes when constant, else 0
     const char *ctype;           // C type of the result ("int", "size_t"), NULL: that of its kind
+    const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
 
 // Read-only data of the module, at its symbol. Written from its constant by the object writer, never through

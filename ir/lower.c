@@ -109,6 +109,10 @@ kernel *lower_kernel(lowering *l, const node *n, const char *suffix) {
     return k;
 }
 
+step *lower_library(lowering *l, const node *n, const char *function, int nwritten, int nargs, int nnumbers) {
+    return step_library(l->program, l->region, function, n->loc, nwritten, nargs, nnumbers);
+}
+
 // ---------------------------------------------------------------- building blocks
 void axes_over(kernel *k, stage *s, const buffer *b, expr **index) {
     for (int j = 0; j < b->rank; j++) {

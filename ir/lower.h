@@ -28,6 +28,9 @@ kernel *lower_kernel(lowering *l, const node *n, const char *suffix);
 // A temporary for values between kernels of one node.
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *dims);
 
+// A step that calls a library function, which the caller gives its arguments and numbers.
+step *lower_library(lowering *l, const node *n, const char *function, int nwritten, int nargs, int nnumbers);
+
 // The steps for inference's checks of n whose opaque dims are set by now. Called around n's lower function,
 // which calls it itself when it sets dims that its kernels rely on.
 void lower_checks(lowering *l, const node *n);

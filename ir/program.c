@@ -49,6 +49,22 @@ step *step_kernel(program *p, region *r, kernel *k) {
     return s;
 }
 
+step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
+                   int nnumbers) {
+    step *s = step_new(p, r, STEP_LIB, at);
+    s->lib = lib;
+    s->nwritten = nwritten, s->nargs = nargs, s->nnumbers = nnumbers;
+    s->args = ARENA_ARRAY(p->arena, buffer *, nargs + 1);
+    s->numbers = ARENA_ARRAY(p->arena, dim *, nnumbers + 1);
+    return s;
+}
+
+static bool is_whole_call(const step *s) {
+    for (int j = 0; j < s->nnumbers; j++)
+        if (!s->numbers[j]) return false;
+    return s->lib && s->nwritten <= s->nargs && (!s->nargs || s->args);
+}
+
 static void walk_region(region *r, void (*visit)(void *, region *, step *), void *user) {
     for (int j = 0; j < r->steps.n; j++) {
         step *s = r->steps.at[j];
@@ -81,7 +97,7 @@ static void verify_step(void *user, region *r, step *s) {
         break;
     case STEP_IF: ok = (s->buffer || s->dim) && s->body[0] && s->body[1]; break;
     case STEP_LOOP: ok = s->target && s->body[0]; break;
-    case STEP_LIB: ok = s->lib != NULL; break;
+    case STEP_LIB: ok = is_whole_call(s); break;
     }
     if (!ok) diag_defect(p->diag, s->loc, "program step %d is malformed", (int)s->kind);
 }

@@ -19,7 +19,7 @@ typedef enum step_kind {
     STEP_MOVE,    // heap `buffer` takes over the memory of heap `from` (its old memory must have been freed)
     STEP_IF,      // condition: element 0 of bool `buffer`, or dim `dim` != 0; body[0] then, body[1] else
     STEP_LOOP,    // for target = 0; target < dim (NULL: no bound) and `buffer`[0] (NULL: always); body[0]
-    STEP_LIB,     // call of runtime-lite function `lib` on `args`
+    STEP_LIB,     // runtime-lite's library function `lib` on `args` and `numbers`
 } step_kind;
 
 struct step {
@@ -32,9 +32,13 @@ struct step {
     int64_t index;
     const char *message;
     region *body[2];
-    const char *lib; // STEP_LIB: function name; args below
-    int nargs;
+    // STEP_LIB (runtime-lite/lib.h). The first nwritten of args are written; NULL: left out. What the
+    // function answers, minus 1, is the message with which the run fails.
+    const char *lib;
+    int nargs, nwritten, nnumbers, nmessages;
     buffer **args;
+    dim **numbers;
+    const char *const *messages;
 };
 
 struct program {
@@ -59,6 +63,9 @@ buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *co
 const buffer *buffer_root(const buffer *b);                           // through view_of
 step *step_new(program *p, region *r, step_kind kind, const loc *at); // appended
 step *step_kernel(program *p, region *r, kernel *k);
+// A library step with room for that many arguments and numbers, which the caller sets.
+step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
+                   int nnumbers);
 const char *program_print(arena *a, const program *p);
 void program_verify(program *p);
 // Calls visit for every step in order, those of bodies after the step that owns them.

@@ -94,7 +94,7 @@ static void record_step(fuse *f, step *s, frame *in, int *regions) {
         break;
     case STEP_LIB:
         for (int j = 0; j < s->nargs; j++)
-            record(f, f->reads, s->args[j], in), record(f, f->writes, s->args[j], in);
+            if (s->args[j]) record(f, j < s->nwritten ? f->writes : f->reads, s->args[j], in);
         break;
     case STEP_FREE: record(f, f->writes, s->buffer, in); break;
     case STEP_CHECK:

@@ -575,7 +575,11 @@ static void pin(void *user, region *r, step *s) { // whole-buffer steps take buf
     if (s->kind == STEP_KERNEL) return;
     if (s->buffer && s->buffer->id < a->nbuffers) a->pinned[s->buffer->id] = true;
     if (s->from && s->from->id < a->nbuffers) a->pinned[s->from->id] = true;
-    for (int j = 0; j < s->nargs; j++) a->pinned[s->args[j]->id] = true;
+    for (int j = 0; j < s->nargs; j++) {
+        if (!s->args[j]) continue;
+        const buffer *b = buffer_root(s->args[j]);
+        if (b->id < a->nbuffers) a->pinned[b->id] = true;
+    }
 }
 
 void assign_layouts(program *p) {

@@ -448,7 +448,8 @@ static void pin(void *user, region *r, step *s) {
     if (s->kind == STEP_KERNEL) return;
     if (s->buffer) q->pinned[buffer_root(s->buffer)->id] = true;
     if (s->from) q->pinned[buffer_root(s->from)->id] = true;
-    for (int j = 0; j < s->nargs; j++) q->pinned[buffer_root(s->args[j])->id] = true;
+    for (int j = 0; j < s->nargs; j++)
+        if (s->args[j]) q->pinned[buffer_root(s->args[j])->id] = true;
 }
 
 static void flip_signs(quantise *q) {

@@ -7,6 +7,7 @@
 #include "compiler/lib/output.h"
 #include "compiler/lib/process.h"
 #include "compiler/lib/runnable_impl.h"
+#include "ir/library.h"
 #include "runtime-lite/runtime.h"
 #include <elf.h>
 #include <stdio.h>
@@ -148,12 +149,16 @@ static const load_name runtime_names[] = {
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
     enum { N = sizeof runtime_names / sizeof *runtime_names };
-    load_name names[N + 1];
+    load_name *names = ARENA_ARRAY(p->arena, load_name, N + library_count() + 1);
+    int n = N;
     memcpy(names, runtime_names, sizeof runtime_names);
-    names[N] = (load_name){p->options->hook, (const void *)p->hook};
+    for (int j = 0; j < library_count(); j++)
+        names[n++] = (load_name){arena_printf(p->arena, "onnxc_lib_%s", library_name(j)),
+                                 (const void *)library_find(library_name(j))};
+    if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
     if (p->options->hook && !p->hook)
         diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
-    loaded *l = load_module(p->arena, p->diag, p->loops, names, N + (p->hook != NULL));
+    loaded *l = load_module(p->arena, p->diag, p->loops, names, n);
     onnxc_model m = {.descriptor = loaded_symbol(l, arena_printf(p->arena, "%s_descriptor", name))};
     *(void **)&m.run = loaded_symbol(l, arena_printf(p->arena, "%s_run_generic", name));
     *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));

@@ -155,6 +155,11 @@ OP(If)
 OP(Loop)
 OP(Scan)
 
+// What sorts.
+OP(NonMaxSuppression)
+OP(TopK)
+OP(Unique)
+
 // Signals.
 OP(BlackmanWindow)
 OP(HammingWindow)

@@ -1,0 +1,13 @@
+// Library functions in emitted C: their texts, embedded when onnxc is built.
+#ifndef ONNXC_CODEGEN_LIBRARY_H
+#define ONNXC_CODEGEN_LIBRARY_H
+#include "ir/loops.h"
+
+typedef struct library_source {
+    const char *path, *text;
+} library_source;
+extern const library_source library_sources[]; // ends with a NULL path
+
+// What the module's library functions are made of, each file once; "" when it has none.
+const char *library_text(arena *a, const lmodule *m);
+#endif

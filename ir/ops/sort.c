@@ -1,0 +1,212 @@
+// TopK, Unique, NonMaxSuppression: what sorts is a library function, what moves elements a kernel.
+#include "ir/ops/runtime_args.h"
+#include <string.h>
+
+static dim *product_of(const node *n, dim *const *d, int from, int to) {
+    return dim_product(infer_dims(n), d + from, to - from);
+}
+
+static void set_numbers(step *s, dim *const *numbers) {
+    memcpy(s->numbers, numbers, (size_t)s->nnumbers * sizeof *numbers);
+}
+
+// Sorted pairs of key and index, as bytes aligned like int64.
+static buffer *pairs(lowering *l, node *n, dim *count) {
+    dim *words = dim_mulk(count, 2);
+    return lower_temp(l, n, "scratch", DT_I64, 1, &words);
+}
+
+// ---------------------------------------------------------------- TopK
+static void topk_upgrade_10(node *n) {
+    int64_t k = node_int(n, "k", 0);
+    node_remove_attr(n, "k");
+    upgrade_set_input(n, 1, insert_ints(n, &k, 1));
+}
+
+static int topk_axis(const node *n) { return infer_axis(n, node_int(n, "axis", -1), infer_rank(n, 0)); }
+
+static void topk_infer(node *n) {
+    const type *in = infer_in(n, 0), *size = infer_in(n, 1);
+    int rank = infer_rank(n, 0), axis = topk_axis(n), count;
+    dim **k, *out[MAX_RANK];
+    if (size->rank > 1) infer_error(n, "K must have one element, but is %s", type_text(infer_arena(n), size));
+    if (!infer_argument(n, 1, 1, &k, &count, in->elem)) {
+        infer_set_unknown(n, 1, DT_I64);
+        return;
+    }
+    if (count != 1) infer_error(n, "K must have one element, not %d", count);
+    dim *most = k[0], *extent = in->dims[axis];
+    // Always run, so a larger K fails anyway.
+    if (most->kind == DIM_OPAQUE && !n->graph->outer) dim_bound(most, 0, extent->max, 1);
+    if (most->max < 0) infer_error(n, "K is negative: %lld", (long long)most->max);
+    if (most->min > in->dims[axis]->max)
+        infer_error(n, "K is %lld, but axis %d has %lld elements", (long long)most->min, axis,
+                    (long long)in->dims[axis]->max);
+    for (int j = 0; j < rank; j++) out[j] = j == axis ? most : in->dims[j];
+    infer_set(n, 0, in->elem, rank, out);
+    infer_set(n, 1, DT_I64, rank, out);
+}
+
+// values, indices = for every row along the axis: its k best elements
+static void topk_lower(lowering *l, node *n) {
+    int axis = topk_axis(n), count;
+    buffer *x = lower_in(l, n, 0);
+    lower_in(l, n, 1);
+    lower_arguments(l, n);
+    dim **contents = lower_argument(l, n, 1, 1, &count), *k = contents[0], *size = x->dims[axis];
+    lower_check_size(l, n, k, "K is negative");
+    lower_check(l, n, dim_at_most(k, size), "K is larger than the axis");
+    step *s;
+    buffer *values = lower_out(l, n, 0), *indices = lower_out(l, n, 1);
+    buffer *scratch =
+        pairs(l, n, dim_select(dim_lt(size, dim_mulk(k, 4)), dim_mulk(size, 2), dim_max(k, infer_k(n, 0))));
+    s = lower_library(l, n, "topk", 3, 4, 6);
+    s->args[0] = values, s->args[1] = indices, s->args[2] = scratch, s->args[3] = x;
+    set_numbers(s, (dim *[]){infer_k(n, x->dtype), product_of(n, x->dims, 0, axis), size,
+                             product_of(n, x->dims, axis + 1, x->rank), k,
+                             infer_k(n, node_int(n, "largest", 1) != 0)});
+}
+
+const op_def op_TopK = {.name = "TopK",
+                        .domain = "",
+                        .infer = topk_infer,
+                        .lower = topk_lower,
+                        .upgrades = {{10, topk_upgrade_10}}};
+
+// ---------------------------------------------------------------- Unique
+// The axis, or -1 when the input is to be flattened.
+static int unique_axis(const node *n) {
+    return node_attr(n, "axis") ? infer_axis(n, node_int(n, "axis", 0), infer_rank(n, 0)) : -1;
+}
+
+static dim *unique_slices(const node *n, int axis) {
+    const type *in = infer_in(n, 0);
+    return axis < 0 ? dim_product(infer_dims(n), in->dims, in->rank) : in->dims[axis];
+}
+
+static dim *unique_count(const node *n, const dim *most) {
+    const value *v = NULL;
+    for (int j = 0; j < n->nout && !v; j++) v = n->out[j];
+    dim *d = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.count", v ? v->name : ""));
+    if (d->min < 0) dim_bound(d, 0, INT64_MAX, 1);
+    if (most && most->max < d->max) dim_bound(d, 0, most->max, 1);
+    return d;
+}
+
+static void unique_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    int rank = infer_rank(n, 0), axis = unique_axis(n);
+    dim *slices = unique_slices(n, axis), *count = unique_count(n, slices), *out[MAX_RANK + 1];
+    for (int j = 0; j < rank; j++) out[j] = j == axis ? count : in->dims[j];
+    if (axis < 0) out[0] = count;
+    infer_set(n, 0, in->elem, axis < 0 ? 1 : rank, out);
+    infer_set(n, 1, DT_I64, 1, &count);
+    infer_set(n, 2, DT_I64, 1, &slices);
+    infer_set(n, 3, DT_I64, 1, &count);
+}
+
+// out[i] = from[i] for i < the out's size
+static void copy_front(lowering *l, node *n, const char *suffix, buffer *from, buffer *to) {
+    kernel *k;
+    expr *index[MAX_RANK];
+    if (!to) return;
+    stage *s = suffixed_stage(l, n, suffix, to, &k, index);
+    stage_write(k, s, to, index, x_read(k, from, index));
+}
+
+// x with the axes before and behind `axis` as one each; of complex numbers the parts are an axis of their
+// own.
+static void describe_slices(node *n, const buffer *x, int axis, dim **numbers) {
+    bool complex = dtype_class_of(x->dtype) == DC_COMPLEX;
+    dtype t = !complex ? x->dtype : x->dtype == DT_C64 ? DT_F32 : DT_F64;
+    numbers[0] = infer_k(n, t);
+    numbers[1] = axis < 0 ? infer_k(n, 1) : product_of(n, x->dims, 0, axis);
+    numbers[2] = unique_slices(n, axis);
+    dim *inner = axis < 0 ? infer_k(n, 1) : product_of(n, x->dims, axis + 1, x->rank);
+    numbers[3] = dim_mulk(inner, complex ? 2 : 1);
+    numbers[4] = infer_k(n, node_int(n, "sorted", 1) != 0);
+}
+
+// first, counts, inverse, total = library function; y[.., j, ..] = x[.., first[j], ..]
+static void unique_lower(lowering *l, node *n) {
+    int axis = unique_axis(n);
+    buffer *x = lower_in(l, n, 0);
+    lower_arguments(l, n);
+    dim *slices = unique_slices(n, axis), *one = infer_k(n, 1), *count = unique_count(n, NULL);
+    buffer *first = lower_temp(l, n, "first", DT_I64, 1, &slices);
+    buffer *counts = lower_temp(l, n, "counts", DT_I64, 1, &slices);
+    buffer *inverse = node_out(n, 2) ? lower_out(l, n, 2) : lower_temp(l, n, "inverse", DT_I64, 1, &slices);
+    buffer *total = lower_temp(l, n, "total", DT_I64, 1, &one), *scratch = pairs(l, n, dim_mulk(slices, 4));
+    step *s = lower_library(l, n, "unique", 5, 6, 5);
+    memcpy(s->args, (buffer *[]){first, counts, inverse, total, scratch, x}, 6 * sizeof *s->args);
+    describe_slices(n, x, axis, s->numbers);
+    lower_set_dim(l, n, count, total, 0);
+    buffer *y = lower_out(l, n, 0);
+    if (y) {
+        if (axis < 0)
+            x = program_view(l->program, x, arena_printf(l->program->arena, "%s.flat", x->name), 1, &slices);
+        int at = axis < 0 ? 0 : axis;
+        lower_check(l, n, dim_eq(y->dims[at], count), "the output does not have its declared size");
+        kernel *k;
+        expr *index[MAX_RANK], *from[MAX_RANK];
+        stage *stage = suffixed_stage(l, n, NULL, y, &k, index);
+        memcpy(from, index, sizeof from);
+        from[at] = x_read(k, first, &index[at]);
+        stage_write(k, stage, y, index, x_read(k, x, from));
+    }
+    copy_front(l, n, "indices", first, lower_out(l, n, 1));
+    copy_front(l, n, "counts", counts, lower_out(l, n, 3));
+}
+
+const op_def op_Unique = {.name = "Unique", .domain = "", .infer = unique_infer, .lower = unique_lower};
+
+// ---------------------------------------------------------------- NonMaxSuppression
+static void nms_infer(node *n) {
+    const type *boxes = infer_in(n, 0), *scores = infer_in(n, 1);
+    dim **most;
+    int count;
+    if (infer_rank(n, 0) != 3 || infer_rank(n, 1) != 3)
+        infer_error(
+            n, "boxes must be [batches, boxes, 4] and scores [batches, classes, boxes], but are %s and %s",
+            type_text(infer_arena(n), boxes), type_text(infer_arena(n), scores));
+    infer_same_dim(n, boxes->dims[0], scores->dims[0], "number of batches");
+    infer_same_dim(n, boxes->dims[1], scores->dims[2], "number of boxes");
+    infer_same_dim(n, boxes->dims[2], infer_k(n, 4), "size of a box");
+    if (node_in(n, 2) && infer_has_rank(n, 2) && infer_argument(n, 2, 1, &most, &count, DT_I64) && count != 1)
+        infer_error(n, "max_output_boxes_per_class must have one element, not %d", count);
+    dim *out[2] = {infer_count_dim(n, NULL), infer_k(n, 3)};
+    infer_set(n, 0, DT_I64, 2, out);
+}
+
+// The most boxes of one class that may be chosen.
+static dim *nms_most(lowering *l, node *n) {
+    int count;
+    dim *zero = infer_k(n, 0);
+    if (!node_in(n, 2)) return zero;
+    lower_in(l, n, 2);
+    lower_arguments(l, n);
+    dim **most = lower_argument(l, n, 2, 1, &count);
+    return dim_max(zero, dim_min(most[0], infer_in(n, 0)->dims[1]));
+}
+
+static void nms_lower(lowering *l, node *n) {
+    buffer *boxes = lower_in(l, n, 0), *scores = lower_in(l, n, 1);
+    dim *most = nms_most(l, n), *one = infer_k(n, 1), *count = infer_count_dim(n, NULL);
+    lower_checks(l, n);
+    dim *bound[2] = {dim_mul(dim_mul(scores->dims[0], scores->dims[1]), most), infer_k(n, 3)};
+    buffer *chosen = lower_temp(l, n, "chosen", DT_I64, 2, bound);
+    buffer *total = lower_temp(l, n, "total", DT_I64, 1, &one);
+    buffer *scratch = pairs(l, n, dim_mulk(scores->dims[2], 2));
+    step *s = lower_library(l, n, "nms", 3, 7, 5);
+    buffer *args[] = {chosen, total, scratch, boxes, scores, lower_in(l, n, 3), lower_in(l, n, 4)};
+    memcpy(s->args, args, sizeof args);
+    set_numbers(s, (dim *[]){scores->dims[0], scores->dims[1], scores->dims[2], most,
+                             infer_k(n, node_int(n, "center_point_box", 0) != 0)});
+    lower_set_dim(l, n, count, total, 0);
+    buffer *out = lower_out(l, n, 0);
+    lower_check(l, n, dim_eq(out->dims[0], count), "the output does not have its declared size");
+    copy_front(l, n, NULL, chosen, out);
+}
+
+const op_def op_NonMaxSuppression = {
+    .name = "NonMaxSuppression", .domain = "", .infer = nms_infer, .lower = nms_lower};

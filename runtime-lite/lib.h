@@ -1,0 +1,21 @@
+/* Library functions: what is no nest of loops (sorting, selecting, strings, sequences) is portable C, one
+ * function in a file, linked only when a model uses it. All have one form. The program's step (ir/program.h,
+ * STEP_LIB) gives the buffers that are written, then those that are read (NULL: left out), and numbers:
+ * sizes, attributes, dtypes. The answer is 0, or the number of the step's message that says what is wrong
+ * with the data.
+ *
+ * They need nothing but memcpy and its like, and take scratch memory as buffers; only those that make strings
+ * and sequences allocate, through *call. The same text is the interpreter's meaning, what objects link with
+ * (libonnxc-rt) and a part of emitted C: C99, one static name for each helper in all files. */
+#ifndef ONNXC_LIB_H
+#define ONNXC_LIB_H
+#include "runtime-lite/lib_base.h"
+
+#define ONNXC_LIBRARY(X) X(nms) X(topk) X(unique)
+
+#define X(name) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
+ONNXC_LIBRARY(X)
+#undef X
+
+typedef int onnxc_lib_function(void **call, void *const *data, const int64_t *numbers);
+#endif
