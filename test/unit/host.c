@@ -263,14 +263,13 @@ static const char *const generic_caller = CALLER_HEAD
     "    return 0;\n"
     "}\n";
 
-// Memory that counts its blocks, and can fail.
+// Memory that counts its blocks, and can fail: in place of malloc and free, which emitted C calls.
 #define COUNTED_MEMORY                                                                                       \
-    "#include <stdlib.h>\nint blocks, calls, fail_at = 1000;\nint onnxc_interface_1(void);\n"                \
-    "void *onnxc_rt_alloc(int64_t n);\nvoid onnxc_rt_free(void *p);\n"                                       \
-    "int onnxc_interface_1(void) { return 1; }\n"                                                            \
-    "void *onnxc_rt_alloc(int64_t n) {\n    if (++calls >= fail_at) return NULL;\n    blocks++;\n"           \
-    "    return calloc(1, (size_t)n + 1);\n}\n"                                                              \
-    "void onnxc_rt_free(void *p) {\n    if (p) blocks--;\n    free(p);\n}\n"
+    "#include <stdlib.h>\n#undef malloc\n#undef free\nvoid free(void *);\nint blocks, calls, fail_at = "     \
+    "1000;\n"                                                                                                \
+    "void *counted_malloc(size_t n) {\n    if (++calls >= fail_at) return NULL;\n    blocks++;\n"            \
+    "    return calloc(1, n + 1);\n}\n"                                                                      \
+    "void counted_free(void *p) {\n    if (p) blocks--;\n    free(p);\n}\n"
 
 static const char *const data_caller = CALLER_HEAD COUNTED_MEMORY
     "int check(void) {\n"
@@ -355,7 +354,8 @@ static void c_models_can_be_called(void **state) {
 static void sizes_may_come_from_data(void **state) {
     fixture *x = *state;
     data_model(x);
-    run_caller(x, warnings, write_c(x, false), data_caller);
+    const char *flags = arena_printf(x->a, "%s -Dmalloc=counted_malloc -Dfree=counted_free", warnings);
+    run_caller(x, flags, write_c(x, false), data_caller);
 }
 
 static void freestanding_models_check_data(void **state) {
