@@ -112,11 +112,26 @@ static int max_rows(const tiling *t, int vectors) {
     return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
 }
 
+// Most rows of A that share a set of the first cache: 64 sets of 64 bytes, everywhere that matters.
+static int rows_in_a_set(const tiling *t, int rows) {
+    enum { SETS = 64, LINE = 64 };
+    int used[SETS] = {0}, most = 1;
+    if (t->row_stride->op != X_CONST) return 1;
+    int64_t bytes = t->row_stride->i * dtype_bits(t->c->a->buffer->dtype) / 8;
+    for (int r = 0; r < rows; r++) {
+        int n = ++used[(uint64_t)bytes * (uint64_t)r / LINE % SETS];
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 // Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
-// and some for B's lines that come from beyond the first cache.
-static double step_cost(double rows, int vectors) {
+// some for lines that come from beyond the first cache, and for rows of A that drive each other out of it.
+static double step_cost(const tiling *t, double rows, int vectors) {
     double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
-    return (hidden > 4 ? hidden : 4) + 0.4 * vectors;
+    int crowd = rows_in_a_set(t, (int)ceil(rows));
+    double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
+    return (hidden > 4 ? hidden : 4) + 0.1 * vectors + 0.05 * rows + clash;
 }
 
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
@@ -131,9 +146,9 @@ static int tile_rows(const tiling *t, int vectors) {
 static double columns_cost(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m);
     int rows = tile_rows(t, vectors);
-    if (m == INT64_MAX || m == 0) return step_cost(rows, vectors) / rows;
+    if (m == INT64_MAX || m == 0) return step_cost(t, rows, vectors) / rows;
     double tiles = (double)((m + rows - 1) / rows);
-    return tiles * step_cost((double)m / tiles, vectors);
+    return tiles * step_cost(t, (double)m / tiles, vectors);
 }
 
 // The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
