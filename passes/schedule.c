@@ -554,7 +554,7 @@ static void stage_nest(emitter *e, const stage *s, bool alone) {
 
 static void one_of_stages(emitter *e, stage *s) {
     contraction c;
-    if (contraction_in_stage(e->k, s, &c) && c.m.n && schedule_contraction(e, &c)) return;
+    if (contraction_in_stage(e->k, s, &c) && c.m.n && schedule_contraction(e, &c, NULL)) return;
     stage_nest(e, s, false);
 }
 
@@ -630,9 +630,13 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     }
     attention a;
     bool attends = attention_find(k, t, &a);
-    ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, attends ? a.scratch : NULL);
     contraction c;
-    if (contraction_find(k, &c) && schedule_contraction(e, &c)) code->schedule = "tiled contraction";
+    bool contracts = contraction_find(k, &c);
+    int64_t partial = contracts ? contraction_scratch(t, &c) : 0;
+    dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
+    ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
+    if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
+        code->schedule = "tiled contraction";
     else if (attends)
         choose_row_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
     else if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);

@@ -7,32 +7,21 @@
 //       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
 //     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
 //
+// Where B's panel for all of K is larger than a near cache holds, blocks stand around this (contract_size.h):
+//
+//   for columns in chunks, for M in blocks, for K in blocks, for n0 ..., for m0 ...:
+//     acc = first block of K ? 0 : partial[n0][m0];  add this block's products
+//     last block of K ? write f(acc) : partial[n0][m0] = acc
+//
 // It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
 #include "passes/schedule_contract.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
+#include "passes/contract_size.h"
 #include "passes/emit_dim.h"
 #include "passes/schedule_int8.h"
-#include <math.h>
 
-enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, HEAVY_EPILOGUE = 14, TASK_ROWS = 42 };
-
-typedef struct tiling {
-    emitter *e;
-    const contraction *c;
-    access *a, *b, *write;
-    axis_list m, k;           // after joining
-    int tile_m;               // M axis that is tiled, -1: none
-    int lanes, rows, vectors; // L, MR (of the columns at hand), NV at most
-    bool packed;
-    expr *side[MAX_SIDES]; // reads of B's factor along N beside the operand: scales, zero points
-    int nsides;
-    ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
-    int quad;                                // reduce axis that goes in fours (schedule_int8.h), -1: none
-    ins *panel_stride;                       // elements from one panel to the next
-    expr *row_stride;                        // elements of A from one row to the next
-    bool heavy;                              // the epilogue is looped over, not unrolled
-} tiling;
+enum { HEAVY_EPILOGUE = 14, TASK_ROWS = 42 };
 
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
@@ -100,75 +89,7 @@ static bool operands_fit(tiling *t) {
     return is_const_value(t->write->coef[c->n], 1);
 }
 
-// ---------------------------------------------------------------- sizes
-static int64_t const_extent(const tiling *t, int axis) {
-    const dim *d = axis < 0 ? NULL : t->e->extent[axis];
-    return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;
-}
-
-static int max_rows(const tiling *t, int vectors) {
-    int rows =
-        t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
-    return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
-}
-
-// Most rows of A that share a set of the first cache: 64 sets of 64 bytes, everywhere that matters.
-static int rows_in_a_set(const tiling *t, int rows) {
-    enum { SETS = 64, LINE = 64 };
-    int used[SETS] = {0}, most = 1;
-    if (t->row_stride->op != X_CONST) return 1;
-    int64_t bytes = t->row_stride->i * dtype_bits(t->c->a->buffer->dtype) / 8;
-    for (int r = 0; r < rows; r++) {
-        int n = ++used[(uint64_t)bytes * (uint64_t)r / LINE % SETS];
-        if (n > most) most = n;
-    }
-    return most;
-}
-
-// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
-// some for lines that come from beyond the first cache, and for rows of A that drive each other out of it.
-static double step_cost(const tiling *t, double rows, int vectors) {
-    double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
-    int crowd = rows_in_a_set(t, (int)ceil(rows));
-    double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
-    return (hidden > 4 ? hidden : 4) + 0.1 * vectors + 0.05 * rows + clash;
-}
-
-// Rows of the tiles beside so many vectors, balanced: no tiny last tile.
-static int tile_rows(const tiling *t, int vectors) {
-    int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
-    if (m == INT64_MAX || m == 0) return (int)rows;
-    int64_t tiles = (m + rows - 1) / rows;
-    return (int)((m + tiles - 1) / tiles);
-}
-
-// All rows times so many vectors of columns; of an unknown number of rows, one.
-static double columns_cost(const tiling *t, int vectors) {
-    int64_t m = const_extent(t, t->tile_m);
-    int rows = tile_rows(t, vectors);
-    if (m == INT64_MAX || m == 0) return step_cost(t, rows, vectors) / rows;
-    double tiles = (double)((m + rows - 1) / rows);
-    return tiles * step_cost(t, (double)m / tiles, vectors);
-}
-
-// The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
-static void choose_tile(tiling *t) {
-    int64_t n = const_extent(t, t->c->n);
-    double best = INFINITY;
-    for (int v = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; v >= 1; v--) {
-        int64_t width = (int64_t)v * t->lanes, blocks = n / width,
-                rest = (n % width + t->lanes - 1) / t->lanes;
-        if (v > 1 && n <= width - t->lanes) continue;
-        if (width > PANEL && width % PANEL) continue;
-        double cost = columns_cost(t, v) / v;
-        if (n != INT64_MAX)
-            cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
-        if (cost >= best) continue;
-        best = cost;
-        t->vectors = v;
-    }
-}
-
+// ---------------------------------------------------------------- epilogue
 typedef struct weight {
     int sum;
 } weight;
@@ -373,8 +294,9 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_ahead(e, t->b->offset);
     emit_ahead(e, t->c->term_a);
     emit_ahead(e, t->c->term_b);
-    e->counter[a] = lb_for(&e->b, e->k->axes.at[a].name, lb_idx(&e->b, 0), emit_dim(e, e->extent[a]),
-                           lb_idx(&e->b, 1), LOOP_SERIAL);
+    bool part = t->k_begin && depth == t->block.k_at;
+    e->counter[a] = lb_for(&e->b, e->k->axes.at[a].name, part ? t->k_begin : lb_idx(&e->b, 0),
+                           part ? t->k_end : emit_dim(e, e->extent[a]), lb_idx(&e->b, 1), LOOP_SERIAL);
     ins *loop = e->counter[a];
     int mark = scope_open(e);
     k_loops(t, x, acc, start_b, depth + 1);
@@ -433,6 +355,42 @@ static void finish_looped(tiling *t, const tile *x, ins **acc) {
     lb_end(b, r);
 }
 
+// Where the sums of a tile lie between blocks of K.
+static ins *partial_place(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const block_plan *p = &t->block;
+    ins *row = lb_idx(b, 0);
+    for (int j = p->m_at; j < t->m.n; j++) {
+        ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
+        if (j == p->m_at) at = lb_bin(b, L_SUB, at, t->m_begin);
+        else row = lb_bin(b, L_MUL, row, emit_dim(e, e->extent[t->m.at[j]]));
+        row = lb_bin(b, L_ADD, row, at);
+    }
+    ins *panel = lb_bin(b, L_MUL, lb_bin(b, L_SUB, x->n0, t->chunk), lb_idx(b, p->m_step * p->m_inner));
+    return lb_bin(b, L_ADD, panel, lb_bin(b, L_MUL, row, lb_idx(b, (int64_t)x->vectors * t->lanes)));
+}
+
+static void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *more = lb_if(b, t->further);
+    for (int j = 0; j < x->rows * x->vectors; j++) {
+        ins *place = lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes));
+        lb_set(b, acc[j], lb_load(b, acc[j]->type, t->partial, place, 0));
+    }
+    lb_end(b, more);
+}
+static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    for (int j = 0; j < x->rows * x->vectors; j++)
+        lb_store(b, t->partial, lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes)), lb_get(b, acc[j]), 0);
+}
+
+static void write_tile(tiling *t, const tile *x, ins **acc) {
+    if (t->heavy) finish_looped(t, x, acc);
+    else finish(t, x, acc);
+}
+
 static void micro_kernel(tiling *t, const tile *x) {
     emitter *e = t->e;
     ins *acc[MAX_ROWS * MAX_VECTORS];
@@ -442,10 +400,21 @@ static void micro_kernel(tiling *t, const tile *x) {
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
     ins *zero = lkind_is_float((lkind)type.kind) ? lb_float(&e->b, type, 0) : lb_int(&e->b, type, 0);
     for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
-    k_loops(t, x, acc, first_column(t, x), 0);
+    ins *at = t->k_begin ? partial_place(t, x) : NULL;
+    if (at) load_partial(t, x, acc, at);
+    k_loops(t, x, acc, first_column(t, x), t->k_begin ? t->block.k_at : 0);
     scope_close(e, mark);
-    if (t->heavy) finish_looped(t, x, acc);
-    else finish(t, x, acc);
+    if (!at) {
+        write_tile(t, x, acc);
+        return;
+    }
+    ins *done = lb_if(&e->b, t->last);
+    mark = scope_open(e);
+    write_tile(t, x, acc);
+    scope_close(e, mark);
+    lb_else(&e->b, done);
+    store_partial(t, x, acc, at);
+    lb_end(&e->b, done);
 }
 
 // ---------------------------------------------------------------- loops around it
@@ -465,26 +434,49 @@ static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
 }
 
 // Known M: tiles of `rows` and of rows - 1, so that none is tiny.
-static void rows_known(tiling *t, tile x, int64_t m) {
+static void rows_known(tiling *t, tile x, int64_t begin, int64_t m) {
     lbuild *b = &t->e->b;
-    int64_t tiles = (m + t->rows - 1) / t->rows, high = m - tiles * (t->rows - 1);
-    if (high > 0) row_range(t, x, lb_idx(b, 0), lb_idx(b, high * t->rows), t->rows);
-    if (high < tiles) row_range(t, x, lb_idx(b, high * t->rows), lb_idx(b, m), t->rows - 1);
+    int64_t rows = m < t->rows ? m : t->rows, tiles = rows ? (m + rows - 1) / rows : 0,
+            high = begin + (m - tiles * (rows - 1)) * rows;
+    if (m <= 0) return;
+    if (high > begin) row_range(t, x, lb_idx(b, begin), lb_idx(b, high), (int)rows);
+    else high = begin;
+    if (high < begin + m) row_range(t, x, lb_idx(b, high), lb_idx(b, begin + m), (int)rows - 1);
 }
 
-// M known at run time only: whole tiles, then halves of what is left.
+// The same at run time: how many of the tiles are whole; of too few rows for that, as many as there are.
+static ins *whole_tiles(tiling *t, ins *left) {
+    lbuild *b = &t->e->b;
+    ins *rows = lb_idx(b, t->rows), *up = lb_bin(b, L_ADD, left, lb_idx(b, t->rows - 1));
+    ins *tiles = emit_int_op(b, X_FLOORDIV, up, rows),
+        *high = lb_bin(b, L_SUB, left, lb_bin(b, L_MUL, tiles, lb_idx(b, t->rows - 1)));
+    return lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, 0), high), high, emit_int_op(b, X_FLOORDIV, left, rows));
+}
+
+// M known at run time only: tiles of `rows` and of rows - 1, then halves of what is left.
 static void rows_dynamic(tiling *t, tile x, ins *begin, ins *m) {
     lbuild *b = &t->e->b;
-    for (int rows = t->rows; rows > 0; rows /= 2) {
-        ins *left = lb_bin(b, L_SUB, m, begin);
-        ins *end = lb_bin(b, L_ADD, begin, emit_int_floor(b, left, rows));
-        row_range(t, x, begin, end, rows);
+    ins *whole = lb_bin(b, L_MUL, whole_tiles(t, lb_bin(b, L_SUB, m, begin)), lb_idx(b, t->rows));
+    ins *end = lb_bin(b, L_ADD, begin, whole);
+    row_range(t, x, begin, end, t->rows);
+    for (int rows = t->rows - 1; rows > 0; rows = rows == t->rows - 1 && rows > 2 ? t->rows / 2 : rows / 2) {
         begin = end;
-        if (rows == 3) { // 1 would leave a second row
-            row_range(t, x, begin, m, 1);
-            return;
-        }
+        end = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, m, begin), rows));
+        row_range(t, x, begin, end, rows);
     }
+}
+
+static void tile_range(tiling *t, tile x) {
+    emitter *e = t->e;
+    ins *begin, *end;
+    if (t->tile_m < 0) {
+        micro_kernel(t, &x);
+        return;
+    }
+    if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m) begin = t->m_begin, end = t->m_end;
+    else piece_range(e, t->tile_m, TASK_ROWS, &begin, &end);
+    if (begin->op == L_CONST && end->op == L_CONST) rows_known(t, x, begin->i, end->i - begin->i);
+    else rows_dynamic(t, x, begin, end);
 }
 
 static void m_loops(tiling *t, tile x, int depth) {
@@ -492,12 +484,7 @@ static void m_loops(tiling *t, tile x, int depth) {
     if (depth == t->m.n) {
         x.m0 = lb_idx(&e->b, 0);
         x.rows = 1;
-        ins *begin, *end;
-        if (t->tile_m >= 0) piece_range(e, t->tile_m, TASK_ROWS, &begin, &end);
-        if (t->tile_m < 0) micro_kernel(t, &x);
-        else if (e->task_axis == t->tile_m) rows_dynamic(t, x, begin, end);
-        else if (dim_is_const(e->extent[t->tile_m])) rows_known(t, x, dim_value(e->extent[t->tile_m]));
-        else rows_dynamic(t, x, begin, end);
+        tile_range(t, x);
         return;
     }
     int a = t->m.at[depth];
@@ -505,8 +492,8 @@ static void m_loops(tiling *t, tile x, int depth) {
         m_loops(t, x, depth + 1);
         return;
     }
-    ins *begin, *end;
-    axis_range(e, a, &begin, &end);
+    ins *begin = t->m_begin, *end = t->m_end;
+    if (!begin || depth != t->block.m_at) axis_range(e, a, &begin, &end);
     e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
     ins *loop = e->counter[a];
     int mark = scope_open(e);
@@ -516,12 +503,101 @@ static void m_loops(tiling *t, tile x, int depth) {
     lb_end(&e->b, loop);
 }
 
-static void columns(tiling *t, ins *n0, int vectors, ins *last) {
-    t->rows = tile_rows(t, vectors);
+// ---------------------------------------------------------------- blocks
+typedef struct column_range { // whole tiles of so many vectors, or one whose last vector has `last` columns
+    ins *begin, *end;         // end NULL: one tile
+    int vectors;
+    ins *last;
+} column_range;
+
+static void column_tiles(tiling *t, const column_range *r) {
+    emitter *e = t->e;
+    tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last};
+    if (r->end) x.n0 = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
+    int mark = scope_open(e);
+    m_loops(t, x, t->m_begin ? t->block.m_at : 0);
+    e->counter[t->c->n] = NULL;
+    scope_close(e, mark);
+    if (r->end) lb_end(&e->b, x.n0);
+}
+
+static ins *least(lbuild *b, ins *x, ins *y) {
+    return x->op == L_CONST && y->op == L_CONST ? lb_idx(b, x->i < y->i ? x->i : y->i)
+                                                : lb_bin(b, L_SMIN, x, y);
+}
+
+// begun: 0 at the first position of all axes so far; left: 0 at their last.
+static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, ins *left) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int a = t->k.at[depth];
+    ins *extent = emit_dim(e, e->extent[a]);
+    bool split = depth == t->block.k_at;
+    ins *loop = lb_for(b, e->k->axes.at[a].name, lb_idx(b, 0), extent, lb_idx(b, split ? t->block.k_step : 1),
+                       LOOP_SERIAL);
+    int mark = scope_open(e);
+    ins *end = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, split ? t->block.k_step : 1)), extent);
+    begun = lb_bin(b, L_OR, begun, loop);
+    left = lb_bin(b, L_OR, left, lb_bin(b, L_SUB, extent, end));
+    if (split) {
+        t->k_begin = loop, t->k_end = end;
+        t->further = lb_cmp(b, L_NE, begun, lb_idx(b, 0));
+        t->last = lb_cmp(b, L_EQ, left, lb_idx(b, 0));
+        column_tiles(t, r);
+        t->k_begin = NULL;
+    } else {
+        e->counter[a] = loop;
+        k_blocks(t, r, depth + 1, begun, left);
+        e->counter[a] = NULL;
+    }
+    scope_close(e, mark);
+    lb_end(b, loop);
+}
+
+static void m_blocks(tiling *t, const column_range *r, int depth) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int a = t->m.at[depth];
+    bool split = depth == t->block.m_at;
+    ins *begin, *end, *loop = NULL;
+    if (a == t->tile_m) piece_range(e, a, TASK_ROWS, &begin, &end);
+    else axis_range(e, a, &begin, &end);
+    bool all = split && begin->op == L_CONST && end->op == L_CONST && end->i - begin->i <= t->block.m_step;
+    if (!all) loop = open_loop(e, "block", begin, end, split ? t->block.m_step : 1);
+    int mark = scope_open(e);
+    if (split) {
+        t->m_begin = all ? begin : loop;
+        t->m_end = all ? end : least(b, lb_bin(b, L_ADD, loop, lb_idx(b, t->block.m_step)), end);
+        k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
+        t->m_begin = NULL;
+    } else {
+        e->counter[a] = loop;
+        m_blocks(t, r, depth + 1);
+        e->counter[a] = NULL;
+    }
+    scope_close(e, mark);
+    if (loop) lb_end(b, loop);
+}
+
+static void columns(tiling *t, column_range r) {
+    lbuild *b = &t->e->b;
+    t->rows = tile_rows(t, r.vectors);
+    if (!t->block.on) {
+        column_tiles(t, &r);
+        return;
+    }
+    if (r.end) {
+        ins *end = r.end;
+        t->chunk = open_loop(t->e, "chunk", r.begin, end, t->block.columns);
+        r.begin = t->chunk;
+        r.end = least(b, lb_bin(b, L_ADD, t->chunk, lb_idx(b, t->block.columns)), end);
+    }
+    ins *loop = r.end ? t->chunk : NULL;
+    t->chunk = r.begin;
     int mark = scope_open(t->e);
-    m_loops(t, (tile){.vectors = vectors, .n0 = n0, .last = last}, 0);
-    t->e->counter[t->c->n] = NULL;
+    m_blocks(t, &r, 0);
     scope_close(t->e, mark);
+    if (loop) lb_end(b, loop);
 }
 
 static void n_loops(tiling *t) {
@@ -529,20 +605,20 @@ static void n_loops(tiling *t) {
     lbuild *b = &e->b;
     int64_t width = (int64_t)t->vectors * t->lanes;
     ins *n = emit_dim(e, e->extent[t->c->n]), *full = emit_int_floor(b, n, width);
-    if (!(full->op == L_CONST && full->i == 0)) {
-        ins *loop = open_loop(e, "n", lb_idx(b, 0), full, width);
-        columns(t, loop, t->vectors, NULL);
-        lb_end(b, loop);
-    }
+    if (!(full->op == L_CONST && full->i == 0))
+        columns(t, (column_range){.begin = lb_idx(b, 0), .end = full, .vectors = t->vectors});
     if (full == n) return;
     if (n->op == L_CONST) {
         int64_t rest = n->i - full->i, vectors = (rest + t->lanes - 1) / t->lanes,
                 last = rest - (vectors - 1) * t->lanes;
-        columns(t, full, (int)vectors, last == t->lanes ? NULL : lb_idx(b, last));
+        columns(t, (column_range){.begin = full,
+                                  .vectors = (int)vectors,
+                                  .last = last == t->lanes ? NULL : lb_idx(b, last)});
         return;
     }
     ins *loop = open_loop(e, "n", full, n, t->lanes), *left = lb_bin(b, L_SUB, n, loop);
-    columns(t, loop, 1, lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes)));
+    columns(
+        t, (column_range){.begin = loop, .vectors = 1, .last = lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes))});
     lb_end(b, loop);
 }
 
@@ -634,8 +710,8 @@ static void find_panel_stride(tiling *t) {
     t->panel_stride = emit_dim(t->e, stride);
 }
 
-bool schedule_contraction(emitter *e, const contraction *c) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .quad = -1};
+bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
+    tiling t = {.e = e, .c = c, .tile_m = -1, .quad = -1, .partial = scratch};
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integers sum in any order
     emitter_stage(e, c->s, -1, 1, false);
@@ -649,6 +725,7 @@ bool schedule_contraction(emitter *e, const contraction *c) {
     if (t.m.n && !varies_beyond_read(c->term_a, c->a, t.m.at[t.m.n - 1])) t.tile_m = t.m.at[t.m.n - 1];
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
     choose_tile(&t);
+    if (scratch) choose_blocks(&t);
     expr_walk(c->term_b, find_side, &t);
     weight w = {0};
     expr_walk(c->w->value, add_weight, &w);

@@ -1,0 +1,151 @@
+// How large the tiles and blocks of a contraction are: costs of a step of K, caches, balance.
+#include "passes/contract_size.h"
+#include "ir/program.h"
+#include "passes/schedule_int8.h"
+#include <math.h>
+
+static int64_t const_extent(const tiling *t, int axis) {
+    const dim *d = axis < 0 ? NULL : t->e->extent[axis];
+    return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;
+}
+
+static int max_rows(const tiling *t, int vectors) {
+    int rows =
+        t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
+    return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
+}
+
+// Most rows of A that share a set of the first cache: 64 sets of 64 bytes, everywhere that matters.
+static int rows_in_a_set(const tiling *t, int rows) {
+    enum { SETS = 64, LINE = 64 };
+    int used[SETS] = {0}, most = 1;
+    if (t->row_stride->op != X_CONST) return 1;
+    int64_t bytes = t->row_stride->i * dtype_bits(t->c->a->buffer->dtype) / 8;
+    for (int r = 0; r < rows; r++) {
+        int n = ++used[(uint64_t)bytes * (uint64_t)r / LINE % SETS];
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
+// some for lines that come from beyond the first cache, and for rows of A that drive each other out of it.
+static double step_cost(const tiling *t, double rows, int vectors) {
+    double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    int crowd = rows_in_a_set(t, (int)ceil(rows));
+    double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
+    return (hidden > 4 ? hidden : 4) + 0.1 * vectors + 0.05 * rows + clash;
+}
+
+// Rows of the tiles beside so many vectors, balanced: no tiny last tile.
+int tile_rows(const tiling *t, int vectors) {
+    int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
+    if (m == INT64_MAX || m == 0) return (int)rows;
+    int64_t tiles = (m + rows - 1) / rows;
+    return (int)((m + tiles - 1) / tiles);
+}
+
+// All rows times so many vectors of columns; of an unknown number of rows, one.
+static double columns_cost(const tiling *t, int vectors) {
+    int64_t m = const_extent(t, t->tile_m);
+    int rows = tile_rows(t, vectors);
+    if (m == INT64_MAX || m == 0) return step_cost(t, rows, vectors) / rows;
+    double tiles = (double)((m + rows - 1) / rows);
+    return tiles * step_cost(t, (double)m / tiles, vectors);
+}
+
+// The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
+void choose_tile(tiling *t) {
+    int64_t n = const_extent(t, t->c->n);
+    double best = INFINITY;
+    for (int v = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; v >= 1; v--) {
+        int64_t width = (int64_t)v * t->lanes, blocks = n / width,
+                rest = (n % width + t->lanes - 1) / t->lanes;
+        if (v > 1 && n <= width - t->lanes) continue;
+        if (width > PANEL && width % PANEL) continue;
+        double cost = columns_cost(t, v) / v;
+        if (n != INT64_MAX)
+            cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
+        if (cost >= best) continue;
+        best = cost;
+        t->vectors = v;
+    }
+}
+
+// ---------------------------------------------------------------- blocks
+// Bytes of B's panel that stay near while the rows go past, and of A's block that stays in the second cache.
+// Cores with 512-bit vectors read the second cache at the rate of their tiles; others want the first.
+static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? 128 * 1024 : 16 * 1024; }
+static int64_t second_bytes(const target *t) { return t->vector_bits >= 512 ? 512 * 1024 : 128 * 1024; }
+
+enum { CHUNK = 256 };
+
+// All positions of the axes together, INT64_MAX: not known.
+static int64_t positions(const kernel *k, const axis_list *l) {
+    int64_t n = 1;
+    for (int j = 0; j < l->n; j++) {
+        const dim *d = k->axes.at[l->at[j]].extent;
+        if (!dim_is_const(d) || dim_value(d) > INT32_MAX) return INT64_MAX;
+        n *= dim_value(d);
+        if (n > INT32_MAX) return INT64_MAX;
+    }
+    return n;
+}
+
+typedef struct block_limits {
+    int64_t depth, rows, columns; // at most
+} block_limits;
+
+// False: no blocks.
+static bool limits_of(const target *t, const contraction *c, block_limits *l) {
+    dtype type = c->s->states.at[0].dtype;
+    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
+    int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
+            width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
+            m = positions(c->k, &c->m);
+    l->depth = near_bytes(t) / (width * size);
+    l->rows = second_bytes(t) / (l->depth * size);
+    l->columns = CHUNK;
+    if (k < l->depth * 3 / 2 || m <= 2 * MAX_ROWS) return false;
+    if (m < l->rows) l->rows = m;
+    return true;
+}
+
+int64_t contraction_scratch(const target *t, const contraction *c) {
+    block_limits l;
+    if (!limits_of(t, c, &l)) return 0;
+    return l.rows * l.columns * dtype_bits(c->s->states.at[0].dtype) / 8;
+}
+
+// From the innermost axis outwards: how many axes fit whole, and how much of the next. Balanced, in steps of
+// `unit`.
+static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t unit, int64_t *step,
+                    int64_t *inner) {
+    int at = l->n - 1;
+    *inner = 1;
+    while (at > 0 && const_extent(t, l->at[at]) <= most / *inner) *inner *= const_extent(t, l->at[at--]);
+    int64_t n = const_extent(t, l->at[at]), fits = most / *inner;
+    if (*inner > 1) unit = 1;
+    if (n <= fits) {
+        *step = n;
+        return at;
+    }
+    if (n != INT64_MAX) {
+        int64_t blocks = (n + fits - 1) / fits;
+        fits = (n + blocks - 1) / blocks;
+        fits = (fits + unit - 1) / unit * unit;
+    }
+    *step = fits > most / *inner ? most / *inner / unit * unit : fits;
+    return at;
+}
+
+void choose_blocks(tiling *t) {
+    block_limits l;
+    block_plan *p = &t->block;
+    if (t->quad >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
+    int64_t k_inner;
+    p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
+    p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
+    p->columns = l.columns / (t->vectors * t->lanes) * t->vectors * t->lanes;
+    p->on = p->m_step > 0 && p->k_step > 0;
+}

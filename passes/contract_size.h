@@ -1,0 +1,46 @@
+// Sizes of a contraction's tiles and blocks, from the extents and the target's registers and class of caches.
+#ifndef ONNXC_CONTRACT_SIZE_H
+#define ONNXC_CONTRACT_SIZE_H
+#include "passes/schedule_contract.h"
+
+enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4 };
+
+// Blocks around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are walked outside, one position at a time.
+typedef struct block_plan {
+    bool on;
+    int64_t columns;        // in a chunk
+    int m_at, k_at;         // positions in m and k of the axes that go in blocks
+    int64_t m_step, k_step; // positions of those axes in a block
+    int64_t m_inner;        // positions of the axes of M inside of m_at
+} block_plan;
+
+typedef struct tiling {
+    emitter *e;
+    const contraction *c;
+    access *a, *b, *write;
+    axis_list m, k;           // after joining
+    int tile_m;               // M axis that is tiled, -1: none
+    int lanes, rows, vectors; // L, MR (of the columns at hand), NV at most
+    bool packed;
+    expr *side[MAX_SIDES]; // reads of B's factor along N beside the operand: scales, zero points
+    int nsides;
+    ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
+    int quad;                                // reduce axis that goes in fours (schedule_int8.h), -1: none
+    ins *panel_stride;                       // elements from one panel to the next
+    expr *row_stride;                        // elements of A from one row to the next
+    bool heavy;                              // the epilogue is looped over, not unrolled
+    block_plan block;
+    ins *partial;         // sums of the blocks of K so far: [column / width][row][width]
+    ins *m_begin, *m_end; // of the block's axis of M, NULL: all
+    ins *k_begin, *k_end; // of the block's axis of K, NULL: all
+    ins *chunk;           // its first column
+    ins *further, *last;  // whether the block of K is not the first, is the last
+} tiling;
+
+// The width for which all columns cost least, in vectors.
+void choose_tile(tiling *t);
+// Rows of the tiles beside so many vectors, balanced: no tiny last tile.
+int tile_rows(const tiling *t, int vectors);
+// Blocks, where K is long and there are rows enough to use B's panel again.
+void choose_blocks(tiling *t);
+#endif

@@ -1,0 +1,188 @@
+// Products through layout, schedule and code against sums in C: sizes around tiles and blocks, rows that are
+// known and not, operands of all kinds, on every CPU level that runs here.
+#include "codegen/jit.h"
+#include "codegen/targets.h"
+#include "test/conv_model.h"
+#include "test/product_model.h"
+#include <cmocka.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+static void show_message(void *user, const diag_message *m) {
+    (void)user;
+    fprintf(stderr, "%s\n", m->full);
+}
+
+static int64_t place(int64_t batch, int64_t row, int64_t column, int64_t rows, int64_t columns, bool turned) {
+    return turned ? (batch * columns + column) * rows + row : (batch * rows + row) * columns + column;
+}
+
+static double right(const product *p, const float *x, int64_t batch, int64_t i, int64_t j) {
+    double sum = 0;
+    for (int64_t k = 0; k < p->k; k++)
+        sum += x[place(batch, i, k, p->m, p->k, p->turn_a)] *
+               product_number(place(batch, k, j, p->k, p->n, p->turn_b), p->input_b ? 13 : 17);
+    return p->gelu ? 0.5 * sum * (1 + erf(sum / sqrt(2))) : sum;
+}
+
+static double difference(const product *p, const float *x, const float *y) {
+    double worst = 0;
+    for (int64_t b = 0; b < p->batch; b++)
+        for (int64_t i = 0; i < p->m; i++)
+            for (int64_t j = 0; j < p->n; j++) {
+                double want = right(p, x, b, i, j),
+                       far = fabs(y[(b * p->m + i) * p->n + j] - want) / (1 + fabs(want));
+                if (!(far <= worst)) worst = far;
+            }
+    return worst;
+}
+
+static interp_result run(const program *p, arena *a, jit *code, const tensor *in, tensor *out) {
+    interp_hooks hooks = {.kernel = jit_kernel, .user = code};
+    return interp_program_hooked(p, a, in, out, (interp_limits){0}, NULL, &hooks);
+}
+
+static void check_run(const program *code, jit *j, const char *cpu, const product *p) {
+    arena *a = arena_new();
+    tensor in[2] = {product_input(p, p->m, p->k, p->turn_a), product_input(p, p->k, p->n, p->turn_b)}, out;
+    assert_int_equal(run(code, a, j, in, &out), INTERP_OK);
+    assert_int_equal(out.count, p->batch * p->m * p->n);
+    double far = difference(p, in[0].data, out.data);
+    if (!(far < 1e-6))
+        fprintf(stderr, "%s %lldx%lldx%lldx%lld: difference %g\n", cpu, (long long)p->batch, (long long)p->m,
+                (long long)p->k, (long long)p->n, far);
+    assert_true(far < 1e-6);
+    free((void *)in[0].data), free((void *)in[1].data);
+    arena_destroy(a);
+}
+
+// The product with its own rows, and with 1 to `most` in the same code when they are dynamic.
+static void check_on(const char *cpu, product p, int64_t most) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_DEFAULT});
+    if (target_runs_here(a, &d, t)) {
+        const program *code = product_program(a, &d, t, &p);
+        jit *j = jit_program(a, &d, code, t);
+        check_run(code, j, cpu, &p);
+        for (p.m = 1; p.dynamic && p.m <= most; p.m++) check_run(code, j, cpu, &p);
+    }
+    arena_destroy(a);
+}
+static const char *const cpus[] = {"x86-64-v2", "x86-64-v3", "native"};
+static void check(product p) {
+    p.dynamic = false;
+    for (int j = 1; j < 3; j++) check_on(cpus[j], p, 0);
+    p.dynamic = true;
+    for (int j = 1; j < 3; j++) check_on(cpus[j], p, 4);
+}
+
+// ---------------------------------------------------------------- products
+static void test_rows(void **state) { // each number of rows around the tiles, dynamic and known
+    (void)state;
+    static const int64_t m[] = {1, 2, 6, 7, 9, 13, 29, 44};
+    product p = {.batch = 1, .m = 51, .k = 19, .n = 40, .dynamic = true};
+    for (int j = 0; j < 3; j++) check_on(cpus[j], p, 50);
+    for (int j = 0; j < 8; j++) check((product){.batch = 1, .m = m[j], .k = 19, .n = 40});
+}
+
+static void test_columns(void **state) {
+    (void)state;
+    static const int64_t n[] = {1, 2, 7, 15, 16, 17, 33, 63, 64, 65, 100, 130};
+    for (int j = 0; j < 12; j++) check((product){.batch = 1, .m = 9, .k = 21, .n = n[j]});
+    for (int j = 1; j < 12; j += 3) check((product){.batch = 1, .m = 37, .k = 1900, .n = n[j]});
+}
+
+// K in several blocks, the rows in several, columns in several chunks, and remainders of each.
+static void test_blocks(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{29, 769, 64},   {64, 1100, 257}, {130, 1601, 40}, {300, 800, 19},
+                                       {257, 1111, 70}, {515, 1025, 33}, {40, 4001, 17}};
+    for (int j = 0; j < 7; j++)
+        check((product){.batch = 1, .m = sizes[j][0], .k = sizes[j][1], .n = sizes[j][2]});
+    check((product){.batch = 1, .m = 70, .k = 1600, .n = 90, .gelu = true});
+}
+
+static void test_operands(void **state) {
+    (void)state;
+    for (int j = 0; j < 8; j++) {
+        bool turn_a = j & 1, turn_b = j & 2, input_b = j & 4;
+        check((product){
+            .batch = 1, .m = 45, .k = 37, .n = 50, .turn_a = turn_a, .turn_b = turn_b, .input_b = input_b});
+        check((product){
+            .batch = 3, .m = 33, .k = 1300, .n = 35, .turn_a = turn_a, .turn_b = turn_b, .input_b = input_b});
+        check((product){
+            .batch = 5, .m = 7, .k = 9, .n = 11, .turn_a = turn_a, .turn_b = turn_b, .input_b = input_b});
+    }
+}
+
+// ---------------------------------------------------------------- convolutions
+static tensor convolution(arena *a, const conv_case *c, const char *cpu) {
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    tensor y = {0};
+    if (!DIAG_TRY(&d, jump)) fail();
+    program *p = conv_program(a, &d, c);
+    tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
+    x.count = c->batch * c->channels * c->height * c->width;
+    float *data = arena_alloc(a, (size_t)x.count * sizeof *data);
+    uint32_t seed = 7;
+    for (int64_t j = 0; j < x.count; j++) data[j] = conv_random(&seed);
+    x.data = data;
+    if (!cpu) {
+        assert_int_equal(interp_program(p, a, &x, &y, (interp_limits){0}, NULL), INTERP_OK);
+        return y;
+    }
+    target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_DEFAULT});
+    if (!target_runs_here(a, &d, t)) return y;
+    program_context run_passes = {.program = p, .target = t, .opt = 2, .algorithms = {CHOICE_NEVER}};
+    for (const program_pass *x_pass = program_passes; x_pass->name; x_pass++) x_pass->run(&run_passes);
+    assert_int_equal(run(p, a, jit_program(a, &d, p, t), &x, &y), INTERP_OK);
+    return y;
+}
+
+static void check_convolution(const conv_case *c) {
+    arena *a = arena_new();
+    tensor want = convolution(a, c, NULL);
+    for (int i = 1; i < 3; i++) {
+        tensor y = convolution(a, c, cpus[i]);
+        double worst = 0;
+        for (int64_t j = 0; j < y.count; j++) {
+            double far = fabs((double)((const float *)y.data)[j] - ((const float *)want.data)[j]);
+            if (!(far <= worst)) worst = far;
+        }
+        if (!(worst < 1e-4))
+            fprintf(stderr, "%s %lldx%lldx%lldx%lld: difference %g\n", cpus[i], (long long)c->batch,
+                    (long long)c->channels, (long long)c->height, (long long)c->width, worst);
+        assert_true(worst < 1e-4);
+    }
+    arena_destroy(a);
+}
+
+// Small maps of many channels and the other way round, where K's blocks end inside of the window and not.
+static void test_convolutions(void **state) {
+    (void)state;
+    static const conv_case cases[] = {
+        {1, 130, 7, 7, 70, {1, 1, 1, 1}},
+        {2, 130, 5, 9, 33, {1, 1, 1, 1}, .symbolic_batch = true},
+        {1, 300, 6, 6, 20, {0, 0, 0, 0}},
+        {1, 33, 30, 14, 40, {1, 1, 1, 1}, .symbolic_size = true},
+        {3, 600, 5, 6, 17, {0, 0, 0, 0}, .taps = 1},
+        {1, 20, 19, 23, 18, {3, 3, 3, 3}, .taps = 7, .stride = 2},
+        {2, 3, 40, 21, 24, {2, 2, 2, 2}, .taps = 5},
+    };
+    for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) check_convolution(&cases[j]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_columns),      cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_operands), cmocka_unit_test(test_convolutions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
