@@ -45,7 +45,7 @@ static uint32_t add_dims(writer *w, const buffer *b) {
     return at;
 }
 
-static uint32_t add_tensors(writer *w, const io_tensor *all, int n) {
+static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output) {
     uint32_t at = reserve(w, (size_t)n * sizeof(onnxc_tensor_info));
     for (int j = 0; j < n; j++) {
         const io_tensor *t = &all[j];
@@ -56,7 +56,8 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n) {
                                .dtype = (int32_t)t->buffer->dtype,
                                .rank = (uint32_t)t->buffer->rank,
                                .first_dim = (uint32_t)t->first_dim,
-                               .data_sized = t->data_sized};
+                               .data_sized = t->data_sized,
+                               .state = output ? (uint32_t)t->state : 0};
         i.dims = add_dims(w, t->buffer);
         put(w, at + (uint32_t)j * sizeof i, &i, sizeof i);
     }
@@ -137,8 +138,8 @@ bytes descriptor_make(const build *b, const program *p, const build_options *o) 
     d.target = add_text(&w, b->module->target->triple);
     d.model_hash = add_text(&w, o->model_hash);
     d.options_hash = add_text(&w, o->options_hash);
-    d.ninputs = (uint32_t)io->nin, d.inputs = add_tensors(&w, io->in, io->nin);
-    d.noutputs = (uint32_t)io->nout, d.outputs = add_tensors(&w, io->out, io->nout);
+    d.ninputs = (uint32_t)io->nin, d.inputs = add_tensors(&w, io->in, io->nin, false);
+    d.noutputs = (uint32_t)io->nout, d.outputs = add_tensors(&w, io->out, io->nout, true);
     d.nsymbols = (uint32_t)io->symbols.n, d.symbols = add_symbols(&w, io);
     d.nmetadata = (uint32_t)m->metadata.n / 2, d.metadata = add_metadata(&w, m);
     d.ndims = (uint32_t)io->ndims;

@@ -43,15 +43,19 @@ static int64_t array_length(const io_tensor *t) {
 }
 
 // ---------------------------------------------------------------- main.c
+static bool is_member(const io_tensor *t, const char *kind) { return *kind == 'i' || !t->state; }
+
 static void add_arrays(example *e, const io_tensor *all, int n, const char *kind) {
     for (int j = 0; j < n; j++)
-        text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer->dtype), kind,
-                    all[j].name, (long long)array_length(&all[j]));
+        if (is_member(&all[j], kind))
+            text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer->dtype), kind,
+                        all[j].name, (long long)array_length(&all[j]));
 }
 
 static void add_members(example *e, const io_tensor *all, int n, const char *kind) {
     for (int j = 0; j < n; j++) {
         const io_tensor *t = &all[j];
+        if (!is_member(t, kind)) continue;
         for (int i = 0; i < t->buffer->rank && *kind == 'i'; i++)
             if (t->dims[i])
                 text_printf(&e->t, "        .%s = %lld,\n", t->dims[i],
@@ -143,6 +147,7 @@ void example_main(arena *a, diag *d, const build *b, const sink *to) {
     add_run(&e);
     text_add(&e.t, "\n");
     for (int j = 0; j < io->nout; j++) {
+        if (io->out[j].state) continue;
         if (io->out[j].data_sized) text_add(&e.t, "    {\n");
         add_print(&e, &io->out[j]);
         if (io->out[j].data_sized) text_add(&e.t, "    }\n");

@@ -82,21 +82,30 @@ static void dim_members(header *h, const io_tensor *t, bool output) {
 
 static void pointer_member(header *h, const io_tensor *t, bool output) {
     const value *v = t->buffer->value;
-    text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output ? "" : "const ",
+    text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output || t->state ? "" : "const ",
                 interface_ctype(t->buffer->dtype), t->name, comment_text(h->arena, t->original),
                 shape_text(h, t->buffer), dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
+    if (!output && t->state)
+        text_printf(&h->t, ". State: the run puts '%s' in its place",
+                    comment_text(h->arena, h->io->out[t->state - 1].original));
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }
 
 static void struct_type(header *h, const io_tensor *all, int n, bool output) {
     const char *kind = output ? "out" : "in";
     bool message = output && h->io->messages;
+    int members = 0;
     text_printf(&h->t, "typedef struct %s_%s {\n", h->io->name, kind);
-    for (int j = 0; j < n; j++) dim_members(h, &all[j], output);
-    for (int j = 0; j < n; j++) pointer_member(h, &all[j], output);
+    for (int j = 0; j < n; j++)
+        if (!output || !all[j].state) dim_members(h, &all[j], output);
+    for (int j = 0; j < n; j++) {
+        if (output && all[j].state) continue;
+        pointer_member(h, &all[j], output);
+        members++;
+    }
     if (message)
         text_printf(&h->t, "    const char *%s; // set when the run fails: what was wrong\n", h->io->message);
-    if (!n && !message) text_add(&h->t, "    char unused; // a struct must have a member\n");
+    if (!members && !message) text_add(&h->t, "    char unused; // a struct must have a member\n");
     text_printf(&h->t, "} %s_%s;\n\n", h->io->name, kind);
 }
 

@@ -71,10 +71,17 @@ typedef struct scheduling {
     host *h;
 } scheduling;
 
-static bool shares_memory(const kernel_code *c) {
+// Of an output that is a state, the input whose memory it takes.
+static const buffer *memory_of(const program *p, const buffer *b) {
+    const buffer *root = buffer_root(b);
+    bool state = root->role == BUF_OUTPUT && p->state && p->state[root->io];
+    return state ? p->inputs.at[p->state[root->io] - 1] : root;
+}
+
+static bool shares_memory(const program *p, const kernel_code *c) {
     for (int i = 0; i < c->nbuffers; i++)
         for (int j = 0; j < i; j++)
-            if (buffer_root(c->buffers[i]) == buffer_root(c->buffers[j]) &&
+            if (memory_of(p, c->buffers[i]) == memory_of(p, c->buffers[j]) &&
                 (kernel_writes(c->kernel, c->buffers[i]) || kernel_writes(c->kernel, c->buffers[j])))
                 return true;
     return false;
@@ -89,7 +96,7 @@ static void schedule_step(void *user, region *r, step *s) {
     c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), x->h->suffix);
     if (strlen(s->kernel->name) > NAME_MOST - 8)
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
-    if (shares_memory(c)) c->f->noalias = false;
+    if (shares_memory(a->p, c)) c->f->noalias = false;
     x->h->code[s->kernel->id] = c;
 }
 
@@ -231,6 +238,7 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     a.m = result->module = lmodule_new(arena, a.io->name, t);
     a.align = result->align = t->freestanding ? 16 : 64;
     program_walk(p, check_outputs, &a);
+    place_states(p);
     insert_frees(p);
     host *h = schedule_variants(&a, variants, nvariants);
     dim **scratch = scratch_sizes(&a, h, nvariants);

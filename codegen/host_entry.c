@@ -47,11 +47,13 @@ static const io_tensor *tensor_at(const host *h, bool output, int i) {
 }
 
 static int64_t pointer_place(const host *h, bool output, int i) {
-    return interface_pointer_offset(h->t, output ? h->all->io->out_int64s : h->all->io->in_int64s, i);
+    return interface_pointer_offset(h->t, output ? h->all->io->out_int64s : h->all->io->in_int64s,
+                                    tensor_at(h, output, i)->pointer_slot);
 }
 
 ins *io_pointer(host *h, bool output, int i) {
     const interface *io = h->all->io;
+    if (output && io->out[i].state) return io_pointer(h, false, io->out[i].state - 1);
     if (h->data) return lb_load(&h->b, lt_ptr(), h->data, idx(h, output ? io->nin + i : i), 0);
     return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name,
                     pointer_place(h, output, i));
@@ -60,6 +62,7 @@ ins *io_pointer(host *h, bool output, int i) {
 ins *io_dim(host *h, bool output, int i, int axis) {
     const io_tensor *t = tensor_at(h, output, i);
     if (h->dims) return lb_load(&h->b, i64(), h->dims, idx(h, t->first_dim + axis), 0);
+    if (output && t->state) return io_dim(h, false, t->state - 1, axis);
     if (t->dim_slots[axis] < 0) return lb_int(&h->b, i64(), dim_value(t->buffer->dims[axis]));
     return lb_field(&h->b, i64(), output ? h->out : h->in, t->dims[axis],
                     interface_int64_offset(t->dim_slots[axis]));
@@ -152,7 +155,7 @@ static void check_arguments(host *h) {
     check_sizes(h);
     for (int i = 0; i < io->nin; i++) check_pointer(h, false, i);
     for (int i = 0; i < io->nout; i++) {
-        if (io->out[i].data_sized) continue;
+        if (io->out[i].data_sized || io->out[i].state) continue;
         check_capacity(h, i);
         check_pointer(h, true, i);
     }
@@ -358,7 +361,7 @@ static void take_results(host *h, ins *dims, ins *message) {
     }
     if (!io->messages) return;
     ins *v = lb_load(b, lt_ptr(), message, idx(h, 0), 0);
-    lb_setfield(b, h->out, io->message, pointer_place(h, true, io->nout), v);
+    lb_setfield(b, h->out, io->message, interface_pointer_offset(h->t, io->out_int64s, io->out_pointers), v);
 }
 
 static void write_typed_run(hosting *a, const target *t) {

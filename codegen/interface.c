@@ -163,15 +163,16 @@ static void name_tensor(namer *n, io_tensor *t, const buffer *b, const char *fal
 
 static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
     const buffer *b = t->buffer;
+    bool absent = output && t->state; // the input's members stand for it
     t->dims = ARENA_ARRAY(n->arena, const char *, b->rank + 1);
     t->dim_slots = ARENA_ARRAY(n->arena, int, b->rank + 1);
     for (int j = 0; j < b->rank; j++) {
         t->dim_slots[j] = -1;
-        if (dim_is_const(b->dims[j])) continue;
+        if (absent || dim_is_const(b->dims[j])) continue;
         t->dims[j] = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_dim%d", t->name, j));
         t->dim_slots[j] = (*slots)++;
     }
-    t->data_sized = output && has_opaque_dim(b);
+    t->data_sized = output && !absent && has_opaque_dim(b);
     if (!t->data_sized) return;
     t->capacity = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_capacity", t->name));
     t->capacity_slot = (*slots)++;
@@ -195,6 +196,16 @@ static void name_arguments(namer *n) {
             take_name(n->arena, &taken, c_identifier(n->arena, io->symbols.at[j]->name, "dim"));
 }
 
+static void place_pointers(interface *io, const int *state) {
+    for (int j = 0; j < io->nout; j++) {
+        io->out[j].pointer_slot = io->out_pointers;
+        io->out[j].state = state ? state[j] : 0;
+        if (io->out[j].state) io->in[io->out[j].state - 1].state = j + 1;
+        else io->out_pointers++;
+    }
+    for (int j = 0; j < io->nin; j++) io->in[j].pointer_slot = j;
+}
+
 interface *interface_new(const program *p, const char *name, const target *t, bool generic) {
     interface *io = ARENA_NEW(p->arena, interface);
     namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
@@ -208,6 +219,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     map_put(&n.macros, "WORKSPACE", (void *)"");
     for (int j = 0; j < io->nin; j++) name_tensor(&n, &io->in[j], p->inputs.at[j], "input");
     for (int j = 0; j < io->nout; j++) name_tensor(&n, &io->out[j], p->outputs.at[j], "output");
+    place_pointers(io, p->state);
     for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
     for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
     io->message = take_name(p->arena, &n.names, "message");

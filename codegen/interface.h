@@ -16,6 +16,9 @@ typedef struct io_tensor {
     bool data_sized;      // output whose size is known during the run only
     const char *capacity; // data_sized: the int64_t member for the elements that fit
     int capacity_slot;
+    int pointer_slot; // which pointer member
+    int state; // output: 1 + the input whose memory it takes and whose members stand for it; input: 1 + that
+               // output
     int first_dim; // of its dims in the flat array of the generic interface: all inputs', then all outputs'
 } io_tensor;
 
@@ -24,12 +27,13 @@ typedef struct interface {
     int nin, nout;
     io_tensor *in, *out;
     int in_int64s, out_int64s; // members of the structs
-    int ndims;                 // in the flat array
-    VEC(dim *) symbols;        // in order of their first appearance
-    const char **arguments;    // by symbol: its name as a C identifier
-    bool messages;             // NAME_out has a member for the message of a failed run
-    bool generic;              // there is a generic entry and a descriptor
-    const char *message;       // name of that member
+    int out_pointers;
+    int ndims;              // in the flat array
+    VEC(dim *) symbols;     // in order of their first appearance
+    const char **arguments; // by symbol: its name as a C identifier
+    bool messages;          // NAME_out has a member for the message of a failed run
+    bool generic;           // there is a generic entry and a descriptor
+    const char *message;    // name of that member
 } interface;
 
 interface *interface_new(const program *p, const char *name, const target *t, bool generic);

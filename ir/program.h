@@ -51,6 +51,7 @@ struct program {
     VEC(kernel *) kernels;
     VEC(buffer *) inputs;  // in model order
     VEC(buffer *) outputs; // in model order
+    int *state;            // by output: 1 + the input whose memory it takes, else 0; NULL: no output does
     VEC(dim *) variables;  // opaque dims set by steps
     region *main;
     dim *workspace; // bytes, after planning

@@ -147,6 +147,11 @@ static bool is_pointwise(const kernel *k) {
     return w->combine == COMBINE_SET && w->when == WRITE_END && !w->guard && dtype_bits(w->to->dtype) >= 8;
 }
 
+bool writes_in_place(const kernel *k, const buffer *from, const buffer *to) {
+    return is_pointwise(k) && k->stages.at[0]->writes.at[0].to == to &&
+           reads_like_write(k, buffer_root(from));
+}
+
 static void try_in_place(planner *n, const kernel *k, int at) {
     buffer **all, *to = is_pointwise(k) ? k->stages.at[0]->writes.at[0].to : NULL;
     item *out = to && !to->view_of ? n->of[to->id] : NULL;

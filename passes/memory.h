@@ -24,6 +24,12 @@ typedef struct memory_plan {
 // are multiples of align. Heap buffers of at most `bounded` bytes get a place too: that is what they then
 // use.
 memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t bounded);
+// Outputs that take the memory of an input (p->state): where the input is read after the output is written,
+// the output becomes a temporary that is copied at the end.
+void place_states(program *p);
+// Whether k may write `to` into the memory of `from`: it reads every element only where it writes the same
+// one.
+bool writes_in_place(const kernel *k, const buffer *from, const buffer *to);
 // Inserts a STEP_FREE after the last use of every heap buffer. Freeing what was moved away is nothing.
 void insert_frees(program *p);
 // Calls visit for every buffer that the step itself touches (not those of its bodies).

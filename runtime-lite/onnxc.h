@@ -95,6 +95,13 @@ typedef struct onnxc_tensor_info {
     uint32_t rank, dims; /* array of onnxc_dim_info */
     uint32_t first_dim;  /* place of its dims in the flat array */
     uint32_t data_sized; /* output whose dims follow from the data: guess a capacity, or call twice */
+    uint32_t state; /* output (--state): 1 + the input whose memory it takes, its own pointer is not read;
+                       else 0 */
+    /* The tensor is given in its quantised form (--io-dtype): real = (stored - zero_point) * scale; else 0.
+     */
+    int32_t zero_point;
+    float scale;
+    uint32_t unused;
 } onnxc_tensor_info;
 
 typedef struct onnxc_dim_info {

@@ -232,6 +232,10 @@ static int make_outputs(program *p) {
         for (uint32_t k = 0; k < t->rank; k++)
             if (onnxc_dims(p->d, t)[k].value >= 0) p->dims[t->first_dim + k] = onnxc_dims(p->d, t)[k].value;
         int64_t n = count_of(p, t);
+        if (t->state) {
+            p->data[i] = p->data[t->state - 1];
+            continue;
+        }
         onnxc_rt_free(p->data[i]);
         p->data[i] = allocate(n * element_of(t)->size);
         p->capacity[j] = n;

@@ -1,5 +1,6 @@
 // Sizes bound, bounded and named; inputs made constants; inner values made outputs. In: a module as imported.
 #include "compiler/lib/bind.h"
+#include "ir/program.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -145,6 +146,56 @@ void bind_options(arena *a, diag *d, module *m, const options *o) {
     for (int j = 0; j < o->dims.n; j++) bind_dim(&b, &symbols, o->dims.at[j]);
     diag_check(d);
     if (b.to.n) substitute(&b);
+}
+
+// ---------------------------------------------------------------- --state
+static int find_buffer(const char *name, size_t n, buffer *const *all, int count) {
+    for (int j = 0; j < count; j++)
+        if (strlen(all[j]->name) == n && memcmp(all[j]->name, name, n) == 0) return j;
+    return -1;
+}
+
+static const char *buffer_text(arena *a, const buffer *b) {
+    type t = type_tensor(a, b->dtype, b->rank, b->dims);
+    return type_text(a, &t);
+}
+
+static bool same_type(const buffer *x, const buffer *y) {
+    bool same = x->dtype == y->dtype && x->rank == y->rank;
+    for (int j = 0; same && j < x->rank; j++) same = dim_equal(x->dims[j], y->dims[j]) == TRI_YES;
+    return same;
+}
+
+static void bind_state(program *p, diag *d, const char *s) {
+    int in = -1, out = -1;
+    for (const char *equals = strchr(s, '='); equals && (in < 0 || out < 0);
+         equals = strchr(equals + 1, '=')) {
+        out = find_buffer(s, (size_t)(equals - s), p->outputs.at, p->outputs.n);
+        in = find_buffer(equals + 1, strlen(equals + 1), p->inputs.at, p->inputs.n);
+    }
+    if (in < 0 || out < 0) {
+        diag_hint(d, "it has the form OUTPUT=INPUT, with the names of the model");
+        diag_error(d, NULL, "--state %s: no such %s", s, out < 0 ? "output" : "input");
+        return;
+    }
+    buffer *x = p->inputs.at[in], *y = p->outputs.at[out];
+    for (int j = 0; j < p->outputs.n; j++)
+        if (p->state[j] == in + 1 || (j == out && p->state[j]))
+            diag_error(d, NULL, "--state %s: '%s' is part of another state", s,
+                       p->state[out] ? y->name : x->name);
+    if (!same_type(x, y)) {
+        diag_hint(d, "--dim and --shape bind sizes");
+        diag_error(d, NULL, "--state %s: '%s' is %s, but '%s' is %s", s, y->name, buffer_text(p->arena, y),
+                   x->name, buffer_text(p->arena, x));
+    }
+    p->state[out] = in + 1;
+}
+
+void bind_states(program *p, diag *d, const options *o) {
+    if (!o->state.n) return;
+    p->state = ARENA_ARRAY(p->arena, int, p->outputs.n + 1);
+    for (int j = 0; j < o->state.n; j++) bind_state(p, d, o->state.at[j]);
+    diag_check(d);
 }
 
 // ---------------------------------------------------------------- for tests

@@ -5,6 +5,8 @@
 #include "ir/graph.h"
 
 // --dim and --shape. Unknown names, contradictions and sizes below 0 are errors.
+// --state, of the lowered program.
+void bind_states(program *p, diag *d, const options *o);
 void bind_options(arena *a, diag *d, module *m, const options *o);
 // Every wanted axis of every input gets a size of its own, "input.axis"; declarations of other shapes are
 // dropped.

@@ -145,6 +145,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
 
     begin(p, "lower");
     p->program = lower_module(p->module);
+    bind_states(p->program, p->diag, p->options);
     if (p->options->check_interface) check_interface(p, p->options->check_interface);
     if (!end(p, "lower") || g == GOAL_KERNELS) return;
 

@@ -68,7 +68,7 @@ static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char
 
 // Output memory for the dims that are known by now.
 static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity,
-                         tensor *out) {
+                         const tensor *in, tensor *out) {
     const code *c = r->impl;
     for (int j = 0; j < r->nout; j++) {
         const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
@@ -76,6 +76,10 @@ static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void 
             out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
         out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         data[r->nin + j] = out[j].data;
+        if (t->state) { // the input's memory is the caller's: the run works on a copy
+            memcpy(out[j].data, in[t->state - 1].data, (size_t)dtype_size(out[j].dtype, out[j].count));
+            data[t->state - 1] = out[j].data;
+        }
         capacity[j] = out[j].count;
     }
 }
@@ -94,7 +98,7 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
     void *workspace = tensor_new(a, DT_U8, 1, &size).data;
     int status = ONNXC_TOO_SMALL;
     for (int i = 0; i < ATTEMPTS && status == ONNXC_TOO_SMALL; i++) {
-        make_outputs(a, r, dims, data, capacity, out);
+        make_outputs(a, r, dims, data, capacity, in, out);
         *message = NULL;
         status = c->model.run(data, dims, capacity, workspace, (size_t)size, message);
     }
@@ -127,7 +131,11 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
         p->data[j] = in[j].data;
         memcpy(p->dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *p->dims);
     }
-    for (int j = 0; j < r->nout; j++) p->data[r->nin + j] = out[j].data, p->capacity[j] = out[j].count;
+    for (int j = 0; j < r->nout; j++) {
+        uint32_t state = onnxc_outputs(c->d)[j].state;
+        p->data[r->nin + j] = out[j].data, p->capacity[j] = out[j].count;
+        if (state) p->data[state - 1] = out[j].data;
+    }
     int64_t bytes = c->model.workspace(p->dims);
     p->workspace = tensor_new(a, DT_U8, 1, &bytes).data;
     p->size = (size_t)bytes;

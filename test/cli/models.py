@@ -27,6 +27,11 @@ def main():
     save("deep", [helper.make_node("MatMul", ["x", "w1"], ["h1"], name="first"), helper.make_node("Softmax", ["h1"], ["h2"], name="soft"),
                   helper.make_node("MatMul", ["h2", "w2"], ["h3"], name="second"), helper.make_node("MatMul", ["h3", "w1"], ["y"], name="third")],
          [tensor("x", ["N", 8])], [tensor("y", ["N", 8])], [("w1", square), ("w2", square.T.copy())])
+    save("count", [helper.make_node("Add", ["total", "x"], ["next"], name="add"), helper.make_node("ReduceSum", ["next"], ["all"], name="sum", keepdims=0)],
+         [tensor("x", [4]), tensor("total", [4])], [tensor("all", []), tensor("next", [4])])
+    save("slide", [helper.make_node("Slice", ["past", "one", "end"], ["tail"], name="tail"), helper.make_node("Concat", ["tail", "x"], ["next"], name="push", axis=0),
+                   helper.make_node("ReduceMean", ["next"], ["mean"], name="mean", keepdims=0)],
+         [tensor("x", [1]), tensor("past", [3])], [tensor("mean", []), tensor("next", [3])], [("one", np.array([1])), ("end", np.array([3]))])
     save("mismatch", [helper.make_node("Add", ["a", "b"], ["c"], name="sum")], [tensor("a", [2, 3]), tensor("b", [4])], [tensor("c", [2, 3])])
     save("strings", [helper.make_node("StringConcat", ["a", "b"], ["c"], name="cat")],
          [tensor("a", [2], TensorProto.STRING), tensor("b", [2], TensorProto.STRING)], [tensor("c", [2], TensorProto.STRING)])
