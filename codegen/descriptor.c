@@ -58,6 +58,7 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output)
                                .first_dim = (uint32_t)t->first_dim,
                                .data_sized = t->data_sized,
                                .state = output ? (uint32_t)t->state : 0};
+        if (t->quant) i.scale = t->quant->scale, i.zero_point = t->quant->zero_point;
         i.dims = add_dims(w, t->buffer);
         put(w, at + (uint32_t)j * sizeof i, &i, sizeof i);
     }

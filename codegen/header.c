@@ -59,6 +59,15 @@ static void head(header *h, const program *p) {
                     "} onnxc_status;\n#endif\n\n");
 }
 
+static void quant_macros(header *h, const io_tensor *t) {
+    if (!t->quant) return;
+    text_printf(&h->t, "// The real numbers are (%s - zero point) * scale.\n", t->name);
+    const char *scale = arena_printf(h->arena, "%.9g", (double)t->quant->scale);
+    text_printf(&h->t, "#define %s_%s_SCALE %s%sf\n", h->io->macro, t->macro, scale,
+                strpbrk(scale, ".e") ? "" : ".0");
+    text_printf(&h->t, "#define %s_%s_ZERO_POINT %d\n", h->io->macro, t->macro, t->quant->zero_point);
+}
+
 static void tensor_macros(header *h, const io_tensor *t) {
     const buffer *b = t->buffer;
     dim *count = buffer_count(b);
@@ -66,6 +75,7 @@ static void tensor_macros(header *h, const io_tensor *t) {
         if (dim_is_const(b->dims[j]))
             text_printf(&h->t, "#define %s_%s_DIM%d %lld\n", h->io->macro, t->macro, j,
                         (long long)dim_value(b->dims[j]));
+    quant_macros(h, t);
     if (dim_is_const(count))
         text_printf(&h->t, "#define %s_%s_COUNT %lld\n", h->io->macro, t->macro, (long long)dim_value(count));
 }

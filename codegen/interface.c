@@ -206,6 +206,13 @@ static void place_pointers(interface *io, const int *state) {
     for (int j = 0; j < io->nin; j++) io->in[j].pointer_slot = j;
 }
 
+static void note_scales(interface *io, const module *m) {
+    for (int j = 0; j < m->scales.n; j++) {
+        const io_scale *s = &m->scales.at[j];
+        if (s->index < (s->output ? io->nout : io->nin)) (s->output ? io->out : io->in)[s->index].quant = s;
+    }
+}
+
 interface *interface_new(const program *p, const char *name, const target *t, bool generic) {
     interface *io = ARENA_NEW(p->arena, interface);
     namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
@@ -220,6 +227,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     for (int j = 0; j < io->nin; j++) name_tensor(&n, &io->in[j], p->inputs.at[j], "input");
     for (int j = 0; j < io->nout; j++) name_tensor(&n, &io->out[j], p->outputs.at[j], "output");
     place_pointers(io, p->state);
+    note_scales(io, p->module);
     for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
     for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
     io->message = take_name(p->arena, &n.names, "message");

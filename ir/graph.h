@@ -139,6 +139,14 @@ typedef struct dim_check {
     const char *what;
 } dim_check;
 
+// An input or output of the model that callers give or take in its quantised form.
+typedef struct io_scale {
+    bool output;
+    int index;
+    float scale; // real = (stored - zero_point) * scale
+    int zero_point;
+} io_scale;
+
 struct module {
     arena *arena;
     diag *diag;
@@ -155,6 +163,7 @@ struct module {
     map suffixes;               // of names taken so far
     int ngraphs;
     VEC(dim_check) checks;
+    VEC(io_scale) scales;
     struct infer_state *infer; // private to ir/infer.c
 };
 

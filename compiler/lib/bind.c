@@ -1,5 +1,6 @@
 // Sizes bound, bounded and named; inputs made constants; inner values made outputs. In: a module as imported.
 #include "compiler/lib/bind.h"
+#include "ir/boundary.h"
 #include "ir/program.h"
 #include <ctype.h>
 #include <string.h>
@@ -146,6 +147,50 @@ void bind_options(arena *a, diag *d, module *m, const options *o) {
     for (int j = 0; j < o->dims.n; j++) bind_dim(&b, &symbols, o->dims.at[j]);
     diag_check(d);
     if (b.to.n) substitute(&b);
+}
+
+// ---------------------------------------------------------------- --io-dtype, --io-layout
+static const char *lower_case(arena *a, const char *s) {
+    char *c = arena_strdup(a, s);
+    for (char *p = c; *p; p++) *p = (char)tolower((unsigned char)*p);
+    return c;
+}
+
+// "NAME=REST" with the name of an input or output; what is both is meant as both. NULL: an error was said.
+static const char *find_ports(diag *d, const module *m, const char *option, const char *s, int *in,
+                              int *out) {
+    *in = *out = -1;
+    for (const char *equals = strchr(s, '='); equals; equals = strchr(equals + 1, '=')) {
+        size_t n = (size_t)(equals - s);
+        for (int j = 0; j < m->main->inputs.n; j++) {
+            const char *name = m->main->inputs.at[j]->name;
+            if (strlen(name) == n && memcmp(name, s, n) == 0) *in = j;
+        }
+        for (int j = 0; j < m->main->outputs.n; j++) {
+            const char *name = m->main->output_names.at[j];
+            if (strlen(name) == n && memcmp(name, s, n) == 0) *out = j;
+        }
+        if (*in >= 0 || *out >= 0) return equals + 1;
+    }
+    diag_error(d, NULL, "%s %s: no input or output has such a name", option, s);
+    return NULL;
+}
+
+void bind_io(arena *a, diag *d, module *m, const options *o) {
+    int in, out;
+    for (int j = 0; j < o->io_dtype.n; j++) {
+        const char *s = o->io_dtype.at[j], *rest = find_ports(d, m, "--io-dtype", s, &in, &out);
+        dtype t = rest ? dtype_from_name(rest) : DT_NONE;
+        if (rest && t == DT_NONE) diag_error(d, NULL, "--io-dtype %s: there is no type '%s'", s, rest);
+        if (in >= 0 && t != DT_NONE) boundary_dtype(m, false, in, t);
+        if (out >= 0 && t != DT_NONE) boundary_dtype(m, true, out, t);
+    }
+    for (int j = 0; j < o->io_layout.n; j++) {
+        const char *rest = find_ports(d, m, "--io-layout", o->io_layout.at[j], &in, &out);
+        if (rest && in >= 0) boundary_layout(m, false, in, lower_case(a, rest));
+        if (rest && out >= 0) boundary_layout(m, true, out, lower_case(a, rest));
+    }
+    diag_check(d);
 }
 
 // ---------------------------------------------------------------- --state

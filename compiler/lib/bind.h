@@ -4,10 +4,12 @@
 #include "compiler/lib/options.h"
 #include "ir/graph.h"
 
+// --io-dtype and --io-layout: before the others, which mean the interface as callers see it.
+void bind_io(arena *a, diag *d, module *m, const options *o);
 // --dim and --shape. Unknown names, contradictions and sizes below 0 are errors.
+void bind_options(arena *a, diag *d, module *m, const options *o);
 // --state, of the lowered program.
 void bind_states(program *p, diag *d, const options *o);
-void bind_options(arena *a, diag *d, module *m, const options *o);
 // Every wanted axis of every input gets a size of its own, "input.axis"; declarations of other shapes are
 // dropped.
 void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user);

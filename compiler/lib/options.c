@@ -207,8 +207,6 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
     missing_if(d, o->tune || o->tune_db, "--tune");
     missing_if(d, o->cache, "--cache");
-    missing_if(d, o->io_dtype.n, "--io-dtype");
-    missing_if(d, o->io_layout.n, "--io-layout");
     missing_if(d, o->weights && strcmp(o->weights, "embed") != 0, "--weights=FILE");
     missing_if(d, o->debug_info, "-g");
 }

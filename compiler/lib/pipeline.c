@@ -136,6 +136,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
     p->module = import(p, s);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
+    bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options);
     if (!end(p, "import")) return;
 

@@ -32,6 +32,11 @@ def main():
     save("slide", [helper.make_node("Slice", ["past", "one", "end"], ["tail"], name="tail"), helper.make_node("Concat", ["tail", "x"], ["next"], name="push", axis=0),
                    helper.make_node("ReduceMean", ["next"], ["mean"], name="mean", keepdims=0)],
          [tensor("x", [1]), tensor("past", [3])], [tensor("mean", []), tensor("next", [3])], [("one", np.array([1])), ("end", np.array([3]))])
+    scales = [("s", np.float32(0.125)), ("z", np.uint8(3))]
+    save("image", [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], name="in"), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], name="out"),
+                   helper.make_node("Conv", ["d", "w"], ["c"], name="conv"), helper.make_node("QuantizeLinear", ["c", "s", "z"], ["qc"], name="in2"),
+                   helper.make_node("DequantizeLinear", ["qc", "s", "z"], ["y"], name="out2")],
+         [tensor("x", [1, 2, 3, 4])], [tensor("y", [1, 2, 3, 4])], scales + [("w", np.array([1, 2, -1, 0.5], np.float32).reshape(2, 2, 1, 1))])
     save("mismatch", [helper.make_node("Add", ["a", "b"], ["c"], name="sum")], [tensor("a", [2, 3]), tensor("b", [4])], [tensor("c", [2, 3])])
     save("strings", [helper.make_node("StringConcat", ["a", "b"], ["c"], name="cat")],
          [tensor("a", [2], TensorProto.STRING), tensor("b", [2], TensorProto.STRING)], [tensor("c", [2], TensorProto.STRING)])
