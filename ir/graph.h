@@ -136,6 +136,7 @@ struct graph {
 typedef struct dim_check {
     dim *a, *b;
     const loc *at;
+    const graph *in; // the graph of the node that needs it
     const char *what;
 } dim_check;
 

@@ -181,7 +181,7 @@ static void add_check(const node *n, dim *a, dim *b, const char *what) {
     if (map_get_number(&s->seen, key)) return;
     map_put_number(&s->seen, key, a);
     module *m = n->graph->module;
-    VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, what}));
+    VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, n->graph, what}));
 }
 
 // How much is known: constants, then named sizes, then expressions, then opaque ones.

@@ -158,11 +158,19 @@ static void find_unset(void *user, const dim *atom) {
     s->found |= !set;
 }
 
+// A body's nodes that stand for a node have its location, but run while the node's own sizes still change.
+static bool belongs_to(const dim_check *c, const node *n) {
+    if (c->at != n->loc) return false;
+    for (const graph *g = c->in; g; g = g->outer)
+        if (g == n->graph) return true;
+    return false;
+}
+
 void lower_checks(lowering *l, const node *n) {
     module *m = l->program->module;
     for (int j = 0; j < m->checks.n; j++) {
         struct dim_check *c = &m->checks.at[j];
-        if (c->at != n->loc || map_get_number(&l->checked, (uint64_t)j)) continue;
+        if (!belongs_to(c, n) || map_get_number(&l->checked, (uint64_t)j)) continue;
         dim *holds = dim_eq(c->a, c->b);
         unset_search unset = {l->program, false};
         dim_atoms(holds, find_unset, &unset);

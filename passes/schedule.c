@@ -478,10 +478,16 @@ static void collapse(nest *n) {
     n->ninner = collapse_axes(e, n->inner, n->ninner, all, count);
 }
 
+static bool writes_in_steps(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].when != WRITE_END) return true;
+    return false;
+}
+
 static void add_axis(nest *n, int a) {
     const emitter *e = n->e;
     if (dim_is(e->extent[a], 1) && e->k->axes.at[a].kind == AXIS_PARALLEL) return; // x_axis gave 0
-    if (dim_is(e->extent[a], 1) && n->s->states.n == 0) return;
+    if (dim_is(e->extent[a], 1) && n->s->states.n == 0 && !writes_in_steps(n->s)) return;
     if (e->k->axes.at[a].kind == AXIS_PARALLEL) n->parallel[n->nparallel++] = a;
     else n->inner[n->ninner++] = a;
 }

@@ -1,0 +1,65 @@
+"""Small models that once gave wrong answers or messages, as folders that `onnxc test` takes.
+
+usage: found_cases.py OUT
+
+A case is a graph in ONNX's text syntax and its inputs, each a dtype, a shape and the numbers (repeated to fill the shape).
+The reference evaluator says what is right, or the last member of the case where it cannot. A case name says what went wrong.
+"""
+import os
+import sys
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.parser
+from onnx.reference import ReferenceEvaluator
+
+from case_files import Stamp, write_case
+
+
+def array(dtype, shape, numbers):
+    made = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    return np.resize(np.array(numbers, np.float64), shape).astype(made)
+
+
+X = (0.5, -1.25, 2, 0.75, -0.5, 1.5, -2)
+
+# name: (opset, graph, inputs[, outputs])
+CASES = {
+    # A scan axis of one element was dropped, and the kernel's body with it.
+    "scatter_of_one_update": (18, """
+        g (float[8, 5] x, float[1] u) => (float[8, 5] y)
+        <int64[1, 2] at = {0, 2}> { y = ScatterND <reduction = "add"> (x, at, u) }""",
+        [("float32", (8, 5), X), ("float32", (1,), (3,))]),
+    # The check of an output's size stood in the loop, before the size was set.
+    "scan_output_with_a_declared_size": (11, """
+        g (double[1, 2, D, 8] x, double[2, E, 8] s) => (double[1, 2, 1, 8] y)
+        { t, y = Scan <num_scan_inputs = 1, scan_input_directions = [1], body = b (double[2, E, 8] p, double[2, D, 8] q)
+          => (double[2, F, 8] r, double[2, F, 8] o) { o = Sub (p, q)
+            r = Identity (o) }> (s, x) }""",
+        [("float64", (1, 2, 1, 8), X), ("float64", (2, 1, 8), X)]),
+}
+
+
+def model_of(name, opset, text):
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}], producer_name: "onnxc tests">{text}')
+    model.graph.name = name
+    return model
+
+
+def main():
+    out = sys.argv[1]
+    stamp = Stamp(out, __file__)
+    if stamp.fresh():
+        return
+    stamp.begin()
+    for name, (opset, text, inputs, *outputs) in CASES.items():
+        model, arrays = model_of(name, opset, text), [array(*i) for i in inputs]
+        feeds = {i.name: a for i, a in zip(model.graph.input, arrays)}
+        right = [array(*o) for o in outputs[0]] if outputs else ReferenceEvaluator(model).run(None, feeds)
+        write_case(os.path.join(out, name), model, [(arrays, right)], 1e-5, 1e-6)
+    stamp.done()
+
+
+if __name__ == "__main__":
+    main()
