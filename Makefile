@@ -3,6 +3,7 @@
 # make test                                    the whole test run
 # make bench-kernels                           products and convolutions against the machine's peak
 # make fuzz                                    the importer under libFuzzer for 60 s
+# make random                                  2,000 random graphs in all forms, for hours
 # make runtime B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar CFLAGS=-mno-outline-atomics
 #                                              the runtime for another machine
 MODE    ?= release
@@ -84,7 +85,9 @@ bench-kernels: $(BENCH)
 	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
 fuzz:
 	sh test/fuzz/run.sh
+random: all
+	build/venv/bin/python test/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime install test bench-kernels fuzz clean
+.PHONY: all unit runtime install test bench-kernels fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

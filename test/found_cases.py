@@ -34,10 +34,16 @@ CASES = {
     # The check of an output's size stood in the loop, before the size was set.
     "scan_output_with_a_declared_size": (11, """
         g (double[1, 2, D, 8] x, double[2, E, 8] s) => (double[1, 2, 1, 8] y)
-        { t, y = Scan <num_scan_inputs = 1, scan_input_directions = [1], body = b (double[2, E, 8] p, double[2, D, 8] q)
+        { t, y = Scan <num_scan_inputs = 1, body = b (double[2, E, 8] p, double[2, D, 8] q)
           => (double[2, F, 8] r, double[2, F, 8] o) { o = Sub (p, q)
             r = Identity (o) }> (s, x) }""",
         [("float64", (1, 2, 1, 8), X), ("float64", (2, 1, 8), X)]),
+    # Only the branch with another size than declared set the size that is checked afterwards.
+    "if_with_a_declared_size": (18, """
+        g (bool c, float[7, 8] x) => (float[7, 8] y)
+        { y = If (c) <then_branch = t () => (float[P, 8] p) <int64[1] five = {5}, int64[1] zero = {0}>
+            { p = Slice (x, zero, five) }, else_branch = e () => (float[7, 8] q) { q = Neg (x) }> }""",
+        [("bool", (), (0,)), ("float32", (7, 8), X)]),
 }
 
 

@@ -23,7 +23,8 @@ from onnx import helper
 import harness
 from case_files import write_case
 from random_build import IN_FLOAT, TOLERANCE, Graph, elem_type, is_float, new_dice
-from random_nodes import add_nodes, chance, every_node
+from random_nodes import add_nodes, chance
+from random_patterns import every_node
 
 OUT = os.path.join(harness.BUILD, "random")
 FAILED = os.path.join(harness.BUILD, "random-failed")
@@ -48,7 +49,7 @@ FORMS = {
     "strict-c99": ["--fp", "strict", "--emit", "c"],
     "interpret-symbolic": ["--interpret", "--form", "symbolic"],
 }
-DEFAULT_FORMS = "interpret,llvm,c99,O0,strict"
+DEFAULT_FORMS = "interpret,llvm,c99"
 
 
 # ---------------------------------------------------------------- making models

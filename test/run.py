@@ -186,6 +186,15 @@ def options(results):
             run_cases(results, form, FORMS[form], [cases])
 
 
+def random(results):
+    """Models that once went wrong, and random ones."""
+    cases = os.path.join(BUILD, "cases-found")
+    if generate(results, "found_cases.py", cases):
+        for form in ("interpret", "llvm", "c99"):
+            run_cases(results, form, FORMS[form], [cases])
+    own_program(results, "random_graphs.py", "--count", "60", "--seed", "1")
+
+
 def models(results):
     """Models of real exporters, when they lie beside the repository."""
     if not os.path.isdir(MODELS):
@@ -205,6 +214,7 @@ STAGES = {
     "unit": unit,
     "backend": backend,
     "models": models,
+    "random": random,
     "digits": objects.digits,
     "headers": objects.headers,
     "bad-input": bad_input.bad_input,

@@ -131,13 +131,23 @@ static void if_infer(node *n) {
         if (n->out[i]) merge_outputs(n, i, g->outputs.at[i], h->outputs.at[i]);
 }
 
-// The output's own sizes, made by inference from number `made` on, take those of this branch.
-static void bind_dims(lowering *l, const node *n, const type *out, const buffer *from, int made) {
+// Whether dim j of output i is d whichever branch runs.
+static bool always_sized(const node *n, int i, int j, const dim *d) {
+    const type *a = &branch(n, "then_branch")->outputs.at[i]->type,
+               *b = &branch(n, "else_branch")->outputs.at[i]->type;
+    return j < a->rank && j < b->rank && dim_equal(d, a->dims[j]) == TRI_YES &&
+           dim_equal(d, b->dims[j]) == TRI_YES;
+}
+
+// The sizes of output i, made by inference from number `made` on, take those of this branch. Both branches
+// set them where one differs: a check after the node reads them.
+static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int made) {
+    const type *out = &n->out[i]->type;
     for (int j = 0; j < out->rank; j++) {
         dim *own = infer_made_dim(n, made + j);
-        if (dim_equal(out->dims[j], from->dims[j]) == TRI_YES) continue;
+        if (always_sized(n, i, j, out->dims[j])) continue;
         set_dim(l, n, own, from->dims[j]);
-        if (out->dims[j] != own)
+        if (out->dims[j] != own && dim_equal(out->dims[j], from->dims[j]) != TRI_YES)
             check_dims(l, n, out->dims[j], from->dims[j], "a branch gives another size than declared");
     }
 }
@@ -151,7 +161,7 @@ static void lower_branch(lowering *l, const node *n, graph *g, region *r, buffer
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
         buffer *from = lower_buffer(l, g->outputs.at[i]);
-        bind_dims(l, n, &n->out[i]->type, from, made);
+        bind_dims(l, n, i, from, made);
         made += n->out[i]->type.rank;
         all[count] = (handover){.to = out[i], .from = from};
         all[count].moved = out[i]->role == BUF_HEAP && may_move(g, all, count);
