@@ -19,7 +19,7 @@ FLAGS_fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitiz
 WARN   := -Wall -Wextra -Werror -Wswitch -Wno-missing-field-initializers -Wno-missing-braces
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisibility=hidden -MMD -MP -I. -I$(B) \
           -I$(shell $(LLVM_CONFIG) --includedir) -DONNXC_VERSION='"$(VERSION)"'
-LDLIBS := -lprotobuf-c -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
+LDLIBS := -lprotobuf-c -ljansson -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
 
 LIB_C  := $(wildcard compiler/base/*.c compiler/import/*.c compiler/lib/*.c ir/*.c ir/ops/*.c passes/*.c codegen/*.c)
 CLI_C  := $(wildcard compiler/*.c)

@@ -222,5 +222,8 @@ const char *type_text(arena *a, const type *t); // "float[N, 3, 224]"; "float[..
 void graph_verify(module *m);
 // Text of the module; graph_parse reads it back to the same text.
 const char *graph_print(arena *a, const module *m);
+// The same text with the data of constants left out: see gets them in the order in which they stand.
+const char *graph_outline(arena *a, const module *m, void (*see)(void *user, const void *data, size_t size),
+                          void *user);
 module *graph_parse(arena *a, diag *d, const char *file, const char *text);
 #endif

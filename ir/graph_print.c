@@ -29,6 +29,8 @@ typedef struct printer {
     const value ***constants; // by graph id: the used constants, NULL at the end
     map declared;             // dims in atoms, by id
     VEC(const dim *) atoms;   // dims that need a declaration
+    void (*see)(void *user, const void *data, size_t size); // gets the data of constants, NULL: they are text
+    void *user;
 } printer;
 
 static void add(printer *p, const char *s) { text_add(&p->out, s); }
@@ -169,12 +171,23 @@ static void add_list(printer *p, const constant *c) {
     add(p, "}");
 }
 
+static void show_data(printer *p, const constant *c) {
+    bool splat = c->kind == CONST_SPLAT;
+    if (c->kind == CONST_STRINGS)
+        for (int64_t i = 0; i < c->count; i++) p->see(p->user, c->strings[i], c->string_sizes[i] + 1);
+    else p->see(p->user, splat ? c->splat : c->data, (size_t)dtype_size(c->elem, splat ? 1 : c->count));
+}
+
 static void add_constant(printer *p, const constant *c) {
     text_printf(&p->out, "%s[", dtype_name(c->elem));
     for (int i = 0; i < c->rank; i++) text_printf(&p->out, "%s%lld", i ? ", " : "", (long long)c->dims[i]);
     add(p, "]");
     bool splat = c->kind == CONST_SPLAT;
     if (splat) add(p, " splat");
+    if (p->see) {
+        show_data(p, c);
+        return;
+    }
     if (c->kind == CONST_STRINGS || (!splat && survives(c->elem, c->data, c->count))) add_list(p, c);
     else if (splat && survives(c->elem, c->splat, 1)) add(p, " "), add_element(p, c->elem, c->splat, 0);
     else add(p, " "), add_hex(p, splat ? c->splat : c->data, dtype_size(c->elem, splat ? 1 : c->count));
@@ -396,9 +409,13 @@ static void add_header(printer *p) {
     new_line(p);
 }
 
-const char *graph_print(arena *a, const module *m) {
+const char *graph_print(arena *a, const module *m) { return graph_outline(a, m, NULL, NULL); }
+
+const char *graph_outline(arena *a, const module *m, void (*see)(void *user, const void *data, size_t size),
+                          void *user) {
     arena *scratch = arena_new();
-    printer p = {.out.arena = scratch, .m = m, .indent = 1, .declared.arena = scratch};
+    printer p = {
+        .out.arena = scratch, .m = m, .indent = 1, .declared.arena = scratch, .see = see, .user = user};
     collect_constants(&p);
     add_graph(&p, m->main);
     text body = p.out;

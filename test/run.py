@@ -99,6 +99,12 @@ def style(results):
     own_program(results, "check_style.py")
 
 
+def formats(results):
+    """Models as text: the same objects as from binary files."""
+    models = sorted(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))[::100]
+    own_program(results, "format_cases.py", ONNXC, os.path.join(ROOT, "samples", "digits", "digits.onnx"), *models)
+
+
 def docs(results):
     """The examples of the documentation, and docs/operators.md."""
     own_program(results, "run_docs.py", ONNXC)
@@ -217,6 +223,7 @@ STAGES = {
     "random": random,
     "digits": objects.digits,
     "headers": objects.headers,
+    "formats": formats,
     "bad-input": bad_input.bad_input,
     "gpu-shim": gpu_shim,
     "cuda": cuda,

@@ -2,7 +2,7 @@
 # Installs the Debian packages that are missing: what the build needs, with "test" also what the tests need.
 # usage: tools/install.sh [test]
 set -eu
-wanted="gcc g++ libc6-dev make protobuf-c-compiler libprotobuf-c-dev zlib1g-dev llvm-19-dev lld-19"
+wanted="gcc g++ libc6-dev make protobuf-c-compiler libprotobuf-c-dev libjansson-dev zlib1g-dev llvm-19-dev lld-19"
 [ "${1-}" != test ] || wanted="$wanted clang-19 clang-format-19 libclang-rt-19-dev libcmocka-dev python3-venv cmake pkg-config qemu-user
     qemu-system-arm gcc-arm-none-eabi libnewlib-arm-none-eabi gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 missing=

@@ -126,11 +126,6 @@ static _Noreturn void refuse(diag *d, const char *what, const char *hint) {
     diag_fatal(d, NULL, "not an ONNX model: this is %s", what);
 }
 
-static _Noreturn void refuse_format(diag *d, const char *format) {
-    diag_hint(d, "save the model in the binary format: onnx.save(onnx.load(FILE), 'model.onnx')");
-    diag_fatal_missing(d, NULL, "%s is not supported by this build yet", format);
-}
-
 static void check_archive(diag *d, const uint8_t *data, size_t size) {
     if (!has(data, size, 0, BYTES("PK\3\4"))) return;
     if (contains(data, size, "data.pkl") || contains(data, size, "data/"))
@@ -158,38 +153,13 @@ static bool starts(const uint8_t *s, size_t n, const char *word) {
     return n >= strlen(word) && strncasecmp((const char *)s, word, strlen(word)) == 0;
 }
 
-// "word:" or "word {", as protobuf's text format begins.
-static bool is_text_field(const uint8_t *s, size_t n) {
-    static const char *const words[] = {
-        "ir_version", "producer_name", "producer_version", "domain",         "model_version",
-        "doc_string", "graph",         "opset_import",     "metadata_props", "functions"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t k = strlen(words[i]);
-        if (!starts(s, n, words[i])) continue;
-        while (k < n && is_space(s[k])) k++;
-        if (k < n && (s[k] == ':' || s[k] == '{')) return true;
-    }
-    return false;
-}
-
 static void check_text(diag *d, const uint8_t *s, size_t n) {
     if (has(s, n, 0, BYTES("\xef\xbb\xbf"))) s += 3, n -= 3;
-    while (n && (is_space(*s) || *s == '#')) { // also comments
-        if (*s == '#')
-            while (n > 1 && *s != '\n') s++, n--;
-        s++, n--;
-    }
-    if (!n) return;
-    bool tag = *s == '<' && n > 1 && (is_space(s[1]) || starts(s + 1, n - 1, "ir_version"));
-    if (tag && contains(s, n, "ir_version")) refuse_format(d, "ONNX's text syntax");
+    while (n && is_space(*s)) s++, n--;
     if (starts(s, n, "<!doctype html") || starts(s, n, "<html"))
         refuse(d, "an HTML page",
                "the download may have needed a login, or the link led to a page about the file");
     if (starts(s, n, "<?xml")) refuse(d, "an XML file", NULL);
-    if (is_text_field(s, n)) refuse_format(d, "protobuf's text format");
-    size_t k = 1;
-    while (k < n && is_space(s[k])) k++;
-    if (*s == '{' && k < n && (s[k] == '"' || s[k] == '}')) refuse_format(d, "protobuf's JSON format");
 }
 
 void file_check_kind(diag *d, const uint8_t *data, size_t size) {

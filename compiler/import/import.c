@@ -1,5 +1,6 @@
 // The import from file to module: limits, the wire walk, the model's own fields; graphs and nodes follow
 // in graph.c and node.c.
+#include "compiler/import/formats.h"
 #include "compiler/import/impl.h"
 #include <unistd.h>
 
@@ -67,10 +68,29 @@ static void describe(importer *im) {
     }
 }
 
+// What is written as text becomes what a binary file would hold.
+static void read_format(importer *im, const char *name) {
+    const char *s = (const char *)im->data;
+    size_t n = im->size;
+    wire_kind *model = &onnx__model_proto__descriptor;
+    model_format format = format_of(name, im->data, n);
+    bool marked = n >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0;
+    if (format != FORMAT_BINARY && marked) s += 3, n -= 3;
+    wire_out made = {0};
+    switch (format) {
+    case FORMAT_BINARY: return;
+    case FORMAT_TEXT_PROTO: made = read_text_format(im->arena, im->diag, model, s, n); break;
+    case FORMAT_JSON: made = read_json(im->arena, im->diag, model, s, n); break;
+    case FORMAT_ONNX_TEXT: made = read_onnx_text(im->arena, im->diag, s, n); break;
+    }
+    im->data = made.size ? made.data : (const uint8_t *)"";
+    im->size = made.size;
+}
+
 static module *import_model(importer *im, const char *name) {
     im->diag->file = im->diag->file ? im->diag->file : name;
     file_check_kind(im->diag, im->data, im->size);
-    if (im->options.seen) im->options.seen(im->options.seen_user, im->data, im->size);
+    read_format(im, name);
     im->model = (const Onnx__ModelProto *)wire_unpack(im->arena, im->diag, &onnx__model_proto__descriptor,
                                                       im->data, im->size);
     check_ir_version(im);

@@ -9,15 +9,13 @@ typedef VEC(const char *) file_list;
 typedef struct import_options {
     const char *external_data_dir; // one more folder for external tensor data, NULL: none
     file_list *files;              // gets the path of every file read, NULL: not wanted
-    // Sees the bytes of the model, then of every external file, NULL: not wanted.
-    void (*seen)(void *user, const void *data, size_t size);
-    void *seen_user;
-    int64_t max_file;     // bytes of the model file (0: 2^40)
-    int64_t max_external; // bytes of one external data file (0: 2^42)
-    int64_t max_dense;    // bytes of one sparse tensor made dense (0: 2^30)
-    int max_nodes;        // nodes after inlining (0: 2,000,000)
+    int64_t max_file;              // bytes of the model file (0: 2^40)
+    int64_t max_external;          // bytes of one external data file (0: 2^42)
+    int64_t max_dense;             // bytes of one sparse tensor made dense (0: 2^30)
+    int max_nodes;                 // nodes after inlining (0: 2,000,000)
 } import_options;
 
+// A model is binary protobuf, protobuf's text or JSON format, or ONNX's text syntax.
 // Both leave through d on errors. Constants point into the mapped file or the given bytes, which must live
 // as long as a; the mapping does. A path of "-" is standard input.
 module *import_onnx_file(arena *a, diag *d, const char *path, const import_options *options);

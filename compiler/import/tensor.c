@@ -113,7 +113,6 @@ static const mapped *external_file(importer *im, const loc *at, const char *loca
     m = ARENA_NEW(im->arena, mapped);
     *m = file_map(im->arena, im->diag, path, im->options.max_external);
     if (im->options.files) VEC_PUSH(im->arena, im->options.files, path);
-    if (im->options.seen) im->options.seen(im->options.seen_user, m->data, m->size);
     map_put(&im->external, location, m);
     return m;
 }

@@ -85,9 +85,15 @@ static void add_to_digest(void *user, const void *data, size_t size) { digest_ad
 
 static module *import(pipeline *p, const source *s) {
     import_options o = {.external_data_dir = p->options->external_data_dir, .files = &p->files};
-    if (p->model_digest) o.seen = add_to_digest, o.seen_user = p->model_digest;
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
     return import_onnx_file(p->arena, p->diag, s->path, &o);
+}
+
+// Of the model as imported: the same for all formats that it may be written in.
+static void digest_model(pipeline *p) {
+    if (!p->model_digest) return;
+    const char *outline = graph_outline(p->arena, p->module, add_to_digest, p->model_digest);
+    digest_add(p->model_digest, outline, strlen(outline));
 }
 
 // The text is the same for all architectures.
@@ -135,6 +141,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     begin(p, "import");
     if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
     p->module = import(p, s);
+    digest_model(p);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_io(p->arena, p->diag, p->module, p->options);
     bind_options(p->arena, p->diag, p->module, p->options);

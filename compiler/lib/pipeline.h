@@ -49,7 +49,7 @@ typedef struct pipeline {
     struct build *build;                 // NULL when the way ended before
     struct gpu_code *gpu;                // instead of a build, for a GPU
     lmodule *loops;                      // of the build, or the GPU's kernels
-    struct digest *model_digest;         // of the model and its external data; NULL: not wanted
+    struct digest *model_digest;         // of the model as imported; NULL: not wanted
     file_list files;                     // that were read
     bool stopped;                        // by --stop-after
     bool was_cancelled;

@@ -8,7 +8,7 @@ make -s MODE=fuzz CC="$clang" build/fuzz/libonnxc.a build/fuzz/libonnxc-rt.a -j 
 flags="-std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I. -Ibuild/fuzz"
 # shellcheck disable=SC2086,SC2046 # lists of words
 $clang $flags test/fuzz/import.c build/fuzz/libonnxc.a build/fuzz/libonnxc-rt.a -o build/fuzz/import \
-    -lprotobuf-c -lz $("${LLVM_CONFIG:-llvm-config-19}" --libs --ldflags) -lm -lpthread -ldl
+    -lprotobuf-c -ljansson -lz $("${LLVM_CONFIG:-llvm-config-19}" --libs --ldflags) -lm -lpthread -ldl
 mkdir -p build/fuzz/corpus build/fuzz/seeds
 for f in test/cli/*.onnx samples/*/*.onnx; do cp "$f" build/fuzz/seeds/; done
 exec build/fuzz/import -max_total_time="${1:-60}" -timeout=10 -rss_limit_mb=4096 -max_len=65536 \
