@@ -308,7 +308,7 @@ static void need(cmod *m, bool *wanted, int i) {
 }
 
 static void write_template(cmod *m, text *t, const char *s) {
-    const char *linkage = m->dialect == DIALECT_CUDA ? "static __device__ inline" : "static inline";
+    const char *linkage = m->dialect == DIALECT_CUDA ? "static __device__ __forceinline__" : "static inline";
     for (; *s; s++) {
         if (*s == '$') text_add(t, linkage);
         else if (*s == '@') text_add(t, m->prefix);

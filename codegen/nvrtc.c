@@ -103,7 +103,7 @@ static bool find_functions(arena *a, void *dl, struct nvrtc_api *api) {
 static void report_missing(diag *d, const char *where) {
     if (!d) return;
     diag_hint(d, "install the CUDA toolkit, or NVIDIA's PyPI package nvidia-cuda-nvrtc, and name its folder "
-                 "with --nvrtc");
+                 "with --nvrtc; --emit=cuda needs none");
     if (where) diag_missing(d, NULL, "no NVRTC library at %s", where);
     else diag_missing(d, NULL, "no NVRTC library was found");
 }
@@ -132,12 +132,23 @@ bool nvrtc_knows(const nvrtc *n, int sm) {
     return n->narchs == 0;
 }
 
-static void check_arch(const nvrtc *n, arena *a, int sm, diag *d) {
+static const char *archs_text(const nvrtc *n, arena *a, const char *between) {
     text t = {.arena = a};
+    for (int i = 0; i < n->narchs; i++) text_printf(&t, "%ssm_%d", i ? between : "", n->archs[i]);
+    return text_str(&t);
+}
+
+const char *nvrtc_list_text(arena *a, const char *where) {
+    const nvrtc *n = nvrtc_open(a, where, NULL);
+    if (!n) return "GPU architectures: no NVRTC was found, which --emit=ptx and cubin need (--nvrtc PATH)\n";
+    return arena_printf(a, "GPU architectures (--gpu-arch) of NVRTC %d.%d, %s:\n  %s\n", n->major, n->minor,
+                        n->path, n->narchs ? archs_text(n, a, " ") : "(it does not say)");
+}
+
+static void check_arch(const nvrtc *n, arena *a, int sm, diag *d) {
     if (nvrtc_knows(n, sm)) return;
-    for (int i = 0; i < n->narchs; i++) text_printf(&t, "%ssm_%d", i ? ", " : "", n->archs[i]);
     diag_hint(d, "--gpu-arch takes one of %s, or name an NVRTC of another version with --nvrtc",
-              text_str(&t));
+              archs_text(n, a, ", "));
     diag_fatal_missing(d, NULL, "NVRTC %d.%d (%s) does not compile for sm_%d", n->major, n->minor, n->path,
                        sm);
 }

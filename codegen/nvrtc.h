@@ -17,6 +17,8 @@ typedef struct nvrtc {
 // nvidia-cuda-nvrtc); NULL: /usr/local/cuda*, /opt/cuda, then the loader's own search. NULL when there is
 // none, reported to d as missing unless d is NULL.
 nvrtc *nvrtc_open(arena *a, const char *where, diag *d);
+// For --list-targets: its version and architectures, or that there is none.
+const char *nvrtc_list_text(arena *a, const char *where);
 bool nvrtc_knows(const nvrtc *n, int sm);
 // Nothing is contracted: the text says fmaf where products are fused into sums.
 // One program for all kernels of a module: alone each costs several times as much. An unknown architecture is

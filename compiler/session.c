@@ -1,4 +1,5 @@
 // One run of the command line: options in, messages on standard error, exit code out.
+#include "codegen/nvrtc.h"
 #include "compiler/command.h"
 #include "compiler/list_ops.h"
 #include "compiler/message.h"
@@ -66,7 +67,8 @@ static bool give_information(session *s, const verb *v, const info_options *info
     if (info->help) fputs(help_text(s->arena, v), stdout);
     else if (info->version) fputs(version_text(s->arena), stdout);
     else if (info->list_ops) fputs(ops_text(s, info->list_ops), stdout);
-    else if (info->list_targets) fputs(target_list_text(s->arena), stdout);
+    else if (info->list_targets)
+        printf("%s\n%s", target_list_text(s->arena), nvrtc_list_text(s->arena, s->options.nvrtc));
     else return false;
     return true;
 }

@@ -34,7 +34,7 @@ const option compile_options[] = {
     {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
      "one object with a variant for each CPU level; the runtime picks"},
     {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
-    {"--gpu-arch", NULL, "sm_NN", OPT_LIST, AT(gpu_arch), TARGET, "GPU architecture; may be repeated"},
+    {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
     {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
      "NVIDIA's run-time compiler: libnvrtc.so or a folder with it; default: where CUDA is installed"},
     {"--freestanding", NULL, NULL, OPT_FLAG, AT(freestanding), TARGET,
@@ -158,35 +158,50 @@ static bool is_one_of(const char *s, const char *const *words, int n) {
     return false;
 }
 
-static bool output_is_gpu_code(const options *o) {
-    static const char *const kinds[] = {"cuda", "ptx", "cubin"}, *const endings[] = {".cu", ".ptx", ".cubin"};
-    if (o->emit) return is_one_of(o->emit, kinds, 3);
-    return is_one_of(o->output ? strrchr(o->output, '.') : NULL, endings, 3);
+// Whether it is one of the first n.
+static bool output_is_one_of(const options *o, int n) {
+    static const char *const kinds[] = {"cubin", "cuda", "ptx"}, *const endings[] = {".cubin", ".cu", ".ptx"};
+    if (o->emit) return is_one_of(o->emit, kinds, n);
+    return is_one_of(o->output ? strrchr(o->output, '.') : NULL, endings, n);
 }
+static bool output_is_cubin(const options *o) { return output_is_one_of(o, 1); }
+static bool output_is_gpu_code(const options *o) { return output_is_one_of(o, 3); }
 
 bool options_for_gpu(const options *o) {
     return (o->device && strcmp(o->device, "cuda") == 0) || output_is_gpu_code(o);
 }
 
-int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
-    *archs = ARENA_ARRAY(a, int, o->gpu_arch.n + 1);
+// Words of all --gpu-arch options, which may hold several each.
+static string_list arch_names(arena *a, const options *o) {
+    string_list all = {0};
     for (int i = 0; i < o->gpu_arch.n; i++) {
-        const char *s = o->gpu_arch.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
+        string_list some = split_words(a, o->gpu_arch.at[i], ',');
+        for (int j = 0; j < some.n; j++) VEC_PUSH(a, &all, some.at[j]);
+    }
+    return all;
+}
+
+int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
+    string_list names = arch_names(a, o);
+    *archs = ARENA_ARRAY(a, int, names.n + 1);
+    for (int i = 0; i < names.n; i++) {
+        const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
         bool number = *digits && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
         if (!number) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN", s);
         (*archs)[i] = number ? (int)strtol(digits, NULL, 10) : 0;
     }
-    return o->gpu_arch.n;
+    return names.n;
 }
 
 // Without host code only what is made of kernels alone.
 static void check_device(arena *a, diag *d, const options *o) {
     static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json"};
-    int *archs;
-    options_gpu_archs(a, d, o, &archs);
+    int *archs, narchs = options_gpu_archs(a, d, o, &archs);
     bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
-    if (output_is_gpu_code(o) && o->gpu_arch.n > 1)
+    if (output_is_gpu_code(o) && narchs > 1)
         diag_error(d, NULL, "one file holds the code of one architecture: give --gpu-arch once");
+    if (output_is_cubin(o) && narchs == 0)
+        diag_error(d, NULL, "a cubin is code for one architecture: give --gpu-arch=sm_NN");
     if (options_for_gpu(o)) missing_if(d, o->header, "--header with --device=cuda");
     if (cpu && o->device && output_is_gpu_code(o))
         diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");

@@ -42,15 +42,22 @@ static const nvrtc *open_nvrtc(pipeline *p) {
     return n;
 }
 
-// PTX is compiled for newer architectures when it is loaded; a cubin is for one.
+// That of --gpu-arch, 0 without one.
 static int gpu_arch(pipeline *p) {
-    enum { OLDEST = 75 };
     int *archs, n = options_gpu_archs(p->arena, p->diag, p->options, &archs);
-    return n ? archs[0] : OLDEST;
+    return n ? archs[0] : 0;
+}
+
+// PTX is compiled for newer architectures when it is loaded, so that the oldest serves all.
+static int oldest_arch(const nvrtc *n) {
+    enum { OLDEST = 75 };
+    return n->narchs && n->archs[0] > OLDEST ? n->archs[0] : OLDEST;
 }
 
 static void write_ptx(pipeline *p, const sink *to) {
-    sink_add(to, gpu_ptx(p->gpu, p->arena, open_nvrtc(p), gpu_arch(p), p->diag));
+    const nvrtc *n = open_nvrtc(p);
+    int sm = gpu_arch(p);
+    sink_add(to, gpu_ptx(p->gpu, p->arena, n, sm ? sm : oldest_arch(n), p->diag));
 }
 static void write_cubin(pipeline *p, const sink *to) {
     size_t size;

@@ -14,6 +14,7 @@
 #define ONNXC_CUDA_SHIM 1
 #define __global__
 #define __device__
+#define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__   static __attribute__((section("shim_shared")))
