@@ -92,19 +92,18 @@ static LLVMValueRef emit_shuffle(emit *e, const ins *x) {
 }
 
 // ---------------------------------------------------------------- arithmetic
-static LLVMValueRef contract(LLVMValueRef v) {
-    if (LLVMCanValueUseFastMathFlags(v)) LLVMSetFastMathFlags(v, LLVMFastMathAllowContract);
-    return v;
-}
-
 static bool is_strict(const emit *e) { return e->f->strict_fp || e->t->fp == FP_STRICT; }
 
+// Where it is an instruction; elsewhere LLVM would call a library function.
+static bool has_fma(const emit *e, ltype t) {
+    return e->t->fma && (t.kind == LK_F32 || (t.kind == LK_F64 && e->t->f64));
+}
+
 // Nothing but L_MULADD may fuse: contraction or reassociation elsewhere would undo the rounding tricks of the
-// elementary functions.
+// elementary functions. No flag says so, since LLVM drops it where another product is the same.
 static LLVMValueRef emit_muladd(emit *e, const ins *x) {
-    LLVMValueRef product = LLVMBuildFMul(e->b, arg(e, x, 0), arg(e, x, 1), "");
-    LLVMValueRef sum = LLVMBuildFAdd(e->b, is_strict(e) ? product : contract(product), arg(e, x, 2), "");
-    return is_strict(e) ? sum : contract(sum);
+    if (!is_strict(e) && has_fma(e, x->type)) return call_same(e, "llvm.fma", x, 3);
+    return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, arg(e, x, 0), arg(e, x, 1), ""), arg(e, x, 2), "");
 }
 
 static LLVMValueRef float_extreme(emit *e, LLVMRealPredicate p, LLVMValueRef a, LLVMValueRef b) {

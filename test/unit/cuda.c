@@ -533,6 +533,34 @@ static void ptx_is_accepted(void **state) {
     ptx_for_every_arch(x, n, 80, "test_mma_m16n8k32_u8s8");
 }
 
+// p1[t] = p0[t] * p0[t] + p0[t], as one operation or two.
+static void build_muladd(fixture *x, const char *name, bool fused) {
+    begin(x, name, 32, 1);
+    lbuild *b = &x->b;
+    ins *p = ptr(x, "p", DT_F32, true), *y = ptr(x, "y", DT_F32, false),
+        *t = loop(x, "t", idx(x, 32), LOOP_THREAD_X);
+    ins *v = lb_load(b, f32(), p, t, 0);
+    lb_store(b, y, t, fused ? lb_muladd(b, v, v, v) : add(x, mul(x, v, v), v), 0);
+    lb_end(b, t);
+}
+
+static void ptx_fuses_muladd_only(void **state) {
+    fixture *x = *state;
+    nvrtc *n = nvrtc_open(x->a, NULL, NULL);
+    if (!n) skip();
+    for (int fused = 0; fused < 2; fused++) {
+        x->m = lmodule_new(x->a, "test", &gpu);
+        build_muladd(x, "kernel", fused);
+        const char *s = text_of(x), *ptx;
+        jmp_buf jump;
+        if (!DIAG_TRY(&x->d, jump)) fail_msg("NVRTC failed");
+        ptx = nvrtc_ptx(n, x->a, "test", s, n->archs[0], &x->d);
+        assert_int_equal(strstr(ptx, "fma.rn.f32") != NULL, fused);
+        // ptxas fuses these unless their rounding is spelled out.
+        assert_int_equal(strstr(ptx, "mul.rn.f32") && strstr(ptx, "add.rn.f32"), !fused);
+    }
+}
+
 static void nvrtc_errors_are_reported(void **state) {
     fixture *x = *state;
     assert_null(nvrtc_open(x->a, "/nowhere", &x->d));
@@ -563,6 +591,7 @@ int main(void) {
         TEST(text_reads_well),
         TEST(barriers_in_guarded_loops_are_refused),
         TEST(ptx_is_accepted),
+        TEST(ptx_fuses_muladd_only),
         TEST(nvrtc_errors_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -850,6 +850,27 @@ static void test_strict_does_not_fuse(void **state) {
     arena_destroy(t->arena);
 }
 
+// c[0] = a * b - p as two operations, c[1] the same with a sum, c[2] as one; p is the rounded product.
+static void check_fusion(const char *cpu) {
+    bench *t = begin(NULL, cpu);
+    ins *pa = pointer(t, "a", LK_F32), *pb = pointer(t, "b", LK_F32), *pc = pointer(t, "c", LK_F32);
+    lbuild *b = body(t);
+    ins *x = lb_load(b, lt(LK_F32, 1), pa, lb_idx(b, 0), 0),
+        *p = lb_load(b, lt(LK_F32, 1), pb, lb_idx(b, 0), 0),
+        *minus = lb_load(b, lt(LK_F32, 1), pb, lb_idx(b, 1), 0);
+    lb_store(b, pc, lb_idx(b, 0), lb_bin(b, L_SUB, lb_bin(b, L_MUL, x, x), p), 0);
+    lb_store(b, pc, lb_idx(b, 1), lb_bin(b, L_ADD, lb_bin(b, L_MUL, x, x), minus), 0);
+    lb_store(b, pc, lb_idx(b, 2), lb_muladd(b, x, x, minus), 0);
+    fn3 *f = finish(t);
+    float v = 1 + 0x1p-12f, c[3];
+    volatile float rounded = v * v;
+    f(&v, (float[]){rounded, -rounded}, c, 0);
+    assert_true(c[0] == 0 && c[1] == 0);
+    assert_true(c[2] == (t->target->fma ? 0x1p-24f : 0));
+    arena_destroy(t->arena);
+}
+static void test_only_muladd_fuses(void **state) { (void)state, at_all_levels(check_fusion); }
+
 // Something that LLVM aborts on becomes a message, and the next compilation works.
 static void test_abort_is_a_message(void **state) {
     (void)state;
@@ -915,6 +936,7 @@ int main(void) {
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_text_kinds),
         cmocka_unit_test(test_strict_does_not_fuse),
+        cmocka_unit_test(test_only_muladd_fuses),
         cmocka_unit_test(test_abort_is_a_message),
         cmocka_unit_test(test_threads),
     };
