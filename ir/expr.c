@@ -41,6 +41,17 @@ static uint64_t hash_expr(const expr *e) {
     return e->op == X_DIM ? hash_bytes(h, &e->dim->id, sizeof(int)) : hash_bytes(h, &e->i, sizeof e->i);
 }
 
+enum { AXIS_BITS = 63 };
+static uint64_t axis_bit(int axis) { return UINT64_C(1) << (axis < AXIS_BITS ? axis : AXIS_BITS); }
+
+static uint64_t axes_of(const expr *e) {
+    if (e->op == X_AXIS) return axis_bit(e->axis);
+    expr *operand[MAX_RANK + 3];
+    uint64_t axes = 0;
+    for (int j = expr_operands(e, operand) - 1; j >= 0; j--) axes |= operand[j]->axes;
+    return axes;
+}
+
 static expr *intern(kernel *k, expr e) {
     uint64_t h = hash_expr(&e);
     expr *known = map_get_number(&k->shared, h);
@@ -48,6 +59,7 @@ static expr *intern(kernel *k, expr e) {
     expr *made = ARENA_NEW(k->arena, expr);
     *made = e;
     made->id = k->exprs.n;
+    made->axes = axes_of(made);
     VEC_PUSH(k->arena, &k->exprs, made);
     if (!known) map_put_number(&k->shared, h, made);
     return made;
@@ -364,6 +376,8 @@ static void find_axis(void *user, expr *e) {
     if (e->op == X_AXIS && e->axis == u->axis) u->found = true;
 }
 bool expr_uses_axis(expr *e, int axis) {
+    if (!(e->axes & axis_bit(axis))) return false;
+    if (axis < AXIS_BITS) return true;
     axis_use u = {axis, false};
     expr_walk(e, find_axis, &u);
     return u.found;

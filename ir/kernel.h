@@ -144,6 +144,7 @@ struct expr {
     int axis; // X_AXIS: kernel axis; X_STATE/X_OTHER: component; X_CHECK: message
     dtype to; // X_ROUND_TO: storage type; X_CAST from float: also the storage type when it is a small float
     bool saturate; // X_ROUND_TO, X_CAST to float8
+    uint64_t axes; // kernel axes that it depends on, by bit; bit 63: one from 63 on
     union {
         double f;  // X_CONST of float dtype
         int64_t i; // X_CONST of int or bool dtype (uint64 by two's complement)

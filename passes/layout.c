@@ -177,55 +177,66 @@ static bool want_channel_last(assign *a, const buffer *b, int axis) {
 }
 
 // ---- spreading
-typedef struct spread {
-    assign *a;
+// What a stage reads and writes, without repetitions.
+typedef struct accessed {
+    const buffer *buffer;
+    expr *const *index;
+} accessed;
+typedef struct stage_accesses {
+    arena *arena;
     const kernel *k;
-    const buffer *from; // laid out channels-last along `axis`
-    int axis;
-    int kernel_axis; // that walks the channels
-    bool changed;
-} spread;
-static void spread_access(spread *s, const buffer *b, expr *const *index) {
-    if (b->rank != s->from->rank || b->role == BUF_LOCAL) return;
-    if (expr_uses_axis(index[s->axis], s->kernel_axis)) s->changed |= want_channel_last(s->a, b, s->axis);
-}
-static void spread_read(void *user, expr *e) {
-    if (e->op == X_READ) spread_access(user, e->buffer, e->index);
-}
-static void spread_from(assign *a, const kernel *k, const stage *st, const buffer *b, expr *const *index,
-                        bool *changed) {
-    if (b->role == BUF_LOCAL || b->id >= a->nbuffers || a->channel[b->id] < 0) return;
-    int axis = a->channel[b->id];
-    for (int x = 0; x < k->axes.n; x++) {
-        if (k->axes.at[x].kind != AXIS_PARALLEL || !expr_uses_axis(index[axis], x)) continue;
-        spread s = {a, k, b, axis, x, false};
-        stage_walk(st, spread_read, &s);
-        for (int j = 0; j < st->writes.n; j++) spread_access(&s, st->writes.at[j].to, st->writes.at[j].index);
-        *changed |= s.changed;
+    VEC(accessed) list;
+} stage_accesses;
+
+static void note_access(stage_accesses *s, const buffer *b, expr *const *index) {
+    if (b->role == BUF_LOCAL) return;
+    for (int j = 0; j < s->list.n; j++) {
+        const accessed *x = &s->list.at[j];
+        bool same = x->buffer == b;
+        for (int i = 0; same && i < b->rank; i++) same = x->index[i]->axes == index[i]->axes;
+        if (same) return;
     }
+    VEC_PUSH(s->arena, &s->list, ((accessed){b, index}));
 }
-typedef struct stage_visit {
-    assign *a;
-    const kernel *k;
-    const stage *st;
-    bool *changed;
-} stage_visit;
-static void visit_read(void *user, expr *e) {
-    stage_visit *v = user;
-    if (e->op == X_READ) spread_from(v->a, v->k, v->st, e->buffer, e->index, v->changed);
+static void note_read(void *user, expr *e) {
+    if (e->op == X_READ) note_access(user, e->buffer, e->index);
 }
-static bool spread_once(assign *a) {
+
+// Buffers that are walked along the channels of x's by the same axis get their channels last too.
+static bool spread_from(assign *a, const stage_accesses *s, const accessed *x) {
+    if (x->buffer->id >= a->nbuffers || a->channel[x->buffer->id] < 0) return false;
+    int axis = a->channel[x->buffer->id];
     bool changed = false;
-    for (int j = 0; j < a->p->kernels.n; j++) {
-        const kernel *k = a->p->kernels.at[j];
-        for (int s = 0; s < k->stages.n; s++) {
-            stage_visit v = {a, k, k->stages.at[s], &changed};
-            stage_walk(v.st, visit_read, &v);
-            for (int w = 0; w < v.st->writes.n; w++)
-                spread_from(a, k, v.st, v.st->writes.at[w].to, v.st->writes.at[w].index, &changed);
+    for (int i = 0; i < s->k->axes.n; i++) {
+        if (s->k->axes.at[i].kind != AXIS_PARALLEL || !expr_uses_axis(x->index[axis], i)) continue;
+        for (int j = 0; j < s->list.n; j++) {
+            const accessed *to = &s->list.at[j];
+            if (to->buffer->rank == x->buffer->rank && expr_uses_axis(to->index[axis], i))
+                changed |= want_channel_last(a, to->buffer, axis);
         }
     }
     return changed;
+}
+
+static void spread_layouts(assign *a, arena *scratch) {
+    VEC(stage_accesses) stages = {0};
+    for (int j = 0; j < a->p->kernels.n; j++) {
+        const kernel *k = a->p->kernels.at[j];
+        for (int i = 0; i < k->stages.n; i++) {
+            const stage *st = k->stages.at[i];
+            stage_accesses s = {.arena = scratch, .k = k};
+            stage_walk(st, note_read, &s);
+            for (int w = 0; w < st->writes.n; w++)
+                note_access(&s, st->writes.at[w].to, st->writes.at[w].index);
+            VEC_PUSH(scratch, &stages, s);
+        }
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int j = 0; j < stages.n; j++)
+            for (int i = 0; i < stages.at[j].list.n; i++)
+                changed |= spread_from(a, &stages.at[j], &stages.at[j].list.at[i]);
+    }
 }
 
 static layout *channels_last(arena *a, int rank, int channel) {
@@ -606,8 +617,7 @@ void assign_layouts(program *p) {
         if (f.image && f.image->id < a.nbuffers) want_channel_last(&a, f.image, f.channel);
         if (f.out && f.out->id < a.nbuffers) want_channel_last(&a, f.out, f.out_channel);
     }
-    while (spread_once(&a)) {
-    }
+    spread_layouts(&a, scratch);
     copy_boundaries(&a, p->main);
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
