@@ -249,7 +249,9 @@ static void start_scanned(looping *o, int k) {
         diag_fatal_missing(l->program->diag, o->n->loc,
                            "the rank of scan output %d is not known when compiling", s->out);
     dim *trips = known_trips(o->n, o->g);
-    if (trips && !has_opaque(&trips, 1) && !has_opaque(t->dims, t->rank)) {
+    // A number that folding found after inference is not in the output's type.
+    bool declared = trips && o->n->out[s->out]->type.rank > 0 && o->n->out[s->out]->type.dims[0] == trips;
+    if (declared && !has_opaque(&trips, 1) && !has_opaque(t->dims, t->rank)) {
         s->all = lower_out(l, o->n, s->out);
         return;
     }
