@@ -52,6 +52,7 @@ int64_t memory_shape(interp *in, memory *m, const buffer *b) {
                 arena_printf(in->arena, "axis %d of '%s' has size %lld", j, b->name, (long long)m->dims[j]));
         if (__builtin_mul_overflow(n, m->dims[j], &n)) interp_stop(in, INTERP_FAILED, "tensor too large");
     }
+    for (int j = 0; b->layout && j < b->layout->n; j++) m->extent[j] = interp_dim(in, layout_extent(b, j));
     int64_t bytes = interp_dim(in, buffer_bytes(b));
     if (in->limits.bytes && bytes > in->limits.bytes - in->bytes) interp_stop(in, INTERP_LIMIT, "memory");
     if (bytes > INT64_C(1) << 40) interp_stop(in, INTERP_FAILED, "tensor too large");
@@ -233,8 +234,14 @@ static void bind_input(interp *in, const buffer *b, const tensor *t) {
                     arena_printf(in->arena, "input '%s' has rank %d, not %d", b->name, b->rank, t->rank));
     for (int j = 0; j < b->rank; j++) {
         int64_t known;
-        if (b->dims[j]->kind == DIM_SYMBOL && !lookup(in, b->dims[j], &known))
-            set_dim(in, b->dims[j], t->dims[j]);
+        const dim *d = b->dims[j];
+        if (d->kind == DIM_SYMBOL && !lookup(in, d, &known)) {
+            if (t->dims[j] < d->min || t->dims[j] > d->max)
+                interp_stop(in, INTERP_FAILED,
+                            arena_printf(in->arena, "input '%s': axis %d: %s must be from %lld to %lld",
+                                         b->name, j, d->name, (long long)d->min, (long long)d->max));
+            set_dim(in, d, t->dims[j]);
+        }
         if (interp_dim(in, b->dims[j]) != t->dims[j])
             interp_stop(in, INTERP_FAILED,
                         arena_printf(in->arena, "axis %d of input '%s' is %s = %lld, not %lld", j, b->name,

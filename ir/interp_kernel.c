@@ -96,7 +96,7 @@ static int64_t element_offset(run *r, const char *verb, const buffer *b, const m
     offset = 0;
     for (int j = l->n - 1; j >= 0; j--) { // innermost first: take each entry's digit
         int axis = l->order[j].axis;
-        int64_t tile = l->order[j].tile, extent = tile ? tile : interp_dim(r->in, layout_extent(b, j));
+        int64_t extent = m->extent[j];
         offset += (left[axis] % extent) * scale;
         left[axis] /= extent;
         scale *= extent;

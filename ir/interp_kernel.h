@@ -8,8 +8,9 @@
 typedef struct memory {
     uint8_t *data;
     int64_t bytes;
-    int64_t dims[MAX_RANK];   // now
-    int64_t stride[MAX_RANK]; // row-major, in elements
+    int64_t dims[MAX_RANK];       // now
+    int64_t stride[MAX_RANK];     // row-major, in elements
+    int64_t extent[2 * MAX_RANK]; // of the layout's entries
     bool live;
     bool owned; // malloc'ed by STEP_ALLOC
 } memory;
@@ -34,6 +35,7 @@ struct interp {
 _Noreturn void interp_stop(interp *in, interp_result r, const char *message);
 int64_t interp_dim(interp *in, const dim *d); // stops when unknown
 void interp_kernel(interp *in, const kernel *k);
-// Sets dims and strides from the buffer's dims as they are now; returns bytes of its (physical) storage.
+// Sets dims, strides and extents from the buffer's dims as they are now; returns bytes of its (physical)
+// storage.
 int64_t memory_shape(interp *in, memory *m, const buffer *b);
 #endif
