@@ -85,6 +85,50 @@ recurrent("LSTM", "forward", input_forget=1, peepholes=True, start=True)
 recurrent("LSTM", "bidirectional", peepholes=True, start=True, clip=0.7, lengths=[1, 5, 4])
 
 
+# ---------------------------------------------------------------- Resize, Upsample
+EMPTY = np.zeros(0, np.float32)
+
+
+def resize(mode, how, scales=None, sizes=None, roi=None, shape=(1, 2, 5, 6), held=True, dtype=np.float32, **attributes):
+    x = (floats(*shape) * 8).astype(dtype) if dtype != np.uint8 else DICE.integers(0, 256, shape).astype(dtype)
+    inputs = [x, None if roi is None else np.array(roi, np.float32)]
+    inputs += [np.array(scales, np.float32)] if scales else [None, np.array(sizes, np.int64)]
+    case("Resize", inputs, {"mode": mode, "coordinate_transformation_mode": how, **attributes}, opset=19, by="reference",
+         constants=(1, 2, 3) if held else ())
+
+
+HOWS = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
+for k, (how, mode) in enumerate(itertools.product(HOWS, ("nearest", "linear", "cubic"))):
+    roi = [0, 0, -0.2, 0.3, 1, 1, 0.7, 1.2] if how == "tf_crop_and_resize" else None
+    some = {"extrapolation_value": 2.5} if roi else {}
+    resize(mode, how, scales=[1, 1, 1.7, 0.6], roi=roi, held=k % 2 == 0, **some)
+    resize(mode, how, sizes=[1, 2, 3, 11], roi=roi, held=k % 2 == 1, **some)
+    resize(mode, how, scales=[2, 3], axes=[2, 3], held=k % 2 == 1, roi=[0.1, 0.2, 0.8, 0.9] if roi else None, **some)
+    if mode != "nearest":
+        resize(mode, how, scales=[1, 1, 0.7, 0.4], roi=roi, held=k % 2 == 0, exclude_outside=1, **some)
+        if how != "tf_crop_and_resize":
+            resize(mode, how, scales=[1, 1, 0.4, 1.4], held=k % 2 == 0, antialias=1, shape=(1, 1, 9, 7))
+            resize(mode, how, sizes=[1, 1, 3, 3], held=k % 2 == 1, antialias=1, exclude_outside=1, shape=(1, 1, 9, 7))
+for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
+    for how in ("half_pixel", "asymmetric", "align_corners"):
+        resize("nearest", how, scales=[1, 1, 2, 3], nearest_mode=rounding)
+        resize("nearest", how, sizes=[1, 2, 7, 4], nearest_mode=rounding, held=False)
+for policy in ("not_larger", "not_smaller"):
+    resize("linear", "half_pixel", sizes=[7, 5], axes=[3, 2], keep_aspect_ratio_policy=policy, held=False)
+    resize("nearest", "asymmetric", sizes=[9, 11], axes=[2, 3], keep_aspect_ratio_policy=policy)
+    resize("linear", "half_pixel", sizes=[3, 2], axes=[3, 2], antialias=1, keep_aspect_ratio_policy=policy, held=False)
+for dtype in (np.uint8, np.int8, np.int32, np.float16, np.float64):
+    resize("linear", "half_pixel", scales=[1, 1, 1.5, 0.5], dtype=dtype)
+    resize("nearest", "half_pixel", scales=[1, 1, 2, 2], dtype=dtype)
+resize("cubic", "half_pixel", scales=[2.0], shape=(6,), cubic_coeff_a=-0.5)
+resize("linear", "align_corners", sizes=[4, 4, 4], shape=(3, 2, 5))
+resize("linear", "half_pixel", sizes=[1, 1, 1, 1], shape=(1, 1, 3, 4))
+for mode in ("nearest", "linear"):
+    for op, opset in (("Resize", 10), ("Upsample", 9)):
+        for scales in ([1, 1, 2, 2.5], [1, 1, 1.5, 3]) + (([1, 1, 0.6, 0.5],) if op == "Resize" else ()):
+            case(op, [floats(1, 2, 4, 5), np.array(scales, np.float32)], {"mode": mode}, opset=opset)
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -169,3 +169,7 @@ OP(HannWindow)
 OP(GRU)
 OP(LSTM)
 OP(RNN)
+
+// Images.
+OP(Resize)
+OP(Upsample)
