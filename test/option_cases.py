@@ -129,6 +129,31 @@ for mode in ("nearest", "linear"):
             case(op, [floats(1, 2, 4, 5), np.array(scales, np.float32)], {"mode": mode}, opset=opset)
 
 
+# ---------------------------------------------------------------- GridSample, AffineGrid, RoiAlign, MaxRoiPool, DeformConv
+for mode, padding, corners in itertools.product(("linear", "nearest", "cubic"), ("zeros", "border", "reflection"), (0, 1)):
+    case("GridSample", [floats(2, 3, 5, 6), floats(2, 4, 3, 2) * 1.5],
+         {"mode": mode, "padding_mode": padding, "align_corners": corners}, opset=20)
+    if mode != "cubic":
+        case("GridSample", [floats(1, 2, 3, 4, 5), floats(1, 2, 3, 2, 3) * 1.2],
+             {"mode": mode, "padding_mode": padding, "align_corners": corners}, opset=20)
+case("GridSample", [floats(1, 2, 7), floats(1, 5, 1)], {"mode": "linear"}, opset=20, by="reference")
+case("GridSample", [floats(1, 2, 5, 4), floats(1, 3, 3, 2)], {"mode": "bicubic"}, opset=16)
+for corners in (0, 1):
+    case("AffineGrid", [floats(2, 2, 3), np.array([2, 3, 4, 5])], {"align_corners": corners}, by="reference")
+    case("AffineGrid", [floats(2, 3, 4), np.array([2, 3, 4, 5, 3])], {"align_corners": corners}, by="reference",
+         constants=(1,))
+ROIS = np.array([[0.5, 1, 6, 7.5], [2, 2, 2.5, 2.5], [-3, -2, 12, 13], [4, 4, 3, 3]], np.float32)
+for mode, how, ratio in itertools.product(("avg", "max"), ("half_pixel", "output_half_pixel"), (0, 2)):
+    case("RoiAlign", [floats(2, 3, 8, 9), ROIS, np.array([0, 1, 1, 0])],
+         {"mode": mode, "coordinate_transformation_mode": how, "sampling_ratio": ratio, "output_height": 3,
+          "output_width": 2, "spatial_scale": 0.8}, opset=16, by="reference")
+case("MaxRoiPool", [floats(2, 3, 8, 9), np.array([[0, 0.5, 1, 6, 7.5], [1, 2, 2, 2.5, 2.5], [1, 3, 3, 20, 20]], np.float32)],
+     {"pooled_shape": [3, 2], "spatial_scale": 0.7}, opset=13)
+case("DeformConv", [floats(2, 4, 7, 6), floats(6, 2, 3, 2), floats(2, 24, 4, 4), floats(6), floats(2, 12, 4, 4)],
+     {"group": 2, "offset_group": 2, "strides": [2, 1], "pads": [1, 0, 1, 0], "dilations": [1, 2]}, opset=19,
+     by="reference")
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -171,5 +171,10 @@ OP(LSTM)
 OP(RNN)
 
 // Images.
+OP(AffineGrid)
+OP(DeformConv)
+OP(GridSample)
+OP(MaxRoiPool)
 OP(Resize)
+OP(RoiAlign)
 OP(Upsample)
