@@ -1,0 +1,94 @@
+// NegativeLogLikelihoodLoss, and SoftmaxCrossEntropyLoss, which is that of the logarithms of a softmax.
+//
+//   loss[n, d...] = -x[n, target[n, d...], d...] * weight[target[n, d...]]        0 where the target is
+//   ignored or the sum of them, or that divided by the sum of the weights
+#include "ir/ops/runtime_args.h"
+#include <string.h>
+
+typedef enum reduction { REDUCE_MEAN, REDUCE_SUM, REDUCE_NONE } reduction;
+
+static reduction reduction_of(const node *n) {
+    const char *r = node_string(n, "reduction", "mean");
+    if (strcmp(r, "mean") == 0) return REDUCE_MEAN;
+    if (strcmp(r, "sum") == 0) return REDUCE_SUM;
+    if (strcmp(r, "none") != 0)
+        infer_error(n, "attribute reduction is '%s'; it must be none, sum or mean", r);
+    return REDUCE_NONE;
+}
+
+static void infer_loss(node *n) {
+    int rank = infer_rank(n, 0);
+    const type *x = infer_in(n, 0), *target = infer_in(n, 1);
+    reduction r = reduction_of(n);
+    if (rank < 2) infer_error(n, "the input has rank %d; it must have a batch and a class axis", rank);
+    if (infer_rank(n, 1) != rank - 1)
+        infer_error(n, "the target has rank %d; the input's %d demands %d", target->rank, rank, rank - 1);
+    for (int j = 0; j < rank - 1; j++)
+        infer_same_dim(n, x->dims[j ? j + 1 : 0], target->dims[j], "sizes of input and target");
+    if (node_in(n, 2)) {
+        if (infer_rank(n, 2) != 1) infer_error(n, "the weight has rank %d, not 1", infer_rank(n, 2));
+        infer_same_dim(n, infer_in(n, 2)->dims[0], x->dims[1], "weights and classes");
+    }
+    if (r == REDUCE_NONE) infer_set(n, 0, x->elem, rank - 1, target->dims);
+    else infer_set(n, 0, x->elem, 0, NULL);
+    infer_set(n, 1, x->elem, rank, x->dims);
+}
+
+// The term of target element at[..], and its weight.
+static expr *loss_term(lowering *l, const node *n, kernel *k, expr *const *at, expr **weight) {
+    buffer *x = lower_in(l, n, 0), *target = lower_in(l, n, 1), *weights = lower_in(l, n, 2);
+    dtype t = dtype_compute(x->dtype);
+    expr *label = x_cast(k, x_read(k, target, at), DT_I64, false), *from[MAX_RANK], *ignored = NULL;
+    if (node_attr(n, "ignore_index"))
+        ignored = x_bin(k, X_EQ, label, x_i64(k, node_int(n, "ignore_index", 0)));
+    if (ignored) label = x_select(k, ignored, x_i64(k, 0), label);
+    from[0] = at[0];
+    for (int j = 1; j < target->rank; j++) from[j + 1] = at[j];
+    from[1] = x_checked_index(k, label, x->dims[1], false, "a target is not among the classes");
+    expr *v = x_un(k, X_NEG, x_read(k, x, from));
+    *weight = weights ? x_cast(k, x_read(k, weights, &from[1]), t, false) : x_float(k, t, 1);
+    if (weights) v = x_mul(k, v, *weight);
+    if (!ignored) return v;
+    *weight = x_select(k, ignored, x_zero(k, t), *weight);
+    return x_select(k, ignored, x_zero(k, t), v);
+}
+
+static void lower_nll(lowering *l, node *n) {
+    buffer *target = lower_in(l, n, 1), *out = lower_out(l, n, 0);
+    reduction r = reduction_of(n);
+    kernel *k;
+    expr *at[MAX_RANK], *weight;
+    if (r == REDUCE_NONE) {
+        stage *s = pointwise_stage(l, n, out, &k, at);
+        stage_write(k, s, out, at, loss_term(l, n, k, at, &weight));
+        return;
+    }
+    k = lower_kernel(l, n, NULL);
+    stage *s = kernel_stage(k);
+    for (int j = 0; j < target->rank; j++) {
+        int a = kernel_axis(k, AXIS_REDUCE, "r", target->dims[j]);
+        stage_axis(k, s, a);
+        at[j] = x_axis(k, a);
+    }
+    expr *sum = stage_reduce(k, s, RED_SUM, loss_term(l, n, k, at, &weight));
+    if (r == REDUCE_MEAN) sum = x_div(k, sum, stage_reduce(k, s, RED_SUM, weight));
+    stage_write(k, s, out, NULL, sum);
+}
+
+static void expand_cross_entropy(node *n) {
+    node *softmax, *loss;
+    value *logarithms = insert_before(n, "LogSoftmax", 1, n->in, &softmax);
+    node_set_attr(softmax, (attr){.name = "axis", .kind = ATTR_INT, .i = 1});
+    value *in[] = {logarithms, n->in[1], node_in(n, 2)};
+    value *v = insert_before(n, "NegativeLogLikelihoodLoss", in[2] ? 3 : 2, in, &loss);
+    for (int i = 0; i < n->nattrs; i++) node_set_attr(loss, n->attrs[i]);
+    infer_node(softmax);
+    infer_node(loss);
+    if (node_out(n, 1)) replace_output(n, 1, logarithms);
+    if (node_out(n, 0)) replace_output(n, 0, v);
+}
+
+const op_def op_NegativeLogLikelihoodLoss = {
+    .name = "NegativeLogLikelihoodLoss", .domain = "", .infer = infer_loss, .lower = lower_nll};
+const op_def op_SoftmaxCrossEntropyLoss = {
+    .name = "SoftmaxCrossEntropyLoss", .domain = "", .infer = infer_loss, .expand = expand_cross_entropy};
