@@ -103,8 +103,8 @@ static void move_tensors(char *block, uint32_t at, uint32_t n, uint32_t by) {
 }
 
 static void move_texts(char *block, onnxc_descriptor *d, uint32_t by) {
-    uint32_t *const texts[] = {&d->name,    &d->graph_name, &d->doc,        &d->producer,
-                               &d->version, &d->target,     &d->model_hash, &d->options_hash};
+    uint32_t *const texts[] = {&d->name,   &d->graph_name, &d->doc,          &d->producer, &d->version,
+                               &d->target, &d->model_hash, &d->options_hash, &d->weights};
     for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) move_text(texts[j], by);
     move_tensors(block, d->inputs, d->ninputs, by);
     move_tensors(block, d->outputs, d->noutputs, by);
@@ -139,6 +139,7 @@ bytes descriptor_make(const build *b, const program *p, const build_options *o) 
     d.target = add_text(&w, b->module->target->triple);
     d.model_hash = add_text(&w, o->model_hash);
     d.options_hash = add_text(&w, o->options_hash);
+    d.weights = add_text(&w, o->weights);
     d.ninputs = (uint32_t)io->nin, d.inputs = add_tensors(&w, io->in, io->nin, false);
     d.noutputs = (uint32_t)io->nout, d.outputs = add_tensors(&w, io->out, io->nout, true);
     d.nsymbols = (uint32_t)io->symbols.n, d.symbols = add_symbols(&w, io);

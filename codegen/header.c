@@ -55,8 +55,22 @@ static void head(header *h, const program *p) {
                     "    ONNXC_NO_MEMORY = 7,       // allocation failed\n"
                     "    ONNXC_CHECK_FAILED = 8,    // the data break a rule of the model\n"
                     "    ONNXC_CANCELLED = 9,       // the hook said so\n"
-                    "    ONNXC_BAD_CPU = 10         // this machine lacks instructions that the model needs\n"
+                    "    ONNXC_BAD_CPU = 10,        // this machine lacks instructions that the model needs\n"
+                    "    ONNXC_BAD_WEIGHTS = 11     // the file of weights is missing, or another model's\n"
                     "} onnxc_status;\n#endif\n\n");
+    if (!io->context) return;
+    text_add(&h->t, "#ifndef ONNXC_CONTEXT\n#define ONNXC_CONTEXT\n"
+                    "typedef struct onnxc_context {\n"
+                    "    const void *weights; // the bytes of the weights' file, aligned to 64\n"
+                    "    size_t weights_size;\n"
+                    "    int mapped;\n"
+                    "} onnxc_context;\n"
+                    "typedef struct onnxc_options {\n"
+                    "    size_t size;         // sizeof(onnxc_options)\n"
+                    "    const char *weights; // path of the weights' file; NULL: as --weights gave it\n"
+                    "    const void *data;    // or its bytes, aligned to 64\n"
+                    "    size_t data_size;\n"
+                    "} onnxc_options;\n#endif\n\n");
 }
 
 static void quant_macros(header *h, const io_tensor *t) {
@@ -113,6 +127,10 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
         pointer_member(h, &all[j], output);
         members++;
     }
+    if (!output && h->io->hook_user) {
+        text_printf(&h->t, "    void *%s; // what the hook gets\n", h->io->hook_user);
+        members++;
+    }
     if (message)
         text_printf(&h->t, "    const char *%s; // set when the run fails: what was wrong\n", h->io->message);
     if (!members && !message) text_add(&h->t, "    char unused; // a struct must have a member\n");
@@ -138,13 +156,30 @@ static void workspace(header *h) {
     text_add(&h->t, io->symbols.n ? ");\n" : "void);\n");
 }
 
+static void context_functions(header *h) {
+    const interface *io = h->io;
+    if (!io->context) return;
+    text_printf(&h->t, "\n#define %s_WEIGHTS_BYTES %lld\n", io->macro, (long long)h->b->weights_bytes);
+    if (!io->opens) {
+        text_add(&h->t,
+                 "// The program sets context.weights to the bytes of the weights' file, aligned to 64.\n");
+        return;
+    }
+    text_printf(&h->t,
+                "// Maps the file of weights; options may be NULL. 0, or an onnxc_status.\n"
+                "int %s_open(const onnxc_options *options, onnxc_context **context);\n"
+                "void %s_close(onnxc_context *context);\n",
+                io->name, io->name);
+}
+
 static void functions(header *h) {
     const interface *io = h->io;
     workspace(h);
+    context_functions(h);
     text_printf(&h->t,
                 "\n// 0, or an onnxc_status. Safe in many threads at once, each with its own workspace.\n"
-                "int %s_run(const %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
-                io->name, io->name, io->name);
+                "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
+                io->name, io->context ? "const onnxc_context *context, " : "", io->name, io->name);
     if (!io->generic) return;
     text_printf(
         &h->t,
@@ -153,8 +188,10 @@ static void functions(header *h) {
         "int %s_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
         "    size_t workspace_size, const char **message);\n"
         "int64_t %s_workspace_generic(const int64_t *dims);\n"
-        "#define %s_MODEL {%s_descriptor, %s_run_generic, %s_workspace_generic}\n",
-        io->macro, io->name, io->name, io->name, io->macro, io->name, io->name, io->name);
+        "#define %s_MODEL {%s_descriptor, %s_run_generic, %s_workspace_generic, %s, %s}\n",
+        io->macro, io->name, io->name, io->name, io->macro, io->name, io->name, io->name,
+        io->opens ? arena_printf(h->arena, "%s_open", io->name) : "0",
+        io->opens ? arena_printf(h->arena, "%s_close", io->name) : "0");
 }
 
 void header_write(const build *b, const program *p, const sink *out) {

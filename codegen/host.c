@@ -39,6 +39,26 @@ static const char *short_name(hosting *a, const char *s) {
     return strlen(id) > NAME_MOST ? arena_strndup(a->arena, id, NAME_MOST) : id;
 }
 
+static ldata *new_constant(hosting *a, const buffer *root, const char *name) {
+    ldata *d = weights_new(a->arena, root, name, (int)a->align);
+    if (!a->o->weights) {
+        VEC_PUSH(a->arena, &a->m->data, d);
+        return d;
+    }
+    enum { ALIGN = 64 };
+    int64_t at = a->result->weights_bytes;
+    VEC_PUSH(a->arena, &a->result->weights, (placed_weights){d, at});
+    a->result->weights_bytes = (at + d->bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return d;
+}
+
+int64_t constant_place(hosting *a, const buffer *root) {
+    const char *name = constant_symbol(a, root);
+    for (int j = a->result->weights.n - 1; j >= 0; j--)
+        if (a->result->weights.at[j].data->name == name) return a->result->weights.at[j].offset;
+    diag_defect(a->diag, NULL, "constant '%s' has no place in the file of weights", root->name);
+}
+
 // One symbol for all constants with the same bytes.
 const char *constant_symbol(hosting *a, const buffer *root) {
     const char *known = map_get_number(&a->used, (uint64_t)root->id);
@@ -54,7 +74,7 @@ const char *constant_symbol(hosting *a, const buffer *root) {
         if (weights_equal(s->b, root)) known = s->name;
     if (!known) {
         known = arena_printf(a->arena, "%s_data%d_%s", a->io->name, root->id, short_name(a, root->name));
-        VEC_PUSH(a->arena, &a->m->data, weights_new(a->arena, root, known, (int)a->align));
+        new_constant(a, root, known);
         same *s = ARENA_NEW(a->arena, same);
         *s = (same){root, known, first};
         map_put_number(&a->by_content, hash, s);
@@ -235,6 +255,7 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     a.messages.arena = a.message_at.arena = a.declared.arena = a.used.arena = a.by_content.arena = arena;
     a.result = result;
     a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
+    interface_add_extras(a.io, p->arena, o->weights != NULL, o->hook != NULL, has_open(&a, t));
     a.m = result->module = lmodule_new(arena, a.io->name, t);
     a.align = result->align = t->freestanding ? 16 : 64;
     program_walk(p, check_outputs, &a);
@@ -251,9 +272,10 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     remark_memory(&a);
     result->workspace = a.plan.workspace;
     result->plan = a.plan;
-    result->needs_runtime =
-        t->arch != ARCH_C && (nvariants > 1 || a.heap || calls_library(p) || any_parallel(&a, h, nvariants));
+    result->needs_runtime = t->arch != ARCH_C && (has_open(&a, t) || nvariants > 1 || a.heap ||
+                                                  calls_library(p) || any_parallel(&a, h, nvariants));
     mark_in_place(&a, h, nvariants);
+    if (o->weights) begin_weights(&a);
     write_entries(&a, h, nvariants);
     add_messages(&a);
     if (generic) descriptor_add(result, p, o);

@@ -18,13 +18,22 @@ typedef struct build_options {
     const char *hook; // int hook(void *user, uint32_t kernel) between kernels, non-zero cancels; NULL: none
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
+    const char *weights;                   // name of the file that holds the constants; NULL: the object does
 } build_options;
+
+typedef struct placed_weights {
+    ldata *data;
+    int64_t offset; // in the file
+} placed_weights;
 
 typedef struct build {
     lmodule *module;
     interface *io;
     dim *workspace; // bytes
     memory_plan plan;
+    VEC(placed_weights) weights; // of the file of weights, behind its head
+    int64_t weights_bytes;       // of the file; 0: there is none
+    struct onnxc_weights_head *weights_head;
     int64_t align;      // of the workspace
     bool needs_runtime; // the object refers to runtime-lite
 } build;

@@ -258,7 +258,7 @@ static void check_arrays(host *h) {
     ins *const arrays[] = {h->data, h->dims, h->capacity};
     const char *const names[] = {"data", "dims", "capacity"};
     const interface *io = h->all->io;
-    const int needed[] = {io->nin + io->nout, io->ndims, io->nout};
+    const int needed[] = {io->nin + io->nout + io->context + (io->hook_user != NULL), io->ndims, io->nout};
     for (int j = 0; j < 3; j++)
         if (needed[j])
             host_fail_if(h, lb_cmp(b, L_EQ, arrays[j], lb_null(b)), ONNXC_NULL_POINTER,
@@ -276,6 +276,7 @@ static void write_flat_run(host *h, const char *name, bool exported) {
     take_message(h, message);
     if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
     check_arrays(h);
+    take_context(h);
     run_body(h);
 }
 
@@ -311,6 +312,8 @@ static void struct_params(host *h) {
     lfunc *f = h->b.f;
     const char *name = h->all->io->name;
     arena *a = h->all->arena;
+    if (h->all->io->context)
+        h->context = add_param(f, "context", lt_ptr(), LK_VOID, DT_NONE, true, "onnxc_context");
     h->in = add_param(f, "in", lt_ptr(), LK_VOID, DT_NONE, true, arena_printf(a, "%s_in", name));
     h->out = add_param(f, "out", lt_ptr(), LK_VOID, DT_NONE, false, arena_printf(a, "%s_out", name));
     workspace_params(h);
@@ -327,6 +330,7 @@ static void write_struct_run(host *h) {
     struct_params(h);
     check_structs(h);
     if (h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
+    take_context(h);
     run_body(h);
 }
 
@@ -346,6 +350,15 @@ static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
         ins *room = io_capacity(h, i);
         lb_store(b, capacity, idx(h, i), room ? room : lb_int(b, i64(), INT64_MAX), 0);
     }
+}
+
+static void fill_extras(host *h, ins *data) {
+    const interface *io = h->all->io;
+    int at = io->nin + io->nout;
+    if (io->context) lb_store(&h->b, data, idx(h, at++), h->context, 0);
+    if (!io->hook_user) return;
+    int64_t place = interface_pointer_offset(h->t, io->in_int64s, io->nin);
+    lb_store(&h->b, data, idx(h, at), lb_field(&h->b, lt_ptr(), h->in, io->hook_user, place), 0);
 }
 
 static void take_results(host *h, ins *dims, ins *message) {
@@ -371,7 +384,7 @@ static void write_typed_run(hosting *a, const target *t) {
     open_function(&h, arena_printf(a->arena, "%s_run", io->name), true, i32(), "int");
     struct_params(&h);
     check_structs(&h);
-    ins *data = named_local(b, "data", LK_PTR, io->nin + io->nout + 1),
+    ins *data = named_local(b, "data", LK_PTR, io->nin + io->nout + 3),
         *dims = named_local(b, "dims", LK_I64, io->ndims + 1);
     ins *capacity = named_local(b, "capacity", LK_I64, io->nout + 1), *message = lb_null(b);
     if (io->messages) {
@@ -379,6 +392,7 @@ static void write_typed_run(hosting *a, const target *t) {
         lb_store(b, message, idx(&h, 0), lb_null(b), 0);
     }
     fill_arrays(&h, data, dims, capacity);
+    fill_extras(&h, data);
     ins *args[] = {data, dims, capacity, h.workspace, h.size, message};
     ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), 6, args);
     take_results(&h, dims, message);
@@ -437,4 +451,6 @@ void write_entries(hosting *a, host *variants, int n) {
         write_workspace_generic(a, t);
     }
     write_workspace_bytes(a, t);
+    write_context_entries(a, t);
+    if (a->result->weights_head) end_weights(a);
 }

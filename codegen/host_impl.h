@@ -38,8 +38,9 @@ typedef struct host {
     ins *data, *dims, *capacity;
     ins *in, *out;
     ins *workspace, *size;
-    ins *message;                  // where a message's address goes; NULL: nowhere
-    map atoms;                     // dim id -> value, or variable of an opaque
+    ins *context, *weights, *hook_user; // NULL: the model has none
+    ins *message;                       // where a message's address goes; NULL: nowhere
+    map atoms;                          // dim id -> value, or variable of an opaque
     ins **offset;                  // by buffer id: bytes from the workspace, made at entry; NULL: constant
     ins **scratch;                 // by kernel id, likewise
     ins **heap;                    // by buffer id: pointer variable
@@ -60,7 +61,8 @@ ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n);
 const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param);
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params);
 const char *constant_symbol(hosting *a, const buffer *root);
-bool on_heap(const buffer *b); // allocated during the run, not planned
+int64_t constant_place(hosting *a, const buffer *root); // in the file of weights
+bool on_heap(const buffer *b);                          // allocated during the run, not planned
 
 // host_dims.c
 ins *host_dim(host *h, const dim *d);               // i64
@@ -77,6 +79,12 @@ void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message);
 ins *io_pointer(host *h, bool output, int i);
 ins *io_dim(host *h, bool output, int i, int axis);
 ins *io_capacity(host *h, int i);
+// host_context.c
+void begin_weights(hosting *a);
+void end_weights(hosting *a);
+void take_context(host *h); // from the parameters; checks it
+void write_context_entries(hosting *a, const target *t);
+bool has_open(const hosting *a, const target *t);
 void write_entries(hosting *a, host *variants, int n); // all exported functions
 // host_threads.c
 typedef struct arguments {

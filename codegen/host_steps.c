@@ -11,7 +11,9 @@ static ins *root_pointer(host *h, const buffer *b) {
     switch (b->role) {
     case BUF_INPUT: return io_pointer(h, false, b->io);
     case BUF_OUTPUT: return io_pointer(h, true, b->io);
-    case BUF_CONST: return lb_symbol(l, constant_symbol(h->all, b));
+    case BUF_CONST:
+        if (h->weights) return lb_offset(l, h->weights, index_const(h, constant_place(h->all, b)), 1);
+        return lb_symbol(l, constant_symbol(h->all, b));
     case BUF_HEAP:
     case BUF_TEMP:
         if (on_heap(b)) return lb_get(l, h->heap[b->id]);
@@ -67,7 +69,8 @@ static void check_kernel(host *h, const kernel_code *c) {
 static void call_hook(host *h, const kernel *k) {
     lbuild *b = &h->b;
     const char *name = runtime_function(h->all, h->all->o->hook, i32(), 2, (ltype[]){lt_ptr(), i32()});
-    ins *answer = lb_call(b, i32(), name, 2, (ins *[]){lb_null(b), lb_int(b, i32(), k->id)});
+    ins *answer = lb_call(b, i32(), name, 2,
+                          (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), k->id)});
     host_fail_if(h, lb_cmp(b, L_NE, answer, lb_int(b, i32(), 0)), ONNXC_CANCELLED, "cancelled by the hook");
 }
 

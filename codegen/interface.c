@@ -234,5 +234,12 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     for (int j = 0; j < io->nin; j++)
         for (int i = 0; i < p->inputs.at[j]->rank; i++) dim_atoms(p->inputs.at[j]->dims[i], add_symbol, &n);
     name_arguments(&n);
+    io->members = n.names;
     return io;
+}
+
+void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens) {
+    io->context = context;
+    io->opens = opens;
+    if (hook) io->hook_user = take_name(a, &io->members, "hook_user");
 }

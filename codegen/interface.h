@@ -35,8 +35,13 @@ typedef struct interface {
     bool messages;          // NAME_out has a member for the message of a failed run
     bool generic;           // there is a generic entry and a descriptor
     const char *message;    // name of that member
+    bool context;           // runs take a context
+    bool opens;             // there is NAME_open
+    const char *hook_user;  // member of NAME_in for the hook; NULL: there is no hook
+    map members;            // taken names of members
 } interface;
 
+void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens);
 interface *interface_new(const program *p, const char *name, const target *t, bool generic);
 // s as a C and C++ identifier: others than letters, digits and _ replaced, no keyword, not reserved.
 const char *c_identifier(arena *a, const char *s, const char *fallback);

@@ -81,6 +81,9 @@ static int bind(onnxc_library *l, const char *name) {
     l->model.descriptor = symbol(l->handle, name, "_descriptor");
     memcpy(&l->model.run, &run, sizeof run); // POSIX: a function's address fits
     memcpy(&l->model.workspace, &workspace, sizeof workspace);
+    void *open = symbol(l->handle, name, "_open"), *close = symbol(l->handle, name, "_close");
+    memcpy(&l->model.open, &open, sizeof open);
+    memcpy(&l->model.close, &close, sizeof close);
     return l->model.descriptor && run && workspace;
 }
 

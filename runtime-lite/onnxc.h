@@ -45,8 +45,31 @@ typedef enum onnxc_status {
     ONNXC_NO_MEMORY = 7,       /* allocation failed */
     ONNXC_CHECK_FAILED = 8,    /* the data break a rule of the model: an index out of range ... */
     ONNXC_CANCELLED = 9,       /* the hook said so */
-    ONNXC_BAD_CPU = 10         /* this machine lacks instructions that the object was compiled for */
+    ONNXC_BAD_CPU = 10,        /* this machine lacks instructions that the object was compiled for */
+    ONNXC_BAD_WEIGHTS = 11     /* the file of weights is not there, or belongs to another model */
 } onnxc_status;
+#endif
+
+/* ---- Contexts (models compiled with --weights FILE)
+ *
+ * What such a model needs from one call to the next. NAME_open maps the file of weights; any number of
+ * threads may run the model with one context. Without a system there is no NAME_open: the program itself sets
+ * `weights`.
+ */
+#ifndef ONNXC_CONTEXT
+#define ONNXC_CONTEXT
+typedef struct onnxc_context {
+    const void *weights; /* the file's bytes, aligned to 64 */
+    size_t weights_size;
+    int mapped; /* by NAME_open: NAME_close unmaps it */
+} onnxc_context;
+/* NULL stands for all zeros. */
+typedef struct onnxc_options {
+    size_t size;         /* sizeof(onnxc_options): tells which members there are */
+    const char *weights; /* path of the file; NULL: the name that --weights gave, in the current folder */
+    const void *data;    /* not NULL: the file's bytes, aligned to 64, in the place of a path */
+    size_t data_size;
+} onnxc_options;
 #endif
 
 /* What a code means, in a few words. */
@@ -54,21 +77,24 @@ const char *onnxc_status_text(int status);
 
 /* ---- Any model
  *
- * A model is three symbols; NAME.h has NAME_MODEL as the initializer of such a struct:
+ * A model is a few symbols; NAME.h has NAME_MODEL as the initializer of such a struct:
  *
  *     onnxc_model m = MNIST_MODEL;
  */
 typedef struct onnxc_model {
     const void *descriptor; /* a struct onnxc_descriptor */
-    /* data: one pointer for each input, then for each output.
-     * dims: those of all inputs, then of all outputs, one after the other (onnxc_tensor_info.first_dim). The
-     *       outputs' are written: also when the answer is ONNXC_TOO_SMALL, then they say what is needed.
-     * capacity: by output, the elements that fit.
-     * message: NULL, or set to a text that says what was wrong when the run fails. */
+    /* data: one pointer for each input, then for each output; then the context of a model that has `open`;
+     * then what the hook of --hook gets as its user. dims: those of all inputs, then of all outputs, one
+     * after the other (onnxc_tensor_info.first_dim). The outputs' are written: also when the answer is
+     * ONNXC_TOO_SMALL, then they say what is needed. capacity: by output, the elements that fit. message:
+     * NULL, or set to a text that says what was wrong when the run fails. */
     int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,
                size_t workspace_size, const char **message);
     /* Bytes of workspace for inputs of these dims; -1: the model does not take them. */
     int64_t (*workspace)(const int64_t *dims);
+    /* NULL for models that need no context. */
+    int (*open)(const onnxc_options *options, onnxc_context **context);
+    void (*close)(onnxc_context *context);
 } onnxc_model;
 
 /* The descriptor is one block without pointers, in the byte order of the target (little-endian). Members that
@@ -85,6 +111,8 @@ typedef struct onnxc_descriptor {
     uint32_t ndims;               /* of all inputs and outputs together */
     uint32_t workspace_align;
     int64_t workspace_bytes; /* -1: depends on dims */
+    uint32_t weights;        /* text: name of the file of weights; "": the object holds them */
+    uint32_t unused;
 } onnxc_descriptor;
 
 typedef struct onnxc_tensor_info {

@@ -265,7 +265,7 @@ int onnxc_program(const onnxc_model *m, int argc, char **argv) {
     program p = {m,
                  d,
                  calloc(n + 1, sizeof *p.file),
-                 calloc(n + 1, sizeof *p.data),
+                 calloc(n + 3, sizeof *p.data),
                  calloc(d->ndims + 1, sizeof *p.dims),
                  calloc(n + 1, sizeof *p.capacity)};
     if (!p.file || !p.data || !p.dims || !p.capacity) return 1;
@@ -276,6 +276,10 @@ int onnxc_program(const onnxc_model *m, int argc, char **argv) {
     if (!read_arguments(&p, argc, argv)) return 1;
     for (uint32_t i = 0; i < d->ninputs; i++)
         if (!read_input(&p, i)) return 1;
+    onnxc_context *context = NULL;
+    int failed = m->open ? m->open(NULL, &context) : ONNXC_OK;
+    if (failed) return !complain("the model", onnxc_status_text(failed));
+    p.data[n] = context;
     if (!run(&p)) return 1;
     for (uint32_t i = d->ninputs; i < n; i++) {
         if (!p.file[i]) print_output(&p, i);

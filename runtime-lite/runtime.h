@@ -17,6 +17,16 @@ void onnxc_rt_free(void *block); /* NULL: nothing */
 typedef void onnxc_rt_task(void *const *context, int64_t begin, int64_t end, int thread);
 void onnxc_rt_parallel(onnxc_rt_task *task, void *const *context, int64_t tasks, int max_threads);
 
+/* The first 64 bytes of a file of weights, which the object knows too, and behind them there the file's name.
+ */
+typedef struct onnxc_weights_head {
+    char magic[8];  /* "onnxc-w" */
+    uint64_t bytes; /* of the file */
+    uint8_t id[48];
+} onnxc_weights_head;
+int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, onnxc_context **context);
+void onnxc_rt_close(onnxc_context *context); /* NULL: nothing */
+
 /* What main of a program made by --emit exe calls: reads inputs, runs, writes or prints outputs. The exit
  * code. */
 int onnxc_program(const onnxc_model *model, int argc, char **argv);

@@ -14,6 +14,7 @@ const char *onnxc_status_text(int status) {
     case ONNXC_CHECK_FAILED: return "the data break a rule of the model";
     case ONNXC_CANCELLED: return "cancelled";
     case ONNXC_BAD_CPU: return "this machine lacks instructions that the model was compiled for";
+    case ONNXC_BAD_WEIGHTS: return "the file of weights is missing or belongs to another model";
     }
     return "unknown status";
 }

@@ -213,6 +213,10 @@ static void check_device(arena *a, diag *d, const options *o) {
                  o->device);
 }
 
+const char *options_weights(const options *o) {
+    return o->weights && strcmp(o->weights, "embed") != 0 ? o->weights : NULL;
+}
+
 void options_check(arena *a, diag *d, const options *o) {
     check_pass(a, d, "--print-after", o->print_after);
     check_pass(a, d, "--stop-after", o->stop_after);
@@ -222,7 +226,7 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
     missing_if(d, o->tune || o->tune_db, "--tune");
     missing_if(d, o->cache, "--cache");
-    missing_if(d, o->weights && strcmp(o->weights, "embed") != 0, "--weights=FILE");
+    missing_if(d, options_weights(o) && options_for_gpu(o), "--weights=FILE with --device=cuda");
     missing_if(d, o->debug_info, "-g");
 }
 

@@ -33,6 +33,7 @@ options options_default(void);
 // One line for each option that was given and changes what the code does: for the hash in the descriptor.
 const char *options_text(arena *a, const options *o);
 // Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
+const char *options_weights(const options *o); // path of the file; NULL: they lie in the object
 void options_check(arena *a, diag *d, const options *o);
 // What of them concerns messages.
 void options_apply(const options *o, diag *d);

@@ -12,6 +12,7 @@
 #include "compiler/lib/onnx_write.h"
 #include "compiler/lib/report.h"
 #include "ir/program.h"
+#include "runtime-lite/runtime.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -95,19 +96,21 @@ static void link_so(pipeline *p, const char *path) {
     link_shared(p->arena, p->diag, object_of(p), p->loops, &o, path);
 }
 
-// int main(int argc, char **argv) { onnxc_model m = {descriptor, run, workspace}; return onnxc_program(&m,
-// argc, argv); }
+// int main(int argc, char **argv) { onnxc_model m = {descriptor, run, workspace, open, close};
+// return onnxc_program(&m, argc, argv); }
 static void add_main(pipeline *p) {
     lfunc *f = lfunc_new(p->loops, "main", lt(LK_I32, 1));
     f->exported = true;
     ins *argc = lfunc_param(f, "argc", lt(LK_I32, 1), LK_VOID, DT_I32, false);
     ins *argv = lfunc_param(f, "argv", lt_ptr(), LK_PTR, DT_NONE, false);
     lbuild b = lbuild_new(f, p->target, p->diag);
-    ins *model = lb_local(&b, LK_PTR, 3, 0, false);
-    static const char *const parts[] = {"descriptor", "run_generic", "workspace_generic"};
-    for (int i = 0; i < 3; i++)
-        lb_store(&b, model, lb_idx(&b, i),
-                 lb_symbol(&b, arena_printf(p->arena, "%s_%s", p->build->io->name, parts[i])), 0);
+    ins *model = lb_local(&b, LK_PTR, 5, 0, false);
+    static const char *const parts[] = {"descriptor", "run_generic", "workspace_generic", "open", "close"};
+    for (int i = 0; i < 5; i++) {
+        const char *symbol = arena_printf(p->arena, "%s_%s", p->build->io->name, parts[i]);
+        bool there = i < 3 || p->build->io->opens;
+        lb_store(&b, model, lb_idx(&b, i), there ? lb_symbol(&b, symbol) : lb_null(&b), 0);
+    }
     lb_return(&b, lb_call(&b, lt(LK_I32, 1), "onnxc_program", 3, (ins *[]){model, argc, argv}));
 }
 
@@ -255,6 +258,34 @@ static void write_main(pipeline *p, const format *f, const char *path, bytes *me
     }
 }
 
+static void write_zeros(const sink *to, int64_t n) {
+    static const char zeros[64];
+    for (; n > 0; n -= 64) sink_addn(to, zeros, n < 64 ? (size_t)n : 64);
+}
+
+static void write_constant(pipeline *p, const ldata *d, const sink *to) {
+    enum { CHUNK = 1 << 20 };
+    uint8_t *chunk = d->bytes_or_null ? NULL : arena_alloc(p->arena, CHUNK);
+    if (d->bytes_or_null) sink_addn(to, d->bytes_or_null, (size_t)d->bytes);
+    for (int64_t at = 0; chunk && at < d->bytes; at += CHUNK) {
+        int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
+        d->produce(d->user, at, chunk, n);
+        sink_addn(to, (const char *)chunk, (size_t)n);
+    }
+}
+
+static void write_weights(pipeline *p, const sink *to) {
+    const build *b = p->build;
+    int64_t at = sizeof *b->weights_head;
+    sink_addn(to, (const char *)b->weights_head, sizeof *b->weights_head);
+    for (int i = 0; i < b->weights.n; i++) {
+        write_zeros(to, b->weights.at[i].offset - at);
+        write_constant(p, b->weights.at[i].data, to);
+        at = b->weights.at[i].offset + b->weights.at[i].data->bytes;
+    }
+    write_zeros(to, b->weights_bytes - at);
+}
+
 // The header beside the main output, and the name under which the C text includes it.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
@@ -276,10 +307,14 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     bool early = p->stopped && (f->goal != GOAL_GRAPH || p->program || header); // too early for this form
     if (early || (nothing_wanted(o) && !memory)) return;
     outfile *beside = header ? begin_file(p, header, write_header) : NULL;
+    const char *weights = p->build ? options_weights(o) : NULL;
+    outfile *constants = weights ? begin_file(p, weights, write_weights) : NULL;
     write_main(p, f, path, memory);
+    if (constants) outfile_commit(constants);
     if (beside) outfile_commit(beside);
     string_list outputs = {0};
     if (path) VEC_PUSH(p->arena, &outputs, path);
     if (header) VEC_PUSH(p->arena, &outputs, header);
+    if (weights) VEC_PUSH(p->arena, &outputs, weights);
     write_depfile(p, &outputs);
 }

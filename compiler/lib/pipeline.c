@@ -134,6 +134,12 @@ static const char *options_hash(pipeline *p) {
     return digest_text(d);
 }
 
+// As the program will look for it, unless it says otherwise.
+static const char *weights_name(const options *o) {
+    const char *path = options_weights(o), *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
 void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g >= GOAL_PROGRAM) set_targets(p);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
@@ -170,7 +176,8 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
                        .hook = p->options->hook,
                        .version = ONNXC_VERSION,
                        .model_hash = digest_text(p->model_digest),
-                       .options_hash = options_hash(p)};
+                       .options_hash = options_hash(p),
+                       .weights = weights_name(p->options)};
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
     for (int j = 0; j < p->loops->funcs.n; j++)

@@ -65,6 +65,12 @@ static runnable *scheduled_for_gpu(pipeline *p, const source *s, const char *shi
 
 static runnable *compiled(pipeline *p, const source *s) {
     const char *emit = p->options->emit;
+    if (options_weights(p->options)) { // in this process they lie at hand
+        options *own = ARENA_NEW(p->arena, options);
+        *own = *p->options;
+        own->weights = NULL;
+        p->options = own;
+    }
     if (p->options->runner) return program_model(p, s);
     p->text_target = emit && strcmp(emit, "c") == 0;
     pipeline_run(p, s, GOAL_LOOPS);

@@ -17,6 +17,7 @@ enum { ATTEMPTS = 4 }; // outputs whose size the data decide tell it bit by bit
 
 typedef struct code {
     onnxc_model model;
+    onnxc_context *context; // NULL: it needs none
     const onnxc_descriptor *d;
 } code;
 
@@ -39,7 +40,7 @@ static runnable *from_model(arena *a, onnxc_model m,
                             bool (*run)(runnable *, arena *, const tensor *, tensor *, const char **)) {
     const onnxc_descriptor *d = m.descriptor;
     code *c = ARENA_NEW(a, code);
-    *c = (code){m, d};
+    *c = (code){.model = m, .d = d};
     runnable *r = ARENA_NEW(a, runnable);
     *r = (runnable){.name = onnxc_text(d, d->name),
                     .nin = (int)d->ninputs,
@@ -87,7 +88,8 @@ static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void 
 static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
     const code *c = r->impl;
     if (!inputs_fit(a, r, in, message)) return false;
-    void **data = ARENA_ARRAY(a, void *, r->nin + r->nout + 1);
+    void **data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3);
+    data[r->nin + r->nout] = c->context;
     int64_t *dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1),
             *capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
     for (int j = 0; j < r->nin; j++) {
@@ -124,7 +126,8 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
     tensor *out = ARENA_ARRAY(a, tensor, r->nout + 1);
     if (!r->run(r, a, in, out, message)) return NULL;
     prepared_call *p = ARENA_NEW(a, prepared_call);
-    *p = (prepared_call){.model = c->model, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 1)};
+    *p = (prepared_call){.model = c->model, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3)};
+    p->data[r->nin + r->nout] = c->context;
     p->dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1);
     p->capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
     for (int j = 0; j < r->nin; j++) {
@@ -187,13 +190,28 @@ bool runnable_is_library(const char *path) {
 
 static void close_library(void *library) { onnxc_library_close(library); }
 
+// The file of weights lies where the name says, or beside the library.
+static void open_context(arena *a, diag *d, code *c, const char *path) {
+    if (!c->model.open) return;
+    const char *slash = strrchr(path, '/');
+    int failed = c->model.open(NULL, &c->context);
+    if (failed && slash) {
+        onnxc_options o = {.size = sizeof o};
+        o.weights = arena_printf(a, "%.*s/%s", (int)(slash - path), path, onnxc_text(c->d, c->d->weights));
+        failed = c->model.open(&o, &c->context);
+    }
+    if (failed) diag_fatal(d, NULL, "'%s': %s", path, onnxc_status_text(failed));
+}
+
 runnable *runnable_open(arena *a, diag *d, const char *path) {
     const char *message = NULL;
     onnxc_library *library =
         onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
     if (!library) diag_fatal(d, NULL, "%s", message ? message : "cannot open the library");
     arena_on_destroy(a, close_library, library);
-    return from_model(a, onnxc_library_model(library), run_code);
+    runnable *r = from_model(a, onnxc_library_model(library), run_code);
+    open_context(a, d, r->impl, path);
+    return r;
 }
 
 // ---------------------------------------------------------------- C text

@@ -158,7 +158,7 @@ static const char *const golden =
     "int toy_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
     "    size_t workspace_size, const char **message);\n"
     "int64_t toy_workspace_generic(const int64_t *dims);\n"
-    "#define TOY_MODEL {toy_descriptor, toy_run_generic, toy_workspace_generic}\n"
+    "#define TOY_MODEL {toy_descriptor, toy_run_generic, toy_workspace_generic, 0, 0}\n"
     "\n"
     "#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
