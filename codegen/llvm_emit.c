@@ -187,6 +187,7 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     case L_STOREN:
     case L_GATHER:
     case L_SCATTER:
+    case L_PREFETCH:
     case L_OFFSET:
     case L_FIELD:
     case L_SETFIELD:

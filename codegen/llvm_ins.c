@@ -193,6 +193,10 @@ static const char *rint_name(const target *t) {
     return t->arch == ARCH_ARM || t->arch == ARCH_RISCV ? "llvm.rint" : "llvm.roundeven";
 }
 
+static LLVMValueRef emit_sum_or_product(emit *e, const ins *x, LLVMOpcode integer) {
+    return is_float(x) ? emit_float_binary(e, x, arg(e, x, 0), arg(e, x, 1)) : emit_binary(e, x, integer);
+}
+
 LLVMValueRef emit_arithmetic(emit *e, const ins *x) {
     switch (x->op) {
     case L_CONST: return emit_const(e, x);
@@ -210,12 +214,9 @@ LLVMValueRef emit_arithmetic(emit *e, const ins *x) {
     case L_HUMAX:
     case L_HOR:
     case L_HAND: return emit_reduce(e, x);
-    case L_ADD:
-        return is_float(x) ? emit_float_binary(e, x, arg(e, x, 0), arg(e, x, 1)) : emit_binary(e, x, LLVMAdd);
-    case L_SUB:
-        return is_float(x) ? emit_float_binary(e, x, arg(e, x, 0), arg(e, x, 1)) : emit_binary(e, x, LLVMSub);
-    case L_MUL:
-        return is_float(x) ? emit_float_binary(e, x, arg(e, x, 0), arg(e, x, 1)) : emit_binary(e, x, LLVMMul);
+    case L_ADD: return emit_sum_or_product(e, x, LLVMAdd);
+    case L_SUB: return emit_sum_or_product(e, x, LLVMSub);
+    case L_MUL: return emit_sum_or_product(e, x, LLVMMul);
     case L_MULADD: return emit_muladd(e, x);
     case L_FMA: return call_same(e, "llvm.fma", x, 3);
     case L_FDIV: return emit_binary(e, x, LLVMFDiv);
@@ -268,6 +269,7 @@ LLVMValueRef emit_arithmetic(emit *e, const ins *x) {
     case L_STOREN:
     case L_GATHER:
     case L_SCATTER:
+    case L_PREFETCH:
     case L_OFFSET:
     case L_FIELD:
     case L_SETFIELD:

@@ -224,6 +224,16 @@ static LLVMValueRef emit_store(emit *e, const ins *x) {
     return store_at(e, element_address(e, x, v->type.kind), value_of(e, v), v->type, x->align);
 }
 
+// To the second cache, for reading.
+static LLVMValueRef emit_prefetch(emit *e, const ins *x) {
+    LLVMValueRef p = address(e, value_of(e, x->args[0]), x->args[1], 1);
+    LLVMTypeRef type = LLVMTypeOf(p);
+    LLVMValueRef args[4] = {p, const_int(e, lt(LK_I32, 1), 0), const_int(e, lt(LK_I32, 1), 2),
+                            const_int(e, lt(LK_I32, 1), 1)};
+    call_intrinsic(e, "llvm.prefetch", &type, 1, args, 4);
+    return NULL;
+}
+
 LLVMValueRef emit_memory(emit *e, const ins *x) {
     if (x->op == L_LOAD) return load_at(e, element_address(e, x, x->type.kind), x->type, x->align);
     if (x->op == L_STORE) return emit_store(e, x);
@@ -231,6 +241,7 @@ LLVMValueRef emit_memory(emit *e, const ins *x) {
     if (x->op == L_STOREN) return emit_storen(e, x);
     if (x->op == L_GATHER) return emit_gather(e, x);
     if (x->op == L_SCATTER) return emit_scatter(e, x);
+    if (x->op == L_PREFETCH) return emit_prefetch(e, x);
     if (x->op == L_OFFSET) return address(e, value_of(e, x->args[0]), x->args[1], x->i);
     if (x->op == L_FIELD) return load_at(e, field_address(e, x), x->type, 0);
     if (x->op == L_SETFIELD)

@@ -609,6 +609,10 @@ ins *lb_dot(lbuild *b, lop op, ins *acc, ins *x, ins *y) {
     return emit3(b, op, acc->type, acc, lb_bitcast(b, acc->type, x), lb_bitcast(b, acc->type, y));
 }
 
+void lb_prefetch(lbuild *b, ins *ptr, ins *bytes) {
+    lb_op(b, L_PREFETCH, lt(LK_VOID, 1), 2, (ins *[]){ptr, bytes});
+}
+
 void lb_barrier(lbuild *b) { lb_op(b, L_BARRIER, lt(LK_VOID, 1), 0, NULL); }
 
 ins *lb_shfl_xor(lbuild *b, ins *x, int lane_xor) {

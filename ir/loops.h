@@ -88,16 +88,17 @@ typedef struct ltype {
     X(L_UITOF, "uitof", 1)                                                                                   \
     X(L_FTOSI, "ftosi", 1) /* toward zero; operand known in range */                                         \
     X(L_FTOUI, "ftoui", 1)                                                                                   \
-    X(L_FEXT, "fext", 1)       /* F16, BF16, F32 to wider float */                                           \
-    X(L_FTRUNC, "ftrunc", 1)   /* to narrower float, nearest even */                                         \
-    X(L_BITCAST, "bitcast", 1) /* same total bits */                                                         \
-    X(L_LOAD, "load", 2)       /* pointer, index (in elements of the result's kind); consecutive lanes */    \
-    X(L_LOADN, "loadn", 3)     /* pointer, index, n: the first n lanes, the others 0 and not touched */      \
-    X(L_STORE, "store", 3)     /* pointer, index, value */                                                   \
-    X(L_STOREN, "storen", 4)   /* pointer, index, value, n: the first n lanes */                             \
-    X(L_GATHER, "gather", 2)   /* pointer, vector of indices */                                              \
-    X(L_SCATTER, "scatter", 3) /* pointer, vector of indices (distinct), value */                            \
-    X(L_OFFSET, "offset", 2)   /* pointer + index * .i bytes */                                              \
+    X(L_FEXT, "fext", 1)         /* F16, BF16, F32 to wider float */                                         \
+    X(L_FTRUNC, "ftrunc", 1)     /* to narrower float, nearest even */                                       \
+    X(L_BITCAST, "bitcast", 1)   /* same total bits */                                                       \
+    X(L_LOAD, "load", 2)         /* pointer, index (in elements of the result's kind); consecutive lanes */  \
+    X(L_LOADN, "loadn", 3)       /* pointer, index, n: the first n lanes, the others 0 and not touched */    \
+    X(L_STORE, "store", 3)       /* pointer, index, value */                                                 \
+    X(L_STOREN, "storen", 4)     /* pointer, index, value, n: the first n lanes */                           \
+    X(L_GATHER, "gather", 2)     /* pointer, vector of indices */                                            \
+    X(L_SCATTER, "scatter", 3)   /* pointer, vector of indices (distinct), value */                          \
+    X(L_PREFETCH, "prefetch", 2) /* pointer, index in bytes: a hint; the place need not exist */             \
+    X(L_OFFSET, "offset", 2)     /* pointer + index * .i bytes */                                            \
     X(L_FIELD, "field", 1) /* pointer to struct: value of member .name at byte .i, of the result's type */   \
     X(L_SETFIELD, "setfield", 2) /* pointer to struct, value: member .name at byte .i */                     \
     X(L_LOCAL, "local", 0) /* pointer to .i elements of kind .elem, private (stack) or shared (.shared) */   \
@@ -257,6 +258,7 @@ void lb_store(lbuild *b, ins *ptr, ins *index, ins *v, int align);
 void lb_storen(lbuild *b, ins *ptr, ins *index, ins *v, ins *n);
 ins *lb_gather(lbuild *b, ltype t, ins *ptr, ins *indices);
 void lb_scatter(lbuild *b, ins *ptr, ins *indices, ins *v);
+void lb_prefetch(lbuild *b, ins *ptr, ins *bytes);
 ins *lb_offset(lbuild *b, ins *ptr, ins *index, int64_t scale);
 ins *lb_field(lbuild *b, ltype t, ins *ptr, const char *name, int64_t offset);
 void lb_setfield(lbuild *b, ins *ptr, const char *name, int64_t offset, ins *v);

@@ -535,6 +535,7 @@ static flow run_ins(frame *fr, const ins *x) {
     case L_CALLPTR: *out = leval_fit(x->type.kind, run_call(fr, x)); break;
     case L_BARRIER: wait_for_others(fr, x, WAIT_BARRIER); break;
     case L_SHFL_XOR: run_shuffle(fr, x, out); break;
+    case L_PREFETCH: break;
     case L_COMMENT: break;
     case L_COUNT: break;
 #define X(e) case e:

@@ -75,7 +75,7 @@ void choose_tile(tiling *t) {
 // ---------------------------------------------------------------- blocks
 // Bytes of B's panel that stay near while the rows go past, and of A's block that stays in the second cache.
 // Cores with 512-bit vectors read the second cache at the rate of their tiles; others want the first.
-static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? 128 * 1024 : 16 * 1024; }
+static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? 256 * 1024 : 16 * 1024; }
 static int64_t second_bytes(const target *t) { return t->vector_bits >= 512 ? 512 * 1024 : 128 * 1024; }
 
 enum { CHUNK = 256 };
@@ -148,4 +148,32 @@ void choose_blocks(tiling *t) {
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
     p->columns = l.columns / (t->vectors * t->lanes) * t->vectors * t->lanes;
     p->on = p->m_step > 0 && p->k_step > 0;
+}
+
+// ---------------------------------------------------------------- fetching ahead
+// Tiles of M beside one tile of columns (in a block): positions of all axes, counted along the diagonal.
+static int64_t tiles_in_turn(const tiling *t) {
+    int64_t n = 0, rows = t->rows;
+    for (int j = t->block.on ? t->block.m_at : 0; j < t->m.n; j++) {
+        int64_t extent = const_extent(t, t->m.at[j]);
+        if (t->block.on && j == t->block.m_at && t->block.m_step < extent) extent = t->block.m_step;
+        if (extent == INT64_MAX) return INT64_MAX;
+        n += t->m.at[j] == t->tile_m ? (extent + rows - 1) / rows : extent - 1;
+    }
+    return n;
+}
+
+void choose_ahead(tiling *t, int vectors) {
+    enum { MOST_PARTS = 4, FEW_BYTES = 256 * 1024 };
+    dtype type = t->c->b->buffer->dtype;
+    int64_t tiles = tiles_in_turn(t), width = (int64_t)vectors * t->lanes,
+            k = positions(t->e->k, &t->c->k_axes), n = const_extent(t, t->c->n);
+    int panels = (int)((width + PANEL - 1) / PANEL);
+    t->ahead_panels = t->ahead_parts = 0;
+    if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
+    if (k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= FEW_BYTES) return;
+    const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
+    if (step->op != X_CONST || step->i != PANEL) return;
+    t->ahead_panels = panels, t->ahead_parts = 1;
+    while (t->ahead_parts < MOST_PARTS && 2 * t->ahead_parts * panels <= tiles) t->ahead_parts *= 2;
 }

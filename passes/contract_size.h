@@ -30,17 +30,21 @@ typedef struct tiling {
     expr *row_stride;                        // elements of A from one row to the next
     bool heavy;                              // the epilogue is looped over, not unrolled
     block_plan block;
-    ins *partial;         // sums of the blocks of K so far: [column / width][row][width]
-    ins *m_begin, *m_end; // of the block's axis of M, NULL: all
-    ins *k_begin, *k_end; // of the block's axis of K, NULL: all
-    ins *chunk;           // its first column
-    ins *further, *last;  // whether the block of K is not the first, is the last
+    ins *partial;                  // sums of the blocks of K so far: [column / width][row][width]
+    ins *m_begin, *m_end;          // of the block's axis of M, NULL: all
+    ins *k_begin, *k_end;          // of the block's axis of K, NULL: all
+    ins *chunk, *chunk_end;        // its columns
+    int ahead_panels, ahead_parts; // of B's next tile are fetched ahead, each by another tile; 0: none
+    ins *ahead;                    // elements from this tile's place in B to what it fetches
+    ins *further, *last;           // whether the block of K is not the first, is the last
 } tiling;
 
 // The width for which all columns cost least, in vectors.
 void choose_tile(tiling *t);
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
 int tile_rows(const tiling *t, int vectors);
+// Into how many parts each panel of B's next tile is cut to be fetched ahead, while this one is in use.
+void choose_ahead(tiling *t, int vectors);
 // Blocks, where K is long and there are rows enough to use B's panel again.
 void choose_blocks(tiling *t);
 #endif

@@ -216,11 +216,64 @@ static ins *factor_a(tiling *t, ins *at) {
     return lb_splat(&e->b, factor, t->lanes);
 }
 
+// After the chunk's last columns come the first ones again, with K's next block.
+static bool wraps(const tiling *t) { return t->k_begin && t->block.k_at == t->k.n - 1; }
+static ins *ends_chunk(tiling *t, const tile *x) {
+    lbuild *b = &t->e->b;
+    return lb_cmp(b, L_SLE, t->chunk_end, lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)x->vectors * t->lanes)));
+}
+static ins *next_panel(tiling *t, const tile *x) {
+    lbuild *b = &t->e->b;
+    ins *next = lb_idx(b, t->ahead_panels);
+    if (!wraps(t)) return next;
+    ins *first = emit_int_op(b, X_FLOORDIV, lb_bin(b, L_SUB, t->chunk, x->n0), lb_idx(b, PANEL));
+    return lb_select(b, ends_chunk(t, x), first, next);
+}
+
+// The part of B's next tile that this tile fetches while it runs: each tile of M another, those past the last
+// part none (what they fetch is there).
+static ins *place_ahead(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int inner = t->k.at[t->k.n - 1], parts = t->ahead_parts;
+    if (!t->ahead_panels) return NULL;
+    ins *turn = emit_int_op(b, X_FLOORDIV, x->m0, lb_idx(b, x->rows));
+    for (int j = t->m_begin ? t->block.m_at : 0; j < t->m.n; j++)
+        if (t->m.at[j] != t->tile_m) turn = lb_bin(b, L_ADD, turn, e->counter[t->m.at[j]]);
+    if (t->m_begin) turn = lb_bin(b, L_SUB, turn, emit_int_op(b, X_FLOORDIV, t->m_begin, lb_idx(b, x->rows)));
+    ins *depth = emit_dim(e, e->extent[inner]);
+    if (t->k_begin && t->block.k_at == t->k.n - 1) depth = lb_bin(b, L_SUB, t->k_end, t->k_begin);
+    ins *part = emit_int_op(b, X_MOD, turn, lb_idx(b, parts)), *count = lb_idx(b, parts);
+    ins *panel = lb_bin(b, L_ADD, emit_int_op(b, X_FLOORDIV, turn, count), next_panel(t, x));
+    ins *length = lb_bin(b, L_MUL, emit_int_op(b, X_FLOORDIV, depth, count), lb_idx(b, PANEL));
+    ins *there = lb_bin(b, L_ADD, lb_bin(b, L_MUL, panel, t->panel_stride), lb_bin(b, L_MUL, part, length));
+    if (wraps(t))
+        there = lb_bin(b, L_ADD, there,
+                       lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * PANEL), lb_idx(b, 0)));
+    ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->ahead_panels * parts));
+    return lb_select(b, any, there, lb_idx(b, 0));
+}
+
+// A step of K moves it by a part of B's row.
+static void fetch_ahead(tiling *t, ins *at_b) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int inner = t->k.at[t->k.n - 1];
+    if (!t->ahead) return;
+    ins *step = e->counter[inner];
+    if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_bin(b, L_SUB, step, t->k_begin);
+    ins *back = lb_bin(b, L_MUL, step, lb_idx(b, PANEL - PANEL / t->ahead_parts));
+    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_SUB, at_b, back), t->ahead);
+    const buffer *buf = t->c->b->buffer;
+    lb_prefetch(b, pointer_of(e, buf), lb_bin(b, L_MUL, at, lb_idx(b, dtype_bits(buf->dtype) / 8)));
+}
+
 static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    fetch_ahead(t, at_b);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
     for (int r = 0; r < x->rows; r++) {
@@ -240,6 +293,7 @@ static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, 
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    fetch_ahead(t, at_b);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
     for (int r = 0; r < x->rows; r++) {
@@ -401,6 +455,7 @@ static void micro_kernel(tiling *t, const tile *x) {
     ins *zero = lkind_is_float((lkind)type.kind) ? lb_float(&e->b, type, 0) : lb_int(&e->b, type, 0);
     for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
     ins *at = t->k_begin ? partial_place(t, x) : NULL;
+    t->ahead = place_ahead(t, x);
     if (at) load_partial(t, x, acc, at);
     k_loops(t, x, acc, first_column(t, x), t->k_begin ? t->block.k_at : 0);
     scope_close(e, mark);
@@ -582,6 +637,7 @@ static void m_blocks(tiling *t, const column_range *r, int depth) {
 static void columns(tiling *t, column_range r) {
     lbuild *b = &t->e->b;
     t->rows = tile_rows(t, r.vectors);
+    choose_ahead(t, r.end ? r.vectors : 0);
     if (!t->block.on) {
         column_tiles(t, &r);
         return;
@@ -593,7 +649,7 @@ static void columns(tiling *t, column_range r) {
         r.end = least(b, lb_bin(b, L_ADD, t->chunk, lb_idx(b, t->block.columns)), end);
     }
     ins *loop = r.end ? t->chunk : NULL;
-    t->chunk = r.begin;
+    t->chunk = r.begin, t->chunk_end = r.end;
     int mark = scope_open(t->e);
     m_blocks(t, &r, 0);
     scope_close(t->e, mark);
@@ -724,12 +780,12 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     join_axes(&t);
     if (t.m.n && !varies_beyond_read(c->term_a, c->a, t.m.at[t.m.n - 1])) t.tile_m = t.m.at[t.m.n - 1];
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
-    choose_tile(&t);
-    if (scratch) choose_blocks(&t);
-    expr_walk(c->term_b, find_side, &t);
     weight w = {0};
     expr_walk(c->w->value, add_weight, &w);
     t.heavy = w.sum > HEAVY_EPILOGUE;
+    choose_tile(&t);
+    if (scratch) choose_blocks(&t);
+    expr_walk(c->term_b, find_side, &t);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
     if (t.packed) find_panel_stride(&t);
