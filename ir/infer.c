@@ -12,7 +12,7 @@ struct infer_state {
     jmp_buf *leave; // where infer_rank goes when a rank is unknown
     int opaques;    // unknown dims made for the present node
     map made;       // node id * OPAQUES_PER_NODE + count -> dim, so that inferring again gives the same dims
-    map seen;       // pairs of dims with a check
+    map seen;       // pairs of dims and node with a check
     map inferred;   // id of value -> type that the model declared, once its type is inference's own
 };
 
@@ -174,13 +174,15 @@ dim *infer_made_dim(const node *n, int i) {
 
 // ---- Equal sizes and broadcasting
 
+// A node needs its own check of sizes that another one has checked too: that one may go away, or not run.
 static void add_check(const node *n, dim *a, dim *b, const char *what) {
     struct infer_state *s = state_of(n);
-    uint64_t low = (uint64_t)(a->id < b->id ? a->id : b->id), high = (uint64_t)(a->id ^ b->id) ^ low;
-    uint64_t key = high << 32 | low;
-    if (map_get_number(&s->seen, key)) return;
-    map_put_number(&s->seen, key, a);
+    unsigned low = (unsigned)(a->id < b->id ? a->id : b->id), high = (unsigned)(a->id ^ b->id) ^ low;
     module *m = n->graph->module;
+    const char *key =
+        arena_printf(m->arena, "%u %u %p %p", low, high, (const void *)n->loc, (const void *)n->graph);
+    if (map_get(&s->seen, key)) return;
+    map_put(&s->seen, key, a);
     VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, n->graph, what}));
 }
 
@@ -235,6 +237,17 @@ int infer_broadcast(const node *n, int first, int last, dim **dims) {
         }
     }
     return rank;
+}
+
+void infer_broadcast_into(const node *n, int i, int rank, dim *const *dims, const char *what) {
+    int own = infer_rank(n, i);
+    const type *t = infer_in(n, i);
+    if (own > rank) infer_error(n, "%s has rank %d; the most is %d", what, own, rank);
+    for (int j = 0; j < own; j++) {
+        dim *to = dims[rank - own + j];
+        infer_same_dim(n, infer_broadcast_dim(n, to, t->dims[j], rank - own + j), to,
+                       arena_printf(infer_arena(n), "%s broadcast", what));
+    }
 }
 
 // ---- The standard's type constraints

@@ -166,6 +166,13 @@ static bool belongs_to(const dim_check *c, const node *n) {
     return false;
 }
 
+// Whether an earlier step, which always runs, has checked this; notes it when this one always runs.
+static bool holds_always(lowering *l, const dim *holds) {
+    if (map_get_number(&l->certain, (uint64_t)holds->id)) return true;
+    if (l->region == l->program->main) map_put_number(&l->certain, (uint64_t)holds->id, l);
+    return false;
+}
+
 void lower_checks(lowering *l, const node *n) {
     module *m = l->program->module;
     for (int j = 0; j < m->checks.n; j++) {
@@ -176,6 +183,7 @@ void lower_checks(lowering *l, const node *n) {
         dim_atoms(holds, find_unset, &unset);
         if (dim_is(holds, 1) || unset.found) continue;
         map_put_number(&l->checked, (uint64_t)j, c);
+        if (holds_always(l, holds)) continue;
         step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
         s->dim = holds;
         s->message = arena_printf(l->program->arena, "%s: %s is not %s", c->what,
@@ -235,8 +243,11 @@ static void copy_outputs(lowering *l, graph *g) {
 
 program *lower_module(module *m) {
     program *p = program_new(m);
-    lowering l = {
-        .program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
+    lowering l = {.program = p,
+                  .region = p->main,
+                  .buffers = {.arena = m->arena},
+                  .checked = {.arena = m->arena},
+                  .certain = {.arena = m->arena}};
     lower_inputs(&l, m->main);
     make_outputs(&l, m->main);
     lower_graph(&l, m->main);

@@ -10,6 +10,7 @@ struct lowering {
     map buffers;    // value id -> buffer
     int depth;
     map checked; // index in the module's checks -> those that have their step
+    map certain; // by id: dims that an earlier check of the main region found to be 1
 };
 
 // The whole module to a program of unscheduled kernels, one or more per node.

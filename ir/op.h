@@ -102,6 +102,8 @@ int infer_axis(const node *n, int64_t axis, int rank);
 int infer_broadcast(const node *n, int first, int last, dim **dims);
 // The same for one pair of sizes (axis for the message).
 dim *infer_broadcast_dim(const node *n, dim *a, dim *b, int axis);
+// Input i broadcasts to these sizes without stretching them.
+void infer_broadcast_into(const node *n, int i, int rank, dim *const *dims, const char *what);
 // a and b must be the same size: the better known one; error when surely different. When unknown, a run-time
 // check is recorded (module requires it at lowering).
 dim *infer_same_dim(const node *n, dim *a, dim *b, const char *what);

@@ -44,6 +44,18 @@ CASES = {
         { y = If (c) <then_branch = t () => (float[P, 8] p) <int64[1] five = {5}, int64[1] zero = {0}>
             { p = Slice (x, zero, five) }, else_branch = e () => (float[7, 8] q) { q = Neg (x) }> }""",
         [("bool", (), (0,)), ("float32", (7, 8), X)]),
+    # The check of the channels went away with a node that nobody needs (the symbolic form shows it).
+    "channels_checked_by_a_dead_node": (18, """
+        g (float[1, 2, 4, 4] x) => (float[1, 1, 4, 4] y)
+        <float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[1, 2, 1, 1] v = {1, -2}>
+        { dead = Conv (x, w)
+          y = Conv (x, v) }""",
+        [("float32", (1, 2, 4, 4), X)]),
+    # Sizes of the scale were not checked against the input's.
+    "scale_of_a_normalised_block": (18, """
+        g (float[2, 3] x) => (float[2, 3] y) <float[2, 3] s = {1, 2, 3, 4, 5, 6}>
+        { y = LayerNormalization <axis = 0> (x, s) }""",
+        [("float32", (2, 3), X)]),
 }
 
 

@@ -196,7 +196,7 @@ def random(results):
     """Models that once went wrong, and random ones."""
     cases = os.path.join(BUILD, "cases-found")
     if generate(results, "found_cases.py", cases):
-        for form in ("interpret", "llvm", "c99"):
+        for form in ("interpret", "llvm", "c99", "interpret-symbolic", "llvm-symbolic"):
             run_cases(results, form, FORMS[form], [cases])
     own_program(results, "random_graphs.py", "--count", "60", "--seed", "1")
 

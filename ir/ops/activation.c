@@ -103,11 +103,9 @@ ACTIVATION(Shrink, shrink(k, n, x[0]));
 
 // ---------------------------------------------------------------- PRelu
 static void infer_prelu(node *n) {
-    dim *dims[MAX_RANK];
-    if (infer_in(n, 1)->elem != infer_in(n, 0)->elem) infer_error(n, "slope has another element type than X");
-    int rank = infer_broadcast(n, 0, 1, dims);
-    if (rank != RANK_UNKNOWN && rank != infer_in(n, 0)->rank)
-        infer_error(n, "slope has rank %d, more than the %d of X", rank, infer_in(n, 0)->rank);
+    const type *x = infer_in(n, 0);
+    if (infer_in(n, 1)->elem != x->elem) infer_error(n, "slope has another element type than X");
+    if (infer_has_rank(n, 0) && infer_has_rank(n, 1)) infer_broadcast_into(n, 1, x->rank, x->dims, "slope");
     infer_same(n, 0, 0);
 }
 

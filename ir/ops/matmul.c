@@ -126,17 +126,6 @@ const op_def op_MatMulInteger = {
 
 // ---- Gemm: alpha * a * b + beta * c
 
-static void check_gemm_c(node *n, dim *const *out) {
-    int rank = infer_rank(n, 2);
-    const type *c = infer_in(n, 2);
-    if (rank > 2) infer_error(n, "input C has rank %d; the most is 2", rank);
-    for (int i = 0; i < rank; i++) {
-        dim *to = out[2 - rank + i];
-        infer_same_dim(n, infer_broadcast_dim(n, to, c->dims[i], 2 - rank + i), to,
-                       "input C broadcast to the product");
-    }
-}
-
 static void gemm_infer(node *n) {
     if (infer_rank(n, 0) != 2 || infer_rank(n, 1) != 2)
         infer_error(n, "inputs A and B must have rank 2, not %d and %d", infer_rank(n, 0), infer_rank(n, 1));
@@ -144,7 +133,7 @@ static void gemm_infer(node *n) {
     bool ta = node_int(n, "transA", 0) != 0, tb = node_int(n, "transB", 0) != 0;
     infer_same_dim(n, a->dims[!ta], b->dims[tb], "inner sizes of the product");
     dim *dims[2] = {a->dims[ta], b->dims[!tb]};
-    if (node_in(n, 2)) check_gemm_c(n, dims);
+    if (node_in(n, 2)) infer_broadcast_into(n, 2, 2, dims, "input C");
     infer_set(n, 0, a->elem, 2, dims);
 }
 

@@ -98,6 +98,8 @@ static void infer_layer_normalization(node *n) {
     int rank = infer_rank(n, 0), axis = first_axis(n);
     dim *dims[MAX_RANK];
     infer_same(n, 0, 0);
+    infer_broadcast_into(n, 1, rank, x->dims, "Scale");
+    if (node_in(n, 2)) infer_broadcast_into(n, 2, rank, x->dims, "B");
     for (int i = 0; i < rank; i++) dims[i] = i < axis ? x->dims[i] : infer_k(n, 1);
     for (int out = 1; out < 3; out++) infer_set(n, out, stash_type(n), rank, dims);
 }
@@ -135,6 +137,7 @@ static void infer_rms_normalization(node *n) {
     int rank = infer_rank(n, 0);
     stash_type(n);
     first_axis(n);
+    infer_broadcast_into(n, 1, rank, x->dims, "scale");
     infer_set(n, 0, infer_in(n, 1)->elem, rank, x->dims);
 }
 
