@@ -9,6 +9,7 @@ import shutil
 import sys
 
 import bad_input
+import gpu_ptx
 import harness
 import objects
 from harness import BUILD, JOBS, ONNXC, ROOT, Results, run, run_cases, run_stage
@@ -244,6 +245,7 @@ LONG_STAGES = {
     "unit-san": unit_san,
     "backend-long": backend_long,
     "gpu-long": gpu_long,
+    "gpu-ptx": gpu_ptx.gpu_ptx,
 }
 
 

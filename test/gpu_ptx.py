@@ -1,0 +1,77 @@
+"""The stage gpu-ptx: kernels of the backend cases through NVRTC and, where CUDA's tools are installed, ptxas.
+
+Each case is compiled for one of ARCHS, in turn, so that every architecture sees every family of operators; with the
+argument `all` (gpu_ptx.py all) for each of them. Without an NVRTC on the machine the one that test/requirements-nvrtc.txt
+names is installed into build/nvrtc.
+"""
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+from harness import BUILD, ONNXC, ROOT, parallel, run, run_stage
+
+ARCHS = (75, 80, 89, 90, 100)
+NVRTC = os.path.join(BUILD, "nvrtc")
+
+
+def known_archs(*options):
+    return [int(sm) for sm in re.findall(r"\bsm_(\d+)", run([ONNXC, "--list-targets", *options]).out)]
+
+
+def find_nvrtc(results):
+    """(Options that name an NVRTC, those of ARCHS that it knows), or None where there is none and none can be installed."""
+    options = []
+    if not known_archs():
+        options = [f"--nvrtc={NVRTC}"]
+        if not os.path.isdir(NVRTC):
+            wanted = os.path.join(ROOT, "test", "requirements-nvrtc.txt")
+            run([sys.executable, "-m", "pip", "install", "-q", "--target", NVRTC, "-r", wanted], timeout=600)
+    archs = [sm for sm in ARCHS if sm in known_archs(*options)]
+    if archs:
+        return options, archs
+    results.skip("gpu-ptx", "there is no NVRTC and none can be installed")
+    return None
+
+
+def find_ptxas():
+    return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
+
+
+def compile_case(case, sm, options, folder):
+    """None when all is well, '' when the model needs what this build lacks, else what is wrong."""
+    ptx = os.path.join(folder, f"{os.path.basename(case)}-{sm}.ptx")
+    made = run([ONNXC, os.path.join(case, "model.onnx"), "--emit=ptx", f"--gpu-arch=sm_{sm}", "-o", ptx, *options], timeout=300)
+    if made.code:
+        return "" if made.code == 2 else made.why()
+    ptxas = find_ptxas()
+    taken = ptxas and run([ptxas, f"-arch=sm_{sm}", ptx, "-o", os.devnull], timeout=300)
+    os.remove(ptx)
+    return taken.why() if taken and taken.code else None
+
+
+def gpu_ptx(results, everything=False):
+    """Kernels of the backend cases as PTX."""
+    found = find_nvrtc(results)
+    if not found:
+        return
+    options, archs = found
+    cases = os.path.join(BUILD, "cases")
+    folders = [os.path.join(cases, kind, name) for kind in sorted(os.listdir(cases)) if kind != "light"
+               and os.path.isdir(os.path.join(cases, kind)) for name in sorted(os.listdir(os.path.join(cases, kind)))]
+    work = [(case, sm) for i, case in enumerate(folders) for sm in (archs if everything else [archs[i % len(archs)]])]
+    with tempfile.TemporaryDirectory() as folder:
+        answers = parallel(lambda w: compile_case(*w, options, folder), work)
+    for (case, sm), why in zip(work, answers):
+        if why == "":
+            results.skipped += 1
+        else:
+            results.check(why is None, f"{os.path.basename(case)} for sm_{sm}", why)
+    if not find_ptxas():
+        results.skip("ptxas", "it is not installed: NVRTC alone took the kernels")
+
+
+if __name__ == "__main__":
+    total = run_stage("gpu-ptx", lambda results: gpu_ptx(results, "all" in sys.argv[1:]))
+    sys.exit(1 if total.failed else 0)
