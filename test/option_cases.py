@@ -156,8 +156,8 @@ case("DeformConv", [floats(2, 4, 7, 6), floats(6, 2, 3, 2), floats(2, 24, 4, 4),
 
 
 # ---------------------------------------------------------------- random numbers, losses, optimisers, sizes
-for dtype, high in ((1, 2.5), (10, 0.0), (11, 2.5)):
-    case("RandomUniform", [], {"shape": [5, 61], "seed": 3.0, "low": -1.0, "high": high, "dtype": dtype}, by="reference")
+for dtype, low, high in ((1, -1.0, 2.5), (10, 0.0, 1.0), (11, -1.0, 2.5)):
+    case("RandomUniform", [], {"shape": [5, 61], "seed": 3.0, "low": low, "high": high, "dtype": dtype}, by="reference")
 case("RandomUniformLike", [floats(2, 3)], {"seed": 7.0}, by="reference")
 case("Bernoulli", [DICE.random((4, 50)).astype(np.float32)], {"seed": 5.0, "dtype": 6}, by="reference")
 for reduction in ("none", "sum", "mean"):
@@ -170,11 +170,33 @@ for sizes in ([4, 9], [5, 2], [8, 8]):
     case("CenterCropPad", [floats(5, 6, 3), np.array(sizes)], {"axes": [0, -2]}, by="reference", opset=18)
     case("CenterCropPad", [floats(6, 5), np.array(sizes)], {}, by="reference", opset=18, constants=(1,))
 for attributes in ({}, {"pads": [1, 0, 1, 2]}, {"strides": [2, 1], "dilations": [1, 2]}):
-    count = {0: 12, 1: 35, 2: 4}[len(attributes)]
-    case("Col2Im", [floats(2, 12, count), np.array([5, 4]), np.array([2, 2])], attributes, by="reference", opset=18)
+    count, height = {0: 12, 1: 30, 2: 4}[len(attributes)], 5
+    case("Col2Im", [floats(2, 12, count), np.array([height, 4]), np.array([2, 2])], attributes, by="reference", opset=18)
 case("Det", [floats(2, 3, 5, 5)], by="reference")
 case("Det", [np.array([[0, 2, 1], [0, 0, 3], [4, 1, 1]], np.float32)], by="reference")
 case("Det", [np.zeros((2, 4, 4), np.float64)], by="reference")
+
+
+# ---------------------------------------------------------------- signals
+for length in (1, 2, 7, 12, 30, 37, 64):
+    x = floats(2, 3, length, 2)
+    case("DFT", [x], by="reference", opset=20)
+    case("DFT", [x], {"inverse": 1}, by="reference", opset=20)
+    case("DFT", [x[..., :1]], {"onesided": 1}, by="reference", opset=20)
+    case("DFT", [x.astype(np.float64), np.array(length + 3), np.array(-2)], by="reference", opset=20, constants=(2,))
+    case("DFT", [floats(length, 3, 1), np.array(max(length - 2, 1)), np.array(0)], by="reference", opset=20,
+         constants=(1, 2))
+    case("DFT", [floats(2, length, 2)], {"axis": 1}, by="reference", opset=17)
+    if length > 1:
+        case("DFT", [floats(2, length // 2 + 1, 2), np.array(length)], {"inverse": 1, "onesided": 1}, by="reference",
+             opset=20, constants=(1,) if length % 2 else ())
+for step in (3, 8):
+    case("STFT", [floats(2, 40, 1), np.array(step), floats(12)], by="reference", opset=17)
+    case("STFT", [floats(2, 40, 1), np.array(step), None, np.array(8)], {"onesided": 0}, by="reference", opset=17,
+         constants=(1, 3))
+    case("STFT", [floats(2, 40, 2), np.array(step), floats(16), np.array(16)], {"onesided": 0}, by="reference", opset=17)
+case("MelWeightMatrix", [np.array(8), np.array(64), np.array(16000), np.float32(20), np.float32(7600)], by="reference",
+     opset=17)
 
 
 # ---------------------------------------------------------------- writing

@@ -195,3 +195,12 @@ OP(RandomNormalLike)
 OP(Bernoulli)
 OP(Multinomial)
 OP(Det)
+OP(DFT)
+OP(STFT)
+OP(MelWeightMatrix)
+
+// Language models.
+OP(CausalConvWithState)
+OP(FlexAttention)
+OP(LinearAttention)
+OP(SwiGLU)

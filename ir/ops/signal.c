@@ -1,0 +1,451 @@
+// DFT, STFT and MelWeightMatrix. In: signals of any length on one axis, real or complex; out, one kernel for
+// each prime factor of the length N (4 counts as one). With p the factor, L the product of those before, M =
+// N / (L p):
+//
+//   a[k1 L + k0][j] = sum over q < p of w^(q (k1 L + k0)) * before[k0][q M + j]       w = exp(-2 pi i / (L
+//   p))
+//
+// where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, and the first
+// `before` the signal itself. A length that only the run knows is one factor.
+#include "ir/ops/runtime_args.h"
+#include <math.h>
+#include <string.h>
+
+enum { UNROLLED_FACTOR = 5, MOST_FACTORS = 64 };
+
+// ---------------------------------------------------------------- the transform
+typedef struct transform transform;
+struct transform {
+    lowering *l;
+    node *n;
+    dtype t;
+    int rank, axis; // of the signal without the complex axis
+    dim *dims[MAX_RANK], *length;
+    bool inverse;
+    dim *kept; // frequencies that are wanted
+    bool real; // of the output, only the real part
+    buffer *out, *cosine, *sine;
+    // The signal at index; *im NULL where it is real.
+    void (*read)(const transform *f, kernel *k, expr *const *index, expr **re, expr **im);
+    buffer *x, *window; // for read
+    dim *step;
+};
+
+typedef struct complex_expr {
+    expr *re, *im; // im NULL: real
+} complex_expr;
+
+static complex_expr multiply(kernel *k, complex_expr a, complex_expr b) {
+    if (!a.im) return (complex_expr){x_mul(k, a.re, b.re), x_mul(k, a.re, b.im)};
+    return (complex_expr){x_sub(k, x_mul(k, a.re, b.re), x_mul(k, a.im, b.im)),
+                          x_add(k, x_mul(k, a.re, b.im), x_mul(k, a.im, b.re))};
+}
+
+// cos and -sin (for the inverse sin) of 2 pi i / N for i < N: a constant, or computed when the run knows N.
+static buffer *turn_table(const transform *f, bool sine) {
+    lowering *l = f->l;
+    const double turn = 6.28318530717958647692;
+    double sign = sine && !f->inverse ? -1 : 1;
+    const char *name = sine ? "sine" : "cosine";
+    if (dim_is_const(f->length)) {
+        int64_t n = dim_value(f->length);
+        constant *c = constant_new(l->program->arena, f->t, 1, &n);
+        for (int64_t i = 0; i < n; i++) {
+            double angle = turn * (double)i / (double)n;
+            dtype_store_float(f->t, (uint8_t *)c->data, i, sine ? sign * sin(angle) : cos(angle), false);
+        }
+        return program_constant(l->program, name, c);
+    }
+    buffer *table = lower_temp(l, f->n, name, f->t, 1, &f->length);
+    kernel *k;
+    expr *i;
+    stage *s = suffixed_stage(l, f->n, name, table, &k, &i);
+    expr *part = x_div(k, x_cast(k, i, DT_F64, false), x_cast(k, x_dim(k, f->length), DT_F64, false));
+    expr *v = x_un(k, sine ? X_SIN : X_COS, x_mul(k, part, x_float(k, DT_F64, turn)));
+    stage_write(k, s, table, &i, x_cast(k, x_mul(k, v, x_float(k, DT_F64, sign)), f->t, false));
+    return table;
+}
+
+// One factor: from a pair of buffers (or the signal) to another (or the output).
+typedef struct pass {
+    const transform *f;
+    kernel *k;
+    stage *s;
+    dim *factor, *before, *after; // p, L, M
+    const buffer *re, *im;        // read from; NULL: the signal
+    expr *index[MAX_RANK];        // positions on the other axes
+    expr *k1, *k0, *j;
+} pass;
+
+static expr *pass_axis(pass *p, axis_kind kind, const char *name, dim *extent) {
+    int a = kernel_axis(p->k, kind, name, extent);
+    stage_axis(p->k, p->s, a);
+    return x_axis(p->k, a);
+}
+
+// Term q: the twiddle factor times the element.
+static complex_expr pass_term(pass *p, expr *q) {
+    kernel *k = p->k;
+    const transform *f = p->f;
+    dim *span = dim_mul(p->before, p->factor);
+    expr *at =
+        x_add(k, x_mul(k, x_add(k, x_mul(k, p->k0, x_dim(k, p->factor)), q), x_dim(k, p->after)), p->j);
+    p->index[f->axis] = at;
+    complex_expr v = {NULL, NULL};
+    if (p->re) {
+        v.re = x_read(k, (buffer *)p->re, p->index);
+        v.im = x_read(k, (buffer *)p->im, p->index);
+    } else {
+        f->read(f, k, p->index, &v.re, &v.im);
+    }
+    if (q->op == X_CONST && q->i == 0) return v;
+    expr *frequency = x_add(k, x_mul(k, p->k1, x_dim(k, p->before)), p->k0);
+    expr *turn = x_mul(k, x_bin(k, X_MOD, x_mul(k, frequency, q), x_dim(k, span)), x_dim(k, p->after));
+    complex_expr w = {x_read(k, f->cosine, &turn), x_read(k, f->sine, &turn)};
+    return multiply(k, v, w);
+}
+
+static complex_expr pass_sum(pass *p) {
+    kernel *k = p->k;
+    if (!dim_is_const(p->factor) || dim_value(p->factor) > UNROLLED_FACTOR) {
+        complex_expr term = pass_term(p, pass_axis(p, AXIS_REDUCE, "q", p->factor));
+        expr *re = stage_reduce(k, p->s, RED_SUM, term.re);
+        return (complex_expr){re, stage_reduce(k, p->s, RED_SUM, term.im)};
+    }
+    complex_expr sum = pass_term(p, x_i64(k, 0));
+    if (!sum.im) sum.im = x_zero(k, p->f->t);
+    for (int64_t q = 1; q < dim_value(p->factor); q++) {
+        complex_expr term = pass_term(p, x_i64(k, q));
+        sum = (complex_expr){x_add(k, sum.re, term.re), x_add(k, sum.im, term.im)};
+    }
+    return sum;
+}
+
+// Writes frequency `at` into the output, divided by N for the inverse.
+static void write_spectrum(pass *p, expr *at, complex_expr v) {
+    const transform *f = p->f;
+    kernel *k = p->k;
+    expr *to[MAX_RANK], *guard = NULL;
+    memcpy(to, p->index, (size_t)f->rank * sizeof *to);
+    to[f->axis] = at;
+    if (dim_equal(f->kept, f->length) != TRI_YES) guard = x_lt(k, at, x_dim(k, f->kept));
+    expr *length = x_cast(k, x_dim(k, f->length), f->t, false);
+    for (int c = 0; c < (f->real ? 1 : 2); c++) {
+        expr *part = c ? v.im : v.re;
+        to[f->rank] = x_i64(k, c);
+        if (f->inverse) part = x_div(k, part, length);
+        stage_write(k, p->s, f->out, to, x_cast(k, part, f->out->dtype, true))->guard = guard;
+    }
+}
+
+static void run_pass(const transform *f, int number, dim *factor, dim *before, dim *after,
+                     buffer *const *from, buffer *const *to) {
+    pass p = {.f = f, .factor = factor, .before = before, .after = after, .re = from[0], .im = from[1]};
+    p.k = lower_kernel(f->l, f->n, arena_printf(f->l->program->arena, "pass%d", number));
+    p.s = kernel_stage(p.k);
+    for (int j = 0; j < f->axis; j++) p.index[j] = pass_axis(&p, AXIS_PARALLEL, "i", f->dims[j]);
+    p.k1 = pass_axis(&p, AXIS_PARALLEL, "u", factor);
+    p.k0 = pass_axis(&p, AXIS_PARALLEL, "k", before);
+    p.j = pass_axis(&p, AXIS_PARALLEL, "j", after);
+    for (int j = f->axis + 1; j < f->rank; j++) p.index[j] = pass_axis(&p, AXIS_PARALLEL, "i", f->dims[j]);
+    complex_expr v = pass_sum(&p);
+    expr *frequency = x_add(p.k, x_mul(p.k, p.k1, x_dim(p.k, before)), p.k0);
+    expr *at = x_add(p.k, x_mul(p.k, frequency, x_dim(p.k, after)), p.j);
+    if (!to[0]) {
+        write_spectrum(&p, at, v);
+        return;
+    }
+    p.index[f->axis] = at;
+    stage_write(p.k, p.s, to[0], p.index, v.re);
+    stage_write(p.k, p.s, to[1], p.index, v.im);
+}
+
+static int factors_of(dim *length, dim **factors) {
+    int count = 0;
+    if (!dim_is_const(length)) {
+        factors[0] = length;
+        return 1;
+    }
+    int64_t rest = dim_value(length);
+    for (int64_t p = 4; rest > 1; p = p == 4 ? 2 : p == 2 ? 3 : p + 2) {
+        if (p > 4 && p * p > rest) p = rest;
+        for (; rest % p == 0; rest /= p) factors[count++] = dim_const(length->table, p);
+    }
+    if (!count) factors[count++] = dim_const(length->table, 1);
+    return count;
+}
+
+static void run_transform(transform *f) {
+    dim *factors[MOST_FACTORS], *dims[MAX_RANK], *before = dim_const(f->length->table, 1), *after = f->length;
+    int count = factors_of(f->length, factors);
+    lower_check(f->l, f->n, dim_lt(dim_const(f->length->table, 0), f->length), "the length is not positive");
+    f->cosine = turn_table(f, false);
+    f->sine = turn_table(f, true);
+    memcpy(dims, f->dims, (size_t)f->rank * sizeof *dims);
+    dims[f->axis] = f->length;
+    buffer *from[2] = {NULL, NULL};
+    for (int j = 0; j < count; j++) {
+        buffer *to[2] = {NULL, NULL};
+        after = dim_is_const(f->length) ? dim_floordiv(after, factors[j]) : dim_const(after->table, 1);
+        for (int c = 0; c < 2 && j < count - 1; c++) {
+            const char *name = arena_printf(f->l->program->arena, "%s%d", c ? "imaginary" : "real", j);
+            to[c] = lower_temp(f->l, f->n, name, f->t, f->rank, dims);
+        }
+        run_pass(f, j, factors[j], before, after, from, to);
+        before = dim_mul(before, factors[j]);
+        memcpy(from, to, sizeof from);
+    }
+}
+
+static dim *spectrum_size(dim *length, bool onesided) {
+    return onesided ? dim_addk(dim_floordiv(length, dim_const(length->table, 2)), 1) : length;
+}
+
+// The one element of argument i: a dim, opaque where the run tells. NULL: left out.
+static dim *scalar_argument(node *n, int i) {
+    int count;
+    if (!node_in(n, i)) return NULL;
+    dim **v = infer_contents_or_opaque(n, i, &count);
+    if (!v || count != 1) infer_error(n, "input %d must be a single integer", i);
+    return v[0];
+}
+
+static void check_complex(const node *n, const type *x) {
+    const dim *last = x->dims[x->rank - 1];
+    if (dim_is_const(last) && !dim_is(last, 1) && !dim_is(last, 2))
+        infer_error(n, "the last axis has size %s; it must be 1 (real) or 2 (complex)",
+                    dim_text(infer_arena(n), last));
+}
+
+static void lower_check_complex(lowering *l, const node *n, bool real_only) {
+    const type *x = infer_in(n, 0);
+    dim *last = x->dims[x->rank - 1], *one = dim_const(last->table, 1), *two = dim_const(last->table, 2);
+    dim *holds = real_only ? dim_eq(last, one) : dim_or(dim_eq(last, one), dim_eq(last, two));
+    lower_check(l, n, holds, "the last axis must have size 1 (real), or 2 (complex) where that is allowed");
+}
+
+// The two parts of an element of f's signal; at has room for the last index.
+static complex_expr read_parts(const transform *f, kernel *k, expr **at, expr *guard) {
+    dim *last = f->x->dims[f->x->rank - 1];
+    expr **part = &at[f->x->rank - 1];
+    *part = x_i64(k, 0);
+    complex_expr v = {x_cast(k, x_read_guarded(k, f->x, at, guard, NULL), f->t, false), NULL};
+    if (dim_is(last, 1)) return v;
+    expr *second = dim_is(last, 2) ? NULL : x_lt(k, x_i64(k, 1), x_dim(k, last));
+    if (second) guard = guard ? x_and(k, guard, second) : second;
+    *part = x_i64(k, 1);
+    v.im = x_cast(k, x_read_guarded(k, f->x, at, guard, NULL), f->t, false);
+    return v;
+}
+
+// ---------------------------------------------------------------- DFT
+typedef struct dft {
+    int axis;
+    dim *length;
+    bool inverse, onesided;
+} dft;
+
+static dft dft_of(node *n) {
+    int rank = infer_rank(n, 0);
+    const type *x = infer_in(n, 0);
+    if (rank < 2) infer_error(n, "the input has rank %d; it must be 2 or more", rank);
+    check_complex(n, x);
+    dft d = {.inverse = node_int(n, "inverse", 0) != 0, .onesided = node_int(n, "onesided", 0) != 0};
+    const dim *axis = scalar_argument(n, 2);
+    if (axis && !dim_is_const(axis))
+        diag_fatal_missing(n->graph->module->diag, n->loc,
+                           "an axis that only the run knows is not supported");
+    d.axis = infer_axis(n, axis ? dim_value(axis) : -2, rank);
+    if (d.axis == rank - 1) infer_error(n, "the axis is that of the complex numbers");
+    d.length = scalar_argument(n, 1);
+    if (!d.length && d.inverse && d.onesided) d.length = dim_mulk(dim_addk(x->dims[d.axis], -1), 2);
+    else if (!d.length) d.length = x->dims[d.axis];
+    if (d.length->max < 1) infer_error(n, "the length is not positive");
+    if (d.onesided && !d.inverse && dim_is(x->dims[rank - 1], 2))
+        infer_error(n, "a one-sided spectrum is that of a real input");
+    return d;
+}
+
+static void dft_infer(node *n) {
+    dft d = dft_of(n);
+    const type *x = infer_in(n, 0);
+    dim *dims[MAX_RANK];
+    for (int j = 0; j < x->rank; j++) dims[j] = x->dims[j];
+    dims[d.axis] = spectrum_size(d.length, d.onesided && !d.inverse);
+    dims[x->rank - 1] = infer_k(n, d.onesided && d.inverse ? 1 : 2);
+    infer_set(n, 0, x->elem, x->rank, dims);
+}
+
+// x at index, 0 past its end.
+static void read_signal(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+    expr *at[MAX_RANK], *guard = NULL;
+    memcpy(at, index, (size_t)f->rank * sizeof *at);
+    dim *size = f->x->dims[f->axis];
+    if (dim_less_equal(f->length, size) != TRI_YES) guard = x_lt(k, at[f->axis], x_dim(k, size));
+    complex_expr v = read_parts(f, k, at, guard);
+    *re = v.re, *im = v.im;
+}
+
+// One side of a spectrum: frequency k past the half is the conjugate of N - k.
+static void read_half(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+    expr *at[MAX_RANK], *length = x_dim(k, f->length), *i = index[f->axis];
+    memcpy(at, index, (size_t)f->rank * sizeof *at);
+    expr *past = x_lt(k, x_dim(k, dim_floordiv(f->length, dim_const(f->length->table, 2))), i);
+    at[f->axis] = x_select(k, past, x_sub(k, length, i), i);
+    complex_expr v = read_parts(f, k, at, x_lt(k, at[f->axis], x_dim(k, f->x->dims[f->axis])));
+    *re = v.re;
+    *im = v.im ? x_select(k, past, x_un(k, X_NEG, v.im), v.im) : NULL;
+}
+
+static void dft_lower(lowering *l, node *n) {
+    lower_arguments(l, n);
+    dft d = dft_of(n);
+    dim *sizes[MAX_RANK];
+    transform f = {.l = l, .n = n, .x = lower_in(l, n, 0), .axis = d.axis, .length = d.length};
+    f.rank = f.x->rank - 1;
+    f.t = dtype_compute(f.x->dtype) == DT_F64 ? DT_F64 : DT_F32;
+    f.inverse = d.inverse;
+    f.real = d.onesided && d.inverse;
+    f.kept = spectrum_size(d.length, d.onesided && !d.inverse);
+    f.read = f.real ? read_half : read_signal;
+    for (int j = 0; j < f.rank; j++) sizes[j] = f.dims[j] = f.x->dims[j];
+    sizes[d.axis] = f.kept, sizes[f.rank] = infer_k(n, f.real ? 1 : 2);
+    lower_check_size(l, n, f.kept, "the length is negative");
+    lower_check_complex(l, n, d.onesided && !d.inverse);
+    lower_sizes(l, n, sizes);
+    f.out = lower_out(l, n, 0);
+    run_transform(&f);
+}
+
+// The axis was an attribute.
+static void dft_upgrade_20(node *n) {
+    upgrade_set_input(n, 2, value_int64(n->graph, node_int(n, "axis", 1)));
+    node_remove_attr(n, "axis");
+}
+
+const op_def op_DFT = {
+    .name = "DFT", .domain = "", .upgrades = {{20, dft_upgrade_20}}, .infer = dft_infer, .lower = dft_lower};
+
+// ---------------------------------------------------------------- STFT
+typedef struct stft {
+    dim *step, *length, *frames, *kept;
+} stft;
+
+static stft stft_of(node *n) {
+    const type *x = infer_in(n, 0);
+    if (infer_rank(n, 0) != 3) infer_error(n, "the signal has rank %d, not 3", x->rank);
+    check_complex(n, x);
+    stft s = {.step = scalar_argument(n, 1), .length = scalar_argument(n, 3)};
+    if (node_in(n, 2)) {
+        if (infer_rank(n, 2) != 1) infer_error(n, "the window has rank %d, not 1", infer_rank(n, 2));
+        dim *window = infer_in(n, 2)->dims[0];
+        s.length = s.length ? infer_same_dim(n, window, s.length, "window and frame_length") : window;
+    }
+    if (!s.length) s.length = x->dims[1];
+    if (s.step->max < 1) infer_error(n, "the frame step is not positive");
+    bool onesided = node_int(n, "onesided", 1) != 0;
+    if (onesided && dim_is(x->dims[2], 2)) infer_error(n, "a one-sided spectrum is that of a real signal");
+    dim *room = dim_sub(x->dims[1], s.length), *zero = infer_k(n, 0);
+    s.frames = dim_max(dim_addk(dim_floordiv(room, s.step), 1), zero);
+    s.kept = spectrum_size(s.length, onesided);
+    return s;
+}
+
+static void stft_infer(node *n) {
+    stft s = stft_of(n);
+    infer_set(n, 0, infer_in(n, 0)->elem, 4,
+              (dim *[]){infer_in(n, 0)->dims[0], s.frames, s.kept, infer_k(n, 2)});
+}
+
+// As the weighted frames would be stored.
+static expr *weighted(const transform *f, kernel *k, expr *v, expr *weight) {
+    return weight ? x_cast(k, x_mul(k, v, weight), f->x->dtype, true) : v;
+}
+
+static void read_frame(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
+    expr *place = x_add(k, x_mul(k, index[1], x_dim(k, f->step)), index[2]);
+    expr *at[] = {index[0], place, NULL}, *weight = NULL;
+    if (f->window) weight = x_cast(k, x_read(k, f->window, &index[2]), f->t, false);
+    complex_expr v = read_parts(f, k, at, NULL);
+    *re = weighted(f, k, v.re, weight);
+    *im = v.im ? weighted(f, k, v.im, weight) : NULL;
+}
+
+static void stft_lower(lowering *l, node *n) {
+    lower_arguments(l, n);
+    stft s = stft_of(n);
+    lower_check(l, n, dim_lt(infer_k(n, 0), s.step), "the frame step is not positive");
+    lower_check_size(l, n, s.length, "the frame length is negative");
+    lower_check_complex(l, n, node_int(n, "onesided", 1) != 0);
+    transform f = {.l = l, .n = n, .x = lower_in(l, n, 0), .axis = 2, .rank = 3, .length = s.length};
+    f.t = dtype_compute(f.x->dtype) == DT_F64 ? DT_F64 : DT_F32;
+    f.kept = s.kept, f.step = s.step;
+    f.read = read_frame;
+    f.window = lower_in(l, n, 2);
+    lower_sizes(l, n, (dim *[]){f.x->dims[0], s.frames, s.kept, infer_k(n, 2)});
+    f.out = lower_out(l, n, 0);
+    f.dims[0] = f.out->dims[0], f.dims[1] = f.out->dims[1], f.dims[2] = s.length;
+    run_transform(&f);
+}
+
+const op_def op_STFT = {.name = "STFT", .domain = "", .infer = stft_infer, .lower = stft_lower};
+
+// ---------------------------------------------------------------- MelWeightMatrix
+static void mel_sizes(node *n, dim **sizes) {
+    dim *bins = scalar_argument(n, 0), *length = scalar_argument(n, 1);
+    if (!bins || !length) infer_error(n, "the number of bins and the length must be given");
+    sizes[0] = spectrum_size(length, true), sizes[1] = bins;
+}
+
+static void mel_infer(node *n) {
+    dtype elem = dtype_from_onnx((int)node_int(n, "output_datatype", 1));
+    dim *sizes[2];
+    if (elem == DT_NONE) infer_error(n, "attribute output_datatype names no type");
+    mel_sizes(n, sizes);
+    infer_set(n, 0, elem, 2, sizes);
+}
+
+static expr *double_argument(lowering *l, const node *n, kernel *k, int i) {
+    return x_cast(k, read_scalar(k, lower_in(l, n, i)), DT_F64, false);
+}
+
+// The spectrum's bin where the edge of number i lies: equal steps of 2595 log10(1 + f / 700).
+static expr *mel_edge(lowering *l, const node *n, kernel *k, expr *i) {
+    const double scale = 2595 / 2.30258509299404568402;
+    expr *one = x_float(k, DT_F64, 1), *width = x_float(k, DT_F64, 700), *mel[2];
+    for (int j = 0; j < 2; j++) {
+        expr *hertz = double_argument(l, n, k, 3 + j);
+        mel[j] = x_mul(k, x_un(k, X_LOG1P, x_div(k, hertz, width)), x_float(k, DT_F64, scale));
+    }
+    expr *bins = x_add(k, double_argument(l, n, k, 0), x_float(k, DT_F64, 2));
+    expr *step = x_div(k, x_sub(k, mel[1], mel[0]), bins);
+    expr *at = x_add(k, x_mul(k, x_cast(k, i, DT_F64, false), step), mel[0]);
+    expr *hertz = x_mul(k, width, x_un(k, X_EXPM1, x_div(k, at, x_float(k, DT_F64, scale))));
+    expr *place = x_mul(k, x_add(k, double_argument(l, n, k, 1), one), hertz);
+    return x_un(k, X_FLOOR, x_div(k, place, double_argument(l, n, k, 2)));
+}
+
+// Triangles: rising from edge b to edge b + 1, falling to edge b + 2.
+static void mel_lower(lowering *l, node *n) {
+    dim *sizes[2];
+    lower_arguments(l, n);
+    mel_sizes(n, sizes);
+    for (int j = 0; j < 2; j++) lower_check_size(l, n, sizes[j], "a size is negative");
+    lower_sizes(l, n, sizes);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *at[2], *edge[3];
+    stage *s = pointwise_stage(l, n, out, &k, at);
+    for (int j = 0; j < 3; j++) edge[j] = mel_edge(l, n, k, x_add(k, at[1], x_i64(k, j)));
+    expr *bin = x_cast(k, at[0], DT_F64, false), *zero = x_float(k, DT_F64, 0), *one = x_float(k, DT_F64, 1);
+    expr *rising = x_div(k, x_sub(k, bin, edge[0]), x_sub(k, edge[1], edge[0]));
+    expr *falling = x_div(k, x_sub(k, edge[2], bin), x_sub(k, edge[2], edge[1]));
+    rising = x_select(k, x_bin(k, X_LE, edge[0], bin), rising, zero);
+    falling = x_select(k, x_lt(k, bin, edge[2]), falling, zero);
+    expr *v = x_select(k, x_lt(k, bin, edge[1]), rising, falling);
+    v = x_select(k, x_bin(k, X_EQ, bin, edge[1]), one, v);
+    stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
+}
+
+const op_def op_MelWeightMatrix = {
+    .name = "MelWeightMatrix", .domain = "", .infer = mel_infer, .lower = mel_lower};
