@@ -19,6 +19,9 @@ typedef struct emit {
     map symbols;            // name in the loops -> LLVMValueRef
     const char *llvm_error; // first error that LLVM's diagnostics reported
     bytes out;
+    LLVMDIBuilderRef debug; // -g, else NULL
+    LLVMMetadataRef debug_file;
+    unsigned debug_line; // of the next function in the text of the loops
     // Of the function being emitted:
     const lfunc *f;
     const target *t;
@@ -50,7 +53,10 @@ LLVMValueRef emit_arithmetic(emit *e, const ins *x); // llvm_ins.c: L_CONST .. L
 LLVMValueRef emit_memory(emit *e, const ins *x);     // llvm_memory.c
 LLVMValueRef emit_dot(emit *e, const ins *x);        // llvm_dot.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn); // llvm_emit.c
-void declare_symbols(emit *e);                                // llvm_module.c
+void begin_debug(emit *e);                                    // llvm_debug.c
+void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn);   // fn NULL: nothing is emitted
+void end_debug(emit *e);
+void declare_symbols(emit *e); // llvm_module.c
 LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n);
 void add_extension_attributes(emit *e, LLVMValueRef call, bool is_call, ltype result, const ltype *params,
                               const dtype *dtypes, int n);

@@ -145,11 +145,15 @@ static void run(void *user) {
     probe_initialise();
     open_module(e);
     declare_symbols(e);
+    begin_debug(e);
     for (int i = 0; i < e->m->funcs.n; i++) {
         const lfunc *f = e->m->funcs.at[i];
         LLVMValueRef fn = map_get(&e->symbols, f->name);
-        if (f->body && !LLVMCountBasicBlocks(fn)) emit_function(e, f, fn);
+        bool wanted = f->body && !LLVMCountBasicBlocks(fn);
+        enter_debug(e, f, wanted ? fn : NULL);
+        if (wanted) emit_function(e, f, fn);
     }
+    end_debug(e);
     check_module(e);
     run_passes(e);
     write_output(e);

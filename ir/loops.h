@@ -204,6 +204,7 @@ typedef struct lmodule {
     arena *arena;
     const char *name;
     const struct target *target;
+    bool debug_info; // -g
     VEC(lfunc *) funcs;
     VEC(ldata *) data;
     VEC(const char *)

@@ -90,7 +90,8 @@ const option compile_options[] = {
     {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT, "what the passes did and why not"},
     {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "warnings are errors"},
     {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT, "-Wno-... turns a warning off, -W... on"},
-    {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT, "debug information"},
+    {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT,
+     "debug information: functions by the names of their kernels, at their lines of --emit=loops"},
     {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT,
      "stop after so many errors; default: 20"},
     {"--diagnostics", NULL, "text|json|sarif", OPT_CHOICE, AT(diagnostics), INSIGHT, "form of the messages"},
@@ -227,7 +228,6 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->tune || o->tune_db, "--tune");
     missing_if(d, o->cache, "--cache");
     missing_if(d, options_weights(o) && options_for_gpu(o), "--weights=FILE with --device=cuda");
-    missing_if(d, o->debug_info, "-g");
 }
 
 // What only says where things lie, how they are called, or how they are shown.

@@ -180,6 +180,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
                        .weights = weights_name(p->options)};
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
+    p->loops->debug_info = p->options->debug_info;
     for (int j = 0; j < p->loops->funcs.n; j++)
         if (p->loops->funcs.at[j]->body) lfunc_verify(p->loops->funcs.at[j], p->diag);
     end(p, "loops");
