@@ -120,7 +120,7 @@ static void name_params(cfn *c, cfunc_text *t) {
 }
 
 static void emit_function(cmod *m, cfunc_text *t) {
-    arena *a = arena_new();
+    arena *a = arena_within(m->arena);
     cfn c = {.mod = m, .f = t->f, .arena = a};
     text out = {.arena = m->arena};
     c.out = &out;
@@ -230,7 +230,7 @@ static void write_all(cmod *m, const char *header, const cfunc_text *t, const si
 static void free_locale(void *l) { freelocale((locale_t)l); }
 
 void ctext_emit(const lmodule *l, dialect dialect, const char *header, const sink *out, diag *d) {
-    arena *a = arena_new();
+    arena *a = arena_within(d->arena);
     cmod m = {.m = l, .dialect = dialect, .arena = a, .d = d};
     m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.defined.arena =
         m.early.arena = m.by_bits.arena = a;

@@ -100,7 +100,7 @@ static void put_element(filler *f, const char *s) {
 }
 
 static void write_elements(cmod *m, const ldata *d, dtype t, bool bits, const sink *out) {
-    arena *a = arena_new();
+    arena *a = arena_within(m->arena);
     uint8_t *chunk = arena_alloc(a, CHUNK);
     int size = dtype_bits(t) / 8;
     filler f = {.out.arena = a, .first = true};

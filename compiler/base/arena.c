@@ -26,6 +26,8 @@ struct arena {
     void (*handler)(void *);
     void *handler_arg;
     int in_handler; // while the handler runs, it may allocate past the limit
+    arena *owner, *inner, *next,
+        *before; // inner: the first of those within; next, before: in the owner's list
 };
 
 static size_t round_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
@@ -39,8 +41,26 @@ arena *arena_new(void) {
     return a;
 }
 
+arena *arena_within(arena *owner) {
+    arena *a = arena_new();
+    a->owner = owner;
+    a->next = owner->inner;
+    if (a->next) a->next->before = a;
+    owner->inner = a;
+    return a;
+}
+
+static void leave_owner(arena *a) {
+    if (!a->owner) return;
+    if (a->next) a->next->before = a->before;
+    if (a->before) a->before->next = a->next;
+    else a->owner->inner = a->next;
+}
+
 void arena_destroy(arena *a) {
     if (!a) return;
+    while (a->inner) arena_destroy(a->inner);
+    leave_owner(a);
     for (; a->cleanups; a->cleanups = a->cleanups->next) a->cleanups->fn(a->cleanups->arg);
     for (chunk *c = a->chunks, *next; c; c = next) {
         next = c->next;

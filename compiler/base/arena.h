@@ -9,6 +9,8 @@
 typedef struct arena arena;
 
 arena *arena_new(void);
+// One for the while: destroyed with its owner, when an error leaves the function that would have done it.
+arena *arena_within(arena *owner);
 // Runs the clean-ups (latest first), then gives all memory back.
 void arena_destroy(arena *a);
 // Zeroed, 16-byte aligned. Never NULL: when memory is out, calls the handler below, else aborts.

@@ -42,6 +42,8 @@ static void arena_grow_keeps_contents(void **state) {
     arena_destroy(a);
 }
 
+static void count_one(void *n) { ++*(int *)n; }
+
 static void leave(void *arg) { longjmp(*(jmp_buf *)arg, 1); }
 
 static void arena_limit_calls_the_handler(void **state) {
@@ -59,6 +61,22 @@ static void arena_limit_calls_the_handler(void **state) {
         fail();
     }
     arena_destroy(a);
+}
+
+// The leak sanitizer sees what an owner forgets.
+static void arenas_within_go_with_their_owner(void **state) {
+    (void)state;
+    int gone = 0;
+    arena *owner = arena_new(), *first = arena_within(owner), *second = arena_within(owner),
+          *inner = arena_within(second), *third = arena_within(owner);
+    arena *const all[] = {first, second, inner, third};
+    for (int i = 0; i < 4; i++) arena_on_destroy(all[i], count_one, &gone);
+    arena_destroy(second);
+    assert_int_equal(gone, 2);
+    arena_destroy(third);
+    assert_int_equal(gone, 3);
+    arena_destroy(owner);
+    assert_int_equal(gone, 4);
 }
 
 static void maps_find_what_was_put(void **state) {
@@ -212,6 +230,7 @@ int main(void) {
         cmocka_unit_test(arena_blocks_are_zeroed_and_aligned),
         cmocka_unit_test(arena_grow_keeps_contents),
         cmocka_unit_test(arena_limit_calls_the_handler),
+        cmocka_unit_test(arenas_within_go_with_their_owner),
         cmocka_unit_test(maps_find_what_was_put),
         cmocka_unit_test(quoted_text_comes_back),
         cmocka_unit_test(hostile_names_are_made_safe),
