@@ -12,7 +12,7 @@ import bad_input
 import gpu_ptx
 import harness
 import objects
-from harness import BUILD, JOBS, ONNXC, ROOT, Results, run, run_cases, run_stage
+from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases, run_stage
 
 TEST = os.path.join(ROOT, "test")
 MODELS = os.path.join(os.path.dirname(ROOT), "shared", "models")
@@ -37,7 +37,7 @@ GPU_FORMS = {
 }
 
 
-DEFAULT_FORMS = ("interpret", "llvm")
+DEFAULT_FORMS = ("interpret", "interpret-constant", "llvm", "llvm-constant")
 
 
 def generate(results, script, *arguments):
@@ -51,26 +51,31 @@ def unit(results):
     unit_programs(results, "release")
 
 
-def unit_san(results):
-    """The cmocka programs, as built with the address and undefined-behaviour sanitizers."""
-    unit_programs(results, "san")
+def sanitizers(results):
+    """The cmocka programs and onnxc itself over all cases, built with the address and undefined-behaviour sanitizers."""
+    if not unit_programs(results, "san"):
+        return
+    checked = os.path.join(BUILD, "san", "onnxc")
+    run_cases(results, "interpret", FORMS["interpret"], small_cases(results) + needle_folders(results), program=checked)
+    few = [f for f in small_cases(results) if os.path.basename(f) != "node"]
+    run_cases(results, "llvm", FORMS["llvm"], few + needle_folders(results), program=checked)
 
 
-def unit_programs(results, *modes):
-    for mode in modes:
-        made = run(["make", "-s", f"-j{JOBS}", f"MODE={mode}", "all", "unit"], timeout=1500, cwd=ROOT)
-        if not results.check(made.code == 0, f"make MODE={mode} all unit", made.why()):
-            continue
-        for source in sorted(glob.glob(os.path.join(TEST, "unit", "*.c"))):
-            name = os.path.basename(source)[:-2]
-            ran = run([os.path.join(BUILD, mode, "unit", name)], timeout=300)
-            passed = re.search(r"\[  PASSED  \] (\d+) test", ran.text)
-            failed = re.findall(r"\[  FAILED  \] (?!\d+ test)(\S+)", ran.text)
-            results.ok(int(passed[1]) if passed else 0)
-            for test in sorted(set(failed)):
-                results.fail(f"{mode} {name} {test}", "\n".join(re.findall(r".*error.*|.*Error.*", ran.text)))
-            if not failed and (ran.code != 0 or not passed):
-                results.fail(f"{mode} {name}", ran.why())
+def unit_programs(results, mode):
+    made = run(["make", "-s", f"-j{JOBS}", f"MODE={mode}", "all", "unit"], timeout=2400, cwd=ROOT)
+    if not results.check(made.code == 0, f"make MODE={mode} all unit", made.why()):
+        return False
+    names = sorted(os.path.basename(source)[:-2] for source in glob.glob(os.path.join(TEST, "unit", "*.c")))
+    every = parallel(lambda name: run([os.path.join(BUILD, mode, "unit", name)], timeout=600), names)
+    for name, ran in zip(names, every):
+        passed = re.search(r"\[  PASSED  \] (\d+) test", ran.text)
+        failed = re.findall(r"\[  FAILED  \] (?!\d+ test)(\S+)", ran.text)
+        results.ok(int(passed[1]) if passed else 0)
+        for test in sorted(set(failed)):
+            results.fail(f"{mode} {name} {test}", "\n".join(re.findall(r".*error.*|.*Error.*", ran.text)))
+        if not failed and (ran.code != 0 or not passed):
+            results.fail(f"{mode} {name}", ran.why())
+    return True
 
 
 def own_program(results, script, *arguments):
@@ -111,25 +116,28 @@ def docs(results):
     own_program(results, "run_docs.py", ONNXC)
 
 
+def small_cases(results):
+    """The folders of ONNX's own cases but for the light models, which are too large to interpret."""
+    cases = os.path.join(BUILD, "cases")
+    if not generate(results, "backend_cases.py", cases):
+        return []
+    return sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
+
+
 def backend(results):
-    """ONNX's own 2,033 cases in every form. The light models are too large to interpret, and have no symbolic form."""
-    cases = os.path.join(BUILD, "cases")
-    if not generate(results, "backend_cases.py", cases):
-        return
-    small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
-    for form in DEFAULT_FORMS:
-        run_cases(results, form, FORMS[form], small)
-    run_cases(results, "llvm", [], [LIGHT], timeout=120)
+    """ONNX's own 2,033 cases, interpreted and compiled; how many of them pass is printed."""
+    small = small_cases(results)
+    passed = {form: run_cases(results, form, FORMS[form], small) for form in DEFAULT_FORMS if small}
+    compiled = passed.get("llvm", 0) + run_cases(results, "llvm", [], [LIGHT], timeout=120)
+    total = len(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))
+    print(f"of ONNX's {total} backend cases {compiled} pass compiled", flush=True)
 
 
-def backend_long(results):
-    """The same cases in the forms that take too long for every run: symbolic, constant, C99."""
-    cases = os.path.join(BUILD, "cases")
-    if not generate(results, "backend_cases.py", cases):
-        return
-    small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
+def forms(results):
+    """The same cases in the forms that not all of them pass yet: symbolic sizes, C99."""
+    small = small_cases(results)
     for form, options in FORMS.items():
-        if form not in DEFAULT_FORMS:
+        if small and form not in DEFAULT_FORMS:
             run_cases(results, form, options, small)
 
 
@@ -152,12 +160,21 @@ def gpu_shim(results):
 
 def gpu_long(results):
     """All backend cases as GPU kernels, in every form."""
-    cases = os.path.join(BUILD, "cases")
-    if not generate(results, "backend_cases.py", cases):
-        return
-    small = sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
+    small = small_cases(results)
     for form, options in GPU_FORMS.items():
-        run_cases(results, form, options, small, timeout=120)
+        if small:
+            run_cases(results, form, options, small, timeout=120)
+
+
+def needle_folders(results):
+    cases = os.path.join(BUILD, "cases-needles")
+    return [cases] if generate(results, "needle_cases.py", cases) else []
+
+
+def needles(results):
+    """Loops of many turns and sizes that the run decides."""
+    for form in ("interpret", "llvm", "c99"):
+        run_cases(results, form, FORMS[form], needle_folders(results))
 
 
 def light(results):
@@ -218,39 +235,35 @@ def cuda(results):
 
 
 STAGES = {
+    "style": style,
     "unit": unit,
+    "cli": cli,
+    "docs": docs,
     "backend": backend,
+    "needles": needles,
+    "versions": versions,
+    "light": light,
     "models": models,
     "random": random,
     "digits": objects.digits,
+    "symbols": objects.symbols,
+    "same-bytes": objects.same_bytes,
     "headers": objects.headers,
     "formats": formats,
     "bad-input": bad_input.bad_input,
+    "install": install,
+    "options": options,
     "gpu-shim": gpu_shim,
+    "sanitizers": sanitizers,
     "cuda": cuda,
 }
 
-
-# Not part of a run without arguments: they take long.
-LONG_STAGES = {
-    "same-bytes": objects.same_bytes,
-    "symbols": objects.symbols,
-    "docs": docs,
-    "style": style,
-    "cli": cli,
-    "install": install,
-    "light": light,
-    "versions": versions,
-    "options": options,
-    "unit-san": unit_san,
-    "backend-long": backend_long,
-    "gpu-long": gpu_long,
-    "gpu-ptx": gpu_ptx.gpu_ptx,
-}
+# Not part of a run without arguments.
+MORE_STAGES = {"forms": forms, "gpu-long": gpu_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 
 def main():
-    known = {**STAGES, **LONG_STAGES}
+    known = {**STAGES, **MORE_STAGES}
     names = sys.argv[1:] or list(STAGES)
     unknown = [n for n in names if n not in known]
     if unknown:
