@@ -151,6 +151,11 @@ static void run_set_dim(interp *in, const step *s) {
         refresh(in, s->buffer);
         v = dtype_load_int(s->buffer->dtype, in->at[s->buffer->id].data, s->index);
     }
+    // What follows counts on the bounds: checks that they imply are not in the program.
+    if (v < s->target->min || v > s->target->max)
+        interp_stop(in, INTERP_FAILED,
+                    arena_printf(in->arena, "a size is not from %lld to %lld", (long long)s->target->min,
+                                 (long long)s->target->max));
     set_dim(in, s->target, v);
 }
 
