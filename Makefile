@@ -1,6 +1,7 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
 # make install PREFIX=... [DESTDIR=...]        a tree that may be moved
 # make test                                    the whole test run
+# make bench                                   whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
 # make fuzz                                    the importer under libFuzzer for 60 s
 # make random                                  2,000 random graphs in all forms, for hours
@@ -83,11 +84,13 @@ test:
 # The programs behind the figures of docs/performance.md: shares of the peak that the same run measures.
 bench-kernels: $(BENCH)
 	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
+bench:
+	sh test/bench/run.sh
 fuzz:
 	sh test/fuzz/run.sh
 random: all
 	build/venv/bin/python test/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime install test bench-kernels fuzz random clean
+.PHONY: all unit runtime install test bench bench-kernels fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)
