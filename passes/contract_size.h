@@ -29,6 +29,7 @@ typedef struct tiling {
     ins *panel_stride;                       // elements from one panel to the next
     expr *row_stride;                        // elements of A from one row to the next
     bool heavy;                              // the epilogue is looped over, not unrolled
+    lfunc *finisher;                         // ... in this function, NULL: not made yet
     block_plan block;
     ins *partial;                  // sums of the blocks of K so far: [column / width][row][width]
     ins *m_begin, *m_end;          // of the block's axis of M, NULL: all
@@ -39,6 +40,13 @@ typedef struct tiling {
     ins *further, *last;           // whether the block of K is not the first, is the last
 } tiling;
 
+// One run of the micro-kernel.
+typedef struct tile {
+    int rows, vectors;
+    ins *m0, *n0;
+    ins *last; // columns of the last vector, NULL: all
+} tile;
+
 // The width for which all columns cost least, in vectors.
 void choose_tile(tiling *t);
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
@@ -47,4 +55,9 @@ int tile_rows(const tiling *t, int vectors);
 void choose_ahead(tiling *t, int vectors);
 // Blocks, where K is long and there are rows enough to use B's panel again.
 void choose_blocks(tiling *t);
+
+// Whether the epilogue is too long to stand once for each vector of a tile.
+bool is_heavy_epilogue(const contraction *c);
+// Writes f(acc) for the whole tile.
+void write_tile(tiling *t, const tile *x, ins **acc);
 #endif

@@ -20,6 +20,7 @@ typedef struct emitter {
     kernel *k;
     const target *t;
     lbuild b;
+    lmodule *module;
     arena *scratch; // lives as long as the schedule of this kernel
     kernel_code *code;
     ins **pointer;        // by program buffer id

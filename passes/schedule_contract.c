@@ -21,7 +21,7 @@
 #include "passes/emit_dim.h"
 #include "passes/schedule_int8.h"
 
-enum { HEAVY_EPILOGUE = 14, TASK_ROWS = 42 };
+enum { TASK_ROWS = 42 };
 
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
@@ -89,23 +89,7 @@ static bool operands_fit(tiling *t) {
     return is_const_value(t->write->coef[c->n], 1);
 }
 
-// ---------------------------------------------------------------- epilogue
-typedef struct weight {
-    int sum;
-} weight;
-static void add_weight(void *user, expr *x) {
-    weight *w = user;
-    if (x->op >= X_EXP && x->op <= X_SIGMOID) w->sum += 12;
-    else if (expr_arity(x->op) && x->dtype != DT_I64) w->sum++;
-}
-
 // ---------------------------------------------------------------- the micro-kernel
-typedef struct tile {
-    int rows, vectors;
-    ins *m0, *n0;
-    ins *last; // columns of the last vector, NULL: all
-} tile;
-
 static ins *column_offset(tiling *t, const tile *x, int v) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes, wide = t->quad >= 0 ? QUAD : 1;
@@ -360,55 +344,6 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     forget_sides(t, sides);
 }
 
-// One vector of the result at row m, column n.
-static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
-    emitter *e = t->e;
-    int mark = scope_open(e);
-    if (t->tile_m >= 0) e->counter[t->tile_m] = m;
-    e->counter[t->c->n] = n;
-    e->active = columns;
-    e->state[0] = value;
-    emit_write(e, t->c->w, t->write, NULL);
-    e->active = NULL;
-    scope_close(e, mark);
-}
-
-static void finish(tiling *t, const tile *x, ins **acc) {
-    lbuild *b = &t->e->b;
-    for (int r = 0; r < x->rows; r++)
-        for (int v = 0; v < x->vectors; v++)
-            finish_vector(t, lb_bin(b, L_ADD, x->m0, lb_idx(b, r)),
-                          lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)v * t->lanes)),
-                          v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
-}
-
-// A long epilogue stands once, in a loop over the tile on the stack.
-static void finish_looped(tiling *t, const tile *x, ins **acc) {
-    lbuild *b = &t->e->b;
-    ltype type = acc[0]->type;
-    int whole = x->last ? x->vectors - 1 : x->vectors;
-    ins *stack = lb_local(b, (lkind)type.kind, (int64_t)x->rows * x->vectors * t->lanes, 64, false),
-        *one = lb_idx(b, 1);
-    for (int j = 0; j < x->rows * x->vectors; j++)
-        lb_store(b, stack, lb_idx(b, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
-    ins *r = lb_for(b, "row", lb_idx(b, 0), lb_idx(b, x->rows), one, LOOP_SERIAL);
-    ins *m = lb_bin(b, L_ADD, x->m0, r),
-        *base = lb_bin(b, L_MUL, r, lb_idx(b, (int64_t)x->vectors * t->lanes));
-    if (whole) {
-        ins *v = lb_for(b, "col", lb_idx(b, 0), lb_idx(b, (int64_t)whole * t->lanes), lb_idx(b, t->lanes),
-                        LOOP_SERIAL);
-        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, v), NULL,
-                      lb_load(b, type, stack, lb_bin(b, L_ADD, base, v), 0));
-        lb_end(b, v);
-    }
-    if (x->last) {
-        ins *column = lb_idx(b, (int64_t)whole * t->lanes);
-        finish_vector(t, m, lb_bin(b, L_ADD, x->n0, column), x->last,
-                      lb_load(b, type, stack, lb_bin(b, L_ADD, base, column), 0));
-    }
-    lb_end(b, r);
-}
-
 // Where the sums of a tile lie between blocks of K.
 static ins *partial_place(tiling *t, const tile *x) {
     emitter *e = t->e;
@@ -438,11 +373,6 @@ static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
     lbuild *b = &t->e->b;
     for (int j = 0; j < x->rows * x->vectors; j++)
         lb_store(b, t->partial, lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes)), lb_get(b, acc[j]), 0);
-}
-
-static void write_tile(tiling *t, const tile *x, ins **acc) {
-    if (t->heavy) finish_looped(t, x, acc);
-    else finish(t, x, acc);
 }
 
 static void micro_kernel(tiling *t, const tile *x) {
@@ -780,9 +710,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     join_axes(&t);
     if (t.m.n && !varies_beyond_read(c->term_a, c->a, t.m.at[t.m.n - 1])) t.tile_m = t.m.at[t.m.n - 1];
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
-    weight w = {0};
-    expr_walk(c->w->value, add_weight, &w);
-    t.heavy = w.sum > HEAVY_EPILOGUE;
+    t.heavy = is_heavy_epilogue(c);
     choose_tile(&t);
     if (scratch) choose_blocks(&t);
     expr_walk(c->term_b, find_side, &t);
