@@ -56,6 +56,11 @@ CASES = {
         g (float[2, 3] x) => (float[2, 3] y) <float[2, 3] s = {1, 2, 3, 4, 5, 6}>
         { y = LayerNormalization <axis = 0> (x, s) }""",
         [("float32", (2, 3), X)]),
+    # The length of the index tuples is not known, but data of rank 1 leaves no choice.
+    "gathered_with_tuples_of_unknown_length": (18, """
+        g (float[4] x, int64[3, L] i) => (float[3] y) { g = GatherND (x, i)
+          y = Neg (g) }""",
+        [("float32", (4,), X), ("int64", (3, 1), (2, -1, 0))]),
 }
 
 

@@ -169,7 +169,7 @@ static void gather_nd_infer(node *n) {
     if (batch < 0 || batch >= rank || batch >= q)
         infer_error(n, "batch_dims is %d, the ranks are %d and %d", batch, rank, q);
     dim *out[MAX_RANK];
-    int length = tuple_length(n, rank - batch, -1);
+    int length = tuple_length(n, rank - batch, rank - batch == 1 ? 1 : -1);
     if (length < 0) infer_set_unknown(n, 0, infer_in(n, 0)->elem);
     else infer_set(n, 0, infer_in(n, 0)->elem, gather_nd_dims(n, batch, length, out), out);
 }
@@ -177,6 +177,7 @@ static void gather_nd_infer(node *n) {
 static void gather_nd_lower(lowering *l, node *n) {
     buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
     int batch = (int)node_int(n, "batch_dims", 0), most = data->rank - batch;
+    if (n->out[0]->type.rank == RANK_UNKNOWN) lower_out(l, n, 0); // says so
     int length = tuple_length(n, most, indices->rank - 1 + most - n->out[0]->type.rank);
     dim *sizes[MAX_RANK];
     lower_tuple_length(l, n, length);
