@@ -108,7 +108,7 @@ static ins *first_column(tiling *t, const tile *x) {
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
     ins *start = lb_bin(b, L_MUL, panel, t->panel_stride);
     if (t->quad >= 0) inside = lb_bin(b, L_MUL, inside, lb_idx(b, QUAD));
-    return t->lanes * t->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
+    return t->lanes * x->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
 }
 
 // What is known of expressions that move along N is set aside while another vector is made.

@@ -61,6 +61,12 @@ CASES = {
         g (float[4] x, int64[3, L] i) => (float[3] y) { g = GatherND (x, i)
           y = Neg (g) }""",
         [("float32", (4,), X), ("int64", (3, 1), (2, -1, 0))]),
+    # Columns that are left over began at the first column of their panel.
+    "product_with_a_symbolic_number_of_columns": (18, """
+        g (double[2, 4] x, double[4, N] w, float[2, 4] p, float[4, M] q) => (double[2, N] y, float[2, M] z)
+        { y = MatMul (x, w)
+          z = MatMul (p, q) }""",
+        [("float64", (2, 4), X), ("float64", (4, 43), X), ("float32", (2, 4), X), ("float32", (4, 59), X)]),
 }
 
 
