@@ -199,6 +199,47 @@ case("MelWeightMatrix", [np.array(8), np.array(64), np.array(16000), np.float32(
      opset=17)
 
 
+# ---------------------------------------------------------------- trees
+def trees(op, count, classes, ids, post="NONE", signed=False, base=None, wide=False, dtype=np.float32, **more):
+    """`count` full trees of depth 2; each leaf is for one class (ids in turn) or, when wide, for all of them."""
+    what = "class" if op == "TreeEnsembleClassifier" else "target"
+    nodes = {k: [] for k in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+                             "missing_value_tracks_true")}
+    leaves = {k: [] for k in ("treeids", "nodeids", "ids", "weights")}
+    for t in range(count):
+        for i in range(7):
+            inner = i < 3
+            row = (t, i, int(DICE.integers(0, 4)) if inner else 0, float(np.float32(DICE.standard_normal())) if inner else 0.0,
+                   "BRANCH_LEQ" if inner else "LEAF", 2 * i + 1 if inner else 0, 2 * i + 2 if inner else 0, t % 2)
+            for k, v in zip(nodes, row):
+                nodes[k].append(v)
+            for c in ids if wide and not inner else [ids[t % len(ids)]] if not inner else []:
+                weight = DICE.standard_normal() if signed else DICE.random() / count
+                for k, v in zip(leaves, (t, i, c, float(np.float32(weight)))):
+                    leaves[k].append(v)
+    labels = {"classlabels_int64s": list(range(10, 10 + classes))} if what == "class" else {"n_targets": classes}
+    x = floats(9, 4, dtype=dtype)
+    x[0, 1] = np.nan
+    attributes = {**{f"nodes_{k}": v for k, v in nodes.items()}, **{f"{what}_{k}": v for k, v in leaves.items()}, **labels,
+                  "post_transform": post, **more}
+    if base:
+        attributes["base_values"] = base
+    case(op, [x], attributes, 2 if what == "class" else 1, opset=3, domain=ML)
+
+
+for post in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+    trees("TreeEnsembleClassifier", 6, 3, [0, 1, 2], post, signed=True)
+    trees("TreeEnsembleClassifier", 5, 4, [0, 1, 2, 3], post, wide=True, base=[0.1, 0.2, -0.3, 0.0])
+trees("TreeEnsembleRegressor", 5, 1, [0], signed=True, base=[0.5])
+for post in ("NONE", "LOGISTIC"):
+    trees("TreeEnsembleClassifier", 6, 2, [0], post, signed=True)
+    trees("TreeEnsembleClassifier", 6, 2, [0], post)
+trees("TreeEnsembleClassifier", 6, 2, [0], "LOGISTIC", signed=True, base=[0.4])
+for how in ("SUM", "AVERAGE", "MIN", "MAX"):
+    trees("TreeEnsembleRegressor", 5, 3, [0, 1, 2], signed=True, wide=True, aggregate_function=how, base=[0.5, 1.0, -1.0])
+    trees("TreeEnsembleRegressor", 7, 1, [0], signed=True, aggregate_function=how, dtype=np.float64)
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -35,8 +35,6 @@ TRUSTED = {
     "BatchNormalization": lambda v: "ort" if v < 14 else "both",
     "Resize": lambda v: "ort" if v < 13 else "both",
     "RoiAlign": lambda v: "ort" if v < 16 else "both",
-    "TreeEnsembleClassifier": lambda v: "ort",
-    "TreeEnsembleRegressor": lambda v: "ort",
 }
 # Versions that no evaluator has, and another one that means the same for the attributes that both have.
 SAME_AS = {("AveragePool", 1): 7, ("RNN", 1): 7, ("Clip", 1): 6, ("Dropout", 6): 7, ("Dropout", 1): 7,
