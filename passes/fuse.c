@@ -32,6 +32,7 @@ typedef struct find_buffers {
 
 static void add_buffer(find_buffers *b, const buffer *x) {
     b->complex |= dtype_class_of(x->dtype) == DC_COMPLEX || x->dtype == DT_STRING || x->layout;
+    b->complex |= x->role != BUF_LOCAL && x->dtype != root_of(x)->dtype; // the same bits as another type
     if (x->role == BUF_LOCAL) return;
     buffer *root = root_of(x);
     for (int j = 0; j < b->n; j++)
@@ -314,7 +315,7 @@ static bool literal_value(const expr *e, expr **const index, int64_t *at) {
     const constant *c = e->buffer->data;
     if (!c || e->buffer->role != BUF_CONST || c->kind == CONST_STRINGS || c->count == 0) return false;
     dtype_class class = dtype_class_of(c->elem);
-    if (class == DC_COMPLEX || class == DC_STRING) return false;
+    if (class == DC_COMPLEX || class == DC_STRING || c->elem != e->buffer->dtype) return false;
     *at = 0;
     if (c->count == 1 || c->kind == CONST_SPLAT) return true;
     if (e->buffer->view_of || c->kind != CONST_BYTES) return false;

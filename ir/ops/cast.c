@@ -109,6 +109,50 @@ static void infer_identity(node *n) {
 
 const op_def op_Identity = {.name = "Identity", .domain = "", .infer = infer_identity, .is_view = true};
 
+// ---------------------------------------------------------------- BitCast
+static void infer_bit_cast(node *n) {
+    dtype from = infer_in(n, 0)->elem, to = dtype_from_onnx((int)node_int(n, "to", 0));
+    if (to == DT_NONE || to == DT_STRING || from == DT_STRING)
+        infer_error(n, "attribute to is %lld, which is no type of bits", (long long)node_int(n, "to", 0));
+    if (dtype_bits(from) != dtype_bits(to))
+        infer_error(n, "%s has %d bits, %s has %d", dtype_name(from), dtype_bits(from), dtype_name(to),
+                    dtype_bits(to));
+    const type *x = infer_in(n, 0);
+    if (x->rank == RANK_UNKNOWN) infer_set_unknown(n, 0, to);
+    else infer_set(n, 0, to, x->rank, x->dims);
+}
+
+// The same memory as unsigned numbers.
+static buffer *as_bits(lowering *l, buffer *b) {
+    static const dtype bits[] = {
+        [2] = DT_U2, [4] = DT_U4, [8] = DT_U8, [16] = DT_U16, [32] = DT_U32, [64] = DT_U64};
+    buffer *v =
+        program_view(l->program, b, arena_printf(l->program->arena, "%s.bits", b->name), b->rank, b->dims);
+    v->dtype = bits[dtype_bits(b->dtype)];
+    return v;
+}
+
+// Small floats and packed integers are copied as they lie, others are values of the same width.
+static expr *same_bits(kernel *k, expr *v, dtype to) {
+    return dtype_is_float(v->dtype) == dtype_is_float(to) ? x_cast(k, v, to, false) : x_bitcast(k, v, to);
+}
+
+static void lower_bit_cast(lowering *l, node *n) {
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    if (dtype_class_of(x->dtype) == DC_COMPLEX || dtype_class_of(out->dtype) == DC_COMPLEX)
+        diag_fatal_missing(l->program->diag, n->loc,
+                           "complex tensors are not supported by this operator yet");
+    kernel *k;
+    expr *at[MAX_RANK];
+    bool whole = dtype_compute(x->dtype) == x->dtype && dtype_compute(out->dtype) == out->dtype;
+    buffer *to = whole ? out : as_bits(l, out);
+    stage *s = pointwise_stage(l, n, to, &k, at);
+    stage_write(k, s, to, at,
+                whole ? same_bits(k, x_read(k, x, at), out->dtype) : x_read(k, as_bits(l, x), at));
+}
+
+const op_def op_BitCast = {.name = "BitCast", .domain = "", .infer = infer_bit_cast, .lower = lower_bit_cast};
+
 // ---------------------------------------------------------------- Dropout
 static void infer_dropout(node *n) {
     const type *x = infer_in(n, 0);
