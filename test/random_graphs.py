@@ -51,7 +51,7 @@ FORMS = {
 }
 # Messages of a run that say what no compilation can know.
 LACKING = ("which changes the rank",)
-DEFAULT_FORMS = "interpret,llvm,c99"
+DEFAULT_FORMS = "interpret,llvm,symbolic"
 
 
 # ---------------------------------------------------------------- making models
