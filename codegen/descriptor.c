@@ -57,7 +57,9 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output)
                                .rank = (uint32_t)t->buffer->rank,
                                .first_dim = (uint32_t)t->first_dim,
                                .data_sized = t->data_sized,
-                               .state = output ? (uint32_t)t->state : 0};
+                               .state = output ? (uint32_t)t->state : 0,
+                               .kind = t->buffer->holds != NULL};
+        i.type = add_text(w, v ? type_text(w->arena, &v->type) : NULL);
         if (t->quant) i.scale = t->quant->scale, i.zero_point = t->quant->zero_point;
         i.dims = add_dims(w, t->buffer);
         put(w, at + (uint32_t)j * sizeof i, &i, sizeof i);
@@ -91,7 +93,7 @@ static void move_tensors(char *block, uint32_t at, uint32_t n, uint32_t by) {
     for (uint32_t j = 0; j < n; j++) {
         onnxc_tensor_info i;
         memcpy(&i, block + at + j * sizeof i, sizeof i);
-        move_text(&i.name, by), move_text(&i.identifier, by), move_text(&i.doc, by);
+        move_text(&i.name, by), move_text(&i.identifier, by), move_text(&i.doc, by), move_text(&i.type, by);
         memcpy(block + at + j * sizeof i, &i, sizeof i);
         for (uint32_t k = 0; k < i.rank; k++) {
             onnxc_dim_info d;

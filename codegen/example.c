@@ -48,7 +48,7 @@ static bool is_member(const io_tensor *t, const char *kind) { return *kind == 'i
 static void add_arrays(example *e, const io_tensor *all, int n, const char *kind) {
     for (int j = 0; j < n; j++)
         if (is_member(&all[j], kind))
-            text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer->dtype), kind,
+            text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer), kind,
                         all[j].name, (long long)array_length(&all[j]));
 }
 
@@ -118,7 +118,7 @@ static void add_run(example *e) {
 
 static void check_types(diag *d, const io_tensor *all, int n) {
     for (int j = 0; j < n; j++)
-        if (all[j].buffer->dtype == DT_STRING || all[j].buffer->dtype == DT_NONE)
+        if (all[j].buffer->dtype == DT_STRING || all[j].buffer->dtype == DT_NONE || all[j].buffer->holds)
             diag_missing(d, NULL, "--emit=example: '%s' is no tensor of numbers", all[j].original);
 }
 

@@ -1,6 +1,7 @@
 // The C header of a model. In: names and members of its interface. Out: text that C99 and C++ compilers take
 // without a word, with the model's own names, shapes and documentation in comments.
 #include "codegen/header.h"
+#include "codegen/library.h"
 #include <string.h>
 
 typedef struct header {
@@ -20,6 +21,7 @@ static const char *comment_text(arena *a, const char *s) {
 }
 
 static const char *shape_text(header *h, const buffer *b) {
+    if (b->holds) return comment_text(h->arena, type_text(h->arena, b->holds));
     text t = {.arena = h->arena};
     text_printf(&t, "%s[", dtype_name(b->dtype));
     for (int j = 0; j < b->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", dim_text(h->arena, b->dims[j]));
@@ -84,6 +86,7 @@ static void quant_macros(header *h, const io_tensor *t) {
 
 static void tensor_macros(header *h, const io_tensor *t) {
     const buffer *b = t->buffer;
+    if (b->holds) return;
     dim *count = buffer_count(b);
     for (int j = 0; j < b->rank; j++)
         if (dim_is_const(b->dims[j]))
@@ -107,7 +110,7 @@ static void dim_members(header *h, const io_tensor *t, bool output) {
 static void pointer_member(header *h, const io_tensor *t, bool output) {
     const value *v = t->buffer->value;
     text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output || t->state ? "" : "const ",
-                interface_ctype(t->buffer->dtype), t->name, comment_text(h->arena, t->original),
+                interface_ctype(t->buffer), t->name, comment_text(h->arena, t->original),
                 shape_text(h, t->buffer), dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
     if (!output && t->state)
         text_printf(&h->t, ". State: the run puts '%s' in its place",
@@ -194,9 +197,23 @@ static void functions(header *h) {
         io->opens ? arena_printf(h->arena, "%s_close", io->name) : "0");
 }
 
+static bool has_values(const io_tensor *all, int n) {
+    for (int j = 0; j < n; j++)
+        if (all[j].buffer->holds || all[j].buffer->dtype == DT_STRING) return true;
+    return false;
+}
+
+// Types of strings, sequences and optionals, as in onnxc.h.
+static void value_types(header *h) {
+    if (!has_values(h->io->in, h->io->nin) && !has_values(h->io->out, h->io->nout)) return;
+    text_add(&h->t, library_source_of("runtime-lite/lib_types.h"));
+    text_add(&h->t, "\n");
+}
+
 void header_write(const build *b, const program *p, const sink *out) {
     header h = {.arena = p->arena, .b = b, .io = b->io, .t = {.arena = p->arena}};
     head(&h, p);
+    value_types(&h);
     for (int j = 0; j < h.io->nin; j++) tensor_macros(&h, &h.io->in[j]);
     for (int j = 0; j < h.io->nout; j++) tensor_macros(&h, &h.io->out[j]);
     text_add(&h.t, "\n");

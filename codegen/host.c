@@ -5,6 +5,7 @@
 #include "codegen/host_impl.h"
 #include "codegen/legalize.h"
 #include "codegen/weights.h"
+#include "ir/library.h"
 #include <string.h>
 
 enum { NAME_MOST = 80 };
@@ -185,14 +186,22 @@ static bool any_parallel(hosting *a, host *variants, int n) {
 }
 
 static void note_library(void *user, region *r, step *s) {
+    hosting *a = user;
     (void)r;
-    *(bool *)user |= s->kind == STEP_LIB;
+    if (s->kind != STEP_LIB) return;
+    a->calls = true;
+    a->makes |= library_allocates(s->lib);
 }
 
-static bool calls_library(program *p) {
-    bool calls = false;
-    program_walk(p, note_library, &calls);
-    return calls;
+// What library functions allocate is freed like what the run allocates.
+static void find_library(hosting *a, const target *t) {
+    program_walk(a->p, note_library, a);
+    a->heap |= a->makes;
+    if (a->makes && t->freestanding)
+        diag_fatal_missing(
+            a->diag, NULL,
+            "the model makes strings or sequences: that needs an allocator, which freestanding "
+            "code has not");
 }
 
 static void mark_in_place(hosting *a, host *variants, int n) {
@@ -269,11 +278,12 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
         if (a.scratch[k]) scratch[k] = NULL;
     a.plan = plan_memory(p, scratch, a.align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
     find_heap(&a, t);
+    find_library(&a, t);
     remark_memory(&a);
     result->workspace = a.plan.workspace;
     result->plan = a.plan;
     result->needs_runtime = t->arch != ARCH_C && (has_open(&a, t) || nvariants > 1 || a.heap ||
-                                                  calls_library(p) || any_parallel(&a, h, nvariants));
+                                                  a.calls || any_parallel(&a, h, nvariants));
     mark_in_place(&a, h, nvariants);
     if (o->weights) begin_weights(&a);
     write_entries(&a, h, nvariants);

@@ -21,6 +21,8 @@ typedef struct hosting {
     int64_t align;
     buffer **scratch; // by kernel id: its scratch where only the run knows the size, else NULL
     bool heap;        // the run allocates
+    bool calls;       // library functions
+    bool makes;       // ... that allocate strings or sequences
     text messages;    // NUL-terminated, one after the other
     map message_at;   // message -> offset + 1
     map declared;     // runtime functions
@@ -49,7 +51,8 @@ typedef struct host {
     ins *kernel_status;            // one i32 that kernels set
     ins *task_context, *task_dims; // arguments of kernels on several threads
     ins *library_data, *library_numbers; // arguments of library functions
-    bool asks_size;                      // a function that gives the workspace's size: failures return -1
+    ins *made;      // one pointer: blocks that library functions allocated; NULL: none does
+    bool asks_size; // a function that gives the workspace's size: failures return -1
 } host;
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
@@ -100,6 +103,7 @@ void call_parallel(host *h, const kernel_code *c, ins *scratch);
 // host_lib.c
 void make_library_arrays(host *h);
 void library_step(host *h, const step *s);
+void release_made(host *h);
 // host_steps.c
 void host_steps(host *h);
 const char *located(host *h, const loc *at, const char *message); // naming the node

@@ -282,6 +282,7 @@ void host_steps(host *h) {
     lb_end(b, once);
     for (int j = 0; j < p->buffers.n; j++)
         if (h->heap[j]) free_step(h, p->buffers.at[j]);
+    release_made(h);
     ins *failed = lb_if(b, failed_so_far(h));
     lb_return(b, lb_get(b, h->status));
     lb_end(b, failed);

@@ -97,8 +97,9 @@ int64_t interface_pointer_offset(const target *t, int int64s, int pointer) {
     return 8 * (int64_t)int64s + (int64_t)pointer * (t->ptr_bits / 8);
 }
 
-const char *interface_ctype(dtype t) {
-    switch (t) {
+const char *interface_ctype(const buffer *b) {
+    if (b->holds) return "onnxc_value";
+    switch (b->dtype) {
     case DT_F32:
     case DT_C64: return "float";
     case DT_F64:
@@ -124,8 +125,8 @@ const char *interface_ctype(dtype t) {
     case DT_F4E2M1:
     case DT_U2:
     case DT_I2: return "uint8_t";
+    case DT_STRING: return "onnxc_string";
     case DT_NONE:
-    case DT_STRING:
     case DT_COUNT: break;
     }
     return "void";

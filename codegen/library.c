@@ -8,7 +8,7 @@ typedef struct expansion {
     text out;
 } expansion;
 
-static const char *source_of(const char *path) {
+const char *library_source_of(const char *path) {
     for (const library_source *s = library_sources; s->path; s++)
         if (strcmp(s->path, path) == 0) return s->text;
     return NULL;
@@ -18,7 +18,7 @@ static const char *source_of(const char *path) {
 // some.
 static void add_file(expansion *x, const char *path) {
     static const char include[] = "#include \"";
-    const char *s = source_of(path);
+    const char *s = library_source_of(path);
     if (!s || map_get(&x->done, path)) return;
     map_put(&x->done, path, "");
     while (*s) {

@@ -8,6 +8,7 @@ typedef struct library_source {
 } library_source;
 extern const library_source library_sources[]; // ends with a NULL path
 
+const char *library_source_of(const char *path); // NULL: no such file
 // What the module's library functions are made of, each file once; "" when it has none.
 const char *library_text(arena *a, const lmodule *m);
 #endif

@@ -95,19 +95,19 @@ static bool compare_with(session *s, const char *with, const source *from, const
     if (strcmp(with, "interpret") == 0) {
         tensor *want = run_once(s, open_model(s, from, "", false, NULL), in);
         for (int j = 0; j < r->nout; j++)
-            same &= report(s, r->out[j].name, value_of_tensor(a, "", &out[j]),
-                           value_of_tensor(a, "", &want[j]), t);
+            same &= report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
+                           value_of_port(a, &r->out[j], &want[j]), t);
     } else if (stat(with, &st) == 0 && S_ISDIR(st.st_mode)) {
         for (int j = 0; j < r->nout; j++) {
             import_value *want =
                 import_value_file(a, &s->diag, arena_printf(a, "%s/output_%d.pb", with, j), r->out[j].kind);
-            same &= report(s, r->out[j].name, value_of_tensor(a, "", &out[j]), want, t);
+            same &= report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]), want, t);
         }
     } else {
         for (int j = 0; j < r->nout; j++) {
             size_t n = strlen(r->out[j].name);
             if (strncmp(with, r->out[j].name, n) != 0 || with[n] != '=') continue;
-            return report(s, r->out[j].name, value_of_tensor(a, "", &out[j]),
+            return report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
                           value_read(a, &s->diag, &r->out[j], with + n + 1), t);
         }
         diag_fatal(&s->diag, NULL,

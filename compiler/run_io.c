@@ -43,16 +43,10 @@ static tensor random_input(session *s, const io_options *o, const port *p, const
     return value_random(s->arena, &s->diag, p, sizes, range, (uint64_t)o->seed);
 }
 
-static tensor tensor_from(session *s, const import_value *v, const port *p) {
-    if (v->kind != TYPE_TENSOR)
-        diag_fatal_missing(&s->diag, NULL, "input '%s': only tensors are supported", p->name);
-    return tensor_of(s->arena, v->tensor);
-}
-
 static tensor named_input(session *s, const io_options *o, const port *p, const char *from) {
     if (strcmp(from, "random") == 0) return random_input(s, o, p, "");
     if (strncmp(from, "random:", 7) == 0) return random_input(s, o, p, from + 7);
-    return tensor_from(s, value_read(s->arena, &s->diag, p, from), p);
+    return tensor_of_value(s->arena, value_read(s->arena, &s->diag, p, from));
 }
 
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill) {
@@ -60,7 +54,7 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1);
     for (int j = 0; o->input_dir && j < r->nin; j++) {
         const char *path = arena_printf(s->arena, "%s/input_%d.pb", o->input_dir, j);
-        in[j] = tensor_from(s, value_read(s->arena, &s->diag, &r->in[j], path), &r->in[j]);
+        in[j] = tensor_of_value(s->arena, value_read(s->arena, &s->diag, &r->in[j], path));
         given[j] = true;
     }
     for (int i = 0; i < o->inputs.n; i++) {
@@ -87,16 +81,15 @@ void write_outputs(session *s, const io_options *o, const runnable *r, const ten
     if (o->output_dir && mkdir(o->output_dir, 0777) && errno != EEXIST)
         diag_fatal(&s->diag, NULL, "cannot make folder '%s': %s", o->output_dir, strerror(errno));
     for (int j = 0; o->output_dir && j < r->nout; j++)
-        value_write(s->arena, &s->diag, value_of_tensor(s->arena, r->out[j].name, &out[j]),
+        value_write(s->arena, &s->diag, value_of_port(s->arena, &r->out[j], &out[j]),
                     arena_printf(s->arena, "%s/output_%d.pb", o->output_dir, j));
     for (int i = 0; i < o->outputs.n; i++) {
         const char *path;
         int j = find_port(s, "--output", o->outputs.at[i], r->out, r->nout, &path);
-        value_write(s->arena, &s->diag, value_of_tensor(s->arena, r->out[j].name, &out[j]), path);
+        value_write(s->arena, &s->diag, value_of_port(s->arena, &r->out[j], &out[j]), path);
     }
     if (o->output_dir || o->outputs.n) return;
     text t = {.arena = s->arena};
-    for (int j = 0; j < r->nout; j++)
-        value_print(&t, value_of_tensor(s->arena, r->out[j].name, &out[j]), o->all);
+    for (int j = 0; j < r->nout; j++) value_print(&t, value_of_port(s->arena, &r->out[j], &out[j]), o->all);
     fputs(text_str(&t), stdout);
 }

@@ -110,7 +110,7 @@ static tolerance read_tolerance(const unit *u) {
 static tensor *read_inputs(unit *u, const runnable *r, const char *set) {
     tensor *in = ARENA_ARRAY(u->arena, tensor, r->nin + 1);
     for (int j = 0; j < r->nin; j++)
-        in[j] = tensor_of(u->arena, read_value(u, set, "input", u->from[j], r->in[j].kind)->tensor);
+        in[j] = tensor_of_value(u->arena, read_value(u, set, "input", u->from[j], r->in[j].kind));
     return in;
 }
 
@@ -126,7 +126,7 @@ static void check_outputs(unit *u, const runnable *r, const tensor *out, const c
     for (int j = 0; j < r->nout; j++) {
         if (!exists(arena_printf(u->arena, "%s/output_%d.pb", set, j))) continue;
         comparison c =
-            compare_values(u->arena, value_of_tensor(u->arena, r->out[j].name, &out[j]),
+            compare_values(u->arena, value_of_port(u->arena, &r->out[j], &out[j]),
                            read_value(u, set, "output", j, r->out[j].kind), for_dtype(t, out[j].dtype));
         if (!c.same)
             fail(u, VERDICT_DIFFERS,
@@ -150,6 +150,7 @@ static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
     tensor *in = read_inputs(u, r, data_set(u, 0));
     for (int j = 0; j < r->nin; j++) {
         tensor from = in[j];
+        if (r->in[j].kind != TYPE_TENSOR) continue;
         int64_t dims[MAX_RANK];
         for (int i = 0; i < from.rank; i++)
             dims[i] = keeps_axis(u, from.dtype, i, from.rank) ? from.dims[i] : size;
@@ -197,8 +198,9 @@ static void run_resized(unit *u, runnable *r, int64_t size) {
     if (!known) return;
     if (!done) fail(u, VERDICT_FAILED, arena_printf(u->arena, "at size %lld: %s", (long long)size, message));
     for (int j = 0; done && j < r->nout; j++) {
-        comparison c =
-            compare_tensors(u->arena, &out[j], &want[j], for_dtype(read_tolerance(u), out[j].dtype));
+        comparison c = compare_values(u->arena, value_of_port(u->arena, &r->out[j], &out[j]),
+                                      value_of_port(u->arena, &r->out[j], &want[j]),
+                                      for_dtype(read_tolerance(u), out[j].dtype));
         if (!c.same)
             fail(u, VERDICT_DIFFERS,
                  arena_printf(u->arena, "at size %lld: output '%s' %s", (long long)size, r->out[j].name,

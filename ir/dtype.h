@@ -15,7 +15,7 @@
     X(DT_I16, "int16", 5, 16, DC_INT)                                                                        \
     X(DT_I32, "int32", 6, 32, DC_INT)                                                                        \
     X(DT_I64, "int64", 7, 64, DC_INT)                                                                        \
-    X(DT_STRING, "string", 8, 64, DC_STRING)                                                                 \
+    X(DT_STRING, "string", 8, 128, DC_STRING)                                                                \
     X(DT_BOOL, "bool", 9, 8, DC_BOOL)                                                                        \
     X(DT_F16, "float16", 10, 16, DC_FLOAT)                                                                   \
     X(DT_F64, "double", 11, 64, DC_FLOAT)                                                                    \

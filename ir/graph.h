@@ -15,7 +15,8 @@ typedef struct constant constant;
 typedef struct attr attr;
 struct op_def; // ir/op.h
 
-enum { MAX_RANK = 32, RANK_UNKNOWN = -1 };
+// RANK_ANY: of the items of a sequence that has none.
+enum { MAX_RANK = 32, RANK_UNKNOWN = -1, RANK_ANY = -2 };
 
 typedef enum type_kind {
     TYPE_NONE,

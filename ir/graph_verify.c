@@ -24,7 +24,7 @@ static void check_type(verifier *v, const loc *at, const char *name, const type 
     if (shaped || t->kind == TYPE_MAP)
         CHECK(v, at, t->elem > DT_NONE && t->elem < DT_COUNT, "'%s' has element type %d", name, t->elem);
     if (shaped) {
-        CHECK(v, at, t->rank >= RANK_UNKNOWN && t->rank <= MAX_RANK, "'%s' has rank %d", name, t->rank);
+        CHECK(v, at, t->rank >= RANK_ANY && t->rank <= MAX_RANK, "'%s' has rank %d", name, t->rank);
         CHECK(v, at, t->rank <= 0 || t->dims, "'%s' has no dims", name);
         for (int i = 0; i < t->rank; i++) {
             CHECK(v, at, t->dims[i], "dim %d of '%s' is NULL", i, name);

@@ -196,7 +196,8 @@ static void run_library(interp *in, const step *s) {
     }
     if (in->limits.work && in->work > in->limits.work) interp_stop(in, INTERP_LIMIT, "work");
     for (int j = 0; j < s->nnumbers; j++) numbers[j] = interp_dim(in, s->numbers[j]);
-    int failed = f(NULL, data, numbers);
+    int failed = f(&in->made, data, numbers);
+    if (failed < 0) interp_stop(in, INTERP_LIMIT, "memory");
     if (failed) interp_stop(in, INTERP_FAILED, s->messages[failed - 1]);
     for (int j = 0; in->hooks.watch && j < s->nwritten; j++)
         if (s->args[j]) watch_buffer(in, s->args[j]);
@@ -271,6 +272,7 @@ static void give_output(interp *in, buffer *b, tensor *t) {
 static void free_all(interp *in) {
     for (int j = 0; j < in->p->buffers.n; j++)
         if (in->at[j].owned) free(in->at[j].data);
+    if (in->made) onnxc_lib_release(&in->made, NULL, NULL);
     if (in->scratch) arena_destroy(in->scratch);
 }
 

@@ -27,6 +27,7 @@ struct interp {
     int ndims;
     interp_limits limits;
     int64_t work, bytes;
+    void *made; // what library functions allocated
     const char *message;
     jmp_buf jump; // with an interp_result
     interp_hooks hooks;

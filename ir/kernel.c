@@ -29,6 +29,8 @@ dim *buffer_physical_count(const buffer *b) {
 }
 
 dim *buffer_bytes(const buffer *b) {
+    enum { VALUE_BYTES = 40 }; // a struct onnxc_value where pointers have 64 bits
+    if (b->holds) return dim_const(b->dims[-1]->table, VALUE_BYTES);
     dim *n = buffer_physical_count(b);
     int bits = dtype_bits(b->dtype);
     return bits >= 8 ? dim_mulk(n, bits / 8) : dim_ceildiv(dim_mulk(n, bits), dim_const(n->table, 8));
@@ -133,7 +135,9 @@ buffer *kernel_local(kernel *k, const char *name, dtype t, int rank, dim *const 
 }
 
 buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *d) {
-    buffer *b = buffer_make(p, name, role, t, rank, d);
+    // Inside of the program strings are handles.
+    bool inside = role == BUF_TEMP || role == BUF_HEAP;
+    buffer *b = buffer_make(p, name, role, inside && t == DT_STRING ? DT_I64 : t, rank, d);
     b->id = p->buffers.n;
     VEC_PUSH(p->arena, &p->buffers, b);
     return b;

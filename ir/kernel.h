@@ -55,8 +55,9 @@ struct buffer {
     int64_t view_offset;  // in elements
     int io;               // BUF_INPUT/OUTPUT: position in the model's inputs/outputs
     const value *value;   // that it holds, NULL for compiler-made ones
-    dim *offset;          // BUF_TEMP after planning: byte offset in the workspace
-    int region;           // program region (loop body) that owns it, 0 main
+    const type *holds; // BUF_INPUT/OUTPUT: a struct onnxc_value with a sequence or optional; NULL: a tensor
+    dim *offset;       // BUF_TEMP after planning: byte offset in the workspace
+    int region;        // program region (loop body) that owns it, 0 main
 };
 
 dim *buffer_count(const buffer *b);             // logical elements

@@ -3,8 +3,10 @@
 #ifndef ONNXC_LIBRARY_H
 #define ONNXC_LIBRARY_H
 #include "runtime-lite/lib.h"
+#include <stdbool.h>
 
 onnxc_lib_function *library_find(const char *name); // "topk"; NULL: none
+bool library_allocates(const char *name);           // strings and sequences, through *call
 int library_count(void);
 const char *library_name(int i);
 #endif

@@ -24,14 +24,21 @@ static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, i
 }
 
 static void need_tensor(lowering *l, const loc *at, const value *v) {
-    if (v->type.kind != TYPE_TENSOR)
-        diag_fatal_missing(l->program->diag, at, "value '%s' is %s: only tensors are supported", v->name,
-                           type_text(l->program->arena, &v->type));
-    if (v->type.rank == RANK_UNKNOWN)
+    const type *t = &v->type;
+    if (t->kind == TYPE_SEQUENCE || (t->kind == TYPE_OPTIONAL && t->item)) return;
+    if (t->kind != TYPE_TENSOR)
+        diag_fatal_missing(l->program->diag, at, "value '%s' is %s: that is not supported", v->name,
+                           type_text(l->program->arena, t));
+    if (t->rank < 0)
         diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
-    if (v->type.elem == DT_STRING)
-        diag_fatal_missing(l->program->diag, at, "value '%s' holds strings, which are not supported",
-                           v->name);
+}
+
+type lower_type(const type *t) {
+    if (t->kind == TYPE_TENSOR && t->elem != DT_STRING) return *t;
+    if (t->kind != TYPE_TENSOR) return (type){.kind = TYPE_TENSOR, .elem = DT_I64};
+    type handles = *t;
+    handles.elem = DT_I64;
+    return handles;
 }
 
 static buffer *known_buffer(lowering *l, const value *v) {
@@ -42,6 +49,35 @@ static void set_buffer(lowering *l, value *v, buffer *b) {
     map_put_number(&l->buffers, (uint64_t)v->id, b);
 }
 
+static step *handle_step(lowering *l, region *r, const char *function, buffer *to, buffer *from) {
+    step *s = step_library(l->program, r, function, NULL, 1, 2, 1);
+    s->args[0] = to, s->args[1] = from;
+    s->numbers[0] = buffer_count(to);
+    return s;
+}
+
+// A constant of offsets, sizes and bytes, and at the program's entry the handles that point into it.
+static buffer *constant_strings(lowering *l, const value *v) {
+    arena *a = l->program->arena;
+    const constant *c = v->constant;
+    int64_t bytes = 8 * c->count, at = bytes;
+    for (int64_t i = 0; i < c->count; i++) bytes += 8 + (int64_t)(c->string_sizes[i] + 7) / 8 * 8;
+    constant *block = constant_new(a, DT_U8, 1, &bytes);
+    uint8_t *data = arena_alloc(a, (size_t)bytes + 8);
+    block->data = data;
+    for (int64_t i = 0; i < c->count; i++) {
+        int64_t size = (int64_t)c->string_sizes[i];
+        memcpy(data + 8 * i, &at, 8);
+        memcpy(data + at, &size, 8);
+        memcpy(data + at + 8, c->strings[i], c->string_sizes[i]);
+        at += 8 + (size + 7) / 8 * 8;
+    }
+    buffer *b = program_buffer(l->program, v->name, BUF_TEMP, DT_STRING, v->type.rank, v->type.dims);
+    buffer *from = program_constant(l->program, arena_printf(a, "%s.strings", v->name), block);
+    handle_step(l, l->entry, "string_constants", b, from);
+    return b;
+}
+
 buffer *lower_buffer(lowering *l, value *v) {
     buffer *b = known_buffer(l, v);
     if (b) return b;
@@ -49,7 +85,8 @@ buffer *lower_buffer(lowering *l, value *v) {
     if (!v->constant)
         diag_defect(l->program->diag, v->def ? v->def->loc : NULL, "value '%s' is used before it is computed",
                     v->name);
-    b = program_constant(l->program, v->name, v->constant);
+    if (v->constant->kind == CONST_STRINGS) b = constant_strings(l, v);
+    else b = program_constant(l->program, v->name, v->constant);
     set_buffer(l, v, b);
     return b;
 }
@@ -63,8 +100,8 @@ buffer *lower_in(lowering *l, const node *n, int i) {
 // The position of v among the main graph's outputs when it can be computed in place there, else -1.
 static int output_position(lowering *l, const value *v) {
     const graph *g = l->program->module->main;
-    if (l->program->outputs.n != g->outputs.n || v->graph != g ||
-        !is_sized_at_entry(v->type.dims, v->type.rank))
+    if (l->program->outputs.n != g->outputs.n || v->graph != g || v->type.kind != TYPE_TENSOR ||
+        v->type.elem == DT_STRING || !is_sized_at_entry(v->type.dims, v->type.rank))
         return -1;
     for (int j = 0; j < g->outputs.n; j++)
         if (g->outputs.at[j] == v) return j;
@@ -78,8 +115,9 @@ buffer *lower_out(lowering *l, const node *n, int i) {
     if (b) return b;
     need_tensor(l, n->loc, v);
     int position = output_position(l, v);
+    type t = lower_type(&v->type);
     if (position >= 0) b = l->program->outputs.at[position];
-    else b = new_temp(l, n->loc, v->name, v->type.elem, v->type.rank, v->type.dims);
+    else b = new_temp(l, n->loc, v->name, t.elem, t.rank, t.dims);
     set_buffer(l, v, b);
     return b;
 }
@@ -89,7 +127,8 @@ void lower_view(lowering *l, node *n, int out, int in) {
     if (!v) return;
     need_tensor(l, n->loc, v);
     buffer *from = lower_in(l, n, in);
-    set_buffer(l, v, program_view(l->program, from, v->name, v->type.rank, v->type.dims));
+    type t = lower_type(&v->type);
+    set_buffer(l, v, program_view(l->program, from, v->name, t.rank, t.dims));
 }
 
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *d) {
@@ -206,14 +245,51 @@ void lower_graph(lowering *l, graph *g) {
     for (int j = 0; j < g->nodes.n; j++) lower_node(l, g->nodes.at[j]);
 }
 
+// A buffer of the caller's: of tensors their elements, of sequences and optionals a struct.
+static buffer *io_buffer(program *p, const char *name, buffer_role role, value *v, int place) {
+    const type *t = &v->type;
+    bool tensor = t->kind == TYPE_TENSOR;
+    buffer *b = program_buffer(p, name, role, tensor ? t->elem : DT_U8, tensor ? t->rank : 0, t->dims);
+    b->io = place;
+    b->value = v;
+    if (!tensor) b->holds = t;
+    return b;
+}
+
+static const char *hand_function(const buffer *b, bool take) {
+    if (b->holds) return take ? "value_take" : "value_give";
+    return b->dtype != DT_STRING ? NULL : take ? "string_take" : "string_give";
+}
+
+// The handles for what the caller gives.
+static buffer *take_input(lowering *l, value *v, buffer *from) {
+    program *p = l->program;
+    type t = lower_type(&v->type);
+    const char *name = arena_printf(p->arena, "%s.handles", v->name);
+    buffer *handles = program_buffer(p, name, BUF_TEMP, t.elem, t.rank, t.dims);
+    step *s = handle_step(l, l->region, hand_function(from, true), handles, from);
+    if (!from->holds) return handles;
+    const type *item = v->type.kind == TYPE_OPTIONAL ? v->type.item : &v->type;
+    const type *tensor = item->kind == TYPE_SEQUENCE ? item->item : item;
+    s->nnumbers = 3;
+    s->numbers = ARENA_ARRAY(p->arena, dim *, 3);
+    s->numbers[0] = dim_const(p->dims, item->kind == TYPE_SEQUENCE ? 2 : 1);
+    s->numbers[1] = dim_const(p->dims, tensor ? (int)tensor->elem : 0);
+    s->numbers[2] = dim_const(p->dims, v->type.kind == TYPE_OPTIONAL);
+    const char **message = ARENA_ARRAY(p->arena, const char *, 1);
+    *message = arena_printf(p->arena, "input '%s' must be %s", v->name, type_text(p->arena, &v->type));
+    s->messages = message, s->nmessages = 1;
+    return handles;
+}
+
 static void lower_inputs(lowering *l, graph *g) {
     program *p = l->program;
     for (int j = 0; j < g->inputs.n; j++) {
         value *v = g->inputs.at[j];
         need_tensor(l, NULL, v);
-        buffer *b = program_buffer(p, v->name, BUF_INPUT, v->type.elem, v->type.rank, v->type.dims);
-        b->io = j;
+        buffer *b = io_buffer(p, v->name, BUF_INPUT, v, j);
         VEC_PUSH(p->arena, &p->inputs, b);
+        if (hand_function(b, true)) b = take_input(l, v, b);
         set_buffer(l, v, b);
     }
 }
@@ -223,35 +299,41 @@ static void make_outputs(lowering *l, graph *g) {
     for (int j = 0; j < g->outputs.n; j++) {
         value *v = g->outputs.at[j];
         need_tensor(l, v->def ? v->def->loc : NULL, v);
-        buffer *b =
-            program_buffer(p, g->output_names.at[j], BUF_OUTPUT, v->type.elem, v->type.rank, v->type.dims);
-        b->io = j;
-        b->value = v;
-        VEC_PUSH(p->arena, &p->outputs, b);
+        VEC_PUSH(p->arena, &p->outputs, io_buffer(p, g->output_names.at[j], BUF_OUTPUT, v, j));
     }
 }
 
-// Outputs that were not computed in place: inputs, constants, views, repeated and data-sized ones.
+// Outputs that were not computed in place: inputs, constants, views, repeated and data-sized ones, handles.
 static void copy_outputs(lowering *l, graph *g) {
     for (int j = 0; j < g->outputs.n; j++) {
         buffer *from = lower_buffer(l, g->outputs.at[j]), *to = l->program->outputs.at[j];
         if (from == to) continue;
+        if (hand_function(to, false)) {
+            handle_step(l, l->region, hand_function(to, false), to, from);
+            continue;
+        }
         step *s = step_new(l->program, l->region, STEP_COPY, NULL);
         s->buffer = to, s->from = from;
     }
 }
 
+// The steps of `first` come before those of r.
+static void put_before(program *p, region *r, const region *first) {
+    region all = {0};
+    for (int j = 0; j < first->steps.n; j++) VEC_PUSH(p->arena, &all.steps, first->steps.at[j]);
+    for (int j = 0; j < r->steps.n; j++) VEC_PUSH(p->arena, &all.steps, r->steps.at[j]);
+    *r = all;
+}
+
 program *lower_module(module *m) {
     program *p = program_new(m);
-    lowering l = {.program = p,
-                  .region = p->main,
-                  .buffers = {.arena = m->arena},
-                  .checked = {.arena = m->arena},
-                  .certain = {.arena = m->arena}};
+    lowering l = {.program = p, .region = p->main, .entry = ARENA_NEW(m->arena, region)};
+    l.buffers.arena = l.checked.arena = l.certain.arena = m->arena;
     lower_inputs(&l, m->main);
     make_outputs(&l, m->main);
     lower_graph(&l, m->main);
     copy_outputs(&l, m->main);
+    put_before(p, p->main, l.entry);
     program_verify(p);
     return p;
 }

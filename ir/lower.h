@@ -11,6 +11,7 @@ struct lowering {
     int depth;
     map checked; // index in the module's checks -> those that have their step
     map certain; // by id: dims that an earlier check of the main region found to be 1
+    region *entry; // steps before all others: handles of constant strings
 };
 
 // The whole module to a program of unscheduled kernels, one or more per node.
@@ -29,6 +30,8 @@ kernel *lower_kernel(lowering *l, const node *n, const char *suffix);
 // A temporary for values between kernels of one node.
 buffer *lower_temp(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *dims);
 
+// How the program holds a value: strings are handles (int64) as are, in a scalar, sequences and optionals.
+type lower_type(const type *t);
 // A step that calls a library function, which the caller gives its arguments and numbers.
 step *lower_library(lowering *l, const node *n, const char *function, int nwritten, int nargs, int nnumbers);
 

@@ -41,7 +41,7 @@ bool type_equal(const type *a, const type *b) {
 
 static void add_shape(text *out, const type *t) {
     text_printf(out, "%s[", dtype_name(t->elem));
-    if (t->rank == RANK_UNKNOWN) text_add(out, "...");
+    if (t->rank < 0) text_add(out, "...");
     for (int i = 0; i < t->rank; i++) {
         if (i) text_add(out, ", ");
         text_add(out, dim_text(out->arena, t->dims[i]));

@@ -78,8 +78,11 @@ static void detach(node *n, constant **k) {
 static program *lower_alone(node *n) {
     module *m = n->graph->module;
     program *p = program_new(m);
-    lowering l = {
-        .program = p, .region = p->main, .buffers = {.arena = m->arena}, .checked = {.arena = m->arena}};
+    lowering l = {.program = p,
+                  .region = p->main,
+                  .buffers = {.arena = m->arena},
+                  .checked = {.arena = m->arena},
+                  .entry = p->main};
     // Sizes of constants are known: what is to be checked concerns other nodes from the same place.
     for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
     if (n->op->lower) n->op->lower(&l, n);

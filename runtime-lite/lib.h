@@ -11,9 +11,30 @@
 #define ONNXC_LIB_H
 #include "runtime-lite/lib_base.h"
 
-#define ONNXC_LIBRARY(X) X(nms) X(topk) X(unique)
+/* X(name, whether it allocates) */
+#define ONNXC_LIBRARY(X)                                                                                     \
+    X(nms, 0)                                                                                                \
+    X(release, 1)                                                                                            \
+    X(sequence_at, 0)                                                                                        \
+    X(sequence_concat, 0)                                                                                    \
+    X(sequence_dims, 0)                                                                                      \
+    X(sequence_erase, 1)                                                                                     \
+    X(sequence_insert, 1)                                                                                    \
+    X(sequence_length, 0)                                                                                    \
+    X(sequence_new, 1)                                                                                       \
+    X(sequence_split, 1)                                                                                     \
+    X(string_constants, 0)                                                                                   \
+    X(string_give, 1)                                                                                        \
+    X(string_take, 0)                                                                                        \
+    X(topk, 0)                                                                                               \
+    X(unique, 0)                                                                                             \
+    X(value_dims, 0)                                                                                         \
+    X(value_give, 1)                                                                                         \
+    X(value_new, 1)                                                                                          \
+    X(value_read, 0)                                                                                         \
+    X(value_take, 1)
 
-#define X(name) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
+#define X(name, allocates) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
 ONNXC_LIBRARY(X)
 #undef X
 

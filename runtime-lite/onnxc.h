@@ -75,6 +75,28 @@ typedef struct onnxc_options {
 /* What a code means, in a few words. */
 const char *onnxc_status_text(int status);
 
+/* Strings, sequences and optionals. What a model gives belongs to the caller: the strings of a tensor lie in
+ * one block, and so does all that a value holds; onnxc_strings_free and onnxc_value_free free it. What it
+ * takes is only read. */
+#ifndef ONNXC_VALUE_TYPES
+#define ONNXC_VALUE_TYPES
+typedef struct onnxc_string {
+    const char *data; /* UTF-8; what a model gives ends with a NUL that size does not count */
+    size_t size;
+} onnxc_string;
+
+typedef struct onnxc_value {
+    int32_t kind;        /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence */
+    int32_t dtype;       /* of a tensor: ONNX's TensorProto.DataType */
+    int64_t rank, count; /* of a tensor: dims and elements; of a sequence: count items */
+    const int64_t *dims;
+    void *data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count] */
+} onnxc_value;
+#endif
+
+void onnxc_strings_free(onnxc_string *strings, int64_t count); /* free(strings[0].data) when there are any */
+void onnxc_value_free(onnxc_value *value);                     /* free(value->data) */
+
 /* ---- Any model
  *
  * A model is a few symbols; NAME.h has NAME_MODEL as the initializer of such a struct:
@@ -129,6 +151,8 @@ typedef struct onnxc_tensor_info {
      */
     int32_t zero_point;
     float scale;
+    uint32_t kind;       /* 0: a tensor; 1: data is a struct onnxc_value, dtype, rank and dims mean nothing */
+    uint32_t type;       /* text: "float[N, 3]", "sequence(float[...])" */
     uint32_t unused;
 } onnxc_tensor_info;
 

@@ -1,6 +1,7 @@
 // Comparing tensors, and the containers of tensors. In: what was got and what was wanted. Out: how far apart.
 #include "compiler/lib/compare.h"
 #include "compiler/lib/values.h"
+#include "runtime-lite/onnxc.h"
 #include <math.h>
 #include <string.h>
 
@@ -50,7 +51,11 @@ static bool element_same(comparison *c, const tensor *got, const tensor *want, i
         int64_t g = dtype_load_int(got->dtype, got->data, i), w = dtype_load_int(want->dtype, want->data, i);
         return g == w || near(c, fabs((double)g - (double)w), (double)w, t);
     }
-    case DC_STRING: return strcmp(((const char **)got->data)[i], ((const char **)want->data)[i]) == 0;
+    case DC_STRING: {
+        const onnxc_string *g = (const onnxc_string *)got->data + i,
+                           *w = (const onnxc_string *)want->data + i;
+        return g->size == w->size && memcmp(g->data, w->data, g->size) == 0;
+    }
     case DC_NONE: break;
     }
     return false;

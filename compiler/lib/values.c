@@ -1,5 +1,6 @@
 // Values in memory: tensors, constants, made-up data, text.
 #include "compiler/lib/values.h"
+#include "runtime-lite/onnxc.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@ enum { ALIGN = 64, SHOWN_WHOLE = 1000, SHOWN_EDGE = 3 };
 
 const char *port_text(arena *a, const port *p) {
     text t = {.arena = a};
-    if (p->kind != TYPE_TENSOR) return "a value that is no tensor";
+    if (p->kind != TYPE_TENSOR) return p->type ? p->type : "a value that is no tensor";
     text_printf(&t, "%s[%s", dtype_name(p->dtype), p->rank == RANK_UNKNOWN ? "..." : "");
     for (int j = 0; j < p->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", p->sizes[j]);
     text_add(&t, "]");
@@ -29,7 +30,8 @@ tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims) {
 tensor tensor_of(arena *a, const constant *c) {
     tensor t = tensor_new(a, c->elem, c->rank, c->dims);
     if (c->kind == CONST_BYTES && t.count) memcpy(t.data, c->data, (size_t)dtype_size(c->elem, c->count));
-    if (c->kind == CONST_STRINGS) t.data = (void *)c->strings;
+    for (int64_t i = 0; c->kind == CONST_STRINGS && i < c->count; i++)
+        ((onnxc_string *)t.data)[i] = (onnxc_string){c->strings[i], c->string_sizes[i]};
     for (int64_t i = 0; c->kind == CONST_SPLAT && i < c->count; i++) {
         if (dtype_bits(c->elem) >= 8)
             memcpy((char *)t.data + i * dtype_bits(c->elem) / 8, c->splat, (size_t)dtype_bits(c->elem) / 8);
@@ -45,7 +47,66 @@ constant *constant_of(arena *a, const tensor *t) {
         .kind = CONST_BYTES, .elem = t->dtype, .rank = t->rank, .count = t->count, .data = t->data};
     c->dims = ARENA_ARRAY(a, int64_t, t->rank + 1);
     for (int j = 0; j < t->rank; j++) c->dims[j] = t->dims[j];
+    if (t->dtype != DT_STRING) return c;
+    c->kind = CONST_STRINGS;
+    c->strings = ARENA_ARRAY(a, const char *, t->count + 1);
+    c->string_sizes = ARENA_ARRAY(a, size_t, t->count + 1);
+    for (int64_t i = 0; i < t->count; i++) {
+        const onnxc_string *s = (const onnxc_string *)t->data + i;
+        c->string_sizes[i] = s->size;
+        c->strings[i] = arena_strndup(a, s->data, s->size);
+    }
     return c;
+}
+
+// ---------------------------------------------------------------- sequences and optionals
+static void put_item(arena *a, const import_value *v, onnxc_value *to) {
+    *to = (onnxc_value){.kind = 2, .count = v->n};
+    if (v->kind == TYPE_TENSOR) {
+        tensor t = tensor_of(a, v->tensor);
+        int64_t *dims = ARENA_ARRAY(a, int64_t, t.rank + 1);
+        memcpy(dims, t.dims, (size_t)t.rank * sizeof *dims);
+        *to = (onnxc_value){1, (int32_t)t.dtype, t.rank, t.count, dims, t.data};
+        return;
+    }
+    onnxc_value *items = ARENA_ARRAY(a, onnxc_value, v->n + 1);
+    for (int j = 0; j < v->n; j++) put_item(a, &v->items[j], &items[j]);
+    to->data = items;
+}
+
+tensor tensor_of_value(arena *a, const import_value *v) {
+    if (v->kind == TYPE_TENSOR) return tensor_of(a, v->tensor);
+    onnxc_value *to = ARENA_NEW(a, onnxc_value);
+    if (v->kind != TYPE_OPTIONAL) put_item(a, v, to);
+    else if (v->n) put_item(a, v->items, to);
+    return (tensor){.dtype = DT_U8, .count = 1, .data = to};
+}
+
+static import_value *take_item(arena *a, const char *name, const onnxc_value *from) {
+    import_value *v = ARENA_NEW(a, import_value);
+    *v = (import_value){.kind = TYPE_SEQUENCE, .name = name};
+    if (from->kind == 1) {
+        tensor t = {
+            .dtype = (dtype)from->dtype, .rank = (int)from->rank, .count = from->count, .data = from->data};
+        memcpy(t.dims, from->dims, (size_t)from->rank * sizeof *t.dims);
+        v->kind = TYPE_TENSOR;
+        v->tensor = constant_of(a, &t);
+        return v;
+    }
+    v->n = (int)from->count;
+    v->items = ARENA_ARRAY(a, import_value, v->n + 1);
+    for (int j = 0; j < v->n; j++) v->items[j] = *take_item(a, "", (const onnxc_value *)from->data + j);
+    return v;
+}
+
+import_value *value_of_port(arena *a, const port *p, const tensor *t) {
+    if (p->kind == TYPE_TENSOR) return value_of_tensor(a, p->name, t);
+    const onnxc_value *from = t->data;
+    if (p->kind == TYPE_SEQUENCE && from->kind) return take_item(a, p->name, from);
+    import_value *v = ARENA_NEW(a, import_value);
+    *v = (import_value){.kind = p->kind, .name = p->name, .n = from->kind != 0};
+    if (v->n) v->items = take_item(a, "", from);
+    return v;
 }
 
 import_value *value_of_tensor(arena *a, const char *name, const tensor *t) {
@@ -143,8 +204,8 @@ void element_print(text *out, const tensor *t, int64_t i) {
         return;
     }
     case DC_STRING: {
-        const char *s = ((const char *const *)t->data)[i];
-        text_add_quoted(out, s, strlen(s));
+        const onnxc_string *s = (const onnxc_string *)t->data + i;
+        text_add_quoted(out, s->data, s->size);
         return;
     }
     case DC_NONE: return;

@@ -12,12 +12,16 @@ typedef struct port {
     int rank;                    // RANK_UNKNOWN when not known
     int64_t dims[MAX_RANK];      // -1: not fixed
     const char *sizes[MAX_RANK]; // as text: "3", "N", "2*N"
+    const char *type;            // of what is no tensor: "sequence(float[...])"
 } port;
 const char *port_text(arena *a, const port *p); // "float[N, 3]"
 
 tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims); // zeroed, data aligned to 64 bytes
 tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
+// What runs take and give: of sequences and optionals a scalar whose data is a struct onnxc_value.
+tensor tensor_of_value(arena *a, const import_value *v);
+import_value *value_of_port(arena *a, const port *p, const tensor *t);
 import_value *value_of_tensor(arena *a, const char *name, const tensor *t);
 
 // FILE's format follows its ending: .npy, .npz (the member of the port's name, or the only one), .pb, .csv,

@@ -1,6 +1,7 @@
 // If, and what it shares with Loop and Scan (control.h): both branches become regions of one step; what they
 // give is copied or moved into the outputs. Where the branches' shapes differ, each sets the output's sizes.
 #include "ir/ops/control.h"
+#include "ir/ops/sequence.h"
 
 // ---- Shared
 
@@ -110,6 +111,7 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
                     type_text(infer_arena(n), tb));
     if (ta->kind != TYPE_TENSOR) {
         n->out[i]->type = *ta;
+        sequence_generalise(n, &n->out[i]->type, tb);
     } else if (ta->rank == RANK_UNKNOWN || ta->rank != tb->rank) {
         infer_set_unknown(n, i, ta->elem);
     } else {

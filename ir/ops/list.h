@@ -156,6 +156,20 @@ OP(If)
 OP(Loop)
 OP(Scan)
 
+// Sequences and optionals.
+OP(ConcatFromSequence)
+OP(Optional)
+OP(OptionalGetElement)
+OP(OptionalHasElement)
+OP(SequenceAt)
+OP(SequenceConstruct)
+OP(SequenceEmpty)
+OP(SequenceErase)
+OP(SequenceInsert)
+OP(SequenceLength)
+OP(SequenceMap)
+OP(SplitToSequence)
+
 // What sorts.
 OP(NonMaxSuppression)
 OP(TopK)

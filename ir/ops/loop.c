@@ -7,6 +7,7 @@
 //     body;  scan_output[i] = element
 //     next = body's results;  sizes = next sizes;  carried = next
 #include "ir/ops/control.h"
+#include "ir/ops/sequence.h"
 
 // ---- Shapes. Unknown dims that inference makes for the node, in this order:
 enum { DIM_ITERATION, DIM_TRIP, DIM_FIRST }; // then one for each dim of a carried value, of a scan element
@@ -79,10 +80,13 @@ static void start_types(node *n, graph *g, dim *iteration) {
 
 // Makes the carried type at least as general as what the body gives; true when that changed it.
 static bool generalise(node *n, int i, type *carried, const type *given, int own) {
+    // An optional stays one when it is given what it may hold.
+    if (carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE) return false;
     if (carried->kind != given->kind || (carried->kind == TYPE_TENSOR && carried->elem != given->elem))
         infer_error(n, "carried value %d is %s at first and %s after an iteration", i,
                     type_text(infer_arena(n), carried), type_text(infer_arena(n), given));
-    if (carried->kind != TYPE_TENSOR || carried->rank == RANK_UNKNOWN) return false;
+    if (carried->kind != TYPE_TENSOR) return sequence_generalise(n, carried, given);
+    if (carried->rank == RANK_UNKNOWN) return false;
     if (carried->rank != given->rank) {
         carried->rank = RANK_UNKNOWN;
         return true;
@@ -138,6 +142,10 @@ static void infer_scan_output(node *n, const graph *g, int i, dim *trips) {
     infer_set(n, i, t->elem, t->rank + 1, dims);
 }
 
+static type given_type(const type *carried, const type *given) {
+    return carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE ? *given : *carried;
+}
+
 static void loop_infer(node *n) {
     graph *g = body_of(n);
     dim *iteration = infer_unknown_dim(n, "iteration", NULL);
@@ -153,7 +161,7 @@ static void loop_infer(node *n) {
         } else if (node_out(n, i)) {
             const type *t = &g->inputs.at[i + 2]->type;
             if (t->kind == TYPE_TENSOR && t->rank != RANK_UNKNOWN) infer_set(n, i, t->elem, t->rank, t->dims);
-            else n->out[i]->type = *t;
+            else n->out[i]->type = given_type(t, &g->outputs.at[i + 1]->type);
         }
     }
 }
@@ -198,10 +206,11 @@ static void start_carried(looping *o, int i) {
     lowering *l = o->l;
     carried *c = &o->carried[i];
     buffer *initial = lower_in(l, o->n, i + 2);
-    const type *t = &c->in->type;
-    if (t->kind != TYPE_TENSOR || t->rank == RANK_UNKNOWN)
+    type held = lower_type(&c->in->type);
+    const type *t = &held;
+    if (t->rank == RANK_UNKNOWN)
         diag_fatal_missing(l->program->diag, o->n->loc, "carried value %d of the loop is %s", i,
-                           type_text(l->program->arena, t));
+                           type_text(l->program->arena, &c->in->type));
     for (int j = 0; j < t->rank; j++) {
         if (!is_variable(o, i, j)) continue;
         c->varies = true;

@@ -76,12 +76,49 @@ static void nms_edges(void **state) {
     assert_int_equal(total, 0);
 }
 
+// Sequences never change: two that grow from the same one do not see each other's items.
+static int64_t grown(void **made, int64_t sequence, int64_t number) {
+    int64_t item, out;
+    onnxc_lib_value_new(made, (void *[]){&item, &number}, (int64_t[]){I64, 0});
+    onnxc_lib_sequence_insert(made, (void *[]){&out, &sequence, &item, NULL}, (int64_t[]){I64});
+    return out;
+}
+
+static int64_t number_at(void **made, int64_t sequence, int64_t position) {
+    int64_t item, number;
+    if (onnxc_lib_sequence_at(made, (void *[]){&item, &sequence, &position}, (int64_t[]){I64})) return -1;
+    onnxc_lib_value_read(made, (void *[]){&number, &item}, NULL);
+    return number;
+}
+
+static void sequences_do_not_change(void **state) {
+    void *made = NULL;
+    int64_t empty, length;
+    (void)state;
+    onnxc_lib_sequence_new(&made, (void *[]){&empty}, (int64_t[]){0});
+    int64_t base = empty;
+    for (int64_t i = 0; i < 100; i++) base = grown(&made, base, i);
+    int64_t left = grown(&made, base, 1000), right = grown(&made, base, 2000),
+            more = grown(&made, left, 1001);
+    onnxc_lib_sequence_length(&made, (void *[]){&length, &base}, NULL);
+    assert_int_equal(length, 100);
+    assert_int_equal(number_at(&made, base, 100), -1);
+    assert_int_equal(number_at(&made, left, 100), 1000);
+    assert_int_equal(number_at(&made, right, -1), 2000);
+    assert_int_equal(number_at(&made, more, 100), 1000);
+    assert_int_equal(number_at(&made, more, -1), 1001);
+    assert_int_equal(number_at(&made, more, 57), 57);
+    onnxc_lib_release(&made, NULL, NULL);
+    assert_null(made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topk_orders),
         cmocka_unit_test(topk_selects_as_it_sorts),
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
+        cmocka_unit_test(sequences_do_not_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

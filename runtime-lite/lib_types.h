@@ -1,0 +1,17 @@
+/* Strings, sequences and optionals as callers see them: the same text is in onnxc.h and in the headers of
+ * models. */
+#ifndef ONNXC_VALUE_TYPES
+#define ONNXC_VALUE_TYPES
+typedef struct onnxc_string {
+    const char *data; /* UTF-8; what a model gives ends with a NUL that size does not count */
+    size_t size;
+} onnxc_string;
+
+typedef struct onnxc_value {
+    int32_t kind;        /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence */
+    int32_t dtype;       /* of a tensor: ONNX's TensorProto.DataType */
+    int64_t rank, count; /* of a tensor: dims and elements; of a sequence: count items */
+    const int64_t *dims;
+    void *data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count] */
+} onnxc_value;
+#endif
