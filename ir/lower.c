@@ -57,9 +57,10 @@ static step *handle_step(lowering *l, region *r, const char *function, buffer *t
 }
 
 // A constant of offsets, sizes and bytes, and at the program's entry the handles that point into it.
-static buffer *constant_strings(lowering *l, const value *v) {
+static buffer *constant_strings(lowering *l, const char *name, const constant *c) {
     arena *a = l->program->arena;
-    const constant *c = v->constant;
+    dim *sizes[MAX_RANK];
+    for (int j = 0; j < c->rank; j++) sizes[j] = dim_const(l->program->dims, c->dims[j]);
     int64_t bytes = 8 * c->count, at = bytes;
     for (int64_t i = 0; i < c->count; i++) bytes += 8 + (int64_t)(c->string_sizes[i] + 7) / 8 * 8;
     constant *block = constant_new(a, DT_U8, 1, &bytes);
@@ -72,10 +73,15 @@ static buffer *constant_strings(lowering *l, const value *v) {
         memcpy(data + at + 8, c->strings[i], c->string_sizes[i]);
         at += 8 + (size + 7) / 8 * 8;
     }
-    buffer *b = program_buffer(l->program, v->name, BUF_TEMP, DT_STRING, v->type.rank, v->type.dims);
-    buffer *from = program_constant(l->program, arena_printf(a, "%s.strings", v->name), block);
+    buffer *b = program_buffer(l->program, name, BUF_TEMP, DT_STRING, c->rank, sizes);
+    buffer *from = program_constant(l->program, arena_printf(a, "%s.strings", name), block);
     handle_step(l, l->entry, "string_constants", b, from);
     return b;
+}
+
+buffer *lower_constant(lowering *l, const char *name, const constant *c) {
+    if (c->kind == CONST_STRINGS) return constant_strings(l, name, c);
+    return program_constant(l->program, name, c);
 }
 
 buffer *lower_buffer(lowering *l, value *v) {
@@ -85,8 +91,7 @@ buffer *lower_buffer(lowering *l, value *v) {
     if (!v->constant)
         diag_defect(l->program->diag, v->def ? v->def->loc : NULL, "value '%s' is used before it is computed",
                     v->name);
-    if (v->constant->kind == CONST_STRINGS) b = constant_strings(l, v);
-    else b = program_constant(l->program, v->name, v->constant);
+    b = lower_constant(l, v->name, v->constant);
     set_buffer(l, v, b);
     return b;
 }

@@ -20,6 +20,8 @@ void lower_graph(lowering *l, graph *g); // the nodes of one (sub)graph into l->
 
 // Buffer that holds v: input, constant or temporary, made on first use. The buffer's dims are v's.
 buffer *lower_buffer(lowering *l, value *v);
+// A constant that is no value of the graph; of strings their handles.
+buffer *lower_constant(lowering *l, const char *name, const constant *c);
 buffer *lower_in(lowering *l, const node *n, int i);  // NULL when left out
 buffer *lower_out(lowering *l, const node *n, int i); // NULL when not wanted
 // Output `out` is input `in`'s memory under another shape.

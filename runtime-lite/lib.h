@@ -14,6 +14,7 @@
 /* X(name, whether it allocates) */
 #define ONNXC_LIBRARY(X)                                                                                     \
     X(nms, 0)                                                                                                \
+    X(number_find, 0)                                                                                        \
     X(release, 1)                                                                                            \
     X(sequence_at, 0)                                                                                        \
     X(sequence_concat, 0)                                                                                    \
@@ -23,9 +24,17 @@
     X(sequence_length, 0)                                                                                    \
     X(sequence_new, 1)                                                                                       \
     X(sequence_split, 1)                                                                                     \
+    X(string_concat, 1)                                                                                      \
     X(string_constants, 0)                                                                                   \
+    X(string_count, 0)                                                                                       \
+    X(string_equal, 0)                                                                                       \
+    X(string_find, 0)                                                                                        \
     X(string_give, 1)                                                                                        \
+    X(string_match, 0)                                                                                       \
+    X(string_normalize, 1)                                                                                   \
+    X(string_split, 1)                                                                                       \
     X(string_take, 0)                                                                                        \
+    X(tfidf, 0)                                                                                              \
     X(topk, 0)                                                                                               \
     X(unique, 0)                                                                                             \
     X(value_dims, 0)                                                                                         \

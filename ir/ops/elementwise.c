@@ -1,6 +1,7 @@
 // Arithmetic, comparison, logic and mathematical functions, element by element.
 // In: nodes of these operators; out: their types, contents and one pointwise kernel each.
 #include "ir/ops/pointwise.h"
+#include "ir/ops/string.h"
 #include <math.h>
 #include <string.h>
 
@@ -208,7 +209,20 @@ POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1);
 // ---------------------------------------------------------------- comparison and logic
 #define COMPARE(op, x_op, a, b, fold)                                                                        \
     POINTWISE(op, infer_comparison, fold, x_bin(k, x_op, x[a], x[b]), UPGRADE_BROADCAST)
-COMPARE(Equal, X_EQ, 0, 1, fold_equal);
+static expr *equal_value(kernel *k, const node *n, expr *const *x) {
+    (void)n;
+    return x_bin(k, X_EQ, x[0], x[1]);
+}
+static void lower_equal(lowering *l, node *n) {
+    if (n->in[0]->type.elem == DT_STRING) lower_string_pairs(l, n, "string_equal");
+    else lower_pointwise(l, n, equal_value);
+}
+static void infer_equal(node *n) {
+    infer_comparison(n);
+    contents_map(n, fold_equal);
+}
+const op_def op_Equal = {
+    .name = "Equal", .domain = "", .infer = infer_equal, .lower = lower_equal, UPGRADE_BROADCAST};
 COMPARE(Less, X_LT, 0, 1, fold_less);
 COMPARE(Greater, X_LT, 1, 0, fold_greater);
 COMPARE(LessOrEqual, X_LE, 0, 1, fold_less_equal);

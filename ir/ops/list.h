@@ -170,6 +170,13 @@ OP(SequenceLength)
 OP(SequenceMap)
 OP(SplitToSequence)
 
+// Strings.
+OP(LabelEncoder)
+OP(StringConcat)
+OP(StringNormalizer)
+OP(StringSplit)
+OP(TfIdfVectorizer)
+
 // What sorts.
 OP(NonMaxSuppression)
 OP(TopK)
