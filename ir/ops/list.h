@@ -172,6 +172,7 @@ OP(SplitToSequence)
 
 // Strings.
 OP(LabelEncoder)
+OP(RegexFullMatch)
 OP(StringConcat)
 OP(StringNormalizer)
 OP(StringSplit)

@@ -2,6 +2,7 @@
 // function (runtime-lite/lib_string_*.c).
 #include "ir/ops/string.h"
 #include "ir/ops/pointwise.h"
+#include "ir/ops/regex.h"
 #include "ir/ops/runtime_args.h"
 #include <stdlib.h>
 #include <string.h>
@@ -371,3 +372,35 @@ static void tfidf_lower(lowering *l, node *n) {
 
 const op_def op_TfIdfVectorizer = {
     .name = "TfIdfVectorizer", .domain = "", .infer = tfidf_infer, .lower = tfidf_lower};
+
+// ---------------------------------------------------------------- RegexFullMatch
+// The pattern as an automaton: a table that the library function walks through.
+static void match_infer(node *n) { infer_bool_like_first(n); }
+
+static automaton automaton_of(lowering *l, const node *n) {
+    automaton m;
+    const char *message = NULL, *pattern = node_string(n, "pattern", "");
+    switch (regex_compile(l->program->arena, pattern, strlen(pattern), &m, &message)) {
+    case REGEX_OK: break;
+    case REGEX_WRONG: infer_error(n, "the pattern '%s' is wrong: %s", pattern, message);
+    case REGEX_MISSING:
+        diag_fatal_missing(l->program->diag, n->loc, "the pattern '%s' is not supported: %s", pattern,
+                           message);
+    }
+    return m;
+}
+
+static void match_lower(lowering *l, node *n) {
+    arena *a = l->program->arena;
+    automaton m = automaton_of(l, n);
+    constant *table = constant_new(a, DT_I32, 1, &m.words);
+    table->data = (const uint8_t *)m.table;
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    step *s = lower_library(l, n, "string_match", 1, 3, 2);
+    s->args[0] = out, s->args[1] = x;
+    s->args[2] = lower_constant(l, arena_printf(a, "%s.automaton", x->name), table);
+    s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, m.classes);
+}
+
+const op_def op_RegexFullMatch = {
+    .name = "RegexFullMatch", .domain = "", .infer = match_infer, .lower = match_lower};
