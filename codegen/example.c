@@ -48,8 +48,8 @@ static bool is_member(const io_tensor *t, const char *kind) { return *kind == 'i
 static void add_arrays(example *e, const io_tensor *all, int n, const char *kind) {
     for (int j = 0; j < n; j++)
         if (is_member(&all[j], kind))
-            text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer), kind,
-                        all[j].name, (long long)array_length(&all[j]));
+            text_printf(&e->t, "static %s %s_%s[%lld];\n", interface_ctype(all[j].buffer), kind, all[j].name,
+                        (long long)array_length(&all[j]));
 }
 
 static void add_members(example *e, const io_tensor *all, int n, const char *kind) {

@@ -32,6 +32,9 @@
     X(string_give, 1)                                                                                        \
     X(string_match, 0)                                                                                       \
     X(string_normalize, 1)                                                                                   \
+    X(string_parse, 1)                                                                                       \
+    X(string_print, 1)                                                                                       \
+    X(string_rank, 1)                                                                                        \
     X(string_split, 1)                                                                                       \
     X(string_take, 0)                                                                                        \
     X(tfidf, 0)                                                                                              \

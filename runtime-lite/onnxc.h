@@ -151,8 +151,8 @@ typedef struct onnxc_tensor_info {
      */
     int32_t zero_point;
     float scale;
-    uint32_t kind;       /* 0: a tensor; 1: data is a struct onnxc_value, dtype, rank and dims mean nothing */
-    uint32_t type;       /* text: "float[N, 3]", "sequence(float[...])" */
+    uint32_t kind; /* 0: a tensor; 1: data is a struct onnxc_value, dtype, rank and dims mean nothing */
+    uint32_t type; /* text: "float[N, 3]", "sequence(float[...])" */
     uint32_t unused;
 } onnxc_tensor_info;
 

@@ -1,6 +1,7 @@
 // Cast, CastLike, Identity and Dropout. In: their nodes; out: a conversion kernel, a view, or (Dropout)
 // the nodes it stands for.
 #include "ir/ops/pointwise.h"
+#include "ir/ops/runtime_args.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -81,9 +82,57 @@ static expr *cast_value(kernel *k, const node *n, expr *x) {
     return x_cast(k, x, to, node_int(n, "saturate", 1));
 }
 
+// What the library parses and prints: the widest of the same kind, but float where that is enough.
+static dtype text_type(dtype t) {
+    if (t == DT_BOOL || t == DT_F64 || t == DT_U64) return t;
+    return dtype_is_float(t) ? DT_F32 : DT_I64;
+}
+
+// With the leading one.
+static int mantissa_bits(dtype t) {
+    if (t == DT_F64) return 53;
+    if (t == DT_F16) return 11;
+    if (t == DT_BF16) return 8;
+    if (t == DT_F8E4M3FN || t == DT_F8E4M3FNUZ) return 4;
+    if (t == DT_F8E5M2 || t == DT_F8E5M2FNUZ) return 3;
+    return t == DT_F4E2M1 ? 2 : t == DT_F8E8M0 ? 1 : 24;
+}
+
+// out = x in another type, element by element
+static void convert(lowering *l, node *n, const char *suffix, buffer *x, buffer *out, bool to_result) {
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = suffixed_stage(l, n, suffix, out, &k, index);
+    expr *v = x_read(k, x, index);
+    stage_write(k, s, out, index, to_result ? cast_value(k, n, v) : x_cast(k, v, out->dtype, true));
+}
+
+static void lower_string_cast(lowering *l, node *n) {
+    dtype from = n->in[0]->type.elem, to = n->out[0]->type.elem;
+    bool parses = from == DT_STRING;
+    dtype t = text_type(parses ? to : from);
+    if (parses && to == DT_BOOL) t = DT_F64;
+    if (dtype_class_of(from) == DC_COMPLEX || dtype_class_of(to) == DC_COMPLEX) lower_numeric_only(l, n);
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0), *between = parses ? out : x;
+    if (t != (parses ? to : from)) between = lower_temp(l, n, "numbers", t, x->rank, x->dims);
+    if (!parses && between != x) convert(l, n, "widen", x, between, false);
+    step *s = lower_library(l, n, parses ? "string_parse" : "string_print", 1, 2, parses ? 2 : 3);
+    s->args[0] = parses ? between : out, s->args[1] = parses ? x : between;
+    s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, t);
+    if (!parses) s->numbers[2] = infer_k(n, mantissa_bits(from));
+    if (!parses) return;
+    static const char *const message[] = {"a string is no number"};
+    s->messages = message, s->nmessages = 1;
+    if (between != out) convert(l, n, "narrow", between, out, true);
+}
+
 static void lower_cast(lowering *l, node *n) {
     if (n->in[0]->type.elem == n->out[0]->type.elem) {
         lower_view(l, n, 0, 0);
+        return;
+    }
+    if (n->in[0]->type.elem == DT_STRING || n->out[0]->type.elem == DT_STRING) {
+        lower_string_cast(l, n);
         return;
     }
     lower_numeric_only(l, n);

@@ -1,5 +1,6 @@
 // Operators whose positions are data: Gather, GatherElements, GatherND, ScatterElements, ScatterND, Scatter,
 // TensorScatter, OneHot, NonZero, Compress. Positions from data are checked and clamped when used.
+#include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
@@ -199,6 +200,8 @@ const op_def op_GatherND = {
 // ---------------------------------------------------------------- ScatterElements, ScatterND
 static write_combine reduction_of(const node *n, dtype t) {
     const char *r = node_string(n, "reduction", "none");
+    if (infer_in(n, 0)->elem == DT_STRING && strcmp(r, "none") != 0)
+        infer_error(n, "strings cannot be reduced by '%s'", r);
     bool logic = t == DT_BOOL; // where + is or, and * is and
     if (strcmp(r, "none") == 0) return COMBINE_SET;
     if (strcmp(r, "add") == 0) return logic ? COMBINE_MAX : COMBINE_ADD;
@@ -507,6 +510,7 @@ static void nonzero_infer(node *n) {
 
 // position = 0; for all elements in order: if nonzero: out[axis, position] = index on axis, position++
 static void nonzero_lower(lowering *l, node *n) {
+    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
     buffer *in = lower_in(l, n, 0), *parts = as_real(l, in);
     dim *count = infer_count_dim(n, NULL);
     lower_count(l, n, parts, in->rank, NULL, count);

@@ -7,6 +7,7 @@
 //
 // Nearest neighbours of all axes are one kernel: out[i...] = in[nearest(i)...].
 #include "ir/ops/control.h"
+#include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include <math.h>
 #include <string.h>
@@ -558,6 +559,7 @@ static void set_sizes(resize *z) {
 }
 
 static void resize_lower(lowering *l, node *n) {
+    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
     resize z = {.l = l, .n = n};
     z.mode = (interpolation)choice(n, "mode", interpolations);
     z.how = (transformation)choice(n, "coordinate_transformation_mode", transformations);

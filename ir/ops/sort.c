@@ -127,6 +127,15 @@ static void describe_slices(node *n, const buffer *x, int axis, dim **numbers) {
     numbers[4] = infer_k(n, node_int(n, "sorted", 1) != 0);
 }
 
+// Numbers in the order of the strings.
+static buffer *string_ranks(lowering *l, node *n, buffer *x) {
+    buffer *ranks = lower_temp(l, n, "ranks", DT_I64, x->rank, x->dims);
+    step *s = lower_library(l, n, "string_rank", 1, 2, 1);
+    s->args[0] = ranks, s->args[1] = x;
+    s->numbers[0] = buffer_count(x);
+    return ranks;
+}
+
 // first, counts, inverse, total = library function; y[.., j, ..] = x[.., first[j], ..]
 static void unique_lower(lowering *l, node *n) {
     int axis = unique_axis(n);
@@ -137,8 +146,9 @@ static void unique_lower(lowering *l, node *n) {
     buffer *counts = lower_temp(l, n, "counts", DT_I64, 1, &slices);
     buffer *inverse = node_out(n, 2) ? lower_out(l, n, 2) : lower_temp(l, n, "inverse", DT_I64, 1, &slices);
     buffer *total = lower_temp(l, n, "total", DT_I64, 1, &one), *scratch = pairs(l, n, dim_mulk(slices, 4));
+    buffer *keys = n->in[0]->type.elem == DT_STRING ? string_ranks(l, n, x) : x;
     step *s = lower_library(l, n, "unique", 5, 6, 5);
-    memcpy(s->args, (buffer *[]){first, counts, inverse, total, scratch, x}, 6 * sizeof *s->args);
+    memcpy(s->args, (buffer *[]){first, counts, inverse, total, scratch, keys}, 6 * sizeof *s->args);
     describe_slices(n, x, axis, s->numbers);
     lower_set_dim(l, n, count, total, 0);
     buffer *y = lower_out(l, n, 0);
