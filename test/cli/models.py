@@ -40,6 +40,8 @@ def main():
     save("mismatch", [helper.make_node("Add", ["a", "b"], ["c"], name="sum")], [tensor("a", [2, 3]), tensor("b", [4])], [tensor("c", [2, 3])])
     save("strings", [helper.make_node("StringConcat", ["a", "b"], ["c"], name="cat")],
          [tensor("a", [2], TensorProto.STRING), tensor("b", [2], TensorProto.STRING)], [tensor("c", [2], TensorProto.STRING)])
+    save("picture", [helper.make_node("ImageDecoder", ["file"], ["pixels"], name="decode")],
+         [tensor("file", ["N"], TensorProto.UINT8)], [tensor("pixels", [None, None, None], TensorProto.UINT8)])
     save("positive", [helper.make_node("Greater", ["x", "zero"], ["above"], name="above"), helper.make_node("Compress", ["x", "above"], ["y"], name="keep", axis=0)],
          [tensor("x", ["N"])], [tensor("y", [None])], [("zero", np.zeros((), np.float32))])
     with open(os.path.join(HERE, "text.onnx"), "w") as f:
