@@ -282,8 +282,8 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     remark_memory(&a);
     result->workspace = a.plan.workspace;
     result->plan = a.plan;
-    result->needs_runtime = t->arch != ARCH_C && (has_open(&a, t) || nvariants > 1 || a.heap ||
-                                                  a.calls || any_parallel(&a, h, nvariants));
+    result->needs_runtime = t->arch != ARCH_C && (has_open(&a, t) || nvariants > 1 || a.heap || a.calls ||
+                                                  any_parallel(&a, h, nvariants));
     mark_in_place(&a, h, nvariants);
     if (o->weights) begin_weights(&a);
     write_entries(&a, h, nvariants);

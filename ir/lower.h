@@ -9,8 +9,8 @@ struct lowering {
     region *region; // where steps go
     map buffers;    // value id -> buffer
     int depth;
-    map checked; // index in the module's checks -> those that have their step
-    map certain; // by id: dims that an earlier check of the main region found to be 1
+    map checked;   // index in the module's checks -> those that have their step
+    map certain;   // by id: dims that an earlier check of the main region found to be 1
     region *entry; // steps before all others: handles of constant strings
 };
 
