@@ -46,7 +46,7 @@ static tensor random_input(session *s, const io_options *o, const port *p, const
 static tensor named_input(session *s, const io_options *o, const port *p, const char *from) {
     if (strcmp(from, "random") == 0) return random_input(s, o, p, "");
     if (strncmp(from, "random:", 7) == 0) return random_input(s, o, p, from + 7);
-    return tensor_of_value(s->arena, value_read(s->arena, &s->diag, p, from));
+    return tensor_of_value(s->arena, p, value_read(s->arena, &s->diag, p, from));
 }
 
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill) {
@@ -54,7 +54,7 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1);
     for (int j = 0; o->input_dir && j < r->nin; j++) {
         const char *path = arena_printf(s->arena, "%s/input_%d.pb", o->input_dir, j);
-        in[j] = tensor_of_value(s->arena, value_read(s->arena, &s->diag, &r->in[j], path));
+        in[j] = tensor_of_value(s->arena, &r->in[j], value_read(s->arena, &s->diag, &r->in[j], path));
         given[j] = true;
     }
     for (int i = 0; i < o->inputs.n; i++) {

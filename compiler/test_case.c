@@ -110,7 +110,7 @@ static tolerance read_tolerance(const unit *u) {
 static tensor *read_inputs(unit *u, const runnable *r, const char *set) {
     tensor *in = ARENA_ARRAY(u->arena, tensor, r->nin + 1);
     for (int j = 0; j < r->nin; j++)
-        in[j] = tensor_of_value(u->arena, read_value(u, set, "input", u->from[j], r->in[j].kind));
+        in[j] = tensor_of_value(u->arena, &r->in[j], read_value(u, set, "input", u->from[j], r->in[j].kind));
     return in;
 }
 
@@ -150,7 +150,7 @@ static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
     tensor *in = read_inputs(u, r, data_set(u, 0));
     for (int j = 0; j < r->nin; j++) {
         tensor from = in[j];
-        if (r->in[j].kind != TYPE_TENSOR) continue;
+        if (r->in[j].boxed) continue;
         int64_t dims[MAX_RANK];
         for (int i = 0; i < from.rank; i++)
             dims[i] = keeps_axis(u, from.dtype, i, from.rank) ? from.dims[i] : size;

@@ -29,13 +29,19 @@ static void need_tensor(lowering *l, const loc *at, const value *v) {
     if (t->kind != TYPE_TENSOR)
         diag_fatal_missing(l->program->diag, at, "value '%s' is %s: that is not supported", v->name,
                            type_text(l->program->arena, t));
-    if (t->rank < 0)
+}
+
+static bool has_no_rank(const value *v) { return v->type.kind == TYPE_TENSOR && v->type.rank < 0; }
+
+static void need_rank(lowering *l, const loc *at, const value *v) {
+    need_tensor(l, at, v);
+    if (has_no_rank(v))
         diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
 }
 
 type lower_type(const type *t) {
-    if (t->kind == TYPE_TENSOR && t->elem != DT_STRING) return *t;
-    if (t->kind != TYPE_TENSOR) return (type){.kind = TYPE_TENSOR, .elem = DT_I64};
+    if (t->kind == TYPE_TENSOR && t->rank >= 0 && t->elem != DT_STRING) return *t;
+    if (t->kind != TYPE_TENSOR || t->rank < 0) return (type){.kind = TYPE_TENSOR, .elem = DT_I64};
     type handles = *t;
     handles.elem = DT_I64;
     return handles;
@@ -98,15 +104,16 @@ buffer *lower_buffer(lowering *l, value *v) {
 
 buffer *lower_in(lowering *l, const node *n, int i) {
     value *v = node_in(n, i);
-    if (v && !known_buffer(l, v)) need_tensor(l, n->loc, v);
+    if (v && (!known_buffer(l, v) || has_no_rank(v))) need_rank(l, n->loc, v);
     return v ? lower_buffer(l, v) : NULL;
 }
 
 // The position of v among the main graph's outputs when it can be computed in place there, else -1.
 static int output_position(lowering *l, const value *v) {
     const graph *g = l->program->module->main;
-    if (l->program->outputs.n != g->outputs.n || v->graph != g || v->type.kind != TYPE_TENSOR ||
-        v->type.elem == DT_STRING || !is_sized_at_entry(v->type.dims, v->type.rank))
+    if (has_no_rank(v) || l->program->outputs.n != g->outputs.n || v->graph != g ||
+        v->type.kind != TYPE_TENSOR || v->type.elem == DT_STRING ||
+        !is_sized_at_entry(v->type.dims, v->type.rank))
         return -1;
     for (int j = 0; j < g->outputs.n; j++)
         if (g->outputs.at[j] == v) return j;
@@ -114,6 +121,12 @@ static int output_position(lowering *l, const value *v) {
 }
 
 buffer *lower_out(lowering *l, const node *n, int i) {
+    value *v = node_out(n, i);
+    if (v) need_rank(l, n->loc, v);
+    return lower_handle_out(l, n, i);
+}
+
+buffer *lower_handle_out(lowering *l, const node *n, int i) {
     value *v = node_out(n, i);
     if (!v) return NULL;
     buffer *b = known_buffer(l, v);
@@ -130,8 +143,9 @@ buffer *lower_out(lowering *l, const node *n, int i) {
 void lower_view(lowering *l, node *n, int out, int in) {
     value *v = node_out(n, out);
     if (!v) return;
+    if (n->in[in] && has_no_rank(n->in[in]) && !has_no_rank(v)) need_rank(l, n->loc, n->in[in]);
     need_tensor(l, n->loc, v);
-    buffer *from = lower_in(l, n, in);
+    buffer *from = n->in[in] && has_no_rank(n->in[in]) ? lower_buffer(l, n->in[in]) : lower_in(l, n, in);
     type t = lower_type(&v->type);
     set_buffer(l, v, program_view(l->program, from, v->name, t.rank, t.dims));
 }
@@ -236,6 +250,8 @@ void lower_checks(lowering *l, const node *n) {
 }
 
 static void lower_node(lowering *l, node *n) {
+    for (int i = 0; i < n->nin && !n->op->takes_any_rank; i++)
+        if (n->in[i] && has_no_rank(n->in[i])) need_rank(l, n->loc, n->in[i]);
     lower_checks(l, n);
     if (n->op->is_view && !n->op->lower) {
         lower_view(l, n, 0, 0);
@@ -253,7 +269,7 @@ void lower_graph(lowering *l, graph *g) {
 // A buffer of the caller's: of tensors their elements, of sequences and optionals a struct.
 static buffer *io_buffer(program *p, const char *name, buffer_role role, value *v, int place) {
     const type *t = &v->type;
-    bool tensor = t->kind == TYPE_TENSOR;
+    bool tensor = t->kind == TYPE_TENSOR && t->rank >= 0;
     buffer *b = program_buffer(p, name, role, tensor ? t->elem : DT_U8, tensor ? t->rank : 0, t->dims);
     b->io = place;
     b->value = v;

@@ -30,6 +30,9 @@ struct op_def {
     void (*expand)(node *n);
     // Every output is a view of input 0's elements in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
+    // Takes tensors whose rank only the run knows, as handles (ir/lower.h); the rank of others' inputs must
+    // be known.
+    bool takes_any_rank;
     bool has_side_effect_on_random; // random operators: never folded or merged
 };
 

@@ -21,6 +21,7 @@
     X(sequence_dims, 0)                                                                                      \
     X(sequence_erase, 1)                                                                                     \
     X(sequence_insert, 1)                                                                                    \
+    X(sequence_join, 1)                                                                                      \
     X(sequence_length, 0)                                                                                    \
     X(sequence_new, 1)                                                                                       \
     X(sequence_split, 1)                                                                                     \

@@ -7,7 +7,7 @@
 static int take_fits(const onnxc_value *v, const int64_t *numbers) {
     const onnxc_value *items = (const onnxc_value *)v->data;
     int64_t i;
-    if (v->kind == LIB_NOTHING) return 1;
+    if (v->kind == LIB_NOTHING) return numbers[2] || numbers[0] == LIB_SEQUENCE;
     if (v->kind != numbers[0] || v->count < 0 || (v->count && !v->data)) return 0;
     if (v->kind == LIB_TENSOR) return v->dtype == numbers[1];
     for (i = 0; i < v->count; i++)

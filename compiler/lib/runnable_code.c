@@ -29,7 +29,10 @@ static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info
               .rank = (int)t->rank};
     if (t->kind) {
         p.type = onnxc_text(d, t->type);
-        p.kind = strncmp(p.type, "optional", 8) == 0 ? TYPE_OPTIONAL : TYPE_SEQUENCE;
+        p.boxed = true;
+        p.kind = strncmp(p.type, "optional", 8) == 0   ? TYPE_OPTIONAL
+                 : strncmp(p.type, "sequence", 8) == 0 ? TYPE_SEQUENCE
+                                                       : TYPE_TENSOR;
     }
     const onnxc_dim_info *dims = onnxc_dims(d, t);
     for (int j = 0; j < p.rank; j++) {
@@ -79,8 +82,7 @@ static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void 
         const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
         for (int i = 0; i < r->out[j].rank; i++)
             out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
-        if (r->out[j].kind == TYPE_TENSOR)
-            out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
+        if (!r->out[j].boxed) out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         else out[j] = (tensor){.dtype = DT_U8, .count = 1, .data = ARENA_NEW(a, onnxc_value)};
         data[r->nin + j] = out[j].data;
         if (t->state) { // the input's memory is the caller's: the run works on a copy

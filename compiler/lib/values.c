@@ -11,7 +11,7 @@ enum { ALIGN = 64, SHOWN_WHOLE = 1000, SHOWN_EDGE = 3 };
 
 const char *port_text(arena *a, const port *p) {
     text t = {.arena = a};
-    if (p->kind != TYPE_TENSOR) return p->type ? p->type : "a value that is no tensor";
+    if (p->boxed) return p->type ? p->type : "a value that is no tensor";
     text_printf(&t, "%s[%s", dtype_name(p->dtype), p->rank == RANK_UNKNOWN ? "..." : "");
     for (int j = 0; j < p->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", p->sizes[j]);
     text_add(&t, "]");
@@ -74,8 +74,8 @@ static void put_item(arena *a, const import_value *v, onnxc_value *to) {
     to->data = items;
 }
 
-tensor tensor_of_value(arena *a, const import_value *v) {
-    if (v->kind == TYPE_TENSOR) return tensor_of(a, v->tensor);
+tensor tensor_of_value(arena *a, const port *p, const import_value *v) {
+    if (!p->boxed) return tensor_of(a, v->tensor);
     onnxc_value *to = ARENA_NEW(a, onnxc_value);
     if (v->kind != TYPE_OPTIONAL) put_item(a, v, to);
     else if (v->n) put_item(a, v->items, to);
@@ -100,9 +100,9 @@ static import_value *take_item(arena *a, const char *name, const onnxc_value *fr
 }
 
 import_value *value_of_port(arena *a, const port *p, const tensor *t) {
-    if (p->kind == TYPE_TENSOR) return value_of_tensor(a, p->name, t);
+    if (!p->boxed) return value_of_tensor(a, p->name, t);
     const onnxc_value *from = t->data;
-    if (p->kind == TYPE_SEQUENCE && from->kind) return take_item(a, p->name, from);
+    if (p->kind != TYPE_OPTIONAL && from->kind) return take_item(a, p->name, from);
     import_value *v = ARENA_NEW(a, import_value);
     *v = (import_value){.kind = p->kind, .name = p->name, .n = from->kind != 0};
     if (v->n) v->items = take_item(a, "", from);

@@ -12,7 +12,8 @@ typedef struct port {
     int rank;                    // RANK_UNKNOWN when not known
     int64_t dims[MAX_RANK];      // -1: not fixed
     const char *sizes[MAX_RANK]; // as text: "3", "N", "2*N"
-    const char *type;            // of what is no tensor: "sequence(float[...])"
+    bool boxed;                  // runs take and give a struct onnxc_value
+    const char *type;            // of what is boxed: "sequence(float[...])"
 } port;
 const char *port_text(arena *a, const port *p); // "float[N, 3]"
 
@@ -20,7 +21,7 @@ tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims); // zeroed, 
 tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
 // What runs take and give: of sequences and optionals a scalar whose data is a struct onnxc_value.
-tensor tensor_of_value(arena *a, const import_value *v);
+tensor tensor_of_value(arena *a, const port *p, const import_value *v);
 import_value *value_of_port(arena *a, const port *p, const tensor *t);
 import_value *value_of_tensor(arena *a, const char *name, const tensor *t);
 

@@ -156,7 +156,8 @@ static void infer_identity(node *n) {
     if (contents) infer_set_contents(n, 0, contents, count);
 }
 
-const op_def op_Identity = {.name = "Identity", .domain = "", .infer = infer_identity, .is_view = true};
+const op_def op_Identity = {
+    .name = "Identity", .domain = "", .infer = infer_identity, .is_view = true, .takes_any_rank = true};
 
 // ---------------------------------------------------------------- BitCast
 static void infer_bit_cast(node *n) {

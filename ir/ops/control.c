@@ -181,8 +181,8 @@ static void if_lower(lowering *l, node *n) {
         if (!v) continue;
         bool sized = v->type.kind != TYPE_TENSOR || v->type.rank == RANK_UNKNOWN ||
                      !has_opaque(v->type.dims, v->type.rank);
-        out[i] =
-            sized ? lower_out(l, n, i) : heap_buffer(l, n, v->name, v->type.elem, v->type.rank, v->type.dims);
+        out[i] = sized ? lower_handle_out(l, n, i)
+                       : heap_buffer(l, n, v->name, v->type.elem, v->type.rank, v->type.dims);
         if (sized) continue;
         out[i]->value = v;
         map_put_number(&l->buffers, (uint64_t)v->id, out[i]);
@@ -195,4 +195,5 @@ static void if_lower(lowering *l, node *n) {
     }
 }
 
-const op_def op_If = {.name = "If", .domain = "", .infer = if_infer, .lower = if_lower};
+const op_def op_If = {
+    .name = "If", .domain = "", .infer = if_infer, .lower = if_lower, .takes_any_rank = true};

@@ -27,8 +27,11 @@ static void optional_lower(lowering *l, node *n) {
     stage_write(k, kernel_stage(k), out, NULL, item ? x_read(k, item, NULL) : x_i64(k, 0));
 }
 
-const op_def op_Optional = {
-    .name = "Optional", .domain = "", .infer = optional_infer, .lower = optional_lower};
+const op_def op_Optional = {.name = "Optional",
+                            .domain = "",
+                            .infer = optional_infer,
+                            .lower = optional_lower,
+                            .takes_any_rank = true};
 
 // ---------------------------------------------------------------- OptionalHasElement
 // 1: certainly, 0: certainly not, -1: the run knows.
@@ -55,8 +58,11 @@ static void has_lower(lowering *l, node *n) {
     stage_write(k, kernel_stage(k), out, NULL, there);
 }
 
-const op_def op_OptionalHasElement = {
-    .name = "OptionalHasElement", .domain = "", .infer = has_infer, .lower = has_lower};
+const op_def op_OptionalHasElement = {.name = "OptionalHasElement",
+                                      .domain = "",
+                                      .infer = has_infer,
+                                      .lower = has_lower,
+                                      .takes_any_rank = true};
 
 // ---------------------------------------------------------------- OptionalGetElement
 static void get_infer(node *n) {
@@ -77,7 +83,7 @@ static void get_infer(node *n) {
 
 static void get_lower(lowering *l, node *n) {
     const type *t = &n->in[0]->type;
-    buffer *in = lower_in(l, n, 0);
+    buffer *in = lower_buffer(l, n->in[0]);
     if (t->kind == TYPE_OPTIONAL && t->item->kind == TYPE_TENSOR) {
         value_to_output(l, n, in);
         return;
@@ -90,5 +96,8 @@ static void get_lower(lowering *l, node *n) {
     lower_view(l, n, 0, 0);
 }
 
-const op_def op_OptionalGetElement = {
-    .name = "OptionalGetElement", .domain = "", .infer = get_infer, .lower = get_lower};
+const op_def op_OptionalGetElement = {.name = "OptionalGetElement",
+                                      .domain = "",
+                                      .infer = get_infer,
+                                      .lower = get_lower,
+                                      .takes_any_rank = true};

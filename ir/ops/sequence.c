@@ -89,7 +89,9 @@ static dim *number(const lowering *l, int64_t v) { return dim_const(l->program->
 static dtype element_type(const value *v) { return v->type.elem; }
 
 buffer *value_from_tensor(lowering *l, const node *n, value *v, const char *suffix) {
-    buffer *from = lower_buffer(l, v), *handle = new_handle(l, n, suffix);
+    buffer *from = lower_buffer(l, v);
+    if (v->type.rank < 0) return from;
+    buffer *handle = new_handle(l, n, suffix);
     step *s = lower_library(l, n, "value_new", 1, 2, 2 + from->rank);
     s->args[0] = handle, s->args[1] = from;
     s->numbers[0] = number(l, element_type(v)), s->numbers[1] = number(l, from->rank);
@@ -189,8 +191,11 @@ static void construct_lower(lowering *l, node *n) {
     new_sequence(l, n, lower_out(l, n, 0), n->nin, items);
 }
 
-const op_def op_SequenceConstruct = {
-    .name = "SequenceConstruct", .domain = "", .infer = construct_infer, .lower = construct_lower};
+const op_def op_SequenceConstruct = {.name = "SequenceConstruct",
+                                     .domain = "",
+                                     .infer = construct_infer,
+                                     .lower = construct_lower,
+                                     .takes_any_rank = true};
 
 // ---------------------------------------------------------------- SequenceInsert, SequenceErase
 static void insert_infer(node *n) {
@@ -208,8 +213,11 @@ static void insert_lower(lowering *l, node *n) {
     insert_item(l, n, lower_out(l, n, 0), sequence, item, lower_in(l, n, 2));
 }
 
-const op_def op_SequenceInsert = {
-    .name = "SequenceInsert", .domain = "", .infer = insert_infer, .lower = insert_lower};
+const op_def op_SequenceInsert = {.name = "SequenceInsert",
+                                  .domain = "",
+                                  .infer = insert_infer,
+                                  .lower = insert_lower,
+                                  .takes_any_rank = true};
 
 static void erase_infer(node *n) {
     infer_position(n, 1);
@@ -242,13 +250,18 @@ static void at_lower(lowering *l, node *n) {
 
 void value_to_output(lowering *l, node *n, buffer *handle) {
     const type *t = &n->out[0]->type;
-    if (t->rank == RANK_UNKNOWN) lower_out(l, n, 0); // says so
+    if (t->rank < 0) {
+        kernel *k = lower_kernel(l, n, NULL);
+        stage_write(k, kernel_stage(k), lower_handle_out(l, n, 0), NULL, x_read(k, handle, NULL));
+        return;
+    }
     value_sizes(l, n, handle, t, "item");
     lower_checks(l, n);
     value_fetch(l, n, handle, lower_out(l, n, 0));
 }
 
-const op_def op_SequenceAt = {.name = "SequenceAt", .domain = "", .infer = at_infer, .lower = at_lower};
+const op_def op_SequenceAt = {
+    .name = "SequenceAt", .domain = "", .infer = at_infer, .lower = at_lower, .takes_any_rank = true};
 
 static void length_infer(node *n) {
     sequence_in(n, 0);
@@ -317,18 +330,32 @@ static void concat_infer(node *n) {
     infer_set(n, 0, item->elem, rank, dims);
 }
 
+static const char *const concat_messages[] = {"the sequence is empty",
+                                              "the sequence's tensors do not fit together"};
+
+// Where the rank is not known.
+static void join_lower(lowering *l, node *n, buffer *sequence, bool fresh) {
+    step *s = lower_library(l, n, "sequence_join", 1, 2, 2);
+    s->args[0] = lower_handle_out(l, n, 0), s->args[1] = sequence;
+    s->numbers[0] = number(l, node_int(n, "axis", 0)), s->numbers[1] = number(l, fresh);
+    s->messages = concat_messages, s->nmessages = 2;
+}
+
 static void concat_lower(lowering *l, node *n) {
     buffer *sequence = lower_in(l, n, 0);
     const type *t = &n->out[0]->type;
     bool fresh = node_int(n, "new_axis", 0) != 0;
-    if (t->rank == RANK_UNKNOWN) lower_out(l, n, 0); // says so
+    if (t->rank < 0) {
+        join_lower(l, n, sequence, fresh);
+        return;
+    }
     int axis = infer_axis(n, node_int(n, "axis", 0), t->rank);
     buffer *dims = dims_buffer(l, n, "concat", t->rank);
     step *s = lower_library(l, n, "sequence_dims", 1, 2, 4);
     s->args[0] = dims, s->args[1] = sequence;
     dim *numbers[] = {number(l, t->elem), number(l, axis), number(l, fresh), number(l, t->rank)};
     memcpy(s->numbers, numbers, sizeof numbers);
-    set_messages(l, s, 2, "the sequence is empty", "the sequence's tensors do not fit together");
+    s->messages = concat_messages, s->nmessages = 2;
     for (int j = 0; j < t->rank; j++) {
         if (!dim_is_const(t->dims[j])) continue;
         dim *own = dim_opaque(l->program->dims, "size", 0, INT64_MAX);
@@ -338,13 +365,16 @@ static void concat_lower(lowering *l, node *n) {
     bind_sizes(l, n, t, dims);
     lower_checks(l, n);
     buffer *out = lower_out(l, n, 0);
-    step *c = lower_library(l, n, "sequence_concat", 1, 2, 2);
+    step *c = lower_library(l, n, "sequence_concat", 1, 2, 1);
     c->args[0] = out, c->args[1] = sequence;
-    c->numbers[0] = number(l, axis), c->numbers[1] = number(l, fresh);
+    c->numbers[0] = number(l, axis);
 }
 
-const op_def op_ConcatFromSequence = {
-    .name = "ConcatFromSequence", .domain = "", .infer = concat_infer, .lower = concat_lower};
+const op_def op_ConcatFromSequence = {.name = "ConcatFromSequence",
+                                      .domain = "",
+                                      .infer = concat_infer,
+                                      .lower = concat_lower,
+                                      .takes_any_rank = true};
 
 // ---------------------------------------------------------------- SequenceMap
 static graph *map_body(const node *n) {
@@ -356,13 +386,21 @@ static graph *map_body(const node *n) {
     return g;
 }
 
+// Where the sequence does not say the rank of its items, the body may.
+static type body_item(const node *n, int i, const type *declared) {
+    const type *item = sequence_in(n, i)->item;
+    bool says = item->rank < 0 && declared->kind == TYPE_TENSOR && declared->elem == item->elem &&
+                declared->rank >= 0;
+    return value_item(n, says ? declared : item);
+}
+
 static void map_infer(node *n) {
     graph *g = map_body(n);
     sequence_in(n, 0);
     for (int i = 0; i < n->nin; i++) {
         if (!n->in[i]) infer_error(n, "input %d is missing", i);
         const type *t = &n->in[i]->type;
-        g->inputs.at[i]->type = t->kind == TYPE_SEQUENCE ? value_item(n, sequence_in(n, i)->item) : *t;
+        g->inputs.at[i]->type = t->kind == TYPE_SEQUENCE ? body_item(n, i, &g->inputs.at[i]->type) : *t;
     }
     infer_graph(g);
     for (int i = 0; i < n->nout; i++) set_sequence(n, i, &g->outputs.at[i]->type);
@@ -377,14 +415,16 @@ static void map_value(lowering *l, value *v, buffer *b) {
 static void map_input(lowering *l, node *n, graph *g, int i, buffer *position) {
     value *v = g->inputs.at[i];
     arena *a = l->program->arena;
-    buffer *from = lower_in(l, n, i);
+    buffer *from = lower_buffer(l, n->in[i]);
     if (n->in[i]->type.kind != TYPE_SEQUENCE) {
         map_value(l, v, from);
         return;
     }
     buffer *item = item_at(l, n, from, position, arena_printf(a, "item%d", i));
-    if (v->type.rank == RANK_UNKNOWN)
-        diag_fatal_missing(l->program->diag, n->loc, "the rank of '%s' is not known when compiling", v->name);
+    if (v->type.rank < 0) {
+        map_value(l, v, item);
+        return;
+    }
     value_sizes(l, n, item, &v->type, arena_printf(a, "item%d", i));
     buffer *to = lower_temp(l, n, arena_printf(a, "in%d", i), v->type.elem, v->type.rank, v->type.dims);
     value_fetch(l, n, item, to);
@@ -396,7 +436,7 @@ static void map_lower(lowering *l, node *n) {
     graph *g = map_body(n);
     arena *a = l->program->arena;
     buffer *first = lower_in(l, n, 0), *length = new_handle(l, n, "length");
-    for (int i = 0; i < n->nin; i++) lower_in(l, n, i);
+    for (int i = 0; i < n->nin; i++) lower_buffer(l, n->in[i]);
     buffer **out = ARENA_ARRAY(a, buffer *, n->nout + 1);
     for (int i = 0; i < n->nout; i++) {
         out[i] = node_out(n, i) ? lower_out(l, n, i) : new_handle(l, n, arena_printf(a, "out%d", i));
@@ -427,4 +467,5 @@ static void map_lower(lowering *l, node *n) {
     l->region = outside;
 }
 
-const op_def op_SequenceMap = {.name = "SequenceMap", .domain = "", .infer = map_infer, .lower = map_lower};
+const op_def op_SequenceMap = {
+    .name = "SequenceMap", .domain = "", .infer = map_infer, .lower = map_lower, .takes_any_rank = true};
