@@ -24,8 +24,8 @@ buffer *lower_buffer(lowering *l, value *v);
 buffer *lower_constant(lowering *l, const char *name, const constant *c);
 buffer *lower_in(lowering *l, const node *n, int i);  // NULL when left out
 buffer *lower_out(lowering *l, const node *n, int i); // NULL when not wanted
-// Also of a tensor whose rank only the run knows: the handle of a value, like a sequence. lower_buffer gives such
-// inputs.
+// Also of a tensor whose rank only the run knows: the handle of a value, like a sequence. lower_buffer gives
+// such inputs.
 buffer *lower_handle_out(lowering *l, const node *n, int i);
 // Output `out` is input `in`'s memory under another shape.
 void lower_view(lowering *l, node *n, int out, int in);
