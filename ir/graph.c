@@ -319,6 +319,29 @@ void node_move(node *n, graph *g, node *before) {
     for (int i = 0; i < n->nattrs; i++) for_each_region(&n->attrs[i], set_outer, n);
 }
 
+static void adopt_constant(value *v, const graph *from, graph *to) {
+    if (v && v->constant && v->graph == from) v->graph = to;
+}
+
+// The constants of `from` that g, which is `from` or nested in it, reads.
+static void adopt_constants(const graph *g, const graph *from, graph *to) {
+    for (int i = 0; i < g->outputs.n; i++) adopt_constant(g->outputs.at[i], from, to);
+    for (int i = 0; i < g->nodes.n; i++) {
+        const node *n = g->nodes.at[i];
+        for (int j = 0; j < n->nin; j++) adopt_constant(n->in[j], from, to);
+        for (int j = 0; j < n->nattrs; j++) {
+            const attr *a = &n->attrs[j];
+            if (a->kind == ATTR_GRAPH && a->graph) adopt_constants(a->graph, from, to);
+            for (int k = 0; a->kind == ATTR_GRAPHS && k < a->n; k++) adopt_constants(a->graphs[k], from, to);
+        }
+    }
+}
+
+void graph_inline(graph *g, node *before) {
+    adopt_constants(g, g, before->graph);
+    while (g->nodes.n) node_move(g->nodes.at[0], before->graph, before);
+}
+
 // ---- Attributes.
 
 void node_set_attr(node *n, attr a) {

@@ -198,6 +198,9 @@ void node_remove_attr(node *n, const char *name);
 void node_delete(node *n); // its outputs must have no users; its regions go with it
 // To g (of the same module, perhaps n's own graph) before `before` (NULL: at the end).
 void node_move(node *n, graph *g, node *before);
+// All nodes and constants of region g to the graph of `before`, before it. The region's inputs must have no
+// users left; its outputs stay where they are listed.
+void graph_inline(graph *g, node *before);
 int node_place(const node *n);                      // index in n->graph->nodes
 node *node_next(const node *n);                     // NULL: n is the last
 void value_replace(value *old, value *replacement); // in all nodes, regions and outputs of the module

@@ -459,5 +459,9 @@ void infer_node(node *n) {
 }
 
 void infer_graph(graph *g) {
-    for (int i = 0; i < g->nodes.n; i++) infer_node(g->nodes.at[i]);
+    for (int i = 0; i < g->nodes.n; i++) {
+        node *n = g->nodes.at[i];
+        if (n->op->resolve && n->op->resolve(n)) i--;
+        else infer_node(n);
+    }
 }

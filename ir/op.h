@@ -28,6 +28,9 @@ struct op_def {
     // Rewrites n into other nodes of the graph after types are known (function operators); the new
     // nodes are inferred and expanded in turn.
     void (*expand)(node *n);
+    // Before inference, when the types of n's inputs are known: replaces n, which goes, by other nodes that
+    // come before it. False: it stays.
+    bool (*resolve)(node *n);
     // Every output is a view of input 0's elements in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
     // Takes tensors whose rank only the run knows, as handles (ir/lower.h); the rank of others' inputs must

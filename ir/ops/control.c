@@ -1,5 +1,6 @@
 // If, and what it shares with Loop and Scan (control.h): both branches become regions of one step; what they
 // give is copied or moved into the outputs. Where the branches' shapes differ, each sets the output's sizes.
+// Where the condition is known, the branch takes the If's place.
 #include "ir/ops/control.h"
 #include "ir/ops/sequence.h"
 
@@ -125,6 +126,25 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
     }
 }
 
+// The branch that runs where inference knows the condition, NULL: it does not. The other one may not even fit
+// the sizes.
+static graph *known_branch(const node *n) {
+    int count;
+    dim **condition = infer_contents(n, 0, &count);
+    if (!condition || count != 1 || !dim_is_const(condition[0])) return NULL;
+    return branch(n, dim_value(condition[0]) ? "then_branch" : "else_branch");
+}
+
+static bool if_resolve(node *n) {
+    graph *g = known_branch(n);
+    if (!g) return false;
+    graph_inline(g, n);
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) value_replace(n->out[i], g->outputs.at[i]);
+    node_delete(n);
+    return true;
+}
+
 static void if_infer(node *n) {
     graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
     infer_graph(g);
@@ -195,5 +215,9 @@ static void if_lower(lowering *l, node *n) {
     }
 }
 
-const op_def op_If = {
-    .name = "If", .domain = "", .infer = if_infer, .lower = if_lower, .takes_any_rank = true};
+const op_def op_If = {.name = "If",
+                      .domain = "",
+                      .resolve = if_resolve,
+                      .infer = if_infer,
+                      .lower = if_lower,
+                      .takes_any_rank = true};

@@ -326,15 +326,10 @@ static value *inline_region(node *n, const char *attribute, value *in) {
     if (g->inputs.n != 1 || g->outputs.n != 1)
         infer_error(n, "%s has %d inputs and %d outputs; it must have one of each", attribute, g->inputs.n,
                     g->outputs.n);
-    const module *m = n->graph->module;
-    for (int i = 0; i < m->values.n; i++)
-        if (m->values.at[i]->graph == g && m->values.at[i]->constant) m->values.at[i]->graph = n->graph;
     value_replace(g->inputs.at[0], in);
-    while (g->nodes.n) {
-        node *first = g->nodes.at[0];
-        node_move(first, n->graph, n);
-        infer_node(first);
-    }
+    node *first = g->nodes.n ? g->nodes.at[0] : n;
+    graph_inline(g, n);
+    for (node *made = first; made != n; made = node_next(made)) infer_node(made);
     return g->outputs.at[0];
 }
 
