@@ -240,6 +240,38 @@ for how in ("SUM", "AVERAGE", "MIN", "MAX"):
     trees("TreeEnsembleRegressor", 7, 1, [0], signed=True, aggregate_function=how, dtype=np.float64)
 
 
+# ---------------------------------------------------------------- support vectors
+def machine(classes, kernel, post="NONE", probable=False, linear=False):
+    each, pairs = [2, 3, 1, 2][:classes], classes * (classes - 1) // 2
+    attributes = {"kernel_type": kernel, "kernel_params": [0.4, 0.5, 2.0], "post_transform": post,
+                  "classlabels_ints": list(range(3, 3 + classes))}
+    if linear:
+        attributes.update(rho=[0.3], coefficients=[float(c) for c in floats(classes * 4)])
+    else:
+        attributes.update(rho=[float(c) for c in floats(pairs)], vectors_per_class=each,
+                          support_vectors=[float(c) for c in floats(sum(each) * 4)],
+                          coefficients=[float(c) for c in floats(sum(each) * (classes - 1))])
+    if probable:
+        attributes.update(prob_a=[-1.5 - 0.1 * i for i in range(pairs)], prob_b=[0.2 - 0.1 * i for i in range(pairs)])
+    case("SVMClassifier", [floats(6, 4)], attributes, 2, opset=1, domain=ML)
+
+
+for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+    machine(3, kernel)
+    machine(2, kernel)
+    machine(4, kernel, probable=True)
+machine(2, "RBF", probable=True)
+machine(3, "LINEAR", linear=True)
+machine(3, "LINEAR", "SOFTMAX", linear=True)
+machine(3, "RBF", "LOGISTIC")
+for kernel in ("LINEAR", "RBF"):
+    case("SVMRegressor", [floats(6, 4)], {"kernel_type": kernel, "kernel_params": [0.4, 0.5, 2.0], "n_supports": 3,
+                                          "rho": [0.3], "support_vectors": [float(c) for c in floats(12)],
+                                          "coefficients": [0.7, -0.4, 0.1], "one_class": int(kernel == "RBF")}, opset=1, domain=ML)
+case("SVMRegressor", [floats(6, 4)], {"kernel_type": "LINEAR", "rho": [0.3], "coefficients": [0.7, -0.4, 0.1, 1.0]}, opset=1,
+     domain=ML)
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
