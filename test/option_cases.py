@@ -272,6 +272,19 @@ case("SVMRegressor", [floats(6, 4)], {"kernel_type": "LINEAR", "rho": [0.3], "co
      domain=ML)
 
 
+# ---------------------------------------------------------------- Scan-8 with lengths of sequences
+def scan_body():
+    info = [helper.make_tensor_value_info(n, 1, [2]) for n in ("sum", "next", "total", "element")]
+    nodes = [helper.make_node("Add", ["sum", "next"], ["total"]), helper.make_node("Mul", ["total", "next"], ["element"])]
+    return helper.make_graph(nodes, "body", info[:2], info[2:])
+
+
+for direction in (0, 1):
+    case("Scan", [np.array([2, 4, 1]), floats(3, 2), floats(3, 4, 2)],
+         {"body": scan_body(), "num_scan_inputs": 1, "directions": [direction]}, 2, opset=8)
+case("Scan", [None, floats(3, 2), floats(3, 4, 2)], {"body": scan_body(), "num_scan_inputs": 1}, 2, opset=8)
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -1,6 +1,7 @@
 // Scan: becomes a Loop over the scanned axis. Scan inputs are gathered at the iteration's number at the
 // body's start, scan outputs with another axis or direction are turned after the loop.
 #include "ir/ops/control.h"
+#include "ir/ops/upgrade.h"
 
 static int input_count(const node *n) {
     int64_t count = node_int(n, "num_scan_inputs", 0);
@@ -177,15 +178,36 @@ static void scan_expand(node *n) {
 
 // ---- Scan-8 scans the items of a batch one by one: an outer scan over axis 0 of all inputs, whose body is
 // the scan of one item.
+// Where sequences have lengths, the scan of an item sees the first `length` elements, and its scan outputs
+// are filled up with zeros.
+static void cut_sequences(node *inner, int states, value *length) {
+    value *zero = insert_ints(inner, (int64_t[]){0}, 1), *one = insert_ints(inner, (int64_t[]){1}, 1);
+    value *end = insert_before(inner, "Reshape", 2, (value *[]){length, one}, NULL),
+          *whole = inner->in[states];
+    node *made;
+    value *size = insert_before(inner, "Shape", 1, &whole, &made);
+    upgrade_set_int(made, "end", 1);
+    value *rest = insert_before(inner, "Sub", 2, (value *[]){size, end}, NULL);
+    value *pads = insert_before(inner, "Concat", 2, (value *[]){zero, rest}, &made);
+    upgrade_set_int(made, "axis", 0);
+    for (int i = states; i < inner->nin; i++) {
+        value *cut[] = {inner->in[i], zero, end, zero};
+        node_set_in(inner, i, insert_before(inner, "Slice", 4, cut, NULL));
+    }
+    for (int i = states; i < inner->nout; i++)
+        insert_after(inner, i, "Pad", 3, (value *[]){pads, NULL, zero});
+}
+
 static void scan_upgrade_9(node *n) {
     module *m = n->graph->module;
     int inputs = input_count(n), given = n->nin - 1;
     graph *body = node_graph(n, "body");
     if (!body) infer_error(n, "attribute body is missing");
-    if (node_in(n, 0)) diag_fatal_missing(m->diag, n->loc, "sequence_lens of Scan-8 is not supported");
+    value *lengths = node_in(n, 0);
     graph *item = graph_new(m, n->graph, "item");
     value **in = ARENA_ARRAY(m->arena, value *, given + 1);
     for (int i = 0; i < given; i++) in[i] = graph_add_input(item, NULL, (type){0});
+    value *length = lengths ? graph_add_input(item, NULL, (type){0}) : NULL;
     node *inner = node_new(item, NULL, n->op, n->loc, given, in);
     int directions;
     const int64_t *d = node_ints(n, "directions", &directions);
@@ -199,11 +221,13 @@ static void scan_upgrade_9(node *n) {
     node_set_attr(inner, (attr){.name = "body", .kind = ATTR_GRAPH, .graph = body});
     for (int i = 0; i < body->outputs.n; i++) graph_add_output(item, node_output(inner, i, NULL));
     node_remove_attr(n, "directions");
-    node_set_attr(n, (attr){.name = "num_scan_inputs", .kind = ATTR_INT, .i = given});
+    if (length) cut_sequences(inner, given - inputs, length);
+    int all = given + (length != NULL);
+    node_set_attr(n, (attr){.name = "num_scan_inputs", .kind = ATTR_INT, .i = all});
     node_set_attr(n, (attr){.name = "body", .kind = ATTR_GRAPH, .graph = item});
     for (int i = 0; i < given; i++) node_set_in(n, i, n->in[i + 1]);
-    node_set_in(n, given, NULL);
-    n->nin = given;
+    node_set_in(n, given, lengths);
+    n->nin = all;
 }
 
 const op_def op_Scan = {.name = "Scan",
