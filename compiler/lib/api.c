@@ -2,6 +2,7 @@
 #include "compiler/lib/onnxc_compiler.h"
 #include "compiler/lib/output.h"
 #include "compiler/lib/runnable.h"
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,12 +77,23 @@ static void out_of_memory(void *user) {
 }
 
 // ---------------------------------------------------------------- a job
+// What is installed beside the library is looked for where it lies.
+static const char *library_folder(arena *a) {
+    Dl_info found = {0};
+    if (!dladdr(&onnxc_compiler_version, &found) || !found.dli_fname) return NULL;
+    char *path = realpath(found.dli_fname, NULL), *slash = path ? strrchr(path, '/') : NULL;
+    const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path)) : NULL;
+    free(path);
+    return folder;
+}
+
 static void read_options(compilation *c) {
     option_set sets[] = {{compile_options, &c->options}};
     string_list args = option_expand(c->arena, &c->diag, c->job.noptions, c->job.options), rest = {0};
     option_parse(c->arena, &c->diag, sets, 1, &args, &rest);
     if (rest.n) diag_error(&c->diag, NULL, "'%s' is no option", rest.at[0]);
     if (!c->job.model && !c->job.data) diag_error(&c->diag, NULL, "no model is given");
+    c->options.program_folder = library_folder(c->arena);
     options_apply(&c->options, &c->diag);
     options_check(c->arena, &c->diag, &c->options);
     if (c->native) options_use_native(&c->options);

@@ -1,0 +1,296 @@
+"""Running models on numpy arrays. In: a model, or a shared library that onnxc made. Out: a session to be called again and again.
+
+The run itself reads inputs where they lie and writes into the arrays that it returns.
+"""
+import ctypes
+import math
+import os
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+
+from . import abi, compiler
+from .errors import InvalidArgument, RunError
+from .values import (NUMBERS, Memory, as_array, element_type, free_strings, free_value, from_space, read_value, space)
+
+
+class NodeArg(NamedTuple):
+    """An input or output as ONNX Runtime tells it: shape holds numbers and the texts of sizes that are not constant; type is
+    'tensor(float)', 'seq(tensor(int64))' ..."""
+
+    name: str
+    shape: list
+    type: str
+
+
+class ModelMetadata(NamedTuple):
+    name: str
+    graph_name: str
+    description: str
+    producer_name: str
+    compiler_version: str
+    target: str
+    custom_metadata_map: dict
+
+
+class Port:
+    """An input or output, read from the descriptor."""
+
+    def __init__(self, descriptor, info):
+        text = descriptor.text
+        self.name, self.is_value, self.state = text(info.name), getattr(info, 'kind', 0) != 0, info.state
+        self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
+        dims = descriptor.array(abi.DimInfo, info.dims, info.rank)
+        self.dims = [d.value if d.value >= 0 else text(d.text) for d in dims]
+        if not self.is_value:
+            self.element = element_type(info.dtype)
+            self.type = f"tensor({self.element.name})"
+            return
+        self.type, inner = text(info.type), text(info.type)
+        while inner.startswith(("sequence(", "optional(")):
+            inner = inner[9:-1]
+        leaf = inner.split("[")[0]
+        self.element = element_type(NUMBERS.get(leaf, 0))
+        self.type = self.type.replace(inner, f"tensor({leaf})").replace("sequence(", "seq(")
+
+    def what(self, kind):
+        shape = "" if self.is_value else f" {[*self.dims]}"
+        return f"{kind} '{self.name}' of {self.type}{shape}"
+
+    def node_arg(self):
+        return NodeArg(self.name, [] if self.is_value else list(self.dims), self.type)
+
+
+class DescriptorReader:
+    def __init__(self, address):
+        self.address, self.d = address, abi.Descriptor.from_address(address)
+        if self.d.magic != b"onnxc-m" or self.d.interface_version != abi.INTERFACE:
+            raise RunError(None, f"the model has another interface than {abi.INTERFACE}")
+
+    def text(self, offset):
+        return ctypes.string_at(self.address + offset).decode(errors="replace")
+
+    def array(self, kind, offset, count):
+        return [kind.from_address(self.address + offset + i * ctypes.sizeof(kind)) for i in range(count)]
+
+    def ports(self, offset, count):
+        return [Port(self, info) for info in self.array(abi.TensorInfo, offset, count)]
+
+    def metadata(self):
+        d, text = self.d, self.text
+        pairs = self.array(ctypes.c_uint32, d.metadata, 2 * d.nmetadata)
+        values = [text(p.value) for p in pairs]
+        return ModelMetadata(text(d.name), text(d.graph_name), text(d.doc), text(d.producer), text(d.version), text(d.target),
+                             dict(zip(values[::2], values[1::2])))
+
+
+def is_library(model):
+    if not isinstance(model, (str, os.PathLike)) or not os.path.isfile(model):
+        return False
+    with open(model, "rb") as f:
+        return f.read(4) == b"\x7fELF"
+
+
+class InferenceSession:
+    """A model that can be run; any number of threads may do so at once.
+
+    model       path, bytes or onnx.ModelProto of a model, which is compiled for this machine; or the path of a shared library
+                that onnxc made
+    options     words as on the command line: ["-O3", "--fp=strict"]
+    keywords    options too: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for those that are no options. Of a shared library:
+                model_name (which of several), weights (path of its file of weights)
+    """
+
+    def __init__(self, model, options=None, **keywords):
+        if is_library(model):
+            weights = self._of_library(model, options, **keywords)
+            release = None
+        else:
+            weights = keywords.get("weights")
+            weights = None if weights == "embed" else weights
+            release, self._model = compiler.load(model, options, keywords)
+        reader = self._descriptor = DescriptorReader(self._model.descriptor)
+        d = reader.d
+        self._inputs, self._outputs = reader.ports(d.inputs, d.ninputs), reader.ports(d.outputs, d.noutputs)
+        self._ndims, self._align = d.ndims, max(d.workspace_align, 1)
+        self._run, self._workspace = abi.RUN(self._model.run), abi.WORKSPACE(self._model.workspace)
+        self._workspaces = []  # not in use
+        self._most = {}        # by output whose size the data decide: elements it had at most
+        self._seen = {}        # sizes of inputs: those of outputs
+        self._context = self._open(weights)
+        self._end = weakref.finalize(self, _end, self._model, self._context, release)
+
+    def _of_library(self, path, options, model_name=None, weights=None):
+        if options:
+            raise InvalidArgument("a shared library is compiled already: it takes no options")
+        try:
+            self._library, self._model = abi.library_model(os.fspath(path), model_name)
+        except (OSError, ValueError) as error:
+            raise InvalidArgument(str(error)) from error
+        return weights
+
+    def _open(self, weights):
+        context = ctypes.c_void_p()
+        if self._model.open:
+            path = os.fsencode(weights) if weights else None
+            options = abi.Options(size=ctypes.sizeof(abi.Options), weights=path)
+            status = abi.OPEN(self._model.open)(ctypes.byref(options), ctypes.byref(context))
+            if status:
+                raise RunError(status, "the model cannot be opened")
+        return context
+
+    # ------------------------------------------------------------ what it is
+    def get_inputs(self):
+        return [port.node_arg() for port in self._inputs]
+
+    def get_outputs(self):
+        return [port.node_arg() for port in self._outputs]
+
+    def get_modelmeta(self):
+        return self._descriptor.metadata()
+
+    # ------------------------------------------------------------ running
+    def run(self, output_names, input_feed):
+        """The outputs of these names (None: all) for {name: value}. A value is an array (or a number, or lists of them); of a
+        sequence a list, of an optional None or what it holds."""
+        wanted = self._wanted(output_names)
+        call = Call(self, self._feed(input_feed))
+        outputs = call.run()
+        return [outputs[i] for i in wanted]
+
+    def _wanted(self, names):
+        known = {port.name: i for i, port in enumerate(self._outputs)}
+        unknown = [n for n in names or () if n not in known]
+        if unknown:
+            raise InvalidArgument(f"the model has no output '{unknown[0]}', only {', '.join(map(repr, known))}")
+        return [known[n] for n in names] if names else range(len(known))
+
+    def _feed(self, feed):
+        names = [port.name for port in self._inputs]
+        for name in feed:
+            if name not in names:
+                raise InvalidArgument(f"the model has no input '{name}', only {', '.join(map(repr, names))}")
+        for name in names:
+            if name not in feed:
+                raise InvalidArgument(f"input '{name}' is missing")
+        return [feed[name] for name in names]
+
+
+def _end(model, context, release):
+    if context and model.close:
+        abi.CLOSE(model.close)(context)
+    if release:
+        release()
+
+
+class Call:
+    """One call: its memory and sizes."""
+
+    def __init__(self, session, values):
+        self.s, self.memory = session, Memory()
+        nin, nout = len(session._inputs), len(session._outputs)
+        self.data = (ctypes.c_void_p * (nin + nout + 2))()
+        self.data[nin + nout] = session._context
+        self.dims = (ctypes.c_int64 * max(session._ndims, 1))()
+        self.capacity = (ctypes.c_int64 * max(nout, 1))()
+        self.arrays, self.outputs = [], [None] * nout
+        for j, (port, value) in enumerate(zip(session._inputs, values)):
+            self._input(j, port, value)
+        self.key = tuple(a.shape for a in self.arrays if a is not None)
+
+    def _input(self, j, port, value):
+        if port.is_value:
+            self.arrays.append(None)
+            self.data[j] = self.memory.of_value(value, port.element, port.what("input"))
+            return
+        array = as_array(value, port.element, port.what("input"))
+        if array.ndim != port.rank:
+            raise InvalidArgument(f"{port.what('input')} has rank {port.rank}, but an array of shape {array.shape} is given")
+        self.arrays.append(array)
+        self.dims[port.first_dim:port.first_dim + port.rank] = array.shape
+        self.data[j] = self.memory.of_array(array, port.element)
+
+    def run(self):
+        s, message, tries = self.s, ctypes.c_char_p(), len(self.outputs) + 3
+        workspace, size, address = self._workspace()
+        self._known_sizes()
+        try:
+            while True:
+                self._make_outputs()
+                status = s._run(self.data, self.dims, self.capacity, address, size, ctypes.byref(message))
+                tries -= 1
+                if status != abi.TOO_SMALL or not tries:
+                    break
+                self._release()
+                self.sizes = [self._dims(port) for port in s._outputs]
+            if status:
+                raise RunError(status, message.value.decode(errors="replace") if message.value else None)
+            return self._read()
+        finally:
+            self._release()
+            s._workspaces.append(workspace)
+
+    def _dims(self, port):
+        return list(self.dims[port.first_dim:port.first_dim + port.rank])
+
+    def _workspace(self):
+        """(array, bytes, address): the session's, where one is free and large enough."""
+        s = self.s
+        size = max(s._workspace(self.dims), 0)
+        try:
+            workspace = s._workspaces.pop()
+        except IndexError:
+            workspace = None
+        if workspace is None or workspace.size < size + s._align:
+            workspace = np.empty(size + s._align, np.uint8)
+        return workspace, size, workspace.ctypes.data + -workspace.ctypes.data % s._align
+
+    def _known_sizes(self):
+        """Dims of outputs, as far as they are known before the run; None: not known."""
+        symbols = {d: n for port, a in zip(self.s._inputs, self.arrays) if a is not None
+                   for d, n in zip(port.dims, a.shape) if isinstance(d, str)}
+        self.sizes = self.s._seen.get(self.key)
+        if self.sizes is None:
+            found = [[symbols.get(d) if isinstance(d, str) else d for d in port.dims] for port in self.s._outputs]
+            self.sizes = [None if port.is_value or None in dims else dims for port, dims in zip(self.s._outputs, found)]
+
+    def _make_outputs(self):
+        nin = len(self.s._inputs)
+        for j, port in enumerate(self.s._outputs):
+            if port.is_value:
+                self.outputs[j] = abi.Value()
+                self.data[nin + j] = ctypes.addressof(self.outputs[j])
+                continue
+            if port.state:
+                made = self.outputs[j] = np.array(self.arrays[port.state - 1]).reshape(-1)
+                self.data[port.state - 1] = made.ctypes.data
+                count = made.size
+            else:
+                count = math.prod(self.sizes[j]) if self.sizes[j] is not None else 0
+                if port.data_sized:
+                    count = max(count, self.s._most.get(j, 256))
+                made = self.outputs[j] = space(count, port.element)
+            self.data[nin + j], self.capacity[j] = made.ctypes.data, count
+
+    def _read(self):
+        s, found = self.s, []
+        for j, (port, made) in enumerate(zip(s._outputs, self.outputs)):
+            if port.is_value:
+                found.append(read_value(made))
+                continue
+            dims = self._dims(port)
+            if port.data_sized:
+                s._most[j] = max(s._most.get(j, 256), math.prod(dims))
+            found.append(from_space(made, dims, port.element))
+        if self.key not in s._seen and len(s._seen) < 64:
+            s._seen[self.key] = [None if p.is_value or p.data_sized else self._dims(p) for p in s._outputs]
+        return found
+
+    def _release(self):
+        """Frees what a run allocated."""
+        for port, made in zip(self.s._outputs, self.outputs):
+            if port.is_value and made is not None:
+                free_value(made)
+            elif made is not None and port.element.is_string:
+                free_strings(made)

@@ -1,0 +1,186 @@
+"""Values between numpy and the C interface. In: arrays, lists (sequences), None (empty optionals). Out: their memory as a model
+takes it, without copies where that can be; and the other way.
+
+Types that numpy lacks are those of ml_dtypes; without that package they are their bits (uint16, uint8), 4-bit and 2-bit
+integers int8 and uint8. Strings are arrays of objects: str, or bytes of UTF-8.
+"""
+import ctypes
+import math
+
+import numpy as np
+
+from . import abi
+from .errors import InvalidArgument
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+
+class ElementType:
+    """One of ONNX's element types. bits: how wide an element is in C's memory; those below 8 are packed there."""
+
+    def __init__(self, name, stored, bits, extra=None):
+        self.name, self.bits = name, bits
+        self.stored = np.dtype(stored)  # what numpy holds without ml_dtypes
+        self.dtype = np.dtype(getattr(ml_dtypes, extra)) if extra and hasattr(ml_dtypes, extra) else self.stored
+        self.is_string = name == "string"
+        self.packed = bits < 8
+
+
+ELEMENTS = {
+    1: ElementType("float", "f4", 32), 2: ElementType("uint8", "u1", 8), 3: ElementType("int8", "i1", 8),
+    4: ElementType("uint16", "u2", 16), 5: ElementType("int16", "i2", 16), 6: ElementType("int32", "i4", 32),
+    7: ElementType("int64", "i8", 64), 8: ElementType("string", "O", 128), 9: ElementType("bool", "?", 8),
+    10: ElementType("float16", "f2", 16), 11: ElementType("double", "f8", 64), 12: ElementType("uint32", "u4", 32),
+    13: ElementType("uint64", "u8", 64), 14: ElementType("complex64", "c8", 64), 15: ElementType("complex128", "c16", 128),
+    16: ElementType("bfloat16", "u2", 16, "bfloat16"), 17: ElementType("float8e4m3fn", "u1", 8, "float8_e4m3fn"),
+    18: ElementType("float8e4m3fnuz", "u1", 8, "float8_e4m3fnuz"), 19: ElementType("float8e5m2", "u1", 8, "float8_e5m2"),
+    20: ElementType("float8e5m2fnuz", "u1", 8, "float8_e5m2fnuz"), 21: ElementType("uint4", "u1", 4, "uint4"),
+    22: ElementType("int4", "i1", 4, "int4"), 23: ElementType("float4e2m1", "u1", 4, "float4_e2m1fn"),
+    24: ElementType("float8e8m0", "u1", 8, "float8_e8m0fnu"), 25: ElementType("uint2", "u1", 2, "uint2"),
+    26: ElementType("int2", "i1", 2, "int2"),
+}
+NUMBERS = {element.name: number for number, element in ELEMENTS.items()}
+
+
+def element_type(number):
+    if number not in ELEMENTS:
+        raise InvalidArgument(f"element type {number} is not known here")
+    return ELEMENTS[number]
+
+
+# ---------------------------------------------------------------- from numpy
+def as_array(value, element, what):
+    """The value as a dense array of that type: itself where it is one. Numbers and lists become arrays; an array of another type
+    is an error."""
+    if element.is_string:
+        array = np.asarray(value)
+        if array.dtype.kind not in "OUST" and array.size:
+            raise InvalidArgument(f"{what} takes strings, not {array.dtype}")
+        return array.astype(object)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value, element.dtype)
+    if value.dtype != element.dtype and value.dtype != element.stored:
+        raise InvalidArgument(f"{what} takes {element.name} ({element.dtype}), not {value.dtype}")
+    return np.require(value, requirements=["C", "ALIGNED"])
+
+
+def pack(array, bits):
+    """The elements of an array of bytes as so many bits each, the first one in the low bits."""
+    each = 8 // bits
+    flat = array.reshape(-1).view(np.uint8) & (2**bits - 1)
+    flat = np.concatenate([flat, np.zeros(-flat.size % each, np.uint8)]).reshape(-1, each)
+    return np.bitwise_or.reduce(flat << (np.arange(each, dtype=np.uint8) * bits), axis=1).astype(np.uint8)
+
+
+def unpack(packed, element, count):
+    bits = element.bits
+    each = 8 // bits
+    flat = packed[:, None] >> (np.arange(each, dtype=np.uint8) * bits) & (2**bits - 1)
+    flat = flat.reshape(-1)[:count].astype(np.uint8)
+    if element.stored.kind == "i":
+        flat = ((flat ^ (1 << bits - 1)) - (1 << bits - 1)).astype(np.uint8)
+    return flat.view(element.stored) if element.dtype == element.stored else flat.view(element.dtype)
+
+
+class Memory:
+    """What a call points to: lives as long as this."""
+
+    def __init__(self):
+        self.kept = []
+
+    def keep(self, thing):
+        self.kept.append(thing)
+        return thing
+
+    def of_array(self, array, element):
+        """The address of a dense array's elements as C takes them."""
+        if element.is_string:
+            return self.of_strings(array)
+        return self.keep(pack(array, element.bits) if element.packed else array).ctypes.data
+
+    def of_strings(self, array):
+        texts = [self.keep(t.encode() if isinstance(t, str) else bytes(t)) for t in array.reshape(-1)]
+        pointers = (ctypes.c_char_p * max(len(texts), 1))(*texts)
+        addresses = np.frombuffer(self.keep(pointers), np.uint64)
+        strings = np.zeros((max(len(texts), 1), 2), np.uint64)
+        strings[:len(texts), 0] = addresses[:len(texts)]
+        strings[:len(texts), 1] = [len(t) for t in texts]
+        return self.keep(strings).ctypes.data
+
+    def of_value(self, value, element, what):
+        """A struct onnxc_value, by its address."""
+        made = self.keep(abi.Value())
+        self._fill(made, value, element, what)
+        return ctypes.addressof(made)
+
+    def _fill(self, made, value, element, what):
+        if value is None:
+            return
+        if isinstance(value, (list, tuple)):
+            items = self.keep((abi.Value * max(len(value), 1))())
+            for item, one in zip(items, value):
+                self._fill(item, one, element, what)
+            made.kind, made.count, made.data = 2, len(value), ctypes.addressof(items)
+            return
+        array = self.keep(as_array(value, element, what))
+        made.kind, made.dtype, made.rank, made.count = 1, NUMBERS[element.name], array.ndim, array.size
+        made.dims = self.keep((ctypes.c_int64 * max(array.ndim, 1))(*array.shape))
+        made.data = self.of_array(array, element)
+
+
+# ---------------------------------------------------------------- to numpy
+def space(count, element):
+    """Memory for so many elements, as C fills it; strings as zeros."""
+    if element.is_string:
+        return np.zeros((max(count, 1), 2), np.uint64)
+    if element.packed:
+        return np.empty(max(-(-count * element.bits // 8), 1), np.uint8)
+    return np.empty(max(count, 1), element.dtype)
+
+
+def from_space(memory, dims, element):
+    """The array that the C side made in such memory: a view of it where it need not be changed."""
+    count = math.prod(dims)
+    if element.is_string:
+        return read_strings(memory, count).reshape(dims)
+    if element.packed:
+        return unpack(memory[:-(-count * element.bits // 8)], element, count).reshape(dims)
+    if 2 * count < memory.size - 64:
+        memory = memory[:count].copy()
+    return memory[:count].reshape(dims)
+
+
+def read_strings(pairs, count):
+    made = np.empty(count, object)
+    for i in range(count):
+        made[i] = ctypes.string_at(int(pairs[i, 0]), int(pairs[i, 1])).decode(errors="surrogateescape") if pairs[i, 1] else ""
+    return made
+
+
+def free_strings(pairs):
+    if pairs[0, 0]:
+        abi.c_free(ctypes.c_void_p(int(pairs[0, 0])))
+    pairs[:] = 0
+
+
+def read_value(v):
+    """A struct onnxc_value as an array, a list or None; copies all."""
+    if v.kind == 0:
+        return None
+    if v.kind == 2:
+        items = ctypes.cast(v.data, ctypes.POINTER(abi.Value))
+        return [read_value(items[i]) for i in range(v.count)]
+    element, dims = element_type(v.dtype), [v.dims[i] for i in range(v.rank)]
+    memory = space(v.count, element)
+    size = 16 * v.count if element.is_string else -(-v.count * element.bits // 8)
+    if size:
+        ctypes.memmove(memory.ctypes.data, v.data, size)
+    return from_space(memory, dims, element)
+
+
+def free_value(v):
+    abi.c_free(v.data)
+    v.kind, v.data = 0, None
