@@ -1,0 +1,274 @@
+"""The Python package: sessions, compilations, errors. Prints N passed, N failed, N skipped."""
+import io
+import os
+import sys
+import tempfile
+import threading
+import unittest
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, parser
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
+
+import onnxc  # noqa: E402
+from onnxc import backend, values  # noqa: E402
+
+MODELS = os.path.join(ROOT, "test", "cli")
+X = np.array([[1, 2, 3, 4], [-1, -2, -3, -4]], np.float32)
+Y = np.array([[7.5, 8.75, 10], [0, 0, 0]], np.float32)
+
+
+def path_of(name):
+    return os.path.join(MODELS, name)
+
+
+def text_model(text, ir_version=13, opset=25):
+    return parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["": {opset}]>\n{text}')
+
+
+def identity(number):
+    """y = x, reversed along its only axis by Slice, or as it is for types that Slice lacks."""
+    x, y = (helper.make_tensor_value_info(n, number, ["N"]) for n in "xy")
+    return helper.make_model(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y]),
+                             opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
+
+
+class Models(unittest.TestCase):
+    def check_mlp(self, session):
+        np.testing.assert_array_equal(session.run(["y"], {"x": X})[0], Y)
+
+    def test_from_path_bytes_and_proto(self):
+        self.check_mlp(onnxc.InferenceSession(path_of("mlp.onnx")))
+        with open(path_of("mlp.onnx"), "rb") as f:
+            data = f.read()
+        for model in data, bytearray(data), memoryview(data), onnx.load(path_of("mlp.onnx")):
+            self.check_mlp(onnxc.InferenceSession(model))
+
+    def test_from_shared_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mlp.so")
+            onnxc.compile(path_of("mlp.onnx"), path)
+            self.check_mlp(onnxc.InferenceSession(path))
+            self.check_mlp(onnxc.InferenceSession(path, model_name="mlp"))
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "holds no model 'other'"):
+                onnxc.InferenceSession(path, model_name="other")
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "takes no options"):
+                onnxc.InferenceSession(path, ["-O3"])
+
+    def test_library_without_model(self):
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "holds no model"):
+            onnxc.InferenceSession(os.path.realpath(onnxc.compiler.abi.compiler_path()))
+
+    def test_weights_in_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            weights, path = os.path.join(folder, "w"), os.path.join(folder, "mlp.so")
+            self.check_mlp(onnxc.InferenceSession(path_of("mlp.onnx"), weights=weights))
+            onnxc.compile(path_of("mlp.onnx"), path, weights=weights)
+            self.check_mlp(onnxc.InferenceSession(path, weights=weights))
+            with self.assertRaises(onnxc.RunError) as caught:
+                onnxc.InferenceSession(path, weights=path)
+            self.assertEqual(caught.exception.code_name, "ONNXC_BAD_WEIGHTS")
+
+    def test_metadata(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        self.assertEqual(session.get_inputs(), [("x", ["N", 4], "tensor(float)")])
+        self.assertEqual(session.get_outputs(), [("y", ["N", 3], "tensor(float)")])
+        self.assertEqual(session.get_modelmeta().producer_name, "onnxc-tests")
+
+    def test_compile_to_memory(self):
+        self.assertEqual(onnxc.compile(path_of("mlp.onnx"))[:4], b"\x7fELF")
+        self.assertIn(b"mlp_run", onnxc.compile(path_of("mlp.onnx"), emit="c"))
+
+    def test_option_words(self):
+        words = onnxc.compiler.option_words(["-g"], {"O": 3, "fp": "strict", "dim": {"N": 8, "M": "1:4"}, "remarks": True,
+                                                     "target": None, "io_dtype": ["a=int8", "b=int8"]})
+        self.assertEqual(words, ["-g", "-O3", "--fp=strict", "--dim=N=8", "--dim=M=1:4", "--remarks", "--io-dtype=a=int8",
+                                 "--io-dtype=b=int8"])
+        self.assertEqual(onnxc.InferenceSession(path_of("mlp.onnx"), ["--dim=N=2"], threads=1).get_inputs()[0].shape, [2, 4])
+
+
+class Errors(unittest.TestCase):
+    def refused(self, kind, text, model, *options, **keywords):
+        with self.assertRaisesRegex(kind, text) as caught:
+            onnxc.InferenceSession(model, *options, **keywords)
+        return caught.exception
+
+    def test_models(self):
+        e = self.refused(onnxc.InvalidModel, "broken protobuf", b"nonsense", filename="here.onnx")
+        self.assertEqual((e.code, e.code_name, e.messages[0].file), (1, "ONNXC_WRONG_MODEL", "here.onnx"))
+        self.refused(onnxc.InvalidModel, "No such file", "/not/there.onnx")
+        self.refused(onnxc.InvalidModel, "unknown option", path_of("mlp.onnx"), nonsense=1)
+        model = helper.make_model(helper.make_graph([helper.make_node("Nonsense", ["x"], ["y"], name="n")], "g", [
+            helper.make_tensor_value_info("x", 1, [1])], [helper.make_tensor_value_info("y", 1, [1])]))
+        e = self.refused(onnxc.CompileError, "Nonsense", model)
+        self.assertEqual(e.messages[0].severity, "error")
+
+    def test_memory_limit(self):
+        self.refused(onnxc.InvalidModel, "more memory", path_of("mlp.onnx"), memory_limit=1000)
+
+    def test_cancelled(self):
+        self.refused(onnxc.Stopped, "", path_of("mlp.onnx"), cancelled=lambda: True)
+        self.refused(KeyboardInterrupt, "", path_of("mlp.onnx"), cancelled=self.interrupt)
+
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    def test_feeds(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        for text, feed in (("input 'x' is missing", {}), ("no input 'z'", {"x": X, "z": X}), ("rank 2", {"x": X[0]}),
+                           ("float32", {"x": X.astype(np.float64)}), ("float32", {"x": X.astype(">f4")})):
+            with self.assertRaisesRegex(onnxc.InvalidArgument, text):
+                session.run(None, feed)
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "no output 'z'"):
+            session.run(["z"], {"x": X})
+        with self.assertRaisesRegex(onnxc.RunError, "axis 1 must be 4") as caught:
+            session.run(None, {"x": X[:, :3]})
+        self.assertEqual((caught.exception.code, caught.exception.code_name), (2, "ONNXC_BAD_DIM"))
+
+    def test_data(self):
+        model = text_model("g (float[4] x, int64[N] i) => (float[N] y) { y = Gather (x, i) }")
+        session = onnxc.InferenceSession(model)
+        with self.assertRaises(onnxc.RunError) as caught:
+            session.run(None, {"x": X[0], "i": np.array([7])})
+        self.assertEqual(caught.exception.code_name, "ONNXC_CHECK_FAILED")
+        np.testing.assert_array_equal(session.run(None, {"x": X[0], "i": np.array([3, -4])})[0], [4, 1])
+
+
+class Arrays(unittest.TestCase):
+    def test_what_is_not_dense(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        wide = np.repeat(X, 2, axis=1)
+        for x in np.asfortranarray(X), wide[:, ::2], X.tolist():
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], Y)
+        X.flags.writeable = False
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
+
+    def test_inputs_are_not_copied(self):
+        call = onnxc.session.Call(onnxc.InferenceSession(path_of("mlp.onnx")), [X])
+        self.assertEqual(call.data[0], X.ctypes.data)
+
+    def test_outputs_are_fresh(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        first, second = session.run(None, {"x": X})[0], session.run(None, {"x": -X})[0]
+        np.testing.assert_array_equal(first, Y)
+        self.assertFalse(np.shares_memory(first, second))
+
+    def test_sizes(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        for n in 0, 1, 7, 1000:
+            self.assertEqual(session.run(None, {"x": np.ones((n, 4), np.float32)})[0].shape, (n, 3))
+        model = text_model("g (float[N] x, float[M] z) => (float[K] y) { y = Concat <axis = 0> (x, z, x) }")
+        session = onnxc.InferenceSession(model)
+        for n, m in (0, 0), (3, 2), (5, 1), (3, 2):
+            x, z = np.arange(n, dtype=np.float32), -np.ones(m, np.float32)
+            np.testing.assert_array_equal(session.run(None, {"x": x, "z": z})[0], np.concatenate([x, z, x]))
+
+    def test_sizes_from_data(self):
+        session = onnxc.InferenceSession(path_of("positive.onnx"))
+        for n in 0, 5, 3000, 20000, 10:
+            x = np.arange(-2, n, dtype=np.float32)
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], x[x > 0])
+        model = text_model("g (int64[N] x) => (int64[A] u, int64[A] i, int64[N] v, int64[A] c) { u, i, v, c = Unique (x) }")
+        x = np.arange(5000)[::-1] // 2
+        for found, want in zip(onnxc.InferenceSession(model).run(None, {"x": x}), np.unique(x, True, True, True)):
+            np.testing.assert_array_equal(found, want)
+
+    def test_scalars(self):
+        model = text_model("g (float x, bool b) => (float y, bool c) { y = Neg (x)  c = Not (b) }")
+        y, c = onnxc.InferenceSession(model).run(None, {"x": 2, "b": np.True_})
+        self.assertEqual((y.shape, y, c.dtype, c), ((), -2, np.bool_, False))
+
+    def test_state(self):
+        session = onnxc.InferenceSession(path_of("slide.onnx"), state="next=past")
+        past = np.zeros(3, np.float32)
+        for x in 1, 2:
+            out = dict(zip((o.name for o in session.get_outputs()), session.run(None, {"x": [x], "past": past})))
+            past = out["next"]
+        np.testing.assert_array_equal(past, [0, 1, 2])
+
+    def test_threads(self):
+        session, wrong = onnxc.InferenceSession(path_of("deep.onnx")), []
+        want = [session.run(None, {"x": np.full((n, 8), n, np.float32)})[0] for n in range(1, 9)]
+
+        def work(n):
+            for _ in range(50):
+                if not np.array_equal(session.run(None, {"x": np.full((n, 8), n, np.float32)})[0], want[n - 1]):
+                    wrong.append(n)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(1, 9)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+
+class Types(unittest.TestCase):
+    def test_every_type(self):
+        for number, element in values.ELEMENTS.items():
+            if element.is_string:
+                continue
+            with self.subTest(element.name):
+                x = np.array([0, 1, 1, 0, 1], np.int8).astype(element.dtype)
+                try:
+                    session = onnxc.InferenceSession(identity(number))
+                except onnxc.NotSupported as error:
+                    self.skipTest(str(error))
+                self.assertEqual(session.get_inputs()[0].type, f"tensor({element.name})")
+                for n in 5, 4, 1, 0:
+                    y = session.run(None, {"x": x[:n]})[0]
+                    self.assertEqual(y.dtype, element.dtype)
+                    np.testing.assert_array_equal(y.astype(np.float32), x[:n].astype(np.float32))
+
+    def test_packing(self):
+        for name, low, high in ("int4", -8, 8), ("uint4", 0, 16), ("int2", -2, 2), ("uint2", 0, 4):
+            element = values.ELEMENTS[values.NUMBERS[name]]
+            for n in range(6):
+                x = np.resize(np.arange(low, high), n).astype(element.dtype)
+                packed = values.pack(x, element.bits)
+                self.assertEqual(packed.size, -(-n * element.bits // 8))
+                np.testing.assert_array_equal(values.unpack(packed, element, n).astype(int), x.astype(int))
+        self.assertEqual(list(values.pack(np.array([1, -1, 2], ml_dtypes.int4), 4)), [0xF1, 0x02])
+
+    def test_bits_are_taken(self):
+        x = np.array([1.5, -2], ml_dtypes.bfloat16)
+        y, = onnxc.InferenceSession(identity(TensorProto.BFLOAT16)).run(None, {"x": x.view(np.uint16)})
+        np.testing.assert_array_equal(y, x)
+
+
+class Backend(unittest.TestCase):
+    def test_run_model(self):
+        outputs = backend.run_model(onnx.load(path_of("mlp.onnx")), [X])
+        np.testing.assert_array_equal(outputs.y, Y)
+        np.testing.assert_array_equal(backend.prepare(onnx.load(path_of("mlp.onnx")), O=3).run({"x": X})["y"], Y)
+
+    def test_run_node(self):
+        node = helper.make_node("Add", ["a", "b"], ["c"])
+        np.testing.assert_array_equal(backend.run_node(node, [X, X])[0], X + X)
+        node = helper.make_node("Clip", ["x", "", "top"], ["y"])
+        one = np.array(1, np.float32)
+        outputs = backend.run_node(node, [X, one], outputs_info=[(np.float32, X.shape)], opset_version=13)
+        np.testing.assert_array_equal(outputs[0], np.minimum(X, 1))
+
+    def test_devices(self):
+        self.assertTrue(backend.supports_device("CPU"))
+        self.assertFalse(backend.supports_device("CUDA:1"))
+        with self.assertRaises(ValueError):
+            backend.prepare(onnx.load(path_of("mlp.onnx")), "CUDA")
+
+
+def main():
+    out = io.StringIO()
+    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    bad = result.failures + result.errors
+    for test, why in bad:
+        print(f"FAIL python: {test.id()}: {why}")
+    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
+    sys.exit(len(bad) != 0)
+
+
+if __name__ == "__main__":
+    main()
