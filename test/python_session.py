@@ -5,6 +5,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import warnings
 
 import ml_dtypes
 import numpy as np
@@ -31,7 +32,7 @@ def text_model(text, ir_version=13, opset=25):
 
 
 def identity(number):
-    """y = x, reversed along its only axis by Slice, or as it is for types that Slice lacks."""
+    """y = x, of that element type."""
     x, y = (helper.make_tensor_value_info(n, number, ["N"]) for n in "xy")
     return helper.make_model(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y]),
                              opset_imports=[helper.make_opsetid("", 25)], ir_version=13)
@@ -211,7 +212,7 @@ class Types(unittest.TestCase):
         for number, element in values.ELEMENTS.items():
             if element.is_string:
                 continue
-            with self.subTest(element.name):
+            with self.subTest(element.name), warnings.catch_warnings(action="ignore"):  # complex numbers as real ones
                 x = np.array([0, 1, 1, 0, 1], np.int8).astype(element.dtype)
                 try:
                     session = onnxc.InferenceSession(identity(number))
@@ -237,6 +238,47 @@ class Types(unittest.TestCase):
         x = np.array([1.5, -2], ml_dtypes.bfloat16)
         y, = onnxc.InferenceSession(identity(TensorProto.BFLOAT16)).run(None, {"x": x.view(np.uint16)})
         np.testing.assert_array_equal(y, x)
+
+
+class Values(unittest.TestCase):
+    """Strings, sequences, optionals."""
+
+    def test_strings(self):
+        session = onnxc.InferenceSession(text_model("g (string[N] a, string[N] b) => (string[N] c) { c = StringConcat (a, b) }"))
+        self.assertEqual(session.get_inputs()[0], ("a", ["N"], "tensor(string)"))
+        for a in np.array(["x", "", "\u00e4\0b"], object), np.array(["x", "yy", "z"]), ["x", b"y", ""]:
+            want = ["".join((t.decode() if isinstance(t, bytes) else t, "!")) for t in a]
+            self.assertEqual(session.run(None, {"a": a, "b": np.array(["!"] * 3)})[0].tolist(), want)
+        self.assertEqual(session.run(None, {"a": [], "b": []})[0].shape, (0,))
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "takes strings"):
+            session.run(None, {"a": np.zeros(2), "b": ["", ""]})
+
+    def test_strings_of_data(self):
+        model = text_model("g (string[N] a) => (string[N, K] c, int64[N] n) { c, n = StringSplit (a) }")
+        c, n = onnxc.InferenceSession(model).run(None, {"a": ["one two", "", "three"]})
+        self.assertEqual((c.tolist(), n.tolist()), ([["one", "two"], ["", ""], ["three", ""]], [2, 0, 1]))
+
+    def test_sequences(self):
+        model = text_model("g (seq(float[N]) s, float[M] x) => (seq(float[K]) t, float[P] y) "
+                           "{ t = SequenceInsert (s, x)  y = ConcatFromSequence <axis = 0> (t) }")
+        session = onnxc.InferenceSession(model)
+        self.assertEqual([p.type for p in session.get_inputs()], ["seq(tensor(float))", "tensor(float)"])
+        for items in [], [X[0]], [X[0], X[1, :0], X[1]]:
+            t, y = session.run(None, {"s": items, "x": X[0, 1:]})
+            self.assertEqual([i.tolist() for i in t], [i.tolist() for i in [*items, X[0, 1:]]])
+            np.testing.assert_array_equal(y, np.concatenate([*items, X[0, 1:]]))
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "float32"):
+            session.run(None, {"s": [X[0].astype(int)], "x": X[0]})
+
+    def test_optionals(self):
+        model = text_model("g (optional(float[N]) o) => (bool b, optional(float[N]) p) "
+                           "{ b = OptionalHasElement (o)  p = Identity (o) }")
+        session = onnxc.InferenceSession(model)
+        self.assertEqual(session.get_outputs()[1].type, "optional(tensor(float))")
+        b, p = session.run(None, {"o": None})
+        self.assertEqual((b, p), (False, None))
+        b, p = session.run(None, {"o": X[0]})
+        self.assertEqual((b, p.tolist()), (True, X[0].tolist()))
 
 
 class Backend(unittest.TestCase):

@@ -116,6 +116,17 @@ def docs(results):
     own_program(results, "run_docs.py", ONNXC)
 
 
+def python(results):
+    """The Python package: its own tests, and ONNX's test runner over its backend."""
+    own_program(results, "python_session.py")
+    own_program(results, "python_backend.py", "--every", "10")
+
+
+def python_long(results):
+    """All cases of ONNX's test runner."""
+    own_program(results, "python_backend.py")
+
+
 def small_cases(results):
     """The folders of ONNX's own cases but for the light models, which are too large to interpret."""
     cases = os.path.join(BUILD, "cases")
@@ -252,6 +263,7 @@ STAGES = {
     "formats": formats,
     "bad-input": bad_input.bad_input,
     "install": install,
+    "python": python,
     "options": options,
     "gpu-shim": gpu_shim,
     "sanitizers": sanitizers,
@@ -259,7 +271,7 @@ STAGES = {
 }
 
 # Not part of a run without arguments.
-MORE_STAGES = {"forms": forms, "gpu-long": gpu_long, "gpu-ptx": gpu_ptx.gpu_ptx}
+MORE_STAGES = {"forms": forms, "python-long": python_long, "gpu-long": gpu_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 
 def main():

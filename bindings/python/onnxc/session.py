@@ -39,7 +39,7 @@ class Port:
 
     def __init__(self, descriptor, info):
         text = descriptor.text
-        self.name, self.is_value, self.state = text(info.name), getattr(info, 'kind', 0) != 0, info.state
+        self.name, self.is_value, self.state = text(info.name), info.kind != 0, info.state
         self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
         dims = descriptor.array(abi.DimInfo, info.dims, info.rank)
         self.dims = [d.value if d.value >= 0 else text(d.text) for d in dims]
