@@ -108,8 +108,8 @@ typedef struct onnxc_model {
     /* data: one pointer for each input, then for each output; then the context of a model that has `open`;
      * then what the hook of --hook gets as its user. dims: those of all inputs, then of all outputs, one
      * after the other (onnxc_tensor_info.first_dim). The outputs' are written: also when the answer is
-     * ONNXC_TOO_SMALL, then they say what is needed. capacity: by output, the elements that fit. message:
-     * NULL, or set to a text that says what was wrong when the run fails. */
+     * ONNXC_TOO_SMALL, then they say what is needed. capacity: by output, the elements that fit; 1 for an
+     * onnxc_value. message: NULL, or set to a text that says what was wrong when the run fails. */
     int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,
                size_t workspace_size, const char **message);
     /* Bytes of workspace for inputs of these dims; -1: the model does not take them. */

@@ -67,6 +67,13 @@ if there pkg-config; then
 fi
 check "libonnxc" sh -c "printf '#include <onnxc_compiler.h>\n#include <stdio.h>\nint main(void) { return puts(onnxc_compiler_version()) < 0; }\n' >lib.c
     cc -std=c99 -pedantic -Wall -Wextra -Werror -I$p/include lib.c -L$p/lib -lonnxc -Wl,-rpath,$p/lib -o lib && ./lib"
+python=$here/build/venv/bin/python
+if there "$python"; then
+    check "Python" env PYTHONPATH="$p/share/onnxc/python" "$python" -c "import onnxc, numpy, os
+assert onnxc.compiler.abi.compiler_path().startswith('$p/'), onnxc.compiler.abi.compiler_path()
+onnxc.compile('mlp.onnx', 'python.so')
+assert onnxc.InferenceSession('python.so').run(None, {'x': [[1, 2, 3, 4]]})[0][0, 0] == 7.5"
+fi
 if there cmake; then
     check "cmake" sh -c "cmake -S . -B native -DCMAKE_PREFIX_PATH=$p && cmake --build native && native/main"
 fi

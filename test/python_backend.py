@@ -12,6 +12,7 @@ import re
 import sys
 import tempfile
 import unittest
+import warnings
 
 from harness import JOBS, ROOT, SUMMARY
 
@@ -78,6 +79,7 @@ def main():
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")  # the cases are full of infinities
     tests, total = list(tests_of(options.words))[::options.every], [0, 0, 0]
     fork = multiprocessing.get_context("fork")  # making the cases takes longer than many of them
     with tempfile.TemporaryDirectory() as folder:

@@ -5,12 +5,12 @@ usage: run_docs.py ONNXC [--update] [FILE...]      FILE: README.md and docs/*.md
 What is run, in one fresh folder a page, which holds the models of test/cli and of samples/digits:
 
     ```console            lines `$ COMMAND`, each followed by what it prints (standard error too)
-    ```c main.c           a file of that name
+    ```c main.c           a file of that name (```python too)
     ```c ir/dim.h         a part of that file of the repository, word for word
     ```text               shown only; other blocks without a file name too
 
-A printed line '[...]' stands for any number of lines, '[...]' inside a line for any text. onnxc and onnxc.h are found as
-after an installation. --update writes what the commands print now, but where there is a '[...]'.
+A printed line '[...]' stands for any number of lines, '[...]' inside a line for any text. onnxc, onnxc.h and the Python
+package are found as after an installation. --update writes what the commands print now, but where there is a '[...]'.
 docs/operators.md must be what `onnxc --list-ops=markdown` says.
 """
 import difflib
@@ -37,7 +37,8 @@ def prepare(folder):
 
 
 def run(onnxc, command, folder, include):
-    env = {"PATH": os.path.dirname(onnxc) + ":" + os.environ["PATH"], "LC_ALL": "C", "HOME": folder, "CPATH": include,
+    env = {"PATH": os.pathsep.join([os.path.dirname(onnxc), os.path.dirname(sys.executable), os.environ["PATH"]]),
+           "PYTHONPATH": os.path.join(ROOT, "bindings", "python"), "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C", "HOME": folder, "CPATH": include,
            "LIBRARY_PATH": os.path.dirname(onnxc)}
     ran = subprocess.run(["sh", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, timeout=300)

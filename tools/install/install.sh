@@ -26,6 +26,7 @@ put 644 runtime-lite/onnxc.h include
 sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/lib/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
 put 644 runtime-lite/*.c runtime-lite/*.h share/onnxc/runtime/runtime-lite
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
+put 644 bindings/python/onnxc/*.py share/onnxc/python/onnxc
 put 644 "$here/onnxc.mk" share/onnxc
 put 644 "$here/onnxcConfig.cmake" lib/cmake/onnxc
 fill "$here/onnxcConfigVersion.cmake.in" lib/cmake/onnxc/onnxcConfigVersion.cmake

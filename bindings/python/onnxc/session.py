@@ -260,7 +260,7 @@ class Call:
         for j, port in enumerate(self.s._outputs):
             if port.is_value:
                 self.outputs[j] = abi.Value()
-                self.data[nin + j] = ctypes.addressof(self.outputs[j])
+                self.data[nin + j], self.capacity[j] = ctypes.addressof(self.outputs[j]), 1
                 continue
             if port.state:
                 made = self.outputs[j] = np.array(self.arrays[port.state - 1]).reshape(-1)
