@@ -16,6 +16,8 @@ import warnings
 
 from harness import JOBS, ROOT, SUMMARY
 
+# The runner takes the length of each array in a sequence, which arrays without axes have not.
+NOT_COMPARED = ["test_loop16_seq_none"]
 sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 
 
@@ -51,8 +53,8 @@ def tests_of(words):
                 raise unittest.SkipTest(str(error)) from error
 
     runner = BackendTest(Tested, __name__)
-    names = "|".join(map(re.escape, sorted(listed())))
-    runner.exclude(f"^({names})_cpu$" if names else "^$")
+    names = "|".join(map(re.escape, [*NOT_COMPARED, *sorted(listed())]))
+    runner.exclude(f"^({names})_cpu$")
     for test in sorted(flat(runner.test_suite), key=lambda t: t.id()):
         name = test.id().split(".")[-1]
         if name.endswith("_cpu") and "RealModel" not in test.id() and (not words or any(w in name for w in words)):
