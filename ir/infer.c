@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096 };
+static const int64_t MOST_BYTES = INT64_C(1) << 47;
 
 struct infer_state {
     jmp_buf *leave; // where infer_rank goes when a rank is unknown
@@ -431,6 +432,23 @@ static void merge_declared(node *n, int out, const type *declared) {
                     type_text(a, &v->type));
 }
 
+// The least bytes that a tensor of type t has; -1: more than any machine addresses.
+static int64_t least_bytes(const type *t) {
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i]->min <= 0) return 0;
+    for (int i = 0; i < t->rank; i++)
+        if (__builtin_mul_overflow(count, t->dims[i]->min, &count)) return -1;
+    int64_t bytes = dtype_size(t->elem, count);
+    return bytes > MOST_BYTES ? -1 : bytes;
+}
+
+static void check_size(const graph *g, const loc *at, const char *what, const type *t) {
+    if (t->kind != TYPE_TENSOR || t->rank == RANK_UNKNOWN || least_bytes(t) >= 0) return;
+    diag_fatal(g->module->diag, at, "%s is %s: more than 2^47 bytes, which no machine has", what,
+               type_text(g->module->arena, t));
+}
+
 void infer_node(node *n) {
     struct infer_state *state = state_of(n);
     const schema_version *s = newest(n->op);
@@ -455,10 +473,15 @@ void infer_node(node *n) {
             diag_defect(n->graph->module->diag, n->loc, "%s was left without a type", label(n, true, i));
         if (s) check_output(n, s, i, bound);
         merge_declared(n, i, &declared[i]);
+        check_size(n->graph, n->loc, label(n, true, i), &n->out[i]->type);
     }
 }
 
 void infer_graph(graph *g) {
+    for (int i = 0; i < g->inputs.n; i++) {
+        const value *v = g->inputs.at[i];
+        check_size(g, NULL, arena_printf(g->module->arena, "input '%s'", v->name), &v->type);
+    }
     for (int i = 0; i < g->nodes.n; i++) {
         node *n = g->nodes.at[i];
         if (n->op->resolve && n->op->resolve(n)) i--;

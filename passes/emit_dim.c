@@ -37,7 +37,7 @@ ins *emit_dim_value(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, co
     if (d->kind == DIM_CONST) return lb_int(b, lt(kind, 1), d->value);
     if (d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return atom(user, d);
     if (d->kind == DIM_POLY) return emit_poly(b, d, kind, atom, user);
-    if (d->kind == DIM_OVERFLOW) diag_defect(b->diag, NULL, "a size overflows");
+    if (d->kind == DIM_OVERFLOW) diag_fatal(b->diag, NULL, "the model needs memory that no machine has");
     ins *x = emit_dim_value(b, d->a, kind, atom, user), *y = emit_dim_value(b, d->b, kind, atom, user);
     if (d->kind == DIM_SELECT) {
         ins *c = emit_dim_value(b, d->c, kind, atom, user);

@@ -28,6 +28,27 @@ def other_files():
     ]
 
 
+def graph(ins, nodes):
+    return f'<ir_version: 9, opset_import: ["" : 20]>\ng ({ins}) => (float y) {{ {nodes} }}\n'
+
+
+def wrong_models():
+    """Models as ONNX text whose numbers are absurd: (name, text, exit codes, a word that the message must hold)."""
+    conv = "y = Conv <pads = [{0}, {0}, {0}, {0}], kernel_shape = [3, 3]> (x, w)"
+    huge = 2**40
+    return [
+        ("left_out", graph("float[3] x", 'y = Sub (x, "")'), (1,), "input B is missing"),
+        ("huge_input", graph(f"float[{2**62}] x", "y = Relu (x)"), (1,), "input 'x'"),
+        ("huge_fill", graph("", f"s = Constant <value_ints = [{huge}, {huge}]> () y = ConstantOfShape (s)"), (1,), "ConstantOfShape"),
+        ("huge_expand", graph("float[1] x", f"s = Constant <value_ints = [{2**62}]> () y = Expand (x, s)"), (1,), "Expand"),
+        ("huge_random", graph("", f"y = RandomNormal <shape = [{huge}, {huge}]> ()"), (1,), "RandomNormal"),
+        ("huge_pads", graph("float[1, 1, 5, 5] x, float[1, 1, 3, 3] w", conv.format(2**31)), (1,), "Conv"),
+        ("huge_blocks", graph("float[1, 1, 5, 5] x, float[1, 1, 3, 3] w", f"y = ConvTranspose <strides = [{2**31}, {2**31}]> (x, w)"), (1,), "ConvTranspose"),
+        ("huge_dft", graph("float[1, 8, 1] x", f"s = Constant <value_int = {huge}> () y = DFT (x, s)"), (0,), ""),
+        ("prime_dft", graph("float[1, 8, 1] x", f"s = Constant <value_int = {2**61 - 1}> () y = DFT (x, s)"), (1,), "DFT"),
+    ]
+
+
 def broken_models():
     """Truncations and changed bytes of a good model."""
     good = open(MODEL, "rb").read()
@@ -62,10 +83,13 @@ def bad_input(results):
 
     for (name, _, word), (ran, written) in zip(other_files(), parallel(compile_file, other_files())):
         check(name, ran, written, (1,), word)
+    wrong = [(name + ".onnxtxt", text.encode(), codes, word) for name, text, codes, word in wrong_models()]
+    for (name, _, codes, word), (ran, written) in zip(wrong, parallel(compile_file, wrong)):
+        check(name, ran, written, codes, word)
     broken = list(broken_models())
     for (name, _), (ran, written) in zip(broken, parallel(compile_file, broken)):
         check(name, ran, written, (1,) if name.startswith("cut") else (0, 1, 2))
-    left = [f for f in os.listdir(folder) if not f.endswith((".onnx", ".o", ".h"))]
+    left = [f for f in os.listdir(folder) if not f.endswith((".onnx", ".onnxtxt", ".o", ".h"))]
     results.check(not left, "temporary files", f"left behind: {left[:5]}")
 
     missing = os.path.join(folder, "nothing.onnx")

@@ -337,7 +337,7 @@ static bool check_arity(importer *im, const loc *at, const schema_version *v, co
     int given_out = n->n_output < INT_MAX ? (int)n->n_output : INT_MAX;
     return check_count(im, at, "input", given_in, nin, v->min_in, v->max_in) &&
            check_count(im, at, "output", given_out, nout, v->min_out, v->max_out) &&
-           check_names(im, at, "input", v->in, v->nin, n->input, nin);
+           check_names(im, at, "input", v->in, v->nin, n->input, given_in);
 }
 
 static void add_outputs(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n, node *made) {

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { UNROLLED_FACTOR = 5, MOST_FACTORS = 64 };
+enum { UNROLLED_FACTOR = 5, MOST_FACTORS = 64, LARGEST_FACTOR = 1 << 20, LARGEST_TABLE = 1 << 20 };
 
 // ---------------------------------------------------------------- the transform
 typedef struct transform transform;
@@ -41,13 +41,14 @@ static complex_expr multiply(kernel *k, complex_expr a, complex_expr b) {
                           x_add(k, x_mul(k, a.re, b.im), x_mul(k, a.im, b.re))};
 }
 
-// cos and -sin (for the inverse sin) of 2 pi i / N for i < N: a constant, or computed when the run knows N.
+// cos and -sin (for the inverse sin) of 2 pi i / N for i < N: a constant, or computed by the run when N is
+// large or not known.
 static buffer *turn_table(const transform *f, bool sine) {
     lowering *l = f->l;
     const double turn = 6.28318530717958647692;
     double sign = sine && !f->inverse ? -1 : 1;
     const char *name = sine ? "sine" : "cosine";
-    if (dim_is_const(f->length)) {
+    if (dim_is_const(f->length) && dim_value(f->length) <= LARGEST_TABLE) {
         int64_t n = dim_value(f->length);
         constant *c = constant_new(l->program->arena, f->t, 1, &n);
         for (int64_t i = 0; i < n; i++) {
@@ -168,7 +169,7 @@ static int factors_of(dim *length, dim **factors) {
     }
     int64_t rest = dim_value(length);
     for (int64_t p = 4; rest > 1; p = p == 4 ? 2 : p == 2 ? 3 : p + 2) {
-        if (p > 4 && p * p > rest) p = rest;
+        if (p > LARGEST_FACTOR || (p > 4 && p * p > rest)) p = rest; // what is left may be no prime
         for (; rest % p == 0; rest /= p) factors[count++] = dim_const(length->table, p);
     }
     if (!count) factors[count++] = dim_const(length->table, 1);
