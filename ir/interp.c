@@ -41,6 +41,11 @@ int64_t interp_dim(interp *in, const dim *d) {
 }
 
 // ---------------------------------------------------------------- memory
+static const char *too_large(interp *in, const buffer *b, int64_t bytes) {
+    return arena_printf(in->arena, "'%s' needs %lld bytes: more memory than there is", b->name,
+                        (long long)bytes);
+}
+
 int64_t memory_shape(interp *in, memory *m, const buffer *b) {
     int64_t n = 1;
     for (int j = b->rank - 1; j >= 0; j--) {
@@ -50,12 +55,14 @@ int64_t memory_shape(interp *in, memory *m, const buffer *b) {
             interp_stop(
                 in, INTERP_FAILED,
                 arena_printf(in->arena, "axis %d of '%s' has size %lld", j, b->name, (long long)m->dims[j]));
-        if (__builtin_mul_overflow(n, m->dims[j], &n)) interp_stop(in, INTERP_FAILED, "tensor too large");
+        if (__builtin_mul_overflow(n, m->dims[j], &n))
+            interp_stop(in, INTERP_FAILED, arena_printf(in->arena, "'%s' is too large", b->name));
     }
     for (int j = 0; b->layout && j < b->layout->n; j++) m->extent[j] = interp_dim(in, layout_extent(b, j));
     int64_t bytes = interp_dim(in, buffer_bytes(b));
-    if (in->limits.bytes && bytes > in->limits.bytes - in->bytes) interp_stop(in, INTERP_LIMIT, "memory");
-    if (bytes > INT64_C(1) << 40) interp_stop(in, INTERP_FAILED, "tensor too large");
+    if (in->limits.bytes && bytes > in->limits.bytes - in->bytes)
+        interp_stop(in, INTERP_LIMIT, too_large(in, b, bytes));
+    if (bytes > INT64_C(1) << 40) interp_stop(in, INTERP_FAILED, too_large(in, b, bytes));
     return bytes;
 }
 
@@ -66,7 +73,7 @@ static void allocate(interp *in, const buffer *b) {
     // Aligned as compiled kernels expect buffers to be.
     size_t size = ((size_t)m->bytes + 64) / 64 * 64;
     m->data = aligned_alloc(64, size);
-    if (!m->data) interp_stop(in, INTERP_LIMIT, "memory");
+    if (!m->data) interp_stop(in, INTERP_LIMIT, too_large(in, b, m->bytes));
     memset(m->data, 0, size);
     m->owned = m->live = true;
     in->bytes += m->bytes;

@@ -44,6 +44,7 @@ def wrong_models():
         ("huge_random", graph("", f"y = RandomNormal <shape = [{huge}, {huge}]> ()"), (1,), "RandomNormal"),
         ("huge_pads", graph("float[1, 1, 5, 5] x, float[1, 1, 3, 3] w", conv.format(2**31)), (1,), "Conv"),
         ("huge_blocks", graph("float[1, 1, 5, 5] x, float[1, 1, 3, 3] w", f"y = ConvTranspose <strides = [{2**31}, {2**31}]> (x, w)"), (1,), "ConvTranspose"),
+        ("huge_margin", graph("float[1, 1, 5, 5] x, float[1, 1, 3, 3] w", f"y = ConvTranspose <output_padding = [{2**63 - 1}, 0]> (x, w)"), (1,), "output_padding"),
         ("huge_dft", graph("float[1, 8, 1] x", f"s = Constant <value_int = {huge}> () y = DFT (x, s)"), (0,), ""),
         ("prime_dft", graph("float[1, 8, 1] x", f"s = Constant <value_int = {2**61 - 1}> () y = DFT (x, s)"), (1,), "DFT"),
     ]
@@ -86,6 +87,12 @@ def bad_input(results):
     wrong = [(name + ".onnxtxt", text.encode(), codes, word) for name, text, codes, word in wrong_models()]
     for (name, _, codes, word), (ran, written) in zip(wrong, parallel(compile_file, wrong)):
         check(name, ran, written, codes, word)
+    fill = os.path.join(folder, "huge_fill_1.onnxtxt")
+    with open(fill, "w") as f:
+        f.write(graph("", f"s = Constant <value_ints = [{2**40}]> () y = ConstantOfShape (s)"))
+    for how in ([], ["--interpret"]):
+        ran = run([onnxc, "run", fill, *how], timeout=30)
+        results.check(ran.code == 1 and "memory" in ran.err, " ".join(["4 TiB to run", *how]), ran.why())
     broken = list(broken_models())
     for (name, _), (ran, written) in zip(broken, parallel(compile_file, broken)):
         check(name, ran, written, (1,) if name.startswith("cut") else (0, 1, 2))

@@ -1,9 +1,11 @@
 // Arenas: a list of zeroed chunks from which blocks are cut one after the other. In: sizes.
 // Out: zeroed blocks that live until arena_destroy.
 #include "compiler/base/arena.h"
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ALIGN = 16, FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
 
@@ -70,6 +72,7 @@ void arena_destroy(arena *a) {
 }
 
 static _Noreturn void out_of_memory(arena *a) {
+    while (!a->handler && a->owner) a = a->owner;
     if (a->handler && !a->in_handler) {
         a->in_handler = 1;
         a->handler(a->handler_arg);
@@ -177,3 +180,8 @@ void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg)
 }
 
 size_t arena_bytes(const arena *a) { return a->bytes; }
+
+size_t machine_memory(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : INT64_MAX;
+}

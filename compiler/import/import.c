@@ -4,7 +4,7 @@
 #include "compiler/import/impl.h"
 #include <unistd.h>
 
-enum { OLDEST_IR = 3, NEWEST_IR = 14, NODES_MOST = 2000000 };
+enum { OLDEST_IR = 3, NEWEST_IR = 14, NODES_MOST = 500000 };
 
 importer importer_new(arena *a, diag *d, const import_options *options) {
     importer im = {.arena = a, .diag = d};

@@ -12,7 +12,7 @@ typedef struct import_options {
     int64_t max_file;              // bytes of the model file (0: 2^40)
     int64_t max_external;          // bytes of one external data file (0: 2^42)
     int64_t max_dense;             // bytes of one sparse tensor made dense (0: 2^30)
-    int max_nodes;                 // nodes after inlining (0: 2,000,000)
+    int max_nodes;                 // nodes after inlining (0: 500,000)
 } import_options;
 
 // A model is binary protobuf, protobuf's text or JSON format, or ONNX's text syntax.

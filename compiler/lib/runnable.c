@@ -27,7 +27,8 @@ void runnable_set_ports(pipeline *p, runnable *r) {
 }
 
 static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
-    return interp_program(r->impl, a, in, out, (interp_limits){0}, message) == INTERP_OK;
+    interp_limits limits = {.bytes = (int64_t)machine_memory()};
+    return interp_program(r->impl, a, in, out, limits, message) == INTERP_OK;
 }
 
 // Kernels as GPUs run them, their threads in an order that no program should depend on.

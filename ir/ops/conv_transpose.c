@@ -19,6 +19,10 @@ static void optional_ints(const node *n, const char *name, int count, int most, 
     const int64_t *v = node_ints(n, name, &given);
     if (given && given != count && given != most)
         infer_error(n, "attribute %s has %d values for %d spatial axes", name, given, count);
+    const int64_t largest = INT64_C(1) << 40; // so that sums of them fit
+    for (int i = 0; i < given; i++)
+        if (v[i] > largest || v[i] < -largest)
+            infer_error(n, "attribute %s has the value %lld", name, (long long)v[i]);
     for (int i = 0; i < most; i++) out[i] = i < given ? v[i] : 0;
 }
 
