@@ -2,7 +2,7 @@
 // their calls. Names are looked up here, from the innermost graph outwards.
 #include "compiler/import/impl.h"
 
-enum { DEPTH_MOST = 200 };
+enum { DEPTH_MOST = 200, CALLS_MOST = 50000 };
 
 // ---- Names
 
@@ -150,6 +150,9 @@ static void bind_outputs(importer *im, scope *s, scope *inner, const loc *at, co
 static void import_call(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n,
                         const Onnx__FunctionProto *f) {
     check_call(im, s, at, n, f);
+    if (++im->calls > CALLS_MOST)
+        diag_fatal(im->diag, at, "the model has more than %d calls of functions once they are inlined",
+                   CALLS_MOST);
     enter(im, at);
     body *b = ARENA_NEW(im->arena, body);
     *b = (body){.caller = s->body, .function = f, .call = n, .call_scope = s, .via = at};

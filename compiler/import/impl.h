@@ -23,6 +23,7 @@ typedef struct importer {
     map reserved;  // names of the main graph's values: nothing else may take them
     value *absent; // stands for a function input that a call leaves out
     int nodes;     // made so far
+    int calls;     // of functions, inlined so far
     int depth;     // of regions and calls
 } importer;
 

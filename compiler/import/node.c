@@ -237,6 +237,7 @@ static void import_attr_value(importer *im, scope *s, const loc *at, attr *t, co
     case ATTR_SPARSE_TENSOR:
         if (!a->sparse_tensor) no_value(im, at, t);
         t->tensor = import_sparse_tensor(im, at, a->sparse_tensor);
+        t->kind = ATTR_TENSOR;
         return;
     case ATTR_TYPE: import_type_attr(im, at, t, a); return;
     case ATTR_NONE:

@@ -451,8 +451,7 @@ static constant *plain_constant(arena *a, dtype t, int rank, int64_t count, cons
 static constant *attribute_constant(const node *n, const attr *v) {
     arena *a = infer_arena(n);
     switch (v->kind) {
-    case ATTR_TENSOR:
-    case ATTR_SPARSE_TENSOR: return v->tensor; // made dense by the import
+    case ATTR_TENSOR: return v->tensor; // a sparse one was made dense by the import
     case ATTR_FLOAT: return plain_constant(a, DT_F32, 0, 1, &v->f);
     case ATTR_FLOATS: return plain_constant(a, DT_F32, 1, v->n, v->floats);
     case ATTR_INT: return plain_constant(a, DT_I64, 0, 1, &v->i);
@@ -463,6 +462,7 @@ static constant *attribute_constant(const node *n, const attr *v) {
     case ATTR_GRAPH:
     case ATTR_TENSORS:
     case ATTR_GRAPHS:
+    case ATTR_SPARSE_TENSOR:
     case ATTR_SPARSE_TENSORS:
     case ATTR_TYPE:
     case ATTR_TYPES: break;
