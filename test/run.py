@@ -56,9 +56,10 @@ def sanitizers(results):
     if not unit_programs(results, "san"):
         return
     checked = os.path.join(BUILD, "san", "onnxc")
-    run_cases(results, "interpret", FORMS["interpret"], small_cases(results) + needle_folders(results), 120, checked)
-    few = [f for f in small_cases(results) if os.path.basename(f) != "node"]
-    run_cases(results, "llvm", FORMS["llvm"], few + needle_folders(results), 120, checked)
+    small, needle = small_cases(results), needle_folders(results)
+    few = [folder for folder in small if os.path.basename(folder) != "node"]
+    run_cases(results, "interpret", FORMS["interpret"], small + needle, timeout=120, program=checked)
+    run_cases(results, "llvm", FORMS["llvm"], few + needle, timeout=120, program=checked)
 
 
 def unit_programs(results, mode):
@@ -67,8 +68,8 @@ def unit_programs(results, mode):
         return False
     names = sorted(os.path.basename(source)[:-2] for source in glob.glob(os.path.join(TEST, "unit", "*.c")))
     # As without the sanitizers, memory that cannot be had is no error of the program.
-    settings = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1"}
-    every = parallel(lambda name: run([os.path.join(BUILD, mode, "unit", name)], timeout=600, env=settings), names)
+    env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1"}
+    every = parallel(lambda name: run([os.path.join(BUILD, mode, "unit", name)], timeout=600, env=env), names)
     for name, ran in zip(names, every):
         passed = re.search(r"\[  PASSED  \] (\d+) test", ran.text)
         failed = re.findall(r"\[  FAILED  \] (?!\d+ test)(\S+)", ran.text)
