@@ -203,7 +203,7 @@ def versions(results):
     cases = os.path.join(BUILD, "cases-versions")
     if not generate(results, "version_cases.py", cases):
         return
-    supported = {line.split()[0] for line in run([ONNXC, "--list-ops"]).out.splitlines() if line.strip()}
+    supported = {line.split()[0].rsplit(".", 1)[-1] for line in run([ONNXC, "--list-ops"]).out.splitlines() if line.strip()}
     folders = []
     for operator in sorted(os.listdir(cases)):
         folder = os.path.join(cases, operator)
