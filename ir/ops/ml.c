@@ -2,6 +2,7 @@
 // Normalizer, OneHotEncoder, Scaler, and the linear models. Also what all of the domain shares (ml.h).
 #include "ir/ops/ml.h"
 #include "ir/ops/rows.h"
+#include "ir/ops/string.h"
 #include <math.h>
 #include <string.h>
 
@@ -104,13 +105,23 @@ void ml_apply(lowering *l, const node *n, ml_transform f, buffer *from, buffer *
     else apply_pointwise(l, n, f, from, to);
 }
 
+buffer *ml_labels(lowering *l, const node *n, const char *ints) {
+    int count;
+    const attr *strings = node_attr(n, "classlabels_strings");
+    if (strings && strings->n)
+        return lower_constant(l, "labels",
+                              strings_constant(l->program->arena, strings->strings, NULL, strings->n));
+    const int64_t *labels = node_ints(n, ints, &count);
+    return labels && count ? ml_ints(l, "labels", labels, count) : NULL;
+}
+
 // The label of number i.
 static expr *label_of(lowering *l, const node *n, kernel *k, const char *attribute, expr *i) {
-    int count;
-    const int64_t *labels = node_ints(n, attribute, &count);
-    if (!labels || !count) return i;
-    expr *last = x_i64(k, count - 1), *at = x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
-    return x_read(k, ml_ints(l, "labels", labels, count), &at);
+    buffer *labels = ml_labels(l, n, attribute);
+    if (!labels) return i;
+    expr *last = x_i64(k, dim_value(labels->dims[0]) - 1);
+    expr *at = x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
+    return x_read(k, labels, &at);
 }
 
 void ml_label(lowering *l, const node *n, buffer *scores, const char *attribute, buffer *labels) {
@@ -296,10 +307,10 @@ ML(Normalizer, normalizer_infer, normalizer_lower);
 // ---------------------------------------------------------------- OneHotEncoder
 static void encoder_infer(node *n) {
     int rank = infer_rank(n, 0), count;
-    const int64_t *classes = node_ints(n, "cats_int64s", &count);
     const attr *strings = node_attr(n, "cats_strings");
-    if (!classes || !count) count = strings ? strings->n : 0;
-    if (!count) infer_error(n, "there are no categories");
+    node_ints(n, "cats_int64s", &count);
+    if (infer_in(n, 0)->elem == DT_STRING) count = strings ? strings->n : 0;
+    if (!count) infer_error(n, "there are no categories of X's type");
     if (rank + 1 > MAX_RANK) infer_error(n, "X has rank %d", rank);
     dim *dims[MAX_RANK];
     for (int j = 0; j < rank; j++) dims[j] = infer_in(n, 0)->dims[j];
@@ -322,7 +333,32 @@ static void encoder_check(lowering *l, const node *n, buffer *x, buffer *classes
     stage_write(k, s, known, at, x_check(k, found, found, k->messages.n - 1));
 }
 
+// Strings are compared by the library: it finds their places among the sorted categories.
+static void encode_strings(lowering *l, node *n) {
+    arena *a = l->program->arena;
+    const attr *strings = node_attr(n, "cats_strings");
+    const constant *all = strings_constant(a, strings->strings, NULL, strings->n);
+    int64_t *order = ARENA_ARRAY(a, int64_t, all->count + 1), count = sort_keys(all, order);
+    buffer *places = lower_find(l, n, n->in[0], pick_constant(a, all, order, count));
+    buffer *classes = ml_ints(l, "order", order, count), *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *at[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, at);
+    expr *place = x_read(k, places, at), *known = x_bin(k, X_LE, x_i64(k, 0), place);
+    if (!node_int(n, "zeros", 1)) {
+        VEC_PUSH(k->arena, &k->messages, "a value of X is none of the categories");
+        place = x_check(k, place, known, k->messages.n - 1);
+    }
+    expr *category = x_read_guarded(k, classes, &place, known, x_i64(k, -1));
+    expr *hit = x_bin(k, X_EQ, category, at[places->rank]);
+    stage_write(k, s, out, at, x_select(k, hit, x_float(k, DT_F32, 1), x_float(k, DT_F32, 0)));
+}
+
 static void encoder_lower(lowering *l, node *n) {
+    if (n->in[0]->type.elem == DT_STRING) {
+        encode_strings(l, n);
+        return;
+    }
     int count;
     const int64_t *all = node_ints(n, "cats_int64s", &count);
     buffer *x = lower_in(l, n, 0), *classes = ml_ints(l, "categories", all, all ? count : 0);
@@ -477,16 +513,16 @@ static void classifier_infer(node *n) {
 
 // A single score: the label where it is at least 0 (a probability at least a half), else 0.
 static void label_single(lowering *l, node *n, buffer *scores, buffer *labels) {
-    int count;
-    const int64_t *known = node_ints(n, "classlabels_ints", &count);
     kernel *k;
     expr *row;
     if (!labels) return;
+    buffer *known = ml_labels(l, n, "classlabels_ints");
     stage *s = suffixed_stage(l, n, "label", labels, &k, &row);
     expr *at[] = {row, x_i64(k, 0)}, *v = x_read(k, scores, at);
     expr *limit = x_float(k, v->dtype, ml_transform_of(n) == ML_NONE ? 0 : 0.5);
-    expr *label = x_i64(k, known && count ? known[0] : 1);
-    stage_write(k, s, labels, &row, x_select(k, x_bin(k, X_LE, limit, v), label, x_i64(k, 0)));
+    expr *first = x_i64(k, 0), *label = known ? x_read(k, known, &first) : x_i64(k, 1);
+    bool strings = n->out[0]->type.elem == DT_STRING; // one string serves both
+    stage_write(k, s, labels, &row, strings ? label : x_select(k, x_bin(k, X_LE, limit, v), label, first));
 }
 
 static void classifier_lower(lowering *l, node *n) {

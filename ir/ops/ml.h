@@ -20,5 +20,7 @@ void ml_apply(lowering *l, const node *n, ml_transform f, buffer *from, buffer *
 // labels[row] = the label of the row's largest score, or when there are no labels its number.
 void ml_label(lowering *l, const node *n, buffer *scores, const char *attribute, buffer *labels);
 // Sets outputs 0 (labels) and 1 (scores) of a classifier.
+// The labels: classlabels_strings, else the attribute `ints`; NULL: neither is given.
+buffer *ml_labels(lowering *l, const node *n, const char *ints);
 void ml_infer_classes(node *n, const char *ints, const char *strings, dim *rows, dim *scores);
 #endif

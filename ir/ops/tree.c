@@ -529,15 +529,15 @@ static void pair_scores(lowering *l, const node *n, bool probability, buffer *ra
 
 // The second label where the score is above a half, or above 0 where weights have both signs.
 static void pair_label(lowering *l, const node *n, const classes *c, buffer *raw, buffer *labels) {
-    int count;
-    const int64_t *all = node_ints(n, "classlabels_int64s", &count);
     kernel *k;
     expr *row;
     if (!labels) return;
+    buffer *all = ml_labels(l, n, "classlabels_int64s");
     stage *s = suffixed_stage(l, n, "label", labels, &k, &row);
     expr *v = x_read(k, raw, (expr *[]){row, x_i64(k, 0)});
     expr *second = x_lt(k, x_float(k, v->dtype, c->positive ? 0.5 : 0), v);
-    stage_write(k, s, labels, &row, x_select(k, second, x_i64(k, all[1]), x_i64(k, all[0])));
+    expr *at = x_select(k, second, x_i64(k, 1), x_i64(k, 0));
+    stage_write(k, s, labels, &row, x_read(k, all, &at));
 }
 
 static void classifier_lower(lowering *l, node *n) {
