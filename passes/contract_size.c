@@ -34,7 +34,7 @@ static double step_cost(const tiling *t, double rows, int vectors) {
     double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
     double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
-    return (hidden > 4 ? hidden : 4) + 0.1 * vectors + 0.05 * rows + clash;
+    return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
 }
 
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
@@ -132,10 +132,10 @@ static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t u
     }
     if (n != INT64_MAX) {
         int64_t blocks = (n + fits - 1) / fits;
-        fits = (n + blocks - 1) / blocks;
-        fits = (fits + unit - 1) / unit * unit;
+        int64_t even = (n + blocks - 1) / blocks, up = (even + unit - 1) / unit * unit;
+        fits = up <= fits ? up : even;
     }
-    *step = fits > most / *inner ? most / *inner / unit * unit : fits;
+    *step = fits;
     return at;
 }
 
@@ -164,14 +164,14 @@ static int64_t tiles_in_turn(const tiling *t) {
 }
 
 void choose_ahead(tiling *t, int vectors) {
-    enum { MOST_PARTS = 4, FEW_BYTES = 256 * 1024 };
+    enum { MOST_PARTS = 4 };
     dtype type = t->c->b->buffer->dtype;
     int64_t tiles = tiles_in_turn(t), width = (int64_t)vectors * t->lanes,
             k = positions(t->e->k, &t->c->k_axes), n = const_extent(t, t->c->n);
     int panels = (int)((width + PANEL - 1) / PANEL);
     t->ahead_panels = t->ahead_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
-    if (k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= FEW_BYTES) return;
+    if (k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= 2 * second_bytes(t->e->t)) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
     if (step->op != X_CONST || step->i != PANEL) return;
     t->ahead_panels = panels, t->ahead_parts = 1;

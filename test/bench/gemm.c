@@ -85,7 +85,8 @@ static bool measure(const target *t, diag *d, peak_fn *peak, const line *l) {
     time.code = jit_program(a, d, time.p, t);
     tensor in[2] = {product_input(p, p->m, p->k, p->turn_a), product_input(p, p->k, p->n, p->turn_b)}, out;
     double work = 2.0 * (double)(p->batch * p->m * p->k * p->n), best_peak = 0;
-    time.repeats = 1 + (int)(1e9 / ROUNDS / (work + 1e5));
+    // Several times even when long: after the first the operands lie in the caches that hold them.
+    time.repeats = 4 + (int)(1e9 / ROUNDS / (work + 1e5));
     interp_hooks hooks = {.kernel = time_kernels, .user = &time};
     float scratch[CHAINS * 16] = {0};
     // Bursts as long as the product: a short one finds gaps in other work that a long one does not.
