@@ -28,6 +28,16 @@ typedef struct chooser {
     arena *scratch;
 } chooser;
 
+static double least_gain(const chooser *c, const algorithm_cost *direct, const algorithm_cost *cost) {
+    double least = algorithm_cycles(direct, c->t) / algorithm_cycles(cost, c->t);
+    for (int j = 0; j < c->o->nvariants; j++) {
+        const target *t = c->o->variants[j];
+        double gain = algorithm_cycles(direct, t) / algorithm_cycles(cost, t);
+        if (gain < least) least = gain;
+    }
+    return least;
+}
+
 // The new position of the step.
 static int consider(chooser *c, region *r, int at, const algorithm *a) {
     kernel *k = r->steps.at[at]->kernel;
@@ -35,7 +45,7 @@ static int consider(chooser *c, region *r, int at, const algorithm *a) {
     void *form = wish == CHOICE_NEVER ? NULL : a->match(c->scratch, k);
     if (!form) return at;
     algorithm_cost direct = a->direct(form), cost = a->cost(form);
-    double gain = algorithm_cycles(&direct, c->t) / algorithm_cycles(&cost, c->t);
+    double gain = least_gain(c, &direct, &cost);
     if (wish != CHOICE_ALWAYS && !is_worthwhile(c->t, gain)) {
         diag_remark(
             c->p->diag, k->loc,

@@ -8,6 +8,8 @@
 typedef enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ALWAYS } choice; // always: wherever it is legal
 typedef struct algorithm_options {
     choice winograd;
+    const target *const *variants; // what else the code is for: an algorithm must gain on each of them
+    int nvariants;
 } algorithm_options;
 
 // What one run of a kernel asks of the machine.

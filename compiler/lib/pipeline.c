@@ -71,6 +71,8 @@ static bool run_passes(pipeline *p) {
 
 static bool run_program_passes(pipeline *p) {
     program_context c = {p->program, p->target, options_level(p->options), options_algorithms(p->options)};
+    c.algorithms.variants = p->variants.at;
+    c.algorithms.nvariants = p->variants.n;
     for (const program_pass *g = program_passes; g->name; g++) {
         if (c.opt < g->min_opt) continue;
         begin(p, g->name);

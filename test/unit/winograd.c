@@ -33,21 +33,26 @@ static bool is_winograd(const program *p) {
     return found;
 }
 
-static bool chosen(const conv_case *c, choice winograd, fp_mode fp) {
+// For code with variants for two CPUs, cpu and also (NULL: none).
+static bool chosen_for(const conv_case *c, choice winograd, fp_mode fp, const char *cpu, const char *also) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     volatile bool found = false;
     if (DIAG_TRY(&d, jump)) {
         program *p = conv_program(a, &d, c);
-        target *t = target_from_options(a, &d, &(target_options){.cpu = "native", .fp = fp});
-        choose_algorithms(p, t, &(algorithm_options){.winograd = winograd});
+        target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = fp});
+        const target *other = also ? target_with_cpu(a, &d, t, also) : t;
+        choose_algorithms(p, t, &(algorithm_options){winograd, &other, 1});
         found = is_winograd(p);
     } else {
         fail();
     }
     arena_destroy(a);
     return found;
+}
+static bool chosen(const conv_case *c, choice winograd, fp_mode fp) {
+    return chosen_for(c, winograd, fp, "native", NULL);
 }
 
 // The case's output in arena out.
@@ -118,6 +123,9 @@ static void test_recognition(void **state) {
     assert_false(chosen(&wide, CHOICE_ALWAYS, FP_DEFAULT));
     assert_false(chosen(&small, CHOICE_AUTO, FP_DEFAULT));
     assert_false(chosen(&weights, CHOICE_AUTO, FP_DEFAULT)); // 38 MB of transformed weights for 49 pixels
+    conv_case narrow = {1, 256, 14, 14, 256, {1, 1, 1, 1}};  // gains with short vectors only
+    assert_true(chosen_for(&narrow, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", NULL));
+    assert_false(chosen_for(&narrow, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", "x86-64-v4"));
 }
 
 // ---------------------------------------------------------------- edges
