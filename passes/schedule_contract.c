@@ -313,6 +313,33 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
     e->counter[t->quad] = NULL;
 }
 
+// Whether a step has so few multiply-adds that the instructions around them take their issue slots, where
+// cores take four instructions and two multiply-adds in a cycle.
+static bool fills_front_end(const tile *x) {
+    enum { ISSUE = 4, MULTIPLIERS = 2, LOOP = 3, PERCENT = 80 };
+    int work = x->rows * x->vectors, all = work + x->rows + x->vectors + LOOP;
+    return all * MULTIPLIERS * 100 > work * ISSUE * PERCENT;
+}
+
+static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
+
+// The positions of one axis, so many in a step of the loop.
+static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
+                    int unroll) {
+    emitter *e = t->e;
+    int a = t->k.at[depth];
+    if (begin->op == L_CONST && end->op == L_CONST && begin->i >= end->i) return;
+    ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, unroll), LOOP_SERIAL);
+    for (int u = 0; u < unroll; u++) {
+        e->counter[a] = lb_bin(&e->b, L_ADD, loop, lb_idx(&e->b, u));
+        int mark = scope_open(e);
+        k_loops(t, x, acc, start_b, depth + 1);
+        scope_close(e, mark);
+    }
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
     if (t->quad >= 0 && depth == t->k.n - 1) {
@@ -333,14 +360,13 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_ahead(e, t->c->term_a);
     emit_ahead(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
-    e->counter[a] = lb_for(&e->b, e->k->axes.at[a].name, part ? t->k_begin : lb_idx(&e->b, 0),
-                           part ? t->k_end : emit_dim(e, e->extent[a]), lb_idx(&e->b, 1), LOOP_SERIAL);
-    ins *loop = e->counter[a];
-    int mark = scope_open(e);
-    k_loops(t, x, acc, start_b, depth + 1);
-    scope_close(e, mark);
-    e->counter[a] = NULL;
-    lb_end(&e->b, loop);
+    ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
+    if (depth == t->k.n - 1 && fills_front_end(x)) {
+        ins *whole = lb_bin(&e->b, L_ADD, begin, emit_int_floor(&e->b, lb_bin(&e->b, L_SUB, end, begin), 2));
+        k_range(t, x, acc, start_b, depth, begin, whole, 2);
+        begin = whole;
+    }
+    if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
     forget_sides(t, sides);
 }
 
