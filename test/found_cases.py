@@ -67,6 +67,25 @@ CASES = {
         { y = MatMul (x, w)
           z = MatMul (p, q) }""",
         [("float64", (2, 4), X), ("float64", (4, 43), X), ("float32", (2, 4), X), ("float32", (4, 59), X)]),
+    # Each turn of a loop had the same random numbers.
+    "random_numbers_of_a_loop_go_on": (18, """
+        g (float[1] x) => (float[5, 3, 101] y)
+        <int64 n = {5}>
+        { y = Loop (n, , ) <body = b (int64 i, bool c) => (bool d, float[3, 101] u)
+            { d = Identity (c)
+              u = RandomUniform <shape = [3, 101], seed = 3.0> () }> }""",
+        [("float32", (1,), X)], [("float32", (5, 3, 101), np.random.RandomState(3).random_sample(1515))]),
+    "random_numbers_of_a_loop_with_growing_sizes": (18, """
+        g (float[1] x) => (float[D] y)
+        <int64 n = {10}, int64 two = {2}, int64 zero = {0}>
+        { y = Loop (n, , x) <body = b (int64 i, bool c, float[E] s) => (bool d, float[F] t)
+            { d = Identity (c)
+              r = Mod (i, two)
+              even = Equal (r, zero)
+              t = If (even) <then_branch = a () => (float[G] p)
+                { u = RandomUniformLike <seed = 7.0> (s)
+                  p = Concat <axis = 0> (s, u) }, else_branch = e () => (float[H] q) { q = Identity (s) }> }> }""",
+        [("float32", (1,), X)], [("float32", (32,), [0.5, *np.random.RandomState(7).random_sample(31)])]),
 }
 
 

@@ -1,7 +1,8 @@
 // RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial. The generator is the Mersenne
 // Twister MT19937 (Matsumoto, Nishimura 1998), its numbers doubles of 53 bits: the sequence of NumPy's
 // RandomState, which the standard's reference evaluator uses. Its seed is attribute seed, or where there is
-// none made of the output's name. So nothing has state: each run gives the same numbers.
+// none made of the output's name. In a loop the numbers go on from turn to turn. Nothing outlives the run:
+// each gives the same numbers.
 //
 //   w[0..624) = from the seed;  in blocks of 227:  w[n + 624] = w[n + 397] ^ twist(w[n], w[n + 1])
 //   number i = (temper(w[624 + 2 i]) / 32 * 2^26 + temper(w[625 + 2 i]) / 64) / 2^53
@@ -50,16 +51,33 @@ static void twist(lowering *l, const node *n, buffer *w, dim *first) {
     stage_write(k, s, w, &to, x_bin(k, X_XOR, v, x_select(k, odd, u32(k, 0x9908B0DFu), u32(k, 0))));
 }
 
+// to[i] = from[i + shift] for the words of a state
+static void copy_state(lowering *l, const node *n, const char *suffix, buffer *to, buffer *from, dim *shift) {
+    kernel *k = lower_kernel(l, n, suffix);
+    stage *s = kernel_stage(k);
+    int a = kernel_axis(k, AXIS_PARALLEL, "i", dim_const(l->program->dims, WORDS));
+    stage_axis(k, s, a);
+    expr *i = x_axis(k, a), *at = x_add(k, i, x_dim(k, shift));
+    stage_write(k, s, to, &i, x_read(k, from, &at));
+}
+
+// What a loop's next turn goes on from: the words before those not yet used. From the seed before all else.
+static buffer *state_in_loop(lowering *l, const node *n) {
+    dim *size = dim_const(l->program->dims, WORDS);
+    lowering first = *l;
+    first.region = l->entry, first.depth = 0;
+    buffer *state = lower_temp(&first, n, "state", DT_U32, 1, &size);
+    copy_state(&first, n, "start", state, seeded(l, n), dim_const(l->program->dims, 0));
+    return state;
+}
+
 // The words of `count` numbers.
 static buffer *words(lowering *l, const node *n, dim *count) {
     dims *t = l->program->dims;
-    dim *blocks = dim_ceildiv(dim_mulk(count, 2), dim_const(t, BLOCK));
+    dim *used = dim_mulk(count, 2), *blocks = dim_ceildiv(used, dim_const(t, BLOCK));
     buffer *w = lower_temp(l, n, "words", DT_U32, 1, (dim *[]){dim_addk(dim_mulk(blocks, BLOCK), WORDS)});
-    buffer *start = seeded(l, n);
-    kernel *k;
-    expr *at;
-    stage *s = suffixed_stage(l, n, "seed", start, &k, &at);
-    stage_write(k, s, w, &at, x_read(k, start, &at));
+    buffer *state = l->depth ? state_in_loop(l, n) : NULL;
+    copy_state(l, n, "seed", w, state ? state : seeded(l, n), dim_const(t, 0));
     dim *block = dim_opaque(t, "block", 0, INT64_MAX);
     declare_variable(l, block);
     step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
@@ -70,6 +88,7 @@ static buffer *words(lowering *l, const node *n, dim *count) {
     twist(l, n, w, dim_mulk(block, BLOCK));
     l->depth--;
     l->region = outside;
+    if (state) copy_state(l, n, "next", state, w, used);
     return w;
 }
 
