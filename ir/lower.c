@@ -144,6 +144,8 @@ void lower_view(lowering *l, node *n, int out, int in) {
     value *v = node_out(n, out);
     if (!v) return;
     if (n->in[in] && has_no_rank(n->in[in]) && !has_no_rank(v)) need_rank(l, n->loc, n->in[in]);
+    if (has_no_rank(v) && !(n->in[in] && has_no_rank(n->in[in])))
+        need_rank(l, n->loc, v); // memory is no handle
     need_tensor(l, n->loc, v);
     buffer *from = n->in[in] && has_no_rank(n->in[in]) ? lower_buffer(l, n->in[in]) : lower_in(l, n, in);
     type t = lower_type(&v->type);

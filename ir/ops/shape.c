@@ -60,6 +60,7 @@ typedef struct reshape {
     int rank;
     dim *dims[MAX_RANK];
     dim *valid; // no size below -1, at most one -1
+    dim *plain; // no 0 stands for a size that is taken as it is
     dim *same;  // as many elements as the input
 } reshape;
 
@@ -100,14 +101,36 @@ static dim *quotient(dim *a, dim *b) {
     return dim_floordiv(a, dim_select(dim_eq(b, zero), dim_const(b->table, 1), b));
 }
 
-// Whether the shape's element s at position j copies the input's size. Sizes computed from other tensors'
-// sizes are taken as they are.
-static dim *copies(const node *n, const type *in, dim *s, int j) {
-    dim *zero = infer_k(n, 0);
-    if (node_int(n, "allowzero", 0) || (s->min >= 0 && !dim_is(s, 0))) return zero;
-    if (j < in->rank) return dim_eq(s, zero);
-    if (dim_is(s, 0))
-        infer_error(n, "the new shape has 0 at position %d, but the input has rank %d", j, in->rank);
+// Whether size s is 0 only where the input's size is 0 too, so that to copy that one changes nothing.
+static bool copies_itself(dim *s, dim *in) {
+    if (s->min > 0 || s == in || dim_is(in, 0) || divide_exactly(in, s)) return true;
+    dim *factor = divide_exactly(s, in);
+    return factor && dim_is_const(factor);
+}
+
+// A size that is computed with nowhere else.
+static bool only_leaves(const value *v) {
+    for (int i = 0; v && i < v->uses.n; i++)
+        if (v->uses.at[i].node || v->uses.at[i].graph->outer) return false;
+    return v != NULL;
+}
+
+// Whether the shape's element s at position j is a 0 that copies the input's size. The size of another tensor
+// may be 0 too. In a model's output it then is what the standard says; inside, where later sizes would no
+// longer be known to be equal, *plain says that no size of the input is copied so.
+static dim *copies(const node *n, const type *in, dim *s, int j, dim **plain) {
+    dim *zero = infer_k(n, 0), *empty = dim_eq(s, zero);
+    if (node_int(n, "allowzero", 0)) return zero;
+    if (j >= in->rank) {
+        if (dim_is(s, 0))
+            infer_error(n, "the new shape has 0 at position %d, but the input has rank %d", j, in->rank);
+        *plain = dim_and(*plain, dim_not(empty));
+        return zero;
+    }
+    if (s->min < 0 || dim_is(s, 0)) return empty;
+    if (copies_itself(s, in->dims[j])) return zero;
+    if (only_leaves(node_out(n, 0))) return empty;
+    *plain = dim_and(*plain, dim_or(dim_not(empty), dim_eq(in->dims[j], zero)));
     return zero;
 }
 
@@ -132,11 +155,11 @@ static dim *missing_size(const type *in, dim *const *shape, dim *const *copied, 
 
 static reshape reshape_of(const node *n, dim *const *shape, int rank) {
     const type *in = infer_in(n, 0);
-    reshape r = {.rank = rank, .valid = infer_k(n, 1)};
+    reshape r = {.rank = rank, .valid = infer_k(n, 1), .plain = infer_k(n, 1)};
     dim *missing[MAX_RANK], *copied[MAX_RANK], *nmissing = infer_k(n, 0), *minus1 = infer_k(n, -1);
     for (int j = 0; j < rank; j++) {
         missing[j] = dim_eq(shape[j], minus1);
-        copied[j] = copies(n, in, shape[j], j);
+        copied[j] = copies(n, in, shape[j], j, &r.plain);
         nmissing = dim_add(nmissing, missing[j]);
         r.valid = dim_and(r.valid, dim_at_most(minus1, shape[j]));
         r.dims[j] = j < in->rank ? dim_select(copied[j], in->dims[j], shape[j]) : shape[j];
@@ -176,6 +199,7 @@ static void reshape_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     reshape r = reshape_of(n, shape, rank);
     lower_check(l, n, r.valid, "the new shape has a size below -1 or more than one -1");
+    lower_check(l, n, r.plain, "a size in the new shape is 0, which stands for the input's size");
     lower_check(l, n, r.same, "the new shape has another number of elements than the input");
     lower_sizes(l, n, r.dims);
     lower_view(l, n, 0, 0);
@@ -285,7 +309,8 @@ static void squeeze_lower(lowering *l, node *n) {
     const type *in = infer_in(n, 0);
     dim **axes = NULL, *in_set[MAX_RANK], *out[MAX_RANK], *one = infer_k(n, 1);
     int count = 0;
-    if (node_in(n, 1)) axes = lower_argument(l, n, 1, in->rank - n->out[0]->type.rank, &count);
+    int rank = n->out[0]->type.rank;
+    if (node_in(n, 1)) axes = lower_argument(l, n, 1, rank < 0 ? -1 : in->rank - rank, &count);
     lower_arguments(l, n);
     int dropped = squeezed_axes(n, axes, count, in_set);
     lower_check(l, n, dim_eq(count_set(n, in_set, in->rank), infer_k(n, dropped)),
