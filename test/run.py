@@ -37,7 +37,9 @@ GPU_FORMS = {
 }
 
 
-DEFAULT_FORMS = ("interpret", "interpret-constant", "llvm", "llvm-constant")
+DEFAULT_FORMS = ("interpret", "interpret-symbolic", "interpret-constant", "llvm", "llvm-constant")
+SAMPLED_FORMS = ("llvm-symbolic", "c99", "c99-symbolic")
+FORM_TIMEOUT = 60  # the C compiler takes its time for a model with many symbols
 
 
 def generate(results, script, *arguments):
@@ -148,11 +150,18 @@ def backend(results):
 
 
 def forms(results):
-    """The same cases in the forms that not all of them pass yet: symbolic sizes, C99."""
+    """The same cases in the forms of which the stage `backend` runs a sample: compiled with symbolic sizes, as C99."""
     small = small_cases(results)
-    for form, options in FORMS.items():
-        if small and form not in DEFAULT_FORMS:
-            run_cases(results, form, options, small)
+    for form in SAMPLED_FORMS:
+        if small:
+            run_cases(results, form, FORMS[form], small, timeout=FORM_TIMEOUT)
+
+
+def forms_sample(results):
+    """One case of each operator in those forms."""
+    cases = os.path.join(BUILD, "cases")
+    for form in SAMPLED_FORMS if generate(results, "backend_cases.py", cases) else ():
+        run_cases(results, form, FORMS[form], families(os.path.join(cases, "node"), 1), timeout=FORM_TIMEOUT)
 
 
 def families(folder, most):
@@ -254,6 +263,7 @@ STAGES = {
     "cli": cli,
     "docs": docs,
     "backend": backend,
+    "forms-sample": forms_sample,
     "needles": needles,
     "versions": versions,
     "light": light,
