@@ -21,17 +21,17 @@ ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n) {
 
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
     static const char *const names[] = {"a", "b", "c", "d"};
-    if (map_get(&a->declared, name)) return name;
+    if (map_get(&a->shared->declared, name)) return name;
     lfunc *f = lfunc_new(a->m, name, result);
     for (int j = 0; j < n; j++) lfunc_param(f, names[j], params[j], LK_VOID, DT_NONE, false);
     if (result.kind == LK_I32) f->ctype = "int";
-    map_put(&a->declared, name, f);
+    map_put(&a->shared->declared, name, f);
     return name;
 }
 
 const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param) {
     runtime_function(a, name, result, 1, &param);
-    ((lfunc *)map_get(&a->declared, name))->library = file;
+    ((lfunc *)map_get(&a->shared->declared, name))->library = file;
     return name;
 }
 
@@ -70,15 +70,16 @@ const char *constant_symbol(hosting *a, const buffer *root) {
         struct same *next;
     } same;
     uint64_t hash = weights_hash(root);
-    same *first = map_get_number(&a->by_content, hash);
+    same *first = map_get_number(&a->shared->by_content, hash);
     for (same *s = first; s && !known; s = s->next)
         if (weights_equal(s->b, root)) known = s->name;
     if (!known) {
-        known = arena_printf(a->arena, "%s_data%d_%s", a->io->name, root->id, short_name(a, root->name));
+        known = arena_printf(a->arena, "%s_data%d_%s%s", a->io->name, root->id, short_name(a, root->name),
+                             a->suffix);
         new_constant(a, root, known);
         same *s = ARENA_NEW(a->arena, same);
         *s = (same){root, known, first};
-        map_put_number(&a->by_content, hash, s);
+        map_put_number(&a->shared->by_content, hash, s);
     }
     map_put_number(&a->used, (uint64_t)root->id, (void *)known);
     return known;
@@ -127,9 +128,9 @@ static host *schedule_variants(hosting *a, const target *const *variants, int n)
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
         h[j] = (host){.all = a,
                       .t = variants[j],
-                      .suffix = n == 1  ? ""
-                                : level ? arena_printf(a->arena, "_%s", level + 1)
-                                        : "_v1"};
+                      .suffix = n == 1  ? a->suffix
+                                : level ? arena_printf(a->arena, "%s_%s", a->suffix, level + 1)
+                                        : arena_printf(a->arena, "%s_v1", a->suffix)};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         program_walk(a->p, schedule_step, &(scheduling){a, &h[j]});
     }
@@ -244,48 +245,100 @@ static void check_outputs(void *user, region *r, step *s) {
 }
 
 static void add_messages(hosting *a) {
-    if (!a->messages.n) return;
+    const text *all = &a->shared->messages;
+    if (!all->n) return;
     ldata *d = ARENA_NEW(a->arena, ldata);
     *d = (ldata){.name = arena_printf(a->arena, "%s_messages", a->io->name),
-                 .bytes = (int64_t)a->messages.n,
+                 .bytes = (int64_t)all->n,
                  .align = 1,
-                 .bytes_or_null = a->messages.s,
+                 .bytes_or_null = all->s,
                  .dtype = DT_U8};
     VEC_PUSH(a->arena, &a->m->data, d);
+}
+
+// ---------------------------------------------------------------- one program
+static host *schedule_program(hosting *a, const target *const *variants, int n) {
+    program *p = a->p;
+    const target *t = variants[0];
+    program_walk(p, check_outputs, a);
+    place_states(p);
+    insert_frees(p);
+    host *h = schedule_variants(a, variants, n);
+    dim **scratch = scratch_sizes(a, h, n);
+    a->scratch = ARENA_ARRAY(a->arena, buffer *, p->kernels.n + 1);
+    scratch_on_heap(a, p->main, scratch);
+    for (int k = 0; k < p->kernels.n; k++)
+        if (a->scratch[k]) scratch[k] = NULL;
+    a->plan = plan_memory(p, scratch, a->align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
+    find_heap(a, t);
+    find_library(a, t);
+    remark_memory(a);
+    bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls || any_parallel(a, h, n);
+    a->result->needs_runtime |= t->arch != ARCH_C && calls_runtime;
+    mark_in_place(a, h, n);
+    return h;
+}
+
+// ---------------------------------------------------------------- several versions
+static void schedule_versions(hosting *a, const target *const *variants, int n, hosting *of, host **h) {
+    for (int j = 0; j < a->o->nversions; j++) {
+        version *v = &a->o->versions[j];
+        of[j] = *a;
+        of[j].p = v->program;
+        of[j].suffix = v->suffix;
+        of[j].first_kernel = v->first_kernel;
+        of[j].io = interface_of_version(a->arena, a->io, v->program);
+        of[j].used = (map){.arena = a->arena};
+        h[j] = schedule_program(&of[j], variants, n);
+        v->plan = of[j].plan;
+    }
+}
+
+// What the version that runs needs, in dims of the main program.
+static void join_workspaces(hosting *a) {
+    dim *all = NULL;
+    for (int j = a->o->nversions - 1; j >= 0; j--) {
+        const version *v = &a->o->versions[j];
+        const char *text = dim_text(a->arena, v->plan.workspace);
+        dim *own = dim_parse(a->p->dims, text);
+        if (!own) diag_defect(a->diag, NULL, "the workspace of version %s, %s, is no size", v->label, text);
+        all = all ? dim_select(v->when, own, all) : own;
+    }
+    a->plan.workspace = all;
+}
+
+// Code of the general version, the last one, comes first: names of constants are without a suffix then.
+static void write_versions(hosting *a, const target *const *variants, int n) {
+    hosting *of = ARENA_ARRAY(a->arena, hosting, a->o->nversions);
+    host **h = ARENA_ARRAY(a->arena, host *, a->o->nversions);
+    schedule_versions(a, variants, n, of, h);
+    for (int j = a->o->nversions - 1; j >= 0; j--) write_version(&of[j], h[j], n);
+    join_workspaces(a);
 }
 
 build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
                      diag *d) {
     const target *t = variants[0];
     arena *arena = p->arena;
-    hosting a = {.arena = arena, .diag = d, .p = p, .o = o};
+    shared s = {.messages.arena = arena,
+                .message_at.arena = arena,
+                .declared.arena = arena,
+                .by_content.arena = arena};
+    hosting a = {.arena = arena, .diag = d, .p = p, .o = o, .shared = &s, .suffix = "", .used.arena = arena};
     build *result = ARENA_NEW(arena, build);
     bool generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
-    a.messages.arena = a.message_at.arena = a.declared.arena = a.used.arena = a.by_content.arena = arena;
     a.result = result;
     a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
     interface_add_extras(a.io, p->arena, o->weights != NULL, o->hook != NULL, has_open(&a, t));
     a.m = result->module = lmodule_new(arena, a.io->name, t);
     a.align = result->align = t->freestanding ? 16 : 64;
-    program_walk(p, check_outputs, &a);
-    place_states(p);
-    insert_frees(p);
-    host *h = schedule_variants(&a, variants, nvariants);
-    dim **scratch = scratch_sizes(&a, h, nvariants);
-    a.scratch = ARENA_ARRAY(arena, buffer *, p->kernels.n + 1);
-    scratch_on_heap(&a, p->main, scratch);
-    for (int k = 0; k < p->kernels.n; k++)
-        if (a.scratch[k]) scratch[k] = NULL;
-    a.plan = plan_memory(p, scratch, a.align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
-    find_heap(&a, t);
-    find_library(&a, t);
-    remark_memory(&a);
+    result->versions = o->versions, result->nversions = o->nversions;
+    if (o->weights) begin_weights(&a);
+    host *h = NULL;
+    if (o->nversions) write_versions(&a, variants, nvariants);
+    else h = schedule_program(&a, variants, nvariants);
     result->workspace = a.plan.workspace;
     result->plan = a.plan;
-    result->needs_runtime = t->arch != ARCH_C && (has_open(&a, t) || nvariants > 1 || a.heap || a.calls ||
-                                                  any_parallel(&a, h, nvariants));
-    mark_in_place(&a, h, nvariants);
-    if (o->weights) begin_weights(&a);
     write_entries(&a, h, nvariants);
     add_messages(&a);
     if (generic) descriptor_add(result, p, o);

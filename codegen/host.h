@@ -5,11 +5,26 @@
 //   NAME_workspace_bytes(dims...)        size_t
 //   NAME_run_generic, NAME_workspace_generic, NAME_descriptor   the same for programs that know no model
 //   (hosted) NAME_run_v2 ... NAME_run_v4          static: one for each CPU level, NAME_run_generic picks
+//   NAME_run_N1, NAME_run_N8 ...                  static: one for each version of the program
 #ifndef ONNXC_HOST_H
 #define ONNXC_HOST_H
 #include "codegen/interface.h"
 #include "ir/loops.h"
 #include "passes/memory.h"
+
+// A version of the program for some of its sizes, with dims of its own.
+typedef struct version {
+    const char *label;  // "N=8"
+    const char *suffix; // of the names of its functions: "_N8", "" for the general one
+    program *program;
+    dim *when;        // in dims of the main program: not 0 where this version runs, unless one before it does
+    memory_plan plan; // set by build_program
+    int first_kernel; // kernels are counted through all versions
+} version;
+typedef struct size_rule {
+    dim *holds; // in dims of the main program; 0: a failure with
+    const char *message;
+} size_rule;
 
 typedef struct build_options {
     const char *name; // prefix of the symbols; NULL: "model"
@@ -19,6 +34,10 @@ typedef struct build_options {
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights;                   // name of the file that holds the constants; NULL: the object does
+    version *versions; // that run instead of the main program, which then only has the interface
+    int nversions;
+    const size_rule *rules;
+    int nrules;
 } build_options;
 
 typedef struct placed_weights {
@@ -34,6 +53,8 @@ typedef struct build {
     VEC(placed_weights) weights; // of the file of weights, behind its head
     int64_t weights_bytes;       // of the file; 0: there is none
     struct onnxc_weights_head *weights_head;
+    const version *versions; // of build_options
+    int nversions;
     int64_t align;      // of the workspace
     bool needs_runtime; // the object refers to runtime-lite
 } build;

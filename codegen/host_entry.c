@@ -9,11 +9,12 @@ static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
 
 // ---------------------------------------------------------------- failures
 static int64_t message_offset(hosting *a, const char *s) {
-    uintptr_t known = (uintptr_t)map_get(&a->message_at, s);
+    shared *all = a->shared;
+    uintptr_t known = (uintptr_t)map_get(&all->message_at, s);
     if (known) return (int64_t)known - 1;
-    int64_t at = (int64_t)a->messages.n;
-    text_addn(&a->messages, s, strlen(s) + 1);
-    map_put(&a->message_at, s, (void *)(uintptr_t)(at + 1));
+    int64_t at = (int64_t)all->messages.n;
+    text_addn(&all->messages, s, strlen(s) + 1);
+    map_put(&all->message_at, s, (void *)(uintptr_t)(at + 1));
     return at;
 }
 
@@ -74,9 +75,8 @@ static ins *input_dim(host *h, int i, int axis) { return io_dim(h, false, i, axi
 ins *io_capacity(host *h, int i) {
     const io_tensor *t = tensor_at(h, true, i);
     if (h->capacity) return lb_load(&h->b, i64(), h->capacity, idx(h, i), 0);
-    return t->data_sized
-               ? lb_field(&h->b, i64(), h->out, t->capacity, interface_int64_offset(t->capacity_slot))
-               : NULL;
+    return t->capacity ? lb_field(&h->b, i64(), h->out, t->capacity, interface_int64_offset(t->capacity_slot))
+                       : NULL;
 }
 
 void write_output_dims(host *h, bool all) {
@@ -95,6 +95,14 @@ void write_output_dims(host *h, bool all) {
 }
 
 // ---------------------------------------------------------------- checks
+static void check_rules(host *h) {
+    const build_options *o = h->all->o;
+    lbuild *b = &h->b;
+    for (int j = 0; j < o->nrules; j++)
+        host_fail_if(h, lb_cmp(b, L_EQ, host_dim(h, o->rules[j].holds), lb_int(b, i64(), 0)), ONNXC_BAD_DIM,
+                     o->rules[j].message);
+}
+
 static void check_sizes(host *h) {
     const interface *io = h->all->io;
     ins *large = lb_int(&h->b, lt(LK_I1, 1), 0);
@@ -288,10 +296,10 @@ static int cpu_level(hosting *a, const target *t) {
     diag_fatal_missing(a->diag, NULL, "no run-time choice between CPUs like '%s'", t->cpu);
 }
 
-// NAME_run_generic: the best variant that this machine can run.
-static void write_dispatch(hosting *a, host *variants, int n, const char *name) {
+// The best variant that this machine can run.
+static void write_dispatch(hosting *a, host *variants, int n, const char *name, bool exported) {
     host h = {.all = a, .t = variants[0].t};
-    lfunc *f = open_function(&h, name, true, i32(), "int");
+    lfunc *f = open_function(&h, name, exported, i32(), "int");
     lbuild *b = &h.b;
     ins *message = flat_params(&h);
     take_message(&h, message);
@@ -306,6 +314,14 @@ static void write_dispatch(hosting *a, host *variants, int n, const char *name) 
     }
     set_message(&h, "this machine's CPU lacks instructions that the model was compiled for");
     lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
+}
+
+static void write_flat_runs(hosting *a, host *variants, int n, const char *name, bool exported) {
+    for (int j = 0; j < n; j++)
+        write_flat_run(&variants[j],
+                       n == 1 ? name : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),
+                       n == 1 && exported);
+    if (n > 1) write_dispatch(a, variants, n, name, exported);
 }
 
 static void struct_params(host *h) {
@@ -325,11 +341,11 @@ static void check_structs(host *h) {
     host_fail_if(h, none, ONNXC_NULL_POINTER, "in and out must not be null pointers");
 }
 
-static void write_struct_run(host *h) {
-    open_function(h, arena_printf(h->all->arena, "%s_run", h->all->io->name), true, i32(), "int");
+static void write_struct_run(host *h, const char *name, bool exported) {
+    open_function(h, name, exported, i32(), "int");
     struct_params(h);
-    check_structs(h);
-    if (h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
+    if (exported) check_structs(h);
+    if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
     take_context(h);
     run_body(h);
 }
@@ -403,6 +419,7 @@ static void write_typed_run(hosting *a, const target *t) {
 static void return_workspace(host *h) {
     lbuild *b = &h->b;
     ins *large = lb_int(b, lt(LK_I1, 1), 0);
+    check_rules(h);
     host_check_negative(h);
     ins *size = host_size(h, h->all->plan.workspace, &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE, "");
@@ -435,18 +452,51 @@ static void write_workspace_bytes(hosting *a, const target *t) {
     return_workspace(&h);
 }
 
-void write_entries(hosting *a, host *variants, int n) {
-    const char *generic = arena_printf(a->arena, "%s_run_generic", a->io->name);
-    const target *t = variants[0].t;
-    if (!a->io->generic) {
-        write_struct_run(&variants[0]);
+// ---------------------------------------------------------------- several versions
+static const char *version_function(const hosting *a, const char *suffix) {
+    return arena_printf(a->arena, "%s_run%s%s", a->io->name, *suffix ? "" : "_any", suffix);
+}
+
+void write_version(hosting *a, host *variants, int n) {
+    const char *name = version_function(a, a->suffix);
+    if (!a->io->generic) write_struct_run(&variants[0], name, false);
+    else write_flat_runs(a, variants, n, name, false);
+}
+
+// The entry: the first version that is for these sizes.
+static void write_size_dispatch(hosting *a, const target *t, const char *name) {
+    host h = {.all = a, .t = t};
+    lfunc *f = open_function(&h, name, true, i32(), "int");
+    lbuild *b = &h.b;
+    if (a->io->generic) {
+        take_message(&h, flat_params(&h));
+        if (a->result->needs_runtime && !t->freestanding) start_runtime(&h);
+        check_arrays(&h);
     } else {
-        for (int j = 0; j < n; j++)
-            write_flat_run(&variants[j],
-                           n == 1 ? generic
-                                  : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),
-                           n == 1);
-        if (n > 1) write_dispatch(a, variants, n, generic);
+        struct_params(&h);
+        check_structs(&h);
+    }
+    host_bind_symbols(&h, input_dim);
+    check_rules(&h);
+    ins **args = ARENA_ARRAY(a->arena, ins *, f->params.n);
+    for (int j = 0; j < f->params.n; j++) args[j] = f->params.at[j].value;
+    for (int j = 0; j < a->o->nversions; j++) {
+        const version *v = &a->o->versions[j];
+        bool last = j + 1 == a->o->nversions; // the rules leave no other
+        ins *fits = last ? NULL : lb_if(b, lb_cmp(b, L_NE, host_dim(&h, v->when), lb_int(b, i64(), 0)));
+        lb_return(b, lb_call(b, i32(), version_function(a, v->suffix), f->params.n, args));
+        if (fits) lb_end(b, fits);
+    }
+}
+
+void write_entries(hosting *a, host *variants, int n) {
+    bool structs = !a->io->generic;
+    const char *run = arena_printf(a->arena, structs ? "%s_run" : "%s_run_generic", a->io->name);
+    const target *t = a->m->target;
+    if (a->o->nversions) write_size_dispatch(a, t, run);
+    else if (structs) write_struct_run(&variants[0], run, true);
+    else write_flat_runs(a, variants, n, run, true);
+    if (!structs) {
         write_typed_run(a, t);
         write_workspace_generic(a, t);
     }

@@ -8,7 +8,15 @@
 
 enum { INTERFACE_VERSION = ONNXC_INTERFACE };
 
-// Of the whole module, shared by the variants.
+// What all programs of a module have in common.
+typedef struct shared {
+    text messages;  // NUL-terminated, one after the other
+    map message_at; // message -> offset + 1
+    map declared;   // runtime functions
+    map by_content; // hash of a constant -> buffers
+} shared;
+
+// Of one program, for all CPU levels.
 typedef struct hosting {
     arena *arena;
     diag *diag;
@@ -17,17 +25,16 @@ typedef struct hosting {
     const build_options *o;
     build *result;
     interface *io;
+    shared *shared;
+    int first_kernel;   // what the hook is told of its kernel 0
+    const char *suffix; // of its names
     memory_plan plan;
     int64_t align;
     buffer **scratch; // by kernel id: its scratch where only the run knows the size, else NULL
     bool heap;        // the run allocates
     bool calls;       // library functions
     bool makes;       // ... that allocate strings or sequences
-    text messages;    // NUL-terminated, one after the other
-    map message_at;   // message -> offset + 1
-    map declared;     // runtime functions
     map used;         // constant buffers by id -> symbol name
-    map by_content;   // hash of a constant -> buffers
 } hosting;
 
 typedef struct host {
@@ -88,7 +95,9 @@ void end_weights(hosting *a);
 void take_context(host *h); // from the parameters; checks it
 void write_context_entries(hosting *a, const target *t);
 bool has_open(const hosting *a, const target *t);
-void write_entries(hosting *a, host *variants, int n); // all exported functions
+// All exported functions. The main program's own variants run it, or those of its versions that were written.
+void write_entries(hosting *a, host *variants, int n);
+void write_version(hosting *a, host *variants, int n); // the functions that run one version
 // host_threads.c
 typedef struct arguments {
     ins *at[512];

@@ -29,14 +29,14 @@ void make_library_arrays(host *h) {
 
 static const char *library_symbol(hosting *a, const char *function) {
     const char *name = arena_printf(a->arena, "onnxc_lib_%s", function);
-    if (map_get(&a->declared, name)) return name;
+    if (map_get(&a->shared->declared, name)) return name;
     lfunc *f = lfunc_new(a->m, name, i32());
     lfunc_param(f, "call", lt_ptr(), LK_PTR, DT_NONE, false);
     lfunc_param(f, "data", lt_ptr(), LK_PTR, DT_NONE, true);
     lfunc_param(f, "numbers", lt_ptr(), LK_I64, DT_I64, true);
     f->ctype = "int";
     f->library = function;
-    map_put(&a->declared, name, f);
+    map_put(&a->shared->declared, name, f);
     return name;
 }
 

@@ -69,8 +69,9 @@ static void check_kernel(host *h, const kernel_code *c) {
 static void call_hook(host *h, const kernel *k) {
     lbuild *b = &h->b;
     const char *name = runtime_function(h->all, h->all->o->hook, i32(), 2, (ltype[]){lt_ptr(), i32()});
-    ins *answer = lb_call(b, i32(), name, 2,
-                          (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), k->id)});
+    ins *answer = lb_call(
+        b, i32(), name, 2,
+        (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), h->all->first_kernel + k->id)});
     host_fail_if(h, lb_cmp(b, L_NE, answer, lb_int(b, i32(), 0)), ONNXC_CANCELLED, "cancelled by the hook");
 }
 

@@ -214,6 +214,32 @@ static void note_scales(interface *io, const module *m) {
     }
 }
 
+static io_tensor *tensors_of_version(arena *a, const io_tensor *all, int n, buffer *const *buffers) {
+    io_tensor *own = ARENA_ARRAY(a, io_tensor, n + 1);
+    for (int j = 0; j < n; j++) {
+        own[j] = all[j];
+        own[j].buffer = buffers[j];
+        own[j].data_sized = all[j].data_sized && has_opaque_dim(buffers[j]);
+    }
+    return own;
+}
+
+static void find_symbols(namer *n, const program *p) {
+    for (int j = 0; j < p->inputs.n; j++)
+        for (int i = 0; i < p->inputs.at[j]->rank; i++) dim_atoms(p->inputs.at[j]->dims[i], add_symbol, n);
+}
+
+interface *interface_of_version(arena *a, const interface *io, const program *p) {
+    interface *own = ARENA_NEW(a, interface);
+    *own = *io;
+    own->in = tensors_of_version(a, io->in, io->nin, p->inputs.at);
+    own->out = tensors_of_version(a, io->out, io->nout, p->outputs.at);
+    memset(&own->symbols, 0, sizeof own->symbols);
+    own->arguments = NULL;
+    find_symbols(&(namer){.arena = a, .io = own}, p);
+    return own;
+}
+
 interface *interface_new(const program *p, const char *name, const target *t, bool generic) {
     interface *io = ARENA_NEW(p->arena, interface);
     namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
@@ -232,8 +258,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
     for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
     io->message = take_name(p->arena, &n.names, "message");
-    for (int j = 0; j < io->nin; j++)
-        for (int i = 0; i < p->inputs.at[j]->rank; i++) dim_atoms(p->inputs.at[j]->dims[i], add_symbol, &n);
+    find_symbols(&n, p);
     name_arguments(&n);
     io->members = n.names;
     return io;

@@ -43,6 +43,8 @@ typedef struct interface {
 
 void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens);
 interface *interface_new(const program *p, const char *name, const target *t, bool generic);
+// The same names and places, with the tensors of another version of the program.
+interface *interface_of_version(arena *a, const interface *io, const program *p);
 // s as a C and C++ identifier: others than letters, digits and _ replaced, no keyword, not reserved.
 const char *c_identifier(arena *a, const char *s, const char *fallback);
 int64_t interface_int64_offset(int slot);

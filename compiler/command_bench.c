@@ -1,4 +1,5 @@
 // onnxc bench: latency of models and libraries, compiled in several ways, measured in turns in one run.
+#include "compiler/lib/report.h"
 #include "compiler/peak.h"
 #include "compiler/run_io.h"
 #include "ir/program.h"
@@ -187,7 +188,9 @@ static double operations(const kernel *k, sizes *x) {
 }
 
 typedef struct row {
+    const program *program;
     const kernel *kernel;
+    int number;
     double seconds;
 } row;
 static int by_seconds(const void *a, const void *b) {
@@ -195,20 +198,35 @@ static int by_seconds(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static void show_kernels(session *s, const contestant *c, const program *p, const kernel_clock *k,
-                         double peak) {
-    int n = p->kernels.n;
-    row *rows = ARENA_ARRAY(s->arena, row, n + 1);
+// The kernels of all versions, numbered as the hook hears it.
+static int all_kernels(pipeline *p, row **rows) {
+    report_part *parts;
+    int nparts = report_parts(p, &parts), n = 0, k = 0;
+    for (int i = 0; i < nparts; i++) n += parts[i].program->kernels.n;
+    *rows = ARENA_ARRAY(p->arena, row, n + 1);
+    for (int i = 0; i < nparts; i++)
+        for (int j = 0; j < parts[i].program->kernels.n; j++, k++)
+            (*rows)[k] = (row){parts[i].program, parts[i].program->kernels.at[j], k, 0};
+    return n;
+}
+
+static void show_kernels(session *s, const contestant *c, row *rows, const kernel_clock *k, double peak) {
+    int n = 0;
     double total = 0;
-    for (int i = 0; i < n; i++) rows[i] = (row){p->kernels.at[i], k->best[i]}, total += rows[i].seconds;
+    for (uint32_t i = 0; i < k->n; i++) {
+        if (!k->calls[i]) continue; // of a version that was not run, or of a branch not taken
+        rows[n] = rows[i];
+        rows[n].seconds = k->best[i];
+        total += rows[n++].seconds;
+    }
     if (n) qsort(rows, (size_t)n, sizeof *rows, by_seconds);
     printf("\n%s: %s in kernels; peak of multiply-adds %.1f GFLOP/s\n", c->label, time_text(s->arena, total),
            1e-9 * peak);
     printf("%12s %7s %6s %10s %7s  kernel\n", "time", "share", "calls", "GFLOP/s", "peak");
     for (int i = 0; i < n; i++) {
-        int id = rows[i].kernel->id;
-        double calls = (double)k->calls[id],
-               flops = operations(rows[i].kernel, &(sizes){c->r, p, c->in}) * calls / rows[i].seconds;
+        double calls = (double)k->calls[rows[i].number],
+               flops = operations(rows[i].kernel, &(sizes){c->r, rows[i].program, c->in}) * calls /
+                       rows[i].seconds;
         printf("%12s %6.1f%% %6.0f ", time_text(s->arena, rows[i].seconds), 100 * rows[i].seconds / total,
                calls);
         if (flops > 0) printf("%10.1f %6.1f%%", 1e-9 * flops, 100 * flops / peak);
@@ -228,7 +246,8 @@ static void measure_kernels(session *s, const contestant *c) {
     kernel_clock k = {0};
     clock_of_thread = &k;
     runnable *r = runnable_new(p, &c->source, NULL);
-    k.n = (uint32_t)p->program->kernels.n;
+    row *rows;
+    k.n = (uint32_t)all_kernels(p, &rows);
     k.seconds = ARENA_ARRAY(s->arena, double, k.n + 1);
     k.best = ARENA_ARRAY(s->arena, double, k.n + 1);
     k.calls = ARENA_ARRAY(s->arena, int64_t, k.n + 1);
@@ -244,7 +263,7 @@ static void measure_kernels(session *s, const contestant *c) {
             if (i == 0 || k.seconds[j] < k.best[j]) k.best[j] = k.seconds[j];
     }
     clock_of_thread = NULL;
-    show_kernels(s, c, p->program, &k, measure_peak(s->arena, &s->diag, p->target));
+    show_kernels(s, c, rows, &k, measure_peak(s->arena, &s->diag, p->target));
 }
 
 static int bench(session *s, void *own) {

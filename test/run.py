@@ -110,6 +110,11 @@ def style(results):
     own_program(results, "check_style.py")
 
 
+def sizes(results):
+    """Models compiled for several sizes of their dimensions."""
+    own_program(results, "sizes.py", ONNXC)
+
+
 def formats(results):
     """Models as text: the same objects as from binary files."""
     models = sorted(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))[::100]
@@ -274,6 +279,7 @@ STAGES = {
     "same-bytes": objects.same_bytes,
     "headers": objects.headers,
     "formats": formats,
+    "sizes": sizes,
     "bad-input": bad_input.bad_input,
     "install": install,
     "python": python,

@@ -58,31 +58,12 @@ static void unknown_name(const binder *b, const char *what, const char *name, co
     diag_error(b->diag, NULL, "%s: the model has no such name as '%s'", what, name);
 }
 
-static void bound_symbol(binder *b, dim *symbol, const char *s) {
-    const char *colon = strchr(s, ':');
-    int64_t lo = 0, hi = INT64_MAX;
-    bool ok = colon == s || parse_int64(arena_strndup(b->arena, s, (size_t)(colon - s)), 0, &lo);
-    ok &= !colon[1] || parse_int64(colon + 1, 0, &hi);
-    if (!ok || lo > hi) diag_error(b->diag, NULL, "--dim %s=%s: not of the form MIN:MAX", symbol->name, s);
-    else dim_bound(symbol, lo, hi, 1);
-}
-
-static void bind_dim(binder *b, const map *symbols, const char *s) {
-    const char *equals = strrchr(s, '=');
-    int64_t n;
-    if (!equals || equals == s) {
-        diag_error(b->diag, NULL, "--dim %s: not of the form NAME=N or NAME=MIN:MAX", s);
-        return;
-    }
-    const char *name = arena_strndup(b->arena, s, (size_t)(equals - s));
-    dim *symbol = map_get(symbols, name);
-    if (!symbol) unknown_name(b, "--dim", name, symbols);
-    else if (strchr(equals, ','))
-        diag_missing(b->diag, NULL, "--dim %s: several sizes are not supported by this build", s);
-    else if (strchr(equals, ':')) bound_symbol(b, symbol, equals + 1);
-    else if (!parse_int64(equals + 1, 0, &n))
-        diag_error(b->diag, NULL, "--dim %s: '%s' is no size", s, equals + 1);
-    else map_put_number(&b->to, (uint64_t)symbol->id, dim_const(b->module->dims, n));
+// One size, or the range in which all sizes that were named lie.
+static void bind_dim(binder *b, const map *symbols, const size_list *list, const size_range *r) {
+    dim *symbol = map_get(symbols, list->name);
+    if (!symbol) unknown_name(b, "--dim", list->name, symbols);
+    else if (r->fixed) map_put_number(&b->to, (uint64_t)symbol->id, dim_const(b->module->dims, r->lo));
+    else dim_bound(symbol, r->lo, r->hi, 1);
 }
 
 // ---------------------------------------------------------------- --shape
@@ -133,7 +114,7 @@ static void bind_shape(binder *b, const map *inputs, const char *s) {
         for (int j = 0; j < n; j++) set_size(b, s, v, j, sizes[j]);
 }
 
-void bind_options(arena *a, diag *d, module *m, const options *o) {
+void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice) {
     binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
     map inputs = {.arena = a};
     for (int j = 0; j < m->main->inputs.n; j++)
@@ -144,7 +125,10 @@ void bind_options(arena *a, diag *d, module *m, const options *o) {
     if (b.loosen) drop_declarations(m);
     b.to = (map){.arena = a};
     map symbols = input_symbols(&b); // those too that --shape has named
-    for (int j = 0; j < o->dims.n; j++) bind_dim(&b, &symbols, o->dims.at[j]);
+    for (int j = 0; j < o->dims.n; j++) {
+        const size_list *l = &lists[j];
+        bind_dim(&b, &symbols, l, choice ? &l->at.at[choice[j]] : l->at.n == 1 ? &l->at.at[0] : &l->hull);
+    }
     diag_check(d);
     if (b.to.n) substitute(&b);
 }

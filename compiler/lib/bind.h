@@ -2,12 +2,14 @@
 #ifndef ONNXC_BIND_H
 #define ONNXC_BIND_H
 #include "compiler/lib/options.h"
+#include "compiler/lib/versions.h"
 #include "ir/graph.h"
 
 // --io-dtype and --io-layout: before the others, which mean the interface as callers see it.
 void bind_io(arena *a, diag *d, module *m, const options *o);
-// --dim and --shape. Unknown names, contradictions and sizes below 0 are errors.
-void bind_options(arena *a, diag *d, module *m, const options *o);
+// --dim and --shape. Unknown names, contradictions and sizes below 0 are errors. lists: what each --dim says;
+// choice: by list, which of its ranges; NULL: all of them.
+void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice);
 // --state, of the lowered program.
 void bind_states(program *p, diag *d, const options *o);
 // Every wanted axis of every input gets a size of its own, "input.axis"; declarations of other shapes are

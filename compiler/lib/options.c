@@ -64,7 +64,8 @@ const option compile_options[] = {
     {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT, "compile cache; never changes the result"},
 
     {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
-     "bind a symbolic dimension (NAME=N) or bound it (NAME=MIN:MAX); may be repeated"},
+     "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or make a version for each of several "
+     "(NAME=1,8,1:64); may be repeated"},
     {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
      "sizes of an input: numbers bind, names name; may be repeated"},
     {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL,

@@ -3,6 +3,7 @@
 #include "codegen/digest.h"
 #include "codegen/gpu.h"
 #include "codegen/host.h"
+#include "compiler/import/file.h"
 #include "compiler/lib/bind.h"
 #include "compiler/lib/check_interface.h"
 #include "ir/lower.h"
@@ -47,7 +48,10 @@ static bool end(pipeline *p, const char *pass) {
     diag_check(p->diag);
     if (o->time_passes && p->hooks.print)
         p->hooks.print(p->hooks.user, pass, arena_printf(p->arena, "%-12s %10.3f ms\n", pass, 1e3 * seconds));
-    if (wanted(o->print_after, pass) && p->hooks.print) p->hooks.print(p->hooks.user, pass, text_of(p));
+    if (wanted(o->print_after, pass) && p->hooks.print) {
+        const char *title = p->label ? arena_printf(p->arena, "%s, %s", pass, p->label) : pass;
+        p->hooks.print(p->hooks.user, title, text_of(p));
+    }
     if (o->stop_after && strcmp(o->stop_after, pass) == 0) p->stopped = true;
     if (p->hooks.cancelled && p->hooks.cancelled(p->hooks.user)) {
         p->was_cancelled = true;
@@ -142,31 +146,146 @@ static const char *weights_name(const options *o) {
     return slash ? slash + 1 : path;
 }
 
-void pipeline_run(pipeline *p, const source *s, goal g) {
-    if (g >= GOAL_PROGRAM) set_targets(p);
-    p->name = model_identifier(p->arena, p->diag, p->options, s->path);
+// ---------------------------------------------------------------- versions
+static void parse_sizes(pipeline *p) {
+    const string_list *said = &p->options->dims;
+    p->lists = ARENA_ARRAY(p->arena, size_list, said->n + 1);
+    for (int j = 0; j < said->n; j++) size_list_parse(p->arena, p->diag, said->at[j], &p->lists[j]);
+    diag_check(p->diag);
+    for (int j = 0; j < said->n; j++)
+        for (int i = 0; i < j; i++)
+            if (strcmp(p->lists[i].name, p->lists[j].name) == 0 && p->lists[i].at.n + p->lists[j].at.n > 2)
+                diag_fatal(p->diag, NULL, "--dim: '%s' is given twice", p->lists[i].name);
+}
 
+static bool several_sizes(const pipeline *p) {
+    for (int j = 0; j < p->options->dims.n; j++)
+        if (p->lists[j].at.n > 1) return true;
+    return false;
+}
+
+// Every version is imported on its own: what comes in through a pipe must lie in memory.
+static const source *readable_again(pipeline *p, const source *s) {
+    enum { MODEL_MOST = 1 << 30 };
+    if (s->data || strcmp(s->path, "-") != 0) return s;
+    mapped m = file_read_stdin(p->arena, p->diag, MODEL_MOST);
+    source *own = ARENA_NEW(p->arena, source);
+    *own = (source){.path = "<stdin>", .data = m.data, .size = m.size};
+    return own;
+}
+
+static bool run_import(pipeline *p, const source *s) {
     begin(p, "import");
-    if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
     p->module = import(p, s);
     digest_model(p);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_io(p->arena, p->diag, p->module, p->options);
-    bind_options(p->arena, p->diag, p->module, p->options);
-    if (!end(p, "import")) return;
+    bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
+    return end(p, "import");
+}
 
-    if (!run_passes(p)) return;
-    if (p->all_outputs) bind_all_outputs(p->module);
-    if (g == GOAL_GRAPH) return;
-
+static void run_lower(pipeline *p) {
     begin(p, "lower");
     p->program = lower_module(p->module);
     bind_states(p->program, p->diag, p->options);
-    if (p->options->check_interface) check_interface(p, p->options->check_interface);
-    if (!end(p, "lower") || g == GOAL_KERNELS) return;
+}
 
-    if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
+static const char *unique_suffix(pipeline *p, const char *suffix) {
+    const char *s = suffix;
+    for (int k = 2, j = 0; j < p->versions.n; j++) {
+        if (strcmp(p->versions.at[j].suffix, s) != 0) continue;
+        s = arena_printf(p->arena, "%s_%d", suffix, k++);
+        j = -1;
+    }
+    return s;
+}
 
+static dim *version_condition(pipeline *p, const int *choice) {
+    dim *all = dim_const(p->program->dims, 1);
+    for (int j = 0; j < p->options->dims.n; j++)
+        if (p->lists[j].at.n > 1)
+            all = dim_mul(all, size_range_holds(dim_symbol(p->program->dims, p->lists[j].name),
+                                                &p->lists[j].at.at[choice[j]]));
+    return all;
+}
+
+// The way of a version up to its program.
+static pipeline *run_version(pipeline *p, const source *s, const int *choice) {
+    pipeline *v = pipeline_new(p->arena, p->diag, p->options, &p->hooks);
+    v->target = p->target;
+    v->name = p->name;
+    v->all_outputs = p->all_outputs;
+    v->lists = p->lists;
+    v->choice = choice;
+    v->label = version_label(p->arena, p->lists, p->options->dims.n, choice);
+    if (!run_import(v, s) || !run_passes(v)) return v;
+    if (v->all_outputs) bind_all_outputs(v->module);
+    run_lower(v);
+    if (end(v, "lower")) run_program_passes(v);
+    return v;
+}
+
+// What every version says anew was said of the model already.
+typedef struct hush {
+    diag *diag;
+    void (*sink)(void *user, const diag_message *m);
+    void *user;
+} hush;
+static void only_errors(void *user, const diag_message *m) {
+    const hush *h = user;
+    if (m->severity == SEV_ERROR && h->sink) h->sink(h->user, m);
+}
+
+static void run_versions(pipeline *p, const source *s) {
+    int *choices, ndims = p->options->dims.n, first_kernel = 0;
+    if (!several_sizes(p)) return;
+    if (options_for_gpu(p->options))
+        diag_fatal_missing(p->diag, NULL, "--dim: several sizes are not supported for a GPU by this build");
+    int n = version_choices(p->arena, p->diag, p->lists, ndims, &choices);
+    hush h = {p->diag, p->diag->sink, p->diag->user};
+    p->diag->sink = only_errors, p->diag->user = &h;
+    for (int k = 0; k < n; k++) {
+        const int *choice = choices + k * ndims;
+        pipeline *v = run_version(p, s, choice);
+        const char *suffix = unique_suffix(p, version_suffix(p->arena, p->lists, ndims, choice));
+        version own = {v->label, suffix, v->program, version_condition(p, choice)};
+        own.first_kernel = first_kernel;
+        if (v->program) first_kernel += v->program->kernels.n;
+        VEC_PUSH(p->arena, &p->ways, v);
+        VEC_PUSH(p->arena, &p->versions, own);
+        p->stopped |= v->stopped;
+    }
+    p->diag->sink = h.sink, p->diag->user = h.user;
+}
+
+static size_rule *size_rules(pipeline *p, int *n) {
+    size_rule *rules = ARENA_ARRAY(p->arena, size_rule, p->options->dims.n + 1);
+    *n = 0;
+    for (int j = 0; j < p->options->dims.n; j++) {
+        const size_list *l = &p->lists[j];
+        if (l->at.n < 2) continue;
+        dim *d = dim_symbol(p->program->dims, l->name);
+        rules[(*n)++] = (size_rule){size_list_holds(d, l), size_list_rule(p->arena, l)};
+    }
+    return rules;
+}
+
+// The program that is interpreted takes no other sizes than the compiled one.
+static void check_sizes(pipeline *p) {
+    int n;
+    const size_rule *rules = size_rules(p, &n);
+    region *main = p->program->main;
+    for (int j = 0; j < n; j++) {
+        step *s = step_new(p->program, main, STEP_CHECK, NULL);
+        s->dim = rules[j].holds;
+        s->message = rules[j].message;
+        for (int i = main->steps.n - 1; i > 0; i--) main->steps.at[i] = main->steps.at[i - 1];
+        main->steps.at[0] = s;
+    }
+}
+
+// ---------------------------------------------------------------- the whole way
+static void run_loops(pipeline *p) {
     begin(p, "loops");
     if (options_for_gpu(p->options)) {
         p->gpu = gpu_schedule(p->program, p->name, p->target, p->diag);
@@ -179,13 +298,39 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
                        .version = ONNXC_VERSION,
                        .model_hash = digest_text(p->model_digest),
                        .options_hash = options_hash(p),
-                       .weights = weights_name(p->options)};
+                       .weights = weights_name(p->options),
+                       .versions = p->versions.at,
+                       .nversions = p->versions.n};
+    b.rules = size_rules(p, &b.nrules);
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
     p->loops->debug_info = p->options->debug_info;
     for (int j = 0; j < p->loops->funcs.n; j++)
         if (p->loops->funcs.at[j]->body) lfunc_verify(p->loops->funcs.at[j], p->diag);
     end(p, "loops");
+}
+
+void pipeline_run(pipeline *p, const source *s, goal g) {
+    if (g >= GOAL_PROGRAM) set_targets(p);
+    p->name = model_identifier(p->arena, p->diag, p->options, s->path);
+    if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
+    parse_sizes(p);
+    if (several_sizes(p)) s = readable_again(p, s);
+
+    if (!run_import(p, s) || !run_passes(p)) return;
+    if (p->all_outputs) bind_all_outputs(p->module);
+    if (g == GOAL_GRAPH) return;
+
+    run_lower(p);
+    check_sizes(p);
+    if (p->options->check_interface) check_interface(p, p->options->check_interface);
+    if (!end(p, "lower") || g == GOAL_KERNELS) return;
+
+    run_versions(p, s);
+    if (p->stopped) return;
+    if (!p->versions.n || g == GOAL_PROGRAM)
+        if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
+    run_loops(p);
 }
 
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks) {

@@ -46,6 +46,11 @@ typedef struct pipeline {
     target *target;                      // the first of:
     VEC(const struct target *) variants; // CPUs that the code is compiled for
     program *program;                    // NULL when the way ended before
+    VEC(struct version) versions;        // of the program, for some sizes each; none: it runs itself
+    VEC(struct pipeline *) ways;         // of the versions
+    const char *label;                   // of this way, when it is a version's; else NULL
+    const int *choice;                   // of sizes, likewise
+    struct size_list *lists;             // what each --dim says
     struct build *build;                 // NULL when the way ended before
     struct gpu_code *gpu;                // instead of a build, for a GPU
     lmodule *loops;                      // of the build, or the GPU's kernels

@@ -8,6 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+int report_parts(pipeline *p, report_part **parts) {
+    int n = p->versions.n;
+    *parts = ARENA_ARRAY(p->arena, report_part, n + 1);
+    for (int j = 0; j < n; j++)
+        (*parts)[j] =
+            (report_part){p->versions.at[j].label, p->ways.at[j]->module, p->versions.at[j].program,
+                          p->build ? &p->versions.at[j].plan : NULL, p->versions.at[j].first_kernel};
+    if (!n) (*parts)[0] = (report_part){NULL, p->module, p->program, p->build ? &p->build->plan : NULL};
+    return n ? n : 1;
+}
+
 // ---------------------------------------------------------------- facts
 typedef struct op_tally {
     const char *name;
@@ -98,10 +109,10 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
     }
 }
 
-static void add_kernels(text *t, const program *g) {
+static void add_kernels(text *t, const program *g, int first) {
     text_printf(t, "kernels: %d\n", g->kernels.n);
     for (int i = 0; i < g->kernels.n; i++) {
-        text_printf(t, "  %4d ", i);
+        text_printf(t, "  %4d ", first + i);
         text_add_safe(t, g->kernels.at[i]->name, 60);
         text_printf(t, "  [%s]\n", axes_text(t->arena, g->kernels.at[i]));
     }
@@ -147,8 +158,14 @@ const char *report_text(pipeline *p) {
     for (int i = 0; i < f.ops.n; i++) text_printf(&t, "  %6d  %s\n", f.ops.at[i].n, f.ops.at[i].name);
     text_printf(&t, "constants: %d, %lld elements, %s\n", f.nconstants, (long long)f.parameters,
                 bytes_text(p->arena, f.parameter_bytes));
-    add_kernels(&t, p->program);
-    if (p->build) add_memory(&t, &p->build->plan);
+    report_part *parts;
+    int n = report_parts(p, &parts);
+    for (int i = 0; i < n; i++) {
+        if (parts[i].label)
+            text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
+        add_kernels(&t, parts[i].program, parts[i].first_kernel);
+        if (parts[i].plan) add_memory(&t, parts[i].plan);
+    }
     return text_str(&t);
 }
 
@@ -259,8 +276,16 @@ const char *report_json(pipeline *p) {
     json_int(&j, "count", f.nconstants), json_int(&j, "elements", f.parameters),
         json_int(&j, "bytes", f.parameter_bytes);
     json_close(&j, '}');
-    json_kernels(&j, p->program);
-    if (p->build) json_memory(&j, &p->build->plan);
+    report_part *parts;
+    int n = report_parts(p, &parts);
+    if (n > 1) json_open(&j, "versions", '[');
+    for (int i = 0; i < n; i++) {
+        if (n > 1) json_open(&j, NULL, '{'), json_text(&j, "sizes", parts[i].label);
+        json_kernels(&j, parts[i].program);
+        if (parts[i].plan) json_memory(&j, parts[i].plan);
+        if (n > 1) json_close(&j, '}');
+    }
+    if (n > 1) json_close(&j, ']');
     json_close(&j, '}');
     return arena_printf(p->arena, "%s\n", json_string(&j));
 }

@@ -241,9 +241,15 @@ const char *report_html(pipeline *p) {
     add_html(&t, p->module->name);
     text_printf(&t, "</title><style>%s</style></head><body>\n", style);
     add_summary(&t, p->module);
-    add_graph(&t, p->module);
-    add_kernels(&t, p->program);
-    if (p->build) add_memory(&t, &p->build->plan);
+    report_part *parts;
+    int n = report_parts(p, &parts);
+    add_graph(&t, parts[n - 1].module);
+    for (int i = 0; i < n; i++) {
+        if (parts[i].label)
+            text_add(&t, "<h2>Version "), add_html(&t, parts[i].label), text_add(&t, "</h2>\n");
+        add_kernels(&t, parts[i].program);
+        if (parts[i].plan) add_memory(&t, parts[i].plan);
+    }
     text_add(&t, "</body></html>\n");
     return text_str(&t);
 }

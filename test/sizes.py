@@ -1,0 +1,174 @@
+"""Models compiled for several sizes (--dim N=1,8,1:64): right answers at each size and between, errors elsewhere, weights
+once, the same bytes again. usage: sizes.py ONNXC"""
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+ONNXC = os.path.abspath(sys.argv[1])
+RANDOM = numpy.random.default_rng(5)
+COUNTS = {"passed": 0, "failed": 0}
+
+
+def check(good, name, why=""):
+    COUNTS["passed" if good else "failed"] += 1
+    if not good:
+        print(f"FAIL {name}: {why}")
+    return good
+
+
+def weights(name, *shape):
+    return numpy_helper.from_array(RANDOM.standard_normal(shape, dtype=numpy.float32), name)
+
+
+def tensor(name, *dims):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+
+
+def save(path, nodes, inputs, outputs, constants):
+    graph = helper.make_graph(nodes, os.path.basename(path)[:-5], inputs, outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+
+
+def make_models(folder):
+    """A network of products over N rows, convolutions over N images of S columns, and rows that the data choose."""
+    node = helper.make_node
+    save(f"{folder}/rows.onnx",
+         [node("MatMul", ["x", "a"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "b"], ["g"]),
+          node("Softmax", ["g"], ["y"], axis=1)],
+         [tensor("x", "N", 96)], [tensor("y", "N", 40)], [weights("a", 96, 128), weights("b", 128, 40)])
+    save(f"{folder}/images.onnx",
+         [node("Conv", ["x", "w"], ["h"], pads=[1, 1, 1, 1]), node("Relu", ["h"], ["r"]),
+          node("Conv", ["r", "v"], ["y"], strides=[2, 2])],
+         [tensor("x", "N", 16, 20, "S")], [tensor("y", None, 24, None, None)], [weights("w", 32, 16, 3, 3), weights("v", 24, 32, 3, 3)])
+    save(f"{folder}/chosen.onnx",
+         [node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["i"]), node("Transpose", ["i"], ["t"], perm=[1, 0]),
+          node("GatherND", ["x", "t"], ["y"])],
+         [tensor("x", "N", 5)], [tensor("y", "K")], [])
+
+
+def run(*command, folder):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def answer(folder, model, options, x):
+    numpy.save(f"{folder}/x.npy", x)
+    if os.path.exists(f"{folder}/y.npy"):
+        os.remove(f"{folder}/y.npy")
+    ran = run(ONNXC, "run", model, *options, "--input", "x=x.npy", "--output", "y=y.npy", folder=folder)
+    return ran, numpy.load(f"{folder}/y.npy") if ran.returncode == 0 else None
+
+
+def close(got, want):
+    """Sums of many products are right to a share of the largest value."""
+    return got.shape == want.shape and numpy.abs(got - want).max(initial=0) <= 2e-4 * numpy.abs(want).max(initial=1)
+
+
+def check_answers(folder, model, options, shapes):
+    """Of the loaded code, the interpreter, C text, and a shared library for three CPU levels."""
+    reference = ReferenceEvaluator(f"{folder}/{model}")
+    made = run(ONNXC, model, *options, "-o", "model.so", folder=folder)
+    check(made.returncode == 0, f"{model} {options} -o model.so", made.stderr)
+    for shape in shapes:
+        x = RANDOM.standard_normal(shape, dtype=numpy.float32)
+        want = reference.run(None, {"x": x})[0]
+        for program, more in ((model, options), (model, [*options, "--interpret"]), (model, [*options, "--emit=c"]), ("./model.so", [])):
+            ran, got = answer(folder, program, more, x)
+            check(got is not None and close(got, want), f"{program} {more} {shape}", ran.stderr or "another answer")
+
+
+def check_errors(folder, model, options, shapes, message):
+    run(ONNXC, model, *options, "-o", "model.so", folder=folder)
+    for shape in shapes:
+        x = numpy.zeros(shape, dtype=numpy.float32)
+        for program, more in ((model, options), (model, [*options, "--interpret"]), ("./model.so", [])):
+            ran, _ = answer(folder, program, more, x)
+            check(ran.returncode == 1 and message in ran.stderr, f"{program} {more} {shape}", f"{ran.returncode} {ran.stderr}")
+
+
+def symbols(folder, path):
+    return run("nm", path, folder=folder).stdout.split()[2::3]
+
+
+def check_object(folder):
+    """One copy of the weights, versions under their names, the same bytes again and from elsewhere."""
+    options = ["--dim", "N=1,8,1:64", "--multiversion=x86-64-v3"]
+    for name in ("a.o", "b.o"):
+        made = run(ONNXC, "rows.onnx", "--name=rows", *options, "-o", name, folder=folder)
+        check(made.returncode == 0, name, made.stderr)
+    first, second = (open(f"{folder}/{n}", "rb").read() for n in ("a.o", "b.o"))
+    check(first == second, "the same bytes")
+    piped = run("sh", "-c", f"{ONNXC} - --name=rows {' '.join(options)} -o c.o <rows.onnx", folder=folder)
+    check(piped.returncode == 0 and open(f"{folder}/c.o", "rb").read() == first, "the model through a pipe", piped.stderr)
+    names = symbols(folder, "a.o")
+    for function in ("rows_run", "rows_run_N1", "rows_run_N8", "rows_run_any"):
+        check(function in names, function, names)
+    data = [n for n in names if n.startswith("rows_data")]
+    check(len(data) == 2, "two weights, each once", data)
+
+
+FREESTANDING = """
+#include "rows.h"
+#include <stdio.h>
+static float x[96 * 16], y[40 * 16];
+static _Alignas(64) char workspace[1 << 20];
+int main(void) {
+    if (fread(x, 1, sizeof x, stdin) != sizeof x) return 1;
+    for (int64_t n = 0; n < 10; n++) {
+        rows_in in = {n, x};
+        rows_out out = {-1, y};
+        long long size = (long long)rows_workspace_bytes(n);
+        int code = rows_run(&in, &out, workspace, sizeof workspace);
+        printf("%d %d %lld\\n", code, (int)out.y_dim0, size);
+        fwrite(y, sizeof *y, 40 * (size_t)n, stderr);
+    }
+}
+"""
+
+
+def check_freestanding(folder):
+    """Through the structs, without the generic interface."""
+    open(f"{folder}/main.c", "w").write(FREESTANDING)
+    made = run("sh", "-c", f"{ONNXC} rows.onnx --freestanding --name=rows --dim N=1,8,3:5 -o rows.o && "
+               "cc -no-pie main.c rows.o -o main", folder=folder)
+    if not check(made.returncode == 0, "freestanding", made.stderr):
+        return
+    x = RANDOM.standard_normal((16, 96), dtype=numpy.float32)
+    ran = subprocess.run([f"{folder}/main"], input=x.tobytes(), capture_output=True, timeout=60)
+    got, at = numpy.frombuffer(ran.stderr, numpy.float32), 0
+    reference = ReferenceEvaluator(f"{folder}/rows.onnx")
+    for n, line in enumerate(ran.stdout.decode().splitlines()):
+        code, rows, size = map(int, line.split())
+        y, at = got[at:at + 40 * n].reshape(n, 40), at + 40 * n
+        if n in (1, 3, 4, 5, 8):
+            good = code == 0 and rows == n and 0 <= size < 2 ** 20 and close(y, reference.run(None, {"x": x[:n]})[0])
+        else:
+            good = code == 2 and size == -1
+        check(good, f"freestanding N={n}", line)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        make_models(folder)
+        check_answers(folder, "rows.onnx", ["--dim", "N=1,8,1:64"], [(n, 96) for n in (1, 7, 8, 64)])
+        check_errors(folder, "rows.onnx", ["--dim", "N=1,8,1:64"], [(0, 96), (65, 96)], "N must be from 1 to 64")
+        check_answers(folder, "rows.onnx", ["--dim", "N=8,1"], [(1, 96), (8, 96)])
+        check_errors(folder, "rows.onnx", ["--dim", "N=8,1"], [(2, 96)], "N must be 8 or 1")
+        check_answers(folder, "rows.onnx", ["--dim", "N=4,:"], [(n, 96) for n in (0, 4, 200)])
+        both = ["--dim", "N=1,2:4", "--dim", "S=24,6:"]
+        check_answers(folder, "images.onnx", both, [(n, 16, 20, s) for n, s in itertools.product((1, 3), (24, 25))])
+        check_errors(folder, "images.onnx", both, [(5, 16, 20, 24)], "N must be from 1 to 4")
+        check_answers(folder, "chosen.onnx", ["--dim", "N=3,:"], [(3, 5), (6, 5)])
+        check_object(folder)
+        check_freestanding(folder)
+    print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
+
+
+if __name__ == "__main__":
+    main()
