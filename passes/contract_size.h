@@ -3,11 +3,13 @@
 #define ONNXC_CONTRACT_SIZE_H
 #include "passes/schedule_contract.h"
 
-enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4 };
+// A piece of rows comes out even in tiles of 6 and of 14.
+enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
 
 // Blocks around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are walked outside, one position at a time.
 typedef struct block_plan {
-    bool on;
+    bool depth;             // K goes in blocks, inside of rows and of chunks of columns
+    bool rows;              // only rows do, all columns inside
     int64_t columns;        // in a chunk
     int m_at, k_at;         // positions in m and k of the axes that go in blocks
     int64_t m_step, k_step; // positions of those axes in a block
@@ -33,6 +35,7 @@ typedef struct tiling {
     block_plan block;
     ins *partial;                  // sums of the blocks of K so far: [column / width][row][width]
     ins *m_begin, *m_end;          // of the block's axis of M, NULL: all
+    int64_t m_known;               // positions between them, 0: not known
     ins *k_begin, *k_end;          // of the block's axis of K, NULL: all
     ins *chunk, *chunk_end;        // its columns
     int ahead_panels, ahead_parts; // of B's next tile are fetched ahead, each by another tile; 0: none
@@ -53,7 +56,8 @@ void choose_tile(tiling *t);
 int tile_rows(const tiling *t, int vectors);
 // Into how many parts each panel of B's next tile is cut to be fetched ahead, while this one is in use.
 void choose_ahead(tiling *t, int vectors);
-// Blocks, where K is long and there are rows enough to use B's panel again.
+// Blocks of K, where it is long and there are rows enough to use B's panel again; else of rows, where all of
+// B lies near.
 void choose_blocks(tiling *t);
 
 // Whether the epilogue is too long to stand once for each vector of a tile.

@@ -21,8 +21,6 @@
 #include "passes/emit_dim.h"
 #include "passes/schedule_int8.h"
 
-enum { TASK_ROWS = 42 };
-
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
     const layout *l = read->buffer->layout;
@@ -445,14 +443,14 @@ static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
 }
 
 // Known M: tiles of `rows` and of rows - 1, so that none is tiny.
-static void rows_known(tiling *t, tile x, int64_t begin, int64_t m) {
+static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     lbuild *b = &t->e->b;
     int64_t rows = m < t->rows ? m : t->rows, tiles = rows ? (m + rows - 1) / rows : 0,
-            high = begin + (m - tiles * (rows - 1)) * rows;
+            high = (m - tiles * (rows - 1)) * rows;
     if (m <= 0) return;
-    if (high > begin) row_range(t, x, lb_idx(b, begin), lb_idx(b, high), (int)rows);
-    else high = begin;
-    if (high < begin + m) row_range(t, x, lb_idx(b, high), lb_idx(b, begin + m), (int)rows - 1);
+    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, high > 0 ? high : 0));
+    if (high > 0) row_range(t, x, begin, middle, (int)rows);
+    if (high < m) row_range(t, x, middle, lb_bin(b, L_ADD, begin, lb_idx(b, m)), (int)rows - 1);
 }
 
 // The same at run time: how many of the tiles are whole; of too few rows for that, as many as there are.
@@ -484,9 +482,12 @@ static void tile_range(tiling *t, tile x) {
         micro_kernel(t, &x);
         return;
     }
-    if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m) begin = t->m_begin, end = t->m_end;
-    else piece_range(e, t->tile_m, TASK_ROWS, &begin, &end);
-    if (begin->op == L_CONST && end->op == L_CONST) rows_known(t, x, begin->i, end->i - begin->i);
+    int64_t known = 0;
+    if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m)
+        begin = t->m_begin, end = t->m_end, known = t->m_known;
+    else piece_range(e, t->tile_m, PIECE_ROWS, &begin, &end);
+    if (begin->op == L_CONST && end->op == L_CONST) known = end->i - begin->i;
+    if (known || begin == end) rows_known(t, x, begin, known);
     else rows_dynamic(t, x, begin, end);
 }
 
@@ -565,36 +566,60 @@ static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, in
     lb_end(b, loop);
 }
 
+static void n_ranges(tiling *t);
+
+static void in_block(tiling *t, const column_range *r, ins *begin, ins *end, int64_t known) {
+    lbuild *b = &t->e->b;
+    int mark = scope_open(t->e);
+    t->m_begin = begin, t->m_end = end, t->m_known = known;
+    if (r) k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
+    else n_ranges(t);
+    t->m_begin = NULL;
+    scope_close(t->e, mark);
+}
+
+// The axis that goes in blocks. Of known positions, whole blocks and what is left stand apart, so that the
+// tiles inside of them are known.
+static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
+    lbuild *b = &t->e->b;
+    int64_t step = t->block.m_step;
+    bool known = begin->op == L_CONST && end->op == L_CONST;
+    ins *whole = end;
+    if (known) whole = lb_idx(b, begin->i + (end->i - begin->i) / step * step);
+    if (!known || begin->i < whole->i) {
+        ins *loop = open_loop(t->e, "block", begin, whole, step),
+            *next = lb_bin(b, L_ADD, loop, lb_idx(b, step));
+        in_block(t, r, loop, known ? next : least(b, next, end), known ? step : 0);
+        lb_end(b, loop);
+    }
+    if (known && whole->i < end->i) in_block(t, r, whole, end, end->i - whole->i);
+}
+
+// r: the columns; NULL: all of them, in each block.
 static void m_blocks(tiling *t, const column_range *r, int depth) {
     emitter *e = t->e;
-    lbuild *b = &e->b;
     int a = t->m.at[depth];
-    bool split = depth == t->block.m_at;
-    ins *begin, *end, *loop = NULL;
-    if (a == t->tile_m) piece_range(e, a, TASK_ROWS, &begin, &end);
+    ins *begin, *end;
+    if (a == t->tile_m) piece_range(e, a, PIECE_ROWS, &begin, &end);
     else axis_range(e, a, &begin, &end);
-    bool all = split && begin->op == L_CONST && end->op == L_CONST && end->i - begin->i <= t->block.m_step;
-    if (!all) loop = open_loop(e, "block", begin, end, split ? t->block.m_step : 1);
-    int mark = scope_open(e);
-    if (split) {
-        t->m_begin = all ? begin : loop;
-        t->m_end = all ? end : least(b, lb_bin(b, L_ADD, loop, lb_idx(b, t->block.m_step)), end);
-        k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
-        t->m_begin = NULL;
-    } else {
-        e->counter[a] = loop;
-        m_blocks(t, r, depth + 1);
-        e->counter[a] = NULL;
+    if (depth == t->block.m_at) {
+        split_blocks(t, r, begin, end);
+        return;
     }
+    e->counter[a] = open_loop(e, "block", begin, end, 1);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    m_blocks(t, r, depth + 1);
     scope_close(e, mark);
-    if (loop) lb_end(b, loop);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
 }
 
 static void columns(tiling *t, column_range r) {
     lbuild *b = &t->e->b;
     t->rows = tile_rows(t, r.vectors);
     choose_ahead(t, r.end ? r.vectors : 0);
-    if (!t->block.on) {
+    if (!t->block.depth) {
         column_tiles(t, &r);
         return;
     }
@@ -612,7 +637,7 @@ static void columns(tiling *t, column_range r) {
     if (loop) lb_end(b, loop);
 }
 
-static void n_loops(tiling *t) {
+static void n_ranges(tiling *t) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int64_t width = (int64_t)t->vectors * t->lanes;
@@ -632,6 +657,11 @@ static void n_loops(tiling *t) {
     columns(
         t, (column_range){.begin = loop, .vectors = 1, .last = lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes))});
     lb_end(b, loop);
+}
+
+static void n_loops(tiling *t) {
+    if (t->block.rows) m_blocks(t, NULL, 0);
+    else n_ranges(t);
 }
 
 static void outer_loops(tiling *t, const axis_list *axes, int depth) {
@@ -675,7 +705,7 @@ static void choose_tasks(tiling *t, const axis_list *outer) {
     }
     if (t->tile_m < 0) return;
     dim *rows = e->extent[t->tile_m];
-    emitter_tasks(e, t->tile_m, dim_ceildiv(rows, dim_const(rows->table, TASK_ROWS)));
+    emitter_tasks(e, t->tile_m, dim_ceildiv(rows, dim_const(rows->table, PIECE_ROWS)));
 }
 
 // ---------------------------------------------------------------- entry
@@ -738,7 +768,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
     t.heavy = is_heavy_epilogue(c);
     choose_tile(&t);
-    if (scratch) choose_blocks(&t);
+    choose_blocks(&t);
     expr_walk(c->term_b, find_side, &t);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
