@@ -96,6 +96,12 @@ typedef struct block_limits {
     int64_t depth, rows, columns; // at most
 } block_limits;
 
+// Rows of a convolution share most of what they read.
+static bool few_bytes(const buffer *b, int64_t most) {
+    const dim *bytes = buffer_bytes(b);
+    return dim_is_const(bytes) && dim_value(bytes) <= most;
+}
+
 // False: no blocks.
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
@@ -107,7 +113,7 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     l->rows = second_bytes(t) / (l->depth * size);
     l->columns = CHUNK;
     if (k < l->depth * 3 / 2 || m <= 2 * MAX_ROWS) return false;
-    if (m < l->rows) l->rows = m;
+    if (m < l->rows || few_bytes(c->a->buffer, second_bytes(t))) l->rows = m;
     return true;
 }
 
