@@ -78,8 +78,31 @@ void program_walk(program *p, void (*visit)(void *user, region *r, step *s), voi
     walk_region(p->main, visit, user);
 }
 
+typedef struct verifier {
+    program *p;
+    bool *has_memory; // by buffer id: an earlier step allocates it, perhaps in another branch
+} verifier;
+
+static void verify_memory(const verifier *v, const step *s, const buffer *b) {
+    const buffer *root = b ? buffer_root(b) : NULL;
+    if (root && root->role == BUF_HEAP && !v->has_memory[root->id])
+        diag_defect(v->p->diag, s->loc, "'%s' is used before it is allocated", b->name);
+}
+
+static void verify_uses(const verifier *v, const step *s) {
+    buffer **all;
+    int n = s->kind == STEP_KERNEL && s->kernel ? kernel_buffers(s->kernel, &all) : 0;
+    if (s->kind == STEP_ALLOC && s->buffer) v->has_memory[s->buffer->id] = true;
+    verify_memory(v, s, s->from);
+    if (s->kind == STEP_MOVE && s->buffer) v->has_memory[buffer_root(s->buffer)->id] = true;
+    verify_memory(v, s, s->buffer);
+    for (int j = 0; j < n; j++) verify_memory(v, s, all[j]);
+    for (int j = 0; j < s->nargs; j++) verify_memory(v, s, s->args[j]);
+}
+
 static void verify_step(void *user, region *r, step *s) {
-    program *p = user;
+    const verifier *v = user;
+    program *p = v->p;
     (void)r;
     bool ok = true;
     switch (s->kind) {
@@ -100,6 +123,10 @@ static void verify_step(void *user, region *r, step *s) {
     case STEP_LIB: ok = is_whole_call(s); break;
     }
     if (!ok) diag_defect(p->diag, s->loc, "program step %d is malformed", (int)s->kind);
+    verify_uses(v, s);
 }
 
-void program_verify(program *p) { program_walk(p, verify_step, p); }
+void program_verify(program *p) {
+    verifier v = {p, ARENA_ARRAY(p->arena, bool, p->buffers.n + 1)};
+    program_walk(p, verify_step, &v);
+}

@@ -60,6 +60,40 @@ static void make_constant(module *m, value *v, constant *k) {
     v->type = type_tensor(m->arena, k->elem, k->rank, d);
 }
 
+// Sizes of a folded value that only the run would have known: known from here on.
+typedef struct found_sizes {
+    const type *of;
+    const constant *k;
+    dims *table;
+} found_sizes;
+
+static dim *found_size(void *user, dim *atom) {
+    const found_sizes *f = user;
+    for (int i = 0; i < f->k->rank; i++)
+        if (f->of->dims[i] == atom) return dim_const(f->table, f->k->dims[i]);
+    return atom;
+}
+
+static void put_sizes(dim **d, int count, found_sizes *f) {
+    for (int i = 0; i < count; i++) d[i] = dim_substitute(d[i], found_size, f);
+}
+
+static void put_found_sizes(module *m, const type *of, const constant *k) {
+    found_sizes f = {of, k, m->dims};
+    bool any = false;
+    for (int i = 0; i < k->rank; i++) any |= of->dims[i]->kind == DIM_OPAQUE;
+    for (int j = 0; any && j < m->values.n; j++) {
+        value *v = m->values.at[j];
+        if (v->type.kind == TYPE_TENSOR && v->type.rank > 0) {
+            v->type = type_tensor(m->arena, v->type.elem, v->type.rank, v->type.dims);
+            put_sizes(v->type.dims, v->type.rank, &f);
+        }
+        if (v->contents) put_sizes(v->contents, v->ncontents, &f);
+    }
+    for (int j = 0; any && j < m->checks.n; j++)
+        put_sizes(&m->checks.at[j].a, 1, &f), put_sizes(&m->checks.at[j].b, 1, &f);
+}
+
 // n's outputs become free-standing values of its graph, then n goes.
 static void detach(node *n, constant **k) {
     module *m = n->graph->module;
@@ -70,7 +104,9 @@ static void detach(node *n, constant **k) {
         v->contents = old->contents;
         v->ncontents = old->ncontents;
         make_constant(m, v, k[j]);
+        type was = old->type;
         value_replace(old, v);
+        put_found_sizes(m, &was, k[j]);
     }
     node_delete(n);
 }

@@ -67,6 +67,22 @@ CASES = {
         { y = MatMul (x, w)
           z = MatMul (p, q) }""",
         [("float64", (2, 4), X), ("float64", (4, 43), X), ("float32", (2, 4), X), ("float32", (4, 59), X)]),
+    # The kernel stood before the step that allocates what it writes.
+    "pooled_to_a_size_that_the_run_decides": (18, """
+        g (float[3, 8, 8] x, int64[4] s) => (float[A, B, 1, 1] y, float[C, D] z)
+        { r = Reshape (x, s)
+          y = GlobalMaxPool (r)
+          z = Einsum <equation = "abcd->ab"> (r) }""",
+        [("float32", (3, 8, 8), X), ("int64", (4,), (3, 8, 2, 4))]),
+    # A size that folding found stayed unknown elsewhere, and no step set it.
+    "gathered_where_a_constant_is_positive": (18, """
+        g (float[4] x) => (float[2] y)
+        <float[4] c = {1, -2, 3, -4}, float z = {0}>
+        { p = Greater (c, z)
+          n = NonZero (p)
+          t = Transpose <perm = [1, 0]> (n)
+          y = GatherND (x, t) }""",
+        [("float32", (4,), X)]),
     # Each turn of a loop had the same random numbers.
     "random_numbers_of_a_loop_go_on": (18, """
         g (float[1] x) => (float[5, 3, 101] y)

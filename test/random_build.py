@@ -14,10 +14,12 @@ import onnxruntime as ort
 from onnx import TensorProto, defs, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import random_reference
 import version_cases as versions
 from version_cases import Unfit
 
 SHADOWS = 2
+RUN_TIME = 0.12  # how often numbers like axes and sizes are no constants
 MOST_ELEMENTS = 6000
 ORT_OPSET = 24  # what the installed ONNX Runtime takes without complaint
 
@@ -36,7 +38,8 @@ EXACT = {"Abs", "Neg", "Relu", "Max", "Min", "Clip", "Where", "Identity", "Resha
 # Operators that compute in float by default, whatever their dtype.
 IN_FLOAT = {"LayerNormalization", "RMSNormalization"}
 # What an evaluator is known to get wrong: never asked.
-NO_REFERENCE = {("LRN", 99), ("Softmax", 13), ("LogSoftmax", 13), ("Hardmax", 13), ("BatchNormalization", 14)}
+# Gemm-6 leaves out beta where broadcast is 0.
+NO_REFERENCE = {("LRN", 99), ("Gemm", 7), ("Softmax", 13), ("LogSoftmax", 13), ("Hardmax", 13), ("BatchNormalization", 14)}
 # (operator, version): before this version
 NO_RUNTIME = set()
 
@@ -126,7 +129,7 @@ class Graph:
     def input(self, arrays):
         if self.outer:
             return self.root.input(arrays)
-        value = Value(self.name("x"), arrays)
+        value = Value(self.name("x"), [np.asarray(a) for a in arrays])
         self.inputs.append(value)
         self.infos[value.name] = [self.dim_name([a.shape[i] for a in arrays]) for i in range(arrays[0].ndim)]
         self.values.append(value)
@@ -151,7 +154,42 @@ class Graph:
         return value
 
     def ints(self, numbers, dtype="int64"):
+        """Sizes, axes and the like: mostly constants."""
+        if self.opset >= 13 and self.dice.random() < RUN_TIME:
+            return self.argument(np.array(numbers, dtype))
         return self.constant(np.array(numbers, dtype))
+
+    def argument(self, array):
+        """Numbers that only the run knows: an input, or what the graph computes from one."""
+        form = self.dice.choice(("input", "sum", "picked"))
+        if form == "sum":
+            less = self.dice.randint(-3, 3)
+            return self.one("Add", [self.exact_input(array - less), self.constant(np.array(less, array.dtype))])
+        if form == "picked" and array.ndim == 1 and array.size:
+            padded = np.concatenate([array, array[::-1], array])
+            at = self.constant(np.arange(array.size) + array.size * self.dice.choice((0, 2)))
+            return self.one("Gather", [self.exact_input(padded.astype(array.dtype)), at], axis=0)
+        return self.exact_input(array)
+
+    def exact_input(self, array):
+        """An input of the same size and contents in every run."""
+        value = self.input([array] * len(self.sizes))
+        self.root.infos[value.name] = list(array.shape)
+        return value
+
+    def raw(self, op, inputs, outputs=1, domain="", **attributes):
+        """A node whose results the caller knows: names in, names out."""
+        schema_of(op, self.opset, domain)
+        names = [self.name() for _ in range(outputs)]
+        self.nodes.append(helper.make_node(op, inputs, names, self.name("node"), domain=domain, **attributes))
+        return names
+
+    def known(self, name, of, shadows):
+        """A tensor that a raw node makes."""
+        if any(a.size > MOST_ELEMENTS for a in of):
+            raise Unfit("large")
+        self.values.append(Value(name, of, shadows))
+        return self.values[-1]
 
     # ------------------------------------------------------------ nodes
     def add(self, op, inputs, outputs=1, domain="", captured=(), **attributes):
@@ -314,7 +352,7 @@ def reference_of(schema, model):
         for a in node.attribute:
             if node.op_type == "Cast" and a.name == "to" and helper.tensor_dtype_to_np_dtype(a.i).name in FLOATS:
                 a.i = TensorProto.DOUBLE
-    return versions.attempt(ReferenceEvaluator, copy)[0]
+    return versions.attempt(lambda: ReferenceEvaluator(copy, new_ops=random_reference.OPERATORS))[0]
 
 
 def run_reference(reference, feeds, types):

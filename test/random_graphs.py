@@ -24,6 +24,7 @@ import harness
 from case_files import write_case
 from random_build import IN_FLOAT, TOLERANCE, Graph, elem_type, is_float, new_dice
 from random_nodes import add_nodes, chance
+import random_layers  # noqa: F401 (its kinds)
 from random_patterns import every_node
 
 OUT = os.path.join(harness.BUILD, "random")
@@ -64,7 +65,7 @@ def random_graph(seed, index, why=None):
     g = Graph(dice, opset, floats, sizes)
     for _ in range(dice.randint(1, 3)):
         start_input(g)
-    add_nodes(g, dice.choice((3, 6, 10, 16, 25, 40)), why)
+    add_nodes(g, dice.choice((3, 6, 10, 16, 25, 40, 60)), why)
     return g
 
 

@@ -197,7 +197,8 @@ static void einsum_lower(lowering *l, node *n) {
         in[0] = part;
     }
     if (n->nin > 1) in[1] = (operand){lower_in(l, n, n->nin - 1), e.terms[n->nin - 1]};
-    contract(lower_kernel(l, n, NULL), &e, n->nin > 1 ? 2 : 1, in, (operand){lower_out(l, n, 0), e.out});
+    operand out = {lower_out(l, n, 0), e.out};
+    contract(lower_kernel(l, n, NULL), &e, n->nin > 1 ? 2 : 1, in, out);
 }
 
 const op_def op_Einsum = {.name = "Einsum", .domain = "", .infer = einsum_infer, .lower = einsum_lower};

@@ -226,7 +226,8 @@ typedef struct global_pool {
 } global_pool;
 
 static global_pool global_pool_begin(lowering *l, const node *n) {
-    global_pool p = {.x = lower_in(l, n, 0), .out = lower_out(l, n, 0), .k = lower_kernel(l, n, NULL)};
+    global_pool p = {.x = lower_in(l, n, 0), .out = lower_out(l, n, 0)};
+    p.k = lower_kernel(l, n, NULL);
     p.s = kernel_stage(p.k);
     axes_over(p.k, p.s, p.out, p.index);
     expr *at[MAX_RANK] = {p.index[0], p.index[1]};

@@ -99,17 +99,16 @@ static void lower_optimiser(lowering *l, node *n, int lists, int outputs, formul
     for (int i = 0; i < length; i++) {
         kernel *k;
         expr *at[MAX_RANK];
-        buffer *x = lower_in(l, n, 2 + i);
+        buffer *x = lower_in(l, n, 2 + i), *out[3];
+        for (int j = 0; j < outputs; j++) out[j] = lower_out(l, n, i + j * length);
         stage *s = suffixed_stage(l, n, arena_printf(l->program->arena, "%d", i), x, &k, at);
         element e = {.k = k, .n = n, .t = dtype_compute(x->dtype)};
         e.rate = x_cast(k, read_scalar(k, rate), e.t, false);
         e.count = x_cast(k, read_scalar(k, count), e.t, false);
         for (int j = 0; j < lists; j++) e.v[j] = x_read(k, lower_in(l, n, 2 + i + j * length), at);
         f(&e);
-        for (int j = 0; j < outputs; j++) {
-            buffer *out = lower_out(l, n, i + j * length);
-            if (out) stage_write(k, s, out, at, e.result[j]);
-        }
+        for (int j = 0; j < outputs; j++)
+            if (out[j]) stage_write(k, s, out[j], at, e.result[j]);
     }
 }
 
