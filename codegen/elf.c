@@ -2,7 +2,7 @@
 // data that code refers to are undefined symbols already and become defined in place, others are appended as
 // globals, so relocations and groups stay as they are. Layout: header, sections in order, new sections,
 // section headers.
-#include "codegen/elf.h"
+#include "codegen/elf_impl.h"
 #include "codegen/llvm.h"
 #include "codegen/outfile.h"
 #include "ir/target.h"
@@ -12,19 +12,6 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "structures are read and written as they lie in memory");
 enum { SECTIONS_MOST = 0xfeff, CHUNK = 1 << 20, LARGE_FLAG = 0x10000000 };
-
-typedef struct object {
-    arena *arena;
-    diag *diag;
-    bytes file;
-    const char *what;
-    bool wide; // ELF64
-    Elf64_Ehdr header;
-    VEC(Elf64_Shdr) sections;
-    VEC(bytes) contents;
-    VEC(Elf64_Sym) symbols;
-    int symtab, strtab, shstrtab; // numbers of sections
-} object;
 
 // ---------------------------------------------------------------- between the classes
 static Elf64_Ehdr widen_header(const Elf32_Ehdr *h) {
@@ -84,21 +71,21 @@ static Elf32_Sym narrow_symbol(const Elf64_Sym *s) {
 }
 
 // ---------------------------------------------------------------- reading
-static _Noreturn void broken(const object *o, const char *why) {
+_Noreturn void elf_broken(const elf_object *o, const char *why) {
     diag_fatal(o->diag, NULL, "%s is no ELF object that can be read: %s", o->what, why);
 }
 
-static const void *part(const object *o, uint64_t offset, uint64_t n) {
-    if (offset > o->file.n || n > o->file.n - offset) broken(o, "it is cut off");
+static const void *part(const elf_object *o, uint64_t offset, uint64_t n) {
+    if (offset > o->file.n || n > o->file.n - offset) elf_broken(o, "it is cut off");
     return (const char *)o->file.at + offset;
 }
 
 bool elf_is_object(bytes b) { return b.n > EI_NIDENT && !memcmp(b.at, ELFMAG, SELFMAG); }
 
-static void read_header(object *o) {
+static void read_header(elf_object *o) {
     const unsigned char *ident = part(o, 0, EI_NIDENT);
-    if (memcmp(ident, ELFMAG, SELFMAG)) broken(o, "the magic number is missing");
-    if (ident[EI_DATA] != ELFDATA2LSB) broken(o, "it is big-endian");
+    if (memcmp(ident, ELFMAG, SELFMAG)) elf_broken(o, "the magic number is missing");
+    if (ident[EI_DATA] != ELFDATA2LSB) elf_broken(o, "it is big-endian");
     o->wide = ident[EI_CLASS] == ELFCLASS64;
     if (o->wide) memcpy(&o->header, part(o, 0, sizeof o->header), sizeof o->header);
     else {
@@ -106,11 +93,11 @@ static void read_header(object *o) {
         memcpy(&h, part(o, 0, sizeof h), sizeof h);
         o->header = widen_header(&h);
     }
-    if (o->header.e_type != ET_REL) broken(o, "it is not relocatable");
-    if (!o->header.e_shnum) broken(o, "it has no sections, or too many");
+    if (o->header.e_type != ET_REL) elf_broken(o, "it is not relocatable");
+    if (!o->header.e_shnum) elf_broken(o, "it has no sections, or too many");
 }
 
-static void read_sections(object *o) {
+static void read_sections(elf_object *o) {
     for (int i = 0; i < o->header.e_shnum; i++) {
         size_t size = o->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
         const void *at = part(o, o->header.e_shoff + (uint64_t)i * size, size);
@@ -125,13 +112,13 @@ static void read_sections(object *o) {
         if (s.sh_type == SHT_SYMTAB) o->symtab = i;
     }
     o->shstrtab = o->header.e_shstrndx;
-    if (o->shstrtab >= o->sections.n) broken(o, "its section names are missing");
+    if (o->shstrtab >= o->sections.n) elf_broken(o, "its section names are missing");
     if (!o->symtab) return;
     o->strtab = (int)o->sections.at[o->symtab].sh_link;
-    if (o->strtab >= o->sections.n) broken(o, "its symbol names are missing");
+    if (o->strtab >= o->sections.n) elf_broken(o, "its symbol names are missing");
 }
 
-static void read_symbols(object *o) {
+static void read_symbols(elf_object *o) {
     size_t size = o->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
     bytes table = o->symtab ? o->contents.at[o->symtab] : (bytes){0};
     for (size_t at = 0; at + size <= table.n; at += size) {
@@ -144,34 +131,34 @@ static void read_symbols(object *o) {
     }
 }
 
-static object read_object(arena *a, diag *d, bytes file, const char *what) {
-    object o = {.arena = a, .diag = d, .file = file, .what = what};
+elf_object elf_object_read(arena *a, diag *d, bytes file, const char *what) {
+    elf_object o = {.arena = a, .diag = d, .file = file, .what = what};
     read_header(&o);
     read_sections(&o);
     read_symbols(&o);
     return o;
 }
 
-static const char *string_at(const object *o, int table, uint32_t at) {
+const char *elf_string_at(const elf_object *o, int table, uint32_t at) {
     bytes t = o->contents.at[table];
     if (at >= t.n || !memchr((const char *)t.at + at, 0, t.n - at))
-        broken(o, "a name lies outside its table");
+        elf_broken(o, "a name lies outside its table");
     return (const char *)t.at + at;
 }
 
-static const char *section_name(const object *o, int i) {
-    return string_at(o, o->shstrtab, o->sections.at[i].sh_name);
+const char *elf_section_name(const elf_object *o, int i) {
+    return elf_string_at(o, o->shstrtab, o->sections.at[i].sh_name);
 }
 
 elf_file *elf_read(arena *a, diag *d, bytes file, const char *what) {
-    object o = read_object(a, d, file, what);
+    elf_object o = elf_object_read(a, d, file, what);
     elf_file *f = ARENA_NEW(a, elf_file);
     f->bits = o.wide ? 64 : 32;
     f->machine = o.header.e_machine;
     for (int i = 0; i < o.sections.n; i++) {
         const Elf64_Shdr *s = &o.sections.at[i];
         VEC_PUSH(a, &f->sections,
-                 (elf_section){section_name(&o, i), s->sh_type, s->sh_flags, s->sh_size, s->sh_addralign,
+                 (elf_section){elf_section_name(&o, i), s->sh_type, s->sh_flags, s->sh_size, s->sh_addralign,
                                o.contents.at[i]});
     }
     for (int i = 1; i < o.symbols.n; i++) {
@@ -179,10 +166,10 @@ elf_file *elf_read(arena *a, diag *d, bytes file, const char *what) {
         int type = ELF64_ST_TYPE(s->st_info), bind = ELF64_ST_BIND(s->st_info);
         if (type == STT_SECTION || type == STT_FILE) continue;
         const char *section = s->st_shndx == SHN_UNDEF          ? NULL
-                              : s->st_shndx < (int)o.sections.n ? section_name(&o, s->st_shndx)
+                              : s->st_shndx < (int)o.sections.n ? elf_section_name(&o, s->st_shndx)
                                                                 : "*ABS*";
         VEC_PUSH(a, &f->symbols,
-                 (elf_symbol){string_at(&o, o.strtab, s->st_name), section, s->st_value, s->st_size,
+                 (elf_symbol){elf_string_at(&o, o.strtab, s->st_name), section, s->st_value, s->st_size,
                               bind == STB_LOCAL, bind == STB_WEAK,
                               ELF64_ST_VISIBILITY(s->st_other) == STV_HIDDEN, type == STT_FUNC});
     }
@@ -191,7 +178,7 @@ elf_file *elf_read(arena *a, diag *d, bytes file, const char *what) {
 
 // ---------------------------------------------------------------- adding data
 // A string table that grows.
-static uint32_t add_string(object *o, text *table, const char *s) {
+uint32_t elf_add_string(elf_object *o, text *table, const char *s) {
     if (table->n + strlen(s) + 1 > UINT32_MAX)
         diag_fatal_missing(o->diag, NULL, "the object has too many names");
     uint32_t at = (uint32_t)table->n;
@@ -199,22 +186,22 @@ static uint32_t add_string(object *o, text *table, const char *s) {
     return at;
 }
 
-static text copy_table(object *o, int section) {
+static text copy_table(elf_object *o, int section) {
     text t = {.arena = o->arena};
     text_addn(&t, o->contents.at[section].at, o->contents.at[section].n);
     return t;
 }
 
 // Name to number.
-static map undefined_symbols(object *o) {
+static map undefined_symbols(elf_object *o) {
     map m = {.arena = o->arena};
     for (int i = 1; i < o->symbols.n; i++)
         if (o->symbols.at[i].st_shndx == SHN_UNDEF)
-            map_put(&m, string_at(o, o->strtab, o->symbols.at[i].st_name), (void *)(intptr_t)i);
+            map_put(&m, elf_string_at(o, o->strtab, o->symbols.at[i].st_name), (void *)(intptr_t)i);
     return m;
 }
 
-static void check_data(object *o, const lmodule *m) {
+static void check_data(elf_object *o, const lmodule *m) {
     int64_t total = 0, most = m->target->ptr_bits == 32 ? INT32_MAX : ((int64_t)1 << 31) - (1 << 26);
     for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
     if (o->sections.n + m->data.n > SECTIONS_MOST)
@@ -227,14 +214,14 @@ static void check_data(object *o, const lmodule *m) {
 }
 
 // Adds section and symbol of each datum; contents follow when the file is written.
-static void add_data(object *o, const lmodule *m, text *names, text *section_names) {
+static void add_data(elf_object *o, const lmodule *m, text *names, text *section_names) {
     map undefined = undefined_symbols(o);
     bool large = llvm_data_is_large(m);
     for (int i = 0; i < m->data.n; i++) {
         const ldata *d = m->data.at[i];
         intptr_t number = (intptr_t)map_get(&undefined, d->name);
         const char *name = arena_printf(o->arena, ".%srodata.%s", large ? "l" : "", d->name);
-        Elf64_Shdr s = {.sh_name = add_string(o, section_names, name),
+        Elf64_Shdr s = {.sh_name = elf_add_string(o, section_names, name),
                         .sh_type = SHT_PROGBITS,
                         .sh_flags = SHF_ALLOC | (large ? LARGE_FLAG : 0),
                         .sh_size = (uint64_t)d->bytes,
@@ -243,7 +230,7 @@ static void add_data(object *o, const lmodule *m, text *names, text *section_nam
                        .st_other = d->exported ? STV_DEFAULT : STV_HIDDEN,
                        .st_shndx = (Elf64_Section)o->sections.n,
                        .st_size = (uint64_t)d->bytes};
-        y.st_name = number ? o->symbols.at[number].st_name : add_string(o, names, d->name);
+        y.st_name = number ? o->symbols.at[number].st_name : elf_add_string(o, names, d->name);
         VEC_PUSH(o->arena, &o->sections, s);
         VEC_PUSH(o->arena, &o->contents, (bytes){0});
         if (number) o->symbols.at[number] = y;
@@ -251,7 +238,7 @@ static void add_data(object *o, const lmodule *m, text *names, text *section_nam
     }
 }
 
-static bytes encode_symbols(const object *o) {
+bytes elf_encode_symbols(const elf_object *o) {
     size_t size = o->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
     char *table = arena_calloc(o->arena, (size_t)o->symbols.n, size);
     for (int i = 0; i < o->symbols.n; i++) {
@@ -261,7 +248,7 @@ static bytes encode_symbols(const object *o) {
     return (bytes){table, (size_t)o->symbols.n * size};
 }
 
-static void set_content(object *o, int section, bytes content) {
+static void set_content(elf_object *o, int section, bytes content) {
     o->contents.at[section] = content;
     o->sections.at[section].sh_size = content.n;
 }
@@ -287,7 +274,7 @@ static uint64_t align_up(uint64_t v, uint64_t align) {
     return align > 1 ? (v + align - 1) / align * align : v;
 }
 
-static void lay_out(object *o) {
+void elf_lay_out(elf_object *o) {
     uint64_t at = o->wide ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
     for (int i = 1; i < o->sections.n; i++) {
         Elf64_Shdr *s = &o->sections.at[i];
@@ -313,13 +300,13 @@ static void put_data(writer *w, const ldata *d, char *chunk) {
     }
 }
 
-static void put_header(writer *w, const object *o) {
+static void put_header(writer *w, const elf_object *o) {
     Elf32_Ehdr narrow = narrow_header(&o->header);
     if (o->wide) put(w, &o->header, sizeof o->header);
     else put(w, &narrow, sizeof narrow);
 }
 
-static void put_section_headers(writer *w, const object *o) {
+static void put_section_headers(writer *w, const elf_object *o) {
     pad_to(w, o->header.e_shoff);
     for (int i = 0; i < o->sections.n; i++) {
         Elf32_Shdr narrow = narrow_section(&o->sections.at[i]);
@@ -328,10 +315,10 @@ static void put_section_headers(writer *w, const object *o) {
     }
 }
 
-static void write_object(const object *o, const lmodule *m, const sink *to) {
+void elf_object_write(const elf_object *o, const lmodule *m, const sink *to) {
     writer w = {.to = to};
-    int first = o->sections.n - m->data.n;
-    char *chunk = m->data.n ? arena_alloc(o->arena, CHUNK) : NULL;
+    int ndata = m ? m->data.n : 0, first = o->sections.n - ndata;
+    char *chunk = ndata ? arena_alloc(o->arena, CHUNK) : NULL;
     put_header(&w, o);
     for (int i = 1; i < o->sections.n; i++) {
         if (o->sections.at[i].sh_type == SHT_NOBITS) continue;
@@ -343,8 +330,8 @@ static void write_object(const object *o, const lmodule *m, const sink *to) {
 }
 
 void elf_write(arena *a, diag *d, bytes file, const lmodule *m, const sink *to) {
-    object o = read_object(a, d, file, m->name);
-    if (!o.symtab) broken(&o, "it has no symbols");
+    elf_object o = elf_object_read(a, d, file, m->name);
+    if (!o.symtab) elf_broken(&o, "it has no symbols");
     check_data(&o, m);
     text names = copy_table(&o, o.strtab), other = {0};
     text *section_names = &names;
@@ -352,9 +339,9 @@ void elf_write(arena *a, diag *d, bytes file, const lmodule *m, const sink *to) 
     add_data(&o, m, &names, section_names);
     set_content(&o, o.strtab, (bytes){names.s, names.n});
     if (section_names == &other) set_content(&o, o.shstrtab, (bytes){other.s, other.n});
-    set_content(&o, o.symtab, encode_symbols(&o));
-    lay_out(&o);
-    write_object(&o, m, to);
+    set_content(&o, o.symtab, elf_encode_symbols(&o));
+    elf_lay_out(&o);
+    elf_object_write(&o, m, to);
 }
 
 void elf_write_file(arena *a, diag *d, bytes file, const lmodule *m, const char *path) {

@@ -6,11 +6,20 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
+// Of a module in several pieces.
+typedef struct emit_plan {
+    const char **symbols; // by function: of kernels that are shared, else NULL
+    int *piece;           // by function
+    int n;                // pieces
+} emit_plan;
+
 typedef struct emit {
     const lmodule *m;
     arena *arena;
     diag *diag;
     emit_kind kind;
+    const emit_plan *plan; // NULL: everything in one piece
+    int piece;
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef b;
@@ -64,4 +73,5 @@ LLVMValueRef symbol_value(emit *e, const char *name);
 // Symbol under which equal kernels of all models are one; NULL: the kernel refers to things of its own
 // module.
 const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f);
+bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, arena *a, diag *d);
 #endif

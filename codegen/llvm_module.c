@@ -102,7 +102,7 @@ static void name_kernels(emit *e) {
     int n = 0;
     for (int i = 0; i < e->m->funcs.n; i++) {
         LLVMValueRef fn = map_get(&e->symbols, e->m->funcs.at[i]->name);
-        if (LLVMGetComdat(fn)) labels[n++] = name_kernel(e, e->m->funcs.at[i], fn);
+        if (fn && LLVMGetComdat(fn)) labels[n++] = name_kernel(e, e->m->funcs.at[i], fn);
     }
     if (!n) return;
     LLVMTypeRef type = LLVMArrayType2(e->kinds[LK_PTR], (uint64_t)n);
@@ -124,9 +124,30 @@ static LLVMValueRef declare_kernel(emit *e, const lfunc *f, const char *symbol) 
     return fn;
 }
 
-static LLVMValueRef declare_function(emit *e, const lfunc *f) {
-    const char *symbol =
-        f->kernel && f->body && e->kind != EMIT_LOADABLE ? kernel_symbol(e->arena, e->m, f) : NULL;
+// Of another piece: linked to when the pieces become one object.
+static LLVMValueRef declare_elsewhere(emit *e, const lfunc *f, const char *symbol) {
+    LLVMValueRef fn = LLVMGetNamedFunction(e->module, symbol);
+    if (fn) return fn;
+    fn = add_function(e, f, symbol);
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+    return fn;
+}
+
+// Host code, in the first piece, refers to all kernels; kernels that are shared to nothing of the module.
+static bool is_wanted(const emit *e, int i) {
+    return !e->plan || !e->m->funcs.at[i]->body || e->piece == 0 || e->plan->piece[i] == e->piece;
+}
+
+static const char *shared_name(emit *e, int i) {
+    const lfunc *f = e->m->funcs.at[i];
+    if (e->plan) return e->plan->symbols[i];
+    return f->kernel && f->body && e->kind != EMIT_LOADABLE ? kernel_symbol(e->arena, e->m, f) : NULL;
+}
+
+static LLVMValueRef declare_function(emit *e, int i) {
+    const lfunc *f = e->m->funcs.at[i];
+    const char *symbol = shared_name(e, i);
+    if (e->plan && f->body && e->plan->piece[i] != e->piece) return declare_elsewhere(e, f, symbol);
     if (symbol && !f->exported) return declare_kernel(e, f, symbol);
     LLVMValueRef fn = add_function(e, f, f->name);
     if (!f->body) return fn;
@@ -206,13 +227,14 @@ void declare_symbols(emit *e) {
     bool large = llvm_data_is_large(e->m) && e->kind != EMIT_LOADABLE;
     add_module_flags(e);
     add_ident(e);
-    for (int i = 0; i < e->m->data.n; i++) {
+    for (int i = 0; i < e->m->data.n && e->piece == 0; i++) {
         check_unique(e, e->m->data.at[i]->name);
         map_put(&e->symbols, e->m->data.at[i]->name, declare_data(e, e->m->data.at[i], large));
     }
     for (int i = 0; i < e->m->funcs.n; i++) {
+        if (!is_wanted(e, i)) continue;
         check_unique(e, e->m->funcs.at[i]->name);
-        map_put(&e->symbols, e->m->funcs.at[i]->name, declare_function(e, e->m->funcs.at[i]));
+        map_put(&e->symbols, e->m->funcs.at[i]->name, declare_function(e, i));
     }
     name_kernels(e);
 }

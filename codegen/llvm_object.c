@@ -149,7 +149,8 @@ static void run(void *user) {
     for (int i = 0; i < e->m->funcs.n; i++) {
         const lfunc *f = e->m->funcs.at[i];
         LLVMValueRef fn = map_get(&e->symbols, f->name);
-        bool wanted = f->body && !LLVMCountBasicBlocks(fn);
+        bool here = !e->plan || e->plan->piece[i] == e->piece;
+        bool wanted = f->body && here && !LLVMCountBasicBlocks(fn);
         enter_debug(e, f, wanted ? fn : NULL);
         if (wanted) emit_function(e, f, fn);
     }
@@ -161,9 +162,20 @@ static void run(void *user) {
     close_module(e);
 }
 
+static bytes emit_guarded(emit *e) {
+    llvm_guard(e->diag, DIAG_DEFECT, arena_printf(e->arena, "compiling '%s'", e->m->name), run, e);
+    return e->out;
+}
+
 bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d) {
     emit *e = ARENA_NEW(a, emit);
     *e = (emit){.m = m, .arena = a, .diag = d, .kind = kind, .symbols = {.arena = a}};
-    llvm_guard(d, DIAG_DEFECT, arena_printf(a, "compiling '%s'", m->name), run, e);
-    return e->out;
+    return emit_guarded(e);
+}
+
+bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, arena *a, diag *d) {
+    emit *e = ARENA_NEW(a, emit);
+    *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_OBJECT, .symbols = {.arena = a}};
+    e->plan = plan, e->piece = piece;
+    return emit_guarded(e);
 }
