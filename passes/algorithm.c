@@ -38,27 +38,50 @@ static double least_gain(const chooser *c, const algorithm_cost *direct, const a
     return least;
 }
 
+// One way to compute a kernel.
+typedef struct option {
+    const algorithm *way;
+    void *form;
+    algorithm_cost direct, cost;
+    double gain;
+    bool wished;
+} option;
+
+static void refuse(const chooser *c, const kernel *k, const option *o) {
+    diag_remark(c->p->diag, k->loc,
+                "kernel %s: direct, not %s: predicted gain %.2fx, %.1f MB of constants instead of %.1f MB",
+                k->name, o->way->name, o->gain, 1e-6 * o->cost.constants, 1e-6 * o->direct.constants);
+}
+
+// The algorithm that promises most. False: none may be used at all.
+static bool best_option(const chooser *c, const kernel *k, option *best) {
+    *best = (option){0};
+    for (const algorithm *const *a = algorithms; *a; a++) {
+        choice wish = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->wish(c->o);
+        void *form = wish == CHOICE_NEVER ? NULL : (*a)->match(c->scratch, k);
+        if (!form) continue;
+        option o = {*a, form, (*a)->direct(form), (*a)->cost(form), 0, wish == CHOICE_ALWAYS};
+        o.gain = least_gain(c, &o.direct, &o.cost);
+        if (o.gain > best->gain) *best = o;
+    }
+    return best->way != NULL;
+}
+
 // The new position of the step.
-static int consider(chooser *c, region *r, int at, const algorithm *a) {
+static int consider(chooser *c, region *r, int at) {
     kernel *k = r->steps.at[at]->kernel;
-    choice wish = a->wish(c->o);
-    void *form = wish == CHOICE_NEVER ? NULL : a->match(c->scratch, k);
-    if (!form) return at;
-    algorithm_cost direct = a->direct(form), cost = a->cost(form);
-    double gain = least_gain(c, &direct, &cost);
-    if (wish != CHOICE_ALWAYS && !is_worthwhile(c->t, gain)) {
-        diag_remark(
-            c->p->diag, k->loc,
-            "kernel %s: direct, not %s: predicted gain %.2fx, %.1f MB of constants instead of %.1f MB",
-            k->name, a->name, gain, 1e-6 * cost.constants, 1e-6 * direct.constants);
+    option o;
+    if (!best_option(c, k, &o)) return at;
+    if (!o.wished && !is_worthwhile(c->t, o.gain)) {
+        refuse(c, k, &o);
         return at;
     }
     diag_remark(c->p->diag, k->loc,
                 "kernel %s: %s: predicted gain %.2fx, difference at most about %g of the largest result, "
                 "%.1f MB of workspace and "
                 "%.1f MB of constants",
-                k->name, a->name, gain, a->error, 1e-6 * cost.workspace, 1e-6 * cost.constants);
-    return a->apply(c->p, r, at, form);
+                k->name, o.way->name, o.gain, o.way->error, 1e-6 * o.cost.workspace, 1e-6 * o.cost.constants);
+    return o.way->apply(c->p, r, at, o.form);
 }
 
 static void choose_in(chooser *c, region *r) {
@@ -66,13 +89,11 @@ static void choose_in(chooser *c, region *r) {
         step *s = r->steps.at[j];
         for (int b = 0; b < 2; b++)
             if (s->body[b]) choose_in(c, s->body[b]);
-        if (s->kind != STEP_KERNEL || s->kernel->algorithm) continue;
-        for (const algorithm *const *a = algorithms; *a && !r->steps.at[j]->kernel->algorithm; a++)
-            j = consider(c, r, j, *a);
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) j = consider(c, r, j);
     }
 }
 
-const algorithm *const algorithms[] = {&winograd_algorithm, NULL};
+const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};
 
 void choose_algorithms(program *p, const target *t, const algorithm_options *o) {
     if (!is_legal(t)) return;

@@ -10,6 +10,7 @@ typedef struct algorithm_options {
     choice winograd;
     const target *const *variants; // what else the code is for: an algorithm must gain on each of them
     int nvariants;
+    const struct algorithm *only; // NULL: all of the table
 } algorithm_options;
 
 // What one run of a kernel asks of the machine.

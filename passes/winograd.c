@@ -1,11 +1,15 @@
 // In: a contraction that is a 3x3 convolution of stride 1 with constant weights. Out: one kernel over blocks
-// of rows of 4 x 4 tiles, whose intermediate values stay in the cache, and the constant U = G g G':
+// of rows of T x T tiles, whose intermediate values stay in the cache, and the constant U = G g G'. T is 4 or
+// 2, S = T + 2, P = S S:
 //
 //   for n, block:
-//     for r, tx, c:     V[36, r tx, c] = B' d B          d: 6 x 6 of the image, overlapping by 2
+//     for r, tx, c:     V[P, r tx, c] = B' d B           d: S x S of the image, overlapping by 2
 //     for p, r, tx, m:  M[p, r tx, m] = sum over c of V[p, r tx, c] * U[p, c, m]
-//     for r, tx, m:     4 x 4 of Y[4 r, 4 tx, m] = A' M A, or at once of the output
+//     for r, tx, m:     T x T of Y[T r, T tx, m] = A' M A, or at once of the output
 //     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
+//
+// T = 4 multiplies four times less than the direct way and has four times its weights; T = 2 multiplies 2.25
+// times less, has 1.8 times its weights and suits small images.
 //
 // The products are a contraction like any other. Edges: reads outside of the image are guarded (a halo
 // replaces the guards), and what tiles have beyond the output stays in Y.
@@ -14,11 +18,26 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE = 4, SPAN = 6, POINTS = SPAN * SPAN, TAPS = 3 };
+enum { TAPS = 3, MOST_TILE = 4, MOST_SPAN = 6, MOST_POINTS = MOST_SPAN * MOST_SPAN };
+
+// The values of one column or row of a tile.
+typedef struct line {
+    expr *at[MOST_SPAN];
+} line;
+
+// F(tile x tile, 3 x 3) of span x span of the image.
+typedef struct transform {
+    int tile, span;
+    line (*in)(kernel *, const line *), (*out)(kernel *, const line *); // B' d, A' m
+    double g[MOST_SPAN][TAPS];
+    int in_operations, out_operations; // of a tile of one channel, with loads and stores
+} transform;
+static int points_of(const transform *t) { return t->span * t->span; }
 
 // ---------------------------------------------------------------- recognition
 typedef struct winograd {
     const kernel *k;
+    const transform *t;
     const expr *image, *weights;
     const write *w;
     int n, c, m, out[2], tap[2]; // axes; n: -1 when there is one image
@@ -88,12 +107,12 @@ static bool sizes_known_at_entry(const winograd *f) {
     return !opaque && f->w->to->role != BUF_HEAP;
 }
 
-static void *winograd_match(arena *scratch, const kernel *k) {
+static winograd *match(arena *scratch, const kernel *k, const transform *t) {
     contraction c;
     if (!contraction_find(k, &c) || c.term_a != c.a || c.term_b != c.b) return NULL;
     bool first = c.a->buffer->role == BUF_CONST;
     winograd *f = ARENA_NEW(scratch, winograd);
-    *f = (winograd){.k = k, .image = first ? c.b : c.a, .weights = first ? c.a : c.b, .w = c.w};
+    *f = (winograd){.k = k, .t = t, .image = first ? c.b : c.a, .weights = first ? c.a : c.b, .w = c.w};
     const expr *init = c.s->states.at[0].init;
     if (c.s->states.at[0].dtype != DT_F32 || init->op != X_CONST || init->f != 0) return NULL;
     if (f->image->buffer->rank != 4 || f->weights->buffer->rank != 4 || f->image->buffer->dtype != DT_F32)
@@ -107,7 +126,7 @@ static dim *extent_of(const winograd *f, int axis) {
 }
 static dim *tiles_of(const winograd *f, int space) {
     dim *n = extent_of(f, f->out[space]);
-    return dim_ceildiv(n, dim_const(n->table, TILE));
+    return dim_ceildiv(n, dim_const(n->table, f->t->tile));
 }
 
 static bool likely_size(void *user, const dim *atom, int64_t *v) {
@@ -126,7 +145,7 @@ typedef struct sizes {
 static sizes likely_sizes(const winograd *f) {
     sizes s = {likely(extent_of(f, f->n), 1), likely(extent_of(f, f->c), 0), likely(extent_of(f, f->m), 0)};
     s.height = likely(extent_of(f, f->out[0]), 64), s.width = likely(extent_of(f, f->out[1]), 64);
-    s.ty = ceil(s.height / TILE), s.tx = ceil(s.width / TILE);
+    s.ty = ceil(s.height / f->t->tile), s.tx = ceil(s.width / f->t->tile);
     return s;
 }
 
@@ -146,16 +165,17 @@ static algorithm_cost direct_cost(const void *form) {
 // again. Tiles of few rows keep the multipliers waiting for U, short sums for the results. Reads with guards
 // take twice the instructions.
 static algorithm_cost cost_of_rows(const winograd *f, double rows) {
-    enum { IN_OPERATIONS = 160, OUT_OPERATIONS = 100, CACHE = 1 << 20, FULL_TILE = 14, TURN = 6 };
+    enum { CACHE = 1 << 20, FULL_TILE = 14, TURN = 6 };
     sizes s = likely_sizes(f);
     bool guards = !dim_is_const(extent_of(f, f->out[0])) || !dim_is_const(extent_of(f, f->out[1]));
+    int points = points_of(f->t);
     double blocks = s.n * ceil(s.ty / rows), tiles = rows * s.tx, all = blocks * tiles,
            c = whole_vectors(s.c), m = whole_vectors(s.m);
-    double height = tiles / ceil(tiles / FULL_TILE), weights = 4.0 * POINTS * s.c * m,
-           stored = 4 * tiles * POINTS * (c + m);
+    double height = tiles / ceil(tiles / FULL_TILE), weights = 4.0 * points * s.c * m,
+           stored = 4 * tiles * points * (c + m);
     algorithm_cost r = {.constants = weights, .workspace = stored};
-    r.flops = 2.0 * POINTS * all * s.c * m * (1 + 1 / height) * (1 + TURN / s.c);
-    r.flops += 2 * all * ((guards ? 2 : 1) * IN_OPERATIONS * c + OUT_OPERATIONS * m);
+    r.flops = 2.0 * points * all * s.c * m * (1 + 1 / height) * (1 + TURN / s.c);
+    r.flops += 2 * all * ((guards ? 2 : 1) * f->t->in_operations * c + f->t->out_operations * m);
     r.cached = blocks * (stored + (stored > CACHE * 3 / 4 ? 3 * stored : 0)) +
                4 * s.n * s.height * s.width * (s.c + s.m);
     if (weights > CACHE) r.constants *= blocks;
@@ -179,11 +199,7 @@ static algorithm_cost winograd_cost(const void *form) {
     return cost_of_rows(form, (double)choose_rows(form));
 }
 
-// ---------------------------------------------------------------- the transforms of six (or three) values
-typedef struct six {
-    expr *at[SPAN];
-} six;
-
+// ---------------------------------------------------------------- the transforms of a column or a row
 static expr *scaled(kernel *k, expr *x, double by) { return x_mul(k, x, x_float(k, DT_F32, by)); }
 static expr *minus(kernel *k, expr *a, expr *b) { return x_bin(k, X_SUB, a, b); }
 
@@ -193,11 +209,11 @@ static expr *minus(kernel *k, expr *a, expr *b) { return x_bin(k, X_SUB, a, b); 
 //        | 0 -2 -1  2  1  0 |
 //        | 0  2 -1 -2  1  0 |
 //        | 0  4  0 -5  0  1 |
-static six transform_in(kernel *k, const six *x) {
+static line four_in(kernel *k, const line *x) {
     expr *const *d = x->at;
     expr *even = minus(k, d[4], scaled(k, d[2], 4)), *odd = minus(k, d[3], scaled(k, d[1], 4));
     expr *near = minus(k, d[4], d[2]), *twice = scaled(k, minus(k, d[3], d[1]), 2);
-    six r;
+    line r;
     r.at[0] = x_add(k, minus(k, d[4], scaled(k, d[2], 5)), scaled(k, d[0], 4));
     r.at[1] = x_add(k, even, odd);
     r.at[2] = minus(k, even, odd);
@@ -211,11 +227,11 @@ static six transform_in(kernel *k, const six *x) {
 //   A' = | 0  1 -1  2 -2  0 |
 //        | 0  1  1  4  4  0 |
 //        | 0  1 -1  8 -8  1 |
-static six transform_out(kernel *k, const six *x) {
+static line four_out(kernel *k, const line *x) {
     expr *const *m = x->at;
     expr *sum1 = x_add(k, m[1], m[2]), *difference1 = minus(k, m[1], m[2]);
     expr *sum2 = x_add(k, m[3], m[4]), *difference2 = minus(k, m[3], m[4]);
-    six r = {0};
+    line r = {0};
     r.at[0] = x_add(k, x_add(k, m[0], sum1), sum2);
     r.at[1] = x_add(k, difference1, scaled(k, difference2, 2));
     r.at[2] = x_add(k, sum1, scaled(k, sum2, 4));
@@ -223,50 +239,76 @@ static six transform_out(kernel *k, const six *x) {
     return r;
 }
 
+//        | 1  0 -1  0 |
+//   B' = | 0  1  1  0 |      A' = | 1  1  1  0 |
+//        | 0 -1  1  0 |           | 0  1 -1  1 |
+//        | 0 -1  0  1 |
+static line two_in(kernel *k, const line *x) {
+    expr *const *d = x->at;
+    return (line){{minus(k, d[0], d[2]), x_add(k, d[1], d[2]), minus(k, d[2], d[1]), minus(k, d[3], d[1])}};
+}
+static line two_out(kernel *k, const line *x) {
+    expr *const *m = x->at;
+    return (line){{x_add(k, m[0], x_add(k, m[1], m[2])), x_add(k, minus(k, m[1], m[2]), m[3])}};
+}
+
+static const transform four = {.tile = 4,
+                               .span = 6,
+                               .in = four_in,
+                               .out = four_out,
+                               .g = {{1.0 / 4, 0, 0},
+                                     {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                                     {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                                     {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                                     {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                                     {0, 0, 1}},
+                               .in_operations = 160,
+                               .out_operations = 100};
+static const transform two = {.tile = 2,
+                              .span = 4,
+                              .in = two_in,
+                              .out = two_out,
+                              .g = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
+                              .in_operations = 64,
+                              .out_operations = 44};
+
 // f over the columns, then over the rows of what that gives (rows of them).
-static void transform_square(kernel *k, six (*f)(kernel *, const six *), expr *const *from, int rows,
-                             expr **to) {
-    six half[SPAN];
-    for (int col = 0; col < SPAN; col++) {
-        six column;
-        for (int row = 0; row < SPAN; row++) column.at[row] = from[row * SPAN + col];
+static void transform_square(kernel *k, line (*f)(kernel *, const line *), int span, expr *const *from,
+                             int rows, expr **to) {
+    line half[MOST_SPAN];
+    for (int col = 0; col < span; col++) {
+        line column = {0};
+        for (int row = 0; row < span; row++) column.at[row] = from[row * span + col];
         half[col] = f(k, &column);
     }
     for (int row = 0; row < rows; row++) {
-        six line;
-        for (int col = 0; col < SPAN; col++) line.at[col] = half[col].at[row];
-        line = f(k, &line);
-        for (int col = 0; col < rows; col++) to[row * rows + col] = line.at[col];
+        line across = {0};
+        for (int col = 0; col < span; col++) across.at[col] = half[col].at[row];
+        across = f(k, &across);
+        for (int col = 0; col < rows; col++) to[row * rows + col] = across.at[col];
     }
 }
 
-static const double G[SPAN][TAPS] = {
-    {1.0 / 4, 0, 0},
-    {-1.0 / 6, -1.0 / 6, -1.0 / 6},
-    {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-    {1.0 / 24, 1.0 / 12, 1.0 / 6},
-    {1.0 / 24, -1.0 / 12, 1.0 / 6},
-    {0, 0, 1},
-};
-
-static double weight_at(const double *g, int row, int col) {
+static double weight_at(const transform *t, const double *g, int row, int col) {
     double sum = 0;
     for (int i = 0; i < TAPS; i++)
-        for (int j = 0; j < TAPS; j++) sum += G[row][i] * g[i * TAPS + j] * G[col][j];
+        for (int j = 0; j < TAPS; j++) sum += t->g[row][i] * g[i * TAPS + j] * t->g[col][j];
     return sum;
 }
 
 // U[p, c, m] of w[m, c, 3, 3], computed in double and rounded once.
-static constant *transform_weights(arena *a, const constant *w, int64_t outs, int64_t channels) {
-    constant *u = constant_new(a, DT_F32, 3, (const int64_t[]){POINTS, channels, outs});
+static constant *transform_weights(arena *a, const transform *t, const constant *w, int64_t outs,
+                                   int64_t channels) {
+    int points = points_of(t);
+    constant *u = constant_new(a, DT_F32, 3, (const int64_t[]){points, channels, outs});
     float *to = (float *)u->data;
     for (int64_t m = 0; m < outs; m++)
         for (int64_t c = 0; c < channels; c++) {
             double g[TAPS * TAPS];
             for (int j = 0; j < TAPS * TAPS; j++)
                 g[j] = constant_float(w, (m * channels + c) * TAPS * TAPS + j);
-            for (int p = 0; p < POINTS; p++)
-                to[(p * channels + c) * outs + m] = (float)weight_at(g, p / SPAN, p % SPAN);
+            for (int p = 0; p < points; p++)
+                to[(p * channels + c) * outs + m] = (float)weight_at(t, g, p / t->span, p % t->span);
         }
     return u;
 }
@@ -275,6 +317,7 @@ static constant *transform_weights(arena *a, const constant *w, int64_t outs, in
 typedef struct builder {
     kernel *k;
     const winograd *f;
+    int tile, span, points;
     int64_t rows;      // of tiles in a block
     dim *tx;           // tiles in a row
     expr *n, *block;   // outer axes
@@ -296,14 +339,14 @@ static expr *times_plus(kernel *k, expr *a, int64_t by, expr *c) {
 }
 static dim *constant_dim(builder *b, int64_t n) { return dim_const(b->k->program->dims, n); }
 
-// A plane for each point, an odd number of tiles apart, and tiles no multiple of eight lines: a tile's 36
+// A plane for each point, an odd number of tiles apart, and tiles no multiple of eight lines: a tile's
 // lines must not meet in a few places of the cache.
 static buffer *points_buffer(builder *b, const char *name, dim *channels) {
     enum { LINE = 16 };
     dim *tiles = dim_mulk(b->tx, b->rows), *two = constant_dim(b, 2);
     int64_t lines = (dim_value(channels) + LINE - 1) / LINE;
     if (lines % 8 == 0) lines++;
-    dim *d[3] = {constant_dim(b, POINTS), dim_addk(dim_mulk(dim_floordiv(tiles, two), 2), 1),
+    dim *d[3] = {constant_dim(b, b->points), dim_addk(dim_mulk(dim_floordiv(tiles, two), 2), 1),
                  constant_dim(b, LINE * lines)};
     return kernel_local(b->k, name, DT_F32, 3, d);
 }
@@ -315,14 +358,14 @@ static void add_work(void *user, expr *e) {
     else if (expr_arity(e->op) && e->dtype != DT_I64) *(int *)user += 1;
 }
 
-// The transform writes the output itself where tiles are whole and the epilogue, once for each of 16
-// elements, is short.
+// The transform writes the output itself where tiles are whole and the epilogue, once for each of
+// its elements, is short.
 static bool writes_at_once(const builder *b) {
     enum { SHORT = 6 };
     int work = 0;
     expr_walk(b->f->w->value, add_work, &work);
-    return work <= SHORT && is_multiple(extent_of(b->f, b->f->out[0]), TILE * b->rows) &&
-           is_multiple(extent_of(b->f, b->f->out[1]), TILE);
+    return work <= SHORT && is_multiple(extent_of(b->f, b->f->out[0]), b->tile * b->rows) &&
+           is_multiple(extent_of(b->f, b->f->out[1]), b->tile);
 }
 
 static expr *keep_leaves(void *user, expr *e) {
@@ -337,7 +380,7 @@ static expr *read_image(builder *b, expr *const tile[2], expr *c, int row, int c
     expr *index[4] = {b->n, c}, *guard = x_int(k, DT_BOOL, 1);
     for (int j = 0; j < 2; j++) {
         expr *base = expr_rewrite(k, b->f->base[j], keep_leaves, NULL);
-        expr *i = index[2 + j] = times_plus(k, tile[j], TILE, x_add(k, base, x_i64(k, j ? col : row)));
+        expr *i = index[2 + j] = times_plus(k, tile[j], b->tile, x_add(k, base, x_i64(k, j ? col : row)));
         guard = x_and(k, guard, x_bin(k, X_LE, x_i64(k, 0), i));
         guard = x_and(k, guard, x_lt(k, i, x_dim(k, x->dims[2 + j])));
     }
@@ -352,18 +395,18 @@ static void stage_in(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
     expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
-    expr *c = parallel(b, s, "c", extent_of(b->f, b->f->c)), *d[POINTS], *t[POINTS];
+    expr *c = parallel(b, s, "c", extent_of(b->f, b->f->c)), *d[MOST_POINTS], *t[MOST_POINTS];
     expr *tile[2] = {times_plus(k, b->block, b->rows, r), tx};
-    for (int j = 0; j < POINTS; j++) d[j] = read_image(b, tile, c, j / SPAN, j % SPAN);
-    transform_square(k, transform_in, d, SPAN, t);
-    for (int j = 0; j < POINTS; j++)
+    for (int j = 0; j < b->points; j++) d[j] = read_image(b, tile, c, j / b->span, j % b->span);
+    transform_square(k, b->f->t->in, b->span, d, b->span, t);
+    for (int j = 0; j < b->points; j++)
         stage_write(k, s, b->v, (expr *[]){x_i64(k, j), tile_number(b, r, tx), c}, t[j]);
 }
 
 static void stage_products(builder *b, buffer *u) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
-    expr *p = parallel(b, s, "p", constant_dim(b, POINTS)),
+    expr *p = parallel(b, s, "p", constant_dim(b, b->points)),
          *r = parallel(b, s, "r", constant_dim(b, b->rows));
     expr *tx = parallel(b, s, "tx", b->tx), *m = parallel(b, s, "m", extent_of(b->f, b->f->m));
     expr *c = stage_loop(b, s, AXIS_REDUCE, "c", extent_of(b->f, b->f->c)), *tile = tile_number(b, r, tx);
@@ -395,14 +438,15 @@ static void stage_out(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
     expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
-    expr *m = b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m)), *from[POINTS], *t[TILE * TILE];
+    expr *m = b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m)), *from[MOST_POINTS],
+         *t[MOST_TILE * MOST_TILE];
     expr *row = b->y ? r : times_plus(k, b->block, b->rows, r);
-    for (int j = 0; j < POINTS; j++)
+    for (int j = 0; j < b->points; j++)
         from[j] = x_read(k, b->m, (expr *[]){x_i64(k, j), tile_number(b, r, tx), m});
-    transform_square(k, transform_out, from, TILE, t);
-    for (int j = 0; j < TILE * TILE; j++) {
-        expr *y = times_plus(k, row, TILE, x_i64(k, j / TILE)),
-             *x = times_plus(k, tx, TILE, x_i64(k, j % TILE));
+    transform_square(k, b->f->t->out, b->span, from, b->tile, t);
+    for (int j = 0; j < b->tile * b->tile; j++) {
+        expr *y = times_plus(k, row, b->tile, x_i64(k, j / b->tile)),
+             *x = times_plus(k, tx, b->tile, x_i64(k, j % b->tile));
         if (b->y) stage_write(k, s, b->y, (expr *[]){y, x, m}, t[j]);
         else write_out(b, s, y, x, t[j]);
     }
@@ -412,12 +456,12 @@ static void stage_epilogue(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
     dim *height = extent_of(b->f, b->f->out[0]);
-    expr *y = parallel(b, s, "y", constant_dim(b, TILE * b->rows)),
+    expr *y = parallel(b, s, "y", constant_dim(b, b->tile * b->rows)),
          *x = parallel(b, s, "x", extent_of(b->f, b->f->out[1]));
-    expr *row = times_plus(k, b->block, TILE * b->rows, y);
+    expr *row = times_plus(k, b->block, b->tile * b->rows, y);
     b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m));
     write *made = write_out(b, s, row, x, x_read(k, b->y, (expr *[]){y, x, b->channel}));
-    if (!is_multiple(height, TILE * b->rows)) made->guard = x_lt(k, row, x_dim(k, height));
+    if (!is_multiple(height, b->tile * b->rows)) made->guard = x_lt(k, row, x_dim(k, height));
 }
 
 // k without what it computes. What it computed is still there in its copies.
@@ -435,11 +479,17 @@ static int winograd_apply(program *p, region *r, int at, const void *form) {
     *old = *k;
     f.k = old;
     dim *c = extent_of(&f, f.c), *m = extent_of(&f, f.m);
-    constant *weights = transform_weights(p->arena, f.weights->buffer->data, dim_value(m), dim_value(c));
+    constant *weights = transform_weights(p->arena, f.t, f.weights->buffer->data, dim_value(m), dim_value(c));
     buffer *u = program_constant(p, arena_printf(p->arena, "%s.winograd", f.weights->buffer->name), weights);
-    builder b = {.k = k, .f = &f, .rows = choose_rows(&f), .tx = tiles_of(&f, 1)};
+    builder b = {.k = k,
+                 .f = &f,
+                 .tile = f.t->tile,
+                 .span = f.t->span,
+                 .points = points_of(f.t),
+                 .rows = choose_rows(&f),
+                 .tx = tiles_of(&f, 1)};
     empty_kernel(k);
-    k->algorithm = winograd_algorithm.name;
+    k->algorithm = f.t == &four ? winograd_algorithm.name : small_winograd_algorithm.name;
     b.n = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "n", extent_of(&f, f.n)));
     b.block = x_axis(
         k, kernel_axis(k, AXIS_PARALLEL, "block", dim_ceildiv(tiles_of(&f, 0), constant_dim(&b, b.rows))));
@@ -447,7 +497,7 @@ static int winograd_apply(program *p, region *r, int at, const void *form) {
     b.v = points_buffer(&b, "tiles", c), b.m = points_buffer(&b, "products", m);
     if (!writes_at_once(&b))
         b.y = kernel_local(k, "rows", DT_F32, 3,
-                           (dim *[]){constant_dim(&b, TILE * b.rows), dim_mulk(b.tx, TILE), m});
+                           (dim *[]){constant_dim(&b, b.tile * b.rows), dim_mulk(b.tx, b.tile), m});
     stage_in(&b);
     stage_products(&b, u);
     stage_out(&b);
@@ -470,7 +520,8 @@ static void match_channel_read(void *user, expr *e) {
 }
 
 int winograd_channel(const kernel *k, const buffer *b) {
-    if (k->algorithm != winograd_algorithm.name || b->rank < 3 || b->role == BUF_CONST) return -1;
+    bool is = k->algorithm == winograd_algorithm.name || k->algorithm == small_winograd_algorithm.name;
+    if (!is || b->rank < 3 || b->role == BUF_CONST) return -1;
     const stage *s = k->stages.at[kernel_writes(k, b) ? k->stages.n - 1 : 0];
     channel_search c = {b, s->axes.at[s->axes.n - 1], -1};
     stage_walk(s, match_channel_read, &c);
@@ -480,6 +531,12 @@ int winograd_channel(const kernel *k, const buffer *b) {
 
 static choice winograd_wish(const algorithm_options *o) { return o->winograd; }
 
-// Measured differences from the direct sum are 3e-6 to 1e-5 of the largest result (16 to 512 channels).
-const algorithm winograd_algorithm = {
-    "winograd", winograd_wish, winograd_match, winograd_cost, direct_cost, winograd_apply, 2e-5};
+static void *match_four(arena *scratch, const kernel *k) { return match(scratch, k, &four); }
+static void *match_two(arena *scratch, const kernel *k) { return match(scratch, k, &two); }
+
+// Measured differences from the direct sum are 3e-6 to 1e-5 of the largest result (16 to 512 channels), with
+// small tiles up to 2e-6.
+const algorithm winograd_algorithm = {"winograd",  winograd_wish,  match_four, winograd_cost,
+                                      direct_cost, winograd_apply, 2e-5};
+const algorithm small_winograd_algorithm = {"winograd-2x2", winograd_wish,  match_two, winograd_cost,
+                                            direct_cost,    winograd_apply, 1e-5};
