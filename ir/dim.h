@@ -83,6 +83,9 @@ tri dim_less_equal(const dim *a, const dim *b);
 bool dim_is_const(const dim *d); // DIM_CONST
 bool dim_is(const dim *d, int64_t value);
 int64_t dim_value(const dim *d); // of a DIM_CONST
+// Proven bounds, often better than min and max; INT64_MIN and INT64_MAX where there is none.
+int64_t dim_lower(dim *d);
+int64_t dim_upper(dim *d);
 bool dim_divisible(const dim *d, int64_t by);
 
 // The value under an assignment of symbols and opaques; false when one is unset, on division by 0

@@ -19,8 +19,16 @@ static dim *difference(const dim *a, const dim *b) { return dim_sub((dim *)a, (d
 
 enum { PROOF_DEPTH = 3 };
 
+int64_t dim_lower(dim *d) { return dim_low(d, PROOF_DEPTH); }
+
+int64_t dim_upper(dim *d) {
+    int64_t low = dim_low(dim_neg(d), PROOF_DEPTH);
+    return low == INT64_MIN ? INT64_MAX : -low;
+}
+
 static bool at_least(const dim *a, const dim *b, int64_t by) {
     if (overflows(a, b)) return false;
+    if (by == 0 && (dim_is(a, INT64_MAX) || dim_is(b, INT64_MIN))) return true;
     if (b->max != INT64_MAX && a->min != INT64_MIN && (__int128)a->min - b->max >= by) return true;
     return dim_low(difference(a, b), PROOF_DEPTH) >= by;
 }

@@ -306,9 +306,10 @@ static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo,
         else least = dim_add(least, reach);
     }
     dim *over = dim_addk(dim_sub(most, (dim *)size), 1);
-    if (least->min < -MAX_HALO || over->max > MAX_HALO) return false;
-    *lo = least->min < 0 ? -least->min : 0;
-    *hi = over->max > 0 ? over->max : 0;
+    int64_t low = dim_lower(least), high = dim_upper(over);
+    if (low < -MAX_HALO || high > MAX_HALO) return false;
+    *lo = low < 0 ? -low : 0;
+    *hi = high > 0 ? high : 0;
     return true;
 }
 

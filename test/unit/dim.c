@@ -160,6 +160,18 @@ static void comparisons(void **state) {
     assert_int_equal(dim_less(twice, dim_const(f->t, 21)), TRI_YES);
 }
 
+// Sizes behind strided windows: their quotients are not the same, but bound each other.
+static void bounds_of_differences(void **state) {
+    fixture *f = *state;
+    dim *d = parse(f, "2*floordiv(N + 3, 4) - floordiv(N + 1, 2)");
+    assert_int_equal(dim_lower(d), 0);
+    assert_int_equal(dim_upper(d), 1);
+    assert_int_equal(dim_upper(parse(f, "N")), INT64_MAX);
+    dim *all = dim_const(f->t, INT64_MAX), *x = dim_opaque(f->t, "x", INT64_MIN, INT64_MAX);
+    assert_ptr_equal(dim_min(x, all), x);
+    assert_ptr_equal(dim_max(x, dim_const(f->t, INT64_MIN)), x);
+}
+
 static bool lookup_n(void *user, const dim *atom, int64_t *value) {
     *value = *(int64_t *)user;
     return !strcmp(atom->name, "N");
@@ -305,7 +317,7 @@ static void check_value(random_state *r, dim *d, int64_t want) {
     int64_t v;
     bool known = dim_eval(d, lookup_sample, r, &v);
     bool right = known && v == want && d->min <= want && want <= d->max &&
-                 (d->divisor ? want % d->divisor : want) == 0;
+                 (d->divisor ? want % d->divisor : want) == 0 && dim_lower(d) <= want && want <= dim_upper(d);
     if (!right)
         fail_msg("%s is %lld (%d), not %lld; range %lld..%lld by %lld", dim_text(r->f->a, d), (long long)v,
                  known, (long long)want, (long long)d->min, (long long)d->max, (long long)d->divisor);
@@ -384,6 +396,7 @@ int main(void) {
         TEST(division_variants),
         TEST(equal_dims_are_the_same_pointer),
         TEST(comparisons),
+        TEST(bounds_of_differences),
         TEST(evaluation_fails_where_there_is_no_value),
         TEST(substitution),
         TEST(large_dims_stay_exact),
