@@ -169,7 +169,7 @@ static void scratch_on_heap(hosting *a, region *r, dim **scratch) {
         for (int i = 0; i < 2; i++)
             if (s->body[i]) scratch_on_heap(a, s->body[i], scratch);
         int k = s->kind == STEP_KERNEL ? s->kernel->id : -1;
-        if (k < 0 || !scratch[k] || !has_opaque_atom(scratch[k])) continue;
+        if (k < 0 || !scratch[k] || !dim_is_opaque(scratch[k])) continue;
         if (!a->scratch[k]) {
             const char *name = arena_printf(a->arena, "%s.scratch", s->kernel->name);
             a->scratch[k] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, &scratch[k]);

@@ -132,19 +132,7 @@ const char *interface_ctype(const buffer *b) {
     return "void";
 }
 
-static void find_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
-}
-bool has_opaque_atom(const dim *d) {
-    bool found = false;
-    dim_atoms(d, find_opaque, &found);
-    return found;
-}
-bool has_opaque_dim(const buffer *b) {
-    for (int j = 0; j < b->rank; j++)
-        if (has_opaque_atom(b->dims[j])) return true;
-    return false;
-}
+bool has_opaque_dim(const buffer *b) { return !is_sized_at_entry(b->dims, b->rank); }
 
 // ---------------------------------------------------------------- tensors
 typedef struct namer {

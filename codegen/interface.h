@@ -50,6 +50,5 @@ const char *c_identifier(arena *a, const char *s, const char *fallback);
 int64_t interface_int64_offset(int slot);
 int64_t interface_pointer_offset(const target *t, int int64s, int pointer);
 const char *interface_ctype(const buffer *b); // of the elements
-bool has_opaque_atom(const dim *d);           // only the run knows its value
-bool has_opaque_dim(const buffer *b);
+bool has_opaque_dim(const buffer *b);         // only the run knows its size
 #endif

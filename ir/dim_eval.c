@@ -190,3 +190,12 @@ void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *u
         if (w.at[i]->kind == DIM_SYMBOL || w.at[i]->kind == DIM_OPAQUE) visit(user, w.at[i]);
     arena_destroy(scratch);
 }
+
+static void find_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
+}
+bool dim_is_opaque(const dim *d) {
+    bool found = false;
+    dim_atoms(d, find_opaque, &found);
+    return found;
+}

@@ -3,23 +3,10 @@
 #include "ir/lower.h"
 #include <string.h>
 
-typedef struct opaque_search {
-    bool found;
-} opaque_search;
-static void find_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) ((opaque_search *)user)->found = true;
-}
-static bool is_sized_at_entry(dim *const *d, int rank) {
-    opaque_search s = {false};
-    for (int j = 0; j < rank; j++) dim_atoms(d[j], find_opaque, &s);
-    return !s.found;
-}
-
 static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, int rank, dim *const *d) {
-    buffer_role role = is_sized_at_entry(d, rank) ? BUF_TEMP : BUF_HEAP;
-    buffer *b = program_buffer(l->program, name, role, t, rank, d);
+    buffer *b = program_temp(l->program, name, t, rank, d);
     b->region = l->depth;
-    if (role == BUF_HEAP) step_new(l->program, l->region, STEP_ALLOC, at)->buffer = b;
+    if (b->role == BUF_HEAP) step_new(l->program, l->region, STEP_ALLOC, at)->buffer = b;
     return b;
 }
 

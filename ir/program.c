@@ -13,6 +13,16 @@ program *program_new(module *m) {
     return p;
 }
 
+bool is_sized_at_entry(dim *const *d, int rank) {
+    for (int j = 0; j < rank; j++)
+        if (dim_is_opaque(d[j])) return false;
+    return true;
+}
+
+buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const *d) {
+    return program_buffer(p, name, is_sized_at_entry(d, rank) ? BUF_TEMP : BUF_HEAP, t, rank, d);
+}
+
 buffer *program_constant(program *p, const char *name, const constant *c) {
     dim *d[MAX_RANK];
     for (int j = 0; j < c->rank; j++) d[j] = dim_const(p->dims, c->dims[j]);
@@ -41,6 +51,12 @@ step *step_new(program *p, region *r, step_kind kind, const loc *at) {
     s->loc = at;
     VEC_PUSH(p->arena, &r->steps, s);
     return s;
+}
+
+step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where) {
+    step *s = step_new(p, r, kind, where);
+    memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
+    return r->steps.at[at] = s;
 }
 
 step *step_kernel(program *p, region *r, kernel *k) {

@@ -46,17 +46,8 @@ static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_gua
     for (int j = 0; j < k->stages.n; j++) swap_in_stage(k->stages.at[j], &s);
 }
 
-static void insert_step(program *p, region *r, int at, step *s) {
-    VEC_PUSH(p->arena, &r->steps, NULL);
-    memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
-    r->steps.at[at] = s;
-}
-static step *make_kernel_step(program *p, kernel *k) {
-    step *s = ARENA_NEW(p->arena, step);
-    s->kind = STEP_KERNEL;
-    s->kernel = k;
-    s->loc = k->loc;
-    return s;
+static void insert_kernel(program *p, region *r, int at, kernel *k) {
+    step_insert(p, r, at, STEP_KERNEL, k->loc)->kernel = k;
 }
 
 // How far entry j of the layout moves its logical axis: the tiles of that axis further inside.
@@ -92,16 +83,21 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
     return k;
 }
 
-static buffer *clone_buffer(program *p, const buffer *b, const char *suffix, const layout *l) {
-    buffer *c = program_buffer(p, arena_printf(p->arena, "%s.%s", b->name, suffix), BUF_TEMP, b->dtype,
-                               b->rank, b->dims);
+// Memory like b's, allocated before step *at of r where it needs to be.
+static buffer *clone_buffer(program *p, region *r, int *at, const buffer *b, const char *suffix,
+                            const layout *l) {
+    buffer *c = program_temp(p, arena_printf(p->arena, "%s.%s", b->name, suffix), b->dtype, b->rank, b->dims);
     c->layout = l;
     c->region = b->region;
+    const loc *where = r->steps.at[*at]->loc;
+    if (c->role == BUF_HEAP) step_insert(p, r, (*at)++, STEP_ALLOC, where)->buffer = c;
     return c;
 }
 
 // ---------------------------------------------------------------- channels last
-static bool is_temp_root(const buffer *b) { return b->role == BUF_TEMP && !b->view_of; }
+static bool is_temp_root(const buffer *b) {
+    return (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of;
+}
 
 // What a kernel wants to lie channels-last: the image of a convolution (a factor's read whose index has a
 // plain reduce axis that is not last, in a contraction whose other factor is a constant) with its output,
@@ -258,23 +254,24 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
         swap_buffer(k, from, to, false);
         return;
     }
-    to = clone_buffer(a->p, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
+    to = clone_buffer(a->p, r, at, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
     // Inputs never change: one copy, before everything, serves all.
     if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
-    if (input && r != a->p->main) insert_step(a->p, a->p->main, 0, make_kernel_step(a->p, copy));
-    else insert_step(a->p, r, (*at)++, make_kernel_step(a->p, copy));
+    if (input && r != a->p->main) insert_kernel(a->p, a->p->main, 0, copy);
+    else insert_kernel(a->p, r, (*at)++, copy);
     swap_buffer(k, from, to, false);
 }
 static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
     buffer *out = f->out;
     if (!a->pinned[out->id] || out->rank < 3 || a->writers[out->id] != 1) return;
-    buffer *made = clone_buffer(a->p, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
+    buffer *made =
+        clone_buffer(a->p, r, at, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
     for (int s = 0; s < k->stages.n; s++)
         for (int w = 0; w < k->stages.at[s]->writes.n; w++)
             if (k->stages.at[s]->writes.at[w].to == out) k->stages.at[s]->writes.at[w].to = made;
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out);
-    insert_step(a->p, r, ++(*at), make_kernel_step(a->p, copy));
+    insert_kernel(a->p, r, ++(*at), copy);
 }
 
 static void copy_boundaries(assign *a, region *r) {
@@ -411,20 +408,23 @@ static kernel *halo_kernel(program *p, buffer *b, const loc *at) {
     return k;
 }
 
-// Halos are filled before the first kernel that writes the buffer.
+// Halos are filled behind the step that allocates the buffer, or before the first kernel that writes it.
 static void fill_halos(assign *a, region *r, uint8_t *filled) {
     for (int j = 0; j < r->steps.n; j++) {
         step *s = r->steps.at[j];
         for (int b = 0; b < 2; b++)
             if (s->body[b]) fill_halos(a, s->body[b], filled);
+        if (s->kind == STEP_ALLOC && has_halo(s->buffer))
+            insert_kernel(a->p, r, ++j, halo_kernel(a->p, s->buffer, s->loc));
         if (s->kind != STEP_KERNEL) continue;
         buffer **all;
         int n = kernel_buffers(s->kernel, &all);
         for (int i = 0; i < n; i++) {
             buffer *b = all[i];
-            if (filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b)) continue;
+            if (b->role == BUF_HEAP || filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b))
+                continue;
             filled[b->id] = 1;
-            insert_step(a->p, r, j++, make_kernel_step(a->p, halo_kernel(a->p, b, s->kernel->loc)));
+            insert_kernel(a->p, r, j++, halo_kernel(a->p, b, s->kernel->loc));
         }
     }
 }
@@ -537,11 +537,10 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);
     } else {
-        if (b->role == BUF_HEAP) return;
-        to = clone_buffer(a->p, b, "panels", l);
+        to = clone_buffer(a->p, r, at, b, "panels", l);
         kernel *pack =
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
-        insert_step(a->p, r, (*at)++, make_kernel_step(a->p, pack));
+        insert_kernel(a->p, r, (*at)++, pack);
     }
     swap_buffer(k, b, to, false);
 }
@@ -584,7 +583,7 @@ static void pack_operands(assign *a, region *r) {
 static void pin(void *user, region *r, step *s) { // whole-buffer steps take buffers as they lie
     assign *a = user;
     (void)r;
-    if (s->kind == STEP_KERNEL) return;
+    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
     if (s->buffer && s->buffer->id < a->nbuffers) a->pinned[s->buffer->id] = true;
     if (s->from && s->from->id < a->nbuffers) a->pinned[s->from->id] = true;
     for (int j = 0; j < s->nargs; j++) {

@@ -198,11 +198,7 @@ static bool find_match(const quantise *q, kernel *k, match *m) {
 
 // ---------------------------------------------------------------- kernels
 static void insert_kernel(program *p, region *r, int at, kernel *k) {
-    step *s = ARENA_NEW(p->arena, step);
-    s->kind = STEP_KERNEL, s->kernel = k, s->loc = k->loc;
-    VEC_PUSH(p->arena, &r->steps, NULL);
-    memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
-    r->steps.at[at] = s;
+    step_insert(p, r, at, STEP_KERNEL, k->loc)->kernel = k;
 }
 
 typedef struct move {
@@ -297,9 +293,9 @@ static expr *sum_of(const quantise *q, region *r, int *at, const match *m, const
     }
     buffer *b = constant_sum(q, m, f, times, axes, n);
     if (!b) {
-        b = program_buffer(q->p, arena_printf(q->p->arena, "%s.sum", f->read->buffer->name), BUF_TEMP, DT_I32,
-                           n, dims);
+        b = program_temp(q->p, arena_printf(q->p->arena, "%s.sum", f->read->buffer->name), DT_I32, n, dims);
         b->region = f->read->buffer->region;
+        if (b->role == BUF_HEAP) step_insert(q->p, r, (*at)++, STEP_ALLOC, m->k->loc)->buffer = b;
         kernel *k = sum_kernel(m, q->p, f, times, axes, n, b);
         insert_kernel(q->p, r, (*at)++, k);
     }
