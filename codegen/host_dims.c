@@ -72,10 +72,21 @@ static ins *size_poly(host *h, const dim *d, ins **large) {
     return sum;
 }
 
+// An operand of a minimum: a number that is beyond all sizes ("as many as there are") is no error, as the
+// other operand counts then.
+static ins *size_limit(host *h, const dim *d, ins **large) {
+    lbuild *b = &h->b;
+    ins *limit = lb_int(b, i64(), most(h));
+    if (d->kind == DIM_CONST && d->value > most(h)) return limit;
+    if (d->kind != DIM_OPAQUE) return host_size(h, d, large);
+    ins *v = lb_bin(b, L_SMIN, host_dim(h, d), limit);
+    note(h, large, beyond(h, v, most(h)));
+    return v;
+}
+
 ins *host_size(host *h, const dim *d, ins **large) {
     lbuild *b = &h->b;
-    static const expr_op op[] = {
-        [DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MIN] = X_MIN, [DIM_MAX] = X_MAX};
+    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MAX] = X_MAX};
     switch (d->kind) {
     case DIM_CONST:
         if (d->value > most(h) || d->value < -most(h)) *large = lb_int(b, lt(LK_I1, 1), 1);
@@ -95,9 +106,15 @@ ins *host_size(host *h, const dim *d, ins **large) {
         ins *c = lb_cmp(b, L_NE, host_size(h, d->c, large), lb_int(b, i64(), 0));
         return lb_select(b, c, host_size(h, d->a, large), host_size(h, d->b, large));
     }
+    case DIM_MIN: {
+        ins *x = size_limit(h, d->a, large), *y = size_limit(h, d->b, large),
+            *limit = lb_int(b, i64(), most(h));
+        ins *least = emit_int_op(b, X_MIN, x, y);
+        note(h, large, lb_cmp(b, L_EQ, least, limit));
+        return least;
+    }
     case DIM_FLOORDIV:
     case DIM_MOD:
-    case DIM_MIN:
     case DIM_MAX: {
         ins *x = host_size(h, d->a, large);
         return emit_int_op(b, op[d->kind], x, host_size(h, d->b, large));

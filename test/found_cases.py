@@ -102,6 +102,44 @@ CASES = {
                 { u = RandomUniformLike <seed = 7.0> (s)
                   p = Concat <axis = 0> (s, u) }, else_branch = e () => (float[H] q) { q = Identity (s) }> }> }""",
         [("float32", (1,), X)], [("float32", (32,), [0.5, *np.random.RandomState(7).random_sample(31)])]),
+    # A copy for a convolution had its place in the workspace, though only the run knows its size; the second one
+    # has a halo around it.
+    "convolution_of_a_size_in_the_data": (18, """
+        g (float[1, 2, H, W] x, float scale) => (float[1, 3, h, w] y)
+        <float[2] one = {1, 1}, int64[1] minus = {-1}, float from = {-1}, float to = {1.25}, float step = {0.03125},
+         int64[4] small = {4, 2, 3, 3}, int64[1] most = {108}, int64[4] next = {3, 4, 3, 3}, int64[1] zero = {0}>
+        { grown = Reshape (scale, minus)
+          both = Concat <axis = 0> (one, grown, grown)
+          r = Resize <mode = "nearest"> (x, , both)
+          v = Range (from, to, step)
+          w = Reshape (v, small)
+          a = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (r, w)
+          b = Relu (a)
+          vv = Concat <axis = 0> (v, v)
+          u = Slice (vv, zero, most)
+          z = Reshape (u, next)
+          y = Conv <pads = [1, 1, 1, 1]> (b, z) }""",
+        [("float32", (1, 2, 5, 7), X), ("float32", (), (1.5,))]),
+    # So had the sums of rows of bytes.
+    "products_of_bytes_of_chosen_rows": (18, """
+        g (uint8[N, 4] x, bool[N] c) => (int32[n, 3] y)
+        <int8[4, 3] w = {1, -2, 3, 4, -5, 6, 7, 1, 2, -9, 8, 0}, uint8 zero = {5}, int8 other = {3}>
+        { k = Compress <axis = 0> (x, c)
+          y = MatMulInteger (k, w, zero, other) }""",
+        [("uint8", (5, 4), (1, 200, 7, 31, 5, 90)), ("bool", (5,), (1, 0, 1, 1, 0))]),
+    # "As many as there are", in the manner of torch, was taken for a size; of all boxes, whose number the data say.
+    "boxes_without_a_limit": (18, """
+        g (float[N, 4] boxes, float[N] scores, bool[N] c, int64[1] most) => (int64[n, 3] y, int64[m, 3] z)
+        <int64[1] zero = {0}, int64[2] zeros = {0, 1}, float[1] overlap = {0.5}, int64[1] all = {9223372036854775807}>
+        { k = Compress <axis = 0> (boxes, c)
+          s = Compress <axis = 0> (scores, c)
+          b = Unsqueeze (k, zero)
+          t = Unsqueeze (s, zeros)
+          y = NonMaxSuppression (b, t, all, overlap)
+          z = NonMaxSuppression (b, t, most, overlap) }""",
+        [("float32", (5, 4), (0, 0, 2, 2, 5, 5, 7, 7, 0, 0, 2, 2.5, 1, 3, 4, 6, 2, 2, 9, 9)),
+         ("float32", (5,), (0.5, 0.25, 0.75, 0.5, 0.1)), ("bool", (5,), (1, 1, 1, 0, 1)),
+         ("int64", (1,), (2**62,))]),
 }
 
 
