@@ -3,6 +3,7 @@
 # make test                                    the whole test run
 # make bench                                   whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
+# make exports [ONLY=resnet,bert]              models of torch's exporters against ONNX Runtime, with torch from PyPI (6 GB)
 # make fuzz                                    the importer under libFuzzer for 60 s
 # make random                                  2,000 random graphs in all forms, for hours
 # make runtime B=build/aarch64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar CFLAGS=-mno-outline-atomics
@@ -86,11 +87,13 @@ bench-kernels: $(BENCH)
 	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
 bench:
 	sh test/bench/run.sh
+exports:
+	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 fuzz:
 	sh test/fuzz/run.sh
 random: all
 	build/venv/bin/python test/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime install test bench bench-kernels fuzz random clean
+.PHONY: all unit runtime install test bench bench-kernels exports fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

@@ -1,0 +1,83 @@
+"""Exports one model: the .onnx file, inputs at several sizes and ONNX Runtime's answers, as a folder that `onnxc test` takes.
+
+usage: export.py NAME legacy|dynamo OPSET FOLDER     OPSET 0: the exporter's own
+"""
+import os
+import shutil
+import sys
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import control  # noqa: E402,F401
+import detect  # noqa: E402,F401
+import recurrent  # noqa: E402,F401
+import text  # noqa: E402,F401
+import vision  # noqa: E402,F401
+from case_files import write_case  # noqa: E402
+from spec import EXPORTS  # noqa: E402
+
+
+def dynamic_shapes(spec, example):
+    """Of each input, in order: {axis: dim}. The names that repeat become one dim."""
+    made = [{axis: torch.export.Dim.DYNAMIC for axis in spec.dynamic.get(name, {})} or None for name in spec.input_names]
+    if isinstance(spec.module(), torch.nn.Module) and any(p.kind == p.VAR_POSITIONAL for p in parameters(spec)):
+        fixed = sum(p.kind != p.VAR_POSITIONAL for p in parameters(spec))
+        return (*made[:fixed], tuple(made[fixed:])) if len(example) > fixed else tuple(made)
+    return tuple(made)
+
+
+def parameters(spec):
+    import inspect
+    return list(inspect.signature(spec.module().forward).parameters.values())
+
+
+def export(spec, exporter, opset, path):
+    module, example = spec.module(), spec.example(0)
+    options = {"opset_version": opset} if opset else {}
+    if exporter == "legacy":
+        torch.onnx.export(module, example, path, input_names=spec.input_names, output_names=spec.output_names,
+                          dynamic_axes=spec.dynamic, dynamo=False, **options)
+    else:
+        shapes = dynamic_shapes(spec, example) if spec.dynamic else None
+        if shapes:  # sizes of one are taken for constants
+            example = spec.example(1)
+        torch.onnx.export(module, example, path, input_names=spec.input_names, output_names=spec.output_names,
+                          dynamic_shapes=shapes, dynamo=True, external_data=False, verbose=False, **options)
+
+
+def answers(path, feeds):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return [session.run(None, feed) for feed in feeds]
+
+
+def main():
+    name, exporter, opset, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    warnings.filterwarnings("ignore")
+    spec = EXPORTS[name]
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    path = os.path.join(folder, "exported.onnx")
+    with torch.no_grad():
+        export(spec, exporter, opset, path)
+    model = onnx.load(path)
+    names = [i.name for i in model.graph.input]
+    arrays = [[np.ascontiguousarray(t.numpy()) for t in spec.example(k)] for k in range(len(spec.sizes))]
+    kept = [[a for n, a in zip(spec.input_names, a) if n in names] for a in arrays]
+    right = answers(path, [dict(zip(names, a)) for a in kept])
+    shutil.rmtree(folder)
+    write_case(folder, model, list(zip(kept, right)), rtol=spec.rtol, atol=spec.rtol)
+    if spec.unordered:
+        open(os.path.join(folder, "unordered"), "w").close()
+
+
+if __name__ == "__main__":
+    main()

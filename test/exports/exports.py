@@ -1,0 +1,63 @@
+"""Models of torch, torchvision and transformers through both of torch's exporters, compiled and compared with ONNX Runtime.
+
+usage: exports.py [--opset N] [--again] [--only PART,...] [--options "..."]     PART: of NAME-EXPORTER
+Exported folders are kept in build/exports. Prints a line for each model and "N passed, N failed, N skipped" at the end;
+skipped is what torch itself cannot export.
+"""
+import argparse
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+OUT = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "exports")
+
+
+def listed():
+    """(name, exporter) of everything; importing torch in a child keeps this process small."""
+    code = "import export; print(*(f'{n} {e}' for n, s in export.EXPORTS.items() for e in s.exporters), sep='\\n')"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=HERE, capture_output=True, text=True, check=True)
+    return [line.split() for line in ran.stdout.splitlines()]
+
+
+def exported(name, exporter, opset, folder, again):
+    """Whether the folder is there, made now if need be; the reason where it is not."""
+    if not again and os.path.exists(os.path.join(folder, "tolerance")):
+        return True, ""
+    ran = subprocess.run([sys.executable, "-W", "ignore", os.path.join(HERE, "export.py"), name, exporter, str(opset), folder],
+                         capture_output=True, text=True, timeout=1800)
+    lines = [line for line in ran.stderr.splitlines() if line.strip()]
+    with open(folder + ".log", "w", encoding="utf-8") as f:
+        f.write(ran.stdout + ran.stderr)
+    return ran.returncode == 0, lines[-1][:200] if lines else f"exit code {ran.returncode}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--opset", type=int, default=0)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--options", default="")
+    arguments = parser.parse_args()
+    os.makedirs(OUT, exist_ok=True)
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
+    for name, exporter in listed():
+        label = f"{name}-{exporter}" + (f"-{arguments.opset}" if arguments.opset else "")
+        if arguments.only and not any(part in label for part in arguments.only.split(",")):
+            continue
+        folder = os.path.join(OUT, label)
+        there, why = exported(name, exporter, arguments.opset, folder, arguments.again)
+        if not there:
+            print(f"{label:30s} not exported: {why}", flush=True)
+            counts["skipped"] += 1
+            continue
+        ran = subprocess.run([sys.executable, os.path.join(HERE, "measure.py"), folder, *arguments.options.split()],
+                             capture_output=True, text=True)
+        print(ran.stdout.strip() or f"{label}: exit code {ran.returncode} {ran.stderr.strip()[-300:]}", flush=True)
+        counts["failed" if ran.returncode else "passed"] += 1
+    print(", ".join(f"{n} {what}" for what, n in counts.items()))
+    sys.exit(counts["failed"] > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""What is exported: a module, its inputs at several sizes, its dynamic dims. The files of families fill EXPORTS by `model`."""
+import dataclasses
+import typing
+
+import torch
+
+EXPORTS = {}
+
+
+@dataclasses.dataclass
+class Export:
+    build: typing.Callable  # () -> torch.nn.Module
+    inputs: typing.Callable  # (**size) -> the example inputs, in order
+    sizes: list  # the sizes at which answers are compared; the first is exported and timed
+    input_names: list
+    output_names: list
+    dynamic: dict = dataclasses.field(default_factory=dict)  # {input name: {axis: dim name}}
+    exporters: tuple = ("legacy", "dynamo")
+    rtol: float = 1e-3  # of the largest element of an output
+    unordered: bool = False  # rows of the outputs are compared as sets: where scores tie, order is luck
+
+    def module(self):
+        torch.manual_seed(0)
+        return self.build().eval()
+
+    def example(self, number):
+        torch.manual_seed(100 + number)
+        return tuple(self.inputs(**self.sizes[number]))
+
+
+def model(name, inputs, sizes, input_names, output_names, **more):
+    """A decorator of the function that builds the module."""
+    def add(build):
+        EXPORTS[name] = Export(build, inputs, sizes, input_names, output_names, **more)
+        return build
+    return add
+
+
+def image(batch=1, height=224, width=224):
+    return (torch.randn(batch, 3, height, width),)
+
+
+def lively(module):
+    """Random running means and variances, so that normalisation layers are not the identity."""
+    for part in module.modules():
+        if isinstance(part, (torch.nn.BatchNorm2d, torch.nn.BatchNorm1d)):
+            part.running_mean.uniform_(-0.2, 0.2)
+            part.running_var.uniform_(0.6, 1.4)
+    return module
