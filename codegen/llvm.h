@@ -16,8 +16,14 @@ typedef enum emit_kind {
 
 // Safe to call in several threads at once, with different arenas and diags.
 bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d);
-// An object; large modules are compiled in up to that many threads. The bytes are the same for any number.
-bytes llvm_emit_object(const lmodule *m, int threads, arena *a, diag *d);
+// What makes it quicker, and changes no byte.
+typedef struct emit_means {
+    int threads;               // most, for large modules; 0: one
+    const struct cache *cache; // NULL: none
+} emit_means;
+// An object, by these means.
+bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d);
+bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d);
 // Must the module's data lie out of reach of 32-bit addresses (.lrodata)? The object writer asks too.
 bool llvm_data_is_large(const lmodule *m);
 #endif

@@ -73,5 +73,10 @@ LLVMValueRef symbol_value(emit *e, const char *name);
 // Symbol under which equal kernels of all models are one; NULL: the kernel refers to things of its own
 // module.
 const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f);
-bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, arena *a, diag *d);
+bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const struct cache *c, arena *a,
+                      diag *d);
+// Whether function i is mentioned in e's piece.
+bool emits_mention(const emit *e, int i);
+// The digest of all that the object of e is made of.
+const char *emission_key(const emit *e);
 #endif

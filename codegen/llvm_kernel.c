@@ -1,5 +1,7 @@
-// Content names of kernels: two kernels with the same instructions, compiled for the same target with the
+// Content names. Of kernels: two kernels with the same instructions, compiled for the same target with the
 // same options, get the same name, whatever their node is called. Linkers then keep one of them (COMDAT).
+// Of whole emissions: what the compile cache keeps them under.
+#include "codegen/cache.h"
 #include "codegen/llvm_impl.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/blake3.h>
@@ -55,7 +57,7 @@ static void add_target(hasher *h, const target *t) {
     add_string(h, t->features);
     add_string(h, t->abi);
     add_string(h, t->float_abi);
-    int64_t options[] = {t->fp, t->opt, t->size_level, t->hosted};
+    int64_t options[] = {t->fp, t->opt, t->size_level, t->hosted, t->freestanding};
     add(h, options, sizeof options);
 #ifdef ONNXC_VERSION
     add_string(h, ONNXC_VERSION);
@@ -86,4 +88,40 @@ const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f) {
     char name[sizeof hash + 1] = {0};
     for (size_t i = 0; i < sizeof hash; i++) name[i] = digits[hash[i] % 32];
     return arena_printf(a, "onnxc_k_%s", name);
+}
+
+// ---------------------------------------------------------------- emissions
+static void add_function(hasher *h, const emit *e, int i) {
+    const lfunc *f = e->m->funcs.at[i];
+    bool here = f->body && (!e->plan || e->plan->piece[i] == e->piece);
+    int64_t facts[] = {f->body != NULL, here, f->exported, f->kernel};
+    add(h, facts, sizeof facts);
+    add_string(h, f->name);
+    add_string(h, e->plan ? e->plan->symbols[i] : NULL);
+    add_target(h, f->target);
+    add_params(h, f);
+    if (here) add_block(h, f->body);
+}
+
+const char *emission_key(const emit *e) {
+    hasher h = {.m = e->m};
+    llvm_blake3_hasher_init(&h.h);
+    add_string(&h, cache_identity(e->arena));
+    add_string(&h, e->m->name);
+    add_target(&h, e->m->target);
+    int64_t facts[] = {e->kind, e->piece, e->plan != NULL, llvm_data_is_large(e->m)};
+    add(&h, facts, sizeof facts);
+    for (int i = 0; i < e->m->data.n && e->piece == 0; i++) {
+        const ldata *d = e->m->data.at[i];
+        int64_t shape[] = {d->bytes, d->align, d->exported};
+        add_string(&h, d->name);
+        add(&h, shape, sizeof shape);
+    }
+    for (int i = 0; i < e->m->funcs.n; i++)
+        if (emits_mention(e, i)) add_function(&h, e, i);
+    uint8_t hash[32];
+    llvm_blake3_hasher_finalize(&h.h, hash, sizeof hash);
+    text t = {.arena = e->arena};
+    for (size_t i = 0; i < sizeof hash; i++) text_printf(&t, "%02x", hash[i]);
+    return text_str(&t);
 }

@@ -134,7 +134,7 @@ static LLVMValueRef declare_elsewhere(emit *e, const lfunc *f, const char *symbo
 }
 
 // Host code, in the first piece, refers to all kernels; kernels that are shared to nothing of the module.
-static bool is_wanted(const emit *e, int i) {
+bool emits_mention(const emit *e, int i) {
     return !e->plan || !e->m->funcs.at[i]->body || e->piece == 0 || e->plan->piece[i] == e->piece;
 }
 
@@ -232,7 +232,7 @@ void declare_symbols(emit *e) {
         map_put(&e->symbols, e->m->data.at[i]->name, declare_data(e, e->m->data.at[i], large));
     }
     for (int i = 0; i < e->m->funcs.n; i++) {
-        if (!is_wanted(e, i)) continue;
+        if (!emits_mention(e, i)) continue;
         check_unique(e, e->m->funcs.at[i]->name);
         map_put(&e->symbols, e->m->funcs.at[i]->name, declare_function(e, i));
     }

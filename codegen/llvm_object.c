@@ -1,4 +1,5 @@
 // The way of a module through LLVM: context, functions, passes, machine code, bytes in the arena.
+#include "codegen/cache.h"
 #include "codegen/llvm_guard.h"
 #include "codegen/llvm_impl.h"
 #include "codegen/target_impl.h"
@@ -173,9 +174,25 @@ bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d) {
     return emit_guarded(e);
 }
 
-bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, arena *a, diag *d) {
+// -g describes more than what the key is made of.
+static bytes emit_or_find(emit *e, const cache *c) {
+    if (!c || e->m->debug_info) return emit_guarded(e);
+    const char *key = emission_key(e);
+    if (cache_find(c, e->arena, key, &e->out)) return e->out;
+    emit_guarded(e);
+    cache_keep(c, e->arena, key, e->out);
+    return e->out;
+}
+
+bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const cache *c, arena *a, diag *d) {
     emit *e = ARENA_NEW(a, emit);
     *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_OBJECT, .symbols = {.arena = a}};
     e->plan = plan, e->piece = piece;
-    return emit_guarded(e);
+    return emit_or_find(e, c);
+}
+
+bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d) {
+    emit *e = ARENA_NEW(a, emit);
+    *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_LOADABLE, .symbols = {.arena = a}};
+    return emit_or_find(e, by ? by->cache : NULL);
 }

@@ -1,6 +1,7 @@
 // Large modules in pieces, each compiled in an LLVM context of its own: the first has the host code, the
 // others kernels that refer to nothing of the module. What lies in which piece follows from the module alone,
 // so that the object is the same however many threads there are.
+#include "codegen/cache.h"
 #include "codegen/elf.h"
 #include "codegen/llvm_impl.h"
 #include "compiler/base/jobs.h"
@@ -18,6 +19,7 @@ typedef struct piece {
 typedef struct work {
     const lmodule *m;
     const emit_plan *plan;
+    const cache *cache;
     piece *pieces;
 } work;
 
@@ -58,7 +60,7 @@ static void compile_piece(void *user, int i) {
     work *w = user;
     piece *p = &w->pieces[i];
     jmp_buf jump;
-    if (DIAG_TRY(&p->diag, jump)) p->object = llvm_emit_piece(w->m, w->plan, i, p->arena, &p->diag);
+    if (DIAG_TRY(&p->diag, jump)) p->object = llvm_emit_piece(w->m, w->plan, i, w->cache, p->arena, &p->diag);
     else p->failed = true;
 }
 
@@ -74,11 +76,12 @@ static void check_pieces(const work *w, diag *d) {
     }
 }
 
-bytes llvm_emit_object(const lmodule *m, int threads, arena *a, diag *d) {
-    if (!is_splittable(m)) return llvm_emit(m, EMIT_OBJECT, a, d);
-    work w = {.m = m, .plan = make_plan(m, a)};
+bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d) {
+    const cache *c = by ? by->cache : NULL;
+    if (!is_splittable(m)) return llvm_emit_piece(m, NULL, 0, c, a, d);
+    work w = {.m = m, .plan = make_plan(m, a), .cache = c};
     int n = w.plan->n;
-    if (n == 1) return llvm_emit(m, EMIT_OBJECT, a, d);
+    if (n == 1) return llvm_emit_piece(m, NULL, 0, c, a, d);
     w.pieces = ARENA_ARRAY(a, piece, n);
     for (int i = 0; i < n; i++) {
         piece *p = &w.pieces[i];
@@ -86,7 +89,7 @@ bytes llvm_emit_object(const lmodule *m, int threads, arena *a, diag *d) {
         arena_set_limit(p->arena, 0, out_of_memory, p);
         p->diag = (diag){.arena = p->arena, .sink = keep_message, .user = p, .file = d->file};
     }
-    jobs_run(n, threads, compile_piece, &w);
+    jobs_run(n, by ? by->threads : 1, compile_piece, &w);
     check_pieces(&w, d);
     bytes *objects = ARENA_ARRAY(a, bytes, n);
     for (int i = 0; i < n; i++) objects[i] = w.pieces[i].object;

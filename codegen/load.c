@@ -127,11 +127,15 @@ static void link_now(loaded *l, const lmodule *m) {
 }
 
 loaded *load_module(arena *a, diag *d, const lmodule *m, const load_name *outside, int n) {
+    return load_emitted(a, d, m, llvm_emit(m, EMIT_LOADABLE, a, d), outside, n);
+}
+
+loaded *load_emitted(arena *a, diag *d, const lmodule *m, bytes object, const load_name *outside, int n) {
     load_name *names = ARENA_ARRAY(a, load_name, n + m->data.n);
     for (int i = 0; i < n; i++) names[i] = outside[i];
     for (int i = 0; i < m->data.n; i++)
         names[n + i] = (load_name){m->data.at[i]->name, data_address(a, m->data.at[i])};
-    loaded *l = load_object(a, d, llvm_emit(m, EMIT_LOADABLE, a, d), names, n + m->data.n);
+    loaded *l = load_object(a, d, object, names, n + m->data.n);
     link_now(l, m);
     return l;
 }

@@ -15,6 +15,8 @@ typedef struct loaded loaded;
 // it may refer to; those of the process (libc) are found by themselves. Lives until loaded_close or as long
 // as the arena.
 loaded *load_module(arena *a, diag *d, const lmodule *m, const load_name *outside, int n);
+// The same with an object that llvm_emit_loadable made of it.
+loaded *load_emitted(arena *a, diag *d, const lmodule *m, bytes object, const load_name *outside, int n);
 // The same for an object that llvm_emit made as EMIT_LOADABLE.
 loaded *load_object(arena *a, diag *d, bytes object, const load_name *outside, int n);
 // Address of a function or data of the module; NULL when there is none of that name.

@@ -61,7 +61,8 @@ const option compile_options[] = {
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
      "measure kernel variants and take the fastest"},
     {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT, "keep measurements here"},
-    {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT, "compile cache; never changes the result"},
+    {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT,
+     "keep compiled code there and take it from there; never changes the result"},
 
     {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
      "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or make a version for each of several "
@@ -227,7 +228,6 @@ void options_check(arena *a, diag *d, const options *o) {
     check_device(a, d, o);
     missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
     missing_if(d, o->tune || o->tune_db, "--tune");
-    missing_if(d, o->cache, "--cache");
     missing_if(d, options_weights(o) && options_for_gpu(o), "--weights=FILE with --device=cuda");
 }
 

@@ -28,7 +28,8 @@ static void write_asm(pipeline *p, const sink *to) { emit(p, EMIT_ASM, to); }
 static void write_llvm_ir(pipeline *p, const sink *to) { emit(p, EMIT_LLVM_IR, to); }
 static void write_bitcode(pipeline *p, const sink *to) { emit(p, EMIT_BITCODE, to); }
 static bytes object_of(pipeline *p) {
-    return llvm_emit_object(p->loops, (int)p->options->jobs, p->arena, p->diag);
+    emit_means by = pipeline_means(p);
+    return llvm_emit_object(p->loops, &by, p->arena, p->diag);
 }
 static void write_object(pipeline *p, const sink *to) {
     elf_write(p->arena, p->diag, object_of(p), p->loops, to);

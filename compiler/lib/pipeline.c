@@ -1,8 +1,10 @@
 // Import, graph passes, lowering, program passes, loops: in this order, each printable, each verified.
 #include "compiler/lib/pipeline.h"
+#include "codegen/cache.h"
 #include "codegen/digest.h"
 #include "codegen/gpu.h"
 #include "codegen/host.h"
+#include "codegen/llvm.h"
 #include "compiler/import/file.h"
 #include "compiler/lib/bind.h"
 #include "compiler/lib/check_interface.h"
@@ -348,6 +350,13 @@ string_list pipeline_passes(arena *a) {
     for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     VEC_PUSH(a, &names, "loops");
     return names;
+}
+
+emit_means pipeline_means(pipeline *p) {
+    enum { THREADS_MOST = 256 };
+    const options *o = p->options;
+    return (emit_means){.threads = o->jobs < THREADS_MOST ? (int)o->jobs : THREADS_MOST,
+                        .cache = o->cache ? cache_open(p->arena, p->diag, o->cache) : NULL};
 }
 
 static bool is_identifier(const char *s) {

@@ -9,6 +9,7 @@
 typedef struct program program; // ir/program.h
 struct build;                   // codegen/host.h
 struct gpu_code;                // codegen/gpu.h
+struct emit_means;              // codegen/llvm.h
 struct digest;                  // codegen/digest.h
 
 // Where the model comes from.
@@ -64,6 +65,8 @@ typedef struct pipeline {
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks);
 // Leaves through the diag on errors.
 void pipeline_run(pipeline *p, const source *s, goal g);
+// -j and --cache.
+struct emit_means pipeline_means(pipeline *p);
 // Names that --print-after and --stop-after know.
 string_list pipeline_passes(arena *a);
 const char *loops_text(arena *a, const lmodule *m);

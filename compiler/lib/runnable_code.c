@@ -2,6 +2,7 @@
 // both, through the generic descriptor.
 #include "codegen/ctext.h"
 #include "codegen/header.h"
+#include "codegen/llvm.h"
 #include "codegen/load.h"
 #include "codegen/outfile.h"
 #include "compiler/lib/output.h"
@@ -177,7 +178,9 @@ runnable *loaded_model(pipeline *p) {
     if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
     if (p->options->hook && !p->hook)
         diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
-    loaded *l = load_module(p->arena, p->diag, p->loops, names, n);
+    emit_means by = pipeline_means(p);
+    loaded *l = load_emitted(p->arena, p->diag, p->loops,
+                             llvm_emit_loadable(p->loops, &by, p->arena, p->diag), names, n);
     onnxc_model m = {.descriptor = loaded_symbol(l, arena_printf(p->arena, "%s_descriptor", name))};
     *(void **)&m.run = loaded_symbol(l, arena_printf(p->arena, "%s_run_generic", name));
     *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));

@@ -52,7 +52,7 @@ static bytes compile(arena *a, const char *triple, int threads, lmodule **m) {
     diag *d = ARENA_NEW(a, diag);
     *d = (diag){.arena = a, .sink = complain};
     *m = build(a, d, triple);
-    return llvm_emit_object(*m, threads, a, d);
+    return llvm_emit_object(*m, &(emit_means){.threads = threads}, a, d);
 }
 
 static void same_bytes(void **state) {
