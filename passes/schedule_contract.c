@@ -585,6 +585,10 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
     int64_t step = t->block.m_step;
     bool known = begin->op == L_CONST && end->op == L_CONST;
     ins *whole = end;
+    if (known && end->i - begin->i <= step) {
+        in_block(t, r, begin, end, end->i - begin->i);
+        return;
+    }
     if (known) whole = lb_idx(b, begin->i + (end->i - begin->i) / step * step);
     if (!known || begin->i < whole->i) {
         ins *loop = open_loop(t->e, "block", begin, whole, step),
@@ -709,9 +713,20 @@ static void choose_tasks(tiling *t, const axis_list *outer) {
 }
 
 // ---------------------------------------------------------------- entry
+// Without axes of one position, the taps of a 1x1 convolution: these are no loops.
+static axis_list several_positions(tiling *t, const axis_list *all) {
+    axis_list r = {0};
+    for (int j = 0; j < all->n; j++) {
+        int a = all->at[j];
+        if (dim_is(t->e->extent[a], 1) && (j < all->n - 1 || r.n)) t->e->counter[a] = lb_idx(&t->e->b, 0);
+        else r.at[r.n++] = a;
+    }
+    return r;
+}
+
 // Reduce axes with A's longest strides outermost: the innermost walks A and the panels in order.
 static void order_k(tiling *t) {
-    t->k = t->c->k_axes;
+    t->k = several_positions(t, &t->c->k_axes);
     for (int i = 1; i < t->k.n; i++)
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
