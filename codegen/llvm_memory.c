@@ -26,6 +26,9 @@ static bool const_operand(const ins *x, const ins **other, int64_t *c) {
     return *other = b, *c = a->i, true;
 }
 
+static int64_t wrapping_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t wrapping_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
 // ptr + index * scale bytes: index is taken apart into x * scale + constant as far as it goes. Wrapping
 // arithmetic allows that only when the index is as wide as a pointer.
 static LLVMValueRef address(emit *e, LLVMValueRef ptr, const ins *index, int64_t scale) {
@@ -34,11 +37,12 @@ static LLVMValueRef address(emit *e, LLVMValueRef ptr, const ins *index, int64_t
     bool exact = kind_bits(e, index->type.kind) == e->t->ptr_bits;
     while (exact && (index->op == L_ADD || index->op == L_MUL || index->op == L_SHL) &&
            const_operand(index, &other, &c)) {
-        if (index->op == L_ADD) constant += c * scale;
-        else scale *= index->op == L_MUL ? c : (int64_t)1 << c;
+        if (index->op == L_SHL) c = (int64_t)((uint64_t)1 << (c & 63));
+        if (index->op == L_ADD) constant = wrapping_add(constant, wrapping_mul(c, scale));
+        else scale = wrapping_mul(scale, c);
         index = other;
     }
-    if (index->op == L_CONST) constant += index->i * scale;
+    if (index->op == L_CONST) constant = wrapping_add(constant, wrapping_mul(index->i, scale));
     else if (scale == 1) ptr = byte_offset(e, ptr, to_index(e, index));
     else ptr = byte_offset(e, ptr, LLVMBuildMul(e->b, to_index(e, index), index_const(e, scale), ""));
     return constant ? byte_offset(e, ptr, index_const(e, constant)) : ptr;

@@ -11,6 +11,7 @@ typedef struct session {
     string_list sarif;   // results of --diagnostics=sarif, shown at the end
     const char *program; // as it was called
     double started;
+    size_t memory; // bytes that there were when it began
     bool progress_shown;
 } session;
 

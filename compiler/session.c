@@ -117,17 +117,20 @@ static int finish_output(session *s, int code) {
 
 static void out_of_memory(void *user) {
     session *s = user;
-    diag_fatal(&s->diag, NULL, "more memory is needed than this machine has (%zu MiB)",
-               machine_memory() >> 20);
+    diag_fatal(&s->diag, NULL, "more memory is needed than is available (%zu MiB)", s->memory >> 20);
 }
 
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv) {
     arena *a = arena_new();
     session *s = ARENA_NEW(a, session);
-    *s = (session){.arena = a, .options = options_default(), .program = program, .started = now()};
+    *s = (session){.arena = a,
+                   .options = options_default(),
+                   .program = program,
+                   .started = now(),
+                   .memory = available_memory()};
     s->options.program_folder = program_folder(a);
     s->diag = (diag){.arena = a, .sink = session_message, .user = s};
-    arena_set_limit(a, machine_memory(), out_of_memory, s);
+    arena_set_limit(a, s->memory, out_of_memory, s);
     jmp_buf jump;
     volatile int code = DIAG_DEFECT;
     if (DIAG_TRY(&s->diag, jump)) code = run_verb(s, v, argc, argv);

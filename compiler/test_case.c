@@ -230,9 +230,17 @@ static int rank_of(const runnable *r) {
     return most;
 }
 
+// Where `reference` has come to its end by it, so has all of the case.
+static void out_of_memory(void *user) {
+    unit *u = user;
+    diag_fatal(&u->diag, NULL, "more memory is needed than is available");
+}
+
 static void run_unit(unit *u) {
     u->diag = (diag){.arena = u->arena, .sink = keep_error, .user = u};
     jmp_buf jump;
+    size_t workers = u->o->compile->jobs > 1 ? (size_t)u->o->compile->jobs : 1;
+    arena_set_limit(u->arena, available_memory() / workers, out_of_memory, u);
     if (DIAG_TRY(&u->diag, jump)) {
         runnable *r = prepare(u, u->o->interpret);
         run_sets(u, r);
@@ -242,6 +250,7 @@ static void run_unit(unit *u) {
     } else {
         fail(u, u->diag.class == DIAG_MISSING ? VERDICT_MISSING : VERDICT_FAILED, u->error);
     }
+    arena_set_limit(u->arena, 0, NULL, NULL);
 }
 
 verdict test_case(arena *a, const test_options *o, const char *folder, const char **message) {

@@ -42,8 +42,8 @@ int64_t interp_dim(interp *in, const dim *d) {
 
 // ---------------------------------------------------------------- memory
 static const char *too_large(interp *in, const buffer *b, int64_t bytes) {
-    return arena_printf(in->arena, "'%s' needs %lld bytes: more memory than there is", b->name,
-                        (long long)bytes);
+    return arena_printf(in->arena, "'%s' needs %lld bytes (%.1f GiB): more memory than there is", b->name,
+                        (long long)bytes, (double)bytes * 0x1p-30);
 }
 
 int64_t memory_shape(interp *in, memory *m, const buffer *b) {
@@ -270,6 +270,9 @@ static void bind_input(interp *in, const buffer *b, const tensor *t) {
 static void give_output(interp *in, buffer *b, tensor *t) {
     refresh(in, b);
     const memory *m = &in->at[b->id];
+    if (in->limits.bytes && m->bytes > in->limits.bytes - in->bytes)
+        interp_stop(in, INTERP_LIMIT, too_large(in, b, m->bytes));
+    in->bytes += m->bytes;
     *t = (tensor){.dtype = b->dtype, .rank = b->rank, .count = 1};
     for (int j = 0; j < b->rank; j++) t->count *= t->dims[j] = interp_dim(in, b->dims[j]);
     t->data = arena_alloc(in->arena, (size_t)m->bytes + 16);

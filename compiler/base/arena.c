@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ALIGN = 16, FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
 
@@ -180,8 +179,3 @@ void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg)
 }
 
 size_t arena_bytes(const arena *a) { return a->bytes; }
-
-size_t machine_memory(void) {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : INT64_MAX;
-}

@@ -39,9 +39,8 @@ static int64_t count_of(importer *im, const loc *at, const Onnx__TensorProto *t,
         empty |= dims[i] == 0;
         if (dims[i] && __builtin_mul_overflow(count, dims[i], &count)) overflow = true;
     }
-    if (empty) return 0;
     if (overflow || dtype_size(elem, count) < 0) fail(im, at, t, "has more elements than 64 bits can count");
-    return count;
+    return empty ? 0 : count;
 }
 
 static constant *new_constant(importer *im, const Onnx__TensorProto *t, dtype elem, int64_t count) {

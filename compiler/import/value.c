@@ -90,11 +90,10 @@ static const ProtobufCMessageDescriptor *message_of(type_kind kind) {
     return NULL;
 }
 
-import_value *import_value_file(arena *a, diag *d, const char *path, type_kind kind) {
+static import_value *read_value(arena *a, diag *d, mapped m, type_kind kind) {
     importer im = importer_new(a, d, NULL);
-    mapped m = file_map(a, d, path, im.options.max_file);
     const ProtobufCMessageDescriptor *message = message_of(kind);
-    if (!message) diag_defect(d, NULL, "'%s' was to be read as a value of no kind", path);
+    if (!message) diag_defect(d, NULL, "'%s' was to be read as a value of no kind", m.path);
     im.data = m.data;
     im.size = m.size;
     const ProtobufCMessage *from = wire_unpack(a, d, message, m.data, m.size);
@@ -107,4 +106,15 @@ import_value *import_value_file(arena *a, diag *d, const char *path, type_kind k
     case TYPE_NONE: break;
     }
     return NULL;
+}
+
+// While it is read, messages are about this file.
+import_value *import_value_file(arena *a, diag *d, const char *path, type_kind kind) {
+    enum { LOG2_MOST = 40 };
+    mapped m = file_map(a, d, path, INT64_C(1) << LOG2_MOST);
+    const char *before = d->file;
+    d->file = path;
+    import_value *v = read_value(a, d, m, kind);
+    d->file = before;
+    return v;
 }

@@ -2,6 +2,7 @@
 #include "compiler/lib/option.h"
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ bool parse_int64(const char *s, int64_t lo, int64_t *v) {
 static bool parse_real(const char *s, double *v) {
     char *end;
     *v = strtod(s, &end);
-    return end != s && !*end && *v >= 0;
+    return end != s && !*end && *v >= 0 && isfinite(*v);
 }
 
 // Edit distance, with neighbours swapped as one edit.

@@ -26,8 +26,25 @@ void runnable_set_ports(pipeline *p, runnable *r) {
     for (int j = 0; j < r->nout; j++) r->out[j] = port_of(p->arena, g->outputs.at[j]);
 }
 
+static void free_boxed(void *box) {
+    const tensor *t = box;
+    if (t->data) onnxc_value_free(t->data);
+}
+static void free_strings(void *strings) {
+    const tensor *t = strings;
+    if (t->data) onnxc_strings_free(t->data, t->count);
+}
+
+void runnable_own_outputs(const runnable *r, arena *a, tensor *out) {
+    for (int j = 0; j < r->nout; j++) {
+        if (r->out[j].boxed) arena_on_destroy(a, free_boxed, &out[j]);
+        else if (r->out[j].dtype == DT_STRING) arena_on_destroy(a, free_strings, &out[j]);
+    }
+}
+
 static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
-    interp_limits limits = {.bytes = (int64_t)machine_memory()};
+    interp_limits limits = {.bytes = (int64_t)available_memory()};
+    runnable_own_outputs(r, a, out);
     return interp_program(r->impl, a, in, out, limits, message) == INTERP_OK;
 }
 
@@ -40,6 +57,7 @@ typedef struct for_gpu {
 
 static bool run_for_gpu(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
     for_gpu *g = r->impl;
+    runnable_own_outputs(r, a, out);
     bool ok = gpu_run(g->p->program, g->p->gpu, &g->machine, a, in, out, message) == INTERP_OK;
     if (g->machine.error) diag_defect(g->p->diag, NULL, "%s", g->machine.error);
     return ok;

@@ -75,14 +75,44 @@ static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char
     return true;
 }
 
+// Whether there is memory for so much more; *have: bytes, of which it takes its part.
+static bool fits_memory(arena *a, int64_t *have, const char *what, const char *shape, int64_t bytes,
+                        const char **message) {
+    if (bytes >= 0 && bytes <= *have) return *have -= bytes, true;
+    const char *takes = bytes < 0
+                            ? "more bytes than 64 bits can count"
+                            : arena_printf(a, "%lld bytes (%.1f GiB)", (long long)bytes, bytes * 0x1p-30);
+    *message = arena_printf(a, "%s%s takes %s: more memory than the %.1f GiB that are available", what, shape,
+                            takes, *have * 0x1p-30);
+    return false;
+}
+
+static bool output_fits(arena *a, const runnable *r, int j, const int64_t *dims, int64_t *have,
+                        const char **message) {
+    text shape = {.arena = a};
+    int64_t count = 1;
+    bool empty = false, over = false;
+    for (int i = 0; i < r->out[j].rank; i++) {
+        text_printf(&shape, "%s%lld", i ? ", " : "", (long long)dims[i]);
+        empty |= dims[i] == 0;
+        over |= __builtin_mul_overflow(count, dims[i], &count);
+    }
+    int64_t bytes = empty ? 0 : over ? -1 : dtype_size(r->out[j].dtype, count);
+    return fits_memory(a, have,
+                       arena_printf(a, "output '%s' (%s", r->out[j].name, dtype_name(r->out[j].dtype)),
+                       arena_printf(a, "[%s])", text_str(&shape)), bytes, message);
+}
+
 // Output memory for the dims that are known by now.
-static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity,
-                         const tensor *in, tensor *out) {
+static bool make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity,
+                         const tensor *in, tensor *out, const char **message) {
     const code *c = r->impl;
+    int64_t have = (int64_t)available_memory();
     for (int j = 0; j < r->nout; j++) {
         const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
         for (int i = 0; i < r->out[j].rank; i++)
             out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
+        if (!r->out[j].boxed && !output_fits(a, r, j, out[j].dims, &have, message)) return false;
         if (!r->out[j].boxed) out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         else out[j] = (tensor){.dtype = DT_U8, .count = 1, .data = ARENA_NEW(a, onnxc_value)};
         data[r->nin + j] = out[j].data;
@@ -92,6 +122,7 @@ static void make_outputs(arena *a, const runnable *r, const int64_t *dims, void 
         }
         capacity[j] = out[j].count;
     }
+    return true;
 }
 
 static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
@@ -105,11 +136,14 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
         data[j] = in[j].data;
         memcpy(dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *dims);
     }
-    int64_t bytes = c->model.workspace(dims), size = bytes > 0 ? bytes : 0;
+    int64_t bytes = c->model.workspace(dims), size = bytes > 0 ? bytes : 0,
+            have = (int64_t)available_memory();
+    if (!fits_memory(a, &have, "the workspace", "", size, message)) return false;
     void *workspace = tensor_new(a, DT_U8, 1, &size).data;
+    runnable_own_outputs(r, a, out);
     int status = ONNXC_TOO_SMALL;
     for (int i = 0; i < ATTEMPTS && status == ONNXC_TOO_SMALL; i++) {
-        make_outputs(a, r, dims, data, capacity, in, out);
+        if (!make_outputs(a, r, dims, data, capacity, in, out, message)) return false;
         *message = NULL;
         status = c->model.run(data, dims, capacity, workspace, (size_t)size, message);
     }

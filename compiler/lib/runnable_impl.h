@@ -8,5 +8,7 @@ runnable *loaded_model(pipeline *p);
 runnable *text_model(pipeline *p);
 // A program of its own, run through options->runner; takes a fresh pipeline.
 runnable *program_model(pipeline *p, const source *s);
+// What strings, sequences and optionals of these outputs hold is given back with the arena.
+void runnable_own_outputs(const runnable *r, arena *a, tensor *out);
 void runnable_set_ports(pipeline *p, runnable *r); // inputs and outputs of its program
 #endif

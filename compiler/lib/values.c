@@ -21,10 +21,21 @@ const char *port_text(arena *a, const port *p) {
 // ---------------------------------------------------------------- forms
 tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims) {
     tensor x = {.dtype = t, .rank = rank, .count = 1};
-    for (int j = 0; j < rank; j++) x.count *= x.dims[j] = dims[j];
-    char *block = arena_alloc(a, (size_t)dtype_size(t, x.count) + 2 * ALIGN);
+    bool empty = false, over = false;
+    for (int j = 0; j < rank; j++) {
+        empty |= (x.dims[j] = dims[j]) == 0;
+        over |= __builtin_mul_overflow(x.count, dims[j], &x.count);
+    }
+    if (empty) x.count = 0;
+    int64_t bytes = over && !empty ? -1 : dtype_size(t, x.count); // no arena has memory for what overflows
+    char *block = arena_alloc(a, bytes < 0 ? SIZE_MAX : (size_t)bytes + 2 * ALIGN);
     x.data = block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
     return x;
+}
+
+void tensor_normalize(tensor *t) {
+    uint8_t *data = t->data;
+    for (int64_t i = 0; t->dtype == DT_BOOL && i < t->count; i++) data[i] = data[i] != 0;
 }
 
 tensor tensor_of(arena *a, const constant *c) {
