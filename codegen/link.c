@@ -46,6 +46,11 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
+// Where files that are needed for a while lie: beside the product, but not beside a device.
+static const char *workplace(arena *a, const outfile *product, const char *path, const lmodule *m) {
+    return strcmp(outfile_temporary(product), path) == 0 ? arena_printf(a, "/tmp/onnxc-%s", m->name) : path;
+}
+
 // The object with its data, in a file beside the product for as long as it is needed.
 static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, const char *product) {
     outfile *f = outfile_open(a, d, arena_printf(a, "%s.o", product), false);
@@ -59,14 +64,14 @@ static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, 
 void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
                   const char *path) {
     archive r = {0};
-    outfile *file = write_object(a, d, object, m, path);
+    outfile *f = outfile_open(a, d, path, false),
+            *file = write_object(a, d, object, m, workplace(a, f, path, m));
     bytes content = map_file(a, d, outfile_temporary(file));
     VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), content});
     if (o->runtime) {
         archive runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
         archive_add_needed(a, d, &r, &runtime);
     }
-    outfile *f = outfile_open(a, d, path, false);
     sink to = outfile_sink(f);
     archive_write(a, d, &r, &to);
     outfile_commit(f);
@@ -275,14 +280,22 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
 static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
                       const char *path, bool shared) {
     strings args = {0};
-    outfile *input = write_object(a, d, object, m, path), *output = outfile_open(a, d, path, true);
+    outfile *output = outfile_open(a, d, path, true), *linked = output;
+    const char *product = workplace(a, output, path, m);
+    if (product != path) linked = outfile_open(a, d, product, true);
+    outfile *input = write_object(a, d, object, m, product);
     job j = {
-        o,     m->target, find_linker(a, d, o), outfile_temporary(input), path, outfile_temporary(output),
+        o,     m->target, find_linker(a, d, o), outfile_temporary(input), path, outfile_temporary(linked),
         shared};
     VEC_PUSH(a, &args, j.linker);
     if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
     else lld_arguments(a, d, &j, &args);
     run_linker(a, d, &args);
+    if (linked != output) {
+        bytes content = map_file(a, d, outfile_temporary(linked));
+        outfile_write(output, content.at, content.n);
+        outfile_discard(linked);
+    }
     outfile_commit(output);
     outfile_discard(input);
 }

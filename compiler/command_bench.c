@@ -47,7 +47,7 @@ typedef VEC(contestant) contestants;
 static const options *options_with(session *s, const char *more) {
     options *o = ARENA_NEW(s->arena, options);
     *o = s->options;
-    string_list args = option_words(s->arena, more), rest = {0};
+    string_list args = option_words(s->arena, &s->diag, more), rest = {0};
     option_parse(s->arena, &s->diag, &(option_set){compile_options, o}, 1, &args, &rest);
     if (rest.n) diag_error(&s->diag, NULL, "--with '%s': '%s' is no option", more, rest.at[0]);
     options_check(s->arena, &s->diag, o);

@@ -120,6 +120,7 @@ static int run(session *s, void *own) {
     run_options *o = own;
     source from = session_model(s);
     s->diag.file = from.path;
+    check_output_names(s, &o->io);
     bool library = runnable_is_library(from.path);
     options_use_native(&s->options);
     runnable *r = library ? runnable_open(s->arena, &s->diag, from.path)

@@ -3,6 +3,8 @@
 #include "compiler/test_case.h"
 #include "compiler/test_pool.h"
 #include <dirent.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 
 int isatty(int fd); // of unistd.h
 
-enum { FOLDERS_DEEP = 20 };
+enum { FOLDERS_DEEP = 20, TIMEOUT_MOST = 1000000 };
 
 static const option test_table[] = {
     {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, offsetof(test_options, interpret), "Test",
@@ -93,7 +95,7 @@ static bool names_case(const char *name, const char *folder) {
 static void read_known_failures(test_run *t) {
     session *s = t->session;
     FILE *f = fopen(t->o->xfail, "r");
-    if (!f) diag_fatal(&s->diag, NULL, "cannot read '%s'", t->o->xfail);
+    if (!f) diag_fatal(&s->diag, NULL, "cannot read '%s': %s", t->o->xfail, strerror(errno));
     char line[1024];
     while (fgets(line, sizeof line, f)) {
         char *name = line + strspn(line, " \t"), *end = name + strcspn(name, " \t\r\n"),
@@ -107,7 +109,9 @@ static void read_known_failures(test_run *t) {
             if (names_case(name, t->cases.at[i].folder))
                 t->cases.at[i].reason = arena_strdup(s->arena, bare ? "no reason given" : reason);
     }
+    int failed = ferror(f) ? errno : 0;
     fclose(f);
+    if (failed) diag_fatal(&s->diag, NULL, "cannot read '%s': %s", t->o->xfail, strerror(failed));
 }
 
 static bool known_to_lack(const test_run *t, const char *message) {
@@ -175,10 +179,15 @@ static int test(session *s, void *own) {
     test_run t = {.session = s, .o = o};
     options_use_native(&s->options);
     o->compile = &s->options;
+    if (o->timeout < 1 || o->timeout > TIMEOUT_MOST)
+        diag_fatal(&s->diag, NULL, "--timeout %lld: from 1 to %d seconds", (long long)o->timeout,
+                   TIMEOUT_MOST);
     find_all(&t);
     if (o->xfail) read_known_failures(&t);
     pool_work w = {.njobs = t.cases.n,
-                   .nworkers = s->options.jobs > 1 ? (int)s->options.jobs : 1,
+                   .nworkers = s->options.jobs < 1         ? 1
+                               : s->options.jobs < INT_MAX ? (int)s->options.jobs
+                                                           : INT_MAX,
                    .timeout = (int)o->timeout,
                    .run = run_job,
                    .done = take_result,

@@ -1,5 +1,6 @@
 // Reads and makes up inputs; writes and prints outputs.
 #include "compiler/run_io.h"
+#include "compiler/lib/places.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,15 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     }
     diag_check(&s->diag);
     return in;
+}
+
+void check_output_names(session *s, const io_options *o) {
+    const char *model = s->args.at[0];
+    for (int i = 0; i < o->outputs.n; i++) {
+        const char *v = o->outputs.at[i];
+        for (const char *equals = strchr(v, '='); equals; equals = strchr(equals + 1, '='))
+            if (same_file(equals + 1, model)) diag_fatal(&s->diag, NULL, "--output %s: that is the model", v);
+    }
 }
 
 void write_outputs(session *s, const io_options *o, const runnable *r, const tensor *out) {

@@ -36,5 +36,6 @@ typedef struct io_options {
 
 // One tensor for each input of r. Those that no option names are random when `fill`, else an error.
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill);
+void check_output_names(session *s, const io_options *o); // none may be the model's
 void write_outputs(session *s, const io_options *o, const runnable *r, const tensor *out);
 #endif

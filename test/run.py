@@ -8,7 +8,10 @@ import re
 import shutil
 import sys
 
+import bad_commands
 import bad_input
+import bad_text
+import bad_values
 import gpu_ptx
 import harness
 import objects
@@ -280,12 +283,15 @@ STAGES = {
     "headers": objects.headers,
     "formats": formats,
     "sizes": sizes,
-    "bad-input": bad_input.bad_input,
     "install": install,
     "python": python,
     "options": options,
     "gpu-shim": gpu_shim,
     "sanitizers": sanitizers,
+    "bad-input": bad_input.bad_input,
+    "bad-values": bad_values.bad_values,
+    "bad-commands": bad_commands.bad_commands,
+    "bad-text": bad_text.bad_text,
     "cuda": cuda,
 }
 

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILES_DEEP = 10, HELP_COLUMN = 30, HELP_WIDTH = 100 };
+// Of option files: how deep they may name each other, how many there may be in all, and bytes of one.
+enum { FILES_DEEP = 10, FILES_MOST = 1000, FILE_MOST = 1 << 24 };
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
 
 // ---------------------------------------------------------------- words
 string_list split_words(arena *a, const char *s, char separator) {
@@ -71,29 +73,38 @@ static char *read_file(arena *a, diag *d, const char *path) {
     if (!f) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(errno));
     text t = {.arena = a};
     char block[4096];
-    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) text_addn(&t, block, n);
-    bool failed = ferror(f);
+    for (size_t n; t.n <= FILE_MOST && (n = fread(block, 1, sizeof block, f)) > 0;) text_addn(&t, block, n);
+    int failed = ferror(f) ? errno : 0;
     fclose(f);
-    if (failed) diag_fatal(d, NULL, "cannot read '%s'", path);
+    if (failed) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(failed));
+    if (t.n > FILE_MOST) diag_fatal(d, NULL, "option file '%s' has more than %d bytes", path, FILE_MOST);
+    if (strlen(text_str(&t)) != t.n)
+        diag_fatal(d, NULL, "option file '%s' is no text: byte %zu is NUL", path, strlen(t.s));
     return (char *)text_str(&t);
 }
 
-static void add_file_words(arena *a, string_list *to, const char *s) {
+// Words as a shell takes them apart. where: what they are from, for messages.
+static void add_file_words(arena *a, diag *d, string_list *to, const char *where, const char *s) {
     while (*s) {
         while (isspace((unsigned char)*s)) s++;
         if (!*s) return;
         text word = {.arena = a};
-        for (char quote = 0; *s && (quote || !isspace((unsigned char)*s)); s++) {
-            if (*s == '\\' && s[1] && quote != '\'') text_addn(&word, ++s, 1);
+        char quote = 0;
+        for (; *s && (quote || !isspace((unsigned char)*s)); s++) {
+            if (*s == '\\' && !s[1] && quote != '\'')
+                diag_fatal(d, NULL, "%s: it ends in a backslash", where);
+            if (*s == '\\' && quote != '\'') text_addn(&word, ++s, 1);
             else if (quote && *s == quote) quote = 0;
             else if (!quote && (*s == '"' || *s == '\'')) quote = *s;
             else text_addn(&word, s, 1);
         }
+        if (quote) diag_fatal(d, NULL, "%s: a quote %c is not closed", where, quote);
         VEC_PUSH(a, to, text_str(&word));
     }
 }
 
-static void expand(arena *a, diag *d, string_list *to, int n, const char *const *args, int depth) {
+static void expand(arena *a, diag *d, string_list *to, int *files, int n, const char *const *args,
+                   int depth) {
     for (int i = 0; i < n; i++) {
         if (args[i][0] != '@' || !args[i][1]) {
             VEC_PUSH(a, to, args[i]);
@@ -101,21 +112,25 @@ static void expand(arena *a, diag *d, string_list *to, int n, const char *const 
         }
         if (depth == FILES_DEEP)
             diag_fatal(d, NULL, "'%s': option files read each other in a circle", args[i]);
+        if (++*files > FILES_MOST)
+            diag_fatal(d, NULL, "'%s': there are more than %d option files", args[i], FILES_MOST);
         string_list words = {0};
-        add_file_words(a, &words, read_file(a, d, args[i] + 1));
-        expand(a, d, to, words.n, words.at, depth + 1);
+        const char *where = arena_printf(a, "option file '%s'", args[i] + 1);
+        add_file_words(a, d, &words, where, read_file(a, d, args[i] + 1));
+        expand(a, d, to, files, words.n, words.at, depth + 1);
     }
 }
 
-string_list option_words(arena *a, const char *s) {
+string_list option_words(arena *a, diag *d, const char *s) {
     string_list words = {0};
-    add_file_words(a, &words, s);
+    add_file_words(a, d, &words, arena_printf(a, "'%s'", s), s);
     return words;
 }
 
 string_list option_expand(arena *a, diag *d, int n, const char *const *args) {
     string_list all = {0};
-    expand(a, d, &all, n, args, 0);
+    int files = 0;
+    expand(a, d, &all, &files, n, args, 0);
     return all;
 }
 

@@ -36,7 +36,7 @@ typedef struct option_set {
 string_list option_expand(arena *a, diag *d, int n, const char *const *args);
 // What is wrong is an error of d, the nearest option its hint; all are reported.
 // The words of s as in a file.
-string_list option_words(arena *a, const char *s);
+string_list option_words(arena *a, diag *d, const char *s);
 void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
                   string_list *positional);
 void option_help(text *out, const option *table);

@@ -1,6 +1,7 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/lib/options.h"
 #include "compiler/lib/pipeline.h"
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,6 +222,9 @@ const char *options_weights(const options *o) {
 }
 
 void options_check(arena *a, diag *d, const options *o) {
+    bool symbol = !o->hook || (*o->hook && !isdigit((unsigned char)*o->hook));
+    for (const char *s = o->hook; s && *s && symbol; s++) symbol = isalnum((unsigned char)*s) || *s == '_';
+    if (!symbol) diag_error(d, NULL, "--hook '%s' is no C identifier", o->hook);
     check_pass(a, d, "--print-after", o->print_after);
     check_pass(a, d, "--stop-after", o->stop_after);
     check_warnings(d, o);

@@ -10,6 +10,7 @@
 #include "codegen/llvm.h"
 #include "codegen/outfile.h"
 #include "compiler/lib/onnx_write.h"
+#include "compiler/lib/places.h"
 #include "compiler/lib/report.h"
 #include "ir/program.h"
 #include "runtime-lite/runtime.h"
@@ -237,15 +238,17 @@ static void add_make_name(text *t, const char *s) {
     }
 }
 
-static void write_depfile(pipeline *p, const string_list *outputs) {
-    if (!p->options->depfile) return;
+static outfile *begin_depfile(pipeline *p, const string_list *outputs) {
+    if (!p->options->depfile) return NULL;
     text t = {.arena = p->arena};
     for (int i = 0; i < outputs->n; i++) text_add(&t, i ? " " : ""), add_make_name(&t, outputs->at[i]);
     text_add(&t, ":");
     for (int i = 0; i < p->files.n; i++) text_add(&t, " "), add_make_name(&t, p->files.at[i]);
     text_add(&t, "\n");
     const char *path = is_stdout(p->options->depfile) ? "/dev/stdout" : p->options->depfile;
-    outfile_write_whole(p->arena, p->diag, path, (bytes){t.s, t.n});
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    outfile_write(o, t.s, t.n);
+    return o;
 }
 
 // ---------------------------------------------------------------- all of it
@@ -301,6 +304,15 @@ static const char *header_path(pipeline *p, const format *f, const char *path) {
     return f->header && path && !is_stdout(path) ? with_ending(p->arena, path, ".h") : NULL;
 }
 
+static void check_outputs(pipeline *p, const char *path, const char *header) {
+    const options *o = p->options;
+    const char *outputs[] = {path, header, p->build ? options_weights(o) : NULL, o->depfile};
+    for (int i = 0; i < 4; i++)
+        if (outputs[i] && !*outputs[i]) diag_error(p->diag, NULL, "the name of an output is empty");
+    check_places(p->diag, outputs, 4, p->files.at, p->files.n);
+    diag_check(p->diag);
+}
+
 static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
@@ -315,15 +327,18 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
     bool early = p->stopped && (f->goal != GOAL_GRAPH || p->program || header); // too early for this form
     if (early || (nothing_wanted(o) && !memory)) return;
-    outfile *beside = header ? begin_file(p, header, write_header) : NULL;
+    check_outputs(p, path, header);
     const char *weights = p->build ? options_weights(o) : NULL;
-    outfile *constants = weights ? begin_file(p, weights, write_weights) : NULL;
-    write_main(p, f, path, memory);
-    if (constants) outfile_commit(constants);
-    if (beside) outfile_commit(beside);
     string_list outputs = {0};
     if (path) VEC_PUSH(p->arena, &outputs, path);
     if (header) VEC_PUSH(p->arena, &outputs, header);
     if (weights) VEC_PUSH(p->arena, &outputs, weights);
-    write_depfile(p, &outputs);
+    // All that goes along is complete before the first file appears under its name.
+    outfile *along[] = {weights ? begin_file(p, weights, write_weights) : NULL,
+                        header ? begin_file(p, header, write_header) : NULL, begin_depfile(p, &outputs)};
+    for (int i = 0; i < 3; i++)
+        if (along[i]) outfile_flush(along[i]);
+    write_main(p, f, path, memory);
+    for (int i = 0; i < 3; i++)
+        if (along[i]) outfile_commit(along[i]);
 }

@@ -5,6 +5,7 @@
 #include "codegen/llvm.h"
 #include "codegen/load.h"
 #include "codegen/outfile.h"
+#include "compiler/import/file.h"
 #include "compiler/lib/output.h"
 #include "compiler/lib/process.h"
 #include "compiler/lib/runnable_impl.h"
@@ -233,6 +234,22 @@ bool runnable_is_library(const char *path) {
     return elf;
 }
 
+// Whether all that the loader would map is in the file: it does not look, and what is missing ends us.
+static bool is_whole(const mapped *m) {
+    Elf64_Ehdr head;
+    if (m->size < sizeof head) return false;
+    memcpy(&head, m->data, sizeof head);
+    if (head.e_ident[EI_CLASS] != ELFCLASS64) return true; // the loader refuses what is not the machine's own
+    uint64_t bytes = (uint64_t)head.e_phnum * sizeof(Elf64_Phdr);
+    if (head.e_phoff > m->size || bytes > m->size - head.e_phoff) return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        Elf64_Phdr part;
+        memcpy(&part, m->data + head.e_phoff + (size_t)i * sizeof part, sizeof part);
+        if (part.p_offset > m->size || part.p_filesz > m->size - part.p_offset) return false;
+    }
+    return true;
+}
+
 static void close_library(void *library) { onnxc_library_close(library); }
 
 // The file of weights lies where the name says, or beside the library.
@@ -250,6 +267,9 @@ static void open_context(arena *a, diag *d, code *c, const char *path) {
 
 runnable *runnable_open(arena *a, diag *d, const char *path) {
     const char *message = NULL;
+    mapped file = file_map(a, d, path, INT64_MAX);
+    if (!is_whole(&file))
+        diag_fatal(d, NULL, "the library '%s' is cut short: it has %zu bytes", path, file.size);
     onnxc_library *library =
         onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
     if (!library) diag_fatal(d, NULL, "%s", message ? message : "cannot open the library");

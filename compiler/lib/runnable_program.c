@@ -39,7 +39,7 @@ runnable *program_model(pipeline *p, const source *s) {
     outside *o = ARENA_NEW(p->arena, outside);
     options *own = ARENA_NEW(p->arena, options);
     *o = (outside){p->diag, temporary_folder(p->arena, p->diag), NULL,
-                   option_words(p->arena, p->options->runner)};
+                   option_words(p->arena, p->diag, p->options->runner)};
     o->program = arena_printf(p->arena, "%s/program", o->folder);
     *own = *p->options;
     own->emit = "exe";
