@@ -3,10 +3,21 @@
 #include "ir/lower.h"
 #include <string.h>
 
+// A kernel that is being made may ask for its buffers when it has its step: they come before that.
+static void allocate(lowering *l, const loc *at, buffer *b) {
+    region *r = l->region;
+    step *s = step_new(l->program, r, STEP_ALLOC, at);
+    s->buffer = b;
+    int last = r->steps.n - 2;
+    if (last < 0 || r->steps.at[last]->kind != STEP_KERNEL || r->steps.at[last]->loc != at) return;
+    r->steps.at[last + 1] = r->steps.at[last];
+    r->steps.at[last] = s;
+}
+
 static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, int rank, dim *const *d) {
     buffer *b = program_temp(l->program, name, t, rank, d);
     b->region = l->depth;
-    if (b->role == BUF_HEAP) step_new(l->program, l->region, STEP_ALLOC, at)->buffer = b;
+    if (b->role == BUF_HEAP) allocate(l, at, b);
     return b;
 }
 

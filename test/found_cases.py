@@ -69,10 +69,12 @@ CASES = {
         [("float64", (2, 4), X), ("float64", (4, 43), X), ("float32", (2, 4), X), ("float32", (4, 59), X)]),
     # The kernel stood before the step that allocates what it writes.
     "pooled_to_a_size_that_the_run_decides": (18, """
-        g (float[3, 8, 8] x, int64[4] s) => (float[A, B, 1, 1] y, float[C, D] z)
+        g (float[3, 8, 8] x, int64[4] s) => (float[A, B, 1, 1] y, float[C, D] z, float[E, F, G, H] n)
+        <float[8] ones = {1, 1, 1, 1, 1, 1, 1, 1}>
         { r = Reshape (x, s)
           y = GlobalMaxPool (r)
-          z = Einsum <equation = "abcd->ab"> (r) }""",
+          z = Einsum <equation = "abcd->ab"> (r)
+          n = InstanceNormalization (r, ones, ones) }""",
         [("float32", (3, 8, 8), X), ("int64", (4,), (3, 8, 2, 4))]),
     # A size that folding found stayed unknown elsewhere, and no step set it.
     "gathered_where_a_constant_is_positive": (18, """

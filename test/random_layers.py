@@ -83,7 +83,8 @@ def resize(g):
     if g.opset < 11:
         scales = [1.0] * min(v.rank, 2) + [g.dice.choice((1.0, 2.0, 3.0)) for _ in range(v.rank - 2)]
         op = "Resize" if g.opset == 10 else "Upsample"
-        g.add(op, [v, g.constant(np.array(scales, np.float32))], mode="nearest")
+        g.add(op, [v, g.constant(np.array(scales, np.float32))], mode="nearest",
+              by_runtime=op == "Resize")
         return
     how = g.dice.choice(HOWS[:5 if g.opset >= 19 else 1]) if chance(g, 0.5) else g.dice.choice(HOWS[2:])
     attributes = {"mode": mode, "coordinate_transformation_mode": how}
@@ -222,6 +223,7 @@ def scan_of_many(g):
                            "scan_output_directions": [1],
                            "scan_output_axes": [g.dice.randint(-1 if g.opset >= 11 else 0, out.rank)]}, 0.4)
     g.add("Scan", [start, v, other], 2, captured=captured(g, inner), body=graph, num_scan_inputs=2,
+          by_runtime="scan_output_axes" in attributes or "scan_output_directions" in attributes,
           scan_input_axes=[axis, 0], **attributes)
 
 
