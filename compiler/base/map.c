@@ -5,6 +5,12 @@
 
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n) {
     const unsigned char *p = bytes;
+    for (; n >= sizeof(uint64_t); n -= sizeof(uint64_t), p += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        seed = (seed ^ word) * 0x9e3779b97f4a7c15u;
+        seed ^= seed >> 32;
+    }
     for (size_t i = 0; i < n; i++) seed = (seed ^ p[i]) * 0x100000001b3u;
     return seed;
 }
