@@ -27,7 +27,7 @@ LIB_C  := $(wildcard compiler/base/*.c compiler/import/*.c compiler/lib/*.c ir/*
 CLI_C  := $(wildcard compiler/*.c)
 RT_C   := $(wildcard runtime-lite/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
-LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o
+LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/report_page.o
 # Library functions, whose text goes into emitted C.
 LIBRARY := $(sort $(wildcard runtime-lite/lib_*.h runtime-lite/lib_*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
@@ -78,6 +78,12 @@ $(B)/library_source.c: tools/embed.awk $(LIBRARY)
 	@mkdir -p $(@D)
 	awk -f $^ >$@
 $(B)/library_source.o: $(B)/library_source.c
+	$(CC) $(CFLAGS) -c -o $@ $<
+
+$(B)/report_page.c: tools/embed_text.awk compiler/lib/report_page.html
+	@mkdir -p $(@D)
+	awk -v name=report_page -v header=compiler/lib/report_page.h -f $^ >$@
+$(B)/report_page.o: $(B)/report_page.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
 test:

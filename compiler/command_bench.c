@@ -1,4 +1,6 @@
 // onnxc bench: latency of models and libraries, compiled in several ways, measured in turns in one run.
+#include "codegen/outfile.h"
+#include "compiler/lib/json.h"
 #include "compiler/lib/report.h"
 #include "compiler/peak.h"
 #include "compiler/run_io.h"
@@ -14,6 +16,7 @@ typedef struct bench_options {
     double seconds;
     int64_t runs;
     bool kernels;
+    const char *save_times;
 } bench_options;
 
 #define AT(field) offsetof(bench_options, field)
@@ -23,6 +26,8 @@ static const option bench_table[] = {
      "compile with these options too; may be repeated; measured in turns"},
     {"--seconds", NULL, "X", OPT_REAL, AT(seconds), "Bench", "how long to measure each; default: 1"},
     {"--runs", NULL, "N", OPT_NUMBER, AT(runs), "Bench", "runs of each, instead of --seconds"},
+    {"--save-times", NULL, "FILE", OPT_TEXT, AT(save_times), "Bench",
+     "write the kernels' times to FILE, for --times of reports"},
     {"--kernels", NULL, NULL, OPT_FLAG, AT(kernels), "Bench",
      "time of each kernel, and its share of the machine's peak"},
     {NULL},
@@ -188,6 +193,7 @@ static double operations(const kernel *k, sizes *x) {
 }
 
 typedef struct row {
+    const char *version; // NULL: there is one
     const program *program;
     const kernel *kernel;
     int number;
@@ -206,8 +212,28 @@ static int all_kernels(pipeline *p, row **rows) {
     *rows = ARENA_ARRAY(p->arena, row, n + 1);
     for (int i = 0; i < nparts; i++)
         for (int j = 0; j < parts[i].program->kernels.n; j++, k++)
-            (*rows)[k] = (row){parts[i].program, parts[i].program->kernels.at[j], k, 0};
+            (*rows)[k] = (row){parts[i].label, parts[i].program, parts[i].program->kernels.at[j], k, 0};
     return n;
+}
+
+// Those that ran, as JSON.
+static void save_times(session *s, const row *rows, const kernel_clock *k, const char *path) {
+    json j = json_new_indented(s->arena);
+    json_open(&j, NULL, '{');
+    json_open(&j, "kernels", '[');
+    for (uint32_t i = 0; i < k->n; i++) {
+        if (!k->calls[i]) continue;
+        json_open(&j, NULL, '{');
+        if (rows[i].version) json_text(&j, "version", rows[i].version);
+        json_text(&j, "name", rows[i].kernel->name);
+        json_int(&j, "calls", k->calls[i]);
+        json_real(&j, "seconds", k->best[i]);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    const char *text = arena_printf(s->arena, "%s\n", json_string(&j));
+    outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 
 static void show_kernels(session *s, const contestant *c, row *rows, const kernel_clock *k, double peak) {
@@ -236,7 +262,7 @@ static void show_kernels(session *s, const contestant *c, row *rows, const kerne
 }
 
 // The model once more, with hooks: they cost a little, so the times above are without.
-static void measure_kernels(session *s, const contestant *c) {
+static void measure_kernels(session *s, const contestant *c, const bench_options *own) {
     options *o = ARENA_NEW(s->arena, options);
     *o = *c->options;
     o->hook = "onnxc_bench_hook";
@@ -263,6 +289,8 @@ static void measure_kernels(session *s, const contestant *c) {
             if (i == 0 || k.seconds[j] < k.best[j]) k.best[j] = k.seconds[j];
     }
     clock_of_thread = NULL;
+    if (own->save_times) save_times(s, rows, &k, own->save_times);
+    if (!own->kernels) return;
     show_kernels(s, c, rows, &k, measure_peak(s->arena, &s->diag, p->target));
 }
 
@@ -271,8 +299,8 @@ static int bench(session *s, void *own) {
     contestants all = open_all(s, o);
     measure(s, o, &all);
     report(s, &all);
-    for (int i = 0; o->kernels && i < all.n; i++)
-        if (all.at[i].pipeline) measure_kernels(s, &all.at[i]);
+    for (int i = 0; (o->kernels || o->save_times) && i < all.n; i++)
+        if (all.at[i].pipeline) measure_kernels(s, &all.at[i], o);
     return DIAG_OK;
 }
 

@@ -21,7 +21,7 @@ static int inspect(session *s, void *own) {
     pipeline_hooks hooks = session_hooks(s);
     pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
     s->diag.file = from.path;
-    pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_GRAPH : GOAL_LOOPS);
+    pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_PROGRAM : GOAL_LOOPS);
     if (p->stopped) return DIAG_OK;
     fputs(strcmp(format, "dot") == 0    ? report_dot(p)
           : strcmp(format, "html") == 0 ? report_html(p)

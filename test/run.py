@@ -118,6 +118,11 @@ def sizes(results):
     own_program(results, "sizes.py", ONNXC)
 
 
+def page(results):
+    """The HTML report in a browser."""
+    own_program(results, "page.py", ONNXC)
+
+
 def formats(results):
     """Models as text: the same objects as from binary files."""
     models = sorted(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))[::100]
@@ -283,6 +288,7 @@ STAGES = {
     "headers": objects.headers,
     "formats": formats,
     "sizes": sizes,
+    "page": page,
     "install": install,
     "python": python,
     "options": options,

@@ -89,6 +89,8 @@ const option compile_options[] = {
      "print the graph, kernels or loops after that pass, or after 'all'"},
     {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT,
      "go no further; of the outputs only a graph is written (--emit=ir, onnx, dot)"},
+    {"--times", NULL, "FILE", OPT_TEXT, AT(times), INSIGHT,
+     "show times of kernels that 'onnxc bench --save-times FILE' measured in reports"},
     {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "how long each pass took"},
     {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT, "what the passes did and why not"},
     {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "warnings are errors"},

@@ -25,7 +25,7 @@ typedef struct options {
     bool werror, remarks, time_passes, verbose;
     int64_t error_limit;
     const char *program_folder; // where onnxc lies, for what is installed beside it; no option
-    const char *diagnostics, *color, *print_after, *stop_after;
+    const char *diagnostics, *color, *print_after, *stop_after, *times;
 } options;
 
 extern const option compile_options[];

@@ -178,7 +178,7 @@ static const format formats[] = {
     {"loops", ".loops", GOAL_LOOPS, false, false, write_loops, NULL},
     {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL},
     {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL},
-    {"dot", ".dot", GOAL_GRAPH, false, false, write_dot, NULL},
+    {"dot", ".dot", GOAL_PROGRAM, false, false, write_dot, NULL},
     {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL},
     {"onnx", ".onnx", GOAL_GRAPH, false, false, write_onnx, NULL},
     {"html", ".html", GOAL_LOOPS, false, false, write_html, NULL},
@@ -325,7 +325,8 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
     p->header_name = header ? base_name(header) : NULL;
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
-    bool early = p->stopped && (f->goal != GOAL_GRAPH || p->program || header); // too early for this form
+    bool graph = f->goal == GOAL_GRAPH || f->write == write_dot;
+    bool early = p->stopped && (!graph || p->program || header); // too early for this form
     if (early || (nothing_wanted(o) && !memory)) return;
     check_outputs(p, path, header);
     const char *weights = p->build ? options_weights(o) : NULL;

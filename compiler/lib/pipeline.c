@@ -316,6 +316,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g >= GOAL_PROGRAM) set_targets(p);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
     if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
+    if (p->options->times) VEC_PUSH(p->arena, &p->files, p->options->times);
     parse_sizes(p);
     if (several_sizes(p)) s = readable_again(p, s);
 

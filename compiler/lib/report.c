@@ -1,7 +1,6 @@
-// Reports. In: a pipeline. Out: text or JSON.
+// Reports. In: a pipeline. Out: text.
 #include "compiler/lib/report.h"
 #include "codegen/host.h"
-#include "compiler/lib/json.h"
 #include "ir/op.h"
 #include "ir/program.h"
 #include "passes/memory.h"
@@ -19,26 +18,46 @@ int report_parts(pipeline *p, report_part **parts) {
     return n ? n : 1;
 }
 
-// ---------------------------------------------------------------- facts
-typedef struct op_tally {
-    const char *name;
-    int n;
-} op_tally;
-typedef struct facts {
-    VEC(op_tally) ops; // most frequent first
-    int nodes;
-    int64_t parameters, parameter_bytes; // of constants that kernels read
-    int nconstants;
-} facts;
+// ---------------------------------------------------------------- kernels of nodes
+static void note_nodes(map *by_loc, const graph *g) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        node *n = g->nodes.at[i];
+        map_put_number(by_loc, (uint64_t)(uintptr_t)n->loc, n);
+        for (int k = 0; k < n->nattrs; k++)
+            if (n->attrs[k].kind == ATTR_GRAPH) note_nodes(by_loc, n->attrs[k].graph);
+    }
+}
 
-static void count_ops(arena *a, facts *f, map *at, const graph *g) {
+static void note_kernel(map *kernels, const map *by_loc, const loc *at, int number) {
+    const node *n = NULL;
+    for (; at && !n; at = at->via) n = map_get_number(by_loc, (uint64_t)(uintptr_t)at);
+    if (!n) return;
+    const char *known = map_get_number(kernels, (uint64_t)n->id + 1);
+    char *all = known ? arena_printf(kernels->arena, "%s, %d", known, number)
+                      : arena_printf(kernels->arena, "%d", number);
+    map_put_number(kernels, (uint64_t)n->id + 1, all);
+}
+
+map report_kernels_of(arena *a, const report_part *part) {
+    map by_loc = {.arena = a}, kernels = {.arena = a};
+    note_nodes(&by_loc, part->module->main);
+    for (int i = 0; part->program && i < part->program->kernels.n; i++) {
+        const kernel *k = part->program->kernels.at[i];
+        for (int x = 0; x < k->nodes.n; x++)
+            note_kernel(&kernels, &by_loc, k->nodes.at[x], part->first_kernel + i);
+    }
+    return kernels;
+}
+
+// ---------------------------------------------------------------- facts
+static void count_ops(arena *a, report_facts *f, map *at, const graph *g) {
     for (int i = 0; i < g->nodes.n; i++) {
         const node *n = g->nodes.at[i];
         const char *name =
             *n->op->domain ? arena_printf(a, "%s.%s", n->op->domain, n->op->name) : n->op->name;
         uintptr_t k = (uintptr_t)map_get(at, name);
         if (!k) {
-            VEC_PUSH(a, &f->ops, ((op_tally){name, 0}));
+            VEC_PUSH(a, &f->ops, ((report_tally){name, 0}));
             k = (uintptr_t)f->ops.n;
             map_put(at, name, (void *)k);
         }
@@ -50,7 +69,7 @@ static void count_ops(arena *a, facts *f, map *at, const graph *g) {
 }
 
 static int by_count(const void *x, const void *y) {
-    const op_tally *a = x, *b = y;
+    const report_tally *a = x, *b = y;
     return a->n != b->n ? b->n - a->n : strcmp(a->name, b->name);
 }
 
@@ -60,8 +79,8 @@ static void mark_buffers(void *user, region *r, step *s) {
     step_buffers(s, mark_buffer, user);
 }
 
-static facts collect(pipeline *p) {
-    facts f = {0};
+report_facts report_collect(pipeline *p) {
+    report_facts f = {0};
     map at = {.arena = p->arena};
     count_ops(p->arena, &f, &at, p->module->main);
     if (f.ops.n) qsort(f.ops.at, (size_t)f.ops.n, sizeof *f.ops.at, by_count);
@@ -141,7 +160,7 @@ static void add_memory(text *t, const memory_plan *plan) {
 
 const char *report_text(pipeline *p) {
     const module *m = p->module;
-    facts f = collect(p);
+    report_facts f = report_collect(p);
     text t = {.arena = p->arena};
     text_add(&t, "model: ");
     text_add_safe(&t, m->name, 200);
@@ -167,125 +186,4 @@ const char *report_text(pipeline *p) {
         if (parts[i].plan) add_memory(&t, parts[i].plan);
     }
     return text_str(&t);
-}
-
-// ---------------------------------------------------------------- JSON
-static const char *kind_name(type_kind k) {
-    switch (k) {
-    case TYPE_NONE: return "none";
-    case TYPE_TENSOR: return "tensor";
-    case TYPE_SPARSE: return "sparse";
-    case TYPE_SEQUENCE: return "sequence";
-    case TYPE_OPTIONAL: return "optional";
-    case TYPE_MAP: return "map";
-    }
-    return "none";
-}
-
-static void json_dim(json *j, const char *key, const dim *d) {
-    if (dim_is_const(d)) json_int(j, key, dim_value(d));
-    else json_text(j, key, dim_text(j->out.arena, d));
-}
-
-static void json_type(json *j, const type *t) {
-    json_text(j, "kind", kind_name(t->kind));
-    if (t->elem != DT_NONE) json_text(j, "dtype", dtype_name(t->elem));
-    if (t->kind == TYPE_TENSOR && t->rank >= 0) {
-        json_open(j, "dims", '[');
-        for (int i = 0; i < t->rank; i++) json_dim(j, NULL, t->dims[i]);
-        json_close(j, ']');
-    }
-    if (!t->item) return;
-    json_open(j, "item", '{');
-    json_type(j, t->item);
-    json_close(j, '}');
-}
-
-static void json_values(json *j, const char *key, value *const *v, int n, const char *const *names) {
-    json_open(j, key, '[');
-    for (int i = 0; i < n; i++) {
-        json_open(j, NULL, '{');
-        json_text(j, "name", names ? names[i] : v[i]->name);
-        json_type(j, &v[i]->type);
-        if (v[i]->doc && *v[i]->doc) json_text(j, "doc", v[i]->doc);
-        json_close(j, '}');
-    }
-    json_close(j, ']');
-}
-
-static void json_kernels(json *j, const program *g) {
-    json_open(j, "kernels", '[');
-    for (int i = 0; i < g->kernels.n; i++) {
-        const kernel *k = g->kernels.at[i];
-        json_open(j, NULL, '{');
-        json_text(j, "name", k->name);
-        if (k->loc && k->loc->node) json_text(j, "node", k->loc->node);
-        if (k->loc && k->loc->op) json_text(j, "op", k->loc->op);
-        json_open(j, "axes", '[');
-        for (int x = 0; x < k->axes.n; x++) {
-            axis_kind kind = k->axes.at[x].kind;
-            json_open(j, NULL, '{');
-            json_text(j, "kind", kind == AXIS_REDUCE ? "reduce" : kind == AXIS_SCAN ? "scan" : "parallel");
-            json_text(j, "extent", dim_text(j->out.arena, k->axes.at[x].extent));
-            json_close(j, '}');
-        }
-        json_close(j, ']');
-        json_close(j, '}');
-    }
-    json_close(j, ']');
-}
-
-static void json_memory(json *j, const memory_plan *plan) {
-    json_open(j, "memory", '{');
-    json_dim(j, "workspace_bytes", plan->workspace);
-    json_dim(j, "unshared_bytes", plan->sum);
-    json_open(j, "places", '[');
-    for (int i = 0; i < plan->places.n; i++) {
-        const memory_place *m = &plan->places.at[i];
-        json_open(j, NULL, '{');
-        json_text(j, "kind", m->buffer ? "temporary" : "scratch");
-        json_text(j, m->buffer ? "name" : "kernel", place_name(m));
-        json_dim(j, "offset", m->offset);
-        json_dim(j, "bytes", m->size);
-        json_int(j, "first_step", m->first);
-        json_int(j, "last_step", m->last);
-        json_close(j, '}');
-    }
-    json_close(j, ']');
-    json_close(j, '}');
-}
-
-const char *report_json(pipeline *p) {
-    const module *m = p->module;
-    facts f = collect(p);
-    json j = json_new_indented(p->arena);
-    json_open(&j, NULL, '{');
-    json_text(&j, "name", m->name);
-    json_text(&j, "producer", m->producer);
-    json_int(&j, "ir_version", m->ir_version);
-    if (m->doc && *m->doc) json_text(&j, "doc", m->doc);
-    json_open(&j, "metadata", '{');
-    for (int i = 0; i + 1 < m->metadata.n; i += 2) json_text(&j, m->metadata.at[i], m->metadata.at[i + 1]);
-    json_close(&j, '}');
-    json_values(&j, "inputs", m->main->inputs.at, m->main->inputs.n, NULL);
-    json_values(&j, "outputs", m->main->outputs.at, m->main->outputs.n, m->main->output_names.at);
-    json_open(&j, "operators", '{');
-    for (int i = 0; i < f.ops.n; i++) json_int(&j, f.ops.at[i].name, f.ops.at[i].n);
-    json_close(&j, '}');
-    json_open(&j, "constants", '{');
-    json_int(&j, "count", f.nconstants), json_int(&j, "elements", f.parameters),
-        json_int(&j, "bytes", f.parameter_bytes);
-    json_close(&j, '}');
-    report_part *parts;
-    int n = report_parts(p, &parts);
-    if (n > 1) json_open(&j, "versions", '[');
-    for (int i = 0; i < n; i++) {
-        if (n > 1) json_open(&j, NULL, '{'), json_text(&j, "sizes", parts[i].label);
-        json_kernels(&j, parts[i].program);
-        if (parts[i].plan) json_memory(&j, parts[i].plan);
-        if (n > 1) json_close(&j, '}');
-    }
-    if (n > 1) json_close(&j, ']');
-    json_close(&j, '}');
-    return arena_printf(p->arena, "%s\n", json_string(&j));
 }

@@ -1,6 +1,7 @@
 // The graph as a picture. In: a pipeline. Out: text for Graphviz.
 #include "compiler/lib/report.h"
 #include "ir/op.h"
+#include <stdlib.h>
 
 static void dot_string(text *t, const char *s) {
     text_add(t, "\"");
@@ -25,9 +26,20 @@ static void dot_edges(text *t, const graph *g, const value *v, const char *from)
     }
 }
 
+// Nodes that became one kernel have one colour.
+static void add_kernel(text *t, const char *kernels) {
+    if (!kernels) return;
+    int hue = atoi(kernels) * 137 % 360;
+    text_printf(t, ", tooltip=\"kernel %s\", style=filled, fillcolor=\"%.3f 0.2 1.0\"", kernels, hue / 360.0);
+}
+
 const char *report_dot(pipeline *p) {
-    const graph *g = p->module->main;
     arena *a = p->arena;
+    report_part *parts;
+    int n_parts = report_parts(p, &parts);
+    const report_part *part = &parts[n_parts - 1];
+    const graph *g = part->module->main;
+    map kernels = report_kernels_of(a, part);
     text t = {.arena = a};
     text_add(&t, "digraph ");
     dot_string(&t, p->module->name ? p->module->name : "model");
@@ -45,6 +57,7 @@ const char *report_dot(pipeline *p) {
         const char *name = n->loc && n->loc->node ? n->loc->node : "";
         text_printf(&t, "  n%d [label=", n->id);
         dot_string(&t, *name ? arena_printf(a, "%s\n%s", n->op->name, name) : n->op->name);
+        add_kernel(&t, map_get_number(&kernels, (uint64_t)n->id + 1));
         text_add(&t, "];\n");
         for (int j = 0; j < n->nout; j++)
             if (n->out[j]) dot_edges(&t, g, n->out[j], arena_printf(a, "n%d", n->id));
