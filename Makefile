@@ -1,7 +1,7 @@
 # make [MODE=release|debug|san] [CC=clang]     build/$(MODE): onnxc, libonnxc, libonnxc-rt
 # make install PREFIX=... [DESTDIR=...]        a tree that may be moved
 # make test                                    the whole test run
-# make bench                                   whole networks against ONNX Runtime and OpenVINO
+# make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
 # make exports [ONLY=resnet,bert]              models of torch's exporters against ONNX Runtime, with torch from PyPI (6 GB)
 # make fuzz                                    the importer under libFuzzer for 60 s
@@ -92,7 +92,7 @@ test:
 bench-kernels: $(BENCH)
 	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
 bench:
-	sh test/bench/run.sh
+	sh test/bench/run.sh $(ARGS)
 exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 fuzz:

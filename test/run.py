@@ -123,6 +123,11 @@ def page(results):
     own_program(results, "page.py", ONNXC)
 
 
+def proofs(results):
+    """Time to the first answer, memory and size of compiled models."""
+    own_program(results, "proofs.py", ONNXC)
+
+
 def formats(results):
     """Models as text: the same objects as from binary files."""
     models = sorted(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))[::100]
@@ -289,6 +294,7 @@ STAGES = {
     "formats": formats,
     "sizes": sizes,
     "page": page,
+    "proofs": proofs,
     "install": install,
     "python": python,
     "options": options,

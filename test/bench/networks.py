@@ -176,7 +176,15 @@ def lstm(layers=2, n=256, length=64, words=1000):
     return b.model(b.linear(x, n, words))
 
 
+def tiny():
+    """What no second thread can help."""
+    b = Builder("tiny")
+    x = b.op("Relu", b.linear(b.input("x", [1, 64]), 64, 32))
+    return b.model(b.op("Softmax", b.linear(x, 32, 10), axis=-1))
+
+
 NETWORKS = {
+    "tiny": tiny,
     "resnet18": lambda: resnet("resnet18", (2, 2, 2, 2), False),
     "resnet50": lambda: resnet("resnet50", (3, 4, 6, 3), True),
     "mobilenet_v2": mobilenet_v2,

@@ -3,7 +3,8 @@
 usage: peers.py ONNXC [--threads N] [--seconds S] [--options "..."] [NETWORK | FILE.onnx]...
 
 For each network: compile time and size; each engine's median latency, and its ratio to the fastest engine but
-onnxc; the largest difference to ONNX Runtime's outputs relative to their largest element. Other shapes than
+onnxc; the largest difference to ONNX Runtime's outputs relative to their largest element. With several threads also
+onnxc with one, and by how much the others make it faster. Other shapes than
 constant ones are not for this script.
 """
 import argparse
@@ -26,7 +27,7 @@ class Compiled:
     """A model as a shared library, called through its generic interface."""
 
     def __init__(self, onnxc, path, folder, options):
-        library = os.path.join(folder, "model.so")
+        library = os.path.join(folder, f"model{len(os.listdir(folder))}.so")
         start = time.perf_counter()
         subprocess.run([onnxc, path, "-o", library, "--name", "model", *options], check=True)
         self.compile_seconds, self.bytes = time.perf_counter() - start, os.path.getsize(library)
@@ -107,20 +108,26 @@ def bench(onnxc, name, arguments):
         session = ort_session(path, arguments.threads)
         wanted = session.run(None, inputs)
         ours = Compiled(onnxc, path, folder, ["--threads", str(arguments.threads), *arguments.options.split()])
+        arrays = [np.ascontiguousarray(inputs[i.name]) for i in session.get_inputs()]
         outputs = [np.empty_like(w) for w in wanted]
-        ours.prepare([np.ascontiguousarray(inputs[i.name]) for i in session.get_inputs()], outputs)
+        ours.prepare(arrays, outputs)
         ours.run()
         worst = max(difference(a, b) for a, b in zip(outputs, wanted))
         engines = {"onnxc": ours.run, "ort": lambda: session.run(None, inputs)}
+        if arguments.threads > 1:
+            alone = Compiled(onnxc, path, folder, ["--threads", "1", *arguments.options.split()])
+            alone.prepare(arrays, [np.empty_like(w) for w in wanted])
+            engines["onnxc-alone"] = alone.run
         try:
             request = openvino_request(path, arguments.threads)
             engines["openvino"] = lambda: request.infer(inputs)
         except ImportError:
             pass
         medians = in_turns(engines, arguments.seconds)
-        best = min(t for n, t in medians.items() if n != "onnxc")
+        best = min(t for n, t in medians.items() if not n.startswith("onnxc"))
         print(f"{os.path.basename(name):14s} " + "  ".join(f"{n} {1e3 * t:8.2f} ms" for n, t in medians.items()) +
               f"  ratio {medians['onnxc'] / best:5.2f} (ort {medians['onnxc'] / medians['ort']:.2f})" +
+              (f"  speed-up {medians['onnxc-alone'] / medians['onnxc']:.2f}" if arguments.threads > 1 else "") +
               f"  compile {ours.compile_seconds:5.1f} s  size {ours.bytes / 1e6:6.1f} MB" +
               f"  workspace {ours.size / 1e6:6.1f} MB  difference {worst:.1e}", flush=True)
 
