@@ -3,14 +3,43 @@
 #include "codegen/host_impl.h"
 #include "passes/emit_dim.h"
 
-static ins *atom_value(void *user, const dim *atom) {
+// ---------------------------------------------------------------- kept values
+// Dims share parts. A value that was computed serves again in the block where it is.
+typedef struct kept_value {
+    const lblock *block;
+    ins *v;
+} kept_value;
+
+static ins *find_kept(const host *h, const map *m, const dim *d) {
+    const kept_value *k = map_get_number(m, (uint64_t)d->id);
+    return k && k->block == h->b.block ? k->v : NULL;
+}
+
+static void keep_value(host *h, map *m, const dim *d, ins *v) {
+    m->arena = h->all->arena;
+    kept_value *k = ARENA_NEW(m->arena, kept_value);
+    *k = (kept_value){h->b.block, v};
+    map_put_number(m, (uint64_t)d->id, k);
+}
+
+void host_forget_dims(host *h) { h->kept = h->sized = (map){.arena = h->all->arena}; }
+
+static ins *known_dim(void *user, const dim *d) {
     host *h = user;
-    ins *v = map_get_number(&h->atoms, (uint64_t)atom->id);
-    if (!v) diag_fatal_missing(h->all->diag, NULL, "size '%s' follows from no input", atom->name);
+    if (d->kind != DIM_SYMBOL && d->kind != DIM_OPAQUE) return find_kept(h, &h->kept, d);
+    ins *v = map_get_number(&h->atoms, (uint64_t)d->id);
+    if (!v) diag_fatal_missing(h->all->diag, NULL, "size '%s' follows from no input", d->name);
     return v->op == L_VAR ? lb_get(&h->b, v) : v;
 }
 
-ins *host_dim(host *h, const dim *d) { return emit_dim_value(&h->b, d, LK_I64, atom_value, h); }
+static void keep_dim(void *user, const dim *d, ins *v) {
+    host *h = user;
+    keep_value(h, &h->kept, d, v);
+}
+
+ins *host_dim(host *h, const dim *d) {
+    return emit_dim_value(&(dim_source){&h->b, LK_I64, known_dim, keep_dim, h}, d);
+}
 
 ins *to_index(host *h, ins *v) {
     return lindex_kind(h->t) == LK_I64 ? v : lb_conv(&h->b, L_ITRUNC, LK_I32, v);
@@ -84,7 +113,7 @@ static ins *size_limit(host *h, const dim *d, ins **large) {
     return v;
 }
 
-ins *host_size(host *h, const dim *d, ins **large) {
+static ins *compute_size(host *h, const dim *d, ins **large) {
     lbuild *b = &h->b;
     static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MAX] = X_MAX};
     switch (d->kind) {
@@ -122,6 +151,15 @@ ins *host_size(host *h, const dim *d, ins **large) {
     case DIM_OVERFLOW: break;
     }
     diag_fatal(h->all->diag, NULL, "the model needs memory that no machine has");
+}
+
+ins *host_size(host *h, const dim *d, ins **large) {
+    bool simple = d->kind == DIM_CONST || d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE;
+    ins *v = simple ? NULL : find_kept(h, &h->sized, d);
+    if (v) return v;
+    v = compute_size(h, d, large);
+    if (!simple) keep_value(h, &h->sized, d, v);
+    return v;
 }
 
 // ---------------------------------------------------------------- binding

@@ -50,6 +50,7 @@ typedef struct host {
     ins *context, *weights, *hook_user; // NULL: the model has none
     ins *message;                       // where a message's address goes; NULL: nowhere
     map atoms;                          // dim id -> value, or variable of an opaque
+    map kept, sized;                    // dim id -> value, and checked as a size, until a variable changes
     ins **offset;                  // by buffer id: bytes from the workspace, made at entry; NULL: constant
     ins **scratch;                 // by kernel id, likewise
     ins **heap;                    // by buffer id: pointer variable
@@ -75,6 +76,7 @@ int64_t constant_place(hosting *a, const buffer *root); // in the file of weight
 bool on_heap(const buffer *b);                          // allocated during the run, not planned
 
 // host_dims.c
+void host_forget_dims(host *h);                     // a variable changes, or a block may be left or repeated
 ins *host_dim(host *h, const dim *d);               // i64
 ins *host_index(host *h, const dim *d);             // index kind
 ins *to_index(host *h, ins *v);                     // i64 to index kind

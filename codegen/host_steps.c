@@ -172,6 +172,7 @@ static void set_variable(host *h, const dim *target, ins *v) {
     ins *var = map_get_number(&h->atoms, (uint64_t)target->id);
     if (!var || var->op != L_VAR) diag_defect(h->all->diag, NULL, "size '%s' is no variable", target->name);
     lb_set(&h->b, var, v);
+    host_forget_dims(h);
 }
 
 // Memory is planned for sizes up to their bounds.
@@ -224,6 +225,7 @@ static ins *failed_so_far(host *h) {
 static void loop_step(host *h, const step *s) {
     lbuild *b = &h->b;
     ins *limit = s->dim ? host_dim(h, s->dim) : NULL;
+    host_forget_dims(h); // of variables that the body sets
     ins *count = lb_var(b, "iteration", lb_int(b, i64(), 0));
     ins *loop = lb_loop(b);
     ins *now = lb_get(b, count);
@@ -234,6 +236,7 @@ static void loop_step(host *h, const step *s) {
     region_steps(h, s->body[0]);
     lb_set(b, count, lb_bin(b, L_ADD, now, lb_int(b, i64(), 1)));
     lb_end(b, loop);
+    host_forget_dims(h);
     if (h->status) lb_break(b, failed_so_far(h));
 }
 

@@ -191,6 +191,16 @@ void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *u
     arena_destroy(scratch);
 }
 
+int dim_parts_count(const dim *d) {
+    if (d->kind == DIM_CONST || d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return 1;
+    arena *scratch = arena_new();
+    dim_walk w;
+    dim_walk_init(&w, scratch, d);
+    int n = w.n;
+    arena_destroy(scratch);
+    return n;
+}
+
 static void find_opaque(void *user, const dim *atom) {
     if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
 }

@@ -47,7 +47,9 @@ static void buffer_params(emitter *e) {
     }
 }
 
-// All dims that the kernel's loops and accesses may need: atoms of extents and buffer shapes.
+// All dims that the kernel's loops and accesses may need: atoms of extents and buffer shapes, and of these
+// the large parts, which the caller computes once.
+enum { LARGE_DIM = 12 };
 typedef struct dim_list {
     arena *arena;
     VEC(dim *) list;
@@ -58,27 +60,35 @@ static void add_atom(void *user, const dim *atom) {
         if (l->list.at[j] == atom) return;
     VEC_PUSH(l->arena, &l->list, (dim *)atom);
 }
+static void add_dim(dim_list *l, const dim *d) {
+    dim_atoms(d, add_atom, l);
+    for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
+        for (int i = 0; i < d->terms[j].natoms; i++)
+            if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_atom(l, d->terms[j].atoms[i]);
+    if (d->kind != DIM_POLY && dim_parts_count(d) > LARGE_DIM) add_atom(l, d);
+}
 static void add_expr_dims(void *user, expr *x) {
-    if (x->op == X_DIM) dim_atoms(x->dim, add_atom, user);
+    if (x->op == X_DIM) add_dim(user, x->dim);
     if (x->op == X_READ)
-        for (int j = 0; j < x->buffer->rank; j++) dim_atoms(x->buffer->dims[j], add_atom, user);
+        for (int j = 0; j < x->buffer->rank; j++) add_dim(user, x->buffer->dims[j]);
 }
 static void dim_params(emitter *e) {
     dim_list l = {.arena = e->scratch};
     const kernel *k = e->k;
-    for (int a = 0; a < k->axes.n; a++) dim_atoms(k->axes.at[a].extent, add_atom, &l);
+    for (int a = 0; a < k->axes.n; a++) add_dim(&l, k->axes.at[a].extent);
     for (int s = 0; s < k->stages.n; s++) {
         stage_walk(k->stages.at[s], add_expr_dims, &l);
         for (int w = 0; w < k->stages.at[s]->writes.n; w++) {
             const buffer *to = k->stages.at[s]->writes.at[w].to;
-            for (int j = 0; j < to->rank; j++) dim_atoms(to->dims[j], add_atom, &l);
+            for (int j = 0; j < to->rank; j++) add_dim(&l, to->dims[j]);
         }
     }
     e->code->ndims = l.list.n;
     e->code->dims = l.list.at;
     for (int j = 0; j < l.list.n; j++) {
         dim *d = l.list.at[j];
-        ins *p = lfunc_param(e->code->f, d->name, lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+        ins *p =
+            lfunc_param(e->code->f, d->name ? d->name : "size", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
         map_put_number(&e->dim_params, (uint64_t)d->id, p);
     }
 }
@@ -266,14 +276,17 @@ static bool varies(emitter *e, const expr *x) {
 }
 
 // ---------------------------------------------------------------- indices
-static ins *dim_param(void *user, const dim *atom) {
+static ins *dim_param(void *user, const dim *d) {
     emitter *e = user;
-    ins *p = map_get_number(&e->dim_params, (uint64_t)atom->id);
-    if (!p) diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is no parameter", e->k->name, atom->name);
+    ins *p = map_get_number(&e->dim_params, (uint64_t)d->id);
+    if (!p && d->name)
+        diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is no parameter", e->k->name, d->name);
     return p;
 }
 
-ins *emit_dim(emitter *e, dim *d) { return emit_dim_value(&e->b, d, index_kind(e), dim_param, e); }
+ins *emit_dim(emitter *e, dim *d) {
+    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, e}, d);
+}
 
 static bool is_index_op(const expr *x) {
     return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL || x->op == X_FLOORDIV ||

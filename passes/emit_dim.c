@@ -19,32 +19,39 @@ ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     return expr_apply(b, &apply, args);
 }
 
-static ins *emit_poly(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, const dim *), void *user) {
-    ins *sum = lb_int(b, lt(kind, 1), 0);
+static ins *emit_poly(const dim_source *s, const dim *d) {
+    lbuild *b = s->b;
+    ins *sum = lb_int(b, lt(s->kind, 1), 0);
     for (int j = 0; j < d->nterms; j++) {
-        ins *term = lb_int(b, lt(kind, 1), d->terms[j].coef);
+        ins *term = lb_int(b, lt(s->kind, 1), d->terms[j].coef);
         for (int i = 0; i < d->terms[j].natoms; i++)
-            term = lb_bin(b, L_MUL, term, emit_dim_value(b, d->terms[j].atoms[i], kind, atom, user));
+            term = lb_bin(b, L_MUL, term, emit_dim_value(s, d->terms[j].atoms[i]));
         sum = lb_bin(b, L_ADD, sum, term);
     }
     return sum;
 }
 
-ins *emit_dim_value(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *, const dim *), void *user) {
+static ins *emit_composite(const dim_source *s, const dim *d) {
     static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD,   [DIM_MIN] = X_MIN,
                                  [DIM_MAX] = X_MAX,           [DIM_LT] = X_LT,     [DIM_EQ] = X_EQ,
                                  [DIM_BIGSUM] = X_ADD,        [DIM_BIGMUL] = X_MUL};
-    if (d->kind == DIM_CONST) return lb_int(b, lt(kind, 1), d->value);
-    if (d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return atom(user, d);
-    if (d->kind == DIM_POLY) return emit_poly(b, d, kind, atom, user);
+    lbuild *b = s->b;
+    if (d->kind == DIM_POLY) return emit_poly(s, d);
     if (d->kind == DIM_OVERFLOW) diag_fatal(b->diag, NULL, "the model needs memory that no machine has");
-    ins *x = emit_dim_value(b, d->a, kind, atom, user), *y = emit_dim_value(b, d->b, kind, atom, user);
-    if (d->kind == DIM_SELECT) {
-        ins *c = emit_dim_value(b, d->c, kind, atom, user);
-        return lb_select(b, lb_cmp(b, L_NE, c, lb_int(b, lt(kind, 1), 0)), x, y);
-    }
+    ins *x = emit_dim_value(s, d->a), *y = emit_dim_value(s, d->b);
+    if (d->kind == DIM_SELECT)
+        return lb_select(b, lb_cmp(b, L_NE, emit_dim_value(s, d->c), lb_int(b, lt(s->kind, 1), 0)), x, y);
     ins *v = emit_int_op(b, op[d->kind], x, y);
-    return v->type.kind == LK_I1 ? lb_conv(b, L_ZEXT, kind, v) : v;
+    return v->type.kind == LK_I1 ? lb_conv(b, L_ZEXT, s->kind, v) : v;
+}
+
+ins *emit_dim_value(const dim_source *s, const dim *d) {
+    if (d->kind == DIM_CONST) return lb_int(s->b, lt(s->kind, 1), d->value);
+    ins *v = s->known(s->user, d);
+    if (v) return v;
+    v = emit_composite(s, d);
+    if (s->keep) s->keep(s->user, d, v);
+    return v;
 }
 
 ins *emit_int_floor(lbuild *b, ins *x, int64_t by) {

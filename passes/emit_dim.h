@@ -5,9 +5,16 @@
 #include "ir/kernel.h"
 #include "ir/loops.h"
 
-// d as a scalar of kind I32 or I64; atom gives the value of each symbol and opaque.
-ins *emit_dim_value(lbuild *b, const dim *d, lkind kind, ins *(*atom)(void *user, const dim *atom),
-                    void *user);
+// Where the values of dims come from. Dims share their parts: what is neither known nor kept is computed as
+// often as it is met.
+typedef struct dim_source {
+    lbuild *b;
+    lkind kind;                              // of the values: I32 or I64
+    ins *(*known)(void *user, const dim *d); // of symbols and opaques always, of others NULL: to be computed
+    void (*keep)(void *user, const dim *d, ins *v); // what was computed; may be NULL
+    void *user;
+} dim_source;
+ins *emit_dim_value(const dim_source *s, const dim *d);
 // op of signed integers of one type as ir/kernel.h defines it (division by 0 gives 0).
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y);
 // The largest multiple of by that is <= x, for x >= 0.

@@ -22,6 +22,15 @@ def array(dtype, shape, numbers):
     return np.resize(np.array(numbers, np.float64), shape).astype(made)
 
 
+def slices(turns):
+    """Each size is made of the one before, which it has several times."""
+    text = "y0 = Relu (x)\n"
+    for i in range(turns):
+        text += f"""s{i} = Shape (y{i}) h{i} = Div (s{i}, three) f{i} = Sub (h{i}, one) e{i} = Sub (s{i}, h{i})
+                    t{i} = Slice (y{i}, f{i}, e{i}) y{i + 1} = Concat <axis = 0> (t{i}, y{i})\n"""
+    return f"g (float[N] x) => (float[M] y) <int64[1] three = {{3}}, int64[1] one = {{1}}> {{ {text} y = Neg (y{turns}) }}"
+
+
 X = (0.5, -1.25, 2, 0.75, -0.5, 1.5, -2)
 
 # name: (opset, graph, inputs[, outputs])
@@ -104,6 +113,8 @@ CASES = {
                 { u = RandomUniformLike <seed = 7.0> (s)
                   p = Concat <axis = 0> (s, u) }, else_branch = e () => (float[H] q) { q = Identity (s) }> }> }""",
         [("float32", (1,), X)], [("float32", (32,), [0.5, *np.random.RandomState(7).random_sample(31)])]),
+    # Code for sizes grew with all the ways to what they share: no memory was enough.
+    "sizes_that_share_their_parts": (18, slices(8), [("float32", (7,), X)]),
     # A copy for a convolution had its place in the workspace, though only the run knows its size; the second one
     # has a halo around it.
     "convolution_of_a_size_in_the_data": (18, """
