@@ -1,13 +1,15 @@
 """Detectors: torchvision's Faster R-CNN, and one head in the manner of YOLO with NonMaxSuppression, at any image size."""
+import collections
+
 import torch
 import torchvision
 from torch import nn
 from torchvision.models import detection
 
-from spec import image, lively, model
+from spec import SMALL, image, lively, model, sized
 
 PIXELS = {"image": {2: "height", 3: "width"}}
-SIZES = [{"height": 192, "width": 224}, {"height": 256, "width": 160}]
+SIZES = [{"height": sized(192, 64), "width": sized(224, 96)}, {"height": sized(256, 96), "width": sized(160, 64)}]
 
 
 class One(nn.Module):
@@ -39,28 +41,44 @@ def scene(height, width):
                 for n in (1, 8, 32)),)
 
 
-@model("faster_rcnn_mobilenet", scene, SIZES, ["image"], ["boxes", "labels", "scores"], dynamic=PIXELS, exporters=("legacy",), unordered=True)
+def block(inside, outside, stride):
+    return nn.Sequential(nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside), nn.SiLU())
+
+
+def little_detector():
+    layers = nn.Sequential(collections.OrderedDict(near=block(3, 8, 4), far=block(8, 8, 2)))
+    backbone = detection.backbone_utils.BackboneWithFPN(layers, {"near": "0", "far": "1"}, [8, 8], 8)
+    anchors = detection.anchor_utils.AnchorGenerator(((16,), (24,), (32,)), ((0.5, 1.0),) * 3)
+    pool = torchvision.ops.MultiScaleRoIAlign(["0", "1"], 3, 2)
+    return detection.FasterRCNN(backbone, rpn_anchor_generator=anchors, box_roi_pool=pool, min_size=64, max_size=96,
+                                box_head=detection.faster_rcnn.TwoMLPHead(72, 16), box_score_thresh=0.2,
+                                box_predictor=detection.faster_rcnn.FastRCNNPredictor(16, 4),
+                                rpn_pre_nms_top_n_test=50, rpn_post_nms_top_n_test=20)
+
+
+@model("faster_rcnn_mobilenet", scene, SIZES, ["image"], ["boxes", "labels", "scores"], dynamic=PIXELS, exporters=("legacy",),
+       unordered=True)
 def faster_rcnn_mobilenet():
+    if SMALL:
+        return One(spread(lively(little_detector())))
     made = detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=11,
                                                            box_score_thresh=0.2)
     return One(spread(lively(made)))
 
 
-@model("faster_rcnn_resnet50", scene, SIZES, ["image"], ["boxes", "labels", "scores"], dynamic=PIXELS, exporters=("legacy",), unordered=True)
-def faster_rcnn_resnet50():
-    made = detection.fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=11, min_size=256, max_size=320,
-                                             box_score_thresh=0.2, rpn_pre_nms_top_n_test=300, rpn_post_nms_top_n_test=100)
-    return One(spread(lively(made)))
-
-
-def block(inside, outside, stride):
-    return nn.Sequential(nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside), nn.SiLU())
+if not SMALL:
+    @model("faster_rcnn_resnet50", scene, SIZES, ["image"], ["boxes", "labels", "scores"], dynamic=PIXELS, exporters=("legacy",),
+           unordered=True)
+    def faster_rcnn_resnet50():
+        made = detection.fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=11, min_size=256, max_size=320,
+                                                 box_score_thresh=0.2, rpn_pre_nms_top_n_test=300, rpn_post_nms_top_n_test=100)
+        return One(spread(lively(made)))
 
 
 class Yolo(nn.Module):
-    """Two scales, anchors-free boxes from cells, then the best of each class without overlap."""
+    """Two scales, boxes from cells, then the best of each class without overlap."""
 
-    def __init__(self, classes=5, width=16):
+    def __init__(self, classes=5, width=sized(16, 4)):
         super().__init__()
         self.classes = classes
         self.stem = nn.Sequential(block(3, width, 2), block(width, 2 * width, 2), block(2 * width, 4 * width, 2))
@@ -89,12 +107,13 @@ class Yolo(nn.Module):
         best, label = scores.max(-1)
         kept = best > 0.5
         boxes, best, label = boxes[kept], best[kept], label[kept]
-        order = torchvision.ops.batched_nms(boxes, best, label, 0.45)[:100]
+        apart = boxes + label.unsqueeze(-1).to(boxes.dtype) * 4096  # boxes of other classes do not overlap
+        order = torchvision.ops.nms(apart, best, 0.45)[:100]
         return boxes[order], best[order], label[order]
 
 
-@model("yolo", image, [{"height": 128, "width": 160}, {"height": 96, "width": 64}], ["image"], ["boxes", "scores", "labels"],
-       dynamic=PIXELS, exporters=("legacy",))
+@model("yolo", image, [{"height": sized(128, 64), "width": sized(160, 48)}, {"height": sized(96, 48), "width": sized(64, 32)}], ["image"], ["boxes", "scores", "labels"],
+       dynamic=PIXELS)
 def yolo():
     made = lively(Yolo())
     for head in (made.near, made.far):
@@ -119,7 +138,7 @@ class Raw(nn.Module):
         return torch.cat([p[0] for p in parts], 1), torch.cat([p[1] for p in parts], 1)
 
 
-@model("yolo_raw", image, [{"height": 128, "width": 160}, {"height": 96, "width": 64}], ["image"], ["boxes", "scores"],
+@model("yolo_raw", image, [{"height": sized(128, 64), "width": sized(160, 48)}, {"height": sized(96, 48), "width": sized(64, 32)}], ["image"], ["boxes", "scores"],
        dynamic=PIXELS)
 def yolo_raw():
     return Raw(yolo())

@@ -1,6 +1,7 @@
 """Models of torch, torchvision and transformers through both of torch's exporters, compiled and compared with ONNX Runtime.
 
-usage: exports.py [--opset N] [--again] [--only PART,...] [--options "..."]     PART: of NAME-EXPORTER
+usage: exports.py [--opset N] [--again] [--small] [--only PART,...] [--options "..."]     PART: of NAME-EXPORTER
+--small: the networks in little, as test/exports/store.py keeps them for the default tests.
 Exported folders are kept in build/exports. Prints a line for each model and "N passed, N failed, N skipped" at the end;
 skipped is what torch itself cannot export.
 """
@@ -36,16 +37,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--opset", type=int, default=0)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--options", default="")
     arguments = parser.parse_args()
-    os.makedirs(OUT, exist_ok=True)
+    out = OUT
+    if arguments.small:
+        os.environ["EXPORTS_SMALL"] = "1"
+        out += "-small"
+    os.makedirs(out, exist_ok=True)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name, exporter in listed():
         label = f"{name}-{exporter}" + (f"-{arguments.opset}" if arguments.opset else "")
         if arguments.only and not any(part in label for part in arguments.only.split(",")):
             continue
-        folder = os.path.join(OUT, label)
+        folder = os.path.join(out, label)
         there, why = exported(name, exporter, arguments.opset, folder, arguments.again)
         if not there:
             print(f"{label:30s} not exported: {why}", flush=True)

@@ -2,18 +2,18 @@
 import torch
 from torch import nn
 
-from spec import model
+from spec import model, sized
 
-VOCABULARY, WIDTH = 1000, 192
-SIZES = [{"batch": 1, "length": 48}, {"batch": 4, "length": 7}, {"batch": 2, "length": 1}]
+VOCABULARY, WIDTH, NARROW = sized(1000, 30), sized(192, 12), sized(128, 10)
+SIZES = [{"batch": 1, "length": sized(48, 8)}, {"batch": 4, "length": 7}, {"batch": 2, "length": 1}]
 DYNAMIC = {"tokens": {0: "batch", 1: "length"}}
 
 
 class Recurrent(nn.Module):
     def __init__(self, kind, **options):
         super().__init__()
-        self.embed = nn.Embedding(VOCABULARY, 128)
-        self.layers = kind(128, WIDTH, num_layers=2, batch_first=True, **options)
+        self.embed = nn.Embedding(VOCABULARY, NARROW)
+        self.layers = kind(NARROW, WIDTH, num_layers=2, batch_first=True, **options)
         self.head = nn.Linear(WIDTH * (1 + self.layers.bidirectional), VOCABULARY)
 
     def forward(self, tokens, *state):
@@ -45,6 +45,7 @@ def gru_lm():
     return Recurrent(nn.GRU)
 
 
-@model("rnn_lm", tokens, SIZES, ["tokens"], ["logits", "h"], dynamic=DYNAMIC)
+# torch.export takes the length of an nn.RNN for a constant.
+@model("rnn_lm", tokens, SIZES, ["tokens"], ["logits", "h"], dynamic=DYNAMIC, exporters=("legacy",))
 def rnn_lm():
     return Recurrent(nn.RNN)

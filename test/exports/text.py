@@ -3,10 +3,11 @@ import torch
 import transformers
 from torch import nn
 
-from spec import model
+from spec import model, sized
 
-VOCABULARY = 2000
-SIZES = [{"batch": 1, "length": 64}, {"batch": 3, "length": 17}, {"batch": 2, "length": 1}]
+VOCABULARY = sized(2000, 50)
+WIDE, INNER, FOUR = sized(768, 32), sized(3072, 48), sized(12, 2)
+SIZES = [{"batch": 1, "length": sized(64, 9)}, {"batch": 3, "length": sized(17, 5)}, {"batch": 2, "length": 1}]
 TOKENS = {0: "batch", 1: "length"}
 
 
@@ -38,34 +39,39 @@ def encoder(name, names=("input_ids", "attention_mask"), **more):
 
 @encoder("bert")
 def bert():
-    config = transformers.BertConfig(vocab_size=VOCABULARY, num_hidden_layers=4)
+    config = transformers.BertConfig(vocab_size=VOCABULARY, num_hidden_layers=sized(4, 1), hidden_size=WIDE, intermediate_size=INNER,
+                                     num_attention_heads=FOUR, max_position_embeddings=sized(512, 64))
     return Part(transformers.BertModel(config, add_pooling_layer=False), ("input_ids", "attention_mask"),
                 ["last_hidden_state"])
 
 
 @encoder("bert_eager")
 def bert_eager():
-    config = transformers.BertConfig(vocab_size=VOCABULARY, num_hidden_layers=4, attn_implementation="eager")
+    config = transformers.BertConfig(vocab_size=VOCABULARY, num_hidden_layers=sized(4, 1), hidden_size=WIDE, intermediate_size=INNER,
+                                     num_attention_heads=FOUR, max_position_embeddings=sized(512, 64), attn_implementation="eager")
     return Part(transformers.BertModel(config, add_pooling_layer=False), ("input_ids", "attention_mask"),
                 ["last_hidden_state"])
 
 
 @encoder("distilbert")
 def distilbert():
-    config = transformers.DistilBertConfig(vocab_size=VOCABULARY, n_layers=3)
+    config = transformers.DistilBertConfig(vocab_size=VOCABULARY, n_layers=sized(3, 1), dim=WIDE, hidden_dim=INNER, n_heads=FOUR,
+                                           max_position_embeddings=sized(512, 64))
     return Part(transformers.DistilBertModel(config), ("input_ids", "attention_mask"), ["last_hidden_state"])
 
 
 @encoder("t5_encoder")
 def t5_encoder():
-    config = transformers.T5Config(vocab_size=VOCABULARY, num_layers=4)
+    config = transformers.T5Config(vocab_size=VOCABULARY, num_layers=sized(4, 1), d_model=sized(512, 32), d_kv=sized(64, 16),
+                                   d_ff=sized(2048, 48), num_heads=sized(8, 2))
     return Part(transformers.T5EncoderModel(config), ("input_ids", "attention_mask"), ["last_hidden_state"])
 
 
 @model("gpt2", masked_tokens, SIZES, ["input_ids", "attention_mask"], ["logits"],
        dynamic={"input_ids": TOKENS, "attention_mask": TOKENS})
 def gpt2():
-    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_layer=4, use_cache=False)
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_layer=sized(4, 1), n_embd=WIDE, n_head=FOUR, use_cache=False,
+                                     n_positions=sized(1024, 64))
     return Part(transformers.GPT2LMHeadModel(config), ("input_ids", "attention_mask"), ["logits"])
 
 
@@ -85,10 +91,10 @@ class Cached(nn.Module):
         return (made.logits, *(t for layer in kept.layers for t in (layer.keys, layer.values)))
 
 
-LAYERS, HEADS, SIZE = 2, 4, 64
+LAYERS, HEADS, SIZE = sized(2, 1), sized(4, 2), sized(64, 16)
 PAST = [f"past_{i}_{kind}" for i in range(LAYERS) for kind in ("key", "value")]
 PRESENT = [f"present_{i}_{kind}" for i in range(LAYERS) for kind in ("key", "value")]
-STEPS = [{"batch": 1, "length": 1, "past": 63}, {"batch": 2, "length": 5, "past": 9}, {"batch": 1, "length": 7, "past": 2}]
+STEPS = [{"batch": 1, "length": 1, "past": sized(63, 11)}, {"batch": 2, "length": 5, "past": 9}, {"batch": 1, "length": 7, "past": 2}]
 
 
 def step(batch, length, past):
@@ -103,21 +109,24 @@ CACHED = {"input_ids": TOKENS, "attention_mask": {0: "batch", 1: "total"},
 
 @model("gpt2_cached", step, STEPS, ["input_ids", "attention_mask", *PAST], ["logits", *PRESENT], dynamic=CACHED)
 def gpt2_cached():
-    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_layer=LAYERS, n_embd=2 * HEADS * SIZE // 2, n_head=HEADS)
+    config = transformers.GPT2Config(vocab_size=VOCABULARY, n_layer=LAYERS, n_embd=HEADS * SIZE, n_head=HEADS,
+                                     n_positions=sized(1024, 96))
     return Cached(transformers.GPT2LMHeadModel(config), LAYERS)
 
 
 @model("llama_cached", step, STEPS, ["input_ids", "attention_mask", *PAST], ["logits", *PRESENT], dynamic=CACHED)
 def llama_cached():
     config = transformers.LlamaConfig(vocab_size=VOCABULARY, num_hidden_layers=LAYERS, hidden_size=2 * HEADS * SIZE,
-                                      num_attention_heads=2 * HEADS, num_key_value_heads=HEADS, intermediate_size=1024,
+                                      num_attention_heads=2 * HEADS, num_key_value_heads=HEADS, intermediate_size=sized(1024, 64),
                                       head_dim=SIZE)
     return Cached(transformers.LlamaForCausalLM(config), LAYERS)
 
 
-@model("whisper_encoder", lambda batch: (torch.randn(batch, 80, 3000),), [{"batch": 1}, {"batch": 2}], ["mel"], ["hidden"],
+@model("whisper_encoder", lambda batch: (torch.randn(batch, sized(80, 8), sized(3000, 24)),), [{"batch": 1}, {"batch": 2}], ["mel"], ["hidden"],
        dynamic={"mel": {0: "batch"}})
 def whisper_encoder():
-    config = transformers.WhisperConfig(d_model=256, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=1024)
+    config = transformers.WhisperConfig(d_model=sized(256, 32), encoder_layers=sized(2, 1), encoder_attention_heads=sized(4, 2),
+                                        encoder_ffn_dim=sized(1024, 48), num_mel_bins=sized(80, 8),
+                                        max_source_positions=sized(1500, 12))
     return Part(transformers.models.whisper.modeling_whisper.WhisperEncoder(config), ("input_features",),
                 ["last_hidden_state"])

@@ -1,19 +1,37 @@
 """Networks for images: torchvision's classifiers with random weights, and a U-Net."""
+import functools
+
 import torch
 import torchvision
 from torch import nn
+from torchvision.models import convnext, mobilenetv3, swin_transformer, vision_transformer
 
-from spec import EXPORTS, Export, image, lively
+from spec import EXPORTS, SMALL, Export, image, lively, sized
 
 FIXED = [{}]
 ANY_BATCH = [{"batch": 1}, {"batch": 3}]
-ANY_SIZE = [{"height": 224, "width": 224}, {"height": 160, "width": 288}]
+ANY_SIZE = [{"height": sized(224, 64), "width": sized(224, 64)}, {"height": sized(160, 48), "width": sized(288, 96)}]
+# What the stand-ins of the default tests have for arguments instead of the published sizes.
+LITTLE = {
+    "convnext_tiny": {"block_setting": [convnext.CNBlockConfig(8, 16, 1), convnext.CNBlockConfig(16, None, 1)]},
+    "vit_b_32": {"image_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 32, "mlp_dim": 48},
+    "swin_t": {"embed_dim": 8, "depths": [2, 2], "num_heads": [2, 2], "window_size": [7, 7]},
+    "mobilenet_v3_small": {"inverted_residual_setting": [
+        mobilenetv3.InvertedResidualConfig(16, 3, 16, 16, True, "RE", 2, 1, 1),
+        mobilenetv3.InvertedResidualConfig(16, 5, 32, 24, True, "HS", 2, 1, 1)], "last_channel": 32},
+}
+BUILDERS = {"convnext_tiny": convnext.ConvNeXt, "vit_b_32": functools.partial(vision_transformer.VisionTransformer, patch_size=32),
+            "swin_t": functools.partial(swin_transformer.SwinTransformer, patch_size=[4, 4]),
+            "mobilenet_v3_small": mobilenetv3.MobileNetV3}
 
 
 def classifier(name, sizes=FIXED, dynamic=None):
     def build():
+        if SMALL:
+            return lively(BUILDERS[name](**LITTLE[name], num_classes=10))
         return lively(getattr(torchvision.models, name)(weights=None))
-    EXPORTS[name] = Export(build, image, sizes, ["image"], ["scores"], {"image": dynamic} if dynamic else {})
+    if not SMALL or name in LITTLE:
+        EXPORTS[name] = Export(build, image, sizes, ["image"], ["scores"], {"image": dynamic} if dynamic else {})
 
 
 BATCH = {0: "batch"}
@@ -42,7 +60,7 @@ class Twice(nn.Sequential):
 class UNet(nn.Module):
     """Down by pooling, up by a transposed convolution or by interpolation, then padded to the size of the way down."""
 
-    def __init__(self, width=24, depth=3):
+    def __init__(self, width=sized(24, 4), depth=sized(3, 2)):
         super().__init__()
         widths = [width << i for i in range(depth + 1)]
         self.down = nn.ModuleList(Twice(a, b) for a, b in zip([3, *widths], widths))
@@ -66,5 +84,5 @@ class UNet(nn.Module):
         return self.head(x)
 
 
-EXPORTS["unet"] = Export(lambda: lively(UNet()), image, [{"height": 128, "width": 128}, {"height": 104, "width": 84}],
+EXPORTS["unet"] = Export(lambda: lively(UNet()), image, [{"height": sized(128, 32), "width": sized(128, 24)}, {"height": sized(104, 22), "width": sized(84, 13)}],
                          ["image"], ["mask"], {"image": PIXELS})
