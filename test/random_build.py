@@ -38,8 +38,10 @@ EXACT = {"Abs", "Neg", "Relu", "Max", "Min", "Clip", "Where", "Identity", "Resha
 # Operators that compute in float by default, whatever their dtype.
 IN_FLOAT = {"LayerNormalization", "RMSNormalization"}
 # What an evaluator is known to get wrong: never asked.
-# Gemm-6 leaves out beta where broadcast is 0; AveragePool-1 counts the padding, which the standard excludes.
-NO_REFERENCE = {("LRN", 99), ("Gemm", 7), ("AveragePool", 7), ("Softmax", 13), ("LogSoftmax", 13), ("Hardmax", 13), ("BatchNormalization", 14)}
+# Gemm-6 leaves out beta where broadcast is 0, AveragePool-1 counts the padding, MaxPool-1 shares pads out to both sides,
+# LpNormalization with p = 1 sums without absolute values.
+NO_REFERENCE = {("LRN", 99), ("Gemm", 7), ("AveragePool", 7), ("MaxPool", 8),
+                ("LpNormalization", 99), ("Softmax", 13), ("LogSoftmax", 13), ("Hardmax", 13), ("BatchNormalization", 14)}
 # (operator, version): before this version
 NO_RUNTIME = set()
 

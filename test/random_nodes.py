@@ -694,7 +694,7 @@ def pool(g):
     if op == "LpPool":
         attributes["p"] = g.dice.randint(1, 3)
     outputs = 1
-    if op == "MaxPool" and chance(g, 0.25) and g.opset >= 8:
+    if op == "MaxPool" and chance(g, 0.25) and g.opset >= 8 and v.dtype != "bfloat16":  # the reference forgets the image
         outputs = 2
         attributes["storage_order"] = g.dice.randint(0, 1)
     g.add(op, [v], outputs, **attributes)
