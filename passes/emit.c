@@ -377,11 +377,16 @@ static ins *active_indices(emitter *e, ins *at) {
     return lb_select(&e->b, on, at, lb_int(&e->b, at->type, 0));
 }
 
+// A scalar of the kernel's own is a variable, which has no address.
+static bool is_variable(const emitter *e, const buffer *b) {
+    return b->role == BUF_LOCAL && b->rank == 0 && !e->shared_locals;
+}
+
 static ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     ins *p = pointer_of(e, buf);
-    if (buf->role == BUF_LOCAL && buf->rank == 0 && !e->shared_locals) return lb_get(b, p);
+    if (is_variable(e, buf)) return lb_get(b, p);
     if (!vector) {
         ins *at = emit_index(e, a->offset);
         if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
@@ -419,6 +424,9 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
 static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     lbuild *b = &e->b;
     ins *guard = emit_value(e, x->guard), *fill = splat_to(e, emit_value(e, x->fill), vector);
+    if (is_variable(e, x->buffer))
+        return lb_select(b, splat_to(e, guard, vector),
+                         splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
     ins *result = lb_var(b, x->buffer->name, fill);
     int mark;
     // Offsets may be made here for use after the branch; loads may not leave it.

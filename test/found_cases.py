@@ -94,6 +94,15 @@ CASES = {
           t = Transpose <perm = [1, 0]> (n)
           y = GatherND (x, t) }""",
         [("float32", (4,), X)]),
+    # A vector of guards before a scalar of the kernel's own, which was loaded as if it had an address.
+    "joined_with_the_only_element_of_a_row": (21, """
+        g (float[1, 1, 1, 1] x) => (float[4, 1, 1, 1] y)
+        <float[1, 1] s = {-1.5}, float[1, 1] b = {0.25}, float step = {0.0044}, uint8 zero = {9}>
+        { n = LayerNormalization <axis = -2> (x, s, b)
+          c = Concat <axis = 0> (x, n, x, x)
+          q = QuantizeLinear (c, step, zero)
+          y = DequantizeLinear (q, step, zero) }""",
+        [("float32", (1, 1, 1, 1), X)]),
     # Each turn of a loop had the same random numbers.
     "random_numbers_of_a_loop_go_on": (18, """
         g (float[1] x) => (float[5, 3, 101] y)

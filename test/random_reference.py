@@ -1,6 +1,7 @@
 """RNN, GRU and LSTM with all their options, for the reference evaluator, whose own know one direction and few options.
 
-Written from the text of the standard: equations, order of gates, what clip bounds, what lengths of sequences mean.
+Written from the text of the standard: equations, order of gates, what lengths of sequences mean. Clip bounds the sums of
+gates, not the cell that LSTM's last function takes: so ONNX Runtime reads the text, and onnxc.
 """
 import numpy as np
 from onnx.reference.op_run import OpRun
@@ -32,7 +33,8 @@ def run(x, w, r, b, lengths, states, gates, defaults, step, direction, hidden_si
     last = [np.zeros((count, batch, hidden_size), x.dtype) for _ in states]
     for d in range(count):
         each = len(defaults)
-        functions = [lambda v, f=FUNCTIONS[n]: f(bound(v)) for n in names[d * each:(d + 1) * each]]
+        own = [FUNCTIONS[n] for n in names[d * each:(d + 1) * each]]
+        functions = [lambda v, f=f: f(bound(v)) for f in own[:2]] + own[2:]
         size = gates * hidden_size
         wb, rb = (np.zeros(size), np.zeros(size)) if b is None else (b[d][:size], b[d][size:])
         for n in range(batch):
