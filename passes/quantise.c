@@ -467,7 +467,7 @@ typedef struct storage {
     write *w; // the only one
     kernel *k;
     int writes;
-    expr *byte;
+    expr *value, *byte; // as they were written
 } storage;
 
 typedef struct variation {
@@ -497,33 +497,31 @@ static expr *byte_under(expr *e) {
     }
 }
 
-static expr *keep_all(void *user, expr *e) {
-    (void)user, (void)e;
-    return NULL;
-}
+typedef struct restore {
+    kernel *k;
+    const storage *of; // by id of the root buffer
+} restore;
+static expr *restore_read(void *user, expr *e);
 
-// f(byte) of another kernel as a function of `now` in kernel k.
-static expr *apply_to(kernel *k, expr *e, const expr *byte, expr *now) {
+// f(byte) of another kernel as a function of `now` in kernel r->k.
+static expr *apply_to(restore *r, expr *e, const expr *byte, expr *now) {
+    kernel *k = r->k;
     if (e == byte) return now;
-    if (!varies(e)) return expr_rewrite(k, e, keep_all, NULL);
-    expr *a = apply_to(k, e->arg[0], byte, now),
-         *b = expr_arity(e->op) == 2 ? apply_to(k, e->arg[1], byte, now) : NULL;
+    if (!varies(e)) return expr_rewrite(k, e, restore_read, r);
+    expr *a = apply_to(r, e->arg[0], byte, now),
+         *b = expr_arity(e->op) == 2 ? apply_to(r, e->arg[1], byte, now) : NULL;
     if (e->op == X_CAST) return x_cast(k, a, e->to, e->saturate);
     if (e->op == X_ROUND_TO) return x_round_to(k, a, e->to, e->saturate);
     if (e->op == X_BITCAST) return x_bitcast(k, a, e->dtype);
     return b ? x_bin(k, e->op, a, b) : x_un(k, e->op, a);
 }
 
-typedef struct restore {
-    kernel *k;
-    const storage *of; // by id of the root buffer
-} restore;
 static expr *restore_read(void *user, expr *e) {
     restore *r = user;
     if (e->op != X_READ || e->buffer->role != BUF_TEMP) return NULL;
     const storage *s = &r->of[buffer_root(e->buffer)->id];
     if (!s->byte || e->dtype == e->buffer->dtype) return NULL;
-    expr *v = apply_to(r->k, s->w->value, s->byte, x_read_guarded(r->k, e->buffer, e->index, e->guard, NULL));
+    expr *v = apply_to(r, s->value, s->byte, x_read_guarded(r->k, e->buffer, e->index, e->guard, NULL));
     return e->guard ? x_select(r->k, e->guard, v, e->fill) : v;
 }
 
@@ -564,15 +562,16 @@ static void narrow_storage(quantise *q) {
             continue;
         s->byte = byte_under(s->w->value);
         if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
+        s->value = s->w->value;
     }
     for (int j = 0; j < n; j++) {
         buffer *b = q->p->buffers.at[j];
         const storage *s = &of[buffer_root(b)->id];
         if (s->byte) b->dtype = s->byte->to;
     }
-    for (int j = 0; j < q->p->kernels.n; j++) restore_kernel(&(restore){q->p->kernels.at[j], of});
     for (int j = 0; j < n; j++)
         if (of[j].byte) of[j].w->value = of[j].byte;
+    for (int j = 0; j < q->p->kernels.n; j++) restore_kernel(&(restore){q->p->kernels.at[j], of});
 }
 
 // ---------------------------------------------------------------- entry

@@ -103,6 +103,23 @@ CASES = {
           q = QuantizeLinear (c, step, zero)
           y = DequantizeLinear (q, step, zero) }""",
         [("float32", (1, 1, 1, 1), X)]),
+    # Two buffers became bytes; what the second one's bytes mean was lost when the first one's reads were rewritten.
+    "bytes_made_of_bytes": (21, """
+        g (float[6, 8] x, float[8, 8] v, float[8, 8] w) => (float[6, 8] y, int64[2, D] z, float[6, 8] t)
+        <float step = {0.05}, uint8 zero = {90}>
+        { m = MatMul (x, v)
+          p = QuantizeLinear (m, step, zero)
+          a = DequantizeLinear (p, step, zero)
+          s = Sigmoid (a)
+          y = MatMul (s, w)
+          product = Mul (s, x)
+          size = Abs (product)
+          root = Sqrt (size)
+          q = QuantizeLinear (root, step, zero)
+          b = DequantizeLinear (q, step, zero)
+          z = NonZero (b)
+          t = Softmax (b) }""",
+        [("float32", (6, 8), X), ("float32", (8, 8), X), ("float32", (8, 8), X[1:])]),
     # Each turn of a loop had the same random numbers.
     "random_numbers_of_a_loop_go_on": (18, """
         g (float[1] x) => (float[5, 3, 101] y)
