@@ -260,6 +260,14 @@ def random(results):
     own_program(results, "random_graphs.py", "--count", "60", "--seed", "1")
 
 
+def exported(results):
+    """Small networks as torch's exporters wrote them, against ONNX Runtime."""
+    cases = os.path.join(BUILD, "cases-exported")
+    if generate(results, "exported_cases.py", cases):
+        for form in ("interpret", "llvm"):
+            run_cases(results, form, FORMS[form], [cases], timeout=120)
+
+
 def models(results):
     """Models of real exporters, when they lie beside the repository."""
     if not os.path.isdir(MODELS):
@@ -285,6 +293,7 @@ STAGES = {
     "needles": needles,
     "versions": versions,
     "light": light,
+    "exported": exported,
     "models": models,
     "random": random,
     "digits": objects.digits,
