@@ -568,7 +568,7 @@ static const char *callee_pointer(cfn *c, const ins *x) {
 static const char *tensor_args(cfn *c, const ins *x) {
     text t = {.arena = c->arena};
     for (int k = 0; k < x->nargs; k++) {
-        bool floats = !strstr(x->name, "s8");
+        bool floats = strchr(x->name, 'f'); // f16, bf16, tf32
         cptr want = {PTR_ELEM, "uint32_t", LK_I32, SIGN_UNSIGNED, true};
         if (k == 0) want = (cptr){PTR_ELEM, floats ? "float" : "int32_t", floats ? LK_F32 : LK_I32, 0, false};
         text_printf(&t, "%s%s", k ? ", " : "", cmem_arg(c, x->args[k], &want));

@@ -96,14 +96,59 @@
     "    }\n"
 
 // d += a * b by one warp; outs, as, bs: the registers of a thread.
+#define MMA_HEAD(name, D) "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) {\n"
+#define MMA_ASM(shape, types, outs, as, bs, operands)                                                        \
+    "    asm volatile(\"mma.sync.aligned." shape ".row.col." types "\"\n"                                    \
+    "                 \" {" outs "}, {" as "}, {" bs "}, {" outs "};\"\n"                                    \
+    "                 : " operands ");\n"
 #define MMA(name, shape, types, D, outs, as, bs, operands, shim)                                             \
-    {name, "", "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) {\n    " shim ";\n}\n",     \
-     "$ void @" name "(" D " *d, const uint32_t *a, const uint32_t *b) {\n"                                  \
-     "    asm volatile(\"mma.sync.aligned." shape ".row.col." types "\"\n"                                   \
-     "                 \" {" outs "}, {" as "}, {" bs "}, {" outs "};\"\n"                                   \
-     "                 : " operands ");\n}\n"}
-#define MMA_4_2(name, shape, types, D, con, shim)                                                            \
-    MMA(name, shape, types, D, "%0, %1, %2, %3", "%4, %5, %6, %7", "%8, %9", D4(con) A4B2, shim)
+    {name, "", MMA_HEAD(name, D) "    " shim ";\n}\n",                                                       \
+     MMA_HEAD(name, D) MMA_ASM(shape, types, outs, as, bs, operands) "}\n"}
+// Shapes of sm_80; before, `older` does the same.
+#define MMA_80(name, needs, shape, types, D, con, shim, older)                                               \
+    {name, needs, MMA_HEAD(name, D) "    " shim ";\n}\n",                                                    \
+     MMA_HEAD(name, D) "#if __CUDA_ARCH__ >= 800\n" MMA_ASM(                                                 \
+         shape, types, "%0, %1, %2, %3", "%4, %5, %6, %7", "%8, %9", D4(con) A4B2) "#else\n" older           \
+                                                                                   "#endif\n}\n"}
+// Products of a register's elements by fused multiply-adds: thread 4 g + t of the warp sums for rows g and
+// g + 8 and columns 2 t and 2 t + 1 what the others hold. `each` elements to a register, low and high make
+// floats of them.
+#define MMA_EXCHANGED(k, each, low, high)                                                                    \
+    "    int lane;\n"                                                                                        \
+    "    asm(\"mov.u32 %0, %%laneid;\" : \"=r\"(lane));\n"                                                   \
+    "    for (int p = 0; p < " k "; p++) {\n"                                                                \
+    "        int half = p / (" k " / 2), at = p % (" k " / 2) / " each ";\n"                                 \
+    "        uint32_t ra = a[half * 2], rb = a[half * 2 + 1], rc = b[half];\n"                               \
+    "        ra = __shfl_sync(0xffffffffu, ra, (lane & 28) + at);\n"                                         \
+    "        rb = __shfl_sync(0xffffffffu, rb, (lane & 28) + at);\n"                                         \
+    "        uint32_t rd = __shfl_sync(0xffffffffu, rc, (lane & 3) * 8 + 4 + at);\n"                         \
+    "        rc = __shfl_sync(0xffffffffu, rc, (lane & 3) * 8 + at);\n"                                      \
+    "        bool high = p % " each ";\n"                                                                    \
+    "        float x0 = __uint_as_float(high ? " high("ra") " : " low(                                       \
+        "ra") ");\n"                                                                                         \
+              "        float x1 = __uint_as_float(high ? " high("rb") " : " low(                             \
+                  "rb") ");\n"                                                                               \
+                        "        float y0 = __uint_as_float(high ? " high("rc") " : " low(                   \
+                            "rc") ");\n"                                                                     \
+                                  "        float y1 = __uint_as_float(high ? " high("rd") " : " low(         \
+                                      "rd") ");\n"                                                           \
+                                            "        d[0] = fmaf(x0, y0, d[0]);\n        d[1] = fmaf(x0, "   \
+                                            "y1, d[1]);\n"                                                   \
+                                            "        d[2] = fmaf(x1, y0, d[2]);\n        d[3] = fmaf(x1, "   \
+                                            "y1, d[3]);\n"                                                   \
+                                            "    }\n"
+#define BF16_LOW(r)  r " << 16"
+#define BF16_HIGH(r) r " & 0xffff0000u"
+#define TF32(r)      r
+// Each quarter of 16 x 32 bytes is a product of its own.
+#define MMA_BYTES(types)                                                                                     \
+    "    for (int i = 0; i < 4; i++)\n"                                                                      \
+    "        asm volatile(\"mma.sync.aligned.m8n8k16.row.col." types " {%0, %1}, {%2}, {%3}, {%0, %1};\"\n"  \
+    "                     : \"+r\"(d[i % 2 * 2]), \"+r\"(d[i % 2 * 2 + 1]) : \"r\"(a[i]), \"r\"(b[i / "      \
+    "2]));\n"
+#define MMA_32(name, types, type)                                                                            \
+    MMA_80(name, "", "m16n8k32", types, "int32_t", "r", "shim_mma(16, 32, " type ", d, a, b)",               \
+           MMA_BYTES(types))
 #define D4(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1]), \"+" con "\"(d[2]), \"+" con "\"(d[3])"
 #define D2(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1])"
 #define A4B2                                                                                                 \
@@ -274,18 +319,19 @@ static const chelp helps[] = {
      NULL},
     MMA("mma_m16n8k8_f16", "m16n8k8", "f32.f16.f16.f32", "float", "%0, %1, %2, %3", "%4, %5", "%6",
         D4("f") A2B1, "shim_mma(16, 8, SHIM_F16, d, a, b)"),
-    MMA_4_2("mma_m16n8k16_f16", "m16n8k16", "f32.f16.f16.f32", "float", "f",
-            "shim_mma(16, 16, SHIM_F16, d, a, b)"),
-    MMA_4_2("mma_m16n8k16_bf16", "m16n8k16", "f32.bf16.bf16.f32", "float", "f",
-            "shim_mma(16, 16, SHIM_BF16, d, a, b)"),
-    MMA_4_2("mma_m16n8k8_tf32", "m16n8k8", "f32.tf32.tf32.f32", "float", "f",
-            "shim_mma(16, 8, SHIM_TF32, d, a, b)"),
+    MMA_80("mma_m16n8k16_f16", "mma_m16n8k8_f16", "m16n8k16", "f32.f16.f16.f32", "float", "f",
+           "shim_mma(16, 16, SHIM_F16, d, a, b)",
+           "    @mma_m16n8k8_f16(d, a, b);\n    @mma_m16n8k8_f16(d, a + 2, b + 1);\n"),
+    MMA_80("mma_m16n8k16_bf16", "", "m16n8k16", "f32.bf16.bf16.f32", "float", "f",
+           "shim_mma(16, 16, SHIM_BF16, d, a, b)", MMA_EXCHANGED("16", "2", BF16_LOW, BF16_HIGH)),
+    MMA_80("mma_m16n8k8_tf32", "", "m16n8k8", "f32.tf32.tf32.f32", "float", "f",
+           "shim_mma(16, 8, SHIM_TF32, d, a, b)", MMA_EXCHANGED("8", "1", TF32, TF32)),
     MMA("mma_m8n8k16_s8", "m8n8k16", "s32.s8.s8.s32", "int32_t", "%0, %1", "%2", "%3", D2("r") A1B1,
         "shim_mma(8, 16, SHIM_S8, d, a, b)"),
-    MMA_4_2("mma_m16n8k32_s8", "m16n8k32", "s32.s8.s8.s32", "int32_t", "r",
-            "shim_mma(16, 32, SHIM_S8, d, a, b)"),
-    MMA_4_2("mma_m16n8k32_u8s8", "m16n8k32", "s32.u8.s8.s32", "int32_t", "r",
-            "shim_mma(16, 32, SHIM_U8S8, d, a, b)"),
+    MMA_32("mma_m16n8k32_s8", "s32.s8.s8.s32", "SHIM_S8"),
+    MMA_32("mma_m16n8k32_u8s8", "s32.u8.s8.s32", "SHIM_U8S8"),
+    MMA_32("mma_m16n8k32_s8u8", "s32.s8.u8.s32", "SHIM_S8U8"),
+    MMA_32("mma_m16n8k32_u8", "s32.u8.u8.s32", "SHIM_U8"),
 };
 enum { HELPS = sizeof helps / sizeof *helps };
 

@@ -9,13 +9,14 @@
 //
 // Tensor cores are calls (L_CALL, result LK_VOID) of these names; d, a, b point to private arrays of
 // registers with the fragment layout of mma.sync (PTX ISA, "Matrix fragments"), d += a * b:
-//   mma_m16n8k8_f16    float d[4], a: 2 x 32 bits, b: 1        sm_75
-//   mma_m16n8k16_f16   float d[4], a: 4, b: 2                  sm_80
-//   mma_m16n8k16_bf16  float d[4], a: 4, b: 2                  sm_80
-//   mma_m16n8k8_tf32   float d[4], a: 4, b: 2                  sm_80
-//   mma_m8n8k16_s8     int32_t d[2], a: 1, b: 1                sm_75
-//   mma_m16n8k32_s8    int32_t d[4], a: 4, b: 2                sm_80
-//   mma_m16n8k32_u8s8  int32_t d[4], a: 4 unsigned, b: 2       sm_80
+//   mma_m16n8k8_f16    float d[4], a: 2 x 32 bits, b: 1
+//   mma_m16n8k16_f16   float d[4], a: 4, b: 2
+//   mma_m16n8k16_bf16  float d[4], a: 4, b: 2
+//   mma_m16n8k8_tf32   float d[4], a: 4, b: 2
+//   mma_m8n8k16_s8     int32_t d[2], a: 1, b: 1
+//   mma_m16n8k32_s8    int32_t d[4], a: 4, b: 2; also _u8, _u8s8 (a without sign), _s8u8
+// All are right from sm_75 on: shapes that it lacks are several smaller ones there, and bf16 and tf32 are
+// multiply-adds of values that the warp exchanges.
 #ifndef ONNXC_CUDA_H
 #define ONNXC_CUDA_H
 #include "codegen/sink.h"

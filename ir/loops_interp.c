@@ -3,6 +3,7 @@
 // coroutines that come back at barriers and shuffles; memory remembers who touched each byte last.
 #include "ir/loops_interp.h"
 #include "ir/loops_eval.h"
+#include "ir/loops_mma.h"
 #include "ir/target.h"
 #include <setjmp.h>
 #include <string.h>
@@ -38,11 +39,14 @@ typedef struct layout_of {
     VEC(uint64_t *) spare;
 } layout_of;
 
+enum { RECENT = 8 };
 struct linterp {
     arena *arena;
     const lmodule *module;
     VEC(region) regions;
     int last_region, epoch;
+    int recent[RECENT]; // regions that were found last
+    unsigned next_recent;
     map symbols, natives, layouts; // layouts by function address
     linterp_order order;
     uint64_t seed, random;
@@ -53,15 +57,17 @@ struct linterp {
 };
 
 enum { WARP = 32, STACK = 256 << 10 };
-typedef enum wait_kind { WAIT_NONE, WAIT_BARRIER, WAIT_SHUFFLE, WAIT_DONE } wait_kind;
+typedef enum wait_kind { WAIT_NONE, WAIT_BARRIER, WAIT_SHUFFLE, WAIT_PRODUCT, WAIT_DONE } wait_kind;
 
 typedef struct thread {
     ucontext_t context;
     int number; // in its block
     int64_t at[3];
     wait_kind wait;
-    const ins *where;             // barrier or shuffle it waits at
+    const ins *where;             // barrier, shuffle or product it waits at
     uint64_t *deposit, *received; // its operand of the shuffle, and its partner's
+    const uint32_t *registers;    // its operands of a product of fragments
+    const uint32_t *const *warps; // those of its warp
 } thread;
 
 typedef struct device {
@@ -213,11 +219,16 @@ static void make_order(linterp *in, int64_t n, int64_t *out) {
 
 // ---------------------------------------------------------------- memory
 
+static bool holds(const region *r, const char *p, int64_t n) { return p >= r->p && p - r->p <= r->bytes - n; }
+
 static region *find_region(linterp *in, const char *p, int64_t n) {
+    for (int k = 0; k < RECENT; k++)
+        if (in->recent[k] < in->regions.n && holds(&in->regions.at[in->recent[k]], p, n))
+            return &in->regions.at[in->recent[k]];
     for (int k = 0, i = in->last_region; k < in->regions.n; k++, i = (i + 1) % in->regions.n) {
         region *r = &in->regions.at[i < in->regions.n ? i : 0];
-        if (p >= r->p && p - r->p <= r->bytes - n) {
-            in->last_region = (int)(r - in->regions.at);
+        if (holds(r, p, n)) {
+            in->recent[in->next_recent++ % RECENT] = in->last_region = (int)(r - in->regions.at);
             return r;
         }
     }
@@ -403,8 +414,28 @@ static const native *native_at(const linterp *in, const void *p) {
     return NULL;
 }
 
+static void wait_for_others(frame *fr, const ins *x, wait_kind kind);
+
+// d += a * b of the warp's fragments; the arguments point to registers.
+static void run_product(frame *fr, const ins *x, const lmma *t) {
+    thread *now = fr->in->device->now;
+    uint32_t *mine = ARENA_ARRAY(fr->in->arena, uint32_t, t->na + t->nb + t->nd), *d = mine + t->na + t->nb;
+    char *at[3];
+    const int n[] = {t->nd, t->na, t->nb};
+    for (int i = 0; i < 3; i++) at[i] = checked(fr, x, pointer(fr, x, i), 4 * n[i], i == 0);
+    memcpy(d, at[0], 4 * (size_t)t->nd);
+    memcpy(mine, at[1], 4 * (size_t)t->na);
+    memcpy(mine + t->na, at[2], 4 * (size_t)t->nb);
+    now->registers = mine;
+    wait_for_others(fr, x, WAIT_PRODUCT);
+    lmma_apply(t, now->number % WARP, now->warps, d);
+    memcpy(at[0], d, 4 * (size_t)t->nd);
+}
+
 static uint64_t run_call(frame *fr, const ins *x) {
     linterp *in = fr->in;
+    const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
+    if (product && x->nargs == 3 && in->device && in->device->now) return run_product(fr, x, product), 0;
     int skip = x->op == L_CALLPTR, n = x->nargs - skip;
     uint64_t args[64];
     if (n > 64) fail_at(fr, x, "more than 64 arguments");
@@ -618,6 +649,23 @@ static void release_shuffles(linterp *in) {
     }
 }
 
+// A product takes all threads of a warp.
+static void release_products(linterp *in) {
+    device *d = in->device;
+    for (int w = 0; w < d->n; w += WARP) {
+        if (d->all[w].wait != WAIT_PRODUCT) continue;
+        if (w + WARP > d->n || !all_wait(d, w, WARP, WAIT_PRODUCT))
+            fail(in, "a warp's threads do not meet at one product");
+        const uint32_t **registers = ARENA_ARRAY(in->arena, const uint32_t *, WARP);
+        for (int i = 0; i < WARP; i++) {
+            thread *t = &d->all[w + i];
+            registers[i] = t->registers;
+            t->warps = registers;
+            t->wait = WAIT_NONE;
+        }
+    }
+}
+
 // Threads run until each waits; then all must wait alike.
 static void run_threads(linterp *in) {
     device *d = in->device;
@@ -631,12 +679,14 @@ static void run_threads(linterp *in) {
         }
         if (ran) {
             release_shuffles(in);
+            release_products(in);
             continue;
         }
         if (all_wait(d, 0, d->n, WAIT_DONE)) return;
-        int shuffles = 0;
-        for (int i = 0; i < d->n; i++) shuffles += d->all[i].wait == WAIT_SHUFFLE;
-        if (shuffles || !all_wait(d, 0, d->n, WAIT_BARRIER))
+        bool meet = false;
+        for (int i = 0; i < d->n; i++)
+            meet |= d->all[i].wait == WAIT_SHUFFLE || d->all[i].wait == WAIT_PRODUCT;
+        if (meet || !all_wait(d, 0, d->n, WAIT_BARRIER))
             fail(in, "not all threads of a block reach one barrier");
         in->epoch++;
         for (int i = 0; i < d->n; i++) d->all[i].wait = WAIT_NONE;

@@ -26,6 +26,7 @@ typedef struct target {
     int opt;        // 0..3
     int size_level; // 0, 1 (-Os), 2 (-Oz)
     int sm;         // ARCH_CUDA: architecture, 75, 80, 90 ...
+    int processors; // ARCH_CUDA: how many a kernel's blocks should keep busy
 } target;
 
 // Vector lanes of an element of so many bits: 1 where there are no vectors.

@@ -27,6 +27,7 @@ void gpu_launch(gpu *g, dim *blocks, int threads) {
     dims *t = e->k->program->dims;
     e->code->grid[0] = blocks, e->code->block[0] = dim_const(t, threads);
     e->code->f->threads[0] = threads;
+    e->code->f->threads[1] = e->code->f->threads[2] = 1;
     e->code->f->grid[0] = dim_is_const(blocks) ? dim_value(blocks) : 0;
     g->grid = lb_for(g->b, "block", lb_idx(g->b, 0), emit_dim(e, blocks), lb_idx(g->b, 1), LOOP_GRID_X);
     g->thread =

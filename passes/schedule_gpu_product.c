@@ -1,23 +1,29 @@
-// Contractions on GPUs. In: a kernel that sums products of two operands. Out, in every block:
+// Sums of products on GPUs. In: a kernel that is a contraction. Out, in every block, for its t.m x t.n
+// results:
 //
-//   for k0 in steps of SLICE: shared_a = a[k0.., rows], shared_b = b[k0.., columns]; barrier
-//                             each thread: acc[EACH][EACH] += a * b from shared memory; barrier
-//   each thread writes its EACH x EACH results
+//   fetch slice 0 of a and b into registers, store it into shared memory; barrier
+//   for each slice: fetch the next slice into registers
+//                   each thread or warp: acc += a * b from shared memory
+//                   store the next slice into the other half of shared memory; barrier
+//   each thread writes its results
+#include "passes/schedule_gpu_product.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
 #include "passes/emit_dim.h"
-#include "passes/schedule_gpu_impl.h"
 
-enum { THREADS = 256, TILE = 64, SLICE = 16, EACH = 4, SIDE = TILE / EACH };
+enum { GROUP = 4, WARP = 32 };
 
-typedef struct product {
-    gpu *g;
-    const contraction *c;
-    int m[MAX_AXES], nm, n[MAX_AXES], nn, outer[MAX_AXES], nouter;
-    dim *rows, *columns, *depth;
-    ins *shared_a, *shared_b; // [SLICE][TILE]
-    ins *m0, *n0;
-} product;
+// By multiply-adds: a thread's results are groups of 4 x 4.
+static const tile by_threads[] = {
+    {128, 128, 8, 8, 8, 1.0}, {128, 64, 8, 8, 8, 0.9}, {64, 128, 8, 8, 8, 0.9}, {64, 64, 4, 4, 16, 0.6},
+    {32, 32, 4, 4, 16, 0.4},  {16, 64, 4, 4, 16, 0.4}, {64, 16, 4, 4, 16, 0.4}, {4, 256, 4, 4, 16, 0.3},
+};
+// By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2.
+static const tile by_warps[] = {
+    {128, 128, 8, 8, 16, 1.0}, {128, 64, 8, 8, 16, 0.8}, {64, 128, 8, 8, 16, 0.8},
+    {64, 64, 4, 8, 16, 0.5},   {32, 32, 2, 4, 16, 0.25}, {16, 64, 2, 4, 16, 0.25},
+};
+enum { BY_THREADS = sizeof by_threads / sizeof *by_threads, BY_WARPS = sizeof by_warps / sizeof *by_warps };
 
 bool gpu_product_fits(const contraction *c) {
     dtype t = c->s->states.at[0].dtype;
@@ -25,123 +31,262 @@ bool gpu_product_fits(const contraction *c) {
     return (t == DT_F32 || t == DT_F64 || t == DT_I32) && init->op == X_CONST && init->i == 0;
 }
 
-// One slice of an operand: element (k0 + row, first + column) or 0, row by row of the shared tile.
-static void load_slice(product *p, expr *term, const int *axes, int naxes, dim *extent, ins *first, ins *k0,
-                       ins *shared) {
+// ---------------------------------------------------------------- tiles
+
+// Sizes that only the run knows are taken as large ones.
+static double likely(const dim *d) {
+    enum { LIKELY = 512 };
+    if (dim_is_const(d)) return (double)dim_value(d);
+    return (double)(d->max < LIKELY ? d->max : d->min > LIKELY ? d->min : LIKELY);
+}
+static double blocks_of(double extent, int side) { return (double)(((int64_t)extent + side - 1) / side); }
+
+// Rounds of blocks over the processors, times what a block costs.
+static double cost(const product *p, const tile *t, double batch) {
+    double blocks = blocks_of(likely(p->a.extent), t->m) * blocks_of(likely(p->b.extent), t->n) * batch;
+    return blocks_of(blocks, p->g->e->t->processors) * t->m * t->n / t->speed;
+}
+
+// Doubles take two registers each.
+static bool tile_fits(const product *p, const tile *t) {
+    return p->kind != LK_F64 || t->each_m * t->each_n < 64;
+}
+
+static void choose_tile(product *p) {
+    const tile *all = p->tensor ? by_warps : by_threads;
+    int n = p->tensor ? BY_WARPS : BY_THREADS;
+    double batch = likely(gpu_product_of(p->g->e, p->outer, p->nouter)), least = -1;
+    for (int j = 0; j < n; j++) {
+        double c = cost(p, &all[j], batch);
+        if (!tile_fits(p, &all[j]) || (least >= 0 && c >= least)) continue;
+        least = c;
+        p->t = all[j];
+    }
+    p->threads = p->t.m * p->t.n / (p->t.each_m * p->t.each_n);
+    p->a.side = p->t.m, p->b.side = p->t.n;
+}
+
+// ---------------------------------------------------------------- operands
+
+static bool steps_by_one(product *p, const operand *o, const int *axes, int n) {
+    const access *a = entry_of(p->g->e, o->read)->read;
+    if (!n || !a->affine) return false;
+    const expr *step = a->coef[axes[n - 1]];
+    return step->op == X_CONST && step->i == 1;
+}
+
+static void set_operand(product *p, operand *o, const expr *read, expr *term) {
+    const axis_list *k = &p->c->k_axes;
+    o->read = read;
+    o->term = term;
+    o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
+    o->along_k = !steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n);
+}
+
+static void set_operands(product *p) {
+    const contraction *c = p->c;
+    for (int j = 0; j < c->m.n; j++) p->a.axes[p->a.naxes++] = c->m.at[j];
+    for (int j = 0; j < c->other_n.n; j++) p->b.axes[p->b.naxes++] = c->other_n.at[j];
+    if (c->n >= 0) p->b.axes[p->b.naxes++] = c->n;
+    for (int j = 0; j < c->batch.n; j++) p->outer[p->nouter++] = c->batch.at[j];
+    p->depth = gpu_product_of(p->g->e, c->k_axes.at, c->k_axes.n);
+    set_operand(p, &p->a, c->a, c->term_a);
+    set_operand(p, &p->b, c->b, c->term_b);
+}
+
+// ---------------------------------------------------------------- results
+
+// Where a thread's results lie: row i is unit * size of a unit + lane + a step for i.
+static void set_lanes(product *p) {
+    lbuild *b = p->g->b;
+    ins *thread = p->g->thread;
+    if (!p->tensor) {
+        ins *columns = lb_idx(b, p->t.n / p->t.each_n);
+        p->lane_n[1] = lb_bin(b, L_MUL, gpu_rest(b, thread, columns), lb_idx(b, GROUP));
+        p->lane_m[1] = lb_bin(b, L_MUL, gpu_quotient(b, thread, columns), lb_idx(b, GROUP));
+        return;
+    }
+    ins *lane = gpu_rest(b, thread, lb_idx(b, WARP)), *warp = gpu_quotient(b, thread, lb_idx(b, WARP)),
+        *warps = lb_idx(b, p->t.n / (p->t.each_n * 4));
+    p->lane_n[0] = gpu_rest(b, warp, warps), p->lane_m[0] = gpu_quotient(b, warp, warps);
+    p->lane_n[1] = lb_bin(b, L_MUL, gpu_rest(b, lane, lb_idx(b, 4)), lb_idx(b, 2));
+    p->lane_m[1] = gpu_quotient(b, lane, lb_idx(b, 4));
+}
+
+static ins *plus_times(lbuild *b, ins *base, ins *x, int by) {
+    return lb_bin(b, L_ADD, base, lb_bin(b, L_MUL, x, lb_idx(b, by)));
+}
+
+// Of row i (column i where `column`) of the thread's results, in the block.
+static ins *position(product *p, ins *i, bool column) {
+    lbuild *b = p->g->b;
+    ins *const *lane = column ? p->lane_n : p->lane_m;
+    int side = column ? p->t.n : p->t.m, each = column ? p->t.each_n : p->t.each_m;
+    int pack = !p->tensor ? GROUP : column ? 2 : 1; // neighbours that a thread has
+    int far = !p->tensor ? side / each * GROUP : 8; // from one pack to the next
+    ins *at = plus_times(b, lane[1], gpu_quotient(b, i, lb_idx(b, pack)), far);
+    if (pack > 1) at = lb_bin(b, L_ADD, at, gpu_rest(b, i, lb_idx(b, pack)));
+    return p->tensor ? plus_times(b, at, lane[0], column ? each * 4 : each * 8) : at;
+}
+
+// Fragments lie one behind the other, each as 2 x 2.
+static ins *result_at(product *p, ins *i, ins *j) {
+    lbuild *b = p->g->b;
+    ins *two = lb_idx(b, 2);
+    if (!p->tensor) return plus_times(b, j, i, p->t.each_n);
+    ins *fragment = plus_times(b, gpu_quotient(b, j, two), gpu_quotient(b, i, two), p->t.each_n / 2);
+    return plus_times(b, plus_times(b, gpu_rest(b, j, two), gpu_rest(b, i, two), 2), fragment, 4);
+}
+
+static ins *open_results(product *p, const char *name, int n) {
+    lbuild *b = p->g->b;
+    return lb_for(b, name, lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
+}
+
+// Opens the guard that tiles at the edge need; NULL: none does.
+static ins *open_guard(product *p, const operand *o, ins *at) {
+    bool whole = dim_is_const(o->extent) && dim_value(o->extent) % o->side == 0;
+    return whole ? NULL : lb_if(p->g->b, lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, o->extent)));
+}
+
+static void write_result(product *p, ins *i, access *to) {
     gpu *g = p->g;
     emitter *e = g->e;
-    lbuild *b = g->b;
-    lkind kind = compute_kind(p->c->s->states.at[0].dtype);
-    ins *i = lb_for(b, "i", g->thread, lb_idx(b, SLICE * TILE), lb_idx(b, THREADS), LOOP_SERIAL);
-    ins *column = gpu_rest(b, i, lb_idx(b, TILE)), *row = gpu_quotient(b, i, lb_idx(b, TILE));
-    ins *at = lb_bin(b, L_ADD, first, column), *k = lb_bin(b, L_ADD, k0, row);
-    ins *zero = lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0),
-        *v = lb_var(b, "v", zero);
-    ins *inside = lb_bin(b, L_AND, lb_cmp(b, L_SLT, at, emit_dim(e, extent)),
-                         lb_cmp(b, L_SLT, k, emit_dim(e, p->depth)));
-    ins *valid = lb_if(b, inside);
+    ins *j = open_results(p, "j", p->t.each_n);
+    ins *at = lb_bin(g->b, L_ADD, p->b.first, position(p, j, true)), *inside = open_guard(p, &p->b, at);
     int mark = scope_open(e);
-    gpu_set_counters(g, axes, naxes, at);
-    gpu_set_counters(g, p->c->k_axes.at, p->c->k_axes.n, k);
-    lb_set(b, v, emit_value(e, term));
-    gpu_clear_counters(g, axes, naxes);
-    gpu_clear_counters(g, p->c->k_axes.at, p->c->k_axes.n);
+    gpu_set_counters(g, p->b.axes, p->b.naxes, at);
+    e->state[0] = lb_load(g->b, lt(p->kind, 1), p->acc, result_at(p, i, j), 0);
+    emit_write(e, p->c->w, to, NULL);
+    gpu_clear_counters(g, p->b.axes, p->b.naxes);
     scope_close(e, mark);
-    lb_end(b, valid);
-    lb_store(b, shared, i, lb_get(b, v), 0);
+    if (inside) lb_end(g->b, inside);
+    lb_end(g->b, j);
+}
+
+static void write_results(product *p, access *to) {
+    gpu *g = p->g;
+    ins *i = open_results(p, "i", p->t.each_m);
+    ins *at = lb_bin(g->b, L_ADD, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, p->a.axes, p->a.naxes, at);
+    write_result(p, i, to);
+    gpu_clear_counters(g, p->a.axes, p->a.naxes);
+    scope_close(g->e, mark);
+    if (inside) lb_end(g->b, inside);
+    lb_end(g->b, i);
+}
+
+// ---------------------------------------------------------------- multiply-adds
+
+// The thread's rows or columns of one word of K.
+static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    ins *i = open_results(p, "i", each);
+    ins *at = plus_times(b, gpu_shared_at(p, o->side, position(p, i, column), k), slice,
+                         gpu_slice_words(p, o->side));
+    lb_store(b, to, i, lb_load(b, lt(p->kind, 1), o->shared, at, 0), 0);
     lb_end(b, i);
 }
 
-static void multiply_slice(product *p, ins **acc, ins *my_row, ins *my_column) {
+static void multiply_threads(product *p, ins *slice) {
     lbuild *b = p->g->b;
-    lkind kind = compute_kind(p->c->s->states.at[0].dtype);
-    ins *k = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, SLICE), lb_idx(b, 1), LOOP_UNROLL),
-        *base = lb_bin(b, L_MUL, k, lb_idx(b, TILE));
-    ins *fa[EACH], *fb[EACH];
-    for (int j = 0; j < EACH; j++) { // strided by SIDE, so that neighbouring threads read neighbouring words
-        ins *step = lb_idx(b, j * SIDE);
-        fa[j] =
-            lb_load(b, lt(kind, 1), p->shared_a, lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_row), step), 0);
-        fb[j] = lb_load(b, lt(kind, 1), p->shared_b,
-                        lb_bin(b, L_ADD, lb_bin(b, L_ADD, base, my_column), step), 0);
-    }
-    for (int i = 0; i < EACH; i++)
-        for (int j = 0; j < EACH; j++) {
-            ins *var = acc[i * EACH + j], *old = lb_get(b, var);
-            lb_set(b, var,
-                   lkind_is_float(kind) ? lb_muladd(b, fa[i], fb[j], old)
-                                        : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
-        }
+    ltype t = lt(p->kind, 1);
+    ins *fa = lb_local(b, p->kind, p->t.each_m, 16, false),
+        *fb = lb_local(b, p->kind, p->t.each_n, 16, false);
+    ins *k = open_results(p, "k", p->t.words);
+    load_factors(p, &p->a, false, p->t.each_m, slice, k, fa);
+    load_factors(p, &p->b, true, p->t.each_n, slice, k, fb);
+    ins *i = open_results(p, "i", p->t.each_m), *j = open_results(p, "j", p->t.each_n);
+    ins *at = result_at(p, i, j), *x = lb_load(b, t, fa, i, 0), *y = lb_load(b, t, fb, j, 0),
+        *old = lb_load(b, t, p->acc, at, 0);
+    lb_store(
+        b, p->acc, at,
+        lkind_is_float(p->kind) ? lb_muladd(b, x, y, old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, x, y), old), 0);
+    lb_end(b, j);
+    lb_end(b, i);
     lb_end(b, k);
 }
 
-static void write_results(product *p, ins **acc, ins *my_row, ins *my_column, access *to) {
+// ---------------------------------------------------------------- the kernel
+
+static void open_block(product *p) {
     gpu *g = p->g;
     emitter *e = g->e;
     lbuild *b = g->b;
-    for (int i = 0; i < EACH; i++)
-        for (int j = 0; j < EACH; j++) {
-            ins *m = lb_bin(b, L_ADD, lb_bin(b, L_ADD, p->m0, my_row), lb_idx(b, i * SIDE));
-            ins *n = lb_bin(b, L_ADD, lb_bin(b, L_ADD, p->n0, my_column), lb_idx(b, j * SIDE));
-            ins *inside = lb_if(b, lb_bin(b, L_AND, lb_cmp(b, L_SLT, m, emit_dim(e, p->rows)),
-                                          lb_cmp(b, L_SLT, n, emit_dim(e, p->columns))));
-            int mark = scope_open(e);
-            gpu_set_counters(g, p->m, p->nm, m);
-            gpu_set_counters(g, p->n, p->nn, n);
-            e->state[0] = lb_get(b, acc[i * EACH + j]);
-            emit_write(e, p->c->w, to, NULL);
-            gpu_clear_counters(g, p->m, p->nm);
-            gpu_clear_counters(g, p->n, p->nn);
-            scope_close(e, mark);
-            lb_end(b, inside);
-        }
+    dims *d = e->k->program->dims;
+    dim *tiles_m = dim_ceildiv(p->a.extent, dim_const(d, p->t.m)),
+        *tiles_n = dim_ceildiv(p->b.extent, dim_const(d, p->t.n));
+    gpu_launch(g, dim_mul(dim_mul(tiles_m, tiles_n), gpu_product_of(e, p->outer, p->nouter)), p->threads);
+    ins *tm = emit_dim(e, tiles_m), *tn = emit_dim(e, tiles_n), *rest = gpu_quotient(b, g->grid, tn);
+    p->b.first = lb_bin(b, L_MUL, gpu_rest(b, g->grid, tn), lb_idx(b, p->t.n));
+    p->a.first = lb_bin(b, L_MUL, gpu_rest(b, rest, tm), lb_idx(b, p->t.m));
+    gpu_set_counters(g, p->outer, p->nouter, gpu_quotient(b, rest, tm));
 }
 
-static void product_axes(product *p) {
-    const contraction *c = p->c;
-    for (int j = 0; j < c->m.n; j++) p->m[p->nm++] = c->m.at[j];
-    for (int j = 0; j < c->other_n.n; j++) p->n[p->nn++] = c->other_n.at[j];
-    if (c->n >= 0) p->n[p->nn++] = c->n;
-    for (int j = 0; j < c->batch.n; j++) p->outer[p->nouter++] = c->batch.at[j];
-    p->rows = gpu_product_of(p->g->e, p->m, p->nm);
-    p->columns = gpu_product_of(p->g->e, p->n, p->nn);
-    p->depth = gpu_product_of(p->g->e, c->k_axes.at, c->k_axes.n);
+static void make_memory(product *p) {
+    lbuild *b = p->g->b;
+    ltype t = lt(p->kind, 1);
+    operand *const both[] = {&p->a, &p->b};
+    for (int j = 0; j < 2; j++) {
+        operand *o = both[j];
+        o->shared = lb_local(b, p->word, 2 * gpu_slice_words(p, o->side), 16, true);
+        o->staged = lb_local(b, p->word, o->side * p->t.words / p->threads, 16, false);
+    }
+    p->acc = lb_local(b, p->kind, p->t.each_m * p->t.each_n, 16, false);
+    ins *i = open_results(p, "i", p->t.each_m * p->t.each_n);
+    lb_store(b, p->acc, i, lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0), 0);
+    lb_end(b, i);
+}
+
+static void load_slices(product *p, ins *k0) {
+    gpu_load_slice(p, &p->a, k0);
+    gpu_load_slice(p, &p->b, k0);
+}
+static void store_slices(product *p, ins *slice) {
+    gpu_store_slice(p, &p->a, slice);
+    gpu_store_slice(p, &p->b, slice);
+}
+
+static void sum_slices(product *p) {
+    lbuild *b = p->g->b;
+    int deep = gpu_slice_depth(p);
+    load_slices(p, lb_idx(b, 0));
+    store_slices(p, lb_idx(b, 0));
+    lb_barrier(b);
+    ins *depth = emit_dim(p->g->e, p->depth),
+        *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
+    ins *slice = gpu_rest(b, gpu_quotient(b, k0, lb_idx(b, deep)), lb_idx(b, 2)),
+        *other = lb_bin(b, L_SUB, lb_idx(b, 1), slice), *next = lb_bin(b, L_ADD, k0, lb_idx(b, deep));
+    ins *more = lb_cmp(b, L_SLT, next, depth), *fetch = lb_if(b, more);
+    load_slices(p, next);
+    lb_end(b, fetch);
+    if (p->tensor) gpu_multiply_tensors(p, slice);
+    else multiply_threads(p, slice);
+    ins *keep = lb_if(b, more);
+    store_slices(p, other);
+    lb_end(b, keep);
+    lb_barrier(b);
+    lb_end(b, k0);
 }
 
 void gpu_schedule_product(gpu *g, const contraction *c) {
     emitter *e = g->e;
-    lbuild *b = g->b;
-    product p = {.g = g, .c = c};
-    e->code->schedule = "tiled product";
-    product_axes(&p);
-    dim *tile = dim_const(e->k->program->dims, TILE), *tiles_m = dim_ceildiv(p.rows, tile),
-        *tiles_n = dim_ceildiv(p.columns, tile);
+    product p = {.g = g, .c = c, .tensor = gpu_tensor_type(e, c)};
+    p.kind = compute_kind(c->s->states.at[0].dtype);
+    p.word = p.tensor ? LK_I32 : p.kind;
+    e->code->schedule = p.tensor ? "tensor product" : "tiled product";
     emitter_stage(e, c->s, -1, 1, false);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    set_operands(&p);
+    choose_tile(&p);
     access *to = access_make(e, c->w->to, c->w->index);
-    gpu_launch(g, dim_mul(dim_mul(tiles_m, tiles_n), gpu_product_of(e, p.outer, p.nouter)), THREADS);
-    ins *tm = emit_dim(e, tiles_m), *tn = emit_dim(e, tiles_n);
-    p.n0 = lb_bin(b, L_MUL, gpu_rest(b, g->grid, tn), lb_idx(b, TILE));
-    ins *rest = gpu_quotient(b, g->grid, tn);
-    p.m0 = lb_bin(b, L_MUL, gpu_rest(b, rest, tm), lb_idx(b, TILE));
-    gpu_set_counters(g, p.outer, p.nouter, gpu_quotient(b, rest, tm));
-    lkind kind = compute_kind(c->s->states.at[0].dtype);
-    p.shared_a = lb_local(b, kind, SLICE * TILE, 16, true);
-    p.shared_b = lb_local(b, kind, SLICE * TILE, 16, true);
-    ins *my_column = gpu_rest(b, g->thread, lb_idx(b, SIDE)),
-        *my_row = gpu_quotient(b, g->thread, lb_idx(b, SIDE)), *acc[EACH * EACH];
-    for (int j = 0; j < EACH * EACH; j++)
-        acc[j] =
-            lb_var(b, "acc", lkind_is_float(kind) ? lb_float(b, lt(kind, 1), 0) : lb_int(b, lt(kind, 1), 0));
+    open_block(&p);
+    set_lanes(&p);
+    make_memory(&p);
     int mark = scope_open(e);
-    ins *k0 = lb_for(b, "k0", lb_idx(b, 0), emit_dim(e, p.depth), lb_idx(b, SLICE), LOOP_SERIAL);
-    load_slice(&p, c->term_a, p.m, p.nm, p.rows, p.m0, k0, p.shared_a);
-    load_slice(&p, c->term_b, p.n, p.nn, p.columns, p.n0, k0, p.shared_b);
-    lb_barrier(b);
-    multiply_slice(&p, acc, my_row, my_column);
-    lb_barrier(b);
-    lb_end(b, k0);
-    write_results(&p, acc, my_row, my_column, to);
+    sum_slices(&p);
+    write_results(&p, to);
     scope_close(e, mark);
     gpu_land(g);
 }

@@ -178,6 +178,8 @@ static float element(shim_mma_type type, int is_b, uint32_t r, int j) {
     case SHIM_TF32: return float_of_bits(r & 0xffffe000u);
     case SHIM_S8: return (float)(int8_t)byte;
     case SHIM_U8S8: return is_b ? (float)(int8_t)byte : (float)byte;
+    case SHIM_S8U8: return is_b ? (float)byte : (float)(int8_t)byte;
+    case SHIM_U8: return (float)byte;
     }
     return 0;
 }

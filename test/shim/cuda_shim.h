@@ -38,7 +38,15 @@ void __syncthreads(void);
 void shim_exchange(const void *from, void *to, int bytes, int lane_xor);
 
 // d += a * b by a warp with the fragments of mma.sync.m<m>n8k<k>.
-typedef enum shim_mma_type { SHIM_F16, SHIM_BF16, SHIM_TF32, SHIM_S8, SHIM_U8S8 } shim_mma_type;
+typedef enum shim_mma_type {
+    SHIM_F16,
+    SHIM_BF16,
+    SHIM_TF32,
+    SHIM_S8,
+    SHIM_U8S8,
+    SHIM_S8U8,
+    SHIM_U8
+} shim_mma_type;
 void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b);
 #ifdef __cplusplus
 }

@@ -1,0 +1,17 @@
+// What tensor cores compute: the meaning of calls of mma_* in loops (codegen/cuda.h). In: the registers of a
+// warp's threads. Out: one thread's results.
+#ifndef ONNXC_LOOPS_MMA_H
+#define ONNXC_LOOPS_MMA_H
+#include "ir/dtype.h"
+
+// Results are m x 8, sums run over k; na, nb, nd: registers of a thread.
+typedef struct lmma {
+    const char *name;
+    dtype a, b;
+    int m, k, na, nb, nd;
+} lmma;
+
+const lmma *lmma_named(const char *name); // NULL: none
+// d += a * b for thread `lane`; registers[i]: a and, behind it, b of the warp's thread i.
+void lmma_apply(const lmma *t, int lane, const uint32_t *const *registers, uint32_t *d);
+#endif

@@ -1,0 +1,53 @@
+// Inside of the GPU's schedule for sums of products: what its three files share.
+#ifndef ONNXC_SCHEDULE_GPU_PRODUCT_H
+#define ONNXC_SCHEDULE_GPU_PRODUCT_H
+#include "passes/schedule_gpu_impl.h"
+
+// A block's results, those of one thread (each_m x each_n), and the depth of a slice in words.
+typedef struct tile {
+    int m, n, each_m, each_n, words;
+    double speed; // results in a unit of time, against the fastest
+} tile;
+
+// What tensor cores multiply: 16 x 8 results and 8 words of K at once.
+typedef struct tensor_type {
+    dtype a, b;
+    const char *name; // of the function (codegen/cuda.h)
+    int per;          // elements in a word
+} tensor_type;
+
+// One operand of the block: `side` rows or columns from `first` on, one slice of K.
+typedef struct operand {
+    const expr *read;
+    expr *term; // what is multiplied
+    int axes[MAX_AXES], naxes, side;
+    dim *extent;
+    ins *first, *staged, *shared; // staged: the thread's words on their way; shared: two slices
+    bool along_k;                 // neighbours in memory lie along K
+} operand;
+
+typedef struct product {
+    gpu *g;
+    const contraction *c;
+    const tensor_type *tensor; // NULL: multiply-adds
+    tile t;
+    int threads;
+    operand a, b;
+    int outer[MAX_AXES], nouter;
+    dim *depth;
+    lkind kind, word; // of results, of shared memory
+    ins *acc;         // each_m x each_n results
+    ins *lane_m[2];   // where the thread's results begin: unit of rows, row in it
+    ins *lane_n[2];
+} product;
+
+// schedule_gpu_load.c
+int gpu_slice_depth(const product *p);                         // elements of K in a slice
+int gpu_slice_words(const product *p, int side);               // shared words of one slice of an operand
+ins *gpu_shared_at(product *p, int side, ins *row, ins *word); // where a word of a slice lies
+void gpu_load_slice(product *p, operand *o, ins *k0);
+void gpu_store_slice(product *p, operand *o, ins *slice);
+// schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.
+const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c);
+void gpu_multiply_tensors(product *p, ins *slice);
+#endif
