@@ -234,13 +234,14 @@ typedef struct job {
     const link_options *o;
     const target *t;
     const char *linker, *object, *path, *out; // path: the final name, out: the one to write
-    bool shared;
+    bool shared, stays;                       // stays: threads may run its code when it is closed
 } job;
 
 // A C compiler knows its own libraries.
 static void compiler_arguments(arena *a, const job *j, strings *args) {
     ADD(j->shared ? "-shared" : NULL, "-o", j->out, "-Wl,--fatal-warnings", "-Wl,-z,now");
     if (j->shared) ADD(arena_printf(a, "-Wl,-soname,%s", base_name(j->path)), "-Wl,--exclude-libs,ALL");
+    if (j->stays) ADD("-Wl,-z,nodelete");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
     ADD(j->object);
     add_all(a, args, j->o->inputs.at, j->o->inputs.n);
@@ -266,7 +267,9 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     const char *libc = find_file(a, &folders, "libc.so");
     ADD("-o", j->out, "--fatal-warnings", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "relro");
     if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
-    if (j->shared) ADD("-shared", "-soname", base_name(j->path), "--exclude-libs", "ALL");
+    if (j->shared)
+        ADD("-shared", "-soname", base_name(j->path), "--exclude-libs", "ALL",
+            j->stays ? "-znodelete" : NULL);
     else program_start(a, d, j, &folders, args);
     ADD(j->object);
     add_all(a, args, j->o->inputs.at, j->o->inputs.n);
@@ -277,6 +280,13 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     if (!j->shared) ADD(find_file(a, &folders, "crtn.o"));
 }
 
+// The runtime's threads wait for work for as long as the process lives.
+static bool starts_threads(const lmodule *m) {
+    for (int i = 0; i < m->funcs.n; i++)
+        if (strcmp(m->funcs.at[i]->name, "onnxc_rt_parallel") == 0) return true;
+    return false;
+}
+
 static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
                       const char *path, bool shared) {
     strings args = {0};
@@ -284,9 +294,14 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
     const char *product = workplace(a, output, path, m);
     if (product != path) linked = outfile_open(a, d, product, true);
     outfile *input = write_object(a, d, object, m, product);
-    job j = {
-        o,     m->target, find_linker(a, d, o), outfile_temporary(input), path, outfile_temporary(linked),
-        shared};
+    job j = {o,
+             m->target,
+             find_linker(a, d, o),
+             outfile_temporary(input),
+             path,
+             outfile_temporary(linked),
+             shared,
+             shared && starts_threads(m)};
     VEC_PUSH(a, &args, j.linker);
     if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
     else lld_arguments(a, d, &j, &args);

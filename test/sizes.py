@@ -109,6 +109,10 @@ def check_object(folder):
     names = symbols(folder, "a.o")
     for function in ("rows_run", "rows_run_N1", "rows_run_N8", "rows_run_any"):
         check(function in names, function, names)
+    for threads, flag in ((1, 0), (2, 1)):  # a library whose threads wait must not be unloaded
+        run(ONNXC, "images.onnx", "--dim", "N=4", "--dim", "S=64", f"--threads={threads}", "-o", "images.so", folder=folder)
+        shown = run("readelf", "-dW", "images.so", folder=folder).stdout
+        check(shown.count("NODELETE") == flag, f"--threads={threads}: NODELETE", shown)
     data = [n for n in names if n.startswith("rows_data")]
     check(len(data) == 2, "two weights, each once", data)
 
