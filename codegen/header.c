@@ -58,7 +58,9 @@ static void head(header *h, const program *p) {
                     "    ONNXC_CHECK_FAILED = 8,    // the data break a rule of the model\n"
                     "    ONNXC_CANCELLED = 9,       // the hook said so\n"
                     "    ONNXC_BAD_CPU = 10,        // this machine lacks instructions that the model needs\n"
-                    "    ONNXC_BAD_WEIGHTS = 11     // the file of weights is missing, or another model's\n"
+                    "    ONNXC_BAD_WEIGHTS = 11,    // the file of weights is missing, or another model's\n"
+                    "    ONNXC_NO_GPU = 12,         // no driver, no such GPU, or no code for it\n"
+                    "    ONNXC_GPU_FAILED = 13      // the GPU's driver reports an error\n"
                     "} onnxc_status;\n#endif\n\n");
     if (!io->context) return;
     text_add(&h->t, "#ifndef ONNXC_CONTEXT\n#define ONNXC_CONTEXT\n"
@@ -66,12 +68,19 @@ static void head(header *h, const program *p) {
                     "    const void *weights; // the bytes of the weights' file, aligned to 64\n"
                     "    size_t weights_size;\n"
                     "    int mapped;\n"
+                    "    int device;            // number of the GPU\n"
+                    "    struct onnxc_gpu *gpu; // NULL: none\n"
                     "} onnxc_context;\n"
                     "typedef struct onnxc_options {\n"
                     "    size_t size;         // sizeof(onnxc_options)\n"
                     "    const char *weights; // path of the weights' file; NULL: as --weights gave it\n"
                     "    const void *data;    // or its bytes, aligned to 64\n"
                     "    size_t data_size;\n"
+                    "    int device;          // number of the GPU\n"
+                    "    int device_pointers; // not 0: inputs and outputs lie on the GPU\n"
+                    "    void *stream;        // a CUstream; NULL: one of its own\n"
+                    "    char *message;       // NULL, or room for a text that says why it fails\n"
+                    "    size_t message_size;\n"
                     "} onnxc_options;\n#endif\n\n");
 }
 
@@ -162,16 +171,18 @@ static void workspace(header *h) {
 static void context_functions(header *h) {
     const interface *io = h->io;
     if (!io->context) return;
-    text_printf(&h->t, "\n#define %s_WEIGHTS_BYTES %lld\n", io->macro, (long long)h->b->weights_bytes);
+    if (h->b->weights_head)
+        text_printf(&h->t, "\n#define %s_WEIGHTS_BYTES %lld\n", io->macro, (long long)h->b->weights_bytes);
     if (!io->opens) {
         text_add(&h->t,
                  "// The program sets context.weights to the bytes of the weights' file, aligned to 64.\n");
         return;
     }
     text_printf(&h->t,
-                "// Maps the file of weights; options may be NULL. 0, or an onnxc_status.\n"
+                "%s; options may be NULL. 0, or an onnxc_status.\n"
                 "int %s_open(const onnxc_options *options, onnxc_context **context);\n"
                 "void %s_close(onnxc_context *context);\n",
+                h->b->weights_head ? "// Maps the file of weights" : "\n// Loads code and weights into a GPU",
                 io->name, io->name);
 }
 

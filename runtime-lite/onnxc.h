@@ -46,22 +46,31 @@ typedef enum onnxc_status {
     ONNXC_CHECK_FAILED = 8,    /* the data break a rule of the model: an index out of range ... */
     ONNXC_CANCELLED = 9,       /* the hook said so */
     ONNXC_BAD_CPU = 10,        /* this machine lacks instructions that the object was compiled for */
-    ONNXC_BAD_WEIGHTS = 11     /* the file of weights is not there, or belongs to another model */
+    ONNXC_BAD_WEIGHTS = 11,    /* the file of weights is not there, or belongs to another model */
+    ONNXC_NO_GPU = 12,         /* no driver, no such GPU, or the object has no code for it */
+    ONNXC_GPU_FAILED = 13      /* the GPU's driver reports an error */
 } onnxc_status;
 #endif
 
-/* ---- Contexts (models compiled with --weights FILE)
+/* ---- Contexts (models compiled with --weights FILE or --device cuda)
  *
  * What such a model needs from one call to the next. NAME_open maps the file of weights; any number of
  * threads may run the model with one context. Without a system there is no NAME_open: the program itself sets
  * `weights`.
+ *
+ * On a GPU NAME_open loads the code and the weights, which all contexts of one model on one GPU share. All
+ * runs with one context go through its stream, one after the other; the workspace of NAME_run holds what the
+ * host does itself. With device_pointers runs do not wait for the GPU, unless the model checks its data or
+ * the host has to look at them: wait for the stream. Strings, sequences and optionals are the host's always.
  */
 #ifndef ONNXC_CONTEXT
 #define ONNXC_CONTEXT
 typedef struct onnxc_context {
     const void *weights; /* the file's bytes, aligned to 64 */
     size_t weights_size;
-    int mapped; /* by NAME_open: NAME_close unmaps it */
+    int mapped;            /* by NAME_open: NAME_close unmaps it */
+    int device;            /* number of the GPU */
+    struct onnxc_gpu *gpu; /* NULL: none */
 } onnxc_context;
 /* NULL stands for all zeros. */
 typedef struct onnxc_options {
@@ -69,6 +78,11 @@ typedef struct onnxc_options {
     const char *weights; /* path of the file; NULL: the name that --weights gave, in the current folder */
     const void *data;    /* not NULL: the file's bytes, aligned to 64, in the place of a path */
     size_t data_size;
+    int device;          /* number of the GPU */
+    int device_pointers; /* not 0: inputs and outputs lie on the GPU */
+    void *stream;        /* a CUstream or cudaStream_t of the GPU's primary context; NULL: one of its own */
+    char *message;       /* NULL, or room for a text that says why NAME_open fails */
+    size_t message_size;
 } onnxc_options;
 #endif
 

@@ -277,10 +277,14 @@ int onnxc_program(const onnxc_model *m, int argc, char **argv) {
     for (uint32_t i = 0; i < d->ninputs; i++)
         if (!read_input(&p, i)) return 1;
     onnxc_context *context = NULL;
-    int failed = m->open ? m->open(NULL, &context) : ONNXC_OK;
-    if (failed) return !complain("the model", onnxc_status_text(failed));
+    char why[512] = "";
+    onnxc_options options = {.size = sizeof options, .message = why, .message_size = sizeof why};
+    int failed = m->open ? m->open(&options, &context) : ONNXC_OK;
+    if (failed) return !complain("the model", *why ? why : onnxc_status_text(failed));
     p.data[n] = context;
-    if (!run(&p)) return 1;
+    int ran = run(&p);
+    if (context) m->close(context);
+    if (!ran) return 1;
     for (uint32_t i = d->ninputs; i < n; i++) {
         if (!p.file[i]) print_output(&p, i);
         else if (!write_output(&p, i)) return 1;

@@ -27,6 +27,52 @@ typedef struct onnxc_weights_head {
 int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, onnxc_context **context);
 void onnxc_rt_close(onnxc_context *context); /* NULL: nothing */
 
+/* ---- GPUs. All answers that are int are an onnxc_status; onnxc_rt_gpu_message says more of this thread's
+ * last failure. */
+typedef struct onnxc_gpu_image {
+    int32_t sm;  /* architecture: 80 for sm_80 */
+    int32_t ptx; /* text for this and newer ones, with a NUL at its end; 0: machine code for this one */
+    uint64_t offset, size;
+} onnxc_gpu_image;
+/* The object's code for GPUs: this head, onnxc_gpu_image[nimages], the functions' names one after the other.
+ */
+typedef struct onnxc_gpu_images {
+    char magic[8];  /* "onnxc-g" */
+    uint64_t bytes; /* of the whole block */
+    uint32_t nfunctions, names, nimages, unused;
+} onnxc_gpu_images;
+/* One run of a model; begins with what emitted code reads: addresses on the device. */
+typedef struct onnxc_gpu_run {
+    void *workspace, *weights, *status;
+    struct onnxc_gpu *gpu; /* NULL: it did not begin */
+    void *block;
+    size_t statuses;
+} onnxc_gpu_run;
+
+/* upload calls onnxc_rt_gpu_put for every constant; it is called when the model comes to that device for the
+ * first time. */
+typedef void onnxc_rt_gpu_upload(void *user);
+int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
+                      onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context);
+void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t bytes);
+void onnxc_rt_gpu_close(onnxc_context *context); /* NULL: nothing */
+int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const onnxc_gpu_images *images,
+                       int64_t workspace, int statuses);
+/* status: of the run so far. After it the caller's host memory is as the run leaves it. */
+int onnxc_rt_gpu_end(onnxc_gpu_run *run, int status);
+/* The caller's memory where that lies on the wanted side, else `own`. */
+void *onnxc_rt_gpu_caller(onnxc_gpu_run *run, void *caller, void *own, int on_device);
+/* values: grid x, y, z, block x, y, z, then each argument. */
+int onnxc_rt_gpu_launch(onnxc_gpu_run *run, int function, int arguments, const int64_t *values);
+enum { ONNXC_ON_HOST, ONNXC_ON_DEVICE, ONNXC_AT_CALLER };
+int onnxc_rt_gpu_copy(onnxc_gpu_run *run, void *to, const void *from, int64_t bytes, int to_side,
+                      int from_side);
+/* What the kernels said of the data so far, after waiting for them. */
+int onnxc_rt_gpu_status(onnxc_gpu_run *run, int32_t *statuses);
+void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes); /* NULL when there is no memory */
+void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *block);     /* NULL: nothing */
+const char *onnxc_rt_gpu_message(void);
+
 /* What main of a program made by --emit exe calls: reads inputs, runs, writes or prints outputs. The exit
  * code. */
 int onnxc_program(const onnxc_model *model, int argc, char **argv);

@@ -15,6 +15,8 @@ const char *onnxc_status_text(int status) {
     case ONNXC_CANCELLED: return "cancelled";
     case ONNXC_BAD_CPU: return "this machine lacks instructions that the model was compiled for";
     case ONNXC_BAD_WEIGHTS: return "the file of weights is missing or belongs to another model";
+    case ONNXC_NO_GPU: return "there is no GPU that the model can run on";
+    case ONNXC_GPU_FAILED: return "the GPU's driver reports an error";
     }
     return "unknown status";
 }

@@ -1,0 +1,440 @@
+// Models on NVIDIA's GPUs, through the driver's interface. In: what the object brings along (code, weights)
+// and the caller's options. Out: contexts, and what emitted code does with them in a run.
+#include "runtime-lite/cuda.h"
+#include "runtime-lite/runtime.h"
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STATUS_ROOM = 256, BLOCK_ALIGN = 512, SLACK = 1 << 16, ARGUMENTS_MOST = 600 };
+
+// A model on a GPU, shared by its contexts.
+typedef struct loaded {
+    struct loaded *next;
+    const onnxc_gpu_images *images;
+    int ordinal, device, users;
+    cuda_context context;
+    cuda_module module;
+    cuda_function *functions;
+    cuda_address weights;
+} loaded;
+
+typedef struct block {
+    struct block *next;
+    cuda_address at;
+    size_t size;
+    bool used;
+} block;
+
+typedef struct onnxc_gpu {
+    onnxc_context face; // what the caller sees
+    loaded *model;
+    cuda_stream stream;
+    bool own_stream, device_pointers;
+    pthread_mutex_t lock; // guards the blocks
+    block *blocks;
+} gpu;
+
+static pthread_mutex_t models_lock = PTHREAD_MUTEX_INITIALIZER;
+static loaded *models;
+static const cuda_driver *cuda; // set under models_lock, before any model is there
+static _Thread_local char said[512];
+
+const char *onnxc_rt_gpu_message(void) { return said; }
+
+#define SAY(code, ...) (snprintf(said, sizeof said, __VA_ARGS__), (code))
+
+static int failed(int error, const char *doing) {
+    const char *name = NULL, *text = NULL;
+    if (!error) return ONNXC_OK;
+    cuda->error_name(error, &name);
+    cuda->error_text(error, &text);
+    int code = error == CUDA_OUT_OF_MEMORY ? ONNXC_NO_MEMORY : ONNXC_GPU_FAILED;
+    return SAY(code, "%s: %s (%s)", doing, text ? text : "unknown error", name ? name : "?");
+}
+
+// ---------------------------------------------------------------- the code
+static const onnxc_gpu_image *image_at(const onnxc_gpu_images *all, uint32_t i) {
+    return (const onnxc_gpu_image *)(const void *)(all + 1) + i;
+}
+
+// Machine code runs on its architecture and those with the same first digit and a higher last one, PTX on all
+// newer ones.
+static bool runs_on(const onnxc_gpu_image *i, int sm) {
+    return i->sm <= sm && (i->ptx || i->sm / 10 == sm / 10);
+}
+
+static const onnxc_gpu_image *best_image(const onnxc_gpu_images *all, int sm) {
+    const onnxc_gpu_image *best = NULL;
+    for (uint32_t i = 0; i < all->nimages; i++) {
+        const onnxc_gpu_image *new = image_at(all, i);
+        if (!runs_on(new, sm)) continue;
+        bool better = !best || (best->ptx && !new->ptx) || (best->ptx == new->ptx && best->sm < new->sm);
+        if (better) best = new;
+    }
+    return best;
+}
+
+static int no_image(const onnxc_gpu_images *all, int sm) {
+    char list[256] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < all->nimages && n < sizeof list - 32; i++) {
+        const onnxc_gpu_image *m = image_at(all, i);
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s sm_%d", i ? ", " : "", m->ptx ? "PTX" : "code",
+                              m->sm);
+    }
+    return SAY(ONNXC_NO_GPU, "the GPU is sm_%d, but the object has %s", sm, list);
+}
+
+static int load_functions(loaded *m) {
+    const char *name = (const char *)m->images + m->images->names;
+    m->functions = calloc(m->images->nfunctions + 1, sizeof *m->functions);
+    if (!m->functions) return SAY(ONNXC_NO_MEMORY, "no memory");
+    for (uint32_t i = 0; i < m->images->nfunctions; i++, name += strlen(name) + 1) {
+        int code = failed(cuda->function(&m->functions[i], m->module, name), name);
+        if (code) return code;
+    }
+    return ONNXC_OK;
+}
+
+static int load_code(loaded *m) {
+    int major = 0, minor = 0;
+    int code = failed(cuda->device_attribute(&major, CUDA_CAPABILITY_MAJOR, m->device), "asking the GPU");
+    if (!code)
+        code = failed(cuda->device_attribute(&minor, CUDA_CAPABILITY_MINOR, m->device), "asking the GPU");
+    if (code || !m->images->nfunctions) return code;
+    const onnxc_gpu_image *i = best_image(m->images, major * 10 + minor);
+    if (!i) return no_image(m->images, major * 10 + minor);
+    code = failed(cuda->load(&m->module, (const char *)m->images + i->offset), "loading the model's code");
+    return code ? code : load_functions(m);
+}
+
+// ---------------------------------------------------------------- weights
+typedef struct uploading {
+    const loaded *model;
+    int error;
+} uploading;
+
+void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t bytes) {
+    uploading *u = user;
+    if (u->error || !bytes) return;
+    u->error = cuda->to_device(u->model->weights + (uint64_t)offset, from, (size_t)bytes, NULL);
+}
+
+static int load_weights(loaded *m, onnxc_rt_gpu_upload *upload, int64_t bytes) {
+    if (!bytes) return ONNXC_OK;
+    int code = failed(cuda->alloc(&m->weights, (size_t)bytes), "allocating the weights");
+    if (code) return code;
+    uploading u = {m, 0};
+    upload(&u);
+    if (!u.error) u.error = cuda->stream_wait(NULL);
+    return failed(u.error, "uploading the weights");
+}
+
+// ---------------------------------------------------------------- models
+static void drop_model(loaded *m) {
+    if (m->context && !cuda->push(m->context)) {
+        if (m->weights) cuda->free(m->weights);
+        if (m->module) cuda->unload(m->module);
+        cuda->pop(&(cuda_context){0});
+    }
+    if (m->context) cuda->release(m->device);
+    free(m->functions);
+    free(m);
+}
+
+static int find_device(loaded *m) {
+    int count = 0, code = failed(cuda->device_count(&count), "counting the GPUs");
+    if (code) return code;
+    if (m->ordinal < 0 || m->ordinal >= count)
+        return SAY(ONNXC_NO_GPU, "there is no GPU %d: the driver has %d", m->ordinal, count);
+    code = failed(cuda->device_get(&m->device, m->ordinal), "finding the GPU");
+    return code ? code : failed(cuda->retain(&m->context, m->device), "opening the GPU");
+}
+
+static int fill_model(loaded *m, onnxc_rt_gpu_upload *upload, int64_t weights) {
+    int code = find_device(m);
+    if (!code) code = failed(cuda->push(m->context), "opening the GPU");
+    if (code) return code;
+    code = load_code(m);
+    if (!code) code = load_weights(m, upload, weights);
+    cuda->pop(&(cuda_context){0});
+    return code;
+}
+
+// Called with the lock.
+static int take_model(const onnxc_gpu_images *images, int ordinal, onnxc_rt_gpu_upload *upload,
+                      int64_t weights, loaded **model) {
+    const char *why = NULL;
+    cuda = cuda_driver_open(&why);
+    if (!cuda) return SAY(ONNXC_NO_GPU, "%s", why);
+    for (loaded *m = models; m; m = m->next)
+        if (m->images == images && m->ordinal == ordinal) return m->users++, *model = m, ONNXC_OK;
+    loaded *m = calloc(1, sizeof *m);
+    if (!m) return SAY(ONNXC_NO_MEMORY, "no memory");
+    *m = (loaded){.images = images, .ordinal = ordinal, .users = 1};
+    int code = fill_model(m, upload, weights);
+    if (code) return drop_model(m), code;
+    m->next = models;
+    models = *model = m;
+    return ONNXC_OK;
+}
+
+static void leave_model(loaded *m) {
+    pthread_mutex_lock(&models_lock);
+    if (--m->users == 0) {
+        loaded **at = &models;
+        while (*at != m) at = &(*at)->next;
+        *at = m->next;
+        drop_model(m);
+    }
+    pthread_mutex_unlock(&models_lock);
+}
+
+// ---------------------------------------------------------------- contexts
+static int open_gpu(gpu *g, const onnxc_options *o, const onnxc_gpu_images *images,
+                    onnxc_rt_gpu_upload *upload, int64_t weights) {
+    pthread_mutex_lock(&models_lock);
+    int code = take_model(images, o->device, upload, weights, &g->model);
+    pthread_mutex_unlock(&models_lock);
+    if (code) return code;
+    g->face.device = o->device;
+    g->face.gpu = g;
+    g->device_pointers = o->device_pointers != 0;
+    g->stream = o->stream;
+    if (g->stream) return ONNXC_OK;
+    code = failed(cuda->push(g->model->context), "opening the GPU");
+    if (code) return code;
+    code = failed(cuda->stream_create(&g->stream, 0), "making a stream");
+    g->own_stream = !code;
+    cuda->pop(&(cuda_context){0});
+    return code;
+}
+
+static void close_gpu(gpu *g) {
+    if (g->model && !cuda->push(g->model->context)) {
+        if (g->stream) cuda->stream_wait(g->stream);
+        for (block *b = g->blocks; b; b = b->next) cuda->free(b->at);
+        if (g->own_stream) cuda->stream_destroy(g->stream);
+        cuda->pop(&(cuda_context){0});
+    }
+    for (block *b = g->blocks, *next; b; b = next) next = b->next, free(b);
+    if (g->model) leave_model(g->model);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
+                      onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context) {
+    onnxc_options o = {0};
+    if (!context) return ONNXC_NULL_POINTER;
+    *context = NULL;
+    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    gpu *g = calloc(1, sizeof *g);
+    if (!g) return ONNXC_NO_MEMORY;
+    pthread_mutex_init(&g->lock, NULL);
+    said[0] = 0;
+    int code = open_gpu(g, &o, images, upload, weights);
+    if (code && o.message && o.message_size) snprintf(o.message, o.message_size, "%s", said);
+    if (code) close_gpu(g);
+    else *context = &g->face;
+    return code;
+}
+
+void onnxc_rt_gpu_close(onnxc_context *c) {
+    if (c) close_gpu(c->gpu);
+}
+
+// ---------------------------------------------------------------- memory
+// Blocks are kept for the next request. All work of a context is in one stream, so that a block may be given
+// away while kernels that use it are still to run.
+static block *find_block(gpu *g, size_t bytes) {
+    block *best = NULL;
+    for (block *b = g->blocks; b; b = b->next) {
+        bool fits = !b->used && b->size >= bytes && b->size <= 2 * bytes + SLACK;
+        if (fits && (!best || b->size < best->size)) best = b;
+    }
+    return best;
+}
+
+static void drop_block(gpu *g, block *b) {
+    block **at = &g->blocks;
+    while (*at != b) at = &(*at)->next;
+    *at = b->next;
+    cuda->free(b->at);
+    free(b);
+}
+
+static void drop_free_blocks(gpu *g) {
+    cuda->stream_wait(g->stream);
+    for (block *b = g->blocks, *next; b; b = next) {
+        next = b->next;
+        if (!b->used) drop_block(g, b);
+    }
+}
+
+// A request that grew takes the place of the block that served it before.
+static void make_room(gpu *g, size_t bytes) {
+    block *largest = NULL;
+    for (block *b = g->blocks; b; b = b->next)
+        if (!b->used && b->size < bytes && 2 * b->size >= bytes && (!largest || b->size > largest->size))
+            largest = b;
+    if (!largest) return;
+    cuda->stream_wait(g->stream);
+    drop_block(g, largest);
+}
+
+static int new_block(gpu *g, size_t bytes, block **made) {
+    block *b = calloc(1, sizeof *b);
+    if (!b) return SAY(ONNXC_NO_MEMORY, "no memory");
+    make_room(g, bytes);
+    b->size = (bytes + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
+    int error = cuda->alloc(&b->at, b->size);
+    if (error == CUDA_OUT_OF_MEMORY) {
+        drop_free_blocks(g);
+        error = cuda->alloc(&b->at, b->size);
+    }
+    if (error) {
+        free(b);
+        return failed(error, "allocating memory on the GPU");
+    }
+    b->next = g->blocks;
+    g->blocks = *made = b;
+    return ONNXC_OK;
+}
+
+static int take_block(gpu *g, size_t bytes, block **taken) {
+    bytes = bytes ? bytes : 1;
+    pthread_mutex_lock(&g->lock);
+    block *b = find_block(g, bytes);
+    int code = b ? ONNXC_OK : new_block(g, bytes, &b);
+    if (!code) b->used = true;
+    pthread_mutex_unlock(&g->lock);
+    *taken = b;
+    return code;
+}
+
+static void give_block(gpu *g, block *b) {
+    pthread_mutex_lock(&g->lock);
+    b->used = false;
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void *pointer_to(cuda_address a) { return (void *)(uintptr_t)a; }
+static cuda_address address_of(const void *p) { return (uintptr_t)p; }
+
+void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes) {
+    block *b = NULL;
+    return take_block(run->gpu, (size_t)bytes, &b) ? NULL : pointer_to(b->at);
+}
+
+void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *at) {
+    if (!at) return;
+    gpu *g = run->gpu;
+    pthread_mutex_lock(&g->lock);
+    for (block *b = g->blocks; b; b = b->next)
+        if (b->at == address_of(at)) b->used = false;
+    pthread_mutex_unlock(&g->lock);
+}
+
+// ---------------------------------------------------------------- a run
+int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const onnxc_gpu_images *images,
+                       int64_t workspace, int statuses) {
+    *run = (onnxc_gpu_run){0};
+    gpu *g = context->gpu;
+    if (!g || g->model->images != images) return SAY(ONNXC_NO_GPU, "the context is not the model's");
+    size_t before = ((size_t)statuses * sizeof(int32_t) + STATUS_ROOM - 1) / STATUS_ROOM * STATUS_ROOM;
+    int code = failed(cuda->push(g->model->context), "using the GPU");
+    if (code) return code;
+    block *b = NULL;
+    code = take_block(g, before + (size_t)workspace, &b);
+    if (!code && statuses)
+        code = failed(cuda->fill(b->at, 0, before, g->stream), "clearing memory of the GPU");
+    if (code) {
+        if (b) give_block(g, b);
+        cuda->pop(&(cuda_context){0});
+        return code;
+    }
+    *run = (onnxc_gpu_run){
+        pointer_to(b->at + before), pointer_to(g->model->weights), pointer_to(b->at), g, b, (size_t)statuses};
+    return ONNXC_OK;
+}
+
+int onnxc_rt_gpu_end(onnxc_gpu_run *run, int status) {
+    gpu *g = run->gpu;
+    int code = ONNXC_OK;
+    if (!g) return code;
+    if (!g->device_pointers || status) code = failed(cuda->stream_wait(g->stream), "waiting for the GPU");
+    give_block(g, run->block);
+    cuda->pop(&(cuda_context){0});
+    return code;
+}
+
+// Kernels take addresses as aligned as those of cuMemAlloc are.
+void *onnxc_rt_gpu_caller(onnxc_gpu_run *run, void *caller, void *own, int on_device) {
+    bool aligned = (uintptr_t)caller % 64 == 0;
+    return caller && run->gpu->device_pointers == (on_device != 0) && (aligned || !on_device) ? caller : own;
+}
+
+static int check_sizes(const int64_t *values) {
+    static const int64_t most[] = {INT32_MAX, 65535, 65535};
+    for (int i = 0; i < 3; i++)
+        if (values[i] > most[i])
+            return SAY(ONNXC_TOO_LARGE, "a kernel needs %lld blocks, more than a GPU can start",
+                       (long long)values[i]);
+    return ONNXC_OK;
+}
+
+int onnxc_rt_gpu_launch(onnxc_gpu_run *run, int function, int n, const int64_t *values) {
+    void *arguments[ARGUMENTS_MOST];
+    const int64_t *v = values;
+    int code = check_sizes(v);
+    if (code || v[0] <= 0 || v[1] <= 0 || v[2] <= 0) return code;
+    if (n > ARGUMENTS_MOST) return SAY(ONNXC_GPU_FAILED, "a kernel has %d arguments", n);
+    for (int i = 0; i < n; i++) arguments[i] = (void *)(uintptr_t)&values[6 + i];
+    return failed(cuda->launch(run->gpu->model->functions[function], (unsigned)v[0], (unsigned)v[1],
+                               (unsigned)v[2], (unsigned)v[3], (unsigned)v[4], (unsigned)v[5], 0,
+                               run->gpu->stream, arguments, NULL),
+                  "starting a kernel");
+}
+
+// Both sides on the host. What is still on its way from or to the caller's memory comes first.
+static int copy_on_host(gpu *g, void *to, const void *from, size_t n, bool at_caller) {
+    int code = at_caller ? failed(cuda->stream_wait(g->stream), "waiting for the GPU") : ONNXC_OK;
+    if (!code) memmove(to, from, n);
+    return code;
+}
+
+// Memory of the host's own steps is used again at once: those copies are over when this returns.
+static int copy_to_device(gpu *g, void *to, const void *from, size_t n, bool at_caller) {
+    int error = cuda->to_device(address_of(to), from, n, g->stream);
+    if (!error && !at_caller) error = cuda->stream_wait(g->stream);
+    return failed(error, "copying to the GPU");
+}
+
+static int copy_to_host(gpu *g, void *to, const void *from, size_t n, bool at_caller) {
+    int error = cuda->to_host(to, address_of(from), n, g->stream);
+    if (!error && !at_caller) error = cuda->stream_wait(g->stream);
+    return failed(error, "copying from the GPU");
+}
+
+int onnxc_rt_gpu_copy(onnxc_gpu_run *run, void *to, const void *from, int64_t bytes, int to_side,
+                      int from_side) {
+    gpu *g = run->gpu;
+    size_t n = (size_t)bytes;
+    bool to_caller = to_side == ONNXC_AT_CALLER, from_caller = from_side == ONNXC_AT_CALLER;
+    bool to_gpu = to_caller ? g->device_pointers : to_side == ONNXC_ON_DEVICE;
+    bool from_gpu = from_caller ? g->device_pointers : from_side == ONNXC_ON_DEVICE;
+    if (to == from || !n) return ONNXC_OK;
+    if (to_gpu && from_gpu)
+        return failed(cuda->on_device(address_of(to), address_of(from), n, g->stream), "copying on the GPU");
+    if (to_gpu) return copy_to_device(g, to, from, n, from_caller);
+    if (from_gpu) return copy_to_host(g, to, from, n, to_caller);
+    return copy_on_host(g, to, from, n, to_caller);
+}
+
+int onnxc_rt_gpu_status(onnxc_gpu_run *run, int32_t *statuses) {
+    return copy_to_host(run->gpu, statuses, run->status, run->statuses * sizeof *statuses, false);
+}

@@ -1,0 +1,51 @@
+/* The part of CUDA's driver interface that the runtime uses, found in libcuda.so.1 when it is needed. */
+#ifndef ONNXC_CUDA_DRIVER_H
+#define ONNXC_CUDA_DRIVER_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t cuda_address;
+typedef struct cuda_stream_s *cuda_stream;
+typedef struct cuda_context_s *cuda_context;
+typedef struct cuda_module_s *cuda_module;
+typedef struct cuda_function_s *cuda_function;
+enum { CUDA_OK = 0, CUDA_OUT_OF_MEMORY = 2, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
+
+/* X(name here, its symbol, parameters) */
+#define CUDA_FUNCTIONS(X)                                                                                    \
+    X(init, "cuInit", (unsigned flags))                                                                      \
+    X(device_count, "cuDeviceGetCount", (int *count))                                                        \
+    X(device_get, "cuDeviceGet", (int *device, int ordinal))                                                 \
+    X(device_attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                     \
+    X(retain, "cuDevicePrimaryCtxRetain", (cuda_context * context, int device))                              \
+    X(release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                 \
+    X(push, "cuCtxPushCurrent_v2", (cuda_context context))                                                   \
+    X(pop, "cuCtxPopCurrent_v2", (cuda_context * context))                                                   \
+    X(load, "cuModuleLoadData", (cuda_module * module, const void *image))                                   \
+    X(unload, "cuModuleUnload", (cuda_module module))                                                        \
+    X(function, "cuModuleGetFunction", (cuda_function * function, cuda_module module, const char *name))     \
+    X(alloc, "cuMemAlloc_v2", (cuda_address * at, size_t bytes))                                             \
+    X(free, "cuMemFree_v2", (cuda_address at))                                                               \
+    X(to_device, "cuMemcpyHtoDAsync_v2", (cuda_address to, const void *from, size_t n, cuda_stream stream))  \
+    X(to_host, "cuMemcpyDtoHAsync_v2", (void *to, cuda_address from, size_t n, cuda_stream stream))          \
+    X(on_device, "cuMemcpyDtoDAsync_v2", (cuda_address to, cuda_address from, size_t n, cuda_stream stream)) \
+    X(fill, "cuMemsetD8Async", (cuda_address at, unsigned char value, size_t n, cuda_stream stream))         \
+    X(launch, "cuLaunchKernel",                                                                              \
+      (cuda_function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,          \
+       unsigned block_y, unsigned block_z, unsigned shared, cuda_stream stream, void **arguments,            \
+       void **extra))                                                                                        \
+    X(stream_create, "cuStreamCreate", (cuda_stream * stream, unsigned flags))                               \
+    X(stream_destroy, "cuStreamDestroy_v2", (cuda_stream stream))                                            \
+    X(stream_wait, "cuStreamSynchronize", (cuda_stream stream))                                              \
+    X(error_name, "cuGetErrorName", (int code, const char **name))                                           \
+    X(error_text, "cuGetErrorString", (int code, const char **text))
+
+typedef struct cuda_driver {
+#define X(name, symbol, parameters) int(*name) parameters;
+    CUDA_FUNCTIONS(X)
+#undef X
+} cuda_driver;
+
+/* Opened and initialised once. NULL: there is none, and *why says so. */
+const cuda_driver *cuda_driver_open(const char **why);
+#endif
