@@ -75,13 +75,14 @@ typedef struct job {
     gpu_code *g;
     const target *t;
     diag *d;
+    bool with_host;
     map by_size; // instructions -> the latest function with so many
 } job;
 
 static void schedule_step(void *user, region *r, step *s) {
     job *j = user;
     (void)r;
-    if (s->kind == STEP_LIB)
+    if (s->kind == STEP_LIB && !j->with_host)
         diag_missing(j->d, s->loc, "the function '%s' of the run-time library does not run on a GPU", s->lib);
     if (s->kind != STEP_KERNEL || j->g->kernels[s->kernel->id]) return;
     kernel_code *c = j->g->kernels[s->kernel->id] = schedule_kernel(j->g->module, s->kernel, j->t, j->d);
@@ -91,12 +92,12 @@ static void schedule_step(void *user, region *r, step *s) {
     share(j->g, &j->by_size, c);
 }
 
-gpu_code *gpu_schedule(program *p, const char *name, const target *t, diag *d) {
+gpu_code *gpu_schedule(program *p, const char *name, const target *t, bool with_host, diag *d) {
     gpu_code *g = ARENA_NEW(p->arena, gpu_code);
     g->module = lmodule_new(p->arena, name, t);
     g->nkernels = p->kernels.n;
     g->kernels = ARENA_ARRAY(p->arena, kernel_code *, p->kernels.n + 1);
-    job j = {.g = g, .t = t, .d = d, .by_size = {.arena = p->arena}};
+    job j = {.g = g, .t = t, .d = d, .with_host = with_host, .by_size = {.arena = p->arena}};
     program_walk(p, schedule_step, &j);
     diag_check(d);
     return g;

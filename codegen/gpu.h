@@ -12,11 +12,21 @@ typedef struct gpu_code {
     int nkernels;
 } gpu_code;
 
-// t: of ARCH_CUDA. What has no kernel (library functions) is reported to d as missing.
-gpu_code *gpu_schedule(program *p, const char *name, const target *t, diag *d);
+// t: of ARCH_CUDA. Without host code what has no kernel (library functions) is reported to d as missing.
+gpu_code *gpu_schedule(program *p, const char *name, const target *t, bool with_host, diag *d);
 // Large modules go through NVRTC in several programs of GPU_BATCH functions; their PTX is joined.
 enum { GPU_BATCH = 50 };
 const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d);
 // One program: cubins cannot be joined without NVIDIA's linker.
 const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, diag *d);
+
+// The code that an object brings along, for one architecture each; PTX for newer ones too.
+typedef struct gpu_image {
+    int sm;
+    bool is_ptx; // text that ends with a NUL, which size counts
+    const void *code;
+    size_t size;
+} gpu_image;
+const char *gpu_images_symbol(arena *a, const char *name); // of the model of that name
+ldata *gpu_images_data(const gpu_code *g, arena *a, const char *name, const gpu_image *images, int n);
 #endif

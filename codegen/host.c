@@ -2,6 +2,7 @@
 // the host functions written, constants and descriptor added.
 #include "codegen/host.h"
 #include "codegen/descriptor.h"
+#include "codegen/gpu.h"
 #include "codegen/host_impl.h"
 #include "codegen/legalize.h"
 #include "codegen/weights.h"
@@ -20,7 +21,7 @@ ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n) {
 }
 
 const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
-    static const char *const names[] = {"a", "b", "c", "d"};
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
     if (map_get(&a->shared->declared, name)) return name;
     lfunc *f = lfunc_new(a->m, name, result);
     for (int j = 0; j < n; j++) lfunc_param(f, names[j], params[j], LK_VOID, DT_NONE, false);
@@ -114,6 +115,11 @@ static void schedule_step(void *user, region *r, step *s) {
     (void)r;
     if (s->kind != STEP_KERNEL || x->h->code[s->kernel->id]) return;
     hosting *a = x->all;
+    if (a->o->gpu) {
+        x->h->code[s->kernel->id] = a->o->gpu->kernels[s->kernel->id];
+        if (shares_memory(a->p, x->h->code[s->kernel->id])) x->h->code[s->kernel->id]->f->noalias = false;
+        return;
+    }
     kernel_code *c = schedule_kernel(a->m, s->kernel, x->h->t, a->diag);
     c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), x->h->suffix);
     if (strlen(s->kernel->name) > NAME_MOST - 8)
@@ -173,6 +179,7 @@ static void scratch_on_heap(hosting *a, region *r, dim **scratch) {
         if (!a->scratch[k]) {
             const char *name = arena_printf(a->arena, "%s.scratch", s->kernel->name);
             a->scratch[k] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, &scratch[k]);
+            a->scratch[k]->space = a->o->gpu ? SPACE_DEVICE : SPACE_HOST;
         }
         wrap_in_scratch(a, r, j, a->scratch[k]);
         j += 2;
@@ -256,6 +263,21 @@ static void add_messages(hosting *a) {
     VEC_PUSH(a->arena, &a->m->data, d);
 }
 
+// Scratch memory and what kernels do in place are of the device's plan.
+static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
+    enum { DEVICE_ALIGN = 256 };
+    dim *host = a->plan.workspace;
+    memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded);
+    a->plan.scratch_offset = device.scratch_offset;
+    a->plan.in_place = device.in_place;
+    a->p->workspace = host;
+    a->result->device_workspace = a->device_workspace = device.workspace;
+    a->heap = true;
+    diag_remark(a->diag, NULL,
+                "memory: the workspace on the GPU has %s bytes for %d temporaries of %s bytes in all",
+                dim_text(a->arena, device.workspace), device.places.n, dim_text(a->arena, device.sum));
+}
+
 // ---------------------------------------------------------------- one program
 static host *schedule_program(hosting *a, const target *const *variants, int n) {
     program *p = a->p;
@@ -269,7 +291,9 @@ static host *schedule_program(hosting *a, const target *const *variants, int n) 
     scratch_on_heap(a, p->main, scratch);
     for (int k = 0; k < p->kernels.n; k++)
         if (a->scratch[k]) scratch[k] = NULL;
-    a->plan = plan_memory(p, scratch, a->align, t->freestanding ? INT32_MAX : BOUNDED_MOST);
+    int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
+    a->plan = plan_memory(p, SPACE_HOST, a->o->gpu ? NULL : scratch, a->align, bounded);
+    if (a->o->gpu) plan_device(a, scratch, bounded);
     find_heap(a, t);
     find_library(a, t);
     remark_memory(a);
@@ -323,13 +347,14 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     shared s = {.messages.arena = arena,
                 .message_at.arena = arena,
                 .declared.arena = arena,
-                .by_content.arena = arena};
+                .by_content.arena = arena,
+                .on_device.by_name.arena = arena};
     hosting a = {.arena = arena, .diag = d, .p = p, .o = o, .shared = &s, .suffix = "", .used.arena = arena};
     build *result = ARENA_NEW(arena, build);
     bool generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
     a.result = result;
     a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
-    interface_add_extras(a.io, p->arena, o->weights != NULL, o->hook != NULL, has_open(&a, t));
+    interface_add_extras(a.io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(&a, t));
     a.m = result->module = lmodule_new(arena, a.io->name, t);
     a.align = result->align = t->freestanding ? 16 : 64;
     result->versions = o->versions, result->nversions = o->nversions;

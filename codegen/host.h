@@ -26,6 +26,8 @@ typedef struct size_rule {
     const char *message;
 } size_rule;
 
+struct gpu_code; // codegen/gpu.h
+
 typedef struct build_options {
     const char *name; // prefix of the symbols; NULL: "model"
     bool no_generic;  // leave the generic entry and the descriptor out (freestanding does so by itself)
@@ -38,6 +40,8 @@ typedef struct build_options {
     int nversions;
     const size_rule *rules;
     int nrules;
+    const struct gpu_code
+        *gpu; // kernels run there; the program has its places (passes/place.h). NULL: on the CPU
 } build_options;
 
 typedef struct placed_weights {
@@ -55,8 +59,9 @@ typedef struct build {
     struct onnxc_weights_head *weights_head;
     const version *versions; // of build_options
     int nversions;
-    int64_t align;      // of the workspace
-    bool needs_runtime; // the object refers to runtime-lite
+    int64_t align;         // of the workspace
+    dim *device_workspace; // bytes on the GPU; NULL: there is none
+    bool needs_runtime;    // the object refers to runtime-lite
 } build;
 
 // Schedules every kernel for each variant (CPU levels of one object, the plainest first), plans memory and

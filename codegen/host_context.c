@@ -11,7 +11,7 @@ static const char *head_symbol(const hosting *a) {
 }
 
 bool has_open(const hosting *a, const target *t) {
-    return a->o->weights && t->hosted && !t->freestanding && t->arch != ARCH_C;
+    return (a->o->weights || a->o->gpu) && t->hosted && !t->freestanding && t->arch != ARCH_C;
 }
 
 // What the file is like follows from the model, the options and the compiler.
@@ -66,8 +66,10 @@ void take_context(host *h) {
         if (h->data) h->context = lb_load(b, lt_ptr(), h->data, lb_idx(b, extra++), 0);
         host_fail_if(h, lb_cmp(b, L_EQ, h->context, lb_null(b)), ONNXC_NULL_POINTER,
                      "the context is a null pointer");
-        h->weights = lb_load(b, lt_ptr(), h->context, lb_idx(b, 0), 0);
-        check_weights(h);
+        if (h->all->o->weights) {
+            h->weights = lb_load(b, lt_ptr(), h->context, lb_idx(b, 0), 0);
+            check_weights(h);
+        }
     }
     if (!io->hook_user) return;
     if (h->data) h->hook_user = lb_load(b, lt_ptr(), h->data, lb_idx(b, extra), 0);
@@ -86,19 +88,24 @@ static lfunc *begin_function(host *h, const char *ending, ltype result, const ch
     return f;
 }
 
+static ins *open_weights(host *h, ins *options, ins *context) {
+    const char *open =
+        runtime_function(h->all, "onnxc_rt_open", i32(), 3, (ltype[]){lt_ptr(), lt_ptr(), lt_ptr()});
+    ins *args[] = {options, lb_symbol(&h->b, head_symbol(h->all)), context};
+    return lb_call(&h->b, i32(), open, 3, args);
+}
+
 void write_context_entries(hosting *a, const target *t) {
     host h = {.all = a, .t = t};
     if (!a->io->opens) return;
     lfunc *f = begin_function(&h, "open", i32(), "int");
     ins *options = lfunc_param(f, "options", lt_ptr(), LK_VOID, DT_NONE, true);
     ins *context = lfunc_param(f, "context", lt_ptr(), LK_PTR, DT_NONE, false);
-    const char *open =
-        runtime_function(a, "onnxc_rt_open", i32(), 3, (ltype[]){lt_ptr(), lt_ptr(), lt_ptr()});
-    ins *args[] = {options, lb_symbol(&h.b, head_symbol(a)), context};
-    lb_return(&h.b, lb_call(&h.b, i32(), open, 3, args));
+    lb_return(&h.b, a->o->gpu ? open_on_gpu(&h, options, context) : open_weights(&h, options, context));
     f = begin_function(&h, "close", lt(LK_VOID, 1), NULL);
     context = lfunc_param(f, "context", lt_ptr(), LK_VOID, DT_NONE, false);
-    const char *close = runtime_function(a, "onnxc_rt_close", lt(LK_VOID, 1), 1, (ltype[]){lt_ptr()});
+    const char *close = runtime_function(a, a->o->gpu ? "onnxc_rt_gpu_close" : "onnxc_rt_close",
+                                         lt(LK_VOID, 1), 1, (ltype[]){lt_ptr()});
     lb_call(&h.b, lt(LK_VOID, 1), close, 1, &context);
     lb_return(&h.b, NULL);
 }

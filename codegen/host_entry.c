@@ -110,6 +110,7 @@ static void check_sizes(host *h) {
     for (int i = 0; i < io->nout; i++)
         if (!io->out[i].data_sized) host_size(h, buffer_bytes(io->out[i].buffer), &large);
     host_size(h, h->all->plan.workspace, &large);
+    if (h->all->device_workspace) host_size(h, h->all->device_workspace, &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE, "these sizes need more memory than any machine has");
 }
 
@@ -206,7 +207,8 @@ static void run_body(host *h) {
     host_variables(h);
     make_task_arrays(h);
     make_library_arrays(h);
-    if (checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
+    prepare_gpu(h);
+    if (!h->gpu_run && checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
     if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
     host_steps(h);
     write_output_dims(h, true);

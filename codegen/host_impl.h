@@ -8,12 +8,24 @@
 
 enum { INTERFACE_VERSION = ONNXC_INTERFACE };
 
+// Constants that kernels of a GPU read: their places in one block.
+typedef struct device_constant {
+    const char *name; // of the object's symbol
+    int64_t offset, bytes;
+} device_constant;
+typedef struct device_constants {
+    VEC(device_constant *) list;
+    map by_name;
+    int64_t bytes; // of the block
+} device_constants;
+
 // What all programs of a module have in common.
 typedef struct shared {
     text messages;  // NUL-terminated, one after the other
     map message_at; // message -> offset + 1
     map declared;   // runtime functions
     map by_content; // hash of a constant -> buffers
+    device_constants on_device;
 } shared;
 
 // Of one program, for all CPU levels.
@@ -29,6 +41,7 @@ typedef struct hosting {
     int first_kernel;   // what the hook is told of its kernel 0
     const char *suffix; // of its names
     memory_plan plan;
+    dim *device_workspace; // bytes, with a GPU
     int64_t align;
     buffer **scratch; // by kernel id: its scratch where only the run knows the size, else NULL
     bool heap;        // the run allocates
@@ -59,6 +72,15 @@ typedef struct host {
     ins *kernel_status;            // one i32 that kernels set
     ins *task_context, *task_dims; // arguments of kernels on several threads
     ins *library_data, *library_numbers; // arguments of library functions
+    // With a GPU.
+    ins *gpu_run;                                 // the runtime's struct of this run
+    ins *launch_values;                           // sizes and arguments of a launch
+    ins *device, *device_weights, *device_status; // addresses there
+    ins **at_caller;                              // by buffer id: its memory or the caller's; NULL: its own
+    int *status_slot;                             // by kernel id
+    int statuses;
+    bool unchecked; // kernels were launched whose status nobody read
+    int depth;      // of bodies around the step
     ins *made;      // one pointer: blocks that library functions allocated; NULL: none does
     bool asks_size; // a function that gives the workspace's size: failures return -1
 } host;
@@ -115,6 +137,18 @@ void call_parallel(host *h, const kernel_code *c, ins *scratch);
 void make_library_arrays(host *h);
 void library_step(host *h, const step *s);
 void release_made(host *h);
+// host_gpu.c
+void prepare_gpu(host *h);
+void begin_gpu(host *h); // inside of the loop that failures leave
+void end_gpu(host *h);   // behind it
+void launch_kernel(host *h, const kernel_code *c, ins *scratch);
+void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *status));
+bool copies_across(const host *h, const buffer *to, const buffer *from);
+void copy_across(host *h, const buffer *to, const buffer *from, ins *bytes);
+ins *alloc_on_gpu(host *h, ins *bytes);
+void free_on_gpu(host *h, ins *pointer);
+ins *device_pointer(host *h, const buffer *b);
+ins *open_on_gpu(host *h, ins *options, ins *context);
 // host_steps.c
 void host_steps(host *h);
 const char *located(host *h, const loc *at, const char *message); // naming the node

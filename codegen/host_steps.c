@@ -16,9 +16,10 @@ static ins *root_pointer(host *h, const buffer *b) {
         return lb_symbol(l, constant_symbol(h->all, b));
     case BUF_HEAP:
     case BUF_TEMP:
+        if (h->at_caller && b->caller) return h->at_caller[b->id];
         if (on_heap(b)) return lb_get(l, h->heap[b->id]);
         if (!b->offset) diag_defect(h->all->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
-        return lb_offset(l, h->workspace,
+        return lb_offset(l, b->space == SPACE_DEVICE ? h->device : h->workspace,
                          h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
     case BUF_LOCAL: break;
     }
@@ -52,10 +53,9 @@ static void call_plain(host *h, const kernel_code *c, ins *scratch) {
     lb_call(&h->b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
 }
 
-static void check_kernel(host *h, const kernel_code *c) {
+static void check_kernel(host *h, const kernel_code *c, ins *status) {
     lbuild *b = &h->b;
     const kernel *k = c->kernel;
-    ins *status = lb_load(b, i32(), h->kernel_status, index_const(h, 0), 4);
     if (!h->message || k->messages.n == 1) {
         const char *text = located(h, k->loc, k->messages.at[0]);
         host_fail_if(h, lb_cmp(b, L_NE, status, lb_int(b, i32(), 0)), ONNXC_CHECK_FAILED, text);
@@ -79,7 +79,7 @@ static ins *scratch_pointer(host *h, const kernel *k) {
     if (h->all->scratch[k->id]) return buffer_pointer(h, h->all->scratch[k->id]);
     ins *place = h->scratch[k->id];
     if (!place) place = index_const(h, dim_value(h->all->plan.scratch_offset[k->id]));
-    return lb_offset(&h->b, h->workspace, place, 1);
+    return lb_offset(&h->b, h->gpu_run ? h->device : h->workspace, place, 1);
 }
 
 static void kernel_step(host *h, const step *s) {
@@ -87,15 +87,23 @@ static void kernel_step(host *h, const step *s) {
     const kernel_code *c = h->code[s->kernel->id];
     ins *scratch = c->scratch ? scratch_pointer(h, s->kernel) : NULL;
     if (h->all->o->hook) call_hook(h, s->kernel);
+    if (h->gpu_run) {
+        launch_kernel(h, c, scratch);
+        return;
+    }
     if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);
     if (runs_parallel(h, c)) call_parallel(h, c, scratch);
     else call_plain(h, c, scratch);
-    if (c->has_status) check_kernel(h, c);
+    if (c->has_status) check_kernel(h, c, lb_load(b, i32(), h->kernel_status, index_const(h, 0), 4));
 }
 
 // ---------------------------------------------------------------- memory
 static void copy_bytes(host *h, const buffer *to, const buffer *from, ins *bytes) {
     lbuild *b = &h->b;
+    if (copies_across(h, to, from)) {
+        copy_across(h, to, from, bytes);
+        return;
+    }
     ltype size = lt(lindex_kind(h->t), 1);
     bool same = buffer_root(to) == buffer_root(from);
     const char *name = runtime_function(h->all, same ? "memmove" : "memcpy", lt_ptr(), 3,
@@ -127,6 +135,7 @@ static void copy_to_capacity(host *h, const step *s, ins *bytes) {
 static void copy_step(host *h, const step *s) {
     ins *bytes = host_dim(h, buffer_bytes(s->buffer));
     if (bytes->op == L_CONST && bytes->i == 0) return;
+    if (h->gpu_run && buffer_root(s->buffer)->space != SPACE_DEVICE) check_launched(h, check_kernel);
     if (s->buffer->role == BUF_OUTPUT && has_opaque_dim(s->buffer)) copy_to_capacity(h, s, bytes);
     else copy_bytes(h, s->buffer, s->from, bytes);
 }
@@ -145,8 +154,9 @@ static void alloc_step(host *h, const step *s) {
     ins *large = lb_int(b, lt(LK_I1, 1), 0), *bytes = host_size(h, buffer_bytes(of), &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE,
                  located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
-    const char *name = library_function(h->all, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
-    ins *pointer = lb_call(b, lt_ptr(), name, 1, &bytes);
+    bool there = of->space == SPACE_DEVICE;
+    const char *name = there ? NULL : library_function(h->all, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
+    ins *pointer = there ? alloc_on_gpu(h, bytes) : lb_call(b, lt_ptr(), name, 1, &bytes);
     lb_set(b, h->heap[of->id], pointer);
     ins *none = lb_cmp(b, L_EQ, lb_get(b, h->heap[of->id]), lb_null(b));
     host_fail_if(h, none, ONNXC_NO_MEMORY,
@@ -156,9 +166,13 @@ static void alloc_step(host *h, const step *s) {
 static void free_step(host *h, const buffer *of) {
     lbuild *b = &h->b;
     if (!on_heap(of)) return;
-    const char *name = library_function(h->all, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
     ins *pointer = lb_get(b, h->heap[of->id]);
-    lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
+    if (of->space == SPACE_DEVICE) {
+        free_on_gpu(h, pointer);
+    } else {
+        const char *name = library_function(h->all, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
+        lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
+    }
     lb_set(b, h->heap[of->id], lb_null(b));
 }
 
@@ -261,7 +275,9 @@ static void one_step(host *h, const step *s) {
 }
 
 static void region_steps(host *h, const region *r) {
+    h->depth++;
     for (int j = 0; j < r->steps.n; j++) one_step(h, r->steps.at[j]);
+    h->depth--;
 }
 
 // With heap buffers all steps stand in a loop that runs once: failures leave it, and what is still allocated
@@ -280,13 +296,16 @@ void host_steps(host *h) {
         h->status = lb_var(b, "status", lb_int(b, i32(), 0));
         once = lb_loop(b);
     }
+    if (h->gpu_run) begin_gpu(h);
     region_steps(h, p->main);
+    if (h->gpu_run) check_launched(h, check_kernel);
     if (!once) return;
     lb_break(b, lb_int(b, lt(LK_I1, 1), 1));
     lb_end(b, once);
     for (int j = 0; j < p->buffers.n; j++)
         if (h->heap[j]) free_step(h, p->buffers.at[j]);
     release_made(h);
+    if (h->gpu_run) end_gpu(h);
     ins *failed = lb_if(b, failed_so_far(h));
     lb_return(b, lb_get(b, h->status));
     lb_end(b, failed);

@@ -28,6 +28,14 @@ typedef enum buffer_role {
     BUF_LOCAL,  // inside one kernel, one instance per iteration of the outer axes
 } buffer_role;
 
+// Whose memory it lies in. Kernels touch SPACE_DEVICE only where there is a device; without one all is
+// SPACE_HOST.
+typedef enum space {
+    SPACE_HOST,   // what host code can touch
+    SPACE_DEVICE, // the GPU's
+    SPACE_CALLER, // inputs and outputs: the host's or the GPU's, as the context says; touched by copies only
+} space;
+
 // How a buffer lies in memory. Entry i of `order` is one physical axis, outermost first: logical axis
 // `axis` split by `tile` (0: what remains of that axis after its other entries took their tiles).
 // Row-major is order = {0,0},{1,0},... A channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}.
@@ -58,6 +66,8 @@ struct buffer {
     const type *holds; // BUF_INPUT/OUTPUT: a struct onnxc_value with a sequence or optional; NULL: a tensor
     dim *offset;       // BUF_TEMP after planning: byte offset in the workspace
     int region;        // program region (loop body) that owns it, 0 main
+    space space;
+    const buffer *caller; // the input or output that it may be, where that lies in the right place; or NULL
 };
 
 dim *buffer_count(const buffer *b);             // logical elements

@@ -160,6 +160,8 @@ static void print_buffer(text *t, const buffer *b) {
     for (int j = 0; j < b->rank; j++) text_printf(t, "%s%s", j ? ", " : "", dim_text(t->arena, b->dims[j]));
     text_add(t, "]");
     if (b->layout) print_layout(t, b->layout);
+    if (b->space == SPACE_DEVICE && b->role != BUF_CONST) text_add(t, " on the device");
+    if (b->space == SPACE_CALLER) text_add(t, " where the caller says");
     if (b->view_of) text_printf(t, " view of %s", b->view_of->name);
     if (b->offset) text_printf(t, " at %s", dim_text(t->arena, b->offset));
     text_add(t, "\n");

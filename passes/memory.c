@@ -23,6 +23,7 @@ typedef struct span {
 
 typedef struct planner {
     program *p;
+    space where;
     int64_t align;
     dim *const *scratch;
     VEC(item *) items;
@@ -56,6 +57,7 @@ static void note_moves(void *user, region *r, step *s) {
 // The bytes that b needs in the workspace, NULL when it does not lie there. What only the run knows takes as
 // much as it can ever be.
 static dim *planned_size(planner *n, const buffer *b) {
+    if (b->space != n->where) return NULL;
     if (b->role == BUF_TEMP) return buffer_bytes(b);
     if (b->role != BUF_HEAP || n->moved[b->id]) return NULL;
     dim *bytes = buffer_bytes(b);
@@ -286,13 +288,14 @@ static void note_place(planner *n, const item *i) {
     VEC_PUSH(n->p->arena, &n->plan.places, m);
 }
 
-memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t bounded) {
-    planner n = {.p = p, .align = align, .scratch = scratch, .bounded = bounded};
+memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded) {
+    planner n = {.p = p, .where = where, .align = align, .scratch = scratch, .bounded = bounded};
     n.of = ARENA_ARRAY(p->arena, item *, p->buffers.n + 1);
     n.plan.scratch_offset = ARENA_ARRAY(p->arena, dim *, p->kernels.n + 1);
     n.plan.in_place = ARENA_ARRAY(p->arena, bool, p->kernels.n + 1);
     n.moved = ARENA_ARRAY(p->arena, bool, p->buffers.n + 1);
-    for (int j = 0; j < p->buffers.n; j++) p->buffers.at[j]->offset = NULL;
+    for (int j = 0; j < p->buffers.n; j++)
+        if (p->buffers.at[j]->space == where) p->buffers.at[j]->offset = NULL;
     program_walk(p, note_moves, &n);
     number_region(&n, p->main);
     extend_over_loops(&n);

@@ -22,8 +22,8 @@ typedef struct memory_plan {
 
 // Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets
 // are multiples of align. Heap buffers of at most `bounded` bytes get a place too: that is what they then
-// use.
-memory_plan plan_memory(program *p, dim *const *scratch, int64_t align, int64_t bounded);
+// use. Buffers in other places are left alone.
+memory_plan plan_memory(program *p, space where, dim *const *scratch, int64_t align, int64_t bounded);
 // Outputs that take the memory of an input (p->state): where the input is read after the output is written,
 // the output becomes a temporary that is copied at the end.
 void place_states(program *p);

@@ -177,6 +177,12 @@ bool options_for_gpu(const options *o) {
     return (o->device && strcmp(o->device, "cuda") == 0) || output_is_gpu_code(o);
 }
 
+static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json"};
+
+bool options_gpu_host(const options *o) {
+    return options_for_gpu(o) && !output_is_gpu_code(o) && !is_one_of(o->emit, looks, 5);
+}
+
 // Words of all --gpu-arch options, which may hold several each.
 static string_list arch_names(arena *a, const options *o) {
     string_list all = {0};
@@ -199,24 +205,24 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
     return names.n;
 }
 
-// Without host code only what is made of kernels alone.
 static void check_device(arena *a, diag *d, const options *o) {
-    static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json"};
     int *archs, narchs = options_gpu_archs(a, d, o, &archs);
     bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
     if (output_is_gpu_code(o) && narchs > 1)
         diag_error(d, NULL, "one file holds the code of one architecture: give --gpu-arch once");
     if (output_is_cubin(o) && narchs == 0)
         diag_error(d, NULL, "a cubin is code for one architecture: give --gpu-arch=sm_NN");
-    if (options_for_gpu(o)) missing_if(d, o->header, "--header with --device=cuda");
+    if (options_for_gpu(o) && !options_gpu_host(o)) missing_if(d, o->header, "--header with kernels alone");
     if (cpu && o->device && output_is_gpu_code(o))
         diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
-    bool both = o->device && strchr(o->device, ',');
-    if (cpu || (!both && (output_is_gpu_code(o) || is_one_of(o->emit, looks, 5)))) return;
-    diag_hint(d, "--emit=cuda, ptx and cubin make the kernels alone");
-    diag_missing(d, NULL,
-                 "--device=%s: host code that launches kernels on a GPU is not supported by this build",
-                 o->device);
+    missing_if(d, o->device && strchr(o->device, ','), "--device=cuda,cpu");
+    if (!options_gpu_host(o)) return;
+    static const char *const kinds[] = {"c", "html", "example"};
+    const char *ending = o->output ? strrchr(o->output, '.') : NULL;
+    for (int i = 0; i < 3; i++)
+        if (o->emit ? !strcmp(o->emit, kinds[i]) : ending && !strcmp(ending + 1, kinds[i]))
+            diag_missing(d, NULL, "--device=cuda: --emit=%s is not supported by this build", kinds[i]);
+    missing_if(d, o->freestanding, "--freestanding with --device=cuda");
 }
 
 const char *options_weights(const options *o) {

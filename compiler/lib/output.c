@@ -4,11 +4,11 @@
 #include "codegen/cuda.h"
 #include "codegen/elf.h"
 #include "codegen/example.h"
-#include "codegen/gpu.h"
 #include "codegen/header.h"
 #include "codegen/link.h"
 #include "codegen/llvm.h"
 #include "codegen/outfile.h"
+#include "compiler/lib/gpu_images.h"
 #include "compiler/lib/onnx_write.h"
 #include "compiler/lib/places.h"
 #include "compiler/lib/report.h"
@@ -40,35 +40,6 @@ static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->head
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
 
 static void write_cuda(pipeline *p, const sink *to) { cuda_write(p->loops, to, p->diag); }
-
-static const nvrtc *open_nvrtc(pipeline *p) {
-    const nvrtc *n = nvrtc_open(p->arena, p->options->nvrtc, p->diag);
-    diag_check(p->diag);
-    return n;
-}
-
-// That of --gpu-arch, 0 without one.
-static int gpu_arch(pipeline *p) {
-    int *archs, n = options_gpu_archs(p->arena, p->diag, p->options, &archs);
-    return n ? archs[0] : 0;
-}
-
-// PTX is compiled for newer architectures when it is loaded, so that the oldest serves all.
-static int oldest_arch(const nvrtc *n) {
-    enum { OLDEST = 75 };
-    return n->narchs && n->archs[0] > OLDEST ? n->archs[0] : OLDEST;
-}
-
-static void write_ptx(pipeline *p, const sink *to) {
-    const nvrtc *n = open_nvrtc(p);
-    int sm = gpu_arch(p);
-    sink_add(to, gpu_ptx(p->gpu, p->arena, n, sm ? sm : oldest_arch(n), p->diag));
-}
-static void write_cubin(pipeline *p, const sink *to) {
-    size_t size;
-    const void *code = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), gpu_arch(p), &size, p->diag);
-    sink_addn(to, code, size);
-}
 
 const char *output_runtime(pipeline *p) {
     const options *o = p->options;

@@ -8,9 +8,11 @@
 #include "compiler/import/file.h"
 #include "compiler/lib/bind.h"
 #include "compiler/lib/check_interface.h"
+#include "compiler/lib/gpu_images.h"
 #include "ir/lower.h"
 #include "ir/program.h"
 #include "passes/passes.h"
+#include "passes/place.h"
 #include <ctype.h>
 #include <string.h>
 #include <time.h>
@@ -76,9 +78,10 @@ static bool run_passes(pipeline *p) {
 }
 
 static bool run_program_passes(pipeline *p) {
-    program_context c = {p->program, p->target, options_level(p->options), options_algorithms(p->options)};
-    c.algorithms.variants = p->variants.at;
-    c.algorithms.nvariants = p->variants.n;
+    const target *t = p->gpu_target ? p->gpu_target : p->target;
+    program_context c = {p->program, t, options_level(p->options), options_algorithms(p->options)};
+    c.algorithms.variants = p->gpu_target ? &t : p->variants.at;
+    c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;
     for (const program_pass *g = program_passes; g->name; g++) {
         if (c.opt < g->min_opt) continue;
         begin(p, g->name);
@@ -86,7 +89,11 @@ static bool run_program_passes(pipeline *p) {
         program_verify(p->program);
         if (!end(p, g->name)) return false;
     }
-    return true;
+    if (!p->gpu_target) return true;
+    begin(p, "place");
+    place_program(p->program);
+    program_verify(p->program);
+    return end(p, "place");
 }
 
 static void add_to_digest(void *user, const void *data, size_t size) { digest_add(user, data, size); }
@@ -104,11 +111,18 @@ static void digest_model(pipeline *p) {
     digest_add(p->model_digest, outline, strlen(outline));
 }
 
-// The text is the same for all architectures.
+// The text is the same for all architectures. Host code only waits: one variant for all CPUs.
 static void set_gpu_target(pipeline *p) {
     target_options t = options_target(p->arena, p->options);
     p->target = target_for_text(p->arena, ARCH_CUDA, &t);
     VEC_PUSH(p->arena, &p->variants, p->target);
+    if (!options_gpu_host(p->options)) return;
+    p->gpu_target = p->target;
+    p->target = target_from_options(p->arena, p->diag, &t);
+    p->variants.at[0] = p->target;
+    if (!p->target->hosted || p->target->freestanding || p->target->ptr_bits != 64)
+        diag_fatal_missing(p->diag, NULL, "--device=cuda: host code for %s is not supported by this build",
+                           p->target->triple);
 }
 
 static void set_targets(pipeline *p) {
@@ -289,8 +303,10 @@ static void check_sizes(pipeline *p) {
 // ---------------------------------------------------------------- the whole way
 static void run_loops(pipeline *p) {
     begin(p, "loops");
-    if (options_for_gpu(p->options)) {
-        p->gpu = gpu_schedule(p->program, p->name, p->target, p->diag);
+    if (p->gpu_target) {
+        p->gpu = gpu_schedule(p->program, p->name, p->gpu_target, true, p->diag);
+    } else if (options_for_gpu(p->options)) {
+        p->gpu = gpu_schedule(p->program, p->name, p->target, false, p->diag);
         p->loops = p->gpu->module;
         end(p, "loops");
         return;
@@ -301,12 +317,14 @@ static void run_loops(pipeline *p) {
                        .model_hash = digest_text(p->model_digest),
                        .options_hash = options_hash(p),
                        .weights = weights_name(p->options),
+                       .gpu = p->gpu,
                        .versions = p->versions.at,
                        .nversions = p->versions.n};
     b.rules = size_rules(p, &b.nrules);
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
     p->loops->debug_info = p->options->debug_info;
+    if (p->gpu) add_gpu_images(p);
     for (int j = 0; j < p->loops->funcs.n; j++)
         if (p->loops->funcs.at[j]->body) lfunc_verify(p->loops->funcs.at[j], p->diag);
     end(p, "loops");
@@ -349,6 +367,7 @@ string_list pipeline_passes(arena *a) {
     for (const pass *g = graph_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     VEC_PUSH(a, &names, "lower");
     for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
+    VEC_PUSH(a, &names, "place");
     VEC_PUSH(a, &names, "loops");
     return names;
 }

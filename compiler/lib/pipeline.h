@@ -44,6 +44,7 @@ typedef struct pipeline {
     const char *name;                         // C identifier
     const char *header_name;                  // that C text includes; NULL: none
     module *module;
+    const struct target *gpu_target;     // of kernels that the build's host code launches; NULL: none
     target *target;                      // the first of:
     VEC(const struct target *) variants; // CPUs that the code is compiled for
     program *program;                    // NULL when the way ended before
@@ -53,7 +54,7 @@ typedef struct pipeline {
     const int *choice;                   // of sizes, likewise
     struct size_list *lists;             // what each --dim says
     struct build *build;                 // NULL when the way ended before
-    struct gpu_code *gpu;                // instead of a build, for a GPU
+    struct gpu_code *gpu;                // instead of a build, for a GPU alone, or its kernels
     lmodule *loops;                      // of the build, or the GPU's kernels
     struct digest *model_digest;         // of the model as imported; NULL: not wanted
     file_list files;                     // that were read

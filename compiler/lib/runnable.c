@@ -69,6 +69,7 @@ static runnable *scheduled_for_gpu(pipeline *p, const source *s, const char *shi
     for_gpu *g = ARENA_NEW(p->arena, for_gpu);
     *own = *p->options;
     own->device = "cuda";
+    own->emit = "cuda"; // no host code
     p->options = own;
     pipeline_run(p, s, GOAL_LOOPS);
     if (p->stopped) return NULL;

@@ -199,7 +199,33 @@ static const load_name runtime_names[] = {
     {"onnxc_rt_alloc", (const void *)onnxc_rt_alloc},
     {"onnxc_rt_free", (const void *)onnxc_rt_free},
     {"onnxc_rt_parallel", (const void *)onnxc_rt_parallel},
+    {"onnxc_rt_gpu_open", (const void *)onnxc_rt_gpu_open},
+    {"onnxc_rt_gpu_put", (const void *)onnxc_rt_gpu_put},
+    {"onnxc_rt_gpu_close", (const void *)onnxc_rt_gpu_close},
+    {"onnxc_rt_gpu_begin", (const void *)onnxc_rt_gpu_begin},
+    {"onnxc_rt_gpu_end", (const void *)onnxc_rt_gpu_end},
+    {"onnxc_rt_gpu_caller", (const void *)onnxc_rt_gpu_caller},
+    {"onnxc_rt_gpu_launch", (const void *)onnxc_rt_gpu_launch},
+    {"onnxc_rt_gpu_copy", (const void *)onnxc_rt_gpu_copy},
+    {"onnxc_rt_gpu_status", (const void *)onnxc_rt_gpu_status},
+    {"onnxc_rt_gpu_alloc", (const void *)onnxc_rt_gpu_alloc},
+    {"onnxc_rt_gpu_free", (const void *)onnxc_rt_gpu_free},
+    {"onnxc_rt_gpu_message", (const void *)onnxc_rt_gpu_message},
 };
+
+static void close_context(void *user) {
+    const code *c = user;
+    if (c->context) c->model.close(c->context);
+}
+
+// On a GPU.
+static void open_loaded(pipeline *p, code *c) {
+    char why[256] = "";
+    onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
+    int failed = c->model.open(&o, &c->context);
+    if (failed) diag_fatal(p->diag, NULL, "%s", *why ? why : onnxc_status_text(failed));
+    arena_on_destroy(p->arena, close_context, c);
+}
 
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
@@ -221,7 +247,13 @@ runnable *loaded_model(pipeline *p) {
     *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));
     if (!m.descriptor || !m.run || !m.workspace)
         diag_defect(p->diag, NULL, "the loaded model lacks its generic interface");
-    return from_model(p->arena, m, run_code);
+    if (p->build->io->opens) {
+        *(void **)&m.open = loaded_symbol(l, arena_printf(p->arena, "%s_open", name));
+        *(void **)&m.close = loaded_symbol(l, arena_printf(p->arena, "%s_close", name));
+    }
+    runnable *r = from_model(p->arena, m, run_code);
+    if (m.open) open_loaded(p, r->impl);
+    return r;
 }
 
 // ---------------------------------------------------------------- shared libraries
@@ -256,13 +288,15 @@ static void close_library(void *library) { onnxc_library_close(library); }
 static void open_context(arena *a, diag *d, code *c, const char *path) {
     if (!c->model.open) return;
     const char *slash = strrchr(path, '/');
-    int failed = c->model.open(NULL, &c->context);
-    if (failed && slash) {
-        onnxc_options o = {.size = sizeof o};
+    char why[256] = "";
+    onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
+    int failed = c->model.open(&o, &c->context);
+    if (failed == ONNXC_BAD_WEIGHTS && slash) {
         o.weights = arena_printf(a, "%.*s/%s", (int)(slash - path), path, onnxc_text(c->d, c->d->weights));
         failed = c->model.open(&o, &c->context);
     }
-    if (failed) diag_fatal(d, NULL, "'%s': %s", path, onnxc_status_text(failed));
+    if (failed) diag_fatal(d, NULL, "'%s': %s", path, *why ? why : onnxc_status_text(failed));
+    arena_on_destroy(a, close_context, c);
 }
 
 runnable *runnable_open(arena *a, diag *d, const char *path) {

@@ -184,7 +184,7 @@ static compiled compile(fixture *x, const model *m, fp_mode fp) {
     if (m->processors) t->processors = m->processors;
     program_context pc = {.program = c.program, .target = t, .opt = 2};
     for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
-    c.code = gpu_schedule(c.program, m->name, t, &x->d);
+    c.code = gpu_schedule(c.program, m->name, t, false, &x->d);
     for (int i = 0; i < c.program->inputs.n; i++)
         c.in[i] = random_tensor(x, c.program->inputs.at[i]->dtype, m->dims[i], (uint32_t)i + 1);
     if (interp_program(c.meaning, x->a, c.in, &c.want, (interp_limits){0}, &message) != INTERP_OK)

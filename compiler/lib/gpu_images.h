@@ -1,0 +1,12 @@
+// NVRTC at work for the outputs: PTX, cubins, and what an object with GPU code brings along.
+#ifndef ONNXC_GPU_IMAGES_H
+#define ONNXC_GPU_IMAGES_H
+#include "codegen/sink.h"
+#include "compiler/lib/pipeline.h"
+
+void write_ptx(pipeline *p, const sink *to);
+void write_cubin(pipeline *p, const sink *to);
+// Into the module of a build with GPU code: a cubin for each --gpu-arch and PTX of the newest; without any
+// PTX of the oldest architecture.
+void add_gpu_images(pipeline *p);
+#endif
