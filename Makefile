@@ -59,6 +59,17 @@ $(B)/unit/%: test/unit/%.c $(LIBS)
 $(B)/bench/%: test/bench/%.c $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
+# What the tests put in the place of NVRTC and CUDA's driver.
+doubles: $(B)/doubles/libcuda.so.1 $(B)/doubles/libnvrtc.so.12 $(B)/doubles/cuda_shim.o
+$(B)/doubles/libcuda.so.1: test/shim/cuda_double.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -fPIC -shared -Wl,-soname,$(@F) -DSHIM_FOLDER='"$(abspath test/shim)"' -o $@ $< -ldl -lpthread
+$(B)/doubles/libnvrtc.so.12: test/shim/nvrtc_double.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -D_GNU_SOURCE -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
+$(B)/doubles/cuda_shim.o: test/shim/cuda_shim.c test/shim/cuda_shim.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O1 -fPIC -c -o $@ $<
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
@@ -101,5 +112,5 @@ random: all
 	build/venv/bin/python test/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime install test bench bench-kernels exports fuzz random clean
+.PHONY: all unit runtime doubles install test bench bench-kernels exports fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

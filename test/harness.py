@@ -96,11 +96,11 @@ def expected_file(form):
     return path
 
 
-def run_cases(results, form, options, folders, timeout=20, program=ONNXC):
+def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=None):
     """`onnxc test` over all cases below the folders; answers how many pass. What fails goes to build/log/STAGE-FORM.txt
     too, written as lines of expected_failures.txt."""
     ran = run([program, "test", *options, f"-j{JOBS}", f"--timeout={timeout}", "--xfail", expected_file(form), *folders],
-              timeout=1800)
+              timeout=1800, env=env)
     found = SUMMARY.search(ran.out)
     if not found:
         results.fail(form, ran.why())

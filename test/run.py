@@ -39,6 +39,12 @@ GPU_FORMS = {
     "cuda-shim": ["--cuda-shim", os.path.join(TEST, "shim")],
 }
 
+# Compiled host code, with stand-ins for NVRTC and the driver.
+DOUBLES = os.path.join(BUILD, "release", "doubles")
+GPU_HOST_FORMS = {
+    "gpu-host": ["--device=cuda", "--nvrtc", DOUBLES],
+    "gpu-host-symbolic": ["--device=cuda", "--nvrtc", DOUBLES, "--form", "symbolic"],
+}
 
 DEFAULT_FORMS = ("interpret", "interpret-symbolic", "interpret-constant", "llvm", "llvm-constant")
 SAMPLED_FORMS = ("llvm-symbolic", "c99", "c99-symbolic")
@@ -207,6 +213,30 @@ def gpu_long(results):
             run_cases(results, form, options, small, timeout=120)
 
 
+def gpu_host_cases(results, form, folders):
+    made = run(["make", "-s", "doubles"], timeout=120, cwd=ROOT)
+    if results.check(made.code == 0, "make doubles", made.why()):
+        run_cases(results, form, GPU_HOST_FORMS[form], folders, timeout=180, env={**os.environ, "LD_LIBRARY_PATH": DOUBLES})
+    return made.code == 0
+
+
+def gpu_host(results):
+    """Host code that launches GPU kernels, on stand-ins for NVRTC and the driver: one case of each operator; contexts,
+    failures, memory."""
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "backend_cases.py", cases):
+        if gpu_host_cases(results, "gpu-host", families(os.path.join(cases, "node"), 1)):
+            own_program(results, "gpu_host.py")
+
+
+def gpu_host_long(results):
+    """All backend cases and the needles that way, also with symbolic sizes."""
+    small, needle = small_cases(results), needle_folders(results)
+    for form in GPU_HOST_FORMS:
+        if small:
+            gpu_host_cases(results, form, small + (needle if form == "gpu-host" else []))
+
+
 def needle_folders(results):
     cases = os.path.join(BUILD, "cases-needles")
     return [cases] if generate(results, "needle_cases.py", cases) else []
@@ -308,6 +338,7 @@ STAGES = {
     "python": python,
     "options": options,
     "gpu-shim": gpu_shim,
+    "gpu-host": gpu_host,
     "sanitizers": sanitizers,
     "bad-input": bad_input.bad_input,
     "bad-values": bad_values.bad_values,
@@ -317,7 +348,8 @@ STAGES = {
 }
 
 # Not part of a run without arguments.
-MORE_STAGES = {"forms": forms, "python-long": python_long, "gpu-long": gpu_long, "gpu-ptx": gpu_ptx.gpu_ptx}
+MORE_STAGES = {"forms": forms, "python-long": python_long, "gpu-long": gpu_long,
+               "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 
 def main():

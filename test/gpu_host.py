@@ -1,0 +1,384 @@
+"""Objects compiled for a GPU, on stand-ins for NVRTC and CUDA's driver (test/shim/*_double.c): answers, contexts, failures,
+memory. usage: gpu_host.py, after the stage gpu-host has built the stand-ins. Prints N passed, N failed, N skipped.
+"""
+import ctypes
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ONNXC = os.path.join(ROOT, "build", "release", "onnxc")
+DOUBLES = os.path.join(ROOT, "build", "release", "doubles")
+OK, TOO_SMALL, NO_MEMORY, CHECK_FAILED, NO_GPU, GPU_FAILED = 0, 5, 7, 8, 12, 13
+
+# What is loaded under that name is what the runtime finds.
+cuda = ctypes.CDLL(os.path.join(DOUBLES, "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("weights", ctypes.c_char_p), ("data", ctypes.c_void_p),
+                ("data_size", ctypes.c_size_t), ("device", ctypes.c_int), ("device_pointers", ctypes.c_int),
+                ("stream", ctypes.c_void_p), ("message", ctypes.c_void_p), ("message_size", ctypes.c_size_t)]
+
+
+def counts():
+    values = (ctypes.c_int64 * 7)()
+    cuda.cuda_double_counts(values)
+    return dict(zip(("bytes", "allocations", "modules", "streams", "contexts", "launches", "waits"), values))
+
+
+def left():
+    return {k: v for k, v in counts().items() if k in ("bytes", "modules", "streams", "contexts") and v}
+
+
+class Context:
+    def __init__(self, model, **options):
+        self.model, self.at, self.why = model, ctypes.c_void_p(), ctypes.create_string_buffer(300)
+        options = Options(size=ctypes.sizeof(Options), message=ctypes.addressof(self.why), message_size=300, **options)
+        self.code = model.open(ctypes.byref(options), ctypes.byref(self.at))
+
+    def __enter__(self):
+        assert self.code == OK, self.why.value
+        return self
+
+    def __exit__(self, *_):
+        self.model.close(self.at)
+
+    def run_at(self, pointers, dims, capacity):
+        """Code, dims and message of a run on these addresses."""
+        dims = (ctypes.c_int64 * max(1, len(dims)))(*dims)
+        capacity = (ctypes.c_int64 * max(1, len(capacity)))(*capacity)
+        data = (ctypes.c_void_p * (len(pointers) + 1))(*pointers, self.at)
+        size = self.model.workspace(dims)
+        block = ctypes.create_string_buffer(size + 64)
+        message = ctypes.c_char_p()
+        code = self.model.run(data, dims, capacity, ctypes.c_void_p((ctypes.addressof(block) + 63) // 64 * 64),
+                              ctypes.c_size_t(size), ctypes.byref(message))
+        return code, list(dims), (message.value or b"").decode()
+
+    def run(self, inputs, outputs):
+        """Of arrays; outputs are written in place."""
+        dims = [d for a in [*inputs, *outputs] for d in a.shape]
+        code, dims, message = self.run_at([a.ctypes.data for a in [*inputs, *outputs]], dims, [a.size for a in outputs])
+        return code, message
+
+
+class Model:
+    def __init__(self, path, name):
+        self.library = ctypes.CDLL(path)
+        self.open, self.close = self.library[f"{name}_open"], self.library[f"{name}_close"]
+        self.run, self.workspace = self.library[f"{name}_run_generic"], self.library[f"{name}_workspace_generic"]
+        self.workspace.restype = ctypes.c_int64
+        self.close.restype = None
+
+
+def tensor(name, *dims, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, dims)
+
+
+RANDOM = np.random.default_rng(3)
+A, B = RANDOM.standard_normal((24, 40), dtype=np.float32), RANDOM.standard_normal((40, 8), dtype=np.float32)
+node = helper.make_node
+MODELS = {
+    "rows": ([node("MatMul", ["x", "a"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "b"], ["y"])],
+             [tensor("x", "N", 24)], [tensor("y", "N", 8)], {"a": A, "b": B}),
+    "best": ([node("Neg", ["x"], ["n"]), node("TopK", ["n", "k"], ["v", "i"]), node("Abs", ["v"], ["y"])],
+             [tensor("x", "N", 10)], [tensor("y", "N", 3), tensor("i", "N", 3, dtype=TensorProto.INT64)],
+             {"k": np.array([3], np.int64)}),
+    "chosen": ([node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["i"]), node("Transpose", ["i"], ["t"], perm=[1, 0]),
+                node("GatherND", ["x", "t"], ["g"]), node("Exp", ["g"], ["y"])], [tensor("x", "N", 5)], [tensor("y", "K")], {}),
+    "picked": ([node("Gather", ["x", "i"], ["y"])], [tensor("x", 6, 4), tensor("i", "N", dtype=TensorProto.INT64)],
+               [tensor("y", "N", 4)], {}),
+}
+
+
+def expected_rows(x):
+    return np.maximum(x @ A, 0) @ B
+
+
+class Objects(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.models = {}
+        for name, (nodes, inputs, outputs, constants) in MODELS.items():
+            graph = helper.make_graph(nodes, name, inputs, outputs, [numpy_helper.from_array(v, k) for k, v in constants.items()])
+            onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), cls.path(f"{name}.onnx"))
+            cls.models[name] = cls.compiled(name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    @classmethod
+    def onnxc(cls, *arguments, **environment):
+        return subprocess.run([ONNXC, *arguments], cwd=cls.folder.name, capture_output=True, text=True, timeout=120,
+                              env={**os.environ, **environment})
+
+    @classmethod
+    def compiled(cls, name, *options, ending=""):
+        ran = cls.onnxc(f"{name}.onnx", "--device=cuda", "--nvrtc", DOUBLES, "-o", f"{name}{ending}.so", *options)
+        assert ran.returncode == 0, ran.stderr
+        return Model(cls.path(f"{name}{ending}.so"), name)
+
+    def tearDown(self):
+        cuda.cuda_double_fail(b"", 0)
+        self.assertEqual(left(), {}, "something is left on the GPU")
+
+    def check_rows(self, context, n=5, seed=1):
+        x = np.random.default_rng(seed).standard_normal((n, 24), dtype=np.float32)
+        y = np.full((n, 8), np.nan, np.float32)
+        self.assertEqual(context.run([x], [y]), (OK, ""))
+        np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
+
+    # ------------------------------------------------------------ answers
+    def test_host_pointers(self):
+        with Context(self.models["rows"]) as c:
+            for n in (5, 1, 130, 0, 5):
+                self.check_rows(c, n)
+
+    def test_library_function_between_kernels(self):
+        x = np.random.default_rng(2).standard_normal((4, 10), dtype=np.float32)
+        y, i = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int64)
+        with Context(self.models["best"]) as c:
+            self.assertEqual(c.run([x], [y, i]), (OK, ""))
+        np.testing.assert_array_equal(i, np.argsort(x, axis=1)[:, :3])
+        np.testing.assert_array_equal(y, np.abs(np.take_along_axis(x, i, 1)))
+
+    def test_sizes_that_the_data_decide(self):
+        x = np.array([[1, -1, 2, -2, 3], [-4, -5, 0, 1, -6]], np.float32)
+        y = np.zeros(4, np.float32)
+        with Context(self.models["chosen"]) as c:
+            code, dims, _ = c.run_at([x.ctypes.data, y.ctypes.data], [2, 5, 0], [2])
+            self.assertEqual((code, dims[2]), (TOO_SMALL, 4))
+            self.assertEqual(y.tolist(), [0] * 4)
+            code, dims, message = c.run_at([x.ctypes.data, y.ctypes.data], [2, 5, 0], [4])
+            self.assertEqual((code, dims[2]), (OK, 4), message)
+        np.testing.assert_allclose(y, np.exp([1, 2, 3, 1]), rtol=1e-6)
+
+    # ------------------------------------------------------------ the caller's memory and stream
+    def on_device(self, *arrays):
+        """Addresses of copies."""
+        context, pointers = ctypes.c_void_p(), []
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+        cuda.cuCtxPushCurrent_v2(context)
+        for a in arrays:
+            at = ctypes.c_uint64()
+            self.assertEqual(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(max(a.nbytes, 1))), 0)
+            cuda.cuMemcpyHtoDAsync_v2(at, ctypes.c_void_p(a.ctypes.data), ctypes.c_size_t(a.nbytes), None)
+            cuda.cuStreamSynchronize(None)
+            pointers.append(at.value)
+        return pointers
+
+    def to_host(self, at, a):
+        cuda.cuMemcpyDtoHAsync_v2(ctypes.c_void_p(a.ctypes.data), ctypes.c_uint64(at), ctypes.c_size_t(a.nbytes), None)
+        cuda.cuStreamSynchronize(None)
+
+    def leave_device(self, *pointers):
+        for at in pointers:
+            cuda.cuMemFree_v2(ctypes.c_uint64(at))
+        cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+        cuda.cuDevicePrimaryCtxRelease_v2(0)
+
+    def test_device_pointers_and_stream(self):
+        x = np.random.default_rng(3).standard_normal((7, 24), dtype=np.float32)
+        y, stream = np.zeros((7, 8), np.float32), ctypes.c_void_p()
+        at_x, at_y = self.on_device(x, y)
+        cuda.cuStreamCreate(ctypes.byref(stream), 0)
+        with Context(self.models["rows"], device_pointers=1, stream=stream.value) as c:
+            before = counts()["waits"]
+            code, _, message = c.run_at([at_x, at_y], [7, 24, 7, 8], [56])
+            self.assertEqual(code, OK, message)
+            self.assertEqual(counts()["waits"], before, "the run waits")
+            cuda.cuStreamSynchronize(stream)
+            self.to_host(at_y, y)
+        cuda.cuStreamDestroy_v2(stream)
+        self.leave_device(at_x, at_y)
+        np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
+
+    def test_device_pointers_and_library_function(self):
+        x = np.random.default_rng(4).standard_normal((4, 10), dtype=np.float32)
+        y, i = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int64)
+        at = self.on_device(x, y, i)
+        with Context(self.models["best"], device_pointers=1) as c:
+            code, _, message = c.run_at(at, [4, 10, 4, 3, 4, 3], [12, 12])
+            self.assertEqual(code, OK, message)
+        self.to_host(at[1], y)
+        self.to_host(at[2], i)
+        self.leave_device(*at)
+        np.testing.assert_array_equal(i, np.argsort(x, axis=1)[:, :3])
+
+    def test_misaligned_device_pointers(self):
+        x = np.random.default_rng(5).standard_normal((3, 24), dtype=np.float32)
+        y = np.zeros((3, 8), np.float32)
+        at_x, at_y = self.on_device(np.concatenate([np.zeros(1, np.float32), x.ravel()]), np.zeros(25, np.float32))
+        with Context(self.models["rows"], device_pointers=1) as c:
+            self.assertEqual(c.run_at([at_x + 4, at_y + 4], [3, 24, 3, 8], [24])[0], OK)
+        self.to_host(at_y + 4, y)
+        self.leave_device(at_x, at_y)
+        np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
+
+    # ------------------------------------------------------------ contexts
+    def test_contexts_share_weights_and_code(self):
+        with Context(self.models["rows"]) as first:
+            before = counts()
+            self.assertGreaterEqual(before["bytes"], A.nbytes + B.nbytes)
+            with Context(self.models["rows"]) as second:
+                self.assertEqual((counts()["bytes"], counts()["modules"]), (before["bytes"], 1))
+                self.check_rows(first)
+                self.check_rows(second)
+            self.check_rows(first)
+
+    def test_nothing_is_allocated_once_shapes_repeat(self):
+        x, y = np.array([[1, -1, 2, -2, 3]] * 3, np.float32), np.zeros(9, np.float32)
+        with Context(self.models["rows"]) as rows, Context(self.models["chosen"]) as chosen:
+            for turn in range(4):
+                before = counts()["allocations"]
+                self.check_rows(rows, 100)
+                self.check_rows(rows, 3)
+                self.assertEqual(chosen.run_at([x.ctypes.data, y.ctypes.data], [3, 5, 0], [9])[0], OK)
+                if turn > 1:
+                    self.assertEqual(counts()["allocations"], before)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(context, seed):
+            try:
+                for turn in range(6):
+                    self.check_rows(context, 1 + (seed + turn) % 4, seed)
+            except AssertionError as e:
+                wrong.append(e)
+
+        with Context(self.models["rows"]) as shared, Context(self.models["rows"]) as own:
+            threads = [threading.Thread(target=work, args=(own if i == 0 else shared, i)) for i in range(4)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+        self.assertEqual(wrong, [])
+
+    def test_context_of_another_model(self):
+        x, y = np.zeros((2, 24), np.float32), np.zeros((2, 8), np.float32)
+        with Context(self.models["best"]) as c:
+            stranger = Context.__new__(Context)
+            stranger.model, stranger.at = self.models["rows"], c.at
+            self.assertEqual(stranger.run([x], [y]), (NO_GPU, "the context is not the model's"))
+
+    # ------------------------------------------------------------ failures
+    def test_every_call_may_fail(self):
+        """A code, the driver's reason, untouched outputs, and the next run is right again."""
+        x = np.random.default_rng(6).standard_normal((2, 10), dtype=np.float32)
+        for what, code in ("launch", GPU_FAILED), ("to_device", GPU_FAILED), ("to_host", GPU_FAILED), ("wait", GPU_FAILED):
+            for after in range(50):
+                y, i = np.full((2, 3), 9, np.float32), np.full((2, 3), 9, np.int64)
+                with Context(self.models["best"]) as c:
+                    cuda.cuda_double_fail(what.encode(), after)
+                    got, message = c.run([x], [y, i])
+                    cuda.cuda_double_fail(b"", 0)
+                    if got == OK:
+                        break
+                    self.assertEqual(got, code)
+                    self.assertIn("unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)", message)
+                    if what == "launch":
+                        self.assertTrue((y == 9).all() and (i == 9).all())
+                    self.assertEqual(c.run([x], [y, i]), (OK, ""))
+                    np.testing.assert_array_equal(i, np.argsort(x, axis=1)[:, :3])
+            self.assertGreater(after, 0, what)
+
+    def test_no_memory(self):
+        x, y = np.array([[1, -1, 2, -2, 3]], np.float32), np.zeros(3, np.float32)
+        for after in range(20):
+            with Context(self.models["chosen"]) as c:
+                cuda.cuda_double_fail(b"alloc", after)
+                code, _, message = c.run_at([x.ctypes.data, y.ctypes.data], [1, 5, 0], [3])
+                cuda.cuda_double_fail(b"", 0)
+                # The first failure only makes the context give back what it does not use.
+                self.assertEqual(code, OK, message)
+            cuda.cuda_double_fail(b"alloc", after)
+            c = Context(self.models["rows"])
+            cuda.cuda_double_fail(b"", 0)
+            if c.code:
+                self.assertEqual(c.code, NO_MEMORY)
+                self.assertEqual(c.why.value, b"allocating the weights: out of memory (CUDA_ERROR_OUT_OF_MEMORY)")
+            else:
+                c.model.close(c.at)
+
+    def test_bad_data(self):
+        x, i, y = np.ones((6, 4), np.float32), np.array([1, 7], np.int64), np.full((2, 4), 9, np.float32)
+        with Context(self.models["picked"]) as c:
+            code, message = c.run([x, i], [y])
+            self.assertEqual(code, CHECK_FAILED)
+            self.assertIn("Gather", message)
+            self.assertTrue((y == 9).all())
+            i[1] = 5
+            self.assertEqual(c.run([x, i], [y]), (OK, ""))
+            self.assertTrue((y == 1).all())
+
+    def test_no_such_device(self):
+        c = Context(self.models["rows"], device=1)
+        self.assertEqual((c.code, c.why.value), (NO_GPU, b"there is no GPU 1: the driver has 1"))
+
+    def test_no_code_for_the_gpu(self):
+        os.environ["CUDA_DOUBLE_SM"] = "70"
+        c = Context(self.compiled("rows", "--gpu-arch=sm_80,sm_90", ending="_new"))
+        del os.environ["CUDA_DOUBLE_SM"]
+        self.assertEqual((c.code, c.why.value),
+                         (NO_GPU, b"the GPU is sm_70, but the object has code sm_80, code sm_90, PTX sm_90"))
+
+    def test_code_for_several_gpus(self):
+        model = self.compiled("rows", "--gpu-arch=sm_75", "--gpu-arch=sm_80", ending="_several")
+        for sm in ("75", "80", "86", "90"):
+            os.environ["CUDA_DOUBLE_SM"] = sm
+            with Context(model) as c:
+                self.check_rows(c)
+        del os.environ["CUDA_DOUBLE_SM"]
+
+    def test_programs(self):
+        x = np.random.default_rng(8).standard_normal((2, 24), dtype=np.float32)
+        np.save(self.path("x.npy"), x)
+        ran = self.onnxc("rows.onnx", "--device=cuda", "--nvrtc", DOUBLES, "--emit=exe", "-o", "rows")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+
+        def program(**environment):
+            return subprocess.run([self.path("rows"), "--input", "x=x.npy", "--output", "y=y.npy"], cwd=self.folder.name,
+                                  capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+
+        self.assertEqual(program(LD_LIBRARY_PATH=DOUBLES).stderr, "")
+        np.testing.assert_allclose(np.load(self.path("y.npy")), expected_rows(x), rtol=1e-4, atol=1e-5)
+        ran = program(LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
+        self.assertEqual((ran.returncode, ran.stderr),
+                         (1, "the model: NVIDIA's driver does not start: there is no GPU, or it is not allowed here\n"))
+
+    def test_no_driver(self):
+        ran = self.onnxc("run", "rows.so", "--dim", "N=2", "--input", "x=random")
+        if "libcuda" not in ran.stderr:
+            self.skipTest("this machine has a driver")
+        self.assertEqual((ran.returncode, ran.stderr), (
+            1, "rows.so: error: 'rows.so': NVIDIA's driver is not installed: there is no libcuda.so.1\n"))
+
+
+def main():
+    out = io.StringIO()
+    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    bad = result.failures + result.errors
+    for test, why in bad:
+        print(f"FAIL gpu-host: {test.id()}: {why}")
+    print(f"{result.testsRun - len(bad) - len(result.skipped)} passed, {len(bad)} failed, {len(result.skipped)} skipped")
+    sys.exit(len(bad) != 0)
+
+
+if __name__ == "__main__":
+    main()
