@@ -59,3 +59,10 @@ ins *emit_int_floor(lbuild *b, ins *x, int64_t by) {
     if (x->op == L_CONST) return lb_int(b, x->type, x->i - x->i % by);
     return lb_bin(b, L_SUB, x, emit_int_op(b, X_MOD, x, lb_int(b, x->type, by)));
 }
+
+dim *extent_within(dim *const *extents, const int *axes, int depth) {
+    dim *d = extents[axes[depth]], *zero = dim_const(d->table, 0);
+    for (int i = 0; i < depth; i++)
+        if (extents[axes[i]]->min <= 0) d = dim_select(dim_eq(extents[axes[i]], zero), zero, d);
+    return d;
+}

@@ -19,4 +19,6 @@ ins *emit_dim_value(const dim_source *s, const dim *d);
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y);
 // The largest multiple of by that is <= x, for x >= 0.
 ins *emit_int_floor(lbuild *b, ins *x, int64_t by);
+// The extent of axes[depth]: 0 where an axis around it, one of axes[0..depth), has none.
+dim *extent_within(dim *const *extents, const int *axes, int depth);
 #endif

@@ -538,14 +538,17 @@ static ins *least(lbuild *b, ins *x, ins *y) {
                                                 : lb_bin(b, L_SMIN, x, y);
 }
 
-// begun: 0 at the first position of all axes so far; left: 0 at their last.
+// begun: 0 at the first position of all axes so far; left: 0 at their last. A sum of nothing is written too:
+// an axis without positions has one turn, in which nothing is added.
 static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, ins *left) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int a = t->k.at[depth];
-    ins *extent = emit_dim(e, e->extent[a]);
+    dim *size = extent_within(e->extent, t->k.at, depth);
+    ins *extent = emit_dim(e, size);
+    ins *turns = size->min > 0 ? extent : emit_dim(e, dim_max(size, dim_const(size->table, 1)));
     bool split = depth == t->block.k_at;
-    ins *loop = lb_for(b, e->k->axes.at[a].name, lb_idx(b, 0), extent, lb_idx(b, split ? t->block.k_step : 1),
+    ins *loop = lb_for(b, e->k->axes.at[a].name, lb_idx(b, 0), turns, lb_idx(b, split ? t->block.k_step : 1),
                        LOOP_SERIAL);
     int mark = scope_open(e);
     ins *end = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, split ? t->block.k_step : 1)), extent);

@@ -120,6 +120,18 @@ CASES = {
           z = NonZero (b)
           t = Softmax (b) }""",
         [("float32", (6, 8), X), ("float32", (8, 8), X), ("float32", (8, 8), X[1:])]),
+    # A sum of nothing over an axis that goes in blocks was not written, and neither what is added to it.
+    "sums_of_nothing": (18, """
+        g (float[M, K] a, float[K, N] b, float[M, N] c, uint8[M, K] i, uint8[K, N] j, float[2, K, P] d)
+          => (float[M, N] y, int32[M, N] z, float[M, N] t, float[M, M] u)
+        { y = Gemm <alpha = 0.5> (a, b, c)
+          z = MatMulInteger (i, j)
+          p = MatMul (a, b)
+          q = Softmax (p)
+          t = Add (q, c)
+          u = Einsum <equation = "mk,bkp,nk->mn"> (a, d, a) }""",
+        [("float32", (3, 0), X), ("float32", (0, 20), X), ("float32", (3, 20), X), ("uint8", (3, 0), (1,)),
+         ("uint8", (0, 20), (1,)), ("float32", (2, 0, 3), X)]),
     # Each turn of a loop had the same random numbers.
     "random_numbers_of_a_loop_go_on": (18, """
         g (float[1] x) => (float[5, 3, 101] y)

@@ -222,7 +222,9 @@ def loop(g):
         again = inner.one("Less", [at, inner.ints(g.dice.randint(0, 3))])
     graph = inner.proto("body", [again, after, *scans], inputs=[at, keep, state])
     condition = g.fresh("bool", ()) if chance(g, 0.3) else None
-    g.add("Loop", [trips, condition, start], 1 + len(scans), captured=captured(g, inner), body=graph)
+    # Without a condition the reference evaluator makes no turn.
+    g.add("Loop", [trips, condition, start], 1 + len(scans), captured=captured(g, inner), by_runtime=condition is None,
+          body=graph)
 
 
 @kind(1)
