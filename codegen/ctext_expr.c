@@ -580,7 +580,8 @@ static cexpr calls(cfn *c, const ins *x) {
     if (x->op == L_CALLPTR) return call(c, SIGN_SIGNED, callee_pointer(c, x), cexpr_args(c, x, 1, NULL));
     const lfunc *f = map_get(&c->mod->funcs, x->name);
     if (!f && c->mod->dialect == DIALECT_CUDA && chelp_exists(x->name))
-        return call(c, SIGN_SIGNED, chelper(c, x->name, NULL), tensor_args(c, x));
+        return call(c, SIGN_SIGNED, chelper(c, x->name, NULL),
+                    strncmp(x->name, "mma_", 4) ? cexpr_args(c, x, 0, NULL) : tensor_args(c, x));
     use_symbol(c, x->name);
     if (!strncmp(x->name, "mem", 3)) c->mod->memory = true;
     return load_pointer(c, x, call(c, SIGN_SIGNED, x->name, cexpr_args(c, x, 0, f)));

@@ -278,6 +278,10 @@ static const chelp helps[] = {
      "    return (uint16_t)(sign | (r + (rest > half || (rest == half && (r & 1)))));\n}\n",
      "$ uint16_t @f32_to_f16(float x) {\n"
      "    uint16_t h;\n    asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));\n    return h;\n}\n"},
+    {"copy_16", "", "$ void @copy_16(void *to, const void *from) { memcpy(to, from, 16); }\n",
+     "$ void @copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }\n"},
+    {"copy_8", "", "$ void @copy_8(void *to, const void *from) { memcpy(to, from, 8); }\n",
+     "$ void @copy_8(void *to, const void *from) { *(uint2 *)to = *(const uint2 *)from; }\n"},
     {"bf16_to_f32", "from_bits_f32",
      "$ float @bf16_to_f32(uint16_t h) { return @from_bits_f32((uint32_t)h << 16); }\n", NULL},
     {"f32_to_bf16", "bits_f32",
@@ -366,7 +370,7 @@ static void write_template(cmod *m, text *t, const char *s) {
 static void write_help(cmod *m, text *t, const chelp *h) {
     if (m->dialect == DIALECT_C || !h->cuda) {
         write_template(m, t, h->c);
-    } else if (strstr(h->cuda, "asm")) {
+    } else if (strstr(h->cuda, "asm") || strstr(h->cuda, "(uint")) {
         text_add(t, "#ifdef ONNXC_CUDA_SHIM\n");
         write_template(m, t, h->c);
         text_add(t, "#else\n");

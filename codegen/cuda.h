@@ -15,6 +15,7 @@
 //   mma_m16n8k8_tf32   float d[4], a: 4, b: 2
 //   mma_m8n8k16_s8     int32_t d[2], a: 1, b: 1
 //   mma_m16n8k32_s8    int32_t d[4], a: 4, b: 2; also _u8, _u8s8 (a without sign), _s8u8
+// copy_16 and copy_8 (to, from) copy as many bytes, both at multiples of so many, in one go.
 // All are right from sm_75 on: shapes that it lacks are several smaller ones there, and bf16 and tf32 are
 // multiply-adds of values that the warp exchanges.
 #ifndef ONNXC_CUDA_H

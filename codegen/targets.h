@@ -13,6 +13,7 @@ typedef struct target_options {
     VEC(const char *) machine; // gcc's machine flags in order: "-mcpu=cortex-m4", "-mthumb", "-mavx2" ...
     bool freestanding;         // asked for; a *-none-* triple implies it
     fp_mode fp;                // FP_STRICT is 0: set it
+    precision precision;       // of CUDA text
     int threads;               // most worker threads; 0: not said
     const char *opt;           // "0" .. "3", "s", "z"; NULL: 2, or s where the triple is *-none-*
 } target_options;

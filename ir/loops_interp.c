@@ -432,8 +432,20 @@ static void run_product(frame *fr, const ins *x, const lmma *t) {
     memcpy(at[0], d, 4 * (size_t)t->nd);
 }
 
+// copy_16 and copy_8 (codegen/cuda.h).
+static void run_copy(frame *fr, const ins *x, int bytes) {
+    char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
+    if (((uintptr_t)to | (uintptr_t)from) % (unsigned)bytes)
+        fail_at(fr, x, "pointer is less aligned than promised");
+    char copied[16];
+    memcpy(copied, checked(fr, x, from, bytes, false), (size_t)bytes);
+    memcpy(checked(fr, x, to, bytes, true), copied, (size_t)bytes);
+}
+
 static uint64_t run_call(frame *fr, const ins *x) {
     linterp *in = fr->in;
+    if (x->op == L_CALL && in->device && !strncmp(x->name, "copy_", 5))
+        return run_copy(fr, x, x->name[5] == '8' ? 8 : 16), 0;
     const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
     if (product && x->nargs == 3 && in->device && in->device->now) return run_product(fr, x, product), 0;
     int skip = x->op == L_CALLPTR, n = x->nargs - skip;

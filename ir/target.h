@@ -5,6 +5,8 @@
 #include <stdbool.h>
 
 typedef enum arch { ARCH_X86_64, ARCH_AARCH64, ARCH_ARM, ARCH_RISCV, ARCH_OTHER, ARCH_C, ARCH_CUDA } arch;
+// What sums of products of f32 may be reduced to.
+typedef enum precision { PRECISION_OWN, PRECISION_TF32, PRECISION_BF16, PRECISION_F16 } precision;
 typedef enum fp_mode { FP_STRICT, FP_DEFAULT, FP_FAST } fp_mode;
 typedef struct target {
     const char *triple, *cpu, *features; // normalised, as LLVM takes them; NULL for ARCH_C, ARCH_CUDA
@@ -22,11 +24,12 @@ typedef struct target {
     bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     bool hosted, freestanding, little_endian;
     fp_mode fp;
-    int threads;    // most worker threads the code may use; 1: no thread code
-    int opt;        // 0..3
-    int size_level; // 0, 1 (-Os), 2 (-Oz)
-    int sm;         // ARCH_CUDA: architecture, 75, 80, 90 ...
-    int processors; // ARCH_CUDA: how many a kernel's blocks should keep busy
+    precision precision; // ARCH_CUDA
+    int threads;         // most worker threads the code may use; 1: no thread code
+    int opt;             // 0..3
+    int size_level;      // 0, 1 (-Os), 2 (-Oz)
+    int sm;              // ARCH_CUDA: architecture, 75, 80, 90 ...
+    int processors;      // ARCH_CUDA: how many a kernel's blocks should keep busy
 } target;
 
 // Vector lanes of an element of so many bits: 1 where there are no vectors.

@@ -5,6 +5,7 @@
 //   [side][words of K + pad]   for tensor cores: threads read 8 rows and 4 words at once
 //
 // The pads keep 32 threads' words in 32 different banks.
+#include "codegen/convert.h"
 #include "ir/program.h"
 #include "passes/emit_dim.h"
 #include "passes/schedule_gpu_product.h"
@@ -23,26 +24,85 @@ ins *gpu_shared_at(product *p, int side, ins *row, ins *word) {
     return lb_bin(b, L_ADD, lb_bin(b, L_MUL, far, lb_idx(b, (p->tensor ? p->t.words : side) + PAD)), near);
 }
 
-// Which word of the slice is the thread's number j: neighbouring threads take what lies side by side in
-// memory.
+// ---------------------------------------------------------------- units
+
+static bool is_wide(const operand *o) { return o->unit_rows * o->unit_words > 1; }
+static int units_of(const product *p, const operand *o) {
+    return o->side / o->unit_rows * (p->t.words / o->unit_words);
+}
+int gpu_staged_words(const product *p, const operand *o) { return o->side * p->t.words / p->threads; }
+
+// All but one of the axes have one position.
+static bool is_one_axis(const product *p, const int *axes, int n) {
+    for (int j = 0; j < n - 1; j++)
+        if (!dim_is(p->g->e->extent[axes[j]], 1)) return false;
+    return n > 0;
+}
+
+// Whether every term of an offset but that of `axis` is a multiple of n; NULL: some never is.
+static ins *multiples(product *p, const access *a, int axis, int n) {
+    lbuild *b = p->g->b;
+    ins *all = lb_int(b, lt(LK_I1, 1), 1);
+    for (int j = -1; j < p->c->k->axes.n; j++) {
+        expr *term = j < 0 ? a->base : a->coef[j];
+        if (j == axis || (term->op == X_CONST && term->i % n == 0)) continue;
+        if (term->op == X_CONST) return NULL;
+        ins *rest = gpu_rest(b, emit_index(p->g->e, term), lb_idx(b, n));
+        all = lb_bin(b, L_AND, all, lb_cmp(b, L_EQ, rest, lb_idx(b, 0)));
+    }
+    return all;
+}
+
+// Bytes of a unit that lie side by side.
+static int run_bytes(const operand *o) {
+    return o->along_k ? o->unit_words * 4 : o->unit_rows * dtype_bits(o->read->buffer->dtype) / 8;
+}
+
+// Four words along K, or eight rows of a word, where the operand is stored as it is multiplied.
+void gpu_choose_units(product *p, operand *o) {
+    lbuild *b = p->g->b;
+    const access *a = entry_of(p->g->e, o->read)->read;
+    const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
+    int n = o->along_k ? p->c->k_axes.n : o->naxes;
+    o->unit_rows = o->unit_words = 1;
+    if (!p->tensor || p->tensor->as || o->read->guard || !a->affine || !is_one_axis(p, axes, n)) return;
+    const expr *step = a->coef[axes[n - 1]];
+    if (step->op != X_CONST || step->i != 1) return;
+    o->unit_rows = o->along_k ? 1 : 8, o->unit_words = o->along_k ? 4 : 1;
+    int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
+    ins *fits = units_of(p, o) % p->threads ? NULL : multiples(p, a, axes[n - 1], bytes * 8 / bits);
+    if (!fits) {
+        o->unit_rows = o->unit_words = 1;
+        return;
+    }
+    ltype t = lt(LK_I64, 1);
+    ins *address = lb_bitcast(b, t, pointer_of(p->g->e, o->read->buffer));
+    ins *rest = lb_bin(b, L_AND, address, lb_int(b, t, bytes - 1));
+    o->aligned = lb_bin(b, L_AND, lb_cmp(b, L_EQ, rest, lb_int(b, t, 0)), fits);
+}
+
+// Where the thread's unit number j begins in the slice: neighbouring threads take what lies side by side in
+// memory, as far as they do not meet in shared memory's banks.
 static void place(product *p, const operand *o, ins *j, ins **row, ins **word) {
     lbuild *b = p->g->b;
-    ins *words = lb_idx(b, p->t.words),
+    ins *per_row = lb_idx(b, p->t.words / o->unit_words),
         *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
-    if (o->along_k) {
-        *word = gpu_rest(b, i, words), *row = gpu_quotient(b, i, words);
+    if (o->along_k || is_wide(o)) {
+        *word = lb_bin(b, L_MUL, gpu_rest(b, i, per_row), lb_idx(b, o->unit_words));
+        *row = lb_bin(b, L_MUL, gpu_quotient(b, i, per_row), lb_idx(b, o->unit_rows));
         return;
     }
     ins *run = lb_idx(b, p->tensor ? RUN : o->side), *of_runs = gpu_quotient(b, i, run);
-    *word = gpu_rest(b, of_runs, words);
-    *row = lb_bin(b, L_ADD, gpu_rest(b, i, run), lb_bin(b, L_MUL, gpu_quotient(b, of_runs, words), run));
+    *word = gpu_rest(b, of_runs, per_row);
+    *row = lb_bin(b, L_ADD, gpu_rest(b, i, run), lb_bin(b, L_MUL, gpu_quotient(b, of_runs, per_row), run));
 }
 
-static ins *open_words(product *p, const operand *o) {
+static ins *open_units(product *p, const operand *o) {
     lbuild *b = p->g->b;
-    return lb_for(b, "j", lb_idx(b, 0), lb_idx(b, o->side * p->t.words / p->threads), lb_idx(b, 1),
-                  LOOP_UNROLL);
+    return lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units_of(p, o) / p->threads), lb_idx(b, 1), LOOP_UNROLL);
 }
+
+// ---------------------------------------------------------------- words, element by element
 
 static bool is_multiple(const dim *d, int of) { return dim_is_const(d) && dim_value(d) % of == 0; }
 
@@ -52,13 +112,29 @@ static ins *below(product *p, ins *at, dim *extent, int block) {
 }
 static ins *both(lbuild *b, ins *x, ins *y) { return x && y ? lb_bin(b, L_AND, x, y) : x ? x : y; }
 
-// The stored bits of an element as the low ones of a word.
-static ins *stored_bits(product *p, const operand *o) {
+// To 10 bits behind the leading one, halves to even.
+static ins *tf32_bits(lbuild *b, ins *v) {
+    ltype t = lt(LK_I32, 1);
+    ins *bits = lb_bitcast(b, t, v), *size = lb_bin(b, L_AND, bits, lb_int(b, t, 0x7fffffff)),
+        *infinity = lb_int(b, t, 0x7f800000), *quiet = lb_bin(b, L_OR, bits, lb_int(b, t, 0x400000)),
+        *odd = lb_bin(b, L_AND, lb_bin(b, L_LSHR, bits, lb_int(b, t, 13)), lb_int(b, t, 1)),
+        *rounded = lb_bin(b, L_ADD, lb_bin(b, L_ADD, bits, lb_int(b, t, 0xfff)), odd);
+    ins *other = lb_select(b, lb_cmp(b, L_SLT, infinity, size), quiet, bits);
+    return lb_select(b, lb_cmp(b, L_SLE, infinity, size), other, rounded);
+}
+
+// The bits of an element that tensor cores multiply, as the low ones of a word.
+static ins *element_bits(product *p, const operand *o) {
     emitter *e = p->g->e;
     lbuild *b = p->g->b;
     const buffer *from = o->read->buffer;
-    lkind k = dtype_bits(from->dtype) == 8 ? LK_I8 : LK_I16;
-    ins *v = lb_load(b, lt(k, 1), pointer_of(e, from), emit_index(e, entry_of(e, o->read)->read->offset), 0);
+    dtype as = p->tensor->as;
+    if (as == DT_F32) return tf32_bits(b, emit_value(e, o->term));
+    if (as == DT_BF16) return code_of_float(b, as, emit_value(e, o->term), false);
+    lkind k = as || dtype_bits(from->dtype) == 16 ? LK_I16 : LK_I8;
+    ins *v =
+        as ? lb_bitcast(b, lt(k, 1), lb_conv(b, L_FTRUNC, LK_F16, emit_value(e, o->term)))
+           : lb_load(b, lt(k, 1), pointer_of(e, from), emit_index(e, entry_of(e, o->read)->read->offset), 0);
     return lb_conv(b, L_ZEXT, LK_I32, v);
 }
 
@@ -70,9 +146,10 @@ static void add_element(product *p, operand *o, ins *v, int number) {
         lb_set(b, v, emit_value(e, o->term));
         return;
     }
-    ins *guard = o->read->guard ? lb_if(b, emit_value(e, o->read->guard)) : NULL;
+    bool guarded = o->read->guard && !p->tensor->as; // else the value has it
+    ins *guard = guarded ? lb_if(b, emit_value(e, o->read->guard)) : NULL;
     int mark = scope_open(e);
-    ins *bits = stored_bits(p, o), *shift = lb_int(b, lt(LK_I32, 1), number * (32 / p->tensor->per));
+    ins *bits = element_bits(p, o), *shift = lb_int(b, lt(LK_I32, 1), number * (32 / p->tensor->per));
     lb_set(b, v, lb_bin(b, L_OR, lb_get(b, v), lb_bin(b, L_SHL, bits, shift)));
     scope_close(e, mark);
     if (guard) lb_end(b, guard);
@@ -95,27 +172,115 @@ static void load_element_of_word(product *p, operand *o, ins *v, ins *at, ins *k
 }
 
 // Elements outside of the operand are 0.
-void gpu_load_slice(product *p, operand *o, ins *k0) {
+static ins *load_word(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
     ltype t = lt(p->word, 1);
-    ins *j = open_words(p, o), *row, *word;
+    ins *v = lb_var(b, "v", lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0));
+    for (int number = 0; number < per_word(p); number++) load_element_of_word(p, o, v, at, k, number);
+    return lb_get(b, v);
+}
+
+// The words of a unit one by one, to staged words from `to` on.
+static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, o->unit_rows * o->unit_words), lb_idx(b, 1), LOOP_UNROLL);
+    int mark = scope_open(p->g->e);
+    if (o->along_k) k = lb_bin(b, L_ADD, k, lb_bin(b, L_MUL, w, lb_idx(b, per_word(p))));
+    else at = lb_bin(b, L_ADD, at, w);
+    lb_store(b, o->staged, lb_bin(b, L_ADD, to, w), load_word(p, o, at, k), 0);
+    scope_close(p->g->e, mark);
+    lb_end(b, w);
+}
+
+// ---------------------------------------------------------------- units at once
+
+static void copy(lbuild *b, int bytes, ins *to, ins *from) {
+    ins *args[] = {to, from};
+    lb_call(b, lt(LK_VOID, 1), bytes == 16 ? "copy_16" : "copy_8", 2, args);
+}
+
+// Copies the neighbours from (at, k) on.
+static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to) {
+    gpu *g = p->g;
+    const buffer *from = o->read->buffer;
+    const axis_list *ka = &p->c->k_axes;
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, o->axes, o->naxes, at);
+    gpu_set_counters(g, ka->at, ka->n, k);
+    ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
+    copy(g->b, run_bytes(o), to,
+         lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8));
+    gpu_clear_counters(g, o->axes, o->naxes);
+    gpu_clear_counters(g, ka->at, ka->n);
+    scope_close(g->e, mark);
+}
+
+// Row r of the runs, one for each position of K, as a word.
+static ins *word_of_runs(product *p, const operand *o, ins *runs, int r) {
+    lbuild *b = p->g->b;
+    ltype t = lt(LK_I32, 1);
+    int per = per_word(p), bits = 32 / per;
+    ins *word = lb_int(b, t, 0);
+    for (int e = 0; e < per; e++) {
+        ins *v = lb_load(b, t, runs, lb_idx(b, e * run_bytes(o) / 4 + r / per), 0);
+        v = lb_bin(b, L_LSHR, v, lb_int(b, t, r % per * bits));
+        v = lb_bin(b, L_AND, v, lb_int(b, t, (1 << bits) - 1));
+        word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, v, lb_int(b, t, e * bits)));
+    }
+    return word;
+}
+
+static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    int per = per_word(p), words = run_bytes(o) / 4;
+    ins *runs = lb_local(b, LK_I32, per * words, 16, false);
+    for (int e = 0; e < per; e++)
+        copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4));
+    for (int r = 0; r < o->unit_rows; r++)
+        lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
+}
+
+// A unit all of whose elements are inside, at once; others word by word.
+static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    ins *last = lb_bin(b, L_ADD, at, lb_idx(b, o->unit_rows - 1)),
+        *deepest = lb_bin(b, L_ADD, k, lb_idx(b, o->unit_words * per_word(p) - 1));
+    ins *inside =
+        both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
+    ins *wide = lb_if(b, inside ? lb_bin(b, L_AND, o->aligned, inside) : o->aligned);
+    if (o->along_k) copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4));
+    else load_rows(p, o, at, k, to);
+    lb_else(b, wide);
+    load_words(p, o, at, k, to);
+    lb_end(b, wide);
+}
+
+// ---------------------------------------------------------------- slices
+
+void gpu_load_slice(product *p, operand *o, ins *k0) {
+    lbuild *b = p->g->b;
+    ins *j = open_units(p, o), *row, *word;
     int mark = scope_open(p->g->e);
     place(p, o, j, &row, &word);
     ins *at = lb_bin(b, L_ADD, o->first, row),
         *k = lb_bin(b, L_ADD, k0, lb_bin(b, L_MUL, word, lb_idx(b, per_word(p))));
-    ins *v = lb_var(b, "v", lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0));
-    for (int number = 0; number < per_word(p); number++) load_element_of_word(p, o, v, at, k, number);
-    lb_store(b, o->staged, j, lb_get(b, v), 0);
+    if (is_wide(o)) load_unit(p, o, at, k, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)));
+    else lb_store(b, o->staged, j, load_word(p, o, at, k), 0);
     scope_close(p->g->e, mark);
     lb_end(b, j);
 }
 
 void gpu_store_slice(product *p, operand *o, ins *slice) {
     lbuild *b = p->g->b;
-    ins *j = open_words(p, o), *row, *word;
+    ins *j = open_units(p, o), *row, *word,
+        *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o->side)));
     place(p, o, j, &row, &word);
-    ins *to = lb_bin(b, L_ADD, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o->side))),
-                     gpu_shared_at(p, o->side, row, word));
-    lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, j, 0), 0);
+    for (int r = 0; r < o->unit_rows; r++) {
+        ins *to =
+                lb_bin(b, L_ADD, half, gpu_shared_at(p, o->side, lb_bin(b, L_ADD, row, lb_idx(b, r)), word)),
+            *from = lb_bin(b, L_ADD, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows)), lb_idx(b, r));
+        if (o->unit_words == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
+        else copy(b, 16, lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4 * o->unit_words));
+    }
     lb_end(b, j);
 }

@@ -14,6 +14,12 @@ static const tensor_type types[] = {
     {DT_I8, DT_U8, "mma_m16n8k32_s8u8", 4},  {DT_U8, DT_U8, "mma_m16n8k32_u8", 4},
 };
 enum { TYPES = sizeof types / sizeof *types };
+// What f32 may become where less precision is allowed.
+static const tensor_type reduced[] = {
+    [PRECISION_TF32] = {.name = "mma_m16n8k8_tf32", .per = 1, .as = DT_F32},
+    [PRECISION_BF16] = {.name = "mma_m16n8k16_bf16", .per = 2, .as = DT_BF16},
+    [PRECISION_F16] = {.name = "mma_m16n8k16_f16", .per = 2, .as = DT_F16},
+};
 
 // A factor that is the read itself, 0 where its guard is false.
 static bool is_plain(const expr *term, const expr *read) {
@@ -23,15 +29,21 @@ static bool is_plain(const expr *term, const expr *read) {
     return !fill || (fill->op == X_CONST && (dtype_is_float(fill->dtype) ? fill->f == 0 : fill->i == 0));
 }
 
-const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c) {
-    dtype sum = c->s->states.at[0].dtype;
-    if (e->t->fp == FP_STRICT || !is_plain(c->term_a, c->a) || !is_plain(c->term_b, c->b)) return NULL;
+static const tensor_type *stored_type(const contraction *c, dtype sum) {
+    if (!is_plain(c->term_a, c->a) || !is_plain(c->term_b, c->b)) return NULL;
     for (int j = 0; j < TYPES; j++) {
         const tensor_type *t = &types[j];
         if (c->a->buffer->dtype == t->a && c->b->buffer->dtype == t->b)
             return sum == (t->per == 2 ? DT_F32 : DT_I32) ? t : NULL;
     }
     return NULL;
+}
+
+const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c) {
+    dtype sum = c->s->states.at[0].dtype;
+    if (e->t->fp == FP_STRICT) return NULL;
+    const tensor_type *t = stored_type(c, sum);
+    return t || sum != DT_F32 || e->t->precision == PRECISION_OWN ? t : &reduced[e->t->precision];
 }
 
 // The words of one fragment: `rows` of row + 8 i, words word and word + 4.

@@ -230,8 +230,9 @@ static void make_memory(product *p) {
     operand *const both[] = {&p->a, &p->b};
     for (int j = 0; j < 2; j++) {
         operand *o = both[j];
+        gpu_choose_units(p, o);
         o->shared = lb_local(b, p->word, 2 * gpu_slice_words(p, o->side), 16, true);
-        o->staged = lb_local(b, p->word, o->side * p->t.words / p->threads, 16, false);
+        o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
     }
     p->acc = lb_local(b, p->kind, p->t.each_m * p->t.each_n, 16, false);
     ins *i = open_results(p, "i", p->t.each_m * p->t.each_n);

@@ -14,9 +14,11 @@ typedef struct tensor_type {
     dtype a, b;
     const char *name; // of the function (codegen/cuda.h)
     int per;          // elements in a word
+    dtype as;         // what factors become, DT_NONE: they are multiplied as they are stored
 } tensor_type;
 
-// One operand of the block: `side` rows or columns from `first` on, one slice of K.
+// One operand of the block: `side` rows or columns from `first` on, one slice of K. A thread fetches it in
+// units of unit_rows x unit_words words, which are more than one where they may be fetched at once.
 typedef struct operand {
     const expr *read;
     expr *term; // what is multiplied
@@ -24,6 +26,8 @@ typedef struct operand {
     dim *extent;
     ins *first, *staged, *shared; // staged: the thread's words on their way; shared: two slices
     bool along_k;                 // neighbours in memory lie along K
+    int unit_rows, unit_words;
+    ins *aligned; // whether units lie at multiples of their size in memory
 } operand;
 
 typedef struct product {
@@ -42,6 +46,8 @@ typedef struct product {
 } product;
 
 // schedule_gpu_load.c
+void gpu_choose_units(product *p, operand *o);
+int gpu_staged_words(const product *p, const operand *o);      // of a thread
 int gpu_slice_depth(const product *p);                         // elements of K in a slice
 int gpu_slice_words(const product *p, int side);               // shared words of one slice of an operand
 ins *gpu_shared_at(product *p, int side, ins *row, ins *word); // where a word of a slice lies

@@ -238,7 +238,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_warnings(d, o);
     check_algorithms(d, o);
     check_device(a, d, o);
-    missing_if(d, o->precision && strcmp(o->precision, "f32") != 0, "--precision");
+    missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
     missing_if(d, o->tune || o->tune_db, "--tune");
     missing_if(d, options_weights(o) && options_for_gpu(o), "--weights=FILE with --device=cuda");
 }
@@ -310,6 +310,13 @@ fp_mode options_fp(const options *o) {
     return o->fp && strcmp(o->fp, "fast") == 0 ? FP_FAST : FP_DEFAULT;
 }
 
+precision options_precision(const options *o) {
+    static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
+    int i = PRECISION_F16;
+    while (i > 0 && (!o->precision || strcmp(o->precision, names[i]) != 0)) i--;
+    return (precision)i;
+}
+
 int options_level(const options *o) {
     if (!o->level || o->level[0] == 's' || o->level[0] == 'z') return 2;
     return o->level[0] - '0';
@@ -321,6 +328,7 @@ target_options options_target(arena *a, const options *o) {
                         .features = o->features,
                         .freestanding = o->freestanding,
                         .fp = options_fp(o),
+                        .precision = options_precision(o),
                         .threads = (int)(o->threads < 1024 ? o->threads : 1024),
                         .opt = o->level};
     for (int i = 0; i < o->machine.n; i++) VEC_PUSH(a, &t.machine, o->machine.at[i]);

@@ -48,6 +48,7 @@ bool options_gpu_host(const options *o); // with host code that launches the ker
 // The architectures of --gpu-arch, 80 for sm_80; what has another form is an error.
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 fp_mode options_fp(const options *o);
+precision options_precision(const options *o);
 algorithm_options options_algorithms(const options *o);
 int options_level(const options *o); // 0..3; -Os and -Oz: 2
 #endif

@@ -17,6 +17,7 @@ typedef struct model {
     const char *name, *schedule, *text;
     int64_t dims[3][4]; // of the inputs, 0-terminated
     int processors;     // of the target, 0: its own number
+    precision precision;
 } model;
 static const model models[] = {
     {"gemm",
@@ -81,6 +82,39 @@ static const model models[] = {
      "tensor product",
      "in a uint8 M 70\nin b uint8 70 37\nout y int32 *\ny = MatMulInteger a b",
      {{19, 70}, {70, 37}}},
+    // Rows and columns begin at multiples of 16 bytes: fetched at once where they are inside.
+    {"halves_wide",
+     "tensor product",
+     "in a float16 M 72\nin b float16 72 56\nout y float16 *\ny = MatMul a b",
+     {{61, 72}, {72, 56}},
+     1},
+    {"halves_open",
+     "tensor product",
+     "in a float16 M K\nin b float16 K N\nout y float16 *\ny = MatMul a b",
+     {{61, 40}, {40, 56}}},
+    {"bytes_wide",
+     "tensor product",
+     "in a uint8 M 80\nin b int8 80 56\nout y int32 *\ny = MatMulInteger a b",
+     {{61, 80}, {80, 56}},
+     1},
+    {"tf32",
+     "tensor product",
+     "in a float M 37\nin b float 37 29\nout y float *\ny = MatMul a b",
+     {{19, 37}, {37, 29}},
+     0,
+     PRECISION_TF32},
+    {"conv_in_f16",
+     "tensor product",
+     "in x float N 4 11 13\nin w float 5 4 3 3\nout y float *\ny = Conv x w @pads=I,1,1,1,1",
+     {{2, 4, 11, 13}, {5, 4, 3, 3}},
+     0,
+     PRECISION_F16},
+    {"bf16_for_f32",
+     "tensor product",
+     "in a float M 37\nin b float 37 29\nout y float *\ny = MatMul a b",
+     {{19, 37}, {37, 29}},
+     0,
+     PRECISION_BF16},
     {"softmax", "rows", "in x float N 331\nout y float *\ny = Softmax x", {{3, 331}}},
     {"layernorm",
      "rows",
@@ -126,6 +160,7 @@ typedef struct compiled {
     gpu_code *code;
     tensor in[3], want;
     bool exact;
+    double near; // what sums may differ by
 } compiled;
 
 static void show(void *user, const diag_message *m) {
@@ -182,11 +217,16 @@ static compiled compile(fixture *x, const model *m, fp_mode fp) {
     c.program = lower_text(x, m);
     target *t = target_for_text(x->a, ARCH_CUDA, &(target_options){.fp = fp});
     if (m->processors) t->processors = m->processors;
+    t->precision = m->precision;
     program_context pc = {.program = c.program, .target = t, .opt = 2};
     for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
     c.code = gpu_schedule(c.program, m->name, t, false, &x->d);
+    static const double near[] = {1e-5, 5e-3, 4e-2, 5e-3};
+    c.near = near[m->precision];
     for (int i = 0; i < c.program->inputs.n; i++)
         c.in[i] = random_tensor(x, c.program->inputs.at[i]->dtype, m->dims[i], (uint32_t)i + 1);
+    dtype out = c.program->outputs.at[0]->dtype;
+    if (out == DT_F16 || out == DT_BF16) c.near = out == DT_F16 ? 1e-3 : 1e-2;
     if (interp_program(c.meaning, x->a, c.in, &c.want, (interp_limits){0}, &message) != INTERP_OK)
         fail_msg("%s: %s", m->name, message);
     return c;
@@ -207,8 +247,7 @@ static const char *run_compiled(fixture *x, const compiled *c, gpu_launcher *lau
             f ? dtype_load_float(out.dtype, out.data, i) : (double)dtype_load_int(out.dtype, out.data, i);
         double want = f ? dtype_load_float(out.dtype, c->want.data, i)
                         : (double)dtype_load_int(out.dtype, c->want.data, i);
-        double near = out.dtype == DT_F16 ? 1e-3 : out.dtype == DT_BF16 ? 1e-2 : 1e-5; // sums round elsewhere
-        if (!(fabs(got - want) <= (c->exact ? 0 : near + near * fabs(want))))
+        if (!(fabs(got - want) <= (c->exact ? 0 : c->near + c->near * fabs(want))))
             return arena_printf(x->a, "element %lld is %.9g instead of %.9g", (long long)i, got, want);
     }
     return NULL;
