@@ -68,7 +68,7 @@ static void head(header *h, const program *p) {
                     "    const void *weights; // the bytes of the weights' file, aligned to 64\n"
                     "    size_t weights_size;\n"
                     "    int mapped;\n"
-                    "    int device;            // number of the GPU\n"
+                    "    int device;            // number of the GPU; -1: the CPU runs it\n"
                     "    struct onnxc_gpu *gpu; // NULL: none\n"
                     "} onnxc_context;\n"
                     "typedef struct onnxc_options {\n"
@@ -76,10 +76,10 @@ static void head(header *h, const program *p) {
                     "    const char *weights; // path of the weights' file; NULL: as --weights gave it\n"
                     "    const void *data;    // or its bytes, aligned to 64\n"
                     "    size_t data_size;\n"
-                    "    int device;          // number of the GPU\n"
+                    "    int device;          // number of the GPU; -1: the CPU\n"
                     "    int device_pointers; // not 0: inputs and outputs lie on the GPU\n"
                     "    void *stream;        // a CUstream; NULL: one of its own\n"
-                    "    char *message;       // NULL, or room for a text that says why it fails\n"
+                    "    char *message;       // NULL, or room for a text that says why not on a GPU\n"
                     "    size_t message_size;\n"
                     "} onnxc_options;\n#endif\n\n");
 }

@@ -115,8 +115,8 @@ static void schedule_step(void *user, region *r, step *s) {
     (void)r;
     if (s->kind != STEP_KERNEL || x->h->code[s->kernel->id]) return;
     hosting *a = x->all;
-    if (a->o->gpu) {
-        x->h->code[s->kernel->id] = a->o->gpu->kernels[s->kernel->id];
+    if (a->gpu) {
+        x->h->code[s->kernel->id] = a->gpu->kernels[s->kernel->id];
         if (shares_memory(a->p, x->h->code[s->kernel->id])) x->h->code[s->kernel->id]->f->noalias = false;
         return;
     }
@@ -179,7 +179,7 @@ static void scratch_on_heap(hosting *a, region *r, dim **scratch) {
         if (!a->scratch[k]) {
             const char *name = arena_printf(a->arena, "%s.scratch", s->kernel->name);
             a->scratch[k] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, &scratch[k]);
-            a->scratch[k]->space = a->o->gpu ? SPACE_DEVICE : SPACE_HOST;
+            a->scratch[k]->space = a->gpu ? SPACE_DEVICE : SPACE_HOST;
         }
         wrap_in_scratch(a, r, j, a->scratch[k]);
         j += 2;
@@ -292,8 +292,8 @@ static host *schedule_program(hosting *a, const target *const *variants, int n) 
     for (int k = 0; k < p->kernels.n; k++)
         if (a->scratch[k]) scratch[k] = NULL;
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
-    a->plan = plan_memory(p, SPACE_HOST, a->o->gpu ? NULL : scratch, a->align, bounded);
-    if (a->o->gpu) plan_device(a, scratch, bounded);
+    a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded);
+    if (a->gpu) plan_device(a, scratch, bounded);
     find_heap(a, t);
     find_library(a, t);
     remark_memory(a);
@@ -340,6 +340,23 @@ static void write_versions(hosting *a, const target *const *variants, int n) {
     join_workspaces(a);
 }
 
+// ---------------------------------------------------------------- CPU or GPU
+// The program for the CPU's variants and the one for the GPU; the workspace is enough for both.
+static void write_both(hosting *a, const target *const *variants, int n) {
+    hosting gpu = *a;
+    gpu.p = a->o->gpu_program;
+    gpu.gpu = a->o->gpu;
+    gpu.suffix = "_cuda";
+    gpu.io = interface_of_version(a->arena, a->io, gpu.p);
+    gpu.used = (map){.arena = a->arena};
+    write_on_cpu(a, schedule_program(a, variants, n), n);
+    write_on_gpu(&gpu, schedule_program(&gpu, variants, 1));
+    const char *text = dim_text(a->arena, gpu.plan.workspace);
+    dim *own = dim_parse(a->p->dims, text);
+    if (!own) diag_defect(a->diag, NULL, "the workspace beside the GPU, %s, is no size", text);
+    a->plan.workspace = dim_max(a->plan.workspace, own);
+}
+
 build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
                      diag *d) {
     const target *t = variants[0];
@@ -360,7 +377,9 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     result->versions = o->versions, result->nversions = o->nversions;
     if (o->weights) begin_weights(&a);
     host *h = NULL;
+    a.gpu = o->gpu_program ? NULL : o->gpu;
     if (o->nversions) write_versions(&a, variants, nvariants);
+    else if (o->gpu_program) write_both(&a, variants, nvariants);
     else h = schedule_program(&a, variants, nvariants);
     result->workspace = a.plan.workspace;
     result->plan = a.plan;

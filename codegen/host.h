@@ -40,8 +40,9 @@ typedef struct build_options {
     int nversions;
     const size_rule *rules;
     int nrules;
-    const struct gpu_code
-        *gpu; // kernels run there; the program has its places (passes/place.h). NULL: on the CPU
+    // Kernels run there, and the program has its places (passes/place.h). NULL: on the CPU.
+    const struct gpu_code *gpu;
+    program *gpu_program; // that these are of, where the program itself is for the CPU; else NULL
 } build_options;
 
 typedef struct placed_weights {

@@ -491,11 +491,40 @@ static void write_size_dispatch(hosting *a, const target *t, const char *name) {
     }
 }
 
+// ---------------------------------------------------------------- CPU or GPU
+static const char *device_function(const hosting *a, const char *device) {
+    return arena_printf(a->arena, "%s_run_%s", a->io->name, device);
+}
+
+void write_on_cpu(hosting *a, host *variants, int n) {
+    write_flat_runs(a, variants, n, device_function(a, "cpu"), false);
+}
+void write_on_gpu(hosting *a, host *h) { write_flat_runs(a, h, 1, device_function(a, "cuda"), false); }
+
+// The entry: where the context is.
+static void write_device_dispatch(hosting *a, const target *t, const char *name) {
+    host h = {.all = a, .t = t};
+    lfunc *f = open_function(&h, name, true, i32(), "int");
+    lbuild *b = &h.b;
+    take_message(&h, flat_params(&h));
+    start_runtime(&h);
+    check_arrays(&h);
+    take_context(&h);
+    ins *args[6];
+    for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
+    ins *gpu = lb_load(b, lt_ptr(), h.context, idx(&h, offsetof(onnxc_context, gpu) / sizeof(void *)), 0);
+    ins *there = lb_if(b, lb_cmp(b, L_NE, gpu, lb_null(b)));
+    lb_return(b, lb_call(b, i32(), device_function(a, "cuda"), 6, args));
+    lb_end(b, there);
+    lb_return(b, lb_call(b, i32(), device_function(a, "cpu"), 6, args));
+}
+
 void write_entries(hosting *a, host *variants, int n) {
     bool structs = !a->io->generic;
     const char *run = arena_printf(a->arena, structs ? "%s_run" : "%s_run_generic", a->io->name);
     const target *t = a->m->target;
     if (a->o->nversions) write_size_dispatch(a, t, run);
+    else if (a->o->gpu_program) write_device_dispatch(a, t, run);
     else if (structs) write_struct_run(&variants[0], run, true);
     else write_flat_runs(a, variants, n, run, true);
     if (!structs) {

@@ -82,7 +82,7 @@ ins *open_on_gpu(host *h, ins *options, ins *context) {
     hosting *a = h->all;
     ins *args[] = {options, lb_symbol(b, images_symbol(a)), lb_symbol(b, write_upload(a, h->t)),
                    lb_int(b, i64(), a->shared->on_device.bytes), context};
-    return call(h, "onnxc_rt_gpu_open", i32(), 5, args);
+    return call(h, a->o->gpu_program ? "onnxc_rt_gpu_or_cpu_open" : "onnxc_rt_gpu_open", i32(), 5, args);
 }
 
 // ---------------------------------------------------------------- begin and end
@@ -117,7 +117,7 @@ static void number_statuses(host *h) {
 }
 
 void prepare_gpu(host *h) {
-    if (!h->all->o->gpu) return;
+    if (!h->all->gpu) return;
     h->gpu_run = named_local(&h->b, "run", LK_PTR, sizeof(onnxc_gpu_run) / sizeof(void *));
     h->launch_values = named_local(&h->b, "launch", LK_I64, LAUNCH_SIZES + most_arguments(h));
     number_statuses(h);
@@ -147,7 +147,7 @@ void end_gpu(host *h) {
 
 // ---------------------------------------------------------------- launches
 static int function_number(const host *h, const lfunc *f) {
-    const lmodule *m = h->all->o->gpu->module;
+    const lmodule *m = h->all->gpu->module;
     for (int j = 0; j < m->funcs.n; j++)
         if (m->funcs.at[j] == f) return j;
     diag_defect(h->all->diag, NULL, "kernel %s is not in the GPU's module", f->name);
@@ -198,7 +198,7 @@ void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *
 
 // ---------------------------------------------------------------- memory
 bool copies_across(const host *h, const buffer *to, const buffer *from) {
-    return h->all->o->gpu && (buffer_root(to)->space != SPACE_HOST || buffer_root(from)->space != SPACE_HOST);
+    return h->all->gpu && (buffer_root(to)->space != SPACE_HOST || buffer_root(from)->space != SPACE_HOST);
 }
 
 void copy_across(host *h, const buffer *to, const buffer *from, ins *bytes) {

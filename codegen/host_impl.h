@@ -41,7 +41,8 @@ typedef struct hosting {
     int first_kernel;   // what the hook is told of its kernel 0
     const char *suffix; // of its names
     memory_plan plan;
-    dim *device_workspace; // bytes, with a GPU
+    dim *device_workspace;      // bytes, with a GPU
+    const struct gpu_code *gpu; // that its kernels run on; NULL: the CPU
     int64_t align;
     buffer **scratch; // by kernel id: its scratch where only the run knows the size, else NULL
     bool heap;        // the run allocates
@@ -122,6 +123,9 @@ bool has_open(const hosting *a, const target *t);
 // All exported functions. The main program's own variants run it, or those of its versions that were written.
 void write_entries(hosting *a, host *variants, int n);
 void write_version(hosting *a, host *variants, int n); // the functions that run one version
+// NAME_run_cpu and NAME_run_cuda, between which the entry chooses by the context.
+void write_on_cpu(hosting *a, host *variants, int n);
+void write_on_gpu(hosting *a, host *h);
 // host_threads.c
 typedef struct arguments {
     ins *at[512];

@@ -243,8 +243,27 @@ int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *imag
     return code;
 }
 
+// Callers that bring a stream or addresses of a GPU mean that one.
+static bool must_have_gpu(const onnxc_options *o) {
+    bool says = o && o->size >= offsetof(onnxc_options, message);
+    return says && (o->device_pointers || o->stream || o->device > 0);
+}
+
+int onnxc_rt_gpu_or_cpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
+                             onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context) {
+    bool on_cpu = options && options->size >= offsetof(onnxc_options, device_pointers) && options->device < 0;
+    int code = on_cpu ? ONNXC_NO_GPU : onnxc_rt_gpu_open(options, images, upload, weights, context);
+    if (code != ONNXC_NO_GPU || must_have_gpu(options)) return code;
+    if (!context) return ONNXC_NULL_POINTER;
+    *context = calloc(1, sizeof **context);
+    if (!*context) return ONNXC_NO_MEMORY;
+    (*context)->device = -1;
+    return ONNXC_OK;
+}
+
 void onnxc_rt_gpu_close(onnxc_context *c) {
-    if (c) close_gpu(c->gpu);
+    if (c && c->gpu) close_gpu(c->gpu);
+    else free(c);
 }
 
 // ---------------------------------------------------------------- memory

@@ -61,7 +61,9 @@ typedef enum onnxc_status {
  * On a GPU NAME_open loads the code and the weights, which all contexts of one model on one GPU share. All
  * runs with one context go through its stream, one after the other; the workspace of NAME_run holds what the
  * host does itself. With device_pointers runs do not wait for the GPU, unless the model checks its data or
- * the host has to look at them: wait for the stream. Strings, sequences and optionals are the host's always.
+ * the host has to look at them: wait for the stream. A model for cuda,cpu runs on the CPU where no GPU can
+ * run it, unless the options name what only a GPU has; the context's device and the options' message say so.
+ * Strings, sequences and optionals are the host's always.
  */
 #ifndef ONNXC_CONTEXT
 #define ONNXC_CONTEXT
@@ -69,7 +71,7 @@ typedef struct onnxc_context {
     const void *weights; /* the file's bytes, aligned to 64 */
     size_t weights_size;
     int mapped;            /* by NAME_open: NAME_close unmaps it */
-    int device;            /* number of the GPU */
+    int device;            /* number of the GPU; -1: the CPU */
     struct onnxc_gpu *gpu; /* NULL: none */
 } onnxc_context;
 /* NULL stands for all zeros. */
@@ -78,7 +80,7 @@ typedef struct onnxc_options {
     const char *weights; /* path of the file; NULL: the name that --weights gave, in the current folder */
     const void *data;    /* not NULL: the file's bytes, aligned to 64, in the place of a path */
     size_t data_size;
-    int device;          /* number of the GPU */
+    int device;          /* number of the GPU; -1: the CPU */
     int device_pointers; /* not 0: inputs and outputs lie on the GPU */
     void *stream;        /* a CUstream or cudaStream_t of the GPU's primary context; NULL: one of its own */
     char *message;       /* NULL, or room for a text that says why NAME_open fails */

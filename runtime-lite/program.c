@@ -281,6 +281,7 @@ int onnxc_program(const onnxc_model *m, int argc, char **argv) {
     onnxc_options options = {.size = sizeof options, .message = why, .message_size = sizeof why};
     int failed = m->open ? m->open(&options, &context) : ONNXC_OK;
     if (failed) return !complain("the model", *why ? why : onnxc_status_text(failed));
+    if (context && context->device < 0) fprintf(stderr, "the CPU runs the model: %s\n", why);
     p.data[n] = context;
     int ran = run(&p);
     if (context) m->close(context);

@@ -129,7 +129,8 @@ class Objects(unittest.TestCase):
 
     @classmethod
     def compiled(cls, name, *options, ending=""):
-        ran = cls.onnxc(f"{name}.onnx", "--device=cuda", "--nvrtc", DOUBLES, "-o", f"{name}{ending}.so", *options)
+        options = options or ("--device=cuda",)
+        ran = cls.onnxc(f"{name}.onnx", "--nvrtc", DOUBLES, "-o", f"{name}{ending}.so", *options)
         assert ran.returncode == 0, ran.stderr
         return Model(cls.path(f"{name}{ending}.so"), name)
 
@@ -333,18 +334,38 @@ class Objects(unittest.TestCase):
 
     def test_no_code_for_the_gpu(self):
         os.environ["CUDA_DOUBLE_SM"] = "70"
-        c = Context(self.compiled("rows", "--gpu-arch=sm_80,sm_90", ending="_new"))
+        c = Context(self.compiled("rows", "--device=cuda", "--gpu-arch=sm_80,sm_90", ending="_new"))
         del os.environ["CUDA_DOUBLE_SM"]
         self.assertEqual((c.code, c.why.value),
                          (NO_GPU, b"the GPU is sm_70, but the object has code sm_80, code sm_90, PTX sm_90"))
 
     def test_code_for_several_gpus(self):
-        model = self.compiled("rows", "--gpu-arch=sm_75", "--gpu-arch=sm_80", ending="_several")
+        model = self.compiled("rows", "--device=cuda", "--gpu-arch=sm_75", "--gpu-arch=sm_80", ending="_several")
         for sm in ("75", "80", "86", "90"):
             os.environ["CUDA_DOUBLE_SM"] = sm
             with Context(model) as c:
                 self.check_rows(c)
         del os.environ["CUDA_DOUBLE_SM"]
+
+    def test_cpu_where_there_is_no_gpu(self):
+        class Seen(ctypes.Structure):
+            _fields_ = [("weights", ctypes.c_void_p), ("size", ctypes.c_size_t), ("mapped", ctypes.c_int), ("device", ctypes.c_int)]
+
+        model, launches = self.compiled("rows", "--device=cuda,cpu", ending="_both"), 0
+        for device, sm, where in (0, "86", 0), (-1, "86", -1), (0, "50", -1):
+            os.environ["CUDA_DOUBLE_SM"] = sm
+            with Context(model, device=device) as c:
+                self.assertEqual(Seen.from_address(c.at.value).device, where)
+                self.assertEqual(c.why.value, b"the GPU is sm_50, but the object has PTX sm_75" if sm == "50" else b"")
+                launches = counts()["launches"]
+                self.check_rows(c)
+                self.assertEqual(counts()["launches"] > launches, where == 0)
+        for options in {"device_pointers": 1}, {"device": 1}:
+            self.assertEqual(Context(model, **options).code, NO_GPU)
+        del os.environ["CUDA_DOUBLE_SM"]
+        ran = self.onnxc("run", "rows_both.so", "--dim", "N=2", "--input", "x=random", LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
+        self.assertEqual((ran.returncode, ran.stderr), (0, "rows_both.so: warning: the CPU runs the model: NVIDIA's driver does not"
+                                                           " start: there is no GPU, or it is not allowed here\n"))
 
     def test_programs(self):
         x = np.random.default_rng(8).standard_normal((2, 24), dtype=np.float32)

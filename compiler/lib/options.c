@@ -183,6 +183,11 @@ bool options_gpu_host(const options *o) {
     return options_for_gpu(o) && !output_is_gpu_code(o) && !is_one_of(o->emit, looks, 5);
 }
 
+// What looks into the compiler shows the CPU's part.
+bool options_for_both(const options *o) {
+    return o->device && strchr(o->device, ',') && !output_is_gpu_code(o) && !is_one_of(o->emit, looks, 5);
+}
+
 // Words of all --gpu-arch options, which may hold several each.
 static string_list arch_names(arena *a, const options *o) {
     string_list all = {0};
@@ -215,13 +220,13 @@ static void check_device(arena *a, diag *d, const options *o) {
     if (options_for_gpu(o) && !options_gpu_host(o)) missing_if(d, o->header, "--header with kernels alone");
     if (cpu && o->device && output_is_gpu_code(o))
         diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
-    missing_if(d, o->device && strchr(o->device, ','), "--device=cuda,cpu");
-    if (!options_gpu_host(o)) return;
+    if (!options_gpu_host(o) && !options_for_both(o)) return;
     static const char *const kinds[] = {"c", "html", "example"};
     const char *ending = o->output ? strrchr(o->output, '.') : NULL;
     for (int i = 0; i < 3; i++)
         if (o->emit ? !strcmp(o->emit, kinds[i]) : ending && !strcmp(ending + 1, kinds[i]))
-            diag_missing(d, NULL, "--device=cuda: --emit=%s is not supported by this build", kinds[i]);
+            diag_missing(d, NULL, "--device=%s: --emit=%s is not supported by this build", o->device,
+                         kinds[i]);
     missing_if(d, o->freestanding, "--freestanding with --device=cuda");
 }
 
@@ -240,7 +245,8 @@ void options_check(arena *a, diag *d, const options *o) {
     check_device(a, d, o);
     missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
     missing_if(d, o->tune || o->tune_db, "--tune");
-    missing_if(d, options_weights(o) && options_for_gpu(o), "--weights=FILE with --device=cuda");
+    missing_if(d, options_weights(o) && (options_for_gpu(o) || options_for_both(o)),
+               "--weights=FILE with --device=cuda");
 }
 
 // What only says where things lie, how they are called, or how they are shown.

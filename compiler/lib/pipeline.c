@@ -225,6 +225,13 @@ static dim *version_condition(pipeline *p, const int *choice) {
     return all;
 }
 
+static void run_way(pipeline *v, const source *s) {
+    if (!run_import(v, s) || !run_passes(v)) return;
+    if (v->all_outputs) bind_all_outputs(v->module);
+    run_lower(v);
+    if (end(v, "lower")) run_program_passes(v);
+}
+
 // The way of a version up to its program.
 static pipeline *run_version(pipeline *p, const source *s, const int *choice) {
     pipeline *v = pipeline_new(p->arena, p->diag, p->options, &p->hooks);
@@ -234,10 +241,7 @@ static pipeline *run_version(pipeline *p, const source *s, const int *choice) {
     v->lists = p->lists;
     v->choice = choice;
     v->label = version_label(p->arena, p->lists, p->options->dims.n, choice);
-    if (!run_import(v, s) || !run_passes(v)) return v;
-    if (v->all_outputs) bind_all_outputs(v->module);
-    run_lower(v);
-    if (end(v, "lower")) run_program_passes(v);
+    run_way(v, s);
     return v;
 }
 
@@ -255,7 +259,7 @@ static void only_errors(void *user, const diag_message *m) {
 static void run_versions(pipeline *p, const source *s) {
     int *choices, ndims = p->options->dims.n, first_kernel = 0;
     if (!several_sizes(p)) return;
-    if (options_for_gpu(p->options))
+    if (options_for_gpu(p->options) || options_for_both(p->options))
         diag_fatal_missing(p->diag, NULL, "--dim: several sizes are not supported for a GPU by this build");
     int n = version_choices(p->arena, p->diag, p->lists, ndims, &choices);
     hush h = {p->diag, p->diag->sink, p->diag->user};
@@ -272,6 +276,26 @@ static void run_versions(pipeline *p, const source *s) {
         p->stopped |= v->stopped;
     }
     p->diag->sink = h.sink, p->diag->user = h.user;
+}
+
+// The way of the program for a GPU, where the CPU has one too.
+static void run_for_gpu(pipeline *p, const source *s) {
+    options *own = ARENA_NEW(p->arena, options);
+    *own = *p->options;
+    own->device = "cuda";
+    pipeline *v = pipeline_new(p->arena, p->diag, own, &p->hooks);
+    set_gpu_target(v);
+    v->name = p->name;
+    v->all_outputs = p->all_outputs;
+    v->lists = p->lists;
+    v->label = "cuda";
+    hush h = {p->diag, p->diag->sink, p->diag->user};
+    p->diag->sink = only_errors, p->diag->user = &h;
+    run_way(v, s);
+    p->diag->sink = h.sink, p->diag->user = h.user;
+    p->stopped |= v->stopped;
+    p->gpu_program = v->program;
+    if (!p->stopped) p->gpu = gpu_schedule(v->program, p->name, v->gpu_target, true, p->diag);
 }
 
 static size_rule *size_rules(pipeline *p, int *n) {
@@ -318,6 +342,7 @@ static void run_loops(pipeline *p) {
                        .options_hash = options_hash(p),
                        .weights = weights_name(p->options),
                        .gpu = p->gpu,
+                       .gpu_program = p->gpu_program,
                        .versions = p->versions.at,
                        .nversions = p->versions.n};
     b.rules = size_rules(p, &b.nrules);
@@ -336,7 +361,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
     if (p->options->times) VEC_PUSH(p->arena, &p->files, p->options->times);
     parse_sizes(p);
-    if (several_sizes(p)) s = readable_again(p, s);
+    if (several_sizes(p) || options_for_both(p->options)) s = readable_again(p, s);
 
     if (!run_import(p, s) || !run_passes(p)) return;
     if (p->all_outputs) bind_all_outputs(p->module);
@@ -351,7 +376,8 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (p->stopped) return;
     if (!p->versions.n || g == GOAL_PROGRAM)
         if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
-    run_loops(p);
+    if (options_for_both(p->options)) run_for_gpu(p, s);
+    if (!p->stopped) run_loops(p);
 }
 
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks) {

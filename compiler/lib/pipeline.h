@@ -55,6 +55,7 @@ typedef struct pipeline {
     struct size_list *lists;             // what each --dim says
     struct build *build;                 // NULL when the way ended before
     struct gpu_code *gpu;                // instead of a build, for a GPU alone, or its kernels
+    program *gpu_program;                // of these, where `program` is the CPU's; else NULL
     lmodule *loops;                      // of the build, or the GPU's kernels
     struct digest *model_digest;         // of the model as imported; NULL: not wanted
     file_list files;                     // that were read

@@ -200,6 +200,7 @@ static const load_name runtime_names[] = {
     {"onnxc_rt_free", (const void *)onnxc_rt_free},
     {"onnxc_rt_parallel", (const void *)onnxc_rt_parallel},
     {"onnxc_rt_gpu_open", (const void *)onnxc_rt_gpu_open},
+    {"onnxc_rt_gpu_or_cpu_open", (const void *)onnxc_rt_gpu_or_cpu_open},
     {"onnxc_rt_gpu_put", (const void *)onnxc_rt_gpu_put},
     {"onnxc_rt_gpu_close", (const void *)onnxc_rt_gpu_close},
     {"onnxc_rt_gpu_begin", (const void *)onnxc_rt_gpu_begin},
@@ -224,6 +225,7 @@ static void open_loaded(pipeline *p, code *c) {
     onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
     int failed = c->model.open(&o, &c->context);
     if (failed) diag_fatal(p->diag, NULL, "%s", *why ? why : onnxc_status_text(failed));
+    if (c->context->device < 0) diag_warning(p->diag, NULL, "the CPU runs the model: %s", why);
     arena_on_destroy(p->arena, close_context, c);
 }
 
@@ -296,6 +298,7 @@ static void open_context(arena *a, diag *d, code *c, const char *path) {
         failed = c->model.open(&o, &c->context);
     }
     if (failed) diag_fatal(d, NULL, "'%s': %s", path, *why ? why : onnxc_status_text(failed));
+    if (c->context->device < 0) diag_warning(d, NULL, "the CPU runs the model: %s", why);
     arena_on_destroy(a, close_context, c);
 }
 
