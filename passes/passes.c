@@ -5,6 +5,7 @@
 #include "passes/fuse.h"
 #include "passes/layout.h"
 #include "passes/quantise.h"
+#include "passes/split_sum.h"
 #include <time.h>
 
 const pass graph_passes[] = {
@@ -20,7 +21,9 @@ static void pass_quantise(program_context *c) {
     if (c->target) quantise_program(c->program, c->target);
 }
 static void pass_algorithm(program_context *c) {
-    if (c->target) choose_algorithms(c->program, c->target, &c->algorithms);
+    if (!c->target) return;
+    choose_algorithms(c->program, c->target, &c->algorithms);
+    split_sums(c->program, c->target);
 }
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {

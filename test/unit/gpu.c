@@ -115,6 +115,12 @@ static const model models[] = {
      {{19, 37}, {37, 29}},
      0,
      PRECISION_BF16},
+    // The sum is cut in pieces.
+    {"thin",
+     "tiled product",
+     "in a float 3 512\nin b float 512 37\nin c float 37\nout y float *\nt = MatMul a b\ns = Add t c\ny = "
+     "Relu s",
+     {{3, 512}, {512, 37}, {37}}},
     {"softmax", "rows", "in x float N 331\nout y float *\ny = Softmax x", {{3, 331}}},
     {"layernorm",
      "rows",
@@ -467,6 +473,53 @@ static void equal_kernels_are_one_function(void **state) {
     if (error) fail_msg("%s", error);
 }
 
+static int kernels_of(const compiled *c) {
+    int n = 0;
+    for (int j = 0; j < c->code->nkernels; j++) n += c->code->kernels[j] != NULL;
+    return n;
+}
+
+// Long sums with few results: in pieces, unless that changes bits, is not worth it, or the sizes are open.
+static void long_sums_are_split(void **state) {
+    static const model
+        thin = {"thin",
+                "",
+                "in a float 3 512\nin b float 512 37\nout y float *\ny = MatMul a b",
+                {{3, 512}, {512, 37}}},
+        halves = {"halves",
+                  "",
+                  "in a float16 3 512\nin b float16 512 37\nout y float16 *\ny = MatMul a b",
+                  {{3, 512}, {512, 37}}},
+        conv = {"conv",
+                "",
+                "in x float 2 64 4 5\nin w float 5 64 3 3\nout y float *\ny = Conv x w @pads=I,1,1,1,1",
+                {{2, 64, 4, 5}, {5, 64, 3, 3}}},
+        bytes = {"bytes",
+                 "",
+                 "in a uint8 3 512\nin b int8 512 37\nout y int32 *\ny = MatMulInteger a b",
+                 {{3, 512}, {512, 37}}},
+        prime = {"prime",
+                 "",
+                 "in a float 3 521\nin b float 521 37\nout y float *\ny = MatMul a b",
+                 {{3, 521}, {521, 37}}},
+        open = {"open",
+                "",
+                "in a float M 512\nin b float 512 37\nout y float *\ny = MatMul a b",
+                {{3, 512}, {512, 37}}};
+    const model *const split[] = {&thin, &halves, &conv, &bytes}, *const whole[] = {&prime, &open};
+    for (int j = 0; j < 4; j++) {
+        compiled c = compile(*state, split[j], FP_DEFAULT), strict = compile(*state, split[j], FP_STRICT);
+        const char *error = interpreted_error(*state, &c);
+        if (error) fail_msg("%s: %s", split[j]->name, error);
+        assert_int_equal(kernels_of(&c), 2);
+        assert_int_equal(kernels_of(&strict), 1);
+    }
+    for (int j = 0; j < 2; j++) {
+        compiled c = compile(*state, whole[j], FP_DEFAULT);
+        assert_int_equal(kernels_of(&c), 1);
+    }
+}
+
 // Sizes that are known take 32-bit positions; unknown or large ones do not.
 static void positions_are_as_wide_as_needed(void **state) {
     static const model small = {"small", "", "in x float 3 50\nout y float *\ny = Transpose x", {{3, 50}}},
@@ -538,6 +591,7 @@ int main(void) {
         TEST(missing_barriers_show),
         TEST(wrong_memory_shows),
         TEST(equal_kernels_are_one_function),
+        TEST(long_sums_are_split),
         TEST(positions_are_as_wide_as_needed),
         TEST(ptx_is_accepted),
         TEST(batches_are_joined),
