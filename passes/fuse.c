@@ -372,16 +372,27 @@ static bool run(program *p, const fuse_options *o, bool late, void (*part)(fuse 
     return f.changed;
 }
 
+enum { ROUNDS = 4 };
+
+// What a product ends with comes first, so that it is not computed again.
+static bool fuse_values(program *p, const fuse_options *o, bool late) {
+    bool any = false;
+    for (int round = 0; round < ROUNDS; round++) {
+        bool changed = run(p, o, late, fuse_epilogue);
+        changed |= run(p, o, late, fuse_inline);
+        if (!changed) break;
+        any = true;
+    }
+    return any;
+}
+
 void fuse_program(program *p, const fuse_options *o) {
-    enum { ROUNDS = 4 };
     run(p, o, false, fuse_literals);
     fuse_dead(p);
     fuse_compact(p);
     for (int late = 0; late < 2; late++)
         for (int round = 0; round < ROUNDS; round++) {
-            bool changed =
-                run(p, o, late, fuse_epilogue); // first: what a product ends with is not computed again
-            changed |= run(p, o, late, fuse_inline);
+            bool changed = fuse_values(p, o, late);
             changed |= run(p, o, late, fuse_rows);
             if (!changed) break;
         }
