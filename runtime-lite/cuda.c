@@ -344,9 +344,16 @@ static void give_block(gpu *g, block *b) {
 static void *pointer_to(cuda_address a) { return (void *)(uintptr_t)a; }
 static cuda_address address_of(const void *p) { return (uintptr_t)p; }
 
+// Values that grow turn by turn are not to take a new block each time.
+static size_t with_room(size_t bytes) {
+    size_t step = BLOCK_ALIGN;
+    while (step * 8 < bytes) step *= 2;
+    return (bytes + step - 1) / step * step;
+}
+
 void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes) {
     block *b = NULL;
-    return take_block(run->gpu, (size_t)bytes, &b) ? NULL : pointer_to(b->at);
+    return take_block(run->gpu, with_room((size_t)bytes), &b) ? NULL : pointer_to(b->at);
 }
 
 void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *at) {

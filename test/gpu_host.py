@@ -253,6 +253,19 @@ class Objects(unittest.TestCase):
                 if turn > 1:
                     self.assertEqual(counts()["allocations"], before)
 
+    def test_growing_sizes_take_few_blocks(self):
+        with Context(self.models["chosen"]) as c:
+            self.run_chosen(c, 1)
+            before = counts()["allocations"]
+            for n in range(100, 8000, 100):
+                self.run_chosen(c, n)
+            self.assertLess(counts()["allocations"] - before, 80)
+
+    def run_chosen(self, context, n):
+        x, y = np.ones((n, 5), np.float32), np.zeros(5 * n, np.float32)
+        self.assertEqual(context.run_at([x.ctypes.data, y.ctypes.data], [n, 5, 0], [5 * n])[0], OK)
+        self.assertTrue((y > 2.7).all())
+
     def test_threads(self):
         wrong = []
 

@@ -230,11 +230,11 @@ def gpu_host(results):
 
 
 def gpu_host_long(results):
-    """All backend cases and the needles that way, also with symbolic sizes."""
-    small, needle = small_cases(results), needle_folders(results)
+    """All backend cases that way, also with symbolic sizes."""
+    small = small_cases(results)
     for form in GPU_HOST_FORMS:
         if small:
-            gpu_host_cases(results, form, small + (needle if form == "gpu-host" else []))
+            gpu_host_cases(results, form, small)
 
 
 def needle_folders(results):
