@@ -11,12 +11,12 @@
 #include "ir/program.h"
 #include "passes/emit_dim.h"
 
-enum { GROUP = 4, WARP = 32 };
+enum { GROUP = 4, WARP = 32, MOST_EACH = 8 };
 
 // By multiply-adds: a thread's results are groups of 4 x 4.
 static const tile by_threads[] = {
     {128, 128, 8, 8, 8, 1.0}, {128, 64, 8, 8, 8, 0.9}, {64, 128, 8, 8, 8, 0.9}, {64, 64, 4, 4, 16, 0.6},
-    {32, 32, 4, 4, 16, 0.4},  {16, 64, 4, 4, 16, 0.4}, {64, 16, 4, 4, 16, 0.4}, {4, 256, 4, 4, 16, 0.3},
+    {32, 32, 4, 4, 16, 0.4},  {16, 64, 4, 4, 16, 0.4}, {64, 16, 4, 4, 16, 0.4}, {8, 128, 4, 4, 16, 0.35},
 };
 // By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2.
 static const tile by_warps[] = {
@@ -180,32 +180,35 @@ static void write_results(product *p, access *to) {
 // ---------------------------------------------------------------- multiply-adds
 
 // The thread's rows or columns of one word of K.
-static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins *to) {
+static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins **to) {
     lbuild *b = p->g->b;
-    ins *i = open_results(p, "i", each);
-    ins *at = plus_times(b, gpu_shared_at(p, o->side, position(p, i, column), k), slice,
-                         gpu_slice_words(p, o->side));
-    lb_store(b, to, i, lb_load(b, lt(p->kind, 1), o->shared, at, 0), 0);
-    lb_end(b, i);
+    ins *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o->side)));
+    for (int i = 0; i < each; i++) {
+        ins *at = gpu_shared_at(p, o->side, position(p, lb_idx(b, i), column), k);
+        to[i] = lb_load(b, lt(p->kind, 1), o->shared, lb_bin(b, L_ADD, half, at), 0);
+    }
 }
 
 static void multiply_threads(product *p, ins *slice) {
     lbuild *b = p->g->b;
-    ltype t = lt(p->kind, 1);
-    ins *fa = lb_local(b, p->kind, p->t.each_m, 16, false),
-        *fb = lb_local(b, p->kind, p->t.each_n, 16, false);
-    ins *k = open_results(p, "k", p->t.words);
+    ins *fa[MOST_EACH], *fb[MOST_EACH], *k = open_results(p, "k", p->t.words);
     load_factors(p, &p->a, false, p->t.each_m, slice, k, fa);
     load_factors(p, &p->b, true, p->t.each_n, slice, k, fb);
-    ins *i = open_results(p, "i", p->t.each_m), *j = open_results(p, "j", p->t.each_n);
-    ins *at = result_at(p, i, j), *x = lb_load(b, t, fa, i, 0), *y = lb_load(b, t, fb, j, 0),
-        *old = lb_load(b, t, p->acc, at, 0);
-    lb_store(
-        b, p->acc, at,
-        lkind_is_float(p->kind) ? lb_muladd(b, x, y, old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, x, y), old), 0);
-    lb_end(b, j);
-    lb_end(b, i);
+    for (int i = 0; i < p->t.each_m; i++)
+        for (int j = 0; j < p->t.each_n; j++) {
+            ins *sum = p->sums[i * p->t.each_n + j], *old = lb_get(b, sum);
+            lb_set(b, sum,
+                   lkind_is_float(p->kind) ? lb_muladd(b, fa[i], fb[j], old)
+                                           : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
+        }
     lb_end(b, k);
+}
+
+// Results get places that loops can count through.
+static void keep_sums(product *p) {
+    lbuild *b = p->g->b;
+    for (int i = 0; i < p->t.each_m * p->t.each_n; i++)
+        lb_store(b, p->acc, lb_idx(b, i), lb_get(b, p->sums[i]), 0);
 }
 
 // ---------------------------------------------------------------- the kernel
@@ -234,9 +237,16 @@ static void make_memory(product *p) {
         o->shared = lb_local(b, p->word, 2 * gpu_slice_words(p, o->side), 16, true);
         o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
     }
-    p->acc = lb_local(b, p->kind, p->t.each_m * p->t.each_n, 16, false);
-    ins *i = open_results(p, "i", p->t.each_m * p->t.each_n);
-    lb_store(b, p->acc, i, lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0), 0);
+    int n = p->t.each_m * p->t.each_n;
+    ins *zero = lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
+    p->acc = lb_local(b, p->kind, n, 16, false);
+    if (!p->tensor) {
+        p->sums = ARENA_ARRAY(p->g->e->scratch, ins *, n);
+        for (int j = 0; j < n; j++) p->sums[j] = lb_var(b, "sum", zero);
+        return;
+    }
+    ins *i = open_results(p, "i", n);
+    lb_store(b, p->acc, i, zero, 0);
     lb_end(b, i);
 }
 
@@ -287,6 +297,7 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     make_memory(&p);
     int mark = scope_open(e);
     sum_slices(&p);
+    if (!p.tensor) keep_sums(&p);
     write_results(&p, to);
     scope_close(e, mark);
     gpu_land(g);

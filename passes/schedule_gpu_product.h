@@ -41,6 +41,7 @@ typedef struct product {
     dim *depth;
     lkind kind, word; // of results, of shared memory
     ins *acc;         // each_m x each_n results
+    ins **sums;       // the same as variables, where threads multiply
     ins *lane_m[2];   // where the thread's results begin: unit of rows, row in it
     ins *lane_n[2];
 } product;
