@@ -21,7 +21,7 @@ from networks import NETWORKS, network  # noqa: E402
 ONNXC = os.path.abspath(sys.argv[1])
 RUNTIME = os.path.join(os.path.dirname(ONNXC), "libonnxc-rt.a")
 SMALL = {"digits": os.path.join(ROOT, "samples", "digits", "digits.onnx")}
-STARTS, START_MS, MEMORY, SIZE = 15, 5.0, 5e6, 300e3
+STARTS, TRIES, START_MS, MEMORY, SIZE, INFINITE = 15, 8, 5.0, 5e6, 300e3, float("inf")
 COUNTS = {"passed": 0, "failed": 0}
 
 
@@ -52,11 +52,16 @@ def measure(name, path, folder):
     size, all_levels = (library_size(path, [*options, *more], folder) - weights for more in (["--mcpu=x86-64-v3"], []))
     run(ONNXC, path, *options, "-o", "m.o", folder=folder)
     run("cc", "-O1", "-I.", f"-I{ROOT}/runtime-lite", f"{HERE}/proofs.c", "m.o", RUNTIME, "-lpthread", "-o", "program", folder=folder)
-    runs = [list(map(int, line.split())) for line in run("./program", str(STARTS), folder=folder).splitlines()]
-    work = min(r[1] for r in runs)
-    first, _, pages, memory, workspace = min(runs)
-    touched = min(int(run("./program", "touch", str(workspace), "x", folder=folder)) for _ in range(9))
-    cold, pages_ms = (first - work) * 1e-6, touched * 1e-6
+    cold, pages_ms = INFINITE, 0
+    for _ in range(TRIES):  # other work on the machine makes times longer, never shorter
+        runs = [list(map(int, line.split())) for line in run("./program", str(STARTS), folder=folder).splitlines()]
+        work = min(r[1] for r in runs)
+        first, _, pages, memory, workspace = min(runs)
+        touched = min(int(run("./program", "touch", str(workspace), "x", folder=folder)) for _ in range(9))
+        if (first - work - touched) * 1e-6 < cold - pages_ms:
+            cold, pages_ms = (first - work) * 1e-6, touched * 1e-6
+        if cold <= START_MS + pages_ms:
+            break
     extra = memory * 1024 - weights - workspace
     print(f"{name:14} weights {weights / 1e6:7.2f} MB  cold start {cold:6.2f} ms ({pages_ms:.2f} ms for pages, {pages} faults; a run {work * 1e-6:.2f} ms)  "
           f"memory +{extra / 1e6:.2f} MB  size +{size / 1e3:.0f} kB, all CPU levels +{all_levels / 1e3:.0f} kB", flush=True)
