@@ -139,6 +139,19 @@ static void find_depthwise(const kernel *k, const expr *image, const expr *weigh
         }
 }
 
+static bool uses_reduce_axis(const kernel *k, expr *e) {
+    for (int a = 0; a < k->axes.n; a++)
+        if (k->axes.at[a].kind == AXIS_REDUCE && expr_uses_axis(e, a)) return true;
+    return false;
+}
+
+// Whether the image is read in windows: a product's operand is not.
+static bool is_window(const kernel *k, const expr *image) {
+    for (int j = 0; j < image->buffer->rank; j++)
+        if (image->index[j]->op != X_AXIS && uses_reduce_axis(k, image->index[j])) return true;
+    return false;
+}
+
 static bool find_conv(const kernel *k, conv_form *f) {
     contraction c;
     if (find_transform(k, f)) return true;
@@ -163,7 +176,9 @@ static bool find_conv(const kernel *k, conv_form *f) {
     if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank &&
         image->index[f->out_channel]->op == X_CONST)
         f->channel = f->out_channel;
-    return f->channel >= 0 && f->out_channel >= 0 && f->channel != image->buffer->rank - 1;
+    // A window's image may have its channels last already, behind a Transpose: it still gets a halo.
+    bool last = f->channel == image->buffer->rank - 1;
+    return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image));
 }
 
 static bool want_channel_last(assign *a, const buffer *b, int axis) {
@@ -321,12 +336,6 @@ static double fill_value(const expr *e) { return dtype_is_float(e->dtype) ? e->f
 static bool fits_halo(const buffer *b, const expr *fill) {
     if (fill->op != X_CONST) return false;
     return !has_halo(b) || b->layout->fill == fill_value(fill);
-}
-
-static bool uses_reduce_axis(const kernel *k, expr *e) {
-    for (int a = 0; a < k->axes.n; a++)
-        if (k->axes.at[a].kind == AXIS_REDUCE && expr_uses_axis(e, a)) return true;
-    return false;
 }
 
 // The halo that all guarded reads of the image need together. Only windows get one: an index that leaves the
