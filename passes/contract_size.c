@@ -145,29 +145,10 @@ static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t u
     return at;
 }
 
-// Where B is small beside results that no cache holds, rows pass once: results and what is added to them move
-// through the caches as whole rows, not anew for each tile of columns.
-static void choose_row_blocks(tiling *t) {
-    block_plan *p = &t->block;
-    int64_t n = const_extent(t, t->c->n), m = positions(t->e->k, &t->c->m),
-            k = positions(t->e->k, &t->c->k_axes);
-    if (t->tile_m < 0 || n == INT64_MAX || k == INT64_MAX || n <= (int64_t)t->vectors * t->lanes) return;
-    if (k * n * dtype_bits(t->c->b->buffer->dtype) / 8 > second_bytes(t->e->t) / 8) return;
-    if (m <= 2 * second_bytes(t->e->t) / (n * dtype_bits(t->c->w->to->dtype) / 8)) return;
-    int64_t innermost = const_extent(t, t->m.at[t->m.n - 1]), most = PIECE_ROWS;
-    if (innermost <= 2 * PIECE_ROWS) most = 2 * PIECE_ROWS;
-    p->m_at = fit_axes(t, &t->m, most, 1, &p->m_step, &p->m_inner);
-    if (t->m.at[p->m_at] == t->tile_m) p->m_step = PIECE_ROWS;
-    p->rows = true;
-}
-
 void choose_blocks(tiling *t) {
     block_limits l;
     block_plan *p = &t->block;
-    if (t->quad >= 0 || !t->partial || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) {
-        choose_row_blocks(t);
-        return;
-    }
+    if (t->quad >= 0 || !t->partial || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
     int64_t k_inner;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
