@@ -153,17 +153,16 @@ void choose_blocks(tiling *t) {
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
     p->columns = l.columns / (t->vectors * t->lanes) * t->vectors * t->lanes;
-    p->depth = p->m_step > 0 && p->k_step > 0;
+    p->on = p->m_step > 0 && p->k_step > 0;
 }
 
 // ---------------------------------------------------------------- fetching ahead
 // Tiles of M beside one tile of columns (in a block): positions of all axes, counted along the diagonal.
 static int64_t tiles_in_turn(const tiling *t) {
     int64_t n = 0, rows = t->rows;
-    bool blocks = t->block.depth || t->block.rows;
-    for (int j = blocks ? t->block.m_at : 0; j < t->m.n; j++) {
+    for (int j = t->block.on ? t->block.m_at : 0; j < t->m.n; j++) {
         int64_t extent = const_extent(t, t->m.at[j]);
-        if (blocks && j == t->block.m_at && t->block.m_step < extent) extent = t->block.m_step;
+        if (t->block.on && j == t->block.m_at && t->block.m_step < extent) extent = t->block.m_step;
         if (extent == INT64_MAX) return INT64_MAX;
         n += t->m.at[j] == t->tile_m ? (extent + rows - 1) / rows : extent - 1;
     }

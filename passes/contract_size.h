@@ -8,8 +8,7 @@ enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
 
 // Blocks around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are walked outside, one position at a time.
 typedef struct block_plan {
-    bool depth;             // K goes in blocks, inside of rows and of chunks of columns
-    bool rows;              // only rows do, all columns inside
+    bool on;
     int64_t columns;        // in a chunk
     int m_at, k_at;         // positions in m and k of the axes that go in blocks
     int64_t m_step, k_step; // positions of those axes in a block
@@ -56,8 +55,7 @@ void choose_tile(tiling *t);
 int tile_rows(const tiling *t, int vectors);
 // Into how many parts each panel of B's next tile is cut to be fetched ahead, while this one is in use.
 void choose_ahead(tiling *t, int vectors);
-// Blocks of K, where it is long and there are rows enough to use B's panel again; else of rows, where all of
-// B lies near.
+// Blocks, where K is long and there are rows enough to use B's panel again.
 void choose_blocks(tiling *t);
 
 // Whether the epilogue is too long to stand once for each vector of a tile.

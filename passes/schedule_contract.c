@@ -569,14 +569,11 @@ static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, in
     lb_end(b, loop);
 }
 
-static void n_ranges(tiling *t);
-
 static void in_block(tiling *t, const column_range *r, ins *begin, ins *end, int64_t known) {
     lbuild *b = &t->e->b;
     int mark = scope_open(t->e);
     t->m_begin = begin, t->m_end = end, t->m_known = known;
-    if (r) k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
-    else n_ranges(t);
+    k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
     t->m_begin = NULL;
     scope_close(t->e, mark);
 }
@@ -602,7 +599,6 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
     if (known && whole->i < end->i) in_block(t, r, whole, end, end->i - whole->i);
 }
 
-// r: the columns; NULL: all of them, in each block.
 static void m_blocks(tiling *t, const column_range *r, int depth) {
     emitter *e = t->e;
     int a = t->m.at[depth];
@@ -626,7 +622,7 @@ static void columns(tiling *t, column_range r) {
     lbuild *b = &t->e->b;
     t->rows = tile_rows(t, r.vectors);
     choose_ahead(t, r.end ? r.vectors : 0);
-    if (!t->block.depth) {
+    if (!t->block.on) {
         column_tiles(t, &r);
         return;
     }
@@ -644,7 +640,7 @@ static void columns(tiling *t, column_range r) {
     if (loop) lb_end(b, loop);
 }
 
-static void n_ranges(tiling *t) {
+static void n_loops(tiling *t) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int64_t width = (int64_t)t->vectors * t->lanes;
@@ -664,11 +660,6 @@ static void n_ranges(tiling *t) {
     columns(
         t, (column_range){.begin = loop, .vectors = 1, .last = lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes))});
     lb_end(b, loop);
-}
-
-static void n_loops(tiling *t) {
-    if (t->block.rows) m_blocks(t, NULL, 0);
-    else n_ranges(t);
 }
 
 static void outer_loops(tiling *t, const axis_list *axes, int depth) {
