@@ -40,6 +40,8 @@ LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 $(B)/runtime-lite/lib_%.o: FLAGS_release := -O3 -DNDEBUG
 $(RT_O): FLAGS_san := -O1 -g
 $(RT_O): FLAGS_fuzz := -O1 -g
+# Projects build it themselves, with warnings of theirs.
+$(RT_O): WARN := -Wall -Wextra -Werror
 
 all: $(B)/onnxc $(B)/libonnxc.so $(LIBS)
 unit: $(UNIT)

@@ -22,7 +22,7 @@ static int map_weights(onnxc_context *c, const char *path) {
 }
 
 int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, onnxc_context **context) {
-    onnxc_options o = {sizeof o, NULL, NULL, 0};
+    onnxc_options o = {.size = sizeof o};
     if (!context) return ONNXC_NULL_POINTER;
     *context = NULL;
     if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
