@@ -62,7 +62,7 @@ def faster_rcnn_mobilenet():
     if SMALL:
         return One(spread(lively(little_detector())))
     made = detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None, num_classes=11,
-                                                           box_score_thresh=0.2)
+                                                           box_score_thresh=0.05)
     return One(spread(lively(made)))
 
 
@@ -71,7 +71,7 @@ if not SMALL:
            unordered=True)
     def faster_rcnn_resnet50():
         made = detection.fasterrcnn_resnet50_fpn(weights=None, weights_backbone=None, num_classes=11, min_size=256, max_size=320,
-                                                 box_score_thresh=0.2, rpn_pre_nms_top_n_test=300, rpn_post_nms_top_n_test=100)
+                                                 box_score_thresh=0.05, rpn_pre_nms_top_n_test=300, rpn_post_nms_top_n_test=100)
         return One(spread(lively(made)))
 
 
