@@ -269,6 +269,7 @@ static bool varies(emitter *e, const expr *x) {
     for (int j = 0; j < expr_arity(x->op); j++) v |= varies(e, x->arg[j]);
     if (x->op == X_READ) {
         v |= varies(e, s->read ? s->read->offset : x);
+        v |= e->variables_vary && emit_is_variable(e, x->buffer);
         if (x->guard) v |= varies(e, x->guard) || varies(e, x->fill);
     }
     entry_of(e, x)->varies = v ? 2 : 1;
@@ -377,8 +378,7 @@ static ins *active_indices(emitter *e, ins *at) {
     return lb_select(&e->b, on, at, lb_int(&e->b, at->type, 0));
 }
 
-// A scalar of the kernel's own is a variable, which has no address.
-static bool is_variable(const emitter *e, const buffer *b) {
+bool emit_is_variable(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL && b->rank == 0 && !e->shared_locals;
 }
 
@@ -386,7 +386,7 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
     ins *p = pointer_of(e, buf);
-    if (is_variable(e, buf)) return lb_get(b, p);
+    if (emit_is_variable(e, buf)) return lb_get(b, p);
     if (!vector) {
         ins *at = emit_index(e, a->offset);
         if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
@@ -424,7 +424,7 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
 static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     lbuild *b = &e->b;
     ins *guard = emit_value(e, x->guard), *fill = splat_to(e, emit_value(e, x->fill), vector);
-    if (is_variable(e, x->buffer))
+    if (emit_is_variable(e, x->buffer))
         return lb_select(b, splat_to(e, guard, vector),
                          splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
     ins *result = lb_var(b, x->buffer->name, fill);
@@ -552,8 +552,8 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
     if (w->guard) guarded = lb_if(b, emit_value(e, w->guard));
     if (guarded) mark = scope_open(e);
     if (!v) v = emit_value(e, w->value);
-    if (w->to->role == BUF_LOCAL && w->to->rank == 0 && !e->shared_locals) {
-        lb_set(b, p, v);
+    if (emit_is_variable(e, w->to)) {
+        lb_set(b, p, splat_to(e, v, e->variables_vary));
     } else if (e->lanes == 1 || !unit_stride(e, to)) {
         store_scalar(e, w, p, emit_index(e, to->offset), v);
     } else {

@@ -48,7 +48,7 @@ typedef struct emitter {
     dim *scratch_piece;         // GPU: bytes of scratch for one block
     bool shared_locals;         // GPU: rank 0 locals are shared memory
     const stage *stage;         // now
-    bool state_varies;
+    bool state_varies, variables_vary;
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
@@ -76,6 +76,8 @@ access *access_make(emitter *e, buffer *b, expr *const *index);
 // new n.
 int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
 
+// Whether it is a scalar of the kernel's own, which has no address.
+bool emit_is_variable(const emitter *e, const buffer *b);
 ins *pointer_of(emitter *e, const buffer *b);      // parameter or local
 void use_value(emitter *e, const expr *x, ins *v); // x is v until the scope closes
 ins *emit_value(emitter *e, expr *x);              // scalar where x does not vary along the vector axis

@@ -14,6 +14,7 @@
 #include "passes/schedule_attention.h"
 #include "passes/schedule_contract.h"
 #include "passes/schedule_gpu.h"
+#include "passes/schedule_rows.h"
 #include "passes/schedule_transpose.h"
 #include <ctype.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static bool writes_allow(nest *n, int axis) {
     for (int j = 0; j < n->s->writes.n; j++) {
         const write *w = &n->s->writes.at[j];
         const access *a = n->writes[j];
+        if (n->by_row && emit_is_variable(n->e, w->to)) continue;
         if (!a->affine || a->coef[axis]->op != X_CONST || a->coef[axis]->i != 1) return false;
         if (w->guard && expr_uses_axis(w->guard, axis)) return false;
         if (dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128) return false;
@@ -94,14 +96,18 @@ static int lanes_for(nest *n, const survey *v, const dim *extent) {
     return lanes < 4 && !(v->bits == 64 && lanes == 2) ? 1 : lanes;
 }
 
-static void consider(nest *n, int axis, bool reduce, int *best) {
+int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
-    if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return;
-    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis)) return;
+    if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
+    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis)) return 0;
     survey v = survey_axis(n, axis);
-    int lanes = lanes_for(n, &v, e->extent[axis]);
-    int score = lanes * (2 + 2 * v.unit + v.uniform - 3 * v.gather);
-    if (lanes == 1 || score <= *best) return;
+    *lanes = lanes_for(n, &v, e->extent[axis]);
+    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform - 3 * v.gather);
+}
+
+static void consider(nest *n, int axis, bool reduce, int *best) {
+    int lanes, score = nest_vector_score(n, axis, reduce, &lanes);
+    if (score <= *best) return;
     *best = score;
     n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
 }
@@ -139,11 +145,11 @@ static void order_for_strides(nest *n) {
 static void find_narrow(void *user, expr *x) {
     if (x->op == X_READ && dtype_bits(x->buffer->dtype) < 32) *(bool *)user = true;
 }
-static bool only_wide_elements(nest *n) {
+bool nest_masks(const nest *n) {
     bool narrow = false;
     stage_walk(n->s, find_narrow, &narrow);
     for (int j = 0; j < n->s->writes.n; j++) narrow |= dtype_bits(n->s->writes.at[j].to->dtype) < 32;
-    return !narrow;
+    return n->e->t->avx512 || (n->e->t->masked && !narrow);
 }
 
 static void choose_vector(nest *n) {
@@ -155,7 +161,7 @@ static void choose_vector(nest *n) {
     if (n->vaxis < 0) return;
     if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
     else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
-    n->masked = n->e->t->avx512 || (n->e->t->masked && only_wide_elements(n));
+    n->masked = nest_masks(n);
 }
 
 // ---------------------------------------------------------------- loops
@@ -230,9 +236,68 @@ void nest_step(nest *n) {
     scope_close(e, mark);
 }
 
+// Sums of many terms go in pieces, each with a sum of its own: one after the other each would be rounded to
+// the precision of what came before it (N. Higham, The accuracy of floating point summation, 1993).
+enum { SUM_PIECE = 128 };
+
+static bool sums_in_pieces(const nest *n) {
+    const emitter *e = n->e;
+    int64_t terms = 1;
+    if (!n->ninner || e->t->fp == FP_STRICT) return false;
+    for (int j = 0; j < n->ninner; j++) {
+        const dim *extent = e->extent[n->inner[j]];
+        if (e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
+        if (!dim_is_const(extent) || dim_value(extent) > 2 * SUM_PIECE) terms = 2 * SUM_PIECE;
+        else if (terms < 2 * SUM_PIECE) terms *= dim_value(extent);
+    }
+    for (int j = 0; j < n->s->states.n; j++)
+        if (n->s->states.at[j].op != RED_SUM || !dtype_is_float(n->s->states.at[j].dtype)) return false;
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END) return false;
+    return n->s->states.n && terms >= 2 * SUM_PIECE;
+}
+
+static void piece_of_sum(nest *n, ins *begin, ins *end) {
+    emitter *e = n->e;
+    ins **total = n->vars;
+    n->vars = ARENA_ARRAY(e->scratch, ins *, n->s->states.n);
+    for (int j = 0; j < n->s->states.n; j++) {
+        expr *zero = reduce_neutral(e->k, RED_SUM, n->s->states.at[j].dtype);
+        n->vars[j] = lb_var(&e->b, "piece", emit_vector(e, zero));
+    }
+    opened o = open_loop(n, n->inner[n->ninner - 1], begin, end, lb_idx(&e->b, 1), LOOP_SERIAL);
+    nest_step(n);
+    close_loop(n, o);
+    for (int j = 0; j < n->s->states.n; j++)
+        lb_set(&e->b, total[j],
+               emit_reduce(e, RED_SUM, n->s->states.at[j].dtype, lb_get(&e->b, total[j]),
+                           lb_get(&e->b, n->vars[j])));
+    n->vars = total;
+}
+
+static void pieces_of_sum(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *begin, *end;
+    axis_range(e, n->inner[n->ninner - 1], &begin, &end);
+    if (end->op == L_CONST && end->i <= 2 * SUM_PIECE) {
+        piece_of_sum(n, begin, end);
+        return;
+    }
+    ins *piece = lb_for(b, "piece", begin, end, lb_idx(b, SUM_PIECE), LOOP_SERIAL);
+    int mark = scope_open(e);
+    piece_of_sum(n, piece, lb_bin(b, L_SMIN, lb_bin(b, L_ADD, piece, lb_idx(b, SUM_PIECE)), end));
+    scope_close(e, mark);
+    lb_end(b, piece);
+}
+
 static void inner_loops(nest *n, int depth) {
     if (depth == n->ninner) {
         nest_step(n);
+        return;
+    }
+    if (depth == n->ninner - 1 && n->piecewise) {
+        pieces_of_sum(n);
         return;
     }
     opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
@@ -258,6 +323,7 @@ void nest_point(nest *n) {
     for (e->half = 0; e->half <= c128; e->half++) {
         int mark = scope_open(e);
         nest_init(n);
+        n->piecewise = sums_in_pieces(n);
         if (n->s->states.n || n->ninner) inner_loops(n, 0);
         nest_use_states(n);
         nest_write(n, WRITE_END);
@@ -411,6 +477,7 @@ static void vector_axis(nest *n) {
 }
 
 static void parallel_loops(nest *n, int depth);
+void nest_loops(nest *n) { parallel_loops(n, 0); }
 
 // The axis has no counter inside: what is made there ahead of loops would hold for one position only.
 static void tile_of(nest *n, ins *begin, ins *end, int depth) {
@@ -511,8 +578,7 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     return n;
 }
 
-// Elements of different tasks must not share a byte, nor be combined by several.
-static bool writes_are_apart(const stage *s) {
+bool nest_writes_apart(const stage *s) {
     for (int j = 0; j < s->writes.n; j++)
         if (s->writes.at[j].combine != COMBINE_SET || dtype_bits(s->writes.at[j].to->dtype) < 8) return false;
     return true;
@@ -521,7 +587,7 @@ static bool writes_are_apart(const stage *s) {
 // The first axis that has several positions, in pieces when it is the vector axis.
 static void choose_tasks(nest *n) {
     emitter *e = n->e;
-    if (!writes_are_apart(n->s)) return;
+    if (!nest_writes_apart(n->s)) return;
     for (int j = 0; j < n->nparallel; j++) {
         int a = n->parallel[j];
         if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
@@ -545,7 +611,7 @@ static bool transposed(nest *n, bool alone, ins **otherwise) {
     return t.always;
 }
 
-static void stage_nest(emitter *e, const stage *s, bool alone) {
+void nest_stage(emitter *e, const stage *s, bool alone) {
     nest *n = nest_new(e, s, alone);
     ins *otherwise = NULL;
     if (transposed(n, alone, &otherwise)) return;
@@ -556,39 +622,6 @@ static void stage_nest(emitter *e, const stage *s, bool alone) {
     parallel_loops(n, 0);
     scope_close(e, mark);
     if (otherwise) lb_end(&e->b, otherwise);
-}
-
-static void one_of_stages(emitter *e, stage *s) {
-    contraction c;
-    if (contraction_in_stage(e->k, s, &c) && c.m.n && schedule_contraction(e, &c, NULL)) return;
-    stage_nest(e, s, false);
-}
-
-static void choose_row_tasks(emitter *e) {
-    for (int j = 0; j < e->k->stages.n; j++)
-        if (!writes_are_apart(e->k->stages.at[j])) return;
-    for (int a = 0; a < e->k->nouter; a++) {
-        if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 2 && a < e->k->nouter - 1) continue;
-        emitter_tasks(e, a, e->extent[a]);
-        return;
-    }
-}
-
-static void all_stages(emitter *e, int depth) {
-    const kernel *k = e->k;
-    if (depth == k->nouter) {
-        for (int j = 0; j < k->stages.n; j++) one_of_stages(e, k->stages.at[j]);
-        return;
-    }
-    ins *begin, *end;
-    axis_range(e, depth, &begin, &end);
-    ins *loop = lb_for(&e->b, k->axes.at[depth].name, begin, end, lb_idx(&e->b, 1), LOOP_PARALLEL);
-    e->counter[depth] = loop;
-    int mark = scope_open(e);
-    all_stages(e, depth + 1);
-    scope_close(e, mark);
-    e->counter[depth] = NULL;
-    lb_end(&e->b, loop);
 }
 
 // Few rows (decoding) do not pay for packing the keys: they run row by row.
@@ -605,7 +638,7 @@ static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
     scope_close(e, mark);
     lb_else(&e->b, many);
     mark = scope_open(e);
-    all_stages(e, 0);
+    schedule_rows_one_by_one(e);
     scope_close(e, mark);
     lb_end(&e->b, many);
 }
@@ -644,9 +677,9 @@ kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag 
     if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)
-        choose_row_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
-    else if (k->stages.n == 1) stage_nest(e, k->stages.at[0], true);
-    else choose_row_tasks(e), all_stages(e, 0);
+        rows_choose_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
+    else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true);
+    else schedule_rows(e);
     emitter_finish(e);
     return code;
 }
