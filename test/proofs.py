@@ -21,7 +21,7 @@ from networks import NETWORKS, network  # noqa: E402
 ONNXC = os.path.abspath(sys.argv[1])
 RUNTIME = os.path.join(os.path.dirname(ONNXC), "libonnxc-rt.a")
 SMALL = {"digits": os.path.join(ROOT, "samples", "digits", "digits.onnx")}
-STARTS, TRIES, START_MS, MEMORY, SIZE, INFINITE = 15, 8, 5.0, 5e6, 300e3, float("inf")
+STARTS, TRIES, START_MS, MEMORY, SIZE, INFINITE = 15, 24, 5.0, 5e6, 300e3, float("inf")
 COUNTS = {"passed": 0, "failed": 0}
 
 

@@ -255,6 +255,16 @@ def light(results):
         run_cases(results, "llvm", [], [cases], timeout=120)
 
 
+def large(results):
+    """Pieces of networks in sizes that networks have, against ONNX Runtime."""
+    cases = os.path.join(BUILD, "cases-large")
+    forms = {"llvm": [], "v2": ["--mcpu=x86-64-v2"], "v3": ["--mcpu=x86-64-v3"], "threads": ["--threads", "2"],
+             "symbolic": ["--form", "symbolic"], "c99": ["--emit", "c"]}
+    if generate(results, "large_cases.py", cases):
+        for form, options in forms.items():
+            run_cases(results, form, options, [cases], timeout=120)
+
+
 def versions(results):
     """Every operator version, against the reference evaluator."""
     cases = os.path.join(BUILD, "cases-versions")
@@ -323,6 +333,7 @@ STAGES = {
     "needles": needles,
     "versions": versions,
     "light": light,
+    "large": large,
     "exported": exported,
     "models": models,
     "random": random,

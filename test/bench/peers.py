@@ -3,9 +3,9 @@
 usage: peers.py ONNXC [--threads N] [--seconds S] [--options "..."] [NETWORK | FILE.onnx]...
 
 For each network: compile time and size; each engine's median latency, and its ratio to the fastest engine but
-onnxc; the largest difference to ONNX Runtime's outputs relative to their largest element. With several threads also
-onnxc with one, and by how much the others make it faster. Other shapes than
-constant ones are not for this script.
+onnxc; the largest difference to ONNX Runtime's outputs relative to their largest element, which must not pass 1e-4.
+With several threads also onnxc with one, and by how much the others make it faster. Other shapes than constant ones are
+not for this script.
 """
 import argparse
 import ctypes
@@ -20,6 +20,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
+DIFFERENCE = 1e-4
 UNSET = ("OPENBLAS_CORETYPE",)  # would slow down a peer
 
 
@@ -130,6 +131,8 @@ def bench(onnxc, name, arguments):
               (f"  speed-up {medians['onnxc-alone'] / medians['onnxc']:.2f}" if arguments.threads > 1 else "") +
               f"  compile {ours.compile_seconds:5.1f} s  size {ours.bytes / 1e6:6.1f} MB" +
               f"  workspace {ours.size / 1e6:6.1f} MB  difference {worst:.1e}", flush=True)
+        if not worst <= DIFFERENCE:
+            sys.exit(f"{name}: the answers differ")
 
 
 def main():

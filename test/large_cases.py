@@ -1,0 +1,211 @@
+"""Writes pieces of networks in sizes that networks have, and what ONNX Runtime answers, as folders that `onnxc test` takes.
+
+usage: large_cases.py OUT [SEED]
+
+Most cases of the standard are tiny. Tiles, blocks, fetching ahead, layouts and algorithms depend on whether a tensor fits a
+cache: only tensors that do not fit show them. Extents are drawn anew for each seed.
+"""
+import os
+import random
+import sys
+
+import numpy as np
+import onnxruntime as ort
+from onnx import TensorProto
+
+from case_files import Stamp, write_case
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
+from networks import Builder  # noqa: E402
+
+PIECES = []
+
+
+def piece(count):
+    def keep(build):
+        PIECES.extend((f"{build.__name__}_{i}", build) for i in range(count))
+        return build
+    return keep
+
+
+class Piece(Builder):
+    """A piece of a network, of extents that `dice` draws."""
+
+    def __init__(self, name, seed):
+        super().__init__(name, seed)
+        self.dice = random.Random(f"{name} {seed}")
+        # Sums of up to thousands of products, in another order, are right to a share of the largest element.
+        self.share, self.answers = 2e-5, answers
+
+    def near(self, middle, step=1):
+        """About `middle`, a multiple of step."""
+        return self.dice.randint(middle * 3 // 4 // step, middle * 5 // 4 // step) * step
+
+    def prelu(self, x, channels):
+        return self.op("PRelu", x, self.constant(self.random.uniform(0, 0.5, (channels, 1, 1)).astype(np.float32)))
+
+
+# ---------------------------------------------------------------- images
+@piece(4)
+def inverted_residual(b):
+    """As MobileNet's: 1x1 to many channels, 3x3 for each channel, 1x1 back, and the way around."""
+    cin, size = b.dice.choice((16, 24, 40)), b.near(100)
+    wide, stride = cin * b.dice.choice((4, 6)), b.dice.choice((1, 2))
+    x = b.conv(b.input("x", [1, 3, size, b.near(size)]), 3, cin, 3)
+    y = b.conv(b.conv(x, cin, wide, 1, act="Relu6"), wide, wide, b.dice.choice((3, 5)), stride, groups=wide, act="Relu6")
+    y = b.conv(y, wide, cin, 1, act=None, gain=1.0)
+    return b.op("Add", x, y) if stride == 1 else y
+
+
+@piece(3)
+def bottleneck(b):
+    """As ResNet-50's: 1x1, 3x3, 1x1, and a 1x1 convolution around them."""
+    cin, size, stride = b.near(128, 16), b.near(48), b.dice.choice((1, 2))
+    width, batch = cin // b.dice.choice((1, 2)), b.dice.choice((1, 2))
+    x = b.conv(b.input("x", [batch, 3, size, size]), 3, cin, 3)
+    y = b.conv(b.conv(b.conv(x, cin, width, 1), width, width, 3, stride), width, 2 * cin, 1, act=None)
+    return b.op("Relu", b.op("Add", y, b.conv(x, cin, 2 * cin, 1, stride, act=None)))
+
+
+@piece(3)
+def plain_convolutions(b):
+    """3x3 over images of any size, then over their half, some in groups, some with holes."""
+    c, size = b.near(64, 8), b.near(70)
+    x = b.conv(b.input("x", [1, 3, size, b.near(size)]), 3, c, 7, 2)
+    x = b.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]) if b.dice.random() < 0.5 else x
+    x = b.conv(b.conv(x, c, c, 3), c, 2 * c, 3, 2, groups=b.dice.choice((1, 2, 8)))
+    return b.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+
+
+@piece(2)
+def skip(b):
+    """As U-Net's: down, up again, and both beside each other."""
+    c, size = b.near(32, 4), 2 * b.near(36)
+    x = b.conv(b.input("x", [1, 3, size, size]), 3, c, 3)
+    y = b.conv(b.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]), c, 2 * c, 3, act=None)
+    y = b.prelu(b.op("InstanceNormalization", y, b.constant(np.ones(2 * c, np.float32)), b.normal(2 * c, scale=0.1)), 2 * c)
+    y = b.op("ConvTranspose", y, b.normal(2 * c, c, 2, 2, scale=c ** -0.5), kernel_shape=[2, 2], strides=[2, 2])
+    return b.conv(b.op("Concat", x, y, axis=1), 2 * c, c, 3)
+
+
+@piece(2)
+def channels_last(b):
+    """As exporters write networks whose channels lie last: a transposition before and after, a Resize between."""
+    c, size = b.near(48, 4), b.near(40)
+    x = b.op("Transpose", b.input("x", [1, size, size, 3]), perm=[0, 3, 1, 2])
+    x = b.conv(x, 3, c, 3, act="Sigmoid")
+    x = b.op("Resize", x, "", b.constant(np.array([1, 1, 2, 2], np.float32)), mode=b.dice.choice(("linear", "nearest")))
+    return b.op("Transpose", b.conv(x, c, 2 * c, 1), perm=[0, 2, 3, 1])
+
+
+@piece(2)
+def other_ranks(b):
+    """Convolutions of one and of three axes."""
+    c, ranks = b.near(80, 16), b.dice.choice((1, 3))
+    dims = [b.near(1500)] if ranks == 1 else [b.near(10), b.near(20), b.near(20)]
+    x = b.input("x", [2, 8, *dims])
+    for cin, cout, stride in ((8, c, 1), (c, c, 2)):
+        w = b.normal(cout, cin, *[3] * ranks, scale=(2 / cin / 3 ** ranks) ** 0.5)
+        x = b.op("Relu", b.op("Conv", x, w, b.normal(cout, scale=0.1), kernel_shape=[3] * ranks, pads=[1] * 2 * ranks,
+                              strides=[stride] * ranks))
+    return x
+
+
+# ---------------------------------------------------------------- rows
+@piece(3)
+def products(b):
+    """One behind the other: long sums, few or many rows, extents that no tile divides."""
+    k = b.dice.choice((b.near(300), b.near(1400)))
+    n, m = b.near(500), b.dice.choice((1, 7, b.near(90), b.near(700)))
+    return b.linear(b.op("Tanh", b.linear(b.input("x", [m, k]), k, n)), n, b.near(200))
+
+
+@piece(3)
+def transformer(b):
+    """A layer with attention, layer norms in words and GELU."""
+    heads, size, length = b.dice.choice((3, 5, 8)), b.dice.choice((24, 32, 64)), b.near(160)
+    n = heads * size
+    x = b.input("x", [b.dice.choice((1, 2)), length, n])
+    x = b.layer_norm(b.op("Add", b.attention(x, length, heads, size), x), n)
+    return b.op("Add", b.linear(b.gelu(b.linear(x, n, 4 * n)), 4 * n, n), x)
+
+
+@piece(2)
+def both_inputs(b):
+    """Products of two inputs, transposed or not, in batches."""
+    batch, m, k, n = b.near(6), b.near(130), b.near(260), b.near(150)
+    x, y = b.input("x", [batch, m, k]), b.input("y", [batch, n, k])
+    s = b.op("MatMul", x, b.op("Transpose", y, perm=[0, 2, 1]))
+    return b.op("MatMul", b.op("Softmax", b.op("Mul", s, b.number(k ** -0.5)), axis=-1), y)
+
+
+@piece(2)
+def recurrent(b):
+    n, length, batch, directions = b.near(120), b.near(30), b.dice.choice((1, 3, 8)), b.dice.choice((1, 2))
+    kind, gates = b.dice.choice((("LSTM", 4), ("GRU", 3)))
+    w, r = (b.normal(directions, gates * n, n, scale=n ** -0.5) for _ in range(2))
+    x = b.input("x", [length, batch, n])
+    return b.op(kind, x, w, r, b.normal(directions, 2 * gates * n, scale=0.1), outputs=2, hidden_size=n,
+                direction="bidirectional" if directions == 2 else "forward")[0]
+
+
+@piece(2)
+def long_rows(b):
+    """Reductions over rows and columns that no cache holds."""
+    rows, columns = b.near(60), b.near(9000)
+    x = b.op("Softmax", b.input("x", [rows, columns]), axis=-1)
+    y = b.op("ReduceL2", b.op("Mul", x, b.number(columns)), axes=[b.dice.choice((0, 1))], keepdims=1)
+    return b.op("Add", b.op("ReduceMax", x, axes=[1], keepdims=1), b.op("ReduceMean", y, axes=[0, 1], keepdims=1))
+
+
+@piece(2)
+def long_sums(b):
+    """What is added up is all of one sign: one sum of everything in turn would be wrong by 2e-5."""
+    b.share, b.answers = 3e-6, lambda model, feed: [np.abs(feed["x"]).sum(0, np.float64).astype(np.float32)]
+    x = b.op("Abs", b.input("x", [b.near(300_000), b.near(8)]))
+    return b.op("ReduceSum", x, b.ints(0), keepdims=0)
+
+
+@piece(3)
+def rows_across(b):
+    """Rows whose elements lie far apart."""
+    batch, c, size = b.dice.choice((1, 3)), b.near(48, 8), b.near(50)
+    x = b.op("Softmax", b.input("x", [batch, c, size, b.near(size)]), axis=1)
+    x = b.op("InstanceNormalization", x, b.constant(np.ones(c, np.float32)), b.normal(c, scale=0.1))
+    y = b.layer_norm(b.op("Transpose", x, perm=[0, 2, 3, 1]), c)
+    return b.op("LpNormalization", b.op("Transpose", y, perm=[0, 3, 1, 2]), axis=1)
+
+
+# ---------------------------------------------------------------- cases
+def answers(model, feed):
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feed)
+
+
+def write_piece(folder, name, build, seed):
+    b = Piece(name, seed)
+    model = b.model(build(b))
+    feed = {i.name: b.random.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim]).astype(np.float32)
+            for i in b.inputs}
+    outputs = b.answers(model, feed)
+    write_case(folder, model, [(list(feed.values()), outputs)], rtol=0,
+               atol=b.share * max(float(np.abs(o).max()) for o in outputs))
+
+
+def main():
+    out, seed = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    stamp = Stamp(out, __file__)
+    if stamp.fresh() and seed == 0:
+        return
+    stamp.begin()
+    for name, build in PIECES:
+        write_piece(os.path.join(out, name), name, build, seed)
+    if seed == 0:
+        stamp.done()
+    print(len(PIECES), "models")
+
+
+if __name__ == "__main__":
+    main()
