@@ -4,8 +4,9 @@
 // Every thread has scratch memory of its own, which the workspace holds whether they come or not.
 enum { SCRATCH_THREADS = 32 };
 // Work that keeps a thread busy for several times as long as it takes to wake it (about 10 us). A vectorised
-// multiplication and addition counts 1, any other element 16: it moves memory or computes functions.
-enum { WORK_BITS = 19, ELEMENT_WORK = 16 };
+// multiplication and addition counts 1, a weight that is read for few of them 4, any other element 16: it
+// moves memory or computes functions.
+enum { WORK_BITS = 19, WEIGHT_WORK = 4, ELEMENT_WORK = 16 };
 
 void add_argument(host *h, arguments *a, ins *x) {
     if (a->n == 512) diag_fatal_missing(h->all->diag, NULL, "a kernel has more than 512 arguments");
@@ -21,6 +22,14 @@ static bool sums_products(const stage *s) {
     return false;
 }
 
+static dim *weights_of(const kernel *k) {
+    buffer **all;
+    dim *count = dim_const(k->program->dims, 0);
+    for (int j = kernel_buffers(k, &all) - 1; j >= 0; j--)
+        if (all[j]->role == BUF_CONST) count = dim_add(count, buffer_count(all[j]));
+    return count;
+}
+
 static dim *kernel_work(const kernel *k) {
     dims *t = k->program->dims;
     dim *work = dim_const(t, 0), *outer = dim_const(t, 1);
@@ -31,6 +40,8 @@ static dim *kernel_work(const kernel *k) {
         for (int i = 0; i < s->axes.n; i++) n = dim_mul(n, k->axes.at[s->axes.at[i]].extent);
         work = dim_add(work, n);
     }
+    for (int j = 0; j < k->stages.n; j++)
+        if (sums_products(k->stages.at[j])) work = dim_max(work, dim_mulk(weights_of(k), WEIGHT_WORK));
     return work->kind == DIM_OVERFLOW ? dim_const(t, INT64_MAX / 2) : work;
 }
 

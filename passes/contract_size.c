@@ -1,4 +1,4 @@
-// How large the tiles and blocks of a contraction are: costs of a step of K, caches, balance.
+// How large the tiles, blocks and tasks of a contraction are: costs of a step of K, caches, balance.
 #include "passes/contract_size.h"
 #include "ir/program.h"
 #include "passes/schedule_int8.h"
@@ -80,8 +80,7 @@ static int64_t second_bytes(const target *t) { return t->vector_bits >= 512 ? 51
 
 enum { CHUNK = 256 };
 
-// All positions of the axes together, INT64_MAX: not known.
-static int64_t positions(const kernel *k, const axis_list *l) {
+int64_t positions(const kernel *k, const axis_list *l) {
     int64_t n = 1;
     for (int j = 0; j < l->n; j++) {
         const dim *d = k->axes.at[l->at[j]].extent;
@@ -182,4 +181,53 @@ void choose_ahead(tiling *t, int vectors) {
     if (step->op != X_CONST || step->i != PANEL) return;
     t->ahead_panels = panels, t->ahead_parts = 1;
     while (t->ahead_parts < MOST_PARTS && 2 * t->ahead_parts * panels <= tiles) t->ahead_parts *= 2;
+}
+
+// ---------------------------------------------------------------- tasks
+static bool has_several(const emitter *e, int axis, int64_t enough) {
+    return !dim_is_const(e->extent[axis]) || dim_value(e->extent[axis]) >= enough;
+}
+
+// The axis of rows whose positions or pieces are tasks: one outside of the tile, else the tiled one; -1:
+// none.
+static int row_tasks(tiling *t, dim **tasks) {
+    emitter *e = t->e;
+    for (int j = 0; j < t->m.n; j++) {
+        int a = t->m.at[j];
+        if (a == t->tile_m || !has_several(e, a, 4)) continue;
+        *tasks = e->extent[a];
+        return a;
+    }
+    if (t->tile_m < 0) return -1;
+    dim *rows = e->extent[t->tile_m];
+    *tasks = dim_ceildiv(rows, dim_const(rows->table, PIECE_ROWS));
+    return t->tile_m;
+}
+
+// Tasks of columns read all of A but only their own columns of B: that spares most where B is the larger
+// operand, and few rows leave no choice.
+static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows) {
+    enum { ENOUGH = 8 };
+    const dim *n = t->e->extent[t->c->n];
+    int64_t m = positions(t->e->k, &t->c->m);
+    if (!rows || rows->max < 2) return true;
+    if (!dim_is_const(n)) return false;
+    if (m == INT64_MAX) return dim_value(columns) >= ENOUGH;
+    if (dim_value(columns) < ENOUGH) return dim_value(columns) > dim_value(rows);
+    return dim_value(n) > m || dim_value(rows) < ENOUGH;
+}
+
+void choose_tasks(tiling *t, const axis_list *outer) {
+    emitter *e = t->e;
+    if (!e->task_begin || e->task_axis >= 0) return; // one stage of several: the kernel has its tasks
+    for (int j = 0; j < outer->n; j++)
+        if (has_several(e, outer->at[j], 4)) {
+            emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
+            return;
+        }
+    dim *n = e->extent[t->c->n],
+        *columns = dim_ceildiv(n, dim_const(n->table, (int64_t)t->vectors * t->lanes)), *rows = NULL;
+    int axis = row_tasks(t, &rows);
+    if (prefers_columns(t, columns, rows)) emitter_tasks(e, t->c->n, columns);
+    else if (axis >= 0) emitter_tasks(e, axis, rows);
 }

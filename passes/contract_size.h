@@ -49,6 +49,8 @@ typedef struct tile {
     ins *last; // columns of the last vector, NULL: all
 } tile;
 
+// All positions of the axes together, INT64_MAX: not known.
+int64_t positions(const kernel *k, const axis_list *l);
 // The width for which all columns cost least, in vectors.
 void choose_tile(tiling *t);
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
@@ -57,6 +59,10 @@ int tile_rows(const tiling *t, int vectors);
 void choose_ahead(tiling *t, int vectors);
 // Blocks, where K is long and there are rows enough to use B's panel again.
 void choose_blocks(tiling *t);
+
+// What the kernel's threads share out: positions of the batch or of the other outer axes, else columns or
+// rows.
+void choose_tasks(tiling *t, const axis_list *outer);
 
 // Whether the epilogue is too long to stand once for each vector of a tile.
 bool is_heavy_epilogue(const contraction *c);

@@ -19,6 +19,10 @@ ins *emit_dim_value(const dim_source *s, const dim *d);
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y);
 // The largest multiple of by that is <= x, for x >= 0.
 ins *emit_int_floor(lbuild *b, ins *x, int64_t by);
+// Whether they are one value, or the same constant.
+static inline bool same_index(const ins *x, const ins *y) {
+    return x == y || (x->op == L_CONST && y->op == L_CONST && x->i == y->i);
+}
 // The extent of axes[depth]: 0 where an axis around it, one of axes[0..depth), has none.
 dim *extent_within(dim *const *extents, const int *axes, int depth);
 #endif

@@ -394,12 +394,12 @@ static void reduce_last(nest *n, ins **vars) {
         vector_terms(n, vars, o.loop, REDUCE_UNROLL);
         close_loop(n, o);
     }
-    if (wide != full || !unrolled) {
+    if (!same_index(wide, full) || !unrolled) {
         opened o = open_loop(n, n->vaxis, unrolled ? wide : zero, full, lb_idx(b, n->lanes), LOOP_SERIAL);
         vector_terms(n, vars, o.loop, 1);
         close_loop(n, o);
     }
-    if (full == extent) return;
+    if (same_index(full, extent)) return;
     if (n->masked) masked_rest(n, vars, full, extent);
     else scalar_rest(n, full, extent);
 }
@@ -457,7 +457,7 @@ static void vector_axis(nest *n) {
     opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
     vector_point(n);
     close_loop(n, o);
-    if (full == extent) return;
+    if (same_index(full, extent)) return;
     if (n->masked) {
         ins *left = lb_bin(b, L_SUB, extent, full), *some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         int mark = scope_open(e);

@@ -487,7 +487,7 @@ static void tile_range(tiling *t, tile x) {
         begin = t->m_begin, end = t->m_end, known = t->m_known;
     else piece_range(e, t->tile_m, PIECE_ROWS, &begin, &end);
     if (begin->op == L_CONST && end->op == L_CONST) known = end->i - begin->i;
-    if (known || begin == end) rows_known(t, x, begin, known);
+    if (known || same_index(begin, end)) rows_known(t, x, begin, known);
     else rows_dynamic(t, x, begin, end);
 }
 
@@ -640,26 +640,42 @@ static void columns(tiling *t, column_range r) {
     if (loop) lb_end(b, loop);
 }
 
-static void n_loops(tiling *t) {
+// The columns past the last whole tile: so many that one tile of fewer vectors has them all, or, where their
+// number is known at run time only, vector by vector.
+static void last_columns(tiling *t, ins *full, ins *end) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    int64_t width = (int64_t)t->vectors * t->lanes;
-    ins *n = emit_dim(e, e->extent[t->c->n]), *full = emit_int_floor(b, n, width);
-    if (!(full->op == L_CONST && full->i == 0))
-        columns(t, (column_range){.begin = lb_idx(b, 0), .end = full, .vectors = t->vectors});
-    if (full == n) return;
-    if (n->op == L_CONST) {
-        int64_t rest = n->i - full->i, vectors = (rest + t->lanes - 1) / t->lanes,
-                last = rest - (vectors - 1) * t->lanes;
-        columns(t, (column_range){.begin = full,
+    const dim *n = e->extent[t->c->n];
+    if (dim_is_const(n)) {
+        int64_t rest = dim_value(n) % ((int64_t)t->vectors * t->lanes),
+                vectors = (rest + t->lanes - 1) / t->lanes, last = rest - (vectors - 1) * t->lanes;
+        columns(t, (column_range){.begin = lb_idx(b, dim_value(n) - rest),
                                   .vectors = (int)vectors,
                                   .last = last == t->lanes ? NULL : lb_idx(b, last)});
         return;
     }
-    ins *loop = open_loop(e, "n", full, n, t->lanes), *left = lb_bin(b, L_SUB, n, loop);
+    ins *loop = open_loop(e, "n", full, end, t->lanes), *left = lb_bin(b, L_SUB, end, loop);
     columns(
         t, (column_range){.begin = loop, .vectors = 1, .last = lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes))});
     lb_end(b, loop);
+}
+
+static void n_loops(tiling *t) {
+    lbuild *b = &t->e->b;
+    int64_t width = (int64_t)t->vectors * t->lanes;
+    const dim *n = t->e->extent[t->c->n];
+    ins *begin, *end, *full;
+    piece_range(t->e, t->c->n, width, &begin, &end);
+    if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
+    else full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, end, begin), width));
+    if (!(full->op == L_CONST && full->i == 0))
+        columns(t, (column_range){.begin = begin, .end = full, .vectors = t->vectors});
+    if (same_index(full, end)) return;
+    ins *some = end->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, full, end));
+    int mark = scope_open(t->e);
+    last_columns(t, full, end);
+    scope_close(t->e, mark);
+    if (some) lb_end(b, some);
 }
 
 static void outer_loops(tiling *t, const axis_list *axes, int depth) {
@@ -678,32 +694,6 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
     scope_close(e, mark);
     e->counter[a] = NULL;
     lb_end(&e->b, loop);
-}
-
-// ---------------------------------------------------------------- tasks
-static bool has_several(const emitter *e, int axis, int64_t enough) {
-    return !dim_is_const(e->extent[axis]) || dim_value(e->extent[axis]) >= enough;
-}
-
-// Batches, else rows: an axis of rows outside of the tile, else pieces of the tiled one. Columns stay
-// together: each task streams its panels once.
-static void choose_tasks(tiling *t, const axis_list *outer) {
-    emitter *e = t->e;
-    if (!e->task_begin || e->task_axis >= 0) return; // one stage of several: the kernel has its tasks
-    for (int j = 0; j < outer->n; j++)
-        if (has_several(e, outer->at[j], 4)) {
-            emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
-            return;
-        }
-    for (int j = 0; j < t->m.n; j++) {
-        int a = t->m.at[j];
-        if (a == t->tile_m || !has_several(e, a, 4)) continue;
-        emitter_tasks(e, a, e->extent[a]);
-        return;
-    }
-    if (t->tile_m < 0) return;
-    dim *rows = e->extent[t->tile_m];
-    emitter_tasks(e, t->tile_m, dim_ceildiv(rows, dim_const(rows->table, PIECE_ROWS)));
 }
 
 // ---------------------------------------------------------------- entry

@@ -115,7 +115,7 @@ static void vectors_of_rows(const row_vectors *r) {
     piece_range(e, r->axis, r->lanes, &begin, &end);
     ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, end, begin), r->lanes));
     row_loop(r, begin, full, r->lanes);
-    if (full == end) return;
+    if (same_index(full, end)) return;
     if (r->masked) masked_rows(r, full, end);
     else row_loop(r, full, end, 1);
 }

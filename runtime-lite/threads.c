@@ -6,12 +6,13 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-enum { WORKERS_MOST = 255, SPINS = 2000, PARTS = 4 };
+enum { WORKERS_MOST = 255, SPINS = 2000 };
 
 typedef struct job {
     onnxc_rt_task *task;
     void *const *context;
-    int64_t tasks, chunk;
+    int64_t tasks;
+    int threads;
     atomic_llong next;
 } job;
 
@@ -50,12 +51,17 @@ static void relax(void) {
 }
 
 // ---------------------------------------------------------------- working
+// Each takes a part of what is left, so that all end at nearly the same time however fast they are (guided
+// self-scheduling; C. Polychronopoulos, D. Kuck, 1987).
 static void work(job *j, int thread) {
+    long long begin = atomic_load(&j->next), end;
     for (;;) {
-        int64_t begin = atomic_fetch_add(&j->next, j->chunk);
-        if (begin >= j->tasks) return;
-        int64_t end = j->tasks - begin < j->chunk ? j->tasks : begin + j->chunk;
+        do {
+            if (begin >= j->tasks) return;
+            end = begin + (j->tasks - begin + 2 * j->threads - 1) / (2 * j->threads);
+        } while (!atomic_compare_exchange_weak(&j->next, &begin, end));
         j->task(j->context, begin, end, thread);
+        begin = atomic_load(&j->next);
     }
 }
 
@@ -140,11 +146,6 @@ static void wait_until_done(pool *p, int taken) {
     pthread_mutex_unlock(&p->sleep);
 }
 
-static int64_t chunk_size(int64_t tasks, int threads) {
-    int64_t chunk = tasks / ((int64_t)threads * PARTS);
-    return chunk > 0 ? chunk : 1;
-}
-
 // Another call has the pool: this one does its work alone.
 static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks, int threads) {
     pool *p = &the_pool;
@@ -157,7 +158,7 @@ static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks
     p->job.task = task;
     p->job.context = context;
     p->job.tasks = tasks;
-    p->job.chunk = chunk_size(tasks, seats + 1);
+    p->job.threads = seats + 1;
     atomic_store(&p->job.next, 0);
     offer_seats(p, seats);
     work(&p->job, 0);
