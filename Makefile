@@ -62,10 +62,12 @@ $(B)/bench/%: test/bench/%.c $(LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
 # What the tests put in the place of NVRTC and CUDA's driver.
-doubles: $(B)/doubles/libcuda.so.1 $(B)/doubles/libnvrtc.so.12 $(B)/doubles/cuda_shim.o
-$(B)/doubles/libcuda.so.1: test/shim/cuda_double.c
+doubles: $(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1 $(B)/doubles/libnvrtc.so.12 $(B)/doubles/cuda_shim.o
+$(B)/doubles/old/libcuda.so.1: DOUBLE := -DOLD_DRIVER
+$(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1: test/shim/cuda_double.c
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O1 $(WARN) -fPIC -shared -Wl,-soname,$(@F) -DSHIM_FOLDER='"$(abspath test/shim)"' -o $@ $< -ldl -lpthread
+	$(CC) -std=c11 -O1 $(WARN) -fPIC -shared -Wl,-soname,$(@F) $(DOUBLE) -DSHIM_OBJECT='"$(abspath $(B)/doubles/cuda_shim.o)"' \
+	    -DSHIM_FOLDER='"$(abspath test/shim)"' -o $@ $< -ldl -lpthread
 $(B)/doubles/libnvrtc.so.12: test/shim/nvrtc_double.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 $(WARN) -D_GNU_SOURCE -fPIC -shared -Wl,-soname,$(@F) -o $@ $<

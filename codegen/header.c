@@ -81,6 +81,7 @@ static void head(header *h, const program *p) {
                     "    void *stream;        // a CUstream; NULL: one of its own\n"
                     "    char *message;       // NULL, or room for a text that says why not on a GPU\n"
                     "    size_t message_size;\n"
+                    "    int no_graphs;       // not 0: kernels are started one by one\n"
                     "} onnxc_options;\n#endif\n\n");
 }
 

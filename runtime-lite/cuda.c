@@ -1,6 +1,6 @@
 // Models on NVIDIA's GPUs, through the driver's interface. In: what the object brings along (code, weights)
 // and the caller's options. Out: contexts, and what emitted code does with them in a run.
-#include "runtime-lite/cuda.h"
+#include "runtime-lite/cuda_graph.h"
 #include "runtime-lite/runtime.h"
 #include <pthread.h>
 #include <stdbool.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATUS_ROOM = 256, BLOCK_ALIGN = 512, SLACK = 1 << 16, ARGUMENTS_MOST = 600 };
+enum { STATUS_ROOM = 256, BLOCK_ALIGN = 512, SLACK = 1 << 16 };
 
 // A model on a GPU, shared by its contexts.
 typedef struct loaded {
@@ -25,16 +25,28 @@ typedef struct block {
     struct block *next;
     cuda_address at;
     size_t size;
-    bool used;
+    bool used, kept; // kept: a graph of the caller has its address
+    const struct session
+        *giver; // not NULL: a run that is done with it, but not all of whose work has started
 } block;
+
+// A run: its work that has not started, and its part of the planned memory.
+typedef struct session {
+    struct session *next;
+    block *workspace;
+    cuda_work work;
+    bool captured; // by the caller
+} session;
 
 typedef struct onnxc_gpu {
     onnxc_context face; // what the caller sees
     loaded *model;
     cuda_stream stream;
     bool own_stream, device_pointers;
-    pthread_mutex_t lock; // guards the blocks
+    pthread_mutex_t lock; // guards the blocks and the sessions that nobody uses
     block *blocks;
+    session *sessions;
+    cuda_graphs graphs;
 } gpu;
 
 static pthread_mutex_t models_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -204,6 +216,7 @@ static int open_gpu(gpu *g, const onnxc_options *o, const onnxc_gpu_images *imag
     g->face.gpu = g;
     g->device_pointers = o->device_pointers != 0;
     g->stream = o->stream;
+    cuda_graphs_open(cuda, &g->graphs, o->no_graphs);
     if (g->stream) return ONNXC_OK;
     code = failed(cuda->push(g->model->context), "opening the GPU");
     if (code) return code;
@@ -216,11 +229,13 @@ static int open_gpu(gpu *g, const onnxc_options *o, const onnxc_gpu_images *imag
 static void close_gpu(gpu *g) {
     if (g->model && !cuda->push(g->model->context)) {
         if (g->stream) cuda->stream_wait(g->stream);
+        cuda_graphs_close(cuda, &g->graphs);
         for (block *b = g->blocks; b; b = b->next) cuda->free(b->at);
         if (g->own_stream) cuda->stream_destroy(g->stream);
         cuda->pop(&(cuda_context){0});
     }
     for (block *b = g->blocks, *next; b; b = next) next = b->next, free(b);
+    for (session *s = g->sessions, *next; s; s = next) next = s->next, free(s->work.words), free(s);
     if (g->model) leave_model(g->model);
     pthread_mutex_destroy(&g->lock);
     free(g);
@@ -268,11 +283,14 @@ void onnxc_rt_gpu_close(onnxc_context *c) {
 
 // ---------------------------------------------------------------- memory
 // Blocks are kept for the next request. All work of a context is in one stream, so that a block may be given
-// away while kernels that use it are still to run.
-static block *find_block(gpu *g, size_t bytes) {
+// away while kernels that use it are still to run; those that have not started are only before others of the
+// same run.
+static bool is_free(const block *b, const session *s) { return !b->used && (!b->giver || b->giver == s); }
+
+static block *find_block(gpu *g, const session *s, size_t bytes) {
     block *best = NULL;
     for (block *b = g->blocks; b; b = b->next) {
-        bool fits = !b->used && b->size >= bytes && b->size <= 2 * bytes + SLACK;
+        bool fits = is_free(b, s) && b->size >= bytes && b->size <= 2 * bytes + SLACK;
         if (fits && (!best || b->size < best->size)) best = b;
     }
     return best;
@@ -286,11 +304,13 @@ static void drop_block(gpu *g, block *b) {
     free(b);
 }
 
+static bool may_go(const block *b) { return is_free(b, NULL) && !b->kept; }
+
 static void drop_free_blocks(gpu *g) {
     cuda->stream_wait(g->stream);
     for (block *b = g->blocks, *next; b; b = next) {
         next = b->next;
-        if (!b->used) drop_block(g, b);
+        if (may_go(b)) drop_block(g, b);
     }
 }
 
@@ -298,7 +318,7 @@ static void drop_free_blocks(gpu *g) {
 static void make_room(gpu *g, size_t bytes) {
     block *largest = NULL;
     for (block *b = g->blocks; b; b = b->next)
-        if (!b->used && b->size < bytes && 2 * b->size >= bytes && (!largest || b->size > largest->size))
+        if (may_go(b) && b->size < bytes && 2 * b->size >= bytes && (!largest || b->size > largest->size))
             largest = b;
     if (!largest) return;
     cuda->stream_wait(g->stream);
@@ -324,21 +344,15 @@ static int new_block(gpu *g, size_t bytes, block **made) {
     return ONNXC_OK;
 }
 
-static int take_block(gpu *g, size_t bytes, block **taken) {
+static int take_block(gpu *g, const session *s, size_t bytes, block **taken) {
     bytes = bytes ? bytes : 1;
     pthread_mutex_lock(&g->lock);
-    block *b = find_block(g, bytes);
+    block *b = find_block(g, s, bytes);
     int code = b ? ONNXC_OK : new_block(g, bytes, &b);
-    if (!code) b->used = true;
+    if (!code) b->used = true, b->giver = NULL, b->kept |= s->captured;
     pthread_mutex_unlock(&g->lock);
     *taken = b;
     return code;
-}
-
-static void give_block(gpu *g, block *b) {
-    pthread_mutex_lock(&g->lock);
-    b->used = false;
-    pthread_mutex_unlock(&g->lock);
 }
 
 static void *pointer_to(cuda_address a) { return (void *)(uintptr_t)a; }
@@ -351,9 +365,24 @@ static size_t with_room(size_t bytes) {
     return (bytes + step - 1) / step * step;
 }
 
+// What the run has for the GPU so far. Others may have the memory then that it is done with.
+static int start(const onnxc_gpu_run *run) {
+    gpu *g = run->gpu;
+    session *s = run->session;
+    int error = s->work.n ? cuda_work_start(cuda, &g->graphs, &s->work, g->stream) : 0;
+    pthread_mutex_lock(&g->lock);
+    for (block *b = g->blocks; b; b = b->next)
+        if (b->giver == s) b->giver = NULL;
+    pthread_mutex_unlock(&g->lock);
+    return failed(error, "starting kernels");
+}
+
 void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes) {
     block *b = NULL;
-    return take_block(run->gpu, with_room((size_t)bytes), &b) ? NULL : pointer_to(b->at);
+    size_t size = with_room((size_t)bytes);
+    int code = take_block(run->gpu, run->session, size, &b);
+    if (code == ONNXC_NO_MEMORY && !start(run)) code = take_block(run->gpu, run->session, size, &b);
+    return code ? NULL : pointer_to(b->at);
 }
 
 void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *at) {
@@ -361,11 +390,40 @@ void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *at) {
     gpu *g = run->gpu;
     pthread_mutex_lock(&g->lock);
     for (block *b = g->blocks; b; b = b->next)
-        if (b->at == address_of(at)) b->used = false;
+        if (b->used && b->at == address_of(at)) b->used = false, b->giver = run->session;
     pthread_mutex_unlock(&g->lock);
 }
 
 // ---------------------------------------------------------------- a run
+static session *take_session(gpu *g) {
+    pthread_mutex_lock(&g->lock);
+    session *s = g->sessions;
+    if (s) g->sessions = s->next;
+    pthread_mutex_unlock(&g->lock);
+    if (!s) s = calloc(1, sizeof *s);
+    int status = 0;
+    if (s)
+        s->captured =
+            !g->own_stream && cuda_has_graphs(cuda) && !cuda->is_capturing(g->stream, &status) && status;
+    return s;
+}
+
+static void give_session(gpu *g, session *s) {
+    pthread_mutex_lock(&g->lock);
+    if (s->workspace) s->workspace->used = false;
+    s->workspace = NULL;
+    s->next = g->sessions;
+    g->sessions = s;
+    pthread_mutex_unlock(&g->lock);
+}
+
+static int begin(gpu *g, session *s, size_t before, size_t workspace) {
+    if (!s) return SAY(ONNXC_NO_MEMORY, "no memory");
+    int code = take_block(g, s, before + workspace, &s->workspace);
+    if (code || !before) return code;
+    return failed(cuda_work_fill(&s->work, s->workspace->at, 0, before), "clearing memory of the GPU");
+}
+
 int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const onnxc_gpu_images *images,
                        int64_t workspace, int statuses) {
     *run = (onnxc_gpu_run){0};
@@ -374,26 +432,29 @@ int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const o
     size_t before = ((size_t)statuses * sizeof(int32_t) + STATUS_ROOM - 1) / STATUS_ROOM * STATUS_ROOM;
     int code = failed(cuda->push(g->model->context), "using the GPU");
     if (code) return code;
-    block *b = NULL;
-    code = take_block(g, before + (size_t)workspace, &b);
-    if (!code && statuses)
-        code = failed(cuda->fill(b->at, 0, before, g->stream), "clearing memory of the GPU");
+    session *s = take_session(g);
+    code = begin(g, s, before, (size_t)workspace);
     if (code) {
-        if (b) give_block(g, b);
+        if (s) give_session(g, s);
         cuda->pop(&(cuda_context){0});
         return code;
     }
-    *run = (onnxc_gpu_run){
-        pointer_to(b->at + before), pointer_to(g->model->weights), pointer_to(b->at), g, b, (size_t)statuses};
+    cuda_address at = s->workspace->at;
+    *run = (onnxc_gpu_run){pointer_to(at + before), pointer_to(g->model->weights), pointer_to(at), g, s,
+                           (size_t)statuses};
     return ONNXC_OK;
 }
 
+// What a run that failed had not started is left out.
 int onnxc_rt_gpu_end(onnxc_gpu_run *run, int status) {
     gpu *g = run->gpu;
-    int code = ONNXC_OK;
-    if (!g) return code;
-    if (!g->device_pointers || status) code = failed(cuda->stream_wait(g->stream), "waiting for the GPU");
-    give_block(g, run->block);
+    if (!g) return ONNXC_OK;
+    session *s = run->session;
+    if (status) s->work.n = 0, s->work.count = 0;
+    int code = start(run);
+    if (!code && (!g->device_pointers || status))
+        code = failed(cuda->stream_wait(g->stream), "waiting for the GPU");
+    give_session(g, s);
     cuda->pop(&(cuda_context){0});
     return code;
 }
@@ -414,16 +475,11 @@ static int check_sizes(const int64_t *values) {
 }
 
 int onnxc_rt_gpu_launch(onnxc_gpu_run *run, int function, int n, const int64_t *values) {
-    void *arguments[ARGUMENTS_MOST];
-    const int64_t *v = values;
-    int code = check_sizes(v);
-    if (code || v[0] <= 0 || v[1] <= 0 || v[2] <= 0) return code;
-    if (n > ARGUMENTS_MOST) return SAY(ONNXC_GPU_FAILED, "a kernel has %d arguments", n);
-    for (int i = 0; i < n; i++) arguments[i] = (void *)(uintptr_t)&values[6 + i];
-    return failed(cuda->launch(run->gpu->model->functions[function], (unsigned)v[0], (unsigned)v[1],
-                               (unsigned)v[2], (unsigned)v[3], (unsigned)v[4], (unsigned)v[5], 0,
-                               run->gpu->stream, arguments, NULL),
-                  "starting a kernel");
+    session *s = run->session;
+    int code = check_sizes(values);
+    if (code || values[0] <= 0 || values[1] <= 0 || values[2] <= 0) return code;
+    cuda_function f = run->gpu->model->functions[function];
+    return failed(cuda_work_launch(&s->work, f, values, n, values + 6), "a kernel's arguments");
 }
 
 // Both sides on the host. What is still on its way from or to the caller's memory comes first.
@@ -455,12 +511,17 @@ int onnxc_rt_gpu_copy(onnxc_gpu_run *run, void *to, const void *from, int64_t by
     bool from_gpu = from_caller ? g->device_pointers : from_side == ONNXC_ON_DEVICE;
     if (to == from || !n) return ONNXC_OK;
     if (to_gpu && from_gpu)
-        return failed(cuda->on_device(address_of(to), address_of(from), n, g->stream), "copying on the GPU");
+        return failed(cuda_work_copy(&((session *)run->session)->work, address_of(to), address_of(from), n),
+                      "copying on the GPU");
+    int code = to_gpu || from_gpu ? start(run) : ONNXC_OK;
+    if (code) return code;
     if (to_gpu) return copy_to_device(g, to, from, n, from_caller);
     if (from_gpu) return copy_to_host(g, to, from, n, to_caller);
     return copy_on_host(g, to, from, n, to_caller);
 }
 
 int onnxc_rt_gpu_status(onnxc_gpu_run *run, int32_t *statuses) {
+    int code = start(run);
+    if (code) return code;
     return copy_to_host(run->gpu, statuses, run->status, run->statuses * sizeof *statuses, false);
 }

@@ -9,7 +9,15 @@ typedef struct cuda_stream_s *cuda_stream;
 typedef struct cuda_context_s *cuda_context;
 typedef struct cuda_module_s *cuda_module;
 typedef struct cuda_function_s *cuda_function;
-enum { CUDA_OK = 0, CUDA_OUT_OF_MEMORY = 2, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAPABILITY_MINOR = 76 };
+typedef struct cuda_graph_s *cuda_graph;
+typedef struct cuda_graph_exec_s *cuda_graph_exec;
+enum { CUDA_OK = 0, CUDA_INVALID_VALUE = 1, CUDA_OUT_OF_MEMORY = 2 };
+enum {
+    CUDA_CAPABILITY_MAJOR = 75,
+    CUDA_CAPABILITY_MINOR = 76,
+    CUDA_NON_BLOCKING = 1,
+    CUDA_CAPTURE_THREAD = 1
+};
 
 /* X(name here, its symbol, parameters) */
 #define CUDA_FUNCTIONS(X)                                                                                    \
@@ -40,11 +48,24 @@ enum { CUDA_OK = 0, CUDA_OUT_OF_MEMORY = 2, CUDA_CAPABILITY_MAJOR = 75, CUDA_CAP
     X(error_name, "cuGetErrorName", (int code, const char **name))                                           \
     X(error_text, "cuGetErrorString", (int code, const char **text))
 
+/* Drivers from 11.4 on have these. */
+#define CUDA_GRAPH_FUNCTIONS(X)                                                                              \
+    X(capture_begin, "cuStreamBeginCapture_v2", (cuda_stream stream, int mode))                              \
+    X(capture_end, "cuStreamEndCapture", (cuda_stream stream, cuda_graph * graph))                           \
+    X(is_capturing, "cuStreamIsCapturing", (cuda_stream stream, int *status))                                \
+    X(graph_instantiate, "cuGraphInstantiateWithFlags",                                                      \
+      (cuda_graph_exec * made, cuda_graph graph, unsigned long long flags))                                  \
+    X(graph_destroy, "cuGraphDestroy", (cuda_graph graph))                                                   \
+    X(graph_exec_destroy, "cuGraphExecDestroy", (cuda_graph_exec graph))                                     \
+    X(graph_launch, "cuGraphLaunch", (cuda_graph_exec graph, cuda_stream stream))
+
 typedef struct cuda_driver {
 #define X(name, symbol, parameters) int(*name) parameters;
     CUDA_FUNCTIONS(X)
+    CUDA_GRAPH_FUNCTIONS(X) /* NULL where the driver lacks them */
 #undef X
 } cuda_driver;
+int cuda_has_graphs(const cuda_driver *d);
 
 /* Opened and initialised once. NULL: there is none, and *why says so. */
 const cuda_driver *cuda_driver_open(const char **why);

@@ -14,17 +14,25 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const char *find_functions(void *library, cuda_driver *d) {
     static const char *const symbols[] = {
 #define X(name, symbol, parameters) symbol,
-        CUDA_FUNCTIONS(X)
+        CUDA_FUNCTIONS(X) CUDA_GRAPH_FUNCTIONS(X)
 #undef X
     };
-    enum { N = sizeof symbols / sizeof *symbols };
+#define X(name, symbol, parameters) +1
+    enum { N = sizeof symbols / sizeof *symbols, NEEDED = 0 CUDA_FUNCTIONS(X) };
+#undef X
     _Static_assert(sizeof *d == N * sizeof(void *), "one symbol for each function");
     for (int i = 0; i < N; i++) {
         void *f = dlsym(library, symbols[i]);
-        if (!f) return "NVIDIA's driver (libcuda.so.1) is too old";
+        if (!f && i < NEEDED) return "NVIDIA's driver (libcuda.so.1) is too old";
         memcpy((char *)d + (size_t)i * sizeof f, &f, sizeof f);
     }
     return NULL;
+}
+
+int cuda_has_graphs(const cuda_driver *d) {
+#define X(name, symbol, parameters) &&d->name
+    return 1 CUDA_GRAPH_FUNCTIONS(X);
+#undef X
 }
 
 // Never closed: it keeps threads of its own.

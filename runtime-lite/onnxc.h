@@ -85,6 +85,7 @@ typedef struct onnxc_options {
     void *stream;        /* a CUstream or cudaStream_t of the GPU's primary context; NULL: one of its own */
     char *message;       /* NULL, or room for a text that says why NAME_open fails */
     size_t message_size;
+    int no_graphs; /* not 0: kernels are started one by one, also where the same run came before */
 } onnxc_options;
 #endif
 

@@ -45,7 +45,7 @@ typedef struct onnxc_gpu_images {
 typedef struct onnxc_gpu_run {
     void *workspace, *weights, *status;
     struct onnxc_gpu *gpu; /* NULL: it did not begin */
-    void *block;
+    void *session;
     size_t statuses;
 } onnxc_gpu_run;
 

@@ -20,13 +20,14 @@ DOUBLES = os.path.join(ROOT, "build", "release", "doubles")
 OK, TOO_SMALL, NO_MEMORY, CHECK_FAILED, NO_GPU, GPU_FAILED = 0, 5, 7, 8, 12, 13
 
 # What is loaded under that name is what the runtime finds.
-cuda = ctypes.CDLL(os.path.join(DOUBLES, "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
+cuda = ctypes.CDLL(os.path.join(os.environ.get("ONNXC_DOUBLES", DOUBLES), "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
 
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("weights", ctypes.c_char_p), ("data", ctypes.c_void_p),
                 ("data_size", ctypes.c_size_t), ("device", ctypes.c_int), ("device_pointers", ctypes.c_int),
-                ("stream", ctypes.c_void_p), ("message", ctypes.c_void_p), ("message_size", ctypes.c_size_t)]
+                ("stream", ctypes.c_void_p), ("message", ctypes.c_void_p), ("message_size", ctypes.c_size_t),
+                ("no_graphs", ctypes.c_int)]
 
 
 def counts():
@@ -35,8 +36,14 @@ def counts():
     return dict(zip(("bytes", "allocations", "modules", "streams", "contexts", "launches", "waits"), values))
 
 
+def graphs():
+    values = (ctypes.c_int64 * 3)()
+    cuda.cuda_double_graphs(values)
+    return dict(zip(("graphs", "made", "launched"), values))
+
+
 def left():
-    return {k: v for k, v in counts().items() if k in ("bytes", "modules", "streams", "contexts") and v}
+    return {k: v for k, v in {**counts(), **graphs()}.items() if k in ("bytes", "modules", "streams", "contexts", "graphs") and v}
 
 
 class Context:
@@ -95,9 +102,16 @@ MODELS = {
              {"k": np.array([3], np.int64)}),
     "chosen": ([node("Relu", ["x"], ["r"]), node("NonZero", ["r"], ["i"]), node("Transpose", ["i"], ["t"], perm=[1, 0]),
                 node("GatherND", ["x", "t"], ["g"]), node("Exp", ["g"], ["y"])], [tensor("x", "N", 5)], [tensor("y", "K")], {}),
+    "deep": ([node("MatMul", ["x", "a"], ["h"]), node("Softmax", ["h"], ["s"]), node("MatMul", ["s", "b"], ["m"]),
+              node("Softmax", ["m"], ["y"])], [tensor("x", "N", 24)], [tensor("y", "N", 8)], {"a": A, "b": B}),
     "picked": ([node("Gather", ["x", "i"], ["y"])], [tensor("x", 6, 4), tensor("i", "N", dtype=TensorProto.INT64)],
                [tensor("y", "N", 4)], {}),
 }
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
 
 
 def expected_rows(x):
@@ -290,6 +304,123 @@ class Objects(unittest.TestCase):
             stranger = Context.__new__(Context)
             stranger.model, stranger.at = self.models["rows"], c.at
             self.assertEqual(stranger.run([x], [y]), (NO_GPU, "the context is not the model's"))
+
+    # ------------------------------------------------------------ graphs
+    def check_deep(self, context, n, seed=1):
+        x = np.random.default_rng(seed).standard_normal((n, 24), dtype=np.float32)
+        y = np.full((n, 8), np.nan, np.float32)
+        self.assertEqual(context.run([x], [y]), (OK, ""))
+        np.testing.assert_allclose(y, softmax(softmax(x @ A) @ B), rtol=1e-4, atol=1e-5)
+
+    def used(self, work):
+        """(Graphs made, launched, kernels launched by themselves or captured) by the call."""
+        before = graphs(), counts()
+        work()
+        after = graphs(), counts()
+        return after[0]["made"] - before[0]["made"], after[0]["launched"] - before[0]["launched"], after[1]["launches"] - before[1]["launches"]
+
+    def test_a_graph_is_made_at_the_second_run_and_replayed(self):
+        with Context(self.models["deep"]) as c:
+            once = self.used(lambda: self.check_deep(c, 5))[2]
+            self.assertGreaterEqual(once, 3)
+            self.assertEqual(self.used(lambda: self.check_deep(c, 5, 2)), (1, 1, once))
+            for seed in range(3, 6):
+                self.assertEqual(self.used(lambda: self.check_deep(c, 5, seed)), (0, 1, 0))
+
+    def test_other_shapes_have_other_graphs(self):
+        with Context(self.models["deep"]) as c:
+            for turn in range(4):
+                for n in 1, 5, 130:
+                    made, launched, _ = self.used(lambda: self.check_deep(c, n, turn))
+                    self.assertEqual((made, launched), [(0, 0), (1, 1), (0, 1), (0, 1)][turn])
+
+    def test_many_shapes_forget_graphs(self):
+        with Context(self.models["deep"]) as c:
+            for n in range(1, 60):
+                self.check_deep(c, n)
+                self.check_deep(c, n, 2)
+            self.assertEqual(graphs()["graphs"], 32)
+            self.check_deep(c, 1)
+            self.assertEqual(self.used(lambda: self.check_deep(c, 59))[:2], (0, 1))
+
+    def test_other_pointers_have_other_graphs(self):
+        x = np.random.default_rng(3).standard_normal((7, 24), dtype=np.float32)
+        at = self.on_device(x, np.zeros((7, 8), np.float32), -x, np.zeros((7, 8), np.float32))
+        expected = [softmax(softmax(v @ A) @ B) for v in (x, -x)]
+
+        def run(i):
+            self.assertEqual(c.run_at([at[2 * i], at[2 * i + 1]], [7, 24, 7, 8], [56])[0], OK)
+
+        with Context(self.models["deep"], device_pointers=1) as c:
+            for turn in range(4):
+                for i in 0, 1:
+                    before = counts()["waits"]
+                    made, launched, _ = self.used(lambda: run(i))
+                    self.assertEqual((made, launched), [(0, 0), (1, 1), (0, 1), (0, 1)][turn])
+                    self.assertEqual(counts()["waits"], before, "the run waits")
+        for i in 0, 1:
+            y = np.zeros((7, 8), np.float32)
+            self.to_host(at[2 * i + 1], y)
+            np.testing.assert_allclose(y, expected[i], rtol=1e-4, atol=1e-5)
+        self.leave_device(*at)
+
+    def test_the_caller_captures(self):
+        x = np.random.default_rng(3).standard_normal((7, 24), dtype=np.float32)
+        y, stream, made = np.zeros((7, 8), np.float32), ctypes.c_void_p(), ctypes.c_void_p()
+        at_x, at_y = self.on_device(x, y)
+        cuda.cuStreamCreate(ctypes.byref(stream), 0)
+        with Context(self.models["deep"], device_pointers=1, stream=stream.value) as c:
+            for _ in range(3):
+                self.assertEqual(c.run_at([at_x, at_y], [7, 24, 7, 8], [56])[0], OK)
+            cuda.cuStreamSynchronize(stream)
+            self.assertEqual(cuda.cuStreamBeginCapture_v2(stream, 1), 0)
+            self.assertEqual(self.used(lambda: c.run_at([at_x, at_y], [7, 24, 7, 8], [56]))[:2], (0, 0))
+            self.assertEqual(cuda.cuStreamEndCapture(stream, ctypes.byref(made)), 0)
+            # Its memory stays where it is, also when others need some.
+            for n in 3000, 2, 4000:
+                other = self.on_device(np.zeros((n, 24), np.float32), np.zeros((n, 8), np.float32))
+                self.assertEqual(c.run_at(other, [n, 24, n, 8], [8 * n])[0], OK)
+                cuda.cuStreamSynchronize(stream)
+                self.leave_device(*other)
+            again = ctypes.c_void_p()
+            cuda.cuMemsetD8Async(ctypes.c_uint64(at_y), 0, ctypes.c_size_t(y.nbytes), stream)
+            cuda.cuGraphInstantiateWithFlags(ctypes.byref(again), made, ctypes.c_ulonglong(0))
+            cuda.cuGraphLaunch(again, stream)
+            cuda.cuStreamSynchronize(stream)
+            self.to_host(at_y, y)
+            cuda.cuGraphDestroy(made)
+            cuda.cuGraphExecDestroy(again)
+        cuda.cuStreamDestroy_v2(stream)
+        self.leave_device(at_x, at_y)
+        np.testing.assert_allclose(y, softmax(softmax(x @ A) @ B), rtol=1e-4, atol=1e-5)
+
+    def test_without_graphs(self):
+        with Context(self.models["deep"], no_graphs=1) as c:
+            for seed in range(4):
+                self.assertEqual(self.used(lambda: self.check_deep(c, 5, seed))[:2], (0, 0))
+
+    def test_a_driver_that_makes_no_graph(self):
+        for what in b"capture", b"instantiate", b"launch":
+            with Context(self.models["deep"]) as c:
+                self.check_deep(c, 5)
+                cuda.cuda_double_fail(what, 0)
+                self.check_deep(c, 5, 2)
+                cuda.cuda_double_fail(b"", 0)
+                self.assertEqual(self.used(lambda: self.check_deep(c, 5, 3))[:2], (0, 0))
+                self.check_deep(c, 6)
+                self.assertEqual(self.used(lambda: self.check_deep(c, 6))[:2], (1, 1))
+
+    def test_a_driver_without_graphs(self):
+        old = os.path.join(DOUBLES, "old")
+        program = ("import sys; sys.path.insert(0, sys.argv[1]); import gpu_host as g\n"
+                   "m = g.Model(sys.argv[2], 'deep')\n"
+                   "with g.Context(m) as c:\n"
+                   "    for seed in range(3): g.Objects('check_deep').check_deep(c, 5, seed)\n"
+                   "print(g.counts()['launches'])\n")
+        ran = subprocess.run([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__)), self.path("deep.so")],
+                             capture_output=True, text=True, timeout=120, env={**os.environ, "ONNXC_DOUBLES": old})
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertGreaterEqual(int(ran.stdout), 9)
 
     # ------------------------------------------------------------ failures
     def test_every_call_may_fail(self):

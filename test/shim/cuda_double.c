@@ -23,7 +23,8 @@ enum {
     NO_BINARY = 209,
     INVALID_PTX = 218,
     NOT_FOUND = 500,
-    LAUNCH_FAILED = 719
+    LAUNCH_FAILED = 719,
+    CAPTURE_UNSUPPORTED = 900
 };
 enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 600, CONTEXTS = 16 };
 typedef uint64_t address;
@@ -59,8 +60,13 @@ typedef struct work {
 
 typedef struct stream {
     work *first, **last;
-    int error;
+    int error, capturing;
 } stream;
+
+// What a stream was given while it captured.
+typedef struct graph {
+    work *first;
+} graph;
 
 typedef struct module {
     void *parts[PARTS];
@@ -73,7 +79,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static memory *memories;
 static stream default_stream;
 static size_t live_bytes;
-static int allocations, modules, streams, retained, launches, syncs;
+static int allocations, modules, streams, retained, launches, syncs, graphs, graphs_made, graphs_launched;
 static char fail_what[32];
 static int fail_after;
 static uint64_t seed = 1;
@@ -186,6 +192,7 @@ static int run(work *w) {
 // What was enqueued runs now.
 static int drain(stream *s) {
     stream *of = s ? s : &default_stream;
+    if (of->capturing) return CAPTURE_UNSUPPORTED;
     int error = fails("wait") ? LAUNCH_FAILED : 0;
     open_memory(1);
     for (work *w = of->first, *next; w; w = next) {
@@ -201,16 +208,6 @@ static int drain(stream *s) {
 }
 
 // ---------------------------------------------------------------- modules
-static const char *own_folder(void) {
-    static char folder[2000];
-    Dl_info info;
-    if (*folder || !dladdr((void *)own_folder, &info)) return folder;
-    snprintf(folder, sizeof folder, "%s", info.dli_fname);
-    char *slash = strrchr(folder, '/');
-    if (slash) *slash = 0;
-    return folder;
-}
-
 // A way to call each kernel of the text: run_K for the launcher, save_K to keep its arguments until then.
 static void add_callers(FILE *f, const char *text) {
     fputs("template <class... T, std::size_t... I> static int save_each(void (*)(T...), void *const *from, "
@@ -235,11 +232,9 @@ static void add_callers(FILE *f, const char *text) {
 }
 
 static int compile(const char *cu, const char *so) {
-    char object[2100];
     int status;
     pid_t child;
     extern char **environ;
-    snprintf(object, sizeof object, "%s/cuda_shim.o", own_folder());
     const char *args[] = {"c++",
                           "-std=c++17",
                           "-O0",
@@ -256,7 +251,7 @@ static int compile(const char *cu, const char *so) {
                           cu,
                           "-x",
                           "none",
-                          object,
+                          SHIM_OBJECT,
                           NULL};
     if (posix_spawnp(&child, "c++", NULL, NULL, (char **)args, environ)) return 1;
     return waitpid(child, &status, 0) < 0 || status;
@@ -421,6 +416,69 @@ static int destroy(stream *s) {
 int cuStreamDestroy_v2(stream *s) { LOCKED(destroy(s)); }
 int cuStreamSynchronize(stream *s) { LOCKED(drain(s)); }
 
+// ---------------------------------------------------------------- graphs
+#ifndef OLD_DRIVER
+static int begin(stream *s) {
+    if (fails("capture") || s->capturing || s->first) return CAPTURE_UNSUPPORTED;
+    return s->capturing = 1, 0;
+}
+int cuStreamBeginCapture_v2(stream *s, int mode) { LOCKED(mode != 1 ? INVALID_VALUE : begin(s)); }
+
+static int end(stream *s, graph **made) {
+    if (!s->capturing) return INVALID_VALUE;
+    *made = calloc(1, sizeof **made);
+    (*made)->first = s->first;
+    s->first = NULL, s->last = &s->first, s->capturing = 0;
+    graphs++;
+    return 0;
+}
+int cuStreamEndCapture(stream *s, graph **made) { LOCKED(end(s, made)); }
+
+int cuStreamIsCapturing(stream *s, int *status) {
+    *status = s && s->capturing;
+    return 0;
+}
+
+static work *copy_of(const work *first) {
+    work *all = NULL, **last = &all;
+    for (; first; first = first->next) {
+        *last = malloc(sizeof **last);
+        **last = *first;
+        last = &(*last)->next;
+    }
+    *last = NULL;
+    return all;
+}
+
+static int instantiate(graph **made, const graph *from) {
+    if (fails("instantiate")) return OUT_OF_MEMORY;
+    *made = calloc(1, sizeof **made);
+    (*made)->first = copy_of(from->first);
+    graphs++, graphs_made++;
+    return 0;
+}
+int cuGraphInstantiateWithFlags(graph **made, graph *from, unsigned long long flags) {
+    LOCKED(flags ? INVALID_VALUE : instantiate(made, from));
+}
+
+static int drop(graph *g) {
+    for (work *w = g->first, *next; w; w = next) next = w->next, free(w);
+    free(g);
+    graphs--;
+    return 0;
+}
+int cuGraphDestroy(graph *g) { LOCKED(drop(g)); }
+int cuGraphExecDestroy(graph *g) { LOCKED(drop(g)); }
+
+static int launch_graph(const graph *g, stream *s) {
+    if (fails("graph")) return LAUNCH_FAILED;
+    for (const work *w = g->first; w; w = w->next) enqueue(s, w);
+    graphs_launched++;
+    return 0;
+}
+int cuGraphLaunch(graph *g, stream *s) { LOCKED(launch_graph(g, s)); }
+#endif
+
 int cuGetErrorName(int code, const char **name) {
     *name = code == OUT_OF_MEMORY   ? "CUDA_ERROR_OUT_OF_MEMORY"
             : code == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED"
@@ -435,8 +493,8 @@ int cuGetErrorString(int code, const char **text) {
 }
 
 // ---------------------------------------------------------------- for tests
-// The call of `what` (alloc, launch, to_device, to_host, on_device, wait) that comes after so many others
-// fails.
+// The call of `what` (alloc, launch, to_device, to_host, on_device, wait, capture, instantiate, graph) that
+// comes after so many others fails.
 void cuda_double_fail(const char *what, int after) {
     snprintf(fail_what, sizeof fail_what, "%s", what);
     fail_after = after;
@@ -444,5 +502,10 @@ void cuda_double_fail(const char *what, int after) {
 // bytes allocated now, allocations ever, modules, streams, retained contexts now, launches and waits ever
 void cuda_double_counts(int64_t counts[7]) {
     const int64_t all[] = {(int64_t)live_bytes, allocations, modules, streams, retained, launches, syncs};
+    memcpy(counts, all, sizeof all);
+}
+// graphs there now, made ever, launched ever
+void cuda_double_graphs(int64_t counts[3]) {
+    const int64_t all[] = {graphs, graphs_made, graphs_launched};
     memcpy(counts, all, sizeof all);
 }

@@ -15,7 +15,8 @@ TOO_SMALL = 5
 # ---------------------------------------------------------------- onnxc.h
 class Options(Structure):
     _fields_ = [("size", c_size_t), ("weights", c_char_p), ("data", c_void_p), ("data_size", c_size_t),
-                ("device", c_int), ("device_pointers", c_int), ("stream", c_void_p), ("message", c_char_p), ("message_size", c_size_t)]
+                ("device", c_int), ("device_pointers", c_int), ("stream", c_void_p), ("message", c_char_p), ("message_size", c_size_t),
+                ("no_graphs", c_int)]
 
 
 class Model(Structure):
