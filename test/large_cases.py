@@ -10,8 +10,10 @@ import random
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime as ort
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from case_files import Stamp, write_case
 
@@ -35,7 +37,17 @@ class Piece(Builder):
         super().__init__(name, seed)
         self.dice = random.Random(f"{name} {seed}")
         # Sums of up to thousands of products, in another order, are right to a share of the largest element.
-        self.share, self.answers = 2e-5, answers
+        self.share, self.answers, self.dtype = 2e-5, answers, np.float32
+        self.step = 0  # of quantised answers: rounding may fall on either side
+
+    def normal(self, *dims, scale):
+        return self.constant((self.random.standard_normal(dims) * scale).astype(self.dtype))
+
+    def values(self, info):
+        dims = [d.dim_value for d in info.type.tensor_type.shape.dim]
+        if self.dtype == np.uint8:
+            return self.random.integers(0, 256, dims).astype(self.dtype)
+        return self.random.standard_normal(dims).astype(self.dtype)
 
     def near(self, middle, step=1):
         """About `middle`, a multiple of step."""
@@ -176,6 +188,83 @@ def rows_across(b):
     return b.op("LpNormalization", b.op("Transpose", y, perm=[0, 3, 1, 2]), axis=1)
 
 
+# ---------------------------------------------------------------- other types
+def in_float64(dtype):
+    """Exact answers, rounded to dtype: of the same nodes, which must be few and simple."""
+    def evaluate(model, feed):
+        wide = onnx.ModelProto()
+        wide.CopyFrom(model)
+        for t in wide.graph.initializer:
+            if t.data_type in (TensorProto.FLOAT16, TensorProto.FLOAT):
+                t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(t).astype(np.float64), t.name))
+        for i in (*wide.graph.input, *wide.graph.output):
+            i.type.tensor_type.elem_type = TensorProto.DOUBLE
+        made = ReferenceEvaluator(wide).run(None, {n: a.astype(np.float64) for n, a in feed.items()})
+        return [a.astype(dtype) for a in made]
+    return evaluate
+
+
+@piece(2)
+def half(b):
+    b.dtype, b.share, b.answers = np.float16, 2e-3, in_float64(np.float16)
+    m, k, n = b.near(90), b.near(500), b.near(300)
+    x = b.op("MatMul", b.input("x", [m, k], TensorProto.FLOAT16), b.normal(k, n, scale=k ** -0.5))
+    return b.op("Relu", b.op("Add", x, b.normal(n, scale=0.1)))
+
+
+@piece(2)
+def half_convolution(b):
+    b.dtype, b.share, b.answers = np.float16, 2e-3, in_float64(np.float16)
+    c, size = b.near(32, 8), b.near(40)
+    x = b.input("x", [1, c, size, size], TensorProto.FLOAT16)
+    return b.op("Conv", x, b.normal(2 * c, c, 3, 3, scale=(9 * c) ** -0.5), b.normal(2 * c, scale=0.1), pads=[1] * 4)
+
+
+@piece(2)
+def double(b):
+    b.dtype, b.share = np.float64, 1e-13
+    k, n = b.near(1200), b.near(150)
+    x = b.op("Gemm", b.input("x", [b.near(100), k], TensorProto.DOUBLE), b.normal(n, k, scale=k ** -0.5), b.normal(n, scale=0.1),
+             transB=1)
+    return b.op("MatMul", x, b.normal(n, b.near(100), scale=n ** -0.5))
+
+
+def quantised(b, array, scale, point):
+    """scale and zero point of each row, or of all."""
+    made = np.clip(np.rint(array / np.reshape(scale, (-1,) + (1,) * (array.ndim - 1))) + point, -128, 127).astype(np.int8)
+    return b.op("DequantizeLinear", b.constant(made), b.constant(np.float32(scale)),
+                b.constant(np.full(np.shape(scale), point, np.int8)), axis=0)
+
+
+def through_bytes(b, x, scale, point):
+    s, z = b.number(scale), b.constant(np.array(point, np.uint8))
+    return b.op("DequantizeLinear", b.op("QuantizeLinear", x, s, z), s, z)
+
+
+@piece(3)
+def quantised_chain(b):
+    """As quantising exporters write convolutions: the sums are whole numbers, so the answers differ by a step at most."""
+    c, size = b.near(40, 8), b.near(50)
+    x = through_bytes(b, b.input("x", [1, c, size, size]), 1 / 32, 128)
+    for stride, groups in ((1, 1), (b.dice.choice((1, 2)), b.dice.choice((1, c)))):
+        w = b.random.standard_normal((c, c // groups, 3, 3)) * (9 * c // groups) ** -0.5
+        scales = np.abs(w).max((1, 2, 3)) / 127
+        y = b.op("Conv", x, quantised(b, w, scales, 0), pads=[1] * 4, strides=[stride] * 2, group=groups)
+        x = through_bytes(b, b.op("Relu", y), 1 / 64, 0)
+    b.share, b.step = 0, 1 / 64
+    return x
+
+
+@piece(2)
+def whole_numbers(b):
+    """uint8 times int8 with zero points: exact."""
+    b.share, b.dtype = 0, np.uint8
+    k, n = b.near(700), b.near(300)
+    w = b.random.integers(-128, 128, (k, n)).astype(np.int8)
+    return b.op("MatMulInteger", b.input("x", [b.near(60), k], TensorProto.UINT8), b.constant(w), b.constant(np.array(131, np.uint8)),
+                b.constant(b.random.integers(-4, 4, n).astype(np.int8)))
+
+
 # ---------------------------------------------------------------- cases
 def answers(model, feed):
     options = ort.SessionOptions()
@@ -187,11 +276,12 @@ def answers(model, feed):
 def write_piece(folder, name, build, seed):
     b = Piece(name, seed)
     model = b.model(build(b))
-    feed = {i.name: b.random.standard_normal([d.dim_value for d in i.type.tensor_type.shape.dim]).astype(np.float32)
-            for i in b.inputs}
+    for o in model.graph.output:
+        o.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(np.int32 if b.dtype == np.uint8 else b.dtype))
+    feed = {i.name: b.values(i) for i in b.inputs}
     outputs = b.answers(model, feed)
     write_case(folder, model, [(list(feed.values()), outputs)], rtol=0,
-               atol=b.share * max(float(np.abs(o).max()) for o in outputs))
+               atol=max(b.share * max(float(np.abs(o).max()) for o in outputs), 1.01 * b.step))
 
 
 def main():
