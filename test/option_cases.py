@@ -285,6 +285,18 @@ for direction in (0, 1):
 case("Scan", [None, floats(3, 2), floats(3, 4, 2)], {"body": scan_body(), "num_scan_inputs": 1}, 2, opset=8)
 
 
+# ---------------------------------------------------------------- DFT along an axis that only the run knows
+for axis, shape in ((0, (6,)), (-2, (5,)), (0, (4, 3)), (1, (4, 3)), (-3, (2, 9)), (2, (2, 3, 5)), (-4, (3, 1, 4)), (1, (2, 8, 3))):
+    for length in (None, 7):
+        held = (1,) if axis % 2 else ()
+        at = [None if length is None else np.array(length), np.array(axis)]
+        x = floats(*shape, 2)
+        case("DFT", [x, *at], by="reference", opset=20, constants=held[:length or 0])
+        case("DFT", [x, *at], {"inverse": 1}, by="reference", opset=20)
+        case("DFT", [x[..., :1].astype(np.float64), *at], {"onesided": 1}, by="reference", opset=20)
+        case("DFT", [x, *at], {"inverse": 1, "onesided": 1}, by="reference", opset=20)
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -1,10 +1,12 @@
-"""RNN, GRU and LSTM with all their options, for the reference evaluator, whose own know one direction and few options.
+"""RNN, GRU and LSTM with all their options, for the reference evaluator, whose own know one direction and few options; and
+ConvTranspose with groups, of which its own takes one output channel and the bias of the first.
 
 Written from the text of the standard: equations, order of gates, what lengths of sequences mean. Clip bounds the sums of
 gates, not the cell that LSTM's last function takes: so ONNX Runtime reads the text, and onnxc.
 """
 import numpy as np
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_conv_transpose import ConvTranspose as OneGroup
 
 
 def sigmoid(x):
@@ -91,4 +93,15 @@ class LSTM(OpRun):
                    clip, layout)
 
 
-OPERATORS = [RNN, GRU, LSTM]
+class ConvTranspose(OneGroup):
+    op_domain = ""
+
+    def _run(self, x, w, b=None, group=None, **attributes):
+        group = group or 1
+        biases = [None] * group if b is None else np.split(b, group)
+        parts = [OneGroup._run(self, *given, group=1, **attributes)[0]
+                 for given in zip(np.split(x, group, 1), np.split(w, group), biases)]
+        return (np.concatenate(parts, 1),)
+
+
+OPERATORS = [RNN, GRU, LSTM, ConvTranspose]

@@ -6,7 +6,8 @@
 //   p))
 //
 // where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, and the first
-// `before` the signal itself. A length that only the run knows is one factor.
+// `before` the signal itself. A length that only the run knows is one factor; around an axis that only the
+// run knows tensors are seen with three axes: those before it as one, it, those after it as one.
 #include "ir/ops/runtime_args.h"
 #include <math.h>
 #include <string.h>
@@ -241,10 +242,19 @@ static complex_expr read_parts(const transform *f, kernel *k, expr **at, expr *g
 
 // ---------------------------------------------------------------- DFT
 typedef struct dft {
-    int axis;
+    dim *axis, *size; // of the signals, in [0, rank - 2]; its size
     dim *length;
     bool inverse, onesided;
 } dft;
+
+static dim *dft_axis(node *n, int rank) {
+    dim *axis = scalar_argument(n, 2);
+    if (!axis) return infer_k(n, rank - 2);
+    if (!dim_is_const(axis)) return dim_select(dim_lt(axis, infer_k(n, 0)), dim_addk(axis, rank), axis);
+    int known = infer_axis(n, dim_value(axis), rank);
+    if (known == rank - 1) infer_error(n, "the axis is that of the complex numbers");
+    return infer_k(n, known);
+}
 
 static dft dft_of(node *n) {
     int rank = infer_rank(n, 0);
@@ -252,29 +262,30 @@ static dft dft_of(node *n) {
     if (rank < 2) infer_error(n, "the input has rank %d; it must be 2 or more", rank);
     check_complex(n, x);
     dft d = {.inverse = node_int(n, "inverse", 0) != 0, .onesided = node_int(n, "onesided", 0) != 0};
-    const dim *axis = scalar_argument(n, 2);
-    if (axis && !dim_is_const(axis))
-        diag_fatal_missing(n->graph->module->diag, n->loc,
-                           "an axis that only the run knows is not supported");
-    d.axis = infer_axis(n, axis ? dim_value(axis) : -2, rank);
-    if (d.axis == rank - 1) infer_error(n, "the axis is that of the complex numbers");
+    d.axis = dft_axis(n, rank), d.size = x->dims[0];
+    for (int j = 1; j < rank - 1; j++) d.size = dim_select(dim_eq(d.axis, infer_k(n, j)), x->dims[j], d.size);
     d.length = scalar_argument(n, 1);
-    if (!d.length && d.inverse && d.onesided) d.length = dim_mulk(dim_addk(x->dims[d.axis], -1), 2);
-    else if (!d.length) d.length = x->dims[d.axis];
+    if (!d.length && d.inverse && d.onesided) d.length = dim_mulk(dim_addk(d.size, -1), 2);
+    else if (!d.length) d.length = d.size;
     if (d.length->max < 1) infer_error(n, "the length is not positive");
     if (d.onesided && !d.inverse && dim_is(x->dims[rank - 1], 2))
         infer_error(n, "a one-sided spectrum is that of a real input");
     return d;
 }
 
+static void dft_sizes(node *n, const dft *d, dim **sizes) {
+    const type *x = infer_in(n, 0);
+    dim *kept = spectrum_size(d->length, d->onesided && !d->inverse);
+    for (int j = 0; j < x->rank - 1; j++)
+        sizes[j] = dim_select(dim_eq(d->axis, infer_k(n, j)), kept, x->dims[j]);
+    sizes[x->rank - 1] = infer_k(n, d->onesided && d->inverse ? 1 : 2);
+}
+
 static void dft_infer(node *n) {
     dft d = dft_of(n);
-    const type *x = infer_in(n, 0);
-    dim *dims[MAX_RANK];
-    for (int j = 0; j < x->rank; j++) dims[j] = x->dims[j];
-    dims[d.axis] = spectrum_size(d.length, d.onesided && !d.inverse);
-    dims[x->rank - 1] = infer_k(n, d.onesided && d.inverse ? 1 : 2);
-    infer_set(n, 0, x->elem, x->rank, dims);
+    dim *sizes[MAX_RANK];
+    dft_sizes(n, &d, sizes);
+    infer_set(n, 0, infer_in(n, 0)->elem, infer_in(n, 0)->rank, sizes);
 }
 
 // x at index, 0 past its end.
@@ -298,23 +309,40 @@ static void read_half(const transform *f, kernel *k, expr *const *index, expr **
     *im = v.im ? x_select(k, past, x_un(k, X_NEG, v.im), v.im) : NULL;
 }
 
+// b as [before, axis, after, parts] around an axis that only the run knows.
+static buffer *around_axis(lowering *l, buffer *b, dim *axis) {
+    dims *t = axis->table;
+    dim *one = dim_const(t, 1), *sizes[] = {one, one, one, b->dims[b->rank - 1]};
+    for (int j = 0; j < b->rank - 1; j++) {
+        dim *at = dim_const(t, j), *is[] = {dim_lt(at, axis), dim_eq(at, axis), dim_lt(axis, at)};
+        for (int i = 0; i < 3; i++) sizes[i] = dim_mul(sizes[i], dim_select(is[i], b->dims[j], one));
+    }
+    return program_view(l->program, b, arena_printf(l->program->arena, "%s.signals", b->name), 4, sizes);
+}
+
 static void dft_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     dft d = dft_of(n);
     dim *sizes[MAX_RANK];
-    transform f = {.l = l, .n = n, .x = lower_in(l, n, 0), .axis = d.axis, .length = d.length};
-    f.rank = f.x->rank - 1;
+    transform f = {.l = l, .n = n, .x = lower_in(l, n, 0), .length = d.length};
     f.t = dtype_compute(f.x->dtype) == DT_F64 ? DT_F64 : DT_F32;
     f.inverse = d.inverse;
     f.real = d.onesided && d.inverse;
     f.kept = spectrum_size(d.length, d.onesided && !d.inverse);
     f.read = f.real ? read_half : read_signal;
-    for (int j = 0; j < f.rank; j++) sizes[j] = f.dims[j] = f.x->dims[j];
-    sizes[d.axis] = f.kept, sizes[f.rank] = infer_k(n, f.real ? 1 : 2);
+    lower_check(l, n, dim_at_most(infer_k(n, 0), d.axis), "the axis is outside of the input's rank");
+    lower_check(l, n, dim_lt(d.axis, infer_k(n, f.x->rank - 1)), "the axis is not one of the signal's");
     lower_check_size(l, n, f.kept, "the length is negative");
     lower_check_complex(l, n, d.onesided && !d.inverse);
+    dft_sizes(n, &d, sizes);
     lower_sizes(l, n, sizes);
     f.out = lower_out(l, n, 0);
+    if (!dim_is_const(d.axis)) {
+        f.x = around_axis(l, f.x, d.axis), f.out = around_axis(l, f.out, d.axis);
+        d.axis = infer_k(n, 1);
+    }
+    f.axis = (int)dim_value(d.axis), f.rank = f.x->rank - 1;
+    for (int j = 0; j < f.rank; j++) f.dims[j] = f.x->dims[j];
     run_transform(&f);
 }
 
