@@ -62,7 +62,7 @@ void choose_tile(tiling *t) {
         int64_t width = (int64_t)v * t->lanes, blocks = n / width,
                 rest = (n % width + t->lanes - 1) / t->lanes;
         if (v > 1 && n <= width - t->lanes) continue;
-        if (width > PANEL && width % PANEL) continue;
+        if (width > PANEL ? width % PANEL : PANEL % width) continue; // a tile lies in whole panels or in one
         double cost = columns_cost(t, v) / v;
         if (n != INT64_MAX)
             cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
