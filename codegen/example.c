@@ -67,6 +67,22 @@ static void add_members(example *e, const io_tensor *all, int n, const char *kin
     }
 }
 
+// What the model needs from one call to the next.
+static void add_context(example *e) {
+    const interface *io = e->io;
+    if (!io->opens) return;
+    text_add(
+        &e->t,
+        "    char why[256] = \"\";\n"
+        "    onnxc_options options = {.size = sizeof options, .message = why, .message_size = sizeof why};\n"
+        "    onnxc_context *context;\n");
+    text_printf(&e->t,
+                "    int code = %s_open(&options, &context);\n"
+                "    if (code) {\n        fprintf(stderr, \"%s_open: %%d: %%s\\n\", code, why);\n        "
+                "return 1;\n    }\n",
+                io->name, io->name);
+}
+
 static void add_workspace(example *e) {
     const interface *io = e->io;
     if (dim_is_const(e->b->workspace)) {
@@ -107,8 +123,9 @@ static void add_print(example *e, const io_tensor *t) {
 
 static void add_run(example *e) {
     const interface *io = e->io;
-    text_printf(&e->t, "    int failed = %s_run(&in, &out, workspace, workspace_size);\n    if (failed) {\n",
-                io->name);
+    text_printf(&e->t,
+                "    int failed = %s_run(%s&in, &out, workspace, workspace_size);\n    if (failed) {\n",
+                io->name, io->opens ? "context, " : "");
     if (io->messages)
         text_printf(&e->t, "        fprintf(stderr, \"%s_run: %%d: %%s\\n\", failed, out.%s);\n", io->name,
                     io->message);
@@ -137,6 +154,7 @@ void example_main(arena *a, diag *d, const build *b, const sink *to) {
     add_arrays(&e, io->out, io->nout, "out");
     text_add(&e.t,
              "\nint main(void) {\n    // All other memory of a run. Calls at the same time need one each.\n");
+    add_context(&e);
     add_workspace(&e);
     if (io->nin)
         text_printf(&e.t, "\n    %s_in in = {\n", io->name), add_members(&e, io->in, io->nin, "in"),
@@ -153,6 +171,7 @@ void example_main(arena *a, diag *d, const build *b, const sink *to) {
         if (io->out[j].data_sized) text_add(&e.t, "    }\n");
     }
     if (!dim_is_const(b->workspace)) text_add(&e.t, "    free(workspace);\n");
+    if (io->opens) text_printf(&e.t, "    %s_close(context);\n", io->name);
     text_add(&e.t, "    return 0;\n}\n");
     sink_addn(to, e.t.s, e.t.n);
 }
@@ -172,7 +191,10 @@ void example_makefile(arena *a, const build *b, const sink *to) {
         "main: main.c %s.h %s.a\n"
         "\t$(CC) -std=c11 $(CFLAGS) $(LDFLAGS) main.c %s.a -o $@ $(LDLIBS)\n\n"
         "run: main\n\t./main\n\nclean:\n\trm -f main\n\n.PHONY: run clean\n",
-        name, name, b->module->target->triple, b->module->target->hosted ? " -lpthread" : "", name, name,
-        name);
+        name, name, b->module->target->triple,
+        !b->module->target->hosted ? ""
+        : b->io->opens             ? " -lpthread -ldl"
+                                   : " -lpthread",
+        name, name, name);
     sink_addn(to, t.s, t.n);
 }

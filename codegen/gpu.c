@@ -76,7 +76,7 @@ typedef struct job {
     const target *t;
     diag *d;
     bool with_host;
-    map by_size; // instructions -> the latest function with so many
+    const char *suffix;
 } job;
 
 static void schedule_step(void *user, region *r, step *s) {
@@ -88,16 +88,24 @@ static void schedule_step(void *user, region *r, step *s) {
     kernel_code *c = j->g->kernels[s->kernel->id] = schedule_kernel(j->g->module, s->kernel, j->t, j->d);
     lfunc_verify(c->f, j->d);
     c->f->exported = true;
+    if (*j->suffix) c->f->name = arena_printf(j->g->module->arena, "%s%s", c->f->name, j->suffix);
     c->f->comment = with_launch(j->g->module->arena, c);
-    share(j->g, &j->by_size, c);
+    share(j->g, j->g->by_size, c);
 }
 
 gpu_code *gpu_schedule(program *p, const char *name, const target *t, bool with_host, diag *d) {
+    return gpu_schedule_version(NULL, p, name, "", t, with_host, d);
+}
+
+gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *name, const char *suffix,
+                               const target *t, bool with_host, diag *d) {
     gpu_code *g = ARENA_NEW(p->arena, gpu_code);
-    g->module = lmodule_new(p->arena, name, t);
+    g->module = before ? before->module : lmodule_new(p->arena, name, t);
+    g->by_size = before ? before->by_size : ARENA_NEW(p->arena, map);
+    g->by_size->arena = p->arena;
     g->nkernels = p->kernels.n;
     g->kernels = ARENA_ARRAY(p->arena, kernel_code *, p->kernels.n + 1);
-    job j = {.g = g, .t = t, .d = d, .with_host = with_host, .by_size = {.arena = p->arena}};
+    job j = {.g = g, .t = t, .d = d, .with_host = with_host, .suffix = suffix};
     program_walk(p, schedule_step, &j);
     diag_check(d);
     return g;

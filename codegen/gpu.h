@@ -10,10 +10,14 @@ typedef struct gpu_code {
     lmodule *module;
     kernel_code **kernels; // by kernel id, NULL for those that no step runs; equal kernels share a function
     int nkernels;
+    map *by_size; // instructions -> the latest function of the module with so many
 } gpu_code;
 
 // t: of ARCH_CUDA. Without host code what has no kernel (library functions) is reported to d as missing.
 gpu_code *gpu_schedule(program *p, const char *name, const target *t, bool with_host, diag *d);
+// The same into the module of `before`, for a version of the program; names end in suffix. NULL: a new one.
+gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *name, const char *suffix,
+                               const target *t, bool with_host, diag *d);
 // Large modules go through NVRTC in several programs of GPU_BATCH functions; their PTX is joined.
 enum { GPU_BATCH = 50 };
 const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d);

@@ -311,6 +311,7 @@ static void schedule_versions(hosting *a, const target *const *variants, int n, 
         of[j].p = v->program;
         of[j].suffix = v->suffix;
         of[j].first_kernel = v->first_kernel;
+        of[j].gpu = v->gpu;
         of[j].io = interface_of_version(a->arena, a->io, v->program);
         of[j].used = (map){.arena = a->arena};
         h[j] = schedule_program(&of[j], variants, n);

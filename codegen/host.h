@@ -12,6 +12,8 @@
 #include "ir/loops.h"
 #include "passes/memory.h"
 
+struct gpu_code; // codegen/gpu.h
+
 // A version of the program for some of its sizes, with dims of its own.
 typedef struct version {
     const char *label;  // "N=8"
@@ -20,13 +22,12 @@ typedef struct version {
     dim *when;        // in dims of the main program: not 0 where this version runs, unless one before it does
     memory_plan plan; // set by build_program
     int first_kernel; // kernels are counted through all versions
+    const struct gpu_code *gpu; // where they run; NULL: on the CPU
 } version;
 typedef struct size_rule {
     dim *holds; // in dims of the main program; 0: a failure with
     const char *message;
 } size_rule;
-
-struct gpu_code; // codegen/gpu.h
 
 typedef struct build_options {
     const char *name; // prefix of the symbols; NULL: "model"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *head_symbol(const hosting *a) {
+const char *weights_head_symbol(const hosting *a) {
     return arena_printf(a->arena, "%s_weights_head", a->io->name);
 }
 
@@ -35,7 +35,7 @@ void begin_weights(hosting *a) {
     a->result->weights_bytes = sizeof *head;
     if (!a->io->opens) return;
     ldata *d = ARENA_NEW(a->arena, ldata);
-    *d = (ldata){.name = head_symbol(a),
+    *d = (ldata){.name = weights_head_symbol(a),
                  .bytes = (int64_t)(sizeof *head + n),
                  .align = 8,
                  .bytes_or_null = head,
@@ -91,7 +91,7 @@ static lfunc *begin_function(host *h, const char *ending, ltype result, const ch
 static ins *open_weights(host *h, ins *options, ins *context) {
     const char *open =
         runtime_function(h->all, "onnxc_rt_open", i32(), 3, (ltype[]){lt_ptr(), lt_ptr(), lt_ptr()});
-    ins *args[] = {options, lb_symbol(&h->b, head_symbol(h->all)), context};
+    ins *args[] = {options, lb_symbol(&h->b, weights_head_symbol(h->all)), context};
     return lb_call(&h->b, i32(), open, 3, args);
 }
 

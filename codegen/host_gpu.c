@@ -41,7 +41,8 @@ static int64_t device_place(hosting *a, const buffer *root) {
     device_constant *known = map_get(&all->by_name, name);
     if (known) return known->offset;
     device_constant *c = ARENA_NEW(a->arena, device_constant);
-    *c = (device_constant){name, all->bytes, dim_value(buffer_bytes(root))};
+    *c = (device_constant){name, all->bytes, dim_value(buffer_bytes(root)), 0};
+    if (a->o->weights) c->in_file = constant_place(a, root);
     all->bytes += (c->bytes + WEIGHTS_ALIGN - 1) / WEIGHTS_ALIGN * WEIGHTS_ALIGN;
     map_put(&all->by_name, name, c);
     VEC_PUSH(a->arena, &all->list, c);
@@ -56,7 +57,7 @@ ins *device_pointer(host *h, const buffer *b) {
     return lb_offset(&h->b, h->device_weights, lb_idx(&h->b, offset), 1);
 }
 
-// void NAME_upload(void *user): gives all constants to the runtime.
+// void NAME_upload(void *user): gives all constants to the runtime, from the object or the mapped file.
 static const char *write_upload(hosting *a, const target *t) {
     const char *name = arena_printf(a->arena, "%s_upload", a->io->name);
     lfunc *f = lfunc_new(a->m, name, lt(LK_VOID, 1));
@@ -65,10 +66,11 @@ static const char *write_upload(hosting *a, const target *t) {
     ins *user = lfunc_param(f, "user", lt_ptr(), LK_VOID, DT_NONE, false);
     h.b = lbuild_new(f, t, a->diag);
     const device_constants *all = &a->shared->on_device;
+    ins *file = a->o->weights ? call(&h, "onnxc_rt_gpu_file", lt_ptr(), 1, &user) : NULL;
     for (int j = 0; j < all->list.n; j++) {
         const device_constant *c = all->list.at[j];
-        ins *args[] = {user, lb_int(&h.b, i64(), c->offset), lb_symbol(&h.b, c->name),
-                       lb_int(&h.b, i64(), c->bytes)};
+        ins *from = file ? lb_offset(&h.b, file, lb_idx(&h.b, c->in_file), 1) : lb_symbol(&h.b, c->name);
+        ins *args[] = {user, lb_int(&h.b, i64(), c->offset), from, lb_int(&h.b, i64(), c->bytes)};
         call(&h, "onnxc_rt_gpu_put", lt(LK_VOID, 1), 4, args);
     }
     lb_return(&h.b, NULL);
@@ -80,9 +82,15 @@ static const char *images_symbol(hosting *a) { return gpu_images_symbol(a->arena
 ins *open_on_gpu(host *h, ins *options, ins *context) {
     lbuild *b = &h->b;
     hosting *a = h->all;
-    ins *args[] = {options, lb_symbol(b, images_symbol(a)), lb_symbol(b, write_upload(a, h->t)),
-                   lb_int(b, i64(), a->shared->on_device.bytes), context};
-    return call(h, a->o->gpu_program ? "onnxc_rt_gpu_or_cpu_open" : "onnxc_rt_gpu_open", i32(), 5, args);
+    bool both = a->o->gpu_program != NULL, file = a->o->weights != NULL;
+    ins *args[] = {options,
+                   lb_symbol(b, images_symbol(a)),
+                   lb_symbol(b, write_upload(a, h->t)),
+                   lb_int(b, i64(), a->shared->on_device.bytes),
+                   context,
+                   file ? lb_symbol(b, weights_head_symbol(a)) : NULL};
+    if (!file) return call(h, both ? "onnxc_rt_gpu_or_cpu_open" : "onnxc_rt_gpu_open", i32(), 5, args);
+    return call(h, both ? "onnxc_rt_gpu_or_cpu_open_file" : "onnxc_rt_gpu_open_file", i32(), 6, args);
 }
 
 // ---------------------------------------------------------------- begin and end

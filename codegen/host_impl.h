@@ -12,6 +12,7 @@ enum { INTERFACE_VERSION = ONNXC_INTERFACE };
 typedef struct device_constant {
     const char *name; // of the object's symbol
     int64_t offset, bytes;
+    int64_t in_file; // where it lies in the file of weights, if there is one
 } device_constant;
 typedef struct device_constants {
     VEC(device_constant *) list;
@@ -116,6 +117,7 @@ ins *io_dim(host *h, bool output, int i, int axis);
 ins *io_capacity(host *h, int i);
 // host_context.c
 void begin_weights(hosting *a);
+const char *weights_head_symbol(const hosting *a);
 void end_weights(hosting *a);
 void take_context(host *h); // from the parameters; checks it
 void write_context_entries(hosting *a, const target *t);

@@ -47,6 +47,7 @@ typedef struct onnxc_gpu {
     block *blocks;
     session *sessions;
     cuda_graphs graphs;
+    onnxc_context *file; // the mapped weights; NULL: the object has them
 } gpu;
 
 static pthread_mutex_t models_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -126,8 +127,19 @@ static int load_code(loaded *m) {
 // ---------------------------------------------------------------- weights
 typedef struct uploading {
     const loaded *model;
+    const void *file;
     int error;
 } uploading;
+
+// What an object gives to open it.
+typedef struct given {
+    const onnxc_gpu_images *images;
+    onnxc_rt_gpu_upload *upload;
+    int64_t weights;
+    const void *file; // NULL: the constants are in the object
+} given;
+
+const void *onnxc_rt_gpu_file(void *user) { return ((const uploading *)user)->file; }
 
 void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t bytes) {
     uploading *u = user;
@@ -135,12 +147,12 @@ void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t byte
     u->error = cuda->to_device(u->model->weights + (uint64_t)offset, from, (size_t)bytes, NULL);
 }
 
-static int load_weights(loaded *m, onnxc_rt_gpu_upload *upload, int64_t bytes) {
-    if (!bytes) return ONNXC_OK;
-    int code = failed(cuda->alloc(&m->weights, (size_t)bytes), "allocating the weights");
+static int load_weights(loaded *m, const given *from) {
+    if (!from->weights) return ONNXC_OK;
+    int code = failed(cuda->alloc(&m->weights, (size_t)from->weights), "allocating the weights");
     if (code) return code;
-    uploading u = {m, 0};
-    upload(&u);
+    uploading u = {m, from->file, 0};
+    from->upload(&u);
     if (!u.error) u.error = cuda->stream_wait(NULL);
     return failed(u.error, "uploading the weights");
 }
@@ -166,28 +178,27 @@ static int find_device(loaded *m) {
     return code ? code : failed(cuda->retain(&m->context, m->device), "opening the GPU");
 }
 
-static int fill_model(loaded *m, onnxc_rt_gpu_upload *upload, int64_t weights) {
+static int fill_model(loaded *m, const given *from) {
     int code = find_device(m);
     if (!code) code = failed(cuda->push(m->context), "opening the GPU");
     if (code) return code;
     code = load_code(m);
-    if (!code) code = load_weights(m, upload, weights);
+    if (!code) code = load_weights(m, from);
     cuda->pop(&(cuda_context){0});
     return code;
 }
 
 // Called with the lock.
-static int take_model(const onnxc_gpu_images *images, int ordinal, onnxc_rt_gpu_upload *upload,
-                      int64_t weights, loaded **model) {
+static int take_model(const given *from, int ordinal, loaded **model) {
     const char *why = NULL;
     cuda = cuda_driver_open(&why);
     if (!cuda) return SAY(ONNXC_NO_GPU, "%s", why);
     for (loaded *m = models; m; m = m->next)
-        if (m->images == images && m->ordinal == ordinal) return m->users++, *model = m, ONNXC_OK;
+        if (m->images == from->images && m->ordinal == ordinal) return m->users++, *model = m, ONNXC_OK;
     loaded *m = calloc(1, sizeof *m);
     if (!m) return SAY(ONNXC_NO_MEMORY, "no memory");
-    *m = (loaded){.images = images, .ordinal = ordinal, .users = 1};
-    int code = fill_model(m, upload, weights);
+    *m = (loaded){.images = from->images, .ordinal = ordinal, .users = 1};
+    int code = fill_model(m, from);
     if (code) return drop_model(m), code;
     m->next = models;
     models = *model = m;
@@ -206,10 +217,9 @@ static void leave_model(loaded *m) {
 }
 
 // ---------------------------------------------------------------- contexts
-static int open_gpu(gpu *g, const onnxc_options *o, const onnxc_gpu_images *images,
-                    onnxc_rt_gpu_upload *upload, int64_t weights) {
+static int open_gpu(gpu *g, const onnxc_options *o, const given *from) {
     pthread_mutex_lock(&models_lock);
-    int code = take_model(images, o->device, upload, weights, &g->model);
+    int code = take_model(from, o->device, &g->model);
     pthread_mutex_unlock(&models_lock);
     if (code) return code;
     g->face.device = o->device;
@@ -237,24 +247,46 @@ static void close_gpu(gpu *g) {
     for (block *b = g->blocks, *next; b; b = next) next = b->next, free(b);
     for (session *s = g->sessions, *next; s; s = next) next = s->next, free(s->work.words), free(s);
     if (g->model) leave_model(g->model);
+    onnxc_rt_close(g->file);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }
 
-int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
-                      onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context) {
+// file: the mapped weights, which the context takes; NULL: there is none.
+static int open_context(const onnxc_options *options, given from, onnxc_context *file,
+                        onnxc_context **context) {
     onnxc_options o = {0};
-    if (!context) return ONNXC_NULL_POINTER;
-    *context = NULL;
     if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     gpu *g = calloc(1, sizeof *g);
     if (!g) return ONNXC_NO_MEMORY;
     pthread_mutex_init(&g->lock, NULL);
     said[0] = 0;
-    int code = open_gpu(g, &o, images, upload, weights);
+    if (file) g->face.weights = from.file = file->weights, g->face.weights_size = file->weights_size;
+    int code = open_gpu(g, &o, &from);
     if (code && o.message && o.message_size) snprintf(o.message, o.message_size, "%s", said);
-    if (code) close_gpu(g);
-    else *context = &g->face;
+    if (code) return close_gpu(g), code;
+    g->file = file;
+    *context = &g->face;
+    return ONNXC_OK;
+}
+
+int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
+                      onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context) {
+    if (!context) return ONNXC_NULL_POINTER;
+    *context = NULL;
+    return open_context(options, (given){images, upload, weights, NULL}, NULL, context);
+}
+
+int onnxc_rt_gpu_open_file(const onnxc_options *options, const onnxc_gpu_images *images,
+                           onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context,
+                           const onnxc_weights_head *head) {
+    onnxc_context *file;
+    if (!context) return ONNXC_NULL_POINTER;
+    *context = NULL;
+    int code = onnxc_rt_open(options, head, &file);
+    if (code) return code;
+    code = open_context(options, (given){images, upload, weights, NULL}, file, context);
+    if (code) onnxc_rt_close(file);
     return code;
 }
 
@@ -264,10 +296,14 @@ static bool must_have_gpu(const onnxc_options *o) {
     return says && (o->device_pointers || o->stream || o->device > 0);
 }
 
+static bool wants_cpu(const onnxc_options *o) {
+    return o && o->size >= offsetof(onnxc_options, device_pointers) && o->device < 0;
+}
+
 int onnxc_rt_gpu_or_cpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
                              onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context) {
-    bool on_cpu = options && options->size >= offsetof(onnxc_options, device_pointers) && options->device < 0;
-    int code = on_cpu ? ONNXC_NO_GPU : onnxc_rt_gpu_open(options, images, upload, weights, context);
+    int code =
+        wants_cpu(options) ? ONNXC_NO_GPU : onnxc_rt_gpu_open(options, images, upload, weights, context);
     if (code != ONNXC_NO_GPU || must_have_gpu(options)) return code;
     if (!context) return ONNXC_NULL_POINTER;
     *context = calloc(1, sizeof **context);
@@ -276,9 +312,20 @@ int onnxc_rt_gpu_or_cpu_open(const onnxc_options *options, const onnxc_gpu_image
     return ONNXC_OK;
 }
 
+int onnxc_rt_gpu_or_cpu_open_file(const onnxc_options *options, const onnxc_gpu_images *images,
+                                  onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context,
+                                  const onnxc_weights_head *head) {
+    int code = wants_cpu(options) ? ONNXC_NO_GPU
+                                  : onnxc_rt_gpu_open_file(options, images, upload, weights, context, head);
+    if (code != ONNXC_NO_GPU || must_have_gpu(options)) return code;
+    code = onnxc_rt_open(options, head, context);
+    if (!code) (*context)->device = -1;
+    return code;
+}
+
 void onnxc_rt_gpu_close(onnxc_context *c) {
     if (c && c->gpu) close_gpu(c->gpu);
-    else free(c);
+    else onnxc_rt_close(c);
 }
 
 // ---------------------------------------------------------------- memory

@@ -57,6 +57,14 @@ int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *imag
 /* The same; without a GPU that can run it a context for the CPU, and the reason in options->message. */
 int onnxc_rt_gpu_or_cpu_open(const onnxc_options *options, const onnxc_gpu_images *images,
                              onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context);
+/* The same of a model whose constants lie in a file; upload asks onnxc_rt_gpu_file where that is mapped. */
+int onnxc_rt_gpu_open_file(const onnxc_options *options, const onnxc_gpu_images *images,
+                           onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context,
+                           const onnxc_weights_head *head);
+int onnxc_rt_gpu_or_cpu_open_file(const onnxc_options *options, const onnxc_gpu_images *images,
+                                  onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context,
+                                  const onnxc_weights_head *head);
+const void *onnxc_rt_gpu_file(void *user);
 void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t bytes);
 void onnxc_rt_gpu_close(onnxc_context *context); /* NULL: nothing */
 int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const onnxc_gpu_images *images,

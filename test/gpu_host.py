@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ONNXC = os.path.join(ROOT, "build", "release", "onnxc")
 DOUBLES = os.path.join(ROOT, "build", "release", "doubles")
-OK, TOO_SMALL, NO_MEMORY, CHECK_FAILED, NO_GPU, GPU_FAILED = 0, 5, 7, 8, 12, 13
+OK, BAD_DIM, TOO_SMALL, NO_MEMORY, CHECK_FAILED, BAD_WEIGHTS, NO_GPU, GPU_FAILED = 0, 2, 5, 7, 8, 11, 12, 13
 
 # What is loaded under that name is what the runtime finds.
 cuda = ctypes.CDLL(os.path.join(os.environ.get("ONNXC_DOUBLES", DOUBLES), "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
@@ -182,6 +182,56 @@ class Objects(unittest.TestCase):
             code, dims, message = c.run_at([x.ctypes.data, y.ctypes.data], [2, 5, 0], [4])
             self.assertEqual((code, dims[2]), (OK, 4), message)
         np.testing.assert_allclose(y, np.exp([1, 2, 3, 1]), rtol=1e-6)
+
+    # ------------------------------------------------------------ outputs along
+    def test_weights_in_a_file(self):
+        model = self.compiled("rows", "--device=cuda", "--weights", "rows.bin", ending="_file")
+        self.assertGreater(os.path.getsize(self.path("rows.bin")), A.nbytes + B.nbytes)
+        self.assertLess(os.path.getsize(self.path("rows_file.so")), os.path.getsize(self.path("rows.so")))
+        self.assertEqual(Context(model).code, BAD_WEIGHTS)
+        weights = self.path("rows.bin").encode()
+        with Context(model, weights=weights) as c, Context(model, weights=weights) as d:
+            for n in 5, 1:
+                self.check_rows(c, n)
+                self.check_rows(d, n)
+        with Context(self.models["rows"]) as c:
+            self.check_rows(c)
+
+    def test_weights_in_a_file_for_both(self):
+        model = self.compiled("rows", "--device=cuda,cpu", "--weights", "both.bin", ending="_file_both")
+        weights = self.path("both.bin").encode()
+        for device in 0, -1:
+            with Context(model, weights=weights, device=device) as c:
+                self.check_rows(c)
+        self.assertEqual(Context(model, device=-1).code, BAD_WEIGHTS)
+
+    def test_host_constants_in_a_file(self):
+        x = np.random.default_rng(2).standard_normal((4, 10), dtype=np.float32)
+        y, i = np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int64)
+        model = self.compiled("best", "--device=cuda", "--weights", "best.bin", ending="_file")
+        with Context(model, weights=self.path("best.bin").encode()) as c:
+            self.assertEqual(c.run([x], [y, i]), (OK, ""))
+        np.testing.assert_array_equal(i, np.argsort(x, axis=1)[:, :3])
+
+    def test_several_sizes(self):
+        model = self.compiled("deep", "--device=cuda", "--dim", "N=1,8,2:64", ending="_sizes")
+        with Context(model) as c:
+            size = counts()["bytes"]
+            for n in 1, 8, 5, 64, 1:
+                self.check_deep(c, n)
+            x = np.zeros((65, 24), np.float32)
+            self.assertEqual(c.run([x], [np.zeros((65, 8), np.float32)])[0], BAD_DIM)
+        self.assertLess(size, 2 * (A.nbytes + B.nbytes))
+
+    def test_example(self):
+        ran = self.onnxc("rows.onnx", "--device=cuda", "--nvrtc", DOUBLES, "--emit=example", "-o", "example")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        folder = self.path("example")
+        made = subprocess.run(["make", "-s", "CFLAGS=-Wall -Wextra -Werror"], cwd=folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        ran = subprocess.run(["./main"], cwd=folder, capture_output=True, text=True, timeout=60,
+                             env={**os.environ, "LD_LIBRARY_PATH": DOUBLES})
+        self.assertEqual((ran.returncode, ran.stderr, ran.stdout), (0, "", "y:" + 10 * " 0" + "\n"))
 
     # ------------------------------------------------------------ the caller's memory and stream
     def on_device(self, *arrays):

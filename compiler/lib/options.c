@@ -177,15 +177,21 @@ bool options_for_gpu(const options *o) {
     return (o->device && strcmp(o->device, "cuda") == 0) || output_is_gpu_code(o);
 }
 
-static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json"};
+// What shows what became of the model, and is no code.
+static bool output_is_look(const options *o) {
+    static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json", "html", "onnx"};
+    const char *ending = o->output && !o->emit ? strrchr(o->output, '.') : NULL;
+    return is_one_of(o->emit ? o->emit : ending ? ending + 1 : NULL, looks, 7);
+}
 
 bool options_gpu_host(const options *o) {
-    return options_for_gpu(o) && !output_is_gpu_code(o) && !is_one_of(o->emit, looks, 5);
+    return options_for_gpu(o) && !output_is_gpu_code(o) && !output_is_look(o);
 }
+bool options_kernels_alone(const options *o) { return output_is_gpu_code(o); }
 
 // What looks into the compiler shows the CPU's part.
 bool options_for_both(const options *o) {
-    return o->device && strchr(o->device, ',') && !output_is_gpu_code(o) && !is_one_of(o->emit, looks, 5);
+    return o->device && strchr(o->device, ',') && !output_is_gpu_code(o) && !output_is_look(o);
 }
 
 // Words of all --gpu-arch options, which may hold several each.
@@ -221,12 +227,13 @@ static void check_device(arena *a, diag *d, const options *o) {
     if (cpu && o->device && output_is_gpu_code(o))
         diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
     if (!options_gpu_host(o) && !options_for_both(o)) return;
-    static const char *const kinds[] = {"c", "html", "example"};
     const char *ending = o->output ? strrchr(o->output, '.') : NULL;
-    for (int i = 0; i < 3; i++)
-        if (o->emit ? !strcmp(o->emit, kinds[i]) : ending && !strcmp(ending + 1, kinds[i]))
-            diag_missing(d, NULL, "--device=%s: --emit=%s is not supported by this build", o->device,
-                         kinds[i]);
+    if (o->emit ? !strcmp(o->emit, "c") : ending && !strcmp(ending, ".c"))
+        diag_missing(
+            d, NULL,
+            "--device=%s: --emit=c is not supported: emitted C stands alone, and kernels are started by "
+            "onnxc's runtime; make an object, or --emit=cuda for the kernels' text",
+            o->device);
     missing_if(d, o->freestanding, "--freestanding with --device=cuda");
 }
 
@@ -245,8 +252,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_device(a, d, o);
     missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
     missing_if(d, o->tune || o->tune_db, "--tune");
-    missing_if(d, options_weights(o) && (options_for_gpu(o) || options_for_both(o)),
-               "--weights=FILE with --device=cuda");
+    missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE with kernels alone");
 }
 
 // What only says where things lie, how they are called, or how they are shown.

@@ -236,6 +236,7 @@ static void run_way(pipeline *v, const source *s) {
 static pipeline *run_version(pipeline *p, const source *s, const int *choice) {
     pipeline *v = pipeline_new(p->arena, p->diag, p->options, &p->hooks);
     v->target = p->target;
+    v->gpu_target = p->gpu_target;
     v->name = p->name;
     v->all_outputs = p->all_outputs;
     v->lists = p->lists;
@@ -259,8 +260,12 @@ static void only_errors(void *user, const diag_message *m) {
 static void run_versions(pipeline *p, const source *s) {
     int *choices, ndims = p->options->dims.n, first_kernel = 0;
     if (!several_sizes(p)) return;
-    if (options_for_gpu(p->options) || options_for_both(p->options))
-        diag_fatal_missing(p->diag, NULL, "--dim: several sizes are not supported for a GPU by this build");
+    if (options_for_both(p->options))
+        diag_fatal_missing(
+            p->diag, NULL,
+            "--dim: several sizes are not supported with --device=%s: make one object for the CPU and one "
+            "for the GPU",
+            p->options->device);
     int n = version_choices(p->arena, p->diag, p->lists, ndims, &choices);
     hush h = {p->diag, p->diag->sink, p->diag->user};
     p->diag->sink = only_errors, p->diag->user = &h;
@@ -324,13 +329,22 @@ static void check_sizes(pipeline *p) {
     }
 }
 
+// Kernels of the program, or of all its versions in one module.
+static void schedule_for_gpu(pipeline *p) {
+    const target *t = p->gpu_target ? p->gpu_target : p->target;
+    bool with_host = !options_kernels_alone(p->options);
+    for (int j = p->versions.n - 1; j >= 0; j--) {
+        version *v = &p->versions.at[j];
+        v->gpu = p->gpu = gpu_schedule_version(p->gpu, v->program, p->name, v->suffix, t, with_host, p->diag);
+    }
+    if (!p->versions.n) p->gpu = gpu_schedule(p->program, p->name, t, with_host, p->diag);
+}
+
 // ---------------------------------------------------------------- the whole way
 static void run_loops(pipeline *p) {
     begin(p, "loops");
-    if (p->gpu_target) {
-        p->gpu = gpu_schedule(p->program, p->name, p->gpu_target, true, p->diag);
-    } else if (options_for_gpu(p->options)) {
-        p->gpu = gpu_schedule(p->program, p->name, p->target, false, p->diag);
+    if (options_for_gpu(p->options)) schedule_for_gpu(p);
+    if (p->gpu && !p->gpu_target && !p->gpu_program) {
         p->loops = p->gpu->module;
         end(p, "loops");
         return;
