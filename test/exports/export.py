@@ -1,11 +1,14 @@
-"""Exports one model: the .onnx file, inputs at several sizes and ONNX Runtime's answers, as a folder that `onnxc test` takes.
+"""Exports models: the .onnx file, inputs at several sizes and ONNX Runtime's answers, as a folder that `onnxc test` takes.
 
 usage: export.py NAME legacy|dynamo OPSET FOLDER     OPSET 0: the exporter's own
+       export.py                                     such lines from its input, each answered by an exit code
+Without arguments each model gets a process of its own, forked after the packages are imported, which takes the most time.
 """
 import inspect
 import os
 import shutil
 import sys
+import traceback
 import warnings
 
 import numpy as np
@@ -76,8 +79,7 @@ def dependence(one, other):
                 if a.size), default=0.0)
 
 
-def main():
-    name, exporter, opset, folder = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+def make(name, exporter, opset, folder):
     warnings.filterwarnings("ignore")
     torch.backends.mha.set_fastpath_enabled(False)  # an operator of its own, which neither exporter knows
     spec = EXPORTS[name]
@@ -85,7 +87,7 @@ def main():
     os.makedirs(folder)
     path = os.path.join(folder, "exported.onnx")
     with torch.no_grad():
-        export(spec, exporter, opset, path)
+        export(spec, exporter, int(opset), path)
     model = onnx.load(path)
     names = [i.name for i in model.graph.input]
     arrays = [[np.ascontiguousarray(t.numpy()) for t in spec.example(k)] for k in range(len(spec.sizes))]
@@ -99,6 +101,34 @@ def main():
     write_case(folder, model, both, rtol=spec.rtol, atol=spec.rtol)
     if spec.unordered:
         open(os.path.join(folder, "unordered"), "w").close()
+
+
+def forked(line):
+    """The exit code of a child that does this line; what it prints goes to FOLDER.log."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    log = os.open(line[3] + ".log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    try:
+        make(*line)
+        code = 0
+    except BaseException:  # SystemExit too: the child must not go on with the loop
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def main():
+    if len(sys.argv) > 1:
+        make(*sys.argv[1:])
+    else:
+        torch.set_num_threads(1)  # threads do not survive a fork
+        for line in sys.stdin:
+            print(forked(line.split()), flush=True)
 
 
 if __name__ == "__main__":

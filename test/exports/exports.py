@@ -21,16 +21,15 @@ def listed():
     return [line.split() for line in ran.stdout.splitlines()]
 
 
-def exported(name, exporter, opset, folder, again):
+def exported(server, name, exporter, opset, folder, again):
     """Whether the folder is there, made now if need be; the reason where it is not."""
     if not again and os.path.exists(os.path.join(folder, "tolerance")):
         return True, ""
-    ran = subprocess.run([sys.executable, "-W", "ignore", os.path.join(HERE, "export.py"), name, exporter, str(opset), folder],
-                         capture_output=True, text=True, timeout=1800)
-    lines = [line for line in ran.stderr.splitlines() if line.strip()]
-    with open(folder + ".log", "w", encoding="utf-8") as f:
-        f.write(ran.stdout + ran.stderr)
-    return ran.returncode == 0, lines[-1][:200] if lines else f"exit code {ran.returncode}"
+    print(name, exporter, opset, folder, file=server.stdin, flush=True)
+    code = server.stdout.readline().strip()
+    with open(folder + ".log", encoding="utf-8") as f:
+        lines = [line for line in f if line.strip()]
+    return code == "0", lines[-1].strip()[:200] if lines else f"exit code {code}"
 
 
 def main():
@@ -46,13 +45,15 @@ def main():
         os.environ["EXPORTS_SMALL"] = "1"
         out += "-small"
     os.makedirs(out, exist_ok=True)
+    server = subprocess.Popen([sys.executable, "-W", "ignore", os.path.join(HERE, "export.py")], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     for name, exporter in listed():
         label = f"{name}-{exporter}" + (f"-{arguments.opset}" if arguments.opset else "")
         if arguments.only and not any(part in label for part in arguments.only.split(",")):
             continue
         folder = os.path.join(out, label)
-        there, why = exported(name, exporter, arguments.opset, folder, arguments.again)
+        there, why = exported(server, name, exporter, arguments.opset, folder, arguments.again)
         if not there:
             print(f"{label:30s} not exported: {why}", flush=True)
             counts["skipped"] += 1
@@ -61,6 +62,8 @@ def main():
                              capture_output=True, text=True)
         print(ran.stdout.strip() or f"{label}: exit code {ran.returncode} {ran.stderr.strip()[-300:]}", flush=True)
         counts["failed" if ran.returncode else "passed"] += 1
+    server.stdin.close()
+    server.wait()
     print(", ".join(f"{n} {what}" for what, n in counts.items()))
     sys.exit(counts["failed"] > 0)
 
