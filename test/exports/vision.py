@@ -4,15 +4,42 @@ import functools
 import torch
 import torchvision
 from torch import nn
-from torchvision.models import convnext, mobilenetv3, swin_transformer, vision_transformer
+from torchvision.models import (convnext, densenet, efficientnet, mobilenetv2, mobilenetv3, resnet, shufflenetv2,
+                                swin_transformer, vision_transformer)
 
 from spec import EXPORTS, SMALL, Export, image, lively, sized
 
 FIXED = [{}]
 ANY_BATCH = [{"batch": 1}, {"batch": 3}]
 ANY_SIZE = [{"height": sized(224, 64), "width": sized(224, 64)}, {"height": sized(160, 48), "width": sized(288, 96)}]
+
+
+def little_resnet(block, **options):
+    """Two of the four stages: the others have 256 channels and more, whatever the arguments."""
+    made = resnet.ResNet(block, [1, 1, 1, 1], **options)
+    made.layer3, made.layer4 = nn.Identity(), nn.Identity()
+    made.fc = nn.Linear(128 * block.expansion, made.fc.out_features)
+    return made
+
+
+def little_squeezenet(num_classes):
+    made = torchvision.models.SqueezeNet("1_1", num_classes)
+    made.features = made.features[:7]  # up to the second pooling
+    made.classifier[1] = nn.Conv2d(256, num_classes, 1)
+    return made
+
+
 # What the stand-ins of the default tests have for arguments instead of the published sizes.
 LITTLE = {
+    "resnet18": {"block": resnet.BasicBlock},
+    "resnet50": {"block": resnet.Bottleneck, "width_per_group": 16},
+    "mobilenet_v2": {"inverted_residual_setting": [[1, 16, 1, 1], [6, 24, 2, 2]]},
+    "efficientnet_b0": {"inverted_residual_setting": [
+        efficientnet.MBConvConfig(1, 3, 1, 16, 16, 1, 1.0, 1.0), efficientnet.MBConvConfig(4, 5, 2, 16, 24, 2, 1.0, 1.0)],
+                        "dropout": 0.2, "last_channel": 64},
+    "densenet121": {"growth_rate": 8, "block_config": (2, 2), "num_init_features": 16},
+    "squeezenet1_1": {},
+    "shufflenet_v2_x1_0": {"stages_repeats": [2, 2, 1], "stages_out_channels": [8, 16, 32, 32, 64]},
     "convnext_tiny": {"block_setting": [convnext.CNBlockConfig(8, 16, 1), convnext.CNBlockConfig(16, None, 1)]},
     "vit_b_32": {"image_size": 64, "num_layers": 1, "num_heads": 2, "hidden_dim": 32, "mlp_dim": 48},
     "swin_t": {"embed_dim": 8, "depths": [2, 2], "num_heads": [2, 2], "window_size": [7, 7]},
@@ -22,7 +49,9 @@ LITTLE = {
 }
 BUILDERS = {"convnext_tiny": convnext.ConvNeXt, "vit_b_32": functools.partial(vision_transformer.VisionTransformer, patch_size=32),
             "swin_t": functools.partial(swin_transformer.SwinTransformer, patch_size=[4, 4]),
-            "mobilenet_v3_small": mobilenetv3.MobileNetV3}
+            "mobilenet_v3_small": mobilenetv3.MobileNetV3, "resnet18": little_resnet, "resnet50": little_resnet,
+            "mobilenet_v2": mobilenetv2.MobileNetV2, "efficientnet_b0": efficientnet.EfficientNet, "densenet121": densenet.DenseNet,
+            "squeezenet1_1": little_squeezenet, "shufflenet_v2_x1_0": shufflenetv2.ShuffleNetV2}
 
 
 def classifier(name, sizes=FIXED, dynamic=None):
@@ -30,8 +59,9 @@ def classifier(name, sizes=FIXED, dynamic=None):
         if SMALL:
             return lively(BUILDERS[name](**LITTLE[name], num_classes=10))
         return lively(getattr(torchvision.models, name)(weights=None))
+    inputs = functools.partial(image, height=32, width=32) if SMALL and name.startswith("resnet") else image
     if not SMALL or name in LITTLE:
-        EXPORTS[name] = Export(build, image, sizes, ["image"], ["scores"], {"image": dynamic} if dynamic else {})
+        EXPORTS[name] = Export(build, inputs, sizes, ["image"], ["scores"], {"image": dynamic} if dynamic else {})
 
 
 BATCH = {0: "batch"}
