@@ -96,6 +96,7 @@ static contestants open_all(session *s, const bench_options *o) {
 
 // ---------------------------------------------------------------- measuring
 static double run_timed(session *s, contestant *c) {
+    prepared_release(c->call);
     double start = monotonic_seconds();
     int status = prepared_run(c->call);
     double seconds = monotonic_seconds() - start;
@@ -283,6 +284,7 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
         memset(k.seconds, 0, k.n * sizeof *k.seconds);
         memset(k.calls, 0, k.n * sizeof *k.calls);
         k.now = UINT32_MAX;
+        prepared_release(call);
         prepared_run(call);
         stop_clock(&k, monotonic_seconds());
         for (uint32_t j = 0; j < k.n; j++)

@@ -32,13 +32,22 @@ static void free_boxed(void *box) {
 }
 static void free_strings(void *strings) {
     const tensor *t = strings;
-    if (t->data) onnxc_strings_free(t->data, t->count);
+    if (!t->data) return;
+    onnxc_strings_free(t->data, t->count);
+    memset(t->data, 0, (size_t)t->count * sizeof(onnxc_string));
 }
 
 void runnable_own_outputs(const runnable *r, arena *a, tensor *out) {
     for (int j = 0; j < r->nout; j++) {
         if (r->out[j].boxed) arena_on_destroy(a, free_boxed, &out[j]);
         else if (r->out[j].dtype == DT_STRING) arena_on_destroy(a, free_strings, &out[j]);
+    }
+}
+
+void runnable_release_outputs(const runnable *r, tensor *out) {
+    for (int j = 0; j < r->nout; j++) {
+        if (r->out[j].boxed) free_boxed(&out[j]);
+        else if (r->out[j].dtype == DT_STRING) free_strings(&out[j]);
     }
 }
 

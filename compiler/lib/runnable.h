@@ -29,5 +29,7 @@ onnxc_model runnable_model(const runnable *r); // of one that is not interpreted
 typedef struct prepared_call prepared_call;
 prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const char **message);
 int prepared_run(prepared_call *c);
+// Gives back what the last call made of memory for strings, sequences and optionals: before the next one.
+void prepared_release(prepared_call *c);
 bool runnable_is_library(const char *path);
 #endif

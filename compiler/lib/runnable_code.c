@@ -160,6 +160,8 @@ static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const
 
 struct prepared_call {
     onnxc_model model;
+    const runnable *r;
+    tensor *out;
     void **data, *workspace;
     int64_t *dims, *capacity;
     size_t size;
@@ -170,7 +172,8 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
     tensor *out = ARENA_ARRAY(a, tensor, r->nout + 1);
     if (!r->run(r, a, in, out, message)) return NULL;
     prepared_call *p = ARENA_NEW(a, prepared_call);
-    *p = (prepared_call){.model = c->model, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3)};
+    *p = (prepared_call){
+        .model = c->model, .r = r, .out = out, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3)};
     p->data[r->nin + r->nout] = c->context;
     p->dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1);
     p->capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
@@ -192,6 +195,8 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
 int prepared_run(prepared_call *c) {
     return c->model.run(c->data, c->dims, c->capacity, c->workspace, c->size, NULL);
 }
+
+void prepared_release(prepared_call *c) { runnable_release_outputs(c->r, c->out); }
 
 // ---------------------------------------------------------------- code in this process
 static const load_name runtime_names[] = {

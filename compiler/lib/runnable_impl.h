@@ -10,5 +10,7 @@ runnable *text_model(pipeline *p);
 runnable *program_model(pipeline *p, const source *s);
 // What strings, sequences and optionals of these outputs hold is given back with the arena.
 void runnable_own_outputs(const runnable *r, arena *a, tensor *out);
+// At once, for another run into the same outputs.
+void runnable_release_outputs(const runnable *r, tensor *out);
 void runnable_set_ports(pipeline *p, runnable *r); // inputs and outputs of its program
 #endif
