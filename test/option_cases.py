@@ -297,6 +297,20 @@ for axis, shape in ((0, (6,)), (-2, (5,)), (0, (4, 3)), (1, (4, 3)), (-3, (2, 9)
         case("DFT", [x, *at], {"inverse": 1, "onesided": 1}, by="reference", opset=20)
 
 
+# ---------------------------------------------------------------- words and categories
+for mode in ("TF", "IDF", "TFIDF"):  # weights go with n-grams, which ngram_indexes gives columns in any order
+    case("TfIdfVectorizer", [np.array([1, 2, 1, 3, 1, 2])],
+         {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 1, "ngram_counts": [0, 1],
+          "ngram_indexes": [2, 0], "weights": [0.5, 2.0], "pool_int64s": [2, 1, 3]}, opset=9)
+    case("TfIdfVectorizer", [np.array([["a", "b", "a", "c"], ["c", "a", "a", "b"]])],
+         {"mode": mode, "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "ngram_counts": [0, 2],
+          "ngram_indexes": [1, 2, 0], "weights": [0.5, 2.0, 3.0], "pool_strings": ["a", "b", "a", "c"]}, opset=9)
+CATEGORIES = {"cats_strings": ["a", "b"], "cats_int64s": [5, 6]}
+case("CategoryMapper", [np.array(["a", "q", "b"])], {**CATEGORIES, "default_int64": 77}, opset=1, domain=ML)
+case("CategoryMapper", [np.array([[5, 9], [6, 5]])], CATEGORIES, opset=1, domain=ML)
+case("CategoryMapper", [np.array([5, 9])], {**CATEGORIES, "default_string": "none"}, opset=1, domain=ML)
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -529,10 +529,12 @@ def blocks(g):
     v = some(g, None, 4, 4, accept=lambda v: v.rank == 4)
     block = g.dice.choice((1, 2, 2, 3))
     if chance(g, 0.5):
-        if v.shape[1] % block**2:
+        if any(a.shape[1] % block**2 for a in v.of):
             raise Unfit("channels")  # the reference evaluator takes it where another size is 0
         g.add("DepthToSpace", [v], blocksize=block, **({"mode": "CRD"} if g.opset >= 11 and chance(g, 0.5) else {}))
     else:
+        if any(size % block for a in v.of for size in a.shape[2:]):
+            raise Unfit("sizes")
         g.add("SpaceToDepth", [v], blocksize=block)
 
 

@@ -1,4 +1,5 @@
-// LabelEncoder: the place of each element among the sorted keys, then the value at that place.
+// LabelEncoder: the place of each element among the sorted keys, then the value at that place. CategoryMapper
+// is one whose keys and values the type of its input chooses.
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/string.h"
 #include <string.h>
@@ -93,3 +94,31 @@ const op_def op_LabelEncoder = {.name = "LabelEncoder",
                                 .infer = label_infer,
                                 .lower = label_lower,
                                 .upgrades = {{2, label_upgrade_2}}};
+
+static attr renamed(const node *n, const char *from, const char *to) {
+    const attr *a = node_attr(n, from);
+    if (!a) infer_error(n, "attribute %s is missing", from);
+    attr made = *a;
+    made.name = to;
+    return made;
+}
+
+static void category_infer(node *n) {
+    const type *in = infer_in(n, 0);
+    if (renamed(n, "cats_strings", "").n != renamed(n, "cats_int64s", "").n)
+        infer_error(n, "attributes cats_strings and cats_int64s have different lengths");
+    infer_set(n, 0, in->elem == DT_STRING ? DT_I64 : DT_STRING, infer_rank(n, 0), in->dims);
+}
+
+static void category_expand(node *n) {
+    bool text = n->in[0]->type.elem == DT_STRING;
+    node *to = node_new(n->graph, n, &op_LabelEncoder, n->loc, 1, n->in);
+    node_set_attr(to, renamed(n, "cats_strings", text ? "keys_strings" : "values_strings"));
+    node_set_attr(to, renamed(n, "cats_int64s", text ? "values_int64s" : "keys_int64s"));
+    if (node_attr(n, "default_int64")) node_set_attr(to, *node_attr(n, "default_int64"));
+    if (node_attr(n, "default_string")) node_set_attr(to, *node_attr(n, "default_string"));
+    replace_output(n, 0, node_output(to, 0, NULL));
+}
+
+const op_def op_CategoryMapper = {
+    .name = "CategoryMapper", .domain = "ai.onnx.ml", .infer = category_infer, .expand = category_expand};

@@ -231,6 +231,7 @@ OP(SwiGLU)
 // ai.onnx.ml
 OP(ArrayFeatureExtractor)
 OP(Binarizer)
+OP(CategoryMapper)
 OP(FeatureVectorizer)
 OP(Imputer)
 OP(LinearClassifier)

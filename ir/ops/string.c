@@ -253,8 +253,8 @@ static void tfidf_infer(node *n) {
     const char *mode = node_string(n, "mode", "");
     if (strcmp(mode, "TF") && strcmp(mode, "IDF") && strcmp(mode, "TFIDF"))
         infer_error(n, "attribute mode is '%s', not TF, IDF or TFIDF", mode);
-    if (weights && weights->n && weights->n < g.width)
-        infer_error(n, "there are %d weights for %lld columns", weights->n, (long long)g.width);
+    if (weights && weights->n && weights->n < g.ncolumns)
+        infer_error(n, "there are %d weights for %d n-grams", weights->n, g.ncolumns);
     if (rank > 2) infer_error(n, "the input must have the shape [C] or [B, C], not rank %d", rank);
     if ((in->elem == DT_STRING) != (g.pool->kind == CONST_STRINGS))
         infer_error(n, "the input is %s, but the pool is not", dtype_name(in->elem));
@@ -362,8 +362,8 @@ static void tfidf_lower(lowering *l, node *n) {
     if (strcmp(mode, "IDF") == 0) y = x_select(k, x_lt(k, zero, y), x_float(k, DT_F32, 1), zero);
     if (weights && weights->n && strcmp(mode, "TF") != 0) {
         constant *w = constant_new(a, DT_F32, 1, &g.width);
-        for (int64_t i = 0; i < g.width; i++)
-            dtype_store_float(DT_F32, (void *)w->data, i, weights->floats[i], true);
+        for (int i = 0; i < g.ncolumns; i++)
+            dtype_store_float(DT_F32, (void *)w->data, g.columns[i], weights->floats[i], true);
         buffer *by = lower_constant(l, arena_printf(a, "%s.weights", x->name), w);
         y = x_mul(k, y, x_read(k, by, &index[out->rank - 1]));
     }
