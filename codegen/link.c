@@ -91,7 +91,7 @@ static const char *in_path(arena *a, const char *name) {
 }
 
 static const char *find_linker(arena *a, diag *d, const link_options *o) {
-    static const char *const names[] = {"ld.lld", "ld.lld-19", "ld.lld-20", "ld.lld-18"};
+    static const char *const names[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"};
     if (o->linker) {
         const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);
         if (found && exists(found)) return found;

@@ -98,7 +98,7 @@ static void settle_riscv(target_names *n) {
 
 static const char *default_cpu(const target_names *n) {
     switch (n->arch) {
-    case ARCH_X86_64: return !strncmp(n->triple, "i", 1) ? "i686" : "x86-64";
+    case ARCH_X86_64: return !strncmp(n->triple, "i", 1) ? "pentium4" : "x86-64";
     case ARCH_RISCV: return !strncmp(n->triple, "riscv32", 7) ? "generic-rv32" : "generic-rv64";
     case ARCH_AARCH64:
     case ARCH_ARM:
@@ -128,12 +128,18 @@ static target_names settle_names(arena *a, diag *d, const target_options *o) {
 
 // ---------------------------------------------------------------- facts
 static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX, N };
-    static const char *const names[N] = {
-        "sse4.1",     "fma",     "f16c",    "avx2", "avx512f,+avx512bw,+avx512dq,+avx512vl",
-        "avx512vnni", "avxvnni", "amx-int8"};
+    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX, N };
+    static const char *const names[N] = {"sse2",       "sse4.1",  "fma",
+                                         "f16c",       "avx2",    "avx512f,+avx512bw,+avx512dq,+avx512vl",
+                                         "avx512vnni", "avxvnni", "amx-int8"};
     bool has[N];
     probe_features(a, d, t->triple, t->cpu, t->features, names, N, has);
+    if (!has[SSE2]) {
+        diag_hint(d, "--mcpu=pentium4, or a later CPU");
+        diag_fatal_missing(
+            d, NULL, "CPU '%s' of %s has no SSE2: the x87 rounds to other precisions than the standard's",
+            t->cpu, t->triple);
+    }
     t->avx512 = has[AVX512];
     t->vector_bits = t->avx512 ? 512 : has[AVX2] ? 256 : 128;
     t->vector_regs = t->ptr_bits == 32 ? 8 : t->avx512 ? 32 : 16;
