@@ -149,6 +149,19 @@
 #define MMA_32(name, types, type)                                                                            \
     MMA_80(name, "", "m16n8k32", types, "int32_t", "r", "shim_mma(16, 32, " type ", d, a, b)",               \
            MMA_BYTES(types))
+#define FRAGMENT(name, how, turned)                                                                          \
+    {name, "",                                                                                               \
+     "$ void @" name "(void *to, const void *row) { shim_fragment((uint32_t *)to, row, " turned "); }\n",    \
+     "$ void @" name "(void *to, const void *row) {\n"                                                       \
+     "    uint32_t *d = (uint32_t *)to;\n"                                                                   \
+     "    asm volatile(\"ldmatrix.sync.aligned.m8n8.x4" how ".shared.b16 {%0, %1, %2, %3}, [%4];\"\n"        \
+     "                 : \"=r\"(d[0]), \"=r\"(d[1]), \"=r\"(d[2]), \"=r\"(d[3])\n"                           \
+     "                 : \"r\"((uint32_t)__cvta_generic_to_shared(row)) : \"memory\");\n}\n"}
+// Before sm_80 nothing is on its way.
+#define ASYNC(name, ptx)                                                                                     \
+    {name, "", "$ void @" name "(void) { }\n",                                                               \
+     "$ void @" name "(void) {\n#if __CUDA_ARCH__ >= 800\n    asm volatile(\"" ptx                           \
+     ";\" : : : \"memory\");\n#endif\n}\n"}
 #define D4(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1]), \"+" con "\"(d[2]), \"+" con "\"(d[3])"
 #define D2(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1])"
 #define A4B2                                                                                                 \
@@ -282,6 +295,17 @@ static const chelp helps[] = {
      "$ void @copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }\n"},
     {"copy_8", "", "$ void @copy_8(void *to, const void *from) { memcpy(to, from, 8); }\n",
      "$ void @copy_8(void *to, const void *from) { *(uint2 *)to = *(const uint2 *)from; }\n"},
+    FRAGMENT("fragment_x4", "", "0"),
+    FRAGMENT("fragment_x4_turned", ".trans", "1"),
+    {"async_16", "", "$ void @async_16(void *to, const void *from) { memcpy(to, from, 16); }\n",
+     "$ void @async_16(void *to, const void *from) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\"\n"
+     "                 : : \"r\"((uint32_t)__cvta_generic_to_shared(to)), \"l\"(from) : \"memory\");\n"
+     "#else\n    *(uint4 *)to = *(const uint4 *)from;\n#endif\n}\n"},
+    ASYNC("async_commit", "cp.async.commit_group"),
+    ASYNC("async_wait_0", "cp.async.wait_group 0"),
+    ASYNC("async_wait_1", "cp.async.wait_group 1"),
     {"bf16_to_f32", "from_bits_f32",
      "$ float @bf16_to_f32(uint16_t h) { return @from_bits_f32((uint32_t)h << 16); }\n", NULL},
     {"f32_to_bf16", "bits_f32",

@@ -16,8 +16,13 @@
 //   mma_m8n8k16_s8     int32_t d[2], a: 1, b: 1
 //   mma_m16n8k32_s8    int32_t d[4], a: 4, b: 2; also _u8, _u8s8 (a without sign), _s8u8
 // copy_16 and copy_8 (to, from) copy as many bytes, both at multiples of so many, in one go.
-// All are right from sm_75 on: shapes that it lacks are several smaller ones there, and bf16 and tf32 are
-// multiply-adds of values that the warp exchanges.
+// fragment_x4 (to, row): ldmatrix. Four words to private memory, each of a square of 8 rows of 16 bytes of
+// shared memory, of which lane i of the warp names row i % 8 of square i / 8: lane 4 g + t gets word t of row
+// g. fragment_x4_turned: rows 2 t and 2 t + 1 of column g instead, of 16-bit elements. async_16 (to, from)
+// copies 16 bytes from global to shared memory, which are there when the thread has called async_wait_N and
+// no more than N of its later groups, which async_commit ends, may be on their way. All are right from sm_75
+// on, where copies are over at once: shapes that it lacks are several smaller ones there, and bf16 and tf32
+// are multiply-adds of values that the warp exchanges.
 #ifndef ONNXC_CUDA_H
 #define ONNXC_CUDA_H
 #include "codegen/sink.h"

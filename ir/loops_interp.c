@@ -1,98 +1,11 @@
 // Interpreter of loops. In: functions and argument bits. Out: results and written memory, or an error.
 // A value is one word per lane: integers zero-extended, floats as their bits. Threads of a block are
 // coroutines that come back at barriers and shuffles; memory remembers who touched each byte last.
-#include "ir/loops_interp.h"
 #include "ir/loops_eval.h"
-#include "ir/loops_mma.h"
+#include "ir/loops_interp_impl.h"
 #include "ir/target.h"
-#include <setjmp.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
-
-typedef struct region {
-    const char *p;
-    int64_t bytes;
-    bool writable, shared, watched;
-    struct shadow *shadow; // what threads write to: one for each byte
-} region;
-
-// Who touched a byte last, and when: the epoch begins anew with each barrier, block and launch.
-typedef struct touch {
-    int thread; // in its block, + 1; 0: nobody, -1: several
-    int block;  // -1: several
-    int epoch;
-} touch;
-typedef struct shadow {
-    touch write, read;
-} shadow;
-
-typedef struct native {
-    linterp_native *fn;
-    void *user;
-} native;
-
-// Where a function's values lie in a frame, and the frames of earlier calls to use again.
-typedef struct layout_of {
-    int *at;
-    int words;
-    VEC(uint64_t *) spare;
-} layout_of;
-
-enum { RECENT = 8 };
-struct linterp {
-    arena *arena;
-    const lmodule *module;
-    VEC(region) regions;
-    int last_region, epoch;
-    int recent[RECENT]; // regions that were found last
-    unsigned next_recent;
-    map symbols, natives, layouts; // layouts by function address
-    linterp_order order;
-    uint64_t seed, random;
-    bool check;
-    const char *error;
-    jmp_buf jump;
-    struct device *device; // NULL outside linterp_launch
-};
-
-enum { WARP = 32, STACK = 256 << 10 };
-typedef enum wait_kind { WAIT_NONE, WAIT_BARRIER, WAIT_SHUFFLE, WAIT_PRODUCT, WAIT_DONE } wait_kind;
-
-typedef struct thread {
-    ucontext_t context;
-    int number; // in its block
-    int64_t at[3];
-    wait_kind wait;
-    const ins *where;             // barrier, shuffle or product it waits at
-    uint64_t *deposit, *received; // its operand of the shuffle, and its partner's
-    const uint32_t *registers;    // its operands of a product of fragments
-    const uint32_t *const *warps; // those of its warp
-} thread;
-
-typedef struct device {
-    const lfunc *f;
-    const uint64_t *args;
-    int64_t grid[3], threads[3], block[3];
-    thread *all, *now;
-    int n, block_number;
-    int first_epoch; // of the launch
-    ucontext_t scheduler;
-    map shared;              // region number + 1 by instruction
-    VEC(int) shared_regions; // the same regions
-} device;
-
-typedef struct frame {
-    linterp *in;
-    const lfunc *f;
-    layout_of *layout;
-    uint64_t *words;
-    const uint64_t *args;
-    uint64_t result;
-    bool fused; // L_MULADD rounds once
-} frame;
-
-typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_RETURN } flow;
 
 static flow run_block(frame *fr, const lblock *b);
 
@@ -160,7 +73,7 @@ static _Noreturn void fail(linterp *in, const char *text) {
     longjmp(in->jump, 1);
 }
 
-static _Noreturn void fail_at(frame *fr, const ins *x, const char *what) {
+_Noreturn void linterp_fail_at(frame *fr, const ins *x, const char *what) {
     fail(fr->in, arena_printf(fr->in->arena, "function %s, instruction %d (%s): %s", fr->f->name, x->id,
                               lop_name(x->op), what));
 }
@@ -192,8 +105,6 @@ static frame new_frame(linterp *in, const lfunc *f, const uint64_t *args) {
     return fr;
 }
 
-static uint64_t *value_of(frame *fr, const ins *x) { return fr->words + fr->layout->at[x->id]; }
-static uint64_t *arg(frame *fr, const ins *x, int i) { return value_of(fr, x->args[i]); }
 static int64_t signed_arg(frame *fr, const ins *x, int i) {
     return leval_signed(x->args[i]->type.kind, *arg(fr, x, i));
 }
@@ -258,32 +169,30 @@ static void check_race(frame *fr, const ins *x, const region *r, const char *p, 
     if (!d || !d->now || x->op == L_ATOMIC_ADD) return;
     for (shadow *s = r->shadow + (p - r->p), *end = s + n; s < end; s++)
         if (!note_touch(fr->in, r, s, write))
-            fail_at(fr, x,
-                    r->shared ? "race on shared memory: a barrier is missing"
-                              : "race: another thread touches the same memory");
+            linterp_fail_at(fr, x,
+                            r->shared ? "race on shared memory: a barrier is missing"
+                                      : "race: another thread touches the same memory");
 }
 
-static char *checked(frame *fr, const ins *x, char *p, int64_t n, bool write) {
+char *linterp_checked(frame *fr, const ins *x, char *p, int64_t n, bool write) {
     linterp *in = fr->in;
     if (!in->check && !in->device) return p;
     region *r = find_region(in, p, n);
-    if (!r && in->check) fail_at(fr, x, write ? "store out of bounds" : "load out of bounds");
-    if (r && write && !r->writable) fail_at(fr, x, "store to read-only memory");
+    if (!r && in->check) linterp_fail_at(fr, x, write ? "store out of bounds" : "load out of bounds");
+    if (r && write && !r->writable) linterp_fail_at(fr, x, "store to read-only memory");
     if (r && r->shadow) check_race(fr, x, r, p, n, write);
     return p;
 }
 
 static uint64_t load(frame *fr, const ins *x, lkind k, char *p) {
     uint64_t v = 0;
-    memcpy(&v, checked(fr, x, p, lkind_bytes(k), false), (size_t)lkind_bytes(k));
+    memcpy(&v, linterp_checked(fr, x, p, lkind_bytes(k), false), (size_t)lkind_bytes(k));
     return k == LK_I1 ? v & 1 : v;
 }
 
 static void store(frame *fr, const ins *x, lkind k, char *p, uint64_t v) {
-    memcpy(checked(fr, x, p, lkind_bytes(k), true), &v, (size_t)lkind_bytes(k));
+    memcpy(linterp_checked(fr, x, p, lkind_bytes(k), true), &v, (size_t)lkind_bytes(k));
 }
-
-static char *pointer(frame *fr, const ins *x, int i) { return (char *)(uintptr_t)*arg(fr, x, i); }
 
 static char *element(frame *fr, const ins *x, lkind k) {
     return pointer(fr, x, 0) + signed_arg(fr, x, 1) * lkind_bytes(k);
@@ -291,7 +200,7 @@ static char *element(frame *fr, const ins *x, lkind k) {
 
 static void check_alignment(frame *fr, const ins *x, lkind k, const char *p) {
     int align = x->align ? x->align : lkind_bytes(k);
-    if ((uintptr_t)p % (unsigned)align) fail_at(fr, x, "pointer is less aligned than promised");
+    if ((uintptr_t)p % (unsigned)align) linterp_fail_at(fr, x, "pointer is less aligned than promised");
 }
 
 static void run_load(frame *fr, const ins *x, uint64_t *out, int64_t n) {
@@ -391,7 +300,7 @@ static uint64_t run_symbol(frame *fr, const ins *x) {
     if (!p) p = (void *)function_named(in, x->name);
     if (!p) p = map_get(&in->natives, x->name);
     if (!p) p = data_named(in, x->name);
-    if (!p) fail_at(fr, x, arena_printf(in->arena, "no symbol %s", x->name));
+    if (!p) linterp_fail_at(fr, x, arena_printf(in->arena, "no symbol %s", x->name));
     return (uintptr_t)p;
 }
 
@@ -414,50 +323,26 @@ static const native *native_at(const linterp *in, const void *p) {
     return NULL;
 }
 
-static void wait_for_others(frame *fr, const ins *x, wait_kind kind);
-
-// d += a * b of the warp's fragments; the arguments point to registers.
-static void run_product(frame *fr, const ins *x, const lmma *t) {
-    thread *now = fr->in->device->now;
-    uint32_t *mine = ARENA_ARRAY(fr->in->arena, uint32_t, t->na + t->nb + t->nd), *d = mine + t->na + t->nb;
-    char *at[3];
-    const int n[] = {t->nd, t->na, t->nb};
-    for (int i = 0; i < 3; i++) at[i] = checked(fr, x, pointer(fr, x, i), 4 * n[i], i == 0);
-    memcpy(d, at[0], 4 * (size_t)t->nd);
-    memcpy(mine, at[1], 4 * (size_t)t->na);
-    memcpy(mine + t->na, at[2], 4 * (size_t)t->nb);
-    now->registers = mine;
-    wait_for_others(fr, x, WAIT_PRODUCT);
-    lmma_apply(t, now->number % WARP, now->warps, d);
-    memcpy(at[0], d, 4 * (size_t)t->nd);
-}
-
-// copy_16 and copy_8 (codegen/cuda.h).
-static void run_copy(frame *fr, const ins *x, int bytes) {
-    char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
-    if (((uintptr_t)to | (uintptr_t)from) % (unsigned)bytes)
-        fail_at(fr, x, "pointer is less aligned than promised");
-    char copied[16];
-    memcpy(copied, checked(fr, x, from, bytes, false), (size_t)bytes);
-    memcpy(checked(fr, x, to, bytes, true), copied, (size_t)bytes);
-}
-
 static uint64_t run_call(frame *fr, const ins *x) {
     linterp *in = fr->in;
+    bool on_device = x->op == L_CALL && in->device && in->device->now;
+    if (on_device && !strncmp(x->name, "async_", 6)) return linterp_async(fr, x), 0;
+    if (on_device && !strncmp(x->name, "fragment_x4", 11)) return linterp_fragment(fr, x), 0;
     if (x->op == L_CALL && in->device && !strncmp(x->name, "copy_", 5))
-        return run_copy(fr, x, x->name[5] == '8' ? 8 : 16), 0;
+        return linterp_copy(fr, x, x->name[5] == '8' ? 8 : 16), 0;
     const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
-    if (product && x->nargs == 3 && in->device && in->device->now) return run_product(fr, x, product), 0;
+    if (product && x->nargs == 3 && in->device && in->device->now) return linterp_product(fr, x, product), 0;
     int skip = x->op == L_CALLPTR, n = x->nargs - skip;
     uint64_t args[64];
-    if (n > 64) fail_at(fr, x, "more than 64 arguments");
+    if (n > 64) linterp_fail_at(fr, x, "more than 64 arguments");
     for (int i = 0; i < n; i++) args[i] = *arg(fr, x, i + skip);
     const void *p = skip ? pointer(fr, x, 0) : NULL;
     const lfunc *f = skip ? function_at(in, p) : function_named(in, x->name);
-    if (f && f->params.n != n) fail_at(fr, x, "call with a wrong number of arguments");
+    if (f && f->params.n != n) linterp_fail_at(fr, x, "call with a wrong number of arguments");
     if (f) return run_function(in, f, args);
     const native *c = skip ? native_at(in, p) : map_get(&in->natives, x->name);
-    if (!c) fail_at(fr, x, arena_printf(in->arena, "no function %s", skip ? "at that address" : x->name));
+    if (!c)
+        linterp_fail_at(fr, x, arena_printf(in->arena, "no function %s", skip ? "at that address" : x->name));
     return c->fn(c->user, args, n);
 }
 
@@ -484,7 +369,7 @@ static flow run_in_order(frame *fr, const ins *x, int64_t begin, int64_t end, in
 static flow run_for(frame *fr, const ins *x) {
     int64_t begin = signed_arg(fr, x, 0), end = signed_arg(fr, x, 1), step = signed_arg(fr, x, 2);
     device *d = fr->in->device;
-    if (step <= 0) fail_at(fr, x, "loop step is not positive");
+    if (step <= 0) linterp_fail_at(fr, x, "loop step is not positive");
     if (x->role == LOOP_PARALLEL && fr->in->order != ORDER_FORWARD)
         return run_in_order(fr, x, begin, end, step);
     if (d && d->now && x->role >= LOOP_GRID_X) {
@@ -513,32 +398,12 @@ static flow run_loop(frame *fr, const ins *x) {
     }
 }
 
-static void wait_for_others(frame *fr, const ins *x, wait_kind kind) {
-    device *d = fr->in->device;
-    if (!d || !d->now) return;
-    thread *t = d->now;
-    t->wait = kind;
-    t->where = x;
-    swapcontext(&t->context, &d->scheduler);
-}
-
-static void run_shuffle(frame *fr, const ins *x, uint64_t *out) {
-    device *d = fr->in->device;
-    memcpy(out, arg(fr, x, 0), x->type.lanes * sizeof *out);
-    if (!d || !d->now) return;
-    uint64_t *mine = ARENA_ARRAY(fr->in->arena, uint64_t, x->type.lanes);
-    memcpy(mine, out, x->type.lanes * sizeof *out);
-    d->now->deposit = d->now->received = mine;
-    wait_for_others(fr, x, WAIT_SHUFFLE);
-    memcpy(out, d->now->received, x->type.lanes * sizeof *out);
-}
-
 static void run_value(frame *fr, const ins *x, uint64_t *out) {
     const uint64_t *args[4] = {0};
     ltype types[4] = {0};
     for (int i = 0; i < x->nargs && i < 4; i++) args[i] = arg(fr, x, i), types[i] = x->args[i]->type;
     const char *error = leval(x, types, args, fr->fused, out);
-    if (error) fail_at(fr, x, error);
+    if (error) linterp_fail_at(fr, x, error);
 }
 
 static flow run_ins(frame *fr, const ins *x) {
@@ -576,8 +441,8 @@ static flow run_ins(frame *fr, const ins *x) {
         return FLOW_RETURN;
     case L_CALL:
     case L_CALLPTR: *out = leval_fit(x->type.kind, run_call(fr, x)); break;
-    case L_BARRIER: wait_for_others(fr, x, WAIT_BARRIER); break;
-    case L_SHFL_XOR: run_shuffle(fr, x, out); break;
+    case L_BARRIER: linterp_wait(fr, x, WAIT_BARRIER); break;
+    case L_SHFL_XOR: linterp_shuffle(fr, x, out); break;
     case L_PREFETCH: break;
     case L_COMMENT: break;
     case L_COUNT: break;

@@ -48,3 +48,13 @@ void lmma_apply(const lmma *t, int lane, const uint32_t *const *registers, uint3
         else d[i] = (uint32_t)(int64_t)sum;
     }
 }
+
+void lmma_squares(int lane, const uint32_t *const *rows, bool turned, uint32_t *d) {
+    for (int q = 0; q < 4; q++) {
+        int at = lane / 4, pair = lane % 4;
+        d[q] = rows[8 * q + at][pair];
+        if (!turned) continue;
+        uint32_t low = rows[8 * q + 2 * pair][at / 2], high = rows[8 * q + 2 * pair + 1][at / 2];
+        d[q] = (low >> 16 * (at % 2) & 0xffff) | high >> 16 * (at % 2) << 16;
+    }
+}

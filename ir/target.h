@@ -28,7 +28,7 @@ typedef struct target {
     int threads;         // most worker threads the code may use; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)
-    int sm;              // ARCH_CUDA: architecture, 75, 80, 90 ...
+    int sm;              // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
     int processors;      // ARCH_CUDA: how many a kernel's blocks should keep busy
 } target;
 

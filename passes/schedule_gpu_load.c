@@ -2,7 +2,11 @@
 // fetches some words of it from memory into registers, and later stores them into shared memory, which lies
 //
 //   [word of K][side + pad]    for multiply-adds: threads read neighbouring rows at once
-//   [side][words of K + pad]   for tensor cores: threads read 8 rows and 4 words at once
+//   [side][words of K + pad]   for tensor cores: warps read 8 rows of 4 words at once
+//   [K][side + pad]            for tensor cores too, where 16-bit elements lie side by side along the rows
+//
+// Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
+// (gpu_issue_slice): only what is not whole or not aligned goes through them.
 //
 // The pads keep 32 threads' words in 32 different banks.
 #include "codegen/convert.h"
@@ -10,18 +14,25 @@
 #include "passes/emit_dim.h"
 #include "passes/schedule_gpu_product.h"
 
-enum { PAD = 4, RUN = 16 };
+enum { PAD = 4, RUN = 16, UNIT = 8 };
 
 static int per_word(const product *p) { return p->tensor ? p->tensor->per : 1; }
 int gpu_slice_depth(const product *p) { return p->t.words * per_word(p); }
-int gpu_slice_words(const product *p, int side) {
-    return p->tensor ? side * (p->t.words + PAD) : (side + PAD) * p->t.words;
+int gpu_slice_words(const product *p, const operand *o) {
+    if (o->turned) return p->t.words * (o->side + 2 * PAD);
+    return p->tensor ? o->side * (p->t.words + PAD) : (o->side + PAD) * p->t.words;
 }
 
-ins *gpu_shared_at(product *p, int side, ins *row, ins *word) {
+ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word) {
     lbuild *b = p->g->b;
     ins *far = p->tensor ? row : word, *near = p->tensor ? word : row;
-    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, far, lb_idx(b, (p->tensor ? p->t.words : side) + PAD)), near);
+    int pitch = (p->tensor ? p->t.words : o->side) + PAD;
+    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, far, lb_idx(b, pitch)), near);
+}
+
+ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k) {
+    lbuild *b = p->g->b;
+    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, k, lb_idx(b, o->side + 2 * PAD)), row);
 }
 
 // ---------------------------------------------------------------- units
@@ -58,6 +69,12 @@ static int run_bytes(const operand *o) {
     return o->along_k ? o->unit_words * 4 : o->unit_rows * dtype_bits(o->read->buffer->dtype) / 8;
 }
 
+// Copies to shared memory take units of 16 bytes: 4 words of a row, or 8 elements side by side along the
+// rows.
+static bool may_be_async(const product *p, const operand *o) {
+    return p->g->e->t->sm >= 80 && (o->along_k || p->tensor->per == 2);
+}
+
 // Four words along K, or eight rows of a word, where the operand is stored as it is multiplied.
 void gpu_choose_units(product *p, operand *o) {
     lbuild *b = p->g->b;
@@ -70,7 +87,8 @@ void gpu_choose_units(product *p, operand *o) {
     if (step->op != X_CONST || step->i != 1) return;
     o->unit_rows = o->along_k ? 1 : 8, o->unit_words = o->along_k ? 4 : 1;
     int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
-    ins *fits = units_of(p, o) % p->threads ? NULL : multiples(p, a, axes[n - 1], bytes * 8 / bits);
+    bool shared_out = (may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
+    ins *fits = shared_out ? multiples(p, a, axes[n - 1], bytes * 8 / bits) : NULL;
     if (!fits) {
         o->unit_rows = o->unit_words = 1;
         return;
@@ -155,10 +173,9 @@ static void add_element(product *p, operand *o, ins *v, int number) {
     if (guard) lb_end(b, guard);
 }
 
-static void load_element_of_word(product *p, operand *o, ins *v, ins *at, ins *k, int number) {
+static void load_one(product *p, operand *o, ins *v, ins *at, ins *k, int number) {
     gpu *g = p->g;
     const axis_list *ka = &p->c->k_axes;
-    k = lb_bin(g->b, L_ADD, k, lb_idx(g->b, number));
     ins *inside = both(g->b, below(p, at, o->extent, o->side), below(p, k, p->depth, gpu_slice_depth(p)));
     ins *valid = inside ? lb_if(g->b, inside) : NULL;
     int mark = scope_open(g->e);
@@ -176,7 +193,17 @@ static ins *load_word(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
     ltype t = lt(p->word, 1);
     ins *v = lb_var(b, "v", lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0));
-    for (int number = 0; number < per_word(p); number++) load_element_of_word(p, o, v, at, k, number);
+    for (int number = 0; number < per_word(p); number++)
+        load_one(p, o, v, at, lb_bin(b, L_ADD, k, lb_idx(b, number)), number);
+    return lb_get(b, v);
+}
+
+// The same along the rows.
+static ins *load_turned(product *p, operand *o, ins *at, ins *k) {
+    lbuild *b = p->g->b;
+    ins *v = lb_var(b, "v", lb_int(b, lt(LK_I32, 1), 0));
+    for (int number = 0; number < 2; number++)
+        load_one(p, o, v, lb_bin(b, L_ADD, at, lb_idx(b, number)), k, number);
     return lb_get(b, v);
 }
 
@@ -194,13 +221,14 @@ static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
 
 // ---------------------------------------------------------------- units at once
 
-static void copy(lbuild *b, int bytes, ins *to, ins *from) {
+static void copy_by(lbuild *b, const char *how, ins *to, ins *from) {
     ins *args[] = {to, from};
-    lb_call(b, lt(LK_VOID, 1), bytes == 16 ? "copy_16" : "copy_8", 2, args);
+    lb_call(b, lt(LK_VOID, 1), how, 2, args);
 }
+static const char *in_one_go(int bytes) { return bytes == 16 ? "copy_16" : "copy_8"; }
 
 // Copies the neighbours from (at, k) on.
-static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to) {
+static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how) {
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
     const axis_list *ka = &p->c->k_axes;
@@ -208,8 +236,7 @@ static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to) {
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
-    copy(g->b, run_bytes(o), to,
-         lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8));
+    copy_by(g->b, how, to, lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8));
     gpu_clear_counters(g, o->axes, o->naxes);
     gpu_clear_counters(g, ka->at, ka->n);
     scope_close(g->e, mark);
@@ -235,20 +262,27 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
     int per = per_word(p), words = run_bytes(o) / 4;
     ins *runs = lb_local(b, LK_I32, per * words, 16, false);
     for (int e = 0; e < per; e++)
-        copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4));
+        copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4),
+                 in_one_go(run_bytes(o)));
     for (int r = 0; r < o->unit_rows; r++)
         lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
+}
+
+// Opens the branch of units that may be fetched at once: all of their `rows` x `deep` elements are inside.
+static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
+    lbuild *b = p->g->b;
+    ins *last = lb_bin(b, L_ADD, at, lb_idx(b, rows - 1)),
+        *deepest = lb_bin(b, L_ADD, k, lb_idx(b, deep - 1));
+    ins *inside =
+        both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
+    return lb_if(b, inside ? lb_bin(b, L_AND, o->aligned, inside) : o->aligned);
 }
 
 // A unit all of whose elements are inside, at once; others word by word.
 static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    ins *last = lb_bin(b, L_ADD, at, lb_idx(b, o->unit_rows - 1)),
-        *deepest = lb_bin(b, L_ADD, k, lb_idx(b, o->unit_words * per_word(p) - 1));
-    ins *inside =
-        both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
-    ins *wide = lb_if(b, inside ? lb_bin(b, L_AND, o->aligned, inside) : o->aligned);
-    if (o->along_k) copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4));
+    ins *wide = open_wide(p, o, at, k, o->unit_rows, o->unit_words * per_word(p));
+    if (o->along_k) copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)));
     else load_rows(p, o, at, k, to);
     lb_else(b, wide);
     load_words(p, o, at, k, to);
@@ -272,15 +306,72 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
 
 void gpu_store_slice(product *p, operand *o, ins *slice) {
     lbuild *b = p->g->b;
-    ins *j = open_units(p, o), *row, *word,
-        *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o->side)));
+    ins *j = open_units(p, o), *row, *word, *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
     place(p, o, j, &row, &word);
     for (int r = 0; r < o->unit_rows; r++) {
-        ins *to =
-                lb_bin(b, L_ADD, half, gpu_shared_at(p, o->side, lb_bin(b, L_ADD, row, lb_idx(b, r)), word)),
+        ins *to = lb_bin(b, L_ADD, half, gpu_shared_at(p, o, lb_bin(b, L_ADD, row, lb_idx(b, r)), word)),
             *from = lb_bin(b, L_ADD, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows)), lb_idx(b, r));
         if (o->unit_words == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
-        else copy(b, 16, lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4 * o->unit_words));
+        else
+            copy_by(b, "copy_16", lb_offset(b, o->shared, to, 4),
+                    lb_offset(b, o->staged, from, 4 * o->unit_words));
     }
+    lb_end(b, j);
+}
+
+// ---------------------------------------------------------------- slices past the registers
+
+static bool fits_async(const product *p, const operand *o) { return is_wide(o) && may_be_async(p, o); }
+
+static void fit_registers(const product *p, operand *o) {
+    if (units_of(p, o) % p->threads) o->unit_rows = o->unit_words = 1;
+}
+
+void gpu_choose_async(product *p) {
+    enum { SHARED_MOST = 48 << 10 };
+    p->async = p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b);
+    p->slices = 2;
+    if (!p->async) {
+        fit_registers(p, &p->a), fit_registers(p, &p->b);
+        return;
+    }
+    p->a.turned = !p->a.along_k, p->b.turned = !p->b.along_k;
+    int bytes = 4 * (gpu_slice_words(p, &p->a) + gpu_slice_words(p, &p->b));
+    if (3 * bytes <= SHARED_MOST) p->slices = 3;
+}
+
+// Four words at (at, k), in shared memory from word `to` on.
+static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    int per = per_word(p);
+    ins *wide = open_wide(p, o, at, k, o->turned ? UNIT : 1, o->turned ? 1 : 4 * per);
+    copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16");
+    lb_else(b, wide);
+    ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
+    int mark = scope_open(p->g->e);
+    ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per));
+    ins *word = o->turned ? load_turned(p, o, lb_bin(b, L_ADD, at, far), k)
+                          : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
+    lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
+    scope_close(p->g->e, mark);
+    lb_end(b, w);
+    lb_end(b, wide);
+}
+
+// Neighbouring threads take neighbouring units in memory.
+void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    int units = o->side * p->t.words / 4, per_run = o->turned ? o->side / UNIT : p->t.words / 4;
+    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
+    int mark = scope_open(p->g->e);
+    ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads))),
+        *far = gpu_quotient(b, i, lb_idx(b, per_run)), *near = gpu_rest(b, i, lb_idx(b, per_run));
+    ins *row = o->turned ? lb_bin(b, L_MUL, near, lb_idx(b, UNIT)) : far;
+    ins *k = o->turned ? far : lb_bin(b, L_MUL, near, lb_idx(b, 4 * per_word(p)));
+    ins *place = o->turned ? gpu_quotient(b, gpu_turned_at(p, o, row, k), lb_idx(b, 2))
+                           : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
+    place = lb_bin(b, L_ADD, place, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
+    issue_unit(p, o, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
+    scope_close(p->g->e, mark);
     lb_end(b, j);
 }

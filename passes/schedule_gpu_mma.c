@@ -5,7 +5,7 @@
 #include "ir/program.h"
 #include "passes/schedule_gpu_product.h"
 
-enum { STEP = 8, ROWS = 16, COLUMNS = 8 };
+enum { STEP = 8, ROWS = 16 };
 
 // Products of small floats are exact in f32, those of bytes in i32.
 static const tensor_type types[] = {
@@ -46,28 +46,36 @@ const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c) {
     return t || sum != DT_F32 || e->t->precision == PRECISION_OWN ? t : &reduced[e->t->precision];
 }
 
-// The words of one fragment: `rows` of row + 8 i, words word and word + 4.
-static void load_fragment(product *p, const operand *o, int rows, ins *slice, ins *row, ins *word, ins *to,
-                          ins *at) {
+// Where the lane's row of its square begins, of those from row `row` and word `word` on. Squares are numbered
+// by rows first where rows_first, else by words.
+static ins *square_at(product *p, const operand *o, bool rows_first, ins *slice, ins *row, ins *word) {
     lbuild *b = p->g->b;
-    ins *base = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o->side)));
-    for (int r = 0; r < 2 * rows; r++) {
-        ins *x = lb_bin(b, L_ADD, row, lb_idx(b, r % rows * 8)),
-            *w = lb_bin(b, L_ADD, word, lb_idx(b, r / rows * 4));
-        ins *from = lb_bin(b, L_ADD, base, gpu_shared_at(p, o->side, x, w));
-        lb_store(b, to, lb_bin(b, L_ADD, at, lb_idx(b, r)), lb_load(b, lt(LK_I32, 1), o->shared, from, 0), 0);
+    ins *lane = gpu_rest(b, p->g->thread, lb_idx(b, 32)), *eight = lb_idx(b, 8), *two = lb_idx(b, 2);
+    ins *square = gpu_quotient(b, lane, eight), *mine = gpu_rest(b, lane, eight);
+    ins *even = gpu_rest(b, square, two), *upper = gpu_quotient(b, square, two);
+    ins *rows = lb_bin(b, L_MUL, rows_first ? even : upper, eight), *deep = rows_first ? upper : even, *at;
+    if (o->turned) {
+        ins *k = lb_bin(b, L_ADD, lb_bin(b, L_MUL, word, two), lb_bin(b, L_MUL, deep, eight));
+        at = gpu_turned_at(p, o, lb_bin(b, L_ADD, row, rows), lb_bin(b, L_ADD, k, mine));
+        at = gpu_quotient(b, at, two);
+    } else {
+        at = gpu_shared_at(p, o, lb_bin(b, L_ADD, row, lb_bin(b, L_ADD, rows, mine)),
+                           lb_bin(b, L_ADD, word, lb_bin(b, L_MUL, deep, lb_idx(b, 4))));
     }
+    return lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
 }
 
-// All fragments of an operand that the warp's results need, at one step along K.
-static void load_fragments(product *p, const operand *o, int n, int rows, ins *slice, ins *warp, ins *word,
+// All fragments of an operand that the warp's results need, at one step along K: n times four squares, which
+// are one fragment of a, or two of b.
+static void load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
                            ins *to) {
     lbuild *b = p->g->b;
     ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
-    ins *group = gpu_quotient(b, gpu_rest(b, p->g->thread, lb_idx(b, 32)), lb_idx(b, 4));
-    ins *row = lb_bin(b, L_ADD, lb_bin(b, L_MUL, warp, lb_idx(b, n * rows * 8)),
-                      lb_bin(b, L_ADD, lb_bin(b, L_MUL, i, lb_idx(b, rows * 8)), group));
-    load_fragment(p, o, rows, slice, row, word, to, lb_bin(b, L_MUL, i, lb_idx(b, 2 * rows)));
+    ins *row =
+        lb_bin(b, L_ADD, lb_bin(b, L_MUL, warp, lb_idx(b, n * ROWS)), lb_bin(b, L_MUL, i, lb_idx(b, ROWS)));
+    ins *from = square_at(p, o, is_a, slice, row, word);
+    ins *args[] = {lb_offset(b, to, i, 16), lb_offset(b, o->shared, from, 4)};
+    lb_call(b, lt(LK_VOID, 1), o->turned ? "fragment_x4_turned" : "fragment_x4", 2, args);
     lb_end(b, i);
 }
 
@@ -76,9 +84,8 @@ void gpu_multiply_tensors(product *p, ins *slice) {
     int nm = p->t.each_m / 2, nn = p->t.each_n / 2;
     ins *fa = lb_local(b, LK_I32, nm * 4, 16, false), *fb = lb_local(b, LK_I32, nn * 2, 16, false);
     ins *step = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, p->t.words), lb_idx(b, STEP), LOOP_UNROLL);
-    ins *word = lb_bin(b, L_ADD, step, gpu_rest(b, p->g->thread, lb_idx(b, 4)));
-    load_fragments(p, &p->a, nm, 2, slice, p->lane_m[0], word, fa);
-    load_fragments(p, &p->b, nn, 1, slice, p->lane_n[0], word, fb);
+    load_fragments(p, &p->a, nm, true, slice, p->lane_m[0], step, fa);
+    load_fragments(p, &p->b, nn / 2, false, slice, p->lane_n[0], step, fb);
     ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, nm), lb_idx(b, 1), LOOP_UNROLL);
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, nn), lb_idx(b, 1), LOOP_UNROLL);
     ins *at = lb_bin(b, L_ADD, lb_bin(b, L_MUL, i, lb_idx(b, nn)), j);

@@ -6,6 +6,14 @@
 //                   each thread or warp: acc += a * b from shared memory
 //                   store the next slice into the other half of shared memory; barrier
 //   each thread writes its results
+//
+// or, where copies to shared memory run by themselves (gpu_choose_async), with S slices of each operand
+// there:
+//
+//   start slices 0 .. S - 2
+//   for each slice: wait for its copies; barrier
+//                   start slice + S - 1 in the place of the one before
+//                   each warp: acc += a * b from shared memory
 #include "passes/schedule_gpu_product.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
@@ -182,9 +190,9 @@ static void write_results(product *p, access *to) {
 // The thread's rows or columns of one word of K.
 static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins **to) {
     lbuild *b = p->g->b;
-    ins *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o->side)));
+    ins *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
     for (int i = 0; i < each; i++) {
-        ins *at = gpu_shared_at(p, o->side, position(p, lb_idx(b, i), column), k);
+        ins *at = gpu_shared_at(p, o, position(p, lb_idx(b, i), column), k);
         to[i] = lb_load(b, lt(p->kind, 1), o->shared, lb_bin(b, L_ADD, half, at), 0);
     }
 }
@@ -231,11 +239,12 @@ static void make_memory(product *p) {
     lbuild *b = p->g->b;
     ltype t = lt(p->kind, 1);
     operand *const both[] = {&p->a, &p->b};
+    for (int j = 0; j < 2; j++) gpu_choose_units(p, both[j]);
+    gpu_choose_async(p);
     for (int j = 0; j < 2; j++) {
         operand *o = both[j];
-        gpu_choose_units(p, o);
-        o->shared = lb_local(b, p->word, 2 * gpu_slice_words(p, o->side), 16, true);
-        o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
+        o->shared = lb_local(b, p->word, p->slices * gpu_slice_words(p, o), 16, true);
+        if (!p->async) o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
     }
     int n = p->t.each_m * p->t.each_n;
     ins *zero = lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
@@ -281,6 +290,34 @@ static void sum_slices(product *p) {
     lb_end(b, k0);
 }
 
+// Starts the copies of the slice that begins at k0, if there is one. What was started together is waited for
+// together, also where it is nothing.
+static void issue_slices(product *p, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    ins *more = lb_if(b, lb_cmp(b, L_SLT, k0, emit_dim(p->g->e, p->depth)));
+    int mark = scope_open(p->g->e);
+    gpu_issue_slice(p, &p->a, k0, slice);
+    gpu_issue_slice(p, &p->b, k0, slice);
+    scope_close(p->g->e, mark);
+    lb_end(b, more);
+    lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
+}
+
+static void sum_slices_async(product *p) {
+    lbuild *b = p->g->b;
+    int deep = gpu_slice_depth(p), ahead = p->slices - 1;
+    ins *depth = emit_dim(p->g->e, p->depth);
+    for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
+    ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
+    ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
+    lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
+    lb_barrier(b);
+    issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),
+                 gpu_rest(b, lb_bin(b, L_ADD, number, lb_idx(b, ahead)), all));
+    gpu_multiply_tensors(p, gpu_rest(b, number, all));
+    lb_end(b, k0);
+}
+
 void gpu_schedule_product(gpu *g, const contraction *c) {
     emitter *e = g->e;
     product p = {.g = g, .c = c, .tensor = gpu_tensor_type(e, c)};
@@ -296,7 +333,9 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     set_lanes(&p);
     make_memory(&p);
     int mark = scope_open(e);
-    sum_slices(&p);
+    if (p.async) e->code->schedule = "asynchronous tensor product";
+    if (p.async) sum_slices_async(&p);
+    else sum_slices(&p);
     if (!p.tensor) keep_sums(&p);
     write_results(&p, to);
     scope_close(e, mark);

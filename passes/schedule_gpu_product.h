@@ -24,8 +24,9 @@ typedef struct operand {
     expr *term; // what is multiplied
     int axes[MAX_AXES], naxes, side;
     dim *extent;
-    ins *first, *staged, *shared; // staged: the thread's words on their way; shared: two slices
+    ins *first, *staged, *shared; // staged: the thread's words on their way; shared: slices
     bool along_k;                 // neighbours in memory lie along K
+    bool turned;                  // shared: rows of K, for fragment_x4_turned
     int unit_rows, unit_words;
     ins *aligned; // whether units lie at multiples of their size in memory
 } operand;
@@ -34,6 +35,8 @@ typedef struct product {
     gpu *g;
     const contraction *c;
     const tensor_type *tensor; // NULL: multiply-adds
+    bool async;                // slices come by copies that run on while the block multiplies
+    int slices;                // of an operand in shared memory
     tile t;
     int threads;
     operand a, b;
@@ -48,10 +51,13 @@ typedef struct product {
 
 // schedule_gpu_load.c
 void gpu_choose_units(product *p, operand *o);
-int gpu_staged_words(const product *p, const operand *o);      // of a thread
-int gpu_slice_depth(const product *p);                         // elements of K in a slice
-int gpu_slice_words(const product *p, int side);               // shared words of one slice of an operand
-ins *gpu_shared_at(product *p, int side, ins *row, ins *word); // where a word of a slice lies
+int gpu_staged_words(const product *p, const operand *o);              // of a thread
+int gpu_slice_depth(const product *p);                                 // elements of K in a slice
+int gpu_slice_words(const product *p, const operand *o);               // shared words of one slice
+ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word); // where a word of a slice lies
+ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k); // the same, in elements, of a turned one
+void gpu_choose_async(product *p);
+void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice); // starts the copies of a slice
 void gpu_load_slice(product *p, operand *o, ins *k0);
 void gpu_store_slice(product *p, operand *o, ins *slice);
 // schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.

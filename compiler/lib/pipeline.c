@@ -113,8 +113,11 @@ static void digest_model(pipeline *p) {
 
 // The text is the same for all architectures. Host code only waits: one variant for all CPUs.
 static void set_gpu_target(pipeline *p) {
-    target_options t = options_target(p->arena, p->options);
-    p->target = target_for_text(p->arena, ARCH_CUDA, &t);
+    target_options t = options_target(p->arena, p->options), gpu = t;
+    int *archs, narchs = options_gpu_archs(p->arena, p->diag, p->options, &archs), oldest = 75;
+    for (int i = 0; i < narchs; i++) oldest = i && oldest < archs[i] ? oldest : archs[i];
+    gpu.cpu = arena_printf(p->arena, "sm_%d", oldest);
+    p->target = target_for_text(p->arena, ARCH_CUDA, &gpu);
     VEC_PUSH(p->arena, &p->variants, p->target);
     if (!options_gpu_host(p->options)) return;
     p->gpu_target = p->target;

@@ -210,3 +210,23 @@ void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, cons
     }
     wait_in(AT_EXCHANGE);
 }
+
+static uint32_t word_of(int thread, int word) {
+    uint32_t v;
+    memcpy(&v, fibers[thread].slot + 4 * word, 4);
+    return v;
+}
+
+void shim_fragment(uint32_t *d, const void *row, int turned) {
+    int self = current, warp = self / WARP * WARP, group = (self - warp) / 4, pair = self % 4;
+    if ((uintptr_t)row % 16) abort();
+    memcpy(fibers[self].slot, row, 16);
+    wait_in(AT_EXCHANGE);
+    for (int q = 0; q < 4; q++) {
+        int first = warp + 8 * q, shift = 16 * (group % 2);
+        d[q] = turned ? (word_of(first + 2 * pair, group / 2) >> shift & 0xffff) |
+                            word_of(first + 2 * pair + 1, group / 2) >> shift << 16
+                      : word_of(first + group, pair);
+    }
+    wait_in(AT_EXCHANGE);
+}

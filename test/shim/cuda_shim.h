@@ -48,6 +48,8 @@ typedef enum shim_mma_type {
     SHIM_U8
 } shim_mma_type;
 void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b);
+// ldmatrix of four squares.
+void shim_fragment(uint32_t *d, const void *row, int turned);
 #ifdef __cplusplus
 }
 

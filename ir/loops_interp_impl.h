@@ -1,0 +1,116 @@
+// Inside of the interpreter of loops: what its files share.
+#ifndef ONNXC_LOOPS_INTERP_IMPL_H
+#define ONNXC_LOOPS_INTERP_IMPL_H
+#include "ir/loops_interp.h"
+#include "ir/loops_mma.h"
+#include <setjmp.h>
+#include <ucontext.h>
+
+typedef struct region {
+    const char *p;
+    int64_t bytes;
+    bool writable, shared, watched;
+    struct shadow *shadow; // what threads write to: one for each byte
+} region;
+
+// Who touched a byte last, and when: the epoch begins anew with each barrier, block and launch.
+typedef struct touch {
+    int thread; // in its block, + 1; 0: nobody, -1: several
+    int block;  // -1: several
+    int epoch;
+} touch;
+typedef struct shadow {
+    touch write, read;
+} shadow;
+
+typedef struct native {
+    linterp_native *fn;
+    void *user;
+} native;
+
+// Where a function's values lie in a frame, and the frames of earlier calls to use again.
+typedef struct layout_of {
+    int *at;
+    int words;
+    VEC(uint64_t *) spare;
+} layout_of;
+
+enum { RECENT = 8 };
+struct linterp {
+    arena *arena;
+    const lmodule *module;
+    VEC(region) regions;
+    int last_region, epoch;
+    int recent[RECENT]; // regions that were found last
+    unsigned next_recent;
+    map symbols, natives, layouts; // layouts by function address
+    linterp_order order;
+    uint64_t seed, random;
+    bool check;
+    const char *error;
+    jmp_buf jump;
+    struct device *device; // NULL outside linterp_launch
+};
+
+enum { WARP = 32, STACK = 256 << 10 };
+typedef enum wait_kind { WAIT_NONE, WAIT_BARRIER, WAIT_SHUFFLE, WAIT_PRODUCT, WAIT_DONE } wait_kind;
+
+// A copy on its way, and how many groups of them were closed before it.
+typedef struct coming {
+    char *to, *from;
+    int group;
+} coming;
+
+typedef struct thread {
+    ucontext_t context;
+    int number; // in its block
+    int64_t at[3];
+    wait_kind wait;
+    const ins *where;             // barrier, shuffle or product it waits at
+    uint64_t *deposit, *received; // its operand of the shuffle, and its partner's
+    const uint32_t *registers;    // its operands of a product of fragments
+    const uint32_t *const *warps; // those of its warp
+    VEC(coming) copies;
+    int groups;
+} thread;
+
+typedef struct device {
+    const lfunc *f;
+    const uint64_t *args;
+    int64_t grid[3], threads[3], block[3];
+    thread *all, *now;
+    int n, block_number;
+    int first_epoch; // of the launch
+    ucontext_t scheduler;
+    map shared;              // region number + 1 by instruction
+    VEC(int) shared_regions; // the same regions
+} device;
+
+typedef struct frame {
+    linterp *in;
+    const lfunc *f;
+    layout_of *layout;
+    uint64_t *words;
+    const uint64_t *args;
+    uint64_t result;
+    bool fused; // L_MULADD rounds once
+} frame;
+
+typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_RETURN } flow;
+
+static inline uint64_t *value_of(frame *fr, const ins *x) { return fr->words + fr->layout->at[x->id]; }
+static inline uint64_t *arg(frame *fr, const ins *x, int i) { return value_of(fr, x->args[i]); }
+static inline char *pointer(frame *fr, const ins *x, int i) { return (char *)(uintptr_t)*arg(fr, x, i); }
+
+_Noreturn void linterp_fail_at(frame *fr, const ins *x, const char *what);
+// p, when n bytes there may be read or written now.
+char *linterp_checked(frame *fr, const ins *x, char *p, int64_t n, bool write);
+
+// loops_interp_device.c: what threads of a device do together or beside.
+void linterp_wait(frame *fr, const ins *x, wait_kind kind);
+void linterp_shuffle(frame *fr, const ins *x, uint64_t *out);
+void linterp_product(frame *fr, const ins *x, const lmma *t);
+void linterp_fragment(frame *fr, const ins *x);
+void linterp_copy(frame *fr, const ins *x, int bytes);
+void linterp_async(frame *fr, const ins *x);
+#endif
