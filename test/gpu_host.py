@@ -17,10 +17,12 @@ from onnx import TensorProto, helper, numpy_helper
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ONNXC = os.path.join(ROOT, "build", "release", "onnxc")
 DOUBLES = os.path.join(ROOT, "build", "release", "doubles")
+sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
 OK, BAD_DIM, TOO_SMALL, NO_MEMORY, CHECK_FAILED, BAD_WEIGHTS, NO_GPU, GPU_FAILED = 0, 2, 5, 7, 8, 11, 12, 13
 
 # What is loaded under that name is what the runtime finds.
 cuda = ctypes.CDLL(os.path.join(os.environ.get("ONNXC_DOUBLES", DOUBLES), "libcuda.so.1"), mode=ctypes.RTLD_GLOBAL)
+import onnxc  # noqa: E402 (finds that driver)
 
 
 class Options(ctypes.Structure):
@@ -560,6 +562,50 @@ class Objects(unittest.TestCase):
         ran = self.onnxc("run", "rows_both.so", "--dim", "N=2", "--input", "x=random", LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
         self.assertEqual((ran.returncode, ran.stderr), (0, "rows_both.so: warning: the CPU runs the model: NVIDIA's driver does not"
                                                            " start: there is no GPU, or it is not allowed here\n"))
+
+    # ------------------------------------------------------------ Python
+    def test_python_session(self):
+        x = np.random.default_rng(9).standard_normal((5, 24), dtype=np.float32)
+        path = self.path("rows.onnx")
+        for model, options in (path, {"nvrtc": DOUBLES}), (self.path("rows.so"), {}):
+            launches = counts()["launches"]
+            session = onnxc.InferenceSession(model, device="cuda", **options)
+            np.testing.assert_allclose(session.run(None, {"x": x})[0], expected_rows(x), rtol=1e-4, atol=1e-5)
+            self.assertEqual(session.device, "cuda:0")
+            self.assertGreater(counts()["launches"], launches)
+            with self.assertRaisesRegex(onnxc.RunError, "there is no GPU 1: the driver has 1"):
+                onnxc.InferenceSession(model, device="cuda:1", **options)
+            session._end()
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "'gpu' is none of"):
+            onnxc.InferenceSession(path, device="gpu")
+        self.assertEqual(onnxc.InferenceSession(path, device="cpu").device, "cpu")
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "no code for a GPU"):
+            onnxc.InferenceSession(path, device="cpu", device_pointers=True)
+        self.compiled("rows", "--device=cuda,cpu", ending="_for_python")
+        both = onnxc.InferenceSession(self.path("rows_for_python.so"), device="cpu")
+        self.assertEqual(both.device, "cpu")
+        both._end()
+
+    def test_python_session_on_device_arrays(self):
+        class Array:
+            def __init__(self, at, shape, kind="<f4", strides=None):
+                self.__cuda_array_interface__ = {"shape": shape, "typestr": kind, "data": (at, False), "strides": strides, "version": 3}
+
+        x = np.random.default_rng(9).standard_normal((5, 24), dtype=np.float32)
+        y = np.zeros((5, 8), np.float32)
+        at_x, at_y = self.on_device(x, y)
+        session = onnxc.InferenceSession(self.path("rows.so"), device="cuda", device_pointers=True)
+        waits = counts()["waits"]
+        session.run_into({"y": Array(at_y, (5, 8))}, {"x": Array(at_x, (5, 24), strides=(96, 4))})
+        self.assertEqual(counts()["waits"], waits, "the run waits")
+        for wrong, why in ((Array(at_x, (24, 5), strides=(4, 96)), "must be dense"), (Array(at_x, (5, 12), "<f8"), "is given as '<f8'"),
+                           (Array(at_x, (5,)), "has rank 2"), (x, "is no array on a GPU")):
+            with self.assertRaisesRegex(onnxc.InvalidArgument, why):
+                session.run_into({"y": Array(at_y, (5, 8))}, {"x": wrong})
+        session._end()
+        self.to_host(at_y, y)
+        self.leave_device(at_x, at_y)
+        np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
 
     def test_programs(self):
         x = np.random.default_rng(8).standard_normal((2, 24), dtype=np.float32)

@@ -15,8 +15,12 @@ TOO_SMALL = 5
 # ---------------------------------------------------------------- onnxc.h
 class Options(Structure):
     _fields_ = [("size", c_size_t), ("weights", c_char_p), ("data", c_void_p), ("data_size", c_size_t),
-                ("device", c_int), ("device_pointers", c_int), ("stream", c_void_p), ("message", c_char_p), ("message_size", c_size_t),
+                ("device", c_int), ("device_pointers", c_int), ("stream", c_void_p), ("message", c_void_p), ("message_size", c_size_t),
                 ("no_graphs", c_int)]
+
+
+class Context(Structure):
+    _fields_ = [("weights", c_void_p), ("weights_size", c_size_t), ("mapped", c_int), ("device", c_int), ("gpu", c_void_p)]
 
 
 class Model(Structure):

@@ -100,9 +100,18 @@ class InferenceSession:
     options     words as on the command line: ["-O3", "--fp=strict"]
     keywords    options too: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for those that are no options. Of a shared library:
                 model_name (which of several), weights (path of its file of weights)
+    device      "cpu", "cuda", "cuda:1": which GPU; "cuda,cpu": the CPU where there is none
+    stream      of a GPU: the address of a CUstream; None: one of the session's own
+    graphs      of a GPU: whether runs that repeat become CUDA graphs
+    device_pointers    of a GPU: inputs and outputs lie there, for run_into
     """
 
-    def __init__(self, model, options=None, **keywords):
+    def __init__(self, model, options=None, device=None, stream=None, graphs=True, device_pointers=False, **keywords):
+        kind, number = _device(device)
+        self._on_device, self._stream = device_pointers, stream
+        where = {"device": number, "stream": stream, "no_graphs": not graphs, "device_pointers": device_pointers}
+        if kind and not is_library(model):
+            keywords["device"] = kind
         if is_library(model):
             weights = self._of_library(model, options, **keywords)
             release = None
@@ -118,7 +127,12 @@ class InferenceSession:
         self._workspaces = []  # not in use
         self._most = {}        # by output whose size the data decide: elements it had at most
         self._seen = {}        # sizes of inputs: those of outputs
-        self._context = self._open(weights)
+        try:
+            self._context = self._open(weights, where)
+        except Exception:
+            if release:
+                release()
+            raise
         self._end = weakref.finalize(self, _end, self._model, self._context, release)
 
     def _of_library(self, path, options, model_name=None, weights=None):
@@ -130,15 +144,24 @@ class InferenceSession:
             raise InvalidArgument(str(error)) from error
         return weights
 
-    def _open(self, weights):
-        context = ctypes.c_void_p()
+    def _open(self, weights, where):
+        context, why = ctypes.c_void_p(), ctypes.create_string_buffer(512)
         if self._model.open:
             path = os.fsencode(weights) if weights else None
-            options = abi.Options(size=ctypes.sizeof(abi.Options), weights=path)
+            options = abi.Options(size=ctypes.sizeof(abi.Options), weights=path, message=ctypes.addressof(why), message_size=len(why),
+                                  **where)
             status = abi.OPEN(self._model.open)(ctypes.byref(options), ctypes.byref(context))
             if status:
-                raise RunError(status, "the model cannot be opened")
+                raise RunError(status, why.value.decode(errors="replace") or "the model cannot be opened")
+        elif where["device"] > 0 or where["stream"] or where["device_pointers"]:
+            raise InvalidArgument("the model has no code for a GPU")
         return context
+
+    @property
+    def device(self):
+        """Where it runs: "cpu" or "cuda:0"."""
+        context = self._context and abi.Context.from_address(self._context.value)
+        return f"cuda:{context.device}" if context and context.gpu else "cpu"
 
     # ------------------------------------------------------------ what it is
     def get_inputs(self):
@@ -159,6 +182,28 @@ class InferenceSession:
         outputs = call.run()
         return [outputs[i] for i in wanted]
 
+    def run_into(self, outputs, inputs):
+        """Runs on arrays of the GPU, {name: array}: anything with __cuda_array_interface__ that is dense. It does not wait: what
+        comes later in the session's stream sees the outputs. Of a session with device_pointers."""
+        if not self._on_device:
+            raise InvalidArgument("run_into is for sessions with device_pointers=True")
+        nin, nout = len(self._inputs), len(self._outputs)
+        data, message = (ctypes.c_void_p * (nin + nout + 2))(), ctypes.c_char_p()
+        dims, capacity = (ctypes.c_int64 * max(self._ndims, 1))(), (ctypes.c_int64 * max(nout, 1))()
+        arrays = [_on_gpu(port, feed, kind) for ports, feed, kind in ((self._inputs, inputs, "input"), (self._outputs, outputs, "output"))
+                  for port in ports]
+        for j, (port, (address, shape)) in enumerate(zip([*self._inputs, *self._outputs], arrays)):
+            data[j], dims[port.first_dim:port.first_dim + port.rank] = address, shape
+            if j >= nin:
+                capacity[j - nin] = math.prod(shape)
+        data[nin + nout] = self._context
+        size = max(self._workspace(dims), 0)
+        workspace = np.empty(size + self._align, np.uint8)
+        address = workspace.ctypes.data + -workspace.ctypes.data % self._align
+        status = self._run(data, dims, capacity, address, size, ctypes.byref(message))
+        if status:
+            raise RunError(status, message.value.decode(errors="replace") if message.value else None)
+
     def _wanted(self, names):
         known = {port.name: i for i, port in enumerate(self._outputs)}
         unknown = [n for n in names or () if n not in known]
@@ -175,6 +220,39 @@ class InferenceSession:
             if name not in feed:
                 raise InvalidArgument(f"input '{name}' is missing")
         return [feed[name] for name in names]
+
+
+def _device(said):
+    """(the option --device or None, number of the GPU; -1: the CPU)"""
+    if said is None:
+        return None, 0
+    kind, _, number = str(said).lower().partition(":")
+    if kind not in ("cpu", "cuda", "cuda,cpu") or (number and not (number.isdigit() and kind == "cuda")):
+        raise InvalidArgument(f"device '{said}' is none of 'cpu', 'cuda', 'cuda:N', 'cuda,cpu'")
+    return kind, -1 if kind == "cpu" else int(number or 0)
+
+
+def _on_gpu(port, feed, kind):
+    """(address, shape) of an array on a GPU."""
+    what = port.what(kind)
+    if port.is_value:
+        raise InvalidArgument(f"{what} does not lie on a GPU")
+    if port.name not in feed:
+        raise InvalidArgument(f"{kind} '{port.name}' is missing")
+    about = getattr(feed[port.name], "__cuda_array_interface__", None)
+    if about is None:
+        raise InvalidArgument(f"{what} is no array on a GPU: it has no __cuda_array_interface__")
+    shape, size = tuple(about["shape"]), np.dtype(about["typestr"]).itemsize
+    dense, step = about.get("strides"), size
+    for n, stride in zip(reversed(shape), reversed(dense or ())):
+        if n > 1 and stride != step:
+            raise InvalidArgument(f"{what} must be dense")
+        step *= n
+    if len(shape) != port.rank:
+        raise InvalidArgument(f"{what} has rank {port.rank}, but an array of shape {shape} is given")
+    if port.element.packed or size != port.element.stored.itemsize:
+        raise InvalidArgument(f"{what} is given as '{about['typestr']}'")
+    return about["data"][0], shape
 
 
 def _end(model, context, release):
