@@ -1,4 +1,6 @@
-// Memory for tensors whose size only the run knows: aligned to 64 bytes, NULL when there is none.
+// Memory for tensors whose size only the run knows: aligned to 64 bytes, NULL when there is none. For emitted
+// C; the runtime has memory.c.
+#ifdef ONNXC_LIB
 #include "runtime-lite/lib_base.h"
 #include <stdlib.h>
 
@@ -23,3 +25,4 @@ ONNXC_LIB void onnxc_rt_free(void *aligned) {
     memcpy(&block, (char *)aligned - sizeof block, sizeof block);
     free(block);
 }
+#endif

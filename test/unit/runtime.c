@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 // cmocka.h must follow the headers it needs.
@@ -152,6 +153,43 @@ static void memory_is_aligned(void **state) {
     onnxc_rt_free(NULL);
 }
 
+static long faults_of_a_run(void) {
+    enum { BLOCKS = 5, BYTES = 4 << 20 };
+    char *blocks[BLOCKS];
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    for (int i = 0; i < BLOCKS; i++) {
+        assert_non_null(blocks[i] = onnxc_rt_alloc(BYTES - i * 1000));
+        memset(blocks[i], 1, BYTES - (size_t)i * 1000);
+    }
+    for (int i = 0; i < BLOCKS; i++) onnxc_rt_free(blocks[i]);
+    getrusage(RUSAGE_SELF, &after);
+    return after.ru_minflt - before.ru_minflt;
+}
+
+// The system need not give each run its pages anew.
+static void memory_waits_for_the_next_run(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) faults_of_a_run();
+    assert_in_range(faults_of_a_run(), 0, 100);
+}
+
+// Blocks of many sizes, which do not fit each other, and more than are kept.
+static void much_memory_is_no_mistake(void **state) {
+    (void)state;
+    char *blocks[40];
+    for (int turn = 0; turn < 3; turn++) {
+        for (int64_t i = 0; i < 40; i++) {
+            int64_t bytes = (i % 7 + 1) * (turn + 1) * 300000;
+            assert_non_null(blocks[i] = onnxc_rt_alloc(bytes));
+            assert_int_equal((uintptr_t)blocks[i] % 64, 0);
+            memset(blocks[i], (int)i, (size_t)bytes);
+        }
+        for (int i = 0; i < 40; i++) assert_int_equal(blocks[i][(i % 7 + 1) * (turn + 1) * 300000 - 1], i);
+        for (int i = 0; i < 40; i++) onnxc_rt_free(blocks[i]);
+    }
+}
+
 static void the_machine_is_known(void **state) {
     (void)state;
     int level = onnxc_interface_1();
@@ -191,6 +229,8 @@ int main(void) {
         cmocka_unit_test(a_child_of_a_busy_process_runs),
         cmocka_unit_test(the_program_may_bring_its_own_threads),
         cmocka_unit_test(memory_is_aligned),
+        cmocka_unit_test(memory_waits_for_the_next_run),
+        cmocka_unit_test(much_memory_is_no_mistake),
         cmocka_unit_test(the_machine_is_known),
         cmocka_unit_test(codes_have_texts),
         cmocka_unit_test(libraries_that_are_none_say_so),
