@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +86,8 @@ static bool start(pool *p, worker *k) {
     fflush(stderr);
     pid_t pid = fork();
     if (pid == 0) {
+        setpgid(0, 0); // with what it starts it can be ended together
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(down[1]), close(up[0]);
         close_others(p);
         signal(SIGINT, SIG_DFL);
@@ -113,7 +116,7 @@ static int stop(worker *k, bool by_force) {
     int status = 0;
     close(k->to);
     close(k->from);
-    if (by_force) kill(k->pid, SIGKILL);
+    if (by_force && kill(-k->pid, SIGKILL)) kill(k->pid, SIGKILL);
     while (waitpid(k->pid, &status, 0) < 0 && errno == EINTR) {
     }
     k->pid = 0;

@@ -12,6 +12,7 @@ import bad_commands
 import bad_input
 import bad_text
 import bad_values
+import foreign as other_processors
 import gpu_ptx
 import harness
 import objects
@@ -265,6 +266,13 @@ def large(results):
             run_cases(results, form, options, [cases], timeout=120)
 
 
+def foreign(results):
+    """One case of each operator on other processors, and the large pieces on one."""
+    cases, pieces = (os.path.join(BUILD, n) for n in ("cases", "cases-large"))
+    if generate(results, "backend_cases.py", cases) and generate(results, "large_cases.py", pieces):
+        other_processors.foreign(results, families(os.path.join(cases, "node"), 1), pieces)
+
+
 def versions(results):
     """Every operator version, against the reference evaluator."""
     cases = os.path.join(BUILD, "cases-versions")
@@ -337,6 +345,7 @@ STAGES = {
     "exported": exported,
     "models": models,
     "random": random,
+    "foreign": foreign,
     "digits": objects.digits,
     "symbols": objects.symbols,
     "same-bytes": objects.same_bytes,

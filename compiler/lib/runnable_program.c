@@ -35,6 +35,14 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
     return true;
 }
 
+// Programs read and write numbers in whole bytes (runtime-lite/program.c).
+static void check_port(diag *d, const port *x) {
+    bool numbers = !x->boxed && x->dtype != DT_STRING && x->dtype != DT_F8E8M0 && dtype_bits(x->dtype) >= 8;
+    if (!numbers)
+        diag_fatal_missing(d, NULL, "--runner: '%s' is %s, which programs cannot read and write", x->name,
+                           x->boxed ? x->type : dtype_name(x->dtype));
+}
+
 runnable *program_model(pipeline *p, const source *s) {
     outside *o = ARENA_NEW(p->arena, outside);
     options *own = ARENA_NEW(p->arena, options);
@@ -51,5 +59,7 @@ runnable *program_model(pipeline *p, const source *s) {
     runnable *r = ARENA_NEW(p->arena, runnable);
     *r = (runnable){.impl = o, .run = run_outside};
     runnable_set_ports(p, r);
+    for (int j = 0; j < r->nin; j++) check_port(p->diag, &r->in[j]);
+    for (int j = 0; j < r->nout; j++) check_port(p->diag, &r->out[j]);
     return r;
 }
