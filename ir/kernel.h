@@ -291,5 +291,7 @@ int kernel_buffers(const kernel *k, buffer ***out);
 bool kernel_writes(const kernel *k, const buffer *b);
 bool kernel_reads(const kernel *k, const buffer *b);
 const char *kernel_print(arena *a, const kernel *k);
+// The same without the names that a model gives, and with its buffers: the same for kernels that do the same.
+const char *kernel_outline(arena *a, const kernel *k);
 void kernel_verify(const kernel *k, diag *d);
 #endif

@@ -167,6 +167,31 @@ static void print_buffer(text *t, const buffer *b) {
     text_add(t, "\n");
 }
 
+// Buffers have numbers for names while the kernel is printed: the printer takes names from them alone.
+typedef struct renamed {
+    buffer *b;
+    const char *name;
+} renamed;
+
+const char *kernel_outline(arena *a, const kernel *k) {
+    buffer **all;
+    int n = kernel_buffers(k, &all), count = 0;
+    renamed *was = ARENA_ARRAY(a, renamed, n + k->locals.n + 1);
+    text t = {.arena = a};
+    for (int j = 0; j < n + k->locals.n; j++) {
+        buffer *b = j < n ? all[j] : k->locals.at[j - n];
+        was[count++] = (renamed){b, b->name};
+        b->name = arena_printf(a, "b%d", j);
+        text_printf(&t, "%d %s %s", b->role == BUF_CONST, b->name, dtype_name(b->dtype));
+        for (int i = 0; i < b->rank; i++) text_printf(&t, " %s", dim_text(a, b->dims[i]));
+        if (b->layout) print_layout(&t, b->layout);
+        text_add(&t, "\n");
+    }
+    text_add(&t, strchr(kernel_print(a, k), '\n'));
+    while (count--) was[count].b->name = was[count].name;
+    return text_str(&t);
+}
+
 static void print_region(text *t, const region *r, int indent);
 
 static void print_step(text *t, const step *s, int indent) {

@@ -24,12 +24,13 @@ typedef struct target {
     bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     bool hosted, freestanding, little_endian;
     fp_mode fp;
-    precision precision; // ARCH_CUDA
-    int threads;         // most worker threads the code may use; 1: no thread code
-    int opt;             // 0..3
-    int size_level;      // 0, 1 (-Os), 2 (-Oz)
-    int sm;              // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
-    int processors;      // ARCH_CUDA: how many a kernel's blocks should keep busy
+    precision precision;                // ARCH_CUDA
+    int threads;                        // most worker threads the code may use; 1: no thread code
+    int opt;                            // 0..3
+    int size_level;                     // 0, 1 (-Os), 2 (-Oz)
+    int sm;                             // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
+    int processors;                     // ARCH_CUDA: how many a kernel's blocks should keep busy
+    const struct choice_table *choices; // passes/choices.h: what was measured for it; NULL: nothing
 } target;
 
 // Vector lanes of an element of so many bits: 1 where there are no vectors.

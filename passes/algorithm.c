@@ -2,6 +2,7 @@
 // and traffic at the width of its paths, added up.
 #include "passes/algorithm.h"
 #include "compiler/base/diag.h"
+#include "passes/choices.h"
 #include "passes/winograd.h"
 
 // A prediction must promise this much, or the plain kernel stays.
@@ -53,11 +54,20 @@ static void refuse(const chooser *c, const kernel *k, const option *o) {
                 k->name, o->way->name, o->gain, 1e-6 * o->cost.constants, 1e-6 * o->direct.constants);
 }
 
-// The algorithm that promises most. False: none may be used at all.
-static bool best_option(const chooser *c, const kernel *k, option *best) {
+// What was measured, where all variants agree; 0: nothing.
+static int measured(const chooser *c, const kernel *k) {
+    int way = c->o->winograd == CHOICE_AUTO ? choices_of(c->t, k)->algorithm : 0;
+    for (int j = 0; j < c->o->nvariants; j++)
+        if (choices_of(c->o->variants[j], k)->algorithm != way) way = 0;
+    return way;
+}
+
+// The algorithm that promises most, or was measured. False: none may be used at all.
+static bool best_option(const chooser *c, const kernel *k, int way, option *best) {
     *best = (option){0};
     for (const algorithm *const *a = algorithms; *a; a++) {
         choice wish = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->wish(c->o);
+        if (way > DIRECT && way != DIRECT + 1 + (int)(a - algorithms)) wish = CHOICE_NEVER;
         void *form = wish == CHOICE_NEVER ? NULL : (*a)->match(c->scratch, k);
         if (!form) continue;
         option o = {*a, form, (*a)->direct(form), (*a)->cost(form), 0, wish == CHOICE_ALWAYS};
@@ -67,21 +77,42 @@ static bool best_option(const chooser *c, const kernel *k, option *best) {
     return best->way != NULL;
 }
 
-// The new position of the step.
-static int consider(chooser *c, region *r, int at) {
-    kernel *k = r->steps.at[at]->kernel;
+static int way_of(const algorithm *x) {
+    int way = DIRECT + 1;
+    while (algorithms[way - DIRECT - 1] != x) way++;
+    return way;
+}
+
+static int way_of_model(const chooser *c, const kernel *k) {
     option o;
-    if (!best_option(c, k, &o)) return at;
-    if (!o.wished && !is_worthwhile(c->t, o.gain)) {
-        refuse(c, k, &o);
-        return at;
-    }
+    bool other = best_option(c, k, 0, &o) && (o.wished || is_worthwhile(c->t, o.gain));
+    return other ? way_of(o.way) : DIRECT;
+}
+
+// The new position of the step.
+static int change(chooser *c, region *r, int at, const option *o) {
+    const kernel *k = r->steps.at[at]->kernel;
     diag_remark(c->p->diag, k->loc,
                 "kernel %s: %s: predicted gain %.2fx, difference at most about %g of the largest result, "
                 "%.1f MB of workspace and "
                 "%.1f MB of constants",
-                k->name, o.way->name, o.gain, o.way->error, 1e-6 * o.cost.workspace, 1e-6 * o.cost.constants);
-    return o.way->apply(c->p, r, at, o.form);
+                k->name, o->way->name, o->gain, o->way->error, 1e-6 * o->cost.workspace,
+                1e-6 * o->cost.constants);
+    return o->way->apply(c->p, r, at, o->form);
+}
+
+static int consider(chooser *c, region *r, int at) {
+    kernel *k = r->steps.at[at]->kernel;
+    option o;
+    int way = measured(c, k);
+    if (!best_option(c, k, way, &o)) return at;
+    const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
+    int model = key ? way_of_model(c, k) : 0;
+    bool direct = way ? way == DIRECT : !o.wished && !is_worthwhile(c->t, o.gain);
+    if (direct) refuse(c, k, &o);
+    else at = change(c, r, at, &o);
+    if (key) c->o->chosen(c->o->user, key, r->steps.at[at]->kernel, direct ? DIRECT : way_of(o.way), model);
+    return at;
 }
 
 static void choose_in(chooser *c, region *r) {

@@ -5,12 +5,17 @@
 #include "ir/program.h"
 #include "ir/target.h"
 
+// Told of every kernel that could be computed in several ways: what it is (kernel_key), the kernel that does
+// it now, how, and how the cost model would. A way is DIRECT, or DIRECT + 1 + a place in the table.
+typedef void way_hook(void *user, const char *key, kernel *k, int way, int model);
 typedef enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ALWAYS } choice; // always: wherever it is legal
 typedef struct algorithm_options {
     choice winograd;
     const target *const *variants; // what else the code is for: an algorithm must gain on each of them
     int nvariants;
     const struct algorithm *only; // NULL: all of the table
+    way_hook *chosen;             // NULL: nobody wants to know
+    void *user;
 } algorithm_options;
 
 // What one run of a kernel asks of the machine.

@@ -12,7 +12,8 @@ static int64_t const_extent(const tiling *t, int axis) {
 static int max_rows(const tiling *t, int vectors) {
     int rows =
         t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
-    return rows > MAX_ROWS ? MAX_ROWS : rows < 1 ? 1 : rows;
+    int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
+    return rows > most ? most : rows < 1 ? 1 : rows;
 }
 
 // Most rows of A that share a set of the first cache: 64 sets of 64 bytes, everywhere that matters.
@@ -54,15 +55,24 @@ static double columns_cost(const tiling *t, int vectors) {
     return tiles * step_cost(t, (double)m / tiles, vectors);
 }
 
+static int most_vectors(const tiling *t) { return t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; }
+static bool can_be_so_wide(const tiling *t, int vectors) {
+    int64_t width = (int64_t)vectors * t->lanes;
+    if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
+        return false;
+    return width > PANEL ? width % PANEL == 0 : PANEL % width == 0; // in whole panels or in one
+}
+
 // The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
 void choose_tile(tiling *t) {
     int64_t n = const_extent(t, t->c->n);
     double best = INFINITY;
-    for (int v = t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; v >= 1; v--) {
+    t->vectors = t->e->choices->vectors;
+    if (t->vectors && can_be_so_wide(t, t->vectors)) return;
+    for (int v = most_vectors(t); v >= 1; v--) {
         int64_t width = (int64_t)v * t->lanes, blocks = n / width,
                 rest = (n % width + t->lanes - 1) / t->lanes;
-        if (v > 1 && n <= width - t->lanes) continue;
-        if (width > PANEL ? width % PANEL : PANEL % width) continue; // a tile lies in whole panels or in one
+        if (!can_be_so_wide(t, v)) continue;
         double cost = columns_cost(t, v) / v;
         if (n != INT64_MAX)
             cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
@@ -108,10 +118,12 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
             m = positions(c->k, &c->m);
-    l->depth = near_bytes(t) / (width * size);
+    const choices *wish = choices_of(t, c->k);
+    l->depth = wish->depth ? wish->depth : near_bytes(t) / (width * size);
     l->rows = second_bytes(t) / (l->depth * size);
     l->columns = CHUNK;
-    if (k < l->depth * 3 / 2 || m <= 2 * MAX_ROWS) return false;
+    if (wish->blocks == NO || m <= 2 * MAX_ROWS) return false;
+    if (wish->blocks == YES ? k <= l->depth : k < l->depth * 3 / 2) return false;
     if (m < l->rows || few_bytes(c->a->buffer, second_bytes(t))) l->rows = m;
     return true;
 }
@@ -176,7 +188,10 @@ void choose_ahead(tiling *t, int vectors) {
     int panels = (int)((width + PANEL - 1) / PANEL);
     t->ahead_panels = t->ahead_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
-    if (k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= 2 * second_bytes(t->e->t)) return;
+    if (t->e->choices->ahead == NO) return;
+    bool small =
+        k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= 2 * second_bytes(t->e->t);
+    if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
     if (step->op != X_CONST || step->i != PANEL) return;
     t->ahead_panels = panels, t->ahead_parts = 1;
@@ -210,7 +225,8 @@ static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows
     enum { ENOUGH = 8 };
     const dim *n = t->e->extent[t->c->n];
     int64_t m = positions(t->e->k, &t->c->m);
-    if (!rows || rows->max < 2) return true;
+    if (!rows || rows->max < 2 || t->e->choices->tasks == TASKS_COLUMNS) return true;
+    if (t->e->choices->tasks == TASKS_ROWS) return false;
     if (!dim_is_const(n)) return false;
     if (m == INT64_MAX) return dim_value(columns) >= ENOUGH;
     if (dim_value(columns) < ENOUGH) return dim_value(columns) > dim_value(rows);

@@ -11,6 +11,7 @@ emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kern
     emitter *e = ARENA_NEW(m->arena, emitter);
     e->k = (kernel *)k; // only to add expressions for offsets; stages stay as they are
     e->t = t;
+    e->choices = choices_of(t, k);
     e->module = m;
     e->scratch = m->arena;
     e->code = code;

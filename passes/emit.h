@@ -2,6 +2,7 @@
 // element offsets, counters of the axes, and values kept until their scope ends.
 #ifndef ONNXC_EMIT_H
 #define ONNXC_EMIT_H
+#include "passes/choices.h"
 #include "passes/schedule.h"
 
 // One buffer access as an element offset: base + sum of coef[axis] * axis when affine.
@@ -19,6 +20,7 @@ struct emit_log {
 typedef struct emitter {
     kernel *k;
     const target *t;
+    const choices *choices; // that are not left to cost models
     lbuild b;
     lmodule *module;
     arena *scratch; // lives as long as the schedule of this kernel

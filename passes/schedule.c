@@ -112,6 +112,13 @@ static void consider(nest *n, int axis, bool reduce, int *best) {
     n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
 }
 
+// Wherever it is possible.
+static void take_axis(nest *n, int axis, bool reduce, int wish) {
+    int lanes;
+    if (axis != wish || nest_vector_score(n, axis, reduce, &lanes) == 0) return;
+    n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
+}
+
 static void move_last(int *axes, int n, int axis) {
     int at = 0;
     while (axes[at] != axis) at++;
@@ -158,6 +165,9 @@ static void choose_vector(nest *n) {
     if (!n->e->t->vector_bits) return;
     for (int j = n->nparallel - 1; j >= 0; j--) consider(n, n->parallel[j], false, &best);
     for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, &best);
+    int wish = n->e->choices->axis - 1;
+    for (int j = 0; j < n->nparallel && wish >= 0; j++) take_axis(n, n->parallel[j], false, wish);
+    for (int j = 0; j < n->ninner && wish >= 0; j++) take_axis(n, n->inner[j], true, wish);
     if (n->vaxis < 0) return;
     if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
     else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);

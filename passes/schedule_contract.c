@@ -359,7 +359,8 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_ahead(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
-    if (depth == t->k.n - 1 && fills_front_end(x)) {
+    int steps = e->choices->steps;
+    if (depth == t->k.n - 1 && (steps ? steps == 2 : fills_front_end(x))) {
         ins *whole = lb_bin(&e->b, L_ADD, begin, emit_int_floor(&e->b, lb_bin(&e->b, L_SUB, end, begin), 2));
         k_range(t, x, acc, start_b, depth, begin, whole, 2);
         begin = whole;

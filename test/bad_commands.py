@@ -76,6 +76,32 @@ def option_files(folder):
     yield "no UTF-8", b"mlp.onnx -o out.o \xff\xfe", (1,), ()
 
 
+def tune_files(answer):
+    """(name, bytes) of files for --tune-db that are wrong."""
+    def one(text):
+        return b'{"format": "onnxc-tune-1", "answers": [' + text + b"]}"
+
+    whole = one(answer)
+    yield "empty.tune", b""
+    yield "deep.tune", b"[" * 100000
+    yield "nul.tune", whole.replace(b'"a"', b'"\0"')
+    yield "bytes.tune", bytes(range(256))
+    yield "other.tune", b"[1, 2]"
+    yield "format.tune", whole.replace(b"tune-1", b"tune-2")
+    yield "list.tune", b'{"format": "onnxc-tune-1", "answers": {}}'
+    yield "none.tune", b'{"format": "onnxc-tune-1"}'
+    for cut in range(1, len(whole) - 1, 17):
+        yield f"cut{cut}.tune", whole[:cut]
+    for name, old, new in (("kernel", b"0123456789abcdef", b"0123456789ABCDEF"), ("short", b"0123456789abcdef", b"0"), ("text", b'"t"', b"7"),
+                           ("long", b'"t"', b'"' + b"t" * 5000 + b'"'), ("version", b": 1,", b": 1.5,"), ("minus", b": 1,", b": -1,"),
+                           ("huge", b": 1,", b": 1e99,"), ("words", b": 1,", b': "1",'), ("gain", b"1.5", b"1e999"), ("choice", b"rows", b"lines"),
+                           ("zero", b"6}", b"0}"), ("many", b"6}", b"15}"), ("most", b"6}", b"99999999999}"), ("real", b"6}", b"6.5}"), ("word", b"6}", b'"6"}'),
+                           ("no", b'"rows": 6', b'"blocks": "perhaps"'), ("yes", b'"rows": 6', b'"blocks": ""'), ("both", b'"rows": 6', b'"blocks": "no|yes"'),
+                           ("number", b'"rows": 6', b'"blocks": 1'), ("array", b'{"rows": 6}', b"[]"), ("left", b'"about": "a", ', b"")):
+        yield f"{name}.tune", one(answer.replace(old, new))
+    yield "items.tune", one(b"1")
+
+
 def places(folder):
     """(name, arguments, exit codes, words of the message)."""
     os.makedirs(os.path.join(folder, "dir.o"))
@@ -131,6 +157,17 @@ def places(folder):
             with open(os.path.join(folder, name), "wb") as f:
                 f.write(text)
         yield f"--check-interface {name}", ["mlp.onnx", "-o", "out.o", "--check-interface", name], (1,), (name,)
+    answer = b'{"kernel": "0123456789abcdef", "target": "t", "schedules": 1, "about": "a", "choices": {"rows": 6}, "gain": 1.5}'
+    for name, text in tune_files(answer):
+        with open(os.path.join(folder, name), "wb") as f:
+            f.write(text)
+        yield f"--tune-db {name}", ["mlp.onnx", "-o", "out.o", "--tune-db", name], (1,), (name,)
+    with open(os.path.join(folder, "good.tune"), "wb") as f:
+        f.write(b'{"format": "onnxc-tune-1", "answers": [' + answer + b', {"later": 1, ' + answer[1:].replace(b": 1,", b": 2,").replace(b"rows", b"new") + b"]}")
+    yield "--tune-db of other kernels", ["mlp.onnx", "-o", "out.o", "--tune-db", "good.tune"], (0,), ()
+    for place in ("dir.o", "no/such/x", "file/x", "file", "mlp.onnx", "", "/dev/zero"):
+        yield f"--tune-db {place!r}", ["mlp.onnx", "-o", "out.o", "--tune-db", place], (1,), (place,)
+        yield f"--tune --tune-db {place!r}", ["mlp.onnx", "-o", "out.o", "--mcpu=native", "--tune=0.001", "--tune-db", place], (1,), (place,)
     for name, data in (("cut.so", b"\x7fELF" + bytes(3)), ("zeros.so", b"\x7fELF" + bytes(5000)), ("head.so", open("/proc/self/exe", "rb").read(4096))):
         with open(os.path.join(folder, name), "wb") as f:
             f.write(data)

@@ -1,6 +1,7 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/lib/options.h"
 #include "compiler/lib/pipeline.h"
+#include "compiler/lib/tune.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,9 @@ const option compile_options[] = {
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
      "compile threads, or worker processes of test; default: 1"},
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
-     "measure kernel variants and take the fastest"},
-    {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT, "keep measurements here"},
+     "measure variants of the kernels on this machine for so long, and take the fastest; default: 60"},
+    {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT,
+     "take what --tune once measured from there; with --tune: keep it there"},
     {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT,
      "keep compiled code there and take it from there; never changes the result"},
 
@@ -251,7 +253,8 @@ void options_check(arena *a, diag *d, const options *o) {
     check_algorithms(d, o);
     check_device(a, d, o);
     missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
-    missing_if(d, o->tune || o->tune_db, "--tune");
+    missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
+    if (tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
     missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE with kernels alone");
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/lib/bind.h"
 #include "compiler/lib/check_interface.h"
 #include "compiler/lib/gpu_images.h"
+#include "compiler/lib/tune.h"
 #include "ir/lower.h"
 #include "ir/program.h"
 #include "passes/passes.h"
@@ -80,6 +81,7 @@ static bool run_passes(pipeline *p) {
 static bool run_program_passes(pipeline *p) {
     const target *t = p->gpu_target ? p->gpu_target : p->target;
     program_context c = {p->program, t, options_level(p->options), options_algorithms(p->options)};
+    c.algorithms.chosen = p->algorithms.chosen, c.algorithms.user = p->algorithms.user;
     c.algorithms.variants = p->gpu_target ? &t : p->variants.at;
     c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;
     for (const program_pass *g = program_passes; g->name; g++) {
@@ -156,6 +158,8 @@ static const char *options_hash(pipeline *p) {
                                      t->features ? t->features : "");
         digest_add(d, s, strlen(s));
     }
+    const char *tuned = tune_used_text(p);
+    digest_add(d, tuned, strlen(tuned));
     return digest_text(d);
 }
 
@@ -343,6 +347,45 @@ static void schedule_for_gpu(pipeline *p) {
     if (!p->versions.n) p->gpu = gpu_schedule(p->program, p->name, t, with_host, p->diag);
 }
 
+// ---------------------------------------------------------------- tuning
+pipeline *pipeline_trial(pipeline *p, arena *a, const source *s, const int *choice,
+                         const struct choice_table *t, way_hook *chosen, void *user) {
+    options *own = ARENA_NEW(a, options);
+    *own = *p->options;
+    own->print_after = own->stop_after = NULL, own->time_passes = false;
+    pipeline_hooks hooks = {.user = p->hooks.user, .edit = p->hooks.edit, .cancelled = p->hooks.cancelled};
+    pipeline *v = pipeline_new(a, p->diag, own, &hooks);
+    v->target = ARENA_NEW(a, target);
+    *v->target = *p->target;
+    v->target->choices = t;
+    VEC_PUSH(a, &v->variants, v->target);
+    v->name = p->name;
+    v->all_outputs = p->all_outputs;
+    v->lists = p->lists;
+    v->choice = choice;
+    v->algorithms.chosen = chosen, v->algorithms.user = user;
+    hush h = {p->diag, p->diag->sink, p->diag->user};
+    p->diag->sink = only_errors, p->diag->user = &h;
+    run_way(v, s);
+    p->diag->sink = h.sink, p->diag->user = h.user;
+    return v;
+}
+
+int pipeline_choices(pipeline *p, int **choices) {
+    *choices = NULL;
+    return several_sizes(p) ? version_choices(p->arena, p->diag, p->lists, p->options->dims.n, choices) : 1;
+}
+
+void pipeline_choose(pipeline *p, const struct choice_table *t) {
+    for (int j = 0; j < p->variants.n; j++) {
+        target *own = ARENA_NEW(p->arena, target);
+        *own = *p->variants.at[j];
+        own->choices = t;
+        p->variants.at[j] = own;
+    }
+    p->target = (target *)p->variants.at[0];
+}
+
 // ---------------------------------------------------------------- the whole way
 static void run_loops(pipeline *p) {
     begin(p, "loops");
@@ -378,7 +421,9 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g == GOAL_LOOPS) p->model_digest = digest_new(p->arena);
     if (p->options->times) VEC_PUSH(p->arena, &p->files, p->options->times);
     parse_sizes(p);
-    if (several_sizes(p) || options_for_both(p->options)) s = readable_again(p, s);
+    if (several_sizes(p) || options_for_both(p->options) || p->options->tune) s = readable_again(p, s);
+    if (p->options->tune && p->hooks.progress) p->hooks.progress(p->hooks.user, "tune");
+    tune_model(p, s, g);
 
     if (!run_import(p, s) || !run_passes(p)) return;
     if (p->all_outputs) bind_all_outputs(p->module);
@@ -395,6 +440,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
         if (!run_program_passes(p) || g == GOAL_PROGRAM) return;
     if (options_for_both(p->options)) run_for_gpu(p, s);
     if (!p->stopped) run_loops(p);
+    tune_report(p);
 }
 
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks) {

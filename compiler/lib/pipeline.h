@@ -51,6 +51,7 @@ typedef struct pipeline {
     VEC(struct version) versions;        // of the program, for some sizes each; none: it runs itself
     VEC(struct pipeline *) ways;         // of the versions
     const char *label;                   // of this way, when it is a version's; else NULL
+    algorithm_options algorithms;        // who wants to hear of choices, in trial ways
     const int *choice;                   // of sizes, likewise
     struct size_list *lists;             // what each --dim says
     struct build *build;                 // NULL when the way ended before
@@ -67,6 +68,14 @@ typedef struct pipeline {
 pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks *hooks);
 // Leaves through the diag on errors.
 void pipeline_run(pipeline *p, const source *s, goal g);
+// For --tune: a way up to the program's passes of a's, for the first target with these choices. Nobody hears
+// of it but `chosen` (passes/algorithm.h).
+pipeline *pipeline_trial(pipeline *p, arena *a, const source *s, const int *choice,
+                         const struct choice_table *t, way_hook *chosen, void *user);
+// How many ways a model goes: one for each choice of sizes, or one (*choices is NULL then).
+int pipeline_choices(pipeline *p, int **choices);
+// All targets look their choices up there.
+void pipeline_choose(pipeline *p, const struct choice_table *t);
 // -j and --cache.
 struct emit_means pipeline_means(pipeline *p);
 // Names that --print-after and --stop-after know.

@@ -2,6 +2,7 @@
 // known and not, operands of all kinds, on every CPU level that runs here.
 #include "codegen/jit.h"
 #include "codegen/targets.h"
+#include "passes/choices.h"
 #include "test/conv_model.h"
 #include "test/product_model.h"
 #include <cmocka.h>
@@ -60,12 +61,13 @@ static void check_run(const program *code, jit *j, const char *cpu, const produc
 }
 
 // The product with its own rows, and with 1 to `most` in the same code when they are dynamic.
-static void check_on(const char *cpu, product p, int64_t most) {
+static void check_chosen(const char *cpu, product p, int64_t most, const choices *chosen) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
     target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_DEFAULT});
+    t->choices = &(choice_table){.of = chosen};
     if (target_runs_here(a, &d, t)) {
         const program *code = product_program(a, &d, t, &p);
         jit *j = jit_program(a, &d, code, t);
@@ -74,6 +76,7 @@ static void check_on(const char *cpu, product p, int64_t most) {
     }
     arena_destroy(a);
 }
+static void check_on(const char *cpu, product p, int64_t most) { check_chosen(cpu, p, most, &(choices){0}); }
 static const char *const cpus[] = {"x86-64-v2", "x86-64-v3", "native"};
 static void check(product p) {
     p.dynamic = false;
@@ -121,8 +124,40 @@ static void test_operands(void **state) {
     }
 }
 
+// ---------------------------------------------------------------- choices
+// Whatever a file of --tune-db says, possible or not, the answers are right.
+static const choices all_choices[] = {
+    {.vectors = 1},
+    {.vectors = 2, .rows = 1},
+    {.vectors = 3, .rows = 5, .steps = 2},
+    {.vectors = 4, .rows = 14, .steps = 1},
+    {.blocks = NO, .ahead = YES},
+    {.blocks = YES, .depth = 1},
+    {.blocks = YES, .depth = 7, .vectors = 1, .rows = 3},
+    {.blocks = YES, .depth = 128, .ahead = YES, .steps = 2},
+    {.blocks = YES, .depth = 8192},
+    {.depth = 16, .tasks = TASKS_ROWS, .rows = 2},
+    {.ahead = NO, .tasks = TASKS_COLUMNS, .axis = 3, .algorithm = 3},
+};
+enum { CHOICES_COUNT = sizeof all_choices / sizeof *all_choices };
+
+static void test_choices(void **state) {
+    static const product cases[] = {{.batch = 1, .m = 45, .k = 300, .n = 83},
+                                    {.batch = 2, .m = 29, .k = 16, .n = 16, .turn_b = true},
+                                    {.batch = 1, .m = 43, .k = 420, .n = 48, .turn_a = true},
+                                    {.batch = 1, .m = 64, .k = 33, .n = 5, .gelu = true},
+                                    {.batch = 2, .m = 31, .k = 270, .n = 40, .input_b = true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t j = i % 2; j < CHOICES_COUNT; j += 2) {
+            product p = cases[i];
+            p.dynamic = (i + j / 2) % 3 == 0;
+            check_chosen(cpus[1 + j / 2 % 2], p, 0, &all_choices[j]);
+        }
+}
+
 // ---------------------------------------------------------------- convolutions
-static tensor convolution(arena *a, const conv_case *c, const char *cpu) {
+static tensor convolution(arena *a, const conv_case *c, const char *cpu, const choices *chosen) {
     diag d = {.arena = a, .sink = show_message};
     jmp_buf jump;
     tensor y = {0};
@@ -140,24 +175,27 @@ static tensor convolution(arena *a, const conv_case *c, const char *cpu) {
     }
     target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_DEFAULT});
     if (!target_runs_here(a, &d, t)) return y;
+    choice_table table = {.of = chosen};
+    t->choices = chosen ? &table : NULL;
     program_context run_passes = {.program = p, .target = t, .opt = 2, .algorithms = {CHOICE_NEVER}};
     for (const program_pass *x_pass = program_passes; x_pass->name; x_pass++) x_pass->run(&run_passes);
     assert_int_equal(run(p, a, jit_program(a, &d, p, t), &x, &y), INTERP_OK);
     return y;
 }
 
-static void check_convolution(const conv_case *c) {
+static void check_convolution(const conv_case *c, int number) {
     arena *a = arena_new();
-    tensor want = convolution(a, c, NULL);
-    for (int i = 1; i < 3; i++) {
-        tensor y = convolution(a, c, cpus[i]);
+    tensor want = convolution(a, c, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
+        const char *cpu = cpus[1 + i % 2];
+        tensor y = convolution(a, c, cpu, i < 2 ? NULL : &all_choices[(3 * number + i) % CHOICES_COUNT]);
         double worst = 0;
         for (int64_t j = 0; j < y.count; j++) {
             double far = fabs((double)((const float *)y.data)[j] - ((const float *)want.data)[j]);
             if (!(far <= worst)) worst = far;
         }
         if (!(worst < 1e-4))
-            fprintf(stderr, "%s %lldx%lldx%lldx%lld: difference %g\n", cpus[i], (long long)c->batch,
+            fprintf(stderr, "%s %lldx%lldx%lldx%lld: difference %g\n", cpu, (long long)c->batch,
                     (long long)c->channels, (long long)c->height, (long long)c->width, worst);
         assert_true(worst < 1e-4);
     }
@@ -176,13 +214,13 @@ static void test_convolutions(void **state) {
         {1, 20, 19, 23, 18, {3, 3, 3, 3}, .taps = 7, .stride = 2},
         {2, 3, 40, 21, 24, {2, 2, 2, 2}, .taps = 5},
     };
-    for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) check_convolution(&cases[j]);
+    for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) check_convolution(&cases[j], (int)j);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),     cmocka_unit_test(test_columns),      cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_operands), cmocka_unit_test(test_convolutions),
+        cmocka_unit_test(test_rows),     cmocka_unit_test(test_columns), cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_operands), cmocka_unit_test(test_choices), cmocka_unit_test(test_convolutions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
