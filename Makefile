@@ -3,6 +3,8 @@
 # make test                                    the whole test run
 # make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
+# make test-gpu                                the cases on this machine's GPU against the expected answers
+# make bench-gpu [ARGS="--batch 1 gemm4096"]   networks and products on it, beside other engines that are installed
 # make exports [ONLY=resnet,bert]              models of torch's exporters against ONNX Runtime, with torch from PyPI (6 GB)
 # make fuzz                                    the importer under libFuzzer for 60 s
 # make random                                  2,000 random graphs in all forms, for hours
@@ -108,6 +110,11 @@ bench-kernels: $(BENCH)
 	@for t in $(BENCH); do echo "$$(basename $$t):"; $$t || failed=1; done; [ -z "$$failed" ]
 bench:
 	sh test/bench/run.sh $(ARGS)
+# On a machine with a GPU; without one they say so and end well.
+test-gpu: all
+	build/venv/bin/python test/run.py cuda
+bench-gpu: all
+	build/venv/bin/python test/bench/gpu.py $(B)/onnxc $(ARGS)
 exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 fuzz:
@@ -116,5 +123,5 @@ random: all
 	build/venv/bin/python test/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test bench bench-kernels exports fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

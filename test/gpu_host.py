@@ -607,6 +607,16 @@ class Objects(unittest.TestCase):
         self.leave_device(at_x, at_y)
         np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
 
+    def test_bench(self):
+        bench = [sys.executable, os.path.join(ROOT, "test", "bench", "gpu.py"), ONNXC, "--runs", "2", "--nvrtc",
+                 os.path.join(DOUBLES, "libnvrtc.so.12"), "--batch", "1,2", "--precision", "f32", "tiny", "gemm40"]
+        for devices, lines in ("0", ["bench-gpu: there is no GPU: nothing is measured"]), ("1", ["tiny", "tiny", "gemm40"]):
+            ran = subprocess.run(bench, capture_output=True, text=True, timeout=120,
+                                 env={**os.environ, "LD_LIBRARY_PATH": DOUBLES, "CUDA_DOUBLE_DEVICES": devices})
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            said = [line for line in ran.stdout.splitlines() if "onnxc  " in line or devices == "0"]
+            self.assertEqual([line[:len(start)] for line, start in zip(said, lines)], lines, ran.stdout)
+
     def test_programs(self):
         x = np.random.default_rng(8).standard_normal((2, 24), dtype=np.float32)
         np.save(self.path("x.npy"), x)

@@ -328,7 +328,18 @@ def cuda(results):
     """CUDA needs a GPU."""
     if not shutil.which("nvidia-smi") or run(["nvidia-smi", "-L"]).code != 0:
         return results.skip("cuda", "there is no GPU")
-    run_cases(results, "cuda", ["--device", "cuda"], [os.path.join(BUILD, "cases", "node")])
+    small, checker = small_cases(results), shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    if not small:
+        return None
+    for form, options in {"cuda": [], "cuda-symbolic": ["--form", "symbolic"]}.items():
+        run_cases(results, form, ["--device=cuda", *options], small, timeout=120)
+    run_cases(results, "cuda-light", ["--device=cuda"], [LIGHT], timeout=300)
+    if not checker:
+        return results.skip("compute-sanitizer", "it is not installed")
+    for case in families(os.path.join(BUILD, "cases", "node"), 1):
+        ran = run([checker, "--error-exitcode=9", ONNXC, "test", "--device=cuda", "-j1", case], timeout=300)
+        results.check(ran.code != 9, f"compute-sanitizer {os.path.basename(case)}", ran.why())
+    return None
 
 
 STAGES = {
