@@ -33,8 +33,9 @@ static bool has_no_rank(const value *v) { return v->type.kind == TYPE_TENSOR && 
 
 static void need_rank(lowering *l, const loc *at, const value *v) {
     need_tensor(l, at, v);
-    if (has_no_rank(v))
-        diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
+    if (!has_no_rank(v)) return;
+    diag_hint(l->program->diag, "where a size of the model decides the rank, --dim NAME=N binds that size");
+    diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
 }
 
 type lower_type(const type *t) {
