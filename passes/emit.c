@@ -472,7 +472,8 @@ static ins *emit_check(emitter *e, expr *x) {
 }
 
 static ins *emit_constant(emitter *e, const expr *x) {
-    ltype t = lt(compute_kind(x->dtype), 1);
+    bool bits = dtype_class_of(x->dtype) == DC_COMPLEX;
+    ltype t = lt(bits ? LK_I64 : compute_kind(x->dtype), 1);
     return dtype_is_float(x->dtype) ? lb_float(&e->b, t, x->f) : lb_int(&e->b, t, x->i);
 }
 
@@ -579,6 +580,7 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
 // index is the counter of an open loop over that very dim, or 0 where there surely is an element.
 static bool is_safe_read(emitter *e, const expr *x) {
     if (x->guard || x->buffer->role == BUF_LOCAL || kernel_writes(e->k, x->buffer)) return false;
+    if (x->buffer->dtype == DT_C128) return false; // read once for each half
     for (int j = 0; j < x->buffer->rank; j++) {
         const expr *i = x->index[j];
         bool counter =

@@ -311,6 +311,19 @@ case("CategoryMapper", [np.array([[5, 9], [6, 5]])], CATEGORIES, opset=1, domain
 case("CategoryMapper", [np.array([5, 9])], {**CATEGORIES, "default_string": "none"}, opset=1, domain=ML)
 
 
+# ---------------------------------------------------------------- complex numbers that are only moved
+for dtype in (np.complex64, np.complex128):
+    x = (floats(3, 4) + 1j * floats(3, 4)).astype(dtype)
+    case("Expand", [x[:, :1], np.array([2, 3, 4])], by="reference")
+    case("OneHot", [np.array([0, 2, 1]), np.array(4), x[0, :2]], by="reference")
+    case("Pad", [x, np.array([1, 0, 2, 1])], by="reference")
+    case("Pad", [x, np.array([1, 2]), x[0, 0], np.array([1])], by="reference")
+    case("Trilu", [x, np.array(1)], by="reference")
+    case("CenterCropPad", [x, np.array([5, 2])], by="reference")
+    case("Where", [DICE.random((3, 4)) < 0.5, x, x[1]], by="reference")
+    case("ScatterND", [x, np.array([[0], [2]]), x[1:]], by="reference")
+
+
 # ---------------------------------------------------------------- writing
 def model_of(node, values, outputs, opset, constants):
     info = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)

@@ -680,6 +680,14 @@ def conv_transpose(g):
     g.add("ConvTranspose", [v, w, *bias], **attributes, **({"group": groups} if groups > 1 else {}))
 
 
+def past_the_end(v, a):
+    """Whether a window is larger than an image with its padding."""
+    n = v.rank - 2
+    spans = [(k - 1) * d + 1 for k, d in zip(a["kernel_shape"], a.get("dilations", [1] * n))]
+    pads = a.get("pads", [0] * 2 * n)
+    return any(spans[i] > x.shape[i + 2] + pads[i] + pads[n + i] for x in v.of for i in range(n))
+
+
 @kind(5)
 def pool(g):
     v = image(g)
@@ -692,6 +700,8 @@ def pool(g):
         attributes.pop("dilations", None)
     if chance(g, 0.3) and (op != "LpPool" or g.opset >= 18):
         attributes["ceil_mode"] = 1
+    if "ceil_mode" in attributes and past_the_end(v, attributes):
+        raise Unfit("a window past the end, of which the reference evaluator has no mean")
     if v.dtype == "bfloat16":  # the reference evaluator alone gives size 0
         attributes.pop("auto_pad", None)
     if op == "AveragePool" and chance(g, 0.5):

@@ -32,7 +32,7 @@ static void center_crop_pad_infer(node *n) {
 // out[i...] = x[i + (in - out) / 2 ...], 0 outside; the quotient is rounded towards 0
 static void center_crop_pad_lower(lowering *l, node *n) {
     int count;
-    lower_numeric_only(l, n);
+    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
     dim **given = lower_argument(l, n, 1, crop_count(n), &count), *dims[MAX_RANK];
     lower_arguments(l, n);
     crop_sizes(n, given, count, dims);

@@ -252,6 +252,7 @@ static void scatter_elements_infer(node *n) {
 
 // out = data; for the updates, in order along the axis: out[.., indices[i], ..] (op)= updates[i]
 static void scatter_elements_lower(lowering *l, node *n) {
+    if (reduction_of(n, infer_in(n, 0)->elem) != COMBINE_SET) lower_numeric_only(l, n);
     buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *updates = lower_in(l, n, 2);
     int axis = axis_of(n, 0, data->rank);
     lower_covered(l, n, axis);
@@ -285,6 +286,7 @@ static void scatter_nd_infer(node *n) {
 
 // out = data; for the tuples in order: out[tuple, slice] (op)= updates[.., slice]
 static void scatter_nd_lower(lowering *l, node *n) {
+    if (reduction_of(n, infer_in(n, 0)->elem) != COMBINE_SET) lower_numeric_only(l, n);
     buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *updates = lower_in(l, n, 2);
     int length = scatter_nd_length(n);
     lower_tuple_length(l, n, length);

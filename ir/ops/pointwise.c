@@ -12,12 +12,15 @@ void lower_numeric_only(lowering *l, const node *n) {
     }
 }
 
-// Of those that take strings (Where) each result is an operand.
-static bool moves_strings(const node *n) { return n->nout && n->out[0] && n->out[0]->type.elem == DT_STRING; }
+// Of those that give strings or complex numbers (Where) each result is an operand.
+static bool moves_only(const node *n) {
+    dtype_class class = n->nout && n->out[0] ? dtype_class_of(n->out[0]->type.elem) : DC_NONE;
+    return class == DC_STRING || class == DC_COMPLEX;
+}
 
 // for i in out: out[i] = value(in0[i], in1[i], ...)
 void lower_pointwise(lowering *l, node *n, pointwise_value *value) {
-    if (!moves_strings(n)) lower_numeric_only(l, n);
+    if (!moves_only(n)) lower_numeric_only(l, n);
     if (lower_known_contents(l, n)) return;
     buffer *in[n->nin + 1];
     for (int i = 0; i < n->nin; i++) in[i] = lower_in(l, n, i);

@@ -559,7 +559,8 @@ static void set_sizes(resize *z) {
 }
 
 static void resize_lower(lowering *l, node *n) {
-    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
+    bool between = strcmp(node_string(n, "mode", "nearest"), "nearest") != 0;
+    if (between || n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
     resize z = {.l = l, .n = n};
     z.mode = (interpolation)choice(n, "mode", interpolations);
     z.how = (transformation)choice(n, "coordinate_transformation_mode", transformations);
