@@ -393,24 +393,37 @@ static void clear_block(flash *f) {
     lb_end(b, r);
 }
 
+// Columns c to c + lanes of row r, `left` of them there.
+static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    emitter_stage(e, a->value, lanes > 1 ? a->e : -1, lanes, lanes > 1);
+    int mark = scope_open(e);
+    e->counter[a->e] = c;
+    e->active = left < lanes ? lb_idx(f->b, left) : NULL;
+    e->state[0] = lb_load(f->b, lt(LK_F32, lanes), f->acc, index_add(f, index_mul(f, r, f->padded), c), 4);
+    emit_write(e, &a->value->writes.at[0], f->out, NULL);
+    scope_close(e, mark);
+    e->active = NULL;
+}
+
+// One by one where neighbours of a row do not lie side by side.
 static void write_block(flash *f, ins *i0) {
     emitter *e = f->e;
     lbuild *b = f->b;
     const attention *a = f->a;
+    bool joined = f->out->affine && f->out->coef[a->e]->op == X_CONST && f->out->coef[a->e]->i == 1;
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
     e->counter[a->i] = index_add(f, i0, r);
     lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
-    for (int64_t c = 0; c < f->width; c += a->lanes) {
-        int64_t left = f->width - c;
-        emitter_stage(e, a->value, a->e, a->lanes, true);
-        int mark = scope_open(e);
-        e->counter[a->e] = lb_idx(b, c);
-        e->active = left < a->lanes ? lb_idx(b, left) : NULL;
-        e->state[0] = lb_load(b, f->vec, f->acc, index_add(f, index_mul(f, r, f->padded), lb_idx(b, c)), 4);
-        emit_write(e, &a->value->writes.at[0], f->out, NULL);
-        scope_close(e, mark);
+    if (joined) {
+        for (int64_t j = 0; j < f->width; j += a->lanes)
+            write_columns(f, r, lb_idx(b, j), a->lanes, f->width - j);
+    } else {
+        ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->width), 1);
+        write_columns(f, r, c, 1, 1);
+        lb_end(b, c);
     }
-    e->active = NULL;
     e->counter[a->e] = e->counter[a->i] = NULL;
     lb_end(b, r);
 }

@@ -191,6 +191,20 @@ CASES = {
         [("float32", (5, 4), (0, 0, 2, 2, 5, 5, 7, 7, 0, 0, 2, 2.5, 1, 3, 4, 6, 2, 2, 9, 9)),
          ("float32", (5,), (0.5, 0.25, 0.75, 0.5, 0.1)), ("bool", (5,), (1, 1, 1, 0, 1)),
          ("int64", (1,), (2**62,))]),
+    # Attention wrote whole vectors of a row where the next kernel wants heads side by side in memory.
+    "attention_whose_heads_are_mixed": (18, """
+        g (float[2, 2, 8, 5] q, float[2, 2, 5, 8] k, float[2, 2, 8, 5] v, float[8, 8] mask)
+          => (float[2, 2, 8, 13] y, float[2, 3, 8, 5] z)
+        <float half = {0.5}, float[2, 2, 1, 1] w = {1, -2, 0.5, 0.25}, float[3, 2, 1, 1] u = {1, -2, 0.5, 0.25, 3, 1}>
+        { product = MatMul (q, k)
+          scaled = Mul (product, half)
+          score = Add (scaled, mask)
+          weight = Softmax (score)
+          heads = MatMul (weight, v)
+          y = ConvTranspose <strides = [1, 3]> (heads, w)
+          z = Conv (heads, u) }""",
+        [("float32", (2, 2, 8, 5), X), ("float32", (2, 2, 5, 8), X[2:]), ("float32", (2, 2, 8, 5), X[1:]),
+         ("float32", (8, 8), X[:5])]),
 }
 
 
