@@ -36,7 +36,7 @@ EXACT = {"Abs", "Neg", "Relu", "Max", "Min", "Clip", "Where", "Identity", "Resha
          "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu",
          "Floor", "Ceil", "Round", "Sign", "Scatter", "Dropout", "TensorScatter"}
 # Operators that compute in float by default, whatever their dtype.
-IN_FLOAT = {"LayerNormalization", "RMSNormalization", "Erf"}
+IN_FLOAT = {"LayerNormalization", "RMSNormalization", "Erf", "Attention"}
 # What an evaluator is known to get wrong: never asked.
 # Gemm-6 leaves out beta where broadcast is 0, AveragePool-1 counts the padding, MaxPool-1 shares pads out to both sides,
 # LpNormalization with p = 1 sums without absolute values.

@@ -135,7 +135,7 @@ def binary(g):
         b = g.fresh(a.dtype, partner_shapes(g, a), *bounds)
         g.add(op, [a, b], **attributes)
     elif op == "PRelu":
-        shapes = partner_shapes(g, a)
+        shapes = partner_shapes(g, a) if g.opset >= 7 else [(1,)] * len(g.sizes)
         g.add(op, [a, g.fresh(a.dtype, [s[-a.rank:] if a.rank else () for s in shapes])])
     else:
         g.add(op, swap(g, a, partner(g, a)), **attributes)
