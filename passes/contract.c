@@ -14,15 +14,17 @@ bool index_uses_axis(const expr *read, int axis) {
     return false;
 }
 
-static bool is_size(const expr *e, const dim *d) {
-    return e->op == X_DIM ? e->dim == d : e->op == X_CONST && dim_is(d, e->i);
+// An index that is in range wherever the guard holds is in range below any bound that is at least the size.
+static bool covers(const expr *e, dim *size) {
+    return e->op == X_DIM ? dim_less_equal(size, e->dim) == TRI_YES
+                          : e->op == X_CONST && dim_upper(size) <= e->i;
 }
 static bool is_bound(const expr *read, const expr *g) {
     if (g->op == X_AND) return is_bound(read, g->arg[0]) && is_bound(read, g->arg[1]);
     for (int j = 0; j < read->buffer->rank; j++) {
         const expr *a = g->arg[0], *b = g->arg[1], *i = read->index[j];
         if (g->op == X_LE && a->op == X_CONST && a->i == 0 && b == i) return true;
-        if (g->op == X_LT && a == i && is_size(b, read->buffer->dims[j])) return true;
+        if (g->op == X_LT && a == i && covers(b, read->buffer->dims[j])) return true;
     }
     return false;
 }
