@@ -97,16 +97,6 @@ static bool match_axes(const winograd *f) {
     return true;
 }
 
-// Sizes that only a step of the program knows do not go into the workspace.
-static void find_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
-}
-static bool sizes_known_at_entry(const winograd *f) {
-    bool opaque = false;
-    for (int a = 0; a < f->k->axes.n; a++) dim_atoms(f->k->axes.at[a].extent, find_opaque, &opaque);
-    return !opaque && f->w->to->role != BUF_HEAP;
-}
-
 static winograd *match(arena *scratch, const kernel *k, const transform *t) {
     contraction c;
     if (!contraction_find(k, &c) || c.term_a != c.a || c.term_b != c.b) return NULL;
@@ -117,7 +107,7 @@ static winograd *match(arena *scratch, const kernel *k, const transform *t) {
     if (c.s->states.at[0].dtype != DT_F32 || init->op != X_CONST || init->f != 0) return NULL;
     if (f->image->buffer->rank != 4 || f->weights->buffer->rank != 4 || f->image->buffer->dtype != DT_F32)
         return NULL;
-    return match_image(f) && match_weights(f) && match_axes(f) && sizes_known_at_entry(f) ? f : NULL;
+    return match_image(f) && match_weights(f) && match_axes(f) ? f : NULL;
 }
 
 // ---------------------------------------------------------------- sizes

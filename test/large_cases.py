@@ -90,6 +90,15 @@ def plain_convolutions(b):
 
 
 @piece(2)
+def chosen_rows(b):
+    """Convolutions over the rows of an image that the data choose: their number is known in the run only."""
+    c, size = b.near(80, 8), b.near(48)
+    kept = b.op("Greater", b.input("row", [size]), b.number(-1))
+    x = b.op("Compress", b.conv(b.input("x", [1, 3, size, size]), 3, c, 3), kept, axis=2)
+    return b.conv(b.conv(b.conv(x, c, c, 3), c, 2 * c, 1), 2 * c, c, 3)
+
+
+@piece(2)
 def skip(b):
     """As U-Net's: down, up again, and both beside each other."""
     c, size = b.near(32, 4), 2 * b.near(36)
