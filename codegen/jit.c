@@ -28,10 +28,10 @@ static void *scratch_of(jit *j, int64_t bytes) {
     return j->scratch;
 }
 
-static const char *caller_name(arena *a, const kernel *k) { return arena_printf(a, "call_%d", k->id); }
+const char *jit_caller_name(arena *a, const kernel *k) { return arena_printf(a, "call_%d", k->id); }
 
-static void build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d) {
-    lfunc *f = lfunc_new(m, caller_name(m->arena, c->kernel), lt(LK_VOID, 1));
+void jit_build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d) {
+    lfunc *f = lfunc_new(m, jit_caller_name(m->arena, c->kernel), lt(LK_VOID, 1));
     f->target = t;
     f->exported = true;
     ins *args = lfunc_param(f, "args", lt_ptr(), LK_I64, DT_I64, true);
@@ -52,13 +52,14 @@ jit *jit_program(arena *a, diag *d, const program *p, const target *t) {
     lmodule *m = lmodule_new(a, "jit", t);
     for (int i = 0; i < n; i++) {
         j->code[i] = schedule_kernel(m, p->kernels.at[i], t, d);
-        build_caller(m, j->code[i], t, d);
+        jit_build_caller(m, j->code[i], t, d);
     }
     legalize(m, d);
     for (int i = 0; i < m->funcs.n; i++) lfunc_verify(m->funcs.at[i], d);
     if (n == 0) return j;
     loaded *l = load_module(a, d, m, NULL, 0);
-    for (int i = 0; i < n; i++) *(void **)&j->call[i] = loaded_symbol(l, caller_name(a, p->kernels.at[i]));
+    for (int i = 0; i < n; i++)
+        *(void **)&j->call[i] = loaded_symbol(l, jit_caller_name(a, p->kernels.at[i]));
     return j;
 }
 

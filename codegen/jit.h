@@ -4,12 +4,16 @@
 #define ONNXC_JIT_H
 #include "ir/interp.h"
 #include "ir/target.h"
+#include "passes/schedule.h"
 
 typedef struct jit jit;
 // All kernels of p for target t, which must be this machine.
 jit *jit_program(arena *a, diag *d, const program *p, const target *t);
 // For interp_hooks.kernel, with the jit as user.
 bool jit_kernel(void *user, struct interp *in, const kernel *k);
+// void NAME(const int64_t *args): a kernel's function with its arguments from an array, and NAME.
+void jit_build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d);
+const char *jit_caller_name(arena *a, const kernel *k);
 // Nanoseconds spent in kernel k so far.
 int64_t jit_time(const jit *j, const kernel *k);
 const char *jit_schedule(const jit *j, const kernel *k);

@@ -1,6 +1,7 @@
 // In: a kernel, choices, values of its dims. Out: how long a run takes. Between runs that are long enough the
 // caches are swept, so that what a network would have to fetch from afar is fetched from afar here too.
 #include "compiler/lib/measure.h"
+#include "codegen/jit.h"
 #include "codegen/legalize.h"
 #include "codegen/load.h"
 #include "passes/schedule.h"
@@ -130,19 +131,6 @@ static target *chosen_target(arena *a, const bench *b, const choices *c) {
     return own;
 }
 
-// void call(const int64_t *args): the kernel with its arguments from an array.
-static void build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d) {
-    lfunc *f = lfunc_new(m, "call", lt(LK_VOID, 1));
-    f->target = t;
-    f->exported = true;
-    ins *args = lfunc_param(f, "args", lt_ptr(), LK_I64, DT_I64, true);
-    lbuild b = lbuild_new(f, t, d);
-    int n = c->f->params.n;
-    ins **pass = ARENA_ARRAY(m->arena, ins *, n + 1);
-    for (int j = 0; j < n; j++) pass[j] = lb_load(&b, c->f->params.at[j].type, args, lb_idx(&b, j), 8);
-    lb_call(&b, lt(LK_VOID, 1), c->f->name, n, pass);
-}
-
 uint64_t bench_loops(bench *b, const choices *c) {
     arena *a = arena_within(b->arena);
     const target *t = chosen_target(a, b, c);
@@ -177,10 +165,10 @@ trial *bench_compile(bench *b, arena *a, const choices *c) {
         x->args[x->nargs++] = 0, x->args[x->nargs++] = x->tasks;
     }
     if (code->has_status) x->args[x->nargs++] = (int64_t)(intptr_t)ARENA_NEW(a, int64_t);
-    build_caller(m, code, t, b->diag);
+    jit_build_caller(m, code, t, b->diag);
     legalize(m, b->diag);
     loaded *l = load_module(a, b->diag, m, NULL, 0);
-    *(void **)&x->call = loaded_symbol(l, "call");
+    *(void **)&x->call = loaded_symbol(l, jit_caller_name(a, code->kernel));
     return x->call ? x : NULL;
 }
 
