@@ -244,6 +244,23 @@ static ins *keep(emitter *e, const expr *x, int which, ins *v) {
 
 void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
 
+part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end) {
+    lbuild *b = &e->b;
+    part_vector p = {.axis = axis};
+    ins *left = lb_bin(b, L_SUB, end, begin);
+    p.some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+    p.mark = scope_open(e);
+    e->counter[axis] = begin;
+    e->active = left;
+    return p;
+}
+void close_part_vector(emitter *e, const part_vector *p) {
+    e->active = NULL;
+    e->counter[p->axis] = NULL;
+    scope_close(e, p->mark);
+    lb_end(&e->b, p->some);
+}
+
 // ---------------------------------------------------------------- stages
 static void prepare_read(void *user, expr *x) {
     emitter *e = user;
@@ -538,6 +555,9 @@ static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
 static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
     lbuild *b = &e->b;
     dtype t = w->to->dtype;
+    if (v->type.lanes > 1)
+        diag_defect(b->diag, e->k->loc, "kernel %s: lanes of '%s' do not lie side by side", e->k->name,
+                    w->to->name);
     if (t == DT_C128) {
         lb_store(b, p, lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), v, 8);
         return;

@@ -95,6 +95,14 @@ void emit_ahead_stage(emitter *e, const stage *s, access *const *writes); // of 
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
 // All lanes of v reduced to one.
 ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v);
+// The last, partial vector of an axis, positions begin to end, when there are any: lanes past the end are out
+// of use.
+typedef struct part_vector {
+    ins *some;
+    int axis, mark;
+} part_vector;
+part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end);
+void close_part_vector(emitter *e, const part_vector *p);
 int scope_open(emitter *e);
 void scope_close(emitter *e, int mark); // forgets values made since
 #endif

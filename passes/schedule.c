@@ -64,13 +64,29 @@ static survey survey_axis(nest *n, int axis) {
     return v;
 }
 
+typedef struct variable_search {
+    const emitter *e;
+    bool found;
+} variable_search;
+static void find_variable(void *user, expr *x) {
+    variable_search *v = user;
+    v->found |= x->op == X_READ && emit_is_variable(v->e, x->buffer);
+}
+// A guard chooses for all lanes at once. Rows that run side by side have variables of their own.
+static bool guard_allows(const nest *n, expr *guard, int axis) {
+    variable_search v = {n->e, false};
+    if (!guard) return true;
+    if (n->by_row) expr_walk(guard, find_variable, &v);
+    return !v.found && !expr_uses_axis(guard, axis);
+}
+
 static bool writes_allow(nest *n, int axis) {
     for (int j = 0; j < n->s->writes.n; j++) {
         const write *w = &n->s->writes.at[j];
         const access *a = n->writes[j];
+        if (!guard_allows(n, w->guard, axis)) return false;
         if (n->by_row && emit_is_variable(n->e, w->to)) continue;
         if (!a->affine || a->coef[axis]->op != X_CONST || a->coef[axis]->i != 1) return false;
-        if (w->guard && expr_uses_axis(w->guard, axis)) return false;
         if (dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128) return false;
     }
     return true;
@@ -373,22 +389,16 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
 static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     emitter *e = n->e;
     lbuild *b = &e->b;
-    ins *left = lb_bin(b, L_SUB, end, begin), *some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-    int mark = scope_open(e);
-    e->counter[n->vaxis] = begin;
-    e->active = left;
+    part_vector part = open_part_vector(e, n->vaxis, begin, end);
     ltype index = lt(lindex_kind(e->t), n->lanes);
-    ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, left, n->lanes));
+    ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, e->active, n->lanes));
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
         ins *neutral = lb_splat(b, emit_value(e, reduce_neutral(e->k, st->op, st->dtype)), n->lanes);
         ins *term = lb_select(b, inside, emit_vector(e, st->step), neutral), *var = vars[j * REDUCE_UNROLL];
         lb_set(b, var, emit_reduce(e, st->op, st->dtype, lb_get(b, var), term));
     }
-    e->active = NULL;
-    e->counter[n->vaxis] = NULL;
-    scope_close(e, mark);
-    lb_end(b, some);
+    close_part_vector(e, &part);
 }
 
 static void reduce_last(nest *n, ins **vars) {
@@ -469,15 +479,9 @@ static void vector_axis(nest *n) {
     close_loop(n, o);
     if (same_index(full, extent)) return;
     if (n->masked) {
-        ins *left = lb_bin(b, L_SUB, extent, full), *some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-        int mark = scope_open(e);
-        e->counter[n->vaxis] = full;
-        e->active = left;
+        part_vector part = open_part_vector(e, n->vaxis, full, extent);
         vector_point(n);
-        e->active = NULL;
-        e->counter[n->vaxis] = NULL;
-        scope_close(e, mark);
-        lb_end(b, some);
+        close_part_vector(e, &part);
     } else {
         emitter_stage(e, n->s, n->vaxis, 1, false);
         o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);

@@ -94,17 +94,9 @@ static void row_loop(const row_vectors *r, ins *begin, ins *end, int lanes) {
 }
 
 static void masked_rows(const row_vectors *r, ins *begin, ins *end) {
-    emitter *e = r->e;
-    lbuild *b = &e->b;
-    ins *left = lb_bin(b, L_SUB, end, begin), *some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-    int mark = scope_open(e);
-    e->counter[r->axis] = begin;
-    e->active = left;
+    part_vector part = open_part_vector(r->e, r->axis, begin, end);
     stages(r, r->lanes);
-    e->active = NULL;
-    e->counter[r->axis] = NULL;
-    scope_close(e, mark);
-    lb_end(b, some);
+    close_part_vector(r->e, &part);
 }
 
 // A task is as many rows as a vector has lanes.
