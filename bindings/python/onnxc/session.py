@@ -12,7 +12,7 @@ import numpy as np
 
 from . import abi, compiler
 from .errors import InvalidArgument, RunError
-from .values import (NUMBERS, Memory, as_array, element_type, free_strings, free_value, from_space, read_value, space)
+from .values import (NUMBERS, Memory, address, as_array, element_type, free_strings, free_value, from_space, read_value, space)
 
 
 class NodeArg(NamedTuple):
@@ -37,7 +37,7 @@ class ModelMetadata(NamedTuple):
 class Port:
     """An input or output, read from the descriptor."""
 
-    def __init__(self, descriptor, info):
+    def __init__(self, descriptor, info, kind):
         text = descriptor.text
         self.name, self.is_value, self.state = text(info.name), info.kind != 0, info.state
         self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
@@ -46,6 +46,7 @@ class Port:
         if not self.is_value:
             self.element = element_type(info.dtype)
             self.type = f"tensor({self.element.name})"
+            self.what = f"{kind} '{self.name}' of {self.type} {[*self.dims]}"
             return
         self.type, inner = text(info.type), text(info.type)
         while inner.startswith(("sequence(", "optional(")):
@@ -53,10 +54,7 @@ class Port:
         leaf = inner.split("[")[0]
         self.element = element_type(NUMBERS.get(leaf, 0))
         self.type = self.type.replace(inner, f"tensor({leaf})").replace("sequence(", "seq(")
-
-    def what(self, kind):
-        shape = "" if self.is_value else f" {[*self.dims]}"
-        return f"{kind} '{self.name}' of {self.type}{shape}"
+        self.what = f"{kind} '{self.name}' of {self.type}"
 
     def node_arg(self):
         return NodeArg(self.name, [] if self.is_value else list(self.dims), self.type)
@@ -74,8 +72,8 @@ class DescriptorReader:
     def array(self, kind, offset, count):
         return [kind.from_address(self.address + offset + i * ctypes.sizeof(kind)) for i in range(count)]
 
-    def ports(self, offset, count):
-        return [Port(self, info) for info in self.array(abi.TensorInfo, offset, count)]
+    def ports(self, offset, count, kind):
+        return [Port(self, info, kind) for info in self.array(abi.TensorInfo, offset, count)]
 
     def metadata(self):
         d, text = self.d, self.text
@@ -121,12 +119,17 @@ class InferenceSession:
             release, self._model = compiler.load(model, options, keywords)
         reader = self._descriptor = DescriptorReader(self._model.descriptor)
         d = reader.d
-        self._inputs, self._outputs = reader.ports(d.inputs, d.ninputs), reader.ports(d.outputs, d.noutputs)
+        self._inputs, self._outputs = reader.ports(d.inputs, d.ninputs, "input"), reader.ports(d.outputs, d.noutputs, "output")
+        self._input_names = [port.name for port in self._inputs]
+        self._output_places = {port.name: i for i, port in enumerate(self._outputs)}
         self._ndims, self._align = d.ndims, max(d.workspace_align, 1)
         self._run, self._workspace = abi.RUN(self._model.run), abi.WORKSPACE(self._model.workspace)
         self._workspaces = []  # not in use
         self._most = {}        # by output whose size the data decide: elements it had at most
         self._seen = {}        # sizes of inputs: those of outputs
+        self._bytes = {}       # sizes of inputs: bytes of workspace
+        nin, nout = len(self._inputs), len(self._outputs)
+        self._arguments = ctypes.c_void_p * (nin + nout + 2), ctypes.c_int64 * max(self._ndims, 1), ctypes.c_int64 * max(nout, 1)
         try:
             self._context = self._open(weights, where)
         except Exception:
@@ -188,10 +191,8 @@ class InferenceSession:
         if not self._on_device:
             raise InvalidArgument("run_into is for sessions with device_pointers=True")
         nin, nout = len(self._inputs), len(self._outputs)
-        data, message = (ctypes.c_void_p * (nin + nout + 2))(), ctypes.c_char_p()
-        dims, capacity = (ctypes.c_int64 * max(self._ndims, 1))(), (ctypes.c_int64 * max(nout, 1))()
-        arrays = [_on_gpu(port, feed, kind) for ports, feed, kind in ((self._inputs, inputs, "input"), (self._outputs, outputs, "output"))
-                  for port in ports]
+        (data, dims, capacity), message = (kind() for kind in self._arguments), ctypes.c_char_p()
+        arrays = [_on_gpu(port, feed) for ports, feed in ((self._inputs, inputs), (self._outputs, outputs)) for port in ports]
         for j, (port, (address, shape)) in enumerate(zip([*self._inputs, *self._outputs], arrays)):
             data[j], dims[port.first_dim:port.first_dim + port.rank] = address, shape
             if j >= nin:
@@ -205,14 +206,16 @@ class InferenceSession:
             raise RunError(status, message.value.decode(errors="replace") if message.value else None)
 
     def _wanted(self, names):
-        known = {port.name: i for i, port in enumerate(self._outputs)}
-        unknown = [n for n in names or () if n not in known]
+        known = self._output_places
+        if not names:
+            return range(len(known))
+        unknown = [n for n in names if n not in known]
         if unknown:
             raise InvalidArgument(f"the model has no output '{unknown[0]}', only {', '.join(map(repr, known))}")
-        return [known[n] for n in names] if names else range(len(known))
+        return [known[n] for n in names]
 
     def _feed(self, feed):
-        names = [port.name for port in self._inputs]
+        names = self._input_names
         for name in feed:
             if name not in names:
                 raise InvalidArgument(f"the model has no input '{name}', only {', '.join(map(repr, names))}")
@@ -232,13 +235,13 @@ def _device(said):
     return kind, -1 if kind == "cpu" else int(number or 0)
 
 
-def _on_gpu(port, feed, kind):
+def _on_gpu(port, feed):
     """(address, shape) of an array on a GPU."""
-    what = port.what(kind)
+    what = port.what
     if port.is_value:
         raise InvalidArgument(f"{what} does not lie on a GPU")
     if port.name not in feed:
-        raise InvalidArgument(f"{kind} '{port.name}' is missing")
+        raise InvalidArgument(f"{what} is missing")
     about = getattr(feed[port.name], "__cuda_array_interface__", None)
     if about is None:
         raise InvalidArgument(f"{what} is no array on a GPU: it has no __cuda_array_interface__")
@@ -268,10 +271,8 @@ class Call:
     def __init__(self, session, values):
         self.s, self.memory = session, Memory()
         nin, nout = len(session._inputs), len(session._outputs)
-        self.data = (ctypes.c_void_p * (nin + nout + 2))()
+        self.data, self.dims, self.capacity = (kind() for kind in session._arguments)
         self.data[nin + nout] = session._context
-        self.dims = (ctypes.c_int64 * max(session._ndims, 1))()
-        self.capacity = (ctypes.c_int64 * max(nout, 1))()
         self.arrays, self.outputs = [], [None] * nout
         for j, (port, value) in enumerate(zip(session._inputs, values)):
             self._input(j, port, value)
@@ -280,23 +281,23 @@ class Call:
     def _input(self, j, port, value):
         if port.is_value:
             self.arrays.append(None)
-            self.data[j] = self.memory.of_value(value, port.element, port.what("input"))
+            self.data[j] = self.memory.of_value(value, port.element, port.what)
             return
-        array = as_array(value, port.element, port.what("input"))
+        array = as_array(value, port.element, port.what)
         if array.ndim != port.rank:
-            raise InvalidArgument(f"{port.what('input')} has rank {port.rank}, but an array of shape {array.shape} is given")
+            raise InvalidArgument(f"{port.what} has rank {port.rank}, but an array of shape {array.shape} is given")
         self.arrays.append(array)
         self.dims[port.first_dim:port.first_dim + port.rank] = array.shape
         self.data[j] = self.memory.of_array(array, port.element)
 
     def run(self):
         s, message, tries = self.s, ctypes.c_char_p(), len(self.outputs) + 3
-        workspace, size, address = self._workspace()
+        size, workspace = self._workspace()
         self._known_sizes()
         try:
             while True:
                 self._make_outputs()
-                status = s._run(self.data, self.dims, self.capacity, address, size, ctypes.byref(message))
+                status = s._run(self.data, self.dims, self.capacity, workspace[1], size, ctypes.byref(message))
                 tries -= 1
                 if status != abi.TOO_SMALL or not tries:
                     break
@@ -313,25 +314,31 @@ class Call:
         return list(self.dims[port.first_dim:port.first_dim + port.rank])
 
     def _workspace(self):
-        """(array, bytes, address): the session's, where one is free and large enough."""
+        """(bytes, (array, aligned address)): the session's, where one is free and large enough."""
         s = self.s
-        size = max(s._workspace(self.dims), 0)
+        size = s._bytes.get(self.key)
+        if size is None:
+            size = max(s._workspace(self.dims), 0)
+            if len(s._bytes) < 64:
+                s._bytes[self.key] = size
         try:
             workspace = s._workspaces.pop()
         except IndexError:
             workspace = None
-        if workspace is None or workspace.size < size + s._align:
-            workspace = np.empty(size + s._align, np.uint8)
-        return workspace, size, workspace.ctypes.data + -workspace.ctypes.data % s._align
+        if workspace is None or workspace[0].size < size + s._align:
+            made = np.empty(size + s._align, np.uint8)
+            workspace = made, made.ctypes.data + -made.ctypes.data % s._align
+        return size, workspace
 
     def _known_sizes(self):
         """Dims of outputs, as far as they are known before the run; None: not known."""
+        self.sizes = self.s._seen.get(self.key)
+        if self.sizes is not None:
+            return
         symbols = {d: n for port, a in zip(self.s._inputs, self.arrays) if a is not None
                    for d, n in zip(port.dims, a.shape) if isinstance(d, str)}
-        self.sizes = self.s._seen.get(self.key)
-        if self.sizes is None:
-            found = [[symbols.get(d) if isinstance(d, str) else d for d in port.dims] for port in self.s._outputs]
-            self.sizes = [None if port.is_value or None in dims else dims for port, dims in zip(self.s._outputs, found)]
+        found = [[symbols.get(d) if isinstance(d, str) else d for d in port.dims] for port in self.s._outputs]
+        self.sizes = [None if port.is_value or None in dims else dims for port, dims in zip(self.s._outputs, found)]
 
     def _make_outputs(self):
         nin = len(self.s._inputs)
@@ -342,14 +349,14 @@ class Call:
                 continue
             if port.state:
                 made = self.outputs[j] = np.array(self.arrays[port.state - 1]).reshape(-1)
-                self.data[port.state - 1] = made.ctypes.data
+                self.data[port.state - 1] = address(made)
                 count = made.size
             else:
                 count = math.prod(self.sizes[j]) if self.sizes[j] is not None else 0
                 if port.data_sized:
                     count = max(count, self.s._most.get(j, 256))
                 made = self.outputs[j] = space(count, port.element)
-            self.data[nin + j], self.capacity[j] = made.ctypes.data, count
+            self.data[nin + j], self.capacity[j] = address(made), count
 
     def _read(self):
         s, found = self.s, []
