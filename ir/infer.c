@@ -100,7 +100,11 @@ const constant *infer_constant(const node *n, int i) {
     return v ? v->constant : NULL;
 }
 
-static bool whole(double v) { return v >= -0x1p53 && v <= 0x1p53 && v == (double)(int64_t)v; }
+static const int64_t WHOLE_MOST = 1LL << 53; // doubles hold all whole numbers up to this one
+
+static bool whole(double v) {
+    return v >= (double)-WHOLE_MOST && v <= (double)WHOLE_MOST && v == (double)(int64_t)v;
+}
 
 // A small constant's elements as dims; NULL when one is not a whole number.
 static dim **constant_contents(const node *n, const constant *c) {
@@ -151,11 +155,48 @@ void infer_set_unknown(node *n, int out, dtype elem) {
 
 void infer_same(node *n, int out, int in) { set_type(n, out, input(n, in)->type); }
 
+// The number that an element of type t holds in place of k; false when that is no whole number of 64 bits.
+static bool held_number(int64_t k, dtype t, int64_t *held) {
+    uint64_t room;
+    *held = k;
+    if (dtype_is_float(t)) {
+        dtype_store_float(t, &room, 0, (double)k, false);
+        return k >= -WHOLE_MOST && k <= WHOLE_MOST && dtype_load_float(t, &room, 0) == (double)k;
+    }
+    dtype_store_int(t, &room, 0, k);
+    *held = dtype_load_int(t, &room, 0);
+    return t != DT_U64 || k >= 0;
+}
+
+// The largest number to which an element of type t can count, where sizes are computed in that type; else 0.
+static int64_t most_counted(dtype t) {
+    if (t == DT_F32) return 1 << 24;
+    if (t == DT_F64) return WHOLE_MOST;
+    return dtype_is_int(t) && dtype_bits(t) >= 32 ? dtype_int_max(t) : 0;
+}
+
+// d as an element of type t holds it, NULL when that is not known. Symbols are sizes: in wide types they are
+// taken to stay far below the largest number, as models do that compute sizes in these types. Narrower types
+// need proof.
+static dim *held_in(const node *n, dim *d, dtype t) {
+    int64_t held, most = most_counted(t);
+    if (t == DT_BOOL || t == DT_NONE) return d;
+    if (d->kind == DIM_OVERFLOW) return NULL;
+    if (dim_is_const(d)) return held_number(dim_value(d), t, &held) ? infer_k(n, held) : NULL;
+    if (!most) return dtype_is_int(t) && d->min >= dtype_int_min(t) && d->max <= dtype_int_max(t) ? d : NULL;
+    if (dtype_class_of(t) == DC_UINT && d->min < 0) return NULL;
+    return d->min <= most / 2 && d->max >= -(most / 2) ? d : NULL;
+}
+
 void infer_set_contents(node *n, int out, dim *const *contents, int count) {
     value *v = node_out(n, out);
     if (!v || count > CONTENTS_MOST) return;
-    v->contents = ARENA_ARRAY(infer_arena(n), dim *, count + 1);
-    if (count) memcpy(v->contents, contents, (size_t)count * sizeof *contents);
+    dim **held = ARENA_ARRAY(infer_arena(n), dim *, count + 1);
+    for (int i = 0; i < count; i++) {
+        held[i] = held_in(n, contents[i], v->type.elem);
+        if (!held[i]) return;
+    }
+    v->contents = held;
     v->ncontents = count;
 }
 

@@ -205,6 +205,23 @@ CASES = {
           z = Conv (heads, u) }""",
         [("float32", (2, 2, 8, 5), X), ("float32", (2, 2, 5, 8), X[2:]), ("float32", (2, 2, 8, 5), X[1:]),
          ("float32", (8, 8), X[:5])]),
+    # What is known of small tensors ignored that numbers wrap around, or are rounded, in their type.
+    "constants_that_leave_their_type": (24, """
+        g (float[N] x) => (bool[2] a, int64[2] b, uint8[2] c, uint32[1] d, bool[1] e, bool[1] f, int64[1] h, int64[2] k, float[N] y)
+        <int8[2] i8 = {100, -100}, uint8[2] u8 = {3, 5}, uint32[1] u32 = {2}, float[1] f32 = {16777216}, float[1] one = {1},
+         int64[1] i64 = {9223372036854775807}, int64[2] low = {-9223372036854775808, -1}, int32[2] i32 = {2147483647, 7},
+         uint8 two = {2}, uint32 three = {3}>
+        { a8 = Add (i8, i8) a = Less (a8, i8) b = Cast <to = 7> (a8) s8 = Sub (u8, two) t8 = Sub (s8, two) c = Div (t8, two)
+          d32 = Sub (u32, three) d = Div (d32, three) sum = Add (f32, one) e = Equal (sum, f32)
+          next = Add (i64, i64) f = Less (next, i64) h = Abs (next) k = Abs (low)
+          y = Neg (x) }""",
+        [("float32", (3,), X)]),
+    "sizes_that_leave_their_type": (24, """
+        g (float[N] x) => (bool[1] a, int64[1] b, int64[1] c)
+        <int32[1] most = {2147483646}, int64[1] more = {9223372036854775806}, int32[1] one = {1}, int8[1] seven = {7}>
+        { n = Shape (x) n32 = Cast <to = 6> (n) s = Add (most, n32) a = Less (s, most) b = Cast <to = 7> (s)
+          t = Add (n, more) c = Abs (t) }""",
+        [("float32", (3,), X)]),
 }
 
 

@@ -16,6 +16,8 @@ static bool in_range(const dim *d, dtype t) {
 static dim *fold_cast(const node *n, dim *const *a) {
     dtype to = cast_target(n);
     if (to == DT_BOOL) return dim_addk(dim_neg(dim_eq(a[0], infer_k(n, 0))), 1);
+    bool clamps = dtype_is_float(infer_in(n, 0)->elem) && dtype_is_int(to);
+    if (clamps && dim_is_const(a[0]) && !in_range(a[0], to)) return NULL;
     if (to == DT_F32 || to == DT_F64 || to == DT_I64 || to == DT_I32) return a[0];
     if (to == DT_U64 || to == DT_U32) return a[0]->min >= 0 ? a[0] : NULL;
     return dtype_is_int(to) && in_range(a[0], to) ? a[0] : NULL;
