@@ -222,6 +222,9 @@ CASES = {
         { n = Shape (x) n32 = Cast <to = 6> (n) s = Add (most, n32) a = Less (s, most) b = Cast <to = 7> (s)
           t = Add (n, more) c = Abs (t) }""",
         [("float32", (3,), X)]),
+    # Refused, though the checker and both evaluators take it.
+    "an_output_listed_twice": (18, """
+        g (float[N] x) => (float[N] y, float[N] x, float[N] y, float[N] x) { y = Neg (x) }""", [("float32", (3,), X)]),
 }
 
 

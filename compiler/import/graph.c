@@ -270,16 +270,6 @@ static void reserve_names(importer *im, const Onnx__GraphProto *g) {
         for (size_t k = 0; k < g->node[i]->n_output; k++) reserve(im, g->node[i]->output[k]);
 }
 
-static void check_outputs(importer *im, const Onnx__GraphProto *g) {
-    map seen = {.arena = im->arena};
-    if (!g->n_output) diag_error(im->diag, NULL, "the graph has no outputs");
-    for (size_t i = 0; i < g->n_output; i++) {
-        const char *name = text_or_empty(g->output[i]->name);
-        if (map_get(&seen, name)) diag_error(im->diag, NULL, "output '%s' is listed twice", name);
-        map_put(&seen, name, im->absent);
-    }
-}
-
 void import_main(importer *im) {
     const Onnx__ModelProto *m = im->model;
     const Onnx__GraphProto *g = m->graph;
@@ -288,6 +278,6 @@ void import_main(importer *im) {
     im->module->name = b.name;
     add_functions(im);
     reserve_names(im, g);
-    check_outputs(im, g);
+    if (!g->n_output) diag_error(im->diag, NULL, "the graph has no outputs");
     import_graph(im, &s, NULL, g);
 }
