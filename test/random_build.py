@@ -88,6 +88,8 @@ def disturb(array, epsilon, dice):
 class Graph:
     """A graph, or the body of a control-flow node in `outer`."""
 
+    most = None  # elements of a value, where that is not MOST_ELEMENTS
+
     def __init__(self, dice, opset, floats=("float32",), sizes=({},), outer=None):
         self.dice, self.opset, self.floats, self.sizes, self.outer = dice, opset, floats, sizes, outer
         self.root = outer.root if outer else self
