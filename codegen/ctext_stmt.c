@@ -72,7 +72,8 @@ static const char *const words[] = {
     "intptr_t",      "uintptr_t",    "offsetof",  "threadIdx", "blockIdx", "blockDim",
     "gridDim",       "warpSize",     "fabs",      "fabsf",     "fma",      "fmaf",
     "floor",         "floorf",       "ceil",      "ceilf",     "trunc",    "truncf",
-    "rint",          "rintf",        "atomicAdd", "main",
+    "rint",          "rintf",        "atomicAdd", "main",      "errno",    "stdin",
+    "stdout",        "stderr",
 };
 
 static bool is_taken(cfn *c, const char *name) {
