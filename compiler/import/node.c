@@ -319,26 +319,30 @@ static bool check_count(importer *im, const loc *at, const char *what, int given
     return false;
 }
 
-static bool check_names(importer *im, const loc *at, const char *what, const schema_param *params,
-                        int nparams, char **names, int n) {
+// What is left out, or is an input of the function that its call leaves out, must be optional.
+static bool check_given(importer *im, const loc *at, const schema_version *v, char **names, value **in,
+                        int n) {
     bool good = true;
-    for (int i = 0; i < n && i < nparams; i++) {
-        if (params[i].option != 's' || *names[i]) continue;
-        diag_error(im->diag, at, "%s %s is missing", what, params[i].name);
+    for (int i = 0; i < n && i < v->nin; i++) {
+        if (in[i] || v->in[i].option != 's') continue;
+        if (*names[i])
+            diag_error(im->diag, at, "input %s is missing: the call gives no '%s'", v->in[i].name, names[i]);
+        else diag_error(im->diag, at, "input %s is missing", v->in[i].name);
         good = false;
     }
     return good;
 }
 
 // Trailing empty names count for the least number, not for the most.
-static bool check_arity(importer *im, const loc *at, const schema_version *v, const Onnx__NodeProto *n) {
+static bool check_arity(importer *im, const loc *at, const schema_version *v, const Onnx__NodeProto *n,
+                        value **in) {
     if (!v) return true;
     int nin = used(n->input, n->n_input), nout = used(n->output, n->n_output);
     int given_in = n->n_input < INT_MAX ? (int)n->n_input : INT_MAX;
     int given_out = n->n_output < INT_MAX ? (int)n->n_output : INT_MAX;
     return check_count(im, at, "input", given_in, nin, v->min_in, v->max_in) &&
            check_count(im, at, "output", given_out, nout, v->min_out, v->max_out) &&
-           check_names(im, at, "input", v->in, v->nin, n->input, given_in);
+           check_given(im, at, v, n->input, in, given_in);
 }
 
 static void add_outputs(importer *im, scope *s, const loc *at, const Onnx__NodeProto *n, node *made) {
@@ -391,10 +395,10 @@ static void add_attr(node *n, attr a) {
 void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     meaning m = find_meaning(im, s, at, n);
     int nin = used(n->input, n->n_input);
-    value **in = ARENA_ARRAY(im->arena, value *, nin + 1);
-    for (int i = 0; i < nin; i++) in[i] = find_value(im, s, at, n->input[i]);
+    value **in = ARENA_ARRAY(im->arena, value *, n->n_input + 1);
     int errors = im->diag->errors;
-    bool good = check_arity(im, at, m.version, n);
+    for (int i = 0; i < nin; i++) in[i] = find_value(im, s, at, n->input[i]);
+    bool good = im->diag->errors == errors && check_arity(im, at, m.version, n, in);
     attr_list attrs = import_attrs(im, s, at, m.version, n);
     if (!m.op || !good) { // its regions were read for what else there is to report
         add_outputs(im, s, at, n, NULL);
