@@ -204,7 +204,7 @@ static bool is_below(const char *real, const char *folder) {
 }
 
 const char *file_below(arena *a, diag *d, const loc *at, const char *const *folders, int n,
-                       const char *location) {
+                       const char *location, const char **found) {
     char real[PATH_MAX];
     if (!*location) diag_fatal(d, at, "external data has an empty location");
     if (*location == '/') diag_fatal(d, at, "external data has an absolute location, '%s'", location);
@@ -212,7 +212,10 @@ const char *file_below(arena *a, diag *d, const loc *at, const char *const *fold
         diag_fatal(d, at, "external data has '..' in its location, '%s'", location);
     bool outside = false;
     for (int i = 0; i < n; i++) {
-        if (!folders[i] || !realpath(arena_printf(a, "%s/%s", folders[i], location), real)) continue;
+        if (!folders[i]) continue;
+        *found = strcmp(folders[i], ".") ? arena_printf(a, "%s/%s", folders[i], location)
+                                         : arena_strdup(a, location);
+        if (!realpath(*found, real)) continue;
         for (int k = 0; k < n; k++)
             if (is_below(real, folders[k])) return arena_strdup(a, real);
         outside = true;

@@ -18,8 +18,9 @@ mapped file_read_stdin(arena *a, diag *d, int64_t most);
 void file_check_kind(diag *d, const uint8_t *data, size_t size);
 // The folder of path (of the file that path leads to when `resolve`), NULL when there is none.
 const char *file_folder(arena *a, const char *path, bool resolve);
-// The real path of location below one of the n folders (NULL ones are skipped). A location that is
+// The real path of location below one of the n folders (NULL ones are skipped), and in *found its path as
+// seen from where the program runs. A location that is
 // absolute, has "..", or leads out of the folders through a link is a fatal error at `at`.
 const char *file_below(arena *a, diag *d, const loc *at, const char *const *folders, int n,
-                       const char *location);
+                       const char *location, const char **found);
 #endif

@@ -108,10 +108,10 @@ static uint64_t entry_number(importer *im, const loc *at, const Onnx__TensorProt
 static const mapped *external_file(importer *im, const loc *at, const char *location) {
     mapped *m = map_get(&im->external, location);
     if (m) return m;
-    const char *path = file_below(im->arena, im->diag, at, im->folders, 3, location);
+    const char *found, *path = file_below(im->arena, im->diag, at, im->folders, 3, location, &found);
     m = ARENA_NEW(im->arena, mapped);
     *m = file_map(im->arena, im->diag, path, im->options.max_external);
-    if (im->options.files) VEC_PUSH(im->arena, im->options.files, path);
+    if (im->options.files) VEC_PUSH(im->arena, im->options.files, found);
     map_put(&im->external, location, m);
     return m;
 }
@@ -128,8 +128,8 @@ static void use_external(importer *im, const loc *at, const Onnx__TensorProto *t
              length = entry_number(im, at, t, "length", needed);
     check_size(im, at, t, c, length, "external data");
     if (offset > m->size || length > m->size - offset)
-        fail(im, at, t, "bytes %llu to %llu of its external data '%s', which has only %zu",
-             (unsigned long long)offset, (unsigned long long)(offset + length), location, m->size);
+        fail(im, at, t, "%llu bytes at byte %llu of its external data '%s', which has only %zu",
+             (unsigned long long)length, (unsigned long long)offset, location, m->size);
     use_bytes(im, c, m->data + offset);
 }
 
