@@ -160,6 +160,9 @@ static void check_text(diag *d, const uint8_t *s, size_t n) {
         refuse(d, "an HTML page",
                "the download may have needed a login, or the link led to a page about the file");
     if (starts(s, n, "<?xml")) refuse(d, "an XML file", NULL);
+    if (starts(s, n, "module \"") || starts(s, n, "program "))
+        refuse(d, "text that onnxc wrote of its own graph or kernels",
+               "--emit=onnx writes the graph for other tools and for onnxc");
 }
 
 void file_check_kind(diag *d, const uint8_t *data, size_t size) {
