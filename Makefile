@@ -42,6 +42,9 @@ LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 $(B)/runtime-lite/lib_%.o: FLAGS_release := -O3 -DNDEBUG
 $(RT_O): FLAGS_san := -O1 -g
 $(RT_O): FLAGS_fuzz := -O1 -g
+# A program is marked as safe for CET or BTI where all of its objects are, as emitted ones are.
+MACHINE := $(shell $(CC) -dumpmachine)
+$(RT_O): override CFLAGS += $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 # Projects build it themselves, with warnings of theirs.
 $(RT_O): WARN := -Wall -Wextra -Werror
 

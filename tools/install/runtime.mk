@@ -6,7 +6,9 @@ B    ?= .
 AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=ar),ar),$(AR))
 SRC  := $(wildcard $(HERE)/runtime-lite/*.c)
 OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
-FLAGS := -std=c11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden $(if $(findstring aarch64,$(shell $(CC) -dumpmachine)),-mno-outline-atomics)
+MACHINE := $(shell $(CC) -dumpmachine)
+FLAGS := -std=c11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
+         $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 
 $(B)/libonnxc-rt.a: $(OBJ)
 	rm -f $@ && $(AR) rcsD $@ $^
