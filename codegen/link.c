@@ -4,6 +4,7 @@
 #include "codegen/archive.h"
 #include "codegen/elf.h"
 #include "codegen/outfile.h"
+#include "compiler/base/leftovers.h"
 #include "ir/target.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -146,14 +147,13 @@ static _Noreturn void report_linker(diag *d, const char *linker, char *said, int
 static void run_linker(arena *a, diag *d, strings *args) {
     int pipes[2], status;
     pid_t child;
-    extern char **environ;
     VEC_PUSH(a, args, NULL);
     if (pipe2(pipes, O_CLOEXEC)) diag_fatal(d, NULL, "cannot start the linker: %s", strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
-    int failed = posix_spawn(&child, args->at[0], &actions, NULL, (char **)args->at, environ);
+    int failed = leftovers_spawn(d->leftovers, &child, args->at[0], &actions, (char **)args->at);
     posix_spawn_file_actions_destroy(&actions);
     close(pipes[1]);
     if (failed) {
@@ -161,8 +161,7 @@ static void run_linker(arena *a, diag *d, strings *args) {
         diag_fatal(d, NULL, "cannot start the linker '%s': %s", args->at[0], strerror(failed));
     }
     text said = read_all(a, pipes[0]);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    leftovers_wait(d->leftovers, child, &status);
     if (!WIFEXITED(status) || WEXITSTATUS(status))
         report_linker(d, args->at[0], (char *)text_str(&said), status);
 }

@@ -1,5 +1,6 @@
 // Atomic output files: bytes in, a file in place of the old one out.
 #include "codegen/outfile.h"
+#include "compiler/base/leftovers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +21,10 @@ static _Noreturn void fail(outfile *o, const char *what) {
 static void clean_up(void *user) {
     outfile *o = user;
     if (o->file) fclose(o->file);
+    leftovers_lock(o->diag->leftovers);
     if (o->temporary) unlink(o->temporary);
+    leftovers_drop(o->diag->leftovers, o->temporary);
+    leftovers_unlock(o->diag->leftovers);
     o->file = NULL;
     o->temporary = NULL;
 }
@@ -30,7 +34,11 @@ static int create_temporary(outfile *o, mode_t mode) {
     for (int i = 0; i < 1000; i++) {
         const char *name =
             arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", o->path, (long)getpid(), (unsigned long)o, i);
-        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+        leftovers_lock(o->diag->leftovers);
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), problem = errno;
+        if (fd >= 0) leftovers_add(o->diag->leftovers, name);
+        leftovers_unlock(o->diag->leftovers);
+        errno = problem;
         if (fd >= 0) o->temporary = name;
         if (fd >= 0 || errno != EEXIST) return fd;
     }
@@ -87,6 +95,9 @@ void outfile_commit(outfile *o) {
     o->file = NULL;
     if (failed) fail(o, "write");
     if (o->temporary && rename(o->temporary, o->path)) fail(o, "write");
+    leftovers_lock(o->diag->leftovers);
+    leftovers_drop(o->diag->leftovers, o->temporary);
+    leftovers_unlock(o->diag->leftovers);
     o->temporary = NULL;
 }
 

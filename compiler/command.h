@@ -21,6 +21,7 @@ typedef struct verb {
     size_t size;                       // of the struct they fill
     const void *defaults;              // to start from; NULL: zero
     int (*run)(session *s, void *own); // the exit code
+    bool forks;                        // its processes see to signals themselves
 } verb;
 extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
 

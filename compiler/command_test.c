@@ -208,4 +208,5 @@ const verb verb_test = {
     .size = sizeof(test_options),
     .defaults = &test_defaults,
     .run = test,
+    .forks = true,
 };

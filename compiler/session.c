@@ -1,5 +1,6 @@
 // One run of the command line: options in, messages on standard error, exit code out.
 #include "codegen/nvrtc.h"
+#include "compiler/base/leftovers.h"
 #include "compiler/command.h"
 #include "compiler/list_ops.h"
 #include "compiler/message.h"
@@ -106,6 +107,7 @@ static int run_verb(session *s, const verb *v, int argc, const char *const *argv
     if (give_information(s, v, &info)) return 0;
     options_check(s->arena, d, &s->options);
     diag_check(d);
+    if (!v->forks) d->leftovers = leftovers_watch(s->arena);
     return v->run(s, own);
 }
 

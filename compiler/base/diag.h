@@ -48,6 +48,7 @@ typedef struct diag {
     diag_class class; // worst class so far: DEFECT > USER > MISSING
     jmp_buf *jump;
     const char *pending_hint;
+    struct leftovers *leftovers; // what a signal must remove; NULL: nobody watches
 } diag;
 
 // The hint printed with the next message.

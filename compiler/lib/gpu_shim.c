@@ -41,7 +41,7 @@ static void build_library(arena *a, diag *d, const char *folder, const char *cu,
                                  cu,         arena_printf(a, "%s/cuda_shim.c", folder)};
     string_list args = {0};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
-    int code = process_run(a, &args);
+    int code = process_run(a, d, &args);
     if (code < 0) diag_fatal(d, NULL, "the C++ compiler 'c++' cannot be started");
     if (code) diag_defect(d, NULL, "the C++ compiler does not take the CUDA text (exit code %d)", code);
 }

@@ -6,7 +6,7 @@
 
 // Runs args[0] with args (found in PATH, no shell); its standard error is shown. The exit code, 128 + signal,
 // or -1 when it cannot be started.
-int process_run(arena *a, const string_list *args);
+int process_run(arena *a, diag *d, const string_list *args);
 // A new folder under /tmp that goes with the arena, with all that is in it.
 const char *temporary_folder(arena *a, diag *d);
 #endif

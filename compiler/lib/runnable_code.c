@@ -341,7 +341,7 @@ runnable *text_model(pipeline *p) {
     const char *const words[] = {"cc", "-std=c99", "-O1", "-fPIC", "-shared", "-w", "-o", so, c};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
     if (output_runtime(p)) VEC_PUSH(a, &args, output_runtime(p));
-    int code = process_run(a, &args);
+    int code = process_run(a, p->diag, &args);
     if (code < 0) diag_fatal(p->diag, NULL, "the C compiler 'cc' cannot be started");
     if (code) diag_defect(p->diag, NULL, "the C compiler does not take the C text (exit code %d)", code);
     return runnable_open(a, p->diag, so);

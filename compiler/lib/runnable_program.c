@@ -22,7 +22,7 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
     }
     for (int j = 0; j < r->nout; j++)
         VEC_PUSH(a, &args, arena_printf(a, "--output=%s=%s/out%d.npy", r->out[j].name, o->folder, j));
-    int code = process_run(a, &args);
+    int code = process_run(a, o->diag, &args);
     if (code < 0) diag_fatal(o->diag, NULL, "'%s' cannot be started", args.at[0]);
     if (code) {
         *message = arena_printf(a, "the program ended with exit code %d", code);
