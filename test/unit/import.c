@@ -689,7 +689,8 @@ static void bad_external_data(void **state) {
         {EXTERNAL("location=w.bin offset=4"),
          "@/m.onnx: error: tensor 'w': 8 bytes at byte 4 of its external data 'w.bin', which has only 8"},
         {EXTERNAL("location=w.bin offset=18446744073709551615"),
-         "@/m.onnx: error: tensor 'w': 8 bytes at byte 18446744073709551615 of its external data 'w.bin', which "
+         "@/m.onnx: error: tensor 'w': 8 bytes at byte 18446744073709551615 of its external data 'w.bin', "
+         "which "
          "has only 8"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
