@@ -152,7 +152,7 @@ static bool needs_soft_int(const target *t, const ins *x) {
     bool divides = x->op >= L_SDIV && x->op <= L_UREM;
     bool op = divides || (x->op >= L_SHL && x->op <= L_ASHR) || x->op == L_MUL || is_conversion(x->op);
     if (!op || !is_small_freestanding(t)) return false;
-    return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (divides && !has_divider(t));
+    return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (divides && t->no_divider);
 }
 
 // LLVM goes through 64-bit integers between vectors of doubles and of narrower integers.

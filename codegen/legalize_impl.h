@@ -12,7 +12,6 @@ bool soft_float_kind(const target *t, lkind k);
 ins *soft_float_expand(lmodule *m, lbuild *b, const ins *x);
 // Must integers of 64 bits be done in pieces?
 bool is_small_freestanding(const target *t);
-bool has_divider(const target *t);
 // Freestanding 32-bit targets: division, variable shifts and where needed products of 64-bit integers. NULL
 // as above.
 ins *soft_int_expand(lmodule *m, lbuild *b, const ins *x);

@@ -3,19 +3,10 @@
 // a few instructions.
 #include "codegen/legalize_impl.h"
 #include "ir/target.h"
-#include <string.h>
-
-// ARMv6-M and the like: no divider, no product of 64 bits.
-static bool is_thumb1(const target *t) {
-    return t->triple &&
-           (strncmp(t->triple, "thumbv6m", 8) == 0 || strncmp(t->triple, "thumbv8m.base", 13) == 0);
-}
 
 bool is_small_freestanding(const target *t) {
     return t->freestanding && t->ptr_bits == 32 && t->arch != ARCH_C && t->arch != ARCH_CUDA;
 }
-
-bool has_divider(const target *t) { return !t->triple || strncmp(t->triple, "thumbv6m", 8) != 0; }
 
 static ins *like(lbuild *b, const ins *x, int64_t v) { return lb_int(b, x->type, v); }
 static ins *low_half(lbuild *b, ins *x) { return lb_conv(b, L_ITRUNC, LK_I32, x); }
@@ -134,13 +125,13 @@ static void make_product(lbuild *b, lfunc *f, int detail) {
 }
 
 static ins *product(lmodule *m, lbuild *b, const ins *x) {
-    if (!is_thumb1(b->target)) return NULL;
+    if (!b->target->no_wide_product) return NULL;
     return call_helper(m, b, "onnxc_mul64", x->type, 2, x->args, make_product, 0);
 }
 
 ins *soft_int_expand(lmodule *m, lbuild *b, const ins *x) {
     bool wide = x->type.kind == LK_I64, divides = x->op >= L_SDIV && x->op <= L_UREM;
-    if (divides && (wide || !has_divider(b->target)))
+    if (divides && (wide || b->target->no_divider))
         return wide || x->type.kind == LK_I32 ? division(m, b, x) : narrow_division(b, x);
     if (!wide) return NULL;
     if (x->op == L_MUL) return product(m, b, x);

@@ -184,7 +184,6 @@ static void riscv_march(target_names *n, arena *a, diag *d, const char *isa) {
     n->triple = triple_with_part(a, n->triple, 0, isa[2] == '3' ? "riscv32" : "riscv64");
     const char *p = isa + 4;
     for (; *p && *p != '_' && *p != 'z' && *p != 'x'; p++) {
-        if (*p == 'i') continue;
         names_add_features(n, *p == 'g' ? "+m,+a,+f,+d,+zicsr,+zifencei" : arena_printf(a, "+%c", *p));
     }
     while (*p) {

@@ -164,9 +164,9 @@ static void fill_aarch64(target *t, arena *a, diag *d) {
 }
 
 static void fill_arm(target *t, arena *a, diag *d) {
-    enum { FP, FP64, VFP4, FP16, ROUND, NEON, MVE, DSP, N };
-    static const char *const names[N] = {"vfp2sp",        "fp64", "vfp4d16sp", "fp16",
-                                         "fp-armv8d16sp", "neon", "mve.fp",    "dsp"};
+    enum { FP, FP64, VFP4, FP16, ROUND, NEON, MVE, DSP, DIVIDER, THUMB_DIVIDER, THUMB2, N };
+    static const char *const names[N] = {"vfp2sp", "fp64", "vfp4d16sp", "fp16",  "fp-armv8d16sp", "neon",
+                                         "mve.fp", "dsp",  "hwdiv-arm", "hwdiv", "thumb2"};
     bool has[N];
     probe_features(a, d, t->triple, t->cpu, t->features, names, N, has);
     t->f32 = has[FP];
@@ -178,6 +178,9 @@ static void fill_arm(target *t, arena *a, diag *d) {
     t->vector_regs = !t->vector_bits ? 0 : has[NEON] ? 16 : 8;
     t->masked = t->vector_bits && !has[NEON];
     t->dsp = has[DSP];
+    bool thumb = !strncmp(t->triple, "thumb", 5);
+    t->no_divider = !has[thumb ? THUMB_DIVIDER : DIVIDER];
+    t->no_wide_product = thumb && !has[THUMB2];
 }
 
 // "_f2p2" in "rv64i2p1_m2p0_f2p2"
@@ -192,6 +195,11 @@ static bool isa_has(const char *isa, const char *extension) {
 static void fill_riscv(target *t, arena *a, diag *d) {
     const char *isa = probe_riscv_isa(a, d, t->triple, t->cpu, t->features);
     bool wide = t->ptr_bits == 64, e = isa[4] == 'e';
+    if (!isa_has(isa, "m") && (wide || !isa_has(isa, "zmmul"))) {
+        diag_hint(d, "-march=rv%dim, or a later CPU", wide ? 64 : 32);
+        diag_fatal_missing(d, NULL, "CPU '%s' of %s (%s) cannot multiply and divide", t->cpu, t->triple, isa);
+    }
+    t->no_divider = !isa_has(isa, "m");
     t->f32 = t->fma = isa_has(isa, "f");
     t->round_instr = isa_has(isa, "zfa"); // without, LLVM calls floorf when it compiles for size
     t->f64 = isa_has(isa, "d");

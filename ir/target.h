@@ -21,6 +21,8 @@ typedef struct target {
     bool f16_convert;            // hardware f16 <-> f32 (F16C, ...)
     bool round_instr;            // hardware floor/ceil/trunc/rint for f32
     bool vnni, avx512, amx, dsp; // dot4 u8*s8; dsp: SMLAD
+    bool no_divider;             // integers are divided by code
+    bool no_wide_product;        // products of 64 bits are made by code
     bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     bool hosted, freestanding, little_endian;
     fp_mode fp;

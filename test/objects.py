@@ -13,7 +13,8 @@ SYMBOLS = os.path.join(ROOT, "test", "cross", "symbols.txt")
 # Small models of different kinds; from ONNX's own cases.
 VARIED = ["node/test_add_bcast", "node/test_softmax_axis_1", "node/test_gru_defaults", "node/test_basic_conv_with_padding",
           "node/test_layer_normalization_2d_axis0", "node/test_cast_FLOAT_to_BFLOAT16", "node/test_nonzero_example",
-          "node/test_quantizelinear_axis", "node/test_range_float_type_positive_delta", "pytorch-operator/test_operator_mm"]
+          "node/test_quantizelinear_axis", "node/test_range_float_type_positive_delta", "node/test_div_int32_trunc",
+          "pytorch-operator/test_operator_mm"]
 # So many kernels that they are compiled in several pieces.
 LARGE = "light/test_shufflenet"
 
