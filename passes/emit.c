@@ -176,12 +176,12 @@ static bool fits_shared(const buffer *b, int64_t left) {
 
 enum { GPU_SHARED = 32768 };
 
-void emitter_signature_gpu(emitter *e) {
+void emitter_signature_gpu(emitter *e, bool locals) {
     buffer_params(e);
     dim_params(e);
     dim *piece = dim_const(e->k->program->dims, 0), *blocks = dim_const(e->k->program->dims, 1);
     int64_t left = GPU_SHARED;
-    for (int j = 0; j < e->k->locals.n; j++) {
+    for (int j = 0; j < e->k->locals.n && locals; j++) {
         dim *n = buffer_bytes(e->k->locals.at[j]);
         if (fits_shared(e->k->locals.at[j], left)) left -= dim_value(n);
         else piece = dim_add(piece, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64));

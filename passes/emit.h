@@ -67,8 +67,8 @@ void axis_range(emitter *e, int axis, ins **begin, ins **end);
 void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
 // On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared
 // while they fit, else in scratch, one piece for each block.
-void emitter_signature_gpu(emitter *e);
-void emitter_status(emitter *e); // a variable of this scope (thread) for failed checks
+void emitter_signature_gpu(emitter *e, bool locals); // whether there will be any
+void emitter_status(emitter *e);                     // a variable of this scope (thread) for failed checks
 void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status
 // Prepares a stage: accesses of its reads, what varies along axis v.

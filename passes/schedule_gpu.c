@@ -6,12 +6,14 @@
 //   every stage,
 //                  reductions meet in shared memory; a barrier between stages
 //   contractions   one block for each TILE x TILE of the result, in schedule_gpu_product.c
+//   attention      one block for 64 rows of queries, in schedule_gpu_attention.c
 //   one thread     what combines into elements that other threads combine into as well
 #include "passes/schedule_gpu.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
 #include "passes/emit_dim.h"
 #include "passes/nest.h"
+#include "passes/schedule_gpu_attention.h"
 #include "passes/schedule_gpu_impl.h"
 
 enum { THREADS = 256, ROW_THREADS = 128, WARP = 32 };
@@ -405,9 +407,12 @@ static void schedule_one_stage(gpu *g) {
 void schedule_gpu(emitter *e) {
     gpu g = {.e = e, .b = &e->b};
     contraction c;
+    attention a;
+    bool collide = any_collide(e->k), attends = !collide && gpu_attention_fits(e, &a);
     if (gpu_index_fits_32(e)) use_32_bits(e);
-    emitter_signature_gpu(e);
-    if (any_collide(e->k)) schedule_serial(&g);
+    emitter_signature_gpu(e, !attends);
+    if (collide) schedule_serial(&g);
+    else if (attends) gpu_schedule_attention(&g, &a);
     else if (contraction_find(e->k, &c) && gpu_product_fits(&c)) gpu_schedule_product(&g, &c);
     else if (e->k->stages.n > 1 || e->k->locals.n) schedule_rows(&g);
     else schedule_one_stage(&g);

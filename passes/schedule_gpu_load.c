@@ -82,12 +82,13 @@ void gpu_choose_units(product *p, operand *o) {
     const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
-    if (!p->tensor || p->tensor->as || o->read->guard || !a->affine || !is_one_axis(p, axes, n)) return;
+    if (!p->tensor || o->as || o->read->guard || !a->affine || !is_one_axis(p, axes, n)) return;
     const expr *step = a->coef[axes[n - 1]];
     if (step->op != X_CONST || step->i != 1) return;
     o->unit_rows = o->along_k ? 1 : 8, o->unit_words = o->along_k ? 4 : 1;
     int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
-    bool shared_out = (may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
+    bool shared_out =
+        (p->async || may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
     ins *fits = shared_out ? multiples(p, a, axes[n - 1], bytes * 8 / bits) : NULL;
     if (!fits) {
         o->unit_rows = o->unit_words = 1;
@@ -146,7 +147,7 @@ static ins *element_bits(product *p, const operand *o) {
     emitter *e = p->g->e;
     lbuild *b = p->g->b;
     const buffer *from = o->read->buffer;
-    dtype as = p->tensor->as;
+    dtype as = o->as;
     if (as == DT_F32) return tf32_bits(b, emit_value(e, o->term));
     if (as == DT_BF16) return code_of_float(b, as, emit_value(e, o->term), false);
     lkind k = as || dtype_bits(from->dtype) == 16 ? LK_I16 : LK_I8;
@@ -164,7 +165,7 @@ static void add_element(product *p, operand *o, ins *v, int number) {
         lb_set(b, v, emit_value(e, o->term));
         return;
     }
-    bool guarded = o->read->guard && !p->tensor->as; // else the value has it
+    bool guarded = !o->as && o->read->guard; // else the value has it
     ins *guard = guarded ? lb_if(b, emit_value(e, o->read->guard)) : NULL;
     int mark = scope_open(e);
     ins *bits = element_bits(p, o), *shift = lb_int(b, lt(LK_I32, 1), number * (32 / p->tensor->per));
@@ -344,9 +345,9 @@ void gpu_choose_async(product *p) {
 static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     int per = per_word(p);
-    ins *wide = open_wide(p, o, at, k, o->turned ? UNIT : 1, o->turned ? 1 : 4 * per);
-    copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16");
-    lb_else(b, wide);
+    ins *wide = is_wide(o) ? open_wide(p, o, at, k, o->turned ? UNIT : 1, o->turned ? 1 : 4 * per) : NULL;
+    if (wide) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16");
+    if (wide) lb_else(b, wide);
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);
     ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per));
@@ -355,7 +356,7 @@ static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
-    lb_end(b, wide);
+    if (wide) lb_end(b, wide);
 }
 
 // Neighbouring threads take neighbouring units in memory.

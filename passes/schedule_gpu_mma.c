@@ -22,7 +22,7 @@ static const tensor_type reduced[] = {
 };
 
 // A factor that is the read itself, 0 where its guard is false.
-static bool is_plain(const expr *term, const expr *read) {
+bool gpu_is_plain(const expr *term, const expr *read) {
     while (term->op == X_CAST && term->dtype == DT_I32) term = term->arg[0];
     if (term != read) return false;
     const expr *fill = read->guard ? read->fill : NULL;
@@ -30,12 +30,18 @@ static bool is_plain(const expr *term, const expr *read) {
 }
 
 static const tensor_type *stored_type(const contraction *c, dtype sum) {
-    if (!is_plain(c->term_a, c->a) || !is_plain(c->term_b, c->b)) return NULL;
+    if (!gpu_is_plain(c->term_a, c->a) || !gpu_is_plain(c->term_b, c->b)) return NULL;
     for (int j = 0; j < TYPES; j++) {
         const tensor_type *t = &types[j];
         if (c->a->buffer->dtype == t->a && c->b->buffer->dtype == t->b)
             return sum == (t->per == 2 ? DT_F32 : DT_I32) ? t : NULL;
     }
+    return NULL;
+}
+
+const tensor_type *gpu_tensor_of(dtype t) {
+    for (int j = 0; j < TYPES; j++)
+        if (types[j].a == t && types[j].b == t) return &types[j];
     return NULL;
 }
 
@@ -65,10 +71,8 @@ static ins *square_at(product *p, const operand *o, bool rows_first, ins *slice,
     return lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
 }
 
-// All fragments of an operand that the warp's results need, at one step along K: n times four squares, which
-// are one fragment of a, or two of b.
-static void load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
-                           ins *to) {
+void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
+                        ins *to) {
     lbuild *b = p->g->b;
     ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
     ins *row =
@@ -84,8 +88,8 @@ void gpu_multiply_tensors(product *p, ins *slice) {
     int nm = p->t.each_m / 2, nn = p->t.each_n / 2;
     ins *fa = lb_local(b, LK_I32, nm * 4, 16, false), *fb = lb_local(b, LK_I32, nn * 2, 16, false);
     ins *step = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, p->t.words), lb_idx(b, STEP), LOOP_UNROLL);
-    load_fragments(p, &p->a, nm, true, slice, p->lane_m[0], step, fa);
-    load_fragments(p, &p->b, nn / 2, false, slice, p->lane_n[0], step, fb);
+    gpu_load_fragments(p, &p->a, nm, true, slice, p->lane_m[0], step, fa);
+    gpu_load_fragments(p, &p->b, nn / 2, false, slice, p->lane_n[0], step, fb);
     ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, nm), lb_idx(b, 1), LOOP_UNROLL);
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, nn), lb_idx(b, 1), LOOP_UNROLL);
     ins *at = lb_bin(b, L_ADD, lb_bin(b, L_MUL, i, lb_idx(b, nn)), j);

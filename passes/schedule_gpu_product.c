@@ -83,10 +83,11 @@ static bool steps_by_one(product *p, const operand *o, const int *axes, int n) {
     return step->op == X_CONST && step->i == 1;
 }
 
-static void set_operand(product *p, operand *o, const expr *read, expr *term) {
+void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
     const axis_list *k = &p->c->k_axes;
     o->read = read;
     o->term = term;
+    o->as = p->tensor ? p->tensor->as : DT_NONE;
     o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
     o->along_k = !steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n);
 }
@@ -98,8 +99,8 @@ static void set_operands(product *p) {
     if (c->n >= 0) p->b.axes[p->b.naxes++] = c->n;
     for (int j = 0; j < c->batch.n; j++) p->outer[p->nouter++] = c->batch.at[j];
     p->depth = gpu_product_of(p->g->e, c->k_axes.at, c->k_axes.n);
-    set_operand(p, &p->a, c->a, c->term_a);
-    set_operand(p, &p->b, c->b, c->term_b);
+    gpu_set_operand(p, &p->a, c->a, c->term_a);
+    gpu_set_operand(p, &p->b, c->b, c->term_b);
 }
 
 // ---------------------------------------------------------------- results

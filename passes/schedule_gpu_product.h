@@ -22,6 +22,7 @@ typedef struct tensor_type {
 typedef struct operand {
     const expr *read;
     expr *term; // what is multiplied
+    dtype as;   // what elements become, DT_NONE: they are multiplied as they are stored
     int axes[MAX_AXES], naxes, side;
     dim *extent;
     ins *first, *staged, *shared; // staged: the thread's words on their way; shared: slices
@@ -50,10 +51,10 @@ typedef struct product {
 } product;
 
 // schedule_gpu_load.c
-void gpu_choose_units(product *p, operand *o);
-int gpu_staged_words(const product *p, const operand *o);              // of a thread
-int gpu_slice_depth(const product *p);                                 // elements of K in a slice
-int gpu_slice_words(const product *p, const operand *o);               // shared words of one slice
+void gpu_choose_units(product *p, operand *o);            // p->async: for copies past the registers
+int gpu_staged_words(const product *p, const operand *o); // of a thread
+int gpu_slice_depth(const product *p);                    // elements of K in a slice
+int gpu_slice_words(const product *p, const operand *o);  // shared words of one slice
 ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word); // where a word of a slice lies
 ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k); // the same, in elements, of a turned one
 void gpu_choose_async(product *p);
@@ -62,5 +63,13 @@ void gpu_load_slice(product *p, operand *o, ins *k0);
 void gpu_store_slice(product *p, operand *o, ins *slice);
 // schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.
 const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c);
+const tensor_type *gpu_tensor_of(dtype t); // of two factors of that type, NULL: there is none
+bool gpu_is_plain(const expr *term, const expr *read);
+// All fragments of an operand for 16 n rows from 16 n * warp on, at one step along K: n times four squares,
+// which are one fragment of a, or two of b.
+void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
+                        ins *to);
 void gpu_multiply_tensors(product *p, ins *slice);
+// schedule_gpu_product.c: the operand's axes are set.
+void gpu_set_operand(product *p, operand *o, const expr *read, expr *term);
 #endif

@@ -15,7 +15,7 @@
 // Sizes are primes, so that no tile is full; M and N are dynamic.
 typedef struct model {
     const char *name, *schedule, *text;
-    int64_t dims[3][4]; // of the inputs, 0-terminated
+    int64_t dims[4][4]; // of the inputs, 0-terminated
     int processors;     // of the target, 0: its own number
     precision precision;
     int sm; // 0: any
@@ -154,6 +154,30 @@ static const model models[] = {
      "in q float B M 17\nin k float B 17 N\nin v float B N 17\nout y float *\n"
      "s = MatMul q k\np = Softmax s\ny = MatMul p v",
      {{2, 3, 17}, {2, 17, 139}, {2, 139, 17}}},
+    {"flash",
+     "tensor attention",
+     "opset - 23\nin q float16 B 3 M 40\nin k float16 B 3 N 40\nin v float16 B 3 N 24\nout y float16 *\n"
+     "y = Attention q k v @is_causal=i,1",
+     {{2, 3, 67, 40}, {2, 3, 139, 40}, {2, 3, 139, 24}},
+     .sm = 80},
+    // Rows of 17 elements are never aligned; the mask has rows of its own.
+    {"flash_odd",
+     "tensor attention",
+     "in q bfloat16 B M 17\nin k bfloat16 B 17 N\nin v bfloat16 B N 19\nin m bfloat16 M N\nout y bfloat16 *\n"
+     "s = MatMul q k\nt = Add s m\np = Softmax t\ny = MatMul p v",
+     {{2, 5, 17}, {2, 17, 71}, {2, 71, 19}, {5, 71}}},
+    // Several heads of queries for each of keys.
+    {"flash_groups",
+     "tensor attention",
+     "opset - 23\nin q float16 1 6 M 16\nin k float16 1 2 N 16\nin v float16 1 2 N 16\nout y float16 *\n"
+     "y = Attention q k v",
+     {{1, 6, 23, 16}, {1, 2, 65, 16}, {1, 2, 65, 16}}},
+    {"flash_in_f16",
+     "tensor attention",
+     "in q float B M 16\nin k float B N 16\nin v float B N 16\nout y float *\n"
+     "t = Transpose k @perm=I,0,2,1\ns = MatMul q t\np = Softmax s\ny = MatMul p v",
+     {{1, 9, 16}, {1, 70, 16}, {1, 70, 16}},
+     .precision = PRECISION_F16},
     {"pointwise",
      "points",
      "in x float N 97\nin y float 97\nout z float *\na = Add x y\nb = Tanh a\nc = Erf x\nz = Mul b c",
@@ -187,7 +211,7 @@ typedef struct fixture {
 typedef struct compiled {
     program *meaning, *program;
     gpu_code *code;
-    tensor in[3], want;
+    tensor in[4], want;
     bool exact;
     double near; // what sums may differ by
 } compiled;
