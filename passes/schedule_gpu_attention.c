@@ -36,6 +36,7 @@ typedef struct flash {
     ins *at[HALVES][MAX_AXES];           // its counters
     ins *keys;                           // how many there are for the block
     bool reads;                          // whether scores read more than their products
+    bool copies;                         // whether some come past the registers
 } flash;
 
 // ---------------------------------------------------------------- whether it fits
@@ -169,7 +170,6 @@ static void set_block(flash *f) {
     ins *n = emit_dim(f->e, tiles);
     p->a.first = times(f, gpu_rest(f->b, f->g->grid, n), ROWS);
     gpu_set_counters(f->g, p->outer, p->nouter, gpu_quotient(f->b, f->g->grid, n));
-    f->keys = emit_dim(f->e, f->e->extent[f->a->j]);
 }
 
 static void set_rows(flash *f) {
@@ -191,10 +191,62 @@ static void use_row(flash *f, int r) {
     for (int j = 0; j < f->qk.a.naxes; j++) f->e->counter[f->qk.a.axes[j]] = f->at[r][j];
 }
 
+// ---------------------------------------------------------------- keys that no row of the block sees
+
+static void see_check(void *user, expr *x) { *(bool *)user |= x->op == X_CHECK; }
+
+// Whether `last` is at its greatest in the block's last row, as far as this can tell.
+static bool grows_with_rows(flash *f, expr *last) {
+    kernel *k = (kernel *)f->e->k; // only gets expressions
+    const product *p = &f->qk;
+    bool checks = false, moves = false;
+    expr_walk(last, see_check, &checks);
+    for (int j = 0; j < p->a.naxes; j++) moves |= expr_uses_axis(last, p->a.axes[j]);
+    if (checks || !moves) return !checks;
+    expr *base, **coef = ARENA_ARRAY(f->e->scratch, expr *, k->axes.n);
+    if (p->a.naxes != 1 || !expr_affine(k, last, &base, coef)) return false;
+    const expr *step = coef[p->a.axes[0]];
+    return step->op == X_CONST && step->i >= 0;
+}
+
+// Where scores are -inf but for keys j < last (j <= last), the others need no thread.
+static void limit_keys(flash *f, const expr *only) {
+    lbuild *b = f->b;
+    emitter *e = f->e;
+    ltype t = lt(LK_I64, 1);
+    if (only->op == X_AND) limit_keys(f, only->arg[0]), limit_keys(f, only->arg[1]);
+    if (only->op != X_LT && only->op != X_LE) return;
+    expr *key = only->arg[0], *last = only->arg[1];
+    if (key->op != X_AXIS || key->axis != f->a->j || expr_uses_axis(last, f->a->j) ||
+        !grows_with_rows(f, last))
+        return;
+    ins *end = lb_bin(b, L_SMIN, add(f, f->qk.a.first, lb_idx(b, ROWS)), emit_dim(e, f->qk.a.extent));
+    int mark = scope_open(e);
+    gpu_set_counters(f->g, f->qk.a.axes, f->qk.a.naxes, lb_bin(b, L_SUB, end, lb_idx(b, 1)));
+    ins *n = emit_value(e, last);
+    gpu_clear_counters(f->g, f->qk.a.axes, f->qk.a.naxes);
+    scope_close(e, mark);
+    if (only->op == X_LE) n = lb_bin(b, L_ADD, n, lb_int(b, t, 1));
+    ins *all = f->keys->type.kind == LK_I64 ? f->keys : lb_conv(b, L_SEXT, LK_I64, f->keys);
+    n = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, n, all), lb_int(b, t, 0));
+    f->keys = f->keys->type.kind == LK_I64 ? n : lb_conv(b, L_ITRUNC, f->keys->type.kind, n);
+}
+
+static void set_keys(flash *f) {
+    const expr *score = f->a->score->writes.at[0].value;
+    f->keys = emit_dim(f->e, f->e->extent[f->a->j]);
+    if (score->op != X_SELECT || score->arg[2]->op != X_CONST || score->arg[2]->f != -INFINITY) return;
+    emitter_stage(f->e, f->a->score, -1, 1, false);
+    limit_keys(f, score->arg[0]);
+}
+
+// ---------------------------------------------------------------- memory
+
 static void make_memory(flash *f) {
     lbuild *b = f->b;
     product *qk = &f->qk, *pv = &f->pv;
     gpu_choose_units(qk, &qk->a), gpu_choose_units(qk, &qk->b), gpu_choose_units(pv, &pv->b);
+    f->copies = qk->a.aligned || qk->b.aligned || pv->b.aligned;
     int q = gpu_slice_words(qk, &qk->a), k = gpu_slice_words(qk, &qk->b);
     qk->a.shared = qk->b.shared = lb_local(b, LK_I32, q > k ? q : k, 16, true);
     pv->b.shared = lb_local(b, LK_I32, gpu_slice_words(pv, &pv->b), 16, true);
@@ -219,14 +271,14 @@ static void issue(flash *f, product *p, operand *o, ins *k0) {
     int mark = scope_open(f->e);
     gpu_issue_slice(p, o, k0, lb_idx(f->b, 0));
     scope_close(f->e, mark);
-    call(f, "async_commit");
+    if (f->copies) call(f, "async_commit");
 }
 static void issue_keys(flash *f, ins *j0) {
     f->qk.b.first = j0;
     issue(f, &f->qk, &f->qk.b, lb_idx(f->b, 0));
 }
 static void meet(flash *f) {
-    call(f, "async_wait_0");
+    if (f->copies) call(f, "async_wait_0");
     lb_barrier(f->b);
 }
 
@@ -406,6 +458,7 @@ void gpu_schedule_attention(gpu *g, const attention *a) {
     set_block(&f);
     int mark = scope_open(e);
     make_memory(&f);
+    set_keys(&f);
     set_rows(&f);
     clear(&f, f.acc, f.pv.b.side / 8 * FRAGMENT);
     load_query(&f);

@@ -1,4 +1,5 @@
-// Sums of products whose results are too few to keep a GPU busy. In: a contraction of known sizes,
+// Sums of products whose results are too few to keep a GPU busy. In: a contraction whose sums have known
+// lengths,
 //
 //   for m, n: out = f(sum over k < K of t[k])
 //
@@ -6,6 +7,9 @@
 //
 //   for p < P, m, n: parts[p, m, n] = sum over i < K / P of t[p * K / P + i]
 //   for m, n:        out = f(sum over p of parts[p, m, n])
+//
+// Where only the run knows how many rows (or columns) there are, it chooses: these where they are few, else
+// the kernel as it was.
 #include "passes/split_sum.h"
 #include "passes/contract.h"
 
@@ -19,7 +23,10 @@ typedef struct split {
     const kernel *old;
     int axis; // of K, that is cut
     int64_t pieces;
-    int parallel[MAX_AXES], nparallel;
+    int parallel[MAX_AXES], nparallel; // of known extents
+    int open[MAX_AXES], nopen;         // of others: together they are `rows`
+    dim *rows;
+    int64_t few; // rows
     buffer *parts;
     kernel *k;   // being made
     expr **axes; // of the old kernel, in it
@@ -28,7 +35,7 @@ typedef struct split {
 
 // ---------------------------------------------------------------- whether and where
 
-// -1: not all are known.
+// -1: one is out of range, or not known.
 static int64_t extent_of(const kernel *k, const int *axes, int n) {
     int64_t product = 1;
     for (int j = 0; j < n; j++) {
@@ -42,11 +49,29 @@ static int64_t extent_of(const kernel *k, const int *axes, int n) {
 typedef struct sizes {
     int64_t m, n, batch, k;
 } sizes;
-static sizes sizes_of(const contraction *c) {
-    int64_t n = c->n < 0 ? 1 : extent_of(c->k, &c->n, 1),
-            others = extent_of(c->k, c->other_n.at, c->other_n.n);
-    return (sizes){extent_of(c->k, c->m.at, c->m.n), n < 0 || others < 0 ? -1 : n * others,
-                   extent_of(c->k, c->batch.at, c->batch.n), extent_of(c->k, c->k_axes.at, c->k_axes.n)};
+
+// The axes that have an extent known now, of those.
+static axis_list known(const kernel *k, const int *axes, int n) {
+    axis_list l = {0};
+    for (int j = 0; j < n; j++)
+        if (dim_is_const(k->axes.at[axes[j]].extent)) l.at[l.n++] = axes[j];
+    return l;
+}
+
+// Axes of other extents, which must all be rows or all columns, count as few of these.
+static sizes sizes_of(split *s) {
+    const contraction *c = &s->c;
+    axis_list columns = c->other_n;
+    if (c->n >= 0) columns.at[columns.n++] = c->n;
+    axis_list m = known(c->k, c->m.at, c->m.n), n = known(c->k, columns.at, columns.n);
+    sizes z = {extent_of(c->k, m.at, m.n), extent_of(c->k, n.at, n.n),
+               extent_of(c->k, c->batch.at, c->batch.n), extent_of(c->k, c->k_axes.at, c->k_axes.n)};
+    if (m.n == c->m.n && n.n == columns.n) return z;
+    if ((m.n < c->m.n && n.n < columns.n) || z.m < 1 || z.n < 1) return (sizes){0};
+    int64_t *side = m.n < c->m.n ? &z.m : &z.n;
+    s->few = *side < SIDE ? SIDE / *side : 1;
+    *side *= s->few;
+    return z;
 }
 
 static int64_t tiles(int64_t extent) { return (extent + SIDE - 1) / SIDE; }
@@ -76,16 +101,26 @@ static bool choose(split *s) {
     const state *st = &c->s->states.at[0];
     bool sums = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
     if (!sums || st->init->op != X_CONST || st->init->i != 0) return false;
-    sizes z = sizes_of(c);
+    sizes z = sizes_of(s);
     int64_t most = most_pieces(&z, s->t);
     s->pieces = 1;
     for (int j = 0; j < c->k_axes.n && most > 1; j++) {
         int64_t n = pieces_of(extent_of(c->k, &c->k_axes.at[j], 1), most, c->k_axes.n == 1);
         if (n > s->pieces) s->pieces = n, s->axis = c->k_axes.at[j];
     }
-    for (int a = 0; a < s->old->axes.n; a++)
-        if (s->old->axes.at[a].kind == AXIS_PARALLEL) s->parallel[s->nparallel++] = a;
-    return s->pieces > 1 && s->nparallel < MAX_RANK;
+    s->rows = dim_const(s->p->dims, 1);
+    for (int a = 0; a < s->old->axes.n; a++) {
+        const axis *x = &s->old->axes.at[a];
+        if (x->kind != AXIS_PARALLEL) continue;
+        if (dim_is_const(x->extent)) {
+            s->parallel[s->nparallel++] = a;
+            continue;
+        }
+        if (dim_is_opaque(x->extent)) return false; // not known at entry: memory would be the run's
+        s->open[s->nopen++] = a;
+        s->rows = dim_mul(s->rows, x->extent);
+    }
+    return s->pieces > 1 && s->nparallel + 1 < MAX_RANK && s->rows->min <= (s->nopen ? s->few : 1);
 }
 
 // ---------------------------------------------------------------- the two kernels
@@ -124,9 +159,14 @@ static void add_axes(split *s, stage *st, axis_kind kind) {
     }
 }
 
+// Of parts[p, row, known axes...]; rows are one axis, so that the memory for a few is known.
 static void part_index(const split *s, expr *piece, expr **index) {
-    index[0] = piece;
-    for (int j = 0; j < s->nparallel; j++) index[j + 1] = s->axes[s->parallel[j]];
+    expr *row = x_i64(s->k, 0);
+    for (int j = 0; j < s->nopen; j++)
+        row = x_add(s->k, x_mul(s->k, row, x_dim(s->k, s->old->axes.at[s->open[j]].extent)),
+                    s->axes[s->open[j]]);
+    index[0] = piece, index[1] = row;
+    for (int j = 0; j < s->nparallel; j++) index[j + 2] = s->axes[s->parallel[j]];
 }
 
 static void make_parts(split *s) {
@@ -138,10 +178,11 @@ static void make_parts(split *s) {
     add_axes(s, st, AXIS_REDUCE);
     s->axes[s->axis] = x_add(s->k, x_mul(s->k, p, x_dim(s->k, piece)), s->axes[s->axis]);
     dims[0] = dim_const(s->p->dims, s->pieces);
-    for (int j = 0; j < s->nparallel; j++) dims[j + 1] = s->old->axes.at[s->parallel[j]].extent;
+    dims[1] = s->nopen ? dim_min(s->rows, dim_const(s->p->dims, s->few)) : s->rows;
+    for (int j = 0; j < s->nparallel; j++) dims[j + 2] = s->old->axes.at[s->parallel[j]].extent;
     const state *sum = &s->c.s->states.at[0];
     s->parts = program_temp(s->p, arena_printf(s->p->arena, "%s.parts", s->c.w->to->name), sum->dtype,
-                            s->nparallel + 1, dims);
+                            s->nparallel + 2, dims);
     part_index(s, p, index);
     stage_write(s->k, st, s->parts, index, stage_reduce(s->k, st, RED_SUM, moved(s, sum->step)));
 }
@@ -157,11 +198,27 @@ static void make_sum(split *s) {
     stage_write(s->k, st, w->to, index, moved(s, w->value));
 }
 
+// The step becomes a choice between both ways; the first kernel is made.
+static void choose_in_run(split *s, step *at) {
+    at->kind = STEP_IF;
+    at->kernel = NULL;
+    at->dim = dim_lt(s->rows, dim_const(s->p->dims, s->few + 1));
+    for (int j = 0; j < 2; j++) at->body[j] = ARENA_NEW(s->p->arena, region);
+    step_kernel(s->p, at->body[0], s->k);
+    make_sum(s);
+    step_kernel(s->p, at->body[0], s->k);
+    step_kernel(s->p, at->body[1], (kernel *)s->old);
+}
+
 // The new position of the step.
 static int split_at(program *p, const target *t, region *r, int at) {
     split s = {.p = p, .t = t, .old = r->steps.at[at]->kernel};
     if (!contraction_find(s.old, &s.c) || !choose(&s)) return at;
     make_parts(&s);
+    if (s.nopen) {
+        choose_in_run(&s, r->steps.at[at]);
+        return at;
+    }
     step_insert(p, r, at, STEP_KERNEL, s.old->loc)->kernel = s.k;
     make_sum(&s);
     r->steps.at[at + 1]->kernel = s.k;

@@ -582,14 +582,35 @@ static void long_sums_are_split(void **state) {
         open = {"open",
                 "",
                 "in a float M 512\nin b float 512 37\nout y float *\ny = MatMul a b",
-                {{3, 512}, {512, 37}}};
-    const model *const split[] = {&thin, &halves, &conv, &bytes}, *const whole[] = {&prime, &open};
+                {{3, 512}, {512, 37}}},
+        rows =
+            {"rows",
+             "",
+             "in a float16 B M 512\nin b float16 512 37\nin c float16 37\nout y float16 *\nt = MatMul a b\n"
+             "y = Add t c",
+             {{2, 3, 512}, {512, 37}, {37}}},
+        many = {"many",
+                "",
+                "in a float M 512\nin b float 512 37\nout y float *\ny = MatMul a b",
+                {{65, 512}, {512, 37}}},
+        long_open = {"long_open",
+                     "",
+                     "in a float 3 K\nin b float K 37\nout y float *\ny = MatMul a b",
+                     {{3, 512}, {512, 37}}};
+    const model *const split[] = {&thin, &halves, &conv, &bytes}, *const whole[] = {&prime, &long_open},
+                       *const either[] = {&open, &rows, &many};
     for (int j = 0; j < 4; j++) {
         compiled c = compile(*state, split[j], FP_DEFAULT), strict = compile(*state, split[j], FP_STRICT);
         const char *error = interpreted_error(*state, &c);
         if (error) fail_msg("%s: %s", split[j]->name, error);
         assert_int_equal(kernels_of(&c), 2);
         assert_int_equal(kernels_of(&strict), 1);
+    }
+    for (int j = 0; j < 3; j++) { // as the run finds the number of rows
+        compiled c = compile(*state, either[j], FP_DEFAULT);
+        const char *error = interpreted_error(*state, &c);
+        if (error) fail_msg("%s: %s", either[j]->name, error);
+        assert_int_equal(kernels_of(&c), 3);
     }
     for (int j = 0; j < 2; j++) {
         compiled c = compile(*state, whole[j], FP_DEFAULT);
