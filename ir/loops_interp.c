@@ -18,9 +18,25 @@ linterp *linterp_new(arena *a, const lmodule *m) {
     return in;
 }
 
+// How many regions begin at or before p, in by_address.
+static int regions_before(const linterp *in, const char *p) {
+    int low = 0, high = in->by_address.n;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (in->regions.at[in->by_address.at[middle]].p <= p) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 static int add_region(linterp *in, const void *p, int64_t bytes, bool writable) {
+    int at = regions_before(in, p), number = in->regions.n;
     VEC_PUSH(in->arena, &in->regions, (region){.p = p, .bytes = bytes, .writable = writable});
-    return in->regions.n - 1;
+    VEC_PUSH(in->arena, &in->by_address, number);
+    int *place = in->by_address.at + at;
+    memmove(place + 1, place, (size_t)(number - at) * sizeof *place);
+    *place = number;
+    return number;
 }
 
 void linterp_memory(linterp *in, const void *p, int64_t bytes, bool writable) {
@@ -132,17 +148,20 @@ static void make_order(linterp *in, int64_t n, int64_t *out) {
 
 static bool holds(const region *r, const char *p, int64_t n) { return p >= r->p && p - r->p <= r->bytes - n; }
 
+static region *remember(linterp *in, int number) {
+    in->recent[in->next_recent++ % RECENT] = number;
+    return &in->regions.at[number];
+}
+
 static region *find_region(linterp *in, const char *p, int64_t n) {
     for (int k = 0; k < RECENT; k++)
         if (in->recent[k] < in->regions.n && holds(&in->regions.at[in->recent[k]], p, n))
             return &in->regions.at[in->recent[k]];
-    for (int k = 0, i = in->last_region; k < in->regions.n; k++, i = (i + 1) % in->regions.n) {
-        region *r = &in->regions.at[i < in->regions.n ? i : 0];
-        if (holds(r, p, n)) {
-            in->recent[in->next_recent++ % RECENT] = in->last_region = (int)(r - in->regions.at);
-            return r;
-        }
-    }
+    int at = regions_before(in, p);
+    if (at && holds(&in->regions.at[in->by_address.at[at - 1]], p, n))
+        return remember(in, in->by_address.at[at - 1]);
+    for (int i = 0; i < in->regions.n; i++) // some may lie inside of others
+        if (holds(&in->regions.at[i], p, n)) return remember(in, i);
     return NULL;
 }
 

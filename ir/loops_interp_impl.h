@@ -40,7 +40,8 @@ struct linterp {
     arena *arena;
     const lmodule *module;
     VEC(region) regions;
-    int last_region, epoch;
+    VEC(int) by_address; // the same: every private array of every thread is one
+    int epoch;
     int recent[RECENT]; // regions that were found last
     unsigned next_recent;
     map symbols, natives, layouts; // layouts by function address
