@@ -17,6 +17,7 @@ class Results:
 
     def __init__(self, stage):
         self.stage, self.passed, self.failed, self.skipped = stage, 0, 0, 0
+        self.logged = set()  # forms whose log this stage has begun
 
     def ok(self, count=1):
         self.passed += count
@@ -107,7 +108,8 @@ def run_cases(results, form, options, folders, timeout=20, program=ONNXC, env=No
         return 0
     results.add(*map(int, found.groups()))
     os.makedirs(os.path.join(BUILD, "log"), exist_ok=True)
-    with open(os.path.join(BUILD, "log", f"{results.stage}-{form}.txt"), "w") as log:
+    with open(os.path.join(BUILD, "log", f"{results.stage}-{form}.txt"), "a" if form in results.logged else "w") as log:
+        results.logged.add(form)
         for line in ran.out.splitlines():
             match = re.match(r"(MISS|FAIL|DIFF) (\S+?): (.*)", line)
             if match:

@@ -34,10 +34,13 @@ FORMS = {
     "c99-symbolic": ["--emit", "c", "--form", "symbolic"],
 }
 
+# The folder of the shim, with its code compiled.
+SHIM = os.path.join(BUILD, "shim")
+
 GPU_FORMS = {
     "gpu": ["--interpret=gpu"],
     "gpu-symbolic": ["--interpret=gpu", "--form", "symbolic"],
-    "cuda-shim": ["--cuda-shim", os.path.join(TEST, "shim")],
+    "cuda-shim": ["--cuda-shim", SHIM],
 }
 
 # Compiled host code, with stand-ins for NVRTC and the driver.
@@ -197,21 +200,38 @@ def families(folder, most):
     return [cases[i * len(cases) // n] for cases in found.values() for n in [min(most, len(cases))] for i in range(n)]
 
 
+def build_shim(results):
+    os.makedirs(SHIM, exist_ok=True)
+    shutil.copy(os.path.join(TEST, "shim", "cuda_shim.h"), SHIM)
+    code, made = os.path.join(TEST, "shim", "cuda_shim.c"), os.path.join(SHIM, "cuda_shim.o")
+    ran = run(["c++", "-std=c++17", "-O1", "-ffp-contract=off", "-fPIC", "-x", "c++", "-c", code, "-o", made])
+    return results.check(ran.code == 0, "the shim compiles", ran.why())
+
+
 def gpu_shim(results):
     """Some cases of each operator as GPU kernels: interpreted with races and wrong accesses as errors, and as CUDA text on
     the CPU."""
     cases = os.path.join(BUILD, "cases")
     if generate(results, "backend_cases.py", cases):
         run_cases(results, "gpu", GPU_FORMS["gpu"], families(os.path.join(cases, "node"), 2), timeout=120)
-        run_cases(results, "cuda-shim", GPU_FORMS["cuda-shim"], families(os.path.join(cases, "node"), 1), timeout=120)
+        if build_shim(results):
+            run_cases(results, "cuda-shim", GPU_FORMS["cuda-shim"], families(os.path.join(cases, "node"), 1), timeout=120)
 
 
 def gpu_long(results):
     """All backend cases as GPU kernels, in every form."""
     small = small_cases(results)
-    for form, options in GPU_FORMS.items():
-        if small:
-            run_cases(results, form, options, small, timeout=120)
+    for form, options in GPU_FORMS.items() if small and build_shim(results) else ():
+        for cases in pieces(small):
+            run_cases(results, form, options, cases, timeout=300)
+
+
+def pieces(folders, size=200):
+    """The cases of these folders, so many at a time: a long run shows where it is, and none takes too long."""
+    cases = sorted(os.path.dirname(model) for folder in folders for model in glob.glob(os.path.join(folder, "*", "model.onnx")))
+    for begin in range(0, len(cases), size):
+        yield cases[begin:begin + size]
+        print(f"{min(begin + size, len(cases))} of {len(cases)} cases", flush=True)
 
 
 def gpu_host_cases(results, form, folders):
@@ -234,8 +254,8 @@ def gpu_host_long(results):
     """All backend cases that way, also with symbolic sizes."""
     small = small_cases(results)
     for form in GPU_HOST_FORMS:
-        if small:
-            gpu_host_cases(results, form, small)
+        for cases in pieces(small):
+            gpu_host_cases(results, form, cases)
 
 
 def needle_folders(results):

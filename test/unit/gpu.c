@@ -163,7 +163,8 @@ static const model models[] = {
     // Rows of 17 elements are never aligned; the mask has rows of its own.
     {"flash_odd",
      "tensor attention",
-     "in q bfloat16 B M 17\nin k bfloat16 B 17 71\nin v bfloat16 B 71 19\nin m bfloat16 M 71\nout y bfloat16 *\n"
+     "in q bfloat16 B M 17\nin k bfloat16 B 17 71\nin v bfloat16 B 71 19\nin m bfloat16 M 71\nout y bfloat16 "
+     "*\n"
      "s = MatMul q k\nt = Add s m\np = Softmax t\ny = MatMul p v",
      {{2, 5, 17}, {2, 17, 71}, {2, 71, 19}, {5, 71}}},
     // Several heads of queries for each of keys.
