@@ -37,6 +37,7 @@ ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k) {
 
 // ---------------------------------------------------------------- units
 
+static ins *plus(lbuild *b, ins *x, int n) { return lb_bin(b, L_ADD, x, lb_idx(b, n)); }
 static bool is_wide(const operand *o) { return o->unit_rows * o->unit_words > 1; }
 static int units_of(const product *p, const operand *o) {
     return o->side / o->unit_rows * (p->t.words / o->unit_words);
@@ -72,20 +73,26 @@ static int run_bytes(const operand *o) {
 // Copies to shared memory take units of 16 bytes: 4 words of a row, or 8 elements side by side along the
 // rows.
 static bool may_be_async(const product *p, const operand *o) {
-    return p->g->e->t->sm >= 80 && (o->along_k || p->tensor->per == 2);
+    return p->tensor && p->g->e->t->sm >= 80 && (o->along_k || p->tensor->per == 2);
 }
 
-// Four words along K, or eight rows of a word, where the operand is stored as it is multiplied.
+// Whether it lies in memory as it is multiplied.
+static bool is_stored(const product *p, const operand *o) {
+    if (o->read->guard) return false;
+    return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
+}
+
+// Four words along K, or eight rows of a word (four where threads multiply), where the operand is stored so.
 void gpu_choose_units(product *p, operand *o) {
     lbuild *b = p->g->b;
     const access *a = entry_of(p->g->e, o->read)->read;
     const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
-    if (!p->tensor || o->as || o->read->guard || !a->affine || !is_one_axis(p, axes, n)) return;
+    if (!is_stored(p, o) || !a->affine || !is_one_axis(p, axes, n)) return;
     const expr *step = a->coef[axes[n - 1]];
     if (step->op != X_CONST || step->i != 1) return;
-    o->unit_rows = o->along_k ? 1 : 8, o->unit_words = o->along_k ? 4 : 1;
+    o->unit_rows = o->along_k ? 1 : p->tensor ? 8 : 4, o->unit_words = o->along_k ? 4 : 1;
     int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
     bool shared_out =
         (p->async || may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
@@ -106,6 +113,12 @@ static void place(product *p, const operand *o, ins *j, ins **row, ins **word) {
     lbuild *b = p->g->b;
     ins *per_row = lb_idx(b, p->t.words / o->unit_words),
         *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
+    if (!p->tensor && !o->along_k && is_wide(o)) {
+        ins *runs = lb_idx(b, o->side / o->unit_rows);
+        *word = gpu_quotient(b, i, runs);
+        *row = lb_bin(b, L_MUL, gpu_rest(b, i, runs), lb_idx(b, o->unit_rows));
+        return;
+    }
     if (o->along_k || is_wide(o)) {
         *word = lb_bin(b, L_MUL, gpu_rest(b, i, per_row), lb_idx(b, o->unit_words));
         *row = lb_bin(b, L_MUL, gpu_quotient(b, i, per_row), lb_idx(b, o->unit_rows));
@@ -283,7 +296,8 @@ static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, i
 static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     ins *wide = open_wide(p, o, at, k, o->unit_rows, o->unit_words * per_word(p));
-    if (o->along_k) copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)));
+    if (o->along_k || !p->tensor)
+        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)));
     else load_rows(p, o, at, k, to);
     lb_else(b, wide);
     load_words(p, o, at, k, to);
@@ -305,18 +319,27 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
     lb_end(b, j);
 }
 
+// n words of the thread's unit j, from word `first` of it on, to (row, word) of the slice, where they lie
+// side by side.
+static void store_words(product *p, operand *o, ins *slice, ins *j, int first, int n, ins *row, ins *word) {
+    lbuild *b = p->g->b;
+    ins *to = lb_bin(b, L_ADD, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))),
+                     gpu_shared_at(p, o, row, word)),
+        *from = plus(b, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)), first);
+    if (n == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
+    else copy_by(b, "copy_16", lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4));
+}
+
 void gpu_store_slice(product *p, operand *o, ins *slice) {
     lbuild *b = p->g->b;
-    ins *j = open_units(p, o), *row, *word, *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
+    ins *j = open_units(p, o), *row, *word;
+    int words = o->unit_rows * o->unit_words;
+    bool side_by_side = is_wide(o) && o->along_k == (p->tensor != NULL);
     place(p, o, j, &row, &word);
-    for (int r = 0; r < o->unit_rows; r++) {
-        ins *to = lb_bin(b, L_ADD, half, gpu_shared_at(p, o, lb_bin(b, L_ADD, row, lb_idx(b, r)), word)),
-            *from = lb_bin(b, L_ADD, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows)), lb_idx(b, r));
-        if (o->unit_words == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
-        else
-            copy_by(b, "copy_16", lb_offset(b, o->shared, to, 4),
-                    lb_offset(b, o->staged, from, 4 * o->unit_words));
-    }
+    if (side_by_side) store_words(p, o, slice, j, 0, words, row, word);
+    for (int n = 0; n < words && !side_by_side; n++)
+        store_words(p, o, slice, j, n, 1, o->along_k ? row : plus(b, row, n),
+                    o->along_k ? plus(b, word, n) : word);
     lb_end(b, j);
 }
 
