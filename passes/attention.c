@@ -54,8 +54,9 @@ typedef struct stages {
 
 static bool find_stages(const kernel *k, attention *a, stages *s) {
     int n = k->stages.n;
-    if (n != 4 && n != 5) return false;
     stage *const *at = k->stages.at;
+    if (n > 4 && !at[n - 1]->axes.n && !at[n - 1]->states.n) a->kept = at[--n];
+    if (n != 4 && n != 5) return false;
     a->score = at[0], s->max = at[1], s->weight = n == 5 ? at[2] : NULL, s->sum = at[n - 2],
     a->value = at[n - 1];
     s->score = only_write(a->score, 1), s->top = only_write(s->max, 0), s->total = only_write(s->sum, 0);
@@ -125,6 +126,10 @@ bool attention_match(const kernel *kernel_in, attention *a) {
     if (resolve(k, a, &s, s.sum->states.at[0].step, sum_axis) != weight) return false;
     if (expr_uses_axis(a->key, a->i) || expr_uses_axis(a->v, a->i)) return false;
     if (a->value->writes.n != 1 || a->value->writes.at[0].when != WRITE_END) return false;
-    a->total = s.total->to;
+    a->total = s.total->to, a->top = s.top->to;
+    for (int j = 0; a->kept && j < a->kept->writes.n; j++) {
+        const expr *x = a->kept->writes.at[j].value;
+        if (!is_read_at(x, a->top, -1) && !is_read_at(x, a->total, -1)) return false;
+    }
     return reads_only(a->value->writes.at[0].value, a->total) && reads_only(s.score->value, NULL);
 }

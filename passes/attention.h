@@ -12,6 +12,8 @@ typedef struct attention {
     expr *q, *key;              // factors of the scores: key has axis j
     expr *v;                    // factor of the values
     const buffer *total;        // local that the result reads as the sum of the weights
+    const buffer *top;          // local of the scores' maximum
+    const stage *kept;          // a last stage that only writes top and total, NULL: none
     int lanes;                  // of CPUs' schedule
     dim *scratch;               // bytes that it needs
 } attention;

@@ -5,6 +5,7 @@
 #include "passes/fuse.h"
 #include "passes/layout.h"
 #include "passes/quantise.h"
+#include "passes/split_attention.h"
 #include "passes/split_sum.h"
 #include <time.h>
 
@@ -24,6 +25,7 @@ static void pass_algorithm(program_context *c) {
     if (!c->target) return;
     choose_algorithms(c->program, c->target, &c->algorithms);
     split_sums(c->program, c->target);
+    split_attentions(c->program, c->target);
 }
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {

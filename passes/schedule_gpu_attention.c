@@ -71,9 +71,10 @@ static dtype allowed_type(const target *t) {
 }
 
 static bool type_fits(const attention *a, dtype t, dtype allowed) {
-    dtype out = a->value->writes.at[0].to->dtype;
+    bool narrow =
+        a->kept || dtype_bits(a->value->writes.at[0].to->dtype) == 16; // pieces: passes/split_attention.c
     return factor_fits(a->q, t, allowed) && factor_fits(a->key, t, allowed) &&
-           factor_fits(a->v, t, allowed) && (dtype_bits(out) == 16 || allowed == t);
+           factor_fits(a->v, t, allowed) && (narrow || allowed == t);
 }
 
 static dtype tensor_dtype(const emitter *e, const attention *a) {
@@ -420,6 +421,7 @@ static void write_row(flash *f, access *to, int r) {
     const attention *a = f->a;
     int64_t width = dim_value(e->extent[a->e]);
     lb_set(b, e->local[a->total->id], of_row(f, lb_get(b, f->sum[r]), L_ADD));
+    lb_set(b, e->local[a->top->id], lb_get(b, f->top[r]));
     ins *there = lb_if(b, f->inside[r]), *i = open_unrolled(f, "i", f->pv.b.side / 8);
     for (int c = 0; c < 2; c++) {
         ins *column = add(f, add(f, times(f, i, 8), f->column), lb_idx(b, c));
@@ -437,13 +439,34 @@ static void write_row(flash *f, access *to, int r) {
     lb_end(b, there);
 }
 
+// Maximum and sum, by the first of the row's four threads.
+static void keep_row(flash *f, int r) {
+    lbuild *b = f->b;
+    emitter *e = f->e;
+    const stage *s = f->a->kept;
+    emitter_stage(e, s, -1, 1, false);
+    ins *first = lb_cmp(b, L_EQ, f->column, lb_idx(b, 0)),
+        *there = lb_if(b, lb_bin(b, L_AND, first, f->inside[r]));
+    int mark = scope_open(e);
+    use_row(f, r);
+    for (int j = 0; j < s->writes.n; j++)
+        emit_write(e, &s->writes.at[j], access_make(e, s->writes.at[j].to, s->writes.at[j].index), NULL);
+    scope_close(e, mark);
+    lb_end(b, there);
+    emitter_stage(e, f->a->value, -1, 1, false);
+}
+
 static void write_rows(flash *f) {
     emitter *e = f->e;
     const write *w = &f->a->value->writes.at[0];
     emitter_stage(e, f->a->value, -1, 1, false);
     access *to = access_make(e, w->to, w->index);
     e->local[f->a->total->id] = lb_var(f->b, "total", lb_float(f->b, lt(LK_F32, 1), 0));
-    for (int r = 0; r < HALVES; r++) write_row(f, to, r);
+    e->local[f->a->top->id] = lb_var(f->b, "highest", lb_float(f->b, lt(LK_F32, 1), 0));
+    for (int r = 0; r < HALVES; r++) {
+        write_row(f, to, r);
+        if (f->a->kept) keep_row(f, r);
+    }
 }
 
 static void see_any(void *user, expr *x) { *(bool *)user |= x->op == X_READ || x->op == X_CHECK; }

@@ -78,8 +78,17 @@ static bool may_be_async(const product *p, const operand *o) {
 
 // Whether it lies in memory as it is multiplied.
 static bool is_stored(const product *p, const operand *o) {
-    if (o->read->guard) return false;
     return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
+}
+
+static void see_read(void *user, expr *x) { *(bool *)user |= x->op == X_READ || x->op == X_CHECK; }
+
+// Whether neighbours along the axis are all there or none of them is, as arithmetic tells.
+static bool guards_runs(const expr *read, int axis) {
+    bool reads = false;
+    if (!read->guard) return true;
+    expr_walk(read->guard, see_read, &reads);
+    return !reads && !expr_uses_axis(read->guard, axis);
 }
 
 // Four words along K, or eight rows of a word (four where threads multiply), where the operand is stored so.
@@ -89,7 +98,8 @@ void gpu_choose_units(product *p, operand *o) {
     const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
-    if (!is_stored(p, o) || !a->affine || !is_one_axis(p, axes, n)) return;
+    if (!is_stored(p, o) || !a->affine || !is_one_axis(p, axes, n) || !guards_runs(o->read, axes[n - 1]))
+        return;
     const expr *step = a->coef[axes[n - 1]];
     if (step->op != X_CONST || step->i != 1) return;
     o->unit_rows = o->along_k ? 1 : p->tensor ? 8 : 4, o->unit_words = o->along_k ? 4 : 1;
@@ -282,6 +292,20 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
         lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
 }
 
+// Whether the read's guard holds from (at, k) on.
+static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
+    gpu *g = p->g;
+    const axis_list *ka = &p->c->k_axes;
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, o->axes, o->naxes, at);
+    gpu_set_counters(g, ka->at, ka->n, k);
+    ins *holds = emit_value(g->e, o->read->guard);
+    gpu_clear_counters(g, o->axes, o->naxes);
+    gpu_clear_counters(g, ka->at, ka->n);
+    scope_close(g->e, mark);
+    return holds;
+}
+
 // Opens the branch of units that may be fetched at once: all of their `rows` x `deep` elements are inside.
 static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
     lbuild *b = p->g->b;
@@ -289,6 +313,7 @@ static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, i
         *deepest = lb_bin(b, L_ADD, k, lb_idx(b, deep - 1));
     ins *inside =
         both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
+    if (o->read->guard) inside = both(b, inside, guard_at(p, o, at, k));
     return lb_if(b, inside ? lb_bin(b, L_AND, o->aligned, inside) : o->aligned);
 }
 

@@ -187,6 +187,18 @@ static const model models[] = {
      "opset - 23\nin q float16 1 6 M 16\nin k float16 1 2 N 16\nin v float16 1 2 N 16\nout y float16 *\n"
      "y = Attention q k v",
      {{1, 6, 23, 16}, {1, 2, 65, 16}, {1, 2, 65, 16}}},
+    // Few queries, many keys: pieces of these, of which the last are empty.
+    {"decode",
+     "tensor attention",
+     "opset - 23\nin q float16 1 4 M 16\nin k float16 1 2 N 16\nin v float16 1 2 N 16\nout y float16 *\n"
+     "y = Attention q k v @is_causal=i,1",
+     {{1, 4, 3, 16}, {1, 2, 523, 16}, {1, 2, 523, 16}},
+     .sm = 80},
+    {"decode_f32",
+     "rows",
+     "in q float B 2 5\nin k float B 5 N\nin v float B N 5\nout y float *\n"
+     "s = MatMul q k\np = Softmax s\ny = MatMul p v",
+     {{1, 2, 5}, {1, 5, 523}, {1, 523, 5}}},
     {"flash_in_f16",
      "tensor attention",
      "in q float B M 16\nin k float B N 16\nin v float B N 16\nout y float *\n"
@@ -633,6 +645,36 @@ static void long_sums_are_split(void **state) {
     }
 }
 
+// Few queries over many keys: in pieces, unless that changes bits; the run chooses where it alone knows.
+static void few_queries_are_split(void **state) {
+    static const model
+        known = {"known",
+                 "",
+                 "in q float16 2 3 16\nin k float16 2 16 600\nin v float16 2 600 16\nout y float16 *\n"
+                 "s = MatMul q k\np = Softmax s\ny = MatMul p v",
+                 {{2, 3, 16}, {2, 16, 600}, {2, 600, 16}}},
+        open = {"open",
+                "",
+                "in q float16 B M 16\nin k float16 B 16 N\nin v float16 B N 16\nout y float16 *\n"
+                "s = MatMul q k\np = Softmax s\ny = MatMul p v",
+                {{2, 3, 16}, {2, 16, 70}, {2, 70, 16}}},
+        shown = {"shown",
+                 "",
+                 "in q float16 2 3 16\nin k float16 2 16 600\nin v float16 2 600 16\nout y float *\n"
+                 "s = MatMul q k\np = Softmax s\nt = MatMul p v\ny = Cast t @to=i,1",
+                 {{2, 3, 16}, {2, 16, 600}, {2, 600, 16}}};
+    const model *const all[] = {&known, &open, &shown};
+    static const int kernels[] = {2, 3, 1};
+    for (int j = 0; j < 3; j++) {
+        compiled c = compile(*state, all[j], FP_DEFAULT), strict = compile(*state, all[j], FP_STRICT);
+        c.near = 1e-3;
+        const char *error = interpreted_error(*state, &c);
+        if (error) fail_msg("%s: %s", all[j]->name, error);
+        assert_int_equal(kernels_of(&c), kernels[j]);
+        assert_true(kernels_of(&strict) >= 1);
+    }
+}
+
 // Sizes that are known take 32-bit positions; unknown or large ones do not.
 static void positions_are_as_wide_as_needed(void **state) {
     static const model small = {"small", "", "in x float 3 50\nout y float *\ny = Transpose x", {{3, 50}}},
@@ -706,6 +748,7 @@ int main(void) {
         TEST(wrong_memory_shows),
         TEST(equal_kernels_are_one_function),
         TEST(long_sums_are_split),
+        TEST(few_queries_are_split),
         TEST(positions_are_as_wide_as_needed),
         TEST(ptx_is_accepted),
         TEST(batches_are_joined),
