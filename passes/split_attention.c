@@ -103,6 +103,18 @@ static buffer *new_parts(split *s, const char *name, dim *columns) {
 
 // ---------------------------------------------------------------- pieces
 
+// The maximum, where it is -inf any finite number: exp(-inf - top) is 0 then.
+static expr *finite_top(kernel *k, buffer *top) {
+    expr *lowest = x_float(k, DT_F32, -INFINITY), *best = x_read(k, top, NULL);
+    return x_select(k, x_bin(k, X_EQ, best, lowest), x_float(k, DT_F32, 0), best);
+}
+
+// Either the maximum itself, or the same with something for -inf already.
+static bool is_top(const split *s, const expr *e) {
+    if (e->op == X_SELECT && e->arg[0]->op == X_EQ) e = e->arg[2];
+    return e->op == X_READ && e->buffer == s->a.top;
+}
+
 static expr *moved(split *s, expr *e);
 
 static expr *moved_read(split *s, const expr *e) {
@@ -120,6 +132,7 @@ static expr *moved_read(split *s, const expr *e) {
 
 static expr *to_piece(void *user, expr *e) {
     split *s = user;
+    if (is_top(s, e)) return finite_top(s->k, s->locals[s->a.top->id]);
     if (e->op == X_READ) return moved_read(s, e);
     if (e->op != X_AXIS) return NULL;
     if (e->axis != s->key_axis) return s->axes[e->axis];
@@ -192,12 +205,10 @@ static expr *add_piece(split *s, stage *st) {
     return x_axis(s->k, a);
 }
 
-// exp(tops[p] - top); any finite number for a top of -inf.
+// exp(tops[p] - top)
 static expr *weight_of(split *s, expr *const *index, buffer *top) {
     kernel *k = s->k;
-    expr *lowest = x_float(k, DT_F32, -INFINITY), *best = x_read(k, top, NULL);
-    expr *safe = x_select(k, x_bin(k, X_EQ, best, lowest), x_float(k, DT_F32, 0), best);
-    return x_un(k, X_EXP, x_sub(k, x_read(k, s->tops, index), safe));
+    return x_un(k, X_EXP, x_sub(k, x_read(k, s->tops, index), finite_top(k, top)));
 }
 
 static expr *to_joined(void *user, expr *e) {

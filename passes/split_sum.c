@@ -96,6 +96,13 @@ static int64_t pieces_of(int64_t extent, int64_t most, bool alone) {
     return best;
 }
 
+// Other passes leave axes behind that no stage has.
+static bool is_walked(const split *s, int axis) {
+    bool walked = axis < s->old->nouter;
+    for (int j = 0; j < s->c.s->axes.n; j++) walked |= s->c.s->axes.at[j] == axis;
+    return walked;
+}
+
 static bool choose(split *s) {
     const contraction *c = &s->c;
     const state *st = &c->s->states.at[0];
@@ -111,7 +118,7 @@ static bool choose(split *s) {
     s->rows = dim_const(s->p->dims, 1);
     for (int a = 0; a < s->old->axes.n; a++) {
         const axis *x = &s->old->axes.at[a];
-        if (x->kind != AXIS_PARALLEL) continue;
+        if (x->kind != AXIS_PARALLEL || !is_walked(s, a)) continue;
         if (dim_is_const(x->extent)) {
             s->parallel[s->nparallel++] = a;
             continue;
@@ -151,7 +158,7 @@ static expr *add_axis(split *s, stage *st, axis_kind kind, const char *name, dim
 static void add_axes(split *s, stage *st, axis_kind kind) {
     for (int a = 0; a < s->old->axes.n; a++) {
         const axis *x = &s->old->axes.at[a];
-        if (x->kind != kind) continue;
+        if (x->kind != kind || !is_walked(s, a)) continue;
         dim *extent = kind == AXIS_REDUCE && a == s->axis
                           ? dim_const(s->p->dims, dim_value(x->extent) / s->pieces)
                           : x->extent;

@@ -616,6 +616,11 @@ static void long_sums_are_split(void **state) {
              "in a float16 B M 512\nin b float16 512 37\nin c float16 37\nout y float16 *\nt = MatMul a b\n"
              "y = Add t c",
              {{2, 3, 512}, {512, 37}, {37}}},
+        dequantized = {"dequantized", // the passes leave an axis behind
+                       "",
+                       "opset - 23\nin a float M 512\nin b int8 512 37\nin s float 16 37\nout y float *\n"
+                       "w = DequantizeLinear b s @axis=i,0 @block_size=i,32\ny = MatMul a w",
+                       {{3, 512}, {512, 37}, {16, 37}}},
         many = {"many",
                 "",
                 "in a float M 512\nin b float 512 37\nout y float *\ny = MatMul a b",
@@ -625,7 +630,7 @@ static void long_sums_are_split(void **state) {
                      "in a float 3 K\nin b float K 37\nout y float *\ny = MatMul a b",
                      {{3, 512}, {512, 37}}};
     const model *const split[] = {&thin, &halves, &conv, &bytes}, *const whole[] = {&prime, &long_open},
-                       *const either[] = {&open, &rows, &many};
+                       *const either[] = {&open, &rows, &dequantized, &many};
     for (int j = 0; j < 4; j++) {
         compiled c = compile(*state, split[j], FP_DEFAULT), strict = compile(*state, split[j], FP_STRICT);
         const char *error = interpreted_error(*state, &c);
@@ -633,7 +638,7 @@ static void long_sums_are_split(void **state) {
         assert_int_equal(kernels_of(&c), 2);
         assert_int_equal(kernels_of(&strict), 1);
     }
-    for (int j = 0; j < 3; j++) { // as the run finds the number of rows
+    for (int j = 0; j < 4; j++) { // as the run finds the number of rows
         compiled c = compile(*state, either[j], FP_DEFAULT);
         const char *error = interpreted_error(*state, &c);
         if (error) fail_msg("%s: %s", either[j]->name, error);
