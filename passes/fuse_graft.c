@@ -148,5 +148,6 @@ void kernel_each(const kernel *k, void (*visit)(void *user, expr *e), void *user
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
     if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;
     if ((t == DT_F16 || t == DT_BF16) && !f->o->strict) return value;
-    return dtype_is_float(t) ? x_round_to(k, value, t, true) : x_cast(k, value, t, true);
+    // As a store does: a float8 was saturated, or not, by the cast that made it.
+    return dtype_is_float(t) ? x_round_to(k, value, t, dtype_bits(t) != 8) : x_cast(k, value, t, true);
 }

@@ -225,6 +225,13 @@ CASES = {
     # Refused, though the checker and both evaluators take it.
     "an_output_listed_twice": (18, """
         g (float[N] x) => (float[N] y, float[N] x, float[N] y, float[N] x) { y = Neg (x) }""", [("float32", (3,), X)]),
+    # Saturated where the next node took it at once.
+    "infinities_of_small_floats": (21, """
+        g (float[N] x) => (float[N] y, double[N] z)
+        { a = Cast <to = 19, saturate = 0> (x) y = Cast <to = 1> (a)
+          b = Cast <to = 17, saturate = 0> (x) z = Cast <to = 11> (b) }""",
+        [("float32", (5,), (1e6, -70000, 57344, 500, 2))],
+        [("float32", (5,), (np.inf, -np.inf, 57344, 512, 2)), ("float64", (5,), (np.nan, np.nan, np.nan, np.nan, 2))]),
 }
 
 
