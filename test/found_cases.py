@@ -232,6 +232,24 @@ CASES = {
           b = Cast <to = 17, saturate = 0> (x) z = Cast <to = 11> (b) }""",
         [("float32", (5,), (1e6, -70000, 57344, 500, 2))],
         [("float32", (5,), (np.inf, -np.inf, 57344, 512, 2)), ("float64", (5,), (np.nan, np.nan, np.nan, np.nan, 2))]),
+    # A guard that never holds was none: what lies beside the image was read.
+    "windows_that_see_only_padding": (19, """
+        g (float[1, 2, 5, 3] x, uint8[1, 2, 5, 3] b) => (float[1, 3, h, 1] y, float[1, 2, u, 1] z, float[1, 2, v, 1] t,
+                                                         int32[1, 1, w, 1] i, uint8[1, 1, w, 1] q)
+        <float[3, 2, 1, 1] k = {1, 2, 3, 4, 5, 6}, int8[1, 2, 1, 1] c = {3, -7}, uint8 zero = {110}, float one = {1},
+         int8 none = {0}>
+        { y = Conv <pads = [2, 1, 1, 1], strides = [1, 5]> (x, k)
+          z = AveragePool <kernel_shape = [2, 2], pads = [0, 1, 0, 0], strides = [1, 3]> (x)
+          t = LpPool <kernel_shape = [2, 2], pads = [0, 1, 0, 0], strides = [1, 3]> (x)
+          i = ConvInteger <pads = [0, 1, 0, 1], strides = [1, 5]> (b, c, zero)
+          q = QLinearConv <pads = [0, 1, 0, 1], strides = [1, 5]> (b, one, zero, c, one, none, one, zero) }""",
+        [("float32", (1, 2, 5, 3), X), ("uint8", (1, 2, 5, 3), (9, 200, 31, 77))]),
+    # A grid of one position with the corners aligned was not a number.
+    "a_grid_of_one_position": (20, """
+        g (float[1, 2, 3] x, int64[4] s) => (float[1, H, W, 2] y, float[1, 1, 2, 2] z) <int64[4] one = {1, 1, 1, 2}>
+        { y = AffineGrid <align_corners = 1> (x, s) z = AffineGrid <align_corners = 1> (x, one) }""",
+        [("float32", (1, 2, 3), (1, 2, 4, -1, 0.5, 8)), ("int64", (4,), (1, 1, 3, 1))],
+        [("float32", (1, 3, 1, 2), (1, 8.5, 3, 9, 5, 9.5)), ("float32", (1, 1, 2, 2), (1, 8.5, 3, 6.5))]),
 }
 
 

@@ -100,7 +100,7 @@ expr *window_index(kernel *k, const window *w, expr *const *out, expr *const *ta
         if (!fits && dim_less_equal(end, w->in[i]) != TRI_YES)
             guard = x_and(k, guard, x_lt(k, at, x_dim(k, w->in[i])));
     }
-    return guard->op == X_CONST ? NULL : guard;
+    return guard == x_int(k, DT_BOOL, 1) ? NULL : guard;
 }
 
 void window_check(lowering *l, const node *n, const window *w) {
