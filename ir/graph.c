@@ -309,6 +309,13 @@ void node_delete(node *n) {
     unlink_node(n);
 }
 
+void node_drop_output(node *n, int i) {
+    module *m = module_of(n);
+    if (n->out[i]->uses.n) diag_defect(m->diag, n->loc, "output %d is dropped while it is used", i);
+    forget_value(n->out[i], m);
+    n->out[i] = NULL;
+}
+
 static void set_outer(graph *g, node *n) { g->outer = n->graph; }
 
 void node_move(node *n, graph *g, node *before) {
@@ -343,6 +350,15 @@ void graph_inline(graph *g, node *before) {
 }
 
 // ---- Attributes.
+
+void node_adopt_output(node *n, node *from, int i) {
+    value *v = from->out[i];
+    from->out[i] = NULL;
+    n->out = RESERVE(module_of(n)->arena, n->out, n->nout, n->nout + 1);
+    v->def = n;
+    v->def_index = n->nout;
+    n->out[n->nout++] = v;
+}
 
 void node_set_attr(node *n, attr a) {
     int i = attr_place(n, a.name);

@@ -198,6 +198,15 @@ void node_remove_attr(node *n, const char *name);
 void node_delete(node *n); // its outputs must have no users; its regions go with it
 // To g (of the same module, perhaps n's own graph) before `before` (NULL: at the end).
 void node_move(node *n, graph *g, node *before);
+// Output i of `from` as the last one of n, with all its users.
+void node_adopt_output(node *n, node *from, int i);
+void node_drop_output(node *n, int i); // it must have no users
+// A copy of n with its regions at the end of g, from where all that n reads can be seen but the values that
+// `as` has others for (id of the value -> value *). Its outputs are fresh, have the types that n's have,
+// without sizes, and are in `as` afterwards.
+node *node_copy(const node *n, graph *g, map *as);
+// Calls fn for each value that n reads itself or in its regions; those of regions are among them.
+void node_reads(const node *n, void (*fn)(void *user, value *v), void *user);
 // All nodes and constants of region g to the graph of `before`, before it. The region's inputs must have no
 // users left; its outputs stay where they are listed.
 void graph_inline(graph *g, node *before);

@@ -6,7 +6,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096 };
+enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096, ABSORBED_MOST = 1 << 20 };
 static const int64_t MOST_BYTES = INT64_C(1) << 47;
 
 struct infer_state {
@@ -15,6 +15,7 @@ struct infer_state {
     map made;       // node id * OPAQUES_PER_NODE + count -> dim, so that inferring again gives the same dims
     map seen;       // pairs of dims and node with a check
     map inferred;   // id of value -> type that the model declared, once its type is inference's own
+    int64_t absorbed; // nodes that were looked at again because a node took others into itself
 };
 
 static struct infer_state *state_of(const node *n) {
@@ -380,16 +381,13 @@ static dtype constrained_elem(const schema_version *s, int i, const binding *bou
 static bool run(node *n, struct infer_state *s) {
     if (!n->op->infer) diag_defect(n->graph->module->diag, n->loc, "%s has no shape inference", n->op->name);
     jmp_buf here, *outer = s->leave;
-    int opaques = s->opaques;
     s->leave = &here;
-    s->opaques = 0;
     bool volatile finished = false;
     if (setjmp(here) == 0) {
         n->op->infer(n);
         finished = true;
     }
     s->leave = outer;
-    s->opaques = opaques;
     return finished;
 }
 
@@ -438,7 +436,7 @@ static void refine(node *n, int out, const type *declared, bool first) {
     type *t = &v->type;
     if (t->kind != TYPE_TENSOR || declared->rank == RANK_UNKNOWN) return;
     if (t->rank == RANK_UNKNOWN) {
-        take_declared(n, v, declared);
+        if (!n->op->absorb) take_declared(n, v, declared);
         return;
     }
     bool differs = t->rank != declared->rank;
@@ -456,15 +454,17 @@ static void refine(node *n, int out, const type *declared, bool first) {
     *t = type_tensor(a, t->elem, t->rank, sizes);
 }
 
-static void merge_declared(node *n, int out, const type *declared) {
+// What the model declared of v is kept when v is inferred for the first time.
+static bool keep_declared(struct infer_state *s, arena *a, const value *v) {
+    if (map_get_number(&s->inferred, (uint64_t)v->id)) return false;
+    type *kept = ARENA_NEW(a, type);
+    *kept = v->type;
+    map_put_number(&s->inferred, (uint64_t)v->id, kept);
+    return true;
+}
+
+static void merge_declared(node *n, int out, const type *declared, bool first) {
     value *v = n->out[out];
-    struct infer_state *s = state_of(n);
-    bool first = !map_get_number(&s->inferred, (uint64_t)v->id);
-    if (first) {
-        type *kept = ARENA_NEW(infer_arena(n), type);
-        *kept = *declared;
-        map_put_number(&s->inferred, (uint64_t)v->id, kept);
-    }
     if (declared->kind == TYPE_NONE) return;
     arena *a = infer_arena(n);
     if (same_kind(declared, &v->type)) refine(n, out, declared, first);
@@ -490,6 +490,11 @@ static void check_size(const graph *g, const loc *at, const char *what, const ty
                type_text(g->module->arena, t));
 }
 
+const type *infer_declared(const value *v) {
+    const type *kept = map_get_number(&v->graph->module->infer->inferred, (uint64_t)v->id);
+    return kept ? kept : &v->type;
+}
+
 void infer_node(node *n) {
     struct infer_state *state = state_of(n);
     const schema_version *s = newest(n->op);
@@ -497,15 +502,17 @@ void infer_node(node *n) {
     binding *bound = ARENA_ARRAY(a, binding, s ? s->nvars + 1 : 1);
     check_inputs(n, s, bound);
     type *declared = ARENA_ARRAY(a, type, n->nout + 1);
+    bool *first = ARENA_ARRAY(a, bool, n->nout + 1);
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
-        // Inferred before: what the model declared was kept then.
-        const type *kept = map_get_number(&state->inferred, (uint64_t)n->out[i]->id);
-        declared[i] = kept ? *kept : n->out[i]->type;
+        first[i] = keep_declared(state, a, n->out[i]);
+        declared[i] = *infer_declared(n->out[i]);
         n->out[i]->type = (type){0};
         n->out[i]->contents = NULL;
         n->out[i]->ncontents = 0;
     }
+    int opaques = state->opaques;
+    state->opaques = 0;
     bool finished = run(n, state);
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
@@ -513,8 +520,72 @@ void infer_node(node *n) {
         if (n->out[i]->type.kind == TYPE_NONE)
             diag_defect(n->graph->module->diag, n->loc, "%s was left without a type", label(n, true, i));
         if (s) check_output(n, s, i, bound);
-        merge_declared(n, i, &declared[i]);
+        merge_declared(n, i, &declared[i], first[i]);
         check_size(n->graph, n->loc, label(n, true, i), &n->out[i]->type);
+    }
+    state->opaques = opaques;
+}
+
+// ---- Nodes that take others into themselves
+
+typedef struct giver_search {
+    const graph *g;
+    node *found;
+} giver_search;
+
+static void see_giver(void *user, value *v) {
+    giver_search *s = user;
+    node *d = v->def;
+    if (!d || d->graph != s->g || !d->op->withholds || !d->op->withholds(d, v->def_index)) return;
+    if (!s->found || node_place(d) < node_place(s->found)) s->found = d;
+}
+
+// The first node of n's graph that withholds from n what n may need.
+static node *giver_of(const node *n) {
+    giver_search s = {.g = n->graph};
+    node_reads(n, see_giver, &s);
+    return s.found;
+}
+
+static void count_read(void *user, value *v) {
+    (void)v;
+    ++*(int64_t *)user;
+}
+
+static bool gives_graph_output(const value *v) {
+    for (int i = 0; i < v->graph->outputs.n; i++)
+        if (v->graph->outputs.at[i] == v) return true;
+    return false;
+}
+
+// Whether there is anything to learn about the outputs from number `first` on.
+static bool gives_more(const node *n, int first) {
+    for (int i = first; i < n->nout; i++)
+        if (n->out[i] && (!n->op->withholds(n, i) || gives_graph_output(n->out[i]))) return true;
+    return false;
+}
+
+// The node with which inference goes on when giver took n; giver itself when it is to be inferred again.
+static bool absorb(node *giver, node *n, node **next) {
+    struct infer_state *s = state_of(n);
+    int first = giver->nout;
+    *next = node_next(n);
+    if (s->absorbed > ABSORBED_MOST) return false;
+    node_reads(n, count_read, &s->absorbed);
+    if (!giver->op->absorb(giver, n)) return false;
+    if (!gives_more(giver, first) && !giver_of(giver)) return true;
+    node_reads(giver, count_read, &s->absorbed);
+    *next = giver;
+    return true;
+}
+
+void infer_from(graph *g, int place) {
+    for (int i = place; i < g->nodes.n; i++) {
+        node *n = g->nodes.at[i], *giver, *next;
+        if (n->op->resolve && n->op->resolve(n)) i--;
+        else if ((giver = giver_of(n)) && absorb(giver, n, &next))
+            i = (next ? node_place(next) : g->nodes.n) - 1;
+        else infer_node(n);
     }
 }
 
@@ -523,9 +594,5 @@ void infer_graph(graph *g) {
         const value *v = g->inputs.at[i];
         check_size(g, NULL, arena_printf(g->module->arena, "input '%s'", v->name), &v->type);
     }
-    for (int i = 0; i < g->nodes.n; i++) {
-        node *n = g->nodes.at[i];
-        if (n->op->resolve && n->op->resolve(n)) i--;
-        else infer_node(n);
-    }
+    infer_from(g, 0);
 }

@@ -31,6 +31,12 @@ struct op_def {
     // Before inference, when the types of n's inputs are known: replaces n, which goes, by other nodes that
     // come before it. False: it stays.
     bool (*resolve)(node *n);
+    // Whether output i lacks a rank, or a length, that is known where the node computes it (If: a branch).
+    bool (*withholds)(const node *n, int i);
+    // Takes a later node of the same graph, which reads such an output, and what stands between them into
+    // itself. False: it cannot. Inference goes on at n, or, where nothing more is known, at the node after
+    // user.
+    bool (*absorb)(node *n, node *user);
     // Every output is a view of input 0's elements in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
     // Takes tensors whose rank only the run knows, as handles (ir/lower.h); the rank of others' inputs must
@@ -129,6 +135,8 @@ dim *infer_made_dim(const node *n, int i);
 // Infers one node / a region (types of g's inputs must be set).
 void infer_node(node *n);
 void infer_graph(graph *g);
+void infer_from(graph *g, int place);       // from node number `place` on
+const type *infer_declared(const value *v); // what the model says of v, even where inference knows better
 
 // ---- For upgrades and expansions: new nodes beside n, with n's location.
 // A node of ai.onnx operator `op` before n, with inputs in (nin of them) and one output, returned.

@@ -31,6 +31,32 @@ def slices(turns):
     return f"g (float[N] x) => (float[M] y) <int64[1] three = {{3}}, int64[1] one = {{1}}> {{ {text} y = Neg (y{turns}) }}"
 
 
+def by_branch(body, outputs="float[A] y"):
+    """Tensors a and d have other ranks in one branch than in the other."""
+    return f"""g (float[N, C] x, bool q, bool p) => ({outputs}) <int64[1] one = {{1}}, int64[1] all = {{-1}}, int64 three = {{3}},
+        bool yes = {{1}}> {{
+        a = If (q) <then_branch = t () => (float[P] b) {{ b = ReduceSum <keepdims = 0> (x, one) }},
+                    else_branch = f () => (float[Q, R] c) {{ c = Identity (x) }}>
+        w = Shape (x)
+        d = If (p) <then_branch = t2 () => (float[S] e) {{ e = ReduceMax <keepdims = 0, axes = [0]> (x) }},
+                    else_branch = f2 () => (float[U, V] h) {{ h = Abs (x) }}>
+        {body} }}"""
+
+
+RANKS = {
+    "shapes": ("""n = Neg (a) i = Identity (n) j = Add (i, x) s = Shape (n) ones = Expand (one, s) k = Mul (j, j) m = Add (n, k)
+                  o = Sum (m, k, a) y = Reshape (o, all) z = Reshape (k, w) more = Mul (ones, s) at = Reshape (more, all)""",
+               "float[A] y, int64[K] at, float[B, D] z"),
+    "captured": ("""n = If (p) <then_branch = t3 () => (float[E] b1) { b0 = Neg (a) b1 = Reshape (b0, all) },
+                                else_branch = f3 () => (float[F] c1) { c0 = Abs (a) c1 = Reshape (c0, all) }>
+                    y = Add (n, n)""", "float[A] y"),
+    "both": ("z = Add (a, d) u = Neg (d) v = Mul (u, z) y = Reshape (v, all)", "float[A] y"),
+    "in_a_loop": ("""v = Reshape (x, all) r = ReduceSum <keepdims = 0> (v)
+                     l = Loop (three, yes, r) <body = b (int64 i, bool c0, float s) => (bool c1, float s1)
+                         { c1 = Identity (c0) n = Reshape (a, all) ns = ReduceSum <keepdims = 0> (n) s1 = Add (s, ns) }>
+                     y = Reshape (l, all)""", "float[A] y"),
+}
+
 X = (0.5, -1.25, 2, 0.75, -0.5, 1.5, -2)
 
 # name: (opset, graph, inputs[, outputs])
@@ -251,6 +277,10 @@ CASES = {
         [("float32", (1, 2, 3), (1, 2, 4, -1, 0.5, 8)), ("int64", (4,), (1, 1, 3, 1))],
         [("float32", (1, 3, 1, 2), (1, 8.5, 3, 9, 5, 9.5)), ("float32", (1, 1, 2, 2), (1, 8.5, 3, 6.5))]),
 }
+# Branches that give other ranks.
+CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
+    17, by_branch(*RANKS[kind]), [("float32", (2, 2), X), ("bool", (), (q,)), ("bool", (), (p,))])
+    for kind in RANKS for q in (0, 1) for p in (0, 1)})
 
 
 def model_of(name, opset, text):

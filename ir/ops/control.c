@@ -1,6 +1,10 @@
 // If, and what it shares with Loop and Scan (control.h): both branches become regions of one step; what they
 // give is copied or moved into the outputs. Where the branches' shapes differ, each sets the output's sizes.
-// Where the condition is known, the branch takes the If's place.
+// Where the condition is known, the branch takes the If's place. Where branches give other ranks, the nodes
+// that need to know the rank go into both:
+//
+//   v = If(c) {a} else {b}; w = Shape(x); y = Neg(v)   becomes   w = Shape(x); y = If(c) {Neg(a)} else
+//   {Neg(b)}
 #include "ir/ops/control.h"
 #include "ir/ops/sequence.h"
 
@@ -105,6 +109,22 @@ static void merge_contents(node *n, int i, const value *a, const value *b) {
     infer_set_contents(n, i, a->contents, a->ncontents);
 }
 
+// The rank that callers read of an output of the model, where one of the branches has it. That the other one
+// does not run is checked.
+static bool take_promised(node *n, int i, const type *a, const type *b) {
+    const graph *g = n->graph;
+    const type *promised = infer_declared(n->out[i]);
+    bool is_output = false;
+    for (int j = 0; j < g->outputs.n && !g->outer; j++) is_output |= g->outputs.at[j] == n->out[i];
+    if (!is_output || promised->kind != TYPE_TENSOR || promised->rank < 0 || a->rank < 0 || b->rank < 0 ||
+        (promised->rank != a->rank && promised->rank != b->rank))
+        return false;
+    dim *dims[MAX_RANK];
+    for (int j = 0; j < promised->rank; j++) dims[j] = infer_unknown_dim(n, "if", NULL);
+    infer_set(n, i, a->elem, promised->rank, dims);
+    return true;
+}
+
 static void merge_outputs(node *n, int i, const value *a, const value *b) {
     const type *ta = &a->type, *tb = &b->type;
     if (ta->kind != tb->kind || (ta->kind == TYPE_TENSOR && ta->elem != tb->elem))
@@ -114,7 +134,7 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
         n->out[i]->type = *ta;
         sequence_generalise(n, &n->out[i]->type, tb);
     } else if (ta->rank == RANK_UNKNOWN || ta->rank != tb->rank) {
-        infer_set_unknown(n, i, ta->elem);
+        if (!take_promised(n, i, ta, tb)) infer_set_unknown(n, i, ta->elem);
     } else {
         dim *dims[MAX_RANK];
         for (int j = 0; j < ta->rank; j++) {
@@ -153,6 +173,120 @@ static void if_infer(node *n) {
         if (n->out[i]) merge_outputs(n, i, g->outputs.at[i], h->outputs.at[i]);
 }
 
+// ---- Ranks that depend on the branch
+static bool if_withholds(const node *n, int i);
+
+static bool ranks_vary(const node *n, int i);
+
+static bool has_varying_rank(const value *v) {
+    return v->def && v->def->op->withholds == if_withholds && ranks_vary(v->def, v->def_index);
+}
+
+static bool ranks_vary(const node *n, int i) {
+    const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
+    if (has_varying_rank(a) || has_varying_rank(b)) return true;
+    bool known = a->type.kind == TYPE_TENSOR && b->type.kind == TYPE_TENSOR && a->type.rank >= 0;
+    return known && b->type.rank >= 0 && a->type.rank != b->type.rank;
+}
+
+static bool if_withholds(const node *n, int i) {
+    const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
+    return ranks_vary(n, i) || (a->contents && b->contents && a->ncontents != b->ncontents);
+}
+
+typedef struct reading {
+    map *values;
+    bool found;
+} reading;
+
+static void find_read(void *user, value *v) {
+    reading *r = user;
+    if (map_get_number(r->values, (uint64_t)v->id)) r->found = true;
+}
+
+static bool reads_any(const node *n, map *values) {
+    reading r = {.values = values};
+    node_reads(n, find_read, &r);
+    return r.found;
+}
+
+static void mark_value(void *user, value *v) { map_put_number(user, (uint64_t)v->id, v); }
+
+static bool gives_any(const node *n, map *values) {
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i] && map_get_number(values, (uint64_t)n->out[i]->id)) return true;
+    return false;
+}
+
+// What does not depend on n goes before it: then only what does stands between n and user.
+static void move_others(node *n, const node *user) {
+    map later = {.arena = infer_arena(n)};
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) mark_value(&later, n->out[i]);
+    for (node *x = node_next(n), *next; x != user; x = next) {
+        next = node_next(x);
+        if (!reads_any(x, &later)) node_move(x, n->graph, n);
+        else
+            for (int i = 0; i < x->nout; i++)
+                if (x->out[i]) mark_value(&later, x->out[i]);
+    }
+}
+
+static void copy_into(const node *n, const node *x, graph *g) {
+    map as = {.arena = infer_arena(n)};
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) map_put_number(&as, (uint64_t)n->out[i]->id, g->outputs.at[i]);
+    const node *copy = node_copy(x, g, &as);
+    for (int i = 0; i < x->nout; i++)
+        if (x->out[i]) graph_add_output(g, copy->out[i]);
+}
+
+// x becomes a node of both branches, and its outputs those of n.
+static void pull(node *n, node *x) {
+    copy_into(n, x, branch(n, "then_branch"));
+    copy_into(n, x, branch(n, "else_branch"));
+    for (int i = 0; i < x->nout; i++)
+        if (x->out[i]) node_adopt_output(n, x, i);
+    node_delete(x);
+}
+
+// Outputs of varying rank that nobody reads any more go; their places in the branches stay. Others keep the
+// numbers of the sizes that inference made for them.
+static void drop_unread(node *n, int i) {
+    if (!n->out[i] || value_uses(n->out[i]) || !ranks_vary(n, i)) return;
+    node_drop_output(n, i);
+    for (int j = 0; j < 2; j++) {
+        graph *g = branch(n, j ? "else_branch" : "then_branch");
+        value *v = g->outputs.at[i];
+        graph_set_output(g, i, value_int64(g, 0));
+        if (has_varying_rank(v)) drop_unread(v->def, v->def_index);
+    }
+}
+
+static bool if_absorb(node *n, node *user) {
+    graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
+    int first = g->nodes.n, second = h->nodes.n;
+    if (g->outputs.n != n->nout || h->outputs.n != n->nout) return false;
+    move_others(n, user);
+    int between = node_place(user) - node_place(n);
+    node **pulled = ARENA_ARRAY(infer_arena(n), node *, between + 1);
+    map needed = {.arena = infer_arena(n)};
+    for (int i = between; i > 0; i--) {
+        node *x = n->graph->nodes.at[node_place(n) + i];
+        if (x != user && !gives_any(x, &needed)) continue;
+        node_reads(x, mark_value, &needed);
+        pulled[i] = x;
+    }
+    for (int i = 1; i <= between; i++)
+        if (pulled[i]) pull(n, pulled[i]);
+    infer_from(g, first);
+    infer_from(h, second);
+    for (int i = 0; i < n->nout; i++) drop_unread(n, i);
+    return true;
+}
+
+// ---- Lowering
+
 // Whether dim j of output i is d whichever branch runs.
 static bool always_sized(const node *n, int i, int j, const dim *d) {
     const type *a = &branch(n, "then_branch")->outputs.at[i]->type,
@@ -174,6 +308,18 @@ static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int
     }
 }
 
+// A branch that does not give the rank that callers were promised must not run.
+static void refuse_rank(lowering *l, const node *n, int i, const buffer *from, int made) {
+    dim *zero = infer_k(n, 0);
+    int rank = n->out[i]->type.rank, place = 0;
+    while (n->graph->outputs.at[place] != n->out[i]) place++;
+    const char *message =
+        arena_printf(l->program->arena, "output '%s' would have rank %d, not %d as declared",
+                     n->graph->output_names.at[place], from->rank, rank);
+    check_dims(l, n, zero, infer_k(n, 1), message);
+    for (int j = 0; j < rank; j++) set_dim(l, n, infer_made_dim(n, made + j), zero);
+}
+
 static void lower_branch(lowering *l, const node *n, graph *g, region *r, buffer *const *out) {
     region *outside = l->region;
     l->region = r;
@@ -182,9 +328,14 @@ static void lower_branch(lowering *l, const node *n, graph *g, region *r, buffer
     int count = 0, made = 0;
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
+        const type *inside = &g->outputs.at[i]->type;
+        int rank = n->out[i]->type.rank;
+        if (rank < 0 && inside->rank >= 0) lower_out(l, n, i); // says so
         buffer *from = lower_buffer(l, g->outputs.at[i]);
-        bind_dims(l, n, i, from, made);
-        made += n->out[i]->type.rank;
+        if (rank >= 0 && rank != inside->rank) refuse_rank(l, n, i, from, made);
+        else bind_dims(l, n, i, from, made);
+        made += rank > 0 ? rank : 0;
+        if (rank != inside->rank) continue;
         all[count] = (handover){.to = out[i], .from = from};
         all[count].moved = out[i]->role == BUF_HEAP && may_move(g, all, count);
         count++;
@@ -219,5 +370,7 @@ const op_def op_If = {.name = "If",
                       .domain = "",
                       .resolve = if_resolve,
                       .infer = if_infer,
+                      .withholds = if_withholds,
+                      .absorb = if_absorb,
                       .lower = if_lower,
                       .takes_any_rank = true};
