@@ -470,3 +470,18 @@ bool expr_affine(kernel *k, expr *e, expr **base, expr **coef) {
     for (int a = 0; a < n; a++) coef[a] = x_bin(k, e->op, coef[a], coef2[a]);
     return true;
 }
+
+expr *expr_slope(kernel *k, expr *e, int axis) {
+    if (!expr_uses_axis(e, axis)) return x_i64(k, 0);
+    if (e->op == X_AXIS) return x_i64(k, 1);
+    if (e->dtype != DT_I64 || (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL)) return NULL;
+    expr *x = e->arg[0], *y = e->arg[1];
+    if (e->op == X_MUL) {
+        bool swap = is_invariant(x, k);
+        if (!swap && !is_invariant(y, k)) return NULL;
+        expr *slope = expr_slope(k, swap ? y : x, axis);
+        return slope ? x_mul(k, slope, swap ? x : y) : NULL;
+    }
+    x = expr_slope(k, x, axis), y = expr_slope(k, y, axis);
+    return x && y ? x_bin(k, e->op, x, y) : NULL;
+}

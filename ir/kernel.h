@@ -211,6 +211,9 @@ expr *x_check(kernel *k, expr *a, expr *holds, int message); // a; the run fails
 
 // index = base + sum of coef[axis] * axis with coefs and base free of axes and reads. False when not affine.
 bool expr_affine(kernel *k, expr *index, expr **base, expr **coef /* naxes */);
+// The coefficient of one axis in an index that is linear in it, whatever else it depends on; NULL when it is
+// not.
+expr *expr_slope(kernel *k, expr *index, int axis);
 // e with every node replaced by map's answer (NULL: rebuild with mapped operands). Works across kernels:
 // nodes of the result are made in k.
 expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *user);

@@ -43,6 +43,19 @@ static expr *canonical_offset(kernel *k, const access *a) {
     return sum;
 }
 
+// Values of the kernel's own may differ from one row of a vector of rows to the next, whatever axes they
+// name.
+static void find_own(void *user, expr *x) {
+    *(bool *)user |= x->op == X_STATE || x->op == X_OTHER ||
+                     (x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer->rank == 0);
+}
+
+static void find_slopes(kernel *k, access *a) {
+    bool own = false;
+    expr_walk(a->offset, find_own, &own);
+    for (int j = 0; j < k->axes.n; j++) a->coef[j] = own ? NULL : expr_slope(k, a->offset, j);
+}
+
 access *access_make(emitter *e, buffer *b, expr *const *index) {
     access *a = ARENA_NEW(e->scratch, access);
     a->buffer = b;
@@ -50,6 +63,7 @@ access *access_make(emitter *e, buffer *b, expr *const *index) {
     a->coef = ARENA_ARRAY(e->scratch, expr *, e->k->axes.n + 1);
     a->affine = expr_affine(e->k, a->offset, &a->base, a->coef);
     if (a->affine) a->offset = canonical_offset(e->k, a);
+    else find_slopes(e->k, a);
     return a;
 }
 
@@ -60,18 +74,18 @@ typedef struct axis_search {
     emitter *e;
 } axis_search;
 
-static bool all_affine_read(emitter *e, const expr *x) {
-    const access *a = x->op == X_READ ? entry_of(e, x)->read : NULL;
-    return a && a->affine;
+static bool linear_read(const axis_search *s, const expr *x) {
+    const access *a = x->op == X_READ ? entry_of(s->e, x)->read : NULL;
+    return a && a->coef[s->a] && a->coef[s->b];
 }
 
-// Axis used as a value, by a guard, or in an index that is not affine.
+// Axis used as a value, by a guard, or in an index that is not linear in it.
 static void find_axis_use(axis_search *s, expr *x) {
     if (s->found) return;
     if (x->op == X_AXIS && (x->axis == s->a || x->axis == s->b)) s->found = true;
     for (int j = 0; j < expr_arity(x->op); j++) find_axis_use(s, x->arg[j]);
     if (x->op != X_READ) return;
-    if (!all_affine_read(s->e, x))
+    if (!linear_read(s, x))
         for (int j = 0; j < x->buffer->rank; j++) find_axis_use(s, x->index[j]);
     if (x->guard) find_axis_use(s, x->guard), find_axis_use(s, x->fill);
 }
@@ -93,8 +107,25 @@ static bool axes_are_free(emitter *e, int a, int b) {
 static bool can_join(emitter *e, int a, int b, access **all, int nall) {
     expr *n = x_dim(e->k, e->extent[b]);
     for (int j = 0; j < nall; j++)
-        if (!all[j]->affine || all[j]->coef[a] != x_mul(e->k, all[j]->coef[b], n)) return false;
+        if (!all[j]->coef[a] || !all[j]->coef[b] || all[j]->coef[a] != x_mul(e->k, all[j]->coef[b], n))
+            return false;
     return axes_are_free(e, a, b);
+}
+
+typedef struct left_axis {
+    kernel *k;
+    int axis;
+} left_axis;
+static expr *at_zero(void *user, expr *x) {
+    const left_axis *l = user;
+    return x->op == X_AXIS && x->axis == l->axis ? x_i64(l->k, 0) : NULL;
+}
+
+// What the axis did is done by another one.
+static void leave_axis(emitter *e, access *x, int a) {
+    left_axis l = {e->k, a};
+    x->coef[a] = x_i64(e->k, 0);
+    x->offset = x->affine ? canonical_offset(e->k, x) : expr_rewrite(e->k, x->offset, at_zero, &l);
 }
 
 int collapse_axes(emitter *e, int *order, int n, access **all, int nall) {
@@ -103,10 +134,7 @@ int collapse_axes(emitter *e, int *order, int n, access **all, int nall) {
         if (!can_join(e, a, b, all, nall)) continue;
         e->extent[b] = dim_mul(e->extent[a], e->extent[b]);
         e->extent[a] = dim_const(e->extent[a]->table, 1);
-        for (int i = 0; i < nall; i++) {
-            all[i]->coef[a] = x_i64(e->k, 0);
-            all[i]->offset = canonical_offset(e->k, all[i]);
-        }
+        for (int i = 0; i < nall; i++) leave_axis(e, all[i], a);
         for (int i = j - 1; i < n - 1; i++) order[i] = order[i + 1];
         n--;
     }

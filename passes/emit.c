@@ -375,13 +375,14 @@ static bool whole_bytes(const expr *x, int64_t per_byte) { return x->op == X_CON
 static bool begins_bytes(const emitter *e, const access *a) {
     int64_t per_byte = 8 / dtype_bits(a->buffer->dtype);
     if (per_byte <= 1) return true;
+    if (!a->affine) return false;
     for (int j = 0; j < e->k->axes.n; j++)
         if (j != e->vaxis && !whole_bytes(a->coef[j], per_byte)) return false;
     return whole_bytes(a->base, per_byte) && e->lanes % per_byte == 0;
 }
 
 static bool unit_stride(const emitter *e, const access *a) {
-    const expr *c = a->affine && e->vaxis >= 0 ? a->coef[e->vaxis] : NULL;
+    const expr *c = e->vaxis >= 0 ? a->coef[e->vaxis] : NULL;
     return c && c->op == X_CONST && c->i == 1 && begins_bytes(e, a);
 }
 
@@ -596,30 +597,49 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
 }
 
 // ---------------------------------------------------------------- ahead of loops
+static bool stage_writes(const stage *s, const buffer *b) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].to == b) return true;
+    return false;
+}
+
+// What stages before this one made is there.
+static bool is_made(const emitter *e, const buffer *b) {
+    return b->role == BUF_LOCAL ? !stage_writes(e->stage, b) : !kernel_writes(e->k, b);
+}
+
 // A read may run before its loop when it cannot be outside of its buffer even if the loop does not run: every
-// index is the counter of an open loop over that very dim, or 0 where there surely is an element.
+// index is the counter of an open loop over that very dim, or a number below its least size.
 static bool is_safe_read(emitter *e, const expr *x) {
-    if (x->guard || x->buffer->role == BUF_LOCAL || kernel_writes(e->k, x->buffer)) return false;
+    if (x->guard || !is_made(e, x->buffer)) return false;
     if (x->buffer->dtype == DT_C128) return false; // read once for each half
     for (int j = 0; j < x->buffer->rank; j++) {
         const expr *i = x->index[j];
         bool counter =
             i->op == X_AXIS && e->counter[i->axis] && e->k->axes.at[i->axis].extent == x->buffer->dims[j];
-        bool zero = i->op == X_CONST && i->i == 0 && x->buffer->dims[j]->min >= 1;
-        if (!counter && !zero) return false;
+        bool inside = i->op == X_CONST && i->i >= 0 && i->i < x->buffer->dims[j]->min;
+        if (!counter && !inside) return false;
     }
     return true;
+}
+
+// Of scalars that are no indices the largest are made, so that sums of products inside of them stay one
+// instruction.
+static void scalar_ahead(emitter *e, expr *x, bool available) {
+    if (available && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
 }
 
 static bool visit_ahead(emitter *e, expr *x) {
     struct emit_entry *s = entry_of(e, x);
     if (s->seen == e->epoch) return s->available;
-    bool available = x->op != X_STATE && x->op != X_OTHER && x->op != X_CHECK;
+    bool available = x->op != X_STATE && x->op != X_OTHER && x->op != X_CHECK, own[3];
     if (x->op == X_AXIS) available = e->counter[x->axis] != NULL;
-    for (int j = 0; j < expr_arity(x->op); j++) available &= visit_ahead(e, x->arg[j]);
+    for (int j = 0; j < expr_arity(x->op); j++) available &= own[j] = visit_ahead(e, x->arg[j]);
+    for (int j = 0; j < expr_arity(x->op); j++)
+        if (!available || varies(e, x)) scalar_ahead(e, x->arg[j], own[j]);
     if (x->op == X_READ) {
         if (entry_of(e, x)->read) visit_ahead(e, entry_of(e, x)->read->offset);
-        if (x->guard) visit_ahead(e, x->guard), visit_ahead(e, x->fill);
+        if (x->guard) scalar_ahead(e, x->guard, visit_ahead(e, x->guard)), visit_ahead(e, x->fill);
         available = is_safe_read(e, x);
         if (available && !varies(e, x)) emit_value(e, x);
     } else if (available && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
@@ -634,6 +654,11 @@ static bool visit_ahead(emitter *e, expr *x) {
 void emit_ahead(emitter *e, expr *x) {
     e->epoch++;
     visit_ahead(e, x);
+}
+
+bool emit_is_ahead(emitter *e, expr *x) {
+    e->epoch++;
+    return visit_ahead(e, x) && !varies(e, x);
 }
 
 void emit_ahead_stage(emitter *e, const stage *s, access *const *writes) {

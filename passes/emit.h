@@ -5,7 +5,8 @@
 #include "passes/choices.h"
 #include "passes/schedule.h"
 
-// One buffer access as an element offset: base + sum of coef[axis] * axis when affine.
+// One buffer access as an element offset: base + sum of coef[axis] * axis when affine. Else coef[axis] is
+// there for the axes in which the offset is linear, whatever the rest of it depends on.
 typedef struct access {
     buffer *buffer;
     expr *offset; // in elements of the physical storage
@@ -90,6 +91,7 @@ ins *emit_dim(emitter *e, dim *d);                 // index kind
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.
 void emit_ahead(emitter *e, expr *x);
+bool emit_is_ahead(emitter *e, expr *x); // whether x is a scalar that does not change in them
 void emit_ahead_stage(emitter *e, const stage *s, access *const *writes); // of everything in the stage
 // old combined with term as the reduction says; one more state, in the same type.
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);

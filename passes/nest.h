@@ -33,6 +33,8 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes);
 bool nest_writes_apart(const stage *s);
 // Whether what is left of whole vectors may run under a mask.
 bool nest_masks(const nest *n);
+// How many vectors of its axis should go through one step together, since they share scalar work.
+int vectors_at_once(const nest *n);
 // Everything for one position of the parallel axes, whose counters are set: states, reduce loops, writes.
 void nest_point(nest *n);
 // Its parts: variables for the states at their initial values; one step; writes of a kind.

@@ -25,20 +25,21 @@ typedef struct survey {
     int axis;
     int unit, uniform, gather;
     int bits; // widest element or value that would be in a vector
-    bool packed;
+    bool all; // values vary along the axis even where they do not use it: with states, row by row
 } survey;
+
+static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
 
 static void widen(survey *v, dtype t) {
     int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
     if (bits > v->bits) v->bits = bits;
 }
 static void survey_access(survey *v, const access *a) {
-    const expr *c = a->affine ? a->coef[v->axis] : NULL;
-    if (!c) {
-        if (expr_uses_axis(a->offset, v->axis)) v->gather++;
-        else v->uniform++;
-    } else if (c->op == X_CONST && c->i == 0) v->uniform++;
-    else if (c->op == X_CONST && c->i == 1) v->unit++;
+    const expr *c = a->coef[v->axis];
+    if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
+    else if (!c) v->uniform++;
+    else if (is_const(c, 0)) v->uniform++;
+    else if (is_const(c, 1)) v->unit++;
     else v->gather++;
 }
 static void survey_expr(void *user, expr *x) {
@@ -46,8 +47,11 @@ static void survey_expr(void *user, expr *x) {
     if (x->op == X_READ) {
         access *a = entry_of(v->e, x)->read;
         if (a) survey_access(v, a);
-        if (a && a->affine && a->coef[v->axis]->op == X_CONST && a->coef[v->axis]->i == 0) return;
+        bool guarded = x->guard && expr_uses_axis(x->guard, v->axis);
+        if (a && a->coef[v->axis] && is_const(a->coef[v->axis], 0) && !guarded) return;
         widen(v, x->dtype);
+    } else if (!v->all && !expr_uses_axis(x, v->axis)) {
+        return;
     } else if (x->op != X_CONST && x->op != X_AXIS && x->op != X_DIM && x->dtype != DT_I64) {
         widen(v, x->dtype);
     }
@@ -57,9 +61,11 @@ static void survey_expr(void *user, expr *x) {
 static survey survey_axis(nest *n, int axis) {
     survey v = {.e = n->e, .axis = axis, .bits = 8};
     for (int j = 0; j < n->s->states.n; j++) {
+        v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
         expr_walk(n->s->states.at[j].step, survey_expr, &v);
         widen(&v, n->s->states.at[j].dtype);
     }
+    v.all = n->by_row || n->s->states.n;
     for (int j = 0; j < n->s->writes.n; j++) expr_walk(n->s->writes.at[j].value, survey_expr, &v);
     return v;
 }
@@ -86,7 +92,7 @@ static bool writes_allow(nest *n, int axis) {
         const access *a = n->writes[j];
         if (!guard_allows(n, w->guard, axis)) return false;
         if (n->by_row && emit_is_variable(n->e, w->to)) continue;
-        if (!a->affine || a->coef[axis]->op != X_CONST || a->coef[axis]->i != 1) return false;
+        if (!a->coef[axis] || !is_const(a->coef[axis], 1)) return false;
         if (dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128) return false;
     }
     return true;
@@ -148,7 +154,6 @@ typedef struct stride_search {
     nest *n;
     int found;
 } stride_search;
-static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
 static void find_strided(void *user, expr *x) {
     stride_search *s = user;
     const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
@@ -175,10 +180,28 @@ bool nest_masks(const nest *n) {
     return n->e->t->avx512 || (n->e->t->masked && !narrow);
 }
 
+// Without vectors too, places that data say are found once for the axis that does not change them.
+static void find_shared(void *user, expr *x) {
+    stride_search *s = user;
+    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
+    for (int j = 0; a && !a->affine && j < s->n->nparallel; j++) {
+        const expr *c = a->coef[s->n->parallel[j]];
+        if (c && is_const(c, 1)) s->found = s->n->parallel[j];
+    }
+}
+static void order_for_sharing(nest *n) {
+    stride_search s = {n, -1};
+    stage_walk(n->s, find_shared, &s);
+    if (s.found >= 0) move_last(n->parallel, n->nparallel, s.found);
+}
+
 static void choose_vector(nest *n) {
     int best = 0;
     n->vaxis = -1, n->lanes = 1;
-    if (!n->e->t->vector_bits) return;
+    if (!n->e->t->vector_bits) {
+        order_for_sharing(n);
+        return;
+    }
     for (int j = n->nparallel - 1; j >= 0; j--) consider(n, n->parallel[j], false, &best);
     for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, &best);
     int wish = n->e->choices->axis - 1;
@@ -188,6 +211,7 @@ static void choose_vector(nest *n) {
     if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
     else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
     n->masked = nest_masks(n);
+    if (!n->reduce_vector) n->lanes *= vectors_at_once(n);
 }
 
 // ---------------------------------------------------------------- loops

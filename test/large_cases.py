@@ -38,6 +38,7 @@ class Piece(Builder):
         self.dice = random.Random(f"{name} {seed}")
         # Sums of up to thousands of products, in another order, are right to a share of the largest element.
         self.share, self.answers, self.dtype = 2e-5, answers, np.float32
+        self.opset = None  # other than the usual
         self.step = 0  # of quantised answers: rounding may fall on either side
 
     def normal(self, *dims, scale):
@@ -130,6 +131,49 @@ def other_ranks(b):
         x = b.op("Relu", b.op("Conv", x, w, b.normal(cout, scale=0.1), kernel_shape=[3] * ranks, pads=[1] * 2 * ranks,
                               strides=[stride] * ranks))
     return x
+
+
+# ---------------------------------------------------------------- between elements
+def boxes(b, count, size, spread):
+    """[count, 4] corners of boxes of up to about `spread` on an image of `size`, some of them partly outside."""
+    start = b.op("Mul", b.op("Sigmoid", b.input("corner", [count, 2])), b.number(size))
+    return b.op("Concat", start, b.op("Add", start, b.op("Mul", b.op("Abs", b.input("extent", [count, 2])), b.number(spread))), axis=1)
+
+
+@piece(4)
+def pooled_boxes(b):
+    """As detectors': boxes of an image's features, which are all the channels at a few places each."""
+    c, size, count = b.near(90), b.near(40), b.near(60)
+    x = b.input("x", [2, c, size, b.near(size)])
+    x = b.conv(x, c, b.near(150), 3) if b.dice.random() < 0.5 else x
+    images = b.op("Cast", b.op("Greater", b.input("image", [count]), b.number(0)), to=TensorProto.INT64)
+    return b.op("RoiAlign", x, boxes(b, count, 8 * size, 60), images, output_height=7, output_width=b.dice.choice((5, 7)),
+                sampling_ratio=b.dice.choice((0, 2)), spatial_scale=1 / 8, mode=b.dice.choice(("avg", "avg", "max")))
+
+
+@piece(1)
+def largest_in_boxes(b):
+    c, size, count = b.near(40), b.near(40), b.near(20)
+    rois = b.op("Concat", b.op("Mul", b.input("image", [count, 1]), b.number(0)), boxes(b, count, 8 * size, 60), axis=1)
+    return b.op("MaxRoiPool", b.input("x", [1, c, size, size]), rois, pooled_shape=[7, 7], spatial_scale=1 / 8)
+
+
+@piece(3)
+def moved_pixels(b):
+    """An image read at places that data say, with all its channels."""
+    c, size, batch = b.near(60), b.near(50), b.dice.choice((1, 2))
+    grid = b.op("Tanh", b.input("grid", [batch, size, b.near(size), 2]))
+    x = b.input("x", [batch, c, size, b.near(size)])
+    x = b.conv(x, c, b.near(70), 1) if b.dice.random() < 0.5 else x
+    return b.op("GridSample", x, grid, mode=b.dice.choice(("bilinear", "bicubic")), align_corners=b.dice.choice((0, 1)))
+
+
+@piece(2)
+def moved_windows(b):
+    b.opset = 19
+    c, size, count = b.near(40), b.near(30), b.near(40)
+    return b.op("DeformConv", b.input("x", [1, c, size, size]), b.normal(count, c, 3, 3, scale=(9 * c) ** -0.5),
+                b.input("offset", [1, 18, size, size]), pads=[1] * 4, kernel_shape=[3, 3])
 
 
 # ---------------------------------------------------------------- rows
@@ -285,6 +329,8 @@ def answers(model, feed):
 def write_piece(folder, name, build, seed):
     b = Piece(name, seed)
     model = b.model(build(b))
+    if b.opset:
+        model.opset_import[0].version = b.opset
     for o in model.graph.output:
         o.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(np.int32 if b.dtype == np.uint8 else b.dtype))
     feed = {i.name: b.values(i) for i in b.inputs}
