@@ -35,6 +35,8 @@ bool nest_writes_apart(const stage *s);
 bool nest_masks(const nest *n);
 // How many vectors of its axis should go through one step together, since they share scalar work.
 int vectors_at_once(const nest *n);
+// Where the loop over an inner axis begins and ends: over what the reduction takes at all.
+void nest_range(nest *n, int axis, ins **begin, ins **end);
 // Everything for one position of the parallel axes, whose counters are set: states, reduce loops, writes.
 void nest_point(nest *n);
 // Its parts: variables for the states at their initial values; one step; writes of a kind.

@@ -239,7 +239,8 @@ static void close_loop(nest *n, opened o) {
 
 static opened open_axis(nest *n, int axis, loop_role role) {
     ins *begin, *end;
-    axis_range(n->e, axis, &begin, &end);
+    if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
+    else axis_range(n->e, axis, &begin, &end);
     return open_loop(n, axis, begin, end, lb_idx(&n->e->b, 1), role);
 }
 
@@ -329,7 +330,7 @@ static void pieces_of_sum(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     ins *begin, *end;
-    axis_range(e, n->inner[n->ninner - 1], &begin, &end);
+    nest_range(n, n->inner[n->ninner - 1], &begin, &end);
     if (end->op == L_CONST && end->i <= 2 * SUM_PIECE) {
         piece_of_sum(n, begin, end);
         return;
