@@ -396,6 +396,7 @@ void fuse_program(program *p, const fuse_options *o) {
             changed |= run(p, o, late, fuse_rows);
             if (!changed) break;
         }
+    run(p, o, true, fuse_literals); // places that became known
     if (!o->strict) run(p, o, true, fuse_divide);
     program_verify(p);
 }
