@@ -33,4 +33,8 @@ bool axis_in(const axis_list *l, int axis);
 bool index_uses_axis(const expr *read, int axis);
 // Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.
 bool guard_is_bounds(const expr *read);
+bool index_reduces(const kernel *k, expr *index); // whether it uses a reduce axis
+// Whether a guarded read needs no guard where its buffer has so many elements around it on each axis, which
+// hold the fill.
+bool halo_of_read(kernel *k, const expr *read, int64_t *lo, int64_t *hi);
 #endif

@@ -1,4 +1,5 @@
 // What kernels are made of, and what computing their values again would cost.
+#include "passes/contract.h"
 #include "passes/fuse_impl.h"
 #include <math.h>
 #include <string.h>
@@ -252,9 +253,24 @@ bool affine_terms(kernel *k) {
     return l.all;
 }
 
+// Whether all reads in the terms of reductions have no guard, or one that a halo makes unnecessary.
+static void look_guarded(void *user, expr *e) {
+    affine_look *l = user;
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    if (e->op == X_READ && e->guard && l->all) l->all = halo_of_read(l->k, e, lo, hi);
+}
+static bool open_terms(kernel *k) {
+    affine_look l = {k, true};
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->states.n; i++)
+            expr_walk(k->stages.at[j]->states.at[i].step, look_guarded, &l);
+    return l.all;
+}
+
 bool still_contracts(kernel *k, kernel *old) {
     if (!is_contraction(old)) return true;
-    return is_contraction(k) && (!affine_terms(old) || affine_terms(k));
+    if (!is_contraction(k) || (affine_terms(old) && !affine_terms(k))) return false;
+    return !open_terms(old) || open_terms(k);
 }
 
 // ---------------------------------------------------------------- demand

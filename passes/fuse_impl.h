@@ -125,7 +125,8 @@ bool is_movement(const kernel *k);  // or dequantises
 bool has_states(const kernel *k);
 bool stage_contracts(const kernel *k, const stage *s); // sums of products of different things
 bool is_contraction(const kernel *k);
-bool still_contracts(kernel *k, kernel *old); // k is a contraction along affine indices when old was one
+// k is a contraction along affine indices, with guards that halos may replace, when old was one.
+bool still_contracts(kernel *k, kernel *old);
 // How often the elements of b (count of them) are asked for by all of k's reads, on average; HUGE_VAL:
 // unknown.
 double demand_of(const kernel *k, const buffer *root, bool *in_contraction);

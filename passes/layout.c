@@ -139,16 +139,10 @@ static void find_depthwise(const kernel *k, const expr *image, const expr *weigh
         }
 }
 
-static bool uses_reduce_axis(const kernel *k, expr *e) {
-    for (int a = 0; a < k->axes.n; a++)
-        if (k->axes.at[a].kind == AXIS_REDUCE && expr_uses_axis(e, a)) return true;
-    return false;
-}
-
 // Whether the image is read in windows: a product's operand is not.
 static bool is_window(const kernel *k, const expr *image) {
     for (int j = 0; j < image->buffer->rank; j++)
-        if (image->index[j]->op != X_AXIS && uses_reduce_axis(k, image->index[j])) return true;
+        if (image->index[j]->op != X_AXIS && index_reduces(k, image->index[j])) return true;
     return false;
 }
 
@@ -382,29 +376,6 @@ static void copy_boundaries(assign *a, region *r) {
 }
 
 // ---------------------------------------------------------------- halos
-enum { MAX_HALO = 64 };
-
-// How far an index over all positions of its axes leaves [0, size): false when not bounded by a small
-// constant.
-static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo, int64_t *hi) {
-    expr *base, *coef[MAX_AXES];
-    if (!expr_affine(k, index, &base, coef) || base->op != X_CONST) return false;
-    dims *t = k->program->dims;
-    dim *least = dim_const(t, base->i), *most = least;
-    for (int a = 0; a < k->axes.n; a++) {
-        if (coef[a]->op != X_CONST) return false;
-        dim *reach = dim_mulk(dim_addk(k->axes.at[a].extent, -1), coef[a]->i);
-        if (coef[a]->i > 0) most = dim_add(most, reach);
-        else least = dim_add(least, reach);
-    }
-    dim *over = dim_addk(dim_sub(most, (dim *)size), 1);
-    int64_t low = dim_lower(least), high = dim_upper(over);
-    if (low < -MAX_HALO || high > MAX_HALO) return false;
-    *lo = low < 0 ? -low : 0;
-    *hi = high > 0 ? high : 0;
-    return true;
-}
-
 static bool has_halo(const buffer *b) {
     for (int j = 0; b->layout && j < b->rank; j++)
         if (b->layout->pad_lo[j] || b->layout->pad_hi[j]) return true;
@@ -418,8 +389,7 @@ static bool fits_halo(const buffer *b, const expr *fill) {
     return !has_halo(b) || b->layout->fill == fill_value(fill);
 }
 
-// The halo that all guarded reads of the image need together. Only windows get one: an index that leaves the
-// image because of a parallel axis alone is a Pad or a Concat.
+// The halo that all guarded reads of the image need together.
 typedef struct halo {
     kernel *k;
     const buffer *image;
@@ -430,15 +400,13 @@ typedef struct halo {
 static void add_overhang(void *user, expr *e) {
     halo *h = user;
     if (e->op != X_READ || e->buffer != h->image || !e->guard) return;
-    h->possible &= fits_halo(e->buffer, e->fill) && guard_is_bounds(e) && (!h->fill || h->fill == e->fill);
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    h->possible &=
+        fits_halo(e->buffer, e->fill) && (!h->fill || h->fill == e->fill) && halo_of_read(h->k, e, lo, hi);
     h->fill = e->fill;
     for (int j = 0; h->possible && j < e->buffer->rank; j++) {
-        int64_t lo, hi;
-        h->possible &= index_overhang(h->k, e->index[j], e->buffer->dims[j], &lo, &hi);
-        h->possible &= (lo == 0 && hi == 0) || uses_reduce_axis(h->k, e->index[j]);
-        if (!h->possible) return;
-        if (lo > h->lo[j]) h->lo[j] = lo;
-        if (hi > h->hi[j]) h->hi[j] = hi;
+        if (lo[j] > h->lo[j]) h->lo[j] = lo[j];
+        if (hi[j] > h->hi[j]) h->hi[j] = hi[j];
     }
 }
 

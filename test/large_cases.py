@@ -100,6 +100,16 @@ def chosen_rows(b):
 
 
 @piece(2)
+def padded_in_the_run(b):
+    """Convolutions of an image with a frame whose width data say."""
+    c, size = b.near(48, 8), b.near(40)
+    x = b.op("Relu", b.input("x", [1, c, size, size]))
+    one = b.op("Cast", b.op("Greater", b.op("ReduceMax", x, keepdims=0), b.number(0)), to=TensorProto.INT64)
+    x = b.op("Pad", x, b.op("Mul", b.ints(0, 0, 1, 2, 0, 0, b.dice.randint(-2, 5), 3), one))
+    return b.conv(x, c, b.near(40), 3, b.dice.choice((1, 2)))
+
+
+@piece(2)
 def skip(b):
     """As U-Net's: down, up again, and both beside each other."""
     c, size = b.near(32, 4), 2 * b.near(36)
