@@ -88,7 +88,9 @@ void choose_tile(tiling *t) {
 static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? 256 * 1024 : 16 * 1024; }
 static int64_t second_bytes(const target *t) { return t->vector_bits >= 512 ? 512 * 1024 : 128 * 1024; }
 
-enum { CHUNK = 256 };
+// Columns of a block of K, and bytes of B's columns that stay in the third cache while blocks of rows go
+// past.
+enum { CHUNK = 256, WIDE_CHUNK_BYTES = 2 << 20 };
 
 int64_t positions(const kernel *k, const axis_list *l) {
     int64_t n = 1;
@@ -103,12 +105,29 @@ int64_t positions(const kernel *k, const axis_list *l) {
 
 typedef struct block_limits {
     int64_t depth, rows, columns; // at most
+    bool splits;                  // K goes in blocks too
 } block_limits;
 
-// Rows of a convolution share most of what they read.
-static bool few_bytes(const buffer *b, int64_t most) {
+static int64_t const_bytes(const buffer *b) {
     const dim *bytes = buffer_bytes(b);
-    return dim_is_const(bytes) && dim_value(bytes) <= most;
+    return dim_is_const(bytes) ? dim_value(bytes) : INT64_MAX;
+}
+
+// Rows of A in a block. Where all of B stays in the second cache, so many as the first one holds: the result
+// and what the epilogue reads are then walked in order. Else what the second cache holds: beside panels of
+// whole columns half of it. Rows of a convolution share most of what they read.
+static int64_t near_rows(const target *t, const contraction *c, const block_limits *l, int64_t size,
+                         int64_t m) {
+    enum { FIRST_BYTES = 16 * 1024 };
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    int64_t all = const_bytes(c->a->buffer), row = l->depth * size, most = second_bytes(t);
+    bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row;
+    if (!small && all <= most) return m;
+    if (all != INT64_MAX && m != INT64_MAX && all / m < row) row = all / m + 1;
+    if (!l->splits) most = small ? FIRST_BYTES : most / 2;
+    int64_t rows = most / row;
+    if (small && rows < 2 * MAX_ROWS) rows = 2 * MAX_ROWS;
+    return m < rows ? m : rows;
 }
 
 // False: no blocks.
@@ -119,18 +138,20 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
             m = positions(c->k, &c->m);
     const choices *wish = choices_of(t, c->k);
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     l->depth = wish->depth ? wish->depth : near_bytes(t) / (width * size);
-    l->rows = second_bytes(t) / (l->depth * size);
-    l->columns = CHUNK;
-    if (wish->blocks == NO || m <= 2 * MAX_ROWS) return false;
-    if (wish->blocks == YES ? k <= l->depth : k < l->depth * 3 / 2) return false;
-    if (m < l->rows || few_bytes(c->a->buffer, second_bytes(t))) l->rows = m;
-    return true;
+    if (wish->blocks == NO || m <= 2 * MAX_ROWS || k == 0) return false;
+    l->splits = wish->blocks == YES ? k > l->depth : k >= l->depth * 3 / 2;
+    if (!l->splits) l->depth = k;
+    l->rows = near_rows(t, c, l, size, m);
+    l->columns = l->splits ? CHUNK : WIDE_CHUNK_BYTES / (l->depth * size);
+    return l->splits ||
+           (l->rows < m && l->rows >= 2 * MAX_ROWS && n && !(dim_is_const(n) && dim_value(n) <= width));
 }
 
 int64_t contraction_scratch(const target *t, const contraction *c) {
     block_limits l;
-    if (!limits_of(t, c, &l)) return 0;
+    if (!limits_of(t, c, &l) || !l.splits) return 0;
     return l.rows * l.columns * dtype_bits(c->s->states.at[0].dtype) / 8;
 }
 
@@ -159,11 +180,13 @@ static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t u
 void choose_blocks(tiling *t) {
     block_limits l;
     block_plan *p = &t->block;
-    if (t->quad >= 0 || !t->partial || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
-    int64_t k_inner;
+    int64_t k_inner, width = (int64_t)t->vectors * t->lanes;
+    if (t->quad >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
+    if (l.splits && !t->partial) return;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
-    p->columns = l.columns / (t->vectors * t->lanes) * t->vectors * t->lanes;
+    p->splits = l.splits;
+    p->columns = l.columns > width ? l.columns / width * width : width;
     p->on = p->m_step > 0 && p->k_step > 0;
 }
 
@@ -189,8 +212,7 @@ void choose_ahead(tiling *t, int vectors) {
     t->ahead_panels = t->ahead_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
     if (t->e->choices->ahead == NO) return;
-    bool small =
-        k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= 2 * second_bytes(t->e->t);
+    bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
     if (step->op != X_CONST || step->i != PANEL) return;

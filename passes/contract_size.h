@@ -8,7 +8,7 @@ enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
 
 // Blocks around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are walked outside, one position at a time.
 typedef struct block_plan {
-    bool on;
+    bool on, splits;        // splits: K goes in blocks too
     int64_t columns;        // in a chunk
     int m_at, k_at;         // positions in m and k of the axes that go in blocks
     int64_t m_step, k_step; // positions of those axes in a block
@@ -38,6 +38,7 @@ typedef struct tiling {
     ins *k_begin, *k_end;          // of the block's axis of K, NULL: all
     ins *chunk, *chunk_end;        // its columns
     int ahead_panels, ahead_parts; // of B's next tile are fetched ahead, each by another tile; 0: none
+    bool ahead_done;               // by the step of K before this one
     ins *ahead;                    // elements from this tile's place in B to what it fetches
     ins *further, *last;           // whether the block of K is not the first, is the last
 } tiling;

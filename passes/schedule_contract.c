@@ -198,8 +198,8 @@ static ins *factor_a(tiling *t, ins *at) {
     return lb_splat(&e->b, factor, t->lanes);
 }
 
-// After the chunk's last columns come the first ones again, with K's next block.
-static bool wraps(const tiling *t) { return t->k_begin && t->block.k_at == t->k.n - 1; }
+// After the chunk's last columns come the first ones again, with K's next block where K goes in blocks.
+static bool wraps(const tiling *t) { return t->m_begin && (!t->k_begin || t->block.k_at == t->k.n - 1); }
 static ins *ends_chunk(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
     return lb_cmp(b, L_SLE, t->chunk_end, lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)x->vectors * t->lanes)));
@@ -229,7 +229,7 @@ static ins *place_ahead(tiling *t, const tile *x) {
     ins *panel = lb_bin(b, L_ADD, emit_int_op(b, X_FLOORDIV, turn, count), next_panel(t, x));
     ins *length = lb_bin(b, L_MUL, emit_int_op(b, X_FLOORDIV, depth, count), lb_idx(b, PANEL));
     ins *there = lb_bin(b, L_ADD, lb_bin(b, L_MUL, panel, t->panel_stride), lb_bin(b, L_MUL, part, length));
-    if (wraps(t))
+    if (t->k_begin && wraps(t))
         there = lb_bin(b, L_ADD, there,
                        lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * PANEL), lb_idx(b, 0)));
     ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->ahead_panels * parts));
@@ -241,7 +241,7 @@ static void fetch_ahead(tiling *t, ins *at_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int inner = t->k.at[t->k.n - 1];
-    if (!t->ahead) return;
+    if (!t->ahead || t->ahead_done) return;
     ins *step = e->counter[inner];
     if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_bin(b, L_SUB, step, t->k_begin);
     ins *back = lb_bin(b, L_MUL, step, lb_idx(b, PANEL - PANEL / t->ahead_parts));
@@ -311,17 +311,10 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
     e->counter[t->quad] = NULL;
 }
 
-// Whether a step has so few multiply-adds that the instructions around them take their issue slots, where
-// cores take four instructions and two multiply-adds in a cycle.
-static bool fills_front_end(const tile *x) {
-    enum { ISSUE = 4, MULTIPLIERS = 2, LOOP = 3, PERCENT = 80 };
-    int work = x->rows * x->vectors, all = work + x->rows + x->vectors + LOOP;
-    return all * MULTIPLIERS * 100 > work * ISSUE * PERCENT;
-}
-
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
 
-// The positions of one axis, so many in a step of the loop.
+// The positions of one axis, so many in a turn of the loop. Where each part of B's next tile is walked in
+// more turns than it has lines, the first step of a turn fetches for all.
 static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
                     int unroll) {
     emitter *e = t->e;
@@ -330,6 +323,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, unroll), LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
         e->counter[a] = lb_bin(&e->b, L_ADD, loop, lb_idx(&e->b, u));
+        t->ahead_done = u > 0 && t->ahead_parts >= unroll;
         int mark = scope_open(e);
         k_loops(t, x, acc, start_b, depth + 1);
         scope_close(e, mark);
@@ -359,8 +353,9 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_ahead(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
-    int steps = e->choices->steps;
-    if (depth == t->k.n - 1 && (steps ? steps == 2 : fills_front_end(x))) {
+    // Two at once: the instructions around the multiply-adds take issue slots, which narrow tiles and cores
+    // of four instructions in a cycle lack.
+    if (depth == t->k.n - 1 && e->choices->steps != 1) {
         ins *whole = lb_bin(&e->b, L_ADD, begin, emit_int_floor(&e->b, lb_bin(&e->b, L_SUB, end, begin), 2));
         k_range(t, x, acc, start_b, depth, begin, whole, 2);
         begin = whole;
@@ -443,14 +438,15 @@ static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
     lb_end(&e->b, loop);
 }
 
-// Known M: tiles of `rows` and of rows - 1, so that none is tiny.
+// Known M, of all rows or of a block: as few tiles as there can be, of `rows` and of rows - 1, so that none
+// is tiny.
 static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     lbuild *b = &t->e->b;
-    int64_t rows = m < t->rows ? m : t->rows, tiles = rows ? (m + rows - 1) / rows : 0,
+    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0,
             high = (m - tiles * (rows - 1)) * rows;
     if (m <= 0) return;
-    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, high > 0 ? high : 0));
-    if (high > 0) row_range(t, x, begin, middle, (int)rows);
+    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, high));
+    row_range(t, x, begin, middle, (int)rows);
     if (high < m) row_range(t, x, middle, lb_bin(b, L_ADD, begin, lb_idx(b, m)), (int)rows - 1);
 }
 
@@ -574,7 +570,8 @@ static void in_block(tiling *t, const column_range *r, ins *begin, ins *end, int
     lbuild *b = &t->e->b;
     int mark = scope_open(t->e);
     t->m_begin = begin, t->m_end = end, t->m_known = known;
-    k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
+    if (t->block.splits) k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
+    else column_tiles(t, r);
     t->m_begin = NULL;
     scope_close(t->e, mark);
 }
