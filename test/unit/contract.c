@@ -101,14 +101,18 @@ static void test_columns(void **state) {
     for (int j = 1; j < 12; j += 3) check((product){.batch = 1, .m = 37, .k = 1900, .n = n[j]});
 }
 
-// K in several blocks, the rows in several, columns in several chunks, and remainders of each.
+// K in several blocks, the rows in several, columns in several chunks, and remainders of each; K whole and
+// rows in blocks of which the last is short.
 static void test_blocks(void **state) {
     (void)state;
     static const int64_t sizes[][3] = {{29, 769, 64},   {64, 1100, 257}, {130, 1601, 40}, {300, 800, 19},
-                                       {257, 1111, 70}, {515, 1025, 33}, {40, 4001, 17}};
-    for (int j = 0; j < 7; j++)
+                                       {257, 1111, 70}, {515, 1025, 33}, {40, 4001, 17},  {203, 250, 130},
+                                       {117, 128, 192}, {400, 511, 390}};
+    for (int j = 0; j < 10; j++)
         check((product){.batch = 1, .m = sizes[j][0], .k = sizes[j][1], .n = sizes[j][2]});
     check((product){.batch = 1, .m = 70, .k = 1600, .n = 90, .gelu = true});
+    check((product){.batch = 1, .m = 93, .k = 200, .n = 144, .gelu = true});
+    check((product){.batch = 1, .m = 73, .k = 129, .n = 144, .dynamic = true});
 }
 
 static void test_operands(void **state) {
