@@ -98,7 +98,7 @@ static int change(chooser *c, region *r, int at, const option *o) {
                 "%.1f MB of constants",
                 k->name, o->way->name, o->gain, o->way->error, 1e-6 * o->cost.workspace,
                 1e-6 * o->cost.constants);
-    return o->way->apply(c->p, r, at, o->form);
+    return o->way->apply(c->p, r, at, o->form, c->t);
 }
 
 static int consider(chooser *c, region *r, int at) {

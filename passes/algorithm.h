@@ -35,7 +35,7 @@ typedef struct algorithm {
     algorithm_cost (*direct)(const void *form); // of the kernel as it is
     // Changes s's kernel into the last one of the new way and puts the others before it; returns s's new
     // position.
-    int (*apply)(program *p, region *r, int at, const void *form);
+    int (*apply)(program *p, region *r, int at, const void *form, const target *t);
     double error; // most difference to be expected, as a part of the largest result
 } algorithm;
 extern const algorithm *const algorithms[]; // ends with NULL

@@ -8,6 +8,9 @@
 //     for r, tx, m:     T x T of Y[T r, T tx, m] = A' M A, or at once of the output
 //     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
 //
+// Blocks are what threads share out. Where one block is all there is, and threads may be many, each of these
+// steps is a kernel of its own, whose points and rows they share.
+//
 // T = 4 multiplies four times less than the direct way and has four times its weights; T = 2 multiplies 2.25
 // times less, has 1.8 times its weights and suits small images.
 //
@@ -314,6 +317,11 @@ typedef struct builder {
     buffer *v, *m, *y; // y: NULL where the transform writes the output
     // of the element that the epilogue computes
     expr *channel, *out[2], *sum;
+    // where each stage is a kernel of its own
+    bool apart;
+    program *p;
+    region *r;
+    int at; // of the last one
 } builder;
 
 static expr *stage_loop(builder *b, stage *s, axis_kind kind, const char *name, dim *extent) {
@@ -329,6 +337,11 @@ static expr *times_plus(kernel *k, expr *a, int64_t by, expr *c) {
 }
 static dim *constant_dim(builder *b, int64_t n) { return dim_const(b->k->program->dims, n); }
 
+static buffer *between_stages(builder *b, const char *name, dim *const *dims) {
+    if (!b->apart) return kernel_local(b->k, name, DT_F32, 3, dims);
+    return program_temp(b->p, arena_printf(b->p->arena, "%s.%s", b->f->w->to->name, name), DT_F32, 3, dims);
+}
+
 // A plane for each point, an odd number of tiles apart, and tiles no multiple of eight lines: a tile's
 // lines must not meet in a few places of the cache.
 static buffer *points_buffer(builder *b, const char *name, dim *channels) {
@@ -338,7 +351,7 @@ static buffer *points_buffer(builder *b, const char *name, dim *channels) {
     if (lines % 8 == 0) lines++;
     dim *d[3] = {constant_dim(b, b->points), dim_addk(dim_mulk(dim_floordiv(tiles, two), 2), 1),
                  constant_dim(b, LINE * lines)};
-    return kernel_local(b->k, name, DT_F32, 3, d);
+    return between_stages(b, name, d);
 }
 
 static bool is_multiple(const dim *d, int64_t of) { return dim_is_const(d) && dim_value(d) % of == 0; }
@@ -463,7 +476,65 @@ static void empty_kernel(kernel *k) {
     k->nouter = 0;
 }
 
-static int winograd_apply(program *p, region *r, int at, const void *form) {
+static const char *way_name(const winograd *f) {
+    return f->t == &four ? winograd_algorithm.name : small_winograd_algorithm.name;
+}
+
+// Of one image and one block.
+static void without_outer_axes(builder *b, kernel *k) {
+    b->k = k;
+    b->n = b->block = x_i64(k, 0);
+}
+
+// The kernel of the next stage but the last.
+static void next_kernel(builder *b, const char *name) {
+    const kernel *old = b->f->k;
+    if (!b->apart) return;
+    kernel *k = kernel_new(b->p, arena_printf(b->p->arena, "%s_%s", old->name, name), old->loc);
+    for (int j = 0; j < old->nodes.n; j++) VEC_PUSH(k->arena, &k->nodes, old->nodes.at[j]);
+    for (int j = 0; j < old->messages.n; j++) VEC_PUSH(k->arena, &k->messages, old->messages.at[j]);
+    k->algorithm = way_name(b->f);
+    step_insert(b->p, b->r, b->at++, STEP_KERNEL, old->loc)->kernel = k;
+    without_outer_axes(b, k);
+}
+
+static void outer_axes(builder *b, kernel *k) {
+    b->k = k;
+    b->n = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "n", extent_of(b->f, b->f->n)));
+    b->block = x_axis(
+        k, kernel_axis(k, AXIS_PARALLEL, "block", dim_ceildiv(tiles_of(b->f, 0), constant_dim(b, b->rows))));
+    k->nouter = 2;
+}
+
+// `last` becomes the kernel of all stages, or of the last one.
+static void build_stages(builder *b, kernel *last, buffer *u) {
+    const winograd *f = b->f;
+    dim *m = extent_of(f, f->m);
+    if (!b->apart) outer_axes(b, last);
+    next_kernel(b, "tiles");
+    b->v = points_buffer(b, "tiles", extent_of(f, f->c));
+    stage_in(b);
+    next_kernel(b, "products");
+    b->m = points_buffer(b, "products", m);
+    stage_products(b, u);
+    if (!writes_at_once(b)) {
+        next_kernel(b, "rows");
+        b->y = between_stages(b, "rows",
+                              (dim *[]){constant_dim(b, b->tile * b->rows), dim_mulk(b->tx, b->tile), m});
+        stage_out(b);
+    }
+    if (b->apart) without_outer_axes(b, last);
+    if (b->y) stage_epilogue(b);
+    else stage_out(b);
+}
+
+// Whether one block of one image is all.
+static bool is_one_block(const winograd *f, int64_t rows) {
+    const dim *n = f->n < 0 ? NULL : extent_of(f, f->n), *ty = tiles_of(f, 0);
+    return (!n || dim_is(n, 1)) && dim_is_const(ty) && dim_value(ty) <= rows;
+}
+
+static int winograd_apply(program *p, region *r, int at, const void *form, const target *t) {
     winograd f = *(const winograd *)form;
     kernel *k = r->steps.at[at]->kernel, *old = ARENA_NEW(p->arena, kernel);
     *old = *k;
@@ -471,28 +542,22 @@ static int winograd_apply(program *p, region *r, int at, const void *form) {
     dim *c = extent_of(&f, f.c), *m = extent_of(&f, f.m);
     constant *weights = transform_weights(p->arena, f.t, f.weights->buffer->data, dim_value(m), dim_value(c));
     buffer *u = program_constant(p, arena_printf(p->arena, "%s.winograd", f.weights->buffer->name), weights);
+    int64_t rows = choose_rows(&f);
     builder b = {.k = k,
                  .f = &f,
                  .tile = f.t->tile,
                  .span = f.t->span,
                  .points = points_of(f.t),
-                 .rows = choose_rows(&f),
-                 .tx = tiles_of(&f, 1)};
+                 .rows = rows,
+                 .tx = tiles_of(&f, 1),
+                 .apart = t->hosted && t->threads != 1 && is_one_block(&f, rows),
+                 .p = p,
+                 .r = r,
+                 .at = at};
     empty_kernel(k);
-    k->algorithm = f.t == &four ? winograd_algorithm.name : small_winograd_algorithm.name;
-    b.n = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "n", extent_of(&f, f.n)));
-    b.block = x_axis(
-        k, kernel_axis(k, AXIS_PARALLEL, "block", dim_ceildiv(tiles_of(&f, 0), constant_dim(&b, b.rows))));
-    k->nouter = 2;
-    b.v = points_buffer(&b, "tiles", c), b.m = points_buffer(&b, "products", m);
-    if (!writes_at_once(&b))
-        b.y = kernel_local(k, "rows", DT_F32, 3,
-                           (dim *[]){constant_dim(&b, b.tile * b.rows), dim_mulk(b.tx, b.tile), m});
-    stage_in(&b);
-    stage_products(&b, u);
-    stage_out(&b);
-    if (b.y) stage_epilogue(&b);
-    return at;
+    k->algorithm = way_name(&f);
+    build_stages(&b, k, u);
+    return b.at;
 }
 
 // ---------------------------------------------------------------- for layout assignment

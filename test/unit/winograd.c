@@ -27,6 +27,7 @@ typedef struct way {
     fp_mode fp;
     void (*edit)(program *p); // after lowering
     const algorithm *only;
+    int threads;
 } way;
 
 static bool is_winograd(const program *p) {
@@ -65,7 +66,8 @@ static tensor run(arena *out, const conv_case *c, const way *w) {
     if (!DIAG_TRY(&d, jump)) fail();
     program *p = conv_program(out, &d, c);
     if (w->edit) w->edit(p);
-    target *t = target_from_options(out, &d, &(target_options){.cpu = "native", .fp = w->fp});
+    target *t =
+        target_from_options(out, &d, &(target_options){.cpu = "native", .fp = w->fp, .threads = w->threads});
     choose_algorithms(p, t, &(algorithm_options){.winograd = w->winograd, .only = w->only});
     if (w->compiled) assign_layouts(p);
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
@@ -104,16 +106,16 @@ static double compare(const conv_case *c, const way *one, const way *other) {
     return worst;
 }
 
-static const way direct = {CHOICE_NEVER, true, FP_DEFAULT, NULL, NULL};
-static const way meaning = {CHOICE_NEVER, false, FP_DEFAULT, NULL, NULL};
-static const way winograd = {CHOICE_ALWAYS, true, FP_DEFAULT, NULL, NULL};
+static const way direct = {CHOICE_NEVER, true, FP_DEFAULT, NULL, NULL, 0};
+static const way meaning = {CHOICE_NEVER, false, FP_DEFAULT, NULL, NULL, 0};
+static const way winograd = {CHOICE_ALWAYS, true, FP_DEFAULT, NULL, NULL, 0};
 
 // The most that any size of tiles differs from the given way, which has winograd's epilogue.
 static double compare_all(const conv_case *c, const way *one, bool compiled) {
     static const algorithm *const sizes[] = {&winograd_algorithm, &small_winograd_algorithm};
     double worst = 0;
     for (int j = 0; j < 2; j++) {
-        way other = {CHOICE_ALWAYS, compiled, FP_DEFAULT, one->edit, sizes[j]};
+        way other = {CHOICE_ALWAYS, compiled, FP_DEFAULT, one->edit, sizes[j], 0};
         worst = fmax(worst, compare(c, one, &other));
     }
     return worst;
@@ -137,6 +139,37 @@ static void test_recognition(void **state) {
     assert_false(chosen(&weights, CHOICE_AUTO, FP_DEFAULT)); // 38 MB of transformed weights for 49 pixels
     assert_true(chosen_for(&weights, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", NULL)); // short vectors
     assert_false(chosen_for(&weights, CHOICE_AUTO, FP_DEFAULT, "x86-64-v2", "x86-64-v4"));
+}
+
+// ---------------------------------------------------------------- threads
+static int kernels_for(const conv_case *c, int threads) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    volatile int kernels = 0;
+    if (DIAG_TRY(&d, jump)) {
+        program *p = conv_program(a, &d, c);
+        target *t = target_from_options(
+            a, &d, &(target_options){.cpu = "native", .fp = FP_DEFAULT, .threads = threads});
+        choose_algorithms(p, t, &(algorithm_options){.winograd = CHOICE_ALWAYS});
+        kernels = p->kernels.n;
+    } else {
+        fail();
+    }
+    arena_destroy(a);
+    return kernels;
+}
+
+// One block leaves nothing to share: threads share the points and rows of each step.
+static void test_threads(void **state) {
+    (void)state;
+    conv_case one = {1, 70, 28, 28, 128, {1, 1, 1, 1}}, images = {4, 70, 28, 28, 128, {1, 1, 1, 1}};
+    assert_int_equal(kernels_for(&one, 1), kernels_for(&images, 0));
+    assert_true(kernels_for(&one, 0) >= kernels_for(&one, 1) + 2);
+    way alone = winograd;
+    alone.threads = 1;
+    assert_true(compare(&one, &direct, &alone) <= MOST_DIFFERENCE);
+    assert_true(compare(&one, &alone, &winograd) == 0);
 }
 
 // ---------------------------------------------------------------- edges
@@ -220,8 +253,9 @@ static void test_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recognition), cmocka_unit_test(test_sizes),     cmocka_unit_test(test_pads),
-        cmocka_unit_test(test_symbolic),    cmocka_unit_test(test_epilogues), cmocka_unit_test(test_error),
+        cmocka_unit_test(test_recognition), cmocka_unit_test(test_threads),  cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_pads),        cmocka_unit_test(test_symbolic), cmocka_unit_test(test_epilogues),
+        cmocka_unit_test(test_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
