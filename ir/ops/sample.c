@@ -220,8 +220,8 @@ static void affine_grid_infer(node *n) {
     infer_set(n, 0, theta->elem, count, dims);
 }
 
-// The coordinate in [-1, 1] of position i: of the elements' middles, or with the first and last at the ends (an only
-// one at the beginning).
+// The coordinate in [-1, 1] of position i: of the elements' middles, or with the first and last at the ends
+// (an only one at the beginning).
 static expr *affine_coordinate(kernel *k, expr *i, dim *extent, bool corners) {
     expr *at = x_cast(k, i, DT_F64, false), *size = x_cast(k, x_dim(k, extent), DT_F64, false);
     expr *one = x_float(k, DT_F64, 1), *two = x_float(k, DT_F64, 2);
