@@ -102,6 +102,7 @@ static const signature signatures[] = {
      BYTES("\xfd"
            "7zXZ"),
      "compressed with xz", "unxz it first"},
+    {0, BYTES("BZh9"), "compressed with bzip2", "bunzip2 it first"},
     {0, BYTES("\x28\xb5\x2f\xfd"), "compressed with zstd", "unzstd it first"},
     {0, BYTES("\x89HDF"), "an HDF5 file, perhaps of Keras", "export the model to ONNX first, with tf2onnx"},
     {0, BYTES("GGUF"), "a GGUF file", "export the model to ONNX first"},
@@ -110,6 +111,7 @@ static const signature signatures[] = {
      BYTES("\x7f"
            "ELF"),
      "a program or library (ELF)", NULL},
+    {0, BYTES("!<arch>\n"), "a static library", "'onnxc run' takes a model or a shared library (.so)"},
 };
 
 static bool has(const uint8_t *data, size_t size, size_t offset, const char *bytes, size_t n) {
