@@ -194,6 +194,29 @@ static void import_initializers(importer *im, scope *s, const Onnx__GraphProto *
     }
 }
 
+static bool contradicts(const type *declared, const type *t) {
+    if (declared->rank < 0) return false;
+    bool differs = declared->rank != t->rank;
+    for (int i = 0; !differs && i < t->rank; i++)
+        differs = dim_is_const(declared->dims[i]) && declared->dims[i] != t->dims[i];
+    return differs;
+}
+
+static void check_default(importer *im, const char *name, const type *t, const Onnx__ValueInfoProto *info) {
+    if (im->module->ir_version >= 4)
+        diag_remark(im->diag, NULL, "input '%s' has a default value and is compiled as a constant", name);
+    type declared = import_type(im, NULL, name, info->type);
+    if (declared.kind == TYPE_NONE) return;
+    const char *said = type_text(im->arena, &declared), *is = type_text(im->arena, t);
+    if (declared.kind != t->kind || declared.elem != t->elem)
+        diag_error(im->diag, NULL, "input '%s' is declared as %s, but its default value is %s", name, said,
+                   is);
+    else if (contradicts(&declared, t))
+        diag_warning(im->diag, NULL,
+                     "input '%s' is declared as %s, but its default value is %s; the declaration is ignored",
+                     name, said, is);
+}
+
 // Before IR version 4 every initializer is listed among the inputs; since then that makes it a default
 // that a caller may replace, which compiled models do not offer.
 static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *info) {
@@ -204,8 +227,7 @@ static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *inf
         return;
     }
     if (known && known->constant) {
-        if (im->module->ir_version >= 4)
-            diag_remark(im->diag, NULL, "input '%s' has a default value and is compiled as a constant", name);
+        check_default(im, name, &known->type, info);
         return;
     }
     const Onnx__ValueInfoProto *unused;
