@@ -44,10 +44,14 @@ void gpu_land(gpu *g) {
 
 // Unsigned division is the shorter one.
 static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
+// What has no positions does not run.
+static bool is_nothing(const ins *x) { return x->op == L_CONST && x->i == 0; }
 ins *gpu_rest(lbuild *b, ins *x, ins *by) {
+    if (is_nothing(by)) return lb_int(b, x->type, 0);
     return is_power_of_two(by) ? emit_int_op(b, X_MOD, x, by) : lb_bin(b, L_UREM, x, by);
 }
 ins *gpu_quotient(lbuild *b, ins *x, ins *by) {
+    if (is_nothing(by)) return lb_int(b, x->type, 0);
     return is_power_of_two(by) ? emit_int_op(b, X_FLOORDIV, x, by) : lb_bin(b, L_UDIV, x, by);
 }
 

@@ -190,13 +190,13 @@ static const model models[] = {
     // Few queries, many keys: pieces of these, of which the last are empty.
     {"decode",
      "tensor attention",
-     "opset - 23\nin q float16 1 4 M 16\nin k float16 1 2 N 16\nin v float16 1 2 N 16\nout y float16 *\n"
+     "opset - 23\nin q float16 1 4 3 16\nin k float16 1 2 523 16\nin v float16 1 2 523 16\nout y float16 *\n"
      "y = Attention q k v @is_causal=i,1",
      {{1, 4, 3, 16}, {1, 2, 523, 16}, {1, 2, 523, 16}},
      .sm = 80},
     {"decode_f32",
      "rows",
-     "in q float B 2 5\nin k float B 5 N\nin v float B N 5\nout y float *\n"
+     "in q float 1 2 5\nin k float 1 5 523\nin v float 1 523 5\nout y float *\n"
      "s = MatMul q k\np = Softmax s\ny = MatMul p v",
      {{1, 2, 5}, {1, 5, 523}, {1, 523, 5}}},
     {"flash_in_f16",
@@ -663,14 +663,19 @@ static void few_queries_are_split(void **state) {
                 "in q float16 B M 16\nin k float16 B 16 N\nin v float16 B N 16\nout y float16 *\n"
                 "s = MatMul q k\np = Softmax s\ny = MatMul p v",
                 {{2, 3, 16}, {2, 16, 70}, {2, 70, 16}}},
+        open_long = {"open_long",
+                     "",
+                     "in q float16 B M 16\nin k float16 B 16 N\nin v float16 B N 16\n"
+                     "out y float16 *\ns = MatMul q k\np = Softmax s\ny = MatMul p v",
+                     {{2, 3, 16}, {2, 16, 600}, {2, 600, 16}}},
         shown = {"shown",
                  "",
                  "in q float16 2 3 16\nin k float16 2 16 600\nin v float16 2 600 16\nout y float *\n"
                  "s = MatMul q k\np = Softmax s\nt = MatMul p v\ny = Cast t @to=i,1",
                  {{2, 3, 16}, {2, 16, 600}, {2, 600, 16}}};
-    const model *const all[] = {&known, &open, &shown};
-    static const int kernels[] = {2, 3, 1};
-    for (int j = 0; j < 3; j++) {
+    const model *const all[] = {&known, &open, &open_long, &shown};
+    static const int kernels[] = {2, 3, 3, 1};
+    for (int j = 0; j < 4; j++) {
         compiled c = compile(*state, all[j], FP_DEFAULT), strict = compile(*state, all[j], FP_STRICT);
         c.near = 1e-3;
         const char *error = interpreted_error(*state, &c);
