@@ -87,7 +87,7 @@ void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
     const axis_list *k = &p->c->k_axes;
     o->read = read;
     o->term = term;
-    o->as = p->tensor ? p->tensor->as : DT_NONE;
+    o->as = !p->tensor ? DT_NONE : p->tensor->as || gpu_is_plain(term, read) ? p->tensor->as : p->tensor->a;
     o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
     o->along_k = !steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n);
 }

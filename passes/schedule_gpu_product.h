@@ -14,7 +14,7 @@ typedef struct tensor_type {
     dtype a, b;
     const char *name; // of the function (codegen/cuda.h)
     int per;          // elements in a word
-    dtype as;         // what factors become, DT_NONE: they are multiplied as they are stored
+    dtype as;         // what factors become, DT_NONE: that of a or b; as they are stored, if they are
 } tensor_type;
 
 // One operand of the block: `side` rows or columns from `first` on, one slice of K. A thread fetches it in

@@ -134,6 +134,17 @@ static const model models[] = {
      "in a uint8 M 208\nin b int8 56 208\nout y int32 *\nt = Transpose b @perm=I,1,0\ny = MatMulInteger a t",
      {{61, 208}, {56, 208}},
      .sm = 80},
+    // Weights of few bits, and factors that are more than reads.
+    {"weights",
+     "tensor product",
+     "opset - 23\nin a float16 M 64\nin b int8 64 37\nin s float16 2 37\nout y float16 *\n"
+     "w = DequantizeLinear b s @axis=i,0 @block_size=i,32\ny = MatMul a w",
+     {{19, 64}, {64, 37}, {2, 37}}},
+    {"made_of_halves",
+     "tensor product",
+     "in a bfloat16 M 37\nin c bfloat16 37\nin b bfloat16 37 29\nout y bfloat16 *\nt = Mul a c\ny = MatMul t "
+     "b",
+     {{19, 37}, {37}, {37, 29}}},
     {"tf32",
      "tensor product",
      "in a float M 37\nin b float 37 29\nout y float *\ny = MatMul a b",
