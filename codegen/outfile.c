@@ -10,6 +10,7 @@
 struct outfile {
     arena *arena;
     diag *diag;
+    leftovers *leftovers;         // of the diag, which may be gone when the arena goes
     const char *path, *temporary; // temporary: NULL when written directly or done
     FILE *file;
 };
@@ -21,10 +22,10 @@ static _Noreturn void fail(outfile *o, const char *what) {
 static void clean_up(void *user) {
     outfile *o = user;
     if (o->file) fclose(o->file);
-    leftovers_lock(o->diag->leftovers);
+    leftovers_lock(o->leftovers);
     if (o->temporary) unlink(o->temporary);
-    leftovers_drop(o->diag->leftovers, o->temporary);
-    leftovers_unlock(o->diag->leftovers);
+    leftovers_drop(o->leftovers, o->temporary);
+    leftovers_unlock(o->leftovers);
     o->file = NULL;
     o->temporary = NULL;
 }
@@ -34,10 +35,10 @@ static int create_temporary(outfile *o, mode_t mode) {
     for (int i = 0; i < 1000; i++) {
         const char *name =
             arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", o->path, (long)getpid(), (unsigned long)o, i);
-        leftovers_lock(o->diag->leftovers);
+        leftovers_lock(o->leftovers);
         int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), problem = errno;
-        if (fd >= 0) leftovers_add(o->diag->leftovers, name);
-        leftovers_unlock(o->diag->leftovers);
+        if (fd >= 0) leftovers_add(o->leftovers, name);
+        leftovers_unlock(o->leftovers);
         errno = problem;
         if (fd >= 0) o->temporary = name;
         if (fd >= 0 || errno != EEXIST) return fd;
@@ -63,7 +64,7 @@ static int open_directly(const char *path) {
 
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
     outfile *o = ARENA_NEW(a, outfile);
-    *o = (outfile){.arena = a, .diag = d, .path = arena_strdup(a, path)};
+    *o = (outfile){.arena = a, .diag = d, .leftovers = d->leftovers, .path = arena_strdup(a, path)};
     struct stat st;
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "cannot write '%s': it is a folder", path);
@@ -95,9 +96,9 @@ void outfile_commit(outfile *o) {
     o->file = NULL;
     if (failed) fail(o, "write");
     if (o->temporary && rename(o->temporary, o->path)) fail(o, "write");
-    leftovers_lock(o->diag->leftovers);
-    leftovers_drop(o->diag->leftovers, o->temporary);
-    leftovers_unlock(o->diag->leftovers);
+    leftovers_lock(o->leftovers);
+    leftovers_drop(o->leftovers, o->temporary);
+    leftovers_unlock(o->leftovers);
     o->temporary = NULL;
 }
 
