@@ -13,6 +13,8 @@
 //     acc = first block of K ? 0 : partial[n0][m0];  add this block's products
 //     last block of K ? write f(acc) : partial[n0][m0] = acc
 //
+// With K whole there are blocks of M alone, for several columns' tiles to find A near.
+//
 // It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
 #include "passes/schedule_contract.h"
 #include "codegen/convert.h"
