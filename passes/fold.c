@@ -60,9 +60,11 @@ static void make_constant(module *m, value *v, constant *k) {
     v->type = type_tensor(m->arena, k->elem, k->rank, d);
 }
 
-// Sizes of a folded value that only the run would have known: known from here on.
+// Sizes and elements of a folded value that only the run would have known: known from here on.
 typedef struct found_sizes {
     const type *of;
+    dim *const *contents;
+    int ncontents;
     const constant *k;
     dims *table;
 } found_sizes;
@@ -71,6 +73,8 @@ static dim *found_size(void *user, dim *atom) {
     const found_sizes *f = user;
     for (int i = 0; i < f->k->rank; i++)
         if (f->of->dims[i] == atom) return dim_const(f->table, f->k->dims[i]);
+    for (int i = 0; i < f->ncontents; i++)
+        if (f->contents[i] == atom) return dim_const(f->table, constant_int(f->k, i));
     return atom;
 }
 
@@ -78,16 +82,31 @@ static void put_sizes(dim **d, int count, found_sizes *f) {
     for (int i = 0; i < count; i++) d[i] = dim_substitute(d[i], found_size, f);
 }
 
-static void put_found_sizes(module *m, const type *of, const constant *k) {
-    found_sizes f = {of, k, m->dims};
-    bool any = false;
-    for (int i = 0; i < k->rank; i++) any |= of->dims[i]->kind == DIM_OPAQUE;
+static bool any_opaque(dim *const *d, int count) {
+    for (int i = 0; i < count; i++)
+        if (d[i]->kind == DIM_OPAQUE) return true;
+    return false;
+}
+
+static void put_type_sizes(module *m, value *v, found_sizes *f) {
+    v->type = type_tensor(m->arena, v->type.elem, v->type.rank, v->type.dims);
+    put_sizes(v->type.dims, v->type.rank, f);
+    for (int i = 0; i < v->type.rank; i++)
+        if (v->type.dims[i]->max < 0)
+            diag_fatal(m->diag, v->def ? v->def->loc : NULL, "'%s' would have dimension %d = %s", v->name, i,
+                       dim_text(m->arena, v->type.dims[i]));
+}
+
+static void put_found_sizes(module *m, const value *old, const constant *k) {
+    // What changes is what `old` has, too.
+    dim **contents = ARENA_ARRAY(m->arena, dim *, old->ncontents + 1);
+    if (old->ncontents) memcpy(contents, old->contents, (size_t)old->ncontents * sizeof *contents);
+    bool whole = dtype_is_int(k->elem) && old->ncontents == k->count;
+    found_sizes f = {&old->type, contents, whole ? old->ncontents : 0, k, m->dims};
+    bool any = any_opaque(old->type.dims, k->rank) || any_opaque(contents, f.ncontents);
     for (int j = 0; any && j < m->values.n; j++) {
         value *v = m->values.at[j];
-        if (v->type.kind == TYPE_TENSOR && v->type.rank > 0) {
-            v->type = type_tensor(m->arena, v->type.elem, v->type.rank, v->type.dims);
-            put_sizes(v->type.dims, v->type.rank, &f);
-        }
+        if (v->type.kind == TYPE_TENSOR && v->type.rank > 0) put_type_sizes(m, v, &f);
         if (v->contents) put_sizes(v->contents, v->ncontents, &f);
     }
     for (int j = 0; any && j < m->checks.n; j++)
@@ -104,7 +123,7 @@ static void detach(node *n, constant **k) {
         v->contents = old->contents;
         v->ncontents = old->ncontents;
         make_constant(m, v, k[j]);
-        type was = old->type;
+        value was = *old;
         value_replace(old, v);
         put_found_sizes(m, &was, k[j]);
     }
