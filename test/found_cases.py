@@ -276,6 +276,15 @@ CASES = {
         { y = AffineGrid <align_corners = 1> (x, s) z = AffineGrid <align_corners = 1> (x, one) }""",
         [("float32", (1, 2, 3), (1, 2, 4, -1, 0.5, 8)), ("int64", (4,), (1, 1, 3, 1))],
         [("float32", (1, 3, 1, 2), (1, 8.5, 3, 9, 5, 9.5)), ("float32", (1, 1, 2, 2), (1, 8.5, 3, 6.5))]),
+    # Elements of a shape that folding found stayed unknown in the sizes made of them.
+    "a_shape_that_is_folded": (18, """
+        g (float[N] x) => (float[A, B] y, float[P, Q] z, float[N] t)
+        <int64[2] one = {2, 1}, int64 zero = {0}, float[6] six = {1, 2, 3, 4, 5, 6}, uint64[2] bits = {1, 12}, uint64 two = {2}>
+        { s = CumSum (one, zero) c = ConstantOfShape (s) y = Cos (c)
+          u = BitShift <direction = "RIGHT"> (bits, two) v = Cast <to = 7> (u) w = Sub (v, one) m = Add (w, s)
+          r = Reshape (six, s) z = Add (r, c) t = Neg (x) }""",
+        [("float32", (3,), X)],
+        [("float32", (2, 3), (1,)), ("float32", (2, 3), (1, 2, 3, 4, 5, 6)), ("float32", (3,), (-0.5, 1.25, -2))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
