@@ -742,6 +742,25 @@ static void join_axes(tiling *t) {
     t->k.n = collapse_axes(t->e, t->k.at, t->k.n, l.all, l.n);
 }
 
+// Whether an axis has so many positions at least, whatever the run's sizes are.
+static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
+
+// Rows of a tile are positions of one axis: the innermost, unless that one is known to be short, or may be as
+// a batch of an open size is, and another is known to be long.
+static void choose_row_axis(tiling *t) {
+    enum { FEW = 4, MANY = 8 };
+    if (!t->m.n) return;
+    int *last = &t->m.at[t->m.n - 1];
+    if (!has_positions(t, *last, FEW))
+        for (int j = t->m.n - 2; j >= 0; j--)
+            if (has_positions(t, t->m.at[j], MANY)) {
+                int swap = t->m.at[j];
+                t->m.at[j] = *last, *last = swap;
+                break;
+            }
+    if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
+}
+
 static void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
     int axis = b->layout->order[b->layout->n - (t->quad >= 0 ? 2 : 1)].axis, j = 0;
@@ -763,7 +782,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     t.m = c->m;
     order_k(&t);
     join_axes(&t);
-    if (t.m.n && !varies_beyond_read(c->term_a, c->a, t.m.at[t.m.n - 1])) t.tile_m = t.m.at[t.m.n - 1];
+    choose_row_axis(&t);
     t.row_stride = t.tile_m < 0 ? x_i64(e->k, 0) : t.a->coef[t.tile_m];
     t.heavy = is_heavy_epilogue(c);
     choose_tile(&t);
