@@ -30,9 +30,13 @@ static int rows_in_a_set(const tiling *t, int rows) {
 }
 
 // Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
-// some for lines that come from beyond the first cache, and for rows of A that drive each other out of it.
+// two for each line that comes from the second cache, and some for rows of A that drive each other out of the
+// first.
 static double step_cost(const tiling *t, double rows, int vectors) {
+    enum { LINE = 64 };
     double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8, lines = bytes / LINE * (vectors * t->lanes + rows);
+    if (hidden < 2 * lines) hidden = 2 * lines;
     int crowd = rows_in_a_set(t, (int)ceil(rows));
     double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
     return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
