@@ -2,6 +2,7 @@
 import hashlib
 import os
 import shutil
+import sys
 
 import numpy as np
 import onnx
@@ -56,6 +57,8 @@ class Stamp:
     """Says whether a folder was already written by these scripts with this onnx package."""
 
     def __init__(self, out, *scripts):
+        if out.startswith("-"):
+            sys.exit(f"{out} is no folder to write cases to; the usage is at the top of {scripts[0]}")
         digest = hashlib.sha256(onnx.__version__.encode())
         for script in (__file__, *scripts):
             digest.update(open(script, "rb").read())

@@ -2,7 +2,7 @@
 
 usage: check_style.py [--report]      --report: also the longest files and functions, and their medians
 
-Includes point one way; every file begins with a comment; clang-format has nothing to change; the library has no data
+Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing behind; the library has no data
 that can be written to (in build/release/libonnxc.a, where that exists).
 """
 import os
@@ -15,6 +15,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LONGEST_FILE = 800
 LONGEST_FUNCTION = 100
+LARGEST_FILE = 1 << 20
 
 # What files of a folder may include besides those of their own folder: folders, or single files.
 LAYERS = {
@@ -40,10 +41,19 @@ HEAD = re.compile(r"^(?!typedef|struct|enum|union|#)[A-Za-z_][^;={]*?(\w+)\(")
 MAY_HAVE_DATA = ("llvm_guard.o", "target_probe.o")
 
 
-def sources():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h"], cwd=ROOT, capture_output=True,
-                            text=True, check=True).stdout.split("\n")
-    return [path for path in listed if path and os.path.exists(os.path.join(ROOT, path))]
+def listed(*patterns):
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=ROOT, capture_output=True,
+                           text=True, check=True).stdout.split("\n")
+    return [path for path in names if path and os.path.exists(os.path.join(ROOT, path))]
+
+
+def check_tree():
+    """What programs leave behind is no part of the project: core dumps, folders named like options."""
+    for path in listed():
+        if path.startswith("-") or os.path.basename(path) == "core":
+            yield f"{path}: left behind by a program"
+        elif os.path.getsize(os.path.join(ROOT, path)) > LARGEST_FILE:
+            yield f"{path}: above {LARGEST_FILE} bytes"
 
 
 def text_of(path):
@@ -125,7 +135,7 @@ def lengths(texts):
 
 
 def main():
-    paths = sources()
+    paths = listed("*.c", "*.h")
     texts = {path: text_of(path) for path in paths}
     problems, report = lengths({path: text for path, text in texts.items() if os.path.dirname(path) in LAYERS})
     for path, text in texts.items():
@@ -133,6 +143,7 @@ def main():
         problems += check_head(path, text)
     problems += check_format(paths)
     problems += check_data()
+    problems += check_tree()
     for line in report if "--report" in sys.argv else []:
         print(line)
     for problem in problems:
