@@ -51,7 +51,7 @@ static void narrow(range *r, ins *v, bool low) {
 // The axis, or the axis and something that stays the same (*base); as a number of any type.
 static bool is_position(const range *r, expr *x, expr **base) {
     *base = NULL;
-    if (x->op == X_CAST && dtype_is_float(x->dtype))
+    if (x->op == X_CAST && (x->dtype == DT_F32 || x->dtype == DT_F64))
         return x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis;
     if (x->op == X_AXIS) return x->axis == r->axis;
     if (x->op != X_ADD || x->dtype != DT_I64) return false;

@@ -2,8 +2,8 @@
 
 usage: check_style.py [--report]      --report: also the longest files and functions, and their medians
 
-Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing behind; the library has no data
-that can be written to (in build/release/libonnxc.a, where that exists).
+Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing
+behind; the library has no data that can be written to (in build/release/libonnxc.a, where that exists).
 """
 import os
 import re
