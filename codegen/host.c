@@ -358,6 +358,15 @@ static void write_both(hosting *a, const target *const *variants, int n) {
     a->plan.workspace = dim_max(a->plan.workspace, own);
 }
 
+// The hook is the program's; what the model defines is not.
+static void check_hook(hosting *a) {
+    for (int j = 0; a->o->hook && j < a->m->funcs.n; j++) {
+        const lfunc *f = a->m->funcs.at[j];
+        if (f->body && strcmp(f->name, a->o->hook) == 0)
+            diag_fatal(a->diag, NULL, "--hook '%s': the model itself has a function of that name", f->name);
+    }
+}
+
 build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
                      diag *d) {
     const target *t = variants[0];
@@ -387,6 +396,7 @@ build *build_program(program *p, const target *const *variants, int nvariants, c
     write_entries(&a, h, nvariants);
     add_messages(&a);
     if (generic) descriptor_add(result, p, o);
+    check_hook(&a);
     legalize(a.m, d);
     return result;
 }

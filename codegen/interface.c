@@ -26,8 +26,9 @@ static bool is_limit(const char *s) {
            (!strncmp(s, "INT", 3) || !strncmp(s, "UINT", 4));
 }
 
-static bool is_reserved(const char *s) {
+bool c_is_reserved(const char *s) {
     size_t n = strlen(s);
+    if (s[0] == '_' && (s[1] == '_' || (s[1] >= 'A' && s[1] <= 'Z'))) return true;
     for (const char *at = strstr(reserved, s); n && at; at = strstr(at + 1, s))
         if (at[-1] == ' ' && at[n] == ' ') return true;
     return is_limit(s);
@@ -49,7 +50,7 @@ const char *c_identifier(arena *a, const char *s, const char *fallback) {
     out[n] = 0;
     if (!n) return fallback;
     if (out[0] >= '0' && out[0] <= '9') return arena_printf(a, "%s%s", fallback, out);
-    return is_reserved(out) ? arena_printf(a, "%s_", out) : out;
+    return c_is_reserved(out) ? arena_printf(a, "%s_", out) : out;
 }
 
 static const char *take_name(arena *a, map *taken, const char *name) {

@@ -1,5 +1,6 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/lib/options.h"
+#include "codegen/interface.h"
 #include "compiler/lib/pipeline.h"
 #include "compiler/lib/tune.h"
 #include <ctype.h>
@@ -243,10 +244,26 @@ const char *options_weights(const options *o) {
     return o->weights && strcmp(o->weights, "embed") != 0 ? o->weights : NULL;
 }
 
+// Emitted code calls and defines functions of other meanings with these names.
+static bool is_other_function(const char *s) {
+    static const char *const taken[] = {"main", "memcpy", "memmove", "memset", "memcmp", "malloc", "free"};
+    for (size_t j = 0; j < sizeof taken / sizeof *taken; j++)
+        if (strcmp(s, taken[j]) == 0) return true;
+    return strncmp(s, "onnxc_", 6) == 0;
+}
+
+static void check_hook(diag *d, const char *hook) {
+    if (!hook) return;
+    bool symbol = *hook && !isdigit((unsigned char)*hook);
+    for (const char *s = hook; *s && symbol; s++) symbol = isalnum((unsigned char)*s) || *s == '_';
+    if (!symbol) diag_error(d, NULL, "--hook '%s' is no C identifier", hook);
+    else if (c_is_reserved(hook) || is_other_function(hook))
+        diag_error(d, NULL, "--hook '%s': no function of yours can have that name, which %s", hook,
+                   is_other_function(hook) ? "emitted code uses" : "C or C++ reserves");
+}
+
 void options_check(arena *a, diag *d, const options *o) {
-    bool symbol = !o->hook || (*o->hook && !isdigit((unsigned char)*o->hook));
-    for (const char *s = o->hook; s && *s && symbol; s++) symbol = isalnum((unsigned char)*s) || *s == '_';
-    if (!symbol) diag_error(d, NULL, "--hook '%s' is no C identifier", o->hook);
+    check_hook(d, o->hook);
     check_pass(a, d, "--print-after", o->print_after);
     check_pass(a, d, "--stop-after", o->stop_after);
     check_warnings(d, o);
