@@ -58,7 +58,8 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output)
                                .first_dim = (uint32_t)t->first_dim,
                                .data_sized = t->data_sized,
                                .state = output ? (uint32_t)t->state : 0,
-                               .kind = t->buffer->holds != NULL};
+                               .kind = t->buffer->holds != NULL,
+                               .has_default = t->buffer->fallback != NULL};
         i.type = add_text(w, v ? type_text(w->arena, &v->type) : NULL);
         if (t->quant) i.scale = t->quant->scale, i.zero_point = t->quant->zero_point;
         i.dims = add_dims(w, t->buffer);

@@ -125,6 +125,7 @@ static void pointer_member(header *h, const io_tensor *t, bool output) {
     if (!output && t->state)
         text_printf(&h->t, ". State: the run puts '%s' in its place",
                     comment_text(h->arena, h->io->out[t->state - 1].original));
+    if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's own value");
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }
 

@@ -52,12 +52,19 @@ static int64_t pointer_place(const host *h, bool output, int i) {
                                     tensor_at(h, output, i)->pointer_slot);
 }
 
-ins *io_pointer(host *h, bool output, int i) {
+static ins *given_pointer(host *h, bool output, int i) {
     const interface *io = h->all->io;
-    if (output && io->out[i].state) return io_pointer(h, false, io->out[i].state - 1);
+    if (output && io->out[i].state) return given_pointer(h, false, io->out[i].state - 1);
     if (h->data) return lb_load(&h->b, lt_ptr(), h->data, idx(h, output ? io->nin + i : i), 0);
     return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name,
                     pointer_place(h, output, i));
+}
+
+ins *io_pointer(host *h, bool output, int i) {
+    ins *given = given_pointer(h, output, i);
+    const buffer *fallback = output ? NULL : h->all->io->in[i].buffer->fallback;
+    if (!fallback) return given;
+    return lb_select(&h->b, lb_cmp(&h->b, L_EQ, given, lb_null(&h->b)), buffer_pointer(h, fallback), given);
 }
 
 ins *io_dim(host *h, bool output, int i, int axis) {
@@ -117,6 +124,7 @@ static void check_sizes(host *h) {
 static void check_pointer(host *h, bool output, int i) {
     lbuild *b = &h->b;
     const io_tensor *t = tensor_at(h, output, i);
+    if (t->buffer->fallback) return;
     ins *count = host_dim(h, buffer_count(t->buffer)),
         *none = lb_cmp(b, L_EQ, io_pointer(h, output, i), lb_null(b));
     if (count->op == L_CONST && count->i == 0) return;

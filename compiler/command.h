@@ -1,6 +1,7 @@
 // The verbs of the command line, and what they share: options, messages, exit codes.
 #ifndef ONNXC_COMMAND_H
 #define ONNXC_COMMAND_H
+#include "compiler/input_files.h"
 #include "compiler/lib/pipeline.h"
 
 typedef struct session {
@@ -13,6 +14,9 @@ typedef struct session {
     double started;
     size_t memory; // bytes that there were when it began
     bool progress_shown;
+    // Of the run that follows: what it gives as inputs.
+    const string_list *given; // "NAME=...", NULL: nothing
+    input_files files;
 } session;
 
 typedef struct verb {

@@ -123,6 +123,7 @@ static int run(session *s, void *own) {
     check_output_names(s, &o->io);
     bool library = runnable_is_library(from.path);
     options_use_native(&s->options);
+    expect_inputs(s, &o->io);
     runnable *r = library ? runnable_open(s->arena, &s->diag, from.path)
                           : open_model(s, &from, o->interpret, false, NULL);
     tensor *in = read_inputs(s, &o->io, r, false), *out = run_once(s, r, in);

@@ -50,11 +50,17 @@ static tensor named_input(session *s, const io_options *o, const port *p, const 
     return tensor_of_value(s->arena, p, value_read(s->arena, &s->diag, p, from));
 }
 
+void expect_inputs(session *s, const io_options *o) {
+    s->given = &o->inputs;
+    s->files = (input_files){.arena = s->arena, .folder = o->input_dir};
+}
+
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill) {
     tensor *in = ARENA_ARRAY(s->arena, tensor, r->nin + 1);
     bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1);
     for (int j = 0; o->input_dir && j < r->nin; j++) {
-        const char *path = arena_printf(s->arena, "%s/input_%d.pb", o->input_dir, j);
+        int number = j < s->files.number.n ? s->files.number.at[j] : j;
+        const char *path = input_file(s->arena, o->input_dir, number);
         in[j] = tensor_of_value(s->arena, &r->in[j], value_read(s->arena, &s->diag, &r->in[j], path));
         given[j] = true;
     }
@@ -66,6 +72,10 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
     }
     for (int j = 0; j < r->nin; j++) {
         if (given[j]) continue;
+        if (r->in[j].has_default) {
+            in[j] = tensor_of_default(&r->in[j]);
+            continue;
+        }
         if (fill) {
             in[j] = random_input(s, o, &r->in[j], "");
             continue;

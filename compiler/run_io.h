@@ -34,6 +34,8 @@ typedef struct io_options {
          "Inputs and outputs",                                                                               \
          "of random inputs; default: 0"}
 
+// Inputs with default values that these options give are inputs of the model that comes next.
+void expect_inputs(session *s, const io_options *o);
 // One tensor for each input of r. Those that no option names are random when `fill`, else an error.
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill);
 void check_output_names(session *s, const io_options *o); // none may be the model's

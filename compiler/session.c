@@ -177,6 +177,14 @@ void session_clear_progress(session *s) {
     s->progress_shown = false;
 }
 
+static default_use use_of_input(void *user, const model_input *i) {
+    session *s = user;
+    size_t n = strlen(i->name);
+    for (int j = 0; s->given && i->overridable && j < s->given->n; j++)
+        if (strncmp(s->given->at[j], i->name, n) == 0 && s->given->at[j][n] == '=') return DEFAULT_IS_DROPPED;
+    return s->files.folder ? input_files_use(&s->files, i) : DEFAULT_IS_CONSTANT;
+}
+
 pipeline_hooks session_hooks(session *s) {
-    return (pipeline_hooks){.user = s, .print = print_pass, .progress = show_progress};
+    return (pipeline_hooks){.user = s, .print = print_pass, .progress = show_progress, .input = use_of_input};
 }

@@ -5,6 +5,7 @@
 //             axes of integer inputs (shapes, axes, indices) keep their sizes.
 //   constant  each input in turn, and all of them, made constants of the model
 #include "compiler/test_case.h"
+#include "compiler/input_files.h"
 #include "compiler/lib/bind.h"
 #include "compiler/lib/compare.h"
 #include "compiler/lib/runnable.h"
@@ -23,11 +24,12 @@ typedef struct unit {
     const test_options *o;
     const char *folder, *model;
     bool symbolic;
-    bool keeps_last;   // axes of integer inputs
-    int64_t size;      // every input axis that is symbolic has this size; -1: as the model says
-    int constant;      // the input that is a constant, or one of the above
-    int ninputs;       // of the model
-    int *from;         // by input that is left: its number in the model
+    bool keeps_last; // axes of integer inputs
+    int64_t size;    // every input axis that is symbolic has this size; -1: as the model says
+    int constant;    // the input that is a constant, or one of the above
+    int ninputs;     // of the model
+    input_files files;
+    int *from;         // by input that is left: the number of its file
     const char *error; // first one
     verdict verdict;
     const char *message;
@@ -52,6 +54,12 @@ static void fail(unit *u, verdict v, const char *message) {
 // ---------------------------------------------------------------- the model in its form
 static const char *data_set(const unit *u, int k) {
     return arena_printf(u->arena, "%s/test_data_set_%d", u->folder, k);
+}
+
+static default_use use_of_input(void *user, const model_input *i) {
+    unit *u = user;
+    if (!u->files.folder) u->files = (input_files){.arena = u->arena, .folder = data_set(u, 0)};
+    return input_files_use(&u->files, i);
 }
 
 static import_value *read_value(unit *u, const char *set, const char *stem, int j, type_kind kind) {
@@ -83,14 +91,15 @@ static void edit(void *user, module *m) {
     int left = 0;
     for (int j = 0, at = 0; j < u->ninputs; j++) {
         bool tensor = m->main->inputs.at[at]->type.kind == TYPE_TENSOR;
+        int file = u->files.number.at[j];
         if (tensor && (u->constant == j || u->constant == ALL_INPUTS))
-            bind_constant(m, at, read_value(u, data_set(u, 0), "input", j, TYPE_TENSOR)->tensor);
-        else u->from[left++] = j, at++;
+            bind_constant(m, at, read_value(u, data_set(u, 0), "input", file, TYPE_TENSOR)->tensor);
+        else u->from[left++] = file, at++;
     }
 }
 
 static runnable *prepare(unit *u, const char *interpret) {
-    pipeline_hooks hooks = {.user = u, .edit = edit};
+    pipeline_hooks hooks = {.user = u, .edit = edit, .input = use_of_input};
     pipeline *p = pipeline_new(u->arena, &u->diag, u->o->compile, &hooks);
     const source s = {.path = u->model};
     bool shim = u->o->cuda_shim && !interpret;

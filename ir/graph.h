@@ -60,11 +60,12 @@ struct value {
     const char *name; // unique in the module, never NULL
     const char *doc;
     type type;
-    node *def;          // NULL: graph input, region input or constant
-    int def_index;      // which output of def, or which input of graph
-    graph *graph;       // where it is defined; NULL: its node was deleted
-    constant *constant; // known data, NULL otherwise
-    dim **contents;     // contents of a small integer/bool tensor as dims, row-major; NULL unknown
+    node *def;                // NULL: graph input, region input or constant
+    int def_index;            // which output of def, or which input of graph
+    graph *graph;             // where it is defined; NULL: its node was deleted
+    constant *constant;       // known data, NULL otherwise
+    const constant *fallback; // graph input that callers may leave out: its value then; NULL: they may not
+    dim **contents;           // contents of a small integer/bool tensor as dims, row-major; NULL unknown
     int ncontents;
     VEC(use) uses; // kept by the functions below: read only
 };

@@ -540,6 +540,7 @@ static void parse_inputs(parser *p, graph *g) {
         expect(p, ":");
         value *v = graph_add_input(g, name, parse_type(p));
         v->doc = parse_doc(p);
+        if (accept_word(p, "else")) v->fallback = parse_constant(p);
     }
 }
 

@@ -326,6 +326,7 @@ static void add_graph(printer *p, const graph *g) {
     for (int i = 0; i < g->inputs.n; i++) {
         if (i) add(p, ", ");
         add_value(p, g->inputs.at[i]);
+        if (g->inputs.at[i]->fallback) add(p, " else "), add_constant(p, g->inputs.at[i]->fallback);
     }
     add(p, ") {");
     p->indent++;

@@ -238,6 +238,12 @@ static void run_region(interp *in, const region *r) {
 // ---------------------------------------------------------------- inputs and outputs
 static void bind_input(interp *in, const buffer *b, const tensor *t) {
     memory *m = &in->at[b->id];
+    if (b->fallback && !t->data) {
+        use_constant(in, b->fallback);
+        *m = in->at[b->fallback->id];
+        m->owned = false;
+        return;
+    }
     if (t->dtype != b->dtype)
         interp_stop(in, INTERP_FAILED,
                     arena_printf(in->arena, "input '%s' is %s, not %s", b->name, dtype_name(b->dtype),

@@ -59,6 +59,7 @@ struct buffer {
     dim **dims;           // logical; dims[-1] is the constant 1, so that rank 0 has a dim too
     const layout *layout; // NULL: row-major, dense
     const constant *data; // BUF_CONST: logical row-major data (packed when written out)
+    buffer *fallback;     // BUF_INPUT: the constant that stands for it when callers give none, or NULL
     buffer *view_of;      // NULL, or the buffer whose memory this one shares, same element order
     int64_t view_offset;  // in elements
     int io;               // BUF_INPUT/OUTPUT: position in the model's inputs/outputs

@@ -311,6 +311,8 @@ static void lower_inputs(lowering *l, graph *g) {
         need_tensor(l, NULL, v);
         buffer *b = io_buffer(p, v->name, BUF_INPUT, v, j);
         VEC_PUSH(p->arena, &p->inputs, b);
+        if (v->fallback)
+            b->fallback = program_constant(p, arena_printf(p->arena, "%s.default", v->name), v->fallback);
         if (hand_function(b, true)) b = take_input(l, v, b);
         set_buffer(l, v, b);
     }

@@ -170,7 +170,8 @@ typedef struct onnxc_tensor_info {
     float scale;
     uint32_t kind; /* 0: a tensor; 1: data is a struct onnxc_value, dtype, rank and dims mean nothing */
     uint32_t type; /* text: "float[N, 3]", "sequence(float[...])" */
-    uint32_t unused;
+    uint32_t
+        has_default; /* input (--override): its pointer may be NULL, then the model's own value is taken */
 } onnxc_tensor_info;
 
 typedef struct onnxc_dim_info {

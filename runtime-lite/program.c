@@ -110,6 +110,10 @@ static int read_header(const program *p, const onnxc_tensor_info *t, FILE *f, co
 static int read_input(program *p, uint32_t i) {
     const onnxc_tensor_info *t = tensor_at(p, i);
     const char *path = p->file[i];
+    if (!path && t->has_default) {
+        for (uint32_t j = 0; j < t->rank; j++) p->dims[t->first_dim + j] = onnxc_dims(p->d, t)[j].value;
+        return 1;
+    }
     if (!path) return complain(name_at(p, i), "this input is not given (--input NAME=FILE)");
     FILE *f = fopen(path, "rb");
     if (!f) return complain(path, strerror(errno));
@@ -190,7 +194,7 @@ static int usage(const program *p, const char *name) {
         printf("%s %s: %s[", i < p->d->ninputs ? "input " : "output", name_at(p, i), e ? e->name : "?");
         for (uint32_t j = 0; j < t->rank; j++)
             printf("%s%s", j ? ", " : "", onnxc_text(p->d, onnxc_dims(p->d, t)[j].text));
-        printf("]\n");
+        printf("]%s\n", t->has_default ? ", may be left out" : "");
     }
     return 0;
 }

@@ -80,6 +80,19 @@ class Models(unittest.TestCase):
         self.assertEqual(session.get_outputs(), [("y", ["N", 3], "tensor(float)")])
         self.assertEqual(session.get_modelmeta().producer_name, "onnxc-tests")
 
+    def test_inputs_with_default_values(self):
+        model = text_model("g (float[2] x, float alpha) => (float[2] y) <float alpha = {2}> { y = Mul (x, alpha) }")
+        x, alpha = np.float32([1, 3]), np.float32(5)
+        constant = onnxc.InferenceSession(model)
+        self.assertEqual(constant.get_overridable_initializers(), [])
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "no input 'alpha'"):
+            constant.run(None, {"x": x, "alpha": alpha})
+        session = onnxc.InferenceSession(model, override="alpha")
+        self.assertEqual([p.name for p in session.get_inputs()], ["x"])
+        self.assertEqual(session.get_overridable_initializers(), [("alpha", [], "tensor(float)")])
+        self.assertEqual(session.run(None, {"x": x})[0].tolist(), [2, 6])
+        self.assertEqual(session.run(None, {"x": x, "alpha": alpha})[0].tolist(), [5, 15])
+
     def test_compile_to_memory(self):
         self.assertEqual(onnxc.compile(path_of("mlp.onnx"))[:4], b"\x7fELF")
         self.assertIn(b"mlp_run", onnxc.compile(path_of("mlp.onnx"), emit="c"))

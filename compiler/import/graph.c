@@ -182,6 +182,11 @@ static void add_initializer(importer *im, scope *s, const char *name, constant *
         diag_error(im->diag, NULL, "an initializer has no name");
         return;
     }
+    if (!s->outer && map_get(&im->defaults, name)) {
+        if (map_get(&im->defaults, name) == im->absent) map_put(&im->defaults, name, c);
+        else diag_error(im->diag, NULL, "input '%s' has two default values", name);
+        return;
+    }
     bind_value(im, s, NULL, name, value_constant(s->graph, module_name(im, s, name, &info), c));
 }
 
@@ -202,23 +207,68 @@ static bool contradicts(const type *declared, const type *t) {
     return differs;
 }
 
-static void check_default(importer *im, const char *name, const type *t, const Onnx__ValueInfoProto *info) {
-    if (im->module->ir_version >= 4)
-        diag_remark(im->diag, NULL, "input '%s' has a default value and is compiled as a constant", name);
-    type declared = import_type(im, NULL, name, info->type);
-    if (declared.kind == TYPE_NONE) return;
-    const char *said = type_text(im->arena, &declared), *is = type_text(im->arena, t);
-    if (declared.kind != t->kind || declared.elem != t->elem)
+static bool is_initializer(const Onnx__GraphProto *g, const char *name, map *known) {
+    bool first = known->n == 0;
+    for (size_t i = 0; first && i < g->n_initializer; i++)
+        map_put(known, text_or_empty(g->initializer[i]->name), (void *)g);
+    return map_get(known, name) != NULL;
+}
+
+// Before IR version 4 every initializer is listed among the inputs; since then that makes it a default that a
+// caller may replace. Those that shall stay inputs stand in im->defaults, as im->absent until they are read.
+static void choose_defaults(importer *im, const Onnx__GraphProto *g) {
+    map known = {.arena = im->arena};
+    if (!im->options.input) return;
+    model_input input = {.ninputs = (int)g->n_input};
+    for (size_t i = 0; i < g->n_input; i++)
+        input.nplain += !is_initializer(g, text_or_empty(g->input[i]->name), &known);
+    for (size_t i = 0; i < g->n_input; i++) {
+        input.name = text_or_empty(g->input[i]->name);
+        input.index = (int)i;
+        input.has_default = is_initializer(g, input.name, &known);
+        input.overridable = input.has_default && im->model->ir_version >= 4;
+        default_use use = im->options.input(im->options.user, &input);
+        if (!input.overridable || use == DEFAULT_IS_CONSTANT) continue;
+        map_put(&im->defaults, input.name, im->absent);
+        if (use == DEFAULT_IS_DROPPED) map_put(&im->dropped, input.name, im->absent);
+    }
+}
+
+static void compare_default(importer *im, const char *name, const type *declared, const type *t) {
+    if (declared->kind == TYPE_NONE) return;
+    const char *said = type_text(im->arena, declared), *is = type_text(im->arena, t);
+    if (declared->kind != t->kind || declared->elem != t->elem)
         diag_error(im->diag, NULL, "input '%s' is declared as %s, but its default value is %s", name, said,
                    is);
-    else if (contradicts(&declared, t))
+    else if (contradicts(declared, t))
         diag_warning(im->diag, NULL,
                      "input '%s' is declared as %s, but its default value is %s; the declaration is ignored",
                      name, said, is);
 }
 
-// Before IR version 4 every initializer is listed among the inputs; since then that makes it a default
-// that a caller may replace, which compiled models do not offer.
+static void check_default(importer *im, const char *name, const type *t, const Onnx__ValueInfoProto *info) {
+    if (im->module->ir_version >= 4)
+        diag_remark(im->diag, NULL,
+                    "input '%s' has a default value and is compiled as a constant; --override=%s makes it an "
+                    "input that callers may leave out",
+                    name, name);
+    type declared = import_type(im, NULL, name, info->type);
+    compare_default(im, name, &declared, t);
+}
+
+// An input that may be left out has the sizes of its default value.
+static type type_with_default(importer *im, const char *name, type declared, const constant *c) {
+    type t = {.kind = TYPE_TENSOR, .elem = c->elem, .rank = c->rank};
+    t.dims = ARENA_ARRAY(im->arena, dim *, c->rank + 1);
+    for (int i = 0; i < c->rank; i++) t.dims[i] = dim_const(im->module->dims, c->dims[i]);
+    compare_default(im, name, &declared, &t);
+    if (c->elem == DT_STRING)
+        diag_fatal_missing(im->diag, NULL, "input '%s' of strings with a default value is not supported",
+                           name);
+    bool sized = declared.kind == TYPE_TENSOR && declared.rank >= 0;
+    return map_get(&im->dropped, name) && sized ? declared : t;
+}
+
 static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *info) {
     const char *name = text_or_empty(info->name);
     const value *known = map_get(&s->values, name);
@@ -234,7 +284,10 @@ static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *inf
     const char *called = module_name(im, s, name, &unused);
     type t = import_type(im, NULL, name, info->type);
     if (!s->outer && t.kind == TYPE_NONE) diag_error(im->diag, NULL, "input '%s' has no type", name);
+    const constant *fallback = s->outer ? NULL : map_get(&im->defaults, name);
+    if (fallback) t = type_with_default(im, name, t, fallback);
     value *v = graph_add_input(s->graph, called, t);
+    if (fallback && !map_get(&im->dropped, name)) v->fallback = fallback;
     v->doc = info->doc_string;
     bind_value(im, s, NULL, name, v);
 }
@@ -301,5 +354,6 @@ void import_main(importer *im) {
     add_functions(im);
     reserve_names(im, g);
     if (!g->n_output) diag_error(im->diag, NULL, "the graph has no outputs");
+    choose_defaults(im, g);
     import_graph(im, &s, NULL, g);
 }

@@ -20,6 +20,8 @@ typedef struct importer {
     map functions; // domain, name and overload -> FunctionProto
     map ops;       // "domain:name" -> op_def, those looked up so far
     map missing;   // operators that this build lacks
+    map defaults;  // name -> constant: inputs' default values that callers may replace
+    map dropped;   // those of them that are inputs like others
     map reserved;  // names of the main graph's values: nothing else may take them
     value *absent; // stands for a function input that a call leaves out
     int nodes;     // made so far

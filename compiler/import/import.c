@@ -15,7 +15,8 @@ importer importer_new(arena *a, diag *d, const import_options *options) {
     if (!o->max_dense) o->max_dense = INT64_C(1) << 30;
     if (!o->max_nodes) o->max_nodes = NODES_MOST;
     im.folders[2] = o->external_data_dir;
-    im.external.arena = im.functions.arena = im.ops.arena = im.missing.arena = im.reserved.arena = a;
+    im.external.arena = im.functions.arena = im.ops.arena = im.missing.arena = im.reserved.arena =
+        im.defaults.arena = im.dropped.arena = a;
     im.absent = ARENA_NEW(a, value);
     return im;
 }

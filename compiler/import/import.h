@@ -6,13 +6,27 @@
 
 typedef VEC(const char *) file_list;
 
+// An input of the model that an initializer gives a default value (IR version 4 and later).
+typedef enum default_use {
+    DEFAULT_IS_CONSTANT, // callers cannot give another
+    DEFAULT_IS_OPTIONAL, // an input that has this value when callers give none
+    DEFAULT_IS_DROPPED,  // an input like others
+} default_use;
+typedef struct model_input {
+    const char *name;
+    int index, ninputs, nplain; // nplain: how many have no default value
+    bool has_default, overridable;
+} model_input;
+
 typedef struct import_options {
     const char *external_data_dir; // one more folder for external tensor data, NULL: none
     file_list *files;              // gets the path of every file read, NULL: not wanted
-    int64_t max_file;              // bytes of the model file (0: 2^40)
-    int64_t max_external;          // bytes of one external data file (0: 2^42)
-    int64_t max_dense;             // bytes of one sparse tensor made dense (0: 2^30)
-    int max_nodes;                 // nodes after inlining (0: 500,000)
+    default_use (*input)(void *user, const model_input *i); // of every input; NULL: defaults are constants
+    void *user;
+    int64_t max_file;     // bytes of the model file (0: 2^40)
+    int64_t max_external; // bytes of one external data file (0: 2^42)
+    int64_t max_dense;    // bytes of one sparse tensor made dense (0: 2^30)
+    int max_nodes;        // nodes after inlining (0: 500,000)
 } import_options;
 
 // A model is binary protobuf, protobuf's text or JSON format, or ONNX's text syntax.

@@ -160,17 +160,25 @@ static const char *find_ports(diag *d, const module *m, const char *option, cons
     return NULL;
 }
 
+static void check_no_default(diag *d, const char *option, const value *v) {
+    if (v->fallback)
+        diag_fatal(d, NULL, "%s: input '%s' has a default value, which --override keeps as it is", option,
+                   v->name);
+}
+
 void bind_io(arena *a, diag *d, module *m, const options *o) {
     int in, out;
     for (int j = 0; j < o->io_dtype.n; j++) {
         const char *s = o->io_dtype.at[j], *rest = find_ports(d, m, "--io-dtype", s, &in, &out);
         dtype t = rest ? dtype_from_name(rest) : DT_NONE;
         if (rest && t == DT_NONE) diag_error(d, NULL, "--io-dtype %s: there is no type '%s'", s, rest);
+        if (in >= 0) check_no_default(d, "--io-dtype", m->main->inputs.at[in]);
         if (in >= 0 && t != DT_NONE) boundary_dtype(m, false, in, t);
         if (out >= 0 && t != DT_NONE) boundary_dtype(m, true, out, t);
     }
     for (int j = 0; j < o->io_layout.n; j++) {
         const char *rest = find_ports(d, m, "--io-layout", o->io_layout.at[j], &in, &out);
+        if (rest && in >= 0) check_no_default(d, "--io-layout", m->main->inputs.at[in]);
         if (rest && in >= 0) boundary_layout(m, false, in, lower_case(a, rest));
         if (rest && out >= 0) boundary_layout(m, true, out, lower_case(a, rest));
     }
@@ -212,6 +220,7 @@ static void bind_state(program *p, diag *d, const char *s) {
         if (p->state[j] == in + 1 || (j == out && p->state[j]))
             diag_error(d, NULL, "--state %s: '%s' is part of another state", s,
                        p->state[out] ? y->name : x->name);
+    if (x->fallback) diag_error(d, NULL, "--state %s: input '%s' may be left out (--override)", s, x->name);
     if (!same_type(x, y)) {
         diag_hint(d, "--dim and --shape bind sizes");
         diag_error(d, NULL, "--state %s: '%s' is %s, but '%s' is %s", s, y->name, buffer_text(p->arena, y),

@@ -309,6 +309,9 @@ static message graph_message(writer *w, const graph *g) {
     for (int i = 0; i < g->inputs.n; i++) {
         message v = value_info(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]);
         put_message(&m, 11, &v);
+        if (!g->inputs.at[i]->fallback) continue;
+        message t = tensor_message(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]->fallback);
+        put_message(&m, 5, &t);
     }
     for (int i = 0; i < g->outputs.n; i++) {
         message v = value_info(w, output_name(w, g, i), g->outputs.at[i]);

@@ -78,6 +78,8 @@ const option compile_options[] = {
     {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL, "take or give a tensor channels-last"},
     {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
      "output OUT is the next call's input IN, updated in place"},
+    {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
+     "an input with a default value: callers may give another; else it is a constant; may be repeated"},
     {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
      "constants inside the object, or in a file"},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
@@ -271,6 +273,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_device(a, d, o);
     missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
+    missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
     missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE with kernels alone");
 }

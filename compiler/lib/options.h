@@ -17,7 +17,7 @@ typedef struct options {
     const char *level, *fp, *precision, *tune, *tune_db, *cache;
     int64_t jobs;
     // model
-    string_list dims, shapes, io_dtype, io_layout, state;
+    string_list dims, shapes, io_dtype, io_layout, state, override;
     const char *weights, *hook, *external_data_dir, *check_interface;
     // messages and insight
     string_list warnings;

@@ -100,8 +100,35 @@ static bool run_program_passes(pipeline *p) {
 
 static void add_to_digest(void *user, const void *data, size_t size) { digest_add(user, data, size); }
 
-static module *import(pipeline *p, const source *s) {
-    import_options o = {.external_data_dir = p->options->external_data_dir, .files = &p->files};
+static default_use use_of_default(void *user, const model_input *i) {
+    const pipeline *p = user;
+    const string_list *named = &p->options->override;
+    default_use use = p->hooks.input ? p->hooks.input(p->hooks.user, i) : DEFAULT_IS_CONSTANT;
+    for (int j = 0; j < named->n && use == DEFAULT_IS_CONSTANT; j++) {
+        bool own = strcmp(named->at[j], i->name) == 0;
+        if (own && !i->overridable)
+            diag_error(p->diag, NULL, "--override=%s: that input has no default value that can be replaced",
+                       i->name);
+        if (own || strcmp(named->at[j], "all") == 0) use = DEFAULT_IS_OPTIONAL;
+    }
+    return use;
+}
+
+static void check_overrides(pipeline *p, const module *m) {
+    const string_list *named = &p->options->override;
+    for (int j = 0; j < named->n; j++) {
+        bool found = strcmp(named->at[j], "all") == 0;
+        for (int i = 0; i < m->main->inputs.n; i++)
+            found |= strcmp(m->main->inputs.at[i]->name, named->at[j]) == 0;
+        if (!found) diag_error(p->diag, NULL, "--override=%s: the model has no such input", named->at[j]);
+    }
+}
+
+static module *import_source(pipeline *p, const source *s) {
+    import_options o = {.external_data_dir = p->options->external_data_dir,
+                        .files = &p->files,
+                        .input = use_of_default,
+                        .user = p};
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
     return import_onnx_file(p->arena, p->diag, s->path, &o);
 }
@@ -199,7 +226,8 @@ static const source *readable_again(pipeline *p, const source *s) {
 
 static bool run_import(pipeline *p, const source *s) {
     begin(p, "import");
-    p->module = import(p, s);
+    p->module = import_source(p, s);
+    check_overrides(p, p->module);
     digest_model(p);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
     bind_io(p->arena, p->diag, p->module, p->options);

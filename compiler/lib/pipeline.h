@@ -31,6 +31,8 @@ typedef struct pipeline_hooks {
     bool (*cancelled)(void *user);                                 // asked between passes
     void (*progress)(void *user, const char *pass);                // the pass that begins
     void (*edit)(void *user, module *m);                           // of the imported module
+    // What becomes of an input that --override does not name.
+    default_use (*input)(void *user, const model_input *i);
 } pipeline_hooks;
 
 typedef struct pipeline {

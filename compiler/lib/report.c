@@ -123,6 +123,7 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
         text_add(t, "  ");
         text_add_safe(t, names ? names[i] : v[i]->name, 200);
         text_printf(t, ": %s", type_text(t->arena, &v[i]->type));
+        if (v[i]->fallback) text_add(t, ", may be left out");
         if (v[i]->doc && *v[i]->doc) text_add(t, "  // "), text_add_safe(t, v[i]->doc, 200);
         text_add(t, "\n");
     }

@@ -50,6 +50,7 @@ static void json_values(json *j, const char *key, value *const *v, int n, const 
         json_open(j, NULL, '{');
         json_text(j, "name", names ? names[i] : v[i]->name);
         json_type(j, &v[i]->type);
+        if (v[i]->fallback) json_raw(j, "has_default", "true");
         if (v[i]->doc && *v[i]->doc) json_text(j, "doc", v[i]->doc);
         json_close(j, '}');
     }

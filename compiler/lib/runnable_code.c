@@ -28,7 +28,8 @@ static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info
     port p = {.name = onnxc_text(d, t->name),
               .kind = TYPE_TENSOR,
               .dtype = dtype_from_onnx(t->dtype),
-              .rank = (int)t->rank};
+              .rank = (int)t->rank,
+              .has_default = t->has_default != 0};
     if (t->kind) {
         p.type = onnxc_text(d, t->type);
         p.boxed = true;

@@ -16,6 +16,7 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
     for (int i = 0; i < o->command.n; i++) VEC_PUSH(a, &args, o->command.at[i]);
     VEC_PUSH(a, &args, o->program);
     for (int j = 0; j < r->nin; j++) {
+        if (r->in[j].has_default && !in[j].data) continue;
         const char *path = arena_printf(a, "%s/in%d.npy", o->folder, j);
         value_write(a, o->diag, value_of_tensor(a, r->in[j].name, &in[j]), path);
         VEC_PUSH(a, &args, arena_printf(a, "--input=%s=%s", r->in[j].name, path));

@@ -38,6 +38,12 @@ void tensor_normalize(tensor *t) {
     for (int64_t i = 0; t->dtype == DT_BOOL && i < t->count; i++) data[i] = data[i] != 0;
 }
 
+tensor tensor_of_default(const port *p) {
+    tensor t = {.dtype = p->dtype, .rank = p->rank, .count = 1};
+    for (int j = 0; j < p->rank; j++) t.count *= t.dims[j] = p->dims[j];
+    return t;
+}
+
 tensor tensor_of(arena *a, const constant *c) {
     tensor t = tensor_new(a, c->elem, c->rank, c->dims);
     if (c->kind == CONST_BYTES && t.count) memcpy(t.data, c->data, (size_t)dtype_size(c->elem, c->count));
@@ -183,7 +189,7 @@ tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, cons
 }
 
 // ---------------------------------------------------------------- text
-// The shortest decimal that reads back as the same value.
+// The shortest decimal that reads back as the same value; with an exponent from 1e16 on, as numpy has it.
 static void print_float(text *out, double v, bool single) {
     char s[40];
     if (isnan(v) || isinf(v)) {
@@ -195,6 +201,7 @@ static void print_float(text *out, double v, bool single) {
         double back = strtod(s, NULL);
         if (single ? (float)back == (float)v : back == v) break;
     }
+    if (strstr(s, "e+") && fabs(v) < 1e16) snprintf(s, sizeof s, "%.0f", v);
     text_add(out, s);
     if (!strpbrk(s, ".e")) text_add(out, ".0");
 }

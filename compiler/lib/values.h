@@ -14,11 +14,13 @@ typedef struct port {
     const char *sizes[MAX_RANK]; // as text: "3", "N", "2*N"
     bool boxed;                  // runs take and give a struct onnxc_value
     const char *type;            // of what is boxed: "sequence(float[...])"
+    bool has_default;            // an input that may be left out: data NULL
 } port;
 const char *port_text(arena *a, const port *p); // "float[N, 3]"
 
 tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims); // zeroed, data aligned to 64 bytes
-void tensor_normalize(tensor *t); // any byte but 0 of a bool means true; kernels count on 1
+void tensor_normalize(tensor *t);        // any byte but 0 of a bool means true; kernels count on 1
+tensor tensor_of_default(const port *p); // without data: the run takes the model's own
 tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
 // What runs take and give: of sequences and optionals a scalar whose data is a struct onnxc_value.

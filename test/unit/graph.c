@@ -275,6 +275,8 @@ static void names_of_any_bytes_survive(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         graph_add_output(g, graph_add_input(g, names[i], vector(f, "N + 1")));
     graph_add_input(g, "d", type_tensor(f->a, DT_I8, 1, (dim *[]){dim_symbol(f->m->dims, "a\nb")}));
+    value *optional = graph_add_input(g, "e", type_tensor(f->a, DT_F32, 0, NULL));
+    optional->fallback = constant_new(f->a, DT_F32, 0, NULL);
     const char *text = graph_print(f->a, f->m);
     module *m = parse(f, text);
     if (!m) fail_msg("%s\n%s", f->message, text);

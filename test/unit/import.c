@@ -459,7 +459,9 @@ static void initializers_among_inputs_are_constants(void **state) {
         assert_int_equal(m->main->inputs.n, 1);
         assert_true(constant_float(m->main->nodes.at[0]->in[1]->constant, 1) == 2);
         expect(r, DIAG_OK,
-               ir == 3 ? "" : "m.onnx: remark: input 'w' has a default value and is compiled as a constant");
+               ir == 3 ? ""
+                       : "m.onnx: remark: input 'w' has a default value and is compiled as a constant; "
+                         "--override=w makes it an input that callers may leave out");
     }
 }
 

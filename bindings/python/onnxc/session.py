@@ -40,6 +40,7 @@ class Port:
     def __init__(self, descriptor, info, kind):
         text = descriptor.text
         self.name, self.is_value, self.state = text(info.name), info.kind != 0, info.state
+        self.has_default = info.has_default != 0
         self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
         dims = descriptor.array(abi.DimInfo, info.dims, info.rank)
         self.dims = [d.value if d.value >= 0 else text(d.text) for d in dims]
@@ -168,7 +169,11 @@ class InferenceSession:
 
     # ------------------------------------------------------------ what it is
     def get_inputs(self):
-        return [port.node_arg() for port in self._inputs]
+        return [port.node_arg() for port in self._inputs if not port.has_default]
+
+    def get_overridable_initializers(self):
+        """Inputs that may be left out, for the model has values of its own (--override)."""
+        return [port.node_arg() for port in self._inputs if port.has_default]
 
     def get_outputs(self):
         return [port.node_arg() for port in self._outputs]
@@ -219,10 +224,10 @@ class InferenceSession:
         for name in feed:
             if name not in names:
                 raise InvalidArgument(f"the model has no input '{name}', only {', '.join(map(repr, names))}")
-        for name in names:
-            if name not in feed:
+        for name, port in zip(names, self._inputs):
+            if name not in feed and not port.has_default:
                 raise InvalidArgument(f"input '{name}' is missing")
-        return [feed[name] for name in names]
+        return [feed.get(name) for name in names]
 
 
 def _device(said):
@@ -282,6 +287,10 @@ class Call:
         if port.is_value:
             self.arrays.append(None)
             self.data[j] = self.memory.of_value(value, port.element, port.what)
+            return
+        if value is None and port.has_default:
+            self.arrays.append(None)
+            self.dims[port.first_dim:port.first_dim + port.rank] = port.dims
             return
         array = as_array(value, port.element, port.what)
         if array.ndim != port.rank:
