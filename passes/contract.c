@@ -14,6 +14,20 @@ bool index_uses_axis(const expr *read, int axis) {
     return false;
 }
 
+int index_digit(const kernel *k, const expr *index, expr **rest) {
+    *rest = NULL;
+    if (index->op == X_AXIS) return index->axis;
+    for (int j = 0; index->op == X_ADD && j < 4; j++) {
+        expr *digit = index->arg[j & 1], *more = index->arg[1 - (j & 1)];
+        if (digit->op != X_AXIS || more->op != X_MUL || expr_uses_axis(more, digit->axis)) continue;
+        const expr *n = more->arg[j >> 1];
+        if (n->op != X_CONST || !dim_is(k->axes.at[digit->axis].extent, n->i)) continue;
+        *rest = more->arg[1 - (j >> 1)];
+        return digit->axis;
+    }
+    return -1;
+}
+
 // An index that is in range wherever the guard holds is in range below any bound that is at least the size.
 static bool covers(const expr *e, dim *size) {
     return e->op == X_DIM ? dim_less_equal(size, e->dim) == TRI_YES
@@ -100,12 +114,18 @@ static void swap_operands(contraction *c) {
     c->term_a = c->term_b, c->term_b = t;
 }
 
-// The axis whose step moves the output by one element in its layout: the last physical axis.
-static int contiguous_axis(const write *w) {
-    const buffer *b = w->to;
+// The axis whose step moves the output by one element in its layout: that of the last physical axis, or of
+// the columns of one group in it.
+static int contiguous_axis(const contraction *c) {
+    const buffer *b = c->w->to;
     int last = b->layout ? b->layout->order[b->layout->n - 1].axis : b->rank - 1;
     while (!b->layout && last > 0 && dim_is(b->dims[last], 1)) last--;
-    return last >= 0 && b->rank && w->index[last]->op == X_AXIS ? w->index[last]->axis : -1;
+    if (last < 0 || !b->rank) return -1;
+    expr *groups;
+    int digit = index_digit(c->k, c->w->index[last], &groups);
+    for (int a = 0; groups && a < c->k->axes.n; a++)
+        if (expr_uses_axis(groups, a) && !axis_in(&c->batch, a)) return -1;
+    return digit;
 }
 
 static bool find(const kernel *k, stage *s, int nouter, contraction *c) {
@@ -116,7 +136,7 @@ static bool find(const kernel *k, stage *s, int nouter, contraction *c) {
     axis_list only_a = {0}, only_b = {0};
     for (int a = 0; a < nouter; a++) sort_axis(c, a, &only_a, &only_b);
     for (int j = 0; j < c->s->axes.n; j++) sort_axis(c, c->s->axes.at[j], &only_a, &only_b);
-    int n = contiguous_axis(c->w);
+    int n = contiguous_axis(c);
     if (n >= 0 && axis_in(&only_a, n)) {
         swap_operands(c);
         axis_list t = only_a;

@@ -31,6 +31,9 @@ bool contraction_in_stage(const kernel *k, stage *s, contraction *c);
 bool axis_in(const axis_list *l, int axis);
 // Whether expression x depends on the axis through anything but the guard of a read.
 bool index_uses_axis(const expr *read, int axis);
+// The axis that counts single elements of an index: of a plain axis itself, of a * n + b, where b has n
+// positions, b; -1: none. rest: what is multiplied by n, NULL for a plain axis.
+int index_digit(const kernel *k, const expr *index, expr **rest);
 // Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.
 bool guard_is_bounds(const expr *read);
 bool index_reduces(const kernel *k, expr *index); // whether it uses a reduce axis

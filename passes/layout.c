@@ -226,6 +226,21 @@ static bool find_samples(const kernel *k, conv_form *f) {
     return false;
 }
 
+// Whether an index counts channels by this kind of axis, alone or inside of groups, which all operands have.
+static bool is_channel(const contraction *c, const expr *index, axis_kind kind) {
+    expr *groups;
+    int digit = index_digit(c->k, index, &groups);
+    if (digit < 0 || c->k->axes.at[digit].kind != kind) return false;
+    for (int a = 0; groups && a < c->k->axes.n; a++)
+        if (expr_uses_axis(groups, a) && !axis_in(&c->batch, a)) return false;
+    return kind == AXIS_REDUCE || !axis_in(&c->batch, digit);
+}
+
+static bool index_uses_digit(const kernel *k, const expr *read, const expr *index) {
+    expr *groups;
+    return index_uses_axis(read, index_digit(k, index, &groups));
+}
+
 static bool find_conv(const kernel *k, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
@@ -238,13 +253,11 @@ static bool find_conv(const kernel *k, conv_form *f) {
     f->channel = f->out_channel = -1;
     f->out = c.w->to;
     for (int j = 0; j < image->buffer->rank; j++)
-        if (is_axis_of_kind(k, image->index[j], AXIS_REDUCE)) f->channel = j;
-    for (int j = 0; j < c.w->to->rank; j++) {
-        const expr *i = c.w->index[j];
-        if (is_axis_of_kind(k, i, AXIS_PARALLEL) && index_uses_axis(weights, i->axis) &&
-            !index_uses_axis(image, i->axis))
+        if (is_channel(&c, image->index[j], AXIS_REDUCE)) f->channel = j;
+    for (int j = 0; j < c.w->to->rank; j++)
+        if (is_channel(&c, c.w->index[j], AXIS_PARALLEL) && index_uses_digit(k, weights, c.w->index[j]) &&
+            !index_uses_digit(k, image, c.w->index[j]))
             f->out_channel = j;
-    }
     if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
     // One channel: no axis walks it.
     if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank &&
@@ -616,9 +629,59 @@ static void order_weights(assign *a, const contraction *c) {
                         false);
 }
 
+// ---- groups
+typedef struct split {
+    kernel *k;
+    const buffer *from;
+    buffer *to;
+    int axis; // of from, which becomes groups and columns
+} split;
+static expr *split_read(void *user, expr *e) {
+    split *s = user;
+    if (e->op != X_READ || e->buffer != s->from) return NULL;
+    expr *index[MAX_RANK], *groups;
+    int digit = index_digit(s->k, e->index[s->axis], &groups);
+    for (int j = 0; j < s->from->rank; j++) index[j + (j > s->axis)] = e->index[j];
+    index[s->axis] = groups, index[s->axis + 1] = x_axis(s->k, digit);
+    return x_read(s->k, s->to, index);
+}
+
+static buffer *split_constant(assign *a, const buffer *b, int axis, int64_t columns) {
+    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), &axis, sizeof axis);
+    buffer *known = map_get_number(&a->packed, key);
+    if (known) return known;
+    constant *c = ARENA_NEW(a->p->arena, constant);
+    *c = *b->data;
+    c->rank = b->rank + 1;
+    c->dims = ARENA_ARRAY(a->p->arena, int64_t, c->rank);
+    for (int j = 0; j < b->rank; j++) c->dims[j + (j > axis)] = b->data->dims[j];
+    c->dims[axis] = b->data->dims[axis] / columns, c->dims[axis + 1] = columns;
+    buffer *to = program_constant(a->p, b->name, c);
+    map_put_number(&a->packed, key, to);
+    return to;
+}
+
+// Weights of groups: the axis of groups and columns becomes two, so that each group has panels of its own.
+static void split_groups(assign *a, contraction *c) {
+    kernel *k = (kernel *)c->k;
+    const buffer *b = c->b->buffer;
+    expr *groups;
+    if (c->n < 0 || b->role != BUF_CONST || b->view_of || b->layout || b->rank == MAX_RANK || c->b->guard)
+        return;
+    for (int j = 0; j < b->rank; j++) {
+        if (index_digit(k, c->b->index[j], &groups) != c->n || !groups) continue;
+        split s = {k, b, split_constant(a, b, j, dim_value(k->axes.at[c->n].extent)), j};
+        state *st = &c->s->states.at[0];
+        st->step = expr_rewrite(k, st->step, split_read, &s);
+        contraction_find(k, c);
+        return;
+    }
+}
+
 static void pack_operands_of(assign *a, region *r, int *at, kernel *k) {
     contraction c;
     if (contraction_find(k, &c)) {
+        split_groups(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
         pack_operand(a, r, at, &c, true);
         return;

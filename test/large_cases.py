@@ -90,6 +90,18 @@ def plain_convolutions(b):
     return b.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
 
 
+@piece(4)
+def groups(b):
+    """As ResNeXt's and RegNet's blocks: 3x3 in groups of few channels between 1x1; ShuffleNet's 1x1 in groups and its shuffle."""
+    inner, outer, many, size = b.dice.choice((4, 8, 12, 16, 24, 40)), b.dice.choice((8, 16, 20)), b.near(6), b.near(40)
+    x = b.conv(b.input("x", [b.dice.choice((1, 2)), 3, size, b.near(size)]), 3, inner * many, 1)
+    y = b.conv(x, inner * many, outer * many, 3, b.dice.choice((1, 2)), groups=many)
+    y = b.conv(y, outer * many, outer * many, 1, groups=many, act=None)
+    y = b.op("Reshape", b.op("Reshape", y, b.ints(0, many, outer, -1)), b.ints(0, many * outer, -1, 1))
+    y = b.op("Transpose", b.op("Reshape", y, b.ints(0, many, outer, -1)), perm=[0, 2, 1, 3])
+    return b.conv(b.op("Reshape", y, b.ints(0, many * outer, -1, 1)), many * outer, 24, 1)
+
+
 @piece(2)
 def chosen_rows(b):
     """Convolutions over the rows of an image that the data choose: their number is known in the run only."""
@@ -309,7 +321,7 @@ def quantised_chain(b):
     """As quantising exporters write convolutions: the sums are whole numbers, so the answers differ by a step at most."""
     c, size = b.near(40, 8), b.near(50)
     x = through_bytes(b, b.input("x", [1, c, size, size]), 1 / 32, 128)
-    for stride, groups in ((1, 1), (b.dice.choice((1, 2)), b.dice.choice((1, c)))):
+    for stride, groups in ((1, 1), (b.dice.choice((1, 2)), b.dice.choice((1, c // 8, c)))):
         w = b.random.standard_normal((c, c // groups, 3, 3)) * (9 * c // groups) ** -0.5
         scales = np.abs(w).max((1, 2, 3)) / 127
         y = b.op("Conv", x, quantised(b, w, scales, 0), pads=[1] * 4, strides=[stride] * 2, group=groups)
