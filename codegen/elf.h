@@ -28,8 +28,9 @@ bool elf_is_object(bytes b);
 // `what` names the file in messages.
 elf_file *elf_read(arena *a, diag *d, bytes object, const char *what);
 // One object of several for the same target: their sections one after the other, what one defines and another
-// refers to connected. Local names stay local. `what` names them in messages.
-bytes elf_join(arena *a, diag *d, const bytes *objects, int n, const char *what);
+// refers to connected. Local names stay local, and what those from `inner` on define becomes so. `what` names
+// them in messages.
+bytes elf_join(arena *a, diag *d, const bytes *objects, int n, int inner, const char *what);
 // The object with every ldata of m in a section of its own and the symbol defined (hidden unless exported).
 // Memory does not grow with the data.
 void elf_write(arena *a, diag *d, bytes object, const lmodule *m, const sink *to);

@@ -87,10 +87,23 @@ static void take_locals(join *j, part *p, bool first) {
     }
 }
 
+// What a library's part defines is for the other parts alone.
+static void take_inner(join *j, part *p) {
+    for (int i = 1; i < p->o.symbols.n; i++) {
+        Elf64_Sym s = p->o.symbols.at[i];
+        const char *name = elf_string_at(&p->o, p->o.strtab, s.st_name);
+        if (is_local(&s) || s.st_shndx == SHN_UNDEF || map_get(&j->globals, name)) continue;
+        s.st_info = ELF64_ST_INFO(STB_LOCAL, ELF64_ST_TYPE(s.st_info));
+        s.st_other &= (unsigned char)~3; // the visibility
+        p->symbol[i] = add_symbol(j, moved_symbol(j, p, &s));
+        map_put(&j->globals, name, (void *)(intptr_t)p->symbol[i]);
+    }
+}
+
 static void take_globals(join *j, part *p) {
     for (int i = 1; i < p->o.symbols.n; i++) {
         const Elf64_Sym *s = &p->o.symbols.at[i];
-        if (is_local(s)) continue;
+        if (is_local(s) || p->symbol[i]) continue;
         const char *name = elf_string_at(&p->o, p->o.strtab, s->st_name);
         int known = (int)(intptr_t)map_get(&j->globals, name);
         if (!known) {
@@ -190,7 +203,7 @@ static void set_content(elf_object *o, int section, bytes content) {
     o->sections.at[section].sh_size = content.n;
 }
 
-bytes elf_join(arena *a, diag *d, const bytes *objects, int n, const char *what) {
+bytes elf_join(arena *a, diag *d, const bytes *objects, int n, int inner, const char *what) {
     join j = {.parts = ARENA_ARRAY(a, part, n), .n = n, .names = {.arena = a}, .globals = {.arena = a}};
     for (int i = 0; i < n; i++) j.parts[i].o = elf_object_read(a, d, objects[i], what);
     const elf_object *first = &j.parts[0].o;
@@ -201,6 +214,7 @@ bytes elf_join(arena *a, diag *d, const bytes *objects, int n, const char *what)
     VEC_PUSH(a, &j.all.symbols, (Elf64_Sym){0});
     for (int i = 0; i < n; i++) take_sections(&j, &j.parts[i], i == 0);
     for (int i = 0; i < n; i++) take_locals(&j, &j.parts[i], i == 0);
+    for (int i = inner; i < n; i++) take_inner(&j, &j.parts[i]);
     int locals = j.all.symbols.n;
     for (int i = 0; i < n; i++) take_globals(&j, &j.parts[i]);
     add_tables(&j, locals);

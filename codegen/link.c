@@ -79,6 +79,42 @@ void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_
     outfile_discard(file);
 }
 
+// ---------------------------------------------------------------- the runtime inside of an object
+static bool is_always_there(const char *name) {
+    static const char *const there[] = {"memcpy", "memmove", "memset", "memcmp"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, there[i]) == 0) return true;
+    return false;
+}
+
+// What the compiler that made the runtime calls: integer divisions, floats on machines without them.
+static void warn_of_undefined(arena *a, diag *d, const archive *r, const char *runtime) {
+    map known = {.arena = a};
+    text t = {.arena = a};
+    for (int undefined = 0; undefined < 2; undefined++)
+        for (int i = 1; i < r->members.n; i++) {
+            elf_file *f = elf_read(a, d, r->members.at[i].content, r->members.at[i].name);
+            for (int k = 0; k < f->symbols.n; k++) {
+                const elf_symbol *s = &f->symbols.at[k];
+                if ((s->section ? 0 : 1) != undefined || map_get(&known, s->name)) continue;
+                map_put(&known, s->name, f);
+                if (undefined && !is_always_there(s->name)) text_printf(&t, "%s%s", t.n ? ", " : "", s->name);
+            }
+        }
+    if (t.n) diag_warning(d, NULL, "%s needs, of the compiler that made it: %s", runtime, text_str(&t));
+}
+
+bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o) {
+    archive r = {0}, runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+    VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), object});
+    archive_add_needed(a, d, &r, &runtime);
+    if (r.members.n == 1) return object;
+    bytes *all = ARENA_ARRAY(a, bytes, r.members.n);
+    for (int i = 0; i < r.members.n; i++) all[i] = r.members.at[i].content;
+    warn_of_undefined(a, d, &r, o->runtime);
+    return elf_join(a, d, all, r.members.n, 1, m->name);
+}
+
 // ---------------------------------------------------------------- the linker
 static const char *in_path(arena *a, const char *name) {
     const char *path = getenv("PATH");

@@ -13,6 +13,9 @@ typedef struct link_options {
     VEC(const char *) inputs;   // more objects and libraries, for programs
 } link_options;
 
+// The object with those of the runtime's members inside that it needs, under local names. What these need but
+// do not have (besides memcpy and its like) is a warning.
+bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o);
 // object: from llvm_emit (EMIT_OBJECT); m: its module, for the data.
 void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o, const char *path);
 void link_shared(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o, const char *path);

@@ -93,7 +93,7 @@ bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d
     check_pieces(&w, d);
     bytes *objects = ARENA_ARRAY(a, bytes, n);
     for (int i = 0; i < n; i++) objects[i] = w.pieces[i].object;
-    bytes all = elf_join(a, d, objects, n, m->name);
+    bytes all = elf_join(a, d, objects, n, n, m->name);
     for (int i = 0; i < n; i++) arena_destroy(w.pieces[i].arena);
     return all;
 }

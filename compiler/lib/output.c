@@ -32,9 +32,6 @@ static bytes object_of(pipeline *p) {
     emit_means by = pipeline_means(p);
     return llvm_emit_object(p->loops, &by, p->arena, p->diag);
 }
-static void write_object(pipeline *p, const sink *to) {
-    elf_write(p->arena, p->diag, object_of(p), p->loops, to);
-}
 static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
@@ -51,7 +48,8 @@ const char *output_runtime(pipeline *p) {
         const char *path = arena_printf(p->arena, "%s/%s", o->program_folder, places[i]);
         if (access(path, R_OK) == 0) return path;
     }
-    diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target");
+    diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target%s",
+              p->target->freestanding ? "; C text (-o NAME.c) needs none" : "");
     diag_fatal_missing(p->diag, NULL, "the model needs onnxc's runtime library for %s, which was not found",
                        triple);
 }
@@ -61,6 +59,15 @@ static link_options linking(pipeline *p) {
                           .sysroot = p->options->sysroot,
                           .runtime = output_runtime(p),
                           .program_folder = p->options->program_folder};
+}
+// Freestanding code needs nothing from outside: what it calls of the runtime lies in the object.
+static void write_object(pipeline *p, const sink *to) {
+    bytes object = object_of(p);
+    if (p->target->freestanding && p->build->needs_runtime) {
+        link_options o = linking(p);
+        object = link_runtime(p->arena, p->diag, object, p->loops, &o);
+    }
+    elf_write(p->arena, p->diag, object, p->loops, to);
 }
 static void link_lib(pipeline *p, const char *path) {
     link_options o = linking(p);

@@ -4,10 +4,12 @@
 HERE := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 B    ?= .
 AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=ar),ar),$(AR))
-SRC  := $(wildcard $(HERE)/runtime-lite/*.c)
-OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
 MACHINE := $(shell $(CC) -dumpmachine)
-FLAGS := -std=c11 -D_GNU_SOURCE -O2 -fPIC -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
+# Without an operating system there is no more than the library functions.
+BARE := $(if $(findstring linux,$(MACHINE)),,1)
+SRC  := $(wildcard $(HERE)/runtime-lite/$(if $(BARE),lib_*.c,*.c))
+OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
+FLAGS := -std=c11 -D_GNU_SOURCE $(if $(BARE),-Os -ffreestanding -ffunction-sections,-O2 -fPIC) -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
          $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
 
 $(B)/libonnxc-rt.a: $(OBJ)
