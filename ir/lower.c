@@ -31,10 +31,22 @@ static void need_tensor(lowering *l, const loc *at, const value *v) {
 
 static bool has_no_rank(const value *v) { return v->type.kind == TYPE_TENSOR && v->type.rank < 0; }
 
+static bool is_output(const value *v) {
+    const graph *g = v->graph;
+    for (int j = 0; g && !g->outer && j < g->outputs.n; j++)
+        if (g->outputs.at[j] == v) return true;
+    return false;
+}
+
 static void need_rank(lowering *l, const loc *at, const value *v) {
     need_tensor(l, at, v);
     if (!has_no_rank(v)) return;
-    diag_hint(l->program->diag, "where a size of the model decides the rank, --dim NAME=N binds that size");
+    if (!v->def && v->graph && !v->graph->outer)
+        diag_hint(l->program->diag, "--shape %s=NxCx8 says what the model leaves open", v->name);
+    else
+        diag_hint(l->program->diag,
+                  "where a size of the model decides the rank, --dim NAME=N binds that size%s",
+                  is_output(v) ? "; an output of one rank may be declared in the model with that rank" : "");
     diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
 }
 
