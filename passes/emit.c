@@ -66,7 +66,7 @@ static void add_dim(dim_list *l, const dim *d) {
     for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
         for (int i = 0; i < d->terms[j].natoms; i++)
             if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_atom(l, d->terms[j].atoms[i]);
-    if (d->kind != DIM_POLY && dim_parts_count(d) > LARGE_DIM) add_atom(l, d);
+    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_atom(l, d);
 }
 static void add_expr_dims(void *user, expr *x) {
     if (x->op == X_DIM) add_dim(user, x->dim);
