@@ -173,6 +173,16 @@ def pooled_boxes(b):
                 sampling_ratio=b.dice.choice((0, 2)), spatial_scale=1 / 8, mode=b.dice.choice(("avg", "avg", "max")))
 
 
+@piece(2)
+def boxes_that_stay(b):
+    """More than the strips hold in which the kept ones lie, some of several classes moved apart as batched_nms does."""
+    n, classes = b.near(2000), b.dice.choice((1, 3))
+    apart = b.constant((b.random.integers(0, b.dice.choice((1, 20)), (1, n, 1)) * 40).astype(np.float32))
+    found = b.op("NonMaxSuppression", b.op("Add", b.input("boxes", [1, n, 4]), apart), b.input("scores", [1, classes, n]),
+                 b.ints(b.dice.choice((300, n))), b.number(b.dice.choice((0.1, 0.5))), b.number(-1))
+    return b.op("Cast", found, to=TensorProto.FLOAT)
+
+
 @piece(1)
 def largest_in_boxes(b):
     c, size, count = b.near(40), b.near(40), b.near(20)
