@@ -40,4 +40,7 @@ bool index_reduces(const kernel *k, expr *index); // whether it uses a reduce ax
 // Whether a guarded read needs no guard where its buffer has so many elements around it on each axis, which
 // hold the fill.
 bool halo_of_read(kernel *k, const expr *read, int64_t *lo, int64_t *hi);
+// The buffer of one element that a guarded read takes outside of the image (a zero point of the run); NULL:
+// another value.
+buffer *halo_source(const expr *read);
 #endif

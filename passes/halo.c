@@ -32,9 +32,19 @@ static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo,
     return true;
 }
 
+buffer *halo_source(const expr *read) {
+    const expr *f = read->fill;
+    if (f->op != X_READ || f->guard || f->buffer->role == BUF_LOCAL ||
+        f->buffer->dtype != read->buffer->dtype)
+        return NULL;
+    for (int j = 0; j < f->buffer->rank; j++)
+        if (!dim_is(f->buffer->dims[j], 1)) return NULL;
+    return f->buffer;
+}
+
 // Only windows get one: an index that leaves the image because of a parallel axis alone is a Pad or a Concat.
 bool halo_of_read(kernel *k, const expr *read, int64_t *lo, int64_t *hi) {
-    if (read->fill->op != X_CONST || !guard_is_bounds(read)) return false;
+    if ((read->fill->op != X_CONST && !halo_source(read)) || !guard_is_bounds(read)) return false;
     for (int j = 0; j < read->buffer->rank; j++) {
         lo[j] = hi[j] = 0;
         if (!(read->index[j]->axes & read->guard->axes)) continue; // inside whatever the guard says

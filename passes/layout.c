@@ -15,6 +15,8 @@ typedef struct assign {
     int *writers; // by buffer id: kernels that write it
     map packed;   // (buffer id, hash of layout) -> packed constant
     map copies;   // input buffer id -> its channels-last copy
+    map sources;  // buffer id -> the element that its halo holds, where only the run knows it
+    map filled;   // (kernel id, buffer id) -> that buffer, whose halo is filled ahead of that kernel
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -397,16 +399,19 @@ static bool has_halo(const buffer *b) {
 
 static double fill_value(const expr *e) { return dtype_is_float(e->dtype) ? e->f : (double)e->i; }
 
-static bool fits_halo(const buffer *b, const expr *fill) {
-    if (fill->op != X_CONST) return false;
-    return !has_halo(b) || b->layout->fill == fill_value(fill);
+static bool fits_halo(const assign *a, const expr *read) {
+    buffer *known = map_get_number(&a->sources, (uint64_t)read->buffer->id), *source = halo_source(read);
+    if (source || known) return source == known || (!known && !has_halo(read->buffer));
+    if (read->fill->op != X_CONST) return false;
+    return !has_halo(read->buffer) || read->buffer->layout->fill == fill_value(read->fill);
 }
 
 // The halo that all guarded reads of the image need together.
 typedef struct halo {
+    assign *a;
     kernel *k;
     const buffer *image;
-    const expr *fill;
+    const expr *read; // one of them
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     bool possible;
 } halo;
@@ -415,44 +420,59 @@ static void add_overhang(void *user, expr *e) {
     if (e->op != X_READ || e->buffer != h->image || !e->guard) return;
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     h->possible &=
-        fits_halo(e->buffer, e->fill) && (!h->fill || h->fill == e->fill) && halo_of_read(h->k, e, lo, hi);
-    h->fill = e->fill;
+        fits_halo(h->a, e) && (!h->read || h->read->fill == e->fill) && halo_of_read(h->k, e, lo, hi);
+    h->read = e;
     for (int j = 0; h->possible && j < e->buffer->rank; j++) {
         if (lo[j] > h->lo[j]) h->lo[j] = lo[j];
         if (hi[j] > h->hi[j]) h->hi[j] = hi[j];
     }
 }
 
+static uint64_t kernel_and_buffer(const kernel *k, const buffer *b) {
+    return (uint64_t)k->id << 32 | (uint64_t)b->id;
+}
+
 // Kernel k's guarded reads of its image become unguarded ones of an image with a halo.
-static void give_halo(kernel *k, buffer *b) {
-    halo h = {.k = k, .image = b, .possible = is_temp_root(b) && b->layout};
+static void give_halo(assign *a, kernel *k, buffer *b) {
+    halo h = {.a = a, .k = k, .image = b, .possible = is_temp_root(b) && b->layout};
     for (int j = 0; h.possible && j < k->stages.n; j++) stage_walk(k->stages.at[j], add_overhang, &h);
-    if (!h.fill || !h.possible) return;
+    if (!h.read || !h.possible) return;
     layout *l = ARENA_NEW(k->arena, layout);
     *l = *b->layout;
-    l->fill = fill_value(h.fill);
+    buffer *source = halo_source(h.read);
+    if (source) map_put_number(&a->sources, (uint64_t)b->id, source);
+    else l->fill = fill_value(h.read->fill);
     for (int j = 0; j < b->rank; j++) {
         if (h.lo[j] > l->pad_lo[j]) l->pad_lo[j] = h.lo[j];
         if (h.hi[j] > l->pad_hi[j]) l->pad_hi[j] = h.hi[j];
     }
     b->layout = l;
+    if (source) map_put_number(&a->filled, kernel_and_buffer(k, b), b);
     swap_buffer(k, b, b, true);
 }
 
 // Convolutions first: where two windows want different values around an image, theirs counts.
-static void give_halos(program *p) {
+static void give_halos(assign *a) {
+    program *p = a->p;
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
-        if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(p->kernels.at[j], f.image);
+        if (find_conv(p->kernels.at[j], &f) && f.image) give_halo(a, p->kernels.at[j], f.image);
     }
     for (int j = 0; j < p->kernels.n; j++) {
         buffer **all;
         int n = kernel_buffers(p->kernels.at[j], &all);
-        for (int i = 0; i < n; i++) give_halo(p->kernels.at[j], all[i]);
+        for (int i = 0; i < n; i++) give_halo(a, p->kernels.at[j], all[i]);
     }
 }
 
-static void halo_stage(kernel *k, buffer *b, int axis, bool high) {
+static expr *halo_value(kernel *k, const buffer *b, buffer *source) {
+    expr *index[MAX_RANK];
+    if (!source) return x_number(k, dtype_compute(b->dtype), b->layout->fill);
+    for (int j = 0; j < source->rank; j++) index[j] = x_i64(k, 0);
+    return x_read(k, source, index);
+}
+
+static void halo_stage(kernel *k, buffer *b, int axis, bool high, buffer *source) {
     const layout *l = b->layout;
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK];
@@ -466,35 +486,41 @@ static void halo_stage(kernel *k, buffer *b, int axis, bool high) {
         index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x]))
                                       : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
     }
-    stage_write(k, s, b, index, x_number(k, dtype_compute(b->dtype), l->fill));
+    stage_write(k, s, b, index, halo_value(k, b, source));
 }
 
-static kernel *halo_kernel(program *p, buffer *b, const loc *at) {
-    kernel *k = kernel_new(p, arena_printf(p->arena, "halo_%s", b->name), at);
+static kernel *halo_kernel(const assign *a, buffer *b, const loc *at) {
+    kernel *k = kernel_new(a->p, arena_printf(a->p->arena, "halo_%s", b->name), at);
+    buffer *source = map_get_number(&a->sources, (uint64_t)b->id);
     for (int j = 0; j < b->rank; j++) {
-        if (b->layout->pad_lo[j]) halo_stage(k, b, j, false);
-        if (b->layout->pad_hi[j]) halo_stage(k, b, j, true);
+        if (b->layout->pad_lo[j]) halo_stage(k, b, j, false, source);
+        if (b->layout->pad_hi[j]) halo_stage(k, b, j, true, source);
     }
     return k;
 }
 
-// Halos are filled behind the step that allocates the buffer, or before the first kernel that writes it.
+// Halos are filled behind the step that allocates the buffer, or before the first kernel that writes it; of
+// an element that the run makes, before each kernel that wants it, which had it for its guarded reads.
 static void fill_halos(assign *a, region *r, uint8_t *filled) {
     for (int j = 0; j < r->steps.n; j++) {
         step *s = r->steps.at[j];
         for (int b = 0; b < 2; b++)
             if (s->body[b]) fill_halos(a, s->body[b], filled);
-        if (s->kind == STEP_ALLOC && has_halo(s->buffer))
-            insert_kernel(a->p, r, ++j, halo_kernel(a->p, s->buffer, s->loc));
+        if (s->kind == STEP_ALLOC && has_halo(s->buffer) &&
+            !map_get_number(&a->sources, (uint64_t)s->buffer->id))
+            insert_kernel(a->p, r, ++j, halo_kernel(a, s->buffer, s->loc));
         if (s->kind != STEP_KERNEL) continue;
         buffer **all;
         int n = kernel_buffers(s->kernel, &all);
         for (int i = 0; i < n; i++) {
             buffer *b = all[i];
-            if (b->role == BUF_HEAP || filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b))
+            bool source = map_get_number(&a->sources, (uint64_t)b->id);
+            if (source && !map_get_number(&a->filled, kernel_and_buffer(s->kernel, b))) continue;
+            if (!source &&
+                (b->role == BUF_HEAP || filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b)))
                 continue;
             filled[b->id] = 1;
-            insert_kernel(a->p, r, j++, halo_kernel(a->p, b, s->kernel->loc));
+            insert_kernel(a->p, r, j++, halo_kernel(a, b, s->kernel->loc));
         }
     }
 }
@@ -719,7 +745,7 @@ void assign_layouts(program *p) {
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
     a.writers = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
-    a.copies.arena = scratch;
+    a.copies.arena = a.sources.arena = a.filled.arena = scratch;
     for (int j = 0; j < p->kernels.n; j++) {
         buffer **b;
         int n = kernel_buffers(p->kernels.at[j], &b);
@@ -742,7 +768,7 @@ void assign_layouts(program *p) {
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
             p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
-    give_halos(p);
+    give_halos(&a);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     fill_halos(&a, p->main, filled);
     pack_operands(&a, p->main);

@@ -340,6 +340,19 @@ def quantised_chain(b):
     return x
 
 
+@piece(3)
+def bytes_of_the_run(b):
+    """As dynamic quantisation writes convolutions: zero points that only the run knows, around the images as well. Exact."""
+    c, size = b.near(40, 8), b.near(50)
+    x, b.share = b.input("x", [1, c, size, size]), 0
+    for groups in (1, b.dice.choice((1, 2))):
+        q, _, zero = b.op("DynamicQuantizeLinear", x, outputs=3)
+        w = b.constant(b.random.integers(-127, 128, (c, c // groups, 3, 3)).astype(np.int8))
+        y = b.op("ConvInteger", q, w, zero, pads=[1, b.dice.choice((0, 2)), 1, 1], strides=[b.dice.choice((1, 2))] * 2, group=groups)
+        x = b.op("Cast", y, to=TensorProto.FLOAT)
+    return x
+
+
 @piece(2)
 def whole_numbers(b):
     """uint8 times int8 with zero points: exact."""
