@@ -86,6 +86,8 @@ static void look_costs(value_look *l, const expr *e) {
     if (e->op == X_READ) l->c.reads++;
     if (e->op == X_READ && !is_parameter(l, e)) {
         l->elements++;
+        int bits = e->buffer->role == BUF_CONST ? 0 : dtype_bits(e->buffer->dtype);
+        if (bits > l->c.bits) l->c.bits = bits;
         l->narrow =
             dtype_bits(e->buffer->dtype) <= 16 && dtype_bits(e->buffer->dtype) < dtype_bits(l->w->to->dtype);
     }

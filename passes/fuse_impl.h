@@ -117,6 +117,7 @@ typedef struct cost {
     int work;    // operations for each element
     int reads;   // that differ from element to element
     bool moves;  // only takes elements from elsewhere
+    int bits;    // of the widest element read that is no constant
     bool scales; // the one element read, converted, shifted down and multiplied by what is the same for a row
 } cost;
 cost cost_of(const kernel *k, const stage *s, const write *w);

@@ -6,7 +6,7 @@
 #include "passes/fuse_impl.h"
 #include <math.h>
 
-enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8 };
+enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8, FEW_PRODUCTS = 4 };
 
 typedef struct piece {
     const stage *s;
@@ -232,6 +232,7 @@ static cost cost_of_source(const source *src) {
         cost c = cost_of(src->k, src->pieces[j].s, src->pieces[j].w);
         if (c.work > all.work) all.work = c.work;
         if (c.reads > all.reads) all.reads = c.reads;
+        if (c.bits > all.bits) all.bits = c.bits;
         all.moves &= c.moves, all.scales &= c.scales;
     }
     return all;
@@ -249,7 +250,9 @@ static bool worth(fuse *f, const source *src, place *const *to, int n) {
         demand += demand_of(k, src->root, &here);
         contraction |= here;
     }
-    if (contraction && !(src->n == 1 && (c.moves || (c.scales && c.work <= CHEAP_SCALE)))) return false;
+    // Bytes stay bytes in products of bytes; wider elements of the run are converted once, not for each product.
+    bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= 8 || demand <= FEW_PRODUCTS);
+    if (contraction && !(src->n == 1 && (c.moves || scales))) return false;
     if (src->n > 1 && demand > 2) return false;
     if (c.moves || contraction || demand <= 1 || (c.reads == 0 && c.work <= CHEAP)) return true;
     return c.work * (demand - 1) <= CHEAP && c.reads * demand <= c.reads + 1 + demand;
