@@ -17,6 +17,24 @@ static bool plain_contraction(const kernel *k) {
     return !constant;
 }
 
+// Products of bytes are several times faster over tiles of many rows than those of floats in a row's kernel,
+// and leave bytes behind. Only where there are very many of these would memory matter more.
+static void find_byte(void *user, expr *e) {
+    *(bool *)user |= e->op == X_READ && dtype_is_int(e->buffer->dtype) && dtype_bits(e->buffer->dtype) == 8;
+}
+static bool leaves_bytes(const kernel *k) {
+    enum { MANY = 64 << 20 };
+    const expr *step = k->stages.at[0]->states.at[0].step;
+    bool bytes[2] = {false, false};
+    for (int j = 0; j < 2 && step->op == X_MUL; j++) expr_walk(step->arg[j], find_byte, &bytes[j]);
+    double results = 1;
+    for (int a = 0; a < k->axes.n; a++) {
+        const dim *n = k->axes.at[a].extent;
+        if (k->axes.at[a].kind == AXIS_PARALLEL && dim_is_const(n)) results *= (double)dim_value(n);
+    }
+    return bytes[0] && bytes[1] && results <= MANY;
+}
+
 static place *only_reader(fuse *f, const place *writer, const buffer *b) {
     place *r[MOST_READERS];
     return !f->output[b->id] && readers_of(f, writer, b, r) == 1 ? r[0] : NULL;
@@ -318,7 +336,7 @@ static void to_one_form(const fuse *fu, place *at) {
 void fuse_chain(fuse *f, place *rows) {
     if (!reduces_rows(rows->s->kernel)) return;
     place *before = contraction_before(f, rows), *after = before ? contraction_after(f, rows) : NULL;
-    if (!after) return;
+    if (!after || leaves_bytes(before->s->kernel)) return;
     kernel *first = before->s->kernel, saved = *rows->s->kernel;
     if (!rows_join(f, before, rows, true)) return;
     if (rows_join(f, rows, after, true)) {
