@@ -99,7 +99,7 @@ static int64_t element_offset(run *r, const char *verb, const buffer *b, const m
         int64_t extent = m->extent[j];
         offset += (left[axis] % extent) * scale;
         left[axis] /= extent;
-        scale *= extent;
+        scale = scale * extent + layout_gap(l, j - 1);
     }
     return offset;
 }

@@ -21,12 +21,16 @@ static dim *entry_extent(const buffer *b, int entry) {
 
 dim *layout_extent(const buffer *b, int entry) { return b->layout ? entry_extent(b, entry) : b->dims[entry]; }
 
-dim *buffer_physical_count(const buffer *b) {
-    if (!b->layout) return buffer_count(b);
+int64_t layout_gap(const layout *l, int entry) { return entry == l->gap_entry ? l->gap : 0; }
+
+dim *layout_stride(const buffer *b, int entry) {
     dim *n = dim_const(b->dims[-1]->table, 1);
-    for (int j = 0; j < b->layout->n; j++) n = dim_mul(n, entry_extent(b, j));
+    for (int j = b->layout->n - 1; j > entry; j--)
+        n = dim_addk(dim_mul(n, entry_extent(b, j)), layout_gap(b->layout, j - 1));
     return n;
 }
+
+dim *buffer_physical_count(const buffer *b) { return b->layout ? layout_stride(b, -1) : buffer_count(b); }
 
 dim *buffer_bytes(const buffer *b) {
     enum { VALUE_BYTES = 40 }; // a struct onnxc_value where pointers have 64 bits
@@ -39,6 +43,7 @@ dim *buffer_bytes(const buffer *b) {
 bool layout_equal(const layout *a, const layout *b) {
     if (!a || !b) return a == b;
     if (a->n != b->n || memcmp(&a->fill, &b->fill, sizeof a->fill) != 0) return false;
+    if (a->gap != b->gap || a->gap_entry != b->gap_entry) return false;
     for (int j = 0; j < a->n; j++)
         if (a->order[j].axis != b->order[j].axis || a->order[j].tile != b->order[j].tile) return false;
     return memcmp(a->pad_lo, b->pad_lo, sizeof a->pad_lo) == 0 &&

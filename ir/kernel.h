@@ -40,6 +40,8 @@ typedef enum space {
 // `axis` split by `tile` (0: what remains of that axis after its other entries took their tiles).
 // Row-major is order = {0,0},{1,0},... A channels-blocked image: {0,0},{1,0},{2,0},{3,0},{1,16}.
 // pad_lo/pad_hi widen a logical axis by a halo that holds `fill` (writers of the buffer keep it filled).
+// Neighbours in entry `gap_entry` lie `gap` elements further apart than what is inside of them; nobody reads
+// these.
 typedef struct layout {
     int n;
     struct layout_entry {
@@ -48,6 +50,8 @@ typedef struct layout {
     } order[2 * MAX_RANK];
     int64_t pad_lo[MAX_RANK], pad_hi[MAX_RANK];
     double fill;
+    int gap_entry;
+    int64_t gap;
 } layout;
 
 struct buffer {
@@ -75,6 +79,8 @@ dim *buffer_count(const buffer *b);             // logical elements
 dim *buffer_physical_count(const buffer *b);    // elements with tiles and halo, as laid out
 dim *buffer_bytes(const buffer *b);             // of the storage, sub-byte types packed
 dim *layout_extent(const buffer *b, int entry); // of physical axis `entry` (row-major: of that logical axis)
+dim *layout_stride(const buffer *b, int entry); // elements between neighbours in an entry of b's layout
+int64_t layout_gap(const layout *l, int entry); // of these, what lies behind all that is inside
 bool layout_equal(const layout *a, const layout *b);
 
 // ---------------------------------------------------------------- scalar expressions

@@ -150,6 +150,7 @@ static void print_layout(text *t, const layout *l) {
     for (int a = 0; a < MAX_RANK; a++)
         if (l->pad_lo[a] || l->pad_hi[a])
             text_printf(t, " halo %d:%lld,%lld", a, (long long)l->pad_lo[a], (long long)l->pad_hi[a]);
+    if (l->gap) text_printf(t, " gap %d:%lld", l->gap_entry, (long long)l->gap);
     text_add(t, ")");
 }
 

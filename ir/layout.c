@@ -34,17 +34,20 @@ typedef struct place {
     int64_t extent[2 * MAX_RANK],
         scale[2 * MAX_RANK];  // of a physical entry: how many, how far in its logical axis
     int64_t stride[MAX_RANK]; // logical row-major
+    int64_t block;            // elements between gaps
 } place;
 
 static void find_places(const buffer *b, place *p) {
     const layout *l = b->layout;
     int64_t below[MAX_RANK], n = 1;
+    p->block = 1;
     for (int a = 0; a < b->rank; a++) below[a] = 1;
     for (int j = l->n - 1; j >= 0; j--) {
         int a = l->order[j].axis;
         p->extent[j] = dim_value(layout_extent(b, j));
         p->scale[j] = below[a];
         below[a] *= p->extent[j];
+        if (j > l->gap_entry) p->block *= p->extent[j];
     }
     for (int a = b->rank - 1; a >= 0; a--) p->stride[a] = n, n *= dim_value(b->dims[a]);
 }
@@ -54,7 +57,13 @@ static void produce_elements(const buffer *b, const place *p, int64_t first, voi
     const layout *l = b->layout;
     int last = l->n - 1;
     for (int64_t done = 0; done < n;) {
-        int64_t at = first + done, index[MAX_RANK], digit = at % p->extent[last], rest = at / p->extent[last];
+        int64_t at = first + done, blocks = l->gap ? at / (p->block + l->gap) : 0;
+        if (l->gap && at - blocks * (p->block + l->gap) >= p->block) {
+            put_fill(b, to, done++);
+            continue;
+        }
+        at -= blocks * l->gap;
+        int64_t index[MAX_RANK], digit = at % p->extent[last], rest = at / p->extent[last];
         for (int a = 0; a < b->rank; a++) index[a] = -l->pad_lo[a];
         for (int j = last - 1; j >= 0; rest /= p->extent[j], j--)
             index[l->order[j].axis] += rest % p->extent[j] * p->scale[j];

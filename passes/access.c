@@ -31,7 +31,7 @@ static expr *layout_offset(kernel *k, buffer *b, expr *const *index) {
         expr *digit = last[j] ? left[a] : x_bin(k, X_MOD, left[a], n);
         if (!last[j]) left[a] = x_bin(k, X_FLOORDIV, left[a], n);
         offset = x_add(k, offset, x_mul(k, digit, x_dim(k, scale)));
-        scale = dim_mul(scale, extent);
+        scale = dim_addk(dim_mul(scale, extent), layout_gap(l, j - 1));
     }
     return offset;
 }

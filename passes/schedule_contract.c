@@ -765,9 +765,7 @@ static void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
     int axis = b->layout->order[b->layout->n - (t->quad >= 0 ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
-    dim *stride = dim_const(b->dims[-1]->table, 1);
-    for (int i = j + 1; i < b->layout->n; i++) stride = dim_mul(stride, layout_extent(b, i));
-    t->panel_stride = emit_dim(t->e, stride);
+    t->panel_stride = emit_dim(t->e, layout_stride(b, j));
 }
 
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
