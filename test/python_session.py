@@ -1,4 +1,5 @@
 """The Python package: sessions, compilations, errors. Prints N passed, N failed, N skipped."""
+import gc
 import io
 import os
 import sys
@@ -6,6 +7,7 @@ import tempfile
 import threading
 import unittest
 import warnings
+import weakref
 
 import ml_dtypes
 import numpy as np
@@ -218,6 +220,119 @@ class Arrays(unittest.TestCase):
         for t in threads:
             t.join()
         self.assertEqual(wrong, [])
+
+
+class Repeated(unittest.TestCase):
+    """Calls of sizes that were seen before go another way."""
+
+    def sum_session(self):
+        return onnxc.InferenceSession(text_model("g (float[N, 4] x, float[N, 4] z) => (float[N, 4] y, float[4, N] t) "
+                                                 "{ y = Add (x, z)  t = Transpose <perm = [1, 0]> (y) }"))
+
+    def check_sum(self, session, n, of=None):
+        x, z = np.random.rand(n, 4).astype(np.float32), np.full((n, 4), n, np.float32)
+        y, t = session.run(of, {"z": z, "x": x}) if of is None else session.run(of, {"z": z, "x": x})[::-1]
+        np.testing.assert_array_equal(y, x + z)
+        np.testing.assert_array_equal(t, (x + z).T)
+        return y, t
+
+    def test_it_is_taken(self):
+        for model, feed in (("g (float[N] x) => (float[N] y) { y = Neg (x) }", {"x": X[0]}),
+                            ("g (float x) => (float y) { y = Neg (x) }", {"x": np.array(2, np.float32)}),
+                            ("g (bool[2, 2] x, int64[2] i) => (bool[2, 2] y) { y = Gather (x, i) }",
+                             {"x": np.eye(2, dtype=bool), "i": np.array([1, 0])}),
+                            ("g (float[N] x) => (int64[1, K] y) { y = NonZero (x) }", {"x": X[0]}),
+                            ("g (bfloat16[N] x) => (bfloat16[N] y) { y = Identity (x) }", {"x": X[0].astype(ml_dtypes.bfloat16)})):
+            session = onnxc.InferenceSession(text_model(model))
+            self.assertIsNone(session._repeated.run(feed))
+            want, found = session.run(None, feed), session._repeated.run(feed)
+            for w, f in zip(want, found, strict=True):
+                self.assertEqual((w.dtype, w.tolist()), (f.dtype, f.tolist()))
+
+    def test_sizes_that_change(self):
+        session = self.sum_session()
+        for n in 3, 3, 5, 3, 3, 5, 0, 0, 1, 3, 0, 5, *range(1, 150), *range(1, 5):
+            self.check_sum(session, n)
+            self.check_sum(session, n, ["t", "y"])
+        self.assertLessEqual(len(session._repeated.plans), onnxc.repeat.MOST_PLANS)
+
+    def test_outputs_are_fresh(self):
+        session, kept = self.sum_session(), []
+        for n in 3, 3, 5, 3, 5, 3:
+            kept += self.check_sum(session, n)
+        for i, a in enumerate(kept):
+            for b in kept[:i]:
+                self.assertFalse(np.shares_memory(a, b))
+
+    def test_checks_stay(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        unaligned = np.zeros(X.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(X.shape)
+        unaligned[:] = X
+        for _ in range(3):
+            np.testing.assert_array_equal(session.run(None, {"x": X})[0], Y)
+            for x in np.asfortranarray(X), np.repeat(X, 2, axis=1)[:, ::2], X.tolist(), unaligned, X[::-1][::-1]:
+                np.testing.assert_array_equal(session.run(None, {"x": x})[0], Y)
+            for text, feed in (("input 'x' is missing", {}), ("no input 'z'", {"x": X, "z": X}), ("input 'x' is missing|no input 'z'", {"z": X}),
+                               ("rank 2", {"x": X[0]}), ("rank 2", {"x": X[None]}), ("float32", {"x": X.astype(np.float64)}),
+                               ("float32", {"x": X.view(np.int32)}), ("float32", {"x": X.astype(">f4")})):
+                with self.assertRaisesRegex(onnxc.InvalidArgument, text):
+                    session.run(None, feed)
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "no output 'z'"):
+                session.run(["z"], {"x": X})
+            with self.assertRaisesRegex(onnxc.RunError, "axis 1 must be 4"):
+                session.run(None, {"x": X[:, :3].copy()})
+
+    def test_sizes_from_data(self):
+        session = onnxc.InferenceSession(path_of("positive.onnx"))
+        for positive in 3, 5, 3000, 2, 0, 3000, 5:
+            x = np.where(np.arange(3000) < positive, 1, -1).astype(np.float32)
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], x[x > 0])
+
+    def test_runs_that_fail(self):
+        session = onnxc.InferenceSession(text_model("g (float[4] x, int64[N] i) => (float[N] y) { y = Gather (x, i) }"))
+        for _ in range(3):
+            np.testing.assert_array_equal(session.run(None, {"x": X[0], "i": np.array([3])})[0], [4])
+            with self.assertRaises(onnxc.RunError) as caught:
+                session.run(None, {"x": X[0], "i": np.array([7])})
+            self.assertEqual(caught.exception.code_name, "ONNXC_CHECK_FAILED")
+            self.assertIn("outside of the axis", str(caught.exception))
+
+    def test_threads(self):
+        session, wrong = self.sum_session(), []
+
+        def work(n):
+            try:
+                kept = [(x, session.run(None, {"x": x, "z": x})) for x in (np.full((1 + (n + i) % 3, 4), n * 100 + i, np.float32)
+                                                                           for i in range(100))]
+                wrong.extend(n for x, (y, t) in kept if not (np.array_equal(y, x + x) and np.array_equal(t, (x + x).T)))
+            except Exception as error:
+                wrong.append(error)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_defaults(self):
+        model = text_model("g (float[N] x) => (float[N] y) <float w = {2}> { y = Mul (x, w) }")
+        model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, []))
+        session = onnxc.InferenceSession(model, override="w")
+        for _ in range(3):
+            np.testing.assert_array_equal(session.run(None, {"x": X[0]})[0], X[0] * 2)
+            np.testing.assert_array_equal(session.run(None, {"x": X[0], "w": np.array(3, np.float32)})[0], X[0] * 3)
+            np.testing.assert_array_equal(session.run(None, {"x": X[0], "w": None})[0], X[0] * 2)
+
+    def test_sessions_end(self):
+        session = onnxc.InferenceSession(path_of("mlp.onnx"))
+        for _ in range(2):
+            session.run(None, {"x": X})
+        end, there = session._end, weakref.ref(session)
+        gc.disable()
+        del session
+        gc.enable()
+        self.assertIsNone(there())
+        self.assertFalse(end.alive)
 
 
 class Types(unittest.TestCase):

@@ -54,6 +54,7 @@ class DimInfo(Structure):
 
 
 RUN = CFUNCTYPE(c_int, POINTER(c_void_p), POINTER(c_int64), POINTER(c_int64), c_void_p, c_size_t, POINTER(c_char_p))
+RUN_AT = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_size_t, c_void_p)  # the same by addresses
 WORKSPACE = CFUNCTYPE(c_int64, POINTER(c_int64))
 OPEN = CFUNCTYPE(c_int, POINTER(Options), POINTER(c_void_p))
 CLOSE = CFUNCTYPE(None, c_void_p)

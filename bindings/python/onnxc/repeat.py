@@ -1,0 +1,136 @@
+"""Calls whose sizes were seen before, for sessions of plain tensors. In: a feed of arrays of the right types. Out: the outputs, or None
+where anything is unlike the call that was seen; then session.Call looks at it as at a first one.
+
+What a call needs besides its arrays is made once: for each set of input sizes a Plan, for each call that runs at the same time a Frame.
+"""
+import ctypes
+
+import numpy as np
+
+from . import abi
+from .errors import RunError
+from .values import address, from_space
+
+MOST_PLANS = 64
+addressof = ctypes.addressof
+
+
+def is_plain(port):
+    return not (port.is_value or port.state or port.element.is_string or port.element.packed)
+
+
+class Plan:
+    """Of one set of input sizes: sizes of all inputs and outputs, bytes of workspace."""
+
+    def __init__(self, dims, nin_dims, makes, size):
+        self.dims, self.found, self.makes, self.size = dims, dims[nin_dims:], makes, size
+        self.capacity = [count for _, _, count, _ in makes]
+        self.open = [j for j, make in enumerate(makes) if make[3]]  # outputs whose sizes the data decide
+
+
+class Frame:
+    """Memory of one call at a time: its arguments, which stay in place, and the workspace."""
+
+    def __init__(self, kinds, count, context, align):
+        self.data, self.dims, self.capacity = (kind() for kind in kinds)
+        self.data[count] = context
+        self.message, self.workspace, self.align = ctypes.c_char_p(), None, align
+        self.plan = self.arguments = None
+
+    def prepare(self, plan):
+        self.dims[:len(plan.dims)], self.capacity[:len(plan.capacity)] = plan.dims, plan.capacity
+        if self.workspace is None or self.workspace.size < plan.size + self.align:
+            self.workspace = np.empty(plan.size + self.align, np.uint8)
+        at = self.workspace.ctypes.data
+        self.arguments = (addressof(self.data), addressof(self.dims), addressof(self.capacity), at + -at % self.align, plan.size,
+                          addressof(self.message))
+        self.plan = plan
+
+
+class Repeated:
+    """The plans and the frames of a session. It does not keep the session: that would keep it for the garbage collector."""
+
+    def __init__(self, session):
+        self.run_at, self.outputs, self.most = abi.RUN_AT(session._model.run), session._outputs, session._most
+        self.takes = [(port.name, port.element.dtype, port.element.dtype.alignment - 1) for port in session._inputs]
+        self.nin_dims, self.ndims = sum(port.rank for port in session._inputs), session._ndims
+        self.for_frame = session._arguments, len(session._inputs) + len(session._outputs), session._context, session._align
+        self.plans, self.frames = {}, []  # frames: not in use
+
+    @staticmethod
+    def possible(session):
+        """Whether dims of inputs lie in front of those of outputs too."""
+        at = 0
+        for port in [*session._inputs, *session._outputs]:
+            if not is_plain(port) or port.first_dim != at:
+                return False
+            at += port.rank
+        return at == session._ndims
+
+    def learn(self, arrays, size):
+        """What a call has found; its dims are those of `arrays`, inputs and then outputs."""
+        if any(a is None for a in arrays):  # left out: the model has a value
+            return
+        key = tuple(a.shape for a in arrays[:len(self.takes)])
+        known = self.plans.get(key)
+        if (known and not known.open) or not all(a.size for a in arrays):
+            return
+        makes = []
+        for j, (port, array) in enumerate(zip(self.outputs, arrays[len(self.takes):])):
+            count = max(array.size, self.most[j]) if port.data_sized else array.size
+            makes.append((count if port.data_sized else array.shape, port.element.dtype, count, port.data_sized))
+        if len(self.plans) >= MOST_PLANS:
+            self.plans.clear()
+        self.plans[key] = Plan([n for a in arrays for n in a.shape], self.nin_dims, makes, size)
+
+    def run(self, feed):
+        shapes, arrays, places = [], [], []
+        try:
+            if len(feed) != len(self.takes):
+                return None
+            for name, dtype, aligned in self.takes:
+                array = feed[name]
+                if type(array) is not np.ndarray or array.dtype is not dtype:
+                    return None
+                at = address(array)
+                if at & aligned or not array.flags.c_contiguous:
+                    return None
+                arrays.append(array)  # a feed that makes arrays does not keep them
+                shapes.append(array.shape)
+                places.append(at)
+        except (KeyError, TypeError):
+            return None
+        plan = self.plans.get(tuple(shapes))
+        if plan is None:
+            return None
+        outputs = [np.empty(shape, dtype) for shape, dtype, _, _ in plan.makes]
+        places += map(address, outputs)
+        return self._call(plan, places, outputs)
+
+    def _call(self, plan, places, outputs):
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            frame = Frame(*self.for_frame)
+        try:
+            if frame.plan is not plan:
+                frame.prepare(plan)
+            frame.data[:len(places)] = places
+            status = self.run_at(*frame.arguments)
+            if status == abi.TOO_SMALL:
+                return None
+            if status:
+                message = frame.message.value
+                raise RunError(status, message.decode(errors="replace") if message else None)
+            if plan.open:
+                return self._cut(frame, plan, outputs)
+            return outputs if frame.dims[self.nin_dims:self.ndims] == plan.found else None
+        finally:
+            self.frames.append(frame)
+
+    def _cut(self, frame, plan, outputs):
+        """Outputs whose sizes the data decide as large as they are now."""
+        for j in plan.open:
+            port = self.outputs[j]
+            outputs[j] = from_space(outputs[j], frame.dims[port.first_dim:port.first_dim + port.rank], port.element)
+        return outputs
