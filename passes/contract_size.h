@@ -34,7 +34,7 @@ typedef struct tiling {
     block_plan block;
     ins *partial;                  // sums of the blocks of K so far: [column / width][row][width]
     ins *m_begin, *m_end;          // of the block's axis of M, NULL: all
-    int64_t m_known;               // positions between them, 0: not known
+    ins *m_middle;                 // where tiles of a row less begin, NULL: not known
     ins *k_begin, *k_end;          // of the block's axis of K, NULL: all
     ins *chunk, *chunk_end;        // its columns
     int ahead_panels, ahead_parts; // of B's next tile are fetched ahead, each by another tile; 0: none
@@ -58,6 +58,10 @@ void choose_tile(tiling *t);
 int tile_rows(const tiling *t, int vectors);
 // Into how many parts each panel of B's next tile is cut to be fetched ahead, while this one is in use.
 void choose_ahead(tiling *t, int vectors);
+// Elements from this tile's place in B to the part that it fetches, NULL: none; and a step of K's share of
+// it.
+ins *place_ahead(tiling *t, const tile *x);
+void fetch_ahead(tiling *t, ins *at_b);
 // Blocks, where K is long and there are rows enough to use B's panel again.
 void choose_blocks(tiling *t);
 

@@ -200,58 +200,6 @@ static ins *factor_a(tiling *t, ins *at) {
     return lb_splat(&e->b, factor, t->lanes);
 }
 
-// After the chunk's last columns come the first ones again, with K's next block where K goes in blocks.
-static bool wraps(const tiling *t) { return t->m_begin && (!t->k_begin || t->block.k_at == t->k.n - 1); }
-static ins *ends_chunk(tiling *t, const tile *x) {
-    lbuild *b = &t->e->b;
-    return lb_cmp(b, L_SLE, t->chunk_end, lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)x->vectors * t->lanes)));
-}
-static ins *next_panel(tiling *t, const tile *x) {
-    lbuild *b = &t->e->b;
-    ins *next = lb_idx(b, t->ahead_panels);
-    if (!wraps(t)) return next;
-    ins *first = emit_int_op(b, X_FLOORDIV, lb_bin(b, L_SUB, t->chunk, x->n0), lb_idx(b, PANEL));
-    return lb_select(b, ends_chunk(t, x), first, next);
-}
-
-// The part of B's next tile that this tile fetches while it runs: each tile of M another, those past the last
-// part none (what they fetch is there).
-static ins *place_ahead(tiling *t, const tile *x) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    int inner = t->k.at[t->k.n - 1], parts = t->ahead_parts;
-    if (!t->ahead_panels) return NULL;
-    ins *turn = emit_int_op(b, X_FLOORDIV, x->m0, lb_idx(b, x->rows));
-    for (int j = t->m_begin ? t->block.m_at : 0; j < t->m.n; j++)
-        if (t->m.at[j] != t->tile_m) turn = lb_bin(b, L_ADD, turn, e->counter[t->m.at[j]]);
-    if (t->m_begin) turn = lb_bin(b, L_SUB, turn, emit_int_op(b, X_FLOORDIV, t->m_begin, lb_idx(b, x->rows)));
-    ins *depth = emit_dim(e, e->extent[inner]);
-    if (t->k_begin && t->block.k_at == t->k.n - 1) depth = lb_bin(b, L_SUB, t->k_end, t->k_begin);
-    ins *part = emit_int_op(b, X_MOD, turn, lb_idx(b, parts)), *count = lb_idx(b, parts);
-    ins *panel = lb_bin(b, L_ADD, emit_int_op(b, X_FLOORDIV, turn, count), next_panel(t, x));
-    ins *length = lb_bin(b, L_MUL, emit_int_op(b, X_FLOORDIV, depth, count), lb_idx(b, PANEL));
-    ins *there = lb_bin(b, L_ADD, lb_bin(b, L_MUL, panel, t->panel_stride), lb_bin(b, L_MUL, part, length));
-    if (t->k_begin && wraps(t))
-        there = lb_bin(b, L_ADD, there,
-                       lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * PANEL), lb_idx(b, 0)));
-    ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->ahead_panels * parts));
-    return lb_select(b, any, there, lb_idx(b, 0));
-}
-
-// A step of K moves it by a part of B's row.
-static void fetch_ahead(tiling *t, ins *at_b) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    int inner = t->k.at[t->k.n - 1];
-    if (!t->ahead || t->ahead_done) return;
-    ins *step = e->counter[inner];
-    if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_bin(b, L_SUB, step, t->k_begin);
-    ins *back = lb_bin(b, L_MUL, step, lb_idx(b, PANEL - PANEL / t->ahead_parts));
-    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_SUB, at_b, back), t->ahead);
-    const buffer *buf = t->c->b->buffer;
-    lb_prefetch(b, pointer_of(e, buf), lb_bin(b, L_MUL, at, lb_idx(b, dtype_bits(buf->dtype) / 8)));
-}
-
 static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -334,6 +282,12 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     lb_end(&e->b, loop);
 }
 
+// Whether each block of the axis of K has an even number of positions.
+static bool goes_in_pairs(const tiling *t, int a) {
+    const dim *n = t->e->extent[a];
+    return dim_is_const(n) && dim_value(n) % 2 == 0 && t->block.k_step % 2 == 0;
+}
+
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
     if (t->quad >= 0 && depth == t->k.n - 1) {
@@ -360,7 +314,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (depth == t->k.n - 1 && e->choices->steps != 1) {
         ins *whole = lb_bin(&e->b, L_ADD, begin, emit_int_floor(&e->b, lb_bin(&e->b, L_SUB, end, begin), 2));
         k_range(t, x, acc, start_b, depth, begin, whole, 2);
-        begin = whole;
+        begin = part && goes_in_pairs(t, a) ? end : whole;
     }
     if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
     forget_sides(t, sides);
@@ -440,16 +394,31 @@ static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
     lb_end(&e->b, loop);
 }
 
-// Known M, of all rows or of a block: as few tiles as there can be, of `rows` and of rows - 1, so that none
-// is tiny.
+// Known M, which may go in blocks: as few tiles as there can be, of `rows` and behind them of rows - 1, so
+// that none is tiny.
+typedef struct known_tiles {
+    int64_t tiles, high; // all, those of `rows`
+    int rows;
+} known_tiles;
+static known_tiles tiles_of(const tiling *t, int64_t m) {
+    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0;
+    return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
+}
+
 static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     lbuild *b = &t->e->b;
-    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0,
-            high = (m - tiles * (rows - 1)) * rows;
+    known_tiles k = tiles_of(t, m);
     if (m <= 0) return;
-    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, high));
-    row_range(t, x, begin, middle, (int)rows);
-    if (high < m) row_range(t, x, middle, lb_bin(b, L_ADD, begin, lb_idx(b, m)), (int)rows - 1);
+    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, k.high * k.rows));
+    row_range(t, x, begin, middle, k.rows);
+    if (k.high < k.tiles) row_range(t, x, middle, lb_bin(b, L_ADD, begin, lb_idx(b, m)), k.rows - 1);
+}
+
+// A block of them.
+static void rows_of_block(tiling *t, tile x) {
+    known_tiles k = tiles_of(t, dim_value(t->e->extent[t->tile_m]));
+    row_range(t, x, t->m_begin, t->m_middle, k.rows);
+    if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
 }
 
 // The same at run time: how many of the tiles are whole; of too few rows for that, as many as there are.
@@ -481,13 +450,14 @@ static void tile_range(tiling *t, tile x) {
         micro_kernel(t, &x);
         return;
     }
-    int64_t known = 0;
-    if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m)
-        begin = t->m_begin, end = t->m_end, known = t->m_known;
+    if (t->m_middle) {
+        rows_of_block(t, x);
+        return;
+    }
+    if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m) begin = t->m_begin, end = t->m_end;
     else piece_range(e, t->tile_m, PIECE_ROWS, &begin, &end);
-    if (begin->op == L_CONST && end->op == L_CONST) known = end->i - begin->i;
-    if (known || same_index(begin, end)) rows_known(t, x, begin, known);
-    else rows_dynamic(t, x, begin, end);
+    if (begin->op == L_CONST && end->op == L_CONST) rows_known(t, x, begin, end->i - begin->i);
+    else if (!same_index(begin, end)) rows_dynamic(t, x, begin, end);
 }
 
 static void m_loops(tiling *t, tile x, int depth) {
@@ -568,35 +538,53 @@ static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, in
     lb_end(b, loop);
 }
 
-static void in_block(tiling *t, const column_range *r, ins *begin, ins *end, int64_t known) {
+static void in_block(tiling *t, const column_range *r, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     int mark = scope_open(t->e);
-    t->m_begin = begin, t->m_end = end, t->m_known = known;
+    t->m_begin = begin, t->m_end = end;
     if (t->block.splits) k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
     else column_tiles(t, r);
     t->m_begin = NULL;
     scope_close(t->e, mark);
 }
 
-// The axis that goes in blocks. Of known positions, whole blocks and what is left stand apart, so that the
-// tiles inside of them are known.
+// The first row of a tile.
+static ins *row_of_tile(lbuild *b, const known_tiles *k, ins *tile) {
+    ins *low = lb_bin(b, L_SUB, tile, lb_idx(b, k->high));
+    ins *fewer = k->high < k->tiles ? lb_bin(b, L_SMAX, low, lb_idx(b, 0)) : lb_idx(b, 0);
+    return lb_bin(b, L_SUB, lb_bin(b, L_MUL, tile, lb_idx(b, k->rows)), fewer);
+}
+
+// Known rows go in blocks of whole tiles, balanced: the code for a tile stands once for all blocks.
+static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles *k) {
+    lbuild *b = &t->e->b;
+    int64_t most = t->block.m_step / k->rows, blocks = (k->tiles + most - 1) / most,
+            step = (k->tiles + blocks - 1) / blocks;
+    ins *loop = open_loop(t->e, "block", lb_idx(b, 0), lb_idx(b, k->tiles), step);
+    ins *next = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, step)), lb_idx(b, k->tiles)),
+        *middle = lb_bin(b, L_SMAX, loop, least(b, next, lb_idx(b, k->high)));
+    t->m_middle = row_of_tile(b, k, k->high < k->tiles ? middle : next);
+    in_block(t, r, row_of_tile(b, k, loop), row_of_tile(b, k, next));
+    t->m_middle = NULL;
+    lb_end(b, loop);
+}
+
+// The axis that goes in blocks.
 static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
-    int64_t step = t->block.m_step;
-    bool known = begin->op == L_CONST && end->op == L_CONST;
-    ins *whole = end;
-    if (known && end->i - begin->i <= step) {
-        in_block(t, r, begin, end, end->i - begin->i);
+    int64_t step = t->block.m_step, n = begin->op == L_CONST && end->op == L_CONST ? end->i - begin->i : -1;
+    if (n >= 0 && n <= step) {
+        in_block(t, r, begin, end);
         return;
     }
-    if (known) whole = lb_idx(b, begin->i + (end->i - begin->i) / step * step);
-    if (!known || begin->i < whole->i) {
-        ins *loop = open_loop(t->e, "block", begin, whole, step),
-            *next = lb_bin(b, L_ADD, loop, lb_idx(b, step));
-        in_block(t, r, loop, known ? next : least(b, next, end), known ? step : 0);
-        lb_end(b, loop);
+    known_tiles k = tiles_of(t, n);
+    if (n >= 0 && t->m.at[t->block.m_at] == t->tile_m && k.rows <= step) {
+        blocks_of_tiles(t, r, &k);
+        return;
     }
-    if (known && whole->i < end->i) in_block(t, r, whole, end, end->i - whole->i);
+    ins *loop = open_loop(t->e, "block", begin, end, step), *next = lb_bin(b, L_ADD, loop, lb_idx(b, step));
+    in_block(t, r, loop, n >= 0 && n % step == 0 ? next : least(b, next, end));
+    lb_end(b, loop);
 }
 
 static void m_blocks(tiling *t, const column_range *r, int depth) {

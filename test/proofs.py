@@ -2,7 +2,8 @@
 
 cold start: processor time from the start of a process to its first answer, without what a later run takes, is under 5 ms and what it
 takes to read the program's pages and touch the workspace's for the first time, measured in the same run. memory: at most weights, workspace and
-5 MB. size: a stripped shared library for x86-64-v3, without Winograd's copies of weights, is at most the weights and 300 kB.
+5 MB. size: a stripped shared library, without Winograd's copies of weights, is at most the weights and 300 kB: for x86-64-v3, and with
+code for all CPU levels.
 """
 import json
 import os
@@ -67,7 +68,8 @@ def measure(name, path, folder):
           f"memory +{extra / 1e6:.2f} MB  size +{size / 1e3:.0f} kB, all CPU levels +{all_levels / 1e3:.0f} kB", flush=True)
     check(cold <= START_MS + pages_ms, f"{name}: cold start", f"{cold:.2f} ms, allowed are {START_MS + pages_ms:.2f}")
     check(extra <= MEMORY, f"{name}: memory", f"{extra / 1e6:.2f} MB more than weights and workspace, allowed are {MEMORY / 1e6:.0f}")
-    check(size <= SIZE, f"{name}: size", f"{size / 1e3:.0f} kB more than the weights, allowed are {SIZE / 1e3:.0f}")
+    for what, kept in ("size", size), ("size, all CPU levels", all_levels):
+        check(kept <= SIZE, f"{name}: {what}", f"{kept / 1e3:.0f} kB more than the weights, allowed are {SIZE / 1e3:.0f}")
 
 
 def main():
