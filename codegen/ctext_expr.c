@@ -564,6 +564,14 @@ static const char *callee_pointer(cfn *c, const ins *x) {
                x->nargs > 1 ? text_str(&t) : "void", cexpr_paren(c, cexpr_of(c, x->args[0]), PREC_UNARY));
 }
 
+// Registers first, then places in shared memory and how they go on.
+static const char *group_args(cfn *c, const ins *x) {
+    bool floats = *cgroup_result(c->arena, x->name) == 'f';
+    cptr want = {PTR_ELEM, floats ? "float" : "int32_t", floats ? LK_F32 : LK_I32, 0, false};
+    const char *d = cmem_arg(c, x->args[0], &want);
+    return x->nargs > 1 ? FMT("%s, %s", d, cexpr_args(c, x, 1, NULL)) : d;
+}
+
 // d, a and b of a tensor-core function.
 static const char *tensor_args(cfn *c, const ins *x) {
     text t = {.arena = c->arena};
@@ -582,6 +590,8 @@ static cexpr calls(cfn *c, const ins *x) {
     if (!f && c->mod->dialect == DIALECT_CUDA && chelp_exists(x->name))
         return call(c, SIGN_SIGNED, chelper(c, x->name, NULL),
                     strncmp(x->name, "mma_", 4) ? cexpr_args(c, x, 0, NULL) : tensor_args(c, x));
+    if (!f && c->mod->dialect == DIALECT_CUDA && cgroup_exists(c->arena, x->name))
+        return call(c, SIGN_SIGNED, chelper(c, x->name, NULL), group_args(c, x));
     use_symbol(c, x->name);
     if (!strncmp(x->name, "mem", 3)) c->mod->memory = true;
     return load_pointer(c, x, call(c, SIGN_SIGNED, x->name, cexpr_args(c, x, 0, f)));

@@ -162,6 +162,11 @@
     {name, "", "$ void @" name "(void) { }\n",                                                               \
      "$ void @" name "(void) {\n#if __CUDA_ARCH__ >= 800\n    asm volatile(\"" ptx                           \
      ";\" : : : \"memory\");\n#endif\n}\n"}
+// Only products of groups of warps need it.
+#define GROUP(name, ptx)                                                                                     \
+    {name, "", "$ void @" name "(void) { }\n",                                                               \
+     "$ void @" name "(void) {\n#if defined(__CUDA_ARCH_FEAT_SM90_ALL)\n    asm volatile(\"" ptx             \
+     ";\" : : : \"memory\");\n#endif\n}\n"}
 #define D4(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1]), \"+" con "\"(d[2]), \"+" con "\"(d[3])"
 #define D2(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1])"
 #define A4B2                                                                                                 \
@@ -306,6 +311,23 @@ static const chelp helps[] = {
     ASYNC("async_commit", "cp.async.commit_group"),
     ASYNC("async_wait_0", "cp.async.wait_group 0"),
     ASYNC("async_wait_1", "cp.async.wait_group 1"),
+    {"group_tile", "",
+     "// What wgmma takes for an operand: where it begins in shared memory, 128-byte swizzle.\n"
+     "$ uint64_t @group_tile(const void *p, int lead) {\n"
+     "    uint64_t at = (uint32_t)__cvta_generic_to_shared(p);\n"
+     "    return (at >> 4 & 0x3fff) | (uint64_t)(lead >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | 1ull << "
+     "62;\n}\n",
+     NULL},
+    {"group_row", "",
+     "$ const void *@group_row(const void *p, int offset) {\n"
+     "    uintptr_t at = (uintptr_t)p + (uintptr_t)offset;\n"
+     "    return (const void *)(at ^ (at >> 7 & 7) << 4);\n}\n",
+     NULL},
+    GROUP("group_commit", "wgmma.commit_group.sync.aligned"),
+    GROUP("group_show", "fence.proxy.async.shared::cta"),
+    {"dynamic_shared", "", "#define @dynamic_shared(bytes) (unsigned char *)shim_dynamic(bytes)\n",
+     "extern __shared__ __align__(1024) unsigned char @dynamic[];\n"
+     "#define @dynamic_shared(bytes) @dynamic\n"},
     {"bf16_to_f32", "from_bits_f32",
      "$ float @bf16_to_f32(uint16_t h) { return @from_bits_f32((uint32_t)h << 16); }\n", NULL},
     {"f32_to_bf16", "bits_f32",
@@ -394,7 +416,7 @@ static void write_template(cmod *m, text *t, const char *s) {
 static void write_help(cmod *m, text *t, const chelp *h) {
     if (m->dialect == DIALECT_C || !h->cuda) {
         write_template(m, t, h->c);
-    } else if (strstr(h->cuda, "asm") || strstr(h->cuda, "(uint")) {
+    } else if (strstr(h->cuda, "asm") || strstr(h->cuda, "(uint") || strstr(h->cuda, "extern")) {
         text_add(t, "#ifdef ONNXC_CUDA_SHIM\n");
         write_template(m, t, h->c);
         text_add(t, "#else\n");
@@ -407,12 +429,21 @@ static void write_help(cmod *m, text *t, const chelp *h) {
     text_add(t, "\n");
 }
 
+// Whether a product of groups of warps needs it.
+static bool group_needs(const cmod *m, const char *help) {
+    for (int i = 0; i < m->helpers.n; i++)
+        if (cgroup_needs(m->arena, m->helpers.slots[i].key, help)) return true;
+    return false;
+}
+
 void chelp_write(cmod *m, text *t) {
     bool wanted[HELPS] = {0};
     for (int i = HELPS - 1; i >= 0; i--) {
-        if (map_get(&m->helpers, helps[i].name)) wanted[i] = true;
+        if (map_get(&m->helpers, helps[i].name) || group_needs(m, helps[i].name)) wanted[i] = true;
         if (wanted[i]) need(m, wanted, i);
     }
     for (int i = 0; i < HELPS; i++)
         if (wanted[i]) write_help(m, t, &helps[i]);
+    for (int i = 0; i < m->helpers.n; i++)
+        write_template(m, t, cgroup_template(m->arena, m->helpers.slots[i].key));
 }

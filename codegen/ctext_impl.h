@@ -176,6 +176,12 @@ typedef struct chelp {
 void chelp_write(cmod *m, text *t); // the helpers in use, in order
 bool chelp_exists(const char *name);
 
+// ctext_group.c: functions group_... of codegen/cuda.h, other names are none
+bool cgroup_exists(arena *a, const char *name);
+bool cgroup_needs(arena *a, const char *name, const char *help); // a function of ctext_help.c
+const char *cgroup_result(arena *a, const char *name);           // C type of its results
+const char *cgroup_template(arena *a, const char *name);         // "" where it is none
+
 // ctext.c: both dialects
 void ctext_emit(const lmodule *m, dialect dialect, const char *header, const sink *out, diag *d);
 #endif

@@ -284,6 +284,13 @@ static void local(cfn *c, const ins *x) {
         cuda && x->align > lkind_bytes(x->elem) ? arena_printf(c->arena, "__align__(%d) ", x->align) : "";
     n->state = STATE_NAMED;
     n->name = cname_new(c, x->name, x->shared ? "tile" : "a");
+    int64_t dynamic = cuda && x->shared ? lfunc_dynamic_shared(c->f) : 0;
+    if (dynamic) {
+        const char *type = ctype_name(x->elem, bytes ? SIGN_UNSIGNED : SIGN_SIGNED);
+        line(c, "%s *%s = (%s *)(%s(%lld) + %lld);", type, n->name, type, chelper(c, "dynamic_shared", NULL),
+             (long long)dynamic, (long long)lfunc_shared_offset(c->f, x));
+        return;
+    }
     line(c, "%s%s%s %s[%lld];", cuda && x->shared ? "__shared__ " : "", align,
          x->elem == LK_I1 ? "uint8_t" : ctype_name(x->elem, bytes ? SIGN_UNSIGNED : SIGN_SIGNED), n->name,
          (long long)(x->i > 0 ? x->i : 1));

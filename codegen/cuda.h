@@ -20,9 +20,19 @@
 // shared memory, of which lane i of the warp names row i % 8 of square i / 8: lane 4 g + t gets word t of row
 // g. fragment_x4_turned: rows 2 t and 2 t + 1 of column g instead, of 16-bit elements. async_16 (to, from)
 // copies 16 bytes from global to shared memory, which are there when the thread has called async_wait_N and
-// no more than N of its later groups, which async_commit ends, may be on their way. All are right from sm_75
-// on, where copies are over at once: shapes that it lacks are several smaller ones there, and bf16 and tf32
-// are multiply-adds of values that the warp exchanges.
+// no more than N of its later groups, which async_commit ends, may be on their way. All of these are right
+// from sm_75 on, where copies are over at once: shapes that it lacks are several smaller ones there, and bf16
+// and tf32 are multiply-adds of values that the warp exchanges.
+//
+// Groups of 128 threads multiply 64 rows by N columns from dynamic shared memory (ir/loops_mma.h has the
+// layout), wgmma where the code is for sm_90a, else fragment_x4 and mma_*; N: 16 to 256, T: f16, bf16, tf32,
+// s8, u8s8, s8u8, u8, all of N / 2 registers d:
+//   group_show()            what this thread wrote to shared memory may be multiplied after the next barrier
+//   group_fence_nN_T(d)     the registers take part in what follows
+//   group_nN_T_XY(d, a, lead_a, b, lead_b)   d += a * b of 32 bytes along K; X, Y: k, or m where lines of
+//                           shared memory run along the rows (columns) and 64 more begin lead bytes later
+//   group_commit()          ends what is waited for together
+//   group_wait_nN_T(d)      the results are there
 #ifndef ONNXC_CUDA_H
 #define ONNXC_CUDA_H
 #include "codegen/sink.h"

@@ -66,9 +66,12 @@ static void share(gpu_code *g, map *by_size, kernel_code *c) {
 // ---------------------------------------------------------------- scheduling
 
 static const char *with_launch(arena *a, const kernel_code *c) {
-    return arena_printf(a, "%s\nlaunch: blocks %s, threads %s%s%s", c->f->comment, dim_text(a, c->grid[0]),
+    int64_t shared = lfunc_dynamic_shared(c->f);
+    return arena_printf(a, "%s\nlaunch: blocks %s, threads %s%s%s%s", c->f->comment, dim_text(a, c->grid[0]),
                         dim_text(a, c->block[0]), c->scratch ? ", bytes of scratch " : "",
-                        c->scratch ? dim_text(a, c->scratch) : "");
+                        c->scratch ? dim_text(a, c->scratch) : "",
+                        shared ? arena_printf(a, ", bytes of dynamic shared memory %lld", (long long)shared)
+                               : "");
 }
 
 typedef struct job {

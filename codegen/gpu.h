@@ -26,7 +26,7 @@ const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_
 
 // The code that an object brings along, for one architecture each; PTX for newer ones too.
 typedef struct gpu_image {
-    int sm;
+    int sm;      // codegen/nvrtc.h
     bool is_ptx; // text that ends with a NUL, which size counts
     const void *code;
     size_t size;

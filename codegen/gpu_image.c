@@ -19,7 +19,8 @@ static text function_names(const gpu_code *g, arena *a) {
 
 ldata *gpu_images_data(const gpu_code *g, arena *a, const char *name, const gpu_image *images, int n) {
     text names = function_names(g, a);
-    size_t head = sizeof(onnxc_gpu_images) + (size_t)n * sizeof(onnxc_gpu_image), at = padded(head + names.n);
+    size_t shared = sizeof(onnxc_gpu_images) + (size_t)n * sizeof(onnxc_gpu_image),
+           head = shared + (size_t)g->module->funcs.n * sizeof(uint32_t), at = padded(head + names.n);
     size_t bytes = at;
     for (int j = 0; j < n; j++) bytes += padded(images[j].size);
     char *block = arena_alloc(a, bytes);
@@ -27,11 +28,19 @@ ldata *gpu_images_data(const gpu_code *g, arena *a, const char *name, const gpu_
     *all = (onnxc_gpu_images){.bytes = bytes,
                               .names = (uint32_t)head,
                               .nfunctions = (uint32_t)g->module->funcs.n,
+                              .shared = (uint32_t)shared,
                               .nimages = (uint32_t)n};
     memcpy(all->magic, "onnxc-g", 8);
+    for (int j = 0; j < g->module->funcs.n; j++) {
+        uint32_t own = (uint32_t)lfunc_dynamic_shared(g->module->funcs.at[j]);
+        memcpy(block + shared + (size_t)j * sizeof own, &own, sizeof own);
+    }
     if (names.n) memcpy(block + head, names.s, names.n);
     for (int j = 0; j < n; j++) {
-        onnxc_gpu_image own = {images[j].sm, images[j].is_ptx, at, images[j].size};
+        int kind = images[j].is_ptx         ? ONNXC_GPU_PTX
+                   : images[j].sm > GPU_OWN ? ONNXC_GPU_OWN_CODE
+                                            : ONNXC_GPU_CODE;
+        onnxc_gpu_image own = {gpu_arch_number(images[j].sm), kind, at, images[j].size};
         memcpy(block + sizeof *all + (size_t)j * sizeof own, &own, sizeof own);
         memcpy(block + at, images[j].code, images[j].size);
         at += padded(images[j].size);

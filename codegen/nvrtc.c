@@ -127,14 +127,18 @@ nvrtc *nvrtc_open(arena *a, const char *where, diag *d) {
 // ---------------------------------------------------------------- compiling
 
 bool nvrtc_knows(const nvrtc *n, int sm) {
+    if (sm > GPU_OWN && n->major < 12) return false;
     for (int i = 0; i < n->narchs; i++)
-        if (n->archs[i] == sm) return true;
+        if (n->archs[i] == gpu_arch_number(sm)) return true;
     return n->narchs == 0;
 }
 
 static const char *archs_text(const nvrtc *n, arena *a, const char *between) {
     text t = {.arena = a};
-    for (int i = 0; i < n->narchs; i++) text_printf(&t, "%ssm_%d", i ? between : "", n->archs[i]);
+    for (int i = 0; i < n->narchs; i++) {
+        text_printf(&t, "%ssm_%d", i ? between : "", n->archs[i]);
+        if (n->archs[i] == 90 && nvrtc_knows(n, GPU_OWN + 90)) text_printf(&t, "%ssm_90a", between);
+    }
     return text_str(&t);
 }
 
@@ -149,8 +153,8 @@ static void check_arch(const nvrtc *n, arena *a, int sm, diag *d) {
     if (nvrtc_knows(n, sm)) return;
     diag_hint(d, "--gpu-arch takes one of %s, or name an NVRTC of another version with --nvrtc",
               archs_text(n, a, ", "));
-    diag_fatal_missing(d, NULL, "NVRTC %d.%d (%s) does not compile for sm_%d", n->major, n->minor, n->path,
-                       sm);
+    diag_fatal_missing(d, NULL, "NVRTC %d.%d (%s) does not compile for sm_%d%s", n->major, n->minor, n->path,
+                       gpu_arch_number(sm), gpu_arch_letter(sm));
 }
 
 static const char *log_of(const nvrtc *n, arena *a, program p) {
@@ -186,16 +190,20 @@ static char *take(const nvrtc *n, arena *a, program p, int (*size)(program, size
     return to;
 }
 
+static const char *arch_option(arena *a, const char *kind, int sm) {
+    return arena_printf(a, "--gpu-architecture=%s_%d%s", kind, gpu_arch_number(sm), gpu_arch_letter(sm));
+}
+
 const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d) {
     size_t size;
     check_arch(n, a, sm, d);
-    program p = compile(n, a, name, cuda, arena_printf(a, "--gpu-architecture=compute_%d", sm), d);
+    program p = compile(n, a, name, cuda, arch_option(a, "compute", sm), d);
     return take(n, a, p, n->api->GetPTXSize, n->api->GetPTX, &size, d);
 }
 
 const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
                         diag *d) {
     check_arch(n, a, sm, d);
-    program p = compile(n, a, name, cuda, arena_printf(a, "--gpu-architecture=sm_%d", sm), d);
+    program p = compile(n, a, name, cuda, arch_option(a, "sm", sm), d);
     return take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, size, d);
 }

@@ -5,6 +5,11 @@
 #include "compiler/base/arena.h"
 #include "compiler/base/diag.h"
 
+// Architectures are numbers: 80 for sm_80, GPU_OWN + 90 for sm_90a, whose code runs there alone.
+enum { GPU_OWN = 1000 };
+static inline int gpu_arch_number(int sm) { return sm % GPU_OWN; }
+static inline const char *gpu_arch_letter(int sm) { return sm > GPU_OWN ? "a" : ""; }
+
 typedef struct nvrtc {
     const char *path; // what was opened
     int major, minor;

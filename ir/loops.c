@@ -121,6 +121,36 @@ ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, b
     return x;
 }
 
+typedef struct shared_walk {
+    int64_t bytes, align, found;
+    const ins *wanted;
+} shared_walk;
+static void walk_shared(const lblock *b, shared_walk *w) {
+    for (const ins *x = b ? b->first : NULL; x; x = x->next) {
+        if (x->op == L_LOCAL && x->shared) {
+            int64_t align = x->align > lkind_bytes(x->elem) ? x->align : lkind_bytes(x->elem);
+            w->bytes = (w->bytes + align - 1) / align * align;
+            if (x == w->wanted) w->found = w->bytes;
+            w->bytes += x->i * lkind_bytes(x->elem);
+            w->align = align > w->align ? align : w->align;
+        }
+        walk_shared(x->body[0], w);
+        walk_shared(x->body[1], w);
+    }
+}
+
+int64_t lfunc_dynamic_shared(const lfunc *f) {
+    enum { DECLARED_MOST = 48 << 10, ALIGN_MOST = 16 };
+    shared_walk w = {0};
+    walk_shared(f->body, &w);
+    return w.bytes > DECLARED_MOST || w.align > ALIGN_MOST ? w.bytes : 0;
+}
+int64_t lfunc_shared_offset(const lfunc *f, const ins *local) {
+    shared_walk w = {.wanted = local};
+    walk_shared(f->body, &w);
+    return w.found;
+}
+
 lbuild lbuild_new(lfunc *f, const target *t, diag *d) {
     if (!f->body) {
         f->body = new_block(f->arena, NULL);

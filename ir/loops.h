@@ -215,6 +215,10 @@ lmodule *lmodule_new(arena *a, const char *name, const struct target *t);
 lfunc *lfunc_new(lmodule *m, const char *name, ltype result);
 ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, bool is_const);
 const char *lfunc_print(arena *a, const lfunc *f);
+// GPU: bytes of shared memory that the launch must bring: 0, or all of the function's, where they are more
+// than a kernel may declare or lie at larger multiples than usual; and where an L_LOCAL lies among them.
+int64_t lfunc_dynamic_shared(const lfunc *f);
+int64_t lfunc_shared_offset(const lfunc *f, const ins *local);
 void lfunc_verify(const lfunc *f, diag *d); // types, dominance, structure; violations are defects
 
 // ---------------------------------------------------------------- builder

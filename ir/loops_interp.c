@@ -200,6 +200,7 @@ char *linterp_checked(frame *fr, const ins *x, char *p, int64_t n, bool write) {
     if (!r && in->check) linterp_fail_at(fr, x, write ? "store out of bounds" : "load out of bounds");
     if (r && write && !r->writable) linterp_fail_at(fr, x, "store to read-only memory");
     if (r && r->shadow) check_race(fr, x, r, p, n, write);
+    if (r && r->shared && write && in->device && in->device->now) in->device->now->unshown = true;
     return p;
 }
 
@@ -347,6 +348,7 @@ static uint64_t run_call(frame *fr, const ins *x) {
     bool on_device = x->op == L_CALL && in->device && in->device->now;
     if (on_device && !strncmp(x->name, "async_", 6)) return linterp_async(fr, x), 0;
     if (on_device && !strncmp(x->name, "fragment_x4", 11)) return linterp_fragment(fr, x), 0;
+    if (on_device && !strncmp(x->name, "group_", 6)) return linterp_group(fr, x), 0;
     if (x->op == L_CALL && in->device && !strncmp(x->name, "copy_", 5))
         return linterp_copy(fr, x, x->name[5] == '8' ? 8 : 16), 0;
     const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
@@ -585,13 +587,17 @@ static void run_threads(linterp *in) {
         if (meet || !all_wait(d, 0, d->n, WAIT_BARRIER))
             fail(in, "not all threads of a block reach one barrier");
         in->epoch++;
-        for (int i = 0; i < d->n; i++) d->all[i].wait = WAIT_NONE;
+        for (int i = 0; i < d->n; i++) {
+            d->unshown |= d->all[i].unshown;
+            d->all[i].wait = WAIT_NONE;
+        }
     }
 }
 
 static void run_device_block(linterp *in, char *stacks) {
     device *d = in->device;
     forget_shared_memory(in);
+    d->unshown = false;
     in->epoch++;
     for (int i = 0; i < d->n; i++) start_thread(in, &d->all[i], i, stacks + (size_t)i * STACK);
     run_threads(in);

@@ -86,6 +86,88 @@ void linterp_async(frame *fr, const ins *x) {
     else end_async(fr, x, what[strlen("wait_")] - '0');
 }
 
+// ---------------------------------------------------------------- products of groups of warps
+
+// Numbers of 16 bytes: neighbours along K, or along the rows.
+static void read_chunk(dtype t, const char *chunk, double *to, int step) {
+    int bytes = dtype_bits(t) / 8;
+    for (int e = 0; e < 16 / bytes; e++) {
+        uint32_t word;
+        memcpy(&word, chunk + e * bytes / 4 * 4, 4);
+        if (t == DT_F32) word &= 0xffffe000u; // TF32
+        int part = e * bytes % 4 / bytes;
+        to[e * step] =
+            dtype_is_float(t) ? dtype_load_float(t, &word, part) : (double)dtype_load_int(t, &word, part);
+    }
+}
+
+// The numbers of an operand's rows that a warp needs; of b those of all.
+static void read_operand(frame *fr, const group_product *p, bool is_b, double *to) {
+    bool turned = is_b ? p->g.turned_b : p->g.turned_a;
+    dtype t = is_b ? p->g.b : p->g.a;
+    int bytes = dtype_bits(t) / 8, depth = lgroup_depth(&p->g), many = 16 / bytes;
+    int first = is_b ? 0 : fr->in->device->now->number % 128 / WARP * 16, last = is_b ? p->g.n : first + 16;
+    uintptr_t from = (uintptr_t)(is_b ? p->b : p->a);
+    for (int row = first; row < last; row += turned ? many : 1)
+        for (int k = 0; k < depth; k += turned ? 1 : many) {
+            uintptr_t at = lgroup_place(from, turned, is_b ? p->lead_b : p->lead_a, bytes, row, k);
+            read_chunk(t, linterp_checked(fr, p->call, (char *)at, 16, false), to + row * depth + k,
+                       turned ? depth : 1);
+        }
+}
+
+static void begin_product(frame *fr, const ins *x, const lgroup *g) {
+    thread *t = fr->in->device->now;
+    size_t bytes = 4 * (size_t)lgroup_registers(g);
+    char *d = linterp_checked(fr, x, pointer(fr, x, 0), (int64_t)bytes, true);
+    group_product p = {
+        x, *g, pointer(fr, x, 1), pointer(fr, x, 3), *(int32_t *)arg(fr, x, 2), *(int32_t *)arg(fr, x, 4)};
+    if (!t->fenced) linterp_fail_at(fr, x, "a product takes registers that no fence gave to it");
+    if (fr->in->device->unshown)
+        linterp_fail_at(fr, x, "a product reads what threads wrote but did not show");
+    if (((uintptr_t)p.a | (uintptr_t)p.b) % 16 || (!g->turned_a && (uintptr_t)p.a >> 7 & 7) ||
+        (!g->turned_b && (uintptr_t)p.b >> 7 & 7))
+        linterp_fail_at(fr, x, "pointer is less aligned than promised");
+    if (t->products.n && t->sums != d) linterp_fail_at(fr, x, "products into different registers at once");
+    if (!t->products.n) {
+        t->sums = d;
+        t->sums_now = arena_alloc(fr->in->arena, bytes);
+        memcpy(t->sums_now, d, bytes);
+    }
+    memset(d, LEVAL_PATTERN, bytes);
+    VEC_PUSH(fr->in->arena, &t->products, p);
+}
+
+// They take place now, the latest time that they can.
+static void end_products(frame *fr, const ins *x) {
+    enum { A = 64 * 32, B = 256 * 32 };
+    device *d = fr->in->device;
+    thread *t = d->now;
+    if (!d->numbers) d->numbers = ARENA_ARRAY(fr->in->arena, double, A + B);
+    t->fenced = false;
+    if (!t->products.n) return;
+    for (int i = 0; i < t->products.n; i++) {
+        const group_product *p = &t->products.at[i];
+        read_operand(fr, p, false, d->numbers);
+        read_operand(fr, p, true, d->numbers + A);
+        lgroup_apply(&p->g, t->number % 128, d->numbers, d->numbers + A, t->sums_now);
+    }
+    size_t bytes = 4 * (size_t)lgroup_registers(&t->products.at[0].g);
+    memcpy(linterp_checked(fr, x, t->sums, (int64_t)bytes, true), t->sums_now, bytes);
+    t->products.n = 0;
+}
+
+// group_fence_*, group_wait_*, group_show, group_commit and the products themselves (codegen/cuda.h).
+void linterp_group(frame *fr, const ins *x) {
+    lgroup g;
+    thread *t = fr->in->device->now;
+    const char *what = x->name + strlen("group_");
+    if (lgroup_named(x->name, &g)) begin_product(fr, x, &g);
+    else if (*what == 'f') t->fenced = true;
+    else if (*what == 's') t->unshown = false;
+    else if (*what == 'w') end_products(fr, x);
+}
+
 void linterp_shuffle(frame *fr, const ins *x, uint64_t *out) {
     device *d = fr->in->device;
     memcpy(out, arg(fr, x, 0), x->type.lanes * sizeof *out);

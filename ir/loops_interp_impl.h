@@ -62,6 +62,14 @@ typedef struct coming {
     int group;
 } coming;
 
+// A product of a group of warps that nobody has waited for.
+typedef struct group_product {
+    const struct ins *call;
+    lgroup g;
+    char *a, *b;
+    int64_t lead_a, lead_b;
+} group_product;
+
 typedef struct thread {
     ucontext_t context;
     int number; // in its block
@@ -73,6 +81,11 @@ typedef struct thread {
     const uint32_t *const *warps; // those of its warp
     VEC(coming) copies;
     int groups;
+    VEC(group_product) products;
+    char *sums;         // where their results go
+    uint32_t *sums_now; // what was there
+    bool fenced;        // registers may take part in products
+    bool unshown;       // it wrote to shared memory what products may not see yet
 } thread;
 
 typedef struct device {
@@ -81,7 +94,9 @@ typedef struct device {
     int64_t grid[3], threads[3], block[3];
     thread *all, *now;
     int n, block_number;
+    double *numbers; // that products read
     int first_epoch; // of the launch
+    bool unshown;    // a thread came to a barrier with such memory
     ucontext_t scheduler;
     map shared;              // region number + 1 by instruction
     VEC(int) shared_regions; // the same regions
@@ -114,4 +129,5 @@ void linterp_product(frame *fr, const ins *x, const lmma *t);
 void linterp_fragment(frame *fr, const ins *x);
 void linterp_copy(frame *fr, const ins *x, int bytes);
 void linterp_async(frame *fr, const ins *x);
+void linterp_group(frame *fr, const ins *x);
 #endif

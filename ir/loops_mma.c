@@ -2,6 +2,7 @@
 // of a, columns from per * t + 4 * per * (r / 2) on; b the same without the row's bit. Sums in double are
 // rounded once.
 #include "ir/loops_mma.h"
+#include <stdio.h>
 #include <string.h>
 
 static const lmma all[] = {
@@ -56,5 +57,56 @@ void lmma_squares(int lane, const uint32_t *const *rows, bool turned, uint32_t *
         if (!turned) continue;
         uint32_t low = rows[8 * q + 2 * pair][at / 2], high = rows[8 * q + 2 * pair + 1][at / 2];
         d[q] = (low >> 16 * (at % 2) & 0xffff) | high >> 16 * (at % 2) << 16;
+    }
+}
+
+// ---------------------------------------------------------------- groups of warps
+
+static const struct {
+    const char *name;
+    dtype a, b;
+} group_types[] = {
+    {"f16", DT_F16, DT_F16}, {"bf16", DT_BF16, DT_BF16}, {"tf32", DT_F32, DT_F32}, {"s8", DT_I8, DT_I8},
+    {"u8s8", DT_U8, DT_I8},  {"s8u8", DT_I8, DT_U8},     {"u8", DT_U8, DT_U8},
+};
+enum { GROUP_TYPES = sizeof group_types / sizeof *group_types };
+
+bool lgroup_named(const char *name, lgroup *g) {
+    int n = 0, at = 0;
+    char type[8] = "", majors[4] = "";
+    if (sscanf(name, "group_n%d_%7[a-z0-9]_%3[km]%n", &n, type, majors, &at) != 3 || name[at]) return false;
+    if (n < 8 || n > 256 || n % 8 || strlen(majors) != 2) return false;
+    for (int i = 0; i < GROUP_TYPES; i++)
+        if (!strcmp(group_types[i].name, type)) {
+            *g = (lgroup){group_types[i].a, group_types[i].b, n, majors[0] == 'm', majors[1] == 'm'};
+            return dtype_bits(g->a) == 16 || !(g->turned_a || g->turned_b);
+        }
+    return false;
+}
+
+int lgroup_registers(const lgroup *g) { return g->n / 2; }
+int lgroup_depth(const lgroup *g) { return 256 / dtype_bits(g->a); }
+
+uintptr_t lgroup_place(uintptr_t p, bool turned, int64_t lead, int bytes, int row, int k) {
+    enum { LINE = 128 };
+    uintptr_t line = (uintptr_t)(turned ? k : row) * LINE, in = (uintptr_t)((turned ? row % 64 : k) * bytes);
+    uintptr_t at = p + line + in + (turned ? (uintptr_t)(row / 64 * lead) : 0);
+    return at ^ (at >> 7 & 7) << 4;
+}
+
+// Thread 32 w + 4 g + t has rows 16 w + g and 8 more, columns 2 t and 2 t + 1 of each eight.
+void lgroup_apply(const lgroup *g, int thread, const double *a, const double *b, uint32_t *d) {
+    int depth = lgroup_depth(g), lane = thread % 32;
+    for (int i = 0; i < lgroup_registers(g); i++) {
+        const double *x = a + (thread / 32 * 16 + lane / 4 + i / 2 % 2 * 8) * depth,
+                     *y = b + (i / 4 * 8 + lane % 4 * 2 + i % 2) * depth;
+        float f;
+        memcpy(&f, &d[i], sizeof f);
+        bool floats = dtype_is_float(g->a);
+        double sum = floats ? (double)f : (double)(int32_t)d[i];
+        for (int k = 0; k < depth; k++) sum += x[k] * y[k];
+        f = (float)sum;
+        if (floats) memcpy(&d[i], &f, sizeof f);
+        else d[i] = (uint32_t)(int64_t)sum;
     }
 }

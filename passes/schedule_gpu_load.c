@@ -5,6 +5,9 @@
 //   [side][words of K + pad]   for tensor cores: warps read 8 rows of 4 words at once
 //   [K][side + pad]            for tensor cores too, where 16-bit elements lie side by side along the rows
 //
+//   lines of 128 bytes, along K or, of 16-bit elements that lie side by side there, along 64 rows
+//                              for groups of warps, whose chunks of 16 bytes change places (ir/loops_mma.h)
+//
 // Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
 // (gpu_issue_slice): only what is not whole or not aligned goes through them.
 //
@@ -19,8 +22,24 @@ enum { PAD = 4, RUN = 16, UNIT = 8 };
 static int per_word(const product *p) { return p->tensor ? p->tensor->per : 1; }
 int gpu_slice_depth(const product *p) { return p->t.words * per_word(p); }
 int gpu_slice_words(const product *p, const operand *o) {
+    if (p->groups) return o->side * p->t.words;
     if (o->turned) return p->t.words * (o->side + 2 * PAD);
     return p->tensor ? o->side * (p->t.words + PAD) : (o->side + PAD) * p->t.words;
+}
+
+// Chunk `number` of 16 bytes of a line, in words from the operand's begin on.
+static ins *chunk_at(lbuild *b, ins *line, ins *number) {
+    ins *place = lb_bin(b, L_XOR, gpu_rest(b, line, lb_idx(b, 8)), number);
+    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, line, lb_idx(b, 32)), lb_bin(b, L_MUL, place, lb_idx(b, 4)));
+}
+
+// Of 8 rows from `row` on at one position of K, or of 16 bytes along K: both begin at a chunk.
+static ins *group_at(product *p, const operand *o, ins *row, ins *k) {
+    lbuild *b = p->g->b;
+    if (!o->turned) return chunk_at(b, row, gpu_quotient(b, k, lb_idx(b, 4 * per_word(p))));
+    ins *more = lb_bin(b, L_MUL, gpu_quotient(b, row, lb_idx(b, 64)), lb_idx(b, gpu_slice_depth(p)));
+    return chunk_at(b, lb_bin(b, L_ADD, more, k),
+                    gpu_quotient(b, gpu_rest(b, row, lb_idx(b, 64)), lb_idx(b, UNIT)));
 }
 
 ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word) {
@@ -98,6 +117,7 @@ void gpu_choose_units(product *p, operand *o) {
     const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
+    if (p->groups && !o->along_k && !o->turned) return;
     if (!is_stored(p, o) || !a->affine || !is_one_axis(p, axes, n) || !guards_runs(o->read, axes[n - 1]))
         return;
     const expr *step = a->coef[axes[n - 1]];
@@ -378,8 +398,14 @@ static void fit_registers(const product *p, operand *o) {
 
 void gpu_choose_async(product *p) {
     enum { SHARED_MOST = 48 << 10 };
-    p->async = p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b);
+    p->async = p->groups || (p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b));
+    p->copies = p->async && (is_wide(&p->a) || is_wide(&p->b));
     p->slices = 2;
+    if (p->groups) {
+        const dim *d = p->depth;
+        p->slices = dim_is_const(d) && dim_value(d) <= 2 * gpu_slice_depth(p) ? 2 : 3;
+        return;
+    }
     if (!p->async) {
         fit_registers(p, &p->a), fit_registers(p, &p->b);
         return;
@@ -407,18 +433,22 @@ static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     if (wide) lb_end(b, wide);
 }
 
-// Neighbouring threads take neighbouring units in memory.
+// Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
+// by side.
 void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->turned ? o->side / UNIT : p->t.words / 4;
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);
-    ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads))),
-        *far = gpu_quotient(b, i, lb_idx(b, per_run)), *near = gpu_rest(b, i, lb_idx(b, per_run));
+    bool by_rows = p->groups && !o->along_k && !o->turned;
+    ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
+    ins *far = by_rows ? gpu_rest(b, i, lb_idx(b, o->side)) : gpu_quotient(b, i, lb_idx(b, per_run));
+    ins *near = by_rows ? gpu_quotient(b, i, lb_idx(b, o->side)) : gpu_rest(b, i, lb_idx(b, per_run));
     ins *row = o->turned ? lb_bin(b, L_MUL, near, lb_idx(b, UNIT)) : far;
     ins *k = o->turned ? far : lb_bin(b, L_MUL, near, lb_idx(b, 4 * per_word(p)));
-    ins *place = o->turned ? gpu_quotient(b, gpu_turned_at(p, o, row, k), lb_idx(b, 2))
-                           : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
+    ins *place = p->groups   ? group_at(p, o, row, k)
+                 : o->turned ? gpu_quotient(b, gpu_turned_at(p, o, row, k), lb_idx(b, 2))
+                             : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
     place = lb_bin(b, L_ADD, place, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
     issue_unit(p, o, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
     scope_close(p->g->e, mark);

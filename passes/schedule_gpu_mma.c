@@ -9,16 +9,16 @@ enum { STEP = 8, ROWS = 16 };
 
 // Products of small floats are exact in f32, those of bytes in i32.
 static const tensor_type types[] = {
-    {DT_F16, DT_F16, "mma_m16n8k16_f16", 2}, {DT_BF16, DT_BF16, "mma_m16n8k16_bf16", 2},
-    {DT_I8, DT_I8, "mma_m16n8k32_s8", 4},    {DT_U8, DT_I8, "mma_m16n8k32_u8s8", 4},
-    {DT_I8, DT_U8, "mma_m16n8k32_s8u8", 4},  {DT_U8, DT_U8, "mma_m16n8k32_u8", 4},
+    {DT_F16, DT_F16, "mma_m16n8k16_f16", "f16", 2}, {DT_BF16, DT_BF16, "mma_m16n8k16_bf16", "bf16", 2},
+    {DT_I8, DT_I8, "mma_m16n8k32_s8", "s8", 4},     {DT_U8, DT_I8, "mma_m16n8k32_u8s8", "u8s8", 4},
+    {DT_I8, DT_U8, "mma_m16n8k32_s8u8", "s8u8", 4}, {DT_U8, DT_U8, "mma_m16n8k32_u8", "u8", 4},
 };
 enum { TYPES = sizeof types / sizeof *types };
 // What f32 may become where less precision is allowed.
 static const tensor_type reduced[] = {
-    [PRECISION_TF32] = {.name = "mma_m16n8k8_tf32", .per = 1, .as = DT_F32},
-    [PRECISION_BF16] = {.name = "mma_m16n8k16_bf16", .per = 2, .as = DT_BF16},
-    [PRECISION_F16] = {.name = "mma_m16n8k16_f16", .per = 2, .as = DT_F16},
+    [PRECISION_TF32] = {.name = "mma_m16n8k8_tf32", .group = "tf32", .per = 1, .as = DT_F32},
+    [PRECISION_BF16] = {.name = "mma_m16n8k16_bf16", .group = "bf16", .per = 2, .as = DT_BF16},
+    [PRECISION_F16] = {.name = "mma_m16n8k16_f16", .group = "f16", .per = 2, .as = DT_F16},
 };
 
 // A factor that is the read itself, 0 where its guard is false.
@@ -128,3 +128,44 @@ void gpu_multiply_tensors(product *p, ins *slice) {
     lb_end(b, i);
     lb_end(b, step);
 }
+
+// ---------------------------------------------------------------- groups of four warps
+
+enum { GROUP = 128, GROUP_ROWS = 64, LINE = 32, CHUNK = 16 };
+
+static void call_group(product *p, const char *what, int nargs, ins **args) {
+    arena *a = p->g->b->f->arena;
+    const char *name = arena_printf(a, "group_%s%sn%d_%s%s", what, *what ? "_" : "", p->t.n, p->tensor->group,
+                                    *what          ? ""
+                                    : !p->a.turned ? p->b.turned ? "_km" : "_kk"
+                                    : p->b.turned  ? "_mm"
+                                                   : "_mk");
+    lb_call(p->g->b, lt(LK_VOID, 1), name, nargs, args);
+}
+
+// Where step k of an operand's rows from 64 * group on begins; lines of `turned` ones are positions of K.
+static ins *group_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
+    lbuild *b = p->g->b;
+    int rows = o->turned ? gpu_slice_depth(p) * LINE : GROUP_ROWS * LINE;
+    ins *at = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
+    if (group) at = lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, group, lb_idx(b, rows)));
+    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->turned ? CHUNK * LINE : STEP)));
+    return lb_offset(b, o->shared, at, 4);
+}
+
+void gpu_begin_groups(product *p, ins *slice) {
+    lbuild *b = p->g->b;
+    ins *group = p->t.m > GROUP_ROWS ? gpu_quotient(b, p->g->thread, lb_idx(b, GROUP)) : NULL;
+    // Of 64 more rows; where lines run along K the number means nothing.
+    ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
+                   lb_int(b, lt(LK_I32, 1), p->b.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};
+    call_group(p, "fence", 1, &p->acc);
+    for (int k = 0; k < p->t.words / STEP; k++) {
+        ins *args[] = {p->acc, group_operand(p, &p->a, slice, group, k), lead[0],
+                       group_operand(p, &p->b, slice, NULL, k), lead[1]};
+        call_group(p, "", 5, args);
+    }
+    lb_call(b, lt(LK_VOID, 1), "group_commit", 0, NULL);
+}
+
+void gpu_end_groups(product *p) { call_group(p, "wait", 1, &p->acc); }

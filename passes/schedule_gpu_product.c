@@ -14,6 +14,12 @@
 //   for each slice: wait for its copies; barrier
 //                   start slice + S - 1 in the place of the one before
 //                   each warp: acc += a * b from shared memory
+//
+// or, where groups of four warps multiply (sm_90a):
+//
+//   start slices 0 .. S - 2
+//   for each slice: wait for its copies; show it to products; barrier
+//                   begin acc += a * b from shared memory; start slice + S - 1; wait for acc
 #include "passes/schedule_gpu_product.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
@@ -31,6 +37,14 @@ static const tile by_warps[] = {
     {128, 128, 8, 8, 16, 1.0}, {128, 64, 8, 8, 16, 0.8}, {64, 128, 8, 8, 16, 0.8},
     {64, 64, 4, 8, 16, 0.5},   {32, 32, 2, 4, 16, 0.25}, {16, 64, 2, 4, 16, 0.25},
 };
+// By groups of four warps, each of which has 64 rows and all columns of the block.
+static const tile by_groups[] = {
+    {128, 128, 2, 32, 32, 1.7},
+    {128, 64, 2, 16, 32, 1.3},
+    {64, 128, 2, 32, 32, 1.3},
+    {64, 64, 2, 16, 32, 0.8},
+};
+enum { BY_GROUPS = sizeof by_groups / sizeof *by_groups };
 enum { BY_THREADS = sizeof by_threads / sizeof *by_threads, BY_WARPS = sizeof by_warps / sizeof *by_warps };
 
 bool gpu_product_fits(const contraction *c) {
@@ -60,15 +74,27 @@ static bool tile_fits(const product *p, const tile *t) {
     return p->kind != LK_F64 || t->each_m * t->each_n < 64;
 }
 
-static void choose_tile(product *p) {
-    const tile *all = p->tensor ? by_warps : by_threads;
-    int n = p->tensor ? BY_WARPS : BY_THREADS;
-    double batch = likely(gpu_product_of(p->g->e, p->outer, p->nouter)), least = -1;
+// The cheapest of them, if that costs less than `least`, which it then becomes; less than 0: any.
+static bool choose_of(product *p, const tile *all, int n, double *least) {
+    bool better = false;
+    double batch = likely(gpu_product_of(p->g->e, p->outer, p->nouter));
     for (int j = 0; j < n; j++) {
         double c = cost(p, &all[j], batch);
-        if (!tile_fits(p, &all[j]) || (least >= 0 && c >= least)) continue;
-        least = c;
+        if (!tile_fits(p, &all[j]) || (*least >= 0 && c >= *least)) continue;
+        *least = c;
         p->t = all[j];
+        better = true;
+    }
+    return better;
+}
+
+static void choose_tile(product *p) {
+    double least = -1;
+    choose_of(p, p->tensor ? by_warps : by_threads, p->tensor ? BY_WARPS : BY_THREADS, &least);
+    if (p->tensor && p->g->e->t->groups) p->groups = choose_of(p, by_groups, BY_GROUPS, &least);
+    if (p->groups) {
+        p->a.turned = !p->a.along_k && p->tensor->per == 2;
+        p->b.turned = !p->b.along_k && p->tensor->per == 2;
     }
     p->threads = p->t.m * p->t.n / (p->t.each_m * p->t.each_n);
     p->a.side = p->t.m, p->b.side = p->t.n;
@@ -244,7 +270,7 @@ static void make_memory(product *p) {
     gpu_choose_async(p);
     for (int j = 0; j < 2; j++) {
         operand *o = both[j];
-        o->shared = lb_local(b, p->word, p->slices * gpu_slice_words(p, o), 16, true);
+        o->shared = lb_local(b, p->word, p->slices * gpu_slice_words(p, o), p->groups ? 1024 : 16, true);
         if (!p->async) o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
     }
     int n = p->t.each_m * p->t.each_n;
@@ -301,7 +327,7 @@ static void issue_slices(product *p, ins *k0, ins *slice) {
     gpu_issue_slice(p, &p->b, k0, slice);
     scope_close(p->g->e, mark);
     lb_end(b, more);
-    lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
+    if (p->copies) lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
 }
 
 static void sum_slices_async(product *p) {
@@ -311,11 +337,14 @@ static void sum_slices_async(product *p) {
     for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
     ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
-    lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
+    if (p->copies) lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
+    if (p->groups) lb_call(b, lt(LK_VOID, 1), "group_show", 0, NULL);
     lb_barrier(b);
+    if (p->groups) gpu_begin_groups(p, gpu_rest(b, number, all));
     issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),
                  gpu_rest(b, lb_bin(b, L_ADD, number, lb_idx(b, ahead)), all));
-    gpu_multiply_tensors(p, gpu_rest(b, number, all));
+    if (p->groups) gpu_end_groups(p);
+    else gpu_multiply_tensors(p, gpu_rest(b, number, all));
     lb_end(b, k0);
 }
 
@@ -334,7 +363,7 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     set_lanes(&p);
     make_memory(&p);
     int mark = scope_open(e);
-    if (p.async) e->code->schedule = "asynchronous tensor product";
+    if (p.async) e->code->schedule = p.groups ? "warp-group product" : "asynchronous tensor product";
     if (p.async) sum_slices_async(&p);
     else sum_slices(&p);
     if (!p.tensor) keep_sums(&p);

@@ -12,9 +12,10 @@ typedef struct tile {
 // What tensor cores multiply: 16 x 8 results and 8 words of K at once.
 typedef struct tensor_type {
     dtype a, b;
-    const char *name; // of the function (codegen/cuda.h)
-    int per;          // elements in a word
-    dtype as;         // what factors become, DT_NONE: that of a or b; as they are stored, if they are
+    const char *name;  // of the function (codegen/cuda.h)
+    const char *group; // the type in the names of products by groups of warps
+    int per;           // elements in a word
+    dtype as;          // what factors become, DT_NONE: that of a or b; as they are stored, if they are
 } tensor_type;
 
 // One operand of the block: `side` rows or columns from `first` on, one slice of K. A thread fetches it in
@@ -37,6 +38,8 @@ typedef struct product {
     const contraction *c;
     const tensor_type *tensor; // NULL: multiply-adds
     bool async;                // slices come by copies that run on while the block multiplies
+    bool groups;               // so, and groups of four warps multiply straight from shared memory
+    bool copies;               // some units of `async` slices do come so
     int slices;                // of an operand in shared memory
     tile t;
     int threads;
@@ -70,6 +73,9 @@ bool gpu_is_plain(const expr *term, const expr *read);
 void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
                         ins *to);
 void gpu_multiply_tensors(product *p, ins *slice);
+// By groups of four warps: begins, and waits.
+void gpu_begin_groups(product *p, ins *slice);
+void gpu_end_groups(product *p);
 // schedule_gpu_product.c: the operand's axes are set.
 void gpu_set_operand(product *p, operand *o, const expr *read, expr *term);
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATUS_ROOM = 256, BLOCK_ALIGN = 512, SLACK = 1 << 16 };
+enum { STATUS_ROOM = 256, BLOCK_ALIGN = 512, SLACK = 1 << 16, SHARED_ANYWHERE = 48 << 10 };
 
 // A model on a GPU, shared by its contexts.
 typedef struct loaded {
@@ -73,19 +73,22 @@ static const onnxc_gpu_image *image_at(const onnxc_gpu_images *all, uint32_t i) 
     return (const onnxc_gpu_image *)(const void *)(all + 1) + i;
 }
 
-// Machine code runs on its architecture and those with the same first digit and a higher last one, PTX on all
-// newer ones.
+// Machine code runs on its architecture and those with the same first digit and a higher last one, or there
+// alone; PTX on all newer ones.
 static bool runs_on(const onnxc_gpu_image *i, int sm) {
-    return i->sm <= sm && (i->ptx || i->sm / 10 == sm / 10);
+    if (i->kind == ONNXC_GPU_OWN_CODE) return i->sm == sm;
+    return i->sm <= sm && (i->kind == ONNXC_GPU_PTX || i->sm / 10 == sm / 10);
+}
+
+static int rank_of(const onnxc_gpu_image *i) {
+    return (i->kind == ONNXC_GPU_OWN_CODE ? 2 : i->kind == ONNXC_GPU_CODE) * 1000 + i->sm;
 }
 
 static const onnxc_gpu_image *best_image(const onnxc_gpu_images *all, int sm) {
     const onnxc_gpu_image *best = NULL;
     for (uint32_t i = 0; i < all->nimages; i++) {
         const onnxc_gpu_image *new = image_at(all, i);
-        if (!runs_on(new, sm)) continue;
-        bool better = !best || (best->ptx && !new->ptx) || (best->ptx == new->ptx && best->sm < new->sm);
-        if (better) best = new;
+        if (runs_on(new, sm) && (!best || rank_of(best) < rank_of(new))) best = new;
     }
     return best;
 }
@@ -95,10 +98,24 @@ static int no_image(const onnxc_gpu_images *all, int sm) {
     size_t n = 0;
     for (uint32_t i = 0; i < all->nimages && n < sizeof list - 32; i++) {
         const onnxc_gpu_image *m = image_at(all, i);
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s sm_%d", i ? ", " : "", m->ptx ? "PTX" : "code",
-                              m->sm);
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s sm_%d%s", i ? ", " : "",
+                              m->kind == ONNXC_GPU_PTX ? "PTX" : "code", m->sm,
+                              m->kind == ONNXC_GPU_OWN_CODE ? "a" : "");
     }
     return SAY(ONNXC_NO_GPU, "the GPU is sm_%d, but the object has %s", sm, list);
+}
+
+// Shared memory that a launch brings, of each function; more than any GPU has must be asked for.
+static const uint32_t *shared_of(const onnxc_gpu_images *all) {
+    return (const uint32_t *)(const void *)((const char *)all + all->shared);
+}
+
+static int load_function(loaded *m, uint32_t i, const char *name) {
+    uint32_t shared = shared_of(m->images)[i];
+    int error = cuda->function(&m->functions[i], m->module, name);
+    if (!error && shared > SHARED_ANYWHERE)
+        error = cuda->function_set(m->functions[i], CUDA_FUNCTION_SHARED_MOST, (int)shared);
+    return failed(error, name);
 }
 
 static int load_functions(loaded *m) {
@@ -106,7 +123,7 @@ static int load_functions(loaded *m) {
     m->functions = calloc(m->images->nfunctions + 1, sizeof *m->functions);
     if (!m->functions) return SAY(ONNXC_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < m->images->nfunctions; i++, name += strlen(name) + 1) {
-        int code = failed(cuda->function(&m->functions[i], m->module, name), name);
+        int code = load_function(m, i, name);
         if (code) return code;
     }
     return ONNXC_OK;
@@ -525,8 +542,10 @@ int onnxc_rt_gpu_launch(onnxc_gpu_run *run, int function, int n, const int64_t *
     session *s = run->session;
     int code = check_sizes(values);
     if (code || values[0] <= 0 || values[1] <= 0 || values[2] <= 0) return code;
-    cuda_function f = run->gpu->model->functions[function];
-    return failed(cuda_work_launch(&s->work, f, values, n, values + 6), "a kernel's arguments");
+    const loaded *m = run->gpu->model;
+    uint32_t shared = shared_of(m->images)[function];
+    return failed(cuda_work_launch(&s->work, m->functions[function], values, shared, n, values + 6),
+                  "a kernel's arguments");
 }
 
 // Both sides on the host. What is still on its way from or to the caller's memory comes first.

@@ -16,7 +16,8 @@ enum {
     CUDA_CAPABILITY_MAJOR = 75,
     CUDA_CAPABILITY_MINOR = 76,
     CUDA_NON_BLOCKING = 1,
-    CUDA_CAPTURE_THREAD = 1
+    CUDA_CAPTURE_THREAD = 1,
+    CUDA_FUNCTION_SHARED_MOST = 8
 };
 
 /* X(name here, its symbol, parameters) */
@@ -32,6 +33,7 @@ enum {
     X(load, "cuModuleLoadData", (cuda_module * module, const void *image))                                   \
     X(unload, "cuModuleUnload", (cuda_module module))                                                        \
     X(function, "cuModuleGetFunction", (cuda_function * function, cuda_module module, const char *name))     \
+    X(function_set, "cuFuncSetAttribute", (cuda_function function, int attribute, int value))                \
     X(alloc, "cuMemAlloc_v2", (cuda_address * at, size_t bytes))                                             \
     X(free, "cuMemFree_v2", (cuda_address at))                                                               \
     X(to_device, "cuMemcpyHtoDAsync_v2", (cuda_address to, const void *from, size_t n, cuda_stream stream))  \

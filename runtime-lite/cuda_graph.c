@@ -26,13 +26,15 @@ static uint64_t *add(cuda_work *w, work_kind kind, size_t n) {
 
 static uint64_t pair(int64_t low, int64_t high) { return (uint32_t)low | (uint64_t)(uint32_t)high << 32; }
 
-// function, (grid.x, grid.y), (grid.z, block.x), (block.y, block.z), how many arguments, arguments
-int cuda_work_launch(cuda_work *w, cuda_function f, const int64_t *sizes, int n, const int64_t *arguments) {
+// function, (grid.x, grid.y), (grid.z, block.x), (block.y, block.z), (how many arguments, shared memory),
+// arguments
+int cuda_work_launch(cuda_work *w, cuda_function f, const int64_t *sizes, unsigned shared, int n,
+                     const int64_t *arguments) {
     uint64_t *at = n > ARGUMENTS_MOST ? NULL : add(w, WORK_LAUNCH, HEAD + (size_t)n);
     if (!at) return n > ARGUMENTS_MOST ? CUDA_INVALID_VALUE : CUDA_OUT_OF_MEMORY;
     at[0] = (uintptr_t)f;
     for (int i = 0; i < 3; i++) at[1 + i] = pair(sizes[2 * i], sizes[2 * i + 1]);
-    at[4] = (uint64_t)n;
+    at[4] = pair(n, shared);
     memcpy(at + HEAD, arguments, (size_t)n * sizeof *at);
     return CUDA_OK;
 }
@@ -58,9 +60,9 @@ static unsigned high(uint64_t x) { return (unsigned)(x >> 32); }
 
 static int launch(const cuda_driver *d, const uint64_t *at, cuda_stream s) {
     void *arguments[ARGUMENTS_MOST];
-    for (uint64_t i = 0; i < at[4]; i++) arguments[i] = (void *)(uintptr_t)(at + HEAD + i);
+    for (uint64_t i = 0; i < low(at[4]); i++) arguments[i] = (void *)(uintptr_t)(at + HEAD + i);
     return d->launch((cuda_function)(uintptr_t)at[0], low(at[1]), high(at[1]), low(at[2]), high(at[2]),
-                     low(at[3]), high(at[3]), 0, s, arguments, NULL);
+                     low(at[3]), high(at[3]), high(at[4]), s, arguments, NULL);
 }
 
 static int start_one(const cuda_driver *d, work_kind kind, const uint64_t *at, cuda_stream s) {

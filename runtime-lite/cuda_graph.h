@@ -29,8 +29,9 @@ typedef struct cuda_graphs {
     int off;
 } cuda_graphs;
 
-/* All answer a CUresult. sizes: grid x, y, z, block x, y, z. */
-int cuda_work_launch(cuda_work *w, cuda_function f, const int64_t *sizes, int n, const int64_t *arguments);
+/* All answer a CUresult. sizes: grid x, y, z, block x, y, z; shared: bytes that the launch brings. */
+int cuda_work_launch(cuda_work *w, cuda_function f, const int64_t *sizes, unsigned shared, int n,
+                     const int64_t *arguments);
 int cuda_work_fill(cuda_work *w, cuda_address at, unsigned char value, size_t n);
 int cuda_work_copy(cuda_work *w, cuda_address to, cuda_address from, size_t n);
 /* Starts the work, which is empty then: a graph where it came before. */

@@ -29,17 +29,22 @@ void onnxc_rt_close(onnxc_context *context); /* NULL: nothing */
 
 /* ---- GPUs. All answers that are int are an onnxc_status; onnxc_rt_gpu_message says more of this thread's
  * last failure. */
+enum {
+    ONNXC_GPU_CODE,    /* machine code for this architecture and those of the same first digit */
+    ONNXC_GPU_PTX,     /* text for this and newer ones, with a NUL at its end */
+    ONNXC_GPU_OWN_CODE /* machine code for this one alone: sm_90a */
+};
 typedef struct onnxc_gpu_image {
-    int32_t sm;  /* architecture: 80 for sm_80 */
-    int32_t ptx; /* text for this and newer ones, with a NUL at its end; 0: machine code for this one */
+    int32_t sm; /* architecture: 80 for sm_80 */
+    int32_t kind;
     uint64_t offset, size;
 } onnxc_gpu_image;
-/* The object's code for GPUs: this head, onnxc_gpu_image[nimages], the functions' names one after the other.
- */
+/* The object's code for GPUs: this head, onnxc_gpu_image[nimages], at `shared` a uint32_t for each function,
+ * the bytes of shared memory that its launches bring, then the functions' names one after the other. */
 typedef struct onnxc_gpu_images {
     char magic[8];  /* "onnxc-g" */
     uint64_t bytes; /* of the whole block */
-    uint32_t nfunctions, names, nimages, unused;
+    uint32_t nfunctions, names, nimages, shared;
 } onnxc_gpu_images;
 /* One run of a model; begins with what emitted code reads: addresses on the device. */
 typedef struct onnxc_gpu_run {

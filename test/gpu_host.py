@@ -94,6 +94,7 @@ def tensor(name, *dims, dtype=TensorProto.FLOAT):
 
 
 RANDOM = np.random.default_rng(3)
+W = RANDOM.standard_normal((200, 256)).astype(np.float16)
 A, B = RANDOM.standard_normal((24, 40), dtype=np.float32), RANDOM.standard_normal((40, 8), dtype=np.float32)
 node = helper.make_node
 MODELS = {
@@ -106,6 +107,8 @@ MODELS = {
                 node("GatherND", ["x", "t"], ["g"]), node("Exp", ["g"], ["y"])], [tensor("x", "N", 5)], [tensor("y", "K")], {}),
     "deep": ([node("MatMul", ["x", "a"], ["h"]), node("Softmax", ["h"], ["s"]), node("MatMul", ["s", "b"], ["m"]),
               node("Softmax", ["m"], ["y"])], [tensor("x", "N", 24)], [tensor("y", "N", 8)], {"a": A, "b": B}),
+    "wide": ([node("MatMul", ["x", "w"], ["y"])], [tensor("x", "N", 200, dtype=TensorProto.FLOAT16)],
+             [tensor("y", "N", 256, dtype=TensorProto.FLOAT16)], {"w": W}),
     "picked": ([node("Gather", ["x", "i"], ["y"])], [tensor("x", 6, 4), tensor("i", "N", dtype=TensorProto.INT64)],
                [tensor("y", "N", 4)], {}),
 }
@@ -541,6 +544,20 @@ class Objects(unittest.TestCase):
             os.environ["CUDA_DOUBLE_SM"] = sm
             with Context(model) as c:
                 self.check_rows(c)
+        del os.environ["CUDA_DOUBLE_SM"]
+
+    def test_groups_of_warps(self):
+        """More shared memory than usual; its own code where it is the GPU's, the same by small products elsewhere."""
+        model = self.compiled("wide", "--device=cuda", "--gpu-arch=sm_80,sm_90a", ending="_groups")
+        x = RANDOM.standard_normal((70, 200)).astype(np.float16)
+        for sm in ("80", "86", "90", "100"):
+            os.environ["CUDA_DOUBLE_SM"] = sm
+            with Context(model) as c:
+                y = np.zeros((70, 256), np.float16)
+                self.assertEqual(c.run([x], [y]), (OK, ""))
+                np.testing.assert_allclose(y.astype(np.float32), x.astype(np.float32) @ W.astype(np.float32), rtol=2e-3, atol=2e-2)
+        os.environ["CUDA_DOUBLE_SM"] = "75"
+        self.assertEqual(Context(model).why.value, b"the GPU is sm_75, but the object has code sm_80, code sm_90a, PTX sm_90")
         del os.environ["CUDA_DOUBLE_SM"]
 
     def test_cpu_where_there_is_no_gpu(self):

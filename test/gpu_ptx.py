@@ -12,12 +12,12 @@ import tempfile
 
 from harness import BUILD, ONNXC, ROOT, parallel, run, run_stage
 
-ARCHS = (75, 80, 89, 90, 100)
+ARCHS = ("75", "80", "89", "90", "90a", "100")
 NVRTC = os.path.join(BUILD, "nvrtc")
 
 
 def known_archs(*options):
-    return [int(sm) for sm in re.findall(r"\bsm_(\d+)", run([ONNXC, "--list-targets", *options]).out)]
+    return [sm for sm in re.findall(r"\bsm_(\w+)", run([ONNXC, "--list-targets", *options]).out)]
 
 
 def find_nvrtc(results):

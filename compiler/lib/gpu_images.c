@@ -47,7 +47,8 @@ void add_gpu_images(pipeline *p) {
     if (p->gpu->module->funcs.n) {
         const nvrtc *n = open_nvrtc(p);
         for (int i = 0; i < count; i++) {
-            newest = archs[i] > newest ? archs[i] : newest;
+            int sm = gpu_arch_number(archs[i]);
+            newest = sm > newest ? sm : newest;
             images[made++] = cubin_image(p, n, archs[i]);
         }
         images[made++] = ptx_image(p, n, count ? newest : oldest_arch(n));

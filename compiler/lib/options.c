@@ -1,6 +1,7 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/lib/options.h"
 #include "codegen/interface.h"
+#include "codegen/nvrtc.h"
 #include "compiler/lib/pipeline.h"
 #include "compiler/lib/tune.h"
 #include <ctype.h>
@@ -215,8 +216,9 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
     for (int i = 0; i < names.n; i++) {
         const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
         bool number = *digits && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
-        if (!number) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN", s);
-        (*archs)[i] = number ? (int)strtol(digits, NULL, 10) : 0;
+        bool own = !strcmp(digits, "90a"); // whose products groups of warps make
+        if (!number && !own) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN or sm_90a", s);
+        (*archs)[i] = number || own ? (int)strtol(digits, NULL, 10) + (own ? GPU_OWN : 0) : 0;
     }
     return names.n;
 }

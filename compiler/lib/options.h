@@ -47,7 +47,7 @@ bool options_for_gpu(const options *o);
 bool options_for_both(const options *o);      // CPU and GPU
 bool options_gpu_host(const options *o);      // with host code that launches the kernels
 bool options_kernels_alone(const options *o); // as CUDA text, PTX or a cubin
-// The architectures of --gpu-arch, 80 for sm_80; what has another form is an error.
+// The architectures of --gpu-arch as codegen/nvrtc.h numbers them; what has another form is an error.
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 fp_mode options_fp(const options *o);
 precision options_precision(const options *o);

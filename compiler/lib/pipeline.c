@@ -144,8 +144,13 @@ static void digest_model(pipeline *p) {
 static void set_gpu_target(pipeline *p) {
     target_options t = options_target(p->arena, p->options), gpu = t;
     int *archs, narchs = options_gpu_archs(p->arena, p->diag, p->options, &archs), oldest = 75;
-    for (int i = 0; i < narchs; i++) oldest = i && oldest < archs[i] ? oldest : archs[i];
-    gpu.cpu = arena_printf(p->arena, "sm_%d", oldest);
+    bool own = false;
+    for (int i = 0; i < narchs; i++) {
+        int sm = gpu_arch_number(archs[i]);
+        oldest = i && oldest < sm ? oldest : sm;
+        own |= sm != archs[i];
+    }
+    gpu.cpu = arena_printf(p->arena, "sm_%d%s", oldest, own ? ",sm_90a" : "");
     p->target = target_for_text(p->arena, ARCH_CUDA, &gpu);
     VEC_PUSH(p->arena, &p->variants, p->target);
     if (!options_gpu_host(p->options)) return;

@@ -26,7 +26,7 @@ enum {
     LAUNCH_FAILED = 719,
     CAPTURE_UNSUPPORTED = 900
 };
-enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 600, CONTEXTS = 16 };
+enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 600, CONTEXTS = 16, SHARED_ANYWHERE = 48 << 10 };
 typedef uint64_t address;
 
 typedef struct memory {
@@ -43,6 +43,8 @@ typedef struct function {
     launcher *launch;
     void (*run)(void *args);
     int (*save)(void *const *args, void *to);
+    int64_t *brought; // of dynamic shared memory
+    int most;         // that it may bring
 } function;
 
 typedef enum kind { TO_DEVICE, TO_HOST, ON_DEVICE, FILL, LAUNCH } kind;
@@ -55,6 +57,7 @@ typedef struct work {
     unsigned char value;
     function f;
     dim3 grid, block;
+    unsigned shared;
     uint64_t arguments[ARGUMENTS];
 } work;
 
@@ -184,6 +187,7 @@ static int run(work *w) {
         return 0;
     case LAUNCH:
         for (int i = 0; i < ARGUMENTS; i++) arguments[i] = &w->arguments[i];
+        *w->f.brought = w->shared;
         return w->f.launch(w->grid, w->block, 2, seed++, w->f.run, arguments) ? LAUNCH_FAILED : 0;
     }
     return INVALID_VALUE;
@@ -277,13 +281,16 @@ static int load(module *m, const char *image) {
     static const char between[] = "//part\n";
     int virtual = !strncmp(image, "//compute_", 10), sm = atoi(image + (virtual ? 10 : 5));
     if (!virtual && strncmp(image, "//sm_", 5)) return INVALID_PTX;
+    int own = image[strcspn(image, "\n") - 1] == 'a';
     if (sm > capability() || (!virtual && sm / 10 != capability() / 10)) return NO_BINARY;
+    if (own && sm != capability()) return NO_BINARY;
     for (const char *at = strstr(image, between); at && m->nparts < PARTS;) {
         const char *begin = at + sizeof between - 1, *end = strstr(begin, between);
         char *text = end ? strndup(begin, (size_t)(end - begin)) : strdup(begin);
         void *part = load_part(text);
         free(text);
         if (!part) return INVALID_PTX;
+        *(int *)dlsym(part, "shim_no_groups") = !own;
         m->parts[m->nparts++] = part;
         at = end;
     }
@@ -295,11 +302,12 @@ static int find(module *m, const char *name, function **found) {
     snprintf(run, sizeof run, "run_%s", name);
     snprintf(save, sizeof save, "save_%s", name);
     for (int i = 0; i < m->nparts; i++) {
-        void *of[] = {dlsym(m->parts[i], "shim_launch"), dlsym(m->parts[i], run), dlsym(m->parts[i], save)};
+        void *of[] = {dlsym(m->parts[i], "shim_launch"), dlsym(m->parts[i], run), dlsym(m->parts[i], save),
+                      dlsym(m->parts[i], "shim_dynamic_brought")};
         if (!of[1] || m->nfunctions == 4096) continue;
         function *f = m->functions[m->nfunctions++] = malloc(sizeof *f);
-        _Static_assert(sizeof *f == sizeof of, "three functions");
-        memcpy(f, of, sizeof *f);
+        memcpy(f, of, sizeof of);
+        f->most = SHARED_ANYWHERE;
         *found = f;
         return 0;
     }
@@ -366,6 +374,14 @@ int cuModuleUnload(module *m) {
 }
 int cuModuleGetFunction(function **f, module *m, const char *name) { LOCKED(find(m, name, f)); }
 
+int cuFuncSetAttribute(function *f, int attribute, int value) {
+    enum { OPT_IN = 99 << 10 };
+    if (attribute != 8 || value < 0 || value > (capability() == 90 ? 227 << 10 : OPT_IN))
+        return INVALID_VALUE;
+    f->most = value;
+    return 0;
+}
+
 int cuMemAlloc_v2(address *at, size_t n) { LOCKED(n ? allocate(at, n) : INVALID_VALUE); }
 int cuMemFree_v2(address at) { LOCKED(release(at)); }
 
@@ -387,9 +403,10 @@ int cuMemsetD8Async(address to, unsigned char value, size_t n, stream *s) {
     LOCKED((enqueue(s, &(work){.kind = FILL, .to = (void *)(uintptr_t)to, .n = n, .value = value}), 0));
 }
 
-static int launch(function *f, dim3 grid, dim3 block, stream *s, void *const *arguments) {
+static int launch(function *f, dim3 grid, dim3 block, unsigned shared, stream *s, void *const *arguments) {
     if (fails("launch")) return LAUNCH_FAILED;
-    work w = {.kind = LAUNCH, .f = *f, .grid = grid, .block = block};
+    work w = {.kind = LAUNCH, .f = *f, .grid = grid, .block = block, .shared = shared};
+    if (shared > (unsigned)f->most) return INVALID_VALUE;
     if (!grid.x || !grid.y || !grid.z || !block.x || block.x * block.y * block.z > 1024) return INVALID_VALUE;
     f->save(arguments, w.arguments);
     enqueue(s, &w);
@@ -398,8 +415,8 @@ static int launch(function *f, dim3 grid, dim3 block, stream *s, void *const *ar
 }
 int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, stream *s, void **arguments, void **extra) {
-    (void)shared, (void)extra;
-    LOCKED(launch(f, (dim3){gx, gy, gz}, (dim3){bx, by, bz}, s, arguments));
+    (void)extra;
+    LOCKED(launch(f, (dim3){gx, gy, gz}, (dim3){bx, by, bz}, shared, s, arguments));
 }
 
 int cuStreamCreate(stream **s, unsigned flags) {

@@ -21,6 +21,11 @@ shim_dim3 threadIdx, blockIdx, blockDim, gridDim;
 static fiber *fibers;
 static int count, current;
 static jmp_buf scheduler;
+enum { DYNAMIC = 227 << 10 };
+static char dynamic_memory[DYNAMIC] __attribute__((aligned(1024)));
+static int dynamic_used;
+int64_t shim_dynamic_brought = -1;
+int shim_no_groups;
 static void (*thread_body)(void *);
 static void *thread_args;
 
@@ -97,6 +102,7 @@ static int run_block(shim_order order, uint64_t *seed, int *turn) {
 
 static void prepare(char *stacks) {
     if (shared_begin) memset(shared_begin, 0xff, (size_t)(shared_end - shared_begin));
+    if (dynamic_used) memset(dynamic_memory, 0xff, DYNAMIC);
     for (int i = 0; i < count; i++) {
         fiber *f = &fibers[i];
         unsigned n = (unsigned)i;
@@ -229,4 +235,59 @@ void shim_fragment(uint32_t *d, const void *row, int turned) {
                       : word_of(first + group, pair);
     }
     wait_in(AT_EXCHANGE);
+}
+
+// ---------------------------------------------------------------- groups of warps
+
+void *shim_dynamic(int64_t bytes) {
+    if (bytes > DYNAMIC || (shim_dynamic_brought >= 0 && bytes > shim_dynamic_brought)) abort();
+    if (!dynamic_used) memset(dynamic_memory, 0xff, DYNAMIC);
+    dynamic_used = 1;
+    return dynamic_memory;
+}
+
+uint64_t __cvta_generic_to_shared(const void *p) {
+    int64_t at = (const char *)p - dynamic_memory;
+    if (at < 0 || at >= DYNAMIC) abort();
+    return (uint64_t)at;
+}
+
+// Element (row, k) of an operand behind a matrix descriptor (PTX ISA, "Asynchronous warpgroup level matrix
+// shared memory layout"): start, leading and stride byte offset in units of 16 bytes, swizzle mode 1 of 128
+// bytes. Strides go from 8 lines to the next; the leading offset from 64 rows to the next where lines run
+// along them.
+static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, int turned, int row, int k) {
+    int bytes = type == SHIM_TF32 ? 4 : type < SHIM_TF32 ? 2 : 1, line = turned ? k : row;
+    uint64_t start = (descriptor & 0x3fff) << 4, lead = (descriptor >> 16 & 0x3fff) << 4,
+             stride = (descriptor >> 32 & 0x3fff) << 4;
+    if (descriptor >> 62 != 1 || (turned && bytes != 2)) abort();
+    uint64_t at = start + (uint64_t)(line / 8) * stride + (uint64_t)(line % 8) * 128 +
+                  (uint64_t)((turned ? row % 64 : k) * bytes) + (turned ? (uint64_t)(row / 64) * lead : 0);
+    at ^= (at >> 7 & 7) << 4;
+    if (at + (uint64_t)bytes > DYNAMIC) abort();
+    uint32_t word;
+    memcpy(&word, dynamic_memory + at / 4 * 4, 4);
+    return element(type, is_b, word, (int)(at % 4) / bytes);
+}
+
+int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b) {
+    int thread = current % 128, lane = thread % 32,
+        depth = type == SHIM_TF32  ? 8
+                : type < SHIM_TF32 ? 16
+                                   : 32;
+    if (shim_no_groups) return 0;
+    for (int half = 0; half < 2; half++) {
+        int row = thread / 32 * 16 + lane / 4 + 8 * half;
+        float x[32];
+        for (int k = 0; k < depth; k++) x[k] = group_element(type, 0, a, turned_a, row, k);
+        for (int i = half * 2; i < n / 2; i += i % 2 ? 3 : 1) {
+            int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+            double sum = type < SHIM_S8 ? ((float *)d)[i] : ((int32_t *)d)[i];
+            for (int k = 0; k < depth; k++)
+                sum += (double)x[k] * group_element(type, 1, b, turned_b, column, k);
+            if (type < SHIM_S8) ((float *)d)[i] = (float)sum;
+            else ((int32_t *)d)[i] = (int32_t)(int64_t)sum;
+        }
+    }
+    return 1;
 }

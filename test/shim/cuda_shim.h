@@ -50,6 +50,13 @@ typedef enum shim_mma_type {
 void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b);
 // ldmatrix of four squares.
 void shim_fragment(uint32_t *d, const void *row, int turned);
+// The block's dynamic shared memory; a kernel that wants more than the launch brings ends the program.
+void *shim_dynamic(int64_t bytes);
+extern int64_t shim_dynamic_brought;              // less than 0: as much as is wanted
+uint64_t __cvta_generic_to_shared(const void *p); // of dynamic shared memory
+// d += a * b of wgmma.m64n<n>, at once; a and b are its matrix descriptors. 0: a GPU without it.
+int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b);
+extern int shim_no_groups;
 #ifdef __cplusplus
 }
 

@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "test/unit/compile_text.h"
 #include "test/unit/onnx_build.h"
+#include <dlfcn.h>
 #include <math.h>
 
 // Sizes are primes, so that no tile is full; M and N are dynamic.
@@ -18,7 +19,8 @@ typedef struct model {
     int64_t dims[4][4]; // of the inputs, 0-terminated
     int processors;     // of the target, 0: its own number
     precision precision;
-    int sm; // 0: any
+    int sm;      // 0: any
+    bool groups; // sm_90a is there too
 } model;
 static const model models[] = {
     {"gemm",
@@ -134,6 +136,72 @@ static const model models[] = {
      "in a uint8 M 208\nin b int8 56 208\nout y int32 *\nt = Transpose b @perm=I,1,0\ny = MatMulInteger a t",
      {{61, 208}, {56, 208}},
      .sm = 80},
+    // Groups of warps: lines of shared memory along K and along the rows, elements one by one.
+    {"groups",
+     "warp-group product",
+     "in a float16 M K\nin b float16 K N\nin c float16 N\nout y float16 *\nt = MatMul a b\ny = Add t c",
+     {{61, 200}, {200, 56}, {56}},
+     1,
+     .sm = 90,
+     .groups = true},
+    {"groups_large",
+     "warp-group product",
+     "in a float16 150 104\nin b float16 104 136\nout y float16 *\ny = MatMul a b",
+     {{150, 104}, {104, 136}},
+     1,
+     .sm = 90,
+     .groups = true},
+    {"groups_turned",
+     "warp-group product",
+     "in a bfloat16 K M\nin b bfloat16 N K\nout y bfloat16 *\ny = Gemm a b @transA=i,1 @transB=i,1",
+     {{72, 136}, {40, 72}},
+     1,
+     .sm = 80,
+     .groups = true},
+    {"groups_both_turned",
+     "warp-group product",
+     "in a float16 K M\nin b float16 K N\nout y float16 *\ny = Gemm a b @transA=i,1",
+     {{72, 72}, {72, 136}},
+     1,
+     .sm = 90,
+     .groups = true},
+    {"groups_odd",
+     "warp-group product",
+     "in a float16 67 71\nin b float16 71 37\nout y float16 *\ny = MatMul a b",
+     {{67, 71}, {71, 37}},
+     1,
+     .sm = 90,
+     .groups = true},
+    {"groups_bytes",
+     "warp-group product",
+     "in a uint8 M 208\nin b int8 56 208\nout y int32 *\nt = Transpose b @perm=I,1,0\ny = MatMulInteger a t",
+     {{61, 208}, {56, 208}},
+     1,
+     .sm = 90,
+     .groups = true},
+    {"groups_signed",
+     "warp-group product",
+     "in a int8 70 67\nin b int8 67 37\nout y int32 *\ny = MatMulInteger a b",
+     {{70, 67}, {67, 37}},
+     1,
+     .sm = 90,
+     .groups = true},
+    {"groups_tf32",
+     "warp-group product",
+     "in a float M 37\nin b float 37 29\nout y float *\ny = MatMul a b",
+     {{19, 37}, {37, 29}},
+     1,
+     PRECISION_TF32,
+     .sm = 90,
+     .groups = true},
+    {"groups_conv",
+     "warp-group product",
+     "in x float16 N 4 11 13\nin w float16 5 4 3 3\nout y float16 *\ny = Conv x w @pads=I,1,1,1,1 "
+     "@strides=I,2,1",
+     {{2, 4, 11, 13}, {5, 4, 3, 3}},
+     1,
+     .sm = 90,
+     .groups = true},
     // Weights of few bits, and factors that are more than reads.
     {"weights",
      "tensor product",
@@ -310,6 +378,7 @@ static compiled compile(fixture *x, const model *m, fp_mode fp) {
     if (m->processors) t->processors = m->processors;
     t->precision = m->precision;
     t->sm = m->sm ? m->sm : 75;
+    t->groups = m->groups;
     program_context pc = {.program = c.program, .target = t, .opt = 2};
     for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
     c.code = gpu_schedule(c.program, m->name, t, false, &x->d);
@@ -453,6 +522,12 @@ static void kernels_are_right_on_the_shim(void **state) {
         const char *error = error_on_shim(x, &c[i], s);
         if (error) fail_msg("%s: %s", models[i].name, error);
     }
+    int *no_groups = dlsym(s->library, "shim_no_groups"); // as on GPUs without wgmma
+    *no_groups = 1;
+    for (int i = 0; i < MODELS; i++) {
+        const char *error = models[i].groups ? error_on_shim(x, &c[i], s) : NULL;
+        if (error) fail_msg("%s by small products: %s", models[i].name, error);
+    }
 }
 
 // In the text only muladd may be one rounding: what the interpreter computes bit by bit, the text does too.
@@ -524,36 +599,41 @@ static int missing_barriers_show_in(fixture *x, const model *m) {
     return count;
 }
 
-// The wait for copies number *n in order.
-static ins **find_wait(lblock *b, int *n) {
+// The first call whose name begins so.
+static ins **find_call(lblock *b, const char *name) {
     for (ins **at = b ? &b->first : NULL; at && *at; at = &(*at)->next) {
-        if ((*at)->op == L_CALL && !strncmp((*at)->name, "async_wait", 10) && (*n)-- == 0) return at;
+        if ((*at)->op == L_CALL && !strncmp((*at)->name, name, strlen(name))) return at;
         for (int j = 0; j < 2; j++) {
-            ins **found = find_wait((*at)->body[j], n);
+            ins **found = find_call((*at)->body[j], name);
             if (found) return found;
         }
     }
     return NULL;
 }
 
-static void missing_waits_show(void **state) {
+// In how many kernels there is such a call; without it each goes wrong.
+static int missing_calls_show(fixture *x, const char *name) {
     int count = 0;
     for (int i = 0; i < MODELS; i++) {
-        compiled c = compile(*state, &models[i], FP_DEFAULT);
+        compiled c = compile(x, &models[i], FP_DEFAULT);
         launched seen = {0};
-        run_compiled(*state, &c, note_launch, &seen);
+        run_compiled(x, &c, note_launch, &seen);
         for (int j = 0; j < c.code->module->funcs.n; j++) {
-            int left = 0;
             if (!is_launched(&seen, c.code->module->funcs.at[j])) continue;
-            ins **at = find_wait(c.code->module->funcs.at[j]->body, &left);
+            ins **at = find_call(c.code->module->funcs.at[j]->body, name);
             if (!at) continue;
             *at = (*at)->next;
-            if (!interpreted_error(*state, &c))
-                fail_msg("%s: nobody waits, and nothing shows", models[i].name);
+            if (!interpreted_error(x, &c)) fail_msg("%s: no %s, and nothing shows", models[i].name, name);
             count++;
         }
     }
-    assert_true(count >= 4);
+    return count;
+}
+
+static void missing_waits_show(void **state) {
+    assert_true(missing_calls_show(*state, "async_wait") >= 8);
+    static const char *const of_groups[] = {"group_show", "group_fence", "group_wait"};
+    for (int i = 0; i < 3; i++) assert_true(missing_calls_show(*state, of_groups[i]) >= 9);
 }
 
 static void missing_barriers_show(void **state) {
@@ -738,7 +818,7 @@ static const char *find_ptxas(arena *a) {
 }
 
 static void ptx_is_accepted(void **state) {
-    static const int archs[] = {75, 80, 90};
+    static const int archs[] = {75, 80, 90, GPU_OWN + 90};
     fixture *x = *state;
     const char *ptxas = find_ptxas(x->a);
     nvrtc *n = nvrtc_open(x->a, NULL, NULL);
@@ -748,12 +828,14 @@ static void ptx_is_accepted(void **state) {
     }
     compiled c[MODELS];
     gpu_code all = {.module = all_models(x, c, FP_DEFAULT)};
-    for (int i = 0; i < 3; i++) {
-        if (!nvrtc_knows(n, archs[i])) continue;
-        const char *ptx = gpu_ptx(&all, x->a, n, archs[i], &x->d),
+    for (int i = 0; i < 4; i++) {
+        int sm = archs[i];
+        if (!nvrtc_knows(n, sm)) continue;
+        const char *ptx = gpu_ptx(&all, x->a, n, sm, &x->d),
                    *path = workdir_write(x->dir, "test.ptx", ptx, strlen(ptx));
-        const char *command =
-            arena_printf(x->a, "%s -arch=sm_%d -o %s/test.cubin %s", ptxas, archs[i], x->dir.path, path);
+        assert_true((strstr(ptx, "wgmma.mma_async") != NULL) == (sm > GPU_OWN));
+        const char *command = arena_printf(x->a, "%s -arch=sm_%d%s -o %s/test.cubin %s", ptxas,
+                                           gpu_arch_number(sm), gpu_arch_letter(sm), x->dir.path, path);
         if (system(command) != 0) fail_msg("%s", command);
     }
 }
