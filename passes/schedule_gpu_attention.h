@@ -1,4 +1,4 @@
-// The GPU's schedule of attention over floats of 16 bits.
+// The GPU's schedule of attention by tiles.
 #ifndef ONNXC_SCHEDULE_GPU_ATTENTION_H
 #define ONNXC_SCHEDULE_GPU_ATTENTION_H
 #include "passes/attention.h"

@@ -243,8 +243,18 @@ static const model models[] = {
      "in x float N 257\nin s float 257\nin b float 257\nout y float *\ny = LayerNormalization x s b",
      {{3, 257}, {257}, {257}}},
     {"attention",
-     "rows",
+     "tiled attention",
      "in q float B M 17\nin k float B 17 N\nin v float B N 17\nout y float *\n"
+     "s = MatMul q k\np = Softmax s\ny = MatMul p v",
+     {{2, 67, 17}, {2, 17, 139}, {2, 139, 17}}},
+    {"attention_wide",
+     "tiled attention",
+     "opset - 23\nin q float 1 2 68 40\nin k float 1 2 N 40\nin v float 1 2 N 132\nout y float *\n"
+     "y = Attention q k v @is_causal=i,1",
+     {{1, 2, 68, 40}, {1, 2, 71, 40}, {1, 2, 71, 132}}},
+    {"attention_of_few",
+     "rows",
+     "in q float B 3 17\nin k float B 17 N\nin v float B N 17\nout y float *\n"
      "s = MatMul q k\np = Softmax s\ny = MatMul p v",
      {{2, 3, 17}, {2, 17, 139}, {2, 139, 17}}},
     {"flash",
@@ -253,6 +263,18 @@ static const model models[] = {
      "y = Attention q k v @is_causal=i,1",
      {{2, 3, 67, 40}, {2, 3, 139, 40}, {2, 3, 139, 24}},
      .sm = 80},
+    // Heads of more than 128 elements: pairs of warps share rows.
+    {"flash_deep",
+     "tensor attention",
+     "opset - 23\nin q float16 1 2 M 136\nin k float16 1 2 N 136\nin v float16 1 2 N 40\nout y float16 *\n"
+     "y = Attention q k v @is_causal=i,1",
+     {{1, 2, 67, 136}, {1, 2, 75, 136}, {1, 2, 75, 40}},
+     .sm = 80},
+    {"flash_wide",
+     "tensor attention",
+     "in q bfloat16 B M 24\nin k bfloat16 B 24 71\nin v bfloat16 B 71 150\nout y bfloat16 *\n"
+     "s = MatMul q k\np = Softmax s\ny = MatMul p v",
+     {{1, 5, 24}, {1, 24, 71}, {1, 71, 150}}},
     // Rows of 17 elements are never aligned; the mask has rows of its own.
     {"flash_odd",
      "tensor attention",
