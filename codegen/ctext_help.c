@@ -308,6 +308,16 @@ static const chelp helps[] = {
      "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\"\n"
      "                 : : \"r\"((uint32_t)__cvta_generic_to_shared(to)), \"l\"(from) : \"memory\");\n"
      "#else\n    *(uint4 *)to = *(const uint4 *)from;\n#endif\n}\n"},
+    {"async_16_or_0", "",
+     "$ void @async_16_or_0(void *to, const void *from, int there) {\n"
+     "    if (there) memcpy(to, from, 16);\n    else memset(to, 0, 16);\n}\n",
+     "$ void @async_16_or_0(void *to, const void *from, int there) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "    asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\"\n"
+     "                 : : \"r\"((uint32_t)__cvta_generic_to_shared(to)), \"l\"(from), \"r\"(there ? 16 : 0) "
+     ": "
+     "\"memory\");\n"
+     "#else\n    *(uint4 *)to = there ? *(const uint4 *)from : uint4{};\n#endif\n}\n"},
     ASYNC("async_commit", "cp.async.commit_group"),
     ASYNC("async_wait_0", "cp.async.wait_group 0"),
     ASYNC("async_wait_1", "cp.async.wait_group 1"),

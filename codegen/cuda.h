@@ -20,9 +20,10 @@
 // shared memory, of which lane i of the warp names row i % 8 of square i / 8: lane 4 g + t gets word t of row
 // g. fragment_x4_turned: rows 2 t and 2 t + 1 of column g instead, of 16-bit elements. async_16 (to, from)
 // copies 16 bytes from global to shared memory, which are there when the thread has called async_wait_N and
-// no more than N of its later groups, which async_commit ends, may be on their way. All of these are right
-// from sm_75 on, where copies are over at once: shapes that it lacks are several smaller ones there, and bf16
-// and tf32 are multiply-adds of values that the warp exchanges.
+// no more than N of its later groups, which async_commit ends, may be on their way; async_16_or_0 (to, from,
+// there) zeros where there is 0, without a look at from. All of these are right from sm_75 on, where copies
+// are over at once: shapes that it lacks are several smaller ones there, and bf16 and tf32 are multiply-adds
+// of values that the warp exchanges.
 //
 // Groups of 128 threads multiply 64 rows by N columns from dynamic shared memory (ir/loops_mma.h has the
 // layout), wgmma where the code is for sm_90a, else fragment_x4 and mma_*; N: 16 to 256, T: f16, bf16, tf32,

@@ -60,7 +60,8 @@ static void begin_async(frame *fr, const ins *x) {
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
     if (((uintptr_t)to | (uintptr_t)from) % 16)
         linterp_fail_at(fr, x, "pointer is less aligned than promised");
-    linterp_checked(fr, x, from, 16, false);
+    if (x->nargs > 2 && !*arg(fr, x, 2)) from = NULL;
+    if (from) linterp_checked(fr, x, from, 16, false);
     memset(linterp_checked(fr, x, to, 16, true), LEVAL_PATTERN, 16);
     VEC_PUSH(fr->in->arena, &t->copies, ((coming){to, from, t->groups}));
 }
@@ -71,14 +72,15 @@ static void end_async(frame *fr, const ins *x, int left) {
     int n = 0;
     for (int i = 0; i < t->copies.n; i++) {
         coming c = t->copies.at[i];
-        if (c.group < t->groups - left)
+        if (c.group < t->groups - left && !c.from) memset(linterp_checked(fr, x, c.to, 16, true), 0, 16);
+        else if (c.group < t->groups - left)
             memcpy(linterp_checked(fr, x, c.to, 16, true), linterp_checked(fr, x, c.from, 16, false), 16);
         else t->copies.at[n++] = c;
     }
     t->copies.n = n;
 }
 
-// async_16, async_commit and async_wait_N (codegen/cuda.h).
+// async_16, async_16_or_0, async_commit and async_wait_N (codegen/cuda.h).
 void linterp_async(frame *fr, const ins *x) {
     const char *what = x->name + strlen("async_");
     if (*what == '1') begin_async(fr, x);

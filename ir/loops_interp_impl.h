@@ -56,7 +56,7 @@ struct linterp {
 enum { WARP = 32, STACK = 256 << 10 };
 typedef enum wait_kind { WAIT_NONE, WAIT_BARRIER, WAIT_SHUFFLE, WAIT_PRODUCT, WAIT_DONE } wait_kind;
 
-// A copy on its way, and how many groups of them were closed before it.
+// A copy on its way, from NULL one of zeros, and how many groups of them were closed before it.
 typedef struct coming {
     char *to, *from;
     int group;

@@ -63,11 +63,13 @@ static int units_of(const product *p, const operand *o) {
 }
 int gpu_staged_words(const product *p, const operand *o) { return o->side * p->t.words / p->threads; }
 
-// All but one of the axes have one position.
-static bool is_one_axis(const product *p, const int *axes, int n) {
-    for (int j = 0; j < n - 1; j++)
-        if (!dim_is(p->g->e->extent[axes[j]], 1)) return false;
-    return n > 0;
+// Whether runs of so many neighbours, which begin at multiples of that in the product of the axes, stay on
+// the last one: it is alone, or divides into them.
+static bool runs_stay(const product *p, const int *axes, int n, int many) {
+    const dim *last = n ? p->g->e->extent[axes[n - 1]] : NULL;
+    bool alone = true;
+    for (int j = 0; j < n - 1; j++) alone &= dim_is(p->g->e->extent[axes[j]], 1);
+    return n && (alone || (dim_is_const(last) && dim_value(last) % many == 0));
 }
 
 // Whether every term of an offset but that of `axis` is a multiple of n; NULL: some never is.
@@ -118,14 +120,14 @@ void gpu_choose_units(product *p, operand *o) {
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
     if (p->groups && !o->along_k && !o->turned) return;
-    if (!is_stored(p, o) || !a->affine || !is_one_axis(p, axes, n) || !guards_runs(o->read, axes[n - 1]))
-        return;
+    if (!is_stored(p, o) || !a->affine || !n || !guards_runs(o->read, axes[n - 1])) return;
     const expr *step = a->coef[axes[n - 1]];
     if (step->op != X_CONST || step->i != 1) return;
     o->unit_rows = o->along_k ? 1 : p->tensor ? 8 : 4, o->unit_words = o->along_k ? 4 : 1;
     int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
     bool shared_out =
         (p->async || may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
+    shared_out &= runs_stay(p, axes, n, bytes * 8 / bits);
     ins *fits = shared_out ? multiples(p, a, axes[n - 1], bytes * 8 / bits) : NULL;
     if (!fits) {
         o->unit_rows = o->unit_words = 1;
@@ -271,8 +273,9 @@ static void copy_by(lbuild *b, const char *how, ins *to, ins *from) {
 }
 static const char *in_one_go(int bytes) { return bytes == 16 ? "copy_16" : "copy_8"; }
 
-// Copies the neighbours from (at, k) on.
-static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how) {
+// Copies the neighbours from (at, k) on. What has a guard may take `guarded`, which makes zeros where that is
+// false; NULL: the guard holds.
+static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how, const char *guarded) {
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
     const axis_list *ka = &p->c->k_axes;
@@ -280,7 +283,12 @@ static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const cha
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
-    copy_by(g->b, how, to, lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8));
+    ins *there = guarded && o->read->guard ? emit_value(g->e, o->read->guard) : NULL;
+    if (there) offset = lb_select(g->b, there, offset, lb_int(g->b, offset->type, 0));
+    ins *place = lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8);
+    ins *args[] = {to, place, there ? lb_conv(g->b, L_ZEXT, LK_I32, there) : NULL};
+    if (there) lb_call(g->b, lt(LK_VOID, 1), guarded, 3, args);
+    else copy_by(g->b, how, to, place);
     gpu_clear_counters(g, o->axes, o->naxes);
     gpu_clear_counters(g, ka->at, ka->n);
     scope_close(g->e, mark);
@@ -307,7 +315,7 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
     ins *runs = lb_local(b, LK_I32, per * words, 16, false);
     for (int e = 0; e < per; e++)
         copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4),
-                 in_one_go(run_bytes(o)));
+                 in_one_go(run_bytes(o)), NULL);
     for (int r = 0; r < o->unit_rows; r++)
         lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
 }
@@ -326,23 +334,24 @@ static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     return holds;
 }
 
-// Opens the branch of units that may be fetched at once: all of their `rows` x `deep` elements are inside.
-static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
+// Opens the branch of units that may be fetched at once: all of their `rows` x `deep` elements are inside,
+// and the guard holds where it `must`.
+static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, int deep, bool must) {
     lbuild *b = p->g->b;
     ins *last = lb_bin(b, L_ADD, at, lb_idx(b, rows - 1)),
         *deepest = lb_bin(b, L_ADD, k, lb_idx(b, deep - 1));
     ins *inside =
         both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
-    if (o->read->guard) inside = both(b, inside, guard_at(p, o, at, k));
+    if (must && o->read->guard) inside = both(b, inside, guard_at(p, o, at, k));
     return lb_if(b, inside ? lb_bin(b, L_AND, o->aligned, inside) : o->aligned);
 }
 
 // A unit all of whose elements are inside, at once; others word by word.
 static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    ins *wide = open_wide(p, o, at, k, o->unit_rows, o->unit_words * per_word(p));
+    ins *wide = open_wide(p, o, at, k, o->unit_rows, o->unit_words * per_word(p), true);
     if (o->along_k || !p->tensor)
-        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)));
+        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)), NULL);
     else load_rows(p, o, at, k, to);
     lb_else(b, wide);
     load_words(p, o, at, k, to);
@@ -419,8 +428,9 @@ void gpu_choose_async(product *p) {
 static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     int per = per_word(p);
-    ins *wide = is_wide(o) ? open_wide(p, o, at, k, o->turned ? UNIT : 1, o->turned ? 1 : 4 * per) : NULL;
-    if (wide) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16");
+    ins *wide =
+        is_wide(o) ? open_wide(p, o, at, k, o->turned ? UNIT : 1, o->turned ? 1 : 4 * per, false) : NULL;
+    if (wide) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0");
     if (wide) lb_else(b, wide);
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);

@@ -24,6 +24,7 @@
 #include "codegen/convert.h"
 #include "ir/program.h"
 #include "passes/emit_dim.h"
+#include <string.h>
 
 enum { GROUP = 4, WARP = 32, MOST_EACH = 8 };
 
@@ -116,6 +117,29 @@ void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
     o->as = !p->tensor ? DT_NONE : p->tensor->as || gpu_is_plain(term, read) ? p->tensor->as : p->tensor->a;
     o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
     o->along_k = !steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n);
+}
+
+static bool has_step_one(const emitter *e, const expr *read, int axis) {
+    const access *a = entry_of((emitter *)e, read)->read;
+    return a->affine && a->coef[axis]->op == X_CONST && a->coef[axis]->i == 1;
+}
+
+// The axis along which most operands' neighbours lie comes last, the longest of such: a convolution's
+// channels where they are the image's last. That is another order of the same terms.
+static contraction with_runs(const emitter *e, const contraction *c) {
+    contraction own = *c;
+    axis_list *k = &own.k_axes;
+    int best = -1, most = 0;
+    for (int j = 0; j < k->n && e->t->fp != FP_STRICT; j++) {
+        int axis = k->at[j], runs = has_step_one(e, c->a, axis) + has_step_one(e, c->b, axis);
+        bool longer = best >= 0 && e->extent[axis]->max > e->extent[k->at[best]]->max;
+        if (runs > most || (runs && runs == most && longer)) best = j, most = runs;
+    }
+    if (best < 0) return own;
+    int last = k->at[best];
+    memmove(k->at + best, k->at + best + 1, (size_t)(k->n - best - 1) * sizeof *k->at);
+    k->at[k->n - 1] = last;
+    return own;
 }
 
 static void set_operands(product *p) {
@@ -355,6 +379,8 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     p.word = p.tensor ? LK_I32 : p.kind;
     e->code->schedule = p.tensor ? "tensor product" : "tiled product";
     emitter_stage(e, c->s, -1, 1, false);
+    contraction own = with_runs(e, c);
+    p.c = &own;
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     set_operands(&p);
     choose_tile(&p);

@@ -202,6 +202,26 @@ static const model models[] = {
      1,
      .sm = 90,
      .groups = true},
+    // Channels last: 16 bytes of them at once, zeros beside the image.
+    {"conv_runs",
+     "asynchronous tensor product",
+     "in x float16 N 11 13 16\nin w float16 5 3 3 16\nout y float16 *\nt = Transpose x @perm=I,0,3,1,2\n"
+     "u = Transpose w @perm=I,0,3,1,2\ny = Conv t u @pads=I,1,1,1,1 @strides=I,2,1",
+     {{2, 11, 13, 16}, {5, 3, 3, 16}},
+     .sm = 80},
+    {"conv_runs_groups",
+     "warp-group product",
+     "in x float16 N 11 13 16\nin w float16 5 3 3 16\nout y float16 *\nt = Transpose x @perm=I,0,3,1,2\n"
+     "u = Transpose w @perm=I,0,3,1,2\ny = Conv t u @pads=I,1,1,1,1 @strides=I,2,1",
+     {{2, 11, 13, 16}, {5, 3, 3, 16}},
+     1,
+     .sm = 80,
+     .groups = true},
+    {"conv_runs_f32",
+     "tiled product",
+     "in x float N 11 13 8\nin w float 5 3 3 8\nout y float *\nt = Transpose x @perm=I,0,3,1,2\n"
+     "u = Transpose w @perm=I,0,3,1,2\ny = Conv t u @pads=I,1,1,1,1 @strides=I,2,1",
+     {{2, 11, 13, 8}, {5, 3, 3, 8}}},
     // Weights of few bits, and factors that are more than reads.
     {"weights",
      "tensor product",
