@@ -101,21 +101,33 @@ static ins *size_poly(host *h, const dim *d, ins **large) {
     return sum;
 }
 
-// An operand of a minimum: a number that is beyond all sizes ("as many as there are") is no error, as the
-// other operand counts then.
-static ins *size_limit(host *h, const dim *d, ins **large) {
+// A value of which a minimum (above) or maximum (below) is taken: a number that is beyond all sizes ("as many
+// as there are") is no error there, as the other operand counts then.
+static ins *size_limit(host *h, const dim *d, bool above, bool below, ins **large) {
     lbuild *b = &h->b;
-    ins *limit = lb_int(b, i64(), most(h));
-    if (d->kind == DIM_CONST && d->value > most(h)) return limit;
+    ins *high = lb_int(b, i64(), most(h)), *low = lb_int(b, i64(), -most(h));
+    if (d->kind == DIM_CONST && above && d->value > most(h)) return high;
+    if (d->kind == DIM_CONST && below && d->value < -most(h)) return low;
+    if (d->kind == DIM_MIN || d->kind == DIM_MAX) {
+        bool least = d->kind == DIM_MIN;
+        ins *x = size_limit(h, d->a, above || least, below || !least, large),
+            *y = size_limit(h, d->b, above || least, below || !least, large);
+        ins *v = emit_int_op(b, least ? X_MIN : X_MAX, x, y);
+        if (!above) note(h, large, lb_cmp(b, L_EQ, v, high));
+        if (!below) note(h, large, lb_cmp(b, L_EQ, v, low));
+        return v;
+    }
     if (d->kind != DIM_OPAQUE) return host_size(h, d, large);
-    ins *v = lb_bin(b, L_SMIN, host_dim(h, d), limit);
-    note(h, large, beyond(h, v, most(h)));
+    ins *v = host_dim(h, d);
+    if (above) v = lb_bin(b, L_SMIN, v, high);
+    if (below) v = lb_bin(b, L_SMAX, v, low);
+    if (!above || !below) note(h, large, beyond(h, v, most(h)));
     return v;
 }
 
 static ins *compute_size(host *h, const dim *d, ins **large) {
     lbuild *b = &h->b;
-    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD, [DIM_MAX] = X_MAX};
+    static const expr_op op[] = {[DIM_FLOORDIV] = X_FLOORDIV, [DIM_MOD] = X_MOD};
     switch (d->kind) {
     case DIM_CONST:
         if (d->value > most(h) || d->value < -most(h)) *large = lb_int(b, lt(LK_I1, 1), 1);
@@ -135,16 +147,10 @@ static ins *compute_size(host *h, const dim *d, ins **large) {
         ins *c = lb_cmp(b, L_NE, host_size(h, d->c, large), lb_int(b, i64(), 0));
         return lb_select(b, c, host_size(h, d->a, large), host_size(h, d->b, large));
     }
-    case DIM_MIN: {
-        ins *x = size_limit(h, d->a, large), *y = size_limit(h, d->b, large),
-            *limit = lb_int(b, i64(), most(h));
-        ins *least = emit_int_op(b, X_MIN, x, y);
-        note(h, large, lb_cmp(b, L_EQ, least, limit));
-        return least;
-    }
+    case DIM_MIN:
+    case DIM_MAX: return size_limit(h, d, false, false, large);
     case DIM_FLOORDIV:
-    case DIM_MOD:
-    case DIM_MAX: {
+    case DIM_MOD: {
         ins *x = host_size(h, d->a, large);
         return emit_int_op(b, op[d->kind], x, host_size(h, d->b, large));
     }

@@ -31,7 +31,7 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
     for (i = 0; i < k; i++) heap[i].key = lib_key(dtype, x, i * inner) ^ flip, heap[i].index = i;
     for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
     for (i = k; i < n; i += count) {
-        count = n - i < TOPK_BLOCK ? n - i : TOPK_BLOCK;
+        count = n - i < TOPK_BLOCK ? n - i : (int64_t)TOPK_BLOCK;
         lib_keys(dtype, x + (size_t)(i * inner * lib_element_size(dtype)), inner, count, keys);
         for (j = 0; j < count; j++) {
             if ((keys[j] ^ flip) <= heap[0].key) continue;

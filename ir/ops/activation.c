@@ -66,14 +66,13 @@ static expr *swish(kernel *k, const node *n, expr *x) {
     return x_mul(k, x, x_un(k, X_SIGMOID, x_mul(k, x_attr(k, n, "alpha", 1, x->dtype), x)));
 }
 
-// The attributes are converted to the type of x first; below -lambd nothing lies for unsigned types.
+// Of integers the result is cut, as the evaluators do; the standard's function would cut the attributes.
 static expr *shrink(kernel *k, const node *n, expr *x) {
     dtype t = x->dtype;
     double lambd = node_float(n, "lambd", 0.5), bias = node_float(n, "bias", 0);
-    if (dtype_is_int(t)) lambd = trunc(lambd), bias = trunc(bias);
+    if (dtype_is_int(t)) return x_cast(k, shrink(k, n, x_cast(k, x, DT_F64, false)), t, false);
     expr *b = x_number(k, t, bias), *limit = x_number(k, t, lambd);
     expr *above = x_select(k, x_lt(k, limit, x), x_sub(k, x, b), x_zero(k, t));
-    if (!dtype_is_signed(t)) return above;
     return x_select(k, x_lt(k, x, x_number(k, t, -lambd)), x_add(k, x, b), above);
 }
 

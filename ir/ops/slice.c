@@ -160,9 +160,11 @@ static cut cut_backward(dim *size, dim *start, dim *end, dim *step) {
 // A step beyond the size selects one element, as any such step does: the nearest is taken, to keep away from
 // overflow.
 static dim *near_step(dim *step, dim *size) {
-    dims *t = size->table;
+    int64_t beyond = INT64_C(1) << 44; // elements: as many lie along no axis
     bool known = dim_is_const(step);
-    dim *most = known ? dim_const(t, INT64_C(1) << 62) : dim_addk(size, 1);
+    if (known && dim_value(step) < beyond && dim_value(step) > -beyond) return step;
+    dim *most = dim_addk(size, 1);
+    if (known) return dim_value(step) > 0 ? most : dim_neg(most);
     return dim_max(dim_min(step, most), dim_neg(most));
 }
 
