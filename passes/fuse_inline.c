@@ -250,7 +250,8 @@ static bool worth(fuse *f, const source *src, place *const *to, int n) {
         demand += demand_of(k, src->root, &here);
         contraction |= here;
     }
-    // Bytes stay bytes in products of bytes; wider elements of the run are converted once, not for each product.
+    // Bytes stay bytes in products of bytes; wider elements of the run are converted once, not for each
+    // product.
     bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= 8 || demand <= FEW_PRODUCTS);
     if (contraction && !(src->n == 1 && (c.moves || scales))) return false;
     if (src->n > 1 && demand > 2) return false;
