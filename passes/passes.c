@@ -7,6 +7,7 @@
 #include "passes/quantise.h"
 #include "passes/split_attention.h"
 #include "passes/split_sum.h"
+#include "passes/tables.h"
 #include <time.h>
 
 const pass graph_passes[] = {
@@ -21,6 +22,10 @@ static void pass_fuse(program_context *c) {
 static void pass_quantise(program_context *c) {
     if (c->target) quantise_program(c->program, c->target);
 }
+// Threads of a GPU have arithmetic to spare.
+static void pass_tables(program_context *c) {
+    if (c->target && c->target->arch != ARCH_CUDA) tabulate_program(c->program);
+}
 static void pass_algorithm(program_context *c) {
     if (!c->target) return;
     choose_algorithms(c->program, c->target, &c->algorithms);
@@ -29,15 +34,13 @@ static void pass_algorithm(program_context *c) {
 }
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {
-    if (c->target && (c->target->vector_bits || c->target->dsp)) assign_layouts(c->program);
+    if (!c->target || (!c->target->vector_bits && !c->target->dsp)) return;
+    assign_layouts(c->program);
 }
 
 const program_pass program_passes[] = {
-    {"fuse", pass_fuse, 1},
-    {"quantise", pass_quantise, 1},
-    {"algorithm", pass_algorithm, 1},
-    {"layout", pass_layout, 1},
-    {NULL, NULL, 0},
+    {"fuse", pass_fuse, 1},           {"quantise", pass_quantise, 1}, {"tables", pass_tables, 1},
+    {"algorithm", pass_algorithm, 1}, {"layout", pass_layout, 1},     {NULL, NULL, 0},
 };
 
 static double now(void) {

@@ -285,6 +285,17 @@ CASES = {
           r = Reshape (six, s) z = Add (r, c) t = Neg (x) }""",
         [("float32", (3,), X)],
         [("float32", (2, 3), (1,)), ("float32", (2, 3), (1, 2, 3, 4, 5, 6)), ("float32", (3,), (-0.5, 1.25, -2))]),
+    # Functions of one byte are tables: all bytes of both signs, and what reads one through another.
+    "functions_of_bytes": (21, """
+        g (uint8[16, 16] a, int8[16, 16] b) => (uint8[16, 16] y, int8[16, 16] z, float[16, 16] t, float[16, 16] u)
+        <float one = {0.03125}, float two = {0.0078125}, float three = {0.25}, uint8 p = {130}, int8 q = {-3}, uint8 none = {0},
+         float half = {0.5}>
+        { d = DequantizeLinear (a, one, p) s = Sigmoid (d) m = Mul (d, s) y = QuantizeLinear (m, three, p)
+          e = DequantizeLinear (b, one, q) f = Erf (e) g1 = QuantizeLinear (f, two, q) h = DequantizeLinear (g1, two, q)
+          k = Mul (h, half) l = HardSwish (k) z = QuantizeLinear (l, two, q)
+          n = DequantizeLinear (y, three, p) o = Tanh (n) v = DequantizeLinear (z, two, q) w = Softplus (v) t = Add (o, w)
+          r = Add (n, v) r1 = QuantizeLinear (r, one, none) r2 = DequantizeLinear (r1, one, none) u = Elu (r2) }""",
+        [("uint8", (16, 16), tuple(range(256))), ("int8", (16, 16), tuple(range(-128, 128)))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
