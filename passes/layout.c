@@ -631,6 +631,7 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
         to = packed_constant(a, b, l);
     } else {
         to = clone_buffer(a->p, r, at, b, "panels", l);
+        if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read again and again
         kernel *pack =
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
         insert_kernel(a->p, r, (*at)++, pack);

@@ -8,6 +8,7 @@
 #include "passes/split_attention.h"
 #include "passes/split_sum.h"
 #include "passes/tables.h"
+#include "passes/widen.h"
 #include <time.h>
 
 const pass graph_passes[] = {
@@ -35,6 +36,7 @@ static void pass_algorithm(program_context *c) {
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {
     if (!c->target || (!c->target->vector_bits && !c->target->dsp)) return;
+    if (c->target->vector_bits) widen_halves(c->program);
     assign_layouts(c->program);
 }
 
