@@ -6,20 +6,7 @@
 
 enum { HEAVY_EPILOGUE = 14 };
 
-typedef struct weight {
-    int sum;
-} weight;
-static void add_weight(void *user, expr *x) {
-    weight *w = user;
-    if (x->op >= X_EXP && x->op <= X_SIGMOID) w->sum += 12;
-    else if (expr_arity(x->op) && x->dtype != DT_I64) w->sum++;
-}
-
-bool is_heavy_epilogue(const contraction *c) {
-    weight w = {0};
-    expr_walk(c->w->value, add_weight, &w);
-    return w.sum > HEAVY_EPILOGUE;
-}
+bool is_heavy_epilogue(const contraction *c) { return value_work(c->w->value) > HEAVY_EPILOGUE; }
 
 // One vector of the result at row m, column n.
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {

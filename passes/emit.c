@@ -553,6 +553,16 @@ static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
     return expr_apply(&e->b, &apply, args);
 }
 
+static void add_operation(void *user, expr *x) {
+    if (x->op >= X_EXP && x->op <= X_SIGMOID) *(int *)user += 12;
+    else if (expr_arity(x->op) && x->dtype != DT_I64) ++*(int *)user;
+}
+int value_work(expr *value) {
+    int work = 0;
+    expr_walk(value, add_operation, &work);
+    return work;
+}
+
 static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
     lbuild *b = &e->b;
     dtype t = w->to->dtype;
@@ -577,6 +587,9 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
     if (!v) v = emit_value(e, w->value);
     if (emit_is_variable(e, w->to)) {
         lb_set(b, p, splat_to(e, v, e->variables_vary));
+    } else if (e->lanes > 1 && to->affine && !unit_stride(e, to) && v->type.lanes > 1 && !e->active &&
+               w->combine == COMBINE_SET) {
+        store_element_scatter(b, w->to->dtype, p, index_of(e, to->offset, true), v);
     } else if (e->lanes == 1 || !unit_stride(e, to)) {
         store_scalar(e, w, p, emit_index(e, to->offset), v);
     } else {

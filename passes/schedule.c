@@ -86,13 +86,25 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
     return !v.found && !expr_uses_axis(guard, axis);
 }
 
-static bool writes_allow(nest *n, int axis) {
+// Where lanes lie apart in memory, storing them one by one is little beside so much arithmetic.
+static bool may_scatter(const nest *n, const write *w, const access *a, int axis) {
+    enum { MUCH_WORK = 12 };
+    const expr *step = a->coef[axis];
+    return !n->by_row && !n->s->states.n && a->affine && !is_const(step, 0) && w->combine == COMBINE_SET &&
+           value_work(w->value) >= MUCH_WORK;
+}
+
+static bool writes_allow(nest *n, int axis, bool *scatters) {
     for (int j = 0; j < n->s->writes.n; j++) {
         const write *w = &n->s->writes.at[j];
         const access *a = n->writes[j];
         if (!guard_allows(n, w->guard, axis)) return false;
         if (n->by_row && emit_is_variable(n->e, w->to)) continue;
-        if (!a->coef[axis] || !is_const(a->coef[axis], 1)) return false;
+        if (!a->coef[axis]) return false;
+        if (!is_const(a->coef[axis], 1)) {
+            if (!may_scatter(n, w, a, axis)) return false;
+            *scatters = true;
+        }
         if (dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128) return false;
     }
     return true;
@@ -121,8 +133,10 @@ static int lanes_for(nest *n, const survey *v, const dim *extent) {
 int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     emitter *e = n->e;
     if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
-    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis)) return 0;
+    bool scatters = false;
+    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
     survey v = survey_axis(n, axis);
+    v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
     return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform - 3 * v.gather);
 }
@@ -210,8 +224,10 @@ static void choose_vector(nest *n) {
     if (n->vaxis < 0) return;
     if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
     else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
-    n->masked = nest_masks(n);
-    if (!n->reduce_vector) n->lanes *= vectors_at_once(n);
+    bool scatters = false;
+    if (!n->reduce_vector) writes_allow(n, n->vaxis, &scatters);
+    n->masked = nest_masks(n) && !scatters;
+    if (!n->reduce_vector && !scatters) n->lanes *= vectors_at_once(n);
 }
 
 // ---------------------------------------------------------------- loops

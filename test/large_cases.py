@@ -103,6 +103,15 @@ def groups(b):
 
 
 @piece(2)
+def speech(b):
+    """As wav2vec 2.0's first layers: rows that are normalised as they lie, for a convolution that wants them across."""
+    c, n = b.near(40, 4), b.near(3000)
+    x = b.op("Conv", b.input("x", [1, 1, n]), b.normal(c, 1, 10, scale=0.3), strides=[5])
+    y = b.op("InstanceNormalization", b.op("Reshape", x, b.ints(0, c, -1)), b.normal(c, scale=1.0), b.normal(c, scale=0.1))
+    return b.op("Conv", b.gelu(y), b.normal(24, c, 3, scale=(3 * c) ** -0.5), strides=[b.dice.choice((1, 2))])
+
+
+@piece(2)
 def chosen_rows(b):
     """Convolutions over the rows of an image that the data choose: their number is known in the run only."""
     c, size = b.near(80, 8), b.near(48)
