@@ -73,6 +73,22 @@ CASES = {
           => (double[2, F, 8] r, double[2, F, 8] o) { o = Sub (p, q)
             r = Identity (o) }> (s, x) }""",
         [("float64", (1, 2, 1, 8), X), ("float64", (2, 1, 8), X)]),
+    # A start below all positions, known at run time only, was taken for a size that no memory has.
+    "slice_from_below_all_positions": (18, """
+        g (int32[N, M] x, int64[2] s, int64[2] e) => (int32[A, B] y)
+        <int64[2] axes = {-1, 0}, int64[2] steps = {1, -2}> { y = Slice (x, s, e, axes, steps) }""",
+        [("int32", (3, 5), range(15)), ("int64", (2,), (-2**63, 2**62)), ("int64", (2,), (-1, -2**63))]),
+    # A constant step beyond all sizes made the size too large to compute.
+    "slice_by_steps_beyond_all_sizes": (18, """
+        g (float[N, M] x) => (float[A, B] y)
+        <int64[2] s = {-2, 7}, int64[2] e = {9223372036854775807, -9223372036854775808}, int64[2] axes = {0, 1},
+         int64[2] steps = {9223372036854775807, -9223372036854775807}> { y = Slice (x, s, e, axes, steps) }""",
+        [("float32", (3, 5), X)]),
+    # The attributes were cut to integers instead of the result.
+    "shrink_of_integers": (18, """
+        g (int8[N] x, uint16[N] u) => (int8[N] y, uint16[N] v)
+        { y = Shrink <bias = 0.5, lambd = 1.5> (x) v = Shrink <bias = 1.5, lambd = 2.5> (u) }""",
+        [("int8", (6,), (-5, -2, -1, 1, 2, 100)), ("uint16", (6,), (0, 1, 2, 3, 4, 65535))]),
     # Only the branch with another size than declared set the size that is checked afterwards.
     "if_with_a_declared_size": (18, """
         g (bool c, float[7, 8] x) => (float[7, 8] y)
