@@ -84,6 +84,11 @@ CASES = {
         <int64[2] s = {-2, 7}, int64[2] e = {9223372036854775807, -9223372036854775808}, int64[2] axes = {0, 1},
          int64[2] steps = {9223372036854775807, -9223372036854775807}> { y = Slice (x, s, e, axes, steps) }""",
         [("float32", (3, 5), X)]),
+    # One expression for all operands was nested too deep.
+    "sums_of_many_operands": (13, f"""
+        g (float[N, 3] x, float[3] z) => (float[N, 3] y, float[N, 3] m)
+        {{ y = Max ({", ".join(["x"] * 60000)}) m = Mean ({", ".join(["x", "z", "x"] * 50)}) }}""",
+        [("float32", (2, 3), X), ("float32", (3,), (0.25, 3, -1))]),
     # The attributes were cut to integers instead of the result.
     "shrink_of_integers": (18, """
         g (int8[N] x, uint16[N] u) => (int8[N] y, uint16[N] v)

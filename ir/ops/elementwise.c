@@ -94,6 +94,29 @@ static expr *fold_values(kernel *k, expr_op op, const node *n, expr *const *x) {
     return all;
 }
 
+// A kernel has few operands: more are taken in blocks, and the results of these together.
+enum { OPERANDS_MOST = 64 };
+
+static bool resolve_values(node *n, const char *op) {
+    if (n->nin <= OPERANDS_MOST) return false;
+    int blocks = (n->nin + OPERANDS_MOST - 1) / OPERANDS_MOST;
+    value **parts = ARENA_ARRAY(infer_arena(n), value *, blocks);
+    for (int i = 0; i < blocks; i++) {
+        int first = i * OPERANDS_MOST, left = n->nin - first;
+        parts[i] = insert_before(n, op, left < OPERANDS_MOST ? left : OPERANDS_MOST, n->in + first, NULL);
+    }
+    value *all = insert_before(n, op, blocks, parts, NULL);
+    if (strcmp(n->op->name, "Mean") == 0)
+        all = insert_before(n, "Div", 2, (value *[]){all, insert_scalar(n, infer_in(n, 0)->elem, n->nin)},
+                            NULL);
+    replace_output(n, 0, all);
+    node_delete(n);
+    return true;
+}
+static bool resolve_sum(node *n) { return resolve_values(n, "Sum"); }
+static bool resolve_max(node *n) { return resolve_values(n, "Max"); }
+static bool resolve_min(node *n) { return resolve_values(n, "Min"); }
+
 static expr *mean_value(kernel *k, const node *n, expr *const *x) {
     expr *sum = fold_values(k, X_ADD, n, x);
     return x_div(k, sum, x_number(k, sum->dtype, n->nin));
@@ -201,10 +224,13 @@ BINARY(Mul, X_MUL, fold_mul);
 BINARY(Div, X_DIV, fold_div);
 POINTWISE(Mod, infer_elementwise, fold_mod, mod_value(k, n, x), );
 POINTWISE(Pow, infer_like_first_broadcast, fold_pow, pow_value(k, n, x), UPGRADE_BROADCAST);
-POINTWISE(Sum, infer_elementwise, fold_add, fold_values(k, X_ADD, n, x), UPGRADE_FROM_1);
-POINTWISE(Max, infer_elementwise, fold_max, fold_values(k, X_MAX, n, x), UPGRADE_FROM_1);
-POINTWISE(Min, infer_elementwise, fold_min, fold_values(k, X_MIN, n, x), UPGRADE_FROM_1);
-POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1);
+POINTWISE(Sum, infer_elementwise, fold_add, fold_values(k, X_ADD, n, x), UPGRADE_FROM_1,
+          .resolve = resolve_sum);
+POINTWISE(Max, infer_elementwise, fold_max, fold_values(k, X_MAX, n, x), UPGRADE_FROM_1,
+          .resolve = resolve_max);
+POINTWISE(Min, infer_elementwise, fold_min, fold_values(k, X_MIN, n, x), UPGRADE_FROM_1,
+          .resolve = resolve_min);
+POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1, .resolve = resolve_sum);
 
 // ---------------------------------------------------------------- comparison and logic
 #define COMPARE(op, x_op, a, b, fold)                                                                        \
