@@ -369,7 +369,7 @@ static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
         bool output = j >= io->nin;
         int i = output ? j - io->nin : j;
         const io_tensor *t = tensor_at(h, output, i);
-        lb_store(b, data, idx(h, j), io_pointer(h, output, i), 0);
+        lb_store(b, data, idx(h, j), given_pointer(h, output, i), 0);
         for (int axis = 0; axis < t->buffer->rank; axis++)
             lb_store(b, dims, idx(h, t->first_dim + axis), io_dim(h, output, i, axis), 0);
         if (!output) continue;
