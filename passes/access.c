@@ -1,4 +1,5 @@
-// Accesses: from logical indices to element offsets under the buffer's layout, and joining of axes.
+// Accesses: from logical indices to element offsets under the buffer's layout, how these move along axes, and
+// joining of axes.
 #include "ir/program.h"
 #include "passes/emit.h"
 
@@ -50,10 +51,69 @@ static void find_own(void *user, expr *x) {
                      (x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer->rank == 0);
 }
 
-static void find_slopes(kernel *k, access *a) {
+// c where the offset is a sum of floordiv(axis, c) and of what does not use the axis: each element is read c
+// times.
+static int64_t repeats_of(const expr *x, int axis) {
+    while (x->op == X_ADD || x->op == X_SUB) {
+        bool first = expr_uses_axis(x->arg[0], axis);
+        if (first == expr_uses_axis(x->arg[1], axis) || (x->op == X_SUB && !first)) return 0;
+        x = x->arg[first ? 0 : 1];
+    }
+    bool divides = x->op == X_FLOORDIV && x->arg[0]->op == X_AXIS && x->arg[0]->axis == axis;
+    return divides && x->arg[1]->op == X_CONST && x->arg[1]->i > 1 ? x->arg[1]->i : 0;
+}
+
+// How far an expression moves from one position of an axis to the next, at least and at most.
+typedef struct movement {
+    int64_t least, most;
+} movement;
+enum { ANY = 1 << 30, LEAST_RUN = 32 }; // ANY: or more
+
+static movement movement_of(expr *x, int axis);
+static int64_t bounded(int64_t v) { return v > ANY ? ANY : v < -ANY ? -ANY : v; }
+static bool is_known(movement m) { return m.least > -ANY && m.most < ANY; }
+
+static movement movement_of_scaled(expr *x, int axis) {
+    bool first = x->arg[0]->op == X_CONST;
+    movement m = movement_of(x->arg[first ? 1 : 0], axis);
+    const expr *c = x->arg[first ? 0 : 1];
+    if (c->op != X_CONST || c->i < -ANY || c->i > ANY || !is_known(m)) return (movement){-ANY, ANY};
+    int64_t p = bounded(m.least * c->i), q = bounded(m.most * c->i);
+    return p < q ? (movement){p, q} : (movement){q, p};
+}
+
+static movement movement_of(expr *x, int axis) {
+    const movement any = {-ANY, ANY};
+    if (!expr_uses_axis(x, axis)) return (movement){0, 0};
+    if (x->op == X_AXIS) return (movement){1, 1};
+    if (x->dtype != DT_I64 || expr_arity(x->op) != 2) return any;
+    if (x->op == X_MUL) return movement_of_scaled(x, axis);
+    movement m = movement_of(x->arg[0], axis), n = movement_of(x->arg[1], axis);
+    switch ((int)x->op) {
+    case X_ADD: return (movement){bounded(m.least + n.least), bounded(m.most + n.most)};
+    case X_SUB: return (movement){bounded(m.least - n.most), bounded(m.most - n.least)};
+    case X_MIN:
+    case X_MAX: return (movement){m.least < n.least ? m.least : n.least, m.most > n.most ? m.most : n.most};
+    case X_MOD: // of a number that grows: back to 0 at times
+        if (m.least >= 0 && x->arg[1]->op == X_CONST && x->arg[1]->i >= LEAST_RUN)
+            return (movement){-ANY, m.most};
+        return any;
+    }
+    return any;
+}
+
+static void find_slopes(emitter *e, access *a) {
+    kernel *k = e->k;
     bool own = false;
     expr_walk(a->offset, find_own, &own);
     for (int j = 0; j < k->axes.n; j++) a->coef[j] = own ? NULL : expr_slope(k, a->offset, j);
+    if (own) return;
+    a->repeats = ARENA_ARRAY(e->scratch, int64_t, k->axes.n + 1);
+    a->runs = ARENA_ARRAY(e->scratch, bool, k->axes.n + 1);
+    for (int j = 0; j < k->axes.n; j++) {
+        a->repeats[j] = repeats_of(a->offset, j);
+        a->runs[j] = !a->coef[j] && movement_of(a->offset, j).most == 1;
+    }
 }
 
 access *access_make(emitter *e, buffer *b, expr *const *index) {
@@ -63,8 +123,29 @@ access *access_make(emitter *e, buffer *b, expr *const *index) {
     a->coef = ARENA_ARRAY(e->scratch, expr *, e->k->axes.n + 1);
     a->affine = expr_affine(e->k, a->offset, &a->base, a->coef);
     if (a->affine) a->offset = canonical_offset(e->k, a);
-    else find_slopes(e->k, a);
+    else find_slopes(e, a);
     return a;
+}
+
+// ---------------------------------------------------------------- other positions
+struct aside_entry {
+    int id;
+    struct emit_entry was;
+};
+static void set_aside(void *user, expr *x) {
+    aside *a = user;
+    struct emit_entry *entry = entry_of(a->e, x);
+    if ((!entry->value && !entry->index && !entry->vindex) || !expr_uses_axis(x, a->axis)) return;
+    VEC_PUSH(a->e->scratch, &a->list, ((struct aside_entry){x->id, *entry}));
+    entry->value = entry->index = entry->vindex = NULL;
+}
+aside aside_open(emitter *e, expr *what, int axis) {
+    aside a = {.e = e, .axis = axis};
+    expr_walk(what, set_aside, &a);
+    return a;
+}
+void aside_close(aside *a) {
+    for (int j = 0; j < a->list.n; j++) a->e->entries[a->list.at[j].id] = a->list.at[j].was;
 }
 
 // ---------------------------------------------------------------- collapsing

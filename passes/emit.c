@@ -401,6 +401,71 @@ bool emit_is_variable(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL && b->rank == 0 && !e->shared_locals;
 }
 
+// Whether each vector begins with the first of the reads of an element, and ends with the last one or before.
+enum { MOST_REPEATED = 256 };
+static bool repeats_in_lanes(const emitter *e, const access *a) {
+    int64_t c = a->repeats && e->whole_steps && e->vaxis >= 0 ? a->repeats[e->vaxis] : 0;
+    if (!c || dtype_bits(a->buffer->dtype) < 8 || a->buffer->dtype == DT_C128) return false;
+    return e->lanes <= MOST_REPEATED && (e->lanes % c == 0 || c % e->lanes == 0);
+}
+
+// Neighbours in memory, each for several lanes.
+static ins *load_repeated(emitter *e, access *a) {
+    lbuild *b = &e->b;
+    int64_t c = a->repeats[e->vaxis];
+    int n = e->lanes / c > 1 ? (int)(e->lanes / c) : 1, mask[MOST_REPEATED];
+    ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
+    if (n == 1) return lb_splat(b, load_element(b, a->buffer->dtype, p, at, 1), e->lanes);
+    ins *few = e->active
+                   ? emit_int_op(b, X_FLOORDIV, lb_bin(b, L_ADD, e->active, lb_idx(b, c - 1)), lb_idx(b, c))
+                   : NULL;
+    ins *loaded = few ? load_element_n(b, a->buffer->dtype, p, at, n, few)
+                      : load_element(b, a->buffer->dtype, p, at, n);
+    for (int j = 0; j < e->lanes; j++) mask[j] = (int)(j / c);
+    return lb_shuffle(b, loaded, loaded, mask, e->lanes);
+}
+
+static ins *load_gathered(emitter *e, access *a) {
+    ins *at = active_indices(e, index_of(e, a->offset, true));
+    return load_element_gather(&e->b, a->buffer->dtype, pointer_of(e, a->buffer), at);
+}
+static ins *load_neighbours(emitter *e, access *a) {
+    lbuild *b = &e->b;
+    dtype t = a->buffer->dtype;
+    ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
+    return e->active ? load_element_n(b, t, p, at, e->lanes, e->active) : load_element(b, t, p, at, e->lanes);
+}
+
+static bool may_be_run(const emitter *e, const access *a) {
+    return a->runs && e->whole_steps && e->vaxis >= 0 && a->runs[e->vaxis] &&
+           dtype_bits(a->buffer->dtype) >= 8;
+}
+
+// Offsets that grow by one at most are those of neighbours where the last one says so; else lane by lane.
+static ins *load_run(emitter *e, access *a) {
+    lbuild *b = &e->b;
+    int axis = e->vaxis;
+    ins *first = emit_index(e, a->offset), *begin = e->counter[axis],
+        *more = e->active ? lb_bin(b, L_SUB, e->active, lb_idx(b, 1)) : lb_idx(b, e->lanes - 1);
+    ins *one = load_element(b, a->buffer->dtype, pointer_of(e, a->buffer), first, 1);
+    ins *result = lb_var(b, a->buffer->name, lb_splat(b, one, e->lanes));
+    aside known = aside_open(e, a->offset, axis);
+    e->counter[axis] = lb_bin(b, L_ADD, begin, more);
+    int mark = scope_open(e);
+    ins *last = emit_index(e, a->offset);
+    scope_close(e, mark);
+    e->counter[axis] = begin;
+    aside_close(&known);
+    ins *run = lb_if(b, lb_cmp(b, L_EQ, lb_bin(b, L_SUB, last, first), more));
+    lb_set(b, result, load_neighbours(e, a));
+    lb_else(b, run);
+    mark = scope_open(e);
+    lb_set(b, result, load_gathered(e, a));
+    scope_close(e, mark);
+    lb_end(b, run);
+    return lb_get(b, result);
+}
+
 static ins *load_access(emitter *e, access *a, bool vector) {
     lbuild *b = &e->b;
     const buffer *buf = a->buffer;
@@ -412,11 +477,9 @@ static ins *load_access(emitter *e, access *a, bool vector) {
         return lb_load(b, lt(LK_I64, 1), p,
                        lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), 8);
     }
-    if (!unit_stride(e, a))
-        return load_element_gather(b, buf->dtype, p, active_indices(e, index_of(e, a->offset, true)));
-    ins *at = emit_index(e, a->offset);
-    return e->active ? load_element_n(b, buf->dtype, p, at, e->lanes, e->active)
-                     : load_element(b, buf->dtype, p, at, e->lanes);
+    if (repeats_in_lanes(e, a)) return load_repeated(e, a);
+    if (may_be_run(e, a)) return load_run(e, a);
+    return unit_stride(e, a) ? load_neighbours(e, a) : load_gathered(e, a);
 }
 
 // Lane by lane under a guard that differs between lanes, through the stack.
@@ -440,6 +503,14 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
     return kind == LK_I1 ? lb_cmp(b, L_NE, v, lb_int(b, lt(as, n), 0)) : v;
 }
 
+// Of a buffer that has an element, which the other lanes read.
+static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
+    lbuild *b = &e->b;
+    ins *at = splat_to(e, index_of(e, a->offset, true), true);
+    at = active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
+    return lb_select(b, guard, load_element_gather(b, a->buffer->dtype, pointer_of(e, a->buffer), at), fill);
+}
+
 static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     lbuild *b = &e->b;
     ins *guard = emit_value(e, x->guard), *fill = splat_to(e, emit_value(e, x->fill), vector);
@@ -459,7 +530,9 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     if (guard->type.lanes > 1) {
         lb_else(b, branch);
         mark = scope_open(e);
-        lb_set(b, result, load_guarded_lanes(e, x, a, guard, fill));
+        bool some = buffer_count(a->buffer)->min > 0 && dtype_bits(a->buffer->dtype) >= 8;
+        lb_set(b, result,
+               some ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
         scope_close(e, mark);
     }
     lb_end(b, branch);

@@ -12,7 +12,17 @@ typedef struct access {
     expr *offset; // in elements of the physical storage
     bool affine;
     expr *base, **coef; // by kernel axis
+    // Where it is not affine, by kernel axis; NULL: not known.
+    int64_t *repeats; // c: a sum of floordiv(axis, c) and of what does not use the axis; 0: none
+    bool *runs;       // whether it grows by one at most from each position to the next
 } access;
+
+// What is known of expressions that move along an axis, set aside while its counter is another one.
+typedef struct aside {
+    struct emitter *e;
+    int axis;
+    VEC(struct aside_entry) list;
+} aside;
 
 struct emit_log {
     int id, which;
@@ -32,6 +42,7 @@ typedef struct emitter {
     dim **extent;         // by axis: as scheduled (collapsed axes have 1)
     ins **counter;        // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
     int vaxis, lanes;     // vector axis (-1: none) and its lanes now
+    bool whole_steps;     // its counter is a multiple of `lanes`
     ins *active;          // lanes in use (NULL: all); the others hold rubbish that is never stored
     ins **state, **other; // by component
     struct emit_entry {
@@ -55,6 +66,8 @@ typedef struct emitter {
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
+aside aside_open(emitter *e, expr *what, int axis);
+void aside_close(aside *a);
 emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code);
 // Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that
 // the schedule itself wants (NULL: none); returns the pointer to them.

@@ -23,9 +23,10 @@
 typedef struct survey {
     emitter *e;
     int axis;
-    int unit, uniform, gather;
-    int bits; // widest element or value that would be in a vector
-    bool all; // values vary along the axis even where they do not use it: with states, row by row
+    int unit, uniform, near, gather;
+    int bits;   // widest element or value that would be in a vector
+    bool all;   // values vary along the axis even where they do not use it: with states, row by row
+    bool whole; // vectors begin at multiples of their lanes
 } survey;
 
 static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
@@ -34,9 +35,18 @@ static void widen(survey *v, dtype t) {
     int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
     if (bits > v->bits) v->bits = bits;
 }
+// Reads of neighbours, each a power of two times: these fill vectors evenly.
+static bool repeats_evenly(const survey *v, const access *a) {
+    int64_t c = v->whole && a->repeats && dtype_bits(a->buffer->dtype) >= 8 ? a->repeats[v->axis] : 0;
+    return c > 0 && (c & (c - 1)) == 0;
+}
+static bool may_run(const survey *v, const access *a) {
+    return v->whole && a->runs && a->runs[v->axis] && dtype_bits(a->buffer->dtype) >= 8;
+}
 static void survey_access(survey *v, const access *a) {
     const expr *c = a->coef[v->axis];
-    if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
+    if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->near++;
+    else if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
     else if (!c) v->uniform++;
     else if (is_const(c, 0)) v->uniform++;
     else if (is_const(c, 1)) v->unit++;
@@ -58,8 +68,8 @@ static void survey_expr(void *user, expr *x) {
     if (x->op == X_CAST) widen(v, x->dtype);
 }
 
-static survey survey_axis(nest *n, int axis) {
-    survey v = {.e = n->e, .axis = axis, .bits = 8};
+static survey survey_axis(nest *n, int axis, bool reduce) {
+    survey v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
     for (int j = 0; j < n->s->states.n; j++) {
         v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
         expr_walk(n->s->states.at[j].step, survey_expr, &v);
@@ -135,10 +145,10 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
     bool scatters = false;
     if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
-    survey v = survey_axis(n, axis);
+    survey v = survey_axis(n, axis, reduce);
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
-    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform - 3 * v.gather);
+    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.near - 3 * v.gather);
 }
 
 static void consider(nest *n, int axis, bool reduce, int *best) {
@@ -515,15 +525,21 @@ static void vector_axis(nest *n) {
     piece_range(e, n->vaxis, PIECE, &begin, &extent);
     ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
+    e->whole_steps = PIECE % n->lanes == 0;
     opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
     vector_point(n);
     close_loop(n, o);
-    if (same_index(full, extent)) return;
+    if (same_index(full, extent)) {
+        e->whole_steps = false;
+        return;
+    }
     if (n->masked) {
         part_vector part = open_part_vector(e, n->vaxis, full, extent);
         vector_point(n);
         close_part_vector(e, &part);
+        e->whole_steps = false;
     } else {
+        e->whole_steps = false;
         emitter_stage(e, n->s, n->vaxis, 1, false);
         o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);
         vector_point(n);

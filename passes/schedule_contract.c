@@ -111,30 +111,11 @@ static ins *first_column(tiling *t, const tile *x) {
     return t->lanes * x->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
 }
 
-// What is known of expressions that move along N is set aside while another vector is made.
-typedef struct aside {
-    tiling *t;
-    VEC(struct aside_entry {
-        int id;
-        struct emit_entry was;
-    })
-    list;
-} aside;
-static void set_aside(void *user, expr *x) {
-    aside *a = user;
-    emitter *e = a->t->e;
-    struct emit_entry *entry = entry_of(e, x);
-    if ((!entry->value && !entry->index && !entry->vindex) || !expr_uses_axis(x, a->t->c->n)) return;
-    VEC_PUSH(e->scratch, &a->list, (struct aside_entry){x->id, *entry});
-    entry->value = entry->index = entry->vindex = NULL;
-}
-
 // Vector v of an expression; loaded: what B's read gives there, when it is B's factor.
 static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded) {
     emitter *e = t->e;
     if (what == t->c->b) return loaded;
-    aside a = {.t = t};
-    expr_walk(what, set_aside, &a);
+    aside a = aside_open(e, what, t->c->n);
     e->counter[t->c->n] = lb_bin(&e->b, L_ADD, x->n0, lb_idx(&e->b, (int64_t)v * t->lanes));
     e->active = v == x->vectors - 1 ? x->last : NULL;
     int mark = scope_open(e);
@@ -143,7 +124,7 @@ static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded
         if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
     ins *made = emit_vector(e, what);
     scope_close(e, mark);
-    for (int j = 0; j < a.list.n; j++) e->entries[a.list.at[j].id] = a.list.at[j].was;
+    aside_close(&a);
     e->counter[t->c->n] = x->n0;
     e->active = NULL;
     return made;

@@ -217,6 +217,25 @@ def moved_windows(b):
                 b.input("offset", [1, 18, size, size]), pads=[1] * 4, kernel_shape=[3, 3])
 
 
+@piece(10)
+def repeated_pixels(b):
+    """Images that are repeated, mirrored and continued, one way after the other or with arithmetic between."""
+    b.opset = 19
+    x = b.input("x", [b.dice.choice((1, 2)), b.near(12), b.near(40), b.dice.choice((b.near(40), 64))])
+    for _ in range(b.dice.choice((1, 1, 2))):
+        kind = b.dice.choice(("Resize", "Tile", "reflect", "edge", "wrap"))
+        if kind == "Resize":
+            times = [1, 1, b.dice.choice((1, 2, 3)), b.dice.choice((2, 2, 3, 4, 8, 32))]
+            x = b.op("Resize", x, "", b.constant(np.array(times, np.float32)), mode="nearest",
+                     coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        elif kind == "Tile":
+            x = b.op("Tile", x, b.ints(1, 1, b.dice.choice((1, 2)), b.dice.choice((2, 3))))
+        else:
+            x = b.op("Pad", x, b.ints(0, 0, *(b.dice.randint(-3, 20) for _ in "12"), 0, 0, *(b.dice.randint(-3, 20) for _ in "12")), mode=kind)
+        x = b.op("Sigmoid", x) if b.dice.random() < 0.5 else x
+    return x
+
+
 # ---------------------------------------------------------------- rows
 @piece(3)
 def products(b):

@@ -340,6 +340,7 @@ static void pad_infer(node *n) {
 typedef struct pad_axis {
     dim *start, *size, *before;
     bool outside; // positions outside of it may be read
+    bool near;    // none further away than its other end
 } pad_axis;
 
 static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
@@ -347,11 +348,13 @@ static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
     pad_axis a = {dim_max(dim_neg(lo), zero), NULL, dim_max(lo, zero),
                   !dim_is(dim_max(lo, zero), 0) || !dim_is(dim_max(hi, zero), 0)};
     a.size = dim_sub(size, dim_add(a.start, dim_max(dim_neg(hi), zero)));
+    a.near = dim_less(a.before, a.size) == TRI_YES && dim_less(dim_max(hi, zero), a.size) == TRI_YES;
     return a;
 }
 
 // The position in what remains that mode gives for position i, outside of [0, size) too.
-static expr *pad_position(kernel *k, pad_mode mode, expr *i, dim *size) {
+static expr *pad_position(kernel *k, pad_mode mode, expr *i, const pad_axis *a) {
+    dim *size = a->size;
     expr *n = x_dim(k, size), *zero = x_i64(k, 0), *last = x_dim(k, dim_addk(size, -1));
     expr *period, *m;
     switch (mode) {
@@ -360,8 +363,8 @@ static expr *pad_position(kernel *k, pad_mode mode, expr *i, dim *size) {
     case PAD_WRAP: return x_bin(k, X_MOD, i, n);
     case PAD_REFLECT:
         period = x_dim(k, dim_mulk(dim_addk(size, -1), 2)); // 0 for one element: the remainder is 0 too
-        m = x_bin(k, X_MOD, i, period);
-        return x_select(k, x_lt(k, m, n), m, x_sub(k, period, m));
+        m = a->near ? x_bin(k, X_MAX, i, x_sub(k, zero, i)) : x_bin(k, X_MOD, i, period);
+        return x_bin(k, X_MIN, m, x_sub(k, period, m));
     }
     return i;
 }
@@ -393,7 +396,7 @@ static void pad_lower(lowering *l, node *n) {
             expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), i), x_lt(k, i, x_dim(k, x.size)));
             guard = guard ? x_and(k, guard, inside) : inside;
         }
-        from[a] = x_add(k, x.outside ? pad_position(k, mode, i, x.size) : i, x_dim(k, x.start));
+        from[a] = x_add(k, x.outside ? pad_position(k, mode, i, &x) : i, x_dim(k, x.start));
     }
     expr *v =
         guard ? x_read_guarded(k, in, from, guard, fill ? read_scalar(k, fill) : NULL) : x_read(k, in, from);

@@ -1,4 +1,4 @@
-"""Operators that read an image between its elements, in the sizes of detectors, against ONNX Runtime on one thread.
+"""Operators that read an image between its elements or move these, in the sizes of detectors, against ONNX Runtime on one thread.
 
 usage: samples.py [NAME...]     prints a line of docs/performance.md for each; all when none is named
 
@@ -50,8 +50,16 @@ def deform_conv():
     return {"x": normal(1, 64, 50, 50)}, {"w": normal(64, 64, 3, 3)}, {"pads": [1] * 4, "kernel_shape": [3, 3]}
 
 
-def resize(mode):
-    return {"x": normal(1, 64, 64, 64)}, {"scales": np.array([1, 1, 2, 2], np.float32)}, {"mode": mode}
+def resize(mode, scale=2):
+    return {"x": normal(1, 64, 64, 64)}, {"scales": np.array([1, 1, scale, scale], np.float32)}, {"mode": mode}
+
+
+def pad(mode):
+    return {"x": normal(1, 64, 64, 64)}, {"pads": np.array([0, 0, 2, 2, 0, 0, 2, 2])}, {"mode": mode}
+
+
+def tile():
+    return {"x": normal(1, 64, 64, 64)}, {"repeats": np.array([1, 1, 2, 2])}, {}
 
 
 # name: operator, opset, inputs in order, what makes feed, constants and attributes, text
@@ -67,6 +75,12 @@ CASES = {
     "resize_linear": ("Resize", 18, "x  scales", lambda: resize("linear"), "linear, 64 channels of 64×64 to 128×128"),
     "resize_nearest": ("Resize", 18, "x  scales", lambda: resize("nearest"), "nearest"),
     "resize_cubic": ("Resize", 18, "x  scales", lambda: resize("cubic"), "cubic"),
+    "resize_three_halves": ("Resize", 18, "x  scales", lambda: resize("nearest", 1.5), "nearest, to 96×96"),
+    "resize_half": ("Resize", 18, "x  scales", lambda: resize("linear", 0.5), "linear, to 32×32"),
+    "pad_reflect": ("Pad", 19, "x pads", lambda: pad("reflect"), "2 on each side of 64 channels of 64×64, mirrored"),
+    "pad_edge": ("Pad", 19, "x pads", lambda: pad("edge"), "continued"),
+    "pad_zero": ("Pad", 19, "x pads", lambda: pad("constant"), "zeros"),
+    "tile": ("Tile", 13, "x repeats", tile, "64 channels of 64×64, 2×2 times"),
 }
 
 
