@@ -6,4 +6,5 @@
 #include "ir/program.h"
 
 void assign_layouts(program *p);
+void assign_gpu_layouts(program *p); // layout_gpu.c
 #endif

@@ -35,9 +35,10 @@ static void pass_algorithm(program_context *c) {
 }
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
 static void pass_layout(program_context *c) {
-    if (!c->target || (!c->target->vector_bits && !c->target->dsp)) return;
-    if (c->target->vector_bits) widen_halves(c->program);
-    assign_layouts(c->program);
+    const target *t = c->target;
+    if (t && t->vector_bits) widen_halves(c->program);
+    if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program);
+    if (t && t->arch == ARCH_CUDA && t->fp != FP_STRICT && !c->alone) assign_gpu_layouts(c->program);
 }
 
 const program_pass program_passes[] = {

@@ -29,6 +29,7 @@ typedef struct program_context {
     const struct target *target; // what the code is for: layouts and algorithms depend on its kind
     int opt;
     algorithm_options algorithms;
+    bool alone; // kernels of a GPU that others start: memory lies as the text of a kernel says
 } program_context;
 typedef struct program_pass {
     const char *name;

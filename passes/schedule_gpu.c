@@ -133,8 +133,23 @@ static void schedule_serial(gpu *g) {
 }
 
 // ---------------------------------------------------------------- points
+// Neighbouring threads write neighbours where the result's axes lie in another order.
+static void order_positions(nest *n) {
+    const access *to = n->s->writes.n ? n->writes[0] : NULL;
+    if (!to || !to->affine || !n->s->writes.at[0].to->layout) return;
+    for (int j = 0; j < n->nparallel; j++) {
+        int axis = n->parallel[j];
+        const expr *step = to->coef[axis];
+        if (step->op != X_CONST || step->i != 1) continue;
+        for (int i = j; i < n->nparallel - 1; i++) n->parallel[i] = n->parallel[i + 1];
+        n->parallel[n->nparallel - 1] = axis;
+        return;
+    }
+}
+
 static void schedule_points(gpu *g, nest *n) {
     emitter *e = g->e;
+    order_positions(n);
     e->code->schedule = "points";
     dim *count = gpu_product_of(e, n->parallel, n->nparallel);
     gpu_launch(g, dim_ceildiv(count, dim_const(count->table, THREADS)), THREADS);

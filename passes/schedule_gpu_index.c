@@ -95,10 +95,20 @@ static span index_span(const kernel *k, const expr *x) {
     return a.fits && b.fits ? span_of_operation(x->op, a, b) : (span){0};
 }
 
+// Axes in another order, and nothing else.
+static bool is_permuted(const buffer *b) {
+    const layout *l = b->layout;
+    if (l && (l->n != b->rank || l->gap)) return false;
+    for (int j = 0; l && j < b->rank; j++)
+        if (l->order[j].tile || l->pad_lo[j] || l->pad_hi[j]) return false;
+    return true;
+}
+
 static bool access_fits(const kernel *k, const buffer *b, expr *const *index) {
     int64_t stride = 1, offset = 0;
-    if (b->layout || !buffer_fits(b)) return false;
-    for (int j = b->rank - 1; j >= 0; j--) {
+    if (!is_permuted(b) || !buffer_fits(b)) return false;
+    for (int place = b->rank - 1; place >= 0; place--) {
+        int j = b->layout ? b->layout->order[place].axis : place;
         span s = index_span(k, index[j]);
         if (!s.fits) return false;
         offset += most_of((int64_t[]){-s.lo, s.hi}, 2) * stride;

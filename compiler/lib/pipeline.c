@@ -80,7 +80,8 @@ static bool run_passes(pipeline *p) {
 
 static bool run_program_passes(pipeline *p) {
     const target *t = p->gpu_target ? p->gpu_target : p->target;
-    program_context c = {p->program, t, options_level(p->options), options_algorithms(p->options)};
+    program_context c = {p->program, t, options_level(p->options), options_algorithms(p->options),
+                         options_kernels_alone(p->options)};
     c.algorithms.chosen = p->algorithms.chosen, c.algorithms.user = p->algorithms.user;
     c.algorithms.variants = p->gpu_target ? &t : p->variants.at;
     c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;

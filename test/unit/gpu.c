@@ -808,6 +808,36 @@ static void long_sums_are_split(void **state) {
     }
 }
 
+// The image between two convolutions, and the weights of the second: 16 bytes of channels at once.
+static void images_lie_channels_last(void **state) {
+    static const model m = {
+        "between",
+        "",
+        "in x float16 N 3 11 13\ninit z int64 = int64 0\ninit e1 int64 = int64 432\ninit e2 int64 = int64 "
+        "1152\n"
+        "init one int64 = int64 1\ninit seven int64 = int64 7\ninit s1 int64 4 = int64 16 3 3 3\n"
+        "init s2 int64 4 = int64 8 16 3 3\nout y float16 *\n"
+        "r1 = Range z e1 one\nm1 = Mod r1 seven\nc1 = Cast m1 @to=i,10\nw1 = Reshape c1 s1\n"
+        "r2 = Range z e2 one\nm2 = Mod r2 seven\nc2 = Cast m2 @to=i,10\nw2 = Reshape c2 s2\n"
+        "a = Conv x w1 @pads=I,1,1,1,1\nb = Tanh a\np = MaxPool b @kernel_shape=I,2,2\n"
+        "y = Conv p w2 @pads=I,1,1,1,1 @strides=I,2,1",
+        {{2, 3, 11, 13}},
+        .sm = 80};
+    compiled c = compile(*state, &m, FP_DEFAULT), strict = compile(*state, &m, FP_STRICT);
+    int laid = 0, weights = 0;
+    for (int j = 0; j < c.program->buffers.n; j++) {
+        const buffer *b = c.program->buffers.at[j];
+        laid += b->layout && b->role != BUF_CONST, weights += b->layout && b->role == BUF_CONST;
+    }
+    assert_int_equal(laid, 2); // before the pool and after it
+    assert_int_equal(weights, 1);
+    assert_non_null(strstr(cuda_text(*state, c.code->module), "async_16_or_0("));
+    assert_null(strstr(cuda_text(*state, strict.code->module), "async_16"));
+    c.near = 4e-3;
+    const char *error = interpreted_error(*state, &c);
+    if (error) fail_msg("%s", error);
+}
+
 // Few queries over many keys: in pieces, unless that changes bits; the run chooses where it alone knows.
 static void few_queries_are_split(void **state) {
     static const model
@@ -918,6 +948,7 @@ int main(void) {
         TEST(wrong_memory_shows),
         TEST(equal_kernels_are_one_function),
         TEST(long_sums_are_split),
+        TEST(images_lie_channels_last),
         TEST(few_queries_are_split),
         TEST(positions_are_as_wide_as_needed),
         TEST(ptx_is_accepted),
