@@ -30,6 +30,10 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
     LLVMDisposeMessage(s);
 }
 
+// Freestanding code for a system's own triple is linked into its programs, which may lie anywhere. 32-bit
+// code would need a symbol of the linker for that.
+static bool joins_programs(const target *t) { return t->ptr_bits == 64 && strstr(t->triple, "-linux"); }
+
 static void open_machine(emit *e) {
     const target *t = e->m->target;
     LLVMTargetRef found;
@@ -43,8 +47,8 @@ static void open_machine(emit *e) {
     LLVMTargetMachineOptionsSetFeatures(o, t->features ? t->features : "");
     if (t->abi) LLVMTargetMachineOptionsSetABI(o, t->abi);
     LLVMTargetMachineOptionsSetCodeGenOptLevel(o, codegen_level(t));
-    LLVMTargetMachineOptionsSetRelocMode(o, t->hosted || e->kind == EMIT_LOADABLE ? LLVMRelocPIC
-                                                                                  : LLVMRelocStatic);
+    bool movable = t->hosted || e->kind == EMIT_LOADABLE || joins_programs(t);
+    LLVMTargetMachineOptionsSetRelocMode(o, movable ? LLVMRelocPIC : LLVMRelocStatic);
     if (t->arch == ARCH_RISCV) LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelMedium);
     e->machine = LLVMCreateTargetMachineWithOptions(found, t->triple, o);
     LLVMDisposeTargetMachineOptions(o);
