@@ -9,6 +9,7 @@
 #include "passes/schedule_transpose.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
+#include "passes/memory.h"
 #include <math.h>
 
 enum { MOST_LANES = 16, LEAST_LANES = 4 };
@@ -40,21 +41,33 @@ static void find_read(void *user, expr *x) {
     t->read = x, t->u = u;
 }
 
-// Tiles of so many lanes: what sticks out is done twice.
-static double tile_waste(const emitter *e, int axis, int lanes) {
+// Whether the result may take the place of an operand (memory.c): then no element may be made twice.
+static bool may_be_in_place(const kernel *k, const buffer *to) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    for (int j = 0; j < n; j++)
+        if (all[j] != to && writes_in_place(k, all[j], to)) return true;
+    return false;
+}
+
+// Tiles of so many lanes: what sticks out is done twice, if it may.
+static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
-    if (!dim_is_const(n)) return 1;
+    if (!dim_is_const(n)) return twice ? 1 : INFINITY;
     double size = (double)dim_value(n);
-    return size < lanes ? INFINITY : ceil(size / lanes) * lanes / size;
+    if (size < lanes || (!twice && dim_value(n) % lanes)) return INFINITY;
+    return ceil(size / lanes) * lanes / size;
 }
 
 static void choose_lanes(transpose *t) {
     const emitter *e = t->n->e;
     double best = INFINITY;
     int most = target_lanes(e->t, dtype_bits(t->read->buffer->dtype));
+    bool twice = !may_be_in_place(e->k, t->n->s->writes.at[0].to);
     t->lanes = 0;
     for (int lanes = most > MOST_LANES ? MOST_LANES : most; lanes >= LEAST_LANES; lanes /= 2) {
-        double cost = tile_waste(e, t->u, lanes) * tile_waste(e, t->v, lanes) * (2 + log2(lanes)) / lanes;
+        double cost =
+            tile_waste(e, t->u, lanes, twice) * tile_waste(e, t->v, lanes, twice) * (2 + log2(lanes)) / lanes;
         if (cost >= best) continue;
         best = cost;
         t->lanes = lanes;

@@ -317,6 +317,11 @@ CASES = {
           n = DequantizeLinear (y, three, p) o = Tanh (n) v = DequantizeLinear (z, two, q) w = Softplus (v) t = Add (o, w)
           r = Add (n, v) r1 = QuantizeLinear (r, one, none) r2 = DequantizeLinear (r1, one, none) u = Elu (r2) }""",
         [("uint8", (16, 16), tuple(range(256))), ("int8", (16, 16), tuple(range(-128, 128)))]),
+    # A turned operand was added in tiles that overlap, in place of the other operand: some elements twice.
+    "turned_and_added_in_place": (17, """
+        g (float[2, 20, 24] x, float[2, 24, 20] y, float[20, 20] v, float[20, 3] w) => (float[2, 24, 3] z, float[2, 24, 3] s)
+        { e = MatMul (y, v) s = MatMul (e, w) t = Transpose <perm = [0, 2, 1]> (x) a = Add (t, e) z = MatMul (a, w) }""",
+        [("float32", (2, 20, 24), X), ("float32", (2, 24, 20), X), ("float32", (20, 20), X), ("float32", (20, 3), X)]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
