@@ -132,11 +132,13 @@ static host *schedule_variants(hosting *a, const target *const *variants, int n)
     host *h = ARENA_ARRAY(a->arena, host, n);
     for (int j = 0; j < n; j++) {
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
-        h[j] = (host){.all = a,
-                      .t = variants[j],
-                      .suffix = n == 1  ? a->suffix
-                                : level ? arena_printf(a->arena, "%s_%s", a->suffix, level + 1)
-                                        : arena_printf(a->arena, "%s_v1", a->suffix)};
+        bool more = variants[j]->features && *variants[j]->features;
+        h[j] = (host){
+            .all = a,
+            .t = variants[j],
+            .suffix = n == 1  ? a->suffix
+                      : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, more ? "_vnni" : "")
+                              : arena_printf(a->arena, "%s_v1", a->suffix)};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         program_walk(a->p, schedule_step, &(scheduling){a, &h[j]});
     }

@@ -299,11 +299,15 @@ static void write_flat_run(host *h, const char *name, bool exported) {
 }
 
 static int cpu_level(hosting *a, const target *t) {
-    if (!strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
+    bool plain = !*t->features;
+    if (!strcmp(t->cpu, "x86-64-v4") && !strcmp(t->features, "+avx512vnni")) return 5;
+    if (plain && !strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
         return t->cpu[8] - '0';
-    if (!strcmp(t->cpu, "x86-64")) return 1;
-    diag_hint(a->diag, "x86-64, x86-64-v2, x86-64-v3 and x86-64-v4 can lie in one object");
-    diag_fatal_missing(a->diag, NULL, "no run-time choice between CPUs like '%s'", t->cpu);
+    if (plain && !strcmp(t->cpu, "x86-64")) return 1;
+    diag_hint(a->diag,
+              "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 and x86-64-v4+avx512vnni can lie in one object");
+    if (plain) diag_fatal_missing(a->diag, NULL, "no run-time choice between CPUs like '%s'", t->cpu);
+    diag_fatal_missing(a->diag, NULL, "no run-time choice between features like '%s'", t->features);
 }
 
 // The best variant that this machine can run.

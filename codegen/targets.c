@@ -288,8 +288,10 @@ target *target_from_options(arena *a, diag *d, const target_options *o) {
 }
 
 target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) {
+    const char *more = strchr(cpu, '+');
     target_names n = {.arch = base->arch, .triple = base->triple, .cpu = cpu, .features = {.arena = a}};
-    if (!strcmp(cpu, "native")) use_host_cpu(&n, a, d);
+    if (more) n.cpu = arena_printf(a, "%.*s", (int)(more - cpu), cpu), names_add_features(&n, more);
+    if (!strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
     probe_check_names(a, d, &n);
     target *t = ARENA_NEW(a, target);
     *t = (target){.triple = base->triple,

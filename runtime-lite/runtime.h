@@ -5,7 +5,7 @@
 #include "runtime-lite/onnxc.h"
 
 /* Called first by every object that needs the runtime; its name makes sure that both are of one version.
- * Answers the CPU level: on x86-64 the N of x86-64-vN (0: not even 1), elsewhere 1. */
+ * Answers the CPU level: on x86-64 the N of x86-64-vN (0: not even 1; 5: 4 with AVX512_VNNI), elsewhere 1. */
 int onnxc_interface_1(void);
 
 /* Aligned to 64 bytes; NULL when there is no memory. Of 0 bytes too there is a block. */

@@ -333,13 +333,13 @@ void options_use_native(options *o) {
     if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
 }
 
-// A variant for each CPU level, unless something says what the one CPU is.
+// A variant for each CPU level, unless something says what the one CPU is; the last is for products of bytes.
 const char *options_variants(const options *o, const target *t) {
     if (o->multiversion) return o->multiversion;
     bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;
     bool plain =
         t->arch == ARCH_X86_64 && t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
-    return plain && !chosen ? "x86-64-v2,x86-64-v3,x86-64-v4" : NULL;
+    return plain && !chosen ? "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni" : NULL;
 }
 
 fp_mode options_fp(const options *o) {

@@ -247,6 +247,20 @@ static void run_lower(pipeline *p) {
     bind_states(p->program, p->diag, p->options);
 }
 
+static bool has_bytes_for_weights(const program *p) {
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *b = p->buffers.at[j];
+        if (b->role == BUF_CONST && (b->dtype == DT_I8 || b->dtype == DT_U8) && b->rank >= 2) return true;
+    }
+    return false;
+}
+
+// A variant that differs only in products of bytes is for models that have some.
+static void drop_variant_for_bytes(pipeline *p) {
+    if (p->options->multiversion || p->variants.n < 2 || has_bytes_for_weights(p->program)) return;
+    if (*p->variants.at[p->variants.n - 1]->features) p->variants.n--;
+}
+
 static const char *unique_suffix(pipeline *p, const char *suffix) {
     const char *s = suffix;
     for (int k = 2, j = 0; j < p->versions.n; j++) {
@@ -464,6 +478,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g == GOAL_GRAPH) return;
 
     run_lower(p);
+    drop_variant_for_bytes(p);
     check_sizes(p);
     if (p->options->check_interface) check_interface(p, p->options->check_interface);
     if (!end(p, "lower") || g == GOAL_KERNELS) return;
