@@ -193,12 +193,13 @@ static void much_memory_is_no_mistake(void **state) {
 static void the_machine_is_known(void **state) {
     (void)state;
     int level = onnxc_interface_1();
-    assert_true(level >= 1 && level <= 4);
+    assert_true(level >= 1 && level <= 5);
     assert_int_equal(onnxc_interface_1(), level);
 #ifdef __x86_64__
     __builtin_cpu_init();
     assert_int_equal(level >= 3, __builtin_cpu_supports("x86-64-v3") != 0);
     assert_int_equal(level >= 4, __builtin_cpu_supports("x86-64-v4") != 0);
+    assert_int_equal(level >= 5, level >= 4 && __builtin_cpu_supports("avx512vnni") != 0);
 #endif
     assert_true(onnxc_default_threads() >= 1);
 }
