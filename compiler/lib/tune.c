@@ -347,8 +347,8 @@ static void check_machine(pipeline *p) {
     bool one = p->variants.n == 1, here = one && target_runs_here(p->arena, p->diag, p->target);
     if (!here) diag_hint(p->diag, "%s", hint);
     if (!one)
-        diag_fatal(p->diag, NULL, "--tune measures code for one CPU, this machine's, but this is code for %d",
-                   p->variants.n);
+        diag_fatal(p->diag, NULL,
+                   "--tune measures code for one CPU, this machine's, but this is code for several");
     if (!here)
         diag_fatal(p->diag, NULL, "--tune measures on this machine, which does not run code for %s%s%s",
                    p->target->triple, p->target->cpu && *p->target->cpu ? " " : "",
