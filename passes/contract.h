@@ -34,6 +34,8 @@ bool index_uses_axis(const expr *read, int axis);
 // The axis that counts single elements of an index: of a plain axis itself, of a * n + b, where b has n
 // positions, b; -1: none. rest: what is multiplied by n, NULL for a plain axis.
 int index_digit(const kernel *k, const expr *index, expr **rest);
+// A term with reads of one buffer as reads of another of the same shape, which holds the same values.
+expr *term_of_buffer(kernel *k, expr *term, const buffer *from, buffer *to);
 // Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.
 bool guard_is_bounds(const expr *read);
 bool index_reduces(const kernel *k, expr *index); // whether it uses a reduce axis

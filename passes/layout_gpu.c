@@ -137,18 +137,6 @@ static bool spread_in(assign *a, const kernel *k) {
 
 // ---------------------------------------------------------------- weights
 
-typedef struct swap {
-    kernel *k;
-    const buffer *from;
-    buffer *to;
-} swap;
-static expr *swap_read(void *user, expr *e) {
-    swap *s = user;
-    if (e->op != X_READ || e->buffer != s->from) return NULL;
-    return e->guard ? x_read_guarded(s->k, s->to, e->index, e->guard, e->fill)
-                    : x_read(s->k, s->to, e->index);
-}
-
 static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
     const buffer *b = w->weights->buffer;
     if (b->layout || b->view_of || w->weight_channels == b->rank - 1) return;
@@ -159,11 +147,10 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
         to->layout = channels_last(a->p->arena, b->rank, w->weight_channels);
         map_put_number(turned, key, to);
     }
-    swap s = {k, b, to};
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->states.n; i++) {
             state *st = &k->stages.at[j]->states.at[i];
-            st->step = expr_rewrite(k, st->step, swap_read, &s);
+            st->step = term_of_buffer(k, st->step, b, to);
         }
 }
 

@@ -7,6 +7,7 @@
 // The sums of one operand are constants where it is one, else small kernels of their own. On x86 one operand
 // is made unsigned and the other signed, because its dot products want them so.
 #include "ir/interp.h"
+#include "passes/contract.h"
 #include "passes/quantise_impl.h"
 #include <math.h>
 #include <string.h>
@@ -210,17 +211,6 @@ static expr *move_axis(void *user, expr *e) {
     return e->op == X_AXIS ? v->axis[e->axis] : NULL;
 }
 
-typedef struct swap {
-    kernel *k;
-    const buffer *from;
-    buffer *to;
-} swap;
-static expr *swap_read(void *user, expr *e) {
-    swap *s = user;
-    return e->op == X_READ && e->buffer == s->from ? x_read_guarded(s->k, s->to, e->index, e->guard, e->fill)
-                                                   : NULL;
-}
-
 // A kernel of program `to` that sums the factor's elements: out[axes that it depends on] = times * sum over k
 // of read.
 static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *times, const int *axes,
@@ -265,9 +255,8 @@ static buffer *constant_sum(const quantise *q, const match *m, const factor *f, 
     buffer *out = program_buffer(alone, "sum", BUF_OUTPUT, DT_I32, naxes, dims);
     VEC_PUSH(alone->arena, &alone->outputs, out);
     kernel *k = sum_kernel(m, alone, f, times, axes, naxes, out);
-    swap s = {k, b, data};
     state *st = &k->stages.at[0]->states.at[0];
-    st->step = expr_rewrite(k, st->step, swap_read, &s);
+    st->step = term_of_buffer(k, st->step, b, data);
     step_kernel(alone, alone->main, k);
     tensor result;
     const char *message;

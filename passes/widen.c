@@ -113,18 +113,6 @@ static buffer *copy_input(widening *w, buffer *from, const loc *at) {
     return to;
 }
 
-typedef struct swap {
-    kernel *k;
-    const buffer *from;
-    buffer *to;
-} swap;
-static expr *swap_read(void *user, expr *e) {
-    swap *s = user;
-    if (e->op != X_READ || e->buffer != s->from) return NULL;
-    return e->guard ? x_read_guarded(s->k, s->to, e->index, e->guard, e->fill)
-                    : x_read(s->k, s->to, e->index);
-}
-
 // Inputs never change: one copy before everything serves all. Sizes that are not known there have none.
 static void copy_inputs(widening *w, kernel *k) {
     contraction c;
@@ -137,9 +125,8 @@ static void copy_inputs(widening *w, kernel *k) {
         bool open = false;
         for (int d = 0; d < from->rank; d++) open |= dim_is_opaque(from->dims[d]);
         if (open) continue;
-        swap s = {k, from, copy_input(w, from, k->loc)};
         state *st = &c.s->states.at[0];
-        st->step = expr_rewrite(k, st->step, swap_read, &s);
+        st->step = term_of_buffer(k, st->step, from, copy_input(w, from, k->loc));
         if (!contraction_find(k, &c)) return;
         operands[0] = c.a, operands[1] = c.b;
     }
