@@ -130,32 +130,33 @@ static void compare_read(void *user, expr *x) {
         s->differs |= from->dims[j] != to->dims[j] || x->index[j] != s->w->index[j];
 }
 
-// Whether every element of `from` is read only where the same element of the result is made: in kernels
-// without states, whose schedules read an element before they write it.
+// Whether every element of `from` is read only where the same element of the result is made, after all sums:
+// schedules of one stage read such an element before they write it, and never again.
 static bool reads_like_write(const kernel *k, const buffer *from) {
     const stage *s = k->stages.at[0];
-    read_search r = {.root = from, .w = &s->writes.at[0]};
-    stage_walk(s, compare_read, &r);
-    return r.reads && !r.differs;
+    read_search all = {.root = from, .w = &s->writes.at[0]}, of_write = all;
+    stage_walk(s, compare_read, &all);
+    expr_walk(all.w->value, compare_read, &of_write);
+    return all.reads && !all.differs && all.reads == of_write.reads;
 }
 
-static bool is_pointwise(const kernel *k) {
+// Whether each element of the one result is written once.
+static bool writes_once(const kernel *k) {
     if (k->stages.n != 1) return false;
     const stage *s = k->stages.at[0];
     for (int j = 0; j < s->axes.n; j++)
-        if (k->axes.at[s->axes.at[j]].kind != AXIS_PARALLEL) return false;
-    if (s->states.n || s->writes.n != 1) return false;
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;
+    if (s->writes.n != 1) return false;
     const write *w = &s->writes.at[0];
     return w->combine == COMBINE_SET && w->when == WRITE_END && !w->guard && dtype_bits(w->to->dtype) >= 8;
 }
 
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to) {
-    return is_pointwise(k) && k->stages.at[0]->writes.at[0].to == to &&
-           reads_like_write(k, buffer_root(from));
+    return writes_once(k) && k->stages.at[0]->writes.at[0].to == to && reads_like_write(k, buffer_root(from));
 }
 
 static void try_in_place(planner *n, const kernel *k, int at) {
-    buffer **all, *to = is_pointwise(k) ? k->stages.at[0]->writes.at[0].to : NULL;
+    buffer **all, *to = writes_once(k) ? k->stages.at[0]->writes.at[0].to : NULL;
     item *out = to && !to->view_of ? n->of[to->id] : NULL;
     if (!out || out->first != at) return;
     int count = kernel_buffers(k, &all);

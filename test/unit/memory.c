@@ -84,6 +84,36 @@ static void pointwise_kernels_work_in_place(void **state) {
     arena_destroy(x->a);
 }
 
+// to[i] = sum over j of from[j] + also[i]: `also` is read where its element is written, `from` before.
+static void sum_kernel(fixture *x, buffer *to, buffer *from, buffer *also) {
+    kernel *kn = kernel_new(x->p, "sum", NULL);
+    int i = kernel_axis(kn, AXIS_PARALLEL, "i", to->dims[0]),
+        j = kernel_axis(kn, AXIS_REDUCE, "j", from->dims[0]);
+    kn->nouter = 1;
+    stage *s = kernel_stage(kn);
+    stage_axis(kn, s, j);
+    expr *at = x_axis(kn, i), *over = x_axis(kn, j),
+         *sum = stage_reduce(kn, s, RED_SUM, x_read(kn, from, &over));
+    stage_write(kn, s, to, &at, x_bin(kn, X_ADD, sum, x_read(kn, also, &at)));
+    step_kernel(x->p, x->p->main, kn);
+}
+
+static void what_is_added_to_sums_is_replaced_by_them(void **state) {
+    (void)state;
+    fixture *x = fixture_new();
+    buffer *in = make(x, "in", BUF_INPUT, x->n), *out = make(x, "out", BUF_OUTPUT, x->n), *t[4];
+    for (int i = 0; i < 4; i++) t[i] = make(x, "t", BUF_TEMP, x->n);
+    move_kernel(x, x->p->main, t[0], in, true);
+    sum_kernel(x, t[1], in, t[0]);   // in place of t[0]
+    sum_kernel(x, t[2], t[1], in);   // not of t[1], which every sum reads
+    sum_kernel(x, t[3], t[2], t[2]); // nor of what is read in both ways
+    move_kernel(x, x->p->main, out, t[3], true);
+    memory_plan plan = plan_memory(x->p, SPACE_HOST, NULL, 64, 0);
+    assert_true(plan.in_place[1]);
+    assert_false(plan.in_place[2] || plan.in_place[3]);
+    arena_destroy(x->a);
+}
+
 static void scratch_lies_beside_its_buffers(void **state) {
     (void)state;
     fixture *x = fixture_new();
@@ -275,6 +305,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dead_memory_is_used_again),
         cmocka_unit_test(pointwise_kernels_work_in_place),
+        cmocka_unit_test(what_is_added_to_sums_is_replaced_by_them),
         cmocka_unit_test(scratch_lies_beside_its_buffers),
         cmocka_unit_test(plans_hold_for_all_sizes),
         cmocka_unit_test(heap_dies_at_its_last_use),
