@@ -1,5 +1,6 @@
 // Tensor data known at compile time. In: element types, shapes, bytes. Out: constants and their elements.
 #include "ir/graph.h"
+#include <stdlib.h>
 #include <string.h>
 
 static constant *make(arena *a, constant_kind kind, dtype elem, int rank, const int64_t *dims) {
@@ -48,4 +49,59 @@ double constant_float(const constant *c, int64_t i) {
 int64_t constant_int(const constant *c, int64_t i) {
     return c->kind == CONST_SPLAT ? dtype_load_int(c->elem, c->splat, 0)
                                   : dtype_load_int(c->elem, c->data, i);
+}
+
+// ---------------------------------------------------------------- lists of keys
+int compare_places(const constant *c, int64_t x, int64_t y) {
+    if (c->kind == CONST_STRINGS) {
+        size_t n = c->string_sizes[x], m = c->string_sizes[y];
+        int order = memcmp(c->strings[x], c->strings[y], n < m ? n : m);
+        return order ? order : n < m ? -1 : n > m;
+    }
+    if (!dtype_is_float(c->elem)) {
+        int64_t a = constant_int(c, x), b = constant_int(c, y);
+        return a < b ? -1 : a > b;
+    }
+    double a = constant_float(c, x), b = constant_float(c, y);
+    if (a != a || b != b) return (a != a) - (b != b);
+    return a < b ? -1 : a > b;
+}
+
+// Merges order[0..n) from its halves; spare has room for n.
+static void sort_places(const constant *c, int64_t *order, int64_t *spare, int64_t n) {
+    int64_t half = n / 2, i = 0, j = half;
+    if (n < 2) return;
+    sort_places(c, order, spare, half);
+    sort_places(c, order + half, spare, n - half);
+    for (int64_t k = 0; k < n; k++)
+        spare[k] =
+            i < half && (j == n || compare_places(c, order[i], order[j]) <= 0) ? order[i++] : order[j++];
+    memcpy(order, spare, (size_t)n * sizeof *order);
+}
+
+int64_t sort_keys(const constant *c, int64_t *order) {
+    int64_t *spare = malloc((size_t)c->count * sizeof *spare + 1), count = 0;
+    for (int64_t i = 0; i < c->count; i++) order[i] = i;
+    sort_places(c, order, spare, c->count);
+    free(spare);
+    for (int64_t i = 0; i < c->count; i++) {
+        if (count && compare_places(c, order[count - 1], order[i]) == 0) count--;
+        order[count++] = order[i];
+    }
+    return count;
+}
+
+constant *pick_constant(arena *a, const constant *c, const int64_t *places, int64_t count) {
+    constant *out = constant_new(a, c->elem, 1, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (c->kind == CONST_STRINGS) {
+            out->strings[i] = c->strings[places[i]];
+            out->string_sizes[i] = c->string_sizes[places[i]];
+        } else if (dtype_is_float(c->elem)) {
+            dtype_store_float(c->elem, (void *)out->data, i, constant_float(c, places[i]), true);
+        } else {
+            dtype_store_int(c->elem, (void *)out->data, i, constant_int(c, places[i]));
+        }
+    }
+    return out;
 }

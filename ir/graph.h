@@ -186,6 +186,12 @@ constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, co
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);
 int64_t constant_int(const constant *c, int64_t i);
+int compare_places(const constant *c, int64_t x, int64_t y); // < 0, 0, > 0: c[x] against c[y]
+// Keys in ascending order (numbers with NaN last), equal ones once: order[i] is the last place of the i-th in
+// c; returns how many there are.
+int64_t sort_keys(const constant *c, int64_t *order);
+// c's elements at those places, as a list.
+constant *pick_constant(arena *a, const constant *c, const int64_t *places, int64_t count);
 
 // A node at the end of g, or before `before` (NULL: end). Outputs are made by node_output.
 node *node_new(graph *g, node *before, const struct op_def *op, const loc *at, int nin, value *const *in);

@@ -10,9 +10,4 @@ void lower_string_pairs(lowering *l, node *n, const char *function);
 // The place (int64, -1: none) of x's elements among the keys, which are in ascending order. x and keys are of
 // type t.
 buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys);
-// Keys in ascending order (numbers with NaN last), equal ones once: order[i] is the last place of the i-th in
-// c; returns how many there are.
-int64_t sort_keys(const constant *c, int64_t *order);
-// c's elements at those places, as a list.
-constant *pick_constant(arena *a, const constant *c, const int64_t *places, int64_t count);
 #endif
