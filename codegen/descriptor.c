@@ -45,6 +45,18 @@ static uint32_t add_dims(writer *w, const buffer *b) {
     return at;
 }
 
+static uint32_t add_labels(writer *w, const constant *c) {
+    int64_t n = c ? c->count : 0;
+    uint32_t at = reserve(w, (size_t)n * sizeof(onnxc_label_info));
+    for (int64_t j = 0; j < n; j++) {
+        onnxc_label_info i = {0};
+        if (c->elem == DT_STRING) i.text = add_text(w, c->strings[j]), i.bytes = (uint32_t)c->string_sizes[j];
+        else i.number = constant_int(c, j);
+        put(w, at + (uint32_t)((size_t)j * sizeof i), &i, sizeof i);
+    }
+    return at;
+}
+
 static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output) {
     uint32_t at = reserve(w, (size_t)n * sizeof(onnxc_tensor_info));
     for (int j = 0; j < n; j++) {
@@ -62,7 +74,10 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output)
                                .has_default = t->buffer->fallback != NULL};
         i.type = add_text(w, v ? type_text(w->arena, &v->type) : NULL);
         if (t->quant) i.scale = t->quant->scale, i.zero_point = t->quant->zero_point;
+        const constant *labels = t->buffer->labels;
+        if (labels) i.nlabels = (uint32_t)labels->count, i.label_dtype = (int32_t)labels->elem;
         i.dims = add_dims(w, t->buffer);
+        i.labels = add_labels(w, labels);
         put(w, at + (uint32_t)j * sizeof i, &i, sizeof i);
     }
     return at;
@@ -101,6 +116,12 @@ static void move_tensors(char *block, uint32_t at, uint32_t n, uint32_t by) {
             memcpy(&d, block + i.dims + k * sizeof d, sizeof d);
             move_text(&d.text, by);
             memcpy(block + i.dims + k * sizeof d, &d, sizeof d);
+        }
+        for (uint32_t k = 0; i.label_dtype == DT_STRING && k < i.nlabels; k++) {
+            onnxc_label_info label;
+            memcpy(&label, block + i.labels + k * sizeof label, sizeof label);
+            move_text(&label.text, by);
+            memcpy(block + i.labels + k * sizeof label, &label, sizeof label);
         }
     }
 }

@@ -4,6 +4,8 @@
 #include "codegen/library.h"
 #include <string.h>
 
+enum { LABELS_IN_LINE = 8 };
+
 typedef struct header {
     arena *arena;
     const build *b;
@@ -94,6 +96,38 @@ static void quant_macros(header *h, const io_tensor *t) {
     text_printf(&h->t, "#define %s_%s_ZERO_POINT %d\n", h->io->macro, t->macro, t->quant->zero_point);
 }
 
+// A C string literal; trigraphs and bytes beyond ASCII are spelled out.
+static void add_literal(text *t, const char *s, size_t n) {
+    text_add(t, "\"");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\') text_printf(t, "\\%c", c);
+        else if (c < 32 || c > 126 || c == '?') text_printf(t, "\\%03o", c);
+        else text_printf(t, "%c", c);
+    }
+    text_add(t, "\"");
+}
+
+static void label_macros(header *h, const io_tensor *t) {
+    const constant *c = t->buffer->labels;
+    const char *macro = h->io->macro;
+    if (!c) return;
+    bool strings = c->elem == DT_STRING;
+    text_printf(&h->t, "// What the columns of '%s' belong to: const %s labels[] = %s_%s_LABELS;\n",
+                comment_text(h->arena, t->original), strings ? "char *const" : "int64_t", macro, t->macro);
+    text_printf(&h->t, "#define %s_%s_LABEL_COUNT %lld\n", macro, t->macro, (long long)c->count);
+    text_printf(&h->t, "#define %s_%s_LABELS {", macro, t->macro);
+    for (int64_t j = 0; j < c->count; j++) {
+        text_add(&h->t, j == 0 ? "" : j % LABELS_IN_LINE ? ", " : ", \\\n    ");
+        if (strings) add_literal(&h->t, c->strings[j], c->string_sizes[j]);
+        else if (constant_int(c, j) == INT64_MIN) text_add(&h->t, "-9223372036854775807 - 1");
+        else text_printf(&h->t, "%lld", (long long)constant_int(c, j));
+    }
+    text_add(&h->t, "}\n");
+    for (int64_t j = 0; strings && j < c->count; j++)
+        text_printf(&h->t, "#define %s_%s %lld\n", macro, t->label_macros[j], (long long)j);
+}
+
 static void tensor_macros(header *h, const io_tensor *t) {
     const buffer *b = t->buffer;
     if (b->holds) return;
@@ -105,6 +139,7 @@ static void tensor_macros(header *h, const io_tensor *t) {
     quant_macros(h, t);
     if (dim_is_const(count))
         text_printf(&h->t, "#define %s_%s_COUNT %lld\n", h->io->macro, t->macro, (long long)dim_value(count));
+    label_macros(h, t);
 }
 
 static void dim_members(header *h, const io_tensor *t, bool output) {
@@ -125,6 +160,8 @@ static void pointer_member(header *h, const io_tensor *t, bool output) {
     if (!output && t->state)
         text_printf(&h->t, ". State: the run puts '%s' in its place",
                     comment_text(h->arena, h->io->out[t->state - 1].original));
+    if (t->buffer->labels)
+        text_printf(&h->t, ". A row for each map, see %s_%s_LABELS", h->io->macro, t->macro);
     if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's own value");
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }

@@ -176,6 +176,18 @@ static void note_scales(interface *io, const module *m) {
     }
 }
 
+// NAME_TENSOR_setosa: the index of the label "setosa". Case stays, since it may tell labels apart.
+static void name_labels(namer *n, io_tensor *t) {
+    const constant *labels = t->buffer->labels;
+    if (!labels || labels->elem != DT_STRING) return;
+    t->label_macros = ARENA_ARRAY(n->arena, const char *, labels->count);
+    for (int64_t j = 0; j < labels->count; j++) {
+        const char *label = c_identifier(n->arena, labels->strings[j], "");
+        t->label_macros[j] = take_name(
+            n->arena, &n->macros, arena_printf(n->arena, "%s_INDEX_%s", t->macro, *label ? label : "label"));
+    }
+}
+
 static io_tensor *tensors_of_version(arena *a, const io_tensor *all, int n, buffer *const *buffers) {
     io_tensor *own = ARENA_ARRAY(a, io_tensor, n + 1);
     for (int j = 0; j < n; j++) {
@@ -219,6 +231,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     note_scales(io, p->module);
     for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
     for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
+    for (int j = 0; j < io->nout; j++) name_labels(&n, &io->out[j]);
     io->message = take_name(p->arena, &n.names, "message");
     find_symbols(&n, p);
     name_arguments(&n);

@@ -20,7 +20,8 @@ typedef struct io_tensor {
     int state; // output: 1 + the input whose memory it takes and whose members stand for it; input: 1 + that
                // output
     int first_dim; // of its dims in the flat array of the generic interface: all inputs', then all outputs'
-    const io_scale *quant; // of its quantised form; NULL: none
+    const io_scale *quant;     // of its quantised form; NULL: none
+    const char **label_macros; // by label of a table, where labels are strings: the macro of its index
 } io_tensor;
 
 typedef struct interface {

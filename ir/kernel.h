@@ -69,8 +69,9 @@ struct buffer {
     int io;               // BUF_INPUT/OUTPUT: position in the model's inputs/outputs
     const value *value;   // that it holds, NULL for compiler-made ones
     const type *holds; // BUF_INPUT/OUTPUT: a struct onnxc_value with a sequence or optional; NULL: a tensor
-    dim *offset;       // BUF_TEMP after planning: byte offset in the workspace
-    int region;        // program region (loop body) that owns it, 0 main
+    const constant *labels; // BUF_OUTPUT: a table that stands for maps with these keys; or NULL
+    dim *offset;            // BUF_TEMP after planning: byte offset in the workspace
+    int region;             // program region (loop body) that owns it, 0 main
     space space;
     const buffer *caller; // the input or output that it may be, where that lies in the right place; or NULL
 };

@@ -31,10 +31,17 @@ static void need_tensor(lowering *l, const loc *at, const value *v) {
 
 static bool has_no_rank(const value *v) { return v->type.kind == TYPE_TENSOR && v->type.rank < 0; }
 
+// What callers get for a value: of maps the table that they are made of.
+static value *given_value(value *v) {
+    const constant *labels;
+    value *table = value_table(v, &labels);
+    return table ? table : v;
+}
+
 static bool is_output(const value *v) {
     const graph *g = v->graph;
     for (int j = 0; g && !g->outer && j < g->outputs.n; j++)
-        if (g->outputs.at[j] == v) return true;
+        if (given_value(g->outputs.at[j]) == v) return true;
     return false;
 }
 
@@ -127,7 +134,7 @@ static int output_position(lowering *l, const value *v) {
         !is_sized_at_entry(v->type.dims, v->type.rank))
         return -1;
     for (int j = 0; j < g->outputs.n; j++)
-        if (g->outputs.at[j] == v) return j;
+        if (given_value(g->outputs.at[j]) == v) return j;
     return -1;
 }
 
@@ -333,16 +340,18 @@ static void lower_inputs(lowering *l, graph *g) {
 static void make_outputs(lowering *l, graph *g) {
     program *p = l->program;
     for (int j = 0; j < g->outputs.n; j++) {
-        value *v = g->outputs.at[j];
+        value *v = g->outputs.at[j], *given = given_value(v);
         need_tensor(l, v->def ? v->def->loc : NULL, v);
-        VEC_PUSH(p->arena, &p->outputs, io_buffer(p, g->output_names.at[j], BUF_OUTPUT, v, j));
+        buffer *b = io_buffer(p, g->output_names.at[j], BUF_OUTPUT, given, j);
+        if (value_table(v, &b->labels)) b->value = v;
+        VEC_PUSH(p->arena, &p->outputs, b);
     }
 }
 
 // Outputs that were not computed in place: inputs, constants, views, repeated and data-sized ones, handles.
 static void copy_outputs(lowering *l, graph *g) {
     for (int j = 0; j < g->outputs.n; j++) {
-        buffer *from = lower_buffer(l, g->outputs.at[j]), *to = l->program->outputs.at[j];
+        buffer *from = lower_buffer(l, given_value(g->outputs.at[j])), *to = l->program->outputs.at[j];
         if (from == to) continue;
         if (hand_function(to, false)) {
             handle_step(l, l->region, hand_function(to, false), to, from);

@@ -181,3 +181,10 @@ void replace_output(node *n, int i, value *v) {
     move_value(old, v->def, v->def_index);
     forget(v);
 }
+
+value *value_table(const value *v, const constant **labels) {
+    const node *n = v->def;
+    if (!n || !n->op->labels || v->def_index != 0 || !n->in[0]) return NULL;
+    *labels = n->op->labels(n);
+    return n->in[0];
+}

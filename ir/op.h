@@ -37,6 +37,9 @@ struct op_def {
     // itself. False: it cannot. Inference goes on at n, or, where nothing more is known, at the node after
     // user.
     bool (*absorb)(node *n, node *user);
+    // Output 0 is a sequence of maps, one for each row of input 0; its columns belong to these keys. As the
+    // model's output it is given as that table.
+    const constant *(*labels)(const node *n);
     // Every output is a view of input 0's elements in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
     // Takes tensors whose rank only the run knows, as handles (ir/lower.h); the rank of others' inputs must
@@ -44,6 +47,9 @@ struct op_def {
     bool takes_any_rank;
     bool has_side_effect_on_random; // random operators: never folded or merged
 };
+
+// The table that stands for v where v is a sequence of maps, and the keys of its columns; else NULL.
+value *value_table(const value *v, const constant **labels);
 
 // NULL when this build has none of that name.
 const op_def *op_find(const char *domain, const char *name);

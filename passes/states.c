@@ -47,7 +47,7 @@ static bool is_safe(program *p, const buffer *in, const buffer *out) {
 static void copy_at_end(program *p, int output) {
     buffer *old = p->outputs.at[output];
     buffer *b = program_buffer(p, old->name, BUF_OUTPUT, old->dtype, old->rank, old->dims);
-    b->io = old->io, b->value = old->value;
+    b->io = old->io, b->value = old->value, b->labels = old->labels;
     old->role = BUF_TEMP;
     p->outputs.at[output] = b;
     step *s = step_new(p, p->main, STEP_COPY, NULL);

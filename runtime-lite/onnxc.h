@@ -172,6 +172,11 @@ typedef struct onnxc_tensor_info {
     uint32_t type; /* text: "float[N, 3]", "sequence(float[...])" */
     uint32_t
         has_default; /* input (--override): its pointer may be NULL, then the model's own value is taken */
+    /* Output: a table that stands for a sequence of maps (`type`), one for each row; these are the keys of
+     * its columns. 0: it stands for itself. */
+    uint32_t nlabels, labels; /* array of onnxc_label_info */
+    int32_t label_dtype;      /* 7: int64, 8: strings */
+    uint32_t unused;
 } onnxc_tensor_info;
 
 typedef struct onnxc_dim_info {
@@ -179,6 +184,11 @@ typedef struct onnxc_dim_info {
     uint32_t text; /* "3", "batch", "2*N + 1" */
     uint32_t unused;
 } onnxc_dim_info;
+
+typedef struct onnxc_label_info {
+    int64_t number;       /* of an int64 label */
+    uint32_t text, bytes; /* of a string: text, and its length */
+} onnxc_label_info;
 
 typedef struct onnxc_symbol_info {
     int64_t min, max;
@@ -197,6 +207,9 @@ static inline const onnxc_tensor_info *onnxc_outputs(const onnxc_descriptor *d) 
 }
 static inline const onnxc_dim_info *onnxc_dims(const onnxc_descriptor *d, const onnxc_tensor_info *t) {
     return (const onnxc_dim_info *)(const void *)((const char *)d + t->dims);
+}
+static inline const onnxc_label_info *onnxc_labels(const onnxc_descriptor *d, const onnxc_tensor_info *t) {
+    return (const onnxc_label_info *)(const void *)((const char *)d + t->labels);
 }
 
 /* ---- Threads (models compiled with --threads other than 1)

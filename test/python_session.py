@@ -409,6 +409,24 @@ class Values(unittest.TestCase):
         self.assertEqual((b, p.tolist()), (True, X[0].tolist()))
 
 
+class Maps(unittest.TestCase):
+    def test_probabilities(self):
+        """Of a classifier: a list of dicts."""
+        session = onnxc.InferenceSession(path_of("flowers.onnx"))
+        self.assertEqual(session.get_outputs()[1], ("probabilities", [], "seq(map(string,tensor(float)))"))
+        for x, want in ((X[:, :2], [[1, 2, -2], [-1, -2, 4]]), (X[:0, :2], []), (X[:1, :2], [[1, 2, -2]])):
+            for _ in range(3):
+                label, maps = session.run(None, {"x": x})
+                self.assertEqual(maps, [dict(zip(("setosa", "versi color", "virginica"), row)) for row in want])
+                self.assertEqual(len(label), len(maps))
+
+    def test_numbers_as_labels(self):
+        model = text_model("g (float[N, 3] x) => (seq(map(int64, float)) y) { y = ai.onnx.ml.ZipMap <classlabels_int64s = [5, -1, 5]> (x) }")
+        model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+        y, = onnxc.InferenceSession(model).run(None, {"x": X[:, :3]})
+        self.assertEqual([list(row.items()) for row in y], [[(-1, 2.0), (5, 3.0)], [(-1, -2.0), (5, -3.0)]])
+
+
 class Backend(unittest.TestCase):
     def test_run_model(self):
         outputs = backend.run_model(onnx.load(path_of("mlp.onnx")), [X])

@@ -312,11 +312,12 @@ def versions(results):
 
 
 def options(results):
-    """Options of operators that ONNX's own cases leave out."""
-    cases = os.path.join(BUILD, "cases-options")
-    if generate(results, "option_cases.py", cases):
-        for form in ("interpret", "llvm", "llvm-symbolic", "c99"):
-            run_cases(results, form, FORMS[form], [cases])
+    """Options of operators that ONNX's own cases leave out, and maps."""
+    for script, folder in (("option_cases.py", "cases-options"), ("map_cases.py", "cases-maps")):
+        cases = os.path.join(BUILD, folder)
+        if generate(results, script, cases):
+            for form in ("interpret", "llvm", "llvm-symbolic", "c99"):
+                run_cases(results, form, FORMS[form], [cases])
 
 
 def random(results):

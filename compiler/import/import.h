@@ -40,9 +40,9 @@ module *import_onnx_memory(arena *a, diag *d, const char *name, const char *fold
 // A file that holds one value (TensorProto, SequenceProto, OptionalProto, as in ONNX's test data).
 typedef struct import_value {
     type_kind kind;
-    const char *name;           // "" when the file gives none
-    constant *tensor;           // TYPE_TENSOR (sparse ones are made dense)
-    int n;                      // TYPE_SEQUENCE, TYPE_MAP: items; TYPE_OPTIONAL: 0 or 1
+    const char *name; // "" when the file gives none
+    constant *tensor; // TYPE_TENSOR (sparse ones are made dense); of a sequence of maps that is a table: that
+    int n;            // TYPE_SEQUENCE, TYPE_MAP: items; TYPE_OPTIONAL: 0 or 1
     struct import_value *items; // n of them; map: the values
     constant *keys;             // TYPE_MAP: rank 1, int or string
 } import_value;

@@ -85,6 +85,48 @@ comparison compare_tensors(arena *a, const tensor *got, const tensor *want, tole
 
 static comparison differ(const char *why) { return (comparison){.why = why}; }
 
+// Maps have no order: their entries in that of the keys.
+static int64_t *key_order(arena *a, const import_value *map) {
+    int64_t *order = ARENA_ARRAY(a, int64_t, map->keys->count + 1);
+    sort_keys(map->keys, order);
+    return order;
+}
+
+static comparison compare_keys(arena *a, const import_value *got, const int64_t *got_at,
+                               const import_value *want, const int64_t *want_at) {
+    tensor g = tensor_of(a, pick_constant(a, got->keys, got_at, got->n));
+    tensor w = tensor_of(a, pick_constant(a, want->keys, want_at, want->n));
+    comparison c = compare_tensors(a, &g, &w, (tolerance){0, 0});
+    if (!c.same && !c.why) c.why = arena_printf(a, "has key %s where %s is wanted", c.got, c.want);
+    return c;
+}
+
+// A number of a map, as the model has it: who writes files from Python's dictionaries has doubles and int64
+// only.
+static const import_value *map_number(arena *a, const import_value *want, const import_value *got) {
+    bool scalars = want->kind == TYPE_TENSOR && got->kind == TYPE_TENSOR && want->tensor->count == 1;
+    if (!scalars || !dtype_is_float(got->tensor->elem) || want->tensor->elem == DT_STRING) return want;
+    if (want->tensor->elem == got->tensor->elem || dtype_class_of(want->tensor->elem) == DC_COMPLEX)
+        return want;
+    tensor one = tensor_new(a, got->tensor->elem, 0, NULL);
+    dtype_store_float(one.dtype, one.data, 0, constant_float(want->tensor, 0), true);
+    return value_of_tensor(a, want->name, &one);
+}
+
+// c of an item, told of what holds it.
+static comparison inside(arena *a, const comparison *c, const import_value *holder, int64_t item) {
+    comparison all = *c;
+    text at = {.arena = a};
+    tensor keys = holder->keys ? tensor_of(a, holder->keys) : (tensor){0};
+    text_add(&at, "[");
+    if (holder->keys) element_print(&at, &keys, item);
+    else text_printf(&at, "%lld", (long long)item);
+    text_add(&at, "]");
+    if (c->why) all.why = arena_printf(a, "%s: %s", text_str(&at), c->why);
+    else all.at = arena_printf(a, "%s%s", text_str(&at), c->at);
+    return all;
+}
+
 comparison compare_values(arena *a, const import_value *got, const import_value *want, tolerance t) {
     if (got->kind != want->kind) return differ("is of another kind");
     if (want->kind == TYPE_TENSOR) {
@@ -93,13 +135,16 @@ comparison compare_values(arena *a, const import_value *got, const import_value 
     }
     if (got->n != want->n) return differ(arena_printf(a, "has %d items, not %d", got->n, want->n));
     comparison all = {.same = true};
+    int64_t *got_at = NULL, *want_at = NULL;
     if (want->keys) {
-        tensor g = tensor_of(a, got->keys), w = tensor_of(a, want->keys);
-        all = compare_tensors(a, &g, &w, (tolerance){0, 0});
+        got_at = key_order(a, got), want_at = key_order(a, want);
+        all = compare_keys(a, got, got_at, want, want_at);
     }
     for (int j = 0; all.same && j < want->n; j++) {
-        comparison c = compare_values(a, &got->items[j], &want->items[j], t);
-        if (!c.same) return c;
+        const import_value *g = &got->items[got_at ? got_at[j] : j],
+                           *w = &want->items[want_at ? want_at[j] : j];
+        comparison c = compare_values(a, g, want->keys ? map_number(a, w, g) : w, t);
+        if (!c.same) return inside(a, &c, want, want_at ? want_at[j] : j);
         if (c.max_abs > all.max_abs) all.max_abs = c.max_abs;
         if (c.max_rel > all.max_rel) all.max_rel = c.max_rel;
         all.count += c.count;

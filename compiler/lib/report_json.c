@@ -44,12 +44,25 @@ static void json_type(json *j, const type *t) {
     json_close(j, '}');
 }
 
+// Keys of the columns of the table that stands for maps.
+static void json_labels(json *j, const value *v) {
+    const constant *labels;
+    if (!value_table(v, &labels)) return;
+    json_open(j, "labels", '[');
+    for (int64_t i = 0; i < labels->count; i++) {
+        if (labels->kind == CONST_STRINGS) json_text(j, NULL, labels->strings[i]);
+        else json_int(j, NULL, constant_int(labels, i));
+    }
+    json_close(j, ']');
+}
+
 static void json_values(json *j, const char *key, value *const *v, int n, const char *const *names) {
     json_open(j, key, '[');
     for (int i = 0; i < n; i++) {
         json_open(j, NULL, '{');
         json_text(j, "name", names ? names[i] : v[i]->name);
         json_type(j, &v[i]->type);
+        json_labels(j, v[i]);
         if (v[i]->fallback) json_raw(j, "has_default", "true");
         if (v[i]->doc && *v[i]->doc) json_text(j, "doc", v[i]->doc);
         json_close(j, '}');

@@ -24,6 +24,18 @@ typedef struct code {
 } code;
 
 // ---------------------------------------------------------------- the descriptor
+static constant *labels_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info *t) {
+    int64_t n = t->nlabels;
+    constant *c = constant_new(a, dtype_from_onnx(t->label_dtype), 1, &n);
+    for (int64_t j = 0; j < n; j++) {
+        const onnxc_label_info *label = &onnxc_labels(d, t)[j];
+        if (c->elem == DT_STRING)
+            c->strings[j] = onnxc_text(d, label->text), c->string_sizes[j] = label->bytes;
+        else dtype_store_int(DT_I64, (uint8_t *)c->data, j, label->number);
+    }
+    return c;
+}
+
 static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info *t) {
     port p = {.name = onnxc_text(d, t->name),
               .kind = TYPE_TENSOR,
@@ -37,6 +49,7 @@ static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info
                  : strncmp(p.type, "sequence", 8) == 0 ? TYPE_SEQUENCE
                                                        : TYPE_TENSOR;
     }
+    if (t->nlabels) p.kind = TYPE_SEQUENCE, p.type = onnxc_text(d, t->type), p.labels = labels_of(a, d, t);
     const onnxc_dim_info *dims = onnxc_dims(d, t);
     for (int j = 0; j < p.rank; j++) {
         p.dims[j] = dims[j].value;

@@ -30,7 +30,8 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
         return false;
     }
     for (int j = 0; j < r->nout; j++) {
-        import_value *v = value_read(a, o->diag, &r->out[j], arena_printf(a, "%s/out%d.npy", o->folder, j));
+        port p = table_port(&r->out[j]);
+        import_value *v = value_read(a, o->diag, &p, arena_printf(a, "%s/out%d.npy", o->folder, j));
         out[j] = tensor_of(a, v->tensor);
     }
     return true;

@@ -11,7 +11,7 @@ enum { ALIGN = 64, SHOWN_WHOLE = 1000, SHOWN_EDGE = 3 };
 
 const char *port_text(arena *a, const port *p) {
     text t = {.arena = a};
-    if (p->boxed) return p->type ? p->type : "a value that is no tensor";
+    if (p->boxed || p->labels) return p->type ? p->type : "a value that is no tensor";
     text_printf(&t, "%s[%s", dtype_name(p->dtype), p->rank == RANK_UNKNOWN ? "..." : "");
     for (int j = 0; j < p->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", p->sizes[j]);
     text_add(&t, "]");
@@ -116,7 +116,41 @@ static import_value *take_item(arena *a, const char *name, const onnxc_value *fr
     return v;
 }
 
+// ---------------------------------------------------------------- tables that stand for maps
+port table_port(const port *p) {
+    port t = *p;
+    if (p->labels) t.kind = TYPE_TENSOR, t.labels = NULL, t.type = NULL;
+    return t;
+}
+
+// A row as a map: the column of each key, in the order of keys.
+static import_value map_of_row(arena *a, const tensor *t, constant *keys, const int64_t *columns,
+                               int64_t row) {
+    import_value map = {.kind = TYPE_MAP, .name = "", .n = (int)keys->count, .keys = keys};
+    size_t size = (size_t)dtype_size(t->dtype, 1);
+    map.items = ARENA_ARRAY(a, import_value, keys->count + 1);
+    for (int64_t j = 0; j < keys->count; j++) {
+        int64_t at = row * t->dims[t->rank - 1] + columns[j];
+        tensor one = {.dtype = t->dtype, .count = 1, .data = (char *)t->data + (size_t)at * size};
+        map.items[j] = *value_of_tensor(a, "", &one);
+    }
+    return map;
+}
+
+// Of labels that come twice the last one counts. A table of rank 1 is one row.
+static import_value *value_of_table(arena *a, const port *p, const tensor *t) {
+    int64_t *columns = ARENA_ARRAY(a, int64_t, p->labels->count + 1), count = sort_keys(p->labels, columns);
+    constant *keys = pick_constant(a, p->labels, columns, count);
+    import_value *v = ARENA_NEW(a, import_value);
+    *v = (import_value){.kind = TYPE_SEQUENCE, .name = p->name, .n = t->rank == 2 ? (int)t->dims[0] : 1};
+    v->items = ARENA_ARRAY(a, import_value, v->n + 1);
+    for (int i = 0; i < v->n; i++) v->items[i] = map_of_row(a, t, keys, columns, i);
+    v->tensor = constant_of(a, t);
+    return v;
+}
+
 import_value *value_of_port(arena *a, const port *p, const tensor *t) {
+    if (p->labels) return value_of_table(a, p, t);
     if (!p->boxed) return value_of_tensor(a, p->name, t);
     const onnxc_value *from = t->data;
     if (p->kind != TYPE_OPTIONAL && from->kind) return take_item(a, p->name, from);
@@ -252,6 +286,30 @@ static void print_axis(text *out, const tensor *t, int axis, int64_t first, bool
     text_add(out, "]");
 }
 
+static void print_value(text *out, const import_value *v, bool all);
+
+// {"a": 0.5, "b": 1.0}, where the values are single numbers or strings.
+static void print_map(text *out, const import_value *v, bool all) {
+    tensor keys = tensor_of(out->arena, v->keys);
+    bool plain = true;
+    for (int j = 0; j < v->n; j++) plain &= v->items[j].kind == TYPE_TENSOR && v->items[j].tensor->count == 1;
+    if (plain) text_add(out, "{");
+    else text_printf(out, "map of %d\n", v->n);
+    for (int j = 0; j < v->n; j++) {
+        if (plain && j) text_add(out, ", ");
+        if (plain && !all && v->n > SHOWN_WHOLE && j == SHOWN_EDGE) {
+            text_add(out, "..., ");
+            j = v->n - SHOWN_EDGE;
+        }
+        element_print(out, &keys, j);
+        text_add(out, ": ");
+        tensor one = plain ? tensor_of(out->arena, v->items[j].tensor) : (tensor){0};
+        if (plain) element_print(out, &one, 0);
+        else print_value(out, &v->items[j], all);
+    }
+    if (plain) text_add(out, "}\n");
+}
+
 static void print_value(text *out, const import_value *v, bool all) {
     if (v->kind == TYPE_TENSOR) {
         tensor t = tensor_of(out->arena, v->tensor);
@@ -262,12 +320,18 @@ static void print_value(text *out, const import_value *v, bool all) {
         text_add(out, "\n");
         return;
     }
+    if (v->kind == TYPE_MAP) {
+        print_map(out, v, all);
+        return;
+    }
     if (v->kind == TYPE_OPTIONAL) text_add(out, v->n ? "optional: " : "empty optional\n");
-    else text_printf(out, "%s of %d\n", v->kind == TYPE_MAP ? "map" : "sequence", v->n);
-    tensor keys = v->keys ? tensor_of(out->arena, v->keys) : (tensor){0};
+    else text_printf(out, "sequence of %d\n", v->n);
     for (int j = 0; j < v->n; j++) {
+        if (!all && v->n > SHOWN_WHOLE && j == SHOWN_EDGE) {
+            text_add(out, "...\n");
+            j = v->n - SHOWN_EDGE;
+        }
         if (v->kind == TYPE_SEQUENCE) text_printf(out, "%d: ", j);
-        if (v->keys) element_print(out, &keys, j), text_add(out, ": ");
         print_value(out, &v->items[j], all);
     }
 }

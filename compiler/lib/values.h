@@ -13,8 +13,9 @@ typedef struct port {
     int64_t dims[MAX_RANK];      // -1: not fixed
     const char *sizes[MAX_RANK]; // as text: "3", "N", "2*N"
     bool boxed;                  // runs take and give a struct onnxc_value
-    const char *type;            // of what is boxed: "sequence(float[...])"
+    const char *type;            // of what is boxed or has labels: "sequence(float[...])"
     bool has_default;            // an input that may be left out: data NULL
+    const constant *labels;      // an output that stands for a sequence of maps (type): keys of its columns
 } port;
 const char *port_text(arena *a, const port *p); // "float[N, 3]"
 
@@ -23,6 +24,7 @@ void tensor_normalize(tensor *t);        // any byte but 0 of a bool means true;
 tensor tensor_of_default(const port *p); // without data: the run takes the model's own
 tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
+port table_port(const port *p); // the same without its labels
 // What runs take and give: of sequences and optionals a scalar whose data is a struct onnxc_value.
 tensor tensor_of_value(arena *a, const port *p, const import_value *v);
 import_value *value_of_port(arena *a, const port *p, const tensor *t);

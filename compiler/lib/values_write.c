@@ -179,7 +179,7 @@ void value_write(arena *a, diag *d, const import_value *v, const char *path) {
     if (ends_with(path, ".pb")) {
         pb_value(&out, v);
     } else {
-        if (v->kind != TYPE_TENSOR)
+        if (!v->tensor)
             diag_fatal(d, NULL, "'%s': '%s' is no tensor: only a .pb file can hold it", path, v->name);
         tensor t = tensor_of(a, v->tensor);
         if (ends_with(path, ".npy")) npy_write(&out, d, &t, path);

@@ -70,7 +70,7 @@ void boundary_layout(module *m, bool output, int i, const char *layout) {
     value *v = value_at(m, output, i);
     int rank = v->type.kind == TYPE_TENSOR && v->type.rank >= 0 ? v->type.rank : (int)strlen(layout);
     if (is_channels_first(layout, rank)) return;
-    if (!is_channels_last(layout, rank) || v->type.kind == TYPE_SEQUENCE) {
+    if (!is_channels_last(layout, rank) || (v->type.kind != TYPE_TENSOR && v->type.kind != TYPE_NONE)) {
         diag_hint(m->diag, "nwc, nhwc and ndhwc are for 3, 4 and 5 axes");
         diag_error(m->diag, NULL, "--io-layout %s=%s: '%s' is %s", name, layout, name,
                    type_text(m->arena, &v->type));
@@ -217,6 +217,12 @@ static void output_dtype(module *m, int i, dtype t) {
 }
 
 void boundary_dtype(module *m, bool output, int i, dtype t) {
+    const type *own = &value_at(m, output, i)->type;
+    if (own->kind != TYPE_TENSOR && own->kind != TYPE_NONE) {
+        diag_error(m->diag, NULL, "--io-dtype %s=%s: '%s' is %s", name_of(m, output, i), dtype_name(t),
+                   name_of(m, output, i), type_text(m->arena, own));
+        return;
+    }
     if (value_at(m, output, i)->type.elem == t) return;
     if (output) output_dtype(m, i, t);
     else input_dtype(m, i, t);

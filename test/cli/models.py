@@ -12,9 +12,10 @@ def tensor(name, shape, dtype=TensorProto.FLOAT):
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
-def save(name, nodes, inputs, outputs, constants=()):
+def save(name, nodes, inputs, outputs, constants=(), ml=False):
     graph = helper.make_graph(nodes, name, inputs, outputs, [numpy_helper.from_array(v, k) for k, v in constants])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10, producer_name="onnxc-tests")
+    versions = [helper.make_opsetid("", 21)] + [helper.make_opsetid("ai.onnx.ml", 3)] * ml
+    model = helper.make_model(graph, opset_imports=versions, ir_version=10, producer_name="onnxc-tests")
     onnx.save(model, os.path.join(HERE, name + ".onnx"))
 
 
@@ -44,6 +45,12 @@ def main():
          [tensor("file", ["N"], TensorProto.UINT8)], [tensor("pixels", [None, None, None], TensorProto.UINT8)])
     save("positive", [helper.make_node("Greater", ["x", "zero"], ["above"], name="above"), helper.make_node("Compress", ["x", "above"], ["y"], name="keep", axis=0)],
          [tensor("x", ["N"])], [tensor("y", [None])], [("zero", np.zeros((), np.float32))])
+    maps = helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.STRING, helper.make_tensor_type_proto(TensorProto.FLOAT, None)))
+    save("flowers", [helper.make_node("LinearClassifier", ["x"], ["label", "scores"], name="linear", domain="ai.onnx.ml", coefficients=[1.0, 0, 0, 1, -1, -1],
+                                      intercepts=[0.0, 0, 1], classlabels_strings=["setosa", "versi color", "virginica"]),
+                     helper.make_node("ZipMap", ["scores"], ["probabilities"], name="zip", domain="ai.onnx.ml",
+                                      classlabels_strings=["setosa", "versi color", "virginica"])],
+         [tensor("x", ["N", 2])], [tensor("label", ["N"], TensorProto.STRING), helper.make_value_info("probabilities", maps)], ml=True)
     with open(os.path.join(HERE, "text.onnx"), "w") as f:
         f.write("<!DOCTYPE html><html>not a model</html>\n")
 

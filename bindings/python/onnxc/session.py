@@ -13,7 +13,8 @@ import numpy as np
 from . import abi, compiler
 from .errors import InvalidArgument, RunError
 from .repeat import Repeated
-from .values import (NUMBERS, Memory, address, as_array, element_type, free_strings, free_value, from_space, read_value, space)
+from .values import (NUMBERS, Memory, Rows, address, as_array, element_type, free_strings, free_value, from_space, read_value,
+                     space)
 
 
 class NodeArg(NamedTuple):
@@ -45,21 +46,29 @@ class Port:
         self.data_sized, self.first_dim, self.rank = info.data_sized != 0, info.first_dim, info.rank
         dims = descriptor.array(abi.DimInfo, info.dims, info.rank)
         self.dims = [d.value if d.value >= 0 else text(d.text) for d in dims]
+        self.labels = descriptor.labels(info)
         if not self.is_value:
             self.element = element_type(info.dtype)
-            self.type = f"tensor({self.element.name})"
+            self.type = type_text(text(info.type)) if self.labels else f"tensor({self.element.name})"
             self.what = f"{kind} '{self.name}' of {self.type} {[*self.dims]}"
             return
-        self.type, inner = text(info.type), text(info.type)
-        while inner.startswith(("sequence(", "optional(")):
-            inner = inner[9:-1]
-        leaf = inner.split("[")[0]
-        self.element = element_type(NUMBERS.get(leaf, 0))
-        self.type = self.type.replace(inner, f"tensor({leaf})").replace("sequence(", "seq(")
+        self.type = type_text(text(info.type))
+        self.element = element_type(NUMBERS.get(self.type.split("tensor(")[-1].rstrip(")"), 0))
         self.what = f"{kind} '{self.name}' of {self.type}"
 
     def node_arg(self):
-        return NodeArg(self.name, [] if self.is_value else list(self.dims), self.type)
+        return NodeArg(self.name, [] if self.is_value or self.labels else list(self.dims), self.type)
+
+
+def type_text(text):
+    """A type as ONNX Runtime writes it: "sequence(map(string, float[]))" is "seq(map(string,tensor(float)))"."""
+    kind, _, rest = text.partition("(")
+    if kind == "map":
+        key, _, value = rest[:-1].partition(", ")
+        return f"map({key},{type_text(value)})"
+    if kind in ("sequence", "optional"):
+        return f"{kind.replace('sequence', 'seq')}({type_text(rest[:-1])})"
+    return f"tensor({text.split('[')[0]})"
 
 
 class DescriptorReader:
@@ -73,6 +82,13 @@ class DescriptorReader:
 
     def array(self, kind, offset, count):
         return [kind.from_address(self.address + offset + i * ctypes.sizeof(kind)) for i in range(count)]
+
+    def labels(self, info):
+        """The keys of the maps that a table stands for, by column; None: it is no such table."""
+        found = self.array(abi.LabelInfo, info.labels, info.nlabels)
+        if info.label_dtype != NUMBERS["string"]:
+            return [label.number for label in found] or None
+        return [ctypes.string_at(self.address + label.text, label.bytes).decode(errors="replace") for label in found]
 
     def ports(self, offset, count, kind):
         return [Port(self, info, kind) for info in self.array(abi.TensorInfo, offset, count)]
@@ -138,6 +154,7 @@ class InferenceSession:
             if release:
                 release()
             raise
+        self._tables = [(i, Rows(port.labels)) for i, port in enumerate(self._outputs) if port.labels]
         self._repeated = Repeated(self) if Repeated.possible(self) else None
         self._end = weakref.finalize(self, _end, self._model, self._context, release)
 
@@ -186,11 +203,13 @@ class InferenceSession:
     # ------------------------------------------------------------ running
     def run(self, output_names, input_feed):
         """The outputs of these names (None: all) for {name: value}. A value is an array (or a number, or lists of them); of a
-        sequence a list, of an optional None or what it holds."""
+        sequence a list, of an optional None or what it holds; probabilities by label (ZipMap) come as a list of dicts."""
         wanted = self._wanted(output_names) if output_names else None
         outputs = self._repeated.run(input_feed) if self._repeated else None
         if outputs is None:
             outputs = Call(self, self._feed(input_feed)).run()
+        for i, rows in self._tables:
+            outputs[i] = rows.maps(outputs[i])
         return [outputs[i] for i in wanted] if wanted else outputs
 
     def run_into(self, outputs, inputs):

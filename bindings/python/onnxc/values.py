@@ -194,3 +194,15 @@ def read_value(v):
 def free_value(v):
     abi.c_free(v.data)
     v.kind, v.data = 0, None
+
+
+class Rows:
+    """A table whose columns have labels, as maps: one for each row, keys in ascending order. Of equal labels the last one counts."""
+
+    def __init__(self, labels):
+        places = sorted({label: i for i, label in enumerate(labels)}.items(), key=lambda p: p[0].encode() if isinstance(p[0], str) else p[0])
+        self.keys, self.columns = [key for key, _ in places], [i for _, i in places]
+
+    def maps(self, table):
+        rows = np.atleast_2d(table)[:, self.columns].tolist()
+        return [dict(zip(self.keys, row)) for row in rows]
