@@ -677,6 +677,12 @@ static axis_list several_positions(tiling *t, const axis_list *all) {
     return r;
 }
 
+// Whether stride x is longer than y: one that only the run knows passes a whole row or image.
+static bool is_longer_stride(const expr *x, const expr *y) {
+    if (x->op != X_CONST || y->op != X_CONST) return x->op != X_CONST && y->op == X_CONST;
+    return x->i > y->i;
+}
+
 // Reduce axes with A's longest strides outermost: the innermost walks A and the panels in order.
 static void order_k(tiling *t) {
     t->k = several_positions(t, &t->c->k_axes);
@@ -684,7 +690,7 @@ static void order_k(tiling *t) {
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
             if (t->k.at[j] == t->quad) break; // that one comes last
-            if (t->k.at[j - 1] != t->quad && (x->op != X_CONST || y->op != X_CONST || x->i >= y->i)) break;
+            if (t->k.at[j - 1] != t->quad && !is_longer_stride(y, x)) break;
             int swap = t->k.at[j];
             t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
         }
