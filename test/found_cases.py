@@ -78,6 +78,13 @@ CASES = {
         g (int32[N, M] x, int64[2] s, int64[2] e) => (int32[A, B] y)
         <int64[2] axes = {-1, 0}, int64[2] steps = {1, -2}> { y = Slice (x, s, e, axes, steps) }""",
         [("int32", (3, 5), range(15)), ("int64", (2,), (-2**63, 2**62)), ("int64", (2,), (-1, -2**63))]),
+    # Slices of lists decide how many axes are cut: their length is not known when compiling, and the rank was lost.
+    "slice_by_slices": (18, """
+        g (float[3, 4] x, int64[1] i, int64[1] j, int64[5] c, int64[5] t) => (float[A, B] y, float[C, D] z)
+        <int64[1] one = {1}> { s = Slice (c, i, j) k = Add (i, one) m = Add (j, one) e = Slice (c, k, m) d = Slice (t, i, j)
+          y0 = Slice (x, s, e) y = Neg (y0) z = Slice (x, s, e, , d) }""",
+        [("float32", (3, 4), X), ("int64", (1,), (1,)), ("int64", (1,), (3,)), ("int64", (5,), (0, -3, 1, 9, -1)),
+         ("int64", (5,), (0, 2, 3, 1, 1))]),
     # A constant step beyond all sizes made the size too large to compute.
     "slice_by_steps_beyond_all_sizes": (18, """
         g (float[N, M] x) => (float[A, B] y)

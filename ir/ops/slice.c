@@ -182,12 +182,34 @@ static cut cut_of(dim *size, dim *start, dim *end, dim *step) {
 
 typedef struct slice_args {
     int count;
+    dim *length; // how many of them there are where only the run knows, else NULL
     dim **start, **end, **axes, **step;
 } slice_args;
+
+// Lists for the first axes, nobody knows how many: places for all axes, of which the run fills some.
+static bool open_arguments(node *n, slice_args *s) {
+    arena *a = infer_arena(n);
+    if (node_in(n, 3) || !infer_has_rank(n, 0)) return false;
+    s->count = infer_in(n, 0)->rank;
+    for (int i = 1; i < 5; i++) {
+        const value *v = node_in(n, i);
+        if (!v) continue;
+        if (v->type.rank != 1 || !dtype_is_int(v->type.elem)) return false;
+        dim **to = ARENA_ARRAY(a, dim *, s->count + 1);
+        *(i == 1 ? &s->start : i == 2 ? &s->end : &s->step) = to;
+        s->length =
+            s->length ? infer_same_dim(n, v->type.dims[0], s->length, "number of axes") : v->type.dims[0];
+        for (int j = 0; j < s->count; j++)
+            to[j] = dim_opaque_named(infer_dims(n), arena_printf(a, "?%s.%d", v->name, j));
+    }
+    return true;
+}
 
 static bool slice_arguments(node *n, slice_args *s) {
     dtype elem = infer_in(n, 0)->elem;
     int ends, others, length = infer_common_length(n, 1, 4);
+    *s = (slice_args){0};
+    if (length < 0 && open_arguments(n, s)) return true;
     *s = (slice_args){0};
     if (!infer_argument(n, 1, length, &s->start, &s->count, elem)) return false;
     if (!infer_argument(n, 2, length, &s->end, &ends, elem)) return false;
@@ -204,6 +226,7 @@ static bool slice_arguments(node *n, slice_args *s) {
 
 // Whether the slice's argument i is for axis a, 0 or 1 where that is known.
 static dim *slice_hits(const node *n, const slice_args *s, int i, int a, int rank) {
+    if (s->length && i == a) return dim_lt(infer_k(n, i), s->length);
     if (!s->axes) return infer_k(n, i == a);
     return dim_is_axis(s->axes[i], a, rank);
 }
@@ -216,7 +239,9 @@ static cuts slice_cuts(const node *n, const slice_args *s) {
         infer_error(n, "%d starts for an input of rank %d", s->count, in->rank);
     for (int i = 0; i < s->count; i++) {
         if (s->axes && dim_is_const(s->axes[i])) infer_axis(n, dim_value(s->axes[i]), in->rank);
-        if (s->step) c.valid = dim_and(c.valid, dim_not(dim_eq(s->step[i], zero)));
+        if (!s->step) continue;
+        dim *one_each = s->length ? dim_lt(infer_k(n, i), s->length) : one;
+        c.valid = dim_and(c.valid, dim_not(dim_and(one_each, dim_eq(s->step[i], zero))));
     }
     for (int a = 0; a < in->rank; a++) {
         c.at[a] = (cut){zero, one, in->dims[a]};
@@ -256,8 +281,32 @@ static void slice_infer(node *n) {
     if (infer_static(in, CONTENTS_MAX, c.sizes, &count)) infer_move_contents(n, slice_position, &c);
 }
 
+// Sets d to element j of input i, or to 0 where the list is shorter.
+static void slice_place(lowering *l, node *n, int i, int j, dim *d) {
+    buffer *list = lower_in(l, n, i);
+    const char *name = arena_printf(infer_arena(n), "%d_%d", i, j);
+    buffer *at = lower_temp(l, n, name, DT_I64, 0, NULL);
+    kernel *k = lower_kernel(l, n, name);
+    expr *place = x_i64(k, j), *inside = x_lt(k, place, x_dim(k, list->dims[0]));
+    stage_write(k, kernel_stage(k), at, NULL,
+                x_cast(k, x_read_guarded(k, list, &place, inside, NULL), DT_I64, false));
+    lower_set_dim(l, n, d, at, 0);
+}
+
+static void slice_places(lowering *l, node *n) {
+    slice_args s = {0};
+    if (infer_common_length(n, 1, 4) >= 0 || !open_arguments(n, &s)) return;
+    for (int j = 0; j < s.count; j++) {
+        slice_place(l, n, 1, j, s.start[j]);
+        slice_place(l, n, 2, j, s.end[j]);
+        if (s.step) slice_place(l, n, 4, j, s.step[j]);
+    }
+    lower_check(l, n, dim_at_most(s.length, infer_k(n, s.count)), "there are more starts than axes");
+}
+
 static void slice_lower(lowering *l, node *n) {
     slice_args args;
+    slice_places(l, n);
     lower_arguments(l, n);
     if (!slice_arguments(n, &args)) lower_unknown_length(l, n);
     cuts c = slice_cuts(n, &args);
