@@ -42,9 +42,15 @@ static const char *small_product(const lgroup *g) {
 bool cgroup_needs(arena *a, const char *name, const char *help) {
     group_call c;
     if (!parse(a, name, &c) || *c.what) return false;
-    bool turned = c.g.turned_a || c.g.turned_b, straight = !c.g.turned_a || !c.g.turned_b;
-    return !strcmp(help, "group_tile") || !strcmp(help, "group_row") || !strcmp(help, small_product(&c.g)) ||
-           (turned && !strcmp(help, "fragment_x4_turned")) || (straight && !strcmp(help, "fragment_x4"));
+    const lgroup_order orders[] = {c.g.order_a, c.g.order_b};
+    if (!strcmp(help, small_product(&c.g))) return true;
+    for (int i = 0; i < 2; i++) {
+        bool cores = orders[i] == GROUP_CORES;
+        if (!strcmp(help, cores ? "group_cores" : "group_tile")) return true;
+        if (!strcmp(help, cores ? "group_core" : "group_row")) return true;
+        if (!strcmp(help, orders[i] == GROUP_M ? "fragment_x4_turned" : "fragment_x4")) return true;
+    }
+    return false;
 }
 
 // Operands "+f"(d[0]), ... of all registers.
@@ -70,6 +76,12 @@ static const char *wgmma_types(arena *a, const lgroup *g) {
     return arena_printf(a, "%s.%s.%s", dtype_is_float(g->a) ? "f32" : "s32", names[0], names[1]);
 }
 
+// The matrix descriptor of an operand.
+static const char *descriptor(lgroup_order order, char operand) {
+    if (order == GROUP_CORES) return operand == 'a' ? "@group_cores(a)" : "@group_cores(b)";
+    return operand == 'a' ? "@group_tile(a, lead_a)" : "@group_tile(b, lead_b)";
+}
+
 static void add_wgmma(text *t, arena *a, const group_call *c) {
     const lgroup *g = &c->g;
     int n = lgroup_registers(g);
@@ -81,10 +93,11 @@ static void add_wgmma(text *t, arena *a, const group_call *c) {
         text_printf(t, "%s%%%d", i % 16 ? ", " : i ? ",\"\n                 \" " : "", i);
     text_printf(t, "},\"\n                 \" %%%d, %%%d, keep", n, n + 1);
     if (dtype_is_float(g->a)) text_add(t, ", 1, 1");
-    if (dtype_bits(g->a) == 16) text_printf(t, ", %d, %d", g->turned_a, g->turned_b);
+    if (dtype_bits(g->a) == 16) text_printf(t, ", %d, %d", g->order_a == GROUP_M, g->order_b == GROUP_M);
     text_add(t, "; }\"\n        : ");
     add_registers(t, c);
-    text_add(t, "\n        : \"l\"(@group_tile(a, lead_a)), \"l\"(@group_tile(b, lead_b)));\n");
+    text_printf(t, "\n        : \"l\"(%s), \"l\"(%s));\n", descriptor(g->order_a, 'a'),
+                descriptor(g->order_b, 'b'));
 }
 
 // Each of the group's warps multiplies its 16 rows.
@@ -92,11 +105,15 @@ static void add_small_products(text *t, const lgroup *g) {
     text_add(t, "    int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16, far = lane / 8 % 2 * 8,\n"
                 "        deep = lane / 16 * 8, mine = lane % 8;\n"
                 "    __align__(16) uint32_t x[4], y[4];\n");
-    if (g->turned_a)
+    if (g->order_a == GROUP_CORES)
+        text_add(t, "    @fragment_x4(x, @group_core(a, row + far + mine, deep / 8));\n");
+    else if (g->order_a == GROUP_M)
         text_add(t, "    @fragment_x4_turned(x, @group_row(a, (deep + mine) * 128 + (row + far) * 2));\n");
     else text_add(t, "    @fragment_x4(x, @group_row(a, (row + far + mine) * 128 + deep * 2));\n");
     text_printf(t, "#pragma unroll\n    for (int n = 0; n < %d; n += 16) {\n", g->n);
-    if (g->turned_b)
+    if (g->order_b == GROUP_CORES)
+        text_add(t, "        @fragment_x4(y, @group_core(b, n + deep + mine, far / 8));\n");
+    else if (g->order_b == GROUP_M)
         text_add(t,
                  "        int column = n + deep;\n"
                  "        @fragment_x4_turned(y, @group_row(b, column / 64 * lead_b + (far + mine) * 128 + "
@@ -118,10 +135,10 @@ static void add_product(text *t, arena *a, const group_call *c, const char *name
     text_printf(t,
                 "$ void @%s(%s *d, const void *a, int lead_a, const void *b, int lead_b) {\n"
                 "#if defined(ONNXC_CUDA_SHIM)\n"
-                "    if (shim_group(%d, SHIM_%s, d, @group_tile(a, lead_a), @group_tile(b, lead_b), %d, %d)) "
-                "return;\n"
+                "    if (shim_group(%d, SHIM_%s, d, %s, %s, %d, %d)) return;\n"
                 "#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)\n",
-                name, floats ? "float" : "int32_t", g->n, number, g->turned_a, g->turned_b);
+                name, floats ? "float" : "int32_t", g->n, number, descriptor(g->order_a, 'a'),
+                descriptor(g->order_b, 'b'), g->order_a == GROUP_M, g->order_b == GROUP_M);
     add_wgmma(t, a, c);
     text_add(t, "#endif\n#if !defined(__CUDA_ARCH_FEAT_SM90_ALL)\n");
     add_small_products(t, g);

@@ -167,6 +167,25 @@
     {name, "", "$ void @" name "(void) { }\n",                                                               \
      "$ void @" name "(void) {\n#if defined(__CUDA_ARCH_FEAT_SM90_ALL)\n    asm volatile(\"" ptx             \
      ";\" : : : \"memory\");\n#endif\n}\n"}
+// Of one thread, where there are bulk copies; at: a barrier in shared memory.
+#define BULK(name, params, shim, ptx, operands)                                                              \
+    {name, "", "$ void @" name "(" params ") { " shim "; }\n",                                               \
+     "$ void @" name "(" params ") {\n#if __CUDA_ARCH__ >= 900\n"                                            \
+     "    if (threadIdx.x == 0) asm volatile(\"" ptx ";\" : : " operands " : \"memory\");\n#endif\n}\n"}
+#define SHARED_AT(p) "\"r\"((uint32_t)__cvta_generic_to_shared(" p "))"
+// Where there are none, copies of all threads were issued before; `left` of their groups may be on their way.
+#define BULK_WAIT(left)                                                                                      \
+    {"bulk_wait_" left, "",                                                                                  \
+     "$ void @bulk_wait_" left "(void *at, int parity) { shim_bulk_wait(at, parity); }\n",                   \
+     "$ void @bulk_wait_" left "(void *at, int parity) {\n#if __CUDA_ARCH__ >= 900\n"                        \
+     "    uint32_t passed = 0;\n"                                                                            \
+     "    while (!passed)\n"                                                                                 \
+     "        asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\"\n"      \
+     "                     \" selp.b32 %0, 1, 0, p; }\"\n"                                                   \
+     "                     : \"=r\"(passed) : " SHARED_AT(                                                   \
+         "at") ", \"r\"(parity) : \"memory\");\n"                                                            \
+               "#elif __CUDA_ARCH__ >= 800\n    asm volatile(\"cp.async.wait_group " left                    \
+               ";\" : : : \"memory\");\n#endif\n}\n"}
 #define D4(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1]), \"+" con "\"(d[2]), \"+" con "\"(d[3])"
 #define D2(con) "\"+" con "\"(d[0]), \"+" con "\"(d[1])"
 #define A4B2                                                                                                 \
@@ -321,12 +340,46 @@ static const chelp helps[] = {
     ASYNC("async_commit", "cp.async.commit_group"),
     ASYNC("async_wait_0", "cp.async.wait_group 0"),
     ASYNC("async_wait_1", "cp.async.wait_group 1"),
+    BULK("bulk_init", "void *at", "shim_bulk_init(at)", "mbarrier.init.shared::cta.b64 [%0], 1",
+         SHARED_AT("at")),
+    BULK("bulk_show", "void", "shim_bulk_show()", "fence.mbarrier_init.release.cluster", ""),
+    BULK("bulk_expect", "void *at, int bytes", "shim_bulk_expect(at, bytes)",
+         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1", SHARED_AT("at") ", \"r\"(bytes)"),
+    {"bulk_copy", "async_16",
+     "$ void @bulk_copy(void *to, const void *from, int bytes, void *at, int threads) {\n"
+     "    if (shim_bulk_copy(to, from, bytes, at)) return;\n"
+     "    for (int i = threadIdx.x * 16; i < bytes; i += threads * 16)\n"
+     "        memcpy((char *)to + i, (const char *)from + i, 16);\n}\n",
+     "$ void @bulk_copy(void *to, const void *from, int bytes, void *at, int threads) {\n"
+     "#if __CUDA_ARCH__ >= 900\n"
+     "    if (threadIdx.x == 0)\n"
+     "        asm volatile(\"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
+     "%2, "
+     "[%3];\"\n"
+     "                     : : " SHARED_AT("to") ", \"l\"(from), \"r\"(bytes), " SHARED_AT(
+         "at") " : \"memory\");\n"
+               "#else\n"
+               "    for (int i = threadIdx.x * 16; i < bytes; i += threads * 16)\n"
+               "        @async_16((char *)to + i, (const char *)from + i);\n"
+               "#endif\n}\n"},
+    BULK_WAIT("0"),
+    BULK_WAIT("1"),
     {"group_tile", "",
      "// What wgmma takes for an operand: where it begins in shared memory, 128-byte swizzle.\n"
      "$ uint64_t @group_tile(const void *p, int lead) {\n"
      "    uint64_t at = (uint32_t)__cvta_generic_to_shared(p);\n"
      "    return (at >> 4 & 0x3fff) | (uint64_t)(lead >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | 1ull << "
      "62;\n}\n",
+     NULL},
+    {"group_cores", "",
+     "// The same of core matrices: 128 bytes to the next along K, 1024 to the next rows, no swizzle.\n"
+     "$ uint64_t @group_cores(const void *p) {\n"
+     "    uint64_t at = (uint32_t)__cvta_generic_to_shared(p);\n"
+     "    return (at >> 4 & 0x3fff) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32;\n}\n",
+     NULL},
+    {"group_core", "",
+     "$ const void *@group_core(const void *p, int row, int chunk) {\n"
+     "    return (const char *)p + row / 8 * 1024 + chunk * 128 + row % 8 * 16;\n}\n",
      NULL},
     {"group_row", "",
      "$ const void *@group_row(const void *p, int offset) {\n"

@@ -30,10 +30,20 @@
 // s8, u8s8, s8u8, u8, all of N / 2 registers d:
 //   group_show()            what this thread wrote to shared memory may be multiplied after the next barrier
 //   group_fence_nN_T(d)     the registers take part in what follows
-//   group_nN_T_XY(d, a, lead_a, b, lead_b)   d += a * b of 32 bytes along K; X, Y: k, or m where lines of
-//                           shared memory run along the rows (columns) and 64 more begin lead bytes later
+//   group_nN_T_XY(d, a, lead_a, b, lead_b)   d += a * b of 32 bytes along K; X, Y: k, m where lines of shared
+//                           memory run along the rows (columns) and 64 more begin lead bytes later, or c for
+//                           core matrices
 //   group_commit()          ends what is waited for together
 //   group_wait_nN_T(d)      the results are there
+//
+// Bulk copies to shared memory, which all threads of the block call together: from sm_90 on one of them does
+// it, else they share the copy as async_16, of which async_commit must end the group. at: a barrier, 8 bytes
+// of shared memory.
+//   bulk_init(at), bulk_show()     once; after the next barrier of the block it may be waited for
+//   bulk_expect(at, bytes)         so many bytes come in this phase of it
+//   bulk_copy(to, from, bytes, at, threads)   16-byte multiples all three; threads: of the block
+//   bulk_wait_N(at, parity)        they came: parity is 0 for the first phase, 1 for the next, and so on;
+//                                  N: as of async_wait_N
 #ifndef ONNXC_CUDA_H
 #define ONNXC_CUDA_H
 #include "codegen/sink.h"

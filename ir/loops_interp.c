@@ -349,6 +349,7 @@ static uint64_t run_call(frame *fr, const ins *x) {
     if (on_device && !strncmp(x->name, "async_", 6)) return linterp_async(fr, x), 0;
     if (on_device && !strncmp(x->name, "fragment_x4", 11)) return linterp_fragment(fr, x), 0;
     if (on_device && !strncmp(x->name, "group_", 6)) return linterp_group(fr, x), 0;
+    if (on_device && !strncmp(x->name, "bulk_", 5)) return linterp_bulk(fr, x), 0;
     if (x->op == L_CALL && in->device && !strncmp(x->name, "copy_", 5))
         return linterp_copy(fr, x, x->name[5] == '8' ? 8 : 16), 0;
     const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
@@ -564,13 +565,30 @@ static void release_products(linterp *in) {
     }
 }
 
+static bool release_bulks(linterp *in) {
+    device *d = in->device;
+    bool released = false;
+    for (int i = 0; i < d->n; i++) {
+        thread *t = &d->all[i];
+        if (t->wait == WAIT_BULK && linterp_bulk_passed(in, t)) t->wait = WAIT_NONE, released = true;
+    }
+    return released;
+}
+
+// Why threads that wait differently never go on.
+static const char *why_stuck(const device *d, const linterp *in) {
+    for (int i = 0; i < d->n; i++)
+        if (d->all[i].wait == WAIT_BULK) return linterp_bulk_stuck(in);
+    return "not all threads of a block reach one barrier";
+}
+
 // Threads run until each waits; then all must wait alike.
 static void run_threads(linterp *in) {
     device *d = in->device;
     int64_t *order = ARENA_ARRAY(in->arena, int64_t, d->n);
     for (;;) {
         make_order(in, d->n, order);
-        bool ran = false;
+        bool ran = release_bulks(in);
         for (int k = 0; k < d->n; k++) {
             thread *t = &d->all[order[k]];
             if (t->wait == WAIT_NONE) resume(in, t), ran = true;
@@ -584,8 +602,7 @@ static void run_threads(linterp *in) {
         bool meet = false;
         for (int i = 0; i < d->n; i++)
             meet |= d->all[i].wait == WAIT_SHUFFLE || d->all[i].wait == WAIT_PRODUCT;
-        if (meet || !all_wait(d, 0, d->n, WAIT_BARRIER))
-            fail(in, "not all threads of a block reach one barrier");
+        if (meet || !all_wait(d, 0, d->n, WAIT_BARRIER)) fail(in, why_stuck(d, in));
         in->epoch++;
         for (int i = 0; i < d->n; i++) {
             d->unshown |= d->all[i].unshown;
@@ -598,9 +615,11 @@ static void run_device_block(linterp *in, char *stacks) {
     device *d = in->device;
     forget_shared_memory(in);
     d->unshown = false;
+    d->bulks.n = 0;
     in->epoch++;
     for (int i = 0; i < d->n; i++) start_thread(in, &d->all[i], i, stacks + (size_t)i * STACK);
     run_threads(in);
+    if (linterp_bulk_left(in)) fail(in, "a block ends before its copies");
 }
 
 static void run_grid(linterp *in, char *stacks) {

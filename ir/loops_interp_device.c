@@ -105,14 +105,15 @@ static void read_chunk(dtype t, const char *chunk, double *to, int step) {
 
 // The numbers of an operand's rows that a warp needs; of b those of all.
 static void read_operand(frame *fr, const group_product *p, bool is_b, double *to) {
-    bool turned = is_b ? p->g.turned_b : p->g.turned_a;
+    lgroup_order order = is_b ? p->g.order_b : p->g.order_a;
+    bool turned = order == GROUP_M;
     dtype t = is_b ? p->g.b : p->g.a;
     int bytes = dtype_bits(t) / 8, depth = lgroup_depth(&p->g), many = 16 / bytes;
     int first = is_b ? 0 : fr->in->device->now->number % 128 / WARP * 16, last = is_b ? p->g.n : first + 16;
     uintptr_t from = (uintptr_t)(is_b ? p->b : p->a);
     for (int row = first; row < last; row += turned ? many : 1)
         for (int k = 0; k < depth; k += turned ? 1 : many) {
-            uintptr_t at = lgroup_place(from, turned, is_b ? p->lead_b : p->lead_a, bytes, row, k);
+            uintptr_t at = lgroup_place(from, order, is_b ? p->lead_b : p->lead_a, bytes, row, k);
             read_chunk(t, linterp_checked(fr, p->call, (char *)at, 16, false), to + row * depth + k,
                        turned ? depth : 1);
         }
@@ -127,8 +128,8 @@ static void begin_product(frame *fr, const ins *x, const lgroup *g) {
     if (!t->fenced) linterp_fail_at(fr, x, "a product takes registers that no fence gave to it");
     if (fr->in->device->unshown)
         linterp_fail_at(fr, x, "a product reads what threads wrote but did not show");
-    if (((uintptr_t)p.a | (uintptr_t)p.b) % 16 || (!g->turned_a && (uintptr_t)p.a >> 7 & 7) ||
-        (!g->turned_b && (uintptr_t)p.b >> 7 & 7))
+    if (((uintptr_t)p.a | (uintptr_t)p.b) % 16 || (g->order_a == GROUP_K && (uintptr_t)p.a >> 7 & 7) ||
+        (g->order_b == GROUP_K && (uintptr_t)p.b >> 7 & 7))
         linterp_fail_at(fr, x, "pointer is less aligned than promised");
     if (t->products.n && t->sums != d) linterp_fail_at(fr, x, "products into different registers at once");
     if (!t->products.n) {

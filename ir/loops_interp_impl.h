@@ -54,13 +54,35 @@ struct linterp {
 };
 
 enum { WARP = 32, STACK = 256 << 10 };
-typedef enum wait_kind { WAIT_NONE, WAIT_BARRIER, WAIT_SHUFFLE, WAIT_PRODUCT, WAIT_DONE } wait_kind;
+typedef enum wait_kind {
+    WAIT_NONE,
+    WAIT_BARRIER,
+    WAIT_SHUFFLE,
+    WAIT_PRODUCT,
+    WAIT_BULK,
+    WAIT_DONE
+} wait_kind;
 
 // A copy on its way, from NULL one of zeros, and how many groups of them were closed before it.
 typedef struct coming {
     char *to, *from;
     int group;
 } coming;
+
+// A barrier of bulk copies in shared memory: a phase ends when one thread arrived and as many bytes came as
+// it said.
+typedef struct bulk_copy {
+    char *to, *from;
+    int64_t bytes;
+} bulk_copy;
+typedef struct bulk_barrier {
+    char *at;
+    bool shown;   // to copies
+    bool arrived; // in this phase
+    int phase;
+    int64_t expected, begun; // bytes of this phase
+    VEC(bulk_copy) copies;
+} bulk_barrier;
 
 // A product of a group of warps that nobody has waited for.
 typedef struct group_product {
@@ -84,6 +106,7 @@ typedef struct thread {
     VEC(group_product) products;
     char *sums;         // where their results go
     uint32_t *sums_now; // what was there
+    int bulk, parity;   // the barrier of copies that it waits for, and the phase
     bool fenced;        // registers may take part in products
     bool unshown;       // it wrote to shared memory what products may not see yet
 } thread;
@@ -94,9 +117,10 @@ typedef struct device {
     int64_t grid[3], threads[3], block[3];
     thread *all, *now;
     int n, block_number;
-    double *numbers; // that products read
-    int first_epoch; // of the launch
-    bool unshown;    // a thread came to a barrier with such memory
+    double *numbers;         // that products read
+    int first_epoch;         // of the launch
+    bool unshown;            // a thread came to a barrier with such memory
+    VEC(bulk_barrier) bulks; // of the block
     ucontext_t scheduler;
     map shared;              // region number + 1 by instruction
     VEC(int) shared_regions; // the same regions
@@ -130,4 +154,9 @@ void linterp_fragment(frame *fr, const ins *x);
 void linterp_copy(frame *fr, const ins *x, int bytes);
 void linterp_async(frame *fr, const ins *x);
 void linterp_group(frame *fr, const ins *x);
+// loops_interp_bulk.c
+void linterp_bulk(frame *fr, const ins *x);
+bool linterp_bulk_passed(const linterp *in, const thread *t); // whether it need not wait any more
+const char *linterp_bulk_stuck(const linterp *in);            // why threads wait for ever
+bool linterp_bulk_left(const linterp *in);                    // whether copies are on their way
 #endif

@@ -71,15 +71,19 @@ static const struct {
 };
 enum { GROUP_TYPES = sizeof group_types / sizeof *group_types };
 
+static lgroup_order order_of(char letter) {
+    return letter == 'm' ? GROUP_M : letter == 'c' ? GROUP_CORES : GROUP_K;
+}
+
 bool lgroup_named(const char *name, lgroup *g) {
     int n = 0, at = 0;
-    char type[8] = "", majors[4] = "";
-    if (sscanf(name, "group_n%d_%7[a-z0-9]_%3[km]%n", &n, type, majors, &at) != 3 || name[at]) return false;
-    if (n < 8 || n > 256 || n % 8 || strlen(majors) != 2) return false;
+    char type[8] = "", orders[4] = "";
+    if (sscanf(name, "group_n%d_%7[a-z0-9]_%3[kmc]%n", &n, type, orders, &at) != 3 || name[at]) return false;
+    if (n < 8 || n > 256 || n % 8 || strlen(orders) != 2) return false;
     for (int i = 0; i < GROUP_TYPES; i++)
         if (!strcmp(group_types[i].name, type)) {
-            *g = (lgroup){group_types[i].a, group_types[i].b, n, majors[0] == 'm', majors[1] == 'm'};
-            return dtype_bits(g->a) == 16 || !(g->turned_a || g->turned_b);
+            *g = (lgroup){group_types[i].a, group_types[i].b, n, order_of(orders[0]), order_of(orders[1])};
+            return dtype_bits(g->a) == 16 || !strchr(orders, 'm');
         }
     return false;
 }
@@ -87,8 +91,12 @@ bool lgroup_named(const char *name, lgroup *g) {
 int lgroup_registers(const lgroup *g) { return g->n / 2; }
 int lgroup_depth(const lgroup *g) { return 256 / dtype_bits(g->a); }
 
-uintptr_t lgroup_place(uintptr_t p, bool turned, int64_t lead, int bytes, int row, int k) {
-    enum { LINE = 128 };
+uintptr_t lgroup_place(uintptr_t p, lgroup_order order, int64_t lead, int bytes, int row, int k) {
+    enum { LINE = 128, CHUNK = 16, CORE = 8 * CHUNK };
+    bool turned = order == GROUP_M;
+    if (order == GROUP_CORES)
+        return p + (uintptr_t)(row / 8 * 8 * CORE + k * bytes / CHUNK * CORE + row % 8 * CHUNK +
+                               k * bytes % CHUNK);
     uintptr_t line = (uintptr_t)(turned ? k : row) * LINE, in = (uintptr_t)((turned ? row % 64 : k) * bytes);
     uintptr_t at = p + line + in + (turned ? (uintptr_t)(row / 64 * lead) : 0);
     return at ^ (at >> 7 & 7) << 4;

@@ -5,13 +5,15 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-typedef enum fiber_state { RUNNING, AT_BARRIER, AT_EXCHANGE, DONE } fiber_state;
+typedef enum fiber_state { RUNNING, AT_BARRIER, AT_EXCHANGE, AT_COPIES, DONE } fiber_state;
 typedef struct fiber {
     fiber_state state;
     int started;
     shim_dim3 thread;
     ucontext_t first; // entered once; from then on jumps, which make no system calls
     jmp_buf here;
+    struct bulk *bulk; // that it waits for
+    int parity;
     unsigned char slot[64]; // what the rest of the warp may read
 } fiber;
 
@@ -74,6 +76,89 @@ static int release_warps(void) {
     return released;
 }
 
+// ---------------------------------------------------------------- bulk copies
+
+enum { MOST_BULKS = 8, MOST_COPIES = 4 };
+typedef struct bulk {
+    void *at;
+    int shown, arrived, phase, ncopies;
+    int64_t expected, begun;
+    struct {
+        void *to;
+        const void *from;
+        size_t bytes;
+    } copies[MOST_COPIES];
+} bulk;
+static bulk bulks[MOST_BULKS]; // of the block
+static int nbulks;
+
+static bulk *bulk_at(const void *at) {
+    for (int i = 0; i < nbulks; i++)
+        if (bulks[i].at == at) return &bulks[i];
+    abort();
+}
+
+void shim_bulk_init(void *at) {
+    if (current || shim_no_groups) return;
+    if (nbulks == MOST_BULKS || (uintptr_t)at % 8) abort();
+    memset(&bulks[nbulks], 0, sizeof *bulks);
+    bulks[nbulks++].at = at;
+}
+
+void shim_bulk_show(void) {
+    for (int i = 0; i < nbulks && !current; i++) bulks[i].shown = 1;
+}
+
+void shim_bulk_expect(void *at, int bytes) {
+    if (current || shim_no_groups) return;
+    bulk *b = bulk_at(at);
+    if (!b->shown || b->arrived) abort();
+    b->arrived = 1;
+    b->expected = bytes;
+}
+
+int shim_bulk_copy(void *to, const void *from, int bytes, void *at) {
+    if (shim_no_groups) return 0;
+    if (current) return 1;
+    bulk *b = bulk_at(at);
+    if (!b->shown || b->ncopies == MOST_COPIES || bytes <= 0) abort();
+    if (((uintptr_t)to | (uintptr_t)from | (unsigned)bytes) % 16) abort();
+    memset(to, 0xff, (size_t)bytes);
+    b->begun += bytes;
+    b->copies[b->ncopies].to = to, b->copies[b->ncopies].from = from;
+    b->copies[b->ncopies++].bytes = (size_t)bytes;
+    return 1;
+}
+
+// Whether the phase of that parity has passed; copies are made now.
+static int bulk_passed(bulk *b, int parity) {
+    if (b->phase % 2 == parity && b->arrived && b->begun == b->expected) {
+        for (int i = 0; i < b->ncopies; i++) memcpy(b->copies[i].to, b->copies[i].from, b->copies[i].bytes);
+        b->arrived = b->ncopies = 0;
+        b->begun = 0;
+        b->phase++;
+    }
+    return b->phase % 2 != parity;
+}
+
+void shim_bulk_wait(void *at, int parity) {
+    if (shim_no_groups) return;
+    fibers[current].bulk = bulk_at(at);
+    fibers[current].parity = parity & 1;
+    if (!bulk_passed(fibers[current].bulk, parity & 1)) wait_in(AT_COPIES);
+}
+
+static int release_copies(void) {
+    int released = 0;
+    for (int i = 0; i < count; i++) {
+        fiber *f = &fibers[i];
+        if (f->state == AT_COPIES && bulk_passed(f->bulk, f->parity)) f->state = RUNNING, released = 1;
+    }
+    return released;
+}
+
+// ---------------------------------------------------------------- blocks
+
 static uint64_t next_random(uint64_t *s) {
     *s ^= *s << 13;
     *s ^= *s >> 7;
@@ -94,7 +179,7 @@ static int run_block(shim_order order, uint64_t *seed, int *turn) {
         choose_order(turn, order, seed);
         for (int i = 0; i < count; i++)
             if (fibers[turn[i]].state == RUNNING) resume(turn[i]);
-    } while (release_warps() || release(0, count, AT_BARRIER));
+    } while (release_warps() || release_copies() || release(0, count, AT_BARRIER));
     for (int i = 0; i < count; i++)
         if (fibers[i].state != DONE) return 1;
     return 0;
@@ -103,6 +188,7 @@ static int run_block(shim_order order, uint64_t *seed, int *turn) {
 static void prepare(char *stacks) {
     if (shared_begin) memset(shared_begin, 0xff, (size_t)(shared_end - shared_begin));
     if (dynamic_used) memset(dynamic_memory, 0xff, DYNAMIC);
+    nbulks = 0;
     for (int i = 0; i < count; i++) {
         fiber *f = &fibers[i];
         unsigned n = (unsigned)i;
@@ -255,15 +341,20 @@ uint64_t __cvta_generic_to_shared(const void *p) {
 // Element (row, k) of an operand behind a matrix descriptor (PTX ISA, "Asynchronous warpgroup level matrix
 // shared memory layout"): start, leading and stride byte offset in units of 16 bytes, swizzle mode 1 of 128
 // bytes. Strides go from 8 lines to the next; the leading offset from 64 rows to the next where lines run
-// along them.
+// along them. Mode 0 has core matrices of 8 rows x 16 bytes, a leading offset apart along K, a stride along
+// the rows.
 static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, int turned, int row, int k) {
     int bytes = type == SHIM_TF32 ? 4 : type < SHIM_TF32 ? 2 : 1, line = turned ? k : row;
     uint64_t start = (descriptor & 0x3fff) << 4, lead = (descriptor >> 16 & 0x3fff) << 4,
              stride = (descriptor >> 32 & 0x3fff) << 4;
-    if (descriptor >> 62 != 1 || (turned && bytes != 2)) abort();
-    uint64_t at = start + (uint64_t)(line / 8) * stride + (uint64_t)(line % 8) * 128 +
-                  (uint64_t)((turned ? row % 64 : k) * bytes) + (turned ? (uint64_t)(row / 64) * lead : 0);
-    at ^= (at >> 7 & 7) << 4;
+    int cores = descriptor >> 62 == 0;
+    if (descriptor >> 63 || (turned && (bytes != 2 || cores))) abort();
+    uint64_t at = start + (uint64_t)(line / 8) * stride + (uint64_t)(line % 8) * (cores ? 16 : 128);
+    if (cores) at += (uint64_t)(k * bytes / 16) * lead + (uint64_t)(k * bytes % 16);
+    else {
+        at += (uint64_t)((turned ? row % 64 : k) * bytes) + (turned ? (uint64_t)(row / 64) * lead : 0);
+        at ^= (at >> 7 & 7) << 4;
+    }
     if (at + (uint64_t)bytes > DYNAMIC) abort();
     uint32_t word;
     memcpy(&word, dynamic_memory + at / 4 * 4, 4);

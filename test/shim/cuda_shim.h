@@ -57,6 +57,13 @@ uint64_t __cvta_generic_to_shared(const void *p); // of dynamic shared memory
 // d += a * b of wgmma.m64n<n>, at once; a and b are its matrix descriptors. 0: a GPU without it.
 int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b);
 extern int shim_no_groups;
+// Bulk copies and their barriers, which all threads call and the first one means; made when somebody waits
+// for them. They do nothing, and shim_bulk_copy answers 0, on a GPU without them (shim_no_groups).
+void shim_bulk_init(void *at);
+void shim_bulk_show(void);
+void shim_bulk_expect(void *at, int bytes);
+int shim_bulk_copy(void *to, const void *from, int bytes, void *at);
+void shim_bulk_wait(void *at, int parity);
 #ifdef __cplusplus
 }
 
