@@ -4,7 +4,13 @@
 //
 //   y[n, m, h, w] += x[n, c, h + i, w + j] * k[m, c, i, j]      x: layout(0 2 3 1), k: layout(0 2 3 1)
 //
+// Constants that groups of warps multiply lie as these read them from shared memory (schedule_gpu_bulk.c):
+// then a slice comes by one copy. That is for constants that all their readers want so.
+//
+//   y[m, n] += x[m, k] * w[k, n]      w of f16: layout(0 1 0:8 1:8 0:8)
+//
 // Inputs and outputs lie as the caller has them: copies would cost more than they bring.
+#include "ir/target.h"
 #include "passes/contract.h"
 #include "passes/layout.h"
 
@@ -154,9 +160,79 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
         }
 }
 
+// ---------------------------------------------------------------- core matrices
+
+layout layout_of_cores(const buffer *b, const core_axes *x) {
+    layout l = {0};
+    const struct layout_entry inner[] = {
+        {x->k, 0}, {x->row, 0}, {x->k, SLICE_CORES}, {x->row, CORE_ROWS}, {x->k, 128 / dtype_bits(b->dtype)}};
+    for (int j = 0; j < b->rank; j++)
+        if (j != x->k && j != x->row) l.order[l.n++] = (struct layout_entry){j, 0};
+    for (int j = 0; j < 5; j++) l.order[l.n++] = inner[j];
+    return l;
+}
+
+// How many want a constant, and how many of them in core matrices, which are the first one's.
+typedef struct wishes {
+    int all, cores;
+    layout want;
+} wishes;
+typedef struct constants {
+    program *p;
+    const target *t;
+    wishes *of; // by buffer id
+} constants;
+
+static void wish_of_product(constants *c, const contraction *x, const expr *read) {
+    const buffer *b = read->buffer;
+    core_axes axes;
+    if (b->role != BUF_CONST || b->view_of || b->layout || !gpu_find_cores(c->t, x, read, &axes)) return;
+    layout want = layout_of_cores(b, &axes);
+    wishes *w = &c->of[b->id];
+    if (!w->cores) w->want = want;
+    if (layout_equal(&w->want, &want)) w->cores++;
+}
+
+static void wish_of_kernel(constants *c, const kernel *k) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    contraction x;
+    for (int j = 0; j < n; j++)
+        if (all[j]->role != BUF_LOCAL) c->of[buffer_root(all[j])->id].all++;
+    if (!contraction_find(k, &x) || !gpu_prefers_groups(c->t, &x)) return;
+    wish_of_product(c, &x, x.a);
+    wish_of_product(c, &x, x.b);
+}
+
+static void wish_of_step(void *user, region *r, step *s) {
+    constants *c = user;
+    (void)r;
+    if (s->kind == STEP_KERNEL) wish_of_kernel(c, s->kernel);
+    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
+    if (s->buffer) c->of[buffer_root(s->buffer)->id].all++;
+    if (s->from) c->of[buffer_root(s->from)->id].all++;
+    for (int j = 0; j < s->nargs; j++) c->of[buffer_root(s->args[j])->id].all++;
+}
+
+static void lay_cores(program *p, const target *t, arena *scratch) {
+    constants c = {p, t, ARENA_ARRAY(scratch, wishes, p->buffers.n + 1)};
+    program_walk(p, wish_of_step, &c);
+    for (int j = 0; j < p->buffers.n; j++) { // what stands for an input is copied as it is
+        const buffer *b = p->buffers.at[j];
+        if (b->fallback) c.of[b->fallback->id].all++;
+    }
+    for (int j = 0; j < p->buffers.n; j++) {
+        const wishes *w = &c.of[j];
+        if (!w->cores || w->cores != w->all) continue;
+        layout *l = ARENA_NEW(p->arena, layout);
+        *l = w->want;
+        p->buffers.at[j]->layout = l;
+    }
+}
+
 // ---------------------------------------------------------------- entry
 
-void assign_gpu_layouts(program *p) {
+void assign_gpu_layouts(program *p, const target *t) {
     arena *scratch = arena_new();
     int n = p->buffers.n;
     assign a = {p, ARENA_ARRAY(scratch, bool, n + 1), ARENA_ARRAY(scratch, int, n + 1)};
@@ -178,6 +254,7 @@ void assign_gpu_layouts(program *p) {
         buffer *b = p->buffers.at[j];
         if (a.channels[j] >= 0 && !a.fixed[j]) b->layout = channels_last(p->arena, b->rank, a.channels[j]);
     }
+    if (t->groups) lay_cores(p, t, scratch);
     for (int j = 0; j < p->kernels.n; j++) {
         if (!find_window(p->kernels.at[j], &w)) continue;
         bool last = w.image->buffer->layout || w.channels == w.image->buffer->rank - 1;

@@ -7,6 +7,7 @@
 //
 //   lines of 128 bytes, along K or, of 16-bit elements that lie side by side there, along 64 rows
 //                              for groups of warps, whose chunks of 16 bytes change places (ir/loops_mma.h)
+//   core matrices              for them too, as it lies in memory (schedule_gpu_bulk.c)
 //
 // Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
 // (gpu_issue_slice): only what is not whole or not aligned goes through them.
@@ -119,7 +120,7 @@ void gpu_choose_units(product *p, operand *o) {
     const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
-    if (p->groups && !o->along_k && !o->turned) return;
+    if (o->cores || (p->groups && !o->along_k && !o->turned)) return;
     if (!is_stored(p, o) || !a->affine || !n || !guards_runs(o->read, axes[n - 1])) return;
     const expr *step = a->coef[axes[n - 1]];
     if (step->op != X_CONST || step->i != 1) return;

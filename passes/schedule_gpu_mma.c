@@ -73,12 +73,12 @@ const tensor_type *gpu_tensor_of(dtype t) {
     return NULL;
 }
 
-const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c) {
+const tensor_type *gpu_tensor_type(const target *to, const contraction *c) {
     dtype sum = c->s->states.at[0].dtype;
-    if (e->t->fp == FP_STRICT) return NULL;
+    if (to->fp == FP_STRICT) return NULL;
     const tensor_type *t = stored_type(c, sum);
     if (!t) t = rounded_type(c, sum);
-    return t || sum != DT_F32 || e->t->precision == PRECISION_OWN ? t : &reduced[e->t->precision];
+    return t || sum != DT_F32 || to->precision == PRECISION_OWN ? t : &reduced[to->precision];
 }
 
 // Where the lane's row of its square begins, of those from row `row` and word `word` on. Squares are numbered
@@ -133,13 +133,12 @@ void gpu_multiply_tensors(product *p, ins *slice) {
 
 enum { GROUP = 128, GROUP_ROWS = 64, LINE = 32, CHUNK = 16 };
 
+static char order_of(const operand *o) { return o->cores ? 'c' : o->turned ? 'm' : 'k'; }
+
 static void call_group(product *p, const char *what, int nargs, ins **args) {
     arena *a = p->g->b->f->arena;
     const char *name = arena_printf(a, "group_%s%sn%d_%s%s", what, *what ? "_" : "", p->t.n, p->tensor->group,
-                                    *what          ? ""
-                                    : !p->a.turned ? p->b.turned ? "_km" : "_kk"
-                                    : p->b.turned  ? "_mm"
-                                                   : "_mk");
+                                    *what ? "" : arena_printf(a, "_%c%c", order_of(&p->a), order_of(&p->b)));
     lb_call(p->g->b, lt(LK_VOID, 1), name, nargs, args);
 }
 
@@ -149,7 +148,7 @@ static ins *group_operand(product *p, const operand *o, ins *slice, ins *group, 
     int rows = o->turned ? gpu_slice_depth(p) * LINE : GROUP_ROWS * LINE;
     ins *at = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
     if (group) at = lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, group, lb_idx(b, rows)));
-    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->turned ? CHUNK * LINE : STEP)));
+    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->turned ? CHUNK * LINE : o->cores ? 2 * LINE : STEP)));
     return lb_offset(b, o->shared, at, 4);
 }
 

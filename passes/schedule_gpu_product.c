@@ -20,6 +20,8 @@
 //   start slices 0 .. S - 2
 //   for each slice: wait for its copies; show it to products; barrier
 //                   begin acc += a * b from shared memory; start slice + S - 1; wait for acc
+//
+// Constants that lie in core matrices for them come by one copy for each slice (schedule_gpu_bulk.c).
 #include "passes/schedule_gpu_product.h"
 #include "codegen/convert.h"
 #include "ir/program.h"
@@ -65,34 +67,42 @@ static double likely(const dim *d) {
 static double blocks_of(double extent, int side) { return (double)(((int64_t)extent + side - 1) / side); }
 
 // Rounds of blocks over the processors, times what a block costs.
-static double cost(const product *p, const tile *t, double batch) {
-    double blocks = blocks_of(likely(p->a.extent), t->m) * blocks_of(likely(p->b.extent), t->n) * batch;
-    return blocks_of(blocks, p->g->e->t->processors) * t->m * t->n / t->speed;
+static double cost(const product_size *s, const tile *t) {
+    double blocks = blocks_of(likely(s->m), t->m) * blocks_of(likely(s->n), t->n) * likely(s->batch);
+    return blocks_of(blocks, s->processors) * t->m * t->n / t->speed;
 }
 
 // Doubles take two registers each.
-static bool tile_fits(const product *p, const tile *t) {
-    return p->kind != LK_F64 || t->each_m * t->each_n < 64;
+static bool tile_fits(const product_size *s, const tile *t) {
+    return !s->doubles || t->each_m * t->each_n < 64;
 }
 
 // The cheapest of them, if that costs less than `least`, which it then becomes; less than 0: any.
-static bool choose_of(product *p, const tile *all, int n, double *least) {
+static bool choose_of(const product_size *s, const tile *all, int n, double *least, tile *chosen) {
     bool better = false;
-    double batch = likely(gpu_product_of(p->g->e, p->outer, p->nouter));
     for (int j = 0; j < n; j++) {
-        double c = cost(p, &all[j], batch);
-        if (!tile_fits(p, &all[j]) || (*least >= 0 && c >= *least)) continue;
+        double c = cost(s, &all[j]);
+        if (!tile_fits(s, &all[j]) || (*least >= 0 && c >= *least)) continue;
         *least = c;
-        p->t = all[j];
+        *chosen = all[j];
         better = true;
     }
     return better;
 }
 
-static void choose_tile(product *p) {
+tile gpu_choose_tile(const product_size *s, bool tensor, bool *groups, bool only) {
     double least = -1;
-    choose_of(p, p->tensor ? by_warps : by_threads, p->tensor ? BY_WARPS : BY_THREADS, &least);
-    if (p->tensor && p->g->e->t->groups) p->groups = choose_of(p, by_groups, BY_GROUPS, &least);
+    tile t = {0};
+    if (!only) choose_of(s, tensor ? by_warps : by_threads, tensor ? BY_WARPS : BY_THREADS, &least, &t);
+    *groups = *groups && choose_of(s, by_groups, BY_GROUPS, &least, &t);
+    return t;
+}
+
+static void choose_tile(product *p) {
+    product_size s = {p->a.extent, p->b.extent, gpu_product_of(p->g->e, p->outer, p->nouter),
+                      p->g->e->t->processors, p->kind == LK_F64};
+    p->groups = p->tensor && p->g->e->t->groups;
+    p->t = gpu_choose_tile(&s, p->tensor, &p->groups, p->a.cores || p->b.cores);
     if (p->groups) {
         p->a.turned = !p->a.along_k && p->tensor->per == 2;
         p->b.turned = !p->b.along_k && p->tensor->per == 2;
@@ -116,7 +126,8 @@ void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
     o->term = term;
     o->as = !p->tensor ? DT_NONE : p->tensor->as || gpu_is_plain(term, read) ? p->tensor->as : p->tensor->a;
     o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
-    o->along_k = !steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n);
+    o->cores = gpu_core_axis(p->g->e->t, p->c, read) >= 0;
+    o->along_k = o->cores || (!steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n));
 }
 
 static bool has_step_one(const emitter *e, const expr *read, int axis) {
@@ -125,7 +136,8 @@ static bool has_step_one(const emitter *e, const expr *read, int axis) {
 }
 
 // The axis along which most operands' neighbours lie comes last, the longest of such: a convolution's
-// channels where they are the image's last. That is another order of the same terms.
+// channels where they are the image's last. Slices of core matrices say which it is. That is another order of
+// the same terms.
 static contraction with_runs(const emitter *e, const contraction *c) {
     contraction own = *c;
     axis_list *k = &own.k_axes;
@@ -133,6 +145,7 @@ static contraction with_runs(const emitter *e, const contraction *c) {
     for (int j = 0; j < k->n && e->t->fp != FP_STRICT; j++) {
         int axis = k->at[j], runs = has_step_one(e, c->a, axis) + has_step_one(e, c->b, axis);
         bool longer = best >= 0 && e->extent[axis]->max > e->extent[k->at[best]]->max;
+        if (gpu_core_axis(e->t, c, c->a) == axis || gpu_core_axis(e->t, c, c->b) == axis) runs = 3;
         if (runs > most || (runs && runs == most && longer)) best = j, most = runs;
     }
     if (best < 0) return own;
@@ -297,6 +310,7 @@ static void make_memory(product *p) {
         o->shared = lb_local(b, p->word, p->slices * gpu_slice_words(p, o), p->groups ? 1024 : 16, true);
         if (!p->async) o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
     }
+    if (p->a.cores || p->b.cores) gpu_make_arrivals(p);
     int n = p->t.each_m * p->t.each_n;
     ins *zero = lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
     p->acc = lb_local(b, p->kind, n, 16, false);
@@ -347,11 +361,14 @@ static void issue_slices(product *p, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     ins *more = lb_if(b, lb_cmp(b, L_SLT, k0, emit_dim(p->g->e, p->depth)));
     int mark = scope_open(p->g->e);
-    gpu_issue_slice(p, &p->a, k0, slice);
-    gpu_issue_slice(p, &p->b, k0, slice);
+    operand *const both[] = {&p->a, &p->b};
+    for (int j = 0; j < 2; j++)
+        if (both[j]->cores) gpu_copy_slice(p, both[j], k0, slice);
+    for (int j = 0; j < 2; j++)
+        if (!both[j]->cores) gpu_issue_slice(p, both[j], k0, slice);
     scope_close(p->g->e, mark);
     lb_end(b, more);
-    if (p->copies) lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
+    if (p->copies || p->arrivals) lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
 }
 
 static void sum_slices_async(product *p) {
@@ -362,6 +379,7 @@ static void sum_slices_async(product *p) {
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
     ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
     if (p->copies) lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
+    if (p->arrivals) gpu_wait_slice(p, number);
     if (p->groups) lb_call(b, lt(LK_VOID, 1), "group_show", 0, NULL);
     lb_barrier(b);
     if (p->groups) gpu_begin_groups(p, gpu_rest(b, number, all));
@@ -374,7 +392,7 @@ static void sum_slices_async(product *p) {
 
 void gpu_schedule_product(gpu *g, const contraction *c) {
     emitter *e = g->e;
-    product p = {.g = g, .c = c, .tensor = gpu_tensor_type(e, c)};
+    product p = {.g = g, .c = c, .tensor = gpu_tensor_type(e->t, c)};
     p.kind = compute_kind(c->s->states.at[0].dtype);
     p.word = p.tensor ? LK_I32 : p.kind;
     e->code->schedule = p.tensor ? "tensor product" : "tiled product";

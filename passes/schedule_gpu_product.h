@@ -1,4 +1,4 @@
-// Inside of the GPU's schedule for sums of products: what its three files share.
+// Inside of the GPU's schedule for sums of products: what its four files share.
 #ifndef ONNXC_SCHEDULE_GPU_PRODUCT_H
 #define ONNXC_SCHEDULE_GPU_PRODUCT_H
 #include "passes/schedule_gpu_impl.h"
@@ -29,6 +29,7 @@ typedef struct operand {
     ins *first, *staged, *shared; // staged: the thread's words on their way; shared: slices
     bool along_k;                 // neighbours in memory lie along K
     bool turned;                  // shared: rows of K, for fragment_x4_turned
+    bool cores; // in memory and shared: core matrices, whole slices of which are copied at once
     int unit_rows, unit_words;
     ins *aligned; // whether units lie at multiples of their size in memory
 } operand;
@@ -40,6 +41,7 @@ typedef struct product {
     bool async;                // slices come by copies that run on while the block multiplies
     bool groups;               // so, and groups of four warps multiply straight from shared memory
     bool copies;               // some units of `async` slices do come so
+    ins *arrivals;             // barriers of bulk copies, one for each slice; NULL: there are none
     int slices;                // of an operand in shared memory
     tile t;
     int threads;
@@ -65,7 +67,7 @@ void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice); // starts the
 void gpu_load_slice(product *p, operand *o, ins *k0);
 void gpu_store_slice(product *p, operand *o, ins *slice);
 // schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.
-const tensor_type *gpu_tensor_type(const emitter *e, const contraction *c);
+const tensor_type *gpu_tensor_type(const target *t, const contraction *c);
 const tensor_type *gpu_tensor_of(dtype t); // of two factors of that type, NULL: there is none
 bool gpu_is_plain(const expr *term, const expr *read);
 // All fragments of an operand for 16 n rows from 16 n * warp on, at one step along K: n times four squares,
@@ -76,6 +78,22 @@ void gpu_multiply_tensors(product *p, ins *slice);
 // By groups of four warps: begins, and waits.
 void gpu_begin_groups(product *p, ins *slice);
 void gpu_end_groups(product *p);
-// schedule_gpu_product.c: the operand's axes are set.
-void gpu_set_operand(product *p, operand *o, const expr *read, expr *term);
+// schedule_gpu_bulk.c: copies of whole slices of an operand that lies in core matrices.
+// The axis whose positions the K slices of such an operand are, -1: it does not lie so, or is not multiplied
+// so.
+int gpu_core_axis(const target *t, const contraction *c, const expr *read);
+void gpu_make_arrivals(product *p);
+void gpu_copy_slice(product *p, operand *o, ins *k0, ins *slice);
+void gpu_wait_slice(product *p, ins *number);
+// schedule_gpu_product.c
+void gpu_set_operand(product *p, operand *o, const expr *read, expr *term); // the operand's axes are set
+// What the choice of tiles looks at: results in all, products of K apart.
+typedef struct product_size {
+    const dim *m, *n, *batch;
+    int processors;
+    bool doubles;
+} product_size;
+// The cheapest tile. groups: whether groups of four warps may multiply, then whether they do; only: they
+// must.
+tile gpu_choose_tile(const product_size *s, bool tensor, bool *groups, bool only);
 #endif

@@ -548,7 +548,10 @@ class Objects(unittest.TestCase):
 
     def test_groups_of_warps(self):
         """More shared memory than usual; its own code where it is the GPU's, the same by small products elsewhere."""
-        model = self.compiled("wide", "--device=cuda", "--gpu-arch=sm_80,sm_90a", ending="_groups")
+        asked = "--device=cuda", "--gpu-arch=sm_80,sm_90a"
+        laid = self.onnxc("wide.onnx", *asked, "--print-after=layout", "--stop-after=layout").stdout
+        self.assertIn("layout(0 1 0:8 1:8 0:8)", laid)  # weights as one bulk copy for each slice takes them
+        model = self.compiled("wide", *asked, ending="_groups")
         x = RANDOM.standard_normal((70, 200)).astype(np.float16)
         for sm in ("80", "86", "90", "100"):
             os.environ["CUDA_DOUBLE_SM"] = sm
