@@ -187,11 +187,11 @@ static uint64_t get_bits(const uint8_t *bytes, int64_t at, int n) {
 
 // Low lanes and low bits first.
 static void bitcast(ltype from, ltype to, const uint64_t *a, uint64_t *out) {
-    uint8_t bytes[1 << 12] = {0};
     if (from.lanes == to.lanes) {
         memcpy(out, a, from.lanes * sizeof *a);
         return;
     }
+    uint8_t bytes[1 << 12] = {0};
     for (int l = 0; l < from.lanes; l++)
         put_bits(bytes, (int64_t)l * width(from.kind), width(from.kind), a[l]);
     for (int l = 0; l < to.lanes; l++) out[l] = get_bits(bytes, (int64_t)l * width(to.kind), width(to.kind));

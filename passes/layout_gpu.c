@@ -175,7 +175,7 @@ layout layout_of_cores(const buffer *b, const core_axes *x) {
 // How many want a constant, and how many of them in core matrices, which are the first one's.
 typedef struct wishes {
     int all, cores;
-    layout want;
+    layout *want;
 } wishes;
 typedef struct constants {
     program *p;
@@ -183,14 +183,19 @@ typedef struct constants {
     wishes *of; // by buffer id
 } constants;
 
+static void wish_of_other(constants *c, const buffer *b) {
+    if (b) c->of[buffer_root(b)->id].all++;
+}
+
 static void wish_of_product(constants *c, const contraction *x, const expr *read) {
     const buffer *b = read->buffer;
     core_axes axes;
     if (b->role != BUF_CONST || b->view_of || b->layout || !gpu_find_cores(c->t, x, read, &axes)) return;
-    layout want = layout_of_cores(b, &axes);
+    layout *want = ARENA_NEW(c->p->arena, layout);
+    *want = layout_of_cores(b, &axes);
     wishes *w = &c->of[b->id];
     if (!w->cores) w->want = want;
-    if (layout_equal(&w->want, &want)) w->cores++;
+    if (layout_equal(w->want, want)) w->cores++;
 }
 
 static void wish_of_kernel(constants *c, const kernel *k) {
@@ -198,7 +203,7 @@ static void wish_of_kernel(constants *c, const kernel *k) {
     int n = kernel_buffers(k, &all);
     contraction x;
     for (int j = 0; j < n; j++)
-        if (all[j]->role != BUF_LOCAL) c->of[buffer_root(all[j])->id].all++;
+        if (all[j]->role != BUF_LOCAL) wish_of_other(c, all[j]);
     if (!contraction_find(k, &x) || !gpu_prefers_groups(c->t, &x)) return;
     wish_of_product(c, &x, x.a);
     wish_of_product(c, &x, x.b);
@@ -209,24 +214,19 @@ static void wish_of_step(void *user, region *r, step *s) {
     (void)r;
     if (s->kind == STEP_KERNEL) wish_of_kernel(c, s->kernel);
     if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
-    if (s->buffer) c->of[buffer_root(s->buffer)->id].all++;
-    if (s->from) c->of[buffer_root(s->from)->id].all++;
-    for (int j = 0; j < s->nargs; j++) c->of[buffer_root(s->args[j])->id].all++;
+    wish_of_other(c, s->buffer);
+    wish_of_other(c, s->from);
+    for (int j = 0; j < s->nargs; j++) wish_of_other(c, s->args[j]);
 }
 
 static void lay_cores(program *p, const target *t, arena *scratch) {
     constants c = {p, t, ARENA_ARRAY(scratch, wishes, p->buffers.n + 1)};
     program_walk(p, wish_of_step, &c);
-    for (int j = 0; j < p->buffers.n; j++) { // what stands for an input is copied as it is
-        const buffer *b = p->buffers.at[j];
-        if (b->fallback) c.of[b->fallback->id].all++;
-    }
+    for (int j = 0; j < p->buffers.n; j++) // what stands for an input is copied as it is
+        wish_of_other(&c, p->buffers.at[j]->fallback);
     for (int j = 0; j < p->buffers.n; j++) {
         const wishes *w = &c.of[j];
-        if (!w->cores || w->cores != w->all) continue;
-        layout *l = ARENA_NEW(p->arena, layout);
-        *l = w->want;
-        p->buffers.at[j]->layout = l;
+        if (w->cores && w->cores == w->all) p->buffers.at[j]->layout = w->want;
     }
 }
 
