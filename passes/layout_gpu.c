@@ -172,9 +172,9 @@ layout layout_of_cores(const buffer *b, const core_axes *x) {
     return l;
 }
 
-// How many want a constant, and how many of them in core matrices, which are the first one's.
+// How many products want a constant in core matrices, in those of the first one.
 typedef struct wishes {
-    int all, cores;
+    int n;
     layout *want;
 } wishes;
 typedef struct constants {
@@ -183,10 +183,6 @@ typedef struct constants {
     wishes *of; // by buffer id
 } constants;
 
-static void wish_of_other(constants *c, const buffer *b) {
-    if (b) c->of[buffer_root(b)->id].all++;
-}
-
 static void wish_of_product(constants *c, const contraction *x, const expr *read) {
     const buffer *b = read->buffer;
     core_axes axes;
@@ -194,39 +190,28 @@ static void wish_of_product(constants *c, const contraction *x, const expr *read
     layout *want = ARENA_NEW(c->p->arena, layout);
     *want = layout_of_cores(b, &axes);
     wishes *w = &c->of[b->id];
-    if (!w->cores) w->want = want;
-    if (layout_equal(w->want, want)) w->cores++;
-}
-
-static void wish_of_kernel(constants *c, const kernel *k) {
-    buffer **all;
-    int n = kernel_buffers(k, &all);
-    contraction x;
-    for (int j = 0; j < n; j++)
-        if (all[j]->role != BUF_LOCAL) wish_of_other(c, all[j]);
-    if (!contraction_find(k, &x) || !gpu_prefers_groups(c->t, &x)) return;
-    wish_of_product(c, &x, x.a);
-    wish_of_product(c, &x, x.b);
+    if (!w->n) w->want = want;
+    if (layout_equal(w->want, want)) w->n++;
 }
 
 static void wish_of_step(void *user, region *r, step *s) {
     constants *c = user;
+    contraction x;
     (void)r;
-    if (s->kind == STEP_KERNEL) wish_of_kernel(c, s->kernel);
-    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
-    wish_of_other(c, s->buffer);
-    wish_of_other(c, s->from);
-    for (int j = 0; j < s->nargs; j++) wish_of_other(c, s->args[j]);
+    if (s->kind != STEP_KERNEL || !contraction_find(s->kernel, &x) || !gpu_prefers_groups(c->t, &x)) return;
+    wish_of_product(c, &x, x.a);
+    wish_of_product(c, &x, x.b);
 }
 
 static void lay_cores(program *p, const target *t, arena *scratch) {
     constants c = {p, t, ARENA_ARRAY(scratch, wishes, p->buffers.n + 1)};
+    const int *uses = count_uses(p, scratch);
     program_walk(p, wish_of_step, &c);
-    for (int j = 0; j < p->buffers.n; j++) // what stands for an input is copied as it is
-        wish_of_other(&c, p->buffers.at[j]->fallback);
     for (int j = 0; j < p->buffers.n; j++) {
-        const wishes *w = &c.of[j];
-        if (w->cores && w->cores == w->all) p->buffers.at[j]->layout = w->want;
+        buffer *b = p->buffers.at[j];
+        if (!c.of[j].n || c.of[j].n != uses[j]) continue;
+        b->layout = c.of[j].want;
+        if (b->dtype == DT_F32) b->data = tf32_constant(p->arena, b->data);
     }
 }
 

@@ -67,7 +67,8 @@ static int buffer_axis(const contraction *c, const expr *read, int axis, int man
 bool gpu_find_cores(const target *t, const contraction *c, const expr *read, core_axes *found) {
     const tensor_type *tensor = gpu_tensor_type(t, c);
     const expr *term = read == c->a ? c->term_a : c->term_b;
-    if (!t->groups || !tensor || tensor->as || read->guard || !gpu_is_plain(term, read)) return false;
+    if (!t->groups || !tensor || read->guard || !gpu_is_plain(term, read)) return false;
+    if (tensor->as && read->buffer->dtype != tensor->as) return false; // layout_gpu.c rounds those of tf32
     int depth = SLICE_BYTES * 8 / dtype_bits(read->buffer->dtype);
     int row = row_axis(c, read), k = slice_axis(c, read, depth);
     if (row < 0 || k < 0) return false;

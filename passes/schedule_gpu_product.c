@@ -120,11 +120,21 @@ static bool steps_by_one(product *p, const operand *o, const int *axes, int n) {
     return step->op == X_CONST && step->i == 1;
 }
 
+// What factors become, DT_NONE: they are stored as they are multiplied. Those of tf32 look as they did before
+// they were rounded.
+static dtype factor_type(const product *p, const expr *read, const expr *term) {
+    const tensor_type *t = p->tensor;
+    if (!t) return DT_NONE;
+    bool plain = gpu_is_plain(term, read);
+    if (!t->as) return plain ? DT_NONE : t->a;
+    return plain && t->as != DT_F32 && read->buffer->dtype == t->as ? DT_NONE : t->as;
+}
+
 void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
     const axis_list *k = &p->c->k_axes;
     o->read = read;
     o->term = term;
-    o->as = !p->tensor ? DT_NONE : p->tensor->as || gpu_is_plain(term, read) ? p->tensor->as : p->tensor->a;
+    o->as = factor_type(p, read, term);
     o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
     o->cores = gpu_core_axis(p->g->e->t, p->c, read) >= 0;
     o->along_k = o->cores || (!steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n));

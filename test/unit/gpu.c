@@ -254,6 +254,23 @@ static const model models[] = {
      1,
      .sm = 90,
      .groups = true},
+    // Constants of f32 are rounded before they are stored.
+    {"bulk_tf32",
+     "warp-group product",
+     "in a float M 70\nout y float *\n" CONSTANT_B("2", "70 37", "2590", "1") "c = Tanh b\ny = MatMul a c",
+     {{19, 70}},
+     1,
+     PRECISION_TF32,
+     .sm = 90,
+     .groups = true},
+    {"bulk_in_f16",
+     "warp-group product",
+     "in a float M 70\nout y float *\n" CONSTANT_B("2", "70 37", "2590", "1") "c = Tanh b\ny = MatMul a c",
+     {{19, 70}},
+     1,
+     PRECISION_F16,
+     .sm = 90,
+     .groups = true},
     // Channels last: 16 bytes of them at once, zeros beside the image.
     {"conv_runs",
      "asynchronous tensor product",
@@ -297,6 +314,12 @@ static const model models[] = {
      {{2, 4, 11, 13}, {5, 4, 3, 3}},
      0,
      PRECISION_F16},
+    {"bf16_for_constants",
+     "tensor product",
+     "in a float M 64\nout y float *\n" CONSTANT_B("2", "64 32", "2048", "1") "c = Tanh b\ny = MatMul a c",
+     {{19, 64}},
+     0,
+     PRECISION_BF16},
     {"bf16_for_f32",
      "tensor product",
      "in a float M 37\nin b float 37 29\nout y float *\ny = MatMul a b",
@@ -722,8 +745,8 @@ typedef struct needed_call {
     int least;
 } needed_call;
 static const needed_call needed_calls[] = {
-    {"async_wait", 8}, {"group_show", 9},  {"group_fence", 9}, {"group_wait", 9}, {"bulk_init", 6},
-    {"bulk_show", 6},  {"bulk_expect", 6}, {"bulk_copy", 6},   {"bulk_wait", 6},
+    {"async_wait", 8}, {"group_show", 9},  {"group_fence", 9}, {"group_wait", 9}, {"bulk_init", 8},
+    {"bulk_show", 8},  {"bulk_expect", 8}, {"bulk_copy", 8},   {"bulk_wait", 8},
 };
 enum { NEEDED_CALLS = sizeof needed_calls / sizeof *needed_calls };
 
@@ -921,6 +944,47 @@ static void images_lie_channels_last(void **state) {
     if (error) fail_msg("%s", error);
 }
 
+static const buffer *constant_with(const compiled *c, dtype t, int rank) {
+    for (int j = 0; j < c->program->buffers.n; j++) {
+        const buffer *b = c->program->buffers.at[j];
+        if (b->role == BUF_CONST && b->dtype == t && b->rank == rank) return b;
+    }
+    return NULL;
+}
+
+// What only products read is rounded and laid out for them, what others read too stays as it is.
+static void constants_are_made_for_products(void **state) {
+    static const model
+        alone = {"alone",
+                 "",
+                 "in a float M 64\nout y float *\n" CONSTANT_B("2", "64 32", "2048", "1") "y = MatMul a b",
+                 {{19, 64}},
+                 1,
+                 PRECISION_BF16,
+                 .sm = 90,
+                 .groups = true},
+        shared = {"shared",
+                  "",
+                  "in a float M 64\nin w float 32\nout y float *\n" CONSTANT_B(
+                      "2", "64 32", "2048",
+                      "1") "t = MatMul a b\nd = Mul b w\nl = ReduceL2 d @axes=I,0 @keepdims=i,0\ny = Add t l",
+                  {{19, 64}, {32}},
+                  1,
+                  PRECISION_BF16,
+                  .sm = 90,
+                  .groups = true};
+    compiled c = compile(*state, &alone, FP_DEFAULT), strict = compile(*state, &alone, FP_STRICT),
+             both = compile(*state, &shared, FP_DEFAULT);
+    assert_non_null(constant_with(&c, DT_BF16, 2));
+    assert_non_null(constant_with(&c, DT_BF16, 2)->layout);
+    assert_null(constant_with(&strict, DT_BF16, 2));
+    assert_null(constant_with(&both, DT_BF16, 2));
+    assert_null(constant_with(&both, DT_F32, 2)->layout);
+    both.near = 0.3; // sums of terms up to 12
+    const char *error = interpreted_error(*state, &both);
+    if (error) fail_msg("%s", error);
+}
+
 // Few queries over many keys: in pieces, unless that changes bits; the run chooses where it alone knows.
 static void few_queries_are_split(void **state) {
     static const model
@@ -1033,6 +1097,7 @@ int main(void) {
         TEST(equal_kernels_are_one_function),
         TEST(long_sums_are_split),
         TEST(images_lie_channels_last),
+        TEST(constants_are_made_for_products),
         TEST(few_queries_are_split),
         TEST(positions_are_as_wide_as_needed),
         TEST(ptx_is_accepted),
