@@ -52,6 +52,7 @@ static const element elements[] = {{NULL, NULL, 0},
 
 static const element *element_of(const onnxc_tensor_info *t) {
     int n = (int)(sizeof elements / sizeof *elements);
+    if (t->kind) return NULL; /* a sequence, optional or map */
     return t->dtype > 0 && t->dtype < n && elements[t->dtype].name ? &elements[t->dtype] : NULL;
 }
 
@@ -191,7 +192,12 @@ static int usage(const program *p, const char *name) {
     for (uint32_t i = 0; i < p->d->ninputs + p->d->noutputs; i++) {
         const onnxc_tensor_info *t = tensor_at(p, i);
         const element *e = element_of(t);
-        printf("%s %s: %s[", i < p->d->ninputs ? "input " : "output", name_at(p, i), e ? e->name : "?");
+        printf("%s %s: ", i < p->d->ninputs ? "input " : "output", name_at(p, i));
+        if (t->kind) {
+            printf("%s\n", onnxc_text(p->d, t->type));
+            continue;
+        }
+        printf("%s[", e ? e->name : "?");
         for (uint32_t j = 0; j < t->rank; j++)
             printf("%s%s", j ? ", " : "", onnxc_text(p->d, onnxc_dims(p->d, t)[j].text));
         printf("]%s\n", t->has_default ? ", may be left out" : "");

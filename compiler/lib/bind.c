@@ -28,11 +28,19 @@ static void substitute(binder *b) {
     for (int j = 0; j < b->module->values.n; j++) substitute_type(b, &b->module->values.at[j]->type);
 }
 
-// Shapes that the model declares for computed values: right only for the sizes it was exported with.
+static bool reads_maps_only(const node *n) {
+    bool maps = n->nin > 0;
+    for (int i = 0; i < n->nin; i++) maps &= n->in[i] && n->in[i]->type.kind == TYPE_MAP;
+    return maps;
+}
+
+// Shapes that the model declares for values computed from tensors: right only for the sizes it was exported
+// with.
 static void drop_declarations(module *m) {
     for (int j = 0; j < m->values.n; j++) {
         value *v = m->values.at[j];
-        if (v->def && v->type.kind == TYPE_TENSOR) v->type.rank = RANK_UNKNOWN, v->type.dims = NULL;
+        if (v->def && v->type.kind == TYPE_TENSOR && !reads_maps_only(v->def))
+            v->type.rank = RANK_UNKNOWN, v->type.dims = NULL;
     }
 }
 
@@ -221,6 +229,12 @@ static void bind_state(program *p, diag *d, const char *s) {
             diag_error(d, NULL, "--state %s: '%s' is part of another state", s,
                        p->state[out] ? y->name : x->name);
     if (x->fallback) diag_error(d, NULL, "--state %s: input '%s' may be left out (--override)", s, x->name);
+    for (int j = 0; j < 2; j++) {
+        const buffer *b = j ? y : x;
+        if (b->holds || b->dtype == DT_STRING)
+            diag_error(d, NULL, "--state %s: '%s' is %s, not a tensor of numbers", s, b->name,
+                       b->holds ? type_text(p->arena, b->holds) : buffer_text(p->arena, b));
+    }
     if (!same_type(x, y)) {
         diag_hint(d, "--dim and --shape bind sizes");
         diag_error(d, NULL, "--state %s: '%s' is %s, but '%s' is %s", s, y->name, buffer_text(p->arena, y),
