@@ -21,10 +21,22 @@ static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, i
     return b;
 }
 
+// Whether its values are single elements, which take whole bytes; exporters give them the sizes [] and [1].
+static bool is_plain_map(const type *t) {
+    const type *v = t->item;
+    if ((t->elem != DT_I64 && t->elem != DT_STRING) || v->kind != TYPE_TENSOR || dtype_bits(v->elem) < 8)
+        return false;
+    for (int j = 0; j < v->rank; j++)
+        if (dim_is_const(v->dims[j]) && !dim_is(v->dims[j], 1)) return false;
+    return true;
+}
+
 static void need_tensor(lowering *l, const loc *at, const value *v) {
     const type *t = &v->type;
-    if (t->kind == TYPE_SEQUENCE || (t->kind == TYPE_OPTIONAL && t->item)) return;
-    if (t->kind != TYPE_TENSOR)
+    if (t->kind == TYPE_TENSOR) return;
+    if (t->kind == TYPE_OPTIONAL && t->item) t = t->item;
+    while (t->kind == TYPE_SEQUENCE && t->item) t = t->item;
+    if (t->kind != TYPE_TENSOR && (t->kind != TYPE_MAP || !is_plain_map(t)))
         diag_fatal_missing(l->program->diag, at, "value '%s' is %s: that is not supported", v->name,
                            type_text(l->program->arena, t));
 }
@@ -302,6 +314,20 @@ static const char *hand_function(const buffer *b, bool take) {
     return b->dtype != DT_STRING ? NULL : take ? "string_take" : "string_give";
 }
 
+// The type as value_take reads it; returns how many numbers that are.
+static int taken_numbers(program *p, const type *t, dim **numbers, int n) {
+    int64_t code[3] = {t->kind == TYPE_OPTIONAL   ? 0
+                       : t->kind == TYPE_SEQUENCE ? 2
+                       : t->kind == TYPE_MAP      ? 3
+                                                  : 1,
+                       (int)t->elem, t->kind == TYPE_MAP ? (int)t->item->elem : 0};
+    int own = t->kind == TYPE_MAP ? 3 : t->kind == TYPE_TENSOR ? 2 : 1;
+    for (int j = 0; numbers && j < own; j++) numbers[n + j] = dim_const(p->dims, code[j]);
+    if (t->kind == TYPE_SEQUENCE || t->kind == TYPE_OPTIONAL)
+        return taken_numbers(p, t->item, numbers, n + own);
+    return n + own;
+}
+
 // The handles for what the caller gives.
 static buffer *take_input(lowering *l, value *v, buffer *from) {
     program *p = l->program;
@@ -310,16 +336,12 @@ static buffer *take_input(lowering *l, value *v, buffer *from) {
     buffer *handles = program_buffer(p, name, BUF_TEMP, t.elem, t.rank, t.dims);
     step *s = handle_step(l, l->region, hand_function(from, true), handles, from);
     if (!from->holds) return handles;
-    const type *item = v->type.kind == TYPE_OPTIONAL ? v->type.item : &v->type;
-    const type *tensor = item->kind == TYPE_SEQUENCE ? item->item : item;
-    s->nnumbers = 3;
-    s->numbers = ARENA_ARRAY(p->arena, dim *, 3);
-    s->numbers[0] = dim_const(p->dims, item->kind == TYPE_SEQUENCE ? 2 : 1);
-    s->numbers[1] = dim_const(p->dims, tensor ? (int)tensor->elem : 0);
-    s->numbers[2] = dim_const(p->dims, v->type.kind == TYPE_OPTIONAL);
-    const char **message = ARENA_ARRAY(p->arena, const char *, 1);
-    *message = arena_printf(p->arena, "input '%s' must be %s", v->name, type_text(p->arena, &v->type));
-    s->messages = message, s->nmessages = 1;
+    s->numbers = ARENA_ARRAY(p->arena, dim *, taken_numbers(p, &v->type, NULL, 0));
+    s->nnumbers = taken_numbers(p, &v->type, s->numbers, 0);
+    const char **message = ARENA_ARRAY(p->arena, const char *, 2);
+    message[0] = arena_printf(p->arena, "input '%s' must be %s", v->name, type_text(p->arena, &v->type));
+    message[1] = arena_printf(p->arena, "input '%s' has a key twice", v->name);
+    s->messages = message, s->nmessages = 2;
     return handles;
 }
 

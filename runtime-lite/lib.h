@@ -13,6 +13,8 @@
 
 /* X(name, whether it allocates) */
 #define ONNXC_LIBRARY(X)                                                                                     \
+    X(map_part, 0)                                                                                           \
+    X(map_rows, 1)                                                                                           \
     X(nms, 0)                                                                                                \
     X(number_find, 0)                                                                                        \
     X(release, 1)                                                                                            \

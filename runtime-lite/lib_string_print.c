@@ -1,6 +1,6 @@
 // Strings of numbers. Written: n handles. Read: n numbers. Numbers: n, dtype (float, double, int64, uint64,
 // bool), bits of the mantissa that the numbers had with the leading one: as few digits as tell it from its
-// neighbours.
+// neighbours; 0 (of floats): six decimals.
 #include "runtime-lite/lib.h"
 #include "runtime-lite/lib_value.h"
 #include <stdio.h>
@@ -66,12 +66,22 @@ static int print_real(char *to, double v, int bits) {
     return at;
 }
 
+// The decimal point is that of the program's locale.
+static int print_fixed(char *to, double v) {
+    char *p;
+    int n = snprintf(to, 64, "%f", v);
+    for (p = to; *p; p++)
+        if (*p != '-' && (*p < '0' || *p > '9') && (*p < 'a' || *p > 'z')) *p = '.';
+    return n;
+}
+
 ONNXC_LIB int onnxc_lib_string_print(void **call, void *const *data, const int64_t *numbers) {
     int64_t i, dtype = numbers[1], *out = (int64_t *)data[0];
     for (i = 0; i < numbers[0]; i++) {
         char text[64], *bytes;
         int n = 0, bits = (int)numbers[2];
-        if (dtype == LIB_F32) n = print_real(text, ((const float *)data[1])[i], bits);
+        if (dtype == LIB_F32 && !bits) n = print_fixed(text, ((const float *)data[1])[i]);
+        else if (dtype == LIB_F32) n = print_real(text, ((const float *)data[1])[i], bits);
         else if (dtype == LIB_F64) n = print_real(text, ((const double *)data[1])[i], bits);
         else if (dtype == LIB_I64)
             n = print_whole(text, ((const uint64_t *)data[1])[i], ((const int64_t *)data[1])[i] < 0);

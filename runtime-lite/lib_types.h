@@ -1,5 +1,5 @@
-/* Strings, sequences and optionals as callers see them: the same text is in onnxc.h and in the headers of
- * models. */
+/* Strings, sequences, optionals and maps as callers see them: the same text is in onnxc.h and in the headers
+ * of models. */
 #ifndef ONNXC_VALUE_TYPES
 #define ONNXC_VALUE_TYPES
 typedef struct onnxc_string {
@@ -8,10 +8,13 @@ typedef struct onnxc_string {
 } onnxc_string;
 
 typedef struct onnxc_value {
-    int32_t kind;        /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence */
-    int32_t dtype;       /* of a tensor: ONNX's TensorProto.DataType */
-    int64_t rank, count; /* of a tensor: dims and elements; of a sequence: count items */
+    int32_t kind;  /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence, 3: a map */
+    int32_t dtype; /* of a tensor: ONNX's TensorProto.DataType */
+    int64_t rank,
+        count; /* of a tensor: dims and elements; of a sequence: count items; of a map: count keys */
     const int64_t *dims;
-    void *data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count] */
+    void *
+        data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count]; of a
+                 map: onnxc_value[2], its keys and its values, each a tensor of rank 1 with count elements */
 } onnxc_value;
 #endif

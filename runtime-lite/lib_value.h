@@ -1,7 +1,7 @@
-/* Strings, sequences and optionals inside of a run: handles, one int64 each, that kernels move like numbers.
- *   string  address of an onnxc_string, or address + 1 of its size (int64) and bytes; 0: the empty string
- *   value   address of an onnxc_value, which never changes; 0: an empty optional
- * What a run makes lies in blocks that hang on *call and are freed when it ends. */
+/* Strings, sequences, optionals and maps inside of a run: handles, one int64 each, that kernels move like
+ * numbers. string  address of an onnxc_string, or address + 1 of its size (int64) and bytes; 0: the empty
+ * string value   address of an onnxc_value, which never changes; 0: an empty optional What a run makes lies
+ * in blocks that hang on *call and are freed when it ends. */
 #ifndef ONNXC_LIB_VALUE_H
 #define ONNXC_LIB_VALUE_H
 #include "runtime-lite/lib_base.h"
@@ -9,7 +9,7 @@
 #include "runtime-lite/lib_types.h"
 #include <stdlib.h>
 
-enum { LIB_NOTHING, LIB_TENSOR, LIB_SEQUENCE, LIB_NO_MEMORY = -1 };
+enum { LIB_NOTHING, LIB_TENSOR, LIB_SEQUENCE, LIB_MAP, LIB_NO_MEMORY = -1 };
 
 typedef struct lib_block {
     struct lib_block *next;

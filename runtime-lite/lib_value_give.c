@@ -1,5 +1,5 @@
-// A sequence or optional to the caller, with all that it holds in one block that begins at its data. Written:
-// an onnxc_value. Read: its handle.
+// A sequence, optional or map to the caller, with all that it holds in one block that begins at its data.
+// Written: an onnxc_value. Read: its handle.
 #include "runtime-lite/lib.h"
 #include "runtime-lite/lib_value.h"
 
@@ -41,18 +41,17 @@ static void give_tensor(give_copy *g, const onnxc_value *v, onnxc_value *to) {
     if (v->dtype == LIB_STRING) give_strings(g, v, (onnxc_string *)(void *)data);
 }
 
-// Items are tensors: ONNX has no sequences of sequences in its operators.
 static void give_value(give_copy *g, const onnxc_value *v, onnxc_value *to) {
-    int64_t i;
+    int64_t i, n = v->kind == LIB_MAP ? 2 : v->count;
     char *items;
-    if (v->kind != LIB_SEQUENCE) {
+    if (v->kind == LIB_TENSOR) {
         give_tensor(g, v, to);
         return;
     }
-    items = give_room(g, (size_t)v->count * sizeof *v + 1);
+    items = give_room(g, (size_t)n * sizeof *v + 1);
     if (items) *to = *v, to->rank = 0, to->data = items;
-    for (i = 0; i < v->count; i++)
-        give_tensor(g, (const onnxc_value *)v->data + i, items ? (onnxc_value *)(void *)items + i : NULL);
+    for (i = 0; i < n; i++)
+        give_value(g, (const onnxc_value *)v->data + i, items ? (onnxc_value *)(void *)items + i : NULL);
 }
 
 ONNXC_LIB int onnxc_lib_value_give(void **call, void *const *data, const int64_t *numbers) {

@@ -92,9 +92,9 @@ typedef struct onnxc_options {
 /* What a code means, in a few words. */
 const char *onnxc_status_text(int status);
 
-/* Strings, sequences and optionals. What a model gives belongs to the caller: the strings of a tensor lie in
- * one block, and so does all that a value holds; onnxc_strings_free and onnxc_value_free free it. What it
- * takes is only read. */
+/* Strings, sequences, optionals and maps. What a model gives belongs to the caller: the strings of a tensor
+ * lie in one block, and so does all that a value holds; onnxc_strings_free and onnxc_value_free free it. What
+ * it takes is only read. */
 #ifndef ONNXC_VALUE_TYPES
 #define ONNXC_VALUE_TYPES
 typedef struct onnxc_string {
@@ -103,11 +103,14 @@ typedef struct onnxc_string {
 } onnxc_string;
 
 typedef struct onnxc_value {
-    int32_t kind;        /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence */
-    int32_t dtype;       /* of a tensor: ONNX's TensorProto.DataType */
-    int64_t rank, count; /* of a tensor: dims and elements; of a sequence: count items */
+    int32_t kind;  /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence, 3: a map */
+    int32_t dtype; /* of a tensor: ONNX's TensorProto.DataType */
+    int64_t rank,
+        count; /* of a tensor: dims and elements; of a sequence: count items; of a map: count keys */
     const int64_t *dims;
-    void *data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count] */
+    void *
+        data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count]; of a
+                 map: onnxc_value[2], its keys and its values, each a tensor of rank 1 with count elements */
 } onnxc_value;
 #endif
 

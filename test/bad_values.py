@@ -26,7 +26,7 @@ DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
 PORTS = {
     "f": "float[2, 3]", "open": "float[N, 3]", "wide": "float[N, M]", "i": "int64[3]", "i32": "int32[3]", "u8": "uint8[3]",
     "b": "bool[3]", "s": "string[2]", "i4": "int4[3]", "h": "float16[2]", "q": "seq(float[2])", "o": "optional(float[2])",
-    "scalar": "float", "none": "float[0, 3]", "c": "complex64[2]",
+    "m": "map(int64, float)", "ms": "map(string, string)", "qm": "seq(map(string, double))", "scalar": "float", "none": "float[0, 3]", "c": "complex64[2]",
 }
 
 
@@ -246,6 +246,43 @@ def pb_files():
     yield "o", onnx.OptionalProto(elem_type=1, tensor_value=other).SerializeToString(), (1,), ("int64",)
     yield "o", onnx.OptionalProto(elem_type=3, sequence_value=seq).SerializeToString(), (1,), ()
     yield "f", b"\x0b" * 10000, (1,), ()
+    yield from map_files()
+
+
+def maps(keys, values, key_type=None, strings=None):
+    """A MapProto; keys and values as they come."""
+    made = onnx.MapProto(key_type=key_type if key_type is not None else TensorProto.STRING if strings else TensorProto.INT64,
+                         keys=keys, string_keys=strings or [])
+    made.values.elem_type = onnx.SequenceProto.TENSOR
+    made.values.tensor_values.extend(numpy_helper.from_array(np.asarray(v)) for v in values)
+    return made
+
+
+def map_files():
+    one, half, text = np.float32(1), np.array([0.5]), np.array("x", object)
+    for keys, values in (([3, -1], [one, half]), ([], []), ([2**63 - 1, -2**63], [np.int64(4), np.float16(3)])):
+        yield "m", maps(keys, values).SerializeToString(), (0,), ()
+    yield "m", b"", (0,), ()
+    yield "m", maps([1, 1], [one, one]).SerializeToString(), (1,), ("twice",)
+    yield "m", maps([1, 2], [one]).SerializeToString(), (1,), ("2 keys", "1 values")
+    yield "m", maps([1], [one, one]).SerializeToString(), (1,), ("1 keys", "2 values")
+    yield "m", onnx.MapProto(key_type=TensorProto.INT64, keys=[1, 2]).SerializeToString(), (1,), ("2 keys", "0 values")
+    yield "m", maps([], [one], strings=[b"1"]).SerializeToString(), (1,), ("string", "int64")
+    yield "m", maps([1], [one, one], strings=[b"1"]).SerializeToString(), (1,), ("both",)
+    yield "m", maps([1], [one], key_type=TensorProto.STRING).SerializeToString(), (1,), ("numbers", "strings")
+    yield "m", maps([1], [np.ones(2, np.float32)]).SerializeToString(), (1,), ("several",)
+    yield "m", maps([1], [text]).SerializeToString(), (1,), ("string",)
+    yield "m", maps([1], [np.complex64(1)]).SerializeToString(), (1,), ("complex64",)
+    yield "m", tensor(raw_data=DATA.tobytes()), (1,), ()
+    yield "ms", maps([], [text, text], strings=[b"a", b"\xff\0"]).SerializeToString(), (0,), ()
+    yield "ms", maps([], [text, text], strings=[b"a", b"a"]).SerializeToString(), (1,), ("twice",)
+    yield "ms", maps([], [one], strings=[b"a"]).SerializeToString(), (1,), ("float",)
+    rows = [maps([], [one], strings=[b"a"]), maps([], [half, one], strings=[b"b", b""])]
+    listed = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP, map_values=rows)
+    yield "qm", listed.SerializeToString(), (0,), ()
+    yield "qm", onnx.SequenceProto(elem_type=3, sequence_values=[listed]).SerializeToString(), (1,), ()
+    yield "qm", onnx.SequenceProto(elem_type=5, map_values=[*rows, maps([1], [one])]).SerializeToString(), (1,), ("int64",)
+    yield "q", listed.SerializeToString(), (1,), ("map",)
 
 
 # ---------------------------------------------------------------- text, raw bytes
@@ -268,6 +305,7 @@ def csv_files():
     yield "h", b"1e9,-1e-30", (0,), ()
     yield "s", b"a,b", (1,), ("string",)
     yield "q", b"1,2", (1,), ()
+    yield "m", b"1,2", (1,), ("map",)
     yield "c", b"1,2", (0, 1), ()
     yield "none", b"", (0,), ()
     yield "scalar", b"1", (0,), ()
@@ -340,6 +378,7 @@ def arguments(folder):
     for n in (2**40, 2**50, 2**60, 2**62, 2**63 - 1, 2**63, -1):
         yield f"random of N={n}", "open", ["--dim", f"N={n}", "--input", "x=random"], (1,), ()
     yield "random strings", "s", ["--input", "x=random"], (1,), ("string",)
+    yield "random map", "m", ["--input", "x=random"], (1,), ("map",)
     yield "random sequence", "q", ["--input", "x=random"], (1,), ()
     yield "a seed too large", "f", ["--seed", "99999999999999999999", "--input", "x=random"], (1,), ("seed",)
     for with_what in ("nothing", "y", "y=", "y=nothing.npy", "z=x.npy", "dir.npy", "interpreter", ""):

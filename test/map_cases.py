@@ -1,8 +1,9 @@
-"""Writes cases with maps, as exporters of scikit-learn, LightGBM and XGBoost make them: classifiers that end with a ZipMap.
+"""Writes cases with maps, as exporters of scikit-learn, LightGBM and XGBoost make them: classifiers that end with a ZipMap, and
+models whose input is a map.
 
 usage: map_cases.py OUT        OUT/NAME/...
 
-ONNX Runtime with its optimisations off says what is right. Files hold maps as onnx.numpy_helper writes Python's: float values as
+ONNX Runtime with its optimisations off says what is right; where its Python interface has no such maps, a few lines here. Files hold maps as onnx.numpy_helper writes Python's: float values as
 doubles.
 """
 import os
@@ -73,9 +74,20 @@ def as_file(value, info):
     return map_list(value, info.type.sequence_type.elem_type.map_type.key_type)
 
 
-def case(out, name, model, feeds):
-    sets = [([feed[i.name] for i in model.graph.input], [as_file(v, o) for v, o in zip(run(model, feed), model.graph.output)])
-            for feed in feeds]
+def as_input(value, info):
+    if info.type.WhichOneof("value") != "map_type":
+        return value
+    of = info.type.map_type
+    elem = of.value_type.tensor_type.elem_type
+    return map_proto(value, of.key_type, {TensorProto.STRING: object, TensorProto.INT64: np.int64}.get(elem, np.float64))
+
+
+def case(out, name, model, feeds, answers=None):
+    """answers: by feed the outputs; None: ONNX Runtime's."""
+    graph, sets = model.graph, []
+    for k, feed in enumerate(feeds):
+        found = answers[k] if answers else run(model, feed)
+        sets.append(([as_input(feed[i.name], i) for i in graph.input], [as_file(v, o) for v, o in zip(found, graph.output)]))
     write_case(os.path.join(out, name), model, sets, rtol=1e-4, atol=1e-6)
 
 
@@ -160,6 +172,80 @@ def write_zip(out):
          [{"x": floats(2, 3)}])
 
 
+# ---------------------------------------------------------------- CastMap
+def map_model(op, key, value, elem, shape=None, declared=None, **attributes):
+    node = helper.make_node(op, ["x"], ["y"], name=op, domain=ML, **attributes)
+    return model_of(op, [node], [helper.make_value_info("x", map_type(key, value, declared))], [tensor("y", elem, shape)])
+
+
+FORMS = {"TO_FLOAT": TensorProto.FLOAT, "TO_INT64": TensorProto.INT64, "TO_STRING": TensorProto.STRING}
+TEXTS = {"TO_FLOAT": np.float32, "TO_INT64": lambda s: np.int64(float(s)), "TO_STRING": str}
+
+
+def cast_text(entries, form, to, length):
+    """CastMap of strings."""
+    make = TEXTS[to]
+    values = [make(v) for _, v in sorted(entries.items())]
+    if form == "SPARSE":
+        values = [make(entries[k]) if k in entries else make("0.f" if to == "TO_STRING" else "0") for k in range(length)]
+    return np.array([values], {"TO_STRING": object, "TO_INT64": np.int64}.get(to, np.float32))
+
+
+def write_cast(out):
+    int64 = TensorProto.INT64
+    numbers = [{3: 1.5, 0: -2.75, 1: 1e10}, {4: 0.1}, {2: 7.0, 3: -0.5, 0: 1 / 3, 1: -1e-9, 4: 12345.678}]
+    # keys in the order of std::map, and keys that a sparse map has no place for
+    more = [{-5: 1.5, 10**15: 2.5, 0: 3.5}]
+    texts = [{3: "1.5", 0: "-2.75", 1: "100"}, {4: "1e3"}, {}]
+    for to, elem in FORMS.items():
+        for form in ("DENSE", "SPARSE"):
+            options = {"cast_to": to, "map_form": form, "max_map": 5}
+            feeds = [{"x": n} for n in numbers + (more if form == "DENSE" else [{1: 1.0, 5: 2.0, 99: 3.0}])]
+            case(out, f"cast_{to}_{form}", map_model("CastMap", int64, TensorProto.FLOAT, elem, **options), feeds)
+            model = map_model("CastMap", int64, TensorProto.STRING, elem, [1, None], [1], **options)
+            case(out, f"cast_text_{to}_{form}", model, [{"x": t} for t in texts], [[cast_text(t, form, to, 5)] for t in texts])
+    case(out, "cast_default", map_model("CastMap", int64, TensorProto.FLOAT, TensorProto.FLOAT), [{"x": numbers[0]}])
+    plain = map_model("CastMap", int64, TensorProto.FLOAT, TensorProto.FLOAT)
+    case(out, "cast_empty", plain, [{"x": {}}], [[np.zeros((1, 0), np.float32)]])
+    many = {int(k): float(v) for k, v in zip(DICE.permutation(3000) - 1000, floats(3000))}
+    case(out, "cast_many", plain, [{"x": many}])
+    nodes = [helper.make_node("CastMap", ["x"], ["row"], domain=ML, map_form="SPARSE", max_map=4),
+             helper.make_node("MatMul", ["row", "w"], ["p"]), zip_map("p", int64, 3, "y")]
+    case(out, "cast_zip", model_of("chain", nodes, [helper.make_value_info("x", map_type(int64))], [maps_info(int64, "y")], [("w", floats(4, 3))]),
+         [{"x": {2: 1.0, 0: 2.0}}, {"x": {7: 1.0}}])
+
+
+# ---------------------------------------------------------------- DictVectorizer
+def write_dict(out):
+    float_, int64, string = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+    words = {"string_vocabulary": ["a", "c", "b", "z", "", "\u00e4"]}
+    numbers = {"int64_vocabulary": [5, -1, 7, 10**12]}
+    feeds = [{"x": m} for m in ({"a": 4.0, "c": 8.5}, {"z": 1.0, "": 2.0, "\u00e4": 0.1, "other": 9.0}, {"other": 1.0})]
+    case(out, "dict_string_float", map_model("DictVectorizer", string, float_, float_, **words), feeds)
+    case(out, "dict_shape", map_model("DictVectorizer", string, float_, float_, [1, 6], [1], **words), feeds)
+    number_feeds = [{"x": m} for m in ({5: 0.5, 7: -1.5, 10**12: 3.0}, {99: 1.0}, {-1: 0.1, 5: 2.0})]
+    case(out, "dict_int64_float", map_model("DictVectorizer", int64, float_, float_, **numbers), number_feeds)
+    for name, key, value, options, entries, want in (
+            ("list", string, float_, words, {"c": 0.5, "": 2.0}, np.array([0, 0.5, 0, 0, 2, 0], np.float32)),
+            ("string_double", string, TensorProto.DOUBLE, words, {"c": 0.1}, np.array([[0, 0.1, 0, 0, 0, 0]])),
+            ("int64_double", int64, TensorProto.DOUBLE, numbers, {7: 0.1, 5: 1e300}, np.array([[1e300, 0, 0.1, 0]])),
+            ("string_int64", string, int64, words, {"b": 2**60 + 1}, np.array([[0, 0, 2**60 + 1, 0, 0, 0]])),
+            ("int64_string", int64, string, numbers, {7: "x", -1: "\u00e4 y"}, np.array([["", "\u00e4 y", "x", ""]], object)),
+            ("empty", string, float_, words, {}, np.zeros((1, 6), np.float32)),
+            ("equal_words", string, float_, {"string_vocabulary": ["a", "b", "a"]}, {"a": 3.0}, np.array([[3, 0, 3]], np.float32))):
+        case(out, f"dict_{name}", map_model("DictVectorizer", key, value, value, want.shape, **options), [{"x": entries}], [[want]])
+    many = {f"w{i}": float(i) for i in DICE.permutation(500)}
+    vocabulary = {"string_vocabulary": [f"w{i}" for i in range(0, 900, 3)]}
+    case(out, "dict_many", map_model("DictVectorizer", string, float_, float_, **vocabulary), [{"x": many}])
+    nodes = [helper.make_node("DictVectorizer", ["x"], ["variable"], name="DictVectorizer", domain=ML, **words),
+             helper.make_node("LinearClassifier", ["variable"], ["label", "raw"], name="LinearClassifier", domain=ML, multi_class=1,
+                              coefficients=floats(18).tolist(), intercepts=floats(3).tolist(), post_transform="LOGISTIC", **labels_of(string, 3)),
+             helper.make_node("Normalizer", ["raw"], ["probability"], name="Normalizer", domain=ML, norm="L1"),
+             zip_map("probability", string, 3)]
+    case(out, "dict_linear", model_of("linear", nodes, [helper.make_value_info("x", map_type(string, shape=[1]))],
+                                      [tensor("label", string, [None]), maps_info(string)]), feeds)
+
+
 def main():
     out = sys.argv[1]
     stamp = Stamp(out, __file__)
@@ -167,6 +253,8 @@ def main():
         return
     stamp.begin()
     write_zip(out)
+    write_cast(out)
+    write_dict(out)
     stamp.done()
 
 

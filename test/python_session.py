@@ -427,6 +427,42 @@ class Maps(unittest.TestCase):
         self.assertEqual([list(row.items()) for row in y], [[(-1, 2.0), (5, 3.0)], [(-1, -2.0), (5, -3.0)]])
 
 
+    def test_dicts(self):
+        model = text_model("g (map(string, float) x) => (float[1, 3] y, map(string, float) z) "
+                           "{ y = ai.onnx.ml.DictVectorizer <string_vocabulary = [\"a\", \"c\", \"b\"]> (x)  z = Identity (x) }")
+        model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+        session = onnxc.InferenceSession(model)
+        self.assertEqual([p.type for p in session.get_inputs() + session.get_outputs()],
+                         ["map(string,tensor(float))", "tensor(float)", "map(string,tensor(float))"])
+        for x, want in (({"c": 1, "a": 2.5, "\u00e4\0": np.float32(3)}, [2.5, 1, 0]), ({}, [0, 0, 0]), ({b"b": True}, [0, 0, 1])):
+            y, z = session.run(None, {"x": x})
+            self.assertEqual(y.tolist(), [want])
+            self.assertEqual(z, {k if isinstance(k, str) else k.decode(): float(v) for k, v in x.items()})
+        for x in ({1: 2.0}, {"a": "b"}, {"a": [1.0]}, {"a": None}, {"a": 1.0, 2: 3.0}):
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "in a map, not"):
+                session.run(None, {"x": x})
+        for x in ([{"a": 1.0}], np.zeros(1, np.float32), None):
+            with self.assertRaisesRegex(onnxc.RunError, r"must be map\(string"):
+                session.run(None, {"x": x})
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "takes no dict"):
+            onnxc.InferenceSession(text_model("g (seq(float[N]) s) => (seq(float[N]) t) { t = Identity (s) }")).run(None, {"s": {"a": 1.0}})
+
+    def test_whole_numbers(self):
+        model = text_model("g (map(int64, int64) x) => (map(int64, int64) y) { y = Identity (x) }")
+        session = onnxc.InferenceSession(model)
+        self.assertEqual(session.run(None, {"x": {5: 2**62 + 1, -(2**63): -1}}), [{-(2**63): -1, 5: 2**62 + 1}])
+        for x in ({1: 2.5}, {1: 2**70}, {2**70: 1}, {1.5: 1}):
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "int64 in a map, not"):
+                session.run(None, {"x": x})
+
+    def test_maps_inside_of_the_model(self):
+        model = text_model("g (float[N, 2] x) => (seq(map(int64, float)) z) { y = ai.onnx.ml.ZipMap <classlabels_int64s = [5, -1]> (x)  z = Identity (y) }")
+        model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+        session = onnxc.InferenceSession(model)
+        self.assertEqual(session.run(None, {"x": X[:, :2]}), [[{-1: 2.0, 5: 1.0}, {-1: -2.0, 5: -1.0}]])
+        self.assertEqual(session.run(None, {"x": X[:0, :2]}), [[]])
+
+
 class Backend(unittest.TestCase):
     def test_run_model(self):
         outputs = backend.run_model(onnx.load(path_of("mlp.onnx")), [X])

@@ -55,10 +55,16 @@ static import_value *of_optional(importer *im, const Onnx__OptionalProto *o) {
 static constant *map_keys(importer *im, const Onnx__MapProto *m) {
     Onnx__TensorProto t = ONNX__TENSOR_PROTO__INIT;
     int64_t n = (int64_t)(m->n_keys + m->n_string_keys);
+    bool strings = n ? m->n_string_keys > 0 : m->key_type == DT_STRING;
+    if (m->n_keys && m->n_string_keys)
+        diag_fatal(im->diag, NULL, "a map has both numbers and strings as keys");
+    if (n && m->key_type && (m->key_type == DT_STRING) != strings)
+        diag_fatal(im->diag, NULL, "the keys of a map are %s, but said to be %s",
+                   strings ? "strings" : "numbers", strings ? "numbers" : "strings");
     t.n_dims = 1;
     t.dims = &n;
     t.has_data_type = 1;
-    t.data_type = m->n_string_keys ? DT_STRING : DT_I64;
+    t.data_type = strings ? DT_STRING : DT_I64;
     t.n_int64_data = m->n_keys;
     t.int64_data = m->keys;
     t.n_string_data = m->n_string_keys;
@@ -69,12 +75,15 @@ static constant *map_keys(importer *im, const Onnx__MapProto *m) {
 static import_value *of_map(importer *im, const Onnx__MapProto *m) {
     import_value *v = new_value(im, TYPE_MAP, m->name);
     v->keys = map_keys(im, m);
-    if (!m->values) return v;
-    const import_value *values = of_sequence(im, m->values);
-    v->items = values->items;
-    v->n = values->n;
+    if (m->values) {
+        const import_value *values = of_sequence(im, m->values);
+        v->items = values->items;
+        v->n = values->n;
+    }
     if (v->n != v->keys->count)
         diag_fatal(im->diag, NULL, "a map has %lld keys and %d values", (long long)v->keys->count, v->n);
+    int64_t *order = ARENA_ARRAY(im->arena, int64_t, v->n + 1);
+    if (sort_keys(v->keys, order) != v->n) diag_fatal(im->diag, NULL, "a map has a key twice");
     return v;
 }
 

@@ -104,12 +104,12 @@ static comparison compare_keys(arena *a, const import_value *got, const int64_t 
 // A number of a map, as the model has it: who writes files from Python's dictionaries has doubles and int64
 // only.
 static const import_value *map_number(arena *a, const import_value *want, const import_value *got) {
-    bool scalars = want->kind == TYPE_TENSOR && got->kind == TYPE_TENSOR && want->tensor->count == 1;
-    if (!scalars || !dtype_is_float(got->tensor->elem) || want->tensor->elem == DT_STRING) return want;
-    if (want->tensor->elem == got->tensor->elem || dtype_class_of(want->tensor->elem) == DC_COMPLEX)
+    if (got->kind != TYPE_TENSOR || got->tensor->elem == DT_STRING || !map_takes(got->tensor->elem, want))
         return want;
     tensor one = tensor_new(a, got->tensor->elem, 0, NULL);
-    dtype_store_float(one.dtype, one.data, 0, constant_float(want->tensor, 0), true);
+    if (dtype_is_float(one.dtype))
+        dtype_store_float(one.dtype, one.data, 0, constant_float(want->tensor, 0), true);
+    else dtype_store_int(one.dtype, one.data, 0, constant_int(want->tensor, 0));
     return value_of_tensor(a, want->name, &one);
 }
 

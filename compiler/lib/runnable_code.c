@@ -47,6 +47,7 @@ static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info
         p.boxed = true;
         p.kind = strncmp(p.type, "optional", 8) == 0   ? TYPE_OPTIONAL
                  : strncmp(p.type, "sequence", 8) == 0 ? TYPE_SEQUENCE
+                 : strncmp(p.type, "map", 3) == 0      ? TYPE_MAP
                                                        : TYPE_TENSOR;
     }
     if (t->nlabels) p.kind = TYPE_SEQUENCE, p.type = onnxc_text(d, t->type), p.labels = labels_of(a, d, t);

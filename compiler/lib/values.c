@@ -77,8 +77,48 @@ constant *constant_of(arena *a, const tensor *t) {
 }
 
 // ---------------------------------------------------------------- sequences and optionals
-static void put_item(arena *a, const import_value *v, onnxc_value *to) {
+bool map_takes(dtype to, const import_value *v) {
+    if (v->kind != TYPE_TENSOR || v->tensor->count != 1) return false;
+    dtype from = v->tensor->elem;
+    bool number = dtype_is_float(from) || dtype_is_int(from);
+    return from == to || (number && dtype_is_float(to)) || (dtype_is_int(from) && dtype_is_int(to));
+}
+
+dtype map_value_type(const char *type) {
+    char name[24] = "";
+    const char *map = type ? strstr(type, "map(") : NULL, *at = map ? strstr(map, ", ") : NULL;
+    size_t n = at ? strcspn(at + 2, "[") : 0;
+    if (!n || n >= sizeof name) return DT_NONE;
+    memcpy(name, at + 2, n);
+    return dtype_from_name(name);
+}
+
+// Values that do not fit make no value, which the run refuses.
+static void put_map(arena *a, const import_value *v, dtype elem, onnxc_value *to) {
+    int64_t *count = ARENA_NEW(a, int64_t);
+    *count = v->n;
+    tensor keys = tensor_of(a, v->keys), values = tensor_new(a, elem, 1, count);
+    onnxc_value *parts = ARENA_ARRAY(a, onnxc_value, 2);
+    for (int j = 0; j < v->n; j++) {
+        if (!map_takes(elem, &v->items[j])) return;
+        const constant *c = v->items[j].tensor;
+        tensor one = tensor_of(a, c);
+        if (elem == DT_STRING) ((onnxc_string *)values.data)[j] = *(onnxc_string *)one.data;
+        else if (dtype_is_float(elem)) dtype_store_float(elem, values.data, j, constant_float(c, 0), true);
+        else dtype_store_int(elem, values.data, j, constant_int(c, 0));
+    }
+    parts[0] = (onnxc_value){1, (int32_t)keys.dtype, 1, v->n, count, keys.data};
+    parts[1] = (onnxc_value){1, (int32_t)elem, 1, v->n, count, values.data};
+    *to = (onnxc_value){.kind = 3, .count = v->n, .data = parts};
+}
+
+static void put_item(arena *a, const port *p, const import_value *v, onnxc_value *to) {
     *to = (onnxc_value){.kind = 2, .count = v->n};
+    if (v->kind == TYPE_MAP) {
+        *to = (onnxc_value){0};
+        if (map_value_type(p->type) != DT_NONE) put_map(a, v, map_value_type(p->type), to);
+        return;
+    }
     if (v->kind == TYPE_TENSOR) {
         tensor t = tensor_of(a, v->tensor);
         int64_t *dims = ARENA_ARRAY(a, int64_t, t.rank + 1);
@@ -87,19 +127,38 @@ static void put_item(arena *a, const import_value *v, onnxc_value *to) {
         return;
     }
     onnxc_value *items = ARENA_ARRAY(a, onnxc_value, v->n + 1);
-    for (int j = 0; j < v->n; j++) put_item(a, &v->items[j], &items[j]);
+    for (int j = 0; j < v->n; j++) put_item(a, p, &v->items[j], &items[j]);
     to->data = items;
 }
 
 tensor tensor_of_value(arena *a, const port *p, const import_value *v) {
     if (!p->boxed) return tensor_of(a, v->tensor);
     onnxc_value *to = ARENA_NEW(a, onnxc_value);
-    if (v->kind != TYPE_OPTIONAL) put_item(a, v, to);
-    else if (v->n) put_item(a, v->items, to);
+    if (v->kind != TYPE_OPTIONAL) put_item(a, p, v, to);
+    else if (v->n) put_item(a, p, v->items, to);
     return (tensor){.dtype = DT_U8, .count = 1, .data = to};
 }
 
+// Entry i of a list as a scalar.
+static import_value *take_entry(arena *a, const onnxc_value *list, int64_t i) {
+    size_t size = (size_t)dtype_size((dtype)list->dtype, 1);
+    tensor one = {.dtype = (dtype)list->dtype, .count = 1, .data = (char *)list->data + (size_t)i * size};
+    return value_of_tensor(a, "", &one);
+}
+
+static import_value *take_map(arena *a, const char *name, const onnxc_value *from) {
+    const onnxc_value *parts = from->data;
+    tensor keys = {.dtype = (dtype)parts->dtype, .rank = 1, .dims = {from->count}, .count = from->count};
+    keys.data = parts->data;
+    import_value *v = ARENA_NEW(a, import_value);
+    *v = (import_value){.kind = TYPE_MAP, .name = name, .n = (int)from->count, .keys = constant_of(a, &keys)};
+    v->items = ARENA_ARRAY(a, import_value, v->n + 1);
+    for (int j = 0; j < v->n; j++) v->items[j] = *take_entry(a, parts + 1, j);
+    return v;
+}
+
 static import_value *take_item(arena *a, const char *name, const onnxc_value *from) {
+    if (from->kind == 3) return take_map(a, name, from);
     import_value *v = ARENA_NEW(a, import_value);
     *v = (import_value){.kind = TYPE_SEQUENCE, .name = name};
     if (from->kind == 1) {

@@ -24,7 +24,10 @@ void tensor_normalize(tensor *t);        // any byte but 0 of a bool means true;
 tensor tensor_of_default(const port *p); // without data: the run takes the model's own
 tensor tensor_of(arena *a, const constant *c);
 constant *constant_of(arena *a, const tensor *t);
-port table_port(const port *p); // the same without its labels
+// Whether a map of such values may hold v: files written from Python's dictionaries have doubles and int64.
+bool map_takes(dtype to, const import_value *v);
+dtype map_value_type(const char *type); // of the values in the map of a type's text; DT_NONE: there is none
+port table_port(const port *p);         // the same without its labels
 // What runs take and give: of sequences and optionals a scalar whose data is a struct onnxc_value.
 tensor tensor_of_value(arena *a, const port *p, const import_value *v);
 import_value *value_of_port(arena *a, const port *p, const tensor *t);

@@ -160,10 +160,29 @@ static bool is_tensor_of(const char *type, dtype elem) {
     return strncmp(type, dtype_name(elem), n) == 0 && (!type[n] || type[n] == '[');
 }
 
+static void check_map(arena *a, diag *d, const port *p, const char *type, const import_value *v,
+                      const char *path) {
+    const char *key = dtype_name(v->keys->elem);
+    size_t n = strlen(key);
+    if (strncmp(type + 4, key, n) != 0 || type[4 + n] != ',')
+        diag_fatal(d, NULL, "'%s' holds a map with keys of %s where '%s' (%s) has %s", path, key, p->name,
+                   port_text(a, p), type);
+    for (int j = 0; j < v->n; j++) {
+        if (map_takes(map_value_type(type), &v->items[j])) continue;
+        bool single = v->items[j].kind != TYPE_TENSOR || v->items[j].tensor->count == 1;
+        diag_fatal(d, NULL, "'%s' holds a map of %s%s where '%s' (%s) has %s", path,
+                   value_text(a, &v->items[j]), single ? "" : " with several elements", p->name,
+                   port_text(a, p), type);
+    }
+}
+
 // What is boxed is checked by the run too, which knows no files.
 static void check_boxed(arena *a, diag *d, const port *p, const char *type, const import_value *v,
                         const char *path) {
-    if (v->kind == TYPE_MAP && strncmp(type, "map", 3) == 0) return;
+    if (v->kind == TYPE_MAP && strncmp(type, "map(", 4) == 0) {
+        check_map(a, d, p, type, v, path);
+        return;
+    }
     const char *inner = v->kind == TYPE_SEQUENCE   ? inner_type(a, type, "sequence")
                         : v->kind == TYPE_OPTIONAL ? inner_type(a, type, "optional")
                                                    : NULL;

@@ -33,8 +33,7 @@ static bool generalise_shape(const node *n, type *t, const type *given) {
 bool sequence_generalise(const node *n, type *t, const type *given) {
     if (t->kind == TYPE_TENSOR) return generalise_shape(n, t, given);
     if (!t->item || !given->item) return false;
-    if (t->item->kind != given->item->kind ||
-        (t->item->kind == TYPE_TENSOR && t->item->elem != given->item->elem))
+    if (t->item->kind != given->item->kind || t->item->elem != given->item->elem)
         infer_error(n, "%s and %s do not go together", type_text(infer_arena(n), t),
                     type_text(infer_arena(n), given));
     type *item = ARENA_NEW(infer_arena(n), type);

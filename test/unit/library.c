@@ -1,5 +1,6 @@
 // Library functions of runtime-lite, called as emitted code calls them: orders, ties, ends of the ranges.
 #include "ir/library.h"
+#include "runtime-lite/lib_types.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -112,6 +113,113 @@ static void sequences_do_not_change(void **state) {
     assert_null(made);
 }
 
+// ---------------------------------------------------------------- maps
+enum { STRING = 8, MAP = 3, SEQUENCE = 2 };
+
+typedef struct test_map {
+    int64_t keys[4];
+    float values[4];
+    onnxc_value parts[2], map;
+} test_map;
+
+static void make_map(test_map *m, int64_t n, const int64_t *keys) {
+    for (int64_t i = 0; i < n; i++) m->keys[i] = keys[i], m->values[i] = 0.5f + (float)keys[i];
+    m->parts[0] = (onnxc_value){1, I64, 1, n, NULL, m->keys};
+    m->parts[1] = (onnxc_value){1, F32, 1, n, NULL, m->values};
+    m->map = (onnxc_value){.kind = MAP, .count = n, .data = m->parts};
+}
+
+static int take(void **call, const onnxc_value *v, const int64_t *type, int64_t *handle) {
+    void *data[] = {handle, (void *)v};
+    return onnxc_lib_value_take(call, data, type);
+}
+
+static const int64_t of_floats[] = {MAP, I64, F32};
+
+// What comes in any order is in that of the keys; the caller's memory stays as it is.
+static void maps_are_put_in_order(void **state) {
+    test_map m;
+    void *call = NULL;
+    int64_t handle, keys, values;
+    (void)state;
+    make_map(&m, 4, (int64_t[]){7, INT64_MIN, INT64_MAX, -1});
+    assert_int_equal(take(&call, &m.map, of_floats, &handle), 0);
+    assert_int_equal(onnxc_lib_map_part(&call, (void *[]){&keys, &handle}, (int64_t[]){0}), 0);
+    assert_int_equal(onnxc_lib_map_part(&call, (void *[]){&values, &handle}, (int64_t[]){1}), 0);
+    const onnxc_value *k = (const onnxc_value *)(uintptr_t)keys, *v = (const onnxc_value *)(uintptr_t)values;
+    assert_int_equal(k->rank, 1);
+    assert_int_equal(k->dims[0], 4);
+    assert_memory_equal(k->data, ((int64_t[]){INT64_MIN, -1, 7, INT64_MAX}), 4 * sizeof(int64_t));
+    assert_float_equal(((const float *)v->data)[1], -0.5, 0);
+    assert_float_equal(((const float *)v->data)[2], 7.5, 0);
+    assert_int_equal(m.keys[0], 7);
+    make_map(&m, 0, NULL);
+    m.parts[0].data = m.parts[1].data = NULL;
+    assert_int_equal(take(&call, &m.map, of_floats, &handle), 0);
+    onnxc_lib_release(&call, NULL, NULL);
+}
+
+static void wrong_maps_are_refused(void **state) {
+    static const int64_t keys[] = {3, 1, 2};
+    test_map m;
+    void *call = NULL;
+    int64_t handle;
+    (void)state;
+#define REFUSED(code, change)                                                                                \
+    make_map(&m, 3, keys);                                                                                   \
+    change;                                                                                                  \
+    assert_int_equal(take(&call, &m.map, of_floats, &handle), code)
+    REFUSED(0, (void)0);
+    REFUSED(1, m.map.data = NULL);
+    REFUSED(1, m.map.count = 2);
+    REFUSED(1, m.map.count = -3);
+    REFUSED(1, m.map.kind = SEQUENCE);
+    REFUSED(1, m.map.kind = 0);
+    REFUSED(1, m.parts[0].kind = SEQUENCE);
+    REFUSED(1, m.parts[0].dtype = STRING);
+    REFUSED(1, m.parts[0].data = NULL);
+    REFUSED(1, m.parts[0].count = 4);
+    REFUSED(1, m.parts[1].dtype = I64);
+    REFUSED(1, m.parts[1].data = NULL);
+    REFUSED(1, m.parts[1].count = -1);
+    REFUSED(2, m.keys[0] = 2);
+    REFUSED(2, m.keys[0] = m.keys[1] = m.keys[2]);
+#undef REFUSED
+    onnxc_lib_release(&call, NULL, NULL);
+}
+
+// A map that is to be an optional one, an item of a sequence, an item of one that may be nothing.
+static void maps_lie_in_other_values(void **state) {
+    test_map m[2];
+    void *call = NULL;
+    int64_t handle;
+    (void)state;
+    make_map(&m[0], 2, (int64_t[]){2, 1});
+    make_map(&m[1], 1, (int64_t[]){5});
+    onnxc_value items[] = {m[0].map, m[1].map}, list = {.kind = SEQUENCE, .count = 2, .data = items},
+                nothing = {0};
+    static const int64_t optional[] = {0, MAP, I64, F32}, sequence[] = {SEQUENCE, MAP, I64, F32},
+                         both[] = {0, SEQUENCE, MAP, I64, F32};
+    assert_int_equal(take(&call, &m[0].map, optional, &handle), 0);
+    assert_int_equal(take(&call, &nothing, optional, &handle), 0);
+    assert_int_equal(handle, 0);
+    assert_int_equal(take(&call, &list, optional, &handle), 1);
+    assert_int_equal(take(&call, &list, both, &handle), 0);
+    assert_int_equal(take(&call, &list, sequence, &handle), 0);
+    onnxc_value given;
+    assert_int_equal(onnxc_lib_value_give(&call, (void *[]){&given, &handle}, NULL), 0);
+    const onnxc_value *first = given.data, *keys = first->data;
+    assert_int_equal(given.count, 2);
+    assert_int_equal(first->kind, MAP);
+    assert_memory_equal(keys->data, ((int64_t[]){1, 2}), 2 * sizeof(int64_t));
+    free(given.data);
+    items[1].kind = 1;
+    assert_int_equal(take(&call, &list, sequence, &handle), 1);
+    list.data = NULL;
+    assert_int_equal(take(&call, &list, sequence, &handle), 1);
+    onnxc_lib_release(&call, NULL, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(topk_orders),
@@ -119,6 +227,9 @@ int main(void) {
         cmocka_unit_test(unique_counts),
         cmocka_unit_test(nms_edges),
         cmocka_unit_test(sequences_do_not_change),
+        cmocka_unit_test(maps_are_put_in_order),
+        cmocka_unit_test(wrong_maps_are_refused),
+        cmocka_unit_test(maps_lie_in_other_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

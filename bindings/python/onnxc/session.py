@@ -54,6 +54,8 @@ class Port:
             return
         self.type = type_text(text(info.type))
         self.element = element_type(NUMBERS.get(self.type.split("tensor(")[-1].rstrip(")"), 0))
+        _, is_map, rest = self.type.partition("map(")
+        self.key = element_type(NUMBERS.get(rest.split(",")[0], 0)) if is_map else None
         self.what = f"{kind} '{self.name}' of {self.type}"
 
     def node_arg(self):
@@ -203,7 +205,7 @@ class InferenceSession:
     # ------------------------------------------------------------ running
     def run(self, output_names, input_feed):
         """The outputs of these names (None: all) for {name: value}. A value is an array (or a number, or lists of them); of a
-        sequence a list, of an optional None or what it holds; probabilities by label (ZipMap) come as a list of dicts."""
+        sequence a list, of a map a dict, of an optional None or what it holds; a final ZipMap gives a list of dicts."""
         wanted = self._wanted(output_names) if output_names else None
         outputs = self._repeated.run(input_feed) if self._repeated else None
         if outputs is None:
@@ -306,7 +308,7 @@ class Call:
     def _input(self, j, port, value):
         if port.is_value:
             self.arrays.append(None)
-            self.data[j] = self.memory.of_value(value, port.element, port.what)
+            self.data[j] = self.memory.of_value(value, port.element, port.key, port.what)
             return
         if value is None and port.has_default:
             self.arrays.append(None)

@@ -1,5 +1,5 @@
-"""Values between numpy and the C interface. In: arrays, lists (sequences), None (empty optionals). Out: their memory as a model
-takes it, without copies where that can be; and the other way.
+"""Values between numpy and the C interface. In: arrays, lists (sequences), dicts (maps), None (empty optionals). Out: their memory as a
+model takes it, without copies where that can be; and the other way.
 
 Types that numpy lacks are those of ml_dtypes; without that package they are their bits (uint16, uint8), 4-bit and 2-bit
 integers int8 and uint8. Strings are arrays of objects: str, or bytes of UTF-8.
@@ -77,6 +77,17 @@ def as_array(value, element, what):
     return np.require(value, requirements=["C", "ALIGNED"])
 
 
+def as_list(values, element, what):
+    """Keys or values of a map as an array. Whole numbers may stand for floats, not the other way."""
+    values = list(values)
+    kinds = "OUS" if element.is_string else "biuf" if element.stored.kind == "f" else "biu"
+    made = np.array(values, object) if element.is_string else np.asarray(values)
+    wrong = [v for v in values if isinstance(v, (str, bytes)) != element.is_string]
+    if values and (wrong or made.ndim != 1 or made.dtype.kind not in kinds):
+        raise InvalidArgument(f"{what} takes {element.name} in a map, not {repr([*wrong, *values][0]):.40}")
+    return made.astype(element.dtype)
+
+
 def pack(array, bits):
     """The elements of an array of bytes as so many bits each, the first one in the low bits."""
     each = 8 // bits
@@ -120,19 +131,27 @@ class Memory:
         strings[:len(texts), 1] = [len(t) for t in texts]
         return self.keep(strings).ctypes.data
 
-    def of_value(self, value, element, what):
-        """A struct onnxc_value, by its address."""
+    def of_value(self, value, element, key, what):
+        """A struct onnxc_value, by its address. key: type of the keys of maps; None: there are none."""
         made = self.keep(abi.Value())
-        self._fill(made, value, element, what)
+        self._fill(made, value, element, key, what)
         return ctypes.addressof(made)
 
-    def _fill(self, made, value, element, what):
+    def _fill(self, made, value, element, key, what):
         if value is None:
+            return
+        if isinstance(value, dict):
+            if not key:
+                raise InvalidArgument(f"{what} takes no dict")
+            parts = self.keep((abi.Value * 2)())
+            self._fill(parts[0], as_list(value.keys(), key, what), key, None, what)
+            self._fill(parts[1], as_list(value.values(), element, what), element, None, what)
+            made.kind, made.count, made.data = 3, len(value), ctypes.addressof(parts)
             return
         if isinstance(value, (list, tuple)):
             items = self.keep((abi.Value * max(len(value), 1))())
             for item, one in zip(items, value):
-                self._fill(item, one, element, what)
+                self._fill(item, one, element, key, what)
             made.kind, made.count, made.data = 2, len(value), ctypes.addressof(items)
             return
         array = self.keep(as_array(value, element, what))
@@ -177,12 +196,15 @@ def free_strings(pairs):
 
 
 def read_value(v):
-    """A struct onnxc_value as an array, a list or None; copies all."""
+    """A struct onnxc_value as an array, a list, a dict or None; copies all."""
     if v.kind == 0:
         return None
     if v.kind == 2:
         items = ctypes.cast(v.data, ctypes.POINTER(abi.Value))
         return [read_value(items[i]) for i in range(v.count)]
+    if v.kind == 3:
+        parts = ctypes.cast(v.data, ctypes.POINTER(abi.Value))
+        return dict(zip(read_value(parts[0]).tolist(), read_value(parts[1]).tolist()))
     element, dims = element_type(v.dtype), [v.dims[i] for i in range(v.rank)]
     memory = space(v.count, element)
     size = 16 * v.count if element.is_string else -(-v.count * element.bits // 8)
