@@ -109,13 +109,15 @@ static void add_literal(text *t, const char *s, size_t n) {
 }
 
 static void label_macros(header *h, const io_tensor *t) {
-    const constant *c = t->buffer->labels;
+    const constant *c = t->labels;
     const char *macro = h->io->macro;
     if (!c) return;
     bool strings = c->elem == DT_STRING;
-    text_printf(&h->t, "// What the columns of '%s' belong to: const %s labels[] = %s_%s_LABELS;\n",
-                comment_text(h->arena, t->original), strings ? "char *const" : "int64_t", macro, t->macro);
-    text_printf(&h->t, "#define %s_%s_LABEL_COUNT %lld\n", macro, t->macro, (long long)c->count);
+    text_printf(&h->t, "// What the %s of '%s' %s: const %s labels[] = %s_%s_LABELS;\n",
+                t->buffer->labels ? "columns" : "numbers", comment_text(h->arena, t->original),
+                t->buffer->labels ? "belong to" : "stand for", strings ? "char *const" : "int64_t", macro,
+                t->macro);
+    text_printf(&h->t, "#define %s_%s_NLABELS %lld\n", macro, t->macro, (long long)c->count);
     text_printf(&h->t, "#define %s_%s_LABELS {", macro, t->macro);
     for (int64_t j = 0; j < c->count; j++) {
         text_add(&h->t, j == 0 ? "" : j % LABELS_IN_LINE ? ", " : ", \\\n    ");
@@ -162,6 +164,7 @@ static void pointer_member(header *h, const io_tensor *t, bool output) {
                     comment_text(h->arena, h->io->out[t->state - 1].original));
     if (t->buffer->labels)
         text_printf(&h->t, ". A row for each map, see %s_%s_LABELS", h->io->macro, t->macro);
+    else if (t->labels) text_printf(&h->t, ". Indices of %s_%s_LABELS, -1: none", h->io->macro, t->macro);
     if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's own value");
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }

@@ -178,14 +178,22 @@ static void note_scales(interface *io, const module *m) {
 
 // NAME_TENSOR_setosa: the index of the label "setosa". Case stays, since it may tell labels apart.
 static void name_labels(namer *n, io_tensor *t) {
-    const constant *labels = t->buffer->labels;
+    const constant *labels = t->labels;
     if (!labels || labels->elem != DT_STRING) return;
     t->label_macros = ARENA_ARRAY(n->arena, const char *, labels->count);
     for (int64_t j = 0; j < labels->count; j++) {
         const char *label = c_identifier(n->arena, labels->strings[j], "");
-        t->label_macros[j] = take_name(
-            n->arena, &n->macros, arena_printf(n->arena, "%s_INDEX_%s", t->macro, *label ? label : "label"));
+        const char *macro = arena_printf(n->arena, "%s_INDEX_%s", t->macro, *label ? label : "label");
+        t->label_macros[j] = take_name(n->arena, &n->macros, macro);
     }
+}
+
+static void note_labels(namer *n, interface *io, const module *m) {
+    for (int j = 0; j < io->nout; j++) io->out[j].labels = io->out[j].buffer->labels;
+    for (int j = 0; j < m->indices.n; j++)
+        if (m->indices.at[j].output < io->nout)
+            io->out[m->indices.at[j].output].labels = m->indices.at[j].labels;
+    for (int j = 0; j < io->nout; j++) name_labels(n, &io->out[j]);
 }
 
 static io_tensor *tensors_of_version(arena *a, const io_tensor *all, int n, buffer *const *buffers) {
@@ -231,7 +239,7 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     note_scales(io, p->module);
     for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
     for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
-    for (int j = 0; j < io->nout; j++) name_labels(&n, &io->out[j]);
+    note_labels(&n, io, p->module);
     io->message = take_name(p->arena, &n.names, "message");
     find_symbols(&n, p);
     name_arguments(&n);

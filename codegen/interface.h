@@ -21,6 +21,7 @@ typedef struct io_tensor {
                // output
     int first_dim; // of its dims in the flat array of the generic interface: all inputs', then all outputs'
     const io_scale *quant;     // of its quantised form; NULL: none
+    const constant *labels;    // of its columns, or what its elements are indices of; NULL: none
     const char **label_macros; // by label of a table, where labels are strings: the macro of its index
 } io_tensor;
 

@@ -150,6 +150,12 @@ typedef struct io_scale {
     int zero_point;
 } io_scale;
 
+// An output of strings that callers take as indices into a list.
+typedef struct io_index {
+    int output;
+    const constant *labels;
+} io_index;
+
 struct module {
     arena *arena;
     diag *diag;
@@ -167,6 +173,7 @@ struct module {
     int ngraphs;
     VEC(dim_check) checks;
     VEC(io_scale) scales;
+    VEC(io_index) indices;
     struct infer_state *infer; // private to ir/infer.c
 };
 

@@ -193,10 +193,54 @@ static void input_dtype(module *m, int i, dtype t) {
     give(v, add_cast(m, name, new, first_node(m->main), own));
 }
 
+// ---------------------------------------------------------------- strings as indices
+// Strings of the labels that the model's maps have, else of those that the classifier behind v has; or NULL.
+static const constant *labels_of(module *m, const value *v) {
+    const constant *labels;
+    for (int j = 0; j < m->main->outputs.n; j++)
+        if (value_table(m->main->outputs.at[j], &labels) && labels->elem == DT_STRING) return labels;
+    const node *n = v->def;
+    while (n && n->nin && n->in[0] && (n->op->is_view || is_op(n, "Cast"))) n = n->in[0]->def;
+    const attr *a = n ? node_attr(n, "classlabels_strings") : NULL;
+    if (!a || a->kind != ATTR_STRINGS || !a->n) return NULL;
+    int64_t count = a->n;
+    constant *c = constant_new(m->arena, DT_STRING, 1, &count);
+    for (int64_t j = 0; j < count; j++)
+        c->strings[j] = a->strings[j], c->string_sizes[j] = strlen(a->strings[j]);
+    return c;
+}
+
+// Behind output i a node that looks its strings up; -1 where they are none of the labels.
+static void index_output(module *m, int i) {
+    value *v = m->main->outputs.at[i];
+    const char *name = m->main->output_names.at[i];
+    const constant *labels = labels_of(m, v);
+    if (!labels) {
+        diag_error(m->diag, NULL, "--io-dtype %s=int64: '%s' is string, and the model says no list of labels",
+                   name, name);
+        return;
+    }
+    int count = (int)labels->count;
+    attr keys = {.name = "keys_strings", .kind = ATTR_STRINGS, .n = count, .strings = labels->strings};
+    attr values = {.name = "values_int64s", .kind = ATTR_INTS, .n = count};
+    values.ints = ARENA_ARRAY(m->arena, int64_t, count + 1);
+    for (int j = 0; j < count; j++) values.ints[j] = j;
+    node *n = node_new(m->main, NULL, op_find("ai.onnx.ml", "LabelEncoder"),
+                       boundary_loc(m, "io-dtype", name), 1, &v);
+    node_set_attr(n, keys), node_set_attr(n, values);
+    node_set_attr(n, (attr){.name = "default_int64", .kind = ATTR_INT, .i = -1});
+    graph_set_output(m->main, i, node_output(n, 0, NULL));
+    VEC_PUSH(m->arena, &m->indices, ((io_index){i, labels}));
+}
+
 static void output_dtype(module *m, int i, dtype t) {
     value *v = m->main->outputs.at[i];
     const node *d = v->def;
     const char *name = m->main->output_names.at[i];
+    if (v->type.elem == DT_STRING && t == DT_I64) {
+        index_output(m, i);
+        return;
+    }
     bool dequantised = is_op(d, "DequantizeLinear") && is_scalar(node_in(d, 1)) && is_scalar(node_in(d, 2));
     dtype stored = DT_NONE;
     if (dequantised) stored = node_in(d, 2) ? quantised_type(d) : d->in[0]->type.elem;
