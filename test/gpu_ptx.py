@@ -1,19 +1,23 @@
 """The stage gpu-ptx: kernels of the backend cases through NVRTC and, where CUDA's tools are installed, ptxas.
 
 Each case is compiled for one of ARCHS, in turn, so that every architecture sees every family of operators; with the
-argument `all` (gpu_ptx.py all) for each of them. Without an NVRTC on the machine the one that test/requirements-nvrtc.txt
+argument `all` (gpu_ptx.py all) for each of them. --match and --from choose cases, by a pattern of their names and by number.
+Without an NVRTC on the machine the one that test/requirements-nvrtc.txt
 names is installed into build/nvrtc.
 """
+import argparse
 import os
 import re
 import shutil
 import sys
 import tempfile
 
+import harness
 from harness import BUILD, ONNXC, ROOT, parallel, run, run_stage
 
 ARCHS = ("75", "80", "89", "90", "90a", "100")
 NVRTC = os.path.join(BUILD, "nvrtc")
+PIECE = 120  # so many at a time: a long run shows where it is
 
 
 def known_archs(*options):
@@ -51,7 +55,7 @@ def compile_case(case, sm, options, folder):
     return taken.why() if taken and taken.code else None
 
 
-def gpu_ptx(results, everything=False):
+def gpu_ptx(results, everything=False, match="", first=0):
     """Kernels of the backend cases as PTX."""
     found = find_nvrtc(results)
     if not found:
@@ -60,18 +64,30 @@ def gpu_ptx(results, everything=False):
     cases = os.path.join(BUILD, "cases")
     folders = [os.path.join(cases, kind, name) for kind in sorted(os.listdir(cases)) if kind != "light"
                and os.path.isdir(os.path.join(cases, kind)) for name in sorted(os.listdir(os.path.join(cases, kind)))]
+    folders = [folder for folder in folders if re.search(match, os.path.basename(folder))][first:]
     work = [(case, sm) for i, case in enumerate(folders) for sm in (archs if everything else [archs[i % len(archs)]])]
-    with tempfile.TemporaryDirectory() as folder:
-        answers = parallel(lambda w: compile_case(*w, options, folder), work)
-    for (case, sm), why in zip(work, answers):
-        if why == "":
-            results.skipped += 1
-        else:
-            results.check(why is None, f"{os.path.basename(case)} for sm_{sm}", why)
+    for begin in range(0, len(work), PIECE):
+        part = work[begin:begin + PIECE]
+        with tempfile.TemporaryDirectory() as folder:
+            answers = parallel(lambda w: compile_case(*w, options, folder), part)
+        for (case, sm), why in zip(part, answers):
+            if why == "":
+                results.skipped += 1
+            else:
+                results.check(why is None, f"{os.path.basename(case)} for sm_{sm}", why)
+        if everything:
+            print(f"{begin + len(part)} of {len(work)}, {results.passed} passed, {results.failed} failed", flush=True)
     if not find_ptxas():
         results.skip("ptxas", "it is not installed: NVRTC alone took the kernels")
 
 
 if __name__ == "__main__":
-    total = run_stage("gpu-ptx", lambda results: gpu_ptx(results, "all" in sys.argv[1:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("which", nargs="?", choices=["all"])
+    parser.add_argument("--match", default="")
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    parser.add_argument("--jobs", type=int, default=harness.JOBS)
+    asked = parser.parse_args()
+    harness.JOBS = asked.jobs
+    total = run_stage("gpu-ptx", lambda results: gpu_ptx(results, asked.which == "all", asked.match, asked.first))
     sys.exit(1 if total.failed else 0)

@@ -1,7 +1,11 @@
 """The stages of the test run. usage: run.py [STAGE...], after test/run.sh has built and installed everything.
 
-Prints what fails, a line for each stage, and at the end "N passed, N failed, N skipped".
+Prints what fails, a line for each stage, and at the end "N passed, N failed, N skipped". The stages that walk over all cases
+in pieces may be told where to begin, in which forms, and how many to run at once:
+run.py gpu-long --from=1400 --forms=cuda-shim --jobs=1
 """
+import argparse
+import functools
 import glob
 import os
 import re
@@ -218,18 +222,18 @@ def gpu_shim(results):
             run_cases(results, "cuda-shim", GPU_FORMS["cuda-shim"], families(os.path.join(cases, "node"), 1), timeout=120)
 
 
-def gpu_long(results):
+def gpu_long(results, first=0, forms=None):
     """All backend cases as GPU kernels, in every form."""
     small = small_cases(results)
-    for form, options in GPU_FORMS.items() if small and build_shim(results) else ():
-        for cases in pieces(small):
-            run_cases(results, form, options, cases, timeout=300)
+    for form in forms or GPU_FORMS if small and build_shim(results) else ():
+        for cases in pieces(small, first):
+            run_cases(results, form, GPU_FORMS[form], cases, timeout=300)
 
 
-def pieces(folders, size=200):
+def pieces(folders, first=0, size=200):
     """The cases of these folders, so many at a time: a long run shows where it is, and none takes too long."""
     cases = sorted(os.path.dirname(model) for folder in folders for model in glob.glob(os.path.join(folder, "*", "model.onnx")))
-    for begin in range(0, len(cases), size):
+    for begin in range(first, len(cases), size):
         yield cases[begin:begin + size]
         print(f"{min(begin + size, len(cases))} of {len(cases)} cases", flush=True)
 
@@ -250,11 +254,11 @@ def gpu_host(results):
             own_program(results, "gpu_host.py")
 
 
-def gpu_host_long(results):
+def gpu_host_long(results, first=0, forms=None):
     """All backend cases that way, also with symbolic sizes."""
     small = small_cases(results)
-    for form in GPU_HOST_FORMS:
-        for cases in pieces(small):
+    for form in forms or GPU_HOST_FORMS:
+        for cases in pieces(small, first):
             gpu_host_cases(results, form, cases)
 
 
@@ -403,10 +407,21 @@ STAGES = {
 MORE_STAGES = {"forms": forms, "python-long": python_long, "gpu-long": gpu_long,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
+LONG_STAGES = ("gpu-long", "gpu-host-long")
+
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("stages", nargs="*")
+    parser.add_argument("--from", type=int, default=0, dest="first")
+    parser.add_argument("--forms", type=lambda text: text.split(","))
+    parser.add_argument("--jobs", type=int, default=JOBS)
+    asked = parser.parse_args()
+    harness.JOBS = asked.jobs
     known = {**STAGES, **MORE_STAGES}
-    names = sys.argv[1:] or list(STAGES)
+    for name in LONG_STAGES:
+        known[name] = functools.partial(known[name], first=asked.first, forms=asked.forms)
+    names = asked.stages or list(STAGES)
     unknown = [n for n in names if n not in known]
     if unknown:
         sys.exit(f"no stage {', '.join(unknown)}; stages: {', '.join(known)}")
