@@ -183,6 +183,15 @@ typedef struct constants {
     wishes *of; // by buffer id
 } constants;
 
+// Slices are filled up: no constant of a size that counts becomes much larger by that.
+static bool is_compact(const buffer *b, const layout *l) {
+    enum { SMALL = 256 << 10 };
+    buffer laid = *b;
+    laid.layout = l;
+    int64_t bytes = dim_value(buffer_bytes(&laid));
+    return bytes <= SMALL || bytes / 5 * 4 <= dim_value(buffer_bytes(b));
+}
+
 static void wish_of_product(constants *c, const contraction *x, const expr *read) {
     const buffer *b = read->buffer;
     core_axes axes;
@@ -191,7 +200,7 @@ static void wish_of_product(constants *c, const contraction *x, const expr *read
     *want = layout_of_cores(b, &axes);
     wishes *w = &c->of[b->id];
     if (!w->n) w->want = want;
-    if (layout_equal(w->want, want)) w->n++;
+    if (layout_equal(w->want, want) && is_compact(b, want)) w->n++;
 }
 
 static void wish_of_step(void *user, region *r, step *s) {

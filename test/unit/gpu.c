@@ -562,20 +562,23 @@ static const char *error_on_shim(fixture *x, const compiled *c, gpu_shim *s) {
     return error;
 }
 
-// All models' kernels in one module, so that they compile in one go; their functions get the models' names in
-// front.
+// The kernels of a model, compiled to c, into module m, NULL: a new one; they get the model's name in front.
+static lmodule *add_model(fixture *x, lmodule *m, compiled *c, const model *of, fp_mode fp) {
+    *c = compile(x, of, fp);
+    if (!m) m = lmodule_new(x->a, "test", c->code->module->target);
+    for (int j = 0; j < c->code->module->funcs.n; j++) {
+        lfunc *f = c->code->module->funcs.at[j];
+        f->name = arena_printf(x->a, "%s_%s", of->name, f->name);
+        VEC_PUSH(x->a, &m->funcs, f);
+    }
+    return m;
+}
+
+// Models in one module, so that they compile in one go.
 // Every so many-th model from the first on; c of the others stays as it is.
 static lmodule *some_models(fixture *x, compiled *c, fp_mode fp, int first, int every) {
     lmodule *m = NULL;
-    for (int i = first; i < MODELS; i += every) {
-        c[i] = compile(x, &models[i], fp);
-        if (!m) m = lmodule_new(x->a, "test", c[i].code->module->target);
-        for (int j = 0; j < c[i].code->module->funcs.n; j++) {
-            lfunc *f = c[i].code->module->funcs.at[j];
-            f->name = arena_printf(x->a, "%s_%s", models[i].name, f->name);
-            VEC_PUSH(x->a, &m->funcs, f);
-        }
-    }
+    for (int i = first; i < MODELS; i += every) m = add_model(x, m, &c[i], &models[i], fp);
     return m;
 }
 
@@ -952,7 +955,8 @@ static const buffer *constant_with(const compiled *c, dtype t, int rank) {
     return NULL;
 }
 
-// What only products read is rounded and laid out for them, what others read too stays as it is.
+// What only products read is rounded and laid out for them; what others read too, or what slices along K do
+// not fill, stays as it is.
 static void constants_are_made_for_products(void **state) {
     static const model
         alone = {"alone",
@@ -973,8 +977,17 @@ static void constants_are_made_for_products(void **state) {
                   PRECISION_BF16,
                   .sm = 90,
                   .groups = true};
+    static const model thin = {
+        "thin",
+        "",
+        "in a float16 M 8\nout y float16 *\n" CONSTANT_B("2", "8 16000", "128000", "10") "y = MatMul a b",
+        {{1, 8}},
+        1,
+        .sm = 90,
+        .groups = true};
     compiled c = compile(*state, &alone, FP_DEFAULT), strict = compile(*state, &alone, FP_STRICT),
-             both = compile(*state, &shared, FP_DEFAULT);
+             both = compile(*state, &shared, FP_DEFAULT), wide = compile(*state, &thin, FP_DEFAULT);
+    assert_null(constant_with(&wide, DT_F16, 2)->layout);
     assert_non_null(constant_with(&c, DT_BF16, 2));
     assert_non_null(constant_with(&c, DT_BF16, 2)->layout);
     assert_null(constant_with(&strict, DT_BF16, 2));
@@ -1036,6 +1049,18 @@ static const char *find_ptxas(arena *a) {
     return have_program(a, "/usr/local/cuda/bin/ptxas") ? "/usr/local/cuda/bin/ptxas" : NULL;
 }
 
+// The models that are compiled for one of so many architectures, the oldest first: each for one of those that
+// run it.
+static lmodule *models_for(fixture *x, int arch, int archs) {
+    lmodule *m = NULL;
+    for (int i = 0; i < MODELS; i += EVERY) {
+        int k = i / EVERY, one = models[i].sm >= 80 ? 1 + k % (archs - 1) : k % archs;
+        compiled c;
+        if (one == arch) m = add_model(x, m, &c, &models[i], FP_DEFAULT);
+    }
+    return m;
+}
+
 static void ptx_is_accepted(void **state) {
     static const int archs[] = {75, 80, 90, GPU_OWN + 90};
     fixture *x = *state;
@@ -1045,11 +1070,10 @@ static void ptx_is_accepted(void **state) {
         print_message("skipped: %s is not installed\n", n ? "ptxas" : "NVRTC");
         skip();
     }
-    compiled c[MODELS];
     for (int i = 0; i < 4; i++) {
         int sm = archs[i];
         if (!nvrtc_knows(n, sm)) continue;
-        gpu_code all = {.module = some_models(x, c, FP_DEFAULT, i, 4 * EVERY)};
+        gpu_code all = {.module = models_for(x, i, 4)};
         const char *ptx = gpu_ptx(&all, x->a, n, sm, &x->d),
                    *path = workdir_write(x->dir, "test.ptx", ptx, strlen(ptx));
         bool groups = strstr(ptx, "wgmma.mma_async");
