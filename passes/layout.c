@@ -546,16 +546,17 @@ static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
 }
 
 // Panels are read side by side: when they lie a multiple of a page apart, their lines compete for the same
-// places in the cache (6 x 64 tiles run at 78 % of peak instead of 96 %). A line more keeps them apart.
+// places in the cache (6 x 64 tiles run at 78 % of peak instead of 96 %). A line more keeps them apart; those
+// of which two fit the first cache do without (no difference within 0.4 %, and smaller objects).
 static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
-    enum { PAGE = 4096, LINE = 64 };
+    enum { PAGE = 4096, LINE = 64, SHORT = 16384 };
     buffer panels = *b;
     panels.layout = l;
     while (l->order[l->gap_entry].axis != n_axis) l->gap_entry++;
     int64_t bits = dtype_bits(b->dtype), line = 8 * LINE / bits;
     const dim *n = dim_mulk(layout_stride(&panels, l->gap_entry), bits);
-    bool near = dim_is_const(n) && dim_value(n) <= row * bits;
-    if (!near && !(dim_is_const(n) && dim_value(n) % (8 * PAGE))) l->gap = row > line ? row : line;
+    if (dim_is_const(n) && (dim_value(n) <= 8 * SHORT || dim_value(n) % (8 * PAGE))) return;
+    l->gap = row > line ? row : line;
 }
 
 // [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >=
