@@ -132,7 +132,7 @@ def normalise(g, v):
         return g.one("Add", [y, g.about((c, 1, 1), 0)])
     if form == "lrn":
         return g.one("LRN", [v], size=g.pick(3, 5), alpha=0.1)
-    if form == "layer":  # over the channels, in the manner of ConvNeXt
+    if form == "layer" and v.shape[1] >= 8:  # over the channels, in the manner of ConvNeXt; few halves nearly agree at times
         to, back = [0, *range(2, v.rank), 1], [0, v.rank - 1, *range(1, v.rank - 1)]
         return g.move(layer_norm(g, g.move(v, *to)), *back)
     return v
@@ -292,6 +292,8 @@ def enlarge(g, v):
     if g.opset < 11:
         raise Unfit("an old Resize")
     mode = g.pick(("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"), ("cubic", "half_pixel"))
+    if mode[1] == "align_corners" and any(int(size * 1.5) != size * 1.5 for size in v.shape[2:]):
+        raise Unfit("lengths that are fractions")  # ONNX Runtime rounds them first
     if v.rank != 4 and mode[0] != "nearest":
         raise Unfit("an image of another rank")
     extra = {"nearest_mode": "floor"} if mode[0] == "nearest" else {}
