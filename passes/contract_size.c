@@ -189,6 +189,8 @@ void choose_blocks(tiling *t) {
     if (l.splits && !t->partial) return;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
+    p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
+                const_extent(t, t->tile_m) == INT64_MAX;
     p->splits = l.splits;
     p->columns = l.columns > width ? l.columns / width * width : width;
     p->on = p->m_step > 0 && p->k_step > 0;

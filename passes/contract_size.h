@@ -8,9 +8,10 @@ enum { MAX_ROWS = 14, MAX_VECTORS = 4, MAX_SIDES = 4, PIECE_ROWS = 42 };
 
 // Blocks around the tiles. Axes m[0 .. m_at) and k[0 .. k_at) are walked outside, one position at a time.
 typedef struct block_plan {
-    bool on, splits;        // splits: K goes in blocks too
-    int64_t columns;        // in a chunk
-    int m_at, k_at;         // positions in m and k of the axes that go in blocks
+    bool on, splits; // splits: K goes in blocks too
+    bool nested;     // the axis outside of m_at goes in blocks too: as many positions as the run has room for
+    int64_t columns; // in a chunk
+    int m_at, k_at;  // positions in m and k of the axes that go in blocks
     int64_t m_step, k_step; // positions of those axes in a block
     int64_t m_inner;        // positions of the axes of M inside of m_at
 } block_plan;
@@ -34,6 +35,7 @@ typedef struct tiling {
     block_plan block;
     ins *partial;                  // sums of the blocks of K so far: [column / width][row][width]
     ins *m_begin, *m_end;          // of the block's axis of M, NULL: all
+    ins *outer_begin, *outer_end;  // of the axis outside of it, where that is nested
     ins *m_middle;                 // where tiles of a row less begin, NULL: not known
     ins *k_begin, *k_end;          // of the block's axis of K, NULL: all
     ins *chunk, *chunk_end;        // its columns

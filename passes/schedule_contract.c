@@ -13,7 +13,9 @@
 //     acc = first block of K ? 0 : partial[n0][m0];  add this block's products
 //     last block of K ? write f(acc) : partial[n0][m0] = acc
 //
-// With K whole there are blocks of M alone, for several columns' tiles to find A near.
+// Where only the run knows how long rows of an image are, a block is as many short ones as there is room for,
+// or a part of a long one. With K whole there are blocks of M alone, for several columns' tiles to find A
+// near.
 //
 // It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
 #include "passes/schedule_contract.h"
@@ -307,6 +309,10 @@ static ins *partial_place(tiling *t, const tile *x) {
     lbuild *b = &e->b;
     const block_plan *p = &t->block;
     ins *row = lb_idx(b, 0);
+    if (p->nested) {
+        ins *outer = lb_bin(b, L_SUB, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
+        row = lb_bin(b, L_MUL, outer, lb_bin(b, L_SUB, t->m_end, t->m_begin));
+    }
     for (int j = p->m_at; j < t->m.n; j++) {
         ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
         if (j == p->m_at) at = lb_bin(b, L_SUB, at, t->m_begin);
@@ -455,7 +461,8 @@ static void m_loops(tiling *t, tile x, int depth) {
         return;
     }
     ins *begin = t->m_begin, *end = t->m_end;
-    if (!begin || depth != t->block.m_at) axis_range(e, a, &begin, &end);
+    if (begin && t->block.nested && depth == t->block.m_at - 1) begin = t->outer_begin, end = t->outer_end;
+    else if (!begin || depth != t->block.m_at) axis_range(e, a, &begin, &end);
     e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
     ins *loop = e->counter[a];
     int mark = scope_open(e);
@@ -477,7 +484,7 @@ static void column_tiles(tiling *t, const column_range *r) {
     tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last};
     if (r->end) x.n0 = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
     int mark = scope_open(e);
-    m_loops(t, x, t->m_begin ? t->block.m_at : 0);
+    m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
     e->counter[t->c->n] = NULL;
     scope_close(e, mark);
     if (r->end) lb_end(&e->b, x.n0);
@@ -568,6 +575,24 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
     lb_end(b, loop);
 }
 
+static void m_blocks(tiling *t, const column_range *r, int depth);
+
+// The axis outside of rows whose length the run knows: so many positions that they make a block.
+static void nested_blocks(tiling *t, const column_range *r, int depth, ins *begin, ins *end) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *length = lb_bin(b, L_SMAX, emit_dim(e, e->extent[t->m.at[depth + 1]]), lb_idx(b, 1)),
+        *fit = lb_bin(b, L_SDIV, lb_idx(b, t->block.m_step), length),
+        *step = lb_bin(b, L_SMAX, fit, lb_idx(b, 1));
+    t->outer_begin = lb_for(b, "block", begin, end, step, LOOP_PARALLEL);
+    ins *loop = t->outer_begin;
+    int mark = scope_open(e);
+    t->outer_end = least(b, lb_bin(b, L_ADD, loop, step), end);
+    m_blocks(t, r, depth + 1);
+    scope_close(e, mark);
+    lb_end(b, loop);
+}
+
 static void m_blocks(tiling *t, const column_range *r, int depth) {
     emitter *e = t->e;
     int a = t->m.at[depth];
@@ -576,6 +601,10 @@ static void m_blocks(tiling *t, const column_range *r, int depth) {
     else axis_range(e, a, &begin, &end);
     if (depth == t->block.m_at) {
         split_blocks(t, r, begin, end);
+        return;
+    }
+    if (t->block.nested && depth == t->block.m_at - 1) {
+        nested_blocks(t, r, depth, begin, end);
         return;
     }
     e->counter[a] = open_loop(e, "block", begin, end, 1);

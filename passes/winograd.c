@@ -135,9 +135,16 @@ static double likely(const dim *d, int64_t usual) {
 typedef struct sizes {
     double n, c, m, height, width, ty, tx;
 } sizes;
+// A side of the map, when the model's image has the usual one: networks make maps of many channels small.
+static double likely_side(const winograd *f, int space, double channels) {
+    enum { IMAGE = 224, SMALL = 16, BOTH = 8192 };
+    const dim *d = extent_of(f, f->out[space]);
+    double side = likely(d, IMAGE);
+    return dim_is_const(d) ? side : fmin(side, fmax(SMALL, BOTH / channels));
+}
 static sizes likely_sizes(const winograd *f) {
     sizes s = {likely(extent_of(f, f->n), 1), likely(extent_of(f, f->c), 0), likely(extent_of(f, f->m), 0)};
-    s.height = likely(extent_of(f, f->out[0]), 64), s.width = likely(extent_of(f, f->out[1]), 64);
+    s.height = likely_side(f, 0, s.c), s.width = likely_side(f, 1, s.c);
     s.ty = ceil(s.height / f->t->tile), s.tx = ceil(s.width / f->t->tile);
     return s;
 }

@@ -217,6 +217,9 @@ static void test_convolutions(void **state) {
         {3, 600, 5, 6, 17, {0, 0, 0, 0}, .taps = 1},
         {1, 20, 19, 23, 18, {3, 3, 3, 3}, .taps = 7, .stride = 2},
         {2, 3, 40, 21, 24, {2, 2, 2, 2}, .taps = 5},
+        {1, 300, 9, 5, 40, {1, 1, 1, 1}, .symbolic_size = true, .stride = 2},
+        {2, 200, 3, 190, 24, {2, 2, 2, 2}, .symbolic_batch = true, .symbolic_size = true, .dilation = 2},
+        {1, 70, 40, 1, 70, {2, 2, 2, 2}, .symbolic_size = true, .taps = 5},
     };
     for (size_t j = 0; j < sizeof cases / sizeof *cases; j++) check_convolution(&cases[j], (int)j);
 }
