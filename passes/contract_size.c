@@ -1,9 +1,99 @@
-// How large the tiles, blocks and tasks of a contraction are: costs of a step of K, caches, balance.
+// The order of a contraction's axes, and how large its tiles, blocks and tasks are: costs of a step of K,
+// caches, balance.
 #include "passes/contract_size.h"
 #include "ir/program.h"
 #include "passes/schedule_int8.h"
 #include <math.h>
 
+// ---------------------------------------------------------------- axes
+// Whether the factor depends on the axis through more than its read: a guard, a zero point of the row.
+static bool varies_beyond_read(expr *term, const expr *read, int axis) {
+    if (term == read) return false;
+    if (term->op == X_READ || term->op == X_AXIS) return expr_uses_axis(term, axis);
+    for (int j = 0; j < expr_arity(term->op); j++)
+        if (varies_beyond_read(term->arg[j], read, axis)) return true;
+    return false;
+}
+
+// Without axes of one position, the taps of a 1x1 convolution: these are no loops.
+static axis_list several_positions(tiling *t, const axis_list *all) {
+    axis_list r = {0};
+    for (int j = 0; j < all->n; j++) {
+        int a = all->at[j];
+        if (dim_is(t->e->extent[a], 1) && (j < all->n - 1 || r.n)) t->e->counter[a] = lb_idx(&t->e->b, 0);
+        else r.at[r.n++] = a;
+    }
+    return r;
+}
+
+// Whether stride x is longer than y: one that only the run knows passes a whole row or image.
+static bool is_longer_stride(const expr *x, const expr *y) {
+    if (x->op != X_CONST || y->op != X_CONST) return x->op != X_CONST && y->op == X_CONST;
+    return x->i > y->i;
+}
+
+// Reduce axes with A's longest strides outermost: the innermost walks A and the panels in order.
+static void order_k(tiling *t) {
+    t->k = several_positions(t, &t->c->k_axes);
+    for (int i = 1; i < t->k.n; i++)
+        for (int j = i; j > 0; j--) {
+            const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
+            if (t->k.at[j] == t->quad) break; // that one comes last
+            if (t->k.at[j - 1] != t->quad && !is_longer_stride(y, x)) break;
+            int swap = t->k.at[j];
+            t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
+        }
+}
+
+typedef struct read_list {
+    emitter *e;
+    access *all[130];
+    int n;
+} read_list;
+static void add_access(void *user, expr *x) {
+    read_list *l = user;
+    access *a = x->op == X_READ ? entry_of(l->e, x)->read : NULL;
+    if (a && l->n < 129) l->all[l->n++] = a;
+}
+
+static void join_axes(tiling *t) {
+    read_list l = {.e = t->e};
+    entry_of(t->e, t->c->b)->read = t->b; // at the first column: affine
+    l.all[l.n++] = t->write;
+    stage_walk(t->c->s, add_access, &l);
+    if (l.n >= 129) return;
+    t->m.n = collapse_axes(t->e, t->m.at, t->m.n, l.all, l.n);
+    t->k.n = collapse_axes(t->e, t->k.at, t->k.n, l.all, l.n);
+}
+
+// Whether an axis has so many positions at least, whatever the run's sizes are.
+static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
+
+// Rows of a tile are positions of one axis: the innermost, unless that one is known to be short, or may be as
+// a batch of an open size is, and another is known to be long.
+static void choose_row_axis(tiling *t) {
+    enum { FEW = 4, MANY = 8 };
+    if (!t->m.n) return;
+    int *last = &t->m.at[t->m.n - 1];
+    if (!has_positions(t, *last, FEW))
+        for (int j = t->m.n - 2; j >= 0; j--)
+            if (has_positions(t, t->m.at[j], MANY)) {
+                int swap = t->m.at[j];
+                t->m.at[j] = *last, *last = swap;
+                break;
+            }
+    if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
+}
+
+void choose_axes(tiling *t) {
+    t->m = t->c->m;
+    order_k(t);
+    join_axes(t);
+    choose_row_axis(t);
+    t->row_stride = t->tile_m < 0 ? x_i64(t->e->k, 0) : t->a->coef[t->tile_m];
+}
+
+// ---------------------------------------------------------------- tiles
 static int64_t const_extent(const tiling *t, int axis) {
     const dim *d = axis < 0 ? NULL : t->e->extent[axis];
     return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;

@@ -54,6 +54,8 @@ typedef struct tile {
 
 // All positions of the axes together, INT64_MAX: not known.
 int64_t positions(const kernel *k, const axis_list *l);
+// The order of M and K, joined where they can be, and the axis of M that goes in tiles.
+void choose_axes(tiling *t);
 // The width for which all columns cost least, in vectors.
 void choose_tile(tiling *t);
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
