@@ -13,6 +13,7 @@ typedef struct assign {
     int *channel; // by buffer id: logical axis that comes last, -1: row-major
     bool *pinned; // by buffer id: views, inputs, outputs, constants ...
     int *writers; // by buffer id: kernels that write it
+    bool *whole;  // by buffer id: views show it, or other steps than kernels take it
     map packed;   // (buffer id, hash of layout) -> packed constant
     map copies;   // input buffer id -> its channels-last copy
     map sources;  // buffer id -> the element that its halo holds, where only the run knows it
@@ -197,16 +198,49 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
     else insert_kernel(a->p, r, (*at)++, copy);
     swap_buffer(k, from, to, false);
 }
-static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
-    buffer *out = f->out;
-    if (!a->pinned[out->id] || out->rank < 3 || a->writers[out->id] != 1) return;
-    buffer *made =
-        clone_buffer(a->p, r, at, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
+static bool only_sets(const kernel *k, const buffer *b) {
+    for (int s = 0; s < k->stages.n; s++)
+        for (int w = 0; w < k->stages.at[s]->writes.n; w++) {
+            const write *x = &k->stages.at[s]->writes.at[w];
+            if (x->to == b && x->combine != COMBINE_SET) return false;
+        }
+    return true;
+}
+
+// The step of the last kernel that writes b, the first being step `at`: -1 where they do not stand together,
+// kernels between them aside. A transposed convolution is one kernel for each of its phases.
+static int last_writer(const assign *a, const region *r, int at, const buffer *b) {
+    int left = a->writers[b->id];
+    if (left != 1 && a->whole[b->id]) return -1;
+    for (int j = at; j < r->steps.n; j++) {
+        const step *s = r->steps.at[j];
+        if (s->kind == STEP_ALLOC) continue;
+        if (s->kind != STEP_KERNEL) return -1;
+        if (!kernel_writes(s->kernel, b)) continue;
+        if (!only_sets(s->kernel, b)) return -1;
+        if (--left == 0) return j;
+    }
+    return -1;
+}
+
+static void write_elsewhere(kernel *k, const buffer *from, buffer *to) {
+    swap_buffer(k, from, to, false);
     for (int s = 0; s < k->stages.n; s++)
         for (int w = 0; w < k->stages.at[s]->writes.n; w++)
-            if (k->stages.at[s]->writes.at[w].to == out) k->stages.at[s]->writes.at[w].to = made;
+            if (k->stages.at[s]->writes.at[w].to == from) k->stages.at[s]->writes.at[w].to = to;
+}
+
+static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
+    buffer *out = f->out;
+    int last = last_writer(a, r, *at, out), from = *at;
+    if (!a->pinned[out->id] || out->rank < 3 || last < 0) return;
+    buffer *made =
+        clone_buffer(a->p, r, at, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
+    last += *at - from;
+    for (int j = *at; j <= last; j++)
+        if (r->steps.at[j]->kind == STEP_KERNEL) write_elsewhere(r->steps.at[j]->kernel, out, made);
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out);
-    insert_kernel(a->p, r, ++(*at), copy);
+    insert_kernel(a->p, r, last + 1, copy);
 }
 
 static void copy_boundaries(assign *a, region *r) {
@@ -556,17 +590,18 @@ static void pack_operands(assign *a, region *r) {
 }
 
 // ---------------------------------------------------------------- entry
+static void pin_whole(assign *a, const buffer *b) {
+    if (b && b->id < a->nbuffers) a->pinned[b->id] = a->whole[b->id] = true;
+}
+
 static void pin(void *user, region *r, step *s) { // whole-buffer steps take buffers as they lie
     assign *a = user;
     (void)r;
     if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
-    if (s->buffer && s->buffer->id < a->nbuffers) a->pinned[s->buffer->id] = true;
-    if (s->from && s->from->id < a->nbuffers) a->pinned[s->from->id] = true;
-    for (int j = 0; j < s->nargs; j++) {
-        if (!s->args[j]) continue;
-        const buffer *b = buffer_root(s->args[j]);
-        if (b->id < a->nbuffers) a->pinned[b->id] = true;
-    }
+    pin_whole(a, s->buffer);
+    pin_whole(a, s->from);
+    for (int j = 0; j < s->nargs; j++)
+        if (s->args[j]) pin_whole(a, buffer_root(s->args[j]));
 }
 
 void assign_layouts(program *p) {
@@ -575,6 +610,7 @@ void assign_layouts(program *p) {
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
     a.writers = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
+    a.whole = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
     a.copies.arena = a.sources.arena = a.filled.arena = scratch;
     for (int j = 0; j < p->kernels.n; j++) {
         buffer **b;
@@ -584,7 +620,7 @@ void assign_layouts(program *p) {
     for (int j = 0; j < a.nbuffers; j++) {
         a.channel[j] = -1;
         a.pinned[j] |= !is_temp_root(p->buffers.at[j]);
-        if (p->buffers.at[j]->view_of) a.pinned[buffer_root(p->buffers.at[j])->id] = true;
+        if (p->buffers.at[j]->view_of) pin_whole(&a, buffer_root(p->buffers.at[j]));
     }
     program_walk(p, pin, &a);
     for (int j = 0; j < p->kernels.n; j++) {
