@@ -2,6 +2,7 @@
 // results by ldmatrix and mma.sync from the same shared memory. In: the name of such a call (codegen/cuda.h).
 // Out: the function of that name, as a template in which $ and @ stand as in ctext_help.c.
 #include "codegen/ctext_impl.h"
+#include "codegen/cuda.h"
 #include "ir/loops_mma.h"
 #include <stdio.h>
 #include <string.h>
@@ -136,11 +137,11 @@ static void add_product(text *t, arena *a, const group_call *c, const char *name
                 "$ void @%s(%s *d, const void *a, int lead_a, const void *b, int lead_b) {\n"
                 "#if defined(ONNXC_CUDA_SHIM)\n"
                 "    if (shim_group(%d, SHIM_%s, d, %s, %s, %d, %d)) return;\n"
-                "#elif defined(__CUDA_ARCH_FEAT_SM90_ALL)\n",
+                "#elif defined(" CUDA_HAS_OWN ")\n",
                 name, floats ? "float" : "int32_t", g->n, number, descriptor(g->order_a, 'a'),
                 descriptor(g->order_b, 'b'), g->order_a == GROUP_M, g->order_b == GROUP_M);
     add_wgmma(t, a, c);
-    text_add(t, "#endif\n#if !defined(__CUDA_ARCH_FEAT_SM90_ALL)\n");
+    text_add(t, "#endif\n#if !defined(" CUDA_HAS_OWN ")\n");
     add_small_products(t, g);
     text_add(t, "    (void)lead_a, (void)lead_b;\n#endif\n}\n\n");
 }
@@ -148,7 +149,7 @@ static void add_product(text *t, arena *a, const group_call *c, const char *name
 // The registers pass through, so that no other instruction on them moves across.
 static void add_fence(text *t, const group_call *c, const char *name) {
     text_printf(t,
-                "$ void @%s(%s *d) {\n#if defined(__CUDA_ARCH_FEAT_SM90_ALL)\n    asm "
+                "$ void @%s(%s *d) {\n#if defined(" CUDA_HAS_OWN ")\n    asm "
                 "volatile(\"wgmma.%s;\"\n        : ",
                 name, dtype_is_float(c->g.a) ? "float" : "int32_t",
                 *c->what == 'f' ? "fence.sync.aligned" : "wait_group.sync.aligned 0");

@@ -1,6 +1,7 @@
 // The small functions that emitted C and CUDA text brings along, each only where it is used. In the texts $
 // stands for the linkage and @ for the prefix of their names. Out: their definitions, needed ones first.
 #include "codegen/ctext_impl.h"
+#include "codegen/cuda.h"
 
 #define UNARY(name, T) "$ " T " @" name "(" T " x) "
 
@@ -165,7 +166,7 @@
 // Only products of groups of warps need it.
 #define GROUP(name, ptx)                                                                                     \
     {name, "", "$ void @" name "(void) { }\n",                                                               \
-     "$ void @" name "(void) {\n#if defined(__CUDA_ARCH_FEAT_SM90_ALL)\n    asm volatile(\"" ptx             \
+     "$ void @" name "(void) {\n#if defined(" CUDA_HAS_OWN ")\n    asm volatile(\"" ptx                      \
      ";\" : : : \"memory\");\n#endif\n}\n"}
 // Of one thread, where there are bulk copies; at: a barrier in shared memory.
 #define BULK(name, params, shim, ptx, operands)                                                              \

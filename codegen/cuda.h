@@ -49,5 +49,8 @@
 #include "codegen/sink.h"
 #include "ir/loops.h"
 
+// What the text asks wherever code for sm_90a is another than for sm_90.
+#define CUDA_HAS_OWN "__CUDA_ARCH_FEAT_SM90_ALL"
+
 void cuda_write(const lmodule *m, const sink *out, diag *d);
 #endif

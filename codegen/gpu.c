@@ -145,6 +145,12 @@ const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d
     return text_str(&all);
 }
 
-const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, diag *d) {
-    return nvrtc_cubin(n, a, g->module->name, text_of(g->module, a, 0, g->module->funcs.n, d), sm, size, d);
+const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, const char **ptx,
+                      diag *d) {
+    const char *cuda = text_of(g->module, a, 0, g->module->funcs.n, d);
+    return nvrtc_cubin(n, a, g->module->name, cuda, sm, size, ptx, d);
+}
+
+bool gpu_has_own(const gpu_code *g, arena *a, diag *d) {
+    return strstr(text_of(g->module, a, 0, g->module->funcs.n, d), CUDA_HAS_OWN);
 }

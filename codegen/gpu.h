@@ -21,8 +21,11 @@ gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *n
 // Large modules go through NVRTC in several programs of GPU_BATCH functions; their PTX is joined.
 enum { GPU_BATCH = 50 };
 const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d);
-// One program: cubins cannot be joined without NVIDIA's linker.
-const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, diag *d);
+// One program: cubins cannot be joined without NVIDIA's linker. ptx: as nvrtc_cubin says.
+const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, const char **ptx,
+                      diag *d);
+// Code for sm_90a differs from that for sm_90.
+bool gpu_has_own(const gpu_code *g, arena *a, diag *d);
 
 // The code that an object brings along, for one architecture each; PTX for newer ones too.
 typedef struct gpu_image {

@@ -180,14 +180,21 @@ static program compile(const nvrtc *n, arena *a, const char *name, const char *c
                 n->api->GetErrorString(code), log);
 }
 
+// The program is gone when this fails.
 static char *take(const nvrtc *n, arena *a, program p, int (*size)(program, size_t *),
                   int (*get)(program, char *), size_t *bytes, diag *d) {
     char *to = NULL;
     int code = size(p, bytes);
     if (!code) code = get(p, to = arena_alloc(a, *bytes + 1));
+    if (!code) return to;
     n->api->DestroyProgram(&p);
-    if (code) diag_defect(d, NULL, "NVRTC: %s", n->api->GetErrorString(code));
-    return to;
+    diag_defect(d, NULL, "NVRTC: %s", n->api->GetErrorString(code));
+}
+
+static const char *take_ptx(const nvrtc *n, arena *a, program p, diag *d) {
+    size_t size;
+    const char *ptx = take(n, a, p, n->api->GetPTXSize, n->api->GetPTX, &size, d);
+    return size > 1 ? ptx : NULL;
 }
 
 static const char *arch_option(arena *a, const char *kind, int sm) {
@@ -195,15 +202,19 @@ static const char *arch_option(arena *a, const char *kind, int sm) {
 }
 
 const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d) {
-    size_t size;
     check_arch(n, a, sm, d);
     program p = compile(n, a, name, cuda, arch_option(a, "compute", sm), d);
-    return take(n, a, p, n->api->GetPTXSize, n->api->GetPTX, &size, d);
+    const char *ptx = take_ptx(n, a, p, d);
+    n->api->DestroyProgram(&p);
+    return ptx ? ptx : "";
 }
 
 const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
-                        diag *d) {
+                        const char **ptx, diag *d) {
     check_arch(n, a, sm, d);
     program p = compile(n, a, name, cuda, arch_option(a, "sm", sm), d);
-    return take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, size, d);
+    if (ptx) *ptx = take_ptx(n, a, p, d);
+    const void *code = take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, size, d);
+    n->api->DestroyProgram(&p);
+    return code;
 }

@@ -563,6 +563,29 @@ class Objects(unittest.TestCase):
         self.assertEqual(Context(model).why.value, b"the GPU is sm_75, but the object has code sm_80, code sm_90a, PTX sm_90")
         del os.environ["CUDA_DOUBLE_SM"]
 
+    def test_one_program_for_code_and_its_ptx(self):
+        """sm_90a is asked for where the kernels have its products, and nowhere else."""
+        for name, asked, programs, code in (
+                ("rows", "sm_80", ["sm_80"], b"code sm_80, PTX sm_80"),
+                ("rows", "sm_80,sm_90a", ["sm_80", "sm_90"], b"code sm_80, code sm_90, PTX sm_90"),
+                ("rows", "sm_90,sm_90a", ["sm_90"], b"code sm_90, PTX sm_90"),
+                ("rows", "sm_90,sm_80", ["sm_90", "sm_80"], b"code sm_90, code sm_80, PTX sm_90"),
+                ("wide", "sm_80,sm_90a", ["sm_80", "sm_90a", "compute_90"], b"code sm_80, code sm_90a, PTX sm_90"),
+                ("wide", "sm_90a,sm_90", ["sm_90a", "sm_90"], b"code sm_90a, code sm_90, PTX sm_90")):
+            for apart in (), ("NVRTC_DOUBLE_APART",):
+                log = self.path(f"{name}-{asked}{len(apart)}.log")
+                made = self.onnxc(f"{name}.onnx", "--nvrtc", DOUBLES, "-o", f"{name}_one.so", "--device=cuda", "--gpu-arch", asked,
+                                  NVRTC_DOUBLE_LOG=log, **dict.fromkeys(apart, "1"))
+                self.assertEqual((made.returncode, made.stderr), (0, ""))
+                newest = "compute_90" if "90" in asked else "compute_80"
+                wanted = programs + [newest] if apart and programs[-1] != newest else programs
+                with open(log, encoding="utf-8") as f:
+                    self.assertEqual(f.read().split(), wanted)
+                os.environ["CUDA_DOUBLE_SM"] = "75"
+                ran = self.onnxc("run", f"{name}_one.so", "--input", "x=random", "--dim", "N=2", LD_LIBRARY_PATH=DOUBLES)
+                self.assertIn(b"the GPU is sm_75, but the object has " + code, ran.stderr.encode())
+                del os.environ["CUDA_DOUBLE_SM"]
+
     def test_cpu_where_there_is_no_gpu(self):
         class Seen(ctypes.Structure):
             _fields_ = [("weights", ctypes.c_void_p), ("size", ctypes.c_size_t), ("mapped", ctypes.c_int), ("device", ctypes.c_int)]

@@ -26,33 +26,42 @@ void write_cubin(pipeline *p, const sink *to) {
     int *archs;
     size_t size;
     options_gpu_archs(p->arena, p->diag, p->options, &archs);
-    const void *code = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), archs[0], &size, p->diag);
+    const void *code = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), archs[0], &size, NULL, p->diag);
     sink_addn(to, code, size);
 }
 
-static gpu_image ptx_image(pipeline *p, const nvrtc *n, int sm) {
-    const char *text = gpu_ptx(p->gpu, p->arena, n, sm, p->diag);
-    return (gpu_image){sm, true, text, strlen(text) + 1};
+// PTX for newer architectures is that of the newest one asked for, which its code brings along.
+typedef struct images {
+    gpu_image *at;
+    int n, newest;
+    const char *ptx;
+} images;
+
+static void add_cubin(pipeline *p, const nvrtc *n, int sm, images *to) {
+    gpu_image i = {.sm = sm};
+    for (int j = 0; j < to->n; j++)
+        if (to->at[j].sm == sm) return;
+    i.code = gpu_cubin(p->gpu, p->arena, n, sm, &i.size, sm == to->newest ? &to->ptx : NULL, p->diag);
+    to->at[to->n++] = i;
 }
 
-static gpu_image cubin_image(pipeline *p, const nvrtc *n, int sm) {
-    gpu_image i = {.sm = sm};
-    i.code = gpu_cubin(p->gpu, p->arena, n, sm, &i.size, p->diag);
-    return i;
+static void add_ptx(pipeline *p, const nvrtc *n, images *to) {
+    const char *text = to->ptx ? to->ptx : gpu_ptx(p->gpu, p->arena, n, to->newest, p->diag);
+    to->at[to->n++] = (gpu_image){to->newest, true, text, strlen(text) + 1};
 }
 
 void add_gpu_images(pipeline *p) {
-    int *archs, count = options_gpu_archs(p->arena, p->diag, p->options, &archs), made = 0, newest = 0;
-    gpu_image *images = ARENA_ARRAY(p->arena, gpu_image, count + 1);
+    int *archs, count = options_gpu_archs(p->arena, p->diag, p->options, &archs);
+    images all = {.at = ARENA_ARRAY(p->arena, gpu_image, count + 1)};
     if (p->gpu->module->funcs.n) {
         const nvrtc *n = open_nvrtc(p);
-        for (int i = 0; i < count; i++) {
-            int sm = gpu_arch_number(archs[i]);
-            newest = sm > newest ? sm : newest;
-            images[made++] = cubin_image(p, n, archs[i]);
-        }
-        images[made++] = ptx_image(p, n, count ? newest : oldest_arch(n));
+        bool own = gpu_has_own(p->gpu, p->arena, p->diag);
+        for (int i = 0; i < count; i++)
+            if (gpu_arch_number(archs[i]) > all.newest) all.newest = gpu_arch_number(archs[i]);
+        for (int i = 0; i < count; i++) add_cubin(p, n, own ? archs[i] : gpu_arch_number(archs[i]), &all);
+        if (!count) all.newest = oldest_arch(n);
+        add_ptx(p, n, &all);
     }
-    ldata *d = gpu_images_data(p->gpu, p->arena, p->build->io->name, images, made);
+    ldata *d = gpu_images_data(p->gpu, p->arena, p->build->io->name, all.at, all.n);
     VEC_PUSH(p->arena, &p->loops->data, d);
 }

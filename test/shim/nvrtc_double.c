@@ -1,5 +1,6 @@
 // In the place of libnvrtc where there is none: its PTX and its cubins are the CUDA text, behind a line that
-// says for what they were made. test/shim/cuda_double.c takes them.
+// says for what they were made. test/shim/cuda_double.c takes them. $NVRTC_DOUBLE_LOG: a file that gets a
+// line for each program that is compiled; $NVRTC_DOUBLE_APART: there is no PTX where machine code is made.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,14 @@ int nvrtcDestroyProgram(program **p) {
     return 0;
 }
 
+static void log_program(const char *arch) {
+    const char *path = getenv("NVRTC_DOUBLE_LOG");
+    FILE *f = path ? fopen(path, "a") : NULL;
+    if (!f) return;
+    fprintf(f, "%s\n", arch);
+    fclose(f);
+}
+
 // A module that is joined of several programs has the first one's head.
 int nvrtcCompileProgram(program *p, int n, const char *const *options) {
     const char *arch = "?";
@@ -45,20 +54,32 @@ int nvrtcCompileProgram(program *p, int n, const char *const *options) {
         if (!strncmp(options[i], "--gpu-architecture=", 19)) arch = options[i] + 19;
     size_t size = strlen(p->text) + 100;
     p->made = malloc(size);
+    log_program(arch);
     snprintf(p->made, size, "//%s\n// .address_size 64\n//part\n%s", arch, p->text);
     return 0;
 }
 
+static int has_code(const program *p) { return !strncmp(p->made, "//sm_", 5); }
+// Machine code comes with its PTX.
 int nvrtcGetPTXSize(program *p, size_t *n) {
-    *n = strlen(p->made) + 1;
+    *n = has_code(p) && getenv("NVRTC_DOUBLE_APART") ? 1 : strlen(p->made) + 6;
     return 0;
 }
 int nvrtcGetPTX(program *p, char *to) {
+    size_t n;
+    nvrtcGetPTXSize(p, &n);
+    *to = 0;
+    if (n > 1) sprintf(to, "//compute_%s", p->made + (has_code(p) ? 5 : 10));
+    return 0;
+}
+int nvrtcGetCUBINSize(program *p, size_t *n) {
+    *n = has_code(p) ? strlen(p->made) + 1 : 0;
+    return 0;
+}
+int nvrtcGetCUBIN(program *p, char *to) {
     strcpy(to, p->made);
     return 0;
 }
-int nvrtcGetCUBINSize(program *p, size_t *n) { return nvrtcGetPTXSize(p, n); }
-int nvrtcGetCUBIN(program *p, char *to) { return nvrtcGetPTX(p, to); }
 int nvrtcGetProgramLogSize(program *p, size_t *n) {
     (void)p;
     *n = 1;

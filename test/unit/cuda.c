@@ -510,7 +510,7 @@ static void ptx_for_every_arch(fixture *x, const nvrtc *n, int from, const char 
         assert_non_null(strstr(ptx, arena_printf(x->a, ".entry %s(", kernel)));
         assemble(x, ptx, archs[i]);
         size_t size;
-        const char *cubin = nvrtc_cubin(n, x->a, "test", s, archs[i], &size, &x->d);
+        const char *cubin = nvrtc_cubin(n, x->a, "test", s, archs[i], &size, NULL, &x->d);
         assert_true(size > 64 && !memcmp(cubin,
                                          "\x7f"
                                          "ELF",
