@@ -424,9 +424,8 @@ static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
     l->gap = row > line ? row : line;
 }
 
-// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >=
-// 0.
-static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad) {
+// [batch ..., N, K in A's order ...].
+static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     layout *l = ARENA_NEW(a, layout);
     int k[MAX_AXES];
     for (int j = 0; j < c->k_axes.n; j++) { // insertion sort by where A has it
@@ -447,6 +446,13 @@ static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad
             l->order[0] = (struct layout_entry){j, 0};
         }
     }
+    return l;
+}
+
+// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >=
+// 0.
+static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad) {
+    layout *l = column_layout(a, c, n_axis);
     l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
     if (quad >= 0) l->order[l->n++] = (struct layout_entry){quad, QUAD};
     spread_panels(l, c->b->buffer, n_axis, quad >= 0 ? PANEL * QUAD : PANEL);
@@ -473,11 +479,25 @@ static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
     return c;
 }
 
-static bool worth_packing(const contraction *c) {
-    if (c->b->buffer->role == BUF_CONST) return true;
+static const dim *rows_of(const contraction *c) {
     dim *rows = dim_const(c->k->program->dims, 1);
     for (int j = 0; j < c->m.n; j++) rows = dim_mul(rows, c->k->axes.at[c->m.at[j]].extent);
-    return rows->max >= 16;
+    return rows;
+}
+
+// One row uses each element of B once, and reads columns one after the other nearly as fast as panels: these
+// do not pay where the last one is filled up by more than this (a classifier of 1000 classes, by half).
+static bool wastes_panels(const contraction *c, int n_axis) {
+    enum { FILL_BYTES = 8192 };
+    const buffer *b = c->b->buffer;
+    dim *columns = b->dims[n_axis], *all = buffer_bytes(b);
+    if (b->role != BUF_CONST || rows_of(c)->max > 1 || dim_value(columns) == 0) return false;
+    int64_t fill = (PANEL - dim_value(columns) % PANEL) % PANEL;
+    return dim_value(all) / dim_value(columns) * fill > FILL_BYTES;
+}
+
+static bool worth_packing(const contraction *c) {
+    return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= 16;
 }
 
 // Among other stages only constants are packed: the rest may change from one step of the outer axes to the
@@ -491,7 +511,9 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
-    const layout *l = panel_layout(a->p->arena, c, n_axis, quad);
+    bool columns = quad < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
+    const layout *l =
+        columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a->p->arena, c, n_axis, quad);
     buffer *to;
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);

@@ -256,6 +256,18 @@ def products(b):
     return b.linear(b.op("Tanh", b.linear(b.input("x", [m, k]), k, n)), n, b.near(200))
 
 
+@piece(4)
+def one_row(b):
+    """A classifier's: columns that fill no panels, weights that lie either way; a 1x1 convolution of what a pool leaves."""
+    c, n = b.near(700, 8), b.near(900)
+    x = b.op("GlobalAveragePool", b.input("x", [1, c, 5, 4]))
+    x = b.op("Tanh", b.op("Conv", x, b.normal(n, c, 1, 1, scale=c ** -0.5), b.normal(n, scale=0.1)))
+    x = b.op("Flatten", x)
+    if b.dice.random() < 0.5:
+        return b.op("Gemm", x, b.normal(n + 1, n, scale=n ** -0.5), b.normal(n + 1, scale=0.1), transB=1)
+    return b.linear(x, n, n + 1)
+
+
 @piece(3)
 def transformer(b):
     """A layer with attention, layer norms in words and GELU."""

@@ -76,7 +76,7 @@ def main():
     if platform.machine() != "x86_64":
         print("skip proofs.py: its limits are for x86-64\n0 passed, 0 failed, 1 skipped")
         return
-    names = sys.argv[2:] or [*SMALL, "mobilenet_v2", "resnet18"]
+    names = sys.argv[2:] or [*SMALL, "mobilenet_v2", "resnet18", "vit_small"]
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             path = SMALL.get(name) or os.path.join(folder, "network.onnx")
