@@ -144,4 +144,6 @@ void fuse_chain(fuse *f, place *rows); // with a contraction before and one afte
 void fuse_divide(fuse *f);
 void fuse_dead(program *p);
 void fuse_compact(program *p);
+// e as axis + low; axis -1: low alone. False: it is something else.
+bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low);
 #endif

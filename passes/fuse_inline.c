@@ -30,8 +30,7 @@ static dim *known_dim(const kernel *k, const expr *e) {
     return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
 }
 
-// e as axis + low.
-static bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low) {
+bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low) {
     dim *d = known_dim(k, e);
     *axis = -1, *low = d ? d : dim_const(k->program->dims, 0);
     if (d) return true;

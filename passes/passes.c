@@ -3,6 +3,7 @@
 #include "ir/op.h"
 #include "ir/target.h"
 #include "passes/fuse.h"
+#include "passes/join.h"
 #include "passes/layout.h"
 #include "passes/quantise.h"
 #include "passes/split_attention.h"
@@ -38,6 +39,7 @@ static void pass_layout(program_context *c) {
     const target *t = c->target;
     if (t && t->vector_bits) widen_halves(c->program);
     if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program);
+    if (t && t->arch != ARCH_CUDA) join_parts(c->program);
     if (!t || t->arch != ARCH_CUDA || t->fp == FP_STRICT || c->alone) return;
     round_constants(c->program, t);
     assign_gpu_layouts(c->program, t);

@@ -152,6 +152,20 @@ def grown(b):
     return b.op("Tanh", y) if b.dice.random() < 0.5 else y
 
 
+@piece(4)
+def joined(b):
+    """As SqueezeNet's and Inception's: several ways through an image, side by side; one of them read elsewhere too."""
+    c, size, batch = b.near(24, 8), b.near(40), b.dice.choice((1, 2))
+    x = b.conv(b.input("x", [batch, 3, size, b.near(size)]), 3, c, 3)
+    one, three = b.near(40), b.near(40)
+    ways = [(b.conv(x, c, one, 1), one), (b.conv(x, c, three, 3), three), (b.conv(x, c, 2 * c, 3, groups=c), 2 * c),
+            (b.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4), c)]
+    b.dice.shuffle(ways)
+    ways = ways[:b.dice.choice((2, 3, 4))] + ways[:b.dice.choice((0, 1))]
+    y = b.op("Concat", *(way for way, _ in ways), axis=1)
+    return b.op("Conv", y, b.normal(c, sum(n for _, n in ways), 1, 1, scale=0.05), b.normal(c, scale=0.1))
+
+
 @piece(2)
 def channels_last(b):
     """As exporters write networks whose channels lie last: a transposition before and after, a Resize between."""

@@ -1,0 +1,150 @@
+// Kernels that make parts of a joined tensor write them there; others keep their copies.
+#include "passes/join.h"
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka.h must follow the headers it needs.
+#include <cmocka.h>
+
+typedef struct fixture {
+    arena *a;
+    diag d;
+    jmp_buf jump;
+    program *p;
+    buffer *in, *out, *whole;
+    kernel *joining;
+} fixture;
+
+static void show(void *user, const diag_message *m) {
+    (void)user;
+    print_message("%s\n", m->full);
+}
+
+static buffer *make(fixture *x, const char *name, buffer_role role, int64_t count) {
+    dim *n = dim_const(x->p->dims, count);
+    return program_buffer(x->p, name, role, DT_F32, 1, &n);
+}
+
+// A stage of kn: to[i + low] = from[i].
+static void copy_stage(kernel *kn, buffer *to, buffer *from, int64_t low) {
+    stage *s = kernel_stage(kn);
+    int axis = kernel_axis(kn, AXIS_PARALLEL, "i", from->dims[0]);
+    stage_axis(kn, s, axis);
+    expr *i = x_axis(kn, axis), *at = x_add(kn, i, x_i64(kn, low));
+    stage_write(kn, s, to, &at, x_read(kn, from, &i));
+}
+
+static void copy_kernel(fixture *x, buffer *to, buffer *from) {
+    kernel *kn = kernel_new(x->p, "copy", NULL);
+    copy_stage(kn, to, from, 0);
+    step_kernel(x->p, x->p->main, kn);
+}
+
+// in -> a, b; whole = a, b; out = whole.
+static fixture *fixture_new(buffer **a, buffer **b) {
+    arena *arena = arena_new();
+    fixture *x = ARENA_NEW(arena, fixture);
+    x->a = arena;
+    x->d = (diag){.arena = arena, .sink = show};
+    assert_true(DIAG_TRY(&x->d, x->jump));
+    x->p = program_new(module_new(arena, &x->d, "test"));
+    x->in = make(x, "in", BUF_INPUT, 16), x->out = make(x, "out", BUF_OUTPUT, 32);
+    x->whole = make(x, "whole", BUF_TEMP, 32);
+    VEC_PUSH(arena, &x->p->inputs, x->in);
+    VEC_PUSH(arena, &x->p->outputs, x->out);
+    *a = make(x, "a", BUF_TEMP, 16), *b = make(x, "b", BUF_TEMP, 16);
+    copy_kernel(x, *a, x->in);
+    copy_kernel(x, *b, x->in);
+    x->joining = kernel_new(x->p, "join", NULL);
+    copy_stage(x->joining, x->whole, *a, 0);
+    copy_stage(x->joining, x->whole, *b, 16);
+    step_kernel(x->p, x->p->main, x->joining);
+    return x;
+}
+
+static int writers(const program *p, const buffer *b) {
+    int n = 0;
+    for (int j = 0; j < p->kernels.n; j++) n += kernel_writes(p->kernels.at[j], b);
+    return n;
+}
+
+static void makers_write_their_parts(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->out, x->whole);
+    join_parts(x->p);
+    program_verify(x->p);
+    assert_int_equal(x->p->kernels.n, 3);
+    assert_int_equal(writers(x->p, x->whole), 2);
+    const write *second = &x->p->kernels.at[1]->stages.at[0]->writes.at[0];
+    assert_int_equal(second->index[0]->op, X_ADD);
+    arena_destroy(x->a);
+}
+
+static void parts_with_other_readers_are_copied(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->out, x->whole);
+    copy_kernel(x, x->out, a);
+    join_parts(x->p);
+    assert_int_equal(x->joining->stages.n, 1);
+    assert_int_equal(writers(x->p, a), 1);
+    assert_int_equal(writers(x->p, b), 0);
+    arena_destroy(x->a);
+}
+
+static void what_is_read_before_it_is_joined_stays(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->out, x->whole);
+    region *r = x->p->main; // the reader goes first: what a loop's turn before has left
+    step *last = r->steps.at[r->steps.n - 1];
+    memmove(r->steps.at + 1, r->steps.at, (size_t)(r->steps.n - 1) * sizeof(step *));
+    r->steps.at[0] = last;
+    join_parts(x->p);
+    assert_int_equal(x->joining->stages.n, 2);
+    arena_destroy(x->a);
+}
+
+static void what_was_joined_is_a_part_no_more(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    buffer *more = make(x, "more", BUF_TEMP, 32);
+    kernel *again = kernel_new(x->p, "again", NULL);
+    copy_stage(again, more, x->whole, 0);
+    step_kernel(x->p, x->p->main, again);
+    copy_kernel(x, x->out, more);
+    join_parts(x->p);
+    assert_int_equal(x->joining->stages.n, 0);
+    assert_int_equal(again->stages.n, 1);
+    assert_int_equal(writers(x->p, x->whole), 2);
+    arena_destroy(x->a);
+}
+
+static void what_is_joined_twice_is_copied(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->out, x->whole);
+    x->joining->stages.n = 0;
+    copy_stage(x->joining, x->whole, a, 0);
+    copy_stage(x->joining, x->whole, a, 16);
+    join_parts(x->p);
+    assert_int_equal(x->joining->stages.n, 2);
+    arena_destroy(x->a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(makers_write_their_parts),
+        cmocka_unit_test(parts_with_other_readers_are_copied),
+        cmocka_unit_test(what_is_read_before_it_is_joined_stays),
+        cmocka_unit_test(what_was_joined_is_a_part_no_more),
+        cmocka_unit_test(what_is_joined_twice_is_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
