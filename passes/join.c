@@ -28,11 +28,34 @@ static void note_use(void *user, buffer *b) {
     u->steps++;
 }
 
+// Whether a write lies outside of what the model knows of its buffer, in the halo.
+static bool is_outside(const kernel *k, const write *w) {
+    for (int d = 0; d < w->to->rank; d++) {
+        int axis;
+        dim *low;
+        if (!shifted_axis(k, w->index[d], &axis, &low) || axis < 0) continue;
+        dim *end = dim_add(low, k->axes.at[axis].extent);
+        if (dim_less_equal(end, dim_const(k->program->dims, 0)) == TRI_YES) return true;
+        if (dim_less_equal(w->to->dims[d], low) == TRI_YES) return true;
+    }
+    return false;
+}
+
+// A kernel that fills nothing but halos may run before or after those that write what lies inside.
+static bool fills_halos(const kernel *k) {
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        for (int i = 0; i < s->writes.n; i++)
+            if (!is_outside(k, &s->writes.at[i]) || kernel_reads(k, s->writes.at[i].to)) return false;
+    }
+    return true;
+}
+
 static void note_step(void *user, region *r, step *s) {
     join *j = user;
     j->region = r;
     j->now++;
-    step_buffers(s, note_use, j);
+    if (s->kind != STEP_KERNEL || !fills_halos(s->kernel)) step_buffers(s, note_use, j);
 }
 
 // ---------------------------------------------------------------- parts

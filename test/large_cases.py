@@ -163,7 +163,9 @@ def joined(b):
     b.dice.shuffle(ways)
     ways = ways[:b.dice.choice((2, 3, 4))] + ways[:b.dice.choice((0, 1))]
     y = b.op("Concat", *(way for way, _ in ways), axis=1)
-    return b.op("Conv", y, b.normal(c, sum(n for _, n in ways), 1, 1, scale=0.05), b.normal(c, scale=0.1))
+    size = b.dice.choice((1, 3))
+    w = b.normal(c, sum(n for _, n in ways), size, size, scale=0.05 / size)
+    return b.op("Conv", y, w, b.normal(c, scale=0.1), pads=[size // 2] * 4)
 
 
 @piece(2)
