@@ -196,6 +196,15 @@ bool kernel_writes(const kernel *k, const buffer *b) {
     return false;
 }
 
+bool kernel_only_sets(const kernel *k, const buffer *b) {
+    for (int s = 0; s < k->stages.n; s++)
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++) {
+            const write *w = &k->stages.at[s]->writes.at[j];
+            if (w->to == b && w->combine != COMBINE_SET) return false;
+        }
+    return true;
+}
+
 typedef struct read_search {
     const buffer *b;
     bool found;

@@ -300,6 +300,7 @@ void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user);
 // All buffers it reads or writes, each once, writes first (locals left out).
 int kernel_buffers(const kernel *k, buffer ***out);
 bool kernel_writes(const kernel *k, const buffer *b);
+bool kernel_only_sets(const kernel *k, const buffer *b); // adds nothing to what b holds
 bool kernel_reads(const kernel *k, const buffer *b);
 const char *kernel_print(arena *a, const kernel *k);
 // The same without the names that a model gives, and with its buffers: the same for kernels that do the same.

@@ -108,15 +108,6 @@ static bool is_part(const kernel *k, const stage *s, part *found) {
 }
 
 // ---------------------------------------------------------------- makers
-static bool only_sets(const kernel *k, const buffer *b) {
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
-            const write *w = &k->stages.at[j]->writes.at[i];
-            if (w->to == b && w->combine != COMBINE_SET) return false;
-        }
-    return true;
-}
-
 typedef struct read_search {
     const buffer *of;
     bool found;
@@ -125,6 +116,7 @@ static void find_read(void *user, expr *e) {
     read_search *r = user;
     r->found |= e->op == X_READ && e->buffer == r->of;
 }
+
 static int stages_reading(const kernel *k, const buffer *b) {
     int n = 0;
     for (int j = 0; j < k->stages.n; j++) {
@@ -144,7 +136,7 @@ static kernel *maker_of(const join *j, const region *r, int at, const part *p) {
     for (int i = at - 1; i >= 0; i--) {
         const step *s = r->steps.at[i];
         if (s->kind != STEP_KERNEL || !kernel_writes(s->kernel, p->from)) continue;
-        bool plain = !kernel_reads(s->kernel, p->from) && only_sets(s->kernel, p->from);
+        bool plain = !kernel_reads(s->kernel, p->from) && kernel_only_sets(s->kernel, p->from);
         return plain ? s->kernel : NULL;
     }
     return NULL;

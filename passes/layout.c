@@ -198,14 +198,6 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
     else insert_kernel(a->p, r, (*at)++, copy);
     swap_buffer(k, from, to, false);
 }
-static bool only_sets(const kernel *k, const buffer *b) {
-    for (int s = 0; s < k->stages.n; s++)
-        for (int w = 0; w < k->stages.at[s]->writes.n; w++) {
-            const write *x = &k->stages.at[s]->writes.at[w];
-            if (x->to == b && x->combine != COMBINE_SET) return false;
-        }
-    return true;
-}
 
 // The step of the last kernel that writes b, the first being step `at`: -1 where they do not stand together,
 // kernels between them aside. A transposed convolution is one kernel for each of its phases.
@@ -217,7 +209,7 @@ static int last_writer(const assign *a, const region *r, int at, const buffer *b
         if (s->kind == STEP_ALLOC) continue;
         if (s->kind != STEP_KERNEL) return -1;
         if (!kernel_writes(s->kernel, b)) continue;
-        if (!only_sets(s->kernel, b)) return -1;
+        if (!kernel_only_sets(s->kernel, b)) return -1;
         if (--left == 0) return j;
     }
     return -1;
