@@ -169,3 +169,15 @@ const char *cache_identity(arena *a) {
     add_build(d, (const void *)(uintptr_t)LLVMContextCreate);
     return digest_text(d);
 }
+
+const char *cache_build(arena *a, const void *inside) {
+    digest *d = digest_new(a);
+    add_build(d, inside);
+    return digest_text(d);
+}
+
+const char *cache_key(arena *a, const char *const *parts, int n) {
+    digest *d = digest_new(a);
+    for (int i = 0; i < n; i++) digest_add(d, parts[i], strlen(parts[i]) + 1);
+    return digest_text(d);
+}

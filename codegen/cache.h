@@ -1,5 +1,5 @@
-// The compile cache (--cache DIR): what LLVM made, in files named by the digest of all that it was made of.
-// Whatever is wrong with a file only means that the code is compiled again.
+// The compile cache (--cache DIR): what LLVM and NVRTC made, in files named by the digest of all that it was
+// made of. Whatever is wrong with a file only means that the code is compiled again.
 #ifndef ONNXC_CACHE_H
 #define ONNXC_CACHE_H
 #include "codegen/bytes.h"
@@ -14,4 +14,8 @@ bool cache_find(const cache *c, arena *a, const char *key, bytes *content);
 void cache_keep(const cache *c, arena *a, const char *key, bytes content);
 // Of this build of onnxc and of its LLVM: others make other code.
 const char *cache_identity(arena *a);
+// Of the program or library that has an address.
+const char *cache_build(arena *a, const void *inside);
+// A key made of n texts.
+const char *cache_key(arena *a, const char *const *parts, int n);
 #endif

@@ -201,20 +201,63 @@ static const char *arch_option(arena *a, const char *kind, int sm) {
     return arena_printf(a, "--gpu-architecture=%s_%d%s", kind, gpu_arch_number(sm), gpu_arch_letter(sm));
 }
 
+// ---------------------------------------------------------------- what is kept
+// PTX, the NUL behind it, and the code, which may be none.
+typedef struct made {
+    const char *ptx; // NULL: none
+    const void *code;
+    size_t size;
+} made;
+
+static const char *key_of(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
+                          bool with_ptx) {
+    const char *library = cache_build(a, (const void *)(uintptr_t)n->api->CompileProgram);
+    const char *parts[] = {cache_identity(a), library, name, cuda, arch, with_ptx ? "PTX" : ""};
+    return cache_key(a, parts, sizeof parts / sizeof *parts);
+}
+
+static bool find_made(const nvrtc *n, arena *a, const char *key, made *m) {
+    bytes b;
+    if (!cache_find(n->cache, a, key, &b)) return false;
+    const char *end = b.n ? memchr(b.at, 0, b.n) : NULL;
+    if (!end) return false;
+    size_t ptx = (size_t)(end + 1 - (const char *)b.at);
+    *m = (made){ptx > 1 ? b.at : NULL, end + 1, b.n - ptx};
+    return true;
+}
+
+static void keep_made(const nvrtc *n, arena *a, const char *key, const made *m) {
+    size_t ptx = (m->ptx ? strlen(m->ptx) : 0) + 1;
+    char *all = arena_alloc(a, ptx + m->size);
+    memcpy(all, m->ptx ? m->ptx : "", ptx);
+    if (m->size) memcpy(all + ptx, m->code, m->size);
+    cache_keep(n->cache, a, key, (bytes){all, ptx + m->size});
+}
+
+static made make(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
+                 bool with_ptx, bool with_code, diag *d) {
+    made m = {0};
+    const char *key = n->cache ? key_of(n, a, name, cuda, arch, with_ptx) : NULL;
+    if (key && find_made(n, a, key, &m)) return m;
+    program p = compile(n, a, name, cuda, arch, d);
+    if (with_ptx) m.ptx = take_ptx(n, a, p, d);
+    if (with_code) m.code = take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, &m.size, d);
+    n->api->DestroyProgram(&p);
+    if (key) keep_made(n, a, key, &m);
+    return m;
+}
+
 const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d) {
     check_arch(n, a, sm, d);
-    program p = compile(n, a, name, cuda, arch_option(a, "compute", sm), d);
-    const char *ptx = take_ptx(n, a, p, d);
-    n->api->DestroyProgram(&p);
-    return ptx ? ptx : "";
+    made m = make(n, a, name, cuda, arch_option(a, "compute", sm), true, false, d);
+    return m.ptx ? m.ptx : "";
 }
 
 const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
                         const char **ptx, diag *d) {
     check_arch(n, a, sm, d);
-    program p = compile(n, a, name, cuda, arch_option(a, "sm", sm), d);
-    if (ptx) *ptx = take_ptx(n, a, p, d);
-    const void *code = take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, size, d);
-    n->api->DestroyProgram(&p);
-    return code;
+    made m = make(n, a, name, cuda, arch_option(a, "sm", sm), ptx != NULL, true, d);
+    if (ptx) *ptx = m.ptx;
+    *size = m.size;
+    return m.code;
 }

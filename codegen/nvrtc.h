@@ -2,6 +2,7 @@
 // In: CUDA text. Out: PTX or a cubin for one architecture.
 #ifndef ONNXC_NVRTC_H
 #define ONNXC_NVRTC_H
+#include "codegen/cache.h"
 #include "compiler/base/arena.h"
 #include "compiler/base/diag.h"
 
@@ -14,7 +15,8 @@ typedef struct nvrtc {
     const char *path; // what was opened
     int major, minor;
     int narchs;
-    const int *archs; // it compiles for: 75, 80, 90 ...; narchs 0: too old to say
+    const int *archs;   // it compiles for: 75, 80, 90 ...; narchs 0: too old to say
+    const cache *cache; // what it made is kept there and taken from there; NULL: nowhere
     struct nvrtc_api *api;
 } nvrtc;
 

@@ -586,6 +586,26 @@ class Objects(unittest.TestCase):
                 self.assertIn(b"the GPU is sm_75, but the object has " + code, ran.stderr.encode())
                 del os.environ["CUDA_DOUBLE_SM"]
 
+    def test_kept_code_is_not_compiled_again(self):
+        log, kept = self.path("kept.log"), self.path("kept")
+        for asked, programs in (("sm_80", ["sm_80"]), ("sm_80,sm_90a", ["sm_80", "sm_90a", "compute_90"]), ("sm_75", ["sm_75"])):
+            objects = []
+            for options in ([], ["--cache", kept], ["--cache", kept]):
+                with open(log, "w", encoding="utf-8"):
+                    pass
+                made = self.onnxc("wide.onnx", "--nvrtc", DOUBLES, "-o", "wide_kept.o", "--device=cuda", "--gpu-arch", asked, *options,
+                                  NVRTC_DOUBLE_LOG=log)
+                self.assertEqual((made.returncode, made.stderr), (0, ""))
+                with open(log, encoding="utf-8") as f:
+                    compiled = f.read().split()
+                with open(self.path("wide_kept.o"), "rb") as f:
+                    objects.append(f.read())
+                first = len(objects) == 1
+                if not options:
+                    self.assertEqual(compiled, programs)
+            self.assertEqual(compiled, [])
+            self.assertEqual(objects[1:], objects[:1] * 2)
+
     def test_cpu_where_there_is_no_gpu(self):
         class Seen(ctypes.Structure):
             _fields_ = [("weights", ctypes.c_void_p), ("size", ctypes.c_size_t), ("mapped", ctypes.c_int), ("device", ctypes.c_int)]

@@ -2,11 +2,13 @@
 #include "compiler/lib/gpu_images.h"
 #include "codegen/gpu.h"
 #include "codegen/host.h"
+#include "codegen/llvm.h"
 #include <string.h>
 
 static const nvrtc *open_nvrtc(pipeline *p) {
-    const nvrtc *n = nvrtc_open(p->arena, p->options->nvrtc, p->diag);
+    nvrtc *n = nvrtc_open(p->arena, p->options->nvrtc, p->diag);
     diag_check(p->diag);
+    n->cache = pipeline_means(p).cache;
     return n;
 }
 
