@@ -213,10 +213,15 @@ static void find_read(void *user, expr *e) {
     read_search *r = user;
     if (e->op == X_READ && e->buffer == r->b) r->found = true;
 }
-bool kernel_reads(const kernel *k, const buffer *b) {
+bool stage_reads(const stage *s, const buffer *b) {
     read_search r = {b, false};
-    for (int s = 0; s < k->stages.n; s++) stage_walk(k->stages.at[s], find_read, &r);
+    stage_walk(s, find_read, &r);
     return r.found;
+}
+bool kernel_reads(const kernel *k, const buffer *b) {
+    for (int s = 0; s < k->stages.n; s++)
+        if (stage_reads(k->stages.at[s], b)) return true;
+    return false;
 }
 
 // ---------------------------------------------------------------- verifying

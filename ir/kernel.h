@@ -301,6 +301,7 @@ void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user);
 int kernel_buffers(const kernel *k, buffer ***out);
 bool kernel_writes(const kernel *k, const buffer *b);
 bool kernel_only_sets(const kernel *k, const buffer *b); // adds nothing to what b holds
+bool stage_reads(const stage *s, const buffer *b);
 bool kernel_reads(const kernel *k, const buffer *b);
 const char *kernel_print(arena *a, const kernel *k);
 // The same without the names that a model gives, and with its buffers: the same for kernels that do the same.

@@ -12,7 +12,6 @@ typedef struct usage {
 } usage;
 
 typedef struct join {
-    program *p;
     usage *of; // by id of the root
     region *region;
     int now;
@@ -41,7 +40,8 @@ static bool is_outside(const kernel *k, const write *w) {
     return false;
 }
 
-// A kernel that fills nothing but halos may run before or after those that write what lies inside.
+// A kernel that fills nothing but halos may run before or after those that write what lies inside: of what it
+// uses, only what it reads counts.
 static bool fills_halos(const kernel *k) {
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
@@ -51,11 +51,19 @@ static bool fills_halos(const kernel *k) {
     return true;
 }
 
+static void note_reads(join *j, const kernel *k) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    for (int i = 0; i < n; i++)
+        if (kernel_reads(k, all[i])) note_use(j, all[i]);
+}
+
 static void note_step(void *user, region *r, step *s) {
     join *j = user;
     j->region = r;
     j->now++;
-    if (s->kind != STEP_KERNEL || !fills_halos(s->kernel)) step_buffers(s, note_use, j);
+    if (s->kind == STEP_KERNEL && fills_halos(s->kernel)) note_reads(j, s->kernel);
+    else step_buffers(s, note_use, j);
 }
 
 // ---------------------------------------------------------------- parts
@@ -108,22 +116,9 @@ static bool is_part(const kernel *k, const stage *s, part *found) {
 }
 
 // ---------------------------------------------------------------- makers
-typedef struct read_search {
-    const buffer *of;
-    bool found;
-} read_search;
-static void find_read(void *user, expr *e) {
-    read_search *r = user;
-    r->found |= e->op == X_READ && e->buffer == r->of;
-}
-
 static int stages_reading(const kernel *k, const buffer *b) {
     int n = 0;
-    for (int j = 0; j < k->stages.n; j++) {
-        read_search r = {b, false};
-        stage_walk(k->stages.at[j], find_read, &r);
-        n += r.found;
-    }
+    for (int j = 0; j < k->stages.n; j++) n += stage_reads(k->stages.at[j], b);
     return n;
 }
 
@@ -192,7 +187,7 @@ static void join_region(join *j, region *r) {
 
 void join_parts(program *p) {
     arena *scratch = arena_new();
-    join j = {.p = p, .of = ARENA_ARRAY(scratch, usage, p->buffers.n + 1)};
+    join j = {.of = ARENA_ARRAY(scratch, usage, p->buffers.n + 1)};
     for (int i = 0; i < p->buffers.n; i++)
         if (p->buffers.at[i]->view_of) j.of[buffer_root(p->buffers.at[i])->id].viewed = true;
     program_walk(p, note_step, &j);

@@ -138,6 +138,22 @@ static void what_is_joined_twice_is_copied(void **state) {
     arena_destroy(x->a);
 }
 
+static void what_fills_a_halo_reads(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->out, x->whole);
+    buffer *image = make(x, "image", BUF_TEMP, 16); // its halo is filled with what `a` holds
+    kernel *fill = kernel_new(x->p, "fill", NULL);
+    copy_stage(fill, image, a, 16);
+    step_kernel(x->p, x->p->main, fill);
+    copy_kernel(x, x->out, image);
+    join_parts(x->p);
+    assert_int_equal(x->joining->stages.n, 1);
+    assert_int_equal(writers(x->p, a), 1);
+    arena_destroy(x->a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(makers_write_their_parts),
@@ -145,6 +161,7 @@ int main(void) {
         cmocka_unit_test(what_is_read_before_it_is_joined_stays),
         cmocka_unit_test(what_was_joined_is_a_part_no_more),
         cmocka_unit_test(what_is_joined_twice_is_copied),
+        cmocka_unit_test(what_fills_a_halo_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
