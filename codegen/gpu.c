@@ -106,6 +106,7 @@ gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *n
     g->module = before ? before->module : lmodule_new(p->arena, name, t);
     g->by_size = before ? before->by_size : ARENA_NEW(p->arena, map);
     g->by_size->arena = p->arena;
+    g->uses = before ? before->uses : ARENA_NEW(p->arena, gpu_use_list);
     g->nkernels = p->kernels.n;
     g->kernels = ARENA_ARRAY(p->arena, kernel_code *, p->kernels.n + 1);
     job j = {.g = g, .t = t, .d = d, .with_host = with_host, .suffix = suffix};
@@ -145,10 +146,11 @@ const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d
     return text_str(&all);
 }
 
-const void *gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, size_t *size, const char **ptx,
-                      diag *d) {
-    const char *cuda = text_of(g->module, a, 0, g->module->funcs.n, d);
-    return nvrtc_cubin(n, a, g->module->name, cuda, sm, size, ptx, d);
+nvrtc_made gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, bool with_ptx, diag *d) {
+    const lmodule *m = g->module;
+    nvrtc_made made = nvrtc_cubin(n, a, m->name, text_of(m, a, 0, m->funcs.n, d), sm, with_ptx, d);
+    VEC_PUSH(m->arena, g->uses, ((gpu_uses){sm, gpu_read_uses(m, made.said)}));
+    return made;
 }
 
 bool gpu_has_own(const gpu_code *g, arena *a, diag *d) {

@@ -167,13 +167,18 @@ static const char *log_of(const nvrtc *n, arena *a, program p) {
 
 // The program, compiled; on failure it is gone and d has the log.
 static program compile(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
-                       diag *d) {
-    const char *options[] = {arch, "--std=c++17", "--fmad=false"};
+                       bool tells, diag *d) {
+    enum { INVALID_OPTION = 5 };
+    const char *options[] = {arch, "--std=c++17", "--fmad=false", "--ptxas-options=-v"};
     program p = NULL;
     int code = n->api->CreateProgram(&p, cuda, arena_printf(a, "%s.cu", name), 0, NULL, NULL);
     if (code) diag_defect(d, NULL, "NVRTC: %s", n->api->GetErrorString(code));
-    code = n->api->CompileProgram(p, 3, options);
+    code = n->api->CompileProgram(p, tells ? 4 : 3, options);
     if (!code) return p;
+    if (code == INVALID_OPTION && tells) { // the first versions of NVRTC 11 have no options for ptxas
+        n->api->DestroyProgram(&p);
+        return compile(n, a, name, cuda, arch, false, d);
+    }
     const char *log = log_of(n, a, p);
     n->api->DestroyProgram(&p);
     diag_defect(d, NULL, "NVRTC does not compile the emitted CUDA text (%s):\n%s",
@@ -202,12 +207,7 @@ static const char *arch_option(arena *a, const char *kind, int sm) {
 }
 
 // ---------------------------------------------------------------- what is kept
-// PTX, the NUL behind it, and the code, which may be none.
-typedef struct made {
-    const char *ptx; // NULL: none
-    const void *code;
-    size_t size;
-} made;
+// A kept record is PTX, what ptxas said, each with a NUL behind it, and the code; each may be none.
 
 static const char *key_of(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
                           bool with_ptx) {
@@ -216,32 +216,43 @@ static const char *key_of(const nvrtc *n, arena *a, const char *name, const char
     return cache_key(a, parts, sizeof parts / sizeof *parts);
 }
 
-static bool find_made(const nvrtc *n, arena *a, const char *key, made *m) {
+// The text at *from, which moves behind its NUL; NULL: there is none.
+static const char *take_text(const char **from, const char *end) {
+    const char *nul = *from < end ? memchr(*from, 0, (size_t)(end - *from)) : NULL, *s = *from;
+    if (!nul) return NULL;
+    *from = nul + 1;
+    return s;
+}
+
+static bool find_made(const nvrtc *n, arena *a, const char *key, nvrtc_made *m) {
     bytes b;
     if (!cache_find(n->cache, a, key, &b)) return false;
-    const char *end = b.n ? memchr(b.at, 0, b.n) : NULL;
-    if (!end) return false;
-    size_t ptx = (size_t)(end + 1 - (const char *)b.at);
-    *m = (made){ptx > 1 ? b.at : NULL, end + 1, b.n - ptx};
+    const char *at = b.at, *end = at + b.n;
+    const char *ptx = take_text(&at, end), *said = ptx ? take_text(&at, end) : NULL;
+    if (!said) return false;
+    *m = (nvrtc_made){at, (size_t)(end - at), *ptx ? ptx : NULL, said};
     return true;
 }
 
-static void keep_made(const nvrtc *n, arena *a, const char *key, const made *m) {
-    size_t ptx = (m->ptx ? strlen(m->ptx) : 0) + 1;
-    char *all = arena_alloc(a, ptx + m->size);
-    memcpy(all, m->ptx ? m->ptx : "", ptx);
-    if (m->size) memcpy(all + ptx, m->code, m->size);
-    cache_keep(n->cache, a, key, (bytes){all, ptx + m->size});
+static void keep_made(const nvrtc *n, arena *a, const char *key, const nvrtc_made *m) {
+    text t = {.arena = a};
+    text_addn(&t, m->ptx ? m->ptx : "", m->ptx ? strlen(m->ptx) + 1 : 1);
+    text_addn(&t, m->said, strlen(m->said) + 1);
+    if (m->size) text_addn(&t, m->code, m->size);
+    cache_keep(n->cache, a, key, (bytes){t.s, t.n});
 }
 
-static made make(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
-                 bool with_ptx, bool with_code, diag *d) {
-    made m = {0};
+static nvrtc_made make(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
+                       bool with_ptx, bool with_code, diag *d) {
+    nvrtc_made m = {.said = ""};
     const char *key = n->cache ? key_of(n, a, name, cuda, arch, with_ptx) : NULL;
     if (key && find_made(n, a, key, &m)) return m;
-    program p = compile(n, a, name, cuda, arch, d);
+    program p = compile(n, a, name, cuda, arch, with_code, d);
     if (with_ptx) m.ptx = take_ptx(n, a, p, d);
-    if (with_code) m.code = take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, &m.size, d);
+    if (with_code) {
+        m.code = take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, &m.size, d);
+        m.said = log_of(n, a, p);
+    }
     n->api->DestroyProgram(&p);
     if (key) keep_made(n, a, key, &m);
     return m;
@@ -249,15 +260,12 @@ static made make(const nvrtc *n, arena *a, const char *name, const char *cuda, c
 
 const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d) {
     check_arch(n, a, sm, d);
-    made m = make(n, a, name, cuda, arch_option(a, "compute", sm), true, false, d);
+    nvrtc_made m = make(n, a, name, cuda, arch_option(a, "compute", sm), true, false, d);
     return m.ptx ? m.ptx : "";
 }
 
-const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
-                        const char **ptx, diag *d) {
+nvrtc_made nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool with_ptx,
+                       diag *d) {
     check_arch(n, a, sm, d);
-    made m = make(n, a, name, cuda, arch_option(a, "sm", sm), ptx != NULL, true, d);
-    if (ptx) *ptx = m.ptx;
-    *size = m.size;
-    return m.code;
+    return make(n, a, name, cuda, arch_option(a, "sm", sm), with_ptx, true, d);
 }

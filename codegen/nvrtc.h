@@ -31,7 +31,12 @@ bool nvrtc_knows(const nvrtc *n, int sm);
 // One program for all kernels of a module: alone each costs several times as much. An unknown architecture is
 // reported as missing, a compile error as a defect with NVRTC's log; both leave through d.
 const char *nvrtc_ptx(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, diag *d);
-// ptx: NULL, or gets the PTX that the code was made from, NULL where the library does not give it.
-const void *nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, size_t *size,
-                        const char **ptx, diag *d);
+typedef struct nvrtc_made {
+    const void *code; // a cubin
+    size_t size;
+    const char *ptx;  // that the code was made from, NULL where the library does not give it
+    const char *said; // by ptxas of the code's functions, "" where the library does not tell
+} nvrtc_made;
+nvrtc_made nvrtc_cubin(const nvrtc *n, arena *a, const char *name, const char *cuda, int sm, bool with_ptx,
+                       diag *d);
 #endif

@@ -20,6 +20,7 @@ static int inspect(session *s, void *own) {
     source from = session_model(s);
     pipeline_hooks hooks = session_hooks(s);
     pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
+    p->gpu_want = GPU_USES;
     s->diag.file = from.path;
     pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_PROGRAM : GOAL_LOOPS);
     if (p->stopped) return DIAG_OK;

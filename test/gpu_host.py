@@ -3,7 +3,9 @@ memory. usage: gpu_host.py, after the stage gpu-host has built the stand-ins. Pr
 """
 import ctypes
 import io
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -605,6 +607,36 @@ class Objects(unittest.TestCase):
                     self.assertEqual(compiled, programs)
             self.assertEqual(compiled, [])
             self.assertEqual(objects[1:], objects[:1] * 2)
+
+    def test_reports_show_what_code_uses(self):
+        shared = re.compile(r"^ +(sm_\d+a?): (\d+) registers, (\d+) bytes shared, (\d+) bytes of stack$", re.M)
+        for model, versions in ("rows", []), ("wide", ["--dim", "N=4,64"]):
+            options = [f"{model}.onnx", "--device=cuda", "--gpu-arch=sm_80,sm_90", "--nvrtc", DOUBLES, *versions]
+            text = self.onnxc("inspect", *options).stdout
+            report = json.loads(self.onnxc("inspect", *options, "--format=json").stdout)
+            parts = report.get("versions", [report])
+            kernels = [k["gpu"] for part in parts for k in part["kernels"]]
+            self.assertTrue(kernels)
+            for k in kernels:
+                self.assertEqual([c["arch"] for c in k["code"]], ["sm_80", "sm_90"])
+                for c in k["code"]:
+                    self.assertEqual(c["registers"], 10 + c["stack_bytes"])
+                    self.assertGreaterEqual(c["shared_bytes"], c["stack_bytes"])
+            listed = [(c["arch"], c["registers"], c["shared_bytes"], c["stack_bytes"]) for k in kernels for c in k["code"]]
+            self.assertEqual([(a, *map(int, n)) for a, *n in shared.findall(text)], listed)
+            page = self.onnxc(*options, "--emit=html", "-o", "-").stdout
+            self.assertIn('"registers": 11', page)
+            silent = json.loads(self.onnxc("inspect", *options, "--format=json", NVRTC_DOUBLE_MUTE="1").stdout)
+            part = silent.get("versions", [silent])[0]
+            self.assertEqual(part["kernels"][0]["gpu"]["code"][0]["registers"], 0)
+
+    def test_reports_and_headers_need_no_nvrtc(self):
+        log = self.path("none.log")
+        for options in ["rows.onnx", "--emit=header", "-o", "rows.h"], ["inspect", "rows.onnx"]:
+            made = self.onnxc(*options, "--device=cuda", "--gpu-arch=sm_80", "--nvrtc", "nowhere", NVRTC_DOUBLE_LOG=log)
+            warned = "rows.onnx: warning: no NVRTC library at nowhere: registers and shared memory are not reported\n"
+            self.assertEqual((made.returncode, made.stderr), (0, warned if options[0] == "inspect" else ""))
+        self.assertIn("blocks of 64 threads", made.stdout)
 
     def test_cpu_where_there_is_no_gpu(self):
         class Seen(ctypes.Structure):

@@ -6,6 +6,7 @@ Without an NVRTC on the machine the one that test/requirements-nvrtc.txt
 names is installed into build/nvrtc.
 """
 import argparse
+import json
 import os
 import re
 import shutil
@@ -39,8 +40,8 @@ def find_nvrtc(results):
     return None
 
 
-def find_ptxas():
-    return shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas")
+def find_tool(name):
+    return shutil.which(name) or shutil.which(f"/usr/local/cuda/bin/{name}")
 
 
 def compile_case(case, sm, options, folder):
@@ -49,10 +50,29 @@ def compile_case(case, sm, options, folder):
     made = run([ONNXC, os.path.join(case, "model.onnx"), "--emit=ptx", f"--gpu-arch=sm_{sm}", "-o", ptx, *options], timeout=300)
     if made.code:
         return "" if made.code == 2 else made.why()
-    ptxas = find_ptxas()
+    ptxas = find_tool("ptxas")
     taken = ptxas and run([ptxas, f"-arch=sm_{sm}", ptx, "-o", os.devnull], timeout=300)
     os.remove(ptx)
     return taken.why() if taken and taken.code else None
+
+
+def check_uses(results, case, sm, options):
+    """Registers, stack and shared memory in the report are those that ptxas itself tells of the same kernels."""
+    model = os.path.join(case, "model.onnx")
+    options = [*options, "--fp=strict", f"--gpu-arch=sm_{sm}"]  # where kernels alone are those of objects
+    made = run([ONNXC, "inspect", model, "--device=cuda", "--format=json", *options], timeout=300)
+    code = {k["gpu"]["function"]: k["gpu"]["code"][0] for k in json.loads(made.out)["kernels"]}
+    results.check(code and all(c["registers"] > 0 for c in code.values()), f"registers of {case}", str(code))
+    if not find_tool("ptxas"):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        ptx = os.path.join(folder, "model.ptx")
+        run([ONNXC, model, "-o", ptx, *options], timeout=300)
+        told = run([find_tool("ptxas"), "-v", f"-arch=sm_{sm}", ptx, "-o", os.devnull], timeout=300).err
+    for name, c in code.items():
+        wanted = re.search(rf"properties for {name}\n *(\d+) bytes stack.*\n.*Used (\d+) registers(?:.*?(\d+) bytes smem)?", told)
+        found = c["stack_bytes"], c["registers"], c["shared_bytes"]
+        results.check(wanted and tuple(int(n or 0) for n in wanted.groups()) == found, f"uses of {name}", f"{found}: {told}")
 
 
 def gpu_ptx(results, everything=False, match="", first=0):
@@ -77,7 +97,10 @@ def gpu_ptx(results, everything=False, match="", first=0):
                 results.check(why is None, f"{os.path.basename(case)} for sm_{sm}", why)
         if everything:
             print(f"{begin + len(part)} of {len(work)}, {results.passed} passed, {results.failed} failed", flush=True)
-    if not find_ptxas():
+    for case in ("test_softmax_axis_1", "test_layer_normalization_4d_axis1", "test_gemm_all_attributes", "test_conv_with_strides_padding"):
+        for folder in [f for f in folders if os.path.basename(f) == case][:1]:
+            check_uses(results, folder, archs[1], options)
+    if not find_tool("ptxas"):
         results.skip("ptxas", "it is not installed: NVRTC alone took the kernels")
 
 

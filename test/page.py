@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 ONNXC = os.path.abspath(sys.argv[1])
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BROWSER = next((b for b in ("chromium-headless-shell", "chromium", "chromium-browser") if shutil.which(b)), None)
 COUNTS = {"passed": 0, "failed": 0}
 HOSTILE = ["</script><script>document.title='owned'</script>", "<img src=x onerror=\"document.title='owned'\">", "a\"b'c&amp;<b>",
@@ -135,6 +136,18 @@ def check_loop(folder):
     check(page.count("peak") == 1 and page.count("place") == len(report["memory"]["places"]), "the memory plan is drawn")
 
 
+def check_gpu(folder):
+    """Launches, and what ptxas counted: as test/shim/nvrtc_double.c makes it up."""
+    nvrtc = os.path.join(ROOT, "build", "release", "doubles", "libnvrtc.so.12")
+    made = subprocess.run(["make", "-s", os.path.relpath(nvrtc, ROOT)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    check(made.returncode == 0, "make libnvrtc.so.12", made.stderr)
+    report = make_page(folder, "loop.onnx", ["--dim", "N=4", "--device=cuda", "--gpu-arch=sm_80,sm_90", "--nvrtc", nvrtc], "gpu.html")
+    page = Page(folder, "gpu.html", "kernel=0")
+    check_page(page, "gpu.html", len(outer_nodes(report)), len(report["kernels"]))
+    check(all(f"{arch} {what}<" in page.body for arch in ("sm_80", "sm_90") for what in ("registers", "shared")), "columns of architectures")
+    check("blocks of" in page.body and "11 registers, 1 B shared" in page.body, "a kernel's launch and registers are shown")
+
+
 def main():
     if not BROWSER:
         print("skip page.py: there is no Chromium (tools/install.sh test installs it)")
@@ -144,6 +157,7 @@ def main():
         make_models(folder)
         check_hostile(folder)
         check_loop(folder)
+        check_gpu(folder)
     print(f"{COUNTS['passed']} passed, {COUNTS['failed']} failed, 0 skipped")
 
 

@@ -26,10 +26,9 @@ void write_ptx(pipeline *p, const sink *to) {
 
 void write_cubin(pipeline *p, const sink *to) {
     int *archs;
-    size_t size;
     options_gpu_archs(p->arena, p->diag, p->options, &archs);
-    const void *code = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), archs[0], &size, NULL, p->diag);
-    sink_addn(to, code, size);
+    nvrtc_made made = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), archs[0], false, p->diag);
+    sink_addn(to, made.code, made.size);
 }
 
 // PTX for newer architectures is that of the newest one asked for, which its code brings along.
@@ -40,11 +39,11 @@ typedef struct images {
 } images;
 
 static void add_cubin(pipeline *p, const nvrtc *n, int sm, images *to) {
-    gpu_image i = {.sm = sm};
     for (int j = 0; j < to->n; j++)
         if (to->at[j].sm == sm) return;
-    i.code = gpu_cubin(p->gpu, p->arena, n, sm, &i.size, sm == to->newest ? &to->ptx : NULL, p->diag);
-    to->at[to->n++] = i;
+    nvrtc_made made = gpu_cubin(p->gpu, p->arena, n, sm, sm == to->newest, p->diag);
+    if (made.ptx) to->ptx = made.ptx;
+    to->at[to->n++] = (gpu_image){.sm = sm, .code = made.code, .size = made.size};
 }
 
 static void add_ptx(pipeline *p, const nvrtc *n, images *to) {
@@ -52,18 +51,39 @@ static void add_ptx(pipeline *p, const nvrtc *n, images *to) {
     to->at[to->n++] = (gpu_image){to->newest, true, text, strlen(text) + 1};
 }
 
-void add_gpu_images(pipeline *p) {
+// One for each --gpu-arch.
+static void add_cubins(pipeline *p, const nvrtc *n, images *to) {
     int *archs, count = options_gpu_archs(p->arena, p->diag, p->options, &archs);
-    images all = {.at = ARENA_ARRAY(p->arena, gpu_image, count + 1)};
+    bool own = gpu_has_own(p->gpu, p->arena, p->diag);
+    to->at = ARENA_ARRAY(p->arena, gpu_image, count + 1);
+    for (int i = 0; i < count; i++)
+        if (gpu_arch_number(archs[i]) > to->newest) to->newest = gpu_arch_number(archs[i]);
+    for (int i = 0; i < count; i++) add_cubin(p, n, own ? archs[i] : gpu_arch_number(archs[i]), to);
+}
+
+void add_gpu_images(pipeline *p) {
+    images all = {0};
     if (p->gpu->module->funcs.n) {
         const nvrtc *n = open_nvrtc(p);
-        bool own = gpu_has_own(p->gpu, p->arena, p->diag);
-        for (int i = 0; i < count; i++)
-            if (gpu_arch_number(archs[i]) > all.newest) all.newest = gpu_arch_number(archs[i]);
-        for (int i = 0; i < count; i++) add_cubin(p, n, own ? archs[i] : gpu_arch_number(archs[i]), &all);
-        if (!count) all.newest = oldest_arch(n);
+        add_cubins(p, n, &all);
+        if (!all.n) all.newest = oldest_arch(n);
         add_ptx(p, n, &all);
     }
     ldata *d = gpu_images_data(p->gpu, p->arena, p->build->io->name, all.at, all.n);
     VEC_PUSH(p->arena, &p->loops->data, d);
+}
+
+void note_gpu_uses(pipeline *p) {
+    images all = {0};
+    int *archs;
+    if (!options_gpu_archs(p->arena, p->diag, p->options, &archs) || !p->gpu->module->funcs.n) return;
+    nvrtc *n = nvrtc_open(p->arena, p->options->nvrtc, NULL);
+    if (!n) {
+        diag_warning(p->diag, NULL, "%s: registers and shared memory are not reported",
+                     p->options->nvrtc ? arena_printf(p->arena, "no NVRTC library at %s", p->options->nvrtc)
+                                       : "no NVRTC library was found");
+        return;
+    }
+    n->cache = pipeline_means(p).cache;
+    add_cubins(p, n, &all);
 }

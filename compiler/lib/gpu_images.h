@@ -9,4 +9,6 @@ void write_cubin(pipeline *p, const sink *to);
 // Into the module of a build with GPU code: a cubin for each --gpu-arch and PTX of the newest; without any
 // PTX of the oldest architecture.
 void add_gpu_images(pipeline *p);
+// For reports: what the code for each --gpu-arch uses (gpu_uses). Without NVRTC there is a warning instead.
+void note_gpu_uses(pipeline *p);
 #endif

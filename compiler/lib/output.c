@@ -144,26 +144,26 @@ static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
 static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
 static const format formats[] = {
-    {"obj", ".o", GOAL_LOOPS, false, true, write_object, NULL},
-    {"lib", ".a", GOAL_LOOPS, false, true, NULL, link_lib},
-    {"shared", ".so", GOAL_LOOPS, false, true, NULL, link_so},
-    {"exe", "", GOAL_LOOPS, false, false, NULL, link_exe},
-    {"c", ".c", GOAL_LOOPS, true, true, write_c, NULL},
-    {"header", ".h", GOAL_LOOPS, false, false, write_header, NULL},
-    {"asm", ".s", GOAL_LOOPS, false, false, write_asm, NULL},
-    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, write_llvm_ir, NULL},
-    {"bitcode", ".bc", GOAL_LOOPS, false, false, write_bitcode, NULL},
-    {"loops", ".loops", GOAL_LOOPS, false, false, write_loops, NULL},
-    {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL},
-    {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL},
-    {"dot", ".dot", GOAL_PROGRAM, false, false, write_dot, NULL},
-    {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL},
-    {"onnx", ".onnx", GOAL_GRAPH, false, false, write_onnx, NULL},
-    {"html", ".html", GOAL_LOOPS, false, false, write_html, NULL},
-    {"example", "", GOAL_LOOPS, false, false, NULL, write_example},
-    {"cuda", ".cu", GOAL_LOOPS, false, false, write_cuda, NULL},
-    {"ptx", ".ptx", GOAL_LOOPS, false, false, write_ptx, NULL},
-    {"cubin", ".cubin", GOAL_LOOPS, false, false, write_cubin, NULL},
+    {"obj", ".o", GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES},
+    {"lib", ".a", GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES},
+    {"shared", ".so", GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES},
+    {"exe", "", GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES},
+    {"c", ".c", GOAL_LOOPS, true, true, write_c, NULL, GPU_IMAGES},
+    {"header", ".h", GOAL_LOOPS, false, false, write_header, NULL, GPU_NOTHING},
+    {"asm", ".s", GOAL_LOOPS, false, false, write_asm, NULL, GPU_IMAGES},
+    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, write_llvm_ir, NULL, GPU_IMAGES},
+    {"bitcode", ".bc", GOAL_LOOPS, false, false, write_bitcode, NULL, GPU_IMAGES},
+    {"loops", ".loops", GOAL_LOOPS, false, false, write_loops, NULL, GPU_IMAGES},
+    {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL, GPU_IMAGES},
+    {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL, GPU_IMAGES},
+    {"dot", ".dot", GOAL_PROGRAM, false, false, write_dot, NULL, GPU_IMAGES},
+    {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL, GPU_USES},
+    {"onnx", ".onnx", GOAL_GRAPH, false, false, write_onnx, NULL, GPU_IMAGES},
+    {"html", ".html", GOAL_LOOPS, false, false, write_html, NULL, GPU_USES},
+    {"example", "", GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES},
+    {"cuda", ".cu", GOAL_LOOPS, false, false, write_cuda, NULL, GPU_IMAGES},
+    {"ptx", ".ptx", GOAL_LOOPS, false, false, write_ptx, NULL, GPU_IMAGES},
+    {"cubin", ".cubin", GOAL_LOOPS, false, false, write_cubin, NULL, GPU_IMAGES},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 
@@ -300,6 +300,7 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
         diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
     diag_check(p->diag);
     p->text_target = f->text_target;
+    p->gpu_want = f->gpu;
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
     p->header_name = header ? base_name(header) : NULL;
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);

@@ -14,6 +14,7 @@ typedef struct format {
     // One of the two; both NULL: not there yet. link writes the file itself.
     void (*write)(pipeline *p, const sink *to);
     void (*link)(pipeline *p, const char *path);
+    gpu_want gpu; // what it holds of GPU code that host code launches
 } format;
 
 // By --emit, else by the ending of --output, else obj.

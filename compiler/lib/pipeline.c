@@ -438,6 +438,7 @@ void pipeline_choose(pipeline *p, const struct choice_table *t) {
 static void run_loops(pipeline *p) {
     begin(p, "loops");
     if (options_for_gpu(p->options)) schedule_for_gpu(p);
+    if (p->gpu && p->gpu_want == GPU_USES) note_gpu_uses(p);
     if (p->gpu && !p->gpu_target && !p->gpu_program) {
         p->loops = p->gpu->module;
         end(p, "loops");
@@ -457,7 +458,7 @@ static void run_loops(pipeline *p) {
     p->build = build_program(p->program, p->variants.at, p->variants.n, &b, p->diag);
     p->loops = p->build->module;
     p->loops->debug_info = p->options->debug_info;
-    if (p->gpu) add_gpu_images(p);
+    if (p->gpu && p->gpu_want == GPU_IMAGES) add_gpu_images(p);
     for (int j = 0; j < p->loops->funcs.n; j++)
         if (p->loops->funcs.at[j]->body) lfunc_verify(p->loops->funcs.at[j], p->diag);
     end(p, "loops");

@@ -24,6 +24,9 @@ typedef struct source {
 // loops.
 typedef enum goal { GOAL_GRAPH, GOAL_KERNELS, GOAL_PROGRAM, GOAL_LOOPS } goal;
 
+// Of NVRTC's work: machine code and PTX, what it uses (without NVRTC a warning), nothing.
+typedef enum gpu_want { GPU_IMAGES, GPU_USES, GPU_NOTHING } gpu_want;
+
 // What the caller sees of the way; any may be NULL.
 typedef struct pipeline_hooks {
     void *user;
@@ -42,6 +45,7 @@ typedef struct pipeline {
     pipeline_hooks hooks;
     int (*hook)(void *user, uint32_t kernel); // what options->hook names, for code loaded into this process
     bool text_target;                         // loops for C text
+    gpu_want gpu_want;                        // where the build's host code launches kernels
     bool all_outputs;                         // every computed value of the main graph becomes an output
     const char *name;                         // C identifier
     const char *header_name;                  // that C text includes; NULL: none

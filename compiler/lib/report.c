@@ -1,6 +1,7 @@
 // Reports. In: a pipeline. Out: text.
 #include "compiler/lib/report.h"
 #include "codegen/host.h"
+#include "compiler/lib/report_gpu.h"
 #include "ir/op.h"
 #include "ir/program.h"
 #include "passes/memory.h"
@@ -10,11 +11,16 @@
 int report_parts(pipeline *p, report_part **parts) {
     int n = p->versions.n;
     *parts = ARENA_ARRAY(p->arena, report_part, n + 1);
-    for (int j = 0; j < n; j++)
-        (*parts)[j] =
-            (report_part){p->versions.at[j].label, p->ways.at[j]->module, p->versions.at[j].program,
-                          p->build ? &p->versions.at[j].plan : NULL, p->versions.at[j].first_kernel};
-    if (!n) (*parts)[0] = (report_part){NULL, p->module, p->program, p->build ? &p->build->plan : NULL};
+    for (int j = 0; j < n; j++) {
+        const version *v = &p->versions.at[j];
+        (*parts)[j] = (report_part){
+            v->label, p->ways.at[j]->module, v->program, p->build ? &v->plan : NULL, v->first_kernel, v->gpu};
+    }
+    if (!n)
+        (*parts)[0] = (report_part){.module = p->module,
+                                    .program = p->program,
+                                    .plan = p->build ? &p->build->plan : NULL,
+                                    .gpu = p->gpu_program ? NULL : p->gpu};
     return n ? n : 1;
 }
 
@@ -129,12 +135,14 @@ static void add_values(text *t, const char *title, value *const *v, int n, const
     }
 }
 
-static void add_kernels(text *t, const program *g, int first) {
+static void add_kernels(text *t, const report_part *part) {
+    const program *g = part->program;
     text_printf(t, "kernels: %d\n", g->kernels.n);
     for (int i = 0; i < g->kernels.n; i++) {
-        text_printf(t, "  %4d ", first + i);
+        text_printf(t, "  %4d ", part->first_kernel + i);
         text_add_safe(t, g->kernels.at[i]->name, 60);
         text_printf(t, "  [%s]\n", axes_text(t->arena, g->kernels.at[i]));
+        report_gpu_text(t, part, g->kernels.at[i]);
     }
 }
 
@@ -183,7 +191,7 @@ const char *report_text(pipeline *p) {
     for (int i = 0; i < n; i++) {
         if (parts[i].label)
             text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
-        add_kernels(&t, parts[i].program, parts[i].first_kernel);
+        add_kernels(&t, &parts[i]);
         if (parts[i].plan) add_memory(&t, parts[i].plan);
     }
     return text_str(&t);

@@ -10,6 +10,7 @@ typedef struct report_part {
     program *program;
     const struct memory_plan *plan; // NULL before GOAL_LOOPS
     int first_kernel;               // its kernels' numbers begin here
+    const struct gpu_code *gpu;     // where its kernels run; NULL: on the CPU
 } report_part;
 int report_parts(pipeline *p, report_part **parts); // how many; the most general one is the last
 

@@ -5,6 +5,7 @@
 #include "compiler/lib/json.h"
 #include "compiler/lib/json_read.h"
 #include "compiler/lib/report.h"
+#include "compiler/lib/report_gpu.h"
 #include "compiler/lib/report_layout.h"
 #include "ir/op.h"
 #include "ir/program.h"
@@ -191,12 +192,11 @@ static void json_size(json *j, const char *key, const dim *d) {
     else json_dim(j, key, d);
 }
 
-static void json_kernel(json *j, const kernel *k, int number, const char *label, kernel_times *times,
-                        bool page) {
+static void json_kernel(json *j, const report_part *part, const kernel *k, kernel_times *times, bool page) {
     kernel_cost cost = kernel_cost_of(k);
-    double seconds = times ? kernel_times_take(times, label, k->name) : -1;
+    double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
     json_open(j, NULL, '{');
-    json_int(j, "number", number);
+    json_int(j, "number", part->first_kernel + k->id);
     json_text(j, "name", k->name);
     if (k->loc && k->loc->node) json_text(j, "node", k->loc->node);
     if (k->loc && k->loc->op) json_text(j, "op", k->loc->op);
@@ -214,6 +214,7 @@ static void json_kernel(json *j, const kernel *k, int number, const char *label,
     json_size(j, "bytes_read", cost.read);
     json_size(j, "bytes_written", cost.written);
     if (seconds >= 0) json_real(j, "seconds", seconds);
+    report_gpu_json(j, part, k);
     if (page) json_text(j, "text", kernel_print(j->out.arena, k));
     json_close(j, '}');
 }
@@ -221,7 +222,7 @@ static void json_kernel(json *j, const kernel *k, int number, const char *label,
 static void json_kernels(json *j, const report_part *part, kernel_times *times, bool page) {
     json_open(j, "kernels", '[');
     for (int i = 0; i < part->program->kernels.n; i++)
-        json_kernel(j, part->program->kernels.at[i], part->first_kernel + i, part->label, times, page);
+        json_kernel(j, part, part->program->kernels.at[i], times, page);
     json_close(j, ']');
 }
 

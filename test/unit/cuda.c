@@ -1,11 +1,10 @@
 // Emitted CUDA text: on a CPU behind the shim, in three orders of threads, and through NVRTC and ptxas where
 // they are installed. A barrier left out must show.
 #include "codegen/cuda.h"
-#include "codegen/nvrtc.h"
+#include "codegen/gpu.h"
 #include "ir/target.h"
 #include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"
-#include <unistd.h>
 
 static const target gpu = {.arch = ARCH_CUDA,
                            .ptr_bits = 64,
@@ -488,7 +487,7 @@ static void barriers_in_guarded_loops_are_refused(void **state) {
 
 static const char *find_ptxas(arena *a) {
     if (have_program(a, "ptxas")) return "ptxas";
-    return access("/usr/local/cuda/bin/ptxas", X_OK) == 0 ? "/usr/local/cuda/bin/ptxas" : NULL;
+    return have_program(a, "/usr/local/cuda/bin/ptxas") ? "/usr/local/cuda/bin/ptxas" : NULL;
 }
 
 static void assemble(fixture *x, const char *ptx, int sm) {
@@ -509,13 +508,46 @@ static void ptx_for_every_arch(fixture *x, const nvrtc *n, int from, const char 
         const char *ptx = nvrtc_ptx(n, x->a, "test", s, archs[i], &x->d);
         assert_non_null(strstr(ptx, arena_printf(x->a, ".entry %s(", kernel)));
         assemble(x, ptx, archs[i]);
-        size_t size;
-        const char *cubin = nvrtc_cubin(n, x->a, "test", s, archs[i], &size, NULL, &x->d);
-        assert_true(size > 64 && !memcmp(cubin,
-                                         "\x7f"
-                                         "ELF",
-                                         4));
+        nvrtc_made made = nvrtc_cubin(n, x->a, "test", s, archs[i], false, &x->d);
+        assert_true(made.size > 64 && !memcmp(made.code,
+                                              "\x7f"
+                                              "ELF",
+                                              4));
+        const gpu_use *uses = gpu_read_uses(x->m, made.said);
+        for (int j = 0; j < x->m->funcs.n; j++) assert_in_range(uses[j].registers, 4, 255);
     }
+}
+
+static void expect_use(const gpu_use *u, int registers, int stack, int spilled, int shared) {
+    assert_int_equal(u->registers, registers);
+    assert_int_equal(u->stack, stack);
+    assert_int_equal(u->spilled, spilled);
+    assert_int_equal(u->shared, shared);
+}
+
+static void uses_are_read(void **state) {
+    fixture *x = *state;
+    build_softmax(x);
+    build_elements(x);
+    const char *first = x->m->funcs.at[0]->name, *second = x->m->funcs.at[1]->name;
+    const char *said = arena_printf(
+        x->a,
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function '%s' for 'sm_80'\n"
+        "ptxas info    : Function properties for %s\n"
+        "ptxas         .     8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
+        "ptxas info    : Used 72 registers, used 1 barriers, 9216 bytes smem, 392 bytes cmem[0]\n"
+        "ptxas info    : Function properties for %s_not\n"
+        "    16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Function properties for %s\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 14 registers, 376 bytes cmem[0]",
+        first, first, first, second);
+    const gpu_use *uses = gpu_read_uses(x->m, said);
+    expect_use(&uses[0], 72, 8, 16, 9216);
+    expect_use(&uses[1], 14, 0, 0, 0);
+    uses = gpu_read_uses(x->m, "nothing of use\n\n bytes smem");
+    assert_int_equal(uses[0].registers + uses[0].shared, 0);
 }
 
 static void ptx_is_accepted(void **state) {
@@ -591,6 +623,7 @@ int main(void) {
         TEST(text_reads_well),
         TEST(barriers_in_guarded_loops_are_refused),
         TEST(ptx_is_accepted),
+        TEST(uses_are_read),
         TEST(ptx_fuses_muladd_only),
         TEST(nvrtc_errors_are_reported),
     };
