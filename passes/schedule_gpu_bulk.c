@@ -128,23 +128,37 @@ static ins *slice_bytes(product *p, const operand *o) {
     return as_i32(b, lb_bin(b, L_MUL, rows, lb_idx(b, SLICE_BYTES)));
 }
 
-void gpu_copy_slice(product *p, operand *o, ins *k0, ins *slice) {
+static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
     gpu *g = p->g;
     lbuild *b = g->b;
     const axis_list *ka = &p->c->k_axes;
     int mark = scope_open(g->e);
     gpu_set_counters(g, o->axes, o->naxes, o->first);
     gpu_set_counters(g, ka->at, ka->n, k0);
-    ins *bytes = slice_bytes(p, o), *at = arrival(p, slice);
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
     ins *from =
         lb_offset(b, pointer_of(g->e, o->read->buffer), offset, dtype_bits(o->read->buffer->dtype) / 8);
     ins *to = lb_offset(b, o->shared, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))), 4);
-    call(p, "bulk_expect", 2, (ins *[]){at, bytes});
-    call(p, "bulk_copy", 5, (ins *[]){to, from, bytes, at, lb_int(b, lt(LK_I32, 1), p->threads)});
+    ins *args[] = {to, from, slice_bytes(p, o), arrival(p, slice), lb_int(b, lt(LK_I32, 1), p->threads)};
+    call(p, "bulk_copy", 5, args);
     gpu_clear_counters(g, o->axes, o->naxes);
     gpu_clear_counters(g, ka->at, ka->n);
     scope_close(g->e, mark);
+}
+
+// The barrier counts one arrival in each phase: that which says how many bytes of all operands come.
+void gpu_copy_slices(product *p, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    operand *const both[] = {&p->a, &p->b};
+    ins *bytes = NULL;
+    for (int j = 0; j < 2; j++) {
+        ins *own = both[j]->cores ? slice_bytes(p, both[j]) : NULL;
+        bytes = own && bytes ? lb_bin(b, L_ADD, bytes, own) : own ? own : bytes;
+    }
+    if (!bytes) return;
+    call(p, "bulk_expect", 2, (ins *[]){arrival(p, slice), bytes});
+    for (int j = 0; j < 2; j++)
+        if (both[j]->cores) copy_slice(p, both[j], k0, slice);
 }
 
 void gpu_wait_slice(product *p, ins *number) {

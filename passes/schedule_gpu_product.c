@@ -372,8 +372,7 @@ static void issue_slices(product *p, ins *k0, ins *slice) {
     ins *more = lb_if(b, lb_cmp(b, L_SLT, k0, emit_dim(p->g->e, p->depth)));
     int mark = scope_open(p->g->e);
     operand *const both[] = {&p->a, &p->b};
-    for (int j = 0; j < 2; j++)
-        if (both[j]->cores) gpu_copy_slice(p, both[j], k0, slice);
+    gpu_copy_slices(p, k0, slice);
     for (int j = 0; j < 2; j++)
         if (!both[j]->cores) gpu_issue_slice(p, both[j], k0, slice);
     scope_close(p->g->e, mark);
@@ -390,7 +389,8 @@ static void sum_slices_async(product *p) {
     ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
     if (p->copies) lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
     if (p->arrivals) gpu_wait_slice(p, number);
-    if (p->groups) lb_call(b, lt(LK_VOID, 1), "group_show", 0, NULL);
+    bool written = !p->a.cores || !p->b.cores; // by threads
+    if (p->groups && written) lb_call(b, lt(LK_VOID, 1), "group_show", 0, NULL);
     lb_barrier(b);
     if (p->groups) gpu_begin_groups(p, gpu_rest(b, number, all));
     issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),

@@ -83,7 +83,7 @@ void gpu_end_groups(product *p);
 // so.
 int gpu_core_axis(const target *t, const contraction *c, const expr *read);
 void gpu_make_arrivals(product *p);
-void gpu_copy_slice(product *p, operand *o, ins *k0, ins *slice);
+void gpu_copy_slices(product *p, ins *k0, ins *slice); // of those that lie so
 void gpu_wait_slice(product *p, ins *number);
 // schedule_gpu_product.c
 void gpu_set_operand(product *p, operand *o, const expr *read, expr *term); // the operand's axes are set
