@@ -635,10 +635,13 @@ static void run_device_block(linterp *in, char *stacks) {
     forget_shared_memory(in);
     d->unshown = false;
     d->bulks.n = 0;
+    memset(d->begun, 0, sizeof d->begun);
     in->epoch++;
     for (int i = 0; i < d->n; i++) start_thread(in, &d->all[i], i, stacks + (size_t)i * STACK);
     run_threads(in);
-    if (linterp_bulk_left(in)) fail(in, "a block ends before its copies");
+    const char *unfinished =
+        linterp_bulk_left(in) ? "a block ends before its copies" : linterp_unfinished(in);
+    if (unfinished) fail(in, unfinished);
 }
 
 static void run_grid(linterp *in, char *stacks) {

@@ -119,18 +119,38 @@ static void read_operand(frame *fr, const group_product *p, bool is_b, double *t
         }
 }
 
+// Lines of 128 bytes begin with a whole pattern of eight of them.
+static bool begins_well(const char *p, lgroup_order order) {
+    return (uintptr_t)p % 16 == 0 && (order == GROUP_CORES || ((uintptr_t)p >> 7 & 7) == 0);
+}
+
+static void check_product(frame *fr, const ins *x, const group_product *p) {
+    device *d = fr->in->device;
+    if (!d->now->fenced) linterp_fail_at(fr, x, "a product takes registers that no fence gave to it");
+    if (d->unshown) linterp_fail_at(fr, x, "a product reads what threads wrote but did not show");
+    if (!begins_well(p->a, p->g.order_a) || !begins_well(p->b, p->g.order_b))
+        linterp_fail_at(fr, x, "pointer is less aligned than promised");
+    int group = d->now->number / GROUP_THREADS, number = ++d->now->begun;
+    if (d->n % GROUP_THREADS || group >= MOST_GROUPS)
+        linterp_fail_at(fr, x, "a product takes groups of 128 threads");
+    begun_product *b = &d->begun[group][number % BEGUN], own = {number, x, p->a, p->b};
+    if (b->number == number && (b->call != x || b->a != p->a || b->b != p->b))
+        linterp_fail_at(fr, x, "a group's threads begin different products");
+    *b = own;
+}
+
 static void begin_product(frame *fr, const ins *x, const lgroup *g) {
     thread *t = fr->in->device->now;
     size_t bytes = 4 * (size_t)lgroup_registers(g);
     char *d = linterp_checked(fr, x, pointer(fr, x, 0), (int64_t)bytes, true);
-    group_product p = {
-        x, *g, pointer(fr, x, 1), pointer(fr, x, 3), *(int32_t *)arg(fr, x, 2), *(int32_t *)arg(fr, x, 4)};
-    if (!t->fenced) linterp_fail_at(fr, x, "a product takes registers that no fence gave to it");
-    if (fr->in->device->unshown)
-        linterp_fail_at(fr, x, "a product reads what threads wrote but did not show");
-    if (((uintptr_t)p.a | (uintptr_t)p.b) % 16 || (g->order_a == GROUP_K && (uintptr_t)p.a >> 7 & 7) ||
-        (g->order_b == GROUP_K && (uintptr_t)p.b >> 7 & 7))
-        linterp_fail_at(fr, x, "pointer is less aligned than promised");
+    group_product p = {.call = x,
+                       .g = *g,
+                       .a = pointer(fr, x, 1),
+                       .b = pointer(fr, x, 3),
+                       .lead_a = *(int32_t *)arg(fr, x, 2),
+                       .lead_b = *(int32_t *)arg(fr, x, 4),
+                       .batch = t->batches};
+    check_product(fr, x, &p);
     if (t->products.n && t->sums != d) linterp_fail_at(fr, x, "products into different registers at once");
     if (!t->products.n) {
         t->sums = d;
@@ -141,26 +161,33 @@ static void begin_product(frame *fr, const ins *x, const lgroup *g) {
     VEC_PUSH(fr->in->arena, &t->products, p);
 }
 
-// They take place now, the latest time that they can.
-static void end_products(frame *fr, const ins *x) {
+// They take place now, the latest time that they can: all but those of the latest `left` batches, and what
+// no batch has closed.
+static void end_products(frame *fr, const ins *x, int left) {
     enum { A = 64 * 32, B = 256 * 32 };
     device *d = fr->in->device;
     thread *t = d->now;
+    int n = 0;
     if (!d->numbers) d->numbers = ARENA_ARRAY(fr->in->arena, double, A + B);
     t->fenced = false;
     if (!t->products.n) return;
+    size_t bytes = 4 * (size_t)lgroup_registers(&t->products.at[0].g);
     for (int i = 0; i < t->products.n; i++) {
         const group_product *p = &t->products.at[i];
+        if (p->batch >= t->batches - left) {
+            t->products.at[n++] = *p;
+            continue;
+        }
         read_operand(fr, p, false, d->numbers);
         read_operand(fr, p, true, d->numbers + A);
-        lgroup_apply(&p->g, t->number % 128, d->numbers, d->numbers + A, t->sums_now);
+        lgroup_apply(&p->g, t->number % GROUP_THREADS, d->numbers, d->numbers + A, t->sums_now);
     }
-    size_t bytes = 4 * (size_t)lgroup_registers(&t->products.at[0].g);
-    memcpy(linterp_checked(fr, x, t->sums, (int64_t)bytes, true), t->sums_now, bytes);
-    t->products.n = 0;
+    t->products.n = n;
+    if (!n) memcpy(linterp_checked(fr, x, t->sums, (int64_t)bytes, true), t->sums_now, bytes);
 }
 
-// group_fence_*, group_wait_*, group_show, group_commit and the products themselves (codegen/cuda.h).
+// group_fence_*, group_wait_*, group_leave_*, group_show, group_commit and the products themselves
+// (codegen/cuda.h).
 void linterp_group(frame *fr, const ins *x) {
     lgroup g;
     thread *t = fr->in->device->now;
@@ -168,7 +195,20 @@ void linterp_group(frame *fr, const ins *x) {
     if (lgroup_named(x->name, &g)) begin_product(fr, x, &g);
     else if (*what == 'f') t->fenced = true;
     else if (*what == 's') t->unshown = false;
-    else if (*what == 'w') end_products(fr, x);
+    else if (*what == 'c') t->batches++;
+    else if (*what == 'w' || *what == 'l') end_products(fr, x, *what == 'l');
+}
+
+const char *linterp_unfinished(const linterp *in) {
+    const device *d = in->device;
+    for (int i = 0; i < d->n; i++) {
+        const thread *t = &d->all[i];
+        if (t->copies.n) return "a block ends before its copies";
+        if (t->products.n) return "a block ends before its products";
+        if (t->begun != d->all[i / GROUP_THREADS * GROUP_THREADS].begun)
+            return "a group's threads begin different products";
+    }
+    return NULL;
 }
 
 void linterp_shuffle(frame *fr, const ins *x, uint64_t *out) {

@@ -90,7 +90,16 @@ typedef struct group_product {
     lgroup g;
     char *a, *b;
     int64_t lead_a, lead_b;
+    int batch; // how many batches of them were closed before it
 } group_product;
+
+// The product that some thread of a group of warps began as its number-th: all of them begin the same.
+enum { GROUP_THREADS = 128, MOST_GROUPS = 8, BEGUN = 64 };
+typedef struct begun_product {
+    int number;
+    const struct ins *call;
+    const char *a, *b;
+} begun_product;
 
 typedef struct thread {
     ucontext_t context;
@@ -106,6 +115,7 @@ typedef struct thread {
     VEC(group_product) products;
     char *sums;         // where their results go
     uint32_t *sums_now; // what was there
+    int batches, begun; // of products: closed, and how many in all
     int bulk, parity;   // the barrier of copies that it waits for, and the phase
     bool fenced;        // registers may take part in products
     bool unshown;       // it wrote to shared memory what products may not see yet
@@ -121,6 +131,7 @@ typedef struct device {
     int first_epoch;         // of the launch
     bool unshown;            // a thread came to a barrier with such memory
     VEC(bulk_barrier) bulks; // of the block
+    begun_product begun[MOST_GROUPS][BEGUN];
     ucontext_t scheduler;
     map shared;              // region number + 1 by instruction
     VEC(int) shared_regions; // the same regions
@@ -154,6 +165,7 @@ void linterp_fragment(frame *fr, const ins *x);
 void linterp_copy(frame *fr, const ins *x, int bytes);
 void linterp_async(frame *fr, const ins *x);
 void linterp_group(frame *fr, const ins *x);
+const char *linterp_unfinished(const linterp *in); // what threads began and nobody waited for, NULL: nothing
 // loops_interp_bulk.c
 void linterp_bulk(frame *fr, const ins *x);
 bool linterp_bulk_passed(const linterp *in, const thread *t); // whether it need not wait any more

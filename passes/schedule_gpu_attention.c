@@ -349,6 +349,7 @@ void gpu_schedule_attention(gpu *g, const attention *a) {
     else flash_threads_block(&f, j0);
     scope_close(e, inner);
     lb_end(f.b, j0);
+    if (by_tensors(&f)) flash_tensor_end(&f);
     write_rows(&f);
     scope_close(e, mark);
     gpu_land(g);

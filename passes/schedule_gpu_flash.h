@@ -59,6 +59,7 @@ void flash_tensor_memory(flash *f);
 void flash_tensor_begin(flash *f);
 void flash_tensor_weigh(flash *f, ins *run, int r, ins *top);
 void flash_tensor_block(flash *f, ins *j0);
+void flash_tensor_end(flash *f);
 // schedule_gpu_flash_threads.c: the same by multiply-adds of f32
 bool flash_threads_fit(const emitter *e, const attention *a);
 void flash_threads_products(flash *f);

@@ -195,3 +195,8 @@ void flash_tensor_block(flash *f, ins *j0) {
     if (f->qk.threads > WARPS * WARP) half = gpu_quotient(b, warp_of(f), lb_idx(b, WARPS));
     multiply(f, &f->pv, f->weights, f->acc, f->width, half);
 }
+
+// Where no row sees a key, the first ones are still on their way.
+void flash_tensor_end(flash *f) {
+    if (f->copies) call(f, "async_wait_0");
+}

@@ -12,8 +12,8 @@ typedef struct fiber {
     shim_dim3 thread;
     ucontext_t first; // entered once; from then on jumps, which make no system calls
     jmp_buf here;
-    struct bulk *bulk; // that it waits for
-    int parity;
+    struct bulk *bulk;      // that it waits for
+    int parity, products;   // how many of a group of warps it began
     unsigned char slot[64]; // what the rest of the warp may read
 } fiber;
 
@@ -157,6 +157,25 @@ static int release_copies(void) {
     return released;
 }
 
+// ---------------------------------------------------------------- what groups of warps begin
+
+// What some thread of a group began as its number-th product: all of them begin the same.
+enum { GROUP = 128, MOST_GROUPS = 8, BEGUN = 64 };
+static struct {
+    int number;
+    uint64_t a, b;
+} begun[MOST_GROUPS][BEGUN];
+
+static void check_group(uint64_t a, uint64_t b) {
+    int number = ++fibers[current].products, group = current / GROUP;
+    if (count % GROUP || group >= MOST_GROUPS) abort();
+    if (begun[group][number % BEGUN].number == number &&
+        (begun[group][number % BEGUN].a != a || begun[group][number % BEGUN].b != b))
+        abort();
+    begun[group][number % BEGUN].number = number;
+    begun[group][number % BEGUN].a = a, begun[group][number % BEGUN].b = b;
+}
+
 // ---------------------------------------------------------------- blocks
 
 static uint64_t next_random(uint64_t *s) {
@@ -189,11 +208,13 @@ static void prepare(char *stacks) {
     if (shared_begin) memset(shared_begin, 0xff, (size_t)(shared_end - shared_begin));
     if (dynamic_used) memset(dynamic_memory, 0xff, DYNAMIC);
     nbulks = 0;
+    memset(begun, 0, sizeof begun);
     for (int i = 0; i < count; i++) {
         fiber *f = &fibers[i];
         unsigned n = (unsigned)i;
         f->state = RUNNING;
         f->started = 0;
+        f->products = 0;
         f->thread.x = n % blockDim.x;
         f->thread.y = n / blockDim.x % blockDim.y;
         f->thread.z = n / blockDim.x / blockDim.y;
@@ -349,6 +370,7 @@ static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, in
              stride = (descriptor >> 32 & 0x3fff) << 4;
     int cores = descriptor >> 62 == 0;
     if (descriptor >> 63 || (turned && (bytes != 2 || cores))) abort();
+    if (!cores && (start >> 7 & 7)) abort(); // the swizzle's pattern of eight lines begins elsewhere
     uint64_t at = start + (uint64_t)(line / 8) * stride + (uint64_t)(line % 8) * (cores ? 16 : 128);
     if (cores) at += (uint64_t)(k * bytes / 16) * lead + (uint64_t)(k * bytes % 16);
     else {
@@ -362,11 +384,12 @@ static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, in
 }
 
 int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b) {
-    int thread = current % 128, lane = thread % 32,
+    int thread = current % GROUP, lane = thread % 32,
         depth = type == SHIM_TF32  ? 8
                 : type < SHIM_TF32 ? 16
                                    : 32;
     if (shim_no_groups) return 0;
+    check_group(a, b);
     for (int half = 0; half < 2; half++) {
         int row = thread / 32 * 16 + lane / 4 + 8 * half;
         float x[32];
