@@ -425,14 +425,12 @@ void gpu_choose_async(product *p) {
     if (3 * bytes <= SHARED_MOST) p->slices = 3;
 }
 
-// Four words at (at, k), in shared memory from word `to` on.
-static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
+// How a unit comes: at once, word by word, or as it turns out.
+typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
+
+static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     int per = per_word(p);
-    ins *wide =
-        is_wide(o) ? open_wide(p, o, at, k, o->turned ? UNIT : 1, o->turned ? 1 : 4 * per, false) : NULL;
-    if (wide) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0");
-    if (wide) lb_else(b, wide);
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);
     ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per));
@@ -441,12 +439,22 @@ static void issue_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
-    if (wide) lb_end(b, wide);
 }
 
+// Four words at (at, k), in shared memory from word `to` on.
+static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    int rows = o->turned ? UNIT : 1, deep = o->turned ? 1 : 4 * per_word(p);
+    ins *wide = way == EITHER ? open_wide(p, o, at, k, rows, deep, false) : NULL;
+    if (way != BY_WORDS) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0");
+    if (wide) lb_else(b, wide);
+    if (way != AT_ONCE) issue_words(p, o, at, k, to);
+
 // Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
+    if (wide) lb_end(b, wide);
+}
 // by side.
-void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
+static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->turned ? o->side / UNIT : p->t.words / 4;
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
@@ -461,7 +469,25 @@ void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
                  : o->turned ? gpu_quotient(b, gpu_turned_at(p, o, row, k), lb_idx(b, 2))
                              : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
     place = lb_bin(b, L_ADD, place, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
-    issue_unit(p, o, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
+    issue_unit(p, o, way, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
     scope_close(p->g->e, mark);
     lb_end(b, j);
+}
+
+static bool is_whole(const product *p, const operand *o) {
+    return is_multiple(o->extent, o->side) && is_multiple(p->depth, gpu_slice_depth(p));
+}
+
+// Where all units are inside, the alignment alone says how they come: one branch for all of them.
+void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    if (!is_wide(o) || !is_whole(p, o)) {
+        issue_units(p, o, is_wide(o) ? EITHER : BY_WORDS, k0, slice);
+        return;
+    }
+    ins *aligned = lb_if(b, o->aligned);
+    issue_units(p, o, AT_ONCE, k0, slice);
+    lb_else(b, aligned);
+    issue_units(p, o, BY_WORDS, k0, slice);
+    lb_end(b, aligned);
 }
