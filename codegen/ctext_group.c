@@ -9,7 +9,7 @@
 
 typedef struct group_call {
     lgroup g;
-    char what[8], type[8]; // "", "fence", "wait"
+    char what[8], type[8]; // "", "fence", "wait", "leave"
 } group_call;
 
 // group_fence_n128_f16 and group_wait_n128_f16 have the registers of group_n128_f16_kk.
@@ -152,7 +152,9 @@ static void add_fence(text *t, const group_call *c, const char *name) {
                 "$ void @%s(%s *d) {\n#if defined(" CUDA_HAS_OWN ")\n    asm "
                 "volatile(\"wgmma.%s;\"\n        : ",
                 name, dtype_is_float(c->g.a) ? "float" : "int32_t",
-                *c->what == 'f' ? "fence.sync.aligned" : "wait_group.sync.aligned 0");
+                *c->what == 'f'   ? "fence.sync.aligned"
+                : *c->what == 'l' ? "wait_group.sync.aligned 1"
+                                  : "wait_group.sync.aligned 0");
     add_registers(t, c);
     text_add(t, "\n        : : \"memory\");\n#else\n    (void)d;\n#endif\n}\n\n");
 }

@@ -35,6 +35,7 @@
 //                           core matrices
 //   group_commit()          ends what is waited for together
 //   group_wait_nN_T(d)      the results are there
+//   group_leave_nN_T(d)     but for those of the latest products; the registers are not, before group_wait
 //
 // Bulk copies to shared memory, which all threads of the block call together: from sm_90 on one of them does
 // it, else they share the copy as async_16, of which async_commit must end the group. at: a barrier, 8 bytes

@@ -312,6 +312,17 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
     return t;
 }
 
+// Code of an architecture runs on later ones with its first digit too: those of 8.x, like 12.x, have 99 KiB
+// for a block, Hopper and the Blackwells of data centres 227.
+static int shared_memory_of(const char *archs) {
+    int least = archs ? 227 << 10 : 64 << 10;
+    for (const char *s = archs; s && (s = strstr(s, "sm_")); s += 3) {
+        int sm = atoi(s + 3), own = sm < 80 ? 64 << 10 : sm < 90 || sm >= 120 ? 99 << 10 : 227 << 10;
+        if (own < least) least = own;
+    }
+    return least;
+}
+
 target *target_for_text(arena *a, arch kind, const target_options *o) {
     target *t = ARENA_NEW(a, target);
     bool cuda = kind == ARCH_CUDA;
@@ -331,8 +342,10 @@ target *target_for_text(arena *a, arch kind, const target_options *o) {
     if (!t->threads) t->threads = 1;
     if (cuda) t->sm = o->cpu && !strncmp(o->cpu, "sm_", 3) ? atoi(o->cpu + 3) : 80;
     if (cuda) t->groups = o->cpu && t->sm >= 80 && strstr(o->cpu, "sm_90a");
+    if (cuda) t->shared_most = shared_memory_of(o->cpu);
     if (cuda) t->precision = o->precision;
-    if (cuda) t->processors = 100; // between the small ones' 40 and the large ones' 140
+    // Between the small ones' 40 and the large ones' 148; H100 and H200 have 132.
+    if (cuda) t->processors = t->shared_most > 99 << 10 ? 132 : 100;
     return t;
 }
 

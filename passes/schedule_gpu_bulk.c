@@ -86,8 +86,12 @@ static dim *extent_of(const kernel *k, const axis_list *l) {
 bool gpu_prefers_groups(const target *t, const contraction *c) {
     axis_list columns = c->other_n;
     if (c->n >= 0) columns.at[columns.n++] = c->n;
-    product_size s = {extent_of(c->k, &c->m), extent_of(c->k, &columns), extent_of(c->k, &c->batch),
-                      t->processors, false};
+    product_size s = {extent_of(c->k, &c->m),
+                      extent_of(c->k, &columns),
+                      extent_of(c->k, &c->batch),
+                      t->processors,
+                      t->shared_most,
+                      false};
     bool groups = t->groups && gpu_product_fits(c);
     if (groups) gpu_choose_tile(&s, true, &groups, false);
     return groups;
@@ -165,5 +169,5 @@ void gpu_wait_slice(product *p, ins *number) {
     lbuild *b = p->g->b;
     ins *all = lb_idx(b, p->slices), *parity = lb_bin(b, L_AND, gpu_quotient(b, number, all), lb_idx(b, 1));
     ins *args[] = {arrival(p, gpu_rest(b, number, all)), as_i32(b, parity)};
-    call(p, p->slices == 3 ? "bulk_wait_1" : "bulk_wait_0", 2, args);
+    call(p, p->slices > 2 ? "bulk_wait_1" : "bulk_wait_0", 2, args);
 }

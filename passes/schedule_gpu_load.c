@@ -407,13 +407,15 @@ static void fit_registers(const product *p, operand *o) {
 }
 
 void gpu_choose_async(product *p) {
-    enum { SHARED_MOST = 48 << 10 };
+    enum { SHARED_MOST = 48 << 10, MANY = 5 };
     p->async = p->groups || (p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b));
     p->copies = p->async && (is_wide(&p->a) || is_wide(&p->b));
     p->slices = 2;
     if (p->groups) {
-        const dim *d = p->depth;
-        p->slices = dim_is_const(d) && dim_value(d) <= 2 * gpu_slice_depth(p) ? 2 : 3;
+        int deep = gpu_slice_depth(p);
+        int64_t all = dim_is_const(p->depth) ? (dim_value(p->depth) + deep - 1) / deep : MANY;
+        p->slices = all <= 2 ? 2 : all < MANY ? 3 : p->t.slices;
+        p->overlaps = p->slices > 3;
         return;
     }
     if (!p->async) {
@@ -449,10 +451,10 @@ static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, in
     if (way != BY_WORDS) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0");
     if (wide) lb_else(b, wide);
     if (way != AT_ONCE) issue_words(p, o, at, k, to);
-
-// Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
     if (wide) lb_end(b, wide);
 }
+
+// Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
 // by side.
 static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
     lbuild *b = p->g->b;

@@ -167,4 +167,5 @@ void gpu_begin_groups(product *p, ins *slice) {
     lb_call(b, lt(LK_VOID, 1), "group_commit", 0, NULL);
 }
 
-void gpu_end_groups(product *p) { call_group(p, "wait", 1, &p->acc); }
+void gpu_end_groups(product *p) { call_group(p, p->overlaps ? "leave" : "wait", 1, &p->acc); }
+void gpu_finish_groups(product *p) { call_group(p, "wait", 1, &p->acc); }

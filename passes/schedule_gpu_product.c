@@ -21,6 +21,9 @@
 //   for each slice: wait for its copies; show it to products; barrier
 //                   begin acc += a * b from shared memory; start slice + S - 1; wait for acc
 //
+// or, with one more slice in shared memory, start slice + S - 2, whose place the one before the last had, and
+// wait for the products of the last one alone.
+//
 // Constants that lie in core matrices for them come by one copy for each slice (schedule_gpu_bulk.c).
 #include "passes/schedule_gpu_product.h"
 #include "codegen/convert.h"
@@ -40,12 +43,11 @@ static const tile by_warps[] = {
     {128, 128, 8, 8, 16, 1.0}, {128, 64, 8, 8, 16, 0.8}, {64, 128, 8, 8, 16, 0.8},
     {64, 64, 4, 8, 16, 0.5},   {32, 32, 2, 4, 16, 0.25}, {16, 64, 2, 4, 16, 0.25},
 };
-// By groups of four warps, each of which has 64 rows and all columns of the block.
+// By groups of four warps, each of which has 64 rows and all columns of the block. The largest has a
+// processor to itself.
 static const tile by_groups[] = {
-    {128, 128, 2, 32, 32, 1.7},
-    {128, 64, 2, 16, 32, 1.3},
-    {64, 128, 2, 32, 32, 1.3},
-    {64, 64, 2, 16, 32, 0.8},
+    {128, 256, 2, 64, 32, 2.0, 4}, {128, 128, 2, 32, 32, 1.7, 3}, {128, 64, 2, 16, 32, 1.3, 3},
+    {64, 128, 2, 32, 32, 1.3, 3},  {64, 64, 2, 16, 32, 0.8, 3},
 };
 enum { BY_GROUPS = sizeof by_groups / sizeof *by_groups };
 enum { BY_THREADS = sizeof by_threads / sizeof *by_threads, BY_WARPS = sizeof by_warps / sizeof *by_warps };
@@ -72,8 +74,11 @@ static double cost(const product_size *s, const tile *t) {
     return blocks_of(blocks, s->processors) * t->m * t->n / t->speed;
 }
 
-// Doubles take two registers each.
+// Doubles take two registers each; slices leave room for the barriers of bulk copies.
 static bool tile_fits(const product_size *s, const tile *t) {
+    enum { BARRIERS = 64 };
+    int bytes = t->slices * (t->m + t->n) * t->words * 4;
+    if (bytes && bytes + BARRIERS > s->shared_most) return false;
     return !s->doubles || t->each_m * t->each_n < 64;
 }
 
@@ -99,8 +104,12 @@ tile gpu_choose_tile(const product_size *s, bool tensor, bool *groups, bool only
 }
 
 static void choose_tile(product *p) {
-    product_size s = {p->a.extent, p->b.extent, gpu_product_of(p->g->e, p->outer, p->nouter),
-                      p->g->e->t->processors, p->kind == LK_F64};
+    product_size s = {p->a.extent,
+                      p->b.extent,
+                      gpu_product_of(p->g->e, p->outer, p->nouter),
+                      p->g->e->t->processors,
+                      p->g->e->t->shared_most,
+                      p->kind == LK_F64};
     p->groups = p->tensor && p->g->e->t->groups;
     p->t = gpu_choose_tile(&s, p->tensor, &p->groups, p->a.cores || p->b.cores);
     if (p->groups) {
@@ -382,7 +391,7 @@ static void issue_slices(product *p, ins *k0, ins *slice) {
 
 static void sum_slices_async(product *p) {
     lbuild *b = p->g->b;
-    int deep = gpu_slice_depth(p), ahead = p->slices - 1;
+    int deep = gpu_slice_depth(p), ahead = p->slices - 1 - p->overlaps;
     ins *depth = emit_dim(p->g->e, p->depth);
     for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
@@ -398,6 +407,7 @@ static void sum_slices_async(product *p) {
     if (p->groups) gpu_end_groups(p);
     else gpu_multiply_tensors(p, gpu_rest(b, number, all));
     lb_end(b, k0);
+    if (p->overlaps) gpu_finish_groups(p);
 }
 
 void gpu_schedule_product(gpu *g, const contraction *c) {

@@ -7,6 +7,7 @@
 typedef struct tile {
     int m, n, each_m, each_n, words;
     double speed; // results in a unit of time, against the fastest
+    int slices;   // of K in shared memory at most, 0: 2 or 3
 } tile;
 
 // What tensor cores multiply: 16 x 8 results and 8 words of K at once.
@@ -43,6 +44,7 @@ typedef struct product {
     bool copies;               // some units of `async` slices do come so
     ins *arrivals;             // barriers of bulk copies, one for each slice; NULL: there are none
     int slices;                // of an operand in shared memory
+    bool overlaps;             // products of a slice run on while the next ones are begun
     tile t;
     int threads;
     operand a, b;
@@ -77,7 +79,8 @@ void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *sli
 void gpu_multiply_tensors(product *p, ins *slice);
 // By groups of four warps: begins, and waits.
 void gpu_begin_groups(product *p, ins *slice);
-void gpu_end_groups(product *p);
+void gpu_end_groups(product *p);    // of this slice, or of the one before it where they overlap
+void gpu_finish_groups(product *p); // of all
 // schedule_gpu_bulk.c: copies of whole slices of an operand that lies in core matrices.
 // The axis whose positions the K slices of such an operand are, -1: it does not lie so, or is not multiplied
 // so.
@@ -90,7 +93,7 @@ void gpu_set_operand(product *p, operand *o, const expr *read, expr *term); // t
 // What the choice of tiles looks at: results in all, products of K apart.
 typedef struct product_size {
     const dim *m, *n, *batch;
-    int processors;
+    int processors, shared_most;
     bool doubles;
 } product_size;
 // The cheapest tile. groups: whether groups of four warps may multiply, then whether they do; only: they

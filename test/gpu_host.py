@@ -96,7 +96,7 @@ def tensor(name, *dims, dtype=TensorProto.FLOAT):
 
 
 RANDOM = np.random.default_rng(3)
-W = RANDOM.standard_normal((200, 256)).astype(np.float16)
+W = RANDOM.standard_normal((200, 512)).astype(np.float16)
 A, B = RANDOM.standard_normal((24, 40), dtype=np.float32), RANDOM.standard_normal((40, 8), dtype=np.float32)
 node = helper.make_node
 MODELS = {
@@ -110,7 +110,7 @@ MODELS = {
     "deep": ([node("MatMul", ["x", "a"], ["h"]), node("Softmax", ["h"], ["s"]), node("MatMul", ["s", "b"], ["m"]),
               node("Softmax", ["m"], ["y"])], [tensor("x", "N", 24)], [tensor("y", "N", 8)], {"a": A, "b": B}),
     "wide": ([node("MatMul", ["x", "w"], ["y"])], [tensor("x", "N", 200, dtype=TensorProto.FLOAT16)],
-             [tensor("y", "N", 256, dtype=TensorProto.FLOAT16)], {"w": W}),
+             [tensor("y", "N", 512, dtype=TensorProto.FLOAT16)], {"w": W}),
     "picked": ([node("Gather", ["x", "i"], ["y"])], [tensor("x", 6, 4), tensor("i", "N", dtype=TensorProto.INT64)],
                [tensor("y", "N", 4)], {}),
 }
@@ -558,7 +558,7 @@ class Objects(unittest.TestCase):
         for sm in ("80", "86", "90", "100"):
             os.environ["CUDA_DOUBLE_SM"] = sm
             with Context(model) as c:
-                y = np.zeros((70, 256), np.float16)
+                y = np.zeros((70, 512), np.float16)
                 self.assertEqual(c.run([x], [y]), (OK, ""))
                 np.testing.assert_allclose(y.astype(np.float32), x.astype(np.float32) @ W.astype(np.float32), rtol=2e-3, atol=2e-2)
         os.environ["CUDA_DOUBLE_SM"] = "75"

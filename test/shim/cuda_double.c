@@ -375,8 +375,8 @@ int cuModuleUnload(module *m) {
 int cuModuleGetFunction(function **f, module *m, const char *name) { LOCKED(find(m, name, f)); }
 
 int cuFuncSetAttribute(function *f, int attribute, int value) {
-    enum { OPT_IN = 99 << 10 };
-    if (attribute != 8 || value < 0 || value > (capability() == 90 ? 227 << 10 : OPT_IN))
+    enum { OPT_IN = 99 << 10, LARGE = 227 << 10 };
+    if (attribute != 8 || value < 0 || value > (capability() == 90 || capability() == 100 ? LARGE : OPT_IN))
         return INVALID_VALUE;
     f->most = value;
     return 0;

@@ -146,7 +146,7 @@ static const model models[] = {
     {"groups",
      "warp-group product",
      "in a float16 M K\nin b float16 K N\nin c float16 N\nout y float16 *\nt = MatMul a b\ny = Add t c",
-     {{61, 200}, {200, 56}, {56}},
+     {{61, 328}, {328, 56}, {56}},
      1,
      .sm = 90,
      .groups = true},
@@ -167,7 +167,7 @@ static const model models[] = {
     {"groups_both_turned",
      "warp-group product",
      "in a float16 K M\nin b float16 K N\nout y float16 *\ny = Gemm a b @transA=i,1",
-     {{72, 72}, {72, 136}},
+     {{328, 72}, {328, 136}},
      1,
      .sm = 90,
      .groups = true},
@@ -536,6 +536,7 @@ static compiled compile(fixture *x, const model *m, fp_mode fp) {
     t->precision = m->precision;
     t->sm = m->sm ? m->sm : 75;
     t->groups = m->groups;
+    t->shared_most = (t->sm < 90 ? 99 : 227) << 10;
     program_context pc = {.program = c.program, .target = t, .opt = 2};
     for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
     c.code = gpu_schedule(c.program, m->name, t, false, &x->d);
@@ -782,8 +783,9 @@ typedef struct needed_call {
     int least;
 } needed_call;
 static const needed_call needed_calls[] = {
-    {"async_wait", 8}, {"group_show", 9},  {"group_fence", 9}, {"group_wait", 9}, {"bulk_init", 8},
-    {"bulk_show", 8},  {"bulk_expect", 8}, {"bulk_copy", 8},   {"bulk_wait", 8},
+    {"async_wait", 8},  {"group_show", 9},  {"group_fence", 9}, {"group_commit", 9},
+    {"group_wait", 9},  {"group_leave", 3}, {"bulk_init", 8},   {"bulk_show", 8},
+    {"bulk_expect", 8}, {"bulk_copy", 8},   {"bulk_wait", 8},
 };
 enum { NEEDED_CALLS = sizeof needed_calls / sizeof *needed_calls };
 
