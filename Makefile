@@ -69,9 +69,9 @@ $(B)/bench/%: test/bench/%.c $(LIBS)
 # What the tests put in the place of NVRTC and CUDA's driver.
 doubles: $(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1 $(B)/doubles/libnvrtc.so.12 $(B)/doubles/cuda_shim.o
 $(B)/doubles/old/libcuda.so.1: DOUBLE := -DOLD_DRIVER
-$(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1: test/shim/cuda_double.c
+$(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1: test/shim/cuda_double.c runtime-lite/cuda.h
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O1 $(WARN) -fPIC -shared -Wl,-soname,$(@F) $(DOUBLE) -DSHIM_OBJECT='"$(abspath $(B)/doubles/cuda_shim.o)"' \
+	$(CC) -std=c11 -O1 $(WARN) -I. -fPIC -shared -Wl,-soname,$(@F) $(DOUBLE) -DSHIM_OBJECT='"$(abspath $(B)/doubles/cuda_shim.o)"' \
 	    -DSHIM_FOLDER='"$(abspath test/shim)"' -o $@ $< -ldl -lpthread
 $(B)/doubles/libnvrtc.so.12: test/shim/nvrtc_double.c
 	@mkdir -p $(@D)

@@ -2,6 +2,7 @@
 // and the caller's options. Out: contexts, and what emitted code does with them in a run.
 #include "runtime-lite/cuda_graph.h"
 #include "runtime-lite/runtime.h"
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ typedef struct session {
     struct session *next;
     block *workspace;
     cuda_work work;
+    int mode;      // of the thread before the run: what others capture forbids
     bool captured; // by the caller
 } session;
 
@@ -59,13 +61,28 @@ const char *onnxc_rt_gpu_message(void) { return said; }
 
 #define SAY(code, ...) (snprintf(said, sizeof said, __VA_ARGS__), (code))
 
+static int code_of(int error) { return error == CUDA_OUT_OF_MEMORY ? ONNXC_NO_MEMORY : ONNXC_GPU_FAILED; }
+
 static int failed(int error, const char *doing) {
     const char *name = NULL, *text = NULL;
     if (!error) return ONNXC_OK;
     cuda->error_name(error, &name);
     cuda->error_text(error, &text);
-    int code = error == CUDA_OUT_OF_MEMORY ? ONNXC_NO_MEMORY : ONNXC_GPU_FAILED;
-    return SAY(code, "%s: %s (%s)", doing, text ? text : "unknown error", name ? name : "?");
+    return SAY(code_of(error), "%s: %s (%s)", doing, text ? text : "unknown error", name ? name : "?");
+}
+
+// Makes the context the thread's own for a while. What others capture in the meantime has nothing to do with
+// what is done then, so nothing shall be forbidden for its sake; *mode: how it was before.
+static int enter(cuda_context context, int *mode) {
+    int error = cuda->push(context);
+    *mode = CUDA_CAPTURE_RELAXED;
+    if (!error && cuda->exchange_mode) cuda->exchange_mode(mode);
+    return error;
+}
+
+static void leave(int mode) {
+    if (cuda->exchange_mode) cuda->exchange_mode(&mode);
+    cuda->pop(&(cuda_context){0});
 }
 
 // ---------------------------------------------------------------- the code
@@ -84,24 +101,32 @@ static int rank_of(const onnxc_gpu_image *i) {
     return (i->kind == ONNXC_GPU_OWN_CODE ? 2 : i->kind == ONNXC_GPU_CODE) * 1000 + i->sm;
 }
 
-static const onnxc_gpu_image *best_image(const onnxc_gpu_images *all, int sm) {
+// Below that rank.
+static const onnxc_gpu_image *best_image(const onnxc_gpu_images *all, int sm, int below) {
     const onnxc_gpu_image *best = NULL;
     for (uint32_t i = 0; i < all->nimages; i++) {
         const onnxc_gpu_image *new = image_at(all, i);
-        if (runs_on(new, sm) && (!best || rank_of(best) < rank_of(new))) best = new;
+        bool better = runs_on(new, sm) && rank_of(new) < below;
+        if (better && (!best || rank_of(best) < rank_of(new))) best = new;
     }
     return best;
+}
+
+typedef struct image_name {
+    char s[16];
+} image_name;
+static image_name name_of(const onnxc_gpu_image *i) {
+    image_name n;
+    snprintf(n.s, sizeof n.s, "%s sm_%d%s", i->kind == ONNXC_GPU_PTX ? "PTX" : "code", i->sm,
+             i->kind == ONNXC_GPU_OWN_CODE ? "a" : "");
+    return n;
 }
 
 static int no_image(const onnxc_gpu_images *all, int sm) {
     char list[256] = "";
     size_t n = 0;
-    for (uint32_t i = 0; i < all->nimages && n < sizeof list - 32; i++) {
-        const onnxc_gpu_image *m = image_at(all, i);
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s sm_%d%s", i ? ", " : "",
-                              m->kind == ONNXC_GPU_PTX ? "PTX" : "code", m->sm,
-                              m->kind == ONNXC_GPU_OWN_CODE ? "a" : "");
-    }
+    for (uint32_t i = 0; i < all->nimages && n < sizeof list - 32; i++)
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", name_of(image_at(all, i)).s);
     return SAY(ONNXC_NO_GPU, "the GPU is sm_%d, but the object has %s", sm, list);
 }
 
@@ -129,22 +154,61 @@ static int load_functions(loaded *m) {
     return ONNXC_OK;
 }
 
+// The driver has no use for it, which it may have for another one: it is older than the NVRTC that made it,
+// say.
+static bool is_unfit(int error) {
+    static const int all[] = {CUDA_INVALID_IMAGE, CUDA_NO_BINARY, CUDA_INVALID_PTX,   CUDA_NO_JIT,
+                              CUDA_PTX_TOO_NEW,   CUDA_JIT_OFF,   CUDA_INVALID_SOURCE};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] == error) return true;
+    return false;
+}
+
+// *why gets the reason behind what is there.
+static int load_image(loaded *m, const onnxc_gpu_image *i, char *why, size_t size) {
+    char log[256] = "", doing[32];
+    int options[] = {CUDA_JIT_LOG, CUDA_JIT_LOG_SIZE};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    int error = cuda->load(&m->module, (const char *)m->images + i->offset, 2, options, values);
+    if (!error) return error;
+    size_t n = strlen(why);
+    snprintf(doing, sizeof doing, "loading %s", name_of(i).s);
+    failed(error, doing);
+    log[sizeof log - 1] = 0;
+    log[strcspn(log, "\n")] = 0;
+    snprintf(why + n, size - n, "%s%.200s%s%.200s", n ? "; " : "", said, *log ? ": " : "", log);
+    m->module = NULL;
+    return error;
+}
+
+// The best that the driver takes.
+static int load_best(loaded *m, int sm) {
+    char why[sizeof said - 64] = "";
+    int error = 0, version = 0;
+    const onnxc_gpu_image *i = best_image(m->images, sm, INT_MAX);
+    if (!i) return no_image(m->images, sm);
+    for (; i; i = best_image(m->images, sm, rank_of(i))) {
+        error = load_image(m, i, why, sizeof why);
+        if (!error) return load_functions(m);
+        if (!is_unfit(error)) return SAY(code_of(error), "%s", why);
+    }
+    cuda->version(&version);
+    return SAY(ONNXC_NO_GPU, "%s; the driver knows CUDA %d.%d", why, version / 1000, version % 1000 / 10);
+}
+
 static int load_code(loaded *m) {
     int major = 0, minor = 0;
     int code = failed(cuda->device_attribute(&major, CUDA_CAPABILITY_MAJOR, m->device), "asking the GPU");
     if (!code)
         code = failed(cuda->device_attribute(&minor, CUDA_CAPABILITY_MINOR, m->device), "asking the GPU");
-    if (code || !m->images->nfunctions) return code;
-    const onnxc_gpu_image *i = best_image(m->images, major * 10 + minor);
-    if (!i) return no_image(m->images, major * 10 + minor);
-    code = failed(cuda->load(&m->module, (const char *)m->images + i->offset), "loading the model's code");
-    return code ? code : load_functions(m);
+    return code || !m->images->nfunctions ? code : load_best(m, major * 10 + minor);
 }
 
 // ---------------------------------------------------------------- weights
 typedef struct uploading {
     const loaded *model;
     const void *file;
+    cuda_stream stream;
     int error;
 } uploading;
 
@@ -161,25 +225,29 @@ const void *onnxc_rt_gpu_file(void *user) { return ((const uploading *)user)->fi
 void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t bytes) {
     uploading *u = user;
     if (u->error || !bytes) return;
-    u->error = cuda->to_device(u->model->weights + (uint64_t)offset, from, (size_t)bytes, NULL);
+    u->error = cuda->to_device(u->model->weights + (uint64_t)offset, from, (size_t)bytes, u->stream);
 }
 
 static int load_weights(loaded *m, const given *from) {
     if (!from->weights) return ONNXC_OK;
     int code = failed(cuda->alloc(&m->weights, (size_t)from->weights), "allocating the weights");
     if (code) return code;
-    uploading u = {m, from->file, 0};
+    uploading u = {m, from->file, NULL, 0};
+    u.error = cuda->stream_create(&u.stream, CUDA_NON_BLOCKING);
+    if (u.error) return failed(u.error, "making a stream");
     from->upload(&u);
-    if (!u.error) u.error = cuda->stream_wait(NULL);
-    return failed(u.error, "uploading the weights");
+    int error = cuda->stream_wait(u.stream);
+    cuda->stream_destroy(u.stream);
+    return failed(u.error ? u.error : error, "uploading the weights");
 }
 
 // ---------------------------------------------------------------- models
 static void drop_model(loaded *m) {
-    if (m->context && !cuda->push(m->context)) {
+    int mode;
+    if (m->context && !enter(m->context, &mode)) {
         if (m->weights) cuda->free(m->weights);
         if (m->module) cuda->unload(m->module);
-        cuda->pop(&(cuda_context){0});
+        leave(mode);
     }
     if (m->context) cuda->release(m->device);
     free(m->functions);
@@ -196,12 +264,12 @@ static int find_device(loaded *m) {
 }
 
 static int fill_model(loaded *m, const given *from) {
-    int code = find_device(m);
-    if (!code) code = failed(cuda->push(m->context), "opening the GPU");
+    int mode, code = find_device(m);
+    if (!code) code = failed(enter(m->context, &mode), "opening the GPU");
     if (code) return code;
     code = load_code(m);
     if (!code) code = load_weights(m, from);
-    cuda->pop(&(cuda_context){0});
+    leave(mode);
     return code;
 }
 
@@ -245,21 +313,23 @@ static int open_gpu(gpu *g, const onnxc_options *o, const given *from) {
     g->stream = o->stream;
     cuda_graphs_open(cuda, &g->graphs, o->no_graphs);
     if (g->stream) return ONNXC_OK;
-    code = failed(cuda->push(g->model->context), "opening the GPU");
+    int mode;
+    code = failed(enter(g->model->context, &mode), "opening the GPU");
     if (code) return code;
     code = failed(cuda->stream_create(&g->stream, 0), "making a stream");
     g->own_stream = !code;
-    cuda->pop(&(cuda_context){0});
+    leave(mode);
     return code;
 }
 
 static void close_gpu(gpu *g) {
-    if (g->model && !cuda->push(g->model->context)) {
+    int mode;
+    if (g->model && !enter(g->model->context, &mode)) {
         if (g->stream) cuda->stream_wait(g->stream);
         cuda_graphs_close(cuda, &g->graphs);
         for (block *b = g->blocks; b; b = b->next) cuda->free(b->at);
         if (g->own_stream) cuda->stream_destroy(g->stream);
-        cuda->pop(&(cuda_context){0});
+        leave(mode);
     }
     for (block *b = g->blocks, *next; b; b = next) next = b->next, free(b);
     for (session *s = g->sessions, *next; s; s = next) next = s->next, free(s->work.words), free(s);
@@ -389,13 +459,14 @@ static void make_room(gpu *g, size_t bytes) {
     drop_block(g, largest);
 }
 
-static int new_block(gpu *g, size_t bytes, block **made) {
+// Who captures cannot wait, and only what nobody uses any more can be given back.
+static int new_block(gpu *g, bool captured, size_t bytes, block **made) {
     block *b = calloc(1, sizeof *b);
     if (!b) return SAY(ONNXC_NO_MEMORY, "no memory");
-    make_room(g, bytes);
+    if (!captured) make_room(g, bytes);
     b->size = (bytes + BLOCK_ALIGN - 1) / BLOCK_ALIGN * BLOCK_ALIGN;
     int error = cuda->alloc(&b->at, b->size);
-    if (error == CUDA_OUT_OF_MEMORY) {
+    if (error == CUDA_OUT_OF_MEMORY && !captured) {
         drop_free_blocks(g);
         error = cuda->alloc(&b->at, b->size);
     }
@@ -412,7 +483,7 @@ static int take_block(gpu *g, const session *s, size_t bytes, block **taken) {
     bytes = bytes ? bytes : 1;
     pthread_mutex_lock(&g->lock);
     block *b = find_block(g, s, bytes);
-    int code = b ? ONNXC_OK : new_block(g, bytes, &b);
+    int code = b ? ONNXC_OK : new_block(g, s->captured, bytes, &b);
     if (!code) b->used = true, b->giver = NULL, b->kept |= s->captured;
     pthread_mutex_unlock(&g->lock);
     *taken = b;
@@ -494,15 +565,16 @@ int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const o
     gpu *g = context->gpu;
     if (!g || g->model->images != images) return SAY(ONNXC_NO_GPU, "the context is not the model's");
     size_t before = ((size_t)statuses * sizeof(int32_t) + STATUS_ROOM - 1) / STATUS_ROOM * STATUS_ROOM;
-    int code = failed(cuda->push(g->model->context), "using the GPU");
+    int mode, code = failed(enter(g->model->context, &mode), "using the GPU");
     if (code) return code;
     session *s = take_session(g);
     code = begin(g, s, before, (size_t)workspace);
     if (code) {
         if (s) give_session(g, s);
-        cuda->pop(&(cuda_context){0});
+        leave(mode);
         return code;
     }
+    s->mode = mode;
     cuda_address at = s->workspace->at;
     *run = (onnxc_gpu_run){pointer_to(at + before), pointer_to(g->model->weights), pointer_to(at), g, s,
                            (size_t)statuses};
@@ -515,12 +587,11 @@ int onnxc_rt_gpu_end(onnxc_gpu_run *run, int status) {
     if (!g) return ONNXC_OK;
     session *s = run->session;
     if (status) s->work.n = 0, s->work.count = 0;
-    int code = start(run);
-    if (!code && (!g->device_pointers || status))
-        code = failed(cuda->stream_wait(g->stream), "waiting for the GPU");
+    int mode = s->mode, code = start(run),
+        waited = code || status || !g->device_pointers ? cuda->stream_wait(g->stream) : 0;
     give_session(g, s);
-    cuda->pop(&(cuda_context){0});
-    return code;
+    leave(mode);
+    return code ? code : failed(waited, "waiting for the GPU");
 }
 
 // Kernels take addresses as aligned as those of cuMemAlloc are.

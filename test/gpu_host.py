@@ -125,7 +125,9 @@ def expected_rows(x):
     return np.maximum(x @ A, 0) @ B
 
 
-class Objects(unittest.TestCase):
+class OnGpu(unittest.TestCase):
+    """With the models compiled, and nothing left on the GPU after each test."""
+
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -165,6 +167,42 @@ class Objects(unittest.TestCase):
         self.assertEqual(context.run([x], [y]), (OK, ""))
         np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
 
+    def check_deep(self, context, n, seed=1):
+        x = np.random.default_rng(seed).standard_normal((n, 24), dtype=np.float32)
+        y = np.full((n, 8), np.nan, np.float32)
+        self.assertEqual(context.run([x], [y]), (OK, ""))
+        np.testing.assert_allclose(y, softmax(softmax(x @ A) @ B), rtol=1e-4, atol=1e-5)
+
+    def run_chosen(self, context, n):
+        x, y = np.ones((n, 5), np.float32), np.zeros(5 * n, np.float32)
+        self.assertEqual(context.run_at([x.ctypes.data, y.ctypes.data], [n, 5, 0], [5 * n])[0], OK)
+        self.assertTrue((y > 2.7).all())
+
+    def on_device(self, *arrays):
+        """Addresses of copies."""
+        context, pointers = ctypes.c_void_p(), []
+        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+        cuda.cuCtxPushCurrent_v2(context)
+        for a in arrays:
+            at = ctypes.c_uint64()
+            self.assertEqual(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(max(a.nbytes, 1))), 0)
+            cuda.cuMemcpyHtoDAsync_v2(at, ctypes.c_void_p(a.ctypes.data), ctypes.c_size_t(a.nbytes), None)
+            cuda.cuStreamSynchronize(None)
+            pointers.append(at.value)
+        return pointers
+
+    def to_host(self, at, a):
+        cuda.cuMemcpyDtoHAsync_v2(ctypes.c_void_p(a.ctypes.data), ctypes.c_uint64(at), ctypes.c_size_t(a.nbytes), None)
+        cuda.cuStreamSynchronize(None)
+
+    def leave_device(self, *pointers):
+        for at in pointers:
+            cuda.cuMemFree_v2(ctypes.c_uint64(at))
+        cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+        cuda.cuDevicePrimaryCtxRelease_v2(0)
+
+
+class Objects(OnGpu):
     # ------------------------------------------------------------ answers
     def test_host_pointers(self):
         with Context(self.models["rows"]) as c:
@@ -241,29 +279,6 @@ class Objects(unittest.TestCase):
         self.assertEqual((ran.returncode, ran.stderr, ran.stdout), (0, "", "y:" + 10 * " 0" + "\n"))
 
     # ------------------------------------------------------------ the caller's memory and stream
-    def on_device(self, *arrays):
-        """Addresses of copies."""
-        context, pointers = ctypes.c_void_p(), []
-        cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-        cuda.cuCtxPushCurrent_v2(context)
-        for a in arrays:
-            at = ctypes.c_uint64()
-            self.assertEqual(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(max(a.nbytes, 1))), 0)
-            cuda.cuMemcpyHtoDAsync_v2(at, ctypes.c_void_p(a.ctypes.data), ctypes.c_size_t(a.nbytes), None)
-            cuda.cuStreamSynchronize(None)
-            pointers.append(at.value)
-        return pointers
-
-    def to_host(self, at, a):
-        cuda.cuMemcpyDtoHAsync_v2(ctypes.c_void_p(a.ctypes.data), ctypes.c_uint64(at), ctypes.c_size_t(a.nbytes), None)
-        cuda.cuStreamSynchronize(None)
-
-    def leave_device(self, *pointers):
-        for at in pointers:
-            cuda.cuMemFree_v2(ctypes.c_uint64(at))
-        cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-        cuda.cuDevicePrimaryCtxRelease_v2(0)
-
     def test_device_pointers_and_stream(self):
         x = np.random.default_rng(3).standard_normal((7, 24), dtype=np.float32)
         y, stream = np.zeros((7, 8), np.float32), ctypes.c_void_p()
@@ -332,11 +347,6 @@ class Objects(unittest.TestCase):
                 self.run_chosen(c, n)
             self.assertLess(counts()["allocations"] - before, 80)
 
-    def run_chosen(self, context, n):
-        x, y = np.ones((n, 5), np.float32), np.zeros(5 * n, np.float32)
-        self.assertEqual(context.run_at([x.ctypes.data, y.ctypes.data], [n, 5, 0], [5 * n])[0], OK)
-        self.assertTrue((y > 2.7).all())
-
     def test_threads(self):
         wrong = []
 
@@ -363,12 +373,6 @@ class Objects(unittest.TestCase):
             self.assertEqual(stranger.run([x], [y]), (NO_GPU, "the context is not the model's"))
 
     # ------------------------------------------------------------ graphs
-    def check_deep(self, context, n, seed=1):
-        x = np.random.default_rng(seed).standard_normal((n, 24), dtype=np.float32)
-        y = np.full((n, 8), np.nan, np.float32)
-        self.assertEqual(context.run([x], [y]), (OK, ""))
-        np.testing.assert_allclose(y, softmax(softmax(x @ A) @ B), rtol=1e-4, atol=1e-5)
-
     def used(self, work):
         """(Graphs made, launched, kernels launched by themselves or captured) by the call."""
         before = graphs(), counts()
@@ -656,7 +660,7 @@ class Objects(unittest.TestCase):
         del os.environ["CUDA_DOUBLE_SM"]
         ran = self.onnxc("run", "rows_both.so", "--dim", "N=2", "--input", "x=random", LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
         self.assertEqual((ran.returncode, ran.stderr), (0, "rows_both.so: warning: the CPU runs the model: NVIDIA's driver does not"
-                                                           " start: there is no GPU, or it is not allowed here\n"))
+                                                           " start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
 
     # ------------------------------------------------------------ Python
     def test_python_session(self):
@@ -726,19 +730,20 @@ class Objects(unittest.TestCase):
         np.testing.assert_allclose(np.load(self.path("y.npy")), expected_rows(x), rtol=1e-4, atol=1e-5)
         ran = program(LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
         self.assertEqual((ran.returncode, ran.stderr),
-                         (1, "the model: NVIDIA's driver does not start: there is no GPU, or it is not allowed here\n"))
+                         (1, "the model: NVIDIA's driver does not start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
 
     def test_no_driver(self):
         ran = self.onnxc("run", "rows.so", "--dim", "N=2", "--input", "x=random")
         if "libcuda" not in ran.stderr:
             self.skipTest("this machine has a driver")
         self.assertEqual((ran.returncode, ran.stderr), (
-            1, "rows.so: error: 'rows.so': NVIDIA's driver is not installed: there is no libcuda.so.1\n"))
+            1, "rows.so: error: 'rows.so': NVIDIA's driver is not there: libcuda.so.1: cannot open shared object file: No such file or"
+            " directory\n"))
 
 
-def main():
+def main(module):
     out = io.StringIO()
-    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__]))
+    result = unittest.TextTestRunner(stream=out).run(unittest.defaultTestLoader.loadTestsFromModule(module))
     bad = result.failures + result.errors
     for test, why in bad:
         print(f"FAIL gpu-host: {test.id()}: {why}")
@@ -747,4 +752,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.modules[__name__])

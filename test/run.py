@@ -252,6 +252,7 @@ def gpu_host(results):
     if generate(results, "backend_cases.py", cases):
         if gpu_host_cases(results, "gpu-host", families(os.path.join(cases, "node"), 1)):
             own_program(results, "gpu_host.py")
+            own_program(results, "gpu_driver.py")
 
 
 def gpu_host_long(results, first=0, forms=None):

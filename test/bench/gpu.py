@@ -128,7 +128,7 @@ def measure_peak(gpu, kinds, path):
     module, peaks = ctypes.c_void_p(), {}
     try:
         ptx = compile_peak(min(gpu.sm, 90), path)
-        gpu.check("cuModuleLoadData", ctypes.byref(module), ptx)
+        gpu.check("cuModuleLoadDataEx", ctypes.byref(module), ptx, 0, None, None)
         out = gpu.copy_of(np.zeros(1024, np.float32))
         for kind in kinds:
             function, n, blocks, threads = ctypes.c_void_p(), 20000, 4 * gpu.attribute(16), 512

@@ -1,12 +1,14 @@
-// In the place of libcuda.so.1 where there is no GPU. Device memory cannot be touched but by copies and
-// kernels, streams do nothing before somebody waits for them, kernels are CUDA text behind cuda_shim.h with
-// threads in a permuted order. CUDA_DOUBLE_DEVICES and CUDA_DOUBLE_SM say what GPUs there are; the functions
-// at the end let tests make calls fail and count what is left.
+// In the place of libcuda.so.1 where there is no GPU, and stricter than it where it may be. Device memory
+// cannot be touched but by copies and kernels, streams do nothing before somebody waits for them, kernels are
+// CUDA text behind cuda_shim.h with threads in a permuted order; what a capture forbids ends it, a kernel
+// that fails takes the context with it, and a process that was forked has no driver. CUDA_DOUBLE_DEVICES,
+// CUDA_DOUBLE_SM and CUDA_DOUBLE_VERSION say what GPUs there are and how old the driver is; the functions at
+// the end let tests make calls fail and count what is left.
 #define _GNU_SOURCE
+#include "runtime-lite/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <spawn.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,24 +16,50 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// As the runtime sees them.
+#define X(name, symbol, parameters) int symbol parameters;
+CUDA_FUNCTIONS(X)
+CUDA_GRAPH_FUNCTIONS(X)
+#undef X
+
 enum {
+    OK = 0,
     INVALID_VALUE = 1,
     OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    DEINITIALIZED = 4,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
     NO_BINARY = 209,
     INVALID_PTX = 218,
+    UNSUPPORTED_PTX_VERSION = 222,
+    INVALID_HANDLE = 400,
     NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700,
     LAUNCH_FAILED = 719,
-    CAPTURE_UNSUPPORTED = 900
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901,
+    CAPTURE_UNMATCHED = 903,
+    CAPTURE_IMPLICIT = 906,
+    CAPTURE_WRONG_THREAD = 908
 };
-enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 600, CONTEXTS = 16, SHARED_ANYWHERE = 48 << 10 };
-typedef uint64_t address;
+enum { GLOBAL, THREAD_LOCAL, RELAXED };
+enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 600, CONTEXTS = 16, DEVICES = 64, SHARED_ANYWHERE = 48 << 10 };
+// NVRTC's stand-in is of this version; addresses are no more aligned than the driver promises.
+enum { MADE_BY = 12090, ALIGN = 256 };
+typedef cuda_address address;
+
+// One for each device.
+typedef struct cuda_context_s {
+    int users, error; // error: of a kernel that failed
+} context;
 
 typedef struct memory {
     struct memory *next;
-    char *at;
+    const context *of;
+    char *at, *pages;
     size_t mapped, bytes;
 } memory;
 
@@ -39,12 +67,13 @@ typedef struct dim3 {
     unsigned x, y, z;
 } dim3;
 typedef int launcher(dim3 grid, dim3 block, int order, uint64_t seed, void (*body)(void *), void *args);
-typedef struct function {
+typedef struct cuda_function_s {
     launcher *launch;
     void (*run)(void *args);
     int (*save)(void *const *args, void *to);
     int64_t *brought; // of dynamic shared memory
     int most;         // that it may bring
+    int threads;      // that it is compiled for, at most
 } function;
 
 typedef enum kind { TO_DEVICE, TO_HOST, ON_DEVICE, FILL, LAUNCH } kind;
@@ -61,18 +90,28 @@ typedef struct work {
     uint64_t arguments[ARGUMENTS];
 } work;
 
-typedef struct stream {
+typedef enum capturing { NOT, ACTIVE, INVALIDATED } capturing;
+typedef struct cuda_stream_s {
+    struct cuda_stream_s *next;
+    const context *of;
     work *first, **last;
-    int error, capturing;
+    unsigned flags;
+    capturing capturing;
+    int mode;
+    pthread_t by; // who began to capture
 } stream;
 
 // What a stream was given while it captured.
-typedef struct graph {
+typedef struct cuda_graph_s {
     work *first;
 } graph;
+typedef struct cuda_graph_exec_s {
+    work *first;
+} graph_exec;
 
-typedef struct module {
+typedef struct cuda_module_s {
     void *parts[PARTS];
+    char *text[PARTS];
     int nparts;
     function *functions[4096];
     int nfunctions;
@@ -80,15 +119,17 @@ typedef struct module {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static memory *memories;
-static stream default_stream;
+static stream *all_streams, default_stream;
 static size_t live_bytes;
+static pid_t process; // that initialised the driver
+static int ended;     // as at the end of a process
 static int allocations, modules, streams, retained, launches, syncs, graphs, graphs_made, graphs_launched;
 static char fail_what[32];
 static int fail_after;
 static uint64_t seed = 1;
-static int contexts[64]; // one for each device
-static _Thread_local void *current[CONTEXTS];
-static _Thread_local int depth;
+static context contexts[DEVICES];
+static _Thread_local context *current[CONTEXTS];
+static _Thread_local int depth, thread_mode;
 
 // Whether this call of `what` is to fail.
 static int fails(const char *what) {
@@ -105,7 +146,7 @@ static int number_of(const char *variable, int otherwise) {
 // ---------------------------------------------------------------- memory
 static void open_memory(int open) {
     for (memory *m = memories; m; m = m->next)
-        mprotect(m->at, m->mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+        mprotect(m->pages, m->mapped, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 static int is_device(const void *p, size_t n) {
@@ -114,31 +155,35 @@ static int is_device(const void *p, size_t n) {
     return 0;
 }
 
+static context *here(void) { return depth ? current[depth - 1] : NULL; }
+
 static void demand(int holds, const char *what) {
     if (holds) return;
     fprintf(stderr, "cuda_double: %s\n", what);
     abort();
 }
 
-// A page that nobody may touch lies on each side.
+// Behind it, and before, lies a page that nobody may touch.
 static int allocate(address *at, size_t n) {
     if (fails("alloc")) return OUT_OF_MEMORY;
     memory *m = calloc(1, sizeof *m);
     m->bytes = n;
+    m->of = here();
     m->mapped = (n + PAGE - 1) / PAGE * PAGE;
     char *all =
         mmap(NULL, m->mapped + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (all == MAP_FAILED) return OUT_OF_MEMORY;
-    m->at = all + PAGE;
-    mprotect(m->at, m->mapped, PROT_READ | PROT_WRITE);
+    if (all == MAP_FAILED) return free(m), OUT_OF_MEMORY;
+    m->pages = all + PAGE;
+    m->at = m->pages + m->mapped - (n + ALIGN - 1) / ALIGN * ALIGN;
+    mprotect(m->pages, m->mapped, PROT_READ | PROT_WRITE);
     memset(m->at, 0xff, n < 1 << 20 ? n : 1 << 20);
-    mprotect(m->at, m->mapped, PROT_NONE);
+    mprotect(m->pages, m->mapped, PROT_NONE);
     m->next = memories;
     memories = m;
     live_bytes += n;
     allocations++;
     *at = (uintptr_t)m->at;
-    return 0;
+    return OK;
 }
 
 static int release(address at) {
@@ -147,11 +192,51 @@ static int release(address at) {
         if ((uintptr_t)gone->at != at) continue;
         *m = gone->next;
         live_bytes -= gone->bytes;
-        munmap(gone->at - PAGE, gone->mapped + 2 * PAGE);
+        munmap(gone->pages - PAGE, gone->mapped + 2 * PAGE);
         free(gone);
-        return 0;
+        return OK;
     }
     return INVALID_VALUE;
+}
+
+// ---------------------------------------------------------------- captures
+static void invalidate(stream *s) { s->capturing = INVALIDATED; }
+
+// What is not enqueued anywhere, such as an allocation: CUDA calls it potentially unsafe.
+static int unsafe(void) {
+    int code = OK;
+    for (stream *s = all_streams; s; s = s->next) {
+        int own = s->capturing && pthread_equal(s->by, pthread_self());
+        int forbidden = s->capturing &&
+                        ((own && s->mode != RELAXED) || (!own && s->mode == GLOBAL && thread_mode == GLOBAL));
+        if (!forbidden || thread_mode == RELAXED) continue;
+        invalidate(s);
+        code = CAPTURE_UNSUPPORTED;
+    }
+    return code;
+}
+
+// The default stream waits for all that are not non-blocking, which nobody can do who captures.
+static int implicit(const stream *s) {
+    int code = OK;
+    for (stream *other = all_streams; !s && other; other = other->next)
+        if (other->capturing && !(other->flags & CUDA_NON_BLOCKING))
+            invalidate(other), code = CAPTURE_IMPLICIT;
+    return code;
+}
+
+static int known(const stream *s) {
+    const stream *at = all_streams;
+    while (s && at && at != s) at = at->next;
+    demand(!s || at, "a stream is used that is not there");
+    return !s || s->of == here() ? OK : INVALID_HANDLE;
+}
+
+// Whether the stream takes work now.
+static int takes(const stream *s) {
+    int code = known(s);
+    if (!code) code = implicit(s);
+    return code ? code : s && s->capturing == INVALIDATED ? CAPTURE_INVALIDATED : OK;
 }
 
 // ---------------------------------------------------------------- streams
@@ -196,19 +281,24 @@ static int run(work *w) {
 // What was enqueued runs now.
 static int drain(stream *s) {
     stream *of = s ? s : &default_stream;
-    if (of->capturing) return CAPTURE_UNSUPPORTED;
-    int error = fails("wait") ? LAUNCH_FAILED : 0;
+    int code = known(s);
+    if (!code) code = unsafe();
+    if (!code) code = implicit(s);
+    if (!code && of->capturing) invalidate(of), code = CAPTURE_UNSUPPORTED;
+    if (code) return code;
+    int error = fails("wait") ? LAUNCH_FAILED : OK, broken = fails("kernel") ? ILLEGAL_ADDRESS : OK;
     open_memory(1);
     for (work *w = of->first, *next; w; w = next) {
         next = w->next;
-        if (!error) error = run(w);
+        if (!error && !broken) broken = run(w);
         free(w);
     }
     open_memory(0);
     of->first = NULL;
     of->last = &of->first;
     syncs++;
-    return error;
+    if (broken) here()->error = broken;
+    return error ? error : broken;
 }
 
 // ---------------------------------------------------------------- modules
@@ -277,24 +367,60 @@ static void *load_part(const char *text) {
 
 static int capability(void) { return number_of("CUDA_DOUBLE_SM", 86); }
 
+static int version(void) { return number_of("CUDA_DOUBLE_VERSION", MADE_BY); }
+
+// Code and text of a newer NVRTC: machine code runs on all drivers of the same first number.
+static int too_new(int virtual) {
+    if (virtual) return version() < MADE_BY ? UNSUPPORTED_PTX_VERSION : OK;
+    return version() / 1000 < MADE_BY / 1000 ? INVALID_IMAGE : OK;
+}
+
 static int load(module *m, const char *image) {
     static const char between[] = "//part\n";
     int virtual = !strncmp(image, "//compute_", 10), sm = atoi(image + (virtual ? 10 : 5));
     if (!virtual && strncmp(image, "//sm_", 5)) return INVALID_PTX;
-    int own = image[strcspn(image, "\n") - 1] == 'a';
+    int own = image[strcspn(image, "\n") - 1] == 'a', code = too_new(virtual);
+    if (fails(virtual ? "load_ptx" : "load_code")) return virtual ? INVALID_PTX : NO_BINARY;
+    if (code) return code;
     if (sm > capability() || (!virtual && sm / 10 != capability() / 10)) return NO_BINARY;
     if (own && sm != capability()) return NO_BINARY;
     for (const char *at = strstr(image, between); at && m->nparts < PARTS;) {
         const char *begin = at + sizeof between - 1, *end = strstr(begin, between);
         char *text = end ? strndup(begin, (size_t)(end - begin)) : strdup(begin);
         void *part = load_part(text);
-        free(text);
-        if (!part) return INVALID_PTX;
+        m->text[m->nparts] = text;
+        if (!part) return free(text), INVALID_PTX;
         *(int *)dlsym(part, "shim_no_groups") = !own;
         m->parts[m->nparts++] = part;
         at = end;
     }
-    return 0;
+    return OK;
+}
+
+static void drop_module(module *m) {
+    for (int i = 0; i < m->nfunctions; i++) free(m->functions[i]);
+    for (int i = 0; i < m->nparts; i++) dlclose(m->parts[i]), free(m->text[i]);
+    free(m);
+}
+
+static int load_new(module **made, const void *image) {
+    module *m = calloc(1, sizeof *m);
+    int code = unsafe();
+    if (!code) code = load(m, image);
+    if (code) return drop_module(m), code;
+    modules++;
+    *made = m;
+    return OK;
+}
+
+// What __launch_bounds__ says before the name.
+static int threads_of(const char *text, const char *name) {
+    static const char word[] = "__launch_bounds__(";
+    char call[512];
+    snprintf(call, sizeof call, " %s(", name);
+    const char *at = strstr(text, call);
+    while (at && at > text && strncmp(at, word, sizeof word - 1) && *at != ';' && *at != '}') at--;
+    return at && !strncmp(at, word, sizeof word - 1) ? atoi(at + sizeof word - 1) : 1024;
 }
 
 static int find(module *m, const char *name, function **found) {
@@ -308,87 +434,142 @@ static int find(module *m, const char *name, function **found) {
         function *f = m->functions[m->nfunctions++] = malloc(sizeof *f);
         memcpy(f, of, sizeof of);
         f->most = SHARED_ANYWHERE;
+        f->threads = threads_of(m->text[i], name);
         *found = f;
-        return 0;
+        return OK;
     }
     return NOT_FOUND;
 }
 
 // ---------------------------------------------------------------- the driver's functions
-#define LOCKED(expression)                                                                                   \
+static int ready(void) { return ended ? DEINITIALIZED : process != getpid() ? NOT_INITIALIZED : OK; }
+
+static int usable(void) {
+    int code = ready();
+    return code ? code : !depth ? INVALID_CONTEXT : here()->error;
+}
+
+#define ALWAYS(condition, expression)                                                                        \
     pthread_mutex_lock(&lock);                                                                               \
-    int code = depth ? (expression) : INVALID_CONTEXT;                                                       \
+    int code = (condition);                                                                                  \
+    if (!code) code = (expression);                                                                          \
     pthread_mutex_unlock(&lock);                                                                             \
     return code
+#define LOCKED(expression) ALWAYS(usable(), expression)
 
 static int device_count(void) { return number_of("CUDA_DOUBLE_DEVICES", 1); }
+static int is_no_device(int device) { return device < 0 || device >= device_count() ? INVALID_DEVICE : OK; }
 
-int cuInit(unsigned flags) { return flags ? INVALID_VALUE : device_count() ? 0 : NO_DEVICE; }
-int cuDeviceGetCount(int *n) {
-    *n = device_count();
-    return 0;
+static int start(unsigned flags) {
+    if (flags) return INVALID_VALUE;
+    if (!device_count()) return NO_DEVICE;
+    if (process && process != getpid()) return NOT_INITIALIZED;
+    process = getpid();
+    return OK;
 }
-int cuDeviceGet(int *device, int ordinal) {
-    *device = ordinal;
-    return ordinal < 0 || ordinal >= device_count() ? INVALID_DEVICE : 0;
+int cuInit(unsigned flags) { ALWAYS(ended ? DEINITIALIZED : OK, start(flags)); }
+int cuDriverGetVersion(int *made) { return *made = version(), OK; }
+int cuDeviceGetCount(int *n) { ALWAYS(ready(), (*n = device_count(), OK)); }
+int cuDeviceGet(int *device, int ordinal) { ALWAYS(ready(), (*device = ordinal, is_no_device(ordinal))); }
+
+static int attribute_of(int attribute) {
+    return attribute == CUDA_CAPABILITY_MAJOR   ? capability() / 10
+           : attribute == CUDA_CAPABILITY_MINOR ? capability() % 10
+                                                : 0;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
-    *value = attribute == 75 ? capability() / 10 : attribute == 76 ? capability() % 10 : 0;
-    return device < 0 || device >= device_count() ? INVALID_DEVICE : 0;
-}
-int cuDevicePrimaryCtxRetain(void **context, int device) {
-    pthread_mutex_lock(&lock);
-    *context = &contexts[device];
-    contexts[device]++, retained++;
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-int cuDevicePrimaryCtxRelease_v2(int device) {
-    pthread_mutex_lock(&lock);
-    contexts[device]--, retained--;
-    pthread_mutex_unlock(&lock);
-    return 0;
-}
-int cuCtxPushCurrent_v2(void *context) {
-    if (!context || depth == CONTEXTS) return INVALID_CONTEXT;
-    current[depth++] = context;
-    return 0;
-}
-int cuCtxPopCurrent_v2(void **context) {
-    if (!depth) return INVALID_CONTEXT;
-    *context = current[--depth];
-    return 0;
+    ALWAYS(ready(), (*value = attribute_of(attribute), is_no_device(device)));
 }
 
-int cuModuleLoadData(module **m, const void *image) {
-    *m = calloc(1, sizeof **m);
-    modules++;
-    LOCKED(load(*m, image));
+static int retain(context **of, int device) {
+    if (is_no_device(device)) return INVALID_DEVICE;
+    *of = &contexts[device];
+    contexts[device].users++, retained++;
+    return OK;
 }
-int cuModuleUnload(module *m) {
-    for (int i = 0; i < m->nfunctions; i++) free(m->functions[i]);
-    for (int i = 0; i < m->nparts; i++) dlclose(m->parts[i]);
-    free(m);
-    modules--;
-    return 0;
+int cuDevicePrimaryCtxRetain(context **of, int device) { ALWAYS(ready(), retain(of, device)); }
+
+static int drop_stream(stream *s);
+// With the last user goes what is broken, and all that it had. What works must have been given back.
+static int release_context(int device) {
+    context *of = &contexts[device];
+    if (is_no_device(device) || !of->users) return INVALID_CONTEXT;
+    retained--;
+    if (--of->users || !of->error) return OK;
+    of->error = OK;
+    for (memory *m = memories, *next; m; m = next) {
+        next = m->next;
+        if (m->of == of) release((uintptr_t)m->at);
+    }
+    for (stream *s = all_streams, *next; s; s = next) {
+        next = s->next;
+        if (s->of == of) drop_stream(s);
+    }
+    modules = graphs = 0;
+    return OK;
 }
+int cuDevicePrimaryCtxRelease_v2(int device) { ALWAYS(ready(), release_context(device)); }
+
+int cuCtxPushCurrent_v2(context *of) {
+    if (ready()) return ready();
+    if (!of || depth == CONTEXTS || !of->users) return INVALID_CONTEXT;
+    current[depth++] = of;
+    return OK;
+}
+int cuCtxPopCurrent_v2(context **of) {
+    if (ready()) return ready();
+    if (!depth) return INVALID_CONTEXT;
+    *of = current[--depth];
+    return OK;
+}
+
+static const char *log_text = "";
+static void write_log(int code, unsigned n, const int *options, void *const *values) {
+    char *to = NULL;
+    size_t size = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (options[i] == CUDA_JIT_LOG) to = values[i];
+        if (options[i] == CUDA_JIT_LOG_SIZE) size = (size_t)(uintptr_t)values[i];
+    }
+    if (to && size) snprintf(to, size, "%s", code == INVALID_PTX ? log_text : "");
+}
+int cuModuleLoadDataEx(module **m, const void *image, unsigned n, int *options, void **values) {
+    int failed;
+    log_text = "ptxas application ptx input, line 1; fatal   : what a stand-in says";
+    LOCKED((failed = load_new(m, image), write_log(failed, n, options, values), failed));
+}
+int cuModuleUnload(module *m) { LOCKED((drop_module(m), modules--, unsafe())); }
 int cuModuleGetFunction(function **f, module *m, const char *name) { LOCKED(find(m, name, f)); }
 
-int cuFuncSetAttribute(function *f, int attribute, int value) {
-    enum { OPT_IN = 99 << 10, LARGE = 227 << 10 };
-    if (attribute != 8 || value < 0 || value > (capability() == 90 || capability() == 100 ? LARGE : OPT_IN))
-        return INVALID_VALUE;
+static int set_attribute(function *f, int attribute, int value) {
+    int sm = capability(), most = sm < 80                         ? 64
+                                  : sm == 80 || sm == 87          ? 163
+                                  : sm / 10 == 9 || sm / 10 == 10 ? 227
+                                                                  : 99;
+    if (attribute != CUDA_FUNCTION_SHARED_MOST || value < 0 || value > most << 10) return INVALID_VALUE;
     f->most = value;
-    return 0;
+    return OK;
 }
+int cuFuncSetAttribute(function *f, int attribute, int value) { LOCKED(set_attribute(f, attribute, value)); }
 
-int cuMemAlloc_v2(address *at, size_t n) { LOCKED(n ? allocate(at, n) : INVALID_VALUE); }
-int cuMemFree_v2(address at) { LOCKED(release(at)); }
+static int alloc(address *at, size_t n) {
+    int code = n ? unsafe() : INVALID_VALUE;
+    return code ? code : allocate(at, n);
+}
+int cuMemAlloc_v2(address *at, size_t n) { LOCKED(alloc(at, n)); }
+static int give_back(address at) {
+    int code = unsafe();
+    return code ? code : release(at);
+}
+int cuMemFree_v2(address at) { LOCKED(give_back(at)); }
 
+// A graph would read memory of the host that is long gone.
 static int copy(kind k, void *to, const void *from, size_t n, stream *s, const char *what) {
-    if (fails(what)) return LAUNCH_FAILED;
-    enqueue(s, &(work){.kind = k, .to = to, .from = from, .n = n});
-    return 0;
+    int code = takes(s);
+    if (!code && k != ON_DEVICE && s && s->capturing) invalidate(s), code = CAPTURE_UNSUPPORTED;
+    if (!code && fails(what)) code = LAUNCH_FAILED;
+    if (!code) enqueue(s, &(work){.kind = k, .to = to, .from = from, .n = n});
+    return code;
 }
 int cuMemcpyHtoDAsync_v2(address to, const void *from, size_t n, stream *s) {
     LOCKED(copy(TO_DEVICE, (void *)(uintptr_t)to, from, n, s, "to_device"));
@@ -399,19 +580,32 @@ int cuMemcpyDtoHAsync_v2(void *to, address from, size_t n, stream *s) {
 int cuMemcpyDtoDAsync_v2(address to, address from, size_t n, stream *s) {
     LOCKED(copy(ON_DEVICE, (void *)(uintptr_t)to, (void *)(uintptr_t)from, n, s, "on_device"));
 }
-int cuMemsetD8Async(address to, unsigned char value, size_t n, stream *s) {
-    LOCKED((enqueue(s, &(work){.kind = FILL, .to = (void *)(uintptr_t)to, .n = n, .value = value}), 0));
+static int fill(address to, unsigned char value, size_t n, stream *s) {
+    int code = takes(s);
+    if (!code) enqueue(s, &(work){.kind = FILL, .to = (void *)(uintptr_t)to, .n = n, .value = value});
+    return code;
 }
+int cuMemsetD8Async(address to, unsigned char value, size_t n, stream *s) { LOCKED(fill(to, value, n, s)); }
 
+static int fits(dim3 grid, dim3 block) {
+    uint64_t threads = (uint64_t)block.x * block.y * block.z;
+    return grid.x && grid.y && grid.z && threads && threads <= 1024 && block.z <= 64 && grid.x <= INT32_MAX &&
+           grid.y <= 65535 && grid.z <= 65535;
+}
 static int launch(function *f, dim3 grid, dim3 block, unsigned shared, stream *s, void *const *arguments) {
-    if (fails("launch")) return LAUNCH_FAILED;
+    int code = takes(s);
     work w = {.kind = LAUNCH, .f = *f, .grid = grid, .block = block, .shared = shared};
-    if (shared > (unsigned)f->most) return INVALID_VALUE;
-    if (!grid.x || !grid.y || !grid.z || !block.x || block.x * block.y * block.z > 1024) return INVALID_VALUE;
+    if (!code && fails("launch")) code = LAUNCH_FAILED;
+    if (!code && (shared > (unsigned)f->most || !fits(grid, block))) code = INVALID_VALUE;
+    if (!code && block.x * block.y * block.z > (unsigned)f->threads) code = INVALID_VALUE;
+    if (code) {
+        if (s && s->capturing) invalidate(s);
+        return code;
+    }
     f->save(arguments, w.arguments);
     enqueue(s, &w);
     launches++;
-    return 0;
+    return OK;
 }
 int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, stream *s, void **arguments, void **extra) {
@@ -419,42 +613,76 @@ int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
     LOCKED(launch(f, (dim3){gx, gy, gz}, (dim3){bx, by, bz}, shared, s, arguments));
 }
 
-int cuStreamCreate(stream **s, unsigned flags) {
-    (void)flags;
-    *s = calloc(1, sizeof **s);
-    LOCKED((streams++, 0));
+static int make_stream(stream **made, unsigned flags) {
+    stream *s = *made = calloc(1, sizeof *s);
+    *s = (stream){.next = all_streams, .of = here(), .flags = flags};
+    all_streams = s;
+    streams++;
+    return flags & ~(unsigned)CUDA_NON_BLOCKING ? INVALID_VALUE : OK;
 }
-static int destroy(stream *s) {
-    demand(!s->first, "a stream is destroyed that has work left");
+int cuStreamCreate(stream **s, unsigned flags) { LOCKED(make_stream(s, flags)); }
+
+static int drop_stream(stream *s) {
+    stream **at = &all_streams;
+    demand(!s->first || s->of->error || !s->of->users, "a stream is destroyed that has work left");
+    while (*at != s) at = &(*at)->next;
+    *at = s->next;
+    for (work *w = s->first, *next; w; w = next) next = w->next, free(w);
     free(s);
     streams--;
-    return 0;
+    return OK;
+}
+static int destroy(stream *s) {
+    int code = known(s);
+    return code ? code : drop_stream(s);
 }
 int cuStreamDestroy_v2(stream *s) { LOCKED(destroy(s)); }
 int cuStreamSynchronize(stream *s) { LOCKED(drain(s)); }
 
 // ---------------------------------------------------------------- graphs
 #ifndef OLD_DRIVER
-static int begin(stream *s) {
-    if (fails("capture") || s->capturing || s->first) return CAPTURE_UNSUPPORTED;
-    return s->capturing = 1, 0;
+static int begin(stream *s, int mode) {
+    int code = takes(s);
+    if (!code && (fails("capture") || !s || s->capturing || s->first)) code = CAPTURE_UNSUPPORTED;
+    if (!code) s->capturing = ACTIVE, s->mode = mode, s->by = pthread_self();
+    return code;
 }
-int cuStreamBeginCapture_v2(stream *s, int mode) { LOCKED(mode != 1 ? INVALID_VALUE : begin(s)); }
+int cuStreamBeginCapture_v2(stream *s, int mode) {
+    LOCKED(mode < GLOBAL || mode > RELAXED ? INVALID_VALUE : begin(s, mode));
+}
+
+static void drop_work(work *first) {
+    for (work *w = first, *next; w; w = next) next = w->next, free(w);
+}
 
 static int end(stream *s, graph **made) {
-    if (!s->capturing) return INVALID_VALUE;
-    *made = calloc(1, sizeof **made);
-    (*made)->first = s->first;
-    s->first = NULL, s->last = &s->first, s->capturing = 0;
-    graphs++;
-    return 0;
+    int code = known(s);
+    if (code || !s->capturing) return code ? code : CAPTURE_UNMATCHED;
+    if (s->mode != RELAXED && !pthread_equal(s->by, pthread_self())) return CAPTURE_WRONG_THREAD;
+    int lost = s->capturing == INVALIDATED;
+    *made = NULL;
+    if (lost) drop_work(s->first);
+    else *made = calloc(1, sizeof **made), (*made)->first = s->first, graphs++;
+    s->first = NULL, s->last = &s->first, s->capturing = NOT;
+    return lost ? CAPTURE_INVALIDATED : OK;
 }
 int cuStreamEndCapture(stream *s, graph **made) { LOCKED(end(s, made)); }
 
-int cuStreamIsCapturing(stream *s, int *status) {
-    *status = s && s->capturing;
-    return 0;
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    int before = thread_mode;
+    if (ready()) return ready();
+    if (*mode < GLOBAL || *mode > RELAXED) return INVALID_VALUE;
+    thread_mode = *mode, *mode = before;
+    return OK;
 }
+
+static int is_capturing(stream *s, int *status) {
+    int code = known(s);
+    if (!code) code = implicit(s);
+    if (!code) *status = s ? (int)s->capturing : NOT;
+    return code;
+}
+int cuStreamIsCapturing(stream *s, int *status) { LOCKED(is_capturing(s, status)); }
 
 static work *copy_of(const work *first) {
     work *all = NULL, **last = &all;
@@ -467,51 +695,69 @@ static work *copy_of(const work *first) {
     return all;
 }
 
-static int instantiate(graph **made, const graph *from) {
+static int instantiate(graph_exec **made, const graph *from) {
     if (fails("instantiate")) return OUT_OF_MEMORY;
     *made = calloc(1, sizeof **made);
     (*made)->first = copy_of(from->first);
     graphs++, graphs_made++;
-    return 0;
+    return OK;
 }
-int cuGraphInstantiateWithFlags(graph **made, graph *from, unsigned long long flags) {
+int cuGraphInstantiateWithFlags(graph_exec **made, graph *from, unsigned long long flags) {
     LOCKED(flags ? INVALID_VALUE : instantiate(made, from));
 }
 
-static int drop(graph *g) {
-    for (work *w = g->first, *next; w; w = next) next = w->next, free(w);
-    free(g);
-    graphs--;
-    return 0;
-}
-int cuGraphDestroy(graph *g) { LOCKED(drop(g)); }
-int cuGraphExecDestroy(graph *g) { LOCKED(drop(g)); }
+int cuGraphDestroy(graph *g) { LOCKED((drop_work(g->first), free(g), graphs--, OK)); }
+int cuGraphExecDestroy(graph_exec *g) { LOCKED((drop_work(g->first), free(g), graphs--, OK)); }
 
-static int launch_graph(const graph *g, stream *s) {
-    if (fails("graph")) return LAUNCH_FAILED;
-    for (const work *w = g->first; w; w = w->next) enqueue(s, w);
-    graphs_launched++;
-    return 0;
+static int launch_graph(const graph_exec *g, stream *s) {
+    int code = takes(s);
+    if (!code && fails("graph")) code = LAUNCH_FAILED;
+    for (const work *w = g->first; w && !code; w = w->next) enqueue(s, w);
+    graphs_launched += !code;
+    return code;
 }
-int cuGraphLaunch(graph *g, stream *s) { LOCKED(launch_graph(g, s)); }
+int cuGraphLaunch(graph_exec *g, stream *s) { LOCKED(launch_graph(g, s)); }
 #endif
 
+static const struct error {
+    int code;
+    const char *name, *text;
+} errors[] = {
+    {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
+    {NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"},
+    {INVALID_PTX, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
+    {UNSUPPORTED_PTX_VERSION, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+     "the provided PTX was compiled with an unsupported toolchain."},
+    {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+};
+
+static const struct error *error_of(int code) {
+    static const struct error none;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].code == code) return &errors[i];
+    return &none;
+}
+
+// Of what the driver does not know there is no text.
 int cuGetErrorName(int code, const char **name) {
-    *name = code == OUT_OF_MEMORY   ? "CUDA_ERROR_OUT_OF_MEMORY"
-            : code == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED"
-                                    : "CUDA_ERROR";
-    return 0;
+    *name = error_of(code)->name;
+    return *name ? OK : INVALID_VALUE;
 }
 int cuGetErrorString(int code, const char **text) {
-    *text = code == OUT_OF_MEMORY   ? "out of memory"
-            : code == LAUNCH_FAILED ? "unspecified launch failure"
-                                    : "an error";
-    return 0;
+    *text = error_of(code)->text;
+    return *text ? OK : INVALID_VALUE;
 }
 
 // ---------------------------------------------------------------- for tests
-// The call of `what` (alloc, launch, to_device, to_host, on_device, wait, capture, instantiate, graph) that
-// comes after so many others fails.
+// The call of `what` (alloc, load_code, load_ptx, launch, to_device, to_host, on_device, wait, capture,
+// instantiate, graph) that comes after so many others fails; kernel: the work that somebody waits for does,
+// and the context is of no use from then on.
 void cuda_double_fail(const char *what, int after) {
     snprintf(fail_what, sizeof fail_what, "%s", what);
     fail_after = after;
@@ -526,3 +772,5 @@ void cuda_double_graphs(int64_t counts[3]) {
     const int64_t all[] = {graphs, graphs_made, graphs_launched};
     memcpy(counts, all, sizeof all);
 }
+// From now on the driver is as at the end of a process, or no longer.
+void cuda_double_end(int is) { ended = is; }

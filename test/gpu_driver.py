@@ -1,0 +1,305 @@
+"""What CUDA's driver wants and forbids, on its stand-in (test/shim/cuda_double.c): names and types against NVIDIA's header,
+captures of other threads, images that do not load, contexts that a kernel broke. usage: gpu_driver.py, as gpu_host.py.
+"""
+import contextlib
+import ctypes
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import gpu_host as g
+import numpy as np
+from gpu_host import GPU_FAILED, NO_GPU, OK, ROOT, Context, counts, cuda
+
+GLOBAL, THREAD_LOCAL = 0, 1
+NON_BLOCKING = 1
+TOOLKITS = ["/usr/local/cuda", *sorted(glob.glob("/usr/local/cuda-[0-9]*")), "/opt/cuda"]
+
+
+class Header(unittest.TestCase):
+    """runtime-lite/cuda.h, which the stand-in is compiled with too, against NVIDIA's."""
+
+    def compiled(self, change=lambda text: text):
+        toolkit = next((t for t in TOOLKITS if os.path.exists(f"{t}/include/cuda.h")), None)
+        if not toolkit:
+            self.skipTest("there is no cuda.h")
+        stubs = next((s for s in (f"{toolkit}/lib64/stubs", f"{toolkit}/lib/stubs") if os.path.exists(f"{s}/libcuda.so")), None)
+        with tempfile.TemporaryDirectory() as folder, open(f"{ROOT}/runtime-lite/cuda.h", encoding="utf-8") as f:
+            os.mkdir(f"{folder}/runtime-lite")
+            with open(f"{folder}/runtime-lite/cuda.h", "w", encoding="utf-8") as to:
+                to.write(change(f.read()))
+            link = ["-o", f"{folder}/api", f"-L{stubs}", "-lcuda"] if stubs else ["-fsyntax-only"]
+            return subprocess.run(["c++", "-std=c++17", "-Wall", "-Wextra", f"-I{folder}", f"-I{toolkit}/include",
+                                   f"{ROOT}/test/shim/cuda_api.cc", *link], capture_output=True, text=True, timeout=120)
+
+    def test_ours_is_theirs(self):
+        made = self.compiled()
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+
+    def test_differences_show(self):
+        for ours, other, why in (("cuMemFree_v2", "cuMemFree", "cuMemFree is an older symbol"),
+                                 ("SHARED_SIZE_BYTES, 8)", "SHARED_SIZE_BYTES, 9)", "MAX_DYNAMIC_SHARED_SIZE_BYTES"),
+                                 ("cuda_address * at, size_t bytes", "cuda_address * at, unsigned bytes", "cuMemAlloc_v2 takes something else"),
+                                 ("(cuda_stream stream, cuda_graph * graph)", "(cuda_stream stream, cuda_graph_exec * graph)",
+                                  "cuStreamEndCapture takes something else"),
+                                 ("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease_v3", "cuDevicePrimaryCtxRelease_v3")):
+            def change(text, ours=ours, other=other):
+                self.assertEqual(text.count(ours), 1, ours)
+                return text.replace(ours, other)
+
+            made = self.compiled(change)
+            self.assertNotEqual(made.returncode, 0)
+            self.assertIn(why, made.stderr)
+
+
+@contextlib.contextmanager
+def on_the_gpu(device=0):
+    """Its primary context, as a caller has it."""
+    context = ctypes.c_void_p()
+    assert cuda.cuInit(0) == 0 and cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+    assert cuda.cuCtxPushCurrent_v2(context) == 0
+    try:
+        yield
+    finally:
+        cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+        cuda.cuDevicePrimaryCtxRelease_v2(device)
+
+
+@contextlib.contextmanager
+def environment(**variables):
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            del os.environ[name]
+
+
+class Driver(g.OnGpu):
+    # ------------------------------------------------------------ captures
+    @contextlib.contextmanager
+    def capture(self, mode, flags=NON_BLOCKING):
+        """Somebody captures a stream, which must not be disturbed."""
+        stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+        with on_the_gpu():
+            self.assertEqual(cuda.cuStreamCreate(ctypes.byref(stream), flags), 0)
+            self.assertEqual(cuda.cuStreamBeginCapture_v2(stream, mode), 0)
+            try:
+                yield stream
+            finally:
+                code = cuda.cuStreamEndCapture(stream, ctypes.byref(graph))
+                if graph:
+                    cuda.cuGraphDestroy(graph)
+                cuda.cuStreamDestroy_v2(stream)
+            self.assertEqual(code, 0, "the capture was disturbed")
+
+    def works(self):
+        """Opening, allocating, copying, waiting, closing."""
+        for name in "deep", "chosen":
+            with Context(self.models[name]) as c:
+                for n in 3, 70, 900:
+                    if name == "deep":
+                        self.check_deep(c, n)
+                        self.check_deep(c, n)
+                    else:
+                        self.run_chosen(c, n)
+
+    def test_runs_while_the_thread_captures_another_stream(self):
+        for mode in GLOBAL, THREAD_LOCAL:
+            with self.capture(mode):
+                self.works()
+
+    def test_runs_while_another_thread_captures(self):
+        wrong = []
+
+        def run():
+            try:
+                self.works()
+            except AssertionError as e:
+                wrong.append(e)
+
+        with self.capture(GLOBAL):
+            thread = threading.Thread(target=run)
+            thread.start()
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_opens_while_a_blocking_stream_captures(self):
+        with self.capture(THREAD_LOCAL, flags=0):
+            self.works()
+
+    def test_the_callers_mode_stays(self):
+        with on_the_gpu():
+            mode = ctypes.c_int(THREAD_LOCAL)
+            cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+            self.works()
+            cuda.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+            self.assertEqual(mode.value, THREAD_LOCAL)
+
+    def test_the_first_run_is_captured(self):
+        """What it allocates stays for the graph."""
+        x, y = np.random.default_rng(3).standard_normal((7, 24), dtype=np.float32), np.zeros((7, 8), np.float32)
+        at_x, at_y = self.on_device(x, y)
+        stream, made, again = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        cuda.cuStreamCreate(ctypes.byref(stream), NON_BLOCKING)
+        with Context(self.models["deep"], device_pointers=1, stream=stream.value) as c:
+            self.assertEqual(cuda.cuStreamBeginCapture_v2(stream, GLOBAL), 0)
+            code, _, message = c.run_at([at_x, at_y], [7, 24, 7, 8], [56])
+            self.assertEqual(cuda.cuStreamEndCapture(stream, ctypes.byref(made)), 0)
+            self.assertEqual(code, OK, message)
+            cuda.cuGraphInstantiateWithFlags(ctypes.byref(again), made, ctypes.c_ulonglong(0))
+            cuda.cuGraphLaunch(again, stream)
+            cuda.cuStreamSynchronize(stream)
+            self.to_host(at_y, y)
+            cuda.cuGraphDestroy(made)
+            cuda.cuGraphExecDestroy(again)
+        cuda.cuStreamDestroy_v2(stream)
+        self.leave_device(at_x, at_y)
+        np.testing.assert_allclose(y, g.softmax(g.softmax(x @ g.A) @ g.B), rtol=1e-4, atol=1e-5)
+
+    def test_a_run_that_waits_cannot_be_captured(self):
+        x, y, i = np.ones((4, 10), np.float32), np.zeros((4, 3), np.float32), np.zeros((4, 3), np.int64)
+        at = self.on_device(x, y, i)
+        stream, graph = ctypes.c_void_p(), ctypes.c_void_p()
+        cuda.cuStreamCreate(ctypes.byref(stream), NON_BLOCKING)
+        with Context(self.models["best"], device_pointers=1, stream=stream.value) as c:
+            cuda.cuStreamBeginCapture_v2(stream, GLOBAL)
+            code, _, message = c.run_at(at, [4, 10, 4, 3, 4, 3], [12, 12])
+            self.assertEqual(code, GPU_FAILED)
+            self.assertIn("operation not permitted when stream is capturing (CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)", message)
+            self.assertNotEqual(cuda.cuStreamEndCapture(stream, ctypes.byref(graph)), 0)
+            self.assertEqual(c.run_at(at, [4, 10, 4, 3, 4, 3], [12, 12])[0], OK)
+        cuda.cuStreamDestroy_v2(stream)
+        self.leave_device(*at)
+
+    # ------------------------------------------------------------ images
+    def test_ptx_where_the_code_does_not_load(self):
+        model = self.compiled("rows", "--device=cuda", "--gpu-arch=sm_80", ending="_images")
+        cuda.cuda_double_fail(b"load_code", 0)
+        with Context(model) as c:
+            self.check_rows(c)
+
+    def test_a_driver_that_is_older_than_nvrtc(self):
+        model = self.compiled("rows", "--device=cuda", "--gpu-arch=sm_80", ending="_images")
+        with environment(CUDA_DOUBLE_VERSION="12040"), Context(model) as c:
+            self.check_rows(c)
+        with environment(CUDA_DOUBLE_VERSION="12040", CUDA_DOUBLE_SM="90"):
+            c = Context(model)
+        self.assertEqual((c.code, c.why.value.decode()), (
+            NO_GPU, "loading PTX sm_80: the provided PTX was compiled with an unsupported toolchain."
+            " (CUDA_ERROR_UNSUPPORTED_PTX_VERSION); the driver knows CUDA 12.4"))
+        both = self.compiled("rows", "--device=cuda,cpu", "--gpu-arch=sm_80", ending="_images_both")
+        with environment(CUDA_DOUBLE_VERSION="11080"), Context(both) as c:
+            self.check_rows(c)
+            self.assertEqual(c.why.value.decode(), "loading code sm_80: device kernel image is invalid (CUDA_ERROR_INVALID_IMAGE);"
+                             " loading PTX sm_80: the provided PTX was compiled with an unsupported toolchain."
+                             " (CUDA_ERROR_UNSUPPORTED_PTX_VERSION); the driver knows CUDA 11.8")
+
+    def test_what_ptxas_says(self):
+        cuda.cuda_double_fail(b"load_ptx", 0)
+        c = Context(self.models["rows"])
+        self.assertEqual((c.code, c.why.value.decode()), (
+            NO_GPU, "loading PTX sm_75: a PTX JIT compilation failed (CUDA_ERROR_INVALID_PTX): ptxas application ptx input, line 1;"
+            " fatal   : what a stand-in says; the driver knows CUDA 12.9"))
+
+    # ------------------------------------------------------------ failures
+    def test_a_kernel_that_fails_breaks_the_context(self):
+        for name, shapes in ("rows", [(2, 24), (2, 8)]), ("deep", [(2, 24), (2, 8)]):
+            arrays = [np.ones(s, np.float32) for s in shapes]
+            with Context(self.models[name]) as c, Context(self.models[name]) as other:
+                self.assertEqual(c.run(arrays[:1], arrays[1:]), (OK, ""))
+                self.assertEqual(c.run(arrays[:1], arrays[1:]), (OK, ""))
+                cuda.cuda_double_fail(b"kernel", 0)
+                for _ in range(2):
+                    for broken in c, other:
+                        code, message = broken.run(arrays[:1], arrays[1:])
+                        self.assertEqual(code, GPU_FAILED)
+                        self.assertIn("an illegal memory access was encountered (CUDA_ERROR_ILLEGAL_ADDRESS)", message)
+            self.assertEqual(g.left(), {})
+            with Context(self.models["rows"]) as c:
+                self.check_rows(c)
+
+    def test_nothing_comes_late(self):
+        """After a run that failed nothing is written any more to where its outputs were."""
+        x, y, i = np.ones((2, 10), np.float32), np.zeros((2, 3), np.float32), np.zeros((2, 3), np.int64)
+        for what in b"launch", b"to_host", b"to_device", b"on_device", b"graph", b"alloc":
+            for after in range(30):
+                with Context(self.models["best"]) as c:
+                    first = [np.zeros((2, 3), np.float32), np.zeros((2, 3), np.int64)]
+                    c.run([x], [y, i])
+                    cuda.cuda_double_fail(what, after)
+                    code, _ = c.run([x], first)
+                    cuda.cuda_double_fail(b"", 0)
+                    first[0][:], first[1][:] = 5, 5
+                    self.assertEqual(c.run([x], [y, i]), (OK, ""))
+                    self.assertTrue((first[0] == 5).all() and (first[1] == 5).all(), (what, after))
+                if code == OK:
+                    break
+
+    def test_closing_when_the_driver_has_ended(self):
+        program = ("import sys; sys.path.insert(0, sys.argv[1]); import gpu_host as g\n"
+                   "m = g.Model(sys.argv[2], 'deep')\n"
+                   "c = g.Context(m)\n"
+                   "for seed in range(3): g.OnGpu('check_deep').check_deep(c, 5, seed)\n"
+                   "g.cuda.cuda_double_end(1)\n"
+                   "m.close(c.at)\n")
+        ran = subprocess.run([sys.executable, "-c", program, os.path.dirname(os.path.abspath(__file__)), self.path("deep.so")],
+                             capture_output=True, text=True, timeout=120)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+
+    def test_a_forked_process_has_no_driver(self):
+        x, y = np.ones((2, 24), np.float32), np.zeros((2, 8), np.float32)
+        with Context(self.models["rows"]) as c:
+            self.check_rows(c)
+            child = os.fork()
+            if not child:
+                code, message = c.run([x], [y])
+                os._exit(0 if code == GPU_FAILED and "CUDA_ERROR_NOT_INITIALIZED" in message else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.check_rows(c)
+
+    # ------------------------------------------------------------ GPUs and addresses
+    def test_two_gpus(self):
+        with environment(CUDA_DOUBLE_DEVICES="2"), Context(self.models["rows"]) as first, Context(self.models["rows"], device=1) as second:
+            self.assertEqual(counts()["modules"], 2)
+            wrong = []
+
+            def work(context):
+                try:
+                    for n in 3, 40, 3, 3:
+                        self.check_rows(context, n)
+                except AssertionError as e:
+                    wrong.append(e)
+
+            threads = [threading.Thread(target=work, args=(c,)) for c in (first, second, first, second)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            self.assertEqual(wrong, [])
+
+    def test_no_elements_and_no_addresses(self):
+        with Context(self.models["rows"], device_pointers=1) as c:
+            for n in 0, 0, 0:
+                self.assertEqual(c.run_at([None, None], [n, 24, n, 8], [0]), (OK, [n, 24, n, 8], ""))
+
+    def test_device_pointers_with_sizes_that_the_data_decide(self):
+        x, y = np.array([[1, -1, 2, -2, 3], [-4, -5, 0, 1, -6]], np.float32), np.zeros(4, np.float32)
+        at = self.on_device(x, y, -np.abs(x))
+        with Context(self.models["chosen"], device_pointers=1) as c:
+            code, dims, _ = c.run_at(at[:2], [2, 5, 0], [2])
+            self.assertEqual((code, dims[2]), (g.TOO_SMALL, 4))
+            code, dims, message = c.run_at(at[:2], [2, 5, 0], [4])
+            self.assertEqual((code, dims[2]), (OK, 4), message)
+            self.assertEqual(c.run_at([at[2], None], [2, 5, 0], [0])[:2], (OK, [2, 5, 0]))
+        self.to_host(at[1], y)
+        self.leave_device(*at)
+        np.testing.assert_allclose(y, np.exp([1, 2, 3, 1]), rtol=1e-6)
+
+
+if __name__ == "__main__":
+    g.main(sys.modules[__name__])
