@@ -174,6 +174,12 @@ static void take_result(void *user, const pool_answer *r) {
     show_count(t);
 }
 
+// What a kernel broke in the driver stays broken for the process.
+static bool spoils(void *user, int result) {
+    const test_run *t = user;
+    return result != VERDICT_OK && options_gpu_host(&t->session->options);
+}
+
 static int test(session *s, void *own) {
     test_options *o = own;
     test_run t = {.session = s, .o = o};
@@ -191,6 +197,7 @@ static int test(session *s, void *own) {
                    .timeout = (int)o->timeout,
                    .run = run_job,
                    .done = take_result,
+                   .spoils = spoils,
                    .user = &t};
     if (!pool_run(s->arena, &w)) diag_fatal(&s->diag, NULL, "cannot start worker processes");
     session_clear_progress(s);

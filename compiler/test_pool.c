@@ -147,7 +147,11 @@ static void take_answer(pool *p, worker *k) {
     text[h.length] = 0;
     k->job = -1;
     answer(p, &(pool_answer){.job = h.job, .result = h.result, .text = arena_strdup(p->arena, text)});
-    give_job(p, k);
+    if (p->work->spoils && p->work->spoils(p->work->user, h.result)) {
+        stop(k, false);
+        if (p->next < p->work->njobs) start(p, k);
+    }
+    if (k->pid) give_job(p, k);
 }
 
 static void wait_for_answers(pool *p) {

@@ -16,6 +16,7 @@ typedef struct pool_work {
     int timeout;                                                  // seconds for one job
     int (*run)(void *user, arena *a, int job, const char **text); // in the worker; a lives for the job
     void (*done)(void *user, const pool_answer *r);               // in the caller, in any order
+    bool (*spoils)(void *user, int result); // such an answer is its worker's last one; NULL: none is
     void *user;
 } pool_work;
 // False when no worker could be started.

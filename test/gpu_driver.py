@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import glob
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import unittest
 
 import gpu_host as g
 import numpy as np
+import onnx
 from gpu_host import GPU_FAILED, NO_GPU, OK, ROOT, Context, counts, cuda
 
 GLOBAL, THREAD_LOCAL = 0, 1
@@ -222,6 +224,24 @@ class Driver(g.OnGpu):
             self.assertEqual(g.left(), {})
             with Context(self.models["rows"]) as c:
                 self.check_rows(c)
+
+    def test_cases_after_one_that_broke_the_driver(self):
+        """onnxc test goes on in another process."""
+        x = np.ones((2, 24), np.float32)
+        for i in range(4):
+            folder = self.path(f"cases/case{i}")
+            os.makedirs(f"{folder}/test_data_set_0")
+            shutil.copy(self.path("rows.onnx"), f"{folder}/model.onnx")
+            for name, array in ("input", x), ("output", g.expected_rows(x)):
+                with open(f"{folder}/test_data_set_0/{name}_0.pb", "wb") as f:
+                    f.write(onnx.numpy_helper.from_array(array).SerializeToString())
+        with open(self.path("break"), "w", encoding="utf-8"):
+            pass
+        ran = self.onnxc("test", "--device=cuda", "--nvrtc", g.DOUBLES, "-j1", "cases", LD_LIBRARY_PATH=g.DOUBLES,
+                         CUDA_DOUBLE_BREAK=self.path("break"))
+        self.assertIn("FAIL cases/case0", ran.stdout)
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", ran.stdout)
+        self.assertEqual(ran.stdout.splitlines()[-1], "3 passed, 1 failed, 0 skipped")
 
     def test_nothing_comes_late(self):
         """After a run that failed nothing is written any more to where its outputs were."""

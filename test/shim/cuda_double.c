@@ -123,6 +123,7 @@ static stream *all_streams, default_stream;
 static size_t live_bytes;
 static pid_t process; // that initialised the driver
 static int ended;     // as at the end of a process
+static int lost;      // a kernel broke what this process has of the driver
 static int allocations, modules, streams, retained, launches, syncs, graphs, graphs_made, graphs_launched;
 static char fail_what[32];
 static int fail_after;
@@ -278,6 +279,12 @@ static int run(work *w) {
     return INVALID_VALUE;
 }
 
+// Of the process that takes the file away.
+static int breaks_process(void) {
+    const char *file = getenv("CUDA_DOUBLE_BREAK");
+    return file && !unlink(file);
+}
+
 // What was enqueued runs now.
 static int drain(stream *s) {
     stream *of = s ? s : &default_stream;
@@ -297,6 +304,7 @@ static int drain(stream *s) {
     of->first = NULL;
     of->last = &of->first;
     syncs++;
+    if (breaks_process()) lost = broken = ILLEGAL_ADDRESS;
     if (broken) here()->error = broken;
     return error ? error : broken;
 }
@@ -442,7 +450,7 @@ static int find(module *m, const char *name, function **found) {
 }
 
 // ---------------------------------------------------------------- the driver's functions
-static int ready(void) { return ended ? DEINITIALIZED : process != getpid() ? NOT_INITIALIZED : OK; }
+static int ready(void) { return ended ? DEINITIALIZED : process != getpid() ? NOT_INITIALIZED : lost; }
 
 static int usable(void) {
     int code = ready();
