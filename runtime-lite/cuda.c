@@ -197,11 +197,8 @@ static int load_best(loaded *m, int sm) {
 }
 
 static int load_code(loaded *m) {
-    int major = 0, minor = 0;
-    int code = failed(cuda->device_attribute(&major, CUDA_CAPABILITY_MAJOR, m->device), "asking the GPU");
-    if (!code)
-        code = failed(cuda->device_attribute(&minor, CUDA_CAPABILITY_MINOR, m->device), "asking the GPU");
-    return code || !m->images->nfunctions ? code : load_best(m, major * 10 + minor);
+    int sm, code = failed(cuda_capability(cuda, m->device, &sm), "asking the GPU");
+    return code || !m->images->nfunctions ? code : load_best(m, sm);
 }
 
 // ---------------------------------------------------------------- weights

@@ -88,6 +88,7 @@ typedef struct cuda_driver {
 #undef X
 } cuda_driver;
 int cuda_has_graphs(const cuda_driver *d);
+int cuda_capability(const cuda_driver *d, int device, int *sm); /* a CUresult; 90 for 9.0 */
 
 /* Opened and initialised once. NULL: there is none, and *why says so. */
 const cuda_driver *cuda_driver_open(const char **why);

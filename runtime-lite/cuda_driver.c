@@ -39,6 +39,13 @@ int cuda_has_graphs(const cuda_driver *d) {
 #undef X
 }
 
+int cuda_capability(const cuda_driver *d, int device, int *sm) {
+    int major = 0, minor = 0, error = d->device_attribute(&major, CUDA_CAPABILITY_MAJOR, device);
+    if (!error) error = d->device_attribute(&minor, CUDA_CAPABILITY_MINOR, device);
+    *sm = major * 10 + minor;
+    return error;
+}
+
 #define BECAUSE(...) snprintf(the_driver.why, sizeof the_driver.why, __VA_ARGS__)
 
 static void start_driver(const cuda_driver *d) {

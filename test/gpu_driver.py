@@ -208,6 +208,22 @@ class Driver(g.OnGpu):
             NO_GPU, "loading PTX sm_75: a PTX JIT compilation failed (CUDA_ERROR_INVALID_PTX): ptxas application ptx input, line 1;"
             " fatal   : what a stand-in says; the driver knows CUDA 12.9"))
 
+    def test_what_runs_at_once_is_for_this_gpu(self):
+        log = self.path("native.log")
+        for sm, devices, made in (("86", "1", ["sm_86"]), ("87", "2", ["sm_86"]), ("90", "1", ["sm_90"]), ("100", "1", ["sm_90"])):
+            ran = self.onnxc("run", "rows.onnx", "--device=cuda", "--nvrtc", g.DOUBLES, "--dim", "N=3", "--input", "x=random",
+                             "--compare", "interpret", LD_LIBRARY_PATH=g.DOUBLES, NVRTC_DOUBLE_LOG=log, CUDA_DOUBLE_SM=sm,
+                             CUDA_DOUBLE_DEVICES=devices)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+            with open(log, encoding="utf-8") as f:
+                self.assertEqual(f.read().split(), made)
+            os.unlink(log)
+        ran = self.onnxc("run", "wide.onnx", "--device=cuda", "--nvrtc", g.DOUBLES, "--dim", "N=512", "--input", "x=random",
+                         LD_LIBRARY_PATH=g.DOUBLES, NVRTC_DOUBLE_LOG=log, CUDA_DOUBLE_SM="90")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        with open(log, encoding="utf-8") as f:
+            self.assertEqual(f.read().split(), ["sm_90a", "compute_90"])
+
     # ------------------------------------------------------------ failures
     def test_a_kernel_that_fails_breaks_the_context(self):
         for name, shapes in ("rows", [(2, 24), (2, 8)]), ("deep", [(2, 24), (2, 8)]):

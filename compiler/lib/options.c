@@ -2,6 +2,7 @@
 #include "compiler/lib/options.h"
 #include "codegen/interface.h"
 #include "codegen/nvrtc.h"
+#include "compiler/lib/gpu_native.h"
 #include "compiler/lib/pipeline.h"
 #include "compiler/lib/tune.h"
 #include <ctype.h>
@@ -212,6 +213,7 @@ static string_list arch_names(arena *a, const options *o) {
 
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
     string_list names = arch_names(a, o);
+    if (o->runs_here && !names.n && options_gpu_host(o)) return gpu_native_archs(a, o->nvrtc, archs);
     *archs = ARENA_ARRAY(a, int, names.n + 1);
     for (int i = 0; i < names.n; i++) {
         const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
@@ -331,6 +333,7 @@ void options_apply(const options *o, diag *d) {
 
 void options_use_native(options *o) {
     if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
+    o->runs_here = true;
 }
 
 // A variant for each CPU level, unless something says what the one CPU is; the last is for products of bytes.

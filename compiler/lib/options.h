@@ -12,6 +12,7 @@ typedef struct options {
     const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
     bool freestanding, debug_info;
+    bool runs_here;  // at once, on this machine's GPUs; no option
     int64_t threads; // 0: not said
     // effort
     const char *level, *fp, *precision, *tune, *tune_db, *cache;
@@ -37,7 +38,7 @@ const char *options_weights(const options *o); // path of the file; NULL: they l
 void options_check(arena *a, diag *d, const options *o);
 // What of them concerns messages.
 void options_apply(const options *o, diag *d);
-// Code that is run at once is for this machine's own CPU unless the options say another.
+// Code that is run at once is for this machine's own CPU and GPUs unless the options say others.
 void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
 // CPUs that the code is compiled for, "a,b,c", the plainest first; NULL: that of t alone.
@@ -47,7 +48,8 @@ bool options_for_gpu(const options *o);
 bool options_for_both(const options *o);      // CPU and GPU
 bool options_gpu_host(const options *o);      // with host code that launches the kernels
 bool options_kernels_alone(const options *o); // as CUDA text, PTX or a cubin
-// The architectures of --gpu-arch as codegen/nvrtc.h numbers them; what has another form is an error.
+// The architectures of --gpu-arch, or of this machine's GPUs, as codegen/nvrtc.h numbers them; what has
+// another form is an error.
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 fp_mode options_fp(const options *o);
 precision options_precision(const options *o);
