@@ -251,8 +251,8 @@ class Driver(g.OnGpu):
             for name, array in ("input", x), ("output", g.expected_rows(x)):
                 with open(f"{folder}/test_data_set_0/{name}_0.pb", "wb") as f:
                     f.write(onnx.numpy_helper.from_array(array).SerializeToString())
-        with open(self.path("break"), "w", encoding="utf-8"):
-            pass
+        with open(self.path("break"), "w", encoding="utf-8") as f:
+            f.write("1")
         ran = self.onnxc("test", "--device=cuda", "--nvrtc", g.DOUBLES, "-j1", "cases", LD_LIBRARY_PATH=g.DOUBLES,
                          CUDA_DOUBLE_BREAK=self.path("break"))
         self.assertIn("FAIL cases/case0", ran.stdout)

@@ -706,15 +706,45 @@ class Objects(OnGpu):
         self.leave_device(at_x, at_y)
         np.testing.assert_allclose(y, expected_rows(x), rtol=1e-4, atol=1e-5)
 
+    def bench(self, *options, **environment):
+        """Lines of make bench-gpu, where one peer crashes, one hangs and one cannot say what is wrong."""
+        for name, text in (("torch", "import os\nos.abort()\n"), ("onnxruntime", "import time\ntime.sleep(60)\n")):
+            with open(self.path(f"{name}.py"), "w", encoding="utf-8") as f:
+                f.write(text)
+        return subprocess.run([sys.executable, os.path.join(ROOT, "test", "bench", "gpu.py"), ONNXC, "--runs", "2", "--nvrtc", DOUBLES,
+                               "--batch", "1,2", "--precision", "f32", *options], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "LD_LIBRARY_PATH": DOUBLES, "PYTHONPATH": self.folder.name, **environment})
+
+    def test_bench_without_a_gpu(self):
+        ran = self.bench("tiny", CUDA_DOUBLE_DEVICES="0")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual(ran.stdout, "bench-gpu: there is no GPU: nothing is measured (the driver starts with error 100 and has 0 GPUs)\n")
+
     def test_bench(self):
-        bench = [sys.executable, os.path.join(ROOT, "test", "bench", "gpu.py"), ONNXC, "--runs", "2", "--nvrtc",
-                 os.path.join(DOUBLES, "libnvrtc.so.12"), "--batch", "1,2", "--precision", "f32", "tiny", "gemm40"]
-        for devices, lines in ("0", ["bench-gpu: there is no GPU: nothing is measured"]), ("1", ["tiny", "tiny", "gemm40"]):
-            ran = subprocess.run(bench, capture_output=True, text=True, timeout=120,
-                                 env={**os.environ, "LD_LIBRARY_PATH": DOUBLES, "CUDA_DOUBLE_DEVICES": devices})
-            self.assertEqual(ran.returncode, 0, ran.stderr)
-            said = [line for line in ran.stdout.splitlines() if "onnxc  " in line or devices == "0"]
-            self.assertEqual([line[:len(start)] for line, start in zip(said, lines)], lines, ran.stdout)
+        ran = self.bench("--each", "4", "--engines", "torch,onnxruntime,onnxc", "tiny", "gemm40")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+        lines = [re.sub(r" +", " ", line) for line in ran.stdout.splitlines() if line.startswith(("tiny", "gemm40"))]
+        for line, wanted in zip(lines, [f"{name} {batch} f32 {engine}" for name, batch in (("tiny", 1), ("tiny", 2), ("gemm40", 1))
+                                        for engine in ("torch is left out: its process ended with -6",
+                                                       "onnxruntime is left out: it took more than 4 s", "onnxc ")], strict=True):
+            self.assertEqual(line[:len(wanted)], wanted, ran.stdout)
+            if "onnxc" in wanted:
+                self.assertRegex(line, r"[\d.]+ ms [\d.]+/s .* of the peak, differs by ")
+
+    def test_bench_goes_on_when_onnxc_fails(self):
+        with open(self.path("break"), "w", encoding="utf-8") as f:
+            f.write("12")  # what measures the peak, and a run
+        ran = self.bench("--engines", "onnxc", "tiny", CUDA_DOUBLE_BREAK=self.path("break"))
+        said = [line for line in ran.stdout.splitlines() if line.startswith("tiny")]
+        self.assertEqual((ran.returncode, len(said)), (1, 2), ran.stdout)
+        self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", said[0])
+        self.assertIn("differs by", said[1])
+
+    def test_bench_ends_in_time(self):
+        ran = self.bench("--engines", "onnxruntime,onnxc", "--limit", "8", "tiny")
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran.stdout)
+        self.assertEqual(ran.stdout.splitlines()[-1],
+                         "after 8 s these were not measured: tiny 1 onnxruntime/f32, tiny 1 onnxc/f32, tiny 2")
 
     def test_programs(self):
         x = np.random.default_rng(8).standard_normal((2, 24), dtype=np.float32)

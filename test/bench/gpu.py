@@ -1,164 +1,51 @@
-"""Whole networks and products on this machine's GPU, beside onnxruntime-gpu, TensorRT and torch where they are installed.
+"""Whole networks and products on this machine's GPU, beside torch, onnxruntime-gpu and TensorRT where they are installed.
 
-usage: gpu.py ONNXC [--runs N] [--batch 1,8,64] [--precision f32,tf32,f16,bf16] [--nvrtc PATH] [NETWORK | gemmN]...
+usage: gpu.py ONNXC [--runs N] [--batch 1,8,64] [--precision f32,tf32,f16,bf16] [--engines onnxc,torch,...] [--each SECONDS]
+       [--limit SECONDS] [--nvrtc PATH] [NETWORK | gemmN | denseN]...
 
 For each network, batch and precision: the median latency of a run that is waited for, what runs without waiting in between come
-to in a second, the share of the GPU's peak, which the same program measures, and the largest difference to what the CPU computes.
-Inputs and outputs lie on the GPU. Without a GPU it says so and ends.
+to in a second, the share of the GPU's peak, which the same program measures, the largest difference to what the CPU computes,
+and how long onnxc takes of each other engine's time. Inputs and outputs lie on the GPU. What measures is a process of its own,
+so that an engine that fails, crashes or takes longer than --each costs its own lines only; lines come as they are measured, and
+after --limit seconds it ends. Without a GPU it says so and ends.
 """
 import argparse
-import ctypes
 import json
 import os
+import queue
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
+import gpu_engines
 import networks
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "bindings", "python"))
-NETWORKS = ["resnet50", "bert_base", "gemm4096"]
+NETWORKS = ["gemm4096", "resnet50", "bert_base", "dense4096"]
 NEAR = {"f32": 1e-3, "tf32": 2e-2, "f16": 2e-2, "bf16": 1e-1}
-
-
-# ---------------------------------------------------------------- the driver
-class Gpu:
-    def __init__(self):
-        self.cuda = ctypes.CDLL("libcuda.so.1")
-        count, device, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-        if self.cuda.cuInit(0) or self.cuda.cuDeviceGetCount(ctypes.byref(count)) or not count.value:
-            raise OSError("no GPU")
-        self.check("cuDeviceGet", ctypes.byref(device), 0)
-        self.device = device.value
-        self.check("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.check("cuCtxPushCurrent_v2", context)
-        self.stream = ctypes.c_void_p()
-        self.check("cuStreamCreate", ctypes.byref(self.stream), 0)
-        self.sm = 10 * self.attribute(75) + self.attribute(76)
-
-    def check(self, name, *arguments):
-        code = getattr(self.cuda, name)(*arguments)
-        if code:
-            raise RuntimeError(f"{name} answers {code}")
-
-    def attribute(self, number):
-        value = ctypes.c_int()
-        self.check("cuDeviceGetAttribute", ctypes.byref(value), number, self.device)
-        return value.value
-
-    def wait(self):
-        self.check("cuStreamSynchronize", self.stream)
-
-    def copy_of(self, array):
-        at = ctypes.c_uint64()
-        self.check("cuMemAlloc_v2", ctypes.byref(at), ctypes.c_size_t(max(array.nbytes, 1)))
-        self.check("cuMemcpyHtoDAsync_v2", at, ctypes.c_void_p(array.ctypes.data), ctypes.c_size_t(array.nbytes), self.stream)
-        self.wait()
-        return Array(at.value, array)
-
-    def read(self, there):
-        here = np.empty(there.shape, there.dtype)
-        self.check("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(here.ctypes.data), ctypes.c_uint64(there.at), ctypes.c_size_t(here.nbytes),
-                   self.stream)
-        self.wait()
-        return here
-
-    def free(self, there):
-        self.check("cuMemFree_v2", ctypes.c_uint64(there.at))
-
-
-class Array:
-    def __init__(self, at, like):
-        self.at, self.shape, self.dtype = at, like.shape, like.dtype
-        self.__cuda_array_interface__ = {"shape": like.shape, "typestr": like.dtype.str, "data": (at, False), "version": 3}
-
-
-# ---------------------------------------------------------------- the peak
-PEAK = r"""
-#define MMA(name, shape, types, nb) extern "C" __global__ void name(float *out, int n) { \
-    float d[8][4] = {}; unsigned a[4] = {threadIdx.x, 1, 2, 3}, b[2] = {4, threadIdx.x}; \
-    for (int i = 0; i < n; i++) _Pragma("unroll") for (int j = 0; j < 8; j++) \
-        asm volatile("mma.sync.aligned." shape ".row.col." types " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
-            : "+f"(d[j][0]), "+f"(d[j][1]), "+f"(d[j][2]), "+f"(d[j][3]) \
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
-    for (int j = 0; j < 8; j++) out[threadIdx.x] += d[j][0] + d[j][1] + d[j][2] + d[j][3]; }
-MMA(peak_f16, "m16n8k16", "f32.f16.f16.f32", 2)
-MMA(peak_bf16, "m16n8k16", "f32.bf16.bf16.f32", 2)
-MMA(peak_tf32, "m16n8k8", "f32.tf32.tf32.f32", 2)
-extern "C" __global__ void peak_f32(float *out, int n) {
-    float d[16], x = threadIdx.x * 1e-9f;
-    for (int j = 0; j < 16; j++) d[j] = j;
-    for (int i = 0; i < n; i++) _Pragma("unroll") for (int j = 0; j < 16; j++) d[j] = fmaf(d[j], x, x);
-    for (int j = 0; j < 16; j++) out[threadIdx.x] += d[j];
-}
-"""
-OPERATIONS = {"f16": 8 * 2 * 16 * 8 * 16 / 32, "bf16": 8 * 2 * 16 * 8 * 16 / 32, "tf32": 8 * 2 * 16 * 8 * 8 / 32, "f32": 16 * 2}
-
-
-def nvrtc_library(path):
-    for name in [path] if path else ["libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"]:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    raise RuntimeError("no NVRTC")
-
-
-def compile_peak(sm, path=None):
-    """PTX of the kernels above."""
-    nvrtc, program, size = nvrtc_library(path), ctypes.c_void_p(), ctypes.c_size_t()
-    arch = (ctypes.c_char_p * 1)(f"--gpu-architecture=compute_{sm}".encode())
-    nvrtc.nvrtcCreateProgram(ctypes.byref(program), PEAK.encode(), b"peak.cu", 0, None, None)
-    if nvrtc.nvrtcCompileProgram(program, 1, arch):
-        raise RuntimeError("NVRTC does not take the peak's kernels")
-    nvrtc.nvrtcGetPTXSize(program, ctypes.byref(size))
-    ptx = ctypes.create_string_buffer(size.value)
-    nvrtc.nvrtcGetPTX(program, ptx)
-    return ptx
-
-
-def measure_peak(gpu, kinds, path):
-    """{precision: operations in a second}; those that could not be measured are left out."""
-    module, peaks = ctypes.c_void_p(), {}
-    try:
-        ptx = compile_peak(min(gpu.sm, 90), path)
-        gpu.check("cuModuleLoadDataEx", ctypes.byref(module), ptx, 0, None, None)
-        out = gpu.copy_of(np.zeros(1024, np.float32))
-        for kind in kinds:
-            function, n, blocks, threads = ctypes.c_void_p(), 20000, 4 * gpu.attribute(16), 512
-            gpu.check("cuModuleGetFunction", ctypes.byref(function), module, f"peak_{kind}".encode())
-            arguments = (ctypes.c_void_p * 2)(*[ctypes.addressof(v) for v in (ctypes.c_uint64(out.at), ctypes.c_int(n))])
-            seconds = []
-            for _ in range(5):
-                start = time.perf_counter()
-                gpu.check("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, gpu.stream, arguments, None)
-                gpu.wait()
-                seconds.append(time.perf_counter() - start)
-            peaks[kind] = OPERATIONS[kind] * n * blocks * threads / min(seconds)
-        gpu.free(out)
-    except RuntimeError as error:
-        print(f"the peak is not measured: {error}")
-    return peaks
+HERE = os.path.abspath(__file__)
 
 
 # ---------------------------------------------------------------- models
-def gemm(n, batch):
-    graph = helper.make_graph([helper.make_node("MatMul", ["a", "w"], ["y"])], "gemm", [
-        helper.make_tensor_value_info(v, TensorProto.FLOAT, [n, n]) for v in "aw"], [
-        helper.make_tensor_value_info("y", TensorProto.FLOAT, [n, n])])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8) if batch == 1 else None
+def product(n, constant):
+    """a @ w; w is an input or a constant."""
+    values = [helper.make_tensor_value_info(v, TensorProto.FLOAT, [n, n]) for v in "awy"]
+    w = np.random.default_rng(2).standard_normal((n, n), dtype=np.float32)
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "w"], ["y"])], "product", values[:1] if constant else values[:2],
+                              values[2:], [numpy_helper.from_array(w, "w")] if constant else [])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def model_of(name, batch):
     """None: it has no batches."""
-    if name.startswith("gemm"):
-        return gemm(int(name[4:]), batch)
+    for kind in "gemm", "dense":
+        if name.startswith(kind):
+            return product(int(name[len(kind):]), kind == "dense") if batch == 1 else None
     model = networks.network(name)
     for value in model.graph.input:
         value.type.tensor_type.shape.dim[0].dim_value = batch
@@ -179,104 +66,16 @@ def operations(onnxc, path):
     return sum(k["flops"] for k in kernels if isinstance(k.get("flops"), (int, float)))
 
 
-# ---------------------------------------------------------------- engines
-class Onnxc:
-    def __init__(self, gpu, path, precision, inputs, like, nvrtc):
-        import onnxc
-        options = {"precision": precision} if precision != "f32" else {}
-        options.update({"nvrtc": nvrtc} if nvrtc else {}, gpu_arch=f"sm_{gpu.sm}")
-        self.gpu = gpu
-        self.session = onnxc.InferenceSession(path, device="cuda", device_pointers=True, stream=gpu.stream.value, **options)
-        self.inputs = {n: gpu.copy_of(a) for n, a in inputs.items()}
-        self.outputs = {n: gpu.copy_of(a) for n, a in like.items()}
-
-    def run(self):
-        self.session.run_into(self.outputs, self.inputs)
-
-    def wait(self):
-        self.gpu.wait()
-
-    def answers(self):
-        return {n: self.gpu.read(a) for n, a in self.outputs.items()}
-
-    def close(self):
-        self.gpu.wait()
-        self.session._end()
-        for a in [*self.inputs.values(), *self.outputs.values()]:
-            self.gpu.free(a)
+def on_cpu(path, inputs):
+    import onnxc
+    session = onnxc.InferenceSession(path)
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs)))
 
 
-class Ort:
-    """ONNX Runtime with one of its providers."""
-
-    def __init__(self, provider, path, precision, inputs):
-        import onnxruntime
-        options = {"use_tf32": int(precision == "tf32")} if provider.startswith("CUDA") else {"trt_fp16_enable": precision == "f16"}
-        self.session = onnxruntime.InferenceSession(path, providers=[(provider, options)])
-        if provider not in self.session.get_providers():
-            raise RuntimeError(f"{provider} does not start")
-        self.binding = self.session.io_binding()
-        for name, a in inputs.items():
-            self.binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(a, "cuda", 0))
-        for out in self.session.get_outputs():
-            self.binding.bind_output(out.name, "cuda")
-
-    def run(self):
-        self.session.run_with_iobinding(self.binding)
-
-    def wait(self):
-        self.binding.synchronize_outputs()
-
-    def answers(self):
-        return dict(zip([o.name for o in self.session.get_outputs()], self.binding.copy_outputs_to_cpu()))
-
-    def close(self):
-        self.session = self.binding = None
-
-
-class Torch:
-    """Products by cuBLAS."""
-
-    def __init__(self, precision, inputs):
-        import torch
-        if not torch.cuda.is_available():
-            raise RuntimeError("torch has no GPU")
-        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-        kind = {"f16": torch.float16, "bf16": torch.bfloat16}.get(precision, torch.float32)
-        self.torch, (self.a, self.w) = torch, [torch.from_numpy(inputs[v]).to("cuda", kind) for v in "aw"]
-
-    def run(self):
-        self.y = self.torch.matmul(self.a, self.w)
-
-    def wait(self):
-        self.torch.cuda.synchronize()
-
-    def answers(self):
-        return {"y": self.y.float().cpu().numpy()}
-
-    def close(self):
-        self.a = self.w = self.y = None
-
-
-def engines(gpu, name, path, precision, inputs, like, nvrtc):
-    yield "onnxc", lambda: Onnxc(gpu, path, precision, inputs, like, nvrtc)
-    try:
-        import onnxruntime
-        there = onnxruntime.get_available_providers()
-    except ImportError:
-        there = []
-    for label, provider, kinds in (("onnxruntime", "CUDAExecutionProvider", ("f32", "tf32")),
-                                   ("TensorRT", "TensorrtExecutionProvider", ("tf32", "f16"))):
-        if provider in there and precision in kinds:
-            yield label, lambda provider=provider: Ort(provider, path, precision, inputs)
-    if name.startswith("gemm"):
-        yield "torch", lambda: Torch(precision, inputs)
-
-
-# ---------------------------------------------------------------- measuring
+# ---------------------------------------------------------------- in a process of its own
 def measure(engine, runs):
     """(median seconds of a run that is waited for, seconds of one among many)"""
-    for _ in range(3):
+    for _ in range(5):
         engine.run()
     engine.wait()
     each = []
@@ -296,59 +95,208 @@ def difference(got, want):
     return max(float(np.abs(got[n].astype(np.float64) - w).max() / max(np.abs(w).max(), 1e-30)) for n, w in want.items())
 
 
-def on_cpu(path, inputs):
-    import onnxc
-    session = onnxc.InferenceSession(path)
-    return dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs)))
+def tell(**values):
+    print(json.dumps(values), flush=True)
 
 
-def bench(gpu, said, name, batch, peaks):
-    """Whether all answers of onnxc were near enough."""
-    model, good = model_of(name, batch), True
-    if model is None:
+def work(said):
+    """Each task ENGINE/PRECISION of the folder's model, in turn."""
+    inputs, want = (dict(np.load(os.path.join(said.worker, f"{f}.npz"))) for f in ("inputs", "want"))
+    for task in said.tasks:
+        label, precision = task.split("/")
+        tell(begin=task)
+        try:
+            engine = gpu_engines.ENGINES[label][1](os.path.join(said.worker, "model.onnx"), precision, inputs, want, said.nvrtc)
+            latency, many = measure(engine, said.runs)
+            tell(done=task, latency=latency, many=many, far=difference(engine.answers(), want))
+            engine.close()
+        except Exception as error:  # whatever a peer raises
+            why = f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')[:200]}"
+            absent, sound = isinstance(error, ImportError), isinstance(error, (ImportError, NotImplementedError))
+            tell(done=task, why=why, absent=absent, last=not sound)
+            if not sound:
+                return  # who knows in what state the GPU's context is
+
+
+def probe(said):
+    path, _ = gpu_engines.find_nvrtc(said.onnxc, said.nvrtc)
+    try:
+        gpu = gpu_engines.Gpu()
+    except OSError as error:
+        return tell(none=str(error))
+    tell(sm=gpu.sm)
+    peaks, why = gpu_engines.measure_peaks(gpu, said.precision, path)
+    return tell(peaks=peaks, why=why)
+
+
+# ---------------------------------------------------------------- the parent, which never touches the GPU
+class Worker:
+    """Its answers, as they come."""
+
+    def __init__(self, said, *arguments):
+        command = [sys.executable, "-W", "ignore", HERE, said.onnxc, "--runs", str(said.runs), "--precision", ",".join(said.precision),
+                   *(["--nvrtc", said.nvrtc] if said.nvrtc else []), *arguments]
+        self.errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, stdin=subprocess.DEVNULL, text=True)
+        self.lines = queue.Queue()
+        threading.Thread(target=self.read, daemon=True).start()
+
+    def read(self):
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                self.lines.put(json.loads(line))
+        self.lines.put(None)
+
+    def answer(self, seconds):
+        """None: it ended; raises queue.Empty after that long."""
+        return self.lines.get(timeout=max(seconds, 0.1))
+
+    def why(self):
+        code = self.process.wait()
+        self.errors.seek(0)
+        last = [line for line in self.errors.read().splitlines() if line.strip()][-1:]
+        return f"its process ended with {code}" + (f": {last[0].strip()[:200]}" if last else "")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+
+class Bench:
+    def __init__(self, said):
+        self.said, self.end, self.peaks, self.bad, self.left = said, time.monotonic() + said.limit, {}, 0, []
+
+    def rest(self):
+        return self.end - time.monotonic()
+
+    def find_gpu(self):
+        worker, seen = Worker(self.said, "--probe"), {}
+        try:
+            while (told := worker.answer(min(self.rest(), 120))) is not None:
+                seen.update(told)
+        except queue.Empty:
+            seen.setdefault("why", ["it took too long"])
+        if "sm" not in seen:
+            print(f"bench-gpu: there is no GPU: nothing is measured ({seen.get('none') or worker.why()})")
+            return False
+        worker.close()
+        self.peaks = seen.get("peaks", {})
+        for why in seen.get("why", []):
+            print(f"a peak is not measured: {why}")
+        print(f"sm_{seen['sm']}, peak: " + ", ".join(f"{k} {1e-12 * v:.1f} TFLOP/s" for k, v in self.peaks.items()), flush=True)
         return True
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.onnx")
+
+    def prepare(self, folder, name, batch):
+        """(operations, tasks); None: nothing is to do."""
+        model = model_of(name, batch)
+        if model is None:
+            return None
+        path, inputs = os.path.join(folder, "model.onnx"), inputs_of(model)
         onnx.save(model, path)
-        inputs, flops = inputs_of(model), operations(said.onnxc, path)
-        want = on_cpu(path, inputs)
-        for precision in said.precision:
-            for label, make in engines(gpu, name, path, precision, inputs, want, said.nvrtc):
+        np.savez(os.path.join(folder, "inputs.npz"), **inputs)
+        np.savez(os.path.join(folder, "want.npz"), **on_cpu(path, inputs))
+        tasks = [f"{label}/{precision}" for label in self.said.engines for precision in self.said.precision
+                 if precision in gpu_engines.ENGINES[label][0]]
+        return operations(self.said.onnxc, path), tasks
+
+    def one(self, name, batch):
+        with tempfile.TemporaryDirectory() as folder:
+            prepared = self.prepare(folder, name, batch)
+            flops, tasks = prepared or (0, [])
+            own = {}
+            while tasks and self.rest() > 0:
+                worker = Worker(self.said, "--worker", folder, "--tasks", ",".join(tasks))
                 try:
-                    engine = make()
-                except (ImportError, RuntimeError) as error:
-                    if label == "onnxc":
-                        raise
-                    print(f"{name:12} {batch:5} {precision:5} {label:12} is left out: {str(error).splitlines()[0]}")
-                    continue
-                latency, many = measure(engine, said.runs)
-                far = difference(engine.answers(), want)
-                engine.close()
-                share = f"{100 * flops / many / peaks[precision]:6.1f}%" if precision in peaks else "      ?"
-                print(f"{name:12} {batch:5} {precision:5} {label:12} {1e3 * latency:10.3f} ms {batch / many:12.1f}/s {share} of the peak,"
-                      f" differs by {far:.1e}", flush=True)
-                good &= label != "onnxc" or far <= NEAR[precision]
-    return good
+                    tasks = self.follow(worker, tasks, lambda task, told: self.show(name, batch, task, told, flops, own))
+                finally:
+                    worker.close()
+            self.left += [f"{name} {batch} {task}" for task in tasks]
+
+    def follow(self, worker, tasks, show):
+        """Shows what it measures, and what it fails at; answers what is left then."""
+        limit, tasks = time.monotonic() + self.said.each, list(tasks)
+        while tasks:
+            try:
+                told = worker.answer(min(limit, self.end) - time.monotonic())
+            except queue.Empty:
+                if self.rest() > 0:
+                    show(tasks.pop(0), {"why": f"it took more than {self.said.each} s"})
+                return tasks
+            if told is None:
+                show(tasks.pop(0), {"why": worker.why()})
+                return tasks
+            if "done" in told:
+                show(tasks.pop(0), told)
+                limit = time.monotonic() + self.said.each
+                if told.get("last"):
+                    return tasks
+        return tasks
+
+    def show(self, name, batch, task, told, flops, own):
+        label, precision = task.split("/")
+        head = f"{name:12} {batch:5} {precision:5} {label:13}"
+        if told.get("absent") and label != "onnxc":
+            if label in self.said.engines:
+                self.said.engines.remove(label)
+                print(f"{label} is left out: {told['why']}", flush=True)
+            return
+        if "why" in told:
+            self.bad += label == "onnxc"
+            print(f"{head} is left out: {told['why']}", flush=True)
+            return
+        latency, many, far = told["latency"], told["many"], told["far"]
+        share = f"{100 * flops / many / self.peaks[precision]:6.1f}%" if precision in self.peaks else "      ?"
+        beside = f", onnxc takes {own[precision] / many:.2f} of it" if precision in own else ""
+        print(f"{head} {1e3 * latency:10.3f} ms {batch / many:12.1f}/s {1e-12 * flops / many:8.1f} TFLOP/s {share} of the peak,"
+              f" differs by {far:.1e}{beside}", flush=True)
+        if label == "onnxc":
+            own[precision] = many
+            self.bad += not far <= NEAR[precision]
+
+    def run(self):
+        if not self.find_gpu():
+            return 0
+        for name in self.said.names or NETWORKS:
+            for batch in self.said.batch:
+                try:
+                    if self.rest() > 0:
+                        self.one(name, batch)
+                    else:
+                        self.left.append(f"{name} {batch}")
+                except Exception as error:
+                    self.bad += 1
+                    print(f"{name:12} {batch:5} is left out: {type(error).__name__}: {error}", flush=True)
+        if self.left:
+            print(f"after {self.said.limit} s these were not measured: {', '.join(self.left)}")
+        return 1 if self.bad else 0
 
 
 def main():
+    def words(text):
+        return text.split(",")
+
     parser = argparse.ArgumentParser()
     parser.add_argument("onnxc")
     parser.add_argument("names", nargs="*")
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--batch", type=lambda s: [int(n) for n in s.split(",")], default=[1, 8, 64])
-    parser.add_argument("--precision", type=lambda s: s.split(","), default=["f32", "tf32", "f16", "bf16"])
+    parser.add_argument("--precision", type=words, default=["f32", "tf32", "f16", "bf16"])
+    parser.add_argument("--engines", type=words, default=list(gpu_engines.ENGINES), help=", ".join(gpu_engines.ENGINES))
+    parser.add_argument("--each", type=int, default=90)
+    parser.add_argument("--limit", type=int, default=540)
     parser.add_argument("--nvrtc")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--tasks", type=words, help=argparse.SUPPRESS)
+    parser.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     said = parser.parse_intermixed_args()
-    try:
-        gpu = Gpu()
-    except OSError:
-        print("bench-gpu: there is no GPU: nothing is measured")
-        return 0
-    peaks = measure_peak(gpu, said.precision, said.nvrtc)
-    print(f"sm_{gpu.sm}, peak: " + ", ".join(f"{k} {1e-12 * v:.1f} TFLOP/s" for k, v in peaks.items()))
-    good = [bench(gpu, said, name, batch, peaks) for name in said.names or NETWORKS for batch in said.batch]
-    return 0 if all(good) else 1
+    unknown = [e for e in said.engines if e not in gpu_engines.ENGINES] + [p for p in said.precision if p not in NEAR]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    if said.probe:
+        return probe(said)
+    said.nvrtc = gpu_engines.find_nvrtc(said.onnxc, said.nvrtc)[1] if not said.worker else said.nvrtc
+    return work(said) if said.worker else Bench(said).run()
 
 
 if __name__ == "__main__":
