@@ -3,7 +3,7 @@
 # make test                                    the whole test run
 # make bench [ARGS="--threads 2 resnet18"]     whole networks against ONNX Runtime and OpenVINO
 # make bench-kernels                           products and convolutions against the machine's peak
-# make test-gpu                                the cases on this machine's GPU against the expected answers
+# make test-gpu [ARGS="--forms cuda --from 400"]   the cases on this machine's GPU against the expected answers
 # make bench-gpu [ARGS="--batch 1 gemm4096"]   networks and products on it, beside other engines that are installed
 # make exports [ONLY=resnet,bert]              models of torch's exporters against ONNX Runtime, with torch from PyPI (6 GB)
 # make fuzz                                    the importer under libFuzzer for 60 s
@@ -114,10 +114,11 @@ bench-kernels: $(BENCH)
 bench:
 	sh test/bench/run.sh $(ARGS)
 # On a machine with a GPU; without one they say so and end well.
+test-gpu bench-gpu: PYTHON := $(firstword $(wildcard build/venv/bin/python) python3)
 test-gpu: all
-	build/venv/bin/python test/run.py cuda
+	$(PYTHON) -W ignore test/run.py cuda $(ARGS)
 bench-gpu: all
-	build/venv/bin/python test/bench/gpu.py $(B)/onnxc $(ARGS)
+	$(PYTHON) test/bench/gpu.py $(B)/onnxc $(ARGS)
 exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
 fuzz:

@@ -259,6 +259,36 @@ class Driver(g.OnGpu):
         self.assertIn("CUDA_ERROR_ILLEGAL_ADDRESS", ran.stdout)
         self.assertEqual(ran.stdout.splitlines()[-1], "3 passed, 1 failed, 0 skipped")
 
+    # ------------------------------------------------------------ make test-gpu
+    def stage(self, *options, says=None, **environment):
+        """The last line of the stage cuda over the last two cases of the sample, after one for writing them; says: what compute-sanitizer does."""
+        path = self.path("sanitizer/compute-sanitizer")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\nshift 3\n{says}\n")
+        os.chmod(path, 0o755)
+        ran = subprocess.run([sys.executable, "-W", "ignore", os.path.join(ROOT, "test", "run.py"), "cuda", "--nvrtc", g.DOUBLES, "--from=180",
+                              *options], capture_output=True, text=True, timeout=300,
+                             env={**os.environ, "LD_LIBRARY_PATH": g.DOUBLES, "PATH": f"{os.path.dirname(path)}:{os.environ['PATH']}",
+                                  **environment})
+        self.assertEqual(ran.stderr, "")
+        return ran.stdout.splitlines()
+
+    def test_the_stage_on_a_gpu(self):
+        lines = self.stage("--forms=cuda-sample,cuda-ptx")
+        self.assertEqual(lines[-1], "5 passed, 0 failed, 0 skipped", lines)
+        lines = self.stage("--forms=cuda-sample", "--limit=0")
+        self.assertEqual(lines[0], "skip cuda: cuda-sample: after 0 s the cases from 180 on are left: --forms=cuda-sample --from=180")
+        lines = self.stage("--forms=cuda-sample", CUDA_DOUBLE_DEVICES="0")
+        self.assertEqual(lines[0], "skip cuda: cuda: there is no GPU: the driver starts with error 100")
+
+    def test_the_stage_under_compute_sanitizer(self):
+        for says, last in (('"$@" && echo "========= ERROR SUMMARY: 0 errors"', "3 passed, 0 failed, 0 skipped"),
+                           ('"$@" && echo "========= RACECHECK SUMMARY: 1 hazard displayed"', "1 passed, 2 failed, 0 skipped"),
+                           ("exit 9", "1 passed, 2 failed, 0 skipped"), ("echo Device not supported", "1 passed, 0 failed, 2 skipped")):
+            lines = self.stage("--forms=memcheck", says=says)
+            self.assertEqual(lines[-1], last, lines)
+
     def test_nothing_comes_late(self):
         """After a run that failed nothing is written any more to where its outputs were."""
         x, y, i = np.ones((2, 10), np.float32), np.zeros((2, 3), np.float32), np.zeros((2, 3), np.int64)

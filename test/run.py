@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import time
 
 import bad_commands
 import bad_input
@@ -20,6 +21,8 @@ import foreign as other_processors
 import gpu_ptx
 import harness
 import objects
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
+import gpu_engines  # noqa: E402
 from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases, run_stage
 
 TEST = os.path.join(ROOT, "test")
@@ -46,6 +49,19 @@ GPU_FORMS = {
     "gpu-symbolic": ["--interpret=gpu", "--form", "symbolic"],
     "cuda-shim": ["--cuda-shim", SHIM],
 }
+
+# On a GPU: the cases, options of `onnxc test`; of the last the tool of compute-sanitizer.
+CUDA_FORMS = {
+    "cuda-sample": ("sample", []),
+    "cuda-ptx": ("sample", ["--gpu-arch=sm_75"]),
+    "cuda": ("all", []),
+    "cuda-symbolic": ("all", ["--form", "symbolic"]),
+    "cuda-light": ("light", []),
+    "memcheck": ("sample", None),
+    "racecheck": ("sample", None),
+    "synccheck": ("sample", None),
+}
+CUDA_LIMIT = 540
 
 # Compiled host code, with stand-ins for NVRTC and the driver.
 DOUBLES = os.path.join(BUILD, "release", "doubles")
@@ -350,21 +366,63 @@ def models(results):
         run_cases(results, form, FORMS[form], [MODELS], timeout=60)
 
 
-def cuda(results):
-    """CUDA needs a GPU."""
-    if not shutil.which("nvidia-smi") or run(["nvidia-smi", "-L"]).code != 0:
-        return results.skip("cuda", "there is no GPU")
-    small, checker = small_cases(results), shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-    if not small:
-        return None
-    for form, options in {"cuda": [], "cuda-symbolic": ["--form", "symbolic"]}.items():
-        run_cases(results, form, ["--device=cuda", *options], small, timeout=120)
-    run_cases(results, "cuda-light", ["--device=cuda"], [LIGHT], timeout=300)
+def sanitized(results, tool, nvrtc, cases):
+    """Runs under compute-sanitizer, which looks at the process that it starts only."""
+    checker = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     if not checker:
-        return results.skip("compute-sanitizer", "it is not installed")
-    for case in families(os.path.join(BUILD, "cases", "node"), 1):
-        ran = run([checker, "--error-exitcode=9", ONNXC, "test", "--device=cuda", "-j1", case], timeout=300)
-        results.check(ran.code != 9, f"compute-sanitizer {os.path.basename(case)}", ran.why())
+        return results.skip(tool, "compute-sanitizer is not installed")
+
+    def check(case):
+        data = os.path.join(case, "test_data_set_0")
+        return run([checker, "--tool", tool, "--error-exitcode=9", ONNXC, "run", os.path.join(case, "model.onnx"), "--device=cuda", *nvrtc,
+                    "--input-dir", data, "--compare", data], timeout=300)
+
+    for case, ran in zip(cases, parallel(check, cases)):
+        name, seen = f"{tool} {os.path.basename(case)}", re.search(r"SUMMARY: (\d+) (error|hazard)", ran.text)
+        if ran.code in (9, None) or (seen and seen[1] != "0"):
+            results.fail(name, ran.why())
+        elif seen:
+            results.ok()
+        else:
+            results.skip(name, ran.text.strip().splitlines()[-1] if ran.text.strip() else f"exit code {ran.code}")
+    return None
+
+
+def no_gpu():
+    """Why, or None."""
+    ran = run([sys.executable, "-c", "import ctypes; c, n = ctypes.CDLL('libcuda.so.1'), ctypes.c_int(); "
+               "e = c.cuInit(0) or c.cuDeviceGetCount(ctypes.byref(n)); exit(f'the driver starts with error {e}' if e else not n.value)"])
+    return None if ran.code == 0 else "there is no GPU: " + (ran.err.strip().splitlines() or ["the driver has none"])[-1]
+
+
+def cuda_cases(results):
+    """{which: case folders}; empty: they could not be written."""
+    folders = {"all": small_cases(results), "light": [LIGHT]}
+    if not folders["all"]:
+        return {}
+    found = {which: sorted(os.path.dirname(model) for f in all_of for model in glob.glob(os.path.join(f, "*", "model.onnx")))
+             for which, all_of in folders.items()}
+    return {**found, "sample": families(os.path.join(BUILD, "cases", "node"), 1)}
+
+
+def cuda(results, first=0, forms=None, limit=CUDA_LIMIT, nvrtc=None):
+    """Cases on this machine's GPU, in pieces, so that what is known so far has been printed when the time is over."""
+    why, (found, where) = no_gpu(), gpu_engines.find_nvrtc(ONNXC, nvrtc)
+    if why or not found:
+        return results.skip("cuda", why or "there is no NVRTC: --nvrtc PATH")
+    cases, end, nvrtc = cuda_cases(results), time.monotonic() + limit, ["--nvrtc", where] if where else []
+    for form in forms or CUDA_FORMS if cases else ():
+        which, options = CUDA_FORMS[form]
+        for begin in range(first, len(cases[which]), 100):
+            some, rest = cases[which][begin:begin + 100], end - time.monotonic()
+            if rest < 1:
+                results.skip(form, f"after {limit} s the cases from {begin} on are left: --forms={form} --from={begin}")
+                break
+            if options is None:
+                sanitized(results, form, nvrtc, some)
+            else:
+                run_cases(results, form, ["--device=cuda", *nvrtc, *options], some, timeout=120)
+            print(f"{form}: {begin + len(some)} of {len(cases[which])} cases; {results.passed} passed, {results.failed} failed so far", flush=True)
     return None
 
 
@@ -408,7 +466,7 @@ STAGES = {
 MORE_STAGES = {"forms": forms, "python-long": python_long, "gpu-long": gpu_long,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
-LONG_STAGES = ("gpu-long", "gpu-host-long")
+LONG_STAGES = ("gpu-long", "gpu-host-long", "cuda")
 
 
 def main():
@@ -417,11 +475,14 @@ def main():
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--forms", type=lambda text: text.split(","))
     parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--limit", type=int, default=CUDA_LIMIT, help="seconds for the stage cuda")
+    parser.add_argument("--nvrtc", help="for the stage cuda")
     asked = parser.parse_args()
     harness.JOBS = asked.jobs
     known = {**STAGES, **MORE_STAGES}
     for name in LONG_STAGES:
         known[name] = functools.partial(known[name], first=asked.first, forms=asked.forms)
+    known["cuda"] = functools.partial(known["cuda"], limit=asked.limit, nvrtc=asked.nvrtc)
     names = asked.stages or list(STAGES)
     unknown = [n for n in names if n not in known]
     if unknown:
