@@ -34,6 +34,7 @@ typedef struct build_options {
     bool no_generic;  // leave the generic entry and the descriptor out (freestanding does so by itself)
     bool descriptor;  // keep them even when freestanding
     const char *hook; // int hook(void *user, uint32_t kernel) between kernels, non-zero cancels; NULL: none
+    bool waits;       // on a GPU each kernel is over before the hook hears of HOOK_NO_KERNEL: for measuring
     const char *version;                   // of onnxc, for the descriptor
     const char *model_hash, *options_hash; // for the descriptor, may be NULL
     const char *weights;                   // name of the file that holds the constants; NULL: the object does

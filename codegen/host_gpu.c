@@ -193,6 +193,8 @@ void launch_kernel(host *h, const kernel_code *c, ins *scratch) {
     check(h, call(h, "onnxc_rt_gpu_launch", i32(), 4, args));
 }
 
+void wait_on_gpu(host *h) { check(h, call(h, "onnxc_rt_gpu_wait", i32(), 1, &h->gpu_run)); }
+
 // What kernels said of the data is read when the host waits for them anyway, or at the end.
 void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *status)) {
     lbuild *b = &h->b;

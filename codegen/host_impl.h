@@ -6,7 +6,7 @@
 #include "passes/schedule.h"
 #include "runtime-lite/onnxc.h"
 
-enum { INTERFACE_VERSION = ONNXC_INTERFACE };
+enum { INTERFACE_VERSION = ONNXC_INTERFACE, HOOK_NO_KERNEL = -1 };
 
 // Constants that kernels of a GPU read: their places in one block.
 typedef struct device_constant {
@@ -148,6 +148,7 @@ void prepare_gpu(host *h);
 void begin_gpu(host *h); // inside of the loop that failures leave
 void end_gpu(host *h);   // behind it
 void launch_kernel(host *h, const kernel_code *c, ins *scratch);
+void wait_on_gpu(host *h);
 void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *status));
 bool copies_across(const host *h, const buffer *to, const buffer *from);
 void copy_across(host *h, const buffer *to, const buffer *from, ins *bytes);

@@ -66,12 +66,11 @@ static void check_kernel(host *h, const kernel_code *c, ins *status) {
                      located(h, k->loc, k->messages.at[j]));
 }
 
-static void call_hook(host *h, const kernel *k) {
+static void call_hook(host *h, int64_t kernel) {
     lbuild *b = &h->b;
     const char *name = runtime_function(h->all, h->all->o->hook, i32(), 2, (ltype[]){lt_ptr(), i32()});
-    ins *answer = lb_call(
-        b, i32(), name, 2,
-        (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), h->all->first_kernel + k->id)});
+    ins *answer = lb_call(b, i32(), name, 2,
+                          (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), kernel)});
     host_fail_if(h, lb_cmp(b, L_NE, answer, lb_int(b, i32(), 0)), ONNXC_CANCELLED, "cancelled by the hook");
 }
 
@@ -86,9 +85,10 @@ static void kernel_step(host *h, const step *s) {
     lbuild *b = &h->b;
     const kernel_code *c = h->code[s->kernel->id];
     ins *scratch = c->scratch ? scratch_pointer(h, s->kernel) : NULL;
-    if (h->all->o->hook) call_hook(h, s->kernel);
+    if (h->all->o->hook) call_hook(h, h->all->first_kernel + s->kernel->id);
     if (h->gpu_run) {
         launch_kernel(h, c, scratch);
+        if (h->all->o->waits) wait_on_gpu(h), call_hook(h, HOOK_NO_KERNEL);
         return;
     }
     if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);

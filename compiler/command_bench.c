@@ -237,6 +237,7 @@ static void save_times(session *s, const row *rows, const kernel_clock *k, const
     outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 
+// peak: 0, it is not known.
 static void show_kernels(session *s, const contestant *c, row *rows, const kernel_clock *k, double peak) {
     int n = 0;
     double total = 0;
@@ -247,8 +248,9 @@ static void show_kernels(session *s, const contestant *c, row *rows, const kerne
         total += rows[n++].seconds;
     }
     if (n) qsort(rows, (size_t)n, sizeof *rows, by_seconds);
-    printf("\n%s: %s in kernels; peak of multiply-adds %.1f GFLOP/s\n", c->label, time_text(s->arena, total),
-           1e-9 * peak);
+    printf("\n%s: %s in kernels; ", c->label, time_text(s->arena, total));
+    if (peak > 0) printf("peak of multiply-adds %.1f GFLOP/s\n", 1e-9 * peak);
+    else printf("each is started alone and waited for\n");
     printf("%12s %7s %6s %10s %7s  kernel\n", "time", "share", "calls", "GFLOP/s", "peak");
     for (int i = 0; i < n; i++) {
         double calls = (double)k->calls[rows[i].number],
@@ -256,8 +258,10 @@ static void show_kernels(session *s, const contestant *c, row *rows, const kerne
                        rows[i].seconds;
         printf("%12s %6.1f%% %6.0f ", time_text(s->arena, rows[i].seconds), 100 * rows[i].seconds / total,
                calls);
-        if (flops > 0) printf("%10.1f %6.1f%%", 1e-9 * flops, 100 * flops / peak);
-        else printf("%10s %7s", "", "");
+        if (flops > 0) printf("%10.1f", 1e-9 * flops);
+        else printf("%10s", "");
+        if (flops > 0 && peak > 0) printf(" %6.1f%%", 100 * flops / peak);
+        else printf(" %7s", "");
         printf("  %s\n", rows[i].kernel->name);
     }
 }
@@ -293,7 +297,8 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
     clock_of_thread = NULL;
     if (own->save_times) save_times(s, rows, &k, own->save_times);
     if (!own->kernels) return;
-    show_kernels(s, c, rows, &k, measure_peak(s->arena, &s->diag, p->target));
+    bool on_gpu = options_gpu_host(o) || options_for_both(o);
+    show_kernels(s, c, rows, &k, on_gpu ? 0 : measure_peak(s->arena, &s->diag, p->target));
 }
 
 static int bench(session *s, void *own) {

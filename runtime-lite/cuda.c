@@ -654,6 +654,11 @@ int onnxc_rt_gpu_copy(onnxc_gpu_run *run, void *to, const void *from, int64_t by
     return copy_on_host(g, to, from, n, to_caller);
 }
 
+int onnxc_rt_gpu_wait(onnxc_gpu_run *run) {
+    int code = start(run);
+    return code ? code : failed(cuda->stream_wait(run->gpu->stream), "waiting for the GPU");
+}
+
 int onnxc_rt_gpu_status(onnxc_gpu_run *run, int32_t *statuses) {
     int code = start(run);
     if (code) return code;

@@ -83,6 +83,8 @@ int onnxc_rt_gpu_launch(onnxc_gpu_run *run, int function, int arguments, const i
 enum { ONNXC_ON_HOST, ONNXC_ON_DEVICE, ONNXC_AT_CALLER };
 int onnxc_rt_gpu_copy(onnxc_gpu_run *run, void *to, const void *from, int64_t bytes, int to_side,
                       int from_side);
+/* Everything so far is over. */
+int onnxc_rt_gpu_wait(onnxc_gpu_run *run);
 /* What the kernels said of the data so far, after waiting for them. */
 int onnxc_rt_gpu_status(onnxc_gpu_run *run, int32_t *statuses);
 void *onnxc_rt_gpu_alloc(onnxc_gpu_run *run, int64_t bytes); /* NULL when there is no memory */

@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -223,6 +224,28 @@ class Driver(g.OnGpu):
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         with open(log, encoding="utf-8") as f:
             self.assertEqual(f.read().split(), ["sm_90a", "compute_90"])
+
+    def test_more_inputs_than_a_kernel_takes(self):
+        n = 700
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("Concat", [f"x{i}" for i in range(n)], ["y"], axis=1)], "many",
+            [g.tensor(f"x{i}", 2, 1 + i % 3) for i in range(n)], [g.tensor("y", 2, sum(1 + i % 3 for i in range(n)))])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), self.path("many.onnx"))
+        x = [np.full((2, 1 + i % 3), i, np.float32) for i in range(n)]
+        y = np.zeros((2, sum(a.shape[1] for a in x)), np.float32)
+        with Context(self.compiled("many")) as c:
+            self.assertEqual(c.run(x, [y]), (OK, ""))
+        np.testing.assert_array_equal(y, np.concatenate(x, 1))
+
+    def test_bench_waits_for_each_kernel(self):
+        ran = self.onnxc("bench", "deep.onnx", "--device=cuda", "--nvrtc", g.DOUBLES, "--dim", "N=3", "--runs", "2", "--kernels",
+                         LD_LIBRARY_PATH=g.DOUBLES)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        times = {k: float(n) * {"us": 1, "ms": 1e3}[unit] for n, unit, k in re.findall(r"([\d.]+) (us|ms) +[\d.]+% .* (\S+)$", ran.stdout, re.M)}
+        self.assertIn("each is started alone and waited for", ran.stdout)
+        self.assertEqual(len(times), 4, ran.stdout)
+        # On the stand-in a product of 24 x 40 takes much longer than one of 40 x 8: both are told.
+        self.assertGreater(min(times.values()), 20, ran.stdout)
 
     # ------------------------------------------------------------ failures
     def test_a_kernel_that_fails_breaks_the_context(self):

@@ -446,6 +446,7 @@ static void run_loops(pipeline *p) {
     }
     build_options b = {.name = p->name,
                        .hook = p->options->hook,
+                       .waits = p->hook != NULL,
                        .version = ONNXC_VERSION,
                        .model_hash = digest_text(p->model_digest),
                        .options_hash = options_hash(p),

@@ -228,6 +228,7 @@ static const load_name runtime_names[] = {
     {"onnxc_rt_gpu_caller", (const void *)onnxc_rt_gpu_caller},
     {"onnxc_rt_gpu_launch", (const void *)onnxc_rt_gpu_launch},
     {"onnxc_rt_gpu_copy", (const void *)onnxc_rt_gpu_copy},
+    {"onnxc_rt_gpu_wait", (const void *)onnxc_rt_gpu_wait},
     {"onnxc_rt_gpu_status", (const void *)onnxc_rt_gpu_status},
     {"onnxc_rt_gpu_alloc", (const void *)onnxc_rt_gpu_alloc},
     {"onnxc_rt_gpu_free", (const void *)onnxc_rt_gpu_free},
