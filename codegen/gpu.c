@@ -74,6 +74,9 @@ static const char *with_launch(arena *a, const kernel_code *c) {
                                : "");
 }
 
+// 4096 bytes: what drivers before 12.1 take.
+enum { ARGUMENTS_MOST = 512 };
+
 typedef struct job {
     gpu_code *g;
     const target *t;
@@ -90,6 +93,9 @@ static void schedule_step(void *user, region *r, step *s) {
     if (s->kind != STEP_KERNEL || j->g->kernels[s->kernel->id]) return;
     kernel_code *c = j->g->kernels[s->kernel->id] = schedule_kernel(j->g->module, s->kernel, j->t, j->d);
     lfunc_verify(c->f, j->d);
+    if (c->f->params.n > ARGUMENTS_MOST)
+        diag_missing(j->d, s->loc, "a kernel with %d arguments: GPUs take %d", c->f->params.n,
+                     ARGUMENTS_MOST);
     c->f->exported = true;
     if (*j->suffix) c->f->name = arena_printf(j->g->module->arena, "%s%s", c->f->name, j->suffix);
     c->f->comment = with_launch(j->g->module->arena, c);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEAD = 5, ARGUMENTS_MOST = 600, GRAPH_LEAST = 3 };
+enum { HEAD = 5, ARGUMENTS_MOST = 512, GRAPH_LEAST = 3 };
 typedef enum work_kind { WORK_LAUNCH, WORK_FILL, WORK_COPY } work_kind;
 
 // ---------------------------------------------------------------- what is to do

@@ -106,18 +106,15 @@ static void concat_infer(node *n) {
     concat_infer_contents(n, axis);
 }
 
-// for the axes before `axis`: for each input: for its other axes: out[.., offset + i, ..] = in[.., i, ..]
-static void concat_lower(lowering *l, node *n) {
-    if (lower_known_contents(l, n)) return;
-    buffer *out = lower_out(l, n, 0);
-    int axis = infer_axis(n, node_int(n, "axis", 0), out->rank);
+// for the axes before `axis`: for each of so many inputs: for its other axes: out[.., offset + i, ..] =
+// in[.., i, ..] Answers the offset behind them.
+static dim *concat_some(lowering *l, node *n, buffer *out, int axis, int first, int most, dim *offset) {
     kernel *k = lower_kernel(l, n, NULL);
     expr *outer[MAX_RANK];
     for (int j = 0; j < axis; j++)
         outer[j] = x_axis(k, kernel_axis(k, AXIS_PARALLEL, arena_printf(k->arena, "o%d", j), out->dims[j]));
     k->nouter = axis;
-    dim *offset = infer_k(n, 0);
-    for (int i = 0; i < n->nin; i++) {
+    for (int i = first; i < n->nin && i < first + most; i++) {
         buffer *in = lower_in(l, n, i);
         stage *s = kernel_stage(k);
         expr *from[MAX_RANK], *to[MAX_RANK];
@@ -132,6 +129,17 @@ static void concat_lower(lowering *l, node *n) {
         stage_write(k, s, out, to, x_read(k, in, from));
         offset = dim_add(offset, in->dims[axis]);
     }
+    return offset;
+}
+
+// A kernel takes only so many arguments: 4096 bytes on a GPU.
+static void concat_lower(lowering *l, node *n) {
+    enum { MOST = 100 };
+    if (lower_known_contents(l, n)) return;
+    buffer *out = lower_out(l, n, 0);
+    int axis = infer_axis(n, node_int(n, "axis", 0), out->rank);
+    dim *offset = infer_k(n, 0);
+    for (int i = 0; i < n->nin; i += MOST) offset = concat_some(l, n, out, axis, i, MOST, offset);
 }
 
 const op_def op_Concat = {.name = "Concat",

@@ -47,7 +47,7 @@ enum {
     CAPTURE_WRONG_THREAD = 908
 };
 enum { GLOBAL, THREAD_LOCAL, RELAXED };
-enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 600, CONTEXTS = 16, DEVICES = 64, SHARED_ANYWHERE = 48 << 10 };
+enum { PAGE = 4096, PARTS = 64, ARGUMENTS = 512, CONTEXTS = 16, DEVICES = 64, SHARED_ANYWHERE = 48 << 10 };
 // NVRTC's stand-in is of this version; addresses are no more aligned than the driver promises.
 enum { MADE_BY = 12090, ALIGN = 256 };
 typedef cuda_address address;
