@@ -1,5 +1,6 @@
 // onnxc test: finds backend-test folders, runs them in worker processes, reports.
 #include "compiler/command.h"
+#include "compiler/lib/gpu_native.h"
 #include "compiler/test_case.h"
 #include "compiler/test_pool.h"
 #include <dirent.h>
@@ -41,6 +42,7 @@ typedef struct test_run {
     VEC(test_case_info) cases;
     string_list lacking; // parts of messages: what is missing for these reasons need not pass
     int passed, failed, skipped, finished;
+    bool holds_gpu; // in a worker: its GPU stays open
 } test_run;
 
 // ---------------------------------------------------------------- finding cases
@@ -123,6 +125,8 @@ static bool known_to_lack(const test_run *t, const char *message) {
 // ---------------------------------------------------------------- running
 static int run_job(void *user, arena *a, int job, const char **text) {
     test_run *t = user;
+    if (!t->holds_gpu && options_gpu_host(&t->session->options)) gpu_native_hold();
+    t->holds_gpu = true;
     return (int)test_case(a, t->o, t->cases.at[job].folder, text);
 }
 

@@ -27,3 +27,10 @@ int gpu_native_archs(arena *a, const char *nvrtc_path, int **archs) {
     }
     return n;
 }
+
+void gpu_native_hold(void) {
+    const char *why;
+    const cuda_driver *d = cuda_driver_open(&why);
+    int device;
+    if (d && !d->device_get(&device, 0)) d->retain(&(cuda_context){0}, device);
+}
