@@ -219,6 +219,12 @@ class Driver(g.OnGpu):
             with open(log, encoding="utf-8") as f:
                 self.assertEqual(f.read().split(), made)
             os.unlink(log)
+        ran = self.onnxc("run", "rows.onnx", "--device=cuda,cpu", "--nvrtc", g.DOUBLES, "--dim", "N=3", "--input", "x=random",
+                         LD_LIBRARY_PATH=g.DOUBLES, NVRTC_DOUBLE_LOG=log)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        with open(log, encoding="utf-8") as f:
+            self.assertEqual(f.read().split(), ["sm_86"])
+        os.unlink(log)
         ran = self.onnxc("run", "wide.onnx", "--device=cuda", "--nvrtc", g.DOUBLES, "--dim", "N=512", "--input", "x=random",
                          LD_LIBRARY_PATH=g.DOUBLES, NVRTC_DOUBLE_LOG=log, CUDA_DOUBLE_SM="90")
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
@@ -388,6 +394,33 @@ class Driver(g.OnGpu):
         self.to_host(at[1], y)
         self.leave_device(*at)
         np.testing.assert_allclose(y, np.exp([1, 2, 3, 1]), rtol=1e-6)
+
+    def test_strings_stay_on_the_host(self):
+        """With device pointers too; beside them bools and a scalar."""
+        node = onnx.helper.make_node
+        graph = onnx.helper.make_graph(
+            [node("LabelEncoder", ["s"], ["f"], domain="ai.onnx.ml", keys_strings=["a", "bb"], values_floats=[1.0, 2.0], default_float=0.0),
+             node("Mul", ["f", "x"], ["y"]), node("Greater", ["y", "x"], ["b"]), node("ReduceSum", ["y"], ["z"], keepdims=0),
+             node("LabelEncoder", ["k"], ["t"], domain="ai.onnx.ml", keys_int64s=[0, 1], values_strings=["no", "yes"], default_string="?")],
+            "words", [g.tensor("s", "N", dtype=onnx.TensorProto.STRING), g.tensor("x", "N"), g.tensor("k", "N", dtype=onnx.TensorProto.INT64)],
+            [g.tensor("y", "N"), g.tensor("b", "N", dtype=onnx.TensorProto.BOOL), g.tensor("z"), g.tensor("t", "N", dtype=onnx.TensorProto.STRING)])
+        sets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("ai.onnx.ml", 2)]
+        onnx.save(onnx.helper.make_model(graph, opset_imports=sets, ir_version=9), self.path("words.onnx"))
+
+        class String(ctypes.Structure):
+            _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t)]
+
+        s, t = (String * 3)((b"a", 1), (b"bb", 2), (b"q", 1)), (String * 3)()
+        x, k, y, b, z = np.array([3, 4, 5], np.float32), np.array([1, 0, 7]), np.zeros(3, np.float32), np.zeros(3, np.bool_), np.zeros((), np.float32)
+        at = self.on_device(x, k, y, b, z)
+        with Context(self.compiled("words"), device_pointers=1) as c:
+            code, _, message = c.run_at([ctypes.addressof(s), *at, ctypes.addressof(t)], [3] * 6, [3, 3, 1, 3])
+        for there, here in zip(at[2:], (y, b, z)):
+            self.to_host(there, here)
+        self.leave_device(*at)
+        self.assertEqual((code, message), (OK, ""))
+        self.assertEqual((y.tolist(), b.tolist(), z.item()), ([3, 8, 0], [False, True, False], 11))
+        self.assertEqual([v.data for v in t], [b"yes", b"no", b"?"])
 
 
 if __name__ == "__main__":

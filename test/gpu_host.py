@@ -181,6 +181,7 @@ class OnGpu(unittest.TestCase):
     def on_device(self, *arrays):
         """Addresses of copies."""
         context, pointers = ctypes.c_void_p(), []
+        cuda.cuInit(0)
         cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
         cuda.cuCtxPushCurrent_v2(context)
         for a in arrays:

@@ -213,7 +213,8 @@ static string_list arch_names(arena *a, const options *o) {
 
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
     string_list names = arch_names(a, o);
-    if (o->runs_here && !names.n && options_gpu_host(o)) return gpu_native_archs(a, o->nvrtc, archs);
+    bool host = options_gpu_host(o) || options_for_both(o);
+    if (o->runs_here && !names.n && host) return gpu_native_archs(a, o->nvrtc, archs);
     *archs = ARENA_ARRAY(a, int, names.n + 1);
     for (int i = 0; i < names.n; i++) {
         const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
