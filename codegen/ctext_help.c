@@ -320,6 +320,8 @@ static const chelp helps[] = {
      "$ void @copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }\n"},
     {"copy_8", "", "$ void @copy_8(void *to, const void *from) { memcpy(to, from, 8); }\n",
      "$ void @copy_8(void *to, const void *from) { *(uint2 *)to = *(const uint2 *)from; }\n"},
+    {"copy_4", "", "$ void @copy_4(void *to, const void *from) { memcpy(to, from, 4); }\n",
+     "$ void @copy_4(void *to, const void *from) { *(uint32_t *)to = *(const uint32_t *)from; }\n"},
     FRAGMENT("fragment_x4", "", "0"),
     FRAGMENT("fragment_x4_turned", ".trans", "1"),
     {"async_16", "", "$ void @async_16(void *to, const void *from) { memcpy(to, from, 16); }\n",

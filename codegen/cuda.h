@@ -15,7 +15,7 @@
 //   mma_m16n8k8_tf32   float d[4], a: 4, b: 2
 //   mma_m8n8k16_s8     int32_t d[2], a: 1, b: 1
 //   mma_m16n8k32_s8    int32_t d[4], a: 4, b: 2; also _u8, _u8s8 (a without sign), _s8u8
-// copy_16 and copy_8 (to, from) copy as many bytes, both at multiples of so many, in one go.
+// copy_16, copy_8 and copy_4 (to, from) copy as many bytes, both at multiples of so many, in one go.
 // fragment_x4 (to, row): ldmatrix. Four words to private memory, each of a square of 8 rows of 16 bytes of
 // shared memory, of which lane i of the warp names row i % 8 of square i / 8: lane 4 g + t gets word t of row
 // g. fragment_x4_turned: rows 2 t and 2 t + 1 of column g instead, of 16-bit elements. async_16 (to, from)

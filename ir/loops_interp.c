@@ -351,7 +351,7 @@ static uint64_t run_call(frame *fr, const ins *x) {
     if (on_device && !strncmp(x->name, "group_", 6)) return linterp_group(fr, x), 0;
     if (on_device && !strncmp(x->name, "bulk_", 5)) return linterp_bulk(fr, x), 0;
     if (x->op == L_CALL && in->device && !strncmp(x->name, "copy_", 5))
-        return linterp_copy(fr, x, x->name[5] == '8' ? 8 : 16), 0;
+        return linterp_copy(fr, x, x->name[5] == '1' ? 16 : x->name[5] - '0'), 0;
     const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
     if (product && x->nargs == 3 && in->device && in->device->now) return linterp_product(fr, x, product), 0;
     int skip = x->op == L_CALLPTR, n = x->nargs - skip;

@@ -30,7 +30,7 @@ void linterp_product(frame *fr, const ins *x, const lmma *t) {
     memcpy(at[0], d, 4 * (size_t)t->nd);
 }
 
-// copy_16 and copy_8 (codegen/cuda.h).
+// copy_16, copy_8 and copy_4 (codegen/cuda.h).
 void linterp_copy(frame *fr, const ins *x, int bytes) {
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
     if (((uintptr_t)to | (uintptr_t)from) % (unsigned)bytes)

@@ -87,6 +87,14 @@ static ins *multiples(product *p, const access *a, int axis, int n) {
     return all;
 }
 
+// Whether the buffer begins at a multiple of so many bytes.
+static ins *is_aligned(product *p, const buffer *of, int bytes) {
+    lbuild *b = p->g->b;
+    ltype t = lt(LK_I64, 1);
+    ins *rest = lb_bin(b, L_AND, lb_bitcast(b, t, pointer_of(p->g->e, of)), lb_int(b, t, bytes - 1));
+    return lb_cmp(b, L_EQ, rest, lb_int(b, t, 0));
+}
+
 // Bytes of a unit that lie side by side.
 static int run_bytes(const operand *o) {
     return o->along_k ? o->unit_words * 4 : o->unit_rows * dtype_bits(o->read->buffer->dtype) / 8;
@@ -134,10 +142,15 @@ void gpu_choose_units(product *p, operand *o) {
         o->unit_rows = o->unit_words = 1;
         return;
     }
-    ltype t = lt(LK_I64, 1);
-    ins *address = lb_bitcast(b, t, pointer_of(p->g->e, o->read->buffer));
-    ins *rest = lb_bin(b, L_AND, address, lb_int(b, t, bytes - 1));
-    o->aligned = lb_bin(b, L_AND, lb_cmp(b, L_EQ, rest, lb_int(b, t, 0)), fits);
+    o->aligned = lb_bin(b, L_AND, is_aligned(p, o->read->buffer, bytes), fits);
+}
+
+ins *gpu_pairs_fit(product *p, const access *to, const buffer *of) {
+    const operand *o = &p->b;
+    const expr *step = to->affine && o->naxes ? to->coef[o->axes[o->naxes - 1]] : NULL;
+    if (!step || step->op != X_CONST || step->i != 1 || !runs_stay(p, o->axes, o->naxes, 2)) return NULL;
+    ins *fits = multiples(p, to, o->axes[o->naxes - 1], 2);
+    return fits ? lb_bin(p->g->b, L_AND, is_aligned(p, of, dtype_bits(of->dtype) / 4), fits) : NULL;
 }
 
 // Where the thread's unit number j begins in the slice: neighbouring threads take what lies side by side in

@@ -255,13 +255,53 @@ static void write_result(product *p, ins *i, access *to) {
     lb_end(g->b, j);
 }
 
+// Two results of tensor cores in neighbouring columns, at once where they fit.
+static void write_pair(product *p, ins *i, access *to, ins *fits) {
+    gpu *g = p->g;
+    emitter *e = g->e;
+    lbuild *b = g->b;
+    const buffer *into = p->c->w->to;
+    int bits = dtype_bits(into->dtype);
+    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, p->t.each_n), lb_idx(b, 2), LOOP_UNROLL);
+    ins *pair = lb_local(b, lkind_of(into->dtype), 2, 8, false), *v[2], *offset[2];
+    for (int c = 0; c < 2; c++) {
+        int mark = scope_open(e);
+        ins *column = lb_bin(b, L_ADD, j, lb_idx(b, c));
+        gpu_set_counters(g, p->b.axes, p->b.naxes, lb_bin(b, L_ADD, p->b.first, position(p, column, true)));
+        e->state[0] = lb_load(b, lt(p->kind, 1), p->acc, result_at(p, i, column), 0);
+        v[c] = emit_value(e, p->c->w->value);
+        offset[c] = emit_index(e, to->offset);
+        gpu_clear_counters(g, p->b.axes, p->b.naxes);
+        scope_close(e, mark);
+    }
+    ins *wide = lb_if(b, fits), *place = lb_offset(b, pointer_of(e, into), offset[0], bits / 8);
+    for (int c = 0; c < 2; c++) store_element(b, into->dtype, pair, lb_idx(b, c), v[c], 1);
+    lb_call(b, lt(LK_VOID, 1), bits == 16 ? "copy_4" : "copy_8", 2, (ins *[]){place, pair});
+    lb_else(b, wide);
+    for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
+    lb_end(b, wide);
+    lb_end(b, j);
+}
+
+// NULL: results are written one by one.
+static ins *pairs_fit(product *p, const access *to) {
+    const write *w = p->c->w;
+    int bits = dtype_bits(w->to->dtype);
+    bool whole = dim_is_const(p->b.extent) && dim_value(p->b.extent) % p->b.side == 0;
+    if (!p->tensor || !whole || w->guard || w->combine != COMBINE_SET || (bits != 16 && bits != 32))
+        return NULL;
+    return gpu_pairs_fit(p, to, w->to);
+}
+
 static void write_results(product *p, access *to) {
     gpu *g = p->g;
+    ins *pairs = pairs_fit(p, to);
     ins *i = open_results(p, "i", p->t.each_m);
     ins *at = lb_bin(g->b, L_ADD, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
     int mark = scope_open(g->e);
     gpu_set_counters(g, p->a.axes, p->a.naxes, at);
-    write_result(p, i, to);
+    if (pairs) write_pair(p, i, to, pairs);
+    else write_result(p, i, to);
     gpu_clear_counters(g, p->a.axes, p->a.naxes);
     scope_close(g->e, mark);
     if (inside) lb_end(g->b, inside);

@@ -68,6 +68,9 @@ void gpu_choose_async(product *p);
 void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice); // starts the copies of a slice
 void gpu_load_slice(product *p, operand *o, ins *k0);
 void gpu_store_slice(product *p, operand *o, ins *slice);
+// Whether two results in neighbouring columns, the first of which is even, may be written at once; NULL:
+// never.
+ins *gpu_pairs_fit(product *p, const access *to, const buffer *of);
 // schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.
 const tensor_type *gpu_tensor_type(const target *t, const contraction *c);
 const tensor_type *gpu_tensor_of(dtype t); // of two factors of that type, NULL: there is none

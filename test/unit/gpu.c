@@ -137,6 +137,12 @@ static const model models[] = {
      "in a bfloat16 K M\nin b bfloat16 N K\nout y bfloat16 *\ny = Gemm a b @transA=i,1 @transB=i,1",
      {{72, 48}, {40, 72}},
      .sm = 90},
+    // Whole tiles: two results are written at once.
+    {"pairs",
+     "asynchronous tensor product",
+     "in a float16 M 72\nin b float16 72 64\nin c float16 64\nout y float16 *\nt = MatMul a b\ny = Add t c",
+     {{37, 72}, {72, 64}, {64}},
+     .sm = 80},
     {"bytes_async",
      "asynchronous tensor product",
      "in a uint8 M 208\nin b int8 56 208\nout y int32 *\nt = Transpose b @perm=I,1,0\ny = MatMulInteger a t",
@@ -862,6 +868,56 @@ static void wrong_memory_shows(void **state) {
     }
 }
 
+static int element_bytes(const compiled *c) {
+    int most = dtype_bits(c->want.dtype) / 8;
+    for (int i = 0; i < c->program->inputs.n; i++) {
+        int bytes = dtype_bits(c->in[i].dtype) / 8;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+// The interpreter, on inputs and outputs that begin `user` bytes behind a multiple of 64.
+static const char *interpret_shifted(void *user, arena *a, const gpu_launch *l) {
+    enum { ALIGN = 64 };
+    int shift = *(const int *)user;
+    linterp_order order = ORDER_PERMUTED;
+    gpu_launch own = *l;
+    gpu_region *memory = ARENA_ARRAY(a, gpu_region, l->nmemory);
+    uint64_t *args = ARENA_ARRAY(a, uint64_t, l->code->f->params.n);
+    memcpy(args, l->args, (size_t)l->code->f->params.n * sizeof *args);
+    memcpy(memory, l->memory, (size_t)l->nmemory * sizeof *memory);
+    for (int j = 0; j < l->nmemory; j++) {
+        uint64_t from = (uintptr_t)l->memory[j].at, end = from + (uint64_t)l->memory[j].bytes;
+        char *to = arena_alloc(a, (size_t)l->memory[j].bytes + 2 * ALIGN);
+        to += (-(uintptr_t)to & (ALIGN - 1)) + (uintptr_t)shift;
+        for (int i = 0; i < l->code->nbuffers; i++) {
+            buffer_role role = buffer_root(l->code->buffers[i])->role;
+            bool of_caller = role == BUF_INPUT || role == BUF_OUTPUT;
+            if (!of_caller || args[i] < from || args[i] >= end) continue;
+            args[i] += (uintptr_t)to - from;
+            memory[j].at = to;
+        }
+        if (memory[j].at == to) memcpy(to, l->memory[j].at, (size_t)l->memory[j].bytes);
+    }
+    own.memory = memory;
+    own.args = args;
+    const char *error = gpu_interpret(&order, a, &own);
+    for (int j = 0; j < l->nmemory; j++)
+        if (memory[j].at != l->memory[j].at) memcpy(l->memory[j].at, memory[j].at, (size_t)memory[j].bytes);
+    return error;
+}
+
+// Elements are aligned, what is fetched or written at once need not be.
+static void buffers_need_not_be_aligned(void **state) {
+    for (int i = 0; i < MODELS; i += EVERY) {
+        compiled c = compile(*state, &models[i], FP_DEFAULT);
+        int shift = element_bytes(&c);
+        const char *error = run_compiled(*state, &c, interpret_shifted, &shift);
+        if (error) fail_msg("%s: %s", models[i].name, error);
+    }
+}
+
 // ---------------------------------------------------------------- the module
 
 static void equal_kernels_are_one_function(void **state) {
@@ -1154,6 +1210,7 @@ int main(void) {
         TEST(missing_barriers_show),
         TEST(missing_waits_show),
         TEST(wrong_memory_shows),
+        TEST(buffers_need_not_be_aligned),
         TEST(equal_kernels_are_one_function),
         TEST(long_sums_are_split),
         TEST(images_lie_channels_last),
