@@ -224,6 +224,26 @@ bool kernel_reads(const kernel *k, const buffer *b) {
     return false;
 }
 
+static void rewrite_write(kernel *k, write *w, expr *(*map)(void *user, expr *e), void *user) {
+    expr **index = ARENA_ARRAY(k->arena, expr *, w->to->rank + 1);
+    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(k, w->index[j], map, user);
+    w->index = index;
+    w->value = expr_rewrite(k, w->value, map, user);
+    if (w->guard) w->guard = expr_rewrite(k, w->guard, map, user);
+}
+void kernel_rewrite(kernel *k, expr *(*map)(void *user, expr *e), void *user) {
+    for (int s = 0; s < k->stages.n; s++) {
+        stage *st = k->stages.at[s];
+        for (int j = 0; j < st->states.n; j++) {
+            state *x = &st->states.at[j];
+            if (x->init) x->init = expr_rewrite(k, x->init, map, user);
+            if (x->step) x->step = expr_rewrite(k, x->step, map, user);
+            if (x->merge) x->merge = expr_rewrite(k, x->merge, map, user);
+        }
+        for (int j = 0; j < st->writes.n; j++) rewrite_write(k, &st->writes.at[j], map, user);
+    }
+}
+
 // ---------------------------------------------------------------- verifying
 typedef struct verify {
     const kernel *k;

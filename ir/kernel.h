@@ -303,6 +303,8 @@ bool kernel_writes(const kernel *k, const buffer *b);
 bool kernel_only_sets(const kernel *k, const buffer *b); // adds nothing to what b holds
 bool stage_reads(const stage *s, const buffer *b);
 bool kernel_reads(const kernel *k, const buffer *b);
+// Every expression of the kernel as expr_rewrite makes it.
+void kernel_rewrite(kernel *k, expr *(*map)(void *user, expr *e), void *user);
 const char *kernel_print(arena *a, const kernel *k);
 // The same without the names that a model gives, and with its buffers: the same for kernels that do the same.
 const char *kernel_outline(arena *a, const kernel *k);

@@ -128,8 +128,7 @@ static void swap_operands(contraction *c) {
     c->term_a = c->term_b, c->term_b = t;
 }
 
-// An index of a part of a larger tensor as it counts in the part.
-static const expr *without_shift(const expr *index) {
+const expr *index_in_part(const expr *index) {
     for (int j = 0; index->op == X_ADD && j < 2; j++)
         if (index->arg[j]->op == X_CONST || index->arg[j]->op == X_DIM) return index->arg[1 - j];
     return index;
@@ -143,7 +142,7 @@ static int contiguous_axis(const contraction *c) {
     while (!b->layout && last > 0 && dim_is(b->dims[last], 1)) last--;
     if (last < 0 || !b->rank) return -1;
     expr *groups;
-    int digit = index_digit(c->k, without_shift(c->w->index[last]), &groups);
+    int digit = index_digit(c->k, index_in_part(c->w->index[last]), &groups);
     for (int a = 0; groups && a < c->k->axes.n; a++)
         if (expr_uses_axis(groups, a) && !axis_in(&c->batch, a)) return -1;
     return digit;

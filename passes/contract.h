@@ -34,6 +34,8 @@ bool index_uses_axis(const expr *read, int axis);
 // The axis that counts single elements of an index: of a plain axis itself, of a * n + b, where b has n
 // positions, b; -1: none. rest: what is multiplied by n, NULL for a plain axis.
 int index_digit(const kernel *k, const expr *index, expr **rest);
+// An index into a part of a larger tensor as it counts in the part.
+const expr *index_in_part(const expr *index);
 // A term with reads of one buffer as reads of another of the same shape, which holds the same values.
 expr *term_of_buffer(kernel *k, expr *term, const buffer *from, buffer *to);
 // Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.

@@ -1,11 +1,14 @@
-// Concatenations without copies. In: a program with layouts; out: the same program.
+// Concatenations without copies. In: a program whose images lie as they will, but for halos; out: the same
+// program with fewer copies.
 #ifndef ONNXC_JOIN_H
 #define ONNXC_JOIN_H
 #include "ir/program.h"
+#include "ir/target.h"
 
-// Where a kernel does nothing but copy whole temporaries into parts of another, and nobody else reads one of
-// them, the kernel that makes it writes the part itself:
+// Where a kernel copies whole temporaries into parts of another, the kernels that make them write the parts
+// themselves:
 //   t[n, c, h, w] = f(...)           joined[n, c + 64, h, w] = f(...)
 //   joined[n, c + 64, h, w] = t[n, c, h, w]
-void join_parts(program *p);
+// What else reads them reads the parts, unless that is slower or takes much more memory.
+void join_parts(program *p, const target *t);
 #endif

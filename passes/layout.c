@@ -2,6 +2,7 @@
 // and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes
 // spread over the kernels between contractions; inputs and outputs stay row-major and get explicit copies.
 #include "passes/layout.h"
+#include "passes/join.h"
 #include "passes/layout_form.h"
 #include "passes/schedule_contract.h"
 #include "passes/schedule_int8.h"
@@ -33,20 +34,9 @@ static expr *swap_read(void *user, expr *e) {
     if (s->drop_guard || !e->guard) return x_read(s->k, s->to, e->index);
     return x_read_guarded(s->k, s->to, e->index, e->guard, e->fill);
 }
-static void swap_in_stage(stage *st, swap *s) {
-    for (int j = 0; j < st->states.n; j++) {
-        st->states.at[j].init = expr_rewrite(s->k, st->states.at[j].init, swap_read, s);
-        st->states.at[j].step = expr_rewrite(s->k, st->states.at[j].step, swap_read, s);
-    }
-    for (int j = 0; j < st->writes.n; j++) {
-        write *w = &st->writes.at[j];
-        w->value = expr_rewrite(s->k, w->value, swap_read, s);
-        if (w->guard) w->guard = expr_rewrite(s->k, w->guard, swap_read, s);
-    }
-}
 static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_guard) {
     swap s = {k, from, to, drop_guard};
-    for (int j = 0; j < k->stages.n; j++) swap_in_stage(k->stages.at[j], &s);
+    kernel_rewrite(k, swap_read, &s);
 }
 
 static void insert_kernel(program *p, region *r, int at, kernel *k) {
@@ -618,7 +608,7 @@ static void pin(void *user, region *r, step *s) { // whole-buffer steps take buf
         if (s->args[j]) pin_whole(a, buffer_root(s->args[j]));
 }
 
-void assign_layouts(program *p) {
+void assign_layouts(program *p, const target *t) {
     arena *scratch = arena_new();
     assign a = {.p = p, .nbuffers = p->buffers.n, .packed = {.arena = scratch}};
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
@@ -648,6 +638,7 @@ void assign_layouts(program *p) {
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
             p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
+    join_parts(p, t);
     give_halos(&a);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     fill_halos(&a, p->main, filled);

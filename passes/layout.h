@@ -6,7 +6,7 @@
 #include "ir/program.h"
 #include "ir/target.h"
 
-void assign_layouts(program *p);
+void assign_layouts(program *p, const target *t);
 void assign_gpu_layouts(program *p, const target *t); // layout_gpu.c
 void round_constants(program *p, const target *t);    // round_constants.c, for GPUs, before layouts
 int *count_uses(program *p, arena *a);                // by id of a root: how many kernels and steps touch it

@@ -38,8 +38,8 @@ static void pass_algorithm(program_context *c) {
 static void pass_layout(program_context *c) {
     const target *t = c->target;
     if (t && t->vector_bits) widen_halves(c->program);
-    if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program);
-    if (t && t->arch != ARCH_CUDA) join_parts(c->program);
+    if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program, t);
+    else if (t && t->arch != ARCH_CUDA) join_parts(c->program, t);
     if (!t || t->arch != ARCH_CUDA || t->fp == FP_STRICT || c->alone) return;
     round_constants(c->program, t);
     assign_gpu_layouts(c->program, t);

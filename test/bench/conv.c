@@ -69,7 +69,7 @@ typedef struct variant {
 static variant build(arena *a, diag *d, const target *t, const conv_case *c, choice winograd) {
     variant v = {.p = conv_program(a, d, c), .conv = INFINITY, .copies = INFINITY};
     choose_algorithms(v.p, t, &(algorithm_options){.winograd = winograd});
-    assign_layouts(v.p);
+    assign_layouts(v.p, t);
     v.code = jit_program(a, d, v.p, t);
     v.kernel = ARENA_ARRAY(a, double, v.p->kernels.n);
     for (int j = 0; j < v.p->kernels.n; j++) v.kernel[j] = INFINITY;

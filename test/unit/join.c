@@ -73,7 +73,7 @@ static void makers_write_their_parts(void **state) {
     buffer *a, *b;
     fixture *x = fixture_new(&a, &b);
     copy_kernel(x, x->out, x->whole);
-    join_parts(x->p);
+    join_parts(x->p, &(target){0});
     program_verify(x->p);
     assert_int_equal(x->p->kernels.n, 3);
     assert_int_equal(writers(x->p, x->whole), 2);
@@ -82,16 +82,55 @@ static void makers_write_their_parts(void **state) {
     arena_destroy(x->a);
 }
 
-static void parts_with_other_readers_are_copied(void **state) {
+static const expr *read_of(const kernel *k) { return k->stages.at[0]->writes.at[0].value; }
+
+static void others_read_parts_of_the_whole(void **state) {
     (void)state;
     buffer *a, *b;
     fixture *x = fixture_new(&a, &b);
     copy_kernel(x, x->out, x->whole);
+    copy_kernel(x, x->out, b);
+    join_parts(x->p, &(target){0});
+    program_verify(x->p);
+    assert_int_equal(x->p->kernels.n, 4);
+    assert_int_equal(writers(x->p, x->whole), 2);
+    const expr *read = read_of(x->p->kernels.at[3]);
+    assert_ptr_equal(read->buffer, x->whole);
+    assert_int_equal(read->index[0]->op, X_ADD);
+    arena_destroy(x->a);
+}
+
+static void what_changes_the_whole_leaves_parts_to_others(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->whole, x->in); // over the first part
+    copy_kernel(x, x->out, x->whole);
     copy_kernel(x, x->out, a);
-    join_parts(x->p);
+    join_parts(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 1);
     assert_int_equal(writers(x->p, a), 1);
     assert_int_equal(writers(x->p, b), 0);
+    arena_destroy(x->a);
+}
+
+// A small one that many kernels read while large ones come and go, beside one that is made last.
+static void parts_stay_where_the_whole_would_live_too_long(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    buffer *large = make(x, "large", BUF_TEMP, 64);
+    x->p->main->steps.n = x->p->kernels.n = 0;
+    x->whole = make(x, "whole", BUF_TEMP, 80);
+    copy_kernel(x, a, x->in);
+    copy_kernel(x, large, a);
+    copy_kernel(x, x->out, large);
+    x->joining = kernel_new(x->p, "join", NULL);
+    copy_stage(x->joining, x->whole, a, 0);
+    step_kernel(x->p, x->p->main, x->joining);
+    copy_kernel(x, x->out, x->whole);
+    join_parts(x->p, &(target){0});
+    assert_int_equal(writers(x->p, a), 1);
     arena_destroy(x->a);
 }
 
@@ -104,25 +143,65 @@ static void what_is_read_before_it_is_joined_stays(void **state) {
     step *last = r->steps.at[r->steps.n - 1];
     memmove(r->steps.at + 1, r->steps.at, (size_t)(r->steps.n - 1) * sizeof(step *));
     r->steps.at[0] = last;
-    join_parts(x->p);
+    join_parts(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 2);
     arena_destroy(x->a);
 }
 
-static void what_was_joined_is_a_part_no_more(void **state) {
+static void wholes_are_parts(void **state) {
     (void)state;
     buffer *a, *b;
     fixture *x = fixture_new(&a, &b);
-    buffer *more = make(x, "more", BUF_TEMP, 32);
+    buffer *more = make(x, "more", BUF_TEMP, 48);
     kernel *again = kernel_new(x->p, "again", NULL);
-    copy_stage(again, more, x->whole, 0);
+    copy_stage(again, more, x->whole, 16);
     step_kernel(x->p, x->p->main, again);
+    copy_kernel(x, x->out, x->whole);
     copy_kernel(x, x->out, more);
-    join_parts(x->p);
-    assert_int_equal(x->joining->stages.n, 0);
-    assert_int_equal(again->stages.n, 1);
-    assert_int_equal(writers(x->p, x->whole), 2);
+    join_parts(x->p, &(target){0});
+    program_verify(x->p);
+    assert_int_equal(x->p->kernels.n, 4);
+    assert_int_equal(writers(x->p, more), 2);
+    assert_ptr_equal(read_of(x->p->kernels.at[2])->buffer, more);
     arena_destroy(x->a);
+}
+
+// What is written to the same elements one after the other stays in that order.
+static void parts_that_meet_are_copied(void **state) {
+    (void)state;
+    buffer *a, *b;
+    fixture *x = fixture_new(&a, &b);
+    copy_kernel(x, x->out, x->whole);
+    x->joining->stages.n = 0;
+    copy_stage(x->joining, x->whole, b, 0);
+    copy_stage(x->joining, x->whole, a, 8);
+    join_parts(x->p, &(target){0});
+    assert_int_equal(x->joining->stages.n, 2);
+    arena_destroy(x->a);
+}
+
+// to[i + at] = from[i + at] for `count` elements.
+static void piece_stage(kernel *kn, buffer *to, buffer *from, int64_t at, int64_t count) {
+    stage *s = kernel_stage(kn);
+    int axis = kernel_axis(kn, AXIS_PARALLEL, "i", dim_const(kn->program->dims, count));
+    stage_axis(kn, s, axis);
+    expr *i = x_add(kn, x_axis(kn, axis), x_i64(kn, at));
+    stage_write(kn, s, to, &i, x_read(kn, from, &i));
+}
+
+static void pieces_make_a_part(void **state) {
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        buffer *a, *b;
+        fixture *x = fixture_new(&a, &b);
+        copy_kernel(x, x->out, x->whole);
+        x->joining->stages.n = 0;
+        piece_stage(x->joining, x->whole, a, 0, 6);
+        piece_stage(x->joining, x->whole, a, 6, all ? 10 : 9);
+        join_parts(x->p, &(target){0});
+        assert_int_equal(x->joining->stages.n, all ? 0 : 2);
+        arena_destroy(x->a);
+    }
 }
 
 static void what_is_joined_twice_is_copied(void **state) {
@@ -133,35 +212,22 @@ static void what_is_joined_twice_is_copied(void **state) {
     x->joining->stages.n = 0;
     copy_stage(x->joining, x->whole, a, 0);
     copy_stage(x->joining, x->whole, a, 16);
-    join_parts(x->p);
+    join_parts(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 2);
-    arena_destroy(x->a);
-}
-
-static void what_fills_a_halo_reads(void **state) {
-    (void)state;
-    buffer *a, *b;
-    fixture *x = fixture_new(&a, &b);
-    copy_kernel(x, x->out, x->whole);
-    buffer *image = make(x, "image", BUF_TEMP, 16); // its halo is filled with what `a` holds
-    kernel *fill = kernel_new(x->p, "fill", NULL);
-    copy_stage(fill, image, a, 16);
-    step_kernel(x->p, x->p->main, fill);
-    copy_kernel(x, x->out, image);
-    join_parts(x->p);
-    assert_int_equal(x->joining->stages.n, 1);
-    assert_int_equal(writers(x->p, a), 1);
     arena_destroy(x->a);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(makers_write_their_parts),
-        cmocka_unit_test(parts_with_other_readers_are_copied),
+        cmocka_unit_test(others_read_parts_of_the_whole),
+        cmocka_unit_test(what_changes_the_whole_leaves_parts_to_others),
+        cmocka_unit_test(parts_stay_where_the_whole_would_live_too_long),
         cmocka_unit_test(what_is_read_before_it_is_joined_stays),
-        cmocka_unit_test(what_was_joined_is_a_part_no_more),
+        cmocka_unit_test(wholes_are_parts),
+        cmocka_unit_test(parts_that_meet_are_copied),
+        cmocka_unit_test(pieces_make_a_part),
         cmocka_unit_test(what_is_joined_twice_is_copied),
-        cmocka_unit_test(what_fills_a_halo_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

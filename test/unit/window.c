@@ -27,7 +27,7 @@ static tensor run(arena *a, const conv_case *c, const char *cpu) {
     interp_hooks hooks = {0};
     if (cpu) {
         target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_STRICT, .threads = 3});
-        assign_layouts(p);
+        assign_layouts(p, t);
         hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)};
     }
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};

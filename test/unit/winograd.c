@@ -69,7 +69,7 @@ static tensor run(arena *out, const conv_case *c, const way *w) {
     target *t =
         target_from_options(out, &d, &(target_options){.cpu = "native", .fp = w->fp, .threads = w->threads});
     choose_algorithms(p, t, &(algorithm_options){.winograd = w->winograd, .only = w->only});
-    if (w->compiled) assign_layouts(p);
+    if (w->compiled) assign_layouts(p, t);
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
     x.count = c->batch * c->channels * c->height * c->width;
     float *data = arena_alloc(out, (size_t)x.count * sizeof *data + 1);
