@@ -44,7 +44,8 @@ static bool find_window(const kernel *k, window *w) {
         if (!index_reduces(k, w->image->index[j])) continue;
         moving++;
         for (int i = 0; i < w->weights->buffer->rank; i++)
-            if (w->weights->index[i] == w->image->index[j]) w->channels = j, w->weight_channels = i;
+            if (w->weights->index[i] == index_in_part(w->image->index[j]))
+                w->channels = j, w->weight_channels = i;
     }
     return w->channels >= 0 && moving > 1 && is_whole(w->image->buffer, w->channels) &&
            is_whole(w->weights->buffer, w->weight_channels);

@@ -7,6 +7,7 @@
 #include "passes/layout.h"
 #include "passes/quantise.h"
 #include "passes/split_attention.h"
+#include "passes/split_stages.h"
 #include "passes/split_sum.h"
 #include "passes/tables.h"
 #include "passes/widen.h"
@@ -39,8 +40,10 @@ static void pass_layout(program_context *c) {
     const target *t = c->target;
     if (t && t->vector_bits) widen_halves(c->program);
     if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program, t);
-    else if (t && t->arch != ARCH_CUDA) join_parts(c->program, t);
-    if (!t || t->arch != ARCH_CUDA || t->fp == FP_STRICT || c->alone) return;
+    else if (t) join_parts(c->program, t);
+    if (!t || t->arch != ARCH_CUDA) return;
+    split_stages(c->program);
+    if (t->fp == FP_STRICT || c->alone) return;
     round_constants(c->program, t);
     assign_gpu_layouts(c->program, t);
 }

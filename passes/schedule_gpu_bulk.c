@@ -50,7 +50,8 @@ static int slice_axis(const contraction *c, const expr *read, int depth) {
     if (only >= 0) return only;
     const buffer *b = other->buffer;
     int last = b->layout ? b->layout->order[b->layout->n - 1].axis : b->rank - 1;
-    int axis = last >= 0 && other->index[last]->op == X_AXIS ? other->index[last]->axis : -1;
+    const expr *index = last >= 0 ? index_in_part(other->index[last]) : NULL;
+    int axis = index && index->op == X_AXIS ? index->axis : -1;
     if (axis < 0 || !axis_in(&c->k_axes, axis)) return -1;
     const dim *n = k->axes.at[axis].extent;
     return dim_is_const(n) && dim_value(n) % depth == 0 ? axis : -1;

@@ -1039,6 +1039,58 @@ static void images_lie_channels_last(void **state) {
     if (error) fail_msg("%s", error);
 }
 
+// A convolution reads a part of a wider image and writes the next one: nothing is copied, 16 bytes come at
+// once.
+static void parts_of_images_lie_channels_last(void **state) {
+    static const model m = {
+        "joined",
+        "",
+        "in x float16 N 3 11 13\ninit z int64 = int64 0\ninit e1 int64 = int64 432\ninit e2 int64 = int64 "
+        "2304\ninit one int64 = int64 1\ninit seven int64 = int64 7\ninit s1 int64 4 = int64 16 3 3 3\ninit "
+        "s2 int64 4 = int64 16 16 3 3\ninit s3 int64 4 = int64 8 32 3 3\nout y float16 *\nr1 = Range z e1 "
+        "one\nm1 = Mod r1 seven\nc1 = Cast m1 @to=i,10\nw1 = Reshape c1 s1\nr2 = Range z e2 one\nm2 = Mod r2 "
+        "seven\nc2 = Cast m2 @to=i,10\nw2 = Reshape c2 s2\nw3 = Reshape c2 s3\na = Conv x w1 "
+        "@pads=I,1,1,1,1\nb = Sigmoid a\nc = Conv b w2 @pads=I,1,1,1,1\nd = Sigmoid c\nj = Concat b d "
+        "@axis=i,1\ny = Conv j w3 @pads=I,1,1,1,1",
+        {{2, 3, 11, 13}},
+        .sm = 80,
+        .processors = 1};
+    compiled c = compile(*state, &m, FP_DEFAULT);
+    const buffer *whole = NULL;
+    int laid = 0, reading = 0, writing = 0;
+    for (int j = 0; j < c.program->buffers.n; j++) {
+        const buffer *b = c.program->buffers.at[j];
+        if (b->layout && b->role != BUF_CONST) laid++, whole = b;
+    }
+    assert_int_equal(laid, 1);
+    for (int j = 0; j < c.program->kernels.n; j++) {
+        const kernel *k = c.program->kernels.at[j];
+        reading += kernel_reads(k, whole), writing += kernel_writes(k, whole);
+        assert_int_equal(k->stages.n, 1);
+    }
+    assert_int_equal(reading, 2);
+    assert_int_equal(writing, 2);
+    const char *text = cuda_text(*state, c.code->module), *first = strstr(text, "async_16_or_0(");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, "async_16_or_0("));
+    c.near = 4e-3;
+    const char *error = interpreted_error(*state, &c);
+    if (error) fail_msg("%s", error);
+}
+
+// What the caller gave is copied, by as many threads as it has elements.
+static void joined_parts_are_kernels(void **state) {
+    static const model m = {"beside",
+                            "",
+                            "in a float 1 6 40\nin b float 1 9 40\nout y float *\ny = Concat a b @axis=i,1",
+                            {{1, 6, 40}, {1, 9, 40}}};
+    compiled c = compile(*state, &m, FP_DEFAULT);
+    assert_int_equal(c.program->kernels.n, 2);
+    for (int j = 0; j < 2; j++) assert_string_equal(c.code->kernels[j]->schedule, "points");
+    const char *error = interpreted_error(*state, &c);
+    if (error) fail_msg("%s", error);
+}
+
 static const buffer *constant_with(const compiled *c, dtype t, int rank) {
     for (int j = 0; j < c->program->buffers.n; j++) {
         const buffer *b = c->program->buffers.at[j];
@@ -1214,6 +1266,8 @@ int main(void) {
         TEST(equal_kernels_are_one_function),
         TEST(long_sums_are_split),
         TEST(images_lie_channels_last),
+        TEST(parts_of_images_lie_channels_last),
+        TEST(joined_parts_are_kernels),
         TEST(constants_are_made_for_products),
         TEST(few_queries_are_split),
         TEST(positions_are_as_wide_as_needed),
