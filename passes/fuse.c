@@ -1,6 +1,6 @@
 // Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels.
 //
-//   literals, dead kernels
+//   literals, concatenations that grow, dead kernels
 //   until nothing changes: epilogue, inline, rows       (what only moves data stays apart, to be read
 //   through) until nothing changes: the same, arithmetic also into what only moves data
 #include "passes/fuse_impl.h"
@@ -388,6 +388,7 @@ static bool fuse_values(program *p, const fuse_options *o, bool late) {
 
 void fuse_program(program *p, const fuse_options *o) {
     run(p, o, false, fuse_literals);
+    fuse_grow(p);
     fuse_dead(p);
     fuse_compact(p);
     for (int late = 0; late < 2; late++)

@@ -1,6 +1,7 @@
 // What the files of the fusion pass share.
 //
 //   fuse.c           order of the parts, who reads and writes what where, names
+//   fuse_grow.c      concatenations that grow become one
 //   fuse_graft.c     expressions and stages copied from one kernel into another
 //   fuse_view.c      index arithmetic through reshapes
 //   fuse_cost.c      what computing a value again would cost
@@ -134,6 +135,7 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 bool affine_terms(kernel *k); // all reads in the terms of reductions have affine indices
 
 // ---------------------------------------------------------------- the parts
+void fuse_grow(program *p);
 void fuse_literals(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);

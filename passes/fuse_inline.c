@@ -245,6 +245,7 @@ static bool worth(fuse *f, const source *src, place *const *to, int n) {
     for (int j = 0; j < n; j++) {
         const kernel *k = to[j]->s->kernel;
         if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
+        if (src->n > 1 && has_states(k)) return false; // each term would ask where it lies
         bool here = false;
         demand += demand_of(k, src->root, &here);
         contraction |= here;

@@ -149,8 +149,9 @@ bool find_conv(const kernel *k, conv_form *f) {
     for (int j = 0; j < image->buffer->rank; j++)
         if (is_channel(&c, image->index[j], AXIS_REDUCE)) f->channel = j;
     for (int j = 0; j < c.w->to->rank; j++)
-        if (is_channel(&c, c.w->index[j], AXIS_PARALLEL) && index_uses_digit(k, weights, c.w->index[j]) &&
-            !index_uses_digit(k, image, c.w->index[j]))
+        if (is_channel(&c, index_in_part(c.w->index[j]), AXIS_PARALLEL) &&
+            index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
+            !index_uses_digit(k, image, index_in_part(c.w->index[j])))
             f->out_channel = j;
     if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
     // One channel: no axis walks it.

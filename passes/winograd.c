@@ -574,8 +574,10 @@ typedef struct channel_search {
 } channel_search;
 static void match_channel(channel_search *s, const buffer *b, expr *const *index) {
     if (b != s->b) return;
-    for (int j = 0; j < b->rank; j++)
-        if (index[j]->op == X_AXIS && index[j]->axis == s->vector) s->found = j;
+    for (int j = 0; j < b->rank; j++) {
+        const expr *i = index_in_part(index[j]);
+        if (i->op == X_AXIS && i->axis == s->vector) s->found = j;
+    }
 }
 static void match_channel_read(void *user, expr *e) {
     if (e->op == X_READ) match_channel(user, e->buffer, e->index);

@@ -216,6 +216,24 @@ static void make_slice_or_pad(maker *m) {
     add_tensor(m, out);
 }
 
+static buffer *concat_of(maker *m, buffer *const *parts, int n, int along) {
+    dim *dims[MAX_RANK], *low = size_const(m, 0);
+    for (int j = 0; j < parts[0]->rank; j++) dims[j] = parts[0]->dims[j];
+    for (int j = 1; j < n; j++) dims[along] = dim_add(dims[along], parts[j]->dims[along]);
+    kernel *k = new_kernel(m, "Concat");
+    buffer *out = tensor_new(m, BUF_TEMP, parts[0]->dtype, parts[0]->rank, dims);
+    for (int part = 0; part < n; part++) {
+        stage *s = kernel_stage(k);
+        expr *at[MAX_RANK], *to[MAX_RANK];
+        axes_over(k, s, parts[part], at);
+        memcpy(to, at, sizeof to);
+        to[along] = x_add(k, at[along], x_dim(k, low));
+        stage_write(k, s, out, to, x_read(k, parts[part], at));
+        low = dim_add(low, parts[part]->dims[along]);
+    }
+    return out;
+}
+
 static void make_concat(maker *m) {
     buffer *x = any_tensor(m), *y = any_tensor(m);
     if (x->rank == 0 || x->rank != y->rank || x->dtype != y->dtype) return;
@@ -226,22 +244,9 @@ static void make_concat(maker *m) {
             along = j;
         }
     if (along < 0) along = (int)pick(m, (unsigned)x->rank);
-    dim *dims[MAX_RANK];
-    for (int j = 0; j < x->rank; j++) dims[j] = x->dims[j];
-    dims[along] = dim_add(x->dims[along], y->dims[along]);
-    if (dims[along]->max < INT64_MAX && dims[along]->max > 20) return;
-    kernel *k = new_kernel(m, "Concat");
-    buffer *out = tensor_new(m, BUF_TEMP, x->dtype, x->rank, dims);
-    for (int part = 0; part < 2; part++) {
-        buffer *b = part ? y : x;
-        stage *s = kernel_stage(k);
-        expr *at[MAX_RANK], *to[MAX_RANK];
-        axes_over(k, s, b, at);
-        memcpy(to, at, sizeof to);
-        if (part) to[along] = x_add(k, at[along], x_dim(k, x->dims[along]));
-        stage_write(k, s, out, to, x_read(k, b, at));
-    }
-    add_tensor(m, out);
+    dim *sum = dim_add(x->dims[along], y->dims[along]);
+    if (sum->max < INT64_MAX && sum->max > 20) return;
+    add_tensor(m, concat_of(m, (buffer *[]){x, y}, 2, along));
 }
 
 // out[i, ...] = x[index[i], ...], checked
@@ -628,6 +633,51 @@ static void long_chains_are_cut(void **state) {
     for (int j = 0; j < n; j++) assert_true(strlen(k->m.p->kernels.at[j]->name) < 128);
 }
 
+// What all of x gives for each row, in as many columns as a product with weights has.
+static buffer *grow(known *k, buffer *x) {
+    int64_t shape[2] = {dim_value(x->dims[1]), 4};
+    buffer *w = program_constant(k->m.p, "w", constant_new(k->m.a, DT_F32, 2, shape));
+    return make_product(&k->m, x, w);
+}
+
+// x1 = x0, f(x0); x2 = x0, f(x0), f(x1) or x1, f(x1); ...: nothing is copied twice.
+static void what_grows_is_one(void **state) {
+    known *k = *state;
+    for (int nested = 0; nested < 2; nested++) {
+        k->m = maker_new(&k->f, 1, false);
+        buffer *x = input(k, 2, (dim *[]){k->m.sizes[0], size_const(&k->m, 8)}), *parts[5] = {x};
+        for (int n = 1; n < 5; n++) {
+            parts[n] = grow(k, x);
+            x = nested ? concat_of(&k->m, (buffer *[]){x, parts[n]}, 2, 1)
+                       : concat_of(&k->m, parts, n + 1, 1);
+        }
+        fused_kernels(k, x);
+        int copied = 0;
+        for (int j = 0; j < k->m.p->kernels.n; j++) {
+            const kernel *each = k->m.p->kernels.at[j];
+            for (int s = 0; s < each->stages.n; s++)
+                copied +=
+                    each->stages.at[s]->writes.n == 1 && each->stages.at[s]->writes.at[0].value->op == X_READ;
+        }
+        assert_int_equal(copied, 6); // each part, and all of it to the output
+        tensor out;
+        assert_int_equal(run_program(&k->f, k->m.p, 5, 3, &out), INTERP_OK);
+        assert_int_equal(out.count, 5 * 24);
+    }
+}
+
+// A reduction over what lies side by side does not ask for each element where it lies.
+static void joined_rows_are_reduced_as_one(void **state) {
+    known *k = *state;
+    buffer *x = input(k, 2, (dim *[]){k->m.sizes[0], size_const(&k->m, 8)}), *y = grow(k, x);
+    make_reduce(&k->m, concat_of(&k->m, (buffer *[]){y, x}, 2, 1), RED_MAX, 0);
+    fused_kernels(k, k->m.tensor[k->m.n - 1]);
+    for (int j = 0; j < k->m.p->kernels.n; j++) {
+        const stage *s = k->m.p->kernels.at[j]->stages.at[0];
+        for (int i = 0; i < s->states.n; i++) assert_int_not_equal(s->states.at[i].step->op, X_SELECT);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_programs),
@@ -638,6 +688,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(products_with_weights_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(epilogues_join_products, set_up, tear_down),
         cmocka_unit_test_setup_teardown(long_chains_are_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_grows_is_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(joined_rows_are_reduced_as_one, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
