@@ -168,6 +168,42 @@ def joined(b):
     return b.op("Conv", y, w, b.normal(c, scale=0.1), pads=[size // 2] * 4)
 
 
+@piece(3)
+def dense(b):
+    """As DenseNet's and ESRGAN's: every layer reads all before it, with a normalisation or not, and one of them is read elsewhere."""
+    c, k, size, plain = b.near(24, 4), b.near(16, 4), b.near(40), b.dice.random() < 0.5
+    x = b.conv(b.input("x", [b.dice.choice((1, 2)), 3, size, b.near(size)]), 3, c, 3)
+    layers, nested = [x], b.dice.random() < 0.5
+    for n in range(b.dice.choice((3, 4))):
+        y, wide = x, c + n * k
+        if not plain:
+            scale = b.constant(b.random.uniform(0.5, 1.5, (wide, 1, 1)).astype(np.float32))
+            y = b.conv(b.op("Relu", b.op("Mul", y, scale)), wide, 2 * k, 1)
+            wide = 2 * k
+        layers.append(b.conv(y, wide, k, 3))
+        x = b.op("Concat", *([x, layers[-1]] if nested else layers), axis=1)
+    y = b.conv(x, c + len(layers[1:]) * k, k, 1, act=None)
+    return b.op("Add", y, layers[2]) if b.dice.random() < 0.5 else y
+
+
+@piece(3)
+def split_and_joined(b):
+    """As YOLO's: halves of an image, what becomes of one of them, and all beside each other; pools of pools; grown twofold."""
+    h, size = b.near(24, 4), 2 * b.near(20)
+    y = b.conv(b.input("x", [1, 3, size, 2 * b.near(20)]), 3, 2 * h, 3)
+    parts = b.op("Split", y, b.ints(h, h), outputs=2, axis=1)
+    for _ in range(b.dice.choice((1, 2))):
+        parts.append(b.op("Add", parts[-1], b.conv(b.conv(parts[-1], h, h, 3), h, h, 3)))
+    x = b.conv(b.op("Concat", *parts, axis=1), len(parts) * h, h, 1)
+    pools = [b.conv(x, h, h, 3, 2)]
+    for _ in range(2):
+        pools.append(b.op("MaxPool", pools[-1], kernel_shape=[5, 5], pads=[2] * 4))
+    y = b.conv(b.op("Concat", *pools, axis=1), 3 * h, h, 1)
+    up = b.op("Resize", y, "", b.constant(np.array([1, 1, 2, 2], np.float32)), mode="nearest", nearest_mode="floor",
+              coordinate_transformation_mode="asymmetric")
+    return b.conv(b.op("Concat", up, x, axis=1), 2 * h, h, b.dice.choice((1, 3)))
+
+
 @piece(2)
 def channels_last(b):
     """As exporters write networks whose channels lie last: a transposition before and after, a Resize between."""
