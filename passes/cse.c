@@ -36,6 +36,21 @@ static uint64_t node_hash(const node *n) {
     return h;
 }
 
+// What n would have set in the run, `first` sets.
+static void merge_node(node *n, const node *first) {
+    module *m = n->graph->module;
+    for (int i = 0; i < n->nout; i++) {
+        value *gone = n->out[i], *kept = first->out[i];
+        if (!gone) continue;
+        value_replace(gone, kept);
+        if (gone->type.kind == TYPE_TENSOR && gone->type.rank > 0 && kept->type.rank == gone->type.rank)
+            replace_unknown_dims(m, gone->type.dims, kept->type.dims, gone->type.rank);
+        if (gone->ncontents && gone->ncontents == kept->ncontents)
+            replace_unknown_dims(m, gone->contents, kept->contents, gone->ncontents);
+    }
+    node_delete(n);
+}
+
 static void cse_graph(graph *g, arena *scratch) {
     map seen = {.arena = scratch};
     for (int j = 0; j < g->nodes.n; j++) {
@@ -50,9 +65,7 @@ static void cse_graph(graph *g, arena *scratch) {
             continue;
         }
         if (!node_equal(first, n)) continue;
-        for (int i = 0; i < n->nout; i++)
-            if (n->out[i]) value_replace(n->out[i], first->out[i]);
-        node_delete(n);
+        merge_node(n, first);
         j--;
     }
 }

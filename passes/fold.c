@@ -60,57 +60,26 @@ static void make_constant(module *m, value *v, constant *k) {
     v->type = type_tensor(m->arena, k->elem, k->rank, d);
 }
 
-// Sizes and elements of a folded value that only the run would have known: known from here on.
-typedef struct found_sizes {
-    const type *of;
-    dim *const *contents;
-    int ncontents;
-    const constant *k;
-    dims *table;
-} found_sizes;
-
-static dim *found_size(void *user, dim *atom) {
-    const found_sizes *f = user;
-    for (int i = 0; i < f->k->rank; i++)
-        if (f->of->dims[i] == atom) return dim_const(f->table, f->k->dims[i]);
-    for (int i = 0; i < f->ncontents; i++)
-        if (f->contents[i] == atom) return dim_const(f->table, constant_int(f->k, i));
-    return atom;
-}
-
-static void put_sizes(dim **d, int count, found_sizes *f) {
-    for (int i = 0; i < count; i++) d[i] = dim_substitute(d[i], found_size, f);
-}
-
-static bool any_opaque(dim *const *d, int count) {
-    for (int i = 0; i < count; i++)
-        if (d[i]->kind == DIM_OPAQUE) return true;
-    return false;
-}
-
-static void put_type_sizes(module *m, value *v, found_sizes *f) {
-    v->type = type_tensor(m->arena, v->type.elem, v->type.rank, v->type.dims);
-    put_sizes(v->type.dims, v->type.rank, f);
+static void check_type_sizes(module *m, const value *v) {
     for (int i = 0; i < v->type.rank; i++)
         if (v->type.dims[i]->max < 0)
             diag_fatal(m->diag, v->def ? v->def->loc : NULL, "'%s' would have dimension %d = %s", v->name, i,
                        dim_text(m->arena, v->type.dims[i]));
 }
 
+// Sizes and elements of a folded value that only the run would have known: known from here on.
 static void put_found_sizes(module *m, const value *old, const constant *k) {
-    // What changes is what `old` has, too.
-    dim **contents = ARENA_ARRAY(m->arena, dim *, old->ncontents + 1);
-    if (old->ncontents) memcpy(contents, old->contents, (size_t)old->ncontents * sizeof *contents);
-    bool whole = dtype_is_int(k->elem) && old->ncontents == k->count;
-    found_sizes f = {&old->type, contents, whole ? old->ncontents : 0, k, m->dims};
-    bool any = any_opaque(old->type.dims, k->rank) || any_opaque(contents, f.ncontents);
-    for (int j = 0; any && j < m->values.n; j++) {
-        value *v = m->values.at[j];
-        if (v->type.kind == TYPE_TENSOR && v->type.rank > 0) put_type_sizes(m, v, &f);
-        if (v->contents) put_sizes(v->contents, v->ncontents, &f);
+    int contents = dtype_is_int(k->elem) && old->ncontents == k->count ? old->ncontents : 0;
+    int count = k->rank + contents;
+    dim **before = ARENA_ARRAY(m->arena, dim *, count + 1), **now = ARENA_ARRAY(m->arena, dim *, count + 1);
+    for (int i = 0; i < count; i++) {
+        bool size = i < k->rank;
+        before[i] = size ? old->type.dims[i] : old->contents[i - k->rank];
+        now[i] = dim_const(m->dims, size ? k->dims[i] : constant_int(k, i - k->rank));
     }
-    for (int j = 0; any && j < m->checks.n; j++)
-        put_sizes(&m->checks.at[j].a, 1, &f), put_sizes(&m->checks.at[j].b, 1, &f);
+    if (!replace_unknown_dims(m, before, now, count)) return;
+    for (int j = 0; j < m->values.n; j++)
+        if (m->values.at[j]->type.kind == TYPE_TENSOR) check_type_sizes(m, m->values.at[j]);
 }
 
 // n's outputs become free-standing values of its graph, then n goes.
@@ -197,6 +166,32 @@ static bool fold_contents(node *n) {
     return true;
 }
 
+static bool has_sizes(const type *t) { return t->kind == TYPE_TENSOR && t->rank != RANK_UNKNOWN; }
+
+static bool has_unknown_sizes(const value *v) {
+    for (int j = 0; v && has_sizes(&v->type) && j < v->type.rank; j++)
+        if (v->type.dims[j]->kind == DIM_OPAQUE) return true;
+    return false;
+}
+
+// Sizes that follow from inputs which inference did not know and folding made constant: a range's limits, an
+// image's scales. Lowering looks at the constants and would not set what inference left to the run.
+static void infer_again(node *n) {
+    bool unknown = false, known = false;
+    for (int j = 0; j < n->nout; j++) unknown |= has_unknown_sizes(n->out[j]);
+    for (int j = 0; j < n->nin; j++) known |= n->in[j] && n->in[j]->constant;
+    for (int j = 0; j < n->nattrs; j++) unknown &= n->attrs[j].kind != ATTR_GRAPH;
+    if (!unknown || !known) return;
+    module *m = n->graph->module;
+    type *before = ARENA_ARRAY(m->arena, type, n->nout + 1);
+    for (int j = 0; j < n->nout; j++)
+        if (n->out[j]) before[j] = n->out[j]->type;
+    infer_node(n);
+    for (int j = 0; j < n->nout; j++)
+        if (has_sizes(&before[j]) && n->out[j]->type.rank == before[j].rank)
+            replace_unknown_dims(m, before[j].dims, n->out[j]->type.dims, before[j].rank);
+}
+
 static void fold_graph(graph *g, pass_context *c) {
     for (int j = 0; j < g->nodes.n; j++) {
         node *n = g->nodes.at[j];
@@ -206,6 +201,7 @@ static void fold_graph(graph *g, pass_context *c) {
             j--;
             continue;
         }
+        infer_again(n);
         if (is_foldable(n) && !widens(n) && fold_node(n, c)) j--;
     }
 }

@@ -21,6 +21,11 @@ void pass_expand(pass_context *c); // function operators become other nodes
 void pass_fold(pass_context *c);   // nodes over constants become constants
 void pass_dce(pass_context *c);    // nodes without users go
 void pass_cse(pass_context *c);    // equal nodes become one
+
+// Sizes that only the run would have known are those of `now` from here on, everywhere in the module; whether
+// there were any.
+bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int count);
+
 // The passes over the program, in order, after lowering.
 struct program;
 struct target;

@@ -313,6 +313,23 @@ CASES = {
           r = Reshape (six, s) z = Add (r, c) t = Neg (x) }""",
         [("float32", (3,), X)],
         [("float32", (2, 3), (1,)), ("float32", (2, 3), (1, 2, 3, 4, 5, 6)), ("float32", (3,), (-0.5, 1.25, -2))]),
+    # Limits that folding made constant: what made the range took its size for known, the others for one of the run.
+    "ranges_with_limits_that_are_folded": (18, """
+        g (float[N, 4, 64, 48] x) => (float[A, B] y)
+        <int64 two = {2}, int64 three = {3}, int64 eight = {8}, float half = {0.5}, float quarter = {0.25}, float one = {1},
+         int64[1] unit = {1}>
+        { s = Shape (x) h = Gather (s, two) w = Gather (s, three) m = Div (h, eight) n = Div (w, eight) f = Cast <to = 1> (m)
+          e = Cast <to = 1> (n) rows = Range (half, f, one) columns = Range (quarter, e, one) p = Shape (rows) q = Shape (columns)
+          both = Concat <axis = 0> (p, q) line = Concat <axis = 0> (unit, q) r = Reshape (columns, line) t = Expand (r, both)
+          column = Concat <axis = 0> (p, unit) c = Reshape (rows, column) y = Add (t, c) }""",
+        [("float32", (1, 4, 64, 48), X)]),
+    # Of two equal nodes one went away, and with it what set the size in the other one's readers.
+    "sizes_of_nodes_that_are_merged": (18, """
+        g (float[N] x, float k) => (int64[A, B] y, int64[1] n, float[C, D] z)
+        <float zero = {0}, float one = {1}, int64[2] column = {-1, 1}, int64[2] row = {1, -1}>
+        { r = NonZero (x) s = NonZero (x) y = Add (r, s) t = Transpose (s) u = Shape <end = 1> (t) n = Neg (u)
+          a = Range (zero, k, one) b = Range (zero, k, one) c = Reshape (a, column) d = Reshape (b, row) z = Mul (c, d) }""",
+        [("float32", (5,), (0, 1, 2, 0, 3)), ("float32", (), (4.5,))]),
     # Functions of one byte are tables: all bytes of both signs, and what reads one through another.
     "functions_of_bytes": (21, """
         g (uint8[16, 16] a, int8[16, 16] b) => (uint8[16, 16] y, int8[16, 16] z, float[16, 16] t, float[16, 16] u)
