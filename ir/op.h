@@ -28,8 +28,8 @@ struct op_def {
     // Rewrites n into other nodes of the graph after types are known (function operators); the new
     // nodes are inferred and expanded in turn.
     void (*expand)(node *n);
-    // Before inference, when the types of n's inputs are known: replaces n, which goes, by other nodes that
-    // come before it. False: it stays.
+    // Before inference, when the types of n's inputs are known: replaces n, which goes, or one of its inputs
+    // by other nodes that come before it. False: it stays as it is.
     bool (*resolve)(node *n);
     // Whether output i lacks a rank, or a length, that is known where the node computes it (If: a branch).
     bool (*withholds)(const node *n, int i);

@@ -417,7 +417,17 @@ static void stft_lower(lowering *l, node *n) {
     run_transform(&f);
 }
 
-const op_def op_STFT = {.name = "STFT", .domain = "", .infer = stft_infer, .lower = stft_lower};
+// The standard wants [batch, length, 1]; torch's exporter leaves out the last axis, and ONNX Runtime takes
+// that.
+static bool stft_resolve(node *n) {
+    if (infer_in(n, 0)->rank != 2) return false;
+    value *in[] = {n->in[0], insert_ints(n, (int64_t[]){2}, 1)};
+    node_set_in(n, 0, insert_before(n, "Unsqueeze", 2, in, NULL));
+    return true;
+}
+
+const op_def op_STFT = {
+    .name = "STFT", .domain = "", .resolve = stft_resolve, .infer = stft_infer, .lower = stft_lower};
 
 // ---------------------------------------------------------------- MelWeightMatrix
 static void mel_sizes(node *n, dim **sizes) {
