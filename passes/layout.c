@@ -14,7 +14,7 @@ typedef struct assign {
     int *channel; // by buffer id: logical axis that comes last, -1: row-major
     bool *pinned; // by buffer id: views, inputs, outputs, constants ...
     int *writers; // by buffer id: kernels that write it
-    bool *whole;  // by buffer id: views show it, or other steps than kernels take it
+    bool *whole;  // by buffer id: other steps than kernels take it
     map packed;   // (buffer id, hash of layout) -> packed constant
     map copies;   // input buffer id -> its channels-last copy
     map sources;  // buffer id -> the element that its halo holds, where only the run knows it
@@ -189,6 +189,14 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
     swap_buffer(k, from, to, false);
 }
 
+static bool touches_view(const kernel *k, const buffer *b) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    for (int i = 0; i < n; i++)
+        if (all[i] != b && buffer_root(all[i]) == b) return true;
+    return false;
+}
+
 // The step of the last kernel that writes b, the first being step `at`: -1 where they do not stand together,
 // kernels between them aside. A transposed convolution is one kernel for each of its phases.
 static int last_writer(const assign *a, const region *r, int at, const buffer *b) {
@@ -197,7 +205,7 @@ static int last_writer(const assign *a, const region *r, int at, const buffer *b
     for (int j = at; j < r->steps.n; j++) {
         const step *s = r->steps.at[j];
         if (s->kind == STEP_ALLOC) continue;
-        if (s->kind != STEP_KERNEL) return -1;
+        if (s->kind != STEP_KERNEL || touches_view(s->kernel, b)) return -1;
         if (!kernel_writes(s->kernel, b)) continue;
         if (!kernel_only_sets(s->kernel, b)) return -1;
         if (--left == 0) return j;
@@ -624,7 +632,7 @@ void assign_layouts(program *p, const target *t) {
     for (int j = 0; j < a.nbuffers; j++) {
         a.channel[j] = -1;
         a.pinned[j] |= !is_temp_root(p->buffers.at[j]);
-        if (p->buffers.at[j]->view_of) pin_whole(&a, buffer_root(p->buffers.at[j]));
+        if (p->buffers.at[j]->view_of) a.pinned[buffer_root(p->buffers.at[j])->id] = true;
     }
     program_walk(p, pin, &a);
     for (int j = 0; j < p->kernels.n; j++) {

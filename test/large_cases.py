@@ -143,12 +143,15 @@ def skip(b):
 
 @piece(3)
 def grown(b):
-    """As decoders and generators end: a transposed convolution gives the answer, or what one more operator makes of it."""
+    """As decoders and generators end: a transposed convolution gives the answer, or what one more operator makes of it,
+    seen in another shape or not."""
     c, cout, stride = b.near(48, 8), b.dice.choice((1, 3, 32)), b.dice.choice((2, 2, 3))
     kernel = b.dice.choice((stride, stride + 1, 2 * stride))
     x = b.conv(b.input("x", [b.dice.choice((1, 2)), 3, b.near(40), b.near(48)]), 3, c, 3)
     y = b.op("ConvTranspose", x, b.normal(c, cout, kernel, kernel, scale=c ** -0.5), b.normal(cout, scale=0.1),
              kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[0, kernel // 4] * 2)
+    if b.dice.random() < 0.3:
+        y = b.op("Softmax", b.op("Reshape", y, b.ints(0, cout, -1)), axis=1)
     return b.op("Tanh", y) if b.dice.random() < 0.5 else y
 
 
