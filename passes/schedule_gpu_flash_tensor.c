@@ -97,7 +97,7 @@ void flash_tensor_memory(flash *f) {
     lbuild *b = f->b;
     product *qk = &f->qk, *pv = &f->pv;
     gpu_choose_units(qk, &qk->a), gpu_choose_units(qk, &qk->b), gpu_choose_units(pv, &pv->b);
-    f->copies = qk->a.aligned || qk->b.aligned || pv->b.aligned;
+    f->copies = gpu_is_wide(&qk->a) || gpu_is_wide(&qk->b) || gpu_is_wide(&pv->b);
     int q = gpu_slice_words(qk, &qk->a), k = gpu_slice_words(qk, &qk->b);
     qk->a.shared = qk->b.shared = lb_local(b, LK_I32, q > k ? q : k, 16, true);
     pv->b.shared = lb_local(b, LK_I32, gpu_slice_words(pv, &pv->b), 16, true);

@@ -58,7 +58,6 @@ ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k) {
 // ---------------------------------------------------------------- units
 
 static ins *plus(lbuild *b, ins *x, int n) { return lb_bin(b, L_ADD, x, lb_idx(b, n)); }
-static bool is_wide(const operand *o) { return o->unit_rows * o->unit_words > 1; }
 static int units_of(const product *p, const operand *o) {
     return o->side / o->unit_rows * (p->t.words / o->unit_words);
 }
@@ -73,26 +72,32 @@ static bool runs_stay(const product *p, const int *axes, int n, int many) {
     return n && (alone || (dim_is_const(last) && dim_value(last) % many == 0));
 }
 
-// Whether every term of an offset but that of `axis` is a multiple of n; NULL: some never is.
-static ins *multiples(product *p, const access *a, int axis, int n) {
+static ins *both(lbuild *b, ins *x, ins *y) { return x && y ? lb_bin(b, L_AND, x, y) : x ? x : y; }
+
+// Whether every term of an offset but that of `axis` may be a multiple of n. *when: whether they are, NULL:
+// always.
+static bool are_multiples(product *p, const access *a, int axis, int n, ins **when) {
     lbuild *b = p->g->b;
-    ins *all = lb_int(b, lt(LK_I1, 1), 1);
+    *when = NULL;
     for (int j = -1; j < p->c->k->axes.n; j++) {
         expr *term = j < 0 ? a->base : a->coef[j];
         if (j == axis || (term->op == X_CONST && term->i % n == 0)) continue;
-        if (term->op == X_CONST) return NULL;
+        if (term->op == X_CONST) return false;
         ins *rest = gpu_rest(b, emit_index(p->g->e, term), lb_idx(b, n));
-        all = lb_bin(b, L_AND, all, lb_cmp(b, L_EQ, rest, lb_idx(b, 0)));
+        *when = both(b, *when, lb_cmp(b, L_EQ, rest, lb_idx(b, 0)));
     }
-    return all;
+    return true;
 }
 
-// Whether the buffer begins at a multiple of so many bytes.
-static ins *is_aligned(product *p, const buffer *of, int bytes) {
+// Whether the buffer begins at a multiple of so many bytes, at most 16; NULL: always.
+static ins *is_aligned(product *p, const buffer *from, int bytes) {
     lbuild *b = p->g->b;
+    int64_t offset = 0;
+    for (const buffer *v = from; v->view_of; v = v->view_of) offset |= dtype_size(v->dtype, v->view_offset);
+    if (p->g->e->t->placed && offset % bytes == 0) return NULL;
     ltype t = lt(LK_I64, 1);
-    ins *rest = lb_bin(b, L_AND, lb_bitcast(b, t, pointer_of(p->g->e, of)), lb_int(b, t, bytes - 1));
-    return lb_cmp(b, L_EQ, rest, lb_int(b, t, 0));
+    ins *address = lb_bitcast(b, t, pointer_of(p->g->e, from));
+    return lb_cmp(b, L_EQ, lb_bin(b, L_AND, address, lb_int(b, t, bytes - 1)), lb_int(b, t, 0));
 }
 
 // Bytes of a unit that lie side by side.
@@ -137,20 +142,21 @@ void gpu_choose_units(product *p, operand *o) {
     bool shared_out =
         (p->async || may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
     shared_out &= runs_stay(p, axes, n, bytes * 8 / bits);
-    ins *fits = shared_out ? multiples(p, a, axes[n - 1], bytes * 8 / bits) : NULL;
-    if (!fits) {
+    ins *when;
+    if (!shared_out || !are_multiples(p, a, axes[n - 1], bytes * 8 / bits, &when)) {
         o->unit_rows = o->unit_words = 1;
         return;
     }
-    o->aligned = lb_bin(b, L_AND, is_aligned(p, o->read->buffer, bytes), fits);
+    o->aligned = both(b, is_aligned(p, o->read->buffer, bytes), when);
 }
 
-ins *gpu_pairs_fit(product *p, const access *to, const buffer *of) {
+bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when) {
     const operand *o = &p->b;
     const expr *step = to->affine && o->naxes ? to->coef[o->axes[o->naxes - 1]] : NULL;
-    if (!step || step->op != X_CONST || step->i != 1 || !runs_stay(p, o->axes, o->naxes, 2)) return NULL;
-    ins *fits = multiples(p, to, o->axes[o->naxes - 1], 2);
-    return fits ? lb_bin(p->g->b, L_AND, is_aligned(p, of, dtype_bits(of->dtype) / 4), fits) : NULL;
+    if (!step || step->op != X_CONST || step->i != 1 || !runs_stay(p, o->axes, o->naxes, 2)) return false;
+    if (!are_multiples(p, to, o->axes[o->naxes - 1], 2, when)) return false;
+    *when = both(p->g->b, is_aligned(p, of, dtype_bits(of->dtype) / 4), *when);
+    return true;
 }
 
 // Where the thread's unit number j begins in the slice: neighbouring threads take what lies side by side in
@@ -159,13 +165,13 @@ static void place(product *p, const operand *o, ins *j, ins **row, ins **word) {
     lbuild *b = p->g->b;
     ins *per_row = lb_idx(b, p->t.words / o->unit_words),
         *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
-    if (!p->tensor && !o->along_k && is_wide(o)) {
+    if (!p->tensor && !o->along_k && gpu_is_wide(o)) {
         ins *runs = lb_idx(b, o->side / o->unit_rows);
         *word = gpu_quotient(b, i, runs);
         *row = lb_bin(b, L_MUL, gpu_rest(b, i, runs), lb_idx(b, o->unit_rows));
         return;
     }
-    if (o->along_k || is_wide(o)) {
+    if (o->along_k || gpu_is_wide(o)) {
         *word = lb_bin(b, L_MUL, gpu_rest(b, i, per_row), lb_idx(b, o->unit_words));
         *row = lb_bin(b, L_MUL, gpu_quotient(b, i, per_row), lb_idx(b, o->unit_rows));
         return;
@@ -182,13 +188,14 @@ static ins *open_units(product *p, const operand *o) {
 
 // ---------------------------------------------------------------- words, element by element
 
-static bool is_multiple(const dim *d, int of) { return dim_is_const(d) && dim_value(d) % of == 0; }
+static bool is_multiple(const dim *d, int of) {
+    return of == 1 || (dim_is_const(d) && dim_value(d) % of == 0);
+}
 
 // Whether position `at` is below the extent; NULL: always.
 static ins *below(product *p, ins *at, dim *extent, int block) {
     return is_multiple(extent, block) ? NULL : lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, extent));
 }
-static ins *both(lbuild *b, ins *x, ins *y) { return x && y ? lb_bin(b, L_AND, x, y) : x ? x : y; }
 
 // To 10 bits behind the leading one, halves to even.
 static ins *tf32_bits(lbuild *b, ins *v) {
@@ -287,9 +294,10 @@ static void copy_by(lbuild *b, const char *how, ins *to, ins *from) {
 }
 static const char *in_one_go(int bytes) { return bytes == 16 ? "copy_16" : "copy_8"; }
 
-// Copies the neighbours from (at, k) on. What has a guard may take `guarded`, which makes zeros where that is
-// false; NULL: the guard holds.
-static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how, const char *guarded) {
+// Copies the neighbours from (at, k) on. What has a guard, or is not always `inside` (NULL: it is), may take
+// `guarded`, which makes zeros where that is false; NULL: all of that holds.
+static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how, const char *guarded,
+                     ins *inside) {
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
     const axis_list *ka = &p->c->k_axes;
@@ -297,7 +305,7 @@ static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const cha
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
-    ins *there = guarded && o->read->guard ? emit_value(g->e, o->read->guard) : NULL;
+    ins *there = both(g->b, inside, guarded && o->read->guard ? emit_value(g->e, o->read->guard) : NULL);
     if (there) offset = lb_select(g->b, there, offset, lb_int(g->b, offset->type, 0));
     ins *place = lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8);
     ins *args[] = {to, place, there ? lb_conv(g->b, L_ZEXT, LK_I32, there) : NULL};
@@ -329,7 +337,7 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
     ins *runs = lb_local(b, LK_I32, per * words, 16, false);
     for (int e = 0; e < per; e++)
         copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4),
-                 in_one_go(run_bytes(o)), NULL);
+                 in_one_go(run_bytes(o)), NULL, NULL);
     for (int r = 0; r < o->unit_rows; r++)
         lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
 }
@@ -348,28 +356,40 @@ static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     return holds;
 }
 
-// Opens the branch of units that may be fetched at once: all of their `rows` x `deep` elements are inside,
-// and the guard holds where it `must`.
-static ins *open_wide(product *p, const operand *o, ins *at, ins *k, int rows, int deep, bool must) {
+// Whether all of a unit's `rows` x `deep` elements are inside; NULL: always.
+static ins *all_inside(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
     lbuild *b = p->g->b;
-    ins *last = lb_bin(b, L_ADD, at, lb_idx(b, rows - 1)),
-        *deepest = lb_bin(b, L_ADD, k, lb_idx(b, deep - 1));
-    ins *inside =
-        both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
-    if (must && o->read->guard) inside = both(b, inside, guard_at(p, o, at, k));
-    return lb_if(b, inside ? lb_bin(b, L_AND, o->aligned, inside) : o->aligned);
+    ins *last = plus(b, at, rows - 1), *deepest = plus(b, k, deep - 1);
+    return both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
 }
 
-// A unit all of whose elements are inside, at once; others word by word.
+// Whether such units are never cut by an edge: all of their elements are inside or none is.
+static bool is_uncut(const product *p, const operand *o, int rows, int deep) {
+    return is_multiple(o->extent, rows) && is_multiple(p->depth, deep);
+}
+
+static void clear_words(product *p, const operand *o, ins *to) {
+    lbuild *b = p->g->b;
+    ltype t = lt(p->word, 1);
+    ins *zero = lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0);
+    for (int w = 0; w < o->unit_rows * o->unit_words; w++) lb_store(b, o->staged, plus(b, to, w), zero, 0);
+}
+
+// A unit all of whose elements are there, at once; others word by word.
 static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    ins *wide = open_wide(p, o, at, k, o->unit_rows, o->unit_words * per_word(p), true);
+    int rows = o->unit_rows, deep = o->unit_words * per_word(p);
+    ins *there = all_inside(p, o, at, k, rows, deep);
+    if (o->read->guard) there = both(b, there, guard_at(p, o, at, k));
+    ins *at_once = both(b, o->aligned, there), *branch = at_once ? lb_if(b, at_once) : NULL;
     if (o->along_k || !p->tensor)
-        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)), NULL);
+        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)), NULL, NULL);
     else load_rows(p, o, at, k, to);
-    lb_else(b, wide);
-    load_words(p, o, at, k, to);
-    lb_end(b, wide);
+    if (!branch) return;
+    lb_else(b, branch);
+    if (!o->aligned && is_uncut(p, o, rows, deep)) clear_words(p, o, to);
+    else load_words(p, o, at, k, to);
+    lb_end(b, branch);
 }
 
 // ---------------------------------------------------------------- slices
@@ -381,7 +401,7 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
     place(p, o, j, &row, &word);
     ins *at = lb_bin(b, L_ADD, o->first, row),
         *k = lb_bin(b, L_ADD, k0, lb_bin(b, L_MUL, word, lb_idx(b, per_word(p))));
-    if (is_wide(o)) load_unit(p, o, at, k, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)));
+    if (gpu_is_wide(o)) load_unit(p, o, at, k, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)));
     else lb_store(b, o->staged, j, load_word(p, o, at, k), 0);
     scope_close(p->g->e, mark);
     lb_end(b, j);
@@ -402,7 +422,7 @@ void gpu_store_slice(product *p, operand *o, ins *slice) {
     lbuild *b = p->g->b;
     ins *j = open_units(p, o), *row, *word;
     int words = o->unit_rows * o->unit_words;
-    bool side_by_side = is_wide(o) && o->along_k == (p->tensor != NULL);
+    bool side_by_side = gpu_is_wide(o) && o->along_k == (p->tensor != NULL);
     place(p, o, j, &row, &word);
     if (side_by_side) store_words(p, o, slice, j, 0, words, row, word);
     for (int n = 0; n < words && !side_by_side; n++)
@@ -413,7 +433,7 @@ void gpu_store_slice(product *p, operand *o, ins *slice) {
 
 // ---------------------------------------------------------------- slices past the registers
 
-static bool fits_async(const product *p, const operand *o) { return is_wide(o) && may_be_async(p, o); }
+static bool fits_async(const product *p, const operand *o) { return gpu_is_wide(o) && may_be_async(p, o); }
 
 static void fit_registers(const product *p, operand *o) {
     if (units_of(p, o) % p->threads) o->unit_rows = o->unit_words = 1;
@@ -422,7 +442,7 @@ static void fit_registers(const product *p, operand *o) {
 void gpu_choose_async(product *p) {
     enum { SHARED_MOST = 48 << 10, MANY = 5 };
     p->async = p->groups || (p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b));
-    p->copies = p->async && (is_wide(&p->a) || is_wide(&p->b));
+    p->copies = p->async && (gpu_is_wide(&p->a) || gpu_is_wide(&p->b));
     p->slices = 2;
     if (p->groups) {
         int deep = gpu_slice_depth(p);
@@ -440,15 +460,14 @@ void gpu_choose_async(product *p) {
     if (3 * bytes <= SHARED_MOST) p->slices = 3;
 }
 
-// How a unit comes: at once, word by word, or as it turns out.
+// How a unit comes: at once, as it is never cut, word by word, or as it turns out.
 typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
 
 static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    int per = per_word(p);
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);
-    ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per));
+    ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per_word(p)));
     ins *word = o->turned ? load_turned(p, o, lb_bin(b, L_ADD, at, far), k)
                           : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
     lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
@@ -456,15 +475,21 @@ static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lb_end(b, w);
 }
 
+static int issued_rows(const operand *o) { return o->turned ? UNIT : 1; }
+static int issued_depth(const product *p, const operand *o) { return o->turned ? 1 : 4 * per_word(p); }
+
 // Four words at (at, k), in shared memory from word `to` on.
 static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    int rows = o->turned ? UNIT : 1, deep = o->turned ? 1 : 4 * per_word(p);
-    ins *wide = way == EITHER ? open_wide(p, o, at, k, rows, deep, false) : NULL;
-    if (way != BY_WORDS) copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0");
-    if (wide) lb_else(b, wide);
-    if (way != AT_ONCE) issue_words(p, o, at, k, to);
-    if (wide) lb_end(b, wide);
+    ins *inside = way == BY_WORDS ? NULL : all_inside(p, o, at, k, issued_rows(o), issued_depth(p, o));
+    ins *at_once = way == EITHER ? both(b, o->aligned, inside) : NULL,
+        *branch = at_once ? lb_if(b, at_once) : NULL;
+    if (way != BY_WORDS)
+        copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0",
+                 way == AT_ONCE ? inside : NULL);
+    if (branch) lb_else(b, branch);
+    if (way == BY_WORDS || branch) issue_words(p, o, at, k, to);
+    if (branch) lb_end(b, branch);
 }
 
 // Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
@@ -489,15 +514,12 @@ static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slic
     lb_end(b, j);
 }
 
-static bool is_whole(const product *p, const operand *o) {
-    return is_multiple(o->extent, o->side) && is_multiple(p->depth, gpu_slice_depth(p));
-}
-
-// Where all units are inside, the alignment alone says how they come: one branch for all of them.
+// Where no unit is cut the alignment alone says how they come: one branch for all of them.
 void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
-    if (!is_wide(o) || !is_whole(p, o)) {
-        issue_units(p, o, is_wide(o) ? EITHER : BY_WORDS, k0, slice);
+    bool wide = gpu_is_wide(o), uncut = wide && is_uncut(p, o, issued_rows(o), issued_depth(p, o));
+    if (!uncut || !o->aligned) {
+        issue_units(p, o, uncut ? AT_ONCE : wide ? EITHER : BY_WORDS, k0, slice);
         return;
     }
     ins *aligned = lb_if(b, o->aligned);

@@ -255,7 +255,7 @@ static void write_result(product *p, ins *i, access *to) {
     lb_end(g->b, j);
 }
 
-// Two results of tensor cores in neighbouring columns, at once where they fit.
+// Two results of tensor cores in neighbouring columns, at once where they fit (NULL: they do).
 static void write_pair(product *p, ins *i, access *to, ins *fits) {
     gpu *g = p->g;
     emitter *e = g->e;
@@ -274,33 +274,36 @@ static void write_pair(product *p, ins *i, access *to, ins *fits) {
         gpu_clear_counters(g, p->b.axes, p->b.naxes);
         scope_close(e, mark);
     }
-    ins *wide = lb_if(b, fits), *place = lb_offset(b, pointer_of(e, into), offset[0], bits / 8);
+    ins *wide = fits ? lb_if(b, fits) : NULL, *place = lb_offset(b, pointer_of(e, into), offset[0], bits / 8);
     for (int c = 0; c < 2; c++) store_element(b, into->dtype, pair, lb_idx(b, c), v[c], 1);
     lb_call(b, lt(LK_VOID, 1), bits == 16 ? "copy_4" : "copy_8", 2, (ins *[]){place, pair});
-    lb_else(b, wide);
-    for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
-    lb_end(b, wide);
+    if (wide) {
+        lb_else(b, wide);
+        for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
+        lb_end(b, wide);
+    }
     lb_end(b, j);
 }
 
-// NULL: results are written one by one.
-static ins *pairs_fit(product *p, const access *to) {
+// Whether results are written two by two, and when: as gpu_pairs_fit.
+static bool pairs_fit(product *p, const access *to, ins **when) {
     const write *w = p->c->w;
     int bits = dtype_bits(w->to->dtype);
     bool whole = dim_is_const(p->b.extent) && dim_value(p->b.extent) % p->b.side == 0;
     if (!p->tensor || !whole || w->guard || w->combine != COMBINE_SET || (bits != 16 && bits != 32))
-        return NULL;
-    return gpu_pairs_fit(p, to, w->to);
+        return false;
+    return gpu_pairs_fit(p, to, w->to, when);
 }
 
 static void write_results(product *p, access *to) {
     gpu *g = p->g;
-    ins *pairs = pairs_fit(p, to);
+    ins *when;
+    bool pairs = pairs_fit(p, to, &when);
     ins *i = open_results(p, "i", p->t.each_m);
     ins *at = lb_bin(g->b, L_ADD, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
     int mark = scope_open(g->e);
     gpu_set_counters(g, p->a.axes, p->a.naxes, at);
-    if (pairs) write_pair(p, i, to, pairs);
+    if (pairs) write_pair(p, i, to, when);
     else write_result(p, i, to);
     gpu_clear_counters(g, p->a.axes, p->a.naxes);
     scope_close(g->e, mark);

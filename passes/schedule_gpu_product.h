@@ -8,6 +8,7 @@ typedef struct tile {
     int m, n, each_m, each_n, words;
     double speed; // results in a unit of time, against the fastest
     int slices;   // of K in shared memory at most, 0: 2 or 3
+    int together; // blocks of a processor at once that it takes to be so fast; 0: one
 } tile;
 
 // What tensor cores multiply: 16 x 8 results and 8 words of K at once.
@@ -32,7 +33,7 @@ typedef struct operand {
     bool turned;                  // shared: rows of K, for fragment_x4_turned
     bool cores; // in memory and shared: core matrices, whole slices of which are copied at once
     int unit_rows, unit_words;
-    ins *aligned; // whether units lie at multiples of their size in memory
+    ins *aligned; // whether units lie at multiples of their size in memory, NULL: they do
 } operand;
 
 typedef struct product {
@@ -58,6 +59,7 @@ typedef struct product {
 } product;
 
 // schedule_gpu_load.c
+static inline bool gpu_is_wide(const operand *o) { return o->unit_rows * o->unit_words > 1; }
 void gpu_choose_units(product *p, operand *o);            // p->async: for copies past the registers
 int gpu_staged_words(const product *p, const operand *o); // of a thread
 int gpu_slice_depth(const product *p);                    // elements of K in a slice
@@ -68,9 +70,9 @@ void gpu_choose_async(product *p);
 void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice); // starts the copies of a slice
 void gpu_load_slice(product *p, operand *o, ins *k0);
 void gpu_store_slice(product *p, operand *o, ins *slice);
-// Whether two results in neighbouring columns, the first of which is even, may be written at once; NULL:
-// never.
-ins *gpu_pairs_fit(product *p, const access *to, const buffer *of);
+// Whether two results in neighbouring columns, the first of which is even, may be written at once. *when:
+// whether they are, NULL: always.
+bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when);
 // schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.
 const tensor_type *gpu_tensor_type(const target *t, const contraction *c);
 const tensor_type *gpu_tensor_of(dtype t); // of two factors of that type, NULL: there is none

@@ -27,6 +27,7 @@ typedef struct model {
     precision precision;
     int sm;      // 0: any
     bool groups; // sm_90a is there too
+    bool placed; // buffers begin at multiples of 64 bytes
 } model;
 static const model models[] = {
     {"gemm",
@@ -132,6 +133,31 @@ static const model models[] = {
      {{136, 104}, {104, 120}},
      1,
      .sm = 80},
+    // Units that no edge cuts come at once or not at all; two blocks of large warps share a processor.
+    {"halves_placed",
+     "asynchronous tensor product",
+     "in a float16 M 104\nin b float16 104 264\nout y float16 *\ny = MatMul a b",
+     {{130, 104}, {104, 264}},
+     1,
+     .sm = 80,
+     .placed = true},
+    {"floats_placed",
+     "tiled product",
+     "in a float M 40\nin b float 40 72\nout y float *\ny = MatMul a b",
+     {{67, 40}, {40, 72}},
+     .placed = true},
+    {"bytes_placed",
+     "tensor product",
+     "in a uint8 M 208\nin b int8 208 136\nout y int32 *\ny = MatMulInteger a b",
+     {{150, 208}, {208, 136}},
+     1,
+     .placed = true},
+    {"rounded_large",
+     "tensor product",
+     "in a float M 37\nin b float 37 140\nout y float *\ny = MatMul a b",
+     {{150, 37}, {37, 140}},
+     1,
+     PRECISION_BF16},
     {"bf16_async_turned",
      "asynchronous tensor product",
      "in a bfloat16 K M\nin b bfloat16 N K\nout y bfloat16 *\ny = Gemm a b @transA=i,1 @transB=i,1",
@@ -163,6 +189,14 @@ static const model models[] = {
      1,
      .sm = 90,
      .groups = true},
+    {"groups_placed",
+     "warp-group product",
+     "in a float16 M 200\nin b float16 200 136\nout y float16 *\ny = MatMul a b",
+     {{61, 200}, {200, 136}},
+     1,
+     .sm = 90,
+     .groups = true,
+     .placed = true},
     {"groups_turned",
      "warp-group product",
      "in a bfloat16 K M\nin b bfloat16 N K\nout y bfloat16 *\ny = Gemm a b @transA=i,1 @transB=i,1",
@@ -543,6 +577,7 @@ static compiled compile(fixture *x, const model *m, fp_mode fp) {
     t->sm = m->sm ? m->sm : 75;
     t->groups = m->groups;
     t->shared_most = (t->sm < 90 ? 99 : 227) << 10;
+    t->placed = m->placed;
     program_context pc = {.program = c.program, .target = t, .opt = 2};
     for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
     c.code = gpu_schedule(c.program, m->name, t, false, &x->d);
