@@ -38,10 +38,17 @@ static const tile by_threads[] = {
     {128, 128, 8, 8, 8, 1.0}, {128, 64, 8, 8, 8, 0.9}, {64, 128, 8, 8, 8, 0.9}, {64, 64, 4, 4, 16, 0.6},
     {32, 32, 4, 4, 16, 0.4},  {16, 64, 4, 4, 16, 0.4}, {64, 16, 4, 4, 16, 0.4}, {8, 128, 4, 4, 16, 0.35},
 };
-// By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2.
+// By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2. Warps of 64 x 64
+// results read two thirds of the shared memory that those of 64 x 32 read, but a block has half as many of
+// them: it takes two blocks to keep a processor busy.
 static const tile by_warps[] = {
-    {128, 128, 8, 8, 16, 1.0}, {128, 64, 8, 8, 16, 0.8}, {64, 128, 8, 8, 16, 0.8},
-    {64, 64, 4, 8, 16, 0.5},   {32, 32, 2, 4, 16, 0.25}, {16, 64, 2, 4, 16, 0.25},
+    {128, 128, 8, 16, 16, 1.1, .together = 2},
+    {128, 128, 8, 8, 16, 1.0},
+    {128, 64, 8, 8, 16, 0.8},
+    {64, 128, 8, 8, 16, 0.8},
+    {64, 64, 4, 8, 16, 0.5},
+    {32, 32, 2, 4, 16, 0.25},
+    {16, 64, 2, 4, 16, 0.25},
 };
 // By groups of four warps, each of which has 64 rows and all columns of the block. The largest has a
 // processor to itself.
@@ -68,10 +75,13 @@ static double likely(const dim *d) {
 }
 static double blocks_of(double extent, int side) { return (double)(((int64_t)extent + side - 1) / side); }
 
+static double block_count(const product_size *s, const tile *t) {
+    return blocks_of(likely(s->m), t->m) * blocks_of(likely(s->n), t->n) * likely(s->batch);
+}
+
 // Rounds of blocks over the processors, times what a block costs.
 static double cost(const product_size *s, const tile *t) {
-    double blocks = blocks_of(likely(s->m), t->m) * blocks_of(likely(s->n), t->n) * likely(s->batch);
-    return blocks_of(blocks, s->processors) * t->m * t->n / t->speed;
+    return blocks_of(block_count(s, t), s->processors) * t->m * t->n / t->speed;
 }
 
 // Doubles take two registers each; slices leave room for the barriers of bulk copies.
@@ -79,6 +89,7 @@ static bool tile_fits(const product_size *s, const tile *t) {
     enum { BARRIERS = 64 };
     int bytes = t->slices * (t->m + t->n) * t->words * 4;
     if (bytes && bytes + BARRIERS > s->shared_most) return false;
+    if (t->together && block_count(s, t) < t->together * s->processors) return false;
     return !s->doubles || t->each_m * t->each_n < 64;
 }
 
