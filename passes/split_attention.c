@@ -11,6 +11,7 @@
 // Where only the run knows how many there are, it chooses: these two, or the kernel as it was.
 #include "passes/split_attention.h"
 #include "passes/attention.h"
+#include "passes/fuse_impl.h"
 #include <math.h>
 
 enum { PIECES = 16, BLOCK = 64, FEW_ROWS = 512, MANY_KEYS = 512 };
@@ -284,5 +285,6 @@ static void split_in(program *p, region *r) {
 void split_attentions(program *p, const target *t) {
     if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
     split_in(p, p->main);
+    fuse_compact(p); // of what was split
     program_verify(p);
 }

@@ -12,6 +12,7 @@
 // the kernel as it was.
 #include "passes/split_sum.h"
 #include "passes/contract.h"
+#include "passes/fuse_impl.h"
 
 // Blocks are tiles of SIDE x SIDE results; a piece is worth a block from LEAST terms on.
 enum { SIDE = 64, LEAST = 128, STEP = 32, ROUNDS = 4 };
@@ -244,5 +245,6 @@ static void split_in(program *p, const target *t, region *r) {
 void split_sums(program *p, const target *t) {
     if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
     split_in(p, t, p->main);
+    fuse_compact(p); // of what was split
     program_verify(p);
 }
