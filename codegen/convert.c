@@ -119,6 +119,8 @@ static ins *encode_e8m0(lbuild *b, ins *x, bool saturate) {
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate) {
     format f;
     if (!format_of(t, &f)) return encode_e8m0(b, x, saturate);
+    if (t == DT_BF16 && b->target->bf16_convert)
+        return lb_conv(b, L_ZEXT, LK_I32, lb_conv(b, L_BITCAST, LK_I16, lb_conv(b, L_FTRUNC, LK_BF16, x)));
     bool clamp = f.special == FINITE || (saturate && dtype_bits(t) == 8);
     int sign_bit = f.ebits + f.mbits;
     ins *bits = lb_conv(b, L_BITCAST, LK_I32, x);

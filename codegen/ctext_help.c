@@ -138,6 +138,11 @@
                                             "        d[2] = fmaf(x1, y0, d[2]);\n        d[3] = fmaf(x1, "   \
                                             "y1, d[3]);\n"                                                   \
                                             "    }\n"
+#define TO_BF16(first)                                                                                       \
+    "// To nearest, halves to even.\n"                                                                       \
+    "$ uint16_t @f32_to_bf16(float x) {\n" first "    uint32_t u = @bits_f32(x);\n"                          \
+    "    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);\n"                            \
+    "    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);\n"
 #define BF16_LOW(r)  r " << 16"
 #define BF16_HIGH(r) r " & 0xffff0000u"
 #define TF32(r)      r
@@ -396,13 +401,11 @@ static const chelp helps[] = {
      "#define @dynamic_shared(bytes) @dynamic\n"},
     {"bf16_to_f32", "from_bits_f32",
      "$ float @bf16_to_f32(uint16_t h) { return @from_bits_f32((uint32_t)h << 16); }\n", NULL},
-    {"f32_to_bf16", "bits_f32",
-     "// To nearest, halves to even.\n"
-     "$ uint16_t @f32_to_bf16(float x) {\n"
-     "    uint32_t u = @bits_f32(x);\n"
-     "    if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);\n"
-     "    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);\n}\n",
-     NULL},
+    {"f32_to_bf16", "bits_f32", TO_BF16("") "}\n",
+     TO_BF16("#if __CUDA_ARCH__ >= 800\n"
+             "    uint32_t both;\n"
+             "    asm(\"cvt.rn.bf16x2.f32 %0, 0f00000000, %1;\" : \"=r\"(both) : \"f\"(x));\n"
+             "    return (uint16_t)both;\n#endif\n") "}\n"},
     {"to_odd_f32", "bits_f32 from_bits_f32 abs_f64",
      "// Inexact results get an odd last bit, so that rounding once more is as good as rounding once.\n"
      "$ float @to_odd_f32(double x) {\n"

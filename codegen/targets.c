@@ -332,6 +332,7 @@ target *target_for_text(arena *a, arch kind, const target_options *o) {
                   .f64 = true,
                   .fma = cuda,
                   .f16_convert = cuda,
+                  .bf16_convert = cuda && o->fp != FP_STRICT, // NaNs get other bits
                   .round_instr = cuda,
                   .little_endian = true,
                   .fp = o->fp,

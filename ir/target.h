@@ -19,6 +19,7 @@ typedef struct target {
     bool f64;                    // hardware double
     bool f32;                    // hardware float
     bool f16_convert;            // hardware f16 <-> f32 (F16C, ...)
+    bool bf16_convert;           // f32 -> bf16 is best left to the emitter: hardware, or code
     bool round_instr;            // hardware floor/ceil/trunc/rint for f32
     bool vnni, avx512, amx, dsp; // dot4 u8*s8; dsp: SMLAD
     bool no_divider;             // integers are divided by code

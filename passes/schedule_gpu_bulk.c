@@ -92,6 +92,7 @@ bool gpu_prefers_groups(const target *t, const contraction *c) {
                       extent_of(c->k, &c->batch),
                       t->processors,
                       t->shared_most,
+                      t->sm,
                       false};
     bool groups = t->groups && gpu_product_fits(c);
     if (groups) gpu_choose_tile(&s, true, &groups, false);

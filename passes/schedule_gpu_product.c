@@ -42,7 +42,7 @@ static const tile by_threads[] = {
 // results read two thirds of the shared memory that those of 64 x 32 read, but a block has half as many of
 // them: it takes two blocks to keep a processor busy.
 static const tile by_warps[] = {
-    {128, 128, 8, 16, 16, 1.1, .together = 2},
+    {128, 128, 8, 16, 16, 1.1, .together = 2, .since = 80},
     {128, 128, 8, 8, 16, 1.0},
     {128, 64, 8, 8, 16, 0.8},
     {64, 128, 8, 8, 16, 0.8},
@@ -89,7 +89,7 @@ static bool tile_fits(const product_size *s, const tile *t) {
     enum { BARRIERS = 64 };
     int bytes = t->slices * (t->m + t->n) * t->words * 4;
     if (bytes && bytes + BARRIERS > s->shared_most) return false;
-    if (t->together && block_count(s, t) < t->together * s->processors) return false;
+    if (t->since > s->sm || (t->together && block_count(s, t) < t->together * s->processors)) return false;
     return !s->doubles || t->each_m * t->each_n < 64;
 }
 
@@ -120,6 +120,7 @@ static void choose_tile(product *p) {
                       gpu_product_of(p->g->e, p->outer, p->nouter),
                       p->g->e->t->processors,
                       p->g->e->t->shared_most,
+                      p->g->e->t->sm,
                       p->kind == LK_F64};
     p->groups = p->tensor && p->g->e->t->groups;
     p->t = gpu_choose_tile(&s, p->tensor, &p->groups, p->a.cores || p->b.cores);

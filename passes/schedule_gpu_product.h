@@ -9,6 +9,7 @@ typedef struct tile {
     double speed; // results in a unit of time, against the fastest
     int slices;   // of K in shared memory at most, 0: 2 or 3
     int together; // blocks of a processor at once that it takes to be so fast; 0: one
+    int since;    // the first architecture, 0: any
 } tile;
 
 // What tensor cores multiply: 16 x 8 results and 8 words of K at once.
@@ -98,7 +99,7 @@ void gpu_set_operand(product *p, operand *o, const expr *read, expr *term); // t
 // What the choice of tiles looks at: results in all, products of K apart.
 typedef struct product_size {
     const dim *m, *n, *batch;
-    int processors, shared_most;
+    int processors, shared_most, sm;
     bool doubles;
 } product_size;
 // The cheapest tile. groups: whether groups of four warps may multiply, then whether they do; only: they
