@@ -135,8 +135,12 @@ static const uint32_t *shared_of(const onnxc_gpu_images *all) {
     return (const uint32_t *)(const void *)((const char *)all + all->shared);
 }
 
-static int load_function(loaded *m, uint32_t i, const char *name) {
+// most: that a block of the GPU can have.
+static int load_function(loaded *m, uint32_t i, const char *name, int most) {
     uint32_t shared = shared_of(m->images)[i];
+    if (shared > SHARED_ANYWHERE && shared > (uint32_t)most)
+        return SAY(ONNXC_NO_GPU, "%s needs %u bytes of shared memory, but a block of the GPU has %d", name,
+                   (unsigned)shared, most);
     int error = cuda->function(&m->functions[i], m->module, name);
     if (!error && shared > SHARED_ANYWHERE)
         error = cuda->function_set(m->functions[i], CUDA_FUNCTION_SHARED_MOST, (int)shared);
@@ -145,10 +149,12 @@ static int load_function(loaded *m, uint32_t i, const char *name) {
 
 static int load_functions(loaded *m) {
     const char *name = (const char *)m->images + m->images->names;
+    int most = 0, code = failed(cuda->device_attribute(&most, CUDA_SHARED_MOST, m->device), "asking the GPU");
+    if (code) return code;
     m->functions = calloc(m->images->nfunctions + 1, sizeof *m->functions);
     if (!m->functions) return SAY(ONNXC_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < m->images->nfunctions; i++, name += strlen(name) + 1) {
-        int code = load_function(m, i, name);
+        code = load_function(m, i, name, most);
         if (code) return code;
     }
     return ONNXC_OK;

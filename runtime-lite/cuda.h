@@ -25,6 +25,7 @@ typedef struct cuda_graph_exec_s *cuda_graph_exec;
     X(CUDA_INVALID_SOURCE, CUDA_ERROR_INVALID_SOURCE, 300)                                                   \
     X(CUDA_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                               \
     X(CUDA_CAPABILITY_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                               \
+    X(CUDA_SHARED_MOST, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                           \
     X(CUDA_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                          \
     X(CUDA_CAPTURE_THREAD, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                           \
     X(CUDA_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                               \

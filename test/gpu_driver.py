@@ -231,6 +231,20 @@ class Driver(g.OnGpu):
         with open(log, encoding="utf-8") as f:
             self.assertEqual(f.read().split(), ["sm_90a", "compute_90"])
 
+    def test_more_shared_memory_than_the_gpu_has(self):
+        w = np.zeros((256, 1024), np.float16)
+        graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "large",
+                                       [g.tensor("x", 8192, 256, dtype=onnx.TensorProto.FLOAT16)],
+                                       [g.tensor("y", 8192, 1024, dtype=onnx.TensorProto.FLOAT16)], [onnx.numpy_helper.from_array(w, "w")])
+        onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9), self.path("large.onnx"))
+        model = self.compiled("large", "--device=cuda", "--gpu-arch=sm_90a")
+        with environment(CUDA_DOUBLE_SM="90"), Context(model):
+            pass
+        with environment(CUDA_DOUBLE_SM="120"):
+            c = Context(model)
+        self.assertEqual(c.code, NO_GPU)
+        self.assertRegex(c.why.value.decode(), r"^k_MatMul_\w+ needs \d{6} bytes of shared memory, but a block of the GPU has 101376$")
+
     def test_more_inputs_than_a_kernel_takes(self):
         n = 700
         graph = onnx.helper.make_graph(

@@ -482,8 +482,15 @@ int cuDriverGetVersion(int *made) { return *made = version(), OK; }
 int cuDeviceGetCount(int *n) { ALWAYS(ready(), (*n = device_count(), OK)); }
 int cuDeviceGet(int *device, int ordinal) { ALWAYS(ready(), (*device = ordinal, is_no_device(ordinal))); }
 
+// That a block can have.
+static int most_shared(void) {
+    int sm = capability();
+    return (sm < 80 ? 64 : sm == 80 || sm == 87 ? 163 : sm / 10 == 9 || sm / 10 == 10 ? 227 : 99) << 10;
+}
+
 static int attribute_of(int attribute) {
-    return attribute == CUDA_CAPABILITY_MAJOR   ? capability() / 10
+    return attribute == CUDA_SHARED_MOST        ? most_shared()
+           : attribute == CUDA_CAPABILITY_MAJOR ? capability() / 10
            : attribute == CUDA_CAPABILITY_MINOR ? capability() % 10
                                                 : 0;
 }
@@ -552,11 +559,7 @@ int cuModuleUnload(module *m) { LOCKED((drop_module(m), modules--, unsafe())); }
 int cuModuleGetFunction(function **f, module *m, const char *name) { LOCKED(find(m, name, f)); }
 
 static int set_attribute(function *f, int attribute, int value) {
-    int sm = capability(), most = sm < 80                         ? 64
-                                  : sm == 80 || sm == 87          ? 163
-                                  : sm / 10 == 9 || sm / 10 == 10 ? 227
-                                                                  : 99;
-    if (attribute != CUDA_FUNCTION_SHARED_MOST || value < 0 || value > most << 10) return INVALID_VALUE;
+    if (attribute != CUDA_FUNCTION_SHARED_MOST || value < 0 || value > most_shared()) return INVALID_VALUE;
     f->most = value;
     return OK;
 }
