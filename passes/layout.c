@@ -2,6 +2,7 @@
 // and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes
 // spread over the kernels between contractions; inputs and outputs stay row-major and get explicit copies.
 #include "passes/layout.h"
+#include "passes/fuse_impl.h"
 #include "passes/join.h"
 #include "passes/layout_form.h"
 #include "passes/schedule_contract.h"
@@ -651,6 +652,7 @@ void assign_layouts(program *p, const target *t) {
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
     fill_halos(&a, p->main, filled);
     pack_operands(&a, p->main);
+    fuse_compact(p); // of what packed copies took the place of
     arena_destroy(scratch);
     program_verify(p);
 }
