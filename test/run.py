@@ -101,7 +101,8 @@ def unit_programs(results, mode):
     made = run(["make", "-s", f"-j{JOBS}", f"MODE={mode}", "all", "unit"], timeout=2400, cwd=ROOT)
     if not results.check(made.code == 0, f"make MODE={mode} all unit", made.why()):
         return False
-    names = sorted(os.path.basename(source)[:-2] for source in glob.glob(os.path.join(TEST, "unit", "*.c")))
+    sources = glob.glob(os.path.join(TEST, "unit", "*.c"))  # those for GPUs take longest: they go first
+    names = sorted((os.path.basename(source)[:-2] for source in sources), key=lambda name: (not name.startswith("gpu"), name))
     # As without the sanitizers, memory that cannot be had is no error of the program.
     env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1"}
     every = parallel(lambda name: run([os.path.join(BUILD, mode, "unit", name)], timeout=600, env=env), names)
