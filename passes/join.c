@@ -438,8 +438,8 @@ void join_parts(program *p, const target *t) {
     for (int i = 0; i < p->buffers.n; i++)
         if (p->buffers.at[i]->view_of) j.of[buffer_root(p->buffers.at[i])->id].viewed = true;
     program_walk(p, note_step, &j);
-    // A quarter more memory buys time where there is enough of it.
-    j.limit = peak_of(&j) * (t->freestanding || t->size_level ? 1 : 1.25);
+    // A tenth more memory buys time where there is enough of it.
+    j.limit = peak_of(&j) * (t->freestanding || t->size_level ? 1 : 1.1);
     join_region(&j, p->main);
     fuse_compact(p);
     arena_destroy(scratch);
