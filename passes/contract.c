@@ -36,10 +36,15 @@ typedef struct swap {
 static expr *swap_read(void *user, expr *e) {
     const swap *s = user;
     if (e->op != X_READ || e->buffer != s->from) return NULL;
-    return x_read_guarded(s->k, s->to, e->index, e->guard, e->fill);
+    expr *index[MAX_RANK];
+    for (int d = 0; d < e->buffer->rank; d++) index[d] = expr_rewrite(s->k, e->index[d], swap_read, user);
+    return x_read_guarded(s->k, s->to, index, e->guard, e->fill);
 }
 expr *term_of_buffer(kernel *k, expr *term, const buffer *from, buffer *to) {
     return expr_rewrite(k, term, swap_read, &(swap){k, from, to});
+}
+void kernel_of_buffer(kernel *k, const buffer *from, buffer *to) {
+    kernel_rewrite(k, swap_read, &(swap){k, from, to});
 }
 
 // An index that is in range wherever the guard holds is in range below any bound that is at least the size.

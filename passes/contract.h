@@ -38,6 +38,7 @@ int index_digit(const kernel *k, const expr *index, expr **rest);
 const expr *index_in_part(const expr *index);
 // A term with reads of one buffer as reads of another of the same shape, which holds the same values.
 expr *term_of_buffer(kernel *k, expr *term, const buffer *from, buffer *to);
+void kernel_of_buffer(kernel *k, const buffer *from, buffer *to); // the same of all its reads
 // Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.
 bool guard_is_bounds(const expr *read);
 bool index_reduces(const kernel *k, expr *index); // whether it uses a reduce axis

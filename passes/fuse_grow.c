@@ -5,6 +5,7 @@
 //   ... reads x1                                   x2[c + 64] = f(x0)[c]
 //   x2[c] = x0[c], x2[c + 64] = f(x0)[c],          ... reads the first part of x2
 //                  x2[c + 96] = g(x1)[c]           x2[c + 96] = g(x1)[c]
+#include "passes/contract.h"
 #include "passes/fuse_impl.h"
 #include "passes/memory.h"
 
@@ -126,19 +127,6 @@ static void find_chains(grow *g) {
 }
 
 // ---------------------------------------------------------------- rewriting
-typedef struct swap {
-    kernel *k;
-    const buffer *from;
-    buffer *to;
-} swap;
-static expr *swap_read(void *user, expr *e) {
-    const swap *s = user;
-    if (e->op != X_READ || e->buffer != s->from) return NULL;
-    expr *index[MAX_RANK];
-    for (int d = 0; d < e->buffer->rank; d++) index[d] = expr_rewrite(s->k, e->index[d], swap_read, user);
-    return x_read_guarded(s->k, s->to, index, e->guard, e->fill);
-}
-
 // What the chain's kernel j fills lies in the last one's buffer.
 static void move_joint(const grow *g, const joint *j, buffer *to) {
     kernel *k = j->k;
@@ -150,8 +138,7 @@ static void move_joint(const grow *g, const joint *j, buffer *to) {
     k->stages.n = n;
     for (int i = 0; i < g->users[j->to->id].n; i++) {
         kernel *reader = g->users[j->to->id].at[i];
-        swap s = {reader, j->to, to};
-        if (kernel_reads(reader, j->to)) kernel_rewrite(reader, swap_read, &s);
+        if (kernel_reads(reader, j->to)) kernel_of_buffer(reader, j->to, to);
     }
 }
 
