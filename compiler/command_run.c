@@ -66,7 +66,7 @@ static int place_of(const pipeline *p, int output) {
     return v->def ? node_place(v->def) : -1;
 }
 
-// Every value of the compiled model against the interpreter's.
+// The first of all values that differs from the interpreter's, after an output did.
 static void find_divergence(session *s, const source *from, const tensor *in, tolerance t) {
     pipeline *p;
     runnable *meaning = open_model(s, from, "", true, NULL), *code = open_model(s, from, NULL, true, &p);
@@ -77,7 +77,8 @@ static void find_divergence(session *s, const source *from, const tensor *in, to
             (first < 0 || place_of(p, j) < place_of(p, first)))
             first = j;
     if (first < 0) {
-        printf("every node gives what the interpreter gives\n");
+        printf("no node differs from the interpreter while every value is an output: "
+               "a pass that rewrites across nodes makes the difference (compare with -O0)\n");
         return;
     }
     const value *v = p->module->main->outputs.at[first];

@@ -349,21 +349,48 @@ int expr_operands(const expr *e, expr **out) {
     return n;
 }
 
-static int max_id(expr *e, int so_far) { return e->id > so_far ? e->id : so_far; }
-
-// Operands have smaller ids, so marking reachable ids downwards and visiting upwards needs no recursion.
-void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
-    arena *scratch = arena_new();
-    int n = max_id(e, 0) + 1;
-    expr **at = ARENA_ARRAY(scratch, expr *, n), *operand[MAX_RANK + 3];
-    at[e->id] = e;
+// The distinct nodes under the roots in order of their ids. Operands have smaller ids than their users, so
+// marking reachable ids downwards needs no recursion.
+static expr_list nodes_under(arena *a, expr *const *roots, int nroots) {
+    int n = 0;
+    for (int j = 0; j < nroots; j++) n = roots[j] && roots[j]->id >= n ? roots[j]->id + 1 : n;
+    expr **at = ARENA_ARRAY(a, expr *, n + 1), *operand[MAX_RANK + 3];
+    for (int j = 0; j < nroots; j++)
+        if (roots[j]) at[roots[j]->id] = roots[j];
     for (int id = n - 1; id >= 0; id--) {
         if (!at[id]) continue;
         int m = expr_operands(at[id], operand);
         for (int j = 0; j < m; j++) at[operand[j]->id] = operand[j];
     }
+    expr_list list = {0, at};
     for (int id = 0; id < n; id++)
-        if (at[id]) visit(user, at[id]);
+        if (at[id]) at[list.n++] = at[id];
+    return list;
+}
+
+expr_list expr_nodes(arena *a, expr *e) { return nodes_under(a, &e, 1); }
+
+expr_list stage_nodes(arena *a, const stage *s, unsigned parts) {
+    VEC(expr *) roots = {0};
+    for (int j = 0; j < s->states.n; j++) {
+        const state *st = &s->states.at[j];
+        if (parts & PART_INIT) VEC_PUSH(a, &roots, st->init);
+        if (parts & PART_STEP) VEC_PUSH(a, &roots, st->step);
+        if (parts & PART_MERGE) VEC_PUSH(a, &roots, st->merge);
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        for (int i = 0; i < w->to->rank && parts & PART_INDEX; i++) VEC_PUSH(a, &roots, w->index[i]);
+        if (parts & PART_VALUE) VEC_PUSH(a, &roots, w->value);
+        if (parts & PART_GUARD) VEC_PUSH(a, &roots, w->guard);
+    }
+    return nodes_under(a, roots.at, roots.n);
+}
+
+void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
+    arena *scratch = arena_new();
+    expr_list all = expr_nodes(scratch, e);
+    for (int j = 0; j < all.n; j++) visit(user, all.at[j]);
     arena_destroy(scratch);
 }
 

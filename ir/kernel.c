@@ -224,24 +224,37 @@ bool kernel_reads(const kernel *k, const buffer *b) {
     return false;
 }
 
-static void rewrite_write(kernel *k, write *w, expr *(*map)(void *user, expr *e), void *user) {
-    expr **index = ARENA_ARRAY(k->arena, expr *, w->to->rank + 1);
-    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(k, w->index[j], map, user);
+static void map_write(kernel *k, write *w, expr *(*map)(void *user, expr *root), void *user) {
+    expr **index = ARENA_ARRAY(k->arena, expr *, w->to->rank + 1); // others may have the same array
+    for (int j = 0; j < w->to->rank; j++) index[j] = map(user, w->index[j]);
     w->index = index;
-    w->value = expr_rewrite(k, w->value, map, user);
-    if (w->guard) w->guard = expr_rewrite(k, w->guard, map, user);
+    w->value = map(user, w->value);
+    if (w->guard) w->guard = map(user, w->guard);
 }
-void kernel_rewrite(kernel *k, expr *(*map)(void *user, expr *e), void *user) {
+void kernel_map_roots(kernel *k, expr *(*map)(void *user, expr *root), void *user) {
     for (int s = 0; s < k->stages.n; s++) {
         stage *st = k->stages.at[s];
         for (int j = 0; j < st->states.n; j++) {
             state *x = &st->states.at[j];
-            if (x->init) x->init = expr_rewrite(k, x->init, map, user);
-            if (x->step) x->step = expr_rewrite(k, x->step, map, user);
-            if (x->merge) x->merge = expr_rewrite(k, x->merge, map, user);
+            if (x->init) x->init = map(user, x->init);
+            if (x->step) x->step = map(user, x->step);
+            if (x->merge) x->merge = map(user, x->merge);
         }
-        for (int j = 0; j < st->writes.n; j++) rewrite_write(k, &st->writes.at[j], map, user);
+        for (int j = 0; j < st->writes.n; j++) map_write(k, &st->writes.at[j], map, user);
     }
+}
+
+typedef struct node_map {
+    kernel *k;
+    expr *(*map)(void *user, expr *e);
+    void *user;
+} node_map;
+static expr *rewrite_root(void *user, expr *root) {
+    const node_map *m = user;
+    return expr_rewrite(m->k, root, m->map, m->user);
+}
+void kernel_rewrite(kernel *k, expr *(*map)(void *user, expr *e), void *user) {
+    kernel_map_roots(k, rewrite_root, &(node_map){k, map, user});
 }
 
 // ---------------------------------------------------------------- verifying
@@ -266,6 +279,16 @@ static void check_axis(verify *v, const expr *e) {
                     v->k->axes.at[e->axis].name);
 }
 
+static void verify_read(verify *v, const expr *e) {
+    if (e->dtype != dtype_compute(e->buffer->dtype))
+        diag_defect(v->d, v->k->loc, "kernel %s: %s reads %s '%s' as %s", v->k->name, v->where,
+                    dtype_name(e->buffer->dtype), e->buffer->name, dtype_name(e->dtype));
+    for (int j = 0; j < e->buffer->rank; j++)
+        if (e->index[j]->dtype != DT_I64)
+            diag_defect(v->d, v->k->loc, "kernel %s: index %d of '%s' is %s", v->k->name, j, e->buffer->name,
+                        dtype_name(e->index[j]->dtype));
+}
+
 static void verify_expr(void *user, expr *e) {
     verify *v = user;
     if (e->op == X_AXIS) check_axis(v, e);
@@ -273,11 +296,7 @@ static void verify_expr(void *user, expr *e) {
         (e->axis >= v->s->states.n || v->s->states.at[e->axis].dtype != e->dtype))
         diag_defect(v->d, v->k->loc, "kernel %s: %s reads state %d of %d", v->k->name, v->where, e->axis,
                     v->s->states.n);
-    if (e->op == X_READ)
-        for (int j = 0; j < e->buffer->rank; j++)
-            if (e->index[j]->dtype != DT_I64)
-                diag_defect(v->d, v->k->loc, "kernel %s: index %d of '%s' is %s", v->k->name, j,
-                            e->buffer->name, dtype_name(e->index[j]->dtype));
+    if (e->op == X_READ) verify_read(v, e);
     if (e->op == X_SELECT && (e->arg[0]->dtype != DT_BOOL || e->arg[1]->dtype != e->arg[2]->dtype))
         diag_defect(v->d, v->k->loc, "kernel %s: select of %s, %s, %s", v->k->name,
                     dtype_name(e->arg[0]->dtype), dtype_name(e->arg[1]->dtype), dtype_name(e->arg[2]->dtype));

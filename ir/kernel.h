@@ -229,6 +229,12 @@ expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *
 expr *expr_rebuild(kernel *k, const expr *e, expr *const *done);
 // Calls visit once for each distinct node under e, operands first.
 void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user);
+// The distinct nodes under e in order of their ids: operands first, e last.
+typedef struct expr_list {
+    int n;
+    expr **at;
+} expr_list;
+expr_list expr_nodes(arena *a, expr *e);
 bool expr_uses_axis(expr *e, int axis);
 
 // ---------------------------------------------------------------- stages and kernels
@@ -295,6 +301,19 @@ void stage_step(stage *s, int component, expr *step, expr *merge);
 write *stage_write(kernel *k, stage *s, buffer *to, expr *const *index, expr *value); // WRITE_END, SET
 buffer *kernel_local(kernel *k, const char *name, dtype t, int rank, dim *const *dims);
 expr *reduce_neutral(kernel *k, reduce_op op, dtype t);
+// The distinct expressions of the stage's parts, operands first.
+enum stage_part {
+    PART_INIT = 1,
+    PART_STEP = 2,
+    PART_MERGE = 4,
+    PART_INDEX = 8, // of writes
+    PART_VALUE = 16,
+    PART_GUARD = 32, // of writes
+    PART_STATES = PART_INIT | PART_STEP | PART_MERGE,
+    PART_WRITES = PART_INDEX | PART_VALUE | PART_GUARD,
+    PART_ALL = PART_STATES | PART_WRITES,
+};
+expr_list stage_nodes(arena *a, const stage *s, unsigned parts);
 // Calls visit for every expression of the stage, operands first (shared ones once for each use in a part).
 void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user);
 // All buffers it reads or writes, each once, writes first (locals left out).
@@ -303,6 +322,8 @@ bool kernel_writes(const kernel *k, const buffer *b);
 bool kernel_only_sets(const kernel *k, const buffer *b); // adds nothing to what b holds
 bool stage_reads(const stage *s, const buffer *b);
 bool kernel_reads(const kernel *k, const buffer *b);
+// Replaces every expression of states and writes that is no operand of another by map's answer.
+void kernel_map_roots(kernel *k, expr *(*map)(void *user, expr *root), void *user);
 // Every expression of the kernel as expr_rewrite makes it.
 void kernel_rewrite(kernel *k, expr *(*map)(void *user, expr *e), void *user);
 const char *kernel_print(arena *a, const kernel *k);

@@ -81,6 +81,21 @@ static bool is_whole_call(const step *s) {
     return s->lib && s->nwritten <= s->nargs && (!s->nargs || s->args);
 }
 
+static void list_region(arena *a, step_list *list, region *r, int depth) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        VEC_PUSH(a, list, (step_site){s, r, j, depth});
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) list_region(a, list, s->body[b], depth + 1);
+    }
+}
+
+step_list program_steps(arena *a, const program *p) {
+    step_list list = {0};
+    list_region(a, &list, p->main, 0);
+    return list;
+}
+
 static void walk_region(region *r, void (*visit)(void *, region *, step *), void *user) {
     for (int j = 0; j < r->steps.n; j++) {
         step *s = r->steps.at[j];

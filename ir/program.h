@@ -73,6 +73,15 @@ step *step_library(program *p, region *r, const char *lib, const loc *at, int nw
                    int nnumbers);
 const char *program_print(arena *a, const program *p);
 void program_verify(program *p);
+// Every step in order, those of bodies after the step that owns them.
+typedef struct step_site {
+    step *s;
+    region *region; // that holds it
+    int index;      // in that region
+    int depth;      // of the region: 0 is the program's
+} step_site;
+typedef VEC(step_site) step_list;
+step_list program_steps(arena *a, const program *p);
 // Calls visit for every step in order, those of bodies after the step that owns them.
 void program_walk(program *p, void (*visit)(void *user, region *r, step *s), void *user);
 #endif

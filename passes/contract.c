@@ -28,25 +28,6 @@ int index_digit(const kernel *k, const expr *index, expr **rest) {
     return -1;
 }
 
-typedef struct swap {
-    kernel *k;
-    const buffer *from;
-    buffer *to;
-} swap;
-static expr *swap_read(void *user, expr *e) {
-    const swap *s = user;
-    if (e->op != X_READ || e->buffer != s->from) return NULL;
-    expr *index[MAX_RANK];
-    for (int d = 0; d < e->buffer->rank; d++) index[d] = expr_rewrite(s->k, e->index[d], swap_read, user);
-    return x_read_guarded(s->k, s->to, index, e->guard, e->fill);
-}
-expr *term_of_buffer(kernel *k, expr *term, const buffer *from, buffer *to) {
-    return expr_rewrite(k, term, swap_read, &(swap){k, from, to});
-}
-void kernel_of_buffer(kernel *k, const buffer *from, buffer *to) {
-    kernel_rewrite(k, swap_read, &(swap){k, from, to});
-}
-
 // An index that is in range wherever the guard holds is in range below any bound that is at least the size.
 static bool covers(const expr *e, dim *size) {
     return e->op == X_DIM ? dim_less_equal(size, e->dim) == TRI_YES

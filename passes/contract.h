@@ -36,9 +36,6 @@ bool index_uses_axis(const expr *read, int axis);
 int index_digit(const kernel *k, const expr *index, expr **rest);
 // An index into a part of a larger tensor as it counts in the part.
 const expr *index_in_part(const expr *index);
-// A term with reads of one buffer as reads of another of the same shape, which holds the same values.
-expr *term_of_buffer(kernel *k, expr *term, const buffer *from, buffer *to);
-void kernel_of_buffer(kernel *k, const buffer *from, buffer *to); // the same of all its reads
 // Whether the guard of a read holds wherever its indices are inside of the buffer, and nowhere else.
 bool guard_is_bounds(const expr *read);
 bool index_reduces(const kernel *k, expr *index); // whether it uses a reduce axis

@@ -5,6 +5,7 @@
 //   ... reads x1                                   x2[c + 64] = f(x0)[c]
 //   x2[c] = x0[c], x2[c + 64] = f(x0)[c],          ... reads the first part of x2
 //                  x2[c + 96] = g(x1)[c]           x2[c + 96] = g(x1)[c]
+#include "ir/edit.h"
 #include "passes/contract.h"
 #include "passes/fuse_impl.h"
 #include "passes/memory.h"
@@ -138,7 +139,7 @@ static void move_joint(const grow *g, const joint *j, buffer *to) {
     k->stages.n = n;
     for (int i = 0; i < g->users[j->to->id].n; i++) {
         kernel *reader = g->users[j->to->id].at[i];
-        if (kernel_reads(reader, j->to)) kernel_of_buffer(reader, j->to, to);
+        if (kernel_reads(reader, j->to)) kernel_swap_reads(reader, j->to, to);
     }
 }
 

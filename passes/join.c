@@ -1,5 +1,6 @@
 // Concatenations without copies: see join.h.
 #include "passes/join.h"
+#include "ir/edit.h"
 #include "passes/contract.h"
 #include "passes/fuse_impl.h"
 #include "passes/memory.h"
@@ -306,21 +307,15 @@ static expr **shifted(kernel *k, const part *p, expr *const *index) {
     return out;
 }
 
-typedef struct moving {
-    kernel *k;
-    const part *p;
-} moving;
-static expr *move_read(void *user, expr *e) {
-    const moving *m = user;
-    if (e->op != X_READ || e->buffer != m->p->from) return NULL;
-    expr *index[MAX_RANK];
-    for (int d = 0; d < e->buffer->rank; d++) index[d] = expr_rewrite(m->k, e->index[d], move_read, user);
-    return x_read_guarded(m->k, m->p->to, shifted(m->k, m->p, index), e->guard, e->fill);
+static expr *move_read(void *user, kernel *k, const expr *read) {
+    const part *p = user;
+    if (read->buffer != p->from) return NULL;
+    return x_read_guarded(k, p->to, shifted(k, p, read->index), read->guard, read->fill);
 }
 
 static void move_part(kernel *k, const part *p) {
-    moving m = {k, p};
-    if (kernel_reads(k, p->from)) kernel_rewrite(k, move_read, &m);
+    part copy = *p;
+    if (kernel_reads(k, p->from)) kernel_rewrite_reads(k, move_read, &copy);
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
             write *w = &k->stages.at[j]->writes.at[i];

@@ -2,6 +2,7 @@
 // and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes
 // spread over the kernels between contractions; inputs and outputs stay row-major and get explicit copies.
 #include "passes/layout.h"
+#include "ir/edit.h"
 #include "passes/fuse_impl.h"
 #include "passes/join.h"
 #include "passes/layout_form.h"
@@ -24,20 +25,16 @@ typedef struct assign {
 
 // ---------------------------------------------------------------- rewriting kernels
 typedef struct swap {
-    kernel *k;
     const buffer *from;
     buffer *to;
-    bool drop_guard;
 } swap;
-static expr *swap_read(void *user, expr *e) {
-    swap *s = user;
-    if (e->op != X_READ || e->buffer != s->from) return NULL;
-    if (s->drop_guard || !e->guard) return x_read(s->k, s->to, e->index);
-    return x_read_guarded(s->k, s->to, e->index, e->guard, e->fill);
+static expr *swap_unguarded(void *user, kernel *k, const expr *read) {
+    const swap *s = user;
+    return read->buffer == s->from ? x_read(k, s->to, read->index) : NULL;
 }
 static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_guard) {
-    swap s = {k, from, to, drop_guard};
-    kernel_rewrite(k, swap_read, &s);
+    if (drop_guard) kernel_rewrite_reads(k, swap_unguarded, &(swap){from, to});
+    else kernel_swap_reads(k, from, to);
 }
 
 static void insert_kernel(program *p, region *r, int at, kernel *k) {
@@ -534,19 +531,18 @@ static void order_weights(assign *a, const contraction *c) {
 
 // ---- groups
 typedef struct split {
-    kernel *k;
     const buffer *from;
     buffer *to;
     int axis; // of from, which becomes groups and columns
 } split;
-static expr *split_read(void *user, expr *e) {
-    split *s = user;
-    if (e->op != X_READ || e->buffer != s->from) return NULL;
+static expr *split_read(void *user, kernel *k, const expr *read) {
+    const split *s = user;
+    if (read->buffer != s->from) return NULL;
     expr *index[MAX_RANK], *groups;
-    int digit = index_digit(s->k, e->index[s->axis], &groups);
-    for (int j = 0; j < s->from->rank; j++) index[j + (j > s->axis)] = e->index[j];
-    index[s->axis] = groups, index[s->axis + 1] = x_axis(s->k, digit);
-    return x_read(s->k, s->to, index);
+    int digit = index_digit(k, read->index[s->axis], &groups);
+    for (int j = 0; j < s->from->rank; j++) index[j + (j > s->axis)] = read->index[j];
+    index[s->axis] = groups, index[s->axis + 1] = x_axis(k, digit);
+    return x_read(k, s->to, index);
 }
 
 static buffer *split_constant(assign *a, const buffer *b, int axis, int64_t columns) {
@@ -573,9 +569,9 @@ static void split_groups(assign *a, contraction *c) {
         return;
     for (int j = 0; j < b->rank; j++) {
         if (index_digit(k, c->b->index[j], &groups) != c->n || !groups) continue;
-        split s = {k, b, split_constant(a, b, j, dim_value(k->axes.at[c->n].extent)), j};
+        split s = {b, split_constant(a, b, j, dim_value(k->axes.at[c->n].extent)), j};
         state *st = &c->s->states.at[0];
-        st->step = expr_rewrite(k, st->step, split_read, &s);
+        st->step = expr_rewrite_reads(k, st->step, split_read, &s);
         contraction_find(k, c);
         return;
     }

@@ -10,6 +10,7 @@
 //   y[m, n] += x[m, k] * w[k, n]      w of f16: layout(0 1 0:8 1:8 0:8)
 //
 // Inputs and outputs lie as the caller has them: copies would cost more than they bring.
+#include "ir/edit.h"
 #include "ir/target.h"
 #include "passes/contract.h"
 #include "passes/layout.h"
@@ -157,7 +158,7 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->states.n; i++) {
             state *st = &k->stages.at[j]->states.at[i];
-            st->step = term_of_buffer(k, st->step, b, to);
+            st->step = expr_swap_reads(k, st->step, b, to);
         }
 }
 

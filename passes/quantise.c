@@ -6,6 +6,7 @@
 //
 // The sums of one operand are constants where it is one, else small kernels of their own. On x86 one operand
 // is made unsigned and the other signed, because its dot products want them so.
+#include "ir/edit.h"
 #include "ir/interp.h"
 #include "passes/contract.h"
 #include "passes/quantise_impl.h"
@@ -256,7 +257,7 @@ static buffer *constant_sum(const quantise *q, const match *m, const factor *f, 
     VEC_PUSH(alone->arena, &alone->outputs, out);
     kernel *k = sum_kernel(m, alone, f, times, axes, naxes, out);
     state *st = &k->stages.at[0]->states.at[0];
-    st->step = term_of_buffer(k, st->step, b, data);
+    st->step = expr_swap_reads(k, st->step, b, data);
     step_kernel(alone, alone->main, k);
     tensor result;
     const char *message;
@@ -357,33 +358,23 @@ static bool is_wished(const flip *f, const buffer *b) {
 }
 
 // Reads of a buffer whose type has changed: the old value from the new one.
-static expr *flip_read(void *user, expr *e) {
-    flip *f = user;
-    if (e->op != X_READ || (f->from ? e->buffer != f->from : !is_wished(f, e->buffer))) return NULL;
-    buffer *to = f->from ? f->to : e->buffer;
-    if (e->dtype == to->dtype) return NULL;
-    expr *fill = e->guard ? flipped_value(f->k, e->fill, to->dtype) : NULL;
-    return flipped_value(f->k, x_read_guarded(f->k, to, e->index, e->guard, fill), e->dtype);
+static expr *flip_read(void *user, kernel *k, const expr *read) {
+    const flip *f = user;
+    if (f->from ? read->buffer != f->from : !is_wished(f, read->buffer)) return NULL;
+    buffer *to = f->from ? f->to : read->buffer;
+    if (read->dtype == to->dtype) return NULL;
+    expr *fill = read->guard ? flipped_value(k, read->fill, to->dtype) : NULL;
+    return flipped_value(k, x_read_guarded(k, to, read->index, read->guard, fill), read->dtype);
 }
 
 static void flip_kernel(flip *f, bool writes) {
-    for (int i = 0; i < f->k->stages.n; i++) {
-        stage *s = f->k->stages.at[i];
-        for (int j = 0; j < s->states.n; j++) {
-            state *st = &s->states.at[j];
-            st->init = expr_rewrite(f->k, st->init, flip_read, f);
-            st->step = expr_rewrite(f->k, st->step, flip_read, f);
-            if (st->merge) st->merge = expr_rewrite(f->k, st->merge, flip_read, f);
-        }
-        for (int j = 0; j < s->writes.n; j++) {
-            write *w = &s->writes.at[j];
-            for (int x = 0; x < w->to->rank; x++) w->index[x] = expr_rewrite(f->k, w->index[x], flip_read, f);
-            w->value = expr_rewrite(f->k, w->value, flip_read, f);
-            if (w->guard) w->guard = expr_rewrite(f->k, w->guard, flip_read, f);
-            if (writes && is_wished(f, w->to) && w->value->dtype != w->to->dtype)
+    kernel_rewrite_reads(f->k, flip_read, f);
+    for (int i = 0; writes && i < f->k->stages.n; i++)
+        for (int j = 0; j < f->k->stages.at[i]->writes.n; j++) {
+            write *w = &f->k->stages.at[i]->writes.at[j];
+            if (is_wished(f, w->to) && w->value->dtype != w->to->dtype)
                 w->value = flipped_value(f->k, w->value, w->to->dtype);
         }
-    }
 }
 
 static buffer *flipped_constant(quantise *q, const buffer *b) {
@@ -486,49 +477,28 @@ static expr *byte_under(expr *e) {
     }
 }
 
-typedef struct restore {
-    kernel *k;
-    const storage *of; // by id of the root buffer
-} restore;
-static expr *restore_read(void *user, expr *e);
+static read_map restore_read;
 
-// f(byte) of another kernel as a function of `now` in kernel r->k.
-static expr *apply_to(restore *r, expr *e, const expr *byte, expr *now) {
-    kernel *k = r->k;
+// f(byte) of another kernel as a function of `now` in kernel k; of: by id of the root buffer.
+static expr *apply_to(kernel *k, storage *of, expr *e, const expr *byte, expr *now) {
     if (e == byte) return now;
-    if (!varies(e)) return expr_rewrite(k, e, restore_read, r);
-    expr *a = apply_to(r, e->arg[0], byte, now),
-         *b = expr_arity(e->op) == 2 ? apply_to(r, e->arg[1], byte, now) : NULL;
+    if (!varies(e)) return expr_rewrite_reads(k, e, restore_read, of);
+    expr *a = apply_to(k, of, e->arg[0], byte, now),
+         *b = expr_arity(e->op) == 2 ? apply_to(k, of, e->arg[1], byte, now) : NULL;
     if (e->op == X_CAST) return x_cast(k, a, e->to, e->saturate);
     if (e->op == X_ROUND_TO) return x_round_to(k, a, e->to, e->saturate);
     if (e->op == X_BITCAST) return x_bitcast(k, a, e->dtype);
     return b ? x_bin(k, e->op, a, b) : x_un(k, e->op, a);
 }
 
-static expr *restore_read(void *user, expr *e) {
-    restore *r = user;
-    if (e->op != X_READ || e->buffer->role != BUF_TEMP) return NULL;
-    const storage *s = &r->of[buffer_root(e->buffer)->id];
-    if (!s->byte || e->dtype == e->buffer->dtype) return NULL;
-    expr *v = apply_to(r, s->value, s->byte, x_read_guarded(r->k, e->buffer, e->index, e->guard, NULL));
-    return e->guard ? x_select(r->k, e->guard, v, e->fill) : v;
-}
-
-static void restore_kernel(restore *r) {
-    for (int i = 0; i < r->k->stages.n; i++) {
-        stage *s = r->k->stages.at[i];
-        for (int j = 0; j < s->states.n; j++) {
-            state *st = &s->states.at[j];
-            st->init = expr_rewrite(r->k, st->init, restore_read, r);
-            st->step = expr_rewrite(r->k, st->step, restore_read, r);
-            if (st->merge) st->merge = expr_rewrite(r->k, st->merge, restore_read, r);
-        }
-        for (int j = 0; j < s->writes.n; j++) {
-            write *w = &s->writes.at[j];
-            w->value = expr_rewrite(r->k, w->value, restore_read, r);
-            if (w->guard) w->guard = expr_rewrite(r->k, w->guard, restore_read, r);
-        }
-    }
+static expr *restore_read(void *user, kernel *k, const expr *read) {
+    storage *of = user;
+    if (read->buffer->role != BUF_TEMP) return NULL;
+    const storage *s = &of[buffer_root(read->buffer)->id];
+    if (!s->byte || read->dtype == read->buffer->dtype) return NULL;
+    expr *byte = x_read_guarded(k, read->buffer, read->index, read->guard, NULL);
+    expr *v = apply_to(k, of, s->value, s->byte, byte);
+    return read->guard ? x_select(k, read->guard, v, read->fill) : v;
 }
 
 static void find_writes(storage *of, kernel *k) {
@@ -560,7 +530,7 @@ static void narrow_storage(quantise *q) {
     }
     for (int j = 0; j < n; j++)
         if (of[j].byte) of[j].w->value = of[j].byte;
-    for (int j = 0; j < q->p->kernels.n; j++) restore_kernel(&(restore){q->p->kernels.at[j], of});
+    for (int j = 0; j < q->p->kernels.n; j++) kernel_rewrite_reads(q->p->kernels.at[j], restore_read, of);
 }
 
 // ---------------------------------------------------------------- entry

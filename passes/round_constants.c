@@ -1,6 +1,7 @@
 // Constants that products round. In: a program for a GPU whose products of f32 may take fewer bits
 // (--precision). Out: a constant that all its readers would round in every run is rounded here, once: f16 and
 // bf16 are stored as such.
+#include "ir/edit.h"
 #include "passes/contract.h"
 #include "passes/layout.h"
 #include "passes/schedule_gpu_product.h"
@@ -105,7 +106,7 @@ static void read_instead(roundings *r, kernel *k) {
     state *st = &c.s->states.at[0];
     const buffer *const both[] = {c.a->buffer, c.b->buffer};
     for (int j = 0; j < 2; j++)
-        if (r->to[both[j]->id]) st->step = term_of_buffer(k, st->step, both[j], r->to[both[j]->id]);
+        if (r->to[both[j]->id]) st->step = expr_swap_reads(k, st->step, both[j], r->to[both[j]->id]);
 }
 
 void round_constants(program *p, const target *t) {

@@ -1,6 +1,7 @@
 // Storage of halves. In: a program. Out: one in which what products read again and again is f32, with the
 // same values.
 #include "passes/widen.h"
+#include "ir/edit.h"
 #include "passes/contract.h"
 
 // So many results from one element at least: fewer would not pay for the larger traffic.
@@ -126,7 +127,7 @@ static void copy_inputs(widening *w, kernel *k) {
         for (int d = 0; d < from->rank; d++) open |= dim_is_opaque(from->dims[d]);
         if (open) continue;
         state *st = &c.s->states.at[0];
-        st->step = term_of_buffer(k, st->step, from, copy_input(w, from, k->loc));
+        st->step = expr_swap_reads(k, st->step, from, copy_input(w, from, k->loc));
         if (!contraction_find(k, &c)) return;
         operands[0] = c.a, operands[1] = c.b;
     }

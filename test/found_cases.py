@@ -362,6 +362,25 @@ CASES = {
         g (float[2, 20, 24] x, float[2, 24, 20] y, float[20, 20] v, float[20, 3] w) => (float[2, 24, 3] z, float[2, 24, 3] s)
         { e = MatMul (y, v) s = MatMul (e, w) t = Transpose <perm = [0, 2, 1]> (x) a = Add (t, e) z = MatMul (a, w) }""",
         [("float32", (2, 20, 24), X), ("float32", (2, 24, 20), X), ("float32", (20, 20), X), ("float32", (20, 3), X)]),
+    # Reads at computed indices, and indices of writes, kept the old type of a buffer that is stored as bytes or turned to
+    # the other sign: the index was the byte and not the number that it stands for.
+    "gathered_at_what_it_gathers": (19, """
+        g (float[8, 4] x) => (float[8, 4] y, float[8, 4] z) <float s = {0.5}, uint8 zp = {0}>
+        { r = Relu (x) q = QuantizeLinear (r, s, zp) d = DequantizeLinear (q, s, zp) i = Cast <to = 7> (d)
+          y = GatherElements <axis = 0> (d, i) z = Softmax (d) }""",
+        [("float32", (8, 4), (0.5, 2.25, -1, 3, 1.5, 1, 2.75))]),
+    "scattered_at_dequantised_indices": (19, """
+        g (float[8, 4] x, float[16, 4] data, float[8, 4] upd) => (float[16, 4] y, float[8, 4] z)
+        <float s = {0.5}, uint8 zp = {0}>
+        { r = Relu (x) q = QuantizeLinear (r, s, zp) d = DequantizeLinear (q, s, zp) i = Cast <to = 7> (d)
+          y = ScatterElements <axis = 0> (data, i, upd) z = Softmax (d) }""",
+        [("float32", (8, 4), tuple(j // 4 + 0.25 * (j % 2) for j in range(32))), ("float32", (16, 4), X),
+         ("float32", (8, 4), (7, -3, 5, 0.5, 11))]),
+    "gathered_at_bytes_of_a_product": (19, """
+        g (float[8, 8] x, int8[8, 8] w) => (int32[8, 8] m, int8[8, 8] y) <float s = {0.5}, int8 zp = {0}>
+        { r = Relu (x) q = QuantizeLinear (r, s, zp) m = MatMulInteger (q, w) i = Cast <to = 7> (q)
+          y = GatherElements <axis = 0> (q, i) }""",
+        [("float32", (8, 8), (0.5, 2.25, -1, 3, 1.5, 1, 2.75)), ("int8", (8, 8), (3, -7, 127, -128, 5))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
