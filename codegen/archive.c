@@ -1,6 +1,6 @@
-// Archive bytes in, members out; members in, archive bytes out. Layout: magic, symbol index ("/" or
-// "/SYM64/"), long names
-// ("//"), members; each with a 60-byte text header, padded to even length.
+// Archive bytes in, members out; members in, archive bytes out.
+// Layout: magic, symbol index ("/" or "/SYM64/"), long names ("//"), members; each with a 60-byte text
+// header, padded to even length.
 #include "codegen/archive.h"
 #include "codegen/elf.h"
 #include <inttypes.h>
@@ -12,7 +12,7 @@ enum { MAGIC = 8, HEADER = 60, NAME = 16, SIZE_AT = 48, SIZE_DIGITS = 10, SHORT_
 
 // ---------------------------------------------------------------- reading
 static _Noreturn void broken(diag *d, const char *what) {
-    diag_fatal(d, NULL, "%s is no archive that can be read", what);
+    diag_fatal(d, NULL, "%s is not a readable archive", what);
 }
 
 static const char *member_name(arena *a, diag *d, const char *header, bytes long_names, const char *what) {

@@ -1,8 +1,8 @@
 // Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels.
 //
-//   literals, concatenations that grow, dead kernels
-//   until nothing changes: epilogue, inline, rows       (what only moves data stays apart, to be read
-//   through) until nothing changes: the same, arithmetic also into what only moves data
+//   literals, growing concatenations, dead kernels
+//   until nothing changes: epilogue, inline, rows   (kernels that only move data stay, to be read through)
+//   until nothing changes: the same, with arithmetic also inlined into kernels that only move data
 #include "passes/fuse_impl.h"
 #include <string.h>
 

@@ -1,9 +1,10 @@
-// Weights that are dequantised where they are read: scales leave the sums, and axes that are cut in blocks
-// become two, so that what belongs to a block is read once for it.
+// Weights that are dequantised where they are read: scales are moved out of the sums, and axes quantised in
+// blocks are split in two, so that scale and zero point of a block are read once per block.
 //
-//   sum over k of a[k] * ((b[k] - z) * s)              = s * sum over k of a[k] * (b[k] - z)
-//   sum over k of a[k] * (b[k] - z[k / 32]) * s[k / 32] = sum over i, j of a[32 i + j] * (b[32 i + j] - z[i])
-//   * s[i]
+//   sum over k of a[k] * ((b[k] - z) * s)
+//       = s * sum over k of a[k] * (b[k] - z)
+//   sum over k of a[k] * (b[k] - z[k / 32]) * s[k / 32]
+//       = sum over i of s[i] * sum over j of a[32 i + j] * (b[32 i + j] - z[i])
 #include "passes/quantise_impl.h"
 
 // ---------------------------------------------------------------- scales

@@ -9,8 +9,8 @@
 // A kernel as a function: f(buffers..., dims..., [scratch], [begin, end], [status])
 //   buffers  pointers in this order; dims as index-kind integers in this order;
 //   scratch  pointer to scratch bytes, private to one call, when scratch != NULL;
-//   begin, end  the range of tasks to run, when tasks != NULL (tasks may run in any order, by several
-//   threads); status   pointer to int32: set to 1 + number of the failed X_CHECK message, when has_status.
+//   begin, end  the range of tasks to run, when tasks != NULL (tasks run in any order, in several threads);
+//   status   pointer to int32: set to 1 + number of the failed X_CHECK message, when has_status.
 typedef struct kernel_code {
     const kernel *kernel;
     const char *schedule; // its name for reports, NULL: loops

@@ -1,13 +1,13 @@
 // Schedules for GPUs, as loops with the roles GRID and THREAD around everything:
 //
-//   points         one thread for each position of the parallel axes
-//   reductions     one block for each position of the parallel axes, where there are few or they lie apart in
-//   memory rows           one block for each position of the outer axes; its threads share the positions of
-//   every stage,
-//                  reductions meet in shared memory; a barrier between stages
-//   contractions   one block for each TILE x TILE of the result, in schedule_gpu_product.c
-//   attention      one block for 64 rows of queries, in schedule_gpu_attention.c
-//   one thread     what combines into elements that other threads combine into as well
+//   points         one thread per position of the parallel axes
+//   reductions     one block per position of the parallel axes, if there are few positions or they are not
+//                  contiguous in memory
+//   rows           one block per position of the outer axes; its threads share the positions of each stage,
+//                  reduce through shared memory, and meet at a barrier between stages
+//   contractions   one block per TILE x TILE of the result, in schedule_gpu_product.c
+//   attention      one block per 64 rows of queries, in schedule_gpu_attention.c
+//   one thread     combining writes to elements that other threads combine into as well
 #include "passes/schedule_gpu.h"
 #include "codegen/convert.h"
 #include "ir/program.h"

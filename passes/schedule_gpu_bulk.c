@@ -1,12 +1,13 @@
-// Operands of a product that come by bulk copies: constants that lie in memory as groups of warps read them,
+// Operands of a product that are loaded by bulk copies (cp.async.bulk): constants stored in the order in
+// which warpgroups read them,
 //
 //   [other axes][slices of K][rows / 8][8 chunks of 16 bytes along K][8 rows][elements of a chunk]
 //
-// so that a block's part of a slice is one run of bytes. In: an operand that layout_gpu.c laid so. Out: for
+// so that a block's part of a slice is contiguous. In: an operand with this layout (layout_gpu.c). Out: for
 // each slice
 //
-//   say how many bytes come; copy them            one thread, into the place of the slice before the last
-//   wait for them                                 all threads, at the barrier of the slice's place
+//   announce the number of bytes; copy them    one thread, into the buffer of the slice before the last
+//   wait for them                              all threads, at the barrier of that buffer
 #include "ir/program.h"
 #include "passes/emit_dim.h"
 #include "passes/layout.h"

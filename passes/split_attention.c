@@ -2,13 +2,18 @@
 // kernel of the form attention (passes/attention.h). Out: kernels that attend to pieces of the keys at the
 // same time, and join them (Dao et al. 2023, "Flash-Decoding"):
 //
-//   for p < PIECES, rows, keys j of piece p: scores s[j]; tops[p, row] = max s; totals[p, row] = sum exp(s[j]
-//   - top);
-//                                            parts[p, row, e] = sum exp(s[j] - top) v[j, e]
-//   for rows: top = max tops[p]; total = sum totals[p] exp(tops[p] - top);
-//             out = f(sum parts[p, e] exp(tops[p] - top), total)
+//   for p < PIECES, rows, keys j of piece p:
+//       scores s[j]
+//       tops[p, row] = max s
+//       totals[p, row] = sum exp(s[j] - top)
+//       parts[p, row, e] = sum exp(s[j] - top) v[j, e]
+//   for rows:
+//       top = max tops[p]
+//       total = sum totals[p] exp(tops[p] - top)
+//       out = f(sum parts[p, e] exp(tops[p] - top), total)
 //
-// Where only the run knows how many there are, it chooses: these two, or the kernel as it was.
+// If the number of queries and keys is known only at run time, the program chooses there between these two
+// kernels and the original one.
 #include "passes/split_attention.h"
 #include "passes/attention.h"
 #include "passes/fuse_impl.h"

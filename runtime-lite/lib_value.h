@@ -1,7 +1,10 @@
-/* Strings, sequences, optionals and maps inside of a run: handles, one int64 each, that kernels move like
- * numbers. string  address of an onnxc_string, or address + 1 of its size (int64) and bytes; 0: the empty
- * string value   address of an onnxc_value, which never changes; 0: an empty optional What a run makes lies
- * in blocks that hang on *call and are freed when it ends. */
+/* Strings, sequences, optionals and maps during a run: handles, one int64 each, which kernels move like
+ * numbers.
+ *
+ *   string  address of an onnxc_string, or address + 1 of its size (int64) and bytes; 0: the empty string
+ *   value   address of an onnxc_value, which never changes; 0: an empty optional
+ *
+ * Whatever a run creates is stored in a list of blocks that starts at *call and is freed at the end. */
 #ifndef ONNXC_LIB_VALUE_H
 #define ONNXC_LIB_VALUE_H
 #include "runtime-lite/lib_base.h"

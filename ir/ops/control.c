@@ -1,10 +1,10 @@
-// If, and what it shares with Loop and Scan (control.h): both branches become regions of one step; what they
-// give is copied or moved into the outputs. Where the branches' shapes differ, each sets the output's sizes.
-// Where the condition is known, the branch takes the If's place. Where branches give other ranks, the nodes
-// that need to know the rank go into both:
+// If, and what it shares with Loop and Scan (control.h): both branches become regions of one step, whose
+// results are copied or moved into the outputs. If the branches' shapes differ, each branch sets the output's
+// sizes. If the condition is constant, the branch replaces the If. If the branches' ranks differ, the nodes
+// that need to know the rank are sunk into both:
 //
-//   v = If(c) {a} else {b}; w = Shape(x); y = Neg(v)   becomes   w = Shape(x); y = If(c) {Neg(a)} else
-//   {Neg(b)}
+//   before:  v = If(c) {a} else {b};  w = Shape(x);  y = Neg(v)
+//   after:   w = Shape(x);  y = If(c) {Neg(a)} else {Neg(b)}
 #include "ir/ops/control.h"
 #include "ir/ops/sequence.h"
 
@@ -304,7 +304,7 @@ static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int
         if (always_sized(n, i, j, out->dims[j])) continue;
         set_dim(l, n, own, from->dims[j]);
         if (out->dims[j] != own && dim_equal(out->dims[j], from->dims[j]) != TRI_YES)
-            check_dims(l, n, out->dims[j], from->dims[j], "a branch gives another size than declared");
+            check_dims(l, n, out->dims[j], from->dims[j], "a branch returns a different size than declared");
     }
 }
 
