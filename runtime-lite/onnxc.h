@@ -6,19 +6,19 @@
  *     NAME_out out = {.logits = scores};
  *     int failed = NAME_run(&in, &out, workspace, sizeof workspace);
  *
- * This header is for programs that do not know their models when they are compiled (tools, bindings,
- * servers): they see every model alike, through its descriptor. It also declares what the runtime
- * library (libonnxc-rt) offers.
+ * This header is for programs that do not know their models at compile time (tools, bindings, servers).
+ * They access all models in the same way, through descriptors. It also declares the functions of the
+ * runtime library (libonnxc-rt).
  *
- * Rules that hold for all models
- *   - Tensors are dense and row-major. bool is one byte, 0 or 1. float16 and bfloat16 are their bits in a
- *     uint16_t, 8-bit floats in a uint8_t, complex numbers pairs (real, imaginary). 4-bit and 2-bit elements
- *     are packed, the first one in the low bits.
+ * Rules for all models
+ *   - Tensors are dense and row-major. A bool is one byte, 0 or 1. float16 and bfloat16 are stored as their
+ *     bits in a uint16_t, 8-bit floats in a uint8_t, and complex numbers as pairs (real, imaginary). 4-bit
+ *     and 2-bit elements are packed, the first one in the low bits.
  *   - Outputs and the workspace must not overlap each other or the inputs.
- *   - The workspace may hold anything before a call and holds nothing of use after it. Calls that
- *     run at the same time need workspaces of their own; nothing else is shared.
- *   - A failed call returns one of the codes below. Codes up to ONNXC_BAD_DIM and ONNXC_WORKSPACE_* come
- *     before anything was written.
+ *   - The contents of the workspace are arbitrary before a call and meaningless after it. Concurrent calls
+ *     need separate workspaces; nothing else is shared.
+ *   - A failed call returns one of the codes below. A call that fails with a code up to ONNXC_BAD_DIM or
+ *     with ONNXC_WORKSPACE_* has not written anything.
  */
 #ifndef ONNXC_H
 #define ONNXC_H
@@ -29,7 +29,7 @@
 extern "C" {
 #endif
 
-/* The interface between objects and the runtime. An object links with a runtime of the same number only. */
+/* Version of the interface between objects and the runtime. Both must have the same version to be linked. */
 #define ONNXC_INTERFACE 1
 
 #ifndef ONNXC_STATUS
@@ -37,110 +37,113 @@ extern "C" {
 typedef enum onnxc_status {
     ONNXC_OK = 0,
     ONNXC_NULL_POINTER = 1,    /* a struct, tensor or workspace is a null pointer */
-    ONNXC_BAD_DIM = 2,         /* a dimension is not what the model takes, or the dimensions disagree */
+    ONNXC_BAD_DIM = 2,         /* a dimension is not one that the model accepts, or dimensions disagree */
     ONNXC_WORKSPACE_SIZE = 3,  /* the workspace is too small */
-    ONNXC_WORKSPACE_ALIGN = 4, /* the workspace does not begin at a multiple of NAME_WORKSPACE_ALIGN */
-    ONNXC_TOO_SMALL = 5,       /* an output has more elements than its capacity: its dims say how many */
-    ONNXC_TOO_LARGE = 6,       /* sizes that no memory can hold */
+    ONNXC_WORKSPACE_ALIGN = 4, /* the workspace is not aligned to NAME_WORKSPACE_ALIGN bytes */
+    ONNXC_TOO_SMALL = 5,       /* an output exceeds its capacity; its dims are the sizes needed */
+    ONNXC_TOO_LARGE = 6,       /* the sizes exceed any memory */
     ONNXC_NO_MEMORY = 7,       /* allocation failed */
-    ONNXC_CHECK_FAILED = 8,    /* the data break a rule of the model: an index out of range ... */
-    ONNXC_CANCELLED = 9,       /* the hook said so */
-    ONNXC_BAD_CPU = 10,        /* this machine lacks instructions that the object was compiled for */
-    ONNXC_BAD_WEIGHTS = 11,    /* the file of weights is not there, or belongs to another model */
-    ONNXC_NO_GPU = 12,         /* no driver, no such GPU, or the object has no code for it */
-    ONNXC_GPU_FAILED = 13      /* the GPU's driver reports an error */
+    ONNXC_CHECK_FAILED = 8,    /* the data violate a rule of the model: an index out of range ... */
+    ONNXC_CANCELLED = 9,       /* the hook returned non-zero */
+    ONNXC_BAD_CPU = 10,        /* this CPU lacks instructions that the object was compiled for */
+    ONNXC_BAD_WEIGHTS = 11,    /* the weights file is missing or belongs to another model */
+    ONNXC_NO_GPU = 12,         /* no driver, no such GPU, or no code for it in the object */
+    ONNXC_GPU_FAILED = 13      /* the GPU driver reported an error */
 } onnxc_status;
 #endif
 
 /* ---- Contexts (models compiled with --weights FILE or --device cuda)
  *
- * What such a model needs from one call to the next. NAME_open maps the file of weights; any number of
- * threads may run the model with one context. Without a system there is no NAME_open: the program itself sets
- * `weights`.
+ * A context is what such a model needs across calls. NAME_open maps the weights file; any number of threads
+ * may run the model with one context. Freestanding models have no NAME_open: the program sets `weights`
+ * itself.
  *
- * On a GPU NAME_open loads the code and the weights, which all contexts of one model on one GPU share. All
- * runs with one context go through its stream, one after the other; the workspace of NAME_run holds what the
- * host does itself. With device_pointers runs do not wait for the GPU, unless the model checks its data or
- * the host has to look at them: wait for the stream. A model for cuda,cpu runs on the CPU where no GPU can
- * run it, unless the options name what only a GPU has; the context's device and the options' message say so.
- * Strings, sequences and optionals are the host's always.
+ * On a GPU, NAME_open loads the code and the weights, which are shared by all contexts of the model on that
+ * GPU. Runs with the same context are queued on its stream one after the other; the workspace passed to
+ * NAME_run holds the host's temporaries. With device_pointers a run returns without waiting for the GPU,
+ * unless the model checks its data or the host needs them: synchronise with the stream before reading the
+ * outputs. A model compiled for cuda,cpu falls back to the CPU if no GPU can run it, unless the options ask
+ * for something that only a GPU has; the context's device and the options' message tell. Strings, sequences
+ * and optionals are always in host memory.
  */
 #ifndef ONNXC_CONTEXT
 #define ONNXC_CONTEXT
 typedef struct onnxc_context {
-    const void *weights; /* the file's bytes, aligned to 64 */
+    const void *weights; /* contents of the weights file, 64-byte aligned */
     size_t weights_size;
-    int mapped;            /* by NAME_open: NAME_close unmaps it */
-    int device;            /* number of the GPU; -1: the CPU */
+    int mapped;            /* non-zero: NAME_open mapped the file, NAME_close unmaps it */
+    int device;            /* GPU number; -1: the CPU */
     struct onnxc_gpu *gpu; /* NULL: none */
 } onnxc_context;
-/* NULL stands for all zeros. */
+/* A NULL pointer to options means all zeros. */
 typedef struct onnxc_options {
-    size_t size;         /* sizeof(onnxc_options): tells which members there are */
-    const char *weights; /* path of the file; NULL: the name that --weights gave, in the current folder */
-    const void *data;    /* not NULL: the file's bytes, aligned to 64, in the place of a path */
+    size_t size; /* sizeof(onnxc_options), which tells the members that exist */
+    const char
+        *weights; /* path of the weights file; NULL: the name given with --weights, in the current folder */
+    const void *data; /* not NULL: contents of the file, 64-byte aligned, used instead of a path */
     size_t data_size;
-    int device;          /* number of the GPU; -1: the CPU */
-    int device_pointers; /* not 0: inputs and outputs lie on the GPU */
-    void *stream;        /* a CUstream or cudaStream_t of the GPU's primary context; NULL: one of its own */
-    char *message;       /* NULL, or room for a text that says why NAME_open fails */
+    int device;          /* GPU number; -1: the CPU */
+    int device_pointers; /* non-zero: inputs and outputs are in GPU memory */
+    void *stream;  /* a CUstream or cudaStream_t of the GPU's primary context; NULL: NAME_open creates one */
+    char *message; /* NULL, or a buffer for the reason why NAME_open failed */
     size_t message_size;
-    int no_graphs; /* not 0: kernels are started one by one, also where the same run came before */
+    int no_graphs; /* non-zero: kernels are launched one by one, even if a run is repeated */
 } onnxc_options;
 #endif
 
-/* What a code means, in a few words. */
+/* A short description of a status code. */
 const char *onnxc_status_text(int status);
 
-/* Strings, sequences, optionals and maps. What a model gives belongs to the caller: the strings of a tensor
- * lie in one block, and so does all that a value holds; onnxc_strings_free and onnxc_value_free free it. What
- * it takes is only read. */
+/* Strings, sequences, optionals and maps. The caller owns those that a model returns. All strings of a tensor
+ * are in one block, and so is everything in a value; onnxc_strings_free and onnxc_value_free free it. Inputs
+ * are only read. */
 #ifndef ONNXC_VALUE_TYPES
 #define ONNXC_VALUE_TYPES
 typedef struct onnxc_string {
-    const char *data; /* UTF-8; what a model gives ends with a NUL that size does not count */
+    const char *data; /* UTF-8; in outputs followed by a NUL, which size does not count */
     size_t size;
 } onnxc_string;
 
 typedef struct onnxc_value {
     int32_t kind;  /* 0: nothing (an empty optional), 1: a tensor, 2: a sequence, 3: a map */
     int32_t dtype; /* of a tensor: ONNX's TensorProto.DataType */
-    int64_t rank,
-        count; /* of a tensor: dims and elements; of a sequence: count items; of a map: count keys */
+    int64_t rank;  /* of a tensor */
+    int64_t count; /* of a tensor: elements; of a sequence: items; of a map: keys */
     const int64_t *dims;
-    void *
-        data; /* of a tensor: its elements (onnxc_string for strings); of a sequence: onnxc_value[count]; of a
-                 map: onnxc_value[2], its keys and its values, each a tensor of rank 1 with count elements */
+    void *data; /* of a tensor: its elements (onnxc_string for strings)
+                 * of a sequence: onnxc_value[count]
+                 * of a map: onnxc_value[2], the unique keys and the values, both tensors [count] */
 } onnxc_value;
 #endif
 
-void onnxc_strings_free(onnxc_string *strings, int64_t count); /* free(strings[0].data) when there are any */
+void onnxc_strings_free(onnxc_string *strings, int64_t count); /* free(strings[0].data) if count > 0 */
 void onnxc_value_free(onnxc_value *value);                     /* free(value->data) */
 
 /* ---- Any model
  *
- * A model is a few symbols; NAME.h has NAME_MODEL as the initializer of such a struct:
+ * A model is a struct of pointers. NAME.h defines NAME_MODEL, its initializer:
  *
  *     onnxc_model m = MNIST_MODEL;
  */
 typedef struct onnxc_model {
     const void *descriptor; /* a struct onnxc_descriptor */
-    /* data: one pointer for each input, then for each output; then the context of a model that has `open`;
-     * then what the hook of --hook gets as its user. dims: those of all inputs, then of all outputs, one
-     * after the other (onnxc_tensor_info.first_dim). The outputs' are written: also when the answer is
-     * ONNXC_TOO_SMALL, then they say what is needed. capacity: by output, the elements that fit; 1 for an
-     * onnxc_value. message: NULL, or set to a text that says what was wrong when the run fails. */
+    /* data: pointers to all inputs, then to all outputs, then to the context if the model has `open`, then
+     *     the user pointer of the hook if the model was compiled with --hook.
+     * dims: the dims of all inputs, then of all outputs, at onnxc_tensor_info.first_dim. The run writes those
+     *     of the outputs, even if it returns ONNXC_TOO_SMALL: they are then the sizes needed.
+     * capacity: for each output, the elements it has room for; 1 for an onnxc_value.
+     * message: may be NULL; set to the reason if the run fails. */
     int (*run)(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,
                size_t workspace_size, const char **message);
-    /* Bytes of workspace for inputs of these dims; -1: the model does not take them. */
+    /* Workspace size in bytes for inputs of these dims; -1: the model does not accept them. */
     int64_t (*workspace)(const int64_t *dims);
-    /* NULL for models that need no context. */
+    /* NULL for models without a context. */
     int (*open)(const onnxc_options *options, onnxc_context **context);
     void (*close)(onnxc_context *context);
 } onnxc_model;
 
-/* The descriptor is one block without pointers, in the byte order of the target (little-endian). Members that
- * are called texts and arrays are offsets from its start. */
+/* The descriptor is one block without pointers, in the byte order of the target (little-endian). Members
+ * described as texts and arrays are offsets from its start. */
 typedef struct onnxc_descriptor {
     char magic[8];              /* "onnxc-m" */
     uint32_t interface_version; /* ONNXC_INTERFACE */
@@ -153,30 +156,28 @@ typedef struct onnxc_descriptor {
     uint32_t ndims;               /* of all inputs and outputs together */
     uint32_t workspace_align;
     int64_t workspace_bytes; /* -1: depends on dims */
-    uint32_t weights;        /* text: name of the file of weights; "": the object holds them */
+    uint32_t weights;        /* text: name of the weights file; "": the weights are in the object */
     uint32_t unused;
 } onnxc_descriptor;
 
 typedef struct onnxc_tensor_info {
-    uint32_t name;       /* text: the model's name of it */
+    uint32_t name;       /* text: its name in the model */
     uint32_t identifier; /* text: the member in NAME_in or NAME_out */
     uint32_t doc;        /* text */
     int32_t dtype;       /* ONNX's TensorProto.DataType */
     uint32_t rank, dims; /* array of onnxc_dim_info */
-    uint32_t first_dim;  /* place of its dims in the flat array */
-    uint32_t data_sized; /* output whose dims follow from the data: guess a capacity, or call twice */
-    uint32_t state; /* output (--state): 1 + the input whose memory it takes, its own pointer is not read;
-                       else 0 */
-    /* The tensor is given in its quantised form (--io-dtype): real = (stored - zero_point) * scale; else 0.
-     */
+    uint32_t first_dim;  /* index of its first dim in the array of all dims */
+    uint32_t data_sized; /* output whose dims depend on the data: guess a capacity, or call twice */
+    uint32_t state;      /* output (--state): 1 + the input it updates; its own pointer is ignored. 0: none */
+    /* Quantised tensor (--io-dtype): real = (stored - zero_point) * scale; otherwise 0. */
     int32_t zero_point;
     float scale;
-    uint32_t kind; /* 0: a tensor; 1: data is a struct onnxc_value, dtype, rank and dims mean nothing */
+    uint32_t kind; /* 0: a tensor; 1: data is a struct onnxc_value; dtype, rank and dims are unused */
     uint32_t type; /* text: "float[N, 3]", "sequence(float[...])" */
-    uint32_t
-        has_default; /* input (--override): its pointer may be NULL, then the model's own value is taken */
-    /* Output: a table that stands for a sequence of maps (`type`), one for each row; these are the keys of
-     * its columns. 0: it stands for itself. */
+    /* Input with a default value (--override): NULL as its pointer selects that value. */
+    uint32_t has_default;
+    /* Output: a table that represents a sequence of maps (see `type`), one map per row; the labels are the
+     * keys of its columns. 0: an ordinary output. */
     uint32_t nlabels, labels; /* array of onnxc_label_info */
     int32_t label_dtype;      /* 7: int64, 8: strings */
     uint32_t unused;
@@ -217,27 +218,27 @@ static inline const onnxc_label_info *onnxc_labels(const onnxc_descriptor *d, co
 
 /* ---- Threads (models compiled with --threads other than 1)
  *
- * All models of a process share one pool of threads, made when it is first needed. When several calls come at
- * once, one has the pool and the others use their own thread only.
+ * All models of a process share one thread pool, created when it is first needed. Of several concurrent
+ * calls, one uses the pool and the others run in their own thread only.
  */
 typedef struct onnxc_threads {
     int count; /* 0: onnxc_default_threads() */
-    /* NULL, or the program's own threads: calls body(arg, i) once for every i in [0, n), several at once or
-     * not, and returns when all are done. */
+    /* NULL, or the program's own thread pool: calls body(arg, i) once for every i in [0, n), in parallel or
+     * not, and returns when all calls have returned. */
     void (*parallel_for)(void *user, int n, void (*body)(void *arg, int i), void *arg);
     void *user;
 } onnxc_threads;
 
-/* What models called by this thread from now on use; NULL: the defaults. Answers what was set before. The
- * struct must live as long as it is set. */
+/* Sets the threads used by models that this thread calls from now on; NULL: the defaults. Returns the
+ * previous setting. The struct must live as long as it is set. */
 const onnxc_threads *onnxc_use_threads(const onnxc_threads *threads);
-/* The CPUs that this process may use: its affinity, and the quota of its cgroup. */
+/* The number of CPUs that this process may use, by its affinity and the quota of its cgroup. */
 int onnxc_default_threads(void);
 
 /* ---- Models in shared libraries (onnxc --emit shared) */
 typedef struct onnxc_library onnxc_library;
-/* name: of the model; NULL: the only one. NULL on failure, with *message set to a text that lives until this
- * thread's next call. */
+/* name: name of the model; NULL: the only one. Returns NULL on failure, with *message set to a text that is
+ * valid until the next call in this thread. */
 onnxc_library *onnxc_library_open(const char *path, const char *name, const char **message);
 onnxc_model onnxc_library_model(const onnxc_library *library);
 void onnxc_library_close(onnxc_library *library);
