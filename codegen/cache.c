@@ -33,7 +33,8 @@ cache *cache_open(arena *a, diag *d, const char *folder) {
     struct stat st;
     if (mkdir(folder, 0700) && errno != EEXIST)
         diag_fatal(d, NULL, "--cache: cannot make folder '%s': %s", folder, strerror(errno));
-    if (stat(folder, &st) || !S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "--cache: '%s' is no folder", folder);
+    if (stat(folder, &st) || !S_ISDIR(st.st_mode))
+        diag_fatal(d, NULL, "--cache: '%s' is not a folder", folder);
     cache *c = ARENA_NEW(a, cache);
     c->folder = folder;
     return c;

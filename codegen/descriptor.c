@@ -4,7 +4,8 @@
 #include "runtime-lite/onnxc.h"
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs are written as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "structs are written as they are laid out in memory");
 
 typedef struct writer {
     arena *arena;

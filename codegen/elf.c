@@ -10,7 +10,7 @@
 #include <string.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-               "structures are read and written as they lie in memory");
+               "structures are read and written as they are laid out in memory");
 enum { SECTIONS_MOST = 0xfeff, CHUNK = 1 << 20, LARGE_FLAG = 0x10000000 };
 
 // ---------------------------------------------------------------- between the classes
@@ -72,11 +72,11 @@ static Elf32_Sym narrow_symbol(const Elf64_Sym *s) {
 
 // ---------------------------------------------------------------- reading
 _Noreturn void elf_broken(const elf_object *o, const char *why) {
-    diag_fatal(o->diag, NULL, "%s is no ELF object that can be read: %s", o->what, why);
+    diag_fatal(o->diag, NULL, "%s is not a readable ELF object: %s", o->what, why);
 }
 
 static const void *part(const elf_object *o, uint64_t offset, uint64_t n) {
-    if (offset > o->file.n || n > o->file.n - offset) elf_broken(o, "it is cut off");
+    if (offset > o->file.n || n > o->file.n - offset) elf_broken(o, "it is truncated");
     return (const char *)o->file.at + offset;
 }
 
@@ -142,7 +142,7 @@ elf_object elf_object_read(arena *a, diag *d, bytes file, const char *what) {
 const char *elf_string_at(const elf_object *o, int table, uint32_t at) {
     bytes t = o->contents.at[table];
     if (at >= t.n || !memchr((const char *)t.at + at, 0, t.n - at))
-        elf_broken(o, "a name lies outside its table");
+        elf_broken(o, "a name is outside its string table");
     return (const char *)t.at + at;
 }
 
@@ -180,7 +180,7 @@ elf_file *elf_read(arena *a, diag *d, bytes file, const char *what) {
 // A string table that grows.
 uint32_t elf_add_string(elf_object *o, text *table, const char *s) {
     if (table->n + strlen(s) + 1 > UINT32_MAX)
-        diag_fatal_missing(o->diag, NULL, "the object has too many names");
+        diag_fatal_missing(o->diag, NULL, "the object has too many symbol names");
     uint32_t at = (uint32_t)table->n;
     text_addn(table, s, strlen(s) + 1);
     return at;
@@ -205,7 +205,7 @@ static void check_data(elf_object *o, const lmodule *m) {
     int64_t total = 0, most = m->target->ptr_bits == 32 ? INT32_MAX : ((int64_t)1 << 31) - (1 << 26);
     for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
     if (o->sections.n + m->data.n > SECTIONS_MOST)
-        diag_fatal_missing(o->diag, NULL, "%d constants are more than an object can hold as sections (%d)",
+        diag_fatal_missing(o->diag, NULL, "%d constants need more sections than an object can hold (%d)",
                            m->data.n, SECTIONS_MOST);
     if (llvm_data_is_large(m) || total <= most) return;
     diag_hint(o->diag, "--weights FILE keeps them outside the object");

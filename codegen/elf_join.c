@@ -59,7 +59,7 @@ static bool lies_in_section(const Elf64_Sym *s) {
 
 static bool is_left_out(const part *p, const Elf64_Sym *s) {
     if (!lies_in_section(s)) return false;
-    if (s->st_shndx >= p->o.sections.n) elf_broken(&p->o, "a symbol lies in no section");
+    if (s->st_shndx >= p->o.sections.n) elf_broken(&p->o, "a symbol is not in any section");
     return !p->section[s->st_shndx];
 }
 
@@ -122,12 +122,13 @@ static void take_globals(join *j, part *p) {
 
 // ---------------------------------------------------------------- what refers to them
 static int new_symbol(const part *p, uint64_t old) {
-    if (old >= (uint64_t)p->o.symbols.n) elf_broken(&p->o, "it refers to a symbol that it has not");
+    if (old >= (uint64_t)p->o.symbols.n) elf_broken(&p->o, "it refers to a symbol that it does not contain");
     return p->symbol[old];
 }
 
 static int new_section(const part *p, uint64_t old) {
-    if (old >= (uint64_t)p->o.sections.n) elf_broken(&p->o, "it refers to a section that it has not");
+    if (old >= (uint64_t)p->o.sections.n)
+        elf_broken(&p->o, "it refers to a section that it does not contain");
     return p->section[old];
 }
 
@@ -135,7 +136,7 @@ static int new_section(const part *p, uint64_t old) {
 static bytes renumber_relocations(const part *p, const Elf64_Shdr *s, bytes content) {
     size_t entry = s->sh_entsize, info = p->o.wide ? 8 : 4;
     char *own = arena_grow(p->o.arena, content.at, content.n, content.n + 1);
-    if (entry < 2 * info) elf_broken(&p->o, "its relocations have another size");
+    if (entry < 2 * info) elf_broken(&p->o, "its relocation entries have an unexpected size");
     for (size_t at = 0; at + entry <= content.n; at += entry) {
         Elf64_Xword wide;
         Elf32_Word narrow;

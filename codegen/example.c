@@ -61,7 +61,7 @@ static void add_members(example *e, const io_tensor *all, int n, const char *kin
                 text_printf(&e->t, "        .%s = %lld,\n", t->dims[i],
                             (long long)size_of(t->buffer->dims[i]));
         if (t->capacity)
-            text_printf(&e->t, "        .%s = %lld, // elements that there is room for\n", t->capacity,
+            text_printf(&e->t, "        .%s = %lld, // capacity in elements\n", t->capacity,
                         (long long)elements(t));
         text_printf(&e->t, "        .%s = %s_%s,\n", t->name, kind, t->name);
     }
@@ -93,10 +93,10 @@ static void add_workspace(example *e) {
             io->macro, io->macro, io->macro);
         return;
     }
-    text_printf(
-        &e->t,
-        "    // What the run needs depends on the sizes.\n    size_t workspace_size = %s_workspace_bytes(",
-        io->name);
+    text_printf(&e->t,
+                "    // The workspace size depends on the input sizes.\n    size_t workspace_size = "
+                "%s_workspace_bytes(",
+                io->name);
     for (int j = 0; j < io->symbols.n; j++)
         text_printf(&e->t, "%s%lld", j ? ", " : "", (long long)size_of(io->symbols.at[j]));
     text_printf(&e->t, ");\n    void *workspace = aligned_alloc(%s_WORKSPACE_ALIGN, workspace_size);\n",
@@ -136,7 +136,7 @@ static void add_run(example *e) {
 static void check_types(diag *d, const io_tensor *all, int n) {
     for (int j = 0; j < n; j++)
         if (all[j].buffer->dtype == DT_STRING || all[j].buffer->dtype == DT_NONE || all[j].buffer->holds)
-            diag_missing(d, NULL, "--emit=example: '%s' is no tensor of numbers", all[j].original);
+            diag_missing(d, NULL, "--emit=example: '%s' is not a numeric tensor", all[j].original);
 }
 
 void example_main(arena *a, diag *d, const build *b, const sink *to) {
@@ -144,16 +144,16 @@ void example_main(arena *a, diag *d, const build *b, const sink *to) {
     example e = {.arena = a, .b = b, .io = io, .t = {.arena = a}};
     check_types(d, io->in, io->nin), check_types(d, io->out, io->nout);
     diag_check(d);
-    text_printf(
-        &e.t, "// Runs the model '%s' once. Put your data into the inputs; %s.h says what every member is.\n",
-        io->name, io->name);
+    text_printf(&e.t,
+                "// Runs the model '%s' once. Put your data into the inputs; %s.h describes every member.\n",
+                io->name, io->name);
     text_printf(&e.t, "#include \"%s.h\"\n#include <stdio.h>\n#include <stdlib.h>\n\n", io->name);
-    text_add(&e.t, "// Inputs, here all zero.\n");
+    text_add(&e.t, "// Inputs, all zero here.\n");
     add_arrays(&e, io->in, io->nin, "in");
-    text_add(&e.t, "// Outputs, which the run fills.\n");
+    text_add(&e.t, "// Outputs, filled in by the run.\n");
     add_arrays(&e, io->out, io->nout, "out");
-    text_add(&e.t,
-             "\nint main(void) {\n    // All other memory of a run. Calls at the same time need one each.\n");
+    text_add(&e.t, "\nint main(void) {\n    // All other memory that a run needs. Concurrent calls need one "
+                   "workspace each.\n");
     add_context(&e);
     add_workspace(&e);
     if (io->nin)
@@ -180,21 +180,21 @@ void example_main(arena *a, diag *d, const build *b, const sink *to) {
 void example_makefile(arena *a, const build *b, const sink *to) {
     text t = {.arena = a};
     const char *name = b->io->name;
-    text_printf(
-        &t,
-        "# Builds main.c with the model. %s.a holds its code, weights and what it needs of onnxc's runtime.\n"
-        "# To compile the model anew: onnxc MODEL.onnx -o %s.a\n"
-        "# Compiled for %s; CC must be a compiler for it.\n"
-        "CC     ?= cc\n"
-        "CFLAGS ?= -O2 -Wall -Wextra\n"
-        "LDLIBS ?=%s\n\n"
-        "main: main.c %s.h %s.a\n"
-        "\t$(CC) -std=c11 $(CFLAGS) $(LDFLAGS) main.c %s.a -o $@ $(LDLIBS)\n\n"
-        "run: main\n\t./main\n\nclean:\n\trm -f main\n\n.PHONY: run clean\n",
-        name, name, b->module->target->triple,
-        !b->module->target->hosted ? ""
-        : b->io->opens             ? " -lpthread -ldl"
-                                   : " -lpthread",
-        name, name, name);
+    text_printf(&t,
+                "# Builds main.c with the model. %s.a contains its code, its weights and the parts of "
+                "onnxc's runtime it needs.\n"
+                "# To recompile the model: onnxc MODEL.onnx -o %s.a\n"
+                "# Compiled for %s; CC must be a compiler for it.\n"
+                "CC     ?= cc\n"
+                "CFLAGS ?= -O2 -Wall -Wextra\n"
+                "LDLIBS ?=%s\n\n"
+                "main: main.c %s.h %s.a\n"
+                "\t$(CC) -std=c11 $(CFLAGS) $(LDFLAGS) main.c %s.a -o $@ $(LDLIBS)\n\n"
+                "run: main\n\t./main\n\nclean:\n\trm -f main\n\n.PHONY: run clean\n",
+                name, name, b->module->target->triple,
+                !b->module->target->hosted ? ""
+                : b->io->opens             ? " -lpthread -ldl"
+                                           : " -lpthread",
+                name, name, name);
     sink_addn(to, t.s, t.n);
 }

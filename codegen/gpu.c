@@ -94,7 +94,7 @@ static void schedule_step(void *user, region *r, step *s) {
     kernel_code *c = j->g->kernels[s->kernel->id] = schedule_kernel(j->g->module, s->kernel, j->t, j->d);
     lfunc_verify(c->f, j->d);
     if (c->f->params.n > ARGUMENTS_MOST)
-        diag_missing(j->d, s->loc, "a kernel with %d arguments: GPUs take %d", c->f->params.n,
+        diag_missing(j->d, s->loc, "a kernel has %d arguments; GPUs take at most %d", c->f->params.n,
                      ARGUMENTS_MOST);
     c->f->exported = true;
     if (*j->suffix) c->f->name = arena_printf(j->g->module->arena, "%s%s", c->f->name, j->suffix);

@@ -41,55 +41,57 @@ static void add_doc(header *h, const char *doc) {
 
 static void head(header *h, const program *p) {
     const interface *io = h->io;
-    text_printf(&h->t, "// %s.h: made by onnxc from the model '%s'. Rules for all models are in onnxc.h.\n",
+    text_printf(&h->t, "// %s.h: made by onnxc from the model '%s'. onnxc.h has the rules for all models.\n",
                 io->name, comment_text(h->arena, p->module->name));
     add_doc(h, p->module->doc);
     text_printf(&h->t, "#ifndef ONNXC_MODEL_%s_H\n#define ONNXC_MODEL_%s_H\n", io->macro, io->macro);
     text_add(&h->t,
              "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    text_add(&h->t, "#ifndef ONNXC_STATUS\n#define ONNXC_STATUS\n"
-                    "typedef enum onnxc_status {\n"
-                    "    ONNXC_OK = 0,\n"
-                    "    ONNXC_NULL_POINTER = 1,    // a struct, tensor or workspace is a null pointer\n"
-                    "    ONNXC_BAD_DIM = 2,         // a dimension is not what the model takes\n"
-                    "    ONNXC_WORKSPACE_SIZE = 3,  // the workspace is too small\n"
-                    "    ONNXC_WORKSPACE_ALIGN = 4, // the workspace is not aligned\n"
-                    "    ONNXC_TOO_SMALL = 5,       // an output needs more room: its dims say how much\n"
-                    "    ONNXC_TOO_LARGE = 6,       // sizes that no memory can hold\n"
-                    "    ONNXC_NO_MEMORY = 7,       // allocation failed\n"
-                    "    ONNXC_CHECK_FAILED = 8,    // the data break a rule of the model\n"
-                    "    ONNXC_CANCELLED = 9,       // the hook said so\n"
-                    "    ONNXC_BAD_CPU = 10,        // this machine lacks instructions that the model needs\n"
-                    "    ONNXC_BAD_WEIGHTS = 11,    // the file of weights is missing, or another model's\n"
-                    "    ONNXC_NO_GPU = 12,         // no driver, no such GPU, or no code for it\n"
-                    "    ONNXC_GPU_FAILED = 13      // the GPU's driver reports an error\n"
-                    "} onnxc_status;\n#endif\n\n");
+    text_add(&h->t,
+             "#ifndef ONNXC_STATUS\n#define ONNXC_STATUS\n"
+             "typedef enum onnxc_status {\n"
+             "    ONNXC_OK = 0,\n"
+             "    ONNXC_NULL_POINTER = 1,    // a struct, tensor or workspace is a null pointer\n"
+             "    ONNXC_BAD_DIM = 2,         // a dimension is not one that the model accepts\n"
+             "    ONNXC_WORKSPACE_SIZE = 3,  // the workspace is too small\n"
+             "    ONNXC_WORKSPACE_ALIGN = 4, // the workspace is not aligned\n"
+             "    ONNXC_TOO_SMALL = 5,       // an output is too small; its dims are the sizes needed\n"
+             "    ONNXC_TOO_LARGE = 6,       // the sizes exceed any memory\n"
+             "    ONNXC_NO_MEMORY = 7,       // allocation failed\n"
+             "    ONNXC_CHECK_FAILED = 8,    // the data violate a rule of the model\n"
+             "    ONNXC_CANCELLED = 9,       // the hook returned non-zero\n"
+             "    ONNXC_BAD_CPU = 10,        // this CPU lacks instructions that the model needs\n"
+             "    ONNXC_BAD_WEIGHTS = 11,    // the weights file is missing or belongs to another model\n"
+             "    ONNXC_NO_GPU = 12,         // no driver, no such GPU, or no code for it\n"
+             "    ONNXC_GPU_FAILED = 13      // the GPU driver reported an error\n"
+             "} onnxc_status;\n#endif\n\n");
     if (!io->context) return;
-    text_add(&h->t, "#ifndef ONNXC_CONTEXT\n#define ONNXC_CONTEXT\n"
-                    "typedef struct onnxc_context {\n"
-                    "    const void *weights; // the bytes of the weights' file, aligned to 64\n"
-                    "    size_t weights_size;\n"
-                    "    int mapped;\n"
-                    "    int device;            // number of the GPU; -1: the CPU runs it\n"
-                    "    struct onnxc_gpu *gpu; // NULL: none\n"
-                    "} onnxc_context;\n"
-                    "typedef struct onnxc_options {\n"
-                    "    size_t size;         // sizeof(onnxc_options)\n"
-                    "    const char *weights; // path of the weights' file; NULL: as --weights gave it\n"
-                    "    const void *data;    // or its bytes, aligned to 64\n"
-                    "    size_t data_size;\n"
-                    "    int device;          // number of the GPU; -1: the CPU\n"
-                    "    int device_pointers; // not 0: inputs and outputs lie on the GPU\n"
-                    "    void *stream;        // a CUstream; NULL: one of its own\n"
-                    "    char *message;       // NULL, or room for a text that says why not on a GPU\n"
-                    "    size_t message_size;\n"
-                    "    int no_graphs;       // not 0: kernels are started one by one\n"
-                    "} onnxc_options;\n#endif\n\n");
+    text_add(&h->t,
+             "#ifndef ONNXC_CONTEXT\n#define ONNXC_CONTEXT\n"
+             "typedef struct onnxc_context {\n"
+             "    const void *weights; // contents of the weights file, 64-byte aligned\n"
+             "    size_t weights_size;\n"
+             "    int mapped;\n"
+             "    int device;            // GPU number; -1: the model runs on the CPU\n"
+             "    struct onnxc_gpu *gpu; // NULL: none\n"
+             "} onnxc_context;\n"
+             "typedef struct onnxc_options {\n"
+             "    size_t size;         // sizeof(onnxc_options)\n"
+             "    const char *weights; // path of the weights file; NULL: the one given with --weights\n"
+             "    const void *data;    // or its contents, 64-byte aligned\n"
+             "    size_t data_size;\n"
+             "    int device;          // GPU number; -1: the CPU\n"
+             "    int device_pointers; // non-zero: inputs and outputs are in GPU memory\n"
+             "    void *stream;        // a CUstream; NULL: the context creates one\n"
+             "    char *message;       // NULL, or a buffer for the reason why no GPU is used\n"
+             "    size_t message_size;\n"
+             "    int no_graphs;       // non-zero: kernels are launched one by one\n"
+             "} onnxc_options;\n#endif\n\n");
 }
 
 static void quant_macros(header *h, const io_tensor *t) {
     if (!t->quant) return;
-    text_printf(&h->t, "// The real numbers are (%s - zero point) * scale.\n", t->name);
+    text_printf(&h->t, "// Real value = (%s - zero point) * scale.\n", t->name);
     const char *scale = arena_printf(h->arena, "%.9g", (double)t->quant->scale);
     text_printf(&h->t, "#define %s_%s_SCALE %s%sf\n", h->io->macro, t->macro, scale,
                 strpbrk(scale, ".e") ? "" : ".0");
@@ -113,10 +115,9 @@ static void label_macros(header *h, const io_tensor *t) {
     const char *macro = h->io->macro;
     if (!c) return;
     bool strings = c->elem == DT_STRING;
-    text_printf(&h->t, "// What the %s of '%s' %s: const %s labels[] = %s_%s_LABELS;\n",
-                t->buffer->labels ? "columns" : "numbers", comment_text(h->arena, t->original),
-                t->buffer->labels ? "belong to" : "stand for", strings ? "char *const" : "int64_t", macro,
-                t->macro);
+    text_printf(&h->t, "// Labels of the %s of '%s': const %s labels[] = %s_%s_LABELS;\n",
+                t->buffer->labels ? "columns" : "indices", comment_text(h->arena, t->original),
+                strings ? "char *const" : "int64_t", macro, t->macro);
     text_printf(&h->t, "#define %s_%s_NLABELS %lld\n", macro, t->macro, (long long)c->count);
     text_printf(&h->t, "#define %s_%s_LABELS {", macro, t->macro);
     for (int64_t j = 0; j < c->count; j++) {
@@ -151,7 +152,7 @@ static void dim_members(header *h, const io_tensor *t, bool output) {
                     comment_text(h->arena, dim_text(h->arena, t->buffer->dims[j])));
     }
     if (t->capacity)
-        text_printf(&h->t, "    int64_t %s; // elements that %s has room for\n", t->capacity, t->name);
+        text_printf(&h->t, "    int64_t %s; // capacity of %s, in elements\n", t->capacity, t->name);
 }
 
 static void pointer_member(header *h, const io_tensor *t, bool output) {
@@ -160,12 +161,11 @@ static void pointer_member(header *h, const io_tensor *t, bool output) {
                 interface_ctype(t->buffer), t->name, comment_text(h->arena, t->original),
                 shape_text(h, t->buffer), dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
     if (!output && t->state)
-        text_printf(&h->t, ". State: the run puts '%s' in its place",
+        text_printf(&h->t, ". State: the run replaces it by '%s'",
                     comment_text(h->arena, h->io->out[t->state - 1].original));
-    if (t->buffer->labels)
-        text_printf(&h->t, ". A row for each map, see %s_%s_LABELS", h->io->macro, t->macro);
-    else if (t->labels) text_printf(&h->t, ". Indices of %s_%s_LABELS, -1: none", h->io->macro, t->macro);
-    if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's own value");
+    if (t->buffer->labels) text_printf(&h->t, ". One row per map, see %s_%s_LABELS", h->io->macro, t->macro);
+    else if (t->labels) text_printf(&h->t, ". Indices into %s_%s_LABELS; -1: none", h->io->macro, t->macro);
+    if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's default value");
     text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
 }
 
@@ -182,12 +182,12 @@ static void struct_type(header *h, const io_tensor *all, int n, bool output) {
         members++;
     }
     if (!output && h->io->hook_user) {
-        text_printf(&h->t, "    void *%s; // what the hook gets\n", h->io->hook_user);
+        text_printf(&h->t, "    void *%s; // passed to the hook\n", h->io->hook_user);
         members++;
     }
     if (message)
-        text_printf(&h->t, "    const char *%s; // set when the run fails: what was wrong\n", h->io->message);
-    if (!members && !message) text_add(&h->t, "    char unused; // a struct must have a member\n");
+        text_printf(&h->t, "    const char *%s; // set if the run fails: the reason\n", h->io->message);
+    if (!members && !message) text_add(&h->t, "    char unused; // a struct needs a member\n");
     text_printf(&h->t, "} %s_%s;\n\n", h->io->name, kind);
 }
 
@@ -203,7 +203,7 @@ static void workspace(header *h) {
         text_printf(&h->t, "size_t %s_workspace_bytes(void);\n", io->name);
         return;
     }
-    text_add(&h->t, "// (size_t)-1: the model does not take inputs of these dims.\n");
+    text_add(&h->t, "// Returns (size_t)-1 if the model does not accept inputs of these dims.\n");
     text_printf(&h->t, "size_t %s_workspace_bytes(", io->name);
     for (int j = 0; j < io->symbols.n; j++)
         text_printf(&h->t, "%sint64_t %s", j ? ", " : "", io->arguments[j]);
@@ -216,15 +216,16 @@ static void context_functions(header *h) {
     if (h->b->weights_head)
         text_printf(&h->t, "\n#define %s_WEIGHTS_BYTES %lld\n", io->macro, (long long)h->b->weights_bytes);
     if (!io->opens) {
-        text_add(&h->t,
-                 "// The program sets context.weights to the bytes of the weights' file, aligned to 64.\n");
+        text_add(
+            &h->t,
+            "// The program sets context.weights to the contents of the weights file, 64-byte aligned.\n");
         return;
     }
     text_printf(&h->t,
-                "%s; options may be NULL. 0, or an onnxc_status.\n"
+                "%s; options may be NULL. Returns 0 or an onnxc_status.\n"
                 "int %s_open(const onnxc_options *options, onnxc_context **context);\n"
                 "void %s_close(onnxc_context *context);\n",
-                h->b->weights_head ? "// Maps the file of weights" : "\n// Loads code and weights into a GPU",
+                h->b->weights_head ? "// Maps the weights file" : "\n// Loads code and weights onto a GPU",
                 io->name, io->name);
 }
 
@@ -232,14 +233,15 @@ static void functions(header *h) {
     const interface *io = h->io;
     workspace(h);
     context_functions(h);
-    text_printf(&h->t,
-                "\n// 0, or an onnxc_status. Safe in many threads at once, each with its own workspace.\n"
-                "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
-                io->name, io->context ? "const onnxc_context *context, " : "", io->name, io->name);
+    text_printf(
+        &h->t,
+        "\n// Returns 0 or an onnxc_status. Thread-safe, provided that each thread has its own workspace.\n"
+        "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
+        io->name, io->context ? "const onnxc_context *context, " : "", io->name, io->name);
     if (!io->generic) return;
     text_printf(
         &h->t,
-        "\n// For programs that treat all models alike: an onnxc_model is initialized with %s_MODEL.\n"
+        "\n// The generic interface, the same for all models: %s_MODEL initializes an onnxc_model.\n"
         "extern const int64_t %s_descriptor[];\n"
         "int %s_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
         "    size_t workspace_size, const char **message);\n"

@@ -58,7 +58,7 @@ int64_t constant_place(hosting *a, const buffer *root) {
     const char *name = constant_symbol(a, root);
     for (int j = a->result->weights.n - 1; j >= 0; j--)
         if (a->result->weights.at[j].data->name == name) return a->result->weights.at[j].offset;
-    diag_defect(a->diag, NULL, "constant '%s' has no place in the file of weights", root->name);
+    diag_defect(a->diag, NULL, "constant '%s' is missing from the weights file", root->name);
 }
 
 // One symbol for all constants with the same bytes.
@@ -208,10 +208,9 @@ static void find_library(hosting *a, const target *t) {
     program_walk(a->p, note_library, a);
     a->heap |= a->makes;
     if (a->makes && t->freestanding)
-        diag_fatal_missing(
-            a->diag, NULL,
-            "the model makes strings or sequences: that needs an allocator, which freestanding "
-            "code has not");
+        diag_fatal_missing(a->diag, NULL,
+                           "the model creates strings or sequences at run time, which needs dynamic "
+                           "allocation; freestanding code has no allocator");
 }
 
 static void mark_in_place(hosting *a, host *variants, int n) {
@@ -227,10 +226,10 @@ static void find_heap(hosting *a, const target *t) {
         if (!on_heap(b)) continue;
         a->heap = true;
         if (!t->freestanding) continue;
-        diag_hint(a->diag, "--dim bounds sizes that follow from the inputs' shapes");
+        diag_hint(a->diag, "--dim bounds sizes that depend on the inputs' shapes");
         diag_missing(a->diag, b->value && b->value->def ? b->value->def->loc : NULL,
-                     "the size of '%s' is known only when the model runs: that needs an allocator, which "
-                     "freestanding code has not",
+                     "the size of '%s' is known only at run time, which needs dynamic allocation; "
+                     "freestanding code has no allocator",
                      b->name);
     }
     diag_check(a->diag);
@@ -238,7 +237,7 @@ static void find_heap(hosting *a, const target *t) {
 
 static void remark_memory(hosting *a) {
     const memory_plan *m = &a->plan;
-    diag_remark(a->diag, NULL, "memory: the workspace has %s bytes for %d temporaries of %s bytes in all",
+    diag_remark(a->diag, NULL, "memory: the workspace has %s bytes for %d temporaries of %s bytes in total",
                 dim_text(a->arena, m->workspace), m->places.n, dim_text(a->arena, m->sum));
 }
 
@@ -249,7 +248,7 @@ static void check_outputs(void *user, region *r, step *s) {
     int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
     for (int j = 0; j < n; j++)
         if (buffer_root(all[j])->role == BUF_OUTPUT && has_opaque_dim(buffer_root(all[j])))
-            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size the run decides",
+            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size is known only at run time",
                         s->kernel->name, all[j]->name);
 }
 
@@ -276,7 +275,7 @@ static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
     a->result->device_workspace = a->device_workspace = device.workspace;
     a->heap = true;
     diag_remark(a->diag, NULL,
-                "memory: the workspace on the GPU has %s bytes for %d temporaries of %s bytes in all",
+                "memory: the workspace on the GPU has %s bytes for %d temporaries of %s bytes in total",
                 dim_text(a->arena, device.workspace), device.places.n, dim_text(a->arena, device.sum));
 }
 
@@ -328,7 +327,8 @@ static void join_workspaces(hosting *a) {
         const version *v = &a->o->versions[j];
         const char *text = dim_text(a->arena, v->plan.workspace);
         dim *own = dim_parse(a->p->dims, text);
-        if (!own) diag_defect(a->diag, NULL, "the workspace of version %s, %s, is no size", v->label, text);
+        if (!own)
+            diag_defect(a->diag, NULL, "the workspace of version %s, %s, is not a size", v->label, text);
         all = all ? dim_select(v->when, own, all) : own;
     }
     a->plan.workspace = all;
@@ -356,7 +356,7 @@ static void write_both(hosting *a, const target *const *variants, int n) {
     write_on_gpu(&gpu, schedule_program(&gpu, variants, 1));
     const char *text = dim_text(a->arena, gpu.plan.workspace);
     dim *own = dim_parse(a->p->dims, text);
-    if (!own) diag_defect(a->diag, NULL, "the workspace beside the GPU, %s, is no size", text);
+    if (!own) diag_defect(a->diag, NULL, "the host workspace, %s, is not a size", text);
     a->plan.workspace = dim_max(a->plan.workspace, own);
 }
 

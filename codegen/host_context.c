@@ -55,7 +55,7 @@ static void check_weights(host *h) {
                  "the context has no weights");
     ins *got = lb_load(b, i64(), h->weights, lb_idx(b, offsetof(onnxc_weights_head, id) / 8), 8);
     host_fail_if(h, lb_cmp(b, L_NE, got, lb_int(b, i64(), id)), ONNXC_BAD_WEIGHTS,
-                 "these are not the model's weights");
+                 "the weights do not belong to this model");
 }
 
 void take_context(host *h) {

@@ -28,7 +28,7 @@ static ins *known_dim(void *user, const dim *d) {
     host *h = user;
     if (d->kind != DIM_SYMBOL && d->kind != DIM_OPAQUE) return find_kept(h, &h->kept, d);
     ins *v = map_get_number(&h->atoms, (uint64_t)d->id);
-    if (!v) diag_fatal_missing(h->all->diag, NULL, "size '%s' follows from no input", d->name);
+    if (!v) diag_fatal_missing(h->all->diag, NULL, "size '%s' does not follow from any input", d->name);
     return v->op == L_VAR ? lb_get(&h->b, v) : v;
 }
 
@@ -156,7 +156,7 @@ static ins *compute_size(host *h, const dim *d, ins **large) {
     }
     case DIM_OVERFLOW: break;
     }
-    diag_fatal(h->all->diag, NULL, "the model needs memory that no machine has");
+    diag_fatal(h->all->diag, NULL, "the model needs more memory than any machine has");
 }
 
 ins *host_size(host *h, const dim *d, ins **large) {
@@ -193,7 +193,7 @@ void host_bind_arguments(host *h, ins *const *values) {
 
 static void check_dim(host *h, const io_tensor *t, int axis, ins *given) {
     const dim *want = t->buffer->dims[axis];
-    const char *text = arena_printf(h->all->arena, "input '%s': axis %d must be %s", t->original, axis,
+    const char *text = arena_printf(h->all->arena, "input '%s': axis %d must have size %s", t->original, axis,
                                     dim_text(h->all->arena, want));
     host_fail_if(h, lb_cmp(&h->b, L_NE, given, host_dim(h, want)), ONNXC_BAD_DIM, text);
 }

@@ -141,7 +141,7 @@ static void check_capacity(host *h, int i) {
     if (!capacity) return;
     ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, count));
     write_output_dims(h, false);
-    set_message(h, arena_printf(h->all->arena, "output '%s' needs more room", t->original));
+    set_message(h, arena_printf(h->all->arena, "output '%s' is too small", t->original));
     lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
     lb_end(b, small);
 }
@@ -154,7 +154,7 @@ static void check_workspace(host *h) {
     const char *bytes = dim_text(a->arena, need);
     ins *size = host_index(h, need), *zero = lb_int(b, size_type(h), 0);
     host_fail_if(h, lb_cmp(b, L_ULT, h->size, size), ONNXC_WORKSPACE_SIZE,
-                 dim_is_const(need) ? arena_printf(a->arena, "the workspace must have %s bytes", bytes)
+                 dim_is_const(need) ? arena_printf(a->arena, "the workspace needs %s bytes", bytes)
                                     : "the workspace is too small");
     ins *none = lb_cmp(b, L_EQ, h->workspace, lb_null(b));
     if (size->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, size, zero));
@@ -222,7 +222,7 @@ static void run_body(host *h) {
     write_output_dims(h, true);
     if (h->too_small) {
         ins *small = lb_if(b, lb_get(b, h->too_small));
-        set_message(h, "an output needs more room than its capacity");
+        set_message(h, "an output needs more elements than its capacity");
         lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
         lb_end(b, small);
     }
@@ -304,10 +304,11 @@ static int cpu_level(hosting *a, const target *t) {
     if (plain && !strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
         return t->cpu[8] - '0';
     if (plain && !strcmp(t->cpu, "x86-64")) return 1;
-    diag_hint(a->diag,
-              "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 and x86-64-v4+avx512vnni can lie in one object");
-    if (plain) diag_fatal_missing(a->diag, NULL, "no run-time choice between CPUs like '%s'", t->cpu);
-    diag_fatal_missing(a->diag, NULL, "no run-time choice between features like '%s'", t->features);
+    diag_hint(
+        a->diag,
+        "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 and x86-64-v4+avx512vnni can be combined in one object");
+    if (plain) diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
+    diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
 }
 
 // The best variant that this machine can run.

@@ -184,7 +184,8 @@ static void move_step(host *h, const step *s) {
 // ---------------------------------------------------------------- dims and control
 static void set_variable(host *h, const dim *target, ins *v) {
     ins *var = map_get_number(&h->atoms, (uint64_t)target->id);
-    if (!var || var->op != L_VAR) diag_defect(h->all->diag, NULL, "size '%s' is no variable", target->name);
+    if (!var || var->op != L_VAR)
+        diag_defect(h->all->diag, NULL, "size '%s' is not a variable", target->name);
     lb_set(&h->b, var, v);
     host_forget_dims(h);
 }
@@ -199,8 +200,8 @@ static void check_bounds(host *h, const step *s, ins *v) {
     ins *wrong = lb_cmp(b, L_ULT, lb_int(b, i64(), d->max - d->min), above);
     host_fail_if(h, wrong, ONNXC_CHECK_FAILED,
                  located(h, s->loc,
-                         arena_printf(h->all->arena, "a size is not from %lld to %lld", (long long)d->min,
-                                      (long long)d->max)));
+                         arena_printf(h->all->arena, "a size is outside the range %lld to %lld",
+                                      (long long)d->min, (long long)d->max)));
 }
 
 static void set_dim_step(host *h, const step *s) {

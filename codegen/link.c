@@ -101,7 +101,8 @@ static void warn_of_undefined(arena *a, diag *d, const archive *r, const char *r
                 if (undefined && !is_always_there(s->name)) text_printf(&t, "%s%s", t.n ? ", " : "", s->name);
             }
         }
-    if (t.n) diag_warning(d, NULL, "%s needs, of the compiler that made it: %s", runtime, text_str(&t));
+    if (t.n)
+        diag_warning(d, NULL, "%s needs functions of its compiler's own library: %s", runtime, text_str(&t));
 }
 
 bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o) {
@@ -132,7 +133,7 @@ static const char *find_linker(arena *a, diag *d, const link_options *o) {
     if (o->linker) {
         const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);
         if (found && exists(found)) return found;
-        diag_fatal(d, NULL, "linker '%s' is not there", o->linker);
+        diag_fatal(d, NULL, "linker '%s' not found", o->linker);
     }
     for (int i = 0; o->program_folder && i < 2; i++) {
         const char *beside = arena_printf(a, "%s/%sld.lld", o->program_folder, i ? "../lib/onnxc/" : "");
@@ -174,10 +175,10 @@ static _Noreturn void report_linker(diag *d, const char *linker, char *said, int
         if (*line && n < SHOWN) diag_error(d, NULL, "%s", line);
         line = end ? end + 1 : NULL;
     }
-    if (n > SHOWN) diag_hint(d, "it said %d lines more", n - SHOWN);
+    if (n > SHOWN) diag_hint(d, "%d more lines of linker output not shown", n - SHOWN);
     if (WIFEXITED(status))
         diag_fatal(d, NULL, "the linker '%s' failed with exit code %d", linker, WEXITSTATUS(status));
-    diag_fatal(d, NULL, "the linker '%s' was stopped by signal %d", linker, WTERMSIG(status));
+    diag_fatal(d, NULL, "the linker '%s' was killed by signal %d", linker, WTERMSIG(status));
 }
 
 static void run_linker(arena *a, diag *d, strings *args) {

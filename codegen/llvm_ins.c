@@ -293,5 +293,5 @@ LLVMValueRef emit_arithmetic(emit *e, const ins *x) {
     case L_COMMENT:
     case L_COUNT: break;
     }
-    diag_defect(e->diag, NULL, "function %s: instruction %d is no arithmetic", e->f->name, (int)x->op);
+    diag_defect(e->diag, NULL, "function %s: instruction %d is not arithmetic", e->f->name, (int)x->op);
 }

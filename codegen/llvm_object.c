@@ -91,7 +91,7 @@ static void check_module(emit *e) {
     bool bad = LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message);
     const char *s = arena_strdup(e->arena, message ? message : "");
     LLVMDisposeMessage(message);
-    if (bad) diag_defect(e->diag, NULL, "LLVM IR of '%s' is wrong: %s", e->m->name, s);
+    if (bad) diag_defect(e->diag, NULL, "LLVM IR of '%s' is invalid: %s", e->m->name, s);
 }
 
 static void check_diagnostics(emit *e) {
@@ -109,7 +109,7 @@ static void run_passes(emit *e) {
     char *s = LLVMGetErrorMessage(error);
     const char *copy = arena_strdup(e->arena, s);
     LLVMDisposeErrorMessage(s);
-    diag_defect(e->diag, NULL, "LLVM's passes do not run: %s", copy);
+    diag_defect(e->diag, NULL, "LLVM's passes failed: %s", copy);
 }
 
 // ---------------------------------------------------------------- output

@@ -53,7 +53,7 @@ static void keep_message(void *user, const diag_message *m) {
 }
 
 static void out_of_memory(void *user) {
-    diag_fatal(&((piece *)user)->diag, NULL, "there is no memory for compiling");
+    diag_fatal(&((piece *)user)->diag, NULL, "out of memory while compiling");
 }
 
 static void compile_piece(void *user, int i) {
@@ -72,7 +72,7 @@ static void check_pieces(const work *w, diag *d) {
         const diag_message *m = p->messages.n ? p->messages.at[p->messages.n - 1] : NULL;
         if (p->diag.class == DIAG_MISSING) diag_fatal_missing(d, m->loc, "%s", m->text);
         if (p->diag.class == DIAG_USER) diag_fatal(d, m->loc, "%s", m->text);
-        diag_defect(d, NULL, "%s", m ? m->text : "a piece of the module was not compiled");
+        diag_defect(d, NULL, "%s", m ? m->text : "part of the module was not compiled");
     }
 }
 

@@ -329,7 +329,7 @@ static ins *log1p_of(const mctx *m, ins *x) {
 
 static void need_float(lbuild *b, expr_op op, ins *x) {
     if (x->type.kind != LK_F32 && x->type.kind != LK_F64)
-        diag_defect(b->diag, NULL, "function %s: %s of a value that is no f32 or f64", b->f->name,
+        diag_defect(b->diag, NULL, "function %s: %s of a value that is neither f32 nor f64", b->f->name,
                     expr_op_name(op));
 }
 
@@ -346,7 +346,7 @@ ins *math_unary(lbuild *b, expr_op op, ins *x) {
     if (op >= X_SIN && op <= X_TAN) return math_trig(m, op, x);
     if (op >= X_ASIN && op <= X_ATAN) return math_arc(m, op, x);
     if (op >= X_SINH && op <= X_ATANH) return math_hyper(m, op, x);
-    diag_defect(b->diag, NULL, "function %s: %s is no elementary function", b->f->name, expr_op_name(op));
+    diag_defect(b->diag, NULL, "function %s: %s is not an elementary function", b->f->name, expr_op_name(op));
 }
 
 ins *math_binary(lbuild *b, expr_op op, ins *x, ins *y) {
@@ -358,6 +358,6 @@ ins *math_binary(lbuild *b, expr_op op, ins *x, ins *y) {
     if (op == X_POW) return math_pow(m, x, y);
     if (op == X_ATAN2) return math_atan2(m, x, y);
     if (op == X_FMOD) return math_fmod(m, x, y);
-    diag_defect(b->diag, NULL, "function %s: %s is no elementary function of two values", b->f->name,
+    diag_defect(b->diag, NULL, "function %s: %s is not an elementary function of two values", b->f->name,
                 expr_op_name(op));
 }

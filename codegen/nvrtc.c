@@ -103,7 +103,7 @@ static bool find_functions(arena *a, void *dl, struct nvrtc_api *api) {
 static void report_missing(diag *d, const char *where) {
     if (!d) return;
     diag_hint(d, "install the CUDA toolkit, or NVIDIA's PyPI package nvidia-cuda-nvrtc, and name its folder "
-                 "with --nvrtc; --emit=cuda needs none");
+                 "with --nvrtc; --emit=cuda does not need NVRTC");
     if (where) diag_missing(d, NULL, "no NVRTC library at %s", where);
     else diag_missing(d, NULL, "no NVRTC library was found");
 }
@@ -144,16 +144,18 @@ static const char *archs_text(const nvrtc *n, arena *a, const char *between) {
 
 const char *nvrtc_list_text(arena *a, const char *where) {
     const nvrtc *n = nvrtc_open(a, where, NULL);
-    if (!n) return "GPU architectures: no NVRTC was found, which --emit=ptx and cubin need (--nvrtc PATH)\n";
+    if (!n)
+        return "GPU architectures: no NVRTC library was found; --emit=ptx and --emit=cubin need one (--nvrtc "
+               "PATH)\n";
     return arena_printf(a, "GPU architectures (--gpu-arch) of NVRTC %d.%d, %s:\n  %s\n", n->major, n->minor,
-                        n->path, n->narchs ? archs_text(n, a, " ") : "(it does not say)");
+                        n->path, n->narchs ? archs_text(n, a, " ") : "(not reported)");
 }
 
 static void check_arch(const nvrtc *n, arena *a, int sm, diag *d) {
     if (nvrtc_knows(n, sm)) return;
     diag_hint(d, "--gpu-arch takes one of %s, or name an NVRTC of another version with --nvrtc",
               archs_text(n, a, ", "));
-    diag_fatal_missing(d, NULL, "NVRTC %d.%d (%s) does not compile for sm_%d%s", n->major, n->minor, n->path,
+    diag_fatal_missing(d, NULL, "NVRTC %d.%d (%s) cannot compile for sm_%d%s", n->major, n->minor, n->path,
                        gpu_arch_number(sm), gpu_arch_letter(sm));
 }
 
@@ -181,8 +183,7 @@ static program compile(const nvrtc *n, arena *a, const char *name, const char *c
     }
     const char *log = log_of(n, a, p);
     n->api->DestroyProgram(&p);
-    diag_defect(d, NULL, "NVRTC does not compile the emitted CUDA text (%s):\n%s",
-                n->api->GetErrorString(code), log);
+    diag_defect(d, NULL, "NVRTC rejected the emitted CUDA text (%s):\n%s", n->api->GetErrorString(code), log);
 }
 
 // The program is gone when this fails.

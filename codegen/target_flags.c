@@ -282,7 +282,7 @@ static void apply_flag(target_names *n, arena *a, diag *d, const char *f) {
         n->triple = arena_printf(a, "%s%s", f[2] == 't' ? "thumb" : "arm", rest);
     } else if (is_neutral(f)) return;
     else if (n->arch == ARCH_X86_64 && (v = after(f, "-m"))) set_x86_feature(n, a, v);
-    else diag_fatal(d, NULL, "machine flag '%s' is not known for target %s", f, n->triple);
+    else diag_fatal(d, NULL, "unknown machine flag '%s' for target %s", f, n->triple);
 }
 
 void names_apply_flags(target_names *n, arena *a, diag *d, const char *const *flags, int nflags) {

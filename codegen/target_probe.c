@@ -104,7 +104,7 @@ static void unknown_name(arena *a, diag *d, const char *what, const char *list, 
                          const char *triple) {
     const char *near = near_names(a, list, name);
     if (*near) diag_hint(d, "did you mean %s?", near);
-    else diag_hint(d, "--list-targets shows the names");
+    else diag_hint(d, "--list-targets lists them");
     diag_error(d, NULL, "unknown %s '%s' for target %s", what, name, triple);
 }
 
@@ -181,7 +181,7 @@ static void run_inliner(probe *p, diag *d, LLVMBuilderRef b, const char *cpu, co
     for (int i = 0; i < n; i++) inlined[i] = !LLVMGetFirstUse(callees[i]);
     if (!e) return;
     LLVMConsumeError(e);
-    diag_defect(d, NULL, "LLVM's inliner does not run");
+    diag_defect(d, NULL, "LLVM's inliner failed");
 }
 
 // The sign that the list gives a feature: '+' or '-', 0 where it does not name it.

@@ -43,7 +43,7 @@ static void check_format(diag *d, const target_names *n) {
                                          "watchos", "wasi",  "emscripten", "uefi",   "aix",   "cuda"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(n->triple, others[i]))
-            diag_fatal_missing(d, NULL, "target %s: only ELF objects are written yet", n->triple);
+            diag_fatal_missing(d, NULL, "target %s: only ELF objects are supported so far", n->triple);
     if (n->arch == ARCH_OTHER)
         diag_fatal_missing(d, NULL, "target %s: only x86, AArch64, ARM and RISC-V are supported", n->triple);
     if (strstr(n->triple, "aarch64_be") || strstr(n->triple, "armeb") || strstr(n->triple, "thumbeb"))
@@ -137,7 +137,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
     if (!has[SSE2]) {
         diag_hint(d, "--mcpu=pentium4, or a later CPU");
         diag_fatal_missing(
-            d, NULL, "CPU '%s' of %s has no SSE2: the x87 rounds to other precisions than the standard's",
+            d, NULL, "CPU '%s' of %s has no SSE2, and the x87 does not round to the standard's precisions",
             t->cpu, t->triple);
     }
     t->avx512 = has[AVX512];
@@ -236,7 +236,7 @@ static void fill_facts(void *user) {
 static void ask_facts(arena *a, diag *d, target *t) {
     fill x = {t, a, d};
     probe_initialise();
-    llvm_guard(d, DIAG_USER, arena_printf(a, "reading what CPU '%s' of %s can do", t->cpu, t->triple),
+    llvm_guard(d, DIAG_USER, arena_printf(a, "querying the features of CPU '%s' of %s", t->cpu, t->triple),
                fill_facts, &x);
     if (t->float_abi && !strcmp(t->float_abi, "hard") && !t->f32) {
         diag_hint(d, "name the CPU (--mcpu) or the FPU (-mfpu=), or use a soft-float triple");

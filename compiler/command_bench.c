@@ -23,13 +23,14 @@ typedef struct bench_options {
 static const option bench_table[] = {
     IO_OPTIONS(bench_options, io),
     {"--with", NULL, "OPTIONS", OPT_LIST, AT(with), "Bench",
-     "compile with these options too; may be repeated; measured in turns"},
-    {"--seconds", NULL, "X", OPT_REAL, AT(seconds), "Bench", "how long to measure each; default: 1"},
-    {"--runs", NULL, "N", OPT_NUMBER, AT(runs), "Bench", "runs of each, instead of --seconds"},
+     "also measure the models compiled with these options, alternating with the others; may be repeated"},
+    {"--seconds", NULL, "X", OPT_REAL, AT(seconds), "Bench", "time to spend on each measurement; default: 1"},
+    {"--runs", NULL, "N", OPT_NUMBER, AT(runs), "Bench",
+     "number of runs for each measurement, instead of --seconds"},
     {"--save-times", NULL, "FILE", OPT_TEXT, AT(save_times), "Bench",
-     "write the kernels' times to FILE, for --times of reports"},
+     "write kernel times to FILE, to be shown in reports with --times"},
     {"--kernels", NULL, NULL, OPT_FLAG, AT(kernels), "Bench",
-     "time of each kernel, and its share of the machine's peak"},
+     "show the time of each kernel and its share of the machine's peak"},
     {NULL},
 };
 
@@ -54,7 +55,7 @@ static const options *options_with(session *s, const char *more) {
     *o = s->options;
     string_list args = option_words(s->arena, &s->diag, more), rest = {0};
     option_parse(s->arena, &s->diag, &(option_set){compile_options, o}, 1, &args, &rest);
-    if (rest.n) diag_error(&s->diag, NULL, "--with '%s': '%s' is no option", more, rest.at[0]);
+    if (rest.n) diag_error(&s->diag, NULL, "--with '%s': '%s' is not an option", more, rest.at[0]);
     options_check(s->arena, &s->diag, o);
     diag_check(&s->diag);
     options_use_native(o);
@@ -80,7 +81,7 @@ static contestants open_all(session *s, const bench_options *o) {
     contestants all = {0};
     if (s->options.runner)
         diag_fatal_missing(&s->diag, NULL, "--runner is not supported by 'onnxc bench' of this build");
-    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no model is given");
+    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no model given");
     for (int i = 0; i < s->args.n; i++) {
         bool library = runnable_is_library(s->args.at[i]);
         for (int j = -1; j < (library ? 0 : o->with.n); j++) {
@@ -249,8 +250,8 @@ static void show_kernels(session *s, const contestant *c, row *rows, const kerne
     }
     if (n) qsort(rows, (size_t)n, sizeof *rows, by_seconds);
     printf("\n%s: %s in kernels; ", c->label, time_text(s->arena, total));
-    if (peak > 0) printf("peak of multiply-adds %.1f GFLOP/s\n", 1e-9 * peak);
-    else printf("each is started alone and waited for\n");
+    if (peak > 0) printf("peak FMA throughput %.1f GFLOP/s\n", 1e-9 * peak);
+    else printf("each launched alone and waited for\n");
     printf("%12s %7s %6s %10s %7s  kernel\n", "time", "share", "calls", "GFLOP/s", "peak");
     for (int i = 0; i < n; i++) {
         double calls = (double)k->calls[rows[i].number],
@@ -315,8 +316,8 @@ static const bench_options bench_defaults = {.seconds = 1};
 const verb verb_bench = {
     .name = "bench",
     .usage = "onnxc bench MODEL|LIB... [options]",
-    .summary =
-        "Measures the latency of models and libraries, and of models compiled in several ways, in turns.",
+    .summary = "Measures the latency of models and libraries. With several, or with variants of a model "
+               "(--with), the runs alternate.",
     .table = bench_table,
     .size = sizeof(bench_options),
     .defaults = &bench_defaults,

@@ -10,7 +10,7 @@ typedef struct inspect_options {
 } inspect_options;
 static const option inspect_table[] = {
     {"--format", NULL, "text|json|dot|html", OPT_CHOICE, offsetof(inspect_options, format), "Inspect",
-     "form of the report; default: text"},
+     "format of the report; default: text"},
     {NULL},
 };
 
@@ -35,7 +35,7 @@ static int inspect(session *s, void *own) {
 const verb verb_inspect = {
     .name = "inspect",
     .usage = "onnxc inspect MODEL [options]",
-    .summary = "Shows inputs, outputs, operators, sizes, kernels and memory of a model.",
+    .summary = "Shows the inputs, outputs, operators, sizes, kernels and memory of a model.",
     .table = inspect_table,
     .size = sizeof(inspect_options),
     .run = inspect,

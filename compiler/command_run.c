@@ -20,14 +20,14 @@ static const option run_table[] = {
     {"--output", NULL, "NAME=FILE", OPT_LIST, AT(io.outputs), "Inputs and outputs",
      "write an output to FILE (.npy, .npz, .pb, .csv, raw .bin)"},
     {"--output-dir", NULL, "DIR", OPT_TEXT, AT(io.output_dir), "Inputs and outputs",
-     "write the outputs to DIR/output_0.pb ..."},
+     "write the outputs to DIR/output_0.pb, output_1.pb ..."},
     {"--all", NULL, NULL, OPT_FLAG, AT(io.all), "Inputs and outputs",
-     "print every element, however many there are"},
+     "print all elements, even of large tensors"},
     {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, AT(interpret), "Run",
-     "run the interpreter, not compiled code; =program: after fusion and layout; =gpu: with kernels as "
-     "scheduled for GPUs"},
+     "run the interpreter instead of compiled code; =program: on the program after fusion and layout; =gpu: "
+     "on kernels as scheduled for a GPU"},
     {"--compare", NULL, "interpret|DIR|NAME=FILE", OPT_LIST, AT(compare), "Run",
-     "compare outputs with the interpreter's, with DIR/output_0.pb ..., or with FILE; exit code 4 when they "
+     "compare outputs with the interpreter's, with DIR/output_0.pb ..., or with FILE; exit code 4 if they "
      "differ"},
     {"--rtol", NULL, "X", OPT_REAL, AT(tolerance.rtol), "Run",
      "|got - want| <= atol + rtol * |want|; default: 1e-3"},
@@ -77,8 +77,8 @@ static void find_divergence(session *s, const source *from, const tensor *in, to
             (first < 0 || place_of(p, j) < place_of(p, first)))
             first = j;
     if (first < 0) {
-        printf("no node differs from the interpreter while every value is an output: "
-               "a pass that rewrites across nodes makes the difference (compare with -O0)\n");
+        printf("no node differs from the interpreter when every value is an output: the difference comes "
+               "from a pass that rewrites across nodes (compare with -O0)\n");
         return;
     }
     const value *v = p->module->main->outputs.at[first];
@@ -112,7 +112,8 @@ static bool compare_with(session *s, const char *with, const source *from, const
                           value_read(a, &s->diag, &r->out[j], with + n + 1), t);
         }
         diag_fatal(&s->diag, NULL,
-                   "--compare %s: neither 'interpret', nor a folder, nor NAME=FILE of an output", with);
+                   "--compare %s: expected 'interpret', a folder, or NAME=FILE with the name of an output",
+                   with);
     }
     return same;
 }
@@ -140,7 +141,7 @@ static const run_options run_defaults = {.tolerance = {1e-3, 1e-5}};
 const verb verb_run = {
     .name = "run",
     .usage = "onnxc run MODEL|LIB [options]",
-    .summary = "Compiles a model if needed, runs it once and prints, writes or compares its outputs.",
+    .summary = "Compiles a model if necessary, runs it once, and prints, writes or compares its outputs.",
     .table = run_table,
     .size = sizeof(run_options),
     .defaults = &run_defaults,

@@ -17,17 +17,18 @@ enum { FOLDERS_DEEP = 20, TIMEOUT_MOST = 1000000 };
 
 static const option test_table[] = {
     {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, offsetof(test_options, interpret), "Test",
-     "run the interpreter, not compiled code; =program: after fusion and layout; =gpu: with kernels as "
-     "scheduled for GPUs"},
+     "run the interpreter instead of compiled code; =program: on the program after fusion and layout; =gpu: "
+     "on kernels as scheduled for a GPU"},
     {"--form", NULL, "static|symbolic|constant", OPT_CHOICE, offsetof(test_options, form), "Test",
-     "the model as it is; with every input axis its own name; with inputs made constants"},
+     "static: the model as it is; symbolic: every axis of an input is symbolic; constant: inputs become "
+     "constants; default: static"},
     {"--cuda-shim", NULL, "DIR", OPT_TEXT, offsetof(test_options, cuda_shim), "Test",
-     "run the kernels' CUDA text on this machine's CPU, behind the shim in DIR (test/shim of the sources)"},
+     "run the kernels' CUDA text on this machine's CPU, with the shim in DIR (test/shim in the source tree)"},
     {"--timeout", NULL, "SECONDS", OPT_NUMBER, offsetof(test_options, timeout), "Test",
-     "for one case; default: 60"},
+     "time limit of one case; default: 60"},
     {"--xfail", NULL, "FILE", OPT_TEXT, offsetof(test_options, xfail), "Test",
-     "cases that are known not to pass, 'case reason' a line: all others must pass, and these must not; "
-     "'* text': nor need those for which this build lacks what the text says"},
+     "file of expected failures, one 'CASE REASON' per line; the run fails if any other case fails or a "
+     "listed case passes; '* TEXT' also excuses cases whose missing feature matches TEXT"},
     {NULL},
 };
 
@@ -75,14 +76,14 @@ static void find_cases(test_run *t, const char *folder, int depth) {
 
 static void find_all(test_run *t) {
     session *s = t->session;
-    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no folder is given");
+    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no folder given");
     for (int i = 0; i < s->args.n; i++) {
         char *folder = arena_strdup(s->arena, s->args.at[i]);
         for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/';) folder[--n] = 0;
         int before = t->cases.n;
         find_cases(t, folder, 0);
         if (t->cases.n == before)
-            diag_error(&s->diag, NULL, "'%s' holds no test folder (with a model.onnx)", folder);
+            diag_error(&s->diag, NULL, "'%s' contains no test folder (with a model.onnx)", folder);
     }
     diag_check(&s->diag);
 }
@@ -167,10 +168,10 @@ static void take_result(void *user, const pool_answer *r) {
     else t->passed++;
     if (bad || t->session->options.verbose) {
         session_clear_progress(t->session);
-        const char *text =
-            passed && expected
-                ? arena_printf(t->session->arena, "passes, but is listed as not passing: %s", c->reason)
-                : r->text;
+        const char *text = passed && expected
+                               ? arena_printf(t->session->arena,
+                                              "passes, but is listed as an expected failure: %s", c->reason)
+                               : r->text;
         printf("%s %s%s%s\n", bad && passed ? "FAIL" : word_of(v), c->folder, *text ? ": " : "",
                one_line(t->session->arena, text));
         fflush(stdout);
@@ -190,7 +191,7 @@ static int test(session *s, void *own) {
     options_use_native(&s->options);
     o->compile = &s->options;
     if (o->timeout < 1 || o->timeout > TIMEOUT_MOST)
-        diag_fatal(&s->diag, NULL, "--timeout %lld: from 1 to %d seconds", (long long)o->timeout,
+        diag_fatal(&s->diag, NULL, "--timeout %lld: must be from 1 to %d seconds", (long long)o->timeout,
                    TIMEOUT_MOST);
     find_all(&t);
     if (o->xfail) read_known_failures(&t);
@@ -213,8 +214,8 @@ static const test_options test_defaults = {.timeout = 60};
 const verb verb_test = {
     .name = "test",
     .usage = "onnxc test DIR... [options]",
-    .summary = "Runs ONNX backend-test folders (model.onnx, test_data_set_K) and all folders below DIR that "
-               "are such.",
+    .summary =
+        "Runs ONNX backend test cases: DIR and all folders below it with model.onnx and test_data_set_K.",
     .table = test_table,
     .size = sizeof(test_options),
     .defaults = &test_defaults,

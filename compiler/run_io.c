@@ -20,7 +20,7 @@ static int find_port(session *s, const char *option, const char *v, const port *
         text t = {.arena = s->arena};
         for (int j = 0; j < n; j++) text_printf(&t, "%s%s", j ? ", " : "", ports[j].name);
         const char *equals = strchr(v, '=');
-        if (!equals) diag_hint(&s->diag, "it has the form NAME=FILE");
+        if (!equals) diag_hint(&s->diag, "the form is NAME=FILE");
         else diag_hint(&s->diag, "the model has %s", text_str(&t));
         diag_fatal(&s->diag, NULL, "%s %s: no such name", option, v);
     }
@@ -81,7 +81,7 @@ tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fil
             continue;
         }
         diag_hint(&s->diag, "--input %s=FILE or --input %s=random", r->in[j].name, r->in[j].name);
-        diag_error(&s->diag, NULL, "input '%s' (%s) is not given", r->in[j].name,
+        diag_error(&s->diag, NULL, "input '%s' (%s) is missing", r->in[j].name,
                    port_text(s->arena, &r->in[j]));
     }
     diag_check(&s->diag);

@@ -18,21 +18,21 @@ typedef struct io_options {
      OPT_LIST,                                                                                               \
      offsetof(type, field.inputs),                                                                           \
      "Inputs and outputs",                                                                                   \
-     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or make it up: NAME=random[:LO..HI]"},      \
+     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or generate it: NAME=random[:LO..HI]"},     \
         {"--input-dir",                                                                                      \
          NULL,                                                                                               \
          "DIR",                                                                                              \
          OPT_TEXT,                                                                                           \
          offsetof(type, field.input_dir),                                                                    \
          "Inputs and outputs",                                                                               \
-         "read the inputs in order from DIR/input_0.pb ..."},                                                \
+         "read the inputs in order from DIR/input_0.pb, input_1.pb ..."},                                    \
         {"--seed",                                                                                           \
          NULL,                                                                                               \
          "N",                                                                                                \
          OPT_NUMBER,                                                                                         \
          offsetof(type, field.seed),                                                                         \
          "Inputs and outputs",                                                                               \
-         "of random inputs; default: 0"}
+         "seed of random inputs; default: 0"}
 
 // Inputs with default values that these options give are inputs of the model that comes next.
 void expect_inputs(session *s, const io_options *o);

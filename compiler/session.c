@@ -19,10 +19,10 @@ typedef struct info_options {
 #define AT(field) offsetof(info_options, field)
 static const option info_table[] = {
     {"--help", "-h", NULL, OPT_FLAG, AT(help), "Information", "this text"},
-    {"--version", NULL, NULL, OPT_FLAG, AT(version), "Information", "version of onnxc, ONNX and LLVM"},
+    {"--version", NULL, NULL, OPT_FLAG, AT(version), "Information", "versions of onnxc, ONNX and LLVM"},
     {"--list-ops", NULL, "[=markdown]", OPT_TEXT, AT(list_ops), "Information",
-     "operators of this build and their versions; =markdown: all of the standard's, as a page"},
-    {"--list-targets", NULL, NULL, OPT_FLAG, AT(list_targets), "Information", "targets of this build"},
+     "supported operators and their versions; =markdown: all operators of the standard, as a page"},
+    {"--list-targets", NULL, NULL, OPT_FLAG, AT(list_targets), "Information", "supported targets"},
     {NULL},
 };
 static const option no_options[] = {{NULL}};
@@ -39,11 +39,12 @@ static const char *help_text(arena *a, const verb *v) {
     text_printf(&t, "usage: %s\n\n%s\n", v->usage, v->summary);
     if (v->table) option_help(&t, v->table);
     if (v == &verb_compile) {
-        text_add(&t, "\nOther verbs: onnxc run, test, bench, inspect; 'onnxc VERB --help' tells more.\n"
-                     "MODEL is an .onnx file, '-' is standard input; @FILE reads more options from FILE.\n");
+        text_add(&t,
+                 "\nOther commands: onnxc run, test, bench, inspect; see 'onnxc COMMAND --help'.\n"
+                 "MODEL is an .onnx file or '-' for standard input; @FILE reads more options from FILE.\n");
         option_help(&t, compile_options);
     } else {
-        text_add(&t, "\nThe compiler's options are taken too: 'onnxc --help' shows them.\n");
+        text_add(&t, "\nAll options of the compiler are accepted as well; see 'onnxc --help'.\n");
     }
     option_help(&t, info_table);
     return text_str(&t);
@@ -119,7 +120,7 @@ static int finish_output(session *s, int code) {
 
 static void out_of_memory(void *user) {
     session *s = user;
-    diag_fatal(&s->diag, NULL, "more memory is needed than is available (%zu MiB)", s->memory >> 20);
+    diag_fatal(&s->diag, NULL, "this needs more memory than is available (%zu MiB)", s->memory >> 20);
 }
 
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv) {
@@ -146,12 +147,11 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
 
 source session_model(session *s) {
     if (s->args.n == 0) {
-        diag_hint(&s->diag, "onnxc --help shows how onnxc is called");
-        diag_fatal(&s->diag, NULL, "no model is given");
+        diag_hint(&s->diag, "'onnxc --help' shows the usage");
+        diag_fatal(&s->diag, NULL, "no model given");
     }
     if (s->args.n > 1)
-        diag_fatal(&s->diag, NULL, "one model is wanted, but there are '%s' and '%s'", s->args.at[0],
-                   s->args.at[1]);
+        diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);
     return (source){.path = s->args.at[0]};
 }
 

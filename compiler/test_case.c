@@ -242,7 +242,7 @@ static int rank_of(const runnable *r) {
 // Where `reference` has come to its end by it, so has all of the case.
 static void out_of_memory(void *user) {
     unit *u = user;
-    diag_fatal(&u->diag, NULL, "more memory is needed than is available");
+    diag_fatal(&u->diag, NULL, "this needs more memory than is available");
 }
 
 static void run_unit(unit *u) {

@@ -161,7 +161,7 @@ static dim *parse_dim(parser *p) {
 static type parse_shape(parser *p, type_kind kind) {
     const char *name = parse_name(p);
     dtype elem = dtype_from_name(name);
-    if (elem == DT_NONE) fail(p, arena_printf(p->m->arena, "'%s' is no element type", name));
+    if (elem == DT_NONE) fail(p, arena_printf(p->m->arena, "'%s' is not an element type", name));
     expect(p, "[");
     dim *dims[MAX_RANK];
     int rank = 0;
@@ -237,7 +237,7 @@ static void store(dtype t, void *data, int64_t i, number v) {
 
 static void check_count(parser *p, int64_t have, int64_t want) {
     if (have == want) return;
-    fail(p, arena_printf(p->m->arena, "%lld elements or bytes are given where %lld belong", (long long)have,
+    fail(p, arena_printf(p->m->arena, "%lld elements or bytes are given instead of %lld", (long long)have,
                          (long long)want));
 }
 

@@ -61,7 +61,8 @@ static void check_constant(verifier *v, const loc *at, const value *x) {
 static void check_value(verifier *v, const loc *at, const value *x) {
     module *m = v->m;
     CHECK(v, at, x->id >= 0 && x->id < m->values.n && m->values.at[x->id] == x, "a value has a wrong id");
-    CHECK(v, at, x->name && map_get(&m->names, x->name) == x, "the name of value %d is not its own", x->id);
+    CHECK(v, at, x->name && map_get(&m->names, x->name) == x, "the name of value %d belongs to another value",
+          x->id);
     check_type(v, at, x->name, &x->type);
     for (int i = 0; x->contents && i < x->ncontents; i++)
         CHECK(v, at, x->contents[i], "element %d of '%s' is NULL", i, x->name);

@@ -142,7 +142,7 @@ static void set_type(node *n, int out, type t) {
 void infer_set(node *n, int out, dtype elem, int rank, dim *const *dims) {
     if (!node_out(n, out)) return;
     if (rank > MAX_RANK)
-        infer_error(n, "%s would have rank %d; the most is %d", label(n, true, out), rank, MAX_RANK);
+        infer_error(n, "%s would have rank %d; at most %d is supported", label(n, true, out), rank, MAX_RANK);
     for (int i = 0; i < rank; i++)
         if (dims[i]->max < 0 || dims[i]->kind == DIM_OVERFLOW)
             infer_error(n, "%s would have dimension %d = %s", label(n, true, out), i,
@@ -285,7 +285,7 @@ int infer_broadcast(const node *n, int first, int last, dim **dims) {
 void infer_broadcast_into(const node *n, int i, int rank, dim *const *dims, const char *what) {
     int own = infer_rank(n, i);
     const type *t = infer_in(n, i);
-    if (own > rank) infer_error(n, "%s has rank %d; the most is %d", what, own, rank);
+    if (own > rank) infer_error(n, "%s has rank %d; at most %d is supported", what, own, rank);
     for (int j = 0; j < own; j++) {
         dim *to = dims[rank - own + j];
         infer_same_dim(n, infer_broadcast_dim(n, to, t->dims[j], rank - own + j), to,
@@ -486,7 +486,7 @@ static int64_t least_bytes(const type *t) {
 
 static void check_size(const graph *g, const loc *at, const char *what, const type *t) {
     if (t->kind != TYPE_TENSOR || t->rank == RANK_UNKNOWN || least_bytes(t) >= 0) return;
-    diag_fatal(g->module->diag, at, "%s is %s: more than 2^47 bytes, which no machine has", what,
+    diag_fatal(g->module->diag, at, "%s is %s: more than 2^47 bytes, more than any machine has", what,
                type_text(g->module->arena, t));
 }
 

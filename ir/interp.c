@@ -42,7 +42,7 @@ int64_t interp_dim(interp *in, const dim *d) {
 
 // ---------------------------------------------------------------- memory
 static const char *too_large(interp *in, const buffer *b, int64_t bytes) {
-    return arena_printf(in->arena, "'%s' needs %lld bytes (%.1f GiB): more memory than there is", b->name,
+    return arena_printf(in->arena, "'%s' needs %lld bytes (%.1f GiB): more memory than is available", b->name,
                         (long long)bytes, (double)bytes * 0x1p-30);
 }
 
@@ -161,8 +161,8 @@ static void run_set_dim(interp *in, const step *s) {
     // What follows counts on the bounds: checks that they imply are not in the program.
     if (v < s->target->min || v > s->target->max)
         interp_stop(in, INTERP_FAILED,
-                    arena_printf(in->arena, "a size is not from %lld to %lld", (long long)s->target->min,
-                                 (long long)s->target->max));
+                    arena_printf(in->arena, "a size is outside the range %lld to %lld",
+                                 (long long)s->target->min, (long long)s->target->max));
     set_dim(in, s->target, v);
 }
 

@@ -606,7 +606,7 @@ ins *lb_if(lbuild *b, ins *cond) { return open_body(b, emit1(b, L_IF, lt(LK_VOID
 
 static void expect_open(lbuild *b, const ins *x) {
     if (!b->block || (b->block != x->body[0] && b->block != x->body[1]))
-        diag_defect(b->diag, NULL, "function %s: a block is closed that is not the innermost one",
+        diag_defect(b->diag, NULL, "function %s: the block being closed is not the innermost one",
                     b->f->name);
 }
 

@@ -557,7 +557,8 @@ static void release_shuffles(linterp *in) {
     device *d = in->device;
     for (int w = 0; w < d->n; w += WARP) {
         if (d->all[w].wait != WAIT_SHUFFLE) continue;
-        if (!all_wait(d, w, WARP, WAIT_SHUFFLE)) fail(in, "a warp's threads do not meet at one shuffle");
+        if (!all_wait(d, w, WARP, WAIT_SHUFFLE))
+            fail(in, "the threads of a warp do not reach one shuffle together");
         for (int i = w; i < w + WARP && i < d->n; i++) {
             thread *t = &d->all[i];
             int other = i ^ (int)t->where->i;
@@ -573,7 +574,7 @@ static void release_products(linterp *in) {
     for (int w = 0; w < d->n; w += WARP) {
         if (d->all[w].wait != WAIT_PRODUCT) continue;
         if (w + WARP > d->n || !all_wait(d, w, WARP, WAIT_PRODUCT))
-            fail(in, "a warp's threads do not meet at one product");
+            fail(in, "the threads of a warp do not reach one product together");
         const uint32_t **registers = ARENA_ARRAY(in->arena, const uint32_t *, WARP);
         for (int i = 0; i < WARP; i++) {
             thread *t = &d->all[w + i];
@@ -640,7 +641,7 @@ static void run_device_block(linterp *in, char *stacks) {
     for (int i = 0; i < d->n; i++) start_thread(in, &d->all[i], i, stacks + (size_t)i * STACK);
     run_threads(in);
     const char *unfinished =
-        linterp_bulk_left(in) ? "a block ends before its copies" : linterp_unfinished(in);
+        linterp_bulk_left(in) ? "a block ends before its copies are complete" : linterp_unfinished(in);
     if (unfinished) fail(in, unfinished);
 }
 

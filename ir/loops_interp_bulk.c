@@ -32,7 +32,7 @@ static int barrier_at(frame *fr, const ins *x, int i) {
     check_multiple(fr, x, at, BARRIER_BYTES);
     checked(fr, x, at, BARRIER_BYTES, false);
     int found = find_barrier(fr->in->device, at);
-    if (found < 0) linterp_fail_at(fr, x, "a barrier of copies that nobody made");
+    if (found < 0) linterp_fail_at(fr, x, "a copy barrier that was not initialised");
     return found;
 }
 
@@ -41,7 +41,7 @@ static void make(frame *fr, const ins *x) {
     char *at = pointer(fr, x, 0);
     if (d->now->number) return;
     check_multiple(fr, x, at, BARRIER_BYTES);
-    if (find_barrier(d, at) >= 0) linterp_fail_at(fr, x, "a barrier of copies is made twice");
+    if (find_barrier(d, at) >= 0) linterp_fail_at(fr, x, "a copy barrier is initialised twice");
     memset(checked(fr, x, at, BARRIER_BYTES, true), LEVAL_PATTERN, BARRIER_BYTES);
     VEC_PUSH(fr->in->arena, &d->bulks, (bulk_barrier){.at = at});
 }
@@ -53,7 +53,7 @@ static void show(frame *fr) {
 
 static bulk_barrier *barrier_to_use(frame *fr, const ins *x, int i) {
     bulk_barrier *b = &fr->in->device->bulks.at[barrier_at(fr, x, i)];
-    if (!b->shown) linterp_fail_at(fr, x, "copies take a barrier that no fence showed to them");
+    if (!b->shown) linterp_fail_at(fr, x, "copies use a barrier without a fence after its initialisation");
     return b;
 }
 
@@ -73,7 +73,7 @@ static void begin(frame *fr, const ins *x) {
     bulk_barrier *b = barrier_to_use(fr, x, 3);
     check_multiple(fr, x, to, UNIT);
     check_multiple(fr, x, from, UNIT);
-    if (bytes <= 0 || bytes % UNIT) linterp_fail_at(fr, x, "bytes are no multiple of 16");
+    if (bytes <= 0 || bytes % UNIT) linterp_fail_at(fr, x, "the number of bytes is not a multiple of 16");
     checked(fr, x, from, bytes, false);
     memset(checked(fr, x, to, bytes, true), LEVAL_PATTERN, (size_t)bytes);
     b->begun += bytes;
@@ -113,11 +113,11 @@ const char *linterp_bulk_stuck(const linterp *in) {
     for (int i = 0; i < d->n; i++) {
         const bulk_barrier *b = d->all[i].wait == WAIT_BULK ? &d->bulks.at[d->all[i].bulk] : NULL;
         if (!b) continue;
-        if (!b->arrived) return "threads wait for copies of which nobody said how many bytes come";
+        if (!b->arrived) return "threads wait for copies whose number of bytes was not announced";
         return b->begun < b->expected ? "threads wait for more bytes than are copied"
                                       : "more bytes are copied than threads wait for";
     }
-    return "threads wait for copies for ever";
+    return "deadlock: threads wait for copies that never arrive";
 }
 
 bool linterp_bulk_left(const linterp *in) {

@@ -126,16 +126,17 @@ static bool begins_well(const char *p, lgroup_order order) {
 
 static void check_product(frame *fr, const ins *x, const group_product *p) {
     device *d = fr->in->device;
-    if (!d->now->fenced) linterp_fail_at(fr, x, "a product takes registers that no fence gave to it");
-    if (d->unshown) linterp_fail_at(fr, x, "a product reads what threads wrote but did not show");
+    if (!d->now->fenced) linterp_fail_at(fr, x, "a warpgroup product uses registers without a fence");
+    if (d->unshown)
+        linterp_fail_at(fr, x, "a warpgroup product reads shared memory that threads wrote without a fence");
     if (!begins_well(p->a, p->g.order_a) || !begins_well(p->b, p->g.order_b))
         linterp_fail_at(fr, x, "pointer is less aligned than promised");
     int group = d->now->number / GROUP_THREADS, number = ++d->now->begun;
     if (d->n % GROUP_THREADS || group >= MOST_GROUPS)
-        linterp_fail_at(fr, x, "a product takes groups of 128 threads");
+        linterp_fail_at(fr, x, "a warpgroup product needs groups of 128 threads");
     begun_product *b = &d->begun[group][number % BEGUN], own = {number, x, p->a, p->b};
     if (b->number == number && (b->call != x || b->a != p->a || b->b != p->b))
-        linterp_fail_at(fr, x, "a group's threads begin different products");
+        linterp_fail_at(fr, x, "the threads of a warpgroup start different products");
     *b = own;
 }
 
@@ -151,7 +152,7 @@ static void begin_product(frame *fr, const ins *x, const lgroup *g) {
                        .lead_b = *(int32_t *)arg(fr, x, 4),
                        .batch = t->batches};
     check_product(fr, x, &p);
-    if (t->products.n && t->sums != d) linterp_fail_at(fr, x, "products into different registers at once");
+    if (t->products.n && t->sums != d) linterp_fail_at(fr, x, "concurrent products into different registers");
     if (!t->products.n) {
         t->sums = d;
         t->sums_now = arena_alloc(fr->in->arena, bytes);
@@ -203,10 +204,10 @@ const char *linterp_unfinished(const linterp *in) {
     const device *d = in->device;
     for (int i = 0; i < d->n; i++) {
         const thread *t = &d->all[i];
-        if (t->copies.n) return "a block ends before its copies";
-        if (t->products.n) return "a block ends before its products";
+        if (t->copies.n) return "a block ends before its copies are complete";
+        if (t->products.n) return "a block ends before its products are complete";
         if (t->begun != d->all[i / GROUP_THREADS * GROUP_THREADS].begun)
-            return "a group's threads begin different products";
+            return "the threads of a warpgroup start different products";
     }
     return NULL;
 }

@@ -41,7 +41,7 @@ static void check_operands(const verify *v, const ins *x) {
     for (int i = 0; i < x->nargs; i++) {
         const ins *a = x->args[i];
         need(v, x, a && a->id < v->f->nins && v->made[a->id],
-             "an operand is not made before, here or around");
+             "an operand is not defined before its use, in this block or an enclosing one");
         bool variable = a->op == L_VAR;
         need(v, x, variable == ((x->op == L_GET || x->op == L_SET) && i == 0),
              "variables are for get and set");
@@ -71,7 +71,8 @@ static void check_arithmetic(const verify *v, const ins *x) {
 static void check_compare(const verify *v, const ins *x) {
     ltype t = type_of(x, 0);
     need(v, x, same(t, type_of(x, 1)), "operands differ in type");
-    need(v, x, x->type.kind == LK_I1 && x->type.lanes == t.lanes, "the result is no i1 of as many lanes");
+    need(v, x, x->type.kind == LK_I1 && x->type.lanes == t.lanes,
+         "the result is not an i1 with as many lanes");
     need(v, x, !(lkind_is_float(t.kind) && x->op >= L_ULT), "unsigned comparison of floats");
 }
 
@@ -101,15 +102,15 @@ static void check_conversion(const verify *v, const ins *x) {
 }
 
 static void check_reduction(const verify *v, const ins *x) {
-    need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is no lane of the operand");
+    need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is not a lane of the operand");
     need(v, x, x->op <= L_HSMAX || is_int(x->type.kind), "no integer");
 }
 
 static void check_lanes(const verify *v, const ins *x) {
     if (x->op == L_SPLAT)
-        need(v, x, same(type_of(x, 0), lt(x->type.kind, 1)), "operand is no scalar of the kind");
+        need(v, x, same(type_of(x, 0), lt(x->type.kind, 1)), "the operand is not a scalar of this kind");
     if (x->op == L_EXTRACT) {
-        need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is no lane of the operand");
+        need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is not a lane of the operand");
         need(v, x, x->i >= 0 && x->i < type_of(x, 0).lanes, "no such lane");
     }
     if (x->op == L_INSERT) {
@@ -127,13 +128,13 @@ static void check_lanes(const verify *v, const ins *x) {
 static void check_memory(const verify *v, const ins *x) {
     bool gather = x->op == L_GATHER, scatter = x->op == L_SCATTER;
     bool loads = x->op == L_LOAD || x->op == L_LOADN || gather;
-    need(v, x, is_pointer(x->args[0]), "operand 0 is no pointer");
-    need(v, x, is_index(x->args[1]), "operand 1 is no index");
+    need(v, x, is_pointer(x->args[0]), "operand 0 is not a pointer");
+    need(v, x, is_index(x->args[1]), "operand 1 is not an index");
     int lanes = gather ? x->type.lanes : scatter ? type_of(x, 2).lanes : 1;
     need(v, x, type_of(x, 1).lanes == lanes, "the index has the wrong lanes");
     need(v, x, is_void(x) != loads, "a load has a value, a store none");
-    if (x->op == L_LOADN) need(v, x, is_index(x->args[2]) && type_of(x, 2).lanes == 1, "n is no index");
-    if (x->op == L_STOREN) need(v, x, is_index(x->args[3]) && type_of(x, 3).lanes == 1, "n is no index");
+    if (x->op == L_LOADN) need(v, x, is_index(x->args[2]) && type_of(x, 2).lanes == 1, "n is not an index");
+    if (x->op == L_STOREN) need(v, x, is_index(x->args[3]) && type_of(x, 3).lanes == 1, "n is not an index");
 }
 
 static void check_dot(const verify *v, const ins *x) {
@@ -142,15 +143,15 @@ static void check_dot(const verify *v, const ins *x) {
 }
 
 static void check_call(const verify *v, const ins *x) {
-    if (x->op == L_CALLPTR) need(v, x, x->nargs > 0 && is_pointer(x->args[0]), "operand 0 is no pointer");
+    if (x->op == L_CALLPTR) need(v, x, x->nargs > 0 && is_pointer(x->args[0]), "operand 0 is not a pointer");
     else need(v, x, x->name != NULL, "no name");
 }
 
 static void check_pointer(const verify *v, const ins *x) {
-    need(v, x, is_pointer(x->args[0]), "operand 0 is no pointer");
+    need(v, x, is_pointer(x->args[0]), "operand 0 is not a pointer");
     if (x->op == L_OFFSET)
         need(v, x, is_index(x->args[1]) && type_of(x, 1).lanes == 1 && is_pointer(x),
-             "operand 1 is no index");
+             "operand 1 is not an index");
 }
 
 static void check_variable(const verify *v, const ins *x) {
@@ -172,7 +173,7 @@ static void check_body(verify *v, const ins *x, int i) {
 
 static void check_for(verify *v, const ins *x) {
     all_same(v, x);
-    need(v, x, is_index(x) && x->type.lanes == 1, "the counter is no integer");
+    need(v, x, is_index(x) && x->type.lanes == 1, "the counter is not an integer");
     need(v, x, x->args[2]->op != L_CONST || x->args[2]->i > 0, "the step is not positive");
     need(v, x, x->body[0] && !x->body[1], "a loop has one body");
     v->made[x->id] = true;
@@ -184,7 +185,7 @@ static void check_for(verify *v, const ins *x) {
 }
 
 static void check_if(verify *v, const ins *x) {
-    need(v, x, is_scalar(x->args[0], LK_I1), "the condition is no i1");
+    need(v, x, is_scalar(x->args[0], LK_I1), "the condition is not an i1");
     need(v, x, x->body[0] != NULL, "no body");
     check_body(v, x, 0);
     check_body(v, x, 1);
@@ -201,7 +202,8 @@ static void check_return(const verify *v, const ins *x) {
     need(v, x, !x->next, "something follows a return");
     if (v->f->result.kind == LK_VOID) need(v, x, x->nargs == 0, "a value is returned");
     else
-        need(v, x, x->nargs == 1 && same(type_of(x, 0), v->f->result), "the value has not the result's type");
+        need(v, x, x->nargs == 1 && same(type_of(x, 0), v->f->result),
+             "the value does not have the result's type");
 }
 
 static void check_leaf(const verify *v, const ins *x) {
@@ -233,7 +235,8 @@ static void check_ins(verify *v, const ins *x) {
     else if (op == L_IF) check_if(v, x);
     else if (op == L_LOOP) check_loop(v, x);
     else if (op == L_BREAK)
-        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1), "no loop to leave, or no i1");
+        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1),
+             "not inside a loop, or the condition is not an i1");
     else if (op == L_RETURN) check_return(v, x);
     else if (op <= L_CALLPTR) check_call(v, x);
     else if (op <= L_DOT2) check_dot(v, x);

@@ -61,12 +61,13 @@ static void need_rank(lowering *l, const loc *at, const value *v) {
     need_tensor(l, at, v);
     if (!has_no_rank(v)) return;
     if (!v->def && v->graph && !v->graph->outer)
-        diag_hint(l->program->diag, "--shape %s=NxCx8 says what the model leaves open", v->name);
+        diag_hint(l->program->diag, "--shape %s=NxCx8 gives what the model leaves open", v->name);
     else
-        diag_hint(l->program->diag,
-                  "where a size of the model decides the rank, --dim NAME=N binds that size%s",
-                  is_output(v) ? "; an output of one rank may be declared in the model with that rank" : "");
-    diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known when compiling", v->name);
+        diag_hint(
+            l->program->diag, "where the rank depends on a size of the model, --dim NAME=N binds that size%s",
+            is_output(v) ? "; an output that always has the same rank may be declared with it in the model"
+                         : "");
+    diag_fatal_missing(l->program->diag, at, "the rank of '%s' is not known at compile time", v->name);
 }
 
 type lower_type(const type *t) {

@@ -115,7 +115,7 @@ static node *make(graph *g, node *before, const node *at, const char *name, int 
     const op_def *op = op_find("", name);
     if (!op)
         diag_fatal_missing(g->module->diag, at->loc,
-                           "operator %s, which this node is made of, is not supported", name);
+                           "operator %s, which this node expands to, is not supported", name);
     node *made = node_new(g, before, op, at->loc, nin, in);
     const schema_op *s = schema_find("", name);
     if (s) node_fill_defaults(made, &s->versions[s->nversions - 1]);

@@ -299,7 +299,7 @@ static ins *dim_param(void *user, const dim *d) {
     emitter *e = user;
     ins *p = map_get_number(&e->dim_params, (uint64_t)d->id);
     if (!p && d->name)
-        diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is no parameter", e->k->name, d->name);
+        diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is not a parameter", e->k->name, d->name);
     return p;
 }
 
@@ -354,7 +354,7 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
         int lanes = e->lanes;
         // Lane 0 alone: what varies is made anew as a scalar.
         if (!vector && varies(e, x))
-            diag_defect(b->diag, e->k->loc, "kernel %s: an index varies in a way its access does not",
+            diag_defect(b->diag, e->k->loc, "kernel %s: an index varies, but its access does not",
                         e->k->name);
         v = to_index(e, emit_value(e, x));
         if (vector && v->type.lanes == 1) v = lb_splat(b, v, lanes);
@@ -640,7 +640,7 @@ static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
     lbuild *b = &e->b;
     dtype t = w->to->dtype;
     if (v->type.lanes > 1)
-        diag_defect(b->diag, e->k->loc, "kernel %s: lanes of '%s' do not lie side by side", e->k->name,
+        diag_defect(b->diag, e->k->loc, "kernel %s: lanes of '%s' are not contiguous", e->k->name,
                     w->to->name);
     if (t == DT_C128) {
         lb_store(b, p, lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), v, 8);

@@ -37,7 +37,8 @@ static ins *emit_composite(const dim_source *s, const dim *d) {
                                  [DIM_BIGSUM] = X_ADD,        [DIM_BIGMUL] = X_MUL};
     lbuild *b = s->b;
     if (d->kind == DIM_POLY) return emit_poly(s, d);
-    if (d->kind == DIM_OVERFLOW) diag_fatal(b->diag, NULL, "the model needs memory that no machine has");
+    if (d->kind == DIM_OVERFLOW)
+        diag_fatal(b->diag, NULL, "the model needs more memory than any machine has");
     ins *x = emit_dim_value(s, d->a), *y = emit_dim_value(s, d->b);
     if (d->kind == DIM_SELECT)
         return lb_select(b, lb_cmp(b, L_NE, emit_dim_value(s, d->c), lb_int(b, lt(s->kind, 1), 0)), x, y);

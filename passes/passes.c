@@ -85,7 +85,7 @@ static void expand_graph(graph *g) {
         n->op->expand(n);
         for (int i = j; i < g->nodes.n && g->nodes.at[i] != n; i++) infer_node(g->nodes.at[i]);
         if (n->graph) node_delete(n);
-        if (++made > 1000000) diag_defect(g->module->diag, n->loc, "expansion does not end");
+        if (++made > 1000000) diag_defect(g->module->diag, n->loc, "expansion does not terminate");
         j--;
     }
 }

@@ -28,7 +28,7 @@ static int map_weights(onnxc_context *c, const onnxc_options *o, const char *pat
     void *at = sized ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     int problem = errno;
     close(fd);
-    if (!sized) return refuse(o, "the weights '%s' are empty or no regular file", path);
+    if (!sized) return refuse(o, "the weights '%s' are empty or not a regular file", path);
     if (at == MAP_FAILED) return refuse(o, "cannot map the weights '%s': %s", path, strerror(problem));
     c->weights = at, c->weights_size = (size_t)st.st_size, c->mapped = 1;
     return ONNXC_OK;
@@ -40,10 +40,9 @@ static int check_weights(const onnxc_context *c, const onnxc_options *o, const o
     int same = memcmp(c->weights, head, c->weights_size < sizeof *head ? c->weights_size : sizeof *head) == 0;
     if (!same)
         return refuse(
-            o, "the weights '%s' belong to another model, to other options or another version of onnxc",
-            name);
+            o, "the weights '%s' belong to another model, other options or another version of onnxc", name);
     if (c->weights_size < head->bytes)
-        return refuse(o, "the weights '%s' are cut short: %llu bytes of %llu", name,
+        return refuse(o, "the weights '%s' are truncated: %llu bytes of %llu", name,
                       (unsigned long long)c->weights_size, (unsigned long long)head->bytes);
     return ONNXC_OK;
 }

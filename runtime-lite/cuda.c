@@ -149,7 +149,8 @@ static int load_function(loaded *m, uint32_t i, const char *name, int most) {
 
 static int load_functions(loaded *m) {
     const char *name = (const char *)m->images + m->images->names;
-    int most = 0, code = failed(cuda->device_attribute(&most, CUDA_SHARED_MOST, m->device), "asking the GPU");
+    int most = 0,
+        code = failed(cuda->device_attribute(&most, CUDA_SHARED_MOST, m->device), "querying the GPU");
     if (code) return code;
     m->functions = calloc(m->images->nfunctions + 1, sizeof *m->functions);
     if (!m->functions) return SAY(ONNXC_NO_MEMORY, "no memory");
@@ -203,7 +204,7 @@ static int load_best(loaded *m, int sm) {
 }
 
 static int load_code(loaded *m) {
-    int sm, code = failed(cuda_capability(cuda, m->device, &sm), "asking the GPU");
+    int sm, code = failed(cuda_capability(cuda, m->device, &sm), "querying the GPU");
     return code || !m->images->nfunctions ? code : load_best(m, sm);
 }
 
@@ -262,7 +263,7 @@ static int find_device(loaded *m) {
     if (code) return code;
     if (m->ordinal < 0 || m->ordinal >= count)
         return SAY(ONNXC_NO_GPU, "there is no GPU %d: the driver has %d", m->ordinal, count);
-    code = failed(cuda->device_get(&m->device, m->ordinal), "finding the GPU");
+    code = failed(cuda->device_get(&m->device, m->ordinal), "selecting the GPU");
     return code ? code : failed(cuda->retain(&m->context, m->device), "opening the GPU");
 }
 
@@ -559,14 +560,14 @@ static int begin(gpu *g, session *s, size_t before, size_t workspace) {
     if (!s) return SAY(ONNXC_NO_MEMORY, "no memory");
     int code = take_block(g, s, before + workspace, &s->workspace);
     if (code || !before) return code;
-    return failed(cuda_work_fill(&s->work, s->workspace->at, 0, before), "clearing memory of the GPU");
+    return failed(cuda_work_fill(&s->work, s->workspace->at, 0, before), "clearing GPU memory");
 }
 
 int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const onnxc_gpu_images *images,
                        int64_t workspace, int statuses) {
     *run = (onnxc_gpu_run){0};
     gpu *g = context->gpu;
-    if (!g || g->model->images != images) return SAY(ONNXC_NO_GPU, "the context is not the model's");
+    if (!g || g->model->images != images) return SAY(ONNXC_NO_GPU, "the context belongs to another model");
     size_t before = ((size_t)statuses * sizeof(int32_t) + STATUS_ROOM - 1) / STATUS_ROOM * STATUS_ROOM;
     int mode, code = failed(enter(g->model->context, &mode), "using the GPU");
     if (code) return code;
@@ -607,7 +608,7 @@ static int check_sizes(const int64_t *values) {
     static const int64_t most[] = {INT32_MAX, 65535, 65535};
     for (int i = 0; i < 3; i++)
         if (values[i] > most[i])
-            return SAY(ONNXC_TOO_LARGE, "a kernel needs %lld blocks, more than a GPU can start",
+            return SAY(ONNXC_TOO_LARGE, "a kernel needs %lld blocks, more than a GPU can launch",
                        (long long)values[i]);
     return ONNXC_OK;
 }

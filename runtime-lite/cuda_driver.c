@@ -55,14 +55,15 @@ static void start_driver(const cuda_driver *d) {
     if (!error) return;
     d->error_name(error, &name);
     d->error_text(error, &text);
-    BECAUSE("NVIDIA's driver does not start: %s (%s)", text ? text : "unknown error", name ? name : "?");
+    BECAUSE("NVIDIA's driver failed to initialise: %s (%s)", text ? text : "unknown error",
+            name ? name : "?");
 }
 
 // Never closed: it keeps threads of its own.
 static void open_driver(void) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const char *lacks = library ? find_functions(library, &the_driver.driver) : NULL;
-    if (!library) BECAUSE("NVIDIA's driver is not there: %s", dlerror());
+    if (!library) BECAUSE("NVIDIA's driver was not found: %s", dlerror());
     else if (lacks) BECAUSE("NVIDIA's driver (libcuda.so.1) is too old: it has no %s", lacks);
     else start_driver(&the_driver.driver);
 }

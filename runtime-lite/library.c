@@ -63,8 +63,8 @@ static const char *only_model(void *handle, const char *path, const char **messa
         models++;
     }
     if (models == 1) return found;
-    if (models) SAY("'%s' holds %d models: say which", path, models);
-    else SAY("'%s' holds no model", path);
+    if (models) SAY("'%s' contains %d models: name one", path, models);
+    else SAY("'%s' contains no model", path);
     return NULL;
 }
 
@@ -100,11 +100,11 @@ static int open_into(onnxc_library *l, const char *path, const char *name, const
     if (!name) name = only_model(l->handle, path, message);
     if (!name) return 0;
     if (!bind(l, name)) {
-        SAY("'%s' holds no model '%s'", path, name);
+        SAY("'%s' contains no model '%s'", path, name);
         return 0;
     }
     if (is_known(l->model.descriptor)) return 1;
-    SAY("model '%s' of '%s' has another interface than %d", name, path, ONNXC_INTERFACE);
+    SAY("model '%s' of '%s' does not have interface version %d", name, path, ONNXC_INTERFACE);
     return 0;
 }
 

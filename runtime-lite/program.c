@@ -86,10 +86,11 @@ static int ends_with(const char *s, const char *ending) {
 static int read_header(const program *p, const onnxc_tensor_info *t, FILE *f, const char *path) {
     unsigned char start[12];
     char text[HEADER_MOST + 1];
-    if (fread(start, 1, 10, f) != 10 || memcmp(start, "\x93NUMPY", 6)) return complain(path, "no .npy file");
+    if (fread(start, 1, 10, f) != 10 || memcmp(start, "\x93NUMPY", 6))
+        return complain(path, "not a .npy file");
     size_t n = start[8] | (size_t)start[9] << 8;
     if (start[6] > 1 && (fread(start + 10, 1, 2, f) != 2 || start[10] || start[11]))
-        return complain(path, "no .npy file");
+        return complain(path, "not a .npy file");
     if (n > HEADER_MOST || fread(text, 1, n, f) != n) return complain(path, "its header cannot be read");
     text[n] = 0;
     const char *descr = strstr(text, "'descr': '"), *order = strstr(text, "'fortran_order': "),
@@ -97,8 +98,8 @@ static int read_header(const program *p, const onnxc_tensor_info *t, FILE *f, co
     if (!descr || !order || !shape) return complain(path, "its header cannot be read");
     const element *e = element_of(t);
     if (strncmp(descr + 11, e->npy + 1, strlen(e->npy + 1)))
-        return complain(path, "has elements of another type");
-    if (order[17] == 'T' && t->rank > 1) return complain(path, "is in Fortran's order");
+        return complain(path, "its elements have another type");
+    if (order[17] == 'T' && t->rank > 1) return complain(path, "is in Fortran order");
     uint32_t rank = 0;
     for (char *s = (char *)shape + 10, *end; *s != ')'; s = end + strspn(end, ", L"), rank++) {
         long long size = strtoll(s, &end, 10);
@@ -115,13 +116,13 @@ static int read_input(program *p, uint32_t i) {
         for (uint32_t j = 0; j < t->rank; j++) p->dims[t->first_dim + j] = onnxc_dims(p->d, t)[j].value;
         return 1;
     }
-    if (!path) return complain(name_at(p, i), "this input is not given (--input NAME=FILE)");
+    if (!path) return complain(name_at(p, i), "this input is missing (--input NAME=FILE)");
     FILE *f = fopen(path, "rb");
     if (!f) return complain(path, strerror(errno));
     for (uint32_t j = 0; j < t->rank; j++) p->dims[t->first_dim + j] = onnxc_dims(p->d, t)[j].value;
     int ok = !ends_with(path, ".npy") || read_header(p, t, f, path);
     int64_t n = ok ? count_of(p, t) : 0;
-    if (ok && n < 0) ok = complain(path, "does not tell the sizes: use a .npy file");
+    if (ok && n < 0) ok = complain(path, "does not determine the sizes: use a .npy file");
     if (ok) p->data[i] = allocate(n * element_of(t)->size);
     ok = ok && p->data[i];
     if (ok && fread(p->data[i], (size_t)element_of(t)->size, (size_t)n, f) != (size_t)n)
@@ -188,7 +189,7 @@ static void print_output(const program *p, uint32_t i) {
 
 // ---------------------------------------------------------------- the run
 static int usage(const program *p, const char *name) {
-    printf("usage: %s --input NAME=FILE ... [--output NAME=FILE ...]     FILE: .npy, or raw bytes\n", name);
+    printf("usage: %s --input NAME=FILE ... [--output NAME=FILE ...]     FILE: .npy or raw bytes\n", name);
     for (uint32_t i = 0; i < p->d->ninputs + p->d->noutputs; i++) {
         const onnxc_tensor_info *t = tensor_at(p, i);
         const element *e = element_of(t);

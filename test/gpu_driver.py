@@ -262,7 +262,7 @@ class Driver(g.OnGpu):
                          LD_LIBRARY_PATH=g.DOUBLES)
         self.assertEqual((ran.returncode, ran.stderr), (0, ""))
         times = {k: float(n) * {"us": 1, "ms": 1e3}[unit] for n, unit, k in re.findall(r"([\d.]+) (us|ms) +[\d.]+% .* (\S+)$", ran.stdout, re.M)}
-        self.assertIn("each is started alone and waited for", ran.stdout)
+        self.assertIn("each launched alone and waited for", ran.stdout)
         self.assertEqual(len(times), 4, ran.stdout)
         # On the stand-in a product of 24 x 40 takes much longer than one of 40 x 8: both are told.
         self.assertGreater(min(times.values()), 20, ran.stdout)

@@ -371,7 +371,7 @@ class Objects(OnGpu):
         with Context(self.models["best"]) as c:
             stranger = Context.__new__(Context)
             stranger.model, stranger.at = self.models["rows"], c.at
-            self.assertEqual(stranger.run([x], [y]), (NO_GPU, "the context is not the model's"))
+            self.assertEqual(stranger.run([x], [y]), (NO_GPU, "the context belongs to another model"))
 
     # ------------------------------------------------------------ graphs
     def used(self, work):
@@ -676,7 +676,7 @@ class Objects(OnGpu):
             with self.assertRaisesRegex(onnxc.RunError, "there is no GPU 1: the driver has 1"):
                 onnxc.InferenceSession(model, device="cuda:1", **options)
             session._end()
-        with self.assertRaisesRegex(onnxc.InvalidArgument, "'gpu' is none of"):
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "'gpu' is not one of"):
             onnxc.InferenceSession(path, device="gpu")
         self.assertEqual(onnxc.InferenceSession(path, device="cpu").device, "cpu")
         with self.assertRaisesRegex(onnxc.InvalidArgument, "no code for a GPU"):
@@ -761,14 +761,14 @@ class Objects(OnGpu):
         np.testing.assert_allclose(np.load(self.path("y.npy")), expected_rows(x), rtol=1e-4, atol=1e-5)
         ran = program(LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
         self.assertEqual((ran.returncode, ran.stderr),
-                         (1, "the model: NVIDIA's driver does not start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
+                         (1, "the model: NVIDIA's driver failed to initialise: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
 
     def test_no_driver(self):
         ran = self.onnxc("run", "rows.so", "--dim", "N=2", "--input", "x=random")
         if "libcuda" not in ran.stderr:
             self.skipTest("this machine has a driver")
         self.assertEqual((ran.returncode, ran.stderr), (
-            1, "rows.so: error: 'rows.so': NVIDIA's driver is not there: libcuda.so.1: cannot open shared object file: No such file or"
+            1, "rows.so: error: 'rows.so': NVIDIA's driver was not found: libcuda.so.1: cannot open shared object file: No such file or"
             " directory\n"))
 
 

@@ -57,13 +57,13 @@ class Models(unittest.TestCase):
             onnxc.compile(path_of("mlp.onnx"), path)
             self.check_mlp(onnxc.InferenceSession(path))
             self.check_mlp(onnxc.InferenceSession(path, model_name="mlp"))
-            with self.assertRaisesRegex(onnxc.InvalidArgument, "holds no model 'other'"):
+            with self.assertRaisesRegex(onnxc.InvalidArgument, "contains no model 'other'"):
                 onnxc.InferenceSession(path, model_name="other")
             with self.assertRaisesRegex(onnxc.InvalidArgument, "takes no options"):
                 onnxc.InferenceSession(path, ["-O3"])
 
     def test_library_without_model(self):
-        with self.assertRaisesRegex(onnxc.InvalidArgument, "holds no model"):
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "contains no model"):
             onnxc.InferenceSession(os.path.realpath(onnxc.compiler.abi.compiler_path()))
 
     def test_weights_in_a_file(self):

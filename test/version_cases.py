@@ -236,7 +236,7 @@ def candidate(schema, source, dice):
 # ---------------------------------------------------------------- what is right
 def value_info(name, value):
     if value is None or isinstance(value, dict):
-        raise Unfit("a value that is no tensor and no sequence")
+        raise Unfit("a value that is not a tensor and no sequence")
     if isinstance(value, list):
         first = value[0] if value else np.zeros(0, np.float32)
         return helper.make_tensor_sequence_value_info(name, helper.np_dtype_to_tensor_dtype(first.dtype), None)

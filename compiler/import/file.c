@@ -104,7 +104,7 @@ static const signature signatures[] = {
      "compressed with xz", "unxz it first"},
     {0, BYTES("BZh9"), "compressed with bzip2", "bunzip2 it first"},
     {0, BYTES("\x28\xb5\x2f\xfd"), "compressed with zstd", "unzstd it first"},
-    {0, BYTES("\x89HDF"), "an HDF5 file, perhaps of Keras", "export the model to ONNX first, with tf2onnx"},
+    {0, BYTES("\x89HDF"), "an HDF5 file, perhaps from Keras", "export the model to ONNX first, with tf2onnx"},
     {0, BYTES("GGUF"), "a GGUF file", "export the model to ONNX first"},
     {0, BYTES("\x93NUMPY"), "a NumPy array", NULL},
     {0,
@@ -163,8 +163,8 @@ static void check_text(diag *d, const uint8_t *s, size_t n) {
                "the download may have needed a login, or the link led to a page about the file");
     if (starts(s, n, "<?xml")) refuse(d, "an XML file", NULL);
     if (starts(s, n, "module \"") || starts(s, n, "program "))
-        refuse(d, "text that onnxc wrote of its own graph or kernels",
-               "--emit=onnx writes the graph for other tools and for onnxc");
+        refuse(d, "onnxc's own text form of a graph or kernels",
+               "--emit=onnx writes a graph that onnxc and other tools can read");
 }
 
 void file_check_kind(diag *d, const uint8_t *data, size_t size) {
@@ -227,6 +227,6 @@ const char *file_below(arena *a, diag *d, const loc *at, const char *const *fold
     }
     if (outside)
         diag_fatal(d, at, "external data '%s' is a link that leads out of the model's folder", location);
-    diag_hint(d, "external data is looked for in the model's folder; --external-data-dir DIR names one more");
+    diag_hint(d, "external data is searched for in the model's folder; --external-data-dir DIR adds another");
     diag_fatal(d, at, "external data '%s' does not exist", location);
 }

@@ -15,13 +15,13 @@ value *find_value(importer *im, const scope *s, const loc *at, const char *name)
         if (!maker) maker = map_get(&in->made_by, name);
     }
     if (!maker) {
-        diag_error(im->diag, at, "'%s' is not defined: it is no input, no initializer and no node's output",
-                   name);
+        diag_error(im->diag, at,
+                   "'%s' is not defined: it is not an input, an initializer or the output of a node", name);
         return NULL;
     }
-    diag_hint(im->diag, "the nodes of a graph must be sorted, so that values are made before they are used");
-    diag_error(im->diag, at, "'%s' is used before node '%s' (%s) makes it", name, text_or_empty(maker->name),
-               text_or_empty(maker->op_type));
+    diag_hint(im->diag, "the nodes of a graph must be in topological order");
+    diag_error(im->diag, at, "'%s' is used before node '%s' (%s) computes it", name,
+               text_or_empty(maker->name), text_or_empty(maker->op_type));
     return NULL;
 }
 
@@ -123,9 +123,11 @@ static void check_call(importer *im, const scope *s, const loc *at, const Onnx__
                        const Onnx__FunctionProto *f) {
     check_recursion(im, s, at, f);
     if (n->n_input > f->n_input)
-        diag_fatal(im->diag, at, "%zu inputs for a function that has %zu", n->n_input, f->n_input);
+        diag_fatal(im->diag, at, "the call passes %zu inputs, but the function has %zu", n->n_input,
+                   f->n_input);
     if (n->n_output > f->n_output)
-        diag_fatal(im->diag, at, "%zu outputs of a function that has %zu", n->n_output, f->n_output);
+        diag_fatal(im->diag, at, "the call takes %zu outputs, but the function has %zu", n->n_output,
+                   f->n_output);
     for (size_t i = 0; i < n->n_attribute; i++) {
         const char *name = text_or_empty(n->attribute[i]->name);
         if (!declares_attribute(f, name))
@@ -140,7 +142,7 @@ static void bind_outputs(importer *im, scope *s, scope *inner, const loc *at, co
         if (!*n->output[i]) continue;
         value *v = map_get(&inner->values, name);
         if (!v) {
-            diag_error(im->diag, at, "the function does not make its output '%s'", name);
+            diag_error(im->diag, at, "the function does not compute its output '%s'", name);
             v = value_new(s->graph, NULL);
         }
         bind_value(im, s, at, n->output[i], v);

@@ -20,7 +20,7 @@ static _Noreturn void refuse(reader *r, wire_field *f, const json_t *v) {
     char *shown = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
     const char *some = arena_printf(r->arena, "%.60s", shown ? shown : "");
     free(shown);
-    diag_fatal(r->diag, NULL, "'%s' is no value for field '%s'", some, f->name);
+    diag_fatal(r->diag, NULL, "'%s' is not a valid value for field '%s'", some, f->name);
 }
 
 // ---------------------------------------------------------------- names
@@ -58,11 +58,11 @@ static void bytes_value(reader *r, wire_field *f, const json_t *v) {
     uint32_t bits = 0;
     for (size_t j = 0; j < n; j++) {
         int digit = base64_digit(s[j]);
-        if (digit < 0) diag_fatal(r->diag, NULL, "field '%s' is no base64 text", f->name);
+        if (digit < 0) diag_fatal(r->diag, NULL, "field '%s' is not base64 text", f->name);
         bits = bits << 6 | (uint32_t)digit;
         if (j % 4) to[made++] = (uint8_t)(bits >> (6 - 2 * (j % 4)));
     }
-    if (n % 4 == 1) diag_fatal(r->diag, NULL, "field '%s' is no base64 text", f->name);
+    if (n % 4 == 1) diag_fatal(r->diag, NULL, "field '%s' is not base64 text", f->name);
     wire_bytes(&r->out, f, to, made);
 }
 

@@ -130,7 +130,8 @@ static const Onnx__AttributeProto *follow(importer *im, scope **s, const loc *at
     while (a && a->ref_attr_name && *a->ref_attr_name) {
         const body *b = (*s)->body;
         if (!b->caller)
-            diag_fatal(im->diag, at, "attribute '%s' refers to attribute '%s' of a function, but is in none",
+            diag_fatal(im->diag, at,
+                       "attribute '%s' refers to attribute '%s' of a function, but is not inside a function",
                        text_or_empty(a->name), a->ref_attr_name);
         const Onnx__AttributeProto *found = NULL;
         for (size_t i = 0; i < b->call->n_attribute && !found; i++)
@@ -326,7 +327,8 @@ static bool check_given(importer *im, const loc *at, const schema_version *v, ch
     for (int i = 0; i < n && i < v->nin; i++) {
         if (in[i] || v->in[i].option != 's') continue;
         if (*names[i])
-            diag_error(im->diag, at, "input %s is missing: the call gives no '%s'", v->in[i].name, names[i]);
+            diag_error(im->diag, at, "input %s is missing: the call does not pass '%s'", v->in[i].name,
+                       names[i]);
         else diag_error(im->diag, at, "input %s is missing", v->in[i].name);
         good = false;
     }

@@ -29,7 +29,7 @@ static char *quoted(parser *p, size_t *n) {
         if (*s->at == '\\') s->at++;
         if (s->at < s->end) text_addn(&t, s->at++, 1);
     }
-    if (s->at >= s->end) scan_fail(s, "a string has no end");
+    if (s->at >= s->end) scan_fail(s, "unterminated string");
     s->at++;
     *n = t.n;
     return arena_strndup(s->arena, text_str(&t), t.n);
@@ -66,7 +66,7 @@ static const char *number_text(parser *p) {
 static int64_t int_literal(parser *p) {
     int64_t v;
     const char *t = number_text(p);
-    if (!scan_int(t, &v)) scan_fail(&p->s, "'%s' is no 64-bit integer", t);
+    if (!scan_int(t, &v)) scan_fail(&p->s, "'%s' is not a 64-bit integer", t);
     return v;
 }
 
@@ -144,7 +144,7 @@ static void parse_shape(parser *p, text_type *t) {
 static int required_element(parser *p) {
     const char *word = required_word(p);
     int elem = element_type(word);
-    if (!elem) scan_fail(&p->s, "'%s' is no type of elements", word);
+    if (!elem) scan_fail(&p->s, "'%s' is not an element type", word);
     return elem;
 }
 
@@ -163,7 +163,7 @@ static text_type *parse_type(parser *p) {
     const char *word = required_word(p);
     t->elem = element_type(word);
     int form = t->elem ? TYPE_IS_TENSOR : structured_type(word);
-    if (form < 0) scan_fail(&p->s, "'%s' is no type", word);
+    if (form < 0) scan_fail(&p->s, "'%s' is not a type", word);
     t->form = (type_form)form;
     if (t->form != TYPE_IS_TENSOR) scan_expect(&p->s, '(');
     switch (t->form) {
@@ -257,7 +257,7 @@ static void put_packed(parser *p, const text_type *t, int bits) {
     for (int j = 0; j < t->dims.n; j++)
         if (__builtin_mul_overflow(count, t->dims.at[j].value, &count)) count = -1;
     if ((int64_t)n != count)
-        scan_fail(&p->s, "the tensor has %zu elements where its shape wants %lld", n, (long long)count);
+        scan_fail(&p->s, "the tensor has %zu elements, but its shape needs %lld", n, (long long)count);
     wire_bytes(&p->out, FIELD(tensor_proto, "raw_data"), to, (n * (size_t)bits + 7) / 8);
 }
 
@@ -295,7 +295,7 @@ static void put_element(parser *p, int elem) {
 static void put_tensor(parser *p, wire_field *f, const text_type *t, const char *name) {
     size_t mark = wire_begin(&p->out, f);
     if (t->form != TYPE_IS_TENSOR || !t->has_shape)
-        scan_fail(&p->s, "a constant wants a tensor type with a shape");
+        scan_fail(&p->s, "a constant needs a tensor type with a shape");
     if (name) put_text(p, FIELD(tensor_proto, "name"), name);
     put_int(p, FIELD(tensor_proto, "data_type"), t->elem);
     for (int j = 0; j < t->dims.n; j++) {
@@ -393,7 +393,7 @@ static int annotated_type(parser *p, bool *list) {
         *list = strcmp(word, attribute_types[j].many) == 0;
         if (*list || strcmp(word, attribute_types[j].name) == 0) return j;
     }
-    scan_fail(&p->s, "'%s' is no type of attributes", word);
+    scan_fail(&p->s, "'%s' is not an attribute type", word);
 }
 
 // A type, a tensor or a graph is written at once: the index of its attribute type comes back.
@@ -437,7 +437,7 @@ static void put_literal(parser *p, wire_field *f, int type, const literal *l) {
     bool ok = type == LITERAL_STRING ? l->kind == LITERAL_STRING
               : type == LITERAL_INT  ? l->kind == LITERAL_INT && scan_int(l->text, &v)
                                      : l->kind != LITERAL_STRING && scan_float(&p->s, l->text, &x);
-    if (!ok) scan_fail(&p->s, "'%s' is no value of an attribute of this type", l->text);
+    if (!ok) scan_fail(&p->s, "'%s' is not a valid value for an attribute of this type", l->text);
     if (type == LITERAL_STRING) wire_bytes(&p->out, f, l->text, l->n);
     else if (type == LITERAL_INT) put_int(p, f, v);
     else wire_real(&p->out, f, x);
@@ -586,7 +586,7 @@ static void put_header(parser *p, wire_kind *kind) {
         wire_field *f = NULL;
         for (unsigned j = 0; j < sizeof known / sizeof *known; j++)
             if (strcmp(key, known[j]) == 0) f = wire_field_named(kind, key);
-        if (!f) scan_fail(&p->s, "'%s' is no key of a %s", key, kind->short_name);
+        if (!f) scan_fail(&p->s, "'%s' is not a key of a %s", key, kind->short_name);
         scan_expect(&p->s, ':');
         if (strcmp(key, "opset_import") == 0) put_opsets(p, f);
         else if (strcmp(key, "metadata_props") == 0) put_pairs(p, f, '[', ']');

@@ -105,7 +105,7 @@ static void free_locale(void *plain) { freelocale(plain); }
 static locale_t plain_locale(scanner *s) {
     if (!s->numbers) {
         s->numbers = newlocale(LC_ALL_MASK, "C", NULL);
-        if (!s->numbers) diag_fatal(s->diag, NULL, "cannot make the locale that numbers are read in");
+        if (!s->numbers) diag_fatal(s->diag, NULL, "cannot create the locale for reading numbers");
         arena_on_destroy(s->arena, free_locale, s->numbers);
     }
     return s->numbers;

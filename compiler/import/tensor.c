@@ -33,7 +33,7 @@ static int64_t count_of(importer *im, const loc *at, const Onnx__TensorProto *t,
                         const int64_t *dims, size_t rank) {
     int64_t count = 1;
     bool empty = false, overflow = false;
-    if (rank > MAX_RANK) fail(im, at, t, "has %zu dimensions; the most is %d", rank, MAX_RANK);
+    if (rank > MAX_RANK) fail(im, at, t, "has %zu dimensions; at most %d are supported", rank, MAX_RANK);
     for (size_t i = 0; i < rank; i++) {
         if (dims[i] < 0) fail(im, at, t, "dimension %zu is %lld", i, (long long)dims[i]);
         empty |= dims[i] == 0;
@@ -121,7 +121,7 @@ static void use_external(importer *im, const loc *at, const Onnx__TensorProto *t
     if (!location) fail(im, at, t, "its external data has no location");
     if (c->elem == DT_STRING) fail(im, at, t, "strings cannot be external data");
     if (!im->folders[0] && !im->folders[1] && !im->folders[2])
-        fail(im, at, t, "external data '%s' of a model that lies in no folder", location);
+        fail(im, at, t, "external data '%s', but the model is not in a folder", location);
     const mapped *m = external_file(im, at, location);
     uint64_t needed = (uint64_t)dtype_size(c->elem, c->count);
     uint64_t offset = entry_number(im, at, t, "offset", 0),
@@ -239,7 +239,7 @@ constant *import_tensor(importer *im, const loc *at, const Onnx__TensorProto *t)
     size_t typed = t->n_float_data + t->n_int32_data + t->n_string_data + t->n_int64_data + t->n_double_data +
                    t->n_uint64_data;
     bool external = t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    if (external + (t->has_raw_data != 0) + (typed != 0) > 1) fail(im, at, t, "has its data in two places");
+    if (external + (t->has_raw_data != 0) + (typed != 0) > 1) fail(im, at, t, "has its data twice");
     if (external) use_external(im, at, t, c);
     else if (t->has_raw_data && elem != DT_STRING) use_raw(im, at, t, c);
     else use_typed(im, at, t, c);

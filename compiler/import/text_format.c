@@ -42,7 +42,7 @@ static void add_utf8(text *t, uint32_t c) {
 
 static void escape(scanner *s, text *t) {
     static const char names[] = "abfnrtv\\'\"?", values[] = "\a\b\f\n\r\t\v\\'\"?";
-    if (s->at >= s->end) scan_fail(s, "a string has no end");
+    if (s->at >= s->end) scan_fail(s, "unterminated string");
     char c = *s->at;
     const char *known = c ? strchr(names, c) : NULL;
     if (known) {
@@ -61,10 +61,10 @@ static void escape(scanner *s, text *t) {
         text_addn(t, &byte, 1);
     } else if (c == 'u' || c == 'U') {
         uint32_t code = digits(s, 16, c == 'u' ? 4 : 8);
-        if (code > 0x10ffff) scan_fail(s, "U+%X is no character", (unsigned)code);
+        if (code > 0x10ffff) scan_fail(s, "U+%X is not a character", (unsigned)code);
         add_utf8(t, code);
     } else {
-        scan_fail(s, "'\\%c' is no escape of protobuf's text format", c);
+        scan_fail(s, "'\\%c' is not an escape sequence of protobuf's text format", c);
     }
 }
 
@@ -76,14 +76,14 @@ static void one_string(scanner *s, text *t) {
         text_addn(t, from, (size_t)(s->at - from));
         if (s->at < s->end && *s->at == '\\') s->at++, escape(s, t);
     }
-    if (s->at >= s->end || *s->at != quote) scan_fail(s, "a string has no end");
+    if (s->at >= s->end || *s->at != quote) scan_fail(s, "unterminated string");
     s->at++;
 }
 
 static void string_value(reader *r, wire_field *f) {
     text t = {.arena = r->s.arena};
     int c = scan_peek(&r->s);
-    if (c != '"' && c != '\'') scan_fail(&r->s, "field '%s' wants a string", f->name);
+    if (c != '"' && c != '\'') scan_fail(&r->s, "field '%s' needs a string", f->name);
     for (; c == '"' || c == '\''; c = scan_peek(&r->s)) one_string(&r->s, &t);
     wire_bytes(&r->out, f, text_str(&t), t.n);
 }
@@ -126,7 +126,7 @@ static void number_value(reader *r, wire_field *f) {
               : f->type == PROTOBUF_C_TYPE_BOOL ? boolean(t, &v)
               : f->type == PROTOBUF_C_TYPE_ENUM ? enumerator(f, t, &v)
                                                 : scan_int(t, &v);
-    if (!ok) scan_fail(&r->s, "'%s' is no value for field '%s'", t, f->name);
+    if (!ok) scan_fail(&r->s, "'%s' is not a valid value for field '%s'", t, f->name);
     if (is_real) wire_real(&r->out, f, x);
     else wire_int(&r->out, f, (uint64_t)v);
 }
@@ -135,7 +135,7 @@ static void number_value(reader *r, wire_field *f) {
 static void value(reader *r, wire_field *f) {
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
         char open = (char)scan_peek(&r->s);
-        if (open != '{' && open != '<') scan_fail(&r->s, "field '%s' wants a message in braces", f->name);
+        if (open != '{' && open != '<') scan_fail(&r->s, "field '%s' needs a message in braces", f->name);
         scan_expect(&r->s, open);
         size_t mark = wire_begin(&r->out, f);
         message(r, wire_field_kind(f), open == '{' ? '}' : '>');

@@ -43,7 +43,8 @@ static type import_shaped(importer *im, const loc *at, const char *name, type_ki
     type t = {.kind = kind, .elem = import_elem(im, at, name, code), .rank = RANK_UNKNOWN};
     if (!shape) return t;
     if (shape->n_dim > MAX_RANK)
-        diag_fatal(im->diag, at, "'%s': has %zu dimensions; the most is %d", name, shape->n_dim, MAX_RANK);
+        diag_fatal(im->diag, at, "'%s': has %zu dimensions; at most %d are supported", name, shape->n_dim,
+                   MAX_RANK);
     t.rank = (int)shape->n_dim;
     t.dims = ARENA_ARRAY(im->arena, dim *, shape->n_dim + 1);
     for (size_t i = 0; i < shape->n_dim; i++) t.dims[i] = import_dim(im, name, i, shape->dim[i]);

@@ -59,7 +59,7 @@ static constant *map_keys(importer *im, const Onnx__MapProto *m) {
     if (m->n_keys && m->n_string_keys)
         diag_fatal(im->diag, NULL, "a map has both numbers and strings as keys");
     if (n && m->key_type && (m->key_type == DT_STRING) != strings)
-        diag_fatal(im->diag, NULL, "the keys of a map are %s, but said to be %s",
+        diag_fatal(im->diag, NULL, "the keys of a map are %s, but declared as %s",
                    strings ? "strings" : "numbers", strings ? "numbers" : "strings");
     t.n_dims = 1;
     t.dims = &n;
@@ -83,7 +83,7 @@ static import_value *of_map(importer *im, const Onnx__MapProto *m) {
     if (v->n != v->keys->count)
         diag_fatal(im->diag, NULL, "a map has %lld keys and %d values", (long long)v->keys->count, v->n);
     int64_t *order = ARENA_ARRAY(im->arena, int64_t, v->n + 1);
-    if (sort_keys(v->keys, order) != v->n) diag_fatal(im->diag, NULL, "a map has a key twice");
+    if (sort_keys(v->keys, order) != v->n) diag_fatal(im->diag, NULL, "a map has a duplicate key");
     return v;
 }
 
@@ -102,7 +102,7 @@ static const ProtobufCMessageDescriptor *message_of(type_kind kind) {
 static import_value *read_value(arena *a, diag *d, mapped m, type_kind kind) {
     importer im = importer_new(a, d, NULL);
     const ProtobufCMessageDescriptor *message = message_of(kind);
-    if (!message) diag_defect(d, NULL, "'%s' was to be read as a value of no kind", m.path);
+    if (!message) diag_defect(d, NULL, "'%s' is to be read as a value of unknown kind", m.path);
     im.data = m.data;
     im.size = m.size;
     const ProtobufCMessage *from = wire_unpack(a, d, message, m.data, m.size);

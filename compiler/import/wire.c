@@ -44,7 +44,7 @@ static _Noreturn void fail(walker *w, const frame *f, size_t at, const char *for
     va_end(args);
     text t = {.arena = w->arena};
     path(&t, f);
-    if (f->depth <= 1) diag_hint(w->diag, "the file may be cut short, or be no ONNX model");
+    if (f->depth <= 1) diag_hint(w->diag, "the file may be truncated, or may not be an ONNX model");
     diag_fatal(w->diag, NULL, "broken protobuf at byte %zu, in %s: %s", at, text_str(&t), what);
 }
 
@@ -54,7 +54,7 @@ static uint64_t read_varint(walker *w, const frame *f, size_t *at, size_t end) {
     uint64_t v = 0;
     size_t start = *at;
     for (int shift = 0; shift < 70; shift += 7) {
-        if (*at >= end) fail(w, f, start, "a number is cut off");
+        if (*at >= end) fail(w, f, start, "a number is truncated");
         uint8_t byte = w->data[(*at)++];
         if (shift == 63 && byte > 1) break;
         v |= (uint64_t)(byte & 0x7f) << shift;
@@ -67,7 +67,7 @@ static size_t read_length(walker *w, const frame *f, size_t *at, size_t end) {
     size_t start = *at;
     uint64_t n = read_varint(w, f, at, end);
     if (n > end - *at)
-        fail(w, f, start, "a length of %llu bytes where %zu are left", (unsigned long long)n, end - *at);
+        fail(w, f, start, "a length of %llu bytes, but only %zu are left", (unsigned long long)n, end - *at);
     return (size_t)n;
 }
 
@@ -149,7 +149,7 @@ static size_t check_packed(walker *w, const frame *f, size_t at, size_t n) {
     int type = wire_type(f->field->type);
     size_t width = type == WIRE_32 ? 4 : 8;
     if (type != WIRE_VARINT && n % width)
-        fail(w, f, at, "%zu bytes of packed numbers are no multiple of %zu", n, width);
+        fail(w, f, at, "%zu bytes of packed numbers are not a multiple of %zu", n, width);
     if (type != WIRE_VARINT) return n / width;
     size_t count = 0;
     for (size_t end = at + n; at < end; count++) read_varint(w, f, &at, end);
@@ -159,7 +159,7 @@ static size_t check_packed(walker *w, const frame *f, size_t at, size_t n) {
 static void need(walker *w, const frame *f, size_t at, size_t bytes) {
     w->memory += bytes;
     if (w->memory / memory_factor > w->size && w->memory > memory_base)
-        fail(w, f, at, "too many small parts: %zu MiB of memory and more for a file of %zu bytes",
+        fail(w, f, at, "too many small fields: more than %zu MiB of memory for a file of %zu bytes",
              w->memory >> 20, w->size);
 }
 
@@ -234,7 +234,7 @@ static void walk_bytes(walker *w, frame *f, size_t at, size_t n) {
 static void check_wire_type(walker *w, const frame *f, size_t at, int type) {
     int expected = wire_type(f->field->type);
     bool packed = type == WIRE_BYTES && f->field->label == PROTOBUF_C_LABEL_REPEATED;
-    if (type != expected && !packed) fail(w, f, at, "wire type %d where %d belongs", type, expected);
+    if (type != expected && !packed) fail(w, f, at, "wire type %d instead of %d", type, expected);
 }
 
 // Bytes of the value at *at, which moves past a length prefix.
@@ -248,7 +248,7 @@ static size_t value_size(walker *w, const frame *f, int type, size_t *at, size_t
         return n;
     }
     size_t n = type == WIRE_64 ? 8 : 4;
-    if (n > end - start) fail(w, f, start, "a number is cut off");
+    if (n > end - start) fail(w, f, start, "a number is truncated");
     return n;
 }
 

@@ -91,8 +91,8 @@ static void read_options(compilation *c) {
     option_set sets[] = {{compile_options, &c->options}};
     string_list args = option_expand(c->arena, &c->diag, c->job.noptions, c->job.options), rest = {0};
     option_parse(c->arena, &c->diag, sets, 1, &args, &rest);
-    if (rest.n) diag_error(&c->diag, NULL, "'%s' is no option", rest.at[0]);
-    if (!c->job.model && !c->job.data) diag_error(&c->diag, NULL, "no model is given");
+    if (rest.n) diag_error(&c->diag, NULL, "'%s' is not an option", rest.at[0]);
+    if (!c->job.model && !c->job.data) diag_error(&c->diag, NULL, "no model given");
     c->options.program_folder = library_folder(c->arena);
     options_apply(&c->options, &c->diag);
     options_check(c->arena, &c->diag, &c->options);

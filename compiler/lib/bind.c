@@ -63,7 +63,7 @@ static void unknown_name(const binder *b, const char *what, const char *name, co
     text t = {.arena = b->arena};
     for (int j = 0; j < known->n; j++) text_printf(&t, "%s%s", j ? ", " : "", known->slots[j].key);
     if (known->n) diag_hint(b->diag, "the model has %s", text_str(&t));
-    diag_error(b->diag, NULL, "%s: the model has no such name as '%s'", what, name);
+    diag_error(b->diag, NULL, "%s: the model has no name '%s'", what, name);
 }
 
 // One size, or the range in which all sizes that were named lie.
@@ -164,14 +164,14 @@ static const char *find_ports(diag *d, const module *m, const char *option, cons
         }
         if (*in >= 0 || *out >= 0) return equals + 1;
     }
-    diag_error(d, NULL, "%s %s: no input or output has such a name", option, s);
+    diag_error(d, NULL, "%s %s: no input or output has this name", option, s);
     return NULL;
 }
 
 static void check_no_default(diag *d, const char *option, const value *v) {
     if (v->fallback)
-        diag_fatal(d, NULL, "%s: input '%s' has a default value, which --override keeps as it is", option,
-                   v->name);
+        diag_fatal(d, NULL, "%s: input '%s' has a default value, whose type and layout --override keeps",
+                   option, v->name);
 }
 
 void bind_io(arena *a, diag *d, module *m, const options *o) {
@@ -219,7 +219,7 @@ static void bind_state(program *p, diag *d, const char *s) {
         in = find_buffer(equals + 1, strlen(equals + 1), p->inputs.at, p->inputs.n);
     }
     if (in < 0 || out < 0) {
-        diag_hint(d, "it has the form OUTPUT=INPUT, with the names of the model");
+        diag_hint(d, "the form is OUTPUT=INPUT, with names of the model");
         diag_error(d, NULL, "--state %s: no such %s", s, out < 0 ? "output" : "input");
         return;
     }

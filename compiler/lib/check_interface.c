@@ -33,7 +33,8 @@ static void compare(pipeline *p, const char *file, const char *what, const json_
         const json_value *old = before->items.at[i], *new = find(now, json_string_of(old, "name"));
         const char *was = type_of(a, old), *is = new ? type_of(a, new) : "";
         if (!new)
-            diag_error(p->diag, NULL, "%s '%s' of '%s' is no more", what, json_string_of(old, "name"), file);
+            diag_error(p->diag, NULL, "%s '%s' of '%s' is missing from the model", what,
+                       json_string_of(old, "name"), file);
         else if (strcmp(was, is) != 0)
             diag_error(p->diag, NULL, "%s '%s' is %s, but %s in '%s'", what, json_string_of(old, "name"), is,
                        was, file);
@@ -58,7 +59,7 @@ void check_interface(pipeline *p, const char *file) {
     const json_value *before = json_parse(p->arena, (const char *)m.data, m.size, &at),
                      *now = json_parse(p->arena, report, strlen(report), NULL);
     VEC_PUSH(p->arena, &p->files, arena_strdup(p->arena, file));
-    if (!before) diag_fatal(p->diag, NULL, "--check-interface: '%s' is no JSON at byte %zu", file, at);
+    if (!before) diag_fatal(p->diag, NULL, "--check-interface: '%s' is not valid JSON at byte %zu", file, at);
     static const char *const parts[] = {"inputs", "outputs"}, *const names[] = {"input", "output"};
     for (int i = 0; i < 2; i++) {
         const json_value *old = json_member(before, parts[i]), *new = json_member(now, parts[i]);

@@ -97,7 +97,7 @@ static comparison compare_keys(arena *a, const import_value *got, const int64_t 
     tensor g = tensor_of(a, pick_constant(a, got->keys, got_at, got->n));
     tensor w = tensor_of(a, pick_constant(a, want->keys, want_at, want->n));
     comparison c = compare_tensors(a, &g, &w, (tolerance){0, 0});
-    if (!c.same && !c.why) c.why = arena_printf(a, "has key %s where %s is wanted", c.got, c.want);
+    if (!c.same && !c.why) c.why = arena_printf(a, "has key %s instead of %s", c.got, c.want);
     return c;
 }
 
@@ -128,7 +128,7 @@ static comparison inside(arena *a, const comparison *c, const import_value *hold
 }
 
 comparison compare_values(arena *a, const import_value *got, const import_value *want, tolerance t) {
-    if (got->kind != want->kind) return differ("is of another kind");
+    if (got->kind != want->kind) return differ("has a different kind");
     if (want->kind == TYPE_TENSOR) {
         tensor g = tensor_of(a, got->tensor), w = tensor_of(a, want->tensor);
         return compare_tensors(a, &g, &w, t);

@@ -64,7 +64,7 @@ static void build_library(arena *a, diag *d, const char *folder, const char *cu,
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
     int code = process_run(a, d, &args);
     if (code < 0) diag_fatal(d, NULL, "the C++ compiler 'c++' cannot be started");
-    if (code) diag_defect(d, NULL, "the C++ compiler does not take the CUDA text (exit code %d)", code);
+    if (code) diag_defect(d, NULL, "the C++ compiler rejected the CUDA text (exit code %d)", code);
 }
 
 static void close_library(void *library) { dlclose(library); }
@@ -80,7 +80,7 @@ gpu_shim *gpu_shim_open(arena *a, diag *d, const lmodule *m, const char *folder,
     if (!s->library) diag_defect(d, NULL, "%s", dlerror());
     arena_on_destroy(a, close_library, s->library);
     s->launch = dlsym(s->library, "shim_launch");
-    if (!s->launch) diag_fatal(d, NULL, "'%s' holds no shim", folder);
+    if (!s->launch) diag_fatal(d, NULL, "'%s' contains no shim", folder);
     return s;
 }
 
@@ -97,6 +97,6 @@ const char *gpu_shim_launch(void *user, arena *a, const gpu_launch *l) {
     memcpy(&body, &found, sizeof body);
     shim_dim3 grid = {(unsigned)l->grid[0], (unsigned)l->grid[1], (unsigned)l->grid[2]},
               block = {(unsigned)l->block[0], (unsigned)l->block[1], (unsigned)l->block[2]};
-    return go(grid, block, (int)s->order, SEED, body, pointers) ? "threads wait for each other for ever"
+    return go(grid, block, (int)s->order, SEED, body, pointers) ? "deadlock: the threads wait for each other"
                                                                 : NULL;
 }

@@ -357,7 +357,7 @@ void onnx_write(const module *m, const sink *to) {
     end_piece(&model);
     if (model.size >= (size_t)1 << 31)
         diag_fatal_missing(m->diag, NULL,
-                           "--emit=onnx: the model has %zu bytes, and protobuf takes less than 2 GiB",
+                           "--emit=onnx: the model has %zu bytes, and protobuf is limited to 2 GiB",
                            model.size);
     for (int i = 0; i < model.pieces.n; i++) sink_addn(to, model.pieces.at[i].at, model.pieces.at[i].n);
 }

@@ -79,7 +79,7 @@ static char *read_file(arena *a, diag *d, const char *path) {
     if (failed) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(failed));
     if (t.n > FILE_MOST) diag_fatal(d, NULL, "option file '%s' has more than %d bytes", path, FILE_MOST);
     if (strlen(text_str(&t)) != t.n)
-        diag_fatal(d, NULL, "option file '%s' is no text: byte %zu is NUL", path, strlen(t.s));
+        diag_fatal(d, NULL, "option file '%s' is not text: byte %zu is NUL", path, strlen(t.s));
     return (char *)text_str(&t);
 }
 
@@ -111,7 +111,7 @@ static void expand(arena *a, diag *d, string_list *to, int *files, int n, const 
             continue;
         }
         if (depth == FILES_DEEP)
-            diag_fatal(d, NULL, "'%s': option files read each other in a circle", args[i]);
+            diag_fatal(d, NULL, "'%s': option files include each other in a cycle", args[i]);
         if (++*files > FILES_MOST)
             diag_fatal(d, NULL, "'%s': there are more than %d option files", args[i], FILES_MOST);
         string_list words = {0};
@@ -203,7 +203,7 @@ static void store_choice(const parser *p, const found *f) {
     }
     const char *near = nearest_word(p->arena, f->value, words.at, words.n);
     if (near) diag_hint(p->diag, "did you mean '%s'?", near);
-    diag_error(p->diag, NULL, "option '%s': '%s' is none of %s", f->spelled, f->value, f->option->value);
+    diag_error(p->diag, NULL, "option '%s': '%s' is not one of %s", f->spelled, f->value, f->option->value);
 }
 
 static void store(const parser *p, const found *f) {
@@ -214,10 +214,12 @@ static void store(const parser *p, const found *f) {
     case OPT_CHOICE: store_choice(p, f); return;
     case OPT_NUMBER:
         if (!parse_int64(v, 0, f->to))
-            diag_error(p->diag, NULL, "option '%s': '%s' is no number", f->spelled, v);
+            diag_error(p->diag, NULL, "option '%s': expected a non-negative integer, got '%s'", f->spelled,
+                       v);
         return;
     case OPT_REAL:
-        if (!parse_real(v, f->to)) diag_error(p->diag, NULL, "option '%s': '%s' is no number", f->spelled, v);
+        if (!parse_real(v, f->to))
+            diag_error(p->diag, NULL, "option '%s': expected a finite number, got '%s'", f->spelled, v);
         return;
     case OPT_LIST:
     case OPT_WHOLE: VEC_PUSH(p->arena, (string_list *)f->to, v); return;
@@ -238,7 +240,7 @@ void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const st
         } else if (!find(&p, arg, &f)) {
             unknown(&p, arg);
         } else if (f.value && f.option->kind == OPT_FLAG) {
-            diag_error(d, NULL, "option '%s' takes no value", f.spelled);
+            diag_error(d, NULL, "option '%s' does not take a value", f.spelled);
         } else {
             bool wants = f.option->value && !f.value && !value_optional(f.option);
             if (wants && i + 1 < args->n) f.value = args->at[++i];

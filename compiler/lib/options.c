@@ -18,95 +18,100 @@
 
 const option compile_options[] = {
     {"--output", "-o", "FILE", OPT_TEXT, AT(output), OUTPUT,
-     "where the result goes; '-' is standard output; default: the model's name with the ending of --emit"},
+     "write the result to FILE; '-' is standard output; default: the model's name with the extension of "
+     "--emit"},
     {"--emit", NULL,
      "obj|lib|shared|exe|c|header|example|asm|llvm-ir|bitcode|cuda|ptx|cubin|ir|kernels|loops|onnx|dot|html|"
      "json",
-     OPT_CHOICE, AT(emit), OUTPUT, "what to make; default: what the ending of OUT says, else obj"},
-    {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT, "where the C header goes; default: beside OUT"},
+     OPT_CHOICE, AT(emit), OUTPUT,
+     "kind of output; default: given by the extension of the output file, otherwise obj"},
+    {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT,
+     "write the C header to FILE; default: beside the output"},
     {"--depfile", "-MF", "FILE", OPT_TEXT, AT(depfile), OUTPUT,
      "write a Makefile dependency file: every output depends on the model and its external data"},
     {"--name", NULL, "IDENT", OPT_TEXT, AT(name), OUTPUT,
-     "prefix of the C identifiers; default: from the file name"},
+     "prefix of the C identifiers; default: from the name of the model file"},
 
     {"--target", NULL, "TRIPLE", OPT_TEXT, AT(triple), TARGET,
-     "where the code runs, in LLVM's words; *-none-* implies --freestanding --threads 1 -Os; default: this "
-     "machine's kind"},
-    {"--mcpu", NULL, "CPU", OPT_TEXT, AT(cpu), TARGET, "its CPU; 'native' is this machine's"},
-    {"--mattr", NULL, "+x,-y", OPT_TEXT, AT(features), TARGET, "features of the CPU to add and remove"},
+     "target triple, as in LLVM; *-none-* implies --freestanding --threads 1 -Os; default: this machine"},
+    {"--mcpu", NULL, "CPU", OPT_TEXT, AT(cpu), TARGET, "CPU of the target; 'native' is this machine's"},
+    {"--mattr", NULL, "+x,-y", OPT_TEXT, AT(features), TARGET, "CPU features to add and remove"},
     {"-m", NULL, "...", OPT_WHOLE, AT(machine), TARGET,
-     "gcc's machine flags: -mcpu=, -mthumb, -mfloat-abi=, -mfpu=, -march=, -mabi=, -mavx2 ..."},
+     "machine flags of gcc: -mcpu=, -mthumb, -mfloat-abi=, -mfpu=, -march=, -mabi=, -mavx2 ..."},
     {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
-     "one object with a variant for each CPU level; the runtime picks"},
+     "one object with a variant for each CPU level, selected at run time"},
     {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
     {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
     {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
-     "NVIDIA's run-time compiler: libnvrtc.so or a folder with it; default: where CUDA is installed"},
+     "NVIDIA's run-time compiler: libnvrtc.so or a folder that contains it; default: the installed CUDA"},
     {"--freestanding", NULL, NULL, OPT_FLAG, AT(freestanding), TARGET,
-     "nothing undefined but memcpy, memmove, memset, memcmp: no libm, no allocation, no threads"},
+     "no undefined symbols except memcpy, memmove, memset and memcmp: no libm, no allocation, no threads"},
     {"--threads", NULL, "N", OPT_NUMBER, AT(threads), TARGET,
-     "most worker threads the emitted code may use; 1: no thread code at all"},
+     "maximum number of threads that the emitted code uses; 1: no thread code at all"},
     {"--linker", NULL, "PROGRAM", OPT_TEXT, AT(linker), TARGET,
-     "links shared libraries and programs; default: LLD; a C compiler may be named"},
-    {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder of the target's libraries"},
+     "linker for shared libraries and programs, or a C compiler that links; default: LLD"},
+    {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder with the target's libraries"},
     {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
-     "run, test: make a program and run it through CMD: qemu-aarch64, ssh ..."},
+     "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh"},
     {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
-     "libonnxc-rt.a for the target; default: the one that lies with onnxc"},
+     "libonnxc-rt.a for the target; default: the one installed with onnxc"},
 
-    {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT, "effort and size; default: 2"},
+    {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT,
+     "optimisation level, s and z for size; default: 2"},
     {"--fp", NULL, "strict|default|fast", OPT_CHOICE, AT(fp), EFFORT,
-     "strict: the same bits everywhere; default: documented error bounds; fast: larger ones"},
+     "strict: the same bits everywhere; default: documented error bounds; fast: larger bounds"},
     {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
      "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
-     "reduced precision that is allowed inside; default: the model's own"},
+     "GPUs: reduced precision allowed in matrix products; default: the model's own"},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
-     "compile threads, or worker processes of test; default: 1"},
+     "number of compile threads, or of worker processes of test; default: 1"},
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
-     "measure variants of the kernels on this machine for so long, and take the fastest; default: 60"},
+     "measure variants of the kernels on this machine for SECONDS and use the fastest; default: 60"},
     {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT,
-     "take what --tune once measured from there; with --tune: keep it there"},
+     "use results of an earlier --tune from FILE; with --tune: store them there"},
     {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT,
-     "keep compiled code there and take it from there; never changes the result"},
+     "folder in which compiled code is stored and reused; never changes the result"},
 
     {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
-     "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or make a version for each of several "
-     "(NAME=1,8,1:64); may be repeated"},
+     "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or compile a version for each of several "
+     "sizes (NAME=1,8,1:64); may be repeated"},
     {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
-     "sizes of an input: numbers bind, names name; may be repeated"},
+     "shape of an input: numbers are fixed sizes, names are symbolic; may be repeated"},
     {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL,
-     "take or give a tensor in its quantised form"},
-    {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL, "take or give a tensor channels-last"},
+     "pass an input or output in its quantised form"},
+    {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL,
+     "pass an input or output channels-last"},
     {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
-     "output OUT is the next call's input IN, updated in place"},
+     "output OUT is input IN of the next call, updated in place"},
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
-     "an input with a default value: callers may give another; else it is a constant; may be repeated"},
+     "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
     {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
-     "constants inside the object, or in a file"},
+     "store constants in the object or in a separate file"},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
      "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
     {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
-     "one more folder for external tensor data"},
+     "additional folder for external tensor data"},
     {"--check-interface", NULL, "FILE.json", OPT_TEXT, AT(check_interface), MODEL,
-     "fail when names, dtypes or dims differ from those in FILE (as --emit=json writes them)"},
+     "fail if names, dtypes or dims differ from those in FILE (written by --emit=json)"},
 
-    {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "say more"},
+    {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "print more"},
     {"--print-after", NULL, "PASS", OPT_TEXT, AT(print_after), INSIGHT,
-     "print the graph, kernels or loops after that pass, or after 'all'"},
+     "print the graph, kernels or loops after PASS, or after every pass with 'all'"},
     {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT,
-     "go no further; of the outputs only a graph is written (--emit=ir, onnx, dot)"},
+     "stop after PASS; of the outputs, only a graph is written (--emit=ir, onnx, dot)"},
     {"--times", NULL, "FILE", OPT_TEXT, AT(times), INSIGHT,
-     "show times of kernels that 'onnxc bench --save-times FILE' measured in reports"},
-    {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "how long each pass took"},
-    {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT, "what the passes did and why not"},
-    {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "warnings are errors"},
+     "show kernel times from FILE (written by 'onnxc bench --save-times') in reports"},
+    {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "print the time of each pass"},
+    {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT,
+     "print what the passes did, and what they could not do and why"},
+    {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "treat warnings as errors"},
     {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT, "-Wno-... turns a warning off, -W... on"},
     {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT,
-     "debug information: functions by the names of their kernels, at their lines of --emit=loops"},
-    {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT,
-     "stop after so many errors; default: 20"},
-    {"--diagnostics", NULL, "text|json|sarif", OPT_CHOICE, AT(diagnostics), INSIGHT, "form of the messages"},
+     "debug information: functions are named after their kernels, lines are those of --emit=loops"},
+    {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT, "stop after N errors; default: 20"},
+    {"--diagnostics", NULL, "text|json|sarif", OPT_CHOICE, AT(diagnostics), INSIGHT,
+     "format of the messages"},
     {"--color", NULL, "auto|always|never", OPT_CHOICE, AT(color), INSIGHT,
      "colours in messages; default: auto"},
     {NULL},
@@ -135,12 +140,12 @@ algorithm_options options_algorithms(const options *o) {
 static void check_algorithms(diag *d, const options *o) {
     for (int i = 0; i < o->algorithms.n; i++)
         if (!find_algorithm(o->algorithms.at[i]))
-            diag_error(d, NULL, "unknown option '%s'; there are -fwinograd and -fno-winograd",
+            diag_error(d, NULL, "unknown option '%s'; the -f options are -fwinograd and -fno-winograd",
                        o->algorithms.at[i]);
 }
 
-static void missing_if(diag *d, bool asked, const char *option) {
-    if (asked) diag_missing(d, NULL, "option '%s' is not supported by this build", option);
+static void missing_if(diag *d, bool asked, const char *what) {
+    if (asked) diag_missing(d, NULL, "%s is not supported by this build", what);
 }
 
 static void check_pass(arena *a, diag *d, const char *option, const char *name) {
@@ -230,20 +235,20 @@ static void check_device(arena *a, diag *d, const options *o) {
     int *archs, narchs = options_gpu_archs(a, d, o, &archs);
     bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
     if (output_is_gpu_code(o) && narchs > 1)
-        diag_error(d, NULL, "one file holds the code of one architecture: give --gpu-arch once");
+        diag_error(d, NULL, "one file holds code for one architecture: give --gpu-arch once");
     if (output_is_cubin(o) && narchs == 0)
         diag_error(d, NULL, "a cubin is code for one architecture: give --gpu-arch=sm_NN");
-    if (options_for_gpu(o) && !options_gpu_host(o)) missing_if(d, o->header, "--header with kernels alone");
+    if (options_for_gpu(o) && !options_gpu_host(o))
+        missing_if(d, o->header, "--header for GPU kernels alone");
     if (cpu && o->device && output_is_gpu_code(o))
         diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
     if (!options_gpu_host(o) && !options_for_both(o)) return;
     const char *ending = o->output ? strrchr(o->output, '.') : NULL;
     if (o->emit ? !strcmp(o->emit, "c") : ending && !strcmp(ending, ".c"))
-        diag_missing(
-            d, NULL,
-            "--device=%s: --emit=c is not supported: emitted C stands alone, and kernels are started by "
-            "onnxc's runtime; make an object, or --emit=cuda for the kernels' text",
-            o->device);
+        diag_missing(d, NULL,
+                     "--device=%s: --emit=c is not supported: emitted C stands alone, but onnxc's runtime "
+                     "launches GPU kernels; make an object, or use --emit=cuda for the text of the kernels",
+                     o->device);
     missing_if(d, o->freestanding, "--freestanding with --device=cuda");
 }
 
@@ -263,9 +268,9 @@ static void check_hook(diag *d, const char *hook) {
     if (!hook) return;
     bool symbol = *hook && !isdigit((unsigned char)*hook);
     for (const char *s = hook; *s && symbol; s++) symbol = isalnum((unsigned char)*s) || *s == '_';
-    if (!symbol) diag_error(d, NULL, "--hook '%s' is no C identifier", hook);
+    if (!symbol) diag_error(d, NULL, "--hook '%s' is not a C identifier", hook);
     else if (c_is_reserved(hook) || is_other_function(hook))
-        diag_error(d, NULL, "--hook '%s': no function of yours can have that name, which %s", hook,
+        diag_error(d, NULL, "--hook '%s': a program cannot define a function of that name, which %s", hook,
                    is_other_function(hook) ? "emitted code uses" : "C or C++ reserves");
 }
 
@@ -280,7 +285,7 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
-    missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE with kernels alone");
+    missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE for GPU kernels alone");
 }
 
 // What only says where things lie, how they are called, or how they are shown.

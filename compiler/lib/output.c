@@ -49,7 +49,7 @@ const char *output_runtime(pipeline *p) {
         if (access(path, R_OK) == 0) return path;
     }
     diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target%s",
-              p->target->freestanding ? "; C text (-o NAME.c) needs none" : "");
+              p->target->freestanding ? "; C text (-o NAME.c) does not need it" : "");
     diag_fatal_missing(p->diag, NULL, "the model needs onnxc's runtime library for %s, which was not found",
                        triple);
 }
@@ -190,8 +190,8 @@ static const format *format_of_ending(diag *d, const char *path) {
     const char *ending = ending_of(path);
     for (int i = 0; i < NFORMATS; i++)
         if (*ending && strcmp(formats[i].ending, ending) == 0) return &formats[i];
-    diag_hint(d, "--emit=KIND says what to make");
-    diag_fatal(d, NULL, "the ending of '%s' does not tell what to make", path);
+    diag_hint(d, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
+    diag_fatal(d, NULL, "cannot tell the kind of output from the name '%s'", path);
 }
 
 const format *output_format(diag *d, const options *o) {

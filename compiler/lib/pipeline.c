@@ -541,6 +541,6 @@ static const char *identifier_of_file(arena *a, const char *path) {
 
 const char *model_identifier(arena *a, diag *d, const options *o, const char *path) {
     if (!o->name) return identifier_of_file(a, path ? path : "-");
-    if (!is_identifier(o->name)) diag_error(d, NULL, "--name '%s' is no C identifier", o->name);
+    if (!is_identifier(o->name)) diag_error(d, NULL, "--name '%s' is not a C identifier", o->name);
     return o->name;
 }

@@ -16,9 +16,9 @@ void check_places(diag *d, const char *const *outputs, int noutputs, const char 
         bool bad = false;
         for (int j = 0; path && j < ninputs && !bad; j++)
             if ((bad = same_file(path, inputs[j])))
-                diag_error(d, NULL, "'%s' is to be written, but it is the input '%s'", path, inputs[j]);
+                diag_error(d, NULL, "output file '%s' is also an input, '%s'", path, inputs[j]);
         for (int j = 0; path && j < i && !bad; j++)
             if ((bad = outputs[j] && same_file(path, outputs[j])))
-                diag_error(d, NULL, "two outputs have the name '%s'", path);
+                diag_error(d, NULL, "two outputs have the file name '%s'", path);
     }
 }

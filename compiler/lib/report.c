@@ -155,7 +155,7 @@ static const char *place_name(const memory_place *m) { return m->buffer ? m->buf
 static void add_memory(text *t, const memory_plan *plan) {
     arena *a = t->arena;
     text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
-    if (plan->places.n) text_printf(t, "; %s if no memory were shared", dim_bytes_text(a, plan->sum));
+    if (plan->places.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
     text_add(t, "\n");
     if (plan->places.n) text_add(t, "        offset       bytes    steps  holds\n");
     for (int i = 0; i < plan->places.n; i++) {

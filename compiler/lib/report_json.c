@@ -365,10 +365,10 @@ kernel_times *kernel_times_read(pipeline *p, const char *path) {
                      *list = json_member(v, "kernels");
     kernel_times *t = ARENA_NEW(p->arena, kernel_times);
     t->arena = t->next.arena = p->arena;
-    if (!v) diag_fatal(p->diag, NULL, "--times: '%s' is no JSON at byte %zu", path, at);
+    if (!v) diag_fatal(p->diag, NULL, "--times: '%s' is not valid JSON at byte %zu", path, at);
     if (!list || list->kind != JSON_LIST) {
         diag_hint(p->diag, "onnxc bench MODEL --save-times FILE writes such a file");
-        diag_fatal(p->diag, NULL, "--times: '%s' has no list of kernels", path);
+        diag_fatal(p->diag, NULL, "--times: '%s' does not contain a list of kernels", path);
     }
     for (int i = 0; i < list->items.n; i++) {
         const json_value *k = list->items.at[i], *s = json_member(k, "seconds");

@@ -98,8 +98,8 @@ static bool fits_memory(arena *a, int64_t *have, const char *what, const char *s
     const char *takes = bytes < 0
                             ? "more bytes than 64 bits can count"
                             : arena_printf(a, "%lld bytes (%.1f GiB)", (long long)bytes, bytes * 0x1p-30);
-    *message = arena_printf(a, "%s%s takes %s: more memory than the %.1f GiB that are available", what, shape,
-                            takes, *have * 0x1p-30);
+    *message = arena_printf(a, "%s%s takes %s: more memory than the %.1f GiB available", what, shape, takes,
+                            *have * 0x1p-30);
     return false;
 }
 
@@ -327,7 +327,7 @@ runnable *runnable_open(arena *a, diag *d, const char *path) {
     const char *message = NULL;
     mapped file = file_map(a, d, path, INT64_MAX);
     if (!is_whole(&file))
-        diag_fatal(d, NULL, "the library '%s' is cut short: it has %zu bytes", path, file.size);
+        diag_fatal(d, NULL, "the library '%s' is truncated: it has %zu bytes", path, file.size);
     onnxc_library *library =
         onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
     if (!library) diag_fatal(d, NULL, "%s", message ? message : "cannot open the library");
@@ -359,6 +359,6 @@ runnable *text_model(pipeline *p) {
     if (output_runtime(p)) VEC_PUSH(a, &args, output_runtime(p));
     int code = process_run(a, p->diag, &args);
     if (code < 0) diag_fatal(p->diag, NULL, "the C compiler 'cc' cannot be started");
-    if (code) diag_defect(p->diag, NULL, "the C compiler does not take the C text (exit code %d)", code);
+    if (code) diag_defect(p->diag, NULL, "the C compiler rejected the C text (exit code %d)", code);
     return runnable_open(a, p->diag, so);
 }

@@ -342,15 +342,17 @@ static void tune_schedules(tuner *x) {
 
 // ---------------------------------------------------------------- entry
 static void check_machine(pipeline *p) {
-    if (p->text_target) diag_fatal(p->diag, NULL, "--tune measures code for this machine: C text is for any");
-    static const char hint[] = "--mcpu=native; what other machines found comes from their --tune-db FILE";
+    if (p->text_target)
+        diag_fatal(p->diag, NULL, "--tune measures code for this machine, but C text is portable");
+    static const char hint[] =
+        "use --mcpu=native; results from other machines come from their --tune-db FILE";
     bool one = p->variants.n == 1, here = one && target_runs_here(p->arena, p->diag, p->target);
     if (!here) diag_hint(p->diag, "%s", hint);
     if (!one)
         diag_fatal(p->diag, NULL,
-                   "--tune measures code for one CPU, this machine's, but this is code for several");
+                   "--tune measures code for this machine's CPU, but this is code for several CPUs");
     if (!here)
-        diag_fatal(p->diag, NULL, "--tune measures on this machine, which does not run code for %s%s%s",
+        diag_fatal(p->diag, NULL, "--tune measures on this machine, which cannot run code for %s%s%s",
                    p->target->triple, p->target->cpu && *p->target->cpu ? " " : "",
                    p->target->cpu ? p->target->cpu : "");
 }
@@ -378,9 +380,9 @@ static void measure_all(pipeline *p, const source *s, choice_table *t) {
     arena_destroy(x.arena);
     forget_uses(t);
     for (int j = 0; j < x.remarks.n; j++) diag_remark(p->diag, NULL, "%s", x.remarks.at[j]);
-    diag_remark(p->diag, NULL, "--tune: %d kernels measured in %.1f s, %d with choices of their own%s",
-                x.measured, measure_now() - begin, x.gained,
-                x.late ? arena_printf(p->arena, "; there was no time for %d", x.late) : "");
+    diag_remark(p->diag, NULL, "--tune: %d kernels measured in %.1f s, %d with tuned choices%s", x.measured,
+                measure_now() - begin, x.gained,
+                x.late ? arena_printf(p->arena, "; %d not measured for lack of time", x.late) : "");
 }
 
 void tune_model(pipeline *p, const source *s, goal g) {
@@ -426,9 +428,8 @@ void tune_report(pipeline *p) {
     int used = 0;
     if (!t || !p->options->tune_db) return;
     for (int j = 0; j < t->entries.n; j++) used += ((const choice_entry *)t->entries.slots[j].value)->used;
-    diag_remark(
-        p->diag, NULL,
-        "--tune-db '%s': %d answers used; %d are for other kernels or targets, %d for other versions of the "
-        "schedules",
-        p->options->tune_db, used, t->entries.n - used, t->stale);
+    diag_remark(p->diag, NULL,
+                "--tune-db '%s': %d entries used; %d are for other kernels or targets, %d for other versions "
+                "of the schedules",
+                p->options->tune_db, used, t->entries.n - used, t->stale);
 }

@@ -23,21 +23,21 @@ typedef struct reader {
 static _Noreturn void wrong(const reader *r, const char *what, const char *word) {
     text t = {.arena = r->d->arena};
     text_add_safe(&t, word, 40);
-    diag_fatal(r->d, NULL, "--tune-db '%s': answer %d: %s '%s'", r->path, r->answer, what, text_str(&t));
+    diag_fatal(r->d, NULL, "--tune-db '%s': entry %d: %s '%s'", r->path, r->answer, what, text_str(&t));
 }
 
 static const char *text_member(const reader *r, const json_value *v, const char *key) {
     const json_value *m = json_member(v, key);
-    if (!m || m->kind != JSON_TEXT) wrong(r, "there is no text", key);
-    if (strlen(m->text) > TEXT_MOST) wrong(r, "too long is", key);
+    if (!m || m->kind != JSON_TEXT) wrong(r, "missing text", key);
+    if (strlen(m->text) > TEXT_MOST) wrong(r, "text too long:", key);
     return m->text;
 }
 
 static double number_member(const reader *r, const json_value *v, const char *key) {
     const json_value *m = json_member(v, key);
-    if (!m || m->kind != JSON_NUMBER) wrong(r, "there is no number", key);
+    if (!m || m->kind != JSON_NUMBER) wrong(r, "missing number", key);
     double x = strtod(m->text, NULL);
-    if (!isfinite(x) || fabs(x) > 1e9) wrong(r, "out of range is", key);
+    if (!isfinite(x) || fabs(x) > 1e9) wrong(r, "number out of range:", key);
     return x;
 }
 
@@ -58,33 +58,33 @@ static int choice_value(const reader *r, const choice_field *f, const json_value
     if (f->words) value = v->kind == JSON_TEXT ? word_value(f->words, v->text) : 0;
     else if (v->kind == JSON_NUMBER && strlen(v->text) < 6 && !v->text[strspn(v->text, "0123456789")])
         value = atoi(v->text);
-    if (value < 1 || value > f->values) wrong(r, "there is no such choice of", f->name);
+    if (value < 1 || value > f->values) wrong(r, "invalid choice for", f->name);
     return value;
 }
 
 static choices read_choices(const reader *r, const json_value *v) {
     const json_value *all = json_member(v, "choices");
     choices c = {0};
-    if (!all || all->kind != JSON_OBJECT) wrong(r, "there is no object", "choices");
+    if (!all || all->kind != JSON_OBJECT) wrong(r, "missing object", "choices");
     for (int j = 0; j < all->items.n; j++) {
         const choice_field *f = choice_fields;
         while (f->name && strcmp(f->name, all->keys.at[j]) != 0) f++;
-        if (!f->name) wrong(r, "unknown is the choice", all->keys.at[j]);
+        if (!f->name) wrong(r, "unknown choice", all->keys.at[j]);
         *choice_at(&c, f) = choice_value(r, f, all->items.at[j]);
     }
     return c;
 }
 
 static void read_answer(const reader *r, const json_value *v) {
-    if (v->kind != JSON_OBJECT) wrong(r, "it is no", "object");
+    if (v->kind != JSON_OBJECT) wrong(r, "it is not an", "object");
     choice_entry x = {.kernel = text_member(r, v, "kernel"),
                       .target = text_member(r, v, "target"),
                       .about = text_member(r, v, "about"),
                       .gain = number_member(r, v, "gain")};
     double version = number_member(r, v, "schedules");
     if (strlen(x.kernel) != 16 || strspn(x.kernel, "0123456789abcdef") != 16)
-        wrong(r, "no hash of a kernel is", x.kernel);
-    if (version < 0 || version != (int)version) wrong(r, "no version is", "schedules");
+        wrong(r, "not a kernel hash:", x.kernel);
+    if (version < 0 || version != (int)version) wrong(r, "not a version:", "schedules");
     if (version != SCHEDULES_VERSION) { // its choices may be of other kinds
         r->t->stale++;
         return;
@@ -97,13 +97,13 @@ void tune_db_parse(choice_table *t, diag *d, const char *path, const char *s, si
     size_t at = 0;
     reader r = {t, d, path, 0};
     const json_value *all = json_parse(t->arena, s, n, &at);
-    if (!all) diag_fatal(d, NULL, "--tune-db '%s' is no JSON: byte %zu is wrong", path, at);
+    if (!all) diag_fatal(d, NULL, "--tune-db '%s' is not valid JSON at byte %zu", path, at);
     if (strcmp(json_string_of(all, "format"), FORMAT) != 0)
-        diag_fatal(d, NULL, "--tune-db '%s' is no file that --tune wrote: there is no \"format\": \"%s\"",
-                   path, FORMAT);
+        diag_fatal(d, NULL, "--tune-db '%s' was not written by --tune: \"format\": \"%s\" is missing", path,
+                   FORMAT);
     const json_value *answers = json_member(all, "answers");
     if (!answers || answers->kind != JSON_LIST)
-        diag_fatal(d, NULL, "--tune-db '%s': there is no list 'answers'", path);
+        diag_fatal(d, NULL, "--tune-db '%s': the list 'answers' is missing", path);
     for (int j = 0; j < answers->items.n; j++) {
         r.answer = j + 1;
         read_answer(&r, answers->items.at[j]);

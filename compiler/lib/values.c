@@ -11,7 +11,7 @@ enum { ALIGN = 64, SHOWN_WHOLE = 1000, SHOWN_EDGE = 3 };
 
 const char *port_text(arena *a, const port *p) {
     text t = {.arena = a};
-    if (p->boxed || p->labels) return p->type ? p->type : "a value that is no tensor";
+    if (p->boxed || p->labels) return p->type ? p->type : "a value that is not a tensor";
     text_printf(&t, "%s[%s", dtype_name(p->dtype), p->rank == RANK_UNKNOWN ? "..." : "");
     for (int j = 0; j < p->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", p->sizes[j]);
     text_add(&t, "]");

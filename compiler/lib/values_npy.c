@@ -57,7 +57,7 @@ static const char *quoted(npy_reader *r) {
 static bool npy_size(npy_reader *r, int64_t *size) {
     *size = 0;
     if (take(r, "-")) return wrong(r, "its shape has a negative size");
-    if (*r->s < '0' || *r->s > '9') return wrong(r, "its shape is no list of whole numbers");
+    if (*r->s < '0' || *r->s > '9') return wrong(r, "its shape is not a list of integers");
     for (; *r->s >= '0' && *r->s <= '9'; r->s++)
         if (__builtin_mul_overflow(*size, 10, size) || __builtin_add_overflow(*size, *r->s - '0', size))
             return wrong(r, "its shape has a size of more than 64 bits");
@@ -68,14 +68,14 @@ static bool npy_size(npy_reader *r, int64_t *size) {
 // shape = '(' [size {',' size} [',']] ')', with a comma after an only size
 static bool npy_shape(npy_reader *r, npy_header *h) {
     bool comma = true;
-    if (!take(r, "(")) return wrong(r, "its shape is no tuple");
+    if (!take(r, "(")) return wrong(r, "its shape is not a tuple");
     while (!take(r, ")")) {
         if (!comma) return wrong(r, "its shape lacks a comma");
         if (h->rank == MAX_RANK) return wrong(r, "its shape has too many dimensions");
         if (!npy_size(r, &h->dims[h->rank++])) return false;
         comma = take(r, ",");
     }
-    return comma || h->rank > 1 || wrong(r, "its shape is no tuple");
+    return comma || h->rank > 1 || wrong(r, "its shape is not a tuple");
 }
 
 // Product of the sizes but for those that are 0; false when 64 bits do not hold it.
@@ -88,14 +88,15 @@ static bool npy_countable(const npy_header *h) {
 
 static bool npy_entry(npy_reader *r, npy_header *h) {
     const char *key = quoted(r);
-    if (!key || !take(r, ":")) return wrong(r, "its header is no dictionary");
+    if (!key || !take(r, ":")) return wrong(r, "its header is not a dictionary");
     if (strcmp(key, "descr") == 0) {
         h->descr = quoted(r);
-        if (!h->descr) return wrong(r, *r->s == '[' ? "its elements are structures" : "it names no type");
+        if (!h->descr)
+            return wrong(r, *r->s == '[' ? "its elements are structures" : "it does not name a type");
     } else if (strcmp(key, "fortran_order") == 0) {
         h->has_order = true;
         h->fortran = take(r, "True");
-        if (!h->fortran && !take(r, "False")) return wrong(r, "its 'fortran_order' is no bool");
+        if (!h->fortran && !take(r, "False")) return wrong(r, "its 'fortran_order' is not a bool");
     } else if (strcmp(key, "shape") == 0) {
         if (h->has_shape) return wrong(r, "its header has two shapes");
         h->has_shape = true;
@@ -108,10 +109,10 @@ static bool npy_entry(npy_reader *r, npy_header *h) {
 
 // header = '{' {string ':' value [',']} '}'
 static bool npy_dictionary(npy_reader *r, npy_header *h) {
-    if (!take(r, "{")) return wrong(r, "its header is no dictionary");
+    if (!take(r, "{")) return wrong(r, "its header is not a dictionary");
     while (!take(r, "}")) {
         if (!npy_entry(r, h)) return false;
-        if (!take(r, ",") && *r->s != '}') return wrong(r, "its header is no dictionary");
+        if (!take(r, ",") && *r->s != '}') return wrong(r, "its header is not a dictionary");
     }
     take(r, "");
     if (*r->s) return wrong(r, "its header goes on after the dictionary");
@@ -122,14 +123,14 @@ static bool npy_dictionary(npy_reader *r, npy_header *h) {
 
 // Versions 1 to 3 differ in the length's width and the encoding of what no header of ours may hold.
 static bool npy_parse(npy_reader *r, npy_header *h, const uint8_t *data, size_t size) {
-    if (size < 6 || memcmp(data, "\x93NUMPY", 6) != 0) return wrong(r, "it does not begin as one");
-    if (size < 12) return wrong(r, "it is cut short in its header");
-    if (data[6] < 1 || data[6] > 3) return wrong(r, "its format's version is none of 1, 2, 3");
+    if (size < 6 || memcmp(data, "\x93NUMPY", 6) != 0) return wrong(r, "its magic number is wrong");
+    if (size < 12) return wrong(r, "its header is truncated");
+    if (data[6] < 1 || data[6] > 3) return wrong(r, "its format version is not 1, 2 or 3");
     size_t start = data[6] == 1 ? 10 : 12, n = data[8] | (size_t)data[9] << 8;
     if (data[6] != 1) n |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
-    if (n > size - start) return wrong(r, "it is cut short in its header");
+    if (n > size - start) return wrong(r, "its header is truncated");
     r->s = arena_strndup(r->arena, (const char *)data + start, n);
-    if (strlen(r->s) != n) return wrong(r, "its header holds a NUL");
+    if (strlen(r->s) != n) return wrong(r, "its header contains a NUL");
     h->data = data + start + n;
     h->size = size - start - n;
     return npy_dictionary(r, h);
@@ -175,12 +176,12 @@ static void npy_from_fortran(arena *a, tensor *t) {
 tensor npy_read(arena *a, diag *d, const char *what, const uint8_t *data, size_t size, dtype hint) {
     npy_header h = {0};
     npy_reader r = {.arena = a};
-    if (!npy_parse(&r, &h, data, size)) diag_fatal(d, NULL, "'%s' is no .npy file: %s", what, r.why);
+    if (!npy_parse(&r, &h, data, size)) diag_fatal(d, NULL, "'%s' is not a .npy file: %s", what, r.why);
     dtype t = npy_dtype(h.descr, hint);
     if (t == DT_NONE) {
         if (h.descr[0] == '>')
-            diag_hint(d, "numpy's byteswap() and newbyteorder() turn big-endian arrays round");
-        diag_fatal(d, NULL, "'%s' holds elements of numpy's type '%s', which cannot be read", what,
+            diag_hint(d, "numpy's byteswap() and newbyteorder() convert big-endian arrays");
+        diag_fatal(d, NULL, "'%s' has elements of numpy type '%s', which cannot be read", what,
                    shown(a, h.descr));
     }
     int64_t count = 1;
@@ -188,7 +189,7 @@ tensor npy_read(arena *a, diag *d, const char *what, const uint8_t *data, size_t
     bool packed = dtype_bits(t) < 8;
     int64_t bytes = packed ? count : dtype_size(t, count);
     if ((uint64_t)bytes > h.size)
-        diag_fatal(d, NULL, "'%s' is cut short: %lld elements of %s take %lld bytes, and it has %zu", what,
+        diag_fatal(d, NULL, "'%s' is truncated: %lld elements of %s take %lld bytes, but it has %zu", what,
                    (long long)count, dtype_name(t), (long long)bytes, h.size);
     tensor x = tensor_new(a, t, h.rank, h.dims);
     if (packed) npy_pack(&x, h.data);
@@ -239,10 +240,11 @@ static void zip64_sizes(zip_entry *e, const uint8_t *extra, size_t n) {
 static uint64_t zip_end(diag *d, const mapped *m) {
     size_t end = m->size < ZIP_END ? 0 : m->size - ZIP_END;
     size_t least = end > ZIP_COMMENT_MOST ? end - ZIP_COMMENT_MOST : 0;
-    if (m->size < ZIP_END) diag_fatal(d, NULL, "'%s' is no .npz file: it has %zu bytes", m->path, m->size);
+    if (m->size < ZIP_END) diag_fatal(d, NULL, "'%s' is not a .npz file: it has %zu bytes", m->path, m->size);
     while (end > least && get32(m->data + end) != 0x06054b50) end--;
     if (get32(m->data + end) != 0x06054b50)
-        diag_fatal(d, NULL, "'%s' is no .npz file, or cut short: it does not end as one", m->path);
+        diag_fatal(d, NULL, "'%s' is not a .npz file, or is truncated: it has no zip directory at its end",
+                   m->path);
     return end;
 }
 
@@ -291,7 +293,7 @@ static const uint8_t *zip_extract(arena *a, diag *d, const mapped *m, const zip_
                    name, (unsigned long long)e->packed, m->size);
     if (e->flags & ZIP_ENCRYPTED) diag_fatal(d, NULL, "'%s': member '%s' is encrypted", m->path, name);
     if (e->method != 0 && e->method != Z_DEFLATED)
-        diag_fatal(d, NULL, "'%s': member '%s' is packed in an unknown way (method %u)", m->path, name,
+        diag_fatal(d, NULL, "'%s': member '%s' has an unknown compression method (%u)", m->path, name,
                    e->method);
     if (e->method == 0 ? e->size != e->packed : e->size / DEFLATE_MOST > e->packed)
         diag_fatal(d, NULL, "'%s': member '%s' is damaged: %llu bytes cannot hold %llu", m->path, name,
@@ -299,7 +301,7 @@ static const uint8_t *zip_extract(arena *a, diag *d, const mapped *m, const zip_
     const uint8_t *data = e->method == 0 ? m->data + at : zip_inflate(a, m->data + at, e);
     if (!data || crc32_z(0, data, e->size) != e->crc)
         diag_fatal(d, NULL, "'%s': member '%s' is damaged: %s", m->path, name,
-                   data ? "its check sum differs" : "its packed bytes are not what they should be");
+                   data ? "its checksum differs" : "its compressed data are invalid");
     return data;
 }
 

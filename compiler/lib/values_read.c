@@ -28,8 +28,8 @@ static void fit_dims(diag *d, const port *p, const char *path, int64_t count, in
     bool fits = p->rank >= 0 && !over && nopen <= 1 && (nopen ? known && count % known == 0 : count == known);
     if (nopen > 1) diag_hint(d, "--dim and --shape bind open sizes");
     if (!fits)
-        diag_fatal(d, NULL, "'%s' has %lld elements, which do not tell the sizes of input '%s' (%s)", path,
-                   (long long)count, p->name, port_text(d->arena, p));
+        diag_fatal(d, NULL, "'%s' has %lld elements, which do not determine the sizes of input '%s' (%s)",
+                   path, (long long)count, p->name, port_text(d->arena, p));
     if (open >= 0) dims[open] = count / known;
 }
 
@@ -86,12 +86,12 @@ static bool csv_store(const char *s, const tensor *t, int64_t i) {
 
 static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
     if (p->dtype == DT_STRING || dtype_class_of(p->dtype) == DC_COMPLEX)
-        diag_fatal(d, NULL, "'%s': input '%s' is %s, which is not read from text", path, p->name,
+        diag_fatal(d, NULL, "'%s': input '%s' is %s, which cannot be read from text", path, p->name,
                    port_text(a, p));
     mapped m = file_map(a, d, path, INT64_MAX);
     const char *nul = m.size ? memchr(m.data, 0, m.size) : NULL;
     if (nul)
-        diag_fatal(d, NULL, "'%s' is no text: byte %lld is NUL", path,
+        diag_fatal(d, NULL, "'%s' is not text: byte %lld is NUL", path,
                    (long long)(nul - (const char *)m.data));
     const char *all = arena_strndup(a, (const char *)m.data, m.size);
     int64_t dims[MAX_RANK], count = 0, i = 0;
@@ -102,7 +102,7 @@ static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
         if (csv_store(s, &t, i++)) continue;
         text shown = {.arena = a};
         text_add_safe(&shown, arena_strndup(a, s, word_size(s)), SHOWN);
-        diag_fatal(d, NULL, "'%s': '%s' is no value of %s", path, text_str(&shown), dtype_name(p->dtype));
+        diag_fatal(d, NULL, "'%s': '%s' is not a valid %s", path, text_str(&shown), dtype_name(p->dtype));
     }
     return t;
 }
@@ -114,10 +114,10 @@ static tensor raw_read(arena *a, diag *d, const port *p, const char *path) {
     int64_t dims[MAX_RANK], count = (int64_t)m.size * 8 / bits, known = 1;
     bool fixed = p->rank >= 0;
     if (p->dtype == DT_STRING)
-        diag_fatal(d, NULL, "'%s': input '%s' holds strings: they are read from .pb files only", path,
+        diag_fatal(d, NULL, "'%s': input '%s' has strings, which can be read from .pb files only", path,
                    p->name);
     if ((int64_t)m.size * 8 % bits)
-        diag_fatal(d, NULL, "'%s' has %zu bytes, which is no multiple of the %d that an element of %s takes",
+        diag_fatal(d, NULL, "'%s' has %zu bytes, which is not a multiple of the %d bytes of an element of %s",
                    path, m.size, bits / 8, dtype_name(p->dtype));
     for (int j = 0; j < p->rank && fixed; j++)
         fixed = p->dims[j] >= 0 && !__builtin_mul_overflow(known, p->dims[j], &known);
@@ -139,7 +139,7 @@ static void check_fits(arena *a, diag *d, const port *p, const tensor *t, const 
     if (fits) return;
     text s = {.arena = a};
     for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
-    diag_fatal(d, NULL, "'%s' holds %s[%s], but '%s' is %s", path, dtype_name(t->dtype), text_str(&s),
+    diag_fatal(d, NULL, "'%s' contains %s[%s], but '%s' is %s", path, dtype_name(t->dtype), text_str(&s),
                p->name, port_text(a, p));
 }
 
@@ -165,12 +165,12 @@ static void check_map(arena *a, diag *d, const port *p, const char *type, const 
     const char *key = dtype_name(v->keys->elem);
     size_t n = strlen(key);
     if (strncmp(type + 4, key, n) != 0 || type[4 + n] != ',')
-        diag_fatal(d, NULL, "'%s' holds a map with keys of %s where '%s' (%s) has %s", path, key, p->name,
+        diag_fatal(d, NULL, "'%s' contains a map with keys of %s, but '%s' (%s) has %s", path, key, p->name,
                    port_text(a, p), type);
     for (int j = 0; j < v->n; j++) {
         if (map_takes(map_value_type(type), &v->items[j])) continue;
         bool single = v->items[j].kind != TYPE_TENSOR || v->items[j].tensor->count == 1;
-        diag_fatal(d, NULL, "'%s' holds a map of %s%s where '%s' (%s) has %s", path,
+        diag_fatal(d, NULL, "'%s' contains a map of %s%s, but '%s' (%s) has %s", path,
                    value_text(a, &v->items[j]), single ? "" : " with several elements", p->name,
                    port_text(a, p), type);
     }
@@ -187,7 +187,7 @@ static void check_boxed(arena *a, diag *d, const port *p, const char *type, cons
                         : v->kind == TYPE_OPTIONAL ? inner_type(a, type, "optional")
                                                    : NULL;
     if (v->kind == TYPE_TENSOR ? !is_tensor_of(type, v->tensor->elem) : !inner)
-        diag_fatal(d, NULL, "'%s' holds %s where '%s' (%s) has %s", path, value_text(a, v), p->name,
+        diag_fatal(d, NULL, "'%s' contains %s, but '%s' (%s) has %s", path, value_text(a, v), p->name,
                    port_text(a, p), type);
     for (int j = 0; j < v->n; j++) check_boxed(a, d, p, inner, &v->items[j], path);
 }
@@ -208,7 +208,7 @@ static import_value *pb_read(arena *a, diag *d, const port *p, const char *path)
 
 import_value *value_read(arena *a, diag *d, const port *p, const char *path) {
     if (p->kind != TYPE_TENSOR && !ends_with(path, ".pb"))
-        diag_fatal(d, NULL, "'%s': input '%s' is %s, which is read from .pb files only", path, p->name,
+        diag_fatal(d, NULL, "'%s': input '%s' is %s, which can be read from .pb files only", path, p->name,
                    port_text(a, p));
     if (ends_with(path, ".pb")) return pb_read(a, d, p, path);
     tensor t;

@@ -180,13 +180,13 @@ void value_write(arena *a, diag *d, const import_value *v, const char *path) {
         pb_value(&out, v);
     } else {
         if (!v->tensor)
-            diag_fatal(d, NULL, "'%s': '%s' is no tensor: only a .pb file can hold it", path, v->name);
+            diag_fatal(d, NULL, "'%s': '%s' is not a tensor: only a .pb file can hold it", path, v->name);
         tensor t = tensor_of(a, v->tensor);
         if (ends_with(path, ".npy")) npy_write(&out, d, &t, path);
         else if (ends_with(path, ".npz")) npz_write(&out, d, v, &t, path);
         else if (ends_with(path, ".csv")) csv_write(&out, &t);
         else if (t.dtype == DT_STRING)
-            diag_fatal(d, NULL, "'%s': strings are written to .pb and .csv files only", path);
+            diag_fatal(d, NULL, "'%s': strings can be written to .pb and .csv files only", path);
         else text_addn(&out, t.data, (size_t)dtype_size(t.dtype, t.count));
     }
     outfile_write_whole(a, d, path, (bytes){out.s, out.n});

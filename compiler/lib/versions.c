@@ -48,7 +48,7 @@ bool size_list_parse(arena *a, diag *d, const char *said, size_list *list) {
         bool range = strchr(s, ':') != NULL;
         if (!parse_range(a, s, &all[j])) {
             if (range) diag_error(d, NULL, "--dim %s: '%s' is not of the form MIN:MAX", said, s);
-            else diag_error(d, NULL, "--dim %s: '%s' is no size", said, s);
+            else diag_error(d, NULL, "--dim %s: '%s' is not a size", said, s);
             return false;
         }
         if (all[j].lo < list->hull.lo) list->hull.lo = all[j].lo;
@@ -64,7 +64,7 @@ int version_choices(arena *a, diag *d, const size_list *lists, int n, int **choi
     int64_t total = 1;
     for (int j = 0; j < n && total <= VERSIONS_MOST; j++) total *= lists[j].at.n;
     if (total > VERSIONS_MOST)
-        diag_fatal(d, NULL, "--dim: the lists of sizes make more than %d versions", VERSIONS_MOST);
+        diag_fatal(d, NULL, "--dim: the lists of sizes give more than %d versions", VERSIONS_MOST);
     *choices = ARENA_ARRAY(a, int, total *n + 1);
     for (int k = 0; k < total; k++) {
         int64_t rest = k;

@@ -103,7 +103,7 @@ ACTIVATION(Shrink, shrink(k, n, x[0]));
 // ---------------------------------------------------------------- PRelu
 static void infer_prelu(node *n) {
     const type *x = infer_in(n, 0);
-    if (infer_in(n, 1)->elem != x->elem) infer_error(n, "slope has another element type than X");
+    if (infer_in(n, 1)->elem != x->elem) infer_error(n, "slope and X have different element types");
     if (infer_has_rank(n, 0) && infer_has_rank(n, 1)) infer_broadcast_into(n, 1, x->rank, x->dims, "slope");
     infer_same(n, 0, 0);
 }
@@ -134,7 +134,7 @@ static dim *fold_clip(const node *n, dim *const *a) {
 static void infer_clip(node *n) {
     for (int i = 1; i < n->nin; i++)
         if (n->in[i] && infer_in(n, i)->elem != infer_in(n, 0)->elem)
-            infer_error(n, "%s has another element type than the input", i == 1 ? "min" : "max");
+            infer_error(n, "%s and the input have different element types", i == 1 ? "min" : "max");
     infer_same(n, 0, 0);
 }
 

@@ -72,7 +72,7 @@ static void check_mask(const node *n, const sizes *s) {
     if (!node_in(n, IN_MASK)) return;
     int rank = infer_rank(n, IN_MASK);
     const type *m = infer_in(n, IN_MASK);
-    if (rank > 4) infer_error(n, "attn_mask has rank %d; the most is 4", rank);
+    if (rank > 4) infer_error(n, "attn_mask has rank %d; at most 4 is allowed", rank);
     dim *to[4] = {s->batch, s->q_heads, s->rows, s->total};
     for (int i = 0; i + 1 < rank; i++) {
         dim *want = to[4 - rank + i];
@@ -387,7 +387,7 @@ static void rotary_embedding_infer(node *n) {
         const type *t = infer_in(n, i);
         if (rank != (by_position ? 2 : 3))
             infer_error(n, "the caches must have rank %d, not %d", by_position ? 2 : 3, rank);
-        infer_same_dim(n, t->dims[rank - 1], r.half, "cache width and half of the turned elements");
+        infer_same_dim(n, t->dims[rank - 1], r.half, "cache width and half of the rotated elements");
         if (by_position) continue;
         infer_same_dim(n, t->dims[0], r.batch, "batches of cache and input");
         infer_same_dim(n, t->dims[1], r.rows, "rows of cache and input");
@@ -422,7 +422,7 @@ static expr *read_angle(turning *t, buffer *cache, buffer *positions, expr *p) {
     expr *by_row[] = {t->b, t->row, p}, *where[] = {t->b, t->row};
     if (!positions) return x_read(k, cache, by_row);
     expr *place = x_checked_index(k, x_read(k, positions, where), cache->dims[0], true,
-                                  "position id is outside the cache");
+                                  "a position id is outside the cache");
     return x_read(k, cache, (expr *[]){place, p});
 }
 

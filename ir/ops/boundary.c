@@ -86,9 +86,8 @@ void boundary_layout(module *m, bool output, int i, const char *layout) {
         return;
     }
     if (v->type.rank < 0) {
-        diag_hint(m->diag, "--shape %s=... says what it is", name);
-        diag_error(m->diag, NULL, "--io-layout %s: the model does not say how many axes '%s' has", name,
-                   name);
+        diag_hint(m->diag, "--shape %s=... gives it", name);
+        diag_error(m->diag, NULL, "--io-layout %s: the model does not give the rank of '%s'", name, name);
         return;
     }
     dim *dims[8];
@@ -182,9 +181,10 @@ static void input_dtype(module *m, int i, dtype t) {
         return;
     }
     if (!dtype_is_float(t) || !dtype_is_float(v->type.elem)) {
-        diag_error(m->diag, NULL,
-                   "--io-dtype %s=%s: no QuantizeLinear with one scale makes %s of input '%s' (%s)", v->name,
-                   dtype_name(t), dtype_name(t), v->name, type_text(m->arena, &v->type));
+        diag_error(
+            m->diag, NULL,
+            "--io-dtype %s=%s: no QuantizeLinear with a single scale converts to %s from input '%s' (%s)",
+            v->name, dtype_name(t), dtype_name(t), v->name, type_text(m->arena, &v->type));
         return;
     }
     const char *name = v->name;
@@ -216,8 +216,9 @@ static void index_output(module *m, int i) {
     const char *name = m->main->output_names.at[i];
     const constant *labels = labels_of(m, v);
     if (!labels) {
-        diag_error(m->diag, NULL, "--io-dtype %s=int64: '%s' is string, and the model says no list of labels",
-                   name, name);
+        diag_error(m->diag, NULL,
+                   "--io-dtype %s=int64: '%s' is string, but the model has no list of labels for it", name,
+                   name);
         return;
     }
     int count = (int)labels->count;
@@ -253,8 +254,8 @@ static void output_dtype(module *m, int i, dtype t) {
     }
     if (!dtype_is_float(t) || (v->type.elem != DT_NONE && !dtype_is_float(v->type.elem))) {
         diag_error(m->diag, NULL,
-                   "--io-dtype %s=%s: no DequantizeLinear with one scale makes output '%s' of %s", name,
-                   dtype_name(t), name, dtype_name(t));
+                   "--io-dtype %s=%s: no DequantizeLinear with a single scale produces output '%s' from %s",
+                   name, dtype_name(t), name, dtype_name(t));
         return;
     }
     graph_set_output(m->main, i, node_output(add_cast(m, name, v, NULL, t), 0, NULL));

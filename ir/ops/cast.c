@@ -47,7 +47,7 @@ static void infer_cast(node *n) {
     int64_t to = node_int(n, "to", 0);
     dtype t = dtype_from_onnx((int)to);
     if (to < 0 || to > INT32_MAX || t == DT_NONE)
-        infer_error(n, "attribute to is %lld, which is no element type", (long long)to);
+        infer_error(n, "attribute to is %lld, which is not an element type", (long long)to);
     set_type(n, t);
 }
 
@@ -123,7 +123,7 @@ static void lower_string_cast(lowering *l, node *n) {
     s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, t);
     if (!parses) s->numbers[2] = infer_k(n, mantissa_bits(from));
     if (!parses) return;
-    static const char *const message[] = {"a string is no number"};
+    static const char *const message[] = {"a string is not a number"};
     s->messages = message, s->nmessages = 1;
     if (between != out) convert(l, n, "narrow", between, out, true);
 }
@@ -165,7 +165,8 @@ const op_def op_Identity = {
 static void infer_bit_cast(node *n) {
     dtype from = infer_in(n, 0)->elem, to = dtype_from_onnx((int)node_int(n, "to", 0));
     if (to == DT_NONE || to == DT_STRING || from == DT_STRING)
-        infer_error(n, "attribute to is %lld, which is no type of bits", (long long)node_int(n, "to", 0));
+        infer_error(n, "attribute to is %lld, which is not a type with a bit representation",
+                    (long long)node_int(n, "to", 0));
     if (dtype_bits(from) != dtype_bits(to))
         infer_error(n, "%s has %d bits, %s has %d", dtype_name(from), dtype_bits(from), dtype_name(to),
                     dtype_bits(to));

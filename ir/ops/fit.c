@@ -208,7 +208,7 @@ static void max_unpool_lower(lowering *l, node *n) {
         at[j] = x_axis(k, a);
     }
     expr *flat = x_checked_index(k, x_read(k, indices, at), count_of(l->program->dims, pooled, x->rank),
-                                 false, "a value of I is outside of the tensor that was pooled");
+                                 false, "a value of I is outside the tensor that was pooled");
     for (int j = x->rank - 1; j >= 0; j--) {
         expr *size = x_dim(k, pooled[j]);
         to[j] = j ? x_bin(k, X_MOD, flat, size) : flat;

@@ -4,7 +4,7 @@
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
-static const char *const outside = "an index is outside of the axis";
+static const char *const outside = "an index is out of range for its axis";
 
 static int axis_of(const node *n, int64_t fallback, int rank) {
     return infer_axis(n, node_int(n, "axis", fallback), rank);
@@ -46,15 +46,15 @@ static void gather_check_indices(const node *n, const dim *size) {
     for (int i = 0; index && i < count && dim_is_const(size); i++)
         if (dim_is_const(index[i]) &&
             (dim_value(index[i]) < -dim_value(size) || dim_value(index[i]) >= dim_value(size)))
-            infer_error(n, "index %lld is outside of the axis of size %lld", (long long)dim_value(index[i]),
-                        (long long)dim_value(size));
+            infer_error(n, "index %lld is out of range for an axis of size %lld",
+                        (long long)dim_value(index[i]), (long long)dim_value(size));
 }
 
 static void gather_infer(node *n) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
     int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = axis_of(n, 0, rank), out_rank = rank + q - 1;
     if (out_rank > MAX_RANK)
-        infer_error(n, "the output would have rank %d; the most is %d", out_rank, MAX_RANK);
+        infer_error(n, "the output would have rank %d; at most %d is supported", out_rank, MAX_RANK);
     dim *out[MAX_RANK];
     for (int j = 0; j < out_rank; j++)
         out[j] = j < axis ? data->dims[j] : j < axis + q ? indices->dims[j - axis] : data->dims[j - q + 1];
@@ -139,7 +139,7 @@ static int tuple_length(const node *n, int most, int by_ranks) {
 static void lower_tuple_length(lowering *l, const node *n, int length) {
     const type *indices = infer_in(n, 1);
     lower_check(l, n, dim_eq(indices->dims[indices->rank - 1], infer_k(n, length)),
-                "index tuples do not have the length that the ranks demand");
+                "index tuples do not have the length that the ranks require");
 }
 
 // The tuple at index[0..rank of indices - 1), as positions in data's axes from `first` on.
@@ -157,7 +157,8 @@ static void read_tuple(kernel *k, buffer *indices, expr *const *index, const buf
 static int gather_nd_dims(const node *n, int batch, int length, dim **out) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
     int q = indices->rank, slice = data->rank - batch - length, rank = q - 1 + slice;
-    if (rank > MAX_RANK) infer_error(n, "the output would have rank %d; the most is %d", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
     for (int j = 0; j < batch; j++)
         out[j] = infer_same_dim(n, data->dims[j], indices->dims[j], "batch sizes");
     for (int j = batch; j < q - 1; j++) out[j] = indices->dims[j];
@@ -412,7 +413,7 @@ static void one_hot_infer(node *n) {
         infer_same_dim(n, values->dims[0], infer_k(n, 2), "the number of values, which must be 2");
     else if (values->rank != RANK_UNKNOWN) infer_error(n, "values has rank %d, not 1", values->rank);
     if (rank + 1 > MAX_RANK)
-        infer_error(n, "the output would have rank %d; the most is %d", rank + 1, MAX_RANK);
+        infer_error(n, "the output would have rank %d; at most %d is supported", rank + 1, MAX_RANK);
     for (int j = 0; j <= rank; j++)
         out[j] = j < axis ? indices->dims[j] : j == axis ? depth : indices->dims[j - 1];
     infer_set(n, 0, infer_in(n, 2)->elem, rank + 1, out);

@@ -26,7 +26,7 @@ static constant *list_of(const node *n, const char *name) {
 
 static constant *lists(const node *n, const char *name) {
     constant *c = list_of(n, name);
-    if (!c) infer_error(n, "no attribute gives the %s", name);
+    if (!c) infer_error(n, "no attribute contains the %s", name);
     return c;
 }
 

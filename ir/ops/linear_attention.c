@@ -30,7 +30,7 @@ static sizes sizes_of(const node *n) {
     if (!s.delta && strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0)
         infer_error(n, "attribute update_rule is '%s'", rule);
     if (s.kv_heads < 1 || s.q_heads < 1 || s.q_heads % s.kv_heads)
-        infer_error(n, "%lld query heads are no multiple of %lld key heads", (long long)s.q_heads,
+        infer_error(n, "%lld query heads are not a multiple of %lld key heads", (long long)s.q_heads,
                     (long long)s.kv_heads);
     if (!node_in(n, IN_DECAY) == s.gated || !node_in(n, IN_BETA) == s.delta)
         infer_error(n, "update rule %s needs %s and %s", rule, s.gated ? "decay" : "no decay",
@@ -110,14 +110,14 @@ static void check_gates(lowering *l, const node *n, const sizes *s) {
     if (s->gated) {
         dim *width = decays(n, s), *all = infer_in(n, IN_DECAY)->dims[2];
         lower_check(l, n, dim_or(dim_eq(width, one), dim_eq(width, s->key)),
-                    "decay has another width than the heads or the keys");
+                    "the width of decay is neither the number of heads nor the width of the keys");
         lower_check(l, n, dim_eq(dim_mul(width, heads), all),
-                    "decay has another width than the heads or the keys");
+                    "the width of decay is neither the number of heads nor the width of the keys");
     }
     if (!s->delta) return;
     dim *width = infer_in(n, IN_BETA)->dims[2];
     lower_check(l, n, dim_or(dim_eq(width, one), dim_eq(width, heads)),
-                "beta has another width than 1 or the heads");
+                "the width of beta is neither 1 nor the number of heads");
 }
 
 // The state as the step finds it, decayed.
@@ -368,7 +368,7 @@ static value *flex_scale(node *n, dtype t) {
 static void flex_expand(node *n) {
     dtype own = n->in[0]->type.elem, t = own == DT_F64 ? DT_F64 : DT_F32;
     if (node_attr(n, "softmax_precision")) t = dtype_from_onnx((int)node_int(n, "softmax_precision", 1));
-    if (!dtype_is_float(t)) infer_error(n, "attribute softmax_precision names no floating-point type");
+    if (!dtype_is_float(t)) infer_error(n, "attribute softmax_precision is not a floating-point type");
     value *keys = repeat_heads(n, n->in[1]), *values = repeat_heads(n, n->in[2]);
     node *turn;
     static const int64_t perm[] = {0, 1, 3, 2};

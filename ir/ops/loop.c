@@ -83,7 +83,7 @@ static bool generalise(node *n, int i, type *carried, const type *given, int own
     // An optional stays one when it is given what it may hold.
     if (carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE) return false;
     if (carried->kind != given->kind || (carried->kind == TYPE_TENSOR && carried->elem != given->elem))
-        infer_error(n, "carried value %d is %s at first and %s after an iteration", i,
+        infer_error(n, "carried value %d is %s initially and %s after an iteration", i,
                     type_text(infer_arena(n), carried), type_text(infer_arena(n), given));
     if (carried->kind != TYPE_TENSOR) return sequence_generalise(n, carried, given);
     if (carried->rank == RANK_UNKNOWN) return false;
@@ -256,7 +256,7 @@ static void start_scanned(looping *o, int k) {
     if (!node_out(o->n, s->out)) return;
     if (t->rank == RANK_UNKNOWN)
         diag_fatal_missing(l->program->diag, o->n->loc,
-                           "the rank of scan output %d is not known when compiling", s->out);
+                           "the rank of scan output %d is not known at compile time", s->out);
     dim *trips = known_trips(o->n, o->g);
     // A number that folding found after inference is not in the output's type.
     bool declared = trips && o->n->out[s->out]->type.rank > 0 && o->n->out[s->out]->type.dims[0] == trips;
@@ -342,9 +342,10 @@ static void finish_scanned(looping *o, int k) {
     scanned *s = &o->scanned[k];
     if (!s->room) return;
     buffer *out = lower_out(o->l, o->n, s->out);
-    check_dims(o->l, o->n, out->dims[0], o->count, "the loop runs another number of times than declared");
+    check_dims(o->l, o->n, out->dims[0], o->count, "the number of iterations is not the declared one");
     for (int j = 1; j < out->rank; j++)
-        check_dims(o->l, o->n, out->dims[j], s->all->dims[j], "a scan output has another size than declared");
+        check_dims(o->l, o->n, out->dims[j], s->all->dims[j],
+                   "a scan output does not have its declared size");
     copy_rows(o, arena_printf(o->l->program->arena, "trim%d", k), out, s->all, out);
     step_buffer(o->l, o->n, STEP_FREE, s->all);
 }

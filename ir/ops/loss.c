@@ -22,7 +22,7 @@ static void infer_loss(node *n) {
     reduction r = reduction_of(n);
     if (rank < 2) infer_error(n, "the input has rank %d; it must have a batch and a class axis", rank);
     if (infer_rank(n, 1) != rank - 1)
-        infer_error(n, "the target has rank %d; the input's %d demands %d", target->rank, rank, rank - 1);
+        infer_error(n, "the target has rank %d; the input's %d requires %d", target->rank, rank, rank - 1);
     for (int j = 0; j < rank - 1; j++)
         infer_same_dim(n, x->dims[j ? j + 1 : 0], target->dims[j], "sizes of input and target");
     if (node_in(n, 2)) {
@@ -44,7 +44,7 @@ static expr *loss_term(lowering *l, const node *n, kernel *k, expr *const *at, e
     if (ignored) label = x_select(k, ignored, x_i64(k, 0), label);
     from[0] = at[0];
     for (int j = 1; j < target->rank; j++) from[j + 1] = at[j];
-    from[1] = x_checked_index(k, label, x->dims[1], false, "a target is not among the classes");
+    from[1] = x_checked_index(k, label, x->dims[1], false, "a target is not a valid class");
     expr *v = x_un(k, X_NEG, x_read(k, x, from));
     *weight = weights ? x_cast(k, x_read(k, weights, &from[1]), t, false) : x_float(k, t, 1);
     if (weights) v = x_mul(k, v, *weight);

@@ -161,7 +161,7 @@ static void cast_infer(node *n) {
 // The values in the type that is asked for. Numbers as strings have six decimals, as ONNX Runtime writes
 // them.
 static buffer *cast_values(lowering *l, node *n, buffer *values, dtype from, dtype to) {
-    static const char *const message[] = {"a string is no number"};
+    static const char *const message[] = {"a string is not a number"};
     if (from == to) return values;
     type held = lower_type(&(type){.kind = TYPE_TENSOR, .elem = to});
     buffer *out = lower_temp(l, n, "cast", held.elem, 1, values->dims);
@@ -239,7 +239,8 @@ static void dict_infer(node *n) {
     bool known = false;
     for (size_t j = 0; j < sizeof allowed / sizeof *allowed; j++)
         known |= t->elem == allowed[j].key && t->item->elem == allowed[j].value;
-    if (!known) infer_error(n, "X is %s, which is none of the operator's maps", type_text(infer_arena(n), t));
+    if (!known)
+        infer_error(n, "X is %s, which is not one of the operator's map types", type_text(infer_arena(n), t));
     if (keys->elem != t->elem)
         infer_error(n, "X is %s, but the vocabulary is %s", type_text(infer_arena(n), t),
                     dtype_name(keys->elem));

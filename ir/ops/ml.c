@@ -170,7 +170,7 @@ static void extractor_lower(lowering *l, node *n) {
     stage *s = pointwise_stage(l, n, out, &k, at);
     for (int j = 0; j < x->rank - 1; j++) from[j] = at[j];
     from[x->rank - 1] = x_checked_index(k, x_cast(k, x_read(k, flat, &at[out->rank - 1]), DT_I64, false),
-                                        x->dims[x->rank - 1], true, "a column number is outside of X");
+                                        x->dims[x->rank - 1], true, "a column index is out of range");
     stage_write(k, s, out, at, x_read(k, x, from));
 }
 ML(ArrayFeatureExtractor, extractor_infer, extractor_lower);
@@ -239,7 +239,7 @@ ML(Scaler, scaler_infer, scaler_lower);
 static void imputer_infer(node *n) {
     bool whole = dtype_is_int(infer_in(n, 0)->elem);
     const attr *a = node_attr(n, whole ? "imputed_value_int64s" : "imputed_value_floats");
-    if (!a || !a->n) infer_error(n, "there are no values to put in for those that are missing");
+    if (!a || !a->n) infer_error(n, "there are no values to impute");
     like_x(n);
     check_list(n, a->name);
 }
@@ -329,7 +329,7 @@ static void encoder_check(lowering *l, const node *n, buffer *x, buffer *classes
     stage_axis(k, s, c);
     expr *category = x_axis(k, c), *v = x_cast(k, x_read(k, x, at), DT_I64, true);
     expr *found = stage_reduce(k, s, RED_OR, x_bin(k, X_EQ, v, x_read(k, classes, &category)));
-    VEC_PUSH(k->arena, &k->messages, "a value of X is none of the categories");
+    VEC_PUSH(k->arena, &k->messages, "a value of X is not one of the categories");
     stage_write(k, s, known, at, x_check(k, found, found, k->messages.n - 1));
 }
 
@@ -346,7 +346,7 @@ static void encode_strings(lowering *l, node *n) {
     stage *s = pointwise_stage(l, n, out, &k, at);
     expr *place = x_read(k, places, at), *known = x_bin(k, X_LE, x_i64(k, 0), place);
     if (!node_int(n, "zeros", 1)) {
-        VEC_PUSH(k->arena, &k->messages, "a value of X is none of the categories");
+        VEC_PUSH(k->arena, &k->messages, "a value of X is not one of the categories");
         place = x_check(k, place, known, k->messages.n - 1);
     }
     expr *category = x_read_guarded(k, classes, &place, known, x_i64(k, -1));
@@ -439,7 +439,7 @@ static void linear_scores(lowering *l, const node *n, buffer *to) {
     for (int i = 0; i < offsets; i++) all[count + i] = (double)b[i];
     buffer *weights = ml_floats(l, "coefficients", to->dtype, all, count, count / scores);
     lower_check(l, n, dim_eq(features, weights->dims[1]),
-                "X has another number of features than the coefficients");
+                "X and the coefficients have different numbers of features");
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "linear", to, &k, at);
@@ -463,9 +463,9 @@ static void check_linear(const node *n, int64_t scores) {
     ml_float_list(n, "coefficients", &count);
     ml_float_list(n, "intercepts", &offsets);
     if (scores < 1 || !count || count % scores)
-        infer_error(n, "%d coefficients do not make %lld scores", count, (long long)scores);
+        infer_error(n, "%d coefficients cannot be divided among %lld scores", count, (long long)scores);
     if (offsets > 1 && offsets != scores)
-        infer_error(n, "%d intercepts do not fit %lld scores", offsets, (long long)scores);
+        infer_error(n, "%d intercepts do not match %lld scores", offsets, (long long)scores);
     infer_same_dim(n, features, infer_k(n, count / scores), "features of X and of the coefficients");
 }
 

@@ -18,7 +18,7 @@ static permutation permutation_of(const node *n) {
         infer_error(n, "attribute 'perm' has %d axes for an input of rank %d", given, p.rank);
     for (int j = 0; j < p.rank; j++) {
         p.perm[j] = perm ? infer_axis(n, perm[j], p.rank) : p.rank - 1 - j;
-        if (seen[p.perm[j]]) infer_error(n, "attribute 'perm' has axis %d twice", p.perm[j]);
+        if (seen[p.perm[j]]) infer_error(n, "attribute 'perm' contains axis %d twice", p.perm[j]);
         seen[p.perm[j]] = true;
     }
     return p;
@@ -242,7 +242,7 @@ static blocks blocks_of(const node *n) {
 static dim *is_multiple(const node *n, dim *d, int64_t by) {
     dim *holds = dim_eq(dim_mod(d, infer_k(n, by)), infer_k(n, 0));
     if (dim_is(holds, 0))
-        infer_error(n, "size %s is no multiple of %lld", dim_text(infer_arena(n), d), (long long)by);
+        infer_error(n, "size %s is not a multiple of %lld", dim_text(infer_arena(n), d), (long long)by);
     return holds;
 }
 
@@ -258,7 +258,7 @@ static void depth_to_space_infer(node *n) {
 static void depth_to_space_lower(lowering *l, node *n) {
     blocks b = blocks_of(n);
     lower_check(l, n, is_multiple(n, infer_in(n, 0)->dims[1], b.size * b.size),
-                "the depth is no multiple of blocksize squared");
+                "the depth is not a multiple of blocksize squared");
     buffer *in = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     kernel *k;
     expr *i[4];
@@ -286,7 +286,7 @@ static void space_to_depth_lower(lowering *l, node *n) {
     blocks b = blocks_of(n);
     for (int a = 2; a < 4; a++)
         lower_check(l, n, is_multiple(n, infer_in(n, 0)->dims[a], b.size),
-                    "a size is no multiple of blocksize");
+                    "a size is not a multiple of blocksize");
     buffer *in = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     kernel *k;
     expr *i[4];

@@ -89,7 +89,7 @@ static int first_axis(const node *n) { return infer_axis(n, node_int(n, "axis", 
 
 static dtype stash_type(const node *n) {
     dtype t = dtype_from_onnx((int)node_int(n, "stash_type", 1));
-    if (!dtype_is_float(t)) infer_error(n, "attribute stash_type is no floating-point type");
+    if (!dtype_is_float(t)) infer_error(n, "attribute stash_type is not a floating-point type");
     return t;
 }
 
@@ -206,15 +206,15 @@ static void infer_group_normalization(node *n) {
     stash_type(n);
     if (groups < 1) infer_error(n, "attribute num_groups is %lld", (long long)groups);
     if (dim_is_const(x->dims[1]) && dim_value(x->dims[1]) % groups)
-        infer_error(n, "%lld channels do not make %lld equal groups", (long long)dim_value(x->dims[1]),
-                    (long long)groups);
+        infer_error(n, "%lld channels cannot be divided into %lld equal groups",
+                    (long long)dim_value(x->dims[1]), (long long)groups);
 }
 
 static void lower_group_normalization(lowering *l, node *n) {
     const type *x = infer_in(n, 0);
     dim *groups = dim_const(l->program->dims, node_int(n, "num_groups", 0)), *mask[MAX_RANK], *dims[MAX_RANK];
     lower_check(l, n, dim_eq(dim_mod(x->dims[1], groups), dim_const(l->program->dims, 0)),
-                "the channels do not make equal groups");
+                "the channels cannot be divided into equal groups");
     dims[0] = x->dims[0], dims[1] = groups, dims[2] = dim_floordiv(x->dims[1], groups);
     for (int i = 2; i < x->rank; i++) dims[i + 1] = x->dims[i];
     rows_mask(l->program->dims, x->rank + 1, 2, x->rank + 1, mask);

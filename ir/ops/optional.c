@@ -10,7 +10,7 @@ static const type *optional_type(const node *n) {
 // ---------------------------------------------------------------- Optional
 static void optional_infer(node *n) {
     const type *item = node_in(n, 0) ? &n->in[0]->type : optional_type(n);
-    if (!item) infer_error(n, "neither an input nor attribute 'type' says what it may hold");
+    if (!item) infer_error(n, "neither an input nor attribute 'type' gives its type");
     type *own = ARENA_NEW(infer_arena(n), type);
     *own = *item;
     n->out[0]->type = (type){.kind = TYPE_OPTIONAL, .item = own};

@@ -99,7 +99,7 @@ static dtype dtype_attr(const node *n, const char *name) {
     int64_t code = node_int(n, name, 0);
     dtype t = code > 0 && code < INT32_MAX ? dtype_from_onnx((int)code) : DT_NONE;
     if (code && t == DT_NONE)
-        infer_error(n, "attribute %s is %lld, which is no known type", name, (long long)code);
+        infer_error(n, "attribute %s is %lld, which is not a known type", name, (long long)code);
     return t;
 }
 

@@ -124,7 +124,7 @@ static dtype element_type(const node *n, dtype fallback) {
 
 static dtype real_type(const node *n, dtype fallback) {
     dtype t = element_type(n, fallback);
-    if (!dtype_is_float(t)) infer_error(n, "numbers of type %s are not random reals", dtype_name(t));
+    if (!dtype_is_float(t)) infer_error(n, "type %s is not a floating-point type", dtype_name(t));
     return t;
 }
 
@@ -133,7 +133,8 @@ static void infer_shaped(node *n) {
     int rank;
     const int64_t *shape = node_ints(n, "shape", &rank);
     dim *dims[MAX_RANK];
-    if (rank > MAX_RANK) infer_error(n, "attribute shape has %d values; the most is %d", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+        infer_error(n, "attribute shape has %d values; at most %d are supported", rank, MAX_RANK);
     for (int j = 0; j < rank; j++) dims[j] = infer_k(n, shape[j]);
     infer_set(n, 0, real_type(n, DT_F32), rank, dims);
 }

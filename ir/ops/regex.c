@@ -329,7 +329,7 @@ static part class_part(parser *x) {
             x->p++;
             hi = class_character(x);
         }
-        if (hi < lo) stop(x, REGEX_WRONG, "a class has a range from a larger to a smaller character");
+        if (hi < lo) stop(x, REGEX_WRONG, "a character class has a reversed range");
         put(x, &r, lo, hi);
     }
     if (!accept(x, "]")) stop(x, REGEX_WRONG, "missing ]");
@@ -386,7 +386,7 @@ static bool group_flags(parser *x) {
 
 static void group_name(parser *x) {
     while (more(x) && *x->p != '>') x->p++;
-    if (!accept(x, ">")) stop(x, REGEX_WRONG, "a group's name has no end");
+    if (!accept(x, ">")) stop(x, REGEX_WRONG, "unterminated group name");
 }
 
 // After the parenthesis. Flags given alone hold to the end of the group around them.
@@ -394,7 +394,8 @@ static part group(parser *x) {
     flags outside = x->flags;
     if (accept(x, "?")) {
         if (accept(x, "P<")) group_name(x);
-        else if (accept(x, "<=") || accept(x, "<!")) stop(x, REGEX_WRONG, "looking behind is not in RE2");
+        else if (accept(x, "<=") || accept(x, "<!"))
+            stop(x, REGEX_WRONG, "lookbehind assertions are not part of RE2");
         else if (accept(x, "<")) group_name(x);
         else if (group_flags(x)) return empty_part(x);
         else if (!accept(x, ":")) stop(x, REGEX_WRONG, "missing )");
@@ -424,7 +425,7 @@ static part atom(parser *x) {
         return p;
     }
     if (*x->p == '*' || *x->p == '+' || *x->p == '?')
-        stop(x, REGEX_WRONG, "nothing stands before a repetition");
+        stop(x, REGEX_WRONG, "a repetition has nothing to repeat");
     return character_part(x, code_point(x));
 }
 

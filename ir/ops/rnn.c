@@ -113,7 +113,7 @@ enum { MAX_ACTIVATIONS = 6 };
 static function function_of(const node *n, const char *name) {
     for (int f = 0; f < F_COUNT; f++)
         if (strcasecmp(function_info[f].name, name) == 0) return (function)f;
-    infer_error(n, "attribute activations holds '%s', which is no activation function", name);
+    infer_error(n, "attribute activations contains '%s', which is not an activation function", name);
 }
 
 // The parameters that the functions take, in order, from a list attribute.

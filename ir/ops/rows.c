@@ -39,7 +39,7 @@ void rows_check_axes(lowering *l, const node *n, int rank, dim *const *axes, int
     dims *t = l->program->dims;
     for (int j = 0; j < count; j++) {
         dim *inside = dim_and(dim_at_most(dim_const(t, -rank), axes[j]), dim_lt(axes[j], dim_const(t, rank)));
-        lower_check(l, n, inside, "an axis is outside of the tensor's rank");
+        lower_check(l, n, inside, "an axis is out of range for the tensor's rank");
     }
 }
 

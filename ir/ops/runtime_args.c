@@ -173,7 +173,8 @@ void lower_arguments(lowering *l, node *n) {
 }
 
 void lower_unknown_length(lowering *l, const node *n) {
-    diag_fatal_missing(l->program->diag, n->loc, "an argument has a length that is not known when compiling");
+    diag_fatal_missing(l->program->diag, n->loc,
+                       "an argument has a length that is not known at compile time");
 }
 
 dim **lower_argument(lowering *l, node *n, int i, int length, int *count) {

@@ -367,7 +367,7 @@ static void roi_align_lower(lowering *l, node *n) {
         count = x_mul(k, count, o.samples);
     }
     expr *b = x_cast(k, x_read(k, batch, &at[0]), DT_I64, false), *zero = x_zero(k, t);
-    b = x_checked_index(k, b, x->dims[0], false, "a value of batch_indices is outside of the batch");
+    b = x_checked_index(k, b, x->dims[0], false, "a value of batch_indices is out of range for the batch");
     expr *from[4] = {b, at[1]};
     const tap *both[] = {taps[0], taps[1]};
     expr *v = largest ? largest_tap(k, x, from, taps[0], taps[1], t) : sample_taps(k, x, from, 2, both, 2, t);
@@ -441,7 +441,7 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     stage *s = pointwise_stage(l, n, out, &k, at);
     expr *which[] = {at[0], x_i64(k, 0)};
     expr *b = x_cast(k, x_read(k, rois, which), DT_I64, true);
-    b = x_checked_index(k, b, x->dims[0], false, "a batch number of rois is outside of the batch");
+    b = x_checked_index(k, b, x->dims[0], false, "a batch index in rois is out of range");
     expr *from[4] = {b, at[1]};
     for (int j = 0; j < 2; j++) {
         int a = kernel_axis(k, AXIS_REDUCE, j ? "x" : "y", x->dims[2 + j]);

@@ -54,7 +54,7 @@ static dim *start_types(node *n, graph *g, int states) {
 static void infer_state(node *n, int i, const type *start, const type *given) {
     if (given->kind != TYPE_TENSOR || given->elem != start->elem ||
         (given->rank >= 0 && start->rank >= 0 && given->rank != start->rank))
-        infer_error(n, "state %d is %s at first and %s after an iteration", i,
+        infer_error(n, "state %d is %s initially and %s after an iteration", i,
                     type_text(infer_arena(n), start), type_text(infer_arena(n), given));
     if (start->rank == RANK_UNKNOWN) infer_set_unknown(n, i, start->elem);
     else infer_set(n, i, start->elem, start->rank, start->dims);
@@ -158,7 +158,7 @@ static void scan_expand(node *n) {
     for (int i = states; i < n->nin; i++)
         if (!infer_has_rank(n, i))
             diag_fatal_missing(g->module->diag, n->loc,
-                               "the rank of scan input %d is not known when compiling", i - states);
+                               "the rank of scan input %d is not known at compile time", i - states);
     value **in = ARENA_ARRAY(infer_arena(n), value *, states + 2);
     in[0] = length_value(n, states);
     in[1] = insert_scalar(n, DT_BOOL, 1);

@@ -34,7 +34,7 @@ bool sequence_generalise(const node *n, type *t, const type *given) {
     if (t->kind == TYPE_TENSOR) return generalise_shape(n, t, given);
     if (!t->item || !given->item) return false;
     if (t->item->kind != given->item->kind || t->item->elem != given->item->elem)
-        infer_error(n, "%s and %s do not go together", type_text(infer_arena(n), t),
+        infer_error(n, "%s and %s do not match", type_text(infer_arena(n), t),
                     type_text(infer_arena(n), given));
     type *item = ARENA_NEW(infer_arena(n), type);
     *item = *t->item;
@@ -132,7 +132,7 @@ void value_sizes(lowering *l, const node *n, buffer *handle, const type *t, cons
     s->numbers[0] = number(l, t->elem), s->numbers[1] = number(l, t->rank);
     for (int j = 0; j < t->rank; j++)
         s->numbers[2 + j] = dim_is_const(t->dims[j]) ? t->dims[j] : number(l, -1);
-    set_messages(l, s, 2, "an optional is empty", arena_printf(a, "an item is no %s", type_text(a, t)));
+    set_messages(l, s, 2, "an optional is empty", arena_printf(a, "an item is not %s", type_text(a, t)));
     bind_sizes(l, n, t, dims);
 }
 
@@ -146,7 +146,7 @@ static buffer *item_at(lowering *l, const node *n, buffer *sequence, buffer *pos
     step *s = lower_library(l, n, "sequence_at", 1, 3, 1);
     s->args[0] = item, s->args[1] = sequence, s->args[2] = position;
     s->numbers[0] = number(l, position->dtype);
-    set_messages(l, s, 1, "the position is not in the sequence", NULL);
+    set_messages(l, s, 1, "the position is outside the sequence", NULL);
     return item;
 }
 
@@ -155,7 +155,7 @@ static void insert_item(lowering *l, const node *n, buffer *out, buffer *sequenc
     step *s = lower_library(l, n, "sequence_insert", 1, 4, 1);
     s->args[0] = out, s->args[1] = sequence, s->args[2] = item, s->args[3] = position;
     s->numbers[0] = number(l, position ? position->dtype : DT_I64);
-    set_messages(l, s, 1, "the position is not in the sequence", NULL);
+    set_messages(l, s, 1, "the position is outside the sequence", NULL);
 }
 
 static void new_sequence(lowering *l, const node *n, buffer *out, int count, buffer *const *items) {
@@ -168,7 +168,7 @@ static void new_sequence(lowering *l, const node *n, buffer *out, int count, buf
 // ---------------------------------------------------------------- SequenceEmpty, SequenceConstruct
 static void empty_infer(node *n) {
     dtype elem = dtype_from_onnx((int)node_int(n, "dtype", DT_F32));
-    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' names no type");
+    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' is not an element type");
     set_sequence(n, 0, &(type){.kind = TYPE_TENSOR, .elem = elem, .rank = RANK_ANY});
 }
 
@@ -200,7 +200,7 @@ const op_def op_SequenceConstruct = {.name = "SequenceConstruct",
 static void insert_infer(node *n) {
     type t = *sequence_in(n, 0), item = *infer_in(n, 1);
     if (t.item->elem != item.elem)
-        infer_error(n, "%s does not go into %s", type_text(infer_arena(n), &item),
+        infer_error(n, "%s cannot be inserted into %s", type_text(infer_arena(n), &item),
                     type_text(infer_arena(n), &t));
     infer_position(n, 2);
     sequence_generalise(n, &t, &(type){.kind = TYPE_SEQUENCE, .item = &item});
@@ -228,7 +228,7 @@ static void erase_lower(lowering *l, node *n) {
     step *s = lower_library(l, n, "sequence_erase", 1, 3, 1);
     s->args[0] = lower_out(l, n, 0), s->args[1] = sequence, s->args[2] = position;
     s->numbers[0] = number(l, position ? position->dtype : DT_I64);
-    set_messages(l, s, 1, "the position is not in the sequence", NULL);
+    set_messages(l, s, 1, "the position is outside the sequence", NULL);
 }
 
 const op_def op_SequenceErase = {
@@ -306,7 +306,7 @@ static void split_lower(lowering *l, node *n) {
                       number(l, x->rank)};
     memcpy(s->numbers, numbers, sizeof numbers);
     for (int j = 0; j < x->rank; j++) s->numbers[6 + j] = x->dims[j];
-    set_messages(l, s, 1, "the sizes do not make up the axis", NULL);
+    set_messages(l, s, 1, "the sizes do not add up to the size of the axis", NULL);
 }
 
 const op_def op_SplitToSequence = {
@@ -330,7 +330,7 @@ static void concat_infer(node *n) {
 }
 
 static const char *const concat_messages[] = {"the sequence is empty",
-                                              "the sequence's tensors do not fit together"};
+                                              "the shapes of the sequence's tensors do not match"};
 
 // Where the rank is not known.
 static void join_lower(lowering *l, node *n, buffer *sequence, bool fresh) {

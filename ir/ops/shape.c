@@ -180,7 +180,8 @@ static void reshape_infer(node *n) {
     int rank;
     if (!infer_argument(n, 1, -1, &shape, &rank, in->elem)) return;
     infer_rank(n, 0);
-    if (rank > MAX_RANK) infer_error(n, "the new shape has %d dims; the most is %d", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+        infer_error(n, "the new shape has %d dims; at most %d are supported", rank, MAX_RANK);
     reshape r = reshape_of(n, shape, rank);
     if (dim_is(r.valid, 0)) infer_error(n, "the new shape has a size below -1 or more than one -1");
     if (dim_is(r.same, 0)) {
@@ -199,8 +200,8 @@ static void reshape_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     reshape r = reshape_of(n, shape, rank);
     lower_check(l, n, r.valid, "the new shape has a size below -1 or more than one -1");
-    lower_check(l, n, r.plain, "a size in the new shape is 0, which stands for the input's size");
-    lower_check(l, n, r.same, "the new shape has another number of elements than the input");
+    lower_check(l, n, r.plain, "a size in the new shape is 0, which means the input's size");
+    lower_check(l, n, r.same, "the new shape and the input have different numbers of elements");
     lower_sizes(l, n, r.dims);
     lower_view(l, n, 0, 0);
 }
@@ -314,7 +315,7 @@ static void squeeze_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     int dropped = squeezed_axes(n, axes, count, in_set);
     lower_check(l, n, dim_eq(count_set(n, in_set, in->rank), infer_k(n, dropped)),
-                "the axes are not different axes of the input");
+                "the axes are not distinct axes of the input");
     for (int a = 0; a < in->rank; a++) {
         dim *is_one = dim_eq(in->dims[a], one);
         if (axes)
@@ -322,7 +323,8 @@ static void squeeze_lower(lowering *l, node *n) {
                         "an axis to squeeze has a size other than 1");
         else if (!dim_is(in_set[a], 1))
             lower_check(l, n, dim_not(is_one),
-                        "a size that was not known when compiling is 1, which changes the rank");
+                        "a size that was unknown at compile time is 1 at run time, which changes the rank "
+                        "(--dim or --shape binds it)");
     }
     remaining_dims(n, in_set, in->rank, out, in->rank - dropped);
     lower_sizes(l, n, out);
@@ -345,7 +347,8 @@ static void unsqueeze_infer(node *n) {
     int count;
     if (!infer_argument(n, 1, -1, &axes, &count, in->elem)) return;
     int rank = infer_rank(n, 0) + count;
-    if (rank > MAX_RANK) infer_error(n, "the output would have rank %d; the most is %d", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
     axis_set(n, axes, count, rank, in_set);
     unsqueezed_dims(n, in_set, rank, out);
     infer_set(n, 0, in->elem, rank, out);
@@ -359,7 +362,7 @@ static void unsqueeze_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     axis_set(n, axes, count, rank, in_set);
     lower_check(l, n, dim_eq(count_set(n, in_set, rank), infer_k(n, count)),
-                "the axes are not different axes of the output");
+                "the axes are not distinct axes of the output");
     unsqueezed_dims(n, in_set, rank, out);
     lower_sizes(l, n, out);
     lower_view(l, n, 0, 0);
@@ -389,7 +392,8 @@ static dim *expand_dim(const node *n, dim *a, dim *b, dim **fits) {
 static int expand_dims(const node *n, dim *const *shape, int count, dim **out, dim **fits) {
     const type *in = infer_in(n, 0);
     int rank = in->rank > count ? in->rank : count;
-    if (rank > MAX_RANK) infer_error(n, "the output would have rank %d; the most is %d", rank, MAX_RANK);
+    if (rank > MAX_RANK)
+        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
     *fits = infer_k(n, 1);
     for (int j = 0; j < rank; j++) {
         int a = j - (rank - in->rank), b = j - (rank - count);
@@ -660,7 +664,7 @@ const op_def op_Range = {.name = "Range", .domain = "", .infer = range_infer, .l
 static void eye_like_infer(node *n) {
     const type *in = infer_in(n, 0);
     dtype elem = node_attr(n, "dtype") ? dtype_from_onnx((int)node_int(n, "dtype", 0)) : in->elem;
-    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' names no type");
+    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' is not an element type");
     if (infer_rank(n, 0) != 2) infer_error(n, "the input has rank %d, not 2", in->rank);
     infer_set(n, 0, elem, 2, in->dims);
 }

@@ -252,7 +252,7 @@ static dim *dft_axis(node *n, int rank) {
     if (!axis) return infer_k(n, rank - 2);
     if (!dim_is_const(axis)) return dim_select(dim_lt(axis, infer_k(n, 0)), dim_addk(axis, rank), axis);
     int known = infer_axis(n, dim_value(axis), rank);
-    if (known == rank - 1) infer_error(n, "the axis is that of the complex numbers");
+    if (known == rank - 1) infer_error(n, "the axis is the one of real and imaginary parts");
     return infer_k(n, known);
 }
 
@@ -269,7 +269,7 @@ static dft dft_of(node *n) {
     else if (!d.length) d.length = d.size;
     if (d.length->max < 1) infer_error(n, "the length is not positive");
     if (d.onesided && !d.inverse && dim_is(x->dims[rank - 1], 2))
-        infer_error(n, "a one-sided spectrum is that of a real input");
+        infer_error(n, "a one-sided spectrum needs a real input");
     return d;
 }
 
@@ -330,8 +330,8 @@ static void dft_lower(lowering *l, node *n) {
     f.real = d.onesided && d.inverse;
     f.kept = spectrum_size(d.length, d.onesided && !d.inverse);
     f.read = f.real ? read_half : read_signal;
-    lower_check(l, n, dim_at_most(infer_k(n, 0), d.axis), "the axis is outside of the input's rank");
-    lower_check(l, n, dim_lt(d.axis, infer_k(n, f.x->rank - 1)), "the axis is not one of the signal's");
+    lower_check(l, n, dim_at_most(infer_k(n, 0), d.axis), "the axis is out of range for the input's rank");
+    lower_check(l, n, dim_lt(d.axis, infer_k(n, f.x->rank - 1)), "the axis is not an axis of the signal");
     lower_check_size(l, n, f.kept, "the length is negative");
     lower_check_complex(l, n, d.onesided && !d.inverse);
     dft_sizes(n, &d, sizes);
@@ -373,7 +373,7 @@ static stft stft_of(node *n) {
     if (!s.length) s.length = x->dims[1];
     if (s.step->max < 1) infer_error(n, "the frame step is not positive");
     bool onesided = node_int(n, "onesided", 1) != 0;
-    if (onesided && dim_is(x->dims[2], 2)) infer_error(n, "a one-sided spectrum is that of a real signal");
+    if (onesided && dim_is(x->dims[2], 2)) infer_error(n, "a one-sided spectrum needs a real signal");
     dim *room = dim_sub(x->dims[1], s.length), *zero = infer_k(n, 0);
     s.frames = dim_max(dim_addk(dim_floordiv(room, s.step), 1), zero);
     s.kept = spectrum_size(s.length, onesided);
@@ -439,7 +439,7 @@ static void mel_sizes(node *n, dim **sizes) {
 static void mel_infer(node *n) {
     dtype elem = dtype_from_onnx((int)node_int(n, "output_datatype", 1));
     dim *sizes[2];
-    if (elem == DT_NONE) infer_error(n, "attribute output_datatype names no type");
+    if (elem == DT_NONE) infer_error(n, "attribute output_datatype is not an element type");
     mel_sizes(n, sizes);
     infer_set(n, 0, elem, 2, sizes);
 }

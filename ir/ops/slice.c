@@ -427,7 +427,7 @@ static void pad_lower(lowering *l, node *n) {
     const type *to = &n->out[0]->type;
     for (int a = 0; a < p.rank; a++) {
         pad_axis x = pad_axis_of(t->dims[a], p.lo[a], p.hi[a]);
-        lower_check_size(l, n, x.size, "more elements are removed than there are");
+        lower_check_size(l, n, x.size, "negative pads remove more elements than the axis has");
         if (mode == PAD_CONSTANT || !x.outside) continue;
         dim *empty = dim_at_most(x.size, infer_k(n, 0)), *none = dim_eq(to->dims[a], infer_k(n, 0));
         lower_check(l, n, dim_or(dim_not(empty), none),

@@ -175,12 +175,12 @@ static grams grams_of(const node *n) {
     g.columns = node_ints(n, "ngram_indexes", &g.ncolumns);
     g.shortest = (int)node_int(n, "min_gram_length", 1), g.longest = (int)node_int(n, "max_gram_length", 1);
     if (g.shortest < 1 || g.longest < g.shortest || g.longest > g.ncounts)
-        infer_error(n, "lengths from %d to %d do not go with %d counts of n-grams", g.shortest, g.longest,
+        infer_error(n, "lengths from %d to %d do not match %d counts of n-grams", g.shortest, g.longest,
                     g.ncounts);
     for (int i = 0; i < g.ncounts; i++) {
         int64_t end = i + 1 < g.ncounts ? g.counts[i + 1] : g.pool->count;
         if (g.counts[i] < 0 || end < g.counts[i] || end > g.pool->count || (end - g.counts[i]) % (i + 1))
-            infer_error(n, "the pool's places %lld to %lld hold no n-grams of %d tokens",
+            infer_error(n, "positions %lld to %lld of the pool do not hold n-grams of %d tokens",
                         (long long)g.counts[i], (long long)end, i + 1);
     }
     for (int i = 0; i < g.ncolumns; i++) {
@@ -240,8 +240,7 @@ static constant *gram_table(lowering *l, grams *g) {
         int64_t end = i + 1 < g->ncounts ? g->counts[i + 1] : g->pool->count, count = 0;
         if (i + 1 > 64) diag_fatal_missing(l->program->diag, g->n->loc, "n-grams of more than 64 tokens");
         for (int64_t p = g->counts[i]; p + i < end; p += i + 1, number++) {
-            if (number >= g->ncolumns)
-                infer_error(g->n, "ngram_indexes has %d numbers, too few", g->ncolumns);
+            if (number >= g->ncolumns) infer_error(g->n, "ngram_indexes has only %d numbers", g->ncolumns);
             memcpy(gram, g->tokens + p, (size_t)(i + 1) * sizeof *gram);
             gram[i + 1] = g->columns[number];
             put_gram(table + at, &count, gram, (size_t)i + 1);
@@ -327,7 +326,7 @@ static automaton automaton_of(lowering *l, const node *n) {
     const char *message = NULL, *pattern = node_string(n, "pattern", "");
     switch (regex_compile(l->program->arena, pattern, strlen(pattern), &m, &message)) {
     case REGEX_OK: break;
-    case REGEX_WRONG: infer_error(n, "the pattern '%s' is wrong: %s", pattern, message);
+    case REGEX_WRONG: infer_error(n, "the pattern '%s' is invalid: %s", pattern, message);
     case REGEX_MISSING:
         diag_fatal_missing(l->program->diag, n->loc, "the pattern '%s' is not supported: %s", pattern,
                            message);

@@ -7,9 +7,9 @@
 static int list_length(const node *n, int lists, int outputs) {
     int given = n->nin - 2;
     if (given < lists || given % lists)
-        infer_error(n, "%d tensors do not make %d lists of equal length", given, lists);
+        infer_error(n, "%d tensors cannot be divided into %d lists of equal length", given, lists);
     if (n->nout > given / lists * outputs)
-        infer_error(n, "%d outputs are wanted of %d tensors", n->nout, given / lists);
+        infer_error(n, "%d outputs are requested for %d tensors", n->nout, given / lists);
     return given / lists;
 }
 

@@ -42,7 +42,7 @@ static int add_node(forest *f, int64_t feature, branch mode, double value, bool 
 
 static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
     if (target < 0 || target >= f->targets)
-        infer_error(f->n, "a leaf is for target %lld of %lld", (long long)target, (long long)f->targets);
+        infer_error(f->n, "a leaf refers to target %lld of %lld", (long long)target, (long long)f->targets);
     VEC_PUSH(f->arena, &f->entry_row, row);
     VEC_PUSH(f->arena, &f->target, target);
     VEC_PUSH(f->arena, &f->weight, weight);
@@ -65,7 +65,7 @@ static void measure(forest *f) {
             } else if (state[at] == FRESH) {
                 state[at] = OPEN;
                 for (int j = 0; j < 2; j++) {
-                    if (state[next[j]] == OPEN) infer_error(f->n, "the nodes of tree %d make a circle", t);
+                    if (state[next[j]] == OPEN) infer_error(f->n, "the nodes of tree %d form a cycle", t);
                     if (state[next[j]] == FRESH && top < 2 * count + 1) stack[top++] = (int)next[j];
                 }
             } else {
@@ -91,7 +91,7 @@ static numbers list_of(const node *n, const char *name) {
     if (a->kind == ATTR_INTS) return (numbers){.ints = a->ints, .n = a->n};
     if (a->kind == ATTR_FLOATS) return (numbers){.floats = a->floats, .n = a->n};
     if (a->kind == ATTR_TENSOR) return (numbers){.tensor = a->tensor, .n = (int)a->tensor->count};
-    infer_error(n, "attribute %s is no list of numbers", name);
+    infer_error(n, "attribute %s is not a list of numbers", name);
 }
 
 // The list, or that of the same name as a tensor.
@@ -125,7 +125,7 @@ static void read_base(forest *f) {
 
 static uint64_t node_key(const node *n, int64_t tree, int64_t number) {
     if (tree < 0 || number < 0 || tree > INT32_MAX || number > INT32_MAX)
-        infer_error(n, "node %lld of tree %lld has no proper number", (long long)number, (long long)tree);
+        infer_error(n, "node %lld of tree %lld has an invalid id", (long long)number, (long long)tree);
     return (uint64_t)tree << 32 | (uint64_t)number;
 }
 
@@ -158,7 +158,7 @@ static void read_nodes(forest *f, map *places) {
     for (int i = 0; i < modes->n; i++) {
         int64_t tree = whole(&trees, i);
         uint64_t key = node_key(n, tree, whole(&ids, i));
-        if (map_get_number(places, key)) infer_error(n, "tree %lld has a node twice", (long long)tree);
+        if (map_get_number(places, key)) infer_error(n, "tree %lld has a duplicate node", (long long)tree);
         map_put_number(places, key, (void *)(intptr_t)(i + 1));
         bool leaf = strcmp(modes->strings[i], "LEAF") == 0;
         add_node(f, leaf ? 0 : whole(&features, i), leaf ? LEQ : branch_of(n, modes->strings[i]),
@@ -429,7 +429,7 @@ static forest new_forest(const node *n, int64_t targets) {
 
 static void finish_forest(const forest *f) {
     if (f->nbase > 1 && f->nbase != f->targets)
-        infer_error(f->n, "%d base values do not fit %lld targets", f->nbase, (long long)f->targets);
+        infer_error(f->n, "%d base values do not match %lld targets", f->nbase, (long long)f->targets);
     check_features(f);
 }
 

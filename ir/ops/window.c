@@ -6,7 +6,7 @@ static void window_infer(node *n) {
     dtype elem = dtype_from_onnx((int)node_int(n, "output_datatype", 1));
     dim **size;
     int count;
-    if (elem == DT_NONE) infer_error(n, "attribute 'output_datatype' names no type");
+    if (elem == DT_NONE) infer_error(n, "attribute 'output_datatype' is not an element type");
     if (!infer_argument(n, 0, 1, &size, &count, elem)) return;
     if (count != 1) infer_error(n, "the size must be a scalar, not %d numbers", count);
     if (size[0]->max < 0) infer_error(n, "the size is negative");

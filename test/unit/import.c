@@ -86,7 +86,7 @@ static void bad_headers(void **state) {
         {"in x 0 1\nout x", "m.onnx: error: 'x': its type has no element type"},
         {"in x 27 1\nout x", "m.onnx: error: 'x': element type FLOAT6E2M3 is not supported", DIAG_MISSING},
         {"in x float 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\nout x",
-         "m.onnx: error: 'x': has 33 dimensions; the most is 32"},
+         "m.onnx: error: 'x': has 33 dimensions; at most  are supported32"},
         {"func d f x -> y\nendfunc\nfunc d f x -> y\nendfunc\nin x float 1\nout x",
          "m.onnx: error: function 'f' of domain 'd' is defined twice"},
     };
@@ -100,11 +100,11 @@ static void bad_names(void **state) {
          "m.onnx: node 'a' (Relu-14): error: 'z' is not defined: it is no "
          "input, no initializer and no node's output"},
         {"in x float 1\ny = Relu z\nz = Relu/b x\nout y",
-         "m.onnx: node '#0' (Relu-14): error: 'z' is used before node 'b' (Relu) makes it\nhint: the nodes "
+         "m.onnx: node '#0' (Relu-14): error: 'z' is used before node 'b' (Relu) computes it\nhint: the nodes "
          "of a "
          "graph must be sorted, so that values are made before they are used"},
         {"in x float 1\ny = Relu/a y\nout y",
-         "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) makes it\nhint: the nodes of "
+         "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) computes it\nhint: the nodes of "
          "a "
          "graph must be sorted, so that values are made before they are used"},
         {"in x float 1\ny = Relu x\ny = Relu/b x\nout y",
@@ -214,10 +214,10 @@ static void bad_tensors(void **state) {
         {TENSOR("28 4 = raw 3"), "m.onnx: error: tensor 'w': element type FLOAT6E3M2 is not supported",
          DIAG_MISSING},
         {TENSOR("float 1 = ext location=w.bin"),
-         "m.onnx: error: tensor 'w': external data 'w.bin' of a model that lies in no folder"},
+         "m.onnx: error: tensor 'w': external data 'w.bin', but the model is not in a folder"},
         {TENSOR("float 1 = ext offset=0"), "m.onnx: error: tensor 'w': its external data has no location"},
         {"in x float 1\ninit _ float 1 = float 1\nout x", "m.onnx: error: an initializer has no name"},
-        {TENSOR("float 1 = float 1 + raw 4"), "m.onnx: error: tensor 'w': has its data in two places"},
+        {TENSOR("float 1 = float 1 + raw 4"), "m.onnx: error: tensor 'w': has its data twice"},
         {TENSOR("float 1 = segment _"), "m.onnx: error: tensor 'w': segments are not supported",
          DIAG_MISSING},
         {SPARSE("float 2 3 = 2 0 4 6"),
@@ -249,13 +249,13 @@ static void bad_functions(void **state) {
          "m.onnx: node 'r' (f): error: the function calls itself: f -> g -> f\n"
          "  in function 'g' called by node 'q' (g)\n  in function 'f' called by node 's' (f)"},
         {FUNCTIONS "func d f a -> b\nopset - 17\nb = Relu a\nendfunc\ny = d:f/s x x",
-         "m.onnx: node 's' (f): error: 2 inputs for a function that has 1"},
+         "the call passes m.onnx: node 's' (f): error: 2 inputs, but the function has 1"},
         {FUNCTIONS "func d f a -> b\nopset - 17\nb = Relu a\nendfunc\ny z = d:f/s x",
-         "m.onnx: node 's' (f): error: 2 outputs of a function that has 1"},
+         "the call takes m.onnx: node 's' (f): error: 2 outputs, but the function has 1"},
         {FUNCTIONS "func d f a -> b\nopset - 17\nb = Relu a\nendfunc\ny = d:f/s x @k=i,1",
          "m.onnx: node 's' (f): error: the function has no attribute 'k'"},
         {FUNCTIONS "func d f a -> b\nopset - 17\nc = Relu a\nendfunc\ny = d:f/s x",
-         "m.onnx: node 's' (f): error: the function does not make its output 'b'"},
+         "m.onnx: node 's' (f): error: the function does not compute its output 'b'"},
         {FUNCTIONS "func d f a -> b\nb = Relu/q a\nendfunc\ny = d:f/s x",
          "m.onnx: node 'q' (Relu): error: no opset_import for the operator's domain 'ai.onnx'\n"
          "  in function 'f' called by node 's' (f)"},

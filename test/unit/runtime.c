@@ -217,7 +217,7 @@ static void libraries_that_are_none_say_so(void **state) {
     assert_null(onnxc_library_open("/no/such/library.so", NULL, &message));
     assert_non_null(strstr(message, "/no/such/library.so"));
     assert_null(onnxc_library_open("libm.so.6", NULL, &message));
-    assert_string_equal(message, "'libm.so.6' holds no model");
+    assert_string_equal(message, "'libm.so.6' contains no model");
     assert_null(onnxc_library_open("libm.so.6", "mnist", NULL));
 }
 

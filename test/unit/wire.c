@@ -21,23 +21,23 @@ static const Onnx__ModelProto *unpack(arena *a, text *t, const void *data, size_
 static void broken_bytes(void **state) {
     (void)state;
 #define B(bytes) bytes, sizeof bytes - 1
-#define HINT     "\nhint: the file may be cut short, or be no ONNX model"
+#define HINT     "\nhint: the file may be truncated, or may not be an ONNX model"
     static const struct broken {
         const char *bytes;
         size_t size;
         const char *message;
     } table[] = {
         {B("\x08"),
-         "m: error: broken protobuf at byte 1, in ModelProto.ir_version: a number is cut off" HINT},
+         "m: error: broken protobuf at byte 1, in ModelProto.ir_version: a number is truncated" HINT},
         {B("\x08\x80\x80"),
-         "m: error: broken protobuf at byte 1, in ModelProto.ir_version: a number is cut off" HINT},
+         "m: error: broken protobuf at byte 1, in ModelProto.ir_version: a number is truncated" HINT},
         {B("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"),
          "m: error: broken protobuf at byte 1, in ModelProto.ir_version: a number is longer than 64 "
          "bits" HINT},
         {B("\x08\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01"),
          "m: error: broken protobuf at byte 1, in ModelProto.ir_version: a number is longer than 64 "
          "bits" HINT},
-        {B("\x80"), "m: error: broken protobuf at byte 0, in ModelProto: a number is cut off" HINT},
+        {B("\x80"), "m: error: broken protobuf at byte 0, in ModelProto: a number is truncated" HINT},
         {B("\x00\x01"), "m: error: broken protobuf at byte 0, in ModelProto: field number 0" HINT},
         {B("\x80\x80\x80\x80\x10\x01"),
          "m: error: broken protobuf at byte 0, in ModelProto: field number 536870912" HINT},
@@ -48,7 +48,7 @@ static void broken_bytes(void **state) {
         {B("\x0f"),
          "m: error: broken protobuf at byte 0, in ModelProto: wire type 7, which ONNX does not use" HINT},
         {B("\x0a\x00"),
-         "m: error: broken protobuf at byte 0, in ModelProto.ir_version: wire type 2 where 0 belongs" HINT},
+         "m: error: broken protobuf at byte 0, in ModelProto.ir_version: wire type 2 instead of 0" HINT},
         {B("\x3a\x05\x0a"), "m: error: broken protobuf at byte 1, in ModelProto.graph: a length of 5 bytes "
                             "where 1 are left" HINT},
         {B("\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
@@ -73,9 +73,9 @@ static void broken_bytes(void **state) {
          "m: error: broken protobuf at byte 7, in ModelProto.graph.initializer.int64_data: a number is cut "
          "off"},
         {B("\x3a\x07\x2a\x05\x25\0\0\0"), "m: error: broken protobuf at byte 1, in ModelProto.graph: a "
-                                          "length of 7 bytes where 6 are left" HINT},
+                                          "length of 7 bytes, but only 6 are left" HINT},
         {B("\x3a\x06\x2a\x04\x25\0\0\0"), "m: error: broken protobuf at byte 5, in "
-                                          "ModelProto.graph.initializer.float_data: a number is cut off"},
+                                          "ModelProto.graph.initializer.float_data: a number is truncated"},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         arena *a = arena_new();
@@ -127,7 +127,7 @@ static void many_small_messages(void **state) {
     assert_null(unpack(a, &t, bytes, 2 * parts + 5));
     assert_non_null(
         strstr(text_str(&t),
-               "in ModelProto.graph.initializer: too many small parts: 366 MiB of memory and more for a file "
+               "in ModelProto.graph.initializer: too many small fields: more than 366 MiB of memory for a file "
                "of 6000005 bytes"));
     arena_destroy(a);
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Completions of the command line, made of --help. usage: completions.sh ONNXC bash|zsh|fish
+# Completions of the command line, generated from --help. usage: completions.sh ONNXC bash|zsh|fish
 set -eu
 onnxc=$1
 verbs="run test bench inspect"

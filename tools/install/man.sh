@@ -1,5 +1,5 @@
 #!/bin/sh
-# The manual page of a verb, made of its --help. usage: man.sh ONNXC VERB VERSION
+# The manual page of a command, generated from its --help. usage: man.sh ONNXC VERB VERSION
 set -eu
 verb=$2
 name=onnxc-$verb
@@ -20,5 +20,5 @@ name=onnxc-$verb
     }
     /^ / { sub(/^ +/, ""); print plain($0); next }
     NF { print ".PP"; print plain($0) }
-    END { print ".SH EXIT STATUS\n0: done; 1: the model or the arguments are wrong; 2: the model needs something that this " \
-                "build lacks; 3: a defect of onnxc; 4: a comparison differs." }'
+    END { print ".SH EXIT STATUS\n0: success; 1: the model or the arguments are wrong; 2: the model needs something that this " \
+                "build lacks; 3: a bug in onnxc; 4: a comparison found a difference." }'

@@ -7,10 +7,10 @@
 # flags (-mcpu=..., -mfpu=...) of CFLAGS and CPPFLAGS.
 #
 #   ONNXC          the compiler
-#   ONNXCFLAGS     options of every model; name.o: ONNXCFLAGS += ... for one
-#   ONNXC_RUNTIME  the runtime library, where models need it: threads, several CPU levels, tensors from malloc.
-#                  For another machine than this one it is built with $(CC); empty for machines without a system.
-# An object must not be called after its model's file (foo.onnx.o): make's own rule '%: %.o' would make that circular.
+#   ONNXCFLAGS     options for every model; name.o: ONNXCFLAGS += ... for one
+#   ONNXC_RUNTIME  the runtime library, for models that need it: threads, several CPU levels, tensors from malloc.
+#                  When cross-compiling it is built with $(CC); empty for targets without an operating system.
+# Do not name an object after its model's file (foo.onnx.o): make's built-in rule '%: %.o' would be circular.
 ONNXC_PREFIX := $(patsubst %/share/onnxc/onnxc.mk,%,$(abspath $(lastword $(MAKEFILE_LIST))))
 ONNXC        ?= $(ONNXC_PREFIX)/bin/onnxc
 ONNXCFLAGS   ?=

@@ -1,11 +1,11 @@
-# Builds onnxc's runtime library for any machine:
+# Builds onnxc's runtime library for any target:
 #
 #     make -f PREFIX/share/onnxc/runtime/Makefile CC=aarch64-linux-gnu-gcc B=out         makes out/libonnxc-rt.a
 HERE := $(patsubst %/,%,$(dir $(abspath $(lastword $(MAKEFILE_LIST)))))
 B    ?= .
 AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=ar),ar),$(AR))
 MACHINE := $(shell $(CC) -dumpmachine)
-# Without an operating system there is no more than the library functions.
+# Without an operating system it contains the library functions only.
 BARE := $(if $(findstring linux,$(MACHINE)),,1)
 SRC  := $(wildcard $(HERE)/runtime-lite/$(if $(BARE),lib_*.c,*.c))
 OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))

@@ -139,9 +139,9 @@ def library_model(path, name=None):
     ending = "_descriptor"
     names = sorted(n[:-len(ending)] for n in exported_names(path) if n.endswith(ending) and len(n) > len(ending))
     if name is None and len(names) != 1:
-        raise ValueError(f"'{path}' holds no model" if not names else f"'{path}' holds the models {', '.join(names)}: say which")
+        raise ValueError(f"'{path}' contains no model" if not names else f"'{path}' holds the models {', '.join(names)}: say which")
     if name is not None and name not in names:
-        raise ValueError(f"'{path}' holds no model '{name}'")
+        raise ValueError(f"'{path}' contains no model '{name}'")
     name = name or names[0]
     library = ctypes.CDLL(os.path.abspath(path))
 

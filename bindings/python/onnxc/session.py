@@ -77,7 +77,7 @@ class DescriptorReader:
     def __init__(self, address):
         self.address, self.d = address, abi.Descriptor.from_address(address)
         if self.d.magic != b"onnxc-m" or self.d.interface_version != abi.INTERFACE:
-            raise RunError(None, f"the model has another interface than {abi.INTERFACE}")
+            raise RunError(None, f"the model does not have interface version {abi.INTERFACE}")
 
     def text(self, offset):
         return ctypes.string_at(self.address + offset).decode(errors="replace")
@@ -258,7 +258,7 @@ def _device(said):
         return None, 0
     kind, _, number = str(said).lower().partition(":")
     if kind not in ("cpu", "cuda", "cuda,cpu") or (number and not (number.isdigit() and kind == "cuda")):
-        raise InvalidArgument(f"device '{said}' is none of 'cpu', 'cuda', 'cuda:N', 'cuda,cpu'")
+        raise InvalidArgument(f"device '{said}' is not one of 'cpu', 'cuda', 'cuda:N', 'cuda,cpu'")
     return kind, -1 if kind == "cpu" else int(number or 0)
 
 
