@@ -699,7 +699,7 @@ class Objects(OnGpu):
         session.run_into({"y": Array(at_y, (5, 8))}, {"x": Array(at_x, (5, 24), strides=(96, 4))})
         self.assertEqual(counts()["waits"], waits, "the run waits")
         for wrong, why in ((Array(at_x, (24, 5), strides=(4, 96)), "must be dense"), (Array(at_x, (5, 12), "<f8"), "is given as '<f8'"),
-                           (Array(at_x, (5,)), "has rank 2"), (x, "is no array on a GPU")):
+                           (Array(at_x, (5,)), "has rank 2"), (x, "is not a GPU array")):
             with self.assertRaisesRegex(onnxc.InvalidArgument, why):
                 session.run_into({"y": Array(at_y, (5, 8))}, {"x": wrong})
         session._end()

@@ -444,7 +444,7 @@ class Maps(unittest.TestCase):
         for x in ([{"a": 1.0}], np.zeros(1, np.float32), None):
             with self.assertRaisesRegex(onnxc.RunError, r"must be map\(string"):
                 session.run(None, {"x": x})
-        with self.assertRaisesRegex(onnxc.InvalidArgument, "takes no dict"):
+        with self.assertRaisesRegex(onnxc.InvalidArgument, "does not take a dict"):
             onnxc.InferenceSession(text_model("g (seq(float[N]) s) => (seq(float[N]) t) { t = Identity (s) }")).run(None, {"s": {"a": 1.0}})
 
     def test_whole_numbers(self):

@@ -258,7 +258,8 @@ static const char *const generic_caller = CALLER_HEAD
     "    CHECK(z[0] == 22 && z[2] == 66);\n"
     "    dims[1] = 4;\n"
     "    CHECK(toy_run_generic(data, dims, &room, WORKSPACE, (size_t)size, &message) == ONNXC_BAD_DIM);\n"
-    "    CHECK(!strcmp(message, \"input 'x.1': axis 1 must have size 3\") && toy_workspace_generic(dims) == -1);\n"
+    "    CHECK(!strcmp(message, \"input 'x.1': axis 1 must have size 3\") && toy_workspace_generic(dims) == "
+    "-1);\n"
     "    CHECK(toy_run_generic(NULL, dims, &room, WORKSPACE, (size_t)size, NULL) == ONNXC_NULL_POINTER);\n"
     "    return 0;\n"
     "}\n";

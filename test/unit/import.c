@@ -100,11 +100,13 @@ static void bad_names(void **state) {
          "m.onnx: node 'a' (Relu-14): error: 'z' is not defined: it is no "
          "input, no initializer and no node's output"},
         {"in x float 1\ny = Relu z\nz = Relu/b x\nout y",
-         "m.onnx: node '#0' (Relu-14): error: 'z' is used before node 'b' (Relu) computes it\nhint: the nodes "
+         "m.onnx: node '#0' (Relu-14): error: 'z' is used before node 'b' (Relu) computes it\nhint: the "
+         "nodes "
          "of a "
          "graph must be sorted, so that values are made before they are used"},
         {"in x float 1\ny = Relu/a y\nout y",
-         "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) computes it\nhint: the nodes of "
+         "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) computes it\nhint: the nodes "
+         "of "
          "a "
          "graph must be sorted, so that values are made before they are used"},
         {"in x float 1\ny = Relu x\ny = Relu/b x\nout y",

@@ -125,10 +125,10 @@ static void many_small_messages(void **state) {
     for (size_t i = 0; i < parts; i++) bytes[5 + 2 * i] = 0x2a; // empty initializers
     text t;
     assert_null(unpack(a, &t, bytes, 2 * parts + 5));
-    assert_non_null(
-        strstr(text_str(&t),
-               "in ModelProto.graph.initializer: too many small fields: more than 366 MiB of memory for a file "
-               "of 6000005 bytes"));
+    assert_non_null(strstr(
+        text_str(&t),
+        "in ModelProto.graph.initializer: too many small fields: more than 366 MiB of memory for a file "
+        "of 6000005 bytes"));
     arena_destroy(a);
 }
 

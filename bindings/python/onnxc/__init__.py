@@ -3,8 +3,8 @@
     session = onnxc.InferenceSession("model.onnx")
     scores, = session.run(None, {"image": image})
 
-In: models as paths, bytes, onnx.ModelProto or shared libraries that onnxc made. Out: arrays, or compiled files. docs/python.md
-shows more; onnxc.backend is ONNX's backend interface.
+In: models as paths, bytes, onnx.ModelProto or shared libraries compiled by onnxc. Out: arrays, or compiled files.
+docs/python.md has examples; onnxc.backend implements ONNX's backend interface.
 """
 from .compiler import Message, compile, use_library, version
 from .errors import (CompilerDefect, CompileError, Error, InvalidArgument, InvalidModel, NotSupported, RunError,

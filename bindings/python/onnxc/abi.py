@@ -1,6 +1,6 @@
-"""The C interface as ctypes sees it: the structs of onnxc.h and onnxc_compiler.h, member by member.
+"""The C interface for ctypes: the structs of onnxc.h and onnxc_compiler.h, member by member.
 
-In: a path. Out: a library with typed functions, or the model of a shared library that onnxc made.
+In: a path. Out: a library with typed functions, or the model in a shared library compiled by onnxc.
 """
 import ctypes
 import os
@@ -100,8 +100,8 @@ def open_compiler(path):
 
 
 def compiler_path():
-    """Where libonnxc lies: beside this package where it is installed, in the build folder of the sources, else where the
-    system looks."""
+    """The path of libonnxc: relative to this package if it is installed, in the build folder of the source tree, or else found
+    by the system."""
     up = [os.path.dirname(os.path.abspath(__file__))]
     while len(up) < 5:
         up.append(os.path.dirname(up[-1]))
@@ -135,11 +135,11 @@ def exported_names(path):
 
 
 def library_model(path, name=None):
-    """(library, Model) of a file; name: of the model, None: the only one."""
+    """(library, Model) of a file; name: the name of the model, None: the only one."""
     ending = "_descriptor"
     names = sorted(n[:-len(ending)] for n in exported_names(path) if n.endswith(ending) and len(n) > len(ending))
     if name is None and len(names) != 1:
-        raise ValueError(f"'{path}' contains no model" if not names else f"'{path}' holds the models {', '.join(names)}: say which")
+        raise ValueError(f"'{path}' contains no model" if not names else f"'{path}' contains the models {', '.join(names)}: name one")
     if name is not None and name not in names:
         raise ValueError(f"'{path}' contains no model '{name}'")
     name = name or names[0]

@@ -1,4 +1,4 @@
-"""ONNX's backend interface (onnx.backend.base). In: models and nodes. Out: what can be run on lists of values.
+"""ONNX's backend interface (onnx.backend.base). In: models and nodes. Out: representations that run on lists of values.
 
     from onnxc.backend import OnnxcBackend
     tests = onnx.backend.test.BackendTest(OnnxcBackend, __name__)
@@ -20,7 +20,7 @@ class OnnxcRep(BackendRep):
         self.session = session
 
     def run(self, inputs, **kwargs):
-        """inputs: a dict by name, or values in the model's order (one array stands for one input)."""
+        """inputs: a dict by name, or values in the order of the model's inputs (an array is a single input)."""
         ports = self.session.get_inputs()
         if isinstance(inputs, np.ndarray):
             inputs = [inputs]
@@ -36,7 +36,7 @@ def type_of(value):
     """The TypeProto of an input of a single node."""
     if isinstance(value, (list, tuple)):
         if not value:
-            raise ValueError("the type of an empty sequence cannot be told")
+            raise ValueError("the type of an empty sequence is unknown")
         return helper.make_sequence_type_proto(type_of(value[0]))
     array = np.asarray(value)
     number = TensorProto.STRING if array.dtype.kind in "OUST" else helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -12,7 +12,7 @@ log = logging.getLogger("onnxc")
 
 
 class Message(NamedTuple):
-    """What the compiler said. full: as the command line shows it; node, op, version: where, None and 0 when it says nothing."""
+    """A message of the compiler. full: as the command line prints it; node, op, version: its location, None and 0 if unknown."""
 
     severity: str
     full: str
@@ -28,7 +28,7 @@ _library = None
 
 
 def use_library(path):
-    """Takes that libonnxc.so instead of the one that is found. Before the first compilation."""
+    """Uses this libonnxc.so instead of the one found by default. To be called before the first compilation."""
     global _library
     _library = abi.open_compiler(os.fspath(path))
 
@@ -40,15 +40,15 @@ def library():
 
 
 def version():
-    """Of the compiler."""
+    """The version of the compiler."""
     return library().onnxc_compiler_version().decode()
 
 
 def option_words(options, keywords):
     """fp="strict" is --fp=strict, O=3 is -O3, dim={"N": 8} is --dim=N=8, remarks=True is --remarks; lists repeat an option;
-    None and False leave it out. `options` are words as on the command line, for instance ["-O3", "--fp=strict"]."""
+    None and False omit it. `options` are options of the command line, for instance ["-O3", "--fp=strict"]."""
     if isinstance(options, (str, bytes)):
-        raise TypeError("options must be a list of words, not one text")
+        raise TypeError("options must be a list of strings, not a single string")
     words = [os.fspath(w) for w in options or ()]
     for key, value in keywords.items():
         name = f"-{key}" if len(key) == 1 else f"--{key.replace('_', '-')}="
@@ -62,7 +62,7 @@ def option_words(options, keywords):
 
 
 class Compilation:
-    """One job and all that it points to. A callback that raises (Ctrl-C too) stops it; wait() raises it again."""
+    """One job and everything it points to. An exception in a callback (also Ctrl-C) stops it; wait() re-raises the exception."""
 
     def __init__(self, model, options=None, *, filename=None, data_folder=None, memory_limit=0, on_print=None, cancelled=None,
                  **keywords):
@@ -114,15 +114,15 @@ class Compilation:
 
 
 def compile(model, output=None, options=None, **keywords):
-    """Compiles a model (a path, bytes or an onnx.ModelProto) to the file `output`, whose ending says what it becomes; without
-    one, the answer is the object (or what emit= asks for) as bytes.
+    """Compiles a model (a path, bytes or an onnx.ModelProto) to the file `output`, whose extension gives the kind of output;
+    without `output`, returns the object (or the kind given by emit=) as bytes.
 
     Keywords are options of the command line (see option_words), and
-      filename       what messages call a model in memory
-      data_folder    where the external data of a model in memory lie
-      memory_limit   most bytes that the compiler may hold
+      filename       name of a model in memory, for messages
+      data_folder    folder of the external data of a model in memory
+      memory_limit   maximum memory of the compiler in bytes
       on_print       function(pass, text) for print_after= and time_passes=
-      cancelled      function asked between passes: True stops the compilation
+      cancelled      function called between passes; True stops the compilation
     """
     if output is not None:
         keywords["output"] = os.fspath(output)

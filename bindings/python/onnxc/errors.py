@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions. `code` is the number that the C interface gives, `code_name` its name there."""
+"""The exceptions. `code` is the error code of the C interface, `code_name` its name there."""
 
 STATUS = {1: "ONNXC_NULL_POINTER", 2: "ONNXC_BAD_DIM", 3: "ONNXC_WORKSPACE_SIZE", 4: "ONNXC_WORKSPACE_ALIGN",
           5: "ONNXC_TOO_SMALL", 6: "ONNXC_TOO_LARGE", 7: "ONNXC_NO_MEMORY", 8: "ONNXC_CHECK_FAILED", 9: "ONNXC_CANCELLED",
@@ -7,17 +7,17 @@ RESULT = {1: "ONNXC_WRONG_MODEL", 2: "ONNXC_NOT_SUPPORTED", 3: "ONNXC_COMPILER_D
 
 
 class Error(Exception):
-    """All of them."""
+    """Base class of all exceptions."""
 
     code, code_name = None, None
 
 
 class InvalidArgument(Error, ValueError):
-    """The caller gave what the session does not take: a name, a type or a rank. Nothing ran."""
+    """The session does not accept an argument: a name, a type or a rank. Nothing was run."""
 
 
 class CompileError(Error, RuntimeError):
-    """A compilation failed. `messages`: all that the compiler said, each a Message."""
+    """A compilation failed. `messages`: all messages of the compiler, each a Message."""
 
     def __init__(self, code, messages):
         errors = [m.full for m in messages if m.severity == "error"]
@@ -30,11 +30,11 @@ class InvalidModel(CompileError):
 
 
 class NotSupported(CompileError):
-    """The model is right but needs something that this build lacks."""
+    """The model is valid but needs something that this build lacks."""
 
 
 class CompilerDefect(CompileError):
-    """A defect of onnxc."""
+    """A bug in onnxc."""
 
 
 class Stopped(CompileError):

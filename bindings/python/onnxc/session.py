@@ -1,6 +1,7 @@
-"""Running models on numpy arrays. In: a model, or a shared library that onnxc made. Out: a session to be called again and again.
+"""Running models on numpy arrays. In: a model, or a shared library compiled by onnxc. Out: a session that can be run any number
+of times.
 
-The run itself reads inputs where they lie and writes into the arrays that it returns.
+A run reads inputs in place, without copies, and writes into the arrays that it returns.
 """
 import ctypes
 import math
@@ -18,7 +19,7 @@ from .values import (NUMBERS, Memory, Rows, address, as_array, element_type, fre
 
 
 class NodeArg(NamedTuple):
-    """An input or output as ONNX Runtime tells it: shape holds numbers and the texts of sizes that are not constant; type is
+    """An input or output, as in ONNX Runtime: shape has numbers, and the expressions of sizes that are not constant; type is
     'tensor(float)', 'seq(tensor(int64))' ..."""
 
     name: str
@@ -86,7 +87,7 @@ class DescriptorReader:
         return [kind.from_address(self.address + offset + i * ctypes.sizeof(kind)) for i in range(count)]
 
     def labels(self, info):
-        """The keys of the maps that a table stands for, by column; None: it is no such table."""
+        """The keys of the maps that a table represents, by column; None: an ordinary tensor."""
         found = self.array(abi.LabelInfo, info.labels, info.nlabels)
         if info.label_dtype != NUMBERS["string"]:
             return [label.number for label in found] or None
@@ -111,17 +112,17 @@ def is_library(model):
 
 
 class InferenceSession:
-    """A model that can be run; any number of threads may do so at once.
+    """A model that can be run, by any number of threads at the same time.
 
     model       path, bytes or onnx.ModelProto of a model, which is compiled for this machine; or the path of a shared library
-                that onnxc made
-    options     words as on the command line: ["-O3", "--fp=strict"]
-    keywords    options too: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for those that are no options. Of a shared library:
-                model_name (which of several), weights (path of its file of weights)
-    device      "cpu", "cuda", "cuda:1": which GPU; "cuda,cpu": the CPU where there is none
-    stream      of a GPU: the address of a CUstream; None: one of the session's own
-    graphs      of a GPU: whether runs that repeat become CUDA graphs
-    device_pointers    of a GPU: inputs and outputs lie there, for run_into
+                compiled by onnxc
+    options     options of the command line: ["-O3", "--fp=strict"]
+    keywords    the same as keywords: O=3, fp="strict", dim={"N": 8}; see onnxc.compile for further ones. For a shared library:
+                model_name (one of several), weights (path of its weights file)
+    device      "cpu", "cuda", or "cuda:1" for a given GPU; "cuda,cpu": a GPU, or the CPU if there is none
+    stream      GPU: the address of a CUstream; None: the session creates one
+    graphs      GPU: whether repeated runs are captured as CUDA graphs
+    device_pointers    GPU: inputs and outputs are in GPU memory, for run_into
     """
 
     def __init__(self, model, options=None, device=None, stream=None, graphs=True, device_pointers=False, **keywords):
@@ -184,7 +185,7 @@ class InferenceSession:
 
     @property
     def device(self):
-        """Where it runs: "cpu" or "cuda:0"."""
+        """The device on which it runs: "cpu" or "cuda:0"."""
         context = self._context and abi.Context.from_address(self._context.value)
         return f"cuda:{context.device}" if context and context.gpu else "cpu"
 
@@ -193,7 +194,7 @@ class InferenceSession:
         return [port.node_arg() for port in self._inputs if not port.has_default]
 
     def get_overridable_initializers(self):
-        """Inputs that may be left out, for the model has values of its own (--override)."""
+        """Inputs that may be omitted because the model has default values for them (--override)."""
         return [port.node_arg() for port in self._inputs if port.has_default]
 
     def get_outputs(self):
@@ -204,8 +205,9 @@ class InferenceSession:
 
     # ------------------------------------------------------------ running
     def run(self, output_names, input_feed):
-        """The outputs of these names (None: all) for {name: value}. A value is an array (or a number, or lists of them); of a
-        sequence a list, of a map a dict, of an optional None or what it holds; a final ZipMap gives a list of dicts."""
+        """Returns the outputs with these names (None: all) for the inputs {name: value}. A tensor is an array (as an input also a
+        number or nested lists), a sequence a list, a map a dict, an optional None or its value; a final ZipMap gives a list
+        of dicts."""
         wanted = self._wanted(output_names) if output_names else None
         outputs = self._repeated.run(input_feed) if self._repeated else None
         if outputs is None:
@@ -215,8 +217,8 @@ class InferenceSession:
         return [outputs[i] for i in wanted] if wanted else outputs
 
     def run_into(self, outputs, inputs):
-        """Runs on arrays of the GPU, {name: array}: anything with __cuda_array_interface__ that is dense. It does not wait: what
-        comes later in the session's stream sees the outputs. Of a session with device_pointers."""
+        """Runs on dense GPU arrays, {name: array}: anything with __cuda_array_interface__. Returns without waiting: later work in
+        the session's stream sees the outputs. For sessions with device_pointers."""
         if not self._on_device:
             raise InvalidArgument("run_into is for sessions with device_pointers=True")
         nin, nout = len(self._inputs), len(self._outputs)
@@ -253,7 +255,7 @@ class InferenceSession:
 
 
 def _device(said):
-    """(the option --device or None, number of the GPU; -1: the CPU)"""
+    """(value of --device or None, GPU number; -1: the CPU)"""
     if said is None:
         return None, 0
     kind, _, number = str(said).lower().partition(":")
@@ -266,12 +268,12 @@ def _on_gpu(port, feed):
     """(address, shape) of an array on a GPU."""
     what = port.what
     if port.is_value:
-        raise InvalidArgument(f"{what} does not lie on a GPU")
+        raise InvalidArgument(f"{what} is not in GPU memory")
     if port.name not in feed:
         raise InvalidArgument(f"{what} is missing")
     about = getattr(feed[port.name], "__cuda_array_interface__", None)
     if about is None:
-        raise InvalidArgument(f"{what} is no array on a GPU: it has no __cuda_array_interface__")
+        raise InvalidArgument(f"{what} is not a GPU array: it has no __cuda_array_interface__")
     shape, size = tuple(about["shape"]), np.dtype(about["typestr"]).itemsize
     dense, step = about.get("strides"), size
     for n, stride in zip(reversed(shape), reversed(dense or ())):

@@ -1,8 +1,8 @@
-"""Values between numpy and the C interface. In: arrays, lists (sequences), dicts (maps), None (empty optionals). Out: their memory as a
-model takes it, without copies where that can be; and the other way.
+"""Values between numpy and the C interface. In: arrays, lists (sequences), dicts (maps), None (empty optionals). Out: their memory
+as a model takes it, without copies where possible; and vice versa.
 
-Types that numpy lacks are those of ml_dtypes; without that package they are their bits (uint16, uint8), 4-bit and 2-bit
-integers int8 and uint8. Strings are arrays of objects: str, or bytes of UTF-8.
+Types that numpy lacks are those of ml_dtypes. Without that package they are represented by their bits (uint16, uint8), and
+4-bit and 2-bit integers by int8 and uint8. Strings are arrays of objects: str, or bytes of UTF-8.
 """
 import ctypes
 import math
@@ -19,7 +19,7 @@ except ImportError:
 
 
 class ElementType:
-    """One of ONNX's element types. bits: how wide an element is in C's memory; those below 8 are packed there."""
+    """One of ONNX's element types. bits: size of an element in C memory, where those below 8 are packed."""
 
     def __init__(self, name, stored, bits, extra=None):
         self.name, self.bits = name, bits
@@ -47,12 +47,13 @@ NUMBERS = {element.name: number for number, element in ELEMENTS.items()}
 
 def element_type(number):
     if number not in ELEMENTS:
-        raise InvalidArgument(f"element type {number} is not known here")
+        raise InvalidArgument(f"element type {number} is unknown")
     return ELEMENTS[number]
 
 
 def address(array):
-    """Of its elements. numpy's own way takes twice the time; it is for arrays that are empty, read-only or of ml_dtypes' types."""
+    """The address of the elements. numpy's own way takes twice the time; it is used for arrays that are empty, read-only or of a type
+    of ml_dtypes."""
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
     except (TypeError, ValueError):
@@ -61,8 +62,8 @@ def address(array):
 
 # ---------------------------------------------------------------- from numpy
 def as_array(value, element, what):
-    """The value as a dense array of that type: itself where it is one. Numbers and lists become arrays; an array of another type
-    is an error."""
+    """The value as a dense array of that type; the value itself if it already is one. Numbers and lists become arrays; an array
+    of another type is an error."""
     if element.is_string:
         array = np.asarray(value)
         if array.dtype.kind not in "OUST" and array.size:
@@ -78,7 +79,7 @@ def as_array(value, element, what):
 
 
 def as_list(values, element, what):
-    """Keys or values of a map as an array. Whole numbers may stand for floats, not the other way."""
+    """Keys or values of a map as an array. Integers are accepted as floats, but not vice versa."""
     values = list(values)
     kinds = "OUS" if element.is_string else "biuf" if element.stored.kind == "f" else "biu"
     made = np.array(values, object) if element.is_string else np.asarray(values)
@@ -89,7 +90,7 @@ def as_list(values, element, what):
 
 
 def pack(array, bits):
-    """The elements of an array of bytes as so many bits each, the first one in the low bits."""
+    """The elements of an array of bytes packed to `bits` bits each, the first one in the low bits."""
     each = 8 // bits
     flat = array.reshape(-1).view(np.uint8) & (2**bits - 1)
     flat = np.concatenate([flat, np.zeros(-flat.size % each, np.uint8)]).reshape(-1, each)
@@ -107,7 +108,7 @@ def unpack(packed, element, count):
 
 
 class Memory:
-    """What a call points to: lives as long as this."""
+    """Memory that a call points to; lives as long as this object."""
 
     def __init__(self):
         self.kept = []
@@ -132,7 +133,7 @@ class Memory:
         return self.keep(strings).ctypes.data
 
     def of_value(self, value, element, key, what):
-        """A struct onnxc_value, by its address. key: type of the keys of maps; None: there are none."""
+        """A struct onnxc_value, by its address. key: type of the keys of maps; None: no maps."""
         made = self.keep(abi.Value())
         self._fill(made, value, element, key, what)
         return ctypes.addressof(made)
@@ -142,7 +143,7 @@ class Memory:
             return
         if isinstance(value, dict):
             if not key:
-                raise InvalidArgument(f"{what} takes no dict")
+                raise InvalidArgument(f"{what} does not take a dict")
             parts = self.keep((abi.Value * 2)())
             self._fill(parts[0], as_list(value.keys(), key, what), key, None, what)
             self._fill(parts[1], as_list(value.values(), element, what), element, None, what)
@@ -162,7 +163,7 @@ class Memory:
 
 # ---------------------------------------------------------------- to numpy
 def space(count, element):
-    """Memory for so many elements, as C fills it; strings as zeros."""
+    """Memory for `count` elements, to be filled by C; strings are zeroed."""
     if element.is_string:
         return np.zeros((max(count, 1), 2), np.uint64)
     if element.packed:
@@ -171,7 +172,7 @@ def space(count, element):
 
 
 def from_space(memory, dims, element):
-    """The array that the C side made in such memory: a view of it where it need not be changed."""
+    """The array that C wrote to such memory: a view of it if no conversion is needed."""
     count = math.prod(dims)
     if element.is_string:
         return read_strings(memory, count).reshape(dims)
@@ -196,7 +197,7 @@ def free_strings(pairs):
 
 
 def read_value(v):
-    """A struct onnxc_value as an array, a list, a dict or None; copies all."""
+    """A struct onnxc_value as an array, a list, a dict or None; copies everything."""
     if v.kind == 0:
         return None
     if v.kind == 2:
@@ -219,7 +220,7 @@ def free_value(v):
 
 
 class Rows:
-    """A table whose columns have labels, as maps: one for each row, keys in ascending order. Of equal labels the last one counts."""
+    """A table with labelled columns, as maps: one per row, keys in ascending order. The last one of equal labels wins."""
 
     def __init__(self, labels):
         places = sorted({label: i for i, label in enumerate(labels)}.items(), key=lambda p: p[0].encode() if isinstance(p[0], str) else p[0])
