@@ -42,19 +42,15 @@ static const char introduction[] =
     "\n"
     "This page is the output of `onnxc --list-ops=markdown`; `test/run_docs.py` compares the two.\n"
     "\n"
-    "An operator that this build has is marked *yes*; then every version of it is taken. Older versions are "
-    "rewritten\n"
-    "into the newest one's meaning when the model is read. A model with other operators, or with newer "
-    "versions, is\n"
-    "refused with exit code 2, and all that it lacks is listed at once.\n"
+    "Supported operators are marked *yes*, in all their versions. Older versions are converted to the\n"
+    "newest one when the model is read. A model with other operators, or with newer versions, is\n"
+    "refused with exit code 2, and all unsupported operators are listed at once.\n"
     "\n"
-    "The element types are those that the newest version of the standard allows, by type variable. A type "
-    "that this build\n"
-    "does not take for an operator is refused in the same way. *floats* are float16, bfloat16, float and "
-    "double; *ints*\n"
-    "are int8 to int64 and uint8 to uint64; *float8* are e4m3fn, e4m3fnuz, e5m2 and e5m2fnuz; *complex* are "
-    "complex64 and\n"
-    "complex128; *containers* are sequences, optionals, maps and sparse tensors.\n";
+    "The element types are those of the newest version in the standard, by type variable. Types that\n"
+    "this build does not support for an operator are refused in the same way. *floats* are float16,\n"
+    "bfloat16, float and double; *ints* are int8 to int64 and uint8 to uint64; *float8* are e4m3fn,\n"
+    "e4m3fnuz, e5m2 and e5m2fnuz; *complex* are complex64 and complex128; *containers* are sequences,\n"
+    "optionals, maps and sparse tensors.\n";
 
 static void add_types(text *t, uint64_t types) {
     uint64_t tensors = types & UINT64_C(0xffffffff);
@@ -95,7 +91,7 @@ static void add_domain(text *t, const char *domain) {
     }
     text_printf(t, "\n## %s\n\n%d of %d operators, up to version %d.\n\n", *domain ? domain : "ai.onnx", have,
                 all, schema_newest_opset(domain));
-    text_add(t, "| operator | here | versions | element types |\n| --- | --- | --- | --- |\n");
+    text_add(t, "| operator | supported | versions | element types |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < schema_count(); i++)
         if (strcmp(schema_at(i)->domain, domain) == 0) add_row(t, schema_at(i));
 }

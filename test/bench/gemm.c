@@ -107,7 +107,7 @@ static bool measure(const target *t, diag *d, peak_fn *peak, const line *l) {
     char name[64];
     snprintf(name, sizeof name, "%lldx%lldx%lldx%lld", (long long)p->batch, (long long)p->m, (long long)p->k,
              (long long)p->n);
-    printf("%-11s %-18s %-24s %8.1f us  %6.1f of %6.1f GFLOP/s  %5.1f %%", t->cpu, name, l->what,
+    printf("%-11s %-18s %-30s %8.1f us  %6.1f of %6.1f GFLOP/s  %5.1f %%", t->cpu, name, l->what,
            1e6 * time.best, 1e-9 * work / time.best, 1e-9 * best_peak, 100 * share);
     if (l->once) printf("  %5.1f GB/s", 4e-9 * (double)(p->batch * p->k * p->n) / time.best);
     printf("%s\n", share < l->least ? "  too slow" : "");
@@ -126,10 +126,10 @@ static const line lines[] = {
     {"erf-GELU", {.batch = 1, .m = 128, .k = 768, .n = 3072, .gelu = true}},
     {"", {.batch = 1, .m = 128, .k = 3072, .n = 768}},
     {"", {.batch = 1, .m = 128, .k = 768, .n = 768}},
-    {"A turned", {.batch = 1, .m = 512, .k = 512, .n = 512, .turn_a = true}},
-    {"B turned", {.batch = 1, .m = 512, .k = 512, .n = 512, .turn_b = true}},
+    {"A transposed", {.batch = 1, .m = 512, .k = 512, .n = 512, .turn_a = true}},
+    {"B transposed", {.batch = 1, .m = 512, .k = 512, .n = 512, .turn_b = true}},
     {"B an input", {.batch = 1, .m = 512, .k = 512, .n = 512, .input_b = true}},
-    {"B a turned input", {.batch = 1, .m = 512, .k = 512, .n = 512, .input_b = true, .turn_b = true}},
+    {"B a transposed input", {.batch = 1, .m = 512, .k = 512, .n = 512, .input_b = true, .turn_b = true}},
     {"inputs: scores", {.batch = 12, .m = 128, .k = 64, .n = 128, .input_b = true, .turn_b = true}},
     {"inputs: values", {.batch = 12, .m = 128, .k = 128, .n = 64, .input_b = true}},
     {"small", {.batch = 64, .m = 16, .k = 16, .n = 16, .input_b = true}},
@@ -139,10 +139,10 @@ static const line lines[] = {
     {"one row", {.batch = 1, .m = 1, .k = 1024, .n = 8192}, .once = true},
     {"one row, M dynamic", {.batch = 1, .m = 1, .k = 1024, .n = 8192, .dynamic = true}, .once = true},
     {"one row, B an input", {.batch = 1, .m = 1, .k = 1024, .n = 8192, .input_b = true}, .once = true},
-    {"one row, B turned input",
+    {"one row, B a transposed input",
      {.batch = 1, .m = 1, .k = 1024, .n = 8192, .input_b = true, .turn_b = true},
      .once = true},
-    {"one column, A in", {.batch = 1, .m = 8192, .k = 1024, .n = 1}, .once = true},
+    {"one column, A an input", {.batch = 1, .m = 8192, .k = 1024, .n = 1}, .once = true},
 };
 
 // The bench on one CPU's code; true when every product reaches its share.
