@@ -25,8 +25,8 @@ override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisib
           -I$(shell $(LLVM_CONFIG) --includedir) -DONNXC_VERSION='"$(VERSION)"'
 LDLIBS := -lprotobuf-c -ljansson -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
 
-LIB_C  := $(wildcard compiler/base/*.c compiler/import/*.c compiler/lib/*.c ir/*.c ir/ops/*.c passes/*.c codegen/*.c)
-CLI_C  := $(wildcard compiler/*.c)
+CLI_C  := $(wildcard compiler/cli/*.c)
+LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(addsuffix /$(depth),compiler ir passes codegen))))
 RT_C   := $(wildcard runtime-lite/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/report_page.o
@@ -100,9 +100,9 @@ $(B)/library_source.c: tools/embed.awk $(LIBRARY)
 $(B)/library_source.o: $(B)/library_source.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-$(B)/report_page.c: tools/embed_text.awk compiler/lib/report_page.html
+$(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html
 	@mkdir -p $(@D)
-	awk -v name=report_page -v header=compiler/lib/report_page.h -f $^ >$@
+	awk -v name=report_page -v header=compiler/report/report_page.h -f $^ >$@
 $(B)/report_page.o: $(B)/report_page.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 

@@ -1,16 +1,16 @@
 // The table of graph passes and the small ones among them.
 #include "passes/passes.h"
-#include "ir/op.h"
+#include "ir/graph/op.h"
 #include "ir/target.h"
-#include "passes/fuse.h"
-#include "passes/join.h"
-#include "passes/layout.h"
-#include "passes/quantise.h"
-#include "passes/split_attention.h"
-#include "passes/split_stages.h"
-#include "passes/split_sum.h"
-#include "passes/tables.h"
-#include "passes/widen.h"
+#include "passes/fuse/fuse.h"
+#include "passes/layout/concat_elision.h"
+#include "passes/layout/layout.h"
+#include "passes/rewrite/quantise.h"
+#include "passes/rewrite/split_attention.h"
+#include "passes/rewrite/split_stages.h"
+#include "passes/rewrite/split_sum.h"
+#include "passes/rewrite/tables.h"
+#include "passes/rewrite/widen.h"
 #include <time.h>
 
 const pass graph_passes[] = {

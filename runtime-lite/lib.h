@@ -1,5 +1,5 @@
 /* Library functions: what is no nest of loops (sorting, selecting, strings, sequences) is portable C, one
- * function in a file, linked only when a model uses it. All have one form. The program's step (ir/program.h,
+ * function in a file, linked only when a model uses it. All have one form. The program's step (ir/kernel/program.h,
  * STEP_LIB) gives the buffers that are written, then those that are read (NULL: left out), and numbers:
  * sizes, attributes, dtypes. The answer is 0, or the number of the step's message that says what is wrong
  * with the data.

@@ -2,7 +2,7 @@
 function close_file() { if (open) printf "     \"\"},\n" }
 BEGIN {
     print "// Made by tools/embed.awk: the texts of runtime-lite's library functions."
-    print "#include \"codegen/library.h\""
+    print "#include \"codegen/c/library.h\""
     print "const library_source library_sources[] = {"
 }
 FNR == 1 { close_file(); open = 1; printf "    {\"%s\",\n", FILENAME }

@@ -2,11 +2,11 @@
 // and Winograd as a ratio to it with its difference, all measured in turns in one run, as CPU time. Copies
 // between layouts at the model's boundary are listed beside the memory's speed for a copy. Options: a CPU's
 // name.
-#include "codegen/jit.h"
-#include "codegen/load.h"
-#include "codegen/targets.h"
-#include "passes/algorithm.h"
-#include "passes/layout.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/llvm/load.h"
+#include "codegen/target/targets.h"
+#include "passes/layout/layout.h"
+#include "passes/rewrite/algorithm.h"
 #include "test/conv_model.h"
 #include <math.h>
 #include <stdio.h>

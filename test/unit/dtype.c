@@ -1,5 +1,5 @@
 // Element types: every code of the small floats, rounding, saturation and packing.
-#include "ir/dtype.h"
+#include "ir/graph/dtype.h"
 #include "compiler/base/arena.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 // The emitted interface as its user sees it: small models become C text and objects with a header, which C
 // programs include and call, rightly and wrongly.
-#include "codegen/ctext.h"
-#include "codegen/elf.h"
-#include "codegen/header.h"
-#include "codegen/llvm.h"
-#include "codegen/targets.h"
-#include "ir/lower.h"
+#include "codegen/c/ctext.h"
+#include "codegen/host/header.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/object/elf.h"
+#include "codegen/target/targets.h"
+#include "ir/kernel/lower.h"
 #include "passes/passes.h"
 #include "runtime-lite/onnxc.h"
 #include "test/unit/compile_text.h"

@@ -1,5 +1,5 @@
 // Library functions of runtime-lite, called as emitted code calls them: orders, ties, ends of the ranges.
-#include "ir/library.h"
+#include "ir/kernel/library.h"
 #include "runtime-lite/lib_types.h"
 #include <math.h>
 #include <setjmp.h>

@@ -23,7 +23,7 @@ put 755 "$build/libonnxc.so" lib
 mv "$root/lib/libonnxc.so" "$root/lib/libonnxc.so.0"
 ln -sf libonnxc.so.0 "$root/lib/libonnxc.so"
 put 644 runtime-lite/onnxc.h include
-sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/lib/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
+sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/api/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
 put 644 runtime-lite/*.c runtime-lite/*.h share/onnxc/runtime/runtime-lite
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
 put 644 bindings/python/onnxc/*.py share/onnxc/python/onnxc

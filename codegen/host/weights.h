@@ -1,0 +1,13 @@
+// Constants as read-only data: in the layout that the kernels want, made in chunks while the object is
+// written, equal ones once.
+#ifndef ONNXC_CODEGEN_HOST_WEIGHTS_H
+#define ONNXC_CODEGEN_HOST_WEIGHTS_H
+#include "ir/kernel/program.h"
+#include "ir/loops/loops.h"
+
+// Data of BUF_CONST root b under its layout.
+ldata *weights_new(arena *a, const buffer *b, const char *name, int align);
+// Whether both have the same bytes; `weights_hash` is equal then.
+bool weights_equal(const buffer *x, const buffer *y);
+uint64_t weights_hash(const buffer *b);
+#endif
