@@ -25,10 +25,14 @@ SCHEDULE = [*PASS, "ir/loops", "passes/schedule/common", "passes/memory"]
 CODE = [*IR, "ir/loops", "ir/target.h", "runtime-lite"]
 LIBRARY = ["compiler/base", "compiler/import", "ir", "passes", "codegen", "runtime-lite"]
 ROOMS = {
+    "runtime-lite": [], "runtime-lite/lib": [], "runtime-lite/lib/string": ["runtime-lite/lib"],
+    "runtime-lite/lib/value": ["runtime-lite/lib"],
+    "runtime-lite/core": ["runtime-lite/onnxc.h", "runtime-lite/lib"],
+    "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core"],
     "compiler/base": [],
     "ir": ["compiler/base", "ir/graph"],
     "ir/graph": ["compiler/base"],
-    "ir/kernel": ["compiler/base", "ir/graph", "runtime-lite/lib.h"],
+    "ir/kernel": ["compiler/base", "ir/graph", "runtime-lite/lib/lib.h"],
     "ir/loops": [*IR, "ir/target.h"],
     "ir/ops": IR,
     "ir/ops/nn": OPS, "ir/ops/tensor": OPS, "ir/ops/reduce": OPS, "ir/ops/control": OPS, "ir/ops/quant": OPS,
@@ -54,7 +58,7 @@ ROOMS = {
     "codegen/host": [*CODE, "codegen/c", "codegen/llvm", "codegen/gpu", "passes/memory", "passes/schedule"],
     "compiler/import/text": ["compiler/base", "ir/graph", "proto"],
     "compiler/import": ["compiler/base", "compiler/import/text", "ir/graph", "proto"],
-    "compiler/values": ["compiler/base", "compiler/import", "ir"],
+    "compiler/values": ["compiler/base", "compiler/import", "ir", "runtime-lite/onnxc.h"],
     "compiler/driver": [*LIBRARY, "compiler/tune/tune.h", "compiler/output/check_interface.h"],
     "compiler/tune": [*LIBRARY, "compiler/driver"],
     "compiler/report": [*LIBRARY, "compiler/driver"],

@@ -4,28 +4,29 @@
 
 typedef struct expansion {
     arena *arena;
-    map done; // paths
+    map done; // names
     text out;
 } expansion;
 
-const char *library_source_of(const char *path) {
-    for (const library_source *s = library_sources; s->path; s++)
-        if (strcmp(s->path, path) == 0) return s->text;
+const char *library_source_of(const char *name) {
+    for (const library_source *s = library_sources; s->name; s++)
+        if (strcmp(s->name, name) == 0) return s->text;
     return NULL;
 }
 
 // Paths of included files stand in quotes. The list of all functions (lib.h) is not needed in one that uses
 // some.
-static void add_file(expansion *x, const char *path) {
+static void add_file(expansion *x, const char *name) {
     static const char include[] = "#include \"";
-    const char *s = library_source_of(path);
-    if (!s || map_get(&x->done, path)) return;
-    map_put(&x->done, path, "");
+    const char *s = library_source_of(name);
+    if (!s || map_get(&x->done, name)) return;
+    map_put(&x->done, name, "");
     while (*s) {
         size_t line = strcspn(s, "\n") + 1;
         if (strncmp(s, include, sizeof include - 1) == 0) {
-            const char *name = s + sizeof include - 1;
-            add_file(x, arena_strndup(x->arena, name, strcspn(name, "\"")));
+            const char *path = s + sizeof include - 1;
+            path = arena_strndup(x->arena, path, strcspn(path, "\""));
+            add_file(x, strrchr(path, '/') ? strrchr(path, '/') + 1 : path);
         } else {
             text_addn(&x->out, s, line);
         }
@@ -40,8 +41,8 @@ const char *library_text(arena *a, const lmodule *m) {
         const char *name = m->funcs.at[i]->library;
         if (!name) continue;
         if (!x.out.n) text_add(&x.out, "#define ONNXC_LIB static\n\n");
-        add_file(&x, "runtime-lite/lib_base.h");
-        add_file(&x, arena_printf(a, "runtime-lite/lib_%s.c", name));
+        add_file(&x, "lib_base.h");
+        add_file(&x, arena_printf(a, "lib_%s.c", name));
     }
     return x.out.n ? text_str(&x.out) : "";
 }

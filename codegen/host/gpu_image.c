@@ -1,7 +1,7 @@
 // The block of the object that holds the GPU's code: a head, the names of the functions, images. What the
-// run-time library reads (runtime-lite/runtime.h).
+// run-time library reads (runtime-lite/core/runtime.h).
 #include "codegen/gpu/gpu.h"
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <string.h>
 
 const char *gpu_images_symbol(arena *a, const char *name) { return arena_printf(a, "%s_gpu_images", name); }

@@ -259,7 +259,7 @@ static bool has_values(const io_tensor *all, int n) {
 // Types of strings, sequences and optionals, as in onnxc.h.
 static void value_types(header *h) {
     if (!has_values(h->io->in, h->io->nin) && !has_values(h->io->out, h->io->nout)) return;
-    text_add(&h->t, library_source_of("runtime-lite/lib_types.h"));
+    text_add(&h->t, library_source_of("lib_types.h"));
     text_add(&h->t, "\n");
 }
 

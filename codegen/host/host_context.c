@@ -2,7 +2,7 @@
 // its context.
 #include "codegen/host/host_impl.h"
 #include "codegen/llvm/digest.h"
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <stdlib.h>
 #include <string.h>
 

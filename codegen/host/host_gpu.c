@@ -1,9 +1,9 @@
 // Host code that drives a GPU: a run begins and ends with the context's stream, kernels become launches with
-// their arguments in an array, copies name the two sides. All of it fails with a code of runtime-lite/cuda.c
+// their arguments in an array, copies name the two sides. All of it fails with a code of runtime-lite/cuda/cuda.c
 // and the driver's reason.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host_impl.h"
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <stdlib.h>
 
 enum { LAUNCH_SIZES = 6, WEIGHTS_ALIGN = 256 };

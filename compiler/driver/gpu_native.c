@@ -1,7 +1,7 @@
 // This machine's GPUs, asked of CUDA's driver. A process that has asked cannot fork and use them.
 #include "compiler/driver/gpu_native.h"
 #include "codegen/gpu/nvrtc.h"
-#include "runtime-lite/cuda.h"
+#include "runtime-lite/cuda/cuda.h"
 
 static int arch_for(const nvrtc *n, int sm) {
     enum { HOPPER = 90 };

@@ -155,7 +155,7 @@ static void set_gpu_target(pipeline *p) {
     p->target = target_for_text(p->arena, ARCH_CUDA, &gpu);
     VEC_PUSH(p->arena, &p->variants, p->target);
     if (!options_gpu_host(p->options)) return;
-    p->target->placed = true; // by runtime-lite/cuda.c, whatever the caller gives
+    p->target->placed = true; // by runtime-lite/cuda/cuda.c, whatever the caller gives
     p->gpu_target = p->target;
     p->target = target_from_options(p->arena, p->diag, &t);
     p->variants.at[0] = p->target;

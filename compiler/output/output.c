@@ -13,7 +13,7 @@
 #include "compiler/output/onnx_write.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>

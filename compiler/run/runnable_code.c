@@ -10,7 +10,7 @@
 #include "compiler/output/output.h"
 #include "compiler/run/runnable_impl.h"
 #include "ir/kernel/library.h"
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <elf.h>
 #include <stdio.h>
 #include <string.h>

@@ -37,7 +37,7 @@ static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, co
     return true;
 }
 
-// Programs read and write numbers in whole bytes (runtime-lite/program.c).
+// Programs read and write numbers in whole bytes (runtime-lite/core/program.c).
 static void check_port(diag *d, const port *x) {
     bool numbers = !x->boxed && x->dtype != DT_STRING && x->dtype != DT_F8E8M0 && dtype_bits(x->dtype) >= 8;
     if (!numbers)

@@ -5,7 +5,7 @@
 #include "codegen/llvm/load.h"
 #include "ir/loops/legalize.h"
 #include "passes/schedule/common/schedule.h"
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // calls and what code loaded into this process links with.
 #ifndef ONNXC_IR_KERNEL_LIBRARY_H
 #define ONNXC_IR_KERNEL_LIBRARY_H
-#include "runtime-lite/lib.h"
+#include "runtime-lite/lib/lib.h"
 #include <stdbool.h>
 
 onnxc_lib_function *library_find(const char *name); // "topk"; NULL: none

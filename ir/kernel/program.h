@@ -32,7 +32,7 @@ struct step {
     int64_t index;
     const char *message;
     region *body[2];
-    // STEP_LIB (runtime-lite/lib.h). The first nwritten of args are written; NULL: left out. What the
+    // STEP_LIB (runtime-lite/lib/lib.h). The first nwritten of args are written; NULL: left out. What the
     // function answers, minus 1, is the message with which the run fails.
     const char *lib;
     int nargs, nwritten, nnumbers, nmessages;

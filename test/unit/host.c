@@ -437,7 +437,7 @@ static void versions_that_differ_do_not_link(void **state) {
                *said = arena_printf(x->a, "%s/said", x->dir.path);
     const char *command = arena_printf(x->a,
                                        "gcc -I. -shared -fPIC -Wl,-z,defs -o %s/newer.so %s "
-                                       "runtime-lite/interface_2.c runtime-lite/interface.c 2>%s",
+                                       "runtime-lite/core/interface_2.c runtime-lite/core/interface.c 2>%s",
                                        x->dir.path, path, said);
     assert_int_not_equal(system(command), 0);
     command = arena_printf(x->a, "grep -q object_has_interface_2_but_runtime_has_interface_1 %s", said);

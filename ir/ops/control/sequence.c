@@ -1,5 +1,5 @@
 // Sequences: values of a length that the run decides are handles, which library functions make and look into
-// (runtime-lite/lib_value.h). Tensors are copied in and out.
+// (runtime-lite/lib/lib_value.h). Tensors are copied in and out.
 #include "ir/ops/control/sequence.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"

@@ -230,7 +230,7 @@ static void put_gram(int64_t *to, int64_t *count, const int64_t *gram, size_t le
     memcpy(at, gram, row * sizeof *at);
 }
 
-// What runtime-lite/lib_tfidf.c reads.
+// What runtime-lite/lib/lib_tfidf.c reads.
 static constant *gram_table(lowering *l, grams *g) {
     arena *a = l->program->arena;
     int64_t words = 2 * g->ncounts + 2 * g->pool->count + 1, at = 2 * g->ncounts;
