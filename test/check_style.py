@@ -31,7 +31,7 @@ ROOMS = {
     "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core"],
     "compiler/base": [],
     "ir": ["compiler/base", "ir/graph"],
-    "ir/graph": ["compiler/base"],
+    "ir/graph": ["compiler/base", "runtime-lite/lib/dtypes.h"],
     "ir/kernel": ["compiler/base", "ir/graph", "runtime-lite/lib/lib.h"],
     "ir/loops": [*IR, "ir/target.h"],
     "ir/ops": IR,

@@ -71,40 +71,7 @@ int64_t interface_pointer_offset(const target *t, int int64s, int pointer) {
     return 8 * (int64_t)int64s + (int64_t)pointer * (t->ptr_bits / 8);
 }
 
-const char *interface_ctype(const buffer *b) {
-    if (b->holds) return "onnxc_value";
-    switch (b->dtype) {
-    case DT_F32:
-    case DT_C64: return "float";
-    case DT_F64:
-    case DT_C128: return "double";
-    case DT_I8: return "int8_t";
-    case DT_I16: return "int16_t";
-    case DT_I32: return "int32_t";
-    case DT_I64: return "int64_t";
-    case DT_U16:
-    case DT_F16:
-    case DT_BF16: return "uint16_t";
-    case DT_U32: return "uint32_t";
-    case DT_U64: return "uint64_t";
-    case DT_U8:
-    case DT_BOOL:
-    case DT_F8E4M3FN:
-    case DT_F8E4M3FNUZ:
-    case DT_F8E5M2:
-    case DT_F8E5M2FNUZ:
-    case DT_F8E8M0:
-    case DT_U4:
-    case DT_I4:
-    case DT_F4E2M1:
-    case DT_U2:
-    case DT_I2: return "uint8_t";
-    case DT_STRING: return "onnxc_string";
-    case DT_NONE:
-    case DT_COUNT: break;
-    }
-    return "void";
-}
+const char *interface_ctype(const buffer *b) { return b->holds ? "onnxc_value" : dtype_c(b->dtype); }
 
 bool has_opaque_dim(const buffer *b) { return !is_sized_at_entry(b->dims, b->rank); }
 

@@ -138,16 +138,10 @@ static bool npy_parse(npy_reader *r, npy_header *h, const uint8_t *data, size_t 
 // ml_dtypes writes its types as opaque bytes (V1, V2): the port says which is meant. '=' and '|' are the
 // machine's own order.
 static dtype npy_dtype(const char *descr, dtype hint) {
-    static const struct {
-        const char *code;
-        dtype t;
-    } table[] = {{"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"b1", DT_BOOL}, {"i1", DT_I8},
-                 {"i2", DT_I16}, {"i4", DT_I32}, {"i8", DT_I64}, {"u1", DT_U8},   {"u2", DT_U16},
-                 {"u4", DT_U32}, {"u8", DT_U64}, {"c8", DT_C64}, {"c16", DT_C128}};
     bool bytes = strcmp(descr + (*descr != 0), "i1") == 0 || strcmp(descr + (*descr != 0), "u1") == 0;
     if (!*descr || !strchr(bytes ? "<=|>" : "<=|", descr[0])) return DT_NONE;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (strcmp(descr + 1, table[i].code) == 0) return table[i].t;
+    for (int t = 1; t < DT_COUNT && descr[1] != 'V'; t++)
+        if (descr[1] && strcmp(descr + 1, dtype_npy((dtype)t)) == 0) return (dtype)t;
     bool opaque = descr[1] == 'V' && hint != DT_NONE && hint != DT_STRING;
     return opaque && atoi(descr + 2) == (dtype_bits(hint) + 7) / 8 ? hint : DT_NONE;
 }

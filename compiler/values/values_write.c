@@ -10,45 +10,12 @@ static bool ends_with(const char *s, const char *ending) {
 }
 
 // ---------------------------------------------------------------- .npy and .npz
-static const char *npy_descr(dtype t) {
-    switch (t) {
-    case DT_F32: return "<f4";
-    case DT_F64: return "<f8";
-    case DT_F16: return "<f2";
-    case DT_BOOL: return "|b1";
-    case DT_I8: return "|i1";
-    case DT_I16: return "<i2";
-    case DT_I32: return "<i4";
-    case DT_I64: return "<i8";
-    case DT_U8: return "|u1";
-    case DT_U16: return "<u2";
-    case DT_U32: return "<u4";
-    case DT_U64: return "<u8";
-    case DT_C64: return "<c8";
-    case DT_C128: return "<c16";
-    case DT_BF16: return "<V2";
-    case DT_NONE:
-    case DT_STRING:
-    case DT_COUNT: return NULL;
-    case DT_F8E4M3FN:
-    case DT_F8E4M3FNUZ:
-    case DT_F8E5M2:
-    case DT_F8E5M2FNUZ:
-    case DT_F8E8M0:
-    case DT_U4:
-    case DT_I4:
-    case DT_F4E2M1:
-    case DT_U2:
-    case DT_I2: return "|V1";
-    }
-    return NULL;
-}
-
 static void npy_write(text *out, diag *d, const tensor *t, const char *path) {
-    const char *descr = npy_descr(t->dtype);
-    if (!descr) diag_fatal(d, NULL, "'%s': %s cannot be written as .npy", path, dtype_name(t->dtype));
+    const char *code = dtype_npy(t->dtype);
+    if (!*code) diag_fatal(d, NULL, "'%s': %s cannot be written as .npy", path, dtype_name(t->dtype));
     text h = {.arena = out->arena};
-    text_printf(&h, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+    text_printf(&h, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                dtype_bits(t->dtype) > 8 ? '<' : '|', code);
     for (int j = 0; j < t->rank; j++)
         text_printf(&h, "%lld,%s", (long long)t->dims[j], j + 1 < t->rank ? " " : "");
     text_add(&h, "), }");

@@ -8,10 +8,24 @@ typedef struct dtype_info {
     const char *name;
     int bits;
     dtype_class class;
+    const char *c, *npy;
+    dtype_field field;
+    float_format format;
 } dtype_info;
 
+// Codes of NaN: the quiet one of IEEE's; that of -0 where there is none; ONNX's 6 for FINITE.
+#define ALL_ONES(n) (INT64_MAX >> (63 - (n)))
+#define FORMAT(e, m, special)                                                                                \
+    {e,                                                                                                      \
+     m,                                                                                                      \
+     (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ),                                                          \
+     special,                                                                                                \
+     ALL_ONES(e + m),                                                                                        \
+     ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),                  \
+     ALL_ONES(e + m) + (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)}
 static const dtype_info infos[DT_COUNT] = {
-#define X(e, name, code, bits, class) [e] = {name, bits, class},
+#define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field)                                  \
+    [e] = {name, bits, class, c, npy, field, FORMAT(ebits, mbits, special)},
     DTYPES(X)
 #undef X
 };
@@ -21,6 +35,13 @@ static bool is_dtype(dtype t) { return (int)t >= 0 && t < DT_COUNT; }
 const char *dtype_name(dtype t) { return is_dtype(t) ? infos[t].name : "invalid"; }
 int dtype_bits(dtype t) { return is_dtype(t) ? infos[t].bits : 0; }
 dtype_class dtype_class_of(dtype t) { return is_dtype(t) ? infos[t].class : DC_NONE; }
+dtype_field dtype_field_of(dtype t) { return is_dtype(t) ? infos[t].field : NO_DATA; }
+const char *dtype_c(dtype t) { return is_dtype(t) ? infos[t].c : "void"; }
+const char *dtype_npy(dtype t) { return is_dtype(t) ? infos[t].npy : ""; }
+int dtype_precision(dtype t) { return is_dtype(t) ? infos[t].format.mbits + 1 : 0; }
+const float_format *dtype_small_float(dtype t) {
+    return is_dtype(t) && infos[t].bits <= 16 && infos[t].format.special ? &infos[t].format : NULL;
+}
 
 dtype dtype_from_name(const char *name) {
     for (int t = 1; t < DT_COUNT; t++)
@@ -85,60 +106,20 @@ static void store_bits(int bits, void *data, int64_t i, uint64_t v) {
 
 // ---- Small floating formats.
 
-// What the largest exponent holds: IEEE infinities and NaNs; only S.111..1 a NaN (FN); only
-// numbers, with the code of -0 as the one NaN (FNUZ); only numbers (FINITE).
-typedef enum special { IEEE, FN, FNUZ, FINITE } special;
-typedef struct format {
-    int ebits, mbits, bias;
-    special special;
-} format;
-
-// NULL for what is no small format.
-static const format *format_of(dtype t) {
-    static const format f16 = {5, 10, 15, IEEE}, bf16 = {8, 7, 127, IEEE}, e4m3fn = {4, 3, 7, FN},
-                        e4m3fnuz = {4, 3, 8, FNUZ}, e5m2 = {5, 2, 15, IEEE}, e5m2fnuz = {5, 2, 16, FNUZ},
-                        e2m1 = {2, 1, 1, FINITE};
-    if (t == DT_F16) return &f16;
-    if (t == DT_BF16) return &bf16;
-    if (t == DT_F8E4M3FN) return &e4m3fn;
-    if (t == DT_F8E4M3FNUZ) return &e4m3fnuz;
-    if (t == DT_F8E5M2) return &e5m2;
-    if (t == DT_F8E5M2FNUZ) return &e5m2fnuz;
-    if (t == DT_F4E2M1) return &e2m1;
-    return NULL;
-}
-
-// Codes without sign: of the largest number, of infinity (or what stands for it) and of NaN.
-static uint32_t code_max(const format *f) {
-    uint32_t all = (1u << (f->ebits + f->mbits)) - 1;
-    return f->special == IEEE ? all - (1u << f->mbits) : f->special == FN ? all - 1 : all;
-}
-
-static uint32_t code_nan(const format *f, bool negative) {
-    uint32_t all = (1u << (f->ebits + f->mbits)) - 1, sign = (uint32_t)negative << (f->ebits + f->mbits);
-    switch (f->special) {
-    case IEEE: return sign | (all & ~((1u << (f->mbits - 1)) - 1));
-    case FN: return sign | all;
-    case FNUZ: return all + 1;
-    case FINITE: return all; // ONNX: NaN becomes 6
-    }
-    return all;
-}
-
-static double decode(const format *f, uint32_t code) {
-    uint32_t magnitude = code & ((1u << (f->ebits + f->mbits)) - 1), sign = code >> (f->ebits + f->mbits);
-    if (f->special == FNUZ && sign && !magnitude) return NAN;
+static double decode(const float_format *f, uint32_t code) {
+    uint32_t magnitude = code & (uint32_t)f->all, sign = code >> (f->ebits + f->mbits);
+    if (f->special == FORMAT_FNUZ && sign && !magnitude) return NAN;
     int exponent = (int)(magnitude >> f->mbits);
     uint32_t fraction = magnitude & ((1u << f->mbits) - 1);
     double v;
-    if (magnitude > code_max(f)) v = f->special == IEEE && !fraction ? INFINITY : NAN;
+    if (magnitude > f->max) v = f->special == FORMAT_IEEE && !fraction ? INFINITY : NAN;
     else if (exponent) v = ldexp((double)(fraction | 1u << f->mbits), exponent - f->bias - f->mbits);
     else v = ldexp((double)fraction, 1 - f->bias - f->mbits);
     return sign ? -v : v;
 }
 
 // The code of |v| rounded to nearest even, as if exponents had no upper end.
-static uint64_t round_code(const format *f, double v) {
+static uint64_t round_code(const float_format *f, double v) {
     int e;
     frexp(v, &e); // v = m * 2^e, 0.5 <= m < 1
     int biased = e - 1 + f->bias;
@@ -148,17 +129,18 @@ static uint64_t round_code(const format *f, double v) {
     return ((uint64_t)(biased - 1) << f->mbits) + fraction;
 }
 
-static uint32_t encode(const format *f, double v, bool saturate) {
+static uint32_t encode(const float_format *f, double v, bool saturate) {
     bool negative = signbit(v);
-    uint32_t sign = (uint32_t)negative << (f->ebits + f->mbits), max = code_max(f);
-    if (isnan(v)) return code_nan(f, negative);
+    uint32_t sign = (uint32_t)negative << (f->ebits + f->mbits), max = (uint32_t)f->max;
+    uint32_t nan = (uint32_t)f->nan | (f->special == FORMAT_IEEE || f->special == FORMAT_FN ? sign : 0);
+    if (isnan(v)) return nan;
     uint64_t code = isinf(v) ? (uint64_t)max + 1 : round_code(f, fabs(v));
     if (code > max) {
         if (saturate) code = max;
-        else if (f->special == IEEE) code = max + 1;
-        else return code_nan(f, negative);
+        else if (f->special == FORMAT_IEEE) code = max + 1;
+        else return nan;
     }
-    if (f->special == FNUZ && !code) return 0;
+    if (f->special == FORMAT_FNUZ && !code) return 0;
     return sign | (uint32_t)code;
 }
 
@@ -203,7 +185,7 @@ static void store_f64(void *data, int64_t i, double v) {
 }
 
 double dtype_load_float(dtype t, const void *data, int64_t i) {
-    const format *f = format_of(t);
+    const float_format *f = dtype_small_float(t);
     if (f) return decode(f, (uint32_t)load_bits(dtype_bits(t), data, i));
     if (t == DT_F32) return load_f32(data, i);
     if (t == DT_F64) return load_f64(data, i);
@@ -243,10 +225,10 @@ int64_t dtype_load_int(dtype t, const void *data, int64_t i) {
 }
 
 void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate) {
-    const format *f = format_of(t);
+    const float_format *f = dtype_small_float(t);
     if (f) {
         // Only the 8-bit and smaller formats know saturation; 4 bits have nothing else.
-        bool clamp = f->special == FINITE || (saturate && dtype_bits(t) == 8);
+        bool clamp = f->special == FORMAT_FINITE || (saturate && dtype_bits(t) == 8);
         store_bits(dtype_bits(t), data, i, encode(f, v, clamp));
     } else if (t == DT_F32) store_f32(data, i, (float)v);
     else if (t == DT_F64) store_f64(data, i, v);

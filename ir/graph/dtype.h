@@ -1,53 +1,42 @@
 // Element types: ONNX's, with how they are stored and what a kernel computes in.
 #ifndef ONNXC_IR_GRAPH_DTYPE_H
 #define ONNXC_IR_GRAPH_DTYPE_H
+#include "runtime-lite/lib/dtypes.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// X(enumerator, name in onnxc's text, ONNX TensorProto.DataType code, bits, class)
-#define DTYPES(X)                                                                                            \
-    X(DT_NONE, "none", 0, 0, DC_NONE)                                                                        \
-    X(DT_F32, "float", 1, 32, DC_FLOAT)                                                                      \
-    X(DT_U8, "uint8", 2, 8, DC_UINT)                                                                         \
-    X(DT_I8, "int8", 3, 8, DC_INT)                                                                           \
-    X(DT_U16, "uint16", 4, 16, DC_UINT)                                                                      \
-    X(DT_I16, "int16", 5, 16, DC_INT)                                                                        \
-    X(DT_I32, "int32", 6, 32, DC_INT)                                                                        \
-    X(DT_I64, "int64", 7, 64, DC_INT)                                                                        \
-    X(DT_STRING, "string", 8, 128, DC_STRING)                                                                \
-    X(DT_BOOL, "bool", 9, 8, DC_BOOL)                                                                        \
-    X(DT_F16, "float16", 10, 16, DC_FLOAT)                                                                   \
-    X(DT_F64, "double", 11, 64, DC_FLOAT)                                                                    \
-    X(DT_U32, "uint32", 12, 32, DC_UINT)                                                                     \
-    X(DT_U64, "uint64", 13, 64, DC_UINT)                                                                     \
-    X(DT_C64, "complex64", 14, 64, DC_COMPLEX)                                                               \
-    X(DT_C128, "complex128", 15, 128, DC_COMPLEX)                                                            \
-    X(DT_BF16, "bfloat16", 16, 16, DC_FLOAT)                                                                 \
-    X(DT_F8E4M3FN, "float8e4m3fn", 17, 8, DC_FLOAT)                                                          \
-    X(DT_F8E4M3FNUZ, "float8e4m3fnuz", 18, 8, DC_FLOAT)                                                      \
-    X(DT_F8E5M2, "float8e5m2", 19, 8, DC_FLOAT)                                                              \
-    X(DT_F8E5M2FNUZ, "float8e5m2fnuz", 20, 8, DC_FLOAT)                                                      \
-    X(DT_U4, "uint4", 21, 4, DC_UINT)                                                                        \
-    X(DT_I4, "int4", 22, 4, DC_INT)                                                                          \
-    X(DT_F4E2M1, "float4e2m1", 23, 4, DC_FLOAT)                                                              \
-    X(DT_F8E8M0, "float8e8m0", 24, 8, DC_FLOAT)                                                              \
-    X(DT_U2, "uint2", 25, 2, DC_UINT)                                                                        \
-    X(DT_I2, "int2", 26, 2, DC_INT)
-
-typedef enum dtype {
-#define X(e, name, code, bits, class) e = code,
-    DTYPES(X)
-#undef X
-        DT_COUNT
-} dtype;
 typedef enum dtype_class { DC_NONE, DC_FLOAT, DC_INT, DC_UINT, DC_BOOL, DC_COMPLEX, DC_STRING } dtype_class;
+// Where a TensorProto keeps elements that are no raw_data.
+typedef enum dtype_field {
+    NO_DATA,
+    FLOAT_DATA,
+    INT32_DATA,
+    INT64_DATA,
+    UINT64_DATA,
+    DOUBLE_DATA,
+    STRING_DATA
+} dtype_field;
+// What the largest exponent holds: infinities and NaNs (IEEE); only S.111..1 a NaN (FN); only numbers, with
+// the code of -0 as the one NaN (FNUZ); only numbers (FINITE).
+typedef enum float_special { FORMAT_NONE, FORMAT_IEEE, FORMAT_FN, FORMAT_FNUZ, FORMAT_FINITE } float_special;
+typedef struct float_format {
+    int ebits, mbits, bias;
+    float_special special;
+    int64_t all, max, nan; // codes without sign: all ones, the largest number, NaN
+} float_format;
 
 const char *dtype_name(dtype t);
 dtype dtype_from_name(const char *name); // DT_NONE when there is none of that name
 dtype dtype_from_onnx(int code);         // DT_NONE when unknown
 int dtype_bits(dtype t);                 // as stored; 2 and 4 for packed types
 dtype_class dtype_class_of(dtype t);
+dtype_field dtype_field_of(dtype t);
+const char *dtype_c(dtype t);   // C's type of an element; of packed ones, of their bytes
+const char *dtype_npy(dtype t); // numpy's code of it without the byte order, "f4"; "": none
+// Formats of up to 16 bits with a sign, which are made of integer arithmetic; NULL: none of these.
+const float_format *dtype_small_float(dtype t);
+int dtype_precision(dtype t);  // bits of a float's fraction, with the leading one
 bool dtype_is_float(dtype t);  // all real floating types, also f8 and f4
 bool dtype_is_int(dtype t);    // signed or unsigned, not bool
 bool dtype_is_signed(dtype t); // ints and floats with negative values

@@ -17,70 +17,38 @@ static ins *zero_of(lbuild *b, ltype t) {
 static ins *not_zero(lbuild *b, ins *x) { return lb_cmp(b, L_NE, x, zero_of(b, x->type)); }
 
 // ---------------------------------------------------------------- small floating formats, as in ir/graph/dtype.c
-
-typedef enum special { IEEE, FN, FNUZ, FINITE } special;
-typedef struct format {
-    int ebits, mbits, bias;
-    special special;
-} format;
-
-static bool format_of(dtype t, format *f) {
-    if (t == DT_F16) *f = (format){5, 10, 15, IEEE};
-    else if (t == DT_BF16) *f = (format){8, 7, 127, IEEE};
-    else if (t == DT_F8E4M3FN) *f = (format){4, 3, 7, FN};
-    else if (t == DT_F8E4M3FNUZ) *f = (format){4, 3, 8, FNUZ};
-    else if (t == DT_F8E5M2) *f = (format){5, 2, 15, IEEE};
-    else if (t == DT_F8E5M2FNUZ) *f = (format){5, 2, 16, FNUZ};
-    else if (t == DT_F4E2M1) *f = (format){2, 1, 1, FINITE};
-    else return false;
-    return true;
-}
-
-static int64_t all_ones(format f) { return (1ll << (f.ebits + f.mbits)) - 1; }
-
-static int64_t code_max(format f) {
-    return f.special == IEEE ? all_ones(f) - (1ll << f.mbits)
-           : f.special == FN ? all_ones(f) - 1
-                             : all_ones(f);
-}
-
-static int64_t code_nan(format f) {
-    if (f.special == IEEE) return all_ones(f) & ~((1ll << (f.mbits - 1)) - 1);
-    return f.special == FNUZ ? all_ones(f) + 1 : all_ones(f);
-}
-
 // Exponent and fraction move to their places, with the exponent's bias changed; numbers below the smallest
 // normal one are small integers times a power of two.
-static ins *decode_magnitude(lbuild *b, format f, ins *m) {
-    int up = 23 - f.mbits;
+static ins *decode_magnitude(lbuild *b, const float_format *f, ins *m) {
+    int up = 23 - f->mbits;
     ins *bits =
-        lb_bin(b, L_ADD, lb_bin(b, L_SHL, m, i32(b, m, up)), i32(b, m, (int64_t)(127 - f.bias) << 23));
-    if (f.special == IEEE) { // infinity and NaN have the largest exponent on both sides
+        lb_bin(b, L_ADD, lb_bin(b, L_SHL, m, i32(b, m, up)), i32(b, m, (int64_t)(127 - f->bias) << 23));
+    if (f->special == FORMAT_IEEE) { // infinity and NaN have the largest exponent on both sides
         ins *top = lb_bin(b, L_OR, lb_bin(b, L_SHL, m, i32(b, m, up)), i32(b, m, 0x7f800000));
-        bits = lb_select(b, lb_cmp(b, L_SLT, i32(b, m, code_max(f)), m), top, bits);
+        bits = lb_select(b, lb_cmp(b, L_SLT, i32(b, m, f->max), m), top, bits);
     }
-    if (f.special == FN)
-        bits = lb_select(b, lb_cmp(b, L_EQ, m, i32(b, m, all_ones(f))), i32(b, m, 0x7fc00000), bits);
-    ins *tiny = lb_bin(b, L_MUL, lb_conv(b, L_SITOF, LK_F32, m), f32(b, m, ldexp(1, 1 - f.bias - f.mbits)));
-    ins *is_tiny = lb_cmp(b, L_SLT, m, i32(b, m, 1ll << f.mbits));
+    if (f->special == FORMAT_FN)
+        bits = lb_select(b, lb_cmp(b, L_EQ, m, i32(b, m, f->all)), i32(b, m, 0x7fc00000), bits);
+    ins *tiny = lb_bin(b, L_MUL, lb_conv(b, L_SITOF, LK_F32, m), f32(b, m, ldexp(1, 1 - f->bias - f->mbits)));
+    ins *is_tiny = lb_cmp(b, L_SLT, m, i32(b, m, 1ll << f->mbits));
     return lb_select(b, is_tiny, lb_conv(b, L_BITCAST, LK_I32, tiny), bits);
 }
 
 // code: I32, no bits above the format's.
 ins *float_of_code(lbuild *b, dtype t, ins *code) {
-    format f;
+    const float_format *f = dtype_small_float(t);
     if (t == DT_BF16) return lb_conv(b, L_BITCAST, LK_F32, lb_bin(b, L_SHL, code, i32(b, code, 16)));
-    if (!format_of(t, &f)) { // e8m0: the exponent alone; 2^-127 is no normal number
+    if (!f) { // e8m0: the exponent alone; 2^-127 is no normal number
         ins *bits = lb_bin(b, L_SHL, code, i32(b, code, 23));
         bits = lb_select(b, lb_cmp(b, L_EQ, code, i32(b, code, 0)), i32(b, code, 1 << 22), bits);
         bits = lb_select(b, lb_cmp(b, L_EQ, code, i32(b, code, 255)), i32(b, code, 0x7fc00000), bits);
         return lb_conv(b, L_BITCAST, LK_F32, bits);
     }
-    int sign_bit = f.ebits + f.mbits;
-    ins *bits = decode_magnitude(b, f, lb_bin(b, L_AND, code, i32(b, code, all_ones(f))));
+    int sign_bit = f->ebits + f->mbits;
+    ins *bits = decode_magnitude(b, f, lb_bin(b, L_AND, code, i32(b, code, f->all)));
     ins *sign = lb_bin(b, L_AND, code, i32(b, code, 1ll << sign_bit));
     ins *r = lb_bin(b, L_OR, bits, lb_bin(b, L_SHL, sign, i32(b, code, 31 - sign_bit)));
-    if (f.special == FNUZ)
+    if (f->special == FORMAT_FNUZ)
         r = lb_select(b, lb_cmp(b, L_EQ, code, i32(b, code, 1ll << sign_bit)), i32(b, code, 0x7fc00000), r);
     return lb_conv(b, L_BITCAST, LK_F32, r);
 }
@@ -94,14 +62,14 @@ static ins *round_off(lbuild *b, ins *u, int drop) {
 
 // Code of the magnitude with bits u, as if exponents had no upper end. Below the smallest normal number,
 // adding a power of two whose last place is the format's smallest step rounds to that step.
-static ins *round_magnitude(lbuild *b, format f, ins *u) {
+static ins *round_magnitude(lbuild *b, const float_format *f, ins *u) {
     ins *normal =
-        lb_bin(b, L_SUB, round_off(b, u, 23 - f.mbits), i32(b, u, (int64_t)(127 - f.bias) << f.mbits));
-    if (f.bias == 127) return normal;
-    ins *step = f32(b, u, ldexp(1, 24 - f.bias - f.mbits));
+        lb_bin(b, L_SUB, round_off(b, u, 23 - f->mbits), i32(b, u, (int64_t)(127 - f->bias) << f->mbits));
+    if (f->bias == 127) return normal;
+    ins *step = f32(b, u, ldexp(1, 24 - f->bias - f->mbits));
     ins *sum = lb_bin(b, L_ADD, lb_conv(b, L_BITCAST, LK_F32, u), step);
     ins *tiny = lb_bin(b, L_SUB, lb_conv(b, L_BITCAST, LK_I32, sum), lb_conv(b, L_BITCAST, LK_I32, step));
-    ins *least = i32(b, u, (int64_t)(128 - f.bias) << 23);
+    ins *least = i32(b, u, (int64_t)(128 - f->bias) << 23);
     return lb_select(b, lb_cmp(b, L_SLT, u, least), tiny, normal);
 }
 
@@ -117,23 +85,23 @@ static ins *encode_e8m0(lbuild *b, ins *x, bool saturate) {
 
 // x: F32. The code as I32.
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate) {
-    format f;
-    if (!format_of(t, &f)) return encode_e8m0(b, x, saturate);
+    const float_format *f = dtype_small_float(t);
+    if (!f) return encode_e8m0(b, x, saturate);
     if (t == DT_BF16 && b->target->bf16_convert)
         return lb_conv(b, L_ZEXT, LK_I32, lb_conv(b, L_BITCAST, LK_I16, lb_conv(b, L_FTRUNC, LK_BF16, x)));
-    bool clamp = f.special == FINITE || (saturate && dtype_bits(t) == 8);
-    int sign_bit = f.ebits + f.mbits;
+    bool clamp = f->special == FORMAT_FINITE || (saturate && dtype_bits(t) == 8);
+    int sign_bit = f->ebits + f->mbits;
     ins *bits = lb_conv(b, L_BITCAST, LK_I32, x);
     ins *u = lb_bin(b, L_AND, bits, i32(b, x, 0x7fffffff));
     ins *sign =
         lb_bin(b, L_AND, lb_bin(b, L_LSHR, bits, i32(b, x, 31 - sign_bit)), i32(b, x, 1ll << sign_bit));
-    ins *code = round_magnitude(b, f, u), *max = i32(b, x, code_max(f));
-    ins *over = clamp ? max : i32(b, x, f.special == IEEE ? code_max(f) + 1 : code_nan(f));
+    ins *code = round_magnitude(b, f, u), *max = i32(b, x, f->max);
+    ins *over = clamp ? max : i32(b, x, f->special == FORMAT_IEEE ? f->max + 1 : f->nan);
     code = lb_select(b, lb_cmp(b, L_SLT, max, code), over, code);
-    ins *is_nan = lb_cmp(b, L_SLT, i32(b, x, 0x7f800000), u), *nan = i32(b, x, code_nan(f));
-    if (f.special == FNUZ) // there is no -0
+    ins *is_nan = lb_cmp(b, L_SLT, i32(b, x, 0x7f800000), u), *nan = i32(b, x, f->nan);
+    if (f->special == FORMAT_FNUZ) // there is no -0
         sign = lb_select(b, lb_cmp(b, L_EQ, code, i32(b, x, 0)), i32(b, x, 0), sign);
-    if (f.special == FINITE) return lb_select(b, is_nan, nan, lb_bin(b, L_OR, code, sign));
+    if (f->special == FORMAT_FINITE) return lb_select(b, is_nan, nan, lb_bin(b, L_OR, code, sign));
     return lb_bin(b, L_OR, lb_select(b, is_nan, nan, code), sign);
 }
 

@@ -1,6 +1,7 @@
 // A model as a program of its own (onnxc --emit exe). In: arguments that name files for inputs and outputs.
 // Out: the outputs, printed or written, and an exit code.
 #include "runtime-lite/core/runtime.h"
+#include "runtime-lite/lib/dtypes.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,37 +25,22 @@ static const char *name_at(const program *p, uint32_t i) { return onnxc_text(p->
 
 // ---------------------------------------------------------------- element types
 typedef struct element {
-    const char *name, *npy; // of numpy's .npy format
-    int size;
+    const char *name, *npy; // numpy's code
+    int bits;
 } element;
 
-static const element elements[] = {{NULL, NULL, 0},
-                                   {"float", "<f4", 4},
-                                   {"uint8", "|u1", 1},
-                                   {"int8", "|i1", 1},
-                                   {"uint16", "<u2", 2},
-                                   {"int16", "<i2", 2},
-                                   {"int32", "<i4", 4},
-                                   {"int64", "<i8", 8},
-                                   {NULL, NULL, 0},
-                                   {"bool", "|b1", 1},
-                                   {"float16", "<f2", 2},
-                                   {"double", "<f8", 8},
-                                   {"uint32", "<u4", 4},
-                                   {"uint64", "<u8", 8},
-                                   {"complex64", "<c8", 8},
-                                   {"complex128", "<c16", 16},
-                                   {"bfloat16", "<V2", 2},
-                                   {"float8e4m3fn", "|V1", 1},
-                                   {"float8e4m3fnuz", "|V1", 1},
-                                   {"float8e5m2", "|V1", 1},
-                                   {"float8e5m2fnuz", "|V1", 1}};
-
+// NULL: a program cannot read and write such a tensor.
 static const element *element_of(const onnxc_tensor_info *t) {
-    int n = (int)(sizeof elements / sizeof *elements);
-    if (t->kind) return NULL; /* a sequence, optional or map */
-    return t->dtype > 0 && t->dtype < n && elements[t->dtype].name ? &elements[t->dtype] : NULL;
+    static const element elements[DT_COUNT] = {
+#define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field) [e] = {name, npy, bits},
+        DTYPES(X)
+#undef X
+    };
+    if (t->kind || t->dtype <= 0 || t->dtype >= DT_COUNT) return NULL; // a sequence, optional or map
+    const element *e = &elements[t->dtype];
+    return *e->npy && e->bits >= 8 ? e : NULL; // no string, nothing packed
 }
+static size_t size_of(const onnxc_tensor_info *t) { return (size_t)element_of(t)->bits / 8; }
 
 static int64_t count_of(const program *p, const onnxc_tensor_info *t) {
     int64_t n = 1;
@@ -96,8 +82,7 @@ static int read_header(const program *p, const onnxc_tensor_info *t, FILE *f, co
                *shape = strstr(text, "'shape': (");
     if (!descr || !order || !shape) return complain(path, "its header cannot be read");
     const element *e = element_of(t);
-    if (strncmp(descr + 11, e->npy + 1, strlen(e->npy + 1)))
-        return complain(path, "has elements of another type");
+    if (strncmp(descr + 11, e->npy, strlen(e->npy))) return complain(path, "has elements of another type");
     if (order[17] == 'T' && t->rank > 1) return complain(path, "is in Fortran's order");
     uint32_t rank = 0;
     for (char *s = (char *)shape + 10, *end; *s != ')'; s = end + strspn(end, ", L"), rank++) {
@@ -122,10 +107,9 @@ static int read_input(program *p, uint32_t i) {
     int ok = !ends_with(path, ".npy") || read_header(p, t, f, path);
     int64_t n = ok ? count_of(p, t) : 0;
     if (ok && n < 0) ok = complain(path, "does not tell the sizes: use a .npy file");
-    if (ok) p->data[i] = allocate(n * element_of(t)->size);
+    if (ok) p->data[i] = allocate(n * (int64_t)size_of(t));
     ok = ok && p->data[i];
-    if (ok && fread(p->data[i], (size_t)element_of(t)->size, (size_t)n, f) != (size_t)n)
-        ok = complain(path, "is too short");
+    if (ok && fread(p->data[i], size_of(t), (size_t)n, f) != (size_t)n) ok = complain(path, "is too short");
     fclose(f);
     return ok;
 }
@@ -138,8 +122,8 @@ static int write_output(const program *p, uint32_t i) {
     if (!f) return complain(path, strerror(errno));
     if (ends_with(path, ".npy")) {
         char text[HEADER_MOST];
-        int n = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                         element_of(t)->npy);
+        int n = snprintf(text, sizeof text, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                         size_of(t) > 1 ? '<' : '|', element_of(t)->npy);
         for (uint32_t j = 0; j < t->rank && j < RANK_MOST; j++)
             n += snprintf(text + n, 32, "%" PRId64 ",%s", p->dims[t->first_dim + j],
                           j + 1 < t->rank ? " " : "");
@@ -150,7 +134,7 @@ static int write_output(const program *p, uint32_t i) {
         fputc(n & 255, f), fputc(n >> 8, f);
         fwrite(text, 1, (size_t)n, f);
     }
-    fwrite(p->data[i], (size_t)element_of(t)->size, (size_t)count_of(p, t), f);
+    fwrite(p->data[i], size_of(t), (size_t)count_of(p, t), f);
     int failed = ferror(f);
     failed |= fclose(f);
     return failed ? complain(path, "cannot be written") : 1;
@@ -159,19 +143,19 @@ static int write_output(const program *p, uint32_t i) {
 static void print_element(const onnxc_tensor_info *t, const void *data, int64_t i) {
     const unsigned char *bytes = data;
     switch (t->dtype) {
-    case 1: printf(" %.9g", (double)((const float *)data)[i]); return;
-    case 2:
-    case 9: printf(" %u", bytes[i]); return;
-    case 3: printf(" %d", ((const int8_t *)data)[i]); return;
-    case 4: printf(" %u", ((const uint16_t *)data)[i]); return;
-    case 5: printf(" %d", ((const int16_t *)data)[i]); return;
-    case 6: printf(" %" PRId32, ((const int32_t *)data)[i]); return;
-    case 7: printf(" %" PRId64, ((const int64_t *)data)[i]); return;
-    case 11: printf(" %.17g", ((const double *)data)[i]); return;
-    case 12: printf(" %" PRIu32, ((const uint32_t *)data)[i]); return;
-    case 13: printf(" %" PRIu64, ((const uint64_t *)data)[i]); return;
+    case DT_F32: printf(" %.9g", (double)((const float *)data)[i]); return;
+    case DT_U8:
+    case DT_BOOL: printf(" %u", bytes[i]); return;
+    case DT_I8: printf(" %d", ((const int8_t *)data)[i]); return;
+    case DT_U16: printf(" %u", ((const uint16_t *)data)[i]); return;
+    case DT_I16: printf(" %d", ((const int16_t *)data)[i]); return;
+    case DT_I32: printf(" %" PRId32, ((const int32_t *)data)[i]); return;
+    case DT_I64: printf(" %" PRId64, ((const int64_t *)data)[i]); return;
+    case DT_F64: printf(" %.17g", ((const double *)data)[i]); return;
+    case DT_U32: printf(" %" PRIu32, ((const uint32_t *)data)[i]); return;
+    case DT_U64: printf(" %" PRIu64, ((const uint64_t *)data)[i]); return;
     }
-    int size = element_of(t)->size;
+    int size = (int)size_of(t);
     printf(" 0x");
     for (int j = size; j-- > 0;) printf("%02x", bytes[i * size + j]);
 }
@@ -247,7 +231,7 @@ static int make_outputs(program *p) {
             continue;
         }
         onnxc_rt_free(p->data[i]);
-        p->data[i] = allocate(n * element_of(t)->size);
+        p->data[i] = allocate(n * (int64_t)size_of(t));
         p->capacity[j] = n;
         if (!p->data[i]) return 0;
     }

@@ -90,16 +90,6 @@ static dtype text_type(dtype t) {
     return dtype_is_float(t) ? DT_F32 : DT_I64;
 }
 
-// With the leading one.
-static int mantissa_bits(dtype t) {
-    if (t == DT_F64) return 53;
-    if (t == DT_F16) return 11;
-    if (t == DT_BF16) return 8;
-    if (t == DT_F8E4M3FN || t == DT_F8E4M3FNUZ) return 4;
-    if (t == DT_F8E5M2 || t == DT_F8E5M2FNUZ) return 3;
-    return t == DT_F4E2M1 ? 2 : t == DT_F8E8M0 ? 1 : 24;
-}
-
 // out = x in another type, element by element
 static void convert(lowering *l, node *n, const char *suffix, buffer *x, buffer *out, bool to_result) {
     kernel *k;
@@ -121,7 +111,7 @@ static void lower_string_cast(lowering *l, node *n) {
     step *s = lower_library(l, n, parses ? "string_parse" : "string_print", 1, 2, parses ? 2 : 3);
     s->args[0] = parses ? between : out, s->args[1] = parses ? x : between;
     s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, t);
-    if (!parses) s->numbers[2] = infer_k(n, mantissa_bits(from));
+    if (!parses) s->numbers[2] = infer_k(n, dtype_is_float(from) ? dtype_precision(from) : 24);
     if (!parses) return;
     static const char *const message[] = {"a string is no number"};
     s->messages = message, s->nmessages = 1;
