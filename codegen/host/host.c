@@ -5,6 +5,7 @@
 #include "codegen/host/descriptor.h"
 #include "codegen/host/host_impl.h"
 #include "codegen/host/weights.h"
+#include "compiler/base/round.h"
 #include "ir/kernel/library.h"
 #include "ir/loops/legalize.h"
 #include <string.h>
@@ -50,7 +51,7 @@ static ldata *new_constant(hosting *a, const buffer *root, const char *name) {
     enum { ALIGN = 64 };
     int64_t at = a->result->weights_bytes;
     VEC_PUSH(a->arena, &a->result->weights, (placed_weights){d, at});
-    a->result->weights_bytes = (at + d->bytes + ALIGN - 1) / ALIGN * ALIGN;
+    a->result->weights_bytes = round_up(at + d->bytes, ALIGN);
     return d;
 }
 

@@ -3,6 +3,7 @@
 // and the driver's reason.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host_impl.h"
+#include "compiler/base/round.h"
 #include "runtime-lite/core/runtime.h"
 #include <stdlib.h>
 
@@ -43,7 +44,7 @@ static int64_t device_place(hosting *a, const buffer *root) {
     device_constant *c = ARENA_NEW(a->arena, device_constant);
     *c = (device_constant){name, all->bytes, dim_value(buffer_bytes(root)), 0};
     if (a->o->weights) c->in_file = constant_place(a, root);
-    all->bytes += (c->bytes + WEIGHTS_ALIGN - 1) / WEIGHTS_ALIGN * WEIGHTS_ALIGN;
+    all->bytes += round_up(c->bytes, WEIGHTS_ALIGN);
     map_put(&all->by_name, name, c);
     VEC_PUSH(a->arena, &all->list, c);
     return c->offset;

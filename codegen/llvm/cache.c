@@ -2,6 +2,7 @@
 // bytes that were kept under them. Files appear whole, by renaming, so compilations may share a folder.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/digest.h"
+#include "compiler/base/fs.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,26 +38,6 @@ cache *cache_open(arena *a, diag *d, const char *folder) {
     cache *c = ARENA_NEW(a, cache);
     c->folder = folder;
     return c;
-}
-
-static bool read_all(int fd, void *to, size_t n) {
-    for (char *at = to; n;) {
-        ssize_t got = read(fd, at, n);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        at += got, n -= (size_t)got;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const void *from, size_t n) {
-    for (const char *at = from; n;) {
-        ssize_t done = write(fd, at, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return false;
-        at += done, n -= (size_t)done;
-    }
-    return true;
 }
 
 // Of this user: code that somebody else put there must not run.

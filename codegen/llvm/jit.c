@@ -2,17 +2,18 @@
 // so that C can call kernels of any signature.
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
+#include "compiler/base/clock.h"
+#include "compiler/base/round.h"
 #include "ir/kernel/interp_kernel.h"
 #include "ir/loops/legalize.h"
 #include "passes/schedule/common/schedule.h"
 #include <stdlib.h>
-#include <time.h>
 
 typedef void (*caller)(const int64_t *args);
 struct jit {
     kernel_code **code; // by kernel id
     caller *call;
-    int64_t *time;
+    double *time;
     void *scratch; // grows as kernels need it
     int64_t scratch_bytes;
 };
@@ -22,7 +23,7 @@ static void drop_scratch(void *user) { free(((jit *)user)->scratch); }
 static void *scratch_of(jit *j, int64_t bytes) {
     if (bytes > j->scratch_bytes) {
         free(j->scratch);
-        j->scratch_bytes = (bytes + 63) / 64 * 64;
+        j->scratch_bytes = round_up(bytes, 64);
         j->scratch = aligned_alloc(64, (size_t)j->scratch_bytes);
     }
     return j->scratch;
@@ -48,7 +49,7 @@ jit *jit_program(arena *a, diag *d, const program *p, const target *t) {
     int n = p->kernels.n;
     j->code = ARENA_ARRAY(a, kernel_code *, n + 1);
     j->call = ARENA_ARRAY(a, caller, n + 1);
-    j->time = ARENA_ARRAY(a, int64_t, n + 1);
+    j->time = ARENA_ARRAY(a, double, n + 1);
     lmodule *m = lmodule_new(a, "jit", t);
     for (int i = 0; i < n; i++) {
         j->code[i] = schedule_kernel(m, p->kernels.at[i], t, d);
@@ -75,16 +76,14 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     if (c->scratch) args[n++] = (int64_t)(intptr_t)scratch_of(j, interp_dim(in, c->scratch));
     if (c->tasks) args[n++] = 0, args[n++] = interp_dim(in, c->tasks);
     if (c->has_status) args[n++] = (int64_t)(intptr_t)&status;
-    struct timespec a, b;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+    double start = clock_thread();
     j->call[k->id](args);
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
-    j->time[k->id] += (b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec;
+    j->time[k->id] += clock_thread() - start;
     if (status) interp_stop(in, INTERP_FAILED, k->messages.at[status - 1]);
     return true;
 }
 
-int64_t jit_time(const jit *j, const kernel *k) { return j->time[k->id]; }
+double jit_time(const jit *j, const kernel *k) { return j->time[k->id]; }
 const char *jit_schedule(const jit *j, const kernel *k) {
     return j->code[k->id]->schedule ? j->code[k->id]->schedule : "loops";
 }

@@ -14,7 +14,7 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k);
 // void NAME(const int64_t *args): a kernel's function with its arguments from an array, and NAME.
 void jit_build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d);
 const char *jit_caller_name(arena *a, const kernel *k);
-// Nanoseconds spent in kernel k so far.
-int64_t jit_time(const jit *j, const kernel *k);
+// Seconds spent in kernel k so far.
+double jit_time(const jit *j, const kernel *k);
 const char *jit_schedule(const jit *j, const kernel *k);
 #endif

@@ -5,6 +5,7 @@
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf_impl.h"
 #include "compiler/base/outfile.h"
+#include "compiler/base/round.h"
 #include "ir/target.h"
 #include <elf.h>
 #include <string.h>
@@ -270,18 +271,14 @@ static void pad_to(writer *w, uint64_t offset) {
         put(w, zeros, offset - w->at < sizeof zeros ? (size_t)(offset - w->at) : sizeof zeros);
 }
 
-static uint64_t align_up(uint64_t v, uint64_t align) {
-    return align > 1 ? (v + align - 1) / align * align : v;
-}
-
 void elf_lay_out(elf_object *o) {
     uint64_t at = o->wide ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
     for (int i = 1; i < o->sections.n; i++) {
         Elf64_Shdr *s = &o->sections.at[i];
-        s->sh_offset = at = align_up(at, s->sh_addralign);
+        s->sh_offset = at = (uint64_t)round_up((int64_t)at, s->sh_addralign ? (int64_t)s->sh_addralign : 1);
         if (s->sh_type != SHT_NOBITS) at += s->sh_size;
     }
-    o->header.e_shoff = align_up(at, 8);
+    o->header.e_shoff = (uint64_t)round_up((int64_t)at, 8);
     o->header.e_shnum = (Elf64_Half)o->sections.n;
     uint64_t end = o->header.e_shoff + (uint64_t)o->sections.n * sizeof(Elf32_Shdr);
     if (!o->wide && end > UINT32_MAX)

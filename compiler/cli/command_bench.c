@@ -1,4 +1,5 @@
 // onnxc bench: latency of models and libraries, compiled in several ways, measured in turns in one run.
+#include "compiler/base/clock.h"
 #include "compiler/base/json.h"
 #include "compiler/base/outfile.h"
 #include "compiler/cli/peak.h"
@@ -97,9 +98,9 @@ static contestants open_all(session *s, const bench_options *o) {
 // ---------------------------------------------------------------- measuring
 static double run_timed(session *s, contestant *c) {
     prepared_release(c->call);
-    double start = monotonic_seconds();
+    double start = clock_now();
     int status = prepared_run(c->call);
-    double seconds = monotonic_seconds() - start;
+    double seconds = clock_now() - start;
     if (status) diag_fatal(&s->diag, NULL, "%s: a run failed with code %d", c->label, status);
     return seconds;
 }
@@ -108,9 +109,9 @@ static double run_timed(session *s, contestant *c) {
 static void measure(session *s, const bench_options *o, contestants *all) {
     for (int i = 0; i < all->n; i++)
         for (int k = 0; k < WARM_UP; k++) run_timed(s, &all->at[i]);
-    double end = monotonic_seconds() + o->seconds * all->n;
+    double end = clock_now() + o->seconds * all->n;
     int64_t least = o->runs ? o->runs : RUNS_LEAST;
-    for (int64_t n = 0; n < least || (!o->runs && monotonic_seconds() < end && n < RUNS_MOST); n++)
+    for (int64_t n = 0; n < least || (!o->runs && clock_now() < end && n < RUNS_MOST); n++)
         for (int i = 0; i < all->n; i++) VEC_PUSH(s->arena, &all->at[i].seconds, run_timed(s, &all->at[i]));
 }
 
@@ -158,10 +159,10 @@ static void stop_clock(kernel_clock *k, double t) {
 static int hook(void *user, uint32_t kernel) {
     (void)user;
     kernel_clock *k = clock_of_thread;
-    stop_clock(k, monotonic_seconds());
+    stop_clock(k, clock_now());
     k->now = kernel;
     if (kernel < k->n) k->calls[kernel]++;
-    k->since = monotonic_seconds();
+    k->since = clock_now();
     return 0;
 }
 
@@ -290,7 +291,7 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
         k.now = UINT32_MAX;
         prepared_release(call);
         prepared_run(call);
-        stop_clock(&k, monotonic_seconds());
+        stop_clock(&k, clock_now());
         for (uint32_t j = 0; j < k.n; j++)
             if (i == 0 || k.seconds[j] < k.best[j]) k.best[j] = k.seconds[j];
     }

@@ -1,16 +1,10 @@
 // The peak of multiply-adds: independent chains of them on registers only, compiled, loaded and timed.
 #include "compiler/cli/peak.h"
 #include "codegen/llvm/load.h"
-#include <time.h>
+#include "compiler/base/clock.h"
 
 enum { CHAINS = 12, STEPS = 100000, REPEATS = 40 };
 typedef void peak_function(float *to, int64_t n);
-
-double monotonic_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // for k < n: acc[i] = acc[i] * x + x, for all chains i
 static void build(lmodule *m, diag *d, const target *t, int lanes) {
@@ -39,9 +33,9 @@ double measure_peak(arena *a, diag *d, const target *t) {
     float *data = ARENA_ARRAY(a, float, CHAINS *lanes);
     double best = 1e9;
     for (int i = 0; i < REPEATS; i++) {
-        double start = monotonic_seconds();
+        double start = clock_now();
         f(data, STEPS);
-        double seconds = monotonic_seconds() - start;
+        double seconds = clock_now() - start;
         if (seconds < best) best = seconds;
     }
     return 2.0 * STEPS * CHAINS * lanes / best;

@@ -7,5 +7,4 @@
 // Floating-point operations a second (f32, a multiply-add counts as two) of one thread with code for t,
 // measured.
 double measure_peak(arena *a, diag *d, const target *t);
-double monotonic_seconds(void);
 #endif

@@ -1,6 +1,7 @@
 // One run of the command line: options in, messages on standard error, exit code out.
 #include "codegen/gpu/nvrtc.h"
 #include "compiler/base/cleanup.h"
+#include "compiler/base/clock.h"
 #include "compiler/cli/command.h"
 #include "compiler/cli/list_ops.h"
 #include "compiler/cli/message.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct info_options {
     bool help, version, list_targets;
@@ -26,12 +26,6 @@ static const option info_table[] = {
     {NULL},
 };
 static const option no_options[] = {{NULL}};
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // ---------------------------------------------------------------- information
 static const char *help_text(arena *a, const verb *v) {
@@ -128,7 +122,7 @@ int verb_main(const verb *v, const char *program, int argc, const char *const *a
     *s = (session){.arena = a,
                    .options = options_default(),
                    .program = program,
-                   .started = now(),
+                   .started = clock_now(),
                    .memory = available_memory()};
     s->options.program_folder = program_folder(a);
     s->diag = (diag){.arena = a, .sink = session_message, .user = s};
@@ -166,7 +160,7 @@ static void print_pass(void *user, const char *pass, const char *s) {
 // On a terminal, a compilation that takes over a second says where it is.
 static void show_progress(void *user, const char *pass) {
     session *s = user;
-    if (now() - s->started < 1 || !message_terminal()) return;
+    if (clock_now() - s->started < 1 || !message_terminal()) return;
     fprintf(stderr, "\r\x1b[K%s ...", pass);
     fflush(stderr);
     s->progress_shown = true;

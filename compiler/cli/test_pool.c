@@ -1,6 +1,8 @@
 // Forked workers over pipes. A job goes to a worker as its number; back comes {job, result, length} and the
 // text.
 #include "compiler/cli/test_pool.h"
+#include "compiler/base/clock.h"
+#include "compiler/base/fs.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,7 +11,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WORKERS_MOST = 64, TEXT_MOST = 4096 };
@@ -32,32 +33,6 @@ typedef struct pool {
 typedef struct header {
     int job, result, length;
 } header;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static bool read_all(int fd, void *to, size_t n) {
-    for (char *p = to; n;) {
-        ssize_t k = read(fd, p, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
-        p += k, n -= (size_t)k;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const void *from, size_t n) {
-    for (const char *p = from; n;) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
-        p += k, n -= (size_t)k;
-    }
-    return true;
-}
 
 // ---------------------------------------------------------------- the worker
 static _Noreturn void work(const pool_work *w, int in, int out) {
@@ -103,7 +78,7 @@ static bool start(pool *p, worker *k) {
 static void give_job(pool *p, worker *k) {
     if (p->next == p->work->njobs) return;
     k->job = p->next++;
-    k->since = now();
+    k->since = clock_now();
     write_all(k->to, &k->job, sizeof k->job); // a worker that is gone shows when its answer is read
 }
 
@@ -158,7 +133,7 @@ static void wait_for_answers(pool *p) {
     struct pollfd fds[WORKERS_MOST];
     worker *of[WORKERS_MOST];
     int n = 0;
-    double nearest = 1e9, t = now();
+    double nearest = 1e9, t = clock_now();
     for (int i = 0; i < p->work->nworkers; i++) {
         worker *k = &p->workers[i];
         if (!k->pid || k->job < 0) continue;
@@ -168,7 +143,7 @@ static void wait_for_answers(pool *p) {
         of[n++] = k;
     }
     int ready = poll(fds, (nfds_t)n, nearest > 0 ? (int)(nearest * 1000) + 1 : 0);
-    t = now();
+    t = clock_now();
     for (int i = 0; i < n; i++) {
         if (ready > 0 && fds[i].revents) take_answer(p, of[i]);
         else if (t - of[i]->since > p->work->timeout) bury(p, of[i], true);

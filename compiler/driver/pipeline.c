@@ -5,6 +5,7 @@
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/digest.h"
 #include "codegen/llvm/llvm.h"
+#include "compiler/base/clock.h"
 #include "compiler/driver/bind.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/import/file.h"
@@ -16,15 +17,8 @@
 #include "passes/passes.h"
 #include <ctype.h>
 #include <string.h>
-#include <time.h>
 
 enum { FOLD_WORK = 200 * 1000 * 1000, FOLD_BYTES = 64 << 20 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static bool wanted(const char *option, const char *pass) {
     return option && (strcmp(option, pass) == 0 || strcmp(option, "all") == 0);
@@ -32,7 +26,7 @@ static bool wanted(const char *option, const char *pass) {
 
 static void begin(pipeline *p, const char *pass) {
     if (p->hooks.progress) p->hooks.progress(p->hooks.user, pass);
-    p->started = now();
+    p->started = clock_now();
 }
 
 const char *loops_text(arena *a, const lmodule *m) {
@@ -49,7 +43,7 @@ static const char *text_of(pipeline *p) {
 // After a pass: what the user wants to see of it. True: go on.
 static bool end(pipeline *p, const char *pass) {
     const options *o = p->options;
-    double seconds = now() - p->started;
+    double seconds = clock_now() - p->started;
     diag_check(p->diag);
     if (o->time_passes && p->hooks.print)
         p->hooks.print(p->hooks.user, pass, arena_printf(p->arena, "%-12s %10.3f ms\n", pass, 1e3 * seconds));

@@ -3,13 +3,13 @@
 #include "compiler/tune/measure.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
+#include "compiler/base/clock.h"
 #include "ir/loops/legalize.h"
 #include "passes/schedule/common/schedule.h"
 #include "runtime-lite/core/runtime.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ARGUMENTS = 480, SCRATCH_THREADS = 32, SWEEP = 8 << 20, SLACK = 256, ROUNDS_MOST = 40 };
 #define WORK_MOST 1e12 // positions of all axes
@@ -41,17 +41,8 @@ struct trial {
     int most_threads;
 };
 
-static double clock_seconds(clockid_t id) {
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-double measure_now(void) { return clock_seconds(CLOCK_MONOTONIC); }
-
 // Time of one thread stands still while the machine does something else.
-static double now(const bench *b) {
-    return clock_seconds(b->threads ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID);
-}
+static double now(const bench *b) { return b->threads ? clock_now() : clock_thread(); }
 
 static bool value_of(const bench *b, const dim *d, int64_t *v) {
     return dim_eval(d, b->values.look_up, b->values.user, v);
@@ -223,10 +214,10 @@ static int by_value(const void *a, const void *b) {
 void bench_compare(bench *const *b, trial *const *all, int n, int least, double seconds, double *medians,
                    double *wins) {
     arena *a = arena_new();
-    double *times = ARENA_ARRAY(a, double, n *ROUNDS_MOST), end = measure_now() + seconds;
+    double *times = ARENA_ARRAY(a, double, n *ROUNDS_MOST), end = clock_now() + seconds;
     int rounds = 0;
     for (int j = 0; j < n; j++) run(b[j], all[j]);
-    while (rounds < ROUNDS_MOST && (rounds < least || measure_now() < end)) {
+    while (rounds < ROUNDS_MOST && (rounds < least || clock_now() < end)) {
         for (int j = 0; j < n; j++) times[j * ROUNDS_MOST + rounds] = sample(b[j], all[j]);
         rounds++;
     }

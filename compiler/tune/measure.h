@@ -5,8 +5,6 @@
 #include "ir/kernel/program.h"
 #include "passes/schedule/common/choices.h"
 
-double measure_now(void); // seconds
-
 // Values of the dims that only the run knows. False: not of this one.
 typedef struct dim_values {
     bool (*look_up)(void *user, const dim *atom, int64_t *v);

@@ -7,6 +7,8 @@
 // Kernels that take most of the time come first; equal ones are measured once.
 #include "compiler/tune/tune.h"
 #include "codegen/host/host.h"
+#include "compiler/base/clock.h"
+#include "compiler/base/round.h"
 #include "compiler/tune/measure.h"
 #include "compiler/tune/tune_db.h"
 #include "ir/kernel/program.h"
@@ -51,7 +53,7 @@ static bool look_up(void *user, const dim *atom, int64_t *v) {
     if (atom->kind != DIM_SYMBOL || !x->fit) return false;
     *v = USUAL_SIZE;
     if (*v < atom->min) *v = atom->min;
-    if (atom->divisor > 1) *v = (*v + atom->divisor - 1) / atom->divisor * atom->divisor;
+    if (atom->divisor > 1) *v = round_up(*v, atom->divisor);
     if (atom->max < INT64_MAX) *v = atom->max;
     return true;
 }
@@ -151,7 +153,7 @@ static void compare_ways(tuner *x, const site *s, double seconds) {
 
 static void tune_algorithms(tuner *x) {
     survey s = {.x = x, .sites.arena = x->arena};
-    double begin = measure_now();
+    double begin = clock_now();
     choices *forced = ARENA_ARRAY(x->arena, choices, WAYS);
     for (s.way = DIRECT; s.way < WAYS && (s.way == DIRECT || algorithms[s.way - DIRECT - 1]); s.way++) {
         forced[s.way].algorithm = s.way;
@@ -164,8 +166,8 @@ static void tune_algorithms(tuner *x) {
     for (int j = 0; j < s.sites.n; j++) {
         const site *own = s.sites.slots[j].value;
         if (is_answered(x, own->key)) continue;
-        if (measure_now() >= end) x->late++;
-        else compare_ways(x, own, (end - measure_now()) / (s.sites.n - j) / 2);
+        if (clock_now() >= end) x->late++;
+        else compare_ways(x, own, (end - clock_now()) / (s.sites.n - j) / 2);
     }
 }
 
@@ -198,7 +200,7 @@ static void consider(search *s, choices c) {
 
 static void compare(search *s) {
     int n = s->next.n + 1, m = 1;
-    if (n == 1 || measure_now() >= s->x->end) return;
+    if (n == 1 || clock_now() >= s->x->end) return;
     arena *a = arena_within(s->x->arena);
     bench **b = ARENA_ARRAY(a, bench *, n);
     trial **t = ARENA_ARRAY(a, trial *, n);
@@ -278,7 +280,7 @@ static void tune_kernel(tuner *x, const item *i, sizes *sz, double seconds) {
         double gain = chosen ? final_gain(&s) : 1;
         bool better = chosen && gain > LEAST_GAIN;
         if (better) keep(x, i->key, i->k->name, &s.best, gain);
-        else if (measure_now() < x->end) keep(x, i->key, i->k->name, &(choices){0}, 1);
+        else if (clock_now() < x->end) keep(x, i->key, i->k->name, &(choices){0}, 1);
         else x->late++;
     }
     arena_destroy(a);
@@ -327,13 +329,13 @@ static void tune_schedules(tuner *x) {
     if (!v->program) return;
     sizes sz = sizes_of(v->program);
     program_walk(v->program, add_item, &l);
-    for (int j = 0; j < l.all.n && measure_now() < x->end; j++) {
+    for (int j = 0; j < l.all.n && clock_now() < x->end; j++) {
         l.all.at[j].seconds = first_seconds(x, l.all.at[j].k, &sz);
         all += l.all.at[j].seconds * l.all.at[j].uses;
     }
     if (l.all.n) qsort(l.all.at, (size_t)l.all.n, sizeof *l.all.at, by_weight);
     for (int j = 0; j < l.all.n; j++) {
-        double weight = l.all.at[j].seconds * l.all.at[j].uses, left = x->end - measure_now();
+        double weight = l.all.at[j].seconds * l.all.at[j].uses, left = x->end - clock_now();
         if (left <= 0) x->late++;
         else if (weight > 0) tune_kernel(x, &l.all.at[j], &sz, left * weight / all);
         all -= weight;
@@ -366,10 +368,10 @@ static void forget_uses(choice_table *t) {
 
 static void measure_all(pipeline *p, const source *s, choice_table *t) {
     tuner x = {.p = p, .source = s, .arena = arena_within(p->arena), .table = t};
-    double begin = measure_now();
+    double begin = clock_now();
     int *choices, n = pipeline_choices(p, &choices);
     for (int j = 0; j < n; j++) {
-        double now = measure_now(), left = begin + tune_seconds(p->options) - now;
+        double now = clock_now(), left = begin + tune_seconds(p->options) - now;
         x.end = now + left / (n - j);
         x.choice = choices ? choices + j * p->options->dims.n : NULL;
         if (!p->options->algorithms.n) tune_algorithms(&x);
@@ -379,7 +381,7 @@ static void measure_all(pipeline *p, const source *s, choice_table *t) {
     forget_uses(t);
     for (int j = 0; j < x.remarks.n; j++) diag_remark(p->diag, NULL, "%s", x.remarks.at[j]);
     diag_remark(p->diag, NULL, "--tune: %d kernels measured in %.1f s, %d with choices of their own%s",
-                x.measured, measure_now() - begin, x.gained,
+                x.measured, clock_now() - begin, x.gained,
                 x.late ? arena_printf(p->arena, "; there was no time for %d", x.late) : "");
 }
 

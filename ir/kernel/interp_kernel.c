@@ -1,6 +1,7 @@
 // One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
 // strips, the others one position at a time.
 #include "ir/kernel/interp_kernel.h"
+#include "compiler/base/round.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,7 @@ static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n)
     int64_t tile = 1;
     for (int j = 0; j < l->n; j++)
         if (l->order[j].axis == axis && l->order[j].tile) tile *= l->order[j].tile;
-    int64_t size = (n + l->pad_lo[axis] + l->pad_hi[axis] + tile - 1) / tile * tile;
+    int64_t size = round_up(n + l->pad_lo[axis] + l->pad_hi[axis], tile);
     return index >= -l->pad_lo[axis] && index < size - l->pad_lo[axis];
 }
 

@@ -2,6 +2,7 @@
 // current block, or an operand or constant where the result is already known.
 // Integer constants are kept sign-extended (I1: 0 or 1), float constants rounded to their kind.
 #include "ir/loops/loops.h"
+#include "compiler/base/round.h"
 #include "ir/target.h"
 #include <math.h>
 #include <string.h>
@@ -129,7 +130,7 @@ static void walk_shared(const lblock *b, shared_walk *w) {
     for (const ins *x = b ? b->first : NULL; x; x = x->next) {
         if (x->op == L_LOCAL && x->shared) {
             int64_t align = x->align > lkind_bytes(x->elem) ? x->align : lkind_bytes(x->elem);
-            w->bytes = (w->bytes + align - 1) / align * align;
+            w->bytes = round_up(w->bytes, align);
             if (x == w->wanted) w->found = w->bytes;
             w->bytes += x->i * lkind_bytes(x->elem);
             w->align = align > w->align ? align : w->align;

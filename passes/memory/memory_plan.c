@@ -5,6 +5,7 @@
 //
 //   offset = sum of the areas before + factor * place in the area
 #include "passes/memory/memory_plan.h"
+#include "compiler/base/round.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,8 +192,6 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     }
     return a < 0 ? -a : a;
 }
-
-static int64_t round_up(int64_t v, int64_t align) { return (v + align - 1) / align * align; }
 
 // coef becomes a multiple of the alignment: large ones are rounded up, small ones count a block of units.
 static void align_unit(planner *n, item *i, int64_t g) {

@@ -85,9 +85,9 @@ static void time_once(variant *v, struct interp *in) {
     const region *r = v->p->main;
     for (int j = 0; j < r->steps.n; j++) {
         const kernel *k = r->steps.at[j]->kernel;
-        int64_t before = jit_time(v->code, k);
+        double before = jit_time(v->code, k);
         jit_kernel(v->code, in, k);
-        double s = 1e-9 * (double)(jit_time(v->code, k) - before);
+        double s = jit_time(v->code, k) - before;
         *(is_boundary(k) ? &copies : &conv) += s;
         v->kernel[k->id] = fmin(v->kernel[k->id], s);
     }

@@ -1,6 +1,7 @@
 // The order of a contraction's axes, and how large its tiles, blocks and tasks are: costs of a step of K,
 // caches, balance.
 #include "passes/schedule/cpu/contract_tiling.h"
+#include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "passes/schedule/cpu/schedule_int8.h"
 #include <math.h>
@@ -264,7 +265,7 @@ static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t u
     }
     if (n != INT64_MAX) {
         int64_t blocks = (n + fits - 1) / fits;
-        int64_t even = (n + blocks - 1) / blocks, up = (even + unit - 1) / unit * unit;
+        int64_t even = (n + blocks - 1) / blocks, up = round_up(even, unit);
         fits = up <= fits ? up : even;
     }
     *step = fits;

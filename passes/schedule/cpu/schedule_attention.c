@@ -11,6 +11,7 @@
 //         l = l exp(m - m') + sum P; acc = acc exp(m - m') + P V
 //       write g(acc, l)
 #include "passes/schedule/cpu/schedule_attention.h"
+#include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit_dim.h"
@@ -25,7 +26,7 @@ bool attention_find(const kernel *k, const target *t, attention *a) {
         dim_value(depth) > MAX_COLUMNS || k->axes.at[a->i].extent->max < 8)
         return false;
     a->lanes = target_lanes(t, 32);
-    int64_t d = dim_value(depth), e = (dim_value(columns) + a->lanes - 1) / a->lanes * a->lanes;
+    int64_t d = dim_value(depth), e = round_up(dim_value(columns), a->lanes);
     dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
     a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
     return a->lanes >= 4 && KEYS % a->lanes == 0;
@@ -358,7 +359,7 @@ static void outer_loops(flash *f, int depth) {
 void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     flash f = {.e = e, .a = a, .b = &e->b, .vec = lt(LK_F32, a->lanes)};
     f.depth = dim_value(a->k->axes.at[a->d].extent), f.width = dim_value(a->k->axes.at[a->e].extent);
-    f.padded = (f.width + a->lanes - 1) / a->lanes * a->lanes;
+    f.padded = round_up(f.width, a->lanes);
     f.nj = emit_dim(e, a->k->axes.at[a->j].extent);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     emitter_stage(e, a->value, -1, 1, false);

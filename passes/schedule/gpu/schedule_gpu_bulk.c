@@ -7,6 +7,7 @@
 //
 //   say how many bytes come; copy them            one thread, into the place of the slice before the last
 //   wait for them                                 all threads, at the barrier of the slice's place
+#include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "passes/layout/layout.h"
 #include "passes/schedule/common/emit_dim.h"
@@ -128,7 +129,7 @@ void gpu_make_arrivals(product *p) {
 // Bytes of the block's rows in a slice: there are rows up to a multiple of a core matrix's.
 static ins *slice_bytes(product *p, const operand *o) {
     lbuild *b = p->g->b;
-    int64_t all = (dim_value(o->extent) + CORE_ROWS - 1) / CORE_ROWS * CORE_ROWS;
+    int64_t all = round_up(dim_value(o->extent), CORE_ROWS);
     ins *rows = lb_idx(b, o->side);
     if (all % o->side) rows = lb_bin(b, L_SMIN, rows, lb_bin(b, L_SUB, lb_idx(b, all), o->first));
     return as_i32(b, lb_bin(b, L_MUL, rows, lb_idx(b, SLICE_BYTES)));

@@ -1,6 +1,7 @@
 // Attention on tensor cores: the products of schedule_gpu_attention.c. A warp has 16 rows: a thread has, of
 // rows g and g + 8 of each fragment of 8 columns, columns 2 t and 2 t + 1 (schedule_gpu_mma.c). Heads of more
 // than 128 elements take 8 warps, of which two make the same weights and half of the results each.
+#include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/gpu/schedule_gpu_flash.h"
@@ -67,8 +68,6 @@ bool flash_tensor_fits(const emitter *e, const attention *a) {
 static void call(flash *f, const char *name) { lb_call(f->b, lt(LK_VOID, 1), name, 0, NULL); }
 static ins *warp_of(flash *f) { return gpu_quotient(f->b, f->g->thread, lb_idx(f->b, WARP)); }
 
-static int64_t up_to(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
-
 void flash_tensor_products(flash *f) {
     const attention *a = f->a;
     emitter *e = f->e;
@@ -76,7 +75,7 @@ void flash_tensor_products(flash *f) {
     int64_t depth = dim_value(e->extent[a->d]), width = dim_value(e->extent[a->e]);
     int halves = depth > DEEP || width > DEEP ? 2 : 1, step = halves == 2 ? 64 : 16;
     f->block = halves == 2 ? FEWER_KEYS : KEYS;
-    depth = up_to(depth, step), width = up_to(width, step);
+    depth = round_up(depth, step), width = round_up(width, step);
     product p = {.tensor = tensor,
                  .kind = LK_F32,
                  .word = LK_I32,

@@ -1,6 +1,7 @@
 // Attention by multiply-adds of f32: the products of schedule_gpu_attention.c, each as in
 // schedule_gpu_product.c. 16 threads share 4 rows: a thread has 4 columns of each 64. Slices of Q, K and V
 // come to one place in shared memory, one product after the other; the weights have another.
+#include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit_dim.h"
@@ -29,7 +30,7 @@ bool flash_threads_fit(const emitter *e, const attention *a) {
 }
 
 void flash_threads_products(flash *f) {
-    int width = (int)(dim_value(f->e->extent[f->a->e]) + RUN - 1) / RUN * RUN;
+    int width = (int)round_up(dim_value(f->e->extent[f->a->e]), RUN);
     product qk = {.kind = LK_F32, .word = LK_F32, .slices = 2, .threads = THREADS}, pv = qk;
     qk.t = (tile){.m = FLASH_ROWS, .n = KEYS, .words = SLICE};
     pv.t = (tile){.m = FLASH_ROWS, .n = width, .words = width % (2 * RUN) ? SLICE : SLICE / 2};
