@@ -2,6 +2,7 @@
 // before memory or a variable changes, what waits and reads it gets a name. In: a planned function. Out: its
 // body.
 #include "codegen/c/ctext_impl.h"
+#include "codegen/cname.h"
 
 enum { COLUMNS = 110, MOST_INLINE = 14 };
 
@@ -52,35 +53,15 @@ static void line(cfn *c, const char *format, ...) {
 
 // ---------------------------------------------------------------- names
 
-static const char *const words[] = {
-    "alignas",       "alignof",      "and",       "asm",       "auto",     "bool",
-    "break",         "case",         "catch",     "char",      "class",    "const",
-    "continue",      "default",      "delete",    "do",        "double",   "else",
-    "enum",          "explicit",     "export",    "extern",    "false",    "float",
-    "for",           "friend",       "goto",      "if",        "inline",   "int",
-    "long",          "mutable",      "namespace", "new",       "not",      "nullptr",
-    "operator",      "or",           "private",   "protected", "public",   "register",
-    "restrict",      "return",       "short",     "signed",    "sizeof",   "static",
-    "struct",        "switch",       "template",  "this",      "throw",    "true",
-    "try",           "typedef",      "typeof",    "typename",  "union",    "unsigned",
-    "using",         "virtual",      "void",      "volatile",  "while",    "xor",
-    "compl",         "bitand",       "bitor",     "constexpr", "decltype", "noexcept",
-    "static_assert", "thread_local", "wchar_t",   "linux",     "unix",     "i386",
-    "mips",          "sparc",        "vax",       "NULL",      "memcpy",   "memmove",
-    "memset",        "memcmp",       "size_t",    "ptrdiff_t", "int8_t",   "int16_t",
-    "int32_t",       "int64_t",      "uint8_t",   "uint16_t",  "uint32_t", "uint64_t",
-    "intptr_t",      "uintptr_t",    "offsetof",  "threadIdx", "blockIdx", "blockDim",
-    "gridDim",       "warpSize",     "fabs",      "fabsf",     "fma",      "fmaf",
-    "floor",         "floorf",       "ceil",      "ceilf",     "trunc",    "truncf",
-    "rint",          "rintf",        "atomicAdd", "main",      "errno",    "stdin",
-    "stdout",        "stderr",
-};
+// Names besides C's words that the text uses itself.
+static const char own_words[] =
+    " atomicAdd blockDim blockIdx ceil ceilf fabs fabsf floor floorf fma fmaf gridDim"
+    " intptr_t main memcmp memcpy memmove memset offsetof ptrdiff_t rint rintf"
+    " threadIdx trunc truncf uintptr_t vax warpSize ";
 
 static bool is_taken(cfn *c, const char *name) {
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i], name)) return true;
-    return map_get(&c->names, name) || map_get(&c->mod->symbols, name) ||
-           !strncmp(name, c->mod->prefix, strlen(c->mod->prefix));
+    return c_is_reserved(name) || c_is_word_of(own_words, name) || map_get(&c->names, name) ||
+           map_get(&c->mod->symbols, name) || !strncmp(name, c->mod->prefix, strlen(c->mod->prefix));
 }
 
 // An identifier of letters, digits and _, beginning with a letter, not all capitals (those are macros).

@@ -3,6 +3,7 @@
 // places are the same sums on every target.
 #ifndef ONNXC_CODEGEN_HOST_INTERFACE_H
 #define ONNXC_CODEGEN_HOST_INTERFACE_H
+#include "codegen/cname.h"
 #include "ir/kernel/program.h"
 #include "ir/target.h"
 
@@ -47,9 +48,6 @@ void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool
 interface *interface_new(const program *p, const char *name, const target *t, bool generic);
 // The same names and places, with the tensors of another version of the program.
 interface *interface_of_version(arena *a, const interface *io, const program *p);
-// s as a C and C++ identifier: others than letters, digits and _ replaced, no keyword, not reserved.
-bool c_is_reserved(const char *s); // a word of C or C++, or a name that C's headers or onnxc's take
-const char *c_identifier(arena *a, const char *s, const char *fallback);
 int64_t interface_int64_offset(int slot);
 int64_t interface_pointer_offset(const target *t, int int64s, int pointer);
 const char *interface_ctype(const buffer *b); // of the elements

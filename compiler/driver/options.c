@@ -1,7 +1,7 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/driver/options.h"
+#include "codegen/cname.h"
 #include "codegen/gpu/nvrtc.h"
-#include "codegen/host/interface.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pipeline.h"
 #include "compiler/tune/tune.h"
