@@ -36,11 +36,6 @@ static dtype element_type(const ldata *d) {
     return d->dtype == DT_C128 ? DT_F64 : d->dtype;
 }
 
-static void fetch(const ldata *d, int64_t offset, uint8_t *to, int64_t n) {
-    if (d->bytes_or_null) memcpy(to, (const uint8_t *)d->bytes_or_null + offset, (size_t)n);
-    else d->produce(d->user, offset, to, n);
-}
-
 static bool is_real(dtype t) { return t == DT_F32 || t == DT_F64; }
 
 static bool is_finite(dtype t, const uint8_t *p) {
@@ -59,7 +54,7 @@ bool cdata_has_non_finite(cmod *m, const ldata *d) {
     if (!is_real(t)) return false;
     for (int64_t at = 0; at < d->bytes; at += CHUNK) {
         int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
-        fetch(d, at, chunk, n);
+        ldata_copy(d, at, chunk, n);
         for (int64_t i = 0; i + size <= n; i += size)
             if (!is_finite(t, chunk + i)) return true;
     }
@@ -108,7 +103,7 @@ static void write_elements(cmod *m, const ldata *d, dtype t, bool bits, const si
     text_add(&f.out, "    ");
     for (int64_t at = 0; at < d->bytes; at += CHUNK) {
         int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
-        fetch(d, at, chunk, n);
+        ldata_copy(d, at, chunk, n);
         locale_t before = uselocale(m->locale);
         for (int64_t i = 0; i + size <= n; i += size) {
             element(buf, sizeof buf, t, chunk + i, bits);

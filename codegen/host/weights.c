@@ -20,6 +20,22 @@ ldata *weights_new(arena *a, const buffer *b, const char *name, int align) {
     return d;
 }
 
+void weights_write(arena *a, const ldata *d, const sink *to) {
+    enum { CHUNK = 1 << 20 };
+    if (d->bytes_or_null) {
+        sink_addn(to, d->bytes_or_null, (size_t)d->bytes);
+        return;
+    }
+    arena *own = arena_within(a);
+    char *chunk = arena_alloc(own, (size_t)(d->bytes < CHUNK ? d->bytes : CHUNK));
+    for (int64_t at = 0; at < d->bytes; at += CHUNK) {
+        int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
+        ldata_copy(d, at, chunk, n);
+        sink_addn(to, chunk, (size_t)n);
+    }
+    arena_destroy(own);
+}
+
 // ---------------------------------------------------------------- equality
 enum { HASHED_MOST = 4096 };
 

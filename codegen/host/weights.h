@@ -2,6 +2,7 @@
 // written, equal ones once.
 #ifndef ONNXC_CODEGEN_HOST_WEIGHTS_H
 #define ONNXC_CODEGEN_HOST_WEIGHTS_H
+#include "compiler/base/sink.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/loops.h"
 
@@ -10,4 +11,6 @@ ldata *weights_new(arena *a, const buffer *b, const char *name, int align);
 // Whether both have the same bytes; `weights_hash` is equal then.
 bool weights_equal(const buffer *x, const buffer *y);
 uint64_t weights_hash(const buffer *b);
+// All bytes of d, of which few are in memory at a time.
+void weights_write(arena *a, const ldata *d, const sink *to);
 #endif

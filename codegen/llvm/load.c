@@ -111,8 +111,7 @@ static const void *data_address(arena *a, const ldata *d) {
     if (d->bytes_or_null && (uintptr_t)d->bytes_or_null % align == 0) return d->bytes_or_null;
     char *block = arena_alloc(a, (size_t)d->bytes + align);
     char *at = block + (align - (uintptr_t)block % align) % align;
-    if (d->bytes_or_null) memcpy(at, d->bytes_or_null, (size_t)d->bytes);
-    else d->produce(d->user, 0, at, d->bytes);
+    ldata_copy(d, 0, at, d->bytes);
     return at;
 }
 

@@ -2,6 +2,7 @@
 // data that code refers to are undefined symbols already and become defined in place, others are appended as
 // globals, so relocations and groups stay as they are. Layout: header, sections in order, new sections,
 // section headers.
+#include "codegen/host/weights.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf_impl.h"
 #include "compiler/base/outfile.h"
@@ -12,7 +13,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "structures are read and written as they lie in memory");
-enum { SECTIONS_MOST = 0xfeff, CHUNK = 1 << 20, LARGE_FLAG = 0x10000000 };
+enum { SECTIONS_MOST = 0xfeff, LARGE_FLAG = 0x10000000 };
 
 // ---------------------------------------------------------------- between the classes
 static Elf64_Ehdr widen_header(const Elf32_Ehdr *h) {
@@ -285,18 +286,6 @@ void elf_lay_out(elf_object *o) {
         diag_fatal_missing(o->diag, NULL, "a 32-bit object cannot hold %llu bytes", (unsigned long long)end);
 }
 
-static void put_data(writer *w, const ldata *d, char *chunk) {
-    if (d->bytes_or_null) {
-        put(w, d->bytes_or_null, (size_t)d->bytes);
-        return;
-    }
-    for (int64_t at = 0; at < d->bytes; at += CHUNK) {
-        int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
-        d->produce(d->user, at, chunk, n);
-        put(w, chunk, (size_t)n);
-    }
-}
-
 static void put_header(writer *w, const elf_object *o) {
     Elf32_Ehdr narrow = narrow_header(&o->header);
     if (o->wide) put(w, &o->header, sizeof o->header);
@@ -315,13 +304,14 @@ static void put_section_headers(writer *w, const elf_object *o) {
 void elf_object_write(const elf_object *o, const lmodule *m, const sink *to) {
     writer w = {.to = to};
     int ndata = m ? m->data.n : 0, first = o->sections.n - ndata;
-    char *chunk = ndata ? arena_alloc(o->arena, CHUNK) : NULL;
     put_header(&w, o);
     for (int i = 1; i < o->sections.n; i++) {
         if (o->sections.at[i].sh_type == SHT_NOBITS) continue;
         pad_to(&w, o->sections.at[i].sh_offset);
-        if (i >= first) put_data(&w, m->data.at[i - first], chunk);
-        else put(&w, o->contents.at[i].at, o->contents.at[i].n);
+        if (i >= first) {
+            weights_write(o->arena, m->data.at[i - first], to);
+            w.at += o->sections.at[i].sh_size;
+        } else put(&w, o->contents.at[i].at, o->contents.at[i].n);
     }
     put_section_headers(&w, o);
 }

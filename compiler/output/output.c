@@ -4,6 +4,7 @@
 #include "codegen/c/cuda.h"
 #include "codegen/host/example.h"
 #include "codegen/host/header.h"
+#include "codegen/host/weights.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
@@ -253,24 +254,13 @@ static void write_zeros(const sink *to, int64_t n) {
     for (; n > 0; n -= 64) sink_addn(to, zeros, n < 64 ? (size_t)n : 64);
 }
 
-static void write_constant(pipeline *p, const ldata *d, const sink *to) {
-    enum { CHUNK = 1 << 20 };
-    uint8_t *chunk = d->bytes_or_null ? NULL : arena_alloc(p->arena, CHUNK);
-    if (d->bytes_or_null) sink_addn(to, d->bytes_or_null, (size_t)d->bytes);
-    for (int64_t at = 0; chunk && at < d->bytes; at += CHUNK) {
-        int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
-        d->produce(d->user, at, chunk, n);
-        sink_addn(to, (const char *)chunk, (size_t)n);
-    }
-}
-
 static void write_weights(pipeline *p, const sink *to) {
     const build *b = p->build;
     int64_t at = sizeof *b->weights_head;
     sink_addn(to, (const char *)b->weights_head, sizeof *b->weights_head);
     for (int i = 0; i < b->weights.n; i++) {
         write_zeros(to, b->weights.at[i].offset - at);
-        write_constant(p, b->weights.at[i].data, to);
+        weights_write(p->arena, b->weights.at[i].data, to);
         at = b->weights.at[i].offset + b->weights.at[i].data->bytes;
     }
     write_zeros(to, b->weights_bytes - at);

@@ -55,6 +55,11 @@ lkind lindex_kind(const target *t) { return t->ptr_bits == 32 ? LK_I32 : LK_I64;
 
 // ---------------------------------------------------------------- modules and functions
 
+void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n) {
+    if (d->bytes_or_null) memcpy(to, (const char *)d->bytes_or_null + offset, (size_t)n);
+    else d->produce(d->user, offset, to, n);
+}
+
 lmodule *lmodule_new(arena *a, const char *name, const target *t) {
     lmodule *m = ARENA_NEW(a, lmodule);
     m->arena = a;

@@ -200,6 +200,7 @@ typedef struct ldata {
     dtype dtype; // elements, for the C text
     bool exported;
 } ldata;
+void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n); // n bytes from offset
 typedef struct lmodule {
     arena *arena;
     const char *name;

@@ -305,8 +305,7 @@ static void *data_named(linterp *in, const char *name) {
         int64_t align = d->align > 16 ? d->align : 16;
         char *p = arena_alloc(in->arena, (size_t)(d->bytes + align));
         p += -(uintptr_t)p & (uintptr_t)(align - 1);
-        if (d->bytes_or_null) memcpy(p, d->bytes_or_null, (size_t)d->bytes);
-        else d->produce(d->user, 0, p, d->bytes);
+        ldata_copy(d, 0, p, d->bytes);
         add_region(in, p, d->bytes, false);
         linterp_symbol(in, name, p);
         return p;
