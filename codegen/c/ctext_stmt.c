@@ -1,8 +1,8 @@
 // Statements: a function's body as C. Values with one user beside them wait and are written inside the user;
 // before memory or a variable changes, what waits and reads it gets a name. In: a planned function. Out: its
 // body.
+#include "codegen/c/cname.h"
 #include "codegen/c/ctext_impl.h"
-#include "codegen/cname.h"
 
 enum { COLUMNS = 110, MOST_INLINE = 14 };
 

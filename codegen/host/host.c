@@ -4,10 +4,10 @@
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/descriptor.h"
 #include "codegen/host/host_impl.h"
-#include "codegen/host/weights.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/library.h"
 #include "ir/loops/legalize.h"
+#include "ir/loops/weights.h"
 #include <string.h>
 
 enum { NAME_MOST = 80 };

@@ -3,7 +3,7 @@
 // places are the same sums on every target.
 #ifndef ONNXC_CODEGEN_HOST_INTERFACE_H
 #define ONNXC_CODEGEN_HOST_INTERFACE_H
-#include "codegen/cname.h"
+#include "codegen/c/cname.h"
 #include "ir/kernel/program.h"
 #include "ir/target.h"
 

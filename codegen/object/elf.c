@@ -2,11 +2,11 @@
 // data that code refers to are undefined symbols already and become defined in place, others are appended as
 // globals, so relocations and groups stay as they are. Layout: header, sections in order, new sections,
 // section headers.
-#include "codegen/host/weights.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf_impl.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/round.h"
+#include "ir/loops/weights.h"
 #include "ir/target.h"
 #include <elf.h>
 #include <string.h>

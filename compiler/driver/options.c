@@ -1,6 +1,6 @@
 // The table of compiler options, and what follows from them.
 #include "compiler/driver/options.h"
-#include "codegen/cname.h"
+#include "codegen/c/cname.h"
 #include "codegen/gpu/nvrtc.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pipeline.h"

@@ -4,7 +4,6 @@
 #include "codegen/c/cuda.h"
 #include "codegen/host/example.h"
 #include "codegen/host/header.h"
-#include "codegen/host/weights.h"
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
@@ -14,6 +13,7 @@
 #include "compiler/output/onnx_write.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"
+#include "ir/loops/weights.h"
 #include "runtime-lite/core/runtime.h"
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // Identifiers of C and C++. In: any text. Out: a name that no word of the languages and no header takes.
-#include "codegen/cname.h"
+#include "codegen/c/cname.h"
 #include <string.h>
 
 // Words of C and C++, types that the header uses, and macros of the headers that programs include before it.

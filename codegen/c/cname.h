@@ -1,6 +1,6 @@
 // Identifiers of C and C++.
-#ifndef ONNXC_CODEGEN_CNAME_H
-#define ONNXC_CODEGEN_CNAME_H
+#ifndef ONNXC_CODEGEN_C_CNAME_H
+#define ONNXC_CODEGEN_C_CNAME_H
 #include "compiler/base/arena.h"
 #include <stdbool.h>
 

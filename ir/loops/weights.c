@@ -1,6 +1,6 @@
 // Constants as read-only data. In: a constant's buffer with its layout. Out: bytes of any range of it, made
 // when the object is written; and which constants are the same.
-#include "codegen/host/weights.h"
+#include "ir/loops/weights.h"
 #include "ir/kernel/layout.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // Constants as read-only data: in the layout that the kernels want, made in chunks while the object is
 // written, equal ones once.
-#ifndef ONNXC_CODEGEN_HOST_WEIGHTS_H
-#define ONNXC_CODEGEN_HOST_WEIGHTS_H
+#ifndef ONNXC_IR_LOOPS_WEIGHTS_H
+#define ONNXC_IR_LOOPS_WEIGHTS_H
 #include "compiler/base/sink.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/loops.h"
