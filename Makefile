@@ -25,13 +25,13 @@ override CFLAGS += -std=c11 -D_GNU_SOURCE $(WARN) $(FLAGS_$(MODE)) -fPIC -fvisib
           -I$(shell $(LLVM_CONFIG) --includedir) -DONNXC_VERSION='"$(VERSION)"'
 LDLIBS := -lprotobuf-c -ljansson -lz $(shell $(LLVM_CONFIG) --libs --ldflags) -lm -lpthread -ldl
 
-LIB_C  := $(wildcard compiler/base/*.c compiler/import/*.c compiler/lib/*.c ir/*.c ir/ops/*.c passes/*.c codegen/*.c)
-CLI_C  := $(wildcard compiler/*.c)
-RT_C   := $(wildcard runtime-lite/*.c)
+CLI_C  := $(wildcard compiler/cli/*.c)
+LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(addsuffix /$(depth),compiler ir passes codegen))))
+RT_C   := $(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/report_page.o
 # Library functions, whose text goes into emitted C.
-LIBRARY := $(sort $(wildcard runtime-lite/lib_*.h runtime-lite/lib_*.c))
+LIBRARY := $(sort $(wildcard runtime-lite/lib/lib_*.h runtime-lite/lib/lib_*.c runtime-lite/lib/*/*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
 RT_O   := $(RT_C:%.c=$(B)/%.o)
 BENCH  := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/*.c))
@@ -39,7 +39,7 @@ UNIT   := $(UNIT_C:test/unit/%.c=$(B)/unit/%)
 LIBS   := $(B)/libonnxc.a $(B)/libonnxc-rt.a
 
 # What emitted code links with must not need the sanitizers.
-$(B)/runtime-lite/lib_%.o: FLAGS_release := -O3 -DNDEBUG
+$(B)/runtime-lite/lib/%.o: FLAGS_release := -O3 -DNDEBUG
 $(RT_O): FLAGS_san := -O1 -g
 $(RT_O): FLAGS_fuzz := -O1 -g
 # A program is marked as safe for CET or BTI where all of its objects are, as emitted ones are.
@@ -69,7 +69,7 @@ $(B)/bench/%: test/bench/%.c $(LIBS)
 # What the tests put in the place of NVRTC and CUDA's driver.
 doubles: $(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1 $(B)/doubles/libnvrtc.so.12 $(B)/doubles/cuda_shim.o
 $(B)/doubles/old/libcuda.so.1: DOUBLE := -DOLD_DRIVER
-$(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1: test/shim/cuda_double.c runtime-lite/cuda.h
+$(B)/doubles/libcuda.so.1 $(B)/doubles/old/libcuda.so.1: test/shim/cuda_double.c runtime-lite/cuda/cuda.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 $(WARN) -I. -fPIC -shared -Wl,-soname,$(@F) $(DOUBLE) -DSHIM_OBJECT='"$(abspath $(B)/doubles/cuda_shim.o)"' \
 	    -DSHIM_FOLDER='"$(abspath test/shim)"' -o $@ $< -ldl -lpthread
@@ -100,9 +100,9 @@ $(B)/library_source.c: tools/embed.awk $(LIBRARY)
 $(B)/library_source.o: $(B)/library_source.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-$(B)/report_page.c: tools/embed_text.awk compiler/lib/report_page.html
+$(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html
 	@mkdir -p $(@D)
-	awk -v name=report_page -v header=compiler/lib/report_page.h -f $^ >$@
+	awk -v name=report_page -v header=compiler/report/report_page.h -f $^ >$@
 $(B)/report_page.o: $(B)/report_page.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
@@ -124,7 +124,7 @@ exports:
 fuzz:
 	sh test/fuzz/run.sh
 random: all
-	build/venv/bin/python test/random_graphs.py --count 2000 --all --reduce
+	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
 .PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports fuzz random clean

@@ -1,7 +1,7 @@
 // What the schedules, the legaliser and the emitters need to know of where the code runs. Filled from triple,
-// CPU and features by codegen/targets.c.
-#ifndef ONNXC_TARGET_H
-#define ONNXC_TARGET_H
+// CPU and features by codegen/target/targets.c.
+#ifndef ONNXC_IR_TARGET_H
+#define ONNXC_IR_TARGET_H
 #include <stdbool.h>
 
 typedef enum arch { ARCH_X86_64, ARCH_AARCH64, ARCH_ARM, ARCH_RISCV, ARCH_OTHER, ARCH_C, ARCH_CUDA } arch;
@@ -27,16 +27,17 @@ typedef struct target {
     bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
     bool hosted, freestanding, little_endian;
     fp_mode fp;
-    precision precision;                // ARCH_CUDA
-    int threads;                        // most worker threads the code may use; 1: no thread code
-    int opt;                            // 0..3
-    int size_level;                     // 0, 1 (-Os), 2 (-Oz)
-    int sm;                             // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
-    bool groups;                        // ARCH_CUDA: code for sm_90a is wanted, nothing before sm_80
-    int shared_most;                    // ARCH_CUDA: bytes of shared memory that a block has wherever it runs
-    bool placed;                        // ARCH_CUDA: buffers begin at multiples of 64 bytes, views apart
-    int processors;                     // ARCH_CUDA: how many a kernel's blocks should keep busy
-    const struct choice_table *choices; // passes/choices.h: what was measured for it; NULL: nothing
+    precision precision; // ARCH_CUDA
+    int threads;         // most worker threads the code may use; 1: no thread code
+    int opt;             // 0..3
+    int size_level;      // 0, 1 (-Os), 2 (-Oz)
+    int sm;              // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
+    bool groups;         // ARCH_CUDA: code for sm_90a is wanted, nothing before sm_80
+    int shared_most;     // ARCH_CUDA: bytes of shared memory that a block has wherever it runs
+    bool placed;         // ARCH_CUDA: buffers begin at multiples of 64 bytes, views apart
+    int processors;      // ARCH_CUDA: how many a kernel's blocks should keep busy
+    const struct choice_table
+        *choices; // passes/schedule/common/choices.h: what was measured for it; NULL: nothing
 } target;
 
 // Vector lanes of an element of so many bits: 1 where there are no vectors.

@@ -1,17 +1,17 @@
 // The table of graph passes and the small ones among them.
 #include "passes/passes.h"
-#include "ir/op.h"
+#include "compiler/base/clock.h"
+#include "ir/graph/op.h"
 #include "ir/target.h"
-#include "passes/fuse.h"
-#include "passes/join.h"
-#include "passes/layout.h"
-#include "passes/quantise.h"
-#include "passes/split_attention.h"
-#include "passes/split_stages.h"
-#include "passes/split_sum.h"
-#include "passes/tables.h"
-#include "passes/widen.h"
-#include <time.h>
+#include "passes/fuse/fuse.h"
+#include "passes/layout/concat_elision.h"
+#include "passes/layout/layout.h"
+#include "passes/rewrite/quantise.h"
+#include "passes/rewrite/split_attention.h"
+#include "passes/rewrite/split_stages.h"
+#include "passes/rewrite/split_sum.h"
+#include "passes/rewrite/tables.h"
+#include "passes/rewrite/widen.h"
 
 const pass graph_passes[] = {
     {"infer", pass_infer, 0}, {"expand", pass_expand, 0}, {"fold", pass_fold, 0},
@@ -53,20 +53,14 @@ const program_pass program_passes[] = {
     {"algorithm", pass_algorithm, 1}, {"layout", pass_layout, 1},     {NULL, NULL, 0},
 };
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void run_graph_passes(pass_context *c, pass_hook hook, void *user) {
     for (const pass *p = graph_passes; p->name; p++) {
         if (c->opt < p->min_opt) continue;
-        double start = now();
+        double start = clock_now();
         p->run(c);
         diag_check(c->module->diag);
         graph_verify(c->module);
-        if (hook) hook(user, p->name, now() - start);
+        if (hook) hook(user, p->name, clock_now() - start);
     }
 }
 

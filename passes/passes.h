@@ -1,8 +1,8 @@
 // The passes over the graph, in the order of the table in passes/passes.c.
-#ifndef ONNXC_PASSES_H
-#define ONNXC_PASSES_H
-#include "ir/graph.h"
-#include "passes/algorithm.h"
+#ifndef ONNXC_PASSES_PASSES_H
+#define ONNXC_PASSES_PASSES_H
+#include "ir/graph/graph.h"
+#include "passes/rewrite/algorithm.h"
 
 typedef struct pass_context {
     module *module;

@@ -1,7 +1,7 @@
 // A model of one convolution, built in memory, for the unit test and the benchmark of its algorithms.
 #ifndef ONNXC_TEST_CONV_MODEL_H
 #define ONNXC_TEST_CONV_MODEL_H
-#include "ir/lower.h"
+#include "ir/kernel/lower.h"
 #include "passes/passes.h"
 
 typedef struct conv_case {

@@ -1,8 +1,8 @@
 // A model of one matrix product, built in memory, for the unit test and the benchmark of contractions.
 #ifndef ONNXC_TEST_PRODUCT_MODEL_H
 #define ONNXC_TEST_PRODUCT_MODEL_H
-#include "ir/lower.h"
-#include "ir/tensor.h"
+#include "ir/graph/tensor.h"
+#include "ir/kernel/lower.h"
 #include "passes/passes.h"
 #include <stdlib.h>
 

@@ -13,17 +13,17 @@ import shutil
 import sys
 import time
 
-import bad_commands
-import bad_input
-import bad_text
-import bad_values
 import foreign as other_processors
-import gpu_ptx
 import harness
 import objects
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench"))
-import gpu_engines  # noqa: E402
 from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases, run_stage
+sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile")]
+import bad_commands  # noqa: E402
+import bad_input  # noqa: E402
+import bad_text  # noqa: E402
+import bad_values  # noqa: E402
+import gpu_engines  # noqa: E402
+import gpu_ptx  # noqa: E402
 
 TEST = os.path.join(ROOT, "test")
 MODELS = os.path.join(os.path.dirname(ROOT), "shared", "models")
@@ -162,7 +162,7 @@ def proofs(results):
 def formats(results):
     """Models as text: the same objects as from binary files."""
     models = sorted(glob.glob(os.path.join(BUILD, "cases", "*", "*", "model.onnx")))[::100]
-    own_program(results, "format_cases.py", ONNXC, os.path.join(ROOT, "samples", "digits", "digits.onnx"), *models)
+    own_program(results, "cases/format_cases.py", ONNXC, os.path.join(ROOT, "samples", "digits", "digits.onnx"), *models)
 
 
 def docs(results):
@@ -184,7 +184,7 @@ def python_long(results):
 def small_cases(results):
     """The folders of ONNX's own cases but for the light models, which are too large to interpret."""
     cases = os.path.join(BUILD, "cases")
-    if not generate(results, "backend_cases.py", cases):
+    if not generate(results, "cases/backend_cases.py", cases):
         return []
     return sorted(f for f in glob.glob(os.path.join(cases, "*")) if os.path.isdir(f) and f != LIGHT)
 
@@ -209,7 +209,7 @@ def forms(results):
 def forms_sample(results):
     """One case of each operator in those forms."""
     cases = os.path.join(BUILD, "cases")
-    for form in SAMPLED_FORMS if generate(results, "backend_cases.py", cases) else ():
+    for form in SAMPLED_FORMS if generate(results, "cases/backend_cases.py", cases) else ():
         run_cases(results, form, FORMS[form], families(os.path.join(cases, "node"), 1), timeout=FORM_TIMEOUT)
 
 
@@ -233,7 +233,7 @@ def gpu_shim(results):
     """Some cases of each operator as GPU kernels: interpreted with races and wrong accesses as errors, and as CUDA text on
     the CPU."""
     cases = os.path.join(BUILD, "cases")
-    if generate(results, "backend_cases.py", cases):
+    if generate(results, "cases/backend_cases.py", cases):
         run_cases(results, "gpu", GPU_FORMS["gpu"], families(os.path.join(cases, "node"), 2), timeout=120)
         if build_shim(results):
             run_cases(results, "cuda-shim", GPU_FORMS["cuda-shim"], families(os.path.join(cases, "node"), 1), timeout=120)
@@ -266,10 +266,10 @@ def gpu_host(results):
     """Host code that launches GPU kernels, on stand-ins for NVRTC and the driver: one case of each operator; contexts,
     failures, memory."""
     cases = os.path.join(BUILD, "cases")
-    if generate(results, "backend_cases.py", cases):
+    if generate(results, "cases/backend_cases.py", cases):
         if gpu_host_cases(results, "gpu-host", families(os.path.join(cases, "node"), 1)):
-            own_program(results, "gpu_host.py")
-            own_program(results, "gpu_driver.py")
+            own_program(results, "gpu/gpu_host.py")
+            own_program(results, "gpu/gpu_driver.py")
 
 
 def gpu_host_long(results, first=0, forms=None):
@@ -282,7 +282,7 @@ def gpu_host_long(results, first=0, forms=None):
 
 def needle_folders(results):
     cases = os.path.join(BUILD, "cases-needles")
-    return [cases] if generate(results, "needle_cases.py", cases) else []
+    return [cases] if generate(results, "cases/needle_cases.py", cases) else []
 
 
 def needles(results):
@@ -294,7 +294,7 @@ def needles(results):
 def light(results):
     """The light models' graphs with random weights, which show what constant weights hide, against ONNX Runtime."""
     cases = os.path.join(BUILD, "cases-light")
-    if generate(results, "light_cases.py", LIGHT, cases):
+    if generate(results, "cases/light_cases.py", LIGHT, cases):
         run_cases(results, "llvm", [], [cases], timeout=120)
 
 
@@ -303,7 +303,7 @@ def large(results):
     cases = os.path.join(BUILD, "cases-large")
     forms = {"llvm": [], "v2": ["--mcpu=x86-64-v2"], "v3": ["--mcpu=x86-64-v3"], "threads": ["--threads", "2"],
              "symbolic": ["--form", "symbolic"], "c99": ["--emit", "c"]}
-    if generate(results, "large_cases.py", cases):
+    if generate(results, "cases/large_cases.py", cases):
         for form, options in forms.items():
             run_cases(results, form, options, [cases], timeout=120)
 
@@ -311,14 +311,14 @@ def large(results):
 def foreign(results):
     """One case of each operator on other processors, and the large pieces on one."""
     cases, pieces = (os.path.join(BUILD, n) for n in ("cases", "cases-large"))
-    if generate(results, "backend_cases.py", cases) and generate(results, "large_cases.py", pieces):
+    if generate(results, "cases/backend_cases.py", cases) and generate(results, "cases/large_cases.py", pieces):
         other_processors.foreign(results, families(os.path.join(cases, "node"), 1), pieces)
 
 
 def versions(results):
     """Every operator version, against the reference evaluator."""
     cases = os.path.join(BUILD, "cases-versions")
-    if not generate(results, "version_cases.py", cases):
+    if not generate(results, "cases/version_cases.py", cases):
         return
     supported = {line.split()[0].rsplit(".", 1)[-1] for line in run([ONNXC, "--list-ops"]).out.splitlines() if line.strip()}
     folders = []
@@ -335,7 +335,7 @@ def versions(results):
 
 def options(results):
     """Options of operators that ONNX's own cases leave out, and maps."""
-    for script, folder in (("option_cases.py", "cases-options"), ("map_cases.py", "cases-maps")):
+    for script, folder in (("cases/option_cases.py", "cases-options"), ("cases/map_cases.py", "cases-maps")):
         cases = os.path.join(BUILD, folder)
         if generate(results, script, cases):
             for form in ("interpret", "llvm", "llvm-symbolic", "c99"):
@@ -345,16 +345,16 @@ def options(results):
 def random(results):
     """Models that once went wrong, and random ones."""
     cases = os.path.join(BUILD, "cases-found")
-    if generate(results, "found_cases.py", cases):
+    if generate(results, "cases/found_cases.py", cases):
         for form in ("interpret", "llvm", "c99", "interpret-symbolic", "llvm-symbolic"):
             run_cases(results, form, FORMS[form], [cases])
-    own_program(results, "random_graphs.py", "--count", "60", "--seed", "1")
+    own_program(results, "random/random_graphs.py", "--count", "60", "--seed", "1")
 
 
 def exported(results):
     """Small networks as torch's exporters wrote them, against ONNX Runtime."""
     cases = os.path.join(BUILD, "cases-exported")
-    if generate(results, "exported_cases.py", cases):
+    if generate(results, "cases/exported_cases.py", cases):
         for form in ("interpret", "llvm"):
             run_cases(results, form, FORMS[form], [cases], timeout=120)
 

@@ -6,7 +6,7 @@ What is run, in one fresh folder a page, which holds the models of test/cli and 
 
     ```console            lines `$ COMMAND`, each followed by what it prints (standard error too)
     ```c main.c           a file of that name (```python too)
-    ```c ir/dim.h         a part of that file of the repository, word for word
+    ```c ir/graph/dim.h         a part of that file of the repository, word for word
     ```text               shown only; other blocks without a file name too
 
 A printed line '[...]' stands for any number of lines, '[...]' inside a line for any text. onnxc, onnxc.h and the Python

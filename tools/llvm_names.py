@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Writes codegen/llvm_names.inc (to standard output): the CPU and feature names that LLVM knows, by architecture,
-# as C strings of names between spaces, for codegen/targets.c. LLVM itself only prints unknown names to stderr.
+# Writes codegen/target/llvm_names.inc (to standard output): the CPU and feature names that LLVM knows, by architecture,
+# as C strings of names between spaces, for codegen/target/targets.c. LLVM itself only prints unknown names to stderr.
 import subprocess
 import sys
 import textwrap

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# Writes ir/schema_data.inc (to standard output): every operator version of the standard from onnx.defs
-# as C tables for ir/schema.c. Equal lists of parameters, attributes and type variables are stored once.
+# Writes ir/graph/schema_data.inc (to standard output): every operator version of the standard from onnx.defs
+# as C tables for ir/graph/schema.c. Equal lists of parameters, attributes and type variables are stored once.
 import sys
 from itertools import groupby
 

@@ -1,7 +1,7 @@
 // Arenas: all memory of a compilation belongs to one; nothing is freed singly.
 // The arena argument of a function tells how long its result lives.
-#ifndef ONNXC_ARENA_H
-#define ONNXC_ARENA_H
+#ifndef ONNXC_COMPILER_BASE_ARENA_H
+#define ONNXC_COMPILER_BASE_ARENA_H
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,6 +44,8 @@ size_t arena_bytes(const arena *a);
                                                       (size_t)(v)->cap * sizeof *(v)->at))                   \
                         : (void)0,                                                                           \
      (void)((v)->at[(v)->n++] = (__VA_ARGS__)))
+
+typedef VEC(const char *) string_list;
 
 // Growable text in an arena. s is always NUL-terminated ("" while empty may be NULL: use text_str).
 typedef struct text {

@@ -1,8 +1,8 @@
 // Diagnostics. Every message names file, node and operator; several errors may be collected
 // before the compilation stops. A fatal error leaves the compilation by longjmp to the place
 // that called diag_try: no function of the compiler returns an error code for bad models.
-#ifndef ONNXC_DIAG_H
-#define ONNXC_DIAG_H
+#ifndef ONNXC_COMPILER_BASE_DIAG_H
+#define ONNXC_COMPILER_BASE_DIAG_H
 #include "compiler/base/arena.h"
 #include <setjmp.h>
 #include <stdbool.h>

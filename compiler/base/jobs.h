@@ -1,7 +1,7 @@
 // Work in several threads of a compilation. Under GNU make every thread but the first holds one of make's
 // tokens, so that all compilations of a build together use no more threads than make was told.
-#ifndef ONNXC_JOBS_H
-#define ONNXC_JOBS_H
+#ifndef ONNXC_COMPILER_BASE_JOBS_H
+#define ONNXC_COMPILER_BASE_JOBS_H
 
 // Calls work(user, 0) .. work(user, n - 1), each once, in up to that many threads at a time, and returns when
 // all are done. Fewer threads than asked for only take longer.

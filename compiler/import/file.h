@@ -1,6 +1,6 @@
 // Files the import reads: regular ones only, mapped read-only, and told apart by their first bytes.
-#ifndef ONNXC_IMPORT_FILE_H
-#define ONNXC_IMPORT_FILE_H
+#ifndef ONNXC_COMPILER_IMPORT_FILE_H
+#define ONNXC_COMPILER_IMPORT_FILE_H
 #include "compiler/import/import.h"
 
 typedef struct mapped {

@@ -1,9 +1,9 @@
 // What the files of the import share: the import under way and its parts.
-#ifndef ONNXC_IMPORT_IMPL_H
-#define ONNXC_IMPORT_IMPL_H
+#ifndef ONNXC_COMPILER_IMPORT_IMPL_H
+#define ONNXC_COMPILER_IMPORT_IMPL_H
 #include "compiler/import/file.h"
 #include "compiler/import/wire.h"
-#include "ir/op.h"
+#include "ir/graph/op.h"
 #include "proto/onnx.pb-c.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // The import from file to module: limits, the wire walk, the model's own fields; graphs and nodes follow
 // in graph.c and node.c.
-#include "compiler/import/formats.h"
 #include "compiler/import/impl.h"
+#include "compiler/import/text/formats.h"
 #include <unistd.h>
 
 enum { OLDEST_IR = 3, NEWEST_IR = 14, NODES_MOST = 500000 };

@@ -1,8 +1,8 @@
 // Import: in, an ONNX model; out, a module in which every node has the meaning of its operator's newest
 // version and local functions are inlined. Values have the types the model declares; inference comes next.
-#ifndef ONNXC_IMPORT_H
-#define ONNXC_IMPORT_H
-#include "ir/graph.h"
+#ifndef ONNXC_COMPILER_IMPORT_IMPORT_H
+#define ONNXC_COMPILER_IMPORT_IMPORT_H
+#include "ir/graph/graph.h"
 
 typedef VEC(const char *) file_list;
 

@@ -190,44 +190,24 @@ static void use_strings(importer *im, const loc *at, const Onnx__TensorProto *t,
 
 // The field where the standard keeps elements of this type.
 static void use_typed(importer *im, const loc *at, const Onnx__TensorProto *t, constant *c) {
-    switch (c->elem) {
-    case DT_F32:
-    case DT_C64:
-        check_count(im, at, t, t->n_float_data, c->elem == DT_C64 ? 2 * c->count : c->count, "float_data");
+    int64_t n = dtype_class_of(c->elem) == DC_COMPLEX ? 2 * c->count : c->count;
+    switch (dtype_field_of(c->elem)) {
+    case FLOAT_DATA:
+        check_count(im, at, t, t->n_float_data, n, "float_data");
         c->data = (const uint8_t *)t->float_data;
         return;
-    case DT_F64:
-    case DT_C128:
-        check_count(im, at, t, t->n_double_data, c->elem == DT_C128 ? 2 * c->count : c->count, "double_data");
+    case DOUBLE_DATA:
+        check_count(im, at, t, t->n_double_data, n, "double_data");
         c->data = (const uint8_t *)t->double_data;
         return;
-    case DT_I64:
-        check_count(im, at, t, t->n_int64_data, c->count, "int64_data");
+    case INT64_DATA:
+        check_count(im, at, t, t->n_int64_data, n, "int64_data");
         c->data = (const uint8_t *)t->int64_data;
         return;
-    case DT_U32:
-    case DT_U64: use_uint64(im, at, t, c); return;
-    case DT_STRING: use_strings(im, at, t, c); return;
-    case DT_I32:
-    case DT_U8:
-    case DT_I8:
-    case DT_U16:
-    case DT_I16:
-    case DT_BOOL:
-    case DT_F16:
-    case DT_BF16:
-    case DT_F8E4M3FN:
-    case DT_F8E4M3FNUZ:
-    case DT_F8E5M2:
-    case DT_F8E5M2FNUZ:
-    case DT_F8E8M0:
-    case DT_U4:
-    case DT_I4:
-    case DT_F4E2M1:
-    case DT_U2:
-    case DT_I2: use_int32(im, at, t, c); return;
-    case DT_NONE:
-    case DT_COUNT: break;
+    case UINT64_DATA: use_uint64(im, at, t, c); return;
+    case STRING_DATA: use_strings(im, at, t, c); return;
+    case INT32_DATA: use_int32(im, at, t, c); return;
+    case NO_DATA: break;
     }
     diag_defect(im->diag, at, "tensor '%s' of element type %d", name_of(t), (int)c->elem);
 }

@@ -1,7 +1,7 @@
 // The door for untrusted protobuf: in, the bytes of a file; out, its message unpacked by protobuf-c after
 // every byte was checked, with all raw_data left in the file and replaced by where it lies.
-#ifndef ONNXC_WIRE_H
-#define ONNXC_WIRE_H
+#ifndef ONNXC_COMPILER_IMPORT_WIRE_H
+#define ONNXC_COMPILER_IMPORT_WIRE_H
 #include "compiler/base/arena.h"
 #include "compiler/base/diag.h"
 #include <protobuf-c/protobuf-c.h>

@@ -1,7 +1,7 @@
 // Boundary forms. In: a module as imported. Out: one whose input or output has another layout or type; the
 // node that converts is a Transpose, Cast or DequantizeLinear, which the passes then work into what reads or
 // makes the tensor.
-#include "ir/boundary.h"
+#include "ir/graph/boundary.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- inputs

@@ -1,8 +1,8 @@
 // Known contents: the values of small integer, bool and whole-number float tensors as dims, so that
 // shape arithmetic stays symbolic (Shape -> Gather -> Mul -> Concat -> Reshape).
-#ifndef ONNXC_OPS_CONTENTS_H
-#define ONNXC_OPS_CONTENTS_H
-#include "ir/op.h"
+#ifndef ONNXC_IR_OPS_CONTENTS_H
+#define ONNXC_IR_OPS_CONTENTS_H
+#include "ir/graph/op.h"
 
 // Tensors of more elements carry no contents.
 enum { CONTENTS_MAX = 64 };

@@ -1,8 +1,8 @@
 // What the contraction families (matmul, conv, pool, quant) share: operand indices under broadcasting,
 // the axes of matrix products and the geometry of sliding windows.
-#ifndef ONNXC_CONTRACT_H
-#define ONNXC_CONTRACT_H
-#include "ir/lower.h"
+#ifndef ONNXC_IR_OPS_CONTRACT_H
+#define ONNXC_IR_OPS_CONTRACT_H
+#include "ir/kernel/lower.h"
 
 // index on an axis of `extent` as an index on a dim of size d that is that extent or 1.
 expr *broadcast_index(kernel *k, dim *d, dim *extent, expr *index);

@@ -1,7 +1,7 @@
 // Pointwise operators: one output element from one element of each (broadcast) input. An operator is one
 // POINTWISE line: how its type is inferred, how contents fold, and its value as an expression.
-#ifndef ONNXC_OPS_POINTWISE_H
-#define ONNXC_OPS_POINTWISE_H
+#ifndef ONNXC_IR_OPS_POINTWISE_H
+#define ONNXC_IR_OPS_POINTWISE_H
 #include "ir/ops/contents.h"
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/upgrade.h"

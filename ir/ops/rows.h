@@ -6,8 +6,8 @@
 //
 // When the axes are known only at run time, every dim gets both an outer and a walked axis, one of which has
 // extent 1.
-#ifndef ONNXC_OPS_ROWS_H
-#define ONNXC_OPS_ROWS_H
+#ifndef ONNXC_IR_OPS_ROWS_H
+#define ONNXC_IR_OPS_ROWS_H
 #include "ir/ops/runtime_args.h"
 
 typedef struct rows {

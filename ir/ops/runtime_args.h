@@ -1,9 +1,9 @@
 // Arguments that say shapes, positions and counts: known as constants, as dims, or only when the model runs.
 // In the last case inference gives the value opaque dims as contents, and lowering sets those from its
 // buffer.
-#ifndef ONNXC_RUNTIME_ARGS_H
-#define ONNXC_RUNTIME_ARGS_H
-#include "ir/lower.h"
+#ifndef ONNXC_IR_OPS_RUNTIME_ARGS_H
+#define ONNXC_IR_OPS_RUNTIME_ARGS_H
+#include "ir/kernel/lower.h"
 #include "ir/ops/contents.h"
 #include "ir/ops/upgrade.h"
 

@@ -1,7 +1,7 @@
 // What several operators' upgrades share: rewriting attributes of old versions into inputs.
-#ifndef ONNXC_OPS_UPGRADE_H
-#define ONNXC_OPS_UPGRADE_H
-#include "ir/op.h"
+#ifndef ONNXC_IR_OPS_UPGRADE_H
+#define ONNXC_IR_OPS_UPGRADE_H
+#include "ir/graph/op.h"
 
 // Input i becomes v; inputs before it that do not exist are left out.
 void upgrade_set_input(node *n, int i, value *v);

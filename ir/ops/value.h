@@ -1,7 +1,7 @@
 // Tensors in and out of the handles that stand for sequences and optionals.
-#ifndef ONNXC_OPS_VALUE_H
-#define ONNXC_OPS_VALUE_H
-#include "ir/lower.h"
+#ifndef ONNXC_IR_OPS_VALUE_H
+#define ONNXC_IR_OPS_VALUE_H
+#include "ir/kernel/lower.h"
 
 // The type of an item that is taken out: sizes that are not constant become unknown ones of n.
 type value_item(const node *n, const type *item);

@@ -2,11 +2,11 @@
 // and Winograd as a ratio to it with its difference, all measured in turns in one run, as CPU time. Copies
 // between layouts at the model's boundary are listed beside the memory's speed for a copy. Options: a CPU's
 // name.
-#include "codegen/jit.h"
-#include "codegen/load.h"
-#include "codegen/targets.h"
-#include "passes/algorithm.h"
-#include "passes/layout.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/llvm/load.h"
+#include "codegen/target/targets.h"
+#include "passes/layout/layout.h"
+#include "passes/rewrite/algorithm.h"
 #include "test/conv_model.h"
 #include <math.h>
 #include <stdio.h>
@@ -85,9 +85,9 @@ static void time_once(variant *v, struct interp *in) {
     const region *r = v->p->main;
     for (int j = 0; j < r->steps.n; j++) {
         const kernel *k = r->steps.at[j]->kernel;
-        int64_t before = jit_time(v->code, k);
+        double before = jit_time(v->code, k);
         jit_kernel(v->code, in, k);
-        double s = 1e-9 * (double)(jit_time(v->code, k) - before);
+        double s = jit_time(v->code, k) - before;
         *(is_boundary(k) ? &copies : &conv) += s;
         v->kernel[k->id] = fmin(v->kernel[k->id], s);
     }

@@ -1,9 +1,9 @@
 // Matrix products against the peak of fused multiply-adds measured in the same run, through the whole
 // compiler: graph, lowering, layout, schedule, LLVM. Tile kernel and peak run in turns; the best of each
 // counts, in CPU time. Exits 1 below 90 % for 512 and 85 % for primes.
-#include "codegen/jit.h"
-#include "codegen/load.h"
-#include "codegen/targets.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/llvm/load.h"
+#include "codegen/target/targets.h"
 #include "test/product_model.h"
 #include <math.h>
 #include <stdio.h>

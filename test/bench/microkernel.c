@@ -2,8 +2,8 @@
 // (6x64 on AVX-512, 6x16 on AVX2; B in panels of 16 columns) as loops, compiles and loads it, and compares
 // its speed with the peak of fused multiply-adds measured by a kernel of nothing else. Prints a table; exits
 // 1 below 95 %.
-#include "codegen/load.h"
-#include "codegen/targets.h"
+#include "codegen/llvm/load.h"
+#include "codegen/target/targets.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@ import onnx
 import onnxruntime
 import torch
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cases"))
 
 import control  # noqa: E402,F401
 import detect  # noqa: E402,F401

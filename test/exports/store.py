@@ -1,7 +1,7 @@
 """Keeps the networks in little (exports.py --small) for the default tests: graphs without their weights.
 
 usage: store.py [NAME-EXPORTER]...     from build/exports-small to test/exported
-Of each weight its shape, mean and deviation stay: test/exported_cases.py makes up numbers like them. So do the shapes of
+Of each weight its shape, mean and deviation stay: test/cases/exported_cases.py makes up numbers like them. So do the shapes of
 inputs, and the integers in them.
 """
 import glob

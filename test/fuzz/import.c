@@ -1,7 +1,7 @@
 // Fuzzing of the import: in, any bytes; out, a module or a message, never a crash. With -DFUZZ_STANDALONE a
 // program that runs the files it is given; otherwise an entry point for libFuzzer.
 #include "compiler/import/import.h"
-#include "ir/op.h"
+#include "ir/graph/op.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@ $clang $flags test/fuzz/import.c build/fuzz/libonnxc.a build/fuzz/libonnxc-rt.a 
     -lprotobuf-c -ljansson -lz $("${LLVM_CONFIG:-llvm-config-19}" --libs --ldflags) -lm -lpthread -ldl
 mkdir -p build/fuzz/corpus build/fuzz/seeds
 for f in test/cli/*.onnx samples/*/*.onnx; do cp "$f" build/fuzz/seeds/; done
-"${PYTHON:-build/venv/bin/python}" test/bad_text.py --write build/fuzz/seeds
+"${PYTHON:-build/venv/bin/python}" test/hostile/bad_text.py --write build/fuzz/seeds
 build/fuzz/import -max_total_time="${1:-60}" -timeout=10 -rss_limit_mb=4096 -max_len=65536 \
     -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
-"${PYTHON:-build/venv/bin/python}" test/bad_values.py --count 500 --seed "${SEED:-1}"
-exec "${PYTHON:-build/venv/bin/python}" test/bad_text.py --count 1500 --seed "${SEED:-1}"
+"${PYTHON:-build/venv/bin/python}" test/hostile/bad_values.py --count 500 --seed "${SEED:-1}"
+exec "${PYTHON:-build/venv/bin/python}" test/hostile/bad_text.py --count 1500 --seed "${SEED:-1}"

@@ -1,10 +1,10 @@
-// Holds runtime-lite/cuda.h against NVIDIA's cuda.h: constants, what each function takes, and, linked with
+// Holds runtime-lite/cuda/cuda.h against NVIDIA's cuda.h: constants, what each function takes, and, linked with
 // the toolkit's stub of libcuda, the symbols' names. It only has to compile and link.
 #include <cuda.h>
 #include <string_view>
 #include <type_traits>
 extern "C" {
-#include "runtime-lite/cuda.h"
+#include "runtime-lite/cuda/cuda.h"
 }
 
 #define X(name, theirs, value) static_assert(value == static_cast<long long>(theirs), #theirs);

@@ -5,7 +5,7 @@
 // CUDA_DOUBLE_SM and CUDA_DOUBLE_VERSION say what GPUs there are and how old the driver is; the functions at
 // the end let tests make calls fail and count what is left.
 #define _GNU_SOURCE
-#include "runtime-lite/cuda.h"
+#include "runtime-lite/cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <spawn.h>

@@ -1,6 +1,6 @@
 // Bulk copies in the interpreter of loops: they bring what was asked for, and each way of using them wrongly
 // is reported.
-#include "ir/loops_interp.h"
+#include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include <setjmp.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // Products through layout, schedule and code against sums in C: sizes around tiles and blocks, rows that are
 // known and not, operands of all kinds, on every CPU level that runs here.
-#include "codegen/jit.h"
-#include "codegen/targets.h"
-#include "passes/choices.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/target/targets.h"
+#include "passes/schedule/common/choices.h"
 #include "test/conv_model.h"
 #include "test/product_model.h"
 #include <cmocka.h>

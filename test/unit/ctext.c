@@ -1,8 +1,8 @@
 // Emitted C99: hand-built functions and random expressions, compiled by gcc and clang with every warning an
 // error, with and without optimisation and under the undefined-behaviour sanitizer, against values computed
 // here.
-#include "codegen/ctext.h"
-#include "ir/loops_interp.h"
+#include "codegen/c/ctext.h"
+#include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include "test/unit/compile_text.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 // Emitted CUDA text: on a CPU behind the shim, in three orders of threads, and through NVRTC and ptxas where
 // they are installed. A barrier left out must show.
-#include "codegen/cuda.h"
-#include "codegen/gpu.h"
+#include "codegen/c/cuda.h"
+#include "codegen/gpu/gpu.h"
 #include "ir/target.h"
 #include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"

@@ -1,5 +1,5 @@
 // Dims: normal forms, what is known of their values, text, and random expressions against plain arithmetic.
-#include "ir/dim.h"
+#include "ir/graph/dim.h"
 #include "compiler/base/arena.h"
 #include <setjmp.h>
 #include <stdio.h>

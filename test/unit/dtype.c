@@ -1,6 +1,7 @@
 // Element types: every code of the small floats, rounding, saturation and packing.
-#include "ir/dtype.h"
+#include "ir/graph/dtype.h"
 #include "compiler/base/arena.h"
+#include "runtime-lite/lib/lib_value.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -156,6 +157,12 @@ static void e8m0_rounds_as_asked(void **state) {
     assert_int_equal(encode(DT_F8E8M0, 3, true), 129);
 }
 
+static void library_functions_count_the_same_bytes(void **state) {
+    (void)state;
+    for (int t = 1; t < DT_COUNT; t++)
+        for (int64_t n = 0; n < 9; n++) assert_int_equal(lib_bytes(t, n), dtype_size((dtype)t, n));
+}
+
 static void sub_byte_types_pack_low_bits_first(void **state) {
     (void)state;
     uint8_t bytes[2] = {0};
@@ -210,6 +217,7 @@ static void names_and_codes_agree(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_codes_decode),
+        cmocka_unit_test(library_functions_count_the_same_bytes),
         cmocka_unit_test(float8_encodes_like_the_reference),
         cmocka_unit_test(f16_and_bf16_encode_like_the_reference),
         cmocka_unit_test(codes_come_back_and_ties_go_to_even),

@@ -1,11 +1,11 @@
 // Objects with data, archives and linking: what is written is read back, linked with the system's tools,
 // opened and called.
-#include "codegen/elf.h"
-#include "codegen/archive.h"
-#include "codegen/link.h"
-#include "codegen/llvm.h"
-#include "codegen/outfile.h"
-#include "codegen/targets.h"
+#include "codegen/object/elf.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/object/archive.h"
+#include "codegen/object/link.h"
+#include "codegen/target/targets.h"
+#include "compiler/base/outfile.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <setjmp.h>

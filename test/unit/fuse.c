@@ -1,8 +1,8 @@
 // Fusion: random programs compute the same before and after, and known forms end as the kernels they should
 // be.
-#include "passes/fuse.h"
-#include "ir/interp.h"
-#include "ir/lower.h"
+#include "passes/fuse/fuse.h"
+#include "ir/kernel/interp.h"
+#include "ir/kernel/lower.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 // Small models for the tests of GPU kernels, and ways to compile and run them.
 #ifndef ONNXC_TEST_UNIT_GPU_MODELS_H
 #define ONNXC_TEST_UNIT_GPU_MODELS_H
-#include "codegen/cuda.h"
-#include "codegen/gpu.h"
-#include "codegen/targets.h"
+#include "codegen/c/cuda.h"
+#include "codegen/gpu/gpu.h"
+#include "codegen/target/targets.h"
 #include "compiler/import/import.h"
-#include "compiler/lib/gpu_shim.h"
-#include "ir/lower.h"
+#include "compiler/run/gpu_shim.h"
+#include "ir/kernel/lower.h"
 #include "passes/passes.h"
 #include "test/unit/compile_text.h"
 #include "test/unit/onnx_build.h"

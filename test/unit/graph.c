@@ -1,6 +1,6 @@
 // Graphs: building, editing, uses, the verifier, and text there and back.
-#include "ir/graph.h"
-#include "ir/op.h"
+#include "ir/graph/graph.h"
+#include "ir/graph/op.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>

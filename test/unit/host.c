@@ -1,11 +1,11 @@
 // The emitted interface as its user sees it: small models become C text and objects with a header, which C
 // programs include and call, rightly and wrongly.
-#include "codegen/ctext.h"
-#include "codegen/elf.h"
-#include "codegen/header.h"
-#include "codegen/llvm.h"
-#include "codegen/targets.h"
-#include "ir/lower.h"
+#include "codegen/c/ctext.h"
+#include "codegen/host/header.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/object/elf.h"
+#include "codegen/target/targets.h"
+#include "ir/kernel/lower.h"
 #include "passes/passes.h"
 #include "runtime-lite/onnxc.h"
 #include "test/unit/compile_text.h"
@@ -438,7 +438,7 @@ static void versions_that_differ_do_not_link(void **state) {
                *said = arena_printf(x->a, "%s/said", x->dir.path);
     const char *command = arena_printf(x->a,
                                        "gcc -I. -shared -fPIC -Wl,-z,defs -o %s/newer.so %s "
-                                       "runtime-lite/interface_2.c runtime-lite/interface.c 2>%s",
+                                       "runtime-lite/core/interface_2.c runtime-lite/core/interface.c 2>%s",
                                        x->dir.path, path, said);
     assert_int_not_equal(system(command), 0);
     command = arena_printf(x->a, "grep -q object_has_interface_2_but_runtime_has_interface_1 %s", said);

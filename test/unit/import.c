@@ -1,7 +1,7 @@
 // The import: models that are wrong and the exact message for each, models that are right and what
 // becomes of them.
 #include "compiler/import/import.h"
-#include "ir/op.h"
+#include "ir/graph/op.h"
 #include "onnx_build.h"
 #include <setjmp.h>
 #include <stdio.h>

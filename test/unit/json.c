@@ -1,6 +1,6 @@
 // JSON: what is written is read back; what is wrong is refused where it is wrong.
-#include "compiler/lib/json.h"
-#include "compiler/lib/json_read.h"
+#include "compiler/base/json.h"
+#include "compiler/base/json_read.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

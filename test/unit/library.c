@@ -1,6 +1,6 @@
 // Library functions of runtime-lite, called as emitted code calls them: orders, ties, ends of the ranges.
-#include "ir/library.h"
-#include "runtime-lite/lib_types.h"
+#include "ir/kernel/library.h"
+#include "runtime-lite/lib/lib_types.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

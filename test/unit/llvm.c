@@ -1,9 +1,9 @@
 // The LLVM backend: functions built by hand are compiled for several CPU levels, loaded, run and compared
 // with what C says; objects for other machines are looked at.
-#include "codegen/llvm.h"
-#include "codegen/elf.h"
-#include "codegen/load.h"
-#include "codegen/targets.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/llvm/load.h"
+#include "codegen/object/elf.h"
+#include "codegen/target/targets.h"
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>

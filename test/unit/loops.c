@@ -1,7 +1,7 @@
 // Loops: folding of the builder, text, checks, the interpreter with its threads, and the legaliser, whose
 // result must compute the same bits.
-#include "codegen/legalize.h"
-#include "ir/loops_interp.h"
+#include "ir/loops/legalize.h"
+#include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
-// Elementary functions against libm in long double, conversions against ir/dtype.c, scalar expressions
-// against ir/eval.c: all run by the interpreter of loops, in one lane and in eight.
-#include "codegen/math.h"
-#include "codegen/convert.h"
-#include "ir/eval.h"
-#include "ir/loops_interp.h"
+// Elementary functions against libm in long double, conversions against ir/graph/dtype.c, scalar expressions
+// against ir/kernel/eval.c: all run by the interpreter of loops, in one lane and in eight.
+#include "ir/loops/math.h"
+#include "ir/kernel/eval.h"
+#include "ir/loops/convert.h"
+#include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include <math.h>
 #include <setjmp.h>
@@ -403,7 +403,7 @@ static void stores_round_like_dtype(void **state) {
     free(x);
 }
 
-// ---------------------------------------------------------------- expressions against ir/eval.c
+// ---------------------------------------------------------------- expressions against ir/kernel/eval.c
 
 static const dtype types[] = {DT_BOOL, DT_I8,  DT_U8,  DT_I16, DT_U16, DT_I32,
                               DT_U32,  DT_I64, DT_U64, DT_F32, DT_F64};

@@ -1,6 +1,6 @@
 // The memory plan and the lifetimes of heap buffers. Random programs are run on a memory that remembers who
 // wrote each byte: every read must find what its buffer was given last.
-#include "passes/memory.h"
+#include "passes/memory/memory_plan.h"
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #ifndef ONNXC_TEST_ONNX_BUILD_H
 #define ONNXC_TEST_ONNX_BUILD_H
 #include "compiler/base/arena.h"
-#include "ir/dtype.h"
+#include "ir/graph/dtype.h"
 #include "proto/onnx.pb-c.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // Large modules in pieces: the same object for any number of threads, whole and runnable after a linker; and
 // make's jobserver, whose tokens limit the threads.
-#include "codegen/elf.h"
-#include "codegen/llvm.h"
-#include "codegen/targets.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/object/elf.h"
+#include "codegen/target/targets.h"
 #include "compiler/base/jobs.h"
 #include <dlfcn.h>
 #include <fcntl.h>

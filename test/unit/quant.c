@@ -1,12 +1,12 @@
 // Quantised models: that integer contractions give the bits of the unfused model as interpreted, for every
 // x86 level that this machine has and for edges of shapes, padding and zero points; that the inner loops for
 // a Cortex-M4 hold dot products and no floats; that packed weights stay packed.
-#include "codegen/jit.h"
-#include "codegen/targets.h"
-#include "ir/layout.h"
-#include "ir/lower.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/target/targets.h"
+#include "ir/kernel/layout.h"
+#include "ir/kernel/lower.h"
 #include "passes/passes.h"
-#include "passes/schedule.h"
+#include "passes/schedule/common/schedule.h"
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // The runtime: work is done once and by threads with numbers of their own, whatever calls at the same time,
 // also after a fork.
-#include "runtime-lite/runtime.h"
+#include "runtime-lite/core/runtime.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 // The file of --tune-db: what is written is read back, sorted; what is wrong is refused; which kernel an
 // answer is for.
-#include "compiler/lib/tune_db.h"
-#include "ir/lower.h"
-#include "ir/program.h"
+#include "compiler/tune/tune_db.h"
+#include "ir/kernel/lower.h"
+#include "ir/kernel/program.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

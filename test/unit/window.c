@@ -1,8 +1,8 @@
 // Depthwise convolutions: laid out channels-last they run in tiles of positions with unrolled taps; all
 // tiles, rests, strides and edges come out as interpreted.
-#include "codegen/jit.h"
-#include "codegen/targets.h"
-#include "passes/layout.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/target/targets.h"
+#include "passes/layout/layout.h"
 #include "test/conv_model.h"
 #include <cmocka.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 // Winograd convolutions against direct ones: which kernels it takes, and that all edges, channel counts and
 // epilogues come out the same, compiled and interpreted.
-#include "passes/winograd.h"
-#include "codegen/jit.h"
-#include "codegen/targets.h"
-#include "passes/algorithm.h"
-#include "passes/layout.h"
+#include "passes/rewrite/winograd.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/target/targets.h"
+#include "passes/layout/layout.h"
+#include "passes/rewrite/algorithm.h"
 #include "test/conv_model.h"
 #include <cmocka.h>
 #include <math.h>

@@ -23,8 +23,10 @@ put 755 "$build/libonnxc.so" lib
 mv "$root/lib/libonnxc.so" "$root/lib/libonnxc.so.0"
 ln -sf libonnxc.so.0 "$root/lib/libonnxc.so"
 put 644 runtime-lite/onnxc.h include
-sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/lib/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
-put 644 runtime-lite/*.c runtime-lite/*.h share/onnxc/runtime/runtime-lite
+sed 's|"runtime-lite/onnxc.h"|"onnxc.h"|' compiler/api/onnxc_compiler.h >"$root/include/onnxc_compiler.h"
+for folder in runtime-lite runtime-lite/core runtime-lite/cuda runtime-lite/lib runtime-lite/lib/string runtime-lite/lib/value; do
+    put 644 $(find $folder -maxdepth 1 -name '*.[ch]') share/onnxc/runtime/$folder
+done
 install -m 644 "$here/runtime.mk" "$root/share/onnxc/runtime/Makefile"
 put 644 bindings/python/onnxc/*.py share/onnxc/python/onnxc
 put 644 "$here/onnxc.mk" share/onnxc

@@ -44,7 +44,7 @@ if(NOT TARGET onnxc::runtime)
   if(CMAKE_SYSTEM_NAME STREQUAL "Generic")
     add_library(onnxc::runtime INTERFACE IMPORTED GLOBAL) # machines without a system need none
   elseif(CMAKE_CROSSCOMPILING)
-    file(GLOB _onnxc_sources "${ONNXC_RUNTIME_SOURCES}/runtime-lite/*.c")
+    file(GLOB_RECURSE _onnxc_sources "${ONNXC_RUNTIME_SOURCES}/runtime-lite/*.c")
     add_library(onnxc_runtime STATIC EXCLUDE_FROM_ALL ${_onnxc_sources})
     target_include_directories(onnxc_runtime PRIVATE "${ONNXC_RUNTIME_SOURCES}")
     target_compile_definitions(onnxc_runtime PRIVATE _GNU_SOURCE)

@@ -7,7 +7,8 @@ AR   := $(if $(filter default,$(origin AR)),$(or $(shell $(CC) -print-prog-name=
 MACHINE := $(shell $(CC) -dumpmachine)
 # Without an operating system it contains the library functions only.
 BARE := $(if $(findstring linux,$(MACHINE)),,1)
-SRC  := $(wildcard $(HERE)/runtime-lite/$(if $(BARE),lib_*.c,*.c))
+ROOM := $(HERE)/runtime-lite/$(if $(BARE),lib,*)
+SRC  := $(wildcard $(ROOM)/*.c $(ROOM)/*/*.c)
 OBJ  := $(patsubst $(HERE)/runtime-lite/%.c,$(B)/%.o,$(SRC))
 FLAGS := -std=c11 -D_GNU_SOURCE $(if $(BARE),-Os -ffreestanding -ffunction-sections,-O2 -fPIC) -fvisibility=hidden $(if $(findstring aarch64,$(MACHINE)),-mno-outline-atomics) \
          $(if $(filter x86_64-% i686-%,$(MACHINE)),-fcf-protection) $(if $(filter aarch64-%,$(MACHINE)),-mbranch-protection=standard)
@@ -15,5 +16,5 @@ FLAGS := -std=c11 -D_GNU_SOURCE $(if $(BARE),-Os -ffreestanding -ffunction-secti
 $(B)/libonnxc-rt.a: $(OBJ)
 	rm -f $@ && $(AR) rcsD $@ $^
 $(B)/%.o: $(HERE)/runtime-lite/%.c
-	@mkdir -p $(B)
+	@mkdir -p $(@D)
 	$(CC) $(FLAGS) $(CFLAGS) -I$(HERE) -c -o $@ $<

@@ -1,0 +1,252 @@
+// The C and CUDA text of a module. In: its functions and data. Out: helpers, data, prototypes and functions,
+// in an order that compiles; nothing is written before everything is known to be sayable.
+#include "codegen/c/ctext.h"
+#include "codegen/c/ctext_impl.h"
+#include "codegen/c/cuda.h"
+#include "codegen/c/library.h"
+
+// ---------------------------------------------------------------- what cannot be said
+
+static void check_ins(cmod *m, const lfunc *f, const ins *x) {
+    bool c = m->dialect == DIALECT_C;
+    if (x->type.lanes > 1 || (x->nargs && x->args[0]->type.lanes > 1))
+        diag_defect(m->d, NULL, "function %s: a vector value in C text", f->name);
+    if (c && x->op == L_FMA) diag_defect(m->d, NULL, "function %s: a fused multiply-add in C text", f->name);
+    if (c && (x->op == L_BARRIER || x->op == L_SHFL_XOR))
+        diag_defect(m->d, NULL, "function %s: threads of a device in C text", f->name);
+}
+
+static void check_block(cmod *m, const lfunc *f, const lblock *b) {
+    for (const ins *x = b ? b->first : NULL; x; x = x->next) {
+        check_ins(m, f, x);
+        check_block(m, f, x->body[0]);
+        check_block(m, f, x->body[1]);
+    }
+}
+
+// ---------------------------------------------------------------- names of the module
+
+static void note_symbols(cmod *m, const lblock *b) {
+    for (const ins *x = b ? b->first : NULL; x; x = x->next) {
+        if (x->op == L_SYMBOL || x->op == L_CALL) map_put(&m->symbols, x->name, "");
+        note_symbols(m, x->body[0]);
+        note_symbols(m, x->body[1]);
+    }
+}
+
+static void choose_prefix(cmod *m) {
+    m->prefix = "ox_";
+    for (int i = 0; i < m->symbols.n; i++)
+        if (!strncmp(m->symbols.slots[i].key, m->prefix, strlen(m->prefix))) {
+            m->prefix = arena_printf(m->arena, "o%s", m->prefix);
+            i = -1;
+        }
+}
+
+static void collect(cmod *m) {
+    for (int i = 0; i < m->m->funcs.n; i++) {
+        lfunc *f = m->m->funcs.at[i];
+        map_put(&m->symbols, f->name, "");
+        map_put(&m->funcs, f->name, f);
+        check_block(m, f, f->body);
+        note_symbols(m, f->body);
+    }
+    for (int i = 0; i < m->m->data.n; i++) {
+        ldata *d = m->m->data.at[i];
+        map_put(&m->symbols, d->name, "");
+        map_put(&m->data, d->name, d);
+        if (cdata_has_non_finite(m, d)) map_put(&m->by_bits, d->name, "");
+    }
+    choose_prefix(m);
+}
+
+// ---------------------------------------------------------------- functions
+
+typedef struct cfunc_text {
+    const lfunc *f;
+    const char *body;
+    const char **names; // of the parameters
+} cfunc_text;
+
+static const char *param_text(cmod *m, const lfunc *f, int i, const char *name) {
+    const lparam *p = &f->params.at[i];
+    const char *restricted = !f->noalias ? "" : m->dialect == DIALECT_C ? "restrict " : "__restrict__ ";
+    bool is_unsigned = p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT;
+    if (p->type.kind == LK_PTR) {
+        cptr t = cptr_of_param(p);
+        return arena_printf(m->arena, "%s%s%s", cptr_text(m->arena, t),
+                            t.kind == PTR_STRUCT ? "" : restricted, name);
+    }
+    const char *type =
+        p->ctype ? p->ctype : ctype_name(p->type.kind, is_unsigned ? SIGN_UNSIGNED : SIGN_SIGNED);
+    return arena_printf(m->arena, "%s%s%s", type, *name ? " " : "", name);
+}
+
+static const char *linkage(cmod *m, const lfunc *f) {
+    int64_t threads = 1;
+    for (int i = 0; i < 3; i++) threads *= f->threads[i];
+    if (m->dialect == DIALECT_CUDA) {
+        if (!f->kernel) return f->exported ? "__device__ " : "static __device__ ";
+        if (threads <= 0) return "extern \"C\" __global__ ";
+        return arena_printf(m->arena, "extern \"C\" __global__ __launch_bounds__(%lld) ", (long long)threads);
+    }
+    if (!f->body) return "extern ";
+    return f->exported || !map_get(&m->used, f->name) ? "" : "static ";
+}
+
+static const char *signature(cmod *m, const lfunc *f, const char *const *names) {
+    text t = {.arena = m->arena};
+    const char *result = f->ctype ? f->ctype : ctype_name(f->result.kind, SIGN_SIGNED);
+    bool star = result[strlen(result) - 1] == '*';
+    text_printf(&t, "%s%s%s%s(", linkage(m, f), result, star ? "" : " ", f->name);
+    for (int i = 0; i < f->params.n; i++)
+        text_printf(&t, "%s%s", i ? ", " : "", param_text(m, f, i, names ? names[i] : ""));
+    text_add(&t, f->params.n ? ")" : "void)");
+    return text_str(&t);
+}
+
+// Parameters are named first, so that they get their names as they are.
+static void name_params(cfn *c, cfunc_text *t) {
+    const lfunc *f = c->f;
+    t->names = ARENA_ARRAY(c->mod->arena, const char *, f->params.n);
+    for (int i = 0; i < f->params.n; i++) {
+        const lparam *p = &f->params.at[i];
+        cinfo *n = info_of(c, p->value);
+        bool is_unsigned = p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT;
+        n->state = STATE_NAMED;
+        n->sign = is_unsigned && p->type.kind != LK_PTR ? SIGN_UNSIGNED : SIGN_SIGNED;
+        t->names[i] = n->name = arena_strdup(c->mod->arena, cname_new(c, p->name, "x"));
+    }
+}
+
+static void emit_function(cmod *m, cfunc_text *t) {
+    arena *a = arena_within(m->arena);
+    cfn c = {.mod = m, .f = t->f, .arena = a};
+    text out = {.arena = m->arena};
+    c.out = &out;
+    c.info = ARENA_ARRAY(a, cinfo, t->f->nins);
+    c.names.arena = c.stems.arena = a;
+    ctext_plan(&c);
+    name_params(&c, t);
+    cstmt_function(&c);
+    arena_destroy(a);
+    t->body = text_str(&out);
+}
+
+static bool is_libc(const char *name) {
+    return !strcmp(name, "memcpy") || !strcmp(name, "memmove") || !strcmp(name, "memset") ||
+           !strcmp(name, "memcmp");
+}
+
+// Of functions that are used before they are defined, or only declared.
+static void write_prototypes(cmod *m, const cfunc_text *t, int n, text *out) {
+    size_t before = out->n;
+    for (int i = 0; i < n; i++) {
+        const lfunc *f = t[i].f;
+        bool wanted = map_get(&m->early, f->name) && !is_libc(f->name) && !f->library;
+        if (wanted) cstmt_wrap(out, 0, arena_printf(m->arena, "%s;", signature(m, f, t[i].names)));
+    }
+    if (out->n > before) text_add(out, "\n");
+}
+
+// ---------------------------------------------------------------- the text's head
+
+static bool is_strict(const lmodule *m) {
+    for (int i = 0; i < m->funcs.n; i++)
+        if (m->funcs.at[i]->strict_fp) return true;
+    return m->target->fp == FP_STRICT;
+}
+
+// Rounding tricks of the elementary functions break when products are fused into sums behind their back.
+static const char *const no_contraction = "#if defined(__GNUC__) && !defined(__clang__)\n"
+                                          "#pragma GCC optimize(\"fp-contract=off\")\n"
+                                          "#else\n"
+                                          "#pragma STDC FP_CONTRACT OFF\n"
+                                          "#endif\n\n";
+
+static const char *const no_wide_floats =
+    "// Strict floating point: the same bits everywhere.\n"
+    "#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD > 0\n"
+    "#error \"intermediate results are wider than their types: compile for SSE2 (-msse2 -mfpmath=sse)\"\n"
+    "#endif\n\n";
+
+static const char *const cuda_types = "#ifdef __CUDACC_RTC__\n"
+                                      "typedef signed char int8_t;\n"
+                                      "typedef short int16_t;\n"
+                                      "typedef int int32_t;\n"
+                                      "typedef long long int64_t;\n"
+                                      "typedef unsigned char uint8_t;\n"
+                                      "typedef unsigned short uint16_t;\n"
+                                      "typedef unsigned int uint32_t;\n"
+                                      "typedef unsigned long long uint64_t;\n"
+                                      "typedef long long intptr_t;\n"
+                                      "typedef unsigned long long uintptr_t;\n"
+                                      "#else\n"
+                                      "#include <stdint.h>\n"
+                                      "#endif\n\n";
+
+static void write_head(cmod *m, const char *header, text *t) {
+    const lmodule *l = m->m;
+    bool cuda = m->dialect == DIALECT_CUDA, strict = is_strict(l);
+    text_printf(t, "// %s: made by onnxc.%s\n", l->name, cuda ? " Compile with --fmad=false." : "");
+    if (!cuda) text_add(t, "// C99 or later. Not with -ffast-math, which drops NaNs and signed zeros.\n");
+    if (header) text_printf(t, "#include \"%s\"\n", header);
+    if (cuda) {
+        text_add(t, cuda_types);
+    } else {
+        text_printf(t, "%s#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n%s\n",
+                    strict ? "#include <float.h>\n" : "", m->memory ? "#include <string.h>\n" : "");
+        text_add(t, "#ifdef __FAST_MATH__\n#error \"compile this without -ffast-math\"\n#endif\n\n");
+        text_add(t, no_contraction);
+        if (strict) text_add(t, no_wide_floats);
+    }
+    for (int i = 0; i < l->preamble.n; i++) text_printf(t, "%s\n", l->preamble.at[i]);
+    if (l->preamble.n) text_add(t, "\n");
+}
+
+static void write_all(cmod *m, const char *header, const cfunc_text *t, const sink *out) {
+    text help = {.arena = m->arena}, head = {.arena = m->arena}, rest = {.arena = m->arena};
+    chelp_write(m, &help);
+    write_head(m, header, &head);
+    sink_addn(out, head.s, head.n);
+    sink_addn(out, text_str(&help), help.n);
+    for (int i = 0; i < m->m->data.n; i++) cdata_write(m, m->m->data.at[i], out);
+    sink_add(out, library_text(m->arena, m->m));
+    write_prototypes(m, t, m->m->funcs.n, &rest);
+    sink_addn(out, text_str(&rest), rest.n);
+    for (int i = 0; i < m->m->funcs.n; i++) {
+        const lfunc *f = t[i].f;
+        if (!f->body) continue;
+        text one = {.arena = m->arena};
+        ccomment(&one, 0, f->comment);
+        cstmt_wrap(&one, 0, signature(m, f, t[i].names));
+        one.s[one.n - 1] = ' '; // the body begins with {
+        text_add(&one, t[i].body);
+        text_add(&one, i + 1 < m->m->funcs.n ? "\n" : "");
+        sink_addn(out, one.s, one.n);
+    }
+}
+
+static void free_locale(void *l) { freelocale((locale_t)l); }
+
+void ctext_emit(const lmodule *l, dialect dialect, const char *header, const sink *out, diag *d) {
+    arena *a = arena_within(d->arena);
+    cmod m = {.m = l, .dialect = dialect, .arena = a, .d = d};
+    m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.defined.arena =
+        m.early.arena = m.by_bits.arena = a;
+    m.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    arena_on_destroy(a, free_locale, (void *)m.locale);
+    collect(&m);
+    cfunc_text *t = ARENA_ARRAY(a, cfunc_text, l->funcs.n);
+    for (int i = 0; i < l->funcs.n; i++) {
+        t[i].f = l->funcs.at[i];
+        map_put(&m.defined, t[i].f->body ? t[i].f->name : "", "");
+        if (t[i].f->body) emit_function(&m, &t[i]);
+    }
+    write_all(&m, header, t, out);
+    arena_destroy(a);
+}
+
+void ctext_write(const lmodule *m, const char *header, const sink *out, diag *d) {
+    ctext_emit(m, DIALECT_C, header, out, d);
+}

@@ -1,0 +1,160 @@
+// Read-only data and numbers as C text: exact, and in chunks, so that weights of any size pass through.
+// In: a module's data. Out: arrays with initializers that give the same bits.
+#include "codegen/c/ctext_impl.h"
+#include <stdlib.h>
+
+enum { CHUNK = 1 << 16, COLUMNS = 110 };
+
+static bool reads_back(const char *s, double v, bool is_float) {
+    return is_float ? strtof(s, NULL) == (float)v : strtod(s, NULL) == v;
+}
+
+// Shortest digits that read back; the locale must be "C".
+static void shortest(char *buf, size_t size, double v, bool is_float) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(buf, size, "%.*g", digits, v);
+        if (reads_back(buf, v, is_float)) break;
+    }
+    if (!strpbrk(buf, ".e")) strcat(buf, ".0");
+    if (is_float) strcat(buf, "f");
+}
+
+const char *cfloat_text(cmod *m, arena *a, double v, lkind k) {
+    char buf[64];
+    if (v != v || v - v != 0) return NULL;
+    locale_t before = uselocale(m->locale);
+    shortest(buf, sizeof buf, v, k == LK_F32);
+    uselocale(before);
+    return arena_strdup(a, buf);
+}
+
+// ---------------------------------------------------------------- elements
+
+static dtype element_type(const ldata *d) {
+    if (d->dtype == DT_NONE || d->dtype == DT_STRING || dtype_bits(d->dtype) < 8) return DT_U8;
+    if (d->dtype == DT_C64) return DT_F32;
+    return d->dtype == DT_C128 ? DT_F64 : d->dtype;
+}
+
+static bool is_real(dtype t) { return t == DT_F32 || t == DT_F64; }
+
+static bool is_finite(dtype t, const uint8_t *p) {
+    uint32_t u32;
+    uint64_t u64;
+    memcpy(&u32, p, 4);
+    if (t == DT_F32) return (u32 & 0x7f800000) != 0x7f800000;
+    memcpy(&u64, p, 8);
+    return (u64 & 0x7ff0000000000000) != 0x7ff0000000000000;
+}
+
+bool cdata_has_non_finite(cmod *m, const ldata *d) {
+    dtype t = element_type(d);
+    int size = dtype_bits(t) / 8;
+    uint8_t *chunk = arena_alloc(m->arena, CHUNK);
+    if (!is_real(t)) return false;
+    for (int64_t at = 0; at < d->bytes; at += CHUNK) {
+        int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
+        ldata_copy(d, at, chunk, n);
+        for (int64_t i = 0; i + size <= n; i += size)
+            if (!is_finite(t, chunk + i)) return true;
+    }
+    return false;
+}
+
+static void element(char *buf, size_t size, dtype t, const uint8_t *p, bool bits) {
+    uint64_t u = 0;
+    memcpy(&u, p, (size_t)dtype_bits(t) / 8);
+    bool hex = bits || dtype_class_of(t) == DC_FLOAT;
+    if (is_real(t) && !bits) shortest(buf, size, dtype_load_float(t, p, 0), t == DT_F32);
+    else if (hex)
+        snprintf(buf, size, "0x%0*llx%s", dtype_bits(t) / 4, (unsigned long long)u,
+                 dtype_bits(t) > 16 ? "u" : "");
+    else if (t == DT_U64) snprintf(buf, size, "%lluu", (unsigned long long)u);
+    else if (t == DT_I64 && u == (uint64_t)INT64_MIN) snprintf(buf, size, "-9223372036854775807 - 1");
+    else if (t == DT_U32) snprintf(buf, size, "%lluu", (unsigned long long)u);
+    else if (t == DT_I32 && u == (uint32_t)INT32_MIN) snprintf(buf, size, "-2147483647 - 1");
+    else snprintf(buf, size, "%lld", (long long)(t == DT_BOOL ? u : (uint64_t)dtype_load_int(t, p, 0)));
+}
+
+typedef struct filler {
+    text line, out;
+    bool first;
+} filler;
+
+static void put_element(filler *f, const char *s) {
+    size_t column = f->out.n - f->line.n, n = strlen(s); // line.n: where the current line begins
+    if (!f->first) text_add(&f->out, ",");
+    if (column + n + 3 > COLUMNS) {
+        text_add(&f->out, "\n    ");
+        f->line.n = f->out.n - 4;
+    } else if (!f->first) {
+        text_add(&f->out, " ");
+    }
+    text_add(&f->out, s);
+    f->first = false;
+}
+
+static void write_elements(cmod *m, const ldata *d, dtype t, bool bits, const sink *out) {
+    arena *a = arena_within(m->arena);
+    uint8_t *chunk = arena_alloc(a, CHUNK);
+    int size = dtype_bits(t) / 8;
+    filler f = {.out.arena = a, .first = true};
+    char buf[64];
+    text_add(&f.out, "    ");
+    for (int64_t at = 0; at < d->bytes; at += CHUNK) {
+        int64_t n = d->bytes - at < CHUNK ? d->bytes - at : CHUNK;
+        ldata_copy(d, at, chunk, n);
+        locale_t before = uselocale(m->locale);
+        for (int64_t i = 0; i + size <= n; i += size) {
+            element(buf, sizeof buf, t, chunk + i, bits);
+            put_element(&f, buf);
+        }
+        uselocale(before);
+        sink_addn(out, f.out.s, f.line.n);
+        memmove(f.out.s, f.out.s + f.line.n, f.out.n - f.line.n + 1);
+        f.out.n -= f.line.n;
+        f.line.n = 0;
+    }
+    sink_addn(out, f.out.s, f.out.n);
+    arena_destroy(a);
+}
+
+void cdata_write(cmod *m, const ldata *d, const sink *out) {
+    dtype t = element_type(d);
+    bool bits = map_get(&m->by_bits, d->name) != NULL, cuda = m->dialect == DIALECT_CUDA;
+    int64_t n = d->bytes / (dtype_bits(t) / 8);
+    const char *linkage = cuda                                         ? "static __device__ "
+                          : d->exported || !map_get(&m->used, d->name) ? ""
+                                                                       : "static ";
+    const char *align =
+        cuda && d->align > dtype_bits(t) / 8 ? arena_printf(m->arena, "__align__(%d) ", d->align) : "";
+    const char *type = cptr_of_dtype(t, false).type, *word = t == DT_F32 ? "uint32_t" : "uint64_t";
+    const char *head =
+        bits ? arena_printf(m->arena,
+                            "%sconst %sunion {\n    %s bits[%lld];\n    %s value[%lld];\n} %s = {{\n",
+                            linkage, align, word, (long long)n, type, (long long)n, d->name)
+             : arena_printf(m->arena, "%sconst %s%s %s[%lld] = {\n", linkage, align, type, d->name,
+                            (long long)(n ? n : 1));
+    sink_add(out, head);
+    if (n) write_elements(m, d, t, bits, out);
+    else sink_add(out, "    0");
+    sink_add(out, bits ? "\n}};\n\n" : "\n};\n\n");
+}
+
+// ---------------------------------------------------------------- comments
+
+// As // lines; a backslash at a line's end would swallow the next one.
+void ccomment(text *t, int indent, const char *s) {
+    while (s && *s) {
+        size_t n = strcspn(s, "\n");
+        text_printf(t, "%*s//%s", indent, "", n ? " " : "");
+        for (size_t i = 0; i < n; i++) {
+            unsigned char ch = (unsigned char)s[i];
+            bool bad = ch < 32 || ch == 127 || (ch == '\\' && i + 1 == n) ||
+                       (ch == '?' && i + 1 < n && s[i + 1] == '?');
+            text_addn(t, bad ? "." : &s[i], 1);
+        }
+        text_add(t, "\n");
+        s += n + (s[n] == '\n');
+    }
+}

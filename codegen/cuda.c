@@ -1,5 +1,0 @@
-// The CUDA dialect of the C-family emitter. In: a module for ARCH_CUDA. Out: its text.
-#include "codegen/cuda.h"
-#include "codegen/ctext_impl.h"
-
-void cuda_write(const lmodule *m, const sink *out, diag *d) { ctext_emit(m, DIALECT_CUDA, NULL, out, d); }

@@ -1,9 +1,0 @@
-// An example of a program that calls a model: C text and a makefile.
-#ifndef ONNXC_EXAMPLE_H
-#define ONNXC_EXAMPLE_H
-#include "codegen/host.h"
-#include "codegen/sink.h"
-
-void example_main(arena *a, diag *d, const build *b, const sink *to);
-void example_makefile(arena *a, const build *b, const sink *to);
-#endif

@@ -1,0 +1,280 @@
+// The C header of a model. In: names and members of its interface. Out: text that C99 and C++ compilers take
+// without a word, with the model's own names, shapes and documentation in comments.
+#include "codegen/host/header.h"
+#include "codegen/c/library.h"
+#include <string.h>
+
+enum { LABELS_IN_LINE = 8 };
+
+typedef struct header {
+    arena *arena;
+    const build *b;
+    const interface *io;
+    text t;
+} header;
+
+// s within a // comment: one line, nothing that continues it or is a trigraph.
+static const char *comment_text(arena *a, const char *s) {
+    char *c = arena_strdup(a, s ? s : "");
+    for (char *p = c; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127 || *p == '\\' || (*p == '?' && p[1] == '?'))
+            *p = *p == '\\' ? '/' : ' ';
+    return c;
+}
+
+static const char *shape_text(header *h, const buffer *b) {
+    if (b->holds) return comment_text(h->arena, type_text(h->arena, b->holds));
+    text t = {.arena = h->arena};
+    text_printf(&t, "%s[", dtype_name(b->dtype));
+    for (int j = 0; j < b->rank; j++) text_printf(&t, "%s%s", j ? ", " : "", dim_text(h->arena, b->dims[j]));
+    text_add(&t, "]");
+    return comment_text(h->arena, text_str(&t));
+}
+
+static void add_doc(header *h, const char *doc) {
+    while (doc && *doc) {
+        size_t n = strcspn(doc, "\n");
+        text_printf(&h->t, "// %s\n", comment_text(h->arena, arena_strndup(h->arena, doc, n)));
+        doc += n + (doc[n] == '\n');
+    }
+}
+
+static void head(header *h, const program *p) {
+    const interface *io = h->io;
+    text_printf(&h->t, "// %s.h: made by onnxc from the model '%s'. onnxc.h has the rules for all models.\n",
+                io->name, comment_text(h->arena, p->module->name));
+    add_doc(h, p->module->doc);
+    text_printf(&h->t, "#ifndef ONNXC_MODEL_%s_H\n#define ONNXC_MODEL_%s_H\n", io->macro, io->macro);
+    text_add(&h->t,
+             "#include <stddef.h>\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    text_add(&h->t,
+             "#ifndef ONNXC_STATUS\n#define ONNXC_STATUS\n"
+             "typedef enum onnxc_status {\n"
+             "    ONNXC_OK = 0,\n"
+             "    ONNXC_NULL_POINTER = 1,    // a struct, tensor or workspace is a null pointer\n"
+             "    ONNXC_BAD_DIM = 2,         // a dimension is not one that the model accepts\n"
+             "    ONNXC_WORKSPACE_SIZE = 3,  // the workspace is too small\n"
+             "    ONNXC_WORKSPACE_ALIGN = 4, // the workspace is not aligned\n"
+             "    ONNXC_TOO_SMALL = 5,       // an output is too small; its dims are the sizes needed\n"
+             "    ONNXC_TOO_LARGE = 6,       // the sizes exceed any memory\n"
+             "    ONNXC_NO_MEMORY = 7,       // allocation failed\n"
+             "    ONNXC_CHECK_FAILED = 8,    // the data violate a rule of the model\n"
+             "    ONNXC_CANCELLED = 9,       // the hook returned non-zero\n"
+             "    ONNXC_BAD_CPU = 10,        // this CPU lacks instructions that the model needs\n"
+             "    ONNXC_BAD_WEIGHTS = 11,    // the weights file is missing or belongs to another model\n"
+             "    ONNXC_NO_GPU = 12,         // no driver, no such GPU, or no code for it\n"
+             "    ONNXC_GPU_FAILED = 13      // the GPU driver reported an error\n"
+             "} onnxc_status;\n#endif\n\n");
+    if (!io->context) return;
+    text_add(&h->t,
+             "#ifndef ONNXC_CONTEXT\n#define ONNXC_CONTEXT\n"
+             "typedef struct onnxc_context {\n"
+             "    const void *weights; // contents of the weights file, 64-byte aligned\n"
+             "    size_t weights_size;\n"
+             "    int mapped;\n"
+             "    int device;            // GPU number; -1: the model runs on the CPU\n"
+             "    struct onnxc_gpu *gpu; // NULL: none\n"
+             "} onnxc_context;\n"
+             "typedef struct onnxc_options {\n"
+             "    size_t size;         // sizeof(onnxc_options)\n"
+             "    const char *weights; // path of the weights file; NULL: the one given with --weights\n"
+             "    const void *data;    // or its contents, 64-byte aligned\n"
+             "    size_t data_size;\n"
+             "    int device;          // GPU number; -1: the CPU\n"
+             "    int device_pointers; // non-zero: inputs and outputs are in GPU memory\n"
+             "    void *stream;        // a CUstream; NULL: the context creates one\n"
+             "    char *message;       // NULL, or a buffer for the reason why no GPU is used\n"
+             "    size_t message_size;\n"
+             "    int no_graphs;       // non-zero: kernels are launched one by one\n"
+             "} onnxc_options;\n#endif\n\n");
+}
+
+static void quant_macros(header *h, const io_tensor *t) {
+    if (!t->quant) return;
+    text_printf(&h->t, "// Real value = (%s - zero point) * scale.\n", t->name);
+    const char *scale = arena_printf(h->arena, "%.9g", (double)t->quant->scale);
+    text_printf(&h->t, "#define %s_%s_SCALE %s%sf\n", h->io->macro, t->macro, scale,
+                strpbrk(scale, ".e") ? "" : ".0");
+    text_printf(&h->t, "#define %s_%s_ZERO_POINT %d\n", h->io->macro, t->macro, t->quant->zero_point);
+}
+
+// A C string literal; trigraphs and bytes beyond ASCII are spelled out.
+static void add_literal(text *t, const char *s, size_t n) {
+    text_add(t, "\"");
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\') text_printf(t, "\\%c", c);
+        else if (c < 32 || c > 126 || c == '?') text_printf(t, "\\%03o", c);
+        else text_printf(t, "%c", c);
+    }
+    text_add(t, "\"");
+}
+
+static void label_macros(header *h, const io_tensor *t) {
+    const constant *c = t->labels;
+    const char *macro = h->io->macro;
+    if (!c) return;
+    bool strings = c->elem == DT_STRING;
+    text_printf(&h->t, "// Labels of the %s of '%s': const %s labels[] = %s_%s_LABELS;\n",
+                t->buffer->labels ? "columns" : "indices", comment_text(h->arena, t->original),
+                strings ? "char *const" : "int64_t", macro, t->macro);
+    text_printf(&h->t, "#define %s_%s_NLABELS %lld\n", macro, t->macro, (long long)c->count);
+    text_printf(&h->t, "#define %s_%s_LABELS {", macro, t->macro);
+    for (int64_t j = 0; j < c->count; j++) {
+        text_add(&h->t, j == 0 ? "" : j % LABELS_IN_LINE ? ", " : ", \\\n    ");
+        if (strings) add_literal(&h->t, c->strings[j], c->string_sizes[j]);
+        else if (constant_int(c, j) == INT64_MIN) text_add(&h->t, "-9223372036854775807 - 1");
+        else text_printf(&h->t, "%lld", (long long)constant_int(c, j));
+    }
+    text_add(&h->t, "}\n");
+    for (int64_t j = 0; strings && j < c->count; j++)
+        text_printf(&h->t, "#define %s_%s %lld\n", macro, t->label_macros[j], (long long)j);
+}
+
+static void tensor_macros(header *h, const io_tensor *t) {
+    const buffer *b = t->buffer;
+    if (b->holds) return;
+    dim *count = buffer_count(b);
+    for (int j = 0; j < b->rank; j++)
+        if (dim_is_const(b->dims[j]))
+            text_printf(&h->t, "#define %s_%s_DIM%d %lld\n", h->io->macro, t->macro, j,
+                        (long long)dim_value(b->dims[j]));
+    quant_macros(h, t);
+    if (dim_is_const(count))
+        text_printf(&h->t, "#define %s_%s_COUNT %lld\n", h->io->macro, t->macro, (long long)dim_value(count));
+    label_macros(h, t);
+}
+
+static void dim_members(header *h, const io_tensor *t, bool output) {
+    for (int j = 0; j < t->buffer->rank; j++) {
+        if (!t->dims[j]) continue;
+        text_printf(&h->t, "    int64_t %s; // %s%s\n", t->dims[j], output ? "set by the run: " : "",
+                    comment_text(h->arena, dim_text(h->arena, t->buffer->dims[j])));
+    }
+    if (t->capacity)
+        text_printf(&h->t, "    int64_t %s; // capacity of %s, in elements\n", t->capacity, t->name);
+}
+
+static void pointer_member(header *h, const io_tensor *t, bool output) {
+    const value *v = t->buffer->value;
+    text_printf(&h->t, "    %s%s *%s; // '%s': %s%s", output || t->state ? "" : "const ",
+                interface_ctype(t->buffer), t->name, comment_text(h->arena, t->original),
+                shape_text(h, t->buffer), dtype_bits(t->buffer->dtype) < 8 ? ", packed, low bits first" : "");
+    if (!output && t->state)
+        text_printf(&h->t, ". State: the run replaces it by '%s'",
+                    comment_text(h->arena, h->io->out[t->state - 1].original));
+    if (t->buffer->labels) text_printf(&h->t, ". One row per map, see %s_%s_LABELS", h->io->macro, t->macro);
+    else if (t->labels) text_printf(&h->t, ". Indices into %s_%s_LABELS; -1: none", h->io->macro, t->macro);
+    if (t->buffer->fallback) text_add(&h->t, ". NULL: the model's default value");
+    text_printf(&h->t, "%s%s\n", v && v->doc && *v->doc ? ". " : "", comment_text(h->arena, v ? v->doc : ""));
+}
+
+static void struct_type(header *h, const io_tensor *all, int n, bool output) {
+    const char *kind = output ? "out" : "in";
+    bool message = output && h->io->messages;
+    int members = 0;
+    text_printf(&h->t, "typedef struct %s_%s {\n", h->io->name, kind);
+    for (int j = 0; j < n; j++)
+        if (!output || !all[j].state) dim_members(h, &all[j], output);
+    for (int j = 0; j < n; j++) {
+        if (output && all[j].state) continue;
+        pointer_member(h, &all[j], output);
+        members++;
+    }
+    if (!output && h->io->hook_user) {
+        text_printf(&h->t, "    void *%s; // passed to the hook\n", h->io->hook_user);
+        members++;
+    }
+    if (message)
+        text_printf(&h->t, "    const char *%s; // set if the run fails: the reason\n", h->io->message);
+    if (!members && !message) text_add(&h->t, "    char unused; // a struct needs a member\n");
+    text_printf(&h->t, "} %s_%s;\n\n", h->io->name, kind);
+}
+
+static void workspace(header *h) {
+    const interface *io = h->io;
+    const dim *size = h->b->workspace;
+    text_printf(&h->t, "#define %s_WORKSPACE_ALIGN %lld\n", io->macro, (long long)h->b->align);
+    if (dim_is_const(size))
+        text_printf(&h->t, "#define %s_WORKSPACE_BYTES %lld\n", io->macro, (long long)dim_value(size));
+    else if (size->max < INT64_MAX / 2)
+        text_printf(&h->t, "#define %s_WORKSPACE_BYTES_MAX %lld\n", io->macro, (long long)size->max);
+    if (dim_is_const(size)) {
+        text_printf(&h->t, "size_t %s_workspace_bytes(void);\n", io->name);
+        return;
+    }
+    text_add(&h->t, "// Returns (size_t)-1 if the model does not accept inputs of these dims.\n");
+    text_printf(&h->t, "size_t %s_workspace_bytes(", io->name);
+    for (int j = 0; j < io->symbols.n; j++)
+        text_printf(&h->t, "%sint64_t %s", j ? ", " : "", io->arguments[j]);
+    text_add(&h->t, io->symbols.n ? ");\n" : "void);\n");
+}
+
+static void context_functions(header *h) {
+    const interface *io = h->io;
+    if (!io->context) return;
+    if (h->b->weights_head)
+        text_printf(&h->t, "\n#define %s_WEIGHTS_BYTES %lld\n", io->macro, (long long)h->b->weights_bytes);
+    if (!io->opens) {
+        text_add(
+            &h->t,
+            "// The program sets context.weights to the contents of the weights file, 64-byte aligned.\n");
+        return;
+    }
+    text_printf(&h->t,
+                "%s; options may be NULL. Returns 0 or an onnxc_status.\n"
+                "int %s_open(const onnxc_options *options, onnxc_context **context);\n"
+                "void %s_close(onnxc_context *context);\n",
+                h->b->weights_head ? "// Maps the weights file" : "\n// Loads code and weights onto a GPU",
+                io->name, io->name);
+}
+
+static void functions(header *h) {
+    const interface *io = h->io;
+    workspace(h);
+    context_functions(h);
+    text_printf(
+        &h->t,
+        "\n// Returns 0 or an onnxc_status. Thread-safe, provided that each thread has its own workspace.\n"
+        "int %s_run(%sconst %s_in *in, %s_out *out, void *workspace, size_t workspace_size);\n",
+        io->name, io->context ? "const onnxc_context *context, " : "", io->name, io->name);
+    if (!io->generic) return;
+    text_printf(
+        &h->t,
+        "\n// The generic interface, the same for all models: %s_MODEL initializes an onnxc_model.\n"
+        "extern const int64_t %s_descriptor[];\n"
+        "int %s_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
+        "    size_t workspace_size, const char **message);\n"
+        "int64_t %s_workspace_generic(const int64_t *dims);\n"
+        "#define %s_MODEL {%s_descriptor, %s_run_generic, %s_workspace_generic, %s, %s}\n",
+        io->macro, io->name, io->name, io->name, io->macro, io->name, io->name, io->name,
+        io->opens ? arena_printf(h->arena, "%s_open", io->name) : "0",
+        io->opens ? arena_printf(h->arena, "%s_close", io->name) : "0");
+}
+
+static bool has_values(const io_tensor *all, int n) {
+    for (int j = 0; j < n; j++)
+        if (all[j].buffer->holds || all[j].buffer->dtype == DT_STRING) return true;
+    return false;
+}
+
+// Types of strings, sequences and optionals, as in onnxc.h.
+static void value_types(header *h) {
+    if (!has_values(h->io->in, h->io->nin) && !has_values(h->io->out, h->io->nout)) return;
+    text_add(&h->t, library_source_of("lib_types.h"));
+    text_add(&h->t, "\n");
+}
+
+void header_write(const build *b, const program *p, const sink *out) {
+    header h = {.arena = p->arena, .b = b, .io = b->io, .t = {.arena = p->arena}};
+    head(&h, p);
+    value_types(&h);
+    for (int j = 0; j < h.io->nin; j++) tensor_macros(&h, &h.io->in[j]);
+    for (int j = 0; j < h.io->nout; j++) tensor_macros(&h, &h.io->out[j]);
+    text_add(&h.t, "\n");
+    struct_type(&h, h.io->in, h.io->nin, false);
+    struct_type(&h, h.io->out, h.io->nout, true);
+    functions(&h);
+    text_add(&h.t, "\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    sink_addn(out, h.t.s, h.t.n);
+}

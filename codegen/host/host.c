@@ -1,0 +1,410 @@
+// From a program to a module: every kernel scheduled for every variant, memory planned over what they need,
+// the host functions written, constants and descriptor added.
+#include "codegen/host/host.h"
+#include "codegen/gpu/gpu.h"
+#include "codegen/host/descriptor.h"
+#include "codegen/host/host_impl.h"
+#include "compiler/base/round.h"
+#include "ir/kernel/library.h"
+#include "ir/loops/legalize.h"
+#include "ir/loops/weights.h"
+#include <string.h>
+
+enum { NAME_MOST = 80 };
+// Buffers whose size only the run knows, but not above this, lie in the workspace.
+#define BOUNDED_MOST ((int64_t)16 << 20)
+
+// ---------------------------------------------------------------- what functions refer to
+ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n) {
+    ins *x = lb_local(b, elem, n, 0, false);
+    x->name = name;
+    return x;
+}
+
+const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+    if (map_get(&a->shared->declared, name)) return name;
+    lfunc *f = lfunc_new(a->m, name, result);
+    for (int j = 0; j < n; j++) lfunc_param(f, names[j], params[j], LK_VOID, DT_NONE, false);
+    if (result.kind == LK_I32) f->ctype = "int";
+    map_put(&a->shared->declared, name, f);
+    return name;
+}
+
+const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param) {
+    runtime_function(a, name, result, 1, &param);
+    ((lfunc *)map_get(&a->shared->declared, name))->library = file;
+    return name;
+}
+
+static const char *short_name(hosting *a, const char *s) {
+    const char *id = c_identifier(a->arena, s, "x");
+    return strlen(id) > NAME_MOST ? arena_strndup(a->arena, id, NAME_MOST) : id;
+}
+
+static ldata *new_constant(hosting *a, const buffer *root, const char *name) {
+    ldata *d = weights_new(a->arena, root, name, (int)a->align);
+    if (!a->o->weights) {
+        VEC_PUSH(a->arena, &a->m->data, d);
+        return d;
+    }
+    enum { ALIGN = 64 };
+    int64_t at = a->result->weights_bytes;
+    VEC_PUSH(a->arena, &a->result->weights, (placed_weights){d, at});
+    a->result->weights_bytes = round_up(at + d->bytes, ALIGN);
+    return d;
+}
+
+int64_t constant_place(hosting *a, const buffer *root) {
+    const char *name = constant_symbol(a, root);
+    for (int j = a->result->weights.n - 1; j >= 0; j--)
+        if (a->result->weights.at[j].data->name == name) return a->result->weights.at[j].offset;
+    diag_defect(a->diag, NULL, "constant '%s' is missing from the weights file", root->name);
+}
+
+// One symbol for all constants with the same bytes.
+const char *constant_symbol(hosting *a, const buffer *root) {
+    const char *known = map_get_number(&a->used, (uint64_t)root->id);
+    if (known) return known;
+    typedef struct same {
+        const buffer *b;
+        const char *name;
+        struct same *next;
+    } same;
+    uint64_t hash = weights_hash(root);
+    same *first = map_get_number(&a->shared->by_content, hash);
+    for (same *s = first; s && !known; s = s->next)
+        if (weights_equal(s->b, root)) known = s->name;
+    if (!known) {
+        known = arena_printf(a->arena, "%s_data%d_%s%s", a->io->name, root->id, short_name(a, root->name),
+                             a->suffix);
+        new_constant(a, root, known);
+        same *s = ARENA_NEW(a->arena, same);
+        *s = (same){root, known, first};
+        map_put_number(&a->shared->by_content, hash, s);
+    }
+    map_put_number(&a->used, (uint64_t)root->id, (void *)known);
+    return known;
+}
+
+bool on_heap(const buffer *b) { return b->role == BUF_HEAP && !b->view_of && !b->offset; }
+
+// ---------------------------------------------------------------- kernels
+typedef struct scheduling {
+    hosting *all;
+    host *h;
+} scheduling;
+
+// Of an output that is a state, the input whose memory it takes.
+static const buffer *memory_of(const program *p, const buffer *b) {
+    const buffer *root = buffer_root(b);
+    bool state = root->role == BUF_OUTPUT && p->state && p->state[root->io];
+    return state ? p->inputs.at[p->state[root->io] - 1] : root;
+}
+
+static bool shares_memory(const program *p, const kernel_code *c) {
+    for (int i = 0; i < c->nbuffers; i++)
+        for (int j = 0; j < i; j++)
+            if (memory_of(p, c->buffers[i]) == memory_of(p, c->buffers[j]) &&
+                (kernel_writes(c->kernel, c->buffers[i]) || kernel_writes(c->kernel, c->buffers[j])))
+                return true;
+    return false;
+}
+
+static void schedule_step(void *user, region *r, step *s) {
+    scheduling *x = user;
+    (void)r;
+    if (s->kind != STEP_KERNEL || x->h->code[s->kernel->id]) return;
+    hosting *a = x->all;
+    if (a->gpu) {
+        x->h->code[s->kernel->id] = a->gpu->kernels[s->kernel->id];
+        if (shares_memory(a->p, x->h->code[s->kernel->id])) x->h->code[s->kernel->id]->f->noalias = false;
+        return;
+    }
+    kernel_code *c = schedule_kernel(a->m, s->kernel, x->h->t, a->diag);
+    c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), x->h->suffix);
+    if (strlen(s->kernel->name) > NAME_MOST - 8)
+        c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
+    if (shares_memory(a->p, c)) c->f->noalias = false;
+    x->h->code[s->kernel->id] = c;
+}
+
+static host *schedule_variants(hosting *a, const target *const *variants, int n) {
+    host *h = ARENA_ARRAY(a->arena, host, n);
+    for (int j = 0; j < n; j++) {
+        const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
+        bool more = variants[j]->features && *variants[j]->features;
+        h[j] = (host){
+            .all = a,
+            .t = variants[j],
+            .suffix = n == 1  ? a->suffix
+                      : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, more ? "_vnni" : "")
+                              : arena_printf(a->arena, "%s_v1", a->suffix)};
+        h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
+        program_walk(a->p, schedule_step, &(scheduling){a, &h[j]});
+    }
+    return h;
+}
+
+// Bytes of scratch by kernel: enough for every variant and all its threads.
+static dim **scratch_sizes(hosting *a, host *variants, int n) {
+    dim **scratch = ARENA_ARRAY(a->arena, dim *, a->p->kernels.n + 1);
+    for (int j = 0; j < n; j++) {
+        for (int k = 0; k < a->p->kernels.n; k++) {
+            const kernel_code *c = variants[j].code[k];
+            if (!c || !c->scratch) continue;
+            bool several = runs_parallel(&variants[j], c);
+            dim *own = several ? dim_mulk(thread_scratch(c), kernel_threads(&variants[j], c)) : c->scratch;
+            scratch[k] = scratch[k] ? dim_max(scratch[k], own) : own;
+        }
+    }
+    return scratch;
+}
+
+// Scratch whose size only the run knows is allocated around its kernel.
+static void wrap_in_scratch(hosting *a, region *r, int at, buffer *b) {
+    const loc *where = r->steps.at[at]->loc;
+    step *get = step_new(a->p, r, STEP_ALLOC, where), *give = step_new(a->p, r, STEP_FREE, where);
+    get->buffer = give->buffer = b;
+    for (int j = r->steps.n - 1; j > at + 2; j--) r->steps.at[j] = r->steps.at[j - 2];
+    r->steps.at[at + 1] = r->steps.at[at];
+    r->steps.at[at] = get;
+    r->steps.at[at + 2] = give;
+}
+
+static void scratch_on_heap(hosting *a, region *r, dim **scratch) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int i = 0; i < 2; i++)
+            if (s->body[i]) scratch_on_heap(a, s->body[i], scratch);
+        int k = s->kind == STEP_KERNEL ? s->kernel->id : -1;
+        if (k < 0 || !scratch[k] || !dim_is_opaque(scratch[k])) continue;
+        if (!a->scratch[k]) {
+            const char *name = arena_printf(a->arena, "%s.scratch", s->kernel->name);
+            a->scratch[k] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, &scratch[k]);
+            a->scratch[k]->space = a->gpu ? SPACE_DEVICE : SPACE_HOST;
+        }
+        wrap_in_scratch(a, r, j, a->scratch[k]);
+        j += 2;
+    }
+}
+
+static bool any_parallel(hosting *a, host *variants, int n) {
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < a->p->kernels.n; k++)
+            if (variants[j].code[k] && runs_parallel(&variants[j], variants[j].code[k])) return true;
+    return false;
+}
+
+static void note_library(void *user, region *r, step *s) {
+    hosting *a = user;
+    (void)r;
+    if (s->kind != STEP_LIB) return;
+    a->calls = true;
+    a->makes |= library_allocates(s->lib);
+}
+
+// What library functions allocate is freed like what the run allocates.
+static void find_library(hosting *a, const target *t) {
+    program_walk(a->p, note_library, a);
+    a->heap |= a->makes;
+    if (a->makes && t->freestanding)
+        diag_fatal_missing(a->diag, NULL,
+                           "the model creates strings or sequences at run time, which needs dynamic "
+                           "allocation; freestanding code has no allocator");
+}
+
+static void mark_in_place(hosting *a, host *variants, int n) {
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < a->p->kernels.n; k++)
+            if (variants[j].code[k] && a->plan.in_place[k]) variants[j].code[k]->f->noalias = false;
+}
+
+// ---------------------------------------------------------------- the program
+static void find_heap(hosting *a, const target *t) {
+    for (int j = 0; j < a->p->buffers.n; j++) {
+        const buffer *b = a->p->buffers.at[j];
+        if (!on_heap(b)) continue;
+        a->heap = true;
+        if (!t->freestanding) continue;
+        diag_hint(a->diag, "--dim bounds sizes that depend on the inputs' shapes");
+        diag_missing(a->diag, b->value && b->value->def ? b->value->def->loc : NULL,
+                     "the size of '%s' is known only at run time, which needs dynamic allocation; "
+                     "freestanding code has no allocator",
+                     b->name);
+    }
+    diag_check(a->diag);
+}
+
+static void remark_memory(hosting *a) {
+    const memory_plan *m = &a->plan;
+    diag_remark(a->diag, NULL, "memory: the workspace has %s bytes for %d temporaries of %s bytes in total",
+                dim_text(a->arena, m->workspace), m->places.n, dim_text(a->arena, m->sum));
+}
+
+static void check_outputs(void *user, region *r, step *s) {
+    hosting *a = user;
+    buffer **all;
+    (void)r;
+    int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
+    for (int j = 0; j < n; j++)
+        if (buffer_root(all[j])->role == BUF_OUTPUT && has_opaque_dim(buffer_root(all[j])))
+            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size is known only at run time",
+                        s->kernel->name, all[j]->name);
+}
+
+static void add_messages(hosting *a) {
+    const text *all = &a->shared->messages;
+    if (!all->n) return;
+    ldata *d = ARENA_NEW(a->arena, ldata);
+    *d = (ldata){.name = arena_printf(a->arena, "%s_messages", a->io->name),
+                 .bytes = (int64_t)all->n,
+                 .align = 1,
+                 .bytes_or_null = all->s,
+                 .dtype = DT_U8};
+    VEC_PUSH(a->arena, &a->m->data, d);
+}
+
+// Scratch memory and what kernels do in place are of the device's plan.
+static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
+    enum { DEVICE_ALIGN = 256 };
+    dim *host = a->plan.workspace;
+    memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded);
+    a->plan.scratch_offset = device.scratch_offset;
+    a->plan.in_place = device.in_place;
+    a->p->workspace = host;
+    a->result->device_workspace = a->device_workspace = device.workspace;
+    a->heap = true;
+    diag_remark(a->diag, NULL,
+                "memory: the workspace on the GPU has %s bytes for %d temporaries of %s bytes in total",
+                dim_text(a->arena, device.workspace), device.places.n, dim_text(a->arena, device.sum));
+}
+
+// ---------------------------------------------------------------- one program
+static host *schedule_program(hosting *a, const target *const *variants, int n) {
+    program *p = a->p;
+    const target *t = variants[0];
+    program_walk(p, check_outputs, a);
+    place_states(p);
+    insert_frees(p);
+    host *h = schedule_variants(a, variants, n);
+    dim **scratch = scratch_sizes(a, h, n);
+    a->scratch = ARENA_ARRAY(a->arena, buffer *, p->kernels.n + 1);
+    scratch_on_heap(a, p->main, scratch);
+    for (int k = 0; k < p->kernels.n; k++)
+        if (a->scratch[k]) scratch[k] = NULL;
+    int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
+    a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded);
+    if (a->gpu) plan_device(a, scratch, bounded);
+    find_heap(a, t);
+    find_library(a, t);
+    remark_memory(a);
+    bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls || any_parallel(a, h, n);
+    a->result->needs_runtime |= t->arch != ARCH_C && calls_runtime;
+    mark_in_place(a, h, n);
+    return h;
+}
+
+// ---------------------------------------------------------------- several versions
+static void schedule_versions(hosting *a, const target *const *variants, int n, hosting *of, host **h) {
+    for (int j = 0; j < a->o->nversions; j++) {
+        version *v = &a->o->versions[j];
+        of[j] = *a;
+        of[j].p = v->program;
+        of[j].suffix = v->suffix;
+        of[j].first_kernel = v->first_kernel;
+        of[j].gpu = v->gpu;
+        of[j].io = interface_of_version(a->arena, a->io, v->program);
+        of[j].used = (map){.arena = a->arena};
+        h[j] = schedule_program(&of[j], variants, n);
+        v->plan = of[j].plan;
+    }
+}
+
+// What the version that runs needs, in dims of the main program.
+static void join_workspaces(hosting *a) {
+    dim *all = NULL;
+    for (int j = a->o->nversions - 1; j >= 0; j--) {
+        const version *v = &a->o->versions[j];
+        const char *text = dim_text(a->arena, v->plan.workspace);
+        dim *own = dim_parse(a->p->dims, text);
+        if (!own)
+            diag_defect(a->diag, NULL, "the workspace of version %s, %s, is not a size", v->label, text);
+        all = all ? dim_select(v->when, own, all) : own;
+    }
+    a->plan.workspace = all;
+}
+
+// Code of the general version, the last one, comes first: names of constants are without a suffix then.
+static void write_versions(hosting *a, const target *const *variants, int n) {
+    hosting *of = ARENA_ARRAY(a->arena, hosting, a->o->nversions);
+    host **h = ARENA_ARRAY(a->arena, host *, a->o->nversions);
+    schedule_versions(a, variants, n, of, h);
+    for (int j = a->o->nversions - 1; j >= 0; j--) write_version(&of[j], h[j], n);
+    join_workspaces(a);
+}
+
+// ---------------------------------------------------------------- CPU or GPU
+// The program for the CPU's variants and the one for the GPU; the workspace is enough for both.
+static void write_both(hosting *a, const target *const *variants, int n) {
+    hosting gpu = *a;
+    gpu.p = a->o->gpu_program;
+    gpu.gpu = a->o->gpu;
+    gpu.suffix = "_cuda";
+    gpu.io = interface_of_version(a->arena, a->io, gpu.p);
+    gpu.used = (map){.arena = a->arena};
+    write_on_cpu(a, schedule_program(a, variants, n), n);
+    write_on_gpu(&gpu, schedule_program(&gpu, variants, 1));
+    const char *text = dim_text(a->arena, gpu.plan.workspace);
+    dim *own = dim_parse(a->p->dims, text);
+    if (!own) diag_defect(a->diag, NULL, "the host workspace, %s, is not a size", text);
+    a->plan.workspace = dim_max(a->plan.workspace, own);
+}
+
+// The hook is the program's; what the model defines is not.
+static void check_hook(hosting *a) {
+    for (int j = 0; a->o->hook && j < a->m->funcs.n; j++) {
+        const lfunc *f = a->m->funcs.at[j];
+        if (f->body && strcmp(f->name, a->o->hook) == 0)
+            diag_fatal(a->diag, NULL, "--hook '%s': the model itself has a function of that name", f->name);
+    }
+}
+
+build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
+                     diag *d) {
+    const target *t = variants[0];
+    arena *arena = p->arena;
+    shared s = {.messages.arena = arena,
+                .message_at.arena = arena,
+                .declared.arena = arena,
+                .by_content.arena = arena,
+                .on_device.by_name.arena = arena};
+    hosting a = {.arena = arena, .diag = d, .p = p, .o = o, .shared = &s, .suffix = "", .used.arena = arena};
+    build *result = ARENA_NEW(arena, build);
+    bool generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
+    a.result = result;
+    a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
+    interface_add_extras(a.io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(&a, t));
+    a.m = result->module = lmodule_new(arena, a.io->name, t);
+    a.align = result->align = t->freestanding ? 16 : 64;
+    result->versions = o->versions, result->nversions = o->nversions;
+    if (o->weights) begin_weights(&a);
+    host *h = NULL;
+    a.gpu = o->gpu_program ? NULL : o->gpu;
+    if (o->nversions) write_versions(&a, variants, nvariants);
+    else if (o->gpu_program) write_both(&a, variants, nvariants);
+    else h = schedule_program(&a, variants, nvariants);
+    result->workspace = a.plan.workspace;
+    result->plan = a.plan;
+    write_entries(&a, h, nvariants);
+    add_messages(&a);
+    if (generic) descriptor_add(result, p, o);
+    check_hook(&a);
+    legalize(a.m, d);
+    return result;
+}
+
+lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,
+                      diag *d) {
+    return build_program(p, variants, nvariants, o, d)->module;
+}

@@ -1,0 +1,550 @@
+// The entry functions: what callers give is checked before anything is touched, then the steps run. The
+// generic entry takes flat arrays (one pointer for each input and output, all dims one after the other); the
+// typed one fills such arrays from its structs, or reads them directly where there is no generic entry.
+#include "codegen/host/host_impl.h"
+#include <string.h>
+
+static ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
+static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
+
+// ---------------------------------------------------------------- failures
+static int64_t message_offset(hosting *a, const char *s) {
+    shared *all = a->shared;
+    uintptr_t known = (uintptr_t)map_get(&all->message_at, s);
+    if (known) return (int64_t)known - 1;
+    int64_t at = (int64_t)all->messages.n;
+    text_addn(&all->messages, s, strlen(s) + 1);
+    map_put(&all->message_at, s, (void *)(uintptr_t)(at + 1));
+    return at;
+}
+
+static void set_message(host *h, const char *s) {
+    if (!h->message) {
+        lb_comment(&h->b, s);
+        return;
+    }
+    ins *all = lb_symbol(&h->b, arena_printf(h->all->arena, "%s_messages", h->all->io->name));
+    lb_store(&h->b, h->message, idx(h, 0), lb_offset(&h->b, all, idx(h, message_offset(h->all, s)), 1), 0);
+}
+
+void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message) {
+    lbuild *b = &h->b;
+    if (cond->op == L_CONST && !cond->i) return;
+    ins *failed = lb_if(b, cond);
+    if (h->asks_size) {
+        lb_return(b, lb_int(b, h->b.f->result, -1));
+    } else {
+        set_message(h, message);
+        if (h->status) lb_set(b, h->status, lb_int(b, i32(), code));
+        else lb_return(b, lb_int(b, i32(), code));
+    }
+    lb_end(b, failed);
+    if (h->status) lb_break(b, lb_cmp(b, L_NE, lb_get(b, h->status), lb_int(b, i32(), 0)));
+}
+
+// ---------------------------------------------------------------- what the caller gave
+static const io_tensor *tensor_at(const host *h, bool output, int i) {
+    return output ? &h->all->io->out[i] : &h->all->io->in[i];
+}
+
+static int64_t pointer_place(const host *h, bool output, int i) {
+    return interface_pointer_offset(h->t, output ? h->all->io->out_int64s : h->all->io->in_int64s,
+                                    tensor_at(h, output, i)->pointer_slot);
+}
+
+static ins *given_pointer(host *h, bool output, int i) {
+    const interface *io = h->all->io;
+    if (output && io->out[i].state) return given_pointer(h, false, io->out[i].state - 1);
+    if (h->data) return lb_load(&h->b, lt_ptr(), h->data, idx(h, output ? io->nin + i : i), 0);
+    return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name,
+                    pointer_place(h, output, i));
+}
+
+ins *io_pointer(host *h, bool output, int i) {
+    ins *given = given_pointer(h, output, i);
+    const buffer *fallback = output ? NULL : h->all->io->in[i].buffer->fallback;
+    if (!fallback) return given;
+    return lb_select(&h->b, lb_cmp(&h->b, L_EQ, given, lb_null(&h->b)), buffer_pointer(h, fallback), given);
+}
+
+ins *io_dim(host *h, bool output, int i, int axis) {
+    const io_tensor *t = tensor_at(h, output, i);
+    if (h->dims) return lb_load(&h->b, i64(), h->dims, idx(h, t->first_dim + axis), 0);
+    if (output && t->state) return io_dim(h, false, t->state - 1, axis);
+    if (t->dim_slots[axis] < 0) return lb_int(&h->b, i64(), dim_value(t->buffer->dims[axis]));
+    return lb_field(&h->b, i64(), output ? h->out : h->in, t->dims[axis],
+                    interface_int64_offset(t->dim_slots[axis]));
+}
+
+static ins *input_dim(host *h, int i, int axis) { return io_dim(h, false, i, axis); }
+
+// NULL: the caller does not say.
+ins *io_capacity(host *h, int i) {
+    const io_tensor *t = tensor_at(h, true, i);
+    if (h->capacity) return lb_load(&h->b, i64(), h->capacity, idx(h, i), 0);
+    return t->capacity ? lb_field(&h->b, i64(), h->out, t->capacity, interface_int64_offset(t->capacity_slot))
+                       : NULL;
+}
+
+void write_output_dims(host *h, bool all) {
+    const interface *io = h->all->io;
+    for (int i = 0; i < io->nout; i++) {
+        const io_tensor *t = &io->out[i];
+        if (t->data_sized && !all) continue;
+        for (int j = 0; j < t->buffer->rank; j++) {
+            if (h->dims)
+                lb_store(&h->b, h->dims, idx(h, t->first_dim + j), host_dim(h, t->buffer->dims[j]), 0);
+            else if (t->dim_slots[j] >= 0)
+                lb_setfield(&h->b, h->out, t->dims[j], interface_int64_offset(t->dim_slots[j]),
+                            host_dim(h, t->buffer->dims[j]));
+        }
+    }
+}
+
+// ---------------------------------------------------------------- checks
+static void check_rules(host *h) {
+    const build_options *o = h->all->o;
+    lbuild *b = &h->b;
+    for (int j = 0; j < o->nrules; j++)
+        host_fail_if(h, lb_cmp(b, L_EQ, host_dim(h, o->rules[j].holds), lb_int(b, i64(), 0)), ONNXC_BAD_DIM,
+                     o->rules[j].message);
+}
+
+static void check_sizes(host *h) {
+    const interface *io = h->all->io;
+    ins *large = lb_int(&h->b, lt(LK_I1, 1), 0);
+    for (int i = 0; i < io->nin; i++) host_size(h, buffer_bytes(io->in[i].buffer), &large);
+    for (int i = 0; i < io->nout; i++)
+        if (!io->out[i].data_sized) host_size(h, buffer_bytes(io->out[i].buffer), &large);
+    host_size(h, h->all->plan.workspace, &large);
+    if (h->all->device_workspace) host_size(h, h->all->device_workspace, &large);
+    host_fail_if(h, large, ONNXC_TOO_LARGE, "these sizes need more memory than any machine has");
+}
+
+static void check_pointer(host *h, bool output, int i) {
+    lbuild *b = &h->b;
+    const io_tensor *t = tensor_at(h, output, i);
+    if (t->buffer->fallback) return;
+    ins *count = host_dim(h, buffer_count(t->buffer)),
+        *none = lb_cmp(b, L_EQ, io_pointer(h, output, i), lb_null(b));
+    if (count->op == L_CONST && count->i == 0) return;
+    if (count->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
+    const char *text =
+        arena_printf(h->all->arena, "%s '%s' is a null pointer", output ? "output" : "input", t->original);
+    host_fail_if(h, none, ONNXC_NULL_POINTER, text);
+}
+
+static void check_capacity(host *h, int i) {
+    lbuild *b = &h->b;
+    const io_tensor *t = tensor_at(h, true, i);
+    ins *capacity = io_capacity(h, i), *count = host_dim(h, buffer_count(t->buffer));
+    if (!capacity) return;
+    ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, count));
+    write_output_dims(h, false);
+    set_message(h, arena_printf(h->all->arena, "output '%s' is too small", t->original));
+    lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
+    lb_end(b, small);
+}
+
+static void check_workspace(host *h) {
+    lbuild *b = &h->b;
+    hosting *a = h->all;
+    dim *need = a->plan.workspace;
+    if (dim_is(need, 0)) return;
+    const char *bytes = dim_text(a->arena, need);
+    ins *size = host_index(h, need), *zero = lb_int(b, size_type(h), 0);
+    host_fail_if(h, lb_cmp(b, L_ULT, h->size, size), ONNXC_WORKSPACE_SIZE,
+                 dim_is_const(need) ? arena_printf(a->arena, "the workspace needs %s bytes", bytes)
+                                    : "the workspace is too small");
+    ins *none = lb_cmp(b, L_EQ, h->workspace, lb_null(b));
+    if (size->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, size, zero));
+    host_fail_if(h, none, ONNXC_NULL_POINTER, "the workspace is a null pointer");
+    ins *low =
+        lb_bin(b, L_AND, lb_bitcast(b, size_type(h), h->workspace), lb_int(b, size_type(h), a->align - 1));
+    host_fail_if(h, lb_cmp(b, L_NE, low, zero), ONNXC_WORKSPACE_ALIGN,
+                 arena_printf(a->arena, "the workspace must be aligned to %lld bytes", (long long)a->align));
+}
+
+static void check_arguments(host *h) {
+    const interface *io = h->all->io;
+    host_bind_symbols(h, input_dim);
+    host_check_negative(h);
+    check_sizes(h);
+    for (int i = 0; i < io->nin; i++) check_pointer(h, false, i);
+    for (int i = 0; i < io->nout; i++) {
+        if (io->out[i].data_sized || io->out[i].state) continue;
+        check_capacity(h, i);
+        check_pointer(h, true, i);
+    }
+    check_workspace(h);
+}
+
+// ---------------------------------------------------------------- the run
+static void compute_offsets(host *h) {
+    hosting *a = h->all;
+    h->offset = ARENA_ARRAY(a->arena, ins *, a->p->buffers.n + 1);
+    h->scratch = ARENA_ARRAY(a->arena, ins *, a->p->kernels.n + 1);
+    map known = {.arena = a->arena};
+    for (int j = 0; j < a->p->buffers.n + a->p->kernels.n; j++) {
+        bool is_buffer = j < a->p->buffers.n;
+        int i = is_buffer ? j : j - a->p->buffers.n;
+        dim *d = is_buffer ? a->p->buffers.at[i]->offset : a->plan.scratch_offset[i];
+        if (!d || dim_is_const(d)) continue;
+        ins *v = map_get_number(&known, (uint64_t)d->id);
+        if (!v) map_put_number(&known, (uint64_t)d->id, v = host_index(h, d));
+        *(is_buffer ? &h->offset[i] : &h->scratch[i]) = v;
+    }
+}
+
+static bool checks_data(const host *h) {
+    for (int j = 0; j < h->all->p->kernels.n; j++)
+        if (h->code[j] && h->code[j]->has_status) return true;
+    return false;
+}
+
+static bool has_data_sized(const interface *io) {
+    for (int i = 0; i < io->nout; i++)
+        if (io->out[i].data_sized) return true;
+    return false;
+}
+
+static void run_body(host *h) {
+    lbuild *b = &h->b;
+    check_arguments(h);
+    compute_offsets(h);
+    host_variables(h);
+    make_task_arrays(h);
+    make_library_arrays(h);
+    prepare_gpu(h);
+    if (!h->gpu_run && checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
+    if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
+    host_steps(h);
+    write_output_dims(h, true);
+    if (h->too_small) {
+        ins *small = lb_if(b, lb_get(b, h->too_small));
+        set_message(h, "an output needs more elements than its capacity");
+        lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
+        lb_end(b, small);
+    }
+    lb_return(b, lb_int(b, i32(), ONNXC_OK));
+}
+
+// ---------------------------------------------------------------- functions
+static lfunc *open_function(host *h, const char *name, bool exported, ltype result, const char *ctype) {
+    lfunc *f = lfunc_new(h->all->m, name, result);
+    f->target = h->t;
+    f->exported = exported;
+    f->ctype = ctype;
+    h->b = lbuild_new(f, h->t, h->all->diag);
+    h->atoms = (map){.arena = h->all->arena};
+    return f;
+}
+
+static ins *add_param(lfunc *f, const char *name, ltype t, lkind elem, dtype dt, bool is_const,
+                      const char *ctype) {
+    ins *v = lfunc_param(f, name, t, elem, dt, is_const);
+    f->params.at[f->params.n - 1].ctype = ctype;
+    return v;
+}
+
+static void workspace_params(host *h) {
+    lfunc *f = h->b.f;
+    h->workspace = add_param(f, "workspace", lt_ptr(), LK_VOID, DT_NONE, false, NULL);
+    h->size = add_param(f, "workspace_size", size_type(h), LK_VOID, DT_U64, true, "size_t");
+}
+
+// Parameters of the generic entry; returns that of the message.
+static ins *flat_params(host *h) {
+    lfunc *f = h->b.f;
+    h->data = add_param(f, "data", lt_ptr(), LK_PTR, DT_NONE, true, NULL);
+    h->dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, false, NULL);
+    h->capacity = add_param(f, "capacity", lt_ptr(), LK_I64, DT_I64, true, NULL);
+    workspace_params(h);
+    return add_param(f, "message", lt_ptr(), LK_PTR, DT_NONE, false, "const char *");
+}
+
+// A message that the caller does not want goes to a local.
+static void take_message(host *h, ins *message) {
+    lbuild *b = &h->b;
+    if (!h->all->io->messages) return;
+    ins *nowhere = named_local(b, "nowhere", LK_PTR, 1);
+    h->message = lb_select(b, lb_cmp(b, L_EQ, message, lb_null(b)), nowhere, message);
+}
+
+static void check_arrays(host *h) {
+    lbuild *b = &h->b;
+    ins *const arrays[] = {h->data, h->dims, h->capacity};
+    const char *const names[] = {"data", "dims", "capacity"};
+    const interface *io = h->all->io;
+    const int needed[] = {io->nin + io->nout + io->context + (io->hook_user != NULL), io->ndims, io->nout};
+    for (int j = 0; j < 3; j++)
+        if (needed[j])
+            host_fail_if(h, lb_cmp(b, L_EQ, arrays[j], lb_null(b)), ONNXC_NULL_POINTER,
+                         arena_printf(h->all->arena, "the array of %s is a null pointer", names[j]));
+}
+
+static ins *start_runtime(host *h) {
+    const char *name = arena_printf(h->all->arena, "onnxc_interface_%d", INTERFACE_VERSION);
+    return lb_call(&h->b, i32(), runtime_function(h->all, name, i32(), 0, NULL), 0, NULL);
+}
+
+static void write_flat_run(host *h, const char *name, bool exported) {
+    open_function(h, name, exported, i32(), "int");
+    ins *message = flat_params(h);
+    take_message(h, message);
+    if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
+    check_arrays(h);
+    take_context(h);
+    run_body(h);
+}
+
+static int cpu_level(hosting *a, const target *t) {
+    bool plain = !*t->features;
+    if (!strcmp(t->cpu, "x86-64-v4") && !strcmp(t->features, "+avx512vnni")) return 5;
+    if (plain && !strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
+        return t->cpu[8] - '0';
+    if (plain && !strcmp(t->cpu, "x86-64")) return 1;
+    diag_hint(
+        a->diag,
+        "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 and x86-64-v4+avx512vnni can be combined in one object");
+    if (plain) diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
+    diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
+}
+
+// The best variant that this machine can run.
+static void write_dispatch(hosting *a, host *variants, int n, const char *name, bool exported) {
+    host h = {.all = a, .t = variants[0].t};
+    lfunc *f = open_function(&h, name, exported, i32(), "int");
+    lbuild *b = &h.b;
+    ins *message = flat_params(&h);
+    take_message(&h, message);
+    ins *level = start_runtime(&h);
+    ins *args[6];
+    for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
+    for (int j = n - 1; j >= 0; j--) {
+        ins *can = lb_if(b, lb_cmp(b, L_SLE, lb_int(b, i32(), cpu_level(a, variants[j].t)), level));
+        lb_return(b, lb_call(b, i32(), arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), 6,
+                             args));
+        lb_end(b, can);
+    }
+    set_message(&h, "this machine's CPU lacks instructions that the model was compiled for");
+    lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
+}
+
+static void write_flat_runs(hosting *a, host *variants, int n, const char *name, bool exported) {
+    for (int j = 0; j < n; j++)
+        write_flat_run(&variants[j],
+                       n == 1 ? name : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),
+                       n == 1 && exported);
+    if (n > 1) write_dispatch(a, variants, n, name, exported);
+}
+
+static void struct_params(host *h) {
+    lfunc *f = h->b.f;
+    const char *name = h->all->io->name;
+    arena *a = h->all->arena;
+    if (h->all->io->context)
+        h->context = add_param(f, "context", lt_ptr(), LK_VOID, DT_NONE, true, "onnxc_context");
+    h->in = add_param(f, "in", lt_ptr(), LK_VOID, DT_NONE, true, arena_printf(a, "%s_in", name));
+    h->out = add_param(f, "out", lt_ptr(), LK_VOID, DT_NONE, false, arena_printf(a, "%s_out", name));
+    workspace_params(h);
+}
+
+static void check_structs(host *h) {
+    lbuild *b = &h->b;
+    ins *none = lb_bin(b, L_OR, lb_cmp(b, L_EQ, h->in, lb_null(b)), lb_cmp(b, L_EQ, h->out, lb_null(b)));
+    host_fail_if(h, none, ONNXC_NULL_POINTER, "in and out must not be null pointers");
+}
+
+static void write_struct_run(host *h, const char *name, bool exported) {
+    open_function(h, name, exported, i32(), "int");
+    struct_params(h);
+    if (exported) check_structs(h);
+    if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
+    take_context(h);
+    run_body(h);
+}
+
+// The structs' members into the arrays of the generic entry; sizes of outputs are kept when it does not set
+// them.
+static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
+    const interface *io = h->all->io;
+    lbuild *b = &h->b;
+    for (int j = 0; j < io->nin + io->nout; j++) {
+        bool output = j >= io->nin;
+        int i = output ? j - io->nin : j;
+        const io_tensor *t = tensor_at(h, output, i);
+        lb_store(b, data, idx(h, j), given_pointer(h, output, i), 0);
+        for (int axis = 0; axis < t->buffer->rank; axis++)
+            lb_store(b, dims, idx(h, t->first_dim + axis), io_dim(h, output, i, axis), 0);
+        if (!output) continue;
+        ins *room = io_capacity(h, i);
+        lb_store(b, capacity, idx(h, i), room ? room : lb_int(b, i64(), INT64_MAX), 0);
+    }
+}
+
+static void fill_extras(host *h, ins *data) {
+    const interface *io = h->all->io;
+    int at = io->nin + io->nout;
+    if (io->context) lb_store(&h->b, data, idx(h, at++), h->context, 0);
+    if (!io->hook_user) return;
+    int64_t place = interface_pointer_offset(h->t, io->in_int64s, io->nin);
+    lb_store(&h->b, data, idx(h, at), lb_field(&h->b, lt_ptr(), h->in, io->hook_user, place), 0);
+}
+
+static void take_results(host *h, ins *dims, ins *message) {
+    const interface *io = h->all->io;
+    lbuild *b = &h->b;
+    for (int i = 0; i < io->nout; i++) {
+        const io_tensor *t = &io->out[i];
+        for (int j = 0; j < t->buffer->rank; j++) {
+            if (t->dim_slots[j] < 0) continue;
+            ins *v = lb_load(b, i64(), dims, idx(h, t->first_dim + j), 0);
+            lb_setfield(b, h->out, t->dims[j], interface_int64_offset(t->dim_slots[j]), v);
+        }
+    }
+    if (!io->messages) return;
+    ins *v = lb_load(b, lt_ptr(), message, idx(h, 0), 0);
+    lb_setfield(b, h->out, io->message, interface_pointer_offset(h->t, io->out_int64s, io->out_pointers), v);
+}
+
+static void write_typed_run(hosting *a, const target *t) {
+    host h = {.all = a, .t = t};
+    lbuild *b = &h.b;
+    const interface *io = a->io;
+    open_function(&h, arena_printf(a->arena, "%s_run", io->name), true, i32(), "int");
+    struct_params(&h);
+    check_structs(&h);
+    ins *data = named_local(b, "data", LK_PTR, io->nin + io->nout + 3),
+        *dims = named_local(b, "dims", LK_I64, io->ndims + 1);
+    ins *capacity = named_local(b, "capacity", LK_I64, io->nout + 1), *message = lb_null(b);
+    if (io->messages) {
+        message = named_local(b, "message", LK_PTR, 1);
+        lb_store(b, message, idx(&h, 0), lb_null(b), 0);
+    }
+    fill_arrays(&h, data, dims, capacity);
+    fill_extras(&h, data);
+    ins *args[] = {data, dims, capacity, h.workspace, h.size, message};
+    ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), 6, args);
+    take_results(&h, dims, message);
+    lb_return(b, result);
+}
+
+// ---------------------------------------------------------------- workspace size
+static void return_workspace(host *h) {
+    lbuild *b = &h->b;
+    ins *large = lb_int(b, lt(LK_I1, 1), 0);
+    check_rules(h);
+    host_check_negative(h);
+    ins *size = host_size(h, h->all->plan.workspace, &large);
+    host_fail_if(h, large, ONNXC_TOO_LARGE, "");
+    lb_return(b, h->b.f->result.kind == LK_I64 ? size : to_index(h, size));
+}
+
+static void write_workspace_generic(hosting *a, const target *t) {
+    host h = {.all = a, .t = t, .asks_size = true};
+    lfunc *f =
+        open_function(&h, arena_printf(a->arena, "%s_workspace_generic", a->io->name), true, i64(), NULL);
+    h.dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, true, NULL);
+    host_bind_symbols(&h, input_dim);
+    return_workspace(&h);
+}
+
+static void write_workspace_bytes(hosting *a, const target *t) {
+    host h = {.all = a, .t = t, .asks_size = true};
+    const interface *io = a->io;
+    lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_bytes", io->name), true, size_type(&h),
+                             "size_t");
+    ins **values = ARENA_ARRAY(a->arena, ins *, io->symbols.n + 1);
+    if (!dim_is_const(a->plan.workspace))
+        for (int j = 0; j < io->symbols.n; j++)
+            values[j] = add_param(f, io->arguments[j], i64(), LK_VOID, DT_I64, true, NULL);
+    if (dim_is_const(a->plan.workspace)) {
+        lb_return(&h.b, lb_int(&h.b, f->result, dim_value(a->plan.workspace)));
+        return;
+    }
+    host_bind_arguments(&h, values);
+    return_workspace(&h);
+}
+
+// ---------------------------------------------------------------- several versions
+static const char *version_function(const hosting *a, const char *suffix) {
+    return arena_printf(a->arena, "%s_run%s%s", a->io->name, *suffix ? "" : "_any", suffix);
+}
+
+void write_version(hosting *a, host *variants, int n) {
+    const char *name = version_function(a, a->suffix);
+    if (!a->io->generic) write_struct_run(&variants[0], name, false);
+    else write_flat_runs(a, variants, n, name, false);
+}
+
+// The entry: the first version that is for these sizes.
+static void write_size_dispatch(hosting *a, const target *t, const char *name) {
+    host h = {.all = a, .t = t};
+    lfunc *f = open_function(&h, name, true, i32(), "int");
+    lbuild *b = &h.b;
+    if (a->io->generic) {
+        take_message(&h, flat_params(&h));
+        if (a->result->needs_runtime && !t->freestanding) start_runtime(&h);
+        check_arrays(&h);
+    } else {
+        struct_params(&h);
+        check_structs(&h);
+    }
+    host_bind_symbols(&h, input_dim);
+    check_rules(&h);
+    ins **args = ARENA_ARRAY(a->arena, ins *, f->params.n);
+    for (int j = 0; j < f->params.n; j++) args[j] = f->params.at[j].value;
+    for (int j = 0; j < a->o->nversions; j++) {
+        const version *v = &a->o->versions[j];
+        bool last = j + 1 == a->o->nversions; // the rules leave no other
+        ins *fits = last ? NULL : lb_if(b, lb_cmp(b, L_NE, host_dim(&h, v->when), lb_int(b, i64(), 0)));
+        lb_return(b, lb_call(b, i32(), version_function(a, v->suffix), f->params.n, args));
+        if (fits) lb_end(b, fits);
+    }
+}
+
+// ---------------------------------------------------------------- CPU or GPU
+static const char *device_function(const hosting *a, const char *device) {
+    return arena_printf(a->arena, "%s_run_%s", a->io->name, device);
+}
+
+void write_on_cpu(hosting *a, host *variants, int n) {
+    write_flat_runs(a, variants, n, device_function(a, "cpu"), false);
+}
+void write_on_gpu(hosting *a, host *h) { write_flat_runs(a, h, 1, device_function(a, "cuda"), false); }
+
+// The entry: where the context is.
+static void write_device_dispatch(hosting *a, const target *t, const char *name) {
+    host h = {.all = a, .t = t};
+    lfunc *f = open_function(&h, name, true, i32(), "int");
+    lbuild *b = &h.b;
+    take_message(&h, flat_params(&h));
+    start_runtime(&h);
+    check_arrays(&h);
+    take_context(&h);
+    ins *args[6];
+    for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
+    ins *gpu = lb_load(b, lt_ptr(), h.context, idx(&h, offsetof(onnxc_context, gpu) / sizeof(void *)), 0);
+    ins *there = lb_if(b, lb_cmp(b, L_NE, gpu, lb_null(b)));
+    lb_return(b, lb_call(b, i32(), device_function(a, "cuda"), 6, args));
+    lb_end(b, there);
+    lb_return(b, lb_call(b, i32(), device_function(a, "cpu"), 6, args));
+}
+
+void write_entries(hosting *a, host *variants, int n) {
+    bool structs = !a->io->generic;
+    const char *run = arena_printf(a->arena, structs ? "%s_run" : "%s_run_generic", a->io->name);
+    const target *t = a->m->target;
+    if (a->o->nversions) write_size_dispatch(a, t, run);
+    else if (a->o->gpu_program) write_device_dispatch(a, t, run);
+    else if (structs) write_struct_run(&variants[0], run, true);
+    else write_flat_runs(a, variants, n, run, true);
+    if (!structs) {
+        write_typed_run(a, t);
+        write_workspace_generic(a, t);
+    }
+    write_workspace_bytes(a, t);
+    write_context_entries(a, t);
+    if (a->result->weights_head) end_weights(a);
+}

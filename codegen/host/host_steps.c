@@ -1,0 +1,314 @@
+// The program's steps as instructions of the host function.
+#include "codegen/host/host_impl.h"
+#include "ir/loops/convert.h"
+#include <string.h>
+
+static ins *index_const(host *h, int64_t v) { return lb_idx(&h->b, v); }
+
+// ---------------------------------------------------------------- buffers
+static ins *root_pointer(host *h, const buffer *b) {
+    lbuild *l = &h->b;
+    switch (b->role) {
+    case BUF_INPUT: return io_pointer(h, false, b->io);
+    case BUF_OUTPUT: return io_pointer(h, true, b->io);
+    case BUF_CONST:
+        if (h->weights) return lb_offset(l, h->weights, index_const(h, constant_place(h->all, b)), 1);
+        return lb_symbol(l, constant_symbol(h->all, b));
+    case BUF_HEAP:
+    case BUF_TEMP:
+        if (h->at_caller && b->caller) return h->at_caller[b->id];
+        if (on_heap(b)) return lb_get(l, h->heap[b->id]);
+        if (!b->offset) diag_defect(h->all->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
+        return lb_offset(l, b->space == SPACE_DEVICE ? h->device : h->workspace,
+                         h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
+    case BUF_LOCAL: break;
+    }
+    diag_defect(h->all->diag, NULL, "buffer '%s' has no memory in host code", b->name);
+}
+
+ins *buffer_pointer(host *h, const buffer *b) {
+    int64_t offset = 0;
+    for (const buffer *v = b; v->view_of; v = v->view_of) offset += dtype_size(v->dtype, v->view_offset);
+    return lb_offset(&h->b, root_pointer(h, buffer_root(b)), index_const(h, offset), 1);
+}
+
+static ins *is_true(host *h, const buffer *b) {
+    ins *v = lb_load(&h->b, lt(LK_I8, 1), buffer_pointer(h, b), index_const(h, 0), 1);
+    return lb_cmp(&h->b, L_NE, v, lb_int(&h->b, lt(LK_I8, 1), 0));
+}
+
+const char *located(host *h, const loc *at, const char *message) {
+    if (!at || !at->node) return message;
+    return arena_printf(h->all->arena, "node '%s' (%s): %s", at->node, at->op ? at->op : "?", message);
+}
+
+// ---------------------------------------------------------------- kernels
+static void call_plain(host *h, const kernel_code *c, ins *scratch) {
+    arguments a = {.n = 0};
+    for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, buffer_pointer(h, c->buffers[j]));
+    for (int j = 0; j < c->ndims; j++) add_argument(h, &a, host_index(h, c->dims[j]));
+    if (c->scratch) add_argument(h, &a, scratch);
+    if (c->tasks) add_argument(h, &a, index_const(h, 0)), add_argument(h, &a, host_index(h, c->tasks));
+    if (c->has_status) add_argument(h, &a, h->kernel_status);
+    lb_call(&h->b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
+}
+
+static void check_kernel(host *h, const kernel_code *c, ins *status) {
+    lbuild *b = &h->b;
+    const kernel *k = c->kernel;
+    if (!h->message || k->messages.n == 1) {
+        const char *text = located(h, k->loc, k->messages.at[0]);
+        host_fail_if(h, lb_cmp(b, L_NE, status, lb_int(b, i32(), 0)), ONNXC_CHECK_FAILED, text);
+        return;
+    }
+    for (int j = 0; j < k->messages.n; j++)
+        host_fail_if(h, lb_cmp(b, L_EQ, status, lb_int(b, i32(), j + 1)), ONNXC_CHECK_FAILED,
+                     located(h, k->loc, k->messages.at[j]));
+}
+
+static void call_hook(host *h, int64_t kernel) {
+    lbuild *b = &h->b;
+    const char *name = runtime_function(h->all, h->all->o->hook, i32(), 2, (ltype[]){lt_ptr(), i32()});
+    ins *answer = lb_call(b, i32(), name, 2,
+                          (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), kernel)});
+    host_fail_if(h, lb_cmp(b, L_NE, answer, lb_int(b, i32(), 0)), ONNXC_CANCELLED, "cancelled by the hook");
+}
+
+static ins *scratch_pointer(host *h, const kernel *k) {
+    if (h->all->scratch[k->id]) return buffer_pointer(h, h->all->scratch[k->id]);
+    ins *place = h->scratch[k->id];
+    if (!place) place = index_const(h, dim_value(h->all->plan.scratch_offset[k->id]));
+    return lb_offset(&h->b, h->gpu_run ? h->device : h->workspace, place, 1);
+}
+
+static void kernel_step(host *h, const step *s) {
+    lbuild *b = &h->b;
+    const kernel_code *c = h->code[s->kernel->id];
+    ins *scratch = c->scratch ? scratch_pointer(h, s->kernel) : NULL;
+    if (h->all->o->hook) call_hook(h, h->all->first_kernel + s->kernel->id);
+    if (h->gpu_run) {
+        launch_kernel(h, c, scratch);
+        if (h->all->o->waits) wait_on_gpu(h), call_hook(h, HOOK_NO_KERNEL);
+        return;
+    }
+    if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);
+    if (runs_parallel(h, c)) call_parallel(h, c, scratch);
+    else call_plain(h, c, scratch);
+    if (c->has_status) check_kernel(h, c, lb_load(b, i32(), h->kernel_status, index_const(h, 0), 4));
+}
+
+// ---------------------------------------------------------------- memory
+static void copy_bytes(host *h, const buffer *to, const buffer *from, ins *bytes) {
+    lbuild *b = &h->b;
+    if (copies_across(h, to, from)) {
+        copy_across(h, to, from, bytes);
+        return;
+    }
+    ltype size = lt(lindex_kind(h->t), 1);
+    bool same = buffer_root(to) == buffer_root(from);
+    const char *name = runtime_function(h->all, same ? "memmove" : "memcpy", lt_ptr(), 3,
+                                        (ltype[]){lt_ptr(), lt_ptr(), size});
+    ins *some = bytes->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_NE, bytes, lb_int(b, i64(), 0)));
+    ins *args[] = {buffer_pointer(h, to), buffer_pointer(h, from), to_index(h, bytes)};
+    lb_call(b, lt_ptr(), name, 3, args);
+    if (some) lb_end(b, some);
+}
+
+// Into an output whose size only the run knows: when the room is too little, the others still tell their
+// sizes.
+static void copy_to_capacity(host *h, const step *s, ins *bytes) {
+    lbuild *b = &h->b;
+    const buffer *to = s->buffer;
+    ins *count = host_dim(h, buffer_count(to));
+    ins *fits = lb_if(b, lb_cmp(b, L_SLE, count, io_capacity(h, to->io)));
+    ins *pointer = buffer_pointer(h, to);
+    ins *none =
+        lb_bin(b, L_AND, lb_cmp(b, L_EQ, pointer, lb_null(b)), lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
+    host_fail_if(h, none, ONNXC_NULL_POINTER,
+                 arena_printf(h->all->arena, "output '%s' is a null pointer", to->name));
+    copy_bytes(h, to, s->from, bytes);
+    lb_else(b, fits);
+    lb_set(b, h->too_small, lb_int(b, lt(LK_I1, 1), 1));
+    lb_end(b, fits);
+}
+
+static void copy_step(host *h, const step *s) {
+    ins *bytes = host_dim(h, buffer_bytes(s->buffer));
+    if (bytes->op == L_CONST && bytes->i == 0) return;
+    if (h->gpu_run && buffer_root(s->buffer)->space != SPACE_DEVICE) check_launched(h, check_kernel);
+    if (s->buffer->role == BUF_OUTPUT && has_opaque_dim(s->buffer)) copy_to_capacity(h, s, bytes);
+    else copy_bytes(h, s->buffer, s->from, bytes);
+}
+
+static void alloc_step(host *h, const step *s) {
+    lbuild *b = &h->b;
+    arena *a = h->all->arena;
+    const buffer *of = s->buffer;
+    if (!on_heap(of)) return;
+    for (int j = 0; j < of->rank; j++) {
+        if (dim_is_const(of->dims[j])) continue;
+        ins *negative = lb_cmp(b, L_SLT, host_dim(h, of->dims[j]), lb_int(b, i64(), 0));
+        host_fail_if(h, negative, ONNXC_CHECK_FAILED,
+                     located(h, s->loc, arena_printf(a, "axis %d of '%s' has a negative size", j, of->name)));
+    }
+    ins *large = lb_int(b, lt(LK_I1, 1), 0), *bytes = host_size(h, buffer_bytes(of), &large);
+    host_fail_if(h, large, ONNXC_TOO_LARGE,
+                 located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
+    bool there = of->space == SPACE_DEVICE;
+    const char *name = there ? NULL : library_function(h->all, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
+    ins *pointer = there ? alloc_on_gpu(h, bytes) : lb_call(b, lt_ptr(), name, 1, &bytes);
+    lb_set(b, h->heap[of->id], pointer);
+    ins *none = lb_cmp(b, L_EQ, lb_get(b, h->heap[of->id]), lb_null(b));
+    host_fail_if(h, none, ONNXC_NO_MEMORY,
+                 located(h, s->loc, arena_printf(a, "no memory for '%s'", of->name)));
+}
+
+static void free_step(host *h, const buffer *of) {
+    lbuild *b = &h->b;
+    if (!on_heap(of)) return;
+    ins *pointer = lb_get(b, h->heap[of->id]);
+    if (of->space == SPACE_DEVICE) {
+        free_on_gpu(h, pointer);
+    } else {
+        const char *name = library_function(h->all, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
+        lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
+    }
+    lb_set(b, h->heap[of->id], lb_null(b));
+}
+
+static void move_step(host *h, const step *s) {
+    lb_set(&h->b, h->heap[s->buffer->id], lb_get(&h->b, h->heap[s->from->id]));
+    lb_set(&h->b, h->heap[s->from->id], lb_null(&h->b));
+}
+
+// ---------------------------------------------------------------- dims and control
+static void set_variable(host *h, const dim *target, ins *v) {
+    ins *var = map_get_number(&h->atoms, (uint64_t)target->id);
+    if (!var || var->op != L_VAR)
+        diag_defect(h->all->diag, NULL, "size '%s' is not a variable", target->name);
+    lb_set(&h->b, var, v);
+    host_forget_dims(h);
+}
+
+// Memory is planned for sizes up to their bounds.
+static void check_bounds(host *h, const step *s, ins *v) {
+    lbuild *b = &h->b;
+    const dim *d = s->target;
+    if (d->min <= INT64_MIN / 2 || d->max >= INT64_MAX / 2 || v->op == L_CONST) return;
+    if (s->dim && s->dim->min >= d->min && s->dim->max <= d->max) return;
+    ins *above = lb_bin(b, L_SUB, v, lb_int(b, i64(), d->min));
+    ins *wrong = lb_cmp(b, L_ULT, lb_int(b, i64(), d->max - d->min), above);
+    host_fail_if(h, wrong, ONNXC_CHECK_FAILED,
+                 located(h, s->loc,
+                         arena_printf(h->all->arena, "a size is outside the range %lld to %lld",
+                                      (long long)d->min, (long long)d->max)));
+}
+
+static void set_dim_step(host *h, const step *s) {
+    lbuild *b = &h->b;
+    ins *v;
+    if (s->dim) {
+        v = host_dim(h, s->dim);
+    } else {
+        dtype t = s->buffer->dtype;
+        v = load_element(b, t, buffer_pointer(h, s->buffer), index_const(h, s->index), 1);
+        v = convert_value(b, dtype_compute(t), DT_I64, v, true);
+    }
+    check_bounds(h, s, v);
+    set_variable(h, s->target, v);
+}
+
+static void region_steps(host *h, const region *r);
+
+static void if_step(host *h, const step *s) {
+    lbuild *b = &h->b;
+    ins *condition =
+        s->buffer ? is_true(h, s->buffer) : lb_cmp(b, L_NE, host_dim(h, s->dim), lb_int(b, i64(), 0));
+    ins *choice = lb_if(b, condition);
+    region_steps(h, s->body[0]);
+    if (s->body[1]->steps.n) {
+        lb_else(b, choice);
+        region_steps(h, s->body[1]);
+    }
+    lb_end(b, choice);
+}
+
+static ins *failed_so_far(host *h) {
+    return lb_cmp(&h->b, L_NE, lb_get(&h->b, h->status), lb_int(&h->b, i32(), 0));
+}
+
+static void loop_step(host *h, const step *s) {
+    lbuild *b = &h->b;
+    ins *limit = s->dim ? host_dim(h, s->dim) : NULL;
+    host_forget_dims(h); // of variables that the body sets
+    ins *count = lb_var(b, "iteration", lb_int(b, i64(), 0));
+    ins *loop = lb_loop(b);
+    ins *now = lb_get(b, count);
+    if (limit) lb_break(b, lb_cmp(b, L_SLE, limit, now));
+    set_variable(h, s->target, now);
+    if (s->buffer)
+        lb_break(b, lb_cmp(b, L_EQ, lb_conv(b, L_ZEXT, LK_I32, is_true(h, s->buffer)), lb_int(b, i32(), 0)));
+    region_steps(h, s->body[0]);
+    lb_set(b, count, lb_bin(b, L_ADD, now, lb_int(b, i64(), 1)));
+    lb_end(b, loop);
+    host_forget_dims(h);
+    if (h->status) lb_break(b, failed_so_far(h));
+}
+
+static void check_step(host *h, const step *s) {
+    ins *wrong = lb_cmp(&h->b, L_EQ, host_dim(h, s->dim), lb_int(&h->b, i64(), 0));
+    host_fail_if(h, wrong, ONNXC_CHECK_FAILED, located(h, s->loc, s->message));
+}
+
+static void one_step(host *h, const step *s) {
+    switch (s->kind) {
+    case STEP_KERNEL: kernel_step(h, s); break;
+    case STEP_CHECK: check_step(h, s); break;
+    case STEP_SET_DIM: set_dim_step(h, s); break;
+    case STEP_ALLOC: alloc_step(h, s); break;
+    case STEP_FREE: free_step(h, s->buffer); break;
+    case STEP_COPY: copy_step(h, s); break;
+    case STEP_MOVE: move_step(h, s); break;
+    case STEP_IF: if_step(h, s); break;
+    case STEP_LOOP: loop_step(h, s); break;
+    case STEP_LIB: library_step(h, s); break;
+    }
+}
+
+static void region_steps(host *h, const region *r) {
+    h->depth++;
+    for (int j = 0; j < r->steps.n; j++) one_step(h, r->steps.at[j]);
+    h->depth--;
+}
+
+// With heap buffers all steps stand in a loop that runs once: failures leave it, and what is still allocated
+// is freed behind it.
+void host_steps(host *h) {
+    lbuild *b = &h->b;
+    program *p = h->all->p;
+    ins *once = NULL;
+    if (h->all->heap) {
+        h->heap = ARENA_ARRAY(h->all->arena, ins *, p->buffers.n + 1);
+        for (int j = 0; j < p->buffers.n; j++) {
+            const buffer *o = p->buffers.at[j];
+            if (!on_heap(o)) continue;
+            h->heap[o->id] = lb_var(b, c_identifier(h->all->arena, o->name, "buffer"), lb_null(b));
+        }
+        h->status = lb_var(b, "status", lb_int(b, i32(), 0));
+        once = lb_loop(b);
+    }
+    if (h->gpu_run) begin_gpu(h);
+    region_steps(h, p->main);
+    if (h->gpu_run) check_launched(h, check_kernel);
+    if (!once) return;
+    lb_break(b, lb_int(b, lt(LK_I1, 1), 1));
+    lb_end(b, once);
+    for (int j = 0; j < p->buffers.n; j++)
+        if (h->heap[j]) free_step(h, p->buffers.at[j]);
+    release_made(h);
+    if (h->gpu_run) end_gpu(h);
+    ins *failed = lb_if(b, failed_so_far(h));
+    lb_return(b, lb_get(b, h->status));
+    lb_end(b, failed);
+    h->status = NULL;
+}

@@ -1,0 +1,130 @@
+// Kernels on several threads: whether it pays, and the function that the runtime calls for a range of tasks.
+#include "codegen/host/host_impl.h"
+
+// Every thread has scratch memory of its own, which the workspace holds whether they come or not.
+enum { SCRATCH_THREADS = 32 };
+// Work that keeps a thread busy for several times as long as it takes to wake it (about 10 us). A vectorised
+// multiplication and addition counts 1, a weight that is read for few of them 4, any other element 16: it
+// moves memory or computes functions.
+enum { WORK_BITS = 19, WEIGHT_WORK = 4, ELEMENT_WORK = 16 };
+
+void add_argument(host *h, arguments *a, ins *x) {
+    if (a->n == 512) diag_fatal_missing(h->all->diag, NULL, "a kernel has more than 512 arguments");
+    a->at[a->n++] = x;
+}
+
+// ---------------------------------------------------------------- how many threads
+static bool sums_products(const stage *s) {
+    for (int j = 0; j < s->states.n; j++) {
+        const expr *step = s->states.at[j].step;
+        if (s->states.at[j].op == RED_SUM && step->op == X_MUL) return true;
+    }
+    return false;
+}
+
+static dim *weights_of(const kernel *k) {
+    buffer **all;
+    dim *count = dim_const(k->program->dims, 0);
+    for (int j = kernel_buffers(k, &all) - 1; j >= 0; j--)
+        if (all[j]->role == BUF_CONST) count = dim_add(count, buffer_count(all[j]));
+    return count;
+}
+
+static dim *kernel_work(const kernel *k) {
+    dims *t = k->program->dims;
+    dim *work = dim_const(t, 0), *outer = dim_const(t, 1);
+    for (int a = 0; a < k->nouter; a++) outer = dim_mul(outer, k->axes.at[a].extent);
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        dim *n = dim_mulk(outer, sums_products(s) ? 1 : ELEMENT_WORK);
+        for (int i = 0; i < s->axes.n; i++) n = dim_mul(n, k->axes.at[s->axes.at[i]].extent);
+        work = dim_add(work, n);
+    }
+    for (int j = 0; j < k->stages.n; j++)
+        if (sums_products(k->stages.at[j])) work = dim_max(work, dim_mulk(weights_of(k), WEIGHT_WORK));
+    return work->kind == DIM_OVERFLOW ? dim_const(t, INT64_MAX / 2) : work;
+}
+
+bool runs_parallel(const host *h, const kernel_code *c) {
+    if (!c->tasks || h->t->threads == 1 || !h->t->hosted || h->t->arch == ARCH_C) return false;
+    return c->tasks->max > 1 && kernel_work(c->kernel)->max >= (INT64_C(2) << WORK_BITS);
+}
+
+int kernel_threads(const host *h, const kernel_code *c) {
+    return c->scratch && h->t->threads > SCRATCH_THREADS ? SCRATCH_THREADS : h->t->threads;
+}
+
+dim *thread_scratch(const kernel_code *c) {
+    return dim_mulk(dim_ceildiv(c->scratch, dim_const(c->scratch->table, 64)), 64);
+}
+
+static ins *useful_threads(host *h, const kernel_code *c) {
+    lbuild *b = &h->b;
+    ins *most = lb_int(b, i64(), kernel_threads(h, c));
+    ins *blocks = lb_bin(b, L_ASHR, host_dim(h, kernel_work(c->kernel)), lb_int(b, i64(), WORK_BITS));
+    return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_SMIN, blocks, most));
+}
+
+// ---------------------------------------------------------------- calls
+// void task(void *const *context, int64_t begin, int64_t end, int thread): the kernel on a range of its
+// tasks.
+static const char *trampoline(host *h, const kernel_code *c) {
+    const char *name = arena_printf(h->all->arena, "%s_task", c->f->name);
+    lfunc *f = lfunc_new(h->all->m, name, lt(LK_VOID, 1));
+    f->target = h->t;
+    ins *context = lfunc_param(f, "context", lt_ptr(), LK_PTR, DT_NONE, true);
+    ins *begin = lfunc_param(f, "begin", i64(), LK_VOID, DT_I64, true),
+        *end = lfunc_param(f, "end", i64(), LK_VOID, DT_I64, true);
+    ins *thread = lfunc_param(f, "thread", i32(), LK_VOID, DT_I32, true);
+    host inner = {.all = h->all, .t = h->t, .b = lbuild_new(f, h->t, h->all->diag)};
+    lbuild *b = &inner.b;
+    arguments a = {.n = 0};
+    for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, j), 0));
+    ins *dims = lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers), 0);
+    for (int j = 0; j < c->ndims; j++)
+        add_argument(h, &a, to_index(&inner, lb_load(b, i64(), dims, lb_idx(b, j), 0)));
+    if (c->scratch) {
+        ins *mine = lb_bin(b, L_MUL, lb_load(b, i64(), dims, lb_idx(b, c->ndims), 0),
+                           lb_conv(b, L_SEXT, LK_I64, thread));
+        add_argument(h, &a,
+                     lb_offset(b, lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers + 1), 0),
+                               to_index(&inner, mine), 1));
+    }
+    add_argument(h, &a, to_index(&inner, begin));
+    add_argument(h, &a, to_index(&inner, end));
+    if (c->has_status) add_argument(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, c->nbuffers + 2), 0));
+    lb_call(b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
+    return f->name;
+}
+
+// One for all calls: each is over before the next begins.
+void make_task_arrays(host *h) {
+    int pointers = 0, dims = 0;
+    for (int j = 0; j < h->all->p->kernels.n; j++) {
+        const kernel_code *c = h->code[j];
+        if (!c || !runs_parallel(h, c)) continue;
+        if (c->nbuffers + 3 > pointers) pointers = c->nbuffers + 3;
+        if (c->ndims + 1 > dims) dims = c->ndims + 1;
+    }
+    if (!pointers) return;
+    h->task_context = named_local(&h->b, "context", LK_PTR, pointers);
+    h->task_dims = named_local(&h->b, "task_dims", LK_I64, dims);
+}
+
+// The arguments go into an array of pointers: buffers, the array of dims, scratch, status.
+void call_parallel(host *h, const kernel_code *c, ins *scratch) {
+    lbuild *b = &h->b;
+    ins *context = h->task_context, *dims = h->task_dims;
+    for (int j = 0; j < c->nbuffers; j++)
+        lb_store(b, context, lb_idx(b, j), buffer_pointer(h, c->buffers[j]), 0);
+    for (int j = 0; j < c->ndims; j++) lb_store(b, dims, lb_idx(b, j), host_dim(h, c->dims[j]), 0);
+    lb_store(b, context, lb_idx(b, c->nbuffers), dims, 0);
+    lb_store(b, context, lb_idx(b, c->nbuffers + 1), scratch ? scratch : lb_null(b), 0);
+    lb_store(b, context, lb_idx(b, c->nbuffers + 2), c->has_status ? h->kernel_status : lb_null(b), 0);
+    if (c->scratch) lb_store(b, dims, lb_idx(b, c->ndims), host_dim(h, thread_scratch(c)), 0);
+    ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), useful_threads(h, c)};
+    lb_call(b, lt(LK_VOID, 1),
+            runtime_function(h->all, "onnxc_rt_parallel", lt(LK_VOID, 1), 4,
+                             (ltype[]){lt_ptr(), lt_ptr(), i64(), i32()}),
+            4, args);
+}

@@ -1,0 +1,172 @@
+// Names and places of the emitted interface. In: a program's inputs and outputs. Out: identifiers that C and
+// C++ accept, members of the two structs, the symbolic dims in order.
+#include "codegen/host/interface.h"
+#include <ctype.h>
+#include <string.h>
+
+static const char *take_name(arena *a, map *taken, const char *name) {
+    const char *s = name;
+    for (int i = 2; map_get(taken, s); i++) s = arena_printf(a, "%s_%d", name, i);
+    map_put(taken, s, (void *)"");
+    return s;
+}
+
+static const char *upper(arena *a, const char *s) {
+    char *u = arena_strdup(a, s);
+    for (char *c = u; *c; c++) *c = (char)toupper((unsigned char)*c);
+    return u;
+}
+
+int64_t interface_int64_offset(int slot) { return 8 * (int64_t)slot; }
+int64_t interface_pointer_offset(const target *t, int int64s, int pointer) {
+    return 8 * (int64_t)int64s + (int64_t)pointer * (t->ptr_bits / 8);
+}
+
+const char *interface_ctype(const buffer *b) { return b->holds ? "onnxc_value" : dtype_c(b->dtype); }
+
+bool has_opaque_dim(const buffer *b) { return !is_sized_at_entry(b->dims, b->rank); }
+
+// ---------------------------------------------------------------- tensors
+typedef struct namer {
+    arena *arena;
+    interface *io;
+    map names, macros; // taken
+} namer;
+
+static void name_tensor(namer *n, io_tensor *t, const buffer *b, const char *fallback) {
+    t->buffer = b;
+    t->original = b->name;
+    t->name = take_name(n->arena, &n->names, c_identifier(n->arena, b->name, fallback));
+    t->macro = take_name(n->arena, &n->macros, upper(n->arena, t->name));
+    t->first_dim = n->io->ndims;
+    n->io->ndims += b->rank;
+}
+
+static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
+    const buffer *b = t->buffer;
+    bool absent = output && t->state; // the input's members stand for it
+    t->dims = ARENA_ARRAY(n->arena, const char *, b->rank + 1);
+    t->dim_slots = ARENA_ARRAY(n->arena, int, b->rank + 1);
+    for (int j = 0; j < b->rank; j++) {
+        t->dim_slots[j] = -1;
+        if (absent || dim_is_const(b->dims[j])) continue;
+        t->dims[j] = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_dim%d", t->name, j));
+        t->dim_slots[j] = (*slots)++;
+    }
+    t->data_sized = output && !absent && has_opaque_dim(b);
+    if (!t->data_sized) return;
+    t->capacity = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_capacity", t->name));
+    t->capacity_slot = (*slots)++;
+}
+
+static void add_symbol(void *user, const dim *atom) {
+    namer *n = user;
+    interface *io = n->io;
+    if (atom->kind != DIM_SYMBOL) return;
+    for (int j = 0; j < io->symbols.n; j++)
+        if (io->symbols.at[j] == atom) return;
+    VEC_PUSH(n->arena, &io->symbols, (dim *)atom);
+}
+
+static void name_arguments(namer *n) {
+    interface *io = n->io;
+    map taken = {.arena = n->arena};
+    io->arguments = ARENA_ARRAY(n->arena, const char *, io->symbols.n + 1);
+    for (int j = 0; j < io->symbols.n; j++)
+        io->arguments[j] =
+            take_name(n->arena, &taken, c_identifier(n->arena, io->symbols.at[j]->name, "dim"));
+}
+
+static void place_pointers(interface *io, const int *state) {
+    for (int j = 0; j < io->nout; j++) {
+        io->out[j].pointer_slot = io->out_pointers;
+        io->out[j].state = state ? state[j] : 0;
+        if (io->out[j].state) io->in[io->out[j].state - 1].state = j + 1;
+        else io->out_pointers++;
+    }
+    for (int j = 0; j < io->nin; j++) io->in[j].pointer_slot = j;
+}
+
+static void note_scales(interface *io, const module *m) {
+    for (int j = 0; j < m->scales.n; j++) {
+        const io_scale *s = &m->scales.at[j];
+        if (s->index < (s->output ? io->nout : io->nin)) (s->output ? io->out : io->in)[s->index].quant = s;
+    }
+}
+
+// NAME_TENSOR_setosa: the index of the label "setosa". Case stays, since it may tell labels apart.
+static void name_labels(namer *n, io_tensor *t) {
+    const constant *labels = t->labels;
+    if (!labels || labels->elem != DT_STRING) return;
+    t->label_macros = ARENA_ARRAY(n->arena, const char *, labels->count);
+    for (int64_t j = 0; j < labels->count; j++) {
+        const char *label = c_identifier(n->arena, labels->strings[j], "");
+        const char *macro = arena_printf(n->arena, "%s_INDEX_%s", t->macro, *label ? label : "label");
+        t->label_macros[j] = take_name(n->arena, &n->macros, macro);
+    }
+}
+
+static void note_labels(namer *n, interface *io, const module *m) {
+    for (int j = 0; j < io->nout; j++) io->out[j].labels = io->out[j].buffer->labels;
+    for (int j = 0; j < m->indices.n; j++)
+        if (m->indices.at[j].output < io->nout)
+            io->out[m->indices.at[j].output].labels = m->indices.at[j].labels;
+    for (int j = 0; j < io->nout; j++) name_labels(n, &io->out[j]);
+}
+
+static io_tensor *tensors_of_version(arena *a, const io_tensor *all, int n, buffer *const *buffers) {
+    io_tensor *own = ARENA_ARRAY(a, io_tensor, n + 1);
+    for (int j = 0; j < n; j++) {
+        own[j] = all[j];
+        own[j].buffer = buffers[j];
+        own[j].data_sized = all[j].data_sized && has_opaque_dim(buffers[j]);
+    }
+    return own;
+}
+
+static void find_symbols(namer *n, const program *p) {
+    for (int j = 0; j < p->inputs.n; j++)
+        for (int i = 0; i < p->inputs.at[j]->rank; i++) dim_atoms(p->inputs.at[j]->dims[i], add_symbol, n);
+}
+
+interface *interface_of_version(arena *a, const interface *io, const program *p) {
+    interface *own = ARENA_NEW(a, interface);
+    *own = *io;
+    own->in = tensors_of_version(a, io->in, io->nin, p->inputs.at);
+    own->out = tensors_of_version(a, io->out, io->nout, p->outputs.at);
+    memset(&own->symbols, 0, sizeof own->symbols);
+    own->arguments = NULL;
+    find_symbols(&(namer){.arena = a, .io = own}, p);
+    return own;
+}
+
+interface *interface_new(const program *p, const char *name, const target *t, bool generic) {
+    interface *io = ARENA_NEW(p->arena, interface);
+    namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
+    io->name = c_identifier(p->arena, name, "model");
+    io->macro = upper(p->arena, io->name);
+    io->nin = p->inputs.n, io->nout = p->outputs.n;
+    io->in = ARENA_ARRAY(p->arena, io_tensor, io->nin + 1);
+    io->out = ARENA_ARRAY(p->arena, io_tensor, io->nout + 1);
+    io->generic = generic;
+    io->messages = t->hosted && generic;
+    map_put(&n.macros, "WORKSPACE", (void *)"");
+    for (int j = 0; j < io->nin; j++) name_tensor(&n, &io->in[j], p->inputs.at[j], "input");
+    for (int j = 0; j < io->nout; j++) name_tensor(&n, &io->out[j], p->outputs.at[j], "output");
+    place_pointers(io, p->state);
+    note_scales(io, p->module);
+    for (int j = 0; j < io->nin; j++) place_dims(&n, &io->in[j], false, &io->in_int64s);
+    for (int j = 0; j < io->nout; j++) place_dims(&n, &io->out[j], true, &io->out_int64s);
+    note_labels(&n, io, p->module);
+    io->message = take_name(p->arena, &n.names, "message");
+    find_symbols(&n, p);
+    name_arguments(&n);
+    io->members = n.names;
+    return io;
+}
+
+void interface_add_extras(interface *io, arena *a, bool context, bool hook, bool opens) {
+    io->context = context;
+    io->opens = opens;
+    if (hook) io->hook_user = take_name(a, &io->members, "hook_user");
+}

@@ -1,0 +1,141 @@
+// Dot products of bytes and halves within 32-bit lanes: one instruction where the target has it (x86 VNNI,
+// AArch64 usdot, ARM smlad), else products of halves (x86 pmaddwd) or plain multiplications. All give the
+// same bits.
+#include "codegen/llvm/llvm_impl.h"
+
+typedef struct dot {
+    lop op;
+    int lanes;              // of the accumulator
+    LLVMValueRef acc, b, c; // all of them lanes x i32
+} dot;
+
+static LLVMTypeRef words(const emit *e, int lanes) { return type_of(e, lt(LK_I32, lanes)); }
+static LLVMValueRef word(const emit *e, int lanes, int64_t v) { return const_int(e, lt(LK_I32, lanes), v); }
+
+// ---------------------------------------------------------------- plain
+// Field j (bits wide) of each word, widened to the whole word.
+static LLVMValueRef field(emit *e, LLVMValueRef x, int lanes, int j, int bits, bool is_signed) {
+    int up = 32 - bits * (j + 1);
+    if (up) x = LLVMBuildShl(e->b, x, word(e, lanes, up), "");
+    LLVMValueRef down = word(e, lanes, 32 - bits);
+    return is_signed ? LLVMBuildAShr(e->b, x, down, "") : LLVMBuildLShr(e->b, x, down, "");
+}
+
+static LLVMValueRef plain(emit *e, const dot *d) {
+    int bits = d->op == L_DOT2 ? 16 : 8;
+    LLVMValueRef sum = d->acc;
+    for (int j = 0; j < 32 / bits; j++) {
+        LLVMValueRef b = field(e, d->b, d->lanes, j, bits, d->op != L_DOT4_US);
+        LLVMValueRef c = field(e, d->c, d->lanes, j, bits, true);
+        sum = LLVMBuildAdd(e->b, sum, LLVMBuildMul(e->b, b, c, ""), "");
+    }
+    return sum;
+}
+
+// ---------------------------------------------------------------- x86
+static LLVMValueRef vpdpbusd(emit *e, int lanes, LLVMValueRef acc, LLVMValueRef u, LLVMValueRef s) {
+    LLVMValueRef args[3] = {acc, u, s};
+    const char *name = lanes == 16  ? "llvm.x86.avx512.vpdpbusd.512"
+                       : lanes == 8 ? "llvm.x86.avx512.vpdpbusd.256"
+                                    : "llvm.x86.avx512.vpdpbusd.128";
+    return call_target_intrinsic(e, name, args, 3);
+}
+
+// Signed times signed: b + 128 is unsigned, and 128 * c is taken off again.
+static LLVMValueRef x86_vnni(emit *e, const dot *d) {
+    if (d->op == L_DOT4_US) return vpdpbusd(e, d->lanes, d->acc, d->b, d->c);
+    LLVMValueRef offset = word(e, d->lanes, (int32_t)0x80808080u);
+    LLVMValueRef sum = vpdpbusd(e, d->lanes, d->acc, LLVMBuildXor(e->b, d->b, offset, ""), d->c);
+    LLVMValueRef extra = vpdpbusd(e, d->lanes, word(e, d->lanes, 0), offset, d->c);
+    return LLVMBuildSub(e->b, sum, extra, "");
+}
+
+static LLVMValueRef pmaddwd(emit *e, int lanes, LLVMValueRef b, LLVMValueRef c) {
+    LLVMTypeRef halves = type_of(e, lt(LK_I16, 2 * lanes));
+    LLVMValueRef args[2] = {LLVMBuildBitCast(e->b, b, halves, ""), LLVMBuildBitCast(e->b, c, halves, "")};
+    const char *name = lanes == 16  ? "llvm.x86.avx512.pmaddw.d.512"
+                       : lanes == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                    : "llvm.x86.sse2.pmadd.wd";
+    return call_target_intrinsic(e, name, args, 2);
+}
+
+// Bytes 0 and 2 (odd: 1 and 3) of each word, widened to halves.
+static LLVMValueRef bytes_as_halves(emit *e, LLVMValueRef x, int lanes, bool odd, bool is_signed) {
+    ltype halves = lt(LK_I16, 2 * lanes);
+    LLVMValueRef eight = const_int(e, halves, 8);
+    x = LLVMBuildBitCast(e->b, x, type_of(e, halves), "");
+    if (!odd) x = LLVMBuildShl(e->b, x, eight, "");
+    return is_signed ? LLVMBuildAShr(e->b, x, eight, "") : LLVMBuildLShr(e->b, x, eight, "");
+}
+
+static LLVMValueRef x86_halves(emit *e, const dot *d) {
+    if (d->op == L_DOT2) return LLVMBuildAdd(e->b, d->acc, pmaddwd(e, d->lanes, d->b, d->c), "");
+    LLVMValueRef sum = d->acc;
+    for (int odd = 0; odd < 2; odd++) {
+        LLVMValueRef b = bytes_as_halves(e, d->b, d->lanes, odd, d->op == L_DOT4_SS);
+        LLVMValueRef c = bytes_as_halves(e, d->c, d->lanes, odd, true);
+        sum = LLVMBuildAdd(e->b, sum, pmaddwd(e, d->lanes, b, c), "");
+    }
+    return sum;
+}
+
+// ---------------------------------------------------------------- ARM
+static LLVMValueRef aarch64_dot(emit *e, const dot *d) {
+    LLVMTypeRef types[2] = {words(e, 4), type_of(e, lt(LK_I8, 16))};
+    LLVMValueRef args[3] = {d->acc, LLVMBuildBitCast(e->b, d->b, types[1], ""),
+                            LLVMBuildBitCast(e->b, d->c, types[1], "")};
+    return call_intrinsic(e, d->op == L_DOT4_US ? "llvm.aarch64.neon.usdot" : "llvm.aarch64.neon.sdot", types,
+                          2, args, 3);
+}
+
+static LLVMValueRef two_bytes(emit *e, LLVMValueRef x, bool odd, bool is_signed) {
+    if (odd) x = LLVMBuildLShr(e->b, x, word(e, 1, 8), "");
+    return call_target_intrinsic(e, is_signed ? "llvm.arm.sxtb16" : "llvm.arm.uxtb16", &x, 1);
+}
+
+static LLVMValueRef smlad(emit *e, LLVMValueRef b, LLVMValueRef c, LLVMValueRef acc) {
+    return call_target_intrinsic(e, "llvm.arm.smlad", (LLVMValueRef[]){b, c, acc}, 3);
+}
+
+static LLVMValueRef arm_dsp(emit *e, const dot *d) {
+    if (d->op == L_DOT2) return smlad(e, d->b, d->c, d->acc);
+    LLVMValueRef sum = d->acc;
+    for (int odd = 0; odd < 2; odd++)
+        sum = smlad(e, two_bytes(e, d->b, odd, d->op == L_DOT4_SS), two_bytes(e, d->c, odd, true), sum);
+    return sum;
+}
+
+// ---------------------------------------------------------------- choice
+typedef LLVMValueRef dot_fn(emit *e, const dot *d);
+
+// The way for this target, and the most lanes that it takes at once (fewer: powers of two down to *least).
+static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
+    const target *t = e->t;
+    *least = 4;
+    *most = t->vector_bits / 32;
+    if (t->arch == ARCH_X86_64) return t->vnni && op != L_DOT2 ? x86_vnni : x86_halves;
+    if (t->arch == ARCH_AARCH64 && t->vnni && op != L_DOT2) return *most = 4, aarch64_dot;
+    if (t->arch == ARCH_ARM && t->dsp && !t->vector_bits) return *most = *least = 1, arm_dsp;
+    *most = *least = 0;
+    return plain;
+}
+
+static LLVMValueRef as_words(emit *e, LLVMValueRef v, int lanes) {
+    return LLVMBuildBitCast(e->b, v, words(e, lanes), "");
+}
+
+LLVMValueRef emit_dot(emit *e, const ins *x) {
+    int lanes = x->type.lanes, most, least;
+    dot_fn *fn = choose(e, x->op, &most, &least);
+    dot d = {x->op, lanes, value_of(e, x->args[0]), as_words(e, value_of(e, x->args[1]), lanes),
+             as_words(e, value_of(e, x->args[2]), lanes)};
+    bool power = !(lanes & (lanes - 1));
+    if (!power || lanes < least || (least == 1 && lanes > 1)) fn = plain;
+    if (fn == plain || lanes <= most) return fn(e, &d);
+    LLVMValueRef *parts = ARENA_ARRAY(e->arena, LLVMValueRef, lanes / most);
+    for (int i = 0; i < lanes; i += most) {
+        dot part = {x->op, most, slice(e, d.acc, i, most), slice(e, d.b, i, most), slice(e, d.c, i, most)};
+        parts[i / most] = fn(e, &part);
+    }
+    return concat(e, parts, lanes / most);
+}

@@ -1,0 +1,288 @@
+// One function of loops into LLVM IR: blocks, loops, branches and calls. Variables are stack slots which
+// LLVM's mem2reg turns into values; loops test at their end behind one test for zero trips, so that the code
+// generator sees the shape it knows best.
+#include "codegen/llvm/llvm_impl.h"
+#include <string.h>
+
+LLVMTypeRef type_of(const emit *e, ltype t) {
+    LLVMTypeRef scalar = e->kinds[t.kind];
+    return t.lanes > 1 ? LLVMVectorType(scalar, t.lanes) : scalar;
+}
+
+LLVMValueRef value_of(const emit *e, const ins *x) {
+    LLVMValueRef v = e->values[x->id];
+    if (!v) diag_defect(e->diag, NULL, "function %s: value %d is used before it is made", e->f->name, x->id);
+    return v;
+}
+
+int kind_bytes(const emit *e, lkind k) { return k == LK_PTR ? e->t->ptr_bits / 8 : lkind_bytes(k); }
+int kind_bits(const emit *e, lkind k) { return k == LK_I1 ? 1 : 8 * kind_bytes(e, k); }
+
+LLVMValueRef const_int(const emit *e, ltype t, int64_t v) {
+    LLVMValueRef c = LLVMConstInt(e->kinds[t.kind], (unsigned long long)v, 1);
+    if (t.lanes == 1) return c;
+    LLVMValueRef *all = ARENA_ARRAY(e->arena, LLVMValueRef, t.lanes);
+    for (int i = 0; i < t.lanes; i++) all[i] = c;
+    return LLVMConstVector(all, t.lanes);
+}
+
+LLVMBasicBlockRef new_block(emit *e, const char *name) {
+    return LLVMAppendBasicBlockInContext(e->context, e->fn, name);
+}
+
+// Blocks appear in the order in which they are entered.
+void enter_block(emit *e, LLVMBasicBlockRef block) {
+    LLVMMoveBasicBlockAfter(block, LLVMGetLastBasicBlock(e->fn));
+    LLVMPositionBuilderAtEnd(e->b, block);
+    e->done = false;
+}
+
+LLVMValueRef build_alloca(emit *e, LLVMTypeRef type, int64_t n, int align) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+    LLVMPositionBuilderBefore(e->b, e->after_allocas);
+    LLVMTypeRef whole = n == 1 ? type : LLVMArrayType2(type, (uint64_t)n);
+    LLVMValueRef v = LLVMBuildAlloca(e->b, whole, "");
+    if (align) LLVMSetAlignment(v, (unsigned)align);
+    LLVMPositionBuilderAtEnd(e->b, here);
+    return v;
+}
+
+// ---------------------------------------------------------------- structure
+static void emit_block(emit *e, const lblock *block);
+
+static void branch(emit *e, LLVMBasicBlockRef to) {
+    if (!e->done) LLVMBuildBr(e->b, to);
+    e->done = true;
+}
+
+static bool is_const(const ins *x) { return x->op == L_CONST; }
+
+// Iterations when they are known, else -1.
+static int64_t constant_trips(const ins *x) {
+    const ins *begin = x->args[0], *end = x->args[1], *step = x->args[2];
+    if (!is_const(begin) || !is_const(end) || !is_const(step) || step->i <= 0) return -1;
+    return end->i <= begin->i ? 0 : (end->i - begin->i - 1) / step->i + 1;
+}
+
+static void emit_unrolled(emit *e, const ins *x, int64_t trips) {
+    for (int64_t k = 0; k < trips && !e->done; k++) {
+        e->values[x->id] = const_int(e, x->type, x->args[0]->i + k * x->args[2]->i);
+        emit_block(e, x->body[0]);
+    }
+}
+
+//     if (begin < end) do { body; next = i + step; } while (next < end);
+static void emit_rolled(emit *e, const ins *x, int64_t trips) {
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), body = new_block(e, x->name ? x->name : "loop"),
+                      after = new_block(e, "done");
+    LLVMValueRef begin = value_of(e, x->args[0]), end = value_of(e, x->args[1]),
+                 step = value_of(e, x->args[2]);
+    if (trips > 0) LLVMBuildBr(e->b, body);
+    else LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, begin, end, ""), body, after);
+    enter_block(e, body);
+    LLVMValueRef counter = LLVMBuildPhi(e->b, type_of(e, x->type), x->name ? x->name : "");
+    LLVMAddIncoming(counter, &begin, &before, 1);
+    e->values[x->id] = counter;
+    emit_block(e, x->body[0]);
+    if (!e->done) {
+        LLVMValueRef next = LLVMBuildNSWAdd(e->b, counter, step, "");
+        LLVMBasicBlockRef last = LLVMGetInsertBlock(e->b);
+        LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, end, ""), body, after);
+        LLVMAddIncoming(counter, &next, &last, 1);
+    }
+    enter_block(e, after);
+}
+
+static void emit_for(emit *e, const ins *x) {
+    int64_t trips = constant_trips(x);
+    if (trips >= 0 && (x->role == LOOP_UNROLL || trips <= 1)) emit_unrolled(e, x, trips);
+    else emit_rolled(e, x, trips);
+}
+
+static void emit_if(emit *e, const ins *x) {
+    LLVMBasicBlockRef then = new_block(e, "then"), otherwise = x->body[1] ? new_block(e, "else") : NULL,
+                      after = new_block(e, "endif");
+    LLVMBuildCondBr(e->b, value_of(e, x->args[0]), then, otherwise ? otherwise : after);
+    enter_block(e, then);
+    emit_block(e, x->body[0]);
+    branch(e, after);
+    if (otherwise) {
+        enter_block(e, otherwise);
+        emit_block(e, x->body[1]);
+        branch(e, after);
+    }
+    enter_block(e, after);
+}
+
+static void emit_loop(emit *e, const ins *x) {
+    LLVMBasicBlockRef body = new_block(e, "repeat"), after = new_block(e, "left"), outer = e->break_to;
+    branch(e, body);
+    enter_block(e, body);
+    e->break_to = after;
+    emit_block(e, x->body[0]);
+    branch(e, body);
+    e->break_to = outer;
+    enter_block(e, after);
+}
+
+static void emit_break(emit *e, const ins *x) {
+    LLVMBasicBlockRef on = new_block(e, "on");
+    LLVMBuildCondBr(e->b, value_of(e, x->args[0]), e->break_to, on);
+    enter_block(e, on);
+}
+
+static void emit_return(emit *e, const ins *x) {
+    if (x->nargs) LLVMBuildRet(e->b, value_of(e, x->args[0]));
+    else LLVMBuildRetVoid(e->b);
+    e->done = true;
+}
+
+static LLVMValueRef emit_call(emit *e, const ins *x) {
+    int first = x->op == L_CALLPTR, n = x->nargs - first;
+    ltype *types = ARENA_ARRAY(e->arena, ltype, n);
+    LLVMValueRef *args = ARENA_ARRAY(e->arena, LLVMValueRef, n);
+    for (int i = 0; i < n; i++) {
+        types[i] = x->args[i + first]->type;
+        args[i] = value_of(e, x->args[i + first]);
+    }
+    LLVMValueRef callee = first ? value_of(e, x->args[0]) : symbol_value(e, x->name);
+    LLVMTypeRef type = function_type(e, x->type, types, n);
+    LLVMValueRef call = LLVMBuildCall2(e->b, type, callee, args, (unsigned)n, "");
+    add_extension_attributes(e, call, true, x->type, types, NULL, n);
+    return call;
+}
+
+// ---------------------------------------------------------------- instructions
+static _Noreturn void not_here(const emit *e, const char *what) {
+    diag_defect(e->diag, NULL, "function %s: %s reached the LLVM backend", e->f->name, what);
+}
+
+static LLVMValueRef emit_var(emit *e, const ins *x) {
+    LLVMValueRef slot = build_alloca(e, type_of(e, x->type), 1, 0);
+    LLVMBuildStore(e->b, value_of(e, x->args[0]), slot);
+    return slot;
+}
+
+static LLVMValueRef emit_ins(emit *e, const ins *x) {
+    switch (x->op) {
+    case L_PARAM: return LLVMGetParam(e->fn, (unsigned)x->i);
+    case L_SYMBOL: return symbol_value(e, x->name);
+    case L_NULL: return LLVMConstNull(e->kinds[LK_PTR]);
+    case L_VAR: return emit_var(e, x);
+    case L_GET: return LLVMBuildLoad2(e->b, type_of(e, x->type), value_of(e, x->args[0]), "");
+    case L_SET: return LLVMBuildStore(e->b, value_of(e, x->args[1]), value_of(e, x->args[0]));
+    case L_FOR: emit_for(e, x); return e->values[x->id];
+    case L_IF: emit_if(e, x); return NULL;
+    case L_LOOP: emit_loop(e, x); return NULL;
+    case L_BREAK: emit_break(e, x); return NULL;
+    case L_RETURN: emit_return(e, x); return NULL;
+    case L_CALL:
+    case L_CALLPTR: return emit_call(e, x);
+    case L_DOT4_US:
+    case L_DOT4_SS:
+    case L_DOT2: return emit_dot(e, x);
+    case L_LOAD:
+    case L_LOADN:
+    case L_STORE:
+    case L_STOREN:
+    case L_GATHER:
+    case L_SCATTER:
+    case L_PREFETCH:
+    case L_OFFSET:
+    case L_FIELD:
+    case L_SETFIELD:
+    case L_LOCAL:
+    case L_ATOMIC_ADD: return emit_memory(e, x);
+    case L_BARRIER: not_here(e, "a barrier");
+    case L_SHFL_XOR: not_here(e, "a warp shuffle");
+    case L_COMMENT: return NULL;
+    case L_COUNT: not_here(e, "no instruction");
+    case L_CONST:
+    case L_SPLAT:
+    case L_IOTA:
+    case L_EXTRACT:
+    case L_INSERT:
+    case L_SHUFFLE:
+    case L_HADD:
+    case L_HMUL:
+    case L_HSMIN:
+    case L_HSMAX:
+    case L_HUMIN:
+    case L_HUMAX:
+    case L_HOR:
+    case L_HAND:
+    case L_ADD:
+    case L_SUB:
+    case L_MUL:
+    case L_MULADD:
+    case L_FMA:
+    case L_FDIV:
+    case L_SDIV:
+    case L_UDIV:
+    case L_SREM:
+    case L_UREM:
+    case L_SMIN:
+    case L_SMAX:
+    case L_UMIN:
+    case L_UMAX:
+    case L_FMIN:
+    case L_FMAX:
+    case L_AND:
+    case L_OR:
+    case L_XOR:
+    case L_SHL:
+    case L_LSHR:
+    case L_ASHR:
+    case L_FNEG:
+    case L_FABS:
+    case L_SQRT:
+    case L_FLOOR:
+    case L_CEIL:
+    case L_TRUNC:
+    case L_RINT:
+    case L_EQ:
+    case L_NE:
+    case L_SLT:
+    case L_SLE:
+    case L_ULT:
+    case L_ULE:
+    case L_SELECT:
+    case L_SEXT:
+    case L_ZEXT:
+    case L_ITRUNC:
+    case L_SITOF:
+    case L_UITOF:
+    case L_FTOSI:
+    case L_FTOUI:
+    case L_FEXT:
+    case L_FTRUNC:
+    case L_BITCAST: return emit_arithmetic(e, x);
+    }
+    not_here(e, "no instruction");
+}
+
+// What stands behind a return or in a block that cannot be reached is dropped.
+static void emit_block(emit *e, const lblock *block) {
+    for (const ins *x = block->first; x && !e->done; x = x->next) e->values[x->id] = emit_ins(e, x);
+}
+
+void emit_function(emit *e, const lfunc *f, LLVMValueRef fn) {
+    e->f = f;
+    e->t = f->target;
+    e->fn = fn;
+    e->values = ARENA_ARRAY(e->arena, LLVMValueRef, f->nins + 1);
+    e->break_to = NULL;
+    e->done = false;
+    LLVMBasicBlockRef entry = new_block(e, "entry"), start = new_block(e, "start");
+    LLVMPositionBuilderAtEnd(e->b, entry);
+    e->after_allocas = LLVMBuildBr(e->b, start);
+    enter_block(e, start);
+    for (int i = 0; i < f->params.n; i++) {
+        e->values[f->params.at[i].value->id] = LLVMGetParam(fn, (unsigned)i);
+        LLVMSetValueName2(LLVMGetParam(fn, (unsigned)i), f->params.at[i].name, strlen(f->params.at[i].name));
+    }
+    emit_block(e, f->body);
+    if (e->done) return;
+    if (f->result.kind == LK_VOID) LLVMBuildRetVoid(e->b);
+    else LLVMBuildUnreachable(e->b);
+}

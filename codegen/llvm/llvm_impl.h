@@ -1,0 +1,82 @@
+// Shared by the files of the LLVM backend: the state of one emission.
+#ifndef ONNXC_CODEGEN_LLVM_LLVM_IMPL_H
+#define ONNXC_CODEGEN_LLVM_LLVM_IMPL_H
+#include "codegen/llvm/llvm.h"
+#include "ir/target.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+// Of a module in several pieces.
+typedef struct emit_plan {
+    const char **symbols; // by function: of kernels that are shared, else NULL
+    int *piece;           // by function
+    int n;                // pieces
+} emit_plan;
+
+typedef struct emit {
+    const lmodule *m;
+    arena *arena;
+    diag *diag;
+    emit_kind kind;
+    const emit_plan *plan; // NULL: everything in one piece
+    int piece;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef b;
+    LLVMTargetMachineRef machine;
+    LLVMTypeRef kinds[LK_PTR + 1];
+    map symbols;            // name in the loops -> LLVMValueRef
+    const char *llvm_error; // first error that LLVM's diagnostics reported
+    bytes out;
+    LLVMDIBuilderRef debug; // -g, else NULL
+    LLVMMetadataRef debug_file;
+    unsigned debug_line; // of the next function in the text of the loops
+    // Of the function being emitted:
+    const lfunc *f;
+    const target *t;
+    LLVMValueRef fn;
+    LLVMValueRef *values; // by ins id; variables: their alloca
+    LLVMValueRef after_allocas;
+    LLVMBasicBlockRef break_to;
+    bool done; // the current LLVM block has its terminator
+} emit;
+
+LLVMTypeRef type_of(const emit *e, ltype t);
+LLVMValueRef value_of(const emit *e, const ins *x);
+LLVMValueRef const_int(const emit *e, ltype t, int64_t v); // splat for vectors
+int kind_bytes(const emit *e, lkind k);                    // in memory on the target
+int kind_bits(const emit *e, lkind k);
+LLVMValueRef build_alloca(emit *e, LLVMTypeRef type, int64_t n, int align);
+LLVMBasicBlockRef new_block(emit *e, const char *name);
+void enter_block(emit *e, LLVMBasicBlockRef block);
+LLVMValueRef call_intrinsic(emit *e, const char *name, LLVMTypeRef *overloads, int noverloads,
+                            LLVMValueRef *args, int nargs);
+// One of the target's own intrinsics, which are not overloaded.
+LLVMValueRef call_target_intrinsic(emit *e, const char *name, LLVMValueRef *args, int nargs);
+LLVMValueRef splat(emit *e, LLVMValueRef scalar, int lanes);
+// Lanes from..from+n of a vector.
+LLVMValueRef slice(emit *e, LLVMValueRef v, int from, int n);
+LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
+
+LLVMValueRef emit_arithmetic(emit *e, const ins *x); // llvm_ins.c: L_CONST .. L_BITCAST without memory
+LLVMValueRef emit_memory(emit *e, const ins *x);     // llvm_memory.c
+LLVMValueRef emit_dot(emit *e, const ins *x);        // llvm_dot.c
+void emit_function(emit *e, const lfunc *f, LLVMValueRef fn); // llvm_emit.c
+void begin_debug(emit *e);                                    // llvm_debug.c
+void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn);   // fn NULL: nothing is emitted
+void end_debug(emit *e);
+void declare_symbols(emit *e); // llvm_module.c
+LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n);
+void add_extension_attributes(emit *e, LLVMValueRef call, bool is_call, ltype result, const ltype *params,
+                              const dtype *dtypes, int n);
+LLVMValueRef symbol_value(emit *e, const char *name);
+// Symbol under which equal kernels of all models are one; NULL: the kernel refers to things of its own
+// module.
+const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f);
+bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const struct cache *c, arena *a,
+                      diag *d);
+// Whether function i is mentioned in e's piece.
+bool emits_mention(const emit *e, int i);
+// The digest of all that the object of e is made of.
+const char *emission_key(const emit *e);
+#endif

@@ -1,0 +1,242 @@
+// Loads, stores and addresses of loops into LLVM IR. Addresses are byte offsets with constant parts last, so
+// that neighbouring accesses share a base register. Partial vectors are masked where the target can, else
+// they go through a small stack buffer, element by element.
+#include "codegen/llvm/llvm_impl.h"
+
+static LLVMTypeRef index_type(const emit *e) { return e->kinds[e->t->ptr_bits == 64 ? LK_I64 : LK_I32]; }
+static LLVMValueRef index_const(const emit *e, int64_t v) {
+    return LLVMConstInt(index_type(e), (unsigned long long)v, 1);
+}
+
+static LLVMValueRef byte_offset(emit *e, LLVMValueRef ptr, LLVMValueRef bytes) {
+    return LLVMBuildGEP2(e->b, e->kinds[LK_I8], ptr, &bytes, 1, "");
+}
+
+static LLVMValueRef to_index(emit *e, const ins *x) {
+    LLVMValueRef v = value_of(e, x);
+    int bits = kind_bits(e, x->type.kind);
+    if (bits == e->t->ptr_bits) return v;
+    return LLVMBuildCast(e->b, bits < e->t->ptr_bits ? LLVMSExt : LLVMTrunc, v, index_type(e), "");
+}
+
+static bool const_operand(const ins *x, const ins **other, int64_t *c) {
+    const ins *a = x->args[0], *b = x->args[1];
+    if (b->op == L_CONST) return *other = a, *c = b->i, true;
+    if (a->op != L_CONST || x->op == L_SHL) return false;
+    return *other = b, *c = a->i, true;
+}
+
+static int64_t wrapping_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t wrapping_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
+// ptr + index * scale bytes: index is taken apart into x * scale + constant as far as it goes. Wrapping
+// arithmetic allows that only when the index is as wide as a pointer.
+static LLVMValueRef address(emit *e, LLVMValueRef ptr, const ins *index, int64_t scale) {
+    int64_t constant = 0, c;
+    const ins *other;
+    bool exact = kind_bits(e, index->type.kind) == e->t->ptr_bits;
+    while (exact && (index->op == L_ADD || index->op == L_MUL || index->op == L_SHL) &&
+           const_operand(index, &other, &c)) {
+        if (index->op == L_SHL) c = (int64_t)((uint64_t)1 << (c & 63));
+        if (index->op == L_ADD) constant = wrapping_add(constant, wrapping_mul(c, scale));
+        else scale = wrapping_mul(scale, c);
+        index = other;
+    }
+    if (index->op == L_CONST) constant = wrapping_add(constant, wrapping_mul(index->i, scale));
+    else if (scale == 1) ptr = byte_offset(e, ptr, to_index(e, index));
+    else ptr = byte_offset(e, ptr, LLVMBuildMul(e->b, to_index(e, index), index_const(e, scale), ""));
+    return constant ? byte_offset(e, ptr, index_const(e, constant)) : ptr;
+}
+
+static LLVMValueRef element_address(emit *e, const ins *x, lkind k) {
+    return address(e, value_of(e, x->args[0]), x->args[1], kind_bytes(e, k));
+}
+
+// ---------------------------------------------------------------- whole values
+// Truth values are bytes in memory.
+static LLVMValueRef load_at(emit *e, LLVMValueRef p, ltype t, int align) {
+    bool truth = t.kind == LK_I1;
+    ltype stored = truth ? lt(LK_I8, t.lanes) : t;
+    LLVMValueRef v = LLVMBuildLoad2(e->b, type_of(e, stored), p, "");
+    LLVMSetAlignment(v, (unsigned)(align ? align : kind_bytes(e, t.kind)));
+    return truth ? LLVMBuildICmp(e->b, LLVMIntNE, v, const_int(e, stored, 0), "") : v;
+}
+
+static LLVMValueRef store_at(emit *e, LLVMValueRef p, LLVMValueRef v, ltype t, int align) {
+    if (t.kind == LK_I1) v = LLVMBuildZExt(e->b, v, type_of(e, lt(LK_I8, t.lanes)), "");
+    LLVMValueRef s = LLVMBuildStore(e->b, v, p);
+    LLVMSetAlignment(s, (unsigned)(align ? align : kind_bytes(e, t.kind)));
+    return s;
+}
+
+// ---------------------------------------------------------------- partial vectors
+static bool has_masks(const emit *e, ltype t) {
+    int bits = kind_bits(e, t.kind);
+    if (!e->t->masked || t.lanes == 1 || t.kind == LK_I1) return false;
+    return e->t->arch != ARCH_X86_64 || e->t->avx512 || bits >= 32;
+}
+
+// Lanes below n. The comparison is made in integers as wide as the elements (which have room for every lane
+// number).
+static LLVMValueRef lane_mask(emit *e, const ins *n, ltype t) {
+    static const lkind by_bytes[9] = {[1] = LK_I8, [2] = LK_I16, [4] = LK_I32, [8] = LK_I64};
+    lkind k = by_bytes[kind_bytes(e, t.kind)];
+    if (k == LK_I8 && t.lanes > 127) k = LK_I16;
+    LLVMValueRef args[2] = {to_index(e, n), index_const(e, t.lanes)};
+    LLVMTypeRef index = index_type(e), lane = e->kinds[k];
+    LLVMValueRef count = call_intrinsic(e, "llvm.smin", &index, 1, args, 2);
+    int bits = kind_bits(e, k);
+    if (bits < e->t->ptr_bits) count = LLVMBuildTrunc(e->b, count, lane, "");
+    else if (bits > e->t->ptr_bits) count = LLVMBuildSExt(e->b, count, lane, "");
+    LLVMValueRef *numbers = ARENA_ARRAY(e->arena, LLVMValueRef, t.lanes);
+    for (int i = 0; i < t.lanes; i++) numbers[i] = LLVMConstInt(lane, (unsigned)i, 0);
+    LLVMValueRef iota = LLVMConstVector(numbers, t.lanes);
+    return LLVMBuildICmp(e->b, LLVMIntSLT, iota, splat(e, count, t.lanes), "");
+}
+
+static LLVMValueRef alignment(const emit *e, ltype t) {
+    return LLVMConstInt(e->kinds[LK_I32], (unsigned)kind_bytes(e, t.kind), 0);
+}
+
+static LLVMValueRef masked_load(emit *e, const ins *x, LLVMValueRef p, const ins *n) {
+    LLVMTypeRef types[2] = {type_of(e, x->type), e->kinds[LK_PTR]};
+    LLVMValueRef args[4] = {p, alignment(e, x->type), lane_mask(e, n, x->type), LLVMConstNull(types[0])};
+    return call_intrinsic(e, "llvm.masked.load", types, 2, args, 4);
+}
+
+static LLVMValueRef masked_store(emit *e, LLVMValueRef p, const ins *v, const ins *n) {
+    LLVMTypeRef types[2] = {type_of(e, v->type), e->kinds[LK_PTR]};
+    LLVMValueRef args[4] = {value_of(e, v), p, alignment(e, v->type), lane_mask(e, n, v->type)};
+    return call_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
+}
+
+//     for (i = 0; i < n && i < lanes; i++) to[i] = from[i];
+static void copy_elements(emit *e, LLVMValueRef to, LLVMValueRef from, lkind k, LLVMValueRef n) {
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), body = new_block(e, "copy"),
+                      after = new_block(e, "copied");
+    LLVMValueRef zero = index_const(e, 0), bytes = index_const(e, kind_bytes(e, k));
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, n, zero, ""), body, after);
+    enter_block(e, body);
+    LLVMValueRef i = LLVMBuildPhi(e->b, index_type(e), "");
+    LLVMValueRef at = LLVMBuildMul(e->b, i, bytes, "");
+    LLVMValueRef v = load_at(e, byte_offset(e, from, at), lt(k, 1), 0);
+    store_at(e, byte_offset(e, to, at), v, lt(k, 1), 0);
+    LLVMValueRef next = LLVMBuildNSWAdd(e->b, i, index_const(e, 1), ""), in[2] = {zero, next};
+    LLVMAddIncoming(i, in, (LLVMBasicBlockRef[]){before, body}, 2);
+    LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, next, n, ""), body, after);
+    enter_block(e, after);
+}
+
+static LLVMValueRef clamped_count(emit *e, const ins *n, int lanes) {
+    LLVMValueRef args[2] = {to_index(e, n), index_const(e, lanes)};
+    LLVMTypeRef index = index_type(e);
+    return call_intrinsic(e, "llvm.smin", &index, 1, args, 2);
+}
+
+static LLVMValueRef stack_vector(emit *e, ltype t) {
+    int bytes = kind_bytes(e, t.kind) * t.lanes, align = 1;
+    while (align < bytes && align < 64) align *= 2;
+    return build_alloca(e, e->kinds[LK_I8], bytes, align);
+}
+
+static LLVMValueRef emit_loadn(emit *e, const ins *x) {
+    LLVMValueRef p = element_address(e, x, x->type.kind);
+    if (has_masks(e, x->type)) return masked_load(e, x, p, x->args[2]);
+    LLVMValueRef buffer = stack_vector(e, x->type);
+    ltype stored = lt(x->type.kind == LK_I1 ? LK_I8 : x->type.kind, x->type.lanes);
+    store_at(e, buffer, LLVMConstNull(type_of(e, stored)), stored, 0);
+    copy_elements(e, buffer, p, stored.kind, clamped_count(e, x->args[2], x->type.lanes));
+    return load_at(e, buffer, x->type, 0);
+}
+
+static LLVMValueRef emit_storen(emit *e, const ins *x) {
+    const ins *v = x->args[2], *n = x->args[3];
+    LLVMValueRef p = element_address(e, x, v->type.kind);
+    if (has_masks(e, v->type)) return masked_store(e, p, v, n);
+    LLVMValueRef buffer = stack_vector(e, v->type);
+    store_at(e, buffer, value_of(e, v), v->type, 0);
+    copy_elements(e, p, buffer, v->type.kind == LK_I1 ? LK_I8 : v->type.kind,
+                  clamped_count(e, n, v->type.lanes));
+    return NULL;
+}
+
+// ---------------------------------------------------------------- indexed lanes
+static LLVMValueRef lane(emit *e, LLVMValueRef v, int i) {
+    return LLVMBuildExtractElement(e->b, v, LLVMConstInt(e->kinds[LK_I32], (unsigned)i, 0), "");
+}
+
+static LLVMValueRef lane_address(emit *e, const ins *x, lkind k, int i) {
+    LLVMValueRef at = lane(e, value_of(e, x->args[1]), i);
+    if (kind_bits(e, x->args[1]->type.kind) < e->t->ptr_bits) at = LLVMBuildSExt(e->b, at, index_type(e), "");
+    return byte_offset(e, value_of(e, x->args[0]),
+                       LLVMBuildMul(e->b, at, index_const(e, kind_bytes(e, k)), ""));
+}
+
+// Lane by lane: on a Cascade Lake server the gathers of AVX-512 took twice the time of that.
+static LLVMValueRef emit_gather(emit *e, const ins *x) {
+    if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
+    LLVMValueRef v = LLVMGetPoison(type_of(e, x->type));
+    for (int i = 0; i < x->type.lanes; i++) {
+        LLVMValueRef one = load_at(e, lane_address(e, x, x->type.kind, i), lt(x->type.kind, 1), 0);
+        v = LLVMBuildInsertElement(e->b, v, one, LLVMConstInt(e->kinds[LK_I32], (unsigned)i, 0), "");
+    }
+    return v;
+}
+
+static LLVMValueRef emit_scatter(emit *e, const ins *x) {
+    const ins *v = x->args[2];
+    LLVMValueRef value = value_of(e, v);
+    if (v->type.lanes == 1) return store_at(e, element_address(e, x, v->type.kind), value, v->type, 0);
+    for (int i = 0; i < v->type.lanes; i++)
+        store_at(e, lane_address(e, x, v->type.kind, i), lane(e, value, i), lt(v->type.kind, 1), 0);
+    return NULL;
+}
+
+// ---------------------------------------------------------------- the others
+static LLVMValueRef field_address(emit *e, const ins *x) {
+    LLVMValueRef p = value_of(e, x->args[0]);
+    return x->i ? byte_offset(e, p, index_const(e, x->i)) : p;
+}
+
+static LLVMValueRef emit_atomic_add(emit *e, const ins *x) {
+    const ins *v = x->args[2];
+    LLVMAtomicRMWBinOp op = lkind_is_float(v->type.kind) ? LLVMAtomicRMWBinOpFAdd : LLVMAtomicRMWBinOpAdd;
+    return LLVMBuildAtomicRMW(e->b, op, element_address(e, x, v->type.kind), value_of(e, v),
+                              LLVMAtomicOrderingMonotonic, 0);
+}
+
+static LLVMValueRef emit_local(emit *e, const ins *x) {
+    lkind k = x->elem == LK_I1 || x->elem == LK_VOID ? LK_I8 : x->elem;
+    return build_alloca(e, e->kinds[k], x->i ? x->i : 1, x->align);
+}
+
+static LLVMValueRef emit_store(emit *e, const ins *x) {
+    const ins *v = x->args[2];
+    return store_at(e, element_address(e, x, v->type.kind), value_of(e, v), v->type, x->align);
+}
+
+// To the second cache, for reading.
+static LLVMValueRef emit_prefetch(emit *e, const ins *x) {
+    LLVMValueRef p = address(e, value_of(e, x->args[0]), x->args[1], 1);
+    LLVMTypeRef type = LLVMTypeOf(p);
+    LLVMValueRef args[4] = {p, const_int(e, lt(LK_I32, 1), 0), const_int(e, lt(LK_I32, 1), 2),
+                            const_int(e, lt(LK_I32, 1), 1)};
+    call_intrinsic(e, "llvm.prefetch", &type, 1, args, 4);
+    return NULL;
+}
+
+LLVMValueRef emit_memory(emit *e, const ins *x) {
+    if (x->op == L_LOAD) return load_at(e, element_address(e, x, x->type.kind), x->type, x->align);
+    if (x->op == L_STORE) return emit_store(e, x);
+    if (x->op == L_LOADN) return emit_loadn(e, x);
+    if (x->op == L_STOREN) return emit_storen(e, x);
+    if (x->op == L_GATHER) return emit_gather(e, x);
+    if (x->op == L_SCATTER) return emit_scatter(e, x);
+    if (x->op == L_PREFETCH) return emit_prefetch(e, x);
+    if (x->op == L_OFFSET) return address(e, value_of(e, x->args[0]), x->args[1], x->i);
+    if (x->op == L_FIELD) return load_at(e, field_address(e, x), x->type, 0);
+    if (x->op == L_SETFIELD)
+        return store_at(e, field_address(e, x), value_of(e, x->args[1]), x->args[1]->type, 0);
+    if (x->op == L_LOCAL) return emit_local(e, x);
+    return emit_atomic_add(e, x);
+}

@@ -1,0 +1,240 @@
+// The module around the functions: symbols with their linkage and visibility, attributes, sections, COMDATs
+// and the flags that become ELF notes.
+#include "codegen/llvm/llvm_impl.h"
+#include <llvm-c/Comdat.h>
+#include <string.h>
+
+enum { INLINE_DATA_MOST = 1 << 16 };
+#define LARGE_DATA ((int64_t)1 << 30)
+
+bool llvm_data_is_large(const lmodule *m) {
+    int64_t total = 0;
+    for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
+    return m->target->arch == ARCH_X86_64 && m->target->ptr_bits == 64 && total > LARGE_DATA;
+}
+
+// ---------------------------------------------------------------- types
+LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n) {
+    LLVMTypeRef *types = ARENA_ARRAY(e->arena, LLVMTypeRef, n);
+    for (int i = 0; i < n; i++) types[i] = type_of(e, params[i]);
+    return LLVMFunctionType(type_of(e, result), types, (unsigned)n, 0);
+}
+
+static LLVMAttributeRef enum_attribute(emit *e, const char *name, uint64_t value) {
+    return LLVMCreateEnumAttribute(e->context, LLVMGetEnumAttributeKindForName(name, strlen(name)), value);
+}
+
+// Calling conventions want narrow integers widened by their sign; RISC-V also 32-bit ones.
+static const char *extension(const emit *e, ltype t, dtype dt) {
+    const target *m = e->m->target;
+    bool riscv64 = m->arch == ARCH_RISCV && m->ptr_bits == 64;
+    if (t.lanes > 1) return NULL;
+    if (t.kind == LK_I32 && riscv64) return "signext";
+    if (t.kind == LK_I1) return "zeroext";
+    if (t.kind != LK_I8 && t.kind != LK_I16) return NULL;
+    return dt == DT_U8 || dt == DT_U16 || dt == DT_BOOL ? "zeroext" : "signext";
+}
+
+void add_extension_attributes(emit *e, LLVMValueRef v, bool is_call, ltype result, const ltype *params,
+                              const dtype *dtypes, int n) {
+    for (int i = -1; i < n; i++) {
+        const char *name =
+            i < 0 ? extension(e, result, DT_NONE) : extension(e, params[i], dtypes ? dtypes[i] : DT_NONE);
+        unsigned at = i < 0 ? (unsigned)LLVMAttributeReturnIndex : (unsigned)i + 1;
+        if (!name) continue;
+        if (is_call) LLVMAddCallSiteAttribute(v, at, enum_attribute(e, name, 0));
+        else LLVMAddAttributeAtIndex(v, at, enum_attribute(e, name, 0));
+    }
+}
+
+// ---------------------------------------------------------------- functions
+static void set_text(LLVMValueRef fn, const char *key, const char *value) {
+    LLVMAddTargetDependentFunctionAttr(fn, key, value);
+}
+static void set_flag(emit *e, LLVMValueRef fn, const char *name, uint64_t value) {
+    LLVMAddAttributeAtIndex(fn, (unsigned)LLVMAttributeFunctionIndex, enum_attribute(e, name, value));
+}
+
+// No "min-legal-vector-width": with it LLVM would split 512-bit vectors.
+static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
+    const target *t = f->target;
+    set_flag(e, fn, "nounwind", 0);
+    set_text(fn, "target-cpu", t->cpu);
+    if (t->features && *t->features) set_text(fn, "target-features", t->features);
+    set_text(fn, "no-builtins", "");
+    if (t->size_level) set_flag(e, fn, "optsize", 0);
+    if (t->size_level == 2) set_flag(e, fn, "minsize", 0);
+    if (f->kernel) set_flag(e, fn, "noinline", 0);
+    // Else vectors that are spilled straddle cache lines.
+    if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");
+    if (t->hosted) {
+        if (t->arch != ARCH_ARM) set_flag(e, fn, "uwtable", 2); // ARM's tables would need libgcc's unwinder
+        set_text(fn, "frame-pointer", "non-leaf");
+        if (t->arch == ARCH_AARCH64) set_text(fn, "branch-target-enforcement", "true");
+    }
+    for (int i = 0; i < f->params.n; i++) {
+        if (f->params.at[i].type.kind != LK_PTR) continue;
+        if (f->noalias) LLVMAddAttributeAtIndex(fn, (unsigned)i + 1, enum_attribute(e, "noalias", 0));
+        if (f->params.at[i].is_const)
+            LLVMAddAttributeAtIndex(fn, (unsigned)i + 1, enum_attribute(e, "readonly", 0));
+    }
+}
+
+static LLVMValueRef add_function(emit *e, const lfunc *f, const char *name) {
+    ltype *types = ARENA_ARRAY(e->arena, ltype, f->params.n);
+    dtype *dtypes = ARENA_ARRAY(e->arena, dtype, f->params.n);
+    for (int i = 0; i < f->params.n; i++) types[i] = f->params.at[i].type, dtypes[i] = f->params.at[i].dtype;
+    LLVMValueRef fn = LLVMAddFunction(e->module, name, function_type(e, f->result, types, f->params.n));
+    add_extension_attributes(e, fn, false, f->result, types, dtypes, f->params.n);
+    return fn;
+}
+
+// Equal kernels are one function under their content's name; the node's name is a local label on it.
+static LLVMValueRef name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
+    LLVMValueRef label = LLVMAddAlias2(e->module, LLVMGlobalGetValueType(fn), 0, fn, f->name);
+    LLVMSetLinkage(label, LLVMInternalLinkage);
+    return label;
+}
+
+// Passes drop labels that nothing refers to, unless they are listed in this variable.
+static void name_kernels(emit *e) {
+    LLVMValueRef *labels = ARENA_ARRAY(e->arena, LLVMValueRef, e->m->funcs.n);
+    int n = 0;
+    for (int i = 0; i < e->m->funcs.n; i++) {
+        LLVMValueRef fn = map_get(&e->symbols, e->m->funcs.at[i]->name);
+        if (fn && LLVMGetComdat(fn)) labels[n++] = name_kernel(e, e->m->funcs.at[i], fn);
+    }
+    if (!n) return;
+    LLVMTypeRef type = LLVMArrayType2(e->kinds[LK_PTR], (uint64_t)n);
+    LLVMValueRef used = LLVMAddGlobal(e->module, type, "llvm.compiler.used");
+    LLVMSetLinkage(used, LLVMAppendingLinkage);
+    LLVMSetSection(used, "llvm.metadata");
+    LLVMSetInitializer(used, LLVMConstArray2(e->kinds[LK_PTR], labels, (uint64_t)n));
+}
+
+static LLVMValueRef declare_kernel(emit *e, const lfunc *f, const char *symbol) {
+    LLVMValueRef fn = LLVMGetNamedFunction(e->module, symbol);
+    if (!fn) {
+        fn = add_function(e, f, symbol);
+        set_attributes(e, f, fn);
+        LLVMSetLinkage(fn, LLVMWeakODRLinkage);
+        LLVMSetVisibility(fn, LLVMHiddenVisibility);
+        LLVMSetComdat(fn, LLVMGetOrInsertComdat(e->module, symbol));
+    }
+    return fn;
+}
+
+// Of another piece: linked to when the pieces become one object.
+static LLVMValueRef declare_elsewhere(emit *e, const lfunc *f, const char *symbol) {
+    LLVMValueRef fn = LLVMGetNamedFunction(e->module, symbol);
+    if (fn) return fn;
+    fn = add_function(e, f, symbol);
+    LLVMSetVisibility(fn, LLVMHiddenVisibility);
+    return fn;
+}
+
+// Host code, in the first piece, refers to all kernels; kernels that are shared to nothing of the module.
+bool emits_mention(const emit *e, int i) {
+    return !e->plan || !e->m->funcs.at[i]->body || e->piece == 0 || e->plan->piece[i] == e->piece;
+}
+
+static const char *shared_name(emit *e, int i) {
+    const lfunc *f = e->m->funcs.at[i];
+    if (e->plan) return e->plan->symbols[i];
+    return f->kernel && f->body && e->kind != EMIT_LOADABLE ? kernel_symbol(e->arena, e->m, f) : NULL;
+}
+
+static LLVMValueRef declare_function(emit *e, int i) {
+    const lfunc *f = e->m->funcs.at[i];
+    const char *symbol = shared_name(e, i);
+    if (e->plan && f->body && e->plan->piece[i] != e->piece) return declare_elsewhere(e, f, symbol);
+    if (symbol && !f->exported) return declare_kernel(e, f, symbol);
+    LLVMValueRef fn = add_function(e, f, f->name);
+    if (!f->body) return fn;
+    set_attributes(e, f, fn);
+    if (!f->exported && e->kind != EMIT_LOADABLE) LLVMSetLinkage(fn, LLVMInternalLinkage);
+    if (f->target->freestanding) LLVMSetSection(fn, arena_printf(e->arena, ".text.%s", f->name));
+    return fn;
+}
+
+// ---------------------------------------------------------------- data
+static bool is_inline_data(const emit *e, const ldata *d) {
+    return e->kind != EMIT_OBJECT && e->kind != EMIT_LOADABLE && d->bytes_or_null &&
+           d->bytes <= INLINE_DATA_MOST;
+}
+
+static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
+    LLVMTypeRef type = LLVMArrayType2(e->kinds[LK_I8], (uint64_t)d->bytes);
+    LLVMValueRef v = LLVMAddGlobal(e->module, type, d->name);
+    LLVMSetGlobalConstant(v, 1);
+    LLVMSetAlignment(v, (unsigned)(d->align ? d->align : 1));
+    if (large) LLVMSetSection(v, ".lrodata"); // 64-bit addresses
+    if (e->kind == EMIT_LOADABLE) return v;
+    if (!d->exported) LLVMSetVisibility(v, LLVMHiddenVisibility);
+    if (is_inline_data(e, d))
+        LLVMSetInitializer(v, LLVMConstStringInContext2(e->context, d->bytes_or_null, (size_t)d->bytes, 1));
+    return v;
+}
+
+LLVMValueRef symbol_value(emit *e, const char *name) {
+    LLVMValueRef v = map_get(&e->symbols, name);
+    if (v) return v;
+    // Something of the runtime: as a function it can be called and its address taken.
+    v = LLVMAddFunction(e->module, name, LLVMFunctionType(e->kinds[LK_VOID], NULL, 0, 0));
+    map_put(&e->symbols, name, v);
+    return v;
+}
+
+// ---------------------------------------------------------------- flags
+static void add_flag(emit *e, const char *name, LLVMMetadataRef value) {
+    LLVMAddModuleFlag(e->module, LLVMModuleFlagBehaviorError, name, strlen(name), value);
+}
+static void add_int_flag(emit *e, const char *name, int value) {
+    add_flag(e, name, LLVMValueAsMetadata(LLVMConstInt(e->kinds[LK_I32], (unsigned)value, 0)));
+}
+
+static void add_module_flags(emit *e) {
+    const target *t = e->m->target;
+    if (t->abi && t->arch == ARCH_RISCV)
+        add_flag(e, "target-abi", LLVMMDStringInContext2(e->context, t->abi, strlen(t->abi)));
+    if (!t->hosted) return;
+    add_int_flag(e, "PIC Level", 2);
+    if (t->arch != ARCH_ARM) add_int_flag(e, "uwtable", 2);
+    add_int_flag(e, "frame-pointer", 1);
+    if (t->arch == ARCH_X86_64) {
+        add_int_flag(e, "cf-protection-branch", 1);
+        add_int_flag(e, "cf-protection-return", 1);
+    }
+    if (t->arch == ARCH_AARCH64) add_int_flag(e, "branch-target-enforcement", 1);
+}
+
+static void add_ident(emit *e) {
+#ifdef ONNXC_VERSION
+    const char *s = "onnxc " ONNXC_VERSION;
+#else
+    const char *s = "onnxc";
+#endif
+    LLVMMetadataRef text = LLVMMDStringInContext2(e->context, s, strlen(s));
+    LLVMAddNamedMetadataOperand(e->module, "llvm.ident",
+                                LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, &text, 1)));
+}
+
+static void check_unique(emit *e, const char *name) {
+    if (map_get(&e->symbols, name)) diag_defect(e->diag, NULL, "two definitions of symbol %s", name);
+}
+
+void declare_symbols(emit *e) {
+    bool large = llvm_data_is_large(e->m) && e->kind != EMIT_LOADABLE;
+    add_module_flags(e);
+    add_ident(e);
+    for (int i = 0; i < e->m->data.n && e->piece == 0; i++) {
+        check_unique(e, e->m->data.at[i]->name);
+        map_put(&e->symbols, e->m->data.at[i]->name, declare_data(e, e->m->data.at[i], large));
+    }
+    for (int i = 0; i < e->m->funcs.n; i++) {
+        if (!emits_mention(e, i)) continue;
+        check_unique(e, e->m->funcs.at[i]->name);
+        map_put(&e->symbols, e->m->funcs.at[i]->name, declare_function(e, i));
+    }
+    name_kernels(e);
+}

@@ -1,0 +1,202 @@
+// The way of a module through LLVM: context, functions, passes, machine code, bytes in the arena.
+#include "codegen/llvm/cache.h"
+#include "codegen/llvm/llvm_impl.h"
+#include "codegen/target/llvm_guard.h"
+#include "codegen/target/target_impl.h"
+#include <llvm-c/Analysis.h>
+#include <llvm-c/BitWriter.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <string.h>
+
+// The loops are written the way the code generator likes them, so little is left to do. For size LLVM's own
+// pipeline finds more.
+static const char *pipeline(const target *t) {
+    if (t->size_level) return "default<Oz>";
+    if (t->opt == 0) return "function(mem2reg)";
+    return "function(mem2reg,early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
+}
+
+static LLVMCodeGenOptLevel codegen_level(const target *t) {
+    if (t->opt <= 1 && !t->size_level) return LLVMCodeGenLevelLess; // level "none" spills every vector
+    return t->opt >= 3 ? LLVMCodeGenLevelAggressive : LLVMCodeGenLevelDefault;
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
+    emit *e = user;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || e->llvm_error) return;
+    char *s = LLVMGetDiagInfoDescription(info);
+    e->llvm_error = arena_strdup(e->arena, s);
+    LLVMDisposeMessage(s);
+}
+
+// Freestanding code for a system's own triple is linked into its programs, which may lie anywhere. 32-bit
+// code would need a symbol of the linker for that.
+static bool joins_programs(const target *t) { return t->ptr_bits == 64 && strstr(t->triple, "-linux"); }
+
+static void open_machine(emit *e) {
+    const target *t = e->m->target;
+    LLVMTargetRef found;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(t->triple, &found, &message)) {
+        LLVMDisposeMessage(message);
+        diag_fatal_missing(e->diag, NULL, "target '%s' is not supported", t->triple);
+    }
+    LLVMTargetMachineOptionsRef o = LLVMCreateTargetMachineOptions();
+    LLVMTargetMachineOptionsSetCPU(o, t->cpu);
+    LLVMTargetMachineOptionsSetFeatures(o, t->features ? t->features : "");
+    if (t->abi) LLVMTargetMachineOptionsSetABI(o, t->abi);
+    LLVMTargetMachineOptionsSetCodeGenOptLevel(o, codegen_level(t));
+    bool movable = t->hosted || e->kind == EMIT_LOADABLE || joins_programs(t);
+    LLVMTargetMachineOptionsSetRelocMode(o, movable ? LLVMRelocPIC : LLVMRelocStatic);
+    if (t->arch == ARCH_RISCV) LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelMedium);
+    e->machine = LLVMCreateTargetMachineWithOptions(found, t->triple, o);
+    LLVMDisposeTargetMachineOptions(o);
+}
+
+static void open_types(emit *e) {
+    LLVMContextRef c = e->context;
+    LLVMTypeRef kinds[] = {[LK_VOID] = LLVMVoidTypeInContext(c),     [LK_I1] = LLVMInt1TypeInContext(c),
+                           [LK_I8] = LLVMInt8TypeInContext(c),       [LK_I16] = LLVMInt16TypeInContext(c),
+                           [LK_I32] = LLVMInt32TypeInContext(c),     [LK_I64] = LLVMInt64TypeInContext(c),
+                           [LK_F16] = LLVMHalfTypeInContext(c),      [LK_BF16] = LLVMBFloatTypeInContext(c),
+                           [LK_F32] = LLVMFloatTypeInContext(c),     [LK_F64] = LLVMDoubleTypeInContext(c),
+                           [LK_PTR] = LLVMPointerTypeInContext(c, 0)};
+    memcpy(e->kinds, kinds, sizeof kinds);
+}
+
+// The module's name goes into the object's file symbol: the model's, never a path.
+static void open_module(emit *e) {
+    e->context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(e->context, on_diagnostic, e);
+    e->module = LLVMModuleCreateWithNameInContext(e->m->name, e->context);
+    e->b = LLVMCreateBuilderInContext(e->context);
+    open_types(e);
+    open_machine(e);
+    LLVMSetTarget(e->module, e->m->target->triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(e->machine);
+    LLVMSetModuleDataLayout(e->module, layout);
+    LLVMDisposeTargetData(layout);
+}
+
+static void close_module(emit *e) {
+    LLVMDisposeTargetMachine(e->machine);
+    LLVMDisposeBuilder(e->b);
+    LLVMDisposeModule(e->module);
+    LLVMContextDispose(e->context);
+}
+
+static void check_module(emit *e) {
+    char *message = NULL;
+    bool bad = LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message);
+    const char *s = arena_strdup(e->arena, message ? message : "");
+    LLVMDisposeMessage(message);
+    if (bad) diag_defect(e->diag, NULL, "LLVM IR of '%s' is invalid: %s", e->m->name, s);
+}
+
+static void check_diagnostics(emit *e) {
+    if (e->llvm_error) diag_defect(e->diag, NULL, "LLVM refuses '%s': %s", e->m->name, e->llvm_error);
+}
+
+static void run_passes(emit *e) {
+    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+    LLVMPassBuilderOptionsSetLoopVectorization(o, 0);
+    LLVMPassBuilderOptionsSetSLPVectorization(o, 0);
+    LLVMPassBuilderOptionsSetLoopUnrolling(o, 0);
+    LLVMErrorRef error = LLVMRunPasses(e->module, pipeline(e->m->target), e->machine, o);
+    LLVMDisposePassBuilderOptions(o);
+    if (!error) return;
+    char *s = LLVMGetErrorMessage(error);
+    const char *copy = arena_strdup(e->arena, s);
+    LLVMDisposeErrorMessage(s);
+    diag_defect(e->diag, NULL, "LLVM's passes failed: %s", copy);
+}
+
+// ---------------------------------------------------------------- output
+static void keep_buffer(emit *e, LLVMMemoryBufferRef buffer) {
+    size_t n = LLVMGetBufferSize(buffer);
+    e->out = (bytes){arena_grow(e->arena, LLVMGetBufferStart(buffer), n, n + 1), n};
+    LLVMDisposeMemoryBuffer(buffer);
+}
+
+static void write_machine_code(emit *e, LLVMCodeGenFileType type) {
+    LLVMMemoryBufferRef buffer = NULL;
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(e->machine, e->module, type, &message, &buffer)) {
+        const char *copy = arena_strdup(e->arena, message);
+        LLVMDisposeMessage(message);
+        diag_defect(e->diag, NULL, "LLVM cannot write '%s': %s", e->m->name, copy);
+    }
+    keep_buffer(e, buffer);
+}
+
+static void write_output(emit *e) {
+    switch (e->kind) {
+    case EMIT_OBJECT:
+    case EMIT_LOADABLE: write_machine_code(e, LLVMObjectFile); break;
+    case EMIT_ASM: write_machine_code(e, LLVMAssemblyFile); break;
+    case EMIT_BITCODE: keep_buffer(e, LLVMWriteBitcodeToMemoryBuffer(e->module)); break;
+    case EMIT_LLVM_IR: {
+        char *s = LLVMPrintModuleToString(e->module);
+        e->out = (bytes){arena_strdup(e->arena, s), strlen(s)};
+        LLVMDisposeMessage(s);
+        break;
+    }
+    }
+}
+
+static void run(void *user) {
+    emit *e = user;
+    probe_initialise();
+    open_module(e);
+    declare_symbols(e);
+    begin_debug(e);
+    for (int i = 0; i < e->m->funcs.n; i++) {
+        const lfunc *f = e->m->funcs.at[i];
+        LLVMValueRef fn = map_get(&e->symbols, f->name);
+        bool here = !e->plan || e->plan->piece[i] == e->piece;
+        bool wanted = f->body && here && !LLVMCountBasicBlocks(fn);
+        enter_debug(e, f, wanted ? fn : NULL);
+        if (wanted) emit_function(e, f, fn);
+    }
+    end_debug(e);
+    check_module(e);
+    run_passes(e);
+    write_output(e);
+    check_diagnostics(e);
+    close_module(e);
+}
+
+static bytes emit_guarded(emit *e) {
+    llvm_guard(e->diag, DIAG_DEFECT, arena_printf(e->arena, "compiling '%s'", e->m->name), run, e);
+    return e->out;
+}
+
+bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d) {
+    emit *e = ARENA_NEW(a, emit);
+    *e = (emit){.m = m, .arena = a, .diag = d, .kind = kind, .symbols = {.arena = a}};
+    return emit_guarded(e);
+}
+
+// -g describes more than what the key is made of.
+static bytes emit_or_find(emit *e, const cache *c) {
+    if (!c || e->m->debug_info) return emit_guarded(e);
+    const char *key = emission_key(e);
+    if (cache_find(c, e->arena, key, &e->out)) return e->out;
+    emit_guarded(e);
+    cache_keep(c, e->arena, key, e->out);
+    return e->out;
+}
+
+bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const cache *c, arena *a, diag *d) {
+    emit *e = ARENA_NEW(a, emit);
+    *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_OBJECT, .symbols = {.arena = a}};
+    e->plan = plan, e->piece = piece;
+    return emit_or_find(e, c);
+}
+
+bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d) {
+    emit *e = ARENA_NEW(a, emit);
+    *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_LOADABLE, .symbols = {.arena = a}};
+    return emit_or_find(e, by ? by->cache : NULL);
+}

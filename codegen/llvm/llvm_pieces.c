@@ -1,0 +1,99 @@
+// Large modules in pieces, each compiled in an LLVM context of its own: the first has the host code, the
+// others kernels that refer to nothing of the module. What lies in which piece follows from the module alone,
+// so that the object is the same however many threads there are.
+#include "codegen/llvm/cache.h"
+#include "codegen/llvm/llvm_impl.h"
+#include "codegen/object/elf.h"
+#include "compiler/base/jobs.h"
+
+enum { KERNELS_A_PIECE = 32 };
+
+typedef struct piece {
+    arena *arena;
+    diag diag;
+    VEC(const diag_message *) messages;
+    bytes object;
+    bool failed;
+} piece;
+
+typedef struct work {
+    const lmodule *m;
+    const emit_plan *plan;
+    const cache *cache;
+    piece *pieces;
+} work;
+
+// ---------------------------------------------------------------- what goes where
+static bool is_splittable(const lmodule *m) { return m->target->hosted && !m->debug_info; }
+
+// Kernels of one name are one kernel: they go into the piece of the first.
+static emit_plan *make_plan(const lmodule *m, arena *a) {
+    emit_plan *p = ARENA_NEW(a, emit_plan);
+    map first = {.arena = a};
+    p->symbols = ARENA_ARRAY(a, const char *, m->funcs.n + 1);
+    p->piece = ARENA_ARRAY(a, int, m->funcs.n + 1);
+    for (int i = 0; i < m->funcs.n; i++) {
+        const lfunc *f = m->funcs.at[i];
+        if (!f->kernel || !f->body || f->exported) continue;
+        p->symbols[i] = kernel_symbol(a, m, f);
+        if (p->symbols[i] && !map_get(&first, p->symbols[i]))
+            map_put(&first, p->symbols[i], (void *)(intptr_t)(first.n + 1));
+    }
+    p->n = first.n > KERNELS_A_PIECE ? 1 + (first.n + KERNELS_A_PIECE - 1) / KERNELS_A_PIECE : 1;
+    for (int i = 0; i < m->funcs.n && p->n > 1; i++)
+        if (p->symbols[i])
+            p->piece[i] = 1 + (int)(((intptr_t)map_get(&first, p->symbols[i]) - 1) * (p->n - 1) / first.n);
+    return p;
+}
+
+// ---------------------------------------------------------------- the pieces
+static void keep_message(void *user, const diag_message *m) {
+    piece *p = user;
+    VEC_PUSH(p->arena, &p->messages, m);
+}
+
+static void out_of_memory(void *user) {
+    diag_fatal(&((piece *)user)->diag, NULL, "out of memory while compiling");
+}
+
+static void compile_piece(void *user, int i) {
+    work *w = user;
+    piece *p = &w->pieces[i];
+    jmp_buf jump;
+    if (DIAG_TRY(&p->diag, jump)) p->object = llvm_emit_piece(w->m, w->plan, i, w->cache, p->arena, &p->diag);
+    else p->failed = true;
+}
+
+// The messages of the first piece that failed; what others said is as good as unsaid.
+static void check_pieces(const work *w, diag *d) {
+    for (int i = 0; i < w->plan->n; i++) {
+        const piece *p = &w->pieces[i];
+        if (!p->failed) continue;
+        const diag_message *m = p->messages.n ? p->messages.at[p->messages.n - 1] : NULL;
+        if (p->diag.class == DIAG_MISSING) diag_fatal_missing(d, m->loc, "%s", m->text);
+        if (p->diag.class == DIAG_USER) diag_fatal(d, m->loc, "%s", m->text);
+        diag_defect(d, NULL, "%s", m ? m->text : "part of the module was not compiled");
+    }
+}
+
+bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d) {
+    const cache *c = by ? by->cache : NULL;
+    if (!is_splittable(m)) return llvm_emit_piece(m, NULL, 0, c, a, d);
+    work w = {.m = m, .plan = make_plan(m, a), .cache = c};
+    int n = w.plan->n;
+    if (n == 1) return llvm_emit_piece(m, NULL, 0, c, a, d);
+    w.pieces = ARENA_ARRAY(a, piece, n);
+    for (int i = 0; i < n; i++) {
+        piece *p = &w.pieces[i];
+        p->arena = arena_within(a);
+        arena_set_limit(p->arena, 0, out_of_memory, p);
+        p->diag = (diag){.arena = p->arena, .sink = keep_message, .user = p, .file = d->file};
+    }
+    jobs_run(n, by ? by->threads : 1, compile_piece, &w);
+    check_pieces(&w, d);
+    bytes *objects = ARENA_ARRAY(a, bytes, n);
+    for (int i = 0; i < n; i++) objects[i] = w.pieces[i].object;
+    bytes all = elf_join(a, d, objects, n, n, m->name);
+    for (int i = 0; i < n; i++) arena_destroy(w.pieces[i].arena);
+    return all;
+}

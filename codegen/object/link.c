@@ -1,0 +1,361 @@
+// Object and runtime in, .a, .so or program out. The linker is a child process whose messages become
+// diagnostics.
+#include "codegen/object/link.h"
+#include "codegen/object/archive.h"
+#include "codegen/object/elf.h"
+#include "compiler/base/cleanup.h"
+#include "compiler/base/outfile.h"
+#include "ir/target.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef VEC(const char *) strings;
+
+// ---------------------------------------------------------------- files
+typedef struct mapping {
+    void *at;
+    size_t n;
+} mapping;
+
+static void unmap(void *m) { munmap(((mapping *)m)->at, ((mapping *)m)->n); }
+
+static bytes map_file(arena *a, diag *d, const char *path) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st)) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(errno));
+    mapping *m = ARENA_NEW(a, mapping);
+    m->n = (size_t)st.st_size;
+    m->at = m->n ? mmap(NULL, m->n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    int failed = m->at == MAP_FAILED ? errno : 0;
+    close(fd);
+    if (failed) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(failed));
+    if (m->n) arena_on_destroy(a, unmap, m);
+    return (bytes){m->at, m->n};
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Where files that are needed for a while lie: beside the product, but not beside a device.
+static const char *workplace(arena *a, const outfile *product, const char *path, const lmodule *m) {
+    return strcmp(outfile_temporary(product), path) == 0 ? arena_printf(a, "/tmp/onnxc-%s", m->name) : path;
+}
+
+// The object with its data, in a file beside the product for as long as it is needed.
+static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, const char *product) {
+    outfile *f = outfile_open(a, d, arena_printf(a, "%s.o", product), false);
+    sink to = outfile_sink(f);
+    elf_write(a, d, object, m, &to);
+    outfile_flush(f);
+    return f;
+}
+
+// ---------------------------------------------------------------- archives
+void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
+                  const char *path) {
+    archive r = {0};
+    outfile *f = outfile_open(a, d, path, false),
+            *file = write_object(a, d, object, m, workplace(a, f, path, m));
+    bytes content = map_file(a, d, outfile_temporary(file));
+    VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), content});
+    if (o->runtime) {
+        archive runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+        archive_add_needed(a, d, &r, &runtime);
+    }
+    sink to = outfile_sink(f);
+    archive_write(a, d, &r, &to);
+    outfile_commit(f);
+    outfile_discard(file);
+}
+
+// ---------------------------------------------------------------- the runtime inside of an object
+static bool is_always_there(const char *name) {
+    static const char *const there[] = {"memcpy", "memmove", "memset", "memcmp"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, there[i]) == 0) return true;
+    return false;
+}
+
+// What the compiler that made the runtime calls: integer divisions, floats on machines without them.
+static void warn_of_undefined(arena *a, diag *d, const archive *r, const char *runtime) {
+    map known = {.arena = a};
+    text t = {.arena = a};
+    for (int undefined = 0; undefined < 2; undefined++)
+        for (int i = 1; i < r->members.n; i++) {
+            elf_file *f = elf_read(a, d, r->members.at[i].content, r->members.at[i].name);
+            for (int k = 0; k < f->symbols.n; k++) {
+                const elf_symbol *s = &f->symbols.at[k];
+                if ((s->section ? 0 : 1) != undefined || map_get(&known, s->name)) continue;
+                map_put(&known, s->name, f);
+                if (undefined && !is_always_there(s->name)) text_printf(&t, "%s%s", t.n ? ", " : "", s->name);
+            }
+        }
+    if (t.n)
+        diag_warning(d, NULL, "%s needs functions of its compiler's own library: %s", runtime, text_str(&t));
+}
+
+bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o) {
+    archive r = {0}, runtime = archive_read(a, d, map_file(a, d, o->runtime), o->runtime);
+    VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), object});
+    archive_add_needed(a, d, &r, &runtime);
+    if (r.members.n == 1) return object;
+    bytes *all = ARENA_ARRAY(a, bytes, r.members.n);
+    for (int i = 0; i < r.members.n; i++) all[i] = r.members.at[i].content;
+    warn_of_undefined(a, d, &r, o->runtime);
+    return elf_join(a, d, all, r.members.n, 1, m->name);
+}
+
+// ---------------------------------------------------------------- the linker
+static const char *in_path(arena *a, const char *name) {
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t n = strcspn(p, ":");
+        const char *candidate = arena_printf(a, "%.*s/%s", (int)n, p, name);
+        if (n && access(candidate, X_OK) == 0) return candidate;
+        p += n + (p[n] == ':');
+    }
+    return NULL;
+}
+
+static const char *find_linker(arena *a, diag *d, const link_options *o) {
+    static const char *const names[] = {"ld.lld-19", "ld.lld-20", "ld.lld-18", "ld.lld"};
+    if (o->linker) {
+        const char *found = strchr(o->linker, '/') ? o->linker : in_path(a, o->linker);
+        if (found && exists(found)) return found;
+        diag_fatal(d, NULL, "linker '%s' not found", o->linker);
+    }
+    for (int i = 0; o->program_folder && i < 2; i++) {
+        const char *beside = arena_printf(a, "%s/%sld.lld", o->program_folder, i ? "../lib/onnxc/" : "");
+        if (exists(beside)) return beside;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *found = in_path(a, names[i]);
+        if (found) return found;
+    }
+    diag_hint(d,
+              "install LLD, name a linker (--linker cc), or make an object or archive and link it yourself");
+    diag_fatal_missing(d, NULL, "no linker was found (ld.lld)");
+}
+
+// "cc", "aarch64-linux-gnu-gcc-12", "clang"
+static bool is_compiler(const char *linker) {
+    const char *s = base_name(linker);
+    if (!strcmp(s, "cc") || !strcmp(s, "c99")) return true;
+    return strstr(s, "gcc") || strstr(s, "clang") || strstr(s, "-cc") || strstr(s, "musl-");
+}
+
+static text read_all(arena *a, int fd) {
+    text t = {.arena = a};
+    char buffer[4096];
+    ssize_t n;
+    while ((n = read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR))
+        if (n > 0) text_addn(&t, buffer, (size_t)n);
+    close(fd);
+    return t;
+}
+
+// Each line that it said is a message of its own.
+static _Noreturn void report_linker(diag *d, const char *linker, char *said, int status) {
+    enum { SHOWN = 12 };
+    int n = 0;
+    for (char *line = said; line && *line; n++) {
+        char *end = strchr(line, '\n');
+        if (end) *end = 0;
+        if (*line && n < SHOWN) diag_error(d, NULL, "%s", line);
+        line = end ? end + 1 : NULL;
+    }
+    if (n > SHOWN) diag_hint(d, "%d more lines of linker output not shown", n - SHOWN);
+    if (WIFEXITED(status))
+        diag_fatal(d, NULL, "the linker '%s' failed with exit code %d", linker, WEXITSTATUS(status));
+    diag_fatal(d, NULL, "the linker '%s' was killed by signal %d", linker, WTERMSIG(status));
+}
+
+static void run_linker(arena *a, diag *d, strings *args) {
+    int pipes[2], status;
+    pid_t child;
+    VEC_PUSH(a, args, NULL);
+    if (pipe2(pipes, O_CLOEXEC)) diag_fatal(d, NULL, "cannot start the linker: %s", strerror(errno));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], 2);
+    int failed = leftovers_spawn(d->leftovers, &child, args->at[0], &actions, (char **)args->at);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    if (failed) {
+        close(pipes[0]);
+        diag_fatal(d, NULL, "cannot start the linker '%s': %s", args->at[0], strerror(failed));
+    }
+    text said = read_all(a, pipes[0]);
+    leftovers_wait(d->leftovers, child, &status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        report_linker(d, args->at[0], (char *)text_str(&said), status);
+}
+
+// ---------------------------------------------------------------- its arguments
+typedef struct platform {
+    const char *triple; // of folders
+    const char *loader;
+} platform;
+
+static platform platform_of(const target *t) {
+    if (t->arch == ARCH_X86_64 && t->ptr_bits == 32)
+        return (platform){"i386-linux-gnu", "/lib/ld-linux.so.2"};
+    if (t->arch == ARCH_X86_64) return (platform){"x86_64-linux-gnu", "/lib64/ld-linux-x86-64.so.2"};
+    if (t->arch == ARCH_AARCH64) return (platform){"aarch64-linux-gnu", "/lib/ld-linux-aarch64.so.1"};
+    if (t->arch == ARCH_RISCV && t->ptr_bits == 64)
+        return (platform){"riscv64-linux-gnu", "/lib/ld-linux-riscv64-lp64d.so.1"};
+    if (t->arch == ARCH_RISCV) return (platform){"riscv32-linux-gnu", "/lib/ld-linux-riscv32-ilp32d.so.1"};
+    if (t->float_abi && !strcmp(t->float_abi, "hard"))
+        return (platform){"arm-linux-gnueabihf", "/lib/ld-linux-armhf.so.3"};
+    return (platform){"arm-linux-gnueabi", "/lib/ld-linux.so.3"};
+}
+
+static bool is_this_machines(const target *t) {
+#if defined __x86_64__
+    return t->arch == ARCH_X86_64 && t->ptr_bits == 64;
+#elif defined __aarch64__
+    return t->arch == ARCH_AARCH64;
+#else
+    return false;
+#endif
+}
+
+// Folders under the system root that may hold libraries and are there: Debian's, its cross compilers', the
+// others'.
+static strings library_folders(arena *a, const link_options *o, const target *t) {
+    const char *root = o->sysroot ? o->sysroot : "", *triple = platform_of(t).triple;
+    const char *const all[] = {arena_printf(a, "%s/usr/lib/%s", root, triple),
+                               arena_printf(a, "%s/lib/%s", root, triple),
+                               arena_printf(a, "%s/usr/%s/lib", root, triple),
+                               arena_printf(a, "%s/usr/lib64", root),
+                               arena_printf(a, "%s/lib64", root),
+                               arena_printf(a, "%s/usr/lib", root),
+                               arena_printf(a, "%s/lib", root)};
+    enum { NAMED = 3 }; // the others hold libraries of one machine only
+    strings found = {0};
+    for (size_t i = 0; i < (o->sysroot || is_this_machines(t) ? sizeof all / sizeof *all : NAMED); i++)
+        if (exists(all[i])) VEC_PUSH(a, &found, all[i]);
+    return found;
+}
+
+static const char *find_file(arena *a, const strings *folders, const char *name) {
+    for (int i = 0; i < folders->n; i++) {
+        const char *path = arena_printf(a, "%s/%s", folders->at[i], name);
+        if (exists(path)) return path;
+    }
+    return NULL;
+}
+
+static void add_all(arena *a, strings *to, const char *const *from, int n) {
+    for (int i = 0; i < n; i++)
+        if (from[i]) VEC_PUSH(a, to, from[i]);
+}
+#define ADD(...)                                                                                             \
+    add_all(a, args, (const char *const[]){__VA_ARGS__},                                                     \
+            sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+
+typedef struct job {
+    const link_options *o;
+    const target *t;
+    const char *linker, *object, *path, *out; // path: the final name, out: the one to write
+    bool shared, stays;                       // stays: threads may run its code when it is closed
+} job;
+
+// A C compiler knows its own libraries.
+static void compiler_arguments(arena *a, const job *j, strings *args) {
+    ADD(j->shared ? "-shared" : NULL, "-o", j->out, "-Wl,--fatal-warnings", "-Wl,-z,now");
+    if (j->shared) ADD(arena_printf(a, "-Wl,-soname,%s", base_name(j->path)), "-Wl,--exclude-libs,ALL");
+    if (j->stays) ADD("-Wl,-z,nodelete");
+    if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
+    ADD(j->object);
+    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    ADD(j->o->runtime, "-lm", "-lpthread");
+}
+
+static void need(diag *d, const job *j, const char *file, const char *name) {
+    if (file) return;
+    diag_hint(d, "--sysroot names the folder of the target's libraries, --linker its C compiler");
+    diag_fatal_missing(d, NULL, "%s of the C library for %s was not found", name, j->t->triple);
+}
+
+static void program_start(arena *a, diag *d, const job *j, const strings *folders, strings *args) {
+    const char *start = find_file(a, folders, "Scrt1.o"), *prologue = find_file(a, folders, "crti.o");
+    need(d, j, start, "Scrt1.o");
+    need(d, j, prologue, "crti.o");
+    ADD("-pie", "--dynamic-linker", platform_of(j->t).loader, start, prologue);
+}
+
+// A shared library may be linked without a C library at hand: the program that opens it has one.
+static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
+    strings folders = library_folders(a, j->o, j->t);
+    const char *libc = find_file(a, &folders, "libc.so");
+    ADD("-o", j->out, "--fatal-warnings", "--hash-style=gnu", "--gc-sections", "-z", "now", "-z", "relro");
+    if (j->o->sysroot) ADD(arena_printf(a, "--sysroot=%s", j->o->sysroot));
+    if (j->shared)
+        ADD("-shared", "-soname", base_name(j->path), "--exclude-libs", "ALL",
+            j->stays ? "-znodelete" : NULL);
+    else program_start(a, d, j, &folders, args);
+    ADD(j->object);
+    add_all(a, args, j->o->inputs.at, j->o->inputs.n);
+    ADD(j->o->runtime);
+    for (int i = 0; i < folders.n; i++) ADD(arena_printf(a, "-L%s", folders.at[i]));
+    if (!j->shared) need(d, j, libc, "libc.so");
+    if (libc) ADD("--as-needed", "-lm", "-lc");
+    if (!j->shared) ADD(find_file(a, &folders, "crtn.o"));
+}
+
+// The runtime's threads wait for work for as long as the process lives.
+static bool starts_threads(const lmodule *m) {
+    for (int i = 0; i < m->funcs.n; i++)
+        if (strcmp(m->funcs.at[i]->name, "onnxc_rt_parallel") == 0) return true;
+    return false;
+}
+
+static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
+                      const char *path, bool shared) {
+    strings args = {0};
+    outfile *output = outfile_open(a, d, path, true), *linked = output;
+    const char *product = workplace(a, output, path, m);
+    if (product != path) linked = outfile_open(a, d, product, true);
+    outfile *input = write_object(a, d, object, m, product);
+    job j = {o,
+             m->target,
+             find_linker(a, d, o),
+             outfile_temporary(input),
+             path,
+             outfile_temporary(linked),
+             shared,
+             shared && starts_threads(m)};
+    VEC_PUSH(a, &args, j.linker);
+    if (is_compiler(j.linker)) compiler_arguments(a, &j, &args);
+    else lld_arguments(a, d, &j, &args);
+    run_linker(a, d, &args);
+    if (linked != output) {
+        bytes content = map_file(a, d, outfile_temporary(linked));
+        outfile_write(output, content.at, content.n);
+        outfile_discard(linked);
+    }
+    outfile_commit(output);
+    outfile_discard(input);
+}
+
+void link_shared(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o, const char *path) {
+    link_file(a, d, object, m, o, path, true);
+}
+
+void link_program(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o,
+                  const char *path) {
+    link_file(a, d, object, m, o, path, false);
+}

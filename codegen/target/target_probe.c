@@ -1,0 +1,260 @@
+// What a CPU can do, asked of LLVM: names in, facts out. The C interface has no query for features, but the
+// inliner knows: a function is inlined into another only when the caller has every feature of the callee. So
+// a caller for the CPU calls one empty function per feature in question, compiled for the same CPU plus that
+// feature, and the calls that are gone tell what the CPU has. RISC-V does not compare, but prints its ISA
+// into assembly.
+#include "codegen/target/llvm_names.inc"
+#include "codegen/target/target_impl.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/Error.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <string.h>
+
+static void initialise_once(void) {
+#define INIT(T)                                                                                              \
+    LLVMInitialize##T##TargetInfo();                                                                         \
+    LLVMInitialize##T##Target();                                                                             \
+    LLVMInitialize##T##TargetMC();                                                                           \
+    LLVMInitialize##T##AsmPrinter()
+    INIT(X86);
+    INIT(AArch64);
+    INIT(ARM);
+    INIT(RISCV);
+#undef INIT
+}
+
+void probe_initialise(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialise_once);
+}
+
+// ---------------------------------------------------------------- names
+const char *probe_cpu_list(arch k) {
+    switch (k) {
+    case ARCH_X86_64: return x86_cpus;
+    case ARCH_AARCH64: return aarch64_cpus;
+    case ARCH_ARM: return arm_cpus;
+    case ARCH_RISCV: return riscv_cpus;
+    case ARCH_OTHER:
+    case ARCH_C:
+    case ARCH_CUDA: return "";
+    }
+    return "";
+}
+
+static const char *feature_list(arch k) {
+    switch (k) {
+    case ARCH_X86_64: return x86_features;
+    case ARCH_AARCH64: return aarch64_features;
+    case ARCH_ARM: return arm_features;
+    case ARCH_RISCV: return riscv_features;
+    case ARCH_OTHER:
+    case ARCH_C:
+    case ARCH_CUDA: return "";
+    }
+    return "";
+}
+
+static bool in_list(arena *a, const char *list, const char *name) {
+    return !strchr(name, ' ') && strstr(list, arena_printf(a, " %s ", name));
+}
+
+static int edit_distance(const char *x, const char *y, int n) {
+    int row[64];
+    if (n > 60) return 99;
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; x[i - 1]; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int up = row[j], best = diagonal + (x[i - 1] != y[j - 1]);
+            if (up + 1 < best) best = up + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            diagonal = up;
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+// The names of the list nearest to the wrong one, as "'a', 'b' or 'c'"; "" when none is near.
+static const char *near_names(arena *a, const char *list, const char *wrong) {
+    enum { SHOWN = 4 };
+    const char *best[SHOWN] = {0};
+    int cost[SHOWN], n = 0, limit = (int)strlen(wrong) / 3 + 1;
+    for (const char *p = list + strspn(list, " "); *p; p += strspn(p, " ")) {
+        int length = (int)strcspn(p, " "), c = edit_distance(wrong, p, length), at = n;
+        if (c <= limit) {
+            while (at > 0 && cost[at - 1] > c) at--;
+            for (int i = n < SHOWN ? n : SHOWN - 1; i > at; i--) best[i] = best[i - 1], cost[i] = cost[i - 1];
+            if (at < SHOWN) best[at] = arena_strndup(a, p, (size_t)length), cost[at] = c;
+            if (n < SHOWN) n++;
+        }
+        p += length;
+    }
+    text t = {.arena = a};
+    for (int i = 0; i < n; i++) text_printf(&t, "%s'%s'", !i ? "" : i == n - 1 ? " or " : ", ", best[i]);
+    return text_str(&t);
+}
+
+static void unknown_name(arena *a, diag *d, const char *what, const char *list, const char *name,
+                         const char *triple) {
+    const char *near = near_names(a, list, name);
+    if (*near) diag_hint(d, "did you mean %s?", near);
+    else diag_hint(d, "--list-targets lists them");
+    diag_error(d, NULL, "unknown %s '%s' for target %s", what, name, triple);
+}
+
+void probe_check_names(arena *a, diag *d, const target_names *n) {
+    const char *cpus = probe_cpu_list(n->arch);
+    if (n->cpu && !in_list(a, cpus, n->cpu)) unknown_name(a, d, "CPU", cpus, n->cpu, n->triple);
+    for (const char *p = text_str(&n->features); *p;) {
+        size_t length = strcspn(p, ",");
+        const char *item = arena_strndup(a, p, length);
+        if (*item != '+' && *item != '-') {
+            if (*item) diag_error(d, NULL, "feature '%s' needs '+' or '-' before its name", item);
+        } else if (!in_list(a, feature_list(n->arch), item + 1)) {
+            unknown_name(a, d, "feature", feature_list(n->arch), item + 1, n->triple);
+        }
+        p += length + (p[length] == ',');
+    }
+    diag_check(d);
+}
+
+// ---------------------------------------------------------------- questions
+typedef struct probe {
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMTargetMachineRef machine;
+    LLVMTypeRef type; // void (void)
+} probe;
+
+static probe probe_open(diag *d, const char *triple, const char *cpu, const char *features) {
+    probe p = {0};
+    LLVMTargetRef t;
+    char *message = NULL;
+    probe_initialise();
+    if (LLVMGetTargetFromTriple(triple, &t, &message)) {
+        LLVMDisposeMessage(message);
+        diag_fatal_missing(d, NULL, "target '%s' is not supported", triple);
+    }
+    p.machine = LLVMCreateTargetMachine(t, triple, cpu, features, LLVMCodeGenLevelLess, LLVMRelocStatic,
+                                        LLVMCodeModelDefault);
+    p.context = LLVMContextCreate();
+    p.module = LLVMModuleCreateWithNameInContext("probe", p.context);
+    LLVMSetTarget(p.module, triple);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(p.machine);
+    LLVMSetModuleDataLayout(p.module, layout);
+    LLVMDisposeTargetData(layout);
+    p.type = LLVMFunctionType(LLVMVoidTypeInContext(p.context), NULL, 0, 0);
+    return p;
+}
+
+static void probe_close(probe *p) {
+    LLVMDisposeTargetMachine(p->machine);
+    LLVMDisposeModule(p->module);
+    LLVMContextDispose(p->context);
+}
+
+// An empty function for that CPU; the builder is left before its return.
+static LLVMValueRef add_function(probe *p, LLVMBuilderRef b, const char *name, const char *cpu,
+                                 const char *features) {
+    LLVMValueRef f = LLVMAddFunction(p->module, name, p->type);
+    LLVMAddTargetDependentFunctionAttr(f, "target-cpu", cpu);
+    LLVMAddTargetDependentFunctionAttr(f, "target-features", features);
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(p->context, f, ""));
+    LLVMPositionBuilderBefore(b, LLVMBuildRetVoid(b));
+    return f;
+}
+
+// Which of the callees does the inliner refuse to put into a function for that CPU?
+static void run_inliner(probe *p, diag *d, LLVMBuilderRef b, const char *cpu, const char *features,
+                        LLVMValueRef *callees, int n, bool *inlined) {
+    add_function(p, b, "caller", cpu, features);
+    for (int i = 0; i < n; i++) LLVMBuildCall2(b, p->type, callees[i], NULL, 0, "");
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef e = LLVMRunPasses(p->module, "cgscc(inline)", p->machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    for (int i = 0; i < n; i++) inlined[i] = !LLVMGetFirstUse(callees[i]);
+    if (!e) return;
+    LLVMConsumeError(e);
+    diag_defect(d, NULL, "LLVM's inliner failed");
+}
+
+// The sign that the list gives a feature: '+' or '-', 0 where it does not name it.
+static char sign_of(const char *list, const char *name, size_t length) {
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, ",");
+        if (n == length + 1 && !strncmp(p + 1, name, length)) return *p;
+        p += n + (p[n] == ',');
+    }
+    return 0;
+}
+
+// The list of this machine's own features names each once and is closed under what implies what: where it
+// names all that is asked for, it is the answer.
+static bool read_host_list(const char *features, const char *const *names, int n, bool *has) {
+    char *host = *features ? LLVMGetHostCPUFeatures() : NULL;
+    bool known = host && !strcmp(host, features);
+    if (host) LLVMDisposeMessage(host);
+    for (int i = 0; known && i < n; i++) {
+        has[i] = true;
+        for (const char *p = names[i]; known && *p;) {
+            p += *p == ',' ? 2 : 0; // "avx2,+fma"
+            size_t length = strcspn(p, ",");
+            char sign = sign_of(features, p, length);
+            known = sign != 0;
+            has[i] &= sign == '+';
+            p += length;
+        }
+    }
+    return known;
+}
+
+void probe_features(arena *a, diag *d, const char *triple, const char *cpu, const char *features,
+                    const char *const *names, int n, bool *has) {
+    if (read_host_list(features, names, n, has)) return;
+    probe p = probe_open(d, triple, cpu, features);
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(p.context);
+    LLVMValueRef *callees = ARENA_ARRAY(a, LLVMValueRef, n);
+    for (int i = 0; i < n; i++)
+        callees[i] = add_function(&p, b, names[i], cpu,
+                                  arena_printf(a, "%s%s+%s", features, *features ? "," : "", names[i]));
+    run_inliner(&p, d, b, cpu, features, callees, n, has);
+    LLVMDisposeBuilder(b);
+    probe_close(&p);
+}
+
+bool probe_is_subset(arena *a, diag *d, const char *triple, const char *cpu, const char *features,
+                     const char *in_cpu, const char *in_features) {
+    (void)a;
+    bool inlined = false;
+    probe p = probe_open(d, triple, in_cpu, in_features);
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(p.context);
+    LLVMValueRef callee = add_function(&p, b, "callee", cpu, features);
+    run_inliner(&p, d, b, in_cpu, in_features, &callee, 1, &inlined);
+    LLVMDisposeBuilder(b);
+    probe_close(&p);
+    return inlined;
+}
+
+const char *probe_riscv_isa(arena *a, diag *d, const char *triple, const char *cpu, const char *features) {
+    probe p = probe_open(d, triple, cpu, features);
+    LLVMMemoryBufferRef out = NULL;
+    char *message = NULL;
+    const char *isa = NULL;
+    if (!LLVMTargetMachineEmitToMemoryBuffer(p.machine, p.module, LLVMAssemblyFile, &message, &out)) {
+        const char *s = arena_strndup(a, LLVMGetBufferStart(out), LLVMGetBufferSize(out));
+        const char *at = strstr(s, ".attribute\t5, \"");
+        if (at) isa = arena_strndup(a, at + 15, strcspn(at + 15, "\""));
+        LLVMDisposeMemoryBuffer(out);
+    } else {
+        LLVMDisposeMessage(message);
+    }
+    probe_close(&p);
+    if (!isa) diag_defect(d, NULL, "LLVM names no ISA for target %s", triple);
+    return isa;
+}

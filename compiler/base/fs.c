@@ -1,0 +1,24 @@
+// Files and pipes. In: descriptors. Out: all of the bytes that were asked for, or an error.
+#include "compiler/base/fs.h"
+#include <errno.h>
+#include <unistd.h>
+
+bool read_all(int fd, void *to, size_t n) {
+    for (char *at = to; n;) {
+        ssize_t got = read(fd, at, n);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        at += got, n -= (size_t)got;
+    }
+    return true;
+}
+
+bool write_all(int fd, const void *from, size_t n) {
+    for (const char *at = from; n;) {
+        ssize_t done = write(fd, at, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return false;
+        at += done, n -= (size_t)done;
+    }
+    return true;
+}

@@ -1,0 +1,10 @@
+// Whole blocks of bytes through file descriptors.
+#ifndef ONNXC_COMPILER_BASE_FS_H
+#define ONNXC_COMPILER_BASE_FS_H
+#include <stdbool.h>
+#include <stddef.h>
+
+// False: an error, or the end before n bytes. What a signal interrupts goes on.
+bool read_all(int fd, void *to, size_t n);
+bool write_all(int fd, const void *from, size_t n);
+#endif

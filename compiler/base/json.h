@@ -1,0 +1,25 @@
+// Writing JSON: objects and lists are opened and closed, commas and escapes come by themselves.
+#ifndef ONNXC_COMPILER_BASE_JSON_H
+#define ONNXC_COMPILER_BASE_JSON_H
+#include "compiler/base/arena.h"
+#include <stdbool.h>
+
+typedef struct json {
+    text out;
+    bool comma; // something stands before in this object or list
+    int indent; // spaces a level; 0: all in one line
+    int depth;
+} json;
+
+json json_new(arena *a);
+json json_new_indented(arena *a);
+// key is NULL in lists and at the top.
+void json_open(json *j, const char *key, char bracket);  // '{' or '['
+void json_close(json *j, char bracket);                  // '}' or ']'
+void json_text(json *j, const char *key, const char *s); // NULL: null
+void json_int(json *j, const char *key, int64_t v);
+void json_real(json *j, const char *key, double v); // not finite: null
+void json_bool(json *j, const char *key, bool v);
+void json_raw(json *j, const char *key, const char *s); // JSON as it is
+const char *json_string(const json *j);
+#endif

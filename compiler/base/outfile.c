@@ -1,0 +1,109 @@
+// Atomic output files: bytes in, a file in place of the old one out.
+#include "compiler/base/outfile.h"
+#include "compiler/base/cleanup.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct outfile {
+    arena *arena;
+    diag *diag;
+    leftovers *leftovers;         // of the diag, which may be gone when the arena goes
+    const char *path, *temporary; // temporary: NULL when written directly or done
+    FILE *file;
+};
+
+static _Noreturn void fail(outfile *o, const char *what) {
+    diag_fatal(o->diag, NULL, "cannot %s '%s': %s", what, o->path, strerror(errno));
+}
+
+static void clean_up(void *user) {
+    outfile *o = user;
+    if (o->file) fclose(o->file);
+    leftovers_lock(o->leftovers);
+    if (o->temporary) unlink(o->temporary);
+    leftovers_drop(o->leftovers, o->temporary);
+    leftovers_unlock(o->leftovers);
+    o->file = NULL;
+    o->temporary = NULL;
+}
+
+// The name holds what differs between processes and between files of one process.
+static int create_temporary(outfile *o, mode_t mode) {
+    for (int i = 0; i < 1000; i++) {
+        const char *name =
+            arena_printf(o->arena, "%s.tmp-%ld-%lx-%d", o->path, (long)getpid(), (unsigned long)o, i);
+        leftovers_lock(o->leftovers);
+        int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), problem = errno;
+        if (fd >= 0) leftovers_add(o->leftovers, name);
+        leftovers_unlock(o->leftovers);
+        errno = problem;
+        if (fd >= 0) o->temporary = name;
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+// Names of open files, whatever these are: to put another file in such a name's place would break it for
+// everyone.
+static bool names_descriptor(const char *path) {
+    static const char *const starts[] = {"/dev/std", "/dev/fd/", "/proc/"};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(path, starts[i], strlen(starts[i])) == 0) return true;
+    return false;
+}
+
+// Standard output keeps its place (after what was printed, or at the end of a file).
+static int open_directly(const char *path) {
+    if (strcmp(path, "/dev/stdout") != 0) return open(path, O_WRONLY | O_CLOEXEC);
+    fflush(stdout);
+    return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+}
+
+outfile *outfile_open(arena *a, diag *d, const char *path, bool executable) {
+    outfile *o = ARENA_NEW(a, outfile);
+    *o = (outfile){.arena = a, .diag = d, .leftovers = d->leftovers, .path = arena_strdup(a, path)};
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode)) diag_fatal(d, NULL, "cannot write '%s': it is a folder", path);
+    bool direct = exists && (!S_ISREG(st.st_mode) || names_descriptor(path));
+    int fd = direct ? open_directly(path) : create_temporary(o, executable ? 0777 : 0666);
+    if (fd < 0) fail(o, "write");
+    o->file = fdopen(fd, "wb");
+    arena_on_destroy(a, clean_up, o);
+    if (!o->file) fail(o, "write");
+    return o;
+}
+
+void outfile_write(outfile *o, const void *at, size_t n) {
+    if (n && fwrite(at, 1, n, o->file) != n) fail(o, "write");
+}
+
+static void write_to_file(void *o, const char *s, size_t n) { outfile_write(o, s, n); }
+sink outfile_sink(outfile *o) { return (sink){write_to_file, o}; }
+const char *outfile_temporary(const outfile *o) { return o->temporary ? o->temporary : o->path; }
+
+void outfile_flush(outfile *o) {
+    if (fflush(o->file)) fail(o, "write");
+}
+
+void outfile_discard(outfile *o) { clean_up(o); }
+
+void outfile_commit(outfile *o) {
+    int failed = fclose(o->file);
+    o->file = NULL;
+    if (failed) fail(o, "write");
+    if (o->temporary && rename(o->temporary, o->path)) fail(o, "write");
+    leftovers_lock(o->leftovers);
+    leftovers_drop(o->leftovers, o->temporary);
+    leftovers_unlock(o->leftovers);
+    o->temporary = NULL;
+}
+
+void outfile_write_whole(arena *a, diag *d, const char *path, bytes content) {
+    outfile *o = outfile_open(a, d, path, false);
+    outfile_write(o, content.at, content.n);
+    outfile_commit(o);
+}

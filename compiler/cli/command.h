@@ -1,0 +1,39 @@
+// The verbs of the command line, and what they share: options, messages, exit codes.
+#ifndef ONNXC_COMPILER_CLI_COMMAND_H
+#define ONNXC_COMPILER_CLI_COMMAND_H
+#include "compiler/cli/input_files.h"
+#include "compiler/driver/pipeline.h"
+
+typedef struct session {
+    arena *arena;
+    diag diag;
+    options options;
+    string_list args;    // positional
+    string_list sarif;   // results of --diagnostics=sarif, shown at the end
+    const char *program; // as it was called
+    double started;
+    size_t memory; // bytes that there were when it began
+    bool progress_shown;
+    // Of the run that follows: what it gives as inputs.
+    const string_list *given; // "NAME=...", NULL: nothing
+    input_files files;
+} session;
+
+typedef struct verb {
+    const char *name, *usage, *summary;
+    const option *table;               // of its own options; NULL: none
+    size_t size;                       // of the struct they fill
+    const void *defaults;              // to start from; NULL: zero
+    int (*run)(session *s, void *own); // the exit code
+    bool forks;                        // its processes see to signals themselves
+} verb;
+extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
+
+int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
+// The model, when it is the only positional argument.
+source session_model(session *s);
+pipeline_hooks session_hooks(session *s);
+void session_clear_progress(session *s);
+void session_message(void *session, const diag_message *m); // a diag's sink
+const char *version_text(arena *a);
+#endif

@@ -1,0 +1,326 @@
+// onnxc bench: latency of models and libraries, compiled in several ways, measured in turns in one run.
+#include "compiler/base/clock.h"
+#include "compiler/base/json.h"
+#include "compiler/base/outfile.h"
+#include "compiler/cli/peak.h"
+#include "compiler/cli/run_io.h"
+#include "compiler/report/report.h"
+#include "ir/kernel/program.h"
+#include "passes/match/contract.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench_options {
+    io_options io;
+    string_list with;
+    double seconds;
+    int64_t runs;
+    bool kernels;
+    const char *save_times;
+} bench_options;
+
+#define AT(field) offsetof(bench_options, field)
+static const option bench_table[] = {
+    IO_OPTIONS(bench_options, io),
+    {"--with", NULL, "OPTIONS", OPT_LIST, AT(with), "Bench",
+     "also measure the models compiled with these options, alternating with the others; may be repeated"},
+    {"--seconds", NULL, "X", OPT_REAL, AT(seconds), "Bench", "time to spend on each measurement; default: 1"},
+    {"--runs", NULL, "N", OPT_NUMBER, AT(runs), "Bench",
+     "number of runs for each measurement, instead of --seconds"},
+    {"--save-times", NULL, "FILE", OPT_TEXT, AT(save_times), "Bench",
+     "write kernel times to FILE, to be shown in reports with --times"},
+    {"--kernels", NULL, NULL, OPT_FLAG, AT(kernels), "Bench",
+     "show the time of each kernel and its share of the machine's peak"},
+    {NULL},
+};
+
+enum { RUNS_LEAST = 10, RUNS_MOST = 1000000, WARM_UP = 3, KERNEL_RUNS = 100 };
+
+// One model or library, compiled in one way.
+typedef struct contestant {
+    const char *label;
+    const options *options;
+    pipeline *pipeline; // NULL: a library
+    source source;
+    runnable *r;
+    tensor *in;
+    prepared_call *call;
+    VEC(double) seconds;
+} contestant;
+typedef VEC(contestant) contestants;
+
+// ---------------------------------------------------------------- set-up
+static const options *options_with(session *s, const char *more) {
+    options *o = ARENA_NEW(s->arena, options);
+    *o = s->options;
+    string_list args = option_words(s->arena, &s->diag, more), rest = {0};
+    option_parse(s->arena, &s->diag, &(option_set){compile_options, o}, 1, &args, &rest);
+    if (rest.n) diag_error(&s->diag, NULL, "--with '%s': '%s' is not an option", more, rest.at[0]);
+    options_check(s->arena, &s->diag, o);
+    diag_check(&s->diag);
+    options_use_native(o);
+    return o;
+}
+
+static void open_contestant(session *s, const bench_options *o, contestant *c) {
+    s->diag.file = c->source.path;
+    if (runnable_is_library(c->source.path)) {
+        c->r = runnable_open(s->arena, &s->diag, c->source.path);
+    } else {
+        pipeline_hooks hooks = session_hooks(s);
+        c->pipeline = pipeline_new(s->arena, &s->diag, c->options, &hooks);
+        c->r = runnable_new(c->pipeline, &c->source, NULL);
+    }
+    c->in = read_inputs(s, &o->io, c->r, true);
+    const char *message = NULL;
+    c->call = runnable_prepare(c->r, s->arena, c->in, &message);
+    if (!c->call) diag_fatal(&s->diag, NULL, "%s", message ? message : "the run failed");
+}
+
+static contestants open_all(session *s, const bench_options *o) {
+    contestants all = {0};
+    if (s->options.runner)
+        diag_fatal_missing(&s->diag, NULL, "--runner is not supported by 'onnxc bench' of this build");
+    if (s->args.n == 0) diag_fatal(&s->diag, NULL, "no model given");
+    for (int i = 0; i < s->args.n; i++) {
+        bool library = runnable_is_library(s->args.at[i]);
+        for (int j = -1; j < (library ? 0 : o->with.n); j++) {
+            const char *with = j < 0 ? "" : o->with.at[j];
+            contestant c = {.source = {.path = s->args.at[i]}, .options = options_with(s, with)};
+            c.label = *with ? arena_printf(s->arena, "%s %s", c.source.path, with) : c.source.path;
+            open_contestant(s, o, &c);
+            VEC_PUSH(s->arena, &all, c);
+        }
+    }
+    return all;
+}
+
+// ---------------------------------------------------------------- measuring
+static double run_timed(session *s, contestant *c) {
+    prepared_release(c->call);
+    double start = clock_now();
+    int status = prepared_run(c->call);
+    double seconds = clock_now() - start;
+    if (status) diag_fatal(&s->diag, NULL, "%s: a run failed with code %d", c->label, status);
+    return seconds;
+}
+
+// In turns, so that what slows the machine down for a while slows all of them.
+static void measure(session *s, const bench_options *o, contestants *all) {
+    for (int i = 0; i < all->n; i++)
+        for (int k = 0; k < WARM_UP; k++) run_timed(s, &all->at[i]);
+    double end = clock_now() + o->seconds * all->n;
+    int64_t least = o->runs ? o->runs : RUNS_LEAST;
+    for (int64_t n = 0; n < least || (!o->runs && clock_now() < end && n < RUNS_MOST); n++)
+        for (int i = 0; i < all->n; i++) VEC_PUSH(s->arena, &all->at[i].seconds, run_timed(s, &all->at[i]));
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+static double quantile(const contestant *c, double q) {
+    return c->seconds.at[(int)(q * (c->seconds.n - 1) + 0.5)];
+}
+
+static const char *time_text(arena *a, double seconds) {
+    if (seconds < 1e-3) return arena_printf(a, "%.2f us", 1e6 * seconds);
+    return seconds < 1 ? arena_printf(a, "%.3f ms", 1e3 * seconds) : arena_printf(a, "%.3f s", seconds);
+}
+
+static void report(session *s, contestants *all) {
+    arena *a = s->arena;
+    printf("%10s %12s %12s %12s %12s %12s %7s\n", "runs", "min", "median", "p90", "p99", "per second",
+           "ratio");
+    for (int i = 0; i < all->n; i++) {
+        contestant *c = &all->at[i];
+        qsort(c->seconds.at, (size_t)c->seconds.n, sizeof *c->seconds.at, by_value);
+        double median = quantile(c, 0.5);
+        printf("%10d %12s %12s %12s %12s %12.1f %7.3f  %s\n", c->seconds.n, time_text(a, quantile(c, 0)),
+               time_text(a, median), time_text(a, quantile(c, 0.9)), time_text(a, quantile(c, 0.99)),
+               1 / median, median / quantile(&all->at[0], 0.5), c->label);
+    }
+}
+
+// ---------------------------------------------------------------- kernels
+// The hook has no place of its own for its notes: they are the thread's while it measures.
+typedef struct kernel_clock {
+    double *seconds, *best; // by kernel: of this run, of the fastest so far
+    int64_t *calls;         // of this run
+    uint32_t n, now;
+    double since;
+} kernel_clock;
+static _Thread_local kernel_clock *clock_of_thread;
+
+static void stop_clock(kernel_clock *k, double t) {
+    if (k->now < k->n) k->seconds[k->now] += t - k->since;
+}
+
+static int hook(void *user, uint32_t kernel) {
+    (void)user;
+    kernel_clock *k = clock_of_thread;
+    stop_clock(k, clock_now());
+    k->now = kernel;
+    if (kernel < k->n) k->calls[kernel]++;
+    k->since = clock_now();
+    return 0;
+}
+
+typedef struct sizes {
+    const runnable *r;
+    const program *p;
+    const tensor *in;
+} sizes;
+
+static bool look_up(void *user, const dim *atom, int64_t *v) {
+    const sizes *x = user;
+    for (int j = 0; j < x->p->inputs.n; j++)
+        for (int i = 0; i < x->p->inputs.at[j]->rank; i++)
+            if (x->p->inputs.at[j]->dims[i] == atom) return *v = x->in[j].dims[i], true;
+    return false;
+}
+
+// Floating-point operations of a kernel that is a contraction; 0: it is none, or its size is known during the
+// run only.
+static double operations(const kernel *k, sizes *x) {
+    contraction c;
+    if (!contraction_find(k, &c)) return 0;
+    double n = 2;
+    for (int i = 0; i < k->axes.n; i++) {
+        int64_t extent;
+        if (!dim_eval(k->axes.at[i].extent, look_up, x, &extent)) return 0;
+        n *= (double)extent;
+    }
+    return n;
+}
+
+typedef struct row {
+    const char *version; // NULL: there is one
+    const program *program;
+    const kernel *kernel;
+    int number;
+    double seconds;
+} row;
+static int by_seconds(const void *a, const void *b) {
+    double x = ((const row *)a)->seconds, y = ((const row *)b)->seconds;
+    return (x < y) - (x > y);
+}
+
+// The kernels of all versions, numbered as the hook hears it.
+static int all_kernels(pipeline *p, row **rows) {
+    report_part *parts;
+    int nparts = report_parts(p, &parts), n = 0, k = 0;
+    for (int i = 0; i < nparts; i++) n += parts[i].program->kernels.n;
+    *rows = ARENA_ARRAY(p->arena, row, n + 1);
+    for (int i = 0; i < nparts; i++)
+        for (int j = 0; j < parts[i].program->kernels.n; j++, k++)
+            (*rows)[k] = (row){parts[i].label, parts[i].program, parts[i].program->kernels.at[j], k, 0};
+    return n;
+}
+
+// Those that ran, as JSON.
+static void save_times(session *s, const row *rows, const kernel_clock *k, const char *path) {
+    json j = json_new_indented(s->arena);
+    json_open(&j, NULL, '{');
+    json_open(&j, "kernels", '[');
+    for (uint32_t i = 0; i < k->n; i++) {
+        if (!k->calls[i]) continue;
+        json_open(&j, NULL, '{');
+        if (rows[i].version) json_text(&j, "version", rows[i].version);
+        json_text(&j, "name", rows[i].kernel->name);
+        json_int(&j, "calls", k->calls[i]);
+        json_real(&j, "seconds", k->best[i]);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_close(&j, '}');
+    const char *text = arena_printf(s->arena, "%s\n", json_string(&j));
+    outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
+}
+
+// peak: 0, it is not known.
+static void show_kernels(session *s, const contestant *c, row *rows, const kernel_clock *k, double peak) {
+    int n = 0;
+    double total = 0;
+    for (uint32_t i = 0; i < k->n; i++) {
+        if (!k->calls[i]) continue; // of a version that was not run, or of a branch not taken
+        rows[n] = rows[i];
+        rows[n].seconds = k->best[i];
+        total += rows[n++].seconds;
+    }
+    if (n) qsort(rows, (size_t)n, sizeof *rows, by_seconds);
+    printf("\n%s: %s in kernels; ", c->label, time_text(s->arena, total));
+    if (peak > 0) printf("peak FMA throughput %.1f GFLOP/s\n", 1e-9 * peak);
+    else printf("each launched alone and waited for\n");
+    printf("%12s %7s %6s %10s %7s  kernel\n", "time", "share", "calls", "GFLOP/s", "peak");
+    for (int i = 0; i < n; i++) {
+        double calls = (double)k->calls[rows[i].number],
+               flops = operations(rows[i].kernel, &(sizes){c->r, rows[i].program, c->in}) * calls /
+                       rows[i].seconds;
+        printf("%12s %6.1f%% %6.0f ", time_text(s->arena, rows[i].seconds), 100 * rows[i].seconds / total,
+               calls);
+        if (flops > 0) printf("%10.1f", 1e-9 * flops);
+        else printf("%10s", "");
+        if (flops > 0 && peak > 0) printf(" %6.1f%%", 100 * flops / peak);
+        else printf(" %7s", "");
+        printf("  %s\n", rows[i].kernel->name);
+    }
+}
+
+// The model once more, with hooks: they cost a little, so the times above are without.
+static void measure_kernels(session *s, const contestant *c, const bench_options *own) {
+    options *o = ARENA_NEW(s->arena, options);
+    *o = *c->options;
+    o->hook = "onnxc_bench_hook";
+    pipeline_hooks hooks = session_hooks(s);
+    pipeline *p = pipeline_new(s->arena, &s->diag, o, &hooks);
+    p->hook = hook;
+    kernel_clock k = {0};
+    clock_of_thread = &k;
+    runnable *r = runnable_new(p, &c->source, NULL);
+    row *rows;
+    k.n = (uint32_t)all_kernels(p, &rows);
+    k.seconds = ARENA_ARRAY(s->arena, double, k.n + 1);
+    k.best = ARENA_ARRAY(s->arena, double, k.n + 1);
+    k.calls = ARENA_ARRAY(s->arena, int64_t, k.n + 1);
+    const char *message = NULL;
+    prepared_call *call = runnable_prepare(r, s->arena, c->in, &message);
+    for (int i = 0; call && i < KERNEL_RUNS; i++) {
+        memset(k.seconds, 0, k.n * sizeof *k.seconds);
+        memset(k.calls, 0, k.n * sizeof *k.calls);
+        k.now = UINT32_MAX;
+        prepared_release(call);
+        prepared_run(call);
+        stop_clock(&k, clock_now());
+        for (uint32_t j = 0; j < k.n; j++)
+            if (i == 0 || k.seconds[j] < k.best[j]) k.best[j] = k.seconds[j];
+    }
+    clock_of_thread = NULL;
+    if (own->save_times) save_times(s, rows, &k, own->save_times);
+    if (!own->kernels) return;
+    bool on_gpu = options_gpu_host(o) || options_for_both(o);
+    show_kernels(s, c, rows, &k, on_gpu ? 0 : measure_peak(s->arena, &s->diag, p->target));
+}
+
+static int bench(session *s, void *own) {
+    const bench_options *o = own;
+    contestants all = open_all(s, o);
+    measure(s, o, &all);
+    report(s, &all);
+    for (int i = 0; (o->kernels || o->save_times) && i < all.n; i++)
+        if (all.at[i].pipeline) measure_kernels(s, &all.at[i], o);
+    return DIAG_OK;
+}
+
+static const bench_options bench_defaults = {.seconds = 1};
+const verb verb_bench = {
+    .name = "bench",
+    .usage = "onnxc bench MODEL|LIB... [options]",
+    .summary = "Measures the latency of models and libraries. With several, or with variants of a model "
+               "(--with), the runs alternate.",
+    .table = bench_table,
+    .size = sizeof(bench_options),
+    .defaults = &bench_defaults,
+    .run = bench,
+};

@@ -1,0 +1,155 @@
+// onnxc run: compiles or interprets a model, or opens a library, runs it once; prints, writes or compares.
+#include "compiler/cli/run_io.h"
+#include "compiler/values/compare.h"
+#include "ir/graph/op.h"
+#include "ir/kernel/program.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct run_options {
+    io_options io;
+    const char *interpret;
+    string_list compare;
+    tolerance tolerance;
+} run_options;
+
+#define AT(field) offsetof(run_options, field)
+static const option run_table[] = {
+    IO_OPTIONS(run_options, io),
+    {"--output", NULL, "NAME=FILE", OPT_LIST, AT(io.outputs), "Inputs and outputs",
+     "write an output to FILE (.npy, .npz, .pb, .csv, raw .bin)"},
+    {"--output-dir", NULL, "DIR", OPT_TEXT, AT(io.output_dir), "Inputs and outputs",
+     "write the outputs to DIR/output_0.pb, output_1.pb ..."},
+    {"--all", NULL, NULL, OPT_FLAG, AT(io.all), "Inputs and outputs",
+     "print all elements, even of large tensors"},
+    {"--interpret", NULL, "[=program|gpu]", OPT_TEXT, AT(interpret), "Run",
+     "run the interpreter instead of compiled code; =program: on the program after fusion and layout; =gpu: "
+     "on kernels as scheduled for a GPU"},
+    {"--compare", NULL, "interpret|DIR|NAME=FILE", OPT_LIST, AT(compare), "Run",
+     "compare outputs with the interpreter's, with DIR/output_0.pb ..., or with FILE; exit code 4 if they "
+     "differ"},
+    {"--rtol", NULL, "X", OPT_REAL, AT(tolerance.rtol), "Run",
+     "|got - want| <= atol + rtol * |want|; default: 1e-3"},
+    {"--atol", NULL, "X", OPT_REAL, AT(tolerance.atol), "Run", "default: 1e-5"},
+    {NULL},
+};
+
+static runnable *open_model(session *s, const source *from, const char *interpret, bool all_outputs,
+                            pipeline **out) {
+    pipeline_hooks hooks = session_hooks(s);
+    pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
+    p->all_outputs = all_outputs;
+    if (out) *out = p;
+    return runnable_new(p, from, interpret);
+}
+
+static tensor *run_once(session *s, runnable *r, const tensor *in) {
+    tensor *out = ARENA_ARRAY(s->arena, tensor, r->nout + 1);
+    const char *message = NULL;
+    if (!r->run(r, s->arena, in, out, &message))
+        diag_fatal(&s->diag, NULL, "%s", message ? message : "the run failed");
+    return out;
+}
+
+// ---------------------------------------------------------------- comparing
+static bool report(session *s, const char *name, const import_value *got, const import_value *want,
+                   tolerance t) {
+    comparison c = compare_values(s->arena, got, want, t);
+    printf("%s: %s: %s\n", name, c.same ? "same" : "differs", comparison_text(s->arena, &c));
+    return c.same;
+}
+
+// Where a value of the main graph is computed; inputs and constants come first.
+static int place_of(const pipeline *p, int output) {
+    const value *v = p->module->main->outputs.at[output];
+    return v->def ? node_place(v->def) : -1;
+}
+
+// The first of all values that differs from the interpreter's; fused: an output differs from it.
+static void find_divergence(session *s, const source *from, const tensor *in, tolerance t, bool fused) {
+    pipeline *p;
+    runnable *meaning = open_model(s, from, "", true, NULL), *code = open_model(s, from, NULL, true, &p);
+    tensor *want = run_once(s, meaning, in), *got = run_once(s, code, in);
+    int first = -1;
+    for (int j = 0; j < code->nout && j < meaning->nout; j++)
+        if (!compare_tensors(s->arena, &got[j], &want[j], t).same &&
+            (first < 0 || place_of(p, j) < place_of(p, first)))
+            first = j;
+    if (first < 0) {
+        printf(
+            fused
+                ? "no node differs from the interpreter when every value is an output: the difference comes "
+                  "from a pass that rewrites across nodes (compare with -O0)\n"
+                : "no node differs from the interpreter\n");
+        return;
+    }
+    const value *v = p->module->main->outputs.at[first];
+    comparison c = compare_tensors(s->arena, &got[first], &want[first], t);
+    printf("first node that differs from the interpreter: '%s' (%s), value '%s' %s\n",
+           v->def && v->def->loc && v->def->loc->node ? v->def->loc->node : "",
+           v->def ? v->def->op->name : "", v->name, comparison_text(s->arena, &c));
+}
+
+static bool compare_with(session *s, const char *with, const source *from, const runnable *r,
+                         const tensor *in, const tensor *out, tolerance t) {
+    arena *a = s->arena;
+    bool same = true;
+    struct stat st;
+    if (strcmp(with, "interpret") == 0) {
+        tensor *want = run_once(s, open_model(s, from, "", false, NULL), in);
+        for (int j = 0; j < r->nout; j++)
+            same &= report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
+                           value_of_port(a, &r->out[j], &want[j]), t);
+    } else if (stat(with, &st) == 0 && S_ISDIR(st.st_mode)) {
+        for (int j = 0; j < r->nout; j++) {
+            import_value *want =
+                import_value_file(a, &s->diag, arena_printf(a, "%s/output_%d.pb", with, j), r->out[j].kind);
+            same &= report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]), want, t);
+        }
+    } else {
+        for (int j = 0; j < r->nout; j++) {
+            size_t n = strlen(r->out[j].name);
+            if (strncmp(with, r->out[j].name, n) != 0 || with[n] != '=') continue;
+            return report(s, r->out[j].name, value_of_port(a, &r->out[j], &out[j]),
+                          value_read(a, &s->diag, &r->out[j], with + n + 1), t);
+        }
+        diag_fatal(&s->diag, NULL,
+                   "--compare %s: expected 'interpret', a folder, or NAME=FILE with the name of an output",
+                   with);
+    }
+    return same;
+}
+
+static int run(session *s, void *own) {
+    run_options *o = own;
+    source from = session_model(s);
+    s->diag.file = from.path;
+    check_output_names(s, &o->io);
+    bool library = runnable_is_library(from.path);
+    options_use_native(&s->options);
+    expect_inputs(s, &o->io);
+    runnable *r = library ? runnable_open(s->arena, &s->diag, from.path)
+                          : open_model(s, &from, o->interpret, false, NULL);
+    tensor *in = read_inputs(s, &o->io, r, false), *out = run_once(s, r, in);
+    if (!o->compare.n || o->io.output_dir || o->io.outputs.n) write_outputs(s, &o->io, r, out);
+    bool same = true, as_interpreted = true;
+    for (int i = 0; i < o->compare.n; i++) {
+        bool agrees = compare_with(s, o->compare.at[i], &from, r, in, out, o->tolerance);
+        same &= agrees;
+        as_interpreted &= agrees || strcmp(o->compare.at[i], "interpret") != 0;
+    }
+    if (!same && !o->interpret && !library) find_divergence(s, &from, in, o->tolerance, !as_interpreted);
+    return same ? DIAG_OK : DIAG_DIFFERS;
+}
+
+static const run_options run_defaults = {.tolerance = {1e-3, 1e-5}};
+const verb verb_run = {
+    .name = "run",
+    .usage = "onnxc run MODEL|LIB [options]",
+    .summary = "Compiles a model if necessary, runs it once, and prints, writes or compares its outputs.",
+    .table = run_table,
+    .size = sizeof(run_options),
+    .defaults = &run_defaults,
+    .run = run,
+};

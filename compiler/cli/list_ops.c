@@ -1,0 +1,119 @@
+// The operators of this build as text; or all of the standard's, with those of this build marked, in
+// Markdown.
+#include "compiler/cli/list_ops.h"
+#include "ir/graph/op.h"
+#include <string.h>
+
+// An operator without a lowering of its own is rewritten into others, by its upgrade or its expansion.
+static bool is_supported(const op_def *op) {
+    return op && (op->lower || op->expand || op->is_view || (op->upgrades[0].since && !op->infer));
+}
+
+static void add_versions(text *t, const schema_op *s, const char *between) {
+    for (int j = 0; s && j < s->nversions; j++)
+        text_printf(t, "%s%d", j ? between : "", s->versions[j].since);
+}
+
+const char *list_ops_text(arena *a) {
+    text t = {.arena = a};
+    for (int i = 0; i < op_count(); i++) {
+        const op_def *op = op_at(i);
+        if (!is_supported(op)) continue;
+        text_printf(&t, "%s%s%-24s ", op->domain, *op->domain ? "." : "", op->name);
+        add_versions(&t, schema_find(op->domain, op->name), ",");
+        text_add(&t, "\n");
+    }
+    return text_str(&t);
+}
+
+// ---------------------------------------------------------------- Markdown
+#define T(t) SCHEMA_TENSOR(DT_##t)
+static const struct type_group {
+    const char *name;
+    uint64_t types;
+} groups[] = {
+    {"floats", T(F16) | T(BF16) | T(F32) | T(F64)},
+    {"ints", T(I8) | T(I16) | T(I32) | T(I64) | T(U8) | T(U16) | T(U32) | T(U64)},
+    {"float8", T(F8E4M3FN) | T(F8E4M3FNUZ) | T(F8E5M2) | T(F8E5M2FNUZ)},
+    {"complex", T(C64) | T(C128)},
+};
+static const char introduction[] =
+    "# Operators\n"
+    "\n"
+    "This page is the output of `onnxc --list-ops=markdown`; `test/run_docs.py` compares the two.\n"
+    "\n"
+    "Supported operators are marked *yes*, in all their versions. Older versions are converted to the\n"
+    "newest one when the model is read. A model with other operators, or with newer versions, is\n"
+    "refused with exit code 2, and all unsupported operators are listed at once.\n"
+    "\n"
+    "The element types are those of the newest version in the standard, by type variable. Types that\n"
+    "this build does not support for an operator are refused in the same way. *floats* are float16,\n"
+    "bfloat16, float and double; *ints* are int8 to int64 and uint8 to uint64; *float8* are e4m3fn,\n"
+    "e4m3fnuz, e5m2 and e5m2fnuz; *complex* are complex64 and complex128; *containers* are sequences,\n"
+    "optionals, maps and sparse tensors.\n";
+
+static void add_types(text *t, uint64_t types) {
+    uint64_t tensors = types & UINT64_C(0xffffffff);
+    const char *space = "";
+    for (size_t j = 0; j < sizeof groups / sizeof *groups; j++) {
+        if ((tensors & groups[j].types) != groups[j].types) continue;
+        text_printf(t, "%s%s", space, groups[j].name);
+        tensors &= ~groups[j].types;
+        space = " ";
+    }
+    for (int d = 1; d < DT_COUNT; d++) {
+        if (!(tensors & SCHEMA_TENSOR(d))) continue;
+        text_printf(t, "%s%s", space, dtype_name((dtype)d));
+        space = " ";
+    }
+    if (types >> 32) text_printf(t, "%scontainers", space);
+}
+
+static void add_row(text *t, const schema_op *s) {
+    const schema_version *v = &s->versions[s->nversions - 1];
+    text_printf(t, "| %s | %s | ", s->name, is_supported(op_find(s->domain, s->name)) ? "yes" : "");
+    add_versions(t, s, " ");
+    text_add(t, v->deprecated ? " (deprecated) | " : " | ");
+    for (int j = 0; j < v->nvars; j++) {
+        text_printf(t, "%s%s: ", j ? "; " : "", v->type_vars[j].name);
+        add_types(t, v->type_vars[j].types);
+    }
+    text_add(t, " |\n");
+}
+
+static void add_domain(text *t, const char *domain) {
+    int have = 0, all = 0;
+    for (int i = 0; i < schema_count(); i++) {
+        const schema_op *s = schema_at(i);
+        if (strcmp(s->domain, domain) != 0) continue;
+        all++;
+        have += is_supported(op_find(domain, s->name));
+    }
+    text_printf(t, "\n## %s\n\n%d of %d operators, up to version %d.\n\n", *domain ? domain : "ai.onnx", have,
+                all, schema_newest_opset(domain));
+    text_add(t, "| operator | supported | versions | element types |\n| --- | --- | --- | --- |\n");
+    for (int i = 0; i < schema_count(); i++)
+        if (strcmp(schema_at(i)->domain, domain) == 0) add_row(t, schema_at(i));
+}
+
+// Operators that tools other than the standard's own define.
+static void add_others(text *t) {
+    const char *start = "\n## Other domains\n\n";
+    for (int i = 0; i < op_count(); i++) {
+        const op_def *op = op_at(i);
+        if (!is_supported(op) || schema_find(op->domain, op->name)) continue;
+        text_printf(t, "%s- %s.%s\n", start, op->domain, op->name);
+        start = "";
+    }
+}
+
+// The table of the standard is sorted by domain.
+const char *list_ops_markdown(arena *a) {
+    text t = {.arena = a};
+    text_add(&t, introduction);
+    for (int i = 0; i < schema_count(); i++)
+        if (i == 0 || strcmp(schema_at(i)->domain, schema_at(i - 1)->domain) != 0)
+            add_domain(&t, schema_at(i)->domain);
+    add_others(&t);
+    return text_str(&t);
+}

@@ -1,0 +1,115 @@
+// Reads and makes up inputs; writes and prints outputs.
+#include "compiler/cli/run_io.h"
+#include "compiler/driver/places.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// "NAME=REST" of an option; the port is looked up by the longest name, since names may hold '='.
+static int find_port(session *s, const char *option, const char *v, const port *ports, int n,
+                     const char **rest) {
+    int best = -1;
+    size_t length = 0;
+    for (int j = 0; j < n; j++) {
+        size_t k = strlen(ports[j].name);
+        if (strncmp(v, ports[j].name, k) == 0 && v[k] == '=' && (best < 0 || k > length))
+            best = j, length = k;
+    }
+    if (best < 0) {
+        text t = {.arena = s->arena};
+        for (int j = 0; j < n; j++) text_printf(&t, "%s%s", j ? ", " : "", ports[j].name);
+        const char *equals = strchr(v, '=');
+        if (!equals) diag_hint(&s->diag, "the form is NAME=FILE");
+        else diag_hint(&s->diag, "the model has %s", text_str(&t));
+        diag_fatal(&s->diag, NULL, "%s %s: no such name", option, v);
+    }
+    *rest = v + length + 1;
+    return best;
+}
+
+static int64_t fixed_size(session *s, const char *name) {
+    size_t n = strlen(name);
+    for (int i = 0; i < s->options.dims.n; i++) {
+        const char *d = s->options.dims.at[i];
+        int64_t v;
+        if (strncmp(d, name, n) == 0 && d[n] == '=' && parse_int64(d + n + 1, 0, &v)) return v;
+    }
+    return -1;
+}
+
+static tensor random_input(session *s, const io_options *o, const port *p, const char *range) {
+    int64_t sizes[MAX_RANK];
+    for (int j = 0; j < p->rank; j++) sizes[j] = fixed_size(s, p->sizes[j]);
+    return value_random(s->arena, &s->diag, p, sizes, range, (uint64_t)o->seed);
+}
+
+static tensor named_input(session *s, const io_options *o, const port *p, const char *from) {
+    if (strcmp(from, "random") == 0) return random_input(s, o, p, "");
+    if (strncmp(from, "random:", 7) == 0) return random_input(s, o, p, from + 7);
+    return tensor_of_value(s->arena, p, value_read(s->arena, &s->diag, p, from));
+}
+
+void expect_inputs(session *s, const io_options *o) {
+    s->given = &o->inputs;
+    s->files = (input_files){.arena = s->arena, .folder = o->input_dir};
+}
+
+tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill) {
+    tensor *in = ARENA_ARRAY(s->arena, tensor, r->nin + 1);
+    bool *given = ARENA_ARRAY(s->arena, bool, r->nin + 1);
+    for (int j = 0; o->input_dir && j < r->nin; j++) {
+        int number = j < s->files.number.n ? s->files.number.at[j] : j;
+        const char *path = input_file(s->arena, o->input_dir, number);
+        in[j] = tensor_of_value(s->arena, &r->in[j], value_read(s->arena, &s->diag, &r->in[j], path));
+        given[j] = true;
+    }
+    for (int i = 0; i < o->inputs.n; i++) {
+        const char *from;
+        int j = find_port(s, "--input", o->inputs.at[i], r->in, r->nin, &from);
+        in[j] = named_input(s, o, &r->in[j], from);
+        given[j] = true;
+    }
+    for (int j = 0; j < r->nin; j++) {
+        if (given[j]) continue;
+        if (r->in[j].has_default) {
+            in[j] = tensor_of_default(&r->in[j]);
+            continue;
+        }
+        if (fill) {
+            in[j] = random_input(s, o, &r->in[j], "");
+            continue;
+        }
+        diag_hint(&s->diag, "--input %s=FILE or --input %s=random", r->in[j].name, r->in[j].name);
+        diag_error(&s->diag, NULL, "input '%s' (%s) is missing", r->in[j].name,
+                   port_text(s->arena, &r->in[j]));
+    }
+    diag_check(&s->diag);
+    return in;
+}
+
+void check_output_names(session *s, const io_options *o) {
+    const char *model = s->args.at[0];
+    for (int i = 0; i < o->outputs.n; i++) {
+        const char *v = o->outputs.at[i];
+        for (const char *equals = strchr(v, '='); equals; equals = strchr(equals + 1, '='))
+            if (same_file(equals + 1, model)) diag_fatal(&s->diag, NULL, "--output %s: that is the model", v);
+    }
+}
+
+void write_outputs(session *s, const io_options *o, const runnable *r, const tensor *out) {
+    if (o->output_dir && mkdir(o->output_dir, 0777) && errno != EEXIST)
+        diag_fatal(&s->diag, NULL, "cannot make folder '%s': %s", o->output_dir, strerror(errno));
+    for (int j = 0; o->output_dir && j < r->nout; j++)
+        value_write(s->arena, &s->diag, value_of_port(s->arena, &r->out[j], &out[j]),
+                    arena_printf(s->arena, "%s/output_%d.pb", o->output_dir, j));
+    for (int i = 0; i < o->outputs.n; i++) {
+        const char *path;
+        int j = find_port(s, "--output", o->outputs.at[i], r->out, r->nout, &path);
+        value_write(s->arena, &s->diag, value_of_port(s->arena, &r->out[j], &out[j]), path);
+    }
+    if (o->output_dir || o->outputs.n) return;
+    text t = {.arena = s->arena};
+    for (int j = 0; j < r->nout; j++) value_print(&t, value_of_port(s->arena, &r->out[j], &out[j]), o->all);
+    fputs(text_str(&t), stdout);
+}

@@ -1,0 +1,43 @@
+// Inputs and outputs of run and bench: options in, tensors and files out.
+#ifndef ONNXC_COMPILER_CLI_RUN_IO_H
+#define ONNXC_COMPILER_CLI_RUN_IO_H
+#include "compiler/cli/command.h"
+#include "compiler/run/runnable.h"
+
+typedef struct io_options {
+    string_list inputs, outputs;
+    const char *input_dir, *output_dir;
+    int64_t seed;
+    bool all;
+} io_options;
+
+#define IO_OPTIONS(type, field)                                                                              \
+    {"--input",                                                                                              \
+     NULL,                                                                                                   \
+     "NAME=FILE",                                                                                            \
+     OPT_LIST,                                                                                               \
+     offsetof(type, field.inputs),                                                                           \
+     "Inputs and outputs",                                                                                   \
+     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or generate it: NAME=random[:LO..HI]"},     \
+        {"--input-dir",                                                                                      \
+         NULL,                                                                                               \
+         "DIR",                                                                                              \
+         OPT_TEXT,                                                                                           \
+         offsetof(type, field.input_dir),                                                                    \
+         "Inputs and outputs",                                                                               \
+         "read the inputs in order from DIR/input_0.pb, input_1.pb ..."},                                    \
+        {"--seed",                                                                                           \
+         NULL,                                                                                               \
+         "N",                                                                                                \
+         OPT_NUMBER,                                                                                         \
+         offsetof(type, field.seed),                                                                         \
+         "Inputs and outputs",                                                                               \
+         "seed of random inputs; default: 0"}
+
+// Inputs with default values that these options give are inputs of the model that comes next.
+void expect_inputs(session *s, const io_options *o);
+// One tensor for each input of r. Those that no option names are random when `fill`, else an error.
+tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill);
+void check_output_names(session *s, const io_options *o); // none may be the model's
+void write_outputs(session *s, const io_options *o, const runnable *r, const tensor *out);
+#endif

@@ -1,0 +1,184 @@
+// One run of the command line: options in, messages on standard error, exit code out.
+#include "codegen/gpu/nvrtc.h"
+#include "compiler/base/cleanup.h"
+#include "compiler/base/clock.h"
+#include "compiler/cli/command.h"
+#include "compiler/cli/list_ops.h"
+#include "compiler/cli/message.h"
+#include "ir/graph/op.h"
+#include <errno.h>
+#include <llvm-c/Core.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct info_options {
+    bool help, version, list_targets;
+    const char *list_ops;
+} info_options;
+#define AT(field) offsetof(info_options, field)
+static const option info_table[] = {
+    {"--help", "-h", NULL, OPT_FLAG, AT(help), "Information", "this text"},
+    {"--version", NULL, NULL, OPT_FLAG, AT(version), "Information", "versions of onnxc, ONNX and LLVM"},
+    {"--list-ops", NULL, "[=markdown]", OPT_TEXT, AT(list_ops), "Information",
+     "supported operators and their versions; =markdown: all operators of the standard, as a page"},
+    {"--list-targets", NULL, NULL, OPT_FLAG, AT(list_targets), "Information", "supported targets"},
+    {NULL},
+};
+static const option no_options[] = {{NULL}};
+
+// ---------------------------------------------------------------- information
+static const char *help_text(arena *a, const verb *v) {
+    text t = {.arena = a};
+    text_printf(&t, "usage: %s\n\n%s\n", v->usage, v->summary);
+    if (v->table) option_help(&t, v->table);
+    if (v == &verb_compile) {
+        text_add(&t,
+                 "\nOther commands: onnxc run, test, bench, inspect; see 'onnxc COMMAND --help'.\n"
+                 "MODEL is an .onnx file or '-' for standard input; @FILE reads more options from FILE.\n");
+        option_help(&t, compile_options);
+    } else {
+        text_add(&t, "\nAll options of the compiler are accepted as well; see 'onnxc --help'.\n");
+    }
+    option_help(&t, info_table);
+    return text_str(&t);
+}
+
+const char *version_text(arena *a) {
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    return arena_printf(a, "onnxc %s\nONNX opset %d, ai.onnx.ml opset %d, IR version 14; LLVM %u.%u.%u\n",
+                        ONNXC_VERSION, schema_newest_opset(""), schema_newest_opset("ai.onnx.ml"), major,
+                        minor, patch);
+}
+
+static const char *ops_text(session *s, const char *form) {
+    if (!*form) return list_ops_text(s->arena);
+    if (strcmp(form, "markdown") == 0) return list_ops_markdown(s->arena);
+    diag_fatal(&s->diag, NULL, "--list-ops=%s: the forms are text (without a value) and markdown", form);
+}
+
+// True when that was all that was asked for.
+static bool give_information(session *s, const verb *v, const info_options *info) {
+    if (info->help) fputs(help_text(s->arena, v), stdout);
+    else if (info->version) fputs(version_text(s->arena), stdout);
+    else if (info->list_ops) fputs(ops_text(s, info->list_ops), stdout);
+    else if (info->list_targets)
+        printf("%s\n%s", target_list_text(s->arena), nvrtc_list_text(s->arena, s->options.nvrtc));
+    else return false;
+    return true;
+}
+
+// ---------------------------------------------------------------- the run
+// What is installed beside onnxc is looked for where the program lies.
+static const char *program_folder(arena *a) {
+    char *path = realpath("/proc/self/exe", NULL), *slash = path ? strrchr(path, '/') : NULL;
+    const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path)) : NULL;
+    free(path);
+    return folder;
+}
+
+// How messages look must be known before the first one, which may be about an option.
+static void find_message_form(session *s, const string_list *args) {
+    for (int i = 0; i < args->n; i++) {
+        if (strncmp(args->at[i], "--diagnostics=", 14) == 0) s->options.diagnostics = args->at[i] + 14;
+        else if (strcmp(args->at[i], "--diagnostics") == 0 && i + 1 < args->n)
+            s->options.diagnostics = args->at[i + 1];
+    }
+}
+
+static int run_verb(session *s, const verb *v, int argc, const char *const *argv) {
+    diag *d = &s->diag;
+    void *own = arena_alloc(s->arena, v->size + 1);
+    if (v->defaults) memcpy(own, v->defaults, v->size);
+    info_options info = {0};
+    option_set sets[] = {
+        {v->table ? v->table : no_options, own}, {compile_options, &s->options}, {info_table, &info}};
+    string_list args = option_expand(s->arena, d, argc, argv);
+    find_message_form(s, &args);
+    option_parse(s->arena, d, sets, sizeof sets / sizeof *sets, &args, &s->args);
+    diag_check(d);
+    options_apply(&s->options, d);
+    if (give_information(s, v, &info)) return 0;
+    options_check(s->arena, d, &s->options);
+    diag_check(d);
+    if (!v->forks) d->leftovers = leftovers_watch(s->arena);
+    return v->run(s, own);
+}
+
+static int finish_output(session *s, int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    diag_error(&s->diag, NULL, "cannot write to standard output: %s", strerror(errno));
+    return code ? code : DIAG_USER;
+}
+
+static void out_of_memory(void *user) {
+    session *s = user;
+    diag_fatal(&s->diag, NULL, "this needs more memory than is available (%zu MiB)", s->memory >> 20);
+}
+
+int verb_main(const verb *v, const char *program, int argc, const char *const *argv) {
+    arena *a = arena_new();
+    session *s = ARENA_NEW(a, session);
+    *s = (session){.arena = a,
+                   .options = options_default(),
+                   .program = program,
+                   .started = clock_now(),
+                   .memory = available_memory()};
+    s->options.program_folder = program_folder(a);
+    s->diag = (diag){.arena = a, .sink = session_message, .user = s};
+    arena_set_limit(a, s->memory, out_of_memory, s);
+    jmp_buf jump;
+    volatile int code = DIAG_DEFECT;
+    if (DIAG_TRY(&s->diag, jump)) code = run_verb(s, v, argc, argv);
+    else code = s->diag.class;
+    code = finish_output(s, code);
+    session_clear_progress(s);
+    messages_end(s);
+    arena_destroy(a);
+    return code;
+}
+
+source session_model(session *s) {
+    if (s->args.n == 0) {
+        diag_hint(&s->diag, "'onnxc --help' shows the usage");
+        diag_fatal(&s->diag, NULL, "no model given");
+    }
+    if (s->args.n > 1)
+        diag_fatal(&s->diag, NULL, "expected one model, got '%s' and '%s'", s->args.at[0], s->args.at[1]);
+    return (source){.path = s->args.at[0]};
+}
+
+// ---------------------------------------------------------------- what a compilation shows
+static void print_pass(void *user, const char *pass, const char *s) {
+    session *x = user;
+    session_clear_progress(x);
+    if (x->options.time_passes && !strchr(s, '\n')[1]) fputs(s, stderr);
+    else printf("=== after %s ===\n%s", pass, s);
+}
+
+// On a terminal, a compilation that takes over a second says where it is.
+static void show_progress(void *user, const char *pass) {
+    session *s = user;
+    if (clock_now() - s->started < 1 || !message_terminal()) return;
+    fprintf(stderr, "\r\x1b[K%s ...", pass);
+    fflush(stderr);
+    s->progress_shown = true;
+}
+
+void session_clear_progress(session *s) {
+    if (s->progress_shown) fputs("\r\x1b[K", stderr);
+    s->progress_shown = false;
+}
+
+static default_use use_of_input(void *user, const model_input *i) {
+    session *s = user;
+    size_t n = strlen(i->name);
+    for (int j = 0; s->given && i->overridable && j < s->given->n; j++)
+        if (strncmp(s->given->at[j], i->name, n) == 0 && s->given->at[j][n] == '=') return DEFAULT_IS_DROPPED;
+    return s->files.folder ? input_files_use(&s->files, i) : DEFAULT_IS_CONSTANT;
+}
+
+pipeline_hooks session_hooks(session *s) {
+    return (pipeline_hooks){.user = s, .print = print_pass, .progress = show_progress, .input = use_of_input};
+}

@@ -1,0 +1,24 @@
+// Worker processes: jobs are numbers, answers are a number and a text. A worker that dies or is too slow
+// fails its job and is forked anew.
+#ifndef ONNXC_COMPILER_CLI_TEST_POOL_H
+#define ONNXC_COMPILER_CLI_TEST_POOL_H
+#include "compiler/base/arena.h"
+#include <stdbool.h>
+
+typedef struct pool_answer {
+    int job, result;
+    const char *text;
+    bool crashed; // text says how
+} pool_answer;
+
+typedef struct pool_work {
+    int njobs, nworkers;
+    int timeout;                                                  // seconds for one job
+    int (*run)(void *user, arena *a, int job, const char **text); // in the worker; a lives for the job
+    void (*done)(void *user, const pool_answer *r);               // in the caller, in any order
+    bool (*spoils)(void *user, int result); // such an answer is its worker's last one; NULL: none is
+    void *user;
+} pool_work;
+// False when no worker could be started.
+bool pool_run(arena *a, const pool_work *w);
+#endif

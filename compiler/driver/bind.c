@@ -1,0 +1,287 @@
+// Sizes bound, bounded and named; inputs made constants; inner values made outputs. In: a module as imported.
+#include "compiler/driver/bind.h"
+#include "ir/graph/boundary.h"
+#include "ir/kernel/program.h"
+#include <ctype.h>
+#include <string.h>
+
+typedef struct binder {
+    arena *arena;
+    diag *diag;
+    module *module;
+    map to;      // symbol id -> dim that takes its place
+    bool loosen; // a size that the model fixes was given a name
+} binder;
+
+// ---------------------------------------------------------------- substitution
+static dim *replacement(void *user, dim *atom) {
+    dim *d = map_get_number(&((binder *)user)->to, (uint64_t)atom->id);
+    return d ? d : atom;
+}
+
+static void substitute_type(binder *b, type *t) {
+    for (int j = 0; j < t->rank; j++) t->dims[j] = dim_substitute(t->dims[j], replacement, b);
+    if (t->item) substitute_type(b, t->item);
+}
+
+static void substitute(binder *b) {
+    for (int j = 0; j < b->module->values.n; j++) substitute_type(b, &b->module->values.at[j]->type);
+}
+
+static bool reads_maps_only(const node *n) {
+    bool maps = n->nin > 0;
+    for (int i = 0; i < n->nin; i++) maps &= n->in[i] && n->in[i]->type.kind == TYPE_MAP;
+    return maps;
+}
+
+// Shapes that the model declares for values computed from tensors: right only for the sizes it was exported
+// with.
+static void drop_declarations(module *m) {
+    for (int j = 0; j < m->values.n; j++) {
+        value *v = m->values.at[j];
+        if (v->def && v->type.kind == TYPE_TENSOR && !reads_maps_only(v->def))
+            v->type.rank = RANK_UNKNOWN, v->type.dims = NULL;
+    }
+}
+
+// ---------------------------------------------------------------- --dim
+static void collect_symbol(void *user, const dim *atom) {
+    map *symbols = user;
+    if (atom->kind == DIM_SYMBOL) map_put(symbols, atom->name, (dim *)(uintptr_t)atom);
+}
+
+static map input_symbols(const binder *b) {
+    map symbols = {.arena = b->arena};
+    const graph *g = b->module->main;
+    for (int j = 0; j < g->inputs.n; j++)
+        for (int i = 0; i < g->inputs.at[j]->type.rank; i++)
+            dim_atoms(g->inputs.at[j]->type.dims[i], collect_symbol, &symbols);
+    return symbols;
+}
+
+static void unknown_name(const binder *b, const char *what, const char *name, const map *known) {
+    text t = {.arena = b->arena};
+    for (int j = 0; j < known->n; j++) text_printf(&t, "%s%s", j ? ", " : "", known->slots[j].key);
+    if (known->n) diag_hint(b->diag, "the model has %s", text_str(&t));
+    diag_error(b->diag, NULL, "%s: the model has no name '%s'", what, name);
+}
+
+// One size, or the range in which all sizes that were named lie.
+static void bind_dim(binder *b, const map *symbols, const size_list *list, const size_range *r) {
+    dim *symbol = map_get(symbols, list->name);
+    if (!symbol) unknown_name(b, "--dim", list->name, symbols);
+    else if (r->fixed) map_put_number(&b->to, (uint64_t)symbol->id, dim_const(b->module->dims, r->lo));
+    else dim_bound(symbol, r->lo, r->hi, 1);
+}
+
+// ---------------------------------------------------------------- --shape
+static dim *parse_size(binder *b, const char *s) {
+    int64_t n;
+    if (parse_int64(s, 0, &n)) return dim_const(b->module->dims, n);
+    if (!isalpha((unsigned char)*s) && *s != '_') return NULL;
+    for (const char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p) && *p != '_' && *p != '.') return NULL;
+    return dim_symbol(b->module->dims, s);
+}
+
+static void set_size(binder *b, const char *option, value *v, int axis, dim *given) {
+    dim *old = v->type.dims[axis];
+    if (old == given) return;
+    if (old->kind == DIM_SYMBOL && !map_get_number(&b->to, (uint64_t)old->id)) {
+        map_put_number(&b->to, (uint64_t)old->id, given);
+        return;
+    }
+    dim *now = old->kind == DIM_SYMBOL ? map_get_number(&b->to, (uint64_t)old->id) : old;
+    if (now == given) return;
+    if (dim_is_const(now) && dim_is_const(given))
+        diag_error(b->diag, NULL, "--shape %s: axis %d is %lld", option, axis, (long long)dim_value(now));
+    v->type.dims[axis] = given;
+    b->loosen = true;
+}
+
+static void bind_shape(binder *b, const map *inputs, const char *s) {
+    const char *equals = strrchr(s, '=');
+    const char *name = equals ? arena_strndup(b->arena, s, (size_t)(equals - s)) : "";
+    value *v = map_get(inputs, name);
+    if (!equals) diag_error(b->diag, NULL, "--shape %s: not of the form INPUT=2x3", s);
+    else if (!v) unknown_name(b, "--shape", name, inputs);
+    if (!v) return;
+    string_list parts = split_words(b->arena, equals + 1, strchr(equals, ',') ? ',' : 'x');
+    int n = parts.n == 1 && !*parts.at[0] ? 0 : parts.n;
+    dim *sizes[MAX_RANK];
+    for (int j = 0; j < n && j < MAX_RANK; j++) {
+        sizes[j] = parse_size(b, parts.at[j]);
+        if (sizes[j]) continue;
+        diag_error(b->diag, NULL, "--shape %s: '%s' is neither a size nor a name", s, parts.at[j]);
+        return;
+    }
+    if (v->type.kind != TYPE_TENSOR || n > MAX_RANK || (v->type.rank != RANK_UNKNOWN && v->type.rank != n))
+        diag_error(b->diag, NULL, "--shape %s: input '%s' is %s", s, name, type_text(b->arena, &v->type));
+    else if (v->type.rank == RANK_UNKNOWN) v->type = type_tensor(b->arena, v->type.elem, n, sizes);
+    else
+        for (int j = 0; j < n; j++) set_size(b, s, v, j, sizes[j]);
+}
+
+void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice) {
+    binder b = {.arena = a, .diag = d, .module = m, .to = {.arena = a}};
+    map inputs = {.arena = a};
+    for (int j = 0; j < m->main->inputs.n; j++)
+        map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
+    for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &inputs, o->shapes.at[j]);
+    diag_check(d);
+    if (b.to.n) substitute(&b);
+    if (b.loosen) drop_declarations(m);
+    b.to = (map){.arena = a};
+    map symbols = input_symbols(&b); // those too that --shape has named
+    for (int j = 0; j < o->dims.n; j++) {
+        const size_list *l = &lists[j];
+        bind_dim(&b, &symbols, l, choice ? &l->at.at[choice[j]] : l->at.n == 1 ? &l->at.at[0] : &l->hull);
+    }
+    diag_check(d);
+    if (b.to.n) substitute(&b);
+}
+
+// ---------------------------------------------------------------- --io-dtype, --io-layout
+static const char *lower_case(arena *a, const char *s) {
+    char *c = arena_strdup(a, s);
+    for (char *p = c; *p; p++) *p = (char)tolower((unsigned char)*p);
+    return c;
+}
+
+// "NAME=REST" with the name of an input or output; what is both is meant as both. NULL: an error was said.
+static const char *find_ports(diag *d, const module *m, const char *option, const char *s, int *in,
+                              int *out) {
+    *in = *out = -1;
+    for (const char *equals = strchr(s, '='); equals; equals = strchr(equals + 1, '=')) {
+        size_t n = (size_t)(equals - s);
+        for (int j = 0; j < m->main->inputs.n; j++) {
+            const char *name = m->main->inputs.at[j]->name;
+            if (strlen(name) == n && memcmp(name, s, n) == 0) *in = j;
+        }
+        for (int j = 0; j < m->main->outputs.n; j++) {
+            const char *name = m->main->output_names.at[j];
+            if (strlen(name) == n && memcmp(name, s, n) == 0) *out = j;
+        }
+        if (*in >= 0 || *out >= 0) return equals + 1;
+    }
+    diag_error(d, NULL, "%s %s: no input or output has this name", option, s);
+    return NULL;
+}
+
+static void check_no_default(diag *d, const char *option, const value *v) {
+    if (v->fallback)
+        diag_fatal(d, NULL, "%s: input '%s' has a default value, whose type and layout --override keeps",
+                   option, v->name);
+}
+
+void bind_io(arena *a, diag *d, module *m, const options *o) {
+    int in, out;
+    for (int j = 0; j < o->io_dtype.n; j++) {
+        const char *s = o->io_dtype.at[j], *rest = find_ports(d, m, "--io-dtype", s, &in, &out);
+        dtype t = rest ? dtype_from_name(rest) : DT_NONE;
+        if (rest && t == DT_NONE) diag_error(d, NULL, "--io-dtype %s: there is no type '%s'", s, rest);
+        if (in >= 0) check_no_default(d, "--io-dtype", m->main->inputs.at[in]);
+        if (in >= 0 && t != DT_NONE) boundary_dtype(m, false, in, t);
+        if (out >= 0 && t != DT_NONE) boundary_dtype(m, true, out, t);
+    }
+    for (int j = 0; j < o->io_layout.n; j++) {
+        const char *rest = find_ports(d, m, "--io-layout", o->io_layout.at[j], &in, &out);
+        if (rest && in >= 0) check_no_default(d, "--io-layout", m->main->inputs.at[in]);
+        if (rest && in >= 0) boundary_layout(m, false, in, lower_case(a, rest));
+        if (rest && out >= 0) boundary_layout(m, true, out, lower_case(a, rest));
+    }
+    diag_check(d);
+}
+
+// ---------------------------------------------------------------- --state
+static int find_buffer(const char *name, size_t n, buffer *const *all, int count) {
+    for (int j = 0; j < count; j++)
+        if (strlen(all[j]->name) == n && memcmp(all[j]->name, name, n) == 0) return j;
+    return -1;
+}
+
+static const char *buffer_text(arena *a, const buffer *b) {
+    type t = type_tensor(a, b->dtype, b->rank, b->dims);
+    return type_text(a, &t);
+}
+
+static bool same_type(const buffer *x, const buffer *y) {
+    bool same = x->dtype == y->dtype && x->rank == y->rank;
+    for (int j = 0; same && j < x->rank; j++) same = dim_equal(x->dims[j], y->dims[j]) == TRI_YES;
+    return same;
+}
+
+static void bind_state(program *p, diag *d, const char *s) {
+    int in = -1, out = -1;
+    for (const char *equals = strchr(s, '='); equals && (in < 0 || out < 0);
+         equals = strchr(equals + 1, '=')) {
+        out = find_buffer(s, (size_t)(equals - s), p->outputs.at, p->outputs.n);
+        in = find_buffer(equals + 1, strlen(equals + 1), p->inputs.at, p->inputs.n);
+    }
+    if (in < 0 || out < 0) {
+        diag_hint(d, "the form is OUTPUT=INPUT, with names of the model");
+        diag_error(d, NULL, "--state %s: no such %s", s, out < 0 ? "output" : "input");
+        return;
+    }
+    buffer *x = p->inputs.at[in], *y = p->outputs.at[out];
+    for (int j = 0; j < p->outputs.n; j++)
+        if (p->state[j] == in + 1 || (j == out && p->state[j]))
+            diag_error(d, NULL, "--state %s: '%s' is part of another state", s,
+                       p->state[out] ? y->name : x->name);
+    if (x->fallback) diag_error(d, NULL, "--state %s: input '%s' may be left out (--override)", s, x->name);
+    for (int j = 0; j < 2; j++) {
+        const buffer *b = j ? y : x;
+        if (b->holds || b->dtype == DT_STRING)
+            diag_error(d, NULL, "--state %s: '%s' is %s, not a tensor of numbers", s, b->name,
+                       b->holds ? type_text(p->arena, b->holds) : buffer_text(p->arena, b));
+    }
+    if (!same_type(x, y)) {
+        diag_hint(d, "--dim and --shape bind sizes");
+        diag_error(d, NULL, "--state %s: '%s' is %s, but '%s' is %s", s, y->name, buffer_text(p->arena, y),
+                   x->name, buffer_text(p->arena, x));
+    }
+    p->state[out] = in + 1;
+}
+
+void bind_states(program *p, diag *d, const options *o) {
+    if (!o->state.n) return;
+    p->state = ARENA_ARRAY(p->arena, int, p->outputs.n + 1);
+    for (int j = 0; j < o->state.n; j++) bind_state(p, d, o->state.at[j]);
+    diag_check(d);
+}
+
+// ---------------------------------------------------------------- for tests
+void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user) {
+    drop_declarations(m);
+    for (int j = 0; j < m->main->inputs.n; j++) {
+        value *v = m->main->inputs.at[j];
+        for (int i = 0; v->type.kind == TYPE_TENSOR && i < v->type.rank; i++)
+            if (wanted(user, v, i))
+                v->type.dims[i] = dim_symbol(m->dims, arena_printf(m->arena, "%s.%d", v->name, i));
+    }
+}
+
+void bind_constant(module *m, int i, constant *c) {
+    graph *g = m->main;
+    value *old = g->inputs.at[i];
+    value_replace(old, value_constant(g, old->name, c));
+    old->graph = NULL;
+    g->inputs.n--;
+    for (int j = i; j < g->inputs.n; j++) {
+        g->inputs.at[j] = g->inputs.at[j + 1];
+        g->inputs.at[j]->def_index = j;
+    }
+}
+
+void bind_all_outputs(module *m) {
+    graph *g = m->main;
+    map known = {.arena = m->arena};
+    for (int j = 0; j < g->outputs.n; j++) map_put_number(&known, (uint64_t)g->outputs.at[j]->id, g);
+    for (int j = 0; j < g->nodes.n; j++) {
+        for (int i = 0; i < g->nodes.at[j]->nout; i++) {
+            value *v = g->nodes.at[j]->out[i];
+            bool wanted = v && v->type.kind == TYPE_TENSOR && v->type.elem != DT_STRING;
+            if (wanted && !map_get_number(&known, (uint64_t)v->id)) graph_add_output(g, v);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+// Reading options by the tables, and showing the tables as help.
+#include "compiler/driver/option.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Of option files: how deep they may name each other, how many there may be in all, and bytes of one.
+enum { FILES_DEEP = 10, FILES_MOST = 1000, FILE_MOST = 1 << 24 };
+enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
+
+// ---------------------------------------------------------------- words
+string_list split_words(arena *a, const char *s, char separator) {
+    string_list words = {0};
+    for (const char *end; s; s = end ? end + 1 : NULL) {
+        end = strchr(s, separator);
+        VEC_PUSH(a, &words, end ? arena_strndup(a, s, (size_t)(end - s)) : arena_strdup(a, s));
+    }
+    return words;
+}
+
+bool parse_int64(const char *s, int64_t lo, int64_t *v) {
+    char *end;
+    errno = 0;
+    long long x = strtoll(s, &end, 10);
+    if (end == s || *end || errno || x < lo || isspace((unsigned char)*s)) return false;
+    *v = x;
+    return true;
+}
+
+static bool parse_real(const char *s, double *v) {
+    char *end;
+    *v = strtod(s, &end);
+    return end != s && !*end && *v >= 0 && isfinite(*v);
+}
+
+// Edit distance, with neighbours swapped as one edit.
+static int distance(arena *a, const char *s, const char *t) {
+    int n = (int)strlen(s), m = (int)strlen(t), w = m + 1;
+    int *d = ARENA_ARRAY(a, int, (n + 1) * w);
+    for (int i = 0; i <= n; i++) {
+        for (int j = 0; j <= m; j++) {
+            if (!i || !j) {
+                d[i * w + j] = i + j;
+                continue;
+            }
+            int best = d[(i - 1) * w + j - 1] + (s[i - 1] != t[j - 1]);
+            if (d[(i - 1) * w + j] + 1 < best) best = d[(i - 1) * w + j] + 1;
+            if (d[i * w + j - 1] + 1 < best) best = d[i * w + j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && s[i - 1] == t[j - 2] && s[i - 2] == t[j - 1];
+            if (swapped && d[(i - 2) * w + j - 2] + 1 < best) best = d[(i - 2) * w + j - 2] + 1;
+            d[i * w + j] = best;
+        }
+    }
+    return d[n * w + m];
+}
+
+const char *nearest_word(arena *a, const char *s, const char *const *words, int n) {
+    const char *best = NULL;
+    int least = (int)strlen(s) > 200 ? 0 : ((int)strlen(s) + 1) / 3;
+    for (int i = 0; i < n && least; i++) {
+        int k = distance(a, s, words[i]);
+        if (k < least || (k == least && !best)) best = words[i], least = k;
+    }
+    return best;
+}
+
+// ---------------------------------------------------------------- @FILE
+static char *read_file(arena *a, diag *d, const char *path) {
+    FILE *f = fopen(path, "rb");
+    if (!f) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(errno));
+    text t = {.arena = a};
+    char block[4096];
+    for (size_t n; t.n <= FILE_MOST && (n = fread(block, 1, sizeof block, f)) > 0;) text_addn(&t, block, n);
+    int failed = ferror(f) ? errno : 0;
+    fclose(f);
+    if (failed) diag_fatal(d, NULL, "cannot read '%s': %s", path, strerror(failed));
+    if (t.n > FILE_MOST) diag_fatal(d, NULL, "option file '%s' has more than %d bytes", path, FILE_MOST);
+    if (strlen(text_str(&t)) != t.n)
+        diag_fatal(d, NULL, "option file '%s' is not text: byte %zu is NUL", path, strlen(t.s));
+    return (char *)text_str(&t);
+}
+
+// Words as a shell takes them apart. where: what they are from, for messages.
+static void add_file_words(arena *a, diag *d, string_list *to, const char *where, const char *s) {
+    while (*s) {
+        while (isspace((unsigned char)*s)) s++;
+        if (!*s) return;
+        text word = {.arena = a};
+        char quote = 0;
+        for (; *s && (quote || !isspace((unsigned char)*s)); s++) {
+            if (*s == '\\' && !s[1] && quote != '\'')
+                diag_fatal(d, NULL, "%s: it ends in a backslash", where);
+            if (*s == '\\' && quote != '\'') text_addn(&word, ++s, 1);
+            else if (quote && *s == quote) quote = 0;
+            else if (!quote && (*s == '"' || *s == '\'')) quote = *s;
+            else text_addn(&word, s, 1);
+        }
+        if (quote) diag_fatal(d, NULL, "%s: a quote %c is not closed", where, quote);
+        VEC_PUSH(a, to, text_str(&word));
+    }
+}
+
+static void expand(arena *a, diag *d, string_list *to, int *files, int n, const char *const *args,
+                   int depth) {
+    for (int i = 0; i < n; i++) {
+        if (args[i][0] != '@' || !args[i][1]) {
+            VEC_PUSH(a, to, args[i]);
+            continue;
+        }
+        if (depth == FILES_DEEP)
+            diag_fatal(d, NULL, "'%s': option files include each other in a cycle", args[i]);
+        if (++*files > FILES_MOST)
+            diag_fatal(d, NULL, "'%s': there are more than %d option files", args[i], FILES_MOST);
+        string_list words = {0};
+        const char *where = arena_printf(a, "option file '%s'", args[i] + 1);
+        add_file_words(a, d, &words, where, read_file(a, d, args[i] + 1));
+        expand(a, d, to, files, words.n, words.at, depth + 1);
+    }
+}
+
+string_list option_words(arena *a, diag *d, const char *s) {
+    string_list words = {0};
+    add_file_words(a, d, &words, arena_printf(a, "'%s'", s), s);
+    return words;
+}
+
+string_list option_expand(arena *a, diag *d, int n, const char *const *args) {
+    string_list all = {0};
+    int files = 0;
+    expand(a, d, &all, &files, n, args, 0);
+    return all;
+}
+
+// ---------------------------------------------------------------- parsing
+typedef struct parser {
+    arena *arena;
+    diag *diag;
+    const option_set *sets;
+    int nsets;
+} parser;
+
+typedef struct found {
+    const option *option;
+    void *to;            // the field
+    const char *value;   // given with the name, NULL: not
+    const char *spelled; // the name as given
+} found;
+
+static bool is_letter(const char *name) { return name && name[0] == '-' && name[1] != '-' && !name[2]; }
+static bool value_optional(const option *o) { return o->value && o->value[0] == '['; }
+
+// arg is `name`, `name=value`, or for letters `name` and the value in one.
+static bool matches(found *f, const option *o, const char *name, const char *arg, bool joined) {
+    size_t n = name ? strlen(name) : 0;
+    if (!n || strncmp(arg, name, n) != 0) return false;
+    bool whole = o->kind == OPT_WHOLE;
+    f->value = NULL;
+    f->spelled = name;
+    if (joined) {
+        if (!(whole || (is_letter(name) && o->value)) || !arg[n]) return false;
+        f->value = whole ? arg : arg + n;
+        return true;
+    }
+    if (whole || (arg[n] && arg[n] != '=')) return false;
+    if (arg[n]) f->value = arg + n + 1;
+    return true;
+}
+
+static bool find(const parser *p, const char *arg, found *f) {
+    for (int joined = 0; joined < 2; joined++) {
+        for (int s = 0; s < p->nsets; s++) {
+            for (const option *o = p->sets[s].table; o->name; o++) {
+                if (!matches(f, o, o->name, arg, joined) && !matches(f, o, o->alias, arg, joined)) continue;
+                f->option = o;
+                f->to = (char *)p->sets[s].to + o->at;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void unknown(const parser *p, const char *arg) {
+    string_list names = {0};
+    for (int s = 0; s < p->nsets; s++)
+        for (const option *o = p->sets[s].table; o->name; o++)
+            if (strlen(o->name) > 2) VEC_PUSH(p->arena, &names, o->name);
+    const char *name = arena_strndup(p->arena, arg, strcspn(arg, "="));
+    const char *near = nearest_word(p->arena, name, names.at, names.n);
+    if (near) diag_hint(p->diag, "did you mean '%s'?", near);
+    diag_error(p->diag, NULL, "unknown option '%s'", name);
+}
+
+static void store_choice(const parser *p, const found *f) {
+    string_list words = split_words(p->arena, f->option->value, '|');
+    for (int i = 0; i < words.n; i++) {
+        if (strcmp(words.at[i], f->value) != 0) continue;
+        *(const char **)f->to = f->value;
+        return;
+    }
+    const char *near = nearest_word(p->arena, f->value, words.at, words.n);
+    if (near) diag_hint(p->diag, "did you mean '%s'?", near);
+    diag_error(p->diag, NULL, "option '%s': '%s' is not one of %s", f->spelled, f->value, f->option->value);
+}
+
+static void store(const parser *p, const found *f) {
+    const char *v = f->value;
+    switch (f->option->kind) {
+    case OPT_FLAG: *(bool *)f->to = true; return;
+    case OPT_TEXT: *(const char **)f->to = v ? v : ""; return;
+    case OPT_CHOICE: store_choice(p, f); return;
+    case OPT_NUMBER:
+        if (!parse_int64(v, 0, f->to))
+            diag_error(p->diag, NULL, "option '%s': expected a non-negative integer, got '%s'", f->spelled,
+                       v);
+        return;
+    case OPT_REAL:
+        if (!parse_real(v, f->to))
+            diag_error(p->diag, NULL, "option '%s': expected a finite number, got '%s'", f->spelled, v);
+        return;
+    case OPT_LIST:
+    case OPT_WHOLE: VEC_PUSH(p->arena, (string_list *)f->to, v); return;
+    }
+}
+
+void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
+                  string_list *positional) {
+    parser p = {a, d, sets, nsets};
+    bool ended = false;
+    for (int i = 0; i < args->n; i++) {
+        const char *arg = args->at[i];
+        found f = {0};
+        if (ended || arg[0] != '-' || !arg[1]) {
+            VEC_PUSH(a, positional, arg);
+        } else if (strcmp(arg, "--") == 0) {
+            ended = true;
+        } else if (!find(&p, arg, &f)) {
+            unknown(&p, arg);
+        } else if (f.value && f.option->kind == OPT_FLAG) {
+            diag_error(d, NULL, "option '%s' does not take a value", f.spelled);
+        } else {
+            bool wants = f.option->value && !f.value && !value_optional(f.option);
+            if (wants && i + 1 < args->n) f.value = args->at[++i];
+            else if (wants) diag_error(d, NULL, "option '%s' needs a value: %s", f.spelled, f.option->value);
+            if (!wants || f.value) store(&p, &f);
+        }
+    }
+}
+
+// ---------------------------------------------------------------- help
+static void add_names(text *t, const option *o) {
+    text_add(t, "  ");
+    if (o->alias) text_printf(t, "%s, ", o->alias);
+    text_add(t, o->name);
+    if (!o->value) return;
+    bool close = value_optional(o) || o->kind == OPT_WHOLE || is_letter(o->name);
+    text_printf(t, "%s%s", close ? "" : " ", o->value);
+}
+
+// Words of s from `column` on, broken before the width.
+static void add_wrapped(text *t, size_t start, const char *s) {
+    size_t column = t->n - start;
+    if (column + 2 > HELP_COLUMN) text_add(t, "\n"), column = 0;
+    for (; column < HELP_COLUMN; column++) text_add(t, " ");
+    while (*s) {
+        size_t n = strcspn(s, " ");
+        if (column + n > HELP_WIDTH && column > HELP_COLUMN)
+            t->s[--t->n] = 0, text_printf(t, "\n%*s", HELP_COLUMN, ""), column = HELP_COLUMN;
+        text_addn(t, s, n);
+        column += n;
+        s += n;
+        while (*s == ' ') s++;
+        if (*s) text_add(t, " "), column++;
+    }
+    while (t->n && t->s[t->n - 1] == ' ') t->s[--t->n] = 0;
+    text_add(t, "\n");
+}
+
+void option_help(text *out, const option *table) {
+    const char *group = NULL;
+    for (const option *o = table; o->name; o++) {
+        if (!group || strcmp(group, o->group) != 0) text_printf(out, "\n%s:\n", group = o->group);
+        size_t start = out->n;
+        add_names(out, o);
+        add_wrapped(out, start, o->help);
+    }
+}

@@ -1,0 +1,382 @@
+// The table of compiler options, and what follows from them.
+#include "compiler/driver/options.h"
+#include "codegen/c/cname.h"
+#include "codegen/gpu/nvrtc.h"
+#include "compiler/driver/gpu_native.h"
+#include "compiler/driver/pipeline.h"
+#include "compiler/tune/tune.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(field) offsetof(options, field)
+#define OUTPUT    "Output"
+#define TARGET    "Target"
+#define EFFORT    "Effort and precision"
+#define MODEL     "Model"
+#define INSIGHT   "Messages and insight"
+
+const option compile_options[] = {
+    {"--output", "-o", "FILE", OPT_TEXT, AT(output), OUTPUT,
+     "write the result to FILE; '-' is standard output; default: the model's name with the extension of "
+     "--emit"},
+    {"--emit", NULL,
+     "obj|lib|shared|exe|c|header|example|asm|llvm-ir|bitcode|cuda|ptx|cubin|ir|kernels|loops|onnx|dot|html|"
+     "json",
+     OPT_CHOICE, AT(emit), OUTPUT,
+     "kind of output; default: given by the extension of the output file, otherwise obj"},
+    {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT,
+     "write the C header to FILE; default: beside the output"},
+    {"--depfile", "-MF", "FILE", OPT_TEXT, AT(depfile), OUTPUT,
+     "write a Makefile dependency file: every output depends on the model and its external data"},
+    {"--name", NULL, "IDENT", OPT_TEXT, AT(name), OUTPUT,
+     "prefix of the C identifiers; default: from the name of the model file"},
+
+    {"--target", NULL, "TRIPLE", OPT_TEXT, AT(triple), TARGET,
+     "target triple, as in LLVM; *-none-* implies --freestanding --threads 1 -Os; default: this machine"},
+    {"--mcpu", NULL, "CPU", OPT_TEXT, AT(cpu), TARGET, "CPU of the target; 'native' is this machine's"},
+    {"--mattr", NULL, "+x,-y", OPT_TEXT, AT(features), TARGET, "CPU features to add and remove"},
+    {"-m", NULL, "...", OPT_WHOLE, AT(machine), TARGET,
+     "machine flags of gcc: -mcpu=, -mthumb, -mfloat-abi=, -mfpu=, -march=, -mabi=, -mavx2 ..."},
+    {"--multiversion", NULL, "CPU,...", OPT_TEXT, AT(multiversion), TARGET,
+     "one object with a variant for each CPU level, selected at run time"},
+    {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
+    {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
+    {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
+     "NVIDIA's run-time compiler: libnvrtc.so or a folder that contains it; default: the installed CUDA"},
+    {"--freestanding", NULL, NULL, OPT_FLAG, AT(freestanding), TARGET,
+     "no undefined symbols except memcpy, memmove, memset and memcmp: no libm, no allocation, no threads"},
+    {"--threads", NULL, "N", OPT_NUMBER, AT(threads), TARGET,
+     "maximum number of threads that the emitted code uses; 1: no thread code at all"},
+    {"--linker", NULL, "PROGRAM", OPT_TEXT, AT(linker), TARGET,
+     "linker for shared libraries and programs, or a C compiler that links; default: LLD"},
+    {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder with the target's libraries"},
+    {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
+     "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh"},
+    {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
+     "libonnxc-rt.a for the target; default: the one installed with onnxc"},
+
+    {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT,
+     "optimisation level, s and z for size; default: 2"},
+    {"--fp", NULL, "strict|default|fast", OPT_CHOICE, AT(fp), EFFORT,
+     "strict: the same bits everywhere; default: documented error bounds; fast: larger bounds"},
+    {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
+     "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster"},
+    {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
+     "GPUs: reduced precision allowed in matrix products; default: the model's own"},
+    {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
+     "number of compile threads, or of worker processes of test; default: 1"},
+    {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
+     "measure variants of the kernels on this machine for SECONDS and use the fastest; default: 60"},
+    {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT,
+     "use results of an earlier --tune from FILE; with --tune: store them there"},
+    {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT,
+     "folder in which compiled code is stored and reused; never changes the result"},
+
+    {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
+     "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or compile a version for each of several "
+     "sizes (NAME=1,8,1:64); may be repeated"},
+    {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
+     "shape of an input: numbers are fixed sizes, names are symbolic; may be repeated"},
+    {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL,
+     "pass an input or output in its quantised form"},
+    {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL,
+     "pass an input or output channels-last"},
+    {"--state", NULL, "OUT=IN", OPT_LIST, AT(state), MODEL,
+     "output OUT is input IN of the next call, updated in place"},
+    {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
+     "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
+    {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
+     "store constants in the object or in a separate file"},
+    {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
+     "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
+    {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
+     "additional folder for external tensor data"},
+    {"--check-interface", NULL, "FILE.json", OPT_TEXT, AT(check_interface), MODEL,
+     "fail if names, dtypes or dims differ from those in FILE (written by --emit=json)"},
+
+    {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "print more"},
+    {"--print-after", NULL, "PASS", OPT_TEXT, AT(print_after), INSIGHT,
+     "print the graph, kernels or loops after PASS, or after every pass with 'all'"},
+    {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT,
+     "stop after PASS; of the outputs, only a graph is written (--emit=ir, onnx, dot)"},
+    {"--times", NULL, "FILE", OPT_TEXT, AT(times), INSIGHT,
+     "show kernel times from FILE (written by 'onnxc bench --save-times') in reports"},
+    {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "print the time of each pass"},
+    {"--remarks", NULL, NULL, OPT_FLAG, AT(remarks), INSIGHT,
+     "print what the passes did, and what they could not do and why"},
+    {"-Werror", NULL, NULL, OPT_FLAG, AT(werror), INSIGHT, "treat warnings as errors"},
+    {"-W", NULL, "...", OPT_WHOLE, AT(warnings), INSIGHT, "-Wno-... turns a warning off, -W... on"},
+    {"-g", NULL, NULL, OPT_FLAG, AT(debug_info), INSIGHT,
+     "debug information: functions are named after their kernels, lines are those of --emit=loops"},
+    {"--error-limit", NULL, "N", OPT_NUMBER, AT(error_limit), INSIGHT, "stop after N errors; default: 20"},
+    {"--diagnostics", NULL, "text|json|sarif", OPT_CHOICE, AT(diagnostics), INSIGHT,
+     "format of the messages"},
+    {"--color", NULL, "auto|always|never", OPT_CHOICE, AT(color), INSIGHT,
+     "colours in messages; default: auto"},
+    {NULL},
+};
+
+options options_default(void) { return (options){.jobs = 1}; }
+
+static const struct algorithm_word {
+    const char *word;
+    choice winograd;
+} algorithm_words[] = {{"-fwinograd", CHOICE_ALWAYS}, {"-fno-winograd", CHOICE_NEVER}};
+
+static const struct algorithm_word *find_algorithm(const char *word) {
+    for (size_t j = 0; j < sizeof algorithm_words / sizeof *algorithm_words; j++)
+        if (strcmp(algorithm_words[j].word, word) == 0) return &algorithm_words[j];
+    return NULL;
+}
+
+algorithm_options options_algorithms(const options *o) {
+    algorithm_options a = {0};
+    for (int i = 0; i < o->algorithms.n; i++)
+        if (find_algorithm(o->algorithms.at[i])) a.winograd = find_algorithm(o->algorithms.at[i])->winograd;
+    return a;
+}
+
+static void check_algorithms(diag *d, const options *o) {
+    for (int i = 0; i < o->algorithms.n; i++)
+        if (!find_algorithm(o->algorithms.at[i]))
+            diag_error(d, NULL, "unknown option '%s'; the -f options are -fwinograd and -fno-winograd",
+                       o->algorithms.at[i]);
+}
+
+static void missing_if(diag *d, bool asked, const char *what) {
+    if (asked) diag_missing(d, NULL, "%s is not supported by this build", what);
+}
+
+static void check_pass(arena *a, diag *d, const char *option, const char *name) {
+    string_list passes = pipeline_passes(a);
+    if (!name || strcmp(name, "all") == 0) return;
+    text t = {.arena = a};
+    for (int i = 0; i < passes.n; i++) {
+        if (strcmp(passes.at[i], name) == 0) return;
+        text_printf(&t, "%s%s", i ? ", " : "", passes.at[i]);
+    }
+    diag_hint(d, "passes: %s", text_str(&t));
+    diag_error(d, NULL, "%s: there is no pass '%s'", option, name);
+}
+
+static void check_warnings(diag *d, const options *o) {
+    static const char *const known[] = {"-Wall", "-Wextra", "-Wno-error", "-Wpedantic"};
+    for (int i = 0; i < o->warnings.n; i++) {
+        bool found = false;
+        for (size_t j = 0; j < sizeof known / sizeof *known; j++)
+            found |= strcmp(o->warnings.at[i], known[j]) == 0;
+        if (!found) diag_warning(d, NULL, "unknown warning option '%s'", o->warnings.at[i]);
+    }
+}
+
+static bool is_one_of(const char *s, const char *const *words, int n) {
+    for (int i = 0; s && i < n; i++)
+        if (strcmp(s, words[i]) == 0) return true;
+    return false;
+}
+
+// Whether it is one of the first n.
+static bool output_is_one_of(const options *o, int n) {
+    static const char *const kinds[] = {"cubin", "cuda", "ptx"}, *const endings[] = {".cubin", ".cu", ".ptx"};
+    if (o->emit) return is_one_of(o->emit, kinds, n);
+    return is_one_of(o->output ? strrchr(o->output, '.') : NULL, endings, n);
+}
+static bool output_is_cubin(const options *o) { return output_is_one_of(o, 1); }
+static bool output_is_gpu_code(const options *o) { return output_is_one_of(o, 3); }
+
+bool options_for_gpu(const options *o) {
+    return (o->device && strcmp(o->device, "cuda") == 0) || output_is_gpu_code(o);
+}
+
+// What shows what became of the model, and is no code.
+static bool output_is_look(const options *o) {
+    static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json", "html", "onnx"};
+    const char *ending = o->output && !o->emit ? strrchr(o->output, '.') : NULL;
+    return is_one_of(o->emit ? o->emit : ending ? ending + 1 : NULL, looks, 7);
+}
+
+bool options_gpu_host(const options *o) {
+    return options_for_gpu(o) && !output_is_gpu_code(o) && !output_is_look(o);
+}
+bool options_kernels_alone(const options *o) { return output_is_gpu_code(o); }
+
+// What looks into the compiler shows the CPU's part.
+bool options_for_both(const options *o) {
+    return o->device && strchr(o->device, ',') && !output_is_gpu_code(o) && !output_is_look(o);
+}
+
+// Words of all --gpu-arch options, which may hold several each.
+static string_list arch_names(arena *a, const options *o) {
+    string_list all = {0};
+    for (int i = 0; i < o->gpu_arch.n; i++) {
+        string_list some = split_words(a, o->gpu_arch.at[i], ',');
+        for (int j = 0; j < some.n; j++) VEC_PUSH(a, &all, some.at[j]);
+    }
+    return all;
+}
+
+int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
+    string_list names = arch_names(a, o);
+    bool host = options_gpu_host(o) || options_for_both(o);
+    if (o->runs_here && !names.n && host) return gpu_native_archs(a, o->nvrtc, archs);
+    *archs = ARENA_ARRAY(a, int, names.n + 1);
+    for (int i = 0; i < names.n; i++) {
+        const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
+        bool number = *digits && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
+        bool own = !strcmp(digits, "90a"); // whose products groups of warps make
+        if (!number && !own) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN or sm_90a", s);
+        (*archs)[i] = number || own ? (int)strtol(digits, NULL, 10) + (own ? GPU_OWN : 0) : 0;
+    }
+    return names.n;
+}
+
+static void check_device(arena *a, diag *d, const options *o) {
+    int *archs, narchs = options_gpu_archs(a, d, o, &archs);
+    bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
+    if (output_is_gpu_code(o) && narchs > 1)
+        diag_error(d, NULL, "one file holds code for one architecture: give --gpu-arch once");
+    if (output_is_cubin(o) && narchs == 0)
+        diag_error(d, NULL, "a cubin is code for one architecture: give --gpu-arch=sm_NN");
+    if (options_for_gpu(o) && !options_gpu_host(o))
+        missing_if(d, o->header, "--header for GPU kernels alone");
+    if (cpu && o->device && output_is_gpu_code(o))
+        diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
+    if (!options_gpu_host(o) && !options_for_both(o)) return;
+    const char *ending = o->output ? strrchr(o->output, '.') : NULL;
+    if (o->emit ? !strcmp(o->emit, "c") : ending && !strcmp(ending, ".c"))
+        diag_missing(d, NULL,
+                     "--device=%s: --emit=c is not supported: emitted C stands alone, but onnxc's runtime "
+                     "launches GPU kernels; make an object, or use --emit=cuda for the text of the kernels",
+                     o->device);
+    missing_if(d, o->freestanding, "--freestanding with --device=cuda");
+}
+
+const char *options_weights(const options *o) {
+    return o->weights && strcmp(o->weights, "embed") != 0 ? o->weights : NULL;
+}
+
+// Emitted code calls and defines functions of other meanings with these names.
+static bool is_other_function(const char *s) {
+    static const char *const taken[] = {"main", "memcpy", "memmove", "memset", "memcmp", "malloc", "free"};
+    for (size_t j = 0; j < sizeof taken / sizeof *taken; j++)
+        if (strcmp(s, taken[j]) == 0) return true;
+    return strncmp(s, "onnxc_", 6) == 0;
+}
+
+static void check_hook(diag *d, const char *hook) {
+    if (!hook) return;
+    bool symbol = *hook && !isdigit((unsigned char)*hook);
+    for (const char *s = hook; *s && symbol; s++) symbol = isalnum((unsigned char)*s) || *s == '_';
+    if (!symbol) diag_error(d, NULL, "--hook '%s' is not a C identifier", hook);
+    else if (c_is_reserved(hook) || is_other_function(hook))
+        diag_error(d, NULL, "--hook '%s': a program cannot define a function of that name, which %s", hook,
+                   is_other_function(hook) ? "emitted code uses" : "C or C++ reserves");
+}
+
+void options_check(arena *a, diag *d, const options *o) {
+    check_hook(d, o->hook);
+    check_pass(a, d, "--print-after", o->print_after);
+    check_pass(a, d, "--stop-after", o->stop_after);
+    check_warnings(d, o);
+    check_algorithms(d, o);
+    check_device(a, d, o);
+    missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
+    missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
+    missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
+    if (tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
+    missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE for GPU kernels alone");
+}
+
+// What only says where things lie, how they are called, or how they are shown.
+static bool is_incidental(const option *x) {
+    static const char *const names[] = {
+        "--emit",    "--runner", "--linker",  "--sysroot",           "--runtime",
+        "--nvrtc",   "--jobs",   "--tune-db", "--external-data-dir", "--cache",
+        "--weights", "--name",   "--tune",    "--check-interface"};
+    bool found = strcmp(x->group, OUTPUT) == 0 || strcmp(x->group, INSIGHT) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) found |= strcmp(x->name, names[i]) == 0;
+    return found;
+}
+
+static void add_option(text *t, const option *x, const options *o) {
+    const void *at = (const char *)o + x->at;
+    switch (x->kind) {
+    case OPT_FLAG:
+        if (*(const bool *)at) text_printf(t, "%s\n", x->name);
+        break;
+    case OPT_TEXT:
+    case OPT_CHOICE:
+        if (*(const char *const *)at) text_printf(t, "%s=%s\n", x->name, *(const char *const *)at);
+        break;
+    case OPT_NUMBER:
+        if (*(const int64_t *)at) text_printf(t, "%s=%lld\n", x->name, (long long)*(const int64_t *)at);
+        break;
+    case OPT_REAL:
+        if (*(const double *)at != 0) text_printf(t, "%s=%a\n", x->name, *(const double *)at);
+        break;
+    case OPT_LIST:
+    case OPT_WHOLE: {
+        const string_list *l = at;
+        for (int i = 0; i < l->n; i++) text_printf(t, "%s=%s\n", x->name, l->at[i]);
+        break;
+    }
+    }
+}
+
+const char *options_text(arena *a, const options *o) {
+    text t = {.arena = a};
+    for (const option *x = compile_options; x->name; x++)
+        if (!is_incidental(x)) add_option(&t, x, o);
+    return text_str(&t);
+}
+
+void options_apply(const options *o, diag *d) {
+    d->werror = o->werror;
+    d->remarks = o->remarks;
+    d->error_limit = o->error_limit > 1000000 ? 1000000 : (int)o->error_limit;
+}
+
+void options_use_native(options *o) {
+    if (!o->cpu && !o->triple && !o->machine.n && !o->multiversion) o->cpu = "native";
+    o->runs_here = true;
+}
+
+// A variant for each CPU level, unless something says what the one CPU is; the last is for products of bytes.
+const char *options_variants(const options *o, const target *t) {
+    if (o->multiversion) return o->multiversion;
+    bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;
+    bool plain =
+        t->arch == ARCH_X86_64 && t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
+    return plain && !chosen ? "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni" : NULL;
+}
+
+fp_mode options_fp(const options *o) {
+    if (o->fp && strcmp(o->fp, "strict") == 0) return FP_STRICT;
+    return o->fp && strcmp(o->fp, "fast") == 0 ? FP_FAST : FP_DEFAULT;
+}
+
+precision options_precision(const options *o) {
+    static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
+    int i = PRECISION_F16;
+    while (i > 0 && (!o->precision || strcmp(o->precision, names[i]) != 0)) i--;
+    return (precision)i;
+}
+
+int options_level(const options *o) {
+    if (!o->level || o->level[0] == 's' || o->level[0] == 'z') return 2;
+    return o->level[0] - '0';
+}
+
+target_options options_target(arena *a, const options *o) {
+    target_options t = {.triple = o->triple,
+                        .cpu = o->cpu,
+                        .features = o->features,
+                        .freestanding = o->freestanding,
+                        .fp = options_fp(o),
+                        .precision = options_precision(o),
+                        .threads = (int)(o->threads < 1024 ? o->threads : 1024),
+                        .opt = o->level};
+    for (int i = 0; i < o->machine.n; i++) VEC_PUSH(a, &t.machine, o->machine.at[i]);
+    return t;
+}

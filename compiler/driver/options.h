@@ -1,0 +1,58 @@
+// The options of a compilation, as every verb of the command line and the library take them.
+#ifndef ONNXC_COMPILER_DRIVER_OPTIONS_H
+#define ONNXC_COMPILER_DRIVER_OPTIONS_H
+#include "codegen/target/targets.h"
+#include "compiler/driver/option.h"
+#include "passes/rewrite/algorithm.h"
+
+typedef struct options {
+    // outputs
+    const char *output, *emit, *header, *depfile, *name;
+    // target
+    const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
+    string_list machine, gpu_arch;
+    bool freestanding, debug_info;
+    bool runs_here;  // at once, on this machine's GPUs; no option
+    int64_t threads; // 0: not said
+    // effort
+    const char *level, *fp, *precision, *tune, *tune_db, *cache;
+    int64_t jobs;
+    // model
+    string_list dims, shapes, io_dtype, io_layout, state, override;
+    const char *weights, *hook, *external_data_dir, *check_interface;
+    // messages and insight
+    string_list warnings;
+    string_list algorithms; // -f...
+    bool werror, remarks, time_passes, verbose;
+    int64_t error_limit;
+    const char *program_folder; // where onnxc lies, for what is installed beside it; no option
+    const char *diagnostics, *color, *print_after, *stop_after, *times;
+} options;
+
+extern const option compile_options[];
+options options_default(void);
+// One line for each option that was given and changes what the code does: for the hash in the descriptor.
+const char *options_text(arena *a, const options *o);
+// Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
+const char *options_weights(const options *o); // path of the file; NULL: they lie in the object
+void options_check(arena *a, diag *d, const options *o);
+// What of them concerns messages.
+void options_apply(const options *o, diag *d);
+// Code that is run at once is for this machine's own CPU and GPUs unless the options say others.
+void options_use_native(options *o);
+target_options options_target(arena *a, const options *o);
+// CPUs that the code is compiled for, "a,b,c", the plainest first; NULL: that of t alone.
+const char *options_variants(const options *o, const target *t);
+// Kernels for a GPU: by --device, or because the output is CUDA text, PTX or a cubin.
+bool options_for_gpu(const options *o);
+bool options_for_both(const options *o);      // CPU and GPU
+bool options_gpu_host(const options *o);      // with host code that launches the kernels
+bool options_kernels_alone(const options *o); // as CUDA text, PTX or a cubin
+// The architectures of --gpu-arch, or of this machine's GPUs, as codegen/gpu/nvrtc.h numbers them; what has
+// another form is an error.
+int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
+fp_mode options_fp(const options *o);
+precision options_precision(const options *o);
+algorithm_options options_algorithms(const options *o);
+int options_level(const options *o); // 0..3; -Os and -Oz: 2
+#endif

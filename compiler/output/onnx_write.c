@@ -1,0 +1,363 @@
+// The graph as an ONNX model, for viewers and other tools. In: a module. Out: a binary ModelProto, with the
+// oldest opset in which every node means what it means here.
+//
+// A message is a list of pieces: bytes made here, and weights where they lie. So sizes are known before
+// anything is written, and weights are never copied.
+#include "compiler/output/onnx_write.h"
+#include "ir/graph/op.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- messages
+typedef struct piece {
+    const void *at;
+    size_t n;
+} piece;
+typedef struct message {
+    arena *arena;
+    VEC(piece) pieces;
+    text own; // bytes that are no piece yet
+    size_t size;
+} message;
+
+enum { VARINT = 0, FIXED32 = 5, BYTES = 2 };
+
+static message message_new(arena *a) { return (message){.arena = a, .own = {.arena = a}}; }
+
+static void put_varint(message *m, uint64_t v) {
+    char s[10];
+    size_t n = 0;
+    for (; v >= 128; v >>= 7) s[n++] = (char)(v | 128);
+    s[n++] = (char)v;
+    text_addn(&m->own, s, n);
+    m->size += n;
+}
+static void put_tag(message *m, int field, int kind) { put_varint(m, (uint64_t)field << 3 | (unsigned)kind); }
+static void put_int(message *m, int field, int64_t v) {
+    put_tag(m, field, VARINT), put_varint(m, (uint64_t)v);
+}
+static void put_float(message *m, int field, float v) {
+    put_tag(m, field, FIXED32);
+    text_addn(&m->own, (const char *)&v, sizeof v);
+    m->size += sizeof v;
+}
+static void put_bytes(message *m, int field, const void *s, size_t n) {
+    put_tag(m, field, BYTES), put_varint(m, n);
+    text_addn(&m->own, s, n);
+    m->size += n;
+}
+static void put_text(message *m, int field, const char *s) {
+    if (s && *s) put_bytes(m, field, s, strlen(s));
+}
+
+static void end_piece(message *m) {
+    if (m->own.n) VEC_PUSH(m->arena, &m->pieces, (piece){m->own.s, m->own.n});
+    m->own = (text){.arena = m->arena};
+}
+
+// Bytes that outlive the message.
+static void put_outside(message *m, int field, const void *s, size_t n) {
+    put_tag(m, field, BYTES), put_varint(m, n);
+    end_piece(m);
+    if (n) VEC_PUSH(m->arena, &m->pieces, (piece){s, n});
+    m->size += n;
+}
+
+static void put_message(message *m, int field, message *inner) {
+    enum { COPIED_MOST = 256 };
+    end_piece(inner);
+    if (inner->pieces.n == 1 && inner->size <= COPIED_MOST) {
+        put_bytes(m, field, inner->pieces.at[0].at, inner->size);
+        return;
+    }
+    put_tag(m, field, BYTES), put_varint(m, inner->size);
+    end_piece(m);
+    for (int i = 0; i < inner->pieces.n; i++) VEC_PUSH(m->arena, &m->pieces, inner->pieces.at[i]);
+    m->size += inner->size;
+}
+
+// ---------------------------------------------------------------- names
+typedef struct writer {
+    arena *arena;
+    const module *m;
+    const char **names; // by value id
+    map domains;        // -> the oldest opset that will do
+    int newest_dtype;
+} writer;
+
+static const char *name_of(const writer *w, const value *v) { return v ? w->names[v->id] : ""; }
+
+// The outputs keep the model's names; what stood in their way gets another.
+static bool takes_output_name(const graph *g, int i) {
+    const value *v = g->outputs.at[i];
+    if (!v->def || v->def->graph != g) return false;
+    for (int j = 0; j < i; j++)
+        if (g->outputs.at[j] == v) return false;
+    return true;
+}
+
+static void choose_names(writer *w) {
+    const graph *g = w->m->main;
+    map taken = {.arena = w->arena};
+    for (int j = 0; j < g->inputs.n; j++) map_put(&taken, g->inputs.at[j]->name, g->inputs.at[j]);
+    for (int j = 0; j < g->outputs.n; j++) {
+        map_put(&taken, g->output_names.at[j], g->outputs.at[j]);
+        if (takes_output_name(g, j)) w->names[g->outputs.at[j]->id] = g->output_names.at[j];
+    }
+    for (int j = 0; j < w->m->values.n; j++) {
+        const value *v = w->m->values.at[j];
+        if (w->names[j]) continue;
+        bool free = !map_get(&taken, v->name) || (!v->def && v->graph == g && !v->constant);
+        w->names[j] = free ? v->name : arena_printf(w->arena, "%s.%d", v->name, j);
+    }
+}
+
+// ---------------------------------------------------------------- types and tensors
+static void note_dtype(writer *w, dtype t) {
+    if ((int)t > w->newest_dtype) w->newest_dtype = (int)t;
+}
+
+static void find_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
+}
+
+static message shape_message(writer *w, const type *t) {
+    message shape = message_new(w->arena);
+    for (int j = 0; j < t->rank; j++) {
+        message d = message_new(w->arena);
+        bool opaque = false;
+        dim_atoms(t->dims[j], find_opaque, &opaque);
+        if (dim_is_const(t->dims[j])) put_int(&d, 1, dim_value(t->dims[j]));
+        else if (!opaque) put_text(&d, 2, dim_text(w->arena, t->dims[j]));
+        put_message(&shape, 1, &d);
+    }
+    return shape;
+}
+
+static message type_message(writer *w, const type *t) {
+    message outer = message_new(w->arena), inner = message_new(w->arena), item;
+    static const int fields[] = {
+        [TYPE_TENSOR] = 1, [TYPE_SEQUENCE] = 4, [TYPE_MAP] = 5, [TYPE_SPARSE] = 8, [TYPE_OPTIONAL] = 9};
+    note_dtype(w, t->elem);
+    if (t->kind == TYPE_NONE) return outer;
+    if (t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE || t->kind == TYPE_MAP)
+        put_int(&inner, 1, (int)t->elem);
+    if ((t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE) && t->rank >= 0) {
+        message shape = shape_message(w, t);
+        put_message(&inner, 2, &shape);
+    }
+    if (t->item) {
+        item = type_message(w, t->item);
+        put_message(&inner, t->kind == TYPE_MAP ? 2 : 1, &item);
+    }
+    put_message(&outer, fields[t->kind], &inner);
+    return outer;
+}
+
+static message value_info(writer *w, const char *name, const value *v) {
+    message m = message_new(w->arena);
+    put_text(&m, 1, name);
+    if (v->type.kind != TYPE_NONE) {
+        message t = type_message(w, &v->type);
+        put_message(&m, 2, &t);
+    }
+    put_text(&m, 3, v->doc);
+    return m;
+}
+
+// Of elements that are all alike.
+static const uint8_t *spread(arena *a, const constant *c) {
+    int bits = dtype_bits(c->elem);
+    int64_t n = dtype_size(c->elem, c->count);
+    uint8_t *all = arena_alloc(a, (size_t)n + 1), one[16];
+    memcpy(one, c->splat, sizeof one);
+    for (int b = bits; b < 8; b *= 2) one[0] |= (uint8_t)(one[0] << b);
+    int64_t size = bits < 8 ? 1 : bits / 8;
+    for (int64_t i = 0; i < n; i += size) memcpy(all + i, one, (size_t)size);
+    return all;
+}
+
+static message tensor_message(writer *w, const char *name, const constant *c) {
+    message m = message_new(w->arena);
+    note_dtype(w, c->elem);
+    for (int j = 0; j < c->rank; j++) put_int(&m, 1, c->dims[j]);
+    put_int(&m, 2, (int)c->elem);
+    put_text(&m, 8, name);
+    size_t n = c->kind == CONST_STRINGS ? 0 : (size_t)dtype_size(c->elem, c->count);
+    switch (c->kind) {
+    case CONST_STRINGS:
+        for (int64_t i = 0; i < c->count; i++) put_bytes(&m, 6, c->strings[i], c->string_sizes[i]);
+        break;
+    case CONST_SPLAT: put_outside(&m, 9, spread(w->arena, c), n); break;
+    case CONST_BYTES: put_outside(&m, 9, c->data, n); break;
+    }
+    return m;
+}
+
+// ---------------------------------------------------------------- nodes
+static message graph_message(writer *w, const graph *g);
+
+static void put_graph(writer *w, message *m, int field, const graph *g) {
+    message inner = graph_message(w, g);
+    put_message(m, field, &inner);
+}
+
+static message attribute(writer *w, const attr *a) {
+    message m = message_new(w->arena), inner;
+    put_text(&m, 1, a->name);
+    put_int(&m, 20, (int)a->kind);
+    switch (a->kind) {
+    case ATTR_NONE: break;
+    case ATTR_FLOAT: put_float(&m, 2, a->f); break;
+    case ATTR_INT: put_int(&m, 3, a->i); break;
+    case ATTR_STRING: put_bytes(&m, 4, a->s, a->size); break;
+    case ATTR_TENSOR:
+    case ATTR_SPARSE_TENSOR:
+        inner = tensor_message(w, "", a->tensor);
+        put_message(&m, 5, &inner);
+        break;
+    case ATTR_GRAPH: put_graph(w, &m, 6, a->graph); break;
+    case ATTR_FLOATS:
+        for (int i = 0; i < a->n; i++) put_float(&m, 7, a->floats[i]);
+        break;
+    case ATTR_INTS:
+        for (int i = 0; i < a->n; i++) put_int(&m, 8, a->ints[i]);
+        break;
+    case ATTR_STRINGS:
+        for (int i = 0; i < a->n; i++) put_bytes(&m, 9, a->strings[i], strlen(a->strings[i]));
+        break;
+    case ATTR_GRAPHS:
+        for (int i = 0; i < a->n; i++) put_graph(w, &m, 11, a->graphs[i]);
+        break;
+    case ATTR_TYPE:
+        inner = type_message(w, a->type);
+        put_message(&m, 14, &inner);
+        break;
+    case ATTR_TENSORS:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPES:
+        diag_fatal_missing(w->m->diag, NULL, "--emit=onnx: attribute '%s' is a list of tensors or types",
+                           a->name);
+    }
+    return m;
+}
+
+// Import has given every node the meaning of its operator's newest version.
+static void note_version(writer *w, const op_def *op) {
+    const schema_op *s = schema_find(op->domain, op->name);
+    uintptr_t since = s && s->nversions ? (uintptr_t)s->versions[s->nversions - 1].since : 1;
+    if ((uintptr_t)map_get(&w->domains, op->domain) < since) map_put(&w->domains, op->domain, (void *)since);
+}
+
+static message node_message(writer *w, const node *n) {
+    message m = message_new(w->arena);
+    int nin = n->nin, nout = n->nout;
+    note_version(w, n->op);
+    while (nin && !n->in[nin - 1]) nin--;
+    while (nout && !n->out[nout - 1]) nout--;
+    for (int i = 0; i < nin; i++) put_bytes(&m, 1, name_of(w, n->in[i]), strlen(name_of(w, n->in[i])));
+    for (int i = 0; i < nout; i++) put_bytes(&m, 2, name_of(w, n->out[i]), strlen(name_of(w, n->out[i])));
+    put_text(&m, 3, n->loc ? n->loc->node : NULL);
+    put_text(&m, 4, n->op->name);
+    put_text(&m, 7, n->op->domain);
+    for (int i = 0; i < n->nattrs; i++) {
+        message a = attribute(w, &n->attrs[i]);
+        put_message(&m, 5, &a);
+    }
+    return m;
+}
+
+// An output that is an input, a constant, an outer value, or an output before.
+static void put_identity(writer *w, message *m, const char *from, const char *to) {
+    message n = message_new(w->arena);
+    note_version(w, op_find("", "Identity"));
+    put_text(&n, 1, from);
+    put_text(&n, 2, to);
+    put_text(&n, 4, "Identity");
+    put_message(m, 1, &n);
+}
+
+static const char *output_name(writer *w, const graph *g, int i) {
+    if (!g->outer) return g->output_names.at[i];
+    return takes_output_name(g, i) ? name_of(w, g->outputs.at[i])
+                                   : arena_printf(w->arena, "%s.out%d.%d", g->name, g->id, i);
+}
+
+static void put_values(writer *w, message *m, const graph *g) {
+    for (int j = 0; j < w->m->values.n; j++) {
+        const value *v = w->m->values.at[j];
+        if (v->graph != g) continue;
+        if (v->constant && !v->def && value_uses(v)) {
+            message t = tensor_message(w, name_of(w, v), v->constant);
+            put_message(m, 5, &t);
+        } else if (v->def && v->type.kind != TYPE_NONE) {
+            message t = value_info(w, name_of(w, v), v);
+            put_message(m, 13, &t);
+        }
+    }
+}
+
+static message graph_message(writer *w, const graph *g) {
+    message m = message_new(w->arena);
+    for (int i = 0; i < g->nodes.n; i++) {
+        message n = node_message(w, g->nodes.at[i]);
+        put_message(&m, 1, &n);
+    }
+    for (int i = 0; i < g->outputs.n; i++)
+        if (!takes_output_name(g, i)) put_identity(w, &m, name_of(w, g->outputs.at[i]), output_name(w, g, i));
+    put_text(&m, 2, g->outer ? g->name : w->m->name);
+    put_values(w, &m, g);
+    for (int i = 0; i < g->inputs.n; i++) {
+        message v = value_info(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]);
+        put_message(&m, 11, &v);
+        if (!g->inputs.at[i]->fallback) continue;
+        message t = tensor_message(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]->fallback);
+        put_message(&m, 5, &t);
+    }
+    for (int i = 0; i < g->outputs.n; i++) {
+        message v = value_info(w, output_name(w, g, i), g->outputs.at[i]);
+        put_message(&m, 12, &v);
+    }
+    return m;
+}
+
+// ---------------------------------------------------------------- the model
+// The IR version that came with an opset, or with an element type.
+static int ir_version(const writer *w, int opset) {
+    static const struct {
+        int opset, dtype, version;
+    } known[] = {{25, DT_U2, 13},      {24, DT_F8E8M0, 12}, {23, DT_F4E2M1, 11}, {21, DT_U4, 10},
+                 {19, DT_F8E4M3FN, 9}, {15, DT_COUNT, 8},   {12, DT_COUNT, 7},   {0, DT_COUNT, 6}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (opset >= known[i].opset || w->newest_dtype >= known[i].dtype) return known[i].version;
+    return 6;
+}
+
+void onnx_write(const module *m, const sink *to) {
+    writer w = {.arena = m->arena, .m = m, .domains = {.arena = m->arena}};
+    w.names = ARENA_ARRAY(m->arena, const char *, m->values.n + 1);
+    choose_names(&w);
+    message graph = graph_message(&w, m->main), model = message_new(m->arena);
+    if (!map_get(&w.domains, "")) map_put(&w.domains, "", (void *)(uintptr_t)13);
+    put_int(&model, 1, ir_version(&w, (int)(uintptr_t)map_get(&w.domains, "")));
+    put_text(&model, 2, "onnxc");
+    put_text(&model, 3, ONNXC_VERSION);
+    put_text(&model, 6, m->doc);
+    put_message(&model, 7, &graph);
+    for (int i = 0; i < w.domains.n; i++) {
+        message o = message_new(m->arena);
+        put_text(&o, 1, w.domains.slots[i].key);
+        put_int(&o, 2, (int)(uintptr_t)w.domains.slots[i].value);
+        put_message(&model, 8, &o);
+    }
+    for (int i = 0; i + 1 < m->metadata.n; i += 2) {
+        message pair = message_new(m->arena);
+        put_text(&pair, 1, m->metadata.at[i]), put_text(&pair, 2, m->metadata.at[i + 1]);
+        put_message(&model, 14, &pair);
+    }
+    end_piece(&model);
+    if (model.size >= (size_t)1 << 31)
+        diag_fatal_missing(m->diag, NULL,
+                           "--emit=onnx: the model has %zu bytes, and protobuf is limited to 2 GiB",
+                           model.size);
+    for (int i = 0; i < model.pieces.n; i++) sink_addn(to, model.pieces.at[i].at, model.pieces.at[i].n);
+}

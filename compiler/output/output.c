@@ -1,0 +1,314 @@
+// From a model to files: the pipeline as far as the form needs, then its writer, header and dependency file.
+#include "compiler/output/output.h"
+#include "codegen/c/ctext.h"
+#include "codegen/c/cuda.h"
+#include "codegen/host/example.h"
+#include "codegen/host/header.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/object/elf.h"
+#include "codegen/object/link.h"
+#include "compiler/base/outfile.h"
+#include "compiler/driver/gpu_images.h"
+#include "compiler/driver/places.h"
+#include "compiler/output/onnx_write.h"
+#include "compiler/report/report.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/weights.h"
+#include "runtime-lite/core/runtime.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int access(const char *path, int mode); // of unistd.h
+enum { R_OK = 4 };
+
+static void emit(pipeline *p, emit_kind kind, const sink *to) {
+    bytes b = llvm_emit(p->loops, kind, p->arena, p->diag);
+    sink_addn(to, b.at, b.n);
+}
+static void write_asm(pipeline *p, const sink *to) { emit(p, EMIT_ASM, to); }
+static void write_llvm_ir(pipeline *p, const sink *to) { emit(p, EMIT_LLVM_IR, to); }
+static void write_bitcode(pipeline *p, const sink *to) { emit(p, EMIT_BITCODE, to); }
+static bytes object_of(pipeline *p) {
+    emit_means by = pipeline_means(p);
+    return llvm_emit_object(p->loops, &by, p->arena, p->diag);
+}
+static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
+static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
+static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
+
+static void write_cuda(pipeline *p, const sink *to) { cuda_write(p->loops, to, p->diag); }
+
+const char *output_runtime(pipeline *p) {
+    const options *o = p->options;
+    if (o->runtime || !p->build->needs_runtime) return o->runtime;
+    const target *own = target_from_options(p->arena, p->diag, &(target_options){.fp = FP_DEFAULT});
+    static const char *const places[] = {"libonnxc-rt.a", "../lib/libonnxc-rt.a"};
+    const char *triple = p->target->triple ? p->target->triple : own->triple; // C text: what cc makes of it
+    for (size_t i = 0; o->program_folder && strcmp(own->triple, triple) == 0 && i < 2; i++) {
+        const char *path = arena_printf(p->arena, "%s/%s", o->program_folder, places[i]);
+        if (access(path, R_OK) == 0) return path;
+    }
+    diag_hint(p->diag, "--runtime=FILE names the libonnxc-rt.a for that target%s",
+              p->target->freestanding ? "; C text (-o NAME.c) does not need it" : "");
+    diag_fatal_missing(p->diag, NULL, "the model needs onnxc's runtime library for %s, which was not found",
+                       triple);
+}
+
+static link_options linking(pipeline *p) {
+    return (link_options){.linker = p->options->linker,
+                          .sysroot = p->options->sysroot,
+                          .runtime = output_runtime(p),
+                          .program_folder = p->options->program_folder};
+}
+// Freestanding code needs nothing from outside: what it calls of the runtime lies in the object.
+static void write_object(pipeline *p, const sink *to) {
+    bytes object = object_of(p);
+    if (p->target->freestanding && p->build->needs_runtime) {
+        link_options o = linking(p);
+        object = link_runtime(p->arena, p->diag, object, p->loops, &o);
+    }
+    elf_write(p->arena, p->diag, object, p->loops, to);
+}
+static void link_lib(pipeline *p, const char *path) {
+    link_options o = linking(p);
+    link_archive(p->arena, p->diag, object_of(p), p->loops, &o, path);
+}
+static void link_so(pipeline *p, const char *path) {
+    link_options o = linking(p);
+    link_shared(p->arena, p->diag, object_of(p), p->loops, &o, path);
+}
+
+// int main(int argc, char **argv) { onnxc_model m = {descriptor, run, workspace, open, close};
+// return onnxc_program(&m, argc, argv); }
+static void add_main(pipeline *p) {
+    lfunc *f = lfunc_new(p->loops, "main", lt(LK_I32, 1));
+    f->exported = true;
+    ins *argc = lfunc_param(f, "argc", lt(LK_I32, 1), LK_VOID, DT_I32, false);
+    ins *argv = lfunc_param(f, "argv", lt_ptr(), LK_PTR, DT_NONE, false);
+    lbuild b = lbuild_new(f, p->target, p->diag);
+    ins *model = lb_local(&b, LK_PTR, 5, 0, false);
+    static const char *const parts[] = {"descriptor", "run_generic", "workspace_generic", "open", "close"};
+    for (int i = 0; i < 5; i++) {
+        const char *symbol = arena_printf(p->arena, "%s_%s", p->build->io->name, parts[i]);
+        bool there = i < 3 || p->build->io->opens;
+        lb_store(&b, model, lb_idx(&b, i), there ? lb_symbol(&b, symbol) : lb_null(&b), 0);
+    }
+    lb_return(&b, lb_call(&b, lt(LK_I32, 1), "onnxc_program", 3, (ins *[]){model, argc, argv}));
+}
+
+static void link_exe(pipeline *p, const char *path) {
+    if (!p->build->io->generic)
+        diag_fatal_missing(p->diag, NULL, "--emit=exe: programs for %s are not supported by this build",
+                           p->target->triple);
+    add_main(p);
+    p->build->needs_runtime = true;
+    link_options o = linking(p);
+    link_program(p->arena, p->diag, object_of(p), p->loops, &o, path);
+}
+
+static void write_main_c(pipeline *p, const sink *to) { example_main(p->arena, p->diag, p->build, to); }
+static void write_makefile(pipeline *p, const sink *to) { example_makefile(p->arena, p->build, to); }
+
+static outfile *begin_file(pipeline *p, const char *path, void (*write)(pipeline *p, const sink *to)) {
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    sink to = outfile_sink(o);
+    write(p, &to);
+    return o;
+}
+
+// A folder with all that a first program needs.
+static void write_example(pipeline *p, const char *path) {
+    arena *a = p->arena;
+    const char *name = p->build->io->name;
+    if (mkdir(path, 0777) && errno != EEXIST)
+        diag_fatal(p->diag, NULL, "cannot make folder '%s': %s", path, strerror(errno));
+    outfile *files[] = {begin_file(p, arena_printf(a, "%s/main.c", path), write_main_c),
+                        begin_file(p, arena_printf(a, "%s/Makefile", path), write_makefile),
+                        begin_file(p, arena_printf(a, "%s/%s.h", path, name), write_header)};
+    link_lib(p, arena_printf(a, "%s/%s.a", path, name));
+    for (int i = 0; i < 3; i++) outfile_commit(files[i]);
+}
+
+static void add(const sink *to, const char *s) { sink_add(to, s); }
+static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
+static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, to); }
+static void write_kernels(pipeline *p, const sink *to) {
+    for (int j = 0; j < p->versions.n; j++) {
+        add(to, arena_printf(p->arena, "version %s\n", p->versions.at[j].label));
+        add(to, program_print(p->arena, p->versions.at[j].program));
+    }
+    if (!p->versions.n) add(to, program_print(p->arena, p->program));
+}
+static void write_dot(pipeline *p, const sink *to) { add(to, report_dot(p)); }
+static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
+static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
+
+static const format formats[] = {
+    {"obj", ".o", GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES},
+    {"lib", ".a", GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES},
+    {"shared", ".so", GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES},
+    {"exe", "", GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES},
+    {"c", ".c", GOAL_LOOPS, true, true, write_c, NULL, GPU_IMAGES},
+    {"header", ".h", GOAL_LOOPS, false, false, write_header, NULL, GPU_NOTHING},
+    {"asm", ".s", GOAL_LOOPS, false, false, write_asm, NULL, GPU_IMAGES},
+    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, write_llvm_ir, NULL, GPU_IMAGES},
+    {"bitcode", ".bc", GOAL_LOOPS, false, false, write_bitcode, NULL, GPU_IMAGES},
+    {"loops", ".loops", GOAL_LOOPS, false, false, write_loops, NULL, GPU_IMAGES},
+    {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL, GPU_IMAGES},
+    {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL, GPU_IMAGES},
+    {"dot", ".dot", GOAL_PROGRAM, false, false, write_dot, NULL, GPU_IMAGES},
+    {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL, GPU_USES},
+    {"onnx", ".onnx", GOAL_GRAPH, false, false, write_onnx, NULL, GPU_IMAGES},
+    {"html", ".html", GOAL_LOOPS, false, false, write_html, NULL, GPU_USES},
+    {"example", "", GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES},
+    {"cuda", ".cu", GOAL_LOOPS, false, false, write_cuda, NULL, GPU_IMAGES},
+    {"ptx", ".ptx", GOAL_LOOPS, false, false, write_ptx, NULL, GPU_IMAGES},
+    {"cubin", ".cubin", GOAL_LOOPS, false, false, write_cubin, NULL, GPU_IMAGES},
+};
+enum { NFORMATS = sizeof formats / sizeof *formats };
+
+// ---------------------------------------------------------------- names
+static const char *ending_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot && dot != path && dot[-1] != '/' ? dot : "";
+}
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static const char *with_ending(arena *a, const char *path, const char *ending) {
+    return arena_printf(a, "%.*s%s", (int)(strlen(path) - strlen(ending_of(path))), path, ending);
+}
+
+static bool is_stdout(const char *path) {
+    return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
+}
+
+static const format *format_of_ending(diag *d, const char *path) {
+    const char *ending = ending_of(path);
+    for (int i = 0; i < NFORMATS; i++)
+        if (*ending && strcmp(formats[i].ending, ending) == 0) return &formats[i];
+    diag_hint(d, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
+    diag_fatal(d, NULL, "cannot tell the kind of output from the name '%s'", path);
+}
+
+const format *output_format(diag *d, const options *o) {
+    for (int i = 0; o->emit && i < NFORMATS; i++)
+        if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
+    return o->output && !is_stdout(o->output) ? format_of_ending(d, o->output) : &formats[0];
+}
+
+// Where the result goes: as asked, or in this folder under the model's name.
+static const char *output_path(pipeline *p, const format *f, const source *s) {
+    if (is_stdout(p->options->output)) return "/dev/stdout";
+    if (p->options->output) return p->options->output;
+    return with_ending(p->arena, strcmp(s->path, "-") == 0 ? "model" : base_name(s->path), f->ending);
+}
+
+// ---------------------------------------------------------------- dependency file
+static void add_make_name(text *t, const char *s) {
+    for (; *s; s++) {
+        if (*s == '$') text_add(t, "$");
+        else if (*s == ' ' || *s == '#' || *s == ':' || *s == '%') text_add(t, "\\");
+        text_addn(t, s, 1);
+    }
+}
+
+static outfile *begin_depfile(pipeline *p, const string_list *outputs) {
+    if (!p->options->depfile) return NULL;
+    text t = {.arena = p->arena};
+    for (int i = 0; i < outputs->n; i++) text_add(&t, i ? " " : ""), add_make_name(&t, outputs->at[i]);
+    text_add(&t, ":");
+    for (int i = 0; i < p->files.n; i++) text_add(&t, " "), add_make_name(&t, p->files.at[i]);
+    text_add(&t, "\n");
+    const char *path = is_stdout(p->options->depfile) ? "/dev/stdout" : p->options->depfile;
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    outfile_write(o, t.s, t.n);
+    return o;
+}
+
+// ---------------------------------------------------------------- all of it
+static void write_main(pipeline *p, const format *f, const char *path, bytes *memory) {
+    if (memory) {
+        text *t = ARENA_NEW(p->arena, text);
+        t->arena = p->arena;
+        sink to = sink_text(t);
+        if (!f->write) diag_fatal(p->diag, NULL, "--emit=%s needs a file to write to", f->name);
+        f->write(p, &to);
+        *memory = (bytes){t->s, t->n};
+    } else if (f->link) {
+        f->link(p, path);
+    } else {
+        outfile *o = outfile_open(p->arena, p->diag, path, false);
+        sink to = outfile_sink(o);
+        f->write(p, &to);
+        outfile_commit(o);
+    }
+}
+
+static void write_zeros(const sink *to, int64_t n) {
+    static const char zeros[64];
+    for (; n > 0; n -= 64) sink_addn(to, zeros, n < 64 ? (size_t)n : 64);
+}
+
+static void write_weights(pipeline *p, const sink *to) {
+    const build *b = p->build;
+    int64_t at = sizeof *b->weights_head;
+    sink_addn(to, (const char *)b->weights_head, sizeof *b->weights_head);
+    for (int i = 0; i < b->weights.n; i++) {
+        write_zeros(to, b->weights.at[i].offset - at);
+        weights_write(p->arena, b->weights.at[i].data, to);
+        at = b->weights.at[i].offset + b->weights.at[i].data->bytes;
+    }
+    write_zeros(to, b->weights_bytes - at);
+}
+
+// The header beside the main output, and the name under which the C text includes it.
+static const char *header_path(pipeline *p, const format *f, const char *path) {
+    if (p->options->header) return p->options->header;
+    return f->header && path && !is_stdout(path) ? with_ending(p->arena, path, ".h") : NULL;
+}
+
+static void check_outputs(pipeline *p, const char *path, const char *header) {
+    const options *o = p->options;
+    const char *outputs[] = {path, header, p->build ? options_weights(o) : NULL, o->depfile};
+    for (int i = 0; i < 4; i++)
+        if (outputs[i] && !*outputs[i]) diag_error(p->diag, NULL, "the name of an output is empty");
+    check_places(p->diag, outputs, 4, p->files.at, p->files.n);
+    diag_check(p->diag);
+}
+
+static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
+
+void output_compile(pipeline *p, const source *s, bytes *memory) {
+    const options *o = p->options;
+    const format *f = output_format(p->diag, o);
+    if (!f->write && !f->link && !nothing_wanted(o))
+        diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
+    diag_check(p->diag);
+    p->text_target = f->text_target;
+    p->gpu_want = f->gpu;
+    const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
+    p->header_name = header ? base_name(header) : NULL;
+    pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
+    bool graph = f->goal == GOAL_GRAPH || f->write == write_dot;
+    bool early = p->stopped && (!graph || p->program || header); // too early for this form
+    if (early || (nothing_wanted(o) && !memory)) return;
+    check_outputs(p, path, header);
+    const char *weights = p->build ? options_weights(o) : NULL;
+    string_list outputs = {0};
+    if (path) VEC_PUSH(p->arena, &outputs, path);
+    if (header) VEC_PUSH(p->arena, &outputs, header);
+    if (weights) VEC_PUSH(p->arena, &outputs, weights);
+    // All that goes along is complete before the first file appears under its name.
+    outfile *along[] = {weights ? begin_file(p, weights, write_weights) : NULL,
+                        header ? begin_file(p, header, write_header) : NULL, begin_depfile(p, &outputs)};
+    for (int i = 0; i < 3; i++)
+        if (along[i]) outfile_flush(along[i]);
+    write_main(p, f, path, memory);
+    for (int i = 0; i < 3; i++)
+        if (along[i]) outfile_commit(along[i]);
+}

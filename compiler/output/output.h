@@ -1,0 +1,28 @@
+// What a compilation makes: the forms of --emit, each from a pipeline that went as far as it needs.
+#ifndef ONNXC_COMPILER_OUTPUT_OUTPUT_H
+#define ONNXC_COMPILER_OUTPUT_OUTPUT_H
+#include "compiler/base/bytes.h"
+#include "compiler/base/sink.h"
+#include "compiler/driver/pipeline.h"
+
+typedef struct output output;
+typedef struct format {
+    const char *name, *ending;
+    goal goal;
+    bool text_target; // loops for C text
+    bool header;      // a C header lies beside it
+    // One of the two; both NULL: not there yet. link writes the file itself.
+    void (*write)(pipeline *p, const sink *to);
+    void (*link)(pipeline *p, const char *path);
+    gpu_want gpu; // what it holds of GPU code that host code launches
+} format;
+
+// By --emit, else by the ending of --output, else obj.
+const format *output_format(diag *d, const options *o);
+// Compiles s and writes all that the options ask for, whole or not at all. With memory (not NULL) the main
+// output goes there, and no file is written but those that an option names.
+void output_compile(pipeline *p, const source *s, bytes *memory);
+// The runtime for the target, NULL when the code needs none: as the options say, or the one that lies with
+// onnxc, which is for this machine's kind.
+const char *output_runtime(pipeline *p);
+#endif

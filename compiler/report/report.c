@@ -1,0 +1,198 @@
+// Reports. In: a pipeline. Out: text.
+#include "compiler/report/report.h"
+#include "codegen/host/host.h"
+#include "compiler/report/report_gpu.h"
+#include "ir/graph/op.h"
+#include "ir/kernel/program.h"
+#include "passes/memory/memory_plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+int report_parts(pipeline *p, report_part **parts) {
+    int n = p->versions.n;
+    *parts = ARENA_ARRAY(p->arena, report_part, n + 1);
+    for (int j = 0; j < n; j++) {
+        const version *v = &p->versions.at[j];
+        (*parts)[j] = (report_part){
+            v->label, p->ways.at[j]->module, v->program, p->build ? &v->plan : NULL, v->first_kernel, v->gpu};
+    }
+    if (!n)
+        (*parts)[0] = (report_part){.module = p->module,
+                                    .program = p->program,
+                                    .plan = p->build ? &p->build->plan : NULL,
+                                    .gpu = p->gpu_program ? NULL : p->gpu};
+    return n ? n : 1;
+}
+
+// ---------------------------------------------------------------- kernels of nodes
+static void note_nodes(map *by_loc, const graph *g) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        node *n = g->nodes.at[i];
+        map_put_number(by_loc, (uint64_t)(uintptr_t)n->loc, n);
+        for (int k = 0; k < n->nattrs; k++)
+            if (n->attrs[k].kind == ATTR_GRAPH) note_nodes(by_loc, n->attrs[k].graph);
+    }
+}
+
+static void note_kernel(map *kernels, const map *by_loc, const loc *at, int number) {
+    const node *n = NULL;
+    for (; at && !n; at = at->via) n = map_get_number(by_loc, (uint64_t)(uintptr_t)at);
+    if (!n) return;
+    const char *known = map_get_number(kernels, (uint64_t)n->id + 1);
+    char *all = known ? arena_printf(kernels->arena, "%s, %d", known, number)
+                      : arena_printf(kernels->arena, "%d", number);
+    map_put_number(kernels, (uint64_t)n->id + 1, all);
+}
+
+map report_kernels_of(arena *a, const report_part *part) {
+    map by_loc = {.arena = a}, kernels = {.arena = a};
+    note_nodes(&by_loc, part->module->main);
+    for (int i = 0; part->program && i < part->program->kernels.n; i++) {
+        const kernel *k = part->program->kernels.at[i];
+        for (int x = 0; x < k->nodes.n; x++)
+            note_kernel(&kernels, &by_loc, k->nodes.at[x], part->first_kernel + i);
+    }
+    return kernels;
+}
+
+// ---------------------------------------------------------------- facts
+static void count_ops(arena *a, report_facts *f, map *at, const graph *g) {
+    for (int i = 0; i < g->nodes.n; i++) {
+        const node *n = g->nodes.at[i];
+        const char *name =
+            *n->op->domain ? arena_printf(a, "%s.%s", n->op->domain, n->op->name) : n->op->name;
+        uintptr_t k = (uintptr_t)map_get(at, name);
+        if (!k) {
+            VEC_PUSH(a, &f->ops, ((report_tally){name, 0}));
+            k = (uintptr_t)f->ops.n;
+            map_put(at, name, (void *)k);
+        }
+        f->ops.at[k - 1].n++;
+        f->nodes++;
+        for (int j = 0; j < n->nattrs; j++)
+            if (n->attrs[j].kind == ATTR_GRAPH) count_ops(a, f, at, n->attrs[j].graph);
+    }
+}
+
+static int by_count(const void *x, const void *y) {
+    const report_tally *a = x, *b = y;
+    return a->n != b->n ? b->n - a->n : strcmp(a->name, b->name);
+}
+
+static void mark_buffer(void *user, buffer *b) { ((bool *)user)[buffer_root(b)->id] = true; }
+static void mark_buffers(void *user, region *r, step *s) {
+    (void)r;
+    step_buffers(s, mark_buffer, user);
+}
+
+report_facts report_collect(pipeline *p) {
+    report_facts f = {0};
+    map at = {.arena = p->arena};
+    count_ops(p->arena, &f, &at, p->module->main);
+    if (f.ops.n) qsort(f.ops.at, (size_t)f.ops.n, sizeof *f.ops.at, by_count);
+    const program *g = p->program;
+    bool *used = ARENA_ARRAY(p->arena, bool, g->buffers.n + 1);
+    program_walk(p->program, mark_buffers, used);
+    for (int i = 0; i < g->buffers.n; i++) {
+        const buffer *b = g->buffers.at[i];
+        if (b->view_of || !used[i]) continue;
+        if (b->role != BUF_CONST) continue;
+        f.nconstants++;
+        f.parameters += b->data->count;
+        f.parameter_bytes += dtype_size(b->data->elem, b->data->count);
+    }
+    return f;
+}
+
+static const char *axes_text(arena *a, const kernel *k) {
+    text t = {.arena = a};
+    for (int i = 0; i < k->axes.n; i++) {
+        const axis *x = &k->axes.at[i];
+        const char *mark = x->kind == AXIS_REDUCE ? "+" : x->kind == AXIS_SCAN ? ">" : "";
+        text_printf(&t, "%s%s%s=%s", i ? " " : "", mark, x->name, dim_text(a, x->extent));
+    }
+    return text_str(&t);
+}
+
+static const char *bytes_text(arena *a, int64_t n) {
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)n;
+    int u = 0;
+    for (; v >= 10240 && u < 4; u++) v /= 1024;
+    return arena_printf(a, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+}
+
+// ---------------------------------------------------------------- text
+static void add_values(text *t, const char *title, value *const *v, int n, const char *const *names) {
+    text_printf(t, "%s:\n", title);
+    for (int i = 0; i < n; i++) {
+        text_add(t, "  ");
+        text_add_safe(t, names ? names[i] : v[i]->name, 200);
+        text_printf(t, ": %s", type_text(t->arena, &v[i]->type));
+        if (v[i]->fallback) text_add(t, ", may be left out");
+        if (v[i]->doc && *v[i]->doc) text_add(t, "  // "), text_add_safe(t, v[i]->doc, 200);
+        text_add(t, "\n");
+    }
+}
+
+static void add_kernels(text *t, const report_part *part) {
+    const program *g = part->program;
+    text_printf(t, "kernels: %d\n", g->kernels.n);
+    for (int i = 0; i < g->kernels.n; i++) {
+        text_printf(t, "  %4d ", part->first_kernel + i);
+        text_add_safe(t, g->kernels.at[i]->name, 60);
+        text_printf(t, "  [%s]\n", axes_text(t->arena, g->kernels.at[i]));
+        report_gpu_text(t, part, g->kernels.at[i]);
+    }
+}
+
+static const char *dim_bytes_text(arena *a, const dim *d) {
+    return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_text(a, d));
+}
+
+static const char *place_name(const memory_place *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
+
+static void add_memory(text *t, const memory_plan *plan) {
+    arena *a = t->arena;
+    text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
+    if (plan->places.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
+    text_add(t, "\n");
+    if (plan->places.n) text_add(t, "        offset       bytes    steps  holds\n");
+    for (int i = 0; i < plan->places.n; i++) {
+        const memory_place *m = &plan->places.at[i];
+        text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
+                    m->last);
+        text_add_safe(t, place_name(m), 60);
+        text_add(t, m->buffer ? "\n" : " (scratch)\n");
+    }
+}
+
+const char *report_text(pipeline *p) {
+    const module *m = p->module;
+    report_facts f = report_collect(p);
+    text t = {.arena = p->arena};
+    text_add(&t, "model: ");
+    text_add_safe(&t, m->name, 200);
+    text_printf(&t, "\nproducer: ");
+    text_add_safe(&t, m->producer ? m->producer : "", 200);
+    text_printf(&t, "\nIR version: %d\n", m->ir_version);
+    for (int i = 0; i + 1 < m->metadata.n; i += 2) {
+        text_add(&t, "metadata: "), text_add_safe(&t, m->metadata.at[i], 100);
+        text_add(&t, " = "), text_add_safe(&t, m->metadata.at[i + 1], 200), text_add(&t, "\n");
+    }
+    add_values(&t, "inputs", m->main->inputs.at, m->main->inputs.n, NULL);
+    add_values(&t, "outputs", m->main->outputs.at, m->main->outputs.n, m->main->output_names.at);
+    text_printf(&t, "nodes: %d\n", f.nodes);
+    for (int i = 0; i < f.ops.n; i++) text_printf(&t, "  %6d  %s\n", f.ops.at[i].n, f.ops.at[i].name);
+    text_printf(&t, "constants: %d, %lld elements, %s\n", f.nconstants, (long long)f.parameters,
+                bytes_text(p->arena, f.parameter_bytes));
+    report_part *parts;
+    int n = report_parts(p, &parts);
+    for (int i = 0; i < n; i++) {
+        if (parts[i].label)
+            text_add(&t, "version "), text_add_safe(&t, parts[i].label, 200), text_add(&t, ":\n");
+        add_kernels(&t, &parts[i]);
+        if (parts[i].plan) add_memory(&t, parts[i].plan);
+    }
+    return text_str(&t);
+}

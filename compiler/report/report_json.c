@@ -1,0 +1,392 @@
+// The report as JSON. In: a pipeline. Out: interface, and for each version nodes, kernels with their costs,
+// the steps of a run and the memory plan.
+#include "codegen/host/host.h"
+#include "compiler/base/json.h"
+#include "compiler/base/json_read.h"
+#include "compiler/import/file.h"
+#include "compiler/report/report.h"
+#include "compiler/report/report_drawing.h"
+#include "compiler/report/report_gpu.h"
+#include "ir/graph/op.h"
+#include "ir/kernel/kernel_cost.h"
+#include "ir/kernel/program.h"
+#include "passes/memory/memory_plan.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const char *kind_name(type_kind k) {
+    switch (k) {
+    case TYPE_NONE: return "none";
+    case TYPE_TENSOR: return "tensor";
+    case TYPE_SPARSE: return "sparse";
+    case TYPE_SEQUENCE: return "sequence";
+    case TYPE_OPTIONAL: return "optional";
+    case TYPE_MAP: return "map";
+    }
+    return "none";
+}
+
+static void json_dim(json *j, const char *key, const dim *d) {
+    if (dim_is_const(d)) json_int(j, key, dim_value(d));
+    else json_text(j, key, dim_text(j->out.arena, d));
+}
+
+static void json_type(json *j, const type *t) {
+    json_text(j, "kind", kind_name(t->kind));
+    if (t->elem != DT_NONE) json_text(j, "dtype", dtype_name(t->elem));
+    if (t->kind == TYPE_TENSOR && t->rank >= 0) {
+        json_open(j, "dims", '[');
+        for (int i = 0; i < t->rank; i++) json_dim(j, NULL, t->dims[i]);
+        json_close(j, ']');
+    }
+    if (!t->item) return;
+    json_open(j, "item", '{');
+    json_type(j, t->item);
+    json_close(j, '}');
+}
+
+// Keys of the columns of the table that stands for maps.
+static void json_labels(json *j, const value *v) {
+    const constant *labels;
+    if (!value_table(v, &labels)) return;
+    json_open(j, "labels", '[');
+    for (int64_t i = 0; i < labels->count; i++) {
+        if (labels->kind == CONST_STRINGS) json_text(j, NULL, labels->strings[i]);
+        else json_int(j, NULL, constant_int(labels, i));
+    }
+    json_close(j, ']');
+}
+
+static void json_values(json *j, const char *key, value *const *v, int n, const char *const *names) {
+    json_open(j, key, '[');
+    for (int i = 0; i < n; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "name", names ? names[i] : v[i]->name);
+        json_type(j, &v[i]->type);
+        json_labels(j, v[i]);
+        if (v[i]->fallback) json_raw(j, "has_default", "true");
+        if (v[i]->doc && *v[i]->doc) json_text(j, "doc", v[i]->doc);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+// ---------------------------------------------------------------- nodes
+enum { SHOWN_MOST = 16, TEXT_MOST = 200 };
+
+static void attribute_list(text *t, const attr *a) {
+    text_add(t, "[");
+    for (int i = 0; i < a->n && i < SHOWN_MOST; i++) {
+        if (i) text_add(t, ", ");
+        if (a->kind == ATTR_INTS) text_printf(t, "%lld", (long long)a->ints[i]);
+        else if (a->kind == ATTR_FLOATS) text_printf(t, "%.9g", (double)a->floats[i]);
+        else text_add_safe(t, a->strings[i], TEXT_MOST);
+    }
+    text_add(t, a->n > SHOWN_MOST ? ", ...]" : "]");
+}
+
+static const char *attribute_text(arena *a, const attr *x) {
+    text t = {.arena = a};
+    switch (x->kind) {
+    case ATTR_FLOAT: text_printf(&t, "%.9g", (double)x->f); break;
+    case ATTR_INT: text_printf(&t, "%lld", (long long)x->i); break;
+    case ATTR_STRING: text_add_safe(&t, x->s, TEXT_MOST); break;
+    case ATTR_INTS:
+    case ATTR_FLOATS:
+    case ATTR_STRINGS: attribute_list(&t, x); break;
+    case ATTR_GRAPH: text_printf(&t, "graph of %d nodes", x->graph->nodes.n); break;
+    case ATTR_TENSOR: text_add(&t, "tensor"); break;
+    case ATTR_TYPE: text_add(&t, type_text(a, x->type)); break;
+    case ATTR_NONE:
+    case ATTR_GRAPHS:
+    case ATTR_TENSORS:
+    case ATTR_SPARSE_TENSOR:
+    case ATTR_SPARSE_TENSORS:
+    case ATTR_TYPES: text_add(&t, "..."); break;
+    }
+    return text_str(&t);
+}
+
+static void json_value_ref(json *j, const value *v) {
+    if (!v) {
+        json_text(j, NULL, "");
+        return;
+    }
+    json_open(j, NULL, '{');
+    json_text(j, "name", v->name);
+    json_text(j, "type", type_text(j->out.arena, &v->type));
+    if (v->constant && !v->def) json_bool(j, "constant", true);
+    json_close(j, '}');
+}
+
+static void json_place(json *j, const report_place *p) {
+    if (!p) return;
+    json_int(j, "x", p->x);
+    json_int(j, "y", p->y);
+}
+
+static void json_node(json *j, const map *kernels_of, const node *n, const node *inside,
+                      const report_place *place) {
+    json_open(j, NULL, '{');
+    json_int(j, "id", n->id);
+    json_text(j, "op", n->op->name);
+    if (*n->op->domain) json_text(j, "domain", n->op->domain);
+    json_text(j, "name", n->loc && n->loc->node ? n->loc->node : "");
+    if (inside) json_int(j, "inside", inside->id);
+    const char *kernels = map_get_number(kernels_of, (uint64_t)n->id + 1);
+    json_raw(j, "kernels", arena_printf(j->out.arena, "[%s]", kernels ? kernels : ""));
+    json_open(j, "inputs", '[');
+    for (int i = 0; i < n->nin; i++) json_value_ref(j, n->in[i]);
+    json_close(j, ']');
+    json_open(j, "outputs", '[');
+    for (int i = 0; i < n->nout; i++) json_value_ref(j, n->out[i]);
+    json_close(j, ']');
+    json_open(j, "attributes", '{');
+    for (int i = 0; i < n->nattrs; i++)
+        json_text(j, n->attrs[i].name, attribute_text(j->out.arena, &n->attrs[i]));
+    json_close(j, '}');
+    json_place(j, place);
+    json_close(j, '}');
+    for (int i = 0; i < n->nattrs; i++)
+        if (n->attrs[i].kind == ATTR_GRAPH)
+            for (int k = 0; k < n->attrs[i].graph->nodes.n; k++)
+                json_node(j, kernels_of, n->attrs[i].graph->nodes.at[k], inside ? inside : n, NULL);
+}
+
+static void json_ports(json *j, const char *key, value *const *v, int n, const char *const *names,
+                       const report_place *places) {
+    json_open(j, key, '[');
+    for (int i = 0; i < n; i++) {
+        json_open(j, NULL, '{');
+        json_text(j, "name", names ? names[i] : v[i]->name);
+        json_text(j, "value", v[i]->name);
+        json_text(j, "type", type_text(j->out.arena, &v[i]->type));
+        json_place(j, &places[i]);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+}
+
+static void json_nodes(json *j, const report_part *part, bool page) {
+    const graph *g = part->module->main;
+    arena *a = j->out.arena;
+    map kernels_of = report_kernels_of(a, part);
+    report_layout l;
+    if (page) {
+        l = report_layout_of(a, g);
+        json_open(j, "page", '{');
+        json_int(j, "width", l.width), json_int(j, "height", l.height);
+        json_ports(j, "inputs", g->inputs.at, g->inputs.n, NULL, l.inputs);
+        json_ports(j, "outputs", g->outputs.at, g->outputs.n, g->output_names.at, l.outputs);
+        json_close(j, '}');
+    }
+    json_open(j, "nodes", '[');
+    for (int i = 0; i < g->nodes.n; i++)
+        json_node(j, &kernels_of, g->nodes.at[i], NULL, page ? &l.nodes[i] : NULL);
+    json_close(j, ']');
+}
+
+// ---------------------------------------------------------------- kernels
+static void json_size(json *j, const char *key, const dim *d) {
+    if (d->kind == DIM_OVERFLOW) json_text(j, key, NULL);
+    else json_dim(j, key, d);
+}
+
+static void json_kernel(json *j, const report_part *part, const kernel *k, kernel_times *times, bool page) {
+    kernel_cost cost = kernel_cost_of(k);
+    double seconds = times ? kernel_times_take(times, part->label, k->name) : -1;
+    json_open(j, NULL, '{');
+    json_int(j, "number", part->first_kernel + k->id);
+    json_text(j, "name", k->name);
+    if (k->loc && k->loc->node) json_text(j, "node", k->loc->node);
+    if (k->loc && k->loc->op) json_text(j, "op", k->loc->op);
+    if (k->algorithm) json_text(j, "algorithm", k->algorithm);
+    json_open(j, "axes", '[');
+    for (int x = 0; x < k->axes.n; x++) {
+        axis_kind kind = k->axes.at[x].kind;
+        json_open(j, NULL, '{');
+        json_text(j, "kind", kind == AXIS_REDUCE ? "reduce" : kind == AXIS_SCAN ? "scan" : "parallel");
+        json_text(j, "extent", dim_text(j->out.arena, k->axes.at[x].extent));
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_size(j, "flops", cost.flops);
+    json_size(j, "bytes_read", cost.read);
+    json_size(j, "bytes_written", cost.written);
+    if (seconds >= 0) json_real(j, "seconds", seconds);
+    report_gpu_json(j, part, k);
+    if (page) json_text(j, "text", kernel_print(j->out.arena, k));
+    json_close(j, '}');
+}
+
+static void json_kernels(json *j, const report_part *part, kernel_times *times, bool page) {
+    json_open(j, "kernels", '[');
+    for (int i = 0; i < part->program->kernels.n; i++)
+        json_kernel(j, part, part->program->kernels.at[i], times, page);
+    json_close(j, ']');
+}
+
+// ---------------------------------------------------------------- memory
+// Numbered as in the memory plan: a loop's end is a step too.
+static int json_steps(json *j, const region *r, int now, int first_kernel) {
+    for (int i = 0; i < r->steps.n; i++) {
+        const step *s = r->steps.at[i];
+        now++;
+        if (s->kind == STEP_KERNEL || s->kind == STEP_LIB) {
+            json_open(j, NULL, '{');
+            json_int(j, "step", now);
+            if (s->kind == STEP_KERNEL) json_int(j, "kernel", first_kernel + s->kernel->id);
+            else json_text(j, "library", s->lib);
+            if (s->kind == STEP_LIB && s->loc && s->loc->node) json_text(j, "node", s->loc->node);
+            json_close(j, '}');
+        }
+        for (int k = 0; k < 2; k++)
+            if (s->body[k]) now = json_steps(j, s->body[k], now, first_kernel);
+        if (s->kind == STEP_LOOP) now++;
+    }
+    return now;
+}
+
+// The most bytes that are needed at one step, and that step; false: sizes are symbolic.
+static bool live_peak(arena *a, const memory_plan *plan, int64_t *bytes, int *at) {
+    int last = 0;
+    for (int i = 0; i < plan->places.n; i++) {
+        if (!dim_is_const(plan->places.at[i].size)) return false;
+        if (plan->places.at[i].last > last) last = plan->places.at[i].last;
+    }
+    int64_t *change = ARENA_ARRAY(a, int64_t, last + 2), now = 0;
+    for (int i = 0; i < plan->places.n; i++) {
+        change[plan->places.at[i].first] += dim_value(plan->places.at[i].size);
+        change[plan->places.at[i].last + 1] -= dim_value(plan->places.at[i].size);
+    }
+    *at = 0, *bytes = 0;
+    for (int i = 0; i <= last; i++) {
+        now += change[i];
+        if (now > *bytes) *bytes = now, *at = i;
+    }
+    return true;
+}
+
+static void json_memory(json *j, const memory_plan *plan) {
+    int64_t peak;
+    int at;
+    json_open(j, "memory", '{');
+    json_dim(j, "workspace_bytes", plan->workspace);
+    json_dim(j, "unshared_bytes", plan->sum);
+    if (live_peak(j->out.arena, plan, &peak, &at))
+        json_int(j, "peak_bytes", peak), json_int(j, "peak_step", at);
+    json_open(j, "places", '[');
+    for (int i = 0; i < plan->places.n; i++) {
+        const memory_place *m = &plan->places.at[i];
+        json_open(j, NULL, '{');
+        json_text(j, "kind", m->buffer ? "temporary" : "scratch");
+        json_text(j, m->buffer ? "name" : "kernel", m->buffer ? m->buffer->name : m->kernel->name);
+        json_dim(j, "offset", m->offset);
+        json_dim(j, "bytes", m->size);
+        json_int(j, "first_step", m->first);
+        json_int(j, "last_step", m->last);
+        json_close(j, '}');
+    }
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+// ---------------------------------------------------------------- all of it
+static void json_part(json *j, const report_part *part, kernel_times *times, bool page) {
+    json_nodes(j, part, page);
+    json_kernels(j, part, times, page);
+    json_open(j, "steps", '[');
+    json_steps(j, part->program->main, 0, part->first_kernel);
+    json_close(j, ']');
+    if (part->plan) json_memory(j, part->plan);
+}
+
+static void write_report(pipeline *p, json *j, bool page) {
+    const module *m = p->module;
+    report_facts f = report_collect(p);
+    json_open(j, NULL, '{');
+    json_text(j, "name", m->name);
+    json_text(j, "producer", m->producer);
+    json_int(j, "ir_version", m->ir_version);
+    if (m->doc && *m->doc) json_text(j, "doc", m->doc);
+    json_open(j, "metadata", '{');
+    for (int i = 0; i + 1 < m->metadata.n; i += 2) json_text(j, m->metadata.at[i], m->metadata.at[i + 1]);
+    json_close(j, '}');
+    json_values(j, "inputs", m->main->inputs.at, m->main->inputs.n, NULL);
+    json_values(j, "outputs", m->main->outputs.at, m->main->outputs.n, m->main->output_names.at);
+    json_open(j, "operators", '{');
+    for (int i = 0; i < f.ops.n; i++) json_int(j, f.ops.at[i].name, f.ops.at[i].n);
+    json_close(j, '}');
+    json_open(j, "constants", '{');
+    json_int(j, "count", f.nconstants), json_int(j, "elements", f.parameters),
+        json_int(j, "bytes", f.parameter_bytes);
+    json_close(j, '}');
+    report_part *parts;
+    int n = report_parts(p, &parts);
+    kernel_times *times = p->options->times ? kernel_times_read(p, p->options->times) : NULL;
+    if (n > 1) json_open(j, "versions", '[');
+    for (int i = 0; i < n; i++) {
+        if (n > 1) json_open(j, NULL, '{'), json_text(j, "sizes", parts[i].label);
+        json_part(j, &parts[i], times, page);
+        if (n > 1) json_close(j, '}');
+    }
+    if (n > 1) json_close(j, ']');
+    json_close(j, '}');
+}
+
+const char *report_json(pipeline *p) {
+    json j = json_new_indented(p->arena);
+    write_report(p, &j, false);
+    return arena_printf(p->arena, "%s\n", json_string(&j));
+}
+
+const char *report_page_data(pipeline *p) {
+    json j = json_new(p->arena);
+    write_report(p, &j, true);
+    return json_string(&j);
+}
+
+// ---------------------------------------------------------------- measured times
+typedef struct timed {
+    const char *version, *kernel;
+    double seconds;
+} timed;
+struct kernel_times {
+    arena *arena;
+    VEC(timed) all;
+    map next; // version and kernel -> where to look for the next of that name
+};
+
+kernel_times *kernel_times_read(pipeline *p, const char *path) {
+    enum { FILE_MOST = 1 << 28 };
+    size_t at = 0;
+    mapped m = file_map(p->arena, p->diag, path, FILE_MOST);
+    const json_value *v = json_parse(p->arena, (const char *)m.data, m.size, &at),
+                     *list = json_member(v, "kernels");
+    kernel_times *t = ARENA_NEW(p->arena, kernel_times);
+    t->arena = t->next.arena = p->arena;
+    if (!v) diag_fatal(p->diag, NULL, "--times: '%s' is not valid JSON at byte %zu", path, at);
+    if (!list || list->kind != JSON_LIST) {
+        diag_hint(p->diag, "onnxc bench MODEL --save-times FILE writes such a file");
+        diag_fatal(p->diag, NULL, "--times: '%s' does not contain a list of kernels", path);
+    }
+    for (int i = 0; i < list->items.n; i++) {
+        const json_value *k = list->items.at[i], *s = json_member(k, "seconds");
+        double seconds = s && s->kind == JSON_NUMBER ? strtod(s->text, NULL) : -1;
+        if (!(seconds >= 0) || seconds > 1e9) continue;
+        VEC_PUSH(p->arena, &t->all,
+                 ((timed){json_string_of(k, "version"), json_string_of(k, "name"), seconds}));
+    }
+    return t;
+}
+
+double kernel_times_take(kernel_times *t, const char *version, const char *kernel) {
+    const char *key = arena_printf(t->arena, "%s\n%s", version ? version : "", kernel);
+    for (int i = (int)(intptr_t)map_get(&t->next, key); i < t->all.n; i++) {
+        const timed *x = &t->all.at[i];
+        if (strcmp(x->kernel, kernel) != 0 || strcmp(x->version, version ? version : "") != 0) continue;
+        map_put(&t->next, key, (void *)(intptr_t)(i + 1));
+        return x->seconds;
+    }
+    return -1;
+}

@@ -1,0 +1,136 @@
+// Interpreted models, and what all runnable ones share. In: a program. Out: ports and a way to run it.
+#include "compiler/run/runnable.h"
+#include "compiler/run/gpu_shim.h"
+#include "compiler/run/runnable_impl.h"
+#include "ir/kernel/interp.h"
+#include <string.h>
+
+static port port_of(arena *a, const buffer *b) {
+    port p = {.name = b->name, .kind = TYPE_TENSOR, .dtype = b->dtype, .rank = b->rank};
+    p.has_default = b->fallback != NULL;
+    if (b->holds) p.boxed = true, p.kind = b->holds->kind, p.type = type_text(a, b->holds);
+    if (b->labels) p.kind = TYPE_SEQUENCE, p.labels = b->labels, p.type = type_text(a, &b->value->type);
+    for (int j = 0; j < b->rank; j++) {
+        p.dims[j] = dim_is_const(b->dims[j]) ? dim_value(b->dims[j]) : -1;
+        p.sizes[j] = dim_text(a, b->dims[j]);
+    }
+    return p;
+}
+
+void runnable_set_ports(pipeline *p, runnable *r) {
+    const program *g = p->program;
+    r->name = p->name;
+    r->nin = g->inputs.n;
+    r->nout = g->outputs.n;
+    r->in = ARENA_ARRAY(p->arena, port, r->nin + 1);
+    r->out = ARENA_ARRAY(p->arena, port, r->nout + 1);
+    for (int j = 0; j < r->nin; j++) r->in[j] = port_of(p->arena, g->inputs.at[j]);
+    for (int j = 0; j < r->nout; j++) r->out[j] = port_of(p->arena, g->outputs.at[j]);
+}
+
+static void free_boxed(void *box) {
+    const tensor *t = box;
+    if (t->data) onnxc_value_free(t->data);
+}
+static void free_strings(void *strings) {
+    const tensor *t = strings;
+    if (!t->data) return;
+    onnxc_strings_free(t->data, t->count);
+    memset(t->data, 0, (size_t)t->count * sizeof(onnxc_string));
+}
+
+void runnable_own_outputs(const runnable *r, arena *a, tensor *out) {
+    for (int j = 0; j < r->nout; j++) {
+        if (r->out[j].boxed) arena_on_destroy(a, free_boxed, &out[j]);
+        else if (r->out[j].dtype == DT_STRING) arena_on_destroy(a, free_strings, &out[j]);
+    }
+}
+
+void runnable_release_outputs(const runnable *r, tensor *out) {
+    for (int j = 0; j < r->nout; j++) {
+        if (r->out[j].boxed) free_boxed(&out[j]);
+        else if (r->out[j].dtype == DT_STRING) free_strings(&out[j]);
+    }
+}
+
+static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    interp_limits limits = {.bytes = (int64_t)available_memory()};
+    runnable_own_outputs(r, a, out);
+    return interp_program(r->impl, a, in, out, limits, message) == INTERP_OK;
+}
+
+// Kernels as GPUs run them, their threads in an order that no program should depend on.
+typedef struct for_gpu {
+    pipeline *p;
+    gpu_machine machine;
+    linterp_order order;
+} for_gpu;
+
+static bool run_for_gpu(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    for_gpu *g = r->impl;
+    runnable_own_outputs(r, a, out);
+    bool ok = gpu_run(g->p->program, g->p->gpu, &g->machine, a, in, out, message) == INTERP_OK;
+    if (g->machine.error) diag_defect(g->p->diag, NULL, "%s", g->machine.error);
+    return ok;
+}
+
+// shim: NULL, kernels run in the interpreter of loops; else its folder, and their CUDA text runs behind it.
+static runnable *scheduled_for_gpu(pipeline *p, const source *s, const char *shim) {
+    options *own = ARENA_NEW(p->arena, options);
+    for_gpu *g = ARENA_NEW(p->arena, for_gpu);
+    *own = *p->options;
+    own->device = "cuda";
+    own->emit = "cuda"; // no host code
+    p->options = own;
+    pipeline_run(p, s, GOAL_LOOPS);
+    if (p->stopped) return NULL;
+    *g = (for_gpu){.p = p, .order = ORDER_PERMUTED};
+    g->machine = (gpu_machine){.launch = gpu_interpret, .user = &g->order};
+    if (shim)
+        g->machine = (gpu_machine){.launch = gpu_shim_launch,
+                                   .user = gpu_shim_open(p->arena, p->diag, p->loops, shim, g->order)};
+    runnable *r = ARENA_NEW(p->arena, runnable);
+    *r = (runnable){.impl = g, .run = run_for_gpu};
+    runnable_set_ports(p, r);
+    return r;
+}
+
+static runnable *compiled(pipeline *p, const source *s) {
+    const char *emit = p->options->emit;
+    if (options_weights(p->options)) { // in this process they lie at hand
+        options *own = ARENA_NEW(p->arena, options);
+        *own = *p->options;
+        own->weights = NULL;
+        p->options = own;
+    }
+    if (p->options->runner) return program_model(p, s);
+    p->text_target = emit && strcmp(emit, "c") == 0;
+    pipeline_run(p, s, GOAL_LOOPS);
+    return p->stopped ? NULL : p->text_target ? text_model(p) : loaded_model(p);
+}
+
+static runnable *interpreted(pipeline *p, const source *s, goal g) {
+    pipeline_run(p, s, g);
+    if (p->stopped) return NULL;
+    runnable *r = ARENA_NEW(p->arena, runnable);
+    *r = (runnable){.impl = p->program, .run = run_interpreted};
+    runnable_set_ports(p, r);
+    return r;
+}
+
+runnable *runnable_new(pipeline *p, const source *s, const char *interpret) {
+    runnable *r = NULL;
+    if (!interpret) r = compiled(p, s);
+    else if (!*interpret) r = interpreted(p, s, GOAL_KERNELS);
+    else if (strcmp(interpret, "program") == 0) r = interpreted(p, s, GOAL_PROGRAM);
+    else if (strcmp(interpret, "gpu") == 0) r = scheduled_for_gpu(p, s, NULL);
+    else diag_fatal(p->diag, NULL, "--interpret=%s: expected program or gpu", interpret);
+    if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    return r;
+}
+
+runnable *runnable_on_shim(pipeline *p, const source *s, const char *folder) {
+    runnable *r = scheduled_for_gpu(p, s, folder);
+    if (!r) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    return r;
+}

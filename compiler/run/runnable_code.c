@@ -1,0 +1,364 @@
+// Compiled models. In: a module to load into this process, or a shared library. Out: the same way to run
+// both, through the generic descriptor.
+#include "codegen/c/ctext.h"
+#include "codegen/host/header.h"
+#include "codegen/llvm/llvm.h"
+#include "codegen/llvm/load.h"
+#include "compiler/base/outfile.h"
+#include "compiler/base/process.h"
+#include "compiler/import/file.h"
+#include "compiler/output/output.h"
+#include "compiler/run/runnable_impl.h"
+#include "ir/kernel/library.h"
+#include "runtime-lite/core/runtime.h"
+#include <elf.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ATTEMPTS = 4 }; // outputs whose size the data decide tell it bit by bit
+
+typedef struct code {
+    onnxc_model model;
+    onnxc_context *context; // NULL: it needs none
+    const onnxc_descriptor *d;
+} code;
+
+// ---------------------------------------------------------------- the descriptor
+static constant *labels_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info *t) {
+    int64_t n = t->nlabels;
+    constant *c = constant_new(a, dtype_from_onnx(t->label_dtype), 1, &n);
+    for (int64_t j = 0; j < n; j++) {
+        const onnxc_label_info *label = &onnxc_labels(d, t)[j];
+        if (c->elem == DT_STRING)
+            c->strings[j] = onnxc_text(d, label->text), c->string_sizes[j] = label->bytes;
+        else dtype_store_int(DT_I64, (uint8_t *)c->data, j, label->number);
+    }
+    return c;
+}
+
+static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info *t) {
+    port p = {.name = onnxc_text(d, t->name),
+              .kind = TYPE_TENSOR,
+              .dtype = dtype_from_onnx(t->dtype),
+              .rank = (int)t->rank,
+              .has_default = t->has_default != 0};
+    if (t->kind) {
+        p.type = onnxc_text(d, t->type);
+        p.boxed = true;
+        p.kind = strncmp(p.type, "optional", 8) == 0   ? TYPE_OPTIONAL
+                 : strncmp(p.type, "sequence", 8) == 0 ? TYPE_SEQUENCE
+                 : strncmp(p.type, "map", 3) == 0      ? TYPE_MAP
+                                                       : TYPE_TENSOR;
+    }
+    if (t->nlabels) p.kind = TYPE_SEQUENCE, p.type = onnxc_text(d, t->type), p.labels = labels_of(a, d, t);
+    const onnxc_dim_info *dims = onnxc_dims(d, t);
+    for (int j = 0; j < p.rank; j++) {
+        p.dims[j] = dims[j].value;
+        p.sizes[j] = dims[j].value >= 0 ? arena_printf(a, "%lld", (long long)dims[j].value)
+                                        : onnxc_text(d, dims[j].text);
+    }
+    return p;
+}
+
+static runnable *from_model(arena *a, onnxc_model m,
+                            bool (*run)(runnable *, arena *, const tensor *, tensor *, const char **)) {
+    const onnxc_descriptor *d = m.descriptor;
+    code *c = ARENA_NEW(a, code);
+    *c = (code){.model = m, .d = d};
+    runnable *r = ARENA_NEW(a, runnable);
+    *r = (runnable){.name = onnxc_text(d, d->name),
+                    .nin = (int)d->ninputs,
+                    .nout = (int)d->noutputs,
+                    .impl = c,
+                    .run = run};
+    r->in = ARENA_ARRAY(a, port, r->nin + 1);
+    r->out = ARENA_ARRAY(a, port, r->nout + 1);
+    for (int j = 0; j < r->nin; j++) r->in[j] = port_of(a, d, &onnxc_inputs(d)[j]);
+    for (int j = 0; j < r->nout; j++) r->out[j] = port_of(a, d, &onnxc_outputs(d)[j]);
+    return r;
+}
+
+onnxc_model runnable_model(const runnable *r) { return ((const code *)r->impl)->model; }
+
+// ---------------------------------------------------------------- running
+static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char **message) {
+    for (int j = 0; j < r->nin; j++) {
+        if (in[j].dtype == r->in[j].dtype && in[j].rank == r->in[j].rank) continue;
+        *message = arena_printf(a, "input '%s' is %s, but a tensor of %s and rank %d is given", r->in[j].name,
+                                port_text(a, &r->in[j]), dtype_name(in[j].dtype), in[j].rank);
+        return false;
+    }
+    return true;
+}
+
+// Whether there is memory for so much more; *have: bytes, of which it takes its part.
+static bool fits_memory(arena *a, int64_t *have, const char *what, const char *shape, int64_t bytes,
+                        const char **message) {
+    if (bytes >= 0 && bytes <= *have) return *have -= bytes, true;
+    const char *takes = bytes < 0
+                            ? "more bytes than 64 bits can count"
+                            : arena_printf(a, "%lld bytes (%.1f GiB)", (long long)bytes, bytes * 0x1p-30);
+    *message = arena_printf(a, "%s%s takes %s: more memory than the %.1f GiB available", what, shape, takes,
+                            *have * 0x1p-30);
+    return false;
+}
+
+static bool output_fits(arena *a, const runnable *r, int j, const int64_t *dims, int64_t *have,
+                        const char **message) {
+    text shape = {.arena = a};
+    int64_t count = 1;
+    bool empty = false, over = false;
+    for (int i = 0; i < r->out[j].rank; i++) {
+        text_printf(&shape, "%s%lld", i ? ", " : "", (long long)dims[i]);
+        empty |= dims[i] == 0;
+        over |= __builtin_mul_overflow(count, dims[i], &count);
+    }
+    int64_t bytes = empty ? 0 : over ? -1 : dtype_size(r->out[j].dtype, count);
+    return fits_memory(a, have,
+                       arena_printf(a, "output '%s' (%s", r->out[j].name, dtype_name(r->out[j].dtype)),
+                       arena_printf(a, "[%s])", text_str(&shape)), bytes, message);
+}
+
+// Output memory for the dims that are known by now.
+static bool make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity,
+                         const tensor *in, tensor *out, const char **message) {
+    const code *c = r->impl;
+    int64_t have = (int64_t)available_memory();
+    for (int j = 0; j < r->nout; j++) {
+        const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
+        for (int i = 0; i < r->out[j].rank; i++)
+            out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
+        if (!r->out[j].boxed && !output_fits(a, r, j, out[j].dims, &have, message)) return false;
+        if (!r->out[j].boxed) out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
+        else out[j] = (tensor){.dtype = DT_U8, .count = 1, .data = ARENA_NEW(a, onnxc_value)};
+        data[r->nin + j] = out[j].data;
+        if (t->state) { // the input's memory is the caller's: the run works on a copy
+            memcpy(out[j].data, in[t->state - 1].data, (size_t)dtype_size(out[j].dtype, out[j].count));
+            data[t->state - 1] = out[j].data;
+        }
+        capacity[j] = out[j].count;
+    }
+    return true;
+}
+
+static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    const code *c = r->impl;
+    if (!inputs_fit(a, r, in, message)) return false;
+    void **data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3);
+    data[r->nin + r->nout] = c->context;
+    int64_t *dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1),
+            *capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
+    for (int j = 0; j < r->nin; j++) {
+        data[j] = in[j].data;
+        memcpy(dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *dims);
+    }
+    int64_t bytes = c->model.workspace(dims), size = bytes > 0 ? bytes : 0,
+            have = (int64_t)available_memory();
+    if (!fits_memory(a, &have, "the workspace", "", size, message)) return false;
+    void *workspace = tensor_new(a, DT_U8, 1, &size).data;
+    runnable_own_outputs(r, a, out);
+    int status = ONNXC_TOO_SMALL;
+    for (int i = 0; i < ATTEMPTS && status == ONNXC_TOO_SMALL; i++) {
+        if (!make_outputs(a, r, dims, data, capacity, in, out, message)) return false;
+        *message = NULL;
+        status = c->model.run(data, dims, capacity, workspace, (size_t)size, message);
+    }
+    for (int j = 0; j < r->nout; j++) {
+        const int64_t *d = dims + onnxc_outputs(c->d)[j].first_dim;
+        out[j].count = 1;
+        for (int i = 0; i < out[j].rank; i++) out[j].count *= out[j].dims[i] = d[i];
+    }
+    if (status == ONNXC_OK) return true;
+    if (!*message) *message = arena_printf(a, "the run failed with code %d", status);
+    return false;
+}
+
+struct prepared_call {
+    onnxc_model model;
+    const runnable *r;
+    tensor *out;
+    void **data, *workspace;
+    int64_t *dims, *capacity;
+    size_t size;
+};
+
+prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const char **message) {
+    const code *c = r->impl;
+    tensor *out = ARENA_ARRAY(a, tensor, r->nout + 1);
+    if (!r->run(r, a, in, out, message)) return NULL;
+    prepared_call *p = ARENA_NEW(a, prepared_call);
+    *p = (prepared_call){
+        .model = c->model, .r = r, .out = out, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3)};
+    p->data[r->nin + r->nout] = c->context;
+    p->dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1);
+    p->capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
+    for (int j = 0; j < r->nin; j++) {
+        p->data[j] = in[j].data;
+        memcpy(p->dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *p->dims);
+    }
+    for (int j = 0; j < r->nout; j++) {
+        uint32_t state = onnxc_outputs(c->d)[j].state;
+        p->data[r->nin + j] = out[j].data, p->capacity[j] = out[j].count;
+        if (state) p->data[state - 1] = out[j].data;
+    }
+    int64_t bytes = c->model.workspace(p->dims);
+    p->workspace = tensor_new(a, DT_U8, 1, &bytes).data;
+    p->size = (size_t)bytes;
+    return p;
+}
+
+int prepared_run(prepared_call *c) {
+    return c->model.run(c->data, c->dims, c->capacity, c->workspace, c->size, NULL);
+}
+
+void prepared_release(prepared_call *c) { runnable_release_outputs(c->r, c->out); }
+
+// ---------------------------------------------------------------- code in this process
+static const load_name runtime_names[] = {
+    {"onnxc_interface_1", (const void *)onnxc_interface_1},
+    {"onnxc_rt_alloc", (const void *)onnxc_rt_alloc},
+    {"onnxc_rt_free", (const void *)onnxc_rt_free},
+    {"onnxc_rt_parallel", (const void *)onnxc_rt_parallel},
+    {"onnxc_rt_gpu_open", (const void *)onnxc_rt_gpu_open},
+    {"onnxc_rt_gpu_or_cpu_open", (const void *)onnxc_rt_gpu_or_cpu_open},
+    {"onnxc_rt_gpu_put", (const void *)onnxc_rt_gpu_put},
+    {"onnxc_rt_gpu_close", (const void *)onnxc_rt_gpu_close},
+    {"onnxc_rt_gpu_begin", (const void *)onnxc_rt_gpu_begin},
+    {"onnxc_rt_gpu_end", (const void *)onnxc_rt_gpu_end},
+    {"onnxc_rt_gpu_caller", (const void *)onnxc_rt_gpu_caller},
+    {"onnxc_rt_gpu_launch", (const void *)onnxc_rt_gpu_launch},
+    {"onnxc_rt_gpu_copy", (const void *)onnxc_rt_gpu_copy},
+    {"onnxc_rt_gpu_wait", (const void *)onnxc_rt_gpu_wait},
+    {"onnxc_rt_gpu_status", (const void *)onnxc_rt_gpu_status},
+    {"onnxc_rt_gpu_alloc", (const void *)onnxc_rt_gpu_alloc},
+    {"onnxc_rt_gpu_free", (const void *)onnxc_rt_gpu_free},
+    {"onnxc_rt_gpu_message", (const void *)onnxc_rt_gpu_message},
+};
+
+static void close_context(void *user) {
+    const code *c = user;
+    if (c->context) c->model.close(c->context);
+}
+
+// On a GPU.
+static void open_loaded(pipeline *p, code *c) {
+    char why[256] = "";
+    onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
+    int failed = c->model.open(&o, &c->context);
+    if (failed) diag_fatal(p->diag, NULL, "%s", *why ? why : onnxc_status_text(failed));
+    if (c->context->device < 0) diag_warning(p->diag, NULL, "the CPU runs the model: %s", why);
+    arena_on_destroy(p->arena, close_context, c);
+}
+
+runnable *loaded_model(pipeline *p) {
+    const char *name = p->build->io->name;
+    enum { N = sizeof runtime_names / sizeof *runtime_names };
+    load_name *names = ARENA_ARRAY(p->arena, load_name, N + library_count() + 1);
+    int n = N;
+    memcpy(names, runtime_names, sizeof runtime_names);
+    for (int j = 0; j < library_count(); j++)
+        names[n++] = (load_name){arena_printf(p->arena, "onnxc_lib_%s", library_name(j)),
+                                 (const void *)library_find(library_name(j))};
+    if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
+    if (p->options->hook && !p->hook)
+        diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
+    emit_means by = pipeline_means(p);
+    loaded *l = load_emitted(p->arena, p->diag, p->loops,
+                             llvm_emit_loadable(p->loops, &by, p->arena, p->diag), names, n);
+    onnxc_model m = {.descriptor = loaded_symbol(l, arena_printf(p->arena, "%s_descriptor", name))};
+    *(void **)&m.run = loaded_symbol(l, arena_printf(p->arena, "%s_run_generic", name));
+    *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));
+    if (!m.descriptor || !m.run || !m.workspace)
+        diag_defect(p->diag, NULL, "the loaded model lacks its generic interface");
+    if (p->build->io->opens) {
+        *(void **)&m.open = loaded_symbol(l, arena_printf(p->arena, "%s_open", name));
+        *(void **)&m.close = loaded_symbol(l, arena_printf(p->arena, "%s_close", name));
+    }
+    runnable *r = from_model(p->arena, m, run_code);
+    if (m.open) open_loaded(p, r->impl);
+    return r;
+}
+
+// ---------------------------------------------------------------- shared libraries
+bool runnable_is_library(const char *path) {
+    char magic[SELFMAG] = {0};
+    FILE *f = fopen(path, "rb");
+    if (!f) return false;
+    bool elf = fread(magic, 1, SELFMAG, f) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
+    fclose(f);
+    return elf;
+}
+
+// Whether all that the loader would map is in the file: it does not look, and what is missing ends us.
+static bool is_whole(const mapped *m) {
+    Elf64_Ehdr head;
+    if (m->size < sizeof head) return false;
+    memcpy(&head, m->data, sizeof head);
+    if (head.e_ident[EI_CLASS] != ELFCLASS64) return true; // the loader refuses what is not the machine's own
+    uint64_t bytes = (uint64_t)head.e_phnum * sizeof(Elf64_Phdr);
+    if (head.e_phoff > m->size || bytes > m->size - head.e_phoff) return false;
+    for (int i = 0; i < head.e_phnum; i++) {
+        Elf64_Phdr part;
+        memcpy(&part, m->data + head.e_phoff + (size_t)i * sizeof part, sizeof part);
+        if (part.p_offset > m->size || part.p_filesz > m->size - part.p_offset) return false;
+    }
+    return true;
+}
+
+static void close_library(void *library) { onnxc_library_close(library); }
+
+// The file of weights lies where the name says, or beside the library.
+static void open_context(arena *a, diag *d, code *c, const char *path) {
+    if (!c->model.open) return;
+    const char *slash = strrchr(path, '/');
+    char why[256] = "";
+    onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
+    int failed = c->model.open(&o, &c->context);
+    if (failed == ONNXC_BAD_WEIGHTS && slash) {
+        o.weights = arena_printf(a, "%.*s/%s", (int)(slash - path), path, onnxc_text(c->d, c->d->weights));
+        failed = c->model.open(&o, &c->context);
+    }
+    if (failed) diag_fatal(d, NULL, "'%s': %s", path, *why ? why : onnxc_status_text(failed));
+    if (c->context->device < 0) diag_warning(d, NULL, "the CPU runs the model: %s", why);
+    arena_on_destroy(a, close_context, c);
+}
+
+runnable *runnable_open(arena *a, diag *d, const char *path) {
+    const char *message = NULL;
+    mapped file = file_map(a, d, path, INT64_MAX);
+    if (!is_whole(&file))
+        diag_fatal(d, NULL, "the library '%s' is truncated: it has %zu bytes", path, file.size);
+    onnxc_library *library =
+        onnxc_library_open(strchr(path, '/') ? path : arena_printf(a, "./%s", path), NULL, &message);
+    if (!library) diag_fatal(d, NULL, "%s", message ? message : "cannot open the library");
+    arena_on_destroy(a, close_library, library);
+    runnable *r = from_model(a, onnxc_library_model(library), run_code);
+    open_context(a, d, r->impl, path);
+    return r;
+}
+
+// ---------------------------------------------------------------- C text
+static void write_file(pipeline *p, const char *path, void (*write)(pipeline *p, const sink *to)) {
+    outfile *o = outfile_open(p->arena, p->diag, path, false);
+    sink to = outfile_sink(o);
+    write(p, &to);
+    outfile_commit(o);
+}
+static void write_text(pipeline *p, const sink *to) { ctext_write(p->loops, "model.h", to, p->diag); }
+static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
+
+runnable *text_model(pipeline *p) {
+    arena *a = p->arena;
+    const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder),
+               *so = arena_printf(a, "%s/model.so", folder);
+    write_file(p, c, write_text);
+    write_file(p, arena_printf(a, "%s/model.h", folder), write_header);
+    string_list args = {0};
+    const char *const words[] = {"cc", "-std=c99", "-O1", "-fPIC", "-shared", "-w", "-o", so, c};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
+    if (output_runtime(p)) VEC_PUSH(a, &args, output_runtime(p));
+    int code = process_run(a, p->diag, &args);
+    if (code < 0) diag_fatal(p->diag, NULL, "the C compiler 'cc' cannot be started");
+    if (code) diag_defect(p->diag, NULL, "the C compiler rejected the C text (exit code %d)", code);
+    return runnable_open(a, p->diag, so);
+}

@@ -1,0 +1,67 @@
+// Programs run from outside, through an emulator, another machine or directly. In: a pipeline and the command
+// that runs programs. Out: a model whose inputs and outputs travel in files.
+#include "compiler/base/process.h"
+#include "compiler/output/output.h"
+#include "compiler/run/runnable_impl.h"
+
+typedef struct outside {
+    diag *diag;
+    const char *folder, *program;
+    string_list command; // before the program
+} outside;
+
+static bool run_outside(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    const outside *o = r->impl;
+    string_list args = {0};
+    for (int i = 0; i < o->command.n; i++) VEC_PUSH(a, &args, o->command.at[i]);
+    VEC_PUSH(a, &args, o->program);
+    for (int j = 0; j < r->nin; j++) {
+        if (r->in[j].has_default && !in[j].data) continue;
+        const char *path = arena_printf(a, "%s/in%d.npy", o->folder, j);
+        value_write(a, o->diag, value_of_tensor(a, r->in[j].name, &in[j]), path);
+        VEC_PUSH(a, &args, arena_printf(a, "--input=%s=%s", r->in[j].name, path));
+    }
+    for (int j = 0; j < r->nout; j++)
+        VEC_PUSH(a, &args, arena_printf(a, "--output=%s=%s/out%d.npy", r->out[j].name, o->folder, j));
+    int code = process_run(a, o->diag, &args);
+    if (code < 0) diag_fatal(o->diag, NULL, "'%s' cannot be started", args.at[0]);
+    if (code) {
+        *message = arena_printf(a, "the program ended with exit code %d", code);
+        return false;
+    }
+    for (int j = 0; j < r->nout; j++) {
+        port p = table_port(&r->out[j]);
+        import_value *v = value_read(a, o->diag, &p, arena_printf(a, "%s/out%d.npy", o->folder, j));
+        out[j] = tensor_of(a, v->tensor);
+    }
+    return true;
+}
+
+// Programs read and write numbers in whole bytes (runtime-lite/core/program.c).
+static void check_port(diag *d, const port *x) {
+    bool numbers = !x->boxed && x->dtype != DT_STRING && x->dtype != DT_F8E8M0 && dtype_bits(x->dtype) >= 8;
+    if (!numbers)
+        diag_fatal_missing(d, NULL, "--runner: '%s' is %s, which programs cannot read and write", x->name,
+                           x->boxed ? x->type : dtype_name(x->dtype));
+}
+
+runnable *program_model(pipeline *p, const source *s) {
+    outside *o = ARENA_NEW(p->arena, outside);
+    options *own = ARENA_NEW(p->arena, options);
+    *o = (outside){p->diag, temporary_folder(p->arena, p->diag), NULL,
+                   option_words(p->arena, p->diag, p->options->runner)};
+    o->program = arena_printf(p->arena, "%s/program", o->folder);
+    *own = *p->options;
+    own->emit = "exe";
+    own->output = o->program;
+    own->header = own->depfile = NULL;
+    p->options = own;
+    output_compile(p, s, NULL);
+    if (p->stopped) diag_fatal(p->diag, NULL, "--stop-after leaves nothing to run");
+    runnable *r = ARENA_NEW(p->arena, runnable);
+    *r = (runnable){.impl = o, .run = run_outside};
+    runnable_set_ports(p, r);
+    for (int j = 0; j < r->nin; j++) check_port(p->diag, &r->in[j]);
+    for (int j = 0; j < r->nout; j++) check_port(p->diag, &r->out[j]);
+    return r;
+}

@@ -1,0 +1,161 @@
+// Comparing tensors, and the containers of tensors. In: what was got and what was wanted. Out: how far apart.
+#include "compiler/values/compare.h"
+#include "compiler/values/values.h"
+#include "runtime-lite/onnxc.h"
+#include <math.h>
+#include <string.h>
+
+static const char *shape_text(arena *a, const tensor *t) {
+    text s = {.arena = a};
+    text_printf(&s, "%s[", dtype_name(t->dtype));
+    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
+    text_add(&s, "]");
+    return text_str(&s);
+}
+
+static const char *position(arena *a, const tensor *t, int64_t i) {
+    int64_t at[MAX_RANK];
+    for (int j = t->rank - 1; j >= 0; j--) at[j] = i % t->dims[j], i /= t->dims[j];
+    text s = {.arena = a};
+    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "[", (long long)at[j]);
+    text_add(&s, t->rank ? "]" : "");
+    return text_str(&s);
+}
+
+static bool equal(double x, double y) { return x == y || (isnan(x) && isnan(y)); }
+
+// Within tolerance? Counts the error in c; an infinity is only near itself.
+static bool near(comparison *c, double error, double want, tolerance t) {
+    if (error > c->max_abs || isnan(error)) c->max_abs = error;
+    if (want != 0 && isfinite(want) && error / fabs(want) > c->max_rel) c->max_rel = error / fabs(want);
+    return isfinite(error) && isfinite(want) && error <= t.atol + t.rtol * fabs(want);
+}
+
+static bool element_same(comparison *c, const tensor *got, const tensor *want, int64_t i, tolerance t) {
+    switch (dtype_class_of(want->dtype)) {
+    case DC_FLOAT: {
+        double g = dtype_load_float(got->dtype, got->data, i),
+               w = dtype_load_float(want->dtype, want->data, i);
+        return equal(g, w) || near(c, fabs(g - w), w, t);
+    }
+    case DC_COMPLEX: {
+        dtype part = want->dtype == DT_C64 ? DT_F32 : DT_F64;
+        double gr = dtype_load_float(part, got->data, 2 * i), wr = dtype_load_float(part, want->data, 2 * i);
+        double gi = dtype_load_float(part, got->data, 2 * i + 1),
+               wi = dtype_load_float(part, want->data, 2 * i + 1);
+        return (equal(gr, wr) && equal(gi, wi)) || near(c, hypot(gr - wr, gi - wi), hypot(wr, wi), t);
+    }
+    case DC_INT:
+    case DC_UINT:
+    case DC_BOOL: {
+        int64_t g = dtype_load_int(got->dtype, got->data, i), w = dtype_load_int(want->dtype, want->data, i);
+        return g == w || near(c, fabs((double)g - (double)w), (double)w, t);
+    }
+    case DC_STRING: {
+        const onnxc_string *g = (const onnxc_string *)got->data + i,
+                           *w = (const onnxc_string *)want->data + i;
+        return g->size == w->size && memcmp(g->data, w->data, g->size) == 0;
+    }
+    case DC_NONE: break;
+    }
+    return false;
+}
+
+comparison compare_tensors(arena *a, const tensor *got, const tensor *want, tolerance t) {
+    comparison c = {.same = true, .count = want->count};
+    bool shape = got->dtype == want->dtype && got->rank == want->rank &&
+                 memcmp(got->dims, want->dims, (size_t)want->rank * sizeof *want->dims) == 0;
+    if (!shape) {
+        c.same = false;
+        c.why = arena_printf(a, "is %s, not %s", shape_text(a, got), shape_text(a, want));
+        return c;
+    }
+    for (int64_t i = 0; i < want->count; i++) {
+        if (element_same(&c, got, want, i, t)) continue;
+        if (c.differing++ == 0) c.first = i;
+        c.same = false;
+    }
+    if (c.same) return c;
+    text g = {.arena = a}, w = {.arena = a};
+    element_print(&g, got, c.first);
+    element_print(&w, want, c.first);
+    c.got = text_str(&g), c.want = text_str(&w), c.at = position(a, want, c.first);
+    return c;
+}
+
+static comparison differ(const char *why) { return (comparison){.why = why}; }
+
+// Maps have no order: their entries in that of the keys.
+static int64_t *key_order(arena *a, const import_value *map) {
+    int64_t *order = ARENA_ARRAY(a, int64_t, map->keys->count + 1);
+    sort_keys(map->keys, order);
+    return order;
+}
+
+static comparison compare_keys(arena *a, const import_value *got, const int64_t *got_at,
+                               const import_value *want, const int64_t *want_at) {
+    tensor g = tensor_of(a, pick_constant(a, got->keys, got_at, got->n));
+    tensor w = tensor_of(a, pick_constant(a, want->keys, want_at, want->n));
+    comparison c = compare_tensors(a, &g, &w, (tolerance){0, 0});
+    if (!c.same && !c.why) c.why = arena_printf(a, "has key %s instead of %s", c.got, c.want);
+    return c;
+}
+
+// A number of a map, as the model has it: who writes files from Python's dictionaries has doubles and int64
+// only.
+static const import_value *map_number(arena *a, const import_value *want, const import_value *got) {
+    if (got->kind != TYPE_TENSOR || got->tensor->elem == DT_STRING || !map_takes(got->tensor->elem, want))
+        return want;
+    tensor one = tensor_new(a, got->tensor->elem, 0, NULL);
+    if (dtype_is_float(one.dtype))
+        dtype_store_float(one.dtype, one.data, 0, constant_float(want->tensor, 0), true);
+    else dtype_store_int(one.dtype, one.data, 0, constant_int(want->tensor, 0));
+    return value_of_tensor(a, want->name, &one);
+}
+
+// c of an item, told of what holds it.
+static comparison inside(arena *a, const comparison *c, const import_value *holder, int64_t item) {
+    comparison all = *c;
+    text at = {.arena = a};
+    tensor keys = holder->keys ? tensor_of(a, holder->keys) : (tensor){0};
+    text_add(&at, "[");
+    if (holder->keys) element_print(&at, &keys, item);
+    else text_printf(&at, "%lld", (long long)item);
+    text_add(&at, "]");
+    if (c->why) all.why = arena_printf(a, "%s: %s", text_str(&at), c->why);
+    else all.at = arena_printf(a, "%s%s", text_str(&at), c->at);
+    return all;
+}
+
+comparison compare_values(arena *a, const import_value *got, const import_value *want, tolerance t) {
+    if (got->kind != want->kind) return differ("has a different kind");
+    if (want->kind == TYPE_TENSOR) {
+        tensor g = tensor_of(a, got->tensor), w = tensor_of(a, want->tensor);
+        return compare_tensors(a, &g, &w, t);
+    }
+    if (got->n != want->n) return differ(arena_printf(a, "has %d items, not %d", got->n, want->n));
+    comparison all = {.same = true};
+    int64_t *got_at = NULL, *want_at = NULL;
+    if (want->keys) {
+        got_at = key_order(a, got), want_at = key_order(a, want);
+        all = compare_keys(a, got, got_at, want, want_at);
+    }
+    for (int j = 0; all.same && j < want->n; j++) {
+        const import_value *g = &got->items[got_at ? got_at[j] : j],
+                           *w = &want->items[want_at ? want_at[j] : j];
+        comparison c = compare_values(a, g, want->keys ? map_number(a, w, g) : w, t);
+        if (!c.same) return inside(a, &c, want, want_at ? want_at[j] : j);
+        if (c.max_abs > all.max_abs) all.max_abs = c.max_abs;
+        if (c.max_rel > all.max_rel) all.max_rel = c.max_rel;
+        all.count += c.count;
+    }
+    return all;
+}
+
+const char *comparison_text(arena *a, const comparison *c) {
+    if (c->why) return c->why;
+    const char *errors = arena_printf(a, "max abs %.3g, max rel %.3g", c->max_abs, c->max_rel);
+    if (c->same) return errors;
+    return arena_printf(a, "%lld of %lld elements differ, first %s = %s, not %s; %s", (long long)c->differing,
+                        (long long)c->count, c->at, c->got, c->want, errors);
+}

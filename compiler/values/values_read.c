@@ -1,0 +1,225 @@
+// Files to values: ONNX's .pb, numbers in text, raw bytes; numpy's are read in values_npy.c.
+#include "compiler/import/file.h"
+#include "compiler/values/values.h"
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 60 }; // bytes of a file's words in messages
+
+static bool ends_with(const char *s, const char *ending) {
+    size_t n = strlen(s), m = strlen(ending);
+    return n >= m && strcmp(s + n - m, ending) == 0;
+}
+
+// ---------------------------------------------------------------- text and raw bytes
+// Sizes for `count` elements: the port's, with at most one open size worked out.
+static void fit_dims(diag *d, const port *p, const char *path, int64_t count, int64_t *dims) {
+    int64_t known = 1;
+    int open = -1, nopen = 0;
+    bool over = false;
+    for (int j = 0; j < p->rank; j++) {
+        dims[j] = p->dims[j];
+        if (dims[j] < 0) open = j, nopen++;
+        else over |= __builtin_mul_overflow(known, dims[j], &known);
+    }
+    bool fits = p->rank >= 0 && !over && nopen <= 1 && (nopen ? known && count % known == 0 : count == known);
+    if (nopen > 1) diag_hint(d, "--dim and --shape bind open sizes");
+    if (!fits)
+        diag_fatal(d, NULL, "'%s' has %lld elements, which do not determine the sizes of input '%s' (%s)",
+                   path, (long long)count, p->name, port_text(d->arena, p));
+    if (open >= 0) dims[open] = count / known;
+}
+
+static bool between(char c) { return isspace((unsigned char)c) || c == ',' || c == ';'; }
+static size_t word_size(const char *s) {
+    size_t n = 0;
+    while (s[n] && !between(s[n])) n++;
+    return n;
+}
+// The next word, NULL at the end.
+static const char *next_word(const char *s) {
+    while (*s && between(*s)) s++;
+    return *s ? s : NULL;
+}
+
+static bool is_word(const char *s, const char *word) {
+    return word_size(s) == strlen(word) && strncmp(s, word, strlen(word)) == 0;
+}
+
+// Whole numbers without a detour over double where they are written as such; "1e3" and "2.0" are whole too.
+static bool csv_int(const char *s, dtype t, uint64_t *v) {
+    int64_t lo = t == DT_BOOL ? 0 : dtype_int_min(t), hi = t == DT_BOOL ? 1 : dtype_int_max(t);
+    char *end;
+    errno = 0;
+    long long small = strtoll(s, &end, 10);
+    bool whole = end == s + word_size(s);
+    *v = (uint64_t)small;
+    if (whole && !errno) return small >= lo && small <= hi;
+    errno = 0;
+    if (whole) return t == DT_U64 && *s != '-' && (*v = strtoull(s, &end, 10), !errno);
+    double x = strtod(s, &end);
+    if (end != s + word_size(s) || !(fabs(x) <= 0x1p53) || x != trunc(x)) return false;
+    *v = (uint64_t)(int64_t)x;
+    return (int64_t)x >= lo && (int64_t)x <= hi;
+}
+
+static bool csv_store(const char *s, const tensor *t, int64_t i) {
+    bool yes = is_word(s, "true");
+    if (yes || is_word(s, "false")) {
+        dtype_store_int(t->dtype, t->data, i, yes);
+        return true;
+    }
+    if (!dtype_is_float(t->dtype)) {
+        uint64_t v;
+        if (!csv_int(s, t->dtype, &v)) return false;
+        dtype_store_int(t->dtype, t->data, i, (int64_t)v);
+        return true;
+    }
+    char *end;
+    double x = strtod(s, &end);
+    dtype_store_float(t->dtype, t->data, i, x, true);
+    return end == s + word_size(s);
+}
+
+static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
+    if (p->dtype == DT_STRING || dtype_class_of(p->dtype) == DC_COMPLEX)
+        diag_fatal(d, NULL, "'%s': input '%s' is %s, which cannot be read from text", path, p->name,
+                   port_text(a, p));
+    mapped m = file_map(a, d, path, INT64_MAX);
+    const char *nul = m.size ? memchr(m.data, 0, m.size) : NULL;
+    if (nul)
+        diag_fatal(d, NULL, "'%s' is not text: byte %lld is NUL", path,
+                   (long long)(nul - (const char *)m.data));
+    const char *all = arena_strndup(a, (const char *)m.data, m.size);
+    int64_t dims[MAX_RANK], count = 0, i = 0;
+    for (const char *s = next_word(all); s; s = next_word(s + word_size(s))) count++;
+    fit_dims(d, p, path, count, dims);
+    tensor t = tensor_new(a, p->dtype, p->rank, dims);
+    for (const char *s = next_word(all); s; s = next_word(s + word_size(s))) {
+        if (csv_store(s, &t, i++)) continue;
+        text shown = {.arena = a};
+        text_add_safe(&shown, arena_strndup(a, s, word_size(s)), SHOWN);
+        diag_fatal(d, NULL, "'%s': '%s' is not a valid %s", path, text_str(&shown), dtype_name(p->dtype));
+    }
+    return t;
+}
+
+// Several elements to a byte: the sizes tell how many of the last byte's count.
+static tensor raw_read(arena *a, diag *d, const port *p, const char *path) {
+    mapped m = file_map(a, d, path, INT64_MAX);
+    int bits = dtype_bits(p->dtype);
+    int64_t dims[MAX_RANK], count = (int64_t)m.size * 8 / bits, known = 1;
+    bool fixed = p->rank >= 0;
+    if (p->dtype == DT_STRING)
+        diag_fatal(d, NULL, "'%s': input '%s' has strings, which can be read from .pb files only", path,
+                   p->name);
+    if ((int64_t)m.size * 8 % bits)
+        diag_fatal(d, NULL, "'%s' has %zu bytes, which is not a multiple of the %d bytes of an element of %s",
+                   path, m.size, bits / 8, dtype_name(p->dtype));
+    for (int j = 0; j < p->rank && fixed; j++)
+        fixed = p->dims[j] >= 0 && !__builtin_mul_overflow(known, p->dims[j], &known);
+    if (fixed && dtype_size(p->dtype, known) == (int64_t)m.size) count = known;
+    if (fixed && count != known)
+        diag_fatal(d, NULL, "'%s' has %zu bytes, but input '%s' (%s) takes %lld", path, m.size, p->name,
+                   port_text(a, p), (long long)dtype_size(p->dtype, known));
+    fit_dims(d, p, path, count, dims);
+    tensor t = tensor_new(a, p->dtype, p->rank, dims);
+    if (m.size) memcpy(t.data, m.data, m.size);
+    tensor_normalize(&t);
+    return t;
+}
+
+// ---------------------------------------------------------------- any file
+static void check_fits(arena *a, diag *d, const port *p, const tensor *t, const char *path) {
+    bool fits = t->dtype == p->dtype && (p->rank == RANK_UNKNOWN || t->rank == p->rank);
+    for (int j = 0; fits && j < p->rank; j++) fits = p->dims[j] < 0 || p->dims[j] == t->dims[j];
+    if (fits) return;
+    text s = {.arena = a};
+    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
+    diag_fatal(d, NULL, "'%s' contains %s[%s], but '%s' is %s", path, dtype_name(t->dtype), text_str(&s),
+               p->name, port_text(a, p));
+}
+
+// What is in the brackets of "sequence(...)"; NULL when the type's text is of another kind.
+static const char *inner_type(arena *a, const char *type, const char *kind) {
+    size_t n = strlen(kind), m = strlen(type);
+    if (strncmp(type, kind, n) != 0 || type[n] != '(' || m < n + 2) return NULL;
+    return arena_strndup(a, type + n + 1, m - n - 2);
+}
+
+static const char *value_text(arena *a, const import_value *v) {
+    if (v->kind == TYPE_TENSOR) return arena_printf(a, "a tensor of %s", dtype_name(v->tensor->elem));
+    return v->kind == TYPE_SEQUENCE ? "a sequence" : v->kind == TYPE_MAP ? "a map" : "an optional";
+}
+
+static bool is_tensor_of(const char *type, dtype elem) {
+    size_t n = strlen(dtype_name(elem));
+    return strncmp(type, dtype_name(elem), n) == 0 && (!type[n] || type[n] == '[');
+}
+
+static void check_map(arena *a, diag *d, const port *p, const char *type, const import_value *v,
+                      const char *path) {
+    const char *key = dtype_name(v->keys->elem);
+    size_t n = strlen(key);
+    if (strncmp(type + 4, key, n) != 0 || type[4 + n] != ',')
+        diag_fatal(d, NULL, "'%s' contains a map with keys of %s, but '%s' (%s) has %s", path, key, p->name,
+                   port_text(a, p), type);
+    for (int j = 0; j < v->n; j++) {
+        if (map_takes(map_value_type(type), &v->items[j])) continue;
+        bool single = v->items[j].kind != TYPE_TENSOR || v->items[j].tensor->count == 1;
+        diag_fatal(d, NULL, "'%s' contains a map of %s%s, but '%s' (%s) has %s", path,
+                   value_text(a, &v->items[j]), single ? "" : " with several elements", p->name,
+                   port_text(a, p), type);
+    }
+}
+
+// What is boxed is checked by the run too, which knows no files.
+static void check_boxed(arena *a, diag *d, const port *p, const char *type, const import_value *v,
+                        const char *path) {
+    if (v->kind == TYPE_MAP && strncmp(type, "map(", 4) == 0) {
+        check_map(a, d, p, type, v, path);
+        return;
+    }
+    const char *inner = v->kind == TYPE_SEQUENCE   ? inner_type(a, type, "sequence")
+                        : v->kind == TYPE_OPTIONAL ? inner_type(a, type, "optional")
+                                                   : NULL;
+    if (v->kind == TYPE_TENSOR ? !is_tensor_of(type, v->tensor->elem) : !inner)
+        diag_fatal(d, NULL, "'%s' contains %s, but '%s' (%s) has %s", path, value_text(a, v), p->name,
+                   port_text(a, p), type);
+    for (int j = 0; j < v->n; j++) check_boxed(a, d, p, inner, &v->items[j], path);
+}
+
+static import_value *pb_read(arena *a, diag *d, const port *p, const char *path) {
+    import_value *v = import_value_file(a, d, path, p->kind);
+    v->name = p->name;
+    if (p->boxed) {
+        if (p->type) check_boxed(a, d, p, p->type, v, path);
+        return v;
+    }
+    if (v->kind != TYPE_TENSOR) return v;
+    tensor t = tensor_of(a, v->tensor);
+    check_fits(a, d, p, &t, path);
+    if (v->tensor->elem != DT_STRING) v->tensor = constant_of(a, &t);
+    return v;
+}
+
+import_value *value_read(arena *a, diag *d, const port *p, const char *path) {
+    if (p->kind != TYPE_TENSOR && !ends_with(path, ".pb"))
+        diag_fatal(d, NULL, "'%s': input '%s' is %s, which can be read from .pb files only", path, p->name,
+                   port_text(a, p));
+    if (ends_with(path, ".pb")) return pb_read(a, d, p, path);
+    tensor t;
+    if (ends_with(path, ".npy")) {
+        mapped m = file_map(a, d, path, INT64_MAX);
+        t = npy_read(a, d, path, m.data, m.size, p->dtype);
+    } else if (ends_with(path, ".npz")) {
+        t = npz_read(a, d, p, path);
+    } else {
+        t = ends_with(path, ".csv") ? csv_read(a, d, p, path) : raw_read(a, d, p, path);
+    }
+    check_fits(a, d, p, &t, path);
+    return value_of_tensor(a, p->name, &t);
+}

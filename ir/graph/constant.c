@@ -1,0 +1,107 @@
+// Tensor data known at compile time. In: element types, shapes, bytes. Out: constants and their elements.
+#include "ir/graph/graph.h"
+#include <stdlib.h>
+#include <string.h>
+
+static constant *make(arena *a, constant_kind kind, dtype elem, int rank, const int64_t *dims) {
+    constant *c = ARENA_NEW(a, constant);
+    c->kind = kind;
+    c->elem = elem;
+    c->rank = rank;
+    c->dims = ARENA_ARRAY(a, int64_t, rank);
+    c->count = 1;
+    bool empty = false, overflow = false;
+    for (int i = 0; i < rank; i++) {
+        c->dims[i] = dims[i];
+        if (dims[i] == 0) empty = true;
+        else if (dims[i] < 0 || __builtin_mul_overflow(c->count, dims[i], &c->count)) overflow = true;
+    }
+    // What no memory can hold is out of memory.
+    if (empty) c->count = 0;
+    else if (overflow) arena_calloc(a, SIZE_MAX, 2);
+    return c;
+}
+
+constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims) {
+    constant *c = make(a, elem == DT_STRING ? CONST_STRINGS : CONST_BYTES, elem, rank, dims);
+    if (elem == DT_STRING) {
+        c->strings = ARENA_ARRAY(a, const char *, c->count);
+        c->string_sizes = ARENA_ARRAY(a, size_t, c->count);
+        for (int64_t i = 0; i < c->count; i++) c->strings[i] = "";
+        return c;
+    }
+    c->data = arena_calloc(a, 1, (size_t)dtype_size(elem, c->count));
+    return c;
+}
+
+constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element) {
+    constant *c = make(a, CONST_SPLAT, elem, rank, dims);
+    memcpy(c->splat, element, dtype_bits(elem) < 8 ? 1 : (size_t)dtype_bits(elem) / 8);
+    if (dtype_bits(elem) < 8) c->splat[0] &= (uint8_t)((1 << dtype_bits(elem)) - 1);
+    return c;
+}
+
+double constant_float(const constant *c, int64_t i) {
+    return c->kind == CONST_SPLAT ? dtype_load_float(c->elem, c->splat, 0)
+                                  : dtype_load_float(c->elem, c->data, i);
+}
+
+int64_t constant_int(const constant *c, int64_t i) {
+    return c->kind == CONST_SPLAT ? dtype_load_int(c->elem, c->splat, 0)
+                                  : dtype_load_int(c->elem, c->data, i);
+}
+
+// ---------------------------------------------------------------- lists of keys
+int compare_places(const constant *c, int64_t x, int64_t y) {
+    if (c->kind == CONST_STRINGS) {
+        size_t n = c->string_sizes[x], m = c->string_sizes[y];
+        int order = memcmp(c->strings[x], c->strings[y], n < m ? n : m);
+        return order ? order : n < m ? -1 : n > m;
+    }
+    if (!dtype_is_float(c->elem)) {
+        int64_t a = constant_int(c, x), b = constant_int(c, y);
+        return a < b ? -1 : a > b;
+    }
+    double a = constant_float(c, x), b = constant_float(c, y);
+    if (a != a || b != b) return (a != a) - (b != b);
+    return a < b ? -1 : a > b;
+}
+
+// Merges order[0..n) from its halves; spare has room for n.
+static void sort_places(const constant *c, int64_t *order, int64_t *spare, int64_t n) {
+    int64_t half = n / 2, i = 0, j = half;
+    if (n < 2) return;
+    sort_places(c, order, spare, half);
+    sort_places(c, order + half, spare, n - half);
+    for (int64_t k = 0; k < n; k++)
+        spare[k] =
+            i < half && (j == n || compare_places(c, order[i], order[j]) <= 0) ? order[i++] : order[j++];
+    memcpy(order, spare, (size_t)n * sizeof *order);
+}
+
+int64_t sort_keys(const constant *c, int64_t *order) {
+    int64_t *spare = malloc((size_t)c->count * sizeof *spare + 1), count = 0;
+    for (int64_t i = 0; i < c->count; i++) order[i] = i;
+    sort_places(c, order, spare, c->count);
+    free(spare);
+    for (int64_t i = 0; i < c->count; i++) {
+        if (count && compare_places(c, order[count - 1], order[i]) == 0) count--;
+        order[count++] = order[i];
+    }
+    return count;
+}
+
+constant *pick_constant(arena *a, const constant *c, const int64_t *places, int64_t count) {
+    constant *out = constant_new(a, c->elem, 1, &count);
+    for (int64_t i = 0; i < count; i++) {
+        if (c->kind == CONST_STRINGS) {
+            out->strings[i] = c->strings[places[i]];
+            out->string_sizes[i] = c->string_sizes[places[i]];
+        } else if (dtype_is_float(c->elem)) {
+            dtype_store_float(c->elem, (void *)out->data, i, constant_float(c, places[i]), true);
+        } else {
+            dtype_store_int(c->elem, (void *)out->data, i, constant_int(c, places[i]));
+        }
+    }
+    return out;
+}

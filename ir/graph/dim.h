@@ -1,0 +1,108 @@
+// Dims: symbolic integers (shapes, loop extents, small integer tensors' contents). Interned in a
+// table, so equal dims are the same pointer. Normal form: constant, atom, or polynomial over atoms.
+#ifndef ONNXC_IR_GRAPH_DIM_H
+#define ONNXC_IR_GRAPH_DIM_H
+#include "compiler/base/arena.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct dim dim;
+typedef struct dims dims; // the table
+
+typedef enum dim_kind {
+    DIM_CONST,
+    DIM_SYMBOL,   // a model's named dim (dim_param) or an unnamed input dim
+    DIM_OPAQUE,   // known at run time only: element of a tensor, loop-carried size, count
+    DIM_POLY,     // sum of terms coefficient * atom * atom ...
+    DIM_FLOORDIV, // a / b rounded down, b != 0
+    DIM_MOD,      // a - b * floordiv(a, b)
+    DIM_MIN,
+    DIM_MAX,
+    DIM_LT,       // 1 if a < b else 0
+    DIM_EQ,       // 1 if a == b else 0
+    DIM_SELECT,   // c != 0 ? a : b
+    DIM_OVERFLOW, // a constant left int64: an error wherever it becomes a size
+    DIM_BIGSUM,   // a + b and a * b, unexpanded: as a polynomial they would pass DIM_MAX_TERMS terms
+    DIM_BIGMUL,   // or DIM_MAX_ATOMS atoms in a term
+} dim_kind;
+
+enum { DIM_MAX_TERMS = 64, DIM_MAX_ATOMS = 24 };
+
+typedef struct dim_term {
+    int64_t coef;
+    int natoms;
+    struct dim **atoms; // sorted by id; powers repeat
+} dim_term;
+
+struct dim {
+    dim_kind kind;
+    int id; // order of creation: stable between runs
+    dims *table;
+    int64_t min, max; // known range, INT64_MIN/MAX when unbounded
+    int64_t divisor;  // every value is a multiple of it (>= 1; 0 only for constant 0)
+    int64_t value;    // DIM_CONST
+    const char *name; // DIM_SYMBOL, DIM_OPAQUE: unique in the table
+    int nterms;       // DIM_POLY
+    dim_term *terms;
+    dim *a, *b, *c; // operands of the other kinds (SELECT: c ? a : b)
+};
+
+dims *dims_new(arena *a);
+dim *dim_const(dims *t, int64_t value);
+// The symbol of that name (same name, same dim). Range is 0..INT64_MAX until dim_bound narrows it.
+dim *dim_symbol(dims *t, const char *name);
+// A fresh opaque dim with a name made from stem ("?stem", "?stem.1" ...); range lo..hi.
+dim *dim_opaque(dims *t, const char *stem, int64_t lo, int64_t hi);
+// The opaque of exactly that name (with its "?"), made unbounded when there is none.
+dim *dim_opaque_named(dims *t, const char *name);
+// Narrows the range of a symbol or opaque; ranges of all dims built from it follow. What would leave no
+// value is ignored: compare with min and max first. divisor 1: nothing known.
+void dim_bound(dim *symbol, int64_t lo, int64_t hi, int64_t divisor);
+
+dim *dim_add(dim *a, dim *b);
+dim *dim_sub(dim *a, dim *b);
+dim *dim_neg(dim *a);
+dim *dim_mul(dim *a, dim *b);
+dim *dim_addk(dim *a, int64_t k);
+dim *dim_mulk(dim *a, int64_t k);
+dim *dim_floordiv(dim *a, dim *b);
+dim *dim_ceildiv(dim *a, dim *b);
+dim *dim_truncdiv(dim *a, dim *b); // C's division
+dim *dim_mod(dim *a, dim *b);      // floor mod
+dim *dim_min(dim *a, dim *b);
+dim *dim_max(dim *a, dim *b);
+dim *dim_lt(dim *a, dim *b);
+dim *dim_eq(dim *a, dim *b);
+dim *dim_select(dim *c, dim *a, dim *b);
+dim *dim_product(dims *t, dim *const *d, int n); // 1 for n = 0
+
+typedef enum tri { TRI_NO, TRI_YES, TRI_UNKNOWN } tri;
+tri dim_equal(const dim *a, const dim *b);
+tri dim_less(const dim *a, const dim *b); // a < b
+tri dim_less_equal(const dim *a, const dim *b);
+bool dim_is_const(const dim *d); // DIM_CONST
+bool dim_is(const dim *d, int64_t value);
+int64_t dim_value(const dim *d); // of a DIM_CONST
+// Proven bounds, often better than min and max; INT64_MIN and INT64_MAX where there is none.
+int64_t dim_lower(dim *d);
+int64_t dim_upper(dim *d);
+bool dim_divisible(const dim *d, int64_t by);
+
+// The value under an assignment of symbols and opaques; false when one is unset, on division by 0
+// or overflow.
+bool dim_eval(const dim *d, bool (*lookup)(void *user, const dim *atom, int64_t *value), void *user,
+              int64_t *result);
+// Every symbol and opaque replaced by map(user, atom) (itself to keep it).
+dim *dim_substitute(dim *d, dim *(*map)(void *user, dim *atom), void *user);
+// Calls visit for each distinct symbol and opaque in d.
+void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *user);
+int dim_parts_count(const dim *d); // distinct dims in d, d among them
+bool dim_is_opaque(const dim *d);  // an atom of it is: only a step of the program sets it
+// The same dim built anew from what is known of its atoms by now: often simpler.
+dim *dim_simplify(dim *d);
+// Text such as "2*N + floordiv(H, 2)"; dim_parse reads it back (NULL: not a dim). Opaques show as ?name;
+// names that are no identifiers in quotes. Very large dims have their parts named first:
+// "let $0 = max(N, 4); $1 = floordiv($0, 2) in $0*$1".
+const char *dim_text(arena *a, const dim *d);
+dim *dim_parse(dims *t, const char *s);
+#endif

@@ -1,0 +1,211 @@
+// Walks over what a dim is made of: evaluation, substitution, its symbols. Parts that are used many
+// times are visited once and no walk recurses, however deep the dim is.
+#include "ir/graph/dim_impl.h"
+#include <stdlib.h>
+#include <string.h>
+
+void dim_parts(const dim *d, void (*visit)(void *user, const dim *part), void *user) {
+    for (int i = 0; i < d->nterms; i++)
+        for (int k = 0; k < d->terms[i].natoms; k++) visit(user, d->terms[i].atoms[k]);
+    if (d->a) visit(user, d->a);
+    if (d->b) visit(user, d->b);
+    if (d->c) visit(user, d->c);
+}
+
+typedef struct walk_state {
+    dim_walk *walk;
+    arena *arena;
+    VEC(const dim *) found;
+} walk_state;
+
+static void find_part(void *user, const dim *part) {
+    walk_state *s = user;
+    if (map_get_number(&s->walk->place, (uint64_t)part->id)) return;
+    map_put_number(&s->walk->place, (uint64_t)part->id, s);
+    VEC_PUSH(s->arena, &s->found, part);
+}
+
+static int by_id(const void *a, const void *b) {
+    return (*(const dim *const *)a)->id - (*(const dim *const *)b)->id;
+}
+
+// Operands are made before their users, so the order of ids will do.
+void dim_walk_init(dim_walk *w, arena *a, const dim *d) {
+    *w = (dim_walk){.place = {.arena = a}};
+    walk_state s = {.walk = w, .arena = a};
+    find_part(&s, d);
+    for (int i = 0; i < s.found.n; i++) dim_parts(s.found.at[i], find_part, &s);
+    qsort(s.found.at, (size_t)s.found.n, sizeof *s.found.at, by_id);
+    for (int i = 0; i < s.found.n; i++)
+        map_put_number(&w->place, (uint64_t)s.found.at[i]->id, (void *)(intptr_t)(i + 1));
+    w->at = s.found.at;
+    w->n = s.found.n;
+}
+
+// ---- Evaluation. A part without a value spoils the result only if it is used: not in the branch of
+// a select that is not taken.
+
+typedef struct number {
+    bool known;
+    int64_t v;
+} number;
+
+typedef bool lookup_fn(void *user, const dim *atom, int64_t *value);
+
+static number eval_poly(const dim_walk *w, const number *values, const dim *d) {
+    number sum = {true, 0};
+    for (int i = 0; i < d->nterms; i++) {
+        int64_t product = d->terms[i].coef;
+        for (int k = 0; k < d->terms[i].natoms; k++) {
+            number x = values[dim_walk_place(w, d->terms[i].atoms[k])];
+            if (!x.known || __builtin_mul_overflow(product, x.v, &product)) return (number){0};
+        }
+        if (__builtin_add_overflow(sum.v, product, &sum.v)) return (number){0};
+    }
+    return sum;
+}
+
+static number eval_division(const dim *d, int64_t a, int64_t b) {
+    if (b == 0 || (a == INT64_MIN && b == -1)) return (number){0};
+    int64_t q = floor_div(a, b);
+    return (number){true, d->kind == DIM_MOD ? a - b * q : q};
+}
+
+static number eval_binary(const dim *d, int64_t a, int64_t b) {
+    int64_t v = 0;
+    switch (d->kind) {
+    case DIM_FLOORDIV:
+    case DIM_MOD: return eval_division(d, a, b);
+    case DIM_MIN: return (number){true, a < b ? a : b};
+    case DIM_MAX: return (number){true, a > b ? a : b};
+    case DIM_LT: return (number){true, a < b};
+    case DIM_EQ: return (number){true, a == b};
+    case DIM_BIGSUM: return (number){!__builtin_add_overflow(a, b, &v), v};
+    case DIM_BIGMUL: return (number){!__builtin_mul_overflow(a, b, &v), v};
+    case DIM_CONST:
+    case DIM_SYMBOL:
+    case DIM_OPAQUE:
+    case DIM_POLY:
+    case DIM_SELECT:
+    case DIM_OVERFLOW: break;
+    }
+    return (number){0};
+}
+
+static number eval_one(const dim_walk *w, const number *values, const dim *d, lookup_fn *lookup, void *user) {
+    number r = {0};
+    if (d->kind == DIM_CONST) return (number){true, d->value};
+    if (d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) {
+        r.known = lookup(user, d, &r.v);
+        return r;
+    }
+    if (d->kind == DIM_POLY) return eval_poly(w, values, d);
+    if (d->kind == DIM_OVERFLOW) return r;
+    if (d->kind == DIM_SELECT) {
+        number c = values[dim_walk_place(w, d->c)];
+        return c.known ? values[dim_walk_place(w, c.v ? d->a : d->b)] : r;
+    }
+    number a = values[dim_walk_place(w, d->a)], b = values[dim_walk_place(w, d->b)];
+    return a.known && b.known ? eval_binary(d, a.v, b.v) : r;
+}
+
+bool dim_eval(const dim *d, lookup_fn *lookup, void *user, int64_t *result) {
+    if (d->kind == DIM_CONST) {
+        *result = d->value;
+        return true;
+    }
+    if (d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return lookup(user, d, result);
+    arena *scratch = arena_new();
+    dim_walk w;
+    dim_walk_init(&w, scratch, d);
+    number *values = ARENA_ARRAY(scratch, number, w.n);
+    for (int i = 0; i < w.n; i++) values[i] = eval_one(&w, values, w.at[i], lookup, user);
+    number r = values[w.n - 1];
+    arena_destroy(scratch);
+    if (r.known) *result = r.v;
+    return r.known;
+}
+
+// ---- Substitution.
+
+static dim *rebuild_poly(const dim_walk *w, dim **done, const dim *d) {
+    dim *sum = dim_const(d->table, 0);
+    for (int i = 0; i < d->nterms; i++) {
+        dim *product = dim_const(d->table, d->terms[i].coef);
+        for (int k = 0; k < d->terms[i].natoms; k++)
+            product = dim_mul(product, done[dim_walk_place(w, d->terms[i].atoms[k])]);
+        sum = dim_add(sum, product);
+    }
+    return sum;
+}
+
+typedef dim *map_fn(void *user, dim *atom);
+
+static dim *rebuild(const dim_walk *w, dim **done, dim *d, map_fn *map, void *user) {
+    dim *a = d->a ? done[dim_walk_place(w, d->a)] : NULL, *b = d->b ? done[dim_walk_place(w, d->b)] : NULL;
+    switch (d->kind) {
+    case DIM_CONST:
+    case DIM_OVERFLOW: return d;
+    case DIM_SYMBOL:
+    case DIM_OPAQUE: return map(user, d);
+    case DIM_POLY: return rebuild_poly(w, done, d);
+    case DIM_FLOORDIV: return dim_floordiv(a, b);
+    case DIM_MOD: return dim_mod(a, b);
+    case DIM_MIN: return dim_min(a, b);
+    case DIM_MAX: return dim_max(a, b);
+    case DIM_LT: return dim_lt(a, b);
+    case DIM_EQ: return dim_eq(a, b);
+    case DIM_SELECT: return dim_select(done[dim_walk_place(w, d->c)], a, b);
+    case DIM_BIGSUM: return dim_add(a, b);
+    case DIM_BIGMUL: return dim_mul(a, b);
+    }
+    return d;
+}
+
+dim *dim_substitute(dim *d, map_fn *map, void *user) {
+    if (d->kind == DIM_CONST) return d;
+    arena *scratch = arena_new();
+    dim_walk w;
+    dim_walk_init(&w, scratch, d);
+    dim **done = ARENA_ARRAY(scratch, dim *, w.n);
+    for (int i = 0; i < w.n; i++) done[i] = rebuild(&w, done, (dim *)w.at[i], map, user);
+    dim *result = done[w.n - 1];
+    arena_destroy(scratch);
+    return result;
+}
+
+static dim *keep(void *user, dim *atom) {
+    (void)user;
+    return atom->min == atom->max ? dim_const(atom->table, atom->min) : atom;
+}
+
+dim *dim_simplify(dim *d) { return dim_substitute(d, keep, NULL); }
+
+void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *user) {
+    if (d->kind == DIM_CONST) return;
+    arena *scratch = arena_new();
+    dim_walk w;
+    dim_walk_init(&w, scratch, d);
+    for (int i = 0; i < w.n; i++)
+        if (w.at[i]->kind == DIM_SYMBOL || w.at[i]->kind == DIM_OPAQUE) visit(user, w.at[i]);
+    arena_destroy(scratch);
+}
+
+int dim_parts_count(const dim *d) {
+    if (d->kind == DIM_CONST || d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return 1;
+    arena *scratch = arena_new();
+    dim_walk w;
+    dim_walk_init(&w, scratch, d);
+    int n = w.n;
+    arena_destroy(scratch);
+    return n;
+}
+
+static void find_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
+}
+bool dim_is_opaque(const dim *d) {
+    bool found = false;
+    dim_atoms(d, find_opaque, &found);
+    return found;
+}

@@ -1,0 +1,59 @@
+// Shared by the files of dim_*.c: the table, walks over what a dim is made of, and intervals.
+#ifndef ONNXC_IR_GRAPH_DIM_IMPL_H
+#define ONNXC_IR_GRAPH_DIM_IMPL_H
+#include "ir/graph/dim.h"
+
+struct dims {
+    arena *arena;
+    VEC(dim *) all; // by id
+    VEC(uint64_t) hashes;
+    int *index; // open addressing into all, -1 empty
+    int cap;
+    map symbols, opaques, stems;
+    dim *overflow;
+};
+
+// What a polynomial's terms are made of.
+static inline bool dim_is_atom(const dim *d) { return d->kind != DIM_CONST && d->kind != DIM_POLY; }
+
+// The interned dim equal to d (kind, value, name, terms or operands set); terms are copied when new.
+dim *dim_intern(dims *t, const dim *d);
+// Sum of the terms; they need not be sorted or merged. NULL when there are more than DIM_MAX_TERMS.
+dim *dim_from_terms(dims *t, dim_term *terms, int n);
+// d as terms (of a constant, atom or polynomial); storage for the single term of the first two.
+typedef struct dim_view {
+    const dim_term *terms;
+    int n;
+    dim_term one;
+    dim *atom;
+} dim_view;
+void dim_view_of(dim_view *v, dim *d);
+int dim_term_compare(const dim_term *a, const dim_term *b);
+// a / b as a term: false when it does not divide. The atoms are stored in `atoms`.
+bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, dim **atoms);
+
+// Sets min, max and divisor from the parts.
+void dim_set_range(dim *d);
+bool dim_nonzero(const dim *d);
+// A proven lower bound of d, better than its interval.
+int64_t dim_low(dim *d, int depth);
+
+// All dims below d and d itself, operands before users.
+typedef struct dim_walk {
+    const dim **at;
+    int n;
+    map place; // from id to 1 + position in at
+} dim_walk;
+void dim_walk_init(dim_walk *w, arena *a, const dim *d);
+static inline int dim_walk_place(const dim_walk *w, const dim *d) {
+    return (int)(intptr_t)map_get_number(&w->place, (uint64_t)d->id) - 1;
+}
+// Calls visit for the direct parts of d.
+void dim_parts(const dim *d, void (*visit)(void *user, const dim *part), void *user);
+
+// Parses the dim at *s and moves *s past it; NULL when there is none.
+dim *dim_parse_at(dims *t, const char **s);
+
+int64_t floor_div(int64_t a, int64_t b); // b not 0, no overflow
+int64_t gcd64(int64_t a, int64_t b);     // of magnitudes; 0 with 0 is 0
+#endif

@@ -1,0 +1,255 @@
+// Element types: the table of dtype.h, and exact loads and correctly rounded stores of single
+// elements. In: raw ONNX storage. Out: double or int64_t, and back.
+#include "ir/graph/dtype.h"
+#include <math.h>
+#include <string.h>
+
+typedef struct dtype_info {
+    const char *name;
+    int bits;
+    dtype_class class;
+    const char *c, *npy;
+    dtype_field field;
+    float_format format;
+} dtype_info;
+
+// Codes of NaN: the quiet one of IEEE's; that of -0 where there is none; ONNX's 6 for FINITE.
+#define ALL_ONES(n) (INT64_MAX >> (63 - (n)))
+#define FORMAT(e, m, special)                                                                                \
+    {e,                                                                                                      \
+     m,                                                                                                      \
+     (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ),                                                          \
+     special,                                                                                                \
+     ALL_ONES(e + m),                                                                                        \
+     ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),                  \
+     ALL_ONES(e + m) + (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)}
+static const dtype_info infos[DT_COUNT] = {
+#define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field)                                  \
+    [e] = {name, bits, class, c, npy, field, FORMAT(ebits, mbits, special)},
+    DTYPES(X)
+#undef X
+};
+
+static bool is_dtype(dtype t) { return (int)t >= 0 && t < DT_COUNT; }
+
+const char *dtype_name(dtype t) { return is_dtype(t) ? infos[t].name : "invalid"; }
+int dtype_bits(dtype t) { return is_dtype(t) ? infos[t].bits : 0; }
+dtype_class dtype_class_of(dtype t) { return is_dtype(t) ? infos[t].class : DC_NONE; }
+dtype_field dtype_field_of(dtype t) { return is_dtype(t) ? infos[t].field : NO_DATA; }
+const char *dtype_c(dtype t) { return is_dtype(t) ? infos[t].c : "void"; }
+const char *dtype_npy(dtype t) { return is_dtype(t) ? infos[t].npy : ""; }
+int dtype_precision(dtype t) { return is_dtype(t) ? infos[t].format.mbits + 1 : 0; }
+const float_format *dtype_small_float(dtype t) {
+    return is_dtype(t) && infos[t].bits <= 16 && infos[t].format.special ? &infos[t].format : NULL;
+}
+
+dtype dtype_from_name(const char *name) {
+    for (int t = 1; t < DT_COUNT; t++)
+        if (!strcmp(infos[t].name, name)) return (dtype)t;
+    return DT_NONE;
+}
+
+dtype dtype_from_onnx(int code) { return code > 0 && code < DT_COUNT ? (dtype)code : DT_NONE; }
+
+bool dtype_is_float(dtype t) { return dtype_class_of(t) == DC_FLOAT; }
+bool dtype_is_int(dtype t) { return dtype_class_of(t) == DC_INT || dtype_class_of(t) == DC_UINT; }
+bool dtype_is_signed(dtype t) {
+    return dtype_class_of(t) == DC_INT || (dtype_class_of(t) == DC_FLOAT && t != DT_F8E8M0);
+}
+
+dtype dtype_compute(dtype t) {
+    if (dtype_is_float(t) && dtype_bits(t) < 32) return DT_F32;
+    if (t == DT_U4 || t == DT_U2) return DT_U8;
+    if (t == DT_I4 || t == DT_I2) return DT_I8;
+    return t;
+}
+
+int64_t dtype_size(dtype t, int64_t n) {
+    int bits = dtype_bits(t);
+    if (bits < 8) return n / (8 / bits) + (n % (8 / bits) != 0);
+    int64_t size;
+    return __builtin_mul_overflow(n, bits / 8, &size) ? -1 : size;
+}
+
+int64_t dtype_int_min(dtype t) { return dtype_class_of(t) == DC_INT ? INT64_MIN >> (64 - dtype_bits(t)) : 0; }
+
+int64_t dtype_int_max(dtype t) {
+    if (dtype_class_of(t) == DC_BOOL) return 1;
+    if (dtype_class_of(t) == DC_INT) return INT64_MAX >> (64 - dtype_bits(t));
+    return dtype_bits(t) == 64 ? INT64_MAX : (INT64_C(1) << dtype_bits(t)) - 1;
+}
+
+// ---- Bits of one element.
+
+static uint64_t load_bits(int bits, const void *data, int64_t i) {
+    const uint8_t *p = data;
+    if (bits < 8) {
+        int per_byte = 8 / bits;
+        return (p[i / per_byte] >> (i % per_byte * bits)) & ((1u << bits) - 1);
+    }
+    uint64_t v = 0;
+    int bytes = bits / 8;
+    for (int k = 0; k < bytes; k++) v |= (uint64_t)p[i * bytes + k] << (8 * k);
+    return v;
+}
+
+static void store_bits(int bits, void *data, int64_t i, uint64_t v) {
+    uint8_t *p = data;
+    if (bits < 8) {
+        int per_byte = 8 / bits, shift = (int)(i % per_byte) * bits, mask = (1 << bits) - 1;
+        p[i / per_byte] = (uint8_t)((p[i / per_byte] & ~(mask << shift)) | ((int)v & mask) << shift);
+        return;
+    }
+    int bytes = bits / 8;
+    for (int k = 0; k < bytes; k++) p[i * bytes + k] = (uint8_t)(v >> (8 * k));
+}
+
+// ---- Small floating formats.
+
+static double decode(const float_format *f, uint32_t code) {
+    uint32_t magnitude = code & (uint32_t)f->all, sign = code >> (f->ebits + f->mbits);
+    if (f->special == FORMAT_FNUZ && sign && !magnitude) return NAN;
+    int exponent = (int)(magnitude >> f->mbits);
+    uint32_t fraction = magnitude & ((1u << f->mbits) - 1);
+    double v;
+    if (magnitude > f->max) v = f->special == FORMAT_IEEE && !fraction ? INFINITY : NAN;
+    else if (exponent) v = ldexp((double)(fraction | 1u << f->mbits), exponent - f->bias - f->mbits);
+    else v = ldexp((double)fraction, 1 - f->bias - f->mbits);
+    return sign ? -v : v;
+}
+
+// The code of |v| rounded to nearest even, as if exponents had no upper end.
+static uint64_t round_code(const float_format *f, double v) {
+    int e;
+    frexp(v, &e); // v = m * 2^e, 0.5 <= m < 1
+    int biased = e - 1 + f->bias;
+    if (v == 0 || biased < 1) return (uint64_t)nearbyint(ldexp(v, f->bias - 1 + f->mbits));
+    // A carry out of the fraction lands in the exponent, which is what rounding up means.
+    uint64_t fraction = (uint64_t)nearbyint(ldexp(v, f->mbits - (e - 1)));
+    return ((uint64_t)(biased - 1) << f->mbits) + fraction;
+}
+
+static uint32_t encode(const float_format *f, double v, bool saturate) {
+    bool negative = signbit(v);
+    uint32_t sign = (uint32_t)negative << (f->ebits + f->mbits), max = (uint32_t)f->max;
+    uint32_t nan = (uint32_t)f->nan | (f->special == FORMAT_IEEE || f->special == FORMAT_FN ? sign : 0);
+    if (isnan(v)) return nan;
+    uint64_t code = isinf(v) ? (uint64_t)max + 1 : round_code(f, fabs(v));
+    if (code > max) {
+        if (saturate) code = max;
+        else if (f->special == FORMAT_IEEE) code = max + 1;
+        else return nan;
+    }
+    if (f->special == FORMAT_FNUZ && !code) return 0;
+    return sign | (uint32_t)code;
+}
+
+uint8_t dtype_to_e8m0(double v, e8m0_round mode, bool saturate) {
+    if (isnan(v)) return 0xff;
+    v = fabs(v);
+    if (v < 0x1p-127) return saturate ? 0 : 0xff;
+    if (v > 0x1p127) return saturate ? 0xfe : 0xff;
+    int e;
+    double m = frexp(v, &e); // v = m * 2^e, 0.5 <= m < 1
+    int code = e - 1 + 127;
+    if ((mode == E8M0_UP && m > 0.5) || (mode == E8M0_NEAREST && m >= 0.75)) code++;
+    return (uint8_t)code;
+}
+
+// ---- Loads and stores.
+
+static float load_f32(const void *data, int64_t i) {
+    uint32_t bits = (uint32_t)load_bits(32, data, i);
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static double load_f64(const void *data, int64_t i) {
+    uint64_t bits = load_bits(64, data, i);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static void store_f32(void *data, int64_t i, float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof v);
+    store_bits(32, data, i, bits);
+}
+
+static void store_f64(void *data, int64_t i, double v) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof v);
+    store_bits(64, data, i, bits);
+}
+
+double dtype_load_float(dtype t, const void *data, int64_t i) {
+    const float_format *f = dtype_small_float(t);
+    if (f) return decode(f, (uint32_t)load_bits(dtype_bits(t), data, i));
+    if (t == DT_F32) return load_f32(data, i);
+    if (t == DT_F64) return load_f64(data, i);
+    if (t == DT_C64) return load_f32(data, 2 * i);
+    if (t == DT_C128) return load_f64(data, 2 * i);
+    if (t == DT_F8E8M0) {
+        int code = (int)load_bits(8, data, i);
+        return code == 0xff ? NAN : ldexp(1, code - 127);
+    }
+    int64_t v = dtype_load_int(t, data, i);
+    return t == DT_U64 ? (double)(uint64_t)v : (double)v;
+}
+
+// Toward zero; beyond the type's range its nearest end; NaN is 0.
+static int64_t to_int(dtype t, double v) {
+    if (isnan(v)) return 0;
+    if (t == DT_U64) return v >= 0x1p64 ? -1 : v <= 0 ? 0 : (int64_t)(uint64_t)v;
+    if (v >= 0x1p63 || v > (double)dtype_int_max(t)) return dtype_int_max(t);
+    if (v < (double)dtype_int_min(t)) return dtype_int_min(t);
+    return (int64_t)v;
+}
+
+int64_t dtype_load_int(dtype t, const void *data, int64_t i) {
+    switch (dtype_class_of(t)) {
+    case DC_FLOAT:
+    case DC_COMPLEX: return to_int(DT_I64, dtype_load_float(t, data, i));
+    case DC_INT: {
+        int unused = 64 - dtype_bits(t);
+        return (int64_t)(load_bits(dtype_bits(t), data, i) << unused) >> unused;
+    }
+    case DC_UINT: return (int64_t)load_bits(dtype_bits(t), data, i);
+    case DC_BOOL: return load_bits(8, data, i) != 0;
+    case DC_NONE:
+    case DC_STRING: return 0;
+    }
+    return 0;
+}
+
+void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate) {
+    const float_format *f = dtype_small_float(t);
+    if (f) {
+        // Only the 8-bit and smaller formats know saturation; 4 bits have nothing else.
+        bool clamp = f->special == FORMAT_FINITE || (saturate && dtype_bits(t) == 8);
+        store_bits(dtype_bits(t), data, i, encode(f, v, clamp));
+    } else if (t == DT_F32) store_f32(data, i, (float)v);
+    else if (t == DT_F64) store_f64(data, i, v);
+    else if (t == DT_C64) store_f32(data, 2 * i, (float)v), store_f32(data, 2 * i + 1, 0);
+    else if (t == DT_C128) store_f64(data, 2 * i, v), store_f64(data, 2 * i + 1, 0);
+    else if (t == DT_F8E8M0) store_bits(8, data, i, dtype_to_e8m0(v, E8M0_UP, saturate));
+    else if (t == DT_BOOL) store_bits(8, data, i, v != 0);
+    else dtype_store_int(t, data, i, to_int(t, v));
+}
+
+void dtype_store_int(dtype t, void *data, int64_t i, int64_t v) {
+    switch (dtype_class_of(t)) {
+    case DC_FLOAT:
+    case DC_COMPLEX:
+        if (t == DT_F32) store_f32(data, i, (float)v);
+        else dtype_store_float(t, data, i, (double)v, true);
+        return;
+    case DC_INT:
+    case DC_UINT: store_bits(dtype_bits(t), data, i, (uint64_t)v); return;
+    case DC_BOOL: store_bits(8, data, i, v != 0); return;
+    case DC_NONE:
+    case DC_STRING: return;
+    }
+}

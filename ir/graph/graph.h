@@ -1,0 +1,256 @@
+// The graph: SSA values and nodes in topological order, with regions that see outer values.
+// After import every node has the meaning of the newest version of its operator.
+#ifndef ONNXC_IR_GRAPH_GRAPH_H
+#define ONNXC_IR_GRAPH_GRAPH_H
+#include "compiler/base/arena.h"
+#include "compiler/base/diag.h"
+#include "ir/graph/dim.h"
+#include "ir/graph/dtype.h"
+
+typedef struct value value;
+typedef struct node node;
+typedef struct graph graph;
+typedef struct module module;
+typedef struct constant constant;
+typedef struct attr attr;
+struct op_def; // ir/graph/op.h
+
+// RANK_ANY: of the items of a sequence that has none.
+enum { MAX_RANK = 32, RANK_UNKNOWN = -1, RANK_ANY = -2 };
+
+typedef enum type_kind {
+    TYPE_NONE,
+    TYPE_TENSOR,
+    TYPE_SPARSE,
+    TYPE_SEQUENCE,
+    TYPE_OPTIONAL,
+    TYPE_MAP
+} type_kind;
+typedef struct type {
+    type_kind kind;
+    dtype elem;        // tensor element; map: key type
+    int rank;          // RANK_UNKNOWN when not known
+    dim **dims;        // rank of them, none NULL
+    struct type *item; // element of sequence, optional; value of map
+} type;
+
+// Tensor data known at compile time. Little-endian ONNX raw layout, sub-byte types packed.
+typedef enum constant_kind { CONST_BYTES, CONST_SPLAT, CONST_STRINGS } constant_kind;
+struct constant {
+    constant_kind kind;
+    dtype elem;
+    int rank;
+    int64_t *dims;
+    int64_t count;        // product of dims
+    const uint8_t *data;  // CONST_BYTES: dtype_size(elem, count) bytes, maybe in a mapped file (unaligned!)
+    uint8_t splat[16];    // CONST_SPLAT: one element (sub-byte types in the low bits)
+    const char **strings; // CONST_STRINGS: count of them
+    size_t *string_sizes; // bytes each (strings may hold NULs)
+};
+
+// Who reads a value: input `index` of node, or (node NULL) output `index` of graph.
+typedef struct use {
+    node *node;
+    graph *graph;
+    int index;
+} use;
+
+struct value {
+    int id;           // dense in the module
+    const char *name; // unique in the module, never NULL
+    const char *doc;
+    type type;
+    node *def;                // NULL: graph input, region input or constant
+    int def_index;            // which output of def, or which input of graph
+    graph *graph;             // where it is defined; NULL: its node was deleted
+    constant *constant;       // known data, NULL otherwise
+    const constant *fallback; // graph input that callers may leave out: its value then; NULL: they may not
+    dim **contents;           // contents of a small integer/bool tensor as dims, row-major; NULL unknown
+    int ncontents;
+    VEC(use) uses; // kept by the functions below: read only
+};
+
+typedef enum attr_kind {
+    ATTR_NONE = 0, // ONNX AttributeProto.AttributeType codes
+    ATTR_FLOAT = 1,
+    ATTR_INT = 2,
+    ATTR_STRING = 3,
+    ATTR_TENSOR = 4,
+    ATTR_GRAPH = 5,
+    ATTR_FLOATS = 6,
+    ATTR_INTS = 7,
+    ATTR_STRINGS = 8,
+    ATTR_TENSORS = 9,
+    ATTR_GRAPHS = 10,
+    ATTR_SPARSE_TENSOR = 11,
+    ATTR_SPARSE_TENSORS = 12,
+    ATTR_TYPE = 13,
+    ATTR_TYPES = 14,
+} attr_kind;
+struct attr {
+    const char *name;
+    attr_kind kind;
+    int n; // length of the list kinds
+    union {
+        float f;
+        int64_t i;
+        struct {
+            const char *s;
+            size_t size;
+        };
+        constant *tensor;
+        graph *graph;
+        float *floats;
+        int64_t *ints;
+        const char **strings;
+        graph **graphs;
+        type *type;
+    };
+};
+
+struct node {
+    int id; // dense in the module
+    const struct op_def *op;
+    loc *loc;
+    int nin, nout;
+    value **in;  // NULL: optional input left out; written by node_set_in only
+    value **out; // NULL: optional output not wanted
+    int nattrs;
+    attr *attrs;    // only those given, plus defaults of the newest version; read with the functions below
+    graph *graph;   // NULL: deleted
+    int *use_at;    // in[i]->uses.at[use_at[i]] is this use
+    int place_hint; // about where it stands in graph->nodes: see node_place
+};
+
+struct graph {
+    int id;
+    const char *name;
+    module *module;
+    graph *outer; // NULL: main graph
+    node *owner;  // the node whose region this is
+    VEC(value *) inputs;
+    VEC(value *) outputs;           // written by graph_add_output and graph_set_output only
+    VEC(const char *) output_names; // names of the outputs as they were added: a model's interface
+    VEC(node *) nodes;              // topological order
+};
+
+// Two sizes that the model needs to be equal and that inference could not compare: a check at run time.
+typedef struct dim_check {
+    dim *a, *b;
+    const loc *at;
+    const graph *in; // the graph of the node that needs it
+    const char *what;
+} dim_check;
+
+// An input or output of the model that callers give or take in its quantised form.
+typedef struct io_scale {
+    bool output;
+    int index;
+    float scale; // real = (stored - zero_point) * scale
+    int zero_point;
+} io_scale;
+
+// An output of strings that callers take as indices into a list.
+typedef struct io_index {
+    int output;
+    const constant *labels;
+} io_index;
+
+struct module {
+    arena *arena;
+    diag *diag;
+    dims *dims;
+    graph *main;
+    const char *file; // for messages
+    const char *name; // graph name of the model
+    const char *producer, *doc;
+    int ir_version;
+    VEC(value *) values;        // by id
+    VEC(node *) nodes;          // by id (deleted nodes stay, unlinked)
+    VEC(const char *) metadata; // key, value, key, value ...
+    map names;                  // of values, to keep them unique
+    map suffixes;               // of names taken so far
+    int ngraphs;
+    VEC(dim_check) checks;
+    VEC(io_scale) scales;
+    VEC(io_index) indices;
+    struct infer_state *infer; // private to ir/graph/infer.c
+};
+
+module *module_new(arena *a, diag *d, const char *file);
+graph *graph_new(module *m, graph *outer, const char *name);
+// Name is made unique with a suffix when taken; NULL makes one up.
+value *value_new(graph *g, const char *name);
+value *graph_add_input(graph *g, const char *name, type t);
+void graph_add_output(graph *g, value *v);
+void graph_set_output(graph *g, int i, value *v); // the output keeps its name
+// A constant value of g. bytes are not copied.
+value *value_constant(graph *g, const char *name, constant *c);
+value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_count); // rank-1 int64 tensor
+value *value_int64(graph *g, int64_t v);                                            // rank-0
+constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims); // CONST_BYTES, data zeroed
+constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element);
+// Element i of any numeric constant (splat too).
+double constant_float(const constant *c, int64_t i);
+int64_t constant_int(const constant *c, int64_t i);
+int compare_places(const constant *c, int64_t x, int64_t y); // < 0, 0, > 0: c[x] against c[y]
+// Keys in ascending order (numbers with NaN last), equal ones once: order[i] is the last place of the i-th in
+// c; returns how many there are.
+int64_t sort_keys(const constant *c, int64_t *order);
+// c's elements at those places, as a list.
+constant *pick_constant(arena *a, const constant *c, const int64_t *places, int64_t count);
+
+// A node at the end of g, or before `before` (NULL: end). Outputs are made by node_output.
+node *node_new(graph *g, node *before, const struct op_def *op, const loc *at, int nin, value *const *in);
+// Sets input i (NULL: none); past the end, the inputs between are left out.
+void node_set_in(node *n, int i, value *v);
+void node_set_nin(node *n, int nin); // drops inputs at the end, or adds ones left out
+// Adds (i = nout) or sets output i as a fresh value.
+value *node_output(node *n, int i, const char *name);
+void node_set_attr(node *n, attr a); // replaces one of the same name
+void node_remove_attr(node *n, const char *name);
+void node_delete(node *n); // its outputs must have no users; its regions go with it
+// To g (of the same module, perhaps n's own graph) before `before` (NULL: at the end).
+void node_move(node *n, graph *g, node *before);
+// Output i of `from` as the last one of n, with all its users.
+void node_adopt_output(node *n, node *from, int i);
+void node_drop_output(node *n, int i); // it must have no users
+// A copy of n with its regions at the end of g, from where all that n reads can be seen but the values that
+// `as` has others for (id of the value -> value *). Its outputs are fresh, have the types that n's have,
+// without sizes, and are in `as` afterwards.
+node *node_copy(const node *n, graph *g, map *as);
+// Calls fn for each value that n reads itself or in its regions; those of regions are among them.
+void node_reads(const node *n, void (*fn)(void *user, value *v), void *user);
+// All nodes and constants of region g to the graph of `before`, before it. The region's inputs must have no
+// users left; its outputs stay where they are listed.
+void graph_inline(graph *g, node *before);
+int node_place(const node *n);                      // index in n->graph->nodes
+node *node_next(const node *n);                     // NULL: n is the last
+void value_replace(value *old, value *replacement); // in all nodes, regions and outputs of the module
+int value_uses(const value *v);                     // counts node inputs (also in regions) and graph outputs
+
+// Attributes. `node_attr` is NULL when absent; the typed ones give the fallback when absent and are a
+// fatal error on a wrong kind.
+const attr *node_attr(const node *n, const char *name);
+int64_t node_int(const node *n, const char *name, int64_t fallback);
+double node_float(const node *n, const char *name, double fallback);
+const char *node_string(const node *n, const char *name, const char *fallback);
+const int64_t *node_ints(const node *n, const char *name, int *count); // NULL and 0 when absent
+graph *node_graph(const node *n, const char *name);                    // NULL when absent
+static inline value *node_in(const node *n, int i) { return i < n->nin ? n->in[i] : NULL; }
+static inline value *node_out(const node *n, int i) { return i < n->nout ? n->out[i] : NULL; }
+
+type type_tensor(arena *a, dtype elem, int rank, dim *const *dims);
+type type_tensor_const(dims *t, arena *a, dtype elem, int rank, const int64_t *dims);
+bool type_equal(const type *a, const type *b);
+const char *type_text(arena *a, const type *t); // "float[N, 3, 224]"; "float[...]" when rank is unknown
+
+// Checks the whole structure; a violation is a defect of onnxc.
+void graph_verify(module *m);
+// Text of the module; graph_parse reads it back to the same text.
+const char *graph_print(arena *a, const module *m);
+// The same text with the data of constants left out: see gets them in the order in which they stand.
+const char *graph_outline(arena *a, const module *m, void (*see)(void *user, const void *data, size_t size),
+                          void *user);
+module *graph_parse(arena *a, diag *d, const char *file, const char *text);
+#endif

@@ -1,0 +1,598 @@
+// Shape inference: in, a graph whose inputs have types and whose other values may have declared ones;
+// out, types, known contents and run-time checks. Operators infer themselves with the helpers here;
+// the standard's type constraints and the model's declarations are checked around them.
+#include "ir/graph/op.h"
+#include <limits.h>
+#include <setjmp.h>
+#include <string.h>
+
+enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096, ABSORBED_MOST = 1 << 20 };
+static const int64_t MOST_BYTES = INT64_C(1) << 47;
+
+struct infer_state {
+    jmp_buf *leave; // where infer_rank goes when a rank is unknown
+    int opaques;    // unknown dims made for the present node
+    map made;       // node id * OPAQUES_PER_NODE + count -> dim, so that inferring again gives the same dims
+    map seen;       // pairs of dims and node with a check
+    map inferred;   // id of value -> type that the model declared, once its type is inference's own
+    int64_t absorbed; // nodes that were looked at again because a node took others into itself
+};
+
+static struct infer_state *state_of(const node *n) {
+    module *m = n->graph->module;
+    if (!m->infer) {
+        m->infer = ARENA_NEW(m->arena, struct infer_state);
+        m->infer->made.arena = m->infer->seen.arena = m->infer->inferred.arena = m->arena;
+    }
+    return m->infer;
+}
+
+void infer_error(const node *n, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    const char *text = arena_vprintf(infer_arena(n), format, args);
+    va_end(args);
+    diag_fatal(n->graph->module->diag, n->loc, "%s", text);
+}
+
+dims *infer_dims(const node *n) { return n->graph->module->dims; }
+
+arena *infer_arena(const node *n) { return n->graph->module->arena; }
+
+dim *infer_k(const node *n, int64_t k) { return dim_const(infer_dims(n), k); }
+
+// ---- Names for messages
+
+static const schema_version *newest(const op_def *op) {
+    const schema_op *s = schema_find(op->domain, op->name);
+    return s ? &s->versions[s->nversions - 1] : NULL;
+}
+
+// The formal parameter of actual input or output i; the last one repeats when it is variadic.
+static const schema_param *formal(const schema_param *params, int count, int i) {
+    if (i < count) return &params[i];
+    return count && params[count - 1].option == 'v' ? &params[count - 1] : NULL;
+}
+
+static const char *label(const node *n, bool out, int i) {
+    const schema_version *s = newest(n->op);
+    const schema_param *p = !s ? NULL : out ? formal(s->out, s->nout, i) : formal(s->in, s->nin, i);
+    const value *v = out ? node_out(n, i) : node_in(n, i);
+    const char *kind = out ? "output" : "input", *name = v ? v->name : "";
+    if (!p) return arena_printf(infer_arena(n), "%s %d ('%s')", kind, i, name);
+    if (p->option == 'v') return arena_printf(infer_arena(n), "%s %s #%d ('%s')", kind, p->name, i, name);
+    return arena_printf(infer_arena(n), "%s %s ('%s')", kind, p->name, name);
+}
+
+// ---- What operators read
+
+static const value *input(const node *n, int i) {
+    const value *v = node_in(n, i);
+    if (!v) infer_error(n, "%s is missing", label(n, false, i));
+    return v;
+}
+
+const type *infer_in(const node *n, int i) {
+    const value *v = input(n, i);
+    if (v->type.kind != TYPE_TENSOR)
+        infer_error(n, "%s must be a tensor, but is %s", label(n, false, i),
+                    type_text(infer_arena(n), &v->type));
+    return &v->type;
+}
+
+bool infer_has_rank(const node *n, int i) { return infer_in(n, i)->rank != RANK_UNKNOWN; }
+
+int infer_rank(const node *n, int i) {
+    int rank = infer_in(n, i)->rank;
+    if (rank != RANK_UNKNOWN) return rank;
+    struct infer_state *s = state_of(n);
+    if (!s->leave) diag_defect(n->graph->module->diag, n->loc, "rank asked for outside inference");
+    longjmp(*s->leave, 1);
+}
+
+int infer_axis(const node *n, int64_t axis, int rank) {
+    if (axis < -(int64_t)rank || axis >= rank)
+        infer_error(n, "axis %lld is outside [%d, %d]", (long long)axis, -rank, rank - 1);
+    return (int)(axis < 0 ? axis + rank : axis);
+}
+
+const constant *infer_constant(const node *n, int i) {
+    const value *v = node_in(n, i);
+    return v ? v->constant : NULL;
+}
+
+static const int64_t WHOLE_MOST = 1LL << 53; // doubles hold all whole numbers up to this one
+
+static bool whole(double v) {
+    return v >= (double)-WHOLE_MOST && v <= (double)WHOLE_MOST && v == (double)(int64_t)v;
+}
+
+// A small constant's elements as dims; NULL when one is not a whole number.
+static dim **constant_contents(const node *n, const constant *c) {
+    bool exact = dtype_is_int(c->elem) || c->elem == DT_BOOL;
+    if ((!exact && !dtype_is_float(c->elem)) || c->count > CONTENTS_MOST) return NULL;
+    dim **contents = ARENA_ARRAY(infer_arena(n), dim *, c->count + 1);
+    for (int64_t i = 0; i < c->count; i++) {
+        if (!exact && !whole(constant_float(c, i))) return NULL;
+        if (c->elem == DT_U64 && constant_int(c, i) < 0) return NULL;
+        contents[i] = infer_k(n, exact ? constant_int(c, i) : (int64_t)constant_float(c, i));
+    }
+    return contents;
+}
+
+dim **infer_contents(const node *n, int i, int *count) {
+    *count = 0;
+    value *v = node_in(n, i);
+    if (!v) return NULL;
+    if (!v->contents && v->constant) {
+        v->contents = constant_contents(n, v->constant);
+        v->ncontents = v->contents ? (int)v->constant->count : 0;
+    }
+    *count = v->ncontents;
+    return v->contents;
+}
+
+// ---- What operators write
+
+static void set_type(node *n, int out, type t) {
+    value *v = node_out(n, out);
+    if (v) v->type = t;
+}
+
+void infer_set(node *n, int out, dtype elem, int rank, dim *const *dims) {
+    if (!node_out(n, out)) return;
+    if (rank > MAX_RANK)
+        infer_error(n, "%s would have rank %d; at most %d is supported", label(n, true, out), rank, MAX_RANK);
+    for (int i = 0; i < rank; i++)
+        if (dims[i]->max < 0 || dims[i]->kind == DIM_OVERFLOW)
+            infer_error(n, "%s would have dimension %d = %s", label(n, true, out), i,
+                        dim_text(infer_arena(n), dims[i]));
+    set_type(n, out, type_tensor(infer_arena(n), elem, rank, dims));
+}
+
+void infer_set_unknown(node *n, int out, dtype elem) {
+    set_type(n, out, (type){.kind = TYPE_TENSOR, .elem = elem, .rank = RANK_UNKNOWN});
+}
+
+void infer_same(node *n, int out, int in) { set_type(n, out, input(n, in)->type); }
+
+// The number that an element of type t holds in place of k; false when that is no whole number of 64 bits.
+static bool held_number(int64_t k, dtype t, int64_t *held) {
+    uint64_t room;
+    *held = k;
+    if (dtype_is_float(t)) {
+        dtype_store_float(t, &room, 0, (double)k, false);
+        return k >= -WHOLE_MOST && k <= WHOLE_MOST && dtype_load_float(t, &room, 0) == (double)k;
+    }
+    dtype_store_int(t, &room, 0, k);
+    *held = dtype_load_int(t, &room, 0);
+    return t != DT_U64 || k >= 0;
+}
+
+// The largest number to which an element of type t can count, where sizes are computed in that type; else 0.
+static int64_t most_counted(dtype t) {
+    if (t == DT_F32) return 1 << 24;
+    if (t == DT_F64) return WHOLE_MOST;
+    return dtype_is_int(t) && dtype_bits(t) >= 32 ? dtype_int_max(t) : 0;
+}
+
+// d as an element of type t holds it, NULL when that is not known. Symbols are sizes: in wide types they are
+// taken to stay far below the largest number, as models do that compute sizes in these types. Narrower types
+// need proof.
+static dim *held_in(const node *n, dim *d, dtype t) {
+    int64_t held, most = most_counted(t);
+    if (t == DT_BOOL || t == DT_NONE) return d;
+    if (d->kind == DIM_OVERFLOW) return NULL;
+    if (dim_is_const(d)) return held_number(dim_value(d), t, &held) ? infer_k(n, held) : NULL;
+    if (!most) return dtype_is_int(t) && d->min >= dtype_int_min(t) && d->max <= dtype_int_max(t) ? d : NULL;
+    if (dtype_class_of(t) == DC_UINT && d->min < 0) return NULL;
+    return d->min <= most / 2 && d->max >= -(most / 2) ? d : NULL;
+}
+
+void infer_set_contents(node *n, int out, dim *const *contents, int count) {
+    value *v = node_out(n, out);
+    if (!v || count > CONTENTS_MOST) return;
+    dim **held = ARENA_ARRAY(infer_arena(n), dim *, count + 1);
+    for (int i = 0; i < count; i++) {
+        held[i] = held_in(n, contents[i], v->type.elem);
+        if (!held[i]) return;
+    }
+    v->contents = held;
+    v->ncontents = count;
+}
+
+dim *infer_unknown_dim(const node *n, const char *stem, const dim *hi) {
+    struct infer_state *s = state_of(n);
+    uint64_t key = (uint64_t)n->id * OPAQUES_PER_NODE + (uint64_t)s->opaques++ % OPAQUES_PER_NODE;
+    dim *d = map_get_number(&s->made, key);
+    if (d) return d;
+    d = dim_opaque(infer_dims(n), stem, 0, hi && hi->max >= 0 ? hi->max : INT64_MAX);
+    map_put_number(&s->made, key, d);
+    return d;
+}
+
+dim *infer_made_dim(const node *n, int i) {
+    return map_get_number(&state_of(n)->made, (uint64_t)n->id * OPAQUES_PER_NODE + (uint64_t)i);
+}
+
+// ---- Equal sizes and broadcasting
+
+// A node needs its own check of sizes that another one has checked too: that one may go away, or not run.
+static void add_check(const node *n, dim *a, dim *b, const char *what) {
+    struct infer_state *s = state_of(n);
+    unsigned low = (unsigned)(a->id < b->id ? a->id : b->id), high = (unsigned)(a->id ^ b->id) ^ low;
+    module *m = n->graph->module;
+    const char *key =
+        arena_printf(m->arena, "%u %u %p %p", low, high, (const void *)n->loc, (const void *)n->graph);
+    if (map_get(&s->seen, key)) return;
+    map_put(&s->seen, key, a);
+    VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, n->graph, what}));
+}
+
+// How much is known: constants, then named sizes, then expressions, then opaque ones.
+static int vagueness(const dim *d) {
+    if (d->kind == DIM_CONST) return 0;
+    if (d->kind == DIM_SYMBOL) return 1;
+    return d->kind == DIM_OPAQUE ? 3 : 2;
+}
+
+dim *infer_same_dim(const node *n, dim *a, dim *b, const char *what) {
+    arena *mem = infer_arena(n);
+    switch (dim_equal(a, b)) {
+    case TRI_YES: break;
+    case TRI_NO: infer_error(n, "%s: %s is not %s", what, dim_text(mem, a), dim_text(mem, b));
+    case TRI_UNKNOWN: add_check(n, a, b, what);
+    }
+    return vagueness(b) < vagueness(a) ? b : a;
+}
+
+// The common size of a and b where one of them may be 1.
+dim *infer_broadcast_dim(const node *n, dim *a, dim *b, int axis) {
+    if (a == b || dim_is(b, 1)) return a;
+    if (dim_is(a, 1)) return b;
+    dim *one = infer_k(n, 1);
+    bool a_many = dim_equal(a, one) == TRI_NO, b_many = dim_equal(b, one) == TRI_NO;
+    if (a_many && b_many) {
+        if (dim_equal(a, b) == TRI_NO)
+            infer_error(n, "cannot broadcast: sizes %s and %s at axis %d", dim_text(infer_arena(n), a),
+                        dim_text(infer_arena(n), b), axis);
+        return infer_same_dim(n, a, b, "broadcast sizes");
+    }
+    dim *size = a_many ? a : b_many ? b : dim_select(dim_eq(a, one), b, a);
+    dim *other = a_many ? b : b_many ? a : b;
+    dim *stretched = dim_select(dim_eq(other, one), size, other);
+    if (dim_equal(stretched, size) != TRI_YES) add_check(n, stretched, size, "broadcast sizes");
+    return size;
+}
+
+int infer_broadcast(const node *n, int first, int last, dim **dims) {
+    int rank = 0;
+    for (int i = first; i <= last; i++) {
+        if (!infer_has_rank(n, i)) return RANK_UNKNOWN;
+        if (infer_in(n, i)->rank > rank) rank = infer_in(n, i)->rank;
+    }
+    for (int k = 0; k < rank; k++) dims[k] = infer_k(n, 1);
+    for (int i = first; i <= last; i++) {
+        const type *t = infer_in(n, i);
+        for (int k = 0; k < t->rank; k++) {
+            int axis = rank - t->rank + k;
+            dims[axis] = infer_broadcast_dim(n, dims[axis], t->dims[k], axis);
+        }
+    }
+    return rank;
+}
+
+void infer_broadcast_into(const node *n, int i, int rank, dim *const *dims, const char *what) {
+    int own = infer_rank(n, i);
+    const type *t = infer_in(n, i);
+    if (own > rank) infer_error(n, "%s has rank %d; at most %d is supported", what, own, rank);
+    for (int j = 0; j < own; j++) {
+        dim *to = dims[rank - own + j];
+        infer_same_dim(n, infer_broadcast_dim(n, to, t->dims[j], rank - own + j), to,
+                       arena_printf(infer_arena(n), "%s broadcast", what));
+    }
+}
+
+// ---- The standard's type constraints
+
+static uint64_t type_bit(const type *t) {
+    if (t->kind == TYPE_TENSOR) return SCHEMA_TENSOR(t->elem);
+    if (t->kind == TYPE_SEQUENCE && t->item->kind == TYPE_TENSOR) return SCHEMA_SEQ(t->item->elem);
+    return SCHEMA_OTHER;
+}
+
+static const char *set_text(arena *a, uint64_t types) {
+    text t = {.arena = a};
+    for (int bit = 0; bit < 64; bit++) {
+        if (!(types >> bit & 1)) continue;
+        const char *elem = bit == 63 ? "other kinds" : dtype_name(dtype_from_onnx(bit % 32));
+        const char *form = bit < 32 || bit == 63 ? "%s%s" : "%sseq(%s)";
+        if (bit == 63 || dtype_from_onnx(bit % 32) != DT_NONE) text_printf(&t, form, t.n ? ", " : "", elem);
+    }
+    return text_str(&t);
+}
+
+// Types without their shape, as messages about element types want them.
+static const char *kind_text(const node *n, const type *t) {
+    return t->kind == TYPE_TENSOR ? dtype_name(t->elem) : type_text(infer_arena(n), t);
+}
+
+typedef struct binding {
+    uint64_t bit; // the type a variable stands for, 0: not yet known
+    int from;     // the input that said so
+} binding;
+
+static void check_input(const node *n, const schema_version *s, int i, binding *bound) {
+    const schema_param *p = formal(s->in, s->nin, i);
+    const value *v = node_in(n, i);
+    if (!p || !v) return;
+    uint64_t allowed = p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
+    uint64_t bit = type_bit(&v->type);
+    if (!(allowed & bit))
+        infer_error(n, "%s is %s; allowed: %s", label(n, false, i), kind_text(n, &v->type),
+                    set_text(infer_arena(n), allowed));
+    if (p->type_var < 0 || (p->option == 'v' && !p->homogeneous)) return;
+    binding *b = &bound[p->type_var];
+    if (b->bit && b->bit != bit)
+        infer_error(n, "%s is %s, but %s is %s; both must have the same type (%s)", label(n, false, i),
+                    kind_text(n, &v->type), label(n, false, b->from),
+                    kind_text(n, &node_in(n, b->from)->type), s->type_vars[p->type_var].name);
+    if (!b->bit) *b = (binding){bit, i};
+}
+
+static void check_inputs(const node *n, const schema_version *s, binding *bound) {
+    module *m = n->graph->module;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && n->in[i]->type.kind == TYPE_NONE)
+            diag_defect(m->diag, n->loc, "%s has no type when the node is inferred", label(n, false, i));
+    for (int i = 0; s && i < n->nin; i++) check_input(n, s, i, bound);
+}
+
+static void check_output(const node *n, const schema_version *s, int i, const binding *bound) {
+    const schema_param *p = formal(s->out, s->nout, i);
+    const value *v = node_out(n, i);
+    if (!p || !v) return;
+    uint64_t allowed = p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
+    uint64_t bit = type_bit(&v->type);
+    if (!(allowed & bit))
+        infer_error(n, "%s would be %s; allowed: %s", label(n, true, i), kind_text(n, &v->type),
+                    set_text(infer_arena(n), allowed));
+    if (p->type_var < 0 || (p->option == 'v' && !p->homogeneous)) return;
+    const binding *b = &bound[p->type_var];
+    if (b->bit && b->bit != bit && bit != SCHEMA_OTHER && b->bit != SCHEMA_OTHER)
+        diag_defect(n->graph->module->diag, n->loc, "%s was inferred as %s, but has the type of %s",
+                    label(n, true, i), kind_text(n, &v->type), label(n, false, b->from));
+}
+
+// The element type that constraints alone give output i: DT_NONE when they leave a choice.
+static dtype constrained_elem(const schema_version *s, int i, const binding *bound) {
+    const schema_param *p = s ? formal(s->out, s->nout, i) : NULL;
+    if (!p) return DT_NONE;
+    uint64_t types = p->type_var < 0 ? p->fixed_types : s->type_vars[p->type_var].types;
+    if (p->type_var >= 0 && bound[p->type_var].bit) types = bound[p->type_var].bit;
+    for (int t = 1; t < DT_COUNT; t++)
+        if (types == SCHEMA_TENSOR(t)) return (dtype)t;
+    return DT_NONE;
+}
+
+// ---- One node
+
+// Runs the operator's inference; false when it left because a rank is unknown.
+static bool run(node *n, struct infer_state *s) {
+    if (!n->op->infer) diag_defect(n->graph->module->diag, n->loc, "%s has no shape inference", n->op->name);
+    jmp_buf here, *outer = s->leave;
+    s->leave = &here;
+    bool volatile finished = false;
+    if (setjmp(here) == 0) {
+        n->op->infer(n);
+        finished = true;
+    }
+    s->leave = outer;
+    return finished;
+}
+
+// Outputs that the operator could not infer for want of a rank.
+static void set_unknown(node *n, int i, const schema_version *s, const binding *bound, const type *declared) {
+    dtype elem = constrained_elem(s, i, bound);
+    if (elem == DT_NONE && declared->kind == TYPE_TENSOR) elem = declared->elem;
+    if (elem == DT_NONE)
+        diag_fatal_missing(n->graph->module->diag, n->loc,
+                           "the type of %s, which depends on a tensor of unknown rank, is not supported",
+                           label(n, true, i));
+    infer_set_unknown(n, i, elem);
+}
+
+static bool same_kind(const type *a, const type *b) {
+    if (a->kind != b->kind || a->elem != b->elem) return false;
+    return !a->item || !b->item || same_kind(a->item, b->item);
+}
+
+// A declared shape for a value whose rank inference could not find: named sizes stand for whatever
+// comes at run time, since nothing ties them to an input's.
+static void take_declared(node *n, value *v, const type *declared) {
+    arena *a = infer_arena(n);
+    dim **sizes = ARENA_ARRAY(a, dim *, declared->rank + 1);
+    for (int i = 0; i < declared->rank; i++) {
+        dim *d = declared->dims[i];
+        sizes[i] = dim_is_const(d) ? d : infer_unknown_dim(n, d->name ? d->name : "d", d);
+    }
+    v->type = type_tensor(a, v->type.elem, declared->rank, sizes);
+}
+
+// A wrong shape harms nobody; that of an output is what the caller will have read.
+static void report_declared(const node *n, int out, const type *declared) {
+    const value *v = n->out[out];
+    arena *a = infer_arena(n);
+    bool is_output = false;
+    for (int i = 0; i < v->graph->outputs.n; i++) is_output |= v->graph->outputs.at[i] == v;
+    const char *text = arena_printf(a, "%s is declared as %s, but is %s; the declaration is ignored",
+                                    label(n, true, out), type_text(a, declared), type_text(a, &v->type));
+    if (is_output) diag_warning(n->graph->module->diag, n->loc, "%s", text);
+    else diag_remark(n->graph->module->diag, n->loc, "%s", text);
+}
+
+static void refine(node *n, int out, const type *declared, bool first) {
+    value *v = n->out[out];
+    type *t = &v->type;
+    if (t->kind != TYPE_TENSOR || declared->rank == RANK_UNKNOWN) return;
+    if (t->rank == RANK_UNKNOWN) {
+        if (!n->op->absorb) take_declared(n, v, declared);
+        return;
+    }
+    bool differs = t->rank != declared->rank;
+    for (int i = 0; !differs && i < t->rank; i++)
+        differs = dim_is_const(declared->dims[i]) && dim_equal(t->dims[i], declared->dims[i]) == TRI_NO;
+    arena *a = infer_arena(n);
+    if (differs && first) report_declared(n, out, declared);
+    if (differs) return;
+    dim *sizes[MAX_RANK];
+    for (int i = 0; i < t->rank; i++) {
+        sizes[i] = t->dims[i];
+        if (sizes[i]->kind != DIM_OPAQUE || !dim_is_const(declared->dims[i])) continue;
+        sizes[i] = infer_same_dim(n, sizes[i], declared->dims[i], "declared size");
+    }
+    *t = type_tensor(a, t->elem, t->rank, sizes);
+}
+
+// What the model declared of v is kept when v is inferred for the first time.
+static bool keep_declared(struct infer_state *s, arena *a, const value *v) {
+    if (map_get_number(&s->inferred, (uint64_t)v->id)) return false;
+    type *kept = ARENA_NEW(a, type);
+    *kept = v->type;
+    map_put_number(&s->inferred, (uint64_t)v->id, kept);
+    return true;
+}
+
+static void merge_declared(node *n, int out, const type *declared, bool first) {
+    value *v = n->out[out];
+    if (declared->kind == TYPE_NONE) return;
+    arena *a = infer_arena(n);
+    if (same_kind(declared, &v->type)) refine(n, out, declared, first);
+    else if (first)
+        infer_error(n, "%s is declared as %s, but is %s", label(n, true, out), type_text(a, declared),
+                    type_text(a, &v->type));
+}
+
+// The least bytes that a tensor of type t has; -1: more than any machine addresses.
+static int64_t least_bytes(const type *t) {
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i]->min <= 0) return 0;
+    for (int i = 0; i < t->rank; i++)
+        if (__builtin_mul_overflow(count, t->dims[i]->min, &count)) return -1;
+    int64_t bytes = dtype_size(t->elem, count);
+    return bytes > MOST_BYTES ? -1 : bytes;
+}
+
+static void check_size(const graph *g, const loc *at, const char *what, const type *t) {
+    if (t->kind != TYPE_TENSOR || t->rank == RANK_UNKNOWN || least_bytes(t) >= 0) return;
+    diag_fatal(g->module->diag, at, "%s is %s: more than 2^47 bytes, more than any machine has", what,
+               type_text(g->module->arena, t));
+}
+
+const type *infer_declared(const value *v) {
+    const type *kept = map_get_number(&v->graph->module->infer->inferred, (uint64_t)v->id);
+    return kept ? kept : &v->type;
+}
+
+void infer_node(node *n) {
+    struct infer_state *state = state_of(n);
+    const schema_version *s = newest(n->op);
+    arena *a = infer_arena(n);
+    binding *bound = ARENA_ARRAY(a, binding, s ? s->nvars + 1 : 1);
+    check_inputs(n, s, bound);
+    type *declared = ARENA_ARRAY(a, type, n->nout + 1);
+    bool *first = ARENA_ARRAY(a, bool, n->nout + 1);
+    for (int i = 0; i < n->nout; i++) {
+        if (!n->out[i]) continue;
+        first[i] = keep_declared(state, a, n->out[i]);
+        declared[i] = *infer_declared(n->out[i]);
+        n->out[i]->type = (type){0};
+        n->out[i]->contents = NULL;
+        n->out[i]->ncontents = 0;
+    }
+    int opaques = state->opaques;
+    state->opaques = 0;
+    bool finished = run(n, state);
+    for (int i = 0; i < n->nout; i++) {
+        if (!n->out[i]) continue;
+        if (n->out[i]->type.kind == TYPE_NONE && !finished) set_unknown(n, i, s, bound, &declared[i]);
+        if (n->out[i]->type.kind == TYPE_NONE)
+            diag_defect(n->graph->module->diag, n->loc, "%s was left without a type", label(n, true, i));
+        if (s) check_output(n, s, i, bound);
+        merge_declared(n, i, &declared[i], first[i]);
+        check_size(n->graph, n->loc, label(n, true, i), &n->out[i]->type);
+    }
+    state->opaques = opaques;
+}
+
+// ---- Nodes that take others into themselves
+
+typedef struct giver_search {
+    const graph *g;
+    node *found;
+} giver_search;
+
+static void see_giver(void *user, value *v) {
+    giver_search *s = user;
+    node *d = v->def;
+    if (!d || d->graph != s->g || !d->op->withholds || !d->op->withholds(d, v->def_index)) return;
+    if (!s->found || node_place(d) < node_place(s->found)) s->found = d;
+}
+
+// The first node of n's graph that withholds from n what n may need.
+static node *giver_of(const node *n) {
+    giver_search s = {.g = n->graph};
+    node_reads(n, see_giver, &s);
+    return s.found;
+}
+
+static void count_read(void *user, value *v) {
+    (void)v;
+    ++*(int64_t *)user;
+}
+
+static bool gives_graph_output(const value *v) {
+    for (int i = 0; i < v->graph->outputs.n; i++)
+        if (v->graph->outputs.at[i] == v) return true;
+    return false;
+}
+
+// Whether there is anything to learn about the outputs from number `first` on.
+static bool gives_more(const node *n, int first) {
+    for (int i = first; i < n->nout; i++)
+        if (n->out[i] && (!n->op->withholds(n, i) || gives_graph_output(n->out[i]))) return true;
+    return false;
+}
+
+// The node with which inference goes on when giver took n; giver itself when it is to be inferred again.
+static bool absorb(node *giver, node *n, node **next) {
+    struct infer_state *s = state_of(n);
+    int first = giver->nout;
+    *next = node_next(n);
+    if (s->absorbed > ABSORBED_MOST) return false;
+    node_reads(n, count_read, &s->absorbed);
+    if (!giver->op->absorb(giver, n)) return false;
+    if (!gives_more(giver, first) && !giver_of(giver)) return true;
+    node_reads(giver, count_read, &s->absorbed);
+    *next = giver;
+    return true;
+}
+
+void infer_from(graph *g, int place) {
+    for (int i = place; i < g->nodes.n; i++) {
+        node *n = g->nodes.at[i], *giver, *next;
+        if (n->op->resolve && n->op->resolve(n)) i--;
+        else if ((giver = giver_of(n)) && absorb(giver, n, &next))
+            i = (next ? node_place(next) : g->nodes.n) - 1;
+        else infer_node(n);
+    }
+}
+
+void infer_graph(graph *g) {
+    for (int i = 0; i < g->inputs.n; i++) {
+        const value *v = g->inputs.at[i];
+        check_size(g, NULL, arena_printf(g->module->arena, "input '%s'", v->name), &v->type);
+    }
+    infer_from(g, 0);
+}

@@ -1,0 +1,234 @@
+// The meaning of every scalar operation. Backends are checked against this file.
+#include "ir/kernel/eval.h"
+#include <math.h>
+#include <string.h>
+
+static int64_t wrap(dtype t, int64_t v) {
+    switch (dtype_bits(t)) {
+    case 8: return t == DT_BOOL ? v != 0 : t == DT_I8 ? (int8_t)v : (uint8_t)v;
+    case 16: return dtype_is_signed(t) ? (int16_t)v : (uint16_t)v;
+    case 32: return dtype_is_signed(t) ? (int32_t)v : (int64_t)(uint32_t)v;
+    default: return v;
+    }
+}
+
+static double round_to(dtype t, double v) { return t == DT_F32 ? (double)(float)v : v; }
+
+static double small_float(dtype t, double v, bool saturate) {
+    uint8_t raw[8] = {0};
+    dtype_store_float(t, raw, 0, v, saturate);
+    return dtype_load_float(t, raw, 0);
+}
+
+static cell float_to_int(double v, dtype to) {
+    if (isnan(v)) return (cell){.i = 0};
+    v = trunc(v);
+    if (to == DT_U64) {
+        if (v <= 0) return (cell){.i = 0};
+        if (v >= 18446744073709551616.0) return (cell){.i = -1};
+        return (cell){.i = (int64_t)(uint64_t)v};
+    }
+    double lo = (double)dtype_int_min(to), hi = (double)dtype_int_max(to);
+    if (v <= lo) return (cell){.i = dtype_int_min(to)};
+    if (v >= hi) return (cell){.i = dtype_int_max(to)};
+    return (cell){.i = (int64_t)v};
+}
+
+cell eval_cast(cell v, dtype from, dtype to, bool saturate) {
+    if (dtype_is_float(from)) {
+        if (to == DT_BOOL) return (cell){.i = v.f != 0};
+        if (dtype_is_int(to)) return float_to_int(v.f, to);
+        if (!dtype_is_float(to)) return v;
+        return (cell){.f = small_float(to, v.f, saturate)};
+    }
+    if (to == DT_BOOL) return (cell){.i = v.i != 0};
+    if (dtype_is_float(to)) {
+        // Straight to f32: through double would round twice.
+        if (to == DT_F32) return (cell){.f = from == DT_U64 ? (float)(uint64_t)v.i : (float)v.i};
+        double d = from == DT_U64 ? (double)(uint64_t)v.i : (double)v.i;
+        return (cell){.f = to == DT_F64 ? d : small_float(to, d, saturate)};
+    }
+    if (dtype_bits(to) < 8) { // wraps into the packed type's own width
+        int unused = 64 - dtype_bits(to);
+        uint64_t bits = (uint64_t)v.i << unused;
+        return (cell){.i = dtype_is_signed(to) ? (int64_t)bits >> unused : (int64_t)(bits >> unused)};
+    }
+    return (cell){.i = wrap(to, v.i)};
+}
+
+cell eval_load(dtype t, const void *data, int64_t i) {
+    if (dtype_is_float(t)) return (cell){.f = dtype_load_float(t, data, i)};
+    if (t == DT_C64) {
+        cell v;
+        memcpy(&v, (const char *)data + 8 * i, 8);
+        return v;
+    }
+    if (t == DT_BOOL) return (cell){.i = ((const uint8_t *)data)[i] != 0};
+    return (cell){.i = dtype_load_int(t, data, i)};
+}
+
+void eval_store(dtype t, void *data, int64_t i, cell v) {
+    // A float8 was saturated, or not, by the cast that made it: its infinity stays.
+    if (dtype_is_float(t)) dtype_store_float(t, data, i, v.f, dtype_bits(t) != 8);
+    else if (t == DT_C64) memcpy((char *)data + 8 * i, &v, 8);
+    else if (t == DT_BOOL) ((uint8_t *)data)[i] = v.i != 0;
+    else dtype_store_int(t, data, i, v.i);
+}
+
+static double eval_float1(expr_op op, double x) {
+    switch ((int)op) {
+    case X_NEG: return -x;
+    case X_ABS: return fabs(x);
+    case X_SQRT: return sqrt(x);
+    case X_EXP: return exp(x);
+    case X_LOG: return log(x);
+    case X_LOG1P: return log1p(x);
+    case X_EXPM1: return expm1(x);
+    case X_SIN: return sin(x);
+    case X_COS: return cos(x);
+    case X_TAN: return tan(x);
+    case X_ASIN: return asin(x);
+    case X_ACOS: return acos(x);
+    case X_ATAN: return atan(x);
+    case X_SINH: return sinh(x);
+    case X_COSH: return cosh(x);
+    case X_TANH: return tanh(x);
+    case X_ASINH: return asinh(x);
+    case X_ACOSH: return acosh(x);
+    case X_ATANH: return atanh(x);
+    case X_ERF: return erf(x);
+    case X_SIGMOID: return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
+    case X_FLOOR: return floor(x);
+    case X_CEIL: return ceil(x);
+    case X_TRUNC: return trunc(x);
+    case X_RINT: return rint(x);
+    default: return x;
+    }
+}
+
+static double eval_float2(expr_op op, double x, double y) {
+    switch ((int)op) {
+    case X_ADD: return x + y;
+    case X_SUB: return x - y;
+    case X_MUL: return x * y;
+    case X_DIV: return x / y;
+    case X_FMOD: return fmod(x, y);
+    case X_POW: return pow(x, y);
+    case X_ATAN2: return atan2(x, y);
+    case X_MIN: return isnan(x) || isnan(y) ? NAN : x < y ? x : y;
+    case X_MAX: return isnan(x) || isnan(y) ? NAN : x > y ? x : y;
+    default: return x;
+    }
+}
+
+static int64_t divide(int64_t x, int64_t y, bool is_unsigned, bool remainder) {
+    if (y == 0) return 0;
+    if (is_unsigned) {
+        uint64_t u = (uint64_t)x, v = (uint64_t)y;
+        return (int64_t)(remainder ? u % v : u / v);
+    }
+    if (y == -1) return remainder ? 0 : (int64_t)(0 - (uint64_t)x);
+    return remainder ? x % y : x / y;
+}
+
+static int64_t floor_divide(int64_t x, int64_t y, bool is_unsigned, bool remainder) {
+    int64_t r = divide(x, y, is_unsigned, true);
+    bool adjust = !is_unsigned && r != 0 && (r < 0) != (y < 0);
+    if (remainder) return adjust ? r + y : r;
+    return divide(x, y, is_unsigned, false) - adjust;
+}
+
+static int64_t shift_right(dtype t, int64_t x, uint64_t n) {
+    bool over = n >= (uint64_t)dtype_bits(t);
+    if (dtype_is_signed(t)) return over ? (x < 0 ? -1 : 0) : x >> n;
+    return over ? 0 : (int64_t)((uint64_t)x >> n);
+}
+
+static int64_t eval_int1(expr_op op, dtype t, int64_t x) {
+    switch ((int)op) {
+    case X_NEG: return (int64_t)(0 - (uint64_t)x);
+    case X_ABS: return dtype_is_signed(t) && x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
+    case X_NOT: return t == DT_BOOL ? !x : ~x;
+    default: return x;
+    }
+}
+
+static int64_t eval_int2(expr_op op, dtype t, int64_t x, int64_t y) {
+    bool u = t == DT_U64;
+    bool less = u ? (uint64_t)x < (uint64_t)y : x < y;
+    switch ((int)op) {
+    case X_ADD: return (int64_t)((uint64_t)x + (uint64_t)y);
+    case X_SUB: return (int64_t)((uint64_t)x - (uint64_t)y);
+    case X_MUL: return (int64_t)((uint64_t)x * (uint64_t)y);
+    case X_DIV: return divide(x, y, u, false);
+    case X_FMOD: return divide(x, y, u, true);
+    case X_FLOORDIV: return floor_divide(x, y, u, false);
+    case X_MOD: return floor_divide(x, y, u, true);
+    case X_MIN: return less ? x : y;
+    case X_MAX: return less ? y : x;
+    case X_AND: return x & y;
+    case X_OR: return x | y;
+    case X_XOR: return x ^ y;
+    case X_SHL: return (uint64_t)y >= (uint64_t)dtype_bits(t) ? 0 : (int64_t)((uint64_t)x << y);
+    case X_SHR: return shift_right(t, x, (uint64_t)y);
+    default: return x;
+    }
+}
+
+static bool eval_compare(expr_op op, dtype t, cell x, cell y) {
+    bool eq, less;
+    if (dtype_is_float(t)) eq = x.f == y.f, less = x.f < y.f;
+    else if (t == DT_U64) eq = x.i == y.i, less = (uint64_t)x.i < (uint64_t)y.i;
+    else eq = x.i == y.i, less = x.i < y.i;
+    return op == X_EQ ? eq : op == X_NE ? !eq : op == X_LT ? less : less || eq;
+}
+
+static cell eval_bitcast(cell v, dtype from, dtype to) {
+    union {
+        float f;
+        double d;
+        int64_t i;
+    } raw = {.i = v.i};
+    if (from == DT_F32) raw.i = 0, raw.f = (float)v.f;
+    else if (from == DT_F64) raw.d = v.f;
+    if (to == DT_F32) return (cell){.f = raw.f};
+    if (to == DT_F64) return (cell){.f = raw.d};
+    return (cell){.i = wrap(to, from == DT_F32 ? (int32_t)raw.i : raw.i)};
+}
+
+static cell eval_one(const expr *e, dtype t, cell x, cell y, cell z) {
+    bool is_float = dtype_is_float(t);
+    switch ((int)e->op) {
+    case X_CAST: return eval_cast(x, t, e->to, e->saturate);
+    case X_ROUND_TO:
+        return is_float ? (cell){.f = small_float(e->to, x.f, e->saturate)} : eval_cast(x, t, e->to, true);
+    case X_BITCAST: return eval_bitcast(x, t, e->dtype);
+    case X_ISNAN: return (cell){.i = is_float && isnan(x.f)};
+    case X_ISINF: return (cell){.i = is_float && isinf(x.f)};
+    case X_SELECT: return x.i ? y : z;
+    case X_EQ:
+    case X_NE:
+    case X_LT:
+    case X_LE: return (cell){.i = eval_compare(e->op, t, x, y)};
+    }
+    if (is_float)
+        return (cell){.f = round_to(t, expr_arity(e->op) == 1 ? eval_float1(e->op, x.f)
+                                                              : eval_float2(e->op, x.f, y.f))};
+    return (cell){
+        .i = wrap(t, expr_arity(e->op) == 1 ? eval_int1(e->op, t, x.i) : eval_int2(e->op, t, x.i, y.i))};
+}
+
+void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,
+             cell *out) {
+    dtype t = e->arg[0]->dtype;
+    static const cell none;
+    if (!b) b = &none, sb = 0;
+    if (!c) c = &none, sc = 0;
+    if (t == DT_F32 && e->op == X_MUL) { // the two operations that nearly all time goes to
+        for (int64_t j = 0; j < n; j++) out[j].f = (float)(a[j * sa].f * b[j * sb].f);
+    } else if (t == DT_F32 && e->op == X_ADD) {
+        for (int64_t j = 0; j < n; j++) out[j].f = (float)(a[j * sa].f + b[j * sb].f);
+    } else {
+        for (int64_t j = 0; j < n; j++) out[j] = eval_one(e, t, a[j * sa], b[j * sb], c[j * sc]);
+    }
+}

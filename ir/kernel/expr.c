@@ -1,0 +1,514 @@
+// Scalar expressions of a kernel: built with folding and sharing, walked, rewritten, taken apart.
+#include "ir/kernel/eval.h"
+#include "ir/kernel/program.h"
+#include <math.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int arity;
+} op_table[X_COUNT] = {
+#define X(e, name, arity) [e] = {name, arity},
+    EXPR_OPS(X)
+#undef X
+};
+const char *expr_op_name(expr_op op) { return op_table[op].name; }
+int expr_arity(expr_op op) { return op_table[op].arity; }
+
+// ---------------------------------------------------------------- sharing
+static bool same_expr(const expr *a, const expr *b) {
+    if (a->op != b->op || a->dtype != b->dtype || a->axis != b->axis || a->to != b->to ||
+        a->saturate != b->saturate || memcmp(a->arg, b->arg, sizeof a->arg) != 0)
+        return false;
+    if (a->op == X_READ)
+        return a->buffer == b->buffer && a->guard == b->guard && a->fill == b->fill &&
+               (a->buffer->rank == 0 ||
+                memcmp(a->index, b->index, (size_t)a->buffer->rank * sizeof *a->index) == 0);
+    return a->op == X_DIM ? a->dim == b->dim : a->i == b->i;
+}
+
+static uint64_t hash_expr(const expr *e) {
+    uint64_t h = HASH_SEED;
+    int64_t head[8] = {e->op, e->dtype, e->axis, e->to, e->saturate};
+    for (int j = 0; j < 3; j++) head[5 + j] = e->arg[j] ? e->arg[j]->id : -1;
+    h = hash_bytes(h, head, sizeof head);
+    if (e->op == X_READ) {
+        h = hash_bytes(h, &e->buffer, sizeof e->buffer);
+        for (int j = 0; j < e->buffer->rank; j++) h = hash_bytes(h, &e->index[j]->id, sizeof(int));
+        if (e->guard) h = hash_bytes(h, &e->guard->id, sizeof(int));
+        return h;
+    }
+    return e->op == X_DIM ? hash_bytes(h, &e->dim->id, sizeof(int)) : hash_bytes(h, &e->i, sizeof e->i);
+}
+
+enum { AXIS_BITS = 63 };
+static uint64_t axis_bit(int axis) { return UINT64_C(1) << (axis < AXIS_BITS ? axis : AXIS_BITS); }
+
+static uint64_t axes_of(const expr *e) {
+    if (e->op == X_AXIS) return axis_bit(e->axis);
+    expr *operand[MAX_RANK + 3];
+    uint64_t axes = 0;
+    for (int j = expr_operands(e, operand) - 1; j >= 0; j--) axes |= operand[j]->axes;
+    return axes;
+}
+
+static expr *intern(kernel *k, expr e) {
+    uint64_t h = hash_expr(&e);
+    expr *known = map_get_number(&k->shared, h);
+    if (known && same_expr(known, &e)) return known;
+    expr *made = ARENA_NEW(k->arena, expr);
+    *made = e;
+    made->id = k->exprs.n;
+    made->axes = axes_of(made);
+    VEC_PUSH(k->arena, &k->exprs, made);
+    if (!known) map_put_number(&k->shared, h, made);
+    return made;
+}
+
+// ---------------------------------------------------------------- leaves
+expr *x_float(kernel *k, dtype t, double v) {
+    return intern(k, (expr){.op = X_CONST, .dtype = t, .f = t == DT_F32 ? (double)(float)v : v});
+}
+expr *x_int(kernel *k, dtype t, int64_t v) { return intern(k, (expr){.op = X_CONST, .dtype = t, .i = v}); }
+expr *x_number(kernel *k, dtype t, double v) {
+    return dtype_is_float(t) ? x_float(k, t, v) : x_int(k, t, eval_cast((cell){.f = v}, DT_F64, t, true).i);
+}
+expr *x_zero(kernel *k, dtype t) { return x_number(k, t, 0); }
+expr *x_axis(kernel *k, int axis) {
+    if (dim_is(k->axes.at[axis].extent, 1)) return x_i64(k, 0);
+    return intern(k, (expr){.op = X_AXIS, .dtype = DT_I64, .axis = axis});
+}
+expr *x_dim(kernel *k, dim *d) {
+    if (dim_is_const(d)) return x_i64(k, dim_value(d));
+    return intern(k, (expr){.op = X_DIM, .dtype = DT_I64, .dim = d});
+}
+expr *x_state(kernel *k, int component, dtype t) {
+    return intern(k, (expr){.op = X_STATE, .dtype = t, .axis = component});
+}
+expr *x_other(kernel *k, int component, dtype t) {
+    return intern(k, (expr){.op = X_OTHER, .dtype = t, .axis = component});
+}
+
+// ---------------------------------------------------------------- operations
+static bool is_const(const expr *e) { return e->op == X_CONST; }
+static bool is_const_int(const expr *e, int64_t v) {
+    return e->op == X_CONST && !dtype_is_float(e->dtype) && e->i == v;
+}
+static bool is_one(const expr *e) {
+    return e->op == X_CONST && (dtype_is_float(e->dtype) ? e->f == 1 : e->i == 1);
+}
+
+static expr *fold(kernel *k, expr e) {
+    int n = expr_arity(e.op);
+    cell v[3] = {{0}}, r;
+    for (int j = 0; j < n; j++) {
+        if (!is_const(e.arg[j])) return intern(k, e);
+        v[j].i = e.arg[j]->i;
+    }
+    eval_op(&e, 1, &v[0], 0, &v[1], 0, &v[2], 0, &r);
+    expr c = {.op = X_CONST, .dtype = e.dtype};
+    c.i = r.i; // the same bits for floats
+    return intern(k, c);
+}
+
+expr *x_un(kernel *k, expr_op op, expr *a) {
+    dtype t = op == X_ISNAN || op == X_ISINF ? DT_BOOL : a->dtype;
+    if (op == X_NOT && a->op == X_NOT) return a->arg[0];
+    return fold(k, (expr){.op = op, .dtype = t, .arg = {a}});
+}
+
+// The dim that an int64 expression free of axes and reads equals, NULL when it is none.
+static dim *dim_of(kernel *k, const expr *e) {
+    if (e->dtype != DT_I64) return NULL;
+    if (e->op == X_DIM) return e->dim;
+    return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
+}
+
+static expr *fold_dims(kernel *k, expr_op op, expr *a, expr *b) {
+    dim *x = dim_of(k, a), *y = dim_of(k, b);
+    if (!x || !y || (is_const(a) && is_const(b))) return NULL;
+    bool nonzero = y->min > 0 || y->max < 0;
+    tri less = TRI_UNKNOWN;
+    switch ((int)op) {
+    case X_ADD: return x_dim(k, dim_add(x, y));
+    case X_SUB: return x_dim(k, dim_sub(x, y));
+    case X_MUL: return x_dim(k, dim_mul(x, y));
+    case X_MIN: return x_dim(k, dim_min(x, y));
+    case X_MAX: return x_dim(k, dim_max(x, y));
+    case X_FLOORDIV: return nonzero ? x_dim(k, dim_floordiv(x, y)) : NULL;
+    case X_MOD: return nonzero ? x_dim(k, dim_mod(x, y)) : NULL;
+    case X_EQ: less = dim_equal(x, y); break;
+    case X_LT: less = dim_less(x, y); break;
+    case X_LE: less = dim_less_equal(x, y); break;
+    }
+    return less == TRI_UNKNOWN ? NULL : x_int(k, DT_BOOL, less == TRI_YES);
+}
+
+// What an int64 index expression is known to lie in.
+typedef struct range {
+    int64_t lo, hi;
+} range;
+static int64_t saturating_add(int64_t a, int64_t b) {
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? (a > 0 ? INT64_MAX : INT64_MIN) : r;
+}
+static int64_t saturating_mul(int64_t a, int64_t b) {
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? ((a > 0) == (b > 0) ? INT64_MAX : INT64_MIN) : r;
+}
+static range range_of(kernel *k, const expr *e, int depth) {
+    range all = {INT64_MIN, INT64_MAX};
+    if (e->dtype != DT_I64 || depth > 12) return all;
+    if (e->op == X_CONST) return (range){e->i, e->i};
+    if (e->op == X_DIM) return (range){e->dim->min, e->dim->max};
+    if (e->op == X_AXIS) {
+        int64_t m = k->axes.at[e->axis].extent->max;
+        return (range){0, m == INT64_MAX ? m : m > 0 ? m - 1 : 0};
+    }
+    if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL && e->op != X_FLOORDIV && e->op != X_MOD)
+        return all;
+    range a = range_of(k, e->arg[0], depth + 1), b = range_of(k, e->arg[1], depth + 1);
+    if (e->op == X_ADD) return (range){saturating_add(a.lo, b.lo), saturating_add(a.hi, b.hi)};
+    if (e->op == X_SUB && b.lo > INT64_MIN)
+        return (range){saturating_add(a.lo, b.hi == INT64_MAX ? INT64_MIN : -b.hi),
+                       saturating_add(a.hi, -b.lo)};
+    if (e->op == X_MUL && a.lo >= 0 && b.lo >= 0)
+        return (range){saturating_mul(a.lo, b.lo), saturating_mul(a.hi, b.hi)};
+    if (e->op == X_FLOORDIV && a.lo >= 0 && b.lo > 0)
+        return (range){a.lo / b.hi, a.hi == INT64_MAX ? INT64_MAX : a.hi / b.lo};
+    if (e->op == X_MOD && b.lo > 0) return (range){0, b.hi == INT64_MAX ? INT64_MAX : b.hi - 1};
+    return all;
+}
+
+// Whether a + constants fold: (x + c1) + c2.
+static expr *chain_constants(kernel *k, expr *a, expr *b) {
+    if (a->op == X_ADD && is_const(a->arg[1]) && is_const(b) && dtype_is_int(a->dtype))
+        return x_add(k, a->arg[0], x_int(k, a->dtype, (int64_t)((uint64_t)a->arg[1]->i + (uint64_t)b->i)));
+    return NULL;
+}
+
+// (x * c + y) / c and % c with 0 <= y < c: the digits of a tiled index.
+static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
+    if (a->op != X_ADD || !is_const(b) || b->i <= 0) return NULL;
+    for (int j = 0; j < 2; j++) {
+        expr *high = a->arg[j], *low = a->arg[1 - j];
+        if (high->op != X_MUL || !is_const(high->arg[1]) || high->arg[1]->i != b->i) continue;
+        range r = range_of(k, low, 0);
+        if (r.lo < 0 || r.hi >= b->i) continue;
+        return op == X_MOD ? low : high->arg[0];
+    }
+    return NULL;
+}
+
+static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
+    expr *e;
+    if ((op == X_MOD || op == X_FLOORDIV) && (e = split_digits(k, op, a, b))) return e;
+    switch ((int)op) {
+    case X_ADD:
+        if (is_const_int(b, 0)) return a;
+        if ((e = chain_constants(k, a, b))) return e;
+        break;
+    case X_SUB:
+        if (is_const_int(b, 0)) return a;
+        if (a == b) return x_zero(k, a->dtype);
+        if (is_const(b) && a->dtype == DT_I64 && b->i != INT64_MIN) return x_add(k, a, x_i64(k, -b->i));
+        break;
+    case X_MUL:
+        if (is_one(b)) return a;
+        if (is_const_int(b, 0)) return b;
+        break;
+    case X_DIV:
+    case X_FLOORDIV:
+        if (is_one(b)) return a;
+        break;
+    case X_MOD:
+        if (is_one(b)) return x_zero(k, a->dtype);
+        break;
+    case X_MIN:
+    case X_MAX:
+        if (a == b) return a;
+        break;
+    }
+    if (a->dtype != DT_I64) return NULL;
+    range x = range_of(k, a, 0), y = range_of(k, b, 0);
+    if (op == X_MOD && x.lo >= 0 && x.hi < y.lo) return a;
+    if (op == X_FLOORDIV && x.lo >= 0 && x.hi < y.lo) return x_i64(k, 0);
+    if (op == X_DIV && x.lo >= 0 && y.lo > 0) return x_bin(k, X_FLOORDIV, a, b);
+    if ((op == X_LT && x.hi < y.lo) || (op == X_LE && x.hi <= y.lo)) return x_int(k, DT_BOOL, 1);
+    if ((op == X_LT && x.lo >= y.hi) || (op == X_LE && x.lo > y.hi)) return x_int(k, DT_BOOL, 0);
+    if ((op == X_MIN && x.hi <= y.lo) || (op == X_MAX && x.lo >= y.hi)) return a;
+    if ((op == X_MIN && y.hi <= x.lo) || (op == X_MAX && y.lo >= x.hi)) return b;
+    // axis < its own extent
+    if (op == X_LT && a->op == X_AXIS && dim_of(k, b) &&
+        dim_less_equal(k->axes.at[a->axis].extent, dim_of(k, b)) == TRI_YES)
+        return x_int(k, DT_BOOL, 1);
+    if (op == X_MIN && a->op == X_AXIS && dim_of(k, b) &&
+        dim_less_equal(dim_addk(k->axes.at[a->axis].extent, -1), dim_of(k, b)) == TRI_YES)
+        return a;
+    return NULL;
+}
+
+static expr *simplify_bool(expr_op op, expr *a, expr *b) {
+    if (is_const(a) && !is_const(b)) return simplify_bool(op, b, a);
+    if (op == X_AND) return is_const_int(b, 1) || a == b ? a : is_const_int(b, 0) ? b : NULL;
+    if (op == X_OR) return is_const_int(b, 0) || a == b ? a : is_const_int(b, 1) ? b : NULL;
+    return NULL;
+}
+
+expr *x_bin(kernel *k, expr_op op, expr *a, expr *b) {
+    bool compare = op == X_EQ || op == X_NE || op == X_LT || op == X_LE;
+    bool commutes =
+        op == X_ADD || op == X_MUL || op == X_AND || op == X_OR || op == X_XOR || op == X_EQ || op == X_NE;
+    if (op == X_CHECK)
+        return is_const_int(b, 1) ? a : intern(k, (expr){.op = op, .dtype = a->dtype, .arg = {a, b}});
+    if (commutes && is_const(a) && !is_const(b)) {
+        expr *t = a;
+        a = b, b = t;
+    }
+    if (a->dtype != b->dtype)
+        diag_defect(k->program->diag, k->loc, "%s of %s and %s", expr_op_name(op), dtype_name(a->dtype),
+                    dtype_name(b->dtype));
+    expr *e = NULL;
+    if (a->dtype == DT_I64) e = fold_dims(k, op, a, b);
+    if (!e && !(is_const(a) && is_const(b))) {
+        if (dtype_is_int(a->dtype)) e = simplify_int(k, op, a, b);
+        else if (a->dtype == DT_BOOL) e = simplify_bool(op, a, b);
+        else if ((op == X_MUL || op == X_DIV) && is_one(b)) e = a; // x + 0 would change -0
+    }
+    return e ? e : fold(k, (expr){.op = op, .dtype = compare ? DT_BOOL : a->dtype, .arg = {a, b}});
+}
+
+expr *x_select(kernel *k, expr *c, expr *a, expr *b) {
+    if (is_const(c)) return c->i ? a : b;
+    if (a == b) return a;
+    return fold(k, (expr){.op = X_SELECT, .dtype = a->dtype, .arg = {c, a, b}});
+}
+
+expr *x_cast(kernel *k, expr *a, dtype to, bool saturate) {
+    dtype t = dtype_compute(to);
+    if (to == a->dtype) return a;
+    if (a->op == X_DIM || (a->op == X_CONST && t == DT_I64)) saturate = true;
+    return fold(k, (expr){.op = X_CAST, .dtype = t, .arg = {a}, .to = to, .saturate = saturate});
+}
+
+expr *x_round_to(kernel *k, expr *a, dtype storage, bool saturate) {
+    if (storage == a->dtype) return a;
+    return fold(k,
+                (expr){.op = X_ROUND_TO, .dtype = a->dtype, .arg = {a}, .to = storage, .saturate = saturate});
+}
+
+expr *x_bitcast(kernel *k, expr *a, dtype to) {
+    return to == a->dtype ? a : fold(k, (expr){.op = X_BITCAST, .dtype = to, .arg = {a}});
+}
+
+static expr *read_expr(kernel *k, buffer *b, expr *const *index, expr *guard, expr *fill) {
+    expr e = {.op = X_READ, .dtype = dtype_compute(b->dtype), .buffer = b, .guard = guard, .fill = fill};
+    e.index = ARENA_ARRAY(k->arena, expr *, b->rank ? b->rank : 1);
+    for (int j = 0; j < b->rank; j++) e.index[j] = index[j];
+    return intern(k, e);
+}
+
+expr *x_read(kernel *k, buffer *b, expr *const *index) { return read_expr(k, b, index, NULL, NULL); }
+
+expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr *fill) {
+    if (!guard || is_const_int(guard, 1)) return x_read(k, b, index);
+    if (!fill) fill = x_zero(k, dtype_compute(b->dtype));
+    if (is_const(guard)) return fill;
+    return read_expr(k, b, index, guard, fill);
+}
+
+expr *x_check(kernel *k, expr *a, expr *holds, int message) {
+    if (is_const_int(holds, 1)) return a;
+    return intern(k, (expr){.op = X_CHECK, .dtype = a->dtype, .arg = {a, holds}, .axis = message});
+}
+
+expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message) {
+    if (index->dtype != DT_I64) index = x_cast(k, index, DT_I64, true);
+    expr *n = x_dim(k, extent), *zero = x_i64(k, 0);
+    expr *i = wrap ? x_select(k, x_lt(k, index, zero), x_add(k, index, n), index) : index;
+    expr *ok = x_and(k, x_bin(k, X_LE, zero, i), x_lt(k, i, n));
+    if (is_const_int(ok, 1)) return i;
+    VEC_PUSH(k->arena, &k->messages, message);
+    expr *clamped = x_bin(k, X_MAX, x_bin(k, X_MIN, i, x_add(k, n, x_i64(k, -1))), zero);
+    return x_check(k, clamped, ok, k->messages.n - 1);
+}
+
+// ---------------------------------------------------------------- walking
+typedef struct walk {
+    void (*visit)(void *, expr *);
+    void *user;
+    uint8_t *seen; // by id
+} walk;
+
+int expr_operands(const expr *e, expr **out) {
+    int n = 0;
+    for (int j = 0; j < expr_arity(e->op); j++) out[n++] = e->arg[j];
+    if (e->op != X_READ) return n;
+    for (int j = 0; j < e->buffer->rank; j++) out[n++] = e->index[j];
+    if (e->guard) out[n++] = e->guard, out[n++] = e->fill;
+    return n;
+}
+
+// The distinct nodes under the roots in order of their ids. Operands have smaller ids than their users, so
+// marking reachable ids downwards needs no recursion.
+static expr_list nodes_under(arena *a, expr *const *roots, int nroots) {
+    int n = 0;
+    for (int j = 0; j < nroots; j++) n = roots[j] && roots[j]->id >= n ? roots[j]->id + 1 : n;
+    expr **at = ARENA_ARRAY(a, expr *, n + 1), *operand[MAX_RANK + 3];
+    for (int j = 0; j < nroots; j++)
+        if (roots[j]) at[roots[j]->id] = roots[j];
+    for (int id = n - 1; id >= 0; id--) {
+        if (!at[id]) continue;
+        int m = expr_operands(at[id], operand);
+        for (int j = 0; j < m; j++) at[operand[j]->id] = operand[j];
+    }
+    expr_list list = {0, at};
+    for (int id = 0; id < n; id++)
+        if (at[id]) at[list.n++] = at[id];
+    return list;
+}
+
+expr_list expr_nodes(arena *a, expr *e) { return nodes_under(a, &e, 1); }
+
+expr_list stage_nodes(arena *a, const stage *s, unsigned parts) {
+    VEC(expr *) roots = {0};
+    for (int j = 0; j < s->states.n; j++) {
+        const state *st = &s->states.at[j];
+        if (parts & PART_INIT) VEC_PUSH(a, &roots, st->init);
+        if (parts & PART_STEP) VEC_PUSH(a, &roots, st->step);
+        if (parts & PART_MERGE) VEC_PUSH(a, &roots, st->merge);
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        for (int i = 0; i < w->to->rank && parts & PART_INDEX; i++) VEC_PUSH(a, &roots, w->index[i]);
+        if (parts & PART_VALUE) VEC_PUSH(a, &roots, w->value);
+        if (parts & PART_GUARD) VEC_PUSH(a, &roots, w->guard);
+    }
+    return nodes_under(a, roots.at, roots.n);
+}
+
+void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
+    arena *scratch = arena_new();
+    expr_list all = expr_nodes(scratch, e);
+    for (int j = 0; j < all.n; j++) visit(user, all.at[j]);
+    arena_destroy(scratch);
+}
+
+typedef struct axis_use {
+    int axis;
+    bool found;
+} axis_use;
+static void find_axis(void *user, expr *e) {
+    axis_use *u = user;
+    if (e->op == X_AXIS && e->axis == u->axis) u->found = true;
+}
+bool expr_uses_axis(expr *e, int axis) {
+    if (!(e->axes & axis_bit(axis))) return false;
+    if (axis < AXIS_BITS) return true;
+    axis_use u = {axis, false};
+    expr_walk(e, find_axis, &u);
+    return u.found;
+}
+
+// ---------------------------------------------------------------- rewriting
+typedef struct rewrite {
+    kernel *k;
+    expr *(*map)(void *, expr *);
+    void *user;
+    expr **done;
+} rewrite;
+
+expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
+    expr *a[3] = {0};
+    for (int j = 0; j < expr_arity(e->op); j++) a[j] = done[e->arg[j]->id];
+    switch ((int)e->op) {
+    case X_CONST: return intern(k, (expr){.op = X_CONST, .dtype = e->dtype, .i = e->i});
+    case X_AXIS: return x_axis(k, e->axis);
+    case X_DIM: return x_dim(k, e->dim);
+    case X_STATE: return x_state(k, e->axis, e->dtype);
+    case X_OTHER: return x_other(k, e->axis, e->dtype);
+    case X_CAST: return x_cast(k, a[0], e->to, e->saturate);
+    case X_SELECT: return x_select(k, a[0], a[1], a[2]);
+    case X_CHECK: return x_check(k, a[0], a[1], e->axis);
+    case X_ROUND_TO:
+    case X_BITCAST: {
+        expr copy = {.op = e->op, .dtype = e->dtype, .to = e->to, .saturate = e->saturate};
+        memcpy(copy.arg, a, sizeof a);
+        return fold(k, copy);
+    }
+    case X_READ: {
+        expr *index[MAX_RANK];
+        for (int j = 0; j < e->buffer->rank; j++) index[j] = done[e->index[j]->id];
+        return x_read_guarded(k, e->buffer, index, e->guard ? done[e->guard->id] : NULL,
+                              e->fill ? done[e->fill->id] : NULL);
+    }
+    }
+    return expr_arity(e->op) == 1 ? x_un(k, e->op, a[0]) : x_bin(k, e->op, a[0], a[1]);
+}
+
+static void rewrite_one(void *user, expr *e) {
+    rewrite *r = user;
+    expr *mapped = r->map(r->user, e);
+    r->done[e->id] = mapped ? mapped : expr_rebuild(r->k, e, r->done);
+}
+
+expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *user) {
+    arena *scratch = arena_new();
+    rewrite r = {k, map, user, ARENA_ARRAY(scratch, expr *, e->id + 1)};
+    expr_walk(e, rewrite_one, &r);
+    expr *result = r.done[e->id];
+    arena_destroy(scratch);
+    return result;
+}
+
+// ---------------------------------------------------------------- affine form
+static bool is_invariant(expr *e, kernel *k) {
+    (void)k;
+    if (e->op == X_CONST || e->op == X_DIM) return true;
+    if (e->op == X_AXIS || e->op == X_READ || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK)
+        return false;
+    for (int j = 0; j < expr_arity(e->op); j++)
+        if (!is_invariant(e->arg[j], k)) return false;
+    return true;
+}
+
+bool expr_affine(kernel *k, expr *e, expr **base, expr **coef) {
+    int n = k->axes.n;
+    *base = x_i64(k, 0);
+    for (int a = 0; a < n; a++) coef[a] = *base;
+    if (e->dtype != DT_I64) return false;
+    if (e->op == X_AXIS) return coef[e->axis] = x_i64(k, 1), true;
+    if (is_invariant(e, k)) return *base = e, true;
+    if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL) return false;
+    expr *x = e->arg[0], *y = e->arg[1], *base2, *coef2[256];
+    if (n > 256) return false;
+    if (e->op == X_MUL) {
+        if (!is_invariant(y, k)) {
+            expr *t = x;
+            x = y, y = t;
+        }
+        if (!is_invariant(y, k) || !expr_affine(k, x, base, coef)) return false;
+        *base = x_mul(k, *base, y);
+        for (int a = 0; a < n; a++) coef[a] = x_mul(k, coef[a], y);
+        return true;
+    }
+    if (!expr_affine(k, x, base, coef) || !expr_affine(k, y, &base2, coef2)) return false;
+    *base = x_bin(k, e->op, *base, base2);
+    for (int a = 0; a < n; a++) coef[a] = x_bin(k, e->op, coef[a], coef2[a]);
+    return true;
+}
+
+expr *expr_slope(kernel *k, expr *e, int axis) {
+    if (!expr_uses_axis(e, axis)) return x_i64(k, 0);
+    if (e->op == X_AXIS) return x_i64(k, 1);
+    if (e->dtype != DT_I64 || (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL)) return NULL;
+    expr *x = e->arg[0], *y = e->arg[1];
+    if (e->op == X_MUL) {
+        bool swap = is_invariant(x, k);
+        if (!swap && !is_invariant(y, k)) return NULL;
+        expr *slope = expr_slope(k, swap ? y : x, axis);
+        return slope ? x_mul(k, slope, swap ? x : y) : NULL;
+    }
+    x = expr_slope(k, x, axis), y = expr_slope(k, y, axis);
+    return x && y ? x_bin(k, e->op, x, y) : NULL;
+}

@@ -1,0 +1,37 @@
+// The interpreter: runs programs of unscheduled kernels. It is the meaning of a model, the oracle of the
+// backends and the engine of constant folding.
+#ifndef ONNXC_IR_KERNEL_INTERP_H
+#define ONNXC_IR_KERNEL_INTERP_H
+#include "ir/graph/tensor.h"
+#include "ir/kernel/program.h"
+
+typedef struct interp_limits {
+    int64_t work;  // scalar operations, 0: no limit
+    int64_t bytes; // memory, 0: no limit
+} interp_limits;
+
+typedef enum interp_result {
+    INTERP_OK,
+    INTERP_FAILED, // the model's own check failed or an input does not fit; *message says what
+    INTERP_LIMIT,  // ran past the limits
+} interp_result;
+
+// in: one tensor for each program input; out: filled, data in arena a. A kernel that reads or writes outside
+// a buffer is a defect (leaves through the program's diag).
+interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits,
+                             const char **message);
+// What a caller may do during the run.
+struct interp;
+typedef struct interp_hooks {
+    void (*watch)(void *user, const buffer *b,
+                  const tensor *t); // sees every buffer after the kernel that wrote it
+    bool (*kernel)(void *user, struct interp *in, const kernel *k); // runs k instead (false: not done)
+    void *user;
+} interp_hooks;
+interp_result interp_program_hooked(const program *p, arena *a, const tensor *in, tensor *out,
+                                    interp_limits limits, const char **message, const interp_hooks *hooks);
+// Only watching.
+interp_result interp_program_watched(const program *p, arena *a, const tensor *in, tensor *out,
+                                     interp_limits limits, const char **message,
+                                     void (*watch)(void *user, const buffer *b, const tensor *t), void *user);
+#endif

@@ -1,0 +1,471 @@
+// One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
+// strips, the others one position at a time.
+#include "ir/kernel/interp_kernel.h"
+#include "compiler/base/round.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { STRIP = 1024 };
+
+// An expression list in evaluation order.
+typedef struct code {
+    VEC(expr *) list;
+} code;
+typedef struct run {
+    interp *in;
+    const kernel *k;
+    arena *arena;
+    const stage *s;
+    int64_t *extent, *pos; // by axis
+    int strip_axis;        // -1: none
+    int64_t lanes;
+    memory *local;               // by local id
+    cell **cells;                // by expression id: STRIP cells
+    uint8_t *varies;             // by expression id: differs along the strip
+    cell *state[32], *other[32]; // by component: STRIP cells
+    int half;                    // of a complex128 element being moved
+} run;
+
+static void add_code(void *user, expr *e) {
+    code *c = ((void **)user)[0];
+    arena *a = ((void **)user)[1];
+    VEC_PUSH(a, &c->list, e);
+}
+static void code_add(run *r, code *c, expr *e) {
+    if (!e) return;
+    void *user[2] = {c, r->arena};
+    for (int j = 0; j < c->list.n; j++)
+        if (c->list.at[j] == e) return;
+    expr_walk(e, add_code, user);
+}
+static int by_id(const void *a, const void *b) { return (*(expr *const *)a)->id - (*(expr *const *)b)->id; }
+static void code_finish(code *c) {
+    if (!c->list.n) return;
+    qsort(c->list.at, (size_t)c->list.n, sizeof *c->list.at, by_id);
+    int n = 0;
+    for (int j = 0; j < c->list.n; j++)
+        if (n == 0 || c->list.at[n - 1] != c->list.at[j]) c->list.at[n++] = c->list.at[j];
+    c->list.n = n;
+}
+
+static bool varies_along(run *r, const expr *e) {
+    if (e->op == X_AXIS) return e->axis == r->strip_axis;
+    if (e->op == X_STATE || e->op == X_OTHER) return r->lanes > 1;
+    bool v = false;
+    for (int j = 0; j < expr_arity(e->op); j++) v |= r->varies[e->arg[j]->id];
+    if (e->op != X_READ) return v;
+    for (int j = 0; j < e->buffer->rank; j++) v |= r->varies[e->index[j]->id];
+    if (e->guard) v |= r->varies[e->guard->id] || r->varies[e->fill->id];
+    return v;
+}
+
+static memory *memory_of(run *r, const buffer *b) {
+    return b->role == BUF_LOCAL ? &r->local[b->id] : &r->in->at[b->id];
+}
+
+static _Noreturn void out_of_range(run *r, const char *verb, const buffer *b, int axis, int64_t index,
+                                   int64_t n) {
+    diag_defect(r->in->p->diag, r->k->loc, "kernel %s %s '%s' at %lld on axis %d of size %lld", r->k->name,
+                verb, b->name, (long long)index, axis, (long long)n);
+}
+
+// Halos and the rest of a last tile may be accessed too.
+static bool index_is_inside(const buffer *b, int axis, int64_t index, int64_t n) {
+    const layout *l = b->layout;
+    if (!l) return index >= 0 && index < n;
+    int64_t tile = 1;
+    for (int j = 0; j < l->n; j++)
+        if (l->order[j].axis == axis && l->order[j].tile) tile *= l->order[j].tile;
+    int64_t size = round_up(n + l->pad_lo[axis] + l->pad_hi[axis], tile);
+    return index >= -l->pad_lo[axis] && index < size - l->pad_lo[axis];
+}
+
+// Element offset under the buffer's layout, checking each logical index.
+static int64_t element_offset(run *r, const char *verb, const buffer *b, const memory *m, expr *const *index,
+                              int64_t lane) {
+    int64_t at[MAX_RANK], offset = 0;
+    for (int j = 0; j < b->rank; j++) {
+        at[j] = r->cells[index[j]->id][r->varies[index[j]->id] ? lane : 0].i;
+        if (!index_is_inside(b, j, at[j], m->dims[j])) out_of_range(r, verb, b, j, at[j], m->dims[j]);
+        offset += at[j] * m->stride[j];
+    }
+    if (!b->layout) return offset;
+    const layout *l = b->layout;
+    int64_t scale = 1;
+    int64_t left[MAX_RANK];
+    for (int j = 0; j < b->rank; j++) left[j] = at[j] + l->pad_lo[j];
+    offset = 0;
+    for (int j = l->n - 1; j >= 0; j--) { // innermost first: take each entry's digit
+        int axis = l->order[j].axis;
+        int64_t extent = m->extent[j];
+        offset += (left[axis] % extent) * scale;
+        left[axis] /= extent;
+        scale = scale * extent + layout_gap(l, j - 1);
+    }
+    return offset;
+}
+
+static cell load(run *r, const memory *m, dtype t, int64_t at) {
+    if (t != DT_C128) return eval_load(t, m->data, at);
+    return eval_load(DT_C64, m->data, 2 * at + r->half);
+}
+static void store(run *r, const memory *m, dtype t, int64_t at, cell v) {
+    if (t == DT_C128) eval_store(DT_C64, m->data, 2 * at + r->half, v);
+    else eval_store(t, m->data, at, v);
+}
+
+static void eval_read(run *r, const expr *e, int64_t n, cell *out) {
+    const memory *m = memory_of(r, e->buffer);
+    if (!m->live)
+        diag_defect(r->in->p->diag, r->k->loc, "kernel %s reads '%s', which has no memory", r->k->name,
+                    e->buffer->name);
+    for (int64_t j = 0; j < n; j++) {
+        if (e->guard && !r->cells[e->guard->id][r->varies[e->guard->id] ? j : 0].i) {
+            out[j] = r->cells[e->fill->id][r->varies[e->fill->id] ? j : 0];
+            continue;
+        }
+        out[j] = load(r, m, e->buffer->dtype, element_offset(r, "reads", e->buffer, m, e->index, j));
+    }
+}
+
+static void eval_check(run *r, const expr *e, int64_t n, cell *out) {
+    const cell *a = r->cells[e->arg[0]->id], *b = r->cells[e->arg[1]->id];
+    int sa = r->varies[e->arg[0]->id], sb = r->varies[e->arg[1]->id];
+    for (int64_t j = 0; j < n; j++) {
+        if (!b[j * sb].i) interp_stop(r->in, INTERP_FAILED, r->k->messages.at[e->axis]);
+        out[j] = a[j * sa];
+    }
+}
+
+static void eval_expr(run *r, const expr *e, int64_t n) {
+    cell *out = r->cells[e->id];
+    if (!r->varies[e->id]) n = 1;
+    switch ((int)e->op) {
+    case X_CONST: out[0].i = e->i; return;
+    case X_AXIS:
+        for (int64_t j = 0; j < n; j++) out[j].i = r->pos[e->axis] + j;
+        return;
+    case X_DIM: out[0].i = interp_dim(r->in, e->dim); return;
+    case X_STATE: memcpy(out, r->state[e->axis], (size_t)n * sizeof *out); return;
+    case X_OTHER: memcpy(out, r->other[e->axis], (size_t)n * sizeof *out); return;
+    case X_READ: eval_read(r, e, n, out); return;
+    case X_CHECK: eval_check(r, e, n, out); return;
+    }
+    const cell *v[3] = {0};
+    int stride[3] = {0};
+    for (int j = 0; j < expr_arity(e->op); j++) {
+        v[j] = r->cells[e->arg[j]->id];
+        stride[j] = r->varies[e->arg[j]->id];
+    }
+    eval_op(e, n, v[0], stride[0], v[1], stride[1], v[2], stride[2], out);
+}
+
+static void eval_code(run *r, const code *c, int64_t n) {
+    for (int j = 0; j < c->list.n; j++) eval_expr(r, c->list.at[j], n);
+    r->in->work += n * c->list.n;
+    if (r->in->limits.work && r->in->work > r->in->limits.work) interp_stop(r->in, INTERP_LIMIT, "work");
+}
+
+static cell result(run *r, const expr *e, int64_t lane) {
+    return r->cells[e->id][r->varies[e->id] ? lane : 0];
+}
+
+// ---------------------------------------------------------------- writes
+static cell combine(write_combine op, dtype t, cell old, cell v) {
+    bool f = dtype_is_float(t);
+    bool less = f ? v.f < old.f : t == DT_U64 ? (uint64_t)v.i < (uint64_t)old.i : v.i < old.i;
+    bool nan = f && (old.f != old.f || v.f != v.f);
+    switch (op) {
+    case COMBINE_SET: return v;
+    case COMBINE_ADD:
+        return f ? (cell){.f = old.f + v.f} : (cell){.i = (int64_t)((uint64_t)old.i + (uint64_t)v.i)};
+    case COMBINE_MUL:
+        return f ? (cell){.f = old.f * v.f} : (cell){.i = (int64_t)((uint64_t)old.i * (uint64_t)v.i)};
+    case COMBINE_MIN: return nan ? (cell){.f = old.f + v.f} : less ? v : old;
+    case COMBINE_MAX: return nan ? (cell){.f = old.f + v.f} : less ? old : v;
+    }
+    return v;
+}
+
+static void do_writes(run *r, write_when when, int64_t n) {
+    for (int j = 0; j < r->s->writes.n; j++) {
+        const write *w = &r->s->writes.at[j];
+        if (w->when != when) continue;
+        memory *m = memory_of(r, w->to);
+        if (!m->live)
+            diag_defect(r->in->p->diag, r->k->loc, "kernel %s writes '%s', which has no memory", r->k->name,
+                        w->to->name);
+        for (int64_t lane = 0; lane < n; lane++) {
+            if (w->guard && !result(r, w->guard, lane).i) continue;
+            int64_t at = element_offset(r, "writes", w->to, m, w->index, lane);
+            cell v = result(r, w->value, lane);
+            if (w->combine != COMBINE_SET)
+                v = combine(w->combine, w->value->dtype, load(r, m, w->to->dtype, at), v);
+            store(r, m, w->to->dtype, at, v);
+        }
+    }
+}
+
+static code writes_code(run *r, write_when when) {
+    code c = {{0}};
+    for (int j = 0; j < r->s->writes.n; j++) {
+        const write *w = &r->s->writes.at[j];
+        if (w->when != when) continue;
+        for (int i = 0; i < w->to->rank; i++) code_add(r, &c, w->index[i]);
+        code_add(r, &c, w->value);
+        code_add(r, &c, w->guard);
+    }
+    code_finish(&c);
+    return c;
+}
+
+// ---------------------------------------------------------------- states
+static cell reduce_cells(reduce_op op, dtype t, cell s, cell v) {
+    switch (op) {
+    // Sums of floats stay in double until the end: the oracle should be nearer the truth than what it judges.
+    case RED_SUM: return combine(COMBINE_ADD, t, s, v);
+    case RED_PROD: return combine(COMBINE_MUL, t, s, v);
+    case RED_MIN: return combine(COMBINE_MIN, t, s, v);
+    case RED_MAX: return combine(COMBINE_MAX, t, s, v);
+    case RED_AND: return (cell){.i = s.i & v.i};
+    case RED_OR: return (cell){.i = s.i | v.i};
+    case RED_CUSTOM: break;
+    }
+    return v;
+}
+
+// One step of all states for n lanes; when the strip axis is a reduce axis, folds the lanes into lane 0.
+static void step_states(run *r, int64_t n, bool fold) {
+    const stage *s = r->s;
+    for (int j = 0; j < s->states.n; j++) {
+        const state *st = &s->states.at[j];
+        if (st->op == RED_CUSTOM) continue;
+        for (int64_t lane = 0; lane < n; lane++) {
+            cell *to = &r->state[j][fold ? 0 : lane];
+            *to = reduce_cells(st->op, st->dtype, *to, result(r, st->step, lane));
+        }
+    }
+    for (int j = 0; j < s->states.n; j++) { // after all were computed from the old ones
+        const state *st = &s->states.at[j];
+        if (st->op != RED_CUSTOM) continue;
+        for (int64_t lane = 0; lane < n; lane++) r->state[j][lane] = result(r, st->step, lane);
+    }
+}
+
+static void round_states(run *r, int64_t n) {
+    for (int j = 0; j < r->s->states.n; j++) {
+        const state *st = &r->s->states.at[j];
+        if (st->op == RED_CUSTOM) continue;
+        for (int64_t lane = 0; lane < n; lane++)
+            r->state[j][lane] = eval_cast(r->state[j][lane], st->dtype, st->dtype, true);
+    }
+}
+
+// ---------------------------------------------------------------- one stage
+typedef struct plan {
+    int parallel[MAX_RANK * 4], nparallel;
+    int inner[MAX_RANK * 4], ninner; // reduce or scan axes
+    bool fold;                       // the strip axis is the last of inner
+    int strip_axis;
+    uint8_t *varies;
+    code init, step, before, after, end;
+} plan;
+
+static void init_states(run *r, const plan *p, int64_t n) {
+    eval_code(r, &p->init, n);
+    for (int j = 0; j < r->s->states.n; j++)
+        for (int64_t lane = 0; lane < (p->fold ? 1 : n); lane++)
+            r->state[j][lane] = result(r, r->s->states.at[j].init, p->fold ? 0 : lane);
+}
+
+static void inner_step(run *r, const plan *p, int64_t n) {
+    if (p->before.list.n) eval_code(r, &p->before, n), do_writes(r, WRITE_BEFORE, n);
+    eval_code(r, &p->step, n);
+    step_states(r, n, p->fold);
+    if (p->after.list.n) eval_code(r, &p->after, n), do_writes(r, WRITE_AFTER, n);
+}
+
+static void inner_loop(run *r, const plan *p, int depth, int64_t n) {
+    if (depth == p->ninner) {
+        inner_step(r, p, n);
+        return;
+    }
+    int a = p->inner[depth];
+    if (a == r->strip_axis) {
+        for (int64_t i = 0; i < r->extent[a]; i += STRIP) {
+            r->pos[a] = i;
+            r->lanes = r->extent[a] - i < STRIP ? r->extent[a] - i : STRIP;
+            inner_step(r, p, r->lanes);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < r->extent[a]; i++) {
+        r->pos[a] = i;
+        inner_loop(r, p, depth + 1, n);
+    }
+}
+
+static void at_point(run *r, const plan *p, int64_t n) {
+    bool c128 = false;
+    for (int j = 0; j < r->s->writes.n; j++) c128 |= r->s->writes.at[j].to->dtype == DT_C128;
+    for (r->half = 0; r->half <= c128; r->half++) {
+        init_states(r, p, n);
+        if (r->s->states.n || p->ninner) inner_loop(r, p, 0, n);
+        round_states(r, p->fold ? 1 : n);
+        if (p->end.list.n) {
+            eval_code(r, &p->end, p->fold ? 1 : n);
+            do_writes(r, WRITE_END, p->fold ? 1 : n);
+        }
+    }
+}
+
+static void parallel_loop(run *r, const plan *p, int depth) {
+    if (depth == p->nparallel) {
+        at_point(r, p, 1);
+        return;
+    }
+    int a = p->parallel[depth];
+    if (a == r->strip_axis) { // always the last
+        for (int64_t i = 0; i < r->extent[a]; i += STRIP) {
+            r->pos[a] = i;
+            r->lanes = r->extent[a] - i < STRIP ? r->extent[a] - i : STRIP;
+            at_point(r, p, r->lanes);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < r->extent[a]; i++) {
+        r->pos[a] = i;
+        parallel_loop(r, p, depth + 1);
+    }
+}
+
+static int longest(const run *r, const int *axes, int n) {
+    int best = -1;
+    for (int j = 0; j < n; j++)
+        if (r->extent[axes[j]] > 1 && (best < 0 || r->extent[axes[j]] >= r->extent[axes[best]])) best = j;
+    return best;
+}
+static void move_last(int *axes, int n, int which) {
+    int a = axes[which];
+    memmove(axes + which, axes + which + 1, (size_t)(n - which - 1) * sizeof *axes);
+    axes[n - 1] = a;
+}
+
+// Folding along a reduce axis needs states that are plain reductions and no ordered writes.
+static bool can_fold(const run *r, const plan *p) {
+    for (int j = 0; j < r->s->states.n; j++)
+        if (r->s->states.at[j].op == RED_CUSTOM) return false;
+    for (int j = 0; j < r->s->writes.n; j++)
+        if (r->s->writes.at[j].when != WRITE_END || r->s->writes.at[j].combine != COMBINE_SET) return false;
+    for (int j = 0; j < p->ninner; j++)
+        if (r->k->axes.at[p->inner[j]].kind != AXIS_REDUCE) return false;
+    return true;
+}
+
+static void choose_strip(run *r, plan *p) {
+    r->strip_axis = -1;
+    r->lanes = 1;
+    int par = longest(r, p->parallel, p->nparallel),
+        red = can_fold(r, p) ? longest(r, p->inner, p->ninner) : -1;
+    int64_t pn = par < 0 ? 0 : r->extent[p->parallel[par]], rn = red < 0 ? 0 : r->extent[p->inner[red]];
+    if (rn > 4 * pn) {
+        move_last(p->inner, p->ninner, red);
+        r->strip_axis = p->inner[p->ninner - 1];
+        p->fold = true;
+    } else if (par >= 0) {
+        move_last(p->parallel, p->nparallel, par);
+        r->strip_axis = p->parallel[p->nparallel - 1];
+    }
+    r->lanes = r->strip_axis < 0 ? 1 : 2;
+}
+
+static void make_cells(run *r, const code *c) {
+    for (int j = 0; j < c->list.n; j++) {
+        const expr *e = c->list.at[j];
+        r->varies[e->id] = varies_along(r, e);
+        if (!r->cells[e->id]) r->cells[e->id] = ARENA_ARRAY(r->arena, cell, STRIP);
+    }
+}
+
+// States are per lane except while folding, where lanes are positions of the reduce axis.
+static void make_code(run *r, plan *p) {
+    const stage *s = r->s;
+    for (int j = 0; j < s->states.n; j++) {
+        code_add(r, &p->init, s->states.at[j].init);
+        code_add(r, &p->step, s->states.at[j].step);
+        if (!r->state[j]) r->state[j] = ARENA_ARRAY(r->arena, cell, STRIP);
+    }
+    code_finish(&p->init);
+    code_finish(&p->step);
+    p->before = writes_code(r, WRITE_BEFORE);
+    p->after = writes_code(r, WRITE_AFTER);
+    p->end = writes_code(r, WRITE_END);
+    make_cells(r, &p->init);
+    make_cells(r, &p->step);
+    make_cells(r, &p->before);
+    make_cells(r, &p->after);
+    make_cells(r, &p->end);
+}
+
+// Everything about a stage that does not change between iterations of the outer axes.
+static plan *plan_stage(run *r, const stage *s, bool outer_too) {
+    plan *p = ARENA_NEW(r->arena, plan);
+    r->s = s;
+    r->varies = p->varies = ARENA_ARRAY(r->arena, uint8_t, r->k->exprs.n + 1);
+    if (outer_too)
+        for (int a = 0; a < r->k->nouter; a++) p->parallel[p->nparallel++] = a;
+    for (int j = 0; j < s->axes.n; j++) {
+        int a = s->axes.at[j];
+        if (r->k->axes.at[a].kind == AXIS_PARALLEL) p->parallel[p->nparallel++] = a;
+        else p->inner[p->ninner++] = a;
+    }
+    choose_strip(r, p);
+    p->strip_axis = r->strip_axis;
+    make_code(r, p);
+    return p;
+}
+
+static void run_stage(run *r, const stage *s, const plan *p) {
+    r->s = s;
+    r->varies = p->varies;
+    r->strip_axis = p->strip_axis;
+    parallel_loop(r, p, 0);
+}
+
+static void outer_loop(run *r, plan **plans, int depth) {
+    if (depth == r->k->nouter) {
+        for (int j = 0; j < r->k->stages.n; j++) run_stage(r, r->k->stages.at[j], plans[j]);
+        return;
+    }
+    for (int64_t i = 0; i < r->extent[depth]; i++) {
+        r->pos[depth] = i;
+        outer_loop(r, plans, depth + 1);
+    }
+}
+
+static void make_locals(run *r) {
+    r->local = ARENA_ARRAY(r->arena, memory, r->k->locals.n + 1);
+    for (int j = 0; j < r->k->locals.n; j++) {
+        memory *m = &r->local[j];
+        m->bytes = memory_shape(r->in, m, r->k->locals.at[j]);
+        m->data = arena_alloc(r->arena, (size_t)m->bytes + 16);
+        m->live = true;
+    }
+}
+
+void interp_kernel(interp *in, const kernel *k) {
+    run r = {.in = in, .k = k, .arena = arena_new()};
+    in->scratch = r.arena;
+    r.extent = ARENA_ARRAY(r.arena, int64_t, k->axes.n + 1);
+    r.pos = ARENA_ARRAY(r.arena, int64_t, k->axes.n + 1);
+    r.cells = ARENA_ARRAY(r.arena, cell *, k->exprs.n + 1);
+    for (int a = 0; a < k->axes.n; a++) r.extent[a] = interp_dim(in, k->axes.at[a].extent);
+    make_locals(&r);
+    bool one = k->stages.n == 1;
+    plan **plans = ARENA_ARRAY(r.arena, plan *, k->stages.n + 1);
+    for (int j = 0; j < k->stages.n; j++) plans[j] = plan_stage(&r, k->stages.at[j], one);
+    if (one) run_stage(&r, k->stages.at[0], plans[0]);
+    else outer_loop(&r, plans, 0);
+    in->scratch = NULL;
+    arena_destroy(r.arena);
+}

@@ -1,0 +1,348 @@
+// Kernels, stages and buffers: built, measured, verified.
+#include "ir/kernel/eval.h"
+#include "ir/kernel/program.h"
+#include <math.h>
+#include <string.h>
+
+// ---------------------------------------------------------------- buffers
+dim *buffer_count(const buffer *b) { return dim_product(b->dims[-1]->table, b->dims, b->rank); }
+
+static dim *entry_extent(const buffer *b, int entry) {
+    const layout *l = b->layout;
+    int axis = l->order[entry].axis;
+    dims *t = b->dims[-1]->table;
+    if (l->order[entry].tile) return dim_const(t, l->order[entry].tile);
+    dim *n = dim_addk(b->dims[axis], l->pad_lo[axis] + l->pad_hi[axis]);
+    int64_t tile = 1;
+    for (int j = 0; j < l->n; j++)
+        if (l->order[j].axis == axis && l->order[j].tile) tile *= l->order[j].tile;
+    return dim_ceildiv(n, dim_const(t, tile));
+}
+
+dim *layout_extent(const buffer *b, int entry) { return b->layout ? entry_extent(b, entry) : b->dims[entry]; }
+
+int64_t layout_gap(const layout *l, int entry) { return entry == l->gap_entry ? l->gap : 0; }
+
+dim *layout_stride(const buffer *b, int entry) {
+    dim *n = dim_const(b->dims[-1]->table, 1);
+    for (int j = b->layout->n - 1; j > entry; j--)
+        n = dim_addk(dim_mul(n, entry_extent(b, j)), layout_gap(b->layout, j - 1));
+    return n;
+}
+
+dim *buffer_physical_count(const buffer *b) { return b->layout ? layout_stride(b, -1) : buffer_count(b); }
+
+dim *buffer_bytes(const buffer *b) {
+    enum { VALUE_BYTES = 40 }; // a struct onnxc_value where pointers have 64 bits
+    if (b->holds) return dim_const(b->dims[-1]->table, VALUE_BYTES);
+    dim *n = buffer_physical_count(b);
+    int bits = dtype_bits(b->dtype);
+    return bits >= 8 ? dim_mulk(n, bits / 8) : dim_ceildiv(dim_mulk(n, bits), dim_const(n->table, 8));
+}
+
+bool layout_equal(const layout *a, const layout *b) {
+    if (!a || !b) return a == b;
+    if (a->n != b->n || memcmp(&a->fill, &b->fill, sizeof a->fill) != 0) return false;
+    if (a->gap != b->gap || a->gap_entry != b->gap_entry) return false;
+    for (int j = 0; j < a->n; j++)
+        if (a->order[j].axis != b->order[j].axis || a->order[j].tile != b->order[j].tile) return false;
+    return memcmp(a->pad_lo, b->pad_lo, sizeof a->pad_lo) == 0 &&
+           memcmp(a->pad_hi, b->pad_hi, sizeof a->pad_hi) == 0;
+}
+
+// ---------------------------------------------------------------- building
+kernel *kernel_new(program *p, const char *name, const loc *at) {
+    kernel *k = ARENA_NEW(p->arena, kernel);
+    k->arena = p->arena;
+    k->program = p;
+    k->name = arena_strdup(p->arena, name);
+    k->loc = at;
+    k->shared.arena = p->arena;
+    k->id = p->kernels.n;
+    if (at) VEC_PUSH(p->arena, &k->nodes, at);
+    VEC_PUSH(p->arena, &p->kernels, k);
+    return k;
+}
+
+int kernel_axis(kernel *k, axis_kind kind, const char *name, dim *extent) {
+    VEC_PUSH(k->arena, &k->axes, (axis){arena_strdup(k->arena, name), kind, extent});
+    return k->axes.n - 1;
+}
+
+stage *kernel_stage(kernel *k) {
+    stage *s = ARENA_NEW(k->arena, stage);
+    VEC_PUSH(k->arena, &k->stages, s);
+    return s;
+}
+
+void stage_axis(kernel *k, stage *s, int axis) { VEC_PUSH(k->arena, &s->axes, axis); }
+
+expr *reduce_neutral(kernel *k, reduce_op op, dtype t) {
+    bool f = dtype_is_float(t);
+    switch (op) {
+    case RED_SUM:
+    case RED_OR: return x_zero(k, t);
+    case RED_PROD: return x_number(k, t, 1);
+    case RED_AND: return x_int(k, t, t == DT_BOOL ? 1 : -1);
+    case RED_MIN:
+        return f ? x_float(k, t, INFINITY)
+                 : x_int(k, t,
+                         t == DT_BOOL  ? 1
+                         : t == DT_U64 ? -1
+                                       : dtype_int_max(t));
+    case RED_MAX: return f ? x_float(k, t, -INFINITY) : x_int(k, t, t == DT_BOOL ? 0 : dtype_int_min(t));
+    case RED_CUSTOM: break;
+    }
+    return NULL;
+}
+
+expr *stage_reduce(kernel *k, stage *s, reduce_op op, expr *term) {
+    VEC_PUSH(k->arena, &s->states, (state){term->dtype, op, reduce_neutral(k, op, term->dtype), term, NULL});
+    return x_state(k, s->states.n - 1, term->dtype);
+}
+
+expr *stage_state(kernel *k, stage *s, dtype t, expr *init) {
+    VEC_PUSH(k->arena, &s->states, (state){t, RED_CUSTOM, init, NULL, NULL});
+    return x_state(k, s->states.n - 1, t);
+}
+
+void stage_step(stage *s, int component, expr *step, expr *merge) {
+    s->states.at[component].step = step;
+    s->states.at[component].merge = merge;
+}
+
+write *stage_write(kernel *k, stage *s, buffer *to, expr *const *index, expr *v) {
+    write w = {.to = to, .value = v};
+    w.index = ARENA_ARRAY(k->arena, expr *, to->rank ? to->rank : 1);
+    for (int j = 0; j < to->rank; j++) w.index[j] = index[j];
+    VEC_PUSH(k->arena, &s->writes, w);
+    return &s->writes.at[s->writes.n - 1];
+}
+
+static buffer *buffer_make(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *d) {
+    buffer *b = ARENA_NEW(p->arena, buffer);
+    b->name = arena_strdup(p->arena, name);
+    b->role = role;
+    b->dtype = t;
+    b->rank = rank;
+    // dims[-1] is a dim of the table, so that rank 0 has one too.
+    b->dims = ARENA_ARRAY(p->arena, dim *, rank + 1) + 1;
+    b->dims[-1] = dim_const(p->dims, 1);
+    for (int j = 0; j < rank; j++) b->dims[j] = d[j];
+    return b;
+}
+
+buffer *kernel_local(kernel *k, const char *name, dtype t, int rank, dim *const *d) {
+    buffer *b = buffer_make(k->program, name, BUF_LOCAL, t, rank, d);
+    b->id = k->locals.n;
+    VEC_PUSH(k->arena, &k->locals, b);
+    return b;
+}
+
+buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *d) {
+    // Inside of the program strings are handles.
+    bool inside = role == BUF_TEMP || role == BUF_HEAP;
+    buffer *b = buffer_make(p, name, role, inside && t == DT_STRING ? DT_I64 : t, rank, d);
+    b->id = p->buffers.n;
+    VEC_PUSH(p->arena, &p->buffers, b);
+    return b;
+}
+
+// ---------------------------------------------------------------- looking
+typedef struct collect {
+    kernel *k;
+    VEC(buffer *) found;
+} collect;
+
+static void collect_buffer(collect *c, buffer *b) {
+    if (b->role == BUF_LOCAL) return;
+    for (int j = 0; j < c->found.n; j++)
+        if (c->found.at[j] == b) return;
+    VEC_PUSH(c->k->arena, &c->found, b);
+}
+static void collect_read(void *user, expr *e) {
+    if (e->op == X_READ) collect_buffer(user, e->buffer);
+}
+
+void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user) {
+    for (int j = 0; j < s->states.n; j++) {
+        const state *st = &s->states.at[j];
+        if (st->init) expr_walk(st->init, visit, user);
+        if (st->step) expr_walk(st->step, visit, user);
+        if (st->merge) expr_walk(st->merge, visit, user);
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        for (int i = 0; i < w->to->rank; i++) expr_walk(w->index[i], visit, user);
+        expr_walk(w->value, visit, user);
+        if (w->guard) expr_walk(w->guard, visit, user);
+    }
+}
+
+int kernel_buffers(const kernel *k, buffer ***out) {
+    collect c = {.k = (kernel *)k};
+    for (int s = 0; s < k->stages.n; s++)
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
+            collect_buffer(&c, k->stages.at[s]->writes.at[j].to);
+    for (int s = 0; s < k->stages.n; s++) stage_walk(k->stages.at[s], collect_read, &c);
+    *out = c.found.at;
+    return c.found.n;
+}
+
+bool kernel_writes(const kernel *k, const buffer *b) {
+    for (int s = 0; s < k->stages.n; s++)
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
+            if (k->stages.at[s]->writes.at[j].to == b) return true;
+    return false;
+}
+
+bool kernel_only_sets(const kernel *k, const buffer *b) {
+    for (int s = 0; s < k->stages.n; s++)
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++) {
+            const write *w = &k->stages.at[s]->writes.at[j];
+            if (w->to == b && w->combine != COMBINE_SET) return false;
+        }
+    return true;
+}
+
+typedef struct read_search {
+    const buffer *b;
+    bool found;
+} read_search;
+static void find_read(void *user, expr *e) {
+    read_search *r = user;
+    if (e->op == X_READ && e->buffer == r->b) r->found = true;
+}
+bool stage_reads(const stage *s, const buffer *b) {
+    read_search r = {b, false};
+    stage_walk(s, find_read, &r);
+    return r.found;
+}
+bool kernel_reads(const kernel *k, const buffer *b) {
+    for (int s = 0; s < k->stages.n; s++)
+        if (stage_reads(k->stages.at[s], b)) return true;
+    return false;
+}
+
+static void map_write(kernel *k, write *w, expr *(*map)(void *user, expr *root), void *user) {
+    expr **index = ARENA_ARRAY(k->arena, expr *, w->to->rank + 1); // others may have the same array
+    for (int j = 0; j < w->to->rank; j++) index[j] = map(user, w->index[j]);
+    w->index = index;
+    w->value = map(user, w->value);
+    if (w->guard) w->guard = map(user, w->guard);
+}
+void kernel_map_roots(kernel *k, expr *(*map)(void *user, expr *root), void *user) {
+    for (int s = 0; s < k->stages.n; s++) {
+        stage *st = k->stages.at[s];
+        for (int j = 0; j < st->states.n; j++) {
+            state *x = &st->states.at[j];
+            if (x->init) x->init = map(user, x->init);
+            if (x->step) x->step = map(user, x->step);
+            if (x->merge) x->merge = map(user, x->merge);
+        }
+        for (int j = 0; j < st->writes.n; j++) map_write(k, &st->writes.at[j], map, user);
+    }
+}
+
+typedef struct node_map {
+    kernel *k;
+    expr *(*map)(void *user, expr *e);
+    void *user;
+} node_map;
+static expr *rewrite_root(void *user, expr *root) {
+    const node_map *m = user;
+    return expr_rewrite(m->k, root, m->map, m->user);
+}
+void kernel_rewrite(kernel *k, expr *(*map)(void *user, expr *e), void *user) {
+    kernel_map_roots(k, rewrite_root, &(node_map){k, map, user});
+}
+
+// ---------------------------------------------------------------- verifying
+typedef struct verify {
+    const kernel *k;
+    const stage *s;
+    diag *d;
+    bool reduce_allowed; // axes of reduce and scan kind may appear
+    const char *where;
+} verify;
+
+static void check_axis(verify *v, const expr *e) {
+    if (e->axis < 0 || e->axis >= v->k->axes.n)
+        diag_defect(v->d, v->k->loc, "kernel %s: axis %d of %d", v->k->name, e->axis, v->k->axes.n);
+    bool own = e->axis < v->k->nouter;
+    for (int j = 0; j < v->s->axes.n; j++) own |= v->s->axes.at[j] == e->axis;
+    if (!own)
+        diag_defect(v->d, v->k->loc, "kernel %s: %s uses axis '%s' of another stage", v->k->name, v->where,
+                    v->k->axes.at[e->axis].name);
+    if (!v->reduce_allowed && v->k->axes.at[e->axis].kind != AXIS_PARALLEL)
+        diag_defect(v->d, v->k->loc, "kernel %s: %s uses reduce axis '%s'", v->k->name, v->where,
+                    v->k->axes.at[e->axis].name);
+}
+
+static void verify_read(verify *v, const expr *e) {
+    if (e->dtype != dtype_compute(e->buffer->dtype))
+        diag_defect(v->d, v->k->loc, "kernel %s: %s reads %s '%s' as %s", v->k->name, v->where,
+                    dtype_name(e->buffer->dtype), e->buffer->name, dtype_name(e->dtype));
+    for (int j = 0; j < e->buffer->rank; j++)
+        if (e->index[j]->dtype != DT_I64)
+            diag_defect(v->d, v->k->loc, "kernel %s: index %d of '%s' is %s", v->k->name, j, e->buffer->name,
+                        dtype_name(e->index[j]->dtype));
+}
+
+static void verify_expr(void *user, expr *e) {
+    verify *v = user;
+    if (e->op == X_AXIS) check_axis(v, e);
+    if ((e->op == X_STATE || e->op == X_OTHER) &&
+        (e->axis >= v->s->states.n || v->s->states.at[e->axis].dtype != e->dtype))
+        diag_defect(v->d, v->k->loc, "kernel %s: %s reads state %d of %d", v->k->name, v->where, e->axis,
+                    v->s->states.n);
+    if (e->op == X_READ) verify_read(v, e);
+    if (e->op == X_SELECT && (e->arg[0]->dtype != DT_BOOL || e->arg[1]->dtype != e->arg[2]->dtype))
+        diag_defect(v->d, v->k->loc, "kernel %s: select of %s, %s, %s", v->k->name,
+                    dtype_name(e->arg[0]->dtype), dtype_name(e->arg[1]->dtype), dtype_name(e->arg[2]->dtype));
+}
+
+static void verify_part(verify *v, expr *e, const char *where, bool reduce_allowed, dtype t) {
+    v->where = where, v->reduce_allowed = reduce_allowed;
+    if (!e) diag_defect(v->d, v->k->loc, "kernel %s: %s is missing", v->k->name, where);
+    if (t != DT_NONE && e->dtype != t)
+        diag_defect(v->d, v->k->loc, "kernel %s: %s is %s, not %s", v->k->name, where, dtype_name(e->dtype),
+                    dtype_name(t));
+    expr_walk(e, verify_expr, v);
+}
+
+static void verify_stage(verify *v) {
+    const stage *s = v->s;
+    for (int j = 0; j < s->states.n; j++) {
+        const state *st = &s->states.at[j];
+        verify_part(v, st->init, "init", false, st->dtype);
+        verify_part(v, st->step, "step", true, st->dtype);
+        if (st->merge) verify_part(v, st->merge, "merge", false, st->dtype);
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        bool inside = w->when != WRITE_END;
+        if (w->to->role == BUF_CONST || w->to->role == BUF_INPUT)
+            diag_defect(v->d, v->k->loc, "kernel %s writes '%s'", v->k->name, w->to->name);
+        for (int i = 0; i < w->to->rank; i++) verify_part(v, w->index[i], "write index", inside, DT_I64);
+        verify_part(v, w->value, "write value", inside, dtype_compute(w->to->dtype));
+        if (w->guard) verify_part(v, w->guard, "write guard", inside, DT_BOOL);
+    }
+    bool past_parallel = false;
+    for (int j = 0; j < s->axes.n; j++) {
+        bool parallel = v->k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL;
+        if (parallel && past_parallel)
+            diag_defect(v->d, v->k->loc, "kernel %s: parallel axis after a reduce axis", v->k->name);
+        past_parallel |= !parallel;
+    }
+}
+
+void kernel_verify(const kernel *k, diag *d) {
+    for (int a = 0; a < k->nouter; a++)
+        if (k->axes.at[a].kind != AXIS_PARALLEL)
+            diag_defect(d, k->loc, "kernel %s: outer axis '%s' is not parallel", k->name, k->axes.at[a].name);
+    for (int j = 0; j < k->stages.n; j++) {
+        verify v = {.k = k, .s = k->stages.at[j], .d = d};
+        verify_stage(&v);
+    }
+}

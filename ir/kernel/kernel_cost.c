@@ -1,0 +1,67 @@
+// Costs by counting. In: a kernel. Out: dims.
+#include "ir/kernel/kernel_cost.h"
+#include "ir/kernel/program.h"
+
+static bool is_arithmetic(expr_op op) {
+    return (op >= X_NEG && op <= X_RINT && op != X_NOT) || (op >= X_ADD && op <= X_MAX);
+}
+
+// Operations under e, without what finds the places of reads.
+static int64_t count(const expr *e, bool *seen) {
+    if (seen[e->id]) return 0;
+    seen[e->id] = true;
+    int64_t n = is_arithmetic(e->op);
+    for (int j = 0; j < expr_arity(e->op); j++) n += count(e->arg[j], seen);
+    return n;
+}
+
+static dim *extent_of(const kernel *k, const stage *s, bool all) {
+    dim *n = dim_const(k->program->dims, 1);
+    for (int a = 0; a < k->nouter; a++) n = dim_mul(n, k->axes.at[a].extent);
+    for (int j = 0; j < s->axes.n; j++) {
+        const axis *x = &k->axes.at[s->axes.at[j]];
+        if (all || x->kind == AXIS_PARALLEL) n = dim_mul(n, x->extent);
+    }
+    return n;
+}
+
+static dim *stage_flops(const kernel *k, const stage *s) {
+    arena *a = arena_within(k->arena);
+    bool *seen = ARENA_ARRAY(a, bool, k->exprs.n + 1);
+    int64_t inner = 0, outer = 0;
+    for (int j = 0; j < s->states.n; j++) {
+        inner += count(s->states.at[j].step, seen);
+        if (s->states.at[j].op != RED_CUSTOM) inner++;
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        int64_t n = count(w->value, seen) + (w->combine != COMBINE_SET);
+        if (w->when == WRITE_END) outer += n;
+        else inner += n;
+    }
+    arena_destroy(a);
+    return dim_add(dim_mulk(extent_of(k, s, true), inner), dim_mulk(extent_of(k, s, false), outer));
+}
+
+// No more than there are accesses: a gather does not read all of its table.
+static dim *traffic(const buffer *b, dim *accesses) {
+    dim *all = buffer_bytes(b), *touched = dim_mulk(accesses, (dtype_bits(b->dtype) + 7) / 8);
+    return dim_is_const(all) && dim_is_const(touched) && dim_value(touched) < dim_value(all) ? touched : all;
+}
+
+kernel_cost kernel_cost_of(const kernel *k) {
+    dim *zero = dim_const(k->program->dims, 0), *accesses = zero;
+    kernel_cost c = {zero, zero, zero};
+    buffer **all;
+    for (int j = 0; j < k->stages.n; j++) {
+        c.flops = dim_add(c.flops, stage_flops(k, k->stages.at[j]));
+        accesses = dim_add(accesses, extent_of(k, k->stages.at[j], true));
+    }
+    int n = kernel_buffers(k, &all);
+    for (int j = 0; j < n; j++) {
+        dim *bytes = traffic(all[j], accesses);
+        if (kernel_reads(k, all[j])) c.read = dim_add(c.read, bytes);
+        if (kernel_writes(k, all[j])) c.written = dim_add(c.written, bytes);
+    }
+    return c;
+}

@@ -1,0 +1,163 @@
+// Programs: buffers and steps built, walked, verified.
+#include "ir/kernel/program.h"
+#include <string.h>
+
+program *program_new(module *m) {
+    program *p = ARENA_NEW(m->arena, program);
+    p->arena = m->arena;
+    p->diag = m->diag;
+    p->dims = m->dims;
+    p->module = m;
+    p->name = m->name;
+    p->main = ARENA_NEW(m->arena, region);
+    return p;
+}
+
+bool is_sized_at_entry(dim *const *d, int rank) {
+    for (int j = 0; j < rank; j++)
+        if (dim_is_opaque(d[j])) return false;
+    return true;
+}
+
+buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const *d) {
+    return program_buffer(p, name, is_sized_at_entry(d, rank) ? BUF_TEMP : BUF_HEAP, t, rank, d);
+}
+
+buffer *program_constant(program *p, const char *name, const constant *c) {
+    dim *d[MAX_RANK];
+    for (int j = 0; j < c->rank; j++) d[j] = dim_const(p->dims, c->dims[j]);
+    buffer *b = program_buffer(p, name, BUF_CONST, c->elem, c->rank, d);
+    b->data = c;
+    return b;
+}
+
+buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *d) {
+    buffer *b = program_buffer(p, name, of->role, of->dtype, rank, d);
+    b->view_of = of;
+    b->data = of->data;
+    b->io = of->io;
+    b->region = of->region;
+    return b;
+}
+
+const buffer *buffer_root(const buffer *b) {
+    while (b->view_of) b = b->view_of;
+    return b;
+}
+
+step *step_new(program *p, region *r, step_kind kind, const loc *at) {
+    step *s = ARENA_NEW(p->arena, step);
+    s->kind = kind;
+    s->loc = at;
+    VEC_PUSH(p->arena, &r->steps, s);
+    return s;
+}
+
+step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where) {
+    step *s = step_new(p, r, kind, where);
+    memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
+    return r->steps.at[at] = s;
+}
+
+step *step_kernel(program *p, region *r, kernel *k) {
+    step *s = step_new(p, r, STEP_KERNEL, k->loc);
+    s->kernel = k;
+    return s;
+}
+
+step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
+                   int nnumbers) {
+    step *s = step_new(p, r, STEP_LIB, at);
+    s->lib = lib;
+    s->nwritten = nwritten, s->nargs = nargs, s->nnumbers = nnumbers;
+    s->args = ARENA_ARRAY(p->arena, buffer *, nargs + 1);
+    s->numbers = ARENA_ARRAY(p->arena, dim *, nnumbers + 1);
+    return s;
+}
+
+static bool is_whole_call(const step *s) {
+    for (int j = 0; j < s->nnumbers; j++)
+        if (!s->numbers[j]) return false;
+    return s->lib && s->nwritten <= s->nargs && (!s->nargs || s->args);
+}
+
+static void list_region(arena *a, step_list *list, region *r, int depth) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        VEC_PUSH(a, list, (step_site){s, r, j, depth});
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) list_region(a, list, s->body[b], depth + 1);
+    }
+}
+
+step_list program_steps(arena *a, const program *p) {
+    step_list list = {0};
+    list_region(a, &list, p->main, 0);
+    return list;
+}
+
+static void walk_region(region *r, void (*visit)(void *, region *, step *), void *user) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        visit(user, r, s);
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) walk_region(s->body[b], visit, user);
+    }
+}
+
+void program_walk(program *p, void (*visit)(void *user, region *r, step *s), void *user) {
+    walk_region(p->main, visit, user);
+}
+
+typedef struct verifier {
+    program *p;
+    bool *has_memory; // by buffer id: an earlier step allocates it, perhaps in another branch
+} verifier;
+
+static void verify_memory(const verifier *v, const step *s, const buffer *b) {
+    const buffer *root = b ? buffer_root(b) : NULL;
+    if (root && root->role == BUF_HEAP && !v->has_memory[root->id])
+        diag_defect(v->p->diag, s->loc, "'%s' is used before it is allocated", b->name);
+}
+
+static void verify_uses(const verifier *v, const step *s) {
+    buffer **all;
+    int n = s->kind == STEP_KERNEL && s->kernel ? kernel_buffers(s->kernel, &all) : 0;
+    if (s->kind == STEP_ALLOC && s->buffer) v->has_memory[s->buffer->id] = true;
+    verify_memory(v, s, s->from);
+    if (s->kind == STEP_MOVE && s->buffer) v->has_memory[buffer_root(s->buffer)->id] = true;
+    verify_memory(v, s, s->buffer);
+    for (int j = 0; j < n; j++) verify_memory(v, s, all[j]);
+    for (int j = 0; j < s->nargs; j++) verify_memory(v, s, s->args[j]);
+}
+
+static void verify_step(void *user, region *r, step *s) {
+    const verifier *v = user;
+    program *p = v->p;
+    (void)r;
+    bool ok = true;
+    switch (s->kind) {
+    case STEP_KERNEL:
+        ok = s->kernel != NULL;
+        if (ok) kernel_verify(s->kernel, p->diag);
+        break;
+    case STEP_CHECK: ok = s->dim && s->message; break;
+    case STEP_SET_DIM: ok = s->target && s->target->kind == DIM_OPAQUE && (s->dim || s->buffer); break;
+    case STEP_ALLOC:
+    case STEP_FREE: ok = s->buffer && s->buffer->role == BUF_HEAP; break;
+    case STEP_COPY: ok = s->buffer && s->from && s->buffer->dtype == s->from->dtype; break;
+    case STEP_MOVE:
+        ok = s->buffer && s->from && s->buffer->role == BUF_HEAP && s->from->role == BUF_HEAP;
+        break;
+    case STEP_IF: ok = (s->buffer || s->dim) && s->body[0] && s->body[1]; break;
+    case STEP_LOOP: ok = s->target && s->body[0]; break;
+    case STEP_LIB: ok = is_whole_call(s); break;
+    }
+    if (!ok) diag_defect(p->diag, s->loc, "program step %d is malformed", (int)s->kind);
+    verify_uses(v, s);
+}
+
+void program_verify(program *p) {
+    verifier v = {p, ARENA_ARRAY(p->arena, bool, p->buffers.n + 1)};
+    program_walk(p, verify_step, &v);
+}

@@ -1,0 +1,181 @@
+// Scalar expressions as instructions. In: an expression node and its operands in registers, of any lanes.
+// Out: its value, with the meaning that ir/kernel/eval.c gives it.
+#include "ir/loops/convert.h"
+#include "ir/loops/math.h"
+#include <math.h>
+
+static ins *int_as(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
+static ins *is_value(lbuild *b, ins *x, int64_t v) { return lb_cmp(b, L_EQ, x, int_as(b, x, v)); }
+static ins *invert(lbuild *b, ins *x) {
+    return lb_bin(b, L_XOR, x, int_as(b, x, x->type.kind == LK_I1 ? 1 : -1));
+}
+static ins *negate(lbuild *b, ins *x) { return lb_bin(b, L_SUB, int_as(b, x, 0), x); }
+
+static bool known_not(const ins *x, int64_t v) { return x->op == L_CONST && x->i != v; }
+
+// ---------------------------------------------------------------- integer division
+// The instruction is given a divisor that it can stand; the special cases are chosen afterwards.
+
+typedef struct division {
+    ins *x, *y, *safe; // dividend, divisor, divisor without 0 and -1
+    ins *zero, *minus; // where y is 0, -1; NULL: nowhere
+} division;
+
+static division prepare(lbuild *b, bool is_signed, ins *x, ins *y) {
+    division d = {.x = x, .y = y, .safe = y};
+    if (!known_not(y, 0)) d.zero = is_value(b, y, 0);
+    if (is_signed && !known_not(y, -1)) d.minus = is_value(b, y, -1);
+    ins *one = int_as(b, y, 1);
+    if (d.zero) d.safe = lb_select(b, d.zero, one, d.safe);
+    if (d.minus) d.safe = lb_select(b, d.minus, one, d.safe);
+    return d;
+}
+
+static ins *finish(lbuild *b, division d, ins *r, ins *of_minus) {
+    if (d.minus) r = lb_select(b, d.minus, of_minus, r);
+    return d.zero ? lb_select(b, d.zero, int_as(b, r, 0), r) : r;
+}
+
+static ins *quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
+    division d = prepare(b, is_signed, x, y);
+    return finish(b, d, lb_bin(b, is_signed ? L_SDIV : L_UDIV, x, d.safe), d.minus ? negate(b, x) : NULL);
+}
+
+static ins *remainder_of(lbuild *b, bool is_signed, ins *x, ins *y) {
+    division d = prepare(b, is_signed, x, y);
+    return finish(b, d, lb_bin(b, is_signed ? L_SREM : L_UREM, x, d.safe), int_as(b, x, 0));
+}
+
+// The remainder has the other sign than the divisor.
+static ins *signs_differ(lbuild *b, ins *r, ins *y) {
+    ins *zero = int_as(b, r, 0);
+    ins *differ = lb_cmp(b, L_SLT, lb_bin(b, L_XOR, r, y), zero);
+    return lb_bin(b, L_AND, differ, lb_cmp(b, L_NE, r, zero));
+}
+
+static ins *floor_quotient(lbuild *b, bool is_signed, ins *x, ins *y) {
+    ins *q = quotient(b, is_signed, x, y);
+    if (!is_signed) return q;
+    ins *less = signs_differ(b, remainder_of(b, true, x, y), y);
+    return lb_select(b, less, lb_bin(b, L_SUB, q, int_as(b, q, 1)), q);
+}
+
+static ins *floor_remainder(lbuild *b, bool is_signed, ins *x, ins *y) {
+    ins *r = remainder_of(b, is_signed, x, y);
+    return is_signed ? lb_select(b, signs_differ(b, r, y), lb_bin(b, L_ADD, r, y), r) : r;
+}
+
+// ---------------------------------------------------------------- integers and bool
+
+static ins *shifted(lbuild *b, expr_op op, bool is_signed, ins *x, ins *y) {
+    int width = 8 * lkind_bytes(x->type.kind);
+    ins *fits = lb_cmp(b, L_ULT, y, int_as(b, y, width)), *n = lb_bin(b, L_AND, y, int_as(b, y, width - 1));
+    ins *zero = int_as(b, x, 0);
+    if (op == X_SHL) return lb_select(b, fits, lb_bin(b, L_SHL, x, n), zero);
+    if (!is_signed) return lb_select(b, fits, lb_bin(b, L_LSHR, x, n), zero);
+    return lb_bin(b, L_ASHR, x, lb_select(b, fits, n, int_as(b, x, width - 1)));
+}
+
+static ins *int_unary(lbuild *b, expr_op op, dtype t, ins *x) {
+    switch ((int)op) {
+    case X_NEG: return negate(b, x);
+    case X_ABS: return dtype_is_signed(t) ? lb_bin(b, L_SMAX, x, negate(b, x)) : x;
+    case X_NOT: return invert(b, x);
+    case X_ISNAN:
+    case X_ISINF: return lb_int(b, lt(LK_I1, x->type.lanes), 0);
+    }
+    return x; // rounding an integer
+}
+
+static ins *int_extreme(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
+    if (t == DT_BOOL) return lb_bin(b, op == X_MIN ? L_AND : L_OR, x, y);
+    if (dtype_is_signed(t)) return lb_bin(b, op == X_MIN ? L_SMIN : L_SMAX, x, y);
+    return lb_bin(b, op == X_MIN ? L_UMIN : L_UMAX, x, y);
+}
+
+static ins *compare(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
+    bool order = dtype_is_float(t) || dtype_is_signed(t);
+    switch ((int)op) {
+    case X_EQ: return lb_cmp(b, L_EQ, x, y);
+    case X_NE: return lb_cmp(b, L_NE, x, y);
+    case X_LT: return lb_cmp(b, order ? L_SLT : L_ULT, x, y);
+    }
+    return lb_cmp(b, order ? L_SLE : L_ULE, x, y);
+}
+
+static ins *int_binary(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
+    bool is_signed = dtype_is_signed(t);
+    switch ((int)op) {
+    case X_ADD: return lb_bin(b, L_ADD, x, y);
+    case X_SUB: return lb_bin(b, L_SUB, x, y);
+    case X_MUL: return lb_bin(b, L_MUL, x, y);
+    case X_AND: return lb_bin(b, L_AND, x, y);
+    case X_OR: return lb_bin(b, L_OR, x, y);
+    case X_XOR: return lb_bin(b, L_XOR, x, y);
+    case X_DIV: return quotient(b, is_signed, x, y);
+    case X_FLOORDIV: return floor_quotient(b, is_signed, x, y);
+    case X_MOD: return floor_remainder(b, is_signed, x, y);
+    case X_FMOD: return remainder_of(b, is_signed, x, y);
+    case X_SHL:
+    case X_SHR: return shifted(b, op, is_signed, x, y);
+    case X_MIN:
+    case X_MAX: return int_extreme(b, op, t, x, y);
+    }
+    diag_defect(b->diag, NULL, "function %s: %s of integers", b->f->name, expr_op_name(op));
+}
+
+// ---------------------------------------------------------------- floats
+
+static ins *float_unary(lbuild *b, expr_op op, ins *x) {
+    switch ((int)op) {
+    case X_NEG: return lb_un(b, L_FNEG, x);
+    case X_ABS: return lb_un(b, L_FABS, x);
+    case X_FLOOR: return lb_un(b, L_FLOOR, x);
+    case X_CEIL: return lb_un(b, L_CEIL, x);
+    case X_TRUNC: return lb_un(b, L_TRUNC, x);
+    case X_RINT: return lb_un(b, L_RINT, x);
+    case X_ISNAN: return lb_cmp(b, L_NE, x, x);
+    case X_ISINF: return lb_cmp(b, L_EQ, lb_un(b, L_FABS, x), lb_float(b, x->type, INFINITY));
+    }
+    return math_unary(b, op, x);
+}
+
+// L_FMIN and L_FMAX give their second operand when one is NaN. With a constant (no NaN) in front that is all;
+// else a NaN in front is put back. (Of equal zeros a constant's sign may then differ from ir/kernel/eval.c.)
+static ins *float_extreme(lbuild *b, expr_op op, ins *x, ins *y) {
+    lop two = op == X_MIN ? L_FMIN : L_FMAX;
+    if (x->op == L_CONST && x->f == x->f) return lb_bin(b, two, x, y);
+    if (y->op == L_CONST && y->f == y->f) return lb_bin(b, two, y, x);
+    return lb_select(b, lb_cmp(b, L_EQ, x, x), lb_bin(b, two, x, y), x);
+}
+
+static ins *float_binary(lbuild *b, expr_op op, ins *x, ins *y) {
+    switch ((int)op) {
+    case X_ADD: return lb_bin(b, L_ADD, x, y);
+    case X_SUB: return lb_bin(b, L_SUB, x, y);
+    case X_MUL: return lb_bin(b, L_MUL, x, y);
+    case X_DIV: return lb_bin(b, L_FDIV, x, y);
+    case X_MIN:
+    case X_MAX: return float_extreme(b, op, x, y);
+    }
+    return math_binary(b, op, x, y);
+}
+
+// ---------------------------------------------------------------- all
+
+static ins *apply_unary(lbuild *b, const expr *e, dtype t, ins *x) {
+    if (e->op == X_CAST) return convert_value(b, t, e->to, x, e->saturate);
+    if (e->op == X_ROUND_TO) return convert_value(b, t, e->to, x, dtype_is_float(t) ? e->saturate : true);
+    if (e->op == X_BITCAST) return lb_conv(b, L_BITCAST, compute_kind(e->dtype), x);
+    return dtype_is_float(t) ? float_unary(b, e->op, x) : int_unary(b, e->op, t, x);
+}
+
+ins *expr_apply(lbuild *b, const expr *e, ins *const *args) {
+    dtype t = e->arg[0]->dtype;
+    if (e->op == X_SELECT) return lb_select(b, args[0], args[1], args[2]);
+    if (expr_arity(e->op) == 1) return apply_unary(b, e, t, args[0]);
+    int lanes = args[0]->type.lanes > args[1]->type.lanes ? args[0]->type.lanes : args[1]->type.lanes;
+    ins *x = lb_splat(b, args[0], lanes), *y = lb_splat(b, args[1], lanes);
+    if (e->op >= X_EQ && e->op <= X_LE) return compare(b, e->op, t, x, y);
+    return dtype_is_float(t) ? float_binary(b, e->op, x, y) : int_binary(b, e->op, t, x, y);
+}

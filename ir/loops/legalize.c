@@ -1,0 +1,259 @@
+// The legaliser: walks every function, replaces instructions that the target lacks by expansions, and those
+// of expansions in turn until nothing is left to do. In: a module. Out: the module, with helper functions.
+#include "ir/loops/convert.h"
+#include "ir/loops/legalize_impl.h"
+#include "ir/target.h"
+#include <string.h>
+
+typedef struct walk {
+    lmodule *module;
+    lfunc *f;
+    diag *diag;
+    VEC(ins *) now; // what an instruction became, by id; NULL: itself
+} walk;
+
+// ---------------------------------------------------------------- rounding to integers by adding 2^23 or
+// 2^52
+
+static ins *copy_sign(lbuild *b, ins *magnitude, ins *sign) {
+    ltype t = magnitude->type;
+    bool wide = t.kind == LK_F64;
+    ltype it = lt(wide ? LK_I64 : LK_I32, t.lanes);
+    ins *top = lb_int(b, it, wide ? INT64_MIN : INT32_MIN),
+        *rest = lb_int(b, it, wide ? INT64_MAX : INT32_MAX);
+    ins *m = lb_bin(b, L_AND, lb_bitcast(b, it, magnitude), rest);
+    return lb_bitcast(b, t, lb_bin(b, L_OR, m, lb_bin(b, L_AND, lb_bitcast(b, it, sign), top)));
+}
+
+// Numbers of at least that size are integers, and NaN is not below it.
+static ins *round_half_even(lbuild *b, ins *x) {
+    ins *big = lb_float(b, x->type, x->type.kind == LK_F64 ? 0x1p52 : 0x1p23), *t = lb_un(b, L_FABS, x);
+    ins *r = lb_bin(b, L_SUB, lb_bin(b, L_ADD, t, big), big);
+    return copy_sign(b, lb_select(b, lb_cmp(b, L_SLT, t, big), r, t), x);
+}
+
+// One up or down where rounding went to the other side.
+static ins *expand_rounding(lbuild *b, lop op, ins *x) {
+    ins *one = lb_float(b, x->type, 1);
+    if (op == L_RINT) return round_half_even(b, x);
+    if (op == L_TRUNC) {
+        ins *t = lb_un(b, L_FABS, x), *r = round_half_even(b, t);
+        return copy_sign(b, lb_select(b, lb_cmp(b, L_SLT, t, r), lb_bin(b, L_SUB, r, one), r), x);
+    }
+    ins *r = round_half_even(b, x);
+    if (op == L_FLOOR)
+        return copy_sign(b, lb_select(b, lb_cmp(b, L_SLT, x, r), lb_bin(b, L_SUB, r, one), r), x);
+    return copy_sign(b, lb_select(b, lb_cmp(b, L_SLT, r, x), lb_bin(b, L_ADD, r, one), r), x);
+}
+
+// ---------------------------------------------------------------- half floats
+
+static bool is_half(lkind k) { return k == LK_F16 || k == LK_BF16; }
+static dtype half_dtype(lkind k) { return k == LK_F16 ? DT_F16 : DT_BF16; }
+
+static ins *widen_half(lbuild *b, ins *x) {
+    if (x->type.kind == LK_F16 && b->target->f16_convert) return lb_conv(b, L_FEXT, LK_F32, x);
+    ins *code = lb_conv(b, L_ZEXT, LK_I32, lb_conv(b, L_BITCAST, LK_I16, x));
+    return float_of_code(b, half_dtype(x->type.kind), code);
+}
+
+// LLVM calls a function for f64 to f16 even where it has an instruction for f32.
+static ins *narrow_to_half(lbuild *b, lkind to, ins *x) {
+    ins *f = x->type.kind == LK_F64 ? f64_to_odd(b, x) : x;
+    if (to == LK_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, f);
+    ins *code = lb_conv(b, L_ITRUNC, LK_I16, code_of_float(b, half_dtype(to), f, false));
+    return lb_conv(b, L_BITCAST, to, code);
+}
+
+static bool half_is_legal(const target *t, const ins *x, lkind from, lkind to) {
+    bool direct = (x->op == L_FEXT && from == LK_F16 && to == LK_F32) ||
+                  (x->op == L_FTRUNC && from == LK_F32 && to == LK_F16);
+    return direct && t->f16_convert;
+}
+
+static bool is_float_arithmetic(lop op) {
+    return (op >= L_HADD && op <= L_HUMAX) || op == L_ADD || op == L_SUB || op == L_MUL || op == L_MULADD ||
+           op == L_FMA || op == L_FDIV || op == L_FMIN || op == L_FMAX || (op >= L_FNEG && op <= L_ULE);
+}
+
+// Arithmetic on halves: in f32, rounded once.
+static ins *half_arithmetic(lbuild *b, const ins *x) {
+    ins *args[3];
+    for (int i = 0; i < x->nargs; i++) args[i] = widen_half(b, x->args[i]);
+    if (x->op >= L_EQ) return lb_cmp(b, x->op, args[0], args[1]);
+    ins *r = lb_op(b, x->op, lt(LK_F32, x->type.lanes), x->nargs, args);
+    return narrow_to_half(b, x->type.kind, r);
+}
+
+static ins *expand_half(lbuild *b, const ins *x) {
+    lkind from = x->nargs ? x->args[0]->type.kind : LK_VOID, to = x->type.kind;
+    if (!is_half(from) && !is_half(to)) return NULL;
+    if (half_is_legal(b->target, x, from, to)) return NULL;
+    if (is_half(from) && is_float_arithmetic(x->op)) return half_arithmetic(b, x);
+    if (x->op == L_FEXT || x->op == L_FTOSI || x->op == L_FTOUI)
+        return lb_conv(b, x->op, to, widen_half(b, x->args[0]));
+    if (x->op == L_FTRUNC) return narrow_to_half(b, to, x->args[0]);
+    if (x->op == L_SITOF || x->op == L_UITOF) // exact in f64 up to 2^53, which is far beyond what halves hold
+        return narrow_to_half(b, to, lb_conv(b, x->op, LK_F64, x->args[0]));
+    return NULL;
+}
+
+// ---------------------------------------------------------------- helper functions
+
+static lfunc *find_function(const lmodule *m, const char *name) {
+    for (int i = 0; i < m->funcs.n; i++)
+        if (strcmp(m->funcs.at[i]->name, name) == 0) return m->funcs.at[i];
+    return NULL;
+}
+
+ins *call_helper(lmodule *m, lbuild *b, const char *name, ltype result, int nargs, ins *const *args,
+                 make_helper *make, int detail) {
+    lfunc *f = find_function(m, name);
+    if (!f) {
+        f = lfunc_new(m, name, result);
+        f->target = b->target;
+        for (int i = 0; i < nargs; i++)
+            lfunc_param(f, arena_printf(m->arena, "x%d", i), args[i]->type, LK_VOID, DT_NONE, false);
+        lbuild fb = lbuild_new(f, b->target, b->diag);
+        make(&fb, f, detail);
+    }
+    return lb_call(b, result, f->name, nargs, args);
+}
+
+// ---------------------------------------------------------------- one lane at a time
+
+static bool is_reduction(lop op) { return op >= L_HADD && op <= L_HAND; }
+
+// A reduction as a chain of the two-operand instruction, upper half onto lower half.
+static ins *expand_reduction(lbuild *b, const ins *x) {
+    static const lop two[] = {L_ADD, L_MUL, L_SMIN, L_SMAX, L_UMIN, L_UMAX, L_OR, L_AND};
+    lop op = two[x->op - L_HADD];
+    int n = x->args[0]->type.lanes;
+    ins *v[1 << 10];
+    if (lkind_is_float(x->type.kind) && x->op == L_HSMIN) op = L_FMIN;
+    if (lkind_is_float(x->type.kind) && x->op == L_HSMAX) op = L_FMAX;
+    for (int i = 0; i < n; i++) v[i] = lb_extract(b, x->args[0], i);
+    for (; n > 1; n = (n + 1) / 2)
+        for (int i = 0; i < n / 2; i++) v[i] = lb_bin(b, op, v[i], v[(n + 1) / 2 + i]);
+    return v[0];
+}
+
+static bool needs_soft_float(const target *t, const ins *x) {
+    bool moves =
+        x->op <= L_SHUFFLE || x->op == L_SELECT || x->op == L_BITCAST || x->op == L_FNEG || x->op == L_FABS;
+    bool computes = x->op < L_LOAD && !moves;
+    lkind from = x->nargs ? x->args[0]->type.kind : LK_VOID;
+    return computes && (soft_float_kind(t, x->type.kind) || soft_float_kind(t, from));
+}
+
+static bool is_conversion(lop op) { return op >= L_SITOF && op <= L_FTOUI; }
+
+static bool needs_soft_int(const target *t, const ins *x) {
+    bool divides = x->op >= L_SDIV && x->op <= L_UREM;
+    bool op = divides || (x->op >= L_SHL && x->op <= L_ASHR) || x->op == L_MUL || is_conversion(x->op);
+    if (!op || !is_small_freestanding(t)) return false;
+    return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (divides && t->no_divider);
+}
+
+// LLVM goes through 64-bit integers between vectors of doubles and of narrower integers.
+static bool splits_badly(const target *t, const ins *x) {
+    bool doubles = x->type.kind == LK_F64 || (x->nargs && x->args[0]->type.kind == LK_F64);
+    return is_small_freestanding(t) && is_conversion(x->op) && x->type.lanes > 1 && doubles;
+}
+
+static ins *lane_of(lbuild *b, const ins *x, int lane) {
+    ins *args[3];
+    for (int i = 0; i < x->nargs; i++) args[i] = lb_extract(b, x->args[i], lane);
+    return lb_op(b, x->op, lt(x->type.kind, 1), x->nargs, args);
+}
+
+static ins *expand_lanes(lbuild *b, const ins *x) {
+    ins *v = NULL;
+    for (int l = 0; l < x->type.lanes; l++) {
+        ins *one = lane_of(b, x, l);
+        v = v ? lb_insert(b, v, one, l) : lb_splat(b, one, x->type.lanes);
+    }
+    return v;
+}
+
+static ins *expand_soft(walk *w, lbuild *b, const ins *x) {
+    bool soft_float = needs_soft_float(b->target, x), soft_int = needs_soft_int(b->target, x);
+    if (splits_badly(b->target, x)) return expand_lanes(b, x);
+    if (!soft_float && !soft_int) return NULL;
+    if (is_reduction(x->op)) return expand_reduction(b, x);
+    if (x->type.lanes > 1) return expand_lanes(b, x);
+    if (soft_float || is_conversion(x->op)) return soft_float_expand(w->module, b, x);
+    return soft_int_expand(w->module, b, x);
+}
+
+// ---------------------------------------------------------------- the walk
+
+static ins *expand(walk *w, lbuild *b, const ins *x) {
+    const target *t = b->target;
+    ins *r = expand_half(b, x);
+    if (r) return r;
+    if (x->op >= L_FLOOR && x->op <= L_RINT && (!t->round_instr || (x->type.kind == LK_F64 && !t->f64)))
+        return expand_rounding(b, x->op, x->args[0]);
+    if (x->op == L_FMA && !t->fma) return lb_muladd(b, x->args[0], x->args[1], x->args[2]);
+    return expand_soft(w, b, x);
+}
+
+static void remember(walk *w, const ins *x, ins *now) {
+    while (w->now.n <= x->id) VEC_PUSH(w->f->arena, &w->now, NULL);
+    w->now.at[x->id] = now;
+}
+
+static ins *current(const walk *w, ins *x) {
+    ins *now = x->id < w->now.n ? w->now.at[x->id] : NULL;
+    return now ? now : x;
+}
+
+static void walk_block(walk *w, lblock *block);
+
+static void append(lblock *to, ins *x) {
+    x->next = NULL;
+    if (to->last) to->last->next = x;
+    else to->first = x;
+    to->last = x;
+}
+
+static void walk_ins(walk *w, lblock *out, ins *x) {
+    for (int i = 0; i < x->nargs; i++) {
+        ins *now = current(w, x->args[i]);
+        if (now == x->args[i]) continue;
+        x->args[i]->uses--;
+        now->uses++;
+        x->args[i] = now;
+    }
+    lblock parts = {0};
+    lbuild b = {.arena = w->f->arena, .f = w->f, .block = &parts, .target = w->f->target, .diag = w->diag};
+    ins *r = expand(w, &b, x);
+    if (!r) {
+        append(out, x);
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) walk_block(w, x->body[i]);
+        return;
+    }
+    for (int i = 0; i < x->nargs; i++) x->args[i]->uses--;
+    for (ins *p = parts.first, *next; p; p = next) {
+        next = p->next;
+        walk_ins(w, out, p);
+    }
+    remember(w, x, current(w, r));
+}
+
+static void walk_block(walk *w, lblock *block) {
+    ins *x = block->first;
+    *block = (lblock){0};
+    for (ins *next; x; x = next) {
+        next = x->next;
+        walk_ins(w, block, x);
+    }
+}
+
+void legalize(lmodule *m, diag *d) {
+    for (int i = 0; i < m->funcs.n; i++) { // helpers join at the end
+        walk w = {.module = m, .f = m->funcs.at[i], .diag = d};
+        if (w.f->body) walk_block(&w, w.f->body);
+    }
+}

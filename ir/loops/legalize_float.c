@@ -1,0 +1,394 @@
+// Floats on machines that have none, in integer instructions: IEEE results, nearest even, denormals,
+// infinities and NaN; the sign and payload of NaN results are not defined. In: one instruction on scalars.
+// Out: a call of a static function of the module on the operands' bits.
+#include "ir/loops/legalize_impl.h"
+
+// A format of w bits with m of fraction. Numbers in work have three more bits below, the last one "sticky":
+// set when anything below it was. Bit m + 3 is then the leading one, and e its biased exponent.
+typedef struct soft {
+    lbuild *b;
+    ltype t;
+    int w, m, bias;
+} soft;
+
+static soft soft_of(lbuild *b, int w) {
+    return (soft){b, lt(w == 64 ? LK_I64 : LK_I32, 1), w, w == 64 ? 52 : 23, w == 64 ? 1023 : 127};
+}
+
+static ins *num(const soft *s, int64_t v) { return lb_int(s->b, s->t, v); }
+static ins *add(const soft *s, ins *x, ins *y) { return lb_bin(s->b, L_ADD, x, y); }
+static ins *sub(const soft *s, ins *x, ins *y) { return lb_bin(s->b, L_SUB, x, y); }
+static ins *and_(const soft *s, ins *x, ins *y) { return lb_bin(s->b, L_AND, x, y); }
+static ins *or_(const soft *s, ins *x, ins *y) { return lb_bin(s->b, L_OR, x, y); }
+static ins *xor_(const soft *s, ins *x, ins *y) { return lb_bin(s->b, L_XOR, x, y); }
+static ins *shl(const soft *s, ins *x, ins *n) { return lb_bin(s->b, L_SHL, x, n); }
+static ins *shr(const soft *s, ins *x, ins *n) { return lb_bin(s->b, L_LSHR, x, n); }
+static ins *pick(const soft *s, ins *c, ins *x, ins *y) { return lb_select(s->b, c, x, y); }
+static ins *below(const soft *s, ins *x, ins *y) { return lb_cmp(s->b, L_SLT, x, y); }
+static ins *same(const soft *s, ins *x, ins *y) { return lb_cmp(s->b, L_EQ, x, y); }
+static ins *one_if(const soft *s, ins *c) { return lb_conv(s->b, L_ZEXT, s->t.kind, c); }
+
+static ins *infinity(const soft *s) { return num(s, (int64_t)(2 * s->bias + 1) << s->m); }
+static ins *not_a_number(const soft *s) {
+    return num(s, ((int64_t)(2 * s->bias + 1) << s->m) | 1ll << (s->m - 1));
+}
+static ins *top_bit(const soft *s) { return num(s, s->w == 64 ? INT64_MIN : INT32_MIN); }
+static ins *sign_of(const soft *s, ins *x) { return and_(s, x, top_bit(s)); }
+static ins *abs_of(const soft *s, ins *x) { return and_(s, x, num(s, s->w == 64 ? INT64_MAX : INT32_MAX)); }
+
+// x >> n where what falls out is kept as the lowest bit; any n >= 0.
+static ins *sticky_shift(const soft *s, ins *x, ins *n) {
+    n = lb_bin(s->b, L_UMIN, n, num(s, s->w - 1));
+    ins *r = shr(s, x, n);
+    return or_(s, r, one_if(s, lb_cmp(s->b, L_NE, shl(s, r, n), x)));
+}
+
+// x shifted left until bit `top` is set; *n is how far. x = 0 shifts as far as it goes.
+static ins *normalise(const soft *s, ins *x, int top, ins **n) {
+    *n = num(s, 0);
+    int step = 1;
+    while (2 * step <= top) step *= 2;
+    for (; step; step /= 2) {
+        ins *free = lb_cmp(s->b, L_ULT, x, num(s, (int64_t)(1ull << (top + 1 - step))));
+        x = pick(s, free, shl(s, x, num(s, step)), x);
+        *n = add(s, *n, pick(s, free, num(s, step), num(s, 0)));
+    }
+    return x;
+}
+
+// r with its leading one at bit m + 3 (or 0), rounded to nearest even. Exponents below 1 make denormal
+// numbers: then the exponent field stays 0, which the leading one's absence sees to.
+static ins *round_pack(const soft *s, ins *sign, ins *e, ins *r) {
+    ins *one = num(s, 1);
+    ins *down = lb_bin(s->b, L_SMAX, sub(s, one, e), num(s, 0));
+    r = sticky_shift(s, r, down);
+    e = lb_bin(s->b, L_SMIN, lb_bin(s->b, L_SMAX, e, one), num(s, 2 * s->bias + 2));
+    ins *odd = and_(s, shr(s, r, num(s, 3)), one);
+    ins *q = shr(s, add(s, add(s, r, num(s, 3)), odd), num(s, 3));
+    ins *bits = add(s, shl(s, sub(s, e, one), num(s, s->m)), q);
+    return or_(s, sign, lb_bin(s->b, L_UMIN, bits, infinity(s)));
+}
+
+// Exponent field (at least 1) and fraction with the hidden bit of |x|.
+static ins *exponent(const soft *s, ins *a) {
+    return lb_bin(s->b, L_SMAX, shr(s, a, num(s, s->m)), num(s, 1));
+}
+
+static ins *fraction(const soft *s, ins *a) {
+    ins *hidden = num(s, 1ll << s->m), *f = and_(s, a, num(s, (1ll << s->m) - 1));
+    return pick(s, below(s, a, hidden), f, or_(s, f, hidden));
+}
+
+// The same with the leading one at bit m also for denormal numbers.
+typedef struct number {
+    ins *e, *f;
+} number;
+
+static number normal_number(const soft *s, ins *a) {
+    ins *n, *f = normalise(s, fraction(s, a), s->m, &n);
+    return (number){sub(s, exponent(s, a), n), f};
+}
+
+static ins *param(const lfunc *f, int i) { return f->params.at[i].value; }
+
+// ---------------------------------------------------------------- sums
+// The larger magnitude first; the other is moved down to its exponent.
+
+static void make_add(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    ins *x = param(f, 0), *y = param(f, 1), *three = num(s, 3);
+    ins *swap = lb_cmp(b, L_ULT, abs_of(s, x), abs_of(s, y));
+    ins *big = pick(s, swap, y, x), *small = pick(s, swap, x, y);
+    ins *a = abs_of(s, big), *d = abs_of(s, small), *e = exponent(s, a);
+    ins *minus = lb_cmp(b, L_SLT, xor_(s, x, y), num(s, 0));
+    ins *fa = shl(s, fraction(s, a), three);
+    ins *fd = sticky_shift(s, shl(s, fraction(s, d), three), sub(s, e, exponent(s, d)));
+    ins *r = pick(s, minus, sub(s, fa, fd), add(s, fa, fd));
+    // One bit too many after a sum; after a difference perhaps many too few, but not below the exponent's
+    // end.
+    ins *over = shr(s, r, num(s, s->m + 4)), *n;
+    r = or_(s, shr(s, r, over), and_(s, r, over));
+    e = add(s, e, over);
+    ins *full = normalise(s, r, s->m + 3, &n);
+    ins *room = below(s, n, e), *left = lb_bin(b, L_SMIN, n, sub(s, e, num(s, 1)));
+    r = pick(s, room, full, shl(s, r, left));
+    e = sub(s, e, left);
+    ins *zero = same(s, r, num(s, 0)), *sign = sign_of(s, big);
+    sign = pick(s, lb_bin(b, L_AND, zero, minus), num(s, 0), sign);
+    ins *sum = round_pack(s, sign, pick(s, zero, num(s, 1), e), r);
+    // a is the larger: if it is no number, it decides
+    ins *both = lb_bin(b, L_AND, same(s, a, d), minus);
+    ins *special = pick(s, lb_bin(b, L_OR, both, below(s, infinity(s), a)), not_a_number(s), big);
+    lb_return(b, pick(s, lb_cmp(b, L_SLE, infinity(s), a), special, sum));
+}
+
+// ---------------------------------------------------------------- products
+
+// The upper word of x * y with all of the lower one in its lowest bit.
+static ins *product_top(const soft *s, ins *x, ins *y) {
+    lbuild *b = s->b;
+    if (s->w == 32) {
+        ltype wide = lt(LK_I64, 1);
+        ins *p = lb_bin(b, L_MUL, lb_conv(b, L_ZEXT, LK_I64, x), lb_conv(b, L_ZEXT, LK_I64, y));
+        ins *low = lb_conv(b, L_ITRUNC, LK_I32, p);
+        ins *high = lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_LSHR, p, lb_int(b, wide, 32)));
+        return or_(s, high, one_if(s, lb_cmp(b, L_NE, low, num(s, 0))));
+    }
+    ins *half = num(s, 32), *mask = num(s, 0xffffffff);
+    ins *xl = and_(s, x, mask), *xh = shr(s, x, half), *yl = and_(s, y, mask), *yh = shr(s, y, half);
+    ins *ll = lb_bin(b, L_MUL, xl, yl), *lh = lb_bin(b, L_MUL, xl, yh), *hl = lb_bin(b, L_MUL, xh, yl);
+    ins *middle = add(s, add(s, shr(s, ll, half), and_(s, lh, mask)), hl);
+    ins *high = add(s, add(s, lb_bin(b, L_MUL, xh, yh), shr(s, lh, half)), shr(s, middle, half));
+    ins *low = or_(s, shl(s, middle, half), and_(s, ll, mask));
+    return or_(s, high, one_if(s, lb_cmp(b, L_NE, low, num(s, 0))));
+}
+
+static ins *is_zero(const soft *s, ins *a) { return same(s, a, num(s, 0)); }
+static ins *is_nan(const soft *s, ins *a) { return below(s, infinity(s), a); }
+
+// Infinite operands and zeros: r where none of it holds.
+static ins *special_product(const soft *s, ins *a, ins *d, ins *sign, ins *r) {
+    lbuild *b = s->b;
+    ins *inf = infinity(s);
+    ins *infinite = lb_bin(b, L_OR, same(s, a, inf), same(s, d, inf));
+    ins *zero = lb_bin(b, L_OR, is_zero(s, a), is_zero(s, d));
+    ins *nan = lb_bin(b, L_OR, is_nan(s, a), is_nan(s, d));
+    nan = lb_bin(b, L_OR, nan, lb_bin(b, L_AND, infinite, zero));
+    r = pick(s, zero, sign, pick(s, infinite, or_(s, sign, inf), r));
+    return pick(s, nan, not_a_number(s), r);
+}
+
+static void make_mul(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    ins *x = param(f, 0), *y = param(f, 1), *sign = sign_of(s, xor_(s, x, y));
+    ins *a = abs_of(s, x), *d = abs_of(s, y);
+    number na = normal_number(s, a), nd = normal_number(s, d);
+    // shifted so that the product's leading one comes to bit m + 3 or m + 4 of the upper word
+    int up = s->w + 3 - s->m;
+    ins *r = product_top(s, shl(s, na.f, num(s, up / 2)), shl(s, nd.f, num(s, up - up / 2)));
+    ins *over = shr(s, r, num(s, s->m + 4));
+    r = or_(s, shr(s, r, over), and_(s, r, over));
+    ins *e = add(s, add(s, sub(s, na.e, num(s, s->bias)), nd.e), over);
+    lb_return(b, special_product(s, a, d, sign, round_pack(s, sign, e, r)));
+}
+
+// ---------------------------------------------------------------- quotients and roots, one bit after the
+// other
+
+static void make_div(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    ins *x = param(f, 0), *y = param(f, 1), *sign = sign_of(s, xor_(s, x, y)), *one = num(s, 1);
+    ins *a = abs_of(s, x), *d = abs_of(s, y);
+    number na = normal_number(s, a), nd = normal_number(s, d);
+    ltype count = lt(LK_I32, 1);
+    ins *rest = lb_var(b, "rest", na.f), *quotient = lb_var(b, "quotient", num(s, 0));
+    ins *i =
+        lb_for(b, "i", lb_int(b, count, 0), lb_int(b, count, s->m + 5), lb_int(b, count, 1), LOOP_SERIAL);
+    ins *r = lb_get(b, rest), *fits = lb_cmp(b, L_ULE, nd.f, r);
+    lb_set(b, quotient, or_(s, shl(s, lb_get(b, quotient), one), one_if(s, fits)));
+    lb_set(b, rest, shl(s, pick(s, fits, sub(s, r, nd.f), r), one));
+    lb_end(b, i);
+    ins *q = or_(s, lb_get(b, quotient), one_if(s, lb_cmp(b, L_NE, lb_get(b, rest), num(s, 0))));
+    ins *over = shr(s, q, num(s, s->m + 4));
+    q = or_(s, shr(s, q, over), and_(s, q, over));
+    ins *e = add(s, add(s, sub(s, na.e, nd.e), num(s, s->bias - 1)), over);
+    ins *v = round_pack(s, sign, e, q), *inf = infinity(s);
+    v = pick(s, lb_bin(b, L_OR, is_zero(s, a), same(s, d, inf)), sign, v);
+    v = pick(s, lb_bin(b, L_OR, is_zero(s, d), same(s, a, inf)), or_(s, sign, inf), v);
+    ins *neither = lb_bin(b, L_AND, same(s, a, d), lb_bin(b, L_OR, is_zero(s, a), same(s, a, inf)));
+    ins *nan = lb_bin(b, L_OR, lb_bin(b, L_OR, is_nan(s, a), is_nan(s, d)), neither);
+    lb_return(b, pick(s, nan, not_a_number(s), v));
+}
+
+// Of an even power of two times a fraction with m + 2 bits, two bits of which enter the rest in each step.
+static void make_sqrt(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), *s = &c;
+    ins *x = param(f, 0), *a = abs_of(s, x), *one = num(s, 1), *two = num(s, 2);
+    number n = normal_number(s, a);
+    ins *e = add(s, n.e, num(s, s->bias)); // sum of 2 * bias and the exponent
+    ins *odd = and_(s, e, one);
+    ins *start = shl(s, shl(s, n.f, odd), num(s, s->w - s->m - 2));
+    ltype count = lt(LK_I32, 1);
+    ins *bits = lb_var(b, "bits", start), *rest = lb_var(b, "rest", num(s, 0)),
+        *root = lb_var(b, "root", num(s, 0));
+    ins *i =
+        lb_for(b, "i", lb_int(b, count, 0), lb_int(b, count, s->m + 4), lb_int(b, count, 1), LOOP_SERIAL);
+    ins *now = lb_get(b, bits), *q = lb_get(b, root);
+    ins *r = or_(s, shl(s, lb_get(b, rest), two), shr(s, now, num(s, s->w - 2)));
+    ins *trial = or_(s, shl(s, q, two), one), *fits = lb_cmp(b, L_ULE, trial, r);
+    lb_set(b, rest, pick(s, fits, sub(s, r, trial), r));
+    lb_set(b, root, or_(s, shl(s, q, one), one_if(s, fits)));
+    lb_set(b, bits, shl(s, now, two));
+    lb_end(b, i);
+    ins *v = or_(s, lb_get(b, root), one_if(s, lb_cmp(b, L_NE, lb_get(b, rest), num(s, 0))));
+    v = round_pack(s, num(s, 0), shr(s, e, one), v);
+    v = pick(s, lb_bin(b, L_OR, is_zero(s, a), same(s, x, infinity(s))), x, v);
+    ins *minus = lb_bin(b, L_AND, below(s, x, num(s, 0)), lb_cmp(b, L_NE, a, num(s, 0)));
+    lb_return(b, pick(s, lb_bin(b, L_OR, minus, is_nan(s, a)), not_a_number(s), v));
+}
+
+// ---------------------------------------------------------------- comparisons
+
+static ins *compare(const soft *s, lop op, ins *x, ins *y) {
+    lbuild *b = s->b;
+    ins *a = abs_of(s, x), *d = abs_of(s, y);
+    ins *nan = lb_bin(b, L_OR, is_nan(s, a), is_nan(s, d)),
+        *number = lb_bin(b, L_XOR, nan, lb_int(b, nan->type, 1));
+    ins *zeros = is_zero(s, or_(s, a, d));
+    // the order of the bits is that of the numbers, reversed for negative ones
+    ins *kx = pick(s, below(s, x, num(s, 0)), sub(s, num(s, 0), a), a);
+    ins *ky = pick(s, below(s, y, num(s, 0)), sub(s, num(s, 0), d), d);
+    if (op == L_SLT || op == L_SLE) return lb_bin(b, L_AND, number, lb_cmp(b, op, kx, ky));
+    ins *equal = lb_bin(b, L_AND, number, lb_bin(b, L_OR, zeros, same(s, x, y)));
+    return op == L_EQ ? equal : lb_bin(b, L_XOR, equal, lb_int(b, equal->type, 1));
+}
+
+static void make_compare(lbuild *b, lfunc *f, int detail) {
+    soft c = soft_of(b, detail & 127), *s = &c;
+    lop op = (lop)(detail >> 7);
+    lb_return(b, lb_conv(b, L_ZEXT, LK_I32, compare(s, op, param(f, 0), param(f, 1))));
+}
+
+// ---------------------------------------------------------------- conversions
+
+// detail: width of the float, +1 for a signed integer; the integer has 64 bits.
+static void make_from_int(lbuild *b, lfunc *f, int detail) {
+    soft c = soft_of(b, detail & ~1), wide = soft_of(b, 64), *s = &c, *l = &wide;
+    ins *x = param(f, 0), *n, *zero = num(l, 0);
+    ins *minus = detail & 1 ? below(l, x, zero) : lb_int(b, lt(LK_I1, 1), 0);
+    ins *r = normalise(l, pick(l, minus, sub(l, zero, x), x), 63, &n);
+    r = sticky_shift(l, r, num(l, 63 - (s->m + 3)));
+    ins *e = sub(l, num(l, s->bias + 63), n);
+    if (s->w == 32) {
+        r = lb_conv(b, L_ITRUNC, LK_I32, r);
+        e = lb_conv(b, L_ITRUNC, LK_I32, e);
+    }
+    ins *v = round_pack(s, pick(s, minus, top_bit(s), num(s, 0)), e, r);
+    lb_return(b, pick(s, lb_cmp(b, L_EQ, x, zero), num(s, 0), v));
+}
+
+// To 64 bits, toward zero; the operand is known to be in range. Signed and unsigned alike, by two's
+// complement.
+static void make_to_int(lbuild *b, lfunc *f, int w) {
+    soft c = soft_of(b, w), wide = soft_of(b, 64), *s = &c, *l = &wide;
+    ins *x = param(f, 0), *a = abs_of(s, x);
+    ins *e = exponent(s, a), *r = fraction(s, a), *zero = num(l, 0);
+    if (w == 32) {
+        e = lb_conv(b, L_ZEXT, LK_I64, e);
+        r = lb_conv(b, L_ZEXT, LK_I64, r);
+    }
+    ins *up = sub(l, e, num(l, s->bias + s->m)), *down = sub(l, zero, up);
+    ins *most = num(l, 63);
+    ins *left = shl(l, r, lb_bin(b, L_UMIN, up, most)), *right = shr(l, r, lb_bin(b, L_UMIN, down, most));
+    r = pick(l, below(l, up, zero), right, left);
+    lb_return(b, pick(l, below(s, x, num(s, 0)), sub(l, zero, r), r));
+}
+
+static void make_widen(lbuild *b, lfunc *f, int detail) {
+    (void)detail;
+    soft c = soft_of(b, 32), wide = soft_of(b, 64), *s = &c, *l = &wide;
+    ins *x = param(f, 0), *a = abs_of(s, x);
+    number n = normal_number(s, a);
+    ins *sign = shl(l, lb_conv(b, L_ZEXT, LK_I64, sign_of(s, x)), num(l, 32));
+    ins *e = lb_conv(b, L_SEXT, LK_I64, add(s, n.e, num(s, 1023 - 127 - 1)));
+    ins *v = add(l, shl(l, e, num(l, 52)), shl(l, lb_conv(b, L_ZEXT, LK_I64, n.f), num(l, 29)));
+    v = pick(l, is_zero(s, a), num(l, 0), v);
+    v = pick(l, same(s, a, infinity(s)), infinity(l), v);
+    lb_return(b, or_(l, sign, pick(l, is_nan(s, a), not_a_number(l), v)));
+}
+
+static void make_narrow(lbuild *b, lfunc *f, int detail) {
+    (void)detail;
+    soft c = soft_of(b, 32), wide = soft_of(b, 64), *s = &c, *l = &wide;
+    ins *x = param(f, 0), *a = abs_of(l, x);
+    ins *sign = lb_conv(b, L_ITRUNC, LK_I32, shr(l, sign_of(l, x), num(l, 32)));
+    ins *r = lb_conv(b, L_ITRUNC, LK_I32, sticky_shift(l, fraction(l, a), num(l, 52 - 26)));
+    ins *e = lb_conv(b, L_ITRUNC, LK_I32, sub(l, exponent(l, a), num(l, 1023 - 127)));
+    ins *v = round_pack(s, sign, e, r);
+    v = pick(s, lb_cmp(b, L_EQ, a, infinity(l)), or_(s, sign, infinity(s)), v);
+    lb_return(b, pick(s, is_nan(l, a), not_a_number(s), v));
+}
+
+// ---------------------------------------------------------------- which
+
+bool soft_float_kind(const target *t, lkind k) {
+    if (!t->freestanding || t->arch == ARCH_C || t->arch == ARCH_CUDA) return false;
+    return (k == LK_F32 && !t->f32) || (k == LK_F64 && !t->f64);
+}
+
+static lkind bits_kind(lkind k) { return k == LK_F64 ? LK_I64 : k == LK_F32 ? LK_I32 : k; }
+static ins *to_bits(lbuild *b, ins *x) { return lb_conv(b, L_BITCAST, bits_kind(x->type.kind), x); }
+
+static ins *arithmetic(lmodule *m, lbuild *b, const char *what, make_helper *make, lkind k, ins *x, ins *y) {
+    int w = k == LK_F64 ? 64 : 32;
+    ins *args[2] = {to_bits(b, x), y ? to_bits(b, y) : NULL};
+    const char *name = arena_printf(m->arena, "onnxc_%s%d", what, w);
+    return lb_conv(b, L_BITCAST, k, call_helper(m, b, name, lt(bits_kind(k), 1), y ? 2 : 1, args, make, w));
+}
+
+static ins *soft_compare(lmodule *m, lbuild *b, lop op, ins *x, ins *y) {
+    int w = x->type.kind == LK_F64 ? 64 : 32;
+    bool negate = op == L_NE;
+    if (negate) op = L_EQ;
+    const char *name = arena_printf(m->arena, "onnxc_f%s%d",
+                                    op == L_EQ    ? "eq"
+                                    : op == L_SLT ? "lt"
+                                                  : "le",
+                                    w);
+    ins *args[2] = {to_bits(b, x), to_bits(b, y)};
+    ins *r = call_helper(m, b, name, lt(LK_I32, 1), 2, args, make_compare, w | (int)op << 7);
+    return lb_cmp(b, negate ? L_EQ : L_NE, r, lb_int(b, r->type, 0));
+}
+
+static ins *from_int(lmodule *m, lbuild *b, bool is_signed, lkind to, ins *x) {
+    int w = to == LK_F64 ? 64 : 32;
+    ins *wide = lb_conv(b, is_signed ? L_SEXT : L_ZEXT, LK_I64, x);
+    const char *name = arena_printf(m->arena, "onnxc_%cto%d", is_signed ? 's' : 'u', w);
+    ins *r = call_helper(m, b, name, lt(bits_kind(to), 1), 1, &wide, make_from_int, w | is_signed);
+    return lb_conv(b, L_BITCAST, to, r);
+}
+
+static ins *to_int(lmodule *m, lbuild *b, lkind to, ins *x) {
+    int w = x->type.kind == LK_F64 ? 64 : 32;
+    ins *bits = to_bits(b, x);
+    ins *r =
+        call_helper(m, b, arena_printf(m->arena, "onnxc_toi%d", w), lt(LK_I64, 1), 1, &bits, make_to_int, w);
+    return lb_conv(b, L_ITRUNC, to, r);
+}
+
+static ins *resize(lmodule *m, lbuild *b, lkind to, ins *x) {
+    ins *bits = to_bits(b, x);
+    bool widen = to == LK_F64;
+    ins *r = call_helper(m, b, widen ? "onnxc_fext" : "onnxc_ftrunc", lt(bits_kind(to), 1), 1, &bits,
+                         widen ? make_widen : make_narrow, 0);
+    return lb_conv(b, L_BITCAST, to, r);
+}
+
+static ins *extreme(lbuild *b, lop op, ins *x, ins *y) {
+    ins *first = op == L_FMIN ? lb_cmp(b, L_SLT, x, y) : lb_cmp(b, L_SLT, y, x);
+    return lb_select(b, first, x, y);
+}
+
+// Half floats go through f32 before they come here.
+static ins *soft_conversion(lmodule *m, lbuild *b, const ins *x) {
+    ins *a = x->args[0];
+    if (x->op == L_SITOF || x->op == L_UITOF) return from_int(m, b, x->op == L_SITOF, x->type.kind, a);
+    if (x->op == L_FTOSI || x->op == L_FTOUI) return to_int(m, b, x->type.kind, a);
+    return resize(m, b, x->type.kind, a);
+}
+
+ins *soft_float_expand(lmodule *m, lbuild *b, const ins *x) {
+    lkind k = x->type.kind;
+    ins *a = x->nargs ? x->args[0] : NULL, *c = x->nargs > 1 ? x->args[1] : NULL;
+    if (x->op == L_ADD) return arithmetic(m, b, "fadd", make_add, k, a, c);
+    if (x->op == L_SUB) return arithmetic(m, b, "fadd", make_add, k, a, lb_un(b, L_FNEG, c));
+    if (x->op == L_MUL) return arithmetic(m, b, "fmul", make_mul, k, a, c);
+    if (x->op == L_FDIV) return arithmetic(m, b, "fdiv", make_div, k, a, c);
+    if (x->op == L_SQRT) return arithmetic(m, b, "fsqrt", make_sqrt, k, a, NULL);
+    if (x->op == L_MULADD) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, a, c), x->args[2]);
+    if (x->op == L_FMIN || x->op == L_FMAX) return extreme(b, x->op, a, c);
+    if (x->op >= L_EQ && x->op <= L_SLE) return soft_compare(m, b, x->op, a, c);
+    if ((x->op >= L_SITOF && x->op <= L_FTOUI) || x->op == L_FEXT || x->op == L_FTRUNC)
+        return soft_conversion(m, b, x);
+    diag_defect(b->diag, NULL, "function %s: %s has no soft-float form", b->f->name, lop_name(x->op));
+}

@@ -1,0 +1,139 @@
+// Integers that a small target has no instructions for: division, products and shifts of 64 bits from 32-bit
+// pieces, and division where there is no divider. In: one instruction on scalars. Out: a call of a helper or
+// a few instructions.
+#include "ir/loops/legalize_impl.h"
+#include "ir/target.h"
+
+bool is_small_freestanding(const target *t) {
+    return t->freestanding && t->ptr_bits == 32 && t->arch != ARCH_C && t->arch != ARCH_CUDA;
+}
+
+static ins *like(lbuild *b, const ins *x, int64_t v) { return lb_int(b, x->type, v); }
+static ins *low_half(lbuild *b, ins *x) { return lb_conv(b, L_ITRUNC, LK_I32, x); }
+static ins *high_half(lbuild *b, ins *x) {
+    return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_LSHR, x, like(b, x, 32)));
+}
+static ins *join(lbuild *b, ins *high, ins *low) {
+    ins *h = lb_conv(b, L_ZEXT, LK_I64, high);
+    return lb_bin(b, L_OR, lb_bin(b, L_SHL, h, like(b, h, 32)), lb_conv(b, L_ZEXT, LK_I64, low));
+}
+
+// ---------------------------------------------------------------- division
+//   rest = 0; for each bit of x from the top: rest = rest << 1 | bit; if (rest >= y) rest -= y, q |= 1
+// The quotient's bits move into x from below. rest may lose its top bit, which then tells that it is large
+// enough.
+
+static void make_unsigned_division(lbuild *b, lfunc *f, int want_rest) {
+    ins *x0 = f->params.at[0].value, *y = f->params.at[1].value;
+    int bits = 8 * lkind_bytes(x0->type.kind);
+    ins *zero = like(b, y, 0), *one = like(b, y, 1), *top = like(b, y, bits - 1);
+    ins *x = lb_var(b, "bits", x0), *rest = lb_var(b, "rest", zero);
+    ltype count = lt(LK_I32, 1);
+    ins *i = lb_for(b, "i", lb_int(b, count, 0), lb_int(b, count, bits), lb_int(b, count, 1), LOOP_SERIAL);
+    ins *now = lb_get(b, x), *r = lb_get(b, rest);
+    ins *carry = lb_cmp(b, L_SLT, r, zero);
+    r = lb_bin(b, L_OR, lb_bin(b, L_SHL, r, one), lb_bin(b, L_LSHR, now, top));
+    ins *fits = lb_bin(b, L_OR, carry, lb_cmp(b, L_ULE, y, r));
+    lb_set(b, rest, lb_select(b, fits, lb_bin(b, L_SUB, r, y), r));
+    lb_set(b, x, lb_bin(b, L_OR, lb_bin(b, L_SHL, now, one), lb_conv(b, L_ZEXT, y->type.kind, fits)));
+    lb_end(b, i);
+    lb_return(b, lb_get(b, want_rest ? rest : x));
+}
+
+static ins *magnitude(lbuild *b, ins *x) {
+    ins *minus = lb_bin(b, L_SUB, like(b, x, 0), x);
+    return lb_select(b, lb_cmp(b, L_SLT, x, like(b, x, 0)), minus, x);
+}
+
+static ins *unsigned_division(lmodule *m, lbuild *b, bool rest, ins *x, ins *y) {
+    int bits = 8 * lkind_bytes(x->type.kind);
+    const char *name = bits == 64 ? rest ? "onnxc_urem64" : "onnxc_udiv64"
+                       : rest     ? "onnxc_urem32"
+                                  : "onnxc_udiv32";
+    return call_helper(m, b, name, x->type, 2, (ins *[]){x, y}, make_unsigned_division, rest);
+}
+
+static ins *division(lmodule *m, lbuild *b, const ins *d) {
+    ins *x = d->args[0], *y = d->args[1];
+    bool rest = d->op == L_SREM || d->op == L_UREM;
+    if (d->op == L_UDIV || d->op == L_UREM) return unsigned_division(m, b, rest, x, y);
+    ins *r = unsigned_division(m, b, rest, magnitude(b, x), magnitude(b, y));
+    ins *minus = lb_cmp(b, L_SLT, rest ? x : lb_bin(b, L_XOR, x, y), like(b, x, 0));
+    return lb_select(b, minus, lb_bin(b, L_SUB, like(b, r, 0), r), r);
+}
+
+// Eight and sixteen bits have no divider of their own anywhere.
+static ins *narrow_division(lbuild *b, const ins *d) {
+    bool is_signed = d->op == L_SDIV || d->op == L_SREM;
+    ins *args[2];
+    for (int i = 0; i < 2; i++) args[i] = lb_conv(b, is_signed ? L_SEXT : L_ZEXT, LK_I32, d->args[i]);
+    return lb_conv(b, L_ITRUNC, d->type.kind, lb_op(b, d->op, lt(LK_I32, 1), 2, args));
+}
+
+// ---------------------------------------------------------------- shifts by n < 64, in halves
+// n < 32: the halves shift by n with n bits passing between them; else one half moves over and shifts by n
+// - 32.
+
+static ins *shift_pieces(lbuild *b, lop op, ins *x, ins *n64) {
+    ins *n = low_half(b, n64), *low = low_half(b, x), *high = high_half(b, x);
+    ins *k = lb_bin(b, L_AND, n, like(b, n, 31)), *far = lb_cmp(b, L_ULE, like(b, n, 32), n);
+    ins *back = lb_bin(b, L_SUB, like(b, n, 31), k), *one = like(b, n, 1), *zero = like(b, n, 0);
+    if (op == L_SHL) {
+        ins *l = lb_bin(b, L_SHL, low, k);
+        ins *pass = lb_bin(b, L_LSHR, lb_bin(b, L_LSHR, low, one), back);
+        ins *h = lb_bin(b, L_OR, lb_bin(b, L_SHL, high, k), pass);
+        return join(b, lb_select(b, far, l, h), lb_select(b, far, zero, l));
+    }
+    ins *h = lb_bin(b, op, high, k), *pass = lb_bin(b, L_SHL, lb_bin(b, L_SHL, high, one), back);
+    ins *l = lb_bin(b, L_OR, lb_bin(b, L_LSHR, low, k), pass);
+    ins *fill = op == L_ASHR ? lb_bin(b, L_ASHR, high, like(b, n, 31)) : zero;
+    return join(b, lb_select(b, far, fill, h), lb_select(b, far, h, l));
+}
+
+static void make_shift(lbuild *b, lfunc *f, int op) {
+    lb_return(b, shift_pieces(b, (lop)op, f->params.at[0].value, f->params.at[1].value));
+}
+
+static ins *shift(lmodule *m, lbuild *b, const ins *x) {
+    if (x->args[1]->op == L_CONST) return NULL;
+    const char *name = x->op == L_SHL ? "onnxc_shl64" : x->op == L_LSHR ? "onnxc_lshr64" : "onnxc_ashr64";
+    return call_helper(m, b, name, x->type, 2, x->args, make_shift, x->op);
+}
+
+// ---------------------------------------------------------------- products of 64 bits from 16 x 16
+
+static ins *product32(lbuild *b, ins *x, ins *y) { // of two 32-bit numbers, all 64 bits
+    ins *mask = like(b, x, 0xffff), *half = like(b, x, 16);
+    ins *xl = lb_bin(b, L_AND, x, mask), *xh = lb_bin(b, L_LSHR, x, half);
+    ins *yl = lb_bin(b, L_AND, y, mask), *yh = lb_bin(b, L_LSHR, y, half);
+    ins *ll = lb_bin(b, L_MUL, xl, yl), *lh = lb_bin(b, L_MUL, xl, yh), *hl = lb_bin(b, L_MUL, xh, yl);
+    ins *middle =
+        lb_bin(b, L_ADD, lb_bin(b, L_ADD, lb_bin(b, L_LSHR, ll, half), lb_bin(b, L_AND, lh, mask)), hl);
+    ins *high = lb_bin(b, L_ADD, lb_bin(b, L_MUL, xh, yh), lb_bin(b, L_LSHR, lh, half));
+    high = lb_bin(b, L_ADD, high, lb_bin(b, L_LSHR, middle, half));
+    ins *low = lb_bin(b, L_OR, lb_bin(b, L_SHL, middle, half), lb_bin(b, L_AND, ll, mask));
+    return join(b, high, low);
+}
+
+static void make_product(lbuild *b, lfunc *f, int detail) {
+    (void)detail;
+    ins *x = f->params.at[0].value, *y = f->params.at[1].value;
+    ins *p = product32(b, low_half(b, x), low_half(b, y));
+    ins *cross = lb_bin(b, L_ADD, lb_bin(b, L_MUL, low_half(b, x), high_half(b, y)),
+                        lb_bin(b, L_MUL, high_half(b, x), low_half(b, y)));
+    lb_return(b, lb_bin(b, L_ADD, p, join(b, cross, like(b, cross, 0))));
+}
+
+static ins *product(lmodule *m, lbuild *b, const ins *x) {
+    if (!b->target->no_wide_product) return NULL;
+    return call_helper(m, b, "onnxc_mul64", x->type, 2, x->args, make_product, 0);
+}
+
+ins *soft_int_expand(lmodule *m, lbuild *b, const ins *x) {
+    bool wide = x->type.kind == LK_I64, divides = x->op >= L_SDIV && x->op <= L_UREM;
+    if (divides && (wide || b->target->no_divider))
+        return wide || x->type.kind == LK_I32 ? division(m, b, x) : narrow_division(b, x);
+    if (!wide) return NULL;
+    if (x->op == L_MUL) return product(m, b, x);
+    return x->op >= L_SHL && x->op <= L_ASHR ? shift(m, b, x) : NULL;
+}

@@ -1,0 +1,658 @@
+// The builder of loops. In: calls that name an operation and its operands. Out: instructions appended to the
+// current block, or an operand or constant where the result is already known.
+// Integer constants are kept sign-extended (I1: 0 or 1), float constants rounded to their kind.
+#include "ir/loops/loops.h"
+#include "compiler/base/round.h"
+#include "ir/target.h"
+#include <math.h>
+#include <string.h>
+
+// A block made here knows the block that it was opened in.
+typedef struct scope {
+    lblock block;
+    lblock *outer;
+} scope;
+
+int lkind_bytes(lkind k) {
+    switch (k) {
+    case LK_VOID: return 0;
+    case LK_I1:
+    case LK_I8: return 1;
+    case LK_I16:
+    case LK_F16:
+    case LK_BF16: return 2;
+    case LK_I32:
+    case LK_F32: return 4;
+    case LK_I64:
+    case LK_F64:
+    case LK_PTR: return 8;
+    }
+    return 0;
+}
+
+bool lkind_is_float(lkind k) { return k == LK_F16 || k == LK_BF16 || k == LK_F32 || k == LK_F64; }
+
+static bool is_int(lkind k) { return k >= LK_I1 && k <= LK_I64; }
+
+lkind lkind_of(dtype t) {
+    if (t == DT_F32) return LK_F32;
+    if (t == DT_F64) return LK_F64;
+    if (t == DT_F16) return LK_F16;
+    if (t == DT_BF16) return LK_BF16;
+    if (t == DT_STRING) return LK_PTR;
+    switch (dtype_bits(t)) {
+    case 2:
+    case 4:
+    case 8: return LK_I8;
+    case 16: return LK_I16;
+    case 32: return LK_I32;
+    case 64: return LK_I64;
+    }
+    return LK_VOID; // none, complex128
+}
+
+lkind lindex_kind(const target *t) { return t->ptr_bits == 32 ? LK_I32 : LK_I64; }
+
+// ---------------------------------------------------------------- modules and functions
+
+void ldata_copy(const ldata *d, int64_t offset, void *to, int64_t n) {
+    if (d->bytes_or_null) memcpy(to, (const char *)d->bytes_or_null + offset, (size_t)n);
+    else d->produce(d->user, offset, to, n);
+}
+
+lmodule *lmodule_new(arena *a, const char *name, const target *t) {
+    lmodule *m = ARENA_NEW(a, lmodule);
+    m->arena = a;
+    m->name = arena_strdup(a, name);
+    m->target = t;
+    return m;
+}
+
+lfunc *lfunc_new(lmodule *m, const char *name, ltype result) {
+    lfunc *f = ARENA_NEW(m->arena, lfunc);
+    f->arena = m->arena;
+    f->name = arena_strdup(m->arena, name);
+    f->target = m->target;
+    f->result = result;
+    f->strict_fp = m->target->fp == FP_STRICT;
+    VEC_PUSH(m->arena, &m->funcs, f);
+    return f;
+}
+
+static lblock *new_block(arena *a, lblock *outer) {
+    scope *s = ARENA_NEW(a, scope);
+    s->outer = outer;
+    return &s->block;
+}
+
+static ins *new_ins(lfunc *f, lop op, ltype type, int nargs, ins *const *args) {
+    ins *x = ARENA_NEW(f->arena, ins);
+    x->op = op;
+    x->type = type;
+    x->id = f->nins++;
+    x->nargs = nargs;
+    if (nargs) x->args = ARENA_ARRAY(f->arena, ins *, nargs);
+    for (int i = 0; i < nargs; i++) {
+        x->args[i] = args[i];
+        args[i]->uses++;
+    }
+    return x;
+}
+
+static ins *append(lblock *to, ins *x) {
+    if (to->last) to->last->next = x;
+    else to->first = x;
+    to->last = x;
+    return x;
+}
+
+// Parameters stand first in the body, in order.
+static void add_param_ins(lfunc *f, ins *x) {
+    ins **at = &f->body->first;
+    while (*at && (*at)->op == L_PARAM) at = &(*at)->next;
+    x->next = *at;
+    *at = x;
+    if (!x->next) f->body->last = x;
+}
+
+ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, bool is_const) {
+    ins *x = new_ins(f, L_PARAM, type, 0, NULL);
+    x->i = f->params.n;
+    x->name = arena_strdup(f->arena, name);
+    x->elem = elem;
+    VEC_PUSH(
+        f->arena, &f->params,
+        (lparam){.name = x->name, .type = type, .elem = elem, .dtype = dt, .is_const = is_const, .value = x});
+    if (f->body) add_param_ins(f, x);
+    return x;
+}
+
+typedef struct shared_walk {
+    int64_t bytes, align, found;
+    const ins *wanted;
+} shared_walk;
+static void walk_shared(const lblock *b, shared_walk *w) {
+    for (const ins *x = b ? b->first : NULL; x; x = x->next) {
+        if (x->op == L_LOCAL && x->shared) {
+            int64_t align = x->align > lkind_bytes(x->elem) ? x->align : lkind_bytes(x->elem);
+            w->bytes = round_up(w->bytes, align);
+            if (x == w->wanted) w->found = w->bytes;
+            w->bytes += x->i * lkind_bytes(x->elem);
+            w->align = align > w->align ? align : w->align;
+        }
+        walk_shared(x->body[0], w);
+        walk_shared(x->body[1], w);
+    }
+}
+
+int64_t lfunc_dynamic_shared(const lfunc *f) {
+    enum { DECLARED_MOST = 48 << 10, ALIGN_MOST = 16 };
+    shared_walk w = {0};
+    walk_shared(f->body, &w);
+    return w.bytes > DECLARED_MOST || w.align > ALIGN_MOST ? w.bytes : 0;
+}
+int64_t lfunc_shared_offset(const lfunc *f, const ins *local) {
+    shared_walk w = {.wanted = local};
+    walk_shared(f->body, &w);
+    return w.found;
+}
+
+lbuild lbuild_new(lfunc *f, const target *t, diag *d) {
+    if (!f->body) {
+        f->body = new_block(f->arena, NULL);
+        for (int i = 0; i < f->params.n; i++) append(f->body, f->params.at[i].value);
+    }
+    return (lbuild){.arena = f->arena, .f = f, .block = f->body, .target = t, .diag = d};
+}
+
+ins *lb_op(lbuild *b, lop op, ltype type, int nargs, ins *const *args) {
+    return append(b->block, new_ins(b->f, op, type, nargs, args));
+}
+
+static ins *emit1(lbuild *b, lop op, ltype t, ins *x) { return lb_op(b, op, t, 1, (ins *[]){x}); }
+static ins *emit2(lbuild *b, lop op, ltype t, ins *x, ins *y) { return lb_op(b, op, t, 2, (ins *[]){x, y}); }
+static ins *emit3(lbuild *b, lop op, ltype t, ins *x, ins *y, ins *z) {
+    return lb_op(b, op, t, 3, (ins *[]){x, y, z});
+}
+
+// ---------------------------------------------------------------- constants
+
+static int bits_of(lkind k) { return k == LK_I1 ? 1 : 8 * lkind_bytes(k); }
+
+static int64_t fit_int(lkind k, int64_t v) {
+    switch (bits_of(k)) {
+    case 1: return v & 1;
+    case 8: return (int8_t)v;
+    case 16: return (int16_t)v;
+    case 32: return (int32_t)v;
+    }
+    return v;
+}
+
+static uint64_t as_unsigned(lkind k, int64_t v) {
+    int bits = bits_of(k);
+    return bits == 64 ? (uint64_t)v : (uint64_t)v & ((1ull << bits) - 1);
+}
+
+static int64_t as_signed(lkind k, int64_t v) { return k == LK_I1 ? -(v & 1) : v; }
+
+static double fit_float(lkind k, double v) {
+    if (k == LK_F32) return (float)v;
+    if (k == LK_F64) return v;
+    uint16_t half;
+    dtype t = k == LK_F16 ? DT_F16 : DT_BF16;
+    dtype_store_float(t, &half, 0, v, false);
+    return dtype_load_float(t, &half, 0);
+}
+
+ins *lb_int(lbuild *b, ltype t, int64_t v) {
+    ins *x = lb_op(b, L_CONST, t, 0, NULL);
+    x->i = fit_int(t.kind, v);
+    return x;
+}
+
+ins *lb_float(lbuild *b, ltype t, double v) {
+    ins *x = lb_op(b, L_CONST, t, 0, NULL);
+    x->f = fit_float(t.kind, v);
+    return x;
+}
+
+ins *lb_idx(lbuild *b, int64_t v) { return lb_int(b, lt(lindex_kind(b->target), 1), v); }
+
+static bool is_const(const ins *x) { return x->op == L_CONST; }
+static bool is_int_const(const ins *x) { return is_const(x) && is_int(x->type.kind); }
+static bool is_int_value(const ins *x, int64_t v) {
+    return is_int_const(x) && x->i == fit_int(x->type.kind, v);
+}
+static bool is_float_value(const ins *x, double v) {
+    return is_const(x) && lkind_is_float(x->type.kind) && x->f == v;
+}
+
+// ---------------------------------------------------------------- folding
+
+static double fold_rint(double v) {
+    double r = round(v); // halves away from zero: put them right
+    if (fabs(v - trunc(v)) == 0.5) r = 2 * round(v / 2);
+    return copysign(r, v);
+}
+
+static bool fold_un(lop op, double v, double *r) {
+    if (op == L_FNEG) *r = -v;
+    else if (op == L_FABS) *r = fabs(v);
+    else if (op == L_SQRT) *r = sqrt(v);
+    else if (op == L_FLOOR) *r = floor(v);
+    else if (op == L_CEIL) *r = ceil(v);
+    else if (op == L_TRUNC) *r = trunc(v);
+    else if (op == L_RINT) *r = fold_rint(v);
+    else return false;
+    return true;
+}
+
+// + - * / and sqrt of f32 through double round once in effect: 53 >= 2 * 24 + 2.
+static bool fold_float(lop op, double x, double y, double *r) {
+    if (op == L_ADD) *r = x + y;
+    else if (op == L_SUB) *r = x - y;
+    else if (op == L_MUL) *r = x * y;
+    else if (op == L_FDIV) *r = x / y;
+    else if (op == L_FMIN) *r = x < y ? x : y;
+    else if (op == L_FMAX) *r = x > y ? x : y;
+    else return false;
+    return true;
+}
+
+static bool fold_division(lop op, lkind k, int64_t x, int64_t y, int64_t *r) {
+    if (y == 0 || (y == -1 && (op == L_SDIV || op == L_SREM))) return false;
+    uint64_t ux = as_unsigned(k, x), uy = as_unsigned(k, y);
+    if (op == L_SDIV) *r = x / y;
+    else if (op == L_SREM) *r = x % y;
+    else if (op == L_UDIV) *r = (int64_t)(ux / uy);
+    else if (op == L_UREM) *r = (int64_t)(ux % uy);
+    else return false;
+    return true;
+}
+
+static bool fold_shift(lop op, lkind k, int64_t x, int64_t y, int64_t *r) {
+    uint64_t n = as_unsigned(k, y);
+    if (n >= (uint64_t)bits_of(k)) return false;
+    if (op == L_SHL) *r = (int64_t)((uint64_t)x << n);
+    else if (op == L_LSHR) *r = (int64_t)(as_unsigned(k, x) >> n);
+    else if (op == L_ASHR) *r = as_signed(k, x) >> n;
+    else return false;
+    return true;
+}
+
+static bool fold_int(lop op, lkind k, int64_t x, int64_t y, int64_t *r) {
+    uint64_t ux = as_unsigned(k, x), uy = as_unsigned(k, y);
+    int64_t sx = as_signed(k, x), sy = as_signed(k, y);
+    if (op == L_ADD) *r = (int64_t)(ux + uy);
+    else if (op == L_SUB) *r = (int64_t)(ux - uy);
+    else if (op == L_MUL) *r = (int64_t)(ux * uy);
+    else if (op == L_AND) *r = x & y;
+    else if (op == L_OR) *r = x | y;
+    else if (op == L_XOR) *r = x ^ y;
+    else if (op == L_SMIN) *r = sx < sy ? x : y;
+    else if (op == L_SMAX) *r = sx > sy ? x : y;
+    else if (op == L_UMIN) *r = ux < uy ? x : y;
+    else if (op == L_UMAX) *r = ux > uy ? x : y;
+    else return fold_division(op, k, x, y, r) || fold_shift(op, k, x, y, r);
+    return true;
+}
+
+static ins *fold_const(lbuild *b, lop op, ins *x, ins *y) {
+    ltype t = x->type;
+    int64_t i;
+    double f;
+    if (!is_const(x) || !is_const(y)) return NULL;
+    if (is_int(t.kind)) return fold_int(op, t.kind, x->i, y->i, &i) ? lb_int(b, t, i) : NULL;
+    return fold_float(op, x->f, y->f, &f) ? lb_float(b, t, f) : NULL;
+}
+
+static bool idempotent(lop op) { return (op >= L_SMIN && op <= L_UMAX) || op == L_AND || op == L_OR; }
+
+// x op y where one operand decides: y is a constant, or x and y are the same integer.
+static ins *fold_neutral(lbuild *b, lop op, ins *x, ins *y) {
+    if (lkind_is_float(x->type.kind)) return (op == L_MUL || op == L_FDIV) && is_float_value(y, 1) ? x : NULL;
+    if (x == y && idempotent(op)) return x;
+    if (x == y && (op == L_SUB || op == L_XOR)) return lb_int(b, x->type, 0);
+    if (is_int_value(y, 0)) {
+        if (op == L_ADD || op == L_SUB || op == L_OR || op == L_XOR || (op >= L_SHL && op <= L_ASHR))
+            return x;
+        if (op == L_MUL || op == L_AND) return y;
+    }
+    if (is_int_value(y, -1) && (op == L_AND || op == L_OR)) return op == L_AND ? x : y;
+    if (is_int_value(y, 1) && x->type.kind != LK_I1) {
+        if (op == L_MUL || op == L_SDIV || op == L_UDIV) return x;
+        if (op == L_SREM || op == L_UREM) return lb_int(b, x->type, 0);
+    }
+    return NULL;
+}
+
+// (x op c1) op c2 is x op (c1 op c2) for wrapping + and *.
+static ins *fold_chain(lbuild *b, lop op, ins *x, ins *y) {
+    if ((op != L_ADD && op != L_MUL) || !is_int_const(y) || x->op != op || !is_const(x->args[1])) return NULL;
+    ins *c = fold_const(b, op, x->args[1], y);
+    return c ? lb_bin(b, op, x->args[0], c) : NULL;
+}
+
+static bool commutes(lop op) {
+    return op == L_ADD || op == L_MUL || (op >= L_SMIN && op <= L_UMAX) || (op >= L_AND && op <= L_XOR) ||
+           op == L_EQ || op == L_NE;
+}
+
+static void match_lanes(lbuild *b, ins **x, ins **y) {
+    int lanes = (*x)->type.lanes > (*y)->type.lanes ? (*x)->type.lanes : (*y)->type.lanes;
+    *x = lb_splat(b, *x, lanes);
+    *y = lb_splat(b, *y, lanes);
+}
+
+static void order(lop op, ins **x, ins **y) {
+    if (!commutes(op) || !is_const(*x) || is_const(*y)) return;
+    ins *t = *x;
+    *x = *y;
+    *y = t;
+}
+
+ins *lb_bin(lbuild *b, lop op, ins *x, ins *y) {
+    match_lanes(b, &x, &y);
+    order(op, &x, &y);
+    if (op == L_SUB && is_int_const(y) && x->type.kind != LK_I1) {
+        op = L_ADD;
+        y = lb_int(b, y->type, (int64_t)(0 - (uint64_t)y->i));
+    }
+    ins *r = fold_const(b, op, x, y);
+    if (!r) r = fold_neutral(b, op, x, y);
+    if (!r) r = fold_chain(b, op, x, y);
+    return r ? r : emit2(b, op, x->type, x, y);
+}
+
+ins *lb_un(lbuild *b, lop op, ins *x) {
+    double r;
+    if (is_const(x) && fold_un(op, x->f, &r)) return lb_float(b, x->type, r);
+    if (op == L_FNEG && x->op == L_FNEG) return x->args[0];
+    return emit1(b, op, x->type, x);
+}
+
+static bool fold_int_cmp(lop op, lkind k, int64_t x, int64_t y) {
+    uint64_t ux = as_unsigned(k, x), uy = as_unsigned(k, y);
+    int64_t sx = as_signed(k, x), sy = as_signed(k, y);
+    return op == L_EQ    ? ux == uy
+           : op == L_NE  ? ux != uy
+           : op == L_SLT ? sx < sy
+           : op == L_SLE ? sx <= sy
+           : op == L_ULT ? ux < uy
+                         : ux <= uy;
+}
+
+ins *lb_cmp(lbuild *b, lop op, ins *x, ins *y) {
+    match_lanes(b, &x, &y);
+    order(op, &x, &y);
+    ltype t = lt(LK_I1, x->type.lanes);
+    if (is_const(x) && is_const(y)) {
+        if (is_int(x->type.kind)) return lb_int(b, t, fold_int_cmp(op, x->type.kind, x->i, y->i));
+        return lb_int(b, t,
+                      op == L_EQ    ? x->f == y->f
+                      : op == L_NE  ? x->f != y->f
+                      : op == L_SLT ? x->f < y->f
+                                    : x->f <= y->f);
+    }
+    return emit2(b, op, t, x, y);
+}
+
+ins *lb_select(lbuild *b, ins *c, ins *x, ins *y) {
+    match_lanes(b, &x, &y);
+    if (c->type.lanes > 1) {
+        x = lb_splat(b, x, c->type.lanes);
+        y = lb_splat(b, y, c->type.lanes);
+    }
+    if (x == y) return x;
+    if (is_const(c)) return c->i ? x : y;
+    return emit3(b, L_SELECT, x->type, c, x, y);
+}
+
+ins *lb_muladd(lbuild *b, ins *x, ins *y, ins *z) {
+    match_lanes(b, &x, &y);
+    match_lanes(b, &x, &z);
+    match_lanes(b, &x, &y);
+    if (is_int(x->type.kind)) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, x, y), z);
+    if (is_float_value(x, 1)) return lb_bin(b, L_ADD, y, z);
+    if (is_float_value(y, 1)) return lb_bin(b, L_ADD, x, z);
+    return emit3(b, L_MULADD, x->type, x, y, z);
+}
+
+// ---------------------------------------------------------------- conversions and lanes
+
+static ins *fold_conv(lbuild *b, lop op, ltype t, ins *x) {
+    lkind from = x->type.kind;
+    if (!is_const(x)) return NULL;
+    if (op == L_SEXT) return lb_int(b, t, as_signed(from, x->i));
+    if (op == L_ZEXT) return lb_int(b, t, (int64_t)as_unsigned(from, x->i));
+    if (op == L_ITRUNC) return lb_int(b, t, x->i);
+    if (op == L_FEXT || op == L_FTRUNC) return lb_float(b, t, x->f);
+    // Through double an i64 would round twice on its way to f32.
+    int64_t v = as_signed(from, x->i);
+    if (op == L_SITOF && v >= -(1ll << 53) && v <= 1ll << 53) return lb_float(b, t, (double)v);
+    if (op == L_UITOF && as_unsigned(from, x->i) <= 1ull << 53)
+        return lb_float(b, t, (double)as_unsigned(from, x->i));
+    return NULL;
+}
+
+ins *lb_conv(lbuild *b, lop op, lkind to, ins *x) {
+    ltype t = lt(to, x->type.lanes);
+    if (x->type.kind == to) return x;
+    if (op == L_BITCAST) return lb_bitcast(b, t, x);
+    ins *r = fold_conv(b, op, t, x);
+    return r ? r : emit1(b, op, t, x);
+}
+
+static ins *fold_bitcast(lbuild *b, ltype to, ins *x) {
+    if (!is_const(x) || to.lanes != x->type.lanes) return NULL;
+    float f = (float)x->f;
+    int32_t i32 = (int32_t)x->i;
+    int64_t i64;
+    double d;
+    if (to.kind == LK_I32 && x->type.kind == LK_F32) return memcpy(&i32, &f, 4), lb_int(b, to, i32);
+    if (to.kind == LK_I64 && x->type.kind == LK_F64) return memcpy(&i64, &x->f, 8), lb_int(b, to, i64);
+    if (to.kind == LK_F32 && x->type.kind == LK_I32) {
+        memcpy(&f, &i32, 4);
+        return f == f ? lb_float(b, to, f) : NULL; // a NaN's bits must live
+    }
+    if (to.kind == LK_F64 && x->type.kind == LK_I64) {
+        memcpy(&d, &x->i, 8);
+        return d == d ? lb_float(b, to, d) : NULL;
+    }
+    return NULL;
+}
+
+ins *lb_bitcast(lbuild *b, ltype to, ins *x) {
+    if (x->type.kind == to.kind && x->type.lanes == to.lanes) return x;
+    ins *r = fold_bitcast(b, to, x);
+    return r ? r : emit1(b, L_BITCAST, to, x);
+}
+
+ins *lb_splat(lbuild *b, ins *x, int lanes) {
+    ltype t = lt(x->type.kind, lanes);
+    if (x->type.lanes == lanes || x->type.lanes != 1) return x;
+    if (is_const(x)) return is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
+    return emit1(b, L_SPLAT, t, x);
+}
+
+ins *lb_iota(lbuild *b, ltype t) { return t.lanes == 1 ? lb_int(b, t, 0) : lb_op(b, L_IOTA, t, 0, NULL); }
+
+ins *lb_extract(lbuild *b, ins *x, int lane) {
+    ltype t = lt(x->type.kind, 1);
+    if (x->type.lanes == 1) return x;
+    if (x->op == L_SPLAT) return x->args[0];
+    if (x->op == L_IOTA) return lb_int(b, t, lane);
+    if (is_const(x)) return is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
+    ins *r = emit1(b, L_EXTRACT, t, x);
+    r->i = lane;
+    return r;
+}
+
+ins *lb_insert(lbuild *b, ins *v, ins *x, int lane) {
+    if (v->type.lanes == 1) return x;
+    ins *r = emit2(b, L_INSERT, v->type, v, x);
+    r->i = lane;
+    return r;
+}
+
+ins *lb_shuffle(lbuild *b, ins *x, ins *y, const int *mask, int lanes) {
+    match_lanes(b, &x, &y);
+    ins *r = emit2(b, L_SHUFFLE, lt(x->type.kind, lanes), x, y);
+    int *copy = ARENA_ARRAY(b->arena, int, lanes);
+    memcpy(copy, mask, (size_t)lanes * sizeof *mask);
+    r->mask = copy;
+    return r;
+}
+
+ins *lb_hreduce(lbuild *b, lop op, ins *x) {
+    return x->type.lanes == 1 ? x : emit1(b, op, lt(x->type.kind, 1), x);
+}
+
+// ---------------------------------------------------------------- memory
+
+ins *lb_load(lbuild *b, ltype t, ins *ptr, ins *index, int align) {
+    ins *x = emit2(b, L_LOAD, t, ptr, index);
+    x->align = align;
+    return x;
+}
+
+ins *lb_loadn(lbuild *b, ltype t, ins *ptr, ins *index, ins *n) {
+    return emit3(b, L_LOADN, t, ptr, index, n);
+}
+
+void lb_store(lbuild *b, ins *ptr, ins *index, ins *v, int align) {
+    emit3(b, L_STORE, lt(LK_VOID, 1), ptr, index, v)->align = align;
+}
+
+void lb_storen(lbuild *b, ins *ptr, ins *index, ins *v, ins *n) {
+    lb_op(b, L_STOREN, lt(LK_VOID, 1), 4, (ins *[]){ptr, index, v, n});
+}
+
+ins *lb_gather(lbuild *b, ltype t, ins *ptr, ins *indices) {
+    return t.lanes == 1 ? lb_load(b, t, ptr, indices, 0) : emit2(b, L_GATHER, t, ptr, indices);
+}
+
+void lb_scatter(lbuild *b, ins *ptr, ins *indices, ins *v) {
+    if (v->type.lanes == 1) lb_store(b, ptr, indices, v, 0);
+    else emit3(b, L_SCATTER, lt(LK_VOID, 1), ptr, indices, v);
+}
+
+ins *lb_offset(lbuild *b, ins *ptr, ins *index, int64_t scale) {
+    if (is_int_value(index, 0) || scale == 0) return ptr;
+    ins *x = emit2(b, L_OFFSET, lt_ptr(), ptr, index);
+    x->i = scale;
+    int bytes = lkind_bytes(ptr->elem);
+    x->elem = bytes && scale % bytes == 0 ? ptr->elem : LK_VOID;
+    return x;
+}
+
+ins *lb_field(lbuild *b, ltype t, ins *ptr, const char *name, int64_t offset) {
+    ins *x = emit1(b, L_FIELD, t, ptr);
+    x->name = name;
+    x->i = offset;
+    return x;
+}
+
+void lb_setfield(lbuild *b, ins *ptr, const char *name, int64_t offset, ins *v) {
+    ins *x = emit2(b, L_SETFIELD, lt(LK_VOID, 1), ptr, v);
+    x->name = name;
+    x->i = offset;
+}
+
+ins *lb_local(lbuild *b, lkind elem, int64_t n, int align, bool shared) {
+    ins *x = lb_op(b, L_LOCAL, lt_ptr(), 0, NULL);
+    x->elem = elem;
+    x->i = n;
+    x->align = align;
+    x->shared = shared;
+    return x;
+}
+
+ins *lb_symbol(lbuild *b, const char *name) {
+    ins *x = lb_op(b, L_SYMBOL, lt_ptr(), 0, NULL);
+    x->name = name;
+    return x;
+}
+
+ins *lb_null(lbuild *b) { return lb_op(b, L_NULL, lt_ptr(), 0, NULL); }
+
+ins *lb_atomic_add(lbuild *b, ins *ptr, ins *index, ins *v) {
+    return emit3(b, L_ATOMIC_ADD, lt(LK_VOID, 1), ptr, index, v);
+}
+
+ins *lb_var(lbuild *b, const char *name, ins *init) {
+    ins *x = emit1(b, L_VAR, init->type, init);
+    x->name = name;
+    return x;
+}
+
+ins *lb_get(lbuild *b, ins *var) { return emit1(b, L_GET, var->type, var); }
+
+void lb_set(lbuild *b, ins *var, ins *v) {
+    emit2(b, L_SET, lt(LK_VOID, 1), var, lb_splat(b, v, var->type.lanes));
+}
+
+// ---------------------------------------------------------------- structure
+
+static ins *open_body(lbuild *b, ins *x) {
+    x->body[0] = new_block(b->arena, b->block);
+    b->block = x->body[0];
+    return x;
+}
+
+ins *lb_for(lbuild *b, const char *name, ins *begin, ins *end, ins *step, loop_role role) {
+    ins *x = emit3(b, L_FOR, begin->type, begin, end, step);
+    x->name = name;
+    x->role = role;
+    return open_body(b, x);
+}
+
+ins *lb_if(lbuild *b, ins *cond) { return open_body(b, emit1(b, L_IF, lt(LK_VOID, 1), cond)); }
+
+static void expect_open(lbuild *b, const ins *x) {
+    if (!b->block || (b->block != x->body[0] && b->block != x->body[1]))
+        diag_defect(b->diag, NULL, "function %s: the block being closed is not the innermost one",
+                    b->f->name);
+}
+
+void lb_else(lbuild *b, ins *the_if) {
+    expect_open(b, the_if);
+    the_if->body[1] = new_block(b->arena, ((scope *)b->block)->outer);
+    b->block = the_if->body[1];
+}
+
+ins *lb_loop(lbuild *b) { return open_body(b, lb_op(b, L_LOOP, lt(LK_VOID, 1), 0, NULL)); }
+
+void lb_break(lbuild *b, ins *cond) { emit1(b, L_BREAK, lt(LK_VOID, 1), cond); }
+
+void lb_end(lbuild *b, ins *opened) {
+    expect_open(b, opened);
+    b->block = ((scope *)b->block)->outer;
+}
+
+ins *lb_call(lbuild *b, ltype result, const char *name, int nargs, ins *const *args) {
+    ins *x = lb_op(b, L_CALL, result, nargs, args);
+    x->name = name;
+    return x;
+}
+
+void lb_return(lbuild *b, ins *v) { lb_op(b, L_RETURN, lt(LK_VOID, 1), v != NULL, &v); }
+
+void lb_comment(lbuild *b, const char *s) { lb_op(b, L_COMMENT, lt(LK_VOID, 1), 0, NULL)->name = s; }
+
+ins *lb_dot(lbuild *b, lop op, ins *acc, ins *x, ins *y) {
+    return emit3(b, op, acc->type, acc, lb_bitcast(b, acc->type, x), lb_bitcast(b, acc->type, y));
+}
+
+void lb_prefetch(lbuild *b, ins *ptr, ins *bytes) {
+    lb_op(b, L_PREFETCH, lt(LK_VOID, 1), 2, (ins *[]){ptr, bytes});
+}
+
+void lb_barrier(lbuild *b) { lb_op(b, L_BARRIER, lt(LK_VOID, 1), 0, NULL); }
+
+ins *lb_shfl_xor(lbuild *b, ins *x, int lane_xor) {
+    ins *r = emit1(b, L_SHFL_XOR, x->type, x);
+    r->i = lane_xor;
+    return r;
+}

@@ -1,0 +1,263 @@
+// Checks of loops: operand counts and types, that values are made before they are used and in an enclosing
+// block, that blocks end where they may. In: a function. Out: a defect for the first violation.
+#include "ir/loops/loops.h"
+#include "ir/target.h"
+
+typedef struct verify {
+    const lfunc *f;
+    diag *diag;
+    bool *made; // values that may be used here, by id
+    int loops;  // L_LOOPs around
+    int depth;
+} verify;
+
+static const int operand_counts[] = {
+#define X(e, name, n) n,
+    LOOP_OPS(X)
+#undef X
+};
+
+static void defect(const verify *v, const ins *x, const char *what) {
+    diag_defect(v->diag, NULL, "function %s: instruction %d (%s): %s", v->f->name, x->id, lop_name(x->op),
+                what);
+}
+
+static void need(const verify *v, const ins *x, bool ok, const char *what) {
+    if (!ok) defect(v, x, what);
+}
+
+static bool same(ltype a, ltype b) { return a.kind == b.kind && a.lanes == b.lanes; }
+static bool is_int(lkind k) { return k >= LK_I1 && k <= LK_I64; }
+static bool is_scalar(const ins *x, lkind k) { return x->type.kind == k && x->type.lanes == 1; }
+static bool is_index(const ins *x) { return is_int(x->type.kind) && x->type.kind != LK_I1; }
+static bool is_pointer(const ins *x) { return is_scalar(x, LK_PTR); }
+static ltype type_of(const ins *x, int i) { return x->args[i]->type; }
+static bool is_void(const ins *x) { return x->type.kind == LK_VOID; }
+static int bits(ltype t) { return t.lanes * (t.kind == LK_I1 ? 1 : 8 * lkind_bytes(t.kind)); }
+
+static void check_operands(const verify *v, const ins *x) {
+    int n = operand_counts[x->op];
+    need(v, x, n < 0 || x->nargs == n, "wrong number of operands");
+    for (int i = 0; i < x->nargs; i++) {
+        const ins *a = x->args[i];
+        need(v, x, a && a->id < v->f->nins && v->made[a->id],
+             "an operand is not defined before its use, in this block or an enclosing one");
+        bool variable = a->op == L_VAR;
+        need(v, x, variable == ((x->op == L_GET || x->op == L_SET) && i == 0),
+             "variables are for get and set");
+        need(v, x, a->type.kind != LK_VOID, "an operand has no value");
+    }
+}
+
+// ---------------------------------------------------------------- types by group of operations
+
+static void all_same(const verify *v, const ins *x) {
+    for (int i = 0; i < x->nargs; i++)
+        need(v, x, same(x->type, type_of(x, i)), "operands and result differ in type");
+}
+
+static void check_arithmetic(const verify *v, const ins *x) {
+    bool f = lkind_is_float(x->type.kind), i = is_int(x->type.kind);
+    all_same(v, x);
+    if (x->op <= L_MUL) need(v, x, f || i, "neither integer nor float");
+    else if (x->op <= L_FDIV || x->op == L_FMIN || x->op == L_FMAX || x->op >= L_FNEG)
+        need(v, x, f, "no float");
+    else need(v, x, i, "no integer");
+    if (x->op == L_FMA) need(v, x, v->f->target->fma, "the target has no fused multiply-add");
+    if (x->op >= L_FLOOR && x->op <= L_RINT)
+        need(v, x, x->type.kind == LK_F32 || x->type.kind == LK_F64, "neither f32 nor f64");
+}
+
+static void check_compare(const verify *v, const ins *x) {
+    ltype t = type_of(x, 0);
+    need(v, x, same(t, type_of(x, 1)), "operands differ in type");
+    need(v, x, x->type.kind == LK_I1 && x->type.lanes == t.lanes,
+         "the result is not an i1 with as many lanes");
+    need(v, x, !(lkind_is_float(t.kind) && x->op >= L_ULT), "unsigned comparison of floats");
+}
+
+static void check_select(const verify *v, const ins *x) {
+    ltype c = type_of(x, 0);
+    need(v, x, c.kind == LK_I1 && (c.lanes == 1 || c.lanes == x->type.lanes), "condition of another type");
+    need(v, x, same(x->type, type_of(x, 1)) && same(x->type, type_of(x, 2)),
+         "operands and result differ in type");
+}
+
+static void check_conversion(const verify *v, const ins *x) {
+    ltype from = type_of(x, 0), to = x->type;
+    bool fi = is_int(from.kind), ti = is_int(to.kind), ff = lkind_is_float(from.kind),
+         tf = lkind_is_float(to.kind);
+    int wider = bits(lt(to.kind, 1)) - bits(lt(from.kind, 1));
+    need(v, x, x->op == L_BITCAST || from.lanes == to.lanes, "operand and result differ in lanes");
+    if (x->op == L_SEXT || x->op == L_ZEXT)
+        need(v, x, fi && ti && wider > 0, "not from an integer to a wider one");
+    else if (x->op == L_ITRUNC) need(v, x, fi && ti && wider < 0, "not from an integer to a narrower one");
+    else if (x->op == L_SITOF || x->op == L_UITOF) need(v, x, fi && tf, "not from integer to float");
+    else if (x->op == L_FTOSI || x->op == L_FTOUI) need(v, x, ff && ti, "not from float to integer");
+    else if (x->op == L_FEXT) need(v, x, ff && tf && wider > 0, "not from a float to a wider one");
+    else if (x->op == L_FTRUNC) need(v, x, ff && tf && wider < 0, "not from a float to a narrower one");
+    else
+        need(v, x, bits(from) == bits(to) || from.kind == LK_PTR || to.kind == LK_PTR,
+             "operand and result differ in bits");
+}
+
+static void check_reduction(const verify *v, const ins *x) {
+    need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is not a lane of the operand");
+    need(v, x, x->op <= L_HSMAX || is_int(x->type.kind), "no integer");
+}
+
+static void check_lanes(const verify *v, const ins *x) {
+    if (x->op == L_SPLAT)
+        need(v, x, same(type_of(x, 0), lt(x->type.kind, 1)), "the operand is not a scalar of this kind");
+    if (x->op == L_EXTRACT) {
+        need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is not a lane of the operand");
+        need(v, x, x->i >= 0 && x->i < type_of(x, 0).lanes, "no such lane");
+    }
+    if (x->op == L_INSERT) {
+        need(v, x, same(x->type, type_of(x, 0)) && same(type_of(x, 1), lt(x->type.kind, 1)),
+             "operands of other types");
+        need(v, x, x->i >= 0 && x->i < x->type.lanes, "no such lane");
+    }
+    if (x->op != L_SHUFFLE) return;
+    ltype t = type_of(x, 0);
+    need(v, x, same(t, type_of(x, 1)) && t.kind == x->type.kind, "operands of other types");
+    for (int i = 0; i < x->type.lanes; i++)
+        need(v, x, x->mask[i] >= 0 && x->mask[i] < 2 * t.lanes, "no such lane");
+}
+
+static void check_memory(const verify *v, const ins *x) {
+    bool gather = x->op == L_GATHER, scatter = x->op == L_SCATTER;
+    bool loads = x->op == L_LOAD || x->op == L_LOADN || gather;
+    need(v, x, is_pointer(x->args[0]), "operand 0 is not a pointer");
+    need(v, x, is_index(x->args[1]), "operand 1 is not an index");
+    int lanes = gather ? x->type.lanes : scatter ? type_of(x, 2).lanes : 1;
+    need(v, x, type_of(x, 1).lanes == lanes, "the index has the wrong lanes");
+    need(v, x, is_void(x) != loads, "a load has a value, a store none");
+    if (x->op == L_LOADN) need(v, x, is_index(x->args[2]) && type_of(x, 2).lanes == 1, "n is not an index");
+    if (x->op == L_STOREN) need(v, x, is_index(x->args[3]) && type_of(x, 3).lanes == 1, "n is not an index");
+}
+
+static void check_dot(const verify *v, const ins *x) {
+    all_same(v, x);
+    need(v, x, x->type.kind == LK_I32, "no i32");
+}
+
+static void check_call(const verify *v, const ins *x) {
+    if (x->op == L_CALLPTR) need(v, x, x->nargs > 0 && is_pointer(x->args[0]), "operand 0 is not a pointer");
+    else need(v, x, x->name != NULL, "no name");
+}
+
+static void check_pointer(const verify *v, const ins *x) {
+    need(v, x, is_pointer(x->args[0]), "operand 0 is not a pointer");
+    if (x->op == L_OFFSET)
+        need(v, x, is_index(x->args[1]) && type_of(x, 1).lanes == 1 && is_pointer(x),
+             "operand 1 is not an index");
+}
+
+static void check_variable(const verify *v, const ins *x) {
+    ltype t = x->args[x->op == L_SET]->type;
+    need(v, x, same(t, x->op == L_SET ? x->args[0]->type : x->type), "variable and value differ in type");
+}
+
+// ---------------------------------------------------------------- structure
+
+static void check_block(verify *v, const lblock *b);
+
+// What a block made is gone behind it.
+static void check_body(verify *v, const ins *x, int i) {
+    if (!x->body[i]) return;
+    v->depth++;
+    check_block(v, x->body[i]);
+    v->depth--;
+}
+
+static void check_for(verify *v, const ins *x) {
+    all_same(v, x);
+    need(v, x, is_index(x) && x->type.lanes == 1, "the counter is not an integer");
+    need(v, x, x->args[2]->op != L_CONST || x->args[2]->i > 0, "the step is not positive");
+    need(v, x, x->body[0] && !x->body[1], "a loop has one body");
+    v->made[x->id] = true;
+    int loops = v->loops;
+    v->loops = 0; // a break must not leave through a for
+    check_body(v, x, 0);
+    v->loops = loops;
+    v->made[x->id] = false;
+}
+
+static void check_if(verify *v, const ins *x) {
+    need(v, x, is_scalar(x->args[0], LK_I1), "the condition is not an i1");
+    need(v, x, x->body[0] != NULL, "no body");
+    check_body(v, x, 0);
+    check_body(v, x, 1);
+}
+
+static void check_loop(verify *v, const ins *x) {
+    need(v, x, x->body[0] && !x->body[1], "a loop has one body");
+    v->loops++;
+    check_body(v, x, 0);
+    v->loops--;
+}
+
+static void check_return(const verify *v, const ins *x) {
+    need(v, x, !x->next, "something follows a return");
+    if (v->f->result.kind == LK_VOID) need(v, x, x->nargs == 0, "a value is returned");
+    else
+        need(v, x, x->nargs == 1 && same(type_of(x, 0), v->f->result),
+             "the value does not have the result's type");
+}
+
+static void check_leaf(const verify *v, const ins *x) {
+    if (x->op == L_PARAM)
+        need(v, x, x->i >= 0 && x->i < v->f->params.n && v->f->params.at[x->i].value == x,
+             "no such parameter");
+    if (x->op == L_SYMBOL) need(v, x, x->name && is_pointer(x), "no name");
+    if (x->op == L_NULL || x->op == L_LOCAL) need(v, x, is_pointer(x), "no pointer");
+    if (x->op == L_LOCAL) need(v, x, x->i >= 0 && lkind_bytes(x->elem) > 0, "no size");
+    if (x->op == L_CONST || x->op == L_IOTA)
+        need(v, x, is_int(x->type.kind) || lkind_is_float(x->type.kind), "neither integer nor float");
+}
+
+static void check_ins(verify *v, const ins *x) {
+    check_operands(v, x);
+    need(v, x, is_void(x) || x->type.lanes > 0, "a value without lanes");
+    lop op = x->op;
+    if (op <= L_NULL || op == L_IOTA || op == L_LOCAL) check_leaf(v, x);
+    else if (op <= L_SHUFFLE) check_lanes(v, x);
+    else if (op <= L_HAND) check_reduction(v, x);
+    else if (op <= L_RINT) check_arithmetic(v, x);
+    else if (op <= L_ULE) check_compare(v, x);
+    else if (op == L_SELECT) check_select(v, x);
+    else if (op <= L_BITCAST) check_conversion(v, x);
+    else if (op <= L_SCATTER || op == L_ATOMIC_ADD) check_memory(v, x);
+    else if (op <= L_SETFIELD) check_pointer(v, x);
+    else if (op <= L_SET) check_variable(v, x);
+    else if (op == L_FOR) check_for(v, x);
+    else if (op == L_IF) check_if(v, x);
+    else if (op == L_LOOP) check_loop(v, x);
+    else if (op == L_BREAK)
+        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1),
+             "not inside a loop, or the condition is not an i1");
+    else if (op == L_RETURN) check_return(v, x);
+    else if (op <= L_CALLPTR) check_call(v, x);
+    else if (op <= L_DOT2) check_dot(v, x);
+}
+
+static void check_block(verify *v, const lblock *b) {
+    const ins *last = NULL;
+    for (const ins *x = b->first; x; x = x->next) {
+        need(v, x, x->op < L_COUNT && x->id >= 0 && x->id < v->f->nins, "no such instruction or number");
+        need(v, x, !v->made[x->id], "a number is used twice");
+        check_ins(v, x);
+        v->made[x->id] = x->op != L_FOR;
+        last = x;
+    }
+    if (b->last != last)
+        diag_defect(v->diag, NULL, "function %s: a block's last instruction is not its last", v->f->name);
+    for (const ins *x = b->first; x && v->depth; x = x->next) v->made[x->id] = false;
+}
+
+void lfunc_verify(const lfunc *f, diag *d) {
+    if (!f->body) return;
+    verify v = {.f = f, .diag = d, .made = ARENA_ARRAY(f->arena, bool, f->nins + 1)};
+    check_block(&v, f->body);
+}

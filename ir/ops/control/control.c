@@ -1,0 +1,376 @@
+// If, and what it shares with Loop and Scan (control.h): both branches become regions of one step, whose
+// results are copied or moved into the outputs. If the branches' shapes differ, each branch sets the output's
+// sizes. If the condition is constant, the branch replaces the If. If the branches' ranks differ, the nodes
+// that need to know the rank are sunk into both:
+//
+//   before:  v = If(c) {a} else {b};  w = Shape(x);  y = Neg(v)
+//   after:   w = Shape(x);  y = If(c) {Neg(a)} else {Neg(b)}
+#include "ir/ops/control/control.h"
+#include "ir/ops/control/sequence.h"
+
+// ---- Shared
+
+static void find_opaque(void *user, const dim *atom) {
+    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
+}
+
+bool has_opaque(dim *const *dims, int rank) {
+    bool found = false;
+    for (int j = 0; j < rank; j++) dim_atoms(dims[j], find_opaque, &found);
+    return found;
+}
+
+void declare_variable(lowering *l, dim *d) {
+    program *p = l->program;
+    for (int j = 0; j < p->variables.n; j++)
+        if (p->variables.at[j] == d) return;
+    VEC_PUSH(p->arena, &p->variables, d);
+}
+
+void set_dim(lowering *l, const node *n, dim *target, dim *value) {
+    declare_variable(l, target);
+    step *s = step_new(l->program, l->region, STEP_SET_DIM, n->loc);
+    s->target = target, s->dim = value;
+}
+
+void check_dims(lowering *l, const node *n, dim *a, dim *b, const char *message) {
+    if (dim_equal(a, b) == TRI_YES) return;
+    step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
+    s->dim = dim_eq(a, b), s->message = message;
+}
+
+buffer *heap_buffer(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *dims) {
+    const char *name =
+        arena_printf(l->program->arena, "%s.%s", n->loc && n->loc->node ? n->loc->node : n->op->name, suffix);
+    buffer *b = program_buffer(l->program, name, BUF_HEAP, t, rank, dims);
+    b->region = l->depth;
+    return b;
+}
+
+void step_buffer(lowering *l, const node *n, step_kind kind, buffer *b) {
+    step_new(l->program, l->region, kind, n->loc)->buffer = b;
+}
+
+void step_between(lowering *l, const node *n, step_kind kind, buffer *to, buffer *from) {
+    step *s = step_new(l->program, l->region, kind, n->loc);
+    s->buffer = to, s->from = from;
+}
+
+void copy_scalar(lowering *l, const node *n, buffer *to, buffer *from) {
+    if (to == from) return;
+    if (to->rank != from->rank) from = program_view(l->program, from, from->name, to->rank, to->dims);
+    step_between(l, n, STEP_COPY, to, from);
+}
+
+bool may_move(const graph *g, const handover *all, int i) {
+    const buffer *b = all[i].from;
+    if (b->role != BUF_HEAP || b->view_of || !b->value || b->value->graph != g || !b->value->def)
+        return false;
+    for (int j = 0; j < i; j++)
+        if (all[j].moved && all[j].from == b) return false;
+    return true;
+}
+
+void hand_over(lowering *l, const node *n, handover *all, int count, bool moves) {
+    for (int i = 0; i < count; i++) {
+        if (all[i].to == all[i].from || all[i].moved != moves) continue;
+        if (!moves && all[i].to->role == BUF_HEAP) step_buffer(l, n, STEP_ALLOC, all[i].to);
+        step_between(l, n, moves ? STEP_MOVE : STEP_COPY, all[i].to, all[i].from);
+    }
+}
+
+void slice_kernel(lowering *l, const node *n, const char *suffix, buffer *whole, buffer *part, int axis,
+                  dim *at, bool store) {
+    kernel *k = lower_kernel(l, n, suffix);
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK], *full[MAX_RANK];
+    axes_over(k, s, part, index);
+    for (int j = 0; j < whole->rank; j++) full[j] = j == axis ? x_dim(k, at) : index[j - (j > axis)];
+    if (store) stage_write(k, s, whole, full, x_read(k, part, index));
+    else stage_write(k, s, part, index, x_read(k, whole, full));
+}
+
+// ---- If
+
+static graph *branch(const node *n, const char *name) {
+    graph *g = node_graph(n, name);
+    if (!g) infer_error(n, "attribute %s is missing", name);
+    if (g->inputs.n) infer_error(n, "%s has inputs; a branch must have none", name);
+    if (g->outputs.n < n->nout)
+        infer_error(n, "%s has %d outputs, the node has %d", name, g->outputs.n, n->nout);
+    return g;
+}
+
+// Contents survive where both branches give the same ones.
+static void merge_contents(node *n, int i, const value *a, const value *b) {
+    if (!a->contents || !b->contents || a->ncontents != b->ncontents) return;
+    for (int j = 0; j < a->ncontents; j++)
+        if (a->contents[j] != b->contents[j]) return;
+    infer_set_contents(n, i, a->contents, a->ncontents);
+}
+
+// The rank that callers read of an output of the model, where one of the branches has it. That the other one
+// does not run is checked.
+static bool take_promised(node *n, int i, const type *a, const type *b) {
+    const graph *g = n->graph;
+    const type *promised = infer_declared(n->out[i]);
+    bool is_output = false;
+    for (int j = 0; j < g->outputs.n && !g->outer; j++) is_output |= g->outputs.at[j] == n->out[i];
+    if (!is_output || promised->kind != TYPE_TENSOR || promised->rank < 0 || a->rank < 0 || b->rank < 0 ||
+        (promised->rank != a->rank && promised->rank != b->rank))
+        return false;
+    dim *dims[MAX_RANK];
+    for (int j = 0; j < promised->rank; j++) dims[j] = infer_unknown_dim(n, "if", NULL);
+    infer_set(n, i, a->elem, promised->rank, dims);
+    return true;
+}
+
+static void merge_outputs(node *n, int i, const value *a, const value *b) {
+    const type *ta = &a->type, *tb = &b->type;
+    if (ta->kind != tb->kind || (ta->kind == TYPE_TENSOR && ta->elem != tb->elem))
+        infer_error(n, "output %d is %s in one branch and %s in the other", i, type_text(infer_arena(n), ta),
+                    type_text(infer_arena(n), tb));
+    if (ta->kind != TYPE_TENSOR) {
+        n->out[i]->type = *ta;
+        sequence_generalise(n, &n->out[i]->type, tb);
+    } else if (ta->rank == RANK_UNKNOWN || ta->rank != tb->rank) {
+        if (!take_promised(n, i, ta, tb)) infer_set_unknown(n, i, ta->elem);
+    } else {
+        dim *dims[MAX_RANK];
+        for (int j = 0; j < ta->rank; j++) {
+            dim *own = infer_unknown_dim(n, "if", NULL);
+            dims[j] = dim_equal(ta->dims[j], tb->dims[j]) == TRI_YES ? ta->dims[j] : own;
+        }
+        infer_set(n, i, ta->elem, ta->rank, dims);
+        merge_contents(n, i, a, b);
+    }
+}
+
+// The branch that runs where inference knows the condition, NULL: it does not. The other one may not even fit
+// the sizes.
+static graph *known_branch(const node *n) {
+    int count;
+    dim **condition = infer_contents(n, 0, &count);
+    if (!condition || count != 1 || !dim_is_const(condition[0])) return NULL;
+    return branch(n, dim_value(condition[0]) ? "then_branch" : "else_branch");
+}
+
+static bool if_resolve(node *n) {
+    graph *g = known_branch(n);
+    if (!g) return false;
+    graph_inline(g, n);
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) value_replace(n->out[i], g->outputs.at[i]);
+    node_delete(n);
+    return true;
+}
+
+static void if_infer(node *n) {
+    graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
+    infer_graph(g);
+    infer_graph(h);
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) merge_outputs(n, i, g->outputs.at[i], h->outputs.at[i]);
+}
+
+// ---- Ranks that depend on the branch
+static bool if_withholds(const node *n, int i);
+
+static bool ranks_vary(const node *n, int i);
+
+static bool has_varying_rank(const value *v) {
+    return v->def && v->def->op->withholds == if_withholds && ranks_vary(v->def, v->def_index);
+}
+
+static bool ranks_vary(const node *n, int i) {
+    const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
+    if (has_varying_rank(a) || has_varying_rank(b)) return true;
+    bool known = a->type.kind == TYPE_TENSOR && b->type.kind == TYPE_TENSOR && a->type.rank >= 0;
+    return known && b->type.rank >= 0 && a->type.rank != b->type.rank;
+}
+
+static bool if_withholds(const node *n, int i) {
+    const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
+    return ranks_vary(n, i) || (a->contents && b->contents && a->ncontents != b->ncontents);
+}
+
+typedef struct reading {
+    map *values;
+    bool found;
+} reading;
+
+static void find_read(void *user, value *v) {
+    reading *r = user;
+    if (map_get_number(r->values, (uint64_t)v->id)) r->found = true;
+}
+
+static bool reads_any(const node *n, map *values) {
+    reading r = {.values = values};
+    node_reads(n, find_read, &r);
+    return r.found;
+}
+
+static void mark_value(void *user, value *v) { map_put_number(user, (uint64_t)v->id, v); }
+
+static bool gives_any(const node *n, map *values) {
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i] && map_get_number(values, (uint64_t)n->out[i]->id)) return true;
+    return false;
+}
+
+// What does not depend on n goes before it: then only what does stands between n and user.
+static void move_others(node *n, const node *user) {
+    map later = {.arena = infer_arena(n)};
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) mark_value(&later, n->out[i]);
+    for (node *x = node_next(n), *next; x != user; x = next) {
+        next = node_next(x);
+        if (!reads_any(x, &later)) node_move(x, n->graph, n);
+        else
+            for (int i = 0; i < x->nout; i++)
+                if (x->out[i]) mark_value(&later, x->out[i]);
+    }
+}
+
+static void copy_into(const node *n, const node *x, graph *g) {
+    map as = {.arena = infer_arena(n)};
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) map_put_number(&as, (uint64_t)n->out[i]->id, g->outputs.at[i]);
+    const node *copy = node_copy(x, g, &as);
+    for (int i = 0; i < x->nout; i++)
+        if (x->out[i]) graph_add_output(g, copy->out[i]);
+}
+
+// x becomes a node of both branches, and its outputs those of n.
+static void pull(node *n, node *x) {
+    copy_into(n, x, branch(n, "then_branch"));
+    copy_into(n, x, branch(n, "else_branch"));
+    for (int i = 0; i < x->nout; i++)
+        if (x->out[i]) node_adopt_output(n, x, i);
+    node_delete(x);
+}
+
+// Outputs of varying rank that nobody reads any more go; their places in the branches stay. Others keep the
+// numbers of the sizes that inference made for them.
+static void drop_unread(node *n, int i) {
+    if (!n->out[i] || value_uses(n->out[i]) || !ranks_vary(n, i)) return;
+    node_drop_output(n, i);
+    for (int j = 0; j < 2; j++) {
+        graph *g = branch(n, j ? "else_branch" : "then_branch");
+        value *v = g->outputs.at[i];
+        graph_set_output(g, i, value_int64(g, 0));
+        if (has_varying_rank(v)) drop_unread(v->def, v->def_index);
+    }
+}
+
+static bool if_absorb(node *n, node *user) {
+    graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
+    int first = g->nodes.n, second = h->nodes.n;
+    if (g->outputs.n != n->nout || h->outputs.n != n->nout) return false;
+    move_others(n, user);
+    int between = node_place(user) - node_place(n);
+    node **pulled = ARENA_ARRAY(infer_arena(n), node *, between + 1);
+    map needed = {.arena = infer_arena(n)};
+    for (int i = between; i > 0; i--) {
+        node *x = n->graph->nodes.at[node_place(n) + i];
+        if (x != user && !gives_any(x, &needed)) continue;
+        node_reads(x, mark_value, &needed);
+        pulled[i] = x;
+    }
+    for (int i = 1; i <= between; i++)
+        if (pulled[i]) pull(n, pulled[i]);
+    infer_from(g, first);
+    infer_from(h, second);
+    for (int i = 0; i < n->nout; i++) drop_unread(n, i);
+    return true;
+}
+
+// ---- Lowering
+
+// Whether dim j of output i is d whichever branch runs.
+static bool always_sized(const node *n, int i, int j, const dim *d) {
+    const type *a = &branch(n, "then_branch")->outputs.at[i]->type,
+               *b = &branch(n, "else_branch")->outputs.at[i]->type;
+    return j < a->rank && j < b->rank && dim_equal(d, a->dims[j]) == TRI_YES &&
+           dim_equal(d, b->dims[j]) == TRI_YES;
+}
+
+// The sizes of output i, made by inference from number `made` on, take those of this branch. Both branches
+// set them where one differs: a check after the node reads them.
+static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int made) {
+    const type *out = &n->out[i]->type;
+    for (int j = 0; j < out->rank; j++) {
+        dim *own = infer_made_dim(n, made + j);
+        if (always_sized(n, i, j, out->dims[j])) continue;
+        set_dim(l, n, own, from->dims[j]);
+        if (out->dims[j] != own && dim_equal(out->dims[j], from->dims[j]) != TRI_YES)
+            check_dims(l, n, out->dims[j], from->dims[j], "a branch returns a different size than declared");
+    }
+}
+
+// A branch that does not give the rank that callers were promised must not run.
+static void refuse_rank(lowering *l, const node *n, int i, const buffer *from, int made) {
+    dim *zero = infer_k(n, 0);
+    int rank = n->out[i]->type.rank, place = 0;
+    while (n->graph->outputs.at[place] != n->out[i]) place++;
+    const char *message =
+        arena_printf(l->program->arena, "output '%s' would have rank %d, not %d as declared",
+                     n->graph->output_names.at[place], from->rank, rank);
+    check_dims(l, n, zero, infer_k(n, 1), message);
+    for (int j = 0; j < rank; j++) set_dim(l, n, infer_made_dim(n, made + j), zero);
+}
+
+static void lower_branch(lowering *l, const node *n, graph *g, region *r, buffer *const *out) {
+    region *outside = l->region;
+    l->region = r;
+    lower_graph(l, g);
+    handover *all = ARENA_ARRAY(l->program->arena, handover, n->nout + 1);
+    int count = 0, made = 0;
+    for (int i = 0; i < n->nout; i++) {
+        if (!n->out[i]) continue;
+        const type *inside = &g->outputs.at[i]->type;
+        int rank = n->out[i]->type.rank;
+        if (rank < 0 && inside->rank >= 0) lower_out(l, n, i); // says so
+        buffer *from = lower_buffer(l, g->outputs.at[i]);
+        if (rank >= 0 && rank != inside->rank) refuse_rank(l, n, i, from, made);
+        else bind_dims(l, n, i, from, made);
+        made += rank > 0 ? rank : 0;
+        if (rank != inside->rank) continue;
+        all[count] = (handover){.to = out[i], .from = from};
+        all[count].moved = out[i]->role == BUF_HEAP && may_move(g, all, count);
+        count++;
+    }
+    hand_over(l, n, all, count, false);
+    hand_over(l, n, all, count, true);
+    l->region = outside;
+}
+
+static void if_lower(lowering *l, node *n) {
+    buffer *condition = lower_in(l, n, 0), **out = ARENA_ARRAY(l->program->arena, buffer *, n->nout + 1);
+    for (int i = 0; i < n->nout; i++) {
+        value *v = n->out[i];
+        if (!v) continue;
+        bool sized = v->type.kind != TYPE_TENSOR || v->type.rank == RANK_UNKNOWN ||
+                     !has_opaque(v->type.dims, v->type.rank);
+        out[i] = sized ? lower_handle_out(l, n, i)
+                       : heap_buffer(l, n, v->name, v->type.elem, v->type.rank, v->type.dims);
+        if (sized) continue;
+        out[i]->value = v;
+        map_put_number(&l->buffers, (uint64_t)v->id, out[i]);
+    }
+    step *s = step_new(l->program, l->region, STEP_IF, n->loc);
+    s->buffer = condition;
+    for (int b = 0; b < 2; b++) {
+        s->body[b] = ARENA_NEW(l->program->arena, region);
+        lower_branch(l, n, branch(n, b ? "else_branch" : "then_branch"), s->body[b], out);
+    }
+}
+
+const op_def op_If = {.name = "If",
+                      .domain = "",
+                      .resolve = if_resolve,
+                      .infer = if_infer,
+                      .withholds = if_withholds,
+                      .absorb = if_absorb,
+                      .lower = if_lower,
+                      .takes_any_rank = true};

@@ -1,0 +1,498 @@
+// Loop: what goes round is carried in a buffer of its own. Carried sizes that change become variables, and
+// their buffers heap memory that the body's result is moved into; scan outputs of unknown length grow by
+// doubling.
+//
+//   carried = initial
+//   for i < trip count and condition:
+//     body;  scan_output[i] = element
+//     next = body's results;  sizes = next sizes;  carried = next
+#include "ir/ops/control/control.h"
+#include "ir/ops/control/sequence.h"
+
+// ---- Shapes. Unknown dims that inference makes for the node, in this order:
+enum { DIM_ITERATION, DIM_TRIP, DIM_FIRST }; // then one for each dim of a carried value, of a scan element
+
+static graph *body_of(const node *n) {
+    graph *g = node_graph(n, "body");
+    int carried = n->nin > 2 ? n->nin - 2 : 0;
+    if (!g) infer_error(n, "attribute body is missing");
+    if (g->inputs.n != carried + 2)
+        infer_error(n, "the body has %d inputs; iteration, condition and %d carried values are %d",
+                    g->inputs.n, carried, carried + 2);
+    if (g->outputs.n < carried + 1 || n->nout > g->outputs.n - 1)
+        infer_error(n, "the body has %d outputs; the node has %d inputs and %d outputs", g->outputs.n, n->nin,
+                    n->nout);
+    return g;
+}
+
+static int carried_count(const node *n) { return n->nin > 2 ? n->nin - 2 : 0; }
+
+// Follows views to where a value comes from.
+static const value *origin(const value *v) {
+    while (v->def && v->def->op->is_view && node_in(v->def, 0) && !v->constant) v = v->def->in[0];
+    return v;
+}
+
+static bool is_true(const value *v) {
+    return v->constant && v->constant->elem == DT_BOOL && v->constant->count == 1 &&
+           constant_int(v->constant, 0);
+}
+
+// Without a condition at the start the body's is ignored. Otherwise it may still never be false.
+static bool runs_all(const node *n, const graph *g) {
+    const value *start = node_in(n, 1);
+    if (!start) return true;
+    const value *next = origin(g->outputs.at[0]);
+    return is_true(origin(start)) && (is_true(next) || next == g->inputs.at[1]);
+}
+
+// The largest number of iterations, NULL when unbounded or only in a tensor.
+static dim *most_trips(const node *n) {
+    int count;
+    dim **m = infer_contents(n, 0, &count);
+    return m && count == 1 ? dim_max(m[0], infer_k(n, 0)) : NULL;
+}
+
+static dim *known_trips(const node *n, const graph *g) { return runs_all(n, g) ? most_trips(n) : NULL; }
+
+static void set_body_input(graph *g, int i, type t) {
+    value *v = g->inputs.at[i];
+    v->type = t;
+    v->contents = NULL;
+    v->ncontents = 0;
+}
+
+static void start_types(node *n, graph *g, dim *iteration) {
+    arena *a = infer_arena(n);
+    set_body_input(g, 0, type_tensor(a, DT_I64, 0, NULL));
+    value *first = g->inputs.at[0];
+    first->contents = ARENA_ARRAY(a, dim *, 1);
+    first->contents[0] = iteration;
+    first->ncontents = 1;
+    set_body_input(g, 1, node_in(n, 1) ? n->in[1]->type : type_tensor(a, DT_BOOL, 0, NULL));
+    for (int i = 0; i < carried_count(n); i++) {
+        if (!node_in(n, i + 2)) infer_error(n, "carried value %d is missing", i);
+        type t = n->in[i + 2]->type;
+        if (t.kind == TYPE_TENSOR && t.rank >= 0) t = type_tensor(a, t.elem, t.rank, t.dims);
+        set_body_input(g, i + 2, t);
+    }
+}
+
+// Makes the carried type at least as general as what the body gives; true when that changed it.
+static bool generalise(node *n, int i, type *carried, const type *given, int own) {
+    // An optional stays one when it is given what it may hold.
+    if (carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE) return false;
+    if (carried->kind != given->kind || (carried->kind == TYPE_TENSOR && carried->elem != given->elem))
+        infer_error(n, "carried value %d is %s initially and %s after an iteration", i,
+                    type_text(infer_arena(n), carried), type_text(infer_arena(n), given));
+    if (carried->kind != TYPE_TENSOR) return sequence_generalise(n, carried, given);
+    if (carried->rank == RANK_UNKNOWN) return false;
+    if (carried->rank != given->rank) {
+        carried->rank = RANK_UNKNOWN;
+        return true;
+    }
+    bool changed = false;
+    for (int j = 0; j < carried->rank; j++) {
+        dim *variable = infer_made_dim(n, own + j);
+        if (carried->dims[j] == variable || dim_equal(carried->dims[j], given->dims[j]) == TRI_YES) continue;
+        carried->dims[j] = variable;
+        changed = true;
+    }
+    return changed;
+}
+
+static int carried_rank(const node *n, int i) {
+    const type *t = &n->in[i + 2]->type;
+    return t->kind == TYPE_TENSOR && t->rank > 0 ? t->rank : 0;
+}
+
+// The number of the first unknown dim of carried value or (past those) scan output i.
+static int first_dim(const node *n, const graph *g, int i) {
+    int number = DIM_FIRST, carried = carried_count(n);
+    for (int j = 0; j < i && j < carried; j++) number += carried_rank(n, j);
+    for (int j = carried; j < i; j++) {
+        const type *t = &g->outputs.at[j + 1]->type;
+        number += t->kind == TYPE_TENSOR && t->rank > 0 ? t->rank : 0;
+    }
+    return number;
+}
+
+static void infer_body(node *n, graph *g) {
+    for (bool changed = true; changed;) {
+        infer_graph(g);
+        changed = false;
+        for (int i = 0; i < carried_count(n); i++)
+            changed |=
+                generalise(n, i, &g->inputs.at[i + 2]->type, &g->outputs.at[i + 1]->type, first_dim(n, g, i));
+    }
+}
+
+static void infer_scan_output(node *n, const graph *g, int i, dim *trips) {
+    const type *t = &g->outputs.at[i + 1]->type;
+    if (t->kind != TYPE_TENSOR) infer_error(n, "scan output %d is not a tensor", i);
+    if (t->rank == RANK_UNKNOWN) {
+        infer_set_unknown(n, i, t->elem);
+        return;
+    }
+    dim *dims[MAX_RANK + 1] = {trips};
+    for (int j = 0; j < t->rank; j++) {
+        dim *own = infer_unknown_dim(n, "scan", NULL);
+        dims[j + 1] = has_opaque(&t->dims[j], 1) ? own : t->dims[j];
+    }
+    infer_set(n, i, t->elem, t->rank + 1, dims);
+}
+
+static type given_type(const type *carried, const type *given) {
+    return carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE ? *given : *carried;
+}
+
+static void loop_infer(node *n) {
+    graph *g = body_of(n);
+    dim *iteration = infer_unknown_dim(n, "iteration", NULL);
+    dim *trips = infer_unknown_dim(n, "trips", most_trips(n));
+    start_types(n, g, iteration);
+    for (int i = 0; i < carried_count(n); i++)
+        for (int j = 0; j < carried_rank(n, i); j++) infer_unknown_dim(n, "carried", NULL);
+    infer_body(n, g);
+    if (known_trips(n, g)) trips = known_trips(n, g);
+    for (int i = 0; i < g->outputs.n - 1; i++) {
+        if (i >= carried_count(n)) {
+            infer_scan_output(n, g, i, trips);
+        } else if (node_out(n, i)) {
+            const type *t = &g->inputs.at[i + 2]->type;
+            if (t->kind == TYPE_TENSOR && t->rank != RANK_UNKNOWN) infer_set(n, i, t->elem, t->rank, t->dims);
+            else n->out[i]->type = given_type(t, &g->outputs.at[i + 1]->type);
+        }
+    }
+}
+
+// ---- Lowering
+
+typedef struct carried {
+    value *in, *result; // of the body
+    buffer *now, *next; // next: NULL when the sizes never change
+    bool varies;
+} carried;
+typedef struct scanned {
+    value *element; // of the body
+    buffer *all;    // the output itself, or what grows
+    dim *room;      // how many elements fit into what grows, NULL: all do
+    int out, first; // number of the output, of its first unknown dim
+} scanned;
+typedef struct looping {
+    lowering *l;
+    node *n;
+    graph *g;
+    dim *iteration, *count;
+    buffer *condition; // NULL: the trip count alone decides
+    int ncarried, nscanned;
+    carried *carried;
+    scanned *scanned;
+} looping;
+
+static dim *loop_k(const looping *o, int64_t v) { return dim_const(o->l->program->dims, v); }
+
+static bool is_variable(const looping *o, int i, int j) {
+    return o->carried[i].in->type.dims[j] == infer_made_dim(o->n, first_dim(o->n, o->g, i) + j);
+}
+
+static void map_value(lowering *l, value *v, buffer *b) {
+    if (!b->value) b->value = v;
+    map_put_number(&l->buffers, (uint64_t)v->id, b);
+}
+
+// The first iteration's value. Where no size varies, in the memory of the output; else in memory of its own.
+static void start_carried(looping *o, int i) {
+    lowering *l = o->l;
+    carried *c = &o->carried[i];
+    buffer *initial = lower_in(l, o->n, i + 2);
+    type held = lower_type(&c->in->type);
+    const type *t = &held;
+    if (t->rank == RANK_UNKNOWN)
+        diag_fatal_missing(l->program->diag, o->n->loc, "carried value %d of the loop is %s", i,
+                           type_text(l->program->arena, &c->in->type));
+    for (int j = 0; j < t->rank; j++) {
+        if (!is_variable(o, i, j)) continue;
+        c->varies = true;
+        set_dim(l, o->n, t->dims[j], initial->dims[j]);
+    }
+    if (c->varies) {
+        c->now =
+            heap_buffer(l, o->n, arena_printf(l->program->arena, "carried%d", i), t->elem, t->rank, t->dims);
+        step_buffer(l, o->n, STEP_ALLOC, c->now);
+        if (node_out(o->n, i)) map_value(l, o->n->out[i], c->now);
+    } else {
+        c->now = lower_out(l, o->n, i);
+        const char *name = arena_printf(l->program->arena, "carried%d", i);
+        if (!c->now) c->now = lower_temp(l, o->n, name, t->elem, t->rank, t->dims);
+    }
+    step_between(l, o->n, STEP_COPY, c->now, initial);
+    map_value(l, c->in, c->now);
+}
+
+// A constant true where the body reads a condition that is never false.
+static void start_condition(looping *o) {
+    lowering *l = o->l;
+    value *in = o->g->inputs.at[1];
+    if (!runs_all(o->n, o->g)) {
+        o->condition = lower_temp(l, o->n, "condition", DT_BOOL, in->type.rank, in->type.dims);
+        copy_scalar(l, o->n, o->condition, lower_in(l, o->n, 1));
+        map_value(l, in, o->condition);
+        return;
+    }
+    int64_t ones[MAX_RANK];
+    for (int j = 0; j < MAX_RANK; j++) ones[j] = 1;
+    constant *yes = constant_splat(l->program->arena, DT_BOOL, in->type.rank, ones, &(uint8_t){1});
+    map_value(l, in, program_constant(l->program, in->name, yes));
+}
+
+static void start_scanned(looping *o, int k) {
+    lowering *l = o->l;
+    scanned *s = &o->scanned[k];
+    s->out = o->ncarried + k;
+    s->element = o->g->outputs.at[s->out + 1];
+    s->first = first_dim(o->n, o->g, s->out);
+    const type *t = &s->element->type;
+    if (!node_out(o->n, s->out)) return;
+    if (t->rank == RANK_UNKNOWN)
+        diag_fatal_missing(l->program->diag, o->n->loc,
+                           "the rank of scan output %d is not known at compile time", s->out);
+    dim *trips = known_trips(o->n, o->g);
+    // A number that folding found after inference is not in the output's type.
+    bool declared = trips && o->n->out[s->out]->type.rank > 0 && o->n->out[s->out]->type.dims[0] == trips;
+    if (declared && !has_opaque(&trips, 1) && !has_opaque(t->dims, t->rank)) {
+        s->all = lower_out(l, o->n, s->out);
+        return;
+    }
+    dim *dims[MAX_RANK + 1] = {s->room = dim_opaque(l->program->dims, "room", 0, INT64_MAX)};
+    set_dim(l, o->n, s->room, loop_k(o, 0));
+    for (int j = 0; j < t->rank; j++) {
+        dims[j + 1] = t->dims[j];
+        if (!has_opaque(&t->dims[j], 1)) continue;
+        dims[j + 1] = infer_made_dim(o->n, s->first + j);
+        set_dim(l, o->n, dims[j + 1], loop_k(o, 0));
+    }
+    s->all = heap_buffer(l, o->n, arena_printf(l->program->arena, "scan%d", k), t->elem, t->rank + 1, dims);
+    step_buffer(l, o->n, STEP_ALLOC, s->all);
+}
+
+static step *open_if(looping *o, dim *condition, region **outside) {
+    lowering *l = o->l;
+    step *s = step_new(l->program, l->region, STEP_IF, o->n->loc);
+    s->dim = condition;
+    s->body[0] = ARENA_NEW(l->program->arena, region);
+    s->body[1] = ARENA_NEW(l->program->arena, region);
+    *outside = l->region;
+    l->region = s->body[0];
+    return s;
+}
+
+// The sizes of an element are those of the first; later ones must have the same.
+static void bind_element(looping *o, scanned *s, const buffer *element) {
+    region *outside;
+    open_if(o, dim_eq(o->iteration, loop_k(o, 0)), &outside);
+    for (int j = 0; j < element->rank; j++)
+        if (s->all->dims[j + 1] != element->dims[j])
+            set_dim(o->l, o->n, s->all->dims[j + 1], element->dims[j]);
+    o->l->region = outside;
+    for (int j = 0; j < element->rank; j++)
+        check_dims(o->l, o->n, s->all->dims[j + 1], element->dims[j],
+                   "a scan output changes its shape between iterations");
+}
+
+// Copies the first `from->dims[0]` or `to->dims[0]` elements, whichever is less: that of `rows`.
+static void copy_rows(looping *o, const char *suffix, buffer *to, buffer *from, const buffer *rows) {
+    kernel *k = lower_kernel(o->l, o->n, suffix);
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK];
+    axes_over(k, s, rows, index);
+    stage_write(k, s, to, index, x_read(k, from, index));
+}
+
+static void grow_scanned(looping *o, int number, scanned *s) {
+    lowering *l = o->l;
+    region *outside;
+    open_if(o, dim_eq(o->iteration, s->room), &outside);
+    dim *more = dim_opaque(l->program->dims, "more", 0, INT64_MAX), *dims[MAX_RANK] = {more};
+    set_dim(l, o->n, more, dim_max(dim_mulk(s->room, 2), loop_k(o, 4)));
+    for (int j = 1; j < s->all->rank; j++) dims[j] = s->all->dims[j];
+    const char *name = arena_printf(l->program->arena, "grow%d", number);
+    buffer *wider = heap_buffer(l, o->n, name, s->all->dtype, s->all->rank, dims);
+    step_buffer(l, o->n, STEP_ALLOC, wider);
+    copy_rows(o, name, wider, s->all, s->all);
+    step_buffer(l, o->n, STEP_FREE, s->all);
+    set_dim(l, o->n, s->room, more);
+    step_between(l, o->n, STEP_MOVE, s->all, wider);
+    l->region = outside;
+}
+
+static void step_scanned(looping *o, int k) {
+    scanned *s = &o->scanned[k];
+    if (!s->all) return;
+    buffer *element = lower_buffer(o->l, s->element);
+    if (s->room) {
+        if (has_opaque(s->element->type.dims, s->element->type.rank)) bind_element(o, s, element);
+        grow_scanned(o, k, s);
+    }
+    const char *name = arena_printf(o->l->program->arena, "scan%d", k);
+    slice_kernel(o->l, o->n, name, s->all, element, 0, o->iteration, true);
+}
+
+static void finish_scanned(looping *o, int k) {
+    scanned *s = &o->scanned[k];
+    if (!s->room) return;
+    buffer *out = lower_out(o->l, o->n, s->out);
+    check_dims(o->l, o->n, out->dims[0], o->count, "the number of iterations is not the declared one");
+    for (int j = 1; j < out->rank; j++)
+        check_dims(o->l, o->n, out->dims[j], s->all->dims[j],
+                   "a scan output does not have its declared size");
+    copy_rows(o, arena_printf(o->l->program->arena, "trim%d", k), out, s->all, out);
+    step_buffer(o->l, o->n, STEP_FREE, s->all);
+}
+
+// Whether from is memory that the hand-over of another carried value overwrites.
+static bool is_carried(const looping *o, const buffer *from, int but) {
+    const buffer *root = buffer_root(from);
+    if (root == o->condition) return true;
+    for (int i = 0; i < o->ncarried; i++)
+        if (i != but && root == buffer_root(o->carried[i].now)) return true;
+    return false;
+}
+
+// Fresh variables for the next sizes: all of them are computed before one changes.
+static void size_next(looping *o, int i, const buffer *from) {
+    lowering *l = o->l;
+    carried *c = &o->carried[i];
+    dim *dims[MAX_RANK];
+    for (int j = 0; j < c->now->rank; j++) {
+        dims[j] = c->now->dims[j];
+        if (!is_variable(o, i, j)) continue;
+        dims[j] = dim_opaque(l->program->dims, "next", 0, INT64_MAX);
+        set_dim(l, o->n, dims[j], from->dims[j]);
+    }
+    const char *name = arena_printf(l->program->arena, "next%d", i);
+    c->next = heap_buffer(l, o->n, name, c->now->dtype, c->now->rank, dims);
+}
+
+// Gathers who gets what: `grown` for values that change size, `fixed` for the others, `staged` for those of
+// them whose source another one overwrites.
+typedef struct exchange {
+    handover *grown, *fixed, *staged;
+    int ngrown, nfixed, nstaged;
+} exchange;
+
+static void plan_carried(looping *o, exchange *x) {
+    lowering *l = o->l;
+    for (int i = 0; i < o->ncarried; i++) {
+        carried *c = &o->carried[i];
+        buffer *from = lower_buffer(l, c->result);
+        if (from == c->now) continue;
+        if (c->varies) {
+            size_next(o, i, from);
+            handover *h = &x->grown[x->ngrown];
+            *h = (handover){.to = c->next, .from = from};
+            h->moved = may_move(o->g, x->grown, x->ngrown++);
+            continue;
+        }
+        if (is_carried(o, from, i)) {
+            const char *name = arena_printf(l->program->arena, "staged%d", i);
+            buffer *aside = lower_temp(l, o->n, name, c->now->dtype, c->now->rank, c->now->dims);
+            x->staged[x->nstaged++] = (handover){.to = aside, .from = from};
+            from = aside;
+        }
+        x->fixed[x->nfixed++] = (handover){.to = c->now, .from = from};
+    }
+}
+
+static void copy_all(looping *o, const handover *all, int count) {
+    for (int i = 0; i < count; i++) step_between(o->l, o->n, STEP_COPY, all[i].to, all[i].from);
+}
+
+static void replace_grown(looping *o) {
+    lowering *l = o->l;
+    for (int i = 0; i < o->ncarried; i++)
+        if (o->carried[i].next) step_buffer(l, o->n, STEP_FREE, o->carried[i].now);
+    for (int i = 0; i < o->ncarried; i++) {
+        carried *c = &o->carried[i];
+        for (int j = 0; c->next && j < c->now->rank; j++)
+            if (c->next->dims[j] != c->now->dims[j]) set_dim(l, o->n, c->now->dims[j], c->next->dims[j]);
+    }
+    for (int i = 0; i < o->ncarried; i++)
+        if (o->carried[i].next) step_between(l, o->n, STEP_MOVE, o->carried[i].now, o->carried[i].next);
+}
+
+// All copies come before the moves that take a source away, and before a carried value is overwritten.
+static void hand_round(looping *o) {
+    lowering *l = o->l;
+    exchange x = {0};
+    x.grown = ARENA_ARRAY(l->program->arena, handover, o->ncarried + 1);
+    x.fixed = ARENA_ARRAY(l->program->arena, handover, o->ncarried + 1);
+    x.staged = ARENA_ARRAY(l->program->arena, handover, o->ncarried + 1);
+    plan_carried(o, &x);
+    hand_over(l, o->n, x.grown, x.ngrown, false);
+    copy_all(o, x.staged, x.nstaged);
+    if (o->condition) copy_scalar(l, o->n, o->condition, lower_buffer(l, o->g->outputs.at[0]));
+    copy_all(o, x.fixed, x.nfixed);
+    hand_over(l, o->n, x.grown, x.ngrown, true);
+    replace_grown(o);
+}
+
+static void lower_iteration(looping *o) {
+    lowering *l = o->l;
+    value *in = o->g->inputs.at[0];
+    buffer *number = lower_temp(l, o->n, "iteration", DT_I64, 0, NULL);
+    map_value(l, in, number);
+    if (!value_uses(in)) return;
+    kernel *k = lower_kernel(l, o->n, "iteration");
+    stage_write(k, kernel_stage(k), number, NULL, x_dim(k, o->iteration));
+}
+
+static void lower_body(looping *o, step *loop) {
+    lowering *l = o->l;
+    region *outside = l->region;
+    l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
+    l->depth++;
+    lower_iteration(o);
+    lower_graph(l, o->g);
+    for (int k = 0; k < o->nscanned; k++) step_scanned(o, k);
+    hand_round(o);
+    set_dim(l, o->n, o->count, dim_addk(o->iteration, 1));
+    l->depth--;
+    l->region = outside;
+}
+
+// The bound of the loop: known as a dim, read from the tensor, or NULL.
+static dim *trip_limit(looping *o) {
+    if (!node_in(o->n, 0)) return NULL;
+    dim *most = most_trips(o->n);
+    if (most) return most;
+    dim *limit = dim_opaque(o->l->program->dims, "limit", INT64_MIN, INT64_MAX);
+    declare_variable(o->l, limit);
+    step *s = step_new(o->l->program, o->l->region, STEP_SET_DIM, o->n->loc);
+    s->target = limit, s->buffer = lower_in(o->l, o->n, 0);
+    return limit;
+}
+
+static void loop_lower(lowering *l, node *n) {
+    arena *a = l->program->arena;
+    looping o = {.l = l, .n = n, .g = body_of(n), .ncarried = carried_count(n)};
+    o.nscanned = o.g->outputs.n - 1 - o.ncarried;
+    o.iteration = infer_made_dim(n, DIM_ITERATION), o.count = infer_made_dim(n, DIM_TRIP);
+    o.carried = ARENA_ARRAY(a, carried, o.ncarried + 1);
+    o.scanned = ARENA_ARRAY(a, scanned, o.nscanned + 1);
+    set_dim(l, n, o.count, loop_k(&o, 0));
+    for (int i = 0; i < o.ncarried; i++) {
+        o.carried[i] = (carried){.in = o.g->inputs.at[i + 2], .result = o.g->outputs.at[i + 1]};
+        start_carried(&o, i);
+    }
+    start_condition(&o);
+    for (int k = 0; k < o.nscanned; k++) start_scanned(&o, k);
+    dim *limit = trip_limit(&o);
+    declare_variable(l, o.iteration);
+    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
+    loop->target = o.iteration, loop->dim = limit, loop->buffer = o.condition;
+    lower_body(&o, loop);
+    for (int k = 0; k < o.nscanned; k++) finish_scanned(&o, k);
+}
+
+const op_def op_Loop = {.name = "Loop", .domain = "", .infer = loop_infer, .lower = loop_lower};

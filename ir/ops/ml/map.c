@@ -1,0 +1,264 @@
+// Maps: handles of two lists, keys in ascending order and values (runtime-lite/lib/lib_value.h). A ZipMap that
+// makes an output of the model is given to callers as the table that it reads, whose columns have the keys as
+// labels (lower.c asks through op_def.labels).
+#include "ir/ops/runtime_args.h"
+#include "ir/ops/text/string.h"
+#include "ir/ops/value.h"
+#include <string.h>
+
+// The list that one of two attributes gives, which must not be empty.
+static constant *keys_of(const node *n, const char *strings, const char *ints) {
+    const attr *s = node_attr(n, strings), *i = node_attr(n, ints);
+    bool has_strings = s && s->n, has_ints = i && i->n;
+    if (has_strings == has_ints)
+        infer_error(n, has_ints ? "attributes %s and %s are both given" : "neither %s nor %s is given",
+                    strings, ints);
+    if (has_strings) return strings_constant(infer_arena(n), s->strings, NULL, s->n);
+    int64_t count = i->n;
+    constant *c = constant_new(infer_arena(n), DT_I64, 1, &count);
+    for (int64_t j = 0; j < count; j++) dtype_store_int(DT_I64, (uint8_t *)c->data, j, i->ints[j]);
+    return c;
+}
+
+static void set_maps(node *n, int out, dtype key, dtype elem) {
+    if (!node_out(n, out)) return;
+    type *value = ARENA_NEW(infer_arena(n), type), *map = ARENA_NEW(infer_arena(n), type);
+    *value = (type){.kind = TYPE_TENSOR, .elem = elem};
+    *map = (type){.kind = TYPE_MAP, .elem = key, .item = value};
+    n->out[out]->type = (type){.kind = TYPE_SEQUENCE, .item = map};
+}
+
+// ---------------------------------------------------------------- ZipMap
+static const constant *zip_labels(const node *n) {
+    return keys_of(n, "classlabels_strings", "classlabels_int64s");
+}
+
+static void zip_infer(node *n) {
+    const type *x = infer_in(n, 0);
+    const constant *labels = zip_labels(n);
+    set_maps(n, 0, labels->elem, x->elem);
+    if (!infer_has_rank(n, 0)) return;
+    if (x->rank != 1 && x->rank != 2)
+        infer_error(n, "X is %s; it must be a matrix, or one row", type_text(infer_arena(n), x));
+    dim *columns = x->dims[x->rank - 1];
+    if (dim_equal(columns, infer_k(n, labels->count)) == TRI_NO)
+        infer_error(n, "X is %s: there are %lld labels for %s columns", type_text(infer_arena(n), x),
+                    (long long)labels->count, dim_text(infer_arena(n), columns));
+    infer_same_dim(n, columns, infer_k(n, labels->count), "columns and labels");
+}
+
+static buffer *column_list(lowering *l, const node *n, const int64_t *columns, int64_t count) {
+    constant *c = constant_new(l->program->arena, DT_I64, 1, &count);
+    for (int64_t j = 0; j < count; j++) dtype_store_int(DT_I64, (uint8_t *)c->data, j, columns[j]);
+    return lower_constant(l, arena_printf(l->program->arena, "%s.columns", n->out[0]->name), c);
+}
+
+// Maps for those that read them: other nodes, and the region whose result they are.
+static void zip_lower(lowering *l, node *n) {
+    arena *a = l->program->arena;
+    const value *z = n->out[0];
+    bool is_read = false;
+    for (int j = 0; j < z->uses.n; j++) is_read |= z->uses.at[j].node || z->uses.at[j].graph->outer;
+    if (!is_read) return;
+    const constant *labels = zip_labels(n);
+    int64_t *columns = ARENA_ARRAY(a, int64_t, labels->count + 1), count = sort_keys(labels, columns);
+    buffer *x = lower_in(l, n, 0);
+    step *s = lower_library(l, n, "map_rows", 1, 4, 5);
+    s->args[0] = lower_out(l, n, 0), s->args[1] = x;
+    s->args[2] =
+        lower_constant(l, arena_printf(a, "%s.keys", z->name), pick_constant(a, labels, columns, count));
+    s->args[3] = column_list(l, n, columns, count);
+    s->numbers[0] = infer_k(n, x->dtype), s->numbers[1] = x->rank == 2 ? x->dims[0] : infer_k(n, 1);
+    s->numbers[2] = x->dims[x->rank - 1], s->numbers[3] = infer_k(n, labels->elem),
+    s->numbers[4] = infer_k(n, count);
+}
+
+const op_def op_ZipMap = {
+    .name = "ZipMap", .domain = "ai.onnx.ml", .infer = zip_infer, .lower = zip_lower, .labels = zip_labels};
+
+// ---------------------------------------------------------------- what is in a map
+static const type *map_in(const node *n) {
+    const type *t = &n->in[0]->type;
+    if (t->kind != TYPE_MAP || t->item->kind != TYPE_TENSOR)
+        infer_error(n, "X is %s; it must be a map", type_text(infer_arena(n), t));
+    return t;
+}
+
+// Keys (part 0) or values (part 1), of type t, as a list of `count`, which the values set.
+static buffer *map_list(lowering *l, node *n, int part, dtype t, dim *count) {
+    arena *a = l->program->arena;
+    const char *name = part ? "values" : "keys";
+    buffer *handle = lower_temp(l, n, arena_printf(a, "%s.handle", name), DT_I64, 0, NULL);
+    buffer *map = lower_in(l, n, 0);
+    step *s = lower_library(l, n, "map_part", 1, 2, 1);
+    s->args[0] = handle, s->args[1] = map;
+    s->numbers[0] = infer_k(n, part);
+    type list = type_tensor(a, t, 1, &count), held = lower_type(&list);
+    if (part) value_sizes(l, n, handle, &list, name);
+    buffer *out = lower_temp(l, n, name, held.elem, 1, &count);
+    value_fetch(l, n, handle, out);
+    return out;
+}
+
+static dim *new_count(lowering *l) { return dim_opaque(l->program->dims, "entries", 0, INT64_MAX); }
+
+// The place of each of `wanted` among the map's keys, -1 where it has none. Both are of type t.
+static buffer *find_keys(lowering *l, node *n, dtype t, buffer *wanted, buffer *keys) {
+    bool strings = t == DT_STRING;
+    buffer *places = lower_temp(l, n, "places", DT_I64, 1, wanted->dims);
+    step *s = lower_library(l, n, strings ? "string_find" : "number_find", 1, 3, strings ? 2 : 3);
+    s->args[0] = places, s->args[1] = wanted, s->args[2] = keys;
+    if (!strings) s->numbers[0] = infer_k(n, t);
+    s->numbers[!strings] = wanted->dims[0], s->numbers[!strings + 1] = keys->dims[0];
+    return places;
+}
+
+// out[.., i] = places[i] < 0 ? other : list[places[i]]; without places list[i]
+static void pick_entries(lowering *l, node *n, buffer *list, buffer *places, buffer *other) {
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = suffixed_stage(l, n, "pick", out, &k, index);
+    expr *at = index[out->rank - 1], *y;
+    if (places) {
+        expr *place = x_read(k, places, &at), *known = x_bin(k, X_LE, x_i64(k, 0), place);
+        y = x_read_guarded(k, list, &place, known, other ? read_scalar(k, other) : NULL);
+    } else {
+        y = x_read(k, list, &at);
+    }
+    stage_write(k, s, out, index, y);
+}
+
+// ---------------------------------------------------------------- CastMap
+static dtype cast_to(const node *n) {
+    const char *to = node_string(n, "cast_to", "TO_FLOAT");
+    if (strcmp(to, "TO_FLOAT") == 0) return DT_F32;
+    if (strcmp(to, "TO_INT64") == 0) return DT_I64;
+    if (strcmp(to, "TO_STRING") == 0) return DT_STRING;
+    infer_error(n, "attribute cast_to is '%s'", to);
+}
+
+static bool cast_is_sparse(const node *n) {
+    const char *form = node_string(n, "map_form", "DENSE");
+    if (strcmp(form, "DENSE") != 0 && strcmp(form, "SPARSE") != 0)
+        infer_error(n, "attribute map_form is '%s'", form);
+    return form[0] == 'S';
+}
+
+static void cast_infer(node *n) {
+    const type *t = map_in(n);
+    int64_t length = node_int(n, "max_map", 1);
+    if (t->elem != DT_I64 || (t->item->elem != DT_F32 && t->item->elem != DT_STRING))
+        infer_error(n, "X is %s; allowed: map(int64, float), map(int64, string)",
+                    type_text(infer_arena(n), t));
+    if (cast_is_sparse(n) && length < 1)
+        infer_error(n, "attribute max_map is %lld; it must be positive", (long long)length);
+    dim *sizes[] = {infer_k(n, 1),
+                    cast_is_sparse(n) ? infer_k(n, length) : infer_unknown_dim(n, "entries", NULL)};
+    infer_set(n, 0, cast_to(n), 2, sizes);
+}
+
+// The values in the type that is asked for. Numbers as strings have six decimals, as ONNX Runtime writes
+// them.
+static buffer *cast_values(lowering *l, node *n, buffer *values, dtype from, dtype to) {
+    static const char *const message[] = {"a string is not a number"};
+    if (from == to) return values;
+    type held = lower_type(&(type){.kind = TYPE_TENSOR, .elem = to});
+    buffer *out = lower_temp(l, n, "cast", held.elem, 1, values->dims);
+    if (from != DT_STRING && to != DT_STRING) {
+        kernel *k;
+        expr *index[MAX_RANK];
+        stage *s = suffixed_stage(l, n, "cast", out, &k, index);
+        stage_write(k, s, out, index, x_cast(k, x_read(k, values, index), to, true));
+        return out;
+    }
+    bool parses = from == DT_STRING;
+    step *s = lower_library(l, n, parses ? "string_parse" : "string_print", 1, 2, parses ? 2 : 3);
+    s->args[0] = out, s->args[1] = values;
+    s->numbers[0] = values->dims[0], s->numbers[1] = infer_k(n, parses ? to : from);
+    if (parses) s->messages = message, s->nmessages = 1;
+    else s->numbers[2] = infer_k(n, 0);
+    return out;
+}
+
+// The numbers 0, 1 .. count - 1
+static buffer *number_list(lowering *l, node *n, dim *count) {
+    buffer *out = lower_temp(l, n, "numbers", DT_I64, 1, &count);
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = suffixed_stage(l, n, "numbers", out, &k, index);
+    stage_write(k, s, out, index, index[0]);
+    return out;
+}
+
+static buffer *checked_keys(lowering *l, node *n, buffer *keys) {
+    buffer *out = lower_temp(l, n, "checked", DT_I64, 1, keys->dims);
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = suffixed_stage(l, n, "check", out, &k, index);
+    expr *key = x_checked_index(k, x_read(k, keys, index), infer_k(n, INT64_MAX), false, "a key is negative");
+    stage_write(k, s, out, index, key);
+    return out;
+}
+
+// Keys that are max_map or more have no place, as ONNX Runtime has it.
+static void cast_lower(lowering *l, node *n) {
+    const type *t = map_in(n);
+    bool sparse = cast_is_sparse(n);
+    dtype to = cast_to(n);
+    dim *count = sparse ? new_count(l) : infer_made_dim(n, 0);
+    buffer *values = map_list(l, n, 1, t->item->elem, count), *places = NULL, *other = NULL;
+    lower_checks(l, n);
+    buffer *list = cast_values(l, n, values, t->item->elem, to);
+    if (sparse) {
+        buffer *keys = checked_keys(l, n, map_list(l, n, 0, DT_I64, count));
+        places = find_keys(l, n, DT_I64, number_list(l, n, n->out[0]->type.dims[1]), keys);
+    }
+    if (sparse && to == DT_STRING) {
+        static const char *const nothing[] = {"0.f"};
+        other = lower_constant(l, arena_printf(l->program->arena, "%s.nothing", n->out[0]->name),
+                               strings_constant(l->program->arena, nothing, NULL, 1));
+    }
+    pick_entries(l, n, list, places, other);
+}
+
+const op_def op_CastMap = {
+    .name = "CastMap", .domain = "ai.onnx.ml", .infer = cast_infer, .lower = cast_lower};
+
+// ---------------------------------------------------------------- DictVectorizer
+static constant *vocabulary(const node *n) { return keys_of(n, "string_vocabulary", "int64_vocabulary"); }
+
+// The standard's text has a list, ONNX Runtime one row of a matrix: what the model declares, else the row.
+static void dict_infer(node *n) {
+    static const struct {
+        dtype key, value;
+    } allowed[] = {{DT_STRING, DT_I64}, {DT_I64, DT_STRING}, {DT_I64, DT_F32},
+                   {DT_I64, DT_F64},    {DT_STRING, DT_F32}, {DT_STRING, DT_F64}};
+    const type *t = map_in(n);
+    const constant *keys = vocabulary(n);
+    bool known = false;
+    for (size_t j = 0; j < sizeof allowed / sizeof *allowed; j++)
+        known |= t->elem == allowed[j].key && t->item->elem == allowed[j].value;
+    if (!known)
+        infer_error(n, "X is %s, which is not one of the operator's map types", type_text(infer_arena(n), t));
+    if (keys->elem != t->elem)
+        infer_error(n, "X is %s, but the vocabulary is %s", type_text(infer_arena(n), t),
+                    dtype_name(keys->elem));
+    const type *declared = n->out[0] ? infer_declared(n->out[0]) : NULL;
+    bool list = declared && declared->kind == TYPE_TENSOR && declared->rank == 1;
+    dim *sizes[] = {infer_k(n, 1), infer_k(n, keys->count)};
+    infer_set(n, 0, t->item->elem, list ? 1 : 2, list ? sizes + 1 : sizes);
+}
+
+// Keys that the vocabulary lacks are passed over, as ONNX Runtime does.
+static void dict_lower(lowering *l, node *n) {
+    const type *t = map_in(n);
+    dim *count = new_count(l);
+    buffer *wanted =
+        lower_constant(l, arena_printf(l->program->arena, "%s.vocabulary", n->out[0]->name), vocabulary(n));
+    buffer *values = map_list(l, n, 1, t->item->elem, count), *keys = map_list(l, n, 0, t->elem, count);
+    pick_entries(l, n, values, find_keys(l, n, t->elem, wanted, keys), NULL);
+}
+
+const op_def op_DictVectorizer = {
+    .name = "DictVectorizer", .domain = "ai.onnx.ml", .infer = dict_infer, .lower = dict_lower};

@@ -1,0 +1,568 @@
+// TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier. In: attributes that list nodes and leaves;
+// out, tables as constants and two kernels:
+//
+//   leaf[n, t]: node = root[t]; for depth: node = x[n, feature[node]] <= value[node] ? yes[node] : no[node]
+//   score[n, j] = sum (or minimum, maximum) over t of the weight of leaf[n, t] for target j
+//
+// A leaf's node leads to itself, so that all trees walk to the depth of the deepest.
+#include "ir/ops/ml/ml.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+typedef enum branch { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, BRANCHES } branch;
+typedef enum aggregate { AVERAGE, SUM, MINIMUM, MAXIMUM } aggregate;
+
+typedef struct forest {
+    arena *arena;
+    const node *n;
+    VEC(int64_t) feature, yes, no, missing, mode, row; // by node; row: of the leaf, -1 inside
+    VEC(double) value;
+    VEC(int64_t) root;
+    bool wide;                      // split values are doubles
+    int64_t rows;                   // leaves
+    VEC(int64_t) entry_row, target; // what leaves give
+    VEC(double) weight;
+    int64_t targets, depth;
+    double *base; // for each target; NULL: none
+    int nbase;
+} forest;
+
+static int add_node(forest *f, int64_t feature, branch mode, double value, bool missing) {
+    arena *a = f->arena;
+    VEC_PUSH(a, &f->feature, feature);
+    VEC_PUSH(a, &f->mode, (int64_t)mode);
+    VEC_PUSH(a, &f->value, value);
+    VEC_PUSH(a, &f->missing, (int64_t)missing);
+    VEC_PUSH(a, &f->yes, f->feature.n - 1);
+    VEC_PUSH(a, &f->no, f->feature.n - 1);
+    VEC_PUSH(a, &f->row, (int64_t)-1);
+    return f->feature.n - 1;
+}
+
+static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
+    if (target < 0 || target >= f->targets)
+        infer_error(f->n, "a leaf refers to target %lld of %lld", (long long)target, (long long)f->targets);
+    VEC_PUSH(f->arena, &f->entry_row, row);
+    VEC_PUSH(f->arena, &f->target, target);
+    VEC_PUSH(f->arena, &f->weight, weight);
+}
+
+// The longest way from a root to a leaf. A node that leads back to one before it is an error.
+static void measure(forest *f) {
+    enum { FRESH, OPEN, DONE };
+    int count = f->feature.n, *stack = ARENA_ARRAY(f->arena, int, 2 * count + 2);
+    uint8_t *state = ARENA_ARRAY(f->arena, uint8_t, count + 1);
+    int64_t *depth = ARENA_ARRAY(f->arena, int64_t, count + 1);
+    for (int t = 0; t < f->root.n; t++) {
+        int top = 0;
+        stack[top++] = (int)f->root.at[t];
+        while (top) {
+            int at = stack[top - 1];
+            int64_t next[] = {f->yes.at[at], f->no.at[at]};
+            if (state[at] == DONE || f->row.at[at] >= 0) {
+                state[at] = DONE, top--;
+            } else if (state[at] == FRESH) {
+                state[at] = OPEN;
+                for (int j = 0; j < 2; j++) {
+                    if (state[next[j]] == OPEN) infer_error(f->n, "the nodes of tree %d form a cycle", t);
+                    if (state[next[j]] == FRESH && top < 2 * count + 1) stack[top++] = (int)next[j];
+                }
+            } else {
+                int64_t longest = depth[next[0]] > depth[next[1]] ? depth[next[0]] : depth[next[1]];
+                depth[at] = longest + 1, state[at] = DONE, top--;
+            }
+        }
+        if (depth[f->root.at[t]] > f->depth) f->depth = depth[f->root.at[t]];
+    }
+}
+
+// ---------------------------------------------------------------- attributes
+typedef struct numbers {
+    const int64_t *ints;
+    const float *floats;
+    const constant *tensor;
+    int n;
+} numbers;
+
+static numbers list_of(const node *n, const char *name) {
+    const attr *a = node_attr(n, name);
+    if (!a) return (numbers){0};
+    if (a->kind == ATTR_INTS) return (numbers){.ints = a->ints, .n = a->n};
+    if (a->kind == ATTR_FLOATS) return (numbers){.floats = a->floats, .n = a->n};
+    if (a->kind == ATTR_TENSOR) return (numbers){.tensor = a->tensor, .n = (int)a->tensor->count};
+    infer_error(n, "attribute %s is not a list of numbers", name);
+}
+
+// The list, or that of the same name as a tensor.
+static numbers either_of(const node *n, const char *name) {
+    numbers v = list_of(n, name);
+    return v.n ? v : list_of(n, arena_printf(infer_arena(n), "%s_as_tensor", name));
+}
+
+static double number(const numbers *v, int i, double fallback) {
+    if (i >= v->n) return fallback;
+    if (v->ints) return (double)v->ints[i];
+    return v->floats ? (double)v->floats[i] : constant_float(v->tensor, i);
+}
+static int64_t whole(const numbers *v, int i) {
+    if (v->ints) return v->ints[i];
+    return v->tensor ? constant_int(v->tensor, i) : (int64_t)v->floats[i];
+}
+
+static void need_length(const node *n, const char *name, int have, int want) {
+    if (have != want) infer_error(n, "attribute %s has %d values, not %d", name, have, want);
+}
+
+static void read_base(forest *f) {
+    numbers base = either_of(f->n, "base_values");
+    f->nbase = base.n;
+    f->base = base.n ? ARENA_ARRAY(f->arena, double, base.n) : NULL;
+    for (int i = 0; i < base.n; i++) f->base[i] = number(&base, i, 0);
+}
+
+// ---- Lists of nodes named by tree and number: TreeEnsembleRegressor and TreeEnsembleClassifier
+
+static uint64_t node_key(const node *n, int64_t tree, int64_t number) {
+    if (tree < 0 || number < 0 || tree > INT32_MAX || number > INT32_MAX)
+        infer_error(n, "node %lld of tree %lld has an invalid id", (long long)number, (long long)tree);
+    return (uint64_t)tree << 32 | (uint64_t)number;
+}
+
+static int find_node(const forest *f, const map *places, int64_t tree, int64_t number) {
+    intptr_t place = (intptr_t)map_get_number(places, node_key(f->n, tree, number));
+    if (!place) infer_error(f->n, "tree %lld has no node %lld", (long long)tree, (long long)number);
+    return (int)place - 1;
+}
+
+static branch branch_of(const node *n, const char *name) {
+    static const char *const names[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE",
+                                        "BRANCH_GT",  "BRANCH_EQ", "BRANCH_NEQ"};
+    for (int i = 0; i < 6; i++)
+        if (strcmp(names[i], name) == 0) return (branch)i;
+    infer_error(n, "attribute nodes_modes holds '%s'", name);
+}
+
+static void read_nodes(forest *f, map *places) {
+    const node *n = f->n;
+    numbers trees = list_of(n, "nodes_treeids"), ids = list_of(n, "nodes_nodeids"), missing;
+    numbers features = list_of(n, "nodes_featureids"), values = either_of(n, "nodes_values");
+    missing = list_of(n, "nodes_missing_value_tracks_true");
+    const attr *modes = node_attr(n, "nodes_modes");
+    if (!modes || modes->kind != ATTR_STRINGS) infer_error(n, "attribute nodes_modes is missing");
+    f->wide = values.tensor && values.tensor->elem == DT_F64;
+    need_length(n, "nodes_treeids", trees.n, modes->n);
+    need_length(n, "nodes_nodeids", ids.n, modes->n);
+    need_length(n, "nodes_featureids", features.n, modes->n);
+    map seen = {.arena = f->arena};
+    for (int i = 0; i < modes->n; i++) {
+        int64_t tree = whole(&trees, i);
+        uint64_t key = node_key(n, tree, whole(&ids, i));
+        if (map_get_number(places, key)) infer_error(n, "tree %lld has a duplicate node", (long long)tree);
+        map_put_number(places, key, (void *)(intptr_t)(i + 1));
+        bool leaf = strcmp(modes->strings[i], "LEAF") == 0;
+        add_node(f, leaf ? 0 : whole(&features, i), leaf ? LEQ : branch_of(n, modes->strings[i]),
+                 leaf ? 0 : number(&values, i, 0), number(&missing, i, 0) != 0);
+        if (leaf) f->row.at[i] = f->rows++;
+        if (map_get_number(&seen, (uint64_t)tree)) continue;
+        map_put_number(&seen, (uint64_t)tree, f);
+        VEC_PUSH(f->arena, &f->root, (int64_t)i);
+    }
+}
+
+static void link_nodes(forest *f, const map *places) {
+    numbers trees = list_of(f->n, "nodes_treeids"), yes = list_of(f->n, "nodes_truenodeids");
+    numbers no = list_of(f->n, "nodes_falsenodeids");
+    need_length(f->n, "nodes_truenodeids", yes.n, f->feature.n);
+    need_length(f->n, "nodes_falsenodeids", no.n, f->feature.n);
+    for (int i = 0; i < f->feature.n; i++) {
+        if (f->row.at[i] >= 0) continue;
+        f->yes.at[i] = find_node(f, places, whole(&trees, i), whole(&yes, i));
+        f->no.at[i] = find_node(f, places, whole(&trees, i), whole(&no, i));
+    }
+}
+
+// what is "target" or "class".
+static void read_listed(forest *f, const char *what, const char *ids_name) {
+    const node *n = f->n;
+    map places = {.arena = f->arena};
+    read_nodes(f, &places);
+    link_nodes(f, &places);
+    numbers trees = list_of(n, arena_printf(f->arena, "%s_treeids", what));
+    numbers nodes = list_of(n, arena_printf(f->arena, "%s_nodeids", what)), ids = list_of(n, ids_name);
+    numbers weights = either_of(n, arena_printf(f->arena, "%s_weights", what));
+    need_length(n, "of trees of leaves", trees.n, ids.n);
+    need_length(n, "of nodes of leaves", nodes.n, ids.n);
+    need_length(n, "of weights", weights.n, ids.n);
+    for (int i = 0; i < ids.n; i++) {
+        int at = find_node(f, &places, whole(&trees, i), whole(&nodes, i));
+        if (f->row.at[at] >= 0) add_entry(f, f->row.at[at], whole(&ids, i), number(&weights, i, 0));
+    }
+    read_base(f);
+}
+
+// ---- Lists of nodes and of leaves: TreeEnsemble
+
+// The node of that number, or the leaf after the nodes.
+static int64_t successor(const forest *f, int nodes, const numbers *ids, const numbers *leaves, int i) {
+    bool leaf = whole(leaves, i) != 0;
+    int64_t id = whole(ids, i), at = leaf ? nodes + id : id;
+    if (id < 0 || (!leaf && id >= nodes) || at >= nodes + f->rows)
+        infer_error(f->n, "node %d leads to %s %lld, which does not exist", i, leaf ? "leaf" : "node",
+                    (long long)id);
+    return at;
+}
+
+// A test for a set becomes a chain of tests for its members.
+static void expand_members(forest *f, int at, const numbers *members, int *next) {
+    int64_t yes = f->yes.at[at], no = f->no.at[at];
+    bool first = true;
+    for (; *next < members->n && !isnan(number(members, *next, NAN)); ++*next) {
+        double v = number(members, *next, 0);
+        if (first) {
+            f->mode.at[at] = EQ, f->value.at[at] = v;
+        } else {
+            int more = add_node(f, f->feature.at[at], EQ, v, false);
+            f->no.at[at] = more, at = more;
+        }
+        f->yes.at[at] = yes, f->no.at[at] = no;
+        first = false;
+    }
+    ++*next;
+    if (!first) return;
+    f->mode.at[at] = LT, f->value.at[at] = -INFINITY; // of an empty set nothing is a member
+}
+
+static void read_ensemble(forest *f) {
+    const node *n = f->n;
+    numbers features = list_of(n, "nodes_featureids"), modes = list_of(n, "nodes_modes");
+    numbers splits = list_of(n, "nodes_splits"), missing = list_of(n, "nodes_missing_value_tracks_true");
+    numbers yes = list_of(n, "nodes_truenodeids"), no = list_of(n, "nodes_falsenodeids");
+    numbers yes_leaf = list_of(n, "nodes_trueleafs"), no_leaf = list_of(n, "nodes_falseleafs");
+    numbers targets = list_of(n, "leaf_targetids"), weights = list_of(n, "leaf_weights");
+    numbers roots = list_of(n, "tree_roots"), members = list_of(n, "membership_values");
+    const numbers *all[] = {&modes, &splits, &yes, &no, &yes_leaf, &no_leaf};
+    for (int j = 0; j < 6; j++) need_length(n, "of nodes", all[j]->n, features.n);
+    need_length(n, "leaf_weights", weights.n, targets.n);
+    f->wide = splits.tensor && splits.tensor->elem == DT_F64;
+    f->rows = targets.n;
+    for (int i = 0; i < features.n; i++) {
+        int64_t mode = whole(&modes, i);
+        if (mode < 0 || mode >= BRANCHES) infer_error(n, "attribute nodes_modes holds %lld", (long long)mode);
+        add_node(f, whole(&features, i), (branch)mode, number(&splits, i, 0), number(&missing, i, 0) != 0);
+        f->yes.at[i] = successor(f, features.n, &yes, &yes_leaf, i);
+        f->no.at[i] = successor(f, features.n, &no, &no_leaf, i);
+    }
+    for (int i = 0; i < targets.n; i++) {
+        f->row.at[add_node(f, 0, LEQ, 0, false)] = i;
+        add_entry(f, i, whole(&targets, i), number(&weights, i, 0));
+    }
+    for (int i = 0, next = 0; i < features.n; i++)
+        if (f->mode.at[i] == MEMBER) expand_members(f, i, &members, &next);
+    for (int i = 0; i < roots.n; i++) {
+        int64_t root = whole(&roots, i);
+        if (root < 0 || root >= features.n) infer_error(n, "tree %d has root %lld", i, (long long)root);
+        VEC_PUSH(f->arena, &f->root, root);
+    }
+}
+
+static void check_features(const forest *f) {
+    dim *rows, *features;
+    ml_matrix(f->n, &rows, &features);
+    for (int i = 0; i < f->feature.n; i++)
+        if (f->feature.at[i] < 0 || (dim_is_const(features) && f->feature.at[i] >= dim_value(features)))
+            infer_error(f->n, "a node tests feature %lld of %s", (long long)f->feature.at[i],
+                        dim_text(f->arena, features));
+    if (!f->root.n) infer_error(f->n, "there are no trees");
+}
+
+// ---------------------------------------------------------------- kernels
+static buffer *ints_of(lowering *l, const char *name, const int64_t *v, int64_t count) {
+    return ml_ints(l, name, v, count);
+}
+
+typedef struct tables {
+    lowering *l;
+    const forest *f;
+    dtype t;
+    buffer *x, *feature, *value, *yes, *no, *missing, *mode;
+} tables;
+
+static expr *at_node(kernel *k, buffer *table, expr *node) { return x_read(k, table, &node); }
+
+// Whether the test of mode m holds.
+static expr *test(kernel *k, branch m, expr *v, expr *limit) {
+    switch (m) {
+    case LEQ: return x_bin(k, X_LE, v, limit);
+    case LT: return x_lt(k, v, limit);
+    case GTE: return x_bin(k, X_LE, limit, v);
+    case GT: return x_lt(k, limit, v);
+    case EQ: return x_bin(k, X_EQ, v, limit);
+    case NEQ: return x_bin(k, X_NE, v, limit);
+    case MEMBER:
+    case BRANCHES: break;
+    }
+    return x_int(k, DT_BOOL, 0);
+}
+
+// Only the modes that occur are told apart.
+static expr *node_test(const tables *s, kernel *k, expr *node, expr *v) {
+    expr *limit = at_node(k, s->value, node), *result = NULL;
+    bool used[BRANCHES] = {false}, missing = false;
+    for (int i = 0; i < s->f->mode.n; i++) {
+        if (s->f->row.at[i] < 0) used[s->f->mode.at[i]] = true;
+        missing |= s->f->missing.at[i] != 0;
+    }
+    for (int m = 0; m < BRANCHES; m++) {
+        if (!used[m]) continue;
+        expr *one = test(k, (branch)m, v, limit);
+        expr *is = x_bin(k, X_EQ, at_node(k, s->mode, node), x_i64(k, m));
+        result = result ? x_select(k, is, one, result) : one;
+    }
+    if (!result) return x_int(k, DT_BOOL, 1);
+    if (!missing) return x_and(k, result, x_un(k, X_NOT, x_un(k, X_ISNAN, v)));
+    expr *tracks = x_bin(k, X_NE, at_node(k, s->missing, node), x_i64(k, 0));
+    return x_select(k, x_un(k, X_ISNAN, v), tracks, result);
+}
+
+// leaf[n, t]: the row of the leaf that row n of X comes to in tree t.
+static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t) {
+    if (f->wide) t = DT_F64;
+    tables s = {.l = l, .f = f, .t = t, .x = lower_in(l, n, 0)};
+    int64_t count = f->feature.n, most = 0;
+    s.feature = ints_of(l, "feature", f->feature.at, count);
+    s.yes = ints_of(l, "yes", f->yes.at, count);
+    s.no = ints_of(l, "no", f->no.at, count);
+    s.missing = ints_of(l, "missing", f->missing.at, count);
+    s.mode = ints_of(l, "mode", f->mode.at, count);
+    s.value = ml_floats(l, "value", t, f->value.at, count, 0);
+    dim *rows, *features;
+    ml_matrix(n, &rows, &features);
+    for (int i = 0; i < count; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
+    lower_check(l, n, dim_lt(dim_const(features->table, most), features),
+                "X has fewer features than the trees test");
+    dims *d = l->program->dims;
+    buffer *leaf = lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(d, f->root.n)});
+    kernel *k;
+    expr *at[2];
+    stage *st = suffixed_stage(l, n, "leaf", leaf, &k, at);
+    int step = kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth));
+    stage_axis(k, st, step);
+    expr *root = x_read(k, ints_of(l, "root", f->root.at, f->root.n), &at[1]);
+    expr *place = stage_state(k, st, DT_I64, root);
+    expr *v = ml_read(k, s.x, at[0], at_node(k, s.feature, place), t);
+    expr *holds = node_test(&s, k, place, v);
+    stage_step(st, 0, x_select(k, holds, at_node(k, s.yes, place), at_node(k, s.no, place)), NULL);
+    stage_write(k, st, leaf, at, at_node(k, ints_of(l, "row", f->row.at, count), place));
+    return leaf;
+}
+
+// Weights of leaves for all targets; what a leaf does not give is `none`.
+static buffer *dense_weights(lowering *l, const forest *f, dtype t, double none) {
+    int64_t count = (f->rows ? f->rows : 1) * f->targets;
+    double *all = ARENA_ARRAY(f->arena, double, count);
+    bool *given = ARENA_ARRAY(f->arena, bool, count);
+    for (int64_t i = 0; i < count; i++) all[i] = none;
+    for (int i = 0; i < f->target.n; i++) {
+        int64_t at = f->entry_row.at[i] * f->targets + f->target.at[i];
+        all[at] = given[at] && none == 0 ? all[at] + f->weight.at[i] : f->weight.at[i];
+        given[at] = true;
+    }
+    return ml_floats(l, "weight", t, all, count, f->targets);
+}
+
+// Whether each leaf gives at most one target, so that a pair of lists says all.
+static bool is_single(const forest *f) {
+    bool *seen = ARENA_ARRAY(f->arena, bool, f->rows + 1);
+    for (int i = 0; i < f->entry_row.n; i++) {
+        if (seen[f->entry_row.at[i]]) return false;
+        seen[f->entry_row.at[i]] = true;
+    }
+    return true;
+}
+
+static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, double none, expr *row,
+                           expr *target) {
+    int64_t count = f->rows ? f->rows : 1, *targets = ARENA_ARRAY(f->arena, int64_t, count);
+    double *weights = ARENA_ARRAY(f->arena, double, count);
+    for (int64_t i = 0; i < count; i++) targets[i] = -1;
+    for (int i = 0; i < f->target.n; i++) {
+        targets[f->entry_row.at[i]] = f->target.at[i];
+        weights[f->entry_row.at[i]] = f->weight.at[i];
+    }
+    expr *weight = x_read(k, ml_floats(l, "weight", t, weights, count, 0), &row);
+    expr *own = x_read(k, ints_of(l, "target", targets, count), &row);
+    return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
+}
+
+// score[n, j] of all targets, base values added.
+static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
+    dtype t = scores->dtype;
+    buffer *leaf = find_leaves(l, n, f, t);
+    double most = t == DT_F64 ? DBL_MAX : (double)FLT_MAX;
+    double none = how == MINIMUM ? most : how == MAXIMUM ? -most : 0;
+    kernel *k;
+    expr *at[2];
+    stage *s = suffixed_stage(l, n, "raw", scores, &k, at);
+    int tree = kernel_axis(k, AXIS_REDUCE, "t", leaf->dims[1]);
+    stage_axis(k, s, tree);
+    expr *row = x_read(k, leaf, (expr *[]){at[0], x_axis(k, tree)}), *weight;
+    row = x_bin(k, X_MAX, x_bin(k, X_MIN, row, x_i64(k, f->rows - 1)), x_i64(k, 0));
+    if (is_single(f)) weight = single_weight(l, f, k, t, none, row, at[1]);
+    else weight = x_read(k, dense_weights(l, f, t, none), (expr *[]){row, at[1]});
+    reduce_op op = how == MINIMUM ? RED_MIN : how == MAXIMUM ? RED_MAX : RED_SUM;
+    expr *v = stage_reduce(k, s, op, weight);
+    // A target that no leaf was for has 0.
+    if (none != 0) v = x_select(k, x_bin(k, X_EQ, v, x_float(k, t, none)), x_float(k, t, 0), v);
+    if (how == AVERAGE) v = x_div(k, v, x_float(k, t, f->root.n));
+    if (f->base) {
+        expr *which = f->nbase == 1 ? x_i64(k, 0) : at[1];
+        v = x_add(k, v, x_read(k, ml_floats(l, "base", t, f->base, f->nbase, 0), &which));
+    }
+    stage_write(k, s, scores, at, v);
+}
+
+static forest new_forest(const node *n, int64_t targets) {
+    if (targets < 1 || targets > 1 << 20) infer_error(n, "there are %lld targets", (long long)targets);
+    return (forest){.arena = infer_arena(n), .n = n, .targets = targets};
+}
+
+static void finish_forest(const forest *f) {
+    if (f->nbase > 1 && f->nbase != f->targets)
+        infer_error(f->n, "%d base values do not match %lld targets", f->nbase, (long long)f->targets);
+    check_features(f);
+}
+
+// ---------------------------------------------------------------- TreeEnsemble, TreeEnsembleRegressor
+static forest regression_forest(const node *n) {
+    forest f = new_forest(n, node_int(n, "n_targets", 1));
+    if (strcmp(n->op->name, "TreeEnsemble") == 0) read_ensemble(&f);
+    else read_listed(&f, "target", "target_ids");
+    finish_forest(&f);
+    measure(&f);
+    return f;
+}
+
+static aggregate aggregate_of(const node *n) {
+    static const char *const names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+    const attr *a = node_attr(n, "aggregate_function");
+    if (!a) return SUM;
+    if (a->kind == ATTR_INT && a->i >= 0 && a->i <= 3) return (aggregate)a->i;
+    for (int i = 0; a->kind == ATTR_STRING && i < 4; i++)
+        if (strcmp(a->s, names[i]) == 0) return (aggregate)i;
+    infer_error(n, "attribute aggregate_function is wrong");
+}
+
+static ml_transform transform_of(const node *n) {
+    const attr *a = node_attr(n, "post_transform");
+    if (!a || a->kind != ATTR_INT) return ml_transform_of(n);
+    if (a->i < 0 || a->i > 4) infer_error(n, "attribute post_transform is %lld", (long long)a->i);
+    return (ml_transform)a->i;
+}
+
+static void regressor_infer(node *n) {
+    dim *rows, *features;
+    ml_matrix(n, &rows, &features);
+    forest f = regression_forest(n);
+    aggregate_of(n);
+    transform_of(n);
+    bool own = strcmp(n->op->name, "TreeEnsemble") == 0;
+    infer_set(n, 0, own ? infer_in(n, 0)->elem : DT_F32, 2, (dim *[]){rows, infer_k(n, f.targets)});
+}
+
+static void regressor_lower(lowering *l, node *n) {
+    forest f = regression_forest(n);
+    buffer *out = lower_out(l, n, 0);
+    buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, out->dims);
+    add_scores(l, n, &f, aggregate_of(n), raw);
+    ml_apply(l, n, transform_of(n), raw, out);
+}
+
+// ---------------------------------------------------------------- TreeEnsembleClassifier
+// Two classes whose leaves are all for one of them: a single score, of the second class.
+typedef struct classes {
+    int count;
+    bool pair, positive; // no weight is negative
+} classes;
+
+static classes classes_of(const node *n) {
+    const attr *ints = node_attr(n, "classlabels_int64s"), *strings = node_attr(n, "classlabels_strings");
+    classes c = {.count = ints && ints->n ? ints->n : strings ? strings->n : 0, .positive = true};
+    numbers ids = list_of(n, "class_ids"), weights = either_of(n, "class_weights");
+    if (c.count < 1) infer_error(n, "there are no class labels");
+    c.pair = c.count == 2;
+    for (int i = 1; i < ids.n; i++) c.pair &= whole(&ids, i) == whole(&ids, 0);
+    for (int i = 0; i < weights.n; i++) c.positive &= number(&weights, i, 0) >= 0;
+    return c;
+}
+
+static forest classification_forest(const node *n, const classes *c) {
+    forest f = new_forest(n, c->count);
+    read_listed(&f, "class", "class_ids");
+    if (c->pair) { // one target; of two base values the second is its own
+        f.targets = 1;
+        for (int i = 0; i < f.target.n; i++) f.target.at[i] = 0;
+        if (f.nbase == 2) f.base[0] = f.base[1], f.nbase = 1;
+    }
+    finish_forest(&f);
+    measure(&f);
+    return f;
+}
+
+static void classifier_infer(node *n) {
+    dim *rows, *features;
+    ml_matrix(n, &rows, &features);
+    classes c = classes_of(n);
+    classification_forest(n, &c);
+    ml_infer_classes(n, "classlabels_int64s", "classlabels_strings", rows, infer_k(n, c.count));
+}
+
+// The two scores of a single one: -s and s; 1 - s and s where it is a probability already.
+static void pair_scores(lowering *l, const node *n, bool probability, buffer *raw, buffer *both) {
+    kernel *k;
+    expr *at[2];
+    stage *s = suffixed_stage(l, n, "pair", both, &k, at);
+    expr *v = x_read(k, raw, (expr *[]){at[0], x_i64(k, 0)});
+    expr *other = probability ? x_sub(k, x_float(k, v->dtype, 1), v) : x_un(k, X_NEG, v);
+    stage_write(k, s, both, at, x_select(k, x_bin(k, X_EQ, at[1], x_i64(k, 0)), other, v));
+}
+
+// The second label where the score is above a half, or above 0 where weights have both signs.
+static void pair_label(lowering *l, const node *n, const classes *c, buffer *raw, buffer *labels) {
+    kernel *k;
+    expr *row;
+    if (!labels) return;
+    buffer *all = ml_labels(l, n, "classlabels_int64s");
+    stage *s = suffixed_stage(l, n, "label", labels, &k, &row);
+    expr *v = x_read(k, raw, (expr *[]){row, x_i64(k, 0)});
+    expr *second = x_lt(k, x_float(k, v->dtype, c->positive ? 0.5 : 0), v);
+    expr *at = x_select(k, second, x_i64(k, 1), x_i64(k, 0));
+    stage_write(k, s, labels, &row, x_read(k, all, &at));
+}
+
+static void classifier_lower(lowering *l, node *n) {
+    classes c = classes_of(n);
+    forest f = classification_forest(n, &c);
+    buffer *labels = lower_out(l, n, 0), *out = lower_out(l, n, 1);
+    dim *rows, *features;
+    ml_matrix(n, &rows, &features);
+    dims *t = l->program->dims;
+    buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, (dim *[]){rows, dim_const(t, f.targets)});
+    add_scores(l, n, &f, SUM, raw);
+    ml_transform how = ml_transform_of(n);
+    if (!c.pair) {
+        ml_apply(l, n, how, raw, out);
+        ml_label(l, n, raw, "classlabels_int64s", labels);
+        return;
+    }
+    buffer *both = lower_temp(l, n, "both", raw->dtype, 2, (dim *[]){rows, dim_const(t, 2)});
+    pair_scores(l, n, c.positive && (how == ML_NONE || how == ML_PROBIT), raw, both);
+    ml_apply(l, n, how, both, out);
+    pair_label(l, n, &c, raw, labels);
+}
+
+#define TREES(op, stem)                                                                                      \
+    const op_def op_##op = {.name = #op, .domain = "ai.onnx.ml", .infer = stem##_infer, .lower = stem##_lower}
+TREES(TreeEnsemble, regressor);
+TREES(TreeEnsembleRegressor, regressor);
+TREES(TreeEnsembleClassifier, classifier);

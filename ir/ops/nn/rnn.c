@@ -1,0 +1,508 @@
+// LSTM, GRU and RNN. In: their nodes; out, for each direction: one product of all inputs with W, then a loop
+// of the program over time in which the state's product with R is one kernel and the gates are another.
+//
+//   xw[t, b, :] = x[t, b, :] * W' + Wb + Rb
+//   for step:  hr[b, :] = h[b, :] * R'
+//              h[b, j], c[b, j], y[t, b, j] = cell(xw[t, b, j], xw[t, b, H + j] ..., hr[b, j] ..., h[b, j],
+//              c[b, j])
+//
+// Rows whose sequence has ended keep their state and write 0; a reverse direction starts at a sequence's end.
+#include "ir/ops/control/control.h"
+#include "ir/ops/runtime_args.h"
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
+enum { OUT_Y, OUT_H, OUT_C };
+
+// ---------------------------------------------------------------- sizes and attributes
+typedef struct shape {
+    int gates, directions;
+    bool batch_first;
+    dim *length, *batch, *input, *hidden;
+} shape;
+
+static int gates_of(const node *n) {
+    return strcmp(n->op->name, "LSTM") == 0 ? 4 : strcmp(n->op->name, "GRU") == 0 ? 3 : 1;
+}
+
+static int directions_of(const node *n) {
+    const char *d = node_string(n, "direction", "forward");
+    if (strcmp(d, "forward") == 0 || strcmp(d, "reverse") == 0) return 1;
+    if (strcmp(d, "bidirectional") != 0)
+        infer_error(n, "attribute direction is '%s'; it must be forward, reverse or bidirectional", d);
+    return 2;
+}
+
+static shape shape_of(const node *n) {
+    const type *x = infer_in(n, IN_X);
+    if (infer_rank(n, IN_X) != 3 || infer_rank(n, IN_W) != 3 || infer_rank(n, IN_R) != 3)
+        infer_error(n, "X, W and R have ranks %d, %d and %d; they must be 3", x->rank, infer_rank(n, IN_W),
+                    infer_rank(n, IN_R));
+    shape s = {.gates = gates_of(n), .directions = directions_of(n)};
+    s.batch_first = node_int(n, "layout", 0) != 0;
+    s.length = x->dims[s.batch_first], s.batch = x->dims[!s.batch_first];
+    s.input = infer_same_dim(n, infer_in(n, IN_W)->dims[2], x->dims[2], "input sizes of W and X");
+    s.hidden = infer_in(n, IN_R)->dims[2];
+    int64_t hidden = node_int(n, "hidden_size", 0);
+    if (hidden) s.hidden = infer_same_dim(n, s.hidden, infer_k(n, hidden), "R and hidden_size");
+    return s;
+}
+
+static void check_shape(const node *n, int i, const char *what, int rank, dim *const *want) {
+    if (!node_in(n, i)) return;
+    const type *t = infer_in(n, i);
+    if (infer_rank(n, i) != rank) infer_error(n, "%s has rank %d, not %d", what, t->rank, rank);
+    for (int j = 0; j < rank; j++)
+        infer_same_dim(n, t->dims[j], want[j], arena_printf(infer_arena(n), "dim %d of %s", j, what));
+}
+
+static void check_inputs(const node *n, const shape *s) {
+    dim *directions = infer_k(n, s->directions), *rows = dim_mulk(s->hidden, s->gates);
+    dim *state[] = {s->batch_first ? s->batch : directions, s->batch_first ? directions : s->batch,
+                    s->hidden};
+    check_shape(n, IN_W, "W", 3, (dim *[]){directions, rows, s->input});
+    check_shape(n, IN_R, "R", 3, (dim *[]){directions, rows, s->hidden});
+    check_shape(n, IN_B, "B", 2, (dim *[]){directions, dim_mulk(rows, 2)});
+    check_shape(n, IN_LENGTHS, "sequence_lens", 1, &s->batch);
+    check_shape(n, IN_H, "initial_h", 3, state);
+    if (s->gates != 4) return;
+    check_shape(n, IN_C, "initial_c", 3, state);
+    check_shape(n, IN_P, "P", 2, (dim *[]){directions, dim_mulk(s->hidden, 3)});
+}
+
+// ---------------------------------------------------------------- activations
+typedef enum function {
+    F_RELU,
+    F_TANH,
+    F_SIGMOID,
+    F_AFFINE,
+    F_LEAKY_RELU,
+    F_THRESHOLDED_RELU,
+    F_SCALED_TANH,
+    F_HARD_SIGMOID,
+    F_ELU,
+    F_SOFTSIGN,
+    F_SOFTPLUS,
+    F_COUNT
+} function;
+static const struct function_info {
+    const char *name;
+    bool has_alpha, has_beta;
+    double alpha, beta; // unless given
+} function_info[F_COUNT] = {
+    [F_RELU] = {"Relu", false, false, 0, 0},
+    [F_TANH] = {"Tanh", false, false, 0, 0},
+    [F_SIGMOID] = {"Sigmoid", false, false, 0, 0},
+    [F_AFFINE] = {"Affine", true, true, 1, 0},
+    [F_LEAKY_RELU] = {"LeakyRelu", true, false, 0.01f, 0},
+    [F_THRESHOLDED_RELU] = {"ThresholdedRelu", true, false, 1, 0},
+    [F_SCALED_TANH] = {"ScaledTanh", true, true, 1, 1},
+    [F_HARD_SIGMOID] = {"HardSigmoid", true, true, 0.2f, 0.5},
+    [F_ELU] = {"Elu", true, false, 1, 0},
+    [F_SOFTSIGN] = {"Softsign", false, false, 0, 0},
+    [F_SOFTPLUS] = {"Softplus", false, false, 0, 0},
+};
+typedef struct activation {
+    function f;
+    double alpha, beta;
+} activation;
+enum { MAX_ACTIVATIONS = 6 };
+
+static function function_of(const node *n, const char *name) {
+    for (int f = 0; f < F_COUNT; f++)
+        if (strcasecmp(function_info[f].name, name) == 0) return (function)f;
+    infer_error(n, "attribute activations contains '%s', which is not an activation function", name);
+}
+
+// The parameters that the functions take, in order, from a list attribute.
+typedef struct parameters {
+    const float *at;
+    int n, next;
+} parameters;
+static parameters parameters_of(const node *n, const char *name) {
+    const attr *a = node_attr(n, name);
+    return a && a->kind == ATTR_FLOATS ? (parameters){a->floats, a->n, 0} : (parameters){0};
+}
+static double next_parameter(parameters *p, bool takes, double fallback) {
+    return takes && p->next < p->n ? (double)p->at[p->next++] : fallback;
+}
+
+// The functions of all directions, `each` of them for every one.
+static void activations_of(const node *n, int directions, int each, activation *out) {
+    static const function usual[] = {F_SIGMOID, F_TANH, F_TANH};
+    const attr *names = node_attr(n, "activations");
+    // More are no error: the default of RNN has two, whatever the direction.
+    if (names && names->n && names->n < each * directions)
+        infer_error(n, "attribute activations has %d values; %d directions take %d", names->n, directions,
+                    each * directions);
+    parameters alpha = parameters_of(n, "activation_alpha"), beta = parameters_of(n, "activation_beta");
+    for (int i = 0; i < each * directions; i++) {
+        function f = each == 1 ? F_TANH : usual[i % each];
+        if (names && names->n) f = function_of(n, names->strings[i]);
+        const struct function_info *info = &function_info[f];
+        out[i] = (activation){f, next_parameter(&alpha, info->has_alpha, info->alpha),
+                              next_parameter(&beta, info->has_beta, info->beta)};
+    }
+}
+
+static int activations_each(const shape *s) { return s->gates == 4 ? 3 : s->gates == 3 ? 2 : 1; }
+
+static expr *activate(kernel *k, const activation *a, expr *x) {
+    dtype t = x->dtype;
+    expr *zero = x_zero(k, t), *one = x_float(k, t, 1);
+    expr *alpha = x_float(k, t, a->alpha), *beta = x_float(k, t, a->beta), *v;
+    switch (a->f) {
+    case F_RELU: return x_bin(k, X_MAX, x, zero);
+    case F_TANH: return x_un(k, X_TANH, x);
+    case F_SIGMOID: return x_un(k, X_SIGMOID, x);
+    case F_AFFINE: return x_add(k, x_mul(k, alpha, x), beta);
+    case F_LEAKY_RELU: return x_select(k, x_lt(k, x, zero), x_mul(k, alpha, x), x);
+    case F_THRESHOLDED_RELU: return x_select(k, x_lt(k, x, alpha), zero, x);
+    case F_SCALED_TANH: return x_mul(k, alpha, x_un(k, X_TANH, x_mul(k, beta, x)));
+    case F_HARD_SIGMOID:
+        v = x_add(k, x_mul(k, alpha, x), beta);
+        return x_bin(k, X_MIN, x_bin(k, X_MAX, v, zero), one);
+    case F_ELU: return x_select(k, x_lt(k, x, zero), x_mul(k, alpha, x_un(k, X_EXPM1, x)), x);
+    case F_SOFTSIGN: return x_div(k, x, x_add(k, one, x_un(k, X_ABS, x)));
+    case F_SOFTPLUS:
+        v = x_un(k, X_LOG1P, x_un(k, X_EXP, x_un(k, X_NEG, x_un(k, X_ABS, x))));
+        return x_add(k, x_bin(k, X_MAX, x, zero), v);
+    case F_COUNT: break;
+    }
+    return x;
+}
+
+// ---------------------------------------------------------------- inference
+static void rnn_infer(node *n) {
+    shape s = shape_of(n);
+    check_inputs(n, &s);
+    activation unused[MAX_ACTIVATIONS];
+    activations_of(n, s.directions, activations_each(&s), unused);
+    dtype elem = infer_in(n, IN_X)->elem;
+    dim *d = infer_k(n, s.directions);
+    dim *time_first[] = {s.length, d, s.batch, s.hidden}, *batch_first[] = {s.batch, s.length, d, s.hidden};
+    infer_set(n, OUT_Y, elem, 4, s.batch_first ? batch_first : time_first);
+    dim *state[] = {s.batch_first ? s.batch : d, s.batch_first ? d : s.batch, s.hidden};
+    infer_set(n, OUT_H, elem, 3, state);
+    if (s.gates == 4) infer_set(n, OUT_C, elem, 3, state);
+}
+
+// ---------------------------------------------------------------- lowering
+typedef struct recurrence {
+    lowering *l;
+    node *n;
+    shape s;
+    int direction;
+    bool reverse;
+    dtype t; // that states and gates are computed in
+    double clip;
+    const activation *functions; // of this direction
+    dim *step;
+    buffer *x, *w, *r, *bias, *lengths, *peephole, *y;
+    buffer *xw, *hr, *h, *c; // xw: [length * batch or batch * length, gates * hidden]
+} recurrence;
+
+static const char *suffix_of(const recurrence *o, const char *what) {
+    if (o->s.directions == 1) return what;
+    return arena_printf(o->l->program->arena, "%s_%s", what, o->reverse ? "reverse" : "forward");
+}
+
+static buffer *new_buffer(recurrence *o, const char *what, dim *rows, dim *columns) {
+    return lower_temp(o->l, o->n, suffix_of(o, what), o->t, 2, (dim *[]){rows, columns});
+}
+
+static stage *begin(recurrence *o, const char *what, const buffer *over, kernel **k, expr **index) {
+    *k = lower_kernel(o->l, o->n, suffix_of(o, what));
+    stage *s = kernel_stage(*k);
+    axes_over(*k, s, over, index);
+    return s;
+}
+
+static expr *reduce_axis(kernel *k, stage *s, dim *extent) {
+    int a = kernel_axis(k, AXIS_REDUCE, "k", extent);
+    stage_axis(k, s, a);
+    return x_axis(k, a);
+}
+
+// bias[direction, first + column] in the computing type.
+static expr *read_bias(recurrence *o, kernel *k, dim *first, expr *column) {
+    expr *at[] = {x_i64(k, o->direction), x_add(k, x_dim(k, first), column)};
+    return x_cast(k, x_read(k, o->bias, at), o->t, false);
+}
+
+// GRU with linear_before_reset multiplies the hidden gate's part of Rb by the reset gate.
+static bool splits_bias(const recurrence *o) {
+    return o->s.gates == 3 && node_int(o->n, "linear_before_reset", 0) != 0;
+}
+
+static expr *input_bias(recurrence *o, kernel *k, expr *column) {
+    dim *all = dim_mulk(o->s.hidden, o->s.gates), *zero = dim_const(all->table, 0);
+    expr *wb = read_bias(o, k, zero, column);
+    if (!splits_bias(o)) return x_add(k, wb, read_bias(o, k, all, column));
+    expr *outside = x_lt(k, column, x_dim(k, dim_mulk(o->s.hidden, 2)));
+    expr *at[] = {x_i64(k, o->direction), x_add(k, x_dim(k, all), column)};
+    expr *rb = x_cast(k, x_read_guarded(k, o->bias, at, outside, NULL), o->t, false);
+    return x_add(k, wb, rb);
+}
+
+// xw[row, j] = sum over k of x[row, k] * w[direction, j, k] + biases
+static void project(recurrence *o) {
+    dim *rows = dim_mul(o->s.length, o->s.batch), *columns = dim_mulk(o->s.hidden, o->s.gates);
+    buffer *x = program_view(o->l->program, o->x, arena_printf(o->l->program->arena, "%s.rows", o->x->name),
+                             2, (dim *[]){rows, o->s.input});
+    o->xw = new_buffer(o, "projected", rows, columns);
+    kernel *k;
+    expr *at[2];
+    stage *s = begin(o, "project", o->xw, &k, at);
+    expr *in = reduce_axis(k, s, o->s.input);
+    expr *w[] = {x_i64(k, o->direction), at[1], in};
+    expr *term = x_mul(k, x_cast(k, x_read(k, x, (expr *[]){at[0], in}), o->t, false),
+                       x_cast(k, x_read(k, o->w, w), o->t, false));
+    expr *v = stage_reduce(k, s, RED_SUM, term);
+    if (o->bias) v = x_add(k, v, input_bias(o, k, at[1]));
+    stage_write(k, s, o->xw, at, v);
+}
+
+// to[b, j] = sum over k of from[b, k] * r[direction, first + j, k]
+static void recur(recurrence *o, const char *what, buffer *to, buffer *from, dim *first) {
+    kernel *k;
+    expr *at[2];
+    stage *s = begin(o, what, to, &k, at);
+    expr *in = reduce_axis(k, s, o->s.hidden);
+    expr *r[] = {x_i64(k, o->direction), x_add(k, x_dim(k, first), at[1]), in};
+    expr *term = x_mul(k, x_read(k, from, (expr *[]){at[0], in}), x_cast(k, x_read(k, o->r, r), o->t, false));
+    stage_write(k, s, to, at, stage_reduce(k, s, RED_SUM, term));
+}
+
+// state[b, j] = initial[direction, b, j], or 0
+static void start_state(recurrence *o, const char *what, buffer *to, int in) {
+    buffer *initial = lower_in(o->l, o->n, in);
+    kernel *k;
+    expr *at[2], *d;
+    stage *s = begin(o, what, to, &k, at);
+    d = x_i64(k, o->direction);
+    expr *from[] = {o->s.batch_first ? at[0] : d, o->s.batch_first ? d : at[0], at[1]};
+    stage_write(k, s, to, at, initial ? x_cast(k, x_read(k, initial, from), o->t, false) : x_zero(k, o->t));
+}
+
+static void finish_state(recurrence *o, const char *what, buffer *from, int out) {
+    buffer *to = lower_out(o->l, o->n, out);
+    if (!to) return;
+    kernel *k;
+    expr *at[2], *d;
+    stage *s = begin(o, what, from, &k, at);
+    d = x_i64(k, o->direction);
+    expr *place[] = {o->s.batch_first ? at[0] : d, o->s.batch_first ? d : at[0], at[1]};
+    stage_write(k, s, to, place, x_cast(k, x_read(k, from, at), to->dtype, true));
+}
+
+// The kernel of one step: element [b, j] of every gate.
+typedef struct cell_kernel {
+    recurrence *o;
+    kernel *k;
+    stage *s;
+    expr *at[2];
+    expr *time, *live; // position of the row's element; whether its sequence goes on, NULL: always
+    expr *row;         // of xw
+} cell_kernel;
+
+static cell_kernel begin_cell(recurrence *o, const char *what) {
+    cell_kernel q = {.o = o};
+    q.s = begin(o, what, o->h, &q.k, q.at);
+    kernel *k = q.k;
+    dim *last = dim_addk(o->s.length, -1);
+    q.time = x_dim(k, o->reverse ? dim_sub(last, o->step) : o->step);
+    if (o->lengths) {
+        expr *length = x_cast(k, x_read(k, o->lengths, &q.at[0]), DT_I64, false), *step = x_dim(k, o->step);
+        q.live = x_lt(k, step, length);
+        expr *place = o->reverse ? x_sub(k, x_sub(k, length, x_i64(k, 1)), step) : step;
+        q.time = x_checked_index(k, x_select(k, q.live, place, step), o->s.length, false,
+                                 "a value of sequence_lens is greater than the length of X");
+    }
+    q.row = o->s.batch_first ? x_add(k, x_mul(k, q.at[0], x_dim(k, o->s.length)), q.time)
+                             : x_add(k, x_mul(k, q.time, x_dim(k, o->s.batch)), q.at[0]);
+    return q;
+}
+
+// Element [row, gate * hidden + j] of a buffer of gates.
+static expr *read_gate(cell_kernel *q, buffer *b, expr *row, int gate) {
+    expr *column = x_add(q->k, x_dim(q->k, dim_mulk(q->o->s.hidden, gate)), q->at[1]);
+    return x_read(q->k, b, (expr *[]){row, column});
+}
+
+static expr *clipped(cell_kernel *q, expr *v) {
+    if (!(q->o->clip > 0)) return v;
+    expr *most = x_float(q->k, v->dtype, q->o->clip), *least = x_float(q->k, v->dtype, -q->o->clip);
+    return x_bin(q->k, X_MIN, x_bin(q->k, X_MAX, v, least), most);
+}
+
+static expr *apply(cell_kernel *q, int function, expr *v) {
+    return activate(q->k, &q->o->functions[function], clipped(q, v));
+}
+
+// What the input and the state's product give a gate.
+static expr *gate_sum(cell_kernel *q, int gate) {
+    return x_add(q->k, read_gate(q, q->o->xw, q->row, gate), read_gate(q, q->o->hr, q->at[0], gate));
+}
+
+// The state's new value, the old one where the sequence has ended.
+static void write_state(cell_kernel *q, buffer *to, expr *v) {
+    expr *old = x_read(q->k, to, q->at);
+    stage_write(q->k, q->s, to, q->at, q->live ? x_select(q->k, q->live, v, old) : v);
+}
+
+static void write_y(cell_kernel *q, expr *v) {
+    recurrence *o = q->o;
+    if (!o->y) return;
+    expr *d = x_i64(q->k, o->direction);
+    expr *time_first[] = {q->time, d, q->at[0], q->at[1]}, *batch_first[] = {q->at[0], q->time, d, q->at[1]};
+    if (q->live) v = x_select(q->k, q->live, v, x_zero(q->k, o->t));
+    stage_write(q->k, q->s, o->y, o->s.batch_first ? batch_first : time_first,
+                x_cast(q->k, v, o->y->dtype, true));
+}
+
+// ---- The three cells
+
+static expr *peep(cell_kernel *q, int gate, expr *sum, expr *c) {
+    recurrence *o = q->o;
+    if (!o->peephole) return sum;
+    expr *column = x_add(q->k, x_dim(q->k, dim_mulk(o->s.hidden, gate)), q->at[1]);
+    expr *p = x_read(q->k, o->peephole, (expr *[]){x_i64(q->k, o->direction), column});
+    return x_add(q->k, sum, x_mul(q->k, x_cast(q->k, p, o->t, false), c));
+}
+
+// i, f = F(..); c = f * c + i * G(..); h = F(..) * H(c). The clip bounds sums of gates, not c: so ONNX
+// Runtime.
+static void lstm_step(recurrence *o) {
+    enum { GATE_I, GATE_O, GATE_F, GATE_C };
+    recur(o, "recur", o->hr, o->h, dim_const(o->s.hidden->table, 0));
+    cell_kernel q = begin_cell(o, "cell");
+    kernel *k = q.k;
+    expr *before = x_read(k, o->c, q.at), *forget;
+    expr *in = apply(&q, 0, peep(&q, 0, gate_sum(&q, GATE_I), before));
+    if (node_int(o->n, "input_forget", 0)) forget = x_sub(k, x_float(k, o->t, 1), in);
+    else forget = apply(&q, 0, peep(&q, 2, gate_sum(&q, GATE_F), before));
+    expr *candidate = apply(&q, 1, gate_sum(&q, GATE_C));
+    expr *c = x_add(k, x_mul(k, forget, before), x_mul(k, in, candidate));
+    expr *out = apply(&q, 0, peep(&q, 1, gate_sum(&q, GATE_O), c));
+    expr *h = x_mul(k, out, activate(k, &o->functions[2], c));
+    write_state(&q, o->c, c);
+    write_state(&q, o->h, h);
+    write_y(&q, h);
+}
+
+static void gru_write(cell_kernel *q, expr *candidate) {
+    kernel *k = q->k;
+    expr *update = apply(q, 0, gate_sum(q, 0)), *before = x_read(k, q->o->h, q->at);
+    expr *fresh = x_mul(k, x_sub(k, x_float(k, q->o->t, 1), update), candidate);
+    expr *h = x_add(k, fresh, x_mul(k, update, before));
+    write_state(q, q->o->h, h);
+    write_y(q, h);
+}
+
+// linear_before_reset: h~ = G(x * W + r .* (h * R + Rb) + Wb)
+static void gru_step_linear(recurrence *o) {
+    recur(o, "recur", o->hr, o->h, dim_const(o->s.hidden->table, 0));
+    cell_kernel q = begin_cell(o, "cell");
+    kernel *k = q.k;
+    expr *state = read_gate(&q, o->hr, q.at[0], 2);
+    if (o->bias) state = x_add(k, state, read_bias(o, k, dim_mulk(o->s.hidden, 5), q.at[1]));
+    expr *reset = apply(&q, 0, gate_sum(&q, 1));
+    gru_write(&q, apply(&q, 1, x_add(k, read_gate(&q, o->xw, q.row, 2), x_mul(k, reset, state))));
+}
+
+// h~ = G(x * W + (r .* h) * R + Rb + Wb): a second product each step.
+static void gru_step_reset(recurrence *o) {
+    buffer *kept = new_buffer(o, "kept", o->s.batch, o->s.hidden);
+    buffer *candidate = new_buffer(o, "candidate", o->s.batch, o->s.hidden);
+    recur(o, "recur", o->hr, o->h, dim_const(o->s.hidden->table, 0));
+    cell_kernel q = begin_cell(o, "reset");
+    expr *reset = apply(&q, 0, gate_sum(&q, 1));
+    stage_write(q.k, q.s, kept, q.at, x_mul(q.k, reset, x_read(q.k, o->h, q.at)));
+    recur(o, "recur_candidate", candidate, kept, dim_mulk(o->s.hidden, 2));
+    q = begin_cell(o, "cell");
+    expr *sum = x_add(q.k, read_gate(&q, o->xw, q.row, 2), x_read(q.k, candidate, q.at));
+    gru_write(&q, apply(&q, 1, sum));
+}
+
+static void rnn_step(recurrence *o) {
+    recur(o, "recur", o->hr, o->h, dim_const(o->s.hidden->table, 0));
+    cell_kernel q = begin_cell(o, "cell");
+    expr *h = apply(&q, 0, gate_sum(&q, 0));
+    write_state(&q, o->h, h);
+    write_y(&q, h);
+}
+
+static void one_step(recurrence *o) {
+    if (o->s.gates == 4) lstm_step(o);
+    else if (o->s.gates == 1) rnn_step(o);
+    else if (splits_bias(o)) gru_step_linear(o);
+    else gru_step_reset(o);
+}
+
+// Gates that the state's first product makes: all but the one that waits for the reset gate.
+static int first_gates(const recurrence *o) { return o->s.gates == 3 && !splits_bias(o) ? 2 : o->s.gates; }
+
+static void lower_direction(recurrence *o) {
+    lowering *l = o->l;
+    program *p = l->program;
+    o->reverse = o->direction == 1 || strcmp(node_string(o->n, "direction", ""), "reverse") == 0;
+    project(o);
+    o->h = new_buffer(o, "h", o->s.batch, o->s.hidden);
+    o->hr = new_buffer(o, "recurrent", o->s.batch, dim_mulk(o->s.hidden, first_gates(o)));
+    start_state(o, "start_h", o->h, IN_H);
+    if (o->s.gates == 4) {
+        o->c = new_buffer(o, "c", o->s.batch, o->s.hidden);
+        start_state(o, "start_c", o->c, IN_C);
+    }
+    o->step = dim_opaque(p->dims, "step", 0, INT64_MAX);
+    declare_variable(l, o->step);
+    step *loop = step_new(p, l->region, STEP_LOOP, o->n->loc);
+    loop->target = o->step, loop->dim = o->s.length;
+    region *outside = l->region;
+    l->region = loop->body[0] = ARENA_NEW(p->arena, region);
+    l->depth++;
+    one_step(o);
+    l->depth--;
+    l->region = outside;
+    finish_state(o, "finish_h", o->h, OUT_H);
+    if (o->s.gates == 4) finish_state(o, "finish_c", o->c, OUT_C);
+}
+
+static void rnn_lower(lowering *l, node *n) {
+    recurrence o = {.l = l, .n = n, .s = shape_of(n)};
+    activation functions[MAX_ACTIVATIONS];
+    int each = activations_each(&o.s);
+    activations_of(n, o.s.directions, each, functions);
+    o.x = lower_in(l, n, IN_X), o.w = lower_in(l, n, IN_W), o.r = lower_in(l, n, IN_R);
+    o.bias = lower_in(l, n, IN_B), o.lengths = lower_in(l, n, IN_LENGTHS);
+    if (o.s.gates == 4) o.peephole = lower_in(l, n, IN_P);
+    o.y = lower_out(l, n, OUT_Y);
+    o.t = o.x->dtype == DT_F64 ? DT_F64 : DT_F32;
+    o.clip = node_float(n, "clip", 0);
+    for (o.direction = 0; o.direction < o.s.directions; o.direction++) {
+        o.functions = functions + o.direction * each;
+        lower_direction(&o);
+    }
+}
+
+// Outputs that are not wanted are left out; the hint of version 1 says nothing more.
+static void drop_output_sequence(node *n) { node_remove_attr(n, "output_sequence"); }
+
+// The standard's own default in GRU-1 is misspelt.
+static void correct_direction(node *n) {
+    if (strcmp(node_string(n, "direction", ""), "foward") == 0)
+        node_set_attr(n, (attr){.name = "direction", .kind = ATTR_STRING, .s = "forward", .size = 7});
+}
+
+#define RECURRENT(op)                                                                                        \
+    const op_def op_##op = {.name = #op,                                                                     \
+                            .domain = "",                                                                    \
+                            .upgrades = {{3, correct_direction}, {7, drop_output_sequence}},                 \
+                            .infer = rnn_infer,                                                              \
+                            .lower = rnn_lower}
+RECURRENT(LSTM);
+RECURRENT(GRU);
+RECURRENT(RNN);

@@ -1,0 +1,290 @@
+// Cast, CastLike, Identity and Dropout. In: their nodes; out: a conversion kernel, a view, or (Dropout)
+// the nodes it stands for.
+#include "ir/ops/pointwise.h"
+#include "ir/ops/runtime_args.h"
+#include <ctype.h>
+#include <string.h>
+
+// ---------------------------------------------------------------- Cast
+static dtype cast_target(const node *n) { return n->out[0]->type.elem; }
+
+static bool in_range(const dim *d, dtype t) {
+    return d->min >= dtype_int_min(t) && d->max <= dtype_int_max(t);
+}
+
+// Whole numbers survive any cast between wide types; sizes never leave 32 bits in models that use them so.
+static dim *fold_cast(const node *n, dim *const *a) {
+    dtype to = cast_target(n);
+    if (to == DT_BOOL) return dim_addk(dim_neg(dim_eq(a[0], infer_k(n, 0))), 1);
+    bool clamps = dtype_is_float(infer_in(n, 0)->elem) && dtype_is_int(to);
+    if (clamps && dim_is_const(a[0]) && !in_range(a[0], to)) return NULL;
+    if (to == DT_F32 || to == DT_F64 || to == DT_I64 || to == DT_I32) return a[0];
+    if (to == DT_U64 || to == DT_U32) return a[0]->min >= 0 ? a[0] : NULL;
+    return dtype_is_int(to) && in_range(a[0], to) ? a[0] : NULL;
+}
+
+static void cast_contents(node *n) {
+    dtype from = infer_in(n, 0)->elem, to = n->out[0]->type.elem;
+    if (dtype_is_float(from) && (to == DT_I64 || to == DT_I32)) contents_of_quotient(n, dim_truncdiv);
+    value *in[] = {n->in[0]};
+    node only_input = *n; // CastLike's second input says nothing about the values
+    only_input.nin = 1;
+    only_input.in = in;
+    contents_map(&only_input, fold_cast);
+}
+
+static void set_type(node *n, dtype to) {
+    const type *x = infer_in(n, 0);
+    if (x->rank == RANK_UNKNOWN) {
+        infer_set_unknown(n, 0, to);
+        return;
+    }
+    infer_set(n, 0, to, x->rank, x->dims);
+    if (n->out[0]) cast_contents(n);
+}
+
+static void infer_cast(node *n) {
+    int64_t to = node_int(n, "to", 0);
+    dtype t = dtype_from_onnx((int)to);
+    if (to < 0 || to > INT32_MAX || t == DT_NONE)
+        infer_error(n, "attribute to is %lld, which is not an element type", (long long)to);
+    set_type(n, t);
+}
+
+static void infer_cast_like(node *n) { set_type(n, infer_in(n, 1)->elem); }
+
+// Version 1 had the name of the type, as in TensorProto.DataType ("FLOAT", "INT64").
+static void upgrade_cast(node *n) {
+    const char *name = node_string(n, "to", "");
+    char lower[32] = "";
+    for (size_t i = 0; i + 1 < sizeof lower && name[i]; i++) lower[i] = (char)tolower((unsigned char)name[i]);
+    upgrade_set_int(n, "to", dtype_from_name(lower));
+}
+
+// float8e8m0 rounds up when stored; the other modes clear the mantissa first, nearest after adding half of
+// the last place. Numbers below 2^-126 have no exponent to round to and stay.
+static expr *round_e8m0(kernel *k, const node *n, expr *x) {
+    const char *mode = node_string(n, "round_mode", "up");
+    bool nearest = strcmp(mode, "nearest") == 0;
+    if (!nearest && strcmp(mode, "down") != 0) return x;
+    expr *bits = x_bitcast(k, x_as(k, x, DT_F32), DT_I32);
+    if (nearest) bits = x_add(k, bits, x_int(k, DT_I32, 1 << 22));
+    expr *rounded = x_bitcast(k, x_and(k, bits, x_int(k, DT_I32, -(1 << 23))), DT_F32);
+    x = x_as(k, x, DT_F32);
+    return x_select(k, x_bin(k, X_LE, x_float(k, DT_F32, 0x1p-126), x), rounded, x); // NaN stays too
+}
+
+static expr *cast_value(kernel *k, const node *n, expr *x) {
+    dtype to = cast_target(n);
+    if (to == DT_F8E8M0) x = round_e8m0(k, n, x);
+    if (!dtype_is_float(x->dtype)) return x_cast(k, x, to, node_int(n, "saturate", 1));
+    // float4e2m1 has no NaN: the reference stores -0. Numbers beyond packed integers wrap.
+    if (to == DT_F4E2M1) x = x_select(k, x_un(k, X_ISNAN, x), x_float(k, x->dtype, -0.0), x);
+    if (dtype_is_int(to) && dtype_bits(to) < 8) x = x_cast(k, x, DT_I64, true);
+    return x_cast(k, x, to, node_int(n, "saturate", 1));
+}
+
+// What the library parses and prints: the widest of the same kind, but float where that is enough.
+static dtype text_type(dtype t) {
+    if (t == DT_BOOL || t == DT_F64 || t == DT_U64) return t;
+    return dtype_is_float(t) ? DT_F32 : DT_I64;
+}
+
+// out = x in another type, element by element
+static void convert(lowering *l, node *n, const char *suffix, buffer *x, buffer *out, bool to_result) {
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = suffixed_stage(l, n, suffix, out, &k, index);
+    expr *v = x_read(k, x, index);
+    stage_write(k, s, out, index, to_result ? cast_value(k, n, v) : x_cast(k, v, out->dtype, true));
+}
+
+static void lower_string_cast(lowering *l, node *n) {
+    dtype from = n->in[0]->type.elem, to = n->out[0]->type.elem;
+    bool parses = from == DT_STRING;
+    dtype t = text_type(parses ? to : from);
+    if (parses && to == DT_BOOL) t = DT_F64;
+    if (dtype_class_of(from) == DC_COMPLEX || dtype_class_of(to) == DC_COMPLEX) lower_numeric_only(l, n);
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0), *between = parses ? out : x;
+    if (t != (parses ? to : from)) between = lower_temp(l, n, "numbers", t, x->rank, x->dims);
+    if (!parses && between != x) convert(l, n, "widen", x, between, false);
+    step *s = lower_library(l, n, parses ? "string_parse" : "string_print", 1, 2, parses ? 2 : 3);
+    s->args[0] = parses ? between : out, s->args[1] = parses ? x : between;
+    s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, t);
+    if (!parses) s->numbers[2] = infer_k(n, dtype_is_float(from) ? dtype_precision(from) : 24);
+    if (!parses) return;
+    static const char *const message[] = {"a string is not a number"};
+    s->messages = message, s->nmessages = 1;
+    if (between != out) convert(l, n, "narrow", between, out, true);
+}
+
+static void lower_cast(lowering *l, node *n) {
+    if (n->in[0]->type.elem == n->out[0]->type.elem) {
+        lower_view(l, n, 0, 0);
+        return;
+    }
+    if (n->in[0]->type.elem == DT_STRING || n->out[0]->type.elem == DT_STRING) {
+        lower_string_cast(l, n);
+        return;
+    }
+    lower_numeric_only(l, n);
+    if (lower_known_contents(l, n)) return;
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = pointwise_stage(l, n, out, &k, index);
+    stage_write(k, s, out, index, cast_value(k, n, x_read(k, x, index)));
+}
+
+const op_def op_Cast = {
+    .name = "Cast", .domain = "", .upgrades = {{6, upgrade_cast}}, .infer = infer_cast, .lower = lower_cast};
+const op_def op_CastLike = {.name = "CastLike", .domain = "", .infer = infer_cast_like, .lower = lower_cast};
+
+// ---------------------------------------------------------------- Identity
+static void infer_identity(node *n) {
+    int count;
+    infer_same(n, 0, 0);
+    dim **contents = n->in[0]->type.kind == TYPE_TENSOR ? infer_contents(n, 0, &count) : NULL;
+    if (contents) infer_set_contents(n, 0, contents, count);
+}
+
+const op_def op_Identity = {
+    .name = "Identity", .domain = "", .infer = infer_identity, .is_view = true, .takes_any_rank = true};
+
+// ---------------------------------------------------------------- BitCast
+static void infer_bit_cast(node *n) {
+    dtype from = infer_in(n, 0)->elem, to = dtype_from_onnx((int)node_int(n, "to", 0));
+    if (to == DT_NONE || to == DT_STRING || from == DT_STRING)
+        infer_error(n, "attribute to is %lld, which is not a type with a bit representation",
+                    (long long)node_int(n, "to", 0));
+    if (dtype_bits(from) != dtype_bits(to))
+        infer_error(n, "%s has %d bits, %s has %d", dtype_name(from), dtype_bits(from), dtype_name(to),
+                    dtype_bits(to));
+    const type *x = infer_in(n, 0);
+    if (x->rank == RANK_UNKNOWN) infer_set_unknown(n, 0, to);
+    else infer_set(n, 0, to, x->rank, x->dims);
+}
+
+// The same memory as unsigned numbers.
+static buffer *as_bits(lowering *l, buffer *b) {
+    static const dtype bits[] = {
+        [2] = DT_U2, [4] = DT_U4, [8] = DT_U8, [16] = DT_U16, [32] = DT_U32, [64] = DT_U64};
+    buffer *v =
+        program_view(l->program, b, arena_printf(l->program->arena, "%s.bits", b->name), b->rank, b->dims);
+    v->dtype = bits[dtype_bits(b->dtype)];
+    return v;
+}
+
+// Small floats and packed integers are copied as they lie, others are values of the same width.
+static expr *same_bits(kernel *k, expr *v, dtype to) {
+    return dtype_is_float(v->dtype) == dtype_is_float(to) ? x_cast(k, v, to, false) : x_bitcast(k, v, to);
+}
+
+static void lower_bit_cast(lowering *l, node *n) {
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    if (dtype_class_of(x->dtype) == DC_COMPLEX || dtype_class_of(out->dtype) == DC_COMPLEX)
+        diag_fatal_missing(l->program->diag, n->loc,
+                           "complex tensors are not supported by this operator yet");
+    kernel *k;
+    expr *at[MAX_RANK];
+    bool whole = dtype_compute(x->dtype) == x->dtype && dtype_compute(out->dtype) == out->dtype;
+    buffer *to = whole ? out : as_bits(l, out);
+    stage *s = pointwise_stage(l, n, to, &k, at);
+    stage_write(k, s, to, at,
+                whole ? same_bits(k, x_read(k, x, at), out->dtype) : x_read(k, as_bits(l, x), at));
+}
+
+const op_def op_BitCast = {.name = "BitCast", .domain = "", .infer = infer_bit_cast, .lower = lower_bit_cast};
+
+// ---------------------------------------------------------------- Dropout
+static void infer_dropout(node *n) {
+    const type *x = infer_in(n, 0);
+    infer_same(n, 0, 0);
+    if (x->rank == RANK_UNKNOWN) infer_set_unknown(n, 1, DT_BOOL);
+    else infer_set(n, 1, DT_BOOL, x->rank, x->dims);
+}
+
+static value *binary(node *n, const char *op, value *a, value *b) {
+    value *in[] = {a, b};
+    return insert_before(n, op, 2, in, NULL);
+}
+
+static value *where(node *n, value *condition, value *a, value *b) {
+    value *in[] = {condition, a, b};
+    return insert_before(n, "Where", 3, in, NULL);
+}
+
+static value *all_true(node *n, value *like) {
+    node *made;
+    value *shape = upgrade_shape(n, like), *v = insert_before(n, "ConstantOfShape", 1, &shape, &made);
+    constant *one = constant_new(infer_arena(n), DT_BOOL, 1, (const int64_t[]){1});
+    dtype_store_int(DT_BOOL, (uint8_t *)one->data, 0, 1);
+    node_set_attr(made, (attr){.name = "value", .kind = ATTR_TENSOR, .tensor = one});
+    return v;
+}
+
+// mask = random >= ratio or not training; output = mask ? data * (training ? 1 / (1 - ratio) : 1) : 0
+static void expand_training(node *n, value *training) {
+    node *random;
+    value *data = n->in[0], *one = insert_scalar(n, DT_F32, 1);
+    value *ratio = insert_scalar(n, DT_F32, 0.5);
+    if (node_in(n, 1)) ratio = binary(n, "CastLike", n->in[1], one);
+    value *uniform = insert_before(n, "RandomUniformLike", 1, &data, &random);
+    upgrade_set_int(random, "dtype", DT_F32);
+    if (node_attr(n, "seed"))
+        node_set_attr(random, (attr){.name = "seed", .kind = ATTR_FLOAT, .f = (float)node_int(n, "seed", 0)});
+    value *mask = binary(n, "GreaterOrEqual", uniform, ratio);
+    value *scale = binary(n, "Div", one, binary(n, "Sub", one, ratio));
+    if (!training->constant) {
+        mask = binary(n, "Or", mask, insert_before(n, "Not", 1, &training, NULL));
+        scale = where(n, training, scale, one);
+    }
+    value *scaled = binary(n, "Mul", data, binary(n, "CastLike", scale, data));
+    value *zero = binary(n, "CastLike", insert_scalar(n, DT_F32, 0), data);
+    replace_output(n, 0, where(n, mask, scaled, zero));
+    if (node_out(n, 1)) replace_output(n, 1, mask);
+}
+
+static void expand_dropout(node *n) {
+    value *training = node_in(n, 2);
+    const constant *c = infer_constant(n, 2);
+    if (training && !(c && c->count == 1 && constant_int(c, 0) == 0)) {
+        expand_training(n, training);
+        return;
+    }
+    if (node_out(n, 1)) replace_output(n, 1, all_true(n, n->in[0]));
+    replace_output(n, 0, n->in[0]);
+}
+
+// Versions 1 and 6 train unless is_test says not to.
+static void upgrade_dropout_7(node *n) {
+    upgrade_drop_consumed_inputs(n);
+    if (!node_int(n, "is_test", 0)) upgrade_set_int(n, "training_mode", 1);
+    node_remove_attr(n, "is_test");
+}
+
+// The mask had the type of the data.
+static void upgrade_dropout_10(node *n) {
+    if (!node_out(n, 1)) return;
+    insert_after(n, 1, "CastLike", 1, n->in);
+    n->out[1]->type = (type){0};
+}
+
+static void upgrade_dropout_12(node *n) {
+    bool training = node_int(n, "training_mode", 0);
+    if (training) {
+        constant *yes = constant_new(infer_arena(n), DT_BOOL, 0, NULL);
+        dtype_store_int(DT_BOOL, (uint8_t *)yes->data, 0, 1);
+        upgrade_set_input(n, 1, insert_scalar(n, DT_F32, node_float(n, "ratio", 0.5)));
+        upgrade_set_input(n, 2, value_constant(n->graph, NULL, yes));
+    }
+    node_remove_attr(n, "ratio");
+    node_remove_attr(n, "training_mode");
+}
+
+const op_def op_Dropout = {
+    .name = "Dropout",
+    .domain = "",
+    .upgrades = {{7, upgrade_dropout_7}, {10, upgrade_dropout_10}, {12, upgrade_dropout_12}},
+    .infer = infer_dropout,
+    .expand = expand_dropout};

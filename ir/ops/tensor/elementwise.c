@@ -1,0 +1,319 @@
+// Arithmetic, comparison, logic and mathematical functions, element by element.
+// In: nodes of these operators; out: their types, contents and one pointwise kernel each.
+#include "ir/ops/pointwise.h"
+#include "ir/ops/text/string.h"
+#include <math.h>
+#include <string.h>
+
+// ---------------------------------------------------------------- contents
+static bool float_output(const node *n) { return dtype_is_float(n->out[0]->type.elem); }
+static dim *one_minus(dim *a) { return dim_addk(dim_neg(a), 1); }
+
+static dim *fold_add(const node *n, dim *const *a) {
+    dim *sum = a[0];
+    for (int i = 1; i < n->nin; i++) sum = dim_add(sum, a[i]);
+    return sum;
+}
+static dim *fold_sub(const node *n, dim *const *a) {
+    (void)n;
+    return dim_sub(a[0], a[1]);
+}
+static dim *fold_mul(const node *n, dim *const *a) {
+    (void)n;
+    return dim_mul(a[0], a[1]);
+}
+// A quotient by a size that may be 0 is known when it is a product without that size.
+static dim *fold_div(const node *n, dim *const *a) {
+    if (dim_is(a[1], 0)) return NULL;
+    if (!float_output(n) && dim_never_zero(a[1])) return dim_truncdiv(a[0], a[1]);
+    dim *quotient = dim_floordiv(a[0], a[1]);
+    return dim_equal(dim_mul(quotient, a[1]), a[0]) == TRI_YES ? quotient : NULL;
+}
+static dim *fold_mod(const node *n, dim *const *a) {
+    if (!dim_never_zero(a[1])) return NULL;
+    if (!node_int(n, "fmod", 0)) return dim_mod(a[0], a[1]);
+    return dim_sub(a[0], dim_mul(a[1], dim_truncdiv(a[0], a[1])));
+}
+static dim *fold_pow(const node *n, dim *const *a) {
+    enum { MOST = 4 }; // larger powers of a size are no shape arithmetic
+    if (!dim_is_const(a[1]) || dim_value(a[1]) < 0 || dim_value(a[1]) > MOST) return NULL;
+    dim *p = infer_k(n, 1);
+    for (int64_t i = 0; i < dim_value(a[1]); i++) p = dim_mul(p, a[0]);
+    return p;
+}
+static dim *fold_neg(const node *n, dim *const *a) {
+    (void)n;
+    return dim_neg(a[0]);
+}
+static dim *fold_abs(const node *n, dim *const *a) {
+    (void)n;
+    return dim_max(a[0], dim_neg(a[0]));
+}
+static dim *fold_sign(const node *n, dim *const *a) {
+    dim *zero = infer_k(n, 0);
+    return dim_sub(dim_lt(zero, a[0]), dim_lt(a[0], zero));
+}
+static dim *fold_max(const node *n, dim *const *a) {
+    dim *most = a[0];
+    for (int i = 1; i < n->nin; i++) most = dim_max(most, a[i]);
+    return most;
+}
+static dim *fold_min(const node *n, dim *const *a) {
+    dim *least = a[0];
+    for (int i = 1; i < n->nin; i++) least = dim_min(least, a[i]);
+    return least;
+}
+static dim *fold_equal(const node *n, dim *const *a) {
+    (void)n;
+    return dim_eq(a[0], a[1]);
+}
+static dim *fold_less(const node *n, dim *const *a) {
+    (void)n;
+    return dim_lt(a[0], a[1]);
+}
+static dim *fold_greater(const node *n, dim *const *a) {
+    (void)n;
+    return dim_lt(a[1], a[0]);
+}
+static dim *fold_less_equal(const node *n, dim *const *a) { return one_minus(fold_greater(n, a)); }
+static dim *fold_greater_equal(const node *n, dim *const *a) { return one_minus(fold_less(n, a)); }
+static dim *fold_xor(const node *n, dim *const *a) { return one_minus(fold_equal(n, a)); }
+static dim *fold_not(const node *n, dim *const *a) {
+    (void)n;
+    return one_minus(a[0]);
+}
+static dim *fold_itself(const node *n, dim *const *a) {
+    (void)n;
+    return a[0];
+}
+
+// ---------------------------------------------------------------- values
+static expr *fold_values(kernel *k, expr_op op, const node *n, expr *const *x) {
+    expr *all = x[0];
+    for (int i = 1; i < n->nin; i++) all = x_bin(k, op, all, x[i]);
+    return all;
+}
+
+// A kernel has few operands: more are taken in blocks, and the results of these together.
+enum { OPERANDS_MOST = 64 };
+
+static bool resolve_values(node *n, const char *op) {
+    if (n->nin <= OPERANDS_MOST) return false;
+    int blocks = (n->nin + OPERANDS_MOST - 1) / OPERANDS_MOST;
+    value **parts = ARENA_ARRAY(infer_arena(n), value *, blocks);
+    for (int i = 0; i < blocks; i++) {
+        int first = i * OPERANDS_MOST, left = n->nin - first;
+        parts[i] = insert_before(n, op, left < OPERANDS_MOST ? left : OPERANDS_MOST, n->in + first, NULL);
+    }
+    value *all = insert_before(n, op, blocks, parts, NULL);
+    if (strcmp(n->op->name, "Mean") == 0)
+        all = insert_before(n, "Div", 2, (value *[]){all, insert_scalar(n, infer_in(n, 0)->elem, n->nin)},
+                            NULL);
+    replace_output(n, 0, all);
+    node_delete(n);
+    return true;
+}
+static bool resolve_sum(node *n) { return resolve_values(n, "Sum"); }
+static bool resolve_max(node *n) { return resolve_values(n, "Max"); }
+static bool resolve_min(node *n) { return resolve_values(n, "Min"); }
+
+static expr *mean_value(kernel *k, const node *n, expr *const *x) {
+    expr *sum = fold_values(k, X_ADD, n, x);
+    return x_div(k, sum, x_number(k, sum->dtype, n->nin));
+}
+
+// Floats: fmod with the result moved to the divisor's sign (version 28); a zero takes that sign too.
+static expr *floor_mod_float(kernel *k, expr *a, expr *b) {
+    expr *zero = x_zero(k, a->dtype), *rest = x_bin(k, X_FMOD, a, b);
+    expr *b_negative = x_lt(k, b, zero);
+    expr *other_sign = x_bin(k, X_NE, x_lt(k, rest, zero), b_negative);
+    expr *signed_zero = x_select(k, b_negative, x_float(k, a->dtype, -0.0), zero);
+    rest = x_select(k, x_bin(k, X_EQ, rest, zero), signed_zero,
+                    x_select(k, other_sign, x_add(k, rest, b), rest));
+    // fmod(x, 0) and fmod(inf, y) are NaN and pass both selections unchanged.
+    return rest;
+}
+
+static expr *mod_value(kernel *k, const node *n, expr *const *x) {
+    if (node_int(n, "fmod", 0)) return x_bin(k, X_FMOD, x[0], x[1]);
+    if (dtype_is_float(x[0]->dtype)) return floor_mod_float(k, x[0], x[1]);
+    return x_bin(k, X_MOD, x[0], x[1]);
+}
+
+// base ** exponent by squaring, wrapping; exponents outside 0..63 overflow for all bases but 0, 1 and -1.
+static expr *pow_int(kernel *k, expr *base, expr *exponent) {
+    dtype t = base->dtype;
+    expr *e = x_as(k, exponent, DT_I64), *one = x_number(k, t, 1), *zero = x_i64(k, 0);
+    expr *result = one, *square = base;
+    for (int bit = 0; bit < 6; bit++) {
+        expr *set = x_bin(k, X_NE, x_and(k, e, x_i64(k, INT64_C(1) << bit)), zero);
+        result = x_select(k, set, x_mul(k, result, square), result);
+        square = x_mul(k, square, square);
+    }
+    expr *odd = x_bin(k, X_NE, x_and(k, e, x_i64(k, 1)), zero);
+    expr *minus_one = x_number(k, t, -1);
+    expr *power_of_minus_one = x_select(k, odd, minus_one, one);
+    expr *outside = x_select(k, x_bin(k, X_EQ, base, minus_one), power_of_minus_one,
+                             x_select(k, x_bin(k, X_EQ, base, one), one, x_zero(k, t)));
+    expr *inside = x_and(k, x_bin(k, X_LE, zero, e), x_lt(k, e, x_i64(k, 64)));
+    return x_select(k, inside, result, outside);
+}
+
+// Exponents that exporters write as constants, without a call of pow.
+static expr *pow_by_constant(kernel *k, expr *x, double e) {
+    dtype t = x->dtype;
+    if (e == 1) return x;
+    if (e == 2) return x_mul(k, x, x);
+    if (e == 3) return x_mul(k, x_mul(k, x, x), x);
+    if (e == -1) return x_div(k, x_float(k, t, 1), x);
+    return e == 0.5 ? x_un(k, X_SQRT, x) : NULL; // as numpy has it: NaN for -inf
+}
+
+static expr *pow_value(kernel *k, const node *n, expr *const *x) {
+    dtype t = x[0]->dtype, te = x[1]->dtype;
+    if (dtype_is_int(t) && dtype_is_int(te)) return pow_int(k, x[0], x[1]);
+    dtype in = t == DT_F32 && te != DT_F64 ? DT_F32 : DT_F64;
+    const constant *c = infer_constant(n, 1);
+    expr *base = x_as(k, x[0], in);
+    expr *power =
+        c && c->count == 1 && dtype_is_float(t) ? pow_by_constant(k, base, constant_float(c, 0)) : NULL;
+    if (!power) power = x_bin(k, X_POW, base, x_as(k, x[1], in));
+    return x_as(k, power, t);
+}
+
+static expr *sign_value(kernel *k, expr *x) {
+    expr *zero = x_zero(k, x->dtype);
+    // Neither above nor below: zero or NaN, both their own sign.
+    expr *below = dtype_is_signed(x->dtype) ? x_select(k, x_lt(k, x, zero), x_number(k, x->dtype, -1), x) : x;
+    return x_select(k, x_lt(k, zero, x), x_number(k, x->dtype, 1), below);
+}
+
+// A negative count shifts everything out, like one that is too large.
+static expr *shift_value(kernel *k, const node *n, expr *const *x) {
+    bool left = strcmp(node_string(n, "direction", ""), "LEFT") == 0;
+    expr *count = x[1];
+    if (dtype_is_signed(count->dtype)) {
+        expr *width = x_number(k, count->dtype, dtype_bits(count->dtype));
+        count = x_select(k, x_lt(k, count, x_zero(k, count->dtype)), width, count);
+    }
+    return x_bin(k, left ? X_SHL : X_SHR, x[0], count);
+}
+
+static void infer_shift(node *n) {
+    const char *direction = node_string(n, "direction", "");
+    if (strcmp(direction, "LEFT") != 0 && strcmp(direction, "RIGHT") != 0)
+        infer_error(n, "attribute direction must be LEFT or RIGHT, not '%s'", direction);
+    infer_elementwise(n);
+}
+
+static expr *isinf_value(kernel *k, const node *n, expr *x) {
+    bool negative = node_int(n, "detect_negative", 1), positive = node_int(n, "detect_positive", 1);
+    if (negative && positive) return x_un(k, X_ISINF, x);
+    if (!negative && !positive) return x_int(k, DT_BOOL, 0);
+    return x_bin(k, X_EQ, x, x_float(k, x->dtype, negative ? -INFINITY : INFINITY));
+}
+
+static expr *where_value(kernel *k, expr *const *x) { return x_select(k, x[0], x[1], x[2]); }
+
+// ---------------------------------------------------------------- arithmetic
+#define BINARY(op, x_op, fold)                                                                               \
+    POINTWISE(op, infer_elementwise, fold, x_bin(k, x_op, x[0], x[1]), UPGRADE_BROADCAST)
+BINARY(Add, X_ADD, fold_add);
+BINARY(Sub, X_SUB, fold_sub);
+BINARY(Mul, X_MUL, fold_mul);
+BINARY(Div, X_DIV, fold_div);
+POINTWISE(Mod, infer_elementwise, fold_mod, mod_value(k, n, x), );
+POINTWISE(Pow, infer_like_first_broadcast, fold_pow, pow_value(k, n, x), UPGRADE_BROADCAST);
+POINTWISE(Sum, infer_elementwise, fold_add, fold_values(k, X_ADD, n, x), UPGRADE_FROM_1,
+          .resolve = resolve_sum);
+POINTWISE(Max, infer_elementwise, fold_max, fold_values(k, X_MAX, n, x), UPGRADE_FROM_1,
+          .resolve = resolve_max);
+POINTWISE(Min, infer_elementwise, fold_min, fold_values(k, X_MIN, n, x), UPGRADE_FROM_1,
+          .resolve = resolve_min);
+POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1, .resolve = resolve_sum);
+
+// ---------------------------------------------------------------- comparison and logic
+#define COMPARE(op, x_op, a, b, fold)                                                                        \
+    POINTWISE(op, infer_comparison, fold, x_bin(k, x_op, x[a], x[b]), UPGRADE_BROADCAST)
+static expr *equal_value(kernel *k, const node *n, expr *const *x) {
+    (void)n;
+    return x_bin(k, X_EQ, x[0], x[1]);
+}
+static void lower_equal(lowering *l, node *n) {
+    if (n->in[0]->type.elem == DT_STRING) lower_string_pairs(l, n, "string_equal");
+    else lower_pointwise(l, n, equal_value);
+}
+static void infer_equal(node *n) {
+    infer_comparison(n);
+    contents_map(n, fold_equal);
+}
+const op_def op_Equal = {
+    .name = "Equal", .domain = "", .infer = infer_equal, .lower = lower_equal, UPGRADE_BROADCAST};
+COMPARE(Less, X_LT, 0, 1, fold_less);
+COMPARE(Greater, X_LT, 1, 0, fold_greater);
+COMPARE(LessOrEqual, X_LE, 0, 1, fold_less_equal);
+COMPARE(GreaterOrEqual, X_LE, 1, 0, fold_greater_equal);
+COMPARE(And, X_AND, 0, 1, fold_mul);
+COMPARE(Or, X_OR, 0, 1, fold_max);
+COMPARE(Xor, X_XOR, 0, 1, fold_xor);
+POINTWISE(Not, infer_like_first, fold_not, x_un(k, X_NOT, x[0]), );
+POINTWISE(IsNaN, infer_bool_like_first, NULL, x_un(k, X_ISNAN, x[0]), );
+POINTWISE(IsInf, infer_bool_like_first, NULL, isinf_value(k, n, x[0]), );
+
+BINARY(BitwiseAnd, X_AND, NULL);
+BINARY(BitwiseOr, X_OR, NULL);
+BINARY(BitwiseXor, X_XOR, NULL);
+POINTWISE(BitwiseNot, infer_like_first, NULL, x_un(k, X_NOT, x[0]), );
+POINTWISE(BitShift, infer_shift, NULL, shift_value(k, n, x), );
+
+static dim *fold_where(const node *n, dim *const *a) {
+    (void)n;
+    return dim_select(a[0], a[1], a[2]);
+}
+
+static void infer_where(node *n) {
+    dtype t = infer_in(n, 1)->elem;
+    if (infer_in(n, 2)->elem != t)
+        infer_error(n, "inputs X and Y have different element types: %s and %s", dtype_name(t),
+                    dtype_name(infer_in(n, 2)->elem));
+    infer_broadcast_to(n, t);
+}
+POINTWISE(Where, infer_where, fold_where, where_value(k, x), );
+
+// ---------------------------------------------------------------- functions of one argument
+#define UNARY(op, x_op)             POINTWISE(op, infer_like_first, NULL, x_un(k, x_op, x[0]), UPGRADE_FROM_1)
+#define UNARY_WHOLE(op, x_op, fold) POINTWISE(op, infer_like_first, fold, x_un(k, x_op, x[0]), UPGRADE_FROM_1)
+UNARY_WHOLE(Neg, X_NEG, fold_neg);
+UNARY_WHOLE(Abs, X_ABS, fold_abs);
+UNARY_WHOLE(Round, X_RINT, fold_itself);
+POINTWISE(Sign, infer_like_first, fold_sign, sign_value(k, x[0]), );
+POINTWISE(Reciprocal, infer_like_first, NULL, x_div(k, x_float(k, x[0]->dtype, 1), x[0]), UPGRADE_FROM_1);
+UNARY(Sqrt, X_SQRT);
+UNARY(Exp, X_EXP);
+UNARY(Log, X_LOG);
+UNARY(Sin, X_SIN);
+UNARY(Cos, X_COS);
+UNARY(Tan, X_TAN);
+UNARY(Asin, X_ASIN);
+UNARY(Acos, X_ACOS);
+UNARY(Atan, X_ATAN);
+UNARY(Sinh, X_SINH);
+UNARY(Cosh, X_COSH);
+UNARY(Tanh, X_TANH);
+UNARY(Asinh, X_ASINH);
+UNARY(Acosh, X_ACOSH);
+UNARY(Atanh, X_ATANH);
+UNARY(Sigmoid, X_SIGMOID);
+POINTWISE(Erf, infer_like_first, NULL, x_un(k, X_ERF, x[0]), .upgrades = {{13, upgrade_real_function}});
+
+// Floor and Ceil of a quotient of sizes are sizes again.
+static void infer_floor(node *n) {
+    infer_like_first(n);
+    contents_of_quotient(n, dim_floordiv);
+}
+static void infer_ceil(node *n) {
+    infer_like_first(n);
+    contents_of_quotient(n, dim_ceildiv);
+}
+POINTWISE(Floor, infer_floor, fold_itself, x_un(k, X_FLOOR, x[0]), UPGRADE_FROM_1);
+POINTWISE(Ceil, infer_ceil, fold_itself, x_un(k, X_CEIL, x[0]), UPGRADE_FROM_1);

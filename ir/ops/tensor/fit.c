@@ -1,0 +1,225 @@
+// Operators that fit a tensor into another size: CenterCropPad, Col2Im, MaxUnpool. The sizes may be known
+// only at run time.
+#include "ir/ops/control/control.h"
+#include "ir/ops/pointwise.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- CenterCropPad
+// The output's sizes: false when not even the number of arguments is known.
+static bool crop_sizes(const node *n, dim *const *given, int count, dim **out) {
+    int rank = infer_rank(n, 0), naxes;
+    const int64_t *axes = node_ints(n, "axes", &naxes);
+    int wanted = axes ? naxes : rank;
+    if (count != wanted) infer_error(n, "shape has %d values for %d axes", count, wanted);
+    for (int j = 0; j < rank; j++) out[j] = infer_in(n, 0)->dims[j];
+    for (int j = 0; j < count; j++) out[axes ? infer_axis(n, axes[j], rank) : j] = given[j];
+    return true;
+}
+
+static int crop_count(const node *n) {
+    int naxes;
+    return node_ints(n, "axes", &naxes) ? naxes : infer_rank(n, 0);
+}
+
+static void center_crop_pad_infer(node *n) {
+    dim **given, *dims[MAX_RANK];
+    int count, rank = infer_rank(n, 0);
+    if (!infer_argument(n, 1, crop_count(n), &given, &count, infer_in(n, 0)->elem)) return;
+    crop_sizes(n, given, count, dims);
+    infer_set(n, 0, infer_in(n, 0)->elem, rank, dims);
+}
+
+// out[i...] = x[i + (in - out) / 2 ...], 0 outside; the quotient is rounded towards 0
+static void center_crop_pad_lower(lowering *l, node *n) {
+    int count;
+    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
+    dim **given = lower_argument(l, n, 1, crop_count(n), &count), *dims[MAX_RANK];
+    lower_arguments(l, n);
+    crop_sizes(n, given, count, dims);
+    for (int j = 0; j < count; j++) lower_check_size(l, n, given[j], "a size is negative");
+    lower_sizes(l, n, dims);
+    buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *at[MAX_RANK], *from[MAX_RANK], *inside = NULL;
+    stage *s = pointwise_stage(l, n, out, &k, at);
+    for (int j = 0; j < x->rank; j++) {
+        dim *over = dim_sub(x->dims[j], out->dims[j]);
+        from[j] = x_add(k, at[j], x_dim(k, dim_truncdiv(over, dim_const(over->table, 2))));
+        if (dim_less_equal(out->dims[j], x->dims[j]) == TRI_YES) continue;
+        expr *in = x_and(k, x_bin(k, X_LE, x_i64(k, 0), from[j]), x_lt(k, from[j], x_dim(k, x->dims[j])));
+        inside = inside ? x_and(k, inside, in) : in;
+    }
+    stage_write(k, s, out, at, x_read_guarded(k, x, from, inside, NULL));
+}
+
+const op_def op_CenterCropPad = {
+    .name = "CenterCropPad", .domain = "", .infer = center_crop_pad_infer, .lower = center_crop_pad_lower};
+
+// ---------------------------------------------------------------- Col2Im
+typedef struct blocks {
+    int n;                                                    // axes of the image
+    dim *image[MAX_RANK], *block[MAX_RANK], *count[MAX_RANK]; // count: of blocks along an axis
+    int64_t stride[MAX_RANK], dilation[MAX_RANK], lo[MAX_RANK];
+    dim *channels, *positions; // of the output; in a block
+} blocks;
+
+static void positive_list(const node *n, const char *name, int count, int64_t *out) {
+    int given;
+    const int64_t *v = node_ints(n, name, &given);
+    if (v && given != count) infer_error(n, "attribute %s has %d values for %d axes", name, given, count);
+    for (int j = 0; j < count; j++) {
+        out[j] = v ? v[j] : 1;
+        if (out[j] < 1) infer_error(n, "attribute %s holds %lld", name, (long long)out[j]);
+    }
+}
+
+static blocks blocks_of(const node *n, dim *const *image, int axes, dim *const *block, int sizes) {
+    blocks b = {.n = axes};
+    int npads;
+    const int64_t *pads = node_ints(n, "pads", &npads);
+    if (axes < 1 || axes + 2 > MAX_RANK || sizes != axes)
+        infer_error(n, "image_shape has %d values, block_shape %d", axes, sizes);
+    if (pads && npads != 2 * axes) infer_error(n, "attribute pads has %d values for %d axes", npads, axes);
+    positive_list(n, "strides", axes, b.stride);
+    positive_list(n, "dilations", axes, b.dilation);
+    b.positions = dim_product(infer_dims(n), block, axes);
+    for (int j = 0; j < axes; j++) {
+        b.image[j] = image[j], b.block[j] = block[j];
+        b.lo[j] = pads ? pads[j] : 0;
+        dim *room = dim_addk(image[j], b.lo[j] + (pads ? pads[axes + j] : 0) - 1);
+        room = dim_sub(room, dim_mulk(dim_addk(block[j], -1), b.dilation[j]));
+        b.count[j] = dim_addk(dim_floordiv(room, infer_k(n, b.stride[j])), 1);
+    }
+    const type *x = infer_in(n, 0);
+    b.channels = dim_floordiv(x->dims[1], dim_max(b.positions, infer_k(n, 1)));
+    return b;
+}
+
+static void col2im_infer(node *n) {
+    dim **image, **block, *dims[MAX_RANK];
+    int axes, sizes, length = infer_common_length(n, 1, 2);
+    const type *x = infer_in(n, 0);
+    if (infer_rank(n, 0) != 3) infer_error(n, "the input has rank %d, not 3", x->rank);
+    if (!infer_argument(n, 1, length, &image, &axes, x->elem)) return;
+    if (!infer_argument(n, 2, length, &block, &sizes, x->elem)) return;
+    blocks b = blocks_of(n, image, axes, block, sizes);
+    infer_same_dim(n, dim_mod(x->dims[1], dim_max(b.positions, infer_k(n, 1))), infer_k(n, 0),
+                   "rows modulo positions of a block");
+    infer_same_dim(n, dim_product(infer_dims(n), b.count, b.n), x->dims[2], "number of blocks");
+    dims[0] = x->dims[0], dims[1] = b.channels;
+    memcpy(dims + 2, b.image, (size_t)b.n * sizeof *dims);
+    infer_set(n, 0, x->elem, b.n + 2, dims);
+}
+
+// out[n, c, i...] = sum over positions p... of x[n, c and p..., j...] with j * stride + p * dilation = i +
+// pad
+static void col2im_lower(lowering *l, node *n) {
+    int axes, sizes, length = n->out[0]->type.rank - 2;
+    lower_numeric_only(l, n);
+    dim **image = lower_argument(l, n, 1, length, &axes), **block = lower_argument(l, n, 2, length, &sizes);
+    lower_arguments(l, n);
+    blocks b = blocks_of(n, image, axes, block, sizes);
+    buffer *x = lower_in(l, n, 0);
+    dim *dims[MAX_RANK] = {x->dims[0], b.channels};
+    for (int j = 0; j < b.n; j++) {
+        lower_check_size(l, n, dim_addk(block[j], -1), "a block is empty");
+        lower_check_size(l, n, dims[2 + j] = image[j], "a size is negative");
+    }
+    lower_sizes(l, n, dims);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *at[MAX_RANK], *inside = NULL;
+    stage *s = pointwise_stage(l, n, out, &k, at);
+    expr *row = at[1], *column = x_i64(k, 0);
+    for (int j = 0; j < b.n; j++) {
+        int a = kernel_axis(k, AXIS_REDUCE, "p", b.block[j]);
+        stage_axis(k, s, a);
+        expr *stride = x_i64(k, b.stride[j]);
+        expr *from =
+            x_sub(k, x_add(k, at[2 + j], x_i64(k, b.lo[j])), x_mul(k, x_axis(k, a), x_i64(k, b.dilation[j])));
+        expr *which = x_bin(k, X_FLOORDIV, from, stride);
+        expr *in = x_and(k, x_bin(k, X_LE, x_i64(k, 0), which), x_lt(k, which, x_dim(k, b.count[j])));
+        if (b.stride[j] > 1) in = x_and(k, in, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
+        inside = inside ? x_and(k, inside, in) : in;
+        row = x_add(k, x_mul(k, row, x_dim(k, b.block[j])), x_axis(k, a));
+        column = x_add(k, x_mul(k, column, x_dim(k, b.count[j])), which);
+    }
+    expr *v = x_read_guarded(k, x, (expr *[]){at[0], row, column}, inside, NULL);
+    stage_write(k, s, out, at, stage_reduce(k, s, RED_SUM, v));
+}
+
+const op_def op_Col2Im = {.name = "Col2Im", .domain = "", .infer = col2im_infer, .lower = col2im_lower};
+
+// ---------------------------------------------------------------- MaxUnpool
+// The sizes of what was pooled, which is what the indices count in.
+static void pooled_sizes(const node *n, dim **out) {
+    const type *x = infer_in(n, 0);
+    int count, npads, axes = infer_rank(n, 0) - 2;
+    const int64_t *shape = node_ints(n, "kernel_shape", &count), *pads = node_ints(n, "pads", &npads);
+    int64_t stride[MAX_RANK];
+    if (axes < 1 || count != axes)
+        infer_error(n, "attribute kernel_shape has %d values for %d spatial axes", count, axes);
+    if (pads && npads != 2 * axes) infer_error(n, "attribute pads has %d values for %d axes", npads, axes);
+    positive_list(n, "strides", axes, stride);
+    out[0] = x->dims[0], out[1] = x->dims[1];
+    for (int j = 0; j < axes; j++) {
+        int64_t more = shape[j] - (pads ? pads[j] + pads[axes + j] : 0);
+        out[2 + j] = dim_addk(dim_mulk(dim_addk(x->dims[2 + j], -1), stride[j]), more);
+    }
+}
+
+static void max_unpool_infer(node *n) {
+    dim *dims[MAX_RANK], **given;
+    int rank = infer_rank(n, 0), count;
+    const type *x = infer_in(n, 0);
+    if (infer_rank(n, 1) != rank) infer_error(n, "X and I have ranks %d and %d", rank, infer_rank(n, 1));
+    for (int j = 0; j < rank; j++) infer_same_dim(n, x->dims[j], infer_in(n, 1)->dims[j], "sizes of X and I");
+    pooled_sizes(n, dims);
+    if (node_in(n, 2)) {
+        if (!infer_argument(n, 2, rank, &given, &count, x->elem)) return;
+        if (count != rank) infer_error(n, "output_shape has %d values, X has rank %d", count, rank);
+        memcpy(dims, given, (size_t)rank * sizeof *dims);
+    }
+    infer_set(n, 0, x->elem, rank, dims);
+}
+
+static dim *count_of(dims *t, dim *const *d, int rank) { return dim_product(t, d, rank); }
+
+// out = 0; for the elements in order: out[coordinates of I among the pooled sizes] = x
+static void max_unpool_lower(lowering *l, node *n) {
+    buffer *x = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
+    dim *pooled[MAX_RANK], **given = pooled;
+    int count;
+    pooled_sizes(n, pooled);
+    if (node_in(n, 2)) given = lower_argument(l, n, 2, x->rank, &count);
+    lower_arguments(l, n);
+    for (int j = 0; j < x->rank; j++) lower_check_size(l, n, given[j], "a size is negative");
+    lower_sizes(l, n, given);
+    buffer *out = lower_out(l, n, 0);
+    kernel *k;
+    expr *at[MAX_RANK], *to[MAX_RANK], *inside = NULL;
+    stage *s = suffixed_stage(l, n, "clear", out, &k, at);
+    stage_write(k, s, out, at, x_zero(k, dtype_compute(out->dtype)));
+    k = lower_kernel(l, n, NULL);
+    s = kernel_stage(k);
+    for (int j = 0; j < x->rank; j++) {
+        int a = kernel_axis(k, AXIS_SCAN, "i", x->dims[j]);
+        stage_axis(k, s, a);
+        at[j] = x_axis(k, a);
+    }
+    expr *flat = x_checked_index(k, x_read(k, indices, at), count_of(l->program->dims, pooled, x->rank),
+                                 false, "a value of I is outside the tensor that was pooled");
+    for (int j = x->rank - 1; j >= 0; j--) {
+        expr *size = x_dim(k, pooled[j]);
+        to[j] = j ? x_bin(k, X_MOD, flat, size) : flat;
+        flat = x_bin(k, X_FLOORDIV, flat, size);
+        expr *in = x_lt(k, to[j], x_dim(k, out->dims[j]));
+        if (given != pooled) inside = inside ? x_and(k, inside, in) : in;
+    }
+    write *w = stage_write(k, s, out, to, x_read(k, x, at));
+    w->guard = inside;
+    w->when = WRITE_BEFORE;
+}
+
+const op_def op_MaxUnpool = {
+    .name = "MaxUnpool", .domain = "", .infer = max_unpool_infer, .lower = max_unpool_lower};

@@ -1,0 +1,21 @@
+// Regular expressions (RE2's syntax) to automata over bytes.
+#ifndef ONNXC_IR_OPS_TEXT_REGEX_H
+#define ONNXC_IR_OPS_TEXT_REGEX_H
+#include "compiler/base/arena.h"
+#include <stdint.h>
+
+typedef enum regex_result {
+    REGEX_OK,
+    REGEX_WRONG,   // no regular expression of RE2: *message says why
+    REGEX_MISSING, // right, but not supported
+} regex_result;
+
+typedef struct automaton {
+    int classes, states;
+    int32_t *table; // the class of each byte; for each state whether it accepts, then what follows each class
+    int64_t words;
+} automaton;
+
+// The automaton that takes the texts (UTF-8) that match as a whole. State 0 is dead, state 1 the start.
+regex_result regex_compile(arena *a, const char *pattern, size_t size, automaton *out, const char **message);
+#endif

@@ -1,0 +1,13 @@
+// Constant strings and numbers that operators look values up in.
+#ifndef ONNXC_IR_OPS_TEXT_STRING_H
+#define ONNXC_IR_OPS_TEXT_STRING_H
+#include "ir/kernel/lower.h"
+
+// A constant list of the attribute's strings; empty when it is NULL.
+constant *strings_constant(arena *a, const char *const *s, const size_t *sizes, int64_t count);
+// Output 0 = function of two broadcast tensors of strings.
+void lower_string_pairs(lowering *l, node *n, const char *function);
+// The place (int64, -1: none) of x's elements among the keys, which are in ascending order. x and keys are of
+// type t.
+buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys);
+#endif

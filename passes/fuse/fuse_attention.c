@@ -1,0 +1,350 @@
+// Chains such as attention: a contraction whose rows are reduced (softmax) and then contracted again along
+// the reduced axis become one kernel, brought into one form:
+//
+//   for rows:  scores[j] = sum over d          top = max over j        weights[j] = exp(scores[j] - top)
+//              total = sum over j of weights   out[e] = f(sum over j of weights[j] * v[j, e], total)
+#include "passes/fuse/fuse_impl.h"
+
+// ---------------------------------------------------------------- finding
+static void find_constant(void *user, expr *e) {
+    *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_CONST;
+}
+
+static bool plain_contraction(const kernel *k) {
+    if (k->stages.n != 1 || k->stages.at[0]->states.n != 1 || !is_contraction(k)) return false;
+    bool constant = false; // a product with weights is better off over tiles of many rows
+    expr_walk(k->stages.at[0]->states.at[0].step, find_constant, &constant);
+    return !constant;
+}
+
+// Products of bytes are several times faster over tiles of many rows than those of floats in a row's kernel,
+// and leave bytes behind. Only where there are very many of these would memory matter more.
+static void find_byte(void *user, expr *e) {
+    *(bool *)user |= e->op == X_READ && dtype_is_int(e->buffer->dtype) && dtype_bits(e->buffer->dtype) == 8;
+}
+static bool leaves_bytes(const kernel *k) {
+    enum { MANY = 64 << 20 };
+    const expr *step = k->stages.at[0]->states.at[0].step;
+    bool bytes[2] = {false, false};
+    for (int j = 0; j < 2 && step->op == X_MUL; j++) expr_walk(step->arg[j], find_byte, &bytes[j]);
+    double results = 1;
+    for (int a = 0; a < k->axes.n; a++) {
+        const dim *n = k->axes.at[a].extent;
+        if (k->axes.at[a].kind == AXIS_PARALLEL && dim_is_const(n)) results *= (double)dim_value(n);
+    }
+    return bytes[0] && bytes[1] && results <= MANY;
+}
+
+static place *only_reader(fuse *f, const place *writer, const buffer *b) {
+    place *r[MOST_READERS];
+    return !f->output[b->id] && readers_of(f, writer, b, r) == 1 ? r[0] : NULL;
+}
+
+static place *contraction_before(fuse *f, const place *rows) {
+    for (int j = 0; j < rows->nreads; j++) {
+        place *p = sole_writer(f, rows->reads[j]);
+        if (p && p->region == rows->region && p->nwrites == 1 && p->s->kernel &&
+            plain_contraction(p->s->kernel) && only_reader(f, p, rows->reads[j]) == rows)
+            return p;
+    }
+    return NULL;
+}
+
+typedef struct along_search {
+    const kernel *k;
+    const buffer *root;
+    bool reduces;
+} along_search;
+static void find_along(void *user, expr *e) {
+    along_search *a = user;
+    if (e->op != X_READ || root_of(e->buffer) != a->root) return;
+    for (int d = 0; d < e->buffer->rank; d++)
+        a->reduces |= e->index[d]->op == X_AXIS && a->k->axes.at[e->index[d]->axis].kind == AXIS_REDUCE;
+}
+
+static place *contraction_after(fuse *f, place *rows) {
+    for (int j = 0; j < rows->nwrites; j++) {
+        if (sole_writer(f, rows->writes[j]) != rows) continue;
+        place *p = only_reader(f, rows, rows->writes[j]);
+        if (!p || !plain_contraction(p->s->kernel)) continue;
+        along_search a = {.k = p->s->kernel, .root = rows->writes[j]};
+        kernel_each(p->s->kernel, find_along, &a);
+        if (a.reduces) return p;
+    }
+    return NULL;
+}
+
+static bool reduces_rows(const kernel *k) {
+    bool reduces = false;
+    for (int a = 0; a < k->axes.n; a++) {
+        if (k->axes.at[a].kind == AXIS_SCAN) return false;
+        reduces |= k->axes.at[a].kind == AXIS_REDUCE;
+    }
+    return reduces && k->stages.n > 1 && !is_contraction(k);
+}
+
+// ---------------------------------------------------------------- one form
+typedef struct form {
+    kernel *k;
+    const kernel *old;
+    arena *scratch;
+    int weight, sum, value; // stages; sum -1: none adds up the weights
+    const buffer *weights;
+    expr *kept;  // of the weights: what depends on the key
+    expr *scale; // and what does not, NULL: nothing
+    bool divides;
+    bool nan_is_zero; // weights that are no number count as 0
+    bool copies;      // the weights are a copy of another local
+    expr **finish;    // by local: NULL, or what its readers make of the state that it holds now
+} form;
+
+typedef struct local_use {
+    const buffer *b;
+    expr *read;
+    int count;
+} local_use;
+static void find_local_read(void *user, expr *e) {
+    local_use *u = user;
+    if (e->op != X_READ || e->buffer != u->b) return;
+    u->read = e;
+    u->count++;
+}
+
+static const write *stage_write_to(const stage *s, const buffer *b) {
+    return s->writes.n == 1 && s->writes.at[0].to == b && s->writes.at[0].when == WRITE_END &&
+                   s->writes.at[0].combine == COMBINE_SET && !s->writes.at[0].guard
+               ? &s->writes.at[0]
+               : NULL;
+}
+
+static bool is_axis(const expr *e, int axis) { return e->op == X_AXIS && e->axis == axis; }
+
+// The stage that fills the local with one value for each position of its only axis.
+static int filling_stage(const kernel *k, const buffer *b) {
+    int found = -1;
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
+            if (k->stages.at[j]->writes.at[i].to != b) continue;
+            if (found >= 0 || !stage_write_to(k->stages.at[j], b)) return -1;
+            found = j;
+        }
+    const stage *s = found < 0 ? NULL : k->stages.at[found];
+    bool plain = s && b->rank == 1 && s->states.n == 0 && s->axes.n == 1 &&
+                 is_axis(s->writes.at[0].index[0], s->axes.at[0]);
+    return plain ? found : -1;
+}
+
+static bool find_weights(form *f) {
+    f->value = f->old->stages.n - 1;
+    const stage *s = f->old->stages.at[f->value];
+    if (s->states.n != 1 || s->states.at[0].op != RED_SUM || s->states.at[0].step->op != X_MUL) return false;
+    for (int j = 0; j < 2; j++) {
+        const expr *e = s->states.at[0].step->arg[j];
+        if (e->op != X_READ || e->guard || e->buffer->role != BUF_LOCAL || e->buffer->rank != 1) continue;
+        local_use u = {.b = e->buffer};
+        kernel_each(f->old, find_local_read, &u);
+        f->weight = filling_stage(f->old, e->buffer);
+        f->weights = e->buffer;
+        if (u.count == 1 && f->weight >= 0) return true;
+    }
+    return false;
+}
+
+static bool is_zero(const expr *e) { return e->op == X_CONST && dtype_is_float(e->dtype) && e->f == 0; }
+
+// value = kept * scale, or kept / scale, where scale is the same for all keys; or 0 where that is no number.
+static void split_scale(form *f) {
+    const stage *s = f->old->stages.at[f->weight];
+    int axis = s->axes.at[0];
+    f->kept = s->writes.at[0].value;
+    const expr *e = f->kept;
+    if (e->op == X_SELECT && e->arg[0]->op == X_ISNAN && e->arg[0]->arg[0] == e->arg[2] && is_zero(e->arg[1]))
+        f->kept = e->arg[2], f->nan_is_zero = true;
+    if (f->kept->op != X_MUL && f->kept->op != X_DIV) return;
+    expr *a = f->kept->arg[0], *b = f->kept->arg[1];
+    if (f->kept->op == X_MUL && !expr_uses_axis(a, axis)) {
+        expr *t = a;
+        a = b, b = t;
+    }
+    if (expr_uses_axis(b, axis)) return;
+    f->divides = f->kept->op == X_DIV;
+    f->kept = a, f->scale = b;
+}
+
+typedef struct renaming {
+    kernel *k;
+    int from, to;
+} renaming;
+static expr *rename_axis(void *user, expr *e) {
+    const renaming *r = user;
+    return e->op == X_AXIS && e->axis == r->from ? x_axis(r->k, r->to) : NULL;
+}
+
+static void find_sum(form *f) {
+    f->sum = -1;
+    kernel *k = (kernel *)f->old;
+    for (int j = 0; j < f->value; j++) {
+        const stage *s = k->stages.at[j];
+        if (s->states.n != 1 || s->states.at[0].op != RED_SUM || s->axes.n != 1) continue;
+        renaming r = {k, k->stages.at[f->weight]->axes.at[0], s->axes.at[0]};
+        if (dim_equal(k->axes.at[r.from].extent, k->axes.at[r.to].extent) == TRI_YES &&
+            expr_rewrite(k, f->kept, rename_axis, &r) == s->states.at[0].step)
+            f->sum = j;
+    }
+}
+
+static const stage *only_stage_writing(const kernel *k, const buffer *b) {
+    const stage *found = NULL;
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
+            if (k->stages.at[j]->writes.at[i].to != b) continue;
+            if (found) return NULL;
+            found = k->stages.at[j];
+        }
+    return found;
+}
+
+static const buffer *row_scalar(const expr *e) {
+    return e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0 ? e->buffer : NULL;
+}
+
+// exp(score - largest score) is between 0 and 1, or no number; its sum over the row is at least 1, or no
+// number where any of them is none. So the sum tells for all of them.
+static const buffer *sum_tells(const form *f) {
+    const kernel *k = f->old;
+    if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;
+    const buffer *top = row_scalar(f->kept->arg[0]->arg[1]);
+    const stage *max = top ? only_stage_writing(k, top) : NULL;
+    const stage *sum = k->stages.at[f->sum];
+    if (!max || max->states.n != 1 || max->states.at[0].op != RED_MAX || sum->writes.n != 1) return NULL;
+    const expr *score = f->kept->arg[0]->arg[0], *seen = max->states.at[0].step;
+    if (score->op != X_READ || seen->op != X_READ || score->buffer != seen->buffer) return NULL;
+    const buffer *total = sum->writes.at[0].to;
+    return row_scalar(f->scale) == total ? total : NULL;
+}
+
+typedef struct state_only {
+    bool ok;
+    int nodes, states;
+} state_only;
+static void look_state(void *user, expr *e) {
+    state_only *s = user;
+    s->nodes++;
+    s->states += e->op == X_STATE;
+    s->ok &= e->op != X_READ && e->op != X_AXIS && e->op != X_OTHER && e->op != X_CHECK;
+}
+
+// Row scalars that are a small function of a sum hold the sum itself, and their readers apply the function.
+static void find_finishes(form *f) {
+    const kernel *k = f->old;
+    f->finish = ARENA_ARRAY(f->scratch, expr *, k->locals.n + 1);
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        if (s->states.n != 1 || s->states.at[0].op != RED_SUM || s->writes.n != 1) continue;
+        const write *w = &s->writes.at[0];
+        if (w->to->role != BUF_LOCAL || w->to->rank || w->guard || w->value->op == X_STATE) continue;
+        state_only look = {.ok = true};
+        expr_walk(w->value, look_state, &look);
+        if (look.ok && look.states == 1 && look.nodes <= 4 && w->to->dtype == s->states.at[0].dtype)
+            f->finish[w->to->id] = w->value;
+    }
+}
+
+static expr *state_node(const kernel *k, int component, dtype t) {
+    for (int j = 0; j < k->exprs.n; j++) {
+        expr *e = k->exprs.at[j];
+        if (e->op == X_STATE && e->axis == component && e->dtype == t) return e;
+    }
+    return NULL;
+}
+
+static expr *read_in_form(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    form *f = g->user;
+    if (e->buffer->role != BUF_LOCAL) return NULL;
+    if (f->copies && e->buffer == f->weights)
+        return x_read_guarded(g->to, f->kept->buffer, index, guard, fill);
+    expr *value = f->finish[e->buffer->id];
+    if (!value) return NULL;
+    graft *inner = graft_same(f->scratch, g->to, f->old);
+    inner->done[state_node(f->old, 0, e->buffer->dtype)->id] = x_read(g->to, e->buffer, NULL);
+    return graft_expr(inner, value);
+}
+
+static graft *form_graft(form *f) {
+    graft *g = graft_same(f->scratch, f->k, f->old);
+    g->read = read_in_form;
+    g->user = f;
+    return g;
+}
+
+static void form_stage(form *f, graft *g, int number) {
+    kernel *k = f->k;
+    const stage *old = f->old->stages.at[number];
+    stage *made = graft_stage(g, old);
+    if (number == f->sum && !f->copies) {
+        expr *at = x_axis(k, old->axes.at[0]);
+        made->states.at[0].step = x_read(k, (buffer *)f->weights, &at);
+    }
+    if (number == f->value && f->scale) {
+        const state *st = &old->states.at[0];
+        expr *sum = x_state(k, 0, st->dtype), *scale = graft_expr(g, f->scale),
+             *node = state_node(f->old, 0, st->dtype);
+        expr *result = x_bin(k, f->divides ? X_DIV : X_MUL, sum, scale);
+        if (f->nan_is_zero) {
+            expr *total = x_read(k, (buffer *)sum_tells(f), NULL), *zero = x_zero(k, st->dtype);
+            result = x_select(k, x_lt(k, zero, total), result, zero);
+        }
+        g = form_graft(f);
+        if (node) g->done[node->id] = result;
+    }
+    for (int i = 0; i < old->writes.n; i++) {
+        write w = old->writes.at[i];
+        if (number == f->weight) w.value = f->kept;
+        else if (w.to->role == BUF_LOCAL && f->finish[w.to->id]) w.value = state_node(f->old, 0, w.to->dtype);
+        graft_write(g, made, &w);
+    }
+}
+
+static bool look_form(form *f) {
+    if (!find_weights(f)) return false;
+    split_scale(f);
+    find_sum(f);
+    find_finishes(f);
+    const stage *s = f->old->stages.at[f->weight];
+    f->copies = f->kept->op == X_READ && f->kept->buffer->role == BUF_LOCAL && f->kept->buffer->rank == 1 &&
+                !f->kept->guard && is_axis(f->kept->index[0], s->axes.at[0]);
+    return !f->nan_is_zero || sum_tells(f);
+}
+
+static void to_one_form(const fuse *fu, place *at) {
+    kernel *k = at->s->kernel;
+    form f = {.k = k, .old = k, .scratch = arena_new()};
+    if (!fu->o->strict && look_form(&f)) {
+        f.old = kernel_begin(k);
+        graft *g = form_graft(&f);
+        bool moved = f.sum >= 0 && f.sum < f.weight && !f.copies;
+        for (int j = 0; j < f.old->stages.n; j++) {
+            if (moved && j == f.sum) form_stage(&f, g, f.weight);
+            if (j == f.weight && (moved || f.copies)) continue;
+            form_stage(&f, g, j);
+        }
+    }
+    arena_destroy(f.scratch);
+}
+
+// ---------------------------------------------------------------- the chain
+void fuse_chain(fuse *f, place *rows) {
+    if (!reduces_rows(rows->s->kernel)) return;
+    place *before = contraction_before(f, rows), *after = before ? contraction_after(f, rows) : NULL;
+    if (!after || leaves_bytes(before->s->kernel)) return;
+    kernel *first = before->s->kernel, saved = *rows->s->kernel;
+    if (!rows_join(f, before, rows, true)) return;
+    if (rows_join(f, rows, after, true)) {
+        to_one_form(f, after);
+        return;
+    }
+    before->s->kernel = first;
+    *rows->s->kernel = saved;
+    place_update(f, before);
+    place_update(f, rows);
+}

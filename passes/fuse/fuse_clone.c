@@ -1,0 +1,153 @@
+// Copying of expressions and stages from one kernel into another (or into itself, changed on the way).
+#include "passes/fuse/fuse_impl.h"
+
+graft *graft_new(arena *scratch, kernel *to, const kernel *from) {
+    graft *g = ARENA_NEW(scratch, graft);
+    g->to = to, g->from = from;
+    g->axis = ARENA_ARRAY(scratch, expr *, from->axes.n + 1);
+    g->number = ARENA_ARRAY(scratch, int, from->axes.n + 1);
+    g->local = ARENA_ARRAY(scratch, buffer *, from->locals.n + 1);
+    g->message = ARENA_ARRAY(scratch, int, from->messages.n + 1);
+    g->done = ARENA_ARRAY(scratch, expr *, from->exprs.n + 1);
+    g->want = ARENA_ARRAY(scratch, uint8_t, from->exprs.n + 1);
+    for (int j = 0; j < from->messages.n; j++) g->message[j] = -1;
+    return g;
+}
+
+graft *graft_same(arena *scratch, kernel *k, const kernel *old) {
+    graft *g = graft_new(scratch, k, old);
+    for (int a = 0; a < old->axes.n; a++) g->axis[a] = x_axis(k, a), g->number[a] = a;
+    for (int j = 0; j < old->locals.n; j++) g->local[j] = old->locals.at[j];
+    for (int j = 0; j < old->messages.n; j++) g->message[j] = j;
+    return g;
+}
+
+kernel *kernel_begin(kernel *k) {
+    kernel *old = ARENA_NEW(k->arena, kernel);
+    *old = *k;
+    k->stages.n = k->stages.cap = 0;
+    k->exprs.n = k->exprs.cap = 0;
+    k->shared = (map){.arena = k->arena};
+    return old;
+}
+
+// ---------------------------------------------------------------- expressions
+static int message_of(graft *g, int message) {
+    if (g->message[message] >= 0) return g->message[message];
+    const char *s = g->from->messages.at[message];
+    int n = g->to->messages.n, j = 0;
+    while (j < n && g->to->messages.at[j] != s) j++;
+    if (j == n) VEC_PUSH(g->to->arena, &g->to->messages, s);
+    return g->message[message] = j;
+}
+
+static expr *both(kernel *k, expr *a, expr *b) { return !a ? b : !b ? a : x_and(k, a, b); }
+
+static expr *graft_read(graft *g, const expr *e) {
+    kernel *k = g->to;
+    expr *index[MAX_RANK];
+    for (int j = 0; j < e->buffer->rank; j++) index[j] = g->done[e->index[j]->id];
+    expr *guard = both(k, e->guard ? g->done[e->guard->id] : NULL, g->guard);
+    expr *fill = e->guard ? g->done[e->fill->id] : NULL;
+    expr *other = g->read ? g->read(g, e, index, guard, fill) : NULL;
+    if (other) return other;
+    buffer *b = e->buffer->role == BUF_LOCAL ? g->local[e->buffer->id] : e->buffer;
+    return x_read_guarded(k, b, index, guard, fill);
+}
+
+static expr *graft_check(graft *g, const expr *e) {
+    kernel *k = g->to;
+    expr *a = g->done[e->arg[0]->id], *holds = g->done[e->arg[1]->id];
+    if (g->guard) holds = x_bin(k, X_OR, holds, x_un(k, X_NOT, g->guard));
+    return x_check(k, a, holds, message_of(g, e->axis));
+}
+
+static expr *graft_node(graft *g, const expr *e) {
+    if (e->op == X_AXIS) return g->axis[e->axis];
+    if (e->op == X_READ) return graft_read(g, e);
+    if (e->op == X_CHECK) return graft_check(g, e);
+    expr *other = g->node ? g->node(g, e) : NULL;
+    return other ? other : expr_rebuild(g->to, e, g->done);
+}
+
+// Operands have smaller numbers: what is wanted is marked downwards and made upwards.
+expr *graft_expr(graft *g, expr *e) {
+    if (!e || g->done[e->id]) return e ? g->done[e->id] : NULL;
+    expr *operand[MAX_RANK + 3];
+    g->want[e->id] = 1;
+    for (int id = e->id; id >= 0; id--) {
+        if (!g->want[id] || g->done[id]) continue;
+        int n = expr_operands(g->from->exprs.at[id], operand);
+        for (int j = 0; j < n; j++) g->want[operand[j]->id] = 1;
+    }
+    for (int id = 0; id <= e->id; id++)
+        if (g->want[id] && !g->done[id]) g->done[id] = graft_node(g, g->from->exprs.at[id]);
+    return g->done[e->id];
+}
+
+// ---------------------------------------------------------------- stages
+stage *graft_stage(graft *g, const stage *s) {
+    kernel *k = g->to;
+    stage *made = kernel_stage(k);
+    for (int j = 0; j < s->axes.n; j++) stage_axis(k, made, g->number[s->axes.at[j]]);
+    for (int j = 0; j < s->states.n; j++) {
+        state st = s->states.at[j];
+        st.init = graft_expr(g, st.init);
+        st.step = graft_expr(g, st.step);
+        st.merge = graft_expr(g, st.merge);
+        VEC_PUSH(k->arena, &made->states, st);
+    }
+    return made;
+}
+
+write *graft_write(graft *g, stage *s, const write *w) {
+    expr *index[MAX_RANK];
+    for (int j = 0; j < w->to->rank; j++) index[j] = graft_expr(g, w->index[j]);
+    buffer *to = w->to->role == BUF_LOCAL ? g->local[w->to->id] : w->to;
+    write *made = stage_write(g->to, s, to, index, graft_expr(g, w->value));
+    made->when = w->when;
+    made->combine = w->combine;
+    made->guard = graft_expr(g, w->guard);
+    return made;
+}
+
+// ---------------------------------------------------------------- looking
+static void mark(uint8_t *live, const expr *e) {
+    if (e) live[e->id] = 1;
+}
+static void mark_stage(uint8_t *live, const stage *s) {
+    for (int j = 0; j < s->states.n; j++) {
+        mark(live, s->states.at[j].init);
+        mark(live, s->states.at[j].step);
+        mark(live, s->states.at[j].merge);
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        for (int i = 0; i < w->to->rank; i++) mark(live, w->index[i]);
+        mark(live, w->value);
+        mark(live, w->guard);
+    }
+}
+
+void kernel_each(const kernel *k, void (*visit)(void *user, expr *e), void *user) {
+    arena *scratch = arena_new();
+    uint8_t *live = ARENA_ARRAY(scratch, uint8_t, k->exprs.n + 1);
+    expr *operand[MAX_RANK + 3];
+    for (int j = 0; j < k->stages.n; j++) mark_stage(live, k->stages.at[j]);
+    for (int id = k->exprs.n - 1; id >= 0; id--) {
+        if (!live[id]) continue;
+        int n = expr_operands(k->exprs.at[id], operand);
+        for (int j = 0; j < n; j++) live[operand[j]->id] = 1;
+    }
+    for (int id = 0; id < k->exprs.n; id++)
+        if (live[id]) visit(user, k->exprs.at[id]);
+    arena_destroy(scratch);
+}
+
+// Half floats compute in float inside of a kernel; other small types keep the values they can hold.
+expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
+    if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;
+    if ((t == DT_F16 || t == DT_BF16) && !f->o->strict) return value;
+    // As a store does: a float8 was saturated, or not, by the cast that made it.
+    return dtype_is_float(t) ? x_round_to(k, value, t, dtype_bits(t) != 8) : x_cast(k, value, t, true);
+}

@@ -1,0 +1,355 @@
+// What kernels are made of, and what computing their values again would cost.
+#include "passes/fuse/fuse_impl.h"
+#include "passes/match/contract.h"
+#include <math.h>
+#include <string.h>
+
+static int weight(expr_op op) {
+    switch ((int)op) {
+    case X_CONST:
+    case X_AXIS:
+    case X_DIM:
+    case X_READ:
+    case X_STATE:
+    case X_OTHER:
+    case X_CHECK: return 0;
+    case X_DIV:
+    case X_FLOORDIV:
+    case X_MOD: return 2;
+    case X_SQRT:
+    case X_FMOD: return 3;
+    case X_EXP:
+    case X_LOG:
+    case X_LOG1P:
+    case X_EXPM1:
+    case X_SIN:
+    case X_COS:
+    case X_TAN:
+    case X_ASIN:
+    case X_ACOS:
+    case X_ATAN:
+    case X_SINH:
+    case X_COSH:
+    case X_TANH:
+    case X_ASINH:
+    case X_ACOSH:
+    case X_ATANH:
+    case X_ERF:
+    case X_SIGMOID:
+    case X_POW: return 8;
+    }
+    return 1;
+}
+
+// ---------------------------------------------------------------- one value
+// Index arithmetic and guards cost nothing, nor does what stays the same along the innermost axis.
+typedef struct value_look {
+    const write *w;
+    int inner;       // axis, -1: none
+    uint8_t *varies; // by id
+    uint8_t *wanted; // by id: reached by other ways than through an index
+    cost c;
+    bool one_chain; // nothing but conversions, and products and differences with parameters
+    int elements;   // reads that are no parameters
+    bool narrow;    // of smaller elements than what is written
+} value_look;
+
+static void look_varies(void *user, expr *e) {
+    value_look *l = user;
+    expr *operand[MAX_RANK + 3];
+    int n = expr_operands(e, operand);
+    bool v = e->op == X_AXIS && e->axis == l->inner;
+    for (int j = 0; j < n; j++) v |= l->varies[operand[j]->id];
+    l->varies[e->id] = v;
+}
+
+// A read that is the same for several elements in a row or column: scales and zero points of channels or
+// blocks.
+static bool is_parameter(const value_look *l, const expr *e) {
+    for (int j = 0; j < l->w->to->rank; j++) {
+        const expr *i = l->w->index[j];
+        bool plain = i->op != X_AXIS;
+        for (int d = 0; d < e->buffer->rank && !plain; d++)
+            plain = e->index[d]->op != X_FLOORDIV && uses_axis(e->index[d], i->axis);
+        if (!plain) return true;
+    }
+    return false;
+}
+
+static bool is_parametric(const value_look *l, const expr *e) {
+    while (e->op == X_CAST) e = e->arg[0];
+    return !l->varies[e->id] || (e->op == X_READ && is_parameter(l, e));
+}
+
+static void look_costs(value_look *l, const expr *e) {
+    if (!l->varies[e->id]) return;
+    if (e->op == X_READ) l->c.reads++;
+    if (e->op == X_READ && !is_parameter(l, e)) {
+        l->elements++;
+        int bits = e->buffer->role == BUF_CONST ? 0 : dtype_bits(e->buffer->dtype);
+        if (bits > l->c.bits) l->c.bits = bits;
+        l->narrow =
+            dtype_bits(e->buffer->dtype) <= 16 && dtype_bits(e->buffer->dtype) < dtype_bits(l->w->to->dtype);
+    }
+    l->c.work += weight(e->op);
+    l->c.moves &= weight(e->op) == 0 && e->op != X_AXIS;
+    bool chain = e->op == X_READ || e->op == X_CAST;
+    if (e->op == X_MUL || e->op == X_SUB) chain = is_parametric(l, e->arg[0]) != is_parametric(l, e->arg[1]);
+    l->one_chain &= chain;
+}
+
+static void want_operands(value_look *l, const expr *e) {
+    for (int j = 0; j < expr_arity(e->op); j++) l->wanted[e->arg[j]->id] = 1;
+    if (e->op == X_READ && e->guard) l->wanted[e->fill->id] = 1;
+}
+
+static int innermost(const write *w) {
+    for (int j = w->to->rank - 1; j >= 0; j--)
+        if (w->index[j]->op != X_CONST && w->index[j]->op != X_DIM) return j;
+    return -1;
+}
+
+static int inner_axis(const kernel *k, const write *w) {
+    int d = innermost(w);
+    for (int a = 0; d >= 0 && a < k->axes.n; a++)
+        if (uses_axis(w->index[d], a)) return a;
+    return -1;
+}
+
+cost cost_of(const kernel *k, const stage *s, const write *w) {
+    (void)s;
+    arena *scratch = arena_new();
+    value_look l = {.w = w, .inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
+    l.varies = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
+    l.wanted = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
+    expr_walk(w->value, look_varies, &l);
+    l.wanted[w->value->id] = 1;
+    for (int id = w->value->id; id >= 0; id--) {
+        if (!l.wanted[id]) continue;
+        look_costs(&l, k->exprs.at[id]);
+        want_operands(&l, k->exprs.at[id]);
+    }
+    bool single = w->value->op == X_READ || w->value->op == X_CONST || w->value->op == X_DIM;
+    l.c.moves &= l.c.reads <= 1 && (l.inner >= 0 || single);
+    l.c.scales = l.one_chain && (l.c.reads == 1 || (l.elements == 1 && l.narrow));
+    arena_destroy(scratch);
+    return l.c;
+}
+
+// ---------------------------------------------------------------- kinds of kernels
+bool has_states(const kernel *k) {
+    for (int j = 0; j < k->stages.n; j++)
+        if (k->stages.at[j]->states.n) return true;
+    return false;
+}
+
+static bool plain_writes(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].when != WRITE_END || s->writes.at[j].combine != COMBINE_SET) return false;
+    return true;
+}
+
+bool is_pointwise(const kernel *k) {
+    if (k->stages.n != 1 || k->locals.n || k->stages.at[0]->states.n) return false;
+    const stage *s = k->stages.at[0];
+    for (int j = 0; j < s->axes.n; j++)
+        if (k->axes.at[s->axes.at[j]].kind != AXIS_PARALLEL) return false;
+    return plain_writes(s);
+}
+
+typedef struct widening {
+    int bits;
+    bool found;
+} widening;
+static void look_widening(void *user, expr *e) {
+    widening *w = user;
+    if (e->op == X_READ)
+        w->found |= dtype_bits(e->buffer->dtype) < w->bits && dtype_bits(e->buffer->dtype) <= 8;
+}
+// Dequantisation is read through like a movement: the small elements are what should lie in memory.
+static bool widens(const write *w) {
+    widening look = {.bits = dtype_bits(w->to->dtype)};
+    expr_walk(w->value, look_widening, &look);
+    return look.found && dtype_is_float(w->to->dtype);
+}
+
+bool is_movement(const kernel *k) {
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        if (s->states.n || !plain_writes(s)) return false;
+        for (int i = 0; i < s->writes.n; i++) {
+            const write *w = &s->writes.at[i];
+            cost c = cost_of(k, s, w);
+            if (!c.reads || !(c.moves || (c.scales && widens(w)))) return false;
+        }
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------- contractions
+static bool is_reduce(const kernel *k, const stage *s, int axis) {
+    for (int j = 0; j < s->axes.n; j++)
+        if (s->axes.at[j] == axis) return k->axes.at[axis].kind == AXIS_REDUCE;
+    return false;
+}
+
+typedef struct factor {
+    const kernel *k;
+    const stage *s;
+    uint64_t *axes; // used by reads that depend on a reduce axis; bit by axis
+    int reads;
+} factor;
+static void look_factor(void *user, expr *e) {
+    factor *f = user;
+    if (e->op != X_READ) return;
+    uint64_t used = 0;
+    bool reduces = false;
+    for (int a = 0; a < f->k->axes.n && a < 64; a++) {
+        bool uses = false;
+        for (int j = 0; j < e->buffer->rank && !uses; j++) uses = uses_axis(e->index[j], a);
+        if (uses) used |= UINT64_C(1) << a, reduces |= is_reduce(f->k, f->s, a);
+    }
+    if (!reduces) return;
+    *f->axes |= used;
+    f->reads++;
+}
+
+bool stage_contracts(const kernel *k, const stage *s) {
+    for (int j = 0; j < s->states.n; j++) {
+        const state *st = &s->states.at[j];
+        if (st->op != RED_SUM || st->step->op != X_MUL) continue;
+        uint64_t a = 0, b = 0;
+        factor x = {k, s, &a, 0}, y = {k, s, &b, 0};
+        expr_walk(st->step->arg[0], look_factor, &x);
+        expr_walk(st->step->arg[1], look_factor, &y);
+        if (x.reads && y.reads && a != b) return true;
+    }
+    return false;
+}
+
+bool is_contraction(const kernel *k) {
+    for (int j = 0; j < k->stages.n; j++)
+        if (stage_contracts(k, k->stages.at[j])) return true;
+    return false;
+}
+
+typedef struct affine_look {
+    kernel *k;
+    bool all;
+} affine_look;
+static void look_affine(void *user, expr *e) {
+    affine_look *l = user;
+    if (e->op != X_READ || !l->all) return;
+    expr *base, *coef[256];
+    for (int j = 0; j < e->buffer->rank && l->all && l->k->axes.n <= 256; j++) {
+        expr *i = e->index[j];
+        if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the number of a block
+        l->all = expr_affine(l->k, i, &base, coef);
+    }
+}
+bool affine_terms(kernel *k) {
+    affine_look l = {k, true};
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->states.n; i++)
+            expr_walk(k->stages.at[j]->states.at[i].step, look_affine, &l);
+    return l.all;
+}
+
+// Whether all reads in the terms of reductions have no guard, or one that a halo makes unnecessary.
+static void look_guarded(void *user, expr *e) {
+    affine_look *l = user;
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    if (e->op == X_READ && e->guard && l->all) l->all = halo_of_read(l->k, e, lo, hi);
+}
+static bool open_terms(kernel *k) {
+    affine_look l = {k, true};
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->states.n; i++)
+            expr_walk(k->stages.at[j]->states.at[i].step, look_guarded, &l);
+    return l.all;
+}
+
+bool still_contracts(kernel *k, kernel *old) {
+    if (!is_contraction(old)) return true;
+    if (!is_contraction(k) || (affine_terms(old) && !affine_terms(k))) return false;
+    return !open_terms(old) || open_terms(k);
+}
+
+// ---------------------------------------------------------------- demand
+typedef struct demand {
+    const kernel *k;
+    const buffer *root;
+    int *axes, naxes; // loops around the reads looked at, outermost first
+    double total;
+    bool seen;
+} demand;
+
+static bool read_uses(const expr *e, int axis) {
+    for (int j = 0; j < e->buffer->rank; j++)
+        if (uses_axis(e->index[j], axis)) return true;
+    return false;
+}
+
+static double ratio(dim *loops, dim *count) {
+    if (dim_less_equal(loops, count) == TRI_YES) return 1;
+    if (dim_is_const(loops) && dim_is_const(count))
+        return dim_value(count) ? (double)dim_value(loops) / (double)dim_value(count) : 1;
+    dim *q = count->min > 0 || count->max < 0 ? dim_floordiv(loops, count) : NULL;
+    return q && dim_is_const(q) ? (double)dim_value(q) : HUGE_VAL;
+}
+
+// Loops inside of the last one that the index uses find the value already there.
+static double times_read(const demand *d, const expr *e) {
+    dims *t = d->k->program->dims;
+    dim *used = dim_const(t, 1);
+    int last = -1, nused = 0, wide = 0;
+    double again = 1;
+    for (int j = 0; j < d->naxes; j++)
+        if (read_uses(e, d->axes[j])) last = j;
+    for (int j = 0; j <= last; j++) {
+        dim *n = d->k->axes.at[d->axes[j]].extent;
+        if (read_uses(e, d->axes[j])) used = dim_mul(used, n), nused++;
+        else again *= dim_is_const(n) ? (double)dim_value(n) : HUGE_VAL;
+    }
+    for (int j = 0; j < e->buffer->rank; j++) wide += !dim_is(e->buffer->dims[j], 1);
+    if (last < 0) return 1;
+    double more = ratio(used, buffer_count(e->buffer));
+    if (more == HUGE_VAL && nused <= wide) more = 1; // windows have more loops than the buffer has axes
+    return again * more;
+}
+
+static void look_demand(void *user, expr *e) {
+    demand *d = user;
+    if (e->op != X_READ || root_of(e->buffer) != d->root) return;
+    d->seen = true;
+    d->total += times_read(d, e);
+}
+
+double demand_of(const kernel *k, const buffer *root, bool *in_contraction) {
+    demand d = {.k = k, .root = root};
+    arena *scratch = arena_new();
+    d.axes = ARENA_ARRAY(scratch, int, k->axes.n + 1);
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        int nparallel = k->nouter, n = k->nouter;
+        for (int a = 0; a < k->nouter; a++) d.axes[a] = a;
+        for (int i = 0; i < s->axes.n; i++) {
+            d.axes[n++] = s->axes.at[i];
+            if (k->axes.at[s->axes.at[i]].kind == AXIS_PARALLEL) nparallel = n;
+        }
+        d.naxes = n, d.seen = false;
+        for (int i = 0; i < s->states.n; i++) expr_walk(s->states.at[i].step, look_demand, &d);
+        if (d.seen && stage_contracts(k, s)) *in_contraction = true;
+        for (int i = 0; i < s->writes.n; i++) {
+            const write *w = &s->writes.at[i];
+            d.naxes = w->when == WRITE_END ? nparallel : n;
+            for (int x = 0; x < w->to->rank; x++) expr_walk(w->index[x], look_demand, &d);
+            expr_walk(w->value, look_demand, &d);
+            if (w->guard) expr_walk(w->guard, look_demand, &d);
+        }
+        d.naxes = nparallel;
+        for (int i = 0; i < s->states.n; i++) expr_walk(s->states.at[i].init, look_demand, &d);
+    }
+    arena_destroy(scratch);
+    return d.total;
+}

@@ -1,0 +1,293 @@
+// Pointwise consumers go into the writes of their producers: to[i] = v; c[f(i)] = g(to[i], ...) becomes
+// c[f(i)] = g(v, ...). Where to is read elsewhere too, both are written.
+#include "passes/fuse/fuse_impl.h"
+
+enum { MOST_WRITES = 6 };
+
+typedef struct joint {
+    fuse *f;
+    arena *scratch;
+    place *p, *c;
+    const kernel *pk;
+    kernel ck; // as it was
+    kernel *made;
+    buffer *root, *to;     // what the producer writes
+    buffer *view;          // and how the consumer reads it
+    int axis[MAX_RANK];    // by dim of the view: the consumer's axis, -1: none
+    dim *stride[MAX_RANK]; // NULL, or 0 or 1 (known at run time): the consumer repeats this dim where it is 0
+    bool stretched, keep;
+    // while one write is replaced
+    const stage *old_stage;
+    const write *old_write;
+    graft *g;
+    expr *value;
+    bool failed;
+} joint;
+
+// ---------------------------------------------------------------- how the consumer reads
+typedef struct one_read {
+    const buffer *root;
+    expr *e;
+    bool several;
+} one_read;
+static void find_read(void *user, expr *e) {
+    one_read *r = user;
+    if (e->op != X_READ || root_of(e->buffer) != r->root) return;
+    r->several |= r->e != NULL;
+    r->e = e;
+}
+
+static bool is_zero(const expr *e) { return e->op == X_CONST && e->i == 0; }
+
+static bool read_dim(joint *j, const expr *e, int d) {
+    const kernel *k = &j->ck;
+    dim *n = j->view->dims[d];
+    j->axis[d] = -1, j->stride[d] = NULL;
+    if (is_zero(e) && dim_is(n, 1)) return true;
+    if (e->op == X_AXIS) {
+        j->axis[d] = e->axis;
+        return dim_equal(k->axes.at[e->axis].extent, n) == TRI_YES;
+    }
+    if (e->op != X_MUL || e->arg[0]->op != X_AXIS || e->arg[1]->op != X_DIM) return false;
+    const dim *s = e->arg[1]->dim;
+    j->axis[d] = e->arg[0]->axis, j->stride[d] = e->arg[1]->dim;
+    j->stretched = true;
+    return s->min >= 0 && s->max <= 1;
+}
+
+static bool read_form(joint *j) {
+    one_read r = {.root = j->root};
+    kernel_each(&j->ck, find_read, &r);
+    if (!r.e || r.several) return false;
+    j->view = r.e->buffer;
+    for (int d = 0; d < j->view->rank; d++)
+        if (!read_dim(j, r.e->index[d], d)) return false;
+    for (int a = 0; a < j->ck.axes.n; a++) {
+        int uses = 0;
+        for (int d = 0; d < j->view->rank; d++) uses += j->axis[d] == a;
+        if (uses > 1 || (uses == 0 && !dim_is(j->ck.axes.at[a].extent, 1))) return false;
+    }
+    return true;
+}
+
+// ---------------------------------------------------------------- how the producer writes
+static int last_index(const write *w) {
+    for (int d = w->to->rank - 1; d >= 0; d--)
+        if (w->index[d]->op != X_CONST && w->index[d]->op != X_DIM) return d;
+    return -1;
+}
+
+static bool write_form(joint *j) {
+    int n = 0;
+    for (int s = 0; s < j->pk->stages.n; s++) {
+        const stage *st = j->pk->stages.at[s];
+        for (int i = 0; i < st->writes.n; i++) {
+            const write *w = &st->writes.at[i];
+            if (j->stretched && root_of(w->to) != j->root) return false;
+            if (root_of(w->to) != j->root) continue;
+            if (w->combine != COMBINE_SET || (j->to && j->to != w->to)) return false;
+            j->to = w->to;
+            n++;
+            for (int d = 0; j->stretched && d < w->to->rank; d++)
+                if (j->view == w->to && j->stride[d] && w->index[d]->op != X_AXIS) return false;
+        }
+    }
+    if (j->stretched && (j->view != j->to || n != 1 || j->keep)) return false;
+    return n > 0 && n <= MOST_WRITES;
+}
+
+// ---------------------------------------------------------------- building
+// Another output of the producer at the same place of the same stage.
+static expr *sibling_value(joint *j, const expr *e, expr **index) {
+    for (int i = 0; i < j->old_stage->writes.n; i++) {
+        const write *w = &j->old_stage->writes.at[i];
+        expr *at[MAX_RANK];
+        if (w->to != e->buffer || w->when != j->old_write->when || w->guard || w->combine != COMBINE_SET)
+            continue;
+        for (int d = 0; d < w->to->rank; d++) at[d] = graft_expr(j->g, w->index[d]);
+        bool same = true;
+        for (int d = 0; d < w->to->rank; d++) same &= at[d] == index[d];
+        if (same) return as_stored(j->f, j->made, graft_expr(j->g, w->value), w->to->dtype);
+    }
+    return NULL;
+}
+
+static expr *read_value(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    joint *j = g->user;
+    const buffer *root = root_of(e->buffer);
+    expr *v = NULL;
+    if (root == j->root) v = j->value;
+    else if (lists_buffer(j->p->writes, j->p->nwrites, root)) {
+        v = sibling_value(j, e, index);
+        j->failed |= !v;
+    } else {
+        buffer *b = merge_access(j->f, g->to, e->buffer, index);
+        return b == e->buffer ? NULL : x_read_guarded(g->to, b, index, guard, fill);
+    }
+    return v && guard ? x_select(g->to, guard, v, fill ? fill : x_zero(g->to, v->dtype)) : v;
+}
+
+// The consumer's axes as what the producer's write index says.
+static graft *consumer_graft(joint *j, const write *w) {
+    kernel *k = j->made;
+    graft *g = graft_new(j->scratch, k, &j->ck);
+    expr *index[MAX_RANK], *at[MAX_RANK];
+    for (int d = 0; d < w->to->rank; d++) index[d] = graft_expr(j->g, w->index[d]);
+    j->failed |= !view_index(k, w->to, j->view, index, at);
+    if (j->failed) return NULL;
+    for (int a = 0; a < j->ck.axes.n; a++) g->axis[a] = x_i64(k, 0);
+    for (int d = 0; d < j->view->rank; d++)
+        if (j->axis[d] >= 0) g->axis[j->axis[d]] = j->stride[d] ? x_axis(k, w->index[d]->axis) : at[d];
+    g->read = read_value;
+    g->user = j;
+    return g;
+}
+
+static void replace_write(joint *j, stage *s, const write *w) {
+    kernel *k = j->made;
+    j->old_write = w;
+    j->value = as_stored(j->f, k, graft_expr(j->g, w->value), w->to->dtype);
+    graft *g = consumer_graft(j, w);
+    if (!g) return;
+    if (j->keep) graft_write(j->g, s, w);
+    const stage *from = j->ck.stages.at[0];
+    for (int i = 0; i < from->writes.n; i++) {
+        write *made = graft_write(g, s, &from->writes.at[i]);
+        made->to = merge_access(j->f, k, made->to, made->index);
+        made->when = w->when;
+        expr *guard = graft_expr(j->g, w->guard);
+        made->guard = !guard ? made->guard : made->guard ? x_and(k, guard, made->guard) : guard;
+    }
+}
+
+// The made kernel starts as the producer without stages; stretched axes get the consumer's extent.
+static void begin_kernel(joint *j) {
+    kernel *k = j->made;
+    const kernel *from = j->pk;
+    arena *a = k->arena;
+    int id = k->id;
+    *k = *from;
+    k->id = id;
+    k->stages.n = k->stages.cap = k->exprs.n = k->exprs.cap = 0;
+    k->shared = (map){.arena = a};
+    k->axes.n = k->axes.cap = k->messages.n = k->messages.cap = 0;
+    for (int i = 0; i < from->axes.n; i++) VEC_PUSH(a, &k->axes, from->axes.at[i]);
+    for (int i = 0; i < from->messages.n; i++) VEC_PUSH(a, &k->messages, from->messages.at[i]);
+}
+
+static const write *write_to(const kernel *k, const buffer *to) {
+    for (int s = 0; s < k->stages.n; s++)
+        for (int i = 0; i < k->stages.at[s]->writes.n; i++)
+            if (k->stages.at[s]->writes.at[i].to == to) return &k->stages.at[s]->writes.at[i];
+    return NULL;
+}
+
+static void stretch(joint *j, graft *g) {
+    const write *w = write_to(j->pk, j->to);
+    for (int d = 0; d < j->view->rank; d++) {
+        if (!j->stride[d]) continue;
+        int a = w->index[d]->axis;
+        j->made->axes.at[a].extent = j->ck.axes.at[j->axis[d]].extent;
+        g->axis[a] = x_mul(j->made, x_axis(j->made, a), x_dim(j->made, j->stride[d]));
+    }
+}
+
+static void build(joint *j) {
+    begin_kernel(j);
+    j->g = graft_same(j->scratch, j->made, j->pk);
+    if (j->stretched) stretch(j, j->g);
+    for (int s = 0; s < j->pk->stages.n && !j->failed; s++) {
+        const stage *old = j->old_stage = j->pk->stages.at[s];
+        stage *made = graft_stage(j->g, old);
+        for (int i = 0; i < old->writes.n && !j->failed; i++) {
+            if (root_of(old->writes.at[i].to) == j->root) replace_write(j, made, &old->writes.at[i]);
+            else graft_write(j->g, made, &old->writes.at[i]);
+        }
+    }
+}
+
+// ---------------------------------------------------------------- decisions
+// A contraction keeps its one write, along the same innermost axis.
+static bool keeps_order(const joint *j) {
+    if (!is_contraction(j->pk)) return true;
+    for (int s = 0; s < j->pk->stages.n; s++) {
+        const stage *old = j->pk->stages.at[s], *made = j->made->stages.at[s];
+        if (!stage_contracts(j->pk, old)) continue;
+        if (old->writes.n != 1 || made->writes.n != 1) return false;
+        const write *w = &old->writes.at[0], *m = &made->writes.at[0];
+        int d = last_index(w), e = last_index(m);
+        if (d < 0 || e < 0 || w->index[d]->op != X_AXIS) continue;
+        if (!uses_axis(m->index[e], w->index[d]->axis)) return false;
+    }
+    return true;
+}
+
+static bool independent(const joint *j) {
+    const place *p = j->p, *c = j->c;
+    for (int i = 0; i < c->nwrites; i++)
+        if (lists_buffer(p->reads, p->nreads, c->writes[i]) ||
+            lists_buffer(p->writes, p->nwrites, c->writes[i]))
+            return false;
+    return true;
+}
+
+static bool no_more_divisions(const joint *j) {
+    return count_divisions(j->made) <= count_divisions(j->pk) + count_divisions(&j->ck);
+}
+
+static bool join(fuse *f, place *p, place *c, buffer *root) {
+    joint j = {
+        .f = f, .p = p, .c = c, .pk = p->s->kernel, .ck = *c->s->kernel, .made = c->s->kernel, .root = root};
+    j.keep = read_elsewhere(f, root, c);
+    if (!read_form(&j) || !write_form(&j) || !independent(&j) || !can_move_down(f, p, c)) return false;
+    j.scratch = arena_new();
+    build(&j);
+    bool ok = !j.failed && small_enough(j.made) && no_more_divisions(&j) && keeps_order(&j) &&
+              still_contracts(j.made, (kernel *)j.pk);
+    arena_destroy(j.scratch);
+    if (!ok) {
+        *c->s->kernel = j.ck;
+        return false;
+    }
+    merge_names(j.made, j.pk, &j.ck);
+    place_remove(f, p);
+    place_update(f, c);
+    return true;
+}
+
+// Whether c makes large elements of root's small ones: better where it is read (dequantisation).
+static bool expands(const place *c, const buffer *root) {
+    const write *w = &c->s->kernel->stages.at[0]->writes.at[0];
+    return dtype_bits(w->to->dtype) > dtype_bits(root->dtype) &&
+           dim_equal(buffer_count(w->to), buffer_count(root)) == TRI_YES;
+}
+
+// What could take c in: contractions before others, late ones before early ones.
+static bool join_with_producer(fuse *f, place *c) {
+    for (int contraction = 1; contraction >= 0; contraction--) {
+        for (int limit = c->position, tries = 0; tries < 8; tries++) {
+            place *best = NULL;
+            buffer *root = NULL;
+            for (int i = 0; i < c->nreads; i++) {
+                place *p = sole_writer(f, c->reads[i]);
+                if (!p || p->region != c->region || p->position >= limit || !p->s->kernel) continue;
+                if (is_pointwise(p->s->kernel) || is_contraction(p->s->kernel) != contraction) continue;
+                if (!f->late && expands(c, c->reads[i])) continue;
+                if (!best || p->position > best->position) best = p, root = c->reads[i];
+            }
+            if (!best) break;
+            if (join(f, best, c, root)) return true;
+            limit = best->position;
+        }
+    }
+    return false;
+}
+
+void fuse_epilogue(fuse *f) {
+    for (int i = 0; i < f->order.n; i++) {
+        place *c = f->order.at[i];
+        if (!c->s->kernel || c->fixed || !is_pointwise(c->s->kernel)) continue;
+        if (!f->late && is_movement(c->s->kernel)) continue;
+        join_with_producer(f, c);
+    }
+}

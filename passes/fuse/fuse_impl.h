@@ -1,0 +1,151 @@
+// What the files of the fusion pass share.
+//
+//   fuse.c           order of the parts, who reads and writes what where, names
+//   fuse_concat.c      concatenations that grow become one
+//   fuse_clone.c     expressions and stages copied from one kernel into another
+//   fuse_view.c      index arithmetic through reshapes
+//   fuse_cost.c      what computing a value again would cost
+//   fuse_inline.c    pointwise producers go into the reads of their consumers
+//   fuse_epilogue.c  pointwise consumers go into the writes of their producers
+//   fuse_rows.c      kernels over the same rows become stages of one kernel
+//   fuse_attention.c     contraction, rows, contraction: attention
+//   fuse_reciprocal.c    divisions by what is the same for a row
+//   fuse_dce.c      what nobody reads goes
+#ifndef ONNXC_PASSES_FUSE_FUSE_IMPL_H
+#define ONNXC_PASSES_FUSE_FUSE_IMPL_H
+#include "passes/fuse/fuse.h"
+
+// A fused kernel stays within these, so that the pass is linear and kernels compile in reasonable time.
+enum {
+    MOST_NODES = 400,
+    MOST_DIVISIONS = 12,
+    MOST_BUFFERS = 48,
+    MOST_STAGES = 24,
+    MOST_READERS = 24,
+    MOST_NAME = 96
+};
+
+// ---------------------------------------------------------------- who touches a buffer where
+typedef struct touch {
+    step *s; // in region `region` at `position`
+    int region, position;
+    bool inside; // not the step itself, but one in its bodies
+} touch;
+typedef VEC(touch) touch_list;
+typedef struct dim_set {
+    int region, position;
+    dim *target;
+} dim_set;
+
+typedef struct place {
+    step *s; // NULL: not in the program
+    int region, position;
+    buffer **reads, **writes; // roots, each once
+    int nreads, nwrites;
+    bool fixed; // must stay as it is
+} place;
+
+typedef struct fuse {
+    program *p;
+    const fuse_options *o;
+    arena *arena;               // of this look at the program
+    touch_list *reads, *writes; // by id of the root buffer
+    bool *output;               // by id of the root buffer: the caller sees it
+    place *at;                  // by kernel id
+    VEC(place *) order;         // kernels in program order
+    VEC(dim_set) sets;
+    VEC(buffer *) views; // made by merging axes
+    bool late;           // arithmetic may go into what only moves data
+    bool changed;
+} fuse;
+
+buffer *root_of(const buffer *b);
+// The only one that writes b (a root, not read by its writer and no output), when it is a kernel; else NULL.
+place *sole_writer(fuse *f, const buffer *b);
+// The kernels that read b, in order; -1 when they are too many or something else reads it, in another region
+// or before the writer.
+int readers_of(fuse *f, const place *writer, const buffer *b, place **out /* MOST_READERS */);
+bool read_elsewhere(fuse *f, const buffer *b, const place *but); // by anything else than that kernel
+// Whether what a reads is still the same while the later kernel b of its region runs.
+bool can_compute_later(fuse *f, const place *a, const place *b);
+// Whether a may run there instead.
+bool can_move_down(fuse *f, const place *a, const place *b);
+void place_update(fuse *f, place *at); // after its kernel changed
+void place_remove(fuse *f, place *at);
+void merge_names(kernel *into, const kernel *head, const kernel *tail);
+bool small_enough(const kernel *k); // nodes, stages and buffers within the limits
+bool lists_buffer(buffer *const *list, int n, const buffer *b);
+
+// ---------------------------------------------------------------- copying
+typedef struct graft graft;
+struct graft {
+    kernel *to;
+    const kernel *from;
+    expr **axis;    // by axis of from: what stands for it
+    int *number;    // by axis of from: the axis of `to` that stands for it, where stages are copied
+    buffer **local; // by local of from
+    int *message;   // by message of from, -1: not there yet
+    expr *guard;    // NULL, or where values are wanted: nothing is read or checked elsewhere
+    expr *(*read)(graft *g, const expr *e, expr **index, expr *guard,
+                  expr *fill);              // NULL result: copied as it is
+    expr *(*node)(graft *g, const expr *e); // the same for nodes other than reads; operands are done
+    void *user;
+    expr **done; // by id in from
+    uint8_t *want;
+};
+graft *graft_new(arena *scratch, kernel *to, const kernel *from);
+expr *graft_expr(graft *g, expr *e);
+stage *graft_stage(graft *g, const stage *s); // axes and states
+write *graft_write(graft *g, stage *s, const write *w);
+// Empties k's stages and expressions to build them anew from the copy that it returns (kept for going back).
+kernel *kernel_begin(kernel *k);
+graft *graft_same(arena *scratch, kernel *k,
+                  const kernel *old); // axes, locals and messages stay what they are
+void kernel_each(const kernel *k, void (*visit)(void *user, expr *e), void *user); // every live node once
+// value as it would be after a pass through memory of type t.
+expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
+
+// ---------------------------------------------------------------- indices
+// The index into `to` of the element that index[] denotes in `from`; both are views of one root.
+bool view_index(kernel *k, const buffer *from, const buffer *to, expr *const *index, expr **out);
+// Makes an access with fewer divisions by joining axes of the buffer in a view.
+buffer *merge_access(fuse *f, kernel *k, buffer *b, expr **index);
+int count_divisions(const kernel *k);
+bool uses_axis(const expr *e, int axis); // e small
+
+// ---------------------------------------------------------------- cost
+typedef struct cost {
+    int work;    // operations for each element
+    int reads;   // that differ from element to element
+    bool moves;  // only takes elements from elsewhere
+    int bits;    // of the widest element read that is no constant
+    bool scales; // the one element read, converted, shifted down and multiplied by what is the same for a row
+} cost;
+cost cost_of(const kernel *k, const stage *s, const write *w);
+bool is_pointwise(const kernel *k); // one stage, no states, nothing but SET writes
+bool is_movement(const kernel *k);  // or dequantises
+bool has_states(const kernel *k);
+bool stage_contracts(const kernel *k, const stage *s); // sums of products of different things
+bool is_contraction(const kernel *k);
+// k is a contraction along affine indices, with guards that halos may replace, when old was one.
+bool still_contracts(kernel *k, kernel *old);
+// How often the elements of b (count of them) are asked for by all of k's reads, on average; HUGE_VAL:
+// unknown.
+double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
+bool affine_terms(kernel *k); // all reads in the terms of reductions have affine indices
+
+// ---------------------------------------------------------------- the parts
+void fuse_grow(program *p);
+void fuse_literals(fuse *f);
+void fuse_inline(fuse *f);
+void fuse_epilogue(fuse *f);
+void fuse_rows(fuse *f);
+// Makes p1's stages the first ones of p2's kernel; force: whatever its shape and size.
+bool rows_join(fuse *f, place *p1, place *p2, bool force);
+void fuse_chain(fuse *f, place *rows); // with a contraction before and one after it
+void fuse_divide(fuse *f);
+void fuse_dead(program *p);
+void fuse_compact(program *p);
+// e as axis + low; axis -1: low alone. False: it is something else.
+bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low);
+#endif

@@ -1,0 +1,369 @@
+// Pointwise producers go into the reads of their consumers: read(b, i) becomes the value that was written to
+// b at i.
+//
+// A producer writes its buffer in one piece or several (Concat); each piece covers a box of the buffer:
+//   for axes: b[axis + low, ...] = value(axes)
+#include "passes/fuse/fuse_impl.h"
+#include <math.h>
+
+enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8, FEW_PRODUCTS = 4 };
+
+typedef struct piece {
+    const stage *s;
+    const write *w;
+    int axis[MAX_RANK]; // by dim of the buffer; -1: none, the index is low
+    dim *low[MAX_RANK];
+} piece;
+
+typedef struct source {
+    const kernel *k;
+    buffer *root, *to;
+    piece pieces[MOST_PIECES];
+    int n;
+    bool in_row; // pieces follow each other along dim `along` and cover it
+    int along;
+} source;
+
+// ---------------------------------------------------------------- taking producers apart
+static dim *known_dim(const kernel *k, const expr *e) {
+    if (e->op == X_DIM) return e->dim;
+    return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
+}
+
+bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low) {
+    dim *d = known_dim(k, e);
+    *axis = -1, *low = d ? d : dim_const(k->program->dims, 0);
+    if (d) return true;
+    if (e->op == X_AXIS) return *axis = e->axis, true;
+    if (e->op != X_ADD) return false;
+    for (int j = 0; j < 2; j++) {
+        d = known_dim(k, e->arg[j]);
+        if (!d || e->arg[1 - j]->op != X_AXIS) continue;
+        *axis = e->arg[1 - j]->axis, *low = d;
+        return true;
+    }
+    return false;
+}
+
+static bool uses_each_once(const kernel *k, const piece *p, int rank) {
+    for (int pass = 0; pass < 2; pass++) {
+        int n = pass ? p->s->axes.n : k->nouter;
+        for (int j = 0; j < n; j++) {
+            int a = pass ? p->s->axes.at[j] : j, uses = 0;
+            for (int d = 0; d < rank; d++) uses += p->axis[d] == a;
+            if (uses > 1 || (uses == 0 && !dim_is(k->axes.at[a].extent, 1))) return false;
+        }
+    }
+    return true;
+}
+
+static void find_local(void *user, expr *e) {
+    *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_LOCAL;
+}
+
+static bool take_piece(source *src, const stage *s, const write *w) {
+    if (src->n == MOST_PIECES || s->states.n || w->guard || w->when != WRITE_END || w->combine != COMBINE_SET)
+        return false;
+    if (src->to && src->to != w->to) return false;
+    src->to = w->to;
+    piece *p = &src->pieces[src->n++];
+    *p = (piece){.s = s, .w = w};
+    for (int d = 0; d < w->to->rank; d++)
+        if (!shifted_axis(src->k, w->index[d], &p->axis[d], &p->low[d])) return false;
+    bool local = false;
+    expr_walk(w->value, find_local, &local);
+    return !local && uses_each_once(src->k, p, w->to->rank);
+}
+
+static dim *extent_of(const source *src, const piece *p, int d) {
+    dims *t = src->k->program->dims;
+    return p->axis[d] < 0 ? dim_const(t, 1) : src->k->axes.at[p->axis[d]].extent;
+}
+static bool covers(const source *src, const piece *p, int d) {
+    return dim_is(p->low[d], 0) && dim_equal(extent_of(src, p, d), src->to->dims[d]) == TRI_YES;
+}
+
+// Whether the pieces lie side by side along one dim, in order and without gaps.
+static bool side_by_side(source *src) {
+    src->along = -1;
+    for (int d = 0; d < src->to->rank; d++) {
+        bool whole = true;
+        for (int j = 0; j < src->n; j++) whole &= covers(src, &src->pieces[j], d);
+        if (whole) continue;
+        if (src->along >= 0) return false;
+        src->along = d;
+    }
+    if (src->along < 0) return false;
+    dim *at = dim_const(src->k->program->dims, 0);
+    for (int j = 0; j < src->n; j++) {
+        if (dim_equal(src->pieces[j].low[src->along], at) != TRI_YES) return false;
+        at = dim_add(at, extent_of(src, &src->pieces[j], src->along));
+    }
+    return true;
+}
+
+static bool source_of(const kernel *k, buffer *root, source *src) {
+    *src = (source){.k = k, .root = root};
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        for (int i = 0; i < s->writes.n; i++)
+            if (root_of(s->writes.at[i].to) == root && !take_piece(src, s, &s->writes.at[i])) return false;
+    }
+    src->in_row = src->n > 1 && side_by_side(src);
+    return src->n > 0;
+}
+
+// ---------------------------------------------------------------- reading through
+typedef struct inlining {
+    fuse *f;
+    source *src;
+    arena *scratch;
+    bool failed;
+} inlining;
+
+static expr *both(kernel *k, expr *a, expr *b) { return !a ? b : !b ? a : x_and(k, a, b); }
+
+// Where an index lies in piece j, given that it lies in no later one.
+static expr *inside(kernel *k, const source *src, int j, expr *const *at) {
+    const piece *p = &src->pieces[j];
+    expr *in = NULL;
+    for (int d = 0; d < src->to->rank; d++) {
+        if (covers(src, p, d)) continue;
+        in = both(k, in, x_bin(k, X_LE, x_dim(k, p->low[d]), at[d]));
+        if (!src->in_row)
+            in = both(k, in, x_lt(k, at[d], x_dim(k, dim_add(p->low[d], extent_of(src, p, d)))));
+    }
+    return in;
+}
+
+static expr *read_joined(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    inlining *in = g->user;
+    buffer *b = merge_access(in->f, g->to, e->buffer, index);
+    return b == e->buffer ? NULL : x_read_guarded(g->to, b, index, guard, fill);
+}
+
+static expr *piece_value(inlining *in, kernel *k, const piece *p, expr *const *at, expr *guard) {
+    graft *g = graft_new(in->scratch, k, in->src->k);
+    for (int a = 0; a < in->src->k->axes.n; a++) g->axis[a] = x_i64(k, 0);
+    for (int d = 0; d < in->src->to->rank; d++)
+        if (p->axis[d] >= 0) g->axis[p->axis[d]] = x_sub(k, at[d], x_dim(k, p->low[d]));
+    g->guard = guard;
+    g->read = read_joined;
+    g->user = in;
+    return as_stored(in->f, k, graft_expr(g, p->w->value), in->src->to->dtype);
+}
+
+static bool is_false(const expr *e) { return e && e->op == X_CONST && e->i == 0; }
+static bool is_true(const expr *e) { return e && e->op == X_CONST && e->i != 0; }
+
+// value where guard, else fill; a plain read of the same guard takes the fill itself.
+static expr *guarded(kernel *k, const piece *p, expr *value, expr *guard, expr *fill) {
+    if (!guard) return value;
+    if (!fill) fill = x_zero(k, value->dtype);
+    const expr *old = p->w->value;
+    bool same = old->op == X_READ && (!old->guard || (value->op == X_READ && value->fill == fill));
+    if (same && value->op == X_READ && value->guard)
+        return x_read_guarded(k, value->buffer, value->index, value->guard, fill);
+    return x_select(k, guard, value, fill);
+}
+
+static expr *read_through(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    inlining *in = g->user;
+    kernel *k = g->to;
+    source *src = in->src;
+    if (in->failed || root_of(e->buffer) != src->root) return NULL;
+    expr *at[MAX_RANK], *where[MOST_PIECES], *part[MOST_PIECES], *value = NULL, *left = guard;
+    in->failed = !view_index(k, e->buffer, src->to, index, at);
+    if (in->failed) return NULL;
+    int j = src->n - 1;
+    for (; j >= 0; j--) {
+        where[j] = j ? inside(k, src, j, at) : NULL;
+        part[j] = NULL;
+        if (is_false(where[j])) continue;
+        if (is_true(where[j])) where[j] = NULL;
+        part[j] = piece_value(in, k, &src->pieces[j], at, both(k, left, where[j]));
+        if (!where[j]) break;
+        left = both(k, left, x_un(k, X_NOT, where[j]));
+    }
+    int first = j < 0 ? 0 : j;
+    for (j = first; j < src->n; j++)
+        if (part[j]) value = !value ? part[j] : x_select(k, where[j], part[j], value);
+    return value ? guarded(k, &src->pieces[first], value, guard, fill) : NULL;
+}
+
+static bool rewrite_reads(inlining *in, kernel *k) {
+    kernel *old = kernel_begin(k);
+    graft *g = graft_same(in->scratch, k, old);
+    g->read = read_through;
+    g->user = in;
+    for (int j = 0; j < old->stages.n; j++) {
+        stage *s = graft_stage(g, old->stages.at[j]);
+        for (int i = 0; i < old->stages.at[j]->writes.n; i++) {
+            write *w = graft_write(g, s, &old->stages.at[j]->writes.at[i]);
+            w->to = merge_access(in->f, k, w->to, w->index);
+        }
+    }
+    return !in->failed;
+}
+
+// ---------------------------------------------------------------- decisions
+static bool few_divisions(const kernel *k, const kernel *old) {
+    int n = count_divisions(k);
+    return n <= MOST_DIVISIONS || n <= count_divisions(old);
+}
+
+static bool inline_into(fuse *f, source *src, place *from, place *to) {
+    kernel *k = to->s->kernel, saved = *k;
+    if (!can_compute_later(f, from, to)) return false;
+    inlining in = {.f = f, .src = src, .scratch = arena_new()};
+    bool ok =
+        rewrite_reads(&in, k) && small_enough(k) && few_divisions(k, &saved) && still_contracts(k, &saved);
+    arena_destroy(in.scratch);
+    if (!ok) *k = saved;
+    else if (has_states(&saved)) merge_names(k, &saved, src->k);
+    else merge_names(k, src->k, &saved);
+    return ok;
+}
+
+static cost cost_of_source(const source *src) {
+    cost all = {.moves = true, .scales = true};
+    for (int j = 0; j < src->n; j++) {
+        cost c = cost_of(src->k, src->pieces[j].s, src->pieces[j].w);
+        if (c.work > all.work) all.work = c.work;
+        if (c.reads > all.reads) all.reads = c.reads;
+        if (c.bits > all.bits) all.bits = c.bits;
+        all.moves &= c.moves, all.scales &= c.scales;
+    }
+    return all;
+}
+
+// Whether computing values where they are read costs less than a pass through memory.
+static bool worth(fuse *f, const source *src, place *const *to, int n) {
+    cost c = cost_of_source(src);
+    double demand = src->k->stages.n > src->n; // computed anyway, for what else the kernel does
+    bool contraction = false;
+    for (int j = 0; j < n; j++) {
+        const kernel *k = to[j]->s->kernel;
+        if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
+        if (src->n > 1 && has_states(k)) return false; // each term would ask where it lies
+        bool here = false;
+        demand += demand_of(k, src->root, &here);
+        contraction |= here;
+    }
+    // Bytes stay bytes in products of bytes; wider elements of the run are converted once, not for each
+    // product.
+    bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= 8 || demand <= FEW_PRODUCTS);
+    if (contraction && !(src->n == 1 && (c.moves || scales))) return false;
+    if (src->n > 1 && demand > 2) return false;
+    if (c.moves || contraction || demand <= 1 || (c.reads == 0 && c.work <= CHEAP)) return true;
+    return c.work * (demand - 1) <= CHEAP && c.reads * demand <= c.reads + 1 + demand;
+}
+
+// ---------------------------------------------------------------- chains
+// Two pointwise kernels over the same axes in the same order: the second's operations are added to the first,
+// so that a long chain is not copied at each of its links.
+typedef struct link {
+    fuse *f;
+    const source *src;
+    expr *value;
+    expr *read; // the only one of the producer's buffer
+    bool several;
+} link;
+
+static void find_link_read(void *user, expr *e) {
+    link *l = user;
+    if (e->op != X_READ || root_of(e->buffer) != l->src->root) return;
+    l->several |= l->read != NULL;
+    l->read = e;
+}
+
+static expr *read_link(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+    link *l = g->user;
+    (void)index, (void)guard, (void)fill;
+    return root_of(e->buffer) == l->src->root ? l->value : NULL;
+}
+
+static bool same_loops(const link *l, const kernel *to, graft *g) {
+    const kernel *from = l->src->k;
+    const piece *p = &l->src->pieces[0];
+    int last = -1, last_from = -1, wide = 0;
+    if (!l->read || l->several || l->read->guard || l->read->buffer != l->src->to) return false;
+    for (int a = 0; a < to->axes.n; a++) {
+        g->axis[a] = x_i64((kernel *)from, 0);
+        wide += !dim_is(to->axes.at[a].extent, 1);
+    }
+    for (int d = 0; d < l->src->to->rank; d++) {
+        const expr *i = l->read->index[d];
+        if (i->op == X_CONST && p->axis[d] < 0) continue;
+        if (i->op != X_AXIS || p->axis[d] < 0 || !covers(l->src, p, d)) return false;
+        if (i->axis <= last || p->axis[d] <= last_from) return false;
+        last = i->axis, last_from = p->axis[d];
+        if (dim_equal(to->axes.at[last].extent, l->src->to->dims[d]) != TRI_YES) return false;
+        g->axis[last] = p->w->index[d];
+        wide--;
+    }
+    return wide == 0;
+}
+
+static bool append_to_source(fuse *f, const source *src, place *from, place *to) {
+    kernel *k = from->s->kernel, *end = to->s->kernel;
+    if (!is_pointwise(k) || !is_pointwise(end) || src->n != 1 || from->nwrites != 1 ||
+        k->stages.at[0]->writes.n != 1)
+        return false;
+    if (!can_compute_later(f, from, to)) return false;
+    link l = {.f = f, .src = src};
+    kernel_each(end, find_link_read, &l);
+    arena *scratch = arena_new();
+    graft *g = graft_new(scratch, k, end);
+    stage *s = k->stages.at[0], saved = *s;
+    bool ok = same_loops(&l, end, g);
+    if (ok) {
+        l.value = as_stored(f, k, s->writes.at[0].value, src->to->dtype);
+        g->read = read_link;
+        g->user = &l;
+        s->writes.at = NULL, s->writes.n = s->writes.cap = 0;
+        for (int i = 0; i < end->stages.at[0]->writes.n; i++)
+            graft_write(g, s, &end->stages.at[0]->writes.at[i]);
+        ok = small_enough(k);
+        if (!ok) *s = saved;
+    }
+    arena_destroy(scratch);
+    if (!ok) return false;
+    int id = end->id;
+    kernel tail = *end;
+    *end = *k;
+    end->id = id;
+    merge_names(end, k, &tail);
+    place_remove(f, from);
+    place_update(f, to);
+    return true;
+}
+
+static void inline_source(fuse *f, place *from, buffer *root) {
+    place *to[MOST_READERS];
+    source src;
+    int n = readers_of(f, from, root, to);
+    if (n <= 0 || f->output[root->id] || !source_of(from->s->kernel, root, &src)) return;
+    if (!worth(f, &src, to, n) || (n == 1 && append_to_source(f, &src, from, to[0]))) return;
+    kernel saved[MOST_READERS];
+    int done = 0;
+    for (; done < n; done++) {
+        saved[done] = *to[done]->s->kernel;
+        if (!inline_into(f, &src, from, to[done])) break;
+    }
+    if (done < n) {
+        while (done-- > 0) *to[done]->s->kernel = saved[done];
+        return;
+    }
+    for (int j = 0; j < n; j++) place_update(f, to[j]);
+    if (from->nwrites == 1) place_remove(f, from);
+}
+
+void fuse_inline(fuse *f) {
+    for (int j = 0; j < f->order.n; j++) {
+        place *from = f->order.at[j];
+        if (!from->s->kernel || from->fixed) continue;
+        for (int i = 0; i < from->nwrites && from->s->kernel; i++)
+            if (sole_writer(f, from->writes[i]) == from) inline_source(f, from, from->writes[i]);
+    }
+}

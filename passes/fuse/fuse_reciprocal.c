@@ -1,0 +1,108 @@
+// Divisions by what is the same for a row become products with its reciprocal, as the operators' own kernels
+// have it: x[j] / scale[] for all j, with scale[] = v, is x[j] * scale[] with scale[] = 1 / v.
+#include "passes/fuse/fuse_impl.h"
+
+typedef struct divisor {
+    int divides, else_used; // how often its reads are divisors in a loop of a stage, and anything else
+    int writes;
+    bool reciprocal;
+} divisor;
+
+typedef struct divide {
+    const kernel *k;
+    bool steps;     // something rounds to whole numbers, where the last bit of a quotient may decide
+    divisor *local; // by local
+} divide;
+
+static divisor *divisor_of(const divide *d, const expr *e) {
+    bool scalar = e && e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0;
+    return scalar ? &d->local[e->buffer->id] : NULL;
+}
+
+static bool varies_in_stage(const kernel *k, expr *e) {
+    for (int a = k->nouter; a < k->axes.n; a++)
+        if (expr_uses_axis(e, a)) return true;
+    return false;
+}
+
+static void look_use(void *user, expr *e) {
+    divide *d = user;
+    expr *operand[MAX_RANK + 3];
+    bool to_int = e->op == X_CAST && !dtype_is_float(e->dtype) && dtype_is_float(e->arg[0]->dtype);
+    d->steps |= to_int || e->op == X_RINT || e->op == X_FLOOR || e->op == X_CEIL || e->op == X_TRUNC;
+    int n = expr_operands(e, operand);
+    for (int j = 0; j < n; j++) {
+        divisor *v = divisor_of(d, operand[j]);
+        if (!v) continue;
+        bool divides =
+            e->op == X_DIV && j == 1 && operand[0] != operand[1] && varies_in_stage(d->k, operand[0]);
+        if (divides) v->divides++;
+        else v->else_used++;
+    }
+}
+
+static void look_root(const divide *d, const expr *e) {
+    divisor *v = divisor_of(d, e);
+    if (v) v->else_used++;
+}
+
+static void look_stage(divide *d, const stage *s) {
+    for (int j = 0; j < s->states.n; j++) {
+        look_root(d, s->states.at[j].init);
+        look_root(d, s->states.at[j].step);
+    }
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        look_root(d, w->value);
+        if (w->to->role != BUF_LOCAL || w->to->rank) continue;
+        divisor *v = &d->local[w->to->id];
+        bool plain = w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard;
+        v->writes +=
+            plain && dtype_is_float(w->to->dtype) && dtype_compute(w->to->dtype) == w->to->dtype ? 1 : 2;
+    }
+}
+
+static expr *multiply(graft *g, const expr *e) {
+    divide *d = g->user;
+    divisor *v = e->op == X_DIV ? divisor_of(d, e->arg[1]) : NULL;
+    return v && v->reciprocal ? x_mul(g->to, g->done[e->arg[0]->id], g->done[e->arg[1]->id]) : NULL;
+}
+
+static void remake(kernel *k, divide *d, arena *scratch) {
+    kernel *old = kernel_begin(k);
+    graft *g = graft_same(scratch, k, old);
+    g->node = multiply;
+    g->user = d;
+    for (int j = 0; j < old->stages.n; j++) {
+        const stage *from = old->stages.at[j];
+        stage *s = graft_stage(g, from);
+        for (int i = 0; i < from->writes.n; i++) {
+            write *w = graft_write(g, s, &from->writes.at[i]);
+            bool scalar = w->to->role == BUF_LOCAL && w->to->rank == 0;
+            if (scalar && d->local[w->to->id].reciprocal)
+                w->value = x_div(k, x_float(k, w->value->dtype, 1), w->value);
+        }
+    }
+}
+
+static void divide_kernel(kernel *k) {
+    arena *scratch = arena_new();
+    divide d = {.k = k, .local = ARENA_ARRAY(scratch, divisor, k->locals.n + 1)};
+    for (int j = 0; j < k->stages.n; j++) look_stage(&d, k->stages.at[j]);
+    kernel_each(k, look_use, &d);
+    bool any = false;
+    for (int j = 0; j < k->locals.n; j++) {
+        divisor *v = &d.local[j];
+        v->reciprocal = v->writes == 1 && v->divides > 0 && v->else_used == 0;
+        any |= v->reciprocal;
+    }
+    if (any && !d.steps) remake(k, &d, scratch);
+    arena_destroy(scratch);
+}
+
+void fuse_divide(fuse *f) {
+    for (int j = 0; j < f->order.n; j++) {
+        kernel *k = f->order.at[j]->s->kernel;
+        if (k->locals.n && k->stages.n > 1 && !f->order.at[j]->fixed && !is_contraction(k)) divide_kernel(k);
+    }
+}

@@ -1,0 +1,77 @@
+// Common subexpressions: a node that repeats an earlier one (operator, inputs, attributes) of its graph or an
+// outer one gives its users the earlier outputs.
+#include "ir/graph/op.h"
+#include "passes/passes.h"
+#include <string.h>
+
+static bool attr_equal(const attr *a, const attr *b) {
+    if (a->kind != b->kind || a->n != b->n || strcmp(a->name, b->name) != 0) return false;
+    switch (a->kind) {
+    case ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    case ATTR_INT: return a->i == b->i;
+    case ATTR_STRING: return a->size == b->size && memcmp(a->s, b->s, a->size) == 0;
+    case ATTR_FLOATS: return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
+    case ATTR_INTS: return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
+    default: return false; // regions and tensors: not compared
+    }
+}
+
+static bool node_equal(const node *a, const node *b) {
+    if (a->op != b->op || a->nin != b->nin || a->nout != b->nout || a->nattrs != b->nattrs) return false;
+    for (int j = 0; j < a->nin; j++)
+        if (a->in[j] != b->in[j]) return false;
+    for (int j = 0; j < a->nout; j++)
+        if (!a->out[j] != !b->out[j]) return false;
+    for (int j = 0; j < a->nattrs; j++)
+        if (!attr_equal(&a->attrs[j], &b->attrs[j])) return false;
+    return true;
+}
+
+static uint64_t node_hash(const node *n) {
+    uint64_t h = hash_string(HASH_SEED, n->op->name);
+    for (int j = 0; j < n->nin; j++) {
+        int id = n->in[j] ? n->in[j]->id : -1;
+        h = hash_bytes(h, &id, sizeof id);
+    }
+    return h;
+}
+
+// What n would have set in the run, `first` sets.
+static void merge_node(node *n, const node *first) {
+    module *m = n->graph->module;
+    for (int i = 0; i < n->nout; i++) {
+        value *gone = n->out[i], *kept = first->out[i];
+        if (!gone) continue;
+        value_replace(gone, kept);
+        if (gone->type.kind == TYPE_TENSOR && gone->type.rank > 0 && kept->type.rank == gone->type.rank)
+            replace_unknown_dims(m, gone->type.dims, kept->type.dims, gone->type.rank);
+        if (gone->ncontents && gone->ncontents == kept->ncontents)
+            replace_unknown_dims(m, gone->contents, kept->contents, gone->ncontents);
+    }
+    node_delete(n);
+}
+
+static void cse_graph(graph *g, arena *scratch) {
+    map seen = {.arena = scratch};
+    for (int j = 0; j < g->nodes.n; j++) {
+        node *n = g->nodes.at[j];
+        for (int i = 0; i < n->nattrs; i++)
+            if (n->attrs[i].kind == ATTR_GRAPH) cse_graph(n->attrs[i].graph, scratch);
+        if (n->op->has_side_effect_on_random || n->nout == 0) continue;
+        uint64_t h = node_hash(n);
+        node *first = map_get_number(&seen, h);
+        if (!first) {
+            map_put_number(&seen, h, n);
+            continue;
+        }
+        if (!node_equal(first, n)) continue;
+        merge_node(n, first);
+        j--;
+    }
+}
+
+void pass_cse(pass_context *c) {
+    arena *scratch = arena_new();
+    cse_graph(c->module->main, scratch);
+    arena_destroy(scratch);
+}

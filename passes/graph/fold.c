@@ -1,0 +1,209 @@
+// Constant folding: a node whose inputs are all constants is lowered alone and run by the interpreter, under
+// limits of work and memory; its outputs become constants. Contents known as constant dims become constants
+// too.
+#include "ir/kernel/interp.h"
+#include "ir/kernel/lower.h"
+#include "passes/passes.h"
+#include <string.h>
+
+static bool is_foldable(const node *n) {
+    if (!n->op->lower && !n->op->is_view) return false;
+    if (n->op->has_side_effect_on_random || n->nout == 0) return false;
+    for (int j = 0; j < n->nattrs; j++)
+        if (n->attrs[j].kind == ATTR_GRAPH) return false;
+    for (int j = 0; j < n->nin; j++)
+        if (n->in[j] && (!n->in[j]->constant || n->in[j]->constant->kind == CONST_STRINGS)) return false;
+    for (int j = 0; j < n->nout; j++)
+        if (n->out[j] && (n->out[j]->type.kind != TYPE_TENSOR || n->out[j]->type.rank == RANK_UNKNOWN ||
+                          n->out[j]->type.elem == DT_STRING))
+            return false;
+    return true;
+}
+
+// Whether n only makes wider elements of a constant's (DequantizeLinear or Cast of weights): it stays packed
+// and its readers convert, which takes less memory and bandwidth.
+enum { WIDEN_FREELY = 256 };
+static bool widens(const node *n) {
+    const constant *c = n->nin && n->in[0] ? n->in[0]->constant : NULL;
+    if (!c || n->nout != 1 || !n->out[0]) return false;
+    const type *t = &n->out[0]->type;
+    bool quantised = dtype_bits(c->elem) <= 8 && c->elem != DT_BOOL &&
+                     dtype_is_float(t->elem); // integer products want these
+    if (c->count * dtype_bits(c->elem) <= (quantised ? 8 : 8 * WIDEN_FREELY)) return false;
+    if (dtype_bits(t->elem) <= dtype_bits(c->elem) || t->rank != c->rank) return false;
+    for (int j = 0; j < t->rank; j++)
+        if (!dim_is(t->dims[j], c->dims[j])) return false;
+    return true;
+}
+
+// Bytes of all outputs, -1 when not constant.
+static int64_t output_bytes(const node *n) {
+    int64_t sum = 0;
+    for (int j = 0; j < n->nout; j++) {
+        if (!n->out[j]) continue;
+        int64_t count = 1;
+        for (int i = 0; i < n->out[j]->type.rank; i++) {
+            dim *d = n->out[j]->type.dims[i];
+            if (!dim_is_const(d)) return 0; // data-dependent: the interpreter's limits hold
+            if (dim_value(d) && __builtin_mul_overflow(count, dim_value(d), &count)) return INT64_MAX;
+        }
+        sum += dtype_size(n->out[j]->type.elem, count);
+    }
+    return sum;
+}
+
+static void make_constant(module *m, value *v, constant *k) {
+    v->constant = k;
+    v->def = NULL;
+    dim **d = ARENA_ARRAY(m->arena, dim *, k->rank + 1);
+    for (int i = 0; i < k->rank; i++) d[i] = dim_const(m->dims, k->dims[i]);
+    v->type = type_tensor(m->arena, k->elem, k->rank, d);
+}
+
+static void check_type_sizes(module *m, const value *v) {
+    for (int i = 0; i < v->type.rank; i++)
+        if (v->type.dims[i]->max < 0)
+            diag_fatal(m->diag, v->def ? v->def->loc : NULL, "'%s' would have dimension %d = %s", v->name, i,
+                       dim_text(m->arena, v->type.dims[i]));
+}
+
+// Sizes and elements of a folded value that only the run would have known: known from here on.
+static void put_found_sizes(module *m, const value *old, const constant *k) {
+    int contents = dtype_is_int(k->elem) && old->ncontents == k->count ? old->ncontents : 0;
+    int count = k->rank + contents;
+    dim **before = ARENA_ARRAY(m->arena, dim *, count + 1), **now = ARENA_ARRAY(m->arena, dim *, count + 1);
+    for (int i = 0; i < count; i++) {
+        bool size = i < k->rank;
+        before[i] = size ? old->type.dims[i] : old->contents[i - k->rank];
+        now[i] = dim_const(m->dims, size ? k->dims[i] : constant_int(k, i - k->rank));
+    }
+    if (!replace_unknown_dims(m, before, now, count)) return;
+    for (int j = 0; j < m->values.n; j++)
+        if (m->values.at[j]->type.kind == TYPE_TENSOR) check_type_sizes(m, m->values.at[j]);
+}
+
+// n's outputs become free-standing values of its graph, then n goes.
+static void detach(node *n, constant **k) {
+    module *m = n->graph->module;
+    for (int j = 0; j < n->nout; j++) {
+        value *old = n->out[j];
+        if (!old) continue;
+        value *v = value_constant(n->graph, old->name, k[j]);
+        v->contents = old->contents;
+        v->ncontents = old->ncontents;
+        make_constant(m, v, k[j]);
+        value was = *old;
+        value_replace(old, v);
+        put_found_sizes(m, &was, k[j]);
+    }
+    node_delete(n);
+}
+
+static program *lower_alone(node *n) {
+    module *m = n->graph->module;
+    program *p = program_new(m);
+    lowering l = {.program = p,
+                  .region = p->main,
+                  .buffers = {.arena = m->arena},
+                  .checked = {.arena = m->arena},
+                  .entry = p->main};
+    // Sizes of constants are known: what is to be checked concerns other nodes from the same place.
+    for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
+    if (n->op->lower) n->op->lower(&l, n);
+    else lower_view(&l, n, 0, 0);
+    for (int j = 0; j < n->nout; j++)
+        VEC_PUSH(m->arena, &p->outputs, n->out[j] ? lower_buffer(&l, n->out[j]) : NULL);
+    return p;
+}
+
+static bool fold_node(node *n, pass_context *c) {
+    module *m = c->module;
+    int64_t bytes = output_bytes(n);
+    if (bytes < 0 || bytes > c->fold_bytes) return false;
+    program *p = lower_alone(n);
+    constant **k = ARENA_ARRAY(m->arena, constant *, n->nout);
+    int wanted = 0;
+    for (int j = 0; j < n->nout; j++) // the interpreter wants no gaps
+        if (p->outputs.at[j]) p->outputs.at[wanted++] = p->outputs.at[j];
+    p->outputs.n = wanted;
+    tensor *out = ARENA_ARRAY(m->arena, tensor, wanted + 1);
+    const char *message;
+    interp_limits limits = {c->fold_work, 2 * c->fold_bytes};
+    if (interp_program(p, m->arena, NULL, out, limits, &message) != INTERP_OK)
+        return false; // fails again, at run time
+    for (int j = 0, i = 0; j < n->nout; j++) {
+        if (!n->out[j]) continue;
+        k[j] = constant_new(m->arena, out[i].dtype, out[i].rank, out[i].dims);
+        k[j]->data = out[i++].data;
+    }
+    detach(n, k);
+    return true;
+}
+
+// A small integer tensor whose contents inference found to be constant.
+static bool fold_contents(node *n) {
+    for (int j = 0; j < n->nout; j++) {
+        const value *v = n->out[j];
+        if (!v) continue;
+        if (!v->contents || v->type.kind != TYPE_TENSOR || v->type.rank > 1 ||
+            (!dtype_is_int(v->type.elem) && v->type.elem != DT_BOOL))
+            return false;
+        if (dtype_bits(v->type.elem) < 8) return false;
+        for (int i = 0; i < v->ncontents; i++)
+            if (!dim_is_const(v->contents[i])) return false;
+    }
+    module *m = n->graph->module;
+    constant **k = ARENA_ARRAY(m->arena, constant *, n->nout);
+    for (int j = 0; j < n->nout; j++) {
+        const value *v = n->out[j];
+        if (!v) continue;
+        int64_t count = v->ncontents;
+        k[j] = constant_new(m->arena, v->type.elem, v->type.rank, &count);
+        for (int i = 0; i < v->ncontents; i++)
+            dtype_store_int(v->type.elem, (void *)k[j]->data, i, dim_value(v->contents[i]));
+    }
+    detach(n, k);
+    return true;
+}
+
+static bool has_sizes(const type *t) { return t->kind == TYPE_TENSOR && t->rank != RANK_UNKNOWN; }
+
+static bool has_unknown_sizes(const value *v) {
+    for (int j = 0; v && has_sizes(&v->type) && j < v->type.rank; j++)
+        if (v->type.dims[j]->kind == DIM_OPAQUE) return true;
+    return false;
+}
+
+// Sizes that follow from inputs which inference did not know and folding made constant: a range's limits, an
+// image's scales. Lowering looks at the constants and would not set what inference left to the run.
+static void infer_again(node *n) {
+    bool unknown = false, known = false;
+    for (int j = 0; j < n->nout; j++) unknown |= has_unknown_sizes(n->out[j]);
+    for (int j = 0; j < n->nin; j++) known |= n->in[j] && n->in[j]->constant;
+    for (int j = 0; j < n->nattrs; j++) unknown &= n->attrs[j].kind != ATTR_GRAPH;
+    if (!unknown || !known) return;
+    module *m = n->graph->module;
+    type *before = ARENA_ARRAY(m->arena, type, n->nout + 1);
+    for (int j = 0; j < n->nout; j++)
+        if (n->out[j]) before[j] = n->out[j]->type;
+    infer_node(n);
+    for (int j = 0; j < n->nout; j++)
+        if (has_sizes(&before[j]) && n->out[j]->type.rank == before[j].rank)
+            replace_unknown_dims(m, before[j].dims, n->out[j]->type.dims, before[j].rank);
+}
+
+static void fold_graph(graph *g, pass_context *c) {
+    for (int j = 0; j < g->nodes.n; j++) {
+        node *n = g->nodes.at[j];
+        for (int i = 0; i < n->nattrs; i++)
+            if (n->attrs[i].kind == ATTR_GRAPH) fold_graph(n->attrs[i].graph, c);
+        if (n->nout && !n->op->has_side_effect_on_random && fold_contents(n)) {
+            j--;
+            continue;
+        }
+        infer_again(n);
+        if (is_foldable(n) && !widens(n) && fold_node(n, c)) j--;
+    }
+}
+
+void pass_fold(pass_context *c) { fold_graph(c->module->main, c); }

@@ -1,0 +1,164 @@
+// What a kernel wants to lie channels-last: convolutions, transforms and samples of images.
+#include "passes/layout/channels_last.h"
+#include "passes/match/contract.h"
+#include "passes/rewrite/winograd.h"
+
+static bool is_axis_of_kind(const kernel *k, const expr *e, axis_kind kind) {
+    return e->op == X_AXIS && k->axes.at[e->axis].kind == kind;
+}
+
+static bool find_transform(const kernel *k, conv_form *f) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    *f = (conv_form){0};
+    for (int j = 0; j < n; j++) {
+        int channel = winograd_channel(k, all[j]);
+        if (channel < 0) continue;
+        if (kernel_writes(k, all[j])) f->out = all[j], f->out_channel = channel;
+        else f->image = all[j], f->channel = channel;
+    }
+    return f->image || f->out;
+}
+
+// A channel of its own for each output channel: the axis is in the image, the weights and the output.
+static void find_depthwise(const kernel *k, const expr *image, const expr *weights, const write *w,
+                           conv_form *f) {
+    for (int j = 0; j < image->buffer->rank; j++)
+        for (int o = 0; o < w->to->rank; o++) {
+            const expr *i = image->index[j];
+            if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || i != w->index[o] ||
+                !index_uses_axis(weights, i->axis))
+                continue;
+            f->channel = j, f->out_channel = o;
+        }
+}
+
+// Whether the image is read in windows: a product's operand is not.
+static bool is_window(const kernel *k, const expr *image) {
+    for (int j = 0; j < image->buffer->rank; j++)
+        if (image->index[j]->op != X_AXIS && index_reduces(k, image->index[j])) return true;
+    return false;
+}
+
+// ---- samples
+// Reads at places that data say (samples of an image between its elements), which are the same for all
+// channels: vectors of channels share all arithmetic about places and weights. Looking elements up one by one
+// needs little of it.
+enum { MUCH_ARITHMETIC = 24, FEW_CHANNELS = 8 };
+
+typedef struct sample_search {
+    const kernel *k;
+    const expr *image;
+    int axis, arithmetic; // the kernel's axis of the channels; operations that do not use it
+    bool possible;
+} sample_search;
+
+static void find_data(void *user, expr *e) {
+    if (e->op == X_READ) *(bool *)user = true;
+}
+
+// The read's only index that is a plain parallel axis which no other of its indices uses.
+static int channel_of_sample(const kernel *k, const expr *read) {
+    bool data = false;
+    int found = -1;
+    for (int j = 0; j < read->buffer->rank; j++) expr_walk(read->index[j], find_data, &data);
+    for (int j = 0; data && j < read->buffer->rank; j++) {
+        if (!is_axis_of_kind(k, read->index[j], AXIS_PARALLEL)) continue;
+        int uses = 0;
+        for (int i = 0; i < read->buffer->rank; i++)
+            uses += expr_uses_axis(read->index[i], read->index[j]->axis);
+        if (uses == 1) found = j;
+    }
+    return found;
+}
+
+static void find_sample(void *user, expr *e) {
+    sample_search *s = user;
+    if (e->op != X_READ || (s->image && s->image->buffer != e->buffer)) return;
+    if (e->buffer->role == BUF_CONST || e->buffer->role == BUF_LOCAL) return;
+    int channel = channel_of_sample(s->k, e);
+    if (channel < 0 || e->buffer->rank < 3) return;
+    s->possible &= !s->image || s->image->index[channel] == e->index[channel];
+    s->image = e, s->axis = e->index[channel]->axis;
+}
+
+// Everything else about the channel is where it is in the output, or a plain index of another read.
+static void count_sample(void *user, expr *e) {
+    sample_search *s = user;
+    if (e->op == X_CONST || e->op == X_AXIS || e->op == X_DIM) return;
+    if (!expr_uses_axis(e, s->axis)) s->arithmetic += e->op == X_CAST || e->op == X_DIV ? 4 : 1;
+}
+
+static bool find_samples_in(const kernel *k, const stage *st, conv_form *f) {
+    if (st->writes.n != 1) return false;
+    const write *w = &st->writes.at[0];
+    sample_search s = {.k = k, .axis = -1, .possible = true};
+    stage_walk(st, find_sample, &s);
+    if (!s.image || !s.possible || w->combine != COMBINE_SET || w->guard || w->to->rank < 3 ||
+        w->to->role == BUF_LOCAL)
+        return false;
+    if (k->axes.at[s.axis].extent->max < FEW_CHANNELS) return false;
+    stage_walk(st, count_sample, &s);
+    *f = (conv_form){.image = s.image->buffer, .channel = -1, .out = w->to, .out_channel = -1};
+    for (int j = 0; j < s.image->buffer->rank; j++)
+        if (is_axis_of_kind(k, s.image->index[j], AXIS_PARALLEL) && s.image->index[j]->axis == s.axis)
+            f->channel = j;
+    for (int j = 0; j < w->to->rank; j++) {
+        if (!expr_uses_axis(w->index[j], s.axis)) continue;
+        if (w->index[j]->op != X_AXIS || f->out_channel >= 0) return false;
+        f->out_channel = j;
+    }
+    if (s.arithmetic < MUCH_ARITHMETIC || f->channel < 0 || f->out_channel < 0) return false;
+    if (f->channel == f->image->rank - 1) f->image = NULL;
+    if (f->out_channel == f->out->rank - 1) f->out = NULL;
+    return f->image || f->out;
+}
+
+static bool find_samples(const kernel *k, conv_form *f) {
+    for (int j = 0; j < k->stages.n; j++)
+        if (find_samples_in(k, k->stages.at[j], f)) return true;
+    return false;
+}
+
+// Whether an index counts channels by this kind of axis, alone or inside of groups, which all operands have.
+static bool is_channel(const contraction *c, const expr *index, axis_kind kind) {
+    expr *groups;
+    int digit = index_digit(c->k, index, &groups);
+    if (digit < 0 || c->k->axes.at[digit].kind != kind) return false;
+    for (int a = 0; groups && a < c->k->axes.n; a++)
+        if (expr_uses_axis(groups, a) && !axis_in(&c->batch, a)) return false;
+    return kind == AXIS_REDUCE || !axis_in(&c->batch, digit);
+}
+
+static bool index_uses_digit(const kernel *k, const expr *read, const expr *index) {
+    expr *groups;
+    return index_uses_axis(read, index_digit(k, index, &groups));
+}
+
+bool find_conv(const kernel *k, conv_form *f) {
+    contraction c;
+    if (find_transform(k, f) || find_samples(k, f)) return true;
+    if (!contraction_find(k, &c)) return false;
+    expr *image = c.a, *weights = c.b;
+    if (image->buffer->role == BUF_CONST) image = c.b, weights = c.a;
+    if (weights->buffer->role != BUF_CONST || image->buffer->role == BUF_CONST || image->buffer->rank < 3)
+        return false;
+    f->image = image->buffer;
+    f->channel = f->out_channel = -1;
+    f->out = c.w->to;
+    for (int j = 0; j < image->buffer->rank; j++)
+        if (is_channel(&c, image->index[j], AXIS_REDUCE)) f->channel = j;
+    for (int j = 0; j < c.w->to->rank; j++)
+        if (is_channel(&c, index_in_part(c.w->index[j]), AXIS_PARALLEL) &&
+            index_uses_digit(k, weights, index_in_part(c.w->index[j])) &&
+            !index_uses_digit(k, image, index_in_part(c.w->index[j])))
+            f->out_channel = j;
+    if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
+    // One channel: no axis walks it.
+    if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank &&
+        image->index[f->out_channel]->op == X_CONST)
+        f->channel = f->out_channel;
+    // A window's image may have its channels last already, behind a Transpose: it still gets a halo.
+    bool last = f->channel == image->buffer->rank - 1;
+    return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image));
+}

@@ -1,0 +1,135 @@
+// Recognises attention. In: a kernel. Out: whether its stages are scores, their maximum, weights, the sum of
+// the weights and weighted values, and what these are made of.
+#include "passes/match/attention.h"
+#include "ir/kernel/program.h"
+
+typedef struct renaming {
+    kernel *k;
+    int from, to;
+    const buffer *local; // its reads are replaced by
+    expr *value;         // this, over axis value_axis
+    int value_axis;
+} renaming;
+static expr *rename_axis(void *user, expr *x) {
+    renaming *r = user;
+    return x->op == X_AXIS && x->axis == r->from ? x_axis(r->k, r->to) : NULL;
+}
+static expr *over_axis(kernel *k, expr *x, int from, int to) {
+    renaming r = {.k = k, .from = from, .to = to};
+    return from == to ? x : expr_rewrite(k, x, rename_axis, &r);
+}
+static expr *inline_local(void *user, expr *x) {
+    renaming *r = user;
+    if (x->op != X_READ || x->buffer != r->local) return NULL;
+    return over_axis(r->k, r->value, r->value_axis, r->from);
+}
+
+static const write *only_write(const stage *s, int rank) {
+    if (s->writes.n != 1) return NULL;
+    const write *w = &s->writes.at[0];
+    bool plain = w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard;
+    return plain && w->to->role == BUF_LOCAL && w->to->rank == rank ? w : NULL;
+}
+static bool is_read_at(const expr *x, const buffer *b, int axis) {
+    return x->op == X_READ && x->buffer == b &&
+           (b->rank == 0 || (x->index[0]->op == X_AXIS && x->index[0]->axis == axis));
+}
+static bool is_single_sum(const stage *s, reduce_op op) {
+    return s->states.n == 1 && s->states.at[0].op == op && s->states.at[0].dtype == DT_F32;
+}
+static bool is_state(const expr *x) { return x->op == X_STATE && x->axis == 0; }
+
+// exp(score - top), or with top replaced by something finite where it is -inf.
+static bool is_weight(const expr *x, const buffer *score, const buffer *top, int axis) {
+    if (x->op != X_EXP || x->arg[0]->op != X_SUB || !is_read_at(x->arg[0]->arg[0], score, axis)) return false;
+    const expr *m = x->arg[0]->arg[1];
+    if (m->op == X_SELECT && m->arg[0]->op == X_EQ && m->arg[1]->op == X_CONST) m = m->arg[2];
+    return is_read_at(m, top, -1);
+}
+
+typedef struct stages {
+    const stage *max, *weight, *sum; // weight may be NULL: not kept
+    const write *score, *top, *weights, *total;
+} stages;
+
+static bool find_stages(const kernel *k, attention *a, stages *s) {
+    int n = k->stages.n;
+    stage *const *at = k->stages.at;
+    if (n > 4 && !at[n - 1]->axes.n && !at[n - 1]->states.n) a->kept = at[--n];
+    if (n != 4 && n != 5) return false;
+    a->score = at[0], s->max = at[1], s->weight = n == 5 ? at[2] : NULL, s->sum = at[n - 2],
+    a->value = at[n - 1];
+    s->score = only_write(a->score, 1), s->top = only_write(s->max, 0), s->total = only_write(s->sum, 0);
+    s->weights = s->weight ? only_write(s->weight, 1) : NULL;
+    if (!s->score || !s->top || !s->total || (s->weight && (!s->weights || s->weight->axes.n != 1)))
+        return false;
+    if (a->score->axes.n != 2 || s->max->axes.n != 1 || s->sum->axes.n != 1 || a->value->axes.n != 2)
+        return false;
+    if (!is_single_sum(a->score, RED_SUM) || !is_single_sum(s->max, RED_MAX) ||
+        !is_single_sum(s->sum, RED_SUM) || !is_single_sum(a->value, RED_SUM))
+        return false;
+    a->j = a->score->axes.at[0], a->d = a->score->axes.at[1], a->e = a->value->axes.at[0],
+    a->jv = a->value->axes.at[1];
+    return is_state(s->top->value) && is_state(s->total->value) && s->score->index[0]->op == X_AXIS &&
+           s->score->index[0]->axis == a->j;
+}
+
+// x, over its own key axis, with the kept weights put in place and the key axis renamed to j.
+static expr *resolve(kernel *k, const attention *a, const stages *s, expr *x, int axis) {
+    if (s->weights) {
+        renaming r = {.k = k,
+                      .from = axis,
+                      .local = s->weights->to,
+                      .value = s->weights->value,
+                      .value_axis = s->weight->axes.at[0]};
+        x = expr_rewrite(k, x, inline_local, &r);
+    }
+    return over_axis(k, x, axis, a->j);
+}
+
+static bool split_product(expr *x, int axis, expr **without, expr **with) {
+    if (x->op != X_MUL) return false;
+    bool first = expr_uses_axis(x->arg[0], axis);
+    if (first == expr_uses_axis(x->arg[1], axis)) return false;
+    *with = x->arg[first ? 0 : 1], *without = x->arg[first ? 1 : 0];
+    return true;
+}
+
+typedef struct locals_read {
+    const buffer *allowed;
+    bool others;
+} locals_read;
+static void find_local(void *user, expr *x) {
+    locals_read *r = user;
+    r->others |= x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer != r->allowed;
+}
+// Whether the expression reads no local but `allowed`.
+static bool reads_only(expr *x, const buffer *allowed) {
+    locals_read r = {.allowed = allowed};
+    expr_walk(x, find_local, &r);
+    return !r.others;
+}
+
+bool attention_match(const kernel *kernel_in, attention *a) {
+    kernel *k = (kernel *)kernel_in; // only gets expressions
+    stages s;
+    *a = (attention){.k = k, .i = k->nouter - 1};
+    if (k->nouter < 1 || !find_stages(k, a, &s)) return false;
+    expr *weight;
+    if (!split_product(a->score->states.at[0].step, a->j, &a->q, &a->key)) return false;
+    if (!split_product(a->value->states.at[0].step, a->e, &weight, &a->v)) return false;
+    weight = resolve(k, a, &s, weight, a->jv);
+    int sum_axis = s.sum->axes.at[0], max_axis = s.max->axes.at[0];
+    if (!is_weight(weight, s.score->to, s.top->to, a->j) ||
+        !is_read_at(s.max->states.at[0].step, s.score->to, max_axis))
+        return false;
+    if (resolve(k, a, &s, s.sum->states.at[0].step, sum_axis) != weight) return false;
+    if (expr_uses_axis(a->key, a->i) || expr_uses_axis(a->v, a->i)) return false;
+    if (a->value->writes.n != 1 || a->value->writes.at[0].when != WRITE_END) return false;
+    a->total = s.total->to, a->top = s.top->to;
+    for (int j = 0; a->kept && j < a->kept->writes.n; j++) {
+        const expr *x = a->kept->writes.at[j].value;
+        if (!is_read_at(x, a->top, -1) && !is_read_at(x, a->total, -1)) return false;
+    }
+    return reads_only(a->value->writes.at[0].value, a->total) && reads_only(s.score->value, NULL);
+}

@@ -1,9 +1,0 @@
-// Host and device: where the buffers of a program for a GPU lie.
-#ifndef ONNXC_PLACE_H
-#define ONNXC_PLACE_H
-#include "ir/program.h"
-
-// What kernels touch lies on the device, what only host steps touch on the host, inputs and outputs where the
-// caller has them. Inserts the copies between; those in the middle of the program are remarks.
-void place_program(program *p);
-#endif

@@ -1,0 +1,135 @@
+// The choice among the algorithms of the table. Costs are cycles of one core: work at the rate of its vectors
+// and traffic at the width of its paths, added up.
+#include "passes/rewrite/algorithm.h"
+#include "compiler/base/diag.h"
+#include "passes/rewrite/winograd.h"
+#include "passes/schedule/common/choices.h"
+
+// A prediction must promise this much, or the plain kernel stays.
+static const double LEAST_GAIN = 1.15;
+
+double algorithm_cycles(const algorithm_cost *c, const target *t) {
+    double vector_bytes = !t ? 64 : t->vector_bits ? t->vector_bits / 8 : 4;
+    double flops = vector_bytes / 2 * (!t || t->fma ? 2 : 1), cache = vector_bytes / 4,
+           memory = cache < 3.5 ? cache : 3.5;
+    return c->flops / flops + c->cached / cache + c->constants / memory;
+}
+
+static bool is_legal(const target *t) { return t->fp != FP_STRICT; }
+
+// Code and constants stay small where size is asked for, and scalars gain nothing from wide transforms.
+static bool is_worthwhile(const target *t, double gain) {
+    return t->vector_bits && !t->size_level && gain >= LEAST_GAIN;
+}
+
+typedef struct chooser {
+    program *p;
+    const target *t;
+    const algorithm_options *o;
+    arena *scratch;
+} chooser;
+
+static double least_gain(const chooser *c, const algorithm_cost *direct, const algorithm_cost *cost) {
+    double least = algorithm_cycles(direct, c->t) / algorithm_cycles(cost, c->t);
+    for (int j = 0; j < c->o->nvariants; j++) {
+        const target *t = c->o->variants[j];
+        double gain = algorithm_cycles(direct, t) / algorithm_cycles(cost, t);
+        if (gain < least) least = gain;
+    }
+    return least;
+}
+
+// One way to compute a kernel.
+typedef struct option {
+    const algorithm *way;
+    void *form;
+    algorithm_cost direct, cost;
+    double gain;
+    bool wished;
+} option;
+
+static void refuse(const chooser *c, const kernel *k, const option *o) {
+    diag_remark(c->p->diag, k->loc,
+                "kernel %s: direct, not %s: predicted gain %.2fx, %.1f MB of constants instead of %.1f MB",
+                k->name, o->way->name, o->gain, 1e-6 * o->cost.constants, 1e-6 * o->direct.constants);
+}
+
+// What was measured, where all variants agree; 0: nothing.
+static int measured(const chooser *c, const kernel *k) {
+    int way = c->o->winograd == CHOICE_AUTO ? choices_of(c->t, k)->algorithm : 0;
+    for (int j = 0; j < c->o->nvariants; j++)
+        if (choices_of(c->o->variants[j], k)->algorithm != way) way = 0;
+    return way;
+}
+
+// The algorithm that promises most, or was measured. False: none may be used at all.
+static bool best_option(const chooser *c, const kernel *k, int way, option *best) {
+    *best = (option){0};
+    for (const algorithm *const *a = algorithms; *a; a++) {
+        choice wish = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->wish(c->o);
+        if (way > DIRECT && way != DIRECT + 1 + (int)(a - algorithms)) wish = CHOICE_NEVER;
+        void *form = wish == CHOICE_NEVER ? NULL : (*a)->match(c->scratch, k);
+        if (!form) continue;
+        option o = {*a, form, (*a)->direct(form), (*a)->cost(form), 0, wish == CHOICE_ALWAYS};
+        o.gain = least_gain(c, &o.direct, &o.cost);
+        if (o.gain > best->gain) *best = o;
+    }
+    return best->way != NULL;
+}
+
+static int way_of(const algorithm *x) {
+    int way = DIRECT + 1;
+    while (algorithms[way - DIRECT - 1] != x) way++;
+    return way;
+}
+
+static int way_of_model(const chooser *c, const kernel *k) {
+    option o;
+    bool other = best_option(c, k, 0, &o) && (o.wished || is_worthwhile(c->t, o.gain));
+    return other ? way_of(o.way) : DIRECT;
+}
+
+// The new position of the step.
+static int change(chooser *c, region *r, int at, const option *o) {
+    const kernel *k = r->steps.at[at]->kernel;
+    diag_remark(c->p->diag, k->loc,
+                "kernel %s: %s: predicted gain %.2fx, difference at most about %g of the largest result, "
+                "%.1f MB of workspace and "
+                "%.1f MB of constants",
+                k->name, o->way->name, o->gain, o->way->error, 1e-6 * o->cost.workspace,
+                1e-6 * o->cost.constants);
+    return o->way->apply(c->p, r, at, o->form, c->t);
+}
+
+static int consider(chooser *c, region *r, int at) {
+    kernel *k = r->steps.at[at]->kernel;
+    option o;
+    int way = measured(c, k);
+    if (!best_option(c, k, way, &o)) return at;
+    const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
+    int model = key ? way_of_model(c, k) : 0;
+    bool direct = way ? way == DIRECT : !o.wished && !is_worthwhile(c->t, o.gain);
+    if (direct) refuse(c, k, &o);
+    else at = change(c, r, at, &o);
+    if (key) c->o->chosen(c->o->user, key, r->steps.at[at]->kernel, direct ? DIRECT : way_of(o.way), model);
+    return at;
+}
+
+static void choose_in(chooser *c, region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) choose_in(c, s->body[b]);
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) j = consider(c, r, j);
+    }
+}
+
+const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};
+
+void choose_algorithms(program *p, const target *t, const algorithm_options *o) {
+    if (!is_legal(t)) return;
+    chooser c = {p, t, o, arena_new()};
+    choose_in(&c, p->main);
+    arena_destroy(c.scratch);
+    program_verify(p);
+}

@@ -1,0 +1,559 @@
+// Finds sums of products of 8-bit integers, perhaps dequantised, and takes scales and zero points out of
+// them:
+//
+//   sum over k of (a - za) * sa * (b - zb) * sb
+//       = sa * sb * (sum a*b - za * sum b - zb * sum a + K * za * zb)
+//
+// The sums of one operand are constants where it is one, else small kernels of their own. On x86 one operand
+// is made unsigned and the other signed, because its dot products want them so.
+#include "ir/kernel/edit.h"
+#include "ir/kernel/interp.h"
+#include "passes/match/contract.h"
+#include "passes/rewrite/quantise_impl.h"
+#include <math.h>
+#include <string.h>
+
+enum { MOST_SCALES = 8 };
+
+typedef struct factor {
+    expr *read; // the stored integers
+    expr *zero; // int32, what is taken off them; NULL: nothing
+} factor;
+
+typedef struct match {
+    kernel *k;
+    stage *s;
+    factor f[2];
+    int nf;
+    expr *scale[MOST_SCALES];
+    int nscales;
+    bool is_float;
+} match;
+
+typedef struct quantise {
+    program *p;
+    const target *t;
+    arena *scratch;
+    int8_t *wish; // by id of the root buffer: 1 unsigned, -1 signed
+    bool *pinned; // steps that are no kernels touch it
+    map flipped;  // constant's id -> its copy of the other sign
+} quantise;
+
+// ---------------------------------------------------------------- recognising
+static bool is_reduced(const match *m, expr *e) {
+    for (int j = 0; j < m->s->axes.n; j++) {
+        int a = m->s->axes.at[j];
+        if (m->k->axes.at[a].kind != AXIS_PARALLEL && expr_uses_axis(e, a)) return true;
+    }
+    return false;
+}
+
+static bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
+static bool is_int_const(const expr *e, int64_t v) {
+    return e->op == X_CONST && dtype_is_int(e->dtype) && e->i == v;
+}
+
+static expr *flipped_value(kernel *k, expr *e, dtype to) {
+    expr *top = x_int(k, DT_U8, 128);
+    if (to == DT_U8) return x_bin(k, X_XOR, x_bitcast(k, e, DT_U8), top);
+    return x_bitcast(k, x_bin(k, X_XOR, e, top), DT_I8);
+}
+
+// A value of bytes as the elements that are stored plus what the flipping of their signs took off.
+static expr *stored_bytes(expr *e, int *added) {
+    *added = 0;
+    if (e->op == X_READ) return e;
+    if (e->op == X_BITCAST && e->dtype == DT_I8 && e->arg[0]->op == X_XOR &&
+        is_int_const(e->arg[0]->arg[1], 128)) {
+        *added = -128;
+        e = e->arg[0]->arg[0];
+        return e->op == X_READ ? e : NULL;
+    }
+    if (e->op == X_XOR && e->dtype == DT_U8 && is_int_const(e->arg[1], 128) && e->arg[0]->op == X_BITCAST) {
+        *added = 128;
+        e = e->arg[0]->arg[0];
+        return e->op == X_READ ? e : NULL;
+    }
+    return NULL;
+}
+
+// The zero point as an element of type t: what a read must give where it counts as nothing.
+static expr *zero_as_element(kernel *k, expr *zero, dtype t) {
+    if (!zero) return x_int(k, t, 0);
+    if (zero->op == X_CONST && zero->i >= dtype_int_min(t) && zero->i <= dtype_int_max(t))
+        return x_int(k, t, zero->i);
+    if (zero->op == X_CAST && zero->arg[0]->dtype == t) return zero->arg[0];
+    return NULL;
+}
+
+// e: int32 (x - zero), x or either as float; where guard (if any) does not hold it counts as 0.
+static bool take_integer(match *m, expr *e, expr *guard) {
+    kernel *k = m->k;
+    expr *zero = NULL;
+    int added;
+    if (m->nf == 2) return false;
+    if (e->op == X_CAST && e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype)) e = e->arg[0];
+    if (e->op == X_SUB && e->dtype == DT_I32 && !is_reduced(m, e->arg[1])) zero = e->arg[1], e = e->arg[0];
+    if (e->op == X_CAST && e->dtype == DT_I32) e = e->arg[0];
+    if (!is_byte(e->dtype)) return false;
+    expr *read = stored_bytes(e, &added);
+    if (!read) return false;
+    if (guard) {
+        expr *fill = zero_as_element(k, zero, e->dtype);
+        if (!fill || (read->guard && read->guard != guard)) return false;
+        if (added) fill = flipped_value(k, fill, read->dtype);
+        read = x_read_guarded(k, read->buffer, read->index, guard, fill);
+        if (read->op != X_READ) return false;
+    }
+    if (added) zero = x_sub(k, zero ? zero : x_int(k, DT_I32, 0), x_int(k, DT_I32, added));
+    if (zero && is_int_const(zero, 0)) zero = NULL;
+    m->f[m->nf++] = (factor){read, zero};
+    return true;
+}
+
+static bool take_factor(match *m, expr *e, expr *guard) {
+    if (!is_reduced(m, e)) {
+        if (!m->is_float || m->nscales == MOST_SCALES) return false;
+        m->scale[m->nscales++] = e;
+        return true;
+    }
+    if (e->op == X_MUL && m->is_float)
+        return take_factor(m, e->arg[0], guard) && take_factor(m, e->arg[1], guard);
+    if (e->op == X_SELECT && e->arg[2]->op == X_CONST && e->arg[2]->i == 0 && (!guard || guard == e->arg[0]))
+        return take_factor(m, e->arg[1], e->arg[0]);
+    return take_integer(m, e, guard);
+}
+
+static bool match_integers(match *m) {
+    const state *st = &m->s->states.at[0];
+    if (st->step->op != X_MUL) return false;
+    m->nf = m->nscales = 0;
+    return take_factor(m, st->step->arg[0], NULL) && take_factor(m, st->step->arg[1], NULL) && m->nf == 2;
+}
+
+// The largest magnitude of the factor's values.
+static int64_t magnitude(const factor *f) {
+    int64_t lo = dtype_int_min(f->read->buffer->dtype), hi = dtype_int_max(f->read->buffer->dtype);
+    if (f->zero && f->zero->op != X_CONST) return hi - lo;
+    int64_t z = f->zero ? f->zero->i : 0;
+    return hi - z > z - lo ? hi - z : z - lo;
+}
+
+static dim *sum_length(const match *m) {
+    dim *n = dim_const(m->k->program->dims, 1);
+    for (int j = 0; j < m->s->axes.n; j++) {
+        const axis *a = &m->k->axes.at[m->s->axes.at[j]];
+        if (a->kind == AXIS_REDUCE) n = dim_mul(n, a->extent);
+    }
+    return n;
+}
+
+static bool fits_int32(const match *m) {
+    int64_t n = sum_length(m)->max, most;
+    return !__builtin_mul_overflow(n, magnitude(&m->f[0]) * magnitude(&m->f[1]), &most) && most < INT32_MAX;
+}
+
+// ---- what strict floating point allows
+// Two of them have an exact product in float32, and so have they with bytes.
+static bool has_few_bits(double v) {
+    int exponent;
+    double scaled = frexp(v, &exponent) * 0x1p12;
+    return scaled == rint(scaled) && (v == 0 || (fabs(v) > 0x1p-60 && fabs(v) < 0x1p60));
+}
+
+static bool scale_is_exact(const expr *e) {
+    if (e->op == X_CONST) return has_few_bits(e->f);
+    const constant *c = e->op == X_READ && e->buffer->role == BUF_CONST ? e->buffer->data : NULL;
+    if (!c || c->elem != DT_F32) return false;
+    for (int64_t j = 0; j < (c->kind == CONST_SPLAT ? 1 : c->count); j++)
+        if (!has_few_bits(constant_float(c, j))) return false;
+    return true;
+}
+
+static bool rounds_the_same(const match *m) {
+    int64_t most = sum_length(m)->max, product = magnitude(&m->f[0]) * magnitude(&m->f[1]);
+    if (m->nscales > 2 || __builtin_mul_overflow(most, product, &most) || most > 1 << 24) return false;
+    for (int j = 0; j < m->nscales; j++)
+        if (!scale_is_exact(m->scale[j])) return false;
+    return true;
+}
+
+static bool has_form(const kernel *k) {
+    if (k->stages.n != 1 || k->locals.n || k->stages.at[0]->states.n != 1) return false;
+    const stage *s = k->stages.at[0];
+    const state *st = &s->states.at[0];
+    for (int j = 0; j < s->axes.n; j++)
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].when != WRITE_END) return false;
+    return st->op == RED_SUM && st->init->op == X_CONST && st->init->i == 0 &&
+           (st->dtype == DT_F32 || st->dtype == DT_I32);
+}
+
+static bool find_match(const quantise *q, kernel *k, match *m) {
+    if (!has_form(k)) return false;
+    *m = (match){.k = k, .s = k->stages.at[0], .is_float = k->stages.at[0]->states.at[0].dtype == DT_F32};
+    if (!match_integers(m)) return false;
+    if (!m->is_float) return true;
+    return fits_int32(m) && (q->t->fp != FP_STRICT || rounds_the_same(m));
+}
+
+// ---------------------------------------------------------------- kernels
+static void insert_kernel(program *p, region *r, int at, kernel *k) {
+    step_insert(p, r, at, STEP_KERNEL, k->loc)->kernel = k;
+}
+
+typedef struct move {
+    kernel *to;
+    expr **axis; // by axis of the kernel it comes from
+} move;
+static expr *move_axis(void *user, expr *e) {
+    move *v = user;
+    return e->op == X_AXIS ? v->axis[e->axis] : NULL;
+}
+
+// A kernel of program `to` that sums the factor's elements: out[axes that it depends on] = times * sum over k
+// of read.
+static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *times, const int *axes,
+                          int naxes, buffer *out) {
+    kernel *k = kernel_new(to, arena_printf(to->arena, "%s_sum", m->k->name), m->k->loc);
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK];
+    move v = {k, ARENA_ARRAY(to->arena, expr *, m->k->axes.n + 1)};
+    for (int j = 0; j < naxes; j++) {
+        int a = kernel_axis(k, AXIS_PARALLEL, m->k->axes.at[axes[j]].name, m->k->axes.at[axes[j]].extent);
+        stage_axis(k, s, a);
+        index[j] = v.axis[axes[j]] = x_axis(k, a);
+    }
+    for (int j = 0; j < m->s->axes.n; j++) {
+        const axis *old = &m->k->axes.at[m->s->axes.at[j]];
+        if (old->kind != AXIS_REDUCE) continue;
+        int a = kernel_axis(k, AXIS_REDUCE, old->name, old->extent);
+        stage_axis(k, s, a);
+        v.axis[m->s->axes.at[j]] = x_axis(k, a);
+    }
+    expr *sum =
+        stage_reduce(k, s, RED_SUM, x_cast(k, expr_rewrite(k, f->read, move_axis, &v), DT_I32, false));
+    if (times) sum = x_mul(k, sum, x_int(k, DT_I32, times->i));
+    stage_write(k, s, out, index, sum);
+    return k;
+}
+
+// The sum of a constant, at compile time; NULL when it cannot be had.
+static buffer *constant_sum(const quantise *q, const match *m, const factor *f, expr *times, const int *axes,
+                            int naxes) {
+    const buffer *b = f->read->buffer;
+    dim *dims[MAX_RANK];
+    if (b->role != BUF_CONST || f->read->guard) return NULL;
+    for (int j = 0; j < naxes; j++) {
+        dims[j] = m->k->axes.at[axes[j]].extent;
+        if (!dim_is_const(dims[j])) return NULL;
+    }
+    if (!dim_is_const(sum_length(m))) return NULL;
+    program *alone = program_new(q->p->module);
+    buffer *data = program_buffer(alone, b->name, BUF_CONST, b->dtype, b->rank, b->dims);
+    data->data = b->data;
+    buffer *out = program_buffer(alone, "sum", BUF_OUTPUT, DT_I32, naxes, dims);
+    VEC_PUSH(alone->arena, &alone->outputs, out);
+    kernel *k = sum_kernel(m, alone, f, times, axes, naxes, out);
+    state *st = &k->stages.at[0]->states.at[0];
+    st->step = expr_swap_reads(k, st->step, b, data);
+    step_kernel(alone, alone->main, k);
+    tensor result;
+    const char *message;
+    if (interp_program(alone, q->p->arena, NULL, &result, (interp_limits){0}, &message) != INTERP_OK)
+        return NULL;
+    constant *c = constant_new(q->p->arena, DT_I32, result.rank, result.dims);
+    c->data = result.data;
+    return program_constant(q->p, arena_printf(q->p->arena, "%s_sum", b->name), c);
+}
+
+// times * the sum of the factor's elements, as an expression in the matched kernel; NULL when it depends on
+// too many axes.
+static expr *sum_of(const quantise *q, region *r, int *at, const match *m, const factor *f, expr *times) {
+    int axes[MAX_RANK], n = 0;
+    expr *index[MAX_RANK];
+    dim *dims[MAX_RANK];
+    for (int a = 0; a < m->k->axes.n; a++) {
+        if (m->k->axes.at[a].kind != AXIS_PARALLEL || !expr_uses_axis(f->read, a)) continue;
+        if (n == MAX_RANK) return NULL;
+        dims[n] = m->k->axes.at[a].extent;
+        index[n] = x_axis(m->k, a);
+        axes[n++] = a;
+    }
+    buffer *b = constant_sum(q, m, f, times, axes, n);
+    if (!b) {
+        b = program_temp(q->p, arena_printf(q->p->arena, "%s.sum", f->read->buffer->name), DT_I32, n, dims);
+        b->region = f->read->buffer->region;
+        if (b->role == BUF_HEAP) step_insert(q->p, r, (*at)++, STEP_ALLOC, m->k->loc)->buffer = b;
+        kernel *k = sum_kernel(m, q->p, f, times, axes, n, b);
+        insert_kernel(q->p, r, (*at)++, k);
+    }
+    return x_read(m->k, b, index);
+}
+
+// ---------------------------------------------------------------- rewriting
+static bool is_const(const expr *e) { return e && e->op == X_CONST; }
+
+// acc with zero * (sum of the factor) taken off.
+static expr *take_off(const quantise *q, region *r, int *at, const match *m, expr *acc, expr *zero,
+                      const factor *f) {
+    kernel *k = m->k;
+    if (!zero) return acc;
+    expr *sum = sum_of(q, r, at, m, f, is_const(zero) ? zero : NULL);
+    if (!sum) return NULL;
+    return x_sub(k, acc, is_const(zero) ? sum : x_mul(k, sum, zero));
+}
+
+static expr *corrected(const quantise *q, region *r, int *at, const match *m) {
+    kernel *k = m->k;
+    expr *acc = x_state(k, 0, DT_I32), *za = m->f[0].zero, *zb = m->f[1].zero;
+    acc = take_off(q, r, at, m, acc, za, &m->f[1]);
+    if (acc) acc = take_off(q, r, at, m, acc, zb, &m->f[0]);
+    if (!acc || !za || !zb) return acc;
+    expr *length = x_cast(k, x_dim(k, sum_length(m)), DT_I32, false);
+    return x_add(k, acc, x_mul(k, length, x_mul(k, za, zb)));
+}
+
+typedef struct result {
+    const match *m;
+    expr *now;
+} result;
+static expr *replace_state(void *user, expr *e) {
+    const result *r = user;
+    return e->op == X_STATE ? r->now : NULL;
+}
+
+static void rewrite(const quantise *q, region *r, int *at, const match *m) {
+    kernel *k = m->k;
+    result now = {m, corrected(q, r, at, m)};
+    if (!now.now) return;
+    if (m->is_float) now.now = x_cast(k, now.now, DT_F32, false);
+    expr *scale = m->nscales ? m->scale[0] : NULL;
+    for (int j = 1; j < m->nscales; j++) scale = x_mul(k, scale, m->scale[j]);
+    if (scale) now.now = x_mul(k, now.now, scale);
+    for (int j = 0; j < m->s->writes.n; j++) {
+        write *w = &m->s->writes.at[j];
+        w->value = expr_rewrite(k, w->value, replace_state, &now);
+        if (w->guard) w->guard = expr_rewrite(k, w->guard, replace_state, &now);
+    }
+    expr *a = x_cast(k, m->f[0].read, DT_I32, false), *b = x_cast(k, m->f[1].read, DT_I32, false);
+    state *st = &m->s->states.at[0];
+    st->dtype = DT_I32;
+    st->init = x_int(k, DT_I32, 0);
+    st->step = x_mul(k, a, b);
+}
+
+// ---------------------------------------------------------------- signs
+typedef struct flip {
+    const quantise *q;
+    kernel *k;
+    const buffer *from; // NULL: all roots with a wish
+    buffer *to;
+} flip;
+
+static bool is_wished(const flip *f, const buffer *b) {
+    return b->role != BUF_LOCAL && b->role != BUF_CONST && f->q->wish[buffer_root(b)->id] &&
+           is_byte(b->dtype);
+}
+
+// Reads of a buffer whose type has changed: the old value from the new one.
+static expr *flip_read(void *user, kernel *k, const expr *read) {
+    const flip *f = user;
+    if (f->from ? read->buffer != f->from : !is_wished(f, read->buffer)) return NULL;
+    buffer *to = f->from ? f->to : read->buffer;
+    if (read->dtype == to->dtype) return NULL;
+    expr *fill = read->guard ? flipped_value(k, read->fill, to->dtype) : NULL;
+    return flipped_value(k, x_read_guarded(k, to, read->index, read->guard, fill), read->dtype);
+}
+
+static void flip_kernel(flip *f, bool writes) {
+    kernel_rewrite_reads(f->k, flip_read, f);
+    for (int i = 0; writes && i < f->k->stages.n; i++)
+        for (int j = 0; j < f->k->stages.at[i]->writes.n; j++) {
+            write *w = &f->k->stages.at[i]->writes.at[j];
+            if (is_wished(f, w->to) && w->value->dtype != w->to->dtype)
+                w->value = flipped_value(f->k, w->value, w->to->dtype);
+        }
+}
+
+static buffer *flipped_constant(quantise *q, const buffer *b) {
+    buffer *known = map_get_number(&q->flipped, (uint64_t)b->id);
+    if (known) return known;
+    dtype t = b->dtype == DT_U8 ? DT_I8 : DT_U8;
+    constant *c = constant_new(q->p->arena, t, b->data->rank, b->data->dims);
+    for (int64_t j = 0; j < c->count; j++) ((uint8_t *)c->data)[j] = (uint8_t)constant_int(b->data, j) ^ 128;
+    buffer *made = program_buffer(q->p, b->name, BUF_CONST, t, b->rank, b->dims);
+    made->data = c;
+    map_put_number(&q->flipped, (uint64_t)b->id, made);
+    return made;
+}
+
+static void flip_constant(quantise *q, kernel *k, const buffer *b) {
+    flip f = {q, k, b, flipped_constant(q, b)};
+    flip_kernel(&f, false);
+}
+
+// Notes what the operand should be; false when another kernel wants the opposite or it cannot change.
+static bool wish(quantise *q, const buffer *b, int sign) {
+    const buffer *root = buffer_root(b);
+    if (root->role != BUF_TEMP || q->pinned[root->id] || q->wish[root->id] == -sign) return false;
+    q->wish[root->id] = (int8_t)sign;
+    return true;
+}
+
+static void choose_signs(quantise *q, kernel *k) {
+    match m;
+    if (!find_match(q, k, &m)) return;
+    buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
+    if (a->dtype != b->dtype) { // already as wanted: neither may change
+        for (int j = 0; j < 2; j++)
+            wish(q, m.f[j].read->buffer, m.f[j].read->buffer->dtype == DT_U8 ? 1 : -1);
+        return;
+    }
+    int sign = a->dtype == DT_I8 ? 1 : -1;
+    if (sign > 0 && q->t->arch != ARCH_X86_64) return; // others multiply signed by signed as well
+    if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
+    else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
+    else if (!wish(q, a, sign)) wish(q, b, sign);
+}
+
+static void pin(void *user, region *r, step *s) {
+    quantise *q = user;
+    (void)r;
+    if (s->kind == STEP_KERNEL) return;
+    if (s->buffer) q->pinned[buffer_root(s->buffer)->id] = true;
+    if (s->from) q->pinned[buffer_root(s->from)->id] = true;
+    for (int j = 0; j < s->nargs; j++)
+        if (s->args[j]) q->pinned[buffer_root(s->args[j])->id] = true;
+}
+
+static void flip_signs(quantise *q) {
+    int nkernels = q->p->kernels.n, nbuffers = q->p->buffers.n;
+    q->wish = ARENA_ARRAY(q->scratch, int8_t, nbuffers + 1);
+    for (int j = 0; j < nkernels; j++) choose_signs(q, q->p->kernels.at[j]);
+    for (int j = 0; j < nbuffers; j++) {
+        buffer *b = q->p->buffers.at[j];
+        int8_t sign = q->wish[buffer_root(b)->id];
+        if (sign && is_byte(b->dtype)) b->dtype = sign > 0 ? DT_U8 : DT_I8;
+    }
+    for (int j = 0; j < nkernels; j++) flip_kernel(&(flip){q, q->p->kernels.at[j], NULL, NULL}, true);
+}
+
+// ---------------------------------------------------------------- storage
+// A temporary that holds f(byte) for every element is stored as the bytes, and f goes to its readers: fusion
+// puts a DequantizeLinear behind its producer too.
+typedef struct storage {
+    write *w; // the only one
+    kernel *k;
+    int writes;
+    expr *value, *byte; // as they were written
+} storage;
+
+typedef struct variation {
+    bool found;
+} variation;
+static void find_variation(void *user, expr *e) {
+    if (e->op == X_AXIS || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK)
+        ((variation *)user)->found = true;
+    if (e->op == X_READ && (e->buffer->role == BUF_LOCAL || e->buffer->role == BUF_HEAP))
+        ((variation *)user)->found = true;
+}
+static bool varies(expr *e) {
+    variation v = {false};
+    expr_walk(e, find_variation, &v);
+    return v.found;
+}
+
+// The byte that e is a function of, through operations with what is the same for all elements.
+static expr *byte_under(expr *e) {
+    for (;;) {
+        if (e->op == X_CAST && is_byte(e->to) && dtype_is_float(e->arg[0]->dtype)) return e;
+        int n = expr_arity(e->op);
+        if (n == 0 || n > 2 || e->op == X_CHECK) return NULL;
+        if (n == 2 && varies(e->arg[0]) && varies(e->arg[1])) return NULL;
+        e = n == 2 && !varies(e->arg[0]) ? e->arg[1] : e->arg[0];
+        if (!varies(e)) return NULL;
+    }
+}
+
+static read_map restore_read;
+
+// f(byte) of another kernel as a function of `now` in kernel k; of: by id of the root buffer.
+static expr *apply_to(kernel *k, storage *of, expr *e, const expr *byte, expr *now) {
+    if (e == byte) return now;
+    if (!varies(e)) return expr_rewrite_reads(k, e, restore_read, of);
+    expr *a = apply_to(k, of, e->arg[0], byte, now),
+         *b = expr_arity(e->op) == 2 ? apply_to(k, of, e->arg[1], byte, now) : NULL;
+    if (e->op == X_CAST) return x_cast(k, a, e->to, e->saturate);
+    if (e->op == X_ROUND_TO) return x_round_to(k, a, e->to, e->saturate);
+    if (e->op == X_BITCAST) return x_bitcast(k, a, e->dtype);
+    return b ? x_bin(k, e->op, a, b) : x_un(k, e->op, a);
+}
+
+static expr *restore_read(void *user, kernel *k, const expr *read) {
+    storage *of = user;
+    if (read->buffer->role != BUF_TEMP) return NULL;
+    const storage *s = &of[buffer_root(read->buffer)->id];
+    if (!s->byte || read->dtype == read->buffer->dtype) return NULL;
+    expr *byte = x_read_guarded(k, read->buffer, read->index, read->guard, NULL);
+    expr *v = apply_to(k, of, s->value, s->byte, byte);
+    return read->guard ? x_select(k, read->guard, v, read->fill) : v;
+}
+
+static void find_writes(storage *of, kernel *k) {
+    for (int i = 0; i < k->stages.n; i++)
+        for (int j = 0; j < k->stages.at[i]->writes.n; j++) {
+            write *w = &k->stages.at[i]->writes.at[j];
+            if (w->to->role != BUF_TEMP) continue;
+            storage *s = &of[buffer_root(w->to)->id];
+            s->w = w, s->k = k, s->writes++;
+        }
+}
+
+static void narrow_storage(quantise *q) {
+    int n = q->p->buffers.n;
+    storage *of = ARENA_ARRAY(q->scratch, storage, n + 1);
+    for (int j = 0; j < q->p->kernels.n; j++) find_writes(of, q->p->kernels.at[j]);
+    for (int j = 0; j < n; j++) {
+        storage *s = &of[j];
+        if (s->writes != 1 || q->pinned[j] || s->w->combine != COMBINE_SET || s->w->to->dtype != DT_F32)
+            continue;
+        s->byte = byte_under(s->w->value);
+        if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
+        s->value = s->w->value;
+    }
+    for (int j = 0; j < n; j++) {
+        buffer *b = q->p->buffers.at[j];
+        const storage *s = &of[buffer_root(b)->id];
+        if (s->byte) b->dtype = s->byte->to;
+    }
+    for (int j = 0; j < n; j++)
+        if (of[j].byte) of[j].w->value = of[j].byte;
+    for (int j = 0; j < q->p->kernels.n; j++) kernel_rewrite_reads(q->p->kernels.at[j], restore_read, of);
+}
+
+// ---------------------------------------------------------------- entry
+static void rewrite_region(const quantise *q, region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) rewrite_region(q, s->body[b]);
+        match m;
+        if (s->kind != STEP_KERNEL || !has_form(s->kernel)) continue;
+        if (find_match(q, s->kernel, &m)) rewrite(q, r, &j, &m);
+        else quantise_weights(s->kernel, q->t->fp == FP_STRICT);
+    }
+}
+
+void quantise_program(program *p, const target *t) {
+    quantise q = {.p = p, .t = t, .scratch = arena_new()};
+    q.flipped.arena = q.scratch;
+    q.pinned = ARENA_ARRAY(q.scratch, bool, p->buffers.n + 1);
+    program_walk(p, pin, &q);
+    narrow_storage(&q);
+    flip_signs(&q);
+    rewrite_region(&q, p->main);
+    arena_destroy(q.scratch);
+    program_verify(p);
+}

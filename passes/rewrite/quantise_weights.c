@@ -1,0 +1,116 @@
+// Weights that are dequantised where they are read: scales are moved out of the sums, and axes quantised in
+// blocks are split in two, so that scale and zero point of a block are read once per block.
+//
+//   sum over k of a[k] * ((b[k] - z) * s)
+//       = s * sum over k of a[k] * (b[k] - z)
+//   sum over k of a[k] * (b[k] - z[k / 32]) * s[k / 32]
+//       = sum over i of s[i] * sum over j of a[32 i + j] * (b[32 i + j] - z[i])
+#include "passes/rewrite/quantise_impl.h"
+
+// ---------------------------------------------------------------- scales
+typedef struct pull {
+    const kernel *k;
+    const stage *s;
+    expr *scale; // product of what was taken out
+} pull;
+
+static bool is_reduced(const pull *p, expr *e) {
+    for (int j = 0; j < p->s->axes.n; j++) {
+        int a = p->s->axes.at[j];
+        if (p->k->axes.at[a].kind != AXIS_PARALLEL && expr_uses_axis(e, a)) return true;
+    }
+    return false;
+}
+
+// Factors of e that are the same along the reduce axes go to p->scale; the rest is the result.
+static expr *without_scales(pull *p, expr *e) {
+    kernel *k = (kernel *)p->k;
+    if (e->op == X_SELECT && e->arg[2]->op == X_CONST && e->arg[2]->f == 0)
+        return x_select(k, e->arg[0], without_scales(p, e->arg[1]), e->arg[2]);
+    if (e->op != X_MUL) return e;
+    for (int j = 0; j < 2; j++) {
+        if (is_reduced(p, e->arg[j])) continue;
+        p->scale = p->scale ? x_mul(k, p->scale, e->arg[j]) : e->arg[j];
+        return without_scales(p, e->arg[1 - j]);
+    }
+    expr *a = without_scales(p, e->arg[0]), *b = without_scales(p, e->arg[1]);
+    return x_mul(k, a, b);
+}
+
+typedef struct scaled {
+    kernel *k;
+    expr *now;
+} scaled;
+static expr *scale_state(void *user, expr *e) {
+    const scaled *s = user;
+    return e->op == X_STATE ? s->now : NULL;
+}
+
+static void find_dequantised(void *user, expr *e) {
+    if (e->op == X_CAST && e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype)) *(bool *)user = true;
+    if (e->op == X_READ && dtype_is_float(e->buffer->dtype) && dtype_bits(e->buffer->dtype) <= 8)
+        *(bool *)user = true;
+}
+
+static void pull_scales(kernel *k) {
+    stage *s = k->stages.at[0];
+    state *st = &s->states.at[0];
+    bool dequantised = false;
+    expr_walk(st->step, find_dequantised, &dequantised);
+    if (st->dtype != DT_F32 || st->step->op != X_MUL || !dequantised) return;
+    pull p = {.k = k, .s = s};
+    expr *step = without_scales(&p, st->step);
+    if (!p.scale || step->op != X_MUL) return;
+    st->step = step;
+    scaled now = {k, x_mul(k, x_state(k, 0, DT_F32), p.scale)};
+    for (int j = 0; j < s->writes.n; j++)
+        s->writes.at[j].value = expr_rewrite(k, s->writes.at[j].value, scale_state, &now);
+}
+
+// ---------------------------------------------------------------- blocks
+typedef struct block_search {
+    const kernel *k;
+    int axis;
+    int64_t size;
+} block_search;
+static void find_block(void *user, expr *e) {
+    block_search *b = user;
+    if (e->op != X_FLOORDIV || e->arg[0]->op != X_AXIS || e->arg[1]->op != X_CONST) return;
+    const axis *a = &b->k->axes.at[e->arg[0]->axis];
+    int64_t size = e->arg[1]->i;
+    if (a->kind != AXIS_REDUCE || !dim_is_const(a->extent) || dim_value(a->extent) % size) return;
+    b->axis = e->arg[0]->axis, b->size = size;
+}
+
+typedef struct split {
+    kernel *k;
+    int axis;
+    expr *now;
+} split;
+static expr *split_axis(void *user, expr *e) {
+    const split *s = user;
+    return e->op == X_AXIS && e->axis == s->axis ? s->now : NULL;
+}
+
+// False when there is no block to cut.
+static bool split_block(kernel *k) {
+    stage *s = k->stages.at[0];
+    block_search b = {k, -1, 0};
+    expr_walk(s->states.at[0].step, find_block, &b);
+    if (b.axis < 0) return false;
+    dim *size = dim_const(k->program->dims, b.size);
+    int outer = kernel_axis(k, AXIS_REDUCE, "block", dim_floordiv(k->axes.at[b.axis].extent, size));
+    int inner = kernel_axis(k, AXIS_REDUCE, k->axes.at[b.axis].name, size);
+    split now = {k, b.axis, x_add(k, x_mul(k, x_axis(k, outer), x_i64(k, b.size)), x_axis(k, inner))};
+    s->states.at[0].step = expr_rewrite(k, s->states.at[0].step, split_axis, &now);
+    for (int j = 0; j < s->axes.n; j++)
+        if (s->axes.at[j] == b.axis) s->axes.at[j] = outer;
+    stage_axis(k, s, inner);
+    return true;
+}
+
+void quantise_weights(kernel *k, bool strict) {
+    if (!strict) pull_scales(k);
+    while (split_block(k)) {
+    }
+}

@@ -1,0 +1,128 @@
+// Constants that products round. In: a program for a GPU whose products of f32 may take fewer bits
+// (--precision). Out: a constant that all its readers would round in every run is rounded here, once: f16 and
+// bf16 are stored as such.
+#include "ir/kernel/edit.h"
+#include "passes/layout/layout.h"
+#include "passes/match/contract.h"
+#include "passes/schedule/gpu/schedule_gpu_product.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- readers
+
+typedef struct uses {
+    int *of;
+} uses;
+static void note_use(uses *u, const buffer *b) {
+    if (b) u->of[buffer_root(b)->id]++;
+}
+
+static void use_of_step(void *user, region *r, step *s) {
+    uses *u = user;
+    buffer **all;
+    (void)r;
+    if (s->kind == STEP_ALLOC) return;
+    int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
+    for (int j = 0; j < n; j++)
+        if (all[j]->role != BUF_LOCAL) note_use(u, all[j]);
+    if (s->kind == STEP_KERNEL) return;
+    note_use(u, s->buffer);
+    note_use(u, s->from);
+    for (int j = 0; j < s->nargs; j++) note_use(u, s->args[j]);
+}
+
+int *count_uses(program *p, arena *a) {
+    uses u = {ARENA_ARRAY(a, int, p->buffers.n + 1)};
+    program_walk(p, use_of_step, &u);
+    for (int j = 0; j < p->buffers.n; j++) note_use(&u, p->buffers.at[j]->fallback);
+    return u.of;
+}
+
+// ---------------------------------------------------------------- rounding
+
+typedef uint32_t rounding(dtype as, double v);
+
+// The low bits are those of f16 or bf16, or all of a f32 whose last 13 are 0.
+static uint32_t narrow(dtype as, double v) {
+    uint16_t bits = 0;
+    dtype_store_float(as, &bits, 0, v, false);
+    return bits;
+}
+static uint32_t tf32(dtype as, double v) {
+    float f = (float)v;
+    uint32_t u;
+    (void)as;
+    memcpy(&u, &f, sizeof u);
+    if ((u & 0x7fffffff) > 0x7f800000) return u | 0x400000;
+    return (u & 0x7fffffff) == 0x7f800000 ? u : (u + 0xfff + (u >> 13 & 1)) & 0xffffe000u;
+}
+
+static const constant *rounded(arena *a, const constant *c, dtype as, rounding *how) {
+    int bytes = dtype_bits(as) / 8;
+    if (c->kind == CONST_SPLAT) {
+        uint32_t bits = how(as, constant_float(c, 0));
+        return constant_splat(a, as, c->rank, c->dims, &bits);
+    }
+    constant *to = constant_new(a, as, c->rank, c->dims);
+    for (int64_t j = 0; j < c->count; j++) {
+        uint32_t bits = how(as, constant_float(c, j));
+        memcpy((uint8_t *)to->data + j * bytes, &bits, (size_t)bytes);
+    }
+    return to;
+}
+
+const constant *tf32_constant(arena *a, const constant *c) { return rounded(a, c, DT_F32, tf32); }
+
+// ---------------------------------------------------------------- entry
+
+typedef struct roundings {
+    program *p;
+    const target *t;
+    dtype as;
+    int *wished; // by buffer id: how many products round it
+    buffer **to; // what is read instead, NULL: nothing
+} roundings;
+
+// Whether the product would round that operand.
+static bool rounds(const roundings *r, const contraction *c, const expr *read) {
+    const tensor_type *tensor = gpu_tensor_type(r->t, c);
+    const buffer *b = read->buffer;
+    bool is_const = b->role == BUF_CONST && !b->view_of && !b->layout && b->dtype == DT_F32;
+    return is_const && tensor && tensor->as == r->as &&
+           gpu_is_plain(read == c->a ? c->term_a : c->term_b, read);
+}
+
+static void wish_of_step(void *user, region *g, step *s) {
+    roundings *r = user;
+    contraction c;
+    (void)g;
+    if (s->kind != STEP_KERNEL || !contraction_find(s->kernel, &c) || !gpu_product_fits(&c)) return;
+    if (rounds(r, &c, c.a)) r->wished[c.a->buffer->id]++;
+    if (rounds(r, &c, c.b)) r->wished[c.b->buffer->id]++;
+}
+
+static void read_instead(roundings *r, kernel *k) {
+    contraction c;
+    if (!contraction_find(k, &c)) return;
+    state *st = &c.s->states.at[0];
+    const buffer *const both[] = {c.a->buffer, c.b->buffer};
+    for (int j = 0; j < 2; j++)
+        if (r->to[both[j]->id]) st->step = expr_swap_reads(k, st->step, both[j], r->to[both[j]->id]);
+}
+
+void round_constants(program *p, const target *t) {
+    dtype as = t->precision == PRECISION_F16 ? DT_F16 : t->precision == PRECISION_BF16 ? DT_BF16 : DT_NONE;
+    if (!as) return;
+    arena *scratch = arena_new();
+    int n = p->buffers.n;
+    roundings r = {p, t, as, ARENA_ARRAY(scratch, int, n + 1), ARENA_ARRAY(scratch, buffer *, n + 1)};
+    const int *uses = count_uses(p, scratch);
+    program_walk(p, wish_of_step, &r);
+    for (int j = 0; j < n; j++) {
+        const buffer *b = p->buffers.at[j];
+        if (r.wished[j] && r.wished[j] == uses[j])
+            r.to[j] = program_constant(p, b->name, rounded(p->arena, b->data, as, narrow));
+    }
+    for (int j = 0; j < p->kernels.n; j++) read_instead(&r, p->kernels.at[j]);
+    arena_destroy(scratch);
+    program_verify(p);
+}

@@ -1,0 +1,8 @@
+// Attention of few queries over many keys in pieces, for GPUs.
+#ifndef ONNXC_PASSES_REWRITE_SPLIT_ATTENTION_H
+#define ONNXC_PASSES_REWRITE_SPLIT_ATTENTION_H
+#include "ir/kernel/program.h"
+#include "ir/target.h"
+
+void split_attentions(program *p, const target *t);
+#endif

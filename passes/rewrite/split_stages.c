@@ -1,0 +1,75 @@
+// In: a kernel of several stages without states that read nothing which one of them writes, such as a
+// concatenation. Out: a kernel for each of them.
+//
+//   for n: for c: y[n, c] = a[n, c]             for n, c: y[n, c] = a[n, c]
+//          for c: y[n, c + 64] = f(b[n, c])     for n, c: y[n, c + 64] = f(b[n, c])
+//
+// The threads of one block walk over a kernel of several stages for each position of its outer axes, of which
+// there is only one where images are joined.
+#include "passes/rewrite/split_stages.h"
+#include "passes/fuse/fuse_impl.h"
+
+typedef struct reads {
+    const kernel *k;
+    bool own; // of what the kernel writes
+} reads;
+
+static void see_read(void *user, expr *e) {
+    reads *r = user;
+    if (e->op != X_READ) return;
+    for (int j = 0; j < r->k->stages.n; j++)
+        for (int i = 0; i < r->k->stages.at[j]->writes.n; i++)
+            r->own |= root_of(r->k->stages.at[j]->writes.at[i].to) == root_of(e->buffer);
+}
+
+static bool may_split(const kernel *k) {
+    reads r = {.k = k};
+    if (k->stages.n < 2 || k->locals.n) return false;
+    for (int j = 0; j < k->stages.n; j++) {
+        const stage *s = k->stages.at[j];
+        if (s->states.n) return false;
+        for (int i = 0; i < s->writes.n; i++)
+            if (s->writes.at[i].combine != COMBINE_SET) return false;
+        stage_walk(s, see_read, &r);
+    }
+    return !r.own;
+}
+
+// Axes of the stage alone: the kernel's outer ones become its own.
+static void copy_axis(graft *g, stage *made, int axis) {
+    const struct axis *a = &g->from->axes.at[axis];
+    g->number[axis] = kernel_axis(g->to, a->kind, a->name, a->extent);
+    g->axis[axis] = x_axis(g->to, g->number[axis]);
+    stage_axis(g->to, made, g->number[axis]);
+}
+
+static kernel *kernel_of_stage(program *p, const kernel *from, const stage *s) {
+    arena *scratch = arena_new();
+    kernel *k = kernel_new(p, from->name, NULL);
+    graft *g = graft_new(scratch, k, from);
+    stage *made = kernel_stage(k);
+    k->loc = from->loc, k->nodes = from->nodes;
+    for (int a = 0; a < from->nouter; a++) copy_axis(g, made, a);
+    for (int j = 0; j < s->axes.n; j++) copy_axis(g, made, s->axes.at[j]);
+    for (int j = 0; j < s->writes.n; j++) graft_write(g, made, &s->writes.at[j]);
+    arena_destroy(scratch);
+    return k;
+}
+
+static void split_region(program *p, region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) split_region(p, s->body[b]);
+        if (s->kind != STEP_KERNEL || !may_split(s->kernel)) continue;
+        const kernel *k = s->kernel;
+        for (int i = 0; i < k->stages.n - 1; i++)
+            step_insert(p, r, j++, STEP_KERNEL, s->loc)->kernel = kernel_of_stage(p, k, k->stages.at[i]);
+        s->kernel = kernel_of_stage(p, k, k->stages.at[k->stages.n - 1]);
+    }
+}
+
+void split_stages(program *p) {
+    split_region(p, p->main);
+    fuse_compact(p);
+}

@@ -1,0 +1,250 @@
+// Sums of products whose results are too few to keep a GPU busy. In: a contraction whose sums have known
+// lengths,
+//
+//   for m, n: out = f(sum over k < K of t[k])
+//
+// Out: kernels that sum pieces of it at the same time, and add them up in order:
+//
+//   for p < P, m, n: parts[p, m, n] = sum over i < K / P of t[p * K / P + i]
+//   for m, n:        out = f(sum over p of parts[p, m, n])
+//
+// Where only the run knows how many rows (or columns) there are, it chooses: these where they are few, else
+// the kernel as it was.
+#include "passes/rewrite/split_sum.h"
+#include "passes/fuse/fuse_impl.h"
+#include "passes/match/contract.h"
+
+// Blocks are tiles of SIDE x SIDE results; a piece is worth a block from LEAST terms on.
+enum { SIDE = 64, LEAST = 128, STEP = 32, ROUNDS = 4 };
+
+typedef struct split {
+    program *p;
+    const target *t;
+    contraction c;
+    const kernel *old;
+    int axis; // of K, that is cut
+    int64_t pieces;
+    int parallel[MAX_AXES], nparallel; // of known extents
+    int open[MAX_AXES], nopen;         // of others: together they are `rows`
+    dim *rows;
+    int64_t few; // rows
+    buffer *parts;
+    kernel *k;   // being made
+    expr **axes; // of the old kernel, in it
+    expr *state;
+} split;
+
+// ---------------------------------------------------------------- whether and where
+
+// -1: one is out of range, or not known.
+static int64_t extent_of(const kernel *k, const int *axes, int n) {
+    int64_t product = 1;
+    for (int j = 0; j < n; j++) {
+        const dim *d = k->axes.at[axes[j]].extent;
+        if (!dim_is_const(d) || dim_value(d) > INT32_MAX || product > INT32_MAX) return -1;
+        product *= dim_value(d);
+    }
+    return product;
+}
+
+typedef struct sizes {
+    int64_t m, n, batch, k;
+} sizes;
+
+// The axes that have an extent known now, of those.
+static axis_list known(const kernel *k, const int *axes, int n) {
+    axis_list l = {0};
+    for (int j = 0; j < n; j++)
+        if (dim_is_const(k->axes.at[axes[j]].extent)) l.at[l.n++] = axes[j];
+    return l;
+}
+
+// Axes of other extents, which must all be rows or all columns, count as few of these.
+static sizes sizes_of(split *s) {
+    const contraction *c = &s->c;
+    axis_list columns = c->other_n;
+    if (c->n >= 0) columns.at[columns.n++] = c->n;
+    axis_list m = known(c->k, c->m.at, c->m.n), n = known(c->k, columns.at, columns.n);
+    sizes z = {extent_of(c->k, m.at, m.n), extent_of(c->k, n.at, n.n),
+               extent_of(c->k, c->batch.at, c->batch.n), extent_of(c->k, c->k_axes.at, c->k_axes.n)};
+    if (m.n == c->m.n && n.n == columns.n) return z;
+    if ((m.n < c->m.n && n.n < columns.n) || z.m < 1 || z.n < 1) return (sizes){0};
+    int64_t *side = m.n < c->m.n ? &z.m : &z.n;
+    s->few = *side < SIDE ? SIDE / *side : 1;
+    *side *= s->few;
+    return z;
+}
+
+static int64_t tiles(int64_t extent) { return (extent + SIDE - 1) / SIDE; }
+
+// As many pieces as fill some rounds of blocks, without more traffic than the operands are.
+static int64_t most_pieces(const sizes *z, const target *t) {
+    if (z->m < 1 || z->n < 1 || z->batch < 1 || z->k < 1) return 1;
+    double results = (double)z->m * (double)z->n * (double)z->batch,
+           blocks = (double)(tiles(z->m) * tiles(z->n));
+    double most = ROUNDS * t->processors / (blocks * (double)z->batch),
+           traffic = ((double)z->m + (double)z->n) * (double)z->k * (double)z->batch / results;
+    if (blocks * (double)z->batch >= t->processors) return 1;
+    if (traffic < most) most = traffic;
+    return most > (double)(z->k / LEAST) ? z->k / LEAST : (int64_t)most;
+}
+
+// Pieces of one axis are equal and, where the axis is all of K, whole slices.
+static int64_t pieces_of(int64_t extent, int64_t most, bool alone) {
+    int64_t best = 1;
+    for (int64_t n = 2; n <= most && n <= extent; n++)
+        if (extent % n == 0 && (!alone || extent / n % STEP == 0)) best = n;
+    return best;
+}
+
+// Other passes leave axes behind that no stage has.
+static bool is_walked(const split *s, int axis) {
+    bool walked = axis < s->old->nouter;
+    for (int j = 0; j < s->c.s->axes.n; j++) walked |= s->c.s->axes.at[j] == axis;
+    return walked;
+}
+
+static bool choose(split *s) {
+    const contraction *c = &s->c;
+    const state *st = &c->s->states.at[0];
+    bool sums = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
+    if (!sums || st->init->op != X_CONST || st->init->i != 0) return false;
+    sizes z = sizes_of(s);
+    int64_t most = most_pieces(&z, s->t);
+    s->pieces = 1;
+    for (int j = 0; j < c->k_axes.n && most > 1; j++) {
+        int64_t n = pieces_of(extent_of(c->k, &c->k_axes.at[j], 1), most, c->k_axes.n == 1);
+        if (n > s->pieces) s->pieces = n, s->axis = c->k_axes.at[j];
+    }
+    s->rows = dim_const(s->p->dims, 1);
+    for (int a = 0; a < s->old->axes.n; a++) {
+        const axis *x = &s->old->axes.at[a];
+        if (x->kind != AXIS_PARALLEL || !is_walked(s, a)) continue;
+        if (dim_is_const(x->extent)) {
+            s->parallel[s->nparallel++] = a;
+            continue;
+        }
+        if (dim_is_opaque(x->extent)) return false; // not known at entry: memory would be the run's
+        s->open[s->nopen++] = a;
+        s->rows = dim_mul(s->rows, x->extent);
+    }
+    return s->pieces > 1 && s->nparallel + 1 < MAX_RANK && s->rows->min <= (s->nopen ? s->few : 1);
+}
+
+// ---------------------------------------------------------------- the two kernels
+
+static expr *to_new(void *user, expr *e) {
+    const split *s = user;
+    if (e->op == X_AXIS) return s->axes[e->axis];
+    return e->op == X_STATE ? s->state : NULL;
+}
+static expr *moved(split *s, expr *e) { return expr_rewrite(s->k, e, to_new, s); }
+
+static stage *begin_kernel(split *s, const char *name) {
+    const kernel *old = s->old;
+    s->k = kernel_new(s->p, name, old->loc);
+    s->k->algorithm = "split";
+    for (int j = 0; j < old->nodes.n; j++) VEC_PUSH(s->k->arena, &s->k->nodes, old->nodes.at[j]);
+    for (int j = 0; j < old->messages.n; j++) VEC_PUSH(s->k->arena, &s->k->messages, old->messages.at[j]);
+    s->axes = ARENA_ARRAY(s->k->arena, expr *, old->axes.n + 1);
+    return kernel_stage(s->k);
+}
+
+static expr *add_axis(split *s, stage *st, axis_kind kind, const char *name, dim *extent) {
+    int a = kernel_axis(s->k, kind, name, extent);
+    stage_axis(s->k, st, a);
+    return x_axis(s->k, a);
+}
+
+static void add_axes(split *s, stage *st, axis_kind kind) {
+    for (int a = 0; a < s->old->axes.n; a++) {
+        const axis *x = &s->old->axes.at[a];
+        if (x->kind != kind || !is_walked(s, a)) continue;
+        dim *extent = kind == AXIS_REDUCE && a == s->axis
+                          ? dim_const(s->p->dims, dim_value(x->extent) / s->pieces)
+                          : x->extent;
+        s->axes[a] = add_axis(s, st, kind, x->name, extent);
+    }
+}
+
+// Of parts[p, row, known axes...]; rows are one axis, so that the memory for a few is known.
+static void part_index(const split *s, expr *piece, expr **index) {
+    expr *row = x_i64(s->k, 0);
+    for (int j = 0; j < s->nopen; j++)
+        row = x_add(s->k, x_mul(s->k, row, x_dim(s->k, s->old->axes.at[s->open[j]].extent)),
+                    s->axes[s->open[j]]);
+    index[0] = piece, index[1] = row;
+    for (int j = 0; j < s->nparallel; j++) index[j + 2] = s->axes[s->parallel[j]];
+}
+
+static void make_parts(split *s) {
+    stage *st = begin_kernel(s, arena_printf(s->p->arena, "%s_parts", s->old->name));
+    dim *dims[MAX_RANK],
+        *piece = dim_const(s->p->dims, dim_value(s->old->axes.at[s->axis].extent) / s->pieces);
+    expr *index[MAX_RANK], *p = add_axis(s, st, AXIS_PARALLEL, "p", dim_const(s->p->dims, s->pieces));
+    add_axes(s, st, AXIS_PARALLEL);
+    add_axes(s, st, AXIS_REDUCE);
+    s->axes[s->axis] = x_add(s->k, x_mul(s->k, p, x_dim(s->k, piece)), s->axes[s->axis]);
+    dims[0] = dim_const(s->p->dims, s->pieces);
+    dims[1] = s->nopen ? dim_min(s->rows, dim_const(s->p->dims, s->few)) : s->rows;
+    for (int j = 0; j < s->nparallel; j++) dims[j + 2] = s->old->axes.at[s->parallel[j]].extent;
+    const state *sum = &s->c.s->states.at[0];
+    s->parts = program_temp(s->p, arena_printf(s->p->arena, "%s.parts", s->c.w->to->name), sum->dtype,
+                            s->nparallel + 2, dims);
+    part_index(s, p, index);
+    stage_write(s->k, st, s->parts, index, stage_reduce(s->k, st, RED_SUM, moved(s, sum->step)));
+}
+
+static void make_sum(split *s) {
+    const write *w = s->c.w;
+    stage *st = begin_kernel(s, s->old->name);
+    expr *index[MAX_RANK];
+    add_axes(s, st, AXIS_PARALLEL);
+    part_index(s, add_axis(s, st, AXIS_REDUCE, "p", dim_const(s->p->dims, s->pieces)), index);
+    s->state = stage_reduce(s->k, st, RED_SUM, x_read(s->k, s->parts, index));
+    for (int j = 0; j < w->to->rank; j++) index[j] = moved(s, w->index[j]);
+    stage_write(s->k, st, w->to, index, moved(s, w->value));
+}
+
+// The step becomes a choice between both ways; the first kernel is made.
+static void choose_in_run(split *s, step *at) {
+    at->kind = STEP_IF;
+    at->kernel = NULL;
+    at->dim = dim_lt(s->rows, dim_const(s->p->dims, s->few + 1));
+    for (int j = 0; j < 2; j++) at->body[j] = ARENA_NEW(s->p->arena, region);
+    step_kernel(s->p, at->body[0], s->k);
+    make_sum(s);
+    step_kernel(s->p, at->body[0], s->k);
+    step_kernel(s->p, at->body[1], (kernel *)s->old);
+}
+
+// The new position of the step.
+static int split_at(program *p, const target *t, region *r, int at) {
+    split s = {.p = p, .t = t, .old = r->steps.at[at]->kernel};
+    if (!contraction_find(s.old, &s.c) || !choose(&s)) return at;
+    make_parts(&s);
+    if (s.nopen) {
+        choose_in_run(&s, r->steps.at[at]);
+        return at;
+    }
+    step_insert(p, r, at, STEP_KERNEL, s.old->loc)->kernel = s.k;
+    make_sum(&s);
+    r->steps.at[at + 1]->kernel = s.k;
+    return at + 1;
+}
+
+static void split_in(program *p, const target *t, region *r) {
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) split_in(p, t, s->body[b]);
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) j = split_at(p, t, r, j);
+    }
+}
+
+void split_sums(program *p, const target *t) {
+    if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
+    split_in(p, t, p->main);
+    fuse_compact(p); // of what was split
+    program_verify(p);
+}

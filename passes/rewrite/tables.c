@@ -1,0 +1,138 @@
+// Tables of functions of one byte. In: kernels. Out: kernels that read constants of 256 elements.
+#include "passes/rewrite/tables.h"
+#include "ir/kernel/eval.h"
+#include <string.h>
+
+// A look-up costs about as much as so many operations: vectors gather their elements one by one.
+enum { BYTES = 256, LEAST_COST = 16 };
+
+typedef struct look {
+    bool constant;
+    expr *source; // the only byte that the value depends on, NULL: none or several things
+} look;
+
+typedef struct tables {
+    kernel *k;
+    arena *scratch;
+    look *looks; // by id of the expressions as they were
+    int nlooks;
+    map *made; // hash of the elements -> buffer
+} tables;
+
+// ---------------------------------------------------------------- finding
+static bool is_byte(const expr *e) { return e->dtype == DT_U8 || e->dtype == DT_I8; }
+static bool is_leaf(const expr *e) {
+    return e->op == X_AXIS || e->op == X_DIM || e->op == X_STATE || e->op == X_OTHER || e->op == X_READ ||
+           e->op == X_CHECK;
+}
+
+static void find_source(void *user, expr *e) {
+    tables *t = user;
+    look l = {.constant = !is_leaf(e)}, none = {0};
+    for (int j = 0; j < expr_arity(e->op) && !is_leaf(e); j++) {
+        const look *a = &t->looks[e->arg[j]->id];
+        if (a->constant) continue;
+        bool same = a->source && (l.constant || l.source == a->source);
+        l = same ? (look){.source = a->source} : none;
+        if (!same) break;
+    }
+    if (!l.constant && !l.source && is_byte(e)) l.source = e;
+    t->looks[e->id] = l;
+}
+
+static int weight(expr_op op) {
+    if (op == X_CONST) return 0;
+    if (op >= X_SQRT && op <= X_SIGMOID) return 12;
+    return op == X_DIV || op == X_FLOORDIV || op == X_MOD || op == X_FMOD || op == X_POW ? 4 : 1;
+}
+
+// Operations from the source to e, each once.
+static int cost_from(const expr *source, const expr *e, bool *seen) {
+    if (e == source || seen[e->id]) return 0;
+    seen[e->id] = true;
+    int sum = weight(e->op);
+    for (int j = 0; j < expr_arity(e->op); j++) sum += cost_from(source, e->arg[j], seen);
+    return sum;
+}
+
+static bool worthwhile(const tables *t, const expr *source, const expr *e) {
+    if (!source || source == e) return false;
+    bool *seen = ARENA_ARRAY(t->scratch, bool, t->nlooks);
+    return cost_from(source, e, seen) >= LEAST_COST;
+}
+
+// ---------------------------------------------------------------- elements
+static int64_t least(const expr *byte) { return byte->dtype == DT_I8 ? -(BYTES / 2) : 0; }
+
+typedef struct evaluation {
+    tables *t;
+    const expr *source;
+    cell **cells; // by id, NULL: not yet
+} evaluation;
+
+static const cell *evaluate(evaluation *v, const expr *e) {
+    if (v->cells[e->id]) return v->cells[e->id];
+    cell *out = ARENA_ARRAY(v->t->scratch, cell, BYTES);
+    const cell *a[3] = {0};
+    for (int j = 0; j < expr_arity(e->op) && e != v->source; j++) a[j] = evaluate(v, e->arg[j]);
+    if (e == v->source)
+        for (int j = 0; j < BYTES; j++) out[j].i = least(e) + j;
+    else if (e->op == X_CONST)
+        for (int j = 0; j < BYTES; j++) out[j].i = e->i;
+    else eval_op(e, BYTES, a[0], 1, a[1], 1, a[2], 1, out);
+    return v->cells[e->id] = out;
+}
+
+// Gathers want elements of 32 bits at least.
+static dtype stored_type(const expr *e) {
+    if (dtype_bits(e->dtype) >= 32) return e->dtype;
+    return dtype_is_float(e->dtype) ? DT_F32 : DT_I32;
+}
+
+static buffer *table_of(tables *t, const expr *source, const expr *e) {
+    evaluation v = {t, source, ARENA_ARRAY(t->scratch, cell *, t->nlooks)};
+    const cell *cells = evaluate(&v, e);
+    program *p = t->k->program;
+    int64_t dims[1] = {BYTES};
+    constant *c = constant_new(p->arena, stored_type(e), 1, dims);
+    for (int j = 0; j < BYTES; j++) eval_store(c->elem, (void *)c->data, j, cells[j]);
+    size_t size = (size_t)dtype_size(c->elem, BYTES);
+    uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &c->elem, sizeof c->elem), c->data, size);
+    buffer *known = map_get_number(t->made, key);
+    if (known && known->dtype == c->elem && memcmp(known->data->data, c->data, size) == 0) return known;
+    buffer *b = program_constant(p, "table", c);
+    map_put_number(t->made, key, b);
+    return b;
+}
+
+// ---------------------------------------------------------------- replacing
+static expr *read_table(void *user, expr *e) {
+    tables *t = user;
+    expr *source = e->id < t->nlooks ? t->looks[e->id].source : NULL;
+    if (!worthwhile(t, source, e)) return NULL;
+    kernel *k = t->k;
+    buffer *b = table_of(t, source, e);
+    expr *byte = expr_rewrite(k, source, read_table, t);
+    expr *index = x_add(k, x_cast(k, byte, DT_I64, true), x_i64(k, -least(source)));
+    return x_cast(k, x_read(k, b, &index), e->dtype, true);
+}
+
+static void tabulate_kernel(kernel *k, map *made) {
+    tables t = {.k = k, .scratch = arena_new(), .nlooks = k->exprs.n, .made = made};
+    t.looks = ARENA_ARRAY(t.scratch, look, t.nlooks + 1);
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
+            write *w = &k->stages.at[j]->writes.at[i];
+            expr_walk(w->value, find_source, &t);
+            w->value = expr_rewrite(k, w->value, read_table, &t);
+        }
+    arena_destroy(t.scratch);
+}
+
+void tabulate_program(program *p) {
+    arena *scratch = arena_new();
+    map made = {.arena = scratch};
+    for (int j = 0; j < p->kernels.n; j++) tabulate_kernel(p->kernels.at[j], &made);
+    arena_destroy(scratch);
+    program_verify(p);
+}

@@ -1,0 +1,149 @@
+// Storage of halves. In: a program. Out: one in which what products read again and again is f32, with the
+// same values.
+#include "passes/rewrite/widen.h"
+#include "ir/kernel/edit.h"
+#include "passes/match/contract.h"
+
+// So many results from one element at least: fewer would not pay for the larger traffic.
+enum { MANY = 32 };
+
+typedef struct widening {
+    program *p;
+    bool *fixed, *wanted; // by id of the root: its storage is not ours to choose; a product would gain
+    map copies;           // id of an input -> its copy
+} widening;
+
+static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }
+
+// ---------------------------------------------------------------- what may change
+static void fix_step(void *user, region *r, step *s) {
+    widening *w = user;
+    (void)r;
+    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
+    if (s->buffer) w->fixed[buffer_root(s->buffer)->id] = true;
+    if (s->from) w->fixed[buffer_root(s->from)->id] = true;
+    for (int j = 0; j < s->nargs; j++)
+        if (s->args[j]) w->fixed[buffer_root(s->args[j])->id] = true;
+}
+
+static void fix_buffers(widening *w) {
+    program_walk(w->p, fix_step, w);
+    for (int j = 0; j < w->p->buffers.n; j++) {
+        const buffer *b = w->p->buffers.at[j], *root = buffer_root(b);
+        w->fixed[root->id] |=
+            (root->role != BUF_TEMP && root->role != BUF_HEAP) || b->dtype != root->dtype || b->caller;
+    }
+    for (int j = 0; j < w->p->kernels.n; j++) {
+        const kernel *k = w->p->kernels.at[j];
+        for (int s = 0; s < k->stages.n; s++)
+            for (int i = 0; i < k->stages.at[s]->writes.n; i++) {
+                const write *to = &k->stages.at[s]->writes.at[i];
+                if (to->to->role != BUF_LOCAL)
+                    w->fixed[buffer_root(to->to)->id] |= to->combine != COMBINE_SET;
+            }
+    }
+}
+
+// ---------------------------------------------------------------- what gains
+// Results that each element of the operand goes into.
+static bool has_many_results(const kernel *k, const expr *operand) {
+    double n = 1;
+    for (int a = 0; a < k->axes.n; a++) {
+        const dim *extent = k->axes.at[a].extent;
+        if (k->axes.at[a].kind != AXIS_PARALLEL || index_uses_axis(operand, a)) continue;
+        n *= dim_is_const(extent) ? (double)dim_value(extent) : MANY;
+    }
+    return n >= MANY;
+}
+
+static bool gains(const kernel *k, const expr *operand) {
+    const buffer *b = operand->buffer;
+    return is_half(b) && b->role != BUF_CONST && b->role != BUF_LOCAL && has_many_results(k, operand);
+}
+
+// The operand of columns is packed for each run, and widened by that.
+static bool is_packed_in_the_run(const contraction *c) {
+    return c->n >= 0 && c->a->buffer->role != BUF_CONST;
+}
+
+static void want_operands(widening *w, const kernel *k) {
+    contraction c;
+    for (int j = 0; j < k->stages.n; j++) {
+        if (k->stages.n == 1 ? !contraction_find(k, &c) : !contraction_in_stage(k, k->stages.at[j], &c))
+            continue;
+        if (gains(k, c.a)) w->wanted[buffer_root(c.a->buffer)->id] = true;
+        if (gains(k, c.b) && !is_packed_in_the_run(&c)) w->wanted[buffer_root(c.b->buffer)->id] = true;
+    }
+}
+
+// ---------------------------------------------------------------- temporaries
+static void round_writes(const widening *w, kernel *k) {
+    for (int s = 0; s < k->stages.n; s++)
+        for (int i = 0; i < k->stages.at[s]->writes.n; i++) {
+            write *to = &k->stages.at[s]->writes.at[i];
+            const buffer *root = to->to->role == BUF_LOCAL ? NULL : buffer_root(to->to);
+            if (root && w->wanted[root->id]) to->value = x_round_to(k, to->value, root->dtype, true);
+        }
+}
+
+static void widen_temporaries(widening *w) {
+    for (int j = 0; j < w->p->kernels.n; j++) round_writes(w, w->p->kernels.at[j]);
+    for (int j = 0; j < w->p->buffers.n; j++) {
+        buffer *b = w->p->buffers.at[j];
+        if (w->wanted[buffer_root(b)->id]) b->dtype = DT_F32;
+    }
+}
+
+// ---------------------------------------------------------------- inputs
+static buffer *copy_input(widening *w, buffer *from, const loc *at) {
+    buffer *to = map_get_number(&w->copies, (uint64_t)from->id);
+    if (to) return to;
+    program *p = w->p;
+    to = program_temp(p, arena_printf(p->arena, "%s.f32", from->name), DT_F32, from->rank, from->dims);
+    kernel *k = kernel_new(p, arena_printf(p->arena, "widen_%s", from->name), at);
+    stage *s = kernel_stage(k);
+    expr *index[MAX_RANK];
+    for (int j = 0; j < from->rank; j++) {
+        int a = kernel_axis(k, AXIS_PARALLEL, "i", from->dims[j]);
+        stage_axis(k, s, a);
+        index[j] = x_axis(k, a);
+    }
+    stage_write(k, s, to, index, x_read(k, from, index));
+    step_insert(p, p->main, 0, STEP_KERNEL, at)->kernel = k;
+    map_put_number(&w->copies, (uint64_t)from->id, to);
+    return to;
+}
+
+// Inputs never change: one copy before everything serves all. Sizes that are not known there have none.
+static void copy_inputs(widening *w, kernel *k) {
+    contraction c;
+    if (!contraction_find(k, &c)) return;
+    expr *operands[2] = {c.a, c.b};
+    for (int j = 0; j < 2; j++) {
+        buffer *from = operands[j]->buffer;
+        if (!gains(k, operands[j]) || from->role != BUF_INPUT || from->view_of || from->rank == 0) continue;
+        if (j == 1 && is_packed_in_the_run(&c)) continue;
+        bool open = false;
+        for (int d = 0; d < from->rank; d++) open |= dim_is_opaque(from->dims[d]);
+        if (open) continue;
+        state *st = &c.s->states.at[0];
+        st->step = expr_swap_reads(k, st->step, from, copy_input(w, from, k->loc));
+        if (!contraction_find(k, &c)) return;
+        operands[0] = c.a, operands[1] = c.b;
+    }
+}
+
+void widen_halves(program *p) {
+    arena *scratch = arena_new();
+    widening w = {.p = p, .copies = {.arena = scratch}};
+    w.fixed = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
+    w.wanted = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
+    fix_buffers(&w);
+    int nkernels = p->kernels.n;
+    for (int j = 0; j < nkernels; j++) want_operands(&w, p->kernels.at[j]);
+    for (int j = 0; j < p->buffers.n; j++) w.wanted[j] &= !w.fixed[j];
+    widen_temporaries(&w);
+    for (int j = 0; j < nkernels; j++) copy_inputs(&w, p->kernels.at[j]);
+    arena_destroy(scratch);
+    program_verify(p);
+}

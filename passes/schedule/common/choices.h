@@ -1,0 +1,65 @@
+// What the schedules' cost models decide, as parameters: a choice that is made here is taken wherever it is
+// legal, and all others are left to the models. --tune finds them (compiler/tune/tune.h), files keep them.
+#ifndef ONNXC_PASSES_SCHEDULE_COMMON_CHOICES_H
+#define ONNXC_PASSES_SCHEDULE_COMMON_CHOICES_H
+#include "ir/kernel/kernel.h"
+#include "ir/target.h"
+
+// Raised when a choice or what stands behind it gets another meaning: answers of before count no more.
+enum { SCHEDULES_VERSION = 1 };
+
+// X(name, values, words): values 1 ... values, by their words where there are some; 0 is always the model's.
+#define CHOICES(X)                                                                                           \
+    X(algorithm, 3, "direct|winograd|winograd-2x2") /* of a convolution */                                   \
+    X(vectors, 4, NULL)                             /* width of a contraction's tile */                      \
+    X(rows, 14, NULL)                               /* ... and its rows at most */                           \
+    X(blocks, 2, "no|yes")                          /* of K */                                               \
+    X(depth, 8192, NULL)                            /* positions of K in a block at most */                  \
+    X(steps, 2, NULL)                               /* of K in one turn of the loop */                       \
+    X(ahead, 2, "no|yes")                           /* fetches the next tile's columns while it runs */      \
+    X(tasks, 2, "columns|rows")                     /* what threads share out */                             \
+    X(axis, 64, NULL)                               /* 1 + the axis that runs in vectors */
+
+typedef struct choices {
+#define X(name, values, words) int name;
+    CHOICES(X)
+#undef X
+} choices;
+enum { NO = 1, YES = 2, TASKS_COLUMNS = 1, TASKS_ROWS = 2, DIRECT = 1 };
+
+typedef struct choice_field {
+    const char *name, *words; // words NULL: numbers
+    int values;
+    size_t at;
+} choice_field;
+extern const choice_field choice_fields[]; // ends with a NULL name
+static inline int *choice_at(choices *c, const choice_field *f) { return (int *)((char *)c + f->at); }
+// "vectors=2, blocks=no"; "as the model says" when nothing is chosen.
+const char *choices_text(arena *a, const choices *c);
+
+// Which kernel gets which.
+typedef struct choice_entry {
+    choices c;
+    const char *kernel, *target; // as kernel_key and target_key have them
+    const char *about;           // for the reader: the kernel's name
+    double gain;                 // over the models' own choices when it was measured
+    bool used;
+} choice_entry;
+typedef struct choice_table {
+    arena *arena;
+    map entries;       // "kernel target" -> choice_entry
+    int stale;         // answers of a file for other schedules, left out
+    const choices *of; // of all kernels, instead of the entries; NULL
+} choice_table;
+
+choice_table *choice_table_new(arena *a);
+// Stable words for a kernel (its loops, sizes, types and layouts; no names) and for a target.
+const char *kernel_key(arena *a, const kernel *k);
+const char *target_key(arena *a, const target *t);
+// A copy of x takes the place of what was there of its kernel and target.
+void choice_table_put(choice_table *t, const choice_entry *x);
+// NULL: none.
+choice_entry *choice_table_find(const choice_table *t, const kernel *k, const target *for_target);
+// Never NULL.
+const choices *choices_of(const target *t, const kernel *k);
+#endif

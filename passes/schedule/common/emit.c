@@ -1,0 +1,790 @@
+// Expressions of a kernel as instructions. Values are kept (by expression) while the scope that they were
+// made in is open, so that what does not change in a loop is made before it and used there.
+#include "passes/schedule/common/emit.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit_dim.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- set-up
+emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code) {
+    emitter *e = ARENA_NEW(m->arena, emitter);
+    e->k = (kernel *)k; // only to add expressions for offsets; stages stay as they are
+    e->t = t;
+    e->choices = choices_of(t, k);
+    e->module = m;
+    e->scratch = m->arena;
+    e->code = code;
+    e->b = lbuild_new(code->f, t, d);
+    e->pointer = ARENA_ARRAY(m->arena, ins *, k->program->buffers.n + 1);
+    e->local = ARENA_ARRAY(m->arena, ins *, k->locals.n + 1);
+    e->dim_params.arena = m->arena;
+    e->extent = ARENA_ARRAY(m->arena, dim *, k->axes.n + 1);
+    e->counter = ARENA_ARRAY(m->arena, ins *, k->axes.n + 1);
+    for (int a = 0; a < k->axes.n; a++) e->extent[a] = k->axes.at[a].extent;
+    e->vaxis = -1, e->lanes = 1, e->task_axis = -1;
+    return e;
+}
+
+struct emit_entry *entry_of(emitter *e, const expr *x) {
+    if (x->id >= e->nentries) {
+        int n = 2 * x->id + 64;
+        e->entries = arena_grow(e->scratch, e->entries, (size_t)e->nentries * sizeof *e->entries,
+                                (size_t)n * sizeof *e->entries);
+        e->nentries = n;
+    }
+    return &e->entries[x->id];
+}
+
+static lkind index_kind(const emitter *e) { return lindex_kind(e->t); }
+
+static void buffer_params(emitter *e) {
+    kernel_code *c = e->code;
+    c->nbuffers = kernel_buffers(e->k, &c->buffers);
+    for (int j = 0; j < c->nbuffers; j++) {
+        buffer *b = c->buffers[j];
+        e->pointer[b->id] =
+            lfunc_param(c->f, b->name, lt_ptr(), lkind_of(b->dtype), b->dtype, !kernel_writes(e->k, b));
+    }
+}
+
+// All dims that the kernel's loops and accesses may need: atoms of extents and buffer shapes, and of these
+// the large parts, which the caller computes once.
+enum { LARGE_DIM = 12 };
+typedef struct dim_list {
+    arena *arena;
+    VEC(dim *) list;
+} dim_list;
+static void add_atom(void *user, const dim *atom) {
+    dim_list *l = user;
+    for (int j = 0; j < l->list.n; j++)
+        if (l->list.at[j] == atom) return;
+    VEC_PUSH(l->arena, &l->list, (dim *)atom);
+}
+static void add_dim(dim_list *l, const dim *d) {
+    dim_atoms(d, add_atom, l);
+    for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
+        for (int i = 0; i < d->terms[j].natoms; i++)
+            if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_atom(l, d->terms[j].atoms[i]);
+    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_atom(l, d);
+}
+static void add_expr_dims(void *user, expr *x) {
+    if (x->op == X_DIM) add_dim(user, x->dim);
+    if (x->op == X_READ)
+        for (int j = 0; j < x->buffer->rank; j++) add_dim(user, x->buffer->dims[j]);
+}
+static void dim_params(emitter *e) {
+    dim_list l = {.arena = e->scratch};
+    const kernel *k = e->k;
+    for (int a = 0; a < k->axes.n; a++) add_dim(&l, k->axes.at[a].extent);
+    for (int s = 0; s < k->stages.n; s++) {
+        stage_walk(k->stages.at[s], add_expr_dims, &l);
+        for (int w = 0; w < k->stages.at[s]->writes.n; w++) {
+            const buffer *to = k->stages.at[s]->writes.at[w].to;
+            for (int j = 0; j < to->rank; j++) add_dim(&l, to->dims[j]);
+        }
+    }
+    e->code->ndims = l.list.n;
+    e->code->dims = l.list.at;
+    for (int j = 0; j < l.list.n; j++) {
+        dim *d = l.list.at[j];
+        ins *p =
+            lfunc_param(e->code->f, d->name ? d->name : "size", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+        map_put_number(&e->dim_params, (uint64_t)d->id, p);
+    }
+}
+
+// Locals of rank 0 are variables; small constant sizes lie on the stack; the rest in the scratch memory.
+static ins *make_locals(emitter *e, dim *own) {
+    dim *bytes = own ? dim_mulk(dim_ceildiv(own, dim_const(own->table, 64)), 64)
+                     : dim_const(e->k->program->dims, 0),
+        *offset[256];
+    bool in_scratch[256] = {0};
+    const kernel *k = e->k;
+    if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
+    for (int j = 0; j < k->locals.n; j++) {
+        dim *n = buffer_bytes(k->locals.at[j]);
+        in_scratch[j] = k->locals.at[j]->rank > 0 && !(dim_is_const(n) && dim_value(n) <= 16384);
+        offset[j] = bytes;
+        if (in_scratch[j]) bytes = dim_add(bytes, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64));
+    }
+    ins *scratch = NULL;
+    if (!dim_is(bytes, 0)) {
+        e->code->scratch = bytes;
+        scratch = lfunc_param(e->code->f, "scratch", lt_ptr(), LK_VOID, DT_NONE, false);
+    }
+    for (int j = 0; j < k->locals.n; j++) {
+        const buffer *b = k->locals.at[j];
+        if (in_scratch[j]) e->local[j] = lb_offset(&e->b, scratch, emit_dim(e, offset[j]), 1);
+        else if (b->rank == 0)
+            e->local[j] = lb_var(&e->b, b->name, lb_int(&e->b, lt(compute_kind(b->dtype), 1), 0));
+        else
+            e->local[j] = lb_local(&e->b, lkind_of(b->dtype), dim_value(buffer_physical_count(b)), 64, false);
+    }
+    return scratch;
+}
+
+void emitter_status(emitter *e) {
+    if (e->code->has_status) e->status = lb_var(&e->b, "failed", lb_int(&e->b, lt(LK_I32, 1), 0));
+}
+
+static void status_param(emitter *e) {
+    if (!e->k->messages.n) return;
+    e->code->has_status = true;
+    lfunc_param(e->code->f, "status", lt_ptr(), LK_I32, DT_I32, false);
+    emitter_status(e);
+}
+
+ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch) {
+    buffer_params(e);
+    dim_params(e);
+    ins *scratch = make_locals(e, own_scratch);
+    if (tasks) {
+        e->code->tasks = dim_const(e->k->program->dims, 1);
+        e->task_begin = lfunc_param(e->code->f, "begin", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+        e->task_end = lfunc_param(e->code->f, "end", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+    }
+    status_param(e);
+    return scratch;
+}
+
+void emitter_tasks(emitter *e, int axis, dim *tasks) {
+    if (!e->task_begin) return;
+    e->task_axis = axis;
+    e->code->tasks = tasks;
+}
+
+void axis_range(emitter *e, int axis, ins **begin, ins **end) {
+    bool task = e->task_begin && axis == e->task_axis;
+    *begin = task ? e->task_begin : lb_idx(&e->b, 0);
+    *end = task ? e->task_end : emit_dim(e, e->extent[axis]);
+}
+
+void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[axis]);
+    axis_range(e, axis, begin, end);
+    if (!e->task_begin || axis != e->task_axis) return;
+    *begin = lb_bin(b, L_MUL, *begin, lb_idx(b, piece));
+    *end = lb_bin(b, L_SMIN, lb_bin(b, L_MUL, *end, lb_idx(b, piece)), extent);
+}
+
+static bool fits_shared(const buffer *b, int64_t left) {
+    dim *n = buffer_bytes(b);
+    return dim_is_const(n) && dim_value(n) <= left;
+}
+
+enum { GPU_SHARED = 32768 };
+
+void emitter_signature_gpu(emitter *e, bool locals) {
+    buffer_params(e);
+    dim_params(e);
+    dim *piece = dim_const(e->k->program->dims, 0), *blocks = dim_const(e->k->program->dims, 1);
+    int64_t left = GPU_SHARED;
+    for (int j = 0; j < e->k->locals.n && locals; j++) {
+        dim *n = buffer_bytes(e->k->locals.at[j]);
+        if (fits_shared(e->k->locals.at[j], left)) left -= dim_value(n);
+        else piece = dim_add(piece, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64));
+    }
+    for (int a = 0; a < e->k->nouter; a++) blocks = dim_mul(blocks, e->k->axes.at[a].extent);
+    if (!dim_is(piece, 0)) {
+        e->scratch_piece = piece;
+        e->code->scratch = dim_mul(piece, blocks);
+        e->scratch_param = lfunc_param(e->code->f, "scratch", lt_ptr(), LK_VOID, DT_NONE, false);
+    }
+    status_param(e);
+}
+
+void emitter_block_locals(emitter *e, ins *block) {
+    lbuild *b = &e->b;
+    int64_t left = GPU_SHARED;
+    ins *at = e->scratch_piece ? lb_bin(b, L_MUL, block, emit_dim(e, e->scratch_piece)) : NULL;
+    e->shared_locals = true;
+    for (int j = 0; j < e->k->locals.n; j++) {
+        const buffer *l = e->k->locals.at[j];
+        dim *n = buffer_bytes(l);
+        if (fits_shared(l, left)) {
+            left -= dim_value(n);
+            e->local[j] = lb_local(b, lkind_of(l->dtype), dim_value(buffer_physical_count(l)), 16, true);
+            continue;
+        }
+        e->local[j] = lb_offset(b, e->scratch_param, at, 1);
+        at = lb_bin(b, L_ADD, at, emit_dim(e, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64)));
+    }
+}
+
+void emitter_finish(emitter *e) {
+    if (!e->status) return;
+    lfunc *f = e->code->f;
+    ins *failed = lb_get(&e->b, e->status), *zero = lb_int(&e->b, lt(LK_I32, 1), 0);
+    ins *bad = lb_if(&e->b, lb_cmp(&e->b, L_NE, failed, zero));
+    lb_store(&e->b, f->params.at[f->params.n - 1].value, lb_idx(&e->b, 0), failed, 4);
+    lb_end(&e->b, bad);
+}
+
+// ---------------------------------------------------------------- scopes
+int scope_open(emitter *e) { return e->log.n; }
+
+static ins **slot(emitter *e, int id, int which) {
+    struct emit_entry *s = &e->entries[id];
+    return which == 0 ? &s->value : which == 1 ? &s->index : &s->vindex;
+}
+void scope_close(emitter *e, int mark) {
+    while (e->log.n > mark) {
+        struct emit_log l = e->log.at[--e->log.n];
+        *slot(e, l.id, l.which) = NULL;
+    }
+}
+static ins *keep(emitter *e, const expr *x, int which, ins *v) {
+    entry_of(e, x);
+    *slot(e, x->id, which) = v;
+    VEC_PUSH(e->scratch, &e->log, (struct emit_log){x->id, which});
+    return v;
+}
+
+void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
+
+part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end) {
+    lbuild *b = &e->b;
+    part_vector p = {.axis = axis};
+    ins *left = lb_bin(b, L_SUB, end, begin);
+    p.some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+    p.mark = scope_open(e);
+    e->counter[axis] = begin;
+    e->active = left;
+    return p;
+}
+void close_part_vector(emitter *e, const part_vector *p) {
+    e->active = NULL;
+    e->counter[p->axis] = NULL;
+    scope_close(e, p->mark);
+    lb_end(&e->b, p->some);
+}
+
+// ---------------------------------------------------------------- stages
+static void prepare_read(void *user, expr *x) {
+    emitter *e = user;
+    if (x->op == X_READ && !entry_of(e, x)->read) {
+        access *a = access_make(e, x->buffer, x->index);
+        entry_of(e, x)->read = a;
+    }
+}
+
+void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies) {
+    e->stage = s;
+    stage_walk(s, prepare_read, e);
+    e->vaxis = vaxis, e->lanes = lanes, e->state_varies = state_varies;
+    for (int j = 0; j < e->nentries; j++) e->entries[j].varies = 0;
+}
+
+static bool varies(emitter *e, const expr *x) {
+    if (e->lanes == 1) return false;
+    struct emit_entry *s = entry_of(e, x);
+    if (s->varies) return s->varies == 2;
+    bool v = false;
+    if (x->op == X_AXIS) v = x->axis == e->vaxis;
+    if (x->op == X_STATE || x->op == X_OTHER) v = e->state_varies;
+    for (int j = 0; j < expr_arity(x->op); j++) v |= varies(e, x->arg[j]);
+    if (x->op == X_READ) {
+        v |= varies(e, s->read ? s->read->offset : x);
+        v |= e->variables_vary && emit_is_variable(e, x->buffer);
+        if (x->guard) v |= varies(e, x->guard) || varies(e, x->fill);
+    }
+    entry_of(e, x)->varies = v ? 2 : 1;
+    return v;
+}
+
+// ---------------------------------------------------------------- indices
+static ins *dim_param(void *user, const dim *d) {
+    emitter *e = user;
+    ins *p = map_get_number(&e->dim_params, (uint64_t)d->id);
+    if (!p && d->name)
+        diag_defect(e->b.diag, e->k->loc, "kernel %s: dim '%s' is not a parameter", e->k->name, d->name);
+    return p;
+}
+
+ins *emit_dim(emitter *e, dim *d) {
+    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, e}, d);
+}
+
+static bool is_index_op(const expr *x) {
+    return x->dtype == DT_I64 && (x->op == X_ADD || x->op == X_SUB || x->op == X_MUL || x->op == X_FLOORDIV ||
+                                  x->op == X_MOD || x->op == X_MIN || x->op == X_MAX);
+}
+
+static ins *index_operation(emitter *e, const expr *x, ins *a, ins *c) {
+    lbuild *b = &e->b;
+    switch ((int)x->op) {
+    case X_ADD: return lb_bin(b, L_ADD, a, c);
+    case X_SUB: return lb_bin(b, L_SUB, a, c);
+    case X_MUL: return lb_bin(b, L_MUL, a, c);
+    case X_MIN: return lb_bin(b, L_SMIN, a, c);
+    case X_MAX: return lb_bin(b, L_SMAX, a, c);
+    }
+    return emit_int_op(b, x->op, a, c);
+}
+
+static ins *to_index(emitter *e, ins *v) {
+    lkind k = index_kind(e);
+    if (v->type.kind == k) return v;
+    return lb_conv(&e->b, v->type.kind > k ? L_ITRUNC : L_SEXT, k, v);
+}
+
+// vector: one index for each lane; else the index of lane 0.
+static ins *index_of(emitter *e, expr *x, bool vector) {
+    lbuild *b = &e->b;
+    vector = vector && varies(e, x);
+    struct emit_entry *s = entry_of(e, x);
+    ins *known = vector ? s->vindex : s->index, *v;
+    if (known) return known;
+    if (x->op == X_CONST) return lb_idx(b, x->i);
+    if (x->op == X_DIM) {
+        v = emit_dim(e, x->dim);
+    } else if (x->op == X_AXIS) {
+        ins *base = e->counter[x->axis];
+        if (!base)
+            diag_defect(b->diag, e->k->loc, "kernel %s: axis '%s' is used outside its loop", e->k->name,
+                        e->k->axes.at[x->axis].name);
+        if (!vector) return base;
+        v = lb_bin(b, L_ADD, lb_splat(b, base, e->lanes), lb_iota(b, lt(index_kind(e), e->lanes)));
+    } else if (is_index_op(x)) {
+        ins *a = index_of(e, x->arg[0], vector), *c = index_of(e, x->arg[1], vector);
+        v = index_operation(e, x, a, c);
+    } else {
+        int lanes = e->lanes;
+        // Lane 0 alone: what varies is made anew as a scalar.
+        if (!vector && varies(e, x))
+            diag_defect(b->diag, e->k->loc, "kernel %s: an index varies, but its access does not",
+                        e->k->name);
+        v = to_index(e, emit_value(e, x));
+        if (vector && v->type.lanes == 1) v = lb_splat(b, v, lanes);
+    }
+    return keep(e, x, vector ? 2 : 1, v);
+}
+
+ins *emit_index(emitter *e, expr *x) { return index_of(e, x, false); }
+
+// ---------------------------------------------------------------- reads
+static ins *splat_to(emitter *e, ins *v, bool vector) {
+    return vector && v->type.lanes == 1 ? lb_splat(&e->b, v, e->lanes) : v;
+}
+
+static bool whole_bytes(const expr *x, int64_t per_byte) { return x->op == X_CONST && x->i % per_byte == 0; }
+
+// Packed elements go in vectors where those begin at the first element of a byte.
+static bool begins_bytes(const emitter *e, const access *a) {
+    int64_t per_byte = 8 / dtype_bits(a->buffer->dtype);
+    if (per_byte <= 1) return true;
+    if (!a->affine) return false;
+    for (int j = 0; j < e->k->axes.n; j++)
+        if (j != e->vaxis && !whole_bytes(a->coef[j], per_byte)) return false;
+    return whole_bytes(a->base, per_byte) && e->lanes % per_byte == 0;
+}
+
+static bool unit_stride(const emitter *e, const access *a) {
+    const expr *c = e->vaxis >= 0 ? a->coef[e->vaxis] : NULL;
+    return c && c->op == X_CONST && c->i == 1 && begins_bytes(e, a);
+}
+
+ins *pointer_of(emitter *e, const buffer *b) {
+    return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id];
+}
+
+// Lanes out of use read element 0: theirs may lie outside.
+static ins *active_indices(emitter *e, ins *at) {
+    if (!e->active) return at;
+    ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, e->active, at->type.lanes));
+    return lb_select(&e->b, on, at, lb_int(&e->b, at->type, 0));
+}
+
+bool emit_is_variable(const emitter *e, const buffer *b) {
+    return b->role == BUF_LOCAL && b->rank == 0 && !e->shared_locals;
+}
+
+// Whether each vector begins with the first of the reads of an element, and ends with the last one or before.
+enum { MOST_REPEATED = 256 };
+static bool repeats_in_lanes(const emitter *e, const access *a) {
+    int64_t c = a->repeats && e->whole_steps && e->vaxis >= 0 ? a->repeats[e->vaxis] : 0;
+    if (!c || dtype_bits(a->buffer->dtype) < 8 || a->buffer->dtype == DT_C128) return false;
+    return e->lanes <= MOST_REPEATED && (e->lanes % c == 0 || c % e->lanes == 0);
+}
+
+// Neighbours in memory, each for several lanes.
+static ins *load_repeated(emitter *e, access *a) {
+    lbuild *b = &e->b;
+    int64_t c = a->repeats[e->vaxis];
+    int n = e->lanes / c > 1 ? (int)(e->lanes / c) : 1, mask[MOST_REPEATED];
+    ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
+    if (n == 1) return lb_splat(b, load_element(b, a->buffer->dtype, p, at, 1), e->lanes);
+    ins *few = e->active
+                   ? emit_int_op(b, X_FLOORDIV, lb_bin(b, L_ADD, e->active, lb_idx(b, c - 1)), lb_idx(b, c))
+                   : NULL;
+    ins *loaded = few ? load_element_n(b, a->buffer->dtype, p, at, n, few)
+                      : load_element(b, a->buffer->dtype, p, at, n);
+    for (int j = 0; j < e->lanes; j++) mask[j] = (int)(j / c);
+    return lb_shuffle(b, loaded, loaded, mask, e->lanes);
+}
+
+static ins *load_gathered(emitter *e, access *a) {
+    ins *at = active_indices(e, index_of(e, a->offset, true));
+    return load_element_gather(&e->b, a->buffer->dtype, pointer_of(e, a->buffer), at);
+}
+static ins *load_neighbours(emitter *e, access *a) {
+    lbuild *b = &e->b;
+    dtype t = a->buffer->dtype;
+    ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
+    return e->active ? load_element_n(b, t, p, at, e->lanes, e->active) : load_element(b, t, p, at, e->lanes);
+}
+
+static bool may_be_run(const emitter *e, const access *a) {
+    return a->runs && e->whole_steps && e->vaxis >= 0 && a->runs[e->vaxis] &&
+           dtype_bits(a->buffer->dtype) >= 8;
+}
+
+// Offsets that grow by one at most are those of neighbours where the last one says so; else lane by lane.
+static ins *load_run(emitter *e, access *a) {
+    lbuild *b = &e->b;
+    int axis = e->vaxis;
+    ins *first = emit_index(e, a->offset), *begin = e->counter[axis],
+        *more = e->active ? lb_bin(b, L_SUB, e->active, lb_idx(b, 1)) : lb_idx(b, e->lanes - 1);
+    ins *one = load_element(b, a->buffer->dtype, pointer_of(e, a->buffer), first, 1);
+    ins *result = lb_var(b, a->buffer->name, lb_splat(b, one, e->lanes));
+    aside known = aside_open(e, a->offset, axis);
+    e->counter[axis] = lb_bin(b, L_ADD, begin, more);
+    int mark = scope_open(e);
+    ins *last = emit_index(e, a->offset);
+    scope_close(e, mark);
+    e->counter[axis] = begin;
+    aside_close(&known);
+    ins *run = lb_if(b, lb_cmp(b, L_EQ, lb_bin(b, L_SUB, last, first), more));
+    lb_set(b, result, load_neighbours(e, a));
+    lb_else(b, run);
+    mark = scope_open(e);
+    lb_set(b, result, load_gathered(e, a));
+    scope_close(e, mark);
+    lb_end(b, run);
+    return lb_get(b, result);
+}
+
+static ins *load_access(emitter *e, access *a, bool vector) {
+    lbuild *b = &e->b;
+    const buffer *buf = a->buffer;
+    ins *p = pointer_of(e, buf);
+    if (emit_is_variable(e, buf)) return lb_get(b, p);
+    if (!vector) {
+        ins *at = emit_index(e, a->offset);
+        if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
+        return lb_load(b, lt(LK_I64, 1), p,
+                       lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), 8);
+    }
+    if (repeats_in_lanes(e, a)) return load_repeated(e, a);
+    if (may_be_run(e, a)) return load_run(e, a);
+    return unit_stride(e, a) ? load_neighbours(e, a) : load_gathered(e, a);
+}
+
+// Lane by lane under a guard that differs between lanes, through the stack.
+static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard, ins *fill) {
+    lbuild *b = &e->b;
+    int n = e->lanes;
+    lkind kind = fill->type.kind, as = kind == LK_I1 ? LK_I8 : kind;
+    ins *value = lb_local(b, as, n, 64, false), *index = lb_local(b, index_kind(e), n, 64, false);
+    ins *valid = lb_local(b, LK_I8, n, 64, false), *zero = lb_idx(b, 0);
+    lb_store(b, value, zero, kind == LK_I1 ? lb_conv(b, L_ZEXT, as, fill) : fill, 0);
+    lb_store(b, index, zero, splat_to(e, index_of(e, a->offset, true), true), 0);
+    lb_store(b, valid, zero, lb_conv(b, L_ZEXT, LK_I8, guard), 0);
+    ins *j = lb_for(b, "lane", zero, lb_idx(b, n), lb_idx(b, 1), LOOP_SERIAL);
+    ins *on = lb_if(b, lb_cmp(b, L_NE, lb_load(b, lt(LK_I8, 1), valid, j, 0), lb_int(b, lt(LK_I8, 1), 0)));
+    ins *v = load_element(b, x->buffer->dtype, pointer_of(e, x->buffer),
+                          lb_load(b, lt(index_kind(e), 1), index, j, 0), 1);
+    lb_store(b, value, j, kind == LK_I1 ? lb_conv(b, L_ZEXT, as, v) : v, 0);
+    lb_end(b, on);
+    lb_end(b, j);
+    v = lb_load(b, lt(as, n), value, zero, 0);
+    return kind == LK_I1 ? lb_cmp(b, L_NE, v, lb_int(b, lt(as, n), 0)) : v;
+}
+
+// Of a buffer that has an element, which the other lanes read.
+static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
+    lbuild *b = &e->b;
+    ins *at = splat_to(e, index_of(e, a->offset, true), true);
+    at = active_indices(e, lb_select(b, guard, at, lb_int(b, at->type, 0)));
+    return lb_select(b, guard, load_element_gather(b, a->buffer->dtype, pointer_of(e, a->buffer), at), fill);
+}
+
+static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
+    lbuild *b = &e->b;
+    ins *guard = emit_value(e, x->guard), *fill = splat_to(e, emit_value(e, x->fill), vector);
+    if (emit_is_variable(e, x->buffer))
+        return lb_select(b, splat_to(e, guard, vector),
+                         splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
+    ins *result = lb_var(b, x->buffer->name, fill);
+    int mark;
+    // Offsets may be made here for use after the branch; loads may not leave it.
+    emit_ahead(e, a->offset);
+    ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
+    if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
+    ins *branch = lb_if(b, all);
+    mark = scope_open(e);
+    lb_set(b, result, splat_to(e, load_access(e, a, vector && varies(e, a->offset)), vector));
+    scope_close(e, mark);
+    if (guard->type.lanes > 1) {
+        lb_else(b, branch);
+        mark = scope_open(e);
+        bool some = buffer_count(a->buffer)->min > 0 && dtype_bits(a->buffer->dtype) >= 8;
+        lb_set(b, result,
+               some ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
+        scope_close(e, mark);
+    }
+    lb_end(b, branch);
+    return lb_get(b, result);
+}
+
+static ins *emit_read(emitter *e, expr *x) {
+    access *a = entry_of(e, x)->read;
+    if (!a) {
+        a = access_make(e, x->buffer, x->index);
+        entry_of(e, x)->read = a;
+    }
+    bool vector = varies(e, x);
+    return x->guard ? read_guarded(e, x, a, vector) : load_access(e, a, vector);
+}
+
+// ---------------------------------------------------------------- values
+static ins *emit_check(emitter *e, expr *x) {
+    lbuild *b = &e->b;
+    ins *v = emit_value(e, x->arg[0]), *ok = emit_value(e, x->arg[1]);
+    if (ok->type.lanes > 1 && e->active) {
+        ins *lane = lb_iota(b, lt(index_kind(e), e->lanes));
+        ok = lb_bin(b, L_OR, ok, lb_cmp(b, L_SLE, lb_splat(b, e->active, e->lanes), lane));
+    }
+    if (ok->type.lanes > 1) ok = lb_hreduce(b, L_HAND, ok);
+    lb_set(b, e->status, lb_select(b, ok, lb_get(b, e->status), lb_int(b, lt(LK_I32, 1), x->axis + 1)));
+    return v;
+}
+
+static ins *emit_constant(emitter *e, const expr *x) {
+    bool bits = dtype_class_of(x->dtype) == DC_COMPLEX;
+    ltype t = lt(bits ? LK_I64 : compute_kind(x->dtype), 1);
+    return dtype_is_float(x->dtype) ? lb_float(&e->b, t, x->f) : lb_int(&e->b, t, x->i);
+}
+
+static ins *index_to_value(emitter *e, expr *x) {
+    ins *v = index_of(e, x, true);
+    return index_kind(e) == LK_I64 ? v : lb_conv(&e->b, L_SEXT, LK_I64, v);
+}
+
+// The product of x = a * b + c or c + a * b where that may be one instruction; NULL: x is none of them, or
+// both operands are products (which of them is rounded would be arbitrary). Differences stay as they are: in
+// E(x*x) - E(x)*E(x) a product that is not rounded leaves the other's rounding error where 0 is right.
+static const expr *contracted(emitter *e, const expr *x) {
+    if (x->op != X_ADD || (x->dtype != DT_F32 && x->dtype != DT_F64) || e->t->fp == FP_STRICT) return NULL;
+    const expr *a = x->arg[0], *b = x->arg[1];
+    if ((a->op == X_MUL) == (b->op == X_MUL)) return NULL;
+    const expr *product = a->op == X_MUL ? a : b;
+    return entry_of(e, product)->value ? NULL : product;
+}
+
+static ins *emit_contracted(emitter *e, const expr *x, const expr *product) {
+    ins *a = emit_value(e, product->arg[0]), *b = emit_value(e, product->arg[1]),
+        *c = emit_value(e, x->arg[x->arg[0] == product ? 1 : 0]);
+    bool vector = a->type.lanes > 1 || b->type.lanes > 1 || c->type.lanes > 1;
+    return lb_muladd(&e->b, splat_to(e, a, vector), splat_to(e, b, vector), splat_to(e, c, vector));
+}
+
+ins *emit_value(emitter *e, expr *x) {
+    if (x->op == X_CONST) return emit_constant(e, x);
+    if (x->op == X_STATE) return e->state[x->axis];
+    if (x->op == X_OTHER) return e->other[x->axis];
+    if (x->op == X_AXIS || x->op == X_DIM) return index_to_value(e, x);
+    ins *known = entry_of(e, x)->value;
+    if (known) return known;
+    if (x->op == X_READ) return keep(e, x, 0, emit_read(e, x));
+    if (x->op == X_CHECK) return keep(e, x, 0, emit_check(e, x));
+    const expr *product = contracted(e, x);
+    if (product) return keep(e, x, 0, emit_contracted(e, x, product));
+    ins *arg[3] = {0};
+    bool vector = false;
+    for (int j = 0; j < expr_arity(x->op); j++) {
+        arg[j] = emit_value(e, x->arg[j]);
+        vector |= arg[j]->type.lanes > 1;
+    }
+    // A scalar condition chooses between vectors as it is.
+    for (int j = 0; vector && j < expr_arity(x->op); j++)
+        if (!(x->op == X_SELECT && j == 0)) arg[j] = splat_to(e, arg[j], true);
+    return keep(e, x, 0, expr_apply(&e->b, x, arg));
+}
+
+ins *emit_vector(emitter *e, expr *x) { return splat_to(e, emit_value(e, x), e->lanes > 1); }
+
+// ---------------------------------------------------------------- writes
+static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
+    static const expr_op op[] = {
+        [COMBINE_ADD] = X_ADD, [COMBINE_MUL] = X_MUL, [COMBINE_MIN] = X_MIN, [COMBINE_MAX] = X_MAX};
+    expr operand = {.op = X_CONST, .dtype = w->value->dtype};
+    expr apply = {.op = op[w->combine], .dtype = w->value->dtype, .arg = {&operand, &operand}};
+    ins *const args[2] = {old, v};
+    return expr_apply(&e->b, &apply, args);
+}
+
+static void add_operation(void *user, expr *x) {
+    if (x->op >= X_EXP && x->op <= X_SIGMOID) *(int *)user += 12;
+    else if (expr_arity(x->op) && x->dtype != DT_I64) ++*(int *)user;
+}
+int value_work(expr *value) {
+    int work = 0;
+    expr_walk(value, add_operation, &work);
+    return work;
+}
+
+static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
+    lbuild *b = &e->b;
+    dtype t = w->to->dtype;
+    if (v->type.lanes > 1)
+        diag_defect(b->diag, e->k->loc, "kernel %s: lanes of '%s' are not contiguous", e->k->name,
+                    w->to->name);
+    if (t == DT_C128) {
+        lb_store(b, p, lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), v, 8);
+        return;
+    }
+    if (w->combine != COMBINE_SET) v = combined(e, w, load_element(b, t, p, at, 1), v);
+    store_element(b, t, p, at, v, 1);
+}
+
+void emit_write(emitter *e, const write *w, access *to, ins *v) {
+    lbuild *b = &e->b;
+    if (!v && !w->guard) v = emit_value(e, w->value);
+    ins *p = pointer_of(e, w->to), *guarded = NULL;
+    int mark = scope_open(e);
+    if (w->guard) guarded = lb_if(b, emit_value(e, w->guard));
+    if (guarded) mark = scope_open(e);
+    if (!v) v = emit_value(e, w->value);
+    if (emit_is_variable(e, w->to)) {
+        lb_set(b, p, splat_to(e, v, e->variables_vary));
+    } else if (e->lanes > 1 && to->affine && !unit_stride(e, to) && v->type.lanes > 1 && !e->active &&
+               w->combine == COMBINE_SET) {
+        store_element_scatter(b, w->to->dtype, p, index_of(e, to->offset, true), v);
+    } else if (e->lanes == 1 || !unit_stride(e, to)) {
+        store_scalar(e, w, p, emit_index(e, to->offset), v);
+    } else {
+        ins *at = emit_index(e, to->offset);
+        v = splat_to(e, v, true);
+        if (w->combine != COMBINE_SET) {
+            ins *old = e->active ? load_element_n(b, w->to->dtype, p, at, e->lanes, e->active)
+                                 : load_element(b, w->to->dtype, p, at, e->lanes);
+            v = combined(e, w, old, v);
+        }
+        if (e->active) store_element_n(b, w->to->dtype, p, at, v, e->lanes, e->active);
+        else store_element(b, w->to->dtype, p, at, v, e->lanes);
+    }
+    if (guarded) {
+        scope_close(e, mark);
+        lb_end(b, guarded);
+    }
+}
+
+// ---------------------------------------------------------------- ahead of loops
+static bool stage_writes(const stage *s, const buffer *b) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].to == b) return true;
+    return false;
+}
+
+// What stages before this one made is there.
+static bool is_made(const emitter *e, const buffer *b) {
+    return b->role == BUF_LOCAL ? !stage_writes(e->stage, b) : !kernel_writes(e->k, b);
+}
+
+// A read may run before its loop when it cannot be outside of its buffer even if the loop does not run: every
+// index is the counter of an open loop over that very dim, or a number below its least size.
+static bool is_safe_read(emitter *e, const expr *x) {
+    if (x->guard || !is_made(e, x->buffer)) return false;
+    if (x->buffer->dtype == DT_C128) return false; // read once for each half
+    for (int j = 0; j < x->buffer->rank; j++) {
+        const expr *i = x->index[j];
+        bool counter =
+            i->op == X_AXIS && e->counter[i->axis] && e->k->axes.at[i->axis].extent == x->buffer->dims[j];
+        bool inside = i->op == X_CONST && i->i >= 0 && i->i < x->buffer->dims[j]->min;
+        if (!counter && !inside) return false;
+    }
+    return true;
+}
+
+// Of scalars that are no indices the largest are made, so that sums of products inside of them stay one
+// instruction.
+static void scalar_ahead(emitter *e, expr *x, bool available) {
+    if (available && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
+}
+
+static bool visit_ahead(emitter *e, expr *x) {
+    struct emit_entry *s = entry_of(e, x);
+    if (s->seen == e->epoch) return s->available;
+    bool available = x->op != X_STATE && x->op != X_OTHER && x->op != X_CHECK, own[3];
+    if (x->op == X_AXIS) available = e->counter[x->axis] != NULL;
+    for (int j = 0; j < expr_arity(x->op); j++) available &= own[j] = visit_ahead(e, x->arg[j]);
+    for (int j = 0; j < expr_arity(x->op); j++)
+        if (!available || varies(e, x)) scalar_ahead(e, x->arg[j], own[j]);
+    if (x->op == X_READ) {
+        if (entry_of(e, x)->read) visit_ahead(e, entry_of(e, x)->read->offset);
+        if (x->guard) scalar_ahead(e, x->guard, visit_ahead(e, x->guard)), visit_ahead(e, x->fill);
+        available = is_safe_read(e, x);
+        if (available && !varies(e, x)) emit_value(e, x);
+    } else if (available && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
+        emit_index(e, x);
+    }
+    s = entry_of(e, x);
+    s->seen = e->epoch;
+    s->available = available;
+    return available;
+}
+
+void emit_ahead(emitter *e, expr *x) {
+    e->epoch++;
+    visit_ahead(e, x);
+}
+
+bool emit_is_ahead(emitter *e, expr *x) {
+    e->epoch++;
+    return visit_ahead(e, x) && !varies(e, x);
+}
+
+void emit_ahead_stage(emitter *e, const stage *s, access *const *writes) {
+    e->epoch++;
+    for (int j = 0; j < s->states.n; j++)
+        visit_ahead(e, s->states.at[j].init), visit_ahead(e, s->states.at[j].step);
+    for (int j = 0; j < s->writes.n; j++) {
+        visit_ahead(e, s->writes.at[j].value);
+        visit_ahead(e, writes[j]->offset);
+        if (s->writes.at[j].guard) visit_ahead(e, s->writes.at[j].guard);
+    }
+}
+
+// ---------------------------------------------------------------- reductions
+ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term) {
+    static const expr_op ops[] = {[RED_SUM] = X_ADD, [RED_PROD] = X_MUL, [RED_MIN] = X_MIN,
+                                  [RED_MAX] = X_MAX, [RED_AND] = X_AND,  [RED_OR] = X_OR};
+    expr operand = {.op = X_STATE, .dtype = t};
+    expr apply = {.op = ops[op], .dtype = t, .arg = {&operand, &operand}};
+    if (old->type.lanes > 1) term = splat_to(e, term, true);
+    ins *const args[2] = {old, term};
+    return expr_apply(&e->b, &apply, args);
+}
+
+ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v) {
+    lbuild *b = &e->b;
+    bool f = dtype_is_float(t), s = dtype_is_signed(t) && t != DT_BOOL;
+    lop l = L_HADD;
+    if (v->type.lanes == 1) return v;
+    switch (op) {
+    case RED_SUM: l = L_HADD; break;
+    case RED_PROD: l = L_HMUL; break;
+    case RED_MIN: l = t == DT_BOOL ? L_HAND : s ? L_HSMIN : L_HUMIN; break;
+    case RED_MAX: l = t == DT_BOOL ? L_HOR : s ? L_HSMAX : L_HUMAX; break;
+    case RED_AND: l = L_HAND; break;
+    case RED_OR: l = L_HOR; break;
+    case RED_CUSTOM: break;
+    }
+    ins *r = lb_hreduce(b, l, v);
+    if (!f || (op != RED_MIN && op != RED_MAX)) return r;
+    ins *nan = lb_hreduce(b, L_HOR, lb_cmp(b, L_NE, v, v)); // the lanes' minimum drops NaN
+    return lb_select(b, nan, lb_float(b, r->type, __builtin_nan("")), r);
+}

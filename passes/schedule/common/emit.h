@@ -1,0 +1,125 @@
+// What every schedule uses to turn a kernel's expressions into instructions: buffers as pointers, accesses as
+// element offsets, counters of the axes, and values kept until their scope ends.
+#ifndef ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
+#define ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
+#include "passes/schedule/common/choices.h"
+#include "passes/schedule/common/schedule.h"
+
+// One buffer access as an element offset: base + sum of coef[axis] * axis when affine. Else coef[axis] is
+// there for the axes in which the offset is linear, whatever the rest of it depends on.
+typedef struct access {
+    buffer *buffer;
+    expr *offset; // in elements of the physical storage
+    bool affine;
+    expr *base, **coef; // by kernel axis
+    // Where it is not affine, by kernel axis; NULL: not known.
+    int64_t *repeats; // c: a sum of floordiv(axis, c) and of what does not use the axis; 0: none
+    bool *runs;       // whether it grows by one at most from each position to the next
+} access;
+
+// What is known of expressions that move along an axis, set aside while its counter is another one.
+typedef struct aside {
+    struct emitter *e;
+    int axis;
+    VEC(struct aside_entry) list;
+} aside;
+
+struct emit_log {
+    int id, which;
+};
+
+typedef struct emitter {
+    kernel *k;
+    const target *t;
+    const choices *choices; // that are not left to cost models
+    lbuild b;
+    lmodule *module;
+    arena *scratch; // lives as long as the schedule of this kernel
+    kernel_code *code;
+    ins **pointer;        // by program buffer id
+    ins **local;          // by local id: pointer, or variable when rank is 0
+    map dim_params;       // dim id -> ins
+    dim **extent;         // by axis: as scheduled (collapsed axes have 1)
+    ins **counter;        // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
+    int vaxis, lanes;     // vector axis (-1: none) and its lanes now
+    bool whole_steps;     // its counter is a multiple of `lanes`
+    ins *active;          // lanes in use (NULL: all); the others hold rubbish that is never stored
+    ins **state, **other; // by component
+    struct emit_entry {
+        ins *value, *index, *vindex; // made in a scope that is still open
+        access *read;                // X_READ: prepared by emitter_stage
+        uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
+        bool available;              // as of visit `seen`
+        int seen;
+    } *entries; // by expression id
+    int nentries, epoch;
+    VEC(struct emit_log) log;   // values in the order made
+    ins *status;                // variable, NULL: kernel has no checks
+    int half;                   // of a complex128 element
+    ins *task_begin, *task_end; // parameters, NULL: the function does everything
+    int task_axis;              // whose positions the tasks are, -1: none
+    ins *scratch_param;         // GPU
+    dim *scratch_piece;         // GPU: bytes of scratch for one block
+    bool shared_locals;         // GPU: rank 0 locals are shared memory
+    const stage *stage;         // now
+    bool state_varies, variables_vary;
+} emitter;
+
+struct emit_entry *entry_of(emitter *e, const expr *x);
+aside aside_open(emitter *e, expr *what, int axis);
+void aside_close(aside *a);
+emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code);
+// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that
+// the schedule itself wants (NULL: none); returns the pointer to them.
+ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
+// The positions of an axis become the kernel's tasks; its loop then runs over the range that the function
+// got.
+void emitter_tasks(emitter *e, int axis, dim *tasks);
+// Where the loop over the axis begins and ends.
+void axis_range(emitter *e, int axis, ins **begin, ins **end);
+// The same for an axis that is walked in pieces of `piece` positions, each a task.
+void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
+// On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared
+// while they fit, else in scratch, one piece for each block.
+void emitter_signature_gpu(emitter *e, bool locals); // whether there will be any
+void emitter_status(emitter *e);                     // a variable of this scope (thread) for failed checks
+void emitter_block_locals(emitter *e, ins *block);
+void emitter_finish(emitter *e); // stores the status
+// Prepares a stage: accesses of its reads, what varies along axis v.
+void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
+access *access_make(emitter *e, buffer *b, expr *const *index);
+// Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the
+// new n.
+int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
+
+// Whether it is a scalar of the kernel's own, which has no address.
+bool emit_is_variable(const emitter *e, const buffer *b);
+ins *pointer_of(emitter *e, const buffer *b);      // parameter or local
+void use_value(emitter *e, const expr *x, ins *v); // x is v until the scope closes
+ins *emit_value(emitter *e, expr *x);              // scalar where x does not vary along the vector axis
+ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
+ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
+ins *emit_dim(emitter *e, dim *d);                 // index kind
+// value NULL: w->value is made here (inside of the guard).
+// Operations that one element takes, those without an instruction for several; indices do not count.
+int value_work(expr *value);
+void emit_write(emitter *e, const write *w, access *to, ins *value);
+// Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.
+void emit_ahead(emitter *e, expr *x);
+bool emit_is_ahead(emitter *e, expr *x); // whether x is a scalar that does not change in them
+void emit_ahead_stage(emitter *e, const stage *s, access *const *writes); // of everything in the stage
+// old combined with term as the reduction says; one more state, in the same type.
+ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
+// All lanes of v reduced to one.
+ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v);
+// The last, partial vector of an axis, positions begin to end, when there are any: lanes past the end are out
+// of use.
+typedef struct part_vector {
+    ins *some;
+    int axis, mark;
+} part_vector;
+part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end);
+void close_part_vector(emitter *e, const part_vector *p);
+int scope_open(emitter *e);
+void scope_close(emitter *e, int mark); // forgets values made since
+#endif

@@ -1,0 +1,29 @@
+// Schedules: from a kernel and parameters to loops. A schedule builds, it does not transform: other
+// parameters mean building again.
+#ifndef ONNXC_PASSES_SCHEDULE_COMMON_SCHEDULE_H
+#define ONNXC_PASSES_SCHEDULE_COMMON_SCHEDULE_H
+#include "ir/kernel/kernel.h"
+#include "ir/loops/loops.h"
+#include "ir/target.h"
+
+// A kernel as a function: f(buffers..., dims..., [scratch], [begin, end], [status])
+//   buffers  pointers in this order; dims as index-kind integers in this order;
+//   scratch  pointer to scratch bytes, private to one call, when scratch != NULL;
+//   begin, end  the range of tasks to run, when tasks != NULL (tasks run in any order, in several threads);
+//   status   pointer to int32: set to 1 + number of the failed X_CHECK message, when has_status.
+typedef struct kernel_code {
+    const kernel *kernel;
+    const char *schedule; // its name for reports, NULL: loops
+    lfunc *f;
+    int nbuffers;
+    buffer **buffers;
+    int ndims;
+    dim **dims;
+    dim *scratch;
+    dim *tasks;
+    bool has_status;
+    dim *grid[3], *block[3]; // GPU launch sizes, NULL on the CPU
+} kernel_code;
+
+kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d);
+#endif

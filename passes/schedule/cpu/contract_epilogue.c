@@ -1,0 +1,134 @@
+// What a contraction does with its sums: the epilogue, for each vector of a tile, or, where it is long, in a
+// loop over the tile on the stack.
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/cpu/contract_tiling.h"
+
+enum { HEAVY_EPILOGUE = 14 };
+
+bool is_heavy_epilogue(const contraction *c) { return value_work(c->w->value) > HEAVY_EPILOGUE; }
+
+// One vector of the result at row m, column n.
+static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
+    emitter *e = t->e;
+    int mark = scope_open(e);
+    if (t->tile_m >= 0) e->counter[t->tile_m] = m;
+    e->counter[t->c->n] = n;
+    e->active = columns;
+    e->state[0] = value;
+    emit_write(e, t->c->w, t->write, NULL);
+    e->active = NULL;
+    scope_close(e, mark);
+}
+
+static void finish(tiling *t, const tile *x, ins **acc) {
+    lbuild *b = &t->e->b;
+    for (int r = 0; r < x->rows; r++)
+        for (int v = 0; v < x->vectors; v++)
+            finish_vector(t, lb_bin(b, L_ADD, x->m0, lb_idx(b, r)),
+                          lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)v * t->lanes)),
+                          v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
+}
+
+// ---------------------------------------------------------------- long ones
+// A tile as it lies on the stack.
+typedef struct stored_tile {
+    ins *at, *m0, *n0; // its memory, first row and column
+    ins *rows, *width; // elements from row to row
+    ins *whole, *left; // columns in whole vectors, in the last one (0: none)
+} stored_tile;
+
+static void finish_rows(tiling *t, const stored_tile *s) {
+    lbuild *b = &t->e->b;
+    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
+    ins *zero = lb_idx(b, 0);
+    ins *r = lb_for(b, "row", zero, s->rows, lb_idx(b, 1), LOOP_SERIAL);
+    ins *m = lb_bin(b, L_ADD, s->m0, r), *base = lb_bin(b, L_MUL, r, s->width);
+    ins *v = lb_for(b, "col", zero, s->whole, lb_idx(b, t->lanes), LOOP_SERIAL);
+    finish_vector(t, m, lb_bin(b, L_ADD, s->n0, v), NULL,
+                  lb_load(b, type, s->at, lb_bin(b, L_ADD, base, v), 0));
+    lb_end(b, v);
+    if (!(s->left->op == L_CONST && s->left->i == 0)) {
+        ins *some = lb_if(b, lb_cmp(b, L_SLT, zero, s->left));
+        finish_vector(t, m, lb_bin(b, L_ADD, s->n0, s->whole), s->left,
+                      lb_load(b, type, s->at, lb_bin(b, L_ADD, base, s->whole), 0));
+        lb_end(b, some);
+    }
+    lb_end(b, r);
+}
+
+// The loop over the tile as a function: inside of the kernel its constants would be kept in registers from
+// before all loops, and the sums be spilled for them. f(buffers ..., dims ..., tile, counters ...)
+enum { TILE_PARAMS = 7 };
+
+static lfunc *make_finisher(tiling *t) {
+    emitter *e = t->e;
+    arena *a = e->scratch;
+    kernel_code *code = ARENA_NEW(a, kernel_code);
+    code->kernel = e->k;
+    code->f = lfunc_new(e->module, arena_printf(a, "%s_end%d", e->code->f->name, e->module->funcs.n),
+                        lt(LK_VOID, 1));
+    code->f->target = e->t;
+    code->f->kernel = true;
+    code->f->strict_fp = e->code->f->strict_fp;
+    emitter *own = emitter_new(e->module, e->k, e->t, e->b.diag, code);
+    emitter_signature(own, false, NULL);
+    ltype index = lt(lindex_kind(e->t), 1);
+    static const char *const names[TILE_PARAMS] = {"tile", "m0", "n0", "rows", "width", "whole", "left"};
+    ins *p[TILE_PARAMS];
+    for (int j = 0; j < TILE_PARAMS; j++)
+        p[j] = lfunc_param(code->f, names[j], j ? index : lt_ptr(), LK_VOID, j ? DT_I64 : DT_NONE, true);
+    for (int x = 0; x < e->k->axes.n; x++)
+        if (e->counter[x])
+            own->counter[x] = lfunc_param(code->f, e->k->axes.at[x].name, index, LK_VOID, DT_I64, true);
+    // Accesses as the kernel has them: its axes may be joined.
+    own->extent = e->extent;
+    own->nentries = e->nentries;
+    own->entries = arena_alloc(a, (size_t)e->nentries * sizeof *own->entries + 1);
+    for (int j = 0; j < e->nentries; j++) own->entries[j] = (struct emit_entry){.read = e->entries[j].read};
+    own->state = ARENA_ARRAY(a, ins *, 1);
+    emitter_stage(own, t->c->s, t->c->n, t->lanes, true);
+    tiling inside = *t;
+    inside.e = own;
+    finish_rows(&inside, &(stored_tile){p[0], p[1], p[2], p[3], p[4], p[5], p[6]});
+    return code->f;
+}
+
+static void call_finisher(tiling *t, const stored_tile *s) {
+    emitter *e = t->e;
+    if (!t->finisher) t->finisher = make_finisher(t);
+    ins **args = ARENA_ARRAY(e->scratch, ins *, t->finisher->params.n + e->k->axes.n);
+    int n = 0;
+    for (int j = 0; j < e->code->nbuffers; j++) args[n++] = pointer_of(e, e->code->buffers[j]);
+    for (int j = 0; j < e->code->ndims; j++) args[n++] = emit_dim(e, e->code->dims[j]);
+    ins *const own[TILE_PARAMS] = {s->at, s->m0, s->n0, s->rows, s->width, s->whole, s->left};
+    for (int j = 0; j < TILE_PARAMS; j++) args[n++] = own[j];
+    for (int x = 0; x < e->k->axes.n; x++)
+        if (e->counter[x]) args[n++] = e->counter[x];
+    if (n != t->finisher->params.n)
+        diag_defect(e->b.diag, e->k->loc, "kernel %s: its tiles end in different loops", e->k->name);
+    lb_call(&e->b, lt(LK_VOID, 1), t->finisher->name, n, args);
+}
+
+static void finish_stored(tiling *t, const tile *x, ins **acc) {
+    lbuild *b = &t->e->b;
+    int64_t width = (int64_t)x->vectors * t->lanes;
+    ins *at = lb_local(b, (lkind)acc[0]->type.kind, x->rows * width, 64, false);
+    for (int j = 0; j < x->rows * x->vectors; j++)
+        lb_store(b, at, lb_idx(b, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
+    stored_tile s = {.at = at,
+                     .m0 = x->m0,
+                     .n0 = x->n0,
+                     .rows = lb_idx(b, x->rows),
+                     .width = lb_idx(b, width),
+                     .whole = lb_idx(b, x->last ? width - t->lanes : width),
+                     .left = x->last ? x->last : lb_idx(b, 0)};
+    bool alone = !t->e->k->locals.n && !t->e->code->has_status;
+    if (alone) call_finisher(t, &s);
+    else finish_rows(t, &s);
+}
+
+void write_tile(tiling *t, const tile *x, ins **acc) {
+    if (t->heavy) finish_stored(t, x, acc);
+    else finish(t, x, acc);
+}

@@ -1,0 +1,368 @@
+// The order of a contraction's axes, and how large its tiles, blocks and tasks are: costs of a step of K,
+// caches, balance.
+#include "passes/schedule/cpu/contract_tiling.h"
+#include "compiler/base/round.h"
+#include "ir/kernel/program.h"
+#include "passes/schedule/cpu/schedule_int8.h"
+#include <math.h>
+
+// ---------------------------------------------------------------- axes
+// Whether the factor depends on the axis through more than its read: a guard, a zero point of the row.
+static bool varies_beyond_read(expr *term, const expr *read, int axis) {
+    if (term == read) return false;
+    if (term->op == X_READ || term->op == X_AXIS) return expr_uses_axis(term, axis);
+    for (int j = 0; j < expr_arity(term->op); j++)
+        if (varies_beyond_read(term->arg[j], read, axis)) return true;
+    return false;
+}
+
+// Without axes of one position, the taps of a 1x1 convolution: these are no loops.
+static axis_list several_positions(tiling *t, const axis_list *all) {
+    axis_list r = {0};
+    for (int j = 0; j < all->n; j++) {
+        int a = all->at[j];
+        if (dim_is(t->e->extent[a], 1) && (j < all->n - 1 || r.n)) t->e->counter[a] = lb_idx(&t->e->b, 0);
+        else r.at[r.n++] = a;
+    }
+    return r;
+}
+
+// Whether stride x is longer than y: one that only the run knows passes a whole row or image.
+static bool is_longer_stride(const expr *x, const expr *y) {
+    if (x->op != X_CONST || y->op != X_CONST) return x->op != X_CONST && y->op == X_CONST;
+    return x->i > y->i;
+}
+
+// Reduce axes with A's longest strides outermost: the innermost walks A and the panels in order.
+static void order_k(tiling *t) {
+    t->k = several_positions(t, &t->c->k_axes);
+    for (int i = 1; i < t->k.n; i++)
+        for (int j = i; j > 0; j--) {
+            const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
+            if (t->k.at[j] == t->quad) break; // that one comes last
+            if (t->k.at[j - 1] != t->quad && !is_longer_stride(y, x)) break;
+            int swap = t->k.at[j];
+            t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
+        }
+}
+
+typedef struct read_list {
+    emitter *e;
+    access *all[130];
+    int n;
+} read_list;
+static void add_access(void *user, expr *x) {
+    read_list *l = user;
+    access *a = x->op == X_READ ? entry_of(l->e, x)->read : NULL;
+    if (a && l->n < 129) l->all[l->n++] = a;
+}
+
+static void join_axes(tiling *t) {
+    read_list l = {.e = t->e};
+    entry_of(t->e, t->c->b)->read = t->b; // at the first column: affine
+    l.all[l.n++] = t->write;
+    stage_walk(t->c->s, add_access, &l);
+    if (l.n >= 129) return;
+    t->m.n = collapse_axes(t->e, t->m.at, t->m.n, l.all, l.n);
+    t->k.n = collapse_axes(t->e, t->k.at, t->k.n, l.all, l.n);
+}
+
+// Whether an axis has so many positions at least, whatever the run's sizes are.
+static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
+
+// Rows of a tile are positions of one axis: the innermost, unless that one is known to be short, or may be as
+// a batch of an open size is, and another is known to be long.
+static void choose_row_axis(tiling *t) {
+    enum { FEW = 4, MANY = 8 };
+    if (!t->m.n) return;
+    int *last = &t->m.at[t->m.n - 1];
+    if (!has_positions(t, *last, FEW))
+        for (int j = t->m.n - 2; j >= 0; j--)
+            if (has_positions(t, t->m.at[j], MANY)) {
+                int swap = t->m.at[j];
+                t->m.at[j] = *last, *last = swap;
+                break;
+            }
+    if (!varies_beyond_read(t->c->term_a, t->c->a, *last)) t->tile_m = *last;
+}
+
+void choose_axes(tiling *t) {
+    t->m = t->c->m;
+    order_k(t);
+    join_axes(t);
+    choose_row_axis(t);
+    t->row_stride = t->tile_m < 0 ? x_i64(t->e->k, 0) : t->a->coef[t->tile_m];
+}
+
+// ---------------------------------------------------------------- tiles
+static int64_t const_extent(const tiling *t, int axis) {
+    const dim *d = axis < 0 ? NULL : t->e->extent[axis];
+    return axis < 0 ? 1 : dim_is_const(d) ? dim_value(d) : INT64_MAX;
+}
+
+static int max_rows(const tiling *t, int vectors) {
+    int rows =
+        t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
+    int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
+    return rows > most ? most : rows < 1 ? 1 : rows;
+}
+
+// Most rows of A that share a set of the first cache: 64 sets of 64 bytes, everywhere that matters.
+static int rows_in_a_set(const tiling *t, int rows) {
+    enum { SETS = 64, LINE = 64 };
+    int used[SETS] = {0}, most = 1;
+    if (t->row_stride->op != X_CONST) return 1;
+    int64_t bytes = t->row_stride->i * dtype_bits(t->c->a->buffer->dtype) / 8;
+    for (int r = 0; r < rows; r++) {
+        int n = ++used[(uint64_t)bytes * (uint64_t)r / LINE % SETS];
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
+// two for each line that comes from the second cache, and some for rows of A that drive each other out of the
+// first.
+static double step_cost(const tiling *t, double rows, int vectors) {
+    enum { LINE = 64 };
+    double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
+    double bytes = dtype_bits(t->c->b->buffer->dtype) / 8, lines = bytes / LINE * (vectors * t->lanes + rows);
+    if (hidden < 2 * lines) hidden = 2 * lines;
+    int crowd = rows_in_a_set(t, (int)ceil(rows));
+    double clash = crowd > 6 ? 0.5 * (crowd - 6) : 0;
+    return (hidden > 4 ? hidden : 4) + 0.1 * (vectors + rows) + clash;
+}
+
+// Rows of the tiles beside so many vectors, balanced: no tiny last tile.
+int tile_rows(const tiling *t, int vectors) {
+    int64_t m = const_extent(t, t->tile_m), rows = max_rows(t, vectors);
+    if (m == INT64_MAX || m == 0) return (int)rows;
+    int64_t tiles = (m + rows - 1) / rows;
+    return (int)((m + tiles - 1) / tiles);
+}
+
+// All rows times so many vectors of columns; of an unknown number of rows, one.
+static double columns_cost(const tiling *t, int vectors) {
+    int64_t m = const_extent(t, t->tile_m);
+    int rows = tile_rows(t, vectors);
+    if (m == INT64_MAX || m == 0) return step_cost(t, rows, vectors) / rows;
+    double tiles = (double)((m + rows - 1) / rows);
+    return tiles * step_cost(t, (double)m / tiles, vectors);
+}
+
+static int most_vectors(const tiling *t) { return t->e->t->vector_regs >= 32 ? MAX_VECTORS : 2; }
+static bool can_be_so_wide(const tiling *t, int vectors) {
+    int64_t width = (int64_t)vectors * t->lanes;
+    if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
+        return false;
+    return width > PANEL ? width % PANEL == 0 : PANEL % width == 0; // in whole panels or in one
+}
+
+// The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
+void choose_tile(tiling *t) {
+    int64_t n = const_extent(t, t->c->n);
+    double best = INFINITY;
+    t->vectors = t->e->choices->vectors;
+    if (t->vectors && can_be_so_wide(t, t->vectors)) return;
+    for (int v = most_vectors(t); v >= 1; v--) {
+        int64_t width = (int64_t)v * t->lanes, blocks = n / width,
+                rest = (n % width + t->lanes - 1) / t->lanes;
+        if (!can_be_so_wide(t, v)) continue;
+        double cost = columns_cost(t, v) / v;
+        if (n != INT64_MAX)
+            cost = (double)blocks * columns_cost(t, v) + (rest ? columns_cost(t, (int)rest) : 0);
+        if (cost >= best) continue;
+        best = cost;
+        t->vectors = v;
+    }
+}
+
+// ---------------------------------------------------------------- blocks
+// Bytes of B's panel that stay near while the rows go past, and of A's block that stays in the second cache.
+// Cores with 512-bit vectors read the second cache at the rate of their tiles; others want the first.
+static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? 256 * 1024 : 16 * 1024; }
+static int64_t second_bytes(const target *t) { return t->vector_bits >= 512 ? 512 * 1024 : 128 * 1024; }
+
+// Columns of a block of K, and bytes of B's columns that stay in the third cache while blocks of rows go
+// past.
+enum { CHUNK = 256, WIDE_CHUNK_BYTES = 2 << 20 };
+
+int64_t positions(const kernel *k, const axis_list *l) {
+    int64_t n = 1;
+    for (int j = 0; j < l->n; j++) {
+        const dim *d = k->axes.at[l->at[j]].extent;
+        if (!dim_is_const(d) || dim_value(d) > INT32_MAX) return INT64_MAX;
+        n *= dim_value(d);
+        if (n > INT32_MAX) return INT64_MAX;
+    }
+    return n;
+}
+
+typedef struct block_limits {
+    int64_t depth, rows, columns; // at most
+    bool splits;                  // K goes in blocks too
+} block_limits;
+
+static int64_t const_bytes(const buffer *b) {
+    const dim *bytes = buffer_bytes(b);
+    return dim_is_const(bytes) ? dim_value(bytes) : INT64_MAX;
+}
+
+// Rows of A in a block. Where all of B stays in the second cache, so many as the first one holds: the result
+// and what the epilogue reads are then walked in order. Else what the second cache holds: beside panels of
+// whole columns half of it. Rows of a convolution share most of what they read.
+static int64_t near_rows(const target *t, const contraction *c, const block_limits *l, int64_t size,
+                         int64_t m) {
+    enum { FIRST_BYTES = 16 * 1024 };
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    int64_t all = const_bytes(c->a->buffer), row = l->depth * size, most = second_bytes(t);
+    bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row;
+    if (!small && all <= most) return m;
+    if (all != INT64_MAX && m != INT64_MAX && all / m < row) row = all / m + 1;
+    if (!l->splits) most = small ? FIRST_BYTES : most / 2;
+    int64_t rows = most / row;
+    if (small && rows < 2 * MAX_ROWS) rows = 2 * MAX_ROWS;
+    return m < rows ? m : rows;
+}
+
+// False: no blocks.
+static bool limits_of(const target *t, const contraction *c, block_limits *l) {
+    dtype type = c->s->states.at[0].dtype;
+    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
+    int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
+            width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
+            m = positions(c->k, &c->m);
+    const choices *wish = choices_of(t, c->k);
+    const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
+    l->depth = wish->depth ? wish->depth : near_bytes(t) / (width * size);
+    if (wish->blocks == NO || m <= 2 * MAX_ROWS || k == 0) return false;
+    l->splits = wish->blocks == YES ? k > l->depth : k >= l->depth * 3 / 2;
+    if (!l->splits) l->depth = k;
+    l->rows = near_rows(t, c, l, size, m);
+    l->columns = l->splits ? CHUNK : WIDE_CHUNK_BYTES / (l->depth * size);
+    return l->splits ||
+           (l->rows < m && l->rows >= 2 * MAX_ROWS && n && !(dim_is_const(n) && dim_value(n) <= width));
+}
+
+int64_t contraction_scratch(const target *t, const contraction *c) {
+    block_limits l;
+    if (!limits_of(t, c, &l) || !l.splits) return 0;
+    return l.rows * l.columns * dtype_bits(c->s->states.at[0].dtype) / 8;
+}
+
+// From the innermost axis outwards: how many axes fit whole, and how much of the next. Balanced, in steps of
+// `unit`.
+static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t unit, int64_t *step,
+                    int64_t *inner) {
+    int at = l->n - 1;
+    *inner = 1;
+    while (at > 0 && const_extent(t, l->at[at]) <= most / *inner) *inner *= const_extent(t, l->at[at--]);
+    int64_t n = const_extent(t, l->at[at]), fits = most / *inner;
+    if (*inner > 1) unit = 1;
+    if (n <= fits) {
+        *step = n;
+        return at;
+    }
+    if (n != INT64_MAX) {
+        int64_t blocks = (n + fits - 1) / fits;
+        int64_t even = (n + blocks - 1) / blocks, up = round_up(even, unit);
+        fits = up <= fits ? up : even;
+    }
+    *step = fits;
+    return at;
+}
+
+void choose_blocks(tiling *t) {
+    block_limits l;
+    block_plan *p = &t->block;
+    int64_t k_inner, width = (int64_t)t->vectors * t->lanes;
+    if (t->quad >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
+    if (l.splits && !t->partial) return;
+    p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
+    p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);
+    p->nested = l.splits && p->m_at > 0 && p->m_at == t->m.n - 1 && t->m.at[p->m_at] == t->tile_m &&
+                const_extent(t, t->tile_m) == INT64_MAX;
+    p->splits = l.splits;
+    p->columns = l.columns > width ? l.columns / width * width : width;
+    p->on = p->m_step > 0 && p->k_step > 0;
+}
+
+// ---------------------------------------------------------------- fetching ahead
+// Tiles of M beside one tile of columns (in a block): positions of all axes, counted along the diagonal.
+static int64_t tiles_in_turn(const tiling *t) {
+    int64_t n = 0, rows = t->rows;
+    for (int j = t->block.on ? t->block.m_at : 0; j < t->m.n; j++) {
+        int64_t extent = const_extent(t, t->m.at[j]);
+        if (t->block.on && j == t->block.m_at && t->block.m_step < extent) extent = t->block.m_step;
+        if (extent == INT64_MAX) return INT64_MAX;
+        n += t->m.at[j] == t->tile_m ? (extent + rows - 1) / rows : extent - 1;
+    }
+    return n;
+}
+
+void choose_ahead(tiling *t, int vectors) {
+    enum { MOST_PARTS = 4 };
+    dtype type = t->c->b->buffer->dtype;
+    int64_t tiles = tiles_in_turn(t), width = (int64_t)vectors * t->lanes,
+            k = positions(t->e->k, &t->c->k_axes), n = const_extent(t, t->c->n);
+    int panels = (int)((width + PANEL - 1) / PANEL);
+    t->ahead_panels = t->ahead_parts = 0;
+    if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
+    if (t->e->choices->ahead == NO) return;
+    bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
+    if (small && t->e->choices->ahead != YES) return;
+    const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
+    if (step->op != X_CONST || step->i != PANEL) return;
+    t->ahead_panels = panels, t->ahead_parts = 1;
+    while (t->ahead_parts < MOST_PARTS && 2 * t->ahead_parts * panels <= tiles) t->ahead_parts *= 2;
+}
+
+// ---------------------------------------------------------------- tasks
+static bool has_several(const emitter *e, int axis, int64_t enough) {
+    return !dim_is_const(e->extent[axis]) || dim_value(e->extent[axis]) >= enough;
+}
+
+// The axis of rows whose positions or pieces are tasks: one outside of the tile, else the tiled one; -1:
+// none.
+static int row_tasks(tiling *t, dim **tasks) {
+    emitter *e = t->e;
+    for (int j = 0; j < t->m.n; j++) {
+        int a = t->m.at[j];
+        if (a == t->tile_m || !has_several(e, a, 4)) continue;
+        *tasks = e->extent[a];
+        return a;
+    }
+    if (t->tile_m < 0) return -1;
+    dim *rows = e->extent[t->tile_m];
+    *tasks = dim_ceildiv(rows, dim_const(rows->table, PIECE_ROWS));
+    return t->tile_m;
+}
+
+// Tasks of columns read all of A but only their own columns of B: that spares most where B is the larger
+// operand, and few rows leave no choice.
+static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows) {
+    enum { ENOUGH = 8 };
+    const dim *n = t->e->extent[t->c->n];
+    int64_t m = positions(t->e->k, &t->c->m);
+    if (!rows || rows->max < 2 || t->e->choices->tasks == TASKS_COLUMNS) return true;
+    if (t->e->choices->tasks == TASKS_ROWS) return false;
+    if (!dim_is_const(n)) return false;
+    if (m == INT64_MAX) return dim_value(columns) >= ENOUGH;
+    if (dim_value(columns) < ENOUGH) return dim_value(columns) > dim_value(rows);
+    return dim_value(n) > m || dim_value(rows) < ENOUGH;
+}
+
+void choose_tasks(tiling *t, const axis_list *outer) {
+    emitter *e = t->e;
+    if (!e->task_begin || e->task_axis >= 0) return; // one stage of several: the kernel has its tasks
+    for (int j = 0; j < outer->n; j++)
+        if (has_several(e, outer->at[j], 4)) {
+            emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);
+            return;
+        }
+    dim *n = e->extent[t->c->n],
+        *columns = dim_ceildiv(n, dim_const(n->table, (int64_t)t->vectors * t->lanes)), *rows = NULL;
+    int axis = row_tasks(t, &rows);
+    if (prefers_columns(t, columns, rows)) emitter_tasks(e, t->c->n, columns);
+    else if (axis >= 0) emitter_tasks(e, axis, rows);
+}

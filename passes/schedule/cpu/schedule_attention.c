@@ -1,0 +1,377 @@
+// Attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): scores exist for one block
+// of ROWS x KEYS at a time.
+//
+//   for outer axes but i:
+//     pack keys as Kt[block][d][KEYS], values as V[j][E]
+//     for i0 in steps of ROWS:
+//       pack Q[ROWS][d]; m[] = -inf, l[] = 0, acc[][] = 0
+//       for j0 in steps of KEYS:
+//         S = Q Kt                            register tile, as in contractions
+//         S = f(S): scale, mask ...; m' = max(m, max S); P = exp(S - m')
+//         l = l exp(m - m') + sum P; acc = acc exp(m - m') + P V
+//       write g(acc, l)
+#include "passes/schedule/cpu/schedule_attention.h"
+#include "compiler/base/round.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit_dim.h"
+#include <math.h>
+
+enum { ROWS = 32, KEYS = 64, TILE_ROWS = 4, MAX_COLUMNS = 512 };
+
+bool attention_find(const kernel *k, const target *t, attention *a) {
+    if (!t->vector_bits || t->fp == FP_STRICT || !attention_match(k, a) || a->kept) return false;
+    const dim *columns = k->axes.at[a->e].extent, *depth = k->axes.at[a->d].extent;
+    if (!dim_is_const(columns) || dim_value(columns) > MAX_COLUMNS || !dim_is_const(depth) ||
+        dim_value(depth) > MAX_COLUMNS || k->axes.at[a->i].extent->max < 8)
+        return false;
+    a->lanes = target_lanes(t, 32);
+    int64_t d = dim_value(depth), e = round_up(dim_value(columns), a->lanes);
+    dim *blocks = dim_ceildiv(k->axes.at[a->j].extent, dim_const(k->program->dims, KEYS));
+    a->scratch = dim_addk(dim_mulk(blocks, 4 * KEYS * (d + e)), 4 * (ROWS * (d + e + KEYS) + 2 * ROWS + 64));
+    return a->lanes >= 4 && KEYS % a->lanes == 0;
+}
+
+// ---------------------------------------------------------------- building
+typedef struct flash {
+    emitter *e;
+    const attention *a;
+    lbuild *b;
+    ltype vec;
+    int64_t depth, width, padded;                          // d, E, E up to whole vectors
+    ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
+    ins *rows, *nj;                                        // rows of this block; number of keys
+    access *out;
+} flash;
+
+static ins *serial(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
+    return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
+}
+static ins *index_add(flash *f, ins *x, ins *y) { return lb_bin(f->b, L_ADD, x, y); }
+static ins *index_mul(flash *f, ins *x, int64_t k) { return lb_bin(f->b, L_MUL, x, lb_idx(f->b, k)); }
+
+// A scalar value of the kernel with these counters, stored as f32.
+static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
+    emitter *e = f->e;
+    emitter_stage(e, s, -1, 1, false);
+    int mark = scope_open(e);
+    lb_store(f->b, to, at, emit_value(e, x), 4);
+    scope_close(e, mark);
+}
+
+// Kt[j / KEYS][d][j % KEYS], keys past the end 0.
+static void pack_keys(flash *f) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    ins *zero = lb_idx(f->b, 0),
+        *blocks =
+            emit_int_op(f->b, X_FLOORDIV, index_add(f, f->nj, lb_idx(f->b, KEYS - 1)), lb_idx(f->b, KEYS));
+    ins *j = serial(f, "j", zero, index_mul(f, blocks, KEYS), 1);
+    ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)),
+        *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
+    ins *base = index_add(f, index_mul(f, block, KEYS * f->depth), inside);
+    ins *valid = lb_if(f->b, lb_cmp(f->b, L_SLT, j, f->nj));
+    ins *d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
+    e->counter[a->j] = j, e->counter[a->d] = d;
+    pack_value(f, a->score, a->key, f->keys, index_add(f, base, index_mul(f, d, KEYS)));
+    e->counter[a->j] = e->counter[a->d] = NULL;
+    lb_end(f->b, d);
+    lb_else(f->b, valid);
+    d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
+    lb_store(f->b, f->keys, index_add(f, base, index_mul(f, d, KEYS)), lb_float(f->b, lt(LK_F32, 1), 0), 4);
+    lb_end(f->b, d);
+    lb_end(f->b, valid);
+    lb_end(f->b, j);
+}
+
+// V[j][E padded], columns past the end 0.
+static void pack_values(flash *f) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    ins *j = serial(f, "j", lb_idx(f->b, 0), f->nj, 1), *row = index_mul(f, j, f->padded);
+    e->counter[a->jv] = j;
+    for (int64_t c = 0; c < f->padded; c += a->lanes) {
+        int64_t left = f->width - c;
+        emitter_stage(e, a->value, a->e, a->lanes, false);
+        int mark = scope_open(e);
+        e->counter[a->e] = lb_idx(f->b, c);
+        e->active = left < a->lanes ? lb_idx(f->b, left) : NULL;
+        lb_store(f->b, f->values, index_add(f, row, lb_idx(f->b, c)), emit_vector(e, a->v), 4);
+        scope_close(e, mark);
+    }
+    e->active = NULL;
+    e->counter[a->e] = e->counter[a->jv] = NULL;
+    lb_end(f->b, j);
+}
+
+static void pack_query(flash *f, ins *i0) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1),
+        *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
+    e->counter[a->i] = index_add(f, i0, r), e->counter[a->d] = d;
+    pack_value(f, a->score, a->q, f->query, index_add(f, index_mul(f, r, f->depth), d));
+    e->counter[a->i] = e->counter[a->d] = NULL;
+    lb_end(f->b, d);
+    lb_end(f->b, r);
+}
+
+// c[rows][...] (+)= a[rows][n] b[n][...] on `vectors` columns from `column`.
+typedef struct product {
+    ins *a, *b, *c;
+    int64_t lda, ldb, ldc;
+    ins *n, *row, *column, *b_offset;
+    int rows, vectors;
+    bool add;
+} product;
+
+static void register_tile(flash *f, const product *p) {
+    lbuild *b = f->b;
+    ins *acc[TILE_ROWS * 4];
+    int lanes = f->a->lanes;
+    for (int j = 0; j < p->rows * p->vectors; j++) {
+        ins *at =
+            index_add(f, index_mul(f, p->row, p->ldc),
+                      index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        acc[j] = lb_var(b, "acc", p->add ? lb_load(b, f->vec, p->c, at, 4) : lb_float(b, f->vec, 0));
+    }
+    ins *k = serial(f, "k", lb_idx(b, 0), p->n, 1), *fb[4];
+    ins *at_b = index_add(f, index_add(f, p->b_offset, p->column), index_mul(f, k, p->ldb)),
+        *at_a = index_add(f, index_mul(f, p->row, p->lda), k);
+    for (int v = 0; v < p->vectors; v++)
+        fb[v] = lb_load(b, f->vec, p->b, index_add(f, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
+    for (int r = 0; r < p->rows; r++) {
+        ins *fa =
+            lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, index_add(f, at_a, lb_idx(b, r * p->lda)), 4), lanes);
+        for (int v = 0; v < p->vectors; v++) {
+            ins *var = acc[r * p->vectors + v];
+            lb_set(b, var, lb_muladd(b, fa, fb[v], lb_get(b, var)));
+        }
+    }
+    lb_end(b, k);
+    for (int j = 0; j < p->rows * p->vectors; j++) {
+        ins *at =
+            index_add(f, index_mul(f, p->row, p->ldc),
+                      index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        lb_store(b, p->c, at, lb_get(b, acc[j]), 4);
+    }
+}
+
+static void product_rows(flash *f, product p, ins *begin, ins *end, int rows, int64_t columns) {
+    int64_t wide = (int64_t)p.vectors * f->a->lanes;
+    p.rows = rows;
+    ins *r = serial(f, "row", begin, end, rows);
+    p.row = r;
+    if (columns >= wide) {
+        ins *c = serial(f, "col", lb_idx(f->b, 0), lb_idx(f->b, columns / wide * wide), wide);
+        p.column = c;
+        register_tile(f, &p);
+        lb_end(f->b, c);
+    }
+    if (columns % wide) {
+        p.column = lb_idx(f->b, columns / wide * wide);
+        p.vectors = (int)(columns % wide / f->a->lanes);
+        register_tile(f, &p);
+    }
+    lb_end(f->b, r);
+}
+
+static void block_product(flash *f, product p, int64_t columns) {
+    p.vectors = f->e->t->vector_regs >= 32 ? 4 : 2;
+    ins *full = emit_int_floor(f->b, f->rows, TILE_ROWS);
+    product_rows(f, p, lb_idx(f->b, 0), full, TILE_ROWS, columns);
+    product_rows(f, p, full, f->rows, 1, columns);
+}
+
+// ---------------------------------------------------------------- softmax of one block
+static ins *row_base(flash *f, ins *r) { return index_mul(f, r, KEYS); }
+
+// f(S) for one row and the block's maximum; lanes past the last key are -inf.
+static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
+    emitter *e = f->e;
+    lbuild *b = f->b;
+    const attention *a = f->a;
+    ins *lowest = lb_float(b, f->vec, -INFINITY), *best = lb_var(b, "best", lowest);
+    emitter_stage(e, a->score, a->j, a->lanes, true);
+    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = index_add(f, row_base(f, r), c);
+    int mark = scope_open(e);
+    ins *j = index_add(f, j0, c), *left = lb_bin(b, L_SUB, f->nj, j);
+    left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, a->lanes)), lb_idx(b, 0));
+    e->counter[a->i] = i, e->counter[a->j] = j;
+    e->active = last ? left : NULL;
+    e->state[0] = lb_load(b, f->vec, f->scores, at, 4);
+    ins *s = emit_vector(e, a->score->writes.at[0].value);
+    if (last) {
+        ltype index = lt(lindex_kind(e->t), a->lanes);
+        s = lb_select(b, lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, left, a->lanes)), s, lowest);
+    }
+    lb_store(b, f->scores, at, s, 4);
+    lb_set(b, best, emit_reduce(e, RED_MAX, DT_F32, lb_get(b, best), s));
+    e->active = NULL;
+    e->counter[a->i] = e->counter[a->j] = NULL;
+    scope_close(e, mark);
+    lb_end(b, c);
+    return emit_horizontal(e, RED_MAX, DT_F32, lb_get(b, best));
+}
+
+static ins *exp_of(flash *f, ins *x) {
+    expr operand = {.op = X_STATE, .dtype = DT_F32}, op = {.op = X_EXP, .dtype = DT_F32, .arg = {&operand}};
+    return expr_apply(f->b, &op, &x);
+}
+
+static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
+    lbuild *b = f->b;
+    int lanes = f->a->lanes;
+    ltype scalar = lt(LK_F32, 1);
+    ins *zero = lb_float(b, scalar, 0), *lowest = lb_float(b, scalar, -INFINITY);
+    ins *block = mask_row(f, i, r, j0, last), *old = lb_load(b, scalar, f->top, r, 4);
+    ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
+    // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
+    ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
+    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_bin(b, L_SUB, old, safe)));
+    ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
+        *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
+    ins *at = index_add(f, row_base(f, r), c);
+    ins *p = exp_of(f, lb_bin(b, L_SUB, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
+    lb_store(b, f->scores, at, p, 4);
+    lb_set(b, total, lb_bin(b, L_ADD, lb_get(b, total), p));
+    lb_end(b, c);
+    ins *sum = lb_muladd(b, lb_load(b, scalar, f->sum, r, 4), fade, lb_hreduce(b, L_HADD, lb_get(b, total)));
+    lb_store(b, f->sum, r, sum, 4);
+    lb_store(b, f->top, r, top, 4);
+    ins *changed = lb_if(b, lb_cmp(b, L_NE, fade, lb_float(b, scalar, 1)));
+    c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), lanes);
+    at = index_add(f, index_mul(f, r, f->padded), c);
+    lb_store(b, f->acc, at, lb_bin(b, L_MUL, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, fade, lanes)), 4);
+    lb_end(b, c);
+    lb_end(b, changed);
+}
+
+static void key_block(flash *f, ins *i0, ins *j0, bool last) {
+    lbuild *b = f->b;
+    product scores = {.a = f->query,
+                      .b = f->keys,
+                      .c = f->scores,
+                      .lda = f->depth,
+                      .ldb = KEYS,
+                      .ldc = KEYS,
+                      .n = lb_idx(b, f->depth),
+                      .b_offset = index_mul(f, j0, f->depth)};
+    block_product(f, scores, KEYS);
+    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
+    softmax_row(f, index_add(f, i0, r), r, j0, last);
+    lb_end(b, r);
+    ins *n = last ? lb_bin(b, L_SUB, f->nj, j0) : lb_idx(b, KEYS);
+    product values = {.a = f->scores,
+                      .b = f->values,
+                      .c = f->acc,
+                      .lda = KEYS,
+                      .ldb = f->padded,
+                      .ldc = f->padded,
+                      .n = n,
+                      .b_offset = index_mul(f, j0, f->padded),
+                      .add = true};
+    block_product(f, values, f->padded);
+}
+
+static void clear_block(flash *f) {
+    lbuild *b = f->b;
+    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
+    lb_store(b, f->top, r, lb_float(b, lt(LK_F32, 1), -INFINITY), 4);
+    lb_store(b, f->sum, r, lb_float(b, lt(LK_F32, 1), 0), 4);
+    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), f->a->lanes);
+    lb_store(b, f->acc, index_add(f, index_mul(f, r, f->padded), c), lb_float(b, f->vec, 0), 4);
+    lb_end(b, c);
+    lb_end(b, r);
+}
+
+// Columns c to c + lanes of row r, `left` of them there.
+static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
+    emitter *e = f->e;
+    const attention *a = f->a;
+    emitter_stage(e, a->value, lanes > 1 ? a->e : -1, lanes, lanes > 1);
+    int mark = scope_open(e);
+    e->counter[a->e] = c;
+    e->active = left < lanes ? lb_idx(f->b, left) : NULL;
+    e->state[0] = lb_load(f->b, lt(LK_F32, lanes), f->acc, index_add(f, index_mul(f, r, f->padded), c), 4);
+    emit_write(e, &a->value->writes.at[0], f->out, NULL);
+    scope_close(e, mark);
+    e->active = NULL;
+}
+
+// One by one where neighbours of a row do not lie side by side.
+static void write_block(flash *f, ins *i0) {
+    emitter *e = f->e;
+    lbuild *b = f->b;
+    const attention *a = f->a;
+    bool joined = f->out->affine && f->out->coef[a->e]->op == X_CONST && f->out->coef[a->e]->i == 1;
+    ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
+    e->counter[a->i] = index_add(f, i0, r);
+    lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
+    if (joined) {
+        for (int64_t j = 0; j < f->width; j += a->lanes)
+            write_columns(f, r, lb_idx(b, j), a->lanes, f->width - j);
+    } else {
+        ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->width), 1);
+        write_columns(f, r, c, 1, 1);
+        lb_end(b, c);
+    }
+    e->counter[a->e] = e->counter[a->i] = NULL;
+    lb_end(b, r);
+}
+
+static void head(flash *f) {
+    lbuild *b = f->b;
+    const attention *a = f->a;
+    pack_keys(f);
+    pack_values(f);
+    ins *first, *ni;
+    axis_range(f->e, a->i, &first, &ni); // a task axis when there is one head only
+    ins *i0 = serial(f, "i", first, ni, ROWS);
+    f->rows = lb_bin(b, L_SMIN, lb_bin(b, L_SUB, ni, i0), lb_idx(b, ROWS));
+    pack_query(f, i0);
+    clear_block(f);
+    ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
+    key_block(f, i0, j0, false);
+    lb_end(b, j0);
+    ins *some = lb_if(b, lb_cmp(b, L_SLT, full, f->nj));
+    key_block(f, i0, full, true);
+    lb_end(b, some);
+    write_block(f, i0);
+    lb_end(b, i0);
+}
+
+static void outer_loops(flash *f, int depth) {
+    emitter *e = f->e;
+    if (depth == f->a->i) {
+        head(f);
+        return;
+    }
+    ins *begin, *end;
+    axis_range(e, depth, &begin, &end);
+    ins *loop = lb_for(f->b, f->a->k->axes.at[depth].name, begin, end, lb_idx(f->b, 1), LOOP_PARALLEL);
+    e->counter[depth] = loop;
+    outer_loops(f, depth + 1);
+    e->counter[depth] = NULL;
+    lb_end(f->b, loop);
+}
+
+void schedule_attention(emitter *e, const attention *a, ins *scratch) {
+    flash f = {.e = e, .a = a, .b = &e->b, .vec = lt(LK_F32, a->lanes)};
+    f.depth = dim_value(a->k->axes.at[a->d].extent), f.width = dim_value(a->k->axes.at[a->e].extent);
+    f.padded = round_up(f.width, a->lanes);
+    f.nj = emit_dim(e, a->k->axes.at[a->j].extent);
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    emitter_stage(e, a->value, -1, 1, false);
+    f.out = access_make(e, a->value->writes.at[0].to, a->value->writes.at[0].index);
+    lbuild *b = f.b;
+    // Fixed-size blocks first, then those that grow with the number of keys.
+    int64_t at = 0;
+    ins **fixed[] = {&f.scores, &f.acc, &f.query, &f.top, &f.sum};
+    int64_t floats[] = {ROWS * KEYS, ROWS * f.padded, (ROWS * f.depth + 15) / 16 * 16, ROWS, ROWS};
+    for (int j = 0; j < 5; at += 4 * floats[j++]) *fixed[j] = lb_offset(b, scratch, lb_idx(b, at), 1);
+    f.values = lb_offset(b, scratch, lb_idx(b, at), 1);
+    ins *blocks = emit_int_op(b, X_FLOORDIV, index_add(&f, f.nj, lb_idx(b, KEYS - 1)), lb_idx(b, KEYS));
+    f.keys = lb_offset(b, f.values, index_mul(&f, blocks, KEYS * f.padded), 4);
+    outer_loops(&f, 0);
+}

@@ -1,0 +1,719 @@
+// Contractions with a register-tiled micro-kernel. With MR rows and NV vectors of L columns:
+//
+//   for batch axes, for n0 in steps of NV * L, for outer M axes, for m0 in steps of MR:
+//     acc[MR][NV] = 0
+//     for k axes:
+//       b[NV] = B[k][n0 ...]                      packed panels of 16 columns, or rows as they lie
+//       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
+//     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
+//
+// Where B's panel for all of K is larger than a near cache holds, blocks stand around this (contract_tiling.h):
+//
+//   for columns in chunks, for M in blocks, for K in blocks, for n0 ..., for m0 ...:
+//     acc = first block of K ? 0 : partial[n0][m0];  add this block's products
+//     last block of K ? write f(acc) : partial[n0][m0] = acc
+//
+// Where only the run knows how long rows of an image are, a block is as many short ones as there is room for,
+// or a part of a long one. With K whole there are blocks of M alone, for several columns' tiles to find A
+// near.
+//
+// It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
+#include "passes/schedule/cpu/schedule_contract.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/cpu/contract_tiling.h"
+#include "passes/schedule/cpu/schedule_int8.h"
+
+// ---------------------------------------------------------------- does it fit
+bool is_packed_operand(const expr *read, int n_axis) {
+    const layout *l = read->buffer->layout;
+    if (!l || l->n < 2 || l->order[l->n - 1].tile != PANEL) return false;
+    const expr *i = read->index[l->order[l->n - 1].axis];
+    return i->op == X_AXIS && i->axis == n_axis;
+}
+
+static bool is_const_value(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+
+typedef struct zero_axis {
+    kernel *k;
+    int axis;
+} zero_axis;
+static expr *axis_to_zero(void *user, expr *x) {
+    zero_axis *z = user;
+    return x->op == X_AXIS && x->axis == z->axis ? x_i64(z->k, 0) : NULL;
+}
+
+// B's access at the first quad: element k + 1 lies PANEL further on where k goes in fours.
+static access *quad_access(emitter *e, access *a, int k) {
+    a->coef[k] = x_i64(e->k, PANEL);
+    a->offset = x_add(e->k, a->offset, x_mul(e->k, x_axis(e->k, k), a->coef[k]));
+    return a;
+}
+
+// B's access at n = 0 (and at the first quad), which is affine in the other axes under the panel layout.
+static access *access_at_first_column(emitter *e, const expr *read, int n, int quad) {
+    zero_axis z = {e->k, n}, q = {e->k, quad};
+    expr *index[MAX_RANK];
+    for (int j = 0; j < read->buffer->rank; j++) {
+        index[j] = expr_rewrite(e->k, read->index[j], axis_to_zero, &z);
+        if (quad >= 0) index[j] = expr_rewrite(e->k, index[j], axis_to_zero, &q);
+    }
+    access *a = access_make(e, read->buffer, index);
+    return quad >= 0 && a->affine ? quad_access(e, a, quad) : a;
+}
+
+static bool operands_fit(tiling *t) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    const state *st = &c->s->states.at[0];
+    bool zero_init = st->init->op == X_CONST && st->init->i == 0;
+    bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
+    if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
+    if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
+    if (!is_quad_operand(c, &t->quad)) t->quad = -1;
+    t->packed = t->quad >= 0 || is_packed_operand(c->b, c->n);
+    if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
+    t->a = entry_of(e, c->a)->read;
+    t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->quad) : entry_of(e, c->b)->read;
+    t->write = access_make(e, c->w->to, c->w->index);
+    if (!t->a->affine || !t->b->affine || !t->write->affine) return false;
+    if (!t->packed && !is_const_value(t->b->coef[c->n], 1)) return false;
+    return is_const_value(t->write->coef[c->n], 1);
+}
+
+// ---------------------------------------------------------------- the micro-kernel
+static ins *column_offset(tiling *t, const tile *x, int v) {
+    lbuild *b = &t->e->b;
+    int64_t column = (int64_t)v * t->lanes, wide = t->quad >= 0 ? QUAD : 1;
+    if (!t->packed) return lb_idx(b, column);
+    if (column < PANEL) return lb_idx(b, column * wide);
+    ins *panels = lb_bin(b, L_MUL, t->panel_stride, lb_idx(b, column / PANEL));
+    (void)x;
+    return lb_bin(b, L_ADD, panels, lb_idx(b, column % PANEL * wide));
+}
+
+// Elements of B before column n0 in its panel order.
+static ins *first_column(tiling *t, const tile *x) {
+    lbuild *b = &t->e->b;
+    if (!t->packed) return lb_idx(b, 0); // the access has the axis itself
+    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
+        *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
+    ins *start = lb_bin(b, L_MUL, panel, t->panel_stride);
+    if (t->quad >= 0) inside = lb_bin(b, L_MUL, inside, lb_idx(b, QUAD));
+    return t->lanes * x->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
+}
+
+// Vector v of an expression; loaded: what B's read gives there, when it is B's factor.
+static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded) {
+    emitter *e = t->e;
+    if (what == t->c->b) return loaded;
+    aside a = aside_open(e, what, t->c->n);
+    e->counter[t->c->n] = lb_bin(&e->b, L_ADD, x->n0, lb_idx(&e->b, (int64_t)v * t->lanes));
+    e->active = v == x->vectors - 1 ? x->last : NULL;
+    int mark = scope_open(e);
+    if (loaded) use_value(e, t->c->b, loaded);
+    for (int s = 0; s < t->nsides && loaded; s++)
+        if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
+    ins *made = emit_vector(e, what);
+    scope_close(e, mark);
+    aside_close(&a);
+    e->counter[t->c->n] = x->n0;
+    e->active = NULL;
+    return made;
+}
+
+static bool has_counters(const tiling *t, const expr *read) {
+    const access *at = entry_of(t->e, read)->read;
+    for (int a = 0; a < t->e->k->axes.n; a++) {
+        bool moves = at->affine ? !is_const_value(at->coef[a], 0) : index_uses_axis(read, a);
+        if (moves && !t->e->counter[a]) return false;
+    }
+    return true;
+}
+
+// Loads those that no further loop moves. The result tells which, for when the loop around ends.
+static unsigned load_sides(tiling *t, const tile *x) {
+    unsigned done = 0;
+    for (int s = 0; s < t->nsides; s++) {
+        if (t->side_value[s][0] || !has_counters(t, t->side[s])) continue;
+        for (int v = 0; v < x->vectors; v++) t->side_value[s][v] = emit_column(t, x, v, t->side[s], NULL);
+        done |= 1u << s;
+    }
+    return done;
+}
+static void forget_sides(tiling *t, unsigned which) {
+    for (int s = 0; s < t->nsides; s++)
+        for (int v = 0; v < MAX_VECTORS && which >> s & 1; v++) t->side_value[s][v] = NULL;
+}
+
+static void find_side(void *user, expr *x) {
+    tiling *t = user;
+    if (x->op != X_READ || x == t->c->b || x->guard || !index_uses_axis(x, t->c->n)) return;
+    if (t->nsides < MAX_SIDES) t->side[t->nsides++] = x;
+}
+
+static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    dtype dt = c->b->buffer->dtype;
+    ins *p = pointer_of(e, c->b->buffer);
+    bool part = !t->packed && x->last && v == x->vectors - 1;
+    ins *loaded =
+        part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
+    return emit_column(t, x, v, c->term_b, loaded);
+}
+
+static ins *factor_a(tiling *t, ins *at) {
+    emitter *e = t->e;
+    const contraction *c = t->c;
+    int mark = scope_open(e);
+    use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, pointer_of(e, c->a->buffer), at, 1));
+    ins *factor = emit_value(e, c->term_a);
+    scope_close(e, mark);
+    return lb_splat(&e->b, factor, t->lanes);
+}
+
+static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
+    ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    fetch_ahead(t, at_b);
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
+    for (int r = 0; r < x->rows; r++) {
+        ins *fa = factor_a(t, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))));
+        for (int v = 0; v < x->vectors; v++) {
+            ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
+            bool f = lkind_is_float((lkind)old->type.kind);
+            lb_set(b, var,
+                   f ? lb_muladd(b, fa, fb[v], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa, fb[v]), old));
+        }
+    }
+}
+
+// Four steps of k at once; n: only the first n of A's four count (B has zeros there).
+static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
+    ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    fetch_ahead(t, at_b);
+    for (int v = 0; v < x->vectors; v++)
+        fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
+    for (int r = 0; r < x->rows; r++) {
+        ins *fa = load_quad(e, t->c, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))), n);
+        for (int v = 0; v < x->vectors; v++) {
+            ins *var = acc[r * x->vectors + v];
+            lb_set(b, var, dot_quads(e, t->c, lb_get(b, var), fa, fb[v]));
+        }
+    }
+}
+
+static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[t->quad]), *full = emit_int_floor(b, extent, QUAD);
+    if (!(full->op == L_CONST && full->i == 0)) {
+        ins *loop = lb_for(b, e->k->axes.at[t->quad].name, lb_idx(b, 0), full, lb_idx(b, QUAD), LOOP_SERIAL);
+        e->counter[t->quad] = loop;
+        int mark = scope_open(e);
+        accumulate_quads(t, x, acc, start_b, NULL);
+        scope_close(e, mark);
+        lb_end(b, loop);
+    }
+    if (full != extent) {
+        ins *left = lb_bin(b, L_SUB, extent, full),
+            *some = left->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+        int mark = scope_open(e);
+        e->counter[t->quad] = full;
+        accumulate_quads(t, x, acc, start_b, left);
+        scope_close(e, mark);
+        if (some) lb_end(b, some);
+    }
+    e->counter[t->quad] = NULL;
+}
+
+static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
+
+// The positions of one axis, so many in a turn of the loop. Where each part of B's next tile is walked in
+// more turns than it has lines, the first step of a turn fetches for all.
+static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
+                    int unroll) {
+    emitter *e = t->e;
+    int a = t->k.at[depth];
+    if (begin->op == L_CONST && end->op == L_CONST && begin->i >= end->i) return;
+    ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, unroll), LOOP_SERIAL);
+    for (int u = 0; u < unroll; u++) {
+        e->counter[a] = lb_bin(&e->b, L_ADD, loop, lb_idx(&e->b, u));
+        t->ahead_done = u > 0 && t->ahead_parts >= unroll;
+        int mark = scope_open(e);
+        k_loops(t, x, acc, start_b, depth + 1);
+        scope_close(e, mark);
+    }
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// Whether each block of the axis of K has an even number of positions.
+static bool goes_in_pairs(const tiling *t, int a) {
+    const dim *n = t->e->extent[a];
+    return dim_is_const(n) && dim_value(n) % 2 == 0 && t->block.k_step % 2 == 0;
+}
+
+static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
+    emitter *e = t->e;
+    if (t->quad >= 0 && depth == t->k.n - 1) {
+        emit_ahead(e, t->a->offset);
+        emit_ahead(e, t->b->offset);
+        quad_loop(t, x, acc, start_b);
+        return;
+    }
+    unsigned sides = load_sides(t, x);
+    if (depth == t->k.n) {
+        accumulate(t, x, acc, start_b);
+        forget_sides(t, sides);
+        return;
+    }
+    int a = t->k.at[depth];
+    emit_ahead(e, t->a->offset);
+    emit_ahead(e, t->b->offset);
+    emit_ahead(e, t->c->term_a);
+    emit_ahead(e, t->c->term_b);
+    bool part = t->k_begin && depth == t->block.k_at;
+    ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
+    // Two at once: the instructions around the multiply-adds take issue slots, which narrow tiles and cores
+    // of four instructions in a cycle lack.
+    if (depth == t->k.n - 1 && e->choices->steps != 1) {
+        ins *whole = lb_bin(&e->b, L_ADD, begin, emit_int_floor(&e->b, lb_bin(&e->b, L_SUB, end, begin), 2));
+        k_range(t, x, acc, start_b, depth, begin, whole, 2);
+        begin = part && goes_in_pairs(t, a) ? end : whole;
+    }
+    if (begin != end) k_range(t, x, acc, start_b, depth, begin, end, 1);
+    forget_sides(t, sides);
+}
+
+// Where the sums of a tile lie between blocks of K.
+static ins *partial_place(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const block_plan *p = &t->block;
+    ins *row = lb_idx(b, 0);
+    if (p->nested) {
+        ins *outer = lb_bin(b, L_SUB, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
+        row = lb_bin(b, L_MUL, outer, lb_bin(b, L_SUB, t->m_end, t->m_begin));
+    }
+    for (int j = p->m_at; j < t->m.n; j++) {
+        ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
+        if (j == p->m_at) at = lb_bin(b, L_SUB, at, t->m_begin);
+        else row = lb_bin(b, L_MUL, row, emit_dim(e, e->extent[t->m.at[j]]));
+        row = lb_bin(b, L_ADD, row, at);
+    }
+    ins *panel = lb_bin(b, L_MUL, lb_bin(b, L_SUB, x->n0, t->chunk), lb_idx(b, p->m_step * p->m_inner));
+    return lb_bin(b, L_ADD, panel, lb_bin(b, L_MUL, row, lb_idx(b, (int64_t)x->vectors * t->lanes)));
+}
+
+static void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    ins *more = lb_if(b, t->further);
+    for (int j = 0; j < x->rows * x->vectors; j++) {
+        ins *place = lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes));
+        lb_set(b, acc[j], lb_load(b, acc[j]->type, t->partial, place, 0));
+    }
+    lb_end(b, more);
+}
+static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
+    lbuild *b = &t->e->b;
+    for (int j = 0; j < x->rows * x->vectors; j++)
+        lb_store(b, t->partial, lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes)), lb_get(b, acc[j]), 0);
+}
+
+static void micro_kernel(tiling *t, const tile *x) {
+    emitter *e = t->e;
+    ins *acc[MAX_ROWS * MAX_VECTORS];
+    int mark = scope_open(e);
+    if (t->tile_m >= 0) e->counter[t->tile_m] = x->m0;
+    e->counter[t->c->n] = x->n0;
+    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
+    ins *zero = lkind_is_float((lkind)type.kind) ? lb_float(&e->b, type, 0) : lb_int(&e->b, type, 0);
+    for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
+    ins *at = t->k_begin ? partial_place(t, x) : NULL;
+    t->ahead = place_ahead(t, x);
+    if (at) load_partial(t, x, acc, at);
+    k_loops(t, x, acc, first_column(t, x), t->k_begin ? t->block.k_at : 0);
+    scope_close(e, mark);
+    if (!at) {
+        write_tile(t, x, acc);
+        return;
+    }
+    ins *done = lb_if(&e->b, t->last);
+    mark = scope_open(e);
+    write_tile(t, x, acc);
+    scope_close(e, mark);
+    lb_else(&e->b, done);
+    store_partial(t, x, acc, at);
+    lb_end(&e->b, done);
+}
+
+// ---------------------------------------------------------------- loops around it
+static ins *open_loop(emitter *e, const char *name, ins *begin, ins *end, int64_t step) {
+    return lb_for(&e->b, name, begin, end, lb_idx(&e->b, step), LOOP_PARALLEL);
+}
+
+static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
+    emitter *e = t->e;
+    x.rows = rows;
+    ins *loop = open_loop(e, "m", begin, end, rows);
+    x.m0 = loop;
+    int mark = scope_open(e);
+    micro_kernel(t, &x);
+    scope_close(e, mark);
+    lb_end(&e->b, loop);
+}
+
+// Known M, which may go in blocks: as few tiles as there can be, of `rows` and behind them of rows - 1, so
+// that none is tiny.
+typedef struct known_tiles {
+    int64_t tiles, high; // all, those of `rows`
+    int rows;
+} known_tiles;
+static known_tiles tiles_of(const tiling *t, int64_t m) {
+    int64_t tiles = (m + t->rows - 1) / t->rows, rows = tiles > 0 ? (m + tiles - 1) / tiles : 0;
+    return (known_tiles){tiles, m - tiles * (rows - 1), (int)rows};
+}
+
+static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
+    lbuild *b = &t->e->b;
+    known_tiles k = tiles_of(t, m);
+    if (m <= 0) return;
+    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, k.high * k.rows));
+    row_range(t, x, begin, middle, k.rows);
+    if (k.high < k.tiles) row_range(t, x, middle, lb_bin(b, L_ADD, begin, lb_idx(b, m)), k.rows - 1);
+}
+
+// A block of them.
+static void rows_of_block(tiling *t, tile x) {
+    known_tiles k = tiles_of(t, dim_value(t->e->extent[t->tile_m]));
+    row_range(t, x, t->m_begin, t->m_middle, k.rows);
+    if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
+}
+
+// The same at run time: how many of the tiles are whole; of too few rows for that, as many as there are.
+static ins *whole_tiles(tiling *t, ins *left) {
+    lbuild *b = &t->e->b;
+    ins *rows = lb_idx(b, t->rows), *up = lb_bin(b, L_ADD, left, lb_idx(b, t->rows - 1));
+    ins *tiles = emit_int_op(b, X_FLOORDIV, up, rows),
+        *high = lb_bin(b, L_SUB, left, lb_bin(b, L_MUL, tiles, lb_idx(b, t->rows - 1)));
+    return lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, 0), high), high, emit_int_op(b, X_FLOORDIV, left, rows));
+}
+
+// M known at run time only: tiles of `rows` and of rows - 1, then halves of what is left.
+static void rows_dynamic(tiling *t, tile x, ins *begin, ins *m) {
+    lbuild *b = &t->e->b;
+    ins *whole = lb_bin(b, L_MUL, whole_tiles(t, lb_bin(b, L_SUB, m, begin)), lb_idx(b, t->rows));
+    ins *end = lb_bin(b, L_ADD, begin, whole);
+    row_range(t, x, begin, end, t->rows);
+    for (int rows = t->rows - 1; rows > 0; rows = rows == t->rows - 1 && rows > 2 ? t->rows / 2 : rows / 2) {
+        begin = end;
+        end = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, m, begin), rows));
+        row_range(t, x, begin, end, rows);
+    }
+}
+
+static void tile_range(tiling *t, tile x) {
+    emitter *e = t->e;
+    ins *begin, *end;
+    if (t->tile_m < 0) {
+        micro_kernel(t, &x);
+        return;
+    }
+    if (t->m_middle) {
+        rows_of_block(t, x);
+        return;
+    }
+    if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m) begin = t->m_begin, end = t->m_end;
+    else piece_range(e, t->tile_m, PIECE_ROWS, &begin, &end);
+    if (begin->op == L_CONST && end->op == L_CONST) rows_known(t, x, begin, end->i - begin->i);
+    else if (!same_index(begin, end)) rows_dynamic(t, x, begin, end);
+}
+
+static void m_loops(tiling *t, tile x, int depth) {
+    emitter *e = t->e;
+    if (depth == t->m.n) {
+        x.m0 = lb_idx(&e->b, 0);
+        x.rows = 1;
+        tile_range(t, x);
+        return;
+    }
+    int a = t->m.at[depth];
+    if (a == t->tile_m) {
+        m_loops(t, x, depth + 1);
+        return;
+    }
+    ins *begin = t->m_begin, *end = t->m_end;
+    if (begin && t->block.nested && depth == t->block.m_at - 1) begin = t->outer_begin, end = t->outer_end;
+    else if (!begin || depth != t->block.m_at) axis_range(e, a, &begin, &end);
+    e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    m_loops(t, x, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// ---------------------------------------------------------------- blocks
+typedef struct column_range { // whole tiles of so many vectors, or one whose last vector has `last` columns
+    ins *begin, *end;         // end NULL: one tile
+    int vectors;
+    ins *last;
+} column_range;
+
+static void column_tiles(tiling *t, const column_range *r) {
+    emitter *e = t->e;
+    tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last};
+    if (r->end) x.n0 = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
+    int mark = scope_open(e);
+    m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
+    e->counter[t->c->n] = NULL;
+    scope_close(e, mark);
+    if (r->end) lb_end(&e->b, x.n0);
+}
+
+static ins *least(lbuild *b, ins *x, ins *y) {
+    return x->op == L_CONST && y->op == L_CONST ? lb_idx(b, x->i < y->i ? x->i : y->i)
+                                                : lb_bin(b, L_SMIN, x, y);
+}
+
+// begun: 0 at the first position of all axes so far; left: 0 at their last. A sum of nothing is written too:
+// an axis without positions has one turn, in which nothing is added.
+static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, ins *left) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    int a = t->k.at[depth];
+    dim *size = extent_within(e->extent, t->k.at, depth);
+    ins *extent = emit_dim(e, size);
+    ins *turns = size->min > 0 ? extent : emit_dim(e, dim_max(size, dim_const(size->table, 1)));
+    bool split = depth == t->block.k_at;
+    ins *loop = lb_for(b, e->k->axes.at[a].name, lb_idx(b, 0), turns, lb_idx(b, split ? t->block.k_step : 1),
+                       LOOP_SERIAL);
+    int mark = scope_open(e);
+    ins *end = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, split ? t->block.k_step : 1)), extent);
+    begun = lb_bin(b, L_OR, begun, loop);
+    left = lb_bin(b, L_OR, left, lb_bin(b, L_SUB, extent, end));
+    if (split) {
+        t->k_begin = loop, t->k_end = end;
+        t->further = lb_cmp(b, L_NE, begun, lb_idx(b, 0));
+        t->last = lb_cmp(b, L_EQ, left, lb_idx(b, 0));
+        column_tiles(t, r);
+        t->k_begin = NULL;
+    } else {
+        e->counter[a] = loop;
+        k_blocks(t, r, depth + 1, begun, left);
+        e->counter[a] = NULL;
+    }
+    scope_close(e, mark);
+    lb_end(b, loop);
+}
+
+static void in_block(tiling *t, const column_range *r, ins *begin, ins *end) {
+    lbuild *b = &t->e->b;
+    int mark = scope_open(t->e);
+    t->m_begin = begin, t->m_end = end;
+    if (t->block.splits) k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
+    else column_tiles(t, r);
+    t->m_begin = NULL;
+    scope_close(t->e, mark);
+}
+
+// The first row of a tile.
+static ins *row_of_tile(lbuild *b, const known_tiles *k, ins *tile) {
+    ins *low = lb_bin(b, L_SUB, tile, lb_idx(b, k->high));
+    ins *fewer = k->high < k->tiles ? lb_bin(b, L_SMAX, low, lb_idx(b, 0)) : lb_idx(b, 0);
+    return lb_bin(b, L_SUB, lb_bin(b, L_MUL, tile, lb_idx(b, k->rows)), fewer);
+}
+
+// Known rows go in blocks of whole tiles, balanced: the code for a tile stands once for all blocks.
+static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles *k) {
+    lbuild *b = &t->e->b;
+    int64_t most = t->block.m_step / k->rows, blocks = (k->tiles + most - 1) / most,
+            step = (k->tiles + blocks - 1) / blocks;
+    ins *loop = open_loop(t->e, "block", lb_idx(b, 0), lb_idx(b, k->tiles), step);
+    ins *next = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, step)), lb_idx(b, k->tiles)),
+        *middle = lb_bin(b, L_SMAX, loop, least(b, next, lb_idx(b, k->high)));
+    t->m_middle = row_of_tile(b, k, k->high < k->tiles ? middle : next);
+    in_block(t, r, row_of_tile(b, k, loop), row_of_tile(b, k, next));
+    t->m_middle = NULL;
+    lb_end(b, loop);
+}
+
+// The axis that goes in blocks.
+static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
+    lbuild *b = &t->e->b;
+    int64_t step = t->block.m_step, n = begin->op == L_CONST && end->op == L_CONST ? end->i - begin->i : -1;
+    if (n >= 0 && n <= step) {
+        in_block(t, r, begin, end);
+        return;
+    }
+    known_tiles k = tiles_of(t, n);
+    if (n >= 0 && t->m.at[t->block.m_at] == t->tile_m && k.rows <= step) {
+        blocks_of_tiles(t, r, &k);
+        return;
+    }
+    ins *loop = open_loop(t->e, "block", begin, end, step), *next = lb_bin(b, L_ADD, loop, lb_idx(b, step));
+    in_block(t, r, loop, n >= 0 && n % step == 0 ? next : least(b, next, end));
+    lb_end(b, loop);
+}
+
+static void m_blocks(tiling *t, const column_range *r, int depth);
+
+// The axis outside of rows whose length the run knows: so many positions that they make a block.
+static void nested_blocks(tiling *t, const column_range *r, int depth, ins *begin, ins *end) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    ins *length = lb_bin(b, L_SMAX, emit_dim(e, e->extent[t->m.at[depth + 1]]), lb_idx(b, 1)),
+        *fit = lb_bin(b, L_SDIV, lb_idx(b, t->block.m_step), length),
+        *step = lb_bin(b, L_SMAX, fit, lb_idx(b, 1));
+    t->outer_begin = lb_for(b, "block", begin, end, step, LOOP_PARALLEL);
+    ins *loop = t->outer_begin;
+    int mark = scope_open(e);
+    t->outer_end = least(b, lb_bin(b, L_ADD, loop, step), end);
+    m_blocks(t, r, depth + 1);
+    scope_close(e, mark);
+    lb_end(b, loop);
+}
+
+static void m_blocks(tiling *t, const column_range *r, int depth) {
+    emitter *e = t->e;
+    int a = t->m.at[depth];
+    ins *begin, *end;
+    if (a == t->tile_m) piece_range(e, a, PIECE_ROWS, &begin, &end);
+    else axis_range(e, a, &begin, &end);
+    if (depth == t->block.m_at) {
+        split_blocks(t, r, begin, end);
+        return;
+    }
+    if (t->block.nested && depth == t->block.m_at - 1) {
+        nested_blocks(t, r, depth, begin, end);
+        return;
+    }
+    e->counter[a] = open_loop(e, "block", begin, end, 1);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    m_blocks(t, r, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+static void columns(tiling *t, column_range r) {
+    lbuild *b = &t->e->b;
+    t->rows = tile_rows(t, r.vectors);
+    choose_ahead(t, r.end ? r.vectors : 0);
+    if (!t->block.on) {
+        column_tiles(t, &r);
+        return;
+    }
+    if (r.end) {
+        ins *end = r.end;
+        t->chunk = open_loop(t->e, "chunk", r.begin, end, t->block.columns);
+        r.begin = t->chunk;
+        r.end = least(b, lb_bin(b, L_ADD, t->chunk, lb_idx(b, t->block.columns)), end);
+    }
+    ins *loop = r.end ? t->chunk : NULL;
+    t->chunk = r.begin, t->chunk_end = r.end;
+    int mark = scope_open(t->e);
+    m_blocks(t, &r, 0);
+    scope_close(t->e, mark);
+    if (loop) lb_end(b, loop);
+}
+
+// The columns past the last whole tile: so many that one tile of fewer vectors has them all, or, where their
+// number is known at run time only, vector by vector.
+static void last_columns(tiling *t, ins *full, ins *end) {
+    emitter *e = t->e;
+    lbuild *b = &e->b;
+    const dim *n = e->extent[t->c->n];
+    if (dim_is_const(n)) {
+        int64_t rest = dim_value(n) % ((int64_t)t->vectors * t->lanes),
+                vectors = (rest + t->lanes - 1) / t->lanes, last = rest - (vectors - 1) * t->lanes;
+        columns(t, (column_range){.begin = lb_idx(b, dim_value(n) - rest),
+                                  .vectors = (int)vectors,
+                                  .last = last == t->lanes ? NULL : lb_idx(b, last)});
+        return;
+    }
+    ins *loop = open_loop(e, "n", full, end, t->lanes), *left = lb_bin(b, L_SUB, end, loop);
+    columns(
+        t, (column_range){.begin = loop, .vectors = 1, .last = lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes))});
+    lb_end(b, loop);
+}
+
+static void n_loops(tiling *t) {
+    lbuild *b = &t->e->b;
+    int64_t width = (int64_t)t->vectors * t->lanes;
+    const dim *n = t->e->extent[t->c->n];
+    ins *begin, *end, *full;
+    piece_range(t->e, t->c->n, width, &begin, &end);
+    if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
+    else full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, end, begin), width));
+    if (!(full->op == L_CONST && full->i == 0))
+        columns(t, (column_range){.begin = begin, .end = full, .vectors = t->vectors});
+    if (same_index(full, end)) return;
+    ins *some = end->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, full, end));
+    int mark = scope_open(t->e);
+    last_columns(t, full, end);
+    scope_close(t->e, mark);
+    if (some) lb_end(b, some);
+}
+
+static void outer_loops(tiling *t, const axis_list *axes, int depth) {
+    emitter *e = t->e;
+    if (depth == axes->n) {
+        n_loops(t);
+        return;
+    }
+    int a = axes->at[depth];
+    ins *begin, *end;
+    axis_range(e, a, &begin, &end);
+    e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
+    ins *loop = e->counter[a];
+    int mark = scope_open(e);
+    outer_loops(t, axes, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// ---------------------------------------------------------------- entry
+static void find_panel_stride(tiling *t) {
+    const buffer *b = t->c->b->buffer;
+    int axis = b->layout->order[b->layout->n - (t->quad >= 0 ? 2 : 1)].axis, j = 0;
+    while (b->layout->order[j].axis != axis) j++;
+    t->panel_stride = emit_dim(t->e, layout_stride(b, j));
+}
+
+bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
+    tiling t = {.e = e, .c = c, .tile_m = -1, .quad = -1, .partial = scratch};
+    if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
+        return false; // integers sum in any order
+    emitter_stage(e, c->s, -1, 1, false);
+    if (!operands_fit(&t)) return false;
+    t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
+    if (t.lanes > PANEL || (t.lanes < 2 && t.quad < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
+        return false;
+    choose_axes(&t);
+    t.heavy = is_heavy_epilogue(c);
+    choose_tile(&t);
+    choose_blocks(&t);
+    expr_walk(c->term_b, find_side, &t);
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    e->active = NULL;
+    if (t.packed) find_panel_stride(&t);
+    emitter_stage(e, c->s, c->n, t.lanes, true);
+    axis_list outer = c->batch;
+    for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    choose_tasks(&t, &outer);
+    outer_loops(&t, &outer, 0);
+    return true;
+}

@@ -1,0 +1,15 @@
+// The schedule of contractions on CPUs with vectors.
+#ifndef ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_CONTRACT_H
+#define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_CONTRACT_H
+#include "passes/match/contract.h"
+#include "passes/schedule/common/emit.h"
+
+enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed copy serves all CPU levels)
+
+// Bytes of scratch memory with which the schedule may go in blocks; 0: it has no use for them.
+int64_t contraction_scratch(const target *t, const contraction *c);
+// False (and nothing emitted) when this schedule does not fit. scratch NULL: no blocks.
+bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
+// Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
+bool is_packed_operand(const expr *read, int n_axis);
+#endif

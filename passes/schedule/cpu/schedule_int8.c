@@ -1,0 +1,129 @@
+// Contractions of bytes, four products to an instruction.
+#include "passes/schedule/cpu/schedule_int8.h"
+#include "passes/schedule/cpu/schedule_contract.h"
+
+// ---------------------------------------------------------------- which
+static bool is_plain_byte(const expr *term, const expr *read) {
+    dtype t = read->buffer->dtype;
+    return term->op == X_CAST && term->dtype == DT_I32 && term->arg[0] == read && !read->guard &&
+           (t == DT_I8 || t == DT_U8);
+}
+
+// Two unsigned operands have no instruction anywhere.
+static bool are_bytes(const contraction *c) {
+    if (c->s->states.at[0].dtype != DT_I32 || !is_plain_byte(c->term_a, c->a) ||
+        !is_plain_byte(c->term_b, c->b))
+        return false;
+    return c->a->buffer->dtype == DT_I8 || c->b->buffer->dtype == DT_I8;
+}
+
+// The logical axis in which neighbours in memory lie; -1 when tiled.
+static int innermost(const buffer *b) {
+    const layout *l = b->layout;
+    for (int j = (l ? l->n : b->rank) - 1; j >= 0; j--) {
+        int axis = l ? l->order[j].axis : j;
+        if (l && l->order[j].tile) return -1;
+        if (!dim_is(b->dims[axis], 1) || (l && l->pad_lo[axis] + l->pad_hi[axis])) return axis;
+    }
+    return -1;
+}
+
+static bool steps_by_one(const contraction *c, expr *index, int axis) {
+    expr *base, *coef[MAX_AXES];
+    if (!expr_affine((kernel *)c->k, index, &base, coef)) return false;
+    return coef[axis]->op == X_CONST && coef[axis]->i == 1;
+}
+
+static int axis_in_b(const contraction *c, int axis) {
+    int found = -1;
+    for (int j = 0; j < c->b->buffer->rank; j++) {
+        const expr *i = c->b->index[j];
+        if (i->op == X_AXIS && i->axis == axis && found < 0) found = j;
+        else if (expr_uses_axis(c->b->index[j], axis)) return -1;
+    }
+    return found;
+}
+
+// The reduce axis along which A's elements are neighbours, the longest of them.
+static int neighbour_axis(const contraction *c) {
+    int last = innermost(c->a->buffer), best = -1;
+    if (last < 0) return -1;
+    for (int j = 0; j < c->k_axes.n; j++) {
+        int a = c->k_axes.at[j];
+        if (!steps_by_one(c, c->a->index[last], a) || axis_in_b(c, a) < 0) continue;
+        if (best < 0 || dim_less(c->k->axes.at[best].extent, c->k->axes.at[a].extent) == TRI_YES) best = a;
+    }
+    for (int j = 0; best >= 0 && j < c->a->buffer->rank; j++) // moves nothing else
+        if (j != last && expr_uses_axis(c->a->index[j], best)) return -1;
+    return best;
+}
+
+int quad_axis(const contraction *c) {
+    if (!are_bytes(c)) return -1;
+    int a = neighbour_axis(c);
+    return a < 0 ? -1 : axis_in_b(c, a);
+}
+
+bool is_quad_operand(const contraction *c, int *k) {
+    const layout *l = c->b->buffer->layout;
+    if (!are_bytes(c) || !l || l->n < 3 || l->order[l->n - 1].tile != QUAD ||
+        l->order[l->n - 2].tile != PANEL)
+        return false;
+    const expr *n = c->b->index[l->order[l->n - 2].axis];
+    *k = neighbour_axis(c);
+    return n->op == X_AXIS && n->axis == c->n && *k >= 0 && axis_in_b(c, *k) == l->order[l->n - 1].axis;
+}
+
+// Where bytes are widened to halves (x86 without VNNI), B takes two registers for each vector and A two.
+// Without vectors 2 x 2 sums and what they need fill the registers.
+int quad_rows(const target *t, const contraction *c, int vectors) {
+    bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
+    if (!t->vector_bits) return 2;
+    if (!t->vnni) return (t->vector_regs - 2 * vectors - 3) / vectors;
+    return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
+}
+
+// ---------------------------------------------------------------- instructions
+static ins *one_byte(emitter *e, const contraction *c, ins *at) {
+    ins *v = lb_load(&e->b, lt(LK_I8, 1), pointer_of(e, c->a->buffer), at, 1);
+    return lb_conv(&e->b, L_ZEXT, LK_I32, v);
+}
+
+static ins *some_bytes(emitter *e, const contraction *c, ins *at, ins *n) {
+    lbuild *b = &e->b;
+    if (n->op == L_CONST) {
+        ins *word = one_byte(e, c, at);
+        for (int j = 1; j < n->i; j++) {
+            ins *byte = one_byte(e, c, lb_bin(b, L_ADD, at, lb_idx(b, j)));
+            word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, byte, lb_int(b, lt(LK_I32, 1), 8 * j)));
+        }
+        return word;
+    }
+    ins *word = lb_var(b, "quad", lb_int(b, lt(LK_I32, 1), 0));
+    ins *j = lb_for(b, "byte", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
+    ins *up = lb_bin(b, L_MUL, j, lb_idx(b, 8));
+    if (up->type.kind != LK_I32) up = lb_conv(b, L_ITRUNC, LK_I32, up);
+    ins *byte = lb_bin(b, L_SHL, one_byte(e, c, lb_bin(b, L_ADD, at, j)), up);
+    lb_set(b, word, lb_bin(b, L_OR, lb_get(b, word), byte));
+    lb_end(b, j);
+    return lb_get(b, word);
+}
+
+ins *load_quad(emitter *e, const contraction *c, ins *at, ins *n) {
+    lbuild *b = &e->b;
+    ins *word;
+    if (n) word = some_bytes(e, c, at, n);
+    else word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, 1), lb_idx(b, 0), 1);
+    return lb_splat(b, word, e->lanes);
+}
+
+ins *load_quads(emitter *e, const contraction *c, ins *at) {
+    ins *p = lb_offset(&e->b, pointer_of(e, c->b->buffer), at, 1);
+    return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), QUAD);
+}
+
+ins *dot_quads(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
+    if (c->a->buffer->dtype == DT_U8) return lb_dot(&e->b, L_DOT4_US, acc, a, b);
+    return c->b->buffer->dtype == DT_U8 ? lb_dot(&e->b, L_DOT4_US, acc, b, a)
+                                        : lb_dot(&e->b, L_DOT4_SS, acc, a, b);
+}

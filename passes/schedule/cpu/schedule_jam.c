@@ -1,0 +1,89 @@
+// Wide steps: where most of a step is scalar work that is the same for all positions of the vector axis
+// (where a sample lies, how much each neighbour weighs), several vectors go through it together.
+//
+//   for p, for v in steps of lanes:             for p, for v in steps of 4 * lanes:
+//     indices, weights                            indices, weights
+//     out[p, v ..] = f(image[indices, v ..])      out[p, v ..] = f(image[indices, v ..]), four vectors wide
+#include "passes/schedule/common/nest.h"
+
+// ---------------------------------------------------------------- what a step does
+typedef struct work {
+    const nest *n;
+    uint8_t *seen; // by expression id
+    int nseen;
+    int scalar, vector;
+    bool indirect; // reads vectors where data say
+} work;
+
+static int cost_of(const expr *x) {
+    switch ((int)x->op) {
+    case X_CONST:
+    case X_AXIS:
+    case X_DIM:
+    case X_STATE: return 0;
+    case X_CAST: return 6; // between floats and integers, with its limits
+    case X_DIV:
+    case X_FLOORDIV:
+    case X_MOD:
+    case X_FMOD:
+    case X_SQRT: return 6;
+    }
+    return expr_arity(x->op) == 1 && x->op > X_SQRT && x->op < X_FLOOR ? 20 : 1;
+}
+
+// What does not change in the loops inside of that over vectors is made once before it.
+static bool is_repeated(const nest *n, expr *x) {
+    for (int j = 0; j < n->ninner; j++)
+        if (expr_uses_axis(x, n->inner[j])) return true;
+    return false;
+}
+
+static void add_work(void *user, expr *x) {
+    work *w = user;
+    if (x->id >= w->nseen || w->seen[x->id]) return;
+    w->seen[x->id] = 1;
+    if (expr_uses_axis(x, w->n->vaxis) && x->dtype != DT_I64) w->vector += cost_of(x);
+    else if (is_repeated(w->n, x)) w->scalar += cost_of(x);
+    const access *a = x->op == X_READ ? entry_of(w->n->e, x)->read : NULL;
+    if (a && !a->affine && a->coef[w->n->vaxis] && expr_uses_axis(a->offset, w->n->vaxis)) w->indirect = true;
+}
+
+static bool is_plain(dtype t) {
+    return t == DT_F32 || t == DT_F64 || t == DT_I32 || t == DT_I64 || t == DT_U32 || t == DT_BOOL;
+}
+static void find_odd(void *user, expr *x) {
+    if (x->op == X_READ && !is_plain(x->buffer->dtype)) *(bool *)user = true;
+}
+
+// Storage types whose conversion has instructions of one width stay with that.
+static bool is_simple(const nest *n) {
+    bool odd = false;
+    stage_walk(n->s, find_odd, &odd);
+    for (int j = 0; j < n->s->writes.n; j++) odd |= !is_plain(n->s->writes.at[j].to->dtype);
+    return !odd;
+}
+
+// ---------------------------------------------------------------- how many
+// Sums and what is added to them stay in registers.
+static int most_vectors(const nest *n) {
+    int states = n->s->states.n > 1 ? n->s->states.n : 1;
+    return n->e->t->vector_regs / (4 * states);
+}
+
+// What is left of the axis goes through in one more step under a mask, or one by one.
+static bool fits(const nest *n, int vectors) {
+    const dim *extent = n->e->extent[n->vaxis];
+    int64_t lanes = (int64_t)vectors * n->lanes;
+    if (!dim_is_const(extent)) return n->masked;
+    return dim_value(extent) >= lanes && (n->masked || dim_value(extent) % lanes == 0);
+}
+
+int vectors_at_once(const nest *n) {
+    work w = {.n = n, .nseen = n->e->k->exprs.n};
+    w.seen = ARENA_ARRAY(n->e->scratch, uint8_t, w.nseen + 1);
+    stage_walk(n->s, add_work, &w);
+    if (!w.indirect || !is_simple(n)) return 1;
+    int vectors = 1, most = most_vectors(n);
+    while (2 * vectors <= most && fits(n, 2 * vectors) && w.scalar > vectors * w.vector) vectors *= 2;
+    return vectors;
+}

@@ -1,0 +1,162 @@
+// The part of a reduce axis on which anything is added: where the term is chosen by comparing the position
+// with something that stays the same in the loop, the loop runs over these positions only.
+//
+//   for r < extent:                              for max(0, ceil(a)) <= r < min(extent, ceil(b)):
+//     s op= select(a <= r & r < b, x, neutral)     s op= select(a <= r & r < b, x, neutral)
+//
+// The comparison stays: the range may hold more than it lets through, never less.
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/nest.h"
+
+typedef struct range {
+    nest *n;
+    int axis;
+    ins *begin, *end;
+    bool narrowed;
+} range;
+
+// ---------------------------------------------------------------- bounds
+// Numbers from data may be anything: sums of two of these do not wrap.
+static ins *bounded(emitter *e, ins *v) {
+    enum { BITS = 60 };
+    lbuild *b = &e->b;
+    ins *most = lb_int(b, v->type, INT64_C(1) << BITS), *least = lb_int(b, v->type, -(INT64_C(1) << BITS));
+    return lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, v, most), least);
+}
+
+// A value that is there before the loop, the same for all lanes.
+static ins *value_ahead(range *r, expr *x) {
+    emitter *e = r->n->e;
+    return emit_is_ahead(e, x) ? emit_value(e, x) : NULL;
+}
+
+static ins *to_extent(range *r, ins *v) {
+    emitter *e = r->n->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[r->axis]), *zero = lb_int(b, v->type, 0);
+    lkind index = extent->type.kind;
+    if (index != LK_I64) extent = lb_conv(b, L_SEXT, LK_I64, extent);
+    v = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, v, extent), zero);
+    return index == LK_I64 ? v : lb_conv(b, L_ITRUNC, index, v);
+}
+
+static void narrow(range *r, ins *v, bool low) {
+    lbuild *b = &r->n->e->b;
+    ins *at = to_extent(r, v);
+    if (low) r->begin = lb_bin(b, L_SMAX, r->begin, at);
+    else r->end = lb_bin(b, L_SMIN, r->end, at);
+    r->narrowed = true;
+}
+
+// The axis, or the axis and something that stays the same (*base); as a number of any type.
+static bool is_position(const range *r, expr *x, expr **base) {
+    *base = NULL;
+    if (x->op == X_CAST && (x->dtype == DT_F32 || x->dtype == DT_F64))
+        return x->arg[0]->op == X_AXIS && x->arg[0]->axis == r->axis;
+    if (x->op == X_AXIS) return x->axis == r->axis;
+    if (x->op != X_ADD || x->dtype != DT_I64) return false;
+    for (int j = 0; j < 2; j++)
+        if (x->arg[j]->op == X_AXIS && x->arg[j]->axis == r->axis &&
+            !expr_uses_axis(x->arg[1 - j], r->axis)) {
+            *base = x->arg[1 - j];
+            return true;
+        }
+    return false;
+}
+
+// position >= limit + (strict) begins, position < limit + !strict ends the range.
+static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict) {
+    emitter *e = r->n->e;
+    lbuild *b = &e->b;
+    ins *v = value_ahead(r, limit), *from = base ? value_ahead(r, base) : NULL;
+    if (!v || (base && !from)) return;
+    v = bounded(e, v);
+    if (from) v = lb_bin(b, L_SUB, v, bounded(e, from));
+    narrow(r, lb_bin(b, L_ADD, v, lb_int(b, v->type, low == strict)), low);
+}
+
+// Whole numbers up to 2^24 are themselves as f32: axes that may be longer keep their range.
+static void bound_float(range *r, expr *limit, bool low, bool strict) {
+    enum { EXACT = 1 << 24 };
+    kernel *k = r->n->e->k;
+    bool exact = limit->dtype == DT_F64 || r->n->e->extent[r->axis]->max <= EXACT;
+    if (!exact || !emit_is_ahead(r->n->e, limit)) return;
+    bool up = low != strict;
+    expr *whole = x_cast(k, x_un(k, up ? X_CEIL : X_FLOOR, limit), DT_I64, true);
+    ins *v = bounded(r->n->e, emit_value(r->n->e, whole));
+    narrow(r, lb_bin(&r->n->e->b, L_ADD, v, lb_int(&r->n->e->b, v->type, !up)), low);
+}
+
+static void add_comparison(range *r, expr *c) {
+    expr *base;
+    if (c->op != X_LT && c->op != X_LE && c->op != X_EQ) return;
+    for (int j = 0; j < 2; j++) {
+        expr *limit = c->arg[1 - j];
+        if (!is_position(r, c->arg[j], &base) || expr_uses_axis(limit, r->axis)) continue;
+        bool both = c->op == X_EQ, strict = c->op == X_LT, whole = c->arg[j]->dtype == DT_I64;
+        for (int low = 0; low < 2; low++) {
+            if (!both && low != j) continue; // limit < position: from below
+            if (whole) bound_whole(r, base, limit, low, strict);
+            else bound_float(r, limit, low, strict);
+        }
+        return;
+    }
+}
+
+static void add_condition(range *r, expr *c) {
+    if (c->op != X_AND) {
+        add_comparison(r, c);
+        return;
+    }
+    add_condition(r, c->arg[0]);
+    add_condition(r, c->arg[1]);
+}
+
+// ---------------------------------------------------------------- legality
+typedef struct check_search {
+    int axis;
+    bool any, along; // checks; of what the axis changes
+} check_search;
+static void find_check(void *user, expr *x) {
+    check_search *s = user;
+    if (x->op != X_CHECK) return;
+    s->any = true;
+    s->along |= expr_uses_axis(x, s->axis);
+}
+
+// One reduction whose term may be the neutral element; the same checks must fail.
+static bool may_skip(const nest *n, int axis, bool *checks) {
+    const state *st = &n->s->states.at[0];
+    check_search s = {.axis = axis};
+    if (st->op == RED_CUSTOM || n->e->k->axes.at[axis].kind != AXIS_REDUCE) return false;
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END) return false;
+    expr_walk(st->step, find_check, &s);
+    *checks = s.any;
+    return !s.along;
+}
+
+// One position at least, where there is one: all checks are made there.
+static void keep_one(range *r) {
+    lbuild *b = &r->n->e->b;
+    ins *extent = emit_dim(r->n->e, r->n->e->extent[r->axis]), *one = lb_idx(b, 1);
+    r->begin = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, r->begin, lb_bin(b, L_SUB, extent, one)), lb_idx(b, 0));
+    ins *next = lb_bin(b, L_SMIN, lb_bin(b, L_ADD, r->begin, one), extent);
+    r->end = lb_bin(b, L_SMAX, r->end, next);
+}
+
+static bool is_neutral(const nest *n, const expr *x) {
+    const state *st = &n->s->states.at[0];
+    return x == reduce_neutral(n->e->k, st->op, st->dtype);
+}
+
+void nest_range(nest *n, int axis, ins **begin, ins **end) {
+    bool checks;
+    axis_range(n->e, axis, begin, end);
+    if (n->s->states.n != 1 || !may_skip(n, axis, &checks)) return;
+    range r = {.n = n, .axis = axis, .begin = *begin, .end = *end};
+    for (expr *x = n->s->states.at[0].step; x->op == X_SELECT && is_neutral(n, x->arg[2]); x = x->arg[1])
+        add_condition(&r, x->arg[0]);
+    if (r.narrowed && checks) keep_one(&r);
+    *begin = r.begin, *end = r.end;
+}

@@ -1,0 +1,164 @@
+// Kernels of several stages: rows that lie along the walked axes run one by one, each stage in vectors of its
+// own; where neighbours in memory belong to different rows (channels that lie last, softmax over other axes),
+// `lanes` rows run at once and each of their scalars is a vector:
+//
+//   for o in outer axes:               for o in outer axes, the last in steps of lanes:
+//     for each stage: its nest           for each stage: its loops over [lanes]
+#include "passes/schedule/cpu/schedule_rows.h"
+#include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/common/nest.h"
+#include "passes/schedule/cpu/schedule_contract.h"
+
+typedef struct row_vectors {
+    emitter *e;
+    int axis, lanes; // axis -1: rows one by one
+    bool masked;
+} row_vectors;
+
+static row_vectors one_by_one(emitter *e) { return (row_vectors){.e = e, .axis = -1}; }
+
+// ---------------------------------------------------------------- choosing the axis
+// What all stages together promise; 0: one of them does not allow it.
+static int score_of(emitter *e, int axis, row_vectors *r) {
+    int all = 0;
+    *r = (row_vectors){.e = e, .axis = axis, .lanes = 1 << 20, .masked = true};
+    for (int j = 0; j < e->k->stages.n; j++) {
+        int lanes, score;
+        nest *n = nest_new(e, e->k->stages.at[j], false);
+        n->by_row = true;
+        score = nest_vector_score(n, axis, false, &lanes);
+        if (!score) return 0;
+        all += score;
+        r->masked &= nest_masks(n);
+        if (lanes < r->lanes) r->lanes = lanes;
+    }
+    return all;
+}
+
+static row_vectors choose_axis(emitter *e) {
+    const kernel *k = e->k;
+    row_vectors best = one_by_one(e), r;
+    int most = 0;
+    if (!e->t->vector_bits) return best;
+    for (int j = 0; j < k->locals.n; j++)
+        if (k->locals.at[j]->rank > 0) return best;
+    for (int a = 0; a < k->nouter; a++) {
+        int score = score_of(e, a, &r);
+        if (score > most) most = score, best = r;
+    }
+    return best;
+}
+
+// ---------------------------------------------------------------- loops
+static void one_of_stages(emitter *e, stage *s) {
+    contraction c;
+    if (contraction_in_stage(e->k, s, &c) && c.m.n && schedule_contraction(e, &c, NULL)) return;
+    nest_stage(e, s, false);
+}
+
+static void stages(const row_vectors *r, int lanes) {
+    emitter *e = r->e;
+    for (int j = 0; j < e->k->stages.n; j++) {
+        stage *s = e->k->stages.at[j];
+        if (r->axis < 0) {
+            one_of_stages(e, s);
+            continue;
+        }
+        nest *n = nest_new(e, s, false);
+        emitter_stage(e, s, r->axis, lanes, lanes > 1);
+        int mark = scope_open(e);
+        nest_loops(n);
+        scope_close(e, mark);
+    }
+}
+
+// Variables of the kernel's own hold a value for each of the lanes.
+static void wide_variables(emitter *e, int lanes) {
+    e->variables_vary = lanes > 1;
+    for (int j = 0; j < e->k->locals.n; j++) {
+        ltype t = lt(e->local[j]->type.kind, lanes);
+        e->local[j] = lb_var(&e->b, e->k->locals.at[j]->name, lb_int(&e->b, t, 0));
+    }
+}
+
+static void row_loop(const row_vectors *r, ins *begin, ins *end, int lanes) {
+    emitter *e = r->e;
+    wide_variables(e, lanes);
+    ins *loop = lb_for(&e->b, e->k->axes.at[r->axis].name, begin, end, lb_idx(&e->b, lanes), LOOP_PARALLEL);
+    e->counter[r->axis] = loop;
+    int mark = scope_open(e);
+    stages(r, lanes);
+    scope_close(e, mark);
+    e->counter[r->axis] = NULL;
+    lb_end(&e->b, loop);
+}
+
+static void masked_rows(const row_vectors *r, ins *begin, ins *end) {
+    part_vector part = open_part_vector(r->e, r->axis, begin, end);
+    stages(r, r->lanes);
+    close_part_vector(r->e, &part);
+}
+
+// A task is as many rows as a vector has lanes.
+static void vectors_of_rows(const row_vectors *r) {
+    emitter *e = r->e;
+    lbuild *b = &e->b;
+    ins *begin, *end;
+    piece_range(e, r->axis, r->lanes, &begin, &end);
+    ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, end, begin), r->lanes));
+    row_loop(r, begin, full, r->lanes);
+    if (same_index(full, end)) return;
+    if (r->masked) masked_rows(r, full, end);
+    else row_loop(r, full, end, 1);
+}
+
+static void outer_loops(const row_vectors *r, int axis) {
+    emitter *e = r->e;
+    if (axis == e->k->nouter) {
+        if (r->axis >= 0) vectors_of_rows(r);
+        else stages(r, 1);
+        return;
+    }
+    if (axis == r->axis) {
+        outer_loops(r, axis + 1);
+        return;
+    }
+    ins *begin, *end;
+    axis_range(e, axis, &begin, &end);
+    ins *loop = lb_for(&e->b, e->k->axes.at[axis].name, begin, end, lb_idx(&e->b, 1), LOOP_PARALLEL);
+    e->counter[axis] = loop;
+    int mark = scope_open(e);
+    outer_loops(r, axis + 1);
+    scope_close(e, mark);
+    e->counter[axis] = NULL;
+    lb_end(&e->b, loop);
+}
+
+// ---------------------------------------------------------------- entry
+// Elements of different tasks must not share a byte, nor be combined by several.
+static void choose_tasks(const row_vectors *r) {
+    emitter *e = r->e;
+    for (int j = 0; j < e->k->stages.n; j++)
+        if (!nest_writes_apart(e->k->stages.at[j])) return;
+    for (int a = 0; a < e->k->nouter; a++) {
+        dim *extent = e->extent[a];
+        if (dim_is_const(extent) && dim_value(extent) < 2 && a < e->k->nouter - 1) continue;
+        emitter_tasks(e, a, a == r->axis ? dim_ceildiv(extent, dim_const(extent->table, r->lanes)) : extent);
+        return;
+    }
+}
+
+void rows_choose_tasks(emitter *e) {
+    row_vectors r = one_by_one(e);
+    choose_tasks(&r);
+}
+void schedule_rows_one_by_one(emitter *e) {
+    row_vectors r = one_by_one(e);
+    outer_loops(&r, 0);
+}
+
+void schedule_rows(emitter *e) {
+    row_vectors r = choose_axis(e);
+    choose_tasks(&r);
+    outer_loops(&r, 0);
+}

@@ -1,0 +1,208 @@
+// Transposition by square tiles in registers. With L lanes:
+//
+//   for other axes, for u0 in steps of L, for v0 in steps of L:
+//     row[j] = read[v0 + j][u0 .. u0 + L]
+//     transpose row[] in log2 L steps: step b swaps bit b of the row's number with bit b of the lane's
+//     for i < L: write[u0 + i][v0 .. v0 + L] = f(row[i])
+//
+// A last tile that would stick out begins earlier and writes some elements again.
+#include "passes/schedule/cpu/schedule_transpose.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/memory/memory_plan.h"
+#include <math.h>
+
+enum { MOST_LANES = 16, LEAST_LANES = 4 };
+
+// ---------------------------------------------------------------- recognition
+static bool is_constant(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+
+static int unit_axis(const nest *n, const access *a) {
+    for (int j = 0; j < n->nparallel; j++)
+        if (is_constant(a->coef[n->parallel[j]], 1)) return n->parallel[j];
+    return -1;
+}
+
+typedef struct search {
+    transpose *t;
+    bool possible;
+} search;
+static void find_read(void *user, expr *x) {
+    search *s = user;
+    transpose *t = s->t;
+    if (x->op == X_CHECK) s->possible = false;
+    if (x->op != X_READ || !s->possible) return;
+    const access *a = entry_of(t->n->e, x)->read;
+    s->possible = a && a->affine && !x->guard && x->buffer->role != BUF_LOCAL;
+    if (!s->possible || is_constant(a->coef[t->v], 1) || is_constant(a->coef[t->v], 0)) return;
+    int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
+    s->possible = !t->read && u >= 0 && (bits == 32 || bits == 64) && x->buffer->dtype != DT_C64 &&
+                  !kernel_writes(t->n->e->k, x->buffer);
+    t->read = x, t->u = u;
+}
+
+// Whether the result may take the place of an operand (memory.c): then no element may be made twice.
+static bool may_be_in_place(const kernel *k, const buffer *to) {
+    buffer **all;
+    int n = kernel_buffers(k, &all);
+    for (int j = 0; j < n; j++)
+        if (all[j] != to && writes_in_place(k, all[j], to)) return true;
+    return false;
+}
+
+// Tiles of so many lanes: what sticks out is done twice, if it may.
+static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
+    const dim *n = e->extent[axis];
+    if (!dim_is_const(n)) return twice ? 1 : INFINITY;
+    double size = (double)dim_value(n);
+    if (size < lanes || (!twice && dim_value(n) % lanes)) return INFINITY;
+    return ceil(size / lanes) * lanes / size;
+}
+
+static void choose_lanes(transpose *t) {
+    const emitter *e = t->n->e;
+    double best = INFINITY;
+    int most = target_lanes(e->t, dtype_bits(t->read->buffer->dtype));
+    bool twice = !may_be_in_place(e->k, t->n->s->writes.at[0].to);
+    t->lanes = 0;
+    for (int lanes = most > MOST_LANES ? MOST_LANES : most; lanes >= LEAST_LANES; lanes /= 2) {
+        double cost =
+            tile_waste(e, t->u, lanes, twice) * tile_waste(e, t->v, lanes, twice) * (2 + log2(lanes)) / lanes;
+        if (cost >= best) continue;
+        best = cost;
+        t->lanes = lanes;
+    }
+}
+
+bool transpose_find(nest *n, transpose *t) {
+    *t = (transpose){.n = n, .u = -1};
+    emitter *e = n->e;
+    if (n->s->states.n || n->ninner || n->s->writes.n != 1 || n->nparallel < 2 || !e->t->vector_bits)
+        return false;
+    const write *w = &n->s->writes.at[0];
+    const access *to = n->writes[0];
+    if (w->guard || w->combine != COMBINE_SET || dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128 ||
+        !to->affine)
+        return false;
+    t->v = unit_axis(n, to);
+    search s = {t, t->v >= 0};
+    if (s.possible) expr_walk(w->value, find_read, &s);
+    if (!s.possible || !t->read || is_constant(to->coef[t->u], 1)) return false;
+    choose_lanes(t);
+    t->always = e->extent[t->u]->min >= t->lanes && e->extent[t->v]->min >= t->lanes;
+    return t->lanes > 0;
+}
+
+void transpose_tasks(const transpose *t) {
+    emitter *e = t->n->e;
+    for (int j = 0; j < t->n->nparallel; j++) {
+        int a = t->n->parallel[j];
+        if (a == t->u || a == t->v || (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4)) continue;
+        emitter_tasks(e, a, e->extent[a]);
+        return;
+    }
+    // Tasks must not write the same elements.
+    const dim *u = e->extent[t->u];
+    if (t->always && dim_is_const(u) && dim_value(u) % t->lanes == 0)
+        emitter_tasks(e, t->u, dim_const(u->table, dim_value(u) / t->lanes));
+}
+
+ins *transpose_fits(const transpose *t) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    ins *lanes = lb_idx(b, t->lanes);
+    return lb_bin(b, L_AND, lb_cmp(b, L_SLE, lanes, emit_dim(e, e->extent[t->u])),
+                  lb_cmp(b, L_SLE, lanes, emit_dim(e, e->extent[t->v])));
+}
+
+// ---------------------------------------------------------------- building
+static void transpose_rows(lbuild *b, ins **row, int lanes) {
+    for (int bit = 1; bit < lanes; bit *= 2)
+        for (int r = 0; r < lanes; r++) {
+            if (r & bit) continue;
+            int low[MOST_LANES], high[MOST_LANES];
+            for (int j = 0; j < lanes; j++) {
+                low[j] = j & bit ? lanes + j - bit : j;
+                high[j] = j & bit ? lanes + j : j + bit;
+            }
+            ins *x = row[r], *y = row[r + bit];
+            row[r] = lb_shuffle(b, x, y, low, lanes), row[r + bit] = lb_shuffle(b, x, y, high, lanes);
+        }
+}
+
+static void one_tile(transpose *t, ins *u0, ins *v0) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    const access *from = entry_of(e, t->read)->read;
+    ins *row[MOST_LANES];
+    int outer = scope_open(e);
+    e->counter[t->u] = u0, e->counter[t->v] = v0;
+    ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
+    for (int j = 0; j < t->lanes; j++) {
+        row[j] = load_element(b, t->read->buffer->dtype, pointer_of(e, t->read->buffer), at, t->lanes);
+        at = lb_bin(b, L_ADD, at, stride);
+    }
+    scope_close(e, outer);
+    transpose_rows(b, row, t->lanes);
+    for (int i = 0; i < t->lanes; i++) {
+        int mark = scope_open(e);
+        e->counter[t->u] = lb_bin(b, L_ADD, u0, lb_idx(b, i));
+        use_value(e, t->read, row[i]);
+        emit_write(e, &t->n->s->writes.at[0], t->n->writes[0], NULL);
+        scope_close(e, mark);
+    }
+    e->counter[t->u] = e->counter[t->v] = NULL;
+}
+
+// A loop over tiles of the axis; *start is where the tile begins.
+static ins *open_tiles(transpose *t, int axis, ins **start) {
+    emitter *e = t->n->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[axis]), *lanes = lb_idx(b, t->lanes), *begin, *end;
+    piece_range(e, axis, t->lanes, &begin, &end);
+    ins *loop = lb_for(b, e->k->axes.at[axis].name, begin, end, lanes, LOOP_PARALLEL);
+    *start = lb_bin(b, L_SMIN, loop, lb_bin(b, L_SUB, extent, lanes));
+    return loop;
+}
+
+static void tile_loops(transpose *t) {
+    emitter *e = t->n->e;
+    ins *u0, *v0, *u = open_tiles(t, t->u, &u0);
+    int mark = scope_open(e);
+    ins *v = open_tiles(t, t->v, &v0);
+    one_tile(t, u0, v0);
+    lb_end(&e->b, v);
+    scope_close(e, mark);
+    lb_end(&e->b, u);
+}
+
+static void other_loops(transpose *t, int depth) {
+    emitter *e = t->n->e;
+    if (depth == t->n->nparallel) {
+        tile_loops(t);
+        return;
+    }
+    int a = t->n->parallel[depth];
+    if (a == t->u || a == t->v) {
+        other_loops(t, depth + 1);
+        return;
+    }
+    ins *begin, *end;
+    axis_range(e, a, &begin, &end);
+    ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, 1), LOOP_PARALLEL);
+    e->counter[a] = loop;
+    int mark = scope_open(e);
+    other_loops(t, depth + 1);
+    scope_close(e, mark);
+    e->counter[a] = NULL;
+    lb_end(&e->b, loop);
+}
+
+void schedule_transpose(transpose *t) {
+    emitter *e = t->n->e;
+    int mark = scope_open(e);
+    emitter_stage(e, t->n->s, t->v, t->lanes, false);
+    other_loops(t, 0);
+    emitter_stage(e, t->n->s, -1, 1, false);
+    scope_close(e, mark);
+}

@@ -1,0 +1,129 @@
+// Small windows over neighbouring positions (depthwise convolution, pooling, stencils): several positions of
+// one axis at once, the window's taps unrolled, so that sums stay in registers and taps are loaded once.
+//
+//   for p in steps of positions:              (by the loops of schedule.c)
+//     for v in steps of lanes:
+//       acc[positions][lanes] = init
+//       for every tap, unrolled: for t < positions: step at p + t
+//       write p + t, v .. v + lanes
+#include "passes/schedule/common/nest.h"
+
+enum { MOST_TAPS = 64, MOST_POSITIONS = 8 };
+
+// ---------------------------------------------------------------- legality
+typedef struct window_search {
+    nest *n;
+    bool window, allowed;
+} window_search;
+
+static bool moves(const access *a, int axis) {
+    return !(a->coef[axis]->op == X_CONST && a->coef[axis]->i == 0);
+}
+
+// A window: both the positions' axis and an inner one move the read.
+static void find_window(void *user, expr *x) {
+    window_search *s = user;
+    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
+    if (x->op != X_READ) return;
+    if (!a || !a->affine || x->guard) {
+        s->allowed = false;
+        return;
+    }
+    bool inner = false;
+    for (int j = 0; j < s->n->ninner; j++) inner |= moves(a, s->n->inner[j]);
+    s->window |= inner && moves(a, s->n->waxis);
+}
+
+static bool states_allow(const nest *n) {
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END || n->s->writes.at[j].guard) return false;
+    return n->s->states.n > 0 && n->s->states.n <= 2;
+}
+
+// The inner axes from *first on whose product is small.
+static int64_t unrolled_taps(const nest *n, int *first) {
+    int64_t taps = 1;
+    for (*first = n->ninner; *first > 0; --*first) {
+        const dim *extent = n->e->extent[n->inner[*first - 1]];
+        if (!dim_is_const(extent) || dim_value(extent) * taps > MOST_TAPS) break;
+        taps *= dim_value(extent);
+    }
+    return taps;
+}
+
+// Positions at once: as many as the sums' registers allow, so that few are left over.
+static int choose_positions(const dim *extent, int states) {
+    int most = MOST_POSITIONS / states;
+    if (!dim_is_const(extent) || dim_value(extent) <= most)
+        return dim_is_const(extent) ? (int)dim_value(extent) : most;
+    int64_t n = dim_value(extent), tiles = (n + most - 1) / most;
+    return (int)((n + tiles - 1) / tiles);
+}
+
+void window_choose(nest *n) {
+    if (n->vaxis < 0 || n->reduce_vector || n->nparallel < 2 || !n->ninner || !states_allow(n)) return;
+    n->waxis = n->parallel[n->nparallel - 2];
+    window_search s = {n, false, true};
+    stage_walk(n->s, find_window, &s);
+    int64_t taps = unrolled_taps(n, &n->unrolled);
+    if (s.window && s.allowed && taps > 1) n->tile = choose_positions(n->e->extent[n->waxis], n->s->states.n);
+    if (n->tile < 2) n->waxis = -1, n->tile = 0;
+}
+
+// ---------------------------------------------------------------- loops
+typedef struct window {
+    nest *n;
+    ins **vars[MOST_POSITIONS]; // states by position
+} window;
+
+static void at_position(window *w, int t) {
+    emitter *e = w->n->e;
+    e->counter[w->n->waxis] = lb_bin(&e->b, L_ADD, w->n->base, lb_idx(&e->b, t));
+    w->n->vars = w->vars[t];
+}
+
+static void window_steps(window *w, int depth) {
+    nest *n = w->n;
+    emitter *e = n->e;
+    if (depth == n->ninner) {
+        for (int t = 0; t < n->positions; t++) at_position(w, t), nest_step(n);
+        return;
+    }
+    int axis = n->inner[depth];
+    if (depth < n->unrolled) {
+        e->counter[axis] = lb_for(&e->b, e->k->axes.at[axis].name, lb_idx(&e->b, 0),
+                                  emit_dim(e, e->extent[axis]), lb_idx(&e->b, 1), LOOP_SERIAL);
+        ins *loop = e->counter[axis];
+        window_steps(w, depth + 1);
+        lb_end(&e->b, loop);
+    } else {
+        for (int64_t i = 0; i < dim_value(e->extent[axis]); i++) {
+            e->counter[axis] = lb_idx(&e->b, i);
+            window_steps(w, depth + 1);
+        }
+    }
+    e->counter[axis] = NULL;
+}
+
+void window_point(nest *n) {
+    emitter *e = n->e;
+    window w = {.n = n};
+    ins **own = n->vars;
+    for (int t = 0; t < n->positions; t++) {
+        int mark = scope_open(e);
+        w.vars[t] = ARENA_ARRAY(e->scratch, ins *, n->s->states.n + 1);
+        at_position(&w, t);
+        nest_init(n);
+        scope_close(e, mark);
+    }
+    window_steps(&w, 0);
+    for (int t = 0; t < n->positions; t++) {
+        int mark = scope_open(e);
+        at_position(&w, t);
+        nest_use_states(n);
+        nest_write(n, WRITE_END);
+        scope_close(e, mark);
+    }
+    e->counter[n->waxis] = NULL;
+    n->vars = own;
+}

@@ -1,0 +1,356 @@
+// Attention on GPUs, with an online softmax (Milakov and Gimelshein 2018; Dao 2023). In: a kernel that
+// attention_match knows. Out, in every block, for FLASH_ROWS rows of queries:
+//
+//   for j0 in steps of so many keys:
+//     S = Q K^T; S = f(S): scale, mask ...; m' = max(m, max S); P = exp(S - m')
+//     l = l exp(m - m') + sum P; acc = acc exp(m - m')
+//     acc += P V
+//   write g(acc, l)
+//
+// The products are those of tensor cores over floats of 16 bits (schedule_gpu_flash_tensor.c) or
+// multiply-adds of f32 (schedule_gpu_flash_threads.c). Tensor cores take weights that are rounded to 16 bits,
+// as the result is.
+#include "passes/schedule/gpu/schedule_gpu_attention.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/gpu/schedule_gpu_flash.h"
+#include <math.h>
+
+bool gpu_attention_fits(const emitter *e, attention *a) {
+    if (e->t->fp == FP_STRICT || !attention_match(e->k, a)) return false;
+    return flash_tensor_fits(e, a) || flash_threads_fit(e, a);
+}
+
+static bool by_tensors(const flash *f) { return f->qk.tensor != NULL; }
+
+// ---------------------------------------------------------------- operands
+
+typedef struct reads_of {
+    const expr *any;    // read
+    const expr *linear; // read whose neighbours lie along `axis`
+    int axis;
+    emitter *e;
+} reads_of;
+static void see_linear(void *user, expr *x) {
+    reads_of *r = user;
+    const access *a = x->op == X_READ ? entry_of(r->e, x)->read : NULL;
+    r->any = x->op == X_READ ? x : r->any;
+    if (a && a->affine && a->coef[r->axis]->op == X_CONST && a->coef[r->axis]->i == 1) r->linear = x;
+}
+
+// A factor that is more than a read is computed and rounded element by element; one of its reads says how
+// threads should walk.
+static void set_factor(product *p, operand *o, expr *term) {
+    const axis_list *k = &p->c->k_axes;
+    reads_of r = {.e = p->g->e, .axis = k->at[0]};
+    expr_walk(term, see_linear, &r);
+    bool plain = p->tensor && r.any && r.any->buffer->dtype == p->tensor->a && gpu_is_plain(term, r.any);
+    gpu_set_operand(p, o, plain || !r.linear ? r.any : r.linear, term);
+    if (!p->tensor) return;
+    o->as = plain ? DT_NONE : p->tensor->a;
+    o->turned = !o->along_k;
+}
+
+// Queries whose keys and values are the same: those of the last axes of the kernel's outer ones. The others
+// are the block's.
+static void split_axes(flash *f) {
+    const attention *a = f->a;
+    product *p = &f->qk;
+    int first = f->e->k->nouter;
+    while (first > 0 && !expr_uses_axis(a->key, first - 1) && !expr_uses_axis(a->v, first - 1)) first--;
+    for (int j = 0; j < f->e->k->nouter; j++) {
+        if (j >= first && !dim_is(f->e->extent[j], 1)) p->a.axes[p->a.naxes++] = j;
+        else p->outer[p->nouter++] = j;
+    }
+}
+
+static void set_product(flash *f, product *p, const contraction *c) {
+    p->g = f->g;
+    p->c = c;
+    p->depth = f->e->extent[c->k_axes.at[0]];
+    p->a.side = p->t.m, p->b.side = p->t.n;
+}
+
+void flash_set_products(flash *f, product qk, product pv) {
+    const attention *a = f->a;
+    emitter *e = f->e;
+    f->score = (contraction){.k = e->k, .s = (stage *)a->score, .k_axes = {1, {a->d}}};
+    f->value = (contraction){.k = e->k, .s = (stage *)a->value, .k_axes = {1, {a->jv}}};
+    f->qk = qk, f->pv = pv;
+    set_product(f, &f->qk, &f->score);
+    set_product(f, &f->pv, &f->value);
+    split_axes(f);
+    f->qk.b.axes[f->qk.b.naxes++] = a->j;
+    f->pv.b.axes[f->pv.b.naxes++] = a->e;
+    emitter_stage(e, a->score, -1, 1, false);
+    set_factor(&f->qk, &f->qk.a, a->q);
+    set_factor(&f->qk, &f->qk.b, a->key);
+    emitter_stage(e, a->value, -1, 1, false);
+    set_factor(&f->pv, &f->pv.b, a->v);
+    f->pv.b.first = lb_idx(f->b, 0);
+}
+
+// ---------------------------------------------------------------- the block
+
+static void set_block(flash *f) {
+    product *p = &f->qk;
+    dims *d = f->e->k->program->dims;
+    dim *tiles = dim_ceildiv(p->a.extent, dim_const(d, FLASH_ROWS));
+    gpu_launch(f->g, dim_mul(tiles, gpu_product_of(f->e, p->outer, p->nouter)), p->threads);
+    ins *n = emit_dim(f->e, tiles);
+    p->a.first = flash_times(f, gpu_rest(f->b, f->g->grid, n), FLASH_ROWS);
+    gpu_set_counters(f->g, p->outer, p->nouter, gpu_quotient(f->b, f->g->grid, n));
+}
+
+static void set_rows(flash *f) {
+    product *p = &f->qk;
+    if (by_tensors(f)) flash_tensor_rows(f);
+    else flash_threads_rows(f);
+    for (int r = 0; r < f->each; r++) {
+        f->inside[r] = lb_cmp(f->b, L_SLT, f->row[r], emit_dim(f->e, p->a.extent));
+        gpu_set_counters(f->g, p->a.axes, p->a.naxes, f->row[r]);
+        for (int j = 0; j < p->a.naxes; j++) f->at[r][j] = f->e->counter[p->a.axes[j]];
+        gpu_clear_counters(f->g, p->a.axes, p->a.naxes);
+    }
+}
+static void use_row(flash *f, int r) {
+    for (int j = 0; j < f->qk.a.naxes; j++) f->e->counter[f->qk.a.axes[j]] = f->at[r][j];
+}
+
+// ---------------------------------------------------------------- keys that no row of the block sees
+
+static void see_check(void *user, expr *x) { *(bool *)user |= x->op == X_CHECK; }
+
+// Whether `last` is at its greatest in the block's last row, as far as this can tell.
+static bool grows_with_rows(flash *f, expr *last) {
+    kernel *k = (kernel *)f->e->k; // only gets expressions
+    const product *p = &f->qk;
+    bool checks = false, moves = false;
+    expr_walk(last, see_check, &checks);
+    for (int j = 0; j < p->a.naxes; j++) moves |= expr_uses_axis(last, p->a.axes[j]);
+    if (checks || !moves) return !checks;
+    expr *base, **coef = ARENA_ARRAY(f->e->scratch, expr *, k->axes.n);
+    if (p->a.naxes != 1 || !expr_affine(k, last, &base, coef)) return false;
+    const expr *step = coef[p->a.axes[0]];
+    return step->op == X_CONST && step->i >= 0;
+}
+
+// Where scores are -inf but for keys j < last (j <= last), the others need no thread.
+static void limit_keys(flash *f, const expr *only) {
+    lbuild *b = f->b;
+    emitter *e = f->e;
+    ltype t = lt(LK_I64, 1);
+    if (only->op == X_AND) limit_keys(f, only->arg[0]), limit_keys(f, only->arg[1]);
+    if (only->op != X_LT && only->op != X_LE) return;
+    expr *key = only->arg[0], *last = only->arg[1];
+    if (key->op != X_AXIS || key->axis != f->a->j || expr_uses_axis(last, f->a->j) ||
+        !grows_with_rows(f, last))
+        return;
+    ins *end =
+        lb_bin(b, L_SMIN, flash_add(f, f->qk.a.first, lb_idx(b, FLASH_ROWS)), emit_dim(e, f->qk.a.extent));
+    int mark = scope_open(e);
+    gpu_set_counters(f->g, f->qk.a.axes, f->qk.a.naxes, lb_bin(b, L_SUB, end, lb_idx(b, 1)));
+    ins *n = emit_value(e, last);
+    gpu_clear_counters(f->g, f->qk.a.axes, f->qk.a.naxes);
+    scope_close(e, mark);
+    if (only->op == X_LE) n = lb_bin(b, L_ADD, n, lb_int(b, t, 1));
+    ins *all = f->keys->type.kind == LK_I64 ? f->keys : lb_conv(b, L_SEXT, LK_I64, f->keys);
+    n = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, n, all), lb_int(b, t, 0));
+    f->keys = f->keys->type.kind == LK_I64 ? n : lb_conv(b, L_ITRUNC, f->keys->type.kind, n);
+}
+
+static void set_keys(flash *f) {
+    const expr *score = f->a->score->writes.at[0].value;
+    f->keys = emit_dim(f->e, f->e->extent[f->a->j]);
+    if (score->op != X_SELECT || score->arg[2]->op != X_CONST || score->arg[2]->f != -INFINITY) return;
+    emitter_stage(f->e, f->a->score, -1, 1, false);
+    limit_keys(f, score->arg[0]);
+}
+
+// ---------------------------------------------------------------- softmax of one block of keys
+
+void flash_clear(flash *f, ins *floats, int n) {
+    ins *i = flash_open(f, "i", n);
+    lb_store(f->b, floats, i, lb_float(f->b, lt(LK_F32, 1), 0), 0);
+    lb_end(f->b, i);
+}
+
+static void make_memory(flash *f) {
+    lbuild *b = f->b;
+    if (by_tensors(f)) flash_tensor_memory(f);
+    else flash_threads_memory(f);
+    for (int r = 0; r < f->each; r++) {
+        f->top[r] = lb_var(b, "top", lb_float(b, lt(LK_F32, 1), -INFINITY));
+        f->sum[r] = lb_var(b, "sum", lb_float(b, lt(LK_F32, 1), 0));
+    }
+}
+
+ins *flash_element(flash *f, ins *run, int r, int c) {
+    return flash_add(f, flash_times(f, run, f->each * f->per), lb_idx(f->b, f->per * r + c));
+}
+
+// f(S), -inf past the last key; the maximum joins `best`.
+static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
+    lbuild *b = f->b;
+    emitter *e = f->e;
+    ltype t = lt(LK_F32, 1);
+    ins *at = flash_element(f, fragment, r, c),
+        *j = flash_add(f, flash_add(f, j0, flash_times(f, fragment, f->far)), lb_idx(b, c));
+    j = flash_add(f, j, f->column);
+    ins *s = lb_var(b, "s", lb_float(b, t, -INFINITY)), *valid = lb_cmp(b, L_SLT, j, f->keys);
+    ins *there = lb_if(b, f->reads ? lb_bin(b, L_AND, valid, f->inside[r]) : valid);
+    int mark = scope_open(e);
+    use_row(f, r);
+    e->counter[f->a->j] = j;
+    e->state[0] = lb_load(b, t, f->scores, at, 0);
+    lb_set(b, s, emit_value(e, f->a->score->writes.at[0].value));
+    e->counter[f->a->j] = NULL;
+    scope_close(e, mark);
+    lb_end(b, there);
+    lb_store(b, f->scores, at, lb_get(b, s), 0);
+    lb_set(b, best, lb_bin(b, L_FMAX, lb_get(b, s), lb_get(b, best)));
+}
+
+// What the threads of a row have, to one value for each.
+static ins *of_row(flash *f, ins *v, lop op) {
+    for (int lane = 1; lane < f->threads_of_row; lane *= 2)
+        v = lb_bin(f->b, op, v, lb_shfl_xor(f->b, v, lane));
+    return v;
+}
+
+static ins *exp_of(flash *f, ins *x) {
+    expr operand = {.op = X_STATE, .dtype = DT_F32}, op = {.op = X_EXP, .dtype = DT_F32, .arg = {&operand}};
+    return expr_apply(f->b, &op, &x);
+}
+
+// P = exp(S - m) of one element, which is added to the row's sum.
+ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
+    lbuild *b = f->b;
+    ins *s = lb_load(b, lt(LK_F32, 1), f->scores, flash_element(f, run, r, c), 0);
+    ins *p = exp_of(f, lb_bin(b, L_SUB, s, top));
+    lb_set(b, f->sum[r], lb_bin(b, L_ADD, lb_get(b, f->sum[r]), p));
+    return p;
+}
+
+static void fade_results(flash *f, int r, ins *fade) {
+    lbuild *b = f->b;
+    ins *i = flash_open(f, "i", f->width / f->far);
+    for (int c = 0; c < f->per; c++) {
+        ins *at = flash_element(f, i, r, c);
+        lb_store(b, f->acc, at, lb_bin(b, L_MUL, lb_load(b, lt(LK_F32, 1), f->acc, at, 0), fade), 0);
+    }
+    lb_end(b, i);
+}
+
+// One of the thread's rows.
+static void softmax_row(flash *f, ins *j0, int r) {
+    lbuild *b = f->b;
+    ltype t = lt(LK_F32, 1);
+    ins *zero = lb_float(b, t, 0), *lowest = lb_float(b, t, -INFINITY), *old = lb_get(b, f->top[r]);
+    ins *best = lb_var(b, "best", old), *i = flash_open(f, "i", f->block / f->far);
+    for (int c = 0; c < f->per; c++) mask(f, j0, i, r, c, best);
+    lb_end(b, i);
+    ins *top = of_row(f, lb_get(b, best), L_FMAX);
+    // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
+    ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
+    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_bin(b, L_SUB, old, safe)));
+    lb_set(b, f->top[r], top);
+    lb_set(b, f->sum[r], lb_bin(b, L_MUL, lb_get(b, f->sum[r]), fade));
+    i = flash_open(f, "i", f->block / f->far);
+    if (by_tensors(f)) flash_tensor_weigh(f, i, r, safe);
+    else flash_threads_weigh(f, i, r, safe);
+    lb_end(b, i);
+    fade_results(f, r, fade);
+}
+
+void flash_softmax(flash *f, ins *j0) {
+    emitter_stage(f->e, f->a->score, -1, 1, false);
+    for (int r = 0; r < f->each; r++) softmax_row(f, j0, r);
+    gpu_clear_counters(f->g, f->qk.a.axes, f->qk.a.naxes);
+}
+
+// ---------------------------------------------------------------- results
+
+static void write_row(flash *f, access *to, int r) {
+    lbuild *b = f->b;
+    emitter *e = f->e;
+    const attention *a = f->a;
+    int64_t width = dim_value(e->extent[a->e]);
+    lb_set(b, e->local[a->total->id], of_row(f, lb_get(b, f->sum[r]), L_ADD));
+    lb_set(b, e->local[a->top->id], lb_get(b, f->top[r]));
+    ins *there = lb_if(b, f->inside[r]), *i = flash_open(f, "i", f->width / f->far);
+    for (int c = 0; c < f->per; c++) {
+        ins *column = flash_add(f, flash_add(f, flash_times(f, i, f->far), f->result_column), lb_idx(b, c));
+        ins *narrow = width != f->pv.b.side ? lb_if(b, lb_cmp(b, L_SLT, column, lb_idx(b, width))) : NULL;
+        int mark = scope_open(e);
+        use_row(f, r);
+        e->counter[a->e] = column;
+        e->state[0] = lb_load(b, lt(LK_F32, 1), f->acc, flash_element(f, i, r, c), 0);
+        emit_write(e, &a->value->writes.at[0], to, NULL);
+        e->counter[a->e] = NULL;
+        scope_close(e, mark);
+        if (narrow) lb_end(b, narrow);
+    }
+    lb_end(b, i);
+    lb_end(b, there);
+}
+
+// Maximum and sum, by the first of the row's threads.
+static void keep_row(flash *f, int r) {
+    lbuild *b = f->b;
+    emitter *e = f->e;
+    const stage *s = f->a->kept;
+    emitter_stage(e, s, -1, 1, false);
+    ins *first = lb_cmp(b, L_EQ, f->result_column, lb_idx(b, 0)),
+        *there = lb_if(b, lb_bin(b, L_AND, first, f->inside[r]));
+    int mark = scope_open(e);
+    use_row(f, r);
+    for (int j = 0; j < s->writes.n; j++)
+        emit_write(e, &s->writes.at[j], access_make(e, s->writes.at[j].to, s->writes.at[j].index), NULL);
+    scope_close(e, mark);
+    lb_end(b, there);
+    emitter_stage(e, f->a->value, -1, 1, false);
+}
+
+static void write_rows(flash *f) {
+    emitter *e = f->e;
+    const write *w = &f->a->value->writes.at[0];
+    emitter_stage(e, f->a->value, -1, 1, false);
+    access *to = access_make(e, w->to, w->index);
+    e->local[f->a->total->id] = lb_var(f->b, "total", lb_float(f->b, lt(LK_F32, 1), 0));
+    e->local[f->a->top->id] = lb_var(f->b, "highest", lb_float(f->b, lt(LK_F32, 1), 0));
+    for (int r = 0; r < f->each; r++) {
+        write_row(f, to, r);
+        if (f->a->kept) keep_row(f, r);
+    }
+}
+
+static void see_any(void *user, expr *x) { *(bool *)user |= x->op == X_READ || x->op == X_CHECK; }
+
+void gpu_schedule_attention(gpu *g, const attention *a) {
+    emitter *e = g->e;
+    flash f = {.g = g, .e = e, .b = g->b, .a = a};
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    expr_walk(a->score->writes.at[0].value, see_any, &f.reads);
+    if (flash_tensor_fits(e, a)) flash_tensor_products(&f);
+    else flash_threads_products(&f);
+    e->code->schedule = by_tensors(&f) ? "tensor attention" : "tiled attention";
+    set_block(&f);
+    int mark = scope_open(e);
+    make_memory(&f);
+    set_keys(&f);
+    set_rows(&f);
+    flash_clear(&f, f.acc, f.each * f.per * f.width / f.far);
+    if (by_tensors(&f)) flash_tensor_begin(&f);
+    ins *j0 = lb_for(f.b, "j0", lb_idx(f.b, 0), f.keys, lb_idx(f.b, f.block), LOOP_SERIAL);
+    int inner = scope_open(e);
+    if (by_tensors(&f)) flash_tensor_block(&f, j0);
+    else flash_threads_block(&f, j0);
+    scope_close(e, inner);
+    lb_end(f.b, j0);
+    if (by_tensors(&f)) flash_tensor_end(&f);
+    write_rows(&f);
+    scope_close(e, mark);
+    gpu_land(g);
+}

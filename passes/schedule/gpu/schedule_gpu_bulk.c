@@ -1,0 +1,177 @@
+// Operands of a product that are loaded by bulk copies (cp.async.bulk): constants stored in the order in
+// which warpgroups read them,
+//
+//   [other axes][slices of K][rows / 8][8 chunks of 16 bytes along K][8 rows][elements of a chunk]
+//
+// so that a block's part of a slice is contiguous. In: an operand with this layout (layout_gpu.c). Out: for
+// each slice
+//
+//   announce the number of bytes; copy them    one thread, into the buffer of the slice before the last
+//   wait for them                              all threads, at the barrier of that buffer
+#include "compiler/base/round.h"
+#include "ir/kernel/program.h"
+#include "passes/layout/layout.h"
+#include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/gpu/schedule_gpu_product.h"
+
+// Whether positions of the index, one of `size`, are those of `axis`: all of them, or pieces that begin and
+// end at multiples of `many`, so that behind the last one there is only what the layout fills up.
+static bool counts(const kernel *k, const expr *index, const dim *size, int axis, int many) {
+    expr *rest;
+    const dim *n = k->axes.at[axis].extent;
+    if (index_digit(k, index, &rest) != axis || !dim_is_const(n)) return false;
+    return dim_value(n) % many == 0 || (!rest && dim_is(size, dim_value(n)));
+}
+
+// The one axis of those with more than one position that the read moves along, -1: another number of them.
+static int only_axis(const kernel *k, const int *axes, int n, const expr *read) {
+    int found = -1, count = 0;
+    for (int j = 0; j < n; j++) {
+        if (dim_is(k->axes.at[axes[j]].extent, 1) || (read && !index_uses_axis(read, axes[j]))) continue;
+        found = axes[j];
+        count++;
+    }
+    return count == 1 ? found : -1;
+}
+
+// The rows of an operand, -1: they are several axes.
+static int row_axis(const contraction *c, const expr *read) {
+    int axes[MAX_AXES], n = 0;
+    if (read == c->a) return only_axis(c->k, c->m.at, c->m.n, NULL);
+    for (int j = 0; j < c->other_n.n; j++) axes[n++] = c->other_n.at[j];
+    if (c->n >= 0) axes[n++] = c->n;
+    return only_axis(c->k, axes, n, NULL);
+}
+
+// The kernel's reduce axis along which slices may be cut: the only one, or that of the other operand's
+// neighbours, whole slices long.
+static int slice_axis(const contraction *c, const expr *read, int depth) {
+    const kernel *k = c->k;
+    const expr *other = read == c->a ? c->b : c->a;
+    int only = only_axis(k, c->k_axes.at, c->k_axes.n, NULL);
+    if (only >= 0) return only;
+    const buffer *b = other->buffer;
+    int last = b->layout ? b->layout->order[b->layout->n - 1].axis : b->rank - 1;
+    const expr *index = last >= 0 ? index_in_part(other->index[last]) : NULL;
+    int axis = index && index->op == X_AXIS ? index->axis : -1;
+    if (axis < 0 || !axis_in(&c->k_axes, axis)) return -1;
+    const dim *n = k->axes.at[axis].extent;
+    return dim_is_const(n) && dim_value(n) % depth == 0 ? axis : -1;
+}
+
+// The axis of the buffer that counts positions of the kernel's axis, and is used for nothing else.
+static int buffer_axis(const contraction *c, const expr *read, int axis, int many) {
+    int found = -1, n = 0;
+    for (int j = 0; j < read->buffer->rank; j++)
+        if (expr_uses_axis(read->index[j], axis)) found = j, n++;
+    return n == 1 && counts(c->k, read->index[found], read->buffer->dims[found], axis, many) ? found : -1;
+}
+
+bool gpu_find_cores(const target *t, const contraction *c, const expr *read, core_axes *found) {
+    const tensor_type *tensor = gpu_tensor_type(t, c);
+    const expr *term = read == c->a ? c->term_a : c->term_b;
+    if (!t->groups || !tensor || read->guard || !gpu_is_plain(term, read)) return false;
+    if (tensor->as && read->buffer->dtype != tensor->as) return false; // layout_gpu.c rounds those of tf32
+    int depth = SLICE_BYTES * 8 / dtype_bits(read->buffer->dtype);
+    int row = row_axis(c, read), k = slice_axis(c, read, depth);
+    if (row < 0 || k < 0) return false;
+    *found = (core_axes){.row = buffer_axis(c, read, row, CORE_ROWS), .k = buffer_axis(c, read, k, depth)};
+    found->reduced = k;
+    return found->row >= 0 && found->k >= 0 && found->row != found->k;
+}
+
+static dim *extent_of(const kernel *k, const axis_list *l) {
+    dim *n = dim_const(k->program->dims, 1);
+    for (int j = 0; j < l->n; j++) n = dim_mul(n, k->axes.at[l->at[j]].extent);
+    return n;
+}
+
+bool gpu_prefers_groups(const target *t, const contraction *c) {
+    axis_list columns = c->other_n;
+    if (c->n >= 0) columns.at[columns.n++] = c->n;
+    product_size s = {extent_of(c->k, &c->m),
+                      extent_of(c->k, &columns),
+                      extent_of(c->k, &c->batch),
+                      t->processors,
+                      t->shared_most,
+                      t->sm,
+                      false};
+    bool groups = t->groups && gpu_product_fits(c);
+    if (groups) gpu_choose_tile(&s, true, &groups, false);
+    return groups;
+}
+
+int gpu_core_axis(const target *t, const contraction *c, const expr *read) {
+    core_axes x;
+    const buffer *b = read->buffer;
+    if (!b->layout || b->role != BUF_CONST || !gpu_find_cores(t, c, read, &x)) return -1;
+    layout want = layout_of_cores(b, &x);
+    return layout_equal(b->layout, &want) ? x.reduced : -1;
+}
+
+// ---------------------------------------------------------------- copies
+
+static void call(product *p, const char *name, int n, ins *const *args) {
+    lb_call(p->g->b, lt(LK_VOID, 1), name, n, args);
+}
+
+static ins *arrival(product *p, ins *slice) { return lb_offset(p->g->b, p->arrivals, slice, 8); }
+
+static ins *as_i32(lbuild *b, ins *x) { return x->type.kind == LK_I32 ? x : lb_conv(b, L_ITRUNC, LK_I32, x); }
+
+void gpu_make_arrivals(product *p) {
+    lbuild *b = p->g->b;
+    p->arrivals = lb_local(b, LK_I64, p->slices, 8, true);
+    for (int s = 0; s < p->slices; s++) call(p, "bulk_init", 1, (ins *[]){arrival(p, lb_idx(b, s))});
+    call(p, "bulk_show", 0, NULL);
+    lb_barrier(b);
+}
+
+// Bytes of the block's rows in a slice: there are rows up to a multiple of a core matrix's.
+static ins *slice_bytes(product *p, const operand *o) {
+    lbuild *b = p->g->b;
+    int64_t all = round_up(dim_value(o->extent), CORE_ROWS);
+    ins *rows = lb_idx(b, o->side);
+    if (all % o->side) rows = lb_bin(b, L_SMIN, rows, lb_bin(b, L_SUB, lb_idx(b, all), o->first));
+    return as_i32(b, lb_bin(b, L_MUL, rows, lb_idx(b, SLICE_BYTES)));
+}
+
+static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
+    gpu *g = p->g;
+    lbuild *b = g->b;
+    const axis_list *ka = &p->c->k_axes;
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, o->axes, o->naxes, o->first);
+    gpu_set_counters(g, ka->at, ka->n, k0);
+    ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
+    ins *from =
+        lb_offset(b, pointer_of(g->e, o->read->buffer), offset, dtype_bits(o->read->buffer->dtype) / 8);
+    ins *to = lb_offset(b, o->shared, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))), 4);
+    ins *args[] = {to, from, slice_bytes(p, o), arrival(p, slice), lb_int(b, lt(LK_I32, 1), p->threads)};
+    call(p, "bulk_copy", 5, args);
+    gpu_clear_counters(g, o->axes, o->naxes);
+    gpu_clear_counters(g, ka->at, ka->n);
+    scope_close(g->e, mark);
+}
+
+// The barrier counts one arrival in each phase: that which says how many bytes of all operands come.
+void gpu_copy_slices(product *p, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    operand *const both[] = {&p->a, &p->b};
+    ins *bytes = NULL;
+    for (int j = 0; j < 2; j++) {
+        ins *own = both[j]->cores ? slice_bytes(p, both[j]) : NULL;
+        bytes = own && bytes ? lb_bin(b, L_ADD, bytes, own) : own ? own : bytes;
+    }
+    if (!bytes) return;
+    call(p, "bulk_expect", 2, (ins *[]){arrival(p, slice), bytes});
+    for (int j = 0; j < 2; j++)
+        if (both[j]->cores) copy_slice(p, both[j], k0, slice);
+}
+
+void gpu_wait_slice(product *p, ins *number) {
+    lbuild *b = p->g->b;
+    ins *all = lb_idx(b, p->slices), *parity = lb_bin(b, L_AND, gpu_quotient(b, number, all), lb_idx(b, 1));
+    ins *args[] = {arrival(p, gpu_rest(b, number, all)), as_i32(b, parity)};
+    call(p, p->slices > 2 ? "bulk_wait_1" : "bulk_wait_0", 2, args);
+}

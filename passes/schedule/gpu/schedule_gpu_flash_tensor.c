@@ -1,0 +1,201 @@
+// Attention on tensor cores: the products of schedule_gpu_attention.c. A warp has 16 rows: a thread has, of
+// rows g and g + 8 of each fragment of 8 columns, columns 2 t and 2 t + 1 (schedule_gpu_mma.c). Heads of more
+// than 128 elements take 8 warps, of which two make the same weights and half of the results each.
+#include "compiler/base/round.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/gpu/schedule_gpu_flash.h"
+
+enum {
+    KEYS = 64,
+    FEWER_KEYS = 32,
+    WARP = 32,
+    WARPS = FLASH_ROWS / 16,
+    DEEP = 128,
+    DEEPEST = 256,
+    FRAGMENT = 4
+};
+
+// ---------------------------------------------------------------- whether it fits
+
+typedef struct reads_of {
+    dtype t;
+    bool all;        // are of that type
+    const expr *any; // read
+} reads_of;
+static void see_read(void *user, expr *x) {
+    reads_of *r = user;
+    if (x->op != X_READ) return;
+    r->all &= x->buffer->dtype == r->t;
+    r->any = x;
+}
+
+// What 16 bits a factor may be multiplied in: those of all that it reads, which are those of the model's own
+// tensor there, or those that f32 may be rounded to.
+static bool factor_fits(expr *x, dtype t, dtype allowed) {
+    reads_of r = {.t = t, .all = true};
+    expr_walk(x, see_read, &r);
+    reads_of full = {.t = DT_F32, .all = true};
+    expr_walk(x, see_read, &full);
+    return r.any && (r.all || (full.all && allowed == t));
+}
+
+static dtype allowed_type(const target *t) {
+    return t->precision == PRECISION_F16 ? DT_F16 : t->precision == PRECISION_BF16 ? DT_BF16 : DT_NONE;
+}
+
+static bool type_fits(const attention *a, dtype t, dtype allowed) {
+    bool narrow = a->kept || dtype_bits(a->value->writes.at[0].to->dtype) ==
+                                 16; // pieces: passes/rewrite/split_attention.c
+    return factor_fits(a->q, t, allowed) && factor_fits(a->key, t, allowed) &&
+           factor_fits(a->v, t, allowed) && (narrow || allowed == t);
+}
+
+dtype flash_tensor_dtype(const emitter *e, const attention *a) {
+    dtype allowed = allowed_type(e->t);
+    return type_fits(a, DT_F16, allowed) ? DT_F16 : type_fits(a, DT_BF16, allowed) ? DT_BF16 : DT_NONE;
+}
+
+static bool is_short(const dim *d) { return dim_is_const(d) && dim_value(d) <= DEEPEST; }
+
+bool flash_tensor_fits(const emitter *e, const attention *a) {
+    return is_short(e->k->axes.at[a->d].extent) && is_short(e->k->axes.at[a->e].extent) &&
+           flash_tensor_dtype(e, a) != DT_NONE;
+}
+
+// ---------------------------------------------------------------- operands
+
+static void call(flash *f, const char *name) { lb_call(f->b, lt(LK_VOID, 1), name, 0, NULL); }
+static ins *warp_of(flash *f) { return gpu_quotient(f->b, f->g->thread, lb_idx(f->b, WARP)); }
+
+void flash_tensor_products(flash *f) {
+    const attention *a = f->a;
+    emitter *e = f->e;
+    const tensor_type *tensor = gpu_tensor_of(flash_tensor_dtype(e, a));
+    int64_t depth = dim_value(e->extent[a->d]), width = dim_value(e->extent[a->e]);
+    int halves = depth > DEEP || width > DEEP ? 2 : 1, step = halves == 2 ? 64 : 16;
+    f->block = halves == 2 ? FEWER_KEYS : KEYS;
+    depth = round_up(depth, step), width = round_up(width, step);
+    product p = {.tensor = tensor,
+                 .kind = LK_F32,
+                 .word = LK_I32,
+                 .async = true,
+                 .slices = 1,
+                 .threads = halves * WARPS * WARP};
+    product qk = p, pv = p;
+    qk.t = (tile){.m = FLASH_ROWS, .n = f->block, .words = (int)depth / 2};
+    pv.t = (tile){.m = FLASH_ROWS, .n = (int)width, .words = f->block / 2};
+    f->each = 2, f->per = 2, f->far = 8, f->threads_of_row = 4;
+    f->width = (int)width / halves;
+    flash_set_products(f, qk, pv);
+}
+
+// ---------------------------------------------------------------- memory
+
+void flash_tensor_memory(flash *f) {
+    lbuild *b = f->b;
+    product *qk = &f->qk, *pv = &f->pv;
+    gpu_choose_units(qk, &qk->a), gpu_choose_units(qk, &qk->b), gpu_choose_units(pv, &pv->b);
+    f->copies = gpu_is_wide(&qk->a) || gpu_is_wide(&qk->b) || gpu_is_wide(&pv->b);
+    int q = gpu_slice_words(qk, &qk->a), k = gpu_slice_words(qk, &qk->b);
+    qk->a.shared = qk->b.shared = lb_local(b, LK_I32, q > k ? q : k, 16, true);
+    pv->b.shared = lb_local(b, LK_I32, gpu_slice_words(pv, &pv->b), 16, true);
+    f->query = lb_local(b, LK_I32, qk->t.words / 8 * FRAGMENT, 16, false);
+    f->scores = lb_local(b, LK_F32, f->block / 8 * FRAGMENT, 16, false);
+    f->weights = lb_local(b, LK_I32, f->block / 16 * FRAGMENT, 16, false);
+    f->acc = lb_local(b, LK_F32, f->width / 8 * FRAGMENT, 16, false);
+}
+
+void flash_tensor_rows(flash *f) {
+    lbuild *b = f->b;
+    ins *lane = gpu_rest(b, f->g->thread, lb_idx(b, WARP)), *warp = warp_of(f);
+    ins *of_rows = gpu_rest(b, warp, lb_idx(b, WARPS)), *half = gpu_quotient(b, warp, lb_idx(b, WARPS));
+    bool halves = f->qk.threads > WARPS * WARP;
+    f->column = flash_times(f, gpu_rest(b, lane, lb_idx(b, 4)), 2);
+    f->result_column = halves ? flash_add(f, f->column, flash_times(f, half, f->width)) : f->column;
+    ins *row = flash_add(f, flash_add(f, f->qk.a.first, flash_times(f, halves ? of_rows : warp, 16)),
+                         gpu_quotient(b, lane, lb_idx(b, 4)));
+    for (int r = 0; r < f->each; r++) f->row[r] = flash_add(f, row, lb_idx(b, 8 * r));
+}
+
+static void issue(flash *f, product *p, operand *o, ins *k0) {
+    emitter_stage(f->e, p->c->s, -1, 1, false);
+    int mark = scope_open(f->e);
+    gpu_issue_slice(p, o, k0, lb_idx(f->b, 0));
+    scope_close(f->e, mark);
+    if (f->copies) call(f, "async_commit");
+}
+static void issue_keys(flash *f, ins *j0) {
+    f->qk.b.first = j0;
+    issue(f, &f->qk, &f->qk.b, lb_idx(f->b, 0));
+}
+static void meet(flash *f) {
+    if (f->copies) call(f, "async_wait_0");
+    lb_barrier(f->b);
+}
+
+void flash_tensor_begin(flash *f) {
+    lbuild *b = f->b;
+    issue(f, &f->qk, &f->qk.a, lb_idx(b, 0));
+    meet(f);
+    ins *k = flash_open(f, "k", f->qk.t.words / 8), *warp = warp_of(f);
+    if (f->qk.threads > WARPS * WARP) warp = gpu_rest(b, warp, lb_idx(b, WARPS));
+    gpu_load_fragments(&f->qk, &f->qk.a, 1, true, lb_idx(b, 0), warp, flash_times(f, k, 8),
+                       lb_offset(b, f->query, k, 4 * FRAGMENT));
+    lb_end(b, k);
+    lb_barrier(b);
+    issue_keys(f, lb_idx(b, 0));
+}
+
+// acc += a * b over the operand's `columns` from columns * part on.
+static void multiply(flash *f, product *p, ins *a, ins *acc, int columns, ins *part) {
+    lbuild *b = f->b;
+    int n = columns / 16;
+    ins *fb = lb_local(b, LK_I32, n * FRAGMENT, 16, false), *zero = lb_idx(b, 0);
+    ins *k = flash_open(f, "k", p->t.words / 8);
+    gpu_load_fragments(p, &p->b, n, false, zero, part, flash_times(f, k, 8), fb);
+    ins *j = flash_open(f, "j", 2 * n);
+    ins *args[] = {lb_offset(b, acc, j, 4 * FRAGMENT), lb_offset(b, a, k, 4 * FRAGMENT),
+                   lb_offset(b, fb, j, 8)};
+    lb_call(b, lt(LK_VOID, 1), p->tensor->name, 3, args);
+    lb_end(b, j);
+    lb_end(b, k);
+}
+
+static ins *bits_of(flash *f, ins *v) {
+    lbuild *b = f->b;
+    if (f->qk.tensor->a == DT_BF16) return code_of_float(b, DT_BF16, v, false);
+    return lb_conv(b, L_ZEXT, LK_I32, lb_bitcast(b, lt(LK_I16, 1), lb_conv(b, L_FTRUNC, LK_F16, v)));
+}
+
+// The weights of row r of a fragment, a word of a's fragments of the second product; their sum is added.
+void flash_tensor_weigh(flash *f, ins *run, int r, ins *top) {
+    lbuild *b = f->b;
+    ins *word = lb_int(b, lt(LK_I32, 1), 0);
+    for (int c = 0; c < f->per; c++) {
+        ins *p = flash_weight(f, run, r, c, top);
+        word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, bits_of(f, p), lb_int(b, lt(LK_I32, 1), 16 * c)));
+    }
+    lb_store(b, f->weights, flash_add(f, flash_times(f, run, 2), lb_idx(b, r)), word, 0);
+}
+
+void flash_tensor_block(flash *f, ins *j0) {
+    lbuild *b = f->b;
+    ins *zero = lb_idx(b, 0), *half = zero;
+    meet(f);
+    issue(f, &f->pv, &f->pv.b, j0);
+    flash_clear(f, f->scores, f->block / 8 * FRAGMENT);
+    multiply(f, &f->qk, f->query, f->scores, f->block, zero);
+    flash_softmax(f, j0);
+    meet(f);
+    ins *next = flash_add(f, j0, lb_idx(b, f->block)), *more = lb_if(b, lb_cmp(b, L_SLT, next, f->keys));
+    issue_keys(f, next);
+    lb_end(b, more);
+    if (f->qk.threads > WARPS * WARP) half = gpu_quotient(b, warp_of(f), lb_idx(b, WARPS));
+    multiply(f, &f->pv, f->weights, f->acc, f->width, half);
+}
+
+// Where no row sees a key, the first ones are still on their way.
+void flash_tensor_end(flash *f) {
+    if (f->copies) call(f, "async_wait_0");
+}

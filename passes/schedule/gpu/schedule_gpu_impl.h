@@ -1,0 +1,28 @@
+// Inside of the GPU's schedules.
+#ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
+#define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
+#include "passes/match/contract.h"
+#include "passes/schedule/common/emit.h"
+
+typedef struct gpu {
+    emitter *e;
+    lbuild *b;
+    ins *grid, *thread; // loops
+} gpu;
+
+dim *gpu_product_of(const emitter *e, const int *axes, int n); // of their extents
+// The loops over blocks and over the threads of one; what follows runs in every thread.
+void gpu_launch(gpu *g, dim *blocks, int threads);
+void gpu_land(gpu *g); // closes them
+// Counters of the axes from a position >= 0 in their row-major product, which is not empty where this runs.
+void gpu_set_counters(gpu *g, const int *axes, int n, ins *position);
+void gpu_clear_counters(gpu *g, const int *axes, int n);
+ins *gpu_rest(lbuild *b, ins *x, ins *by);     // x mod by, x >= 0, by > 0
+ins *gpu_quotient(lbuild *b, ins *x, ins *by); // x div by
+
+// schedule_gpu_index.c: whether every position and offset in bytes fits 32 bits, and all that leads to one.
+bool gpu_index_fits_32(const emitter *e);
+// schedule_gpu_product.c
+bool gpu_product_fits(const contraction *c);
+void gpu_schedule_product(gpu *g, const contraction *c);
+#endif

@@ -1,0 +1,179 @@
+// Width of index arithmetic on GPUs, where division of 64-bit integers takes a hundred instructions. In: a
+// kernel. Out: whether 32 bits do.
+#include "ir/kernel/program.h"
+#include "passes/schedule/gpu/schedule_gpu_impl.h"
+
+// Tiles and blocks reach past the end by less than this.
+enum { SLACK = 1 << 20 };
+static const int64_t most = INT32_MAX - SLACK;
+
+static bool in_range(int64_t lo, int64_t hi) { return lo >= -most && hi <= most; }
+
+static int64_t magnitude(const dim *d) { return d->max > -d->min ? d->max : -d->min; }
+
+static bool dim_fits(const dim *d);
+
+// Partial sums and products too.
+static bool poly_fits(const dim *d) {
+    int64_t sum = 0;
+    for (int j = 0; j < d->nterms; j++) {
+        const dim_term *t = &d->terms[j];
+        if (!in_range(t->coef, t->coef)) return false;
+        int64_t term = t->coef < 0 ? -t->coef : t->coef;
+        for (int i = 0; i < t->natoms; i++) {
+            if (!dim_fits(t->atoms[i])) return false;
+            term *= magnitude(t->atoms[i]);
+            if (term > most) return false;
+        }
+        if ((sum += term) > most) return false;
+    }
+    return true;
+}
+
+static bool dim_fits(const dim *d) {
+    if (!in_range(d->min, d->max)) return false;
+    if (d->kind == DIM_POLY) return poly_fits(d);
+    const dim *parts[] = {d->a, d->b, d->c};
+    for (int j = 0; j < 3; j++)
+        if (parts[j] && !dim_fits(parts[j])) return false;
+    return true;
+}
+
+static bool buffer_fits(const buffer *b) {
+    for (int j = 0; j < b->rank; j++)
+        if (!dim_fits(b->dims[j])) return false;
+    return dim_fits(buffer_physical_count(b)) && dim_fits(buffer_bytes(b));
+}
+
+// What a position may be. Anything but arithmetic on counters and sizes could be any number.
+typedef struct span {
+    int64_t lo, hi;
+    bool fits;
+} span;
+
+static span span_of(int64_t lo, int64_t hi) { return (span){lo, hi, in_range(lo, hi)}; }
+
+static int64_t least_of(const int64_t *v, int n) {
+    int64_t r = v[0];
+    for (int j = 1; j < n; j++) r = v[j] < r ? v[j] : r;
+    return r;
+}
+static int64_t most_of(const int64_t *v, int n) {
+    int64_t r = v[0];
+    for (int j = 1; j < n; j++) r = v[j] > r ? v[j] : r;
+    return r;
+}
+
+static span span_of_operation(expr_op op, span a, span b) {
+    int64_t products[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi},
+            size = most_of((int64_t[]){-a.lo, a.hi, 0}, 3);
+    if (op == X_ADD) return span_of(a.lo + b.lo, a.hi + b.hi);
+    if (op == X_SUB) return span_of(a.lo - b.hi, a.hi - b.lo);
+    if (op == X_MUL) return span_of(least_of(products, 4), most_of(products, 4));
+    if (op == X_MIN)
+        return span_of(least_of((int64_t[]){a.lo, b.lo}, 2), least_of((int64_t[]){a.hi, b.hi}, 2));
+    if (op == X_MAX) return span_of(most_of((int64_t[]){a.lo, b.lo}, 2), most_of((int64_t[]){a.hi, b.hi}, 2));
+    if (op == X_FLOORDIV) return span_of(a.lo < 0 || b.lo < 0 ? -size : 0, size);
+    return span_of(b.lo < 0 ? b.lo : 0, b.hi > 0 ? b.hi : 0); // X_MOD
+}
+
+static bool is_index_op(expr_op op) {
+    return op == X_ADD || op == X_SUB || op == X_MUL || op == X_FLOORDIV || op == X_MOD || op == X_MIN ||
+           op == X_MAX;
+}
+
+static span index_span(const kernel *k, const expr *x) {
+    if (x->op == X_CONST) return span_of(x->i, x->i);
+    if (x->op == X_DIM) return dim_fits(x->dim) ? span_of(x->dim->min, x->dim->max) : (span){0};
+    if (x->op == X_AXIS) return span_of(0, k->axes.at[x->axis].extent->max);
+    // Computed in 64 bits, small when it is cut to 32.
+    bool clamped = x->op == X_CHECK && x->arg[0]->op == X_MAX && x->arg[0]->arg[0]->op == X_MIN &&
+                   x->arg[0]->arg[1]->op == X_CONST;
+    if (clamped) return span_of_operation(X_MAX, (span){0}, index_span(k, x->arg[0]->arg[0]->arg[1]));
+    if (!is_index_op(x->op)) return (span){0};
+    span a = index_span(k, x->arg[0]), b = index_span(k, x->arg[1]);
+    return a.fits && b.fits ? span_of_operation(x->op, a, b) : (span){0};
+}
+
+// Axes in another order, and nothing else.
+static bool is_permuted(const buffer *b) {
+    const layout *l = b->layout;
+    if (l && (l->n != b->rank || l->gap)) return false;
+    for (int j = 0; l && j < b->rank; j++)
+        if (l->order[j].tile || l->pad_lo[j] || l->pad_hi[j]) return false;
+    return true;
+}
+
+static bool access_fits(const kernel *k, const buffer *b, expr *const *index) {
+    int64_t stride = 1, offset = 0;
+    if (!is_permuted(b) || !buffer_fits(b)) return false;
+    for (int place = b->rank - 1; place >= 0; place--) {
+        int j = b->layout ? b->layout->order[place].axis : place;
+        span s = index_span(k, index[j]);
+        if (!s.fits) return false;
+        offset += most_of((int64_t[]){-s.lo, s.hi}, 2) * stride;
+        if (offset > most / 2) return false; // halves of complex numbers count
+        stride *= most_of((int64_t[]){b->dims[j]->max, 1}, 2);
+    }
+    return true;
+}
+
+typedef struct check {
+    const kernel *k;
+    bool fits;
+} check;
+
+static void check_expr(void *user, expr *x) {
+    check *c = user;
+    if (x->op == X_DIM) c->fits = c->fits && dim_fits(x->dim);
+    if (x->op == X_READ) c->fits = c->fits && access_fits(c->k, x->buffer, x->index);
+}
+
+static bool stage_fits(const kernel *k, const stage *s) {
+    check c = {k, true};
+    stage_walk(s, check_expr, &c);
+    for (int j = 0; j < s->writes.n && c.fits; j++)
+        c.fits = access_fits(k, s->writes.at[j].to, s->writes.at[j].index);
+    return c.fits;
+}
+
+// All positions of a stage are counted together, and so are those of the outer axes.
+static bool positions_fit(const emitter *e) {
+    int all[MAX_AXES], n = 0;
+    const kernel *k = e->k;
+    if (k->axes.n > MAX_AXES) return false;
+    for (int a = 0; a < k->axes.n; a++)
+        if (!dim_fits(k->axes.at[a].extent)) return false;
+    for (int a = 0; a < k->nouter; a++) all[n++] = a;
+    if (!dim_fits(gpu_product_of(e, all, n))) return false;
+    for (int s = 0; s < k->stages.n; s++) {
+        const stage *st = k->stages.at[s];
+        int parallel = k->stages.n == 1 ? k->nouter : 0, inner[MAX_AXES], reduced = 0;
+        for (int j = 0; j < st->axes.n; j++)
+            if (k->axes.at[st->axes.at[j]].kind == AXIS_PARALLEL) all[parallel++] = st->axes.at[j];
+            else inner[reduced++] = st->axes.at[j];
+        if (!dim_fits(gpu_product_of(e, all, parallel)) || !dim_fits(gpu_product_of(e, inner, reduced)))
+            return false;
+    }
+    return true;
+}
+
+// Of all blocks together.
+static bool scratch_fits(const emitter *e) {
+    const kernel *k = e->k;
+    int outer[MAX_AXES];
+    dim *bytes = dim_const(k->program->dims, 0);
+    for (int j = 0; j < k->locals.n; j++) {
+        if (!buffer_fits(k->locals.at[j])) return false;
+        bytes = dim_addk(dim_add(bytes, buffer_bytes(k->locals.at[j])), 64);
+    }
+    for (int a = 0; a < k->nouter; a++) outer[a] = a;
+    return dim_fits(dim_mul(bytes, gpu_product_of(e, outer, k->nouter)));
+}
+
+bool gpu_index_fits_32(const emitter *e) {
+    if (!positions_fit(e) || !scratch_fits(e)) return false;
+    for (int s = 0; s < e->k->stages.n; s++)
+        if (!stage_fits(e->k, e->k->stages.at[s])) return false;
+    return true;
+}

@@ -1,0 +1,530 @@
+// Slices of a product's operands on GPUs. In: an operand and where its slice begins. Out: every thread
+// fetches some words of it from memory into registers, and later stores them into shared memory, which lies
+//
+//   [word of K][side + pad]    for multiply-adds: threads read neighbouring rows at once
+//   [side][words of K + pad]   for tensor cores: warps read 8 rows of 4 words at once
+//   [K][side + pad]            for tensor cores too, where 16-bit elements lie side by side along the rows
+//
+//   lines of 128 bytes, along K or, of 16-bit elements that lie side by side there, along 64 rows
+//                              for groups of warps, whose chunks of 16 bytes change places (ir/loops/loops_mma.h)
+//   core matrices              for them too, as it lies in memory (schedule_gpu_bulk.c)
+//
+// Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
+// (gpu_issue_slice): only what is not whole or not aligned goes through them.
+//
+// The pads keep 32 threads' words in 32 different banks.
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/gpu/schedule_gpu_product.h"
+
+enum { PAD = 4, RUN = 16, UNIT = 8 };
+
+static int per_word(const product *p) { return p->tensor ? p->tensor->per : 1; }
+int gpu_slice_depth(const product *p) { return p->t.words * per_word(p); }
+int gpu_slice_words(const product *p, const operand *o) {
+    if (p->groups) return o->side * p->t.words;
+    if (o->turned) return p->t.words * (o->side + 2 * PAD);
+    return p->tensor ? o->side * (p->t.words + PAD) : (o->side + PAD) * p->t.words;
+}
+
+// Chunk `number` of 16 bytes of a line, in words from the operand's begin on.
+static ins *chunk_at(lbuild *b, ins *line, ins *number) {
+    ins *place = lb_bin(b, L_XOR, gpu_rest(b, line, lb_idx(b, 8)), number);
+    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, line, lb_idx(b, 32)), lb_bin(b, L_MUL, place, lb_idx(b, 4)));
+}
+
+// Of 8 rows from `row` on at one position of K, or of 16 bytes along K: both begin at a chunk.
+static ins *group_at(product *p, const operand *o, ins *row, ins *k) {
+    lbuild *b = p->g->b;
+    if (!o->turned) return chunk_at(b, row, gpu_quotient(b, k, lb_idx(b, 4 * per_word(p))));
+    ins *more = lb_bin(b, L_MUL, gpu_quotient(b, row, lb_idx(b, 64)), lb_idx(b, gpu_slice_depth(p)));
+    return chunk_at(b, lb_bin(b, L_ADD, more, k),
+                    gpu_quotient(b, gpu_rest(b, row, lb_idx(b, 64)), lb_idx(b, UNIT)));
+}
+
+ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word) {
+    lbuild *b = p->g->b;
+    ins *far = p->tensor ? row : word, *near = p->tensor ? word : row;
+    int pitch = (p->tensor ? p->t.words : o->side) + PAD;
+    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, far, lb_idx(b, pitch)), near);
+}
+
+ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k) {
+    lbuild *b = p->g->b;
+    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, k, lb_idx(b, o->side + 2 * PAD)), row);
+}
+
+// ---------------------------------------------------------------- units
+
+static ins *plus(lbuild *b, ins *x, int n) { return lb_bin(b, L_ADD, x, lb_idx(b, n)); }
+static int units_of(const product *p, const operand *o) {
+    return o->side / o->unit_rows * (p->t.words / o->unit_words);
+}
+int gpu_staged_words(const product *p, const operand *o) { return o->side * p->t.words / p->threads; }
+
+// Whether runs of so many neighbours, which begin at multiples of that in the product of the axes, stay on
+// the last one: it is alone, or divides into them.
+static bool runs_stay(const product *p, const int *axes, int n, int many) {
+    const dim *last = n ? p->g->e->extent[axes[n - 1]] : NULL;
+    bool alone = true;
+    for (int j = 0; j < n - 1; j++) alone &= dim_is(p->g->e->extent[axes[j]], 1);
+    return n && (alone || (dim_is_const(last) && dim_value(last) % many == 0));
+}
+
+static ins *both(lbuild *b, ins *x, ins *y) { return x && y ? lb_bin(b, L_AND, x, y) : x ? x : y; }
+
+// Whether every term of an offset but that of `axis` may be a multiple of n. *when: whether they are, NULL:
+// always.
+static bool are_multiples(product *p, const access *a, int axis, int n, ins **when) {
+    lbuild *b = p->g->b;
+    *when = NULL;
+    for (int j = -1; j < p->c->k->axes.n; j++) {
+        expr *term = j < 0 ? a->base : a->coef[j];
+        if (j == axis || (term->op == X_CONST && term->i % n == 0)) continue;
+        if (term->op == X_CONST) return false;
+        ins *rest = gpu_rest(b, emit_index(p->g->e, term), lb_idx(b, n));
+        *when = both(b, *when, lb_cmp(b, L_EQ, rest, lb_idx(b, 0)));
+    }
+    return true;
+}
+
+// Whether the buffer begins at a multiple of so many bytes, at most 16; NULL: always.
+static ins *is_aligned(product *p, const buffer *from, int bytes) {
+    lbuild *b = p->g->b;
+    int64_t offset = 0;
+    for (const buffer *v = from; v->view_of; v = v->view_of) offset |= dtype_size(v->dtype, v->view_offset);
+    if (p->g->e->t->placed && offset % bytes == 0) return NULL;
+    ltype t = lt(LK_I64, 1);
+    ins *address = lb_bitcast(b, t, pointer_of(p->g->e, from));
+    return lb_cmp(b, L_EQ, lb_bin(b, L_AND, address, lb_int(b, t, bytes - 1)), lb_int(b, t, 0));
+}
+
+// Bytes of a unit that lie side by side.
+static int run_bytes(const operand *o) {
+    return o->along_k ? o->unit_words * 4 : o->unit_rows * dtype_bits(o->read->buffer->dtype) / 8;
+}
+
+// Copies to shared memory take units of 16 bytes: 4 words of a row, or 8 elements side by side along the
+// rows.
+static bool may_be_async(const product *p, const operand *o) {
+    return p->tensor && p->g->e->t->sm >= 80 && (o->along_k || p->tensor->per == 2);
+}
+
+// Whether it lies in memory as it is multiplied.
+static bool is_stored(const product *p, const operand *o) {
+    return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
+}
+
+static void see_read(void *user, expr *x) { *(bool *)user |= x->op == X_READ || x->op == X_CHECK; }
+
+// Whether neighbours along the axis are all there or none of them is, as arithmetic tells.
+static bool guards_runs(const expr *read, int axis) {
+    bool reads = false;
+    if (!read->guard) return true;
+    expr_walk(read->guard, see_read, &reads);
+    return !reads && !expr_uses_axis(read->guard, axis);
+}
+
+// Four words along K, or eight rows of a word (four where threads multiply), where the operand is stored so.
+void gpu_choose_units(product *p, operand *o) {
+    lbuild *b = p->g->b;
+    const access *a = entry_of(p->g->e, o->read)->read;
+    const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
+    int n = o->along_k ? p->c->k_axes.n : o->naxes;
+    o->unit_rows = o->unit_words = 1;
+    if (o->cores || (p->groups && !o->along_k && !o->turned)) return;
+    if (!is_stored(p, o) || !a->affine || !n || !guards_runs(o->read, axes[n - 1])) return;
+    const expr *step = a->coef[axes[n - 1]];
+    if (step->op != X_CONST || step->i != 1) return;
+    o->unit_rows = o->along_k ? 1 : p->tensor ? 8 : 4, o->unit_words = o->along_k ? 4 : 1;
+    int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
+    bool shared_out =
+        (p->async || may_be_async(p, o) ? o->side * p->t.words / 4 : units_of(p, o)) % p->threads == 0;
+    shared_out &= runs_stay(p, axes, n, bytes * 8 / bits);
+    ins *when;
+    if (!shared_out || !are_multiples(p, a, axes[n - 1], bytes * 8 / bits, &when)) {
+        o->unit_rows = o->unit_words = 1;
+        return;
+    }
+    o->aligned = both(b, is_aligned(p, o->read->buffer, bytes), when);
+}
+
+bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when) {
+    const operand *o = &p->b;
+    const expr *step = to->affine && o->naxes ? to->coef[o->axes[o->naxes - 1]] : NULL;
+    if (!step || step->op != X_CONST || step->i != 1 || !runs_stay(p, o->axes, o->naxes, 2)) return false;
+    if (!are_multiples(p, to, o->axes[o->naxes - 1], 2, when)) return false;
+    *when = both(p->g->b, is_aligned(p, of, dtype_bits(of->dtype) / 4), *when);
+    return true;
+}
+
+// Where the thread's unit number j begins in the slice: neighbouring threads take what lies side by side in
+// memory, as far as they do not meet in shared memory's banks.
+static void place(product *p, const operand *o, ins *j, ins **row, ins **word) {
+    lbuild *b = p->g->b;
+    ins *per_row = lb_idx(b, p->t.words / o->unit_words),
+        *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
+    if (!p->tensor && !o->along_k && gpu_is_wide(o)) {
+        ins *runs = lb_idx(b, o->side / o->unit_rows);
+        *word = gpu_quotient(b, i, runs);
+        *row = lb_bin(b, L_MUL, gpu_rest(b, i, runs), lb_idx(b, o->unit_rows));
+        return;
+    }
+    if (o->along_k || gpu_is_wide(o)) {
+        *word = lb_bin(b, L_MUL, gpu_rest(b, i, per_row), lb_idx(b, o->unit_words));
+        *row = lb_bin(b, L_MUL, gpu_quotient(b, i, per_row), lb_idx(b, o->unit_rows));
+        return;
+    }
+    ins *run = lb_idx(b, p->tensor ? RUN : o->side), *of_runs = gpu_quotient(b, i, run);
+    *word = gpu_rest(b, of_runs, per_row);
+    *row = lb_bin(b, L_ADD, gpu_rest(b, i, run), lb_bin(b, L_MUL, gpu_quotient(b, of_runs, per_row), run));
+}
+
+static ins *open_units(product *p, const operand *o) {
+    lbuild *b = p->g->b;
+    return lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units_of(p, o) / p->threads), lb_idx(b, 1), LOOP_UNROLL);
+}
+
+// ---------------------------------------------------------------- words, element by element
+
+static bool is_multiple(const dim *d, int of) {
+    return of == 1 || (dim_is_const(d) && dim_value(d) % of == 0);
+}
+
+// Whether position `at` is below the extent; NULL: always.
+static ins *below(product *p, ins *at, dim *extent, int block) {
+    return is_multiple(extent, block) ? NULL : lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, extent));
+}
+
+// To 10 bits behind the leading one, halves to even.
+static ins *tf32_bits(lbuild *b, ins *v) {
+    ltype t = lt(LK_I32, 1);
+    ins *bits = lb_bitcast(b, t, v), *size = lb_bin(b, L_AND, bits, lb_int(b, t, 0x7fffffff)),
+        *infinity = lb_int(b, t, 0x7f800000), *quiet = lb_bin(b, L_OR, bits, lb_int(b, t, 0x400000)),
+        *odd = lb_bin(b, L_AND, lb_bin(b, L_LSHR, bits, lb_int(b, t, 13)), lb_int(b, t, 1)),
+        *rounded = lb_bin(b, L_ADD, lb_bin(b, L_ADD, bits, lb_int(b, t, 0xfff)), odd);
+    ins *other = lb_select(b, lb_cmp(b, L_SLT, infinity, size), quiet, bits);
+    return lb_select(b, lb_cmp(b, L_SLE, infinity, size), other, rounded);
+}
+
+// The bits of an element that tensor cores multiply, as the low ones of a word.
+static ins *element_bits(product *p, const operand *o) {
+    emitter *e = p->g->e;
+    lbuild *b = p->g->b;
+    const buffer *from = o->read->buffer;
+    dtype as = o->as;
+    if (as == DT_F32) return tf32_bits(b, emit_value(e, o->term));
+    if (as == DT_BF16) return code_of_float(b, as, emit_value(e, o->term), false);
+    lkind k = as || dtype_bits(from->dtype) == 16 ? LK_I16 : LK_I8;
+    ins *v =
+        as ? lb_bitcast(b, lt(k, 1), lb_conv(b, L_FTRUNC, LK_F16, emit_value(e, o->term)))
+           : lb_load(b, lt(k, 1), pointer_of(e, from), emit_index(e, entry_of(e, o->read)->read->offset), 0);
+    return lb_conv(b, L_ZEXT, LK_I32, v);
+}
+
+// The element at the counters as they are, combined into variable v.
+static void add_element(product *p, operand *o, ins *v, int number) {
+    emitter *e = p->g->e;
+    lbuild *b = p->g->b;
+    if (!p->tensor) {
+        lb_set(b, v, emit_value(e, o->term));
+        return;
+    }
+    bool guarded = !o->as && o->read->guard; // else the value has it
+    ins *guard = guarded ? lb_if(b, emit_value(e, o->read->guard)) : NULL;
+    int mark = scope_open(e);
+    ins *bits = element_bits(p, o), *shift = lb_int(b, lt(LK_I32, 1), number * (32 / p->tensor->per));
+    lb_set(b, v, lb_bin(b, L_OR, lb_get(b, v), lb_bin(b, L_SHL, bits, shift)));
+    scope_close(e, mark);
+    if (guard) lb_end(b, guard);
+}
+
+static void load_one(product *p, operand *o, ins *v, ins *at, ins *k, int number) {
+    gpu *g = p->g;
+    const axis_list *ka = &p->c->k_axes;
+    ins *inside = both(g->b, below(p, at, o->extent, o->side), below(p, k, p->depth, gpu_slice_depth(p)));
+    ins *valid = inside ? lb_if(g->b, inside) : NULL;
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, o->axes, o->naxes, at);
+    gpu_set_counters(g, ka->at, ka->n, k);
+    add_element(p, o, v, number);
+    gpu_clear_counters(g, o->axes, o->naxes);
+    gpu_clear_counters(g, ka->at, ka->n);
+    scope_close(g->e, mark);
+    if (valid) lb_end(g->b, valid);
+}
+
+// Elements outside of the operand are 0.
+static ins *load_word(product *p, operand *o, ins *at, ins *k) {
+    lbuild *b = p->g->b;
+    ltype t = lt(p->word, 1);
+    ins *v = lb_var(b, "v", lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0));
+    for (int number = 0; number < per_word(p); number++)
+        load_one(p, o, v, at, lb_bin(b, L_ADD, k, lb_idx(b, number)), number);
+    return lb_get(b, v);
+}
+
+// The same along the rows.
+static ins *load_turned(product *p, operand *o, ins *at, ins *k) {
+    lbuild *b = p->g->b;
+    ins *v = lb_var(b, "v", lb_int(b, lt(LK_I32, 1), 0));
+    for (int number = 0; number < 2; number++)
+        load_one(p, o, v, lb_bin(b, L_ADD, at, lb_idx(b, number)), k, number);
+    return lb_get(b, v);
+}
+
+// The words of a unit one by one, to staged words from `to` on.
+static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, o->unit_rows * o->unit_words), lb_idx(b, 1), LOOP_UNROLL);
+    int mark = scope_open(p->g->e);
+    if (o->along_k) k = lb_bin(b, L_ADD, k, lb_bin(b, L_MUL, w, lb_idx(b, per_word(p))));
+    else at = lb_bin(b, L_ADD, at, w);
+    lb_store(b, o->staged, lb_bin(b, L_ADD, to, w), load_word(p, o, at, k), 0);
+    scope_close(p->g->e, mark);
+    lb_end(b, w);
+}
+
+// ---------------------------------------------------------------- units at once
+
+static void copy_by(lbuild *b, const char *how, ins *to, ins *from) {
+    ins *args[] = {to, from};
+    lb_call(b, lt(LK_VOID, 1), how, 2, args);
+}
+static const char *in_one_go(int bytes) { return bytes == 16 ? "copy_16" : "copy_8"; }
+
+// Copies the neighbours from (at, k) on. What has a guard, or is not always `inside` (NULL: it is), may take
+// `guarded`, which makes zeros where that is false; NULL: all of that holds.
+static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how, const char *guarded,
+                     ins *inside) {
+    gpu *g = p->g;
+    const buffer *from = o->read->buffer;
+    const axis_list *ka = &p->c->k_axes;
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, o->axes, o->naxes, at);
+    gpu_set_counters(g, ka->at, ka->n, k);
+    ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
+    ins *there = both(g->b, inside, guarded && o->read->guard ? emit_value(g->e, o->read->guard) : NULL);
+    if (there) offset = lb_select(g->b, there, offset, lb_int(g->b, offset->type, 0));
+    ins *place = lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8);
+    ins *args[] = {to, place, there ? lb_conv(g->b, L_ZEXT, LK_I32, there) : NULL};
+    if (there) lb_call(g->b, lt(LK_VOID, 1), guarded, 3, args);
+    else copy_by(g->b, how, to, place);
+    gpu_clear_counters(g, o->axes, o->naxes);
+    gpu_clear_counters(g, ka->at, ka->n);
+    scope_close(g->e, mark);
+}
+
+// Row r of the runs, one for each position of K, as a word.
+static ins *word_of_runs(product *p, const operand *o, ins *runs, int r) {
+    lbuild *b = p->g->b;
+    ltype t = lt(LK_I32, 1);
+    int per = per_word(p), bits = 32 / per;
+    ins *word = lb_int(b, t, 0);
+    for (int e = 0; e < per; e++) {
+        ins *v = lb_load(b, t, runs, lb_idx(b, e * run_bytes(o) / 4 + r / per), 0);
+        v = lb_bin(b, L_LSHR, v, lb_int(b, t, r % per * bits));
+        v = lb_bin(b, L_AND, v, lb_int(b, t, (1 << bits) - 1));
+        word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, v, lb_int(b, t, e * bits)));
+    }
+    return word;
+}
+
+static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    int per = per_word(p), words = run_bytes(o) / 4;
+    ins *runs = lb_local(b, LK_I32, per * words, 16, false);
+    for (int e = 0; e < per; e++)
+        copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4),
+                 in_one_go(run_bytes(o)), NULL, NULL);
+    for (int r = 0; r < o->unit_rows; r++)
+        lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
+}
+
+// Whether the read's guard holds from (at, k) on.
+static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
+    gpu *g = p->g;
+    const axis_list *ka = &p->c->k_axes;
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, o->axes, o->naxes, at);
+    gpu_set_counters(g, ka->at, ka->n, k);
+    ins *holds = emit_value(g->e, o->read->guard);
+    gpu_clear_counters(g, o->axes, o->naxes);
+    gpu_clear_counters(g, ka->at, ka->n);
+    scope_close(g->e, mark);
+    return holds;
+}
+
+// Whether all of a unit's `rows` x `deep` elements are inside; NULL: always.
+static ins *all_inside(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
+    lbuild *b = p->g->b;
+    ins *last = plus(b, at, rows - 1), *deepest = plus(b, k, deep - 1);
+    return both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
+}
+
+// Whether such units are never cut by an edge: all of their elements are inside or none is.
+static bool is_uncut(const product *p, const operand *o, int rows, int deep) {
+    return is_multiple(o->extent, rows) && is_multiple(p->depth, deep);
+}
+
+static void clear_words(product *p, const operand *o, ins *to) {
+    lbuild *b = p->g->b;
+    ltype t = lt(p->word, 1);
+    ins *zero = lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0);
+    for (int w = 0; w < o->unit_rows * o->unit_words; w++) lb_store(b, o->staged, plus(b, to, w), zero, 0);
+}
+
+// A unit all of whose elements are there, at once; others word by word.
+static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    int rows = o->unit_rows, deep = o->unit_words * per_word(p);
+    ins *there = all_inside(p, o, at, k, rows, deep);
+    if (o->read->guard) there = both(b, there, guard_at(p, o, at, k));
+    ins *at_once = both(b, o->aligned, there), *branch = at_once ? lb_if(b, at_once) : NULL;
+    if (o->along_k || !p->tensor)
+        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)), NULL, NULL);
+    else load_rows(p, o, at, k, to);
+    if (!branch) return;
+    lb_else(b, branch);
+    if (!o->aligned && is_uncut(p, o, rows, deep)) clear_words(p, o, to);
+    else load_words(p, o, at, k, to);
+    lb_end(b, branch);
+}
+
+// ---------------------------------------------------------------- slices
+
+void gpu_load_slice(product *p, operand *o, ins *k0) {
+    lbuild *b = p->g->b;
+    ins *j = open_units(p, o), *row, *word;
+    int mark = scope_open(p->g->e);
+    place(p, o, j, &row, &word);
+    ins *at = lb_bin(b, L_ADD, o->first, row),
+        *k = lb_bin(b, L_ADD, k0, lb_bin(b, L_MUL, word, lb_idx(b, per_word(p))));
+    if (gpu_is_wide(o)) load_unit(p, o, at, k, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)));
+    else lb_store(b, o->staged, j, load_word(p, o, at, k), 0);
+    scope_close(p->g->e, mark);
+    lb_end(b, j);
+}
+
+// n words of the thread's unit j, from word `first` of it on, to (row, word) of the slice, where they lie
+// side by side.
+static void store_words(product *p, operand *o, ins *slice, ins *j, int first, int n, ins *row, ins *word) {
+    lbuild *b = p->g->b;
+    ins *to = lb_bin(b, L_ADD, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))),
+                     gpu_shared_at(p, o, row, word)),
+        *from = plus(b, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)), first);
+    if (n == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
+    else copy_by(b, "copy_16", lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4));
+}
+
+void gpu_store_slice(product *p, operand *o, ins *slice) {
+    lbuild *b = p->g->b;
+    ins *j = open_units(p, o), *row, *word;
+    int words = o->unit_rows * o->unit_words;
+    bool side_by_side = gpu_is_wide(o) && o->along_k == (p->tensor != NULL);
+    place(p, o, j, &row, &word);
+    if (side_by_side) store_words(p, o, slice, j, 0, words, row, word);
+    for (int n = 0; n < words && !side_by_side; n++)
+        store_words(p, o, slice, j, n, 1, o->along_k ? row : plus(b, row, n),
+                    o->along_k ? plus(b, word, n) : word);
+    lb_end(b, j);
+}
+
+// ---------------------------------------------------------------- slices past the registers
+
+static bool fits_async(const product *p, const operand *o) { return gpu_is_wide(o) && may_be_async(p, o); }
+
+static void fit_registers(const product *p, operand *o) {
+    if (units_of(p, o) % p->threads) o->unit_rows = o->unit_words = 1;
+}
+
+void gpu_choose_async(product *p) {
+    enum { SHARED_MOST = 48 << 10, MANY = 5 };
+    p->async = p->groups || (p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b));
+    p->copies = p->async && (gpu_is_wide(&p->a) || gpu_is_wide(&p->b));
+    p->slices = 2;
+    if (p->groups) {
+        int deep = gpu_slice_depth(p);
+        int64_t all = dim_is_const(p->depth) ? (dim_value(p->depth) + deep - 1) / deep : MANY;
+        p->slices = all <= 2 ? 2 : all < MANY ? 3 : p->t.slices;
+        p->overlaps = p->slices > 3;
+        return;
+    }
+    if (!p->async) {
+        fit_registers(p, &p->a), fit_registers(p, &p->b);
+        return;
+    }
+    p->a.turned = !p->a.along_k, p->b.turned = !p->b.along_k;
+    int bytes = 4 * (gpu_slice_words(p, &p->a) + gpu_slice_words(p, &p->b));
+    if (3 * bytes <= SHARED_MOST) p->slices = 3;
+}
+
+// How a unit comes: at once, as it is never cut, word by word, or as it turns out.
+typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
+
+static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
+    int mark = scope_open(p->g->e);
+    ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per_word(p)));
+    ins *word = o->turned ? load_turned(p, o, lb_bin(b, L_ADD, at, far), k)
+                          : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
+    lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
+    scope_close(p->g->e, mark);
+    lb_end(b, w);
+}
+
+static int issued_rows(const operand *o) { return o->turned ? UNIT : 1; }
+static int issued_depth(const product *p, const operand *o) { return o->turned ? 1 : 4 * per_word(p); }
+
+// Four words at (at, k), in shared memory from word `to` on.
+static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
+    lbuild *b = p->g->b;
+    ins *inside = way == BY_WORDS ? NULL : all_inside(p, o, at, k, issued_rows(o), issued_depth(p, o));
+    ins *at_once = way == EITHER ? both(b, o->aligned, inside) : NULL,
+        *branch = at_once ? lb_if(b, at_once) : NULL;
+    if (way != BY_WORDS)
+        copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0",
+                 way == AT_ONCE ? inside : NULL);
+    if (branch) lb_else(b, branch);
+    if (way == BY_WORDS || branch) issue_words(p, o, at, k, to);
+    if (branch) lb_end(b, branch);
+}
+
+// Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
+// by side.
+static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    int units = o->side * p->t.words / 4, per_run = o->turned ? o->side / UNIT : p->t.words / 4;
+    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
+    int mark = scope_open(p->g->e);
+    bool by_rows = p->groups && !o->along_k && !o->turned;
+    ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
+    ins *far = by_rows ? gpu_rest(b, i, lb_idx(b, o->side)) : gpu_quotient(b, i, lb_idx(b, per_run));
+    ins *near = by_rows ? gpu_quotient(b, i, lb_idx(b, o->side)) : gpu_rest(b, i, lb_idx(b, per_run));
+    ins *row = o->turned ? lb_bin(b, L_MUL, near, lb_idx(b, UNIT)) : far;
+    ins *k = o->turned ? far : lb_bin(b, L_MUL, near, lb_idx(b, 4 * per_word(p)));
+    ins *place = p->groups   ? group_at(p, o, row, k)
+                 : o->turned ? gpu_quotient(b, gpu_turned_at(p, o, row, k), lb_idx(b, 2))
+                             : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
+    place = lb_bin(b, L_ADD, place, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
+    issue_unit(p, o, way, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
+    scope_close(p->g->e, mark);
+    lb_end(b, j);
+}
+
+// Where no unit is cut the alignment alone says how they come: one branch for all of them.
+void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    bool wide = gpu_is_wide(o), uncut = wide && is_uncut(p, o, issued_rows(o), issued_depth(p, o));
+    if (!uncut || !o->aligned) {
+        issue_units(p, o, uncut ? AT_ONCE : wide ? EITHER : BY_WORDS, k0, slice);
+        return;
+    }
+    ins *aligned = lb_if(b, o->aligned);
+    issue_units(p, o, AT_ONCE, k0, slice);
+    lb_else(b, aligned);
+    issue_units(p, o, BY_WORDS, k0, slice);
+    lb_end(b, aligned);
+}

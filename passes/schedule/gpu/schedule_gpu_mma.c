@@ -1,0 +1,171 @@
+// Sums of products on tensor cores. In: slices of both operands in shared memory, as words of neighbours
+// along K. Out: warps multiply fragments of 16 x 8 results and 8 words of K (PTX ISA, "Matrix fragments"):
+// thread 4 g + t of a warp holds words t and t + 4 of rows g and g + 8 of a, of column g of b, and results of
+// columns 2 t and 2 t + 1.
+#include "ir/kernel/program.h"
+#include "passes/schedule/gpu/schedule_gpu_product.h"
+
+enum { STEP = 8, ROWS = 16 };
+
+// Products of small floats are exact in f32, those of bytes in i32.
+static const tensor_type types[] = {
+    {DT_F16, DT_F16, "mma_m16n8k16_f16", "f16", 2}, {DT_BF16, DT_BF16, "mma_m16n8k16_bf16", "bf16", 2},
+    {DT_I8, DT_I8, "mma_m16n8k32_s8", "s8", 4},     {DT_U8, DT_I8, "mma_m16n8k32_u8s8", "u8s8", 4},
+    {DT_I8, DT_U8, "mma_m16n8k32_s8u8", "s8u8", 4}, {DT_U8, DT_U8, "mma_m16n8k32_u8", "u8", 4},
+};
+enum { TYPES = sizeof types / sizeof *types };
+// What f32 may become where less precision is allowed.
+static const tensor_type reduced[] = {
+    [PRECISION_TF32] = {.name = "mma_m16n8k8_tf32", .group = "tf32", .per = 1, .as = DT_F32},
+    [PRECISION_BF16] = {.name = "mma_m16n8k16_bf16", .group = "bf16", .per = 2, .as = DT_BF16},
+    [PRECISION_F16] = {.name = "mma_m16n8k16_f16", .group = "f16", .per = 2, .as = DT_F16},
+};
+
+// A factor that is the read itself, 0 where its guard is false.
+bool gpu_is_plain(const expr *term, const expr *read) {
+    while (term->op == X_CAST && term->dtype == DT_I32) term = term->arg[0];
+    if (term != read) return false;
+    const expr *fill = read->guard ? read->fill : NULL;
+    return !fill || (fill->op == X_CONST && (dtype_is_float(fill->dtype) ? fill->f == 0 : fill->i == 0));
+}
+
+static const tensor_type *stored_type(const contraction *c, dtype sum) {
+    if (!gpu_is_plain(c->term_a, c->a) || !gpu_is_plain(c->term_b, c->b)) return NULL;
+    for (int j = 0; j < TYPES; j++) {
+        const tensor_type *t = &types[j];
+        if (c->a->buffer->dtype == t->a && c->b->buffer->dtype == t->b)
+            return sum == (t->per == 2 ? DT_F32 : DT_I32) ? t : NULL;
+    }
+    return NULL;
+}
+
+typedef struct factor_reads {
+    dtype t;
+    bool any, others; // whether it reads t; what is neither t nor a small integer
+} factor_reads;
+static void see_read(void *user, expr *x) {
+    factor_reads *r = user;
+    if (x->op != X_READ) return;
+    dtype t = x->buffer->dtype;
+    r->any |= t == r->t;
+    r->others |= t != r->t && (!dtype_is_int(t) || dtype_bits(t) > 8);
+}
+
+// Whether a factor may be computed and then rounded to t: in the model it is a tensor of that type, such as
+// weights of few bits times their scales.
+static bool is_made_of(expr *term, dtype t) {
+    factor_reads r = {.t = t};
+    expr_walk(term, see_read, &r);
+    return r.any && !r.others;
+}
+
+static const tensor_type *rounded_type(const contraction *c, dtype sum) {
+    if (sum != DT_F32) return NULL;
+    for (int j = 0; j < TYPES; j++)
+        if (types[j].per == 2 && is_made_of(c->term_a, types[j].a) && is_made_of(c->term_b, types[j].a))
+            return &types[j];
+    return NULL;
+}
+
+const tensor_type *gpu_tensor_of(dtype t) {
+    for (int j = 0; j < TYPES; j++)
+        if (types[j].a == t && types[j].b == t) return &types[j];
+    return NULL;
+}
+
+const tensor_type *gpu_tensor_type(const target *to, const contraction *c) {
+    dtype sum = c->s->states.at[0].dtype;
+    if (to->fp == FP_STRICT) return NULL;
+    const tensor_type *t = stored_type(c, sum);
+    if (!t) t = rounded_type(c, sum);
+    return t || sum != DT_F32 || to->precision == PRECISION_OWN ? t : &reduced[to->precision];
+}
+
+// Where the lane's row of its square begins, of those from row `row` and word `word` on. Squares are numbered
+// by rows first where rows_first, else by words.
+static ins *square_at(product *p, const operand *o, bool rows_first, ins *slice, ins *row, ins *word) {
+    lbuild *b = p->g->b;
+    ins *lane = gpu_rest(b, p->g->thread, lb_idx(b, 32)), *eight = lb_idx(b, 8), *two = lb_idx(b, 2);
+    ins *square = gpu_quotient(b, lane, eight), *mine = gpu_rest(b, lane, eight);
+    ins *even = gpu_rest(b, square, two), *upper = gpu_quotient(b, square, two);
+    ins *rows = lb_bin(b, L_MUL, rows_first ? even : upper, eight), *deep = rows_first ? upper : even, *at;
+    if (o->turned) {
+        ins *k = lb_bin(b, L_ADD, lb_bin(b, L_MUL, word, two), lb_bin(b, L_MUL, deep, eight));
+        at = gpu_turned_at(p, o, lb_bin(b, L_ADD, row, rows), lb_bin(b, L_ADD, k, mine));
+        at = gpu_quotient(b, at, two);
+    } else {
+        at = gpu_shared_at(p, o, lb_bin(b, L_ADD, row, lb_bin(b, L_ADD, rows, mine)),
+                           lb_bin(b, L_ADD, word, lb_bin(b, L_MUL, deep, lb_idx(b, 4))));
+    }
+    return lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
+}
+
+void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
+                        ins *to) {
+    lbuild *b = p->g->b;
+    ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
+    ins *row =
+        lb_bin(b, L_ADD, lb_bin(b, L_MUL, warp, lb_idx(b, n * ROWS)), lb_bin(b, L_MUL, i, lb_idx(b, ROWS)));
+    ins *from = square_at(p, o, is_a, slice, row, word);
+    ins *args[] = {lb_offset(b, to, i, 16), lb_offset(b, o->shared, from, 4)};
+    lb_call(b, lt(LK_VOID, 1), o->turned ? "fragment_x4_turned" : "fragment_x4", 2, args);
+    lb_end(b, i);
+}
+
+void gpu_multiply_tensors(product *p, ins *slice) {
+    lbuild *b = p->g->b;
+    int nm = p->t.each_m / 2, nn = p->t.each_n / 2;
+    ins *fa = lb_local(b, LK_I32, nm * 4, 16, false), *fb = lb_local(b, LK_I32, nn * 2, 16, false);
+    ins *step = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, p->t.words), lb_idx(b, STEP), LOOP_UNROLL);
+    gpu_load_fragments(p, &p->a, nm, true, slice, p->lane_m[0], step, fa);
+    gpu_load_fragments(p, &p->b, nn / 2, false, slice, p->lane_n[0], step, fb);
+    ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, nm), lb_idx(b, 1), LOOP_UNROLL);
+    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, nn), lb_idx(b, 1), LOOP_UNROLL);
+    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_MUL, i, lb_idx(b, nn)), j);
+    ins *args[] = {lb_offset(b, p->acc, at, 16), lb_offset(b, fa, i, 16), lb_offset(b, fb, j, 8)};
+    lb_call(b, lt(LK_VOID, 1), p->tensor->name, 3, args);
+    lb_end(b, j);
+    lb_end(b, i);
+    lb_end(b, step);
+}
+
+// ---------------------------------------------------------------- groups of four warps
+
+enum { GROUP = 128, GROUP_ROWS = 64, LINE = 32, CHUNK = 16 };
+
+static char order_of(const operand *o) { return o->cores ? 'c' : o->turned ? 'm' : 'k'; }
+
+static void call_group(product *p, const char *what, int nargs, ins **args) {
+    arena *a = p->g->b->f->arena;
+    const char *name = arena_printf(a, "group_%s%sn%d_%s%s", what, *what ? "_" : "", p->t.n, p->tensor->group,
+                                    *what ? "" : arena_printf(a, "_%c%c", order_of(&p->a), order_of(&p->b)));
+    lb_call(p->g->b, lt(LK_VOID, 1), name, nargs, args);
+}
+
+// Where step k of an operand's rows from 64 * group on begins; lines of `turned` ones are positions of K.
+static ins *group_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
+    lbuild *b = p->g->b;
+    int rows = o->turned ? gpu_slice_depth(p) * LINE : GROUP_ROWS * LINE;
+    ins *at = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
+    if (group) at = lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, group, lb_idx(b, rows)));
+    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->turned ? CHUNK * LINE : o->cores ? 2 * LINE : STEP)));
+    return lb_offset(b, o->shared, at, 4);
+}
+
+void gpu_begin_groups(product *p, ins *slice) {
+    lbuild *b = p->g->b;
+    ins *group = p->t.m > GROUP_ROWS ? gpu_quotient(b, p->g->thread, lb_idx(b, GROUP)) : NULL;
+    // Of 64 more rows; where lines run along K the number means nothing.
+    ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
+                   lb_int(b, lt(LK_I32, 1), p->b.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};
+    call_group(p, "fence", 1, &p->acc);
+    for (int k = 0; k < p->t.words / STEP; k++) {
+        ins *args[] = {p->acc, group_operand(p, &p->a, slice, group, k), lead[0],
+                       group_operand(p, &p->b, slice, NULL, k), lead[1]};
+        call_group(p, "", 5, args);
+    }
+    lb_call(b, lt(LK_VOID, 1), "group_commit", 0, NULL);
+}
+
+void gpu_end_groups(product *p) { call_group(p, p->overlaps ? "leave" : "wait", 1, &p->acc); }
+void gpu_finish_groups(product *p) { call_group(p, "wait", 1, &p->acc); }

@@ -1,0 +1,492 @@
+// Sums of products on GPUs. In: a kernel that is a contraction. Out, in every block, for its t.m x t.n
+// results:
+//
+//   fetch slice 0 of a and b into registers, store it into shared memory; barrier
+//   for each slice: fetch the next slice into registers
+//                   each thread or warp: acc += a * b from shared memory
+//                   store the next slice into the other half of shared memory; barrier
+//   each thread writes its results
+//
+// or, where copies to shared memory run by themselves (gpu_choose_async), with S slices of each operand
+// there:
+//
+//   start slices 0 .. S - 2
+//   for each slice: wait for its copies; barrier
+//                   start slice + S - 1 in the place of the one before
+//                   each warp: acc += a * b from shared memory
+//
+// or, where groups of four warps multiply (sm_90a):
+//
+//   start slices 0 .. S - 2
+//   for each slice: wait for its copies; show it to products; barrier
+//                   begin acc += a * b from shared memory; start slice + S - 1; wait for acc
+//
+// or, with one more slice in shared memory, start slice + S - 2, whose place the one before the last had, and
+// wait for the products of the last one alone.
+//
+// Constants that lie in core matrices for them come by one copy for each slice (schedule_gpu_bulk.c).
+#include "passes/schedule/gpu/schedule_gpu_product.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit_dim.h"
+#include <string.h>
+
+enum { GROUP = 4, WARP = 32, MOST_EACH = 8 };
+
+// By multiply-adds: a thread's results are groups of 4 x 4.
+static const tile by_threads[] = {
+    {128, 128, 8, 8, 8, 1.0}, {128, 64, 8, 8, 8, 0.9}, {64, 128, 8, 8, 8, 0.9}, {64, 64, 4, 4, 16, 0.6},
+    {32, 32, 4, 4, 16, 0.4},  {16, 64, 4, 4, 16, 0.4}, {64, 16, 4, 4, 16, 0.4}, {8, 128, 4, 4, 16, 0.35},
+};
+// By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2. Warps of 64 x 64
+// results read two thirds of the shared memory that those of 64 x 32 read, but a block has half as many of
+// them: it takes two blocks to keep a processor busy.
+static const tile by_warps[] = {
+    {128, 128, 8, 16, 16, 1.1, .together = 2, .since = 80},
+    {128, 128, 8, 8, 16, 1.0},
+    {128, 64, 8, 8, 16, 0.8},
+    {64, 128, 8, 8, 16, 0.8},
+    {64, 64, 4, 8, 16, 0.5},
+    {32, 32, 2, 4, 16, 0.25},
+    {16, 64, 2, 4, 16, 0.25},
+};
+// By groups of four warps, each of which has 64 rows and all columns of the block. The largest has a
+// processor to itself.
+static const tile by_groups[] = {
+    {128, 256, 2, 64, 32, 2.0, 4}, {128, 128, 2, 32, 32, 1.7, 3}, {128, 64, 2, 16, 32, 1.3, 3},
+    {64, 128, 2, 32, 32, 1.3, 3},  {64, 64, 2, 16, 32, 0.8, 3},
+};
+enum { BY_GROUPS = sizeof by_groups / sizeof *by_groups };
+enum { BY_THREADS = sizeof by_threads / sizeof *by_threads, BY_WARPS = sizeof by_warps / sizeof *by_warps };
+
+bool gpu_product_fits(const contraction *c) {
+    dtype t = c->s->states.at[0].dtype;
+    const expr *init = c->s->states.at[0].init;
+    return (t == DT_F32 || t == DT_F64 || t == DT_I32) && init->op == X_CONST && init->i == 0;
+}
+
+// ---------------------------------------------------------------- tiles
+
+// Sizes that only the run knows are taken as large ones.
+static double likely(const dim *d) {
+    enum { LIKELY = 512 };
+    if (dim_is_const(d)) return (double)dim_value(d);
+    return (double)(d->max < LIKELY ? d->max : d->min > LIKELY ? d->min : LIKELY);
+}
+static double blocks_of(double extent, int side) { return (double)(((int64_t)extent + side - 1) / side); }
+
+static double block_count(const product_size *s, const tile *t) {
+    return blocks_of(likely(s->m), t->m) * blocks_of(likely(s->n), t->n) * likely(s->batch);
+}
+
+// Rounds of blocks over the processors, times what a block costs.
+static double cost(const product_size *s, const tile *t) {
+    return blocks_of(block_count(s, t), s->processors) * t->m * t->n / t->speed;
+}
+
+// Doubles take two registers each; slices leave room for the barriers of bulk copies.
+static bool tile_fits(const product_size *s, const tile *t) {
+    enum { BARRIERS = 64 };
+    int bytes = t->slices * (t->m + t->n) * t->words * 4;
+    if (bytes && bytes + BARRIERS > s->shared_most) return false;
+    if (t->since > s->sm || (t->together && block_count(s, t) < t->together * s->processors)) return false;
+    return !s->doubles || t->each_m * t->each_n < 64;
+}
+
+// The cheapest of them, if that costs less than `least`, which it then becomes; less than 0: any.
+static bool choose_of(const product_size *s, const tile *all, int n, double *least, tile *chosen) {
+    bool better = false;
+    for (int j = 0; j < n; j++) {
+        double c = cost(s, &all[j]);
+        if (!tile_fits(s, &all[j]) || (*least >= 0 && c >= *least)) continue;
+        *least = c;
+        *chosen = all[j];
+        better = true;
+    }
+    return better;
+}
+
+tile gpu_choose_tile(const product_size *s, bool tensor, bool *groups, bool only) {
+    double least = -1;
+    tile t = {0};
+    if (!only) choose_of(s, tensor ? by_warps : by_threads, tensor ? BY_WARPS : BY_THREADS, &least, &t);
+    *groups = *groups && choose_of(s, by_groups, BY_GROUPS, &least, &t);
+    return t;
+}
+
+static void choose_tile(product *p) {
+    product_size s = {p->a.extent,
+                      p->b.extent,
+                      gpu_product_of(p->g->e, p->outer, p->nouter),
+                      p->g->e->t->processors,
+                      p->g->e->t->shared_most,
+                      p->g->e->t->sm,
+                      p->kind == LK_F64};
+    p->groups = p->tensor && p->g->e->t->groups;
+    p->t = gpu_choose_tile(&s, p->tensor, &p->groups, p->a.cores || p->b.cores);
+    if (p->groups) {
+        p->a.turned = !p->a.along_k && p->tensor->per == 2;
+        p->b.turned = !p->b.along_k && p->tensor->per == 2;
+    }
+    p->threads = p->t.m * p->t.n / (p->t.each_m * p->t.each_n);
+    p->a.side = p->t.m, p->b.side = p->t.n;
+}
+
+// ---------------------------------------------------------------- operands
+
+static bool steps_by_one(product *p, const operand *o, const int *axes, int n) {
+    const access *a = entry_of(p->g->e, o->read)->read;
+    if (!n || !a->affine) return false;
+    const expr *step = a->coef[axes[n - 1]];
+    return step->op == X_CONST && step->i == 1;
+}
+
+// What factors become, DT_NONE: they are stored as they are multiplied. Those of tf32 look as they did before
+// they were rounded.
+static dtype factor_type(const product *p, const expr *read, const expr *term) {
+    const tensor_type *t = p->tensor;
+    if (!t) return DT_NONE;
+    bool plain = gpu_is_plain(term, read);
+    if (!t->as) return plain ? DT_NONE : t->a;
+    return plain && t->as != DT_F32 && read->buffer->dtype == t->as ? DT_NONE : t->as;
+}
+
+void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
+    const axis_list *k = &p->c->k_axes;
+    o->read = read;
+    o->term = term;
+    o->as = factor_type(p, read, term);
+    o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
+    o->cores = gpu_core_axis(p->g->e->t, p->c, read) >= 0;
+    o->along_k = o->cores || (!steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n));
+}
+
+static bool has_step_one(const emitter *e, const expr *read, int axis) {
+    const access *a = entry_of((emitter *)e, read)->read;
+    return a->affine && a->coef[axis]->op == X_CONST && a->coef[axis]->i == 1;
+}
+
+// The axis along which most operands' neighbours lie comes last, the longest of such: a convolution's
+// channels where they are the image's last. Slices of core matrices say which it is. That is another order of
+// the same terms.
+static contraction with_runs(const emitter *e, const contraction *c) {
+    contraction own = *c;
+    axis_list *k = &own.k_axes;
+    int best = -1, most = 0;
+    for (int j = 0; j < k->n && e->t->fp != FP_STRICT; j++) {
+        int axis = k->at[j], runs = has_step_one(e, c->a, axis) + has_step_one(e, c->b, axis);
+        bool longer = best >= 0 && e->extent[axis]->max > e->extent[k->at[best]]->max;
+        if (gpu_core_axis(e->t, c, c->a) == axis || gpu_core_axis(e->t, c, c->b) == axis) runs = 3;
+        if (runs > most || (runs && runs == most && longer)) best = j, most = runs;
+    }
+    if (best < 0) return own;
+    int last = k->at[best];
+    memmove(k->at + best, k->at + best + 1, (size_t)(k->n - best - 1) * sizeof *k->at);
+    k->at[k->n - 1] = last;
+    return own;
+}
+
+static void set_operands(product *p) {
+    const contraction *c = p->c;
+    for (int j = 0; j < c->m.n; j++) p->a.axes[p->a.naxes++] = c->m.at[j];
+    for (int j = 0; j < c->other_n.n; j++) p->b.axes[p->b.naxes++] = c->other_n.at[j];
+    if (c->n >= 0) p->b.axes[p->b.naxes++] = c->n;
+    for (int j = 0; j < c->batch.n; j++) p->outer[p->nouter++] = c->batch.at[j];
+    p->depth = gpu_product_of(p->g->e, c->k_axes.at, c->k_axes.n);
+    gpu_set_operand(p, &p->a, c->a, c->term_a);
+    gpu_set_operand(p, &p->b, c->b, c->term_b);
+}
+
+// ---------------------------------------------------------------- results
+
+// Where a thread's results lie: row i is unit * size of a unit + lane + a step for i.
+static void set_lanes(product *p) {
+    lbuild *b = p->g->b;
+    ins *thread = p->g->thread;
+    if (!p->tensor) {
+        ins *columns = lb_idx(b, p->t.n / p->t.each_n);
+        p->lane_n[1] = lb_bin(b, L_MUL, gpu_rest(b, thread, columns), lb_idx(b, GROUP));
+        p->lane_m[1] = lb_bin(b, L_MUL, gpu_quotient(b, thread, columns), lb_idx(b, GROUP));
+        return;
+    }
+    ins *lane = gpu_rest(b, thread, lb_idx(b, WARP)), *warp = gpu_quotient(b, thread, lb_idx(b, WARP)),
+        *warps = lb_idx(b, p->t.n / (p->t.each_n * 4));
+    p->lane_n[0] = gpu_rest(b, warp, warps), p->lane_m[0] = gpu_quotient(b, warp, warps);
+    p->lane_n[1] = lb_bin(b, L_MUL, gpu_rest(b, lane, lb_idx(b, 4)), lb_idx(b, 2));
+    p->lane_m[1] = gpu_quotient(b, lane, lb_idx(b, 4));
+}
+
+static ins *plus_times(lbuild *b, ins *base, ins *x, int by) {
+    return lb_bin(b, L_ADD, base, lb_bin(b, L_MUL, x, lb_idx(b, by)));
+}
+
+// Of row i (column i where `column`) of the thread's results, in the block.
+static ins *position(product *p, ins *i, bool column) {
+    lbuild *b = p->g->b;
+    ins *const *lane = column ? p->lane_n : p->lane_m;
+    int side = column ? p->t.n : p->t.m, each = column ? p->t.each_n : p->t.each_m;
+    int pack = !p->tensor ? GROUP : column ? 2 : 1; // neighbours that a thread has
+    int far = !p->tensor ? side / each * GROUP : 8; // from one pack to the next
+    ins *at = plus_times(b, lane[1], gpu_quotient(b, i, lb_idx(b, pack)), far);
+    if (pack > 1) at = lb_bin(b, L_ADD, at, gpu_rest(b, i, lb_idx(b, pack)));
+    return p->tensor ? plus_times(b, at, lane[0], column ? each * 4 : each * 8) : at;
+}
+
+// Fragments lie one behind the other, each as 2 x 2.
+static ins *result_at(product *p, ins *i, ins *j) {
+    lbuild *b = p->g->b;
+    ins *two = lb_idx(b, 2);
+    if (!p->tensor) return plus_times(b, j, i, p->t.each_n);
+    ins *fragment = plus_times(b, gpu_quotient(b, j, two), gpu_quotient(b, i, two), p->t.each_n / 2);
+    return plus_times(b, plus_times(b, gpu_rest(b, j, two), gpu_rest(b, i, two), 2), fragment, 4);
+}
+
+static ins *open_results(product *p, const char *name, int n) {
+    lbuild *b = p->g->b;
+    return lb_for(b, name, lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
+}
+
+// Opens the guard that tiles at the edge need; NULL: none does.
+static ins *open_guard(product *p, const operand *o, ins *at) {
+    bool whole = dim_is_const(o->extent) && dim_value(o->extent) % o->side == 0;
+    return whole ? NULL : lb_if(p->g->b, lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, o->extent)));
+}
+
+static void write_result(product *p, ins *i, access *to) {
+    gpu *g = p->g;
+    emitter *e = g->e;
+    ins *j = open_results(p, "j", p->t.each_n);
+    ins *at = lb_bin(g->b, L_ADD, p->b.first, position(p, j, true)), *inside = open_guard(p, &p->b, at);
+    int mark = scope_open(e);
+    gpu_set_counters(g, p->b.axes, p->b.naxes, at);
+    e->state[0] = lb_load(g->b, lt(p->kind, 1), p->acc, result_at(p, i, j), 0);
+    emit_write(e, p->c->w, to, NULL);
+    gpu_clear_counters(g, p->b.axes, p->b.naxes);
+    scope_close(e, mark);
+    if (inside) lb_end(g->b, inside);
+    lb_end(g->b, j);
+}
+
+// Two results of tensor cores in neighbouring columns, at once where they fit (NULL: they do).
+static void write_pair(product *p, ins *i, access *to, ins *fits) {
+    gpu *g = p->g;
+    emitter *e = g->e;
+    lbuild *b = g->b;
+    const buffer *into = p->c->w->to;
+    int bits = dtype_bits(into->dtype);
+    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, p->t.each_n), lb_idx(b, 2), LOOP_UNROLL);
+    ins *pair = lb_local(b, lkind_of(into->dtype), 2, 8, false), *v[2], *offset[2];
+    for (int c = 0; c < 2; c++) {
+        int mark = scope_open(e);
+        ins *column = lb_bin(b, L_ADD, j, lb_idx(b, c));
+        gpu_set_counters(g, p->b.axes, p->b.naxes, lb_bin(b, L_ADD, p->b.first, position(p, column, true)));
+        e->state[0] = lb_load(b, lt(p->kind, 1), p->acc, result_at(p, i, column), 0);
+        v[c] = emit_value(e, p->c->w->value);
+        offset[c] = emit_index(e, to->offset);
+        gpu_clear_counters(g, p->b.axes, p->b.naxes);
+        scope_close(e, mark);
+    }
+    ins *wide = fits ? lb_if(b, fits) : NULL, *place = lb_offset(b, pointer_of(e, into), offset[0], bits / 8);
+    for (int c = 0; c < 2; c++) store_element(b, into->dtype, pair, lb_idx(b, c), v[c], 1);
+    lb_call(b, lt(LK_VOID, 1), bits == 16 ? "copy_4" : "copy_8", 2, (ins *[]){place, pair});
+    if (wide) {
+        lb_else(b, wide);
+        for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
+        lb_end(b, wide);
+    }
+    lb_end(b, j);
+}
+
+// Whether results are written two by two, and when: as gpu_pairs_fit.
+static bool pairs_fit(product *p, const access *to, ins **when) {
+    const write *w = p->c->w;
+    int bits = dtype_bits(w->to->dtype);
+    bool whole = dim_is_const(p->b.extent) && dim_value(p->b.extent) % p->b.side == 0;
+    if (!p->tensor || !whole || w->guard || w->combine != COMBINE_SET || (bits != 16 && bits != 32))
+        return false;
+    return gpu_pairs_fit(p, to, w->to, when);
+}
+
+static void write_results(product *p, access *to) {
+    gpu *g = p->g;
+    ins *when;
+    bool pairs = pairs_fit(p, to, &when);
+    ins *i = open_results(p, "i", p->t.each_m);
+    ins *at = lb_bin(g->b, L_ADD, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
+    int mark = scope_open(g->e);
+    gpu_set_counters(g, p->a.axes, p->a.naxes, at);
+    if (pairs) write_pair(p, i, to, when);
+    else write_result(p, i, to);
+    gpu_clear_counters(g, p->a.axes, p->a.naxes);
+    scope_close(g->e, mark);
+    if (inside) lb_end(g->b, inside);
+    lb_end(g->b, i);
+}
+
+// ---------------------------------------------------------------- multiply-adds
+
+// The thread's rows or columns of one word of K.
+static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins **to) {
+    lbuild *b = p->g->b;
+    ins *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
+    for (int i = 0; i < each; i++) {
+        ins *at = gpu_shared_at(p, o, position(p, lb_idx(b, i), column), k);
+        to[i] = lb_load(b, lt(p->kind, 1), o->shared, lb_bin(b, L_ADD, half, at), 0);
+    }
+}
+
+static void multiply_threads(product *p, ins *slice) {
+    lbuild *b = p->g->b;
+    ins *fa[MOST_EACH], *fb[MOST_EACH], *k = open_results(p, "k", p->t.words);
+    load_factors(p, &p->a, false, p->t.each_m, slice, k, fa);
+    load_factors(p, &p->b, true, p->t.each_n, slice, k, fb);
+    for (int i = 0; i < p->t.each_m; i++)
+        for (int j = 0; j < p->t.each_n; j++) {
+            ins *sum = p->sums[i * p->t.each_n + j], *old = lb_get(b, sum);
+            lb_set(b, sum,
+                   lkind_is_float(p->kind) ? lb_muladd(b, fa[i], fb[j], old)
+                                           : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
+        }
+    lb_end(b, k);
+}
+
+// Results get places that loops can count through.
+static void keep_sums(product *p) {
+    lbuild *b = p->g->b;
+    for (int i = 0; i < p->t.each_m * p->t.each_n; i++)
+        lb_store(b, p->acc, lb_idx(b, i), lb_get(b, p->sums[i]), 0);
+}
+
+// ---------------------------------------------------------------- the kernel
+
+static void open_block(product *p) {
+    gpu *g = p->g;
+    emitter *e = g->e;
+    lbuild *b = g->b;
+    dims *d = e->k->program->dims;
+    dim *tiles_m = dim_ceildiv(p->a.extent, dim_const(d, p->t.m)),
+        *tiles_n = dim_ceildiv(p->b.extent, dim_const(d, p->t.n));
+    gpu_launch(g, dim_mul(dim_mul(tiles_m, tiles_n), gpu_product_of(e, p->outer, p->nouter)), p->threads);
+    ins *tm = emit_dim(e, tiles_m), *tn = emit_dim(e, tiles_n), *rest = gpu_quotient(b, g->grid, tn);
+    p->b.first = lb_bin(b, L_MUL, gpu_rest(b, g->grid, tn), lb_idx(b, p->t.n));
+    p->a.first = lb_bin(b, L_MUL, gpu_rest(b, rest, tm), lb_idx(b, p->t.m));
+    gpu_set_counters(g, p->outer, p->nouter, gpu_quotient(b, rest, tm));
+}
+
+static void make_memory(product *p) {
+    lbuild *b = p->g->b;
+    ltype t = lt(p->kind, 1);
+    operand *const both[] = {&p->a, &p->b};
+    for (int j = 0; j < 2; j++) gpu_choose_units(p, both[j]);
+    gpu_choose_async(p);
+    for (int j = 0; j < 2; j++) {
+        operand *o = both[j];
+        o->shared = lb_local(b, p->word, p->slices * gpu_slice_words(p, o), p->groups ? 1024 : 16, true);
+        if (!p->async) o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
+    }
+    if (p->a.cores || p->b.cores) gpu_make_arrivals(p);
+    int n = p->t.each_m * p->t.each_n;
+    ins *zero = lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
+    p->acc = lb_local(b, p->kind, n, 16, false);
+    if (!p->tensor) {
+        p->sums = ARENA_ARRAY(p->g->e->scratch, ins *, n);
+        for (int j = 0; j < n; j++) p->sums[j] = lb_var(b, "sum", zero);
+        return;
+    }
+    ins *i = open_results(p, "i", n);
+    lb_store(b, p->acc, i, zero, 0);
+    lb_end(b, i);
+}
+
+static void load_slices(product *p, ins *k0) {
+    gpu_load_slice(p, &p->a, k0);
+    gpu_load_slice(p, &p->b, k0);
+}
+static void store_slices(product *p, ins *slice) {
+    gpu_store_slice(p, &p->a, slice);
+    gpu_store_slice(p, &p->b, slice);
+}
+
+static void sum_slices(product *p) {
+    lbuild *b = p->g->b;
+    int deep = gpu_slice_depth(p);
+    load_slices(p, lb_idx(b, 0));
+    store_slices(p, lb_idx(b, 0));
+    lb_barrier(b);
+    ins *depth = emit_dim(p->g->e, p->depth),
+        *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
+    ins *slice = gpu_rest(b, gpu_quotient(b, k0, lb_idx(b, deep)), lb_idx(b, 2)),
+        *other = lb_bin(b, L_SUB, lb_idx(b, 1), slice), *next = lb_bin(b, L_ADD, k0, lb_idx(b, deep));
+    ins *more = lb_cmp(b, L_SLT, next, depth), *fetch = lb_if(b, more);
+    load_slices(p, next);
+    lb_end(b, fetch);
+    if (p->tensor) gpu_multiply_tensors(p, slice);
+    else multiply_threads(p, slice);
+    ins *keep = lb_if(b, more);
+    store_slices(p, other);
+    lb_end(b, keep);
+    lb_barrier(b);
+    lb_end(b, k0);
+}
+
+// Starts the copies of the slice that begins at k0, if there is one. What was started together is waited for
+// together, also where it is nothing.
+static void issue_slices(product *p, ins *k0, ins *slice) {
+    lbuild *b = p->g->b;
+    ins *more = lb_if(b, lb_cmp(b, L_SLT, k0, emit_dim(p->g->e, p->depth)));
+    int mark = scope_open(p->g->e);
+    operand *const both[] = {&p->a, &p->b};
+    gpu_copy_slices(p, k0, slice);
+    for (int j = 0; j < 2; j++)
+        if (!both[j]->cores) gpu_issue_slice(p, both[j], k0, slice);
+    scope_close(p->g->e, mark);
+    lb_end(b, more);
+    if (p->copies || p->arrivals) lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
+}
+
+static void sum_slices_async(product *p) {
+    lbuild *b = p->g->b;
+    int deep = gpu_slice_depth(p), ahead = p->slices - 1 - p->overlaps;
+    ins *depth = emit_dim(p->g->e, p->depth);
+    for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
+    ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
+    ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
+    if (p->copies) lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
+    if (p->arrivals) gpu_wait_slice(p, number);
+    bool written = !p->a.cores || !p->b.cores; // by threads
+    if (p->groups && written) lb_call(b, lt(LK_VOID, 1), "group_show", 0, NULL);
+    lb_barrier(b);
+    if (p->groups) gpu_begin_groups(p, gpu_rest(b, number, all));
+    issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),
+                 gpu_rest(b, lb_bin(b, L_ADD, number, lb_idx(b, ahead)), all));
+    if (p->groups) gpu_end_groups(p);
+    else gpu_multiply_tensors(p, gpu_rest(b, number, all));
+    lb_end(b, k0);
+    if (p->overlaps) gpu_finish_groups(p);
+}
+
+void gpu_schedule_product(gpu *g, const contraction *c) {
+    emitter *e = g->e;
+    product p = {.g = g, .c = c, .tensor = gpu_tensor_type(e->t, c)};
+    p.kind = compute_kind(c->s->states.at[0].dtype);
+    p.word = p.tensor ? LK_I32 : p.kind;
+    e->code->schedule = p.tensor ? "tensor product" : "tiled product";
+    emitter_stage(e, c->s, -1, 1, false);
+    contraction own = with_runs(e, c);
+    p.c = &own;
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    set_operands(&p);
+    choose_tile(&p);
+    access *to = access_make(e, c->w->to, c->w->index);
+    open_block(&p);
+    set_lanes(&p);
+    make_memory(&p);
+    int mark = scope_open(e);
+    if (p.async) e->code->schedule = p.groups ? "warp-group product" : "asynchronous tensor product";
+    if (p.async) sum_slices_async(&p);
+    else sum_slices(&p);
+    if (!p.tensor) keep_sums(&p);
+    write_results(&p, to);
+    scope_close(e, mark);
+    gpu_land(g);
+}

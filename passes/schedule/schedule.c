@@ -1,0 +1,756 @@
+// Schedules for the CPU: which schedule a kernel gets, and the one for everything that is no contraction.
+// Each stage becomes a nest over its parallel axes; one axis runs in vectors:
+//
+//   for p in parallel axes:            for p in parallel axes:
+//     for v in steps of lanes:           acc[lanes] = neutral
+//       state[lanes] = init              for r in reduce axes, the last in steps of lanes:
+//       for r in reduce axes: step         acc = acc op term
+//       write v .. v + lanes             state = horizontal(acc); write
+#include "passes/schedule/common/schedule.h"
+#include "ir/loops/convert.h"
+#include "passes/schedule/common/emit.h"
+#include "passes/schedule/common/emit_dim.h"
+#include "passes/schedule/common/nest.h"
+#include "passes/schedule/cpu/schedule_attention.h"
+#include "passes/schedule/cpu/schedule_contract.h"
+#include "passes/schedule/cpu/schedule_rows.h"
+#include "passes/schedule/cpu/schedule_transpose.h"
+#include "passes/schedule/gpu/schedule_gpu.h"
+#include <ctype.h>
+#include <string.h>
+
+// ---------------------------------------------------------------- choosing the vector axis
+typedef struct survey {
+    emitter *e;
+    int axis;
+    int unit, uniform, near, gather;
+    int bits;   // widest element or value that would be in a vector
+    bool all;   // values vary along the axis even where they do not use it: with states, row by row
+    bool whole; // vectors begin at multiples of their lanes
+} survey;
+
+static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+
+static void widen(survey *v, dtype t) {
+    int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
+    if (bits > v->bits) v->bits = bits;
+}
+// Reads of neighbours, each a power of two times: these fill vectors evenly.
+static bool repeats_evenly(const survey *v, const access *a) {
+    int64_t c = v->whole && a->repeats && dtype_bits(a->buffer->dtype) >= 8 ? a->repeats[v->axis] : 0;
+    return c > 0 && (c & (c - 1)) == 0;
+}
+static bool may_run(const survey *v, const access *a) {
+    return v->whole && a->runs && a->runs[v->axis] && dtype_bits(a->buffer->dtype) >= 8;
+}
+static void survey_access(survey *v, const access *a) {
+    const expr *c = a->coef[v->axis];
+    if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->near++;
+    else if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
+    else if (!c) v->uniform++;
+    else if (is_const(c, 0)) v->uniform++;
+    else if (is_const(c, 1)) v->unit++;
+    else v->gather++;
+}
+static void survey_expr(void *user, expr *x) {
+    survey *v = user;
+    if (x->op == X_READ) {
+        access *a = entry_of(v->e, x)->read;
+        if (a) survey_access(v, a);
+        bool guarded = x->guard && expr_uses_axis(x->guard, v->axis);
+        if (a && a->coef[v->axis] && is_const(a->coef[v->axis], 0) && !guarded) return;
+        widen(v, x->dtype);
+    } else if (!v->all && !expr_uses_axis(x, v->axis)) {
+        return;
+    } else if (x->op != X_CONST && x->op != X_AXIS && x->op != X_DIM && x->dtype != DT_I64) {
+        widen(v, x->dtype);
+    }
+    if (x->op == X_CAST) widen(v, x->dtype);
+}
+
+static survey survey_axis(nest *n, int axis, bool reduce) {
+    survey v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
+    for (int j = 0; j < n->s->states.n; j++) {
+        v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
+        expr_walk(n->s->states.at[j].step, survey_expr, &v);
+        widen(&v, n->s->states.at[j].dtype);
+    }
+    v.all = n->by_row || n->s->states.n;
+    for (int j = 0; j < n->s->writes.n; j++) expr_walk(n->s->writes.at[j].value, survey_expr, &v);
+    return v;
+}
+
+typedef struct variable_search {
+    const emitter *e;
+    bool found;
+} variable_search;
+static void find_variable(void *user, expr *x) {
+    variable_search *v = user;
+    v->found |= x->op == X_READ && emit_is_variable(v->e, x->buffer);
+}
+// A guard chooses for all lanes at once. Rows that run side by side have variables of their own.
+static bool guard_allows(const nest *n, expr *guard, int axis) {
+    variable_search v = {n->e, false};
+    if (!guard) return true;
+    if (n->by_row) expr_walk(guard, find_variable, &v);
+    return !v.found && !expr_uses_axis(guard, axis);
+}
+
+// Where lanes lie apart in memory, storing them one by one is little beside so much arithmetic.
+static bool may_scatter(const nest *n, const write *w, const access *a, int axis) {
+    enum { MUCH_WORK = 12 };
+    const expr *step = a->coef[axis];
+    return !n->by_row && !n->s->states.n && a->affine && !is_const(step, 0) && w->combine == COMBINE_SET &&
+           value_work(w->value) >= MUCH_WORK;
+}
+
+static bool writes_allow(nest *n, int axis, bool *scatters) {
+    for (int j = 0; j < n->s->writes.n; j++) {
+        const write *w = &n->s->writes.at[j];
+        const access *a = n->writes[j];
+        if (!guard_allows(n, w->guard, axis)) return false;
+        if (n->by_row && emit_is_variable(n->e, w->to)) continue;
+        if (!a->coef[axis]) return false;
+        if (!is_const(a->coef[axis], 1)) {
+            if (!may_scatter(n, w, a, axis)) return false;
+            *scatters = true;
+        }
+        if (dtype_bits(w->to->dtype) < 8 || w->to->dtype == DT_C128) return false;
+    }
+    return true;
+}
+
+static bool reduces_allow(nest *n) {
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        bool reorders = dtype_is_float(st->dtype) && (st->op == RED_SUM || st->op == RED_PROD);
+        if (st->op == RED_CUSTOM || (reorders && n->e->t->fp == FP_STRICT)) return false;
+    }
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END) return false;
+    for (int j = 0; j < n->ninner; j++)
+        if (n->e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
+    return n->s->states.n > 0;
+}
+
+static int lanes_for(nest *n, const survey *v, const dim *extent) {
+    int lanes = target_lanes(n->e->t, v->bits);
+    if (dim_is_const(extent))
+        while (lanes > 1 && lanes > dim_value(extent)) lanes /= 2;
+    return lanes < 4 && !(v->bits == 64 && lanes == 2) ? 1 : lanes;
+}
+
+int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
+    emitter *e = n->e;
+    if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
+    bool scatters = false;
+    if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
+    survey v = survey_axis(n, axis, reduce);
+    v.gather += scatters;
+    *lanes = lanes_for(n, &v, e->extent[axis]);
+    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.near - 3 * v.gather);
+}
+
+static void consider(nest *n, int axis, bool reduce, int *best) {
+    int lanes, score = nest_vector_score(n, axis, reduce, &lanes);
+    if (score <= *best) return;
+    *best = score;
+    n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
+}
+
+// Wherever it is possible.
+static void take_axis(nest *n, int axis, bool reduce, int wish) {
+    int lanes;
+    if (axis != wish || nest_vector_score(n, axis, reduce, &lanes) == 0) return;
+    n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
+}
+
+static void move_last(int *axes, int n, int axis) {
+    int at = 0;
+    while (axes[at] != axis) at++;
+    memmove(axes + at, axes + at + 1, (size_t)(n - at - 1) * sizeof *axes);
+    axes[n - 1] = axis;
+}
+
+// Where a read strides along the vector axis, the axis that it walks by ones comes next to it, so that the
+// lines it touches stay in the cache.
+typedef struct stride_search {
+    nest *n;
+    int found;
+} stride_search;
+static void find_strided(void *user, expr *x) {
+    stride_search *s = user;
+    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
+    if (!a || !a->affine || is_const(a->coef[s->n->vaxis], 1) || is_const(a->coef[s->n->vaxis], 0)) return;
+    for (int j = 0; j < s->n->nparallel; j++)
+        if (is_const(a->coef[s->n->parallel[j]], 1)) s->found = s->n->parallel[j];
+}
+static void order_for_strides(nest *n) {
+    stride_search s = {n, -1};
+    stage_walk(n->s, find_strided, &s);
+    if (s.found < 0) return;
+    move_last(n->parallel, n->nparallel, s.found);
+    move_last(n->parallel, n->nparallel, n->vaxis);
+}
+
+// AVX2 masks loads and stores of 32 and 64 bits only.
+static void find_narrow(void *user, expr *x) {
+    if (x->op == X_READ && dtype_bits(x->buffer->dtype) < 32) *(bool *)user = true;
+}
+bool nest_masks(const nest *n) {
+    bool narrow = false;
+    stage_walk(n->s, find_narrow, &narrow);
+    for (int j = 0; j < n->s->writes.n; j++) narrow |= dtype_bits(n->s->writes.at[j].to->dtype) < 32;
+    return n->e->t->avx512 || (n->e->t->masked && !narrow);
+}
+
+// Without vectors too, places that data say are found once for the axis that does not change them.
+static void find_shared(void *user, expr *x) {
+    stride_search *s = user;
+    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
+    for (int j = 0; a && !a->affine && j < s->n->nparallel; j++) {
+        const expr *c = a->coef[s->n->parallel[j]];
+        if (c && is_const(c, 1)) s->found = s->n->parallel[j];
+    }
+}
+static void order_for_sharing(nest *n) {
+    stride_search s = {n, -1};
+    stage_walk(n->s, find_shared, &s);
+    if (s.found >= 0) move_last(n->parallel, n->nparallel, s.found);
+}
+
+static void choose_vector(nest *n) {
+    int best = 0;
+    n->vaxis = -1, n->lanes = 1;
+    if (!n->e->t->vector_bits) {
+        order_for_sharing(n);
+        return;
+    }
+    for (int j = n->nparallel - 1; j >= 0; j--) consider(n, n->parallel[j], false, &best);
+    for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, &best);
+    int wish = n->e->choices->axis - 1;
+    for (int j = 0; j < n->nparallel && wish >= 0; j++) take_axis(n, n->parallel[j], false, wish);
+    for (int j = 0; j < n->ninner && wish >= 0; j++) take_axis(n, n->inner[j], true, wish);
+    if (n->vaxis < 0) return;
+    if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
+    else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
+    bool scatters = false;
+    if (!n->reduce_vector) writes_allow(n, n->vaxis, &scatters);
+    n->masked = nest_masks(n) && !scatters;
+    if (!n->reduce_vector && !scatters) n->lanes *= vectors_at_once(n);
+}
+
+// ---------------------------------------------------------------- loops
+typedef struct opened {
+    ins *loop;
+    int axis, mark;
+} opened;
+
+enum { PIECE = 4096 }; // positions of the vector axis that are one task
+
+static opened open_loop(nest *n, int axis, ins *begin, ins *end, ins *step, loop_role role) {
+    emitter *e = n->e;
+    emit_ahead_stage(e, n->s, n->writes);
+    opened o = {.axis = axis};
+    o.loop = lb_for(&e->b, e->k->axes.at[axis].name, begin, end, step, role);
+    e->counter[axis] = o.loop;
+    o.mark = scope_open(e);
+    return o;
+}
+static void close_loop(nest *n, opened o) {
+    scope_close(n->e, o.mark);
+    n->e->counter[o.axis] = NULL;
+    lb_end(&n->e->b, o.loop);
+}
+
+static opened open_axis(nest *n, int axis, loop_role role) {
+    ins *begin, *end;
+    if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
+    else axis_range(n->e, axis, &begin, &end);
+    return open_loop(n, axis, begin, end, lb_idx(&n->e->b, 1), role);
+}
+
+// ---------------------------------------------------------------- bodies
+void nest_use_states(nest *n) {
+    for (int j = 0; j < n->s->states.n; j++) n->e->state[j] = lb_get(&n->e->b, n->vars[j]);
+}
+
+void nest_write(nest *n, write_when when) {
+    for (int j = 0; j < n->s->writes.n; j++) {
+        const write *w = &n->s->writes.at[j];
+        if (w->when != when) continue;
+        emit_write(n->e, w, n->writes[j], NULL);
+    }
+}
+
+// acc + a * b in one instruction where the step is a product.
+static ins *next_state(nest *n, const state *st, ins *old) {
+    emitter *e = n->e;
+    const expr *x = st->step;
+    if (st->op == RED_CUSTOM) return emit_vector(e, st->step);
+    if (st->op == RED_SUM && x->op == X_MUL && dtype_is_float(x->dtype) && !entry_of(e, x)->value) {
+        ins *a = emit_value(e, x->arg[0]), *b = emit_value(e, x->arg[1]);
+        int lanes = old->type.lanes;
+        if (lanes > 1 && a->type.lanes == 1) a = lb_splat(&e->b, a, lanes);
+        if (lanes > 1 && b->type.lanes == 1) b = lb_splat(&e->b, b, lanes);
+        return lb_muladd(&e->b, a, b, old);
+    }
+    return emit_reduce(e, st->op, st->dtype, old, emit_value(e, st->step));
+}
+
+void nest_step(nest *n) {
+    emitter *e = n->e;
+    ins *next[64];
+    int mark = scope_open(e);
+    nest_use_states(n);
+    nest_write(n, WRITE_BEFORE);
+    for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
+    for (int j = 0; j < n->s->states.n; j++) lb_set(&e->b, n->vars[j], next[j]);
+    scope_close(e, mark); // what used the old states is stale
+    mark = scope_open(e);
+    nest_use_states(n);
+    nest_write(n, WRITE_AFTER);
+    scope_close(e, mark);
+}
+
+// Sums of many terms go in pieces, each with a sum of its own: one after the other each would be rounded to
+// the precision of what came before it (N. Higham, The accuracy of floating point summation, 1993).
+enum { SUM_PIECE = 128 };
+
+static bool sums_in_pieces(const nest *n) {
+    const emitter *e = n->e;
+    int64_t terms = 1;
+    if (!n->ninner || e->t->fp == FP_STRICT) return false;
+    for (int j = 0; j < n->ninner; j++) {
+        const dim *extent = e->extent[n->inner[j]];
+        if (e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
+        if (!dim_is_const(extent) || dim_value(extent) > 2 * SUM_PIECE) terms = 2 * SUM_PIECE;
+        else if (terms < 2 * SUM_PIECE) terms *= dim_value(extent);
+    }
+    for (int j = 0; j < n->s->states.n; j++)
+        if (n->s->states.at[j].op != RED_SUM || !dtype_is_float(n->s->states.at[j].dtype)) return false;
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (n->s->writes.at[j].when != WRITE_END) return false;
+    return n->s->states.n && terms >= 2 * SUM_PIECE;
+}
+
+static void piece_of_sum(nest *n, ins *begin, ins *end) {
+    emitter *e = n->e;
+    ins **total = n->vars;
+    n->vars = ARENA_ARRAY(e->scratch, ins *, n->s->states.n);
+    for (int j = 0; j < n->s->states.n; j++) {
+        expr *zero = reduce_neutral(e->k, RED_SUM, n->s->states.at[j].dtype);
+        n->vars[j] = lb_var(&e->b, "piece", emit_vector(e, zero));
+    }
+    opened o = open_loop(n, n->inner[n->ninner - 1], begin, end, lb_idx(&e->b, 1), LOOP_SERIAL);
+    nest_step(n);
+    close_loop(n, o);
+    for (int j = 0; j < n->s->states.n; j++)
+        lb_set(&e->b, total[j],
+               emit_reduce(e, RED_SUM, n->s->states.at[j].dtype, lb_get(&e->b, total[j]),
+                           lb_get(&e->b, n->vars[j])));
+    n->vars = total;
+}
+
+static void pieces_of_sum(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *begin, *end;
+    nest_range(n, n->inner[n->ninner - 1], &begin, &end);
+    if (end->op == L_CONST && end->i <= 2 * SUM_PIECE) {
+        piece_of_sum(n, begin, end);
+        return;
+    }
+    ins *piece = lb_for(b, "piece", begin, end, lb_idx(b, SUM_PIECE), LOOP_SERIAL);
+    int mark = scope_open(e);
+    piece_of_sum(n, piece, lb_bin(b, L_SMIN, lb_bin(b, L_ADD, piece, lb_idx(b, SUM_PIECE)), end));
+    scope_close(e, mark);
+    lb_end(b, piece);
+}
+
+static void inner_loops(nest *n, int depth) {
+    if (depth == n->ninner) {
+        nest_step(n);
+        return;
+    }
+    if (depth == n->ninner - 1 && n->piecewise) {
+        pieces_of_sum(n);
+        return;
+    }
+    opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    inner_loops(n, depth + 1);
+    close_loop(n, o);
+}
+
+static ins *initial(nest *n, const state *st, int lanes) {
+    ins *v = emit_value(n->e, st->init);
+    return lanes > 1 && v->type.lanes == 1 ? lb_splat(&n->e->b, v, lanes) : v;
+}
+
+void nest_init(nest *n) {
+    for (int j = 0; j < n->s->states.n; j++)
+        n->vars[j] = lb_var(&n->e->b, "acc", initial(n, &n->s->states.at[j], n->e->lanes));
+}
+
+// One position of the parallel axes (or `lanes` of them).
+void nest_point(nest *n) {
+    emitter *e = n->e;
+    bool c128 = false;
+    for (int j = 0; j < n->s->writes.n; j++) c128 |= n->s->writes.at[j].to->dtype == DT_C128;
+    for (e->half = 0; e->half <= c128; e->half++) {
+        int mark = scope_open(e);
+        nest_init(n);
+        n->piecewise = sums_in_pieces(n);
+        if (n->s->states.n || n->ninner) inner_loops(n, 0);
+        nest_use_states(n);
+        nest_write(n, WRITE_END);
+        scope_close(e, mark);
+    }
+    e->half = 0;
+}
+
+// ---------------------------------------------------------------- reduction along the vector axis
+enum { REDUCE_UNROLL = 4 };
+
+static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
+    emitter *e = n->e;
+    for (int u = 0; u < unroll; u++) {
+        int mark = scope_open(e);
+        e->counter[n->vaxis] = lb_bin(&e->b, L_ADD, base, lb_idx(&e->b, (int64_t)u * n->lanes));
+        for (int j = 0; j < n->s->states.n; j++) {
+            ins *var = vars[j * REDUCE_UNROLL + u];
+            lb_set(&e->b, var, next_state(n, &n->s->states.at[j], lb_get(&e->b, var)));
+        }
+        scope_close(e, mark);
+    }
+}
+
+static void scalar_rest(nest *n, ins *begin, ins *end) {
+    emitter *e = n->e;
+    int lanes = e->lanes;
+    emitter_stage(e, n->s, n->vaxis, 1, false);
+    opened o = open_loop(n, n->vaxis, begin, end, lb_idx(&e->b, 1), LOOP_SERIAL);
+    for (int j = 0; j < n->s->states.n; j++)
+        lb_set(&e->b, n->vars[j], next_state(n, &n->s->states.at[j], lb_get(&e->b, n->vars[j])));
+    close_loop(n, o);
+    emitter_stage(e, n->s, n->vaxis, lanes, true);
+}
+
+// The last, partial vector: lanes past the end count as the neutral element.
+static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    part_vector part = open_part_vector(e, n->vaxis, begin, end);
+    ltype index = lt(lindex_kind(e->t), n->lanes);
+    ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, e->active, n->lanes));
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        ins *neutral = lb_splat(b, emit_value(e, reduce_neutral(e->k, st->op, st->dtype)), n->lanes);
+        ins *term = lb_select(b, inside, emit_vector(e, st->step), neutral), *var = vars[j * REDUCE_UNROLL];
+        lb_set(b, var, emit_reduce(e, st->op, st->dtype, lb_get(b, var), term));
+    }
+    close_part_vector(e, &part);
+}
+
+static void reduce_last(nest *n, ins **vars) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *extent = emit_dim(e, e->extent[n->vaxis]), *zero = lb_idx(b, 0);
+    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * REDUCE_UNROLL),
+        *full = emit_int_floor(b, extent, n->lanes);
+    bool unrolled = !(extent->op == L_CONST && extent->i < (int64_t)n->lanes * REDUCE_UNROLL);
+    if (unrolled) {
+        opened o =
+            open_loop(n, n->vaxis, zero, wide, lb_idx(b, (int64_t)n->lanes * REDUCE_UNROLL), LOOP_SERIAL);
+        vector_terms(n, vars, o.loop, REDUCE_UNROLL);
+        close_loop(n, o);
+    }
+    if (!same_index(wide, full) || !unrolled) {
+        opened o = open_loop(n, n->vaxis, unrolled ? wide : zero, full, lb_idx(b, n->lanes), LOOP_SERIAL);
+        vector_terms(n, vars, o.loop, 1);
+        close_loop(n, o);
+    }
+    if (same_index(full, extent)) return;
+    if (n->masked) masked_rest(n, vars, full, extent);
+    else scalar_rest(n, full, extent);
+}
+
+static void reduce_loops(nest *n, ins **vars, int depth) {
+    if (depth == n->ninner - 1) {
+        reduce_last(n, vars);
+        return;
+    }
+    opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    reduce_loops(n, vars, depth + 1);
+    close_loop(n, o);
+}
+
+static void point_reduced(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    int mark = scope_open(e);
+    ins *vars[64 * REDUCE_UNROLL];
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        n->vars[j] = lb_var(b, "rest", initial(n, st, 1));
+        expr *neutral = reduce_neutral(e->k, st->op, st->dtype);
+        for (int u = 0; u < REDUCE_UNROLL; u++)
+            vars[j * REDUCE_UNROLL + u] = lb_var(b, "acc", lb_splat(b, emit_value(e, neutral), n->lanes));
+    }
+    emitter_stage(e, n->s, n->vaxis, n->lanes, true);
+    reduce_loops(n, vars, 0);
+    emitter_stage(e, n->s, -1, 1, false);
+    for (int j = 0; j < n->s->states.n; j++) {
+        const state *st = &n->s->states.at[j];
+        ins *acc = lb_get(b, vars[j * REDUCE_UNROLL]);
+        for (int u = 1; u < REDUCE_UNROLL; u++)
+            acc = emit_reduce(e, st->op, st->dtype, acc, lb_get(b, vars[j * REDUCE_UNROLL + u]));
+        ins *all = emit_horizontal(e, st->op, st->dtype, acc);
+        e->state[j] = emit_reduce(e, st->op, st->dtype, all, lb_get(b, n->vars[j]));
+    }
+    nest_write(n, WRITE_END);
+    scope_close(e, mark);
+}
+
+// ---------------------------------------------------------------- nests
+static void vector_point(nest *n) {
+    if (n->waxis >= 0) window_point(n);
+    else nest_point(n);
+}
+
+static void vector_axis(nest *n) {
+    emitter *e = n->e;
+    lbuild *b = &e->b;
+    ins *begin, *extent;
+    piece_range(e, n->vaxis, PIECE, &begin, &extent);
+    ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
+    emitter_stage(e, n->s, n->vaxis, n->lanes, true);
+    e->whole_steps = PIECE % n->lanes == 0;
+    opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
+    vector_point(n);
+    close_loop(n, o);
+    if (same_index(full, extent)) {
+        e->whole_steps = false;
+        return;
+    }
+    if (n->masked) {
+        part_vector part = open_part_vector(e, n->vaxis, full, extent);
+        vector_point(n);
+        close_part_vector(e, &part);
+        e->whole_steps = false;
+    } else {
+        e->whole_steps = false;
+        emitter_stage(e, n->s, n->vaxis, 1, false);
+        o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);
+        vector_point(n);
+        close_loop(n, o);
+    }
+}
+
+static void parallel_loops(nest *n, int depth);
+void nest_loops(nest *n) { parallel_loops(n, 0); }
+
+// The axis has no counter inside: what is made there ahead of loops would hold for one position only.
+static void tile_of(nest *n, ins *begin, ins *end, int depth) {
+    opened o = open_loop(n, n->waxis, begin, end, lb_idx(&n->e->b, n->positions), LOOP_PARALLEL);
+    n->base = o.loop;
+    n->e->counter[n->waxis] = NULL;
+    parallel_loops(n, depth + 1);
+    close_loop(n, o);
+}
+
+// The positions of a window's axis in tiles, then the rest: at once when its size is known, else one by one.
+static void tiled_loop(nest *n, int depth) {
+    lbuild *b = &n->e->b;
+    ins *begin, *end;
+    axis_range(n->e, n->waxis, &begin, &end);
+    ins *size = lb_bin(b, L_SUB, end, begin),
+        *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, size, n->tile));
+    n->positions = n->tile;
+    tile_of(n, begin, full, depth);
+    n->positions = size->op == L_CONST ? (int)(size->i % n->tile) : 1;
+    if (!n->positions) return;
+    tile_of(n, full, end, depth);
+}
+
+static void parallel_loops(nest *n, int depth) {
+    bool vector_here = n->vaxis >= 0 && !n->reduce_vector;
+    if (depth == n->nparallel - (vector_here ? 1 : 0)) {
+        if (vector_here) vector_axis(n);
+        else if (n->reduce_vector) point_reduced(n);
+        else nest_point(n);
+        return;
+    }
+    if (n->parallel[depth] == n->waxis) {
+        tiled_loop(n, depth);
+        return;
+    }
+    opened o = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
+    parallel_loops(n, depth + 1);
+    close_loop(n, o);
+}
+
+static void add_read(void *user, expr *x) {
+    void **u = user;
+    emitter *e = u[0];
+    access **all = u[1];
+    int *count = u[2];
+    access *a = x->op == X_READ ? entry_of(e, x)->read : NULL;
+    if (!a) return;
+    for (int j = 0; j < *count; j++)
+        if (all[j] == a) return;
+    if (*count < 256) all[(*count)++] = a;
+    else *count = 257;
+}
+
+// Joining changes the axes for the whole kernel: only for kernels of one stage.
+static void collapse(nest *n) {
+    emitter *e = n->e;
+    access *all[257];
+    int count = 0;
+    for (int j = 0; j < n->s->writes.n && count < 200; j++) all[count++] = n->writes[j];
+    void *user[3] = {e, all, &count};
+    stage_walk(n->s, add_read, user);
+    if (count > 256) return;
+    n->nparallel = collapse_axes(e, n->parallel, n->nparallel, all, count);
+    n->ninner = collapse_axes(e, n->inner, n->ninner, all, count);
+}
+
+static bool writes_in_steps(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].when != WRITE_END) return true;
+    return false;
+}
+
+static void add_axis(nest *n, int a) {
+    const emitter *e = n->e;
+    if (dim_is(e->extent[a], 1) && e->k->axes.at[a].kind == AXIS_PARALLEL) return; // x_axis gave 0
+    if (dim_is(e->extent[a], 1) && n->s->states.n == 0 && !writes_in_steps(n->s)) return;
+    if (e->k->axes.at[a].kind == AXIS_PARALLEL) n->parallel[n->nparallel++] = a;
+    else n->inner[n->ninner++] = a;
+}
+
+nest *nest_new(emitter *e, const stage *s, bool alone) {
+    nest *n = ARENA_NEW(e->scratch, nest);
+    *n = (nest){.e = e, .s = s, .vaxis = -1, .lanes = 1, .waxis = -1};
+    if (s->axes.n + e->k->nouter > 60 || s->states.n > 60)
+        diag_fatal_missing(e->b.diag, e->k->loc,
+                           "kernel %s has more axes or states than this build schedules", e->k->name);
+    n->vars = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
+    e->state = ARENA_ARRAY(e->scratch, ins *, s->states.n + 1);
+    emitter_stage(e, s, -1, 1, false);
+    n->writes = ARENA_ARRAY(e->scratch, access *, s->writes.n + 1);
+    for (int j = 0; j < s->writes.n; j++)
+        n->writes[j] = access_make(e, s->writes.at[j].to, s->writes.at[j].index);
+    if (alone)
+        for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
+    for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
+    if (alone) collapse(n);
+    return n;
+}
+
+bool nest_writes_apart(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].combine != COMBINE_SET || dtype_bits(s->writes.at[j].to->dtype) < 8) return false;
+    return true;
+}
+
+// The first axis that has several positions, in pieces when it is the vector axis.
+static void choose_tasks(nest *n) {
+    emitter *e = n->e;
+    if (!nest_writes_apart(n->s)) return;
+    for (int j = 0; j < n->nparallel; j++) {
+        int a = n->parallel[j];
+        if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
+        bool pieces = a == n->vaxis;
+        emitter_tasks(
+            e, a, pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, PIECE)) : e->extent[a]);
+        return;
+    }
+}
+
+// True: nothing is left to do. Else what was opened stays open around the loops that follow, for sizes below
+// a tile.
+static bool transposed(nest *n, bool alone, ins **otherwise) {
+    transpose t;
+    emitter *e = n->e;
+    if (!transpose_find(n, &t)) return false;
+    if (alone) transpose_tasks(&t);
+    if (!t.always) *otherwise = lb_if(&e->b, transpose_fits(&t));
+    schedule_transpose(&t);
+    if (*otherwise) lb_else(&e->b, *otherwise);
+    return t.always;
+}
+
+void nest_stage(emitter *e, const stage *s, bool alone) {
+    nest *n = nest_new(e, s, alone);
+    ins *otherwise = NULL;
+    if (transposed(n, alone, &otherwise)) return;
+    choose_vector(n);
+    window_choose(n);
+    if (alone && !otherwise) choose_tasks(n);
+    int mark = scope_open(e);
+    parallel_loops(n, 0);
+    scope_close(e, mark);
+    if (otherwise) lb_end(&e->b, otherwise);
+}
+
+// Few rows (decoding) do not pay for packing the keys: they run row by row.
+static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
+    enum { FEW = 4 };
+    dim *rows = e->k->axes.at[a->i].extent;
+    if (rows->min >= FEW) {
+        schedule_attention(e, a, scratch);
+        return;
+    }
+    ins *many = lb_if(&e->b, lb_cmp(&e->b, L_SLE, lb_idx(&e->b, FEW), emit_dim(e, rows)));
+    int mark = scope_open(e);
+    schedule_attention(e, a, scratch);
+    scope_close(e, mark);
+    lb_else(&e->b, many);
+    mark = scope_open(e);
+    schedule_rows_one_by_one(e);
+    scope_close(e, mark);
+    lb_end(&e->b, many);
+}
+
+// ---------------------------------------------------------------- entry
+// A C identifier from the kernel's name: node names hold anything.
+static const char *function_name(arena *a, const kernel *k) {
+    enum { LONGEST = 80 };
+    char *s = arena_printf(a, "k_%.*s_%d", LONGEST, k->name, k->id);
+    for (char *c = s; *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return s;
+}
+
+kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d) {
+    kernel_code *code = ARENA_NEW(m->arena, kernel_code);
+    code->kernel = k;
+    code->f = lfunc_new(m, function_name(m->arena, k), lt(LK_VOID, 1));
+    code->f->target = t;
+    code->f->kernel = true;
+    code->f->noalias = true;
+    code->f->strict_fp = t->fp == FP_STRICT;
+    code->f->comment = kernel_print(m->arena, k);
+    emitter *e = emitter_new(m, k, t, d, code);
+    if (t->arch == ARCH_CUDA) {
+        schedule_gpu(e);
+        return code;
+    }
+    attention a;
+    bool attends = attention_find(k, t, &a);
+    contraction c;
+    bool contracts = contraction_find(k, &c);
+    int64_t partial = contracts ? contraction_scratch(t, &c) : 0;
+    dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
+    ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
+    if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
+        code->schedule = "tiled contraction";
+    else if (attends)
+        rows_choose_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";
+    else if (k->stages.n == 1) nest_stage(e, k->stages.at[0], true);
+    else schedule_rows(e);
+    emitter_finish(e);
+    return code;
+}

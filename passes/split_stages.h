@@ -1,7 +1,0 @@
-// Stages that need nothing of each other, as kernels of their own.
-#ifndef ONNXC_SPLIT_STAGES_H
-#define ONNXC_SPLIT_STAGES_H
-#include "ir/program.h"
-
-void split_stages(program *p); // for GPUs
-#endif

@@ -1,8 +1,0 @@
-// Long sums with few results on GPUs, in pieces. Runs after fusion, before the schedules.
-#ifndef ONNXC_SPLIT_SUM_H
-#define ONNXC_SPLIT_SUM_H
-#include "ir/program.h"
-#include "ir/target.h"
-
-void split_sums(program *p, const target *t);
-#endif

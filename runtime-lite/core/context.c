@@ -1,0 +1,69 @@
+// Contexts. In: options and what the object says of its file of weights. Out: the file mapped and known to be
+// the right one.
+#include "runtime-lite/core/runtime.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int refuse(const onnxc_options *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int refuse(const onnxc_options *o, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    if (o->message && o->message_size) vsnprintf(o->message, o->message_size, format, args);
+    va_end(args);
+    return ONNXC_BAD_WEIGHTS;
+}
+
+static int map_weights(onnxc_context *c, const onnxc_options *o, const char *path) {
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return refuse(o, "cannot read the weights '%s': %s", path, strerror(errno));
+    int sized = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    void *at = sized ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+    int problem = errno;
+    close(fd);
+    if (!sized) return refuse(o, "the weights '%s' are empty or not a regular file", path);
+    if (at == MAP_FAILED) return refuse(o, "cannot map the weights '%s': %s", path, strerror(problem));
+    c->weights = at, c->weights_size = (size_t)st.st_size, c->mapped = 1;
+    return ONNXC_OK;
+}
+
+static int check_weights(const onnxc_context *c, const onnxc_options *o, const onnxc_weights_head *head,
+                         const char *name) {
+    if ((uintptr_t)c->weights % 64) return refuse(o, "the weights are not aligned to 64 bytes");
+    int same = memcmp(c->weights, head, c->weights_size < sizeof *head ? c->weights_size : sizeof *head) == 0;
+    if (!same)
+        return refuse(
+            o, "the weights '%s' belong to another model, other options or another version of onnxc", name);
+    if (c->weights_size < head->bytes)
+        return refuse(o, "the weights '%s' are truncated: %llu bytes of %llu", name,
+                      (unsigned long long)c->weights_size, (unsigned long long)head->bytes);
+    return ONNXC_OK;
+}
+
+int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, onnxc_context **context) {
+    onnxc_options o = {.size = sizeof o};
+    if (!context) return ONNXC_NULL_POINTER;
+    *context = NULL;
+    if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
+    const char *name = o.weights ? o.weights : (const char *)(head + 1);
+    onnxc_context *c = calloc(1, sizeof *c);
+    if (!c) return ONNXC_NO_MEMORY;
+    c->weights = o.data, c->weights_size = o.data_size;
+    int failed = o.data ? ONNXC_OK : map_weights(c, &o, name);
+    if (!failed) failed = check_weights(c, &o, head, o.data ? "in memory" : name);
+    if (failed) onnxc_rt_close(c);
+    else *context = c;
+    return failed;
+}
+
+void onnxc_rt_close(onnxc_context *c) {
+    if (c && c->mapped) munmap((void *)(uintptr_t)c->weights, c->weights_size);
+    free(c);
+}

@@ -1,0 +1,53 @@
+// The version that objects and runtime agree on, and what this CPU can do.
+#include "runtime-lite/core/runtime.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdatomic.h>
+
+typedef struct registers {
+    unsigned a, b, c, d;
+} registers;
+
+static registers cpuid(unsigned leaf) {
+    registers r = {0, 0, 0, 0};
+    if (!__get_cpuid_count(leaf, 0, &r.a, &r.b, &r.c, &r.d)) r = (registers){0, 0, 0, 0};
+    return r;
+}
+
+// Register state that the operating system saves: bits 1, 2 AVX, 5 to 7 AVX-512.
+static unsigned saved_state(void) {
+    unsigned low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static int has(unsigned reg, unsigned bits) { return (reg & bits) == bits; }
+
+// The levels of the x86-64 psABI, and one more: the fourth with products of bytes.
+static int find_level(void) {
+    registers one = cpuid(1), seven = cpuid(7), extended = cpuid(0x80000001);
+    unsigned v2 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_CMPXCHG16B;
+    unsigned v3 = bit_AVX | bit_F16C | bit_FMA | bit_MOVBE | bit_OSXSAVE;
+    if (!has(one.c, v2) || !has(extended.c, bit_LAHF_LM)) return 1;
+    if (!has(one.c, v3) || !has(seven.b, bit_AVX2 | bit_BMI | bit_BMI2) || !has(extended.c, bit_LZCNT))
+        return 2;
+    unsigned state = saved_state();
+    if (!has(state, 0x6)) return 2;
+    unsigned v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    if (!has(seven.b, v4) || !has(state, 0xe6)) return 3;
+    return has(seven.c, bit_AVX512VNNI) ? 5 : 4;
+}
+
+// Asking the CPU takes microseconds under a hypervisor. Threads that come at once find the same answer.
+int onnxc_interface_1(void) {
+    static atomic_int known;
+    int level = atomic_load_explicit(&known, memory_order_relaxed);
+    if (level) return level;
+    level = find_level();
+    atomic_store_explicit(&known, level, memory_order_relaxed);
+    return level;
+}
+#else
+int onnxc_interface_1(void) { return 1; }
+#endif

@@ -1,0 +1,198 @@
+// Work on several threads. One pool serves the whole process and starts when first needed. A job has seats:
+// threads that come in time take one each, the caller works too, takes back the seats that are left and waits
+// for those who sit. Nobody waits for a thread that did not wake up in time.
+#include "runtime-lite/core/runtime.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+enum { WORKERS_MOST = 255, SPINS = 2000 };
+
+typedef struct job {
+    onnxc_rt_task *task;
+    void *const *context;
+    int64_t tasks;
+    int threads;
+    atomic_llong next;
+} job;
+
+typedef struct pool {
+    pthread_mutex_t owner; // of the job
+    pthread_mutex_t sleep; // guards the conditions only
+    pthread_cond_t wake, done;
+    atomic_int seats;    // free ones; their numbers are the threads' numbers
+    atomic_int finished; // seats whose work is done
+    atomic_int sleepers, waiting;
+    job job;
+    int workers;
+    int fork_handler;
+} pool;
+
+#define FRESH                                                                                                \
+    {.owner = PTHREAD_MUTEX_INITIALIZER,                                                                     \
+     .sleep = PTHREAD_MUTEX_INITIALIZER,                                                                     \
+     .wake = PTHREAD_COND_INITIALIZER,                                                                       \
+     .done = PTHREAD_COND_INITIALIZER}
+static pool the_pool = FRESH;
+static _Thread_local const onnxc_threads *settings;
+
+const onnxc_threads *onnxc_use_threads(const onnxc_threads *t) {
+    const onnxc_threads *before = settings;
+    settings = t;
+    return before;
+}
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+// ---------------------------------------------------------------- working
+// Each takes a part of what is left, so that all end at nearly the same time however fast they are (guided
+// self-scheduling; C. Polychronopoulos, D. Kuck, 1987).
+static void work(job *j, int thread) {
+    long long begin = atomic_load(&j->next), end;
+    for (;;) {
+        do {
+            if (begin >= j->tasks) return;
+            end = begin + (j->tasks - begin + 2 * j->threads - 1) / (2 * j->threads);
+        } while (!atomic_compare_exchange_weak(&j->next, &begin, end));
+        j->task(j->context, begin, end, thread);
+        begin = atomic_load(&j->next);
+    }
+}
+
+// The number of a free seat, 0 when there is none.
+static int take_seat(pool *p) {
+    int n = atomic_load(&p->seats);
+    while (n > 0 && !atomic_compare_exchange_weak(&p->seats, &n, n - 1)) {
+    }
+    return n > 0 ? n : 0;
+}
+
+static int wait_for_seat(pool *p) {
+    for (int i = 0; i < SPINS; i++) {
+        int seat = take_seat(p);
+        if (seat) return seat;
+        relax();
+    }
+    int seat;
+    pthread_mutex_lock(&p->sleep);
+    atomic_fetch_add(&p->sleepers, 1);
+    while (!(seat = take_seat(p))) pthread_cond_wait(&p->wake, &p->sleep);
+    atomic_fetch_sub(&p->sleepers, 1);
+    pthread_mutex_unlock(&p->sleep);
+    return seat;
+}
+
+static void *worker(void *arg) {
+    pool *p = arg;
+    for (;;) {
+        work(&p->job, wait_for_seat(p));
+        atomic_fetch_add(&p->finished, 1);
+        if (!atomic_load(&p->waiting)) continue;
+        pthread_mutex_lock(&p->sleep);
+        pthread_cond_signal(&p->done);
+        pthread_mutex_unlock(&p->sleep);
+    }
+    return NULL;
+}
+
+// ---------------------------------------------------------------- the pool
+// A child process has none of the threads: it starts anew.
+static void after_fork(void) { the_pool = (pool)FRESH; }
+
+static void start_worker(pool *p) {
+    pthread_t thread;
+    pthread_attr_t detached;
+    sigset_t all, before;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); // signals are for the program's own threads
+    if (pthread_create(&thread, &detached, worker, p) == 0) p->workers++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&detached);
+}
+
+static void start_workers(pool *p, int wanted) {
+    static atomic_int registered;
+    if (!atomic_exchange(&registered, 1)) pthread_atfork(NULL, NULL, after_fork);
+    if (wanted > WORKERS_MOST) wanted = WORKERS_MOST;
+    for (int missing = wanted - p->workers; missing > 0; missing--) start_worker(p);
+}
+
+static void offer_seats(pool *p, int seats) {
+    atomic_store(&p->finished, 0);
+    atomic_store(&p->seats, seats);
+    if (!atomic_load(&p->sleepers)) return;
+    pthread_mutex_lock(&p->sleep);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->sleep);
+}
+
+static void wait_until_done(pool *p, int taken) {
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load(&p->finished) == taken) return;
+        relax();
+    }
+    pthread_mutex_lock(&p->sleep);
+    atomic_store(&p->waiting, 1);
+    while (atomic_load(&p->finished) != taken) pthread_cond_wait(&p->done, &p->sleep);
+    atomic_store(&p->waiting, 0);
+    pthread_mutex_unlock(&p->sleep);
+}
+
+// Another call has the pool: this one does its work alone.
+static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks, int threads) {
+    pool *p = &the_pool;
+    if (pthread_mutex_trylock(&p->owner) != 0) {
+        task(context, 0, tasks, 0);
+        return;
+    }
+    start_workers(p, threads - 1);
+    int seats = p->workers < threads - 1 ? p->workers : threads - 1;
+    p->job.task = task;
+    p->job.context = context;
+    p->job.tasks = tasks;
+    p->job.threads = seats + 1;
+    atomic_store(&p->job.next, 0);
+    offer_seats(p, seats);
+    work(&p->job, 0);
+    wait_until_done(p, seats - atomic_exchange(&p->seats, 0));
+    pthread_mutex_unlock(&p->owner);
+}
+
+// ---------------------------------------------------------------- the caller's own threads
+typedef struct share {
+    onnxc_rt_task *task;
+    void *const *context;
+    int64_t tasks;
+    int parts;
+} share;
+
+static void run_share(void *arg, int part) {
+    const share *s = arg;
+    int64_t each = s->tasks / s->parts, more = s->tasks % s->parts;
+    int64_t begin = each * part + (part < more ? part : more), end = begin + each + (part < more);
+    if (begin < end) s->task(s->context, begin, end, part);
+}
+
+void onnxc_rt_parallel(onnxc_rt_task *task, void *const *context, int64_t tasks, int max_threads) {
+    const onnxc_threads *t = settings;
+    int threads = t && t->count > 0 ? t->count : onnxc_default_threads();
+    if (threads > max_threads) threads = max_threads;
+    if (threads > tasks) threads = (int)tasks;
+    if (tasks <= 0) return;
+    if (threads <= 1) {
+        task(context, 0, tasks, 0);
+    } else if (t && t->parallel_for) {
+        share s = {task, context, tasks, threads};
+        t->parallel_for(t->user, threads, run_share, &s);
+    } else {
+        run_on_pool(task, context, tasks, threads);
+    }
+}

@@ -1,0 +1,75 @@
+// CUDA's driver, if this machine has one. In: nothing. Out: its functions.
+#include "runtime-lite/cuda/cuda.h"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct opened {
+    cuda_driver driver;
+    bool there;
+    char why[256]; // it is not
+} opened;
+static opened the_driver;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+// NULL, or the symbol that is not there.
+static const char *find_functions(void *library, cuda_driver *d) {
+    static const char *const symbols[] = {
+#define X(name, symbol, parameters) #symbol,
+        CUDA_FUNCTIONS(X) CUDA_GRAPH_FUNCTIONS(X)
+#undef X
+    };
+#define X(name, symbol, parameters) +1
+    enum { N = sizeof symbols / sizeof *symbols, NEEDED = 0 CUDA_FUNCTIONS(X) };
+#undef X
+    _Static_assert(sizeof *d == N * sizeof(void *), "one symbol for each function");
+    for (int i = 0; i < N; i++) {
+        void *f = dlsym(library, symbols[i]);
+        if (!f && i < NEEDED) return symbols[i];
+        memcpy((char *)d + (size_t)i * sizeof f, &f, sizeof f);
+    }
+    return NULL;
+}
+
+int cuda_has_graphs(const cuda_driver *d) {
+#define X(name, symbol, parameters) &&d->name
+    return 1 CUDA_GRAPH_FUNCTIONS(X);
+#undef X
+}
+
+int cuda_capability(const cuda_driver *d, int device, int *sm) {
+    int major = 0, minor = 0, error = d->device_attribute(&major, CUDA_CAPABILITY_MAJOR, device);
+    if (!error) error = d->device_attribute(&minor, CUDA_CAPABILITY_MINOR, device);
+    *sm = major * 10 + minor;
+    return error;
+}
+
+#define BECAUSE(...) snprintf(the_driver.why, sizeof the_driver.why, __VA_ARGS__)
+
+static void start_driver(const cuda_driver *d) {
+    const char *name = NULL, *text = NULL;
+    int error = d->init(0);
+    the_driver.there = !error;
+    if (!error) return;
+    d->error_name(error, &name);
+    d->error_text(error, &text);
+    BECAUSE("NVIDIA's driver failed to initialise: %s (%s)", text ? text : "unknown error",
+            name ? name : "?");
+}
+
+// Never closed: it keeps threads of its own.
+static void open_driver(void) {
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *lacks = library ? find_functions(library, &the_driver.driver) : NULL;
+    if (!library) BECAUSE("NVIDIA's driver was not found: %s", dlerror());
+    else if (lacks) BECAUSE("NVIDIA's driver (libcuda.so.1) is too old: it has no %s", lacks);
+    else start_driver(&the_driver.driver);
+}
+
+const cuda_driver *cuda_driver_open(const char **why) {
+    pthread_once(&once, open_driver);
+    *why = the_driver.why;
+    return the_driver.there ? &the_driver.driver : NULL;
+}

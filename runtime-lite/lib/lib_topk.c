@@ -1,0 +1,77 @@
+// TopK along one axis. Written: values and indices [outer, k, inner] (each may be left out), scratch. Read: x
+// [outer, n, inner]. Numbers: dtype, outer, n, inner, k, whether the largest. Scratch holds k pairs, and 2 n
+// when 4 k > n. Equal values come in the order of their indices; NaN counts as larger than all others.
+#include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_key.h"
+
+enum { TOPK_BLOCK = 128 };
+
+// The worst of the chosen is at the root: the lowest key, of equal ones the last.
+static int topk_worse(const lib_pair *a, const lib_pair *b) {
+    return a->key < b->key || (a->key == b->key && a->index > b->index);
+}
+
+static void topk_sink(lib_pair *heap, int64_t k, int64_t at) {
+    lib_pair x = heap[at];
+    for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= k) break;
+        if (child + 1 < k && topk_worse(&heap[child + 1], &heap[child])) child++;
+        if (!topk_worse(&heap[child], &x)) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = x;
+}
+
+// for i < n: when better than the worst chosen, it takes that one's place
+static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char *x) {
+    int64_t dtype = z[0], n = z[2], inner = z[3], i, j, count;
+    uint64_t flip = z[5] ? 0 : UINT64_MAX, keys[TOPK_BLOCK];
+    for (i = 0; i < k; i++) heap[i].key = lib_key(dtype, x, i * inner) ^ flip, heap[i].index = i;
+    for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
+    for (i = k; i < n; i += count) {
+        count = n - i < TOPK_BLOCK ? n - i : (int64_t)TOPK_BLOCK;
+        lib_keys(dtype, x + (size_t)(i * inner * lib_element_size(dtype)), inner, count, keys);
+        for (j = 0; j < count; j++) {
+            if ((keys[j] ^ flip) <= heap[0].key) continue;
+            heap[0].key = keys[j] ^ flip, heap[0].index = i + j;
+            topk_sink(heap, k, 0);
+        }
+    }
+    for (i = k - 1; i > 0; i--) {
+        lib_pair worst = heap[0];
+        heap[0] = heap[i];
+        heap[i] = worst;
+        topk_sink(heap, i, 0);
+    }
+}
+
+static void topk_sort(lib_pair *pairs, const int64_t *z, const char *x) {
+    int64_t n = z[2], i;
+    uint64_t flip = z[5] ? UINT64_MAX : 0;
+    for (i = 0; i < n; i++) pairs[i].key = lib_key(z[0], x, i * z[3]) ^ flip, pairs[i].index = i;
+    lib_sort(pairs, pairs + n, n);
+}
+
+ONNXC_LIB int onnxc_lib_topk(void **call, void *const *data, const int64_t *numbers) {
+    int64_t outer = numbers[1], n = numbers[2], inner = numbers[3], k = numbers[4], o, i, j;
+    size_t size = (size_t)lib_element_size(numbers[0]);
+    char *values = (char *)data[0];
+    int64_t *indices = (int64_t *)data[1];
+    lib_pair *pairs = (lib_pair *)data[2];
+    (void)call;
+    for (o = 0; o < outer && k > 0; o++)
+        for (i = 0; i < inner; i++) {
+            const char *x = (const char *)data[3] + (size_t)(o * n * inner + i) * size;
+            if (4 * k > n) topk_sort(pairs, numbers, x);
+            else topk_select(pairs, k, numbers, x);
+            for (j = 0; j < k; j++) {
+                int64_t to = (o * k + j) * inner + i;
+                if (values)
+                    memcpy(values + (size_t)to * size, x + (size_t)(pairs[j].index * inner) * size, size);
+                if (indices) indices[to] = pairs[j].index;
+            }
+        }
+    return 0;
+}

@@ -1,0 +1,113 @@
+// Written: handles of the strings that stay, how many. Read: n handles, m handles of those that go. Numbers:
+// n, m, whether case matters, what becomes of it (0: nothing, 1: lower, 2: upper). When none stays, one empty
+// string does.
+#include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_value.h"
+
+// Latin, Greek, Cyrillic, Armenian letters whose cases lie at fixed distances; others stay.
+static uint32_t normalize_lower(uint32_t c) {
+    if ((c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7)) return c + 32;
+    if (c >= 0x391 && c <= 0x3a9 && c != 0x3a2) return c + 32;
+    if (c >= 0x410 && c <= 0x42f) return c + 32;
+    if (c >= 0x400 && c <= 0x40f) return c + 80;
+    if (c >= 0x531 && c <= 0x556) return c + 48;
+    if (c == 0x178) return 0xff;
+    if ((c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e)) return c & 1 ? c + 1 : c;
+    if ((c >= 0x100 && c <= 0x177 && c != 0x130 && c != 0x131 && c != 0x138) || (c >= 0x460 && c <= 0x481) ||
+        (c >= 0x1e00 && c <= 0x1e95) || (c >= 0x1ea0 && c <= 0x1eff) || (c >= 0x48a && c <= 0x4bf))
+        return c | 1;
+    return c;
+}
+
+static uint32_t normalize_upper(uint32_t c) {
+    uint32_t other;
+    if (c == 0xb5) return 0x39c;
+    if (c == 0xff) return 0x178;
+    if (c == 0x3c2) return 0x3a3;
+    if (c == 0x131) return 'I';
+    for (other = 1; other <= 80; other = other == 1 ? 32 : other == 32 ? 48 : other == 48 ? 80 : 81)
+        if (c > other && normalize_lower(c - other) == c && c - other != c) return c - other;
+    return c;
+}
+
+// The code point at p[0..n), its length; a byte that begins none is one itself.
+static uint32_t normalize_read(const char *p, size_t n, size_t *length) {
+    const unsigned char *s = (const unsigned char *)p;
+    *length = 1;
+    if (s[0] >= 0xc2 && s[0] < 0xe0 && n > 1) {
+        *length = 2;
+        return (uint32_t)(s[0] & 31) << 6 | (s[1] & 63);
+    }
+    if (s[0] >= 0xe0 && s[0] < 0xf0 && n > 2) {
+        *length = 3;
+        return (uint32_t)(s[0] & 15) << 12 | (uint32_t)(s[1] & 63) << 6 | (s[2] & 63);
+    }
+    return s[0] < 0x80 ? s[0] : 0xffffffffu;
+}
+
+static size_t normalize_write(char *to, uint32_t c) {
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63));
+    return 3;
+}
+
+// A copy in the other case; 0: no memory. German sharp s is two letters when large.
+static int64_t normalize_case(void **call, onnxc_string s, int upper) {
+    char *to, *own;
+    size_t i, n, length;
+    int64_t handle = lib_string_new(call, 2 * s.size, &own), size;
+    if (!handle) return 0;
+    for (i = 0, to = own; i < s.size; i += length) {
+        uint32_t c = normalize_read(s.data + i, s.size - i, &length);
+        uint32_t other = upper ? normalize_upper(c) : normalize_lower(c);
+        n = length;
+        if (upper && c == 0xdf) memcpy(to, "SS", 2), n = 2;
+        else if (c == 0xffffffffu || other == c) memcpy(to, s.data + i, length);
+        else n = normalize_write(to, other);
+        to += n;
+    }
+    size = to - own;
+    memcpy(own - sizeof size, &size, sizeof size);
+    return handle;
+}
+
+static int normalize_goes(int64_t x, const int64_t *stops, int64_t count) {
+    int64_t i;
+    for (i = 0; i < count; i++)
+        if (lib_string_compare(x, stops[i]) == 0) return 1;
+    return 0;
+}
+
+// Small copies of the words that go, for comparing without regard to case.
+static int64_t *normalize_stops(void **call, const int64_t *stops, int64_t count) {
+    int64_t *own = (int64_t *)lib_alloc(call, 8 * count), i;
+    for (i = 0; own && i < count; i++) {
+        own[i] = normalize_case(call, lib_string(stops[i]), 0);
+        if (!own[i]) return NULL;
+    }
+    return own;
+}
+
+ONNXC_LIB int onnxc_lib_string_normalize(void **call, void *const *data, const int64_t *numbers) {
+    int64_t *out = (int64_t *)data[0], count = 0, i;
+    const int64_t *x = (const int64_t *)data[2], *stops = (const int64_t *)data[3];
+    if (!numbers[2]) stops = normalize_stops(call, stops, numbers[1]);
+    if (!stops && !numbers[2]) return LIB_NO_MEMORY;
+    for (i = 0; i < numbers[0]; i++) {
+        int64_t compared = numbers[2] || !numbers[1] ? x[i] : normalize_case(call, lib_string(x[i]), 0);
+        if (normalize_goes(compared, stops, numbers[1])) continue;
+        out[count] = numbers[3] ? normalize_case(call, lib_string(x[i]), numbers[3] == 2) : x[i];
+        if (numbers[3] && !out[count]) return LIB_NO_MEMORY;
+        count++;
+    }
+    if (!count) out[count++] = 0;
+    *(int64_t *)data[1] = count;
+    return 0;
+}

@@ -1,0 +1,17 @@
+// The sizes of a value that is to be a tensor. Written: dims. Read: its handle. Numbers: dtype, rank, by axis
+// the size that it must have (-1: any). Answers 1: there is none, 2: it is another tensor.
+#include "runtime-lite/lib/lib.h"
+#include "runtime-lite/lib/lib_value.h"
+
+ONNXC_LIB int onnxc_lib_value_dims(void **call, void *const *data, const int64_t *numbers) {
+    const onnxc_value *v = lib_value(*(const int64_t *)data[1]);
+    int64_t *dims = (int64_t *)data[0], i;
+    (void)call;
+    if (!v) return 1;
+    if (v->kind != LIB_TENSOR || v->dtype != numbers[0] || v->rank != numbers[1]) return 2;
+    for (i = 0; i < v->rank; i++) {
+        dims[i] = v->dims[i];
+        if (numbers[2 + i] >= 0 && dims[i] != numbers[2 + i]) return 2;
+    }
+    return 0;
+}
