@@ -247,10 +247,12 @@ static void check_outputs(void *user, region *r, step *s) {
     buffer **all;
     (void)r;
     int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
-    for (int j = 0; j < n; j++)
-        if (buffer_root(all[j])->role == BUF_OUTPUT && has_opaque_dim(buffer_root(all[j])))
+    for (int j = 0; j < n; j++) {
+        const buffer *root = buffer_root(all[j]);
+        if (root->role == BUF_OUTPUT && dims_are_opaque(root->dims, root->rank))
             diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size is known only at run time",
                         s->kernel->name, all[j]->name);
+    }
 }
 
 static void add_messages(hosting *a) {

@@ -227,7 +227,7 @@ void host_check_negative(host *h) {
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *b = p->buffers.at[j];
         if (b->role != BUF_TEMP && b->role != BUF_OUTPUT) continue;
-        if (has_opaque_dim(b)) continue;
+        if (dims_are_opaque(b->dims, b->rank)) continue;
         for (int i = 0; i < b->rank; i++) {
             const dim *d = b->dims[i];
             if (d->min >= 0 || map_get_number(&seen, (uint64_t)d->id)) continue;

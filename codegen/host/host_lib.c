@@ -46,7 +46,7 @@ static ins *or_null(host *h, ins *array) { return array ? array : lb_null(&h->b)
 static ins *open_room(host *h, const step *s) {
     lbuild *b = &h->b;
     const buffer *to = s->nwritten ? s->args[0] : NULL;
-    if (!to || to->role != BUF_OUTPUT || !has_opaque_dim(to)) return NULL;
+    if (!to || to->role != BUF_OUTPUT || !dims_are_opaque(to->dims, to->rank)) return NULL;
     ins *count = host_dim(h, buffer_count(to));
     ins *fits = lb_if(b, lb_cmp(b, L_SLE, count, io_capacity(h, to->io)));
     ins *none = lb_bin(b, L_AND, lb_cmp(b, L_EQ, buffer_pointer(h, to), lb_null(b)),

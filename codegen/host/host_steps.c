@@ -39,7 +39,10 @@ static ins *is_true(host *h, const buffer *b) {
 
 const char *located(host *h, const loc *at, const char *message) {
     if (!at || !at->node) return message;
-    return arena_printf(h->all->arena, "node '%s' (%s): %s", at->node, at->op ? at->op : "?", message);
+    text t = {.arena = h->all->arena};
+    text_add_node(&t, at, false);
+    text_printf(&t, ": %s", message);
+    return text_str(&t);
 }
 
 // ---------------------------------------------------------------- kernels
@@ -136,7 +139,8 @@ static void copy_step(host *h, const step *s) {
     ins *bytes = host_dim(h, buffer_bytes(s->buffer));
     if (bytes->op == L_CONST && bytes->i == 0) return;
     if (h->gpu_run && buffer_root(s->buffer)->space != SPACE_DEVICE) check_launched(h, check_kernel);
-    if (s->buffer->role == BUF_OUTPUT && has_opaque_dim(s->buffer)) copy_to_capacity(h, s, bytes);
+    if (s->buffer->role == BUF_OUTPUT && dims_are_opaque(s->buffer->dims, s->buffer->rank))
+        copy_to_capacity(h, s, bytes);
     else copy_bytes(h, s->buffer, s->from, bytes);
 }
 

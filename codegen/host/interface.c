@@ -24,8 +24,6 @@ int64_t interface_pointer_offset(const target *t, int int64s, int pointer) {
 
 const char *interface_ctype(const buffer *b) { return b->holds ? "onnxc_value" : dtype_c(b->dtype); }
 
-bool has_opaque_dim(const buffer *b) { return !is_sized_at_entry(b->dims, b->rank); }
-
 // ---------------------------------------------------------------- tensors
 typedef struct namer {
     arena *arena;
@@ -53,7 +51,7 @@ static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
         t->dims[j] = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_dim%d", t->name, j));
         t->dim_slots[j] = (*slots)++;
     }
-    t->data_sized = output && !absent && has_opaque_dim(b);
+    t->data_sized = output && !absent && dims_are_opaque(b->dims, b->rank);
     if (!t->data_sized) return;
     t->capacity = take_name(n->arena, &n->names, arena_printf(n->arena, "%s_capacity", t->name));
     t->capacity_slot = (*slots)++;
@@ -119,7 +117,7 @@ static io_tensor *tensors_of_version(arena *a, const io_tensor *all, int n, buff
     for (int j = 0; j < n; j++) {
         own[j] = all[j];
         own[j].buffer = buffers[j];
-        own[j].data_sized = all[j].data_sized && has_opaque_dim(buffers[j]);
+        own[j].data_sized = all[j].data_sized && dims_are_opaque(buffers[j]->dims, buffers[j]->rank);
     }
     return own;
 }

@@ -51,5 +51,4 @@ interface *interface_of_version(arena *a, const interface *io, const program *p)
 int64_t interface_int64_offset(int slot);
 int64_t interface_pointer_offset(const target *t, int int64s, int pointer);
 const char *interface_ctype(const buffer *b); // of the elements
-bool has_opaque_dim(const buffer *b);         // only the run knows its size
 #endif

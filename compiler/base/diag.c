@@ -18,19 +18,15 @@ static const char *severity_name(diag_severity s) {
     return "error";
 }
 
-static void add_op(text *t, const loc *at) {
-    if (!at->op) return;
-    text_add(t, " (");
-    text_add_safe(t, at->op, NAME_MOST);
-    if (at->version > 0) text_printf(t, "-%d", at->version);
-    text_add(t, ")");
-}
-
-static void add_node(text *t, const loc *at) {
+void text_add_node(text *t, const loc *at, bool with_version) {
     text_add(t, "node '");
     text_add_safe(t, at->node ? at->node : "", NAME_MOST);
     text_add(t, "'");
-    add_op(t, at);
+    if (!at->op) return;
+    text_add(t, " (");
+    text_add_safe(t, at->op, NAME_MOST);
+    if (with_version && at->version > 0) text_printf(t, "-%d", at->version);
+    text_add(t, ")");
 }
 
 // The functions the node came through, innermost first.
@@ -44,7 +40,7 @@ static void add_chain(text *t, const loc *at) {
         text_add(t, "\n  in function '");
         text_add_safe(t, at->graph ? at->graph : "", NAME_MOST);
         text_add(t, "' called by ");
-        add_node(t, at->via);
+        text_add_node(t, at->via, true);
     }
 }
 
@@ -54,7 +50,7 @@ static const char *compose(diag *d, const loc *at, const diag_message *m) {
     text_add_safe(&t, file, NAME_MOST);
     text_add(&t, ": ");
     if (at && (at->node || at->op)) {
-        add_node(&t, at);
+        text_add_node(&t, at, true);
         text_add(&t, ": ");
     }
     text_printf(&t, "%s: ", severity_name(m->severity));

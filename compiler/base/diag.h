@@ -25,6 +25,7 @@ typedef struct loc {
     const char *graph;     // name of the (sub)graph or function
     const struct loc *via; // the node that called the function this node came from
 } loc;
+void text_add_node(text *t, const loc *at, bool with_version); // node 'name' (operator-version)
 
 typedef enum diag_severity { SEV_REMARK, SEV_WARNING, SEV_ERROR } diag_severity;
 

@@ -96,8 +96,9 @@ bool dim_eval(const dim *d, bool (*lookup)(void *user, const dim *atom, int64_t 
 dim *dim_substitute(dim *d, dim *(*map)(void *user, dim *atom), void *user);
 // Calls visit for each distinct symbol and opaque in d.
 void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *user);
-int dim_parts_count(const dim *d); // distinct dims in d, d among them
-bool dim_is_opaque(const dim *d);  // an atom of it is: only a step of the program sets it
+int dim_parts_count(const dim *d);          // distinct dims in d, d among them
+bool dim_is_opaque(const dim *d);           // an atom of it is: only a step of the program sets it
+bool dims_are_opaque(dim *const *d, int n); // one of them is
 // The same dim built anew from what is known of its atoms by now: often simpler.
 dim *dim_simplify(dim *d);
 // Text such as "2*N + floordiv(H, 2)"; dim_parse reads it back (NULL: not a dim). Opaques show as ?name;

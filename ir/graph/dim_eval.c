@@ -209,3 +209,8 @@ bool dim_is_opaque(const dim *d) {
     dim_atoms(d, find_opaque, &found);
     return found;
 }
+bool dims_are_opaque(dim *const *d, int n) {
+    bool found = false;
+    for (int j = 0; j < n; j++) found |= dim_is_opaque(d[j]);
+    return found;
+}

@@ -310,6 +310,12 @@ static expr *read_expr(kernel *k, buffer *b, expr *const *index, expr *guard, ex
 
 expr *x_read(kernel *k, buffer *b, expr *const *index) { return read_expr(k, b, index, NULL, NULL); }
 
+expr *x_read_first(kernel *k, buffer *b) {
+    expr *zero[MAX_RANK];
+    for (int j = 0; j < b->rank; j++) zero[j] = x_i64(k, 0);
+    return x_read(k, b, zero);
+}
+
 expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr *fill) {
     if (!guard || is_const_int(guard, 1)) return x_read(k, b, index);
     if (!fill) fill = x_zero(k, dtype_compute(b->dtype));

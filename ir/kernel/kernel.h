@@ -209,6 +209,7 @@ expr *x_round_to(kernel *k, expr *a, dtype storage, bool saturate);
 expr *x_bitcast(kernel *k, expr *a, dtype to); // of the same width
 // buffer[index...]; reading needs no cast: the result is in the buffer's compute type.
 expr *x_read(kernel *k, buffer *b, expr *const *index);
+expr *x_read_first(kernel *k, buffer *b); // element 0
 // Same with a guard; fill NULL means 0.
 expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr *fill);
 // Index clamped to [0, extent) after adding extent to negative ones (when wrap), with a check that fails the

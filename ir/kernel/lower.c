@@ -144,7 +144,7 @@ static int output_position(lowering *l, const value *v) {
     const graph *g = l->program->module->main;
     if (has_no_rank(v) || l->program->outputs.n != g->outputs.n || v->graph != g ||
         v->type.kind != TYPE_TENSOR || v->type.elem == DT_STRING ||
-        !is_sized_at_entry(v->type.dims, v->type.rank))
+        dims_are_opaque(v->type.dims, v->type.rank))
         return -1;
     for (int j = 0; j < g->outputs.n; j++)
         if (given_value(g->outputs.at[j]) == v) return j;

@@ -13,14 +13,8 @@ program *program_new(module *m) {
     return p;
 }
 
-bool is_sized_at_entry(dim *const *d, int rank) {
-    for (int j = 0; j < rank; j++)
-        if (dim_is_opaque(d[j])) return false;
-    return true;
-}
-
 buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const *d) {
-    return program_buffer(p, name, is_sized_at_entry(d, rank) ? BUF_TEMP : BUF_HEAP, t, rank, d);
+    return program_buffer(p, name, dims_are_opaque(d, rank) ? BUF_HEAP : BUF_TEMP, t, rank, d);
 }
 
 buffer *program_constant(program *p, const char *name, const constant *c) {

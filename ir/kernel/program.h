@@ -62,7 +62,6 @@ buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, 
 // What a step makes for others: TEMP, or HEAP where a step before must allocate it.
 buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const *dims);
 buffer *program_constant(program *p, const char *name, const constant *c);
-bool is_sized_at_entry(dim *const *dims, int rank);
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *dims);
 const buffer *buffer_root(const buffer *b);                                         // through view_of
 step *step_new(program *p, region *r, step_kind kind, const loc *at);               // appended

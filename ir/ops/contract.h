@@ -59,7 +59,6 @@ typedef struct conv {
 conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out);
 // A parameter that is a scalar or one element for each output channel.
 expr *conv_param(conv *c, buffer *param);
-expr *conv_scalar(conv *c, buffer *param); // of one element
 
 // ---- Quantised sums: cast(x) - zero_point in the type that products accumulate in
 // zero_point NULL: none.

@@ -209,12 +209,6 @@ void lower_check_size(lowering *l, const node *n, dim *d, const char *message) {
     lower_check(l, n, dim_at_most(dim_const(d->table, 0), d), message);
 }
 
-expr *read_scalar(kernel *k, buffer *b) {
-    expr *zero[MAX_RANK];
-    for (int j = 0; j < b->rank; j++) zero[j] = x_i64(k, 0);
-    return x_read(k, b, zero);
-}
-
 stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *out, kernel **k, expr **index) {
     *k = lower_kernel(l, n, suffix);
     stage *s = kernel_stage(*k);
@@ -222,17 +216,11 @@ stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *ou
     return s;
 }
 
-static void note_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
-}
-
 bool lower_known_contents(lowering *l, node *n) {
     const value *v = node_out(n, 0);
-    bool opaque = false;
     if (!v || v->constant || !v->contents || v->ncontents > CONTENTS_MAX) return false;
     if (!dtype_is_int(v->type.elem)) return false;
-    for (int j = 0; j < v->ncontents; j++) dim_atoms(v->contents[j], note_opaque, &opaque);
-    if (opaque) return false;
+    if (dims_are_opaque(v->contents, v->ncontents)) return false;
     buffer *out = lower_out(l, n, 0);
     kernel *k = lower_kernel(l, n, NULL);
     stage *s = kernel_stage(k);

@@ -43,8 +43,6 @@ step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t 
 // When all of output 0's elements are known from the model's sizes: a kernel that writes them.
 bool lower_known_contents(lowering *l, node *n);
 
-// Element 0 of b.
-expr *read_scalar(kernel *k, buffer *b);
 // pointwise_stage for one of several kernels of n, told apart by suffix.
 stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *out, kernel **k, expr **index);
 // Row-major position of at in a tensor of those sizes.

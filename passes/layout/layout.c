@@ -318,13 +318,6 @@ static void give_halos(assign *a) {
     }
 }
 
-static expr *halo_value(kernel *k, const buffer *b, buffer *source) {
-    expr *index[MAX_RANK];
-    if (!source) return x_number(k, dtype_compute(b->dtype), b->layout->fill);
-    for (int j = 0; j < source->rank; j++) index[j] = x_i64(k, 0);
-    return x_read(k, source, index);
-}
-
 static void halo_stage(kernel *k, buffer *b, int axis, bool high, buffer *source) {
     const layout *l = b->layout;
     stage *s = kernel_stage(k);
@@ -339,7 +332,8 @@ static void halo_stage(kernel *k, buffer *b, int axis, bool high, buffer *source
         index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x]))
                                       : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
     }
-    stage_write(k, s, b, index, halo_value(k, b, source));
+    stage_write(k, s, b, index,
+                source ? x_read_first(k, source) : x_number(k, dtype_compute(b->dtype), l->fill));
 }
 
 static kernel *halo_kernel(const assign *a, buffer *b, const loc *at) {

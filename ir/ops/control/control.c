@@ -7,18 +7,9 @@
 //   after:   w = Shape(x);  y = If(c) {Neg(a)} else {Neg(b)}
 #include "ir/ops/control/control.h"
 #include "ir/ops/control/sequence.h"
+#include "ir/ops/runtime_args.h"
 
 // ---- Shared
-
-static void find_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
-}
-
-bool has_opaque(dim *const *dims, int rank) {
-    bool found = false;
-    for (int j = 0; j < rank; j++) dim_atoms(dims[j], find_opaque, &found);
-    return found;
-}
 
 void declare_variable(lowering *l, dim *d) {
     program *p = l->program;
@@ -34,9 +25,7 @@ void set_dim(lowering *l, const node *n, dim *target, dim *value) {
 }
 
 void check_dims(lowering *l, const node *n, dim *a, dim *b, const char *message) {
-    if (dim_equal(a, b) == TRI_YES) return;
-    step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
-    s->dim = dim_eq(a, b), s->message = message;
+    if (dim_equal(a, b) != TRI_YES) lower_check(l, n, dim_eq(a, b), message);
 }
 
 buffer *heap_buffer(lowering *l, const node *n, const char *suffix, dtype t, int rank, dim *const *dims) {
@@ -351,7 +340,7 @@ static void if_lower(lowering *l, node *n) {
         value *v = n->out[i];
         if (!v) continue;
         bool sized = v->type.kind != TYPE_TENSOR || v->type.rank == RANK_UNKNOWN ||
-                     !has_opaque(v->type.dims, v->type.rank);
+                     !dims_are_opaque(v->type.dims, v->type.rank);
         out[i] = sized ? lower_handle_out(l, n, i)
                        : heap_buffer(l, n, v->name, v->type.elem, v->type.rank, v->type.dims);
         if (sized) continue;

@@ -3,7 +3,6 @@
 #define ONNXC_IR_OPS_CONTROL_CONTROL_H
 #include "ir/kernel/lower.h"
 
-bool has_opaque(dim *const *dims, int rank);
 void declare_variable(lowering *l, dim *d); // an opaque dim that steps set from here on
 void set_dim(lowering *l, const node *n, dim *target, dim *value);
 void check_dims(lowering *l, const node *n, dim *a, dim *b, const char *message); // equal at run time

@@ -137,7 +137,7 @@ static void infer_scan_output(node *n, const graph *g, int i, dim *trips) {
     dim *dims[MAX_RANK + 1] = {trips};
     for (int j = 0; j < t->rank; j++) {
         dim *own = infer_unknown_dim(n, "scan", NULL);
-        dims[j + 1] = has_opaque(&t->dims[j], 1) ? own : t->dims[j];
+        dims[j + 1] = dim_is_opaque(t->dims[j]) ? own : t->dims[j];
     }
     infer_set(n, i, t->elem, t->rank + 1, dims);
 }
@@ -260,7 +260,7 @@ static void start_scanned(looping *o, int k) {
     dim *trips = known_trips(o->n, o->g);
     // A number that folding found after inference is not in the output's type.
     bool declared = trips && o->n->out[s->out]->type.rank > 0 && o->n->out[s->out]->type.dims[0] == trips;
-    if (declared && !has_opaque(&trips, 1) && !has_opaque(t->dims, t->rank)) {
+    if (declared && !dim_is_opaque(trips) && !dims_are_opaque(t->dims, t->rank)) {
         s->all = lower_out(l, o->n, s->out);
         return;
     }
@@ -268,7 +268,7 @@ static void start_scanned(looping *o, int k) {
     set_dim(l, o->n, s->room, loop_k(o, 0));
     for (int j = 0; j < t->rank; j++) {
         dims[j + 1] = t->dims[j];
-        if (!has_opaque(&t->dims[j], 1)) continue;
+        if (!dim_is_opaque(t->dims[j])) continue;
         dims[j + 1] = infer_made_dim(o->n, s->first + j);
         set_dim(l, o->n, dims[j + 1], loop_k(o, 0));
     }
@@ -331,7 +331,7 @@ static void step_scanned(looping *o, int k) {
     if (!s->all) return;
     buffer *element = lower_buffer(o->l, s->element);
     if (s->room) {
-        if (has_opaque(s->element->type.dims, s->element->type.rank)) bind_element(o, s, element);
+        if (dims_are_opaque(s->element->type.dims, s->element->type.rank)) bind_element(o, s, element);
         grow_scanned(o, k, s);
     }
     const char *name = arena_printf(o->l->program->arena, "scan%d", k);

@@ -85,7 +85,7 @@ static void label_lower(lowering *l, node *n) {
     expr *index[MAX_RANK];
     stage *s = pointwise_stage(l, n, out, &k, index);
     expr *place = x_read(k, places, index), *known = x_bin(k, X_LE, x_i64(k, 0), place);
-    expr *y = x_read_guarded(k, from, &place, known, read_scalar(k, other));
+    expr *y = x_read_guarded(k, from, &place, known, x_read_first(k, other));
     stage_write(k, s, out, index, y);
 }
 

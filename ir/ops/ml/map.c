@@ -122,7 +122,7 @@ static void pick_entries(lowering *l, node *n, buffer *list, buffer *places, buf
     expr *at = index[out->rank - 1], *y;
     if (places) {
         expr *place = x_read(k, places, &at), *known = x_bin(k, X_LE, x_i64(k, 0), place);
-        y = x_read_guarded(k, list, &place, known, other ? read_scalar(k, other) : NULL);
+        y = x_read_guarded(k, list, &place, known, other ? x_read_first(k, other) : NULL);
     } else {
         y = x_read(k, list, &at);
     }

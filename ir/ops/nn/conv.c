@@ -3,6 +3,7 @@
 //   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
 //       sum over c, k... of x[n, g*C + c, o*stride - pad + k*dilation ...] * w[g*M + m, c, k...]
 #include "ir/ops/contract.h"
+#include "ir/ops/runtime_args.h"
 #include <string.h>
 
 // ---- Windows
@@ -107,9 +108,8 @@ void window_check(lowering *l, const node *n, const window *w) {
     for (int i = 0; i < w->n; i++) {
         dim *d = w->out[i], *zero = dim_const(d->table, 0);
         if (dim_less_equal(zero, d) == TRI_YES) continue;
-        step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
-        s->dim = dim_sub(dim_const(d->table, 1), dim_lt(d, zero));
-        s->message = arena_printf(l->program->arena, "spatial axis %d is smaller than the window", i);
+        lower_check(l, n, dim_sub(dim_const(d->table, 1), dim_lt(d, zero)),
+                    arena_printf(l->program->arena, "spatial axis %d is smaller than the window", i));
     }
 }
 
@@ -197,12 +197,6 @@ conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
 }
 
 expr *conv_param(conv *c, buffer *param) { return read_broadcast(c->k, param, &c->channel, 1); }
-
-expr *conv_scalar(conv *c, buffer *param) {
-    expr *zero = x_i64(c->k, 0), *at[MAX_RANK];
-    for (int i = 0; i < param->rank; i++) at[i] = zero;
-    return x_read(c->k, param, at);
-}
 
 static void check_bias(const node *n, int i, dim *channels) {
     if (!node_in(n, i)) return;

@@ -103,8 +103,8 @@ static void lower_optimiser(lowering *l, node *n, int lists, int outputs, formul
         for (int j = 0; j < outputs; j++) out[j] = lower_out(l, n, i + j * length);
         stage *s = suffixed_stage(l, n, arena_printf(l->program->arena, "%d", i), x, &k, at);
         element e = {.k = k, .n = n, .t = dtype_compute(x->dtype)};
-        e.rate = x_cast(k, read_scalar(k, rate), e.t, false);
-        e.count = x_cast(k, read_scalar(k, count), e.t, false);
+        e.rate = x_cast(k, x_read_first(k, rate), e.t, false);
+        e.count = x_cast(k, x_read_first(k, count), e.t, false);
         for (int j = 0; j < lists; j++) e.v[j] = x_read(k, lower_in(l, n, 2 + i + j * length), at);
         f(&e);
         for (int j = 0; j < outputs; j++)

@@ -28,7 +28,7 @@ buffer *quant_zero_point(lowering *l, const node *n, int i) {
 }
 
 expr *quant_conv_sum(conv *c, buffer *x, buffer *x_zero, buffer *w, buffer *w_zero) {
-    expr *zx = x_zero ? conv_scalar(c, x_zero) : NULL, *zw = w_zero ? conv_param(c, w_zero) : NULL;
+    expr *zx = x_zero ? x_read_first(c->k, x_zero) : NULL, *zw = w_zero ? conv_param(c, w_zero) : NULL;
     expr *vx = quant_centre(c->k, x_read_guarded(c->k, x, c->x, c->guard, zx), zx);
     expr *vw = quant_centre(c->k, x_read(c->k, w, c->w), zw);
     return stage_reduce(c->k, c->s, RED_SUM, x_mul(c->k, vx, vw));
@@ -276,8 +276,8 @@ static void qlinear_conv_lower(lowering *l, node *n) {
     kernel *k = c.k;
     expr *sum = quant_conv_sum(&c, x, zx, w, zw);
     if (bias) sum = x_add(k, sum, x_read(k, bias, &c.channel));
-    expr *sx = conv_scalar(&c, lower_in(l, n, 1)), *sw = conv_param(&c, lower_in(l, n, 4));
-    expr *sy = conv_scalar(&c, lower_in(l, n, 6)), *z = zy ? conv_scalar(&c, zy) : NULL;
+    expr *sx = x_read_first(c.k, lower_in(l, n, 1)), *sw = conv_param(&c, lower_in(l, n, 4));
+    expr *sy = x_read_first(c.k, lower_in(l, n, 6)), *z = zy ? x_read_first(c.k, zy) : NULL;
     stage_write(k, c.s, out, c.index, requantised(k, sum, sx, sw, sy, z, out->dtype));
 }
 

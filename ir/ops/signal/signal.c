@@ -445,7 +445,7 @@ static void mel_infer(node *n) {
 }
 
 static expr *double_argument(lowering *l, const node *n, kernel *k, int i) {
-    return x_cast(k, read_scalar(k, lower_in(l, n, i)), DT_F64, false);
+    return x_cast(k, x_read_first(k, lower_in(l, n, i)), DT_F64, false);
 }
 
 // The spectrum's bin where the edge of number i lies: equal steps of 2595 log10(1 + f / 700).

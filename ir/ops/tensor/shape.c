@@ -628,7 +628,7 @@ static void range_set_count(lowering *l, node *n, buffer *const *in, dim *count)
     buffer *b = lower_temp(l, n, "count", DT_I64, 1, &one);
     kernel *k = lower_kernel(l, n, "count");
     expr *v[3], *zero = x_i64(k, 0);
-    for (int i = 0; i < 3; i++) v[i] = x_cast(k, read_scalar(k, in[i]), DT_F64, false);
+    for (int i = 0; i < 3; i++) v[i] = x_cast(k, x_read_first(k, in[i]), DT_F64, false);
     expr *steps = x_un(k, X_CEIL, x_div(k, x_sub(k, v[1], v[0]), v[2]));
     expr *whole = x_bin(k, X_MAX, x_cast(k, steps, DT_I64, false), zero);
     stage_write(k, kernel_stage(k), b, &zero, whole);
@@ -654,7 +654,7 @@ static void range_lower(lowering *l, node *n) {
     expr *index;
     stage *s = pointwise_stage(l, n, out, &k, &index);
     dtype t = dtype_compute(out->dtype);
-    expr *start = read_scalar(k, in[0]), *delta = read_scalar(k, in[2]);
+    expr *start = x_read_first(k, in[0]), *delta = x_read_first(k, in[2]);
     stage_write(k, s, out, &index, x_add(k, start, x_mul(k, x_cast(k, index, t, false), delta)));
 }
 

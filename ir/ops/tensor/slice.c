@@ -448,7 +448,7 @@ static void pad_lower(lowering *l, node *n) {
         from[a] = x_add(k, x.outside ? pad_position(k, mode, i, &x) : i, x_dim(k, x.start));
     }
     expr *v =
-        guard ? x_read_guarded(k, in, from, guard, fill ? read_scalar(k, fill) : NULL) : x_read(k, in, from);
+        guard ? x_read_guarded(k, in, from, guard, fill ? x_read_first(k, fill) : NULL) : x_read(k, in, from);
     stage_write(k, s, out, index, v);
 }
 
