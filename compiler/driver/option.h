@@ -21,6 +21,7 @@ typedef struct option {
     option_kind kind;
     size_t at; // offset of the field in the struct
     const char *group, *help;
+    bool incidental; // only says where things lie or how they are called: no part of the result
 } option;
 
 // A table (it ends with a NULL name) and the struct it fills.

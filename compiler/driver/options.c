@@ -3,7 +3,7 @@
 #include "codegen/c/cname.h"
 #include "codegen/gpu/nvrtc.h"
 #include "compiler/driver/gpu_native.h"
-#include "compiler/driver/pipeline.h"
+#include "compiler/output/output.h"
 #include "compiler/tune/tune.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ const option compile_options[] = {
     {"--depfile", "-MF", "FILE", OPT_TEXT, AT(depfile), OUTPUT,
      "write a Makefile dependency file: every output depends on the model and its external data"},
     {"--name", NULL, "IDENT", OPT_TEXT, AT(name), OUTPUT,
-     "prefix of the C identifiers; default: from the name of the model file"},
+     "prefix of the C identifiers; default: from the name of the model file", .incidental = true},
 
     {"--target", NULL, "TRIPLE", OPT_TEXT, AT(triple), TARGET,
      "target triple, as in LLVM; *-none-* implies --freestanding --threads 1 -Os; default: this machine"},
@@ -43,18 +43,21 @@ const option compile_options[] = {
     {"--device", NULL, "cpu|cuda|cuda,cpu", OPT_CHOICE, AT(device), TARGET, "backend; default: cpu"},
     {"--gpu-arch", NULL, "sm_NN,...", OPT_LIST, AT(gpu_arch), TARGET, "GPU architectures; may be repeated"},
     {"--nvrtc", NULL, "PATH", OPT_TEXT, AT(nvrtc), TARGET,
-     "NVIDIA's run-time compiler: libnvrtc.so or a folder that contains it; default: the installed CUDA"},
+     "NVIDIA's run-time compiler: libnvrtc.so or a folder that contains it; default: the installed CUDA",
+     .incidental = true},
     {"--freestanding", NULL, NULL, OPT_FLAG, AT(freestanding), TARGET,
      "no undefined symbols except memcpy, memmove, memset and memcmp: no libm, no allocation, no threads"},
     {"--threads", NULL, "N", OPT_NUMBER, AT(threads), TARGET,
      "maximum number of threads that the emitted code uses; 1: no thread code at all"},
     {"--linker", NULL, "PROGRAM", OPT_TEXT, AT(linker), TARGET,
-     "linker for shared libraries and programs, or a C compiler that links; default: LLD"},
-    {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder with the target's libraries"},
+     "linker for shared libraries and programs, or a C compiler that links; default: LLD",
+     .incidental = true},
+    {"--sysroot", NULL, "DIR", OPT_TEXT, AT(sysroot), TARGET, "folder with the target's libraries",
+     .incidental = true},
     {"--runner", NULL, "CMD", OPT_TEXT, AT(runner), TARGET,
-     "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh"},
+     "run, test: make a program and run it through CMD, such as qemu-aarch64 or ssh", .incidental = true},
     {"--runtime", NULL, "FILE", OPT_TEXT, AT(runtime), TARGET,
-     "libonnxc-rt.a for the target; default: the one installed with onnxc"},
+     "libonnxc-rt.a for the target; default: the one installed with onnxc", .incidental = true},
 
     {"-O", NULL, "0|1|2|3|s|z", OPT_CHOICE, AT(level), EFFORT,
      "optimisation level, s and z for size; default: 2"},
@@ -65,13 +68,14 @@ const option compile_options[] = {
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
      "GPUs: reduced precision allowed in matrix products; default: the model's own"},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
-     "number of compile threads, or of worker processes of test; default: 1"},
+     "number of compile threads, or of worker processes of test; default: 1", .incidental = true},
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
-     "measure variants of the kernels on this machine for SECONDS and use the fastest; default: 60"},
+     "measure variants of the kernels on this machine for SECONDS and use the fastest; default: 60",
+     .incidental = true},
     {"--tune-db", NULL, "FILE", OPT_TEXT, AT(tune_db), EFFORT,
-     "use results of an earlier --tune from FILE; with --tune: store them there"},
+     "use results of an earlier --tune from FILE; with --tune: store them there", .incidental = true},
     {"--cache", NULL, "DIR", OPT_TEXT, AT(cache), EFFORT,
-     "folder in which compiled code is stored and reused; never changes the result"},
+     "folder in which compiled code is stored and reused; never changes the result", .incidental = true},
 
     {"--dim", NULL, "NAME=N", OPT_LIST, AT(dims), MODEL,
      "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or compile a version for each of several "
@@ -87,13 +91,13 @@ const option compile_options[] = {
     {"--override", NULL, "NAME|all", OPT_LIST, AT(override), MODEL,
      "let callers replace the default value of an input, which is a constant otherwise; may be repeated"},
     {"--weights", NULL, "embed|FILE", OPT_TEXT, AT(weights), MODEL,
-     "store constants in the object or in a separate file"},
+     "store constants in the object or in a separate file", .incidental = true},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
      "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
     {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
-     "additional folder for external tensor data"},
+     "additional folder for external tensor data", .incidental = true},
     {"--check-interface", NULL, "FILE.json", OPT_TEXT, AT(check_interface), MODEL,
-     "fail if names, dtypes or dims differ from those in FILE (written by --emit=json)"},
+     "fail if names, dtypes or dims differ from those in FILE (written by --emit=json)", .incidental = true},
 
     {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "print more"},
     {"--print-after", NULL, "PASS", OPT_TEXT, AT(print_after), INSIGHT,
@@ -170,40 +174,21 @@ static void check_warnings(diag *d, const options *o) {
     }
 }
 
-static bool is_one_of(const char *s, const char *const *words, int n) {
-    for (int i = 0; s && i < n; i++)
-        if (strcmp(s, words[i]) == 0) return true;
-    return false;
+static bool output_is(const options *o, output_kind kind) {
+    const format *f = output_format(o);
+    return f ? f->kind == kind : kind == OUTPUT_CODE;
 }
-
-// Whether it is one of the first n.
-static bool output_is_one_of(const options *o, int n) {
-    static const char *const kinds[] = {"cubin", "cuda", "ptx"}, *const endings[] = {".cubin", ".cu", ".ptx"};
-    if (o->emit) return is_one_of(o->emit, kinds, n);
-    return is_one_of(o->output ? strrchr(o->output, '.') : NULL, endings, n);
-}
-static bool output_is_cubin(const options *o) { return output_is_one_of(o, 1); }
-static bool output_is_gpu_code(const options *o) { return output_is_one_of(o, 3); }
 
 bool options_for_gpu(const options *o) {
-    return (o->device && strcmp(o->device, "cuda") == 0) || output_is_gpu_code(o);
+    return (o->device && strcmp(o->device, "cuda") == 0) || output_is(o, OUTPUT_KERNELS);
 }
 
-// What shows what became of the model, and is no code.
-static bool output_is_look(const options *o) {
-    static const char *const looks[] = {"loops", "kernels", "ir", "dot", "json", "html", "onnx"};
-    const char *ending = o->output && !o->emit ? strrchr(o->output, '.') : NULL;
-    return is_one_of(o->emit ? o->emit : ending ? ending + 1 : NULL, looks, 7);
-}
-
-bool options_gpu_host(const options *o) {
-    return options_for_gpu(o) && !output_is_gpu_code(o) && !output_is_look(o);
-}
-bool options_kernels_alone(const options *o) { return output_is_gpu_code(o); }
+bool options_gpu_host(const options *o) { return options_for_gpu(o) && output_is(o, OUTPUT_CODE); }
+bool options_kernels_alone(const options *o) { return output_is(o, OUTPUT_KERNELS); }
 
 // What looks into the compiler shows the CPU's part.
 bool options_for_both(const options *o) {
-    return o->device && strchr(o->device, ',') && !output_is_gpu_code(o) && !output_is_look(o);
+    return o->device && strchr(o->device, ',') && output_is(o, OUTPUT_CODE);
 }
 
 // Words of all --gpu-arch options, which may hold several each.
@@ -234,17 +219,17 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
 static void check_device(arena *a, diag *d, const options *o) {
     int *archs, narchs = options_gpu_archs(a, d, o, &archs);
     bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
-    if (output_is_gpu_code(o) && narchs > 1)
+    const format *f = output_format(o);
+    if (output_is(o, OUTPUT_KERNELS) && narchs > 1)
         diag_error(d, NULL, "one file holds code for one architecture: give --gpu-arch once");
-    if (output_is_cubin(o) && narchs == 0)
+    if (f && strcmp(f->name, "cubin") == 0 && narchs == 0)
         diag_error(d, NULL, "a cubin is code for one architecture: give --gpu-arch=sm_NN");
     if (options_for_gpu(o) && !options_gpu_host(o))
         missing_if(d, o->header, "--header for GPU kernels alone");
-    if (cpu && o->device && output_is_gpu_code(o))
+    if (cpu && o->device && output_is(o, OUTPUT_KERNELS))
         diag_error(d, NULL, "CUDA text, PTX and cubins are for --device=cuda");
     if (!options_gpu_host(o) && !options_for_both(o)) return;
-    const char *ending = o->output ? strrchr(o->output, '.') : NULL;
-    if (o->emit ? !strcmp(o->emit, "c") : ending && !strcmp(ending, ".c"))
+    if (f && f->text_target)
         diag_missing(d, NULL,
                      "--device=%s: --emit=c is not supported: emitted C stands alone, but onnxc's runtime "
                      "launches GPU kernels; make an object, or use --emit=cuda for the text of the kernels",
@@ -285,18 +270,7 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
-    missing_if(d, options_weights(o) && output_is_gpu_code(o), "--weights=FILE for GPU kernels alone");
-}
-
-// What only says where things lie, how they are called, or how they are shown.
-static bool is_incidental(const option *x) {
-    static const char *const names[] = {
-        "--emit",    "--runner", "--linker",  "--sysroot",           "--runtime",
-        "--nvrtc",   "--jobs",   "--tune-db", "--external-data-dir", "--cache",
-        "--weights", "--name",   "--tune",    "--check-interface"};
-    bool found = strcmp(x->group, OUTPUT) == 0 || strcmp(x->group, INSIGHT) == 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) found |= strcmp(x->name, names[i]) == 0;
-    return found;
+    missing_if(d, options_weights(o) && output_is(o, OUTPUT_KERNELS), "--weights=FILE for GPU kernels alone");
 }
 
 static void add_option(text *t, const option *x, const options *o) {
@@ -327,7 +301,8 @@ static void add_option(text *t, const option *x, const options *o) {
 const char *options_text(arena *a, const options *o) {
     text t = {.arena = a};
     for (const option *x = compile_options; x->name; x++)
-        if (!is_incidental(x)) add_option(&t, x, o);
+        if (!x->incidental && strcmp(x->group, OUTPUT) != 0 && strcmp(x->group, INSIGHT) != 0)
+            add_option(&t, x, o);
     return text_str(&t);
 }
 

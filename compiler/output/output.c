@@ -145,26 +145,26 @@ static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
 static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
 static const format formats[] = {
-    {"obj", ".o", GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES},
-    {"lib", ".a", GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES},
-    {"shared", ".so", GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES},
-    {"exe", "", GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES},
-    {"c", ".c", GOAL_LOOPS, true, true, write_c, NULL, GPU_IMAGES},
-    {"header", ".h", GOAL_LOOPS, false, false, write_header, NULL, GPU_NOTHING},
-    {"asm", ".s", GOAL_LOOPS, false, false, write_asm, NULL, GPU_IMAGES},
-    {"llvm-ir", ".ll", GOAL_LOOPS, false, false, write_llvm_ir, NULL, GPU_IMAGES},
-    {"bitcode", ".bc", GOAL_LOOPS, false, false, write_bitcode, NULL, GPU_IMAGES},
-    {"loops", ".loops", GOAL_LOOPS, false, false, write_loops, NULL, GPU_IMAGES},
-    {"kernels", ".kernels", GOAL_PROGRAM, false, false, write_kernels, NULL, GPU_IMAGES},
-    {"ir", ".ir", GOAL_GRAPH, false, false, write_ir, NULL, GPU_IMAGES},
-    {"dot", ".dot", GOAL_PROGRAM, false, false, write_dot, NULL, GPU_IMAGES},
-    {"json", ".json", GOAL_LOOPS, false, false, write_json, NULL, GPU_USES},
-    {"onnx", ".onnx", GOAL_GRAPH, false, false, write_onnx, NULL, GPU_IMAGES},
-    {"html", ".html", GOAL_LOOPS, false, false, write_html, NULL, GPU_USES},
-    {"example", "", GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES},
-    {"cuda", ".cu", GOAL_LOOPS, false, false, write_cuda, NULL, GPU_IMAGES},
-    {"ptx", ".ptx", GOAL_LOOPS, false, false, write_ptx, NULL, GPU_IMAGES},
-    {"cubin", ".cubin", GOAL_LOOPS, false, false, write_cubin, NULL, GPU_IMAGES},
+    {"obj", ".o", OUTPUT_CODE, GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES},
+    {"lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES},
+    {"shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES},
+    {"exe", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES},
+    {"c", ".c", OUTPUT_CODE, GOAL_LOOPS, true, true, write_c, NULL, GPU_IMAGES},
+    {"header", ".h", OUTPUT_CODE, GOAL_LOOPS, false, false, write_header, NULL, GPU_NOTHING},
+    {"asm", ".s", OUTPUT_CODE, GOAL_LOOPS, false, false, write_asm, NULL, GPU_IMAGES},
+    {"llvm-ir", ".ll", OUTPUT_CODE, GOAL_LOOPS, false, false, write_llvm_ir, NULL, GPU_IMAGES},
+    {"bitcode", ".bc", OUTPUT_CODE, GOAL_LOOPS, false, false, write_bitcode, NULL, GPU_IMAGES},
+    {"loops", ".loops", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_loops, NULL, GPU_IMAGES},
+    {"kernels", ".kernels", OUTPUT_VIEW, GOAL_PROGRAM, false, false, write_kernels, NULL, GPU_IMAGES},
+    {"ir", ".ir", OUTPUT_VIEW, GOAL_GRAPH, false, false, write_ir, NULL, GPU_IMAGES},
+    {"dot", ".dot", OUTPUT_VIEW, GOAL_PROGRAM, false, false, write_dot, NULL, GPU_IMAGES},
+    {"json", ".json", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_json, NULL, GPU_USES},
+    {"onnx", ".onnx", OUTPUT_VIEW, GOAL_GRAPH, false, false, write_onnx, NULL, GPU_IMAGES},
+    {"html", ".html", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_html, NULL, GPU_USES},
+    {"example", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES},
+    {"cuda", ".cu", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_cuda, NULL, GPU_IMAGES},
+    {"ptx", ".ptx", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_ptx, NULL, GPU_IMAGES},
+    {"cubin", ".cubin", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_cubin, NULL, GPU_IMAGES},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 
@@ -187,18 +187,12 @@ static bool is_stdout(const char *path) {
     return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
 }
 
-static const format *format_of_ending(diag *d, const char *path) {
-    const char *ending = ending_of(path);
+const format *output_format(const options *o) {
+    const char *ending = o->output && !is_stdout(o->output) ? ending_of(o->output) : formats[0].ending;
     for (int i = 0; i < NFORMATS; i++)
-        if (*ending && strcmp(formats[i].ending, ending) == 0) return &formats[i];
-    diag_hint(d, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
-    diag_fatal(d, NULL, "cannot tell the kind of output from the name '%s'", path);
-}
-
-const format *output_format(diag *d, const options *o) {
-    for (int i = 0; o->emit && i < NFORMATS; i++)
-        if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
-    return o->output && !is_stdout(o->output) ? format_of_ending(d, o->output) : &formats[0];
+        if (o->emit ? !strcmp(formats[i].name, o->emit) : *ending && !strcmp(formats[i].ending, ending))
+            return &formats[i];
+    return NULL;
 }
 
 // Where the result goes: as asked, or in this folder under the model's name.
@@ -285,7 +279,11 @@ static bool nothing_wanted(const options *o) { return (o->stop_after || o->print
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
     const options *o = p->options;
-    const format *f = output_format(p->diag, o);
+    const format *f = output_format(o);
+    if (!f) {
+        diag_hint(p->diag, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
+        diag_fatal(p->diag, NULL, "cannot tell the kind of output from the name '%s'", o->output);
+    }
     if (!f->write && !f->link && !nothing_wanted(o))
         diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
     diag_check(p->diag);

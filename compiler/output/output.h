@@ -6,8 +6,12 @@
 #include "compiler/driver/pipeline.h"
 
 typedef struct output output;
+// Code for the host, with whatever it launches; a GPU's kernels alone; what shows the model's way, and is no
+// code.
+typedef enum output_kind { OUTPUT_CODE, OUTPUT_KERNELS, OUTPUT_VIEW } output_kind;
 typedef struct format {
     const char *name, *ending;
+    output_kind kind;
     goal goal;
     bool text_target; // loops for C text
     bool header;      // a C header lies beside it
@@ -17,8 +21,8 @@ typedef struct format {
     gpu_want gpu; // what it holds of GPU code that host code launches
 } format;
 
-// By --emit, else by the ending of --output, else obj.
-const format *output_format(diag *d, const options *o);
+// By --emit, else by the ending of --output, else obj. NULL: the ending does not tell.
+const format *output_format(const options *o);
 // Compiles s and writes all that the options ask for, whole or not at all. With memory (not NULL) the main
 // output goes there, and no file is written but those that an option names.
 void output_compile(pipeline *p, const source *s, bytes *memory);
