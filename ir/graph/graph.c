@@ -410,6 +410,28 @@ const char *node_string(const node *n, const char *name, const char *fallback) {
     return a ? a->s : fallback;
 }
 
+// "a, b or c"
+static const char *words_text(arena *a, const char *words) {
+    text t = {.arena = a};
+    for (const char *w = words; *w; w += strcspn(w, " "), w += *w == ' ') {
+        const char *before = w == words ? "" : strchr(w, ' ') ? ", " : " or ";
+        text_printf(&t, "%s%.*s", before, (int)strcspn(w, " "), w);
+    }
+    return text_str(&t);
+}
+
+int node_choice(const node *n, const char *name, const char *words) {
+    const char *given = node_string(n, name, NULL);
+    int i = 0;
+    for (const char *w = words; *w; w += *w == ' ', i++) {
+        size_t length = strcspn(w, " ");
+        if (!given || (strlen(given) == length && memcmp(given, w, length) == 0)) return i;
+        w += length;
+    }
+    diag_fatal(module_of(n)->diag, n->loc, "attribute '%s' is '%s'; it must be %s", name, given,
+               words_text(module_of(n)->arena, words));
+}
+
 const int64_t *node_ints(const node *n, const char *name, int *count) {
     const attr *a = typed_attr(n, name, ATTR_INTS, "a list of integers");
     *count = a ? a->n : 0;

@@ -235,6 +235,8 @@ const attr *node_attr(const node *n, const char *name);
 int64_t node_int(const node *n, const char *name, int64_t fallback);
 double node_float(const node *n, const char *name, double fallback);
 const char *node_string(const node *n, const char *name, const char *fallback);
+// Which of the words, apart by spaces, the attribute is; the first one when absent. Others are a fatal error.
+int node_choice(const node *n, const char *name, const char *words);
 const int64_t *node_ints(const node *n, const char *name, int *count); // NULL and 0 when absent
 graph *node_graph(const node *n, const char *name);                    // NULL when absent
 static inline value *node_in(const node *n, int i) { return i < n->nin ? n->in[i] : NULL; }

@@ -35,6 +35,8 @@ typedef struct window {
 } window;
 // From attributes auto_pad, pads, strides, dilations of n; in and kernel are `count` sizes. Pools have
 // attribute ceil_mode too: sizes rounded up, but no window that would start in the end padding.
+typedef enum auto_pad { PADS_GIVEN, SAME_UPPER, SAME_LOWER, VALID } auto_pad;
+auto_pad auto_pad_of(const node *n);
 window window_of(const node *n, int count, dim *const *in, dim *const *kernel, bool pool);
 // A list attribute of `count` positive ints, or all 1.
 void window_ints(const node *n, const char *name, int count, int64_t *out);

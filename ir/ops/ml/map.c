@@ -4,7 +4,6 @@
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include "ir/ops/value.h"
-#include <string.h>
 
 // The list that one of two attributes gives, which must not be empty.
 static constant *keys_of(const node *n, const char *strings, const char *ints) {
@@ -131,19 +130,11 @@ static void pick_entries(lowering *l, node *n, buffer *list, buffer *places, buf
 
 // ---------------------------------------------------------------- CastMap
 static dtype cast_to(const node *n) {
-    const char *to = node_string(n, "cast_to", "TO_FLOAT");
-    if (strcmp(to, "TO_FLOAT") == 0) return DT_F32;
-    if (strcmp(to, "TO_INT64") == 0) return DT_I64;
-    if (strcmp(to, "TO_STRING") == 0) return DT_STRING;
-    infer_error(n, "attribute cast_to is '%s'", to);
+    static const dtype types[] = {DT_F32, DT_I64, DT_STRING};
+    return types[node_choice(n, "cast_to", "TO_FLOAT TO_INT64 TO_STRING")];
 }
 
-static bool cast_is_sparse(const node *n) {
-    const char *form = node_string(n, "map_form", "DENSE");
-    if (strcmp(form, "DENSE") != 0 && strcmp(form, "SPARSE") != 0)
-        infer_error(n, "attribute map_form is '%s'", form);
-    return form[0] == 'S';
-}
+static bool cast_is_sparse(const node *n) { return node_choice(n, "map_form", "DENSE SPARSE") == 1; }
 
 static void cast_infer(node *n) {
     const type *t = map_in(n);

@@ -4,7 +4,6 @@
 #include "ir/ops/rows.h"
 #include "ir/ops/text/string.h"
 #include <math.h>
-#include <string.h>
 
 // ---------------------------------------------------------------- shared
 buffer *ml_floats(lowering *l, const char *name, dtype t, const double *v, int64_t count, int64_t columns) {
@@ -42,11 +41,7 @@ expr *ml_read(kernel *k, buffer *x, expr *row, expr *feature, dtype t) {
 dtype ml_type(const node *n) { return infer_in(n, 0)->elem == DT_F64 ? DT_F64 : DT_F32; }
 
 ml_transform ml_transform_of(const node *n) {
-    static const char *const names[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-    const char *given = node_string(n, "post_transform", "NONE");
-    for (int i = 0; i < 5; i++)
-        if (strcmp(given, names[i]) == 0) return (ml_transform)i;
-    infer_error(n, "attribute post_transform is '%s'", given);
+    return (ml_transform)node_choice(n, "post_transform", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT");
 }
 
 // sqrt(2) times the inverse error function of 2 v - 1, by Winitzki's formula, as ONNX Runtime has it.
@@ -270,21 +265,18 @@ static void imputer_lower(lowering *l, node *n) {
 ML(Imputer, imputer_infer, imputer_lower);
 
 // ---------------------------------------------------------------- Normalizer
-static expr *norm_term(kernel *k, expr *v, const char *norm) {
-    return strcmp(norm, "L2") == 0 ? x_mul(k, v, v) : x_un(k, X_ABS, v);
-}
+enum { NORM_MAX, NORM_L1, NORM_L2 };
+static int norm_of(const node *n) { return node_choice(n, "norm", "MAX L1 L2"); }
 
 static void normalizer_infer(node *n) {
-    const char *norm = node_string(n, "norm", "MAX");
-    if (strcmp(norm, "MAX") != 0 && strcmp(norm, "L1") != 0 && strcmp(norm, "L2") != 0)
-        infer_error(n, "attribute norm is '%s'; it must be MAX, L1 or L2", norm);
+    norm_of(n);
     if (infer_rank(n, 0) < 1) infer_error(n, "X is a scalar");
     float_like_x(n);
 }
 
 // norm = max or sum of |x|, or the root of the sum of squares; out = x / norm, x where that is 0
 static void normalizer_lower(lowering *l, node *n) {
-    const char *norm = node_string(n, "norm", "MAX");
+    int norm = norm_of(n);
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     dim *mask[MAX_RANK];
     rows_mask(l->program->dims, x->rank, x->rank - 1, x->rank, mask);
@@ -293,12 +285,14 @@ static void normalizer_lower(lowering *l, node *n) {
     dtype t = ml_type(n);
     expr *at[MAX_RANK];
     stage *s = rows_stage(&r, AXIS_REDUCE, at);
-    expr *term = norm_term(k, x_cast(k, x_read(k, x, at), t, false), norm);
-    expr *size = stage_reduce(k, s, strcmp(norm, "MAX") == 0 ? RED_MAX : RED_SUM, term);
-    if (strcmp(norm, "L2") == 0) size = x_un(k, X_SQRT, size);
+    expr *v = x_cast(k, x_read(k, x, at), t, false);
+    expr *term = norm == NORM_L2 ? x_mul(k, v, v) : x_un(k, X_ABS, v);
+    expr *size = stage_reduce(k, s, norm == NORM_MAX ? RED_MAX : RED_SUM, term);
+    if (norm == NORM_L2) size = x_un(k, X_SQRT, size);
     size = rows_scalar(&r, s, "norm", size);
     s = rows_stage(&r, AXIS_PARALLEL, at);
-    expr *v = x_cast(k, x_read(k, x, at), t, false), *none = x_bin(k, X_EQ, size, x_zero(k, t));
+    v = x_cast(k, x_read(k, x, at), t, false);
+    expr *none = x_bin(k, X_EQ, size, x_zero(k, t));
     v = x_select(k, none, v, x_div(k, v, size));
     stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
 }

@@ -7,17 +7,12 @@
 #include "ir/ops/ml/ml.h"
 #include "ir/ops/rows.h"
 #include <math.h>
-#include <string.h>
 
 typedef enum kernel_function { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID } kernel_function;
 enum { MOST_CLASSES = 1024 };
 
 static kernel_function function_of(const node *n) {
-    static const char *const names[] = {"LINEAR", "POLY", "RBF", "SIGMOID"};
-    const char *given = node_string(n, "kernel_type", "LINEAR");
-    for (int i = 0; i < 4; i++)
-        if (strcmp(given, names[i]) == 0) return (kernel_function)i;
-    infer_error(n, "attribute kernel_type is '%s'", given);
+    return (kernel_function)node_choice(n, "kernel_type", "LINEAR POLY RBF SIGMOID");
 }
 
 static buffer *float_table(lowering *l, const char *name, dtype t, const float *v, int64_t count,

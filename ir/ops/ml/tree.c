@@ -444,13 +444,11 @@ static forest regression_forest(const node *n) {
 }
 
 static aggregate aggregate_of(const node *n) {
-    static const char *const names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
     const attr *a = node_attr(n, "aggregate_function");
     if (!a) return SUM;
-    if (a->kind == ATTR_INT && a->i >= 0 && a->i <= 3) return (aggregate)a->i;
-    for (int i = 0; a->kind == ATTR_STRING && i < 4; i++)
-        if (strcmp(a->s, names[i]) == 0) return (aggregate)i;
-    infer_error(n, "attribute aggregate_function is wrong");
+    if (a->kind != ATTR_INT) return (aggregate)node_choice(n, a->name, "AVERAGE SUM MIN MAX");
+    if (a->i < 0 || a->i > 3) infer_error(n, "attribute aggregate_function is %lld", (long long)a->i);
+    return (aggregate)a->i;
 }
 
 static ml_transform transform_of(const node *n) {

@@ -3,7 +3,6 @@
 // overflow or cancel.
 #include "ir/ops/pointwise.h"
 #include <math.h>
-#include <string.h>
 
 static expr *number(kernel *k, expr *x, double v) { return x_number(k, x->dtype, v); }
 
@@ -52,7 +51,7 @@ static expr *thresholded_relu(kernel *k, const node *n, expr *x) {
 static expr *gelu(kernel *k, const node *n, expr *x) {
     const double sqrt_half = 0.70710678118654752440, sqrt_2_over_pi = 0.79788456080286535588;
     expr *inner;
-    if (strcmp(node_string(n, "approximate", "none"), "tanh") == 0) {
+    if (node_choice(n, "approximate", "none tanh") == 1) {
         expr *cube = x_mul(k, x_mul(k, x, x), x);
         expr *sum = x_add(k, x, x_mul(k, number(k, x, 0.044715), cube));
         inner = x_un(k, X_TANH, x_mul(k, number(k, x, sqrt_2_over_pi), sum));

@@ -52,20 +52,21 @@ static void given_padding(window *w, int i, bool ceil) {
     w->out[i] = dim_add(last, inside);
 }
 
+auto_pad auto_pad_of(const node *n) {
+    bool empty = !*node_string(n, "auto_pad", "");
+    return empty ? PADS_GIVEN : (auto_pad)node_choice(n, "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID");
+}
+
 window window_of(const node *n, int count, dim *const *in, dim *const *kernel, bool pool) {
     window w = {.n = count};
     window_ints(n, "strides", count, w.stride);
     window_ints(n, "dilations", count, w.dilation);
-    const char *mode = node_string(n, "auto_pad", "NOTSET");
-    bool upper = strcmp(mode, "SAME_UPPER") == 0, lower = strcmp(mode, "SAME_LOWER") == 0;
-    bool valid = strcmp(mode, "VALID") == 0;
-    if (!upper && !lower && !valid && *mode && strcmp(mode, "NOTSET") != 0)
-        infer_error(n, "attribute auto_pad is '%s'", mode);
-    bool ceil = pool && node_int(n, "ceil_mode", 0) != 0;
-    w.fits = !ceil && !upper && !lower;
+    auto_pad mode = auto_pad_of(n);
+    bool ceil = pool && node_int(n, "ceil_mode", 0) != 0, same = mode == SAME_UPPER || mode == SAME_LOWER;
+    w.fits = !ceil && !same;
     int npads;
     const int64_t *pads = node_ints(n, "pads", &npads);
-    if (upper || lower || valid) pads = NULL;
+    if (mode != PADS_GIVEN) pads = NULL;
     if (pads && npads != 2 * count)
         infer_error(n, "attribute pads has %d values for %d spatial axes", npads, count);
     for (int i = 0; i < count; i++) {
@@ -73,7 +74,7 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
         w.kernel[i] = kernel[i];
         w.lo[i] = infer_k(n, pads ? pads[i] : 0);
         w.hi[i] = infer_k(n, pads ? pads[count + i] : 0);
-        if (upper || lower) same_padding(&w, i, upper, pool);
+        if (same) same_padding(&w, i, mode == SAME_UPPER, pool);
         else given_padding(&w, i, ceil);
     }
     return w;

@@ -53,16 +53,14 @@ static transposed transposed_of(const node *n) {
     // Some exporters give the whole output's shape.
     optional_ints(n, "output_shape", t.n, t.n + 2, wanted);
     node_ints(n, "output_shape", &nwanted);
-    const char *mode = node_string(n, "auto_pad", "NOTSET");
-    bool upper = strcmp(mode, "SAME_UPPER") == 0, lower = strcmp(mode, "SAME_LOWER") == 0;
-    bool valid = strcmp(mode, "VALID") == 0;
-    if (!upper && !lower && !valid && *mode && strcmp(mode, "NOTSET") != 0)
-        infer_error(n, "attribute auto_pad is '%s'", mode);
+    auto_pad mode = auto_pad_of(n);
+    bool upper = mode == SAME_UPPER, valid = mode == VALID;
     for (int i = 0; i < t.n; i++) {
         t.in[i] = x->dims[i + 2], t.kernel[i] = w->dims[i + 2];
         int64_t lo = valid ? 0 : pads[i], hi = valid ? 0 : pads[t.n + i];
         if (nwanted) fit_padding(&t, i, extra[i], infer_k(n, wanted[nwanted - t.n + i]), upper);
-        else if (upper || lower) fit_padding(&t, i, extra[i], dim_mulk(t.in[i], t.stride[i]), upper);
+        else if (upper || mode == SAME_LOWER)
+            fit_padding(&t, i, extra[i], dim_mulk(t.in[i], t.stride[i]), upper);
         else t.lo[i] = infer_k(n, lo), t.out[i] = dim_addk(full_size(&t, i, extra[i]), -lo - hi);
     }
     return t;

@@ -6,7 +6,6 @@
 #include "ir/ops/control/control.h"
 #include "ir/ops/pointwise.h"
 #include <math.h>
-#include <string.h>
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_STATE, IN_DECAY, IN_BETA };
 
@@ -24,17 +23,14 @@ static dim *head_size(const node *n, int i, int64_t heads) {
 
 static sizes sizes_of(const node *n) {
     sizes s = {.q_heads = node_int(n, "q_num_heads", 0), .kv_heads = node_int(n, "kv_num_heads", 0)};
-    const char *rule = node_string(n, "update_rule", "gated_delta");
-    s.gated = strncmp(rule, "gated", 5) == 0;
-    s.delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
-    if (!s.delta && strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0)
-        infer_error(n, "attribute update_rule is '%s'", rule);
+    int rule = node_choice(n, "update_rule", "gated_delta gated delta linear");
+    s.gated = rule < 2, s.delta = rule == 0 || rule == 2;
     if (s.kv_heads < 1 || s.q_heads < 1 || s.q_heads % s.kv_heads)
         infer_error(n, "%lld query heads are not a multiple of %lld key heads", (long long)s.q_heads,
                     (long long)s.kv_heads);
     if (!node_in(n, IN_DECAY) == s.gated || !node_in(n, IN_BETA) == s.delta)
-        infer_error(n, "update rule %s needs %s and %s", rule, s.gated ? "decay" : "no decay",
-                    s.delta ? "beta" : "no beta");
+        infer_error(n, "update rule %s needs %s and %s", node_string(n, "update_rule", "gated_delta"),
+                    s.gated ? "decay" : "no decay", s.delta ? "beta" : "no beta");
     for (int i = 0; i < 3; i++)
         if (infer_rank(n, i) != 3) infer_error(n, "input %d has rank %d, not 3", i, infer_rank(n, i));
     const type *q = infer_in(n, IN_QUERY), *k = infer_in(n, IN_KEY), *v = infer_in(n, IN_VALUE);
@@ -218,9 +214,7 @@ static void causal_conv_infer(node *n) {
         infer_error(n, "input and weight have ranks %d and %d; they must be 3", infer_rank(n, 0),
                     infer_rank(n, 1));
     const type *x = infer_in(n, 0), *w = infer_in(n, 1);
-    const char *f = node_string(n, "activation", "none");
-    if (strcmp(f, "none") != 0 && strcmp(f, "silu") != 0 && strcmp(f, "swish") != 0)
-        infer_error(n, "attribute activation is '%s'; it must be none, silu or swish", f);
+    node_choice(n, "activation", "none silu swish");
     infer_same_dim(n, w->dims[0], x->dims[1], "channels of input and weight");
     infer_same_dim(n, w->dims[1], infer_k(n, 1), "middle size of the weight");
     dim *state[] = {x->dims[0], x->dims[1], dim_addk(w->dims[2], -1)};
@@ -260,7 +254,7 @@ static void causal_conv_lower(lowering *l, node *n) {
         expr *term = x_mul(k, x_read(k, w, weight), read_padded(l, n, k, at[0], at[1], x_add(k, at[2], j)));
         expr *v = stage_reduce(k, s, RED_SUM, term);
         if (bias) v = x_add(k, v, x_read(k, bias, &at[1]));
-        if (strcmp(node_string(n, "activation", "none"), "none") != 0) {
+        if (node_choice(n, "activation", "none silu swish")) {
             v = x_cast(k, v, out->dtype, true);
             v = x_mul(k, v, x_un(k, X_SIGMOID, v));
         }

@@ -3,17 +3,11 @@
 //   loss[n, d...] = -x[n, target[n, d...], d...] * weight[target[n, d...]]        0 where the target is
 //   ignored or the sum of them, or that divided by the sum of the weights
 #include "ir/ops/runtime_args.h"
-#include <string.h>
 
 typedef enum reduction { REDUCE_MEAN, REDUCE_SUM, REDUCE_NONE } reduction;
 
 static reduction reduction_of(const node *n) {
-    const char *r = node_string(n, "reduction", "mean");
-    if (strcmp(r, "mean") == 0) return REDUCE_MEAN;
-    if (strcmp(r, "sum") == 0) return REDUCE_SUM;
-    if (strcmp(r, "none") != 0)
-        infer_error(n, "attribute reduction is '%s'; it must be none, sum or mean", r);
-    return REDUCE_NONE;
+    return (reduction)node_choice(n, "reduction", "mean sum none");
 }
 
 static void infer_loss(node *n) {

@@ -27,19 +27,11 @@ typedef enum transformation {
 } transformation;
 typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, SIMPLE /* before version 11 */ } rounding;
 
-static const char *const interpolations[] = {"nearest", "linear", "cubic", NULL};
-static const char *const transformations[] = {
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
-    "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
-static const char *const roundings[] = {
-    "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple", NULL};
-
-static int choice(const node *n, const char *attribute, const char *const *names) {
-    const char *given = node_string(n, attribute, names[0]);
-    for (int i = 0; names[i]; i++)
-        if (strcmp(given, names[i]) == 0) return i;
-    infer_error(n, "attribute %s is '%s'", attribute, given);
-}
+static const char interpolations[] = "nearest linear cubic";
+static const char transformations[] =
+    "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric"
+    " tf_crop_and_resize tf_half_pixel_for_nn";
+static const char roundings[] = "round_prefer_floor round_prefer_ceil floor ceil simple";
 
 // ---------------------------------------------------------------- sizes
 // One axis of the image. Its scale is a number, a quotient of sizes, or an element of input scales.
@@ -136,13 +128,11 @@ static void keep_aspect(image *m, dim *const *sizes, bool smallest) {
 }
 
 static void size_axes(const node *n, image *m, dim *const *sizes) {
-    const char *policy = node_string(n, "keep_aspect_ratio_policy", "stretch");
+    enum { STRETCH, NOT_LARGER, NOT_SMALLER };
+    int policy = node_choice(n, "keep_aspect_ratio_policy", "stretch not_larger not_smaller");
     m->by_sizes = true;
-    if (strcmp(policy, "stretch") != 0) {
-        bool smallest = strcmp(policy, "not_larger") == 0;
-        if (!smallest && strcmp(policy, "not_smaller") != 0)
-            infer_error(n, "attribute keep_aspect_ratio_policy is '%s'", policy);
-        keep_aspect(m, sizes, smallest);
+    if (policy != STRETCH) {
+        keep_aspect(m, sizes, policy == NOT_LARGER);
         return;
     }
     for (int a = 0; a < m->rank; a++) {
@@ -191,11 +181,11 @@ static bool image_of(node *n, image *m) {
 
 static void resize_infer(node *n) {
     image m;
-    choice(n, "nearest_mode", roundings);
-    int mode = choice(n, "mode", interpolations);
+    node_choice(n, "nearest_mode", roundings);
+    int mode = node_choice(n, "mode", interpolations);
     if (mode == NEAREST && node_int(n, "antialias", 0))
         infer_error(n, "attribute antialias is for modes linear and cubic");
-    bool crop = choice(n, "coordinate_transformation_mode", transformations) == CROP_AND_RESIZE;
+    bool crop = node_choice(n, "coordinate_transformation_mode", transformations) == CROP_AND_RESIZE;
     if (crop && !is_given(n, IN_ROI)) infer_error(n, "tf_crop_and_resize needs input roi");
     if (!image_of(n, &m)) return;
     dim *dims[MAX_RANK];
@@ -309,7 +299,7 @@ static buffer *outside_table(const resize *z, int axis) {
 // ---------------------------------------------------------------- nearest
 static expr *rounded(const resize *z, kernel *k, const resized *r, expr *x) {
     expr *half = f64(k, 0.5);
-    switch ((rounding)choice(z->n, "nearest_mode", roundings)) {
+    switch ((rounding)node_choice(z->n, "nearest_mode", roundings)) {
     case PREFER_FLOOR: return x_un(k, X_CEIL, x_sub(k, x, half));
     case PREFER_CEIL: return x_un(k, X_FLOOR, x_add(k, x, half));
     case FLOOR: return x_un(k, X_FLOOR, x);
@@ -329,7 +319,7 @@ static int64_t repeats(const resize *z, const resized *r) {
     if (r->over && dim_is_const(r->in) && dim_is_const(r->out) && r->out == r->over && dim_value(r->in) > 0 &&
         dim_value(r->out) % dim_value(r->in) == 0)
         times = dim_value(r->out) / dim_value(r->in);
-    int mode = choice(z->n, "nearest_mode", roundings);
+    int mode = node_choice(z->n, "nearest_mode", roundings);
     bool nearest = mode == PREFER_FLOOR || mode == PREFER_CEIL, down = mode == FLOOR || mode == SIMPLE;
     return (z->how == HALF_PIXEL && nearest) || (z->how == ASYMMETRIC && down) ? times : 0;
 }
@@ -559,11 +549,11 @@ static void set_sizes(resize *z) {
 }
 
 static void resize_lower(lowering *l, node *n) {
-    bool between = strcmp(node_string(n, "mode", "nearest"), "nearest") != 0;
-    if (between || n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
+    if (node_choice(n, "mode", interpolations) != NEAREST || n->in[0]->type.elem == DT_STRING)
+        lower_numeric_only(l, n);
     resize z = {.l = l, .n = n};
-    z.mode = (interpolation)choice(n, "mode", interpolations);
-    z.how = (transformation)choice(n, "coordinate_transformation_mode", transformations);
+    z.mode = (interpolation)node_choice(n, "mode", interpolations);
+    z.how = (transformation)node_choice(n, "coordinate_transformation_mode", transformations);
     z.antialias = node_int(n, "antialias", 0) != 0;
     z.exclude_outside = node_int(n, "exclude_outside", 0) != 0;
     lower_arguments(l, n);

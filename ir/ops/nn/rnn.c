@@ -27,13 +27,12 @@ static int gates_of(const node *n) {
     return strcmp(n->op->name, "LSTM") == 0 ? 4 : strcmp(n->op->name, "GRU") == 0 ? 3 : 1;
 }
 
-static int directions_of(const node *n) {
-    const char *d = node_string(n, "direction", "forward");
-    if (strcmp(d, "forward") == 0 || strcmp(d, "reverse") == 0) return 1;
-    if (strcmp(d, "bidirectional") != 0)
-        infer_error(n, "attribute direction is '%s'; it must be forward, reverse or bidirectional", d);
-    return 2;
+enum { FORWARD, REVERSE, BIDIRECTIONAL };
+static int direction_of(const node *n) {
+    return node_choice(n, "direction", "forward reverse bidirectional");
 }
+
+static int directions_of(const node *n) { return direction_of(n) == BIDIRECTIONAL ? 2 : 1; }
 
 static shape shape_of(const node *n) {
     const type *x = infer_in(n, IN_X);
@@ -448,7 +447,7 @@ static int first_gates(const recurrence *o) { return o->s.gates == 3 && !splits_
 static void lower_direction(recurrence *o) {
     lowering *l = o->l;
     program *p = l->program;
-    o->reverse = o->direction == 1 || strcmp(node_string(o->n, "direction", ""), "reverse") == 0;
+    o->reverse = o->direction == 1 || direction_of(o->n) == REVERSE;
     project(o);
     o->h = new_buffer(o, "h", o->s.batch, o->s.hidden);
     o->hr = new_buffer(o, "recurrent", o->s.batch, dim_mulk(o->s.hidden, first_gates(o)));

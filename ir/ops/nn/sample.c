@@ -48,21 +48,13 @@ static expr *clamp_index(kernel *k, expr *i, dim *extent) {
 // ---------------------------------------------------------------- GridSample
 enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };
 enum { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC };
-static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
-static const char *const modes[] = {"linear", "nearest", "cubic", NULL};
-
-static int choice(const node *n, const char *attribute, const char *const *names) {
-    const char *given = node_string(n, attribute, names[0]);
-    for (int i = 0; names[i]; i++)
-        if (strcmp(given, names[i]) == 0) return i;
-    infer_error(n, "attribute %s is '%s'", attribute, given);
-}
+static const char paddings[] = "zeros border reflection", modes[] = "linear nearest cubic";
 
 static void grid_sample_infer(node *n) {
     int rank = infer_rank(n, 0);
     const type *x = infer_in(n, 0), *grid = infer_in(n, 1);
-    choice(n, "mode", modes);
-    choice(n, "padding_mode", paddings);
+    node_choice(n, "mode", modes);
+    node_choice(n, "padding_mode", paddings);
     if (rank < 3 || infer_rank(n, 1) != rank)
         infer_error(n, "X and grid have ranks %d and %d; they must be the same, 3 or more", rank, grid->rank);
     infer_same_dim(n, grid->dims[rank - 1], infer_k(n, rank - 2), "coordinates of a grid point");
@@ -153,7 +145,7 @@ static int make_taps(kernel *k, int mode, expr *x, tap *out) {
 static void grid_sample_lower(lowering *l, node *n) {
     lower_numeric_only(l, n);
     buffer *x = lower_in(l, n, 0), *grid = lower_in(l, n, 1), *out = lower_out(l, n, 0);
-    int mode = choice(n, "mode", modes), padding = choice(n, "padding_mode", paddings), count = 1;
+    int mode = node_choice(n, "mode", modes), padding = node_choice(n, "padding_mode", paddings), count = 1;
     bool corners = node_int(n, "align_corners", 0) != 0;
     dtype t = dtype_compute(grid->dtype) == DT_F64 || x->dtype == DT_F64 ? DT_F64 : DT_F32;
     kernel *k;
@@ -271,8 +263,7 @@ static void roi_align_infer(node *n) {
         infer_error(n, "the output size is %lld x %lld", (long long)height, (long long)width);
     infer_same_dim(n, rois->dims[1], infer_k(n, 4), "numbers of a RoI");
     dim *count = infer_same_dim(n, rois->dims[0], batch->dims[0], "lengths of rois and batch_indices");
-    const char *mode = node_string(n, "mode", "avg");
-    if (strcmp(mode, "avg") != 0 && strcmp(mode, "max") != 0) infer_error(n, "attribute mode is '%s'", mode);
+    node_choice(n, "mode", "avg max");
     infer_set(n, 0, x->elem, 4, (dim *[]){count, x->dims[1], infer_k(n, height), infer_k(n, width)});
 }
 
@@ -284,7 +275,7 @@ typedef struct roi {
 
 // Axis 0 is the height, 1 the width, of the RoI of number r.
 static roi roi_axis(const node *n, kernel *k, buffer *rois, expr *r, int axis, dtype t) {
-    bool half = strcmp(node_string(n, "coordinate_transformation_mode", "half_pixel"), "half_pixel") == 0;
+    bool half = node_choice(n, "coordinate_transformation_mode", "half_pixel output_half_pixel") == 0;
     expr *scale = x_float(k, t, node_float(n, "spatial_scale", 1)), *offset = x_float(k, t, half ? 0.5 : 0);
     expr *from[] = {r, x_i64(k, 1 - axis)}, *to[] = {r, x_i64(k, 3 - axis)};
     expr *start = x_sub(k, x_mul(k, x_cast(k, x_read(k, rois, from), t, false), scale), offset);
@@ -349,7 +340,7 @@ static void roi_align_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *rois = lower_in(l, n, 1), *batch = lower_in(l, n, 2);
     buffer *out = lower_out(l, n, 0);
     dtype t = dtype_compute(x->dtype) == DT_F64 ? DT_F64 : DT_F32;
-    bool largest = strcmp(node_string(n, "mode", "avg"), "max") == 0;
+    bool largest = node_choice(n, "mode", "avg max") == 1;
     dim *most[2] = {most_samples(l, n, rois, 0, t), most_samples(l, n, rois, 1, t)};
     kernel *k;
     expr *at[4], *inside = NULL, *taken = NULL, *count;

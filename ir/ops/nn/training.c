@@ -1,7 +1,6 @@
 // Adagrad, Adam and Momentum: one step of an optimiser for each tensor. In: learning rate R, count T, then
 // lists of tensors X, their gradients G and one or two states; out, lists of new X and new states.
 #include "ir/ops/runtime_args.h"
-#include <string.h>
 
 // Lists of equal length follow the two scalars.
 static int list_length(const node *n, int lists, int outputs) {
@@ -87,7 +86,7 @@ static void momentum(element *e) {
     expr *g = regularised(e), *alpha = attribute(e, "alpha");
     expr *beta = x_select(k, x_lt(k, x_zero(k, e->t), e->count), attribute(e, "beta"), x_float(k, e->t, 1));
     expr *v = x_add(k, x_mul(k, alpha, e->v[2]), x_mul(k, beta, g));
-    bool nesterov = strcmp(node_string(e->n, "mode", "standard"), "nesterov") == 0;
+    bool nesterov = node_choice(e->n, "mode", "standard nesterov") == 1;
     expr *way = nesterov ? x_add(k, g, x_mul(k, alpha, v)) : v;
     e->result[0] = x_sub(k, e->v[0], x_mul(k, e->rate, way));
     e->result[1] = v;
@@ -113,9 +112,7 @@ static void lower_optimiser(lowering *l, node *n, int lists, int outputs, formul
 }
 
 static void infer_momentum(node *n) {
-    const char *mode = node_string(n, "mode", "standard");
-    if (strcmp(mode, "standard") != 0 && strcmp(mode, "nesterov") != 0)
-        infer_error(n, "attribute mode is '%s'; it must be standard or nesterov", mode);
+    node_choice(n, "mode", "standard nesterov");
     infer_optimiser(n, 3, 2);
 }
 static void infer_adagrad(node *n) { infer_optimiser(n, 3, 2); }

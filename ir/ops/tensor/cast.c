@@ -3,7 +3,6 @@
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include <ctype.h>
-#include <string.h>
 
 // ---------------------------------------------------------------- Cast
 static dtype cast_target(const node *n) { return n->out[0]->type.elem; }
@@ -64,11 +63,10 @@ static void upgrade_cast(node *n) {
 // float8e8m0 rounds up when stored; the other modes clear the mantissa first, nearest after adding half of
 // the last place. Numbers below 2^-126 have no exponent to round to and stay.
 static expr *round_e8m0(kernel *k, const node *n, expr *x) {
-    const char *mode = node_string(n, "round_mode", "up");
-    bool nearest = strcmp(mode, "nearest") == 0;
-    if (!nearest && strcmp(mode, "down") != 0) return x;
+    e8m0_round mode = (e8m0_round)node_choice(n, "round_mode", "up down nearest");
+    if (mode == E8M0_UP) return x;
     expr *bits = x_bitcast(k, x_as(k, x, DT_F32), DT_I32);
-    if (nearest) bits = x_add(k, bits, x_int(k, DT_I32, 1 << 22));
+    if (mode == E8M0_NEAREST) bits = x_add(k, bits, x_int(k, DT_I32, 1 << 22));
     expr *rounded = x_bitcast(k, x_and(k, bits, x_int(k, DT_I32, -(1 << 23))), DT_F32);
     x = x_as(k, x, DT_F32);
     return x_select(k, x_bin(k, X_LE, x_float(k, DT_F32, 0x1p-126), x), rounded, x); // NaN stays too

@@ -190,7 +190,7 @@ static expr *sign_value(kernel *k, expr *x) {
 
 // A negative count shifts everything out, like one that is too large.
 static expr *shift_value(kernel *k, const node *n, expr *const *x) {
-    bool left = strcmp(node_string(n, "direction", ""), "LEFT") == 0;
+    bool left = node_choice(n, "direction", "LEFT RIGHT") == 0;
     expr *count = x[1];
     if (dtype_is_signed(count->dtype)) {
         expr *width = x_number(k, count->dtype, dtype_bits(count->dtype));
@@ -200,9 +200,7 @@ static expr *shift_value(kernel *k, const node *n, expr *const *x) {
 }
 
 static void infer_shift(node *n) {
-    const char *direction = node_string(n, "direction", "");
-    if (strcmp(direction, "LEFT") != 0 && strcmp(direction, "RIGHT") != 0)
-        infer_error(n, "attribute direction must be LEFT or RIGHT, not '%s'", direction);
+    node_choice(n, "direction", "LEFT RIGHT");
     infer_elementwise(n);
 }
 

@@ -200,16 +200,12 @@ const op_def op_GatherND = {
 
 // ---------------------------------------------------------------- ScatterElements, ScatterND
 static write_combine reduction_of(const node *n, dtype t) {
-    const char *r = node_string(n, "reduction", "none");
-    if (infer_in(n, 0)->elem == DT_STRING && strcmp(r, "none") != 0)
-        infer_error(n, "strings cannot be reduced by '%s'", r);
-    bool logic = t == DT_BOOL; // where + is or, and * is and
-    if (strcmp(r, "none") == 0) return COMBINE_SET;
-    if (strcmp(r, "add") == 0) return logic ? COMBINE_MAX : COMBINE_ADD;
-    if (strcmp(r, "mul") == 0) return logic ? COMBINE_MIN : COMBINE_MUL;
-    if (strcmp(r, "min") == 0) return COMBINE_MIN;
-    if (strcmp(r, "max") == 0) return COMBINE_MAX;
-    infer_error(n, "attribute 'reduction' is '%s'; it must be none, add, mul, min or max", r);
+    static const write_combine numbers[] = {COMBINE_SET, COMBINE_ADD, COMBINE_MUL, COMBINE_MIN, COMBINE_MAX};
+    int r = node_choice(n, "reduction", "none add mul min max");
+    if (infer_in(n, 0)->elem == DT_STRING && r)
+        infer_error(n, "strings cannot be reduced by '%s'", node_string(n, "reduction", ""));
+    if (t == DT_BOOL && numbers[r] == COMBINE_ADD) return COMBINE_MAX; // or
+    return t == DT_BOOL && numbers[r] == COMBINE_MUL ? COMBINE_MIN : numbers[r];
 }
 
 static void lower_copy(lowering *l, const node *n, buffer *in, buffer *out) {
@@ -319,13 +315,7 @@ const op_def op_Scatter = {.name = "Scatter",
                            .lower = scatter_elements_lower};
 
 // ---------------------------------------------------------------- TensorScatter
-static bool is_circular(const node *n) {
-    const char *mode = node_string(n, "mode", "linear");
-    if (strcmp(mode, "circular") == 0) return true;
-    if (strcmp(mode, "linear"))
-        infer_error(n, "attribute 'mode' is '%s'; it must be linear or circular", mode);
-    return false;
-}
+static bool is_circular(const node *n) { return node_choice(n, "mode", "linear circular") == 1; }
 
 static void tensor_scatter_infer(node *n) {
     int rank = infer_rank(n, 0), axis = axis_of(n, -2, rank);

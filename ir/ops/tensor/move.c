@@ -229,11 +229,8 @@ typedef struct blocks {
 
 static blocks blocks_of(const node *n) {
     blocks b = {node_int(n, "blocksize", 0), false};
-    const char *mode = node_string(n, "mode", "DCR");
     if (b.size < 1 || b.size > INT32_MAX) infer_error(n, "attribute 'blocksize' is %lld", (long long)b.size);
-    b.column_first = strcmp(mode, "CRD") == 0;
-    if (!b.column_first && strcmp(mode, "DCR"))
-        infer_error(n, "attribute 'mode' is '%s'; it must be DCR or CRD", mode);
+    b.column_first = node_choice(n, "mode", "DCR CRD") == 1;
     if (infer_rank(n, 0) != 4) infer_error(n, "the input has rank %d, not 4", infer_rank(n, 0));
     return b;
 }

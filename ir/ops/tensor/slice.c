@@ -338,11 +338,7 @@ const op_def op_Slice = {.name = "Slice",
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
 
 static pad_mode pad_mode_of(const node *n) {
-    static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
-    const char *mode = node_string(n, "mode", "constant");
-    for (int i = 0; i < 4; i++)
-        if (strcmp(mode, names[i]) == 0) return (pad_mode)i;
-    infer_error(n, "attribute 'mode' is '%s'; it must be constant, reflect, edge or wrap", mode);
+    return (pad_mode)node_choice(n, "mode", "constant reflect edge wrap");
 }
 
 // What each axis gets before and after it; negative amounts remove.

@@ -99,15 +99,7 @@ const op_def op_StringSplit = {
     .name = "StringSplit", .domain = "", .infer = split_infer, .lower = split_lower};
 
 // ---------------------------------------------------------------- StringNormalizer
-enum { CASE_NONE, CASE_LOWER, CASE_UPPER };
-
-static int case_change(const node *n) {
-    const char *s = node_string(n, "case_change_action", "NONE");
-    if (strcmp(s, "NONE") == 0) return CASE_NONE;
-    if (strcmp(s, "LOWER") == 0) return CASE_LOWER;
-    if (strcmp(s, "UPPER") == 0) return CASE_UPPER;
-    infer_error(n, "attribute case_change_action is '%s', not LOWER, UPPER or NONE", s);
-}
+static int case_change(const node *n) { return node_choice(n, "case_change_action", "NONE LOWER UPPER"); }
 
 static void normalize_infer(node *n) {
     const type *in = infer_in(n, 0);
@@ -190,14 +182,15 @@ static grams grams_of(const node *n) {
     return g;
 }
 
+enum { TF, IDF, TFIDF };
+static int weighting_of(const node *n) { return node_choice(n, "mode", "TF IDF TFIDF"); }
+
 static void tfidf_infer(node *n) {
     const type *in = infer_in(n, 0);
     int rank = infer_rank(n, 0);
     grams g = grams_of(n);
     const attr *weights = node_attr(n, "weights");
-    const char *mode = node_string(n, "mode", "");
-    if (strcmp(mode, "TF") && strcmp(mode, "IDF") && strcmp(mode, "TFIDF"))
-        infer_error(n, "attribute mode is '%s', not TF, IDF or TFIDF", mode);
+    weighting_of(n);
     if (weights && weights->n && weights->n < g.ncolumns)
         infer_error(n, "there are %d weights for %d n-grams", weights->n, g.ncolumns);
     if (rank > 2) infer_error(n, "the input must have the shape [C] or [B, C], not rank %d", rank);
@@ -298,13 +291,13 @@ static void tfidf_lower(lowering *l, node *n) {
                       infer_k(n, node_int(n, "max_skip_count", 0))};
     memcpy(s->numbers, numbers, sizeof numbers);
     const attr *weights = node_attr(n, "weights");
-    const char *mode = node_string(n, "mode", "TF");
+    int mode = weighting_of(n);
     kernel *k;
     expr *index[MAX_RANK];
     stage *stage = suffixed_stage(l, n, NULL, out, &k, index);
     expr *y = x_read(k, counts, index), *zero = x_float(k, DT_F32, 0);
-    if (strcmp(mode, "IDF") == 0) y = x_select(k, x_lt(k, zero, y), x_float(k, DT_F32, 1), zero);
-    if (weights && weights->n && strcmp(mode, "TF") != 0) {
+    if (mode == IDF) y = x_select(k, x_lt(k, zero, y), x_float(k, DT_F32, 1), zero);
+    if (weights && weights->n && mode != TF) {
         constant *w = constant_new(a, DT_F32, 1, &g.width);
         for (int i = 0; i < g.ncolumns; i++)
             dtype_store_float(DT_F32, (void *)w->data, g.columns[i], weights->floats[i], true);
