@@ -6,7 +6,7 @@
 
 json json_new(arena *a) { return (json){.out = {.arena = a}}; }
 json json_new_indented(arena *a) { return (json){.out = {.arena = a}, .indent = 2}; }
-const char *json_string(const json *j) { return text_str(&j->out); }
+const char *json_done(const json *j) { return text_str(&j->out); }
 
 static void new_line(json *j) {
     if (!j->indent) return;
@@ -71,7 +71,7 @@ void json_text(json *j, const char *key, const char *s) {
     else text_add(&j->out, "null");
 }
 void json_int(json *j, const char *key, int64_t v) { begin(j, key), text_printf(&j->out, "%" PRId64, v); }
-void json_real(json *j, const char *key, double v) {
+void json_number(json *j, const char *key, double v) {
     begin(j, key);
     if (isfinite(v)) text_printf(&j->out, "%.17g", v);
     else text_add(&j->out, "null");

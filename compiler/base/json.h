@@ -18,8 +18,8 @@ void json_open(json *j, const char *key, char bracket);  // '{' or '['
 void json_close(json *j, char bracket);                  // '}' or ']'
 void json_text(json *j, const char *key, const char *s); // NULL: null
 void json_int(json *j, const char *key, int64_t v);
-void json_real(json *j, const char *key, double v); // not finite: null
+void json_number(json *j, const char *key, double v); // not finite: null
 void json_bool(json *j, const char *key, bool v);
 void json_raw(json *j, const char *key, const char *s); // JSON as it is
-const char *json_string(const json *j);
+const char *json_done(const json *j);
 #endif

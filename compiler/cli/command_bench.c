@@ -230,12 +230,12 @@ static void save_times(session *s, const row *rows, const kernel_clock *k, const
         if (rows[i].version) json_text(&j, "version", rows[i].version);
         json_text(&j, "name", rows[i].kernel->name);
         json_int(&j, "calls", k->calls[i]);
-        json_real(&j, "seconds", k->best[i]);
+        json_number(&j, "seconds", k->best[i]);
         json_close(&j, '}');
     }
     json_close(&j, ']');
     json_close(&j, '}');
-    const char *text = arena_printf(s->arena, "%s\n", json_string(&j));
+    const char *text = arena_printf(s->arena, "%s\n", json_done(&j));
     outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 

@@ -55,7 +55,7 @@ static void show_json(const session *s, const diag_message *m) {
     json_text(&j, "message", m->text);
     if (m->hint) json_text(&j, "hint", m->hint);
     json_close(&j, '}');
-    fprintf(stderr, "%s\n", json_string(&j));
+    fprintf(stderr, "%s\n", json_done(&j));
 }
 
 // A result of SARIF 2.1.0, for the end.
@@ -83,7 +83,7 @@ static const char *sarif_result(const session *s, const diag_message *m) {
         json_close(&j, '}'), json_close(&j, ']');
     }
     json_close(&j, '}');
-    return json_string(&j);
+    return json_done(&j);
 }
 
 void session_message(void *user, const diag_message *m) {
@@ -107,5 +107,5 @@ void messages_end(session *s) {
     json_open(&j, "results", '[');
     for (int i = 0; i < s->sarif.n; i++) json_raw(&j, NULL, s->sarif.at[i]);
     json_close(&j, ']'), json_close(&j, '}'), json_close(&j, ']'), json_close(&j, '}');
-    fprintf(stderr, "%s\n", json_string(&j));
+    fprintf(stderr, "%s\n", json_done(&j));
 }

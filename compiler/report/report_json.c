@@ -31,7 +31,7 @@ static void json_dim(json *j, const char *key, const dim *d) {
     else json_text(j, key, dim_text(j->out.arena, d));
 }
 
-static void json_type(json *j, const type *t) {
+static void json_type_of(json *j, const type *t) {
     json_text(j, "kind", kind_name(t->kind));
     if (t->elem != DT_NONE) json_text(j, "dtype", dtype_name(t->elem));
     if (t->kind == TYPE_TENSOR && t->rank >= 0) {
@@ -41,7 +41,7 @@ static void json_type(json *j, const type *t) {
     }
     if (!t->item) return;
     json_open(j, "item", '{');
-    json_type(j, t->item);
+    json_type_of(j, t->item);
     json_close(j, '}');
 }
 
@@ -62,7 +62,7 @@ static void json_values(json *j, const char *key, value *const *v, int n, const 
     for (int i = 0; i < n; i++) {
         json_open(j, NULL, '{');
         json_text(j, "name", names ? names[i] : v[i]->name);
-        json_type(j, &v[i]->type);
+        json_type_of(j, &v[i]->type);
         json_labels(j, v[i]);
         if (v[i]->fallback) json_raw(j, "has_default", "true");
         if (v[i]->doc && *v[i]->doc) json_text(j, "doc", v[i]->doc);
@@ -213,7 +213,7 @@ static void json_kernel(json *j, const report_part *part, const kernel *k, kerne
     json_size(j, "flops", cost.flops);
     json_size(j, "bytes_read", cost.read);
     json_size(j, "bytes_written", cost.written);
-    if (seconds >= 0) json_real(j, "seconds", seconds);
+    if (seconds >= 0) json_number(j, "seconds", seconds);
     report_gpu_json(j, part, k);
     if (page) json_text(j, "text", kernel_print(j->out.arena, k));
     json_close(j, '}');
@@ -337,13 +337,13 @@ static void write_report(pipeline *p, json *j, bool page) {
 const char *report_json(pipeline *p) {
     json j = json_new_indented(p->arena);
     write_report(p, &j, false);
-    return arena_printf(p->arena, "%s\n", json_string(&j));
+    return arena_printf(p->arena, "%s\n", json_done(&j));
 }
 
 const char *report_page_data(pipeline *p) {
     json j = json_new(p->arena);
     write_report(p, &j, true);
-    return json_string(&j);
+    return json_done(&j);
 }
 
 // ---------------------------------------------------------------- measured times
@@ -359,23 +359,22 @@ struct kernel_times {
 
 kernel_times *kernel_times_read(pipeline *p, const char *path) {
     enum { FILE_MOST = 1 << 28 };
-    size_t at = 0;
     mapped m = file_map(p->arena, p->diag, path, FILE_MOST);
-    const json_value *v = json_parse(p->arena, (const char *)m.data, m.size, &at),
-                     *list = json_member(v, "kernels");
+    const char *what = arena_printf(p->arena, "--times: '%s' is not valid JSON: ", path);
+    json_t *v = json_parse(p->arena, p->diag, what, (const char *)m.data, m.size), *k;
+    const json_t *list = json_object_get(v, "kernels");
     kernel_times *t = ARENA_NEW(p->arena, kernel_times);
     t->arena = t->next.arena = p->arena;
-    if (!v) diag_fatal(p->diag, NULL, "--times: '%s' is not valid JSON at byte %zu", path, at);
-    if (!list || list->kind != JSON_LIST) {
+    if (!json_is_array(list)) {
         diag_hint(p->diag, "onnxc bench MODEL --save-times FILE writes such a file");
         diag_fatal(p->diag, NULL, "--times: '%s' does not contain a list of kernels", path);
     }
-    for (int i = 0; i < list->items.n; i++) {
-        const json_value *k = list->items.at[i], *s = json_member(k, "seconds");
-        double seconds = s && s->kind == JSON_NUMBER ? strtod(s->text, NULL) : -1;
+    size_t i;
+    json_array_foreach(list, i, k) {
+        const json_t *s = json_object_get(k, "seconds");
+        double seconds = json_is_number(s) ? json_number_value(s) : -1;
         if (!(seconds >= 0) || seconds > 1e9) continue;
-        VEC_PUSH(p->arena, &t->all,
-                 ((timed){json_string_of(k, "version"), json_string_of(k, "name"), seconds}));
+        VEC_PUSH(p->arena, &t->all, ((timed){json_text_of(k, "version"), json_text_of(k, "name"), seconds}));
     }
     return t;
 }

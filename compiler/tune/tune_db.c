@@ -26,18 +26,18 @@ static _Noreturn void wrong(const reader *r, const char *what, const char *word)
     diag_fatal(r->d, NULL, "--tune-db '%s': entry %d: %s '%s'", r->path, r->answer, what, text_str(&t));
 }
 
-static const char *text_member(const reader *r, const json_value *v, const char *key) {
-    const json_value *m = json_member(v, key);
-    if (!m || m->kind != JSON_TEXT) wrong(r, "missing text", key);
-    if (strlen(m->text) > TEXT_MOST) wrong(r, "text too long:", key);
-    return m->text;
+static const char *text_member(const reader *r, const json_t *v, const char *key) {
+    const char *s = json_string_value(json_object_get(v, key));
+    if (!s) wrong(r, "missing text", key);
+    if (strlen(s) > TEXT_MOST) wrong(r, "text too long:", key);
+    return s;
 }
 
-static double number_member(const reader *r, const json_value *v, const char *key) {
-    const json_value *m = json_member(v, key);
-    if (!m || m->kind != JSON_NUMBER) wrong(r, "missing number", key);
-    double x = strtod(m->text, NULL);
-    if (!isfinite(x) || fabs(x) > 1e9) wrong(r, "number out of range:", key);
+static double number_member(const reader *r, const json_t *v, const char *key) {
+    const json_t *m = json_object_get(v, key);
+    if (!json_is_number(m)) wrong(r, "missing number", key);
+    double x = json_number_value(m);
+    if (fabs(x) > 1e9) wrong(r, "number out of range:", key);
     return x;
 }
 
@@ -53,30 +53,29 @@ static int word_value(const char *words, const char *word) {
     return 0;
 }
 
-static int choice_value(const reader *r, const choice_field *f, const json_value *v) {
-    int value = 0;
-    if (f->words) value = v->kind == JSON_TEXT ? word_value(f->words, v->text) : 0;
-    else if (v->kind == JSON_NUMBER && strlen(v->text) < 6 && !v->text[strspn(v->text, "0123456789")])
-        value = atoi(v->text);
+static int choice_value(const reader *r, const choice_field *f, const json_t *v) {
+    bool word = f->words && json_is_string(v);
+    int64_t value = word ? word_value(f->words, json_string_value(v)) : f->words ? 0 : json_integer_value(v);
     if (value < 1 || value > f->values) wrong(r, "invalid choice for", f->name);
-    return value;
+    return (int)value;
 }
 
-static choices read_choices(const reader *r, const json_value *v) {
-    const json_value *all = json_member(v, "choices");
+static choices read_choices(const reader *r, const json_t *v) {
+    json_t *all = json_object_get(v, "choices"), *item;
     choices c = {0};
-    if (!all || all->kind != JSON_OBJECT) wrong(r, "missing object", "choices");
-    for (int j = 0; j < all->items.n; j++) {
+    const char *name;
+    if (!json_is_object(all)) wrong(r, "missing object", "choices");
+    json_object_foreach(all, name, item) {
         const choice_field *f = choice_fields;
-        while (f->name && strcmp(f->name, all->keys.at[j]) != 0) f++;
-        if (!f->name) wrong(r, "unknown choice", all->keys.at[j]);
-        *choice_at(&c, f) = choice_value(r, f, all->items.at[j]);
+        while (f->name && strcmp(f->name, name) != 0) f++;
+        if (!f->name) wrong(r, "unknown choice", name);
+        *choice_at(&c, f) = choice_value(r, f, item);
     }
     return c;
 }
 
-static void read_answer(const reader *r, const json_value *v) {
-    if (v->kind != JSON_OBJECT) wrong(r, "it is not an", "object");
+static void read_answer(const reader *r, const json_t *v) {
+    if (!json_is_object(v)) wrong(r, "it is not an", "object");
     choice_entry x = {.kernel = text_member(r, v, "kernel"),
                       .target = text_member(r, v, "target"),
                       .about = text_member(r, v, "about"),
@@ -94,19 +93,18 @@ static void read_answer(const reader *r, const json_value *v) {
 }
 
 void tune_db_parse(choice_table *t, diag *d, const char *path, const char *s, size_t n) {
-    size_t at = 0;
     reader r = {t, d, path, 0};
-    const json_value *all = json_parse(t->arena, s, n, &at);
-    if (!all) diag_fatal(d, NULL, "--tune-db '%s' is not valid JSON at byte %zu", path, at);
-    if (strcmp(json_string_of(all, "format"), FORMAT) != 0)
+    json_t *all =
+        json_parse(t->arena, d, arena_printf(t->arena, "--tune-db '%s' is not valid JSON: ", path), s, n);
+    if (strcmp(json_text_of(all, "format"), FORMAT) != 0)
         diag_fatal(d, NULL, "--tune-db '%s' was not written by --tune: \"format\": \"%s\" is missing", path,
                    FORMAT);
-    const json_value *answers = json_member(all, "answers");
-    if (!answers || answers->kind != JSON_LIST)
-        diag_fatal(d, NULL, "--tune-db '%s': the list 'answers' is missing", path);
-    for (int j = 0; j < answers->items.n; j++) {
-        r.answer = j + 1;
-        read_answer(&r, answers->items.at[j]);
+    json_t *answers = json_object_get(all, "answers"), *answer;
+    if (!json_is_array(answers)) diag_fatal(d, NULL, "--tune-db '%s': the list 'answers' is missing", path);
+    size_t j;
+    json_array_foreach(answers, j, answer) {
+        r.answer = (int)j + 1;
+        read_answer(&r, answer);
     }
 }
 
@@ -149,7 +147,7 @@ static const char *answer_text(arena *a, const choice_entry *x) {
     write_choices(&j, &x->c);
     json_raw(&j, "gain", arena_printf(a, "%.3f", x->gain));
     json_close(&j, '}');
-    return json_string(&j);
+    return json_done(&j);
 }
 
 const char *tune_db_text(arena *a, const choice_table *t) {

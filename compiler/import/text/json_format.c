@@ -1,7 +1,7 @@
 // Protobuf's JSON format. In: text. Out: the same message as protobuf.
 // https://protobuf.dev/programming-guides/json
+#include "compiler/base/json_read.h"
 #include "compiler/import/text/formats.h"
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -163,14 +163,8 @@ static void message(reader *r, wire_kind *kind, json_t *from) {
     r->depth--;
 }
 
-static void drop(void *root) { json_decref(root); }
-
 wire_out read_json(arena *a, diag *d, wire_kind *kind, const char *s, size_t n) {
     reader r = {.arena = a, .diag = d, .out = {.arena = a}};
-    json_error_t error;
-    json_t *root = json_loadb(s, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
-    if (!root) diag_fatal(d, NULL, "line %d, column %d: %s", error.line, error.column, error.text);
-    arena_on_destroy(a, drop, root);
-    message(&r, kind, root);
+    message(&r, kind, json_parse(a, d, "", s, n));
     return r.out;
 }
