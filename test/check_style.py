@@ -59,7 +59,7 @@ ROOMS = {
     "compiler/import/text": ["compiler/base", "ir/graph", "proto"],
     "compiler/import": ["compiler/base", "compiler/import/text", "ir/graph", "proto"],
     "compiler/values": ["compiler/base", "compiler/import", "ir", "runtime-lite/onnxc.h"],
-    "compiler/driver": [*LIBRARY, "compiler/tune/tune.h", "compiler/output/check_interface.h"],
+    "compiler/driver": [*LIBRARY, "compiler/tune/tune.h", "compiler/output/check_interface.h", "compiler/output/output.h"],
     "compiler/tune": [*LIBRARY, "compiler/driver"],
     "compiler/report": [*LIBRARY, "compiler/driver"],
     "compiler/output": [*LIBRARY, "compiler/driver", "compiler/report"],
