@@ -339,13 +339,7 @@ expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char
     return x_check(k, clamped, ok, k->messages.n - 1);
 }
 
-// ---------------------------------------------------------------- walking
-typedef struct walk {
-    void (*visit)(void *, expr *);
-    void *user;
-    uint8_t *seen; // by id
-} walk;
-
+// ---------------------------------------------------------------- looking
 int expr_operands(const expr *e, expr **out) {
     int n = 0;
     for (int j = 0; j < expr_arity(e->op); j++) out[n++] = e->arg[j];
@@ -355,42 +349,70 @@ int expr_operands(const expr *e, expr **out) {
     return n;
 }
 
-// The distinct nodes under the roots in order of their ids. Operands have smaller ids than their users, so
-// marking reachable ids downwards needs no recursion.
-static expr_list nodes_under(arena *a, expr *const *roots, int nroots) {
+// The distinct nodes under the roots, root by root. Operands have smaller ids than their users, so marking
+// reachable ids downwards needs no recursion. What is marked stays out of the arena where it is small: lists
+// are asked for often.
+static expr_list nodes_under(arena *a, expr_list roots) {
+    enum { FEW = 512 };
+    struct mark {
+        expr *found;
+        bool listed;
+    } few[FEW], *mark = few; // by id
+    VEC(expr *) list = {0};
     int n = 0;
-    for (int j = 0; j < nroots; j++) n = roots[j] && roots[j]->id >= n ? roots[j]->id + 1 : n;
-    expr **at = ARENA_ARRAY(a, expr *, n + 1), *operand[MAX_RANK + 3];
-    for (int j = 0; j < nroots; j++)
-        if (roots[j]) at[roots[j]->id] = roots[j];
-    for (int id = n - 1; id >= 0; id--) {
-        if (!at[id]) continue;
-        int m = expr_operands(at[id], operand);
-        for (int j = 0; j < m; j++) at[operand[j]->id] = operand[j];
+    for (int j = 0; j < roots.n; j++) n = roots.at[j]->id >= n ? roots.at[j]->id + 1 : n;
+    if (n > FEW) mark = ARENA_ARRAY(a, struct mark, n);
+    else memset(few, 0, (size_t)n * sizeof *few);
+    for (int j = 0; j < roots.n; j++) {
+        expr *operand[MAX_RANK + 3];
+        mark[roots.at[j]->id].found = roots.at[j];
+        for (int id = roots.at[j]->id; id >= 0; id--) {
+            int m = mark[id].found && !mark[id].listed ? expr_operands(mark[id].found, operand) : 0;
+            for (int i = 0; i < m; i++) mark[operand[i]->id].found = operand[i];
+        }
+        for (int id = 0; id <= roots.at[j]->id; id++) {
+            if (!mark[id].found || mark[id].listed) continue;
+            mark[id].listed = true;
+            VEC_PUSH(a, &list, mark[id].found);
+        }
     }
-    expr_list list = {0, at};
-    for (int id = 0; id < n; id++)
-        if (at[id]) at[list.n++] = at[id];
-    return list;
+    return (expr_list){list.n, list.at};
 }
 
-expr_list expr_nodes(arena *a, expr *e) { return nodes_under(a, &e, 1); }
+expr_list expr_nodes(arena *a, expr *e) { return nodes_under(a, (expr_list){1, &e}); }
 
-expr_list stage_nodes(arena *a, const stage *s, unsigned parts) {
-    VEC(expr *) roots = {0};
+typedef struct root_list {
+    arena *arena;
+    VEC(expr *) list;
+} root_list;
+static void add_root(root_list *r, expr *e) {
+    if (e) VEC_PUSH(r->arena, &r->list, e);
+}
+static void add_roots(root_list *r, const stage *s, unsigned parts) {
     for (int j = 0; j < s->states.n; j++) {
         const state *st = &s->states.at[j];
-        if (parts & PART_INIT) VEC_PUSH(a, &roots, st->init);
-        if (parts & PART_STEP) VEC_PUSH(a, &roots, st->step);
-        if (parts & PART_MERGE) VEC_PUSH(a, &roots, st->merge);
+        if (parts & PART_INIT) add_root(r, st->init);
+        if (parts & PART_STEP) add_root(r, st->step);
+        if (parts & PART_MERGE) add_root(r, st->merge);
     }
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
-        for (int i = 0; i < w->to->rank && parts & PART_INDEX; i++) VEC_PUSH(a, &roots, w->index[i]);
-        if (parts & PART_VALUE) VEC_PUSH(a, &roots, w->value);
-        if (parts & PART_GUARD) VEC_PUSH(a, &roots, w->guard);
+        for (int i = 0; i < w->to->rank && parts & PART_INDEX; i++) add_root(r, w->index[i]);
+        if (parts & PART_VALUE) add_root(r, w->value);
+        if (parts & PART_GUARD) add_root(r, w->guard);
     }
-    return nodes_under(a, roots.at, roots.n);
+}
+
+expr_list stage_nodes(arena *a, const stage *s, unsigned parts) {
+    root_list r = {.arena = a};
+    add_roots(&r, s, parts);
+    return nodes_under(a, (expr_list){r.list.n, r.list.at});
+}
+
+expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts) {
+    root_list r = {.arena = a};
+    for (int s = 0; s < k->stages.n; s++) add_roots(&r, k->stages.at[s], parts);
+    return nodes_under(a, (expr_list){r.list.n, r.list.at});
 }
 
 void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
@@ -400,30 +422,33 @@ void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
     arena_destroy(scratch);
 }
 
-typedef struct axis_use {
-    int axis;
-    bool found;
-} axis_use;
-static void find_axis(void *user, expr *e) {
-    axis_use *u = user;
-    if (e->op == X_AXIS && e->axis == u->axis) u->found = true;
+static bool any_of(arena *scratch, expr_list l, bool (*is)(const expr *e)) {
+    bool found = false;
+    for (int j = 0; j < l.n && !found; j++) found = is(l.at[j]);
+    arena_destroy(scratch);
+    return found;
 }
+bool expr_any(expr *e, bool (*is)(const expr *e)) {
+    arena *scratch = arena_new();
+    return any_of(scratch, expr_nodes(scratch, e), is);
+}
+bool stage_any(const stage *s, bool (*is)(const expr *e)) {
+    arena *scratch = arena_new();
+    return any_of(scratch, stage_nodes(scratch, s, PART_ALL), is);
+}
+
 bool expr_uses_axis(expr *e, int axis) {
     if (!(e->axes & axis_bit(axis))) return false;
     if (axis < AXIS_BITS) return true;
-    axis_use u = {axis, false};
-    expr_walk(e, find_axis, &u);
-    return u.found;
+    arena *scratch = arena_new();
+    expr_list l = expr_nodes(scratch, e);
+    bool found = false;
+    for (int j = 0; j < l.n; j++) found |= l.at[j]->op == X_AXIS && l.at[j]->axis == axis;
+    arena_destroy(scratch);
+    return found;
 }
 
 // ---------------------------------------------------------------- rewriting
-typedef struct rewrite {
-    kernel *k;
-    expr *(*map)(void *, expr *);
-    void *user;
-    expr **done;
-} rewrite;
-
 expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
     expr *a[3] = {0};
     for (int j = 0; j < expr_arity(e->op); j++) a[j] = done[e->arg[j]->id];
@@ -452,17 +477,15 @@ expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
     return expr_arity(e->op) == 1 ? x_un(k, e->op, a[0]) : x_bin(k, e->op, a[0], a[1]);
 }
 
-static void rewrite_one(void *user, expr *e) {
-    rewrite *r = user;
-    expr *mapped = r->map(r->user, e);
-    r->done[e->id] = mapped ? mapped : expr_rebuild(r->k, e, r->done);
-}
-
 expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *user) {
     arena *scratch = arena_new();
-    rewrite r = {k, map, user, ARENA_ARRAY(scratch, expr *, e->id + 1)};
-    expr_walk(e, rewrite_one, &r);
-    expr *result = r.done[e->id];
+    expr_list l = expr_nodes(scratch, e);
+    expr **done = ARENA_ARRAY(scratch, expr *, e->id + 1);
+    for (int j = 0; j < l.n; j++) {
+        expr *mapped = map(user, l.at[j]);
+        done[l.at[j]->id] = mapped ? mapped : expr_rebuild(k, l.at[j], done);
+    }
+    expr *result = done[e->id];
     arena_destroy(scratch);
     return result;
 }

@@ -7,10 +7,6 @@
 
 enum { STRIP = 1024 };
 
-// An expression list in evaluation order.
-typedef struct code {
-    VEC(expr *) list;
-} code;
 typedef struct run {
     interp *in;
     const kernel *k;
@@ -25,28 +21,6 @@ typedef struct run {
     cell *state[32], *other[32]; // by component: STRIP cells
     int half;                    // of a complex128 element being moved
 } run;
-
-static void add_code(void *user, expr *e) {
-    code *c = ((void **)user)[0];
-    arena *a = ((void **)user)[1];
-    VEC_PUSH(a, &c->list, e);
-}
-static void code_add(run *r, code *c, expr *e) {
-    if (!e) return;
-    void *user[2] = {c, r->arena};
-    for (int j = 0; j < c->list.n; j++)
-        if (c->list.at[j] == e) return;
-    expr_walk(e, add_code, user);
-}
-static int by_id(const void *a, const void *b) { return (*(expr *const *)a)->id - (*(expr *const *)b)->id; }
-static void code_finish(code *c) {
-    if (!c->list.n) return;
-    qsort(c->list.at, (size_t)c->list.n, sizeof *c->list.at, by_id);
-    int n = 0;
-    for (int j = 0; j < c->list.n; j++)
-        if (n == 0 || c->list.at[n - 1] != c->list.at[j]) c->list.at[n++] = c->list.at[j];
-    c->list.n = n;
-}
 
 static bool varies_along(run *r, const expr *e) {
     if (e->op == X_AXIS) return e->axis == r->strip_axis;
@@ -160,9 +134,9 @@ static void eval_expr(run *r, const expr *e, int64_t n) {
     eval_op(e, n, v[0], stride[0], v[1], stride[1], v[2], stride[2], out);
 }
 
-static void eval_code(run *r, const code *c, int64_t n) {
-    for (int j = 0; j < c->list.n; j++) eval_expr(r, c->list.at[j], n);
-    r->in->work += n * c->list.n;
+static void eval_code(run *r, const expr_list *c, int64_t n) {
+    for (int j = 0; j < c->n; j++) eval_expr(r, c->at[j], n);
+    r->in->work += n * c->n;
     if (r->in->limits.work && r->in->work > r->in->limits.work) interp_stop(r->in, INTERP_LIMIT, "work");
 }
 
@@ -206,17 +180,11 @@ static void do_writes(run *r, write_when when, int64_t n) {
     }
 }
 
-static code writes_code(run *r, write_when when) {
-    code c = {{0}};
-    for (int j = 0; j < r->s->writes.n; j++) {
-        const write *w = &r->s->writes.at[j];
-        if (w->when != when) continue;
-        for (int i = 0; i < w->to->rank; i++) code_add(r, &c, w->index[i]);
-        code_add(r, &c, w->value);
-        code_add(r, &c, w->guard);
-    }
-    code_finish(&c);
-    return c;
+static expr_list writes_code(run *r, write_when when) {
+    stage some = {0};
+    for (int j = 0; j < r->s->writes.n; j++)
+        if (r->s->writes.at[j].when == when) VEC_PUSH(r->arena, &some.writes, r->s->writes.at[j]);
+    return stage_nodes(r->arena, &some, PART_WRITES);
 }
 
 // ---------------------------------------------------------------- states
@@ -268,7 +236,7 @@ typedef struct plan {
     bool fold;                       // the strip axis is the last of inner
     int strip_axis;
     uint8_t *varies;
-    code init, step, before, after, end;
+    expr_list init, step, before, after, end;
 } plan;
 
 static void init_states(run *r, const plan *p, int64_t n) {
@@ -279,10 +247,10 @@ static void init_states(run *r, const plan *p, int64_t n) {
 }
 
 static void inner_step(run *r, const plan *p, int64_t n) {
-    if (p->before.list.n) eval_code(r, &p->before, n), do_writes(r, WRITE_BEFORE, n);
+    if (p->before.n) eval_code(r, &p->before, n), do_writes(r, WRITE_BEFORE, n);
     eval_code(r, &p->step, n);
     step_states(r, n, p->fold);
-    if (p->after.list.n) eval_code(r, &p->after, n), do_writes(r, WRITE_AFTER, n);
+    if (p->after.n) eval_code(r, &p->after, n), do_writes(r, WRITE_AFTER, n);
 }
 
 static void inner_loop(run *r, const plan *p, int depth, int64_t n) {
@@ -312,7 +280,7 @@ static void at_point(run *r, const plan *p, int64_t n) {
         init_states(r, p, n);
         if (r->s->states.n || p->ninner) inner_loop(r, p, 0, n);
         round_states(r, p->fold ? 1 : n);
-        if (p->end.list.n) {
+        if (p->end.n) {
             eval_code(r, &p->end, p->fold ? 1 : n);
             do_writes(r, WRITE_END, p->fold ? 1 : n);
         }
@@ -379,9 +347,9 @@ static void choose_strip(run *r, plan *p) {
     r->lanes = r->strip_axis < 0 ? 1 : 2;
 }
 
-static void make_cells(run *r, const code *c) {
-    for (int j = 0; j < c->list.n; j++) {
-        const expr *e = c->list.at[j];
+static void make_cells(run *r, const expr_list *c) {
+    for (int j = 0; j < c->n; j++) {
+        const expr *e = c->at[j];
         r->varies[e->id] = varies_along(r, e);
         if (!r->cells[e->id]) r->cells[e->id] = ARENA_ARRAY(r->arena, cell, STRIP);
     }
@@ -390,13 +358,10 @@ static void make_cells(run *r, const code *c) {
 // States are per lane except while folding, where lanes are positions of the reduce axis.
 static void make_code(run *r, plan *p) {
     const stage *s = r->s;
-    for (int j = 0; j < s->states.n; j++) {
-        code_add(r, &p->init, s->states.at[j].init);
-        code_add(r, &p->step, s->states.at[j].step);
+    for (int j = 0; j < s->states.n; j++)
         if (!r->state[j]) r->state[j] = ARENA_ARRAY(r->arena, cell, STRIP);
-    }
-    code_finish(&p->init);
-    code_finish(&p->step);
+    p->init = stage_nodes(r->arena, s, PART_INIT);
+    p->step = stage_nodes(r->arena, s, PART_STEP);
     p->before = writes_code(r, WRITE_BEFORE);
     p->after = writes_code(r, WRITE_AFTER);
     p->end = writes_code(r, WRITE_END);

@@ -149,19 +149,16 @@ buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, 
 }
 
 // ---------------------------------------------------------------- looking
-typedef struct collect {
-    kernel *k;
+typedef struct buffer_list {
+    arena *arena;
     VEC(buffer *) found;
-} collect;
+} buffer_list;
 
-static void collect_buffer(collect *c, buffer *b) {
+static void add_buffer(buffer_list *l, buffer *b) {
     if (b->role == BUF_LOCAL) return;
-    for (int j = 0; j < c->found.n; j++)
-        if (c->found.at[j] == b) return;
-    VEC_PUSH(c->k->arena, &c->found, b);
-}
-static void collect_read(void *user, expr *e) {
-    if (e->op == X_READ) collect_buffer(user, e->buffer);
+    for (int j = 0; j < l->found.n; j++)
+        if (l->found.at[j] == b) return;
+    VEC_PUSH(l->arena, &l->found, b);
 }
 
 void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user) {
@@ -180,13 +177,18 @@ void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user) 
 }
 
 int kernel_buffers(const kernel *k, buffer ***out) {
-    collect c = {.k = (kernel *)k};
+    buffer_list l = {.arena = k->arena};
+    arena *scratch = arena_new();
     for (int s = 0; s < k->stages.n; s++)
-        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
-            collect_buffer(&c, k->stages.at[s]->writes.at[j].to);
-    for (int s = 0; s < k->stages.n; s++) stage_walk(k->stages.at[s], collect_read, &c);
-    *out = c.found.at;
-    return c.found.n;
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++) add_buffer(&l, k->stages.at[s]->writes.at[j].to);
+    for (int s = 0; s < k->stages.n; s++) {
+        expr_list nodes = stage_nodes(scratch, k->stages.at[s], PART_ALL);
+        for (int j = 0; j < nodes.n; j++)
+            if (nodes.at[j]->op == X_READ) add_buffer(&l, nodes.at[j]->buffer);
+    }
+    arena_destroy(scratch);
+    *out = l.found.at;
+    return l.found.n;
 }
 
 bool kernel_writes(const kernel *k, const buffer *b) {
@@ -205,18 +207,13 @@ bool kernel_only_sets(const kernel *k, const buffer *b) {
     return true;
 }
 
-typedef struct read_search {
-    const buffer *b;
-    bool found;
-} read_search;
-static void find_read(void *user, expr *e) {
-    read_search *r = user;
-    if (e->op == X_READ && e->buffer == r->b) r->found = true;
-}
 bool stage_reads(const stage *s, const buffer *b) {
-    read_search r = {b, false};
-    stage_walk(s, find_read, &r);
-    return r.found;
+    arena *scratch = arena_new();
+    expr_list nodes = stage_nodes(scratch, s, PART_ALL);
+    bool found = false;
+    for (int j = 0; j < nodes.n; j++) found |= nodes.at[j]->op == X_READ && nodes.at[j]->buffer == b;
+    arena_destroy(scratch);
+    return found;
 }
 bool kernel_reads(const kernel *k, const buffer *b) {
     for (int s = 0; s < k->stages.n; s++)
@@ -264,6 +261,7 @@ typedef struct verify {
     diag *d;
     bool reduce_allowed; // axes of reduce and scan kind may appear
     const char *where;
+    arena *scratch;
 } verify;
 
 static void check_axis(verify *v, const expr *e) {
@@ -289,8 +287,7 @@ static void verify_read(verify *v, const expr *e) {
                         dtype_name(e->index[j]->dtype));
 }
 
-static void verify_expr(void *user, expr *e) {
-    verify *v = user;
+static void verify_expr(verify *v, const expr *e) {
     if (e->op == X_AXIS) check_axis(v, e);
     if ((e->op == X_STATE || e->op == X_OTHER) &&
         (e->axis >= v->s->states.n || v->s->states.at[e->axis].dtype != e->dtype))
@@ -308,7 +305,8 @@ static void verify_part(verify *v, expr *e, const char *where, bool reduce_allow
     if (t != DT_NONE && e->dtype != t)
         diag_defect(v->d, v->k->loc, "kernel %s: %s is %s, not %s", v->k->name, where, dtype_name(e->dtype),
                     dtype_name(t));
-    expr_walk(e, verify_expr, v);
+    expr_list nodes = expr_nodes(v->scratch, e);
+    for (int j = 0; j < nodes.n; j++) verify_expr(v, nodes.at[j]);
 }
 
 static void verify_stage(verify *v) {
@@ -341,8 +339,10 @@ void kernel_verify(const kernel *k, diag *d) {
     for (int a = 0; a < k->nouter; a++)
         if (k->axes.at[a].kind != AXIS_PARALLEL)
             diag_defect(d, k->loc, "kernel %s: outer axis '%s' is not parallel", k->name, k->axes.at[a].name);
+    verify v = {.k = k, .d = d, .scratch = arena_within(k->arena)};
     for (int j = 0; j < k->stages.n; j++) {
-        verify v = {.k = k, .s = k->stages.at[j], .d = d};
+        v.s = k->stages.at[j];
         verify_stage(&v);
     }
+    arena_destroy(v.scratch);
 }

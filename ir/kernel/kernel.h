@@ -230,12 +230,13 @@ expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *
 expr *expr_rebuild(kernel *k, const expr *e, expr *const *done);
 // Calls visit once for each distinct node under e, operands first.
 void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user);
-// The distinct nodes under e in order of their ids: operands first, e last.
+// The distinct nodes under e, operands first, e last.
 typedef struct expr_list {
     int n;
     expr **at;
 } expr_list;
 expr_list expr_nodes(arena *a, expr *e);
+bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
 bool expr_uses_axis(expr *e, int axis);
 
 // ---------------------------------------------------------------- stages and kernels
@@ -302,7 +303,7 @@ void stage_step(stage *s, int component, expr *step, expr *merge);
 write *stage_write(kernel *k, stage *s, buffer *to, expr *const *index, expr *value); // WRITE_END, SET
 buffer *kernel_local(kernel *k, const char *name, dtype t, int rank, dim *const *dims);
 expr *reduce_neutral(kernel *k, reduce_op op, dtype t);
-// The distinct expressions of the stage's parts, operands first.
+// The distinct expressions of the stage's parts, operands first: part by part, states before writes.
 enum stage_part {
     PART_INIT = 1,
     PART_STEP = 2,
@@ -315,6 +316,8 @@ enum stage_part {
     PART_ALL = PART_STATES | PART_WRITES,
 };
 expr_list stage_nodes(arena *a, const stage *s, unsigned parts);
+expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts);
+bool stage_any(const stage *s, bool (*is)(const expr *e)); // of all its expressions
 // Calls visit for every expression of the stage, operands first (shared ones once for each use in a part).
 void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user);
 // All buffers it reads or writes, each once, writes first (locals left out).
