@@ -415,6 +415,13 @@ expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts) {
     return nodes_under(a, (expr_list){r.list.n, r.list.at});
 }
 
+expr_list reads_only(expr_list l) {
+    expr_list reads = {0, l.at};
+    for (int j = 0; j < l.n; j++)
+        if (l.at[j]->op == X_READ) reads.at[reads.n++] = l.at[j];
+    return reads;
+}
+
 void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
     arena *scratch = arena_new();
     expr_list all = expr_nodes(scratch, e);

@@ -182,9 +182,8 @@ int kernel_buffers(const kernel *k, buffer ***out) {
     for (int s = 0; s < k->stages.n; s++)
         for (int j = 0; j < k->stages.at[s]->writes.n; j++) add_buffer(&l, k->stages.at[s]->writes.at[j].to);
     for (int s = 0; s < k->stages.n; s++) {
-        expr_list nodes = stage_nodes(scratch, k->stages.at[s], PART_ALL);
-        for (int j = 0; j < nodes.n; j++)
-            if (nodes.at[j]->op == X_READ) add_buffer(&l, nodes.at[j]->buffer);
+        expr_list reads = reads_only(stage_nodes(scratch, k->stages.at[s], PART_ALL));
+        for (int j = 0; j < reads.n; j++) add_buffer(&l, reads.at[j]->buffer);
     }
     arena_destroy(scratch);
     *out = l.found.at;
@@ -209,9 +208,9 @@ bool kernel_only_sets(const kernel *k, const buffer *b) {
 
 bool stage_reads(const stage *s, const buffer *b) {
     arena *scratch = arena_new();
-    expr_list nodes = stage_nodes(scratch, s, PART_ALL);
+    expr_list reads = reads_only(stage_nodes(scratch, s, PART_ALL));
     bool found = false;
-    for (int j = 0; j < nodes.n; j++) found |= nodes.at[j]->op == X_READ && nodes.at[j]->buffer == b;
+    for (int j = 0; j < reads.n; j++) found |= reads.at[j]->buffer == b;
     arena_destroy(scratch);
     return found;
 }
@@ -219,6 +218,17 @@ bool kernel_reads(const kernel *k, const buffer *b) {
     for (int s = 0; s < k->stages.n; s++)
         if (stage_reads(k->stages.at[s], b)) return true;
     return false;
+}
+
+expr *kernel_only_read(const kernel *k, const buffer *root) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    expr *found = NULL;
+    int n = 0;
+    for (int j = 0; j < reads.n; j++)
+        if (buffer_root(reads.at[j]->buffer) == root) found = reads.at[j], n++;
+    arena_destroy(scratch);
+    return n == 1 ? found : NULL;
 }
 
 static void map_write(kernel *k, write *w, expr *(*map)(void *user, expr *root), void *user) {

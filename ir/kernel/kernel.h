@@ -236,6 +236,7 @@ typedef struct expr_list {
     expr **at;
 } expr_list;
 expr_list expr_nodes(arena *a, expr *e);
+expr_list reads_only(expr_list l);                 // those of l that read, in its place
 bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
 bool expr_uses_axis(expr *e, int axis);
 
@@ -326,6 +327,7 @@ bool kernel_writes(const kernel *k, const buffer *b);
 bool kernel_only_sets(const kernel *k, const buffer *b); // adds nothing to what b holds
 bool stage_reads(const stage *s, const buffer *b);
 bool kernel_reads(const kernel *k, const buffer *b);
+expr *kernel_only_read(const kernel *k, const buffer *root); // of its memory; NULL: none, or several
 // Replaces every expression of states and writes that is no operand of another by map's answer.
 void kernel_map_roots(kernel *k, expr *(*map)(void *user, expr *root), void *user);
 // Every expression of the kernel as expr_rewrite makes it.

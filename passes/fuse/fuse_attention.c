@@ -6,33 +6,30 @@
 #include "passes/fuse/fuse_impl.h"
 
 // ---------------------------------------------------------------- finding
-static void find_constant(void *user, expr *e) {
-    *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_CONST;
-}
+static bool reads_constant(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_CONST; }
 
 static bool plain_contraction(const kernel *k) {
     if (k->stages.n != 1 || k->stages.at[0]->states.n != 1 || !is_contraction(k)) return false;
-    bool constant = false; // a product with weights is better off over tiles of many rows
-    expr_walk(k->stages.at[0]->states.at[0].step, find_constant, &constant);
-    return !constant;
+    // A product with weights is better off over tiles of many rows.
+    return !expr_any(k->stages.at[0]->states.at[0].step, reads_constant);
 }
 
 // Products of bytes are several times faster over tiles of many rows than those of floats in a row's kernel,
 // and leave bytes behind. Only where there are very many of these would memory matter more.
-static void find_byte(void *user, expr *e) {
-    *(bool *)user |= e->op == X_READ && dtype_is_int(e->buffer->dtype) && dtype_bits(e->buffer->dtype) == 8;
+static bool reads_byte(const expr *e) {
+    return e->op == X_READ && dtype_is_int(e->buffer->dtype) && dtype_bits(e->buffer->dtype) == 8;
 }
 static bool leaves_bytes(const kernel *k) {
     enum { MANY = 64 << 20 };
     const expr *step = k->stages.at[0]->states.at[0].step;
-    bool bytes[2] = {false, false};
-    for (int j = 0; j < 2 && step->op == X_MUL; j++) expr_walk(step->arg[j], find_byte, &bytes[j]);
+    if (step->op != X_MUL || !expr_any(step->arg[0], reads_byte) || !expr_any(step->arg[1], reads_byte))
+        return false;
     double results = 1;
     for (int a = 0; a < k->axes.n; a++) {
         const dim *n = k->axes.at[a].extent;
         if (k->axes.at[a].kind == AXIS_PARALLEL && dim_is_const(n)) results *= (double)dim_value(n);
     }
-    return bytes[0] && bytes[1] && results <= MANY;
+    return results <= MANY;
 }
 
 static place *only_reader(fuse *f, const place *writer, const buffer *b) {
@@ -50,16 +47,17 @@ static place *contraction_before(fuse *f, const place *rows) {
     return NULL;
 }
 
-typedef struct along_search {
-    const kernel *k;
-    const buffer *root;
-    bool reduces;
-} along_search;
-static void find_along(void *user, expr *e) {
-    along_search *a = user;
-    if (e->op != X_READ || root_of(e->buffer) != a->root) return;
-    for (int d = 0; d < e->buffer->rank; d++)
-        a->reduces |= e->index[d]->op == X_AXIS && a->k->axes.at[e->index[d]->axis].kind == AXIS_REDUCE;
+static bool reduces_along(const kernel *k, const buffer *root) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    bool reduces = false;
+    for (int j = 0; j < reads.n; j++) {
+        const expr *e = reads.at[j];
+        for (int d = 0; root_of(e->buffer) == root && d < e->buffer->rank; d++)
+            reduces |= e->index[d]->op == X_AXIS && k->axes.at[e->index[d]->axis].kind == AXIS_REDUCE;
+    }
+    arena_destroy(scratch);
+    return reduces;
 }
 
 static place *contraction_after(fuse *f, place *rows) {
@@ -67,9 +65,7 @@ static place *contraction_after(fuse *f, place *rows) {
         if (sole_writer(f, rows->writes[j]) != rows) continue;
         place *p = only_reader(f, rows, rows->writes[j]);
         if (!p || !plain_contraction(p->s->kernel)) continue;
-        along_search a = {.k = p->s->kernel, .root = rows->writes[j]};
-        kernel_each(p->s->kernel, find_along, &a);
-        if (a.reduces) return p;
+        if (reduces_along(p->s->kernel, rows->writes[j])) return p;
     }
     return NULL;
 }
@@ -97,18 +93,6 @@ typedef struct form {
     bool copies;      // the weights are a copy of another local
     expr **finish;    // by local: NULL, or what its readers make of the state that it holds now
 } form;
-
-typedef struct local_use {
-    const buffer *b;
-    expr *read;
-    int count;
-} local_use;
-static void find_local_read(void *user, expr *e) {
-    local_use *u = user;
-    if (e->op != X_READ || e->buffer != u->b) return;
-    u->read = e;
-    u->count++;
-}
 
 static const write *stage_write_to(const stage *s, const buffer *b) {
     return s->writes.n == 1 && s->writes.at[0].to == b && s->writes.at[0].when == WRITE_END &&
@@ -141,11 +125,9 @@ static bool find_weights(form *f) {
     for (int j = 0; j < 2; j++) {
         const expr *e = s->states.at[0].step->arg[j];
         if (e->op != X_READ || e->guard || e->buffer->role != BUF_LOCAL || e->buffer->rank != 1) continue;
-        local_use u = {.b = e->buffer};
-        kernel_each(f->old, find_local_read, &u);
         f->weight = filling_stage(f->old, e->buffer);
         f->weights = e->buffer;
-        if (u.count == 1 && f->weight >= 0) return true;
+        if (f->weight >= 0 && kernel_only_read(f->old, e->buffer)) return true;
     }
     return false;
 }
@@ -223,15 +205,16 @@ static const buffer *sum_tells(const form *f) {
     return row_scalar(f->scale) == total ? total : NULL;
 }
 
-typedef struct state_only {
-    bool ok;
-    int nodes, states;
-} state_only;
-static void look_state(void *user, expr *e) {
-    state_only *s = user;
-    s->nodes++;
-    s->states += e->op == X_STATE;
-    s->ok &= e->op != X_READ && e->op != X_AXIS && e->op != X_OTHER && e->op != X_CHECK;
+// Whether e is a small function of one state and of nothing else.
+static bool is_function_of_state(arena *scratch, expr *e) {
+    expr_list l = expr_nodes(scratch, e);
+    int states = 0;
+    for (int j = 0; j < l.n; j++) {
+        expr_op op = l.at[j]->op;
+        if (op == X_READ || op == X_AXIS || op == X_OTHER || op == X_CHECK) return false;
+        states += op == X_STATE;
+    }
+    return states == 1 && l.n <= 4;
 }
 
 // Row scalars that are a small function of a sum hold the sum itself, and their readers apply the function.
@@ -243,9 +226,7 @@ static void find_finishes(form *f) {
         if (s->states.n != 1 || s->states.at[0].op != RED_SUM || s->writes.n != 1) continue;
         const write *w = &s->writes.at[0];
         if (w->to->role != BUF_LOCAL || w->to->rank || w->guard || w->value->op == X_STATE) continue;
-        state_only look = {.ok = true};
-        expr_walk(w->value, look_state, &look);
-        if (look.ok && look.states == 1 && look.nodes <= 4 && w->to->dtype == s->states.at[0].dtype)
+        if (w->to->dtype == s->states.at[0].dtype && is_function_of_state(f->scratch, w->value))
             f->finish[w->to->id] = w->value;
     }
 }

@@ -54,8 +54,7 @@ typedef struct value_look {
     bool narrow;    // of smaller elements than what is written
 } value_look;
 
-static void look_varies(void *user, expr *e) {
-    value_look *l = user;
+static void look_varies(value_look *l, const expr *e) {
     expr *operand[MAX_RANK + 3];
     int n = expr_operands(e, operand);
     bool v = e->op == X_AXIS && e->axis == l->inner;
@@ -122,12 +121,13 @@ cost cost_of(const kernel *k, const stage *s, const write *w) {
     value_look l = {.w = w, .inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
     l.varies = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
     l.wanted = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
-    expr_walk(w->value, look_varies, &l);
+    expr_list all = expr_nodes(scratch, w->value);
+    for (int j = 0; j < all.n; j++) look_varies(&l, all.at[j]);
     l.wanted[w->value->id] = 1;
-    for (int id = w->value->id; id >= 0; id--) {
-        if (!l.wanted[id]) continue;
-        look_costs(&l, k->exprs.at[id]);
-        want_operands(&l, k->exprs.at[id]);
+    for (int j = all.n - 1; j >= 0; j--) {
+        if (!l.wanted[all.at[j]->id]) continue;
+        look_costs(&l, all.at[j]);
+        want_operands(&l, all.at[j]);
     }
     bool single = w->value->op == X_READ || w->value->op == X_CONST || w->value->op == X_DIM;
     l.c.moves &= l.c.reads <= 1 && (l.inner >= 0 || single);
@@ -157,20 +157,15 @@ bool is_pointwise(const kernel *k) {
     return plain_writes(s);
 }
 
-typedef struct widening {
-    int bits;
-    bool found;
-} widening;
-static void look_widening(void *user, expr *e) {
-    widening *w = user;
-    if (e->op == X_READ)
-        w->found |= dtype_bits(e->buffer->dtype) < w->bits && dtype_bits(e->buffer->dtype) <= 8;
-}
 // Dequantisation is read through like a movement: the small elements are what should lie in memory.
-static bool widens(const write *w) {
-    widening look = {.bits = dtype_bits(w->to->dtype)};
-    expr_walk(w->value, look_widening, &look);
-    return look.found && dtype_is_float(w->to->dtype);
+static bool widens(arena *scratch, const write *w) {
+    expr_list reads = reads_only(expr_nodes(scratch, w->value));
+    bool found = false;
+    for (int j = 0; j < reads.n; j++) {
+        int bits = dtype_bits(reads.at[j]->buffer->dtype);
+        found |= bits < dtype_bits(w->to->dtype) && bits <= 8;
+    }
+    return found && dtype_is_float(w->to->dtype);
 }
 
 bool is_movement(const kernel *k) {
@@ -180,7 +175,7 @@ bool is_movement(const kernel *k) {
         for (int i = 0; i < s->writes.n; i++) {
             const write *w = &s->writes.at[i];
             cost c = cost_of(k, s, w);
-            if (!c.reads || !(c.moves || (c.scales && widens(w)))) return false;
+            if (!c.reads || !(c.moves || (c.scales && widens(k->arena, w)))) return false;
         }
     }
     return true;
@@ -193,36 +188,34 @@ static bool is_reduce(const kernel *k, const stage *s, int axis) {
     return false;
 }
 
-typedef struct factor {
-    const kernel *k;
-    const stage *s;
-    uint64_t *axes; // used by reads that depend on a reduce axis; bit by axis
-    int reads;
-} factor;
-static void look_factor(void *user, expr *e) {
-    factor *f = user;
-    if (e->op != X_READ) return;
-    uint64_t used = 0;
-    bool reduces = false;
-    for (int a = 0; a < f->k->axes.n && a < 64; a++) {
-        bool uses = false;
-        for (int j = 0; j < e->buffer->rank && !uses; j++) uses = uses_axis(e->index[j], a);
-        if (uses) used |= UINT64_C(1) << a, reduces |= is_reduce(f->k, f->s, a);
+static bool read_uses(const expr *e, int axis) {
+    for (int j = 0; j < e->buffer->rank; j++)
+        if (uses_axis(e->index[j], axis)) return true;
+    return false;
+}
+
+// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: it has no such read.
+static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t *axes) {
+    expr_list reads = reads_only(expr_nodes(k->arena, factor));
+    bool any = false;
+    *axes = 0;
+    for (int j = 0; j < reads.n; j++) {
+        uint64_t used = 0;
+        bool reduces = false;
+        for (int a = 0; a < k->axes.n && a < 64; a++)
+            if (read_uses(reads.at[j], a)) used |= UINT64_C(1) << a, reduces |= is_reduce(k, s, a);
+        if (reduces) *axes |= used, any = true;
     }
-    if (!reduces) return;
-    *f->axes |= used;
-    f->reads++;
+    return any;
 }
 
 bool stage_contracts(const kernel *k, const stage *s) {
     for (int j = 0; j < s->states.n; j++) {
         const state *st = &s->states.at[j];
+        uint64_t a, b;
         if (st->op != RED_SUM || st->step->op != X_MUL) continue;
-        uint64_t a = 0, b = 0;
-        factor x = {k, s, &a, 0}, y = {k, s, &b, 0};
-        expr_walk(st->step->arg[0], look_factor, &x);
-        expr_walk(st->step->arg[1], look_factor, &y);
-        if (x.reads && y.reads && a != b) return true;
+        if (factor_axes(k, s, st->step->arg[0], &a) && factor_axes(k, s, st->step->arg[1], &b) && a != b)
+            return true;
     }
     return false;
 }
@@ -233,40 +226,31 @@ bool is_contraction(const kernel *k) {
     return false;
 }
 
-typedef struct affine_look {
-    kernel *k;
-    bool all;
-} affine_look;
-static void look_affine(void *user, expr *e) {
-    affine_look *l = user;
-    if (e->op != X_READ || !l->all) return;
+static expr_list term_reads(const kernel *k) { return reads_only(kernel_nodes(k->arena, k, PART_STEP)); }
+
+static bool is_affine_read(kernel *k, const expr *read) {
     expr *base, *coef[256];
-    for (int j = 0; j < e->buffer->rank && l->all && l->k->axes.n <= 256; j++) {
-        expr *i = e->index[j];
+    for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
+        expr *i = read->index[j];
         if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the number of a block
-        l->all = expr_affine(l->k, i, &base, coef);
+        if (!expr_affine(k, i, &base, coef)) return false;
     }
+    return true;
 }
 bool affine_terms(kernel *k) {
-    affine_look l = {k, true};
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->states.n; i++)
-            expr_walk(k->stages.at[j]->states.at[i].step, look_affine, &l);
-    return l.all;
+    expr_list reads = term_reads(k);
+    for (int j = 0; j < reads.n; j++)
+        if (!is_affine_read(k, reads.at[j])) return false;
+    return true;
 }
 
 // Whether all reads in the terms of reductions have no guard, or one that a halo makes unnecessary.
-static void look_guarded(void *user, expr *e) {
-    affine_look *l = user;
-    int64_t lo[MAX_RANK], hi[MAX_RANK];
-    if (e->op == X_READ && e->guard && l->all) l->all = halo_of_read(l->k, e, lo, hi);
-}
 static bool open_terms(kernel *k) {
-    affine_look l = {k, true};
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->states.n; i++)
-            expr_walk(k->stages.at[j]->states.at[i].step, look_guarded, &l);
-    return l.all;
+    int64_t lo[MAX_RANK], hi[MAX_RANK];
+    expr_list reads = term_reads(k);
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->guard && !halo_of_read(k, reads.at[j], lo, hi)) return false;
+    return true;
 }
 
 bool still_contracts(kernel *k, kernel *old) {
@@ -279,16 +263,11 @@ bool still_contracts(kernel *k, kernel *old) {
 typedef struct demand {
     const kernel *k;
     const buffer *root;
+    arena *scratch;
     int *axes, naxes; // loops around the reads looked at, outermost first
     double total;
     bool seen;
 } demand;
-
-static bool read_uses(const expr *e, int axis) {
-    for (int j = 0; j < e->buffer->rank; j++)
-        if (uses_axis(e->index[j], axis)) return true;
-    return false;
-}
 
 static double ratio(dim *loops, dim *count) {
     if (dim_less_equal(loops, count) == TRI_YES) return 1;
@@ -318,17 +297,18 @@ static double times_read(const demand *d, const expr *e) {
     return again * more;
 }
 
-static void look_demand(void *user, expr *e) {
-    demand *d = user;
-    if (e->op != X_READ || root_of(e->buffer) != d->root) return;
-    d->seen = true;
-    d->total += times_read(d, e);
+static void look_demand(demand *d, expr *e) {
+    expr_list reads = reads_only(expr_nodes(d->scratch, e));
+    for (int j = 0; j < reads.n; j++) {
+        if (root_of(reads.at[j]->buffer) != d->root) continue;
+        d->seen = true;
+        d->total += times_read(d, reads.at[j]);
+    }
 }
 
 double demand_of(const kernel *k, const buffer *root, bool *in_contraction) {
-    demand d = {.k = k, .root = root};
-    arena *scratch = arena_new();
-    d.axes = ARENA_ARRAY(scratch, int, k->axes.n + 1);
+    demand d = {.k = k, .root = root, .scratch = arena_new()};
+    d.axes = ARENA_ARRAY(d.scratch, int, k->axes.n + 1);
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
         int nparallel = k->nouter, n = k->nouter;
@@ -338,18 +318,18 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction) {
             if (k->axes.at[s->axes.at[i]].kind == AXIS_PARALLEL) nparallel = n;
         }
         d.naxes = n, d.seen = false;
-        for (int i = 0; i < s->states.n; i++) expr_walk(s->states.at[i].step, look_demand, &d);
+        for (int i = 0; i < s->states.n; i++) look_demand(&d, s->states.at[i].step);
         if (d.seen && stage_contracts(k, s)) *in_contraction = true;
         for (int i = 0; i < s->writes.n; i++) {
             const write *w = &s->writes.at[i];
             d.naxes = w->when == WRITE_END ? nparallel : n;
-            for (int x = 0; x < w->to->rank; x++) expr_walk(w->index[x], look_demand, &d);
-            expr_walk(w->value, look_demand, &d);
-            if (w->guard) expr_walk(w->guard, look_demand, &d);
+            for (int x = 0; x < w->to->rank; x++) look_demand(&d, w->index[x]);
+            look_demand(&d, w->value);
+            if (w->guard) look_demand(&d, w->guard);
         }
         d.naxes = nparallel;
-        for (int i = 0; i < s->states.n; i++) expr_walk(s->states.at[i].init, look_demand, &d);
+        for (int i = 0; i < s->states.n; i++) look_demand(&d, s->states.at[i].init);
     }
-    arena_destroy(scratch);
+    arena_destroy(d.scratch);
     return d.total;
 }

@@ -25,18 +25,6 @@ typedef struct joint {
 } joint;
 
 // ---------------------------------------------------------------- how the consumer reads
-typedef struct one_read {
-    const buffer *root;
-    expr *e;
-    bool several;
-} one_read;
-static void find_read(void *user, expr *e) {
-    one_read *r = user;
-    if (e->op != X_READ || root_of(e->buffer) != r->root) return;
-    r->several |= r->e != NULL;
-    r->e = e;
-}
-
 static bool is_zero(const expr *e) { return e->op == X_CONST && e->i == 0; }
 
 static bool read_dim(joint *j, const expr *e, int d) {
@@ -56,12 +44,11 @@ static bool read_dim(joint *j, const expr *e, int d) {
 }
 
 static bool read_form(joint *j) {
-    one_read r = {.root = j->root};
-    kernel_each(&j->ck, find_read, &r);
-    if (!r.e || r.several) return false;
-    j->view = r.e->buffer;
+    const expr *read = kernel_only_read(&j->ck, j->root);
+    if (!read) return false;
+    j->view = read->buffer;
     for (int d = 0; d < j->view->rank; d++)
-        if (!read_dim(j, r.e->index[d], d)) return false;
+        if (!read_dim(j, read->index[d], d)) return false;
     for (int a = 0; a < j->ck.axes.n; a++) {
         int uses = 0;
         for (int d = 0; d < j->view->rank; d++) uses += j->axis[d] == a;

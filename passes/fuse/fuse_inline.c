@@ -57,9 +57,7 @@ static bool uses_each_once(const kernel *k, const piece *p, int rank) {
     return true;
 }
 
-static void find_local(void *user, expr *e) {
-    *(bool *)user |= e->op == X_READ && e->buffer->role == BUF_LOCAL;
-}
+static bool reads_local(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_LOCAL; }
 
 static bool take_piece(source *src, const stage *s, const write *w) {
     if (src->n == MOST_PIECES || s->states.n || w->guard || w->when != WRITE_END || w->combine != COMBINE_SET)
@@ -70,9 +68,7 @@ static bool take_piece(source *src, const stage *s, const write *w) {
     *p = (piece){.s = s, .w = w};
     for (int d = 0; d < w->to->rank; d++)
         if (!shifted_axis(src->k, w->index[d], &p->axis[d], &p->low[d])) return false;
-    bool local = false;
-    expr_walk(w->value, find_local, &local);
-    return !local && uses_each_once(src->k, p, w->to->rank);
+    return !expr_any(w->value, reads_local) && uses_each_once(src->k, p, w->to->rank);
 }
 
 static dim *extent_of(const source *src, const piece *p, int d) {
@@ -267,15 +263,7 @@ typedef struct link {
     const source *src;
     expr *value;
     expr *read; // the only one of the producer's buffer
-    bool several;
 } link;
-
-static void find_link_read(void *user, expr *e) {
-    link *l = user;
-    if (e->op != X_READ || root_of(e->buffer) != l->src->root) return;
-    l->several |= l->read != NULL;
-    l->read = e;
-}
 
 static expr *read_link(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
     link *l = g->user;
@@ -287,7 +275,7 @@ static bool same_loops(const link *l, const kernel *to, graft *g) {
     const kernel *from = l->src->k;
     const piece *p = &l->src->pieces[0];
     int last = -1, last_from = -1, wide = 0;
-    if (!l->read || l->several || l->read->guard || l->read->buffer != l->src->to) return false;
+    if (!l->read || l->read->guard || l->read->buffer != l->src->to) return false;
     for (int a = 0; a < to->axes.n; a++) {
         g->axis[a] = x_i64((kernel *)from, 0);
         wide += !dim_is(to->axes.at[a].extent, 1);
@@ -311,8 +299,7 @@ static bool append_to_source(fuse *f, const source *src, place *from, place *to)
         k->stages.at[0]->writes.n != 1)
         return false;
     if (!can_compute_later(f, from, to)) return false;
-    link l = {.f = f, .src = src};
-    kernel_each(end, find_link_read, &l);
+    link l = {.f = f, .src = src, .read = kernel_only_read(end, src->root)};
     arena *scratch = arena_new();
     graft *g = graft_new(scratch, k, end);
     stage *s = k->stages.at[0], saved = *s;

@@ -25,8 +25,7 @@ static bool varies_in_stage(const kernel *k, expr *e) {
     return false;
 }
 
-static void look_use(void *user, expr *e) {
-    divide *d = user;
+static void look_use(divide *d, const expr *e) {
     expr *operand[MAX_RANK + 3];
     bool to_int = e->op == X_CAST && !dtype_is_float(e->dtype) && dtype_is_float(e->arg[0]->dtype);
     d->steps |= to_int || e->op == X_RINT || e->op == X_FLOOR || e->op == X_CEIL || e->op == X_TRUNC;
@@ -89,7 +88,8 @@ static void divide_kernel(kernel *k) {
     arena *scratch = arena_new();
     divide d = {.k = k, .local = ARENA_ARRAY(scratch, divisor, k->locals.n + 1)};
     for (int j = 0; j < k->stages.n; j++) look_stage(&d, k->stages.at[j]);
-    kernel_each(k, look_use, &d);
+    expr_list all = kernel_nodes(scratch, k, PART_ALL);
+    for (int j = 0; j < all.n; j++) look_use(&d, all.at[j]);
     bool any = false;
     for (int j = 0; j < k->locals.n; j++) {
         divisor *v = &d.local[j];

@@ -43,34 +43,24 @@ static bool may_be_outer(const kernel *k, int axis) {
     return k->axes.at[axis].kind == AXIS_PARALLEL && (k->stages.n == 1 || !is_stage_axis(k, axis));
 }
 
-typedef struct pairing {
-    rows *r;
-    shared *s;
-    const write *w;
-    bool any;
-    int with[MAX_RANK]; // by dim: axis of the second kernel that stands there in all reads; NONE, UNSEEN
-} pairing;
-
 static int axes_in(const kernel *k, const expr *e) {
     int n = 0;
     for (int a = 0; a < k->axes.n; a++) n += uses_axis(e, a);
     return n;
 }
 
-static void look_read(void *user, expr *e) {
-    pairing *p = user;
-    kernel *k2 = p->r->p2->s->kernel;
-    if (e->op != X_READ || root_of(e->buffer) != p->s->root) return;
+// with: by dim of the shared buffer, the axis of the second kernel that stands there in all reads.
+static void look_read(rows *r, const shared *s, const expr *e, int *with) {
+    kernel *k2 = r->p2->s->kernel;
     expr *at[MAX_RANK];
-    p->any = true;
-    if (!view_index(k2, e->buffer, p->s->to, e->index, at)) {
-        p->r->failed = true;
+    if (!view_index(k2, e->buffer, s->to, e->index, at)) {
+        r->failed = true;
         return;
     }
-    for (int d = 0; d < p->s->to->rank; d++) {
-        p->r->windows |= axes_in(k2, at[d]) > 1;
+    for (int d = 0; d < s->to->rank; d++) {
+        r->windows |= axes_in(k2, at[d]) > 1;
         int a = at[d]->op == X_AXIS && may_be_outer(k2, at[d]->axis) ? at[d]->axis : NONE;
-        p->with[d] = p->with[d] == UNSEEN || p->with[d] == a ? a : NONE;
+        with[d] = with[d] == UNSEEN || with[d] == a ? a : NONE;
     }
 }
 
@@ -89,8 +79,8 @@ static void pair_axes(rows *r, int a1, int a2) {
 
 // The dims of one shared buffer that are rows; every write of it has to agree.
 static void pair_shared(rows *r, shared *s) {
-    pairing p = {.r = r, .s = s};
-    for (int d = 0; d < MAX_RANK; d++) p.with[d] = UNSEEN;
+    int with[MAX_RANK];
+    for (int d = 0; d < MAX_RANK; d++) with[d] = UNSEEN;
     for (int j = 0; j < r->k1.stages.n; j++) {
         const stage *st = r->k1.stages.at[j];
         for (int i = 0; i < st->writes.n; i++) {
@@ -105,21 +95,23 @@ static void pair_shared(rows *r, shared *s) {
         r->failed = true;
         return;
     }
-    kernel_each(r->p2->s->kernel, look_read, &p);
+    expr_list reads = reads_only(kernel_nodes(r->scratch, r->p2->s->kernel, PART_ALL));
+    for (int j = 0; j < reads.n; j++)
+        if (root_of(reads.at[j]->buffer) == s->root) look_read(r, s, reads.at[j], with);
     for (int j = 0; j < r->k1.stages.n; j++) {
         const stage *st = r->k1.stages.at[j];
         for (int i = 0; i < st->writes.n; i++) {
             const write *w = &st->writes.at[i];
             if (w->to != s->to) continue;
             for (int d = 0; d < w->to->rank; d++) {
-                bool ok = fits(r, w, d, p.with[d]);
+                bool ok = fits(r, w, d, with[d]);
                 if (ok && s->axis1[d] != UNSEEN && s->axis1[d] != w->index[d]->axis) ok = false;
                 s->axis1[d] = ok ? w->index[d]->axis : NONE;
             }
         }
     }
     for (int d = 0; d < s->to->rank; d++)
-        if (s->axis1[d] >= 0) pair_axes(r, s->axis1[d], p.with[d]);
+        if (s->axis1[d] >= 0) pair_axes(r, s->axis1[d], with[d]);
 }
 
 static bool paired_in(const shared *s, int a1) {

@@ -264,10 +264,12 @@ buffer *merge_access(fuse *f, kernel *k, buffer *b, expr **index) {
     return b;
 }
 
-static void count_division(void *user, expr *e) { *(int *)user += e->op == X_FLOORDIV || e->op == X_MOD; }
 int count_divisions(const kernel *k) {
+    arena *scratch = arena_new();
+    expr_list l = kernel_nodes(scratch, k, PART_ALL);
     int n = 0;
-    kernel_each(k, count_division, &n);
+    for (int j = 0; j < l.n; j++) n += l.at[j]->op == X_FLOORDIV || l.at[j]->op == X_MOD;
+    arena_destroy(scratch);
     return n;
 }
 

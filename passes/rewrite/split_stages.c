@@ -9,30 +9,25 @@
 #include "passes/rewrite/split_stages.h"
 #include "passes/fuse/fuse_impl.h"
 
-typedef struct reads {
-    const kernel *k;
-    bool own; // of what the kernel writes
-} reads;
-
-static void see_read(void *user, expr *e) {
-    reads *r = user;
-    if (e->op != X_READ) return;
-    for (int j = 0; j < r->k->stages.n; j++)
-        for (int i = 0; i < r->k->stages.at[j]->writes.n; i++)
-            r->own |= root_of(r->k->stages.at[j]->writes.at[i].to) == root_of(e->buffer);
+static bool writes_root(const kernel *k, const buffer *root) {
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++)
+            if (root_of(k->stages.at[j]->writes.at[i].to) == root) return true;
+    return false;
 }
 
 static bool may_split(const kernel *k) {
-    reads r = {.k = k};
     if (k->stages.n < 2 || k->locals.n) return false;
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
         if (s->states.n) return false;
         for (int i = 0; i < s->writes.n; i++)
             if (s->writes.at[i].combine != COMBINE_SET) return false;
-        stage_walk(s, see_read, &r);
     }
-    return !r.own;
+    expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
+    for (int j = 0; j < reads.n; j++)
+        if (writes_root(k, root_of(reads.at[j]->buffer))) return false;
+    return true;
 }
 
 // Axes of the stage alone: the kernel's outer ones become its own.
