@@ -46,22 +46,13 @@ static bool is_window(const kernel *k, const expr *image) {
 // needs little of it.
 enum { MUCH_ARITHMETIC = 24, FEW_CHANNELS = 8 };
 
-typedef struct sample_search {
-    const kernel *k;
-    const expr *image;
-    int axis, arithmetic; // the kernel's axis of the channels; operations that do not use it
-    bool possible;
-} sample_search;
-
-static void find_data(void *user, expr *e) {
-    if (e->op == X_READ) *(bool *)user = true;
-}
+static bool is_read(const expr *e) { return e->op == X_READ; }
 
 // The read's only index that is a plain parallel axis which no other of its indices uses.
 static int channel_of_sample(const kernel *k, const expr *read) {
     bool data = false;
     int found = -1;
-    for (int j = 0; j < read->buffer->rank; j++) expr_walk(read->index[j], find_data, &data);
+    for (int j = 0; j < read->buffer->rank && !data; j++) data = expr_any(read->index[j], is_read);
     for (int j = 0; data && j < read->buffer->rank; j++) {
         if (!is_axis_of_kind(k, read->index[j], AXIS_PARALLEL)) continue;
         int uses = 0;
@@ -72,43 +63,53 @@ static int channel_of_sample(const kernel *k, const expr *read) {
     return found;
 }
 
-static void find_sample(void *user, expr *e) {
-    sample_search *s = user;
-    if (e->op != X_READ || (s->image && s->image->buffer != e->buffer)) return;
-    if (e->buffer->role == BUF_CONST || e->buffer->role == BUF_LOCAL) return;
-    int channel = channel_of_sample(s->k, e);
-    if (channel < 0 || e->buffer->rank < 3) return;
-    s->possible &= !s->image || s->image->index[channel] == e->index[channel];
-    s->image = e, s->axis = e->index[channel]->axis;
+// The read of an image at such places, which all of its reads have for the same channels, and the kernel's
+// axis of these; NULL: none, or several images.
+static const expr *find_sample(const kernel *k, const expr_list *all, int *axis) {
+    const expr *image = NULL;
+    for (int j = 0; j < all->n; j++) {
+        const expr *e = all->at[j];
+        if (e->op != X_READ || (image && image->buffer != e->buffer)) continue;
+        if (e->buffer->role == BUF_CONST || e->buffer->role == BUF_LOCAL || e->buffer->rank < 3) continue;
+        int channel = channel_of_sample(k, e);
+        if (channel < 0) continue;
+        if (image && image->index[channel] != e->index[channel]) return NULL;
+        image = e, *axis = e->index[channel]->axis;
+    }
+    return image;
 }
 
-// Everything else about the channel is where it is in the output, or a plain index of another read.
-static void count_sample(void *user, expr *e) {
-    sample_search *s = user;
-    if (e->op == X_CONST || e->op == X_AXIS || e->op == X_DIM) return;
-    if (!expr_uses_axis(e, s->axis)) s->arithmetic += e->op == X_CAST || e->op == X_DIV ? 4 : 1;
+// Operations that do not use the axis. Everything else about the channel is where it is in the output, or a
+// plain index of another read.
+static int arithmetic_without(const expr_list *all, int axis) {
+    int n = 0;
+    for (int j = 0; j < all->n; j++) {
+        const expr *e = all->at[j];
+        if (e->op == X_CONST || e->op == X_AXIS || e->op == X_DIM) continue;
+        if (!expr_uses_axis(all->at[j], axis)) n += e->op == X_CAST || e->op == X_DIV ? 4 : 1;
+    }
+    return n;
 }
 
 static bool find_samples_in(const kernel *k, const stage *st, conv_form *f) {
     if (st->writes.n != 1) return false;
     const write *w = &st->writes.at[0];
-    sample_search s = {.k = k, .axis = -1, .possible = true};
-    stage_walk(st, find_sample, &s);
-    if (!s.image || !s.possible || w->combine != COMBINE_SET || w->guard || w->to->rank < 3 ||
-        w->to->role == BUF_LOCAL)
-        return false;
-    if (k->axes.at[s.axis].extent->max < FEW_CHANNELS) return false;
-    stage_walk(st, count_sample, &s);
-    *f = (conv_form){.image = s.image->buffer, .channel = -1, .out = w->to, .out_channel = -1};
-    for (int j = 0; j < s.image->buffer->rank; j++)
-        if (is_axis_of_kind(k, s.image->index[j], AXIS_PARALLEL) && s.image->index[j]->axis == s.axis)
+    if (w->combine != COMBINE_SET || w->guard || w->to->rank < 3 || w->to->role == BUF_LOCAL) return false;
+    expr_list all = stage_nodes(k->arena, st, PART_ALL);
+    int axis = -1;
+    const expr *image = find_sample(k, &all, &axis);
+    if (!image || k->axes.at[axis].extent->max < FEW_CHANNELS) return false;
+    *f = (conv_form){.image = image->buffer, .channel = -1, .out = w->to, .out_channel = -1};
+    for (int j = 0; j < image->buffer->rank; j++)
+        if (is_axis_of_kind(k, image->index[j], AXIS_PARALLEL) && image->index[j]->axis == axis)
             f->channel = j;
     for (int j = 0; j < w->to->rank; j++) {
-        if (!expr_uses_axis(w->index[j], s.axis)) continue;
+        if (!expr_uses_axis(w->index[j], axis)) continue;
         if (w->index[j]->op != X_AXIS || f->out_channel >= 0) return false;
         f->out_channel = j;
     }
-    if (s.arithmetic < MUCH_ARITHMETIC || f->channel < 0 || f->out_channel < 0) return false;
+    if (arithmetic_without(&all, axis) < MUCH_ARITHMETIC || f->channel < 0 || f->out_channel < 0)
+        return false;
     if (f->channel == f->image->rank - 1) f->image = NULL;
     if (f->out_channel == f->out->rank - 1) f->out = NULL;
     return f->image || f->out;

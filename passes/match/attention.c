@@ -95,19 +95,12 @@ static bool split_product(expr *x, int axis, expr **without, expr **with) {
     return true;
 }
 
-typedef struct locals_read {
-    const buffer *allowed;
-    bool others;
-} locals_read;
-static void find_local(void *user, expr *x) {
-    locals_read *r = user;
-    r->others |= x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer != r->allowed;
-}
 // Whether the expression reads no local but `allowed`.
-static bool reads_only(expr *x, const buffer *allowed) {
-    locals_read r = {.allowed = allowed};
-    expr_walk(x, find_local, &r);
-    return !r.others;
+static bool reads_only_local(arena *scratch, expr *x, const buffer *allowed) {
+    expr_list reads = reads_only(expr_nodes(scratch, x));
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->buffer->role == BUF_LOCAL && reads.at[j]->buffer != allowed) return false;
+    return true;
 }
 
 bool attention_match(const kernel *kernel_in, attention *a) {
@@ -131,5 +124,6 @@ bool attention_match(const kernel *kernel_in, attention *a) {
         const expr *x = a->kept->writes.at[j].value;
         if (!is_read_at(x, a->top, -1) && !is_read_at(x, a->total, -1)) return false;
     }
-    return reads_only(a->value->writes.at[0].value, a->total) && reads_only(s.score->value, NULL);
+    return reads_only_local(k->arena, a->value->writes.at[0].value, a->total) &&
+           reads_only_local(k->arena, s.score->value, NULL);
 }

@@ -44,14 +44,6 @@ static bool is_bound(const expr *read, const expr *g) {
 }
 bool guard_is_bounds(const expr *read) { return !read->guard || is_bound(read, read->guard); }
 
-// The one read of a factor over reduce axes. Reads that depend on none of them (zero points) or on fewer than
-// it (scales of blocks) do not count.
-typedef struct factor_search {
-    const kernel *k;
-    const stage *s;
-    expr *read;
-    int count, uses;
-} factor_search;
 // 0 where it uses none, else how many axes it uses.
 static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
     int n = 0;
@@ -61,18 +53,19 @@ static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
     for (int a = 0; a < k->axes.n; a++) n += k->axes.at[a].kind == AXIS_PARALLEL && index_uses_axis(read, a);
     return n;
 }
-static void find_factor(void *user, expr *x) {
-    factor_search *f = user;
-    int uses = x->op == X_READ ? uses_reduce(f->k, f->s, x) : 0;
-    if (!uses || uses < f->uses) return;
-    f->count = uses > f->uses ? 1 : f->count + 1;
-    f->read = x;
-    f->uses = uses;
-}
+// The one read of a factor over reduce axes. Reads that depend on none of them (zero points) or on fewer than
+// it (scales of blocks) do not count.
 static expr *factor_read(const kernel *k, const stage *s, expr *term) {
-    factor_search f = {.k = k, .s = s};
-    expr_walk(term, find_factor, &f);
-    return f.count == 1 ? f.read : NULL;
+    expr_list reads = reads_only(expr_nodes(k->arena, term));
+    expr *found = NULL;
+    int most = 0, count = 0;
+    for (int j = 0; j < reads.n; j++) {
+        int uses = uses_reduce(k, s, reads.at[j]);
+        if (!uses || uses < most) continue;
+        count = uses > most ? 1 : count + 1;
+        found = reads.at[j], most = uses;
+    }
+    return count == 1 ? found : NULL;
 }
 
 static bool find_terms(contraction *c) {

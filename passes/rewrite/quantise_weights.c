@@ -46,18 +46,15 @@ static expr *scale_state(void *user, expr *e) {
     return e->op == X_STATE ? s->now : NULL;
 }
 
-static void find_dequantised(void *user, expr *e) {
-    if (e->op == X_CAST && e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype)) *(bool *)user = true;
-    if (e->op == X_READ && dtype_is_float(e->buffer->dtype) && dtype_bits(e->buffer->dtype) <= 8)
-        *(bool *)user = true;
+static bool is_dequantised(const expr *e) {
+    if (e->op == X_CAST) return e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype);
+    return e->op == X_READ && dtype_is_float(e->buffer->dtype) && dtype_bits(e->buffer->dtype) <= 8;
 }
 
 static void pull_scales(kernel *k) {
     stage *s = k->stages.at[0];
     state *st = &s->states.at[0];
-    bool dequantised = false;
-    expr_walk(st->step, find_dequantised, &dequantised);
-    if (st->dtype != DT_F32 || st->step->op != X_MUL || !dequantised) return;
+    if (st->dtype != DT_F32 || st->step->op != X_MUL || !expr_any(st->step, is_dequantised)) return;
     pull p = {.k = k, .s = s};
     expr *step = without_scales(&p, st->step);
     if (!p.scale || step->op != X_MUL) return;
@@ -68,18 +65,17 @@ static void pull_scales(kernel *k) {
 }
 
 // ---------------------------------------------------------------- blocks
-typedef struct block_search {
-    const kernel *k;
-    int axis;
-    int64_t size;
-} block_search;
-static void find_block(void *user, expr *e) {
-    block_search *b = user;
-    if (e->op != X_FLOORDIV || e->arg[0]->op != X_AXIS || e->arg[1]->op != X_CONST) return;
-    const axis *a = &b->k->axes.at[e->arg[0]->axis];
-    int64_t size = e->arg[1]->i;
-    if (a->kind != AXIS_REDUCE || !dim_is_const(a->extent) || dim_value(a->extent) % size) return;
-    b->axis = e->arg[0]->axis, b->size = size;
+// The last floordiv of a reduce axis by a divisor of its extent; NULL: there is none.
+static const expr *find_block(const kernel *k, expr *step) {
+    expr_list all = expr_nodes(k->arena, step);
+    for (int j = all.n - 1; j >= 0; j--) {
+        const expr *e = all.at[j];
+        if (e->op != X_FLOORDIV || e->arg[0]->op != X_AXIS || e->arg[1]->op != X_CONST) continue;
+        const axis *a = &k->axes.at[e->arg[0]->axis];
+        if (a->kind == AXIS_REDUCE && dim_is_const(a->extent) && dim_value(a->extent) % e->arg[1]->i == 0)
+            return e;
+    }
+    return NULL;
 }
 
 typedef struct split {
@@ -95,16 +91,16 @@ static expr *split_axis(void *user, expr *e) {
 // False when there is no block to cut.
 static bool split_block(kernel *k) {
     stage *s = k->stages.at[0];
-    block_search b = {k, -1, 0};
-    expr_walk(s->states.at[0].step, find_block, &b);
-    if (b.axis < 0) return false;
-    dim *size = dim_const(k->program->dims, b.size);
-    int outer = kernel_axis(k, AXIS_REDUCE, "block", dim_floordiv(k->axes.at[b.axis].extent, size));
-    int inner = kernel_axis(k, AXIS_REDUCE, k->axes.at[b.axis].name, size);
-    split now = {k, b.axis, x_add(k, x_mul(k, x_axis(k, outer), x_i64(k, b.size)), x_axis(k, inner))};
+    const expr *block = find_block(k, s->states.at[0].step);
+    if (!block) return false;
+    int axis = block->arg[0]->axis;
+    dim *size = dim_const(k->program->dims, block->arg[1]->i);
+    int outer = kernel_axis(k, AXIS_REDUCE, "block", dim_floordiv(k->axes.at[axis].extent, size));
+    int inner = kernel_axis(k, AXIS_REDUCE, k->axes.at[axis].name, size);
+    split now = {k, axis, x_add(k, x_mul(k, x_axis(k, outer), block->arg[1]), x_axis(k, inner))};
     s->states.at[0].step = expr_rewrite(k, s->states.at[0].step, split_axis, &now);
     for (int j = 0; j < s->axes.n; j++)
-        if (s->axes.at[j] == b.axis) s->axes.at[j] = outer;
+        if (s->axes.at[j] == axis) s->axes.at[j] = outer;
     stage_axis(k, s, inner);
     return true;
 }

@@ -44,15 +44,11 @@ static bool is_known(const kernel *k) {
     return true;
 }
 
-static void see_narrow(void *user, expr *x) {
-    *(bool *)user |= x->op == X_READ && dtype_bits(x->buffer->dtype) == 16;
-}
+static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x->buffer->dtype) == 16; }
 
 // Pieces of 16-bit factors may have their weights rounded to 16 bits, which a wider result would show.
 static bool shows_rounding(const attention *a) {
-    bool narrow = false;
-    expr_walk(a->q, see_narrow, &narrow);
-    return narrow && dtype_bits(a->value->writes.at[0].to->dtype) > 16;
+    return dtype_bits(a->value->writes.at[0].to->dtype) > 16 && expr_any(a->q, reads_narrow);
 }
 
 // Not 0 where it is worth it.

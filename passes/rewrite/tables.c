@@ -26,8 +26,7 @@ static bool is_leaf(const expr *e) {
            e->op == X_CHECK;
 }
 
-static void find_source(void *user, expr *e) {
-    tables *t = user;
+static void find_source(tables *t, expr *e) {
     look l = {.constant = !is_leaf(e)}, none = {0};
     for (int j = 0; j < expr_arity(e->op) && !is_leaf(e); j++) {
         const look *a = &t->looks[e->arg[j]->id];
@@ -123,7 +122,8 @@ static void tabulate_kernel(kernel *k, map *made) {
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
             write *w = &k->stages.at[j]->writes.at[i];
-            expr_walk(w->value, find_source, &t);
+            expr_list all = expr_nodes(t.scratch, w->value);
+            for (int x = 0; x < all.n; x++) find_source(&t, all.at[x]);
             w->value = expr_rewrite(k, w->value, read_table, &t);
         }
     arena_destroy(t.scratch);

@@ -363,18 +363,23 @@ static buffer *points_buffer(builder *b, const char *name, dim *channels) {
 
 static bool is_multiple(const dim *d, int64_t of) { return dim_is_const(d) && dim_value(d) % of == 0; }
 
-static void add_work(void *user, expr *e) {
-    if (e->op >= X_EXP && e->op <= X_SIGMOID) *(int *)user += 16;
-    else if (expr_arity(e->op) && e->dtype != DT_I64) *(int *)user += 1;
+static int work_of(arena *scratch, expr *value) {
+    expr_list all = expr_nodes(scratch, value);
+    int work = 0;
+    for (int j = 0; j < all.n; j++) {
+        const expr *e = all.at[j];
+        if (e->op >= X_EXP && e->op <= X_SIGMOID) work += 16;
+        else work += expr_arity(e->op) && e->dtype != DT_I64;
+    }
+    return work;
 }
 
 // The transform writes the output itself where tiles are whole and the epilogue, once for each of
 // its elements, is short.
 static bool writes_at_once(const builder *b) {
     enum { SHORT = 6 };
-    int work = 0;
-    expr_walk(b->f->w->value, add_work, &work);
-    return work <= SHORT && is_multiple(extent_of(b->f, b->f->out[0]), b->tile * b->rows) &&
+    return work_of(b->f->k->arena, b->f->w->value) <= SHORT &&
+           is_multiple(extent_of(b->f, b->f->out[0]), b->tile * b->rows) &&
            is_multiple(extent_of(b->f, b->f->out[1]), b->tile);
 }
 
@@ -568,29 +573,26 @@ static int winograd_apply(program *p, region *r, int at, const void *form, const
 }
 
 // ---------------------------------------------------------------- for layout assignment
-typedef struct channel_search {
-    const buffer *b;
-    int vector, found; // axis of the kernel, of the buffer
-} channel_search;
-static void match_channel(channel_search *s, const buffer *b, expr *const *index) {
-    if (b != s->b) return;
+// The last axis of the buffer whose index counts by the kernel's axis; else what was found before.
+static int match_channel(const buffer *b, expr *const *index, int axis, int found) {
     for (int j = 0; j < b->rank; j++) {
         const expr *i = index_in_part(index[j]);
-        if (i->op == X_AXIS && i->axis == s->vector) s->found = j;
+        if (i->op == X_AXIS && i->axis == axis) found = j;
     }
-}
-static void match_channel_read(void *user, expr *e) {
-    if (e->op == X_READ) match_channel(user, e->buffer, e->index);
+    return found;
 }
 
 int winograd_channel(const kernel *k, const buffer *b) {
     bool is = k->algorithm == winograd_algorithm.name || k->algorithm == small_winograd_algorithm.name;
     if (!is || b->rank < 3 || b->role == BUF_CONST) return -1;
     const stage *s = k->stages.at[kernel_writes(k, b) ? k->stages.n - 1 : 0];
-    channel_search c = {b, s->axes.at[s->axes.n - 1], -1};
-    stage_walk(s, match_channel_read, &c);
-    for (int j = 0; j < s->writes.n; j++) match_channel(&c, s->writes.at[j].to, s->writes.at[j].index);
-    return c.found;
+    int vector = s->axes.at[s->axes.n - 1], found = -1;
+    expr_list reads = reads_only(stage_nodes(k->arena, s, PART_ALL));
+    for (int j = 0; j < reads.n; j++)
+        if (reads.at[j]->buffer == b) found = match_channel(b, reads.at[j]->index, vector, found);
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].to == b) found = match_channel(b, s->writes.at[j].index, vector, found);
+    return found;
 }
 
 static choice winograd_wish(const algorithm_options *o) { return o->winograd; }

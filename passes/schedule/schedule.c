@@ -52,8 +52,7 @@ static void survey_access(survey *v, const access *a) {
     else if (is_const(c, 1)) v->unit++;
     else v->gather++;
 }
-static void survey_expr(void *user, expr *x) {
-    survey *v = user;
+static void survey_expr(survey *v, expr *x) {
     if (x->op == X_READ) {
         access *a = entry_of(v->e, x)->read;
         if (a) survey_access(v, a);
@@ -68,32 +67,33 @@ static void survey_expr(void *user, expr *x) {
     if (x->op == X_CAST) widen(v, x->dtype);
 }
 
+static void survey_value(survey *v, expr *value) {
+    expr_list all = expr_nodes(v->e->scratch, value);
+    for (int j = 0; j < all.n; j++) survey_expr(v, all.at[j]);
+}
+
 static survey survey_axis(nest *n, int axis, bool reduce) {
     survey v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
     for (int j = 0; j < n->s->states.n; j++) {
         v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
-        expr_walk(n->s->states.at[j].step, survey_expr, &v);
+        survey_value(&v, n->s->states.at[j].step);
         widen(&v, n->s->states.at[j].dtype);
     }
     v.all = n->by_row || n->s->states.n;
-    for (int j = 0; j < n->s->writes.n; j++) expr_walk(n->s->writes.at[j].value, survey_expr, &v);
+    for (int j = 0; j < n->s->writes.n; j++) survey_value(&v, n->s->writes.at[j].value);
     return v;
 }
 
-typedef struct variable_search {
-    const emitter *e;
-    bool found;
-} variable_search;
-static void find_variable(void *user, expr *x) {
-    variable_search *v = user;
-    v->found |= x->op == X_READ && emit_is_variable(v->e, x->buffer);
+static bool reads_variable(const emitter *e, expr *x) {
+    expr_list reads = reads_only(expr_nodes(e->scratch, x));
+    for (int j = 0; j < reads.n; j++)
+        if (emit_is_variable(e, reads.at[j]->buffer)) return true;
+    return false;
 }
 // A guard chooses for all lanes at once. Rows that run side by side have variables of their own.
 static bool guard_allows(const nest *n, expr *guard, int axis) {
-    variable_search v = {n->e, false};
     if (!guard) return true;
-    if (n->by_row) expr_walk(guard, find_variable, &v);
-    return !v.found && !expr_uses_axis(guard, axis);
+    return !(n->by_row && reads_variable(n->e, guard)) && !expr_uses_axis(guard, axis);
 }
 
 // Where lanes lie apart in memory, storing them one by one is little beside so much arithmetic.
@@ -101,7 +101,7 @@ static bool may_scatter(const nest *n, const write *w, const access *a, int axis
     enum { MUCH_WORK = 12 };
     const expr *step = a->coef[axis];
     return !n->by_row && !n->s->states.n && a->affine && !is_const(step, 0) && w->combine == COMBINE_SET &&
-           value_work(w->value) >= MUCH_WORK;
+           value_work(n->e->scratch, w->value) >= MUCH_WORK;
 }
 
 static bool writes_allow(nest *n, int axis, bool *scatters) {
@@ -174,49 +174,41 @@ static void move_last(int *axes, int n, int axis) {
 
 // Where a read strides along the vector axis, the axis that it walks by ones comes next to it, so that the
 // lines it touches stay in the cache.
-typedef struct stride_search {
-    nest *n;
-    int found;
-} stride_search;
-static void find_strided(void *user, expr *x) {
-    stride_search *s = user;
-    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
-    if (!a || !a->affine || is_const(a->coef[s->n->vaxis], 1) || is_const(a->coef[s->n->vaxis], 0)) return;
-    for (int j = 0; j < s->n->nparallel; j++)
-        if (is_const(a->coef[s->n->parallel[j]], 1)) s->found = s->n->parallel[j];
-}
 static void order_for_strides(nest *n) {
-    stride_search s = {n, -1};
-    stage_walk(n->s, find_strided, &s);
-    if (s.found < 0) return;
-    move_last(n->parallel, n->nparallel, s.found);
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
+    int found = -1;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        if (!a || !a->affine || is_const(a->coef[n->vaxis], 1) || is_const(a->coef[n->vaxis], 0)) continue;
+        for (int i = 0; i < n->nparallel; i++)
+            if (is_const(a->coef[n->parallel[i]], 1)) found = n->parallel[i];
+    }
+    if (found < 0) return;
+    move_last(n->parallel, n->nparallel, found);
     move_last(n->parallel, n->nparallel, n->vaxis);
 }
 
 // AVX2 masks loads and stores of 32 and 64 bits only.
-static void find_narrow(void *user, expr *x) {
-    if (x->op == X_READ && dtype_bits(x->buffer->dtype) < 32) *(bool *)user = true;
-}
+static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x->buffer->dtype) < 32; }
 bool nest_masks(const nest *n) {
-    bool narrow = false;
-    stage_walk(n->s, find_narrow, &narrow);
-    for (int j = 0; j < n->s->writes.n; j++) narrow |= dtype_bits(n->s->writes.at[j].to->dtype) < 32;
-    return n->e->t->avx512 || (n->e->t->masked && !narrow);
+    if (n->e->t->avx512 || !n->e->t->masked) return n->e->t->avx512;
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (dtype_bits(n->s->writes.at[j].to->dtype) < 32) return false;
+    return !stage_any(n->s, reads_narrow);
 }
 
 // Without vectors too, places that data say are found once for the axis that does not change them.
-static void find_shared(void *user, expr *x) {
-    stride_search *s = user;
-    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
-    for (int j = 0; a && !a->affine && j < s->n->nparallel; j++) {
-        const expr *c = a->coef[s->n->parallel[j]];
-        if (c && is_const(c, 1)) s->found = s->n->parallel[j];
-    }
-}
 static void order_for_sharing(nest *n) {
-    stride_search s = {n, -1};
-    stage_walk(n->s, find_shared, &s);
-    if (s.found >= 0) move_last(n->parallel, n->nparallel, s.found);
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
+    int found = -1;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        for (int i = 0; a && !a->affine && i < n->nparallel; i++) {
+            const expr *c = a->coef[n->parallel[i]];
+            if (c && is_const(c, 1)) found = n->parallel[i];
+        }
+    }
+    if (found >= 0) move_last(n->parallel, n->nparallel, found);
 }
 
 static void choose_vector(nest *n) {
@@ -590,32 +582,6 @@ static void parallel_loops(nest *n, int depth) {
     close_loop(n, o);
 }
 
-static void add_read(void *user, expr *x) {
-    void **u = user;
-    emitter *e = u[0];
-    access **all = u[1];
-    int *count = u[2];
-    access *a = x->op == X_READ ? entry_of(e, x)->read : NULL;
-    if (!a) return;
-    for (int j = 0; j < *count; j++)
-        if (all[j] == a) return;
-    if (*count < 256) all[(*count)++] = a;
-    else *count = 257;
-}
-
-// Joining changes the axes for the whole kernel: only for kernels of one stage.
-static void collapse(nest *n) {
-    emitter *e = n->e;
-    access *all[257];
-    int count = 0;
-    for (int j = 0; j < n->s->writes.n && count < 200; j++) all[count++] = n->writes[j];
-    void *user[3] = {e, all, &count};
-    stage_walk(n->s, add_read, user);
-    if (count > 256) return;
-    n->nparallel = collapse_axes(e, n->parallel, n->nparallel, all, count);
-    n->ninner = collapse_axes(e, n->inner, n->ninner, all, count);
-}
-
 static bool writes_in_steps(const stage *s) {
     for (int j = 0; j < s->writes.n; j++)
         if (s->writes.at[j].when != WRITE_END) return true;
@@ -645,7 +611,9 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
-    if (alone) collapse(n);
+    if (!alone) return n; // joining changes the axes for the whole kernel
+    n->nparallel = collapse_axes(e, n->writes, n->parallel, n->nparallel);
+    n->ninner = collapse_axes(e, n->writes, n->inner, n->ninner);
     return n;
 }
 

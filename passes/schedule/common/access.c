@@ -46,9 +46,9 @@ static expr *canonical_offset(kernel *k, const access *a) {
 
 // Values of the kernel's own may differ from one row of a vector of rows to the next, whatever axes they
 // name.
-static void find_own(void *user, expr *x) {
-    *(bool *)user |= x->op == X_STATE || x->op == X_OTHER ||
-                     (x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer->rank == 0);
+static bool is_own(const expr *x) {
+    return x->op == X_STATE || x->op == X_OTHER ||
+           (x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer->rank == 0);
 }
 
 // c where the offset is a sum of floordiv(axis, c) and of what does not use the axis: each element is read c
@@ -104,8 +104,7 @@ static movement movement_of(expr *x, int axis) {
 
 static void find_slopes(emitter *e, access *a) {
     kernel *k = e->k;
-    bool own = false;
-    expr_walk(a->offset, find_own, &own);
+    bool own = expr_any(a->offset, is_own);
     for (int j = 0; j < k->axes.n; j++) a->coef[j] = own ? NULL : expr_slope(k, a->offset, j);
     if (own) return;
     a->repeats = ARENA_ARRAY(e->scratch, int64_t, k->axes.n + 1);
@@ -132,16 +131,16 @@ struct aside_entry {
     int id;
     struct emit_entry was;
 };
-static void set_aside(void *user, expr *x) {
-    aside *a = user;
-    struct emit_entry *entry = entry_of(a->e, x);
-    if ((!entry->value && !entry->index && !entry->vindex) || !expr_uses_axis(x, a->axis)) return;
-    VEC_PUSH(a->e->scratch, &a->list, ((struct aside_entry){x->id, *entry}));
-    entry->value = entry->index = entry->vindex = NULL;
-}
 aside aside_open(emitter *e, expr *what, int axis) {
     aside a = {.e = e, .axis = axis};
-    expr_walk(what, set_aside, &a);
+    expr_list all = expr_nodes(e->scratch, what);
+    for (int j = 0; j < all.n; j++) {
+        struct emit_entry *entry = entry_of(e, all.at[j]);
+        if (!entry->value && !entry->index && !entry->vindex) continue;
+        if (!expr_uses_axis(all.at[j], axis)) continue;
+        VEC_PUSH(e->scratch, &a.list, ((struct aside_entry){all.at[j]->id, *entry}));
+        entry->value = entry->index = entry->vindex = NULL;
+    }
     return a;
 }
 void aside_close(aside *a) {
@@ -209,7 +208,21 @@ static void leave_axis(emitter *e, access *x, int a) {
     x->offset = x->affine ? canonical_offset(e->k, x) : expr_rewrite(e->k, x->offset, at_zero, &l);
 }
 
-int collapse_axes(emitter *e, int *order, int n, access **all, int nall) {
+// All accesses of the stage: those of its writes, then its reads'.
+static access **stage_accesses(emitter *e, access *const *writes, int *n) {
+    expr_list reads = reads_only(stage_nodes(e->scratch, e->stage, PART_ALL));
+    access **all = ARENA_ARRAY(e->scratch, access *, e->stage->writes.n + reads.n);
+    for (*n = 0; *n < e->stage->writes.n; ++*n) all[*n] = writes[*n];
+    for (int j = 0; j < reads.n; j++) {
+        access *a = entry_of(e, reads.at[j])->read;
+        if (a) all[(*n)++] = a;
+    }
+    return all;
+}
+
+int collapse_axes(emitter *e, access *const *writes, int *order, int n) {
+    int nall;
+    access **all = stage_accesses(e, writes, &nall);
     for (int j = n - 1; j > 0; j--) {
         int a = order[j - 1], b = order[j];
         if (!can_join(e, a, b, all, nall)) continue;

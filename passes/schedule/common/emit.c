@@ -68,22 +68,22 @@ static void add_dim(dim_list *l, const dim *d) {
             if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_atom(l, d->terms[j].atoms[i]);
     if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_atom(l, d);
 }
-static void add_expr_dims(void *user, expr *x) {
-    if (x->op == X_DIM) add_dim(user, x->dim);
-    if (x->op == X_READ)
-        for (int j = 0; j < x->buffer->rank; j++) add_dim(user, x->buffer->dims[j]);
+static void add_buffer_dims(dim_list *l, const buffer *b) {
+    for (int j = 0; j < b->rank; j++) add_dim(l, b->dims[j]);
+}
+static void add_stage_dims(dim_list *l, const stage *s) {
+    expr_list all = stage_nodes(l->arena, s, PART_ALL);
+    for (int j = 0; j < all.n; j++) {
+        if (all.at[j]->op == X_DIM) add_dim(l, all.at[j]->dim);
+        if (all.at[j]->op == X_READ) add_buffer_dims(l, all.at[j]->buffer);
+    }
+    for (int j = 0; j < s->writes.n; j++) add_buffer_dims(l, s->writes.at[j].to);
 }
 static void dim_params(emitter *e) {
     dim_list l = {.arena = e->scratch};
     const kernel *k = e->k;
     for (int a = 0; a < k->axes.n; a++) add_dim(&l, k->axes.at[a].extent);
-    for (int s = 0; s < k->stages.n; s++) {
-        stage_walk(k->stages.at[s], add_expr_dims, &l);
-        for (int w = 0; w < k->stages.at[s]->writes.n; w++) {
-            const buffer *to = k->stages.at[s]->writes.at[w].to;
-            for (int j = 0; j < to->rank; j++) add_dim(&l, to->dims[j]);
-        }
-    }
+    for (int s = 0; s < k->stages.n; s++) add_stage_dims(&l, k->stages.at[s]);
     e->code->ndims = l.list.n;
     e->code->dims = l.list.at;
     for (int j = 0; j < l.list.n; j++) {
@@ -262,17 +262,15 @@ void close_part_vector(emitter *e, const part_vector *p) {
 }
 
 // ---------------------------------------------------------------- stages
-static void prepare_read(void *user, expr *x) {
-    emitter *e = user;
-    if (x->op == X_READ && !entry_of(e, x)->read) {
-        access *a = access_make(e, x->buffer, x->index);
-        entry_of(e, x)->read = a;
-    }
-}
-
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies) {
     e->stage = s;
-    stage_walk(s, prepare_read, e);
+    expr_list reads = reads_only(stage_nodes(e->scratch, s, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const expr *x = reads.at[j];
+        if (entry_of(e, x)->read) continue;
+        access *a = access_make(e, x->buffer, x->index); // may move the entries
+        entry_of(e, x)->read = a;
+    }
     e->vaxis = vaxis, e->lanes = lanes, e->state_varies = state_varies;
     for (int j = 0; j < e->nentries; j++) e->entries[j].varies = 0;
 }
@@ -626,13 +624,14 @@ static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
     return expr_apply(&e->b, &apply, args);
 }
 
-static void add_operation(void *user, expr *x) {
-    if (x->op >= X_EXP && x->op <= X_SIGMOID) *(int *)user += 12;
-    else if (expr_arity(x->op) && x->dtype != DT_I64) ++*(int *)user;
-}
-int value_work(expr *value) {
+int value_work(arena *scratch, expr *value) {
+    expr_list all = expr_nodes(scratch, value);
     int work = 0;
-    expr_walk(value, add_operation, &work);
+    for (int j = 0; j < all.n; j++) {
+        const expr *x = all.at[j];
+        if (x->op >= X_EXP && x->op <= X_SIGMOID) work += 12;
+        else work += expr_arity(x->op) && x->dtype != DT_I64;
+    }
     return work;
 }
 

@@ -90,7 +90,7 @@ void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_
 access *access_make(emitter *e, buffer *b, expr *const *index);
 // Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the
 // new n.
-int collapse_axes(emitter *e, int *order, int n, access **all, int nall);
+int collapse_axes(emitter *e, access *const *writes, int *order, int n);
 
 // Whether it is a scalar of the kernel's own, which has no address.
 bool emit_is_variable(const emitter *e, const buffer *b);
@@ -102,7 +102,7 @@ ins *emit_index(emitter *e, expr *x);              // int64 expression as index-
 ins *emit_dim(emitter *e, dim *d);                 // index kind
 // value NULL: w->value is made here (inside of the guard).
 // Operations that one element takes, those without an instruction for several; indices do not count.
-int value_work(expr *value);
+int value_work(arena *scratch, expr *value);
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.
 void emit_ahead(emitter *e, expr *x);

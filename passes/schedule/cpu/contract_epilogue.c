@@ -6,7 +6,7 @@
 
 enum { HEAVY_EPILOGUE = 14 };
 
-bool is_heavy_epilogue(const contraction *c) { return value_work(c->w->value) > HEAVY_EPILOGUE; }
+bool is_heavy_epilogue(const contraction *c) { return value_work(c->k->arena, c->w->value) > HEAVY_EPILOGUE; }
 
 // One vector of the result at row m, column n.
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {

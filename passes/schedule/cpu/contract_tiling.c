@@ -46,25 +46,10 @@ static void order_k(tiling *t) {
         }
 }
 
-typedef struct read_list {
-    emitter *e;
-    access *all[130];
-    int n;
-} read_list;
-static void add_access(void *user, expr *x) {
-    read_list *l = user;
-    access *a = x->op == X_READ ? entry_of(l->e, x)->read : NULL;
-    if (a && l->n < 129) l->all[l->n++] = a;
-}
-
 static void join_axes(tiling *t) {
-    read_list l = {.e = t->e};
     entry_of(t->e, t->c->b)->read = t->b; // at the first column: affine
-    l.all[l.n++] = t->write;
-    stage_walk(t->c->s, add_access, &l);
-    if (l.n >= 129) return;
-    t->m.n = collapse_axes(t->e, t->m.at, t->m.n, l.all, l.n);
-    t->k.n = collapse_axes(t->e, t->k.at, t->k.n, l.all, l.n);
+    t->m.n = collapse_axes(t->e, &t->write, t->m.at, t->m.n);
+    t->k.n = collapse_axes(t->e, &t->write, t->k.at, t->k.n);
 }
 
 // Whether an axis has so many positions at least, whatever the run's sizes are.

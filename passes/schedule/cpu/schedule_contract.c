@@ -147,10 +147,13 @@ static void forget_sides(tiling *t, unsigned which) {
         for (int v = 0; v < MAX_VECTORS && which >> s & 1; v++) t->side_value[s][v] = NULL;
 }
 
-static void find_side(void *user, expr *x) {
-    tiling *t = user;
-    if (x->op != X_READ || x == t->c->b || x->guard || !index_uses_axis(x, t->c->n)) return;
-    if (t->nsides < MAX_SIDES) t->side[t->nsides++] = x;
+static void find_sides(tiling *t) {
+    const contraction *c = t->c;
+    expr_list reads = reads_only(expr_nodes(t->e->scratch, c->term_b));
+    for (int j = 0; j < reads.n && t->nsides < MAX_SIDES; j++) {
+        expr *x = reads.at[j];
+        if (x != c->b && !x->guard && index_uses_axis(x, c->n)) t->side[t->nsides++] = x;
+    }
 }
 
 static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
@@ -706,7 +709,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     t.heavy = is_heavy_epilogue(c);
     choose_tile(&t);
     choose_blocks(&t);
-    expr_walk(c->term_b, find_side, &t);
+    find_sides(&t);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
     e->active = NULL;
     if (t.packed) find_panel_stride(&t);

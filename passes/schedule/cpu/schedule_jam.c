@@ -9,8 +9,6 @@
 // ---------------------------------------------------------------- what a step does
 typedef struct work {
     const nest *n;
-    uint8_t *seen; // by expression id
-    int nseen;
     int scalar, vector;
     bool indirect; // reads vectors where data say
 } work;
@@ -38,10 +36,7 @@ static bool is_repeated(const nest *n, expr *x) {
     return false;
 }
 
-static void add_work(void *user, expr *x) {
-    work *w = user;
-    if (x->id >= w->nseen || w->seen[x->id]) return;
-    w->seen[x->id] = 1;
+static void add_work(work *w, expr *x) {
     if (expr_uses_axis(x, w->n->vaxis) && x->dtype != DT_I64) w->vector += cost_of(x);
     else if (is_repeated(w->n, x)) w->scalar += cost_of(x);
     const access *a = x->op == X_READ ? entry_of(w->n->e, x)->read : NULL;
@@ -51,16 +46,13 @@ static void add_work(void *user, expr *x) {
 static bool is_plain(dtype t) {
     return t == DT_F32 || t == DT_F64 || t == DT_I32 || t == DT_I64 || t == DT_U32 || t == DT_BOOL;
 }
-static void find_odd(void *user, expr *x) {
-    if (x->op == X_READ && !is_plain(x->buffer->dtype)) *(bool *)user = true;
-}
+static bool reads_odd(const expr *x) { return x->op == X_READ && !is_plain(x->buffer->dtype); }
 
 // Storage types whose conversion has instructions of one width stay with that.
 static bool is_simple(const nest *n) {
-    bool odd = false;
-    stage_walk(n->s, find_odd, &odd);
-    for (int j = 0; j < n->s->writes.n; j++) odd |= !is_plain(n->s->writes.at[j].to->dtype);
-    return !odd;
+    for (int j = 0; j < n->s->writes.n; j++)
+        if (!is_plain(n->s->writes.at[j].to->dtype)) return false;
+    return !stage_any(n->s, reads_odd);
 }
 
 // ---------------------------------------------------------------- how many
@@ -79,9 +71,9 @@ static bool fits(const nest *n, int vectors) {
 }
 
 int vectors_at_once(const nest *n) {
-    work w = {.n = n, .nseen = n->e->k->exprs.n};
-    w.seen = ARENA_ARRAY(n->e->scratch, uint8_t, w.nseen + 1);
-    stage_walk(n->s, add_work, &w);
+    work w = {.n = n};
+    expr_list all = stage_nodes(n->e->scratch, n->s, PART_ALL);
+    for (int j = 0; j < all.n; j++) add_work(&w, all.at[j]);
     if (!w.indirect || !is_simple(n)) return 1;
     int vectors = 1, most = most_vectors(n);
     while (2 * vectors <= most && fits(n, 2 * vectors) && w.scalar > vectors * w.vector) vectors *= 2;

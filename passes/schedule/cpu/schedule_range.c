@@ -113,27 +113,20 @@ static void add_condition(range *r, expr *c) {
 }
 
 // ---------------------------------------------------------------- legality
-typedef struct check_search {
-    int axis;
-    bool any, along; // checks; of what the axis changes
-} check_search;
-static void find_check(void *user, expr *x) {
-    check_search *s = user;
-    if (x->op != X_CHECK) return;
-    s->any = true;
-    s->along |= expr_uses_axis(x, s->axis);
-}
-
 // One reduction whose term may be the neutral element; the same checks must fail.
 static bool may_skip(const nest *n, int axis, bool *checks) {
     const state *st = &n->s->states.at[0];
-    check_search s = {.axis = axis};
     if (st->op == RED_CUSTOM || n->e->k->axes.at[axis].kind != AXIS_REDUCE) return false;
     for (int j = 0; j < n->s->writes.n; j++)
         if (n->s->writes.at[j].when != WRITE_END) return false;
-    expr_walk(st->step, find_check, &s);
-    *checks = s.any;
-    return !s.along;
+    expr_list all = expr_nodes(n->e->scratch, st->step);
+    *checks = false;
+    for (int j = 0; j < all.n; j++) {
+        if (all.at[j]->op != X_CHECK) continue;
+        if (expr_uses_axis(all.at[j], axis)) return false;
+        *checks = true;
+    }
+    return true;
 }
 
 // One position at least, where there is one: all checks are made there.

@@ -23,22 +23,24 @@ static int unit_axis(const nest *n, const access *a) {
     return -1;
 }
 
-typedef struct search {
-    transpose *t;
-    bool possible;
-} search;
-static void find_read(void *user, expr *x) {
-    search *s = user;
-    transpose *t = s->t;
-    if (x->op == X_CHECK) s->possible = false;
-    if (x->op != X_READ || !s->possible) return;
-    const access *a = entry_of(t->n->e, x)->read;
-    s->possible = a && a->affine && !x->guard && x->buffer->role != BUF_LOCAL;
-    if (!s->possible || is_constant(a->coef[t->v], 1) || is_constant(a->coef[t->v], 0)) return;
-    int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
-    s->possible = !t->read && u >= 0 && (bits == 32 || bits == 64) && x->buffer->dtype != DT_C64 &&
-                  !kernel_writes(t->n->e->k, x->buffer);
-    t->read = x, t->u = u;
+// The one read that is transposed: the others go along v, or are the same for all of it. False: others too.
+static bool find_read(transpose *t, expr *value) {
+    emitter *e = t->n->e;
+    expr_list all = expr_nodes(e->scratch, value);
+    for (int j = 0; j < all.n; j++) {
+        expr *x = all.at[j];
+        if (x->op == X_CHECK) return false;
+        if (x->op != X_READ) continue;
+        const access *a = entry_of(e, x)->read;
+        if (!a || !a->affine || x->guard || x->buffer->role == BUF_LOCAL) return false;
+        if (is_constant(a->coef[t->v], 1) || is_constant(a->coef[t->v], 0)) continue;
+        int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
+        if (t->read || u < 0 || (bits != 32 && bits != 64) || x->buffer->dtype == DT_C64 ||
+            kernel_writes(e->k, x->buffer))
+            return false;
+        t->read = x, t->u = u;
+    }
+    return t->read != NULL;
 }
 
 // Whether the result may take the place of an operand (memory.c): then no element may be made twice.
@@ -85,9 +87,7 @@ bool transpose_find(nest *n, transpose *t) {
         !to->affine)
         return false;
     t->v = unit_axis(n, to);
-    search s = {t, t->v >= 0};
-    if (s.possible) expr_walk(w->value, find_read, &s);
-    if (!s.possible || !t->read || is_constant(to->coef[t->u], 1)) return false;
+    if (t->v < 0 || !find_read(t, w->value) || is_constant(to->coef[t->u], 1)) return false;
     choose_lanes(t);
     t->always = e->extent[t->u]->min >= t->lanes && e->extent[t->v]->min >= t->lanes;
     return t->lanes > 0;

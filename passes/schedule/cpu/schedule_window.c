@@ -11,27 +11,20 @@
 enum { MOST_TAPS = 64, MOST_POSITIONS = 8 };
 
 // ---------------------------------------------------------------- legality
-typedef struct window_search {
-    nest *n;
-    bool window, allowed;
-} window_search;
-
 static bool moves(const access *a, int axis) {
     return !(a->coef[axis]->op == X_CONST && a->coef[axis]->i == 0);
 }
 
-// A window: both the positions' axis and an inner one move the read.
-static void find_window(void *user, expr *x) {
-    window_search *s = user;
-    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
-    if (x->op != X_READ) return;
-    if (!a || !a->affine || x->guard) {
-        s->allowed = false;
-        return;
+// A window: both the positions' axis and an inner one move a read.
+static bool has_window(const nest *n) {
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
+    bool window = false;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        if (!a || !a->affine || reads.at[j]->guard) return false;
+        for (int i = 0; i < n->ninner; i++) window |= moves(a, n->inner[i]) && moves(a, n->waxis);
     }
-    bool inner = false;
-    for (int j = 0; j < s->n->ninner; j++) inner |= moves(a, s->n->inner[j]);
-    s->window |= inner && moves(a, s->n->waxis);
+    return window;
 }
 
 static bool states_allow(const nest *n) {
@@ -63,10 +56,8 @@ static int choose_positions(const dim *extent, int states) {
 void window_choose(nest *n) {
     if (n->vaxis < 0 || n->reduce_vector || n->nparallel < 2 || !n->ninner || !states_allow(n)) return;
     n->waxis = n->parallel[n->nparallel - 2];
-    window_search s = {n, false, true};
-    stage_walk(n->s, find_window, &s);
     int64_t taps = unrolled_taps(n, &n->unrolled);
-    if (s.window && s.allowed && taps > 1) n->tile = choose_positions(n->e->extent[n->waxis], n->s->states.n);
+    if (taps > 1 && has_window(n)) n->tile = choose_positions(n->e->extent[n->waxis], n->s->states.n);
     if (n->tile < 2) n->waxis = -1, n->tile = 0;
 }
 

@@ -239,16 +239,14 @@ static void block_reduction(gpu *g, nest *n) {
     scope_close(e, mark);
 }
 
-typedef struct stride_search {
-    nest *n;
-    bool found;
-} stride_search;
-static void find_unit_stride(void *user, expr *x) {
-    stride_search *s = user;
-    const access *a = x->op == X_READ ? entry_of(s->n->e, x)->read : NULL;
-    if (!a || !a->affine) return;
-    const expr *c = a->coef[s->n->inner[s->n->ninner - 1]];
-    s->found |= c->op == X_CONST && c->i == 1;
+static bool has_unit_stride(const nest *n) {
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(n->e, reads.at[j])->read;
+        const expr *c = a && a->affine ? a->coef[n->inner[n->ninner - 1]] : NULL;
+        if (c && c->op == X_CONST && c->i == 1) return true;
+    }
+    return false;
 }
 
 // Threads of one output each would be few, or read far from each other.
@@ -258,9 +256,7 @@ static bool blocks_reduce(const gpu *g, nest *n) {
     dim *outputs = gpu_product_of(g->e, n->parallel, n->nparallel),
         *terms = gpu_product_of(g->e, n->inner, n->ninner);
     if (dim_is_const(terms) && dim_value(terms) < LONG) return false;
-    stride_search s = {n, false};
-    stage_walk(n->s, find_unit_stride, &s);
-    return s.found || (dim_is_const(outputs) && dim_value(outputs) < FEW);
+    return has_unit_stride(n) || (dim_is_const(outputs) && dim_value(outputs) < FEW);
 }
 
 static void schedule_reduction(gpu *g, nest *n) {
@@ -346,13 +342,8 @@ static void add_touch(arena *a, touch_list *l, touch u) {
 static void add_touches(arena *a, touch_list *l, const touch_list *more) {
     for (int j = 0; j < more->all.n; j++) add_touch(a, l, more->all.at[j]);
 }
-static void add_read(void *user, expr *x) {
-    stage_touches *u = user;
-    if (x->op != X_READ) return;
-    toucher who = u->in_order                                      ? BY_FIRST
-                  : at_own_position(u, entry_of(u->n->e, x)->read) ? BY_POSITION
-                                                                   : BY_ANY;
-    add_touch(u->n->e->scratch, &u->read, (touch){x->buffer, who});
+static toucher toucher_of(const stage_touches *u, const access *a) {
+    return u->in_order ? BY_FIRST : at_own_position(u, a) ? BY_POSITION : BY_ANY;
 }
 
 static bool meet_in_memory(const touch_list *a, const touch_list *b) {
@@ -368,11 +359,13 @@ static stage_touches touches_of(nest *n, bool reduction) {
     stage_touches u = {.n = n, .axes = n->nparallel ? n->parallel : n->inner};
     u.naxes = n->nparallel ? n->nparallel : n->ninner;
     u.in_order = !n->nparallel && !reduction;
-    stage_walk(n->s, add_read, &u);
+    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
+    for (int j = 0; j < reads.n; j++) {
+        toucher who = toucher_of(&u, entry_of(n->e, reads.at[j])->read);
+        add_touch(n->e->scratch, &u.read, (touch){reads.at[j]->buffer, who});
+    }
     for (int j = 0; j < n->s->writes.n; j++) {
-        toucher who = reduction || u.in_order             ? BY_FIRST
-                      : at_own_position(&u, n->writes[j]) ? BY_POSITION
-                                                          : BY_ANY;
+        toucher who = reduction ? BY_FIRST : toucher_of(&u, n->writes[j]);
         add_touch(n->e->scratch, &u.written, (touch){n->s->writes.at[j].to, who});
     }
     return u;

@@ -26,27 +26,24 @@ static bool by_tensors(const flash *f) { return f->qk.tensor != NULL; }
 
 // ---------------------------------------------------------------- operands
 
-typedef struct reads_of {
-    const expr *any;    // read
-    const expr *linear; // read whose neighbours lie along `axis`
-    int axis;
-    emitter *e;
-} reads_of;
-static void see_linear(void *user, expr *x) {
-    reads_of *r = user;
-    const access *a = x->op == X_READ ? entry_of(r->e, x)->read : NULL;
-    r->any = x->op == X_READ ? x : r->any;
-    if (a && a->affine && a->coef[r->axis]->op == X_CONST && a->coef[r->axis]->i == 1) r->linear = x;
+// The last read of a factor whose neighbours lie along the axis, NULL: none; *any: its last read.
+static const expr *linear_read(emitter *e, expr *term, int axis, const expr **any) {
+    expr_list reads = reads_only(expr_nodes(e->scratch, term));
+    const expr *linear = NULL;
+    *any = reads.n ? reads.at[reads.n - 1] : NULL;
+    for (int j = 0; j < reads.n; j++) {
+        const access *a = entry_of(e, reads.at[j])->read;
+        if (a && a->affine && a->coef[axis]->op == X_CONST && a->coef[axis]->i == 1) linear = reads.at[j];
+    }
+    return linear;
 }
 
 // A factor that is more than a read is computed and rounded element by element; one of its reads says how
 // threads should walk.
 static void set_factor(product *p, operand *o, expr *term) {
-    const axis_list *k = &p->c->k_axes;
-    reads_of r = {.e = p->g->e, .axis = k->at[0]};
-    expr_walk(term, see_linear, &r);
-    bool plain = p->tensor && r.any && r.any->buffer->dtype == p->tensor->a && gpu_is_plain(term, r.any);
-    gpu_set_operand(p, o, plain || !r.linear ? r.any : r.linear, term);
+    const expr *any, *linear = linear_read(p->g->e, term, p->c->k_axes.at[0], &any);
+    bool plain = p->tensor && any && any->buffer->dtype == p->tensor->a && gpu_is_plain(term, any);
+    gpu_set_operand(p, o, plain || !linear ? any : linear, term);
     if (!p->tensor) return;
     o->as = plain ? DT_NONE : p->tensor->a;
     o->turned = !o->along_k;
@@ -120,16 +117,16 @@ static void use_row(flash *f, int r) {
 
 // ---------------------------------------------------------------- keys that no row of the block sees
 
-static void see_check(void *user, expr *x) { *(bool *)user |= x->op == X_CHECK; }
+static bool is_check(const expr *x) { return x->op == X_CHECK; }
 
 // Whether `last` is at its greatest in the block's last row, as far as this can tell.
 static bool grows_with_rows(flash *f, expr *last) {
     kernel *k = (kernel *)f->e->k; // only gets expressions
     const product *p = &f->qk;
-    bool checks = false, moves = false;
-    expr_walk(last, see_check, &checks);
+    bool moves = false;
+    if (expr_any(last, is_check)) return false;
     for (int j = 0; j < p->a.naxes; j++) moves |= expr_uses_axis(last, p->a.axes[j]);
-    if (checks || !moves) return !checks;
+    if (!moves) return true;
     expr *base, **coef = ARENA_ARRAY(f->e->scratch, expr *, k->axes.n);
     if (p->a.naxes != 1 || !expr_affine(k, last, &base, coef)) return false;
     const expr *step = coef[p->a.axes[0]];
@@ -326,13 +323,13 @@ static void write_rows(flash *f) {
     }
 }
 
-static void see_any(void *user, expr *x) { *(bool *)user |= x->op == X_READ || x->op == X_CHECK; }
+static bool reads_or_checks(const expr *x) { return x->op == X_READ || x->op == X_CHECK; }
 
 void gpu_schedule_attention(gpu *g, const attention *a) {
     emitter *e = g->e;
     flash f = {.g = g, .e = e, .b = g->b, .a = a};
+    f.reads = expr_any(a->score->writes.at[0].value, reads_or_checks);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
-    expr_walk(a->score->writes.at[0].value, see_any, &f.reads);
     if (flash_tensor_fits(e, a)) flash_tensor_products(&f);
     else flash_threads_products(&f);
     e->code->schedule = by_tensors(&f) ? "tensor attention" : "tiled attention";

@@ -18,26 +18,17 @@ enum {
 
 // ---------------------------------------------------------------- whether it fits
 
-typedef struct reads_of {
-    dtype t;
-    bool all;        // are of that type
-    const expr *any; // read
-} reads_of;
-static void see_read(void *user, expr *x) {
-    reads_of *r = user;
-    if (x->op != X_READ) return;
-    r->all &= x->buffer->dtype == r->t;
-    r->any = x;
+static bool reads_all(const expr_list *reads, dtype t) {
+    for (int j = 0; j < reads->n; j++)
+        if (reads->at[j]->buffer->dtype != t) return false;
+    return true;
 }
 
 // What 16 bits a factor may be multiplied in: those of all that it reads, which are those of the model's own
 // tensor there, or those that f32 may be rounded to.
-static bool factor_fits(expr *x, dtype t, dtype allowed) {
-    reads_of r = {.t = t, .all = true};
-    expr_walk(x, see_read, &r);
-    reads_of full = {.t = DT_F32, .all = true};
-    expr_walk(x, see_read, &full);
-    return r.any && (r.all || (full.all && allowed == t));
+static bool factor_fits(arena *scratch, expr *x, dtype t, dtype allowed) {
+    expr_list reads = reads_only(expr_nodes(scratch, x));
+    return reads.n && (reads_all(&reads, t) || (allowed == t && reads_all(&reads, DT_F32)));
 }
 
 static dtype allowed_type(const target *t) {
@@ -47,8 +38,9 @@ static dtype allowed_type(const target *t) {
 static bool type_fits(const attention *a, dtype t, dtype allowed) {
     bool narrow = a->kept || dtype_bits(a->value->writes.at[0].to->dtype) ==
                                  16; // pieces: passes/rewrite/split_attention.c
-    return factor_fits(a->q, t, allowed) && factor_fits(a->key, t, allowed) &&
-           factor_fits(a->v, t, allowed) && (narrow || allowed == t);
+    arena *scratch = a->k->arena;
+    return factor_fits(scratch, a->q, t, allowed) && factor_fits(scratch, a->key, t, allowed) &&
+           factor_fits(scratch, a->v, t, allowed) && (narrow || allowed == t);
 }
 
 dtype flash_tensor_dtype(const emitter *e, const attention *a) {

@@ -118,23 +118,16 @@ static bool access_fits(const kernel *k, const buffer *b, expr *const *index) {
     return true;
 }
 
-typedef struct check {
-    const kernel *k;
-    bool fits;
-} check;
-
-static void check_expr(void *user, expr *x) {
-    check *c = user;
-    if (x->op == X_DIM) c->fits = c->fits && dim_fits(x->dim);
-    if (x->op == X_READ) c->fits = c->fits && access_fits(c->k, x->buffer, x->index);
-}
-
 static bool stage_fits(const kernel *k, const stage *s) {
-    check c = {k, true};
-    stage_walk(s, check_expr, &c);
-    for (int j = 0; j < s->writes.n && c.fits; j++)
-        c.fits = access_fits(k, s->writes.at[j].to, s->writes.at[j].index);
-    return c.fits;
+    expr_list all = stage_nodes(k->arena, s, PART_ALL);
+    for (int j = 0; j < all.n; j++) {
+        const expr *x = all.at[j];
+        if (x->op == X_DIM && !dim_fits(x->dim)) return false;
+        if (x->op == X_READ && !access_fits(k, x->buffer, x->index)) return false;
+    }
+    for (int j = 0; j < s->writes.n; j++)
+        if (!access_fits(k, s->writes.at[j].to, s->writes.at[j].index)) return false;
+    return true;
 }
 
 // All positions of a stage are counted together, and so are those of the outer axes.

@@ -116,14 +116,11 @@ static bool is_stored(const product *p, const operand *o) {
     return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
 }
 
-static void see_read(void *user, expr *x) { *(bool *)user |= x->op == X_READ || x->op == X_CHECK; }
+static bool reads_or_checks(const expr *x) { return x->op == X_READ || x->op == X_CHECK; }
 
 // Whether neighbours along the axis are all there or none of them is, as arithmetic tells.
 static bool guards_runs(const expr *read, int axis) {
-    bool reads = false;
-    if (!read->guard) return true;
-    expr_walk(read->guard, see_read, &reads);
-    return !reads && !expr_uses_axis(read->guard, axis);
+    return !read->guard || (!expr_any(read->guard, reads_or_checks) && !expr_uses_axis(read->guard, axis));
 }
 
 // Four words along K, or eight rows of a word (four where threads multiply), where the operand is stored so.

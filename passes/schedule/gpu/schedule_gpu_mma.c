@@ -39,30 +39,24 @@ static const tensor_type *stored_type(const contraction *c, dtype sum) {
     return NULL;
 }
 
-typedef struct factor_reads {
-    dtype t;
-    bool any, others; // whether it reads t; what is neither t nor a small integer
-} factor_reads;
-static void see_read(void *user, expr *x) {
-    factor_reads *r = user;
-    if (x->op != X_READ) return;
-    dtype t = x->buffer->dtype;
-    r->any |= t == r->t;
-    r->others |= t != r->t && (!dtype_is_int(t) || dtype_bits(t) > 8);
-}
-
 // Whether a factor may be computed and then rounded to t: in the model it is a tensor of that type, such as
 // weights of few bits times their scales.
-static bool is_made_of(expr *term, dtype t) {
-    factor_reads r = {.t = t};
-    expr_walk(term, see_read, &r);
-    return r.any && !r.others;
+static bool is_made_of(arena *scratch, expr *term, dtype t) {
+    expr_list reads = reads_only(expr_nodes(scratch, term));
+    bool any = false;
+    for (int j = 0; j < reads.n; j++) {
+        dtype read = reads.at[j]->buffer->dtype;
+        if (read != t && (!dtype_is_int(read) || dtype_bits(read) > 8)) return false;
+        any |= read == t;
+    }
+    return any;
 }
 
 static const tensor_type *rounded_type(const contraction *c, dtype sum) {
     if (sum != DT_F32) return NULL;
     for (int j = 0; j < TYPES; j++)
-        if (types[j].per == 2 && is_made_of(c->term_a, types[j].a) && is_made_of(c->term_b, types[j].a))
+        if (types[j].per == 2 && is_made_of(c->k->arena, c->term_a, types[j].a) &&
+            is_made_of(c->k->arena, c->term_b, types[j].a))
             return &types[j];
     return NULL;
 }
