@@ -21,7 +21,7 @@ typedef void caller(const int64_t *args);
 struct bench {
     arena *arena;
     diag *diag;
-    const kernel *k;
+    kernel *k;
     const target *t;
     dim_values values;
     void **memory; // by place among the kernel's buffers
@@ -102,7 +102,7 @@ static bool make_memory(bench *b) {
     return true;
 }
 
-bench *bench_new(arena *a, diag *d, const kernel *k, const target *t, const dim_values *values) {
+bench *bench_new(arena *a, diag *d, kernel *k, const target *t, const dim_values *values) {
     bench *b = ARENA_NEW(a, bench);
     *b = (bench){.arena = a, .diag = d, .k = k, .t = t, .values = *values, .repeats = 1};
     b->nbuffers = kernel_buffers(k, &b->buffers);

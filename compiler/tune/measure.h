@@ -15,7 +15,7 @@ typedef struct dim_values {
 typedef struct bench bench;
 typedef struct trial trial;
 // NULL: its sizes are not known, or take more memory or work than is worth it.
-bench *bench_new(arena *a, diag *d, const kernel *k, const target *t, const dim_values *values);
+bench *bench_new(arena *a, diag *d, kernel *k, const target *t, const dim_values *values);
 // What the loops look like with these choices: equal ones are one.
 uint64_t bench_loops(bench *b, const choices *c);
 trial *bench_compile(bench *b, arena *a, const choices *c);

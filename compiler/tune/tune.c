@@ -173,7 +173,7 @@ static void tune_algorithms(tuner *x) {
 
 // ---------------------------------------------------------------- schedules
 typedef struct item {
-    const kernel *k;
+    kernel *k;
     const char *key;
     int uses;
     double seconds; // of a run
@@ -286,7 +286,7 @@ static void tune_kernel(tuner *x, const item *i, sizes *sz, double seconds) {
     arena_destroy(a);
 }
 
-static double first_seconds(tuner *x, const kernel *k, sizes *sz) {
+static double first_seconds(tuner *x, kernel *k, sizes *sz) {
     arena *a = arena_within(x->arena);
     bench *b = bench_new(a, x->p->diag, k, x->p->target, &(dim_values){look_up, sz});
     trial *t = b ? bench_compile(b, a, &(choices){0}) : NULL;

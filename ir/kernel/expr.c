@@ -350,40 +350,46 @@ int expr_operands(const expr *e, expr **out) {
 }
 
 // The distinct nodes under the roots, root by root. Operands have smaller ids than their users, so marking
-// reachable ids downwards needs no recursion. What is marked stays out of the arena where it is small: lists
-// are asked for often.
-static expr_list nodes_under(arena *a, expr_list roots) {
-    enum { FEW = 512 };
-    struct mark {
-        expr *found;
-        bool listed;
-    } few[FEW], *mark = few; // by id
-    VEC(expr *) list = {0};
-    int n = 0;
-    for (int j = 0; j < roots.n; j++) n = roots.at[j]->id >= n ? roots.at[j]->id + 1 : n;
-    if (n > FEW) mark = ARENA_ARRAY(a, struct mark, n);
-    else memset(few, 0, (size_t)n * sizeof *few);
-    for (int j = 0; j < roots.n; j++) {
-        expr *operand[MAX_RANK + 3];
-        mark[roots.at[j]->id].found = roots.at[j];
-        for (int id = roots.at[j]->id; id >= 0; id--) {
-            int m = mark[id].found && !mark[id].listed ? expr_operands(mark[id].found, operand) : 0;
-            for (int i = 0; i < m; i++) mark[operand[i]->id].found = operand[i];
-        }
-        for (int id = 0; id <= roots.at[j]->id; id++) {
-            if (!mark[id].found || mark[id].listed) continue;
-            mark[id].listed = true;
-            VEC_PUSH(a, &list, mark[id].found);
-        }
+// reachable ids downwards needs no recursion. Marks stay out of the arena where they are few: lists are asked
+// for often.
+typedef struct mark {
+    expr *node;
+    int root; // that reached it first, from 1; 0: none
+} mark;
+static int mark_under(mark *marks, expr *root, int number) {
+    expr *operand[MAX_RANK + 3];
+    int found = 0;
+    if (!marks[root->id].root) marks[root->id] = (mark){root, number};
+    for (int id = root->id; id >= 0; id--) {
+        if (marks[id].root != number) continue;
+        int n = expr_operands(marks[id].node, operand);
+        for (int j = 0; j < n; j++)
+            if (!marks[operand[j]->id].root) marks[operand[j]->id] = (mark){operand[j], number};
+        found++;
     }
-    return (expr_list){list.n, list.at};
+    return found;
+}
+static expr_list nodes_under(arena *a, expr_list roots) {
+    enum { FEW = 2048 };
+    mark few[FEW], *marks = few; // by id
+    int n = 0, found = 0;
+    for (int j = 0; j < roots.n; j++) n = roots.at[j]->id >= n ? roots.at[j]->id + 1 : n;
+    if (n > FEW) marks = ARENA_ARRAY(a, mark, n);
+    else memset(few, 0, (size_t)n * sizeof *few);
+    for (int j = 0; j < roots.n; j++) found += mark_under(marks, roots.at[j], j + 1);
+    expr_list list = {0, ARENA_ARRAY(a, expr *, found)};
+    for (int j = 0; j < roots.n; j++)
+        for (int id = 0; id <= roots.at[j]->id; id++)
+            if (marks[id].root == j + 1) list.at[list.n++] = marks[id].node;
+    return list;
 }
 
 expr_list expr_nodes(arena *a, expr *e) { return nodes_under(a, (expr_list){1, &e}); }
 
+enum { FEW_ROOTS = 32 };
 typedef struct root_list {
     arena *arena;
-    VEC(expr *) list;
+    VEC(expr *) list; // begins on the stack
 } root_list;
 static void add_root(root_list *r, expr *e) {
     if (e) VEC_PUSH(r->arena, &r->list, e);
@@ -404,13 +410,15 @@ static void add_roots(root_list *r, const stage *s, unsigned parts) {
 }
 
 expr_list stage_nodes(arena *a, const stage *s, unsigned parts) {
-    root_list r = {.arena = a};
+    expr *few[FEW_ROOTS];
+    root_list r = {a, {few, 0, FEW_ROOTS}};
     add_roots(&r, s, parts);
     return nodes_under(a, (expr_list){r.list.n, r.list.at});
 }
 
 expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts) {
-    root_list r = {.arena = a};
+    expr *few[FEW_ROOTS];
+    root_list r = {a, {few, 0, FEW_ROOTS}};
     for (int s = 0; s < k->stages.n; s++) add_roots(&r, k->stages.at[s], parts);
     return nodes_under(a, (expr_list){r.list.n, r.list.at});
 }
@@ -444,13 +452,15 @@ bool stage_any(const stage *s, bool (*is)(const expr *e)) {
     return any_of(scratch, stage_nodes(scratch, s, PART_ALL), is);
 }
 
-bool expr_uses_axis(expr *e, int axis) {
+bool expr_uses_axis(const expr *e, int axis) {
     if (!(e->axes & axis_bit(axis))) return false;
     if (axis < AXIS_BITS) return true;
+    if (e->op == X_AXIS) return e->axis == axis;
     arena *scratch = arena_new();
-    expr_list l = expr_nodes(scratch, e);
+    expr *operand[MAX_RANK + 3];
+    expr_list all = nodes_under(scratch, (expr_list){expr_operands(e, operand), operand});
     bool found = false;
-    for (int j = 0; j < l.n; j++) found |= l.at[j]->op == X_AXIS && l.at[j]->axis == axis;
+    for (int j = 0; j < all.n; j++) found |= all.at[j]->op == X_AXIS && all.at[j]->axis == axis;
     arena_destroy(scratch);
     return found;
 }

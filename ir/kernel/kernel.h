@@ -238,7 +238,7 @@ typedef struct expr_list {
 expr_list expr_nodes(arena *a, expr *e);
 expr_list reads_only(expr_list l);                 // those of l that read, in its place
 bool expr_any(expr *e, bool (*is)(const expr *e)); // of the nodes under e
-bool expr_uses_axis(expr *e, int axis);
+bool expr_uses_axis(const expr *e, int axis);
 
 // ---------------------------------------------------------------- stages and kernels
 typedef enum axis_kind { AXIS_PARALLEL, AXIS_REDUCE, AXIS_SCAN } axis_kind;

@@ -81,8 +81,7 @@ static bool reduces_rows(const kernel *k) {
 
 // ---------------------------------------------------------------- one form
 typedef struct form {
-    kernel *k;
-    const kernel *old;
+    kernel *k, *old;
     arena *scratch;
     int weight, sum, value; // stages; sum -1: none adds up the weights
     const buffer *weights;
@@ -164,7 +163,7 @@ static expr *rename_axis(void *user, expr *e) {
 
 static void find_sum(form *f) {
     f->sum = -1;
-    kernel *k = (kernel *)f->old;
+    kernel *k = f->old;
     for (int j = 0; j < f->value; j++) {
         const stage *s = k->stages.at[j];
         if (s->states.n != 1 || s->states.at[0].op != RED_SUM || s->axes.n != 1) continue;

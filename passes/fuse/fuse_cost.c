@@ -69,7 +69,7 @@ static bool is_parameter(const value_look *l, const expr *e) {
         const expr *i = l->w->index[j];
         bool plain = i->op != X_AXIS;
         for (int d = 0; d < e->buffer->rank && !plain; d++)
-            plain = e->index[d]->op != X_FLOORDIV && uses_axis(e->index[d], i->axis);
+            plain = e->index[d]->op != X_FLOORDIV && expr_uses_axis(e->index[d], i->axis);
         if (!plain) return true;
     }
     return false;
@@ -111,7 +111,7 @@ static int innermost(const write *w) {
 static int inner_axis(const kernel *k, const write *w) {
     int d = innermost(w);
     for (int a = 0; d >= 0 && a < k->axes.n; a++)
-        if (uses_axis(w->index[d], a)) return a;
+        if (expr_uses_axis(w->index[d], a)) return a;
     return -1;
 }
 
@@ -190,7 +190,7 @@ static bool is_reduce(const kernel *k, const stage *s, int axis) {
 
 static bool read_uses(const expr *e, int axis) {
     for (int j = 0; j < e->buffer->rank; j++)
-        if (uses_axis(e->index[j], axis)) return true;
+        if (expr_uses_axis(e->index[j], axis)) return true;
     return false;
 }
 

@@ -8,7 +8,7 @@ typedef struct joint {
     fuse *f;
     arena *scratch;
     place *p, *c;
-    const kernel *pk;
+    kernel *pk;
     kernel ck; // as it was
     kernel *made;
     buffer *root, *to;     // what the producer writes
@@ -204,7 +204,7 @@ static bool keeps_order(const joint *j) {
         const write *w = &old->writes.at[0], *m = &made->writes.at[0];
         int d = last_index(w), e = last_index(m);
         if (d < 0 || e < 0 || w->index[d]->op != X_AXIS) continue;
-        if (!uses_axis(m->index[e], w->index[d]->axis)) return false;
+        if (!expr_uses_axis(m->index[e], w->index[d]->axis)) return false;
     }
     return true;
 }
@@ -230,7 +230,7 @@ static bool join(fuse *f, place *p, place *c, buffer *root) {
     j.scratch = arena_new();
     build(&j);
     bool ok = !j.failed && small_enough(j.made) && no_more_divisions(&j) && keeps_order(&j) &&
-              still_contracts(j.made, (kernel *)j.pk);
+              still_contracts(j.made, j.pk);
     arena_destroy(j.scratch);
     if (!ok) {
         *c->s->kernel = j.ck;

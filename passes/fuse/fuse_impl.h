@@ -111,7 +111,6 @@ bool view_index(kernel *k, const buffer *from, const buffer *to, expr *const *in
 // Makes an access with fewer divisions by joining axes of the buffer in a view.
 buffer *merge_access(fuse *f, kernel *k, buffer *b, expr **index);
 int count_divisions(const kernel *k);
-bool uses_axis(const expr *e, int axis); // e small
 
 // ---------------------------------------------------------------- cost
 typedef struct cost {

@@ -272,12 +272,11 @@ static expr *read_link(graft *g, const expr *e, expr **index, expr *guard, expr 
 }
 
 static bool same_loops(const link *l, const kernel *to, graft *g) {
-    const kernel *from = l->src->k;
     const piece *p = &l->src->pieces[0];
     int last = -1, last_from = -1, wide = 0;
     if (!l->read || l->read->guard || l->read->buffer != l->src->to) return false;
     for (int a = 0; a < to->axes.n; a++) {
-        g->axis[a] = x_i64((kernel *)from, 0);
+        g->axis[a] = x_i64(g->to, 0);
         wide += !dim_is(to->axes.at[a].extent, 1);
     }
     for (int d = 0; d < l->src->to->rank; d++) {

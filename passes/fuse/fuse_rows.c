@@ -45,7 +45,7 @@ static bool may_be_outer(const kernel *k, int axis) {
 
 static int axes_in(const kernel *k, const expr *e) {
     int n = 0;
-    for (int a = 0; a < k->axes.n; a++) n += uses_axis(e, a);
+    for (int a = 0; a < k->axes.n; a++) n += expr_uses_axis(e, a);
     return n;
 }
 

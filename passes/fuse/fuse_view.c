@@ -272,11 +272,3 @@ int count_divisions(const kernel *k) {
     arena_destroy(scratch);
     return n;
 }
-
-bool uses_axis(const expr *e, int axis) {
-    if (e->op == X_AXIS) return e->axis == axis;
-    if (e->op == X_READ) return expr_uses_axis((expr *)e, axis);
-    for (int j = 0; j < expr_arity(e->op); j++)
-        if (uses_axis(e->arg[j], axis)) return true;
-    return false;
-}

@@ -103,8 +103,7 @@ static bool reads_only_local(arena *scratch, expr *x, const buffer *allowed) {
     return true;
 }
 
-bool attention_match(const kernel *kernel_in, attention *a) {
-    kernel *k = (kernel *)kernel_in; // only gets expressions
+bool attention_match(kernel *k, attention *a) {
     stages s;
     *a = (attention){.k = k, .i = k->nouter - 1};
     if (k->nouter < 1 || !find_stages(k, a, &s)) return false;

@@ -18,6 +18,6 @@ typedef struct attention {
     dim *scratch;               // bytes that it needs
 } attention;
 
-// Whether it has that form, whatever the target; lanes and scratch are not set.
-bool attention_match(const kernel *k, attention *a);
+// Whether it has that form, whatever the target; lanes and scratch are not set. k only gets expressions.
+bool attention_match(kernel *k, attention *a);
 #endif

@@ -63,7 +63,7 @@ static int measured(const chooser *c, const kernel *k) {
 }
 
 // The algorithm that promises most, or was measured. False: none may be used at all.
-static bool best_option(const chooser *c, const kernel *k, int way, option *best) {
+static bool best_option(const chooser *c, kernel *k, int way, option *best) {
     *best = (option){0};
     for (const algorithm *const *a = algorithms; *a; a++) {
         choice wish = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->wish(c->o);
@@ -83,7 +83,7 @@ static int way_of(const algorithm *x) {
     return way;
 }
 
-static int way_of_model(const chooser *c, const kernel *k) {
+static int way_of_model(const chooser *c, kernel *k) {
     option o;
     bool other = best_option(c, k, 0, &o) && (o.wished || is_worthwhile(c->t, o.gain));
     return other ? way_of(o.way) : DIRECT;
@@ -91,7 +91,7 @@ static int way_of_model(const chooser *c, const kernel *k) {
 
 // The new position of the step.
 static int change(chooser *c, region *r, int at, const option *o) {
-    const kernel *k = r->steps.at[at]->kernel;
+    kernel *k = r->steps.at[at]->kernel;
     diag_remark(c->p->diag, k->loc,
                 "kernel %s: %s: predicted gain %.2fx, difference at most about %g of the largest result, "
                 "%.1f MB of workspace and "

@@ -30,7 +30,7 @@ typedef struct algorithm_cost {
 typedef struct algorithm {
     const char *name;
     choice (*wish)(const algorithm_options *o);
-    void *(*match)(arena *scratch, const kernel *k); // NULL: not this kernel
+    void *(*match)(arena *scratch, kernel *k); // NULL: not this kernel
     algorithm_cost (*cost)(const void *form);
     algorithm_cost (*direct)(const void *form); // of the kernel as it is
     // Changes s's kernel into the last one of the new way and puts the others before it; returns s's new

@@ -9,7 +9,7 @@
 
 // ---------------------------------------------------------------- scales
 typedef struct pull {
-    const kernel *k;
+    kernel *k;
     const stage *s;
     expr *scale; // product of what was taken out
 } pull;
@@ -24,7 +24,7 @@ static bool is_reduced(const pull *p, expr *e) {
 
 // Factors of e that are the same along the reduce axes go to p->scale; the rest is the result.
 static expr *without_scales(pull *p, expr *e) {
-    kernel *k = (kernel *)p->k;
+    kernel *k = p->k;
     if (e->op == X_SELECT && e->arg[2]->op == X_CONST && e->arg[2]->f == 0)
         return x_select(k, e->arg[0], without_scales(p, e->arg[1]), e->arg[2]);
     if (e->op != X_MUL) return e;

@@ -21,7 +21,7 @@ typedef struct split {
     program *p;
     const target *t;
     contraction c;
-    const kernel *old;
+    kernel *old;
     int axis; // of K, that is cut
     int64_t pieces;
     int parallel[MAX_AXES], nparallel; // of known extents
@@ -215,7 +215,7 @@ static void choose_in_run(split *s, step *at) {
     step_kernel(s->p, at->body[0], s->k);
     make_sum(s);
     step_kernel(s->p, at->body[0], s->k);
-    step_kernel(s->p, at->body[1], (kernel *)s->old);
+    step_kernel(s->p, at->body[1], s->old);
 }
 
 // The new position of the step.

@@ -39,7 +39,7 @@ static int points_of(const transform *t) { return t->span * t->span; }
 
 // ---------------------------------------------------------------- recognition
 typedef struct winograd {
-    const kernel *k;
+    kernel *k;
     const transform *t;
     const expr *image, *weights;
     const write *w;
@@ -53,7 +53,7 @@ static int plain_axis(const kernel *k, const expr *e, axis_kind kind) {
 
 // index = out + tap + base, with 3 taps.
 static bool match_space(winograd *f, int space) {
-    kernel *k = (kernel *)f->k; // only to make index expressions
+    kernel *k = f->k; // only to make index expressions
     expr *coef[MAX_AXES];
     f->out[space] = f->tap[space] = -1;
     if (!expr_affine(k, f->image->index[2 + space], &f->base[space], coef)) return false;
@@ -100,7 +100,7 @@ static bool match_axes(const winograd *f) {
     return true;
 }
 
-static winograd *match(arena *scratch, const kernel *k, const transform *t) {
+static winograd *match(arena *scratch, kernel *k, const transform *t) {
     contraction c;
     if (!contraction_find(k, &c) || c.term_a != c.a || c.term_b != c.b) return NULL;
     bool first = c.a->buffer->role == BUF_CONST;
@@ -597,8 +597,8 @@ int winograd_channel(const kernel *k, const buffer *b) {
 
 static choice winograd_wish(const algorithm_options *o) { return o->winograd; }
 
-static void *match_four(arena *scratch, const kernel *k) { return match(scratch, k, &four); }
-static void *match_two(arena *scratch, const kernel *k) { return match(scratch, k, &two); }
+static void *match_four(arena *scratch, kernel *k) { return match(scratch, k, &four); }
+static void *match_two(arena *scratch, kernel *k) { return match(scratch, k, &two); }
 
 // Measured differences from the direct sum are 3e-6 to 1e-5 of the largest result (16 to 512 channels), with
 // small tiles up to 2e-6.

@@ -692,7 +692,7 @@ static const char *function_name(arena *a, const kernel *k) {
     return s;
 }
 
-kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d) {
+kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     kernel_code *code = ARENA_NEW(m->arena, kernel_code);
     code->kernel = k;
     code->f = lfunc_new(m, function_name(m->arena, k), lt(LK_VOID, 1));

@@ -7,9 +7,9 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- set-up
-emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code) {
+emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_code *code) {
     emitter *e = ARENA_NEW(m->arena, emitter);
-    e->k = (kernel *)k; // only to add expressions for offsets; stages stay as they are
+    e->k = k; // only to add expressions for offsets; stages stay as they are
     e->t = t;
     e->choices = choices_of(t, k);
     e->module = m;

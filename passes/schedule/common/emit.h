@@ -68,7 +68,7 @@ typedef struct emitter {
 struct emit_entry *entry_of(emitter *e, const expr *x);
 aside aside_open(emitter *e, expr *what, int axis);
 void aside_close(aside *a);
-emitter *emitter_new(lmodule *m, const kernel *k, const target *t, diag *d, kernel_code *code);
+emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_code *code);
 // Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that
 // the schedule itself wants (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);

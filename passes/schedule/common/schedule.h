@@ -25,5 +25,5 @@ typedef struct kernel_code {
     dim *grid[3], *block[3]; // GPU launch sizes, NULL on the CPU
 } kernel_code;
 
-kernel_code *schedule_kernel(lmodule *m, const kernel *k, const target *t, diag *d);
+kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d);
 #endif

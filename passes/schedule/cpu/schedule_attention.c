@@ -19,7 +19,7 @@
 
 enum { ROWS = 32, KEYS = 64, TILE_ROWS = 4, MAX_COLUMNS = 512 };
 
-bool attention_find(const kernel *k, const target *t, attention *a) {
+bool attention_find(kernel *k, const target *t, attention *a) {
     if (!t->vector_bits || t->fp == FP_STRICT || !attention_match(k, a) || a->kept) return false;
     const dim *columns = k->axes.at[a->e].extent, *depth = k->axes.at[a->d].extent;
     if (!dim_is_const(columns) || dim_value(columns) > MAX_COLUMNS || !dim_is_const(depth) ||

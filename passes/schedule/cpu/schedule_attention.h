@@ -4,7 +4,7 @@
 #include "passes/match/attention.h"
 #include "passes/schedule/common/emit.h"
 
-bool attention_find(const kernel *k, const target *t, attention *a);
+bool attention_find(kernel *k, const target *t, attention *a);
 // The whole kernel; scratch points to a->scratch bytes.
 void schedule_attention(emitter *e, const attention *a, ins *scratch);
 #endif

@@ -121,7 +121,7 @@ static bool is_check(const expr *x) { return x->op == X_CHECK; }
 
 // Whether `last` is at its greatest in the block's last row, as far as this can tell.
 static bool grows_with_rows(flash *f, expr *last) {
-    kernel *k = (kernel *)f->e->k; // only gets expressions
+    kernel *k = f->e->k;
     const product *p = &f->qk;
     bool moves = false;
     if (expr_any(last, is_check)) return false;
