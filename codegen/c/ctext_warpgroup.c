@@ -1,6 +1,7 @@
 // Products of groups of four warps in CUDA text: wgmma where the code is for sm_90a, elsewhere the same
-// results by ldmatrix and mma.sync from the same shared memory. In: the name of such a call (codegen/c/cuda.h).
-// Out: the function of that name, as a template in which $ and @ stand as in ctext_help.c.
+// results by ldmatrix and mma.sync from the same shared memory. In: the name of such a call
+// (codegen/c/cuda.h). Out: the function of that name, as a template in which $ and @ stand as in
+// ctext_help.c.
 #include "codegen/c/ctext_impl.h"
 #include "codegen/c/cuda.h"
 #include "ir/loops/loops_mma.h"

@@ -25,9 +25,9 @@
 // are over at once: shapes that it lacks are several smaller ones there, and bf16 and tf32 are multiply-adds
 // of values that the warp exchanges.
 //
-// Groups of 128 threads multiply 64 rows by N columns from dynamic shared memory (ir/loops/loops_mma.h has the
-// layout), wgmma where the code is for sm_90a, else fragment_x4 and mma_*; N: 16 to 256, T: f16, bf16, tf32,
-// s8, u8s8, s8u8, u8, all of N / 2 registers d:
+// Groups of 128 threads multiply 64 rows by N columns from dynamic shared memory (ir/loops/loops_mma.h has
+// the layout), wgmma where the code is for sm_90a, else fragment_x4 and mma_*; N: 16 to 256, T: f16, bf16,
+// tf32, s8, u8s8, s8u8, u8, all of N / 2 registers d:
 //   group_show()            what this thread wrote to shared memory may be multiplied after the next barrier
 //   group_fence_nN_T(d)     the registers take part in what follows
 //   group_nN_T_XY(d, a, lead_a, b, lead_b)   d += a * b of 32 bytes along K; X, Y: k, m where lines of shared

@@ -1,6 +1,6 @@
 // Host code that drives a GPU: a run begins and ends with the context's stream, kernels become launches with
-// their arguments in an array, copies name the two sides. All of it fails with a code of runtime-lite/cuda/cuda.c
-// and the driver's reason.
+// their arguments in an array, copies name the two sides. All of it fails with a code of
+// runtime-lite/cuda/cuda.c and the driver's reason.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host_impl.h"
 #include "compiler/base/round.h"

@@ -42,8 +42,8 @@ struct op_def {
     const constant *(*labels)(const node *n);
     // Every output is a view of input 0's elements in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
-    // Takes tensors whose rank only the run knows, as handles (ir/kernel/lower.h); the rank of others' inputs must
-    // be known.
+    // Takes tensors whose rank is known only at run time, as handles (ir/kernel/lower.h); other operators
+    // need inputs of known rank.
     bool takes_any_rank;
     bool has_side_effect_on_random; // random operators: never folded or merged
 };

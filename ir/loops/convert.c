@@ -16,7 +16,7 @@ static ins *zero_of(lbuild *b, ltype t) {
 }
 static ins *not_zero(lbuild *b, ins *x) { return lb_cmp(b, L_NE, x, zero_of(b, x->type)); }
 
-// ---------------------------------------------------------------- small floating formats, as in ir/graph/dtype.c
+// --------------------------------------------------------------- small float formats, as in ir/graph/dtype.c
 // Exponent and fraction move to their places, with the exponent's bias changed; numbers below the smallest
 // normal one are small integers times a power of two.
 static ins *decode_magnitude(lbuild *b, const float_format *f, ins *m) {

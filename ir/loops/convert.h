@@ -23,7 +23,7 @@ void store_element(lbuild *b, dtype storage, ins *ptr, ins *index, ins *value, i
 void store_element_n(lbuild *b, dtype storage, ins *ptr, ins *index, ins *value, int lanes, ins *n);
 void store_element_scatter(lbuild *b, dtype storage, ins *ptr, ins *indices, ins *value);
 
-// x_cast of ir/kernel/kernel.h: from storage meaning to storage meaning, x and the result in their compute types.
+// x_cast of ir/kernel/kernel.h: from storage meaning to storage meaning, x and the result in compute types.
 ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate);
 // The parts: a small float's code (I32) to F32 and back, and F64 to F32 "to odd", which makes a second
 // rounding to a small format harmless.

@@ -1,6 +1,6 @@
 // Attention of so few queries that their blocks cannot keep a GPU busy: a language model's next token. In: a
-// kernel of the form attention (passes/match/attention.h). Out: kernels that attend to pieces of the keys at the
-// same time, and join them (Dao et al. 2023, "Flash-Decoding"):
+// kernel of the form attention (passes/match/attention.h). Out: kernels that attend to pieces of the keys at
+// the same time, and join them (Dao et al. 2023, "Flash-Decoding"):
 //
 //   for p < PIECES, rows, keys j of piece p:
 //       scores s[j]

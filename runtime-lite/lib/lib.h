@@ -1,8 +1,8 @@
-/* Library functions: what is no nest of loops (sorting, selecting, strings, sequences) is portable C, one
- * function in a file, linked only when a model uses it. All have one form. The program's step (ir/kernel/program.h,
- * STEP_LIB) gives the buffers that are written, then those that are read (NULL: left out), and numbers:
- * sizes, attributes, dtypes. The answer is 0, or the number of the step's message that says what is wrong
- * with the data.
+/* Library functions: anything that is not a loop nest (sorting, selection, strings, sequences) is portable C,
+ * one function per file, linked only if a model uses it. All have the same signature. The program's step
+ * (ir/kernel/program.h, STEP_LIB) passes the buffers written, then those read (NULL: omitted), and numbers:
+ * sizes, attributes, dtypes. The return value is 0, or the number of the step's message that says what is
+ * wrong with the data.
  *
  * They need nothing but memcpy and its like, and take scratch memory as buffers; only those that make strings
  * and sequences allocate, through *call. The same text is the interpreter's meaning, what objects link with

@@ -1,6 +1,6 @@
-// Maps: handles of two lists, keys in ascending order and values (runtime-lite/lib/lib_value.h). A ZipMap that
-// makes an output of the model is given to callers as the table that it reads, whose columns have the keys as
-// labels (lower.c asks through op_def.labels).
+// Maps: handles of two lists, keys in ascending order and values (runtime-lite/lib/lib_value.h). A ZipMap
+// that makes an output of the model is given to callers as the table that it reads, whose columns have the
+// keys as labels (lower.c asks through op_def.labels).
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include "ir/ops/value.h"

@@ -7,7 +7,7 @@
 //       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
 //     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
 //
-// Where B's panel for all of K is larger than a near cache holds, blocks stand around this (contract_tiling.h):
+// Where B's panel for all of K is larger than a near cache holds, blocks surround this (contract_tiling.h):
 //
 //   for columns in chunks, for M in blocks, for K in blocks, for n0 ..., for m0 ...:
 //     acc = first block of K ? 0 : partial[n0][m0];  add this block's products

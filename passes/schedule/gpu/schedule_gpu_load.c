@@ -6,7 +6,7 @@
 //   [K][side + pad]            for tensor cores too, where 16-bit elements lie side by side along the rows
 //
 //   lines of 128 bytes, along K or, of 16-bit elements that lie side by side there, along 64 rows
-//                              for groups of warps, whose chunks of 16 bytes change places (ir/loops/loops_mma.h)
+//                              for warpgroups, with permuted chunks of 16 bytes (ir/loops/loops_mma.h)
 //   core matrices              for them too, as it lies in memory (schedule_gpu_bulk.c)
 //
 // Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
