@@ -40,6 +40,10 @@ typedef struct target {
         *choices; // passes/schedule/common/choices.h: what was measured for it; NULL: nothing
 } target;
 
+// Caches of a core that schedules count on, in bytes: the first one for data; the second one of cores with
+// 512-bit vectors, and the least of all.
+enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };
+
 // Vector lanes of an element of so many bits: 1 where there are no vectors.
 static inline int target_lanes(const target *t, int bits) {
     return t->vector_bits ? t->vector_bits / bits : 1;

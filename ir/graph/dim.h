@@ -92,6 +92,8 @@ bool dim_divisible(const dim *d, int64_t by);
 // or overflow.
 bool dim_eval(const dim *d, bool (*lookup)(void *user, const dim *atom, int64_t *value), void *user,
               int64_t *result);
+// The same where each of them is `usual`, or as near to that as it may be: a guess for costs.
+bool dim_usual(const dim *d, int64_t usual, int64_t *result);
 // Every symbol and opaque replaced by map(user, atom) (itself to keep it).
 dim *dim_substitute(dim *d, dim *(*map)(void *user, dim *atom), void *user);
 // Calls visit for each distinct symbol and opaque in d.

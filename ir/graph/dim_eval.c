@@ -214,3 +214,12 @@ bool dims_are_opaque(dim *const *d, int n) {
     for (int j = 0; j < n; j++) found |= dim_is_opaque(d[j]);
     return found;
 }
+
+static bool usual_size(void *user, const dim *atom, int64_t *v) {
+    int64_t usual = *(int64_t *)user;
+    *v = usual < atom->min ? atom->min : usual > atom->max ? atom->max : usual;
+    return true;
+}
+bool dim_usual(const dim *d, int64_t usual, int64_t *result) {
+    return dim_eval(d, usual_size, &usual, result);
+}

@@ -247,16 +247,10 @@ static bool reads_as_well(const part *p, kernel *k) {
 }
 
 // ---------------------------------------------------------------- memory
-static bool usual_size(void *user, const dim *atom, int64_t *value) {
-    enum { USUAL = 64 };
-    (void)user;
-    *value = atom->min > USUAL ? atom->min : atom->max < USUAL ? atom->max : USUAL;
-    return true;
-}
-
 static double bytes_of(const buffer *b) {
+    enum { USUAL = 64 };
     int64_t n;
-    return dim_eval(buffer_bytes(b), usual_size, NULL, &n) ? (double)n : 0;
+    return dim_usual(buffer_bytes(b), USUAL, &n) ? (double)n : 0;
 }
 
 // The most bytes of the workspace that live at once, without what schedules add.

@@ -396,7 +396,7 @@ static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
 // places in the cache (6 x 64 tiles run at 78 % of peak instead of 96 %). A line more keeps them apart; those
 // of which two fit the first cache do without (no difference within 0.4 %, and smaller objects).
 static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
-    enum { PAGE = 4096, LINE = 64, SHORT = 16384 };
+    enum { PAGE = 4096, LINE = 64, SHORT = L1_BYTES / 2 };
     buffer panels = *b;
     panels.layout = l;
     while (l->order[l->gap_entry].axis != n_axis) l->gap_entry++;

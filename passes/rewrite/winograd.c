@@ -122,14 +122,9 @@ static dim *tiles_of(const winograd *f, int space) {
     return dim_ceildiv(n, dim_const(n->table, f->t->tile));
 }
 
-static bool likely_size(void *user, const dim *atom, int64_t *v) {
-    int64_t usual = *(int64_t *)user;
-    *v = usual < atom->min ? atom->min : usual > atom->max ? atom->max : usual;
-    return true;
-}
 static double likely(const dim *d, int64_t usual) {
     int64_t v;
-    return dim_eval(d, likely_size, &usual, &v) ? (double)v : (double)usual;
+    return dim_usual(d, usual, &v) ? (double)v : (double)usual;
 }
 
 typedef struct sizes {
@@ -165,7 +160,7 @@ static algorithm_cost direct_cost(const void *form) {
 // again. Tiles of few rows keep the multipliers waiting for U, short sums for the results. Reads with guards
 // take twice the instructions.
 static algorithm_cost cost_of_rows(const winograd *f, double rows) {
-    enum { CACHE = 1 << 20, FULL_TILE = 14, TURN = 6 };
+    enum { CACHE = L2_BYTES, FULL_TILE = 14, TURN = 6 };
     sizes s = likely_sizes(f);
     bool guards = !dim_is_const(extent_of(f, f->out[0])) || !dim_is_const(extent_of(f, f->out[1]));
     int points = points_of(f->t);

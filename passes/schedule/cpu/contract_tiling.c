@@ -165,8 +165,10 @@ void choose_tile(tiling *t) {
 // ---------------------------------------------------------------- blocks
 // Bytes of B's panel that stay near while the rows go past, and of A's block that stays in the second cache.
 // Cores with 512-bit vectors read the second cache at the rate of their tiles; others want the first.
-static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? 256 * 1024 : 16 * 1024; }
-static int64_t second_bytes(const target *t) { return t->vector_bits >= 512 ? 512 * 1024 : 128 * 1024; }
+static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? L2_BYTES / 4 : L1_BYTES / 2; }
+static int64_t second_bytes(const target *t) {
+    return (t->vector_bits >= 512 ? L2_BYTES : L2_LEAST_BYTES) / 2;
+}
 
 // Columns of a block of K, and bytes of B's columns that stay in the third cache while blocks of rows go
 // past.
@@ -198,13 +200,12 @@ static int64_t const_bytes(const buffer *b) {
 // whole columns half of it. Rows of a convolution share most of what they read.
 static int64_t near_rows(const target *t, const contraction *c, const block_limits *l, int64_t size,
                          int64_t m) {
-    enum { FIRST_BYTES = 16 * 1024 };
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
     int64_t all = const_bytes(c->a->buffer), row = l->depth * size, most = second_bytes(t);
     bool small = !l->splits && n && dim_is_const(n) && dim_value(n) <= most / 2 / row;
     if (!small && all <= most) return m;
     if (all != INT64_MAX && m != INT64_MAX && all / m < row) row = all / m + 1;
-    if (!l->splits) most = small ? FIRST_BYTES : most / 2;
+    if (!l->splits) most = small ? L1_BYTES / 2 : most / 2;
     int64_t rows = most / row;
     if (small && rows < 2 * MAX_ROWS) rows = 2 * MAX_ROWS;
     return m < rows ? m : rows;
