@@ -77,6 +77,12 @@ stage *kernel_stage(kernel *k) {
 
 void stage_axis(kernel *k, stage *s, int axis) { VEC_PUSH(k->arena, &s->axes, axis); }
 
+expr *stage_own_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
+    int a = kernel_axis(k, kind, name, extent);
+    stage_axis(k, s, a);
+    return x_axis(k, a);
+}
+
 expr *reduce_neutral(kernel *k, reduce_op op, dtype t) {
     bool f = dtype_is_float(t);
     switch (op) {

@@ -296,6 +296,8 @@ kernel *kernel_new(program *p, const char *name, const loc *at);
 int kernel_axis(kernel *k, axis_kind kind, const char *name, dim *extent); // returns its number
 stage *kernel_stage(kernel *k);                                            // a new, empty stage at the end
 void stage_axis(kernel *k, stage *s, int axis);
+// A new axis that belongs to s alone, as the index on it.
+expr *stage_own_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent);
 // Adds a state component and returns the expression that reads it after the loop.
 expr *stage_reduce(kernel *k, stage *s, reduce_op op,
                    expr *term);                              // init is the neutral element of term's dtype

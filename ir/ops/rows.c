@@ -49,9 +49,8 @@ stage *rows_stage(rows *r, axis_kind kind, expr **index) {
     for (int i = 0; i < r->rank; i++) {
         index[i] = r->kept[i];
         if (!r->walk[i]) continue;
-        int a = kernel_axis(k, kind, "r", r->walk[i]);
-        stage_axis(k, s, a);
-        index[i] = x_add(k, r->kept[i], x_axis(k, a));
+        expr *a = stage_own_axis(k, s, kind, "r", r->walk[i]);
+        index[i] = x_add(k, r->kept[i], a);
     }
     return s;
 }

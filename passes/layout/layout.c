@@ -63,9 +63,8 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
         bool lane = l && l->order[j].tile;
         dim *n = lane ? dim_const(p->dims, l->order[j].tile)
                       : dim_ceildiv(to->dims[axis], dim_const(p->dims, scale));
-        int a = kernel_axis(k, AXIS_PARALLEL, lane ? "lane" : scale > 1 ? "panel" : "i", n);
-        stage_axis(k, s, a);
-        index[axis] = x_add(k, index[axis], x_mul(k, x_axis(k, a), x_i64(k, scale)));
+        expr *a = stage_own_axis(k, s, AXIS_PARALLEL, lane ? "lane" : scale > 1 ? "panel" : "i", n);
+        index[axis] = x_add(k, index[axis], x_mul(k, a, x_i64(k, scale)));
         if (!lane || scale > 1) continue;
         expr *inside = x_lt(k, index[axis], x_dim(k, to->dims[axis]));
         guard = guard ? x_and(k, guard, inside) : inside;
@@ -327,10 +326,9 @@ static void halo_stage(kernel *k, buffer *b, int axis, bool high, buffer *source
         int64_t pad = l->pad_lo[x] + l->pad_hi[x];
         dim *n = x != axis ? dim_addk(b->dims[x], pad)
                            : dim_const(k->program->dims, high ? l->pad_hi[x] : l->pad_lo[x]);
-        int a = kernel_axis(k, AXIS_PARALLEL, "i", n);
-        stage_axis(k, s, a);
-        index[x] = x != axis || !high ? x_add(k, x_axis(k, a), x_i64(k, -l->pad_lo[x]))
-                                      : x_add(k, x_axis(k, a), x_dim(k, b->dims[x]));
+        expr *a = stage_own_axis(k, s, AXIS_PARALLEL, "i", n);
+        index[x] =
+            x != axis || !high ? x_add(k, a, x_i64(k, -l->pad_lo[x])) : x_add(k, a, x_dim(k, b->dims[x]));
     }
     stage_write(k, s, b, index,
                 source ? x_read_first(k, source) : x_number(k, dtype_compute(b->dtype), l->fill));

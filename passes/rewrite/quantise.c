@@ -221,16 +221,13 @@ static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *ti
     expr *index[MAX_RANK];
     move v = {k, ARENA_ARRAY(to->arena, expr *, m->k->axes.n + 1)};
     for (int j = 0; j < naxes; j++) {
-        int a = kernel_axis(k, AXIS_PARALLEL, m->k->axes.at[axes[j]].name, m->k->axes.at[axes[j]].extent);
-        stage_axis(k, s, a);
-        index[j] = v.axis[axes[j]] = x_axis(k, a);
+        index[j] = v.axis[axes[j]] =
+            stage_own_axis(k, s, AXIS_PARALLEL, m->k->axes.at[axes[j]].name, m->k->axes.at[axes[j]].extent);
     }
     for (int j = 0; j < m->s->axes.n; j++) {
         const axis *old = &m->k->axes.at[m->s->axes.at[j]];
         if (old->kind != AXIS_REDUCE) continue;
-        int a = kernel_axis(k, AXIS_REDUCE, old->name, old->extent);
-        stage_axis(k, s, a);
-        v.axis[m->s->axes.at[j]] = x_axis(k, a);
+        v.axis[m->s->axes.at[j]] = stage_own_axis(k, s, AXIS_REDUCE, old->name, old->extent);
     }
     expr *sum =
         stage_reduce(k, s, RED_SUM, x_cast(k, expr_rewrite(k, f->read, move_axis, &v), DT_I32, false));

@@ -148,9 +148,7 @@ static stage *move_stage(split *s, const stage *old, int key) {
     for (int j = 0; j < old->axes.n; j++) {
         int a = old->axes.at[j];
         const axis *x = &s->old->axes.at[a];
-        int made = kernel_axis(s->k, x->kind, x->name, j == key ? s->chunk : x->extent);
-        stage_axis(s->k, st, made);
-        s->axes[a] = x_axis(s->k, made);
+        s->axes[a] = stage_own_axis(s->k, st, x->kind, x->name, j == key ? s->chunk : x->extent);
         if (j == key) s->key = s->axes[a], s->key_axis = a;
     }
     expr *left = x_sub(s->k, x_dim(s->k, s->keys), x_mul(s->k, s->piece, x_dim(s->k, s->chunk)));
@@ -202,9 +200,7 @@ static void make_pieces(split *s) {
 // ---------------------------------------------------------------- joining them
 
 static expr *add_piece(split *s, stage *st) {
-    int a = kernel_axis(s->k, AXIS_REDUCE, "p", dim_const(s->p->dims, PIECES));
-    stage_axis(s->k, st, a);
-    return x_axis(s->k, a);
+    return stage_own_axis(s->k, st, AXIS_REDUCE, "p", dim_const(s->p->dims, PIECES));
 }
 
 // exp(tops[p] - top)
@@ -235,10 +231,9 @@ static void join_pieces(split *s) {
     expr *term = x_mul(k, x_read(k, s->totals, index), weight_of(s, index, top));
     stage_write(k, st, total, NULL, stage_reduce(k, st, RED_SUM, term));
     st = kernel_stage(k);
-    int e = kernel_axis(k, AXIS_PARALLEL, "e", s->old->axes.at[s->a.e].extent);
-    stage_axis(k, st, e);
+    expr *e = stage_own_axis(k, st, AXIS_PARALLEL, "e", s->old->axes.at[s->a.e].extent);
     part_index(s, add_piece(s, st), index);
-    index[2] = s->axes[s->a.e] = x_axis(k, e);
+    index[2] = s->axes[s->a.e] = e;
     s->state = stage_reduce(k, st, RED_SUM, x_mul(k, x_read(k, s->parts, index), weight_of(s, index, top)));
     for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(k, w->index[j], to_joined, s);
     stage_write(k, st, w->to, index, expr_rewrite(k, w->value, to_joined, s));

@@ -151,9 +151,7 @@ static stage *begin_kernel(split *s, const char *name) {
 }
 
 static expr *add_axis(split *s, stage *st, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(s->k, kind, name, extent);
-    stage_axis(s->k, st, a);
-    return x_axis(s->k, a);
+    return stage_own_axis(s->k, st, kind, name, extent);
 }
 
 static void add_axes(split *s, stage *st, axis_kind kind) {

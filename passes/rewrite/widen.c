@@ -104,9 +104,7 @@ static buffer *copy_input(widening *w, buffer *from, const loc *at) {
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK];
     for (int j = 0; j < from->rank; j++) {
-        int a = kernel_axis(k, AXIS_PARALLEL, "i", from->dims[j]);
-        stage_axis(k, s, a);
-        index[j] = x_axis(k, a);
+        index[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", from->dims[j]);
     }
     stage_write(k, s, to, index, x_read(k, from, index));
     step_insert(p, p->main, 0, STEP_KERNEL, at)->kernel = k;

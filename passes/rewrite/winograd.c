@@ -327,9 +327,7 @@ typedef struct builder {
 } builder;
 
 static expr *stage_loop(builder *b, stage *s, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(b->k, kind, name, extent);
-    stage_axis(b->k, s, a);
-    return x_axis(b->k, a);
+    return stage_own_axis(b->k, s, kind, name, extent);
 }
 static expr *parallel(builder *b, stage *s, const char *name, dim *extent) {
     return stage_loop(b, s, AXIS_PARALLEL, name, extent);

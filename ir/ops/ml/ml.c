@@ -319,9 +319,8 @@ static void encoder_check(lowering *l, const node *n, buffer *x, buffer *classes
     stage *s = kernel_stage(k);
     expr *at[MAX_RANK];
     axes_over(k, s, x, at);
-    int c = kernel_axis(k, AXIS_REDUCE, "c", classes->dims[0]);
-    stage_axis(k, s, c);
-    expr *category = x_axis(k, c), *v = x_cast(k, x_read(k, x, at), DT_I64, true);
+    expr *category = stage_own_axis(k, s, AXIS_REDUCE, "c", classes->dims[0]),
+         *v = x_cast(k, x_read(k, x, at), DT_I64, true);
     expr *found = stage_reduce(k, s, RED_OR, x_bin(k, X_EQ, v, x_read(k, classes, &category)));
     VEC_PUSH(k->arena, &k->messages, "a value of X is not one of the categories");
     stage_write(k, s, known, at, x_check(k, found, found, k->messages.n - 1));
@@ -405,9 +404,7 @@ static void vectorizer_lower(lowering *l, node *n) {
         expr *at[2];
         dim *extents[] = {out->dims[0], dim_const(l->program->dims, width)};
         for (int j = 0; j < 2; j++) {
-            int a = kernel_axis(k, AXIS_PARALLEL, j ? "j" : "i", extents[j]);
-            stage_axis(k, s, a);
-            at[j] = x_axis(k, a);
+            at[j] = stage_own_axis(k, s, AXIS_PARALLEL, j ? "j" : "i", extents[j]);
         }
         dim *own = x->rank == 2 ? x->dims[1] : dim_const(l->program->dims, 1);
         expr *inside = dim_less_equal(extents[1], own) == TRI_YES ? NULL : x_lt(k, at[1], x_dim(k, own));
@@ -437,9 +434,7 @@ static void linear_scores(lowering *l, const node *n, buffer *to) {
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "linear", to, &k, at);
-    int f = kernel_axis(k, AXIS_REDUCE, "f", weights->dims[1]);
-    stage_axis(k, s, f);
-    expr *feature = x_axis(k, f), *from[] = {at[1], feature};
+    expr *feature = stage_own_axis(k, s, AXIS_REDUCE, "f", weights->dims[1]), *from[] = {at[1], feature};
     expr *term = x_mul(k, ml_read(k, x, at[0], feature, to->dtype), x_read(k, weights, from));
     expr *sum = stage_reduce(k, s, RED_SUM, term);
     if (offsets) {

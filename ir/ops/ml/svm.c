@@ -22,12 +22,6 @@ static buffer *float_table(lowering *l, const char *name, dtype t, const float *
     return ml_floats(l, name, t, all, count, columns);
 }
 
-static expr *own_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(k, kind, name, extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
-}
-
 // to[n, v] = f(x[n] . rows[v]), or for RBF exp(-gamma * |x[n] - rows[v]|^2)
 static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows, buffer *to,
                      const char *what) {
@@ -40,7 +34,7 @@ static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, what, to, &k, at);
-    expr *feature = own_axis(k, s, AXIS_REDUCE, "f", rows->dims[1]);
+    expr *feature = stage_own_axis(k, s, AXIS_REDUCE, "f", rows->dims[1]);
     expr *a = ml_read(k, x, at[0], feature, t), *b = x_read(k, rows, (expr *[]){at[1], feature});
     expr *difference = x_sub(k, a, b);
     expr *v = stage_reduce(k, s, RED_SUM, f == SVM_RBF ? x_mul(k, difference, difference) : x_mul(k, a, b));
@@ -109,7 +103,7 @@ static void regressor_lower(lowering *l, node *n) {
     expr *at[2], *v;
     stage *s = suffixed_stage(l, n, "combine", raw, &k, at);
     if (supports > 0) {
-        expr *vector = own_axis(k, s, AXIS_REDUCE, "v", values->dims[1]);
+        expr *vector = stage_own_axis(k, s, AXIS_REDUCE, "v", values->dims[1]);
         expr *weight = x_read(k, float_table(l, "coefficients", t, w, supports, 0), &vector);
         v = stage_reduce(k, s, RED_SUM, x_mul(k, x_read(k, values, (expr *[]){at[0], vector}), weight));
     } else {
@@ -195,7 +189,7 @@ static buffer *pair_scores(lowering *l, const node *n, const machine *m, dim *ro
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "pairs", scores, &k, at);
-    expr *vector = own_axis(k, s, AXIS_REDUCE, "v", values->dims[1]);
+    expr *vector = stage_own_axis(k, s, AXIS_REDUCE, "v", values->dims[1]);
     expr *weight = x_read(k, pair_weights(l, n, m, t), (expr *[]){at[1], vector});
     expr *v = stage_reduce(k, s, RED_SUM, x_mul(k, x_read(k, values, (expr *[]){at[0], vector}), weight));
     stage_write(k, s, scores, at, x_add(k, v, x_read(k, float_table(l, "rho", t, rho, m->pairs, 0), &at[1])));
@@ -234,7 +228,7 @@ static buffer *count_votes(lowering *l, const node *n, const machine *m, buffer 
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "votes", votes, &k, at);
-    expr *pair = own_axis(k, s, AXIS_REDUCE, "p", pairs->dims[1]), *zero = x_zero(k, pairs->dtype);
+    expr *pair = stage_own_axis(k, s, AXIS_REDUCE, "p", pairs->dims[1]), *zero = x_zero(k, pairs->dtype);
     expr *wins = x_lt(k, zero, x_read(k, pairs, (expr *[]){at[0], pair}));
     expr *winner = x_select(k, wins, x_read(k, first, &pair), x_read(k, second, &pair));
     expr *one = x_select(k, x_bin(k, X_EQ, winner, at[1]), x_float(k, pairs->dtype, 1), zero);
@@ -320,8 +314,8 @@ static buffer *couple(lowering *l, const node *n, const machine *m, buffer *pair
         lower_temp(l, n, "probable", pairs->dtype, 2, (dim *[]){pairs->dims[0], dim_const(d, m->classes)});
     kernel *k = lower_kernel(l, n, "probable");
     stage *s = kernel_stage(k);
-    expr *row = own_axis(k, s, AXIS_PARALLEL, "n", pairs->dims[0]), *p[COUPLED_MOST], *qp[COUPLED_MOST];
-    own_axis(k, s, AXIS_SCAN, "round", dim_const(d, m->classes > 100 ? m->classes : 100));
+    expr *row = stage_own_axis(k, s, AXIS_PARALLEL, "n", pairs->dims[0]), *p[COUPLED_MOST], *qp[COUPLED_MOST];
+    stage_own_axis(k, s, AXIS_SCAN, "round", dim_const(d, m->classes > 100 ? m->classes : 100));
     coupling c = {.k = k, .n = m->classes, .t = pairs->dtype, .p = p, .qp = qp};
     c.q = ARENA_ARRAY(k->arena, expr *, c.n * c.n);
     make_matrix(&c, l, n, pairs, row);

@@ -404,9 +404,8 @@ static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buf
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "raw", scores, &k, at);
-    int tree = kernel_axis(k, AXIS_REDUCE, "t", leaf->dims[1]);
-    stage_axis(k, s, tree);
-    expr *row = x_read(k, leaf, (expr *[]){at[0], x_axis(k, tree)}), *weight;
+    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", leaf->dims[1]);
+    expr *row = x_read(k, leaf, (expr *[]){at[0], tree}), *weight;
     row = x_bin(k, X_MAX, x_bin(k, X_MIN, row, x_i64(k, f->rows - 1)), x_i64(k, 0));
     if (is_single(f)) weight = single_weight(l, f, k, t, none, row, at[1]);
     else weight = x_read(k, dense_weights(l, f, t, none), (expr *[]){row, at[1]});

@@ -187,12 +187,6 @@ static expr *outer_axis(kernel *k, const char *name, dim *extent) {
     return x_axis(k, a);
 }
 
-static expr *stage_index(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(k, kind, name, extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
-}
-
 static void outer_axes(attention *a) {
     kernel *k = a->k;
     dim *group = dim_floordiv(a->s.q_heads, a->s.kv_heads);
@@ -280,8 +274,8 @@ static void write_scores(attention *a, stage *s, expr *j, expr *v) {
 static void score_stage(attention *a, buffer *q, const source *keys) {
     kernel *k = a->k;
     stage *s = kernel_stage(k);
-    expr *j = stage_index(k, s, AXIS_PARALLEL, "j", a->s.total);
-    expr *d = stage_index(k, s, AXIS_REDUCE, "d", a->s.head);
+    expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", a->s.total);
+    expr *d = stage_own_axis(k, s, AXIS_REDUCE, "d", a->s.head);
     expr *term = x_mul(k, read_heads(k, q, NULL, a->b, a->q_head, a->s.head, a->row, d),
                        read_source(k, keys, a->b, a->kv_head, j, d));
     expr *raw = x_mul(k, stage_reduce(k, s, RED_SUM, term), scale_of(a));
@@ -295,7 +289,7 @@ static void score_stage(attention *a, buffer *q, const source *keys) {
 static expr *reduce_keys(attention *a, const char *name, reduce_op op, buffer *from) {
     kernel *k = a->k;
     stage *s = kernel_stage(k);
-    expr *j = stage_index(k, s, AXIS_REDUCE, "j", a->s.total);
+    expr *j = stage_own_axis(k, s, AXIS_REDUCE, "j", a->s.total);
     buffer *to = kernel_local(k, name, from->dtype, 0, NULL);
     stage_write(k, s, to, NULL, stage_reduce(k, s, op, x_read(k, from, &j)));
     return x_read(k, to, NULL);
@@ -308,7 +302,7 @@ static expr *softmax_stages(attention *a, buffer *weight) {
     expr *top = reduce_keys(a, "top", RED_MAX, a->score), *lowest = x_float(k, t, -INFINITY);
     top = x_select(k, x_bin(k, X_EQ, top, lowest), x_float(k, t, 0), top);
     stage *s = kernel_stage(k);
-    expr *j = stage_index(k, s, AXIS_PARALLEL, "j", a->s.total);
+    expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", a->s.total);
     stage_write(k, s, weight, &j, x_un(k, X_EXP, x_sub(k, x_read(k, a->score, &j), top)));
     expr *total = reduce_keys(a, "total", RED_SUM, weight);
     return x_select(k, x_bin(k, X_EQ, total, x_float(k, t, 0)), x_float(k, t, 1), total);
@@ -317,15 +311,15 @@ static expr *softmax_stages(attention *a, buffer *weight) {
 static void probability_stage(attention *a, buffer *weight, expr *total) {
     if (a->mode != 3 || !a->scores) return;
     stage *s = kernel_stage(a->k);
-    expr *j = stage_index(a->k, s, AXIS_PARALLEL, "j", a->s.total);
+    expr *j = stage_own_axis(a->k, s, AXIS_PARALLEL, "j", a->s.total);
     write_scores(a, s, j, x_div(a->k, x_read(a->k, weight, &j), total));
 }
 
 static void output_stage(attention *a, buffer *out, buffer *weight, expr *total, const source *values) {
     kernel *k = a->k;
     stage *s = kernel_stage(k);
-    expr *e = stage_index(k, s, AXIS_PARALLEL, "e", a->s.v_head);
-    expr *j = stage_index(k, s, AXIS_REDUCE, "j", a->s.total);
+    expr *e = stage_own_axis(k, s, AXIS_PARALLEL, "e", a->s.v_head);
+    expr *j = stage_own_axis(k, s, AXIS_REDUCE, "j", a->s.total);
     expr *v = x_cast(k, read_source(k, values, a->b, a->kv_head, j, e), a->t, false);
     expr *sum = stage_reduce(k, s, RED_SUM, x_mul(k, x_cast(k, x_read(k, weight, &j), a->t, false), v));
     expr *y = x_div(k, sum, x_cast(k, total, a->t, false));
@@ -429,7 +423,7 @@ static expr *read_angle(turning *t, buffer *cache, buffer *positions, expr *p) {
 static void turn_stage(turning *t, buffer *cosines, buffer *sines, buffer *positions) {
     kernel *k = t->k;
     stage *s = kernel_stage(k);
-    expr *p = stage_index(k, s, AXIS_PARALLEL, "p", t->r.half), *two = x_i64(k, 2), *first[4], *second[4];
+    expr *p = stage_own_axis(k, s, AXIS_PARALLEL, "p", t->r.half), *two = x_i64(k, 2), *first[4], *second[4];
     bool pairs = t->r.interleaved;
     element_index(t, pairs ? x_mul(k, p, two) : p, first);
     element_index(t, pairs ? x_add(k, x_mul(k, p, two), x_i64(k, 1)) : x_add(k, p, x_dim(k, t->r.half)),
@@ -445,7 +439,7 @@ static void copy_stage(turning *t) {
     dim *turned = dim_mulk(t->r.half, 2), *rest = dim_sub(t->r.head, turned);
     if (dim_is(rest, 0)) return;
     stage *s = kernel_stage(k);
-    expr *e = stage_index(k, s, AXIS_PARALLEL, "e", rest), *at[4];
+    expr *e = stage_own_axis(k, s, AXIS_PARALLEL, "e", rest), *at[4];
     element_index(t, x_add(k, e, x_dim(k, turned)), at);
     stage_write(k, s, t->out, at, x_read(k, t->x, at));
 }

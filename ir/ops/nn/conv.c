@@ -82,9 +82,7 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
 
 void window_taps(kernel *k, stage *s, const window *w, expr **tap) {
     for (int i = 0; i < w->n; i++) {
-        int a = kernel_axis(k, AXIS_REDUCE, arena_printf(k->arena, "k%d", i), w->kernel[i]);
-        stage_axis(k, s, a);
-        tap[i] = x_axis(k, a);
+        tap[i] = stage_own_axis(k, s, AXIS_REDUCE, arena_printf(k->arena, "k%d", i), w->kernel[i]);
     }
 }
 
@@ -160,23 +158,18 @@ int conv_dims(const node *n, int x, int w, dim **dims) {
     return tx->rank;
 }
 
-static expr *add_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(k, kind, name, extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
-}
-
 // The axes of batch, group, channel in the group and space; sets the output's index and channel.
 static expr *conv_outputs(conv *c, int64_t group, const buffer *out) {
     kernel *k = c->k;
     dim *per_group = dim_floordiv(out->dims[1], dim_const(out->dims[1]->table, group));
-    c->index[0] = add_axis(k, c->s, AXIS_PARALLEL, "n", out->dims[0]);
+    c->index[0] = stage_own_axis(k, c->s, AXIS_PARALLEL, "n", out->dims[0]);
     expr *g = x_i64(k, 0);
-    if (group > 1) g = add_axis(k, c->s, AXIS_PARALLEL, "g", dim_const(per_group->table, group));
-    expr *m = add_axis(k, c->s, AXIS_PARALLEL, "m", per_group);
+    if (group > 1) g = stage_own_axis(k, c->s, AXIS_PARALLEL, "g", dim_const(per_group->table, group));
+    expr *m = stage_own_axis(k, c->s, AXIS_PARALLEL, "m", per_group);
     c->channel = c->index[1] = x_add(k, x_mul(k, g, x_dim(k, per_group)), m);
     for (int i = 2; i < out->rank; i++)
-        c->index[i] = add_axis(k, c->s, AXIS_PARALLEL, arena_printf(k->arena, "o%d", i - 2), out->dims[i]);
+        c->index[i] =
+            stage_own_axis(k, c->s, AXIS_PARALLEL, arena_printf(k->arena, "o%d", i - 2), out->dims[i]);
     return g;
 }
 
@@ -187,7 +180,7 @@ conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
     kernel *k = c.k;
     c.s = kernel_stage(k);
     expr *g = conv_outputs(&c, conv_group(n), out), *tap[MAX_RANK];
-    expr *in = add_axis(k, c.s, AXIS_REDUCE, "c", w->dims[1]);
+    expr *in = stage_own_axis(k, c.s, AXIS_REDUCE, "c", w->dims[1]);
     window_taps(k, c.s, &win, tap);
     c.x[0] = c.index[0];
     c.x[1] = x_add(k, x_mul(k, g, x_dim(k, w->dims[1])), in);

@@ -104,9 +104,7 @@ typedef struct builder {
 } builder;
 
 static expr *add_axis(builder *b, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(b->k, kind, name, extent);
-    stage_axis(b->k, b->s, a);
-    return x_axis(b->k, a);
+    return stage_own_axis(b->k, b->s, kind, name, extent);
 }
 
 static void guard_range(builder *b, expr *at, dim *extent) {

@@ -41,10 +41,9 @@ static void find_pivot(const elimination *e) {
     kernel *k;
     expr *at[MAX_RANK];
     stage *s = suffixed_stage(e->l, e->n, "pivot", e->pivot, &k, at);
-    int row = kernel_axis(k, AXIS_SCAN, "r", e->size);
-    stage_axis(k, s, row);
+    expr *r = stage_own_axis(k, s, AXIS_SCAN, "r", e->size);
     dtype t = e->a->dtype;
-    expr *column = x_dim(k, e->step), *r = x_axis(k, row);
+    expr *column = x_dim(k, e->step);
     expr *best = stage_state(k, s, t, x_float(k, t, -1)), *place = stage_state(k, s, DT_I64, column);
     expr *v = x_un(k, X_ABS, read_a(e, k, at, r, column));
     expr *better = x_and(k, x_bin(k, X_LE, column, r), x_lt(k, best, v));

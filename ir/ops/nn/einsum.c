@@ -144,9 +144,7 @@ static expr *read_operand(kernel *k, const equation *e, const operand *o, expr *
 static expr *label_axis(kernel *k, stage *s, const equation *e, axis_kind kind, int label) {
     const char *name = "e";
     if (label < LETTERS) name = arena_printf(k->arena, "%c", label < 26 ? 'A' + label : 'a' + label - 26);
-    int a = kernel_axis(k, kind, name, e->extent[label]);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
+    return stage_own_axis(k, s, kind, name, e->extent[label]);
 }
 
 // out = sum of the product of one or two operands.

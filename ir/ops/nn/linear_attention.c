@@ -126,9 +126,7 @@ static void retrieve(const linear_attention *a) {
     kernel *k;
     expr *at[3];
     stage *s = suffixed_stage(a->l, a->n, "retrieve", a->old, &k, at);
-    int row = kernel_axis(k, AXIS_REDUCE, "i", a->s.key);
-    stage_axis(k, s, row);
-    expr *i = x_axis(k, row), *from[] = {at[0], at[1], i, at[2]};
+    expr *i = stage_own_axis(k, s, AXIS_REDUCE, "i", a->s.key), *from[] = {at[0], at[1], i, at[2]};
     expr *key = read_step(a, k, IN_KEY, at[0], at[1], a->s.key, i);
     stage_write(k, s, a->old, at, stage_reduce(k, s, RED_SUM, x_mul(k, read_state(a, k, from), key)));
 }
@@ -161,9 +159,7 @@ static void answer(const linear_attention *a, buffer *out) {
                       a->s.value, a->s.key};
     expr *at[5];
     for (int j = 0; j < 5; j++) {
-        int axis = kernel_axis(k, j == 4 ? AXIS_REDUCE : AXIS_PARALLEL, j == 4 ? "i" : "h", extents[j]);
-        stage_axis(k, s, axis);
-        at[j] = x_axis(k, axis);
+        at[j] = stage_own_axis(k, s, j == 4 ? AXIS_REDUCE : AXIS_PARALLEL, j == 4 ? "i" : "h", extents[j]);
     }
     expr *head = x_add(k, x_mul(k, at[1], x_dim(k, extents[2])), at[2]);
     expr *q = read_step(a, k, IN_QUERY, at[0], head, a->s.key, at[4]);
@@ -248,9 +244,7 @@ static void causal_conv_lower(lowering *l, node *n) {
     expr *at[3];
     if (out) {
         stage *s = pointwise_stage(l, n, out, &k, at);
-        int tap = kernel_axis(k, AXIS_REDUCE, "j", w->dims[2]);
-        stage_axis(k, s, tap);
-        expr *j = x_axis(k, tap), *weight[] = {at[1], x_i64(k, 0), j};
+        expr *j = stage_own_axis(k, s, AXIS_REDUCE, "j", w->dims[2]), *weight[] = {at[1], x_i64(k, 0), j};
         expr *term = x_mul(k, x_read(k, w, weight), read_padded(l, n, k, at[0], at[1], x_add(k, at[2], j)));
         expr *v = stage_reduce(k, s, RED_SUM, term);
         if (bias) v = x_add(k, v, x_read(k, bias, &at[1]));

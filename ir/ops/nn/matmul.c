@@ -43,9 +43,7 @@ product product_begin(lowering *l, const node *n, buffer *a, buffer *b, buffer *
     p.s = kernel_stage(p.k);
     axes_over(p.k, p.s, out, p.index);
     dim *ka = inner_dim(a->rank, a->dims, false), *kb = inner_dim(b->rank, b->dims, true);
-    int r = kernel_axis(p.k, AXIS_REDUCE, "r", dim_is_const(kb) ? kb : ka);
-    stage_axis(p.k, p.s, r);
-    p.inner = x_axis(p.k, r);
+    p.inner = stage_own_axis(p.k, p.s, AXIS_REDUCE, "r", dim_is_const(kb) ? kb : ka);
     int next = out->rank;
     p.col = b->rank > 1 ? p.index[--next] : x_i64(p.k, 0);
     p.row = a->rank > 1 ? p.index[--next] : x_i64(p.k, 0);
@@ -154,9 +152,8 @@ static void gemm_lower(lowering *l, node *n) {
     stage *s = kernel_stage(k);
     expr *at[2];
     axes_over(k, s, out, at);
-    int r = kernel_axis(k, AXIS_REDUCE, "r", dim_is_const(b->dims[tb]) ? b->dims[tb] : a->dims[!ta]);
-    stage_axis(k, s, r);
-    expr *in = x_axis(k, r), *ia[2] = {ta ? in : at[0], ta ? at[0] : in},
+    dim *depth = dim_is_const(b->dims[tb]) ? b->dims[tb] : a->dims[!ta];
+    expr *in = stage_own_axis(k, s, AXIS_REDUCE, "r", depth), *ia[2] = {ta ? in : at[0], ta ? at[0] : in},
          *ib[2] = {tb ? at[1] : in, tb ? in : at[1]};
     expr *sum = stage_reduce(k, s, RED_SUM, x_mul(k, x_read(k, a, ia), x_read(k, b, ib)));
     expr *cv = c ? read_broadcast(k, c, at, 2) : NULL;

@@ -422,10 +422,9 @@ static void lower_lrn(lowering *l, node *n) {
     kernel *k;
     expr *index[MAX_RANK], *near[MAX_RANK];
     stage *s = pointwise_stage(l, n, out, &k, index);
-    int r = kernel_axis(k, AXIS_REDUCE, "r", dim_const(l->program->dims, size));
-    stage_axis(k, s, r);
+    expr *r = stage_own_axis(k, s, AXIS_REDUCE, "r", dim_const(l->program->dims, size));
     for (int i = 0; i < x->rank; i++) near[i] = index[i];
-    near[1] = x_add(k, x_add(k, index[1], x_axis(k, r)), x_i64(k, -((size - 1) / 2)));
+    near[1] = x_add(k, x_add(k, index[1], r), x_i64(k, -((size - 1) / 2)));
     expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), near[1]), x_lt(k, near[1], x_dim(k, x->dims[1])));
     expr *v = x_read_guarded(k, x, near, inside, NULL);
     dtype t = v->dtype;

@@ -232,9 +232,7 @@ static global_pool global_pool_begin(lowering *l, const node *n) {
     axes_over(p.k, p.s, p.out, p.index);
     expr *at[MAX_RANK] = {p.index[0], p.index[1]};
     for (int i = 2; i < p.x->rank; i++) {
-        int a = kernel_axis(p.k, AXIS_REDUCE, arena_printf(p.k->arena, "k%d", i - 2), p.x->dims[i]);
-        stage_axis(p.k, p.s, a);
-        at[i] = x_axis(p.k, a);
+        at[i] = stage_own_axis(p.k, p.s, AXIS_REDUCE, arena_printf(p.k->arena, "k%d", i - 2), p.x->dims[i]);
     }
     p.read = x_read(p.k, p.x, at);
     return p;

@@ -430,17 +430,14 @@ static buffer *weight_table(const resize *z, int axis, dim *taps, dtype t) {
     k->nouter = 1;
     if (z->antialias || z->exclude_outside) {
         stage *s = kernel_stage(k);
-        int tap = kernel_axis(k, AXIS_REDUCE, "t", taps);
-        stage_axis(k, s, tap);
-        expr *sum = stage_reduce(k, s, RED_SUM, raw_weight(z, k, r, taps, i, x_axis(k, tap)));
+        expr *tap = stage_own_axis(k, s, AXIS_REDUCE, "t", taps);
+        expr *sum = stage_reduce(k, s, RED_SUM, raw_weight(z, k, r, taps, i, tap));
         buffer *local = kernel_local(k, "total", DT_F64, 0, (dim *[]){NULL});
         stage_write(k, s, local, NULL, x_select(k, x_bin(k, X_EQ, sum, f64(k, 0)), f64(k, 1), sum));
         total = x_read(k, local, NULL);
     }
     stage *s = kernel_stage(k);
-    int tap = kernel_axis(k, AXIS_PARALLEL, "t", taps);
-    stage_axis(k, s, tap);
-    at[1] = x_axis(k, tap);
+    at[1] = stage_own_axis(k, s, AXIS_PARALLEL, "t", taps);
     expr *w = raw_weight(z, k, r, taps, i, at[1]);
     stage_write(k, s, table, at, x_cast(k, total ? x_div(k, w, total) : w, t, false));
     return table;
@@ -481,9 +478,7 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
     for (int64_t j = 0; j < (unrolled ? unrolled : 1); j++) {
         expr *tap = x_i64(k, j);
         if (!unrolled) {
-            int a = kernel_axis(k, AXIS_REDUCE, "t", taps);
-            stage_axis(k, s, a);
-            tap = x_axis(k, a);
+            tap = stage_own_axis(k, s, AXIS_REDUCE, "t", taps);
         }
         from[axis] = clamped(k, x_add(k, x_read(k, first, &at[axis]), tap), r->in);
         expr *term =

@@ -220,9 +220,7 @@ static stage *begin(recurrence *o, const char *what, const buffer *over, kernel 
 }
 
 static expr *reduce_axis(kernel *k, stage *s, dim *extent) {
-    int a = kernel_axis(k, AXIS_REDUCE, "k", extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
+    return stage_own_axis(k, s, AXIS_REDUCE, "k", extent);
 }
 
 // bias[direction, first + column] in the computing type.

@@ -300,9 +300,8 @@ static dim *most_samples(lowering *l, const node *n, buffer *rois, int axis, dty
     buffer *most = lower_temp(l, n, what, DT_I64, 0, NULL);
     kernel *k = lower_kernel(l, n, what);
     stage *s = kernel_stage(k);
-    int r = kernel_axis(k, AXIS_REDUCE, "r", rois->dims[0]);
-    stage_axis(k, s, r);
-    expr *count = stage_reduce(k, s, RED_MAX, roi_axis(n, k, rois, x_axis(k, r), axis, t).samples);
+    expr *r = stage_own_axis(k, s, AXIS_REDUCE, "r", rois->dims[0]);
+    expr *count = stage_reduce(k, s, RED_MAX, roi_axis(n, k, rois, r, axis, t).samples);
     stage_write(k, s, most, NULL, x_bin(k, X_MAX, count, x_i64(k, 0)));
     dim *d = dim_opaque(all, what, 0, INT64_MAX);
     lower_set_dim(l, n, d, most, 0);
@@ -348,11 +347,10 @@ static void roi_align_lower(lowering *l, node *n) {
     count = x_i64(k, 1);
     tap taps[2][2];
     for (int j = 0; j < 2; j++) {
-        int a = kernel_axis(k, AXIS_REDUCE, j ? "x" : "y", most[j]);
-        stage_axis(k, s, a);
+        expr *a = stage_own_axis(k, s, AXIS_REDUCE, j ? "x" : "y", most[j]);
         roi o = roi_axis(n, k, rois, at[0], j, t);
-        expr *in = roi_taps(k, &o, at[2 + j], x_axis(k, a), x->dims[2 + j], taps[j]);
-        expr *used = x_lt(k, x_axis(k, a), o.samples);
+        expr *in = roi_taps(k, &o, at[2 + j], a, x->dims[2 + j], taps[j]);
+        expr *used = x_lt(k, a, o.samples);
         inside = inside ? x_and(k, inside, in) : in;
         taken = taken ? x_and(k, taken, used) : used;
         count = x_mul(k, count, o.samples);
@@ -435,9 +433,7 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     b = x_checked_index(k, b, x->dims[0], false, "a batch index in rois is out of range");
     expr *from[4] = {b, at[1]};
     for (int j = 0; j < 2; j++) {
-        int a = kernel_axis(k, AXIS_REDUCE, j ? "x" : "y", x->dims[2 + j]);
-        stage_axis(k, s, a);
-        from[2 + j] = x_axis(k, a);
+        from[2 + j] = stage_own_axis(k, s, AXIS_REDUCE, j ? "x" : "y", x->dims[2 + j]);
         expr *in = in_bin(n, k, rois, at, j, from[2 + j], t);
         inside = inside ? x_and(k, inside, in) : in;
     }
@@ -525,12 +521,6 @@ static buffer *deform_samples(lowering *l, node *n, const deform *d, dtype t) {
     return sampled;
 }
 
-static expr *own_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(k, kind, name, extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
-}
-
 // out[n, g * M + m, o...] = bias + sum over c, k... of sampled[n, g * C + c, k..., o...] * w[g * M + m, c,
 // k...]
 static void deform_conv_lower(lowering *l, node *n) {
@@ -543,16 +533,16 @@ static void deform_conv_lower(lowering *l, node *n) {
     stage *s = kernel_stage(k);
     dim *each = dim_floordiv(out->dims[1], dim_const(out->dims[1]->table, d.group));
     expr *at[MAX_RANK], *from[MAX_RANK], *weight[MAX_RANK], *g = x_i64(k, 0);
-    at[0] = own_axis(k, s, AXIS_PARALLEL, "n", out->dims[0]);
-    if (d.group > 1) g = own_axis(k, s, AXIS_PARALLEL, "g", dim_const(each->table, d.group));
-    at[1] = x_add(k, x_mul(k, g, x_dim(k, each)), own_axis(k, s, AXIS_PARALLEL, "m", each));
+    at[0] = stage_own_axis(k, s, AXIS_PARALLEL, "n", out->dims[0]);
+    if (d.group > 1) g = stage_own_axis(k, s, AXIS_PARALLEL, "g", dim_const(each->table, d.group));
+    at[1] = x_add(k, x_mul(k, g, x_dim(k, each)), stage_own_axis(k, s, AXIS_PARALLEL, "m", each));
     for (int j = 0; j < d.space; j++)
-        from[2 + d.space + j] = at[2 + j] = own_axis(k, s, AXIS_PARALLEL, "o", out->dims[2 + j]);
+        from[2 + d.space + j] = at[2 + j] = stage_own_axis(k, s, AXIS_PARALLEL, "o", out->dims[2 + j]);
     weight[0] = at[1], from[0] = at[0];
-    weight[1] = own_axis(k, s, AXIS_REDUCE, "c", w->dims[1]);
+    weight[1] = stage_own_axis(k, s, AXIS_REDUCE, "c", w->dims[1]);
     from[1] = x_add(k, x_mul(k, g, x_dim(k, w->dims[1])), weight[1]);
     for (int j = 0; j < d.space; j++)
-        from[2 + j] = weight[2 + j] = own_axis(k, s, AXIS_REDUCE, "k", w->dims[2 + j]);
+        from[2 + j] = weight[2 + j] = stage_own_axis(k, s, AXIS_REDUCE, "k", w->dims[2 + j]);
     expr *v = stage_reduce(k, s, RED_SUM,
                            x_mul(k, x_read(k, sampled, from), x_cast(k, x_read(k, w, weight), t, false)));
     if (bias) v = x_add(k, v, x_cast(k, x_read(k, bias, &at[1]), t, false));

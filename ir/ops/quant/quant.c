@@ -194,9 +194,7 @@ static void lower_range(lowering *l, const node *n, buffer *x, buffer *scale, bu
     stage *s = kernel_stage(k);
     expr *at[MAX_RANK];
     for (int i = 0; i < x->rank; i++) {
-        int a = kernel_axis(k, AXIS_REDUCE, arena_printf(k->arena, "r%d", i), x->dims[i]);
-        stage_axis(k, s, a);
-        at[i] = x_axis(k, a);
+        at[i] = stage_own_axis(k, s, AXIS_REDUCE, arena_printf(k->arena, "r%d", i), x->dims[i]);
     }
     expr *v = x_read(k, x, at), *none = x_float(k, DT_F32, 0);
     expr *lo = x_bin(k, X_MIN, stage_reduce(k, s, RED_MIN, v), none);

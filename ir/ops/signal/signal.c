@@ -80,9 +80,7 @@ typedef struct pass {
 } pass;
 
 static expr *pass_axis(pass *p, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(p->k, kind, name, extent);
-    stage_axis(p->k, p->s, a);
-    return x_axis(p->k, a);
+    return stage_own_axis(p->k, p->s, kind, name, extent);
 }
 
 // Term q: the twiddle factor times the element.

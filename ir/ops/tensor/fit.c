@@ -132,16 +132,14 @@ static void col2im_lower(lowering *l, node *n) {
     stage *s = pointwise_stage(l, n, out, &k, at);
     expr *row = at[1], *column = x_i64(k, 0);
     for (int j = 0; j < b.n; j++) {
-        int a = kernel_axis(k, AXIS_REDUCE, "p", b.block[j]);
-        stage_axis(k, s, a);
+        expr *a = stage_own_axis(k, s, AXIS_REDUCE, "p", b.block[j]);
         expr *stride = x_i64(k, b.stride[j]);
-        expr *from =
-            x_sub(k, x_add(k, at[2 + j], x_i64(k, b.lo[j])), x_mul(k, x_axis(k, a), x_i64(k, b.dilation[j])));
+        expr *from = x_sub(k, x_add(k, at[2 + j], x_i64(k, b.lo[j])), x_mul(k, a, x_i64(k, b.dilation[j])));
         expr *which = x_bin(k, X_FLOORDIV, from, stride);
         expr *in = x_and(k, x_bin(k, X_LE, x_i64(k, 0), which), x_lt(k, which, x_dim(k, b.count[j])));
         if (b.stride[j] > 1) in = x_and(k, in, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
         inside = inside ? x_and(k, inside, in) : in;
-        row = x_add(k, x_mul(k, row, x_dim(k, b.block[j])), x_axis(k, a));
+        row = x_add(k, x_mul(k, row, x_dim(k, b.block[j])), a);
         column = x_add(k, x_mul(k, column, x_dim(k, b.count[j])), which);
     }
     expr *v = x_read_guarded(k, x, (expr *[]){at[0], row, column}, inside, NULL);
@@ -203,9 +201,7 @@ static void max_unpool_lower(lowering *l, node *n) {
     k = lower_kernel(l, n, NULL);
     s = kernel_stage(k);
     for (int j = 0; j < x->rank; j++) {
-        int a = kernel_axis(k, AXIS_SCAN, "i", x->dims[j]);
-        stage_axis(k, s, a);
-        at[j] = x_axis(k, a);
+        at[j] = stage_own_axis(k, s, AXIS_SCAN, "i", x->dims[j]);
     }
     expr *flat = x_checked_index(k, x_read(k, indices, at), count_of(l->program->dims, pooled, x->rank),
                                  false, "a value of I is outside the tensor that was pooled");

@@ -223,9 +223,7 @@ static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr *
         for (int j = 0; j < b->rank; j++) {
             if (scan[j] != ordered) continue;
             axis_kind kind = ordered ? AXIS_SCAN : AXIS_PARALLEL;
-            int axis = kernel_axis(k, kind, arena_printf(k->arena, "i%d", j), b->dims[j]);
-            stage_axis(k, s, axis);
-            index[j] = x_axis(k, axis);
+            index[j] = stage_own_axis(k, s, kind, arena_printf(k->arena, "i%d", j), b->dims[j]);
         }
     return s;
 }
@@ -482,10 +480,8 @@ static void lower_count(lowering *l, node *n, buffer *b, int rank, dim *extent, 
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK], *zero = x_i64(k, 0);
     for (int j = 0; j < rank; j++) {
-        int axis =
-            kernel_axis(k, AXIS_REDUCE, arena_printf(k->arena, "r%d", j), extent ? extent : b->dims[j]);
-        stage_axis(k, s, axis);
-        index[j] = x_axis(k, axis);
+        index[j] =
+            stage_own_axis(k, s, AXIS_REDUCE, arena_printf(k->arena, "r%d", j), extent ? extent : b->dims[j]);
     }
     expr *chosen = is_nonzero(k, b, index, rank);
     expr *total = stage_reduce(k, s, RED_SUM, x_select(k, chosen, x_i64(k, 1), zero));

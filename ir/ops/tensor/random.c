@@ -40,9 +40,8 @@ static expr *masked(kernel *k, expr *v, uint32_t mask) { return x_and(k, v, u32(
 static void twist(lowering *l, const node *n, buffer *w, dim *first) {
     kernel *k = lower_kernel(l, n, "twist");
     stage *s = kernel_stage(k);
-    int a = kernel_axis(k, AXIS_PARALLEL, "i", dim_const(first->table, BLOCK));
-    stage_axis(k, s, a);
-    expr *at = x_add(k, x_dim(k, first), x_axis(k, a)), *next = x_add(k, at, x_i64(k, 1));
+    expr *a = stage_own_axis(k, s, AXIS_PARALLEL, "i", dim_const(first->table, BLOCK));
+    expr *at = x_add(k, x_dim(k, first), a), *next = x_add(k, at, x_i64(k, 1));
     expr *far = x_add(k, at, x_i64(k, WORDS - BLOCK)), *to = x_add(k, at, x_i64(k, WORDS));
     expr *y = x_bin(k, X_OR, masked(k, x_read(k, w, &at), 0x80000000u),
                     masked(k, x_read(k, w, &next), 0x7FFFFFFFu));
@@ -55,9 +54,8 @@ static void twist(lowering *l, const node *n, buffer *w, dim *first) {
 static void copy_state(lowering *l, const node *n, const char *suffix, buffer *to, buffer *from, dim *shift) {
     kernel *k = lower_kernel(l, n, suffix);
     stage *s = kernel_stage(k);
-    int a = kernel_axis(k, AXIS_PARALLEL, "i", dim_const(l->program->dims, WORDS));
-    stage_axis(k, s, a);
-    expr *i = x_axis(k, a), *at = x_add(k, i, x_dim(k, shift));
+    expr *i = stage_own_axis(k, s, AXIS_PARALLEL, "i", dim_const(l->program->dims, WORDS)),
+         *at = x_add(k, i, x_dim(k, shift));
     stage_write(k, s, to, &i, x_read(k, from, &at));
 }
 
@@ -212,12 +210,6 @@ static expr *local_scalar(kernel *k, stage *s, const char *name, expr *v) {
     return x_read(k, b, NULL);
 }
 
-static expr *own_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim *extent) {
-    int a = kernel_axis(k, kind, name, extent);
-    stage_axis(k, s, a);
-    return x_axis(k, a);
-}
-
 // for b:  top = max x; total = sum exp(x - top)
 //   for j: in order of classes: passed = sum of exp so far; out = how many of these are at most u * total
 static void lower_multinomial(lowering *l, node *n) {
@@ -227,18 +219,18 @@ static void lower_multinomial(lowering *l, node *n) {
     expr *b = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "b", x->dims[0]));
     k->nouter = 1;
     stage *s = kernel_stage(k);
-    expr *c = own_axis(k, s, AXIS_REDUCE, "c", x->dims[1]), *from[] = {b, c};
+    expr *c = stage_own_axis(k, s, AXIS_REDUCE, "c", x->dims[1]), *from[] = {b, c};
     expr *top = stage_reduce(k, s, RED_MAX, x_cast(k, x_read(k, x, from), t, false));
     top = local_scalar(k, s, "top", top);
     s = kernel_stage(k);
-    from[1] = own_axis(k, s, AXIS_REDUCE, "c", x->dims[1]);
+    from[1] = stage_own_axis(k, s, AXIS_REDUCE, "c", x->dims[1]);
     expr *total =
         stage_reduce(k, s, RED_SUM, x_un(k, X_EXP, x_sub(k, x_cast(k, x_read(k, x, from), t, false), top)));
     total = local_scalar(k, s, "total", total);
     s = kernel_stage(k);
-    expr *at[] = {b, own_axis(k, s, AXIS_PARALLEL, "j", out->dims[1])};
+    expr *at[] = {b, stage_own_axis(k, s, AXIS_PARALLEL, "j", out->dims[1])};
     expr *limit = x_mul(k, x_cast(k, uniform(k, w, position(k, out, at)), t, false), total);
-    from[1] = own_axis(k, s, AXIS_SCAN, "c", x->dims[1]);
+    from[1] = stage_own_axis(k, s, AXIS_SCAN, "c", x->dims[1]);
     expr *passed = stage_state(k, s, t, x_zero(k, t)), *count = stage_state(k, s, DT_I64, x_i64(k, 0));
     expr *next = x_add(k, passed, x_un(k, X_EXP, x_sub(k, x_cast(k, x_read(k, x, from), t, false), top)));
     stage_step(s, 0, next, NULL);
