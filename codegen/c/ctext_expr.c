@@ -36,9 +36,7 @@ cexpr cexpr_make(prec p, csign sign, const char *s) {
     return (cexpr){.s = s, .prec = p, .sign = sign, .top = L_COUNT};
 }
 
-static bool is_int(lkind k) { return k >= LK_I1 && k <= LK_I64; }
 static bool is_half(lkind k) { return k == LK_F16 || k == LK_BF16; }
-static int width(lkind k) { return k == LK_I1 ? 1 : 8 * lkind_bytes(k); }
 
 const char *cexpr_paren(cfn *c, cexpr e, prec least) { return e.prec >= least ? e.s : FMT("(%s)", e.s); }
 
@@ -46,8 +44,9 @@ const char *cexpr_paren(cfn *c, cexpr e, prec least) { return e.prec >= least ? 
 
 static const char *int_text(cfn *c, lkind k, int64_t v, bool is_unsigned) {
     if (is_unsigned && v < 0) {
-        uint64_t u = width(k) == 64 ? (uint64_t)v : (uint64_t)v & ((1ull << width(k)) - 1);
-        return width(k) < 32 ? FMT("%llu", (unsigned long long)u) : FMT("0x%llxu", (unsigned long long)u);
+        uint64_t u = lkind_bits(k) == 64 ? (uint64_t)v : (uint64_t)v & ((1ull << lkind_bits(k)) - 1);
+        return lkind_bits(k) < 32 ? FMT("%llu", (unsigned long long)u)
+                                  : FMT("0x%llxu", (unsigned long long)u);
     }
     if (v == INT64_MIN || (k == LK_I32 && v == INT32_MIN)) return FMT("(%lld - 1)", (long long)(v + 1));
     return FMT("%lld", (long long)v);
@@ -83,7 +82,9 @@ static cexpr float_const(cfn *c, lkind k, double v) {
 }
 
 static cexpr constant(cfn *c, const ins *x) {
-    return is_int(x->type.kind) ? cexpr_int(c, x->type.kind, x->i) : float_const(c, x->type.kind, x->f);
+    if (x->op == L_NULL)
+        return cexpr_make(PREC_POSTFIX, SIGN_SIGNED, c->mod->dialect == DIALECT_C ? "NULL" : "nullptr");
+    return lkind_is_int(x->type.kind) ? cexpr_int(c, x->type.kind, x->i) : float_const(c, x->type.kind, x->f);
 }
 
 // ---------------------------------------------------------------- sign
@@ -139,16 +140,17 @@ const char *cexpr_scaled(cfn *c, const ins *index, int64_t factor, prec least) {
         return v ? cexpr_paren(c, cexpr_int(c, LK_I64, v), least) : NULL;
     }
     if (factor == 1) return cexpr_paren(c, e, least);
-    if (width(index->type.kind) < c->f->target->ptr_bits) e = cast(c, "int64_t", SIGN_SIGNED, e);
+    if (lkind_bits(index->type.kind) < c->f->target->ptr_bits) e = cast(c, "int64_t", SIGN_SIGNED, e);
     return FMT("%s * %lld", cexpr_paren(c, e, PREC_MUL), (long long)factor);
 }
 
 // ---------------------------------------------------------------- arithmetic
 
 static const char *const signs[L_COUNT] = {
-    [L_ADD] = "+",  [L_SUB] = "-",  [L_MUL] = "*", [L_FDIV] = "/", [L_SDIV] = "/", [L_UDIV] = "/",
-    [L_SREM] = "%", [L_UREM] = "%", [L_AND] = "&", [L_OR] = "|",   [L_XOR] = "^",  [L_EQ] = "==",
-    [L_NE] = "!=",  [L_SLT] = "<",  [L_ULT] = "<", [L_SLE] = "<=", [L_ULE] = "<=",
+#define INS(...)
+#define BINARY(op, name, class, ints, floats, c)    [op] = c,
+#define COMPARE(op, name, ints, floats, c, inverse) [op] = c,
+#include "ir/loops/loops.def"
 };
 
 // a op b in C with op one of + - *, whose right side keeps its parentheses unless grouping cannot matter.
@@ -165,7 +167,7 @@ static cexpr sum(cfn *c, lop op, bool exact, csign sign, cexpr a, cexpr b) {
 static cexpr wrapping(cfn *c, const ins *x) {
     lkind k = x->type.kind;
     cexpr a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
-    if (width(k) < 32) {
+    if (lkind_bits(k) < 32) {
         if (x->op == L_MUL && k == LK_I16) a = cast(c, "uint32_t", SIGN_UNSIGNED, a);
         return cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, sum(c, x->op, false, SIGN_SIGNED, a, b));
     }
@@ -189,8 +191,9 @@ static cexpr wrapping(cfn *c, const ins *x) {
     return sum(c, x->op, true, SIGN_UNSIGNED, a, b);
 }
 
-static cexpr divide(cfn *c, const ins *x, csign sign) {
+static cexpr divide(cfn *c, const ins *x) {
     lkind k = x->type.kind;
+    csign sign = x->op == L_SDIV || x->op == L_SREM ? SIGN_SIGNED : SIGN_UNSIGNED;
     cexpr a = with_sign(c, k, cexpr_of(c, x->args[0]), sign),
           b = with_sign(c, k, cexpr_of(c, x->args[1]), sign);
     return infix(c, signs[x->op], PREC_MUL, sign, a, PREC_MUL, b, PREC_UNARY);
@@ -219,7 +222,7 @@ static cexpr bitwise(cfn *c, const ins *x) {
     prec p = x->op == L_AND ? PREC_BITAND : x->op == L_OR ? PREC_BITOR : PREC_BITXOR;
     cexpr a = bits_of(c, x->args[0]), b = bits_of(c, x->args[1]);
     if (x->op == L_XOR && x->args[1]->op == L_CONST && x->args[1]->i == -1) {
-        a = with_sign(c, k, a, width(k) < 32 ? SIGN_SIGNED : a.sign);
+        a = with_sign(c, k, a, lkind_bits(k) < 32 ? SIGN_SIGNED : a.sign);
         return cexpr_make(PREC_UNARY, a.sign, FMT("~%s", cexpr_paren(c, a, PREC_UNARY)));
     }
     csign sign = unify(c, k, &a, &b);
@@ -234,10 +237,10 @@ static cexpr shift(cfn *c, const ins *x) {
         if (a.sign == SIGN_LITERAL) a = cast(c, ctype_name(k, sign), sign, a);
         return infix(c, ">>", PREC_SHIFT, sign, with_sign(c, k, a, sign), PREC_UNARY, n, PREC_UNARY);
     }
-    const char *type = ctype_name(width(k) < 32 ? LK_I32 : k, SIGN_UNSIGNED);
-    if (width(k) < 32 || a.sign != SIGN_UNSIGNED) a = cast(c, type, SIGN_UNSIGNED, a);
+    const char *type = ctype_name(lkind_bits(k) < 32 ? LK_I32 : k, SIGN_UNSIGNED);
+    if (lkind_bits(k) < 32 || a.sign != SIGN_UNSIGNED) a = cast(c, type, SIGN_UNSIGNED, a);
     cexpr e = infix(c, "<<", PREC_SHIFT, SIGN_UNSIGNED, a, PREC_UNARY, n, PREC_UNARY);
-    return width(k) < 32 ? cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e) : e;
+    return lkind_bits(k) < 32 ? cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e) : e;
 }
 
 static csign param_sign(const lparam *p) {
@@ -319,15 +322,14 @@ static cexpr float_min_max(cfn *c, const ins *x) {
 }
 
 static cexpr float_un(cfn *c, const ins *x) {
-    static const char *const stems[L_COUNT] = {[L_FABS] = "abs",  [L_SQRT] = "sqrt",   [L_FLOOR] = "floor",
-                                               [L_CEIL] = "ceil", [L_TRUNC] = "trunc", [L_RINT] = "rint"};
     cexpr e = float_of(c, x->args[0]);
     if (x->op == L_FNEG) {
         const char *s = cexpr_paren(c, e, PREC_UNARY);
         return narrow(c, x->type.kind,
                       cexpr_make(PREC_UNARY, SIGN_SIGNED, *s == '-' ? FMT("-(%s)", s) : FMT("-%s", s)));
     }
-    const char *name = chelper(c, stems[x->op], ckind_suffix(float_kind(x->type.kind), 0));
+    const char *stem = x->op == L_FABS ? "abs" : lop_name(x->op);
+    const char *name = chelper(c, stem, ckind_suffix(float_kind(x->type.kind), 0));
     return narrow(c, x->type.kind, call(c, SIGN_SIGNED, name, e.s));
 }
 
@@ -339,11 +341,11 @@ static bool narrow_range(const ins *x, bool is_unsigned, int64_t *lo, int64_t *h
     bool zext = x->op == L_ZEXT, sext = x->op == L_SEXT;
     if (sext && is_unsigned) return false;
     if (zext || sext) k = x->args[0]->type.kind;
-    else if (width(k) > 16 && !is_unsigned) return false;
-    if (width(k) > 32) return false;
+    else if (lkind_bits(k) > 16 && !is_unsigned) return false;
+    if (lkind_bits(k) > 32) return false;
     bool from_zero = zext || (!sext && is_unsigned);
-    *lo = from_zero ? 0 : -(1ll << (width(k) - 1));
-    *hi = from_zero ? (1ll << width(k)) - 1 : (1ll << (width(k) - 1)) - 1;
+    *lo = from_zero ? 0 : -(1ll << (lkind_bits(k) - 1));
+    *hi = from_zero ? (1ll << lkind_bits(k)) - 1 : (1ll << (lkind_bits(k) - 1)) - 1;
     return true;
 }
 
@@ -353,18 +355,19 @@ static bool holds(lop op, int64_t a, int64_t b) {
 
 // Comparisons of a narrow value with a constant that it never passes: compilers warn of them. -1: open.
 int cexpr_foregone(const ins *x) {
-    if (x->op < L_EQ || x->op > L_ULE) return -1;
-    bool whole = is_int(x->args[0]->type.kind);
+    if (lop_class(x->op) != LC_COMPARE) return -1;
+    bool whole = lkind_is_int(x->args[0]->type.kind);
     if (x->args[0] == x->args[1] && whole) return x->op == L_EQ || x->op == L_SLE || x->op == L_ULE;
     bool is_unsigned = x->op == L_ULT || x->op == L_ULE, swap = x->args[0]->op == L_CONST;
     const ins *v = x->args[swap], *k = x->args[!swap];
     int64_t lo, hi;
-    if (!is_int(v->type.kind) || v->type.kind == LK_I1) return -1;
+    if (!lkind_is_int(v->type.kind) || v->type.kind == LK_I1) return -1;
     if (k->op == L_CONST && !k->i && is_unsigned && swap == (x->op == L_ULE)) return swap;
     if (k->op != L_CONST || v->op == L_CONST || !narrow_range(v, is_unsigned, &lo, &hi)) return -1;
-    int64_t n = is_unsigned && k->i < 0
-                    ? k->i & (int64_t)(width(k->type.kind) == 64 ? -1 : (1ll << width(k->type.kind)) - 1)
-                    : k->i;
+    int64_t n =
+        is_unsigned && k->i < 0
+            ? k->i & (int64_t)(lkind_bits(k->type.kind) == 64 ? -1 : (1ll << lkind_bits(k->type.kind)) - 1)
+            : k->i;
     if (is_unsigned && n < 0) n = INT64_MAX;
     if (x->op == L_EQ || x->op == L_NE) return n < lo || n > hi ? x->op == L_NE : -1;
     bool low = swap ? holds(x->op, n, lo) : holds(x->op, lo, n),
@@ -404,7 +407,7 @@ static cexpr compare_numbers(cfn *c, const ins *x, const char *op) {
     lkind k = x->args[0]->type.kind;
     prec p = x->op == L_EQ || x->op == L_NE ? PREC_EQ : PREC_REL;
     cexpr a, b;
-    if (!is_int(k)) {
+    if (!lkind_is_int(k)) {
         a = float_of(c, x->args[0]), b = float_of(c, x->args[1]);
     } else {
         csign sign = x->op == L_ULT || x->op == L_ULE ? SIGN_UNSIGNED : SIGN_SIGNED;
@@ -413,7 +416,7 @@ static cexpr compare_numbers(cfn *c, const ins *x, const char *op) {
         a = with_sign(c, k, a, sign);
         b = with_sign(c, k, b, sign);
     }
-    if (is_int(k) && !strcmp(a.s, b.s)) // compilers warn of it
+    if (lkind_is_int(k) && !strcmp(a.s, b.s)) // compilers warn of it
         return cexpr_int(c, LK_I1, !strcmp(op, "==") || !strcmp(op, "<=") || !strcmp(op, ">="));
     return infix(c, op, p, SIGN_SIGNED, a, PREC_ADD, b, PREC_ADD);
 }
@@ -429,12 +432,15 @@ static cexpr compare(cfn *c, const ins *x) {
 // Comparisons turn round, but those of floats only where NaN allows it.
 cexpr cexpr_not(cfn *c, const ins *x) {
     static const char *const inverse[L_COUNT] = {
-        [L_EQ] = "!=", [L_NE] = "==", [L_SLT] = ">=", [L_ULT] = ">=", [L_SLE] = ">", [L_ULE] = ">"};
+#define INS(...)
+#define COMPARE(op, name, ints, floats, c, inverse) [op] = inverse,
+#include "ir/loops/loops.def"
+    };
     bool in_place = info_of(c, x)->state != STATE_NAMED && inverse[x->op] && cexpr_foregone(x) < 0;
     lkind k = in_place ? (lkind)x->args[0]->type.kind : LK_VOID;
     bool equality = x->op == L_EQ || x->op == L_NE;
     if (k == LK_PTR) return compare_pointers(c, x, inverse[x->op]);
-    if ((is_int(k) && k != LK_I1) || (lkind_is_float(k) && equality))
+    if ((lkind_is_int(k) && k != LK_I1) || (lkind_is_float(k) && equality))
         return compare_numbers(c, x, inverse[x->op]);
     return cexpr_make(PREC_UNARY, SIGN_SIGNED, FMT("!%s", cexpr_paren(c, cexpr_of(c, x), PREC_POSTFIX)));
 }
@@ -454,7 +460,7 @@ static cexpr select_value(cfn *c, const ins *x) {
     cexpr a = cexpr_of(c, x->args[1]), b = cexpr_of(c, x->args[2]);
     if (x->type.kind == LK_I64 && a.sign == SIGN_LITERAL && b.sign == SIGN_LITERAL)
         a = cast(c, "int64_t", SIGN_SIGNED, a);
-    csign sign = is_int(x->type.kind) ? unify(c, x->type.kind, &a, &b) : a.sign;
+    csign sign = lkind_is_int(x->type.kind) ? unify(c, x->type.kind, &a, &b) : a.sign;
     return choose(c, cond, a, b, sign);
 }
 
@@ -549,9 +555,9 @@ static cexpr load(cfn *c, const ins *x) {
     if (x->op != L_LOADN) return e;
     const char *cond = FMT("%s > 0", cexpr_paren(c, cexpr_signed(c, x->args[2]), PREC_ADD));
     lkind k = x->type.kind;
-    cexpr zero = is_int(k)     ? with_sign(c, k, cexpr_int(c, k, 0), e.sign)
-                 : k == LK_PTR ? cexpr_make(PREC_POSTFIX, SIGN_SIGNED, "NULL")
-                               : float_const(c, k, 0);
+    cexpr zero = lkind_is_int(k) ? with_sign(c, k, cexpr_int(c, k, 0), e.sign)
+                 : k == LK_PTR   ? cexpr_make(PREC_POSTFIX, SIGN_SIGNED, "NULL")
+                                 : float_const(c, k, 0);
     return choose(c, cond, e, zero, e.sign);
 }
 
@@ -605,110 +611,63 @@ static cexpr shuffle_xor(cfn *c, const ins *x) {
     return cast(c, ctype_name(k, 0), is_half(k) ? SIGN_UNSIGNED : SIGN_SIGNED, e);
 }
 
-typedef cexpr writer(cfn *c, const ins *x);
-
-static cexpr add_like(cfn *c, const ins *x) {
-    if (x->type.kind == LK_I1) return bool_op(c, x);
-    return is_int(x->type.kind) ? wrapping(c, x) : float_bin(c, x);
-}
-static cexpr bits_like(cfn *c, const ins *x) { return x->type.kind == LK_I1 ? bool_op(c, x) : bitwise(c, x); }
-static cexpr min_max_like(cfn *c, const ins *x) {
-    return x->type.kind == LK_I1 ? bool_op(c, x) : int_min_max(c, x);
-}
-static cexpr signed_division(cfn *c, const ins *x) { return divide(c, x, SIGN_SIGNED); }
-static cexpr unsigned_division(cfn *c, const ins *x) { return divide(c, x, SIGN_UNSIGNED); }
-static cexpr first(cfn *c, const ins *x) { return cexpr_of(c, x->args[0]); }
-static cexpr second(cfn *c, const ins *x) { return cexpr_of(c, x->args[1]); }
-static cexpr picked(cfn *c, const ins *x) { return cexpr_of(c, x->args[x->mask[0] > 0]); }
-static cexpr zero(cfn *c, const ins *x) { return cexpr_int(c, x->type.kind, 0); }
-static cexpr null(cfn *c, const ins *x) {
-    (void)x;
-    return cexpr_make(PREC_POSTFIX, SIGN_SIGNED, c->mod->dialect == DIALECT_C ? "NULL" : "nullptr");
-}
 static cexpr dot(cfn *c, const ins *x) {
-    const char *name = x->op == L_DOT2 ? "dot2" : x->op == L_DOT4_US ? "dot4_us" : "dot4_ss";
-    return call(c, SIGN_SIGNED, chelper(c, name, NULL), cexpr_args(c, x, 0, NULL));
+    return call(c, SIGN_SIGNED, chelper(c, lop_name(x->op), NULL), cexpr_args(c, x, 0, NULL));
 }
 
-// With one lane, operations on lanes are their operand. The others are statements.
-static writer *const writers[L_COUNT] = {
-    [L_CONST] = constant,
-    [L_SYMBOL] = symbol,
-    [L_NULL] = null,
-    [L_SPLAT] = first,
-    [L_IOTA] = zero,
-    [L_EXTRACT] = first,
-    [L_INSERT] = second,
-    [L_SHUFFLE] = picked,
-    [L_HADD] = first,
-    [L_HMUL] = first,
-    [L_HSMIN] = first,
-    [L_HSMAX] = first,
-    [L_HUMIN] = first,
-    [L_HUMAX] = first,
-    [L_HOR] = first,
-    [L_HAND] = first,
-    [L_ADD] = add_like,
-    [L_SUB] = add_like,
-    [L_MUL] = add_like,
-    [L_MULADD] = muladd,
-    [L_FMA] = fused,
-    [L_FDIV] = float_bin,
-    [L_SDIV] = signed_division,
-    [L_UDIV] = unsigned_division,
-    [L_SREM] = signed_division,
-    [L_UREM] = unsigned_division,
-    [L_SMIN] = min_max_like,
-    [L_SMAX] = min_max_like,
-    [L_UMIN] = min_max_like,
-    [L_UMAX] = min_max_like,
-    [L_FMIN] = float_min_max,
-    [L_FMAX] = float_min_max,
-    [L_AND] = bits_like,
-    [L_OR] = bits_like,
-    [L_XOR] = bits_like,
-    [L_SHL] = shift,
-    [L_LSHR] = shift,
-    [L_ASHR] = shift,
-    [L_FNEG] = float_un,
-    [L_FABS] = float_un,
-    [L_SQRT] = float_un,
-    [L_FLOOR] = float_un,
-    [L_CEIL] = float_un,
-    [L_TRUNC] = float_un,
-    [L_RINT] = float_un,
-    [L_EQ] = compare,
-    [L_NE] = compare,
-    [L_SLT] = compare,
-    [L_SLE] = compare,
-    [L_ULT] = compare,
-    [L_ULE] = compare,
-    [L_SELECT] = select_value,
-    [L_SEXT] = extend,
-    [L_ZEXT] = extend,
-    [L_ITRUNC] = int_trunc,
-    [L_SITOF] = int_to_float,
-    [L_UITOF] = int_to_float,
-    [L_FTOSI] = float_to_int,
-    [L_FTOUI] = float_to_int,
-    [L_FEXT] = float_to_float,
-    [L_FTRUNC] = float_to_float,
-    [L_BITCAST] = bitcast,
-    [L_LOAD] = load,
-    [L_LOADN] = load,
-    [L_GATHER] = load,
-    [L_OFFSET] = cmem_offset,
-    [L_FIELD] = cmem_field,
-    [L_GET] = first,
-    [L_CALL] = calls,
-    [L_CALLPTR] = calls,
-    [L_DOT4_US] = dot,
-    [L_DOT4_SS] = dot,
-    [L_DOT2] = dot,
-    [L_SHFL_XOR] = shuffle_xor,
-};
+// Ints, floats and truth values have functions of their own.
+static cexpr two_operands(cfn *c, const ins *x) {
+    lclass class = lop_class(x->op);
+    if (x->type.kind == LK_I1 && class != LC_DIVIDE && class != LC_SHIFT) return bool_op(c, x);
+    if (x->op == L_FMIN || x->op == L_FMAX) return float_min_max(c, x);
+    if (lkind_is_float(x->type.kind)) return float_bin(c, x);
+    return class == LC_DIVIDE    ? divide(c, x)
+           : class == LC_SHIFT   ? shift(c, x)
+           : class == LC_BITS    ? bitwise(c, x)
+           : class == LC_MIN_MAX ? int_min_max(c, x)
+                                 : wrapping(c, x);
+}
 
-cexpr cexpr_tree(cfn *c, const ins *x) { return writers[x->op](c, x); }
+// With one lane, operations on lanes are one of their operands.
+static cexpr one_lane(cfn *c, const ins *x) {
+    int from = x->op == L_INSERT || (x->op == L_SHUFFLE && x->mask[0] > 0);
+    return cexpr_of(c, x->args[from]);
+}
+
+cexpr cexpr_tree(cfn *c, const ins *x) {
+    switch (lop_class(x->op)) {
+    case LC_CONST: return constant(c, x);
+    case LC_PLACE: return symbol(c, x);
+    case LC_LANES:
+    case LC_REDUCE:
+    case LC_VARIABLE: return one_lane(c, x);
+    case LC_ARITHMETIC:
+    case LC_FLOAT:
+    case LC_DIVIDE:
+    case LC_MIN_MAX:
+    case LC_BITS:
+    case LC_SHIFT: return two_operands(c, x);
+    case LC_MULADD: return x->op == L_FMA ? fused(c, x) : muladd(c, x);
+    case LC_SIGN:
+    case LC_SQRT:
+    case LC_ROUND: return float_un(c, x);
+    case LC_COMPARE: return compare(c, x);
+    case LC_SELECT: return select_value(c, x);
+    case LC_RESIZE: return x->op == L_ITRUNC ? int_trunc(c, x) : extend(c, x);
+    case LC_TO_FLOAT: return int_to_float(c, x);
+    case LC_TO_INT: return float_to_int(c, x);
+    case LC_PRECISION: return float_to_float(c, x);
+    case LC_BITCAST: return bitcast(c, x);
+    case LC_DOT: return dot(c, x);
+    case LC_MEMORY: return load(c, x);
+    case LC_POINTER: return x->op == L_OFFSET ? cmem_offset(c, x) : cmem_field(c, x);
+    case LC_CALL: return calls(c, x);
+    case LC_THREADS: return shuffle_xor(c, x);
+    case LC_CONTROL: // statements
+    case LC_COMMENT: break;
+    }
+    diag_defect(c->mod->d, NULL, "function %s: %s is no expression", c->f->name, lop_name(x->op));
+}
 
 cexpr cexpr_of(cfn *c, const ins *x) {
     const cinfo *n = info_of(c, x);

@@ -155,8 +155,8 @@ static void find_aliases(cfn *c) {
 // ---------------------------------------------------------------- indices
 
 static bool is_arithmetic(lop op) {
-    return op == L_ADD || op == L_SUB || op == L_MUL || op == L_SMIN || op == L_SMAX || op == L_SDIV ||
-           op == L_SREM || op == L_UDIV || op == L_UREM || op == L_UMIN || op == L_UMAX;
+    lclass c = lop_class(op);
+    return c == LC_ARITHMETIC || c == LC_MIN_MAX || c == LC_DIVIDE;
 }
 
 static bool passes_on(lop op) {

@@ -381,8 +381,10 @@ static void serial_loop(cfn *c, const ins *x) {
     close_scope(c, from);
 }
 
-static int64_t launch_size(const lfunc *f, const ins *x) {
-    return x->role >= LOOP_THREAD_X ? f->threads[x->role - LOOP_THREAD_X] : f->grid[x->role - LOOP_GRID_X];
+// Which of x, y and z a loop of the launch runs over; *thread: inside of the block.
+static int launch_axis(const ins *x, bool *thread) {
+    *thread = loop_thread_axis(x->role) >= 0;
+    return *thread ? loop_thread_axis(x->role) : loop_grid_axis(x->role);
 }
 
 // Rounds of the loop; -1: not known.
@@ -394,10 +396,10 @@ static int64_t rounds(const ins *x) {
 }
 
 static const char *device_index(cfn *c, const ins *x) {
-    bool thread = x->role >= LOOP_THREAD_X;
+    bool thread;
+    int axis = launch_axis(x, &thread);
     const char *type = ctype_name(x->type.kind, SIGN_SIGNED);
-    const char *s = arena_printf(c->arena, "(%s)%s.%c", type, thread ? "threadIdx" : "blockIdx",
-                                 "xyz"[x->role - (thread ? LOOP_THREAD_X : LOOP_GRID_X)]);
+    const char *s = arena_printf(c->arena, "(%s)%s.%c", type, thread ? "threadIdx" : "blockIdx", "xyz"[axis]);
     if (!is_int_const(x->args[2], 1))
         s = arena_printf(c->arena, "%s * %s", s, cexpr_paren(c, cexpr_signed(c, x->args[2]), PREC_UNARY));
     if (is_int_const(x->args[0], 0)) return s;
@@ -408,8 +410,9 @@ static const char *device_index(cfn *c, const ins *x) {
 // on by the size of the block.
 static void device_loop(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
-    bool thread = x->role >= LOOP_THREAD_X;
-    int64_t size = launch_size(c->f, x), count = rounds(x);
+    bool thread;
+    int axis = launch_axis(x, &thread);
+    int64_t size = (thread ? c->f->threads : c->f->grid)[axis], count = rounds(x);
     bool exact = size > 0 && size == count,
          covered = (count >= 0 && count <= size) || (!thread && (count < 0 || !size));
     if (!exact && n->syncs && thread)
@@ -430,7 +433,7 @@ static void device_loop(cfn *c, const ins *x) {
     if (covered) line(c, "if (%s < %s) {", n->name, end);
     else
         line(c, "for (%s %s = %s; %s < %s; %s += %s.%c * %s) {", type, n->name, index, n->name, end, n->name,
-             thread ? "blockDim" : "gridDim", "xyz"[x->role - (thread ? LOOP_THREAD_X : LOOP_GRID_X)], step);
+             thread ? "blockDim" : "gridDim", "xyz"[axis], step);
     body(c, x->body[0]);
     line(c, "}");
     if (!covered) close_scope(c, from);
@@ -486,7 +489,7 @@ static void branch(cfn *c, const ins *x) {
 
 static void structure(cfn *c, const ins *x) {
     const cinfo *n = info_of(c, x);
-    bool device = c->mod->dialect == DIALECT_CUDA && x->op == L_FOR && x->role >= LOOP_GRID_X;
+    bool thread, device = c->mod->dialect == DIALECT_CUDA && x->op == L_FOR && launch_axis(x, &thread) >= 0;
     settle(c, x, n->writes, n->vars);
     if (x->op == L_IF) branch(c, x);
     else if (x->op == L_LOOP) endless_loop(c, x);

@@ -167,7 +167,6 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     switch (x->op) {
     case L_PARAM: return LLVMGetParam(e->fn, (unsigned)x->i);
     case L_SYMBOL: return symbol_value(e, x->name);
-    case L_NULL: return LLVMConstNull(e->kinds[LK_PTR]);
     case L_VAR: return emit_var(e, x);
     case L_GET: return LLVMBuildLoad2(e->b, type_of(e, x->type), value_of(e, x->args[0]), "");
     case L_SET: return LLVMBuildStore(e->b, value_of(e, x->args[1]), value_of(e, x->args[0]));
@@ -178,9 +177,6 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     case L_RETURN: emit_return(e, x); return NULL;
     case L_CALL:
     case L_CALLPTR: return emit_call(e, x);
-    case L_DOT4_US:
-    case L_DOT4_SS:
-    case L_DOT2: return emit_dot(e, x);
     case L_LOAD:
     case L_LOADN:
     case L_STORE:
@@ -197,66 +193,10 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     case L_SHFL_XOR: not_here(e, "a warp shuffle");
     case L_COMMENT: return NULL;
     case L_COUNT: not_here(e, "no instruction");
-    case L_CONST:
-    case L_SPLAT:
-    case L_IOTA:
-    case L_EXTRACT:
-    case L_INSERT:
-    case L_SHUFFLE:
-    case L_HADD:
-    case L_HMUL:
-    case L_HSMIN:
-    case L_HSMAX:
-    case L_HUMIN:
-    case L_HUMAX:
-    case L_HOR:
-    case L_HAND:
-    case L_ADD:
-    case L_SUB:
-    case L_MUL:
-    case L_MULADD:
-    case L_FMA:
-    case L_FDIV:
-    case L_SDIV:
-    case L_UDIV:
-    case L_SREM:
-    case L_UREM:
-    case L_SMIN:
-    case L_SMAX:
-    case L_UMIN:
-    case L_UMAX:
-    case L_FMIN:
-    case L_FMAX:
-    case L_AND:
-    case L_OR:
-    case L_XOR:
-    case L_SHL:
-    case L_LSHR:
-    case L_ASHR:
-    case L_FNEG:
-    case L_FABS:
-    case L_SQRT:
-    case L_FLOOR:
-    case L_CEIL:
-    case L_TRUNC:
-    case L_RINT:
-    case L_EQ:
-    case L_NE:
-    case L_SLT:
-    case L_SLE:
-    case L_ULT:
-    case L_ULE:
-    case L_SELECT:
-    case L_SEXT:
-    case L_ZEXT:
-    case L_ITRUNC:
-    case L_SITOF:
-    case L_UITOF:
-    case L_FTOSI:
-    case L_FTOUI:
-    case L_FEXT:
-    case L_FTRUNC:
-    case L_BITCAST: return emit_arithmetic(e, x);
+#define INS(...)
+#define PURE(op, ...) case op:
+#include "ir/loops/loops.def"
+        return emit_pure(e, x);
     }
     not_here(e, "no instruction");
 }

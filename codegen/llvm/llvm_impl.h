@@ -58,9 +58,9 @@ LLVMValueRef splat(emit *e, LLVMValueRef scalar, int lanes);
 LLVMValueRef slice(emit *e, LLVMValueRef v, int from, int n);
 LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 
-LLVMValueRef emit_arithmetic(emit *e, const ins *x); // llvm_ins.c: L_CONST .. L_BITCAST without memory
-LLVMValueRef emit_memory(emit *e, const ins *x);     // llvm_memory.c
-LLVMValueRef emit_dot(emit *e, const ins *x);        // llvm_dot.c
+LLVMValueRef emit_pure(emit *e, const ins *x);                // llvm_ins.c
+LLVMValueRef emit_memory(emit *e, const ins *x);              // llvm_memory.c
+LLVMValueRef emit_dot(emit *e, const ins *x);                 // llvm_dot.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn); // llvm_emit.c
 void begin_debug(emit *e);                                    // llvm_debug.c
 void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn);   // fn NULL: nothing is emitted

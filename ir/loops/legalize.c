@@ -71,16 +71,16 @@ static bool half_is_legal(const target *t, const ins *x, lkind from, lkind to) {
     return direct && t->f16_convert;
 }
 
-static bool is_float_arithmetic(lop op) {
-    return (op >= L_HADD && op <= L_HUMAX) || op == L_ADD || op == L_SUB || op == L_MUL || op == L_MULADD ||
-           op == L_FMA || op == L_FDIV || op == L_FMIN || op == L_FMAX || (op >= L_FNEG && op <= L_ULE);
+static bool is_float_arithmetic(lclass c) {
+    return c == LC_REDUCE || c == LC_ARITHMETIC || c == LC_MULADD || c == LC_FLOAT || c == LC_SIGN ||
+           c == LC_SQRT || c == LC_ROUND || c == LC_COMPARE;
 }
 
 // Arithmetic on halves: in f32, rounded once.
 static ins *half_arithmetic(lbuild *b, const ins *x) {
     ins *args[3];
     for (int i = 0; i < x->nargs; i++) args[i] = widen_half(b, x->args[i]);
-    if (x->op >= L_EQ) return lb_cmp(b, x->op, args[0], args[1]);
+    if (lop_class(x->op) == LC_COMPARE) return lb_cmp(b, x->op, args[0], args[1]);
     ins *r = lb_op(b, x->op, lt(LK_F32, x->type.lanes), x->nargs, args);
     return narrow_to_half(b, x->type.kind, r);
 }
@@ -89,7 +89,7 @@ static ins *expand_half(lbuild *b, const ins *x) {
     lkind from = x->nargs ? x->args[0]->type.kind : LK_VOID, to = x->type.kind;
     if (!is_half(from) && !is_half(to)) return NULL;
     if (half_is_legal(b->target, x, from, to)) return NULL;
-    if (is_half(from) && is_float_arithmetic(x->op)) return half_arithmetic(b, x);
+    if (is_half(from) && is_float_arithmetic(lop_class(x->op))) return half_arithmetic(b, x);
     if (x->op == L_FEXT || x->op == L_FTOSI || x->op == L_FTOUI)
         return lb_conv(b, x->op, to, widen_half(b, x->args[0]));
     if (x->op == L_FTRUNC) return narrow_to_half(b, to, x->args[0]);
@@ -122,37 +122,31 @@ ins *call_helper(lmodule *m, lbuild *b, const char *name, ltype result, int narg
 
 // ---------------------------------------------------------------- one lane at a time
 
-static bool is_reduction(lop op) { return op >= L_HADD && op <= L_HAND; }
-
 // A reduction as a chain of the two-operand instruction, upper half onto lower half.
 static ins *expand_reduction(lbuild *b, const ins *x) {
-    static const lop two[] = {L_ADD, L_MUL, L_SMIN, L_SMAX, L_UMIN, L_UMAX, L_OR, L_AND};
-    lop op = two[x->op - L_HADD];
+    lop op = lop_across(x->op, x->type.kind);
     int n = x->args[0]->type.lanes;
     ins *v[1 << 10];
-    if (lkind_is_float(x->type.kind) && x->op == L_HSMIN) op = L_FMIN;
-    if (lkind_is_float(x->type.kind) && x->op == L_HSMAX) op = L_FMAX;
     for (int i = 0; i < n; i++) v[i] = lb_extract(b, x->args[0], i);
     for (; n > 1; n = (n + 1) / 2)
         for (int i = 0; i < n / 2; i++) v[i] = lb_bin(b, op, v[i], v[(n + 1) / 2 + i]);
     return v[0];
 }
 
+static bool is_conversion(lop op) { return lop_class(op) == LC_TO_FLOAT || lop_class(op) == LC_TO_INT; }
+
 static bool needs_soft_float(const target *t, const ins *x) {
-    bool moves =
-        x->op <= L_SHUFFLE || x->op == L_SELECT || x->op == L_BITCAST || x->op == L_FNEG || x->op == L_FABS;
-    bool computes = x->op < L_LOAD && !moves;
+    lclass c = lop_class(x->op);
     lkind from = x->nargs ? x->args[0]->type.kind : LK_VOID;
+    bool computes = (is_float_arithmetic(c) && c != LC_SIGN) || c == LC_PRECISION || is_conversion(x->op);
     return computes && (soft_float_kind(t, x->type.kind) || soft_float_kind(t, from));
 }
 
-static bool is_conversion(lop op) { return op >= L_SITOF && op <= L_FTOUI; }
-
 static bool needs_soft_int(const target *t, const ins *x) {
-    bool divides = x->op >= L_SDIV && x->op <= L_UREM;
-    bool op = divides || (x->op >= L_SHL && x->op <= L_ASHR) || x->op == L_MUL || is_conversion(x->op);
+    lclass c = lop_class(x->op);
+    bool op = c == LC_DIVIDE || c == LC_SHIFT || x->op == L_MUL || is_conversion(x->op);
     if (!op || !is_small_freestanding(t)) return false;
-    return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (divides && t->no_divider);
+    return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (c == LC_DIVIDE && t->no_divider);
 }
 
 // LLVM goes through 64-bit integers between vectors of doubles and of narrower integers.
@@ -180,7 +174,7 @@ static ins *expand_soft(walk *w, lbuild *b, const ins *x) {
     bool soft_float = needs_soft_float(b->target, x), soft_int = needs_soft_int(b->target, x);
     if (splits_badly(b->target, x)) return expand_lanes(b, x);
     if (!soft_float && !soft_int) return NULL;
-    if (is_reduction(x->op)) return expand_reduction(b, x);
+    if (lop_class(x->op) == LC_REDUCE) return expand_reduction(b, x);
     if (x->type.lanes > 1) return expand_lanes(b, x);
     if (soft_float || is_conversion(x->op)) return soft_float_expand(w->module, b, x);
     return soft_int_expand(w->module, b, x);
@@ -192,7 +186,7 @@ static ins *expand(walk *w, lbuild *b, const ins *x) {
     const target *t = b->target;
     ins *r = expand_half(b, x);
     if (r) return r;
-    if (x->op >= L_FLOOR && x->op <= L_RINT && (!t->round_instr || (x->type.kind == LK_F64 && !t->f64)))
+    if (lop_class(x->op) == LC_ROUND && (!t->round_instr || (x->type.kind == LK_F64 && !t->f64)))
         return expand_rounding(b, x->op, x->args[0]);
     if (x->op == L_FMA && !t->fma) return lb_muladd(b, x->args[0], x->args[1], x->args[2]);
     return expand_soft(w, b, x);

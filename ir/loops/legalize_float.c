@@ -387,8 +387,8 @@ ins *soft_float_expand(lmodule *m, lbuild *b, const ins *x) {
     if (x->op == L_SQRT) return arithmetic(m, b, "fsqrt", make_sqrt, k, a, NULL);
     if (x->op == L_MULADD) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, a, c), x->args[2]);
     if (x->op == L_FMIN || x->op == L_FMAX) return extreme(b, x->op, a, c);
-    if (x->op >= L_EQ && x->op <= L_SLE) return soft_compare(m, b, x->op, a, c);
-    if ((x->op >= L_SITOF && x->op <= L_FTOUI) || x->op == L_FEXT || x->op == L_FTRUNC)
-        return soft_conversion(m, b, x);
+    if (lop_class(x->op) == LC_COMPARE) return soft_compare(m, b, x->op, a, c);
+    lclass class = lop_class(x->op);
+    if (class == LC_TO_FLOAT || class == LC_TO_INT || class == LC_PRECISION) return soft_conversion(m, b, x);
     diag_defect(b->diag, NULL, "function %s: %s has no soft-float form", b->f->name, lop_name(x->op));
 }

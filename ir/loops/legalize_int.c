@@ -130,10 +130,10 @@ static ins *product(lmodule *m, lbuild *b, const ins *x) {
 }
 
 ins *soft_int_expand(lmodule *m, lbuild *b, const ins *x) {
-    bool wide = x->type.kind == LK_I64, divides = x->op >= L_SDIV && x->op <= L_UREM;
+    bool wide = x->type.kind == LK_I64, divides = lop_class(x->op) == LC_DIVIDE;
     if (divides && (wide || b->target->no_divider))
         return wide || x->type.kind == LK_I32 ? division(m, b, x) : narrow_division(b, x);
     if (!wide) return NULL;
     if (x->op == L_MUL) return product(m, b, x);
-    return x->op >= L_SHL && x->op <= L_ASHR ? shift(m, b, x) : NULL;
+    return lop_class(x->op) == LC_SHIFT ? shift(m, b, x) : NULL;
 }

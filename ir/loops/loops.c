@@ -1,10 +1,9 @@
 // The builder of loops. In: calls that name an operation and its operands. Out: instructions appended to the
 // current block, or an operand or constant where the result is already known.
 // Integer constants are kept sign-extended (I1: 0 or 1), float constants rounded to their kind.
-#include "ir/loops/loops.h"
 #include "compiler/base/round.h"
+#include "ir/loops/loops_eval.h"
 #include "ir/target.h"
-#include <math.h>
 #include <string.h>
 
 // A block made here knows the block that it was opened in.
@@ -12,46 +11,6 @@ typedef struct scope {
     lblock block;
     lblock *outer;
 } scope;
-
-int lkind_bytes(lkind k) {
-    switch (k) {
-    case LK_VOID: return 0;
-    case LK_I1:
-    case LK_I8: return 1;
-    case LK_I16:
-    case LK_F16:
-    case LK_BF16: return 2;
-    case LK_I32:
-    case LK_F32: return 4;
-    case LK_I64:
-    case LK_F64:
-    case LK_PTR: return 8;
-    }
-    return 0;
-}
-
-bool lkind_is_float(lkind k) { return k == LK_F16 || k == LK_BF16 || k == LK_F32 || k == LK_F64; }
-
-static bool is_int(lkind k) { return k >= LK_I1 && k <= LK_I64; }
-
-lkind lkind_of(dtype t) {
-    if (t == DT_F32) return LK_F32;
-    if (t == DT_F64) return LK_F64;
-    if (t == DT_F16) return LK_F16;
-    if (t == DT_BF16) return LK_BF16;
-    if (t == DT_STRING) return LK_PTR;
-    switch (dtype_bits(t)) {
-    case 2:
-    case 4:
-    case 8: return LK_I8;
-    case 16: return LK_I16;
-    case 32: return LK_I32;
-    case 64: return LK_I64;
-    }
-    return LK_VOID; // none, complex128
-}
-
-lkind lindex_kind(const target *t) { return t->ptr_bits == 32 ? LK_I32 : LK_I64; }
 
 // ---------------------------------------------------------------- modules and functions
 
@@ -177,33 +136,7 @@ static ins *emit3(lbuild *b, lop op, ltype t, ins *x, ins *y, ins *z) {
 
 // ---------------------------------------------------------------- constants
 
-static int bits_of(lkind k) { return k == LK_I1 ? 1 : 8 * lkind_bytes(k); }
-
-static int64_t fit_int(lkind k, int64_t v) {
-    switch (bits_of(k)) {
-    case 1: return v & 1;
-    case 8: return (int8_t)v;
-    case 16: return (int16_t)v;
-    case 32: return (int32_t)v;
-    }
-    return v;
-}
-
-static uint64_t as_unsigned(lkind k, int64_t v) {
-    int bits = bits_of(k);
-    return bits == 64 ? (uint64_t)v : (uint64_t)v & ((1ull << bits) - 1);
-}
-
-static int64_t as_signed(lkind k, int64_t v) { return k == LK_I1 ? -(v & 1) : v; }
-
-static double fit_float(lkind k, double v) {
-    if (k == LK_F32) return (float)v;
-    if (k == LK_F64) return v;
-    uint16_t half;
-    dtype t = k == LK_F16 ? DT_F16 : DT_BF16;
-    dtype_store_float(t, &half, 0, v, false);
-    return dtype_load_float(t, &half, 0);
-}
+static int64_t fit_int(lkind k, int64_t v) { return leval_signed(k, leval_fit(k, (uint64_t)v)); }
 
 ins *lb_int(lbuild *b, ltype t, int64_t v) {
     ins *x = lb_op(b, L_CONST, t, 0, NULL);
@@ -213,14 +146,14 @@ ins *lb_int(lbuild *b, ltype t, int64_t v) {
 
 ins *lb_float(lbuild *b, ltype t, double v) {
     ins *x = lb_op(b, L_CONST, t, 0, NULL);
-    x->f = fit_float(t.kind, v);
+    x->f = leval_float(t.kind, leval_float_word(t.kind, v));
     return x;
 }
 
 ins *lb_idx(lbuild *b, int64_t v) { return lb_int(b, lt(lindex_kind(b->target), 1), v); }
 
 static bool is_const(const ins *x) { return x->op == L_CONST; }
-static bool is_int_const(const ins *x) { return is_const(x) && is_int(x->type.kind); }
+static bool is_int_const(const ins *x) { return is_const(x) && lkind_is_int(x->type.kind); }
 static bool is_int_value(const ins *x, int64_t v) {
     return is_int_const(x) && x->i == fit_int(x->type.kind, v);
 }
@@ -230,84 +163,26 @@ static bool is_float_value(const ins *x, double v) {
 
 // ---------------------------------------------------------------- folding
 
-static double fold_rint(double v) {
-    double r = round(v); // halves away from zero: put them right
-    if (fabs(v - trunc(v)) == 0.5) r = 2 * round(v / 2);
-    return copysign(r, v);
+// op on constants as ir/loops/loops_eval.c computes it. NULL: an operand is not constant, or the result is open.
+static ins *fold(lbuild *b, lop op, ltype t, int n, ins *const *args) {
+    uint64_t word[2], out;
+    const uint64_t *at[] = {&word[0], &word[1]};
+    ltype types[2];
+    for (int i = 0; i < n; i++) {
+        lkind k = args[i]->type.kind;
+        if (!is_const(args[i])) return NULL;
+        types[i] = lt(k, 1);
+        word[i] = lkind_is_float(k) ? leval_float_word(k, args[i]->f) : leval_fit(k, (uint64_t)args[i]->i);
+    }
+    lclass c = lop_class(op);
+    if (c == LC_TO_INT || (c == LC_SHIFT && word[1] >= (uint64_t)lkind_bits(t.kind))) return NULL;
+    if (leval(&(ins){.op = op, .type = lt(t.kind, 1)}, types, at, false, &out)) return NULL;
+    if (!lkind_is_float(t.kind)) return lb_int(b, t, leval_signed(t.kind, out));
+    double f = leval_float(t.kind, out);
+    return op == L_BITCAST && f != f ? NULL : lb_float(b, t, f); // a NaN's bits must live
 }
 
-static bool fold_un(lop op, double v, double *r) {
-    if (op == L_FNEG) *r = -v;
-    else if (op == L_FABS) *r = fabs(v);
-    else if (op == L_SQRT) *r = sqrt(v);
-    else if (op == L_FLOOR) *r = floor(v);
-    else if (op == L_CEIL) *r = ceil(v);
-    else if (op == L_TRUNC) *r = trunc(v);
-    else if (op == L_RINT) *r = fold_rint(v);
-    else return false;
-    return true;
-}
-
-// + - * / and sqrt of f32 through double round once in effect: 53 >= 2 * 24 + 2.
-static bool fold_float(lop op, double x, double y, double *r) {
-    if (op == L_ADD) *r = x + y;
-    else if (op == L_SUB) *r = x - y;
-    else if (op == L_MUL) *r = x * y;
-    else if (op == L_FDIV) *r = x / y;
-    else if (op == L_FMIN) *r = x < y ? x : y;
-    else if (op == L_FMAX) *r = x > y ? x : y;
-    else return false;
-    return true;
-}
-
-static bool fold_division(lop op, lkind k, int64_t x, int64_t y, int64_t *r) {
-    if (y == 0 || (y == -1 && (op == L_SDIV || op == L_SREM))) return false;
-    uint64_t ux = as_unsigned(k, x), uy = as_unsigned(k, y);
-    if (op == L_SDIV) *r = x / y;
-    else if (op == L_SREM) *r = x % y;
-    else if (op == L_UDIV) *r = (int64_t)(ux / uy);
-    else if (op == L_UREM) *r = (int64_t)(ux % uy);
-    else return false;
-    return true;
-}
-
-static bool fold_shift(lop op, lkind k, int64_t x, int64_t y, int64_t *r) {
-    uint64_t n = as_unsigned(k, y);
-    if (n >= (uint64_t)bits_of(k)) return false;
-    if (op == L_SHL) *r = (int64_t)((uint64_t)x << n);
-    else if (op == L_LSHR) *r = (int64_t)(as_unsigned(k, x) >> n);
-    else if (op == L_ASHR) *r = as_signed(k, x) >> n;
-    else return false;
-    return true;
-}
-
-static bool fold_int(lop op, lkind k, int64_t x, int64_t y, int64_t *r) {
-    uint64_t ux = as_unsigned(k, x), uy = as_unsigned(k, y);
-    int64_t sx = as_signed(k, x), sy = as_signed(k, y);
-    if (op == L_ADD) *r = (int64_t)(ux + uy);
-    else if (op == L_SUB) *r = (int64_t)(ux - uy);
-    else if (op == L_MUL) *r = (int64_t)(ux * uy);
-    else if (op == L_AND) *r = x & y;
-    else if (op == L_OR) *r = x | y;
-    else if (op == L_XOR) *r = x ^ y;
-    else if (op == L_SMIN) *r = sx < sy ? x : y;
-    else if (op == L_SMAX) *r = sx > sy ? x : y;
-    else if (op == L_UMIN) *r = ux < uy ? x : y;
-    else if (op == L_UMAX) *r = ux > uy ? x : y;
-    else return fold_division(op, k, x, y, r) || fold_shift(op, k, x, y, r);
-    return true;
-}
-
-static ins *fold_const(lbuild *b, lop op, ins *x, ins *y) {
-    ltype t = x->type;
-    int64_t i;
-    double f;
-    if (!is_const(x) || !is_const(y)) return NULL;
-    if (is_int(t.kind)) return fold_int(op, t.kind, x->i, y->i, &i) ? lb_int(b, t, i) : NULL;
-    return fold_float(op, x->f, y->f, &f) ? lb_float(b, t, f) : NULL;
-}
-
-static bool idempotent(lop op) { return (op >= L_SMIN && op <= L_UMAX) || op == L_AND || op == L_OR; }
+static bool idempotent(lop op) { return lop_class(op) == LC_MIN_MAX || op == L_AND || op == L_OR; }
 
 // x op y where one operand decides: y is a constant, or x and y are the same integer.
 static ins *fold_neutral(lbuild *b, lop op, ins *x, ins *y) {
@@ -315,8 +190,7 @@ static ins *fold_neutral(lbuild *b, lop op, ins *x, ins *y) {
     if (x == y && idempotent(op)) return x;
     if (x == y && (op == L_SUB || op == L_XOR)) return lb_int(b, x->type, 0);
     if (is_int_value(y, 0)) {
-        if (op == L_ADD || op == L_SUB || op == L_OR || op == L_XOR || (op >= L_SHL && op <= L_ASHR))
-            return x;
+        if (op == L_ADD || op == L_SUB || op == L_OR || op == L_XOR || lop_class(op) == LC_SHIFT) return x;
         if (op == L_MUL || op == L_AND) return y;
     }
     if (is_int_value(y, -1) && (op == L_AND || op == L_OR)) return op == L_AND ? x : y;
@@ -330,13 +204,8 @@ static ins *fold_neutral(lbuild *b, lop op, ins *x, ins *y) {
 // (x op c1) op c2 is x op (c1 op c2) for wrapping + and *.
 static ins *fold_chain(lbuild *b, lop op, ins *x, ins *y) {
     if ((op != L_ADD && op != L_MUL) || !is_int_const(y) || x->op != op || !is_const(x->args[1])) return NULL;
-    ins *c = fold_const(b, op, x->args[1], y);
+    ins *c = fold(b, op, y->type, 2, (ins *[]){x->args[1], y});
     return c ? lb_bin(b, op, x->args[0], c) : NULL;
-}
-
-static bool commutes(lop op) {
-    return op == L_ADD || op == L_MUL || (op >= L_SMIN && op <= L_UMAX) || (op >= L_AND && op <= L_XOR) ||
-           op == L_EQ || op == L_NE;
 }
 
 static void match_lanes(lbuild *b, ins **x, ins **y) {
@@ -346,7 +215,7 @@ static void match_lanes(lbuild *b, ins **x, ins **y) {
 }
 
 static void order(lop op, ins **x, ins **y) {
-    if (!commutes(op) || !is_const(*x) || is_const(*y)) return;
+    if (!lop_commutes(op) || !is_const(*x) || is_const(*y)) return;
     ins *t = *x;
     *x = *y;
     *y = t;
@@ -359,43 +228,24 @@ ins *lb_bin(lbuild *b, lop op, ins *x, ins *y) {
         op = L_ADD;
         y = lb_int(b, y->type, (int64_t)(0 - (uint64_t)y->i));
     }
-    ins *r = fold_const(b, op, x, y);
+    ins *r = fold(b, op, x->type, 2, (ins *[]){x, y});
     if (!r) r = fold_neutral(b, op, x, y);
     if (!r) r = fold_chain(b, op, x, y);
     return r ? r : emit2(b, op, x->type, x, y);
 }
 
 ins *lb_un(lbuild *b, lop op, ins *x) {
-    double r;
-    if (is_const(x) && fold_un(op, x->f, &r)) return lb_float(b, x->type, r);
     if (op == L_FNEG && x->op == L_FNEG) return x->args[0];
-    return emit1(b, op, x->type, x);
-}
-
-static bool fold_int_cmp(lop op, lkind k, int64_t x, int64_t y) {
-    uint64_t ux = as_unsigned(k, x), uy = as_unsigned(k, y);
-    int64_t sx = as_signed(k, x), sy = as_signed(k, y);
-    return op == L_EQ    ? ux == uy
-           : op == L_NE  ? ux != uy
-           : op == L_SLT ? sx < sy
-           : op == L_SLE ? sx <= sy
-           : op == L_ULT ? ux < uy
-                         : ux <= uy;
+    ins *r = fold(b, op, x->type, 1, &x);
+    return r ? r : emit1(b, op, x->type, x);
 }
 
 ins *lb_cmp(lbuild *b, lop op, ins *x, ins *y) {
     match_lanes(b, &x, &y);
     order(op, &x, &y);
     ltype t = lt(LK_I1, x->type.lanes);
-    if (is_const(x) && is_const(y)) {
-        if (is_int(x->type.kind)) return lb_int(b, t, fold_int_cmp(op, x->type.kind, x->i, y->i));
-        return lb_int(b, t,
-                      op == L_EQ    ? x->f == y->f
-                      : op == L_NE  ? x->f != y->f
-                      : op == L_SLT ? x->f < y->f
-                                    : x->f <= y->f);
-    }
-    return emit2(b, op, t, x, y);
+    ins *r = fold(b, op, t, 2, (ins *[]){x, y});
+    return r ? r : emit2(b, op, t, x, y);
 }
 
 ins *lb_select(lbuild *b, ins *c, ins *x, ins *y) {
@@ -413,7 +263,7 @@ ins *lb_muladd(lbuild *b, ins *x, ins *y, ins *z) {
     match_lanes(b, &x, &y);
     match_lanes(b, &x, &z);
     match_lanes(b, &x, &y);
-    if (is_int(x->type.kind)) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, x, y), z);
+    if (lkind_is_int(x->type.kind)) return lb_bin(b, L_ADD, lb_bin(b, L_MUL, x, y), z);
     if (is_float_value(x, 1)) return lb_bin(b, L_ADD, y, z);
     if (is_float_value(y, 1)) return lb_bin(b, L_ADD, x, z);
     return emit3(b, L_MULADD, x->type, x, y, z);
@@ -421,58 +271,25 @@ ins *lb_muladd(lbuild *b, ins *x, ins *y, ins *z) {
 
 // ---------------------------------------------------------------- conversions and lanes
 
-static ins *fold_conv(lbuild *b, lop op, ltype t, ins *x) {
-    lkind from = x->type.kind;
-    if (!is_const(x)) return NULL;
-    if (op == L_SEXT) return lb_int(b, t, as_signed(from, x->i));
-    if (op == L_ZEXT) return lb_int(b, t, (int64_t)as_unsigned(from, x->i));
-    if (op == L_ITRUNC) return lb_int(b, t, x->i);
-    if (op == L_FEXT || op == L_FTRUNC) return lb_float(b, t, x->f);
-    // Through double an i64 would round twice on its way to f32.
-    int64_t v = as_signed(from, x->i);
-    if (op == L_SITOF && v >= -(1ll << 53) && v <= 1ll << 53) return lb_float(b, t, (double)v);
-    if (op == L_UITOF && as_unsigned(from, x->i) <= 1ull << 53)
-        return lb_float(b, t, (double)as_unsigned(from, x->i));
-    return NULL;
-}
-
 ins *lb_conv(lbuild *b, lop op, lkind to, ins *x) {
     ltype t = lt(to, x->type.lanes);
     if (x->type.kind == to) return x;
     if (op == L_BITCAST) return lb_bitcast(b, t, x);
-    ins *r = fold_conv(b, op, t, x);
+    ins *r = fold(b, op, t, 1, &x);
     return r ? r : emit1(b, op, t, x);
-}
-
-static ins *fold_bitcast(lbuild *b, ltype to, ins *x) {
-    if (!is_const(x) || to.lanes != x->type.lanes) return NULL;
-    float f = (float)x->f;
-    int32_t i32 = (int32_t)x->i;
-    int64_t i64;
-    double d;
-    if (to.kind == LK_I32 && x->type.kind == LK_F32) return memcpy(&i32, &f, 4), lb_int(b, to, i32);
-    if (to.kind == LK_I64 && x->type.kind == LK_F64) return memcpy(&i64, &x->f, 8), lb_int(b, to, i64);
-    if (to.kind == LK_F32 && x->type.kind == LK_I32) {
-        memcpy(&f, &i32, 4);
-        return f == f ? lb_float(b, to, f) : NULL; // a NaN's bits must live
-    }
-    if (to.kind == LK_F64 && x->type.kind == LK_I64) {
-        memcpy(&d, &x->i, 8);
-        return d == d ? lb_float(b, to, d) : NULL;
-    }
-    return NULL;
 }
 
 ins *lb_bitcast(lbuild *b, ltype to, ins *x) {
     if (x->type.kind == to.kind && x->type.lanes == to.lanes) return x;
-    ins *r = fold_bitcast(b, to, x);
+    bool whole = to.lanes == x->type.lanes && lkind_is_float(to.kind) != lkind_is_float(x->type.kind);
+    ins *r = whole && to.kind != LK_PTR ? fold(b, L_BITCAST, to, 1, &x) : NULL;
     return r ? r : emit1(b, L_BITCAST, to, x);
 }
 
 ins *lb_splat(lbuild *b, ins *x, int lanes) {
     ltype t = lt(x->type.kind, lanes);
     if (x->type.lanes == lanes || x->type.lanes != 1) return x;
-    if (is_const(x)) return is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
+    if (is_const(x)) return lkind_is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
     return emit1(b, L_SPLAT, t, x);
 }
 
@@ -483,7 +300,7 @@ ins *lb_extract(lbuild *b, ins *x, int lane) {
     if (x->type.lanes == 1) return x;
     if (x->op == L_SPLAT) return x->args[0];
     if (x->op == L_IOTA) return lb_int(b, t, lane);
-    if (is_const(x)) return is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
+    if (is_const(x)) return lkind_is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
     ins *r = emit1(b, L_EXTRACT, t, x);
     r->i = lane;
     return r;

@@ -26,106 +26,50 @@ typedef struct ltype {
     uint16_t lanes; // 1: scalar
 } ltype;
 
-// X(enumerator, text name, operands (-1: list)). "same": operands and result have one type.
-#define LOOP_OPS(X)                                                                                          \
-    X(L_CONST, "const", 0)     /* .i or .f, the same in all lanes */                                         \
-    X(L_PARAM, "param", 0)     /* number .i of the function */                                               \
-    X(L_SYMBOL, "symbol", 0)   /* address of global or function .name; LK_PTR */                             \
-    X(L_NULL, "null", 0)       /* null pointer */                                                            \
-    X(L_SPLAT, "splat", 1)     /* scalar to all lanes */                                                     \
-    X(L_IOTA, "iota", 0)       /* 0, 1, 2 ... */                                                             \
-    X(L_EXTRACT, "extract", 1) /* lane .i */                                                                 \
-    X(L_INSERT, "insert", 2)   /* vector, scalar into lane .i */                                             \
-    X(L_SHUFFLE, "shuffle", 2) /* lanes .mask[0..lanes) of the concatenation of both */                      \
-    X(L_HADD, "hadd", 1)       /* lanes to one: sum (ints wrap; floats pairwise, any order) */               \
-    X(L_HMUL, "hmul", 1)                                                                                     \
-    X(L_HSMIN, "hsmin", 1) /* signed ints; floats like L_FMIN */                                             \
-    X(L_HSMAX, "hsmax", 1)                                                                                   \
-    X(L_HUMIN, "humin", 1)                                                                                   \
-    X(L_HUMAX, "humax", 1)                                                                                   \
-    X(L_HOR, "hor", 1)                                                                                       \
-    X(L_HAND, "hand", 1)                                                                                     \
-    X(L_ADD, "add", 2) /* ints wrap; same */                                                                 \
-    X(L_SUB, "sub", 2)                                                                                       \
-    X(L_MUL, "mul", 2)                                                                                       \
-    X(L_MULADD, "muladd", 3) /* float a * b + c, fused where the target has it and fp is not strict */       \
-    X(L_FMA, "fma", 3)       /* float a * b + c rounded once, only where target->fma */                      \
-    X(L_FDIV, "fdiv", 2)                                                                                     \
-    X(L_SDIV, "sdiv", 2) /* divisor known non-zero, no MIN / -1 */                                           \
-    X(L_UDIV, "udiv", 2)                                                                                     \
-    X(L_SREM, "srem", 2)                                                                                     \
-    X(L_UREM, "urem", 2)                                                                                     \
-    X(L_SMIN, "smin", 2)                                                                                     \
-    X(L_SMAX, "smax", 2)                                                                                     \
-    X(L_UMIN, "umin", 2)                                                                                     \
-    X(L_UMAX, "umax", 2)                                                                                     \
-    X(L_FMIN, "fmin", 2) /* a < b ? a : b (b when either is NaN) */                                          \
-    X(L_FMAX, "fmax", 2) /* a > b ? a : b */                                                                 \
-    X(L_AND, "and", 2)                                                                                       \
-    X(L_OR, "or", 2)                                                                                         \
-    X(L_XOR, "xor", 2)                                                                                       \
-    X(L_SHL, "shl", 2) /* count < width */                                                                   \
-    X(L_LSHR, "lshr", 2)                                                                                     \
-    X(L_ASHR, "ashr", 2)                                                                                     \
-    X(L_FNEG, "fneg", 1)                                                                                     \
-    X(L_FABS, "fabs", 1)                                                                                     \
-    X(L_SQRT, "sqrt", 1)                                                                                     \
-    X(L_FLOOR, "floor", 1) /* FLOOR..RINT: f32, f64 */                                                       \
-    X(L_CEIL, "ceil", 1)                                                                                     \
-    X(L_TRUNC, "trunc", 1)                                                                                   \
-    X(L_RINT, "rint", 1) /* halves to even */                                                                \
-    X(L_EQ, "eq", 2)     /* comparisons: ints and floats (ordered: false on NaN), I1 result */               \
-    X(L_NE, "ne", 2)     /* floats: unordered or different */                                                \
-    X(L_SLT, "slt", 2)   /* signed ints and floats */                                                        \
-    X(L_SLE, "sle", 2)                                                                                       \
-    X(L_ULT, "ult", 2)                                                                                       \
-    X(L_ULE, "ule", 2)                                                                                       \
-    X(L_SELECT, "select", 3) /* I1 (scalar or lanes) ? b : c */                                              \
-    X(L_SEXT, "sext", 1)     /* integer to wider integer; I1 gives 0 / -1 */                                 \
-    X(L_ZEXT, "zext", 1)                                                                                     \
-    X(L_ITRUNC, "itrunc", 1) /* to narrower integer */                                                       \
-    X(L_SITOF, "sitof", 1)                                                                                   \
-    X(L_UITOF, "uitof", 1)                                                                                   \
-    X(L_FTOSI, "ftosi", 1) /* toward zero; operand known in range */                                         \
-    X(L_FTOUI, "ftoui", 1)                                                                                   \
-    X(L_FEXT, "fext", 1)         /* F16, BF16, F32 to wider float */                                         \
-    X(L_FTRUNC, "ftrunc", 1)     /* to narrower float, nearest even */                                       \
-    X(L_BITCAST, "bitcast", 1)   /* same total bits */                                                       \
-    X(L_LOAD, "load", 2)         /* pointer, index (in elements of the result's kind); consecutive lanes */  \
-    X(L_LOADN, "loadn", 3)       /* pointer, index, n: the first n lanes, the others 0 and not touched */    \
-    X(L_STORE, "store", 3)       /* pointer, index, value */                                                 \
-    X(L_STOREN, "storen", 4)     /* pointer, index, value, n: the first n lanes */                           \
-    X(L_GATHER, "gather", 2)     /* pointer, vector of indices */                                            \
-    X(L_SCATTER, "scatter", 3)   /* pointer, vector of indices (distinct), value */                          \
-    X(L_PREFETCH, "prefetch", 2) /* pointer, index in bytes: a hint; the place need not exist */             \
-    X(L_OFFSET, "offset", 2)     /* pointer + index * .i bytes */                                            \
-    X(L_FIELD, "field", 1) /* pointer to struct: value of member .name at byte .i, of the result's type */   \
-    X(L_SETFIELD, "setfield", 2) /* pointer to struct, value: member .name at byte .i */                     \
-    X(L_LOCAL, "local", 0) /* pointer to .i elements of kind .elem, private (stack) or shared (.shared) */   \
-    X(L_VAR, "var", 1)     /* a variable with an initial value; used by GET and SET only */                  \
-    X(L_GET, "get", 1)                                                                                       \
-    X(L_SET, "set", 2)          /* variable, value */                                                        \
-    X(L_FOR, "for", 3)          /* begin, end, step > 0; the value is the counter; .body[0] */               \
-    X(L_IF, "if", 1)            /* .body[0] then, .body[1] else or NULL */                                   \
-    X(L_LOOP, "loop", 0)        /* .body[0] until L_BREAK */                                                 \
-    X(L_BREAK, "break", 1)      /* leaves the innermost L_LOOP when its I1 operand holds */                  \
-    X(L_RETURN, "return", -1)   /* none or one operand; only as the last of a block */                       \
-    X(L_CALL, "call", -1)       /* .name(operands...) */                                                     \
-    X(L_CALLPTR, "callptr", -1) /* operand 0 is the function pointer */                                      \
-    X(L_DOT4_US, "dot4_us", 3) /* i32 acc + sum of 4 unsigned bytes of b times 4 signed bytes of c, wraps */ \
-    X(L_DOT4_SS, "dot4_ss", 3) /* both signed */                                                             \
-    X(L_DOT2, "dot2", 3)       /* i32 acc + sum of 2 signed halves of b times those of c */                  \
-    X(L_BARRIER, "barrier", 0) /* all threads of the block */                                                \
-    X(L_SHFL_XOR, "shfl_xor", 1) /* value of the thread whose lane number differs by xor .i in its warp */   \
-    X(L_ATOMIC_ADD, "atomic_add", 3) /* pointer, index, value */                                             \
-    X(L_COMMENT, "comment", 0)       /* .name, for the text forms */
+// What the instructions of a class have in common; ir/loops/loops.def has them all.
+typedef enum lclass {
+    LC_CONST,      // constants
+    LC_PLACE,      // what the function is given
+    LC_LANES,      // lanes moved
+    LC_REDUCE,     // lanes to one
+    LC_ARITHMETIC, // two operands, ints or floats
+    LC_MULADD,
+    LC_FLOAT,   // two floats
+    LC_DIVIDE,  // two ints
+    LC_MIN_MAX, // two ints
+    LC_BITS,    // two ints
+    LC_SHIFT,   // two ints
+    LC_SIGN,    // the sign of a float, changed in its bits
+    LC_SQRT,
+    LC_ROUND, // a float to an integral one
+    LC_COMPARE,
+    LC_SELECT,
+    LC_RESIZE,    // int to int
+    LC_TO_FLOAT,  // int to float
+    LC_TO_INT,    // float to int
+    LC_PRECISION, // float to float
+    LC_BITCAST,
+    LC_DOT,
+    LC_MEMORY,  // elements at a pointer and an index
+    LC_POINTER, // bytes at a pointer
+    LC_VARIABLE,
+    LC_CONTROL,
+    LC_CALL,
+    LC_THREADS, // of a GPU's block
+    LC_COMMENT,
+} lclass;
 
 typedef enum lop {
-#define X(e, name, n) e,
-    LOOP_OPS(X)
-#undef X
-        L_COUNT
+#define INS(op, ...) op,
+#include "ir/loops/loops.def"
+    L_COUNT
 } lop;
+const char *lop_name(lop op);
+lclass lop_class(lop op);
+int lop_operands(lop op);            // -1: a list
+bool lop_is_pure(lop op);            // leval computes it
+bool lop_commutes(lop op);           // on integers
+lop lop_across(lop reduce, lkind k); // the instruction on two operands that a reduction repeats
 
 // How a loop may run. Emitters turn GRID and THREAD into the device's indices; PARALLEL says that iterations
 // are independent (it stays serial inside one task).
@@ -233,11 +177,14 @@ typedef struct lbuild {
 
 static inline ltype lt(lkind k, int lanes) { return (ltype){(uint8_t)k, (uint16_t)lanes}; }
 static inline ltype lt_ptr(void) { return lt(LK_PTR, 1); }
-const char *lop_name(lop op);
 const char *lkind_name(lkind k); // "i32"
 int lkind_bytes(lkind k);        // LK_PTR: 8; LK_I1: 1
+int lkind_bits(lkind k);         // LK_I1: 1
 bool lkind_is_float(lkind k);
-lkind lkind_of(dtype t); // storage kind: bool, u8, i8, f8 -> I8; packed types -> I8; c64 -> I64
+bool lkind_is_int(lkind k);
+int loop_grid_axis(loop_role r);   // 0 to 2 of LOOP_GRID_X to LOOP_GRID_Z, else -1
+int loop_thread_axis(loop_role r); // the same of LOOP_THREAD_X to LOOP_THREAD_Z
+lkind lkind_of(dtype t);           // storage kind: bool, u8, i8, f8 -> I8; packed types -> I8; c64 -> I64
 lkind lindex_kind(const struct target *t); // I64, or I32 on 32-bit targets
 
 lbuild lbuild_new(lfunc *f, const struct target *t, diag *d);

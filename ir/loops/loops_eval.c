@@ -4,15 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-static int width(lkind k) { return k == LK_I1 ? 1 : 8 * lkind_bytes(k); }
-
 uint64_t leval_fit(lkind k, uint64_t v) {
-    int w = width(k);
+    int w = lkind_bits(k);
     return w == 0 || w == 64 ? v : v & ((1ull << w) - 1);
 }
 
 int64_t leval_signed(lkind k, uint64_t v) {
-    int w = width(k);
+    int w = lkind_bits(k);
     return w <= 1 || w == 64 ? (int64_t)v : (int64_t)(v << (64 - w)) >> (64 - w);
 }
 
@@ -21,7 +19,7 @@ static int64_t sign_of(lkind k, uint64_t v) { return k == LK_I1 ? -(int64_t)(v &
 
 static uint64_t pattern(lkind k) { return leval_fit(k, 0x0101010101010101u * LEVAL_PATTERN); }
 
-static double to_double(lkind k, uint64_t v) {
+double leval_float(lkind k, uint64_t v) {
     float f;
     double d;
     uint16_t h = (uint16_t)v;
@@ -36,7 +34,7 @@ static uint64_t float_bits(float f) {
     return u;
 }
 
-static uint64_t from_double(lkind k, double d) {
+uint64_t leval_float_word(lkind k, double d) {
     uint64_t v = 0;
     uint16_t h = 0;
     if (k == LK_F64) return memcpy(&v, &d, 8), v;
@@ -46,19 +44,18 @@ static uint64_t from_double(lkind k, double d) {
 
 // ---------------------------------------------------------------- two operands
 
-// Narrower kinds go through double: with 53 >= 2 * 24 + 2 bits the second rounding changes nothing.
-static double float_bin(lop op, double x, double y) {
-    if (op == L_ADD) return x + y;
-    if (op == L_SUB) return x - y;
-    if (op == L_MUL) return x * y;
-    if (op == L_FDIV) return x / y;
-    if (op == L_FMIN) return x < y ? x : y;
-    return x > y ? x : y; // L_FMAX
+// Narrower kinds go through double: with 53 >= 2 * 24 + 2 bits the second rounding changes nothing. A NaN
+// operand keeps its bits through minimum and maximum, which choose and do not compute.
+static uint64_t float_bin(lop op, lkind k, uint64_t a, uint64_t b) {
+    double x = leval_float(k, a), y = leval_float(k, b);
+    if (op == L_FMIN) return x < y ? a : b;
+    if (op == L_FMAX) return x > y ? a : b;
+    return leval_float_word(k, op == L_ADD ? x + y : op == L_SUB ? x - y : op == L_MUL ? x * y : x / y);
 }
 
 static bool compare(lop op, lkind k, uint64_t x, uint64_t y) {
     if (lkind_is_float(k)) {
-        double a = to_double(k, x), b = to_double(k, y);
+        double a = leval_float(k, x), b = leval_float(k, y);
         return op == L_EQ ? a == b : op == L_NE ? a != b : op == L_SLT ? a < b : op == L_SLE ? a <= b : false;
     }
     int64_t a = sign_of(k, x), b = sign_of(k, y);
@@ -70,7 +67,7 @@ static bool compare(lop op, lkind k, uint64_t x, uint64_t y) {
 }
 
 static uint64_t shift(lop op, lkind k, uint64_t x, uint64_t n) {
-    if (n >= (uint64_t)width(k)) return pattern(k);
+    if (n >= (uint64_t)lkind_bits(k)) return pattern(k);
     if (op == L_SHL) return x << n;
     return op == L_LSHR ? x >> n : (uint64_t)(sign_of(k, x) >> n);
 }
@@ -90,43 +87,21 @@ static uint64_t int_bin(lop op, lkind k, uint64_t x, uint64_t y) {
     return shift(op, k, x, y);
 }
 
-static bool is_compare(lop op) { return op >= L_EQ && op <= L_ULE; }
-
-// A NaN operand keeps its bits through minimum and maximum, which choose and do not compute.
-static uint64_t choose(lop op, lkind k, uint64_t x, uint64_t y) {
-    double a = to_double(k, x), b = to_double(k, y);
-    return (op == L_FMIN ? a < b : a > b) ? x : y;
-}
-
 uint64_t leval_bin(lop op, lkind k, uint64_t x, uint64_t y) {
-    if (is_compare(op)) return compare(op, k, x, y);
-    if (op == L_FMIN || op == L_FMAX) return choose(op, k, x, y);
-    if (lkind_is_float(k) && op <= L_FDIV)
-        return from_double(k, float_bin(op, to_double(k, x), to_double(k, y)));
-    return leval_fit(k, int_bin(op, k, x, y));
+    if (lop_class(op) == LC_COMPARE) return compare(op, k, x, y);
+    return lkind_is_float(k) ? float_bin(op, k, x, y) : leval_fit(k, int_bin(op, k, x, y));
 }
 
 static const char *divide(lop op, lkind k, uint64_t x, uint64_t y, uint64_t *out) {
     int64_t a = leval_signed(k, x), b = leval_signed(k, y);
     bool is_signed = op == L_SDIV || op == L_SREM;
     if (y == 0) return "division by zero";
-    if (is_signed && b == -1 && x == leval_fit(k, 1ull << (width(k) - 1)))
+    if (is_signed && b == -1 && x == leval_fit(k, 1ull << (lkind_bits(k) - 1)))
         return "division of the minimum by -1";
     *out = leval_fit(k, op == L_SDIV   ? (uint64_t)(a / b)
                         : op == L_SREM ? (uint64_t)(a % b)
                         : op == L_UDIV ? x / y
                                        : x % y);
-    return NULL;
-}
-
-static const char *two(const ins *x, ltype t, const uint64_t *a, const uint64_t *b, uint64_t *out) {
-    bool division = x->op >= L_SDIV && x->op <= L_UREM;
-    for (int l = 0; l < t.lanes; l++) {
-        const char *e = NULL;
-        if (division) e = divide(x->op, t.kind, a[l], b[l], &out[l]);
-        else out[l] = leval_bin(x->op, t.kind, a[l], b[l]);
-        if (e) return e;
-    }
     return NULL;
 }
 
@@ -139,19 +114,19 @@ static double half_to_even(double v) {
 }
 
 static uint64_t float_un(lop op, lkind k, uint64_t v) {
-    uint64_t top = 1ull << (width(k) - 1);
+    uint64_t top = 1ull << (lkind_bits(k) - 1);
     if (op == L_FNEG) return v ^ top;
     if (op == L_FABS) return v & ~top;
-    double d = to_double(k, v);
-    return from_double(k, op == L_SQRT    ? sqrt(d)
-                          : op == L_FLOOR ? floor(d)
-                          : op == L_CEIL  ? ceil(d)
-                          : op == L_TRUNC ? trunc(d)
-                                          : half_to_even(d));
+    double d = leval_float(k, v);
+    return leval_float_word(k, op == L_SQRT    ? sqrt(d)
+                               : op == L_FLOOR ? floor(d)
+                               : op == L_CEIL  ? ceil(d)
+                               : op == L_TRUNC ? trunc(d)
+                                               : half_to_even(d));
 }
 
 static uint64_t float_to_int(lop op, lkind to, double d) {
-    int w = width(to);
+    int w = lkind_bits(to);
     double most = ldexp(1, op == L_FTOSI ? w - 1 : w), least = op == L_FTOSI ? -most : 0;
     d = trunc(d);
     if (!(d >= least && d < most)) return pattern(to);
@@ -162,7 +137,7 @@ static uint64_t float_to_int(lop op, lkind to, double d) {
 static uint64_t int_to_float(lop op, lkind from, lkind to, uint64_t v) {
     int64_t s = sign_of(from, v);
     if (to == LK_F32) return float_bits(op == L_SITOF ? (float)s : (float)v);
-    return from_double(to, op == L_SITOF ? (double)s : (double)v);
+    return leval_float_word(to, op == L_SITOF ? (double)s : (double)v);
 }
 
 static uint64_t convert(lop op, lkind from, lkind to, uint64_t v) {
@@ -170,8 +145,8 @@ static uint64_t convert(lop op, lkind from, lkind to, uint64_t v) {
     if (op == L_ZEXT) return v;
     if (op == L_ITRUNC) return leval_fit(to, v);
     if (op == L_SITOF || op == L_UITOF) return int_to_float(op, from, to, v);
-    if (op == L_FTOSI || op == L_FTOUI) return float_to_int(op, to, to_double(from, v));
-    return from_double(to, to_double(from, v));
+    if (op == L_FTOSI || op == L_FTOUI) return float_to_int(op, to, leval_float(from, v));
+    return leval_float_word(to, leval_float(from, v));
 }
 
 static void put_bits(uint8_t *bytes, int64_t at, int n, uint64_t v) {
@@ -193,28 +168,17 @@ static void bitcast(ltype from, ltype to, const uint64_t *a, uint64_t *out) {
     }
     uint8_t bytes[1 << 12] = {0};
     for (int l = 0; l < from.lanes; l++)
-        put_bits(bytes, (int64_t)l * width(from.kind), width(from.kind), a[l]);
-    for (int l = 0; l < to.lanes; l++) out[l] = get_bits(bytes, (int64_t)l * width(to.kind), width(to.kind));
+        put_bits(bytes, (int64_t)l * lkind_bits(from.kind), lkind_bits(from.kind), a[l]);
+    for (int l = 0; l < to.lanes; l++)
+        out[l] = get_bits(bytes, (int64_t)l * lkind_bits(to.kind), lkind_bits(to.kind));
 }
 
 // ---------------------------------------------------------------- across lanes
 
-static lop pair_op(lop op) {
-    if (op == L_HADD) return L_ADD;
-    if (op == L_HMUL) return L_MUL;
-    if (op == L_HSMIN) return L_SMIN;
-    if (op == L_HSMAX) return L_SMAX;
-    if (op == L_HUMIN) return L_UMIN;
-    if (op == L_HUMAX) return L_UMAX;
-    return op == L_HOR ? L_OR : L_AND;
-}
-
 // Upper half onto lower half, until one is left.
 static uint64_t across(lop op, ltype t, const uint64_t *a) {
     uint64_t v[1 << 10];
-    lop two = pair_op(op);
-    if (lkind_is_float(t.kind) && op == L_HSMIN) two = L_FMIN;
-    if (lkind_is_float(t.kind) && op == L_HSMAX) two = L_FMAX;
+    lop two = lop_across(op, t.kind);
     memcpy(v, a, t.lanes * sizeof *a);
     for (int n = t.lanes; n > 1; n = (n + 1) / 2)
         for (int i = 0; i < n / 2; i++) v[i] = leval_bin(two, t.kind, v[i], v[(n + 1) / 2 + i]);
@@ -233,38 +197,69 @@ static uint64_t dot(lop op, uint64_t acc, uint32_t x, uint32_t y) {
 }
 
 static uint64_t multiply_add(lkind k, bool fused, uint64_t a, uint64_t b, uint64_t c) {
-    double x = to_double(k, a), y = to_double(k, b), z = to_double(k, c);
+    double x = leval_float(k, a), y = leval_float(k, b), z = leval_float(k, c);
     if (!fused) return leval_bin(L_ADD, k, leval_bin(L_MUL, k, a, b), c);
-    return k == LK_F64 ? from_double(k, fma(x, y, z)) : from_double(k, fmaf((float)x, (float)y, (float)z));
+    return k == LK_F64 ? leval_float_word(k, fma(x, y, z))
+                       : leval_float_word(k, fmaf((float)x, (float)y, (float)z));
 }
 
 // ---------------------------------------------------------------- all
 
+static uint64_t constant(const ins *x, int lane) {
+    lkind k = x->type.kind;
+    if (x->op == L_IOTA) return leval_fit(k, (uint64_t)lane);
+    return lkind_is_float(k) ? leval_float_word(k, x->f) : leval_fit(k, (uint64_t)x->i); // L_NULL: 0
+}
+
+static uint64_t moved(const ins *x, int lanes, const uint64_t *const *a, int lane) {
+    if (x->op == L_SPLAT) return a[0][0];
+    if (x->op == L_EXTRACT) return a[0][x->i];
+    if (x->op == L_INSERT) return lane == x->i ? a[1][0] : a[0][lane];
+    return x->mask[lane] < lanes ? a[0][x->mask[lane]] : a[1][x->mask[lane] - lanes];
+}
+
 static uint64_t eval_lane(const ins *x, const ltype *types, const uint64_t *const *a, bool fused, int l) {
     lkind to = x->type.kind;
-    lop op = x->op;
-    if (op == L_MULADD || op == L_FMA)
-        return multiply_add(to, fused || op == L_FMA, a[0][l], a[1][l], a[2][l]);
-    if (op == L_SELECT) return a[types[0].lanes == 1 ? a[0][0] ? 1 : 2 : a[0][l] ? 1 : 2][l];
-    if (op == L_CONST) return lkind_is_float(to) ? from_double(to, x->f) : leval_fit(to, (uint64_t)x->i);
-    if (op == L_NULL) return 0;
-    if (op == L_SPLAT) return a[0][0];
-    if (op == L_IOTA) return leval_fit(to, (uint64_t)l);
-    if (op == L_INSERT) return l == x->i ? a[1][0] : a[0][l];
-    if (op == L_SHUFFLE)
-        return x->mask[l] < types[0].lanes ? a[0][x->mask[l]] : a[1][x->mask[l] - types[0].lanes];
-    if (op >= L_DOT4_US && op <= L_DOT2) return dot(op, a[0][l], (uint32_t)a[1][l], (uint32_t)a[2][l]);
-    if (op >= L_FNEG && op <= L_RINT) return float_un(op, to, a[0][l]);
-    return convert(op, types[0].kind, to, a[0][l]);
+    switch (lop_class(x->op)) {
+    case LC_CONST: return constant(x, l);
+    case LC_LANES: return moved(x, types[0].lanes, a, l);
+    case LC_ARITHMETIC:
+    case LC_FLOAT:
+    case LC_MIN_MAX:
+    case LC_BITS:
+    case LC_SHIFT:
+    case LC_COMPARE: return leval_bin(x->op, types[0].kind, a[0][l], a[1][l]);
+    case LC_MULADD: return multiply_add(to, fused || x->op == L_FMA, a[0][l], a[1][l], a[2][l]);
+    case LC_SIGN:
+    case LC_SQRT:
+    case LC_ROUND: return float_un(x->op, to, a[0][l]);
+    case LC_SELECT: return a[a[0][types[0].lanes == 1 ? 0 : l] ? 1 : 2][l];
+    case LC_RESIZE:
+    case LC_TO_FLOAT:
+    case LC_TO_INT:
+    case LC_PRECISION: return convert(x->op, types[0].kind, to, a[0][l]);
+    case LC_DOT: return dot(x->op, a[0][l], (uint32_t)a[1][l], (uint32_t)a[2][l]);
+    case LC_REDUCE: return across(x->op, types[0], a[0]);
+    case LC_DIVIDE:
+    case LC_BITCAST: // below
+    case LC_PLACE:
+    case LC_MEMORY:
+    case LC_POINTER:
+    case LC_VARIABLE:
+    case LC_CONTROL:
+    case LC_CALL:
+    case LC_THREADS:
+    case LC_COMMENT: break;
+    }
+    return 0;
 }
 
 const char *leval(const ins *x, const ltype *types, const uint64_t *const *args, bool fused, uint64_t *out) {
-    if (x->op >= L_HADD && x->op <= L_HAND) return out[0] = across(x->op, types[0], args[0]), NULL;
-    if (x->op == L_EXTRACT) return out[0] = args[0][x->i], NULL;
-    if (x->op == L_BITCAST) return bitcast(types[0], x->type, args[0], out), NULL;
-    bool binary = (x->op >= L_ADD && x->op <= L_MUL) || (x->op >= L_FDIV && x->op <= L_ASHR) ||
-                  (x->op >= L_EQ && x->op <= L_ULE);
-    if (binary) return two(x, types[0], args[0], args[1], out);
-    for (int l = 0; l < x->type.lanes; l++) out[l] = eval_lane(x, types, args, fused, l);
-    return NULL;
+    lclass c = lop_class(x->op);
+    const char *error = NULL;
+    if (c == LC_BITCAST) return bitcast(types[0], x->type, args[0], out), NULL;
+    for (int l = 0; l < x->type.lanes && !error; l++)
+        if (c == LC_DIVIDE) error = divide(x->op, x->type.kind, args[0][l], args[1][l], &out[l]);
+        else out[l] = eval_lane(x, types, args, fused, l);
+    return error;
 }

@@ -393,12 +393,9 @@ static flow run_for(frame *fr, const ins *x) {
     if (step <= 0) linterp_fail_at(fr, x, "loop step is not positive");
     if (x->role == LOOP_PARALLEL && fr->in->order != ORDER_FORWARD)
         return run_in_order(fr, x, begin, end, step);
-    if (d && d->now && x->role >= LOOP_GRID_X) {
-        bool grid = x->role <= LOOP_GRID_Z;
-        int axis = (int)(x->role - (grid ? LOOP_GRID_X : LOOP_THREAD_X));
-        begin += step * (grid ? d->block : d->now->at)[axis];
-        step *= (grid ? d->grid : d->threads)[axis];
-    }
+    int grid = loop_grid_axis(x->role), thread = loop_thread_axis(x->role);
+    if (d && d->now && grid >= 0) begin += step * d->block[grid], step *= d->grid[grid];
+    if (d && d->now && thread >= 0) begin += step * d->now->at[thread], step *= d->threads[thread];
     for (int64_t i = begin; i < end; i += step) {
         flow w = run_iteration(fr, x, i);
         if (w != FLOW_NEXT) return w;
@@ -423,16 +420,14 @@ static flow run_loop(frame *fr, const ins *x) {
 static bool run_position(frame *fr, const ins *x, uint64_t *out) {
     if (x->type.lanes != 1 || (x->type.kind != LK_I64 && x->type.kind != LK_I32)) return false;
     uint64_t v, a = x->nargs == 2 ? *arg(fr, x, 0) : 0, b = x->nargs == 2 ? *arg(fr, x, 1) : 0;
-    switch ((int)x->op) {
-    case L_CONST: v = (uint64_t)x->i; break;
-    case L_ADD: v = a + b; break;
-    case L_SUB: v = a - b; break;
-    case L_MUL: v = a * b; break;
-    case L_AND: v = a & b; break;
-    case L_OR: v = a | b; break;
-    case L_XOR: v = a ^ b; break;
-    default: return false;
-    }
+    if (x->op == L_CONST) v = (uint64_t)x->i;
+    else if (x->op == L_ADD) v = a + b;
+    else if (x->op == L_SUB) v = a - b;
+    else if (x->op == L_MUL) v = a * b;
+    else if (x->op == L_AND) v = a & b;
+    else if (x->op == L_OR) v = a | b;
+    else if (x->op == L_XOR) v = a ^ b;
+    else return false;
     *out = x->type.kind == LK_I32 ? (uint32_t)v : v;
     return true;
 }
@@ -486,9 +481,9 @@ static flow run_ins(frame *fr, const ins *x) {
     case L_PREFETCH: break;
     case L_COMMENT: break;
     case L_COUNT: break;
-#define X(e) case e:
-        LEVAL_OPS(X)
-#undef X
+#define INS(...)
+#define PURE(op, ...) case op:
+#include "ir/loops/loops.def"
         run_value(fr, x, out);
         break;
     }

@@ -3,22 +3,8 @@
 #include "ir/loops/loops.h"
 #include <math.h>
 
-static const char *const op_names[] = {
-#define X(e, name, n) name,
-    LOOP_OPS(X)
-#undef X
-};
-
 static const char *const role_names[] = {"serial", "parallel", "unroll",   "grid_x",  "grid_y",
                                          "grid_z", "thread_x", "thread_y", "thread_z"};
-
-const char *lop_name(lop op) { return op < L_COUNT ? op_names[op] : "?"; }
-
-const char *lkind_name(lkind k) {
-    static const char *const names[] = {"void", "i1",   "i8",  "i16", "i32", "i64",
-                                        "f16",  "bf16", "f32", "f64", "ptr"};
-    return names[k];
-}
 
 static void add_type(text *t, ltype y) {
     text_add(t, lkind_name(y.kind));

@@ -11,12 +11,6 @@ typedef struct verify {
     int depth;
 } verify;
 
-static const int operand_counts[] = {
-#define X(e, name, n) n,
-    LOOP_OPS(X)
-#undef X
-};
-
 static void defect(const verify *v, const ins *x, const char *what) {
     diag_defect(v->diag, NULL, "function %s: instruction %d (%s): %s", v->f->name, x->id, lop_name(x->op),
                 what);
@@ -27,16 +21,15 @@ static void need(const verify *v, const ins *x, bool ok, const char *what) {
 }
 
 static bool same(ltype a, ltype b) { return a.kind == b.kind && a.lanes == b.lanes; }
-static bool is_int(lkind k) { return k >= LK_I1 && k <= LK_I64; }
 static bool is_scalar(const ins *x, lkind k) { return x->type.kind == k && x->type.lanes == 1; }
-static bool is_index(const ins *x) { return is_int(x->type.kind) && x->type.kind != LK_I1; }
+static bool is_index(const ins *x) { return lkind_is_int(x->type.kind) && x->type.kind != LK_I1; }
 static bool is_pointer(const ins *x) { return is_scalar(x, LK_PTR); }
 static ltype type_of(const ins *x, int i) { return x->args[i]->type; }
 static bool is_void(const ins *x) { return x->type.kind == LK_VOID; }
-static int bits(ltype t) { return t.lanes * (t.kind == LK_I1 ? 1 : 8 * lkind_bytes(t.kind)); }
+static int bits(ltype t) { return t.lanes * lkind_bits(t.kind); }
 
 static void check_operands(const verify *v, const ins *x) {
-    int n = operand_counts[x->op];
+    int n = lop_operands(x->op);
     need(v, x, n < 0 || x->nargs == n, "wrong number of operands");
     for (int i = 0; i < x->nargs; i++) {
         const ins *a = x->args[i];
@@ -56,15 +49,21 @@ static void all_same(const verify *v, const ins *x) {
         need(v, x, same(x->type, type_of(x, i)), "operands and result differ in type");
 }
 
-static void check_arithmetic(const verify *v, const ins *x) {
-    bool f = lkind_is_float(x->type.kind), i = is_int(x->type.kind);
+static void check_numbers(const verify *v, const ins *x) {
     all_same(v, x);
-    if (x->op <= L_MUL) need(v, x, f || i, "neither integer nor float");
-    else if (x->op <= L_FDIV || x->op == L_FMIN || x->op == L_FMAX || x->op >= L_FNEG)
-        need(v, x, f, "no float");
-    else need(v, x, i, "no integer");
+    need(v, x, lkind_is_float(x->type.kind) || lkind_is_int(x->type.kind), "neither integer nor float");
+}
+
+static void check_ints(const verify *v, const ins *x) {
+    all_same(v, x);
+    need(v, x, lkind_is_int(x->type.kind), "no integer");
+}
+
+static void check_floats(const verify *v, const ins *x) {
+    all_same(v, x);
+    need(v, x, lkind_is_float(x->type.kind), "no float");
     if (x->op == L_FMA) need(v, x, v->f->target->fma, "the target has no fused multiply-add");
-    if (x->op >= L_FLOOR && x->op <= L_RINT)
+    if (lop_class(x->op) == LC_ROUND)
         need(v, x, x->type.kind == LK_F32 || x->type.kind == LK_F64, "neither f32 nor f64");
 }
 
@@ -73,7 +72,8 @@ static void check_compare(const verify *v, const ins *x) {
     need(v, x, same(t, type_of(x, 1)), "operands differ in type");
     need(v, x, x->type.kind == LK_I1 && x->type.lanes == t.lanes,
          "the result is not an i1 with as many lanes");
-    need(v, x, !(lkind_is_float(t.kind) && x->op >= L_ULT), "unsigned comparison of floats");
+    need(v, x, !(lkind_is_float(t.kind) && (x->op == L_ULT || x->op == L_ULE)),
+         "unsigned comparison of floats");
 }
 
 static void check_select(const verify *v, const ins *x) {
@@ -85,7 +85,7 @@ static void check_select(const verify *v, const ins *x) {
 
 static void check_conversion(const verify *v, const ins *x) {
     ltype from = type_of(x, 0), to = x->type;
-    bool fi = is_int(from.kind), ti = is_int(to.kind), ff = lkind_is_float(from.kind),
+    bool fi = lkind_is_int(from.kind), ti = lkind_is_int(to.kind), ff = lkind_is_float(from.kind),
          tf = lkind_is_float(to.kind);
     int wider = bits(lt(to.kind, 1)) - bits(lt(from.kind, 1));
     need(v, x, x->op == L_BITCAST || from.lanes == to.lanes, "operand and result differ in lanes");
@@ -103,7 +103,8 @@ static void check_conversion(const verify *v, const ins *x) {
 
 static void check_reduction(const verify *v, const ins *x) {
     need(v, x, same(x->type, lt(type_of(x, 0).kind, 1)), "the result is not a lane of the operand");
-    need(v, x, x->op <= L_HSMAX || is_int(x->type.kind), "no integer");
+    lclass two = lop_class(lop_across(x->op, x->type.kind));
+    need(v, x, two == LC_ARITHMETIC || two == LC_FLOAT || lkind_is_int(x->type.kind), "no integer");
 }
 
 static void check_lanes(const verify *v, const ins *x) {
@@ -206,40 +207,66 @@ static void check_return(const verify *v, const ins *x) {
              "the value does not have the result's type");
 }
 
-static void check_leaf(const verify *v, const ins *x) {
+static void check_const(const verify *v, const ins *x) {
+    bool number = lkind_is_int(x->type.kind) || lkind_is_float(x->type.kind);
+    if (x->op == L_NULL) need(v, x, is_pointer(x), "no pointer");
+    else need(v, x, number, "neither integer nor float");
+}
+
+static void check_place(const verify *v, const ins *x) {
     if (x->op == L_PARAM)
         need(v, x, x->i >= 0 && x->i < v->f->params.n && v->f->params.at[x->i].value == x,
              "no such parameter");
     if (x->op == L_SYMBOL) need(v, x, x->name && is_pointer(x), "no name");
-    if (x->op == L_NULL || x->op == L_LOCAL) need(v, x, is_pointer(x), "no pointer");
-    if (x->op == L_LOCAL) need(v, x, x->i >= 0 && lkind_bytes(x->elem) > 0, "no size");
-    if (x->op == L_CONST || x->op == L_IOTA)
-        need(v, x, is_int(x->type.kind) || lkind_is_float(x->type.kind), "neither integer nor float");
+    if (x->op == L_LOCAL) {
+        need(v, x, is_pointer(x), "no pointer");
+        need(v, x, x->i >= 0 && lkind_bytes(x->elem) > 0, "no size");
+    }
+}
+
+static void check_control(verify *v, const ins *x) {
+    if (x->op == L_FOR) check_for(v, x);
+    if (x->op == L_IF) check_if(v, x);
+    if (x->op == L_LOOP) check_loop(v, x);
+    if (x->op == L_RETURN) check_return(v, x);
+    if (x->op == L_BREAK)
+        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1), "no loop to leave, or no i1");
 }
 
 static void check_ins(verify *v, const ins *x) {
     check_operands(v, x);
     need(v, x, is_void(x) || x->type.lanes > 0, "a value without lanes");
-    lop op = x->op;
-    if (op <= L_NULL || op == L_IOTA || op == L_LOCAL) check_leaf(v, x);
-    else if (op <= L_SHUFFLE) check_lanes(v, x);
-    else if (op <= L_HAND) check_reduction(v, x);
-    else if (op <= L_RINT) check_arithmetic(v, x);
-    else if (op <= L_ULE) check_compare(v, x);
-    else if (op == L_SELECT) check_select(v, x);
-    else if (op <= L_BITCAST) check_conversion(v, x);
-    else if (op <= L_SCATTER || op == L_ATOMIC_ADD) check_memory(v, x);
-    else if (op <= L_SETFIELD) check_pointer(v, x);
-    else if (op <= L_SET) check_variable(v, x);
-    else if (op == L_FOR) check_for(v, x);
-    else if (op == L_IF) check_if(v, x);
-    else if (op == L_LOOP) check_loop(v, x);
-    else if (op == L_BREAK)
-        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1),
-             "not inside a loop, or the condition is not an i1");
-    else if (op == L_RETURN) check_return(v, x);
-    else if (op <= L_CALLPTR) check_call(v, x);
-    else if (op <= L_DOT2) check_dot(v, x);
+    switch (lop_class(x->op)) {
+    case LC_CONST: check_const(v, x); break;
+    case LC_PLACE: check_place(v, x); break;
+    case LC_LANES: check_lanes(v, x); break;
+    case LC_REDUCE: check_reduction(v, x); break;
+    case LC_ARITHMETIC: check_numbers(v, x); break;
+    case LC_MULADD:
+    case LC_FLOAT:
+    case LC_SIGN:
+    case LC_SQRT:
+    case LC_ROUND: check_floats(v, x); break;
+    case LC_DIVIDE:
+    case LC_MIN_MAX:
+    case LC_BITS:
+    case LC_SHIFT: check_ints(v, x); break;
+    case LC_COMPARE: check_compare(v, x); break;
+    case LC_SELECT: check_select(v, x); break;
+    case LC_RESIZE:
+    case LC_TO_FLOAT:
+    case LC_TO_INT:
+    case LC_PRECISION:
+    case LC_BITCAST: check_conversion(v, x); break;
+    case LC_DOT: check_dot(v, x); break;
+    case LC_MEMORY: check_memory(v, x); break;
+    case LC_POINTER: check_pointer(v, x); break;
+    case LC_VARIABLE: check_variable(v, x); break;
+    case LC_CONTROL: check_control(v, x); break;
+    case LC_CALL: check_call(v, x); break;
+    case LC_THREADS:
+    case LC_COMMENT: break;
+    }
 }
 
 static void check_block(verify *v, const lblock *b) {
