@@ -8,8 +8,8 @@ static int64_t wrap(dtype t, int64_t v) {
     case 8: return t == DT_BOOL ? v != 0 : t == DT_I8 ? (int8_t)v : (uint8_t)v;
     case 16: return dtype_is_signed(t) ? (int16_t)v : (uint16_t)v;
     case 32: return dtype_is_signed(t) ? (int32_t)v : (int64_t)(uint32_t)v;
-    default: return v;
     }
+    return v;
 }
 
 static double round_to(dtype t, double v) { return t == DT_F32 ? (double)(float)v : v; }
@@ -75,8 +75,8 @@ void eval_store(dtype t, void *data, int64_t i, cell v) {
     else dtype_store_int(t, data, i, v.i);
 }
 
-static double eval_float1(expr_op op, double x) {
-    switch ((int)op) {
+static double eval_float(expr_op op, double x, double y) {
+    switch (op) {
     case X_NEG: return -x;
     case X_ABS: return fabs(x);
     case X_SQRT: return sqrt(x);
@@ -102,12 +102,6 @@ static double eval_float1(expr_op op, double x) {
     case X_CEIL: return ceil(x);
     case X_TRUNC: return trunc(x);
     case X_RINT: return rint(x);
-    default: return x;
-    }
-}
-
-static double eval_float2(expr_op op, double x, double y) {
-    switch ((int)op) {
     case X_ADD: return x + y;
     case X_SUB: return x - y;
     case X_MUL: return x * y;
@@ -117,8 +111,15 @@ static double eval_float2(expr_op op, double x, double y) {
     case X_ATAN2: return atan2(x, y);
     case X_MIN: return isnan(x) || isnan(y) ? NAN : x < y ? x : y;
     case X_MAX: return isnan(x) || isnan(y) ? NAN : x > y ? x : y;
-    default: return x;
+    case X_COUNT:
+#define ARITHMETIC(...)
+#define FUNCTION(...)
+#define ROUND(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
     }
+    return x;
 }
 
 static int64_t divide(int64_t x, int64_t y, bool is_unsigned, bool remainder) {
@@ -144,19 +145,13 @@ static int64_t shift_right(dtype t, int64_t x, uint64_t n) {
     return over ? 0 : (int64_t)((uint64_t)x >> n);
 }
 
-static int64_t eval_int1(expr_op op, dtype t, int64_t x) {
-    switch ((int)op) {
+static int64_t eval_int(expr_op op, dtype t, int64_t x, int64_t y) {
+    bool u = t == DT_U64;
+    bool less = u ? (uint64_t)x < (uint64_t)y : x < y;
+    switch (op) {
     case X_NEG: return (int64_t)(0 - (uint64_t)x);
     case X_ABS: return dtype_is_signed(t) && x < 0 ? (int64_t)(0 - (uint64_t)x) : x;
     case X_NOT: return t == DT_BOOL ? !x : ~x;
-    default: return x;
-    }
-}
-
-static int64_t eval_int2(expr_op op, dtype t, int64_t x, int64_t y) {
-    bool u = t == DT_U64;
-    bool less = u ? (uint64_t)x < (uint64_t)y : x < y;
-    switch ((int)op) {
     case X_ADD: return (int64_t)((uint64_t)x + (uint64_t)y);
     case X_SUB: return (int64_t)((uint64_t)x - (uint64_t)y);
     case X_MUL: return (int64_t)((uint64_t)x * (uint64_t)y);
@@ -171,8 +166,15 @@ static int64_t eval_int2(expr_op op, dtype t, int64_t x, int64_t y) {
     case X_XOR: return x ^ y;
     case X_SHL: return (uint64_t)y >= (uint64_t)dtype_bits(t) ? 0 : (int64_t)((uint64_t)x << y);
     case X_SHR: return shift_right(t, x, (uint64_t)y);
-    default: return x;
+    case X_COUNT:
+#define ARITHMETIC(...)
+#define INTEGER(...)
+#define BITS(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
     }
+    return x; // an integer is rounded
 }
 
 static bool eval_compare(expr_op op, dtype t, cell x, cell y) {
@@ -196,26 +198,31 @@ static cell eval_bitcast(cell v, dtype from, dtype to) {
     return (cell){.i = wrap(to, from == DT_F32 ? (int32_t)raw.i : raw.i)};
 }
 
+static cell eval_convert(const expr *e, dtype from, cell x) {
+    if (e->op == X_BITCAST) return eval_bitcast(x, from, e->dtype);
+    if (e->op == X_CAST || !dtype_is_float(from))
+        return eval_cast(x, from, e->to, e->op == X_ROUND_TO || e->saturate);
+    return (cell){.f = small_float(e->to, x.f, e->saturate)};
+}
+
 static cell eval_one(const expr *e, dtype t, cell x, cell y, cell z) {
     bool is_float = dtype_is_float(t);
-    switch ((int)e->op) {
-    case X_CAST: return eval_cast(x, t, e->to, e->saturate);
-    case X_ROUND_TO:
-        return is_float ? (cell){.f = small_float(e->to, x.f, e->saturate)} : eval_cast(x, t, e->to, true);
-    case X_BITCAST: return eval_bitcast(x, t, e->dtype);
-    case X_ISNAN: return (cell){.i = is_float && isnan(x.f)};
-    case X_ISINF: return (cell){.i = is_float && isinf(x.f)};
-    case X_SELECT: return x.i ? y : z;
-    case X_EQ:
-    case X_NE:
-    case X_LT:
-    case X_LE: return (cell){.i = eval_compare(e->op, t, x, y)};
+    switch (expr_op_class(e->op)) {
+    case XC_CONVERT: return eval_convert(e, t, x);
+    case XC_TEST: return (cell){.i = is_float && (e->op == X_ISNAN ? isnan(x.f) : isinf(x.f))};
+    case XC_COMPARE: return (cell){.i = eval_compare(e->op, t, x, y)};
+    case XC_SELECT: return x.i ? y : z;
+    case XC_ARITHMETIC:
+    case XC_INTEGER:
+    case XC_BITS:
+    case XC_FUNCTION:
+    case XC_ROUND:
+        if (is_float) return (cell){.f = round_to(t, eval_float(e->op, x.f, y.f))};
+        return (cell){.i = wrap(t, eval_int(e->op, t, x.i, y.i))};
+    case XC_LEAF:
+    case XC_CHECK: break;
     }
-    if (is_float)
-        return (cell){.f = round_to(t, expr_arity(e->op) == 1 ? eval_float1(e->op, x.f)
-                                                              : eval_float2(e->op, x.f, y.f))};
-    return (cell){
-        .i = wrap(t, expr_arity(e->op) == 1 ? eval_int1(e->op, t, x.i) : eval_int2(e->op, t, x.i, y.i))};
+    return x;
 }
 
 void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,

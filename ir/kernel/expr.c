@@ -7,13 +7,20 @@
 static const struct {
     const char *name;
     int arity;
+    expr_class class;
+    int cost;
+    bool commutes;
+    const char *infix;
 } op_table[X_COUNT] = {
-#define X(e, name, arity) [e] = {name, arity},
-    EXPR_OPS(X)
-#undef X
+#define OP(op, name, operands, class, cost, commutes, infix)                                                 \
+    [op] = {name, operands, class, cost, commutes, infix},
+#include "ir/kernel/expr_ops.def"
 };
 const char *expr_op_name(expr_op op) { return op_table[op].name; }
+const char *expr_op_infix(expr_op op) { return op_table[op].infix; }
+expr_class expr_op_class(expr_op op) { return op_table[op].class; }
 int expr_arity(expr_op op) { return op_table[op].arity; }
+int expr_op_cost(expr_op op) { return op_table[op].cost; }
 
 // ---------------------------------------------------------------- sharing
 static bool same_expr(const expr *a, const expr *b) {
@@ -112,7 +119,7 @@ static expr *fold(kernel *k, expr e) {
 }
 
 expr *x_un(kernel *k, expr_op op, expr *a) {
-    dtype t = op == X_ISNAN || op == X_ISINF ? DT_BOOL : a->dtype;
+    dtype t = expr_op_class(op) == XC_TEST ? DT_BOOL : a->dtype;
     if (op == X_NOT && a->op == X_NOT) return a->arg[0];
     return fold(k, (expr){.op = op, .dtype = t, .arg = {a}});
 }
@@ -127,21 +134,15 @@ static dim *dim_of(kernel *k, const expr *e) {
 static expr *fold_dims(kernel *k, expr_op op, expr *a, expr *b) {
     dim *x = dim_of(k, a), *y = dim_of(k, b);
     if (!x || !y || (is_const(a) && is_const(b))) return NULL;
-    bool nonzero = y->min > 0 || y->max < 0;
-    tri less = TRI_UNKNOWN;
-    switch ((int)op) {
-    case X_ADD: return x_dim(k, dim_add(x, y));
-    case X_SUB: return x_dim(k, dim_sub(x, y));
-    case X_MUL: return x_dim(k, dim_mul(x, y));
-    case X_MIN: return x_dim(k, dim_min(x, y));
-    case X_MAX: return x_dim(k, dim_max(x, y));
-    case X_FLOORDIV: return nonzero ? x_dim(k, dim_floordiv(x, y)) : NULL;
-    case X_MOD: return nonzero ? x_dim(k, dim_mod(x, y)) : NULL;
-    case X_EQ: less = dim_equal(x, y); break;
-    case X_LT: less = dim_less(x, y); break;
-    case X_LE: less = dim_less_equal(x, y); break;
-    }
-    return less == TRI_UNKNOWN ? NULL : x_int(k, DT_BOOL, less == TRI_YES);
+    static dim *(*const arithmetic[X_COUNT])(dim *, dim *) = {
+        [X_ADD] = dim_add, [X_SUB] = dim_sub,           [X_MUL] = dim_mul, [X_MIN] = dim_min,
+        [X_MAX] = dim_max, [X_FLOORDIV] = dim_floordiv, [X_MOD] = dim_mod};
+    static tri (*const compare[X_COUNT])(const dim *, const dim *) = {
+        [X_EQ] = dim_equal, [X_LT] = dim_less, [X_LE] = dim_less_equal};
+    bool may_fail = expr_op_class(op) == XC_INTEGER && y->min <= 0 && y->max >= 0;
+    if (arithmetic[op]) return may_fail ? NULL : x_dim(k, arithmetic[op](x, y));
+    tri holds = compare[op] ? compare[op](x, y) : TRI_UNKNOWN;
+    return holds == TRI_UNKNOWN ? NULL : x_int(k, DT_BOOL, holds == TRI_YES);
 }
 
 // What an int64 index expression is known to lie in.
@@ -202,33 +203,15 @@ static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
 
 static expr *simplify_int(kernel *k, expr_op op, expr *a, expr *b) {
     expr *e;
-    if ((op == X_MOD || op == X_FLOORDIV) && (e = split_digits(k, op, a, b))) return e;
-    switch ((int)op) {
-    case X_ADD:
-        if (is_const_int(b, 0)) return a;
-        if ((e = chain_constants(k, a, b))) return e;
-        break;
-    case X_SUB:
-        if (is_const_int(b, 0)) return a;
-        if (a == b) return x_zero(k, a->dtype);
-        if (is_const(b) && a->dtype == DT_I64 && b->i != INT64_MIN) return x_add(k, a, x_i64(k, -b->i));
-        break;
-    case X_MUL:
-        if (is_one(b)) return a;
-        if (is_const_int(b, 0)) return b;
-        break;
-    case X_DIV:
-    case X_FLOORDIV:
-        if (is_one(b)) return a;
-        break;
-    case X_MOD:
-        if (is_one(b)) return x_zero(k, a->dtype);
-        break;
-    case X_MIN:
-    case X_MAX:
-        if (a == b) return a;
-        break;
-    }
+    if (expr_op_class(op) == XC_INTEGER && (e = split_digits(k, op, a, b))) return e;
+    if (op == X_ADD && !is_const_int(b, 0) && (e = chain_constants(k, a, b))) return e;
+    if (is_const_int(b, 0) && (op == X_ADD || op == X_SUB)) return a;
+    if (is_const_int(b, 0) && op == X_MUL) return b;
+    if (is_one(b) && (op == X_MUL || op == X_DIV || op == X_FLOORDIV)) return a;
+    if ((is_one(b) && op == X_MOD) || (a == b && op == X_SUB)) return x_zero(k, a->dtype);
+    if (a == b && (op == X_MIN || op == X_MAX)) return a;
+    if (op == X_SUB && is_const(b) && a->dtype == DT_I64 && b->i != INT64_MIN)
+        return x_add(k, a, x_i64(k, -b->i));
     if (a->dtype != DT_I64) return NULL;
     range x = range_of(k, a, 0), y = range_of(k, b, 0);
     if (op == X_MOD && x.lo >= 0 && x.hi < y.lo) return a;
@@ -256,12 +239,9 @@ static expr *simplify_bool(expr_op op, expr *a, expr *b) {
 }
 
 expr *x_bin(kernel *k, expr_op op, expr *a, expr *b) {
-    bool compare = op == X_EQ || op == X_NE || op == X_LT || op == X_LE;
-    bool commutes =
-        op == X_ADD || op == X_MUL || op == X_AND || op == X_OR || op == X_XOR || op == X_EQ || op == X_NE;
     if (op == X_CHECK)
         return is_const_int(b, 1) ? a : intern(k, (expr){.op = op, .dtype = a->dtype, .arg = {a, b}});
-    if (commutes && is_const(a) && !is_const(b)) {
+    if (op_table[op].commutes && is_const(a) && !is_const(b)) {
         expr *t = a;
         a = b, b = t;
     }
@@ -275,7 +255,8 @@ expr *x_bin(kernel *k, expr_op op, expr *a, expr *b) {
         else if (a->dtype == DT_BOOL) e = simplify_bool(op, a, b);
         else if ((op == X_MUL || op == X_DIV) && is_one(b)) e = a; // x + 0 would change -0
     }
-    return e ? e : fold(k, (expr){.op = op, .dtype = compare ? DT_BOOL : a->dtype, .arg = {a, b}});
+    dtype t = expr_op_class(op) == XC_COMPARE ? DT_BOOL : a->dtype;
+    return e ? e : fold(k, (expr){.op = op, .dtype = t, .arg = {a, b}});
 }
 
 expr *x_select(kernel *k, expr *c, expr *a, expr *b) {
@@ -469,7 +450,7 @@ bool expr_uses_axis(const expr *e, int axis) {
 expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
     expr *a[3] = {0};
     for (int j = 0; j < expr_arity(e->op); j++) a[j] = done[e->arg[j]->id];
-    switch ((int)e->op) {
+    switch (e->op) {
     case X_CONST: return intern(k, (expr){.op = X_CONST, .dtype = e->dtype, .i = e->i});
     case X_AXIS: return x_axis(k, e->axis);
     case X_DIM: return x_dim(k, e->dim);
@@ -490,6 +471,12 @@ expr *expr_rebuild(kernel *k, const expr *e, expr *const *done) {
         return x_read_guarded(k, e->buffer, index, e->guard ? done[e->guard->id] : NULL,
                               e->fill ? done[e->fill->id] : NULL);
     }
+    case X_COUNT:
+#define LEAF(...)
+#define SPECIAL(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
     }
     return expr_arity(e->op) == 1 ? x_un(k, e->op, a[0]) : x_bin(k, e->op, a[0], a[1]);
 }

@@ -111,10 +111,8 @@ static void eval_check(run *r, const expr *e, int64_t n, cell *out) {
     }
 }
 
-static void eval_expr(run *r, const expr *e, int64_t n) {
-    cell *out = r->cells[e->id];
-    if (!r->varies[e->id]) n = 1;
-    switch ((int)e->op) {
+static void eval_leaf(run *r, const expr *e, int64_t n, cell *out) {
+    switch (e->op) {
     case X_CONST: out[0].i = e->i; return;
     case X_AXIS:
         for (int64_t j = 0; j < n; j++) out[j].i = r->pos[e->axis] + j;
@@ -123,8 +121,19 @@ static void eval_expr(run *r, const expr *e, int64_t n) {
     case X_STATE: memcpy(out, r->state[e->axis], (size_t)n * sizeof *out); return;
     case X_OTHER: memcpy(out, r->other[e->axis], (size_t)n * sizeof *out); return;
     case X_READ: eval_read(r, e, n, out); return;
-    case X_CHECK: eval_check(r, e, n, out); return;
+    case X_COUNT:
+#define LEAF(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        return;
     }
+}
+
+static void eval_expr(run *r, const expr *e, int64_t n) {
+    cell *out = r->cells[e->id];
+    if (!r->varies[e->id]) n = 1;
+    if (expr_op_class(e->op) == XC_LEAF) return eval_leaf(r, e, n, out);
+    if (e->op == X_CHECK) return eval_check(r, e, n, out);
     const cell *v[3] = {0};
     int stride[3] = {0};
     for (int j = 0; j < expr_arity(e->op); j++) {

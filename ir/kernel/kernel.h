@@ -85,75 +85,26 @@ int64_t layout_gap(const layout *l, int entry); // of these, what lies behind al
 bool layout_equal(const layout *a, const layout *b);
 
 // ---------------------------------------------------------------- scalar expressions
-// X(enumerator, text name, operands)
-#define EXPR_OPS(X)                                                                                          \
-    X(X_CONST, "const", 0) /* value */                                                                       \
-    X(X_AXIS, "axis", 0)   /* int64 position on kernel axis `axis` */                                        \
-    X(X_DIM, "dim", 0)     /* int64 value of `dim` */                                                        \
-    X(X_READ, "read", 0)   /* buffer[index...], or fill where guard is false; see struct expr */             \
-    X(X_STATE, "state", 0) /* component `axis` of the stage's state */                                       \
-    X(X_OTHER, "other", 0) /* same of the second state, in merge only */                                     \
-    X(X_CAST, "cast", 1)   /* to dtype, ONNX Cast semantics between compute types; see x_cast */             \
-    X(X_ROUND_TO, "round_to",                                                                                \
-      1) /* value rounded to what storage type `to` can hold, still in compute type */                       \
-    X(X_BITCAST, "bitcast", 1)                                                                               \
-    X(X_NEG, "neg", 1)                                                                                       \
-    X(X_ABS, "abs", 1)                                                                                       \
-    X(X_NOT, "not", 1) /* logical on bool, bitwise on ints */                                                \
-    X(X_SQRT, "sqrt", 1)                                                                                     \
-    X(X_EXP, "exp", 1)                                                                                       \
-    X(X_LOG, "log", 1)                                                                                       \
-    X(X_LOG1P, "log1p", 1)                                                                                   \
-    X(X_EXPM1, "expm1", 1)                                                                                   \
-    X(X_SIN, "sin", 1)                                                                                       \
-    X(X_COS, "cos", 1)                                                                                       \
-    X(X_TAN, "tan", 1)                                                                                       \
-    X(X_ASIN, "asin", 1)                                                                                     \
-    X(X_ACOS, "acos", 1)                                                                                     \
-    X(X_ATAN, "atan", 1)                                                                                     \
-    X(X_SINH, "sinh", 1)                                                                                     \
-    X(X_COSH, "cosh", 1)                                                                                     \
-    X(X_TANH, "tanh", 1)                                                                                     \
-    X(X_ASINH, "asinh", 1)                                                                                   \
-    X(X_ACOSH, "acosh", 1)                                                                                   \
-    X(X_ATANH, "atanh", 1)                                                                                   \
-    X(X_ERF, "erf", 1)                                                                                       \
-    X(X_SIGMOID, "sigmoid", 1)                                                                               \
-    X(X_FLOOR, "floor", 1)                                                                                   \
-    X(X_CEIL, "ceil", 1)                                                                                     \
-    X(X_TRUNC, "trunc", 1)                                                                                   \
-    X(X_RINT, "rint", 1) /* to nearest, halves to even */                                                    \
-    X(X_ISNAN, "isnan", 1)                                                                                   \
-    X(X_ISINF, "isinf", 1)                                                                                   \
-    X(X_ADD, "add", 2) /* ints wrap */                                                                       \
-    X(X_SUB, "sub", 2)                                                                                       \
-    X(X_MUL, "mul", 2)                                                                                       \
-    X(X_DIV, "div", 2)           /* ints: towards zero; by 0 gives 0; MIN / -1 gives MIN */                  \
-    X(X_FLOORDIV, "floordiv", 2) /* ints only; by 0 gives 0 */                                               \
-    X(X_MOD, "mod", 2)           /* sign of the divisor (ints only); by 0 gives 0 */                         \
-    X(X_FMOD, "fmod", 2)         /* C's % and fmod: sign of the dividend; int by 0 gives 0 */                \
-    X(X_POW, "pow", 2)           /* float; C's pow */                                                        \
-    X(X_ATAN2, "atan2", 2)                                                                                   \
-    X(X_MIN, "min", 2) /* a NaN operand gives NaN */                                                         \
-    X(X_MAX, "max", 2)                                                                                       \
-    X(X_AND, "and", 2) /* logical on bool, bitwise on ints */                                                \
-    X(X_OR, "or", 2)                                                                                         \
-    X(X_XOR, "xor", 2)                                                                                       \
-    X(X_SHL, "shl", 2) /* by >= width gives 0 */                                                             \
-    X(X_SHR, "shr", 2) /* logical on unsigned, arithmetic on signed; by >= width gives 0 or sign */          \
-    X(X_EQ, "eq", 2)                                                                                         \
-    X(X_NE, "ne", 2)                                                                                         \
-    X(X_LT, "lt", 2)                                                                                         \
-    X(X_LE, "le", 2)                                                                                         \
-    X(X_SELECT, "select", 3) /* a ? b : c; a is bool */                                                      \
-    X(X_CHECK, "check", 2)   /* a; where bool b is false the run fails with kernel message `axis` */
-
 typedef enum expr_op {
-#define X(e, name, arity) e,
-    EXPR_OPS(X)
-#undef X
-        X_COUNT
+#define OP(op, ...) op,
+#include "ir/kernel/expr_ops.def"
+    X_COUNT
 } expr_op;
+
+// What operations have in common.
+typedef enum expr_class {
+    XC_LEAF,
+    XC_CONVERT,
+    XC_ARITHMETIC, // of ints and floats
+    XC_INTEGER,    // of ints alone
+    XC_BITS,       // of ints and bool
+    XC_FUNCTION,   // of floats
+    XC_ROUND,
+    XC_TEST,    // of one operand, bool result
+    XC_COMPARE, // of two
+    XC_SELECT,
+    XC_CHECK,
+} expr_class;
 
 struct expr {
     expr_op op;
@@ -177,7 +128,10 @@ struct expr {
     };
 };
 const char *expr_op_name(expr_op op);
+const char *expr_op_infix(expr_op op); // "+", or NULL
+expr_class expr_op_class(expr_op op);
 int expr_arity(expr_op op);
+int expr_op_cost(expr_op op);                                    // in simple operations
 int expr_operands(const expr *e, expr **out /* MAX_RANK + 3 */); // with indices, guard and fill of a read
 
 // Constructors fold constants, drop neutral elements (x+0, x*1 for ints; for floats only what is exact

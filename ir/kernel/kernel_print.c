@@ -14,24 +14,8 @@ static void print_index(text *t, const kernel *k, int n, expr *const *index, int
     text_add(t, "]");
 }
 
-static const char *infix(expr_op op) {
-    switch ((int)op) {
-    case X_ADD: return " + ";
-    case X_SUB: return " - ";
-    case X_MUL: return " * ";
-    case X_DIV: return " / ";
-    case X_LT: return " < ";
-    case X_LE: return " <= ";
-    case X_EQ: return " == ";
-    case X_NE: return " != ";
-    case X_AND: return " & ";
-    case X_OR: return " | ";
-    default: return NULL;
-    }
-}
-
 static void print_leaf(text *t, const kernel *k, const expr *e, int depth) {
-    switch ((int)e->op) {
+    switch (e->op) {
     case X_CONST:
         if (dtype_is_float(e->dtype))
             text_printf(t, e->f == (double)(int64_t)e->f && e->f < 1e9 && e->f > -1e9 ? "%.1f" : "%.17g",
@@ -51,6 +35,11 @@ static void print_leaf(text *t, const kernel *k, const expr *e, int depth) {
         text_add(t, " else ");
         print_expr(t, k, e->fill, depth + 1);
         return;
+    case X_COUNT:
+#define LEAF(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        return;
     }
 }
 
@@ -65,11 +54,12 @@ static void print_expr(text *t, const kernel *k, const expr *e, int depth) {
         print_leaf(t, k, e, depth);
         return;
     }
-    const char *mid = n == 2 ? infix(e->op) : NULL;
-    if (!mid) text_add(t, e->op == X_CAST ? dtype_name(e->to) : expr_op_name(e->op));
+    const char *infix = expr_op_infix(e->op);
+    if (!infix) text_add(t, e->op == X_CAST ? dtype_name(e->to) : expr_op_name(e->op));
     text_add(t, "(");
     for (int j = 0; j < n; j++) {
-        if (j) text_add(t, mid ? mid : ", ");
+        if (j && infix) text_printf(t, " %s ", infix);
+        else if (j) text_add(t, ", ");
         print_expr(t, k, e->arg[j], depth + 1);
     }
     if (e->op == X_CHECK) text_printf(t, ", \"%s\"", k->messages.at[e->axis]);

@@ -76,17 +76,6 @@ static ins *shifted(lbuild *b, expr_op op, bool is_signed, ins *x, ins *y) {
     return lb_bin(b, L_ASHR, x, lb_select(b, fits, n, int_as(b, x, width - 1)));
 }
 
-static ins *int_unary(lbuild *b, expr_op op, dtype t, ins *x) {
-    switch ((int)op) {
-    case X_NEG: return negate(b, x);
-    case X_ABS: return dtype_is_signed(t) ? lb_bin(b, L_SMAX, x, negate(b, x)) : x;
-    case X_NOT: return invert(b, x);
-    case X_ISNAN:
-    case X_ISINF: return lb_int(b, lt(LK_I1, x->type.lanes), 0);
-    }
-    return x; // rounding an integer
-}
-
 static ins *int_extreme(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
     if (t == DT_BOOL) return lb_bin(b, op == X_MIN ? L_AND : L_OR, x, y);
     if (dtype_is_signed(t)) return lb_bin(b, op == X_MIN ? L_SMIN : L_SMAX, x, y);
@@ -95,50 +84,44 @@ static ins *int_extreme(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
 
 static ins *compare(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
     bool order = dtype_is_float(t) || dtype_is_signed(t);
-    switch ((int)op) {
-    case X_EQ: return lb_cmp(b, L_EQ, x, y);
-    case X_NE: return lb_cmp(b, L_NE, x, y);
-    case X_LT: return lb_cmp(b, order ? L_SLT : L_ULT, x, y);
-    }
+    if (op == X_EQ) return lb_cmp(b, L_EQ, x, y);
+    if (op == X_NE) return lb_cmp(b, L_NE, x, y);
+    if (op == X_LT) return lb_cmp(b, order ? L_SLT : L_ULT, x, y);
     return lb_cmp(b, order ? L_SLE : L_ULE, x, y);
 }
 
-static ins *int_binary(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
+static ins *int_arithmetic(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
     bool is_signed = dtype_is_signed(t);
-    switch ((int)op) {
+    switch (op) {
+    case X_NEG: return negate(b, x);
+    case X_ABS: return is_signed ? lb_bin(b, L_SMAX, x, negate(b, x)) : x;
     case X_ADD: return lb_bin(b, L_ADD, x, y);
     case X_SUB: return lb_bin(b, L_SUB, x, y);
     case X_MUL: return lb_bin(b, L_MUL, x, y);
+    case X_DIV: return quotient(b, is_signed, x, y);
+    case X_FMOD: return remainder_of(b, is_signed, x, y);
+    case X_FLOORDIV: return floor_quotient(b, is_signed, x, y);
+    case X_MOD: return floor_remainder(b, is_signed, x, y);
+    case X_MIN:
+    case X_MAX: return int_extreme(b, op, t, x, y);
+    case X_NOT: return invert(b, x);
     case X_AND: return lb_bin(b, L_AND, x, y);
     case X_OR: return lb_bin(b, L_OR, x, y);
     case X_XOR: return lb_bin(b, L_XOR, x, y);
-    case X_DIV: return quotient(b, is_signed, x, y);
-    case X_FLOORDIV: return floor_quotient(b, is_signed, x, y);
-    case X_MOD: return floor_remainder(b, is_signed, x, y);
-    case X_FMOD: return remainder_of(b, is_signed, x, y);
     case X_SHL:
     case X_SHR: return shifted(b, op, is_signed, x, y);
-    case X_MIN:
-    case X_MAX: return int_extreme(b, op, t, x, y);
+    case X_COUNT:
+#define ARITHMETIC(...)
+#define INTEGER(...)
+#define BITS(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
     }
     diag_defect(b->diag, NULL, "function %s: %s of integers", b->f->name, expr_op_name(op));
 }
 
 // ---------------------------------------------------------------- floats
-
-static ins *float_unary(lbuild *b, expr_op op, ins *x) {
-    switch ((int)op) {
-    case X_NEG: return lb_un(b, L_FNEG, x);
-    case X_ABS: return lb_un(b, L_FABS, x);
-    case X_FLOOR: return lb_un(b, L_FLOOR, x);
-    case X_CEIL: return lb_un(b, L_CEIL, x);
-    case X_TRUNC: return lb_un(b, L_TRUNC, x);
-    case X_RINT: return lb_un(b, L_RINT, x);
-    case X_ISNAN: return lb_cmp(b, L_NE, x, x);
-    case X_ISINF: return lb_cmp(b, L_EQ, lb_un(b, L_FABS, x), lb_float(b, x->type, INFINITY));
-    }
-    return math_unary(b, op, x);
-}
 
 // L_FMIN and L_FMAX give their second operand when one is NaN. With a constant (no NaN) in front that is all;
 // else a NaN in front is put back. (Of equal zeros a constant's sign may then differ from ir/kernel/eval.c.)
@@ -149,33 +132,65 @@ static ins *float_extreme(lbuild *b, expr_op op, ins *x, ins *y) {
     return lb_select(b, lb_cmp(b, L_EQ, x, x), lb_bin(b, two, x, y), x);
 }
 
-static ins *float_binary(lbuild *b, expr_op op, ins *x, ins *y) {
-    switch ((int)op) {
+static ins *float_arithmetic(lbuild *b, expr_op op, ins *x, ins *y) {
+    switch (op) {
+    case X_NEG: return lb_un(b, L_FNEG, x);
+    case X_ABS: return lb_un(b, L_FABS, x);
     case X_ADD: return lb_bin(b, L_ADD, x, y);
     case X_SUB: return lb_bin(b, L_SUB, x, y);
     case X_MUL: return lb_bin(b, L_MUL, x, y);
     case X_DIV: return lb_bin(b, L_FDIV, x, y);
+    case X_FMOD: return math_binary(b, op, x, y);
     case X_MIN:
     case X_MAX: return float_extreme(b, op, x, y);
+    case X_COUNT:
+#define ARITHMETIC(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
     }
-    return math_binary(b, op, x, y);
+    diag_defect(b->diag, NULL, "function %s: %s of floats", b->f->name, expr_op_name(op));
+}
+
+static ins *rounded(lbuild *b, expr_op op, ins *x) {
+    if (!lkind_is_float(x->type.kind)) return x;
+    return lb_un(b, op == X_FLOOR ? L_FLOOR : op == X_CEIL ? L_CEIL : op == X_TRUNC ? L_TRUNC : L_RINT, x);
+}
+
+static ins *tested(lbuild *b, expr_op op, ins *x) {
+    if (!lkind_is_float(x->type.kind)) return lb_int(b, lt(LK_I1, x->type.lanes), 0);
+    if (op == X_ISNAN) return lb_cmp(b, L_NE, x, x);
+    return lb_cmp(b, L_EQ, lb_un(b, L_FABS, x), lb_float(b, x->type, INFINITY));
 }
 
 // ---------------------------------------------------------------- all
 
-static ins *apply_unary(lbuild *b, const expr *e, dtype t, ins *x) {
-    if (e->op == X_CAST) return convert_value(b, t, e->to, x, e->saturate);
-    if (e->op == X_ROUND_TO) return convert_value(b, t, e->to, x, dtype_is_float(t) ? e->saturate : true);
+static ins *converted(lbuild *b, const expr *e, dtype t, ins *x) {
     if (e->op == X_BITCAST) return lb_conv(b, L_BITCAST, compute_kind(e->dtype), x);
-    return dtype_is_float(t) ? float_unary(b, e->op, x) : int_unary(b, e->op, t, x);
+    bool saturate = e->saturate || (e->op == X_ROUND_TO && !dtype_is_float(t));
+    return convert_value(b, t, e->to, x, saturate);
 }
 
 ins *expr_apply(lbuild *b, const expr *e, ins *const *args) {
     dtype t = e->arg[0]->dtype;
-    if (e->op == X_SELECT) return lb_select(b, args[0], args[1], args[2]);
-    if (expr_arity(e->op) == 1) return apply_unary(b, e, t, args[0]);
-    int lanes = args[0]->type.lanes > args[1]->type.lanes ? args[0]->type.lanes : args[1]->type.lanes;
-    ins *x = lb_splat(b, args[0], lanes), *y = lb_splat(b, args[1], lanes);
-    if (e->op >= X_EQ && e->op <= X_LE) return compare(b, e->op, t, x, y);
-    return dtype_is_float(t) ? float_binary(b, e->op, x, y) : int_binary(b, e->op, t, x, y);
+    ins *x = args[0], *y = NULL;
+    if (expr_arity(e->op) == 2) {
+        int lanes = x->type.lanes > args[1]->type.lanes ? x->type.lanes : args[1]->type.lanes;
+        x = lb_splat(b, x, lanes), y = lb_splat(b, args[1], lanes);
+    }
+    switch (expr_op_class(e->op)) {
+    case XC_CONVERT: return converted(b, e, t, x);
+    case XC_ARITHMETIC:
+    case XC_INTEGER:
+    case XC_BITS:
+        return dtype_is_float(t) ? float_arithmetic(b, e->op, x, y) : int_arithmetic(b, e->op, t, x, y);
+    case XC_FUNCTION: return y ? math_binary(b, e->op, x, y) : math_unary(b, e->op, x);
+    case XC_ROUND: return rounded(b, e->op, x);
+    case XC_TEST: return tested(b, e->op, x);
+    case XC_COMPARE: return compare(b, e->op, t, x, y);
+    case XC_SELECT: return lb_select(b, args[0], args[1], args[2]);
+    case XC_LEAF:
+    case XC_CHECK: break;
+    }
+    diag_defect(b->diag, NULL, "function %s: %s is no operation on values", b->f->name, expr_op_name(e->op));
 }

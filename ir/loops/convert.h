@@ -30,7 +30,7 @@ ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate);
 ins *float_of_code(lbuild *b, dtype t, ins *code);
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate);
 ins *f64_to_odd(lbuild *b, ins *x);
-// An arithmetic expression node on operand values; all of EXPR_OPS but CONST .. OTHER, BITCAST between kinds
-// of different width, and CHECK.
+// An expression node on operand values; all of ir/kernel/expr_ops.def but leaves, X_BITCAST between kinds of
+// different width, and X_CHECK.
 ins *expr_apply(lbuild *b, const expr *e, ins *const *args);
 #endif

@@ -336,16 +336,34 @@ static void need_float(lbuild *b, expr_op op, ins *x) {
 ins *math_unary(lbuild *b, expr_op op, ins *x) {
     need_float(b, op, x);
     mctx c = math_ctx(b, x->type), *m = &c;
-    if (op == X_EXP) return exp_plain(m, x);
-    if (op == X_EXPM1) return expm1_of(m, x);
-    if (op == X_SIGMOID) return sigmoid_of(m, x);
-    if (op == X_LOG) return log_of(m, x);
-    if (op == X_LOG1P) return log1p_of(m, x);
-    if (op == X_SQRT) return lb_un(b, L_SQRT, x);
-    if (op == X_ERF) return math_erf(m, x);
-    if (op >= X_SIN && op <= X_TAN) return math_trig(m, op, x);
-    if (op >= X_ASIN && op <= X_ATAN) return math_arc(m, op, x);
-    if (op >= X_SINH && op <= X_ATANH) return math_hyper(m, op, x);
+    switch (op) {
+    case X_SQRT: return lb_un(b, L_SQRT, x);
+    case X_EXP: return exp_plain(m, x);
+    case X_LOG: return log_of(m, x);
+    case X_LOG1P: return log1p_of(m, x);
+    case X_EXPM1: return expm1_of(m, x);
+    case X_SIN:
+    case X_COS:
+    case X_TAN: return math_trig(m, op, x);
+    case X_ASIN:
+    case X_ACOS:
+    case X_ATAN: return math_arc(m, op, x);
+    case X_SINH:
+    case X_COSH:
+    case X_TANH:
+    case X_ASINH:
+    case X_ACOSH:
+    case X_ATANH: return math_hyper(m, op, x);
+    case X_ERF: return math_erf(m, x);
+    case X_SIGMOID: return sigmoid_of(m, x);
+    case X_POW:
+    case X_ATAN2:
+    case X_COUNT:
+#define FUNCTION(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
+    }
     diag_defect(b->diag, NULL, "function %s: %s is not an elementary function", b->f->name, expr_op_name(op));
 }
 

@@ -89,17 +89,13 @@ static movement movement_of(expr *x, int axis) {
     if (x->dtype != DT_I64 || expr_arity(x->op) != 2) return any;
     if (x->op == X_MUL) return movement_of_scaled(x, axis);
     movement m = movement_of(x->arg[0], axis), n = movement_of(x->arg[1], axis);
-    switch ((int)x->op) {
-    case X_ADD: return (movement){bounded(m.least + n.least), bounded(m.most + n.most)};
-    case X_SUB: return (movement){bounded(m.least - n.most), bounded(m.most - n.least)};
-    case X_MIN:
-    case X_MAX: return (movement){m.least < n.least ? m.least : n.least, m.most > n.most ? m.most : n.most};
-    case X_MOD: // of a number that grows: back to 0 at times
-        if (m.least >= 0 && x->arg[1]->op == X_CONST && x->arg[1]->i >= LEAST_RUN)
-            return (movement){-ANY, m.most};
-        return any;
-    }
-    return any;
+    if (x->op == X_ADD) return (movement){bounded(m.least + n.least), bounded(m.most + n.most)};
+    if (x->op == X_SUB) return (movement){bounded(m.least - n.most), bounded(m.most - n.least)};
+    if (x->op == X_MIN || x->op == X_MAX)
+        return (movement){m.least < n.least ? m.least : n.least, m.most > n.most ? m.most : n.most};
+    // Modulo a number that grows: back to 0 at times.
+    bool wraps = x->op == X_MOD && m.least >= 0 && x->arg[1]->op == X_CONST && x->arg[1]->i >= LEAST_RUN;
+    return wraps ? (movement){-ANY, m.most} : any;
 }
 
 static void find_slopes(emitter *e, access *a) {
