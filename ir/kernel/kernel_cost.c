@@ -3,7 +3,8 @@
 #include "ir/kernel/program.h"
 
 static bool is_arithmetic(expr_op op) {
-    return (op >= X_NEG && op <= X_RINT && op != X_NOT) || (op >= X_ADD && op <= X_MAX);
+    expr_class c = expr_op_class(op);
+    return c == XC_ARITHMETIC || c == XC_INTEGER || c == XC_FUNCTION || c == XC_ROUND;
 }
 
 // Operations under e, without what finds the places of reads.

@@ -4,43 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static int weight(expr_op op) {
-    switch ((int)op) {
-    case X_CONST:
-    case X_AXIS:
-    case X_DIM:
-    case X_READ:
-    case X_STATE:
-    case X_OTHER:
-    case X_CHECK: return 0;
-    case X_DIV:
-    case X_FLOORDIV:
-    case X_MOD: return 2;
-    case X_SQRT:
-    case X_FMOD: return 3;
-    case X_EXP:
-    case X_LOG:
-    case X_LOG1P:
-    case X_EXPM1:
-    case X_SIN:
-    case X_COS:
-    case X_TAN:
-    case X_ASIN:
-    case X_ACOS:
-    case X_ATAN:
-    case X_SINH:
-    case X_COSH:
-    case X_TANH:
-    case X_ASINH:
-    case X_ACOSH:
-    case X_ATANH:
-    case X_ERF:
-    case X_SIGMOID:
-    case X_POW: return 8;
-    }
-    return 1;
-}
-
 // ---------------------------------------------------------------- one value
 // Index arithmetic and guards cost nothing, nor does what stays the same along the innermost axis.
 typedef struct value_look {
@@ -90,8 +53,8 @@ static void look_costs(value_look *l, const expr *e) {
         l->narrow =
             dtype_bits(e->buffer->dtype) <= 16 && dtype_bits(e->buffer->dtype) < dtype_bits(l->w->to->dtype);
     }
-    l->c.work += weight(e->op);
-    l->c.moves &= weight(e->op) == 0 && e->op != X_AXIS;
+    l->c.work += expr_op_cost(e->op);
+    l->c.moves &= expr_op_cost(e->op) == 0 && e->op != X_AXIS;
     bool chain = e->op == X_READ || e->op == X_CAST;
     if (e->op == X_MUL || e->op == X_SUB) chain = is_parametric(l, e->arg[0]) != is_parametric(l, e->arg[1]);
     l->one_chain &= chain;

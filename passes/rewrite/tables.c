@@ -22,8 +22,7 @@ typedef struct tables {
 // ---------------------------------------------------------------- finding
 static bool is_byte(const expr *e) { return e->dtype == DT_U8 || e->dtype == DT_I8; }
 static bool is_leaf(const expr *e) {
-    return e->op == X_AXIS || e->op == X_DIM || e->op == X_STATE || e->op == X_OTHER || e->op == X_READ ||
-           e->op == X_CHECK;
+    return (expr_op_class(e->op) == XC_LEAF && e->op != X_CONST) || e->op == X_CHECK;
 }
 
 static void find_source(tables *t, expr *e) {
@@ -39,17 +38,11 @@ static void find_source(tables *t, expr *e) {
     t->looks[e->id] = l;
 }
 
-static int weight(expr_op op) {
-    if (op == X_CONST) return 0;
-    if (op >= X_SQRT && op <= X_SIGMOID) return 12;
-    return op == X_DIV || op == X_FLOORDIV || op == X_MOD || op == X_FMOD || op == X_POW ? 4 : 1;
-}
-
 // Operations from the source to e, each once.
 static int cost_from(const expr *source, const expr *e, bool *seen) {
     if (e == source || seen[e->id]) return 0;
     seen[e->id] = true;
-    int sum = weight(e->op);
+    int sum = expr_op_cost(e->op);
     for (int j = 0; j < expr_arity(e->op); j++) sum += cost_from(source, e->arg[j], seen);
     return sum;
 }

@@ -18,6 +18,7 @@
 // replaces the guards), and what tiles have beyond the output stays in Y.
 #include "passes/rewrite/winograd.h"
 #include "passes/match/contract.h"
+#include "passes/schedule/common/emit.h"
 #include <math.h>
 #include <string.h>
 
@@ -356,22 +357,11 @@ static buffer *points_buffer(builder *b, const char *name, dim *channels) {
 
 static bool is_multiple(const dim *d, int64_t of) { return dim_is_const(d) && dim_value(d) % of == 0; }
 
-static int work_of(arena *scratch, expr *value) {
-    expr_list all = expr_nodes(scratch, value);
-    int work = 0;
-    for (int j = 0; j < all.n; j++) {
-        const expr *e = all.at[j];
-        if (e->op >= X_EXP && e->op <= X_SIGMOID) work += 16;
-        else work += expr_arity(e->op) && e->dtype != DT_I64;
-    }
-    return work;
-}
-
 // The transform writes the output itself where tiles are whole and the epilogue, once for each of
 // its elements, is short.
 static bool writes_at_once(const builder *b) {
     enum { SHORT = 6 };
-    return work_of(b->f->k->arena, b->f->w->value) <= SHORT &&
+    return value_work(b->f->k->arena, b->f->w->value) <= SHORT &&
            is_multiple(extent_of(b->f, b->f->out[0]), b->tile * b->rows) &&
            is_multiple(extent_of(b->f, b->f->out[1]), b->tile);
 }

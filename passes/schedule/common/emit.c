@@ -311,15 +311,9 @@ static bool is_index_op(const expr *x) {
 }
 
 static ins *index_operation(emitter *e, const expr *x, ins *a, ins *c) {
-    lbuild *b = &e->b;
-    switch ((int)x->op) {
-    case X_ADD: return lb_bin(b, L_ADD, a, c);
-    case X_SUB: return lb_bin(b, L_SUB, a, c);
-    case X_MUL: return lb_bin(b, L_MUL, a, c);
-    case X_MIN: return lb_bin(b, L_SMIN, a, c);
-    case X_MAX: return lb_bin(b, L_SMAX, a, c);
-    }
-    return emit_int_op(b, x->op, a, c);
+    static const lop direct[X_COUNT] = {
+        [X_ADD] = L_ADD, [X_SUB] = L_SUB, [X_MUL] = L_MUL, [X_MIN] = L_SMIN, [X_MAX] = L_SMAX};
+    return direct[x->op] ? lb_bin(&e->b, direct[x->op], a, c) : emit_int_op(&e->b, x->op, a, c);
 }
 
 static ins *to_index(emitter *e, ins *v) {
@@ -627,11 +621,8 @@ static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
 int value_work(arena *scratch, expr *value) {
     expr_list all = expr_nodes(scratch, value);
     int work = 0;
-    for (int j = 0; j < all.n; j++) {
-        const expr *x = all.at[j];
-        if (x->op >= X_EXP && x->op <= X_SIGMOID) work += 12;
-        else work += expr_arity(x->op) && x->dtype != DT_I64;
-    }
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->dtype != DT_I64) work += expr_op_cost(all.at[j]->op);
     return work;
 }
 

@@ -13,21 +13,8 @@ typedef struct work {
     bool indirect; // reads vectors where data say
 } work;
 
-static int cost_of(const expr *x) {
-    switch ((int)x->op) {
-    case X_CONST:
-    case X_AXIS:
-    case X_DIM:
-    case X_STATE: return 0;
-    case X_CAST: return 6; // between floats and integers, with its limits
-    case X_DIV:
-    case X_FLOORDIV:
-    case X_MOD:
-    case X_FMOD:
-    case X_SQRT: return 6;
-    }
-    return expr_arity(x->op) == 1 && x->op > X_SQRT && x->op < X_FLOOR ? 20 : 1;
-}
+// A scalar conversion between floats and integers has limits to keep.
+static int cost_of(const expr *x) { return x->op == X_CAST ? 6 : expr_op_cost(x->op); }
 
 // What does not change in the loops inside of that over vectors is made once before it.
 static bool is_repeated(const nest *n, expr *x) {
