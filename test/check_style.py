@@ -3,7 +3,8 @@
 usage: check_style.py [--report]      --report: also the longest files and functions, and their medians
 
 Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing
-behind; the library has no data that can be written to (in build/release/libonnxc.a, where that exists).
+behind; switches over enums name every case, and nothing depends on the order of enumerators; the library has no data
+that can be written to (in build/release/libonnxc.a, where that exists).
 """
 import os
 import re
@@ -14,7 +15,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LONGEST_FILE = 800
-LONGEST_FUNCTION = 100
+LONGEST_FUNCTION = 60
 LARGEST_FILE = 1 << 20
 
 # What files of a room may include besides those of their own: rooms (a folder stands for all within it), or single files.
@@ -75,6 +76,11 @@ KNOWN_TO = {
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.MULTILINE)
 HEAD = re.compile(r"^(?!typedef|struct|enum|union|#)[A-Za-z_][^;={]*?(\w+)\(")
+# Enums whose order is their meaning.
+ORDERED = ("goal",)
+ENUM = re.compile(r"typedef enum \w+ \{([^}]*)\} (\w+);")
+ROW = re.compile(r"^[A-Z]+\((\w+),", re.MULTILINE)  # of a .def table
+COMPARED = re.compile(r"(?<![<>-])[<>]=?\s*([A-Z]\w+)\b|\b([A-Z]\w+)\s*[<>](?![<>])")
 # LLVM's own state is set up once in a process, and its fatal errors come back to the thread that caused them.
 MAY_HAVE_DATA = ("llvm_guard.o", "target_probe.o")
 
@@ -119,6 +125,27 @@ def check_includes(path, text):
 def check_head(path, text):
     if not text.startswith(("//", "/*")):
         yield f"{path}: begins without a comment that says what goes in and what comes out"
+
+
+def enumerators(texts):
+    """Names that are no numbers: all enumerators but an enum's last one, which counts the others."""
+    names = set()
+    for path, text in texts.items():
+        if path.endswith(".def"):
+            names |= set(ROW.findall(text))
+        for body, name in ENUM.findall(re.sub(r"//.*|/\*.*?\*/", "", text)):
+            if name not in ORDERED:
+                names |= set(re.findall(r"\b[A-Z]\w+", body)[:-1])
+    return names
+
+
+def check_enums(path, text, names):
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.split("//")[0]
+        if re.search(r"\bswitch \(\(int\)|^\s*default:", code):
+            yield f"{path}:{number}: name every case: the compiler then finds the one that is missing"
+        if not code.startswith("#") and any(a in names or b in names for a, b in COMPARED.findall(code)):
+            yield f"{path}:{number}: compares the order of enumerators: use a class or a table"
 
 
 def check_format(paths):
@@ -177,13 +204,19 @@ def lengths(texts):
 
 
 def main():
-    paths = listed("*.c", "*.h")
+    paths = listed("*.c", "*.h", "*.def")
     texts = {path: text_of(path) for path in paths}
-    problems, report = lengths({path: text for path, text in texts.items() if os.path.dirname(path) in ROOMS})
+    ours = {path: text for path, text in texts.items() if os.path.dirname(path) in ROOMS}
+    names = enumerators(ours)
+    problems, report = lengths(ours)
+    for path, text in ours.items():
+        if path.startswith("runtime-lite/"):  # its switches are over numbers that callers pass
+            continue
+        problems += check_enums(path, text, names)
     for path, text in texts.items():
         problems += check_includes(path, text)
         problems += check_head(path, text)
-    problems += check_format(paths)
+    problems += check_format([path for path in paths if not path.endswith(".def")])
     problems += check_data()
     problems += check_tree()
     for line in report if "--report" in sys.argv else []:

@@ -17,12 +17,23 @@ typedef struct verifier {
         if (!(condition)) diag_defect((v)->m->diag, (at), __VA_ARGS__);                                      \
     } while (0)
 
+static bool type_kind_is_known(type_kind k) {
+    switch (k) {
+    case TYPE_NONE:
+    case TYPE_TENSOR:
+    case TYPE_SPARSE:
+    case TYPE_SEQUENCE:
+    case TYPE_OPTIONAL:
+    case TYPE_MAP: return true;
+    }
+    return false;
+}
+
 static void check_type(verifier *v, const loc *at, const char *name, const type *t) {
     bool shaped = t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE;
-    CHECK(v, at, t->kind >= TYPE_NONE && t->kind <= TYPE_MAP, "'%s' has a type of unknown kind %d", name,
-          t->kind);
+    CHECK(v, at, type_kind_is_known(t->kind), "'%s' has a type of unknown kind %d", name, t->kind);
     if (shaped || t->kind == TYPE_MAP)
-        CHECK(v, at, t->elem > DT_NONE && t->elem < DT_COUNT, "'%s' has element type %d", name, t->elem);
+        CHECK(v, at, t->elem != DT_NONE && t->elem < DT_COUNT, "'%s' has element type %d", name, t->elem);
     if (shaped) {
         CHECK(v, at, t->rank >= RANK_ANY && t->rank <= MAX_RANK, "'%s' has rank %d", name, t->rank);
         CHECK(v, at, t->rank <= 0 || t->dims, "'%s' has no dims", name);

@@ -6,14 +6,12 @@
 
 static bool attr_equal(const attr *a, const attr *b) {
     if (a->kind != b->kind || a->n != b->n || strcmp(a->name, b->name) != 0) return false;
-    switch (a->kind) {
-    case ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0;
-    case ATTR_INT: return a->i == b->i;
-    case ATTR_STRING: return a->size == b->size && memcmp(a->s, b->s, a->size) == 0;
-    case ATTR_FLOATS: return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
-    case ATTR_INTS: return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
-    default: return false; // regions and tensors: not compared
-    }
+    if (a->kind == ATTR_FLOAT) return memcmp(&a->f, &b->f, sizeof a->f) == 0;
+    if (a->kind == ATTR_INT) return a->i == b->i;
+    if (a->kind == ATTR_STRING) return a->size == b->size && memcmp(a->s, b->s, a->size) == 0;
+    if (a->kind == ATTR_FLOATS) return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
+    if (a->kind == ATTR_INTS) return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
+    return false; // regions and tensors: not compared
 }
 
 static bool node_equal(const node *a, const node *b) {

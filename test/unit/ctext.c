@@ -710,31 +710,29 @@ static int64_t sx(lkind k, uint64_t v) { return (int64_t)(v << (64 - bits_of(k))
 static uint64_t zx(lkind k, uint64_t v) { return v << (64 - bits_of(k)) >> (64 - bits_of(k)); }
 
 static uint64_t eval_bin(lop op, lkind k, uint64_t a, uint64_t b) {
-    switch ((int)op) {
-    case L_ADD: return a + b;
-    case L_SUB: return a - b;
-    case L_MUL: return a * b;
-    case L_AND: return a & b;
-    case L_OR: return a | b;
-    case L_XOR: return a ^ b;
-    case L_SMIN: return sx(k, a) < sx(k, b) ? a : b;
-    case L_SMAX: return sx(k, a) > sx(k, b) ? a : b;
-    case L_UMIN: return zx(k, a) < zx(k, b) ? a : b;
-    case L_UMAX: return zx(k, a) > zx(k, b) ? a : b;
-    case L_SHL: return a << b;
-    case L_LSHR: return zx(k, a) >> b;
-    case L_ASHR: return (uint64_t)(sx(k, a) >> b);
-    case L_UDIV: return zx(k, a) / zx(k, b);
-    case L_UREM: return zx(k, a) % zx(k, b);
-    case L_SDIV: return (uint64_t)(sx(k, a) / sx(k, b));
-    case L_SREM: return (uint64_t)(sx(k, a) % sx(k, b));
-    case L_EQ: return zx(k, a) == zx(k, b);
-    case L_NE: return zx(k, a) != zx(k, b);
-    case L_SLT: return sx(k, a) < sx(k, b);
-    case L_SLE: return sx(k, a) <= sx(k, b);
-    case L_ULT: return zx(k, a) < zx(k, b);
-    case L_ULE: return zx(k, a) <= zx(k, b);
-    }
+    if (op == L_ADD) return a + b;
+    if (op == L_SUB) return a - b;
+    if (op == L_MUL) return a * b;
+    if (op == L_AND) return a & b;
+    if (op == L_OR) return a | b;
+    if (op == L_XOR) return a ^ b;
+    if (op == L_SMIN) return sx(k, a) < sx(k, b) ? a : b;
+    if (op == L_SMAX) return sx(k, a) > sx(k, b) ? a : b;
+    if (op == L_UMIN) return zx(k, a) < zx(k, b) ? a : b;
+    if (op == L_UMAX) return zx(k, a) > zx(k, b) ? a : b;
+    if (op == L_SHL) return a << b;
+    if (op == L_LSHR) return zx(k, a) >> b;
+    if (op == L_ASHR) return (uint64_t)(sx(k, a) >> b);
+    if (op == L_UDIV) return zx(k, a) / zx(k, b);
+    if (op == L_UREM) return zx(k, a) % zx(k, b);
+    if (op == L_SDIV) return (uint64_t)(sx(k, a) / sx(k, b));
+    if (op == L_SREM) return (uint64_t)(sx(k, a) % sx(k, b));
+    if (op == L_EQ) return zx(k, a) == zx(k, b);
+    if (op == L_NE) return zx(k, a) != zx(k, b);
+    if (op == L_SLT) return sx(k, a) < sx(k, b);
+    if (op == L_SLE) return sx(k, a) <= sx(k, b);
+    if (op == L_ULT) return zx(k, a) < zx(k, b);
+    if (op == L_ULE) return zx(k, a) <= zx(k, b);
     fail_msg("no such operation");
     return 0;
 }

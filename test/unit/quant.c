@@ -264,7 +264,7 @@ static bool is_loop(const ins *x) { return x->op == L_FOR || x->op == L_LOOP; }
 static void count_ins(const lblock *b, loop_look *l, bool *loops) {
     for (const ins *x = b->first; x; x = x->next) {
         if (is_loop(x)) *loops = true;
-        if (x->op >= L_DOT4_US && x->op <= L_DOT2) l->dots++;
+        if (lop_class(x->op) == LC_DOT) l->dots++;
         if (lkind_is_float((lkind)x->type.kind)) l->floats++;
         for (int j = 0; j < 2; j++)
             if (x->body[j]) count_ins(x->body[j], l, loops);

@@ -284,9 +284,8 @@ static void put_element(parser *p, int elem) {
     case ONNX__TENSOR_PROTO__DATA_TYPE__UINT64:
         put_int(p, FIELD(tensor_proto, "uint64_data"), int_literal(p));
         return;
-    default: break; // the small types: 16-bit and 8-bit floats are their bits
     }
-    int64_t v = int_literal(p);
+    int64_t v = int_literal(p); // the small types: 16-bit and 8-bit floats are their bits
     if (v < INT32_MIN || v > INT32_MAX) scan_fail(&p->s, "%lld does not fit the tensor's type", (long long)v);
     put_int(p, FIELD(tensor_proto, "int32_data"), v);
 }

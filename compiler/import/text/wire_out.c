@@ -1,6 +1,7 @@
 // Protobuf's wire format, written field by field. Lengths of messages take five bytes, so that they can be
 // filled in when the message ends.
 #include "compiler/import/text/wire_out.h"
+#include <stdbool.h>
 #include <string.h>
 
 enum { LENGTH_BYTES = 5, WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
@@ -45,20 +46,15 @@ void wire_end(wire_out *o, size_t mark) {
 }
 
 void wire_int(wire_out *o, wire_field *f, uint64_t v) {
-    switch ((int)f->type) {
-    case PROTOBUF_C_TYPE_FIXED32:
-    case PROTOBUF_C_TYPE_SFIXED32:
-        tag(o, f, WIRE_32);
-        fixed(o, v, 4);
+    ProtobufCType t = f->type;
+    bool narrow = t == PROTOBUF_C_TYPE_FIXED32 || t == PROTOBUF_C_TYPE_SFIXED32;
+    if (narrow || t == PROTOBUF_C_TYPE_FIXED64 || t == PROTOBUF_C_TYPE_SFIXED64) {
+        tag(o, f, narrow ? WIRE_32 : WIRE_64);
+        fixed(o, v, narrow ? 4 : 8);
         return;
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-        tag(o, f, WIRE_64);
-        fixed(o, v, 8);
-        return;
-    case PROTOBUF_C_TYPE_SINT32:
-    case PROTOBUF_C_TYPE_SINT64: v = v << 1 ^ (uint64_t)-(int64_t)(v >> 63); break;
     }
+    if (t == PROTOBUF_C_TYPE_SINT32 || t == PROTOBUF_C_TYPE_SINT64)
+        v = v << 1 ^ (uint64_t)-(int64_t)(v >> 63);
     tag(o, f, WIRE_VARINT);
     varint(o, v);
 }
