@@ -66,3 +66,11 @@ kernel_cost kernel_cost_of(const kernel *k) {
     }
     return c;
 }
+
+int value_work(arena *scratch, expr *value) {
+    expr_list all = expr_nodes(scratch, value);
+    int work = 0;
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->dtype != DT_I64) work += expr_op_cost(all.at[j]->op);
+    return work;
+}

@@ -8,4 +8,6 @@ typedef struct kernel_cost {
     dim *flops, *read, *written;
 } kernel_cost;
 kernel_cost kernel_cost_of(const kernel *k);
+// Operations for one element of a value, at their costs.
+int value_work(arena *scratch, expr *value);
 #endif

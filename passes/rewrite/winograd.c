@@ -17,8 +17,8 @@
 // The products are a contraction like any other. Edges: reads outside of the image are guarded (a halo
 // replaces the guards), and what tiles have beyond the output stays in Y.
 #include "passes/rewrite/winograd.h"
+#include "ir/kernel/kernel_cost.h"
 #include "passes/match/contract.h"
-#include "passes/schedule/common/emit.h"
 #include <math.h>
 #include <string.h>
 

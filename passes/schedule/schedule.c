@@ -7,6 +7,7 @@
 //       for r in reduce axes: step         acc = acc op term
 //       write v .. v + lanes             state = horizontal(acc); write
 #include "passes/schedule/common/schedule.h"
+#include "ir/kernel/kernel_cost.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
 #include "passes/schedule/common/emit_dim.h"

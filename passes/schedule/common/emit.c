@@ -618,14 +618,6 @@ static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
     return expr_apply(&e->b, &apply, args);
 }
 
-int value_work(arena *scratch, expr *value) {
-    expr_list all = expr_nodes(scratch, value);
-    int work = 0;
-    for (int j = 0; j < all.n; j++)
-        if (all.at[j]->dtype != DT_I64) work += expr_op_cost(all.at[j]->op);
-    return work;
-}
-
 static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
     lbuild *b = &e->b;
     dtype t = w->to->dtype;

@@ -102,7 +102,6 @@ ins *emit_index(emitter *e, expr *x);              // int64 expression as index-
 ins *emit_dim(emitter *e, dim *d);                 // index kind
 // value NULL: w->value is made here (inside of the guard).
 // Operations that one element takes, those without an instruction for several; indices do not count.
-int value_work(arena *scratch, expr *value);
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.
 void emit_ahead(emitter *e, expr *x);

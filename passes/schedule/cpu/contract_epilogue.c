@@ -1,5 +1,6 @@
 // What a contraction does with its sums: the epilogue, for each vector of a tile, or, where it is long, in a
 // loop over the tile on the stack.
+#include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
