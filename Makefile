@@ -29,7 +29,7 @@ CLI_C  := $(wildcard compiler/cli/*.c)
 LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(addsuffix /$(depth),compiler ir passes codegen))))
 RT_C   := $(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
-LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/report_page.o
+LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o
 # Library functions, whose text goes into emitted C.
 LIBRARY := $(sort $(wildcard runtime-lite/lib/lib_*.h runtime-lite/lib/lib_*.c runtime-lite/lib/*/*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
@@ -98,6 +98,12 @@ $(B)/library_source.c: tools/embed.awk $(LIBRARY)
 	@mkdir -p $(@D)
 	awk -f $^ >$@
 $(B)/library_source.o: $(B)/library_source.c
+	$(CC) $(CFLAGS) -c -o $@ $<
+
+$(B)/prelude_source.c: tools/embed_prelude.awk codegen/c/prelude/c99.h codegen/c/prelude/cuda.cuh
+	@mkdir -p $(@D)
+	awk -f $^ >$@
+$(B)/prelude_source.o: $(B)/prelude_source.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
 $(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html

@@ -157,34 +157,6 @@ static bool is_strict(const lmodule *m) {
     return m->target->fp == FP_STRICT;
 }
 
-// Rounding tricks of the elementary functions break when products are fused into sums behind their back.
-static const char *const no_contraction = "#if defined(__GNUC__) && !defined(__clang__)\n"
-                                          "#pragma GCC optimize(\"fp-contract=off\")\n"
-                                          "#else\n"
-                                          "#pragma STDC FP_CONTRACT OFF\n"
-                                          "#endif\n\n";
-
-static const char *const no_wide_floats =
-    "// Strict floating point: the same bits everywhere.\n"
-    "#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD > 0\n"
-    "#error \"intermediate results are wider than their types: compile for SSE2 (-msse2 -mfpmath=sse)\"\n"
-    "#endif\n\n";
-
-static const char *const cuda_types = "#ifdef __CUDACC_RTC__\n"
-                                      "typedef signed char int8_t;\n"
-                                      "typedef short int16_t;\n"
-                                      "typedef int int32_t;\n"
-                                      "typedef long long int64_t;\n"
-                                      "typedef unsigned char uint8_t;\n"
-                                      "typedef unsigned short uint16_t;\n"
-                                      "typedef unsigned int uint32_t;\n"
-                                      "typedef unsigned long long uint64_t;\n"
-                                      "typedef long long intptr_t;\n"
-                                      "typedef unsigned long long uintptr_t;\n"
-                                      "#else\n"
-                                      "#include <stdint.h>\n"
-                                      "#endif\n\n";
-
 static void write_head(cmod *m, const char *header, text *t) {
     const lmodule *l = m->m;
     bool cuda = m->dialect == DIALECT_CUDA, strict = is_strict(l);
@@ -192,24 +164,27 @@ static void write_head(cmod *m, const char *header, text *t) {
     if (!cuda) text_add(t, "// C99 or later. Not with -ffast-math, which drops NaNs and signed zeros.\n");
     if (header) text_printf(t, "#include \"%s\"\n", header);
     if (cuda) {
-        text_add(t, cuda_types);
+        text_printf(t, "%s\n", prelude_find("cuda_types")->c);
     } else {
         text_printf(t, "%s#include <stdbool.h>\n#include <stddef.h>\n#include <stdint.h>\n%s\n",
                     strict ? "#include <float.h>\n" : "", m->memory ? "#include <string.h>\n" : "");
-        text_add(t, "#ifdef __FAST_MATH__\n#error \"compile this without -ffast-math\"\n#endif\n\n");
-        text_add(t, no_contraction);
-        if (strict) text_add(t, no_wide_floats);
+        text_printf(t, "%s\n%s\n", prelude_find("no_fast_math")->c, prelude_find("no_contraction")->c);
+        if (strict) text_printf(t, "%s\n", prelude_find("no_wide_floats")->c);
     }
     for (int i = 0; i < l->preamble.n; i++) text_printf(t, "%s\n", l->preamble.at[i]);
     if (l->preamble.n) text_add(t, "\n");
 }
 
 static void write_all(cmod *m, const char *header, const cfunc_text *t, const sink *out) {
-    text help = {.arena = m->arena}, head = {.arena = m->arena}, rest = {.arena = m->arena};
-    chelp_write(m, &help);
+    text products = {.arena = m->arena}, head = {.arena = m->arena}, rest = {.arena = m->arena};
+    for (int i = 0; i < m->helpers.n; i++)
+        text_add(&products, cgroup_template(m->arena, m->helpers.slots[i].key));
+    const char *help =
+        prelude_text(m->arena, m->dialect == DIALECT_CUDA, m->prefix, &m->helpers, text_str(&products));
+    if (strstr(help, "memcpy")) m->memory = true;
     write_head(m, header, &head);
     sink_addn(out, head.s, head.n);
-    sink_addn(out, text_str(&help), help.n);
+    sink_add(out, help);
     for (int i = 0; i < m->m->data.n; i++) cdata_write(m, m->m->data.at[i], out);
     sink_add(out, library_text(m->arena, m->m));
     write_prototypes(m, t, m->m->funcs.n, &rest);

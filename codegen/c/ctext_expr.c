@@ -593,7 +593,7 @@ static const char *tensor_args(cfn *c, const ins *x) {
 static cexpr calls(cfn *c, const ins *x) {
     if (x->op == L_CALLPTR) return call(c, SIGN_SIGNED, callee_pointer(c, x), cexpr_args(c, x, 1, NULL));
     const lfunc *f = map_get(&c->mod->funcs, x->name);
-    if (!f && c->mod->dialect == DIALECT_CUDA && chelp_exists(x->name))
+    if (!f && c->mod->dialect == DIALECT_CUDA && prelude_find(x->name))
         return call(c, SIGN_SIGNED, chelper(c, x->name, NULL),
                     strncmp(x->name, "mma_", 4) ? cexpr_args(c, x, 0, NULL) : tensor_args(c, x));
     if (!f && c->mod->dialect == DIALECT_CUDA && cgroup_exists(c->arena, x->name))

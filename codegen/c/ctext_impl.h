@@ -2,6 +2,7 @@
 // overflow), statements and expressions; the module adds helpers, data and prototypes.
 #ifndef ONNXC_CODEGEN_C_CTEXT_IMPL_H
 #define ONNXC_CODEGEN_C_CTEXT_IMPL_H
+#include "codegen/c/prelude.h"
 #include "compiler/base/sink.h"
 #include "ir/loops/loops.h"
 #include "ir/target.h"
@@ -169,18 +170,10 @@ bool cdata_has_non_finite(cmod *m, const ldata *d);
 const char *cfloat_text(cmod *m, arena *a, double v, lkind k); // shortest that reads back; NULL: not finite
 void ccomment(text *t, int indent, const char *s);
 
-// ctext_help.c
-typedef struct chelp {
-    const char *name, *needs, *c, *cuda; // needs: names of helpers above it; cuda: NULL: as in C
-} chelp;
-void chelp_write(cmod *m, text *t); // the helpers in use, in order
-bool chelp_exists(const char *name);
-
 // ctext_warpgroup.c: functions group_... of codegen/c/cuda.h, other names are none
 bool cgroup_exists(arena *a, const char *name);
-bool cgroup_needs(arena *a, const char *name, const char *help); // a function of ctext_help.c
-const char *cgroup_result(arena *a, const char *name);           // C type of its results
-const char *cgroup_template(arena *a, const char *name);         // "" where it is none
+const char *cgroup_result(arena *a, const char *name);   // C type of its results
+const char *cgroup_template(arena *a, const char *name); // "" where it is none
 
 // ctext.c: both dialects
 void ctext_emit(const lmodule *m, dialect dialect, const char *header, const sink *out, diag *d);

@@ -1,7 +1,6 @@
 // Products of groups of four warps in CUDA text: wgmma where the code is for sm_90a, elsewhere the same
-// results by ldmatrix and mma.sync from the same shared memory. In: the name of such a call
-// (codegen/c/cuda.h). Out: the function of that name, as a template in which $ and @ stand as in
-// ctext_help.c.
+// results by ldmatrix and mma.sync from the same shared memory. In: the name of such a call (codegen/c/cuda.h).
+// Out: the function of that name, in the form of codegen/c/prelude.
 #include "codegen/c/ctext_impl.h"
 #include "codegen/c/cuda.h"
 #include "ir/loops/loops_mma.h"
@@ -41,20 +40,6 @@ static const char *small_product(const lgroup *g) {
     return g->b == DT_I8 ? "mma_m16n8k32_u8s8" : "mma_m16n8k32_u8";
 }
 
-bool cgroup_needs(arena *a, const char *name, const char *help) {
-    group_call c;
-    if (!parse(a, name, &c) || *c.what) return false;
-    const lgroup_order orders[] = {c.g.order_a, c.g.order_b};
-    if (!strcmp(help, small_product(&c.g))) return true;
-    for (int i = 0; i < 2; i++) {
-        bool cores = orders[i] == GROUP_CORES;
-        if (!strcmp(help, cores ? "group_cores" : "group_tile")) return true;
-        if (!strcmp(help, cores ? "group_core" : "group_row")) return true;
-        if (!strcmp(help, orders[i] == GROUP_M ? "fragment_x4_turned" : "fragment_x4")) return true;
-    }
-    return false;
-}
-
 // Operands "+f"(d[0]), ... of all registers.
 static void add_registers(text *t, const group_call *c) {
     for (int i = 0; i < lgroup_registers(&c->g); i++)
@@ -80,8 +65,8 @@ static const char *wgmma_types(arena *a, const lgroup *g) {
 
 // The matrix descriptor of an operand.
 static const char *descriptor(lgroup_order order, char operand) {
-    if (order == GROUP_CORES) return operand == 'a' ? "@group_cores(a)" : "@group_cores(b)";
-    return operand == 'a' ? "@group_tile(a, lead_a)" : "@group_tile(b, lead_b)";
+    if (order == GROUP_CORES) return operand == 'a' ? "ox_group_cores(a)" : "ox_group_cores(b)";
+    return operand == 'a' ? "ox_group_tile(a, lead_a)" : "ox_group_tile(b, lead_b)";
 }
 
 static void add_wgmma(text *t, arena *a, const group_call *c) {
@@ -108,20 +93,21 @@ static void add_small_products(text *t, const lgroup *g) {
                 "        deep = lane / 16 * 8, mine = lane % 8;\n"
                 "    __align__(16) uint32_t x[4], y[4];\n");
     if (g->order_a == GROUP_CORES)
-        text_add(t, "    @fragment_x4(x, @group_core(a, row + far + mine, deep / 8));\n");
+        text_add(t, "    ox_fragment_x4(x, ox_group_core(a, row + far + mine, deep / 8));\n");
     else if (g->order_a == GROUP_M)
-        text_add(t, "    @fragment_x4_turned(x, @group_row(a, (deep + mine) * 128 + (row + far) * 2));\n");
-    else text_add(t, "    @fragment_x4(x, @group_row(a, (row + far + mine) * 128 + deep * 2));\n");
+        text_add(t,
+                 "    ox_fragment_x4_turned(x, ox_group_row(a, (deep + mine) * 128 + (row + far) * 2));\n");
+    else text_add(t, "    ox_fragment_x4(x, ox_group_row(a, (row + far + mine) * 128 + deep * 2));\n");
     text_printf(t, "#pragma unroll\n    for (int n = 0; n < %d; n += 16) {\n", g->n);
     if (g->order_b == GROUP_CORES)
-        text_add(t, "        @fragment_x4(y, @group_core(b, n + deep + mine, far / 8));\n");
+        text_add(t, "        ox_fragment_x4(y, ox_group_core(b, n + deep + mine, far / 8));\n");
     else if (g->order_b == GROUP_M)
-        text_add(t,
-                 "        int column = n + deep;\n"
-                 "        @fragment_x4_turned(y, @group_row(b, column / 64 * lead_b + (far + mine) * 128 + "
-                 "column % 64 * 2));\n");
-    else text_add(t, "        @fragment_x4(y, @group_row(b, (n + deep + mine) * 128 + far * 2));\n");
-    text_printf(t, "        @%s(d + n / 2, x, y);\n        @%s(d + n / 2 + 4, x, y + 2);\n    }\n",
+        text_add(
+            t, "        int column = n + deep;\n"
+               "        ox_fragment_x4_turned(y, ox_group_row(b, column / 64 * lead_b + (far + mine) * 128 + "
+               "column % 64 * 2));\n");
+    else text_add(t, "        ox_fragment_x4(y, ox_group_row(b, (n + deep + mine) * 128 + far * 2));\n");
+    text_printf(t, "        ox_%s(d + n / 2, x, y);\n        ox_%s(d + n / 2 + 4, x, y + 2);\n    }\n",
                 small_product(g), small_product(g));
 }
 
@@ -135,7 +121,7 @@ static void add_product(text *t, arena *a, const group_call *c, const char *name
                          : g->b == DT_I8   ? "U8S8"
                                            : "U8";
     text_printf(t,
-                "$ void @%s(%s *d, const void *a, int lead_a, const void *b, int lead_b) {\n"
+                "INLINE void ox_%s(%s *d, const void *a, int lead_a, const void *b, int lead_b) {\n"
                 "#if defined(ONNXC_CUDA_SHIM)\n"
                 "    if (shim_group(%d, SHIM_%s, d, %s, %s, %d, %d)) return;\n"
                 "#elif defined(" CUDA_HAS_OWN ")\n",
@@ -150,7 +136,7 @@ static void add_product(text *t, arena *a, const group_call *c, const char *name
 // The registers pass through, so that no other instruction on them moves across.
 static void add_fence(text *t, const group_call *c, const char *name) {
     text_printf(t,
-                "$ void @%s(%s *d) {\n#if defined(" CUDA_HAS_OWN ")\n    asm "
+                "INLINE void ox_%s(%s *d) {\n#if defined(" CUDA_HAS_OWN ")\n    asm "
                 "volatile(\"wgmma.%s;\"\n        : ",
                 name, dtype_is_float(c->g.a) ? "float" : "int32_t",
                 *c->what == 'f'   ? "fence.sync.aligned"

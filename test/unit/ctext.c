@@ -2,6 +2,7 @@
 // error, with and without optimisation and under the undefined-behaviour sanitizer, against values computed
 // here.
 #include "codegen/c/ctext.h"
+#include "codegen/c/prelude.h"
 #include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include "test/unit/compile_text.h"
@@ -995,6 +996,23 @@ static void vectors_are_refused(void **state) {
     assert_int_equal(t.n, 0);
 }
 
+// ---------------------------------------------------------------- the prelude
+
+// Used or not; __SSE2__ stands for the machine's square root.
+static void every_snippet_compiles(void **state) {
+    fixture *x = *state;
+    static const char *const flags[] = {"-O2", "-O2 -U__SSE2__", "-O2 -ffp-contract=off -D__FMA__"};
+    const char *s = arena_printf(x->a, "#include <float.h>\n#include <stdint.h>\n#include <string.h>\n%s",
+                                 prelude_text(x->a, false, "ox_", NULL, ""));
+    workdir_write(x->dir, "prelude.h", s, strlen(s));
+    const char *compilers[] = {"gcc", "clang"}, *use = "#include \"prelude.h\"\n",
+               *path = workdir_write(x->dir, "prelude.c", use, strlen(use));
+    for (int i = 0; i < 6; i++)
+        if (have_program(x->a, compilers[i / 3]))
+            dlclose(compile_and_load(
+                x->dir, arena_printf(x->a, "%s %s %s", compilers[i / 3], warnings, flags[i % 3]), path));
+}
+
 int main(void) {
     (void)i1;
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -1003,7 +1021,8 @@ int main(void) {
         TEST(floats_are_exact),        TEST(square_roots_by_whole_numbers_are_exact),
         TEST(only_muladd_is_fused),    TEST(data_is_exact),
         TEST(host_code_reads_structs), TEST(random_expressions_agree),
-        TEST(random_programs_agree),   TEST(vectors_are_refused),
+        TEST(every_snippet_compiles),  TEST(random_programs_agree),
+        TEST(vectors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // Emitted CUDA text: on a CPU behind the shim, in three orders of threads, and through NVRTC and ptxas where
 // they are installed. A barrier left out must show.
 #include "codegen/c/cuda.h"
+#include "codegen/c/prelude.h"
 #include "codegen/gpu/gpu.h"
 #include "ir/target.h"
 #include "test/shim/cuda_shim.h"
@@ -60,8 +61,8 @@ static const char *text_of(fixture *x) {
 typedef int launcher(shim_dim3 grid, shim_dim3 block, shim_order order, uint64_t seed, void (*body)(void *),
                      void *args);
 
-static void *load_on_shim(fixture *x) {
-    const char *s = text_of(x), *path = workdir_write(x->dir, "test.cu", s, strlen(s));
+static void *load_text_on_shim(fixture *x, const char *s) {
+    const char *path = workdir_write(x->dir, "test.cu", s, strlen(s));
     const char *compiler = have_program(x->a, "g++") ? "g++" : "clang++";
     if (!have_program(x->a, compiler)) skip();
     return compile_and_load(
@@ -72,6 +73,7 @@ static void *load_on_shim(fixture *x) {
                      compiler),
         arena_printf(x->a, "%s test/shim/cuda_shim.c", path));
 }
+static void *load_on_shim(fixture *x) { return load_text_on_shim(x, text_of(x)); }
 
 // The kernel's parameters here are all pointers or int64_t.
 typedef struct kernel_args {
@@ -518,6 +520,27 @@ static void ptx_for_every_arch(fixture *x, const nvrtc *n, int from, const char 
     }
 }
 
+// All snippets; a kernel refers to each function, so that its instructions are assembled.
+static void every_snippet_compiles(void **state) {
+    fixture *x = *state;
+    text kernel = {.arena = x->a};
+    text_add(&kernel, "#ifdef __CUDACC__\nextern \"C\" __global__ void all(const void *volatile *to) {\n");
+    for (const prelude_snippet *p = prelude_snippets; p->name; p++)
+        if (strstr(p->cuda ? p->cuda : p->c, "INLINE"))
+            text_printf(&kernel, "    *to = (const void *)ox_%s;\n", p->name);
+    text_add(&kernel, "}\n#endif\n");
+    const char *s = prelude_text(x->a, true, "ox_", NULL, text_str(&kernel));
+    dlclose(load_text_on_shim(x, s));
+    nvrtc *n = nvrtc_open(x->a, NULL, NULL);
+    if (!n) skip();
+    jmp_buf buf;
+    if (!DIAG_TRY(&x->d, buf)) fail_msg("NVRTC failed");
+    for (int i = 0; i < 4; i++) {
+        int arch = (const int[]){75, 80, 90, 90}[i];
+        if (nvrtc_knows(n, arch)) assert_true(nvrtc_cubin(n, x->a, "test", s, arch, i == 3, &x->d).size > 64);
+    }
+}
+
 static void expect_use(const gpu_use *u, int registers, int stack, int spilled, int shared) {
     assert_int_equal(u->registers, registers);
     assert_int_equal(u->stack, stack);
@@ -622,6 +645,7 @@ int main(void) {
         TEST(tensor_cores_multiply),
         TEST(text_reads_well),
         TEST(barriers_in_guarded_loops_are_refused),
+        TEST(every_snippet_compiles),
         TEST(ptx_is_accepted),
         TEST(uses_are_read),
         TEST(ptx_fuses_muladd_only),
