@@ -12,7 +12,7 @@ static void check_ins(cmod *m, const lfunc *f, const ins *x) {
     if (x->type.lanes > 1 || (x->nargs && x->args[0]->type.lanes > 1))
         diag_defect(m->d, NULL, "function %s: a vector value in C text", f->name);
     if (c && x->op == L_FMA) diag_defect(m->d, NULL, "function %s: a fused multiply-add in C text", f->name);
-    if (c && (x->op == L_BARRIER || x->op == L_SHFL_XOR))
+    if (c && (x->op == L_BARRIER || x->op == L_SHFL_XOR || x->op == L_GPU))
         diag_defect(m->d, NULL, "function %s: threads of a device in C text", f->name);
 }
 
@@ -177,8 +177,9 @@ static void write_head(cmod *m, const char *header, text *t) {
 
 static void write_all(cmod *m, const char *header, const cfunc_text *t, const sink *out) {
     text products = {.arena = m->arena}, head = {.arena = m->arena}, rest = {.arena = m->arena};
-    for (int i = 0; i < m->helpers.n; i++)
-        text_add(&products, cgroup_template(m->arena, m->helpers.slots[i].key));
+    for (int i = 0; i < m->warpgroup.n; i++)
+        text_add(&products,
+                 cwarpgroup_function(m->arena, m->warpgroup.slots[i].key, m->warpgroup.slots[i].value));
     const char *help =
         prelude_text(m->arena, m->dialect == DIALECT_CUDA, m->prefix, &m->helpers, text_str(&products));
     if (strstr(help, "memcpy")) m->memory = true;
@@ -207,8 +208,8 @@ static void free_locale(void *l) { freelocale((locale_t)l); }
 void ctext_emit(const lmodule *l, dialect dialect, const char *header, const sink *out, diag *d) {
     arena *a = arena_within(d->arena);
     cmod m = {.m = l, .dialect = dialect, .arena = a, .d = d};
-    m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.defined.arena =
-        m.early.arena = m.by_bits.arena = a;
+    m.symbols.arena = m.funcs.arena = m.data.arena = m.used.arena = m.helpers.arena = m.warpgroup.arena =
+        m.defined.arena = m.early.arena = m.by_bits.arena = a;
     m.locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     arena_on_destroy(a, free_locale, (void *)m.locale);
     collect(&m);

@@ -570,37 +570,26 @@ static const char *callee_pointer(cfn *c, const ins *x) {
                x->nargs > 1 ? text_str(&t) : "void", cexpr_paren(c, cexpr_of(c, x->args[0]), PREC_UNARY));
 }
 
-// Registers first, then places in shared memory and how they go on.
-static const char *group_args(cfn *c, const ins *x) {
-    bool floats = *cgroup_result(c->arena, x->name) == 'f';
-    cptr want = {PTR_ELEM, floats ? "float" : "int32_t", floats ? LK_F32 : LK_I32, 0, false};
-    const char *d = cmem_arg(c, x->args[0], &want);
-    return x->nargs > 1 ? FMT("%s, %s", d, cexpr_args(c, x, 1, NULL)) : d;
-}
-
-// d, a and b of a tensor-core function.
-static const char *tensor_args(cfn *c, const ins *x) {
-    text t = {.arena = c->arena};
-    for (int k = 0; k < x->nargs; k++) {
-        bool floats = strchr(x->name, 'f'); // f16, bf16, tf32
-        cptr want = {PTR_ELEM, "uint32_t", LK_I32, SIGN_UNSIGNED, true};
-        if (k == 0) want = (cptr){PTR_ELEM, floats ? "float" : "int32_t", floats ? LK_F32 : LK_I32, 0, false};
-        text_printf(&t, "%s%s", k ? ", " : "", cmem_arg(c, x->args[k], &want));
-    }
-    return text_str(&t);
-}
-
 static cexpr calls(cfn *c, const ins *x) {
     if (x->op == L_CALLPTR) return call(c, SIGN_SIGNED, callee_pointer(c, x), cexpr_args(c, x, 1, NULL));
     const lfunc *f = map_get(&c->mod->funcs, x->name);
-    if (!f && c->mod->dialect == DIALECT_CUDA && prelude_find(x->name))
-        return call(c, SIGN_SIGNED, chelper(c, x->name, NULL),
-                    strncmp(x->name, "mma_", 4) ? cexpr_args(c, x, 0, NULL) : tensor_args(c, x));
-    if (!f && c->mod->dialect == DIALECT_CUDA && cgroup_exists(c->arena, x->name))
-        return call(c, SIGN_SIGNED, chelper(c, x->name, NULL), group_args(c, x));
     use_symbol(c, x->name);
     if (!strncmp(x->name, "mem", 3)) c->mod->memory = true;
     return load_pointer(c, x, call(c, SIGN_SIGNED, x->name, cexpr_args(c, x, 0, f)));
+}
+
+// Registers have the types of sums and of words; other operands are bytes and numbers.
+static cexpr gpu_instruction(cfn *c, const ins *x) {
+    const char *name = gpu_ins_name(c->mod->arena, x->gpu);
+    const cptr words = {PTR_ELEM, "uint32_t", LK_I32, SIGN_UNSIGNED, true};
+    bool floats = dtype_is_float(x->gpu->a), sums = x->gpu->a != DT_NONE, all = x->gpu->op == GPU_MMA;
+    const cptr results = {PTR_ELEM, floats ? "float" : "int32_t", floats ? LK_F32 : LK_I32, 0, false};
+    text t = {.arena = c->arena};
+    for (int k = 0; k < (all ? 3 : sums); k++)
+        text_printf(&t, "%s%s", k ? ", " : "", cmem_arg(c, x->args[k], k ? &words : &results));
+    if (!all && x->nargs > sums) text_printf(&t, "%s%s", sums ? ", " : "", cexpr_args(c, x, sums, NULL));
+    if (sums && !all) map_put(&c->mod->warpgroup, name, (void *)x->gpu);
+    return call(c, SIGN_SIGNED, chelper(c, name, NULL), text_str(&t));
 }
 
 static cexpr shuffle_xor(cfn *c, const ins *x) {
@@ -663,6 +652,7 @@ cexpr cexpr_tree(cfn *c, const ins *x) {
     case LC_POINTER: return x->op == L_OFFSET ? cmem_offset(c, x) : cmem_field(c, x);
     case LC_CALL: return calls(c, x);
     case LC_THREADS: return shuffle_xor(c, x);
+    case LC_GPU: return gpu_instruction(c, x);
     case LC_CONTROL: // statements
     case LC_COMMENT: break;
     }

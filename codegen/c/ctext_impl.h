@@ -4,7 +4,7 @@
 #define ONNXC_CODEGEN_C_CTEXT_IMPL_H
 #include "codegen/c/prelude.h"
 #include "compiler/base/sink.h"
-#include "ir/loops/loops.h"
+#include "ir/loops/loops_gpu.h"
 #include "ir/target.h"
 #include <locale.h>
 
@@ -21,6 +21,7 @@ typedef struct cmod {
     map used;           // names that functions refer to
     map defined, early; // functions written, and those referred to before
     map helpers;        // names of helpers that the text needs
+    map warpgroup;      // names of products of warpgroups, waits and fences -> gpu_ins
     map by_bits;        // names of data that is written as bits (it has infinities or NaNs)
     bool memory;        // memcpy and the like
     locale_t locale;    // "C": numbers have points
@@ -170,10 +171,8 @@ bool cdata_has_non_finite(cmod *m, const ldata *d);
 const char *cfloat_text(cmod *m, arena *a, double v, lkind k); // shortest that reads back; NULL: not finite
 void ccomment(text *t, int indent, const char *s);
 
-// ctext_warpgroup.c: functions group_... of codegen/c/cuda.h, other names are none
-bool cgroup_exists(arena *a, const char *name);
-const char *cgroup_result(arena *a, const char *name);   // C type of its results
-const char *cgroup_template(arena *a, const char *name); // "" where it is none
+// ctext_warpgroup.c: the function of GPU_WGMMA, _FENCE or _WAIT, in the form of codegen/c/prelude
+const char *cwarpgroup_function(arena *a, const char *name, const gpu_ins *g);
 
 // ctext.c: both dialects
 void ctext_emit(const lmodule *m, dialect dialect, const char *header, const sink *out, diag *d);

@@ -9,7 +9,7 @@ bool cplan_has_effect(const ins *x) {
     static const bool effects[L_COUNT] = {
         [L_STORE] = true,   [L_STOREN] = true,   [L_SCATTER] = true,    [L_SETFIELD] = true,
         [L_BREAK] = true,   [L_RETURN] = true,   [L_CALL] = true,       [L_CALLPTR] = true,
-        [L_BARRIER] = true, [L_SHFL_XOR] = true, [L_ATOMIC_ADD] = true,
+        [L_BARRIER] = true, [L_SHFL_XOR] = true, [L_ATOMIC_ADD] = true, [L_GPU] = true,
     };
     return effects[x->op];
 }
@@ -56,7 +56,7 @@ static void spread_effects(cfn *c) {
         if (n->state == STATE_DEAD) continue;
         if (x->op == L_SET) n->vars = 1ull << (x->args[0]->id & 63);
         if (writes_memory(x)) n->writes = true;
-        if (x->op == L_BARRIER || x->op == L_SHFL_XOR || x->op == L_CALL) n->syncs = true;
+        if (x->op == L_BARRIER || x->op == L_SHFL_XOR || x->op == L_CALL || x->op == L_GPU) n->syncs = true;
         if (!n->parent) continue;
         at(c, n->parent)->writes |= n->writes;
         at(c, n->parent)->syncs |= n->syncs;

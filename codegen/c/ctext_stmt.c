@@ -301,6 +301,7 @@ static void effect(cfn *c, const ins *x) {
              cmem_store(c, x, x->args[0], x->args[1], x->args[2]));
     if (x->op == L_BARRIER) line(c, "__syncthreads();");
     if (x->op == L_ATOMIC_ADD) atomic_add(c, x);
+    if (x->op == L_GPU) line(c, "%s;", cexpr_tree(c, x).s);
     if (x->op == L_CALL || x->op == L_CALLPTR || x->op == L_SHFL_XOR) {
         if (x->type.kind != LK_VOID && info_of(c, x)->uses) name_value(c, x);
         else line(c, "%s;", cexpr_tree(c, x).s);

@@ -1,6 +1,7 @@
 // Kernels of a program as one GPU module: scheduling, one function for equal kernels, and NVRTC in batches.
 #include "codegen/gpu/gpu.h"
 #include "codegen/c/cuda.h"
+#include "ir/loops/loops_gpu.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- equal functions
@@ -22,6 +23,7 @@ static bool same_ins(const ins *x, const ins *y) {
     if (named && !same_text(x->name, y->name)) return false;
     if (!x->mask != !y->mask || (x->mask && memcmp(x->mask, y->mask, x->type.lanes * sizeof *x->mask)))
         return false;
+    if (!x->gpu != !y->gpu || (x->gpu && memcmp(x->gpu, y->gpu, sizeof *x->gpu))) return false;
     return same_block(x->body[0], y->body[0]) && same_block(x->body[1], y->body[1]);
 }
 

@@ -191,6 +191,7 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     case L_ATOMIC_ADD: return emit_memory(e, x);
     case L_BARRIER: not_here(e, "a barrier");
     case L_SHFL_XOR: not_here(e, "a warp shuffle");
+    case L_GPU: not_here(e, "an instruction of GPUs");
     case L_COMMENT: return NULL;
     case L_COUNT: not_here(e, "no instruction");
 #define INS(...)

@@ -226,6 +226,7 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
     case LC_CONTROL:
     case LC_CALL:
     case LC_THREADS:
+    case LC_GPU:
     case LC_COMMENT: break;
     }
     diag_defect(e->diag, NULL, "function %s: %s has effects", e->f->name, lop_name(x->op));

@@ -56,6 +56,7 @@ typedef enum lclass {
     LC_CONTROL,
     LC_CALL,
     LC_THREADS, // of a GPU's block
+    LC_GPU,     // of a GPU's warps and warpgroups: ir/loops/loops_gpu.h
     LC_COMMENT,
 } lclass;
 
@@ -86,6 +87,7 @@ typedef enum loop_role {
 } loop_role;
 
 typedef struct ins ins;
+typedef struct gpu_ins gpu_ins;
 typedef struct lblock {
     ins *first, *last;
 } lblock;
@@ -100,9 +102,10 @@ struct ins {
     double f;
     const char *name; // symbol, member, or a name for the text forms (loop counters, variables); may be NULL
     const int *mask;  // L_SHUFFLE
-    lkind elem;       // L_LOCAL; L_OFFSET
-    bool shared;      // L_LOCAL
-    int align; // L_LOAD, L_STORE ...: known alignment in bytes (0: that of one element); L_LOCAL: wanted
+    const gpu_ins *gpu;
+    lkind elem;  // L_LOCAL; L_OFFSET
+    bool shared; // L_LOCAL
+    int align;   // L_LOAD, L_STORE ...: known alignment in bytes (0: that of one element); L_LOCAL: wanted
     loop_role role;
     lblock *body[2];
     ins *next;

@@ -249,6 +249,7 @@ static uint64_t eval_lane(const ins *x, const ltype *types, const uint64_t *cons
     case LC_CONTROL:
     case LC_CALL:
     case LC_THREADS:
+    case LC_GPU:
     case LC_COMMENT: break;
     }
     return 0;

@@ -344,15 +344,6 @@ static const native *native_at(const linterp *in, const void *p) {
 
 static uint64_t run_call(frame *fr, const ins *x) {
     linterp *in = fr->in;
-    bool on_device = x->op == L_CALL && in->device && in->device->now;
-    if (on_device && !strncmp(x->name, "async_", 6)) return linterp_async(fr, x), 0;
-    if (on_device && !strncmp(x->name, "fragment_x4", 11)) return linterp_fragment(fr, x), 0;
-    if (on_device && !strncmp(x->name, "group_", 6)) return linterp_group(fr, x), 0;
-    if (on_device && !strncmp(x->name, "bulk_", 5)) return linterp_bulk(fr, x), 0;
-    if (x->op == L_CALL && in->device && !strncmp(x->name, "copy_", 5))
-        return linterp_copy(fr, x, x->name[5] == '1' ? 16 : x->name[5] - '0'), 0;
-    const lmma *product = x->op == L_CALL ? lmma_named(x->name) : NULL;
-    if (product && x->nargs == 3 && in->device && in->device->now) return linterp_product(fr, x, product), 0;
     int skip = x->op == L_CALLPTR, n = x->nargs - skip;
     uint64_t args[64];
     if (n > 64) linterp_fail_at(fr, x, "more than 64 arguments");
@@ -478,6 +469,7 @@ static flow run_ins(frame *fr, const ins *x) {
     case L_CALLPTR: *out = leval_fit(x->type.kind, run_call(fr, x)); break;
     case L_BARRIER: linterp_wait(fr, x, WAIT_BARRIER); break;
     case L_SHFL_XOR: linterp_shuffle(fr, x, out); break;
+    case L_GPU: linterp_gpu(fr, x); break;
     case L_PREFETCH: break;
     case L_COMMENT: break;
     case L_COUNT: break;

@@ -1,5 +1,5 @@
-// Bulk copies of a device into shared memory, and the barriers that say when they came. In: calls of bulk_*
-// (codegen/c/cuda.h), which all threads of a block make and one of them means. Out: the copies, made at the
+// Bulk copies of a device into shared memory, and the barriers that say when they came. In: such
+// instructions, which all threads of a block make and one of them means. Out: the copies, made at the
 // latest time that they can be: when somebody waits for them.
 #include "ir/loops/loops_eval.h"
 #include "ir/loops/loops_interp_impl.h"
@@ -36,7 +36,7 @@ static int barrier_at(frame *fr, const ins *x, int i) {
     return found;
 }
 
-static void make(frame *fr, const ins *x) {
+void linterp_mbarrier_init(frame *fr, const ins *x) {
     device *d = fr->in->device;
     char *at = pointer(fr, x, 0);
     if (d->now->number) return;
@@ -46,7 +46,7 @@ static void make(frame *fr, const ins *x) {
     VEC_PUSH(fr->in->arena, &d->bulks, (bulk_barrier){.at = at});
 }
 
-static void show(frame *fr) {
+void linterp_mbarrier_fence(frame *fr) {
     device *d = fr->in->device;
     for (int i = 0; i < d->bulks.n && !d->now->number; i++) d->bulks.at[i].shown = true;
 }
@@ -57,7 +57,7 @@ static bulk_barrier *barrier_to_use(frame *fr, const ins *x, int i) {
     return b;
 }
 
-static void expect(frame *fr, const ins *x) {
+void linterp_mbarrier_expect(frame *fr, const ins *x) {
     if (fr->in->device->now->number) return;
     bulk_barrier *b = barrier_to_use(fr, x, 0);
     if (b->arrived) linterp_fail_at(fr, x, "bytes are expected twice in one phase");
@@ -66,7 +66,7 @@ static void expect(frame *fr, const ins *x) {
 }
 
 // Until somebody waits for the copy its place holds nothing known.
-static void begin(frame *fr, const ins *x) {
+void linterp_bulk_copy(frame *fr, const ins *x) {
     if (fr->in->device->now->number) return;
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
     int64_t bytes = *(int32_t *)arg(fr, x, 2);
@@ -94,7 +94,7 @@ static void end_phase(bulk_barrier *b) {
 }
 
 // As the device has it, a phase of that parity has passed when the present one has another.
-static void wait_for(frame *fr, const ins *x) {
+void linterp_mbarrier_wait(frame *fr, const ins *x) {
     device *d = fr->in->device;
     thread *t = d->now;
     t->bulk = barrier_at(fr, x, 0);
@@ -125,14 +125,4 @@ bool linterp_bulk_left(const linterp *in) {
     for (int i = 0; i < d->bulks.n; i++)
         if (d->bulks.at[i].arrived || d->bulks.at[i].copies.n) return true;
     return false;
-}
-
-// bulk_init, bulk_show, bulk_expect, bulk_copy, bulk_wait_N.
-void linterp_bulk(frame *fr, const ins *x) {
-    const char *what = x->name + strlen("bulk_");
-    if (*what == 'i') make(fr, x);
-    else if (*what == 's') show(fr);
-    else if (*what == 'e') expect(fr, x);
-    else if (*what == 'c') begin(fr, x);
-    else wait_for(fr, x);
 }

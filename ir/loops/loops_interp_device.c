@@ -15,23 +15,24 @@ void linterp_wait(frame *fr, const ins *x, wait_kind kind) {
 }
 
 // d += a * b of the warp's fragments; the arguments point to registers.
-void linterp_product(frame *fr, const ins *x, const lmma *t) {
+static void multiply(frame *fr, const ins *x) {
     thread *now = fr->in->device->now;
-    uint32_t *mine = ARENA_ARRAY(fr->in->arena, uint32_t, t->na + t->nb + t->nd), *d = mine + t->na + t->nb;
+    const gpu_ins *g = x->gpu;
+    const int n[] = {gpu_sums(g), gpu_words_a(g), gpu_words_b(g)};
+    uint32_t *mine = ARENA_ARRAY(fr->in->arena, uint32_t, n[0] + n[1] + n[2]), *d = mine + n[1] + n[2];
     char *at[3];
-    const int n[] = {t->nd, t->na, t->nb};
     for (int i = 0; i < 3; i++) at[i] = linterp_checked(fr, x, pointer(fr, x, i), 4 * n[i], i == 0);
-    memcpy(d, at[0], 4 * (size_t)t->nd);
-    memcpy(mine, at[1], 4 * (size_t)t->na);
-    memcpy(mine + t->na, at[2], 4 * (size_t)t->nb);
+    memcpy(d, at[0], 4 * (size_t)n[0]);
+    memcpy(mine, at[1], 4 * (size_t)n[1]);
+    memcpy(mine + n[1], at[2], 4 * (size_t)n[2]);
     now->registers = mine;
     linterp_wait(fr, x, WAIT_PRODUCT);
-    lmma_apply(t, now->number % WARP, now->warps, d);
-    memcpy(at[0], d, 4 * (size_t)t->nd);
+    mma_apply(g, now->number % WARP, now->warps, d);
+    memcpy(at[0], d, 4 * (size_t)n[0]);
 }
 
-// copy_16, copy_8 and copy_4 (codegen/c/cuda.h).
-void linterp_copy(frame *fr, const ins *x, int bytes) {
+static void copy(frame *fr, const ins *x) {
+    int bytes = x->gpu->count;
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
     if (((uintptr_t)to | (uintptr_t)from) % (unsigned)bytes)
         linterp_fail_at(fr, x, "pointer is less aligned than promised");
@@ -40,8 +41,7 @@ void linterp_copy(frame *fr, const ins *x, int bytes) {
     memcpy(linterp_checked(fr, x, to, bytes, true), copied, (size_t)bytes);
 }
 
-// fragment_x4 and fragment_x4_turned.
-void linterp_fragment(frame *fr, const ins *x) {
+static void load_matrices(frame *fr, const ins *x) {
     thread *now = fr->in->device->now;
     uint32_t *mine = ARENA_ARRAY(fr->in->arena, uint32_t, 4);
     char *to = linterp_checked(fr, x, pointer(fr, x, 0), 16, true), *row = pointer(fr, x, 1);
@@ -50,7 +50,7 @@ void linterp_fragment(frame *fr, const ins *x) {
     now->registers = mine;
     linterp_wait(fr, x, WAIT_PRODUCT);
     uint32_t d[4];
-    lmma_squares(now->number % WARP, now->warps, x->name[strlen("fragment_x4")] != 0, d);
+    mma_load_matrices(now->number % WARP, now->warps, x->gpu->transposed, d);
     memcpy(to, d, sizeof d);
 }
 
@@ -66,10 +66,10 @@ static void begin_async(frame *fr, const ins *x) {
     VEC_PUSH(fr->in->arena, &t->copies, ((coming){to, from, t->groups}));
 }
 
-// All groups but the latest `left` are there.
-static void end_async(frame *fr, const ins *x, int left) {
+// All groups but the latest x->gpu->count are there.
+static void end_async(frame *fr, const ins *x) {
     thread *t = fr->in->device->now;
-    int n = 0;
+    int n = 0, left = x->gpu->count;
     for (int i = 0; i < t->copies.n; i++) {
         coming c = t->copies.at[i];
         if (c.group < t->groups - left && !c.from) memset(linterp_checked(fr, x, c.to, 16, true), 0, 16);
@@ -80,15 +80,7 @@ static void end_async(frame *fr, const ins *x, int left) {
     t->copies.n = n;
 }
 
-// async_16, async_16_or_0, async_commit and async_wait_N (codegen/c/cuda.h).
-void linterp_async(frame *fr, const ins *x) {
-    const char *what = x->name + strlen("async_");
-    if (*what == '1') begin_async(fr, x);
-    else if (*what == 'c') fr->in->device->now->groups++;
-    else end_async(fr, x, what[strlen("wait_")] - '0');
-}
-
-// ---------------------------------------------------------------- products of groups of warps
+// ---------------------------------------------------------------- products of warpgroups
 
 // Numbers of 16 bytes: neighbours along K, or along the rows.
 static void read_chunk(dtype t, const char *chunk, double *to, int step) {
@@ -104,35 +96,37 @@ static void read_chunk(dtype t, const char *chunk, double *to, int step) {
 }
 
 // The numbers of an operand's rows that a warp needs; of b those of all.
-static void read_operand(frame *fr, const group_product *p, bool is_b, double *to) {
-    lgroup_order order = is_b ? p->g.order_b : p->g.order_a;
-    bool turned = order == GROUP_M;
-    dtype t = is_b ? p->g.b : p->g.a;
-    int bytes = dtype_bits(t) / 8, depth = lgroup_depth(&p->g), many = 16 / bytes;
-    int first = is_b ? 0 : fr->in->device->now->number % 128 / WARP * 16, last = is_b ? p->g.n : first + 16;
+static void read_operand(frame *fr, const pending_wgmma *p, bool is_b, double *to) {
+    const gpu_ins *g = p->call->gpu;
+    gpu_order order = is_b ? g->order_b : g->order_a;
+    bool transposed = order == ORDER_M;
+    dtype t = is_b ? g->b : g->a;
+    int bytes = dtype_bits(t) / 8, depth = g->k, many = 16 / bytes;
+    int first = is_b ? 0 : fr->in->device->now->number % WARPGROUP / WARP * 16,
+        last = is_b ? g->n : first + 16;
     uintptr_t from = (uintptr_t)(is_b ? p->b : p->a);
-    for (int row = first; row < last; row += turned ? many : 1)
-        for (int k = 0; k < depth; k += turned ? 1 : many) {
-            uintptr_t at = lgroup_place(from, order, is_b ? p->lead_b : p->lead_a, bytes, row, k);
+    for (int row = first; row < last; row += transposed ? many : 1)
+        for (int k = 0; k < depth; k += transposed ? 1 : many) {
+            uintptr_t at = wgmma_address(from, order, is_b ? p->lead_b : p->lead_a, bytes, row, k);
             read_chunk(t, linterp_checked(fr, p->call, (char *)at, 16, false), to + row * depth + k,
-                       turned ? depth : 1);
+                       transposed ? depth : 1);
         }
 }
 
 // Lines of 128 bytes begin with a whole pattern of eight of them.
-static bool begins_well(const char *p, lgroup_order order) {
-    return (uintptr_t)p % 16 == 0 && (order == GROUP_CORES || ((uintptr_t)p >> 7 & 7) == 0);
+static bool begins_well(const char *p, gpu_order order) {
+    return (uintptr_t)p % 16 == 0 && (order == ORDER_CORES || ((uintptr_t)p >> 7 & 7) == 0);
 }
 
-static void check_product(frame *fr, const ins *x, const group_product *p) {
+static void check_product(frame *fr, const ins *x, const pending_wgmma *p) {
     device *d = fr->in->device;
     if (!d->now->fenced) linterp_fail_at(fr, x, "a warpgroup product uses registers without a fence");
     if (d->unshown)
         linterp_fail_at(fr, x, "a warpgroup product reads shared memory that threads wrote without a fence");
-    if (!begins_well(p->a, p->g.order_a) || !begins_well(p->b, p->g.order_b))
+    if (!begins_well(p->a, x->gpu->order_a) || !begins_well(p->b, x->gpu->order_b))
         linterp_fail_at(fr, x, "pointer is less aligned than promised");
-    int group = d->now->number / GROUP_THREADS, number = ++d->now->begun;
-    if (d->n % GROUP_THREADS || group >= MOST_GROUPS)
+    int group = d->now->number / WARPGROUP, number = ++d->now->begun;
+    if (d->n % WARPGROUP || group >= MOST_WARPGROUPS)
         linterp_fail_at(fr, x, "a warpgroup product needs groups of 128 threads");
     begun_product *b = &d->begun[group][number % BEGUN], own = {number, x, p->a, p->b};
     if (b->number == number && (b->call != x || b->a != p->a || b->b != p->b))
@@ -140,12 +134,11 @@ static void check_product(frame *fr, const ins *x, const group_product *p) {
     *b = own;
 }
 
-static void begin_product(frame *fr, const ins *x, const lgroup *g) {
+static void begin_product(frame *fr, const ins *x) {
     thread *t = fr->in->device->now;
-    size_t bytes = 4 * (size_t)lgroup_registers(g);
+    size_t bytes = 4 * (size_t)gpu_sums(x->gpu);
     char *d = linterp_checked(fr, x, pointer(fr, x, 0), (int64_t)bytes, true);
-    group_product p = {.call = x,
-                       .g = *g,
+    pending_wgmma p = {.call = x,
                        .a = pointer(fr, x, 1),
                        .b = pointer(fr, x, 3),
                        .lead_a = *(int32_t *)arg(fr, x, 2),
@@ -162,9 +155,9 @@ static void begin_product(frame *fr, const ins *x, const lgroup *g) {
     VEC_PUSH(fr->in->arena, &t->products, p);
 }
 
-// They take place now, the latest time that they can: all but those of the latest `left` batches, and what
-// no batch has closed.
-static void end_products(frame *fr, const ins *x, int left) {
+// They take place now, the latest time that they can: all but those of the latest x->gpu->count batches, and
+// what no batch has closed.
+static void end_products(frame *fr, const ins *x) {
     enum { A = 64 * 32, B = 256 * 32 };
     device *d = fr->in->device;
     thread *t = d->now;
@@ -172,32 +165,44 @@ static void end_products(frame *fr, const ins *x, int left) {
     if (!d->numbers) d->numbers = ARENA_ARRAY(fr->in->arena, double, A + B);
     t->fenced = false;
     if (!t->products.n) return;
-    size_t bytes = 4 * (size_t)lgroup_registers(&t->products.at[0].g);
+    size_t bytes = 4 * (size_t)gpu_sums(t->products.at[0].call->gpu);
     for (int i = 0; i < t->products.n; i++) {
-        const group_product *p = &t->products.at[i];
-        if (p->batch >= t->batches - left) {
+        const pending_wgmma *p = &t->products.at[i];
+        if (p->batch >= t->batches - x->gpu->count) {
             t->products.at[n++] = *p;
             continue;
         }
         read_operand(fr, p, false, d->numbers);
         read_operand(fr, p, true, d->numbers + A);
-        lgroup_apply(&p->g, t->number % GROUP_THREADS, d->numbers, d->numbers + A, t->sums_now);
+        wgmma_apply(p->call->gpu, t->number % WARPGROUP, d->numbers, d->numbers + A, t->sums_now);
     }
     t->products.n = n;
     if (!n) memcpy(linterp_checked(fr, x, t->sums, (int64_t)bytes, true), t->sums_now, bytes);
 }
 
-// group_fence_*, group_wait_*, group_leave_*, group_show, group_commit and the products themselves
-// (codegen/c/cuda.h).
-void linterp_group(frame *fr, const ins *x) {
-    lgroup g;
-    thread *t = fr->in->device->now;
-    const char *what = x->name + strlen("group_");
-    if (lgroup_named(x->name, &g)) begin_product(fr, x, &g);
-    else if (*what == 'f') t->fenced = true;
-    else if (*what == 's') t->unshown = false;
-    else if (*what == 'c') t->batches++;
-    else if (*what == 'w' || *what == 'l') end_products(fr, x, *what == 'l');
+void linterp_gpu(frame *fr, const ins *x) {
+    thread *t = fr->in->device ? fr->in->device->now : NULL;
+    if (!t) linterp_fail_at(fr, x, "an instruction of GPUs outside of a launch");
+    switch (x->gpu->op) {
+    case GPU_COPY: copy(fr, x); break;
+    case GPU_LDMATRIX: load_matrices(fr, x); break;
+    case GPU_MMA: multiply(fr, x); break;
+    case GPU_CP_ASYNC:
+    case GPU_CP_ASYNC_ZFILL: begin_async(fr, x); break;
+    case GPU_CP_ASYNC_COMMIT: t->groups++; break;
+    case GPU_CP_ASYNC_WAIT: end_async(fr, x); break;
+    case GPU_MBARRIER_INIT: linterp_mbarrier_init(fr, x); break;
+    case GPU_MBARRIER_FENCE: linterp_mbarrier_fence(fr); break;
+    case GPU_MBARRIER_EXPECT: linterp_mbarrier_expect(fr, x); break;
+    case GPU_MBARRIER_WAIT: linterp_mbarrier_wait(fr, x); break;
+    case GPU_BULK_COPY: linterp_bulk_copy(fr, x); break;
+    case GPU_PROXY_FENCE: t->unshown = false; break;
+    case GPU_WGMMA: begin_product(fr, x); break;
+    case GPU_WGMMA_FENCE: t->fenced = true; break;
+    case GPU_WGMMA_COMMIT: t->batches++; break;
+    case GPU_WGMMA_WAIT: end_products(fr, x); break;
+    case GPU_OP_COUNT: break;
+    }
 }
 
 const char *linterp_unfinished(const linterp *in) {
@@ -206,7 +211,7 @@ const char *linterp_unfinished(const linterp *in) {
         const thread *t = &d->all[i];
         if (t->copies.n) return "a block ends before its copies are complete";
         if (t->products.n) return "a block ends before its products are complete";
-        if (t->begun != d->all[i / GROUP_THREADS * GROUP_THREADS].begun)
+        if (t->begun != d->all[i / WARPGROUP * WARPGROUP].begun)
             return "the threads of a warpgroup start different products";
     }
     return NULL;

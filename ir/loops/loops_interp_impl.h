@@ -84,17 +84,16 @@ typedef struct bulk_barrier {
     VEC(bulk_copy) copies;
 } bulk_barrier;
 
-// A product of a group of warps that nobody has waited for.
-typedef struct group_product {
+// A product of a warpgroup that nobody has waited for.
+typedef struct pending_wgmma {
     const struct ins *call;
-    lgroup g;
     char *a, *b;
     int64_t lead_a, lead_b;
     int batch; // how many batches of them were closed before it
-} group_product;
+} pending_wgmma;
 
-// The product that some thread of a group of warps began as its number-th: all of them begin the same.
-enum { GROUP_THREADS = 128, MOST_GROUPS = 8, BEGUN = 64 };
+// The product that some thread of a warpgroup began as its number-th: all of them begin the same.
+enum { WARPGROUP = 128, MOST_WARPGROUPS = 8, BEGUN = 64 };
 typedef struct begun_product {
     int number;
     const struct ins *call;
@@ -112,7 +111,7 @@ typedef struct thread {
     const uint32_t *const *warps; // those of its warp
     VEC(coming) copies;
     int groups;
-    VEC(group_product) products;
+    VEC(pending_wgmma) products;
     char *sums;         // where their results go
     uint32_t *sums_now; // what was there
     int batches, begun; // of products: closed, and how many in all
@@ -131,7 +130,7 @@ typedef struct device {
     int first_epoch;         // of the launch
     bool unshown;            // a thread came to a barrier with such memory
     VEC(bulk_barrier) bulks; // of the block
-    begun_product begun[MOST_GROUPS][BEGUN];
+    begun_product begun[MOST_WARPGROUPS][BEGUN];
     ucontext_t scheduler;
     map shared;              // region number + 1 by instruction
     VEC(int) shared_regions; // the same regions
@@ -160,14 +159,14 @@ char *linterp_checked(frame *fr, const ins *x, char *p, int64_t n, bool write);
 // loops_interp_device.c: what threads of a device do together or beside.
 void linterp_wait(frame *fr, const ins *x, wait_kind kind);
 void linterp_shuffle(frame *fr, const ins *x, uint64_t *out);
-void linterp_product(frame *fr, const ins *x, const lmma *t);
-void linterp_fragment(frame *fr, const ins *x);
-void linterp_copy(frame *fr, const ins *x, int bytes);
-void linterp_async(frame *fr, const ins *x);
-void linterp_group(frame *fr, const ins *x);
+void linterp_gpu(frame *fr, const ins *x);
 const char *linterp_unfinished(const linterp *in); // what threads began and nobody waited for, NULL: nothing
 // loops_interp_bulk.c
-void linterp_bulk(frame *fr, const ins *x);
+void linterp_mbarrier_init(frame *fr, const ins *x);
+void linterp_mbarrier_fence(frame *fr);
+void linterp_mbarrier_expect(frame *fr, const ins *x);
+void linterp_mbarrier_wait(frame *fr, const ins *x);
+void linterp_bulk_copy(frame *fr, const ins *x);
 bool linterp_bulk_passed(const linterp *in, const thread *t); // whether it need not wait any more
 const char *linterp_bulk_stuck(const linterp *in);            // why threads wait for ever
 bool linterp_bulk_left(const linterp *in);                    // whether copies are on their way

@@ -1,6 +1,6 @@
 // Functions of loops as text, for people and golden tests. In: a function. Out: one instruction to a line,
 // blocks in braces; floats with all their digits.
-#include "ir/loops/loops.h"
+#include "ir/loops/loops_gpu.h"
 #include <math.h>
 
 static const char *const role_names[] = {"serial", "parallel", "unroll",   "grid_x",  "grid_y",
@@ -81,6 +81,7 @@ static void add_ins(text *t, const ins *x, int depth) {
         text_add(t, " = ");
     }
     text_add(t, lop_name(x->op));
+    if (x->op == L_GPU) text_printf(t, ".%s", gpu_ins_name(t->arena, x->gpu));
     add_operands(t, x);
     add_details(t, x);
     for (int i = 0; i < 2; i++) {

@@ -1,6 +1,6 @@
 // Checks of loops: operand counts and types, that values are made before they are used and in an enclosing
 // block, that blocks end where they may. In: a function. Out: a defect for the first violation.
-#include "ir/loops/loops.h"
+#include "ir/loops/loops_gpu.h"
 #include "ir/target.h"
 
 typedef struct verify {
@@ -264,6 +264,7 @@ static void check_ins(verify *v, const ins *x) {
     case LC_VARIABLE: check_variable(v, x); break;
     case LC_CONTROL: check_control(v, x); break;
     case LC_CALL: check_call(v, x); break;
+    case LC_GPU: need(v, x, !gpu_ins_error(x), gpu_ins_error(x)); break;
     case LC_THREADS:
     case LC_COMMENT: break;
     }

@@ -400,7 +400,7 @@ static int load(module *m, const char *image) {
         void *part = load_part(text);
         m->text[m->nparts] = text;
         if (!part) return free(text), INVALID_PTX;
-        *(int *)dlsym(part, "shim_no_groups") = !own;
+        *(int *)dlsym(part, "shim_no_wgmma") = !own;
         m->parts[m->nparts++] = part;
         at = end;
     }

@@ -27,7 +27,7 @@ enum { DYNAMIC = 227 << 10 };
 static char dynamic_memory[DYNAMIC] __attribute__((aligned(1024)));
 static int dynamic_used;
 int64_t shim_dynamic_brought = -1;
-int shim_no_groups;
+int shim_no_wgmma;
 static void (*thread_body)(void *);
 static void *thread_args;
 
@@ -98,19 +98,19 @@ static bulk *bulk_at(const void *at) {
     abort();
 }
 
-void shim_bulk_init(void *at) {
-    if (current || shim_no_groups) return;
+void shim_mbarrier_init(void *at) {
+    if (current || shim_no_wgmma) return;
     if (nbulks == MOST_BULKS || (uintptr_t)at % 8) abort();
     memset(&bulks[nbulks], 0, sizeof *bulks);
     bulks[nbulks++].at = at;
 }
 
-void shim_bulk_show(void) {
+void shim_mbarrier_fence(void) {
     for (int i = 0; i < nbulks && !current; i++) bulks[i].shown = 1;
 }
 
-void shim_bulk_expect(void *at, int bytes) {
-    if (current || shim_no_groups) return;
+void shim_mbarrier_expect(void *at, int bytes) {
+    if (current || shim_no_wgmma) return;
     bulk *b = bulk_at(at);
     if (!b->shown || b->arrived) abort();
     b->arrived = 1;
@@ -118,7 +118,7 @@ void shim_bulk_expect(void *at, int bytes) {
 }
 
 int shim_bulk_copy(void *to, const void *from, int bytes, void *at) {
-    if (shim_no_groups) return 0;
+    if (shim_no_wgmma) return 0;
     if (current) return 1;
     bulk *b = bulk_at(at);
     if (!b->shown || b->ncopies == MOST_COPIES || bytes <= 0) abort();
@@ -141,8 +141,8 @@ static int bulk_passed(bulk *b, int parity) {
     return b->phase % 2 != parity;
 }
 
-void shim_bulk_wait(void *at, int parity) {
-    if (shim_no_groups) return;
+void shim_mbarrier_wait(void *at, int parity) {
+    if (shim_no_wgmma) return;
     fibers[current].bulk = bulk_at(at);
     fibers[current].parity = parity & 1;
     if (!bulk_passed(fibers[current].bulk, parity & 1)) wait_in(AT_COPIES);
@@ -286,13 +286,13 @@ static float float_of_bits(uint32_t u) {
 static float element(shim_mma_type type, int is_b, uint32_t r, int j) {
     uint32_t byte = r >> 8 * j & 0xff;
     switch (type) {
-    case SHIM_F16: return half_value(r >> 16 * j & 0xffff);
-    case SHIM_BF16: return float_of_bits((r >> 16 * j) << 16);
-    case SHIM_TF32: return float_of_bits(r & 0xffffe000u);
-    case SHIM_S8: return (float)(int8_t)byte;
-    case SHIM_U8S8: return is_b ? (float)(int8_t)byte : (float)byte;
-    case SHIM_S8U8: return is_b ? (float)byte : (float)(int8_t)byte;
-    case SHIM_U8: return (float)byte;
+    case SHIM_f16: return half_value(r >> 16 * j & 0xffff);
+    case SHIM_bf16: return float_of_bits((r >> 16 * j) << 16);
+    case SHIM_tf32: return float_of_bits(r & 0xffffe000u);
+    case SHIM_s8: return (float)(int8_t)byte;
+    case SHIM_u8s8: return is_b ? (float)(int8_t)byte : (float)byte;
+    case SHIM_s8u8: return is_b ? (float)byte : (float)(int8_t)byte;
+    case SHIM_u8: return (float)byte;
     }
     return 0;
 }
@@ -300,8 +300,8 @@ static float element(shim_mma_type type, int is_b, uint32_t r, int j) {
 // Register r of a thread holds row group + 8 * (r & 1), columns from per * (thread % 4) + 4 * per * (r >> 1)
 // on; b the same without the row bit (PTX ISA, "Matrix fragments"). Sums in double are rounded once.
 void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b) {
-    int per = type == SHIM_TF32  ? 1
-              : type < SHIM_TF32 ? 2
+    int per = type == SHIM_tf32  ? 1
+              : type < SHIM_tf32 ? 2
                                  : 4,
         na = m * k / per / WARP, nb = 8 * k / per / WARP;
     int self = current, warp = self / WARP * WARP, lane = self - warp;
@@ -310,7 +310,7 @@ void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, cons
     wait_in(AT_EXCHANGE);
     for (int i = 0; i < m / 4; i++) {
         int row = lane / 4 + 8 * (i / 2), column = lane % 4 * 2 + i % 2;
-        double sum = type < SHIM_S8 ? ((float *)d)[i] : ((int32_t *)d)[i];
+        double sum = type < SHIM_s8 ? ((float *)d)[i] : ((int32_t *)d)[i];
         for (int p = 0; p < k; p++) {
             int quarter = p / per % 4, half = p / per / 4;
             uint32_t ra, rb;
@@ -318,7 +318,7 @@ void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, cons
             memcpy(&rb, fibers[warp + column * 4 + quarter].slot + 32 + 4 * half, 4);
             sum += (double)element(type, 0, ra, p % per) * element(type, 1, rb, p % per);
         }
-        if (type < SHIM_S8) ((float *)d)[i] = (float)sum;
+        if (type < SHIM_s8) ((float *)d)[i] = (float)sum;
         else ((int32_t *)d)[i] = (int32_t)(int64_t)sum;
     }
     wait_in(AT_EXCHANGE);
@@ -330,7 +330,7 @@ static uint32_t word_of(int thread, int word) {
     return v;
 }
 
-void shim_fragment(uint32_t *d, const void *row, int turned) {
+void shim_ldmatrix(uint32_t *d, const void *row, int turned) {
     int self = current, warp = self / WARP * WARP, group = (self - warp) / 4, pair = self % 4;
     if ((uintptr_t)row % 16) abort();
     memcpy(fibers[self].slot, row, 16);
@@ -365,7 +365,7 @@ uint64_t __cvta_generic_to_shared(const void *p) {
 // along them. Mode 0 has core matrices of 8 rows x 16 bytes, a leading offset apart along K, a stride along
 // the rows.
 static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, int turned, int row, int k) {
-    int bytes = type == SHIM_TF32 ? 4 : type < SHIM_TF32 ? 2 : 1, line = turned ? k : row;
+    int bytes = type == SHIM_tf32 ? 4 : type < SHIM_tf32 ? 2 : 1, line = turned ? k : row;
     uint64_t start = (descriptor & 0x3fff) << 4, lead = (descriptor >> 16 & 0x3fff) << 4,
              stride = (descriptor >> 32 & 0x3fff) << 4;
     int cores = descriptor >> 62 == 0;
@@ -383,12 +383,12 @@ static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, in
     return element(type, is_b, word, (int)(at % 4) / bytes);
 }
 
-int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b) {
+int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b) {
     int thread = current % GROUP, lane = thread % 32,
-        depth = type == SHIM_TF32  ? 8
-                : type < SHIM_TF32 ? 16
+        depth = type == SHIM_tf32  ? 8
+                : type < SHIM_tf32 ? 16
                                    : 32;
-    if (shim_no_groups) return 0;
+    if (shim_no_wgmma) return 0;
     check_group(a, b);
     for (int half = 0; half < 2; half++) {
         int row = thread / 32 * 16 + lane / 4 + 8 * half;
@@ -396,10 +396,10 @@ int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int t
         for (int k = 0; k < depth; k++) x[k] = group_element(type, 0, a, turned_a, row, k);
         for (int i = half * 2; i < n / 2; i += i % 2 ? 3 : 1) {
             int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
-            double sum = type < SHIM_S8 ? ((float *)d)[i] : ((int32_t *)d)[i];
+            double sum = type < SHIM_s8 ? ((float *)d)[i] : ((int32_t *)d)[i];
             for (int k = 0; k < depth; k++)
                 sum += (double)x[k] * group_element(type, 1, b, turned_b, column, k);
-            if (type < SHIM_S8) ((float *)d)[i] = (float)sum;
+            if (type < SHIM_s8) ((float *)d)[i] = (float)sum;
             else ((int32_t *)d)[i] = (int32_t)(int64_t)sum;
         }
     }

@@ -39,31 +39,31 @@ void shim_exchange(const void *from, void *to, int bytes, int lane_xor);
 
 // d += a * b by a warp with the fragments of mma.sync.m<m>n8k<k>.
 typedef enum shim_mma_type {
-    SHIM_F16,
-    SHIM_BF16,
-    SHIM_TF32,
-    SHIM_S8,
-    SHIM_U8S8,
-    SHIM_S8U8,
-    SHIM_U8
+    SHIM_f16,
+    SHIM_bf16,
+    SHIM_tf32,
+    SHIM_s8,
+    SHIM_u8s8,
+    SHIM_s8u8,
+    SHIM_u8
 } shim_mma_type;
 void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b);
 // ldmatrix of four squares.
-void shim_fragment(uint32_t *d, const void *row, int turned);
+void shim_ldmatrix(uint32_t *d, const void *row, int turned);
 // The block's dynamic shared memory; a kernel that wants more than the launch brings ends the program.
 void *shim_dynamic(int64_t bytes);
 extern int64_t shim_dynamic_brought;              // less than 0: as much as is wanted
 uint64_t __cvta_generic_to_shared(const void *p); // of dynamic shared memory
 // d += a * b of wgmma.m64n<n>, at once; a and b are its matrix descriptors. 0: a GPU without it.
-int shim_group(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b);
-extern int shim_no_groups;
+int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b);
+extern int shim_no_wgmma;
 // Bulk copies and their barriers, which all threads call and the first one means; made when somebody waits
-// for them. They do nothing, and shim_bulk_copy answers 0, on a GPU without them (shim_no_groups).
-void shim_bulk_init(void *at);
-void shim_bulk_show(void);
-void shim_bulk_expect(void *at, int bytes);
+// for them. They do nothing, and shim_bulk_copy answers 0, on a GPU without them (shim_no_wgmma).
+void shim_mbarrier_init(void *at);
+void shim_mbarrier_fence(void);
+void shim_mbarrier_expect(void *at, int bytes);
 int shim_bulk_copy(void *to, const void *from, int bytes, void *at);
-void shim_bulk_wait(void *at, int parity);
+void shim_mbarrier_wait(void *at, int parity);
 #ifdef __cplusplus
 }
 

@@ -1,5 +1,6 @@
 // Bulk copies in the interpreter of loops: they bring what was asked for, and each way of using them wrongly
 // is reported.
+#include "ir/loops/loops_gpu.h"
 #include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include <setjmp.h>
@@ -52,15 +53,13 @@ typedef struct kernel_builder {
 
 static ins *i32_of(lbuild *b, int v) { return lb_int(b, lt(LK_I32, 1), v); }
 static ins *bytes_on(lbuild *b, ins *p, int n) { return n ? lb_offset(b, p, lb_idx(b, n), 1) : p; }
-static void call(lbuild *b, const char *name, int n, ins *const *args) {
-    lb_call(b, lt(LK_VOID, 1), name, n, args);
-}
 
 static void build_start(kernel_builder *k) {
     lbuild *b = &k->b;
     const mistake *m = k->m;
-    for (int i = m->no_init ? 2 : m->init_twice ? 0 : 1; i < 2; i++) call(b, "bulk_init", 1, &k->at);
-    if (!m->no_show) call(b, "bulk_show", 0, NULL);
+    for (int i = m->no_init ? 2 : m->init_twice ? 0 : 1; i < 2; i++)
+        lb_gpu(b, (gpu_ins){GPU_MBARRIER_INIT}, &k->at);
+    if (!m->no_show) lb_gpu(b, (gpu_ins){GPU_MBARRIER_FENCE}, NULL);
     if (!m->no_barrier) lb_barrier(b);
 }
 
@@ -68,11 +67,12 @@ static void build_slice(kernel_builder *k, int s) {
     lbuild *b = &k->b;
     const mistake *m = k->m;
     for (int i = m->no_expect ? 2 : m->expect_twice ? 0 : 1; i < 2; i++)
-        call(b, "bulk_expect", 2, (ins *[]){k->at, i32_of(b, BYTES + m->expected)});
+        lb_gpu(b, (gpu_ins){GPU_MBARRIER_EXPECT}, (ins *[]){k->at, i32_of(b, BYTES + m->expected)});
     ins *args[] = {bytes_on(b, k->tile, m->to), bytes_on(b, k->from, s * BYTES + m->from),
                    i32_of(b, BYTES + m->copied), k->at, i32_of(b, THREADS)};
-    if (!m->no_copy) call(b, "bulk_copy", 5, args);
-    if (!m->no_wait) call(b, "bulk_wait_0", 2, (ins *[]){k->at, i32_of(b, (s + m->parity) % 2)});
+    if (!m->no_copy) lb_gpu(b, (gpu_ins){GPU_BULK_COPY}, args);
+    if (!m->no_wait)
+        lb_gpu(b, (gpu_ins){GPU_MBARRIER_WAIT}, (ins *[]){k->at, i32_of(b, (s + m->parity) % 2)});
     if (!m->no_meeting) lb_barrier(b);
     for (int j = 0; j < SLICE / THREADS; j++) {
         ins *i = lb_bin(b, L_ADD, k->thread, lb_idx(b, j * THREADS));

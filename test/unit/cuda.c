@@ -3,6 +3,7 @@
 #include "codegen/c/cuda.h"
 #include "codegen/c/prelude.h"
 #include "codegen/gpu/gpu.h"
+#include "ir/loops/loops_gpu.h"
 #include "ir/target.h"
 #include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"
@@ -356,26 +357,20 @@ static void threads_go_on_in_strides(void **state) {
 
 // ---------------------------------------------------------------- tensor cores
 
-typedef struct mma {
-    const char *name;
-    int m, k;
-    dtype type_a, type_b;
-    int sm;
-} mma;
-static const mma mmas[] = {
-    {"mma_m16n8k8_f16", 16, 8, DT_F16, DT_F16, 75},   {"mma_m8n8k16_s8", 8, 16, DT_I8, DT_I8, 75},
-    {"mma_m16n8k16_f16", 16, 16, DT_F16, DT_F16, 80}, {"mma_m16n8k16_bf16", 16, 16, DT_BF16, DT_BF16, 80},
-    {"mma_m16n8k8_tf32", 16, 8, DT_F32, DT_F32, 80},  {"mma_m16n8k32_s8", 16, 32, DT_I8, DT_I8, 80},
-    {"mma_m16n8k32_u8s8", 16, 32, DT_U8, DT_I8, 80},
+#define MMA(a, b, m, k) {GPU_MMA, a, b, m, 8, k}
+static const gpu_ins mmas[] = {
+    MMA(DT_F16, DT_F16, 16, 8),    MMA(DT_I8, DT_I8, 8, 16),   MMA(DT_F16, DT_F16, 16, 16),
+    MMA(DT_BF16, DT_BF16, 16, 16), MMA(DT_F32, DT_F32, 16, 8), MMA(DT_I8, DT_I8, 16, 32),
+    MMA(DT_U8, DT_I8, 16, 32),
 };
 enum { MMAS = sizeof mmas / sizeof *mmas };
 
 // Registers of all threads lie one thread after the other: d += a * b on them.
-static void build_mma(fixture *x, const mma *t) {
-    begin(x, arena_printf(x->a, "test_%s", t->name), 32, 1);
+static void build_mma(fixture *x, const gpu_ins *t) {
+    begin(x, arena_printf(x->a, "test_%s", gpu_ins_name(x->a, t)), 32, 1);
     lbuild *b = &x->b;
-    bool floats = t->type_b != DT_I8;
-    int per = 32 / dtype_bits(t->type_a), n[3] = {t->m / 4, t->m * t->k / per / 32, 8 * t->k / per / 32};
+    bool floats = t->b != DT_I8;
+    int per = 32 / dtype_bits(t->a), n[3] = {t->m / 4, t->m * t->k / per / 32, 8 * t->k / per / 32};
     ins *mem[3], *regs[3];
     mem[0] = ptr(x, "d", floats ? DT_F32 : DT_I32, false);
     for (int i = 1; i < 3; i++) mem[i] = ptr(x, i == 1 ? "a" : "b", DT_U32, true);
@@ -387,7 +382,7 @@ static void build_mma(fixture *x, const mma *t) {
             lb_store(b, regs[i], idx(x, r),
                      lb_load(b, lt(k, 1), mem[i], add(x, mul(x, lane, idx(x, n[i])), idx(x, r)), 0), 0);
     }
-    lb_call(b, lt(LK_VOID, 1), t->name, 3, regs);
+    lb_gpu(b, *t, regs);
     for (int r = 0; r < n[0]; r++)
         lb_store(b, mem[0], add(x, mul(x, lane, idx(x, n[0])), idx(x, r)),
                  lb_load(b, floats ? f32() : i32(), regs[0], idx(x, r), 0), 0);
@@ -395,8 +390,8 @@ static void build_mma(fixture *x, const mma *t) {
 }
 
 // As the PTX ISA numbers them: element e of a thread's part of a.
-static void place_a(const mma *t, int lane, int e, int *row, int *column) {
-    int bits = dtype_bits(t->type_a), group = lane / 4, in = lane % 4;
+static void place_a(const gpu_ins *t, int lane, int e, int *row, int *column) {
+    int bits = dtype_bits(t->a), group = lane / 4, in = lane % 4;
     if (bits == 32) {
         *row = e % 2 ? group + 8 : group;
         *column = e < 2 ? in : in + 4;
@@ -409,8 +404,8 @@ static void place_a(const mma *t, int lane, int e, int *row, int *column) {
     }
 }
 
-static void place_b(const mma *t, int lane, int e, int *row, int *column) {
-    int bits = dtype_bits(t->type_a), per = 32 / bits;
+static void place_b(const gpu_ins *t, int lane, int e, int *row, int *column) {
+    int bits = dtype_bits(t->a), per = 32 / bits;
     *row = lane % 4 * per + e % per + e / per * 4 * per;
     *column = lane / 4;
 }
@@ -420,22 +415,21 @@ static void put(dtype t, void *to, int i, int v) {
     else dtype_store_int(t, to, i, v);
 }
 
-static void check_mma(void *dl, const mma *t) {
+static void check_mma(fixture *x, void *dl, const gpu_ins *t) {
     int a[16][32], b[32][8], na = t->m * t->k / 32, nb = 8 * t->k / 32, nd = t->m / 4, row, column;
     uint32_t ra[32 * 4], rb[32 * 2], d[32 * 4];
-    bool floats = t->type_b != DT_I8;
-    for (int i = 0; i < 16 * 32; i++) a[i / 32][i % 32] = i * 7 % 23 - (t->type_a == DT_U8 ? 0 : 11);
+    bool floats = t->b != DT_I8;
+    for (int i = 0; i < 16 * 32; i++) a[i / 32][i % 32] = i * 7 % 23 - (t->a == DT_U8 ? 0 : 11);
     for (int i = 0; i < 32 * 8; i++) b[i / 8][i % 8] = i * 5 % 19 - 9;
     for (int lane = 0; lane < 32; lane++) {
         for (int e = 0; e < na; e++)
-            place_a(t, lane, e, &row, &column), put(t->type_a, ra, lane * na + e, a[row][column]);
+            place_a(t, lane, e, &row, &column), put(t->a, ra, lane * na + e, a[row][column]);
         for (int e = 0; e < nb; e++)
-            place_b(t, lane, e, &row, &column), put(t->type_b, rb, lane * nb + e, b[row][column]);
+            place_b(t, lane, e, &row, &column), put(t->b, rb, lane * nb + e, b[row][column]);
         for (int e = 0; e < nd; e++) put(floats ? DT_F32 : DT_I32, d, lane * nd + e, 1000 + e);
     }
     kernel_args k = {.p = {d, ra, rb}};
-    char name[64];
-    snprintf(name, sizeof name, "test_%s", t->name);
+    const char *name = arena_printf(x->a, "test_%s", gpu_ins_name(x->a, t));
     assert_int_equal(launch(dl, name, (shim_dim3){1, 1, 1}, (shim_dim3){32, 1, 1}, SHIM_PERMUTED, k), 0);
     for (int i = 0; i < 32 * nd; i++) {
         int lane = i / nd, e = i % nd, want = 1000 + e;
@@ -448,7 +442,7 @@ static void check_mma(void *dl, const mma *t) {
 static void tensor_cores_multiply(void **state) {
     for (int i = 0; i < MMAS; i++) build_mma(*state, &mmas[i]);
     void *dl = load_on_shim(*state);
-    for (int i = 0; i < MMAS; i++) check_mma(dl, &mmas[i]);
+    for (int i = 0; i < MMAS; i++) check_mma(*state, dl, &mmas[i]);
     dlclose(dl);
 }
 

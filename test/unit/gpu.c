@@ -63,7 +63,7 @@ static void kernels_are_right_on_the_shim(void **state) {
         const char *error = error_on_shim(x, &c[i], s);
         if (error) fail_msg("%s: %s", models[i].name, error);
     }
-    int *no_groups = dlsym(s->library, "shim_no_groups"); // as on GPUs without wgmma
+    int *no_groups = dlsym(s->library, "shim_no_wgmma"); // as on GPUs without wgmma
     *no_groups = 1;
     for (int i = 0; i < MODELS; i++) {
         const char *error = models[i].groups ? error_on_shim(x, &c[i], s) : NULL;
@@ -204,8 +204,8 @@ static void images_lie_channels_last(void **state) {
     }
     assert_int_equal(laid, 2); // before the pool and after it
     assert_int_equal(weights, 1);
-    assert_non_null(strstr(cuda_text(*state, c.code->module), "async_16_or_0("));
-    assert_null(strstr(cuda_text(*state, strict.code->module), "async_16"));
+    assert_non_null(strstr(cuda_text(*state, c.code->module), "cp_async_zfill("));
+    assert_null(strstr(cuda_text(*state, strict.code->module), "cp_async"));
     c.near = 4e-3;
     const char *error = interpreted_error(*state, &c);
     if (error) fail_msg("%s", error);
@@ -242,9 +242,9 @@ static void parts_of_images_lie_channels_last(void **state) {
     }
     assert_int_equal(reading, 2);
     assert_int_equal(writing, 2);
-    const char *text = cuda_text(*state, c.code->module), *first = strstr(text, "async_16_or_0(");
+    const char *text = cuda_text(*state, c.code->module), *first = strstr(text, "cp_async_zfill(");
     assert_non_null(first);
-    assert_non_null(strstr(first + 1, "async_16_or_0("));
+    assert_non_null(strstr(first + 1, "cp_async_zfill("));
     c.near = 4e-3;
     const char *error = interpreted_error(*state, &c);
     if (error) fail_msg("%s", error);

@@ -55,44 +55,45 @@ static int missing_barriers_show_in(fixture *x, const model *m) {
     return count;
 }
 
-// The first call whose name begins so.
-static ins **find_call(lblock *b, const char *name) {
+// The first instruction of that kind; groups may be left where `left` says so.
+static ins **find_gpu(lblock *b, gpu_op op, int left) {
     for (ins **at = b ? &b->first : NULL; at && *at; at = &(*at)->next) {
-        if ((*at)->op == L_CALL && !strncmp((*at)->name, name, strlen(name))) return at;
+        if ((*at)->op == L_GPU && (*at)->gpu->op == op && (left < 0 || (*at)->gpu->count == left)) return at;
         for (int j = 0; j < 2; j++) {
-            ins **found = find_call((*at)->body[j], name);
+            ins **found = find_gpu((*at)->body[j], op, left);
             if (found) return found;
         }
     }
     return NULL;
 }
 
-// What waits and fences are called, and in how many kernels there must be one.
-typedef struct needed_call {
-    const char *name;
-    int least;
-} needed_call;
-static const needed_call needed_calls[] = {
-    {"async_wait", 8},  {"group_show", 9},  {"group_fence", 9}, {"group_commit", 9},
-    {"group_wait", 9},  {"group_leave", 3}, {"bulk_init", 8},   {"bulk_show", 8},
-    {"bulk_expect", 8}, {"bulk_copy", 8},   {"bulk_wait", 8},
+// Waits and fences, and in how many kernels there must be one.
+typedef struct needed_ins {
+    gpu_op op;
+    int left, least; // left: groups, -1: any number
+} needed_ins;
+static const needed_ins needed[] = {
+    {GPU_CP_ASYNC_WAIT, -1, 8}, {GPU_PROXY_FENCE, -1, 9},    {GPU_WGMMA_FENCE, -1, 9},
+    {GPU_WGMMA_COMMIT, -1, 9},  {GPU_WGMMA_WAIT, 0, 9},      {GPU_WGMMA_WAIT, 1, 3},
+    {GPU_MBARRIER_INIT, -1, 8}, {GPU_MBARRIER_FENCE, -1, 8}, {GPU_MBARRIER_EXPECT, -1, 8},
+    {GPU_BULK_COPY, -1, 8},     {GPU_MBARRIER_WAIT, -1, 8},
 };
-enum { NEEDED_CALLS = sizeof needed_calls / sizeof *needed_calls };
+enum { NEEDED = sizeof needed / sizeof *needed };
 
-static bool has_needed_call(const lfunc *f) {
-    for (int i = 0; i < NEEDED_CALLS; i++)
-        if (find_call(f->body, needed_calls[i].name)) return true;
+static bool has_needed(const lfunc *f) {
+    for (int i = 0; i < NEEDED; i++)
+        if (find_gpu(f->body, needed[i].op, needed[i].left)) return true;
     return false;
 }
 
 // Without the first of each of them in the kernel it goes wrong.
-static void missing_calls_show_in(fixture *x, const compiled *c, const lfunc *f, const char *name,
-                                  int *count) {
-    for (int i = 0; i < NEEDED_CALLS; i++) {
-        ins **at = find_call(f->body, needed_calls[i].name), *call = at ? *at : NULL;
+static void missing_ins_show_in(fixture *x, const compiled *c, const lfunc *f, const char *name, int *count) {
+    for (int i = 0; i < NEEDED; i++) {
+        ins **at = find_gpu(f->body, needed[i].op, needed[i].left), *call = at ? *at : NULL;
         if (!at) continue;
         *at = call->next;
-        if (!interpreted_error(x, c)) fail_msg("%s: no %s, and nothing shows", name, needed_calls[i].name);
+        if (!interpreted_error(x, c))
+            fail_msg("%s: no %s, and nothing shows", name, gpu_ins_name(x->a, call->gpu));
         *at = call;
         count[i]++;
     }
@@ -100,16 +101,16 @@ static void missing_calls_show_in(fixture *x, const compiled *c, const lfunc *f,
 
 static void missing_waits_show(void **state) {
     if (EVERY > 1) skip();
-    int count[NEEDED_CALLS] = {0};
+    int count[NEEDED] = {0};
     for (int i = 0; i < MODELS; i++) {
         compiled c = compile(*state, &models[i], FP_DEFAULT);
         launched seen = {0};
         bool any = false;
-        for (int j = 0; j < c.code->module->funcs.n; j++) any |= has_needed_call(c.code->module->funcs.at[j]);
+        for (int j = 0; j < c.code->module->funcs.n; j++) any |= has_needed(c.code->module->funcs.at[j]);
         if (any) run_compiled(*state, &c, note_launch, &seen);
-        for (int j = 0; j < seen.n; j++) missing_calls_show_in(*state, &c, seen.at[j], models[i].name, count);
+        for (int j = 0; j < seen.n; j++) missing_ins_show_in(*state, &c, seen.at[j], models[i].name, count);
     }
-    for (int i = 0; i < NEEDED_CALLS; i++) assert_true(count[i] >= needed_calls[i].least);
+    for (int i = 0; i < NEEDED; i++) assert_true(count[i] >= needed[i].least);
 }
 
 static void missing_barriers_show(void **state) {

@@ -7,6 +7,7 @@
 #include "compiler/import/import.h"
 #include "compiler/run/gpu_shim.h"
 #include "ir/kernel/lower.h"
+#include "ir/loops/loops_gpu.h"
 #include "passes/passes.h"
 #include "test/unit/compile_text.h"
 #include "test/unit/onnx_build.h"

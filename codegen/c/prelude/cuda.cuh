@@ -77,14 +77,14 @@ INLINE void ox_copy_BYTES(void *to, const void *from) {
 //: shared_at
 INLINE uint32_t ox_shared_at(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
 
-//each NAME  x4  x4_turned
+//each NAME  x4  x4_trans
 //each TRANSPOSE  .x4  .x4.trans
 //each FLAG  0  1
-//: fragment_NAME
-INLINE void ox_fragment_NAME(void *to, const void *row) {
+//: ldmatrix_NAME
+INLINE void ox_ldmatrix_NAME(void *to, const void *row) {
     uint32_t *d = (uint32_t *)to;
 #ifdef ONNXC_CUDA_SHIM
-    shim_fragment(d, row, FLAG);
+    shim_ldmatrix(d, row, FLAG);
 #else
     asm volatile("ldmatrix.sync.aligned.m8n8TRANSPOSE.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
@@ -93,8 +93,8 @@ INLINE void ox_fragment_NAME(void *to, const void *row) {
 }
 
 // Before sm_80 copies are over at once.
-//: async_16
-INLINE void ox_async_16(void *to, const void *from) {
+//: cp_async
+INLINE void ox_cp_async(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
                  : : "r"(ox_shared_at(to)), "l"(from) : "memory");
@@ -102,8 +102,8 @@ INLINE void ox_async_16(void *to, const void *from) {
     ox_copy_16(to, from);
 #endif
 }
-//: async_16_or_0
-INLINE void ox_async_16_or_0(void *to, const void *from, int there) {
+//: cp_async_zfill
+INLINE void ox_cp_async_zfill(void *to, const void *from, int there) {
 #if defined(ONNXC_CUDA_SHIM)
     if (there) memcpy(to, from, 16);
     else memset(to, 0, 16);
@@ -114,43 +114,43 @@ INLINE void ox_async_16_or_0(void *to, const void *from, int there) {
     *(uint4 *)to = there ? *(const uint4 *)from : uint4{};
 #endif
 }
-//: async_commit
-INLINE void ox_async_commit(void) {
+//: cp_async_commit
+INLINE void ox_cp_async_commit(void) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.commit_group;" : : : "memory");
 #endif
 }
 
 //each LEFT  0  1
-//: async_wait_LEFT
-INLINE void ox_async_wait_LEFT(void) {
+//: cp_async_wait_LEFT
+INLINE void ox_cp_async_wait_LEFT(void) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_group LEFT;" : : : "memory");
 #endif
 }
 
 // One thread means them. Before sm_90 all threads copied, and LEFT of their groups may be on their way.
-//: bulk_init
-INLINE void ox_bulk_init(void *at) {
+//: mbarrier_init
+INLINE void ox_mbarrier_init(void *at) {
 #if defined(ONNXC_CUDA_SHIM)
-    shim_bulk_init(at);
+    shim_mbarrier_init(at);
 #elif __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" : : "r"(ox_shared_at(at)) : "memory");
 #endif
 }
-//: bulk_show
-INLINE void ox_bulk_show(void) {
+//: mbarrier_fence
+INLINE void ox_mbarrier_fence(void) {
 #if defined(ONNXC_CUDA_SHIM)
-    shim_bulk_show();
+    shim_mbarrier_fence();
 #elif __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0) asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
 #endif
 }
-//: bulk_expect
-INLINE void ox_bulk_expect(void *at, int bytes) {
+//: mbarrier_expect
+INLINE void ox_mbarrier_expect(void *at, int bytes) {
 #if defined(ONNXC_CUDA_SHIM)
-    shim_bulk_expect(at, bytes);
+    shim_mbarrier_expect(at, bytes);
 #elif __CUDA_ARCH__ >= 900
     if (threadIdx.x == 0)
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
@@ -169,15 +169,15 @@ INLINE void ox_bulk_copy(void *to, const void *from, int bytes, void *at, int th
                      : : "r"(ox_shared_at(to)), "l"(from), "r"(bytes), "r"(ox_shared_at(at)) : "memory");
 #else
     for (int i = threadIdx.x * 16; i < bytes; i += threads * 16)
-        ox_async_16((char *)to + i, (const char *)from + i);
+        ox_cp_async((char *)to + i, (const char *)from + i);
 #endif
 }
 
 //each LEFT  0  1
-//: bulk_wait_LEFT
-INLINE void ox_bulk_wait_LEFT(void *at, int parity) {
+//: mbarrier_wait_LEFT
+INLINE void ox_mbarrier_wait_LEFT(void *at, int parity) {
 #if defined(ONNXC_CUDA_SHIM)
-    shim_bulk_wait(at, parity);
+    shim_mbarrier_wait(at, parity);
 #elif __CUDA_ARCH__ >= 900
     uint32_t passed = 0;
     while (!passed)
@@ -189,32 +189,45 @@ INLINE void ox_bulk_wait_LEFT(void *at, int parity) {
 #endif
 }
 
-//: group_tile
-// What wgmma takes for an operand: where it begins in shared memory, 128-byte swizzle.
-INLINE uint64_t ox_group_tile(const void *p, int lead) {
+// What wgmma takes for an operand: where it begins in shared memory, in lines of 128 bytes with their swizzle or in
+// core matrices, 128 bytes to the next along K, 1024 to the next rows.
+//each ORDER  k  m
+//: descriptor_ORDER
+INLINE uint64_t ox_descriptor_ORDER(const void *p, int lead) {
     uint64_t at = (uint32_t)__cvta_generic_to_shared(p);
     return (at >> 4 & 0x3fff) | (uint64_t)(lead >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 | 1ull << 62;
 }
-//: group_cores
-// The same of core matrices: 128 bytes to the next along K, 1024 to the next rows, no swizzle.
-INLINE uint64_t ox_group_cores(const void *p) {
+
+//: descriptor_c
+INLINE uint64_t ox_descriptor_c(const void *p, int) {
     uint64_t at = (uint32_t)__cvta_generic_to_shared(p);
     return (at >> 4 & 0x3fff) | (uint64_t)(128 >> 4) << 16 | (uint64_t)(1024 >> 4) << 32;
 }
-//: group_core
-INLINE const void *ox_group_core(const void *p, int row, int chunk) {
-    return (const char *)p + row / 8 * 1024 + chunk * 128 + row % 8 * 16;
-}
-//: group_row
-INLINE const void *ox_group_row(const void *p, int offset) {
+
+// The same for mma.sync: four 8x8 matrices, of which this thread brings row `row` + lane % 8 from k on.
+//: swizzled
+INLINE const void *ox_swizzled(const void *p, int offset) {
     uintptr_t at = (uintptr_t)p + (uintptr_t)offset;
     return (const void *)(at ^ (at >> 7 & 7) << 4);
 }
+//: matrices_k
+INLINE void ox_matrices_k(uint32_t *to, const void *p, int, int row, int k) {
+    ox_ldmatrix_x4(to, ox_swizzled(p, (row + threadIdx.x % 8) * 128 + k * 2));
+}
+//: matrices_m
+INLINE void ox_matrices_m(uint32_t *to, const void *p, int lead, int row, int k) {
+    int at = row / 64 * lead + (k + threadIdx.x % 8) * 128 + row % 64 * 2;
+    ox_ldmatrix_x4_trans(to, ox_swizzled(p, at));
+}
+//: matrices_c
+INLINE void ox_matrices_c(uint32_t *to, const void *p, int, int row, int k) {
+    ox_ldmatrix_x4(to, (const char *)p + row / 8 * 1024 + k / 8 * 128 + threadIdx.x % 8 * 16);
+}
 
-//each NAME  commit  show
+//each NAME  wgmma_commit  proxy_fence
 //each PTX  wgmma.commit_group.sync.aligned  fence.proxy.async.shared::cta
-//: group_NAME
-INLINE void ox_group_NAME(void) {
+//: NAME
+INLINE void ox_NAME(void) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     asm volatile("PTX;" : : : "memory");
 #endif
@@ -233,7 +246,7 @@ extern __shared__ __align__(1024) unsigned char ox_dynamic[];
 //: mma_m16n8k8_f16
 INLINE void ox_mma_m16n8k8_f16(float *d, const uint32_t *a, const uint32_t *b) {
 #ifdef ONNXC_CUDA_SHIM
-    shim_mma(16, 8, SHIM_F16, d, a, b);
+    shim_mma(16, 8, SHIM_f16, d, a, b);
 #else
     asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
                  " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
@@ -244,7 +257,7 @@ INLINE void ox_mma_m16n8k8_f16(float *d, const uint32_t *a, const uint32_t *b) {
 //: mma_m8n8k16_s8
 INLINE void ox_mma_m8n8k16_s8(int32_t *d, const uint32_t *a, const uint32_t *b) {
 #ifdef ONNXC_CUDA_SHIM
-    shim_mma(8, 16, SHIM_S8, d, a, b);
+    shim_mma(8, 16, SHIM_s8, d, a, b);
 #else
     asm volatile("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"
                  " {%0, %1}, {%2}, {%3}, {%0, %1};"
@@ -289,13 +302,12 @@ INLINE void ox_small_mma_NAME(int32_t *d, const uint32_t *a, const uint32_t *b) 
 //each DEPTH  16  16  8  32  32  32  32
 //each SUM  float  float  float  int32_t  int32_t  int32_t  int32_t
 //each REG  f  f  f  r  r  r  r
-//each CODE  F16  BF16  TF32  S8  U8S8  S8U8  U8
 //each NAME  f16  bf16  tf32  s8  u8s8  s8u8  u8
 //each TYPES  f32.f16.f16.f32  f32.bf16.bf16.f32  f32.tf32.tf32.f32  s32.s8.s8.s32  s32.u8.s8.s32  s32.s8.u8.s32  s32.u8.u8.s32
 //: mma_m16n8kDEPTH_NAME
 INLINE void ox_mma_m16n8kDEPTH_NAME(SUM *d, const uint32_t *a, const uint32_t *b) {
 #if defined(ONNXC_CUDA_SHIM)
-    shim_mma(16, DEPTH, SHIM_CODE, d, a, b);
+    shim_mma(16, DEPTH, SHIM_NAME, d, a, b);
 #elif __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m16n8kDEPTH.row.col.TYPES"
                  " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

@@ -111,10 +111,6 @@ int gpu_core_axis(const target *t, const contraction *c, const expr *read) {
 
 // ---------------------------------------------------------------- copies
 
-static void call(product *p, const char *name, int n, ins *const *args) {
-    lb_call(p->g->b, lt(LK_VOID, 1), name, n, args);
-}
-
 static ins *arrival(product *p, ins *slice) { return lb_offset(p->g->b, p->arrivals, slice, 8); }
 
 static ins *as_i32(lbuild *b, ins *x) { return x->type.kind == LK_I32 ? x : lb_conv(b, L_ITRUNC, LK_I32, x); }
@@ -122,8 +118,9 @@ static ins *as_i32(lbuild *b, ins *x) { return x->type.kind == LK_I32 ? x : lb_c
 void gpu_make_arrivals(product *p) {
     lbuild *b = p->g->b;
     p->arrivals = lb_local(b, LK_I64, p->slices, 8, true);
-    for (int s = 0; s < p->slices; s++) call(p, "bulk_init", 1, (ins *[]){arrival(p, lb_idx(b, s))});
-    call(p, "bulk_show", 0, NULL);
+    for (int s = 0; s < p->slices; s++)
+        lb_gpu(b, (gpu_ins){GPU_MBARRIER_INIT}, (ins *[]){arrival(p, lb_idx(b, s))});
+    lb_gpu(b, (gpu_ins){GPU_MBARRIER_FENCE}, NULL);
     lb_barrier(b);
 }
 
@@ -148,7 +145,7 @@ static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
         lb_offset(b, pointer_of(g->e, o->read->buffer), offset, dtype_bits(o->read->buffer->dtype) / 8);
     ins *to = lb_offset(b, o->shared, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))), 4);
     ins *args[] = {to, from, slice_bytes(p, o), arrival(p, slice), lb_int(b, lt(LK_I32, 1), p->threads)};
-    call(p, "bulk_copy", 5, args);
+    lb_gpu(b, (gpu_ins){GPU_BULK_COPY}, args);
     gpu_clear_counters(g, o->axes, o->naxes);
     gpu_clear_counters(g, ka->at, ka->n);
     scope_close(g->e, mark);
@@ -164,7 +161,7 @@ void gpu_copy_slices(product *p, ins *k0, ins *slice) {
         bytes = own && bytes ? lb_bin(b, L_ADD, bytes, own) : own ? own : bytes;
     }
     if (!bytes) return;
-    call(p, "bulk_expect", 2, (ins *[]){arrival(p, slice), bytes});
+    lb_gpu(b, (gpu_ins){GPU_MBARRIER_EXPECT}, (ins *[]){arrival(p, slice), bytes});
     for (int j = 0; j < 2; j++)
         if (both[j]->cores) copy_slice(p, both[j], k0, slice);
 }
@@ -173,5 +170,5 @@ void gpu_wait_slice(product *p, ins *number) {
     lbuild *b = p->g->b;
     ins *all = lb_idx(b, p->slices), *parity = lb_bin(b, L_AND, gpu_quotient(b, number, all), lb_idx(b, 1));
     ins *args[] = {arrival(p, gpu_rest(b, number, all)), as_i32(b, parity)};
-    call(p, p->slices > 2 ? "bulk_wait_1" : "bulk_wait_0", 2, args);
+    lb_gpu(b, (gpu_ins){.op = GPU_MBARRIER_WAIT, .count = p->slices > 2}, args);
 }

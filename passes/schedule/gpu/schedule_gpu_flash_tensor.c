@@ -57,7 +57,6 @@ bool flash_tensor_fits(const emitter *e, const attention *a) {
 
 // ---------------------------------------------------------------- operands
 
-static void call(flash *f, const char *name) { lb_call(f->b, lt(LK_VOID, 1), name, 0, NULL); }
 static ins *warp_of(flash *f) { return gpu_quotient(f->b, f->g->thread, lb_idx(f->b, WARP)); }
 
 void flash_tensor_products(flash *f) {
@@ -115,14 +114,14 @@ static void issue(flash *f, product *p, operand *o, ins *k0) {
     int mark = scope_open(f->e);
     gpu_issue_slice(p, o, k0, lb_idx(f->b, 0));
     scope_close(f->e, mark);
-    if (f->copies) call(f, "async_commit");
+    if (f->copies) lb_gpu(f->b, (gpu_ins){GPU_CP_ASYNC_COMMIT}, NULL);
 }
 static void issue_keys(flash *f, ins *j0) {
     f->qk.b.first = j0;
     issue(f, &f->qk, &f->qk.b, lb_idx(f->b, 0));
 }
 static void meet(flash *f) {
-    if (f->copies) call(f, "async_wait_0");
+    if (f->copies) lb_gpu(f->b, (gpu_ins){GPU_CP_ASYNC_WAIT}, NULL);
     lb_barrier(f->b);
 }
 
@@ -147,9 +146,8 @@ static void multiply(flash *f, product *p, ins *a, ins *acc, int columns, ins *p
     ins *k = flash_open(f, "k", p->t.words / 8);
     gpu_load_fragments(p, &p->b, n, false, zero, part, flash_times(f, k, 8), fb);
     ins *j = flash_open(f, "j", 2 * n);
-    ins *args[] = {lb_offset(b, acc, j, 4 * FRAGMENT), lb_offset(b, a, k, 4 * FRAGMENT),
-                   lb_offset(b, fb, j, 8)};
-    lb_call(b, lt(LK_VOID, 1), p->tensor->name, 3, args);
+    gpu_multiply(b, p->tensor, lb_offset(b, acc, j, 4 * FRAGMENT), lb_offset(b, a, k, 4 * FRAGMENT),
+                 lb_offset(b, fb, j, 8));
     lb_end(b, j);
     lb_end(b, k);
 }
@@ -189,5 +187,5 @@ void flash_tensor_block(flash *f, ins *j0) {
 
 // Where no row sees a key, the first ones are still on their way.
 void flash_tensor_end(flash *f) {
-    if (f->copies) call(f, "async_wait_0");
+    if (f->copies) lb_gpu(f->b, (gpu_ins){GPU_CP_ASYNC_WAIT}, NULL);
 }

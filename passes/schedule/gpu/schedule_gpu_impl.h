@@ -1,6 +1,7 @@
 // Inside of the GPU's schedules.
 #ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
+#include "ir/loops/loops_gpu.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 

@@ -285,29 +285,24 @@ static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
 
 // ---------------------------------------------------------------- units at once
 
-static void copy_by(lbuild *b, const char *how, ins *to, ins *from) {
-    ins *args[] = {to, from};
-    lb_call(b, lt(LK_VOID, 1), how, 2, args);
-}
-static const char *in_one_go(int bytes) { return bytes == 16 ? "copy_16" : "copy_8"; }
+static gpu_ins copy_of(int bytes) { return (gpu_ins){.op = GPU_COPY, .count = bytes}; }
 
-// Copies the neighbours from (at, k) on. What has a guard, or is not always `inside` (NULL: it is), may take
-// `guarded`, which makes zeros where that is false; NULL: all of that holds.
-static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, const char *how, const char *guarded,
-                     ins *inside) {
+// Copies the neighbours from (at, k) on. Past the registers zeros come where the operand's guard is false or it is
+// not `inside` (NULL: it is); other copies are of what is there.
+static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, gpu_ins how, ins *inside) {
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
     const axis_list *ka = &p->c->k_axes;
     int mark = scope_open(g->e);
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
+    bool guarded = how.op == GPU_CP_ASYNC && o->read->guard;
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
-    ins *there = both(g->b, inside, guarded && o->read->guard ? emit_value(g->e, o->read->guard) : NULL);
+    ins *there = both(g->b, inside, guarded ? emit_value(g->e, o->read->guard) : NULL);
     if (there) offset = lb_select(g->b, there, offset, lb_int(g->b, offset->type, 0));
     ins *place = lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8);
-    ins *args[] = {to, place, there ? lb_conv(g->b, L_ZEXT, LK_I32, there) : NULL};
-    if (there) lb_call(g->b, lt(LK_VOID, 1), guarded, 3, args);
-    else copy_by(g->b, how, to, place);
+    if (there) how.op = GPU_CP_ASYNC_ZFILL;
+    lb_gpu(g->b, how, (ins *[]){to, place, there ? lb_conv(g->b, L_ZEXT, LK_I32, there) : NULL});
     gpu_clear_counters(g, o->axes, o->naxes);
     gpu_clear_counters(g, ka->at, ka->n);
     scope_close(g->e, mark);
@@ -334,7 +329,7 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
     ins *runs = lb_local(b, LK_I32, per * words, 16, false);
     for (int e = 0; e < per; e++)
         copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4),
-                 in_one_go(run_bytes(o)), NULL, NULL);
+                 copy_of(run_bytes(o)), NULL);
     for (int r = 0; r < o->unit_rows; r++)
         lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
 }
@@ -380,7 +375,7 @@ static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     if (o->read->guard) there = both(b, there, guard_at(p, o, at, k));
     ins *at_once = both(b, o->aligned, there), *branch = at_once ? lb_if(b, at_once) : NULL;
     if (o->along_k || !p->tensor)
-        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), in_one_go(run_bytes(o)), NULL, NULL);
+        copy_run(p, o, at, k, lb_offset(b, o->staged, to, 4), copy_of(run_bytes(o)), NULL);
     else load_rows(p, o, at, k, to);
     if (!branch) return;
     lb_else(b, branch);
@@ -412,7 +407,7 @@ static void store_words(product *p, operand *o, ins *slice, ins *j, int first, i
                      gpu_shared_at(p, o, row, word)),
         *from = plus(b, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)), first);
     if (n == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
-    else copy_by(b, "copy_16", lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4));
+    else lb_gpu(b, copy_of(16), (ins *[]){lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4)});
 }
 
 void gpu_store_slice(product *p, operand *o, ins *slice) {
@@ -482,7 +477,7 @@ static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, in
     ins *at_once = way == EITHER ? both(b, o->aligned, inside) : NULL,
         *branch = at_once ? lb_if(b, at_once) : NULL;
     if (way != BY_WORDS)
-        copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), "async_16", "async_16_or_0",
+        copy_run(p, o, at, k, lb_offset(b, o->shared, to, 4), (gpu_ins){GPU_CP_ASYNC},
                  way == AT_ONCE ? inside : NULL);
     if (branch) lb_else(b, branch);
     if (way == BY_WORDS || branch) issue_words(p, o, at, k, to);

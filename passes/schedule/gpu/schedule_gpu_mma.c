@@ -9,17 +9,26 @@ enum { STEP = 8, ROWS = 16 };
 
 // Products of small floats are exact in f32, those of bytes in i32.
 static const tensor_type types[] = {
-    {DT_F16, DT_F16, "mma_m16n8k16_f16", "f16", 2}, {DT_BF16, DT_BF16, "mma_m16n8k16_bf16", "bf16", 2},
-    {DT_I8, DT_I8, "mma_m16n8k32_s8", "s8", 4},     {DT_U8, DT_I8, "mma_m16n8k32_u8s8", "u8s8", 4},
-    {DT_I8, DT_U8, "mma_m16n8k32_s8u8", "s8u8", 4}, {DT_U8, DT_U8, "mma_m16n8k32_u8", "u8", 4},
+    {DT_F16, DT_F16, 2}, {DT_BF16, DT_BF16, 2}, {DT_I8, DT_I8, 4},
+    {DT_U8, DT_I8, 4},   {DT_I8, DT_U8, 4},     {DT_U8, DT_U8, 4},
 };
 enum { TYPES = sizeof types / sizeof *types };
 // What f32 may become where less precision is allowed.
 static const tensor_type reduced[] = {
-    [PRECISION_TF32] = {.name = "mma_m16n8k8_tf32", .group = "tf32", .per = 1, .as = DT_F32},
-    [PRECISION_BF16] = {.name = "mma_m16n8k16_bf16", .group = "bf16", .per = 2, .as = DT_BF16},
-    [PRECISION_F16] = {.name = "mma_m16n8k16_f16", .group = "f16", .per = 2, .as = DT_F16},
+    [PRECISION_TF32] = {.per = 1, .as = DT_F32},
+    [PRECISION_BF16] = {.per = 2, .as = DT_BF16},
+    [PRECISION_F16] = {.per = 2, .as = DT_F16},
 };
+
+// m x n results of products of the type, by 32 bytes along K.
+static gpu_ins product_of(const tensor_type *t, gpu_op op, int m, int n) {
+    return (gpu_ins){
+        .op = op, .a = t->as ? t->as : t->a, .b = t->as ? t->as : t->b, .m = m, .n = n, .k = STEP * t->per};
+}
+
+void gpu_multiply(lbuild *b, const tensor_type *t, ins *d, ins *x, ins *y) {
+    lb_gpu(b, product_of(t, GPU_MMA, ROWS, 8), (ins *[]){d, x, y});
+}
 
 // A factor that is the read itself, 0 where its guard is false.
 bool gpu_is_plain(const expr *term, const expr *read) {
@@ -101,8 +110,8 @@ void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *sli
     ins *row =
         lb_bin(b, L_ADD, lb_bin(b, L_MUL, warp, lb_idx(b, n * ROWS)), lb_bin(b, L_MUL, i, lb_idx(b, ROWS)));
     ins *from = square_at(p, o, is_a, slice, row, word);
-    ins *args[] = {lb_offset(b, to, i, 16), lb_offset(b, o->shared, from, 4)};
-    lb_call(b, lt(LK_VOID, 1), o->turned ? "fragment_x4_turned" : "fragment_x4", 2, args);
+    lb_gpu(b, (gpu_ins){.op = GPU_LDMATRIX, .transposed = o->turned},
+           (ins *[]){lb_offset(b, to, i, 16), lb_offset(b, o->shared, from, 4)});
     lb_end(b, i);
 }
 
@@ -116,8 +125,7 @@ void gpu_multiply_tensors(product *p, ins *slice) {
     ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, nm), lb_idx(b, 1), LOOP_UNROLL);
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, nn), lb_idx(b, 1), LOOP_UNROLL);
     ins *at = lb_bin(b, L_ADD, lb_bin(b, L_MUL, i, lb_idx(b, nn)), j);
-    ins *args[] = {lb_offset(b, p->acc, at, 16), lb_offset(b, fa, i, 16), lb_offset(b, fb, j, 8)};
-    lb_call(b, lt(LK_VOID, 1), p->tensor->name, 3, args);
+    gpu_multiply(b, p->tensor, lb_offset(b, p->acc, at, 16), lb_offset(b, fa, i, 16), lb_offset(b, fb, j, 8));
     lb_end(b, j);
     lb_end(b, i);
     lb_end(b, step);
@@ -127,14 +135,7 @@ void gpu_multiply_tensors(product *p, ins *slice) {
 
 enum { GROUP = 128, GROUP_ROWS = 64, LINE = 32, CHUNK = 16 };
 
-static char order_of(const operand *o) { return o->cores ? 'c' : o->turned ? 'm' : 'k'; }
-
-static void call_group(product *p, const char *what, int nargs, ins **args) {
-    arena *a = p->g->b->f->arena;
-    const char *name = arena_printf(a, "group_%s%sn%d_%s%s", what, *what ? "_" : "", p->t.n, p->tensor->group,
-                                    *what ? "" : arena_printf(a, "_%c%c", order_of(&p->a), order_of(&p->b)));
-    lb_call(p->g->b, lt(LK_VOID, 1), name, nargs, args);
-}
+static gpu_order order_of(const operand *o) { return o->cores ? ORDER_CORES : o->turned ? ORDER_M : ORDER_K; }
 
 // Where step k of an operand's rows from 64 * group on begins; lines of `turned` ones are positions of K.
 static ins *group_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
@@ -152,14 +153,21 @@ void gpu_begin_groups(product *p, ins *slice) {
     // Of 64 more rows; where lines run along K the number means nothing.
     ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
                    lb_int(b, lt(LK_I32, 1), p->b.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};
-    call_group(p, "fence", 1, &p->acc);
+    gpu_ins multiply = product_of(p->tensor, GPU_WGMMA, GROUP_ROWS, p->t.n);
+    multiply.order_a = order_of(&p->a), multiply.order_b = order_of(&p->b);
+    lb_gpu(b, product_of(p->tensor, GPU_WGMMA_FENCE, GROUP_ROWS, p->t.n), &p->acc);
     for (int k = 0; k < p->t.words / STEP; k++) {
         ins *args[] = {p->acc, group_operand(p, &p->a, slice, group, k), lead[0],
                        group_operand(p, &p->b, slice, NULL, k), lead[1]};
-        call_group(p, "", 5, args);
+        lb_gpu(b, multiply, args);
     }
-    lb_call(b, lt(LK_VOID, 1), "group_commit", 0, NULL);
+    lb_gpu(b, (gpu_ins){GPU_WGMMA_COMMIT}, NULL);
 }
 
-void gpu_end_groups(product *p) { call_group(p, p->overlaps ? "leave" : "wait", 1, &p->acc); }
-void gpu_finish_groups(product *p) { call_group(p, "wait", 1, &p->acc); }
+static void wait_for_groups(product *p, int left) {
+    gpu_ins wait = product_of(p->tensor, GPU_WGMMA_WAIT, GROUP_ROWS, p->t.n);
+    wait.count = left;
+    lb_gpu(p->g->b, wait, &p->acc);
+}
+void gpu_end_groups(product *p) { wait_for_groups(p, p->overlaps); }
+void gpu_finish_groups(product *p) { wait_for_groups(p, 0); }

@@ -288,7 +288,7 @@ static void write_pair(product *p, ins *i, access *to, ins *fits) {
     }
     ins *wide = fits ? lb_if(b, fits) : NULL, *place = lb_offset(b, pointer_of(e, into), offset[0], bits / 8);
     for (int c = 0; c < 2; c++) store_element(b, into->dtype, pair, lb_idx(b, c), v[c], 1);
-    lb_call(b, lt(LK_VOID, 1), bits == 16 ? "copy_4" : "copy_8", 2, (ins *[]){place, pair});
+    lb_gpu(b, (gpu_ins){.op = GPU_COPY, .count = bits / 4}, (ins *[]){place, pair});
     if (wide) {
         lb_else(b, wide);
         for (int c = 0; c < 2; c++) store_element(b, into->dtype, pointer_of(e, into), offset[c], v[c], 1);
@@ -441,7 +441,7 @@ static void issue_slices(product *p, ins *k0, ins *slice) {
         if (!both[j]->cores) gpu_issue_slice(p, both[j], k0, slice);
     scope_close(p->g->e, mark);
     lb_end(b, more);
-    if (p->copies || p->arrivals) lb_call(b, lt(LK_VOID, 1), "async_commit", 0, NULL);
+    if (p->copies || p->arrivals) lb_gpu(b, (gpu_ins){GPU_CP_ASYNC_COMMIT}, NULL);
 }
 
 static void sum_slices_async(product *p) {
@@ -451,10 +451,10 @@ static void sum_slices_async(product *p) {
     for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
     ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
-    if (p->copies) lb_call(b, lt(LK_VOID, 1), ahead == 2 ? "async_wait_1" : "async_wait_0", 0, NULL);
+    if (p->copies) lb_gpu(b, (gpu_ins){.op = GPU_CP_ASYNC_WAIT, .count = ahead == 2}, NULL);
     if (p->arrivals) gpu_wait_slice(p, number);
     bool written = !p->a.cores || !p->b.cores; // by threads
-    if (p->groups && written) lb_call(b, lt(LK_VOID, 1), "group_show", 0, NULL);
+    if (p->groups && written) lb_gpu(b, (gpu_ins){GPU_PROXY_FENCE}, NULL);
     lb_barrier(b);
     if (p->groups) gpu_begin_groups(p, gpu_rest(b, number, all));
     issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),

@@ -15,10 +15,8 @@ typedef struct tile {
 // What tensor cores multiply: 16 x 8 results and 8 words of K at once.
 typedef struct tensor_type {
     dtype a, b;
-    const char *name;  // of the function (codegen/c/cuda.h)
-    const char *group; // the type in the names of products by groups of warps
-    int per;           // elements in a word
-    dtype as;          // what factors become, DT_NONE: that of a or b; as they are stored, if they are
+    int per;  // elements in a word
+    dtype as; // what factors become, DT_NONE: that of a or b; as they are stored, if they are
 } tensor_type;
 
 // One operand of the block: `side` rows or columns from `first` on, one slice of K. A thread fetches it in
@@ -76,6 +74,7 @@ void gpu_store_slice(product *p, operand *o, ins *slice);
 bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when);
 // schedule_gpu_mma.c: NULL where tensor cores do not compute what the contraction means.
 const tensor_type *gpu_tensor_type(const target *t, const contraction *c);
+void gpu_multiply(lbuild *b, const tensor_type *t, ins *d, ins *x, ins *y); // d += x * y, fragments
 const tensor_type *gpu_tensor_of(dtype t); // of two factors of that type, NULL: there is none
 bool gpu_is_plain(const expr *term, const expr *read);
 // All fragments of an operand for 16 n rows from 16 n * warp on, at one step along K: n times four squares,
