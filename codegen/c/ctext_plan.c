@@ -6,12 +6,9 @@
 static cinfo *at(const cfn *c, const ins *x) { return info_of(c, x); }
 
 bool cplan_has_effect(const ins *x) {
-    static const bool effects[L_COUNT] = {
-        [L_STORE] = true,   [L_STOREN] = true,   [L_SCATTER] = true,    [L_SETFIELD] = true,
-        [L_BREAK] = true,   [L_RETURN] = true,   [L_CALL] = true,       [L_CALLPTR] = true,
-        [L_BARRIER] = true, [L_SHFL_XOR] = true, [L_ATOMIC_ADD] = true, [L_GPU] = true,
-    };
-    return effects[x->op];
+    lclass c = lop_class(x->op);
+    bool writes = (c == LC_MEMORY || c == LC_POINTER) && x->type.kind == LK_VOID && x->op != L_PREFETCH;
+    return writes || c == LC_CALL || c == LC_THREADS || c == LC_GPU || x->op == L_BREAK || x->op == L_RETURN;
 }
 
 static bool writes_memory(const ins *x) {

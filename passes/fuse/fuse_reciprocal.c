@@ -28,7 +28,7 @@ static bool varies_in_stage(const kernel *k, expr *e) {
 static void look_use(divide *d, const expr *e) {
     expr *operand[MAX_RANK + 3];
     bool to_int = e->op == X_CAST && !dtype_is_float(e->dtype) && dtype_is_float(e->arg[0]->dtype);
-    d->steps |= to_int || e->op == X_RINT || e->op == X_FLOOR || e->op == X_CEIL || e->op == X_TRUNC;
+    d->steps |= to_int || expr_op_class(e->op) == XC_ROUND;
     int n = expr_operands(e, operand);
     for (int j = 0; j < n; j++) {
         divisor *v = divisor_of(d, operand[j]);

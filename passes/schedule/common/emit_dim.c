@@ -11,10 +11,10 @@ ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     if (is_power_of_two(y) && op == X_FLOORDIV)
         return lb_bin(b, L_ASHR, x, lb_int(b, x->type, __builtin_ctzll((uint64_t)y->i)));
     if (y->type.lanes != x->type.lanes) y = lb_splat(b, y, x->type.lanes);
-    bool compare = op == X_EQ || op == X_NE || op == X_LT || op == X_LE;
     dtype t = x->type.kind == LK_I32 ? DT_I32 : DT_I64;
     expr operand = {.op = X_STATE, .dtype = t};
-    expr apply = {.op = op, .dtype = compare ? DT_BOOL : t, .arg = {&operand, &operand}};
+    expr apply = {
+        .op = op, .dtype = expr_op_class(op) == XC_COMPARE ? DT_BOOL : t, .arg = {&operand, &operand}};
     ins *const args[2] = {x, y};
     return expr_apply(b, &apply, args);
 }
