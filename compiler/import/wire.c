@@ -67,7 +67,7 @@ static size_t read_length(walker *w, const frame *f, size_t *at, size_t end) {
     size_t start = *at;
     uint64_t n = read_varint(w, f, at, end);
     if (n > end - *at)
-        fail(w, f, start, "a length of %llu bytes, but only %zu are left", (unsigned long long)n, end - *at);
+        fail(w, f, start, "a length of %llu bytes, but only %zu remain", (unsigned long long)n, end - *at);
     return (size_t)n;
 }
 

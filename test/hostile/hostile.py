@@ -15,7 +15,7 @@ MESSAGE_MOST = 4300  # characters
 # No block larger than 1 GiB: nothing these stages give is that large, whatever it says of itself.
 ENV = {**os.environ, "ASAN_OPTIONS": "max_allocation_size_mb=1024:allocator_may_return_null=0:exitcode=99",
        "UBSAN_OPTIONS": "exitcode=98:print_stacktrace=1", "LC_ALL": "C"}
-DEFECT = re.compile(r"Sanitizer|runtime error:|a defect of onnxc")
+DEFECT = re.compile(r"Sanitizer|runtime error:|a bug in onnxc")
 
 
 def program(results):

@@ -186,7 +186,7 @@ static void the_worst_class_wins(void **state) {
     assert_int_equal(d.class, DIAG_USER);
     if (DIAG_TRY(&d, buf)) diag_defect(&d, NULL, "d");
     assert_int_equal(d.class, DIAG_DEFECT);
-    assert_non_null(strstr(text_str(&l.text), "hint: this is a defect of onnxc"));
+    assert_non_null(strstr(text_str(&l.text), "hint: this is a bug in onnxc"));
     arena_destroy(a);
 }
 

@@ -22,11 +22,11 @@ typedef struct mistake {
 } mistake;
 static const mistake mistakes[] = {
     {NULL},
-    {"nobody made", .no_init = true},
-    {"no fence showed", .no_show = true},
+    {"not initialised", .no_init = true},
+    {"without a fence", .no_show = true},
     {"race", .no_barrier = true},
-    {"made twice", .init_twice = true},
-    {"nobody said", .no_expect = true},
+    {"initialised twice", .init_twice = true},
+    {"not announced", .no_expect = true},
     {"expected twice", .expect_twice = true},
     {"more bytes than are copied", .expected = 16},
     {"more bytes are copied", .expected = -16},

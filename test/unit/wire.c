@@ -49,12 +49,11 @@ static void broken_bytes(void **state) {
          "m: error: broken protobuf at byte 0, in ModelProto: wire type 7, which ONNX does not use" HINT},
         {B("\x0a\x00"),
          "m: error: broken protobuf at byte 0, in ModelProto.ir_version: wire type 2 instead of 0" HINT},
-        {B("\x3a\x05\x0a"), "m: error: broken protobuf at byte 1, in ModelProto.graph: a length of 5 bytes "
-                            "where 1 are left" HINT},
+        {B("\x3a\x05\x0a"), "m: error: broken protobuf at byte 1, in ModelProto.graph: a length of 5 bytes, "
+                            "but only 1 remain" HINT},
         {B("\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-         "m: error: broken protobuf at byte 1, in ModelProto.graph: a length of 18446744073709551615 bytes "
-         "where 0 "
-         "are left" HINT},
+         "m: error: broken protobuf at byte 1, in ModelProto.graph: a length of 18446744073709551615 bytes, "
+         "but only 0 remain" HINT},
         {B("\x3a\x04\x12\x02\xc0\xaf"),
          "m: error: broken protobuf at byte 4, in ModelProto.graph.name: text that is not UTF-8"},
         {B("\x3a\x05\x12\x03\xed\xa0\x80"),
@@ -67,13 +66,12 @@ static void broken_bytes(void **state) {
          "m: error: broken protobuf at byte 5, in ModelProto.graph.name: a NUL within text"},
         {B("\x3a\x07\x2a\x05\x22\x03\0\0\0"),
          "m: error: broken protobuf at byte 6, in ModelProto.graph.initializer.float_data: 3 bytes of packed "
-         "numbers "
-         "are no multiple of 4"},
+         "numbers are not a multiple of 4"},
         {B("\x3a\x06\x2a\x04\x3a\x02\x01\x80"),
-         "m: error: broken protobuf at byte 7, in ModelProto.graph.initializer.int64_data: a number is cut "
-         "off"},
+         "m: error: broken protobuf at byte 7, in ModelProto.graph.initializer.int64_data: a number is "
+         "truncated"},
         {B("\x3a\x07\x2a\x05\x25\0\0\0"), "m: error: broken protobuf at byte 1, in ModelProto.graph: a "
-                                          "length of 7 bytes, but only 6 are left" HINT},
+                                          "length of 7 bytes, but only 6 remain" HINT},
         {B("\x3a\x06\x2a\x04\x25\0\0\0"), "m: error: broken protobuf at byte 5, in "
                                           "ModelProto.graph.initializer.float_data: a number is truncated"},
     };
