@@ -143,17 +143,17 @@ static const char *const golden =
     "typedef struct toy_out {\n"
     "    int64_t out_2_dim1; // set by the run: N\n"
     "    float *out_2; // '/out/2': float[3, N]\n"
-    "    const char *message; // set when the run fails: what was wrong\n"
+    "    const char *message; // set if the run fails: the reason\n"
     "} toy_out;\n"
     "\n"
     "#define TOY_WORKSPACE_ALIGN 64\n"
-    "// (size_t)-1: the model does not take inputs of these dims.\n"
+    "// Returns (size_t)-1 if the model does not accept inputs of these dims.\n"
     "size_t toy_workspace_bytes(int64_t N);\n"
     "\n"
-    "// 0, or an onnxc_status. Safe in many threads at once, each with its own workspace.\n"
+    "// Returns 0 or an onnxc_status. Thread-safe, provided that each thread has its own workspace.\n"
     "int toy_run(const toy_in *in, toy_out *out, void *workspace, size_t workspace_size);\n"
     "\n"
-    "// For programs that treat all models alike: an onnxc_model is initialized with TOY_MODEL.\n"
+    "// The generic interface, the same for all models: TOY_MODEL initializes an onnxc_model.\n"
     "extern const int64_t toy_descriptor[];\n"
     "int toy_run_generic(void *const *data, int64_t *dims, const int64_t *capacity, void *workspace,\n"
     "    size_t workspace_size, const char **message);\n"
@@ -384,7 +384,7 @@ static void freestanding_models_need_no_allocator(void **state) {
         fail_msg("a model that allocates was built");
     }
     assert_int_equal(x->d.class, DIAG_MISSING);
-    assert_non_null(strstr(x->last, "known only when the model runs"));
+    assert_non_null(strstr(x->last, "known only at run time"));
 }
 
 #ifdef __x86_64__
