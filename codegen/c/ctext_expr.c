@@ -656,7 +656,7 @@ cexpr cexpr_tree(cfn *c, const ins *x) {
     case LC_CONTROL: // statements
     case LC_COMMENT: break;
     }
-    diag_defect(c->mod->d, NULL, "function %s: %s is no expression", c->f->name, lop_name(x->op));
+    diag_defect(c->mod->d, NULL, "function %s: %s is not an expression", c->f->name, lop_name(x->op));
 }
 
 cexpr cexpr_of(cfn *c, const ins *x) {

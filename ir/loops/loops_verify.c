@@ -230,7 +230,8 @@ static void check_control(verify *v, const ins *x) {
     if (x->op == L_LOOP) check_loop(v, x);
     if (x->op == L_RETURN) check_return(v, x);
     if (x->op == L_BREAK)
-        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1), "no loop to leave, or no i1");
+        need(v, x, v->loops > 0 && is_scalar(x->args[0], LK_I1),
+             "not inside a loop, or the condition is not an i1");
 }
 
 static void check_ins(verify *v, const ins *x) {
