@@ -4,6 +4,7 @@
 #include "codegen/object/archive.h"
 #include "codegen/object/elf.h"
 #include "compiler/base/cleanup.h"
+#include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "ir/target.h"
 #include <errno.h>
@@ -41,11 +42,6 @@ static bytes map_file(arena *a, diag *d, const char *path) {
 }
 
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 // Where files that are needed for a while lie: beside the product, but not beside a device.
 static const char *workplace(arena *a, const outfile *product, const char *path, const lmodule *m) {
@@ -155,7 +151,7 @@ static bool is_compiler(const char *linker) {
     return strstr(s, "gcc") || strstr(s, "clang") || strstr(s, "-cc") || strstr(s, "musl-");
 }
 
-static text read_all(arena *a, int fd) {
+static text read_to_end(arena *a, int fd) {
     text t = {.arena = a};
     char buffer[4096];
     ssize_t n;
@@ -197,7 +193,7 @@ static void run_linker(arena *a, diag *d, strings *args) {
         close(pipes[0]);
         diag_fatal(d, NULL, "cannot start the linker '%s': %s", args->at[0], strerror(failed));
     }
-    text said = read_all(a, pipes[0]);
+    text said = read_to_end(a, pipes[0]);
     leftovers_wait(d->leftovers, child, &status);
     if (!WIFEXITED(status) || WEXITSTATUS(status))
         report_linker(d, args->at[0], (char *)text_str(&said), status);

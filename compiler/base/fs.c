@@ -1,6 +1,7 @@
-// Files and pipes. In: descriptors. Out: all of the bytes that were asked for, or an error.
+// Files and pipes. In: paths and descriptors. Out: all of the bytes that were asked for, or an error.
 #include "compiler/base/fs.h"
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 bool read_all(int fd, void *to, size_t n) {
@@ -21,4 +22,14 @@ bool write_all(int fd, const void *from, size_t n) {
         at += done, n -= (size_t)done;
     }
     return true;
+}
+
+const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool ends_with(const char *s, const char *ending) {
+    size_t n = strlen(s), m = strlen(ending);
+    return n >= m && strcmp(s + n - m, ending) == 0;
 }

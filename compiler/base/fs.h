@@ -1,4 +1,4 @@
-// Whole blocks of bytes through file descriptors.
+// Names of files, and whole blocks of bytes through file descriptors.
 #ifndef ONNXC_COMPILER_BASE_FS_H
 #define ONNXC_COMPILER_BASE_FS_H
 #include <stdbool.h>
@@ -7,4 +7,6 @@
 // False: an error, or the end before n bytes. What a signal interrupts goes on.
 bool read_all(int fd, void *to, size_t n);
 bool write_all(int fd, const void *from, size_t n);
+const char *base_name(const char *path); // what follows the last slash
+bool ends_with(const char *s, const char *ending);
 #endif

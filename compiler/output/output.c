@@ -7,6 +7,7 @@
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/object/link.h"
+#include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/places.h"
@@ -172,11 +173,6 @@ enum { NFORMATS = sizeof formats / sizeof *formats };
 static const char *ending_of(const char *path) {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
     return dot && dot != path && dot[-1] != '/' ? dot : "";
-}
-
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 static const char *with_ending(arena *a, const char *path, const char *ending) {

@@ -1,4 +1,5 @@
 // Files to values: ONNX's .pb, numbers in text, raw bytes; numpy's are read in values_npy.c.
+#include "compiler/base/fs.h"
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
 #include <ctype.h>
@@ -8,11 +9,6 @@
 #include <string.h>
 
 enum { SHOWN = 60 }; // bytes of a file's words in messages
-
-static bool ends_with(const char *s, const char *ending) {
-    size_t n = strlen(s), m = strlen(ending);
-    return n >= m && strcmp(s + n - m, ending) == 0;
-}
 
 // ---------------------------------------------------------------- text and raw bytes
 // Sizes for `count` elements: the port's, with at most one open size worked out.

@@ -1,13 +1,9 @@
 // Values to files: .npy, .npz, ONNX's .pb, numbers in text, raw bytes, as the file's ending says.
+#include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/values/values.h"
 #include <string.h>
 #include <zlib.h>
-
-static bool ends_with(const char *s, const char *ending) {
-    size_t n = strlen(s), m = strlen(ending);
-    return n >= m && strcmp(s + n - m, ending) == 0;
-}
 
 // ---------------------------------------------------------------- .npy and .npz
 static void npy_write(text *out, diag *d, const tensor *t, const char *path) {
