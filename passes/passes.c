@@ -40,7 +40,7 @@ static void pass_layout(program_context *c) {
     const target *t = c->target;
     if (t && t->vector_bits) widen_halves(c->program);
     if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program, t);
-    else if (t) join_parts(c->program, t);
+    else if (t) elide_concats(c->program, t);
     if (!t || t->arch != ARCH_CUDA) return;
     split_stages(c->program);
     if (t->fp == FP_STRICT || c->alone) return;

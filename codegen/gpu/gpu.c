@@ -87,9 +87,7 @@ typedef struct job {
     const char *suffix;
 } job;
 
-static void schedule_step(void *user, region *r, step *s) {
-    job *j = user;
-    (void)r;
+static void schedule_step(const job *j, const step *s) {
     if (s->kind == STEP_LIB && !j->with_host)
         diag_missing(j->d, s->loc, "the function '%s' of the run-time library does not run on a GPU", s->lib);
     if (s->kind != STEP_KERNEL || j->g->kernels[s->kernel->id]) return;
@@ -118,7 +116,8 @@ gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *n
     g->nkernels = p->kernels.n;
     g->kernels = ARENA_ARRAY(p->arena, kernel_code *, p->kernels.n + 1);
     job j = {.g = g, .t = t, .d = d, .with_host = with_host, .suffix = suffix};
-    program_walk(p, schedule_step, &j);
+    step_list steps = program_steps(p->arena, p);
+    for (int i = 0; i < steps.n; i++) schedule_step(&j, steps.at[i].s);
     diag_check(d);
     return g;
 }

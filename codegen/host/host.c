@@ -6,6 +6,7 @@
 #include "codegen/host/host_impl.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/library.h"
+#include "ir/kernel/uses.h"
 #include "ir/loops/legalize.h"
 #include "ir/loops/weights.h"
 #include <string.h>
@@ -90,11 +91,6 @@ const char *constant_symbol(hosting *a, const buffer *root) {
 bool on_heap(const buffer *b) { return b->role == BUF_HEAP && !b->view_of && !b->offset; }
 
 // ---------------------------------------------------------------- kernels
-typedef struct scheduling {
-    hosting *all;
-    host *h;
-} scheduling;
-
 // Of an output that is a state, the input whose memory it takes.
 static const buffer *memory_of(const program *p, const buffer *b) {
     const buffer *root = buffer_root(b);
@@ -111,26 +107,25 @@ static bool shares_memory(const program *p, const kernel_code *c) {
     return false;
 }
 
-static void schedule_step(void *user, region *r, step *s) {
-    scheduling *x = user;
-    (void)r;
-    if (s->kind != STEP_KERNEL || x->h->code[s->kernel->id]) return;
-    hosting *a = x->all;
+static void schedule_step(host *h, const step *s) {
+    if (s->kind != STEP_KERNEL || h->code[s->kernel->id]) return;
+    hosting *a = h->all;
     if (a->gpu) {
-        x->h->code[s->kernel->id] = a->gpu->kernels[s->kernel->id];
-        if (shares_memory(a->p, x->h->code[s->kernel->id])) x->h->code[s->kernel->id]->f->noalias = false;
+        h->code[s->kernel->id] = a->gpu->kernels[s->kernel->id];
+        if (shares_memory(a->p, h->code[s->kernel->id])) h->code[s->kernel->id]->f->noalias = false;
         return;
     }
-    kernel_code *c = schedule_kernel(a->m, s->kernel, x->h->t, a->diag);
-    c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), x->h->suffix);
+    kernel_code *c = schedule_kernel(a->m, s->kernel, h->t, a->diag);
+    c->f->name = arena_printf(a->arena, "%s_%s%s", a->io->name, short_name(a, c->f->name), h->suffix);
     if (strlen(s->kernel->name) > NAME_MOST - 8)
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
-    x->h->code[s->kernel->id] = c;
+    h->code[s->kernel->id] = c;
 }
 
 static host *schedule_variants(hosting *a, const target *const *variants, int n) {
     host *h = ARENA_ARRAY(a->arena, host, n);
+    step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < n; j++) {
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
         bool more = variants[j]->features && *variants[j]->features;
@@ -141,7 +136,7 @@ static host *schedule_variants(hosting *a, const target *const *variants, int n)
                       : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, more ? "_vnni" : "")
                               : arena_printf(a->arena, "%s_v1", a->suffix)};
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
-        program_walk(a->p, schedule_step, &(scheduling){a, &h[j]});
+        for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);
     }
     return h;
 }
@@ -161,31 +156,26 @@ static dim **scratch_sizes(hosting *a, host *variants, int n) {
     return scratch;
 }
 
-// Scratch whose size only the run knows is allocated around its kernel.
-static void wrap_in_scratch(hosting *a, region *r, int at, buffer *b) {
-    const loc *where = r->steps.at[at]->loc;
-    step *get = step_new(a->p, r, STEP_ALLOC, where), *give = step_new(a->p, r, STEP_FREE, where);
-    get->buffer = give->buffer = b;
-    for (int j = r->steps.n - 1; j > at + 2; j--) r->steps.at[j] = r->steps.at[j - 2];
-    r->steps.at[at + 1] = r->steps.at[at];
-    r->steps.at[at] = get;
-    r->steps.at[at + 2] = give;
+static buffer *heap_scratch(hosting *a, const kernel *k, dim *const *size) {
+    if (a->scratch[k->id]) return a->scratch[k->id];
+    const char *name = arena_printf(a->arena, "%s.scratch", k->name);
+    buffer *b = a->scratch[k->id] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, size);
+    b->space = a->gpu ? SPACE_DEVICE : SPACE_HOST;
+    return b;
 }
 
-static void scratch_on_heap(hosting *a, region *r, dim **scratch) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int i = 0; i < 2; i++)
-            if (s->body[i]) scratch_on_heap(a, s->body[i], scratch);
-        int k = s->kind == STEP_KERNEL ? s->kernel->id : -1;
-        if (k < 0 || !scratch[k] || !dim_is_opaque(scratch[k])) continue;
-        if (!a->scratch[k]) {
-            const char *name = arena_printf(a->arena, "%s.scratch", s->kernel->name);
-            a->scratch[k] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, &scratch[k]);
-            a->scratch[k]->space = a->gpu ? SPACE_DEVICE : SPACE_HOST;
-        }
-        wrap_in_scratch(a, r, j, a->scratch[k]);
-        j += 2;
+// Scratch whose size only the run knows is allocated around its kernel.
+static void scratch_on_heap(hosting *a, dim *const *scratch) {
+    step_list steps = program_steps(a->arena, a->p);
+    for (int j = 0; j < steps.n; j++) {
+        const step *s = steps.at[j].s;
+        region *r = steps.at[j].region;
+        dim *const *size = s->kind == STEP_KERNEL ? &scratch[s->kernel->id] : NULL;
+        if (!size || !*size || !dim_is_opaque(*size)) continue;
+        buffer *b = heap_scratch(a, s->kernel, size);
+        int at = step_index(r, s);
+        step_insert(a->p, r, at + 1, STEP_FREE, s->loc)->buffer = b;
+        step_insert(a->p, r, at, STEP_ALLOC, s->loc)->buffer = b;
     }
 }
 
@@ -196,17 +186,14 @@ static bool any_parallel(hosting *a, host *variants, int n) {
     return false;
 }
 
-static void note_library(void *user, region *r, step *s) {
-    hosting *a = user;
-    (void)r;
-    if (s->kind != STEP_LIB) return;
-    a->calls = true;
-    a->makes |= library_allocates(s->lib);
-}
-
 // What library functions allocate is freed like what the run allocates.
 static void find_library(hosting *a, const target *t) {
-    program_walk(a->p, note_library, a);
+    step_list steps = program_steps(a->arena, a->p);
+    for (int j = 0; j < steps.n; j++) {
+        if (steps.at[j].s->kind != STEP_LIB) continue;
+        a->calls = true;
+        a->makes |= library_allocates(steps.at[j].s->lib);
+    }
     a->heap |= a->makes;
     if (a->makes && t->freestanding)
         diag_fatal_missing(a->diag, NULL,
@@ -239,19 +226,19 @@ static void find_heap(hosting *a, const target *t) {
 static void remark_memory(hosting *a) {
     const memory_plan *m = &a->plan;
     diag_remark(a->diag, NULL, "memory: the workspace has %s bytes for %d temporaries of %s bytes in total",
-                dim_text(a->arena, m->workspace), m->places.n, dim_text(a->arena, m->sum));
+                dim_text(a->arena, m->workspace), m->allocations.n, dim_text(a->arena, m->sum));
 }
 
-static void check_outputs(void *user, region *r, step *s) {
-    hosting *a = user;
-    buffer **all;
-    (void)r;
-    int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
-    for (int j = 0; j < n; j++) {
-        const buffer *root = buffer_root(all[j]);
-        if (root->role == BUF_OUTPUT && dims_are_opaque(root->dims, root->rank))
-            diag_defect(a->diag, s->loc, "kernel %s uses output '%s', whose size is known only at run time",
-                        s->kernel->name, all[j]->name);
+static void check_outputs(hosting *a) {
+    const uses *u = uses_build(a->arena, a->p);
+    for (int j = 0; j < a->p->outputs.n; j++) {
+        const buffer *root = buffer_root(a->p->outputs.at[j]);
+        const site_list *l = &u->of[root->id].sites;
+        for (int i = 0; i < l->n && root->role == BUF_OUTPUT && dims_are_opaque(root->dims, root->rank); i++)
+            if (l->at[i]->s->kind == STEP_KERNEL)
+                diag_defect(a->diag, l->at[i]->s->loc,
+                            "kernel %s uses output '%s', whose size is known only at run time",
+                            l->at[i]->s->kernel->name, root->name);
     }
 }
 
@@ -279,20 +266,20 @@ static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
     a->heap = true;
     diag_remark(a->diag, NULL,
                 "memory: the workspace on the GPU has %s bytes for %d temporaries of %s bytes in total",
-                dim_text(a->arena, device.workspace), device.places.n, dim_text(a->arena, device.sum));
+                dim_text(a->arena, device.workspace), device.allocations.n, dim_text(a->arena, device.sum));
 }
 
 // ---------------------------------------------------------------- one program
 static host *schedule_program(hosting *a, const target *const *variants, int n) {
     program *p = a->p;
     const target *t = variants[0];
-    program_walk(p, check_outputs, a);
+    check_outputs(a);
     place_states(p);
     insert_frees(p);
     host *h = schedule_variants(a, variants, n);
     dim **scratch = scratch_sizes(a, h, n);
     a->scratch = ARENA_ARRAY(a->arena, buffer *, p->kernels.n + 1);
-    scratch_on_heap(a, p->main, scratch);
+    scratch_on_heap(a, scratch);
     for (int k = 0; k < p->kernels.n; k++)
         if (a->scratch[k]) scratch[k] = NULL;
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;

@@ -249,12 +249,9 @@ static void add_variable(void *user, const dim *atom) {
                    lb_var(&h->b, c_identifier(h->all->arena, name, "n"), lb_int(&h->b, i64(), 0)));
 }
 
-static void find_targets(void *user, region *r, step *s) {
-    (void)r;
-    if (s->target) add_variable(user, s->target);
-}
-
 void host_variables(host *h) {
     for (int j = 0; j < h->all->p->variables.n; j++) add_variable(h, h->all->p->variables.at[j]);
-    program_walk(h->all->p, find_targets, h);
+    step_list steps = program_steps(h->all->arena, h->all->p);
+    for (int j = 0; j < steps.n; j++)
+        if (steps.at[j].s->target) add_variable(h, steps.at[j].s->target);
 }

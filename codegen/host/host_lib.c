@@ -3,28 +3,22 @@
 #include "codegen/host/host_impl.h"
 #include "ir/kernel/library.h"
 
-typedef struct most {
-    int data, numbers;
-} most;
-
-static void note_call(void *user, region *r, step *s) {
-    most *m = user;
-    (void)r;
-    if (s->kind != STEP_LIB) return;
-    if (s->nargs > m->data) m->data = s->nargs;
-    if (s->nnumbers > m->numbers) m->numbers = s->nnumbers;
-}
-
 // One of each for all calls.
 void make_library_arrays(host *h) {
-    most m = {0};
-    program_walk(h->all->p, note_call, &m);
-    if (m.data) h->library_data = named_local(&h->b, "buffers", LK_PTR, m.data);
+    step_list steps = program_steps(h->all->arena, h->all->p);
+    int data = 0, numbers = 0; // of the largest call
+    for (int j = 0; j < steps.n; j++) {
+        const step *s = steps.at[j].s;
+        if (s->kind != STEP_LIB) continue;
+        data = s->nargs > data ? s->nargs : data;
+        numbers = s->nnumbers > numbers ? s->nnumbers : numbers;
+    }
+    if (data) h->library_data = named_local(&h->b, "buffers", LK_PTR, data);
     if (h->all->makes) {
         h->made = named_local(&h->b, "made", LK_PTR, 1);
         lb_store(&h->b, h->made, lb_idx(&h->b, 0), lb_null(&h->b), 0);
     }
-    if (m.numbers) h->library_numbers = named_local(&h->b, "numbers", LK_I64, m.numbers);
+    if (numbers) h->library_numbers = named_local(&h->b, "numbers", LK_I64, numbers);
 }
 
 static const char *library_symbol(hosting *a, const char *function) {

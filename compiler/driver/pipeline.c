@@ -88,7 +88,7 @@ static bool run_program_passes(pipeline *p) {
     }
     if (!p->gpu_target) return true;
     begin(p, "place");
-    place_program(p->program);
+    assign_spaces(p->program);
     program_verify(p->program);
     return end(p, "place");
 }
@@ -369,13 +369,10 @@ static size_rule *size_rules(pipeline *p, int *n) {
 static void check_sizes(pipeline *p) {
     int n;
     const size_rule *rules = size_rules(p, &n);
-    region *main = p->program->main;
     for (int j = 0; j < n; j++) {
-        step *s = step_new(p->program, main, STEP_CHECK, NULL);
+        step *s = step_insert(p->program, p->program->main, 0, STEP_CHECK, NULL);
         s->dim = rules[j].holds;
         s->message = rules[j].message;
-        for (int i = main->steps.n - 1; i > 0; i--) main->steps.at[i] = main->steps.at[i - 1];
-        main->steps.at[0] = s;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "compiler/report/report_gpu.h"
 #include "ir/graph/op.h"
 #include "ir/kernel/program.h"
+#include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -79,23 +80,16 @@ static int by_count(const void *x, const void *y) {
     return a->n != b->n ? b->n - a->n : strcmp(a->name, b->name);
 }
 
-static void mark_buffer(void *user, buffer *b) { ((bool *)user)[buffer_root(b)->id] = true; }
-static void mark_buffers(void *user, region *r, step *s) {
-    (void)r;
-    step_buffers(s, mark_buffer, user);
-}
-
 report_facts report_collect(pipeline *p) {
     report_facts f = {0};
     map at = {.arena = p->arena};
     count_ops(p->arena, &f, &at, p->module->main);
     if (f.ops.n) qsort(f.ops.at, (size_t)f.ops.n, sizeof *f.ops.at, by_count);
     const program *g = p->program;
-    bool *used = ARENA_ARRAY(p->arena, bool, g->buffers.n + 1);
-    program_walk(p->program, mark_buffers, used);
+    const uses *u = uses_build(p->arena, g);
     for (int i = 0; i < g->buffers.n; i++) {
         const buffer *b = g->buffers.at[i];
-        if (b->view_of || !used[i]) continue;
+        if (b->view_of || !u->of[i].sites.n) continue;
         if (b->role != BUF_CONST) continue;
         f.nconstants++;
         f.parameters += b->data->count;
@@ -150,16 +144,16 @@ static const char *dim_bytes_text(arena *a, const dim *d) {
     return dim_is_const(d) ? bytes_text(a, dim_value(d)) : arena_printf(a, "%s bytes", dim_text(a, d));
 }
 
-static const char *place_name(const memory_place *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
+static const char *place_name(const allocation *m) { return m->buffer ? m->buffer->name : m->kernel->name; }
 
 static void add_memory(text *t, const memory_plan *plan) {
     arena *a = t->arena;
     text_printf(t, "workspace: %s", dim_bytes_text(a, plan->workspace));
-    if (plan->places.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
+    if (plan->allocations.n) text_printf(t, "; %s without reuse of memory", dim_bytes_text(a, plan->sum));
     text_add(t, "\n");
-    if (plan->places.n) text_add(t, "        offset       bytes    steps  holds\n");
-    for (int i = 0; i < plan->places.n; i++) {
-        const memory_place *m = &plan->places.at[i];
+    if (plan->allocations.n) text_add(t, "        offset       bytes    steps  holds\n");
+    for (int i = 0; i < plan->allocations.n; i++) {
+        const allocation *m = &plan->allocations.at[i];
         text_printf(t, "  %12s %11s %4d-%-4d ", dim_text(a, m->offset), dim_text(a, m->size), m->first,
                     m->last);
         text_add_safe(t, place_name(m), 60);

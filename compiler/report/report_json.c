@@ -9,7 +9,7 @@
 #include "compiler/report/report_gpu.h"
 #include "ir/graph/op.h"
 #include "ir/kernel/kernel_cost.h"
-#include "ir/kernel/program.h"
+#include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -228,36 +228,31 @@ static void json_kernels(json *j, const report_part *part, kernel_times *times, 
 
 // ---------------------------------------------------------------- memory
 // Numbered as in the memory plan: a loop's end is a step too.
-static int json_steps(json *j, const region *r, int now, int first_kernel) {
-    for (int i = 0; i < r->steps.n; i++) {
-        const step *s = r->steps.at[i];
-        now++;
-        if (s->kind == STEP_KERNEL || s->kind == STEP_LIB) {
-            json_open(j, NULL, '{');
-            json_int(j, "step", now);
-            if (s->kind == STEP_KERNEL) json_int(j, "kernel", first_kernel + s->kernel->id);
-            else json_text(j, "library", s->lib);
-            if (s->kind == STEP_LIB && s->loc && s->loc->node) json_text(j, "node", s->loc->node);
-            json_close(j, '}');
-        }
-        for (int k = 0; k < 2; k++)
-            if (s->body[k]) now = json_steps(j, s->body[k], now, first_kernel);
-        if (s->kind == STEP_LOOP) now++;
+static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
+    const uses *u = uses_build(a, p);
+    for (int i = 0; i < u->n; i++) {
+        const step *s = u->sites[i].s;
+        if (s->kind != STEP_KERNEL && s->kind != STEP_LIB) continue;
+        json_open(j, NULL, '{');
+        json_int(j, "step", u->sites[i].time);
+        if (s->kind == STEP_KERNEL) json_int(j, "kernel", first_kernel + s->kernel->id);
+        else json_text(j, "library", s->lib);
+        if (s->kind == STEP_LIB && s->loc && s->loc->node) json_text(j, "node", s->loc->node);
+        json_close(j, '}');
     }
-    return now;
 }
 
 // The most bytes that are needed at one step, and that step; false: sizes are symbolic.
 static bool live_peak(arena *a, const memory_plan *plan, int64_t *bytes, int *at) {
     int last = 0;
-    for (int i = 0; i < plan->places.n; i++) {
-        if (!dim_is_const(plan->places.at[i].size)) return false;
-        if (plan->places.at[i].last > last) last = plan->places.at[i].last;
+    for (int i = 0; i < plan->allocations.n; i++) {
+        if (!dim_is_const(plan->allocations.at[i].size)) return false;
+        if (plan->allocations.at[i].last > last) last = plan->allocations.at[i].last;
     }
     int64_t *change = ARENA_ARRAY(a, int64_t, last + 2), now = 0;
-    for (int i = 0; i < plan->places.n; i++) {
-        change[plan->places.at[i].first] += dim_value(plan->places.at[i].size);
-        change[plan->places.at[i].last + 1] -= dim_value(plan->places.at[i].size);
+    for (int i = 0; i < plan->allocations.n; i++) {
+        change[plan->allocations.at[i].first] += dim_value(plan->allocations.at[i].size);
+        change[plan->allocations.at[i].last + 1] -= dim_value(plan->allocations.at[i].size);
     }
     *at = 0, *bytes = 0;
     for (int i = 0; i <= last; i++) {
@@ -276,8 +271,8 @@ static void json_memory(json *j, const memory_plan *plan) {
     if (live_peak(j->out.arena, plan, &peak, &at))
         json_int(j, "peak_bytes", peak), json_int(j, "peak_step", at);
     json_open(j, "places", '[');
-    for (int i = 0; i < plan->places.n; i++) {
-        const memory_place *m = &plan->places.at[i];
+    for (int i = 0; i < plan->allocations.n; i++) {
+        const allocation *m = &plan->allocations.at[i];
         json_open(j, NULL, '{');
         json_text(j, "kind", m->buffer ? "temporary" : "scratch");
         json_text(j, m->buffer ? "name" : "kernel", m->buffer ? m->buffer->name : m->kernel->name);
@@ -296,7 +291,7 @@ static void json_part(json *j, const report_part *part, kernel_times *times, boo
     json_nodes(j, part, page);
     json_kernels(j, part, times, page);
     json_open(j, "steps", '[');
-    json_steps(j, part->program->main, 0, part->first_kernel);
+    json_steps(j, part->program->arena, part->program, part->first_kernel);
     json_close(j, ']');
     if (part->plan) json_memory(j, part->plan);
 }

@@ -58,16 +58,14 @@ static bool look_up(void *user, const dim *atom, int64_t *v) {
     return true;
 }
 
-static void find_unfit(void *user, region *r, step *s) {
-    sizes *x = user;
-    int64_t v;
-    (void)r;
-    if (s->kind == STEP_CHECK && dim_eval(s->dim, look_up, x, &v) && v == 0) x->fit = false;
-}
-
 static sizes sizes_of(program *p) {
     sizes x = {.fit = true};
-    program_walk(p, find_unfit, &x);
+    step_list steps = program_steps(p->arena, p);
+    for (int j = 0; j < steps.n; j++) {
+        int64_t v;
+        if (steps.at[j].s->kind == STEP_CHECK && dim_eval(steps.at[j].s->dim, look_up, &x, &v) && v == 0)
+            x.fit = false;
+    }
     return x;
 }
 
@@ -307,18 +305,15 @@ typedef struct item_list {
     map by_key;
 } item_list;
 
-static void add_item(void *user, region *r, step *s) {
-    item_list *l = user;
-    (void)r;
-    if (s->kind != STEP_KERNEL) return;
-    const char *key = kernel_key(l->x->arena, s->kernel);
+static void add_item(item_list *l, kernel *k) {
+    const char *key = kernel_key(l->x->arena, k);
     size_t known = (size_t)map_get(&l->by_key, key);
     if (known) {
         l->all.at[known - 1].uses++;
         return;
     }
     if (is_answered(l->x, key)) return;
-    VEC_PUSH(l->x->arena, &l->all, (item){.k = s->kernel, .key = key, .uses = 1});
+    VEC_PUSH(l->x->arena, &l->all, (item){.k = k, .key = key, .uses = 1});
     map_put(&l->by_key, key, (void *)(size_t)l->all.n);
 }
 
@@ -328,7 +323,9 @@ static void tune_schedules(tuner *x) {
     double all = 0;
     if (!v->program) return;
     sizes sz = sizes_of(v->program);
-    program_walk(v->program, add_item, &l);
+    step_list steps = program_steps(x->arena, v->program);
+    for (int j = 0; j < steps.n; j++)
+        if (steps.at[j].s->kind == STEP_KERNEL) add_item(&l, steps.at[j].s->kernel);
     for (int j = 0; j < l.all.n && clock_now() < x->end; j++) {
         l.all.at[j].seconds = first_seconds(x, l.all.at[j].k, &sz);
         all += l.all.at[j].seconds * l.all.at[j].uses;
@@ -402,10 +399,10 @@ void tune_model(pipeline *p, const source *s, goal g) {
     pipeline_choose(p, t);
 }
 
-static void use_choices(void *user, region *r, step *s) {
-    const target *t = user;
-    (void)r;
-    if (s->kind == STEP_KERNEL) choices_of(t, s->kernel);
+static void use_choices(const target *t, const program *p) {
+    step_list steps = program_steps(p->arena, p);
+    for (int j = 0; j < steps.n; j++)
+        if (steps.at[j].s->kind == STEP_KERNEL) choices_of(t, steps.at[j].s->kernel);
 }
 
 const char *tune_used_text(pipeline *p) {
@@ -413,9 +410,8 @@ const char *tune_used_text(pipeline *p) {
     if (!t) return "";
     choice_table *own = choice_table_new(p->arena);
     for (int i = 0; i < p->variants.n; i++) {
-        program_walk(p->program, use_choices, (void *)p->variants.at[i]);
-        for (int j = 0; j < p->versions.n; j++)
-            program_walk(p->versions.at[j].program, use_choices, (void *)p->variants.at[i]);
+        use_choices(p->variants.at[i], p->program);
+        for (int j = 0; j < p->versions.n; j++) use_choices(p->variants.at[i], p->versions.at[j].program);
     }
     for (int j = 0; j < t->entries.n; j++) {
         choice_entry x = *(const choice_entry *)t->entries.slots[j].value;

@@ -1,6 +1,7 @@
-// Edits of kernels in place. In: a kernel and what its reads become. Out: the same kernel with other
-// expressions.
+// Edits in place. In: a kernel and what its reads or axes become, or a program with dead parts. Out: the same
+// kernel with other expressions, the same program without them.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
 
 static expr *map_read(kernel *k, const expr *e, expr *const *done, read_map *map, void *user) {
     expr read = *e, *index[MAX_RANK];
@@ -50,4 +51,88 @@ expr *expr_swap_reads(kernel *k, expr *e, const buffer *from, buffer *to) {
 }
 void kernel_swap_reads(kernel *k, const buffer *from, buffer *to) {
     kernel_rewrite_reads(k, swap_read, &(swap){from, to});
+}
+
+typedef struct substitution {
+    expr *const *axis; // NULL: only the axis `only`
+    int only;
+    expr *by, *state;
+} substitution;
+static expr *substitute(void *user, expr *e) {
+    const substitution *s = user;
+    if (e->op == X_STATE) return s->state;
+    if (e->op != X_AXIS) return NULL;
+    return s->axis ? s->axis[e->axis] : e->axis == s->only ? s->by : NULL;
+}
+expr *expr_substitute_axis(kernel *k, expr *e, int axis, expr *by) {
+    if (!expr_uses_axis(e, axis) || (by->op == X_AXIS && by->axis == axis)) return e;
+    return expr_rewrite(k, e, substitute, &(substitution){.only = axis, .by = by});
+}
+expr *expr_substitute(kernel *k, expr *e, expr *const *axis, expr *state) {
+    return expr_rewrite(k, e, substitute, &(substitution){.axis = axis, .only = -1, .state = state});
+}
+
+// ---------------------------------------------------------------- compaction
+bool *kernel_locals_read(arena *a, const kernel *k) {
+    bool *read = ARENA_ARRAY(a, bool, k->locals.n + 1);
+    expr_list nodes = kernel_nodes(a, k, PART_ALL);
+    for (int j = 0; j < nodes.n; j++) {
+        const expr *e = nodes.at[j];
+        if (e->op == X_READ && e->buffer->role == BUF_LOCAL) read[e->buffer->id] = true;
+    }
+    return read;
+}
+
+static void compact_locals(arena *scratch, kernel *k) {
+    const bool *read = kernel_locals_read(scratch, k);
+    int n = 0;
+    for (int j = 0; j < k->locals.n; j++)
+        if (read[j]) k->locals.at[n++] = k->locals.at[j];
+    for (int j = 0; j < n; j++) k->locals.at[j]->id = j;
+    k->locals.n = n;
+}
+
+static bool is_memory_step(const step *s) { return s->kind == STEP_ALLOC || s->kind == STEP_FREE; }
+static bool is_dead(const step *s, const bool *used) {
+    if (s->kind == STEP_KERNEL) return !s->kernel || !s->kernel->stages.n;
+    return is_memory_step(s) && !used[s->buffer->id];
+}
+static void drop_dead_steps(region *r, const bool *used) {
+    int n = 0;
+    for (int j = 0; j < r->steps.n; j++) {
+        step *s = r->steps.at[j];
+        for (int b = 0; b < 2; b++)
+            if (s->body[b]) drop_dead_steps(s->body[b], used);
+        if (!is_dead(s, used)) r->steps.at[n++] = s;
+    }
+    r->steps.n = n;
+}
+
+static void use_buffer(bool *used, const buffer *b) {
+    for (; b; b = b->view_of) used[b->id] = true;
+}
+
+void program_compact(program *p) {
+    arena *scratch = arena_new();
+    bool *used = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
+    step_list steps = program_steps(scratch, p);
+    for (int j = 0; j < p->inputs.n; j++) use_buffer(used, p->inputs.at[j]);
+    for (int j = 0; j < p->outputs.n; j++) use_buffer(used, p->outputs.at[j]);
+    p->kernels.n = 0;
+    for (int j = 0; j < steps.n; j++) {
+        const step *s = steps.at[j].s;
+        buffer_list l = is_memory_step(s) ? (buffer_list){0} : step_buffers(scratch, s);
+        for (int i = 0; i < l.n; i++) use_buffer(used, l.at[i]);
+        if (s->kind != STEP_KERNEL || !s->kernel || !s->kernel->stages.n) continue;
+        compact_locals(scratch, s->kernel);
+        s->kernel->id = p->kernels.n;
+        VEC_PUSH(p->arena, &p->kernels, s->kernel);
+    }
+    drop_dead_steps(p->main, used);
+    int n = 0;
+    for (int j = 0; j < p->buffers.n; j++)
+        if (used[j]) p->buffers.at[n++] = p->buffers.at[j];
+    for (int j = 0; j < n; j++) p->buffers.at[j]->id = j;
+    p->buffers.n = n;
+    arena_destroy(scratch);
 }

@@ -6,12 +6,9 @@
 // A kernel that is being made may ask for its buffers when it has its step: they come before that.
 static void allocate(lowering *l, const loc *at, buffer *b) {
     region *r = l->region;
-    step *s = step_new(l->program, r, STEP_ALLOC, at);
-    s->buffer = b;
-    int last = r->steps.n - 2;
-    if (last < 0 || r->steps.at[last]->kind != STEP_KERNEL || r->steps.at[last]->loc != at) return;
-    r->steps.at[last + 1] = r->steps.at[last];
-    r->steps.at[last] = s;
+    const step *last = r->steps.n ? r->steps.at[r->steps.n - 1] : NULL;
+    bool made = last && last->kind == STEP_KERNEL && last->loc == at;
+    step_insert(l->program, r, r->steps.n - made, STEP_ALLOC, at)->buffer = b;
 }
 
 static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, int rank, dim *const *d) {
@@ -264,6 +261,12 @@ static bool holds_always(lowering *l, const dim *holds) {
     return false;
 }
 
+void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
+    if (dim_is_const(holds) && !dim_is(holds, 0)) return;
+    step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
+    s->dim = holds, s->message = message;
+}
+
 void lower_checks(lowering *l, const node *n) {
     module *m = l->program->module;
     for (int j = 0; j < m->checks.n; j++) {
@@ -275,10 +278,9 @@ void lower_checks(lowering *l, const node *n) {
         if (dim_is(holds, 1) || unset.found) continue;
         map_put_number(&l->checked, (uint64_t)j, c);
         if (holds_always(l, holds)) continue;
-        step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
-        s->dim = holds;
-        s->message = arena_printf(l->program->arena, "%s: %s is not %s", c->what,
-                                  dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b));
+        lower_check(l, n, holds,
+                    arena_printf(l->program->arena, "%s: %s is not %s", c->what,
+                                 dim_text(l->program->arena, c->a), dim_text(l->program->arena, c->b)));
     }
 }
 

@@ -40,6 +40,8 @@ type lower_type(const type *t);
 // A step that calls a library function, which the caller gives its arguments and numbers.
 step *lower_library(lowering *l, const node *n, const char *function, int nwritten, int nargs, int nnumbers);
 
+// The run fails with message unless holds != 0. Nothing when that is certain.
+void lower_check(lowering *l, const node *n, dim *holds, const char *message);
 // The steps for inference's checks of n whose opaque dims are set by now. Called around n's lower function,
 // which calls it itself when it sets dims that its kernels rely on.
 void lower_checks(lowering *l, const node *n);

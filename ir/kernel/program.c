@@ -1,5 +1,5 @@
 // Programs: buffers and steps built, walked, verified.
-#include "ir/kernel/program.h"
+#include "ir/kernel/uses.h"
 #include <string.h>
 
 program *program_new(module *m) {
@@ -59,6 +59,18 @@ step *step_kernel(program *p, region *r, kernel *k) {
     return s;
 }
 
+step *insert_kernel(program *p, region *r, int at, kernel *k) {
+    step *s = step_insert(p, r, at, STEP_KERNEL, k->loc);
+    s->kernel = k;
+    return s;
+}
+
+int step_index(const region *r, const step *s) {
+    int at = 0;
+    while (r->steps.at[at] != s) at++;
+    return at;
+}
+
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers) {
     step *s = step_new(p, r, STEP_LIB, at);
@@ -90,45 +102,20 @@ step_list program_steps(arena *a, const program *p) {
     return list;
 }
 
-static void walk_region(region *r, void (*visit)(void *, region *, step *), void *user) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        visit(user, r, s);
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) walk_region(s->body[b], visit, user);
+static void verify_memory(const program *p) {
+    arena *scratch = arena_within(p->arena);
+    const uses *u = uses_build(scratch, p);
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *b = p->buffers.at[j];
+        const step *def = u->of[j].sites.n ? u->of[j].sites.at[0]->s : NULL;
+        if (b->role != BUF_HEAP || !def || def->kind == STEP_ALLOC) continue;
+        if (def->kind != STEP_MOVE || buffer_root(def->buffer) != b)
+            diag_defect(p->diag, def->loc, "'%s' is used before it is allocated", b->name);
     }
+    arena_destroy(scratch);
 }
 
-void program_walk(program *p, void (*visit)(void *user, region *r, step *s), void *user) {
-    walk_region(p->main, visit, user);
-}
-
-typedef struct verifier {
-    program *p;
-    bool *has_memory; // by buffer id: an earlier step allocates it, perhaps in another branch
-} verifier;
-
-static void verify_memory(const verifier *v, const step *s, const buffer *b) {
-    const buffer *root = b ? buffer_root(b) : NULL;
-    if (root && root->role == BUF_HEAP && !v->has_memory[root->id])
-        diag_defect(v->p->diag, s->loc, "'%s' is used before it is allocated", b->name);
-}
-
-static void verify_uses(const verifier *v, const step *s) {
-    buffer **all;
-    int n = s->kind == STEP_KERNEL && s->kernel ? kernel_buffers(s->kernel, &all) : 0;
-    if (s->kind == STEP_ALLOC && s->buffer) v->has_memory[s->buffer->id] = true;
-    verify_memory(v, s, s->from);
-    if (s->kind == STEP_MOVE && s->buffer) v->has_memory[buffer_root(s->buffer)->id] = true;
-    verify_memory(v, s, s->buffer);
-    for (int j = 0; j < n; j++) verify_memory(v, s, all[j]);
-    for (int j = 0; j < s->nargs; j++) verify_memory(v, s, s->args[j]);
-}
-
-static void verify_step(void *user, region *r, step *s) {
-    const verifier *v = user;
-    program *p = v->p;
-    (void)r;
+static void verify_step(const program *p, const step *s) {
     bool ok = true;
     switch (s->kind) {
     case STEP_KERNEL:
@@ -148,10 +135,12 @@ static void verify_step(void *user, region *r, step *s) {
     case STEP_LIB: ok = is_whole_call(s); break;
     }
     if (!ok) diag_defect(p->diag, s->loc, "program step %d is malformed", (int)s->kind);
-    verify_uses(v, s);
 }
 
 void program_verify(program *p) {
-    verifier v = {p, ARENA_ARRAY(p->arena, bool, p->buffers.n + 1)};
-    program_walk(p, verify_step, &v);
+    arena *scratch = arena_within(p->arena);
+    step_list steps = program_steps(scratch, p);
+    for (int j = 0; j < steps.n; j++) verify_step(p, steps.at[j].s);
+    arena_destroy(scratch);
+    verify_memory(p);
 }

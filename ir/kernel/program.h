@@ -67,6 +67,8 @@ const buffer *buffer_root(const buffer *b);                                     
 step *step_new(program *p, region *r, step_kind kind, const loc *at);               // appended
 step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where); // before step `at`
 step *step_kernel(program *p, region *r, kernel *k);
+step *insert_kernel(program *p, region *r, int at, kernel *k); // before step `at`
+int step_index(const region *r, const step *s);
 // A library step with room for that many arguments and numbers, which the caller sets.
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers);
@@ -81,6 +83,4 @@ typedef struct step_site {
 } step_site;
 typedef VEC(step_site) step_list;
 step_list program_steps(arena *a, const program *p);
-// Calls visit for every step in order, those of bodies after the step that owns them.
-void program_walk(program *p, void (*visit)(void *user, region *r, step *s), void *user);
 #endif

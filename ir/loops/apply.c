@@ -192,5 +192,6 @@ ins *expr_apply(lbuild *b, const expr *e, ins *const *args) {
     case XC_LEAF:
     case XC_CHECK: break;
     }
-    diag_defect(b->diag, NULL, "function %s: %s is not an operation on values", b->f->name, expr_op_name(e->op));
+    diag_defect(b->diag, NULL, "function %s: %s is not an operation on values", b->f->name,
+                expr_op_name(e->op));
 }

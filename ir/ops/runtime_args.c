@@ -199,12 +199,6 @@ void lower_sizes(lowering *l, node *n, dim *const *d) {
     lower_checks(l, n);
 }
 
-void lower_check(lowering *l, const node *n, dim *holds, const char *message) {
-    if (dim_is_const(holds) && !dim_is(holds, 0)) return;
-    step *s = step_new(l->program, l->region, STEP_CHECK, n->loc);
-    s->dim = holds, s->message = message;
-}
-
 void lower_check_size(lowering *l, const node *n, dim *d, const char *message) {
     lower_check(l, n, dim_at_most(dim_const(d->table, 0), d), message);
 }

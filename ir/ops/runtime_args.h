@@ -34,8 +34,6 @@ dim **lower_argument(lowering *l, node *n, int i, int length, int *count);
 _Noreturn void lower_unknown_length(lowering *l, const node *n);
 // Output 0's sizes are d: sets those that are unset opaque dims (of a declared shape), checks the others.
 void lower_sizes(lowering *l, node *n, dim *const *d);
-// The run fails with message unless holds != 0. Nothing when that is certain.
-void lower_check(lowering *l, const node *n, dim *holds, const char *message);
 // Checks that d >= 0.
 void lower_check_size(lowering *l, const node *n, dim *d, const char *message);
 // Sets opaque `target` from an element of b.

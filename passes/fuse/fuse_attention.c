@@ -3,6 +3,7 @@
 //
 //   for rows:  scores[j] = sum over d          top = max over j        weights[j] = exp(scores[j] - top)
 //              total = sum over j of weights   out[e] = f(sum over j of weights[j] * v[j, e], total)
+#include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 
 // ---------------------------------------------------------------- finding
@@ -32,16 +33,16 @@ static bool leaves_bytes(const kernel *k) {
     return results <= MANY;
 }
 
-static place *only_reader(fuse *f, const place *writer, const buffer *b) {
-    place *r[MOST_READERS];
-    return !f->output[b->id] && readers_of(f, writer, b, r) == 1 ? r[0] : NULL;
+static site *only_reader(fuse *f, const site *writer, const buffer *b) {
+    site *r[MOST_READERS];
+    return !f->uses->of[b->id].output && readers_of(f, writer, b, r) == 1 ? r[0] : NULL;
 }
 
-static place *contraction_before(fuse *f, const place *rows) {
-    for (int j = 0; j < rows->nreads; j++) {
-        place *p = sole_writer(f, rows->reads[j]);
-        if (p && p->region == rows->region && p->nwrites == 1 && p->s->kernel &&
-            plain_contraction(p->s->kernel) && only_reader(f, p, rows->reads[j]) == rows)
+static site *contraction_before(fuse *f, const site *rows) {
+    for (int j = 0; j < rows->reads.n; j++) {
+        site *p = sole_writer(f, rows->reads.at[j]);
+        if (p && p->region == rows->region && p->writes.n == 1 && p->s->kernel &&
+            plain_contraction(p->s->kernel) && only_reader(f, p, rows->reads.at[j]) == rows)
             return p;
     }
     return NULL;
@@ -60,12 +61,12 @@ static bool reduces_along(const kernel *k, const buffer *root) {
     return reduces;
 }
 
-static place *contraction_after(fuse *f, place *rows) {
-    for (int j = 0; j < rows->nwrites; j++) {
-        if (sole_writer(f, rows->writes[j]) != rows) continue;
-        place *p = only_reader(f, rows, rows->writes[j]);
+static site *contraction_after(fuse *f, site *rows) {
+    for (int j = 0; j < rows->writes.n; j++) {
+        if (sole_writer(f, rows->writes.at[j]) != rows) continue;
+        site *p = only_reader(f, rows, rows->writes.at[j]);
         if (!p || !plain_contraction(p->s->kernel)) continue;
-        if (reduces_along(p->s->kernel, rows->writes[j])) return p;
+        if (reduces_along(p->s->kernel, rows->writes.at[j])) return p;
     }
     return NULL;
 }
@@ -152,24 +153,15 @@ static void split_scale(form *f) {
     f->kept = a, f->scale = b;
 }
 
-typedef struct renaming {
-    kernel *k;
-    int from, to;
-} renaming;
-static expr *rename_axis(void *user, expr *e) {
-    const renaming *r = user;
-    return e->op == X_AXIS && e->axis == r->from ? x_axis(r->k, r->to) : NULL;
-}
-
 static void find_sum(form *f) {
     f->sum = -1;
     kernel *k = f->old;
     for (int j = 0; j < f->value; j++) {
         const stage *s = k->stages.at[j];
         if (s->states.n != 1 || s->states.at[0].op != RED_SUM || s->axes.n != 1) continue;
-        renaming r = {k, k->stages.at[f->weight]->axes.at[0], s->axes.at[0]};
-        if (dim_equal(k->axes.at[r.from].extent, k->axes.at[r.to].extent) == TRI_YES &&
-            expr_rewrite(k, f->kept, rename_axis, &r) == s->states.at[0].step)
+        int from = k->stages.at[f->weight]->axes.at[0], to = s->axes.at[0];
+        if (dim_equal(k->axes.at[from].extent, k->axes.at[to].extent) == TRI_YES &&
+            expr_substitute_axis(k, f->kept, from, x_axis(k, to)) == s->states.at[0].step)
             f->sum = j;
     }
 }
@@ -296,7 +288,7 @@ static bool look_form(form *f) {
     return !f->nan_is_zero || sum_tells(f);
 }
 
-static void to_one_form(const fuse *fu, place *at) {
+static void to_one_form(const fuse *fu, site *at) {
     kernel *k = at->s->kernel;
     form f = {.k = k, .old = k, .scratch = arena_new()};
     if (!fu->o->strict && look_form(&f)) {
@@ -313,9 +305,9 @@ static void to_one_form(const fuse *fu, place *at) {
 }
 
 // ---------------------------------------------------------------- the chain
-void fuse_chain(fuse *f, place *rows) {
+void fuse_chain(fuse *f, site *rows) {
     if (!reduces_rows(rows->s->kernel)) return;
-    place *before = contraction_before(f, rows), *after = before ? contraction_after(f, rows) : NULL;
+    site *before = contraction_before(f, rows), *after = before ? contraction_after(f, rows) : NULL;
     if (!after || leaves_bytes(before->s->kernel)) return;
     kernel *first = before->s->kernel, saved = *rows->s->kernel;
     if (!rows_join(f, before, rows, true)) return;
@@ -325,6 +317,6 @@ void fuse_chain(fuse *f, place *rows) {
     }
     before->s->kernel = first;
     *rows->s->kernel = saved;
-    place_update(f, before);
-    place_update(f, rows);
+    fuse_changed(f, before);
+    fuse_changed(f, rows);
 }

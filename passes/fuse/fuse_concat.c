@@ -8,7 +8,6 @@
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
-#include "passes/memory/memory_plan.h"
 
 enum { LEAST_LENGTH = 3 }; // two may as well be computed where they are read
 
@@ -16,7 +15,7 @@ enum { LEAST_LENGTH = 3 }; // two may as well be computed where they are read
 typedef struct joint {
     kernel *k;
     buffer *to;
-    region *region;
+    const site *at;
     VEC(buffer *) parts; // by stage
     int along;           // dim
     int next;            // the one that has all of this one's parts first, -1: none
@@ -25,14 +24,9 @@ typedef struct joint {
 } joint;
 
 typedef struct grow {
-    program *p;
     arena *arena;
     VEC(joint) list;
-    VEC(kernel *) * users; // by id of the root
-    bool *fixed;           // by id: seen through views, in other regions, or by other steps than kernels
-    region **region;       // by id
-    region *now;
-    kernel *kernel;
+    const uses *uses;
 } grow;
 
 // ---------------------------------------------------------------- recognition
@@ -75,38 +69,30 @@ static bool find_joint(const grow *g, kernel *k, joint *j) {
     return k->stages.n && end == j->to->dims[j->along] && j->to->role == BUF_TEMP && !j->to->view_of;
 }
 
-// ---------------------------------------------------------------- uses
-static void note_use(void *user, buffer *b) {
-    grow *g = user;
-    int id = root_of(b)->id;
-    g->fixed[id] |= !g->kernel || b->view_of || (g->region[id] && g->region[id] != g->now);
-    g->region[id] = g->now;
-    if (g->kernel) VEC_PUSH(g->arena, &g->users[id], g->kernel);
+static void find_joints(grow *g) {
+    for (int i = 0; i < g->uses->n; i++) {
+        const site *at = &g->uses->sites[i];
+        joint j;
+        if (at->s->kind != STEP_KERNEL || !find_joint(g, at->s->kernel, &j)) continue;
+        j.at = at;
+        VEC_PUSH(g->arena, &g->list, j);
+    }
 }
 
-static void note_step(void *user, region *r, step *s) {
-    grow *g = user;
-    joint j;
-    g->now = r, g->kernel = s->kernel;
-    step_buffers(s, note_use, g);
-    if (s->kind != STEP_KERNEL || !find_joint(g, s->kernel, &j)) return;
-    j.region = r;
-    VEC_PUSH(g->arena, &g->list, j);
-}
-
-// Whether nobody uses it before that kernel fills it, nor writes it afterwards.
+// Whether only kernels of its region use it, directly, none before that kernel fills it, and none writes it
+// afterwards.
 static bool is_own(const grow *g, const joint *j) {
-    int id = j->to->id;
-    if (g->fixed[id] || g->users[id].at[0] != j->k) return false;
-    for (int i = 1; i < g->users[id].n; i++)
-        if (kernel_writes(g->users[id].at[i], j->to)) return false;
+    const buffer_uses *of = &g->uses->of[j->to->id];
+    if (of->by_others || of->viewed || of->sites.at[0] != j->at) return false;
+    for (int i = 1; i < of->sites.n; i++)
+        if (of->sites.at[i]->region != j->at->region || site_writes(of->sites.at[i], j->to)) return false;
     return true;
 }
 
 // ---------------------------------------------------------------- chains
 // Whether b begins with all that a has, or with a itself; then with how many stages.
 static bool continues(const joint *b, const joint *a, int *stages) {
-    if (a->region != b->region || a->along != b->along || a->to->rank != b->to->rank) return false;
+    if (a->at->region != b->at->region || a->along != b->along || a->to->rank != b->to->rank) return false;
     *stages = 1;
     if (b->parts.at[0] == a->to) return true;
     for (int i = 0; i < a->parts.n; i++)
@@ -137,18 +123,15 @@ static void move_joint(const grow *g, const joint *j, buffer *to) {
         k->stages.at[n++] = k->stages.at[i];
     }
     k->stages.n = n;
-    for (int i = 0; i < g->users[j->to->id].n; i++) {
-        kernel *reader = g->users[j->to->id].at[i];
-        if (kernel_reads(reader, j->to)) kernel_swap_reads(reader, j->to, to);
-    }
+    const site_list *l = &g->uses->of[j->to->id].sites;
+    for (int i = 0; i < l->n; i++)
+        if (site_reads(l->at[i], j->to)) kernel_swap_reads(l->at[i]->s->kernel, j->to, to);
 }
 
-void fuse_grow(program *p) {
-    grow g = {.p = p, .arena = arena_new()};
-    g.users = arena_alloc(g.arena, sizeof *g.users * (size_t)(p->buffers.n + 1));
-    g.fixed = ARENA_ARRAY(g.arena, bool, p->buffers.n + 1);
-    g.region = ARENA_ARRAY(g.arena, region *, p->buffers.n + 1);
-    program_walk(p, note_step, &g);
+void merge_concats(program *p) {
+    grow g = {.arena = arena_new()};
+    g.uses = uses_build(g.arena, p);
+    find_joints(&g);
     find_chains(&g);
     for (int a = 0; a < g.list.n; a++) {
         int length = 1, last = a;

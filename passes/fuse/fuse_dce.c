@@ -1,102 +1,45 @@
-// What nobody reads goes: writes, stages, kernels, allocations, buffers.
+// Dead code elimination: writes that nobody reads go, and stages and kernels without writes.
+#include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
-#include <string.h>
 
-typedef struct dead {
-    program *p;
-    arena *arena;
-    int *readers; // by id of the root buffer: kernels and steps that read it
-} dead;
-
-static bool is_output(const program *p, const buffer *root) {
-    for (int j = 0; j < p->outputs.n; j++)
-        if (root_of(p->outputs.at[j]) == root) return true;
-    return false;
+static bool reads_root(expr_list l, const buffer *root) {
+    bool found = false;
+    for (int j = 0; j < l.n && !found; j++)
+        found = l.at[j]->op == X_READ && buffer_root(l.at[j]->buffer) == root;
+    return found;
 }
 
-typedef struct reading {
-    dead *d;
-    const kernel *k;
-    int *seen; // by root id: last kernel counted, + 1
-    int by;
-} reading;
-
-static void count_read(void *user, expr *e) {
-    reading *r = user;
-    if (e->op != X_READ || e->buffer->role == BUF_LOCAL) return;
-    r->d->readers[root_of(e->buffer)->id] += r->by;
-}
-
-// Every read of a kernel counts: a kernel that goes takes all of its own back.
-static void count_kernel(dead *d, const kernel *k, int by) {
-    reading r = {.d = d, .k = k, .by = by};
-    kernel_each(k, count_read, &r);
-}
-
-static void count_buffer(dead *d, const buffer *b) {
-    if (b) d->readers[root_of(b)->id]++;
-}
-
-static void count_step(void *user, region *r, step *s) {
-    dead *d = user;
-    (void)r;
-    switch (s->kind) {
-    case STEP_KERNEL: count_kernel(d, s->kernel, 1); break;
-    case STEP_SET_DIM:
-    case STEP_IF:
-    case STEP_LOOP: count_buffer(d, s->buffer); break;
-    // What is copied or moved to may be read in the next iteration.
-    case STEP_COPY:
-    case STEP_MOVE: count_buffer(d, s->from), count_buffer(d, s->buffer); break;
-    case STEP_LIB:
-        for (int j = 0; j < s->nargs; j++) count_buffer(d, s->args[j]);
-        break;
-    case STEP_CHECK:
-    case STEP_ALLOC:
-    case STEP_FREE: break;
-    }
-}
-
-typedef struct own_read {
-    const buffer *root;
-    bool found;
-} own_read;
-static void look_own(void *user, expr *e) {
-    own_read *o = user;
-    if (e->op == X_READ && e->buffer->role != BUF_LOCAL) o->found |= root_of(e->buffer) == o->root;
-}
 // Whether the kernel uses what w writes for more than w: a value that a loop carries from one run of the
 // kernel to the next.
 static bool is_carried(const kernel *k, const write *w) {
-    own_read o = {root_of(w->to), false};
-    for (int j = 0; j < k->stages.n; j++) {
+    const buffer *root = buffer_root(w->to);
+    arena *scratch = arena_new();
+    bool found = false;
+    for (int j = 0; j < k->stages.n && !found; j++) {
         const stage *s = k->stages.at[j];
-        for (int i = 0; i < s->states.n; i++) {
-            expr_walk(s->states.at[i].init, look_own, &o);
-            expr_walk(s->states.at[i].step, look_own, &o);
-        }
-        for (int i = 0; i < s->writes.n; i++)
-            if (&s->writes.at[i] != w) expr_walk(s->writes.at[i].value, look_own, &o);
+        found = reads_root(stage_nodes(scratch, s, PART_INIT | PART_STEP), root);
+        for (int i = 0; i < s->writes.n && !found; i++)
+            found = &s->writes.at[i] != w && reads_root(expr_nodes(scratch, s->writes.at[i].value), root);
     }
-    return o.found;
+    arena_destroy(scratch);
+    return found;
 }
 
 // Without the kernel's own reads.
-static bool is_live(const dead *d, const kernel *k, const write *w) {
-    return w->to->role == BUF_LOCAL || w->to->role == BUF_OUTPUT || d->readers[root_of(w->to)->id] > 0 ||
-           is_carried(k, w);
-}
-
-typedef struct local_reads {
-    uint8_t *read;
-} local_reads;
-static void look_local(void *user, expr *e) {
-    local_reads *l = user;
-    if (e->op == X_READ && e->buffer->role == BUF_LOCAL) l->read[e->buffer->id] = 1;
+static bool is_live(const uses *u, const site *at, const write *w) {
+    const buffer *root = buffer_root(w->to);
+    const buffer_uses *of = &u->of[root->id];
+    bool live = w->to->role == BUF_OUTPUT || of->output || of->by_others;
+    for (int j = 0; j < of->sites.n && !live; j++)
+        live = of->sites.at[j] != at && site_reads(of->sites.at[j], root);
+    return live || is_carried(at->s->kernel, w);
 }
 
 // Drops writes that nobody wants and stages without writes; true when something went.
-static bool prune(dead *d, kernel *k, const uint8_t *local_read) {
+static bool prune(const uses *u, const site *at) {
+    arena *scratch = arena_new();
+    kernel *k = at->s->kernel;
+    const bool *local_read = kernel_locals_read(scratch, k);
     bool changed = false;
     int stages = 0;
     for (int j = 0; j < k->stages.n; j++) {
@@ -104,7 +47,7 @@ static bool prune(dead *d, kernel *k, const uint8_t *local_read) {
         int n = 0;
         for (int i = 0; i < s->writes.n; i++) {
             const write *w = &s->writes.at[i];
-            bool keep = w->to->role == BUF_LOCAL ? local_read[w->to->id] : is_live(d, k, w);
+            bool keep = w->to->role == BUF_LOCAL ? local_read[w->to->id] : is_live(u, at, w);
             if (keep) s->writes.at[n++] = *w;
         }
         changed |= n != s->writes.n;
@@ -112,129 +55,26 @@ static bool prune(dead *d, kernel *k, const uint8_t *local_read) {
         if (n) k->stages.at[stages++] = s;
     }
     k->stages.n = stages;
-    return changed;
-}
-
-static bool prune_kernel(dead *d, kernel *k) {
-    arena *scratch = arena_new();
-    bool changed = false;
-    for (bool again = true; again && k->stages.n;) {
-        local_reads l = {ARENA_ARRAY(scratch, uint8_t, k->locals.n + 1)};
-        kernel_each(k, look_local, &l);
-        count_kernel(d, k, -1);
-        again = prune(d, k, l.read);
-        count_kernel(d, k, 1);
-        changed |= again;
-    }
     arena_destroy(scratch);
     return changed;
 }
 
-static void prune_region(dead *d, region *r, bool *changed) {
-    int n = r->steps.n;
-    for (int j = r->steps.n - 1; j >= 0; j--) {
-        step *s = r->steps.at[j];
-        for (int b = 1; b >= 0; b--)
-            if (s->body[b]) prune_region(d, s->body[b], changed);
-        if (s->kind != STEP_KERNEL) continue;
-        *changed |= prune_kernel(d, s->kernel);
-        if (s->kernel->stages.n == 0) r->steps.at[j] = NULL, n--;
-    }
-    int to = 0;
-    for (int j = 0; j < r->steps.n; j++)
-        if (r->steps.at[j]) r->steps.at[to++] = r->steps.at[j];
-    r->steps.n = n;
-}
-
-void fuse_dead(program *p) {
-    dead d = {.p = p, .arena = arena_new()};
-    d.readers = ARENA_ARRAY(d.arena, int, p->buffers.n + 1);
-    program_walk(p, count_step, &d);
-    for (int j = 0; j < p->buffers.n; j++)
-        if (is_output(p, root_of(p->buffers.at[j]))) d.readers[root_of(p->buffers.at[j])->id]++;
-    bool changed = true; // loops carry values backwards: until nothing goes
-    for (int j = 0; j < 8 && changed; j++) {
+// Last kernels first: what they read may be dead with them. Loops carry values backwards: until nothing goes.
+void eliminate_dead_code(program *p) {
+    enum { ROUNDS = 8 };
+    arena *scratch = arena_new();
+    uses *u = uses_build(scratch, p);
+    bool changed = true;
+    for (int round = 0; round < ROUNDS && changed; round++) {
         changed = false;
-        prune_region(&d, p->main, &changed);
-    }
-    arena_destroy(d.arena);
-}
-
-// ---------------------------------------------------------------- buffers and kernels without use
-typedef struct compact {
-    uint8_t *buffer, *touched; // by id: kept; used by more than its allocation
-    VEC(kernel *) kernels;
-    arena *arena;
-} compact;
-
-static void keep_buffer(compact *c, const buffer *b) {
-    for (; b; b = b->view_of) c->buffer[b->id] = c->touched[b->id] = 1;
-}
-static void keep_read(void *user, expr *e) {
-    if (e->op == X_READ && e->buffer->role != BUF_LOCAL) keep_buffer(user, e->buffer);
-}
-static void keep_step(void *user, region *r, step *s) {
-    compact *c = user;
-    (void)r;
-    if (s->kind == STEP_ALLOC || s->kind == STEP_FREE) return;
-    keep_buffer(c, s->buffer);
-    keep_buffer(c, s->from);
-    for (int j = 0; j < s->nargs; j++) keep_buffer(c, s->args[j]);
-    if (s->kind != STEP_KERNEL) return;
-    VEC_PUSH(c->arena, &c->kernels, s->kernel);
-    kernel_each(s->kernel, keep_read, c);
-    for (int j = 0; j < s->kernel->stages.n; j++)
-        for (int i = 0; i < s->kernel->stages.at[j]->writes.n; i++) {
-            buffer *to = s->kernel->stages.at[j]->writes.at[i].to;
-            if (to->role != BUF_LOCAL) keep_buffer(c, to);
+        for (int j = u->n - 1; j >= 0; j--) {
+            site *at = &u->sites[j];
+            if (at->s->kind != STEP_KERNEL || !at->s->kernel) continue;
+            while (at->s->kernel->stages.n && prune(u, at)) {
+                uses_update(u, at);
+                changed = true;
+            }
         }
-}
-
-static void drop_allocations(compact *c, region *r) {
-    int n = 0;
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) drop_allocations(c, s->body[b]);
-        bool memory = s->kind == STEP_ALLOC || s->kind == STEP_FREE;
-        if (!memory || c->touched[s->buffer->id]) r->steps.at[n++] = s;
-    }
-    r->steps.n = n;
-}
-
-// Locals that are still used, numbered anew.
-static void compact_locals(kernel *k) {
-    arena *scratch = arena_new();
-    local_reads l = {ARENA_ARRAY(scratch, uint8_t, k->locals.n + 1)};
-    kernel_each(k, look_local, &l);
-    int n = 0;
-    for (int j = 0; j < k->locals.n; j++)
-        if (l.read[j]) k->locals.at[n++] = k->locals.at[j];
-    for (int j = 0; j < n; j++) k->locals.at[j]->id = j;
-    k->locals.n = n;
-    arena_destroy(scratch);
-}
-
-void fuse_compact(program *p) {
-    arena *scratch = arena_new();
-    compact c = {.arena = scratch};
-    c.buffer = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
-    c.touched = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
-    for (int j = 0; j < p->inputs.n; j++) keep_buffer(&c, p->inputs.at[j]);
-    for (int j = 0; j < p->outputs.n; j++) keep_buffer(&c, p->outputs.at[j]);
-    program_walk(p, keep_step, &c);
-    drop_allocations(&c, p->main);
-    int n = 0;
-    for (int j = 0; j < p->buffers.n; j++)
-        if (c.buffer[p->buffers.at[j]->id]) p->buffers.at[n++] = p->buffers.at[j];
-    for (int j = 0; j < n; j++) p->buffers.at[j]->id = j;
-    p->buffers.n = n;
-    p->kernels.n = 0;
-    for (int j = 0; j < c.kernels.n; j++) {
-        kernel *k = c.kernels.at[j];
-        compact_locals(k);
-        k->id = p->kernels.n;
-        VEC_PUSH(p->arena, &p->kernels, k);
     }
     arena_destroy(scratch);
 }

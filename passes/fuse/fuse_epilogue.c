@@ -7,7 +7,7 @@ enum { MOST_WRITES = 6 };
 typedef struct joint {
     fuse *f;
     arena *scratch;
-    place *p, *c;
+    site *p, *c;
     kernel *pk;
     kernel ck; // as it was
     kernel *made;
@@ -104,7 +104,7 @@ static expr *read_value(graft *g, const expr *e, expr **index, expr *guard, expr
     const buffer *root = root_of(e->buffer);
     expr *v = NULL;
     if (root == j->root) v = j->value;
-    else if (lists_buffer(j->p->writes, j->p->nwrites, root)) {
+    else if (site_writes(j->p, root)) {
         v = sibling_value(j, e, index);
         j->failed |= !v;
     } else {
@@ -210,11 +210,9 @@ static bool keeps_order(const joint *j) {
 }
 
 static bool independent(const joint *j) {
-    const place *p = j->p, *c = j->c;
-    for (int i = 0; i < c->nwrites; i++)
-        if (lists_buffer(p->reads, p->nreads, c->writes[i]) ||
-            lists_buffer(p->writes, p->nwrites, c->writes[i]))
-            return false;
+    const site *p = j->p, *c = j->c;
+    for (int i = 0; i < c->writes.n; i++)
+        if (site_reads(p, c->writes.at[i]) || site_writes(p, c->writes.at[i])) return false;
     return true;
 }
 
@@ -222,7 +220,7 @@ static bool no_more_divisions(const joint *j) {
     return count_divisions(j->made) <= count_divisions(j->pk) + count_divisions(&j->ck);
 }
 
-static bool join(fuse *f, place *p, place *c, buffer *root) {
+static bool join(fuse *f, site *p, site *c, buffer *root) {
     joint j = {
         .f = f, .p = p, .c = c, .pk = p->s->kernel, .ck = *c->s->kernel, .made = c->s->kernel, .root = root};
     j.keep = read_elsewhere(f, root, c);
@@ -237,34 +235,34 @@ static bool join(fuse *f, place *p, place *c, buffer *root) {
         return false;
     }
     merge_names(j.made, j.pk, &j.ck);
-    place_remove(f, p);
-    place_update(f, c);
+    fuse_removed(f, p);
+    fuse_changed(f, c);
     return true;
 }
 
 // Whether c makes large elements of root's small ones: better where it is read (dequantisation).
-static bool expands(const place *c, const buffer *root) {
+static bool expands(const site *c, const buffer *root) {
     const write *w = &c->s->kernel->stages.at[0]->writes.at[0];
     return dtype_bits(w->to->dtype) > dtype_bits(root->dtype) &&
            dim_equal(buffer_count(w->to), buffer_count(root)) == TRI_YES;
 }
 
 // What could take c in: contractions before others, late ones before early ones.
-static bool join_with_producer(fuse *f, place *c) {
+static bool join_with_producer(fuse *f, site *c) {
     for (int contraction = 1; contraction >= 0; contraction--) {
-        for (int limit = c->position, tries = 0; tries < 8; tries++) {
-            place *best = NULL;
+        for (int limit = c->time, tries = 0; tries < 8; tries++) {
+            site *best = NULL;
             buffer *root = NULL;
-            for (int i = 0; i < c->nreads; i++) {
-                place *p = sole_writer(f, c->reads[i]);
-                if (!p || p->region != c->region || p->position >= limit || !p->s->kernel) continue;
+            for (int i = 0; i < c->reads.n; i++) {
+                site *p = sole_writer(f, c->reads.at[i]);
+                if (!p || p->region != c->region || p->time >= limit || !p->s->kernel) continue;
                 if (is_pointwise(p->s->kernel) || is_contraction(p->s->kernel) != contraction) continue;
-                if (!f->late && expands(c, c->reads[i])) continue;
-                if (!best || p->position > best->position) best = p, root = c->reads[i];
+                if (!f->late && expands(c, c->reads.at[i])) continue;
+                if (!best || p->time > best->time) best = p, root = c->reads.at[i];
             }
             if (!best) break;
             if (join(f, best, c, root)) return true;
-            limit = best->position;
+            limit = best->time;
         }
     }
     return false;
@@ -272,8 +270,8 @@ static bool join_with_producer(fuse *f, place *c) {
 
 void fuse_epilogue(fuse *f) {
     for (int i = 0; i < f->order.n; i++) {
-        place *c = f->order.at[i];
-        if (!c->s->kernel || c->fixed || !is_pointwise(c->s->kernel)) continue;
+        site *c = f->order.at[i];
+        if (!c->s->kernel || is_fixed(c) || !is_pointwise(c->s->kernel)) continue;
         if (!f->late && is_movement(c->s->kernel)) continue;
         join_with_producer(f, c);
     }

@@ -1,6 +1,6 @@
 // What the files of the fusion pass share.
 //
-//   fuse.c           order of the parts, who reads and writes what where, names
+//   fuse.c           order of the parts, what may move where, names
 //   fuse_concat.c      concatenations that grow become one
 //   fuse_clone.c     expressions and stages copied from one kernel into another
 //   fuse_view.c      index arithmetic through reshapes
@@ -13,6 +13,7 @@
 //   fuse_dce.c      what nobody reads goes
 #ifndef ONNXC_PASSES_FUSE_FUSE_IMPL_H
 #define ONNXC_PASSES_FUSE_FUSE_IMPL_H
+#include "ir/kernel/uses.h"
 #include "passes/fuse/fuse.h"
 
 // A fused kernel stays within these, so that the pass is linear and kernels compile in reasonable time.
@@ -25,56 +26,35 @@ enum {
     MOST_NAME = 96
 };
 
-// ---------------------------------------------------------------- who touches a buffer where
-typedef struct touch {
-    step *s; // in region `region` at `position`
-    int region, position;
-    bool inside; // not the step itself, but one in its bodies
-} touch;
-typedef VEC(touch) touch_list;
-typedef struct dim_set {
-    int region, position;
-    dim *target;
-} dim_set;
-
-typedef struct place {
-    step *s; // NULL: not in the program
-    int region, position;
-    buffer **reads, **writes; // roots, each once
-    int nreads, nwrites;
-    bool fixed; // must stay as it is
-} place;
-
+// ---------------------------------------------------------------- def-use of the program
 typedef struct fuse {
     program *p;
     const fuse_options *o;
-    arena *arena;               // of this look at the program
-    touch_list *reads, *writes; // by id of the root buffer
-    bool *output;               // by id of the root buffer: the caller sees it
-    place *at;                  // by kernel id
-    VEC(place *) order;         // kernels in program order
-    VEC(dim_set) sets;
+    arena *arena; // of the uses
+    uses *uses;
+    site_list order;     // kernels in program order
+    site_list sets;      // steps that set a dim
     VEC(buffer *) views; // made by merging axes
     bool late;           // arithmetic may go into what only moves data
     bool changed;
 } fuse;
 
 buffer *root_of(const buffer *b);
+bool is_fixed(const site *at); // its kernel must stay as it is
 // The only one that writes b (a root, not read by its writer and no output), when it is a kernel; else NULL.
-place *sole_writer(fuse *f, const buffer *b);
+site *sole_writer(fuse *f, const buffer *b);
 // The kernels that read b, in order; -1 when they are too many or something else reads it, in another region
 // or before the writer.
-int readers_of(fuse *f, const place *writer, const buffer *b, place **out /* MOST_READERS */);
-bool read_elsewhere(fuse *f, const buffer *b, const place *but); // by anything else than that kernel
+int readers_of(fuse *f, const site *writer, const buffer *b, site **out /* MOST_READERS */);
+bool read_elsewhere(fuse *f, const buffer *b, const site *but); // by anything else than that kernel
 // Whether what a reads is still the same while the later kernel b of its region runs.
-bool can_compute_later(fuse *f, const place *a, const place *b);
+bool can_compute_later(fuse *f, const site *a, const site *b);
 // Whether a may run there instead.
-bool can_move_down(fuse *f, const place *a, const place *b);
-void place_update(fuse *f, place *at); // after its kernel changed
-void place_remove(fuse *f, place *at);
+bool can_move_down(fuse *f, const site *a, const site *b);
+void fuse_changed(fuse *f, site *at); // its kernel
+void fuse_removed(fuse *f, site *at);
 void merge_names(kernel *into, const kernel *head, const kernel *tail);
 bool small_enough(const kernel *k); // nodes, stages and buffers within the limits
-bool lists_buffer(buffer *const *list, int n, const buffer *b);
 
 // ---------------------------------------------------------------- copying
 typedef struct graft graft;
@@ -134,17 +114,16 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction);
 bool affine_terms(kernel *k); // all reads in the terms of reductions have affine indices
 
 // ---------------------------------------------------------------- the parts
-void fuse_grow(program *p);
+void merge_concats(program *p);
 void fuse_literals(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);
 void fuse_rows(fuse *f);
 // Makes p1's stages the first ones of p2's kernel; force: whatever its shape and size.
-bool rows_join(fuse *f, place *p1, place *p2, bool force);
-void fuse_chain(fuse *f, place *rows); // with a contraction before and one after it
+bool rows_join(fuse *f, site *p1, site *p2, bool force);
+void fuse_chain(fuse *f, site *rows); // with a contraction before and one after it
 void fuse_divide(fuse *f);
-void fuse_dead(program *p);
-void fuse_compact(program *p);
+void eliminate_dead_code(program *p);
 // e as axis + low; axis -1: low alone. False: it is something else.
 bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low);
 #endif

@@ -208,7 +208,7 @@ static bool few_divisions(const kernel *k, const kernel *old) {
     return n <= MOST_DIVISIONS || n <= count_divisions(old);
 }
 
-static bool inline_into(fuse *f, source *src, place *from, place *to) {
+static bool inline_into(fuse *f, source *src, site *from, site *to) {
     kernel *k = to->s->kernel, saved = *k;
     if (!can_compute_later(f, from, to)) return false;
     inlining in = {.f = f, .src = src, .scratch = arena_new()};
@@ -234,7 +234,7 @@ static cost cost_of_source(const source *src) {
 }
 
 // Whether computing values where they are read costs less than a pass through memory.
-static bool worth(fuse *f, const source *src, place *const *to, int n) {
+static bool worth(fuse *f, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
     double demand = src->k->stages.n > src->n; // computed anyway, for what else the kernel does
     bool contraction = false;
@@ -292,9 +292,9 @@ static bool same_loops(const link *l, const kernel *to, graft *g) {
     return wide == 0;
 }
 
-static bool append_to_source(fuse *f, const source *src, place *from, place *to) {
+static bool append_to_source(fuse *f, const source *src, site *from, site *to) {
     kernel *k = from->s->kernel, *end = to->s->kernel;
-    if (!is_pointwise(k) || !is_pointwise(end) || src->n != 1 || from->nwrites != 1 ||
+    if (!is_pointwise(k) || !is_pointwise(end) || src->n != 1 || from->writes.n != 1 ||
         k->stages.at[0]->writes.n != 1)
         return false;
     if (!can_compute_later(f, from, to)) return false;
@@ -320,16 +320,16 @@ static bool append_to_source(fuse *f, const source *src, place *from, place *to)
     *end = *k;
     end->id = id;
     merge_names(end, k, &tail);
-    place_remove(f, from);
-    place_update(f, to);
+    fuse_removed(f, from);
+    fuse_changed(f, to);
     return true;
 }
 
-static void inline_source(fuse *f, place *from, buffer *root) {
-    place *to[MOST_READERS];
+static void inline_source(fuse *f, site *from, buffer *root) {
+    site *to[MOST_READERS];
     source src;
     int n = readers_of(f, from, root, to);
-    if (n <= 0 || f->output[root->id] || !source_of(from->s->kernel, root, &src)) return;
+    if (n <= 0 || f->uses->of[root->id].output || !source_of(from->s->kernel, root, &src)) return;
     if (!worth(f, &src, to, n) || (n == 1 && append_to_source(f, &src, from, to[0]))) return;
     kernel saved[MOST_READERS];
     int done = 0;
@@ -341,15 +341,15 @@ static void inline_source(fuse *f, place *from, buffer *root) {
         while (done-- > 0) *to[done]->s->kernel = saved[done];
         return;
     }
-    for (int j = 0; j < n; j++) place_update(f, to[j]);
-    if (from->nwrites == 1) place_remove(f, from);
+    for (int j = 0; j < n; j++) fuse_changed(f, to[j]);
+    if (from->writes.n == 1) fuse_removed(f, from);
 }
 
 void fuse_inline(fuse *f) {
     for (int j = 0; j < f->order.n; j++) {
-        place *from = f->order.at[j];
-        if (!from->s->kernel || from->fixed) continue;
-        for (int i = 0; i < from->nwrites && from->s->kernel; i++)
-            if (sole_writer(f, from->writes[i]) == from) inline_source(f, from, from->writes[i]);
+        site *from = f->order.at[j];
+        if (!from->s->kernel || is_fixed(from)) continue;
+        for (int i = 0; i < from->writes.n && from->s->kernel; i++)
+            if (sole_writer(f, from->writes.at[i]) == from) inline_source(f, from, from->writes.at[i]);
     }
 }

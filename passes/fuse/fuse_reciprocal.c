@@ -103,6 +103,7 @@ static void divide_kernel(kernel *k) {
 void fuse_divide(fuse *f) {
     for (int j = 0; j < f->order.n; j++) {
         kernel *k = f->order.at[j]->s->kernel;
-        if (k->locals.n && k->stages.n > 1 && !f->order.at[j]->fixed && !is_contraction(k)) divide_kernel(k);
+        if (k->locals.n && k->stages.n > 1 && !is_fixed(f->order.at[j]) && !is_contraction(k))
+            divide_kernel(k);
     }
 }

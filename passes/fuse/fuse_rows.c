@@ -22,7 +22,7 @@ typedef struct shared { // a buffer that the first kernel writes and the second 
 typedef struct rows {
     fuse *f;
     arena *scratch;
-    place *p1, *p2;
+    site *p1, *p2;
     kernel k1, k2; // as they were
     kernel *made;  // takes the place of the second
     shared list[MOST_SHARED];
@@ -144,18 +144,16 @@ static bool settle_pairs(rows *r) {
 
 // ---------------------------------------------------------------- what the first gives the second
 static bool find_shared(rows *r) {
-    const place *a = r->p1, *b = r->p2;
-    for (int j = 0; j < a->nwrites; j++) {
-        if (!lists_buffer(b->reads, b->nreads, a->writes[j])) continue;
-        if (r->n == MOST_SHARED || sole_writer(r->f, a->writes[j]) != a) return false;
+    const site *a = r->p1, *b = r->p2;
+    for (int j = 0; j < a->writes.n; j++) {
+        if (!site_reads(b, a->writes.at[j])) continue;
+        if (r->n == MOST_SHARED || sole_writer(r->f, a->writes.at[j]) != a) return false;
         shared *s = &r->list[r->n++];
-        *s = (shared){.root = a->writes[j], .keep = read_elsewhere(r->f, a->writes[j], b)};
+        *s = (shared){.root = a->writes.at[j], .keep = read_elsewhere(r->f, a->writes.at[j], b)};
         for (int d = 0; d < MAX_RANK; d++) s->axis1[d] = UNSEEN;
     }
-    for (int j = 0; j < b->nwrites; j++)
-        if (lists_buffer(a->reads, a->nreads, b->writes[j]) ||
-            lists_buffer(a->writes, a->nwrites, b->writes[j]))
-            return false;
+    for (int j = 0; j < b->writes.n; j++)
+        if (site_reads(a, b->writes.at[j]) || site_writes(a, b->writes.at[j])) return false;
     return r->n > 0;
 }
 
@@ -352,7 +350,7 @@ static void build(rows *r) {
 }
 
 // ---------------------------------------------------------------- joining
-static bool rows_of(rows *r, fuse *f, place *p1, place *p2, bool force) {
+static bool rows_of(rows *r, fuse *f, site *p1, site *p2, bool force) {
     *r = (rows){.f = f,
                 .p1 = p1,
                 .p2 = p2,
@@ -371,7 +369,7 @@ static bool rows_of(rows *r, fuse *f, place *p1, place *p2, bool force) {
     return !r->failed && settle_pairs(r) && worth_it(r) && can_move_down(f, p1, p2);
 }
 
-bool rows_join(fuse *f, place *p1, place *p2, bool force) {
+bool rows_join(fuse *f, site *p1, site *p2, bool force) {
     rows r;
     bool ok = rows_of(&r, f, p1, p2, force);
     if (ok) {
@@ -382,25 +380,25 @@ bool rows_join(fuse *f, place *p1, place *p2, bool force) {
     }
     arena_destroy(r.scratch);
     if (!ok) return false;
-    place_remove(f, p1);
-    place_update(f, p2);
+    fuse_removed(f, p1);
+    fuse_changed(f, p2);
     return true;
 }
 
-static bool join_with_producers(fuse *f, place *p2) {
+static bool join_with_producers(fuse *f, site *p2) {
     bool any = false;
     for (bool again = true; again;) {
         again = false;
-        place *best = NULL;
-        for (int limit = p2->position, tries = 0; tries < 8 && !again; tries++) {
+        site *best = NULL;
+        for (int limit = p2->time, tries = 0; tries < 8 && !again; tries++) {
             best = NULL;
-            for (int i = 0; i < p2->nreads; i++) {
-                place *p = sole_writer(f, p2->reads[i]);
-                if (!p || p->region != p2->region || p->position >= limit || !p->s->kernel) continue;
-                if (!best || p->position > best->position) best = p;
+            for (int i = 0; i < p2->reads.n; i++) {
+                site *p = sole_writer(f, p2->reads.at[i]);
+                if (!p || p->region != p2->region || p->time >= limit || !p->s->kernel) continue;
+                if (!best || p->time > best->time) best = p;
             }
             if (!best) break;
-            limit = best->position;
+            limit = best->time;
             again = rows_join(f, best, p2, false);
             any |= again;
         }
@@ -410,11 +408,11 @@ static bool join_with_producers(fuse *f, place *p2) {
 
 void fuse_rows(fuse *f) {
     for (int i = 0; i < f->order.n; i++) {
-        place *p = f->order.at[i];
-        if (p->s->kernel && !p->fixed) join_with_producers(f, p);
+        site *p = f->order.at[i];
+        if (p->s->kernel && !is_fixed(p)) join_with_producers(f, p);
     }
     for (int i = 0; i < f->order.n; i++) {
-        place *p = f->order.at[i];
-        if (p->s->kernel && !p->fixed) fuse_chain(f, p);
+        site *p = f->order.at[i];
+        if (p->s->kernel && !is_fixed(p)) fuse_chain(f, p);
     }
 }

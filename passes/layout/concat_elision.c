@@ -3,48 +3,26 @@
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
-#include "passes/memory/memory_plan.h"
-
-// Who uses a buffer or its views.
-typedef struct usage {
-    VEC(kernel *) kernels; // in the order of the program
-    region *region;        // of all of them, NULL: of several
-    int first, last;       // steps between which it lives
-    int born, writers;     // the step that used it first when the pass began; kernels that wrote it
-    bool viewed, others;   // views show it; other steps than kernels use it
-    bool gone;             // it lies in another one now
-} usage;
 
 typedef struct join {
     program *p;
-    arena *arena;
-    usage *of;  // by id of the root
-    int *order; // by kernel id: its step, counted from 1
-    int now;
-    region *region; // of the step at hand
-    kernel *kernel; // that it runs, NULL: another step
-    double limit;   // bytes that may live at once
+    uses *uses;
+    live_range *live; // by id of the root; def 0: it lies in another one now
+    const site **def; // the site that used it first when the pass began
+    int *writers;     // sites that wrote it then
+    double limit;     // bytes that may live at once
 } join;
 
-static void note_use(void *user, buffer *b) {
-    join *j = user;
-    usage *u = &j->of[buffer_root(b)->id];
-    if (!u->first) u->region = j->region, u->first = u->born = j->now;
-    if (u->region != j->region) u->region = NULL;
-    u->others |= !j->kernel;
-    u->writers += j->kernel && kernel_writes(j->kernel, b);
-    if (j->kernel && (u->last != j->now || !u->kernels.n)) VEC_PUSH(j->arena, &u->kernels, j->kernel);
-    u->last = j->now;
-}
-
-static void note_step(void *user, region *r, step *s) {
-    join *j = user;
-    j->region = r;
-    j->now++;
-    bool again = s->kind == STEP_KERNEL && j->order[s->kernel->id];
-    j->kernel = again ? NULL : s->kernel;
-    if (j->kernel) j->order[s->kernel->id] = j->now;
-    step_buffers(s, note_use, j);
+static void find_lives(join *j, arena *scratch) {
+    j->live = ARENA_ARRAY(scratch, live_range, j->p->buffers.n + 1);
+    j->def = ARENA_ARRAY(scratch, const site *, j->p->buffers.n + 1);
+    j->writers = ARENA_ARRAY(scratch, int, j->p->buffers.n + 1);
+    for (int i = 0; i < j->p->buffers.n; i++) {
+        const site_list *l = &j->uses->of[i].sites;
+        j->live[i] = uses_live_range(j->uses, j->p->buffers.at[i]);
+        j->def[i] = l->n ? l->at[0] : NULL;
+        for (int s = 0; s < l->n; s++) j->writers[i] += site_writes(l->at[s], j->p->buffers.at[i]);
+    }
 }
 
 // ---------------------------------------------------------------- parts
@@ -186,8 +164,7 @@ typedef struct reading {
     bool products; // in sums of products
 } reading;
 
-static void see_read(void *user, expr *e) {
-    reading *r = user;
+static void see_read(reading *r, const expr *e) {
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     if (e->op != X_READ || e->buffer != r->b) return;
     r->windows |= e->guard && halo_of_read(r->k, e, lo, hi);
@@ -195,17 +172,22 @@ static void see_read(void *user, expr *e) {
 }
 
 static void see_kernel(reading *r, kernel *k) {
+    arena *scratch = arena_new();
     contraction c;
     r->k = k;
     for (int j = 0; j < k->stages.n; j++) {
         r->products = contraction_in_stage(k, k->stages.at[j], &c) || contraction_find(k, &c);
-        stage_walk(k->stages.at[j], see_read, r);
+        expr_list nodes = stage_nodes(scratch, k->stages.at[j], PART_ALL);
+        for (int i = 0; i < nodes.n; i++) see_read(r, nodes.at[i]);
     }
+    arena_destroy(scratch);
 }
 
-static reading readers_of_all(const usage *u, const buffer *b) {
+static reading readers_of_all(const join *j, const buffer *b) {
     reading r = {.b = b};
-    for (int j = 0; j < u->kernels.n; j++) see_kernel(&r, u->kernels.at[j]);
+    const site_list *l = &j->uses->of[b->id].sites;
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i]->s->kind == STEP_KERNEL) see_kernel(&r, l->at[i]->s->kernel);
     return r;
 }
 
@@ -221,8 +203,8 @@ static bool has_short_rows(const buffer *b) {
 // A halo that one of them needs is around the other, too.
 static bool shares_halo(const join *j, const part *p) {
     if (!has_short_rows(p->to)) return true;
-    reading part = readers_of_all(&j->of[p->from->id], p->from);
-    reading whole = readers_of_all(&j->of[p->to->id], p->to);
+    reading part = readers_of_all(j, p->from);
+    reading whole = readers_of_all(j, p->to);
     return !(part.windows && whole.plain && !whole.windows) &&
            !(whole.windows && part.plain && !part.windows);
 }
@@ -256,21 +238,24 @@ static double bytes_of(const buffer *b) {
 // The most bytes of the workspace that live at once, without what schedules add.
 static double peak_of(const join *j) {
     arena *scratch = arena_new();
-    double *change = ARENA_ARRAY(scratch, double, j->now + 2), live = 0, most = 0;
+    const uses *u = j->uses;
+    int end = u->n ? u->sites[u->n - 1].end : 0;
+    double *change = ARENA_ARRAY(scratch, double, end + 2), live = 0, most = 0;
     for (int i = 0; i < j->p->buffers.n; i++) {
-        const usage *u = &j->of[i];
         const buffer *b = j->p->buffers.at[i];
-        if (!u->first || u->gone || b->role != BUF_TEMP || b->view_of) continue;
-        change[u->first] += bytes_of(b), change[u->last + 1] -= bytes_of(b);
+        live_range r = j->live[i];
+        if (!r.def || b->role != BUF_TEMP || b->view_of) continue;
+        change[r.def] += bytes_of(b), change[r.last_use + 1] -= bytes_of(b);
     }
     for (int i = 0; i < j->p->kernels.n; i++) {
         const kernel *k = j->p->kernels.at[i];
+        int time = u->of_kernel[k->id] ? u->of_kernel[k->id]->time : 0;
         for (int l = 0; l < k->locals.n; l++) {
             double bytes = bytes_of(k->locals.at[l]);
-            change[j->order[k->id]] += bytes, change[j->order[k->id] + 1] -= bytes;
+            change[time] += bytes, change[time + 1] -= bytes;
         }
     }
-    for (int i = 0; i <= j->now; i++) {
+    for (int i = 0; i <= end; i++) {
         live += change[i];
         most = live > most ? live : most;
     }
@@ -280,14 +265,14 @@ static double peak_of(const join *j) {
 
 // The whole lives as long as the part did.
 static void merge_lives(const join *j, const part *p) {
-    usage *from = &j->of[p->from->id], *to = &j->of[p->to->id];
-    if (from->first < to->first) to->first = from->first;
-    if (from->last > to->last) to->last = from->last;
-    from->gone = true;
+    live_range *from = &j->live[p->from->id], *to = &j->live[p->to->id];
+    if (from->def < to->def) to->def = from->def;
+    if (from->last_use > to->last_use) to->last_use = from->last_use;
+    *from = (live_range){0, 0};
 }
 
 static bool fits_memory(const join *j, const part *p) {
-    usage *from = &j->of[p->from->id], *to = &j->of[p->to->id], was[] = {*from, *to};
+    live_range *from = &j->live[p->from->id], *to = &j->live[p->to->id], was[] = {*from, *to};
     merge_lives(j, p);
     bool fits = peak_of(j) <= j->limit;
     *from = was[0], *to = was[1];
@@ -324,112 +309,97 @@ static void drop_copies(kernel *k, const part *p) {
     k->stages.n = n;
 }
 
-typedef struct place_search {
-    const kernel *k;
-    const part *p;
-    bool meets;
-} place_search;
-static void see_place(void *user, expr *e) {
-    place_search *s = user;
-    s->meets |= e->op == X_READ && e->buffer == s->p->to && !is_apart(s->k, s->p, e->index);
+// Whether the stage reads the part's elements of the whole.
+static bool reads_place(const kernel *k, const stage *s, const part *p) {
+    arena *scratch = arena_new();
+    expr_list nodes = stage_nodes(scratch, s, PART_ALL);
+    bool meets = false;
+    for (int j = 0; j < nodes.n && !meets; j++) {
+        const expr *e = nodes.at[j];
+        meets = e->op == X_READ && e->buffer == p->to && !is_apart(k, p, e->index);
+    }
+    arena_destroy(scratch);
+    return meets;
 }
 
-// Whether nobody else touches the part's elements of the whole before kernel k fills them, nor, where others
-// read the part, changes them afterwards.
-static bool is_free(const join *j, const region *r, const kernel *k, const part *p, bool others) {
-    const usage *to = &j->of[p->to->id];
-    int now = j->order[k->id];
-    if (to->born == now && !others) return true;
-    if (to->region != r || to->others || (to->viewed && (to->born != now || to->writers > 1))) return false;
-    for (int i = 0; i < to->kernels.n; i++) {
-        const kernel *x = to->kernels.at[i];
-        place_search s = {x, p, false};
-        for (int l = 0; l < x->stages.n && x != k; l++) {
-            bool before = j->order[x->id] < now;
-            if (before) stage_walk(x->stages.at[l], see_place, &s);
-            if (s.meets || ((before || others) && !writes_apart(x, x->stages.at[l], p))) return false;
+static bool all_in(const buffer_uses *of, const region *r) {
+    for (int j = 0; j < of->sites.n; j++)
+        if (of->sites.at[j]->region != r) return false;
+    return true;
+}
+
+// Whether nobody else touches the part's elements of the whole before the kernel fills them, nor, where
+// others read the part, changes them afterwards.
+static bool is_free(const join *j, const site *at, const part *p, bool others) {
+    const buffer_uses *to = &j->uses->of[p->to->id];
+    bool defines = j->def[p->to->id] == at;
+    if (defines && !others) return true;
+    if (!all_in(to, at->region) || to->by_others) return false;
+    if (to->viewed && (!defines || j->writers[p->to->id] > 1)) return false;
+    for (int i = 0; i < to->sites.n; i++) {
+        const kernel *x = to->sites.at[i]->s->kernel;
+        bool before = to->sites.at[i]->time < at->time;
+        for (int l = 0; l < x->stages.n && to->sites.at[i] != at; l++) {
+            if (before && reads_place(x, x->stages.at[l], p)) return false;
+            if ((before || others) && !writes_apart(x, x->stages.at[l], p)) return false;
         }
     }
     return true;
 }
 
-// Whether all that use the part of kernel k can use the whole instead: first kernels that make it, then,
-// after k or before it, others that read it.
-static bool can_join(const join *j, const region *r, const kernel *k, const part *p, bool alone) {
-    const usage *from = &j->of[p->from->id];
-    int readers = 0, now = j->order[k->id];
-    if (from->region != r || from->viewed || from->others || from->gone) return false;
-    for (int i = 0; i < from->kernels.n; i++) {
-        kernel *x = from->kernels.at[i];
+// Whether all that use the kernel's part can use the whole instead: first kernels that make it, then, after
+// the kernel or before it, others that read it.
+static bool can_join(const join *j, const site *at, const part *p, bool alone) {
+    const buffer_uses *from = &j->uses->of[p->from->id];
+    int readers = 0;
+    if (!all_in(from, at->region) || from->viewed || from->by_others || !j->live[p->from->id].def)
+        return false;
+    for (int i = 0; i < from->sites.n; i++) {
+        kernel *x = from->sites.at[i]->s->kernel;
         bool writes = kernel_writes(x, p->from), reads = kernel_reads(x, p->from);
-        if (x == k || (!writes && !reads)) continue;
-        if (writes && (reads || readers || j->order[x->id] > now || !kernel_only_sets(x, p->from)))
+        if (from->sites.at[i] == at || (!writes && !reads)) continue;
+        if (writes &&
+            (reads || readers || from->sites.at[i]->time > at->time || !kernel_only_sets(x, p->from)))
             return false;
         if (reads && (alone || !reads_as_well(p, x))) return false;
         readers += reads;
     }
-    if (!is_free(j, r, k, p, readers > 0)) return false;
+    if (!is_free(j, at, p, readers > 0)) return false;
     return readers == 0 || (shares_halo(j, p) && fits_memory(j, p));
 }
 
-// In the order of the program.
-static void add_user(const join *j, usage *u, kernel *k) {
-    int at = 0;
-    while (at < u->kernels.n && j->order[u->kernels.at[at]->id] < j->order[k->id]) at++;
-    if (at < u->kernels.n && u->kernels.at[at] == k) return;
-    VEC_PUSH(j->arena, &u->kernels, k);
-    for (int i = u->kernels.n - 1; i > at; i--) u->kernels.at[i] = u->kernels.at[i - 1];
-    u->kernels.at[at] = k;
-}
-
-static void join_part(const join *j, kernel *k, const part *p) {
-    const usage *from = &j->of[p->from->id];
-    drop_copies(k, p);
-    for (int i = 0; i < from->kernels.n; i++) {
-        kernel *x = from->kernels.at[i];
+static void join_part(const join *j, const site *at, const part *p) {
+    const site_list *from = &j->uses->of[p->from->id].sites;
+    const kernel *k = at->s->kernel;
+    drop_copies(at->s->kernel, p);
+    for (int i = 0; i < from->n; i++) {
+        kernel *x = from->at[i]->s->kernel;
         if (x == k) continue;
         for (int l = 0; l < k->nodes.n && kernel_writes(x, p->from); l++)
             VEC_PUSH(x->arena, &x->nodes, k->nodes.at[l]);
         move_part(x, p);
-        add_user(j, &j->of[p->to->id], x);
+        uses_update(j->uses, from->at[i]);
     }
     merge_lives(j, p);
 }
 
 // Parts that nobody else reads first: the more of them are gone, the less memory the others take.
-static void join_kernel(const join *j, const region *r, kernel *k) {
+static void join_kernel(const join *j, const site *at) {
+    const kernel *k = at->s->kernel;
     part p;
     for (int alone = 1; alone >= 0; alone--)
         for (int i = 0; i < k->stages.n; i++)
-            if (find_part(k, i, &p) && can_join(j, r, k, &p, alone)) join_part(j, k, &p), i--;
+            if (find_part(k, i, &p) && can_join(j, at, &p, alone)) join_part(j, at, &p), i--;
 }
 
-static void join_region(join *j, region *r) {
-    int n = 0;
-    for (int i = 0; i < r->steps.n; i++) {
-        const step *s = r->steps.at[i];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) join_region(j, s->body[b]);
-        if (s->kind == STEP_KERNEL) join_kernel(j, r, s->kernel);
-    }
-    for (int i = 0; i < r->steps.n; i++) {
-        step *s = r->steps.at[i];
-        if (s->kind != STEP_KERNEL || s->kernel->stages.n) r->steps.at[n++] = s;
-    }
-    r->steps.n = n;
-}
-
-void join_parts(program *p, const target *t) {
+void elide_concats(program *p, const target *t) {
     arena *scratch = arena_new();
-    join j = {.p = p, .arena = scratch};
-    j.of = ARENA_ARRAY(scratch, usage, p->buffers.n + 1);
-    j.order = ARENA_ARRAY(scratch, int, p->kernels.n + 1);
-    for (int i = 0; i < p->buffers.n; i++)
-        if (p->buffers.at[i]->view_of) j.of[buffer_root(p->buffers.at[i])->id].viewed = true;
-    program_walk(p, note_step, &j);
+    join j = {.p = p, .uses = uses_build(scratch, p)};
+    find_lives(&j, scratch);
     // A tenth more memory buys time where there is enough of it.
     j.limit = peak_of(&j) * (t->freestanding || t->size_level ? 1 : 1.1);
-    join_region(&j, p->main);
-    fuse_compact(p);
+    for (int i = 0; i < j.uses->n; i++)
+        if (j.uses->sites[i].s->kind == STEP_KERNEL) join_kernel(&j, &j.uses->sites[i]);
+    program_compact(p);
     arena_destroy(scratch);
 }

@@ -10,5 +10,5 @@
 //   t[n, c, h, w] = f(...)           joined[n, c + 64, h, w] = f(...)
 //   joined[n, c + 64, h, w] = t[n, c, h, w]
 // What else reads them reads the parts, unless that is slower or takes much more memory.
-void join_parts(program *p, const target *t);
+void elide_concats(program *p, const target *t);
 #endif

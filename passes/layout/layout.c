@@ -1,26 +1,28 @@
 // Layout assignment. Contractions decide: an image under a convolution wants its channels last (they are K,
-// and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The wishes
-// spread over the kernels between contractions; inputs and outputs stay row-major and get explicit copies.
+// and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The layout
+// preferences are propagated to the kernels between contractions; inputs and outputs stay row-major and get
+// explicit copies.
 #include "passes/layout/layout.h"
 #include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/layout/channels_last.h"
 #include "passes/layout/concat_elision.h"
+#include "passes/layout/layout_propagate.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_int8.h"
 #include <string.h>
 
 typedef struct assign {
     program *p;
-    int nbuffers; // when the pass began
-    int *channel; // by buffer id: logical axis that comes last, -1: row-major
-    bool *pinned; // by buffer id: views, inputs, outputs, constants ...
-    int *writers; // by buffer id: kernels that write it
-    bool *whole;  // by buffer id: other steps than kernels take it
-    map packed;   // (buffer id, hash of layout) -> packed constant
-    map copies;   // input buffer id -> its channels-last copy
-    map sources;  // buffer id -> the element that its halo holds, where only the run knows it
-    map filled;   // (kernel id, buffer id) -> that buffer, whose halo is filled ahead of that kernel
+    int nbuffers;     // when the pass began
+    int *channel;     // by buffer id: logical axis that comes last, -1: row-major
+    bool *pinned;     // by buffer id: views, inputs, outputs, constants ...
+    const uses *uses; // when the pass began
+    map packed;       // (buffer id, hash of layout) -> packed constant
+    map copies;       // input buffer id -> its channels-last copy
+    map sources;      // buffer id -> the element that its halo holds, where only the run knows it
+    map filled;       // (kernel id, buffer id) -> that buffer, whose halo is filled ahead of that kernel
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -35,10 +37,6 @@ static expr *swap_unguarded(void *user, kernel *k, const expr *read) {
 static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_guard) {
     if (drop_guard) kernel_rewrite_reads(k, swap_unguarded, &(swap){from, to});
     else kernel_swap_reads(k, from, to);
-}
-
-static void insert_kernel(program *p, region *r, int at, kernel *k) {
-    step_insert(p, r, at, STEP_KERNEL, k->loc)->kernel = k;
 }
 
 // How far entry j of the layout moves its logical axis: the tiles of that axis further inside.
@@ -73,14 +71,13 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
     return k;
 }
 
-// Memory like b's, allocated before step *at of r where it needs to be.
-static buffer *clone_buffer(program *p, region *r, int *at, const buffer *b, const char *suffix,
+// Memory like b's, allocated before step s of r where it needs to be.
+static buffer *clone_buffer(program *p, region *r, const step *s, const buffer *b, const char *suffix,
                             const layout *l) {
     buffer *c = program_temp(p, arena_printf(p->arena, "%s.%s", b->name, suffix), b->dtype, b->rank, b->dims);
     c->layout = l;
     c->region = b->region;
-    const loc *where = r->steps.at[*at]->loc;
-    if (c->role == BUF_HEAP) step_insert(p, r, (*at)++, STEP_ALLOC, where)->buffer = c;
+    if (c->role == BUF_HEAP) step_insert(p, r, step_index(r, s), STEP_ALLOC, s->loc)->buffer = c;
     return c;
 }
 
@@ -89,87 +86,26 @@ static bool is_temp_root(const buffer *b) {
     return (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of;
 }
 
-static bool want_channel_last(assign *a, const buffer *b, int axis) {
-    if (b->id >= a->nbuffers || a->pinned[b->id] || a->channel[b->id] >= 0) return false;
-    a->channel[b->id] = axis;
-    return true;
+static void want_channel_last(assign *a, const buffer *b, int axis) {
+    if (b->id < a->nbuffers && !a->pinned[b->id] && a->channel[b->id] < 0) a->channel[b->id] = axis;
 }
 
-// ---- spreading
-// What a stage reads and writes, without repetitions.
-typedef struct accessed {
-    const buffer *buffer;
-    expr *const *index;
-} accessed;
-typedef struct stage_accesses {
-    arena *arena;
-    const kernel *k;
-    VEC(accessed) list;
-} stage_accesses;
-
-static void note_access(stage_accesses *s, const buffer *b, expr *const *index) {
-    if (b->role == BUF_LOCAL) return;
-    for (int j = 0; j < s->list.n; j++) {
-        const accessed *x = &s->list.at[j];
-        bool same = x->buffer == b;
-        for (int i = 0; same && i < b->rank; i++) same = x->index[i]->axes == index[i]->axes;
-        if (same) return;
-    }
-    VEC_PUSH(s->arena, &s->list, ((accessed){b, index}));
+// Buffers of one rank that the same axis walks along the channels.
+static int same_channel(const kernel *k, const layout_access *from, int channel, const layout_access *to) {
+    if (to->buffer->rank != from->buffer->rank) return -1;
+    for (int i = 0; i < k->axes.n; i++)
+        if (k->axes.at[i].kind == AXIS_PARALLEL && expr_uses_axis(from->index[channel], i) &&
+            expr_uses_axis(to->index[channel], i))
+            return channel;
+    return -1;
 }
-static void note_read(void *user, expr *e) {
-    if (e->op == X_READ) note_access(user, e->buffer, e->index);
-}
-
-// Buffers that are walked along the channels of x's by the same axis get their channels last too.
-static bool spread_from(assign *a, const stage_accesses *s, const accessed *x) {
-    if (x->buffer->id >= a->nbuffers || a->channel[x->buffer->id] < 0) return false;
-    int axis = a->channel[x->buffer->id];
-    bool changed = false;
-    for (int i = 0; i < s->k->axes.n; i++) {
-        if (s->k->axes.at[i].kind != AXIS_PARALLEL || !expr_uses_axis(x->index[axis], i)) continue;
-        for (int j = 0; j < s->list.n; j++) {
-            const accessed *to = &s->list.at[j];
-            if (to->buffer->rank == x->buffer->rank && expr_uses_axis(to->index[axis], i))
-                changed |= want_channel_last(a, to->buffer, axis);
-        }
-    }
-    return changed;
-}
-
-static void spread_layouts(assign *a, arena *scratch) {
-    VEC(stage_accesses) stages = {0};
-    for (int j = 0; j < a->p->kernels.n; j++) {
-        const kernel *k = a->p->kernels.at[j];
-        for (int i = 0; i < k->stages.n; i++) {
-            const stage *st = k->stages.at[i];
-            stage_accesses s = {.arena = scratch, .k = k};
-            stage_walk(st, note_read, &s);
-            for (int w = 0; w < st->writes.n; w++)
-                note_access(&s, st->writes.at[w].to, st->writes.at[w].index);
-            VEC_PUSH(scratch, &stages, s);
-        }
-    }
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int j = 0; j < stages.n; j++)
-            for (int i = 0; i < stages.at[j].list.n; i++)
-                changed |= spread_from(a, &stages.at[j], &stages.at[j].list.at[i]);
-    }
-}
-
-static layout *channels_last(arena *a, int rank, int channel) {
-    layout *l = ARENA_NEW(a, layout);
-    for (int j = 0; j < rank; j++)
-        if (j != channel) l->order[l->n++] = (struct layout_entry){j, 0};
-    l->order[l->n++] = (struct layout_entry){channel, 0};
-    return l;
-}
+static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
 // An input image is copied, once, to a buffer of the wanted layout; an output is computed there and copied.
-static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
+static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
+    kernel *k = s->kernel;
     if (!a->pinned[from->id] || from->rank < 3) return;
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
@@ -177,12 +113,12 @@ static void copy_in(assign *a, region *r, int *at, kernel *k, const conv_form *f
         swap_buffer(k, from, to, false);
         return;
     }
-    to = clone_buffer(a->p, r, at, from, "nhwc", channels_last(a->p->arena, from->rank, f->channel));
+    to = clone_buffer(a->p, r, s, from, "nhwc", layout_channels_last(a->p->arena, from->rank, f->channel));
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
     // Inputs never change: one copy, before everything, serves all.
     if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
     if (input && r != a->p->main) insert_kernel(a->p, a->p->main, 0, copy);
-    else insert_kernel(a->p, r, (*at)++, copy);
+    else insert_kernel(a->p, r, step_index(r, s), copy);
     swap_buffer(k, from, to, false);
 }
 
@@ -194,20 +130,23 @@ static bool touches_view(const kernel *k, const buffer *b) {
     return false;
 }
 
-// The step of the last kernel that writes b, the first being step `at`: -1 where they do not stand together,
+// The step of the last kernel that writes b, the first being `first`: NULL where they do not stand together,
 // kernels between them aside. A transposed convolution is one kernel for each of its phases.
-static int last_writer(const assign *a, const region *r, int at, const buffer *b) {
-    int left = a->writers[b->id];
-    if (left != 1 && a->whole[b->id]) return -1;
-    for (int j = at; j < r->steps.n; j++) {
+static const step *last_writer(const assign *a, const region *r, const step *first, const buffer *b) {
+    const buffer_uses *of = &a->uses->of[buffer_root(b)->id];
+    int left = 0;
+    for (int j = 0; j < of->sites.n; j++)
+        left += of->sites.at[j]->s->kind == STEP_KERNEL && kernel_writes(of->sites.at[j]->s->kernel, b);
+    if (left != 1 && of->by_others) return NULL;
+    for (int j = step_index(r, first); j < r->steps.n; j++) {
         const step *s = r->steps.at[j];
         if (s->kind == STEP_ALLOC) continue;
-        if (s->kind != STEP_KERNEL || touches_view(s->kernel, b)) return -1;
+        if (s->kind != STEP_KERNEL || touches_view(s->kernel, b)) return NULL;
         if (!kernel_writes(s->kernel, b)) continue;
-        if (!kernel_only_sets(s->kernel, b)) return -1;
-        if (--left == 0) return j;
+        if (!kernel_only_sets(s->kernel, b)) return NULL;
+        if (--left == 0) return s;
     }
-    return -1;
+    return NULL;
 }
 
 static void write_elsewhere(kernel *k, const buffer *from, buffer *to) {
@@ -217,29 +156,25 @@ static void write_elsewhere(kernel *k, const buffer *from, buffer *to) {
             if (k->stages.at[s]->writes.at[w].to == from) k->stages.at[s]->writes.at[w].to = to;
 }
 
-static void copy_out(assign *a, region *r, int *at, kernel *k, const conv_form *f) {
+static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *out = f->out;
-    int last = last_writer(a, r, *at, out), from = *at;
-    if (!a->pinned[out->id] || out->rank < 3 || last < 0) return;
+    const kernel *k = s->kernel;
+    const step *last = last_writer(a, r, s, out);
+    if (!a->pinned[out->id] || out->rank < 3 || !last) return;
     buffer *made =
-        clone_buffer(a->p, r, at, out, "nhwc", channels_last(a->p->arena, out->rank, f->out_channel));
-    last += *at - from;
-    for (int j = *at; j <= last; j++)
+        clone_buffer(a->p, r, s, out, "nhwc", layout_channels_last(a->p->arena, out->rank, f->out_channel));
+    int end = step_index(r, last) + 1;
+    for (int j = step_index(r, s); j < end; j++)
         if (r->steps.at[j]->kind == STEP_KERNEL) write_elsewhere(r->steps.at[j]->kernel, out, made);
-    kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out);
-    insert_kernel(a->p, r, last + 1, copy);
+    insert_kernel(a->p, r, end,
+                  copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", out->name), k->loc, made, out));
 }
 
-static void copy_boundaries(assign *a, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) copy_boundaries(a, s->body[b]);
-        conv_form f;
-        if (s->kind != STEP_KERNEL || !find_conv(s->kernel, &f)) continue;
-        if (f.image && f.image->id < a->nbuffers) copy_in(a, r, &j, s->kernel, &f);
-        if (find_conv(s->kernel, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, &j, s->kernel, &f);
-    }
+static void copy_boundaries(assign *a, region *r, const step *s) {
+    conv_form f;
+    if (s->kind != STEP_KERNEL || !find_conv(s->kernel, &f)) return;
+    if (f.image && f.image->id < a->nbuffers) copy_in(a, r, s, &f);
+    if (find_conv(s->kernel, &f) && f.out && f.out->id < a->nbuffers) copy_out(a, r, s, &f);
 }
 
 // ---------------------------------------------------------------- halos
@@ -260,24 +195,34 @@ static bool fits_halo(const assign *a, const expr *read) {
 
 // The halo that all guarded reads of the image need together.
 typedef struct halo {
-    assign *a;
-    kernel *k;
-    const buffer *image;
     const expr *read; // one of them
     int64_t lo[MAX_RANK], hi[MAX_RANK];
-    bool possible;
 } halo;
-static void add_overhang(void *user, expr *e) {
-    halo *h = user;
-    if (e->op != X_READ || e->buffer != h->image || !e->guard) return;
+
+// Whether the read can do with a halo, too.
+static bool add_overhang(const assign *a, halo *h, kernel *k, const expr *e) {
     int64_t lo[MAX_RANK], hi[MAX_RANK];
-    h->possible &=
-        fits_halo(h->a, e) && (!h->read || h->read->fill == e->fill) && halo_of_read(h->k, e, lo, hi);
+    if (!fits_halo(a, e) || (h->read && h->read->fill != e->fill) || !halo_of_read(k, e, lo, hi))
+        return false;
     h->read = e;
-    for (int j = 0; h->possible && j < e->buffer->rank; j++) {
+    for (int j = 0; j < e->buffer->rank; j++) {
         if (lo[j] > h->lo[j]) h->lo[j] = lo[j];
         if (hi[j] > h->hi[j]) h->hi[j] = hi[j];
     }
+    return true;
+}
+
+// False when one of the guarded reads cannot do with a halo; without any, h->read is NULL.
+static bool find_halo(const assign *a, halo *h, kernel *k, const buffer *image) {
+    arena *scratch = arena_new();
+    expr_list nodes = kernel_nodes(scratch, k, PART_ALL);
+    bool possible = true;
+    for (int j = 0; j < nodes.n && possible; j++) {
+        const expr *e = nodes.at[j];
+        if (e->op == X_READ && e->buffer == image && e->guard) possible = add_overhang(a, h, k, e);
+    }
+    arena_destroy(scratch);
+    return possible;
 }
 
 static uint64_t kernel_and_buffer(const kernel *k, const buffer *b) {
@@ -286,9 +231,8 @@ static uint64_t kernel_and_buffer(const kernel *k, const buffer *b) {
 
 // Kernel k's guarded reads of its image become unguarded ones of an image with a halo.
 static void give_halo(assign *a, kernel *k, buffer *b) {
-    halo h = {.a = a, .k = k, .image = b, .possible = is_temp_root(b) && b->layout};
-    for (int j = 0; h.possible && j < k->stages.n; j++) stage_walk(k->stages.at[j], add_overhang, &h);
-    if (!h.read || !h.possible) return;
+    halo h = {0};
+    if (!is_temp_root(b) || !b->layout || !find_halo(a, &h, k, b) || !h.read) return;
     layout *l = ARENA_NEW(k->arena, layout);
     *l = *b->layout;
     buffer *source = halo_source(h.read);
@@ -346,27 +290,20 @@ static kernel *halo_kernel(const assign *a, buffer *b, const loc *at) {
 
 // Halos are filled behind the step that allocates the buffer, or before the first kernel that writes it; of
 // an element that the run makes, before each kernel that wants it, which had it for its guarded reads.
-static void fill_halos(assign *a, region *r, uint8_t *filled) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) fill_halos(a, s->body[b], filled);
-        if (s->kind == STEP_ALLOC && has_halo(s->buffer) &&
-            !map_get_number(&a->sources, (uint64_t)s->buffer->id))
-            insert_kernel(a->p, r, ++j, halo_kernel(a, s->buffer, s->loc));
-        if (s->kind != STEP_KERNEL) continue;
-        buffer **all;
-        int n = kernel_buffers(s->kernel, &all);
-        for (int i = 0; i < n; i++) {
-            buffer *b = all[i];
-            bool source = map_get_number(&a->sources, (uint64_t)b->id);
-            if (source && !map_get_number(&a->filled, kernel_and_buffer(s->kernel, b))) continue;
-            if (!source &&
-                (b->role == BUF_HEAP || filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b)))
-                continue;
-            filled[b->id] = 1;
-            insert_kernel(a->p, r, j++, halo_kernel(a, b, s->kernel->loc));
-        }
+static void fill_halos(assign *a, region *r, const step *s, uint8_t *filled) {
+    if (s->kind == STEP_ALLOC && has_halo(s->buffer) && !map_get_number(&a->sources, (uint64_t)s->buffer->id))
+        insert_kernel(a->p, r, step_index(r, s) + 1, halo_kernel(a, s->buffer, s->loc));
+    if (s->kind != STEP_KERNEL) return;
+    buffer **all;
+    int n = kernel_buffers(s->kernel, &all);
+    for (int i = 0; i < n; i++) {
+        buffer *b = all[i];
+        bool source = map_get_number(&a->sources, (uint64_t)b->id);
+        if (source && !map_get_number(&a->filled, kernel_and_buffer(s->kernel, b))) continue;
+        if (!source && (b->role == BUF_HEAP || filled[b->id] || !has_halo(b) || !kernel_writes(s->kernel, b)))
+            continue;
+        filled[b->id] = 1;
+        insert_kernel(a->p, r, step_index(r, s), halo_kernel(a, b, s->kernel->loc));
     }
 }
 
@@ -482,7 +419,7 @@ static bool worth_packing(const contraction *c) {
 
 // Among other stages only constants are packed: the rest may change from one step of the outer axes to the
 // next.
-static void pack_operand(assign *a, region *r, int *at, const contraction *c, bool alone) {
+static void pack_operand(assign *a, region *r, const step *s, const contraction *c, bool alone) {
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
@@ -498,11 +435,11 @@ static void pack_operand(assign *a, region *r, int *at, const contraction *c, bo
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);
     } else {
-        to = clone_buffer(a->p, r, at, b, "panels", l);
+        to = clone_buffer(a->p, r, s, b, "panels", l);
         if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read again and again
         kernel *pack =
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
-        insert_kernel(a->p, r, (*at)++, pack);
+        insert_kernel(a->p, r, step_index(r, s), pack);
     }
     swap_buffer(k, b, to, false);
 }
@@ -517,8 +454,8 @@ static void order_weights(assign *a, const contraction *c) {
     if (b->role != BUF_CONST || b->view_of || b->layout || dtype_bits(b->dtype) < 8) return;
     for (int j = 0; j < b->rank - 1; j++)
         if (channel->op == X_AXIS && weights->index[j] == channel)
-            swap_buffer((kernel *)c->k, b, packed_constant(a, b, channels_last(a->p->arena, b->rank, j)),
-                        false);
+            swap_buffer((kernel *)c->k, b,
+                        packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, j)), false);
 }
 
 // ---- groups
@@ -569,78 +506,52 @@ static void split_groups(assign *a, contraction *c) {
     }
 }
 
-static void pack_operands_of(assign *a, region *r, int *at, kernel *k) {
+static void pack_operands(assign *a, region *r, const step *s) {
+    const kernel *k = s->kernel;
     contraction c;
-    if (contraction_find(k, &c)) {
+    if (s->kind != STEP_KERNEL) return;
+    if (contraction_find(s->kernel, &c)) {
         split_groups(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);
-        pack_operand(a, r, at, &c, true);
+        pack_operand(a, r, s, &c, true);
         return;
     }
     for (int j = 0; j < k->stages.n; j++)
-        if (contraction_in_stage(k, k->stages.at[j], &c)) pack_operand(a, r, at, &c, false);
-}
-
-static void pack_operands(assign *a, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) pack_operands(a, s->body[b]);
-        if (s->kind == STEP_KERNEL) pack_operands_of(a, r, &j, s->kernel);
-    }
+        if (contraction_in_stage(s->kernel, k->stages.at[j], &c)) pack_operand(a, r, s, &c, false);
 }
 
 // ---------------------------------------------------------------- entry
-static void pin_whole(assign *a, const buffer *b) {
-    if (b && b->id < a->nbuffers) a->pinned[b->id] = a->whole[b->id] = true;
-}
-
-static void pin(void *user, region *r, step *s) { // whole-buffer steps take buffers as they lie
-    assign *a = user;
-    (void)r;
-    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
-    pin_whole(a, s->buffer);
-    pin_whole(a, s->from);
-    for (int j = 0; j < s->nargs; j++)
-        if (s->args[j]) pin_whole(a, buffer_root(s->args[j]));
-}
-
 void assign_layouts(program *p, const target *t) {
     arena *scratch = arena_new();
     assign a = {.p = p, .nbuffers = p->buffers.n, .packed = {.arena = scratch}};
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
-    a.writers = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
-    a.whole = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
     a.copies.arena = a.sources.arena = a.filled.arena = scratch;
-    for (int j = 0; j < p->kernels.n; j++) {
-        buffer **b;
-        int n = kernel_buffers(p->kernels.at[j], &b);
-        for (int i = 0; i < n; i++) a.writers[b[i]->id] += kernel_writes(p->kernels.at[j], b[i]);
-    }
+    a.uses = uses_build(scratch, p);
     for (int j = 0; j < a.nbuffers; j++) {
         a.channel[j] = -1;
-        a.pinned[j] |= !is_temp_root(p->buffers.at[j]);
+        a.pinned[j] |= !is_temp_root(p->buffers.at[j]) || a.uses->of[j].by_others;
         if (p->buffers.at[j]->view_of) a.pinned[buffer_root(p->buffers.at[j])->id] = true;
     }
-    program_walk(p, pin, &a);
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
         if (!find_conv(p->kernels.at[j], &f)) continue;
-        if (f.image && f.image->id < a.nbuffers) want_channel_last(&a, f.image, f.channel);
-        if (f.out && f.out->id < a.nbuffers) want_channel_last(&a, f.out, f.out_channel);
+        if (f.image) want_channel_last(&a, f.image, f.channel);
+        if (f.out) want_channel_last(&a, f.out, f.out_channel);
     }
-    spread_layouts(&a, scratch);
-    copy_boundaries(&a, p->main);
+    propagate_layouts(&(propagation){p, a.channel, a.pinned, any_kernel, same_channel});
+    step_list steps = program_steps(scratch, p);
+    for (int j = 0; j < steps.n; j++) copy_boundaries(&a, steps.at[j].region, steps.at[j].s);
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
-            p->buffers.at[j]->layout = channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
-    join_parts(p, t);
+            p->buffers.at[j]->layout = layout_channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
+    elide_concats(p, t);
     give_halos(&a);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
-    fill_halos(&a, p->main, filled);
-    pack_operands(&a, p->main);
-    fuse_compact(p); // of what packed copies took the place of
+    steps = program_steps(scratch, p);
+    for (int j = 0; j < steps.n; j++) fill_halos(&a, steps.at[j].region, steps.at[j].s, filled);
+    for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
+    program_compact(p); // the originals of packed copies
     arena_destroy(scratch);
     program_verify(p);
 }

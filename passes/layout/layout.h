@@ -9,7 +9,6 @@
 void assign_layouts(program *p, const target *t);
 void assign_gpu_layouts(program *p, const target *t); // layout_gpu.c
 void round_constants(program *p, const target *t);    // round_constants.c, for GPUs, before layouts
-int *count_uses(program *p, arena *a);                // by id of a root: how many kernels and steps touch it
 const constant *tf32_constant(arena *a, const constant *c);
 
 // Core matrices, 8 rows of 16 bytes, eight of them along K to a slice: how groups of warps of a GPU read an

@@ -11,8 +11,10 @@
 //
 // Inputs and outputs lie as the caller has them: copies would cost more than they bring.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
 #include "ir/target.h"
 #include "passes/layout/layout.h"
+#include "passes/layout/layout_propagate.h"
 #include "passes/match/contract.h"
 
 typedef struct assign {
@@ -52,39 +54,18 @@ static bool find_window(const kernel *k, window *w) {
            is_whole(w->weights->buffer, w->weight_channels);
 }
 
-static layout *channels_last(arena *a, int rank, int channels) {
-    layout *l = ARENA_NEW(a, layout);
-    for (int j = 0; j < rank; j++)
-        if (j != channels) l->order[l->n++] = (struct layout_entry){j, 0};
-    l->order[l->n++] = (struct layout_entry){channels, 0};
-    return l;
-}
-
 // ---------------------------------------------------------------- images
 
-static void fix(assign *a, const buffer *b) {
-    if (b) a->fixed[buffer_root(b)->id] = true;
-}
-
-// Steps on whole buffers take them as they lie.
-static void fix_step(void *user, region *r, step *s) {
-    assign *a = user;
-    (void)r;
-    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
-    fix(a, s->buffer);
-    fix(a, s->from);
-    for (int j = 0; j < s->nargs; j++) fix(a, s->args[j]);
-}
+static void fix(assign *a, const buffer *b) { a->fixed[buffer_root(b)->id] = true; }
 
 // Threads of kernels with several stages walk over rows as they lie.
-static void fix_buffers(assign *a) {
+static void fix_buffers(assign *a, const uses *u) {
     program *p = a->p;
     for (int j = 0; j < p->buffers.n; j++) {
         buffer *b = p->buffers.at[j];
         bool between = (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of;
-        if (!between) fix(a, b);
+        if (!between || u->of[j].by_others) fix(a, b); // other steps take buffers as they lie
     }
-    program_walk(p, fix_step, a);
     for (int j = 0; j < p->kernels.n; j++) {
         const kernel *k = p->kernels.at[j];
         buffer **all;
@@ -94,21 +75,6 @@ static void fix_buffers(assign *a) {
     }
 }
 
-// What a kernel with one stage walks along the channels of a buffer by the same axis gets its channels last
-// too: neighbouring threads then find all of it side by side.
-typedef struct spread {
-    assign *a;
-    const kernel *k;
-    VEC(const expr *) reads;
-    bool changed;
-} spread;
-static void note_read(void *user, expr *e) {
-    spread *s = user;
-    if (e->op == X_READ && e->buffer->role != BUF_LOCAL) VEC_PUSH(s->k->arena, &s->reads, e);
-}
-
-static bool is_laid(const assign *a, const buffer *b) { return a->channels[b->id] >= 0 && !a->fixed[b->id]; }
-
 // The one axis of the buffer that kernel axis i moves along, -1: none or several.
 static int moved_by(const buffer *b, expr *const *index, int i) {
     int found = -1, n = 0;
@@ -117,31 +83,16 @@ static int moved_by(const buffer *b, expr *const *index, int i) {
     return n == 1 ? found : -1;
 }
 
-static void spread_to(spread *s, const buffer *from, expr *const *by, const buffer *to, expr *const *index) {
-    if (to->rank < from->rank || s->a->fixed[to->id] || s->a->channels[to->id] >= 0) return;
-    const expr *walk = by[s->a->channels[from->id]];
-    if (walk->op != X_AXIS || s->k->axes.at[walk->axis].kind != AXIS_PARALLEL) return;
-    int channels = moved_by(to, index, walk->axis);
-    if (channels < 0) return;
-    s->a->channels[to->id] = channels;
-    s->changed = true;
+// What a kernel with one stage writes and reads along the channels by the same axis: neighbouring threads
+// then find all of it side by side.
+static int channel_of_threads(const kernel *k, const layout_access *from, int channel,
+                              const layout_access *to) {
+    const expr *walk = from->index[channel];
+    if (from->writes == to->writes || to->buffer->rank < from->buffer->rank) return -1;
+    if (walk->op != X_AXIS || k->axes.at[walk->axis].kind != AXIS_PARALLEL) return -1;
+    return moved_by(to->buffer, to->index, walk->axis);
 }
-
-static void spread_write(spread *s, const write *w) {
-    for (int j = 0; j < s->reads.n; j++) {
-        const expr *r = s->reads.at[j];
-        if (is_laid(s->a, w->to)) spread_to(s, w->to, w->index, r->buffer, r->index);
-        if (is_laid(s->a, r->buffer)) spread_to(s, r->buffer, r->index, w->to, w->index);
-    }
-}
-
-static bool spread_in(assign *a, const kernel *k) {
-    spread s = {.a = a, .k = k};
-    if (k->stages.n != 1 || k->locals.n) return false;
-    stage_walk(k->stages.at[0], note_read, &s);
-    for (int j = 0; j < k->stages.at[0]->writes.n; j++) spread_write(&s, &k->stages.at[0]->writes.at[j]);
-    return s.changed;
-}
+static bool has_one_stage(const kernel *k) { return k->stages.n == 1 && !k->locals.n; }
 
 // ---------------------------------------------------------------- weights
 
@@ -152,7 +103,7 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
     buffer *to = map_get_number(turned, key);
     if (!to) {
         to = program_constant(a->p, b->name, b->data);
-        to->layout = channels_last(a->p->arena, b->rank, w->weight_channels);
+        to->layout = layout_channels_last(a->p->arena, b->rank, w->weight_channels);
         map_put_number(turned, key, to);
     }
     for (int j = 0; j < k->stages.n; j++)
@@ -205,22 +156,21 @@ static void wish_of_product(constants *c, const contraction *x, const expr *read
     if (layout_equal(w->want, want) && is_compact(b, want)) w->n++;
 }
 
-static void wish_of_step(void *user, region *r, step *s) {
-    constants *c = user;
+static void wish_of_kernel(constants *c, kernel *k) {
     contraction x;
-    (void)r;
-    if (s->kind != STEP_KERNEL || !contraction_find(s->kernel, &x) || !gpu_prefers_groups(c->t, &x)) return;
+    if (!contraction_find(k, &x) || !gpu_prefers_groups(c->t, &x)) return;
     wish_of_product(c, &x, x.a);
     wish_of_product(c, &x, x.b);
 }
 
 static void lay_cores(program *p, const target *t, arena *scratch) {
     constants c = {p, t, ARENA_ARRAY(scratch, wishes, p->buffers.n + 1)};
-    const int *uses = count_uses(p, scratch);
-    program_walk(p, wish_of_step, &c);
+    const uses *u = uses_build(scratch, p);
+    for (int j = 0; j < u->n; j++)
+        if (u->sites[j].s->kind == STEP_KERNEL) wish_of_kernel(&c, u->sites[j].s->kernel);
     for (int j = 0; j < p->buffers.n; j++) {
         buffer *b = p->buffers.at[j];
-        if (!c.of[j].n || c.of[j].n != uses[j]) continue;
+        if (!c.of[j].n || !uses_are_direct(u, b, c.of[j].n)) continue;
         b->layout = c.of[j].want;
         if (b->dtype == DT_F32) b->data = tf32_constant(p->arena, b->data);
     }
@@ -234,7 +184,7 @@ void assign_gpu_layouts(program *p, const target *t) {
     assign a = {p, ARENA_ARRAY(scratch, bool, n + 1), ARENA_ARRAY(scratch, int, n + 1)};
     map turned = {.arena = scratch};
     window w;
-    fix_buffers(&a);
+    fix_buffers(&a, uses_build(scratch, p));
     for (int j = 0; j < n; j++) a.channels[j] = -1;
     for (int j = 0; j < p->kernels.n; j++) {
         if (!find_window(p->kernels.at[j], &w) || a.fixed[w.image->buffer->id]) continue;
@@ -242,13 +192,11 @@ void assign_gpu_layouts(program *p, const target *t) {
         if (*channels >= 0 && *channels != w.channels) a.fixed[w.image->buffer->id] = true;
         *channels = w.channels;
     }
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int j = 0; j < p->kernels.n; j++) changed |= spread_in(&a, p->kernels.at[j]);
-    }
+    propagate_layouts(&(propagation){p, a.channels, a.fixed, has_one_stage, channel_of_threads});
     for (int j = 0; j < n; j++) {
         buffer *b = p->buffers.at[j];
-        if (a.channels[j] >= 0 && !a.fixed[j]) b->layout = channels_last(p->arena, b->rank, a.channels[j]);
+        if (a.channels[j] >= 0 && !a.fixed[j])
+            b->layout = layout_channels_last(p->arena, b->rank, a.channels[j]);
     }
     if (t->groups) lay_cores(p, t, scratch);
     for (int j = 0; j < p->kernels.n; j++) {

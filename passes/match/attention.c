@@ -1,27 +1,18 @@
 // Recognises attention. In: a kernel. Out: whether its stages are scores, their maximum, weights, the sum of
 // the weights and weighted values, and what these are made of.
 #include "passes/match/attention.h"
-#include "ir/kernel/program.h"
+#include "ir/kernel/edit.h"
 
-typedef struct renaming {
-    kernel *k;
+// Reads of a local become its value, over axis `to` instead of `from`.
+typedef struct inlining {
+    const buffer *local;
+    expr *value;
     int from, to;
-    const buffer *local; // its reads are replaced by
-    expr *value;         // this, over axis value_axis
-    int value_axis;
-} renaming;
-static expr *rename_axis(void *user, expr *x) {
-    renaming *r = user;
-    return x->op == X_AXIS && x->axis == r->from ? x_axis(r->k, r->to) : NULL;
-}
-static expr *over_axis(kernel *k, expr *x, int from, int to) {
-    renaming r = {.k = k, .from = from, .to = to};
-    return from == to ? x : expr_rewrite(k, x, rename_axis, &r);
-}
-static expr *inline_local(void *user, expr *x) {
-    renaming *r = user;
-    if (x->op != X_READ || x->buffer != r->local) return NULL;
-    return over_axis(r->k, r->value, r->value_axis, r->from);
+} inlining;
+static expr *inline_local(void *user, kernel *k, const expr *read) {
+    const inlining *in = user;
+    if (read->buffer != in->local) return NULL;
+    return expr_substitute_axis(k, in->value, in->from, x_axis(k, in->to));
 }
 
 static const write *only_write(const stage *s, int rank) {
@@ -77,14 +68,10 @@ static bool find_stages(const kernel *k, attention *a, stages *s) {
 // x, over its own key axis, with the kept weights put in place and the key axis renamed to j.
 static expr *resolve(kernel *k, const attention *a, const stages *s, expr *x, int axis) {
     if (s->weights) {
-        renaming r = {.k = k,
-                      .from = axis,
-                      .local = s->weights->to,
-                      .value = s->weights->value,
-                      .value_axis = s->weight->axes.at[0]};
-        x = expr_rewrite(k, x, inline_local, &r);
+        inlining in = {s->weights->to, s->weights->value, s->weight->axes.at[0], axis};
+        x = expr_rewrite_reads(k, x, inline_local, &in);
     }
-    return over_axis(k, x, axis, a->j);
+    return expr_substitute_axis(k, x, axis, x_axis(k, a->j));
 }
 
 static bool split_product(expr *x, int axis, expr **without, expr **with) {

@@ -5,19 +5,19 @@
 
 // A temporary or the scratch memory of a kernel in the workspace. Steps are numbered in the order in which
 // they stand.
-typedef struct memory_place {
+typedef struct allocation {
     const buffer *buffer; // or:
     const kernel *kernel;
     dim *offset, *size; // bytes
-    int first, last;    // steps between which it lives
-} memory_place;
+    int first, last;    // its live range
+} allocation;
 
 typedef struct memory_plan {
     dim **scratch_offset; // by kernel id: bytes from the workspace's start, NULL: the kernel needs none
     bool *in_place;       // by kernel id: two of its buffers are the same memory
     dim *workspace;       // bytes
     dim *sum;             // of all temporaries, as if nothing were reused
-    VEC(memory_place) places;
+    VEC(allocation) allocations;
 } memory_plan;
 
 // Sets the offsets of temporaries and p->workspace. scratch: bytes by kernel id, NULL for none. All offsets
@@ -32,6 +32,4 @@ void place_states(program *p);
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to);
 // Inserts a STEP_FREE after the last use of every heap buffer. Freeing what was moved away is nothing.
 void insert_frees(program *p);
-// Calls visit for every buffer that the step itself touches (not those of its bodies).
-void step_buffers(const step *s, void (*visit)(void *user, buffer *b), void *user);
 #endif

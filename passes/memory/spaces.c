@@ -2,7 +2,7 @@
 // that copy what one side makes and the other reads. A host step that touches a buffer of the device gets a
 // host copy of it: made before the step where it reads, taken back after it where it writes.
 #include "passes/memory/spaces.h"
-#include "passes/memory/memory_plan.h"
+#include "ir/kernel/uses.h"
 
 typedef struct pair {
     const buffer *of; // on the device
@@ -18,45 +18,39 @@ typedef struct placing {
 } placing;
 
 // ---------------------------------------------------------------- who touches what
-static void mark(bool *of, const buffer *b) {
-    if (b) of[buffer_root(b)->id] = true;
+// Copies and moves run where their buffers are.
+static bool is_host_step(const step *s) {
+    return s->kind == STEP_LIB || s->kind == STEP_SET_DIM || s->kind == STEP_IF || s->kind == STEP_LOOP;
 }
-
-static void find_users(void *user, region *r, step *s) {
-    placing *x = user;
-    buffer **all;
-    (void)r;
-    int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
-    for (int j = 0; j < n; j++) mark(x->kernel, all[j]);
-    for (int j = 0; j < s->nargs; j++) mark(x->host, s->args[j]);
-    if (s->kind == STEP_SET_DIM || s->kind == STEP_IF || s->kind == STEP_LOOP) mark(x->host, s->buffer);
-}
-
-typedef struct spread {
-    placing *x;
-    bool again;
-} spread;
 
 // Memory that changes hands stays where it is.
-static void spread_moves(void *user, region *r, step *s) {
-    spread *w = user;
-    (void)r;
-    if (s->kind != STEP_MOVE) return;
+static bool unite_moved(placing *x, const step *s) {
     int a = buffer_root(s->buffer)->id, b = buffer_root(s->from)->id;
-    bool *const marks[] = {w->x->kernel, w->x->host};
+    bool *const marks[] = {x->kernel, x->host}, changed = false;
     for (int j = 0; j < 2; j++) {
-        w->again |= marks[j][a] != marks[j][b];
+        changed |= marks[j][a] != marks[j][b];
         marks[j][a] = marks[j][b] = marks[j][a] || marks[j][b];
     }
+    return changed;
 }
 
-static void find_all_users(placing *x) {
-    program_walk(x->p, find_users, x);
-    spread w = {x, true};
-    while (w.again) {
-        w.again = false;
-        program_walk(x->p, spread_moves, &w);
+static void find_users(placing *x) {
+    arena *scratch = arena_new();
+    const uses *u = uses_build(scratch, x->p);
+    for (int j = 0; j < u->n; j++) {
+        const site *at = &u->sites[j];
+        for (int i = 0; i < at->accessed.n; i++) {
+            int id = buffer_root(at->accessed.at[i])->id;
+            x->kernel[id] |= at->s->kind == STEP_KERNEL;
+            x->host[id] |= is_host_step(at->s);
+        }
     }
+    for (bool again = true; again;) {
+        again = false;
+        for (int j = 0; j < u->n; j++)
+            if (u->sites[j].s->kind == STEP_MOVE) again |= unite_moved(x, u->sites[j].s);
+    }
+    arena_destroy(scratch);
 }
 
 // ---------------------------------------------------------------- the caller's buffers
@@ -260,12 +254,12 @@ static void place_region(placing *x, region *r) {
     for (int j = 0; j < r->steps.n; j++) place_step(x, r, &j, &known, r->steps.at[j]);
 }
 
-void place_program(program *p) {
+void assign_spaces(program *p) {
     placing x = {.p = p, .n = p->buffers.n};
     x.kernel = ARENA_ARRAY(p->arena, bool, x.n + 1);
     x.host = ARENA_ARRAY(p->arena, bool, x.n + 1);
     x.host_input = ARENA_ARRAY(p->arena, buffer *, x.n + 1);
-    find_all_users(&x);
+    find_users(&x);
     for (int j = 0; j < x.n; j++) place_temporary(&x, p->buffers.at[j]);
     for (int j = 0; j < p->inputs.n; j++) place_input(&x, j);
     for (int j = 0; j < p->outputs.n; j++) place_output(&x, j);

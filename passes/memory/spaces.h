@@ -5,5 +5,5 @@
 
 // What kernels touch lies on the device, what only host steps touch on the host, inputs and outputs where the
 // caller has them. Inserts the copies between; those in the middle of the program are remarks.
-void place_program(program *p);
+void assign_spaces(program *p);
 #endif

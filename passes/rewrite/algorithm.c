@@ -89,39 +89,28 @@ static int way_of_model(const chooser *c, kernel *k) {
     return other ? way_of(o.way) : DIRECT;
 }
 
-// The new position of the step.
-static int change(chooser *c, region *r, int at, const option *o) {
-    kernel *k = r->steps.at[at]->kernel;
+static void change(chooser *c, region *r, step *s, const option *o) {
+    kernel *k = s->kernel;
     diag_remark(c->p->diag, k->loc,
                 "kernel %s: %s: predicted gain %.2fx, difference at most about %g of the largest result, "
                 "%.1f MB of workspace and "
                 "%.1f MB of constants",
                 k->name, o->way->name, o->gain, o->way->error, 1e-6 * o->cost.workspace,
                 1e-6 * o->cost.constants);
-    return o->way->apply(c->p, r, at, o->form, c->t);
+    o->way->apply(c->p, r, s, o->form, c->t);
 }
 
-static int consider(chooser *c, region *r, int at) {
-    kernel *k = r->steps.at[at]->kernel;
+static void consider(chooser *c, region *r, step *s) {
+    kernel *k = s->kernel;
     option o;
     int way = measured(c, k);
-    if (!best_option(c, k, way, &o)) return at;
+    if (!best_option(c, k, way, &o)) return;
     const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
     int model = key ? way_of_model(c, k) : 0;
     bool direct = way ? way == DIRECT : !o.wished && !is_worthwhile(c->t, o.gain);
     if (direct) refuse(c, k, &o);
-    else at = change(c, r, at, &o);
-    if (key) c->o->chosen(c->o->user, key, r->steps.at[at]->kernel, direct ? DIRECT : way_of(o.way), model);
-    return at;
-}
-
-static void choose_in(chooser *c, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) choose_in(c, s->body[b]);
-        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) j = consider(c, r, j);
-    }
+    else change(c, r, s, &o);
+    if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : way_of(o.way), model);
 }
 
 const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};
@@ -129,7 +118,11 @@ const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algo
 void choose_algorithms(program *p, const target *t, const algorithm_options *o) {
     if (!is_legal(t)) return;
     chooser c = {p, t, o, arena_new()};
-    choose_in(&c, p->main);
+    step_list steps = program_steps(c.scratch, p);
+    for (int j = 0; j < steps.n; j++) {
+        step *s = steps.at[j].s;
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) consider(&c, steps.at[j].region, s);
+    }
     arena_destroy(c.scratch);
     program_verify(p);
 }

@@ -33,9 +33,8 @@ typedef struct algorithm {
     void *(*match)(arena *scratch, kernel *k); // NULL: not this kernel
     algorithm_cost (*cost)(const void *form);
     algorithm_cost (*direct)(const void *form); // of the kernel as it is
-    // Changes s's kernel into the last one of the new way and puts the others before it; returns s's new
-    // position.
-    int (*apply)(program *p, region *r, int at, const void *form, const target *t);
+    // Changes s's kernel into the last one of the new way and puts the others before it, in region r.
+    void (*apply)(program *p, region *r, step *s, const void *form, const target *t);
     double error; // most difference to be expected, as a part of the largest result
 } algorithm;
 extern const algorithm *const algorithms[]; // ends with NULL

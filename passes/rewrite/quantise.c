@@ -8,6 +8,7 @@
 // is made unsigned and the other signed, because its dot products want them so.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/interp.h"
+#include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
 #include "passes/rewrite/quantise_impl.h"
 #include <math.h>
@@ -35,8 +36,8 @@ typedef struct quantise {
     const target *t;
     arena *scratch;
     int8_t *wish; // by id of the root buffer: 1 unsigned, -1 signed
-    bool *pinned; // steps that are no kernels touch it
-    map flipped;  // constant's id -> its copy of the other sign
+    const uses *uses;
+    map flipped; // constant's id -> its copy of the other sign
 } quantise;
 
 // ---------------------------------------------------------------- recognising
@@ -199,19 +200,6 @@ static bool find_match(const quantise *q, kernel *k, match *m) {
 }
 
 // ---------------------------------------------------------------- kernels
-static void insert_kernel(program *p, region *r, int at, kernel *k) {
-    step_insert(p, r, at, STEP_KERNEL, k->loc)->kernel = k;
-}
-
-typedef struct move {
-    kernel *to;
-    expr **axis; // by axis of the kernel it comes from
-} move;
-static expr *move_axis(void *user, expr *e) {
-    move *v = user;
-    return e->op == X_AXIS ? v->axis[e->axis] : NULL;
-}
-
 // A kernel of program `to` that sums the factor's elements: out[axes that it depends on] = times * sum over k
 // of read.
 static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *times, const int *axes,
@@ -219,18 +207,18 @@ static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *ti
     kernel *k = kernel_new(to, arena_printf(to->arena, "%s_sum", m->k->name), m->k->loc);
     stage *s = kernel_stage(k);
     expr *index[MAX_RANK];
-    move v = {k, ARENA_ARRAY(to->arena, expr *, m->k->axes.n + 1)};
+    expr **axis = ARENA_ARRAY(to->arena, expr *, m->k->axes.n + 1); // by axis of the matched kernel
     for (int j = 0; j < naxes; j++) {
-        index[j] = v.axis[axes[j]] =
+        index[j] = axis[axes[j]] =
             stage_own_axis(k, s, AXIS_PARALLEL, m->k->axes.at[axes[j]].name, m->k->axes.at[axes[j]].extent);
     }
     for (int j = 0; j < m->s->axes.n; j++) {
-        const axis *old = &m->k->axes.at[m->s->axes.at[j]];
+        const struct axis *old = &m->k->axes.at[m->s->axes.at[j]];
         if (old->kind != AXIS_REDUCE) continue;
-        v.axis[m->s->axes.at[j]] = stage_own_axis(k, s, AXIS_REDUCE, old->name, old->extent);
+        axis[m->s->axes.at[j]] = stage_own_axis(k, s, AXIS_REDUCE, old->name, old->extent);
     }
     expr *sum =
-        stage_reduce(k, s, RED_SUM, x_cast(k, expr_rewrite(k, f->read, move_axis, &v), DT_I32, false));
+        stage_reduce(k, s, RED_SUM, x_cast(k, expr_substitute(k, f->read, axis, NULL), DT_I32, false));
     if (times) sum = x_mul(k, sum, x_int(k, DT_I32, times->i));
     stage_write(k, s, out, index, sum);
     return k;
@@ -267,7 +255,8 @@ static buffer *constant_sum(const quantise *q, const match *m, const factor *f, 
 
 // times * the sum of the factor's elements, as an expression in the matched kernel; NULL when it depends on
 // too many axes.
-static expr *sum_of(const quantise *q, region *r, int *at, const match *m, const factor *f, expr *times) {
+static expr *sum_of(const quantise *q, region *r, const step *at, const match *m, const factor *f,
+                    expr *times) {
     int axes[MAX_RANK], n = 0;
     expr *index[MAX_RANK];
     dim *dims[MAX_RANK];
@@ -282,9 +271,8 @@ static expr *sum_of(const quantise *q, region *r, int *at, const match *m, const
     if (!b) {
         b = program_temp(q->p, arena_printf(q->p->arena, "%s.sum", f->read->buffer->name), DT_I32, n, dims);
         b->region = f->read->buffer->region;
-        if (b->role == BUF_HEAP) step_insert(q->p, r, (*at)++, STEP_ALLOC, m->k->loc)->buffer = b;
-        kernel *k = sum_kernel(m, q->p, f, times, axes, n, b);
-        insert_kernel(q->p, r, (*at)++, k);
+        if (b->role == BUF_HEAP) step_insert(q->p, r, step_index(r, at), STEP_ALLOC, m->k->loc)->buffer = b;
+        insert_kernel(q->p, r, step_index(r, at), sum_kernel(m, q->p, f, times, axes, n, b));
     }
     return x_read(m->k, b, index);
 }
@@ -293,7 +281,7 @@ static expr *sum_of(const quantise *q, region *r, int *at, const match *m, const
 static bool is_const(const expr *e) { return e && e->op == X_CONST; }
 
 // acc with zero * (sum of the factor) taken off.
-static expr *take_off(const quantise *q, region *r, int *at, const match *m, expr *acc, expr *zero,
+static expr *take_off(const quantise *q, region *r, const step *at, const match *m, expr *acc, expr *zero,
                       const factor *f) {
     kernel *k = m->k;
     if (!zero) return acc;
@@ -302,7 +290,7 @@ static expr *take_off(const quantise *q, region *r, int *at, const match *m, exp
     return x_sub(k, acc, is_const(zero) ? sum : x_mul(k, sum, zero));
 }
 
-static expr *corrected(const quantise *q, region *r, int *at, const match *m) {
+static expr *corrected(const quantise *q, region *r, const step *at, const match *m) {
     kernel *k = m->k;
     expr *acc = x_state(k, 0, DT_I32), *za = m->f[0].zero, *zb = m->f[1].zero;
     acc = take_off(q, r, at, m, acc, za, &m->f[1]);
@@ -312,27 +300,18 @@ static expr *corrected(const quantise *q, region *r, int *at, const match *m) {
     return x_add(k, acc, x_mul(k, length, x_mul(k, za, zb)));
 }
 
-typedef struct result {
-    const match *m;
-    expr *now;
-} result;
-static expr *replace_state(void *user, expr *e) {
-    const result *r = user;
-    return e->op == X_STATE ? r->now : NULL;
-}
-
-static void rewrite(const quantise *q, region *r, int *at, const match *m) {
+static void rewrite(const quantise *q, region *r, const step *at, const match *m) {
     kernel *k = m->k;
-    result now = {m, corrected(q, r, at, m)};
-    if (!now.now) return;
-    if (m->is_float) now.now = x_cast(k, now.now, DT_F32, false);
+    expr *now = corrected(q, r, at, m);
+    if (!now) return;
+    if (m->is_float) now = x_cast(k, now, DT_F32, false);
     expr *scale = m->nscales ? m->scale[0] : NULL;
     for (int j = 1; j < m->nscales; j++) scale = x_mul(k, scale, m->scale[j]);
-    if (scale) now.now = x_mul(k, now.now, scale);
+    if (scale) now = x_mul(k, now, scale);
     for (int j = 0; j < m->s->writes.n; j++) {
         write *w = &m->s->writes.at[j];
-        w->value = expr_rewrite(k, w->value, replace_state, &now);
-        if (w->guard) w->guard = expr_rewrite(k, w->guard, replace_state, &now);
+        w->value = expr_substitute(k, w->value, NULL, now);
+        if (w->guard) w->guard = expr_substitute(k, w->guard, NULL, now);
     }
     expr *a = x_cast(k, m->f[0].read, DT_I32, false), *b = x_cast(k, m->f[1].read, DT_I32, false);
     state *st = &m->s->states.at[0];
@@ -394,7 +373,7 @@ static void flip_constant(quantise *q, kernel *k, const buffer *b) {
 // Notes what the operand should be; false when another kernel wants the opposite or it cannot change.
 static bool wish(quantise *q, const buffer *b, int sign) {
     const buffer *root = buffer_root(b);
-    if (root->role != BUF_TEMP || q->pinned[root->id] || q->wish[root->id] == -sign) return false;
+    if (root->role != BUF_TEMP || q->uses->of[root->id].by_others || q->wish[root->id] == -sign) return false;
     q->wish[root->id] = (int8_t)sign;
     return true;
 }
@@ -413,16 +392,6 @@ static void choose_signs(quantise *q, kernel *k) {
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
     else if (!wish(q, a, sign)) wish(q, b, sign);
-}
-
-static void pin(void *user, region *r, step *s) {
-    quantise *q = user;
-    (void)r;
-    if (s->kind == STEP_KERNEL) return;
-    if (s->buffer) q->pinned[buffer_root(s->buffer)->id] = true;
-    if (s->from) q->pinned[buffer_root(s->from)->id] = true;
-    for (int j = 0; j < s->nargs; j++)
-        if (s->args[j]) q->pinned[buffer_root(s->args[j])->id] = true;
 }
 
 static void flip_signs(quantise *q) {
@@ -447,19 +416,17 @@ typedef struct storage {
     expr *value, *byte; // as they were written
 } storage;
 
-typedef struct variation {
-    bool found;
-} variation;
-static void find_variation(void *user, expr *e) {
-    if (e->op == X_AXIS || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK)
-        ((variation *)user)->found = true;
-    if (e->op == X_READ && (e->buffer->role == BUF_LOCAL || e->buffer->role == BUF_HEAP))
-        ((variation *)user)->found = true;
+static bool is_varying(const expr *e) {
+    if (e->op == X_READ) return e->buffer->role == BUF_LOCAL || e->buffer->role == BUF_HEAP;
+    return e->op == X_AXIS || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK;
 }
 static bool varies(expr *e) {
-    variation v = {false};
-    expr_walk(e, find_variation, &v);
-    return v.found;
+    arena *scratch = arena_new();
+    expr_list nodes = expr_nodes(scratch, e);
+    bool found = false;
+    for (int j = 0; j < nodes.n && !found; j++) found = is_varying(nodes.at[j]);
+    arena_destroy(scratch);
+    return found;
 }
 
 // The byte that e is a function of, through operations with what is the same for all elements.
@@ -514,7 +481,8 @@ static void narrow_storage(quantise *q) {
     for (int j = 0; j < q->p->kernels.n; j++) find_writes(of, q->p->kernels.at[j]);
     for (int j = 0; j < n; j++) {
         storage *s = &of[j];
-        if (s->writes != 1 || q->pinned[j] || s->w->combine != COMBINE_SET || s->w->to->dtype != DT_F32)
+        if (s->writes != 1 || q->uses->of[j].by_others || s->w->combine != COMBINE_SET ||
+            s->w->to->dtype != DT_F32)
             continue;
         s->byte = byte_under(s->w->value);
         if (s->byte && kernel_reads(s->k, s->w->to)) s->byte = NULL;
@@ -531,26 +499,20 @@ static void narrow_storage(quantise *q) {
 }
 
 // ---------------------------------------------------------------- entry
-static void rewrite_region(const quantise *q, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) rewrite_region(q, s->body[b]);
-        match m;
-        if (s->kind != STEP_KERNEL || !has_form(s->kernel)) continue;
-        if (find_match(q, s->kernel, &m)) rewrite(q, r, &j, &m);
-        else quantise_weights(s->kernel, q->t->fp == FP_STRICT);
-    }
-}
-
 void quantise_program(program *p, const target *t) {
     quantise q = {.p = p, .t = t, .scratch = arena_new()};
     q.flipped.arena = q.scratch;
-    q.pinned = ARENA_ARRAY(q.scratch, bool, p->buffers.n + 1);
-    program_walk(p, pin, &q);
+    q.uses = uses_build(q.scratch, p);
     narrow_storage(&q);
     flip_signs(&q);
-    rewrite_region(&q, p->main);
+    step_list steps = program_steps(q.scratch, p);
+    for (int j = 0; j < steps.n; j++) {
+        const step *s = steps.at[j].s;
+        match m;
+        if (s->kind != STEP_KERNEL || !has_form(s->kernel)) continue;
+        if (find_match(&q, s->kernel, &m)) rewrite(&q, steps.at[j].region, s, &m);
+        else quantise_weights(s->kernel, t->fp == FP_STRICT);
+    }
     arena_destroy(q.scratch);
     program_verify(p);
 }

@@ -5,6 +5,7 @@
 //       = s * sum over k of a[k] * (b[k] - z)
 //   sum over k of a[k] * (b[k] - z[k / 32]) * s[k / 32]
 //       = sum over i of s[i] * sum over j of a[32 i + j] * (b[32 i + j] - z[i])
+#include "ir/kernel/edit.h"
 #include "passes/rewrite/quantise_impl.h"
 
 // ---------------------------------------------------------------- scales
@@ -37,15 +38,6 @@ static expr *without_scales(pull *p, expr *e) {
     return x_mul(k, a, b);
 }
 
-typedef struct scaled {
-    kernel *k;
-    expr *now;
-} scaled;
-static expr *scale_state(void *user, expr *e) {
-    const scaled *s = user;
-    return e->op == X_STATE ? s->now : NULL;
-}
-
 static bool is_dequantised(const expr *e) {
     if (e->op == X_CAST) return e->dtype == DT_F32 && dtype_is_int(e->arg[0]->dtype);
     return e->op == X_READ && dtype_is_float(e->buffer->dtype) && dtype_bits(e->buffer->dtype) <= 8;
@@ -59,9 +51,9 @@ static void pull_scales(kernel *k) {
     expr *step = without_scales(&p, st->step);
     if (!p.scale || step->op != X_MUL) return;
     st->step = step;
-    scaled now = {k, x_mul(k, x_state(k, 0, DT_F32), p.scale)};
+    expr *now = x_mul(k, x_state(k, 0, DT_F32), p.scale);
     for (int j = 0; j < s->writes.n; j++)
-        s->writes.at[j].value = expr_rewrite(k, s->writes.at[j].value, scale_state, &now);
+        s->writes.at[j].value = expr_substitute(k, s->writes.at[j].value, NULL, now);
 }
 
 // ---------------------------------------------------------------- blocks
@@ -78,16 +70,6 @@ static const expr *find_block(const kernel *k, expr *step) {
     return NULL;
 }
 
-typedef struct split {
-    kernel *k;
-    int axis;
-    expr *now;
-} split;
-static expr *split_axis(void *user, expr *e) {
-    const split *s = user;
-    return e->op == X_AXIS && e->axis == s->axis ? s->now : NULL;
-}
-
 // False when there is no block to cut.
 static bool split_block(kernel *k) {
     stage *s = k->stages.at[0];
@@ -97,8 +79,8 @@ static bool split_block(kernel *k) {
     dim *size = dim_const(k->program->dims, block->arg[1]->i);
     int outer = kernel_axis(k, AXIS_REDUCE, "block", dim_floordiv(k->axes.at[axis].extent, size));
     int inner = kernel_axis(k, AXIS_REDUCE, k->axes.at[axis].name, size);
-    split now = {k, axis, x_add(k, x_mul(k, x_axis(k, outer), block->arg[1]), x_axis(k, inner))};
-    s->states.at[0].step = expr_rewrite(k, s->states.at[0].step, split_axis, &now);
+    expr *now = x_add(k, x_mul(k, x_axis(k, outer), block->arg[1]), x_axis(k, inner));
+    s->states.at[0].step = expr_substitute_axis(k, s->states.at[0].step, axis, now);
     for (int j = 0; j < s->axes.n; j++)
         if (s->axes.at[j] == axis) s->axes.at[j] = outer;
     stage_axis(k, s, inner);

@@ -2,40 +2,11 @@
 // (--precision). Out: a constant that all its readers would round in every run is rounded here, once: f16 and
 // bf16 are stored as such.
 #include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
 #include "passes/layout/layout.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 #include <string.h>
-
-// ---------------------------------------------------------------- readers
-
-typedef struct uses {
-    int *of;
-} uses;
-static void note_use(uses *u, const buffer *b) {
-    if (b) u->of[buffer_root(b)->id]++;
-}
-
-static void use_of_step(void *user, region *r, step *s) {
-    uses *u = user;
-    buffer **all;
-    (void)r;
-    if (s->kind == STEP_ALLOC) return;
-    int n = s->kind == STEP_KERNEL ? kernel_buffers(s->kernel, &all) : 0;
-    for (int j = 0; j < n; j++)
-        if (all[j]->role != BUF_LOCAL) note_use(u, all[j]);
-    if (s->kind == STEP_KERNEL) return;
-    note_use(u, s->buffer);
-    note_use(u, s->from);
-    for (int j = 0; j < s->nargs; j++) note_use(u, s->args[j]);
-}
-
-int *count_uses(program *p, arena *a) {
-    uses u = {ARENA_ARRAY(a, int, p->buffers.n + 1)};
-    program_walk(p, use_of_step, &u);
-    for (int j = 0; j < p->buffers.n; j++) note_use(&u, p->buffers.at[j]->fallback);
-    return u.of;
-}
 
 // ---------------------------------------------------------------- rounding
 
@@ -91,11 +62,9 @@ static bool rounds(const roundings *r, const contraction *c, const expr *read) {
            gpu_is_plain(read == c->a ? c->term_a : c->term_b, read);
 }
 
-static void wish_of_step(void *user, region *g, step *s) {
-    roundings *r = user;
+static void wish_of_kernel(roundings *r, kernel *k) {
     contraction c;
-    (void)g;
-    if (s->kind != STEP_KERNEL || !contraction_find(s->kernel, &c) || !gpu_product_fits(&c)) return;
+    if (!contraction_find(k, &c) || !gpu_product_fits(&c)) return;
     if (rounds(r, &c, c.a)) r->wished[c.a->buffer->id]++;
     if (rounds(r, &c, c.b)) r->wished[c.b->buffer->id]++;
 }
@@ -115,11 +84,12 @@ void round_constants(program *p, const target *t) {
     arena *scratch = arena_new();
     int n = p->buffers.n;
     roundings r = {p, t, as, ARENA_ARRAY(scratch, int, n + 1), ARENA_ARRAY(scratch, buffer *, n + 1)};
-    const int *uses = count_uses(p, scratch);
-    program_walk(p, wish_of_step, &r);
+    const uses *u = uses_build(scratch, p);
+    for (int j = 0; j < u->n; j++)
+        if (u->sites[j].s->kind == STEP_KERNEL) wish_of_kernel(&r, u->sites[j].s->kernel);
     for (int j = 0; j < n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (r.wished[j] && r.wished[j] == uses[j])
+        if (r.wished[j] && uses_are_direct(u, b, r.wished[j]))
             r.to[j] = program_constant(p, b->name, rounded(p->arena, b->data, as, narrow));
     }
     for (int j = 0; j < p->kernels.n; j++) read_instead(&r, p->kernels.at[j]);

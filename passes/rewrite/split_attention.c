@@ -15,6 +15,7 @@
 // If the number of queries and keys is known only at run time, the program chooses there between these two
 // kernels and the original one.
 #include "passes/rewrite/split_attention.h"
+#include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/attention.h"
 #include <math.h>
@@ -254,33 +255,26 @@ static void choose_in_run(split *s, step *at) {
     step_kernel(s->p, at->body[1], s->old);
 }
 
-// The new position of the step.
-static int split_at(program *p, region *r, int at) {
-    split s = {.p = p, .old = r->steps.at[at]->kernel};
-    if (!find(&s)) return at;
+static void split_step(program *p, region *r, step *at) {
+    split s = {.p = p, .old = at->kernel};
+    if (!find(&s)) return;
     if (!dim_is_const(condition(&s))) {
-        choose_in_run(&s, r->steps.at[at]);
-        return at;
+        choose_in_run(&s, at);
+        return;
     }
     make_pieces(&s);
-    step_insert(p, r, at, STEP_KERNEL, s.old->loc)->kernel = s.k;
+    step_insert(p, r, step_index(r, at), STEP_KERNEL, s.old->loc)->kernel = s.k;
     join_pieces(&s);
-    r->steps.at[at + 1]->kernel = s.k;
-    return at + 1;
-}
-
-static void split_in(program *p, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) split_in(p, s->body[b]);
-        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) j = split_at(p, r, j);
-    }
+    at->kernel = s.k;
 }
 
 void split_attentions(program *p, const target *t) {
     if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
-    split_in(p, p->main);
-    fuse_compact(p); // of what was split
+    step_list steps = program_steps(p->arena, p);
+    for (int j = 0; j < steps.n; j++) {
+        step *s = steps.at[j].s;
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) split_step(p, steps.at[j].region, s);
+    }
+    program_compact(p);
     program_verify(p);
 }

@@ -7,6 +7,7 @@
 // The threads of one block walk over a kernel of several stages for each position of its outer axes, of which
 // there is only one where images are joined.
 #include "passes/rewrite/split_stages.h"
+#include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 
 static bool writes_root(const kernel *k, const buffer *root) {
@@ -51,20 +52,19 @@ static kernel *kernel_of_stage(program *p, const kernel *from, const stage *s) {
     return k;
 }
 
-static void split_region(program *p, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) split_region(p, s->body[b]);
-        if (s->kind != STEP_KERNEL || !may_split(s->kernel)) continue;
-        const kernel *k = s->kernel;
-        for (int i = 0; i < k->stages.n - 1; i++)
-            step_insert(p, r, j++, STEP_KERNEL, s->loc)->kernel = kernel_of_stage(p, k, k->stages.at[i]);
-        s->kernel = kernel_of_stage(p, k, k->stages.at[k->stages.n - 1]);
-    }
+static void split_kernel(program *p, region *r, step *s) {
+    const kernel *k = s->kernel;
+    for (int i = 0; i < k->stages.n - 1; i++)
+        step_insert(p, r, step_index(r, s), STEP_KERNEL, s->loc)->kernel =
+            kernel_of_stage(p, k, k->stages.at[i]);
+    s->kernel = kernel_of_stage(p, k, k->stages.at[k->stages.n - 1]);
 }
 
 void split_stages(program *p) {
-    split_region(p, p->main);
-    fuse_compact(p);
+    step_list steps = program_steps(p->arena, p);
+    for (int j = 0; j < steps.n; j++) {
+        step *s = steps.at[j].s;
+        if (s->kind == STEP_KERNEL && may_split(s->kernel)) split_kernel(p, steps.at[j].region, s);
+    }
+    program_compact(p);
 }

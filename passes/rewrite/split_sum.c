@@ -11,6 +11,7 @@
 // Where only the run knows how many rows (or columns) there are, it chooses: these where they are few, else
 // the kernel as it was.
 #include "passes/rewrite/split_sum.h"
+#include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
 
@@ -133,12 +134,7 @@ static bool choose(split *s) {
 
 // ---------------------------------------------------------------- the two kernels
 
-static expr *to_new(void *user, expr *e) {
-    const split *s = user;
-    if (e->op == X_AXIS) return s->axes[e->axis];
-    return e->op == X_STATE ? s->state : NULL;
-}
-static expr *moved(split *s, expr *e) { return expr_rewrite(s->k, e, to_new, s); }
+static expr *moved(split *s, expr *e) { return expr_substitute(s->k, e, s->axes, s->state); }
 
 static stage *begin_kernel(split *s, const char *name) {
     const kernel *old = s->old;
@@ -216,33 +212,26 @@ static void choose_in_run(split *s, step *at) {
     step_kernel(s->p, at->body[1], s->old);
 }
 
-// The new position of the step.
-static int split_at(program *p, const target *t, region *r, int at) {
-    split s = {.p = p, .t = t, .old = r->steps.at[at]->kernel};
-    if (!contraction_find(s.old, &s.c) || !choose(&s)) return at;
+static void split_step(program *p, const target *t, region *r, step *at) {
+    split s = {.p = p, .t = t, .old = at->kernel};
+    if (!contraction_find(s.old, &s.c) || !choose(&s)) return;
     make_parts(&s);
     if (s.nopen) {
-        choose_in_run(&s, r->steps.at[at]);
-        return at;
+        choose_in_run(&s, at);
+        return;
     }
-    step_insert(p, r, at, STEP_KERNEL, s.old->loc)->kernel = s.k;
+    step_insert(p, r, step_index(r, at), STEP_KERNEL, s.old->loc)->kernel = s.k;
     make_sum(&s);
-    r->steps.at[at + 1]->kernel = s.k;
-    return at + 1;
-}
-
-static void split_in(program *p, const target *t, region *r) {
-    for (int j = 0; j < r->steps.n; j++) {
-        step *s = r->steps.at[j];
-        for (int b = 0; b < 2; b++)
-            if (s->body[b]) split_in(p, t, s->body[b]);
-        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) j = split_at(p, t, r, j);
-    }
+    at->kernel = s.k;
 }
 
 void split_sums(program *p, const target *t) {
     if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
-    split_in(p, t, p->main);
-    fuse_compact(p); // of what was split
+    step_list steps = program_steps(p->arena, p);
+    for (int j = 0; j < steps.n; j++) {
+        step *s = steps.at[j].s;
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) split_step(p, t, steps.at[j].region, s);
+    }
+    program_compact(p);
     program_verify(p);
 }

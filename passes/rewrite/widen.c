@@ -2,6 +2,7 @@
 // same values.
 #include "passes/rewrite/widen.h"
 #include "ir/kernel/edit.h"
+#include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
 
 // So many results from one element at least: fewer would not pay for the larger traffic.
@@ -16,22 +17,17 @@ typedef struct widening {
 static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }
 
 // ---------------------------------------------------------------- what may change
-static void fix_step(void *user, region *r, step *s) {
-    widening *w = user;
-    (void)r;
-    if (s->kind == STEP_KERNEL || s->kind == STEP_ALLOC) return;
-    if (s->buffer) w->fixed[buffer_root(s->buffer)->id] = true;
-    if (s->from) w->fixed[buffer_root(s->from)->id] = true;
-    for (int j = 0; j < s->nargs; j++)
-        if (s->args[j]) w->fixed[buffer_root(s->args[j])->id] = true;
+static bool is_fixed(const uses *u, const buffer *b) {
+    const buffer *root = buffer_root(b);
+    return (root->role != BUF_TEMP && root->role != BUF_HEAP) || b->dtype != root->dtype || b->caller ||
+           u->of[root->id].by_others;
 }
 
-static void fix_buffers(widening *w) {
-    program_walk(w->p, fix_step, w);
+static void fix_buffers(widening *w, arena *scratch) {
+    const uses *u = uses_build(scratch, w->p);
     for (int j = 0; j < w->p->buffers.n; j++) {
-        const buffer *b = w->p->buffers.at[j], *root = buffer_root(b);
-        w->fixed[root->id] |=
-            (root->role != BUF_TEMP && root->role != BUF_HEAP) || b->dtype != root->dtype || b->caller;
+        const buffer *b = w->p->buffers.at[j];
+        w->fixed[buffer_root(b)->id] |= is_fixed(u, b);
     }
     for (int j = 0; j < w->p->kernels.n; j++) {
         const kernel *k = w->p->kernels.at[j];
@@ -107,7 +103,7 @@ static buffer *copy_input(widening *w, buffer *from, const loc *at) {
         index[j] = stage_own_axis(k, s, AXIS_PARALLEL, "i", from->dims[j]);
     }
     stage_write(k, s, to, index, x_read(k, from, index));
-    step_insert(p, p->main, 0, STEP_KERNEL, at)->kernel = k;
+    insert_kernel(p, p->main, 0, k);
     map_put_number(&w->copies, (uint64_t)from->id, to);
     return to;
 }
@@ -136,7 +132,7 @@ void widen_halves(program *p) {
     widening w = {.p = p, .copies = {.arena = scratch}};
     w.fixed = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
     w.wanted = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
-    fix_buffers(&w);
+    fix_buffers(&w, scratch);
     int nkernels = p->kernels.n;
     for (int j = 0; j < nkernels; j++) want_operands(&w, p->kernels.at[j]);
     for (int j = 0; j < p->buffers.n; j++) w.wanted[j] &= !w.fixed[j];

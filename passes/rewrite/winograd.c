@@ -17,6 +17,7 @@
 // The products are a contraction like any other. Edges: reads outside of the image are guarded (a halo
 // replaces the guards), and what tiles have beyond the output stays in Y.
 #include "passes/rewrite/winograd.h"
+#include "ir/kernel/edit.h"
 #include "ir/kernel/kernel_cost.h"
 #include "passes/match/contract.h"
 #include <math.h>
@@ -318,13 +319,12 @@ typedef struct builder {
     dim *tx;           // tiles in a row
     expr *n, *block;   // outer axes
     buffer *v, *m, *y; // y: NULL where the transform writes the output
-    // of the element that the epilogue computes
-    expr *channel, *out[2], *sum;
+    expr *channel;     // of the element that the epilogue computes
     // where each stage is a kernel of its own
     bool apart;
     program *p;
     region *r;
-    int at; // of the last one
+    step *last;
 } builder;
 
 static expr *stage_loop(builder *b, stage *s, axis_kind kind, const char *name, dim *extent) {
@@ -393,7 +393,7 @@ static void stage_in(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
     expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
-    expr *c = parallel(b, s, "c", extent_of(b->f, b->f->c)), *d[MOST_POINTS], *t[MOST_POINTS];
+    expr *c = parallel(b, s, "c", extent_of(b->f, b->f->c)), *d[MOST_POINTS] = {0}, *t[MOST_POINTS];
     expr *tile[2] = {times_plus(k, b->block, b->rows, r), tx};
     for (int j = 0; j < b->points; j++) d[j] = read_image(b, tile, c, j / b->span, j % b->span);
     transform_square(k, b->f->t->in, b->span, d, b->span, t);
@@ -412,24 +412,14 @@ static void stage_products(builder *b, buffer *u) {
     stage_write(k, s, b->m, (expr *[]){p, tile, m}, stage_reduce(k, s, RED_SUM, term));
 }
 
-static expr *from_old(void *user, expr *e) {
-    builder *b = user;
-    const winograd *f = b->f;
-    if (e->op == X_STATE) return b->sum;
-    if (e->op != X_AXIS) return NULL;
-    return e->axis == f->n        ? b->n
-           : e->axis == f->m      ? b->channel
-           : e->axis == f->out[0] ? b->out[0]
-                                  : b->out[1];
-}
-
 // The old kernel's write of one element.
 static write *write_out(builder *b, stage *s, expr *y, expr *x, expr *sum) {
-    const write *w = b->f->w;
-    expr *index[MAX_RANK];
-    b->out[0] = y, b->out[1] = x, b->sum = sum;
-    for (int j = 0; j < w->to->rank; j++) index[j] = expr_rewrite(b->k, w->index[j], from_old, b);
-    return stage_write(b->k, s, w->to, index, expr_rewrite(b->k, w->value, from_old, b));
+    const winograd *f = b->f;
+    expr *index[MAX_RANK], **axis = ARENA_ARRAY(b->k->arena, expr *, f->k->axes.n + 1);
+    if (f->n >= 0) axis[f->n] = b->n;
+    axis[f->m] = b->channel, axis[f->out[0]] = y, axis[f->out[1]] = x;
+    for (int j = 0; j < f->w->to->rank; j++) index[j] = expr_substitute(b->k, f->w->index[j], axis, sum);
+    return stage_write(b->k, s, f->w->to, index, expr_substitute(b->k, f->w->value, axis, sum));
 }
 
 static void stage_out(builder *b) {
@@ -489,7 +479,7 @@ static void next_kernel(builder *b, const char *name) {
     for (int j = 0; j < old->nodes.n; j++) VEC_PUSH(k->arena, &k->nodes, old->nodes.at[j]);
     for (int j = 0; j < old->messages.n; j++) VEC_PUSH(k->arena, &k->messages, old->messages.at[j]);
     k->algorithm = way_name(b->f);
-    step_insert(b->p, b->r, b->at++, STEP_KERNEL, old->loc)->kernel = k;
+    step_insert(b->p, b->r, step_index(b->r, b->last), STEP_KERNEL, old->loc)->kernel = k;
     without_outer_axes(b, k);
 }
 
@@ -529,9 +519,9 @@ static bool is_one_block(const winograd *f, int64_t rows) {
     return (!n || dim_is(n, 1)) && dim_is_const(ty) && dim_value(ty) <= rows;
 }
 
-static int winograd_apply(program *p, region *r, int at, const void *form, const target *t) {
+static void winograd_apply(program *p, region *r, step *last, const void *form, const target *t) {
     winograd f = *(const winograd *)form;
-    kernel *k = r->steps.at[at]->kernel, *old = ARENA_NEW(p->arena, kernel);
+    kernel *k = last->kernel, *old = ARENA_NEW(p->arena, kernel);
     *old = *k;
     f.k = old;
     dim *c = extent_of(&f, f.c), *m = extent_of(&f, f.m);
@@ -548,11 +538,10 @@ static int winograd_apply(program *p, region *r, int at, const void *form, const
                  .apart = t->hosted && t->threads != 1 && is_one_block(&f, rows),
                  .p = p,
                  .r = r,
-                 .at = at};
+                 .last = last};
     empty_kernel(k);
     k->algorithm = way_name(&f);
     build_stages(&b, k, u);
-    return b.at;
 }
 
 // ---------------------------------------------------------------- for layout assignment

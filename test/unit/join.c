@@ -73,7 +73,7 @@ static void makers_write_their_parts(void **state) {
     buffer *a, *b;
     fixture *x = fixture_new(&a, &b);
     copy_kernel(x, x->out, x->whole);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     program_verify(x->p);
     assert_int_equal(x->p->kernels.n, 3);
     assert_int_equal(writers(x->p, x->whole), 2);
@@ -90,7 +90,7 @@ static void others_read_parts_of_the_whole(void **state) {
     fixture *x = fixture_new(&a, &b);
     copy_kernel(x, x->out, x->whole);
     copy_kernel(x, x->out, b);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     program_verify(x->p);
     assert_int_equal(x->p->kernels.n, 4);
     assert_int_equal(writers(x->p, x->whole), 2);
@@ -107,7 +107,7 @@ static void what_changes_the_whole_leaves_parts_to_others(void **state) {
     copy_kernel(x, x->whole, x->in); // over the first part
     copy_kernel(x, x->out, x->whole);
     copy_kernel(x, x->out, a);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 1);
     assert_int_equal(writers(x->p, a), 1);
     assert_int_equal(writers(x->p, b), 0);
@@ -129,7 +129,7 @@ static void parts_stay_where_the_whole_would_live_too_long(void **state) {
     copy_stage(x->joining, x->whole, a, 0);
     step_kernel(x->p, x->p->main, x->joining);
     copy_kernel(x, x->out, x->whole);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     assert_int_equal(writers(x->p, a), 1);
     arena_destroy(x->a);
 }
@@ -143,7 +143,7 @@ static void what_is_read_before_it_is_joined_stays(void **state) {
     step *last = r->steps.at[r->steps.n - 1];
     memmove(r->steps.at + 1, r->steps.at, (size_t)(r->steps.n - 1) * sizeof(step *));
     r->steps.at[0] = last;
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 2);
     arena_destroy(x->a);
 }
@@ -158,7 +158,7 @@ static void wholes_are_parts(void **state) {
     step_kernel(x->p, x->p->main, again);
     copy_kernel(x, x->out, x->whole);
     copy_kernel(x, x->out, more);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     program_verify(x->p);
     assert_int_equal(x->p->kernels.n, 4);
     assert_int_equal(writers(x->p, more), 2);
@@ -175,7 +175,7 @@ static void parts_that_meet_are_copied(void **state) {
     x->joining->stages.n = 0;
     copy_stage(x->joining, x->whole, b, 0);
     copy_stage(x->joining, x->whole, a, 8);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 2);
     arena_destroy(x->a);
 }
@@ -198,7 +198,7 @@ static void pieces_make_a_part(void **state) {
         x->joining->stages.n = 0;
         piece_stage(x->joining, x->whole, a, 0, 6);
         piece_stage(x->joining, x->whole, a, 6, all ? 10 : 9);
-        join_parts(x->p, &(target){0});
+        elide_concats(x->p, &(target){0});
         assert_int_equal(x->joining->stages.n, all ? 0 : 2);
         arena_destroy(x->a);
     }
@@ -212,7 +212,7 @@ static void what_is_joined_twice_is_copied(void **state) {
     x->joining->stages.n = 0;
     copy_stage(x->joining, x->whole, a, 0);
     copy_stage(x->joining, x->whole, a, 16);
-    join_parts(x->p, &(target){0});
+    elide_concats(x->p, &(target){0});
     assert_int_equal(x->joining->stages.n, 2);
     arena_destroy(x->a);
 }

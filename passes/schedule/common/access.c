@@ -1,6 +1,6 @@
 // Accesses: from logical indices to element offsets under the buffer's layout, how these move along axes, and
 // joining of axes.
-#include "ir/kernel/program.h"
+#include "ir/kernel/edit.h"
 #include "passes/schedule/common/emit.h"
 
 static expr *row_major_offset(kernel *k, buffer *b, expr *const *index) {
@@ -188,20 +188,10 @@ static bool can_join(emitter *e, int a, int b, access **all, int nall) {
     return axes_are_free(e, a, b);
 }
 
-typedef struct left_axis {
-    kernel *k;
-    int axis;
-} left_axis;
-static expr *at_zero(void *user, expr *x) {
-    const left_axis *l = user;
-    return x->op == X_AXIS && x->axis == l->axis ? x_i64(l->k, 0) : NULL;
-}
-
 // What the axis did is done by another one.
 static void leave_axis(emitter *e, access *x, int a) {
-    left_axis l = {e->k, a};
-    x->coef[a] = x_i64(e->k, 0);
-    x->offset = x->affine ? canonical_offset(e->k, x) : expr_rewrite(e->k, x->offset, at_zero, &l);
+    expr *zero = x->coef[a] = x_i64(e->k, 0);
+    x->offset = x->affine ? canonical_offset(e->k, x) : expr_substitute_axis(e->k, x->offset, a, zero);
 }
 
 // All accesses of the stage: those of its writes, then its reads'.

@@ -19,7 +19,7 @@
 //
 // It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
 #include "passes/schedule/cpu/schedule_contract.h"
-#include "ir/kernel/program.h"
+#include "ir/kernel/edit.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/cpu/contract_tiling.h"
@@ -35,15 +35,6 @@ bool is_packed_operand(const expr *read, int n_axis) {
 
 static bool is_const_value(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
 
-typedef struct zero_axis {
-    kernel *k;
-    int axis;
-} zero_axis;
-static expr *axis_to_zero(void *user, expr *x) {
-    zero_axis *z = user;
-    return x->op == X_AXIS && x->axis == z->axis ? x_i64(z->k, 0) : NULL;
-}
-
 // B's access at the first quad: element k + 1 lies PANEL further on where k goes in fours.
 static access *quad_access(emitter *e, access *a, int k) {
     a->coef[k] = x_i64(e->k, PANEL);
@@ -53,11 +44,10 @@ static access *quad_access(emitter *e, access *a, int k) {
 
 // B's access at n = 0 (and at the first quad), which is affine in the other axes under the panel layout.
 static access *access_at_first_column(emitter *e, const expr *read, int n, int quad) {
-    zero_axis z = {e->k, n}, q = {e->k, quad};
-    expr *index[MAX_RANK];
+    expr *index[MAX_RANK], *zero = x_i64(e->k, 0);
     for (int j = 0; j < read->buffer->rank; j++) {
-        index[j] = expr_rewrite(e->k, read->index[j], axis_to_zero, &z);
-        if (quad >= 0) index[j] = expr_rewrite(e->k, index[j], axis_to_zero, &q);
+        index[j] = expr_substitute_axis(e->k, read->index[j], n, zero);
+        if (quad >= 0) index[j] = expr_substitute_axis(e->k, index[j], quad, zero);
     }
     access *a = access_make(e, read->buffer, index);
     return quad >= 0 && a->affine ? quad_access(e, a, quad) : a;
