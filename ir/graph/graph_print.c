@@ -16,19 +16,16 @@
 //   location ]
 #include "ir/graph/graph.h"
 #include "ir/graph/op.h"
+#include "ir/graph/syntax.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { LIST_MOST = 32 }; // elements of a constant that are printed as numbers
 
 typedef struct printer {
     text out;
     const module *m;
     int indent;
     const value ***constants; // by graph id: the used constants, NULL at the end
-    map declared;             // dims in atoms, by id
-    VEC(const dim *) atoms;   // dims that need a declaration
+    named_dims dims;
     void (*see)(void *user, const void *data, size_t size); // gets the data of constants, NULL: they are text
     void *user;
 } printer;
@@ -41,52 +38,18 @@ static void new_line(printer *p) {
     for (int i = 0; i < p->indent; i++) add(p, "  ");
 }
 
-static bool in_bare_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("_./-", c));
-}
-
-static void add_name(printer *p, const char *name) {
-    bool bare = name[0] && strcmp(name, "_") && strncmp(name, "//", 2);
-    for (const char *s = name; *s && bare; s++) bare = in_bare_name(*s);
-    if (bare) add(p, name);
-    else add_string(p, name);
-}
-
 static void add_value_name(printer *p, const value *v) {
     add(p, "%");
-    add_name(p, v->name);
+    print_name(&p->out, v->name);
 }
 
-// ---- Types, with dims as simple as they will be when read back.
-
-static dim *settled(dim *d) {
-    for (int i = 0; i < 4; i++) {
-        dim *next = dim_simplify(d);
-        if (next == d) break;
-        d = next;
-    }
-    return d;
-}
-
-static void collect_atom(void *user, const dim *atom) {
-    printer *p = user;
-    bool plain = atom->kind == DIM_SYMBOL ? atom->min == 0 : atom->min == INT64_MIN;
-    if ((plain && atom->max == INT64_MAX && atom->divisor == 1) ||
-        map_get_number(&p->declared, (uint64_t)atom->id))
-        return;
-    map_put_number(&p->declared, (uint64_t)atom->id, p);
-    VEC_PUSH(p->out.arena, &p->atoms, atom);
-}
+// ---- Types.
 
 static type settled_type(printer *p, const type *t) {
     type copy = *t;
     if ((t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE) && t->rank > 0) {
         copy.dims = ARENA_ARRAY(p->out.arena, dim *, t->rank);
-        for (int i = 0; i < t->rank; i++) {
-            copy.dims[i] = settled(t->dims[i]);
-            dim_atoms(copy.dims[i], collect_atom, p);
-        }
+        for (int i = 0; i < t->rank; i++) copy.dims[i] = named_dims_add(&p->dims, t->dims[i]);
     } else if (t->item) {
         copy.item = ARENA_NEW(p->out.arena, type);
         *copy.item = settled_type(p, t->item);
@@ -108,68 +71,16 @@ static void add_value(printer *p, const value *v) {
 
 // ---- Numbers.
 
-// A decimal with enough digits, and always with a mark of a float.
-static void add_double(printer *p, double v, int digits) {
-    if (isnan(v)) add(p, signbit(v) ? "-nan" : "nan");
-    else if (isinf(v)) add(p, v < 0 ? "-inf" : "inf");
-    else {
-        const char *s = arena_printf(p->out.arena, "%.*g", digits, v);
-        add(p, s);
-        if (!strpbrk(s, ".e")) add(p, ".0");
-    }
-}
-
 static void add_float(printer *p, float f) {
     uint32_t bits, plain;
     float nan = signbit(f) ? -NAN : NAN;
     memcpy(&bits, &f, sizeof bits);
     memcpy(&plain, &nan, sizeof plain);
     if (isnan(f) && bits != plain) text_printf(&p->out, "bits:%08x", bits);
-    else add_double(p, f, 9);
-}
-
-static void add_hex(printer *p, const uint8_t *bytes, int64_t n) {
-    static const char digits[] = "0123456789abcdef";
-    char buffer[256];
-    add(p, "hex \"");
-    for (int64_t i = 0; i < n;) {
-        size_t k = 0;
-        for (; k < sizeof buffer && i < n; i++) {
-            buffer[k++] = digits[bytes[i] >> 4];
-            buffer[k++] = digits[bytes[i] & 15];
-        }
-        text_addn(&p->out, buffer, k);
-    }
-    add(p, "\"");
-}
-
-static void add_element(printer *p, dtype t, const uint8_t *data, int64_t i) {
-    if (dtype_is_float(t)) add_double(p, dtype_load_float(t, data, i), t == DT_F64 ? 17 : 9);
-    else if (t == DT_U64) text_printf(&p->out, "%llu", (unsigned long long)dtype_load_int(t, data, i));
-    else text_printf(&p->out, "%lld", (long long)dtype_load_int(t, data, i));
-}
-
-// Whether reading the numbers back gives the same bytes: not for odd NaNs, bools and padding.
-static bool survives(dtype t, const uint8_t *data, int64_t n) {
-    uint8_t copy[16 * LIST_MOST] = {0};
-    if (n > LIST_MOST || dtype_class_of(t) == DC_COMPLEX) return false;
-    for (int64_t i = 0; i < n; i++)
-        if (dtype_is_float(t)) dtype_store_float(t, copy, i, dtype_load_float(t, data, i), false);
-        else dtype_store_int(t, copy, i, dtype_load_int(t, data, i));
-    return n == 0 || !memcmp(copy, data, (size_t)dtype_size(t, n));
+    else print_double(&p->out, f, 9);
 }
 
 // ---- Constants.
-
-static void add_list(printer *p, const constant *c) {
-    add(p, " {");
-    for (int64_t i = 0; i < c->count; i++) {
-        if (i) add(p, ", ");
-        if (c->kind == CONST_STRINGS) text_add_quoted(&p->out, c->strings[i], c->string_sizes[i]);
-        else add_element(p, c->elem, c->data, i);
-    }
-    add(p, "}");
-}
 
 static void show_data(printer *p, const constant *c) {
     bool splat = c->kind == CONST_SPLAT;
@@ -182,15 +93,12 @@ static void add_constant(printer *p, const constant *c) {
     text_printf(&p->out, "%s[", dtype_name(c->elem));
     for (int i = 0; i < c->rank; i++) text_printf(&p->out, "%s%lld", i ? ", " : "", (long long)c->dims[i]);
     add(p, "]");
-    bool splat = c->kind == CONST_SPLAT;
-    if (splat) add(p, " splat");
-    if (p->see) {
-        show_data(p, c);
+    if (!p->see) {
+        print_data(&p->out, c);
         return;
     }
-    if (c->kind == CONST_STRINGS || (!splat && survives(c->elem, c->data, c->count))) add_list(p, c);
-    else if (splat && survives(c->elem, c->splat, 1)) add(p, " "), add_element(p, c->elem, c->splat, 0);
-    else add(p, " "), add_hex(p, splat ? c->splat : c->data, dtype_size(c->elem, splat ? 1 : c->count));
+    if (c->kind == CONST_SPLAT) add(p, " splat");
+    show_data(p, c);
 }
 
 // ---- Attributes.
@@ -232,7 +140,7 @@ static void add_attr_list(printer *p, const attr *a) {
 }
 
 static void add_attr(printer *p, const attr *a) {
-    add_name(p, a->name);
+    print_name(&p->out, a->name);
     add(p, " = ");
     switch (a->kind) {
     case ATTR_FLOAT: add_float(p, a->f); break;
@@ -363,30 +271,11 @@ static void collect_constants(printer *p) {
     }
 }
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static const char *declaration(arena *a, const dim *d) {
-    text t = {.arena = a};
-    text_printf(&t, "dim %s in ", dim_text(a, d));
-    if (d->min != INT64_MIN) text_printf(&t, "%lld", (long long)d->min);
-    text_add(&t, "..");
-    if (d->max != INT64_MAX) text_printf(&t, "%lld", (long long)d->max);
-    if (d->divisor != 1) text_printf(&t, " by %lld", (long long)d->divisor);
-    return text_str(&t);
-}
-
 // What is known of the dims that the graph's text names.
 static void add_dims(printer *p) {
-    arena *a = p->out.arena;
-    const char **lines = ARENA_ARRAY(a, const char *, p->atoms.n);
-    for (int i = 0; i < p->atoms.n; i++) lines[i] = declaration(a, p->atoms.at[i]);
-    qsort(lines, (size_t)p->atoms.n, sizeof *lines, by_text);
-    for (int i = 0; i < p->atoms.n; i++) {
-        new_line(p);
-        add(p, lines[i]);
-    }
+    int n;
+    const char **lines = named_dims_lines(&p->dims, &n);
+    for (int i = 0; i < n; i++) new_line(p), add(p, lines[i]);
 }
 
 static void add_header(printer *p) {
@@ -415,8 +304,7 @@ const char *graph_print(arena *a, const module *m) { return graph_outline(a, m, 
 const char *graph_outline(arena *a, const module *m, void (*see)(void *user, const void *data, size_t size),
                           void *user) {
     arena *scratch = arena_new();
-    printer p = {
-        .out.arena = scratch, .m = m, .indent = 1, .declared.arena = scratch, .see = see, .user = user};
+    printer p = {.out.arena = scratch, .m = m, .indent = 1, .dims.arena = scratch, .see = see, .user = user};
     collect_constants(&p);
     add_graph(&p, m->main);
     text body = p.out;
