@@ -104,6 +104,8 @@ const option compile_options[] = {
      "print the graph, kernels or loops after PASS, or after every pass with 'all'"},
     {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT,
      "stop after PASS; of the outputs, only a graph is written (--emit=ir, onnx, dot)"},
+    {"--passes", NULL, "PASS,...", OPT_TEXT, AT(passes), INSIGHT,
+     "run only these passes on the kernels, in this order; an empty list runs none"},
     {"--times", NULL, "FILE", OPT_TEXT, AT(times), INSIGHT,
      "show kernel times from FILE (written by 'onnxc bench --save-times') in reports"},
     {"--time-passes", NULL, NULL, OPT_FLAG, AT(time_passes), INSIGHT, "print the time of each pass"},
@@ -152,16 +154,26 @@ static void missing_if(diag *d, bool asked, const char *what) {
     if (asked) diag_missing(d, NULL, "%s is not supported by this build", what);
 }
 
-static void check_pass(arena *a, diag *d, const char *option, const char *name) {
-    string_list passes = pipeline_passes(a);
+string_list options_passes(arena *a, const options *o) {
+    return o->passes && *o->passes ? split_words(a, o->passes, ',') : (string_list){0};
+}
+
+static void check_pass(arena *a, diag *d, const char *option, const char *name, const string_list *passes) {
     if (!name || strcmp(name, "all") == 0) return;
     text t = {.arena = a};
-    for (int i = 0; i < passes.n; i++) {
-        if (strcmp(passes.at[i], name) == 0) return;
-        text_printf(&t, "%s%s", i ? ", " : "", passes.at[i]);
+    for (int i = 0; i < passes->n; i++) {
+        if (strcmp(passes->at[i], name) == 0) return;
+        text_printf(&t, "%s%s", i ? ", " : "", passes->at[i]);
     }
     diag_hint(d, "passes: %s", text_str(&t));
     diag_error(d, NULL, "%s: there is no pass '%s'", option, name);
+}
+
+static void check_passes(arena *a, diag *d, const options *o) {
+    string_list all = pipeline_passes(a), own = pipeline_program_passes(a), given = options_passes(a, o);
+    check_pass(a, d, "--print-after", o->print_after, &all);
+    check_pass(a, d, "--stop-after", o->stop_after, &all);
+    for (int i = 0; i < given.n; i++) check_pass(a, d, "--passes", given.at[i], &own);
 }
 
 static void check_warnings(diag *d, const options *o) {
@@ -261,8 +273,7 @@ static void check_hook(diag *d, const char *hook) {
 
 void options_check(arena *a, diag *d, const options *o) {
     check_hook(d, o->hook);
-    check_pass(a, d, "--print-after", o->print_after);
-    check_pass(a, d, "--stop-after", o->stop_after);
+    check_passes(a, d, o);
     check_warnings(d, o);
     check_algorithms(d, o);
     check_device(a, d, o);

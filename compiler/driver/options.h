@@ -26,7 +26,7 @@ typedef struct options {
     bool werror, remarks, time_passes, verbose;
     int64_t error_limit;
     const char *program_folder; // where onnxc lies, for what is installed beside it; no option
-    const char *diagnostics, *color, *print_after, *stop_after, *times;
+    const char *diagnostics, *color, *print_after, *stop_after, *times, *passes;
 } options;
 
 extern const option compile_options[];
@@ -54,5 +54,6 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 fp_mode options_fp(const options *o);
 precision options_precision(const options *o);
 algorithm_options options_algorithms(const options *o);
-int options_level(const options *o); // 0..3; -Os and -Oz: 2
+string_list options_passes(arena *a, const options *o); // of --passes, which may name none
+int options_level(const options *o);                    // 0..3; -Os and -Oz: 2
 #endif

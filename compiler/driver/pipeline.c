@@ -72,6 +72,21 @@ static bool run_passes(pipeline *p) {
     return true;
 }
 
+static bool run_program_pass(pipeline *p, const program_pass *g, program_context *c) {
+    begin(p, g->name);
+    g->run(c);
+    program_verify(p->program);
+    return end(p, g->name);
+}
+
+static bool run_named_passes(pipeline *p, program_context *c) {
+    string_list names = options_passes(p->arena, p->options);
+    for (int i = 0; i < names.n; i++)
+        for (const program_pass *g = program_passes; g->name; g++)
+            if (strcmp(g->name, names.at[i]) == 0 && !run_program_pass(p, g, c)) return false;
+    return true;
+}
+
 static bool run_program_passes(pipeline *p) {
     const target *t = p->gpu_target ? p->gpu_target : p->target;
     program_context c = {p->program, t, options_level(p->options), options_algorithms(p->options),
@@ -79,13 +94,9 @@ static bool run_program_passes(pipeline *p) {
     c.algorithms.chosen = p->algorithms.chosen, c.algorithms.user = p->algorithms.user;
     c.algorithms.variants = p->gpu_target ? &t : p->variants.at;
     c.algorithms.nvariants = p->gpu_target ? 1 : p->variants.n;
-    for (const program_pass *g = program_passes; g->name; g++) {
-        if (c.opt < g->min_opt) continue;
-        begin(p, g->name);
-        g->run(&c);
-        program_verify(p->program);
-        if (!end(p, g->name)) return false;
-    }
+    if (p->options->passes) return run_named_passes(p, &c);
+    for (const program_pass *g = program_passes; g->name; g++)
+        if (c.opt >= g->min_opt && !run_program_pass(p, g, &c)) return false;
     if (!p->gpu_target) return true;
     begin(p, "place");
     assign_spaces(p->program);
@@ -387,6 +398,35 @@ static void schedule_for_gpu(pipeline *p) {
     if (!p->versions.n) p->gpu = gpu_schedule(p->program, p->name, t, with_host, p->diag);
 }
 
+// ---------------------------------------------------------------- programs as text
+bool source_is_program(const source *s) {
+    size_t n = strlen(s->path), ending = strlen(".kernels");
+    return n > ending && strcmp(s->path + n - ending, ".kernels") == 0;
+}
+
+static void check_program_options(pipeline *p) {
+    const options *o = p->options;
+    bool for_models =
+        o->dims.n || o->shapes.n || o->io_dtype.n || o->io_layout.n || o->state.n || o->override.n;
+    if (for_models || options_for_both(o) || o->tune)
+        diag_fatal(p->diag, NULL,
+                   "programs as text take no options of the model, no --tune and one --device");
+}
+
+static bool read_program(pipeline *p, const source *s) {
+    enum { TEXT_MOST = 1 << 30 };
+    check_program_options(p);
+    begin(p, "lower");
+    mapped m = {.data = s->data, .size = s->size};
+    if (!s->data) m = file_map(p->arena, p->diag, s->path, TEXT_MOST);
+    if (memchr(m.data, 0, m.size)) diag_fatal(p->diag, NULL, "the text has a NUL");
+    const char *text = arena_strndup(p->arena, (const char *)m.data, m.size);
+    p->program = program_parse(p->arena, p->diag, s->path, text);
+    p->module = p->program->module;
+    if (p->model_digest) digest_add(p->model_digest, text, m.size);
+    return end(p, "lower");
+}
+
 // ---------------------------------------------------------------- tuning
 pipeline *pipeline_trial(pipeline *p, arena *a, const source *s, const int *choice,
                          const struct choice_table *t, way_hook *chosen, void *user) {
@@ -457,6 +497,18 @@ static void run_loops(pipeline *p) {
     end(p, "loops");
 }
 
+// Up to lowering. True: there is more to do.
+static bool run_to_program(pipeline *p, const source *s, goal g) {
+    if (!run_import(p, s) || !run_passes(p)) return false;
+    if (p->all_outputs) bind_all_outputs(p->module);
+    if (g == GOAL_GRAPH) return false;
+    run_lower(p);
+    drop_variant_for_bytes(p);
+    check_sizes(p);
+    if (p->options->check_interface) check_interface(p, p->options->check_interface);
+    return end(p, "lower") && g != GOAL_KERNELS;
+}
+
 void pipeline_run(pipeline *p, const source *s, goal g) {
     if (g >= GOAL_PROGRAM) set_targets(p);
     p->name = model_identifier(p->arena, p->diag, p->options, s->path);
@@ -467,15 +519,12 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
     if (p->options->tune && p->hooks.progress) p->hooks.progress(p->hooks.user, "tune");
     tune_model(p, s, g);
 
-    if (!run_import(p, s) || !run_passes(p)) return;
-    if (p->all_outputs) bind_all_outputs(p->module);
-    if (g == GOAL_GRAPH) return;
-
-    run_lower(p);
-    drop_variant_for_bytes(p);
-    check_sizes(p);
-    if (p->options->check_interface) check_interface(p, p->options->check_interface);
-    if (!end(p, "lower") || g == GOAL_KERNELS) return;
+    if (source_is_program(s)) {
+        if (g == GOAL_GRAPH) diag_fatal(p->diag, NULL, "a program as text has no graph");
+        if (!read_program(p, s) || g == GOAL_KERNELS) return;
+    } else if (!run_to_program(p, s, g)) {
+        return;
+    }
 
     run_versions(p, s);
     if (p->stopped) return;
@@ -493,12 +542,19 @@ pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks
     return p;
 }
 
+string_list pipeline_program_passes(arena *a) {
+    string_list names = {0};
+    for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
+    return names;
+}
+
 string_list pipeline_passes(arena *a) {
     string_list names = {0};
     VEC_PUSH(a, &names, "import");
     for (const pass *g = graph_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
     VEC_PUSH(a, &names, "lower");
-    for (const program_pass *g = program_passes; g->name; g++) VEC_PUSH(a, &names, g->name);
+    string_list own = pipeline_program_passes(a);
+    for (int i = 0; i < own.n; i++) VEC_PUSH(a, &names, own.at[i]);
     VEC_PUSH(a, &names, "place");
     VEC_PUSH(a, &names, "loops");
     return names;

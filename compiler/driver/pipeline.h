@@ -19,6 +19,7 @@ typedef struct source {
     size_t size;
     const char *folder; // of external data, for models in memory; NULL: none
 } source;
+bool source_is_program(const source *s); // as text, by its ending ".kernels"
 
 // How far a model goes: its graph; unscheduled kernels, the meaning; the same after the program's passes;
 // loops.
@@ -86,6 +87,7 @@ void pipeline_choose(pipeline *p, const struct choice_table *t);
 struct emit_means pipeline_means(pipeline *p);
 // Names that --print-after and --stop-after know.
 string_list pipeline_passes(arena *a);
+string_list pipeline_program_passes(arena *a); // those that --passes knows
 const char *loops_text(arena *a, const lmodule *m);
 // The C identifier of a model: --name, or made of its file's name.
 const char *model_identifier(arena *a, diag *d, const options *o, const char *path);

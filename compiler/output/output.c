@@ -183,11 +183,18 @@ static bool is_stdout(const char *path) {
     return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
 }
 
-const format *output_format(const options *o) {
-    const char *ending = o->output && !is_stdout(o->output) ? ending_of(o->output) : formats[0].ending;
+static const format *format_of_ending(const char *ending) {
     for (int i = 0; i < NFORMATS; i++)
-        if (o->emit ? !strcmp(formats[i].name, o->emit) : *ending && !strcmp(formats[i].ending, ending))
-            return &formats[i];
+        if (*ending && strcmp(formats[i].ending, ending) == 0) return &formats[i];
+    return NULL;
+}
+
+const format *output_format(const options *o) {
+    if (!o->emit)
+        return format_of_ending(o->output && !is_stdout(o->output) ? ending_of(o->output)
+                                                                   : formats[0].ending);
+    for (int i = 0; i < NFORMATS; i++)
+        if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
     return NULL;
 }
 
@@ -275,7 +282,8 @@ static bool nothing_wanted(const options *o) { return (o->stop_after || o->print
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
     const options *o = p->options;
-    const format *f = output_format(o);
+    bool program = source_is_program(s) && !o->emit && is_stdout(o->output);
+    const format *f = program ? format_of_ending(ending_of(s->path)) : output_format(o);
     if (!f) {
         diag_hint(p->diag, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
         diag_fatal(p->diag, NULL, "cannot tell the kind of output from the name '%s'", o->output);

@@ -72,6 +72,8 @@ static expr *intern(kernel *k, expr e) {
     return made;
 }
 
+expr *x_as_written(kernel *k, const expr *e) { return intern(k, *e); }
+
 // ---------------------------------------------------------------- leaves
 expr *x_float(kernel *k, dtype t, double v) {
     return intern(k, (expr){.op = X_CONST, .dtype = t, .f = t == DT_F32 ? (double)(float)v : v});

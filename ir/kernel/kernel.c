@@ -83,23 +83,33 @@ expr *stage_own_axis(kernel *k, stage *s, axis_kind kind, const char *name, dim 
     return x_axis(k, a);
 }
 
-expr *reduce_neutral(kernel *k, reduce_op op, dtype t) {
-    bool f = dtype_is_float(t);
+static cell neutral(reduce_op op, dtype t) {
+    bool f = dtype_is_float(t), one = op == RED_PROD;
     switch (op) {
     case RED_SUM:
-    case RED_OR: return x_zero(k, t);
-    case RED_PROD: return x_number(k, t, 1);
-    case RED_AND: return x_int(k, t, t == DT_BOOL ? 1 : -1);
+    case RED_OR:
+    case RED_PROD: return f ? (cell){.f = one} : (cell){.i = one};
+    case RED_AND: return (cell){.i = t == DT_BOOL ? 1 : -1};
     case RED_MIN:
-        return f ? x_float(k, t, INFINITY)
-                 : x_int(k, t,
-                         t == DT_BOOL  ? 1
-                         : t == DT_U64 ? -1
-                                       : dtype_int_max(t));
-    case RED_MAX: return f ? x_float(k, t, -INFINITY) : x_int(k, t, t == DT_BOOL ? 0 : dtype_int_min(t));
+        if (f) return (cell){.f = INFINITY};
+        return (cell){.i = t == DT_BOOL ? 1 : t == DT_U64 ? -1 : dtype_int_max(t)};
+    case RED_MAX:
+        if (f) return (cell){.f = -INFINITY};
+        return (cell){.i = t == DT_BOOL ? 0 : dtype_int_min(t)};
     case RED_CUSTOM: break;
     }
-    return NULL;
+    return (cell){0};
+}
+
+expr *reduce_neutral(kernel *k, reduce_op op, dtype t) {
+    if (op == RED_CUSTOM) return NULL;
+    cell v = neutral(op, t);
+    return dtype_is_float(t) ? x_float(k, t, v.f) : x_int(k, t, v.i);
+}
+
+bool state_begins_neutral(const state *s) {
+    if (s->op == RED_CUSTOM || s->init->op != X_CONST) return false;
+    return s->init->dtype == s->dtype && s->init->i == neutral(s->op, s->dtype).i;
 }
 
 expr *stage_reduce(kernel *k, stage *s, reduce_op op, expr *term) {

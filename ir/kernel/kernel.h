@@ -170,6 +170,8 @@ expr *x_read_guarded(kernel *k, buffer *b, expr *const *index, expr *guard, expr
 // run with `message` when it was outside.
 expr *x_checked_index(kernel *k, expr *index, dim *extent, bool wrap, const char *message);
 
+// e as it is, nothing folded; its id and axes are set.
+expr *x_as_written(kernel *k, const expr *e);
 expr *x_check(kernel *k, expr *a, expr *holds, int message); // a; the run fails with message where not holds
 
 // index = base + sum of coef[axis] * axis with coefs and base free of axes and reads. False when not affine.
@@ -260,6 +262,7 @@ void stage_step(stage *s, int component, expr *step, expr *merge);
 write *stage_write(kernel *k, stage *s, buffer *to, expr *const *index, expr *value); // WRITE_END, SET
 buffer *kernel_local(kernel *k, const char *name, dtype t, int rank, dim *const *dims);
 expr *reduce_neutral(kernel *k, reduce_op op, dtype t);
+bool state_begins_neutral(const state *s);
 // The distinct expressions of the stage's parts, operands first: part by part, states before writes.
 enum stage_part {
     PART_INIT = 1,

@@ -1,137 +1,284 @@
-// Kernels and programs as text: the kernel as its loops, one line for each write and state.
-#include "ir/kernel/program.h"
+// Kernels as text: the kernel as its loops, one line for each write and state (the grammar is in
+// ir/kernel/kernel_text.h). In: a kernel. Out: text that kernel_parse.c reads back to the same text.
+#include "ir/kernel/kernel_text.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static void print_expr(text *t, const kernel *k, const expr *e, int depth);
-
-static void print_index(text *t, const kernel *k, int n, expr *const *index, int depth) {
-    text_add(t, "[");
-    for (int j = 0; j < n; j++) {
-        if (j) text_add(t, ", ");
-        print_expr(t, k, index[j], depth);
-    }
-    text_add(t, "]");
-}
-
-static void print_leaf(text *t, const kernel *k, const expr *e, int depth) {
-    switch (e->op) {
-    case X_CONST:
-        if (dtype_is_float(e->dtype))
-            text_printf(t, e->f == (double)(int64_t)e->f && e->f < 1e9 && e->f > -1e9 ? "%.1f" : "%.17g",
-                        e->f);
-        else text_printf(t, "%lld", (long long)e->i);
-        return;
-    case X_AXIS: text_printf(t, "%s%d", k->axes.at[e->axis].name, e->axis); return;
-    case X_DIM: text_printf(t, "(%s)", dim_text(t->arena, e->dim)); return;
-    case X_STATE: text_printf(t, "s%d", e->axis); return;
-    case X_OTHER: text_printf(t, "o%d", e->axis); return;
-    case X_READ:
-        text_add(t, e->buffer->name);
-        print_index(t, k, e->buffer->rank, e->index, depth + 1);
-        if (!e->guard) return;
-        text_add(t, " if ");
-        print_expr(t, k, e->guard, depth + 1);
-        text_add(t, " else ");
-        print_expr(t, k, e->fill, depth + 1);
-        return;
-    case X_COUNT:
-#define LEAF(...)
-#define OP(op, ...) case op:
-#include "ir/kernel/expr_ops.def"
-        return;
-    }
-}
-
-// Deep expressions are cut: this is for reading.
-static void print_expr(text *t, const kernel *k, const expr *e, int depth) {
-    if (depth > 24 || t->n > 20000) {
-        text_printf(t, "e%d", e->id);
-        return;
-    }
-    int n = expr_arity(e->op);
-    if (n == 0) {
-        print_leaf(t, k, e, depth);
-        return;
-    }
-    const char *infix = expr_op_infix(e->op);
-    if (!infix) text_add(t, e->op == X_CAST ? dtype_name(e->to) : expr_op_name(e->op));
-    text_add(t, "(");
-    for (int j = 0; j < n; j++) {
-        if (j && infix) text_printf(t, " %s ", infix);
-        else if (j) text_add(t, ", ");
-        print_expr(t, k, e->arg[j], depth + 1);
-    }
-    if (e->op == X_CHECK) text_printf(t, ", \"%s\"", k->messages.at[e->axis]);
-    text_add(t, ")");
-}
-
-static int print_axis(text *t, const kernel *k, int a, int indent) {
-    static const char *const word[] = {
-        [AXIS_PARALLEL] = "for", [AXIS_REDUCE] = "reduce", [AXIS_SCAN] = "scan"};
-    const axis *x = &k->axes.at[a];
-    text_printf(t, "%*s%s %s%d < %s\n", indent, "", word[x->kind], x->name, a, dim_text(t->arena, x->extent));
-    return indent + 2;
-}
-
-static void print_states(text *t, const kernel *k, const stage *s, int indent) {
-    static const char *const op[] = {
-        [RED_SUM] = "+=", [RED_PROD] = "*=", [RED_MIN] = "min=", [RED_MAX] = "max=",
-        [RED_AND] = "&=", [RED_OR] = "|=",   [RED_CUSTOM] = "="};
-    for (int j = 0; j < s->states.n; j++) {
-        text_printf(t, "%*ss%d %s ", indent, "", j, op[s->states.at[j].op]);
-        print_expr(t, k, s->states.at[j].step, 0);
-        if (s->states.at[j].op == RED_CUSTOM) {
-            text_add(t, " from ");
-            print_expr(t, k, s->states.at[j].init, 0);
-        }
-        text_add(t, "\n");
-    }
-}
-
-static void print_writes(text *t, const kernel *k, const stage *s, write_when when, int indent) {
-    static const char *const op[] = {[COMBINE_SET] = "=",
+const char *const role_words[] = {[BUF_INPUT] = "input", [BUF_OUTPUT] = "output", [BUF_CONST] = "const",
+                                  [BUF_TEMP] = "temp",   [BUF_HEAP] = "heap",     [BUF_LOCAL] = "local"};
+const char *const axis_words[] = {[AXIS_PARALLEL] = "for", [AXIS_REDUCE] = "reduce", [AXIS_SCAN] = "scan"};
+const char *const reduce_words[] = {
+    [RED_SUM] = "+=", [RED_PROD] = "*=", [RED_MIN] = "min=", [RED_MAX] = "max=",
+    [RED_AND] = "&=", [RED_OR] = "|=",   [RED_CUSTOM] = "="};
+const char *const combine_words[] = {[COMBINE_SET] = "=",
                                      [COMBINE_ADD] = "+=",
                                      [COMBINE_MUL] = "*=",
                                      [COMBINE_MIN] = "min=",
                                      [COMBINE_MAX] = "max="};
-    for (int j = 0; j < s->writes.n; j++) {
-        const write *w = &s->writes.at[j];
-        if (w->when != when) continue;
-        text_printf(t, "%*s%s", indent, "", w->to->name);
-        print_index(t, k, w->to->rank, w->index, 0);
-        text_printf(t, " %s ", op[w->combine]);
-        print_expr(t, k, w->value, 0);
-        if (w->guard) {
-            text_add(t, " where ");
-            print_expr(t, k, w->guard, 0);
-        }
-        text_add(t, "\n");
+
+const char *infix_word(expr_op op) {
+    switch ((int)op) {
+    case X_ADD: return "+";
+    case X_SUB: return "-";
+    case X_MUL: return "*";
+    case X_DIV: return "/";
+    case X_LT: return "<";
+    case X_LE: return "<=";
+    case X_EQ: return "==";
+    case X_NE: return "!=";
+    case X_AND: return "&";
+    case X_OR: return "|";
+    default: return NULL;
     }
 }
 
-static void print_stage(text *t, const kernel *k, const stage *s, int indent) {
-    int j = 0;
-    for (; j < s->axes.n && k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL; j++)
-        indent = print_axis(t, k, s->axes.at[j], indent);
+bool expr_compares(expr_op op) { return op == X_EQ || op == X_NE || op == X_LT || op == X_LE; }
+bool expr_keeps_type(expr_op op) {
+    return expr_arity(op) && op != X_CAST && op != X_BITCAST && op != X_ISNAN && op != X_ISINF &&
+           !expr_compares(op);
+}
+bool cast_may_saturate(dtype to) { return dtype_is_float(to) && dtype_bits(to) == 8; }
+dtype number_type(bool is_float) { return is_float ? DT_F32 : DT_I64; }
+
+// ---------------------------------------------------------------- expressions
+typedef struct printer {
+    text *t;
+    const kernel *k;
+    named_dims *dims;
+    int *axis, naxes; // by axis: 1 + its number in the text, in order of appearance
+    int *name;        // by expression: 1 + the number of its let, 0: it is written out
+} printer;
+
+// The type that e has whatever is expected of it; DT_NONE: its constants take what is expected.
+static dtype own_type(const expr *e) {
+    if (e->op == X_CONST) return DT_NONE;
+    if (!expr_keeps_type(e->op)) return e->dtype;
+    dtype t = DT_NONE;
+    int first = e->op == X_SELECT, end = e->op == X_CHECK ? 1 : expr_arity(e->op);
+    for (int j = first; j < end && t == DT_NONE; j++) t = own_type(e->arg[j]);
+    return t;
+}
+
+static void print_expr(const printer *p, const expr *e, dtype want);
+
+static void print_index(const printer *p, int n, expr *const *index) {
+    text_add(p->t, "[");
+    for (int j = 0; j < n; j++) {
+        if (j) text_add(p->t, ", ");
+        print_expr(p, index[j], DT_I64);
+    }
+    text_add(p->t, "]");
+}
+
+static void print_number(text *t, const expr *e) {
+    bool plain = e->f < 1e9 && e->f > -1e9 && e->f == (double)(int64_t)e->f;
+    if (!dtype_is_float(e->dtype)) text_printf(t, "%lld", (long long)e->i);
+    else if (plain) text_printf(t, "%.1f", e->f);
+    else print_double(t, e->f, 17);
+}
+
+static void print_const(text *t, const expr *e, dtype want) {
+    bool expected = e->dtype == (want != DT_NONE ? want : number_type(dtype_is_float(e->dtype)));
+    if (!expected) text_printf(t, "%s(", dtype_name(e->dtype));
+    print_number(t, e);
+    if (!expected) text_add(t, ")");
+}
+
+// Names end in their number.
+static void print_axis_name(const printer *p, int a) {
+    const char *name = p->k->axes.at[a].name;
+    size_t n = strlen(name);
+    while (n && name[n - 1] >= '0' && name[n - 1] <= '9') n--;
+    bool state = !n || (n == 1 && name[0] == 's');
+    text_printf(p->t, "%.*s%s%d", (int)n, name, state ? "_" : "", p->axis[a] - 1);
+}
+
+static void print_read(const printer *p, const expr *e) {
+    print_name(p->t, e->buffer->name);
+    print_index(p, e->buffer->rank, e->index);
+    if (!e->guard) return;
+    text_add(p->t, " if ");
+    print_expr(p, e->guard, DT_BOOL);
+    text_add(p->t, " else ");
+    print_expr(p, e->fill, e->dtype);
+}
+
+static void print_dim_value(const printer *p, const expr *e, dtype want) {
+    dim *d = p->dims ? named_dims_add(p->dims, e->dim) : e->dim;
+    if (dim_is_const(d)) {
+        print_const(p->t, &(expr){.op = X_CONST, .dtype = DT_I64, .i = dim_value(d)}, want);
+        return;
+    }
+    text_add(p->t, "{");
+    print_dim(p->t, p->dims, d);
+    text_add(p->t, "}");
+}
+
+static void print_leaf(const printer *p, const expr *e, dtype want) {
+    switch ((int)e->op) {
+    case X_CONST: print_const(p->t, e, want); return;
+    case X_AXIS: print_axis_name(p, e->axis); return;
+    case X_DIM: print_dim_value(p, e, want); return;
+    case X_STATE: text_printf(p->t, "s%d", e->axis); return;
+    case X_OTHER: text_printf(p->t, "other%d", e->axis); return;
+    case X_READ: print_read(p, e); return;
+    }
+}
+
+static dtype operand_type(const expr *e, int j, dtype want) {
+    if ((e->op == X_SELECT && j == 0) || (e->op == X_CHECK && j == 1)) return DT_BOOL;
+    if (expr_keeps_type(e->op)) return want != DT_NONE ? want : own_type(e);
+    if (!expr_compares(e->op)) return DT_NONE;
+    dtype t = own_type(e->arg[0]);
+    return t != DT_NONE ? t : own_type(e->arg[1]);
+}
+
+static void print_expr(const printer *p, const expr *e, dtype want) {
+    if (p->name[e->id]) {
+        text_printf(p->t, "$%d", p->name[e->id] - 1);
+        return;
+    }
+    int n = expr_arity(e->op);
+    if (n == 0) {
+        print_leaf(p, e, want);
+        return;
+    }
+    const char *mid = infix_word(e->op);
+    if (!mid) text_add(p->t, e->op == X_CAST ? dtype_name(e->to) : expr_op_name(e->op));
+    text_add(p->t, "(");
+    for (int j = 0; j < n; j++) {
+        if (j) text_printf(p->t, mid ? " %s " : ", ", mid);
+        print_expr(p, e->arg[j], operand_type(e, j, want));
+    }
+    if (e->op == X_ROUND_TO) text_printf(p->t, ", %s", dtype_name(e->to));
+    if (e->op == X_BITCAST) text_printf(p->t, ", %s", dtype_name(e->dtype));
+    if ((e->op == X_ROUND_TO || e->op == X_CAST) && e->saturate && cast_may_saturate(e->to))
+        text_add(p->t, ", saturate");
+    if (e->op == X_CHECK) {
+        const char *message = p->k->messages.at[e->axis];
+        text_add(p->t, ", ");
+        text_add_quoted(p->t, message, strlen(message));
+    }
+    text_add(p->t, ")");
+}
+
+// ---------------------------------------------------------------- lets
+enum { DEEPEST = 24, LARGE = 400 }; // operands within each other; expressions of a line
+
+// Names what is deep, and in large stages what is used several times. Operands have smaller ids.
+static int choose_lets(printer *p, const expr_list *all) {
+    arena *scratch = arena_new();
+    int nexprs = p->k->exprs.n, nlets = 0;
+    int *size = ARENA_ARRAY(scratch, int, nexprs + 1), *uses = ARENA_ARRAY(scratch, int, nexprs + 1),
+        *height = ARENA_ARRAY(scratch, int, nexprs + 1);
+    bool large = false;
+    expr *operand[MAX_RANK + 3];
+    for (int i = 0; i < all->n; i++) {
+        const expr *e = all->at[i];
+        size[e->id] = 1;
+        for (int j = expr_operands(e, operand) - 1; j >= 0; j--) {
+            uses[operand[j]->id]++;
+            size[e->id] += size[operand[j]->id];
+            if (size[e->id] > LARGE) size[e->id] = LARGE + 1;
+        }
+        large |= size[e->id] > LARGE;
+        p->name[e->id] = 0;
+    }
+    for (int i = 0; i < all->n; i++) {
+        const expr *e = all->at[i];
+        for (int j = expr_operands(e, operand) - 1; j >= 0; j--)
+            if (height[operand[j]->id] >= height[e->id]) height[e->id] = height[operand[j]->id] + 1;
+        bool shared = large && uses[e->id] > 1 && size[e->id] > 1;
+        if (!shared && height[e->id] <= DEEPEST) continue;
+        height[e->id] = 0;
+        p->name[e->id] = ++nlets;
+    }
+    arena_destroy(scratch);
+    return nlets;
+}
+
+static void print_lets(const printer *p, const expr_list *all, int indent) {
+    for (int i = 0; i < all->n; i++) {
+        expr *e = all->at[i];
+        int name = p->name[e->id];
+        if (!name) continue;
+        text_printf(p->t, "%*slet $%d = ", indent, "", name - 1);
+        p->name[e->id] = 0;
+        print_expr(p, e, DT_NONE);
+        p->name[e->id] = name;
+        text_add(p->t, "\n");
+    }
+}
+
+// ---------------------------------------------------------------- stages
+static int print_axis(printer *p, int a, const char *word, int indent) {
+    if (!p->axis[a]) p->axis[a] = ++p->naxes;
+    text_printf(p->t, "%*s%s ", indent, "", word);
+    print_axis_name(p, a);
+    text_add(p->t, " < ");
+    print_dim(p->t, p->dims, p->k->axes.at[a].extent);
+    text_add(p->t, "\n");
+    return indent + 2;
+}
+
+static void print_states(const printer *p, const stage *s, int indent) {
+    for (int j = 0; j < s->states.n; j++) {
+        const state *x = &s->states.at[j];
+        text_printf(p->t, "%*ss%d", indent, "", j);
+        if (x->dtype != number_type(true)) text_printf(p->t, ": %s", dtype_name(x->dtype));
+        text_printf(p->t, " %s ", reduce_words[x->op]);
+        print_expr(p, x->step, x->dtype);
+        if (!state_begins_neutral(x)) text_add(p->t, " from "), print_expr(p, x->init, x->dtype);
+        if (x->merge) text_add(p->t, " merge "), print_expr(p, x->merge, x->dtype);
+        text_add(p->t, "\n");
+    }
+}
+
+static void print_writes(const printer *p, const stage *s, write_when when, int indent) {
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        if (w->when != when) continue;
+        text_printf(p->t, "%*s", indent, "");
+        print_name(p->t, w->to->name);
+        print_index(p, w->to->rank, w->index);
+        text_printf(p->t, " %s ", combine_words[w->combine]);
+        print_expr(p, w->value, dtype_compute(w->to->dtype));
+        if (w->guard) text_add(p->t, " where "), print_expr(p, w->guard, DT_BOOL);
+        text_add(p->t, "\n");
+    }
+}
+
+static void print_stage(printer *p, const stage *s, int indent) {
+    arena *scratch = arena_new();
+    expr_list all = stage_nodes(scratch, s, PART_ALL);
+    const axis *axes = p->k->axes.at;
+    int nlets = choose_lets(p, &all), j = 0;
+    for (; j < s->axes.n && axes[s->axes.at[j]].kind == AXIS_PARALLEL; j++)
+        indent = print_axis(p, s->axes.at[j], axis_words[AXIS_PARALLEL], indent);
     int inner = indent;
-    for (; j < s->axes.n; j++) inner = print_axis(t, k, s->axes.at[j], inner);
-    print_writes(t, k, s, WRITE_BEFORE, inner);
-    print_states(t, k, s, inner);
-    print_writes(t, k, s, WRITE_AFTER, inner);
-    print_writes(t, k, s, WRITE_END, indent);
+    for (; j < s->axes.n; j++)
+        inner = print_axis(p, s->axes.at[j], axis_words[axes[s->axes.at[j]].kind], inner);
+    if (nlets) print_lets(p, &all, inner);
+    print_writes(p, s, WRITE_BEFORE, inner);
+    print_states(p, s, inner);
+    print_writes(p, s, WRITE_AFTER, inner);
+    print_writes(p, s, WRITE_END, indent);
+    arena_destroy(scratch);
 }
 
-const char *kernel_print(arena *a, const kernel *k) {
-    text t = {.arena = a};
-    int indent = 0;
-    text_printf(&t, "%s\n", k->name);
-    for (int j = 0; j < k->nouter; j++) indent = print_axis(&t, k, j, indent);
-    for (int j = 0; j < k->stages.n; j++) print_stage(&t, k, k->stages.at[j], indent);
-    return text_str(&t);
+// Whether its lines could be taken for those of the stage before.
+static bool needs_then(const kernel *k, int j) {
+    const stage *before = j ? k->stages.at[j - 1] : NULL;
+    if (!before || k->stages.at[j]->axes.n) return false;
+    return !before->axes.n || k->axes.at[before->axes.at[0]].kind != AXIS_PARALLEL;
 }
 
-// ---------------------------------------------------------------- programs
+// ---------------------------------------------------------------- kernels
+void print_dim(text *t, named_dims *dims, dim *d) {
+    text_add(t, dim_text(t->arena, dims ? named_dims_add(dims, d) : d));
+}
+
 static void print_layout(text *t, const layout *l) {
     text_add(t, " layout(");
     for (int j = 0; j < l->n; j++)
@@ -140,22 +287,50 @@ static void print_layout(text *t, const layout *l) {
     for (int a = 0; a < MAX_RANK; a++)
         if (l->pad_lo[a] || l->pad_hi[a])
             text_printf(t, " halo %d:%lld,%lld", a, (long long)l->pad_lo[a], (long long)l->pad_hi[a]);
+    if (l->fill != 0 || signbit(l->fill)) text_add(t, " fill "), print_double(t, l->fill, 17);
     if (l->gap) text_printf(t, " gap %d:%lld", l->gap_entry, (long long)l->gap);
     text_add(t, ")");
 }
 
-static void print_buffer(text *t, const buffer *b) {
-    static const char *const role[] = {[BUF_INPUT] = "input", [BUF_OUTPUT] = "output", [BUF_CONST] = "const",
-                                       [BUF_TEMP] = "temp",   [BUF_HEAP] = "heap",     [BUF_LOCAL] = "local"};
-    text_printf(t, "%s %s: %s[", role[b->role], b->name, dtype_name(b->dtype));
-    for (int j = 0; j < b->rank; j++) text_printf(t, "%s%s", j ? ", " : "", dim_text(t->arena, b->dims[j]));
+void print_buffer(text *t, named_dims *dims, const buffer *b) {
+    text_printf(t, "%s ", role_words[b->role]);
+    print_name(t, b->name);
+    text_printf(t, ": %s[", dtype_name(b->dtype));
+    for (int j = 0; j < b->rank; j++) {
+        if (j) text_add(t, ", ");
+        print_dim(t, dims, b->dims[j]);
+    }
     text_add(t, "]");
     if (b->layout) print_layout(t, b->layout);
-    if (b->space == SPACE_DEVICE && b->role != BUF_CONST) text_add(t, " on the device");
+    if (b->space == SPACE_DEVICE) text_add(t, " on the device");
     if (b->space == SPACE_CALLER) text_add(t, " where the caller says");
-    if (b->view_of) text_printf(t, " view of %s", b->view_of->name);
-    if (b->offset) text_printf(t, " at %s", dim_text(t->arena, b->offset));
+}
+
+void print_kernel(text *t, named_dims *dims, const kernel *k, int indent) {
+    arena *scratch = arena_new();
+    printer p = {.t = t, .k = k, .dims = dims};
+    p.axis = ARENA_ARRAY(scratch, int, k->axes.n + 1);
+    p.name = ARENA_ARRAY(scratch, int, k->exprs.n + 1);
+    print_name(t, k->name);
+    if (k->algorithm) text_printf(t, " as %s", k->algorithm);
     text_add(t, "\n");
+    for (int j = 0; j < k->nouter; j++) indent = print_axis(&p, j, "outer", indent);
+    for (int j = 0; j < k->locals.n; j++) {
+        text_printf(t, "%*s", indent, "");
+        print_buffer(t, dims, k->locals.at[j]);
+        text_add(t, "\n");
+    }
+    for (int j = 0; j < k->stages.n; j++) {
+        if (needs_then(k, j)) text_printf(t, "%*sthen\n", indent, "");
+        print_stage(&p, k->stages.at[j], indent);
+    }
+    arena_destroy(scratch);
+}
+
+const char *kernel_print(arena *a, const kernel *k) {
+    text t = {.arena = a};
+    print_kernel(&t, NULL, k, 0);
+    return text_str(&t);
 }
 
 // Buffers have numbers for names while the kernel is printed: the printer takes names from them alone.
@@ -180,68 +355,5 @@ const char *kernel_outline(arena *a, const kernel *k) {
     }
     text_add(&t, strchr(kernel_print(a, k), '\n'));
     while (count--) was[count].b->name = was[count].name;
-    return text_str(&t);
-}
-
-static void print_region(text *t, const region *r, int indent);
-
-static void print_step(text *t, const step *s, int indent) {
-    text_printf(t, "%*s", indent, "");
-    switch (s->kind) {
-    case STEP_KERNEL: {
-        const char *k = kernel_print(t->arena, s->kernel);
-        for (const char *line = k; *line;) {
-            const char *end = strchr(line, '\n');
-            if (line != k) text_printf(t, "%*s", indent + 2, "");
-            else text_add(t, "kernel ");
-            text_addn(t, line, (size_t)(end - line) + 1);
-            line = end + 1;
-        }
-        return;
-    }
-    case STEP_CHECK: text_printf(t, "check %s: %s\n", dim_text(t->arena, s->dim), s->message); return;
-    case STEP_SET_DIM:
-        if (s->dim) text_printf(t, "%s := %s\n", s->target->name, dim_text(t->arena, s->dim));
-        else text_printf(t, "%s := %s[%lld]\n", s->target->name, s->buffer->name, (long long)s->index);
-        return;
-    case STEP_ALLOC: text_printf(t, "alloc %s\n", s->buffer->name); return;
-    case STEP_FREE: text_printf(t, "free %s\n", s->buffer->name); return;
-    case STEP_COPY: text_printf(t, "copy %s = %s\n", s->buffer->name, s->from->name); return;
-    case STEP_MOVE: text_printf(t, "move %s = %s\n", s->buffer->name, s->from->name); return;
-    case STEP_IF: text_printf(t, "if %s\n", s->buffer ? s->buffer->name : dim_text(t->arena, s->dim)); break;
-    case STEP_LOOP:
-        text_printf(t, "loop %s < %s%s%s\n", s->target->name, s->dim ? dim_text(t->arena, s->dim) : "inf",
-                    s->buffer ? " while " : "", s->buffer ? s->buffer->name : "");
-        break;
-    case STEP_LIB:
-        text_printf(t, "call %s(", s->lib);
-        for (int j = 0; j < s->nargs; j++)
-            text_printf(t, "%s%s",
-                        !j                 ? ""
-                        : j == s->nwritten ? "; "
-                                           : ", ",
-                        s->args[j] ? s->args[j]->name : "-");
-        for (int j = 0; j < s->nnumbers; j++)
-            text_printf(t, "%s%s", j ? ", " : "; ", dim_text(t->arena, s->numbers[j]));
-        text_add(t, ")\n");
-        return;
-    }
-    for (int b = 0; b < 2; b++) {
-        if (!s->body[b]) continue;
-        if (b) text_printf(t, "%*selse\n", indent, "");
-        print_region(t, s->body[b], indent + 2);
-    }
-}
-
-static void print_region(text *t, const region *r, int indent) {
-    for (int j = 0; j < r->steps.n; j++) print_step(t, r->steps.at[j], indent);
-}
-
-const char *program_print(arena *a, const program *p) {
-    text t = {.arena = a};
-    text_printf(&t, "program %s\n", p->name ? p->name : "");
-    for (int j = 0; j < p->buffers.n; j++) print_buffer(&t, p->buffers.at[j]);
-    if (p->workspace) text_printf(&t, "workspace %s\n", dim_text(a, p->workspace));
-    print_region(&t, p->main, 0);
     return text_str(&t);
 }

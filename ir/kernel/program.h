@@ -73,6 +73,8 @@ int step_index(const region *r, const step *s);
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers);
 const char *program_print(arena *a, const program *p);
+// What program_print wrote, or anyone else; errors have the line. The program's module holds its name alone.
+program *program_parse(arena *a, diag *d, const char *file, const char *text);
 void program_verify(program *p);
 // Every step in order, those of bodies after the step that owns them.
 typedef struct step_site {

@@ -555,7 +555,8 @@ static int match_channel(const buffer *b, expr *const *index, int axis, int foun
 }
 
 int winograd_channel(const kernel *k, const buffer *b) {
-    bool is = k->algorithm == winograd_algorithm.name || k->algorithm == small_winograd_algorithm.name;
+    const char *name = k->algorithm ? k->algorithm : "";
+    bool is = !strcmp(name, winograd_algorithm.name) || !strcmp(name, small_winograd_algorithm.name);
     if (!is || b->rank < 3 || b->role == BUF_CONST) return -1;
     const stage *s = k->stages.at[kernel_writes(k, b) ? k->stages.n - 1 : 0];
     int vector = s->axes.at[s->axes.n - 1], found = -1;
