@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 
 import foreign as other_processors
@@ -132,6 +133,41 @@ def own_program(results, script, *arguments):
 def cli(results):
     """The command line's golden tests."""
     own_program(results, "run_cli.py", ONNXC)
+
+
+def round_trip(case):
+    """What is wrong when a case's program becomes text and a program again, before and after its passes; "": nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        def make(source, name, *options):
+            path = os.path.join(folder, name + ".kernels")
+            ran = run([ONNXC, source, "--name", "m", *options, "-o", path])
+            if ran.code != 0:
+                raise ValueError(ran.why())
+            return path
+
+        def text(path):
+            with open(path, encoding="utf-8", errors="replace") as f:
+                return f.read()
+
+        model = os.path.join(case, "model.onnx")
+        try:
+            lowered = make(model, "lowered", "--passes=")
+            ended = make(lowered, "ended")
+            pairs = ((lowered, make(lowered, "lowered-again", "--passes=")), (ended, make(ended, "ended-again", "--passes=")),
+                     (ended, make(model, "direct")))
+        except ValueError as failed:
+            return str(failed)
+        return "; ".join(f"{os.path.basename(a)} is not {os.path.basename(b)}" for a, b in pairs if text(a) != text(b))
+
+
+def passes(results):
+    """Passes that run alone on a text, and programs that are read back from theirs: one case of each operator."""
+    own_program(results, "run_cli.py", ONNXC, *sorted(glob.glob(os.path.join(TEST, "passes", "*.test"))))
+    cases = os.path.join(BUILD, "cases")
+    if generate(results, "backend_cases.py", cases):
+        some = families(os.path.join(cases, "node"), 1)
+        for case, wrong in zip(some, parallel(round_trip, some)):
+            results.check(not wrong, os.path.basename(case), wrong)
 
 
 def install(results):
@@ -431,6 +467,7 @@ STAGES = {
     "style": style,
     "unit": unit,
     "cli": cli,
+    "passes": passes,
     "docs": docs,
     "backend": backend,
     "forms-sample": forms_sample,

@@ -1,9 +1,10 @@
 """Golden tests of the command line.
 
-usage: run_cli.py ONNXC [--update] [FILE...]      FILE: test/cli/*.test, all when none is given
+usage: run_cli.py ONNXC [--update] [FILE...]      FILE: test/cli/*.test when none is given
 
 A test file is a list of blocks:
 
+    < a line of in.kernels    that the commands from here on find in their folder
     $ onnxc --mcup x          the command, run by sh in a fresh folder with the files of test/cli
     > a line of standard output
     ! a line of standard error
@@ -24,7 +25,7 @@ HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cli")
 
 
 def parse(path):
-    """Blocks [comments, command, out, err, code]; comments are kept for --update."""
+    """Blocks [comments and lines of in.kernels, command, out, err, code]; --update keeps the first."""
     blocks, comments = [], []
     for line in open(path).read().splitlines():
         if line.startswith("$ "):
@@ -58,6 +59,13 @@ def run(onnxc, command, folder):
     return p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace"), p.returncode
 
 
+def write_input(folder, comments):
+    lines = [line[2:] + "\n" for line in comments if line.startswith("< ") or line == "<"]
+    if lines:
+        with open(os.path.join(folder, "in.kernels"), "w") as f:
+            f.writelines(lines)
+
+
 def write(path, blocks):
     with open(path, "w") as f:
         for i, (comments, command, out, err, code) in enumerate(blocks):
@@ -77,7 +85,8 @@ def run_file(onnxc, path, update):
             if not name.endswith((".test", ".py")):
                 shutil.copy(os.path.join(HERE, name), folder)
         for block in blocks:
-            _, command, out, err, code = block
+            comments, command, out, err, code = block
+            write_input(folder, comments)
             got_out, got_err, got_code = run(onnxc, command, folder)
             wild = any("..." in line for line in out + err)
             if update and not wild:

@@ -23,6 +23,10 @@ void next_line(program_reader *r) {
     find_line(r);
 }
 
+void fail_column(const program_reader *r) {
+    reader_fail(&r->in, "the line is not in the column of those that it belongs to");
+}
+
 int parse_choice(program_reader *r, const char *const *words, int n) {
     reader_skip(&r->in);
     int best = -1;
@@ -264,6 +268,7 @@ static void parse_stage(program_reader *r, int indent) {
         parse_write(&g, WRITE_END);
         next_line(r);
     }
+    if (r->indent > indent) fail_column(r);
     if (!g.writes.n) reader_fail_at(&r->in, at, "the stage writes nothing");
     build_stage(&g);
 }
@@ -306,7 +311,7 @@ kernel *parse_kernel(program_reader *r) {
         if (k->stages.n && at_then(r)) r->in.s += 4, next_line(r);
         parse_stage(r, indent);
     }
-    if (r->indent > outside) reader_fail(&r->in, "the line is not in the column of those that it belongs to");
+    if (r->indent > outside) fail_column(r);
     check_text(r, at, check_kernel, k);
     r->locals = (map){.arena = a};
     return k;

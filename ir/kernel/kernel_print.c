@@ -164,7 +164,7 @@ static void print_expr(const printer *p, const expr *e, dtype want) {
 }
 
 // ---------------------------------------------------------------- lets
-enum { DEEPEST = 24, LARGE = 400 }; // operands within each other; expressions of a line
+enum { DEEPEST = 24, LARGE = 1000 }; // operands within each other; expressions of a stage
 
 // Names what is deep, and in large stages what is used several times. Operands have smaller ids.
 static int choose_lets(printer *p, const expr_list *all) {
@@ -172,7 +172,6 @@ static int choose_lets(printer *p, const expr_list *all) {
     int nexprs = p->k->exprs.n, nlets = 0;
     int *size = ARENA_ARRAY(scratch, int, nexprs + 1), *uses = ARENA_ARRAY(scratch, int, nexprs + 1),
         *height = ARENA_ARRAY(scratch, int, nexprs + 1);
-    bool large = false;
     expr *operand[MAX_RANK + 3];
     for (int i = 0; i < all->n; i++) {
         const expr *e = all->at[i];
@@ -182,9 +181,12 @@ static int choose_lets(printer *p, const expr_list *all) {
             size[e->id] += size[operand[j]->id];
             if (size[e->id] > LARGE) size[e->id] = LARGE + 1;
         }
-        large |= size[e->id] > LARGE;
         p->name[e->id] = 0;
     }
+    int64_t total = 0;
+    for (int i = 0; i < all->n; i++)
+        if (!uses[all->at[i]->id]) total += size[all->at[i]->id];
+    bool large = total > LARGE;
     for (int i = 0; i < all->n; i++) {
         const expr *e = all->at[i];
         for (int j = expr_operands(e, operand) - 1; j >= 0; j--)

@@ -62,6 +62,7 @@ typedef struct program_reader {
 
 void find_line(program_reader *r); // the first that is neither empty nor a comment
 void next_line(program_reader *r); // likewise, after the end of this one
+_Noreturn void fail_column(const program_reader *r);
 int parse_choice(program_reader *r, const char *const *words, int n); // -1: none of them
 buffer *parse_buffer_name(program_reader *r);
 buffer *parse_buffer(program_reader *r, buffer_role role); // up to its space

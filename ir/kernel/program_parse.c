@@ -167,12 +167,19 @@ static void parse_set_dim(program_reader *r, step *s) {
     else if (!dtype_is_int(s->buffer->dtype)) reader_fail(&r->in, "an integer is expected");
 }
 
+static buffer *parse_memory(program_reader *r, bool heap) {
+    buffer *b = parse_buffer_name(r);
+    if (heap && b->role != BUF_HEAP) reader_fail(&r->in, "'%s' is not on the heap", b->name);
+    return b;
+}
+
 static void parse_two(program_reader *r, step *s) {
-    s->buffer = parse_buffer_name(r);
+    s->buffer = parse_memory(r, s->kind != STEP_COPY);
     if (s->kind != STEP_COPY && s->kind != STEP_MOVE) return;
     reader_expect(&r->in, "=");
-    s->from = parse_buffer_name(r);
-    if (s->buffer->rank != s->from->rank) reader_fail(&r->in, "the ranks differ");
+    s->from = parse_memory(r, s->kind == STEP_MOVE);
+    if (s->buffer->rank != s->from->rank || s->buffer->dtype != s->from->dtype)
+        reader_fail(&r->in, "the types differ");
 }
 
 static void parse_call(program_reader *r, step *s) {
@@ -248,7 +255,7 @@ static void parse_step(program_reader *r, region *to) {
 
 static void parse_region(program_reader *r, region *to, int indent) {
     while (r->indent == indent && strncmp(r->in.s, "else", 4)) parse_step(r, to);
-    if (r->indent > indent) reader_fail(&r->in, "the line is not in the column of those that it belongs to");
+    if (r->indent > indent) fail_column(r);
 }
 
 // ---------------------------------------------------------------- programs
