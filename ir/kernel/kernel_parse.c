@@ -281,7 +281,7 @@ void check_text(program_reader *r, const char *at, void (*check)(void *user, dia
     diag own = {.arena = r->p->arena, .sink = keep_message, .user = &message};
     jmp_buf jump;
     if (DIAG_TRY(&own, jump)) check(user, &own);
-    else reader_fail_at(&r->in, at, "%s", message);
+    else reader_fail_at(&r->in, at, "%s", message + strlen("internal error: "));
 }
 
 static void check_kernel(void *user, diag *d) { kernel_verify(user, d); }
