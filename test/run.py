@@ -136,13 +136,14 @@ def cli(results):
 
 
 def round_trip(case):
-    """What is wrong when a case's program becomes text and a program again, before and after its passes; "": nothing."""
+    """What is wrong when a case's program becomes text and a program again, before and after its passes; "": nothing;
+    None: this build cannot compile it."""
     with tempfile.TemporaryDirectory() as folder:
         def make(source, name, *options):
             path = os.path.join(folder, name + ".kernels")
             ran = run([ONNXC, source, "--name", "m", *options, "-o", path])
             if ran.code != 0:
-                raise ValueError(ran.why())
+                raise LookupError(ran.why()) if ran.code == 2 else ValueError(ran.why())
             return path
 
         def text(path):
@@ -155,6 +156,8 @@ def round_trip(case):
             ended = make(lowered, "ended")
             pairs = ((lowered, make(lowered, "lowered-again", "--passes=")), (ended, make(ended, "ended-again", "--passes=")),
                      (ended, make(model, "direct")))
+        except LookupError:  # it needs what this build lacks
+            return None
         except ValueError as failed:
             return str(failed)
         return "; ".join(f"{os.path.basename(a)} is not {os.path.basename(b)}" for a, b in pairs if text(a) != text(b))
@@ -167,7 +170,8 @@ def passes(results):
     if generate(results, "backend_cases.py", cases):
         some = families(os.path.join(cases, "node"), 1)
         for case, wrong in zip(some, parallel(round_trip, some)):
-            results.check(not wrong, os.path.basename(case), wrong)
+            if wrong is not None:
+                results.check(not wrong, os.path.basename(case), wrong)
 
 
 def install(results):
