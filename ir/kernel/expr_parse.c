@@ -117,7 +117,7 @@ static tree *parse_infix(program_reader *r) {
     reader_skip(&r->in);
     int longest = 0;
     for (int op = 0; op < X_COUNT; op++) {
-        const char *word = infix_word(op);
+        const char *word = expr_op_infix(op);
         if (!word || strncmp(r->in.s, word, strlen(word)) || (int)strlen(word) <= longest) continue;
         longest = (int)strlen(word), t->op = op;
     }
@@ -241,16 +241,12 @@ static expr *build_read(program_reader *r, const tree *t) {
 // The type that t has whatever is expected of it; DT_NONE: its numbers take what is expected.
 static dtype own_type(const program_reader *r, const tree *t) {
     if (t->built) return t->built->dtype;
-    switch ((int)t->op) {
-    case X_AXIS:
-    case X_DIM: return DT_I64;
-    case X_READ: return dtype_compute(t->buffer->dtype);
-    case X_STATE:
-    case X_OTHER: return t->number < r->stage->states.n ? r->stage->states.at[t->number].dtype : DT_NONE;
-    case X_CONST:
-    case X_BITCAST: return t->type;
-    case X_CAST: return dtype_compute(t->type);
-    }
+    if (t->op == X_AXIS || t->op == X_DIM) return DT_I64;
+    if (t->op == X_READ) return dtype_compute(t->buffer->dtype);
+    if (t->op == X_STATE || t->op == X_OTHER)
+        return t->number < r->stage->states.n ? r->stage->states.at[t->number].dtype : DT_NONE;
+    if (t->op == X_CONST || t->op == X_BITCAST) return t->type;
+    if (t->op == X_CAST) return dtype_compute(t->type);
     if (!expr_keeps_type(t->op)) return DT_BOOL;
     dtype own = DT_NONE;
     int first = t->op == X_SELECT, end = t->op == X_CHECK ? 1 : expr_arity(t->op);
@@ -259,44 +255,20 @@ static dtype own_type(const program_reader *r, const tree *t) {
 }
 
 static bool takes(expr_op op, dtype t) {
-    switch ((int)op) {
-    case X_SQRT:
-    case X_EXP:
-    case X_LOG:
-    case X_LOG1P:
-    case X_EXPM1:
-    case X_SIN:
-    case X_COS:
-    case X_TAN:
-    case X_ASIN:
-    case X_ACOS:
-    case X_ATAN:
-    case X_SINH:
-    case X_COSH:
-    case X_TANH:
-    case X_ASINH:
-    case X_ACOSH:
-    case X_ATANH:
-    case X_ERF:
-    case X_SIGMOID:
-    case X_FLOOR:
-    case X_CEIL:
-    case X_TRUNC:
-    case X_RINT:
-    case X_ISNAN:
-    case X_ISINF:
-    case X_POW:
-    case X_ATAN2: return dtype_is_float(t);
-    case X_FLOORDIV:
-    case X_MOD:
-    case X_SHL:
-    case X_SHR: return dtype_is_int(t);
-    case X_NOT:
-    case X_AND:
-    case X_OR:
-    case X_XOR: return !dtype_is_float(t);
-    default: return true;
+    switch (expr_op_class(op)) {
+    case XC_FUNCTION:
+    case XC_ROUND:
+    case XC_TEST: return dtype_is_float(t);
+    case XC_INTEGER: return dtype_is_int(t);
+    case XC_BITS: return op == X_SHL || op == X_SHR ? dtype_is_int(t) : !dtype_is_float(t);
+    case XC_LEAF:
+    case XC_CONVERT:
+    case XC_ARITHMETIC:
+    case XC_COMPARE:
+    case XC_SELECT:
+    case XC_CHECK: break;
     }
+    return true;
 }
 
 static void check_to(const program_reader *r, const tree *t, dtype from) {
@@ -309,7 +281,7 @@ static void check_to(const program_reader *r, const tree *t, dtype from) {
 
 static expr *build_operation(program_reader *r, const tree *t, dtype want) {
     expr e = {.op = t->op, .axis = t->number};
-    bool keeps = expr_keeps_type(t->op), compares = expr_compares(t->op);
+    bool keeps = expr_keeps_type(t->op), compares = expr_op_class(t->op) == XC_COMPARE;
     dtype own = keeps && want != DT_NONE ? want : keeps ? own_type(r, t) : DT_NONE;
     for (int j = 0; compares && j < 2 && own == DT_NONE; j++) own = own_type(r, t->arg[j]);
     for (int j = 0; j < expr_arity(t->op); j++) {
@@ -328,13 +300,18 @@ static expr *build_operation(program_reader *r, const tree *t, dtype want) {
 }
 
 static expr *build_tree(program_reader *r, const tree *t, dtype want) {
-    switch ((int)t->op) {
+    switch (t->op) {
     case X_CONST: return build_const(r, t, want);
     case X_AXIS: return x_as_written(r->k, &(expr){.op = X_AXIS, .dtype = DT_I64, .axis = t->number});
     case X_DIM: return x_dim(r->k, t->dim);
     case X_STATE:
     case X_OTHER: return build_state(r, t);
     case X_READ: return build_read(r, t);
+    case X_COUNT:
+#define LEAF(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        break;
     }
     return build_operation(r, t, want);
 }

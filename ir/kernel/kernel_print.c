@@ -17,26 +17,9 @@ const char *const combine_words[] = {[COMBINE_SET] = "=",
                                      [COMBINE_MIN] = "min=",
                                      [COMBINE_MAX] = "max="};
 
-const char *infix_word(expr_op op) {
-    switch ((int)op) {
-    case X_ADD: return "+";
-    case X_SUB: return "-";
-    case X_MUL: return "*";
-    case X_DIV: return "/";
-    case X_LT: return "<";
-    case X_LE: return "<=";
-    case X_EQ: return "==";
-    case X_NE: return "!=";
-    case X_AND: return "&";
-    case X_OR: return "|";
-    default: return NULL;
-    }
-}
-
-bool expr_compares(expr_op op) { return op == X_EQ || op == X_NE || op == X_LT || op == X_LE; }
 bool expr_keeps_type(expr_op op) {
-    return expr_arity(op) && op != X_CAST && op != X_BITCAST && op != X_ISNAN && op != X_ISINF &&
-           !expr_compares(op);
+    expr_class c = expr_op_class(op);
+    return c != XC_LEAF && c != XC_TEST && c != XC_COMPARE && op != X_CAST && op != X_BITCAST;
 }
 bool cast_may_saturate(dtype to) { return dtype_is_float(to) && dtype_bits(to) == 8; }
 dtype number_type(bool is_float) { return is_float ? DT_F32 : DT_I64; }
@@ -116,20 +99,25 @@ static void print_dim_value(const printer *p, const expr *e, dtype want) {
 }
 
 static void print_leaf(const printer *p, const expr *e, dtype want) {
-    switch ((int)e->op) {
+    switch (e->op) {
     case X_CONST: print_const(p->t, e, want); return;
     case X_AXIS: print_axis_name(p, e->axis); return;
     case X_DIM: print_dim_value(p, e, want); return;
     case X_STATE: text_printf(p->t, "s%d", e->axis); return;
     case X_OTHER: text_printf(p->t, "other%d", e->axis); return;
     case X_READ: print_read(p, e); return;
+    case X_COUNT:
+#define LEAF(...)
+#define OP(op, ...) case op:
+#include "ir/kernel/expr_ops.def"
+        return;
     }
 }
 
 static dtype operand_type(const expr *e, int j, dtype want) {
     if ((e->op == X_SELECT && j == 0) || (e->op == X_CHECK && j == 1)) return DT_BOOL;
     if (expr_keeps_type(e->op)) return want != DT_NONE ? want : own_type(e);
-    if (!expr_compares(e->op)) return DT_NONE;
+    if (expr_op_class(e->op) != XC_COMPARE) return DT_NONE;
     dtype t = own_type(e->arg[0]);
     return t != DT_NONE ? t : own_type(e->arg[1]);
 }
@@ -144,7 +132,7 @@ static void print_expr(const printer *p, const expr *e, dtype want) {
         print_leaf(p, e, want);
         return;
     }
-    const char *mid = infix_word(e->op);
+    const char *mid = expr_op_infix(e->op);
     if (!mid) text_add(p->t, e->op == X_CAST ? dtype_name(e->to) : expr_op_name(e->op));
     text_add(p->t, "(");
     for (int j = 0; j < n; j++) {

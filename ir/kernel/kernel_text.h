@@ -30,10 +30,8 @@ extern const char *const role_words[BUF_LOCAL + 1];
 extern const char *const axis_words[AXIS_SCAN + 1];
 extern const char *const reduce_words[RED_CUSTOM + 1];
 extern const char *const combine_words[COMBINE_MAX + 1];
-const char *infix_word(expr_op op); // NULL: written as a call
 // Whether operands and result have one type (of select and check: those but the condition).
 bool expr_keeps_type(expr_op op);
-bool expr_compares(expr_op op);
 bool cast_may_saturate(dtype to); // whether it makes a difference
 dtype number_type(bool is_float); // where none is expected
 
