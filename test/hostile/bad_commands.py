@@ -62,8 +62,8 @@ def option_files(folder):
     good = b"mlp.onnx -o out.o"
     yield "good", good, (0,), ()
     yield "quoted", b"'mlp.onnx'\n\"-o\" o\\ut.o", (0,), ()
-    yield "itself", b"mlp.onnx @args", (1,), ("circle",)
-    yield "too deep", b"@chain0", (1,), ("circle",)
+    yield "itself", b"mlp.onnx @args", (1,), ("cycle",)
+    yield "too deep", b"@chain0", (1,), ("cycle",)
     yield "too many", b"@many0", (1,), ("option files",)
     yield "missing", b"@nothing", (1,), ("nothing",)
     yield "a folder", b"@.", (1,), ("'.'",)
