@@ -115,18 +115,19 @@ static void use_buffer(bool *used, const buffer *b) {
 void program_compact(program *p) {
     arena *scratch = arena_new();
     bool *used = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
-    step_list steps = program_steps(scratch, p);
+    const uses *u = uses_build(scratch, p);
     for (int j = 0; j < p->inputs.n; j++) use_buffer(used, p->inputs.at[j]);
     for (int j = 0; j < p->outputs.n; j++) use_buffer(used, p->outputs.at[j]);
     p->kernels.n = 0;
-    for (int j = 0; j < steps.n; j++) {
-        const step *s = steps.at[j].s;
-        buffer_list l = is_memory_step(s) ? (buffer_list){0} : step_buffers(scratch, s);
-        for (int i = 0; i < l.n; i++) use_buffer(used, l.at[i]);
-        if (s->kind != STEP_KERNEL || !s->kernel || !s->kernel->stages.n) continue;
-        compact_locals(scratch, s->kernel);
-        s->kernel->id = p->kernels.n;
-        VEC_PUSH(p->arena, &p->kernels, s->kernel);
+    for (int j = 0; j < u->n; j++) {
+        const site *at = &u->sites[j];
+        kernel *k = at->s->kernel;
+        for (int i = 0; i < at->accessed.n && !is_memory_step(at->s); i++)
+            use_buffer(used, at->accessed.at[i]);
+        if (at->s->kind != STEP_KERNEL || !k || !k->stages.n) continue;
+        compact_locals(scratch, k);
+        k->id = p->kernels.n;
+        VEC_PUSH(p->arena, &p->kernels, k);
     }
     drop_dead_steps(p->main, used);
     int n = 0;

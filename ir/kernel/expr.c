@@ -413,13 +413,6 @@ expr_list reads_only(expr_list l) {
     return reads;
 }
 
-void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user) {
-    arena *scratch = arena_new();
-    expr_list all = expr_nodes(scratch, e);
-    for (int j = 0; j < all.n; j++) visit(user, all.at[j]);
-    arena_destroy(scratch);
-}
-
 static bool any_of(arena *scratch, expr_list l, bool (*is)(const expr *e)) {
     bool found = false;
     for (int j = 0; j < l.n && !found; j++) found = is(l.at[j]);

@@ -165,45 +165,29 @@ buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, 
 }
 
 // ---------------------------------------------------------------- looking
-typedef struct buffer_list {
-    arena *arena;
-    VEC(buffer *) found;
-} buffer_list;
-
-static void add_buffer(buffer_list *l, buffer *b) {
-    if (b->role == BUF_LOCAL) return;
-    for (int j = 0; j < l->found.n; j++)
-        if (l->found.at[j] == b) return;
-    VEC_PUSH(l->arena, &l->found, b);
+void buffer_list_add(arena *a, buffer_list *l, buffer *b) {
+    for (int j = 0; j < l->n; j++)
+        if (l->at[j] == b) return;
+    VEC_PUSH(a, l, b);
 }
 
-void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user) {
-    for (int j = 0; j < s->states.n; j++) {
-        const state *st = &s->states.at[j];
-        if (st->init) expr_walk(st->init, visit, user);
-        if (st->step) expr_walk(st->step, visit, user);
-        if (st->merge) expr_walk(st->merge, visit, user);
-    }
-    for (int j = 0; j < s->writes.n; j++) {
-        const write *w = &s->writes.at[j];
-        for (int i = 0; i < w->to->rank; i++) expr_walk(w->index[i], visit, user);
-        expr_walk(w->value, visit, user);
-        if (w->guard) expr_walk(w->guard, visit, user);
-    }
+static void add_buffer(const kernel *k, buffer_list *l, buffer *b) {
+    if (b->role != BUF_LOCAL) buffer_list_add(k->arena, l, b);
 }
 
 int kernel_buffers(const kernel *k, buffer ***out) {
-    buffer_list l = {.arena = k->arena};
+    buffer_list l = {0};
     arena *scratch = arena_new();
     for (int s = 0; s < k->stages.n; s++)
-        for (int j = 0; j < k->stages.at[s]->writes.n; j++) add_buffer(&l, k->stages.at[s]->writes.at[j].to);
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
+            add_buffer(k, &l, k->stages.at[s]->writes.at[j].to);
     for (int s = 0; s < k->stages.n; s++) {
         expr_list reads = reads_only(stage_nodes(scratch, k->stages.at[s], PART_ALL));
-        for (int j = 0; j < reads.n; j++) add_buffer(&l, reads.at[j]->buffer);
+        for (int j = 0; j < reads.n; j++) add_buffer(k, &l, reads.at[j]->buffer);
     }
     arena_destroy(scratch);
-    *out = l.found.at;
-    return l.found.n;
+    *out = l.at;
+    return l.n;
 }
 
 bool kernel_writes(const kernel *k, const buffer *b) {

@@ -184,8 +184,6 @@ expr *expr_slope(kernel *k, expr *index, int axis);
 expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *user);
 // e as a node of k with done[id] for each operand.
 expr *expr_rebuild(kernel *k, const expr *e, expr *const *done);
-// Calls visit once for each distinct node under e, operands first.
-void expr_walk(expr *e, void (*visit)(void *user, expr *e), void *user);
 // The distinct nodes under e, operands first, e last.
 typedef struct expr_list {
     int n;
@@ -278,8 +276,8 @@ enum stage_part {
 expr_list stage_nodes(arena *a, const stage *s, unsigned parts);
 expr_list kernel_nodes(arena *a, const kernel *k, unsigned parts);
 bool stage_any(const stage *s, bool (*is)(const expr *e)); // of all its expressions
-// Calls visit for every expression of the stage, operands first (shared ones once for each use in a part).
-void stage_walk(const stage *s, void (*visit)(void *user, expr *e), void *user);
+typedef VEC(buffer *) buffer_list;
+void buffer_list_add(arena *a, buffer_list *l, buffer *b); // unless it is there
 // All buffers it reads or writes, each once, writes first (locals left out).
 int kernel_buffers(const kernel *k, buffer ***out);
 bool kernel_writes(const kernel *k, const buffer *b);

@@ -6,9 +6,6 @@ static bool lists(const buffer_list *l, const buffer *b) {
         if (l->at[j] == b) return true;
     return false;
 }
-void buffer_list_add(arena *a, buffer_list *l, buffer *b) {
-    if (!lists(l, b)) VEC_PUSH(a, l, b);
-}
 bool site_reads(const site *at, const buffer *root) { return lists(&at->reads, root); }
 bool site_writes(const site *at, const buffer *root) { return lists(&at->writes, root); }
 
@@ -22,12 +19,14 @@ static void access_buffer(uses *u, site *at, buffer_list *list, buffer *b) {
 static void access_kernel(uses *u, site *at, const kernel *k) {
     arena *scratch = arena_new();
     expr_list nodes = kernel_nodes(scratch, k, PART_ALL);
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++)
+            access_buffer(u, at, &at->writes, k->stages.at[j]->writes.at[i].to);
     for (int j = 0; j < nodes.n; j++)
         if (nodes.at[j]->op == X_READ) access_buffer(u, at, &at->reads, nodes.at[j]->buffer);
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
             const write *w = &k->stages.at[j]->writes.at[i];
-            access_buffer(u, at, &at->writes, w->to);
             if (w->combine != COMBINE_SET) access_buffer(u, at, &at->reads, w->to);
         }
     arena_destroy(scratch);
@@ -46,8 +45,8 @@ static void access_step(uses *u, site *at) {
     case STEP_FREE: access_buffer(u, at, &at->writes, s->buffer); break;
     case STEP_COPY:
     case STEP_MOVE:
-        access_buffer(u, at, &at->reads, s->from);
         access_buffer(u, at, &at->writes, s->buffer);
+        access_buffer(u, at, &at->reads, s->from);
         if (s->kind == STEP_MOVE) access_buffer(u, at, &at->writes, s->from);
         break;
     case STEP_LIB:
@@ -56,18 +55,6 @@ static void access_step(uses *u, site *at) {
         break;
     case STEP_CHECK: break;
     }
-}
-
-buffer_list step_buffers(arena *a, const step *s) {
-    buffer_list l = {0};
-    buffer **all;
-    int n = s->kind == STEP_KERNEL && s->kernel ? kernel_buffers(s->kernel, &all) : 0;
-    for (int j = 0; j < n; j++) VEC_PUSH(a, &l, all[j]);
-    if (s->buffer) VEC_PUSH(a, &l, s->buffer);
-    if (s->from) VEC_PUSH(a, &l, s->from);
-    for (int j = 0; j < s->nargs; j++)
-        if (s->args[j]) VEC_PUSH(a, &l, s->args[j]);
-    return l;
 }
 
 // ---------------------------------------------------------------- def-use lists

@@ -4,9 +4,6 @@
 #define ONNXC_IR_KERNEL_USES_H
 #include "ir/kernel/program.h"
 
-typedef VEC(buffer *) buffer_list;
-void buffer_list_add(arena *a, buffer_list *l, buffer *b); // once
-
 // A step with the buffers that it accesses itself, not in its bodies.
 typedef struct site {
     step *s;
@@ -14,7 +11,7 @@ typedef struct site {
     struct site *owner; // the step whose body that region is, NULL: the program's
     int depth;          // of the region: 0 is the program's
     int time, end; // program order from 1; a loop's end counts as one more, for the condition and the jump
-    buffer_list accessed;      // each once, views as views; locals of kernels are left out
+    buffer_list accessed;      // each once, views as views, what is written first; without locals of kernels
     buffer_list reads, writes; // their roots, each once; allocating and freeing count as writes
 } site;
 typedef VEC(site *) site_list;
@@ -54,7 +51,4 @@ bool uses_are_direct(const uses *u, const buffer *root, int n);
 live_range uses_live_range(const uses *u, const buffer *root);
 // The last use in the innermost region that has all uses, NULL: none. Uses in bodies count as their owner's.
 const site *uses_last_site(const uses *u, const buffer *root);
-
-// Every buffer that the step itself accesses, of a kernel what it writes first.
-buffer_list step_buffers(arena *a, const step *s);
 #endif

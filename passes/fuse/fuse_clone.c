@@ -111,39 +111,6 @@ write *graft_write(graft *g, stage *s, const write *w) {
     return made;
 }
 
-// ---------------------------------------------------------------- looking
-static void mark(uint8_t *live, const expr *e) {
-    if (e) live[e->id] = 1;
-}
-static void mark_stage(uint8_t *live, const stage *s) {
-    for (int j = 0; j < s->states.n; j++) {
-        mark(live, s->states.at[j].init);
-        mark(live, s->states.at[j].step);
-        mark(live, s->states.at[j].merge);
-    }
-    for (int j = 0; j < s->writes.n; j++) {
-        const write *w = &s->writes.at[j];
-        for (int i = 0; i < w->to->rank; i++) mark(live, w->index[i]);
-        mark(live, w->value);
-        mark(live, w->guard);
-    }
-}
-
-void kernel_each(const kernel *k, void (*visit)(void *user, expr *e), void *user) {
-    arena *scratch = arena_new();
-    uint8_t *live = ARENA_ARRAY(scratch, uint8_t, k->exprs.n + 1);
-    expr *operand[MAX_RANK + 3];
-    for (int j = 0; j < k->stages.n; j++) mark_stage(live, k->stages.at[j]);
-    for (int id = k->exprs.n - 1; id >= 0; id--) {
-        if (!live[id]) continue;
-        int n = expr_operands(k->exprs.at[id], operand);
-        for (int j = 0; j < n; j++) live[operand[j]->id] = 1;
-    }
-    for (int id = 0; id < k->exprs.n; id++)
-        if (live[id]) visit(user, k->exprs.at[id]);
-    arena_destroy(scratch);
-}
-
 // Half floats compute in float inside of a kernel; other small types keep the values they can hold.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
     if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;

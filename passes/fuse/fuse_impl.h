@@ -81,7 +81,6 @@ write *graft_write(graft *g, stage *s, const write *w);
 kernel *kernel_begin(kernel *k);
 graft *graft_same(arena *scratch, kernel *k,
                   const kernel *old); // axes, locals and messages stay what they are
-void kernel_each(const kernel *k, void (*visit)(void *user, expr *e), void *user); // every live node once
 // value as it would be after a pass through memory of type t.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
 

@@ -66,9 +66,8 @@ static dim *planned_size(planner *n, const buffer *b) {
 
 // What the step needs memory for first.
 static void find_intervals(planner *n, const site *at) {
-    buffer_list l = step_buffers(n->uses->arena, at->s);
-    for (int j = 0; j < l.n; j++) {
-        const buffer *root = buffer_root(l.at[j]);
+    for (int j = 0; j < at->accessed.n; j++) {
+        const buffer *root = buffer_root(at->accessed.at[j]);
         dim *size = n->of[root->id] ? NULL : planned_size(n, root);
         if (!size) continue;
         n->of[root->id] = new_interval(n, size, uses_live_range(n->uses, root));
