@@ -177,7 +177,7 @@ static bool literal_value(const expr *e, expr **const index, int64_t *at) {
     return true;
 }
 
-static expr *read_literal(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_literal(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     int64_t at;
     if (!literal_value(e, index, &at)) return NULL;
     const constant *c = e->buffer->data;
@@ -190,12 +190,12 @@ static expr *read_literal(graft *g, const expr *e, expr **index, expr *guard, ex
 static void remake_with_literals(kernel *k) {
     kernel *old = kernel_begin(k);
     arena *scratch = arena_new();
-    graft *g = graft_same(scratch, k, old);
+    cloning *g = clone_same(scratch, k, old);
     g->read = read_literal;
     for (int j = 0; j < old->stages.n; j++) {
-        stage *s = graft_stage(g, old->stages.at[j]);
+        stage *s = clone_stage(g, old->stages.at[j]);
         for (int i = 0; i < old->stages.at[j]->writes.n; i++)
-            graft_write(g, s, &old->stages.at[j]->writes.at[i]);
+            clone_write(g, s, &old->stages.at[j]->writes.at[i]);
     }
     arena_destroy(scratch);
 }

@@ -230,50 +230,50 @@ static expr *state_node(const kernel *k, int component, dtype t) {
     return NULL;
 }
 
-static expr *read_in_form(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_in_form(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     form *f = g->user;
     if (e->buffer->role != BUF_LOCAL) return NULL;
     if (f->copies && e->buffer == f->weights)
         return x_read_guarded(g->to, f->kept->buffer, index, guard, fill);
     expr *value = f->finish[e->buffer->id];
     if (!value) return NULL;
-    graft *inner = graft_same(f->scratch, g->to, f->old);
+    cloning *inner = clone_same(f->scratch, g->to, f->old);
     inner->done[state_node(f->old, 0, e->buffer->dtype)->id] = x_read(g->to, e->buffer, NULL);
-    return graft_expr(inner, value);
+    return clone_expr(inner, value);
 }
 
-static graft *form_graft(form *f) {
-    graft *g = graft_same(f->scratch, f->k, f->old);
+static cloning *form_cloning(form *f) {
+    cloning *g = clone_same(f->scratch, f->k, f->old);
     g->read = read_in_form;
     g->user = f;
     return g;
 }
 
-static void form_stage(form *f, graft *g, int number) {
+static void form_stage(form *f, cloning *g, int number) {
     kernel *k = f->k;
     const stage *old = f->old->stages.at[number];
-    stage *made = graft_stage(g, old);
+    stage *made = clone_stage(g, old);
     if (number == f->sum && !f->copies) {
         expr *at = x_axis(k, old->axes.at[0]);
         made->states.at[0].step = x_read(k, (buffer *)f->weights, &at);
     }
     if (number == f->value && f->scale) {
         const state *st = &old->states.at[0];
-        expr *sum = x_state(k, 0, st->dtype), *scale = graft_expr(g, f->scale),
+        expr *sum = x_state(k, 0, st->dtype), *scale = clone_expr(g, f->scale),
              *node = state_node(f->old, 0, st->dtype);
         expr *result = x_bin(k, f->divides ? X_DIV : X_MUL, sum, scale);
         if (f->nan_is_zero) {
             expr *total = x_read(k, (buffer *)sum_tells(f), NULL), *zero = x_zero(k, st->dtype);
             result = x_select(k, x_lt(k, zero, total), result, zero);
         }
-        g = form_graft(f);
+        g = form_cloning(f);
         if (node) g->done[node->id] = result;
     }
     for (int i = 0; i < old->writes.n; i++) {
         write w = old->writes.at[i];
         if (number == f->weight) w.value = f->kept;
         else if (w.to->role == BUF_LOCAL && f->finish[w.to->id]) w.value = state_node(f->old, 0, w.to->dtype);
-        graft_write(g, made, &w);
+        clone_write(g, made, &w);
     }
 }
 
@@ -293,7 +293,7 @@ static void to_one_form(const fuse *fu, site *at) {
     form f = {.k = k, .old = k, .scratch = arena_new()};
     if (!fu->o->strict && look_form(&f)) {
         f.old = kernel_begin(k);
-        graft *g = form_graft(&f);
+        cloning *g = form_cloning(&f);
         bool moved = f.sum >= 0 && f.sum < f.weight && !f.copies;
         for (int j = 0; j < f.old->stages.n; j++) {
             if (moved && j == f.sum) form_stage(&f, g, f.weight);

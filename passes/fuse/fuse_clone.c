@@ -1,8 +1,8 @@
-// Copying of expressions and stages from one kernel into another (or into itself, changed on the way).
+// Clones of expressions and stages, with substitution, in another kernel or in the same one, made anew.
 #include "passes/fuse/fuse_impl.h"
 
-graft *graft_new(arena *scratch, kernel *to, const kernel *from) {
-    graft *g = ARENA_NEW(scratch, graft);
+cloning *clone_new(arena *scratch, kernel *to, const kernel *from) {
+    cloning *g = ARENA_NEW(scratch, cloning);
     g->to = to, g->from = from;
     g->axis = ARENA_ARRAY(scratch, expr *, from->axes.n + 1);
     g->number = ARENA_ARRAY(scratch, int, from->axes.n + 1);
@@ -14,8 +14,8 @@ graft *graft_new(arena *scratch, kernel *to, const kernel *from) {
     return g;
 }
 
-graft *graft_same(arena *scratch, kernel *k, const kernel *old) {
-    graft *g = graft_new(scratch, k, old);
+cloning *clone_same(arena *scratch, kernel *k, const kernel *old) {
+    cloning *g = clone_new(scratch, k, old);
     for (int a = 0; a < old->axes.n; a++) g->axis[a] = x_axis(k, a), g->number[a] = a;
     for (int j = 0; j < old->locals.n; j++) g->local[j] = old->locals.at[j];
     for (int j = 0; j < old->messages.n; j++) g->message[j] = j;
@@ -32,7 +32,7 @@ kernel *kernel_begin(kernel *k) {
 }
 
 // ---------------------------------------------------------------- expressions
-static int message_of(graft *g, int message) {
+static int message_of(cloning *g, int message) {
     if (g->message[message] >= 0) return g->message[message];
     const char *s = g->from->messages.at[message];
     int n = g->to->messages.n, j = 0;
@@ -43,7 +43,7 @@ static int message_of(graft *g, int message) {
 
 static expr *both(kernel *k, expr *a, expr *b) { return !a ? b : !b ? a : x_and(k, a, b); }
 
-static expr *graft_read(graft *g, const expr *e) {
+static expr *clone_read(cloning *g, const expr *e) {
     kernel *k = g->to;
     expr *index[MAX_RANK];
     for (int j = 0; j < e->buffer->rank; j++) index[j] = g->done[e->index[j]->id];
@@ -55,23 +55,23 @@ static expr *graft_read(graft *g, const expr *e) {
     return x_read_guarded(k, b, index, guard, fill);
 }
 
-static expr *graft_check(graft *g, const expr *e) {
+static expr *clone_check(cloning *g, const expr *e) {
     kernel *k = g->to;
     expr *a = g->done[e->arg[0]->id], *holds = g->done[e->arg[1]->id];
     if (g->guard) holds = x_bin(k, X_OR, holds, x_un(k, X_NOT, g->guard));
     return x_check(k, a, holds, message_of(g, e->axis));
 }
 
-static expr *graft_node(graft *g, const expr *e) {
+static expr *clone_node(cloning *g, const expr *e) {
     if (e->op == X_AXIS) return g->axis[e->axis];
-    if (e->op == X_READ) return graft_read(g, e);
-    if (e->op == X_CHECK) return graft_check(g, e);
+    if (e->op == X_READ) return clone_read(g, e);
+    if (e->op == X_CHECK) return clone_check(g, e);
     expr *other = g->node ? g->node(g, e) : NULL;
     return other ? other : expr_rebuild(g->to, e, g->done);
 }
 
 // Operands have smaller numbers: what is wanted is marked downwards and made upwards.
-expr *graft_expr(graft *g, expr *e) {
+expr *clone_expr(cloning *g, expr *e) {
     if (!e || g->done[e->id]) return e ? g->done[e->id] : NULL;
     expr *operand[MAX_RANK + 3];
     g->want[e->id] = 1;
@@ -81,33 +81,33 @@ expr *graft_expr(graft *g, expr *e) {
         for (int j = 0; j < n; j++) g->want[operand[j]->id] = 1;
     }
     for (int id = 0; id <= e->id; id++)
-        if (g->want[id] && !g->done[id]) g->done[id] = graft_node(g, g->from->exprs.at[id]);
+        if (g->want[id] && !g->done[id]) g->done[id] = clone_node(g, g->from->exprs.at[id]);
     return g->done[e->id];
 }
 
 // ---------------------------------------------------------------- stages
-stage *graft_stage(graft *g, const stage *s) {
+stage *clone_stage(cloning *g, const stage *s) {
     kernel *k = g->to;
     stage *made = kernel_stage(k);
     for (int j = 0; j < s->axes.n; j++) stage_axis(k, made, g->number[s->axes.at[j]]);
     for (int j = 0; j < s->states.n; j++) {
         state st = s->states.at[j];
-        st.init = graft_expr(g, st.init);
-        st.step = graft_expr(g, st.step);
-        st.merge = graft_expr(g, st.merge);
+        st.init = clone_expr(g, st.init);
+        st.step = clone_expr(g, st.step);
+        st.merge = clone_expr(g, st.merge);
         VEC_PUSH(k->arena, &made->states, st);
     }
     return made;
 }
 
-write *graft_write(graft *g, stage *s, const write *w) {
+write *clone_write(cloning *g, stage *s, const write *w) {
     expr *index[MAX_RANK];
-    for (int j = 0; j < w->to->rank; j++) index[j] = graft_expr(g, w->index[j]);
+    for (int j = 0; j < w->to->rank; j++) index[j] = clone_expr(g, w->index[j]);
     buffer *to = w->to->role == BUF_LOCAL ? g->local[w->to->id] : w->to;
-    write *made = stage_write(g->to, s, to, index, graft_expr(g, w->value));
+    write *made = stage_write(g->to, s, to, index, clone_expr(g, w->value));
     made->when = w->when;
     made->combine = w->combine;
-    made->guard = graft_expr(g, w->guard);
+    made->guard = clone_expr(g, w->guard);
     return made;
 }
 

@@ -19,7 +19,7 @@ typedef struct joint {
     // while one write is replaced
     const stage *old_stage;
     const write *old_write;
-    graft *g;
+    cloning *g;
     expr *value;
     bool failed;
 } joint;
@@ -91,15 +91,15 @@ static expr *sibling_value(joint *j, const expr *e, expr **index) {
         expr *at[MAX_RANK];
         if (w->to != e->buffer || w->when != j->old_write->when || w->guard || w->combine != COMBINE_SET)
             continue;
-        for (int d = 0; d < w->to->rank; d++) at[d] = graft_expr(j->g, w->index[d]);
+        for (int d = 0; d < w->to->rank; d++) at[d] = clone_expr(j->g, w->index[d]);
         bool same = true;
         for (int d = 0; d < w->to->rank; d++) same &= at[d] == index[d];
-        if (same) return as_stored(j->f, j->made, graft_expr(j->g, w->value), w->to->dtype);
+        if (same) return as_stored(j->f, j->made, clone_expr(j->g, w->value), w->to->dtype);
     }
     return NULL;
 }
 
-static expr *read_value(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_value(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     joint *j = g->user;
     const buffer *root = root_of(e->buffer);
     expr *v = NULL;
@@ -115,11 +115,11 @@ static expr *read_value(graft *g, const expr *e, expr **index, expr *guard, expr
 }
 
 // The consumer's axes as what the producer's write index says.
-static graft *consumer_graft(joint *j, const write *w) {
+static cloning *consumer_cloning(joint *j, const write *w) {
     kernel *k = j->made;
-    graft *g = graft_new(j->scratch, k, &j->ck);
+    cloning *g = clone_new(j->scratch, k, &j->ck);
     expr *index[MAX_RANK], *at[MAX_RANK];
-    for (int d = 0; d < w->to->rank; d++) index[d] = graft_expr(j->g, w->index[d]);
+    for (int d = 0; d < w->to->rank; d++) index[d] = clone_expr(j->g, w->index[d]);
     j->failed |= !view_index(k, w->to, j->view, index, at);
     if (j->failed) return NULL;
     for (int a = 0; a < j->ck.axes.n; a++) g->axis[a] = x_i64(k, 0);
@@ -133,16 +133,16 @@ static graft *consumer_graft(joint *j, const write *w) {
 static void replace_write(joint *j, stage *s, const write *w) {
     kernel *k = j->made;
     j->old_write = w;
-    j->value = as_stored(j->f, k, graft_expr(j->g, w->value), w->to->dtype);
-    graft *g = consumer_graft(j, w);
+    j->value = as_stored(j->f, k, clone_expr(j->g, w->value), w->to->dtype);
+    cloning *g = consumer_cloning(j, w);
     if (!g) return;
-    if (j->keep) graft_write(j->g, s, w);
+    if (j->keep) clone_write(j->g, s, w);
     const stage *from = j->ck.stages.at[0];
     for (int i = 0; i < from->writes.n; i++) {
-        write *made = graft_write(g, s, &from->writes.at[i]);
+        write *made = clone_write(g, s, &from->writes.at[i]);
         made->to = merge_access(j->f, k, made->to, made->index);
         made->when = w->when;
-        expr *guard = graft_expr(j->g, w->guard);
+        expr *guard = clone_expr(j->g, w->guard);
         made->guard = !guard ? made->guard : made->guard ? x_and(k, guard, made->guard) : guard;
     }
 }
@@ -169,7 +169,7 @@ static const write *write_to(const kernel *k, const buffer *to) {
     return NULL;
 }
 
-static void stretch(joint *j, graft *g) {
+static void stretch(joint *j, cloning *g) {
     const write *w = write_to(j->pk, j->to);
     for (int d = 0; d < j->view->rank; d++) {
         if (!j->stride[d]) continue;
@@ -181,14 +181,14 @@ static void stretch(joint *j, graft *g) {
 
 static void build(joint *j) {
     begin_kernel(j);
-    j->g = graft_same(j->scratch, j->made, j->pk);
+    j->g = clone_same(j->scratch, j->made, j->pk);
     if (j->stretched) stretch(j, j->g);
     for (int s = 0; s < j->pk->stages.n && !j->failed; s++) {
         const stage *old = j->old_stage = j->pk->stages.at[s];
-        stage *made = graft_stage(j->g, old);
+        stage *made = clone_stage(j->g, old);
         for (int i = 0; i < old->writes.n && !j->failed; i++) {
             if (root_of(old->writes.at[i].to) == j->root) replace_write(j, made, &old->writes.at[i]);
-            else graft_write(j->g, made, &old->writes.at[i]);
+            else clone_write(j->g, made, &old->writes.at[i]);
         }
     }
 }

@@ -2,7 +2,7 @@
 //
 //   fuse.c           order of the parts, what may move where, names
 //   fuse_concat.c      concatenations that grow become one
-//   fuse_clone.c     expressions and stages copied from one kernel into another
+//   fuse_clone.c     clones of expressions and stages, with substitution
 //   fuse_view.c      index arithmetic through reshapes
 //   fuse_cost.c      what computing a value again would cost
 //   fuse_inline.c    pointwise producers go into the reads of their consumers
@@ -57,8 +57,8 @@ void merge_names(kernel *into, const kernel *head, const kernel *tail);
 bool small_enough(const kernel *k); // nodes, stages and buffers within the limits
 
 // ---------------------------------------------------------------- copying
-typedef struct graft graft;
-struct graft {
+typedef struct cloning cloning;
+struct cloning {
     kernel *to;
     const kernel *from;
     expr **axis;    // by axis of from: what stands for it
@@ -66,21 +66,21 @@ struct graft {
     buffer **local; // by local of from
     int *message;   // by message of from, -1: not there yet
     expr *guard;    // NULL, or where values are wanted: nothing is read or checked elsewhere
-    expr *(*read)(graft *g, const expr *e, expr **index, expr *guard,
-                  expr *fill);              // NULL result: copied as it is
-    expr *(*node)(graft *g, const expr *e); // the same for nodes other than reads; operands are done
+    expr *(*read)(cloning *g, const expr *e, expr **index, expr *guard,
+                  expr *fill);                // NULL result: copied as it is
+    expr *(*node)(cloning *g, const expr *e); // the same for nodes other than reads; operands are done
     void *user;
     expr **done; // by id in from
     uint8_t *want;
 };
-graft *graft_new(arena *scratch, kernel *to, const kernel *from);
-expr *graft_expr(graft *g, expr *e);
-stage *graft_stage(graft *g, const stage *s); // axes and states
-write *graft_write(graft *g, stage *s, const write *w);
+cloning *clone_new(arena *scratch, kernel *to, const kernel *from);
+expr *clone_expr(cloning *g, expr *e);
+stage *clone_stage(cloning *g, const stage *s); // axes and states
+write *clone_write(cloning *g, stage *s, const write *w);
 // Empties k's stages and expressions to build them anew from the copy that it returns (kept for going back).
 kernel *kernel_begin(kernel *k);
-graft *graft_same(arena *scratch, kernel *k,
-                  const kernel *old); // axes, locals and messages stay what they are
+cloning *clone_same(arena *scratch, kernel *k,
+                    const kernel *old); // axes, locals and messages stay what they are
 // value as it would be after a pass through memory of type t.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
 

@@ -132,21 +132,21 @@ static expr *inside(kernel *k, const source *src, int j, expr *const *at) {
     return in;
 }
 
-static expr *read_joined(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_joined(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     inlining *in = g->user;
     buffer *b = merge_access(in->f, g->to, e->buffer, index);
     return b == e->buffer ? NULL : x_read_guarded(g->to, b, index, guard, fill);
 }
 
 static expr *piece_value(inlining *in, kernel *k, const piece *p, expr *const *at, expr *guard) {
-    graft *g = graft_new(in->scratch, k, in->src->k);
+    cloning *g = clone_new(in->scratch, k, in->src->k);
     for (int a = 0; a < in->src->k->axes.n; a++) g->axis[a] = x_i64(k, 0);
     for (int d = 0; d < in->src->to->rank; d++)
         if (p->axis[d] >= 0) g->axis[p->axis[d]] = x_sub(k, at[d], x_dim(k, p->low[d]));
     g->guard = guard;
     g->read = read_joined;
     g->user = in;
-    return as_stored(in->f, k, graft_expr(g, p->w->value), in->src->to->dtype);
+    return as_stored(in->f, k, clone_expr(g, p->w->value), in->src->to->dtype);
 }
 
 static bool is_false(const expr *e) { return e && e->op == X_CONST && e->i == 0; }
@@ -163,7 +163,7 @@ static expr *guarded(kernel *k, const piece *p, expr *value, expr *guard, expr *
     return x_select(k, guard, value, fill);
 }
 
-static expr *read_through(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_through(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     inlining *in = g->user;
     kernel *k = g->to;
     source *src = in->src;
@@ -189,13 +189,13 @@ static expr *read_through(graft *g, const expr *e, expr **index, expr *guard, ex
 
 static bool rewrite_reads(inlining *in, kernel *k) {
     kernel *old = kernel_begin(k);
-    graft *g = graft_same(in->scratch, k, old);
+    cloning *g = clone_same(in->scratch, k, old);
     g->read = read_through;
     g->user = in;
     for (int j = 0; j < old->stages.n; j++) {
-        stage *s = graft_stage(g, old->stages.at[j]);
+        stage *s = clone_stage(g, old->stages.at[j]);
         for (int i = 0; i < old->stages.at[j]->writes.n; i++) {
-            write *w = graft_write(g, s, &old->stages.at[j]->writes.at[i]);
+            write *w = clone_write(g, s, &old->stages.at[j]->writes.at[i]);
             w->to = merge_access(in->f, k, w->to, w->index);
         }
     }
@@ -265,13 +265,13 @@ typedef struct link {
     expr *read; // the only one of the producer's buffer
 } link;
 
-static expr *read_link(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_link(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     link *l = g->user;
     (void)index, (void)guard, (void)fill;
     return root_of(e->buffer) == l->src->root ? l->value : NULL;
 }
 
-static bool same_loops(const link *l, const kernel *to, graft *g) {
+static bool same_loops(const link *l, const kernel *to, cloning *g) {
     const piece *p = &l->src->pieces[0];
     int last = -1, last_from = -1, wide = 0;
     if (!l->read || l->read->guard || l->read->buffer != l->src->to) return false;
@@ -300,7 +300,7 @@ static bool append_to_source(fuse *f, const source *src, site *from, site *to) {
     if (!can_compute_later(f, from, to)) return false;
     link l = {.f = f, .src = src, .read = kernel_only_read(end, src->root)};
     arena *scratch = arena_new();
-    graft *g = graft_new(scratch, k, end);
+    cloning *g = clone_new(scratch, k, end);
     stage *s = k->stages.at[0], saved = *s;
     bool ok = same_loops(&l, end, g);
     if (ok) {
@@ -309,7 +309,7 @@ static bool append_to_source(fuse *f, const source *src, site *from, site *to) {
         g->user = &l;
         s->writes.at = NULL, s->writes.n = s->writes.cap = 0;
         for (int i = 0; i < end->stages.at[0]->writes.n; i++)
-            graft_write(g, s, &end->stages.at[0]->writes.at[i]);
+            clone_write(g, s, &end->stages.at[0]->writes.at[i]);
         ok = small_enough(k);
         if (!ok) *s = saved;
     }

@@ -61,7 +61,7 @@ static void look_stage(divide *d, const stage *s) {
     }
 }
 
-static expr *multiply(graft *g, const expr *e) {
+static expr *multiply(cloning *g, const expr *e) {
     divide *d = g->user;
     divisor *v = e->op == X_DIV ? divisor_of(d, e->arg[1]) : NULL;
     return v && v->reciprocal ? x_mul(g->to, g->done[e->arg[0]->id], g->done[e->arg[1]->id]) : NULL;
@@ -69,14 +69,14 @@ static expr *multiply(graft *g, const expr *e) {
 
 static void remake(kernel *k, divide *d, arena *scratch) {
     kernel *old = kernel_begin(k);
-    graft *g = graft_same(scratch, k, old);
+    cloning *g = clone_same(scratch, k, old);
     g->node = multiply;
     g->user = d;
     for (int j = 0; j < old->stages.n; j++) {
         const stage *from = old->stages.at[j];
-        stage *s = graft_stage(g, from);
+        stage *s = clone_stage(g, from);
         for (int i = 0; i < from->writes.n; i++) {
-            write *w = graft_write(g, s, &from->writes.at[i]);
+            write *w = clone_write(g, s, &from->writes.at[i]);
             bool scalar = w->to->role == BUF_LOCAL && w->to->rank == 0;
             if (scalar && d->local[w->to->id].reciprocal)
                 w->value = x_div(k, x_float(k, w->value->dtype, 1), w->value);

@@ -240,7 +240,7 @@ static shared *shared_of(rows *r, const buffer *root) {
     return NULL;
 }
 
-static expr *read_local(graft *g, const expr *e, expr **index, expr *guard, expr *fill) {
+static expr *read_local(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {
     rows *r = g->user;
     shared *s = e->buffer->role == BUF_LOCAL ? NULL : shared_of(r, root_of(e->buffer));
     expr *at[MAX_RANK], *inner[MAX_RANK];
@@ -254,7 +254,7 @@ static expr *read_local(graft *g, const expr *e, expr **index, expr *guard, expr
 }
 
 // A local that the stage fills with the same values already.
-static buffer *known_local(const graft *g, const stage *s, const write *w, expr *const *inner, int n) {
+static buffer *known_local(const cloning *g, const stage *s, const write *w, expr *const *inner, int n) {
     for (int i = 0; i < s->writes.n; i++) {
         const write *o = &s->writes.at[i];
         if (o->to->role != BUF_LOCAL || o->to->rank != n || o->value != w->value || o->guard ||
@@ -267,13 +267,13 @@ static buffer *known_local(const graft *g, const stage *s, const write *w, expr 
     return NULL;
 }
 
-static void write_shared(rows *r, graft *g, stage *made, const stage *old, const write *w, shared *s) {
+static void write_shared(rows *r, cloning *g, stage *made, const stage *old, const write *w, shared *s) {
     kernel *k = r->made;
     expr *at[MAX_RANK], *inner[MAX_RANK];
-    if (s->keep) graft_write(g, made, w);
+    if (s->keep) clone_write(g, made, w);
     for (int i = 0; i < old->writes.n; i++) // their indices are looked at
-        for (int d = 0; d < old->writes.at[i].to->rank; d++) graft_expr(g, old->writes.at[i].index[d]);
-    for (int d = 0; d < w->to->rank; d++) at[d] = graft_expr(g, w->index[d]);
+        for (int d = 0; d < old->writes.at[i].to->rank; d++) clone_expr(g, old->writes.at[i].index[d]);
+    for (int d = 0; d < w->to->rank; d++) at[d] = clone_expr(g, w->index[d]);
     int n = inner_index(s, at, inner);
     buffer *known = known_local(g, old, w, inner, n);
     if (known && (!s->local || s->local == known)) {
@@ -287,11 +287,11 @@ static void write_shared(rows *r, graft *g, stage *made, const stage *old, const
             if (!s->row[d] && !dim_is(s->to->dims[d], 1)) dims[rank++] = s->to->dims[d];
         s->local = kernel_local(k, s->to->name, local_type(r, s->to->dtype), rank, dims);
     }
-    stage_write(k, made, s->local, inner, graft_expr(g, w->value));
+    stage_write(k, made, s->local, inner, clone_expr(g, w->value));
 }
 
 // Axes of k that are not paired become axes of its stages; an outer axis of one stage comes before its own.
-static void graft_part(rows *r, graft *g, const kernel *k, const int *pair, bool first) {
+static void clone_part(rows *r, cloning *g, const kernel *k, const int *pair, bool first) {
     for (int a = 0; a < k->axes.n; a++) {
         if (g->axis[a]) continue;
         g->number[a] = kernel_axis(r->made, k->axes.at[a].kind, k->axes.at[a].name, k->axes.at[a].extent);
@@ -312,12 +312,12 @@ static void graft_part(rows *r, graft *g, const kernel *k, const int *pair, bool
             bool one = x->kind == AXIS_PARALLEL && dim_is(x->extent, 1);
             if (pair[old->axes.at[i]] < 0 && !one) VEC_PUSH(r->scratch, &plain.axes, old->axes.at[i]);
         }
-        stage *made = graft_stage(g, &plain);
+        stage *made = clone_stage(g, &plain);
         for (int i = 0; i < old->writes.n; i++) {
             const write *w = &old->writes.at[i];
             shared *s = first && w->to->role != BUF_LOCAL ? shared_of(r, root_of(w->to)) : NULL;
             if (s) write_shared(r, g, made, old, w, s);
-            else graft_write(g, made, w);
+            else clone_write(g, made, w);
         }
     }
 }
@@ -333,7 +333,7 @@ static void build(rows *r) {
                   .name = k->name,
                   .loc = k->loc,
                   .shared = {.arena = k->arena}};
-    graft *g1 = graft_new(r->scratch, k, &r->k1), *g2 = graft_new(r->scratch, k, &r->k2);
+    cloning *g1 = clone_new(r->scratch, k, &r->k1), *g2 = clone_new(r->scratch, k, &r->k2);
     for (int a = 0; a < order->axes.n; a++) {
         if (pair[a] < 0) continue;
         int a1 = second ? pair[a] : a, a2 = second ? a : pair[a];
@@ -345,8 +345,8 @@ static void build(rows *r) {
     k->nouter = k->axes.n;
     g2->read = read_local;
     g2->user = r;
-    graft_part(r, g1, &r->k1, r->pair1, true);
-    graft_part(r, g2, &r->k2, r->pair2, false);
+    clone_part(r, g1, &r->k1, r->pair1, true);
+    clone_part(r, g2, &r->k2, r->pair2, false);
 }
 
 // ---------------------------------------------------------------- joining

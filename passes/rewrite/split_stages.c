@@ -32,7 +32,7 @@ static bool may_split(const kernel *k) {
 }
 
 // Axes of the stage alone: the kernel's outer ones become its own.
-static void copy_axis(graft *g, stage *made, int axis) {
+static void copy_axis(cloning *g, stage *made, int axis) {
     const struct axis *a = &g->from->axes.at[axis];
     g->number[axis] = kernel_axis(g->to, a->kind, a->name, a->extent);
     g->axis[axis] = x_axis(g->to, g->number[axis]);
@@ -42,12 +42,12 @@ static void copy_axis(graft *g, stage *made, int axis) {
 static kernel *kernel_of_stage(program *p, const kernel *from, const stage *s) {
     arena *scratch = arena_new();
     kernel *k = kernel_new(p, from->name, NULL);
-    graft *g = graft_new(scratch, k, from);
+    cloning *g = clone_new(scratch, k, from);
     stage *made = kernel_stage(k);
     k->loc = from->loc, k->nodes = from->nodes;
     for (int a = 0; a < from->nouter; a++) copy_axis(g, made, a);
     for (int j = 0; j < s->axes.n; j++) copy_axis(g, made, s->axes.at[j]);
-    for (int j = 0; j < s->writes.n; j++) graft_write(g, made, &s->writes.at[j]);
+    for (int j = 0; j < s->writes.n; j++) clone_write(g, made, &s->writes.at[j]);
     arena_destroy(scratch);
     return k;
 }
