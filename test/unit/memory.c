@@ -1,5 +1,6 @@
 // The memory plan and the lifetimes of heap buffers. Random programs are run on a memory that remembers who
 // wrote each byte: every read must find what its buffer was given last.
+#include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 #include <setjmp.h>
 #include <stdlib.h>
@@ -253,6 +254,36 @@ static void plans_hold_for_all_sizes(void **state) {
     free(c);
 }
 
+// ---------------------------------------------------------------- uses
+static void live_ranges_span_loops(void **state) {
+    (void)state;
+    fixture *x = fixture_new();
+    program *p = x->p;
+    buffer *in = make(x, "in", BUF_INPUT, x->n), *a = make(x, "a", BUF_TEMP, x->n),
+           *b = make(x, "b", BUF_TEMP, x->n), *out = make(x, "out", BUF_OUTPUT, x->n);
+    VEC_PUSH(x->a, &p->outputs, out);
+    step *first = move_kernel(x, p->main, a, in, true); // 1
+    step *loop = step_new(p, p->main, STEP_LOOP, NULL); // 2, its end 5
+    loop->target = dim_opaque(p->dims, "i", 0, INT64_MAX), loop->body[0] = ARENA_NEW(x->a, region);
+    step *reader = move_kernel(x, loop->body[0], b, program_view(p, a, "view", 1, &x->n), true); // 3
+    move_kernel(x, loop->body[0], out, b, true);                                                 // 4
+    uses *u = uses_build(x->a, p);
+    live_range live_a = uses_live_range(u, a), live_b = uses_live_range(u, b);
+    assert_int_equal(live_a.def, 1);
+    assert_int_equal(live_a.last_use, 5);
+    assert_int_equal(live_b.def, 3);
+    assert_int_equal(live_b.last_use, 4);
+    site *at = u->of_kernel[reader->kernel->id];
+    assert_true(u->of[a->id].viewed && !u->of[a->id].by_others && u->of[out->id].output);
+    assert_true(site_reads(at, a) && !site_writes(at, a) && site_writes(at, b));
+    assert_ptr_equal(uses_last_site(u, a)->s, loop);
+    assert_ptr_equal(u->of[in->id].sites.at[0]->s, first);
+    reader->kernel = NULL;
+    uses_update(u, at);
+    assert_false(site_touches(at, a) || site_touches(at, b));
+    arena_destroy(x->a);
+}
+
 // ---------------------------------------------------------------- heap
 static void heap_dies_at_its_last_use(void **state) {
     (void)state;
@@ -308,6 +339,7 @@ int main(void) {
         cmocka_unit_test(what_is_added_to_sums_is_replaced_by_them),
         cmocka_unit_test(scratch_lies_beside_its_buffers),
         cmocka_unit_test(plans_hold_for_all_sizes),
+        cmocka_unit_test(live_ranges_span_loops),
         cmocka_unit_test(heap_dies_at_its_last_use),
         cmocka_unit_test(moved_memory_is_freed_by_its_new_owner),
     };
