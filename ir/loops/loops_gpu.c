@@ -57,7 +57,7 @@ static bool is_mma(const gpu_ins *g) {
 }
 
 static bool is_wgmma(const gpu_ins *g) {
-    bool columns = g->n >= 8 && g->n <= 256 && g->n % (dtype_is_float(g->a) ? 8 : 16) == 0;
+    bool columns = g->n >= 16 && g->n <= 256 && g->n % 16 == 0; // pairs of fragments where there is no wgmma
     bool along_k = g->order_a != ORDER_M && g->order_b != ORDER_M;
     return g->m == 64 && columns && g->k == gpu_depth(g->a) && (along_k || dtype_bits(g->a) == 16);
 }

@@ -1,6 +1,7 @@
 // Loops: folding of the builder, text, checks, the interpreter with its threads, and the legaliser, whose
 // result must compute the same bits.
 #include "ir/loops/legalize.h"
+#include "ir/loops/loops_gpu.h"
 #include "ir/loops/loops_interp.h"
 #include "ir/target.h"
 #include <math.h>
@@ -152,6 +153,60 @@ static void wrong_functions_are_caught(void **state) {
     check_caught(no_pointer, "a load from an integer");
     check_caught(no_fma, "fma without hardware");
     check_caught(variable_as_value, "a variable as a value");
+}
+
+// GPU instructions: their names, and what is wrong with them. Operands: F, W an array of 8 floats, of 8 words of the
+// thread; S shared memory, P other memory; i a number of 32 bits, I one of 64.
+#define WGMMA(op, n, k, ...) {op, DT_F16, DT_F16, 64, n, k, __VA_ARGS__}
+typedef struct gpu_case {
+    const char *says, *operands; // in the message; as a name where the instruction is right
+    gpu_ins g;
+} gpu_case;
+static const gpu_case gpu_cases[] = {
+    {"copy_16", "WP", {GPU_COPY, .count = 16}},
+    {"4, 8 or 16", "WP", {GPU_COPY, .count = 2}},
+    {"ldmatrix_x4_trans", "WS", {GPU_LDMATRIX, .transposed = 1}},
+    {"shared memory", "WP", {GPU_LDMATRIX}},
+    {"array of the thread", "SS", {GPU_LDMATRIX}},
+    {"cp_async", "SP", {GPU_CP_ASYNC}},
+    {"device's memory", "SW", {GPU_CP_ASYNC}},
+    {"neither a pointer nor an i32", "SPI", {GPU_CP_ASYNC_ZFILL}},
+    {"cp_async_wait_1", "", {GPU_CP_ASYNC_WAIT, .count = 1}},
+    {"groups", "", {GPU_CP_ASYNC_WAIT, .count = 2}},
+    {"mma_m16n8k16_f16", "FWW", {GPU_MMA, DT_F16, DT_F16, 16, 8, 16}},
+    {"mma_m16n8k32_u8s8", "WWW", {GPU_MMA, DT_U8, DT_I8, 16, 8, 32}},
+    {"shape", "FWW", {GPU_MMA, DT_BF16, DT_BF16, 16, 8, 8}},
+    {"types", "FWW", {GPU_MMA, DT_F16, DT_BF16, 16, 8, 16}},
+    {"another type", "WWW", {GPU_MMA, DT_F16, DT_F16, 16, 8, 16}},
+    {"wgmma_n16_f16_km", "FSiSi", WGMMA(GPU_WGMMA, 16, 16, ORDER_K, ORDER_M)},
+    {"wgmma_wait_1_n16_f16", "F", WGMMA(GPU_WGMMA_WAIT, 16, 16, .count = 1)},
+    {"shape or order", "WSiSi", {GPU_WGMMA, DT_I8, DT_I8, 64, 16, 32, ORDER_M}},
+    {"shape or order", "FSiSi", WGMMA(GPU_WGMMA, 24, 16)},
+    {"too few registers", "F", WGMMA(GPU_WGMMA_FENCE, 32, 16)},
+};
+
+static ins *gpu_operand(lbuild *b, ins *memory, char kind) {
+    if (kind == 'P') return memory;
+    if (kind == 'i' || kind == 'I') return lb_int(b, kind == 'i' ? i32 : i64, 1);
+    ins *array = lb_local(b, kind == 'W' ? LK_I32 : LK_F32, 8, 16, kind == 'S');
+    return lb_offset(b, array, lb_idx(b, 0), 4);
+}
+
+static void gpu_instructions_are_checked(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof gpu_cases / sizeof *gpu_cases; c++) {
+        const gpu_case *t = &gpu_cases[c];
+        fixture x;
+        open_function(&x, &plain, lt(LK_VOID, 1), 1, (ltype[]){pointer});
+        ins *args[5] = {0};
+        int n = (int)strlen(t->operands);
+        for (int i = 0; i < n; i++) args[i] = gpu_operand(&x.b, param(&x, 0), t->operands[i]);
+        lb_gpu(&x.b, t->g, args);
+        const char *error = gpu_ins_error(x.f->body->last);
+        if (error ? !strstr(error, t->says) : strcmp(gpu_ins_name(x.arena, &t->g), t->says))
+            fail_msg("%s: %s", t->says, error ? error : gpu_ins_name(x.arena, &t->g));
+        arena_destroy(x.arena);
+    }
 }
 
 // ---------------------------------------------------------------- interpreter
@@ -644,6 +699,7 @@ int main(void) {
         cmocka_unit_test(builder_folds),
         cmocka_unit_test(functions_print),
         cmocka_unit_test(wrong_functions_are_caught),
+        cmocka_unit_test(gpu_instructions_are_checked),
         cmocka_unit_test(tails_touch_nothing_behind),
         cmocka_unit_test(loops_branches_and_calls),
         cmocka_unit_test(lanes_move),
