@@ -32,7 +32,7 @@ typedef struct target {
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)
     int sm;              // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
-    bool groups;         // ARCH_CUDA: code for sm_90a is wanted, nothing before sm_80
+    bool warpgroups;     // ARCH_CUDA: code for sm_90a is wanted, nothing before sm_80
     int shared_most;     // ARCH_CUDA: bytes of shared memory that a block has wherever it runs
     bool placed;         // ARCH_CUDA: buffers begin at multiples of 64 bytes, views apart
     int processors;      // ARCH_CUDA: how many a kernel's blocks should keep busy

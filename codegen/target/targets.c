@@ -342,7 +342,7 @@ target *target_for_text(arena *a, arch kind, const target_options *o) {
                   .freestanding = o->freestanding};
     if (!t->threads) t->threads = 1;
     if (cuda) t->sm = o->cpu && !strncmp(o->cpu, "sm_", 3) ? atoi(o->cpu + 3) : 80;
-    if (cuda) t->groups = o->cpu && t->sm >= 80 && strstr(o->cpu, "sm_90a");
+    if (cuda) t->warpgroups = o->cpu && t->sm >= 80 && strstr(o->cpu, "sm_90a");
     if (cuda) t->shared_most = shared_memory_of(o->cpu);
     if (cuda) t->precision = o->precision;
     // Between the small ones' 40 and the large ones' 148; H100 and H200 have 132.

@@ -221,7 +221,7 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
     for (int i = 0; i < names.n; i++) {
         const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
         bool number = *digits && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
-        bool own = !strcmp(digits, "90a"); // whose products groups of warps make
+        bool own = !strcmp(digits, "90a"); // whose products warpgroups make
         if (!number && !own) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN or sm_90a", s);
         (*archs)[i] = number || own ? (int)strtol(digits, NULL, 10) + (own ? GPU_OWN : 0) : 0;
     }

@@ -11,7 +11,7 @@ void assign_gpu_layouts(program *p, const target *t); // layout_gpu.c
 void round_constants(program *p, const target *t);    // round_constants.c, for GPUs, before layouts
 const constant *tf32_constant(arena *a, const constant *c);
 
-// Core matrices, 8 rows of 16 bytes, eight of them along K to a slice: how groups of warps of a GPU read an
+// Core matrices, 8 rows of 16 bytes, eight of them along K to a slice: how warpgroups of a GPU read an
 // operand from shared memory. Axes of its buffer that are the rows and K, and the kernel's axis of K.
 enum { CORE_ROWS = 8, SLICE_BYTES = 128, SLICE_CORES = 8 };
 typedef struct core_axes {
@@ -21,6 +21,6 @@ struct contraction;
 // schedule_gpu_bulk.c: whether an operand (its read) may lie so, and whether the product would make use of
 // it.
 bool gpu_find_cores(const target *t, const struct contraction *c, const expr *read, core_axes *found);
-bool gpu_prefers_groups(const target *t, const struct contraction *c);
+bool gpu_prefers_warpgroups(const target *t, const struct contraction *c);
 layout layout_of_cores(const buffer *b, const core_axes *x); // layout_gpu.c
 #endif

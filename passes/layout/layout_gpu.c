@@ -4,7 +4,7 @@
 //
 //   y[n, m, h, w] += x[n, c, h + i, w + j] * k[m, c, i, j]      x: layout(0 2 3 1), k: layout(0 2 3 1)
 //
-// Constants that groups of warps multiply lie as these read them from shared memory (schedule_gpu_bulk.c):
+// Constants that warpgroups multiply lie as these read them from shared memory (schedule_gpu_bulk.c):
 // then a slice comes by one copy. That is for constants that all their readers want so.
 //
 //   y[m, n] += x[m, k] * w[k, n]      w of f16: layout(0 1 0:8 1:8 0:8)
@@ -158,7 +158,7 @@ static void wish_of_product(constants *c, const contraction *x, const expr *read
 
 static void wish_of_kernel(constants *c, kernel *k) {
     contraction x;
-    if (!contraction_find(k, &x) || !gpu_prefers_groups(c->t, &x)) return;
+    if (!contraction_find(k, &x) || !gpu_prefers_warpgroups(c->t, &x)) return;
     wish_of_product(c, &x, x.a);
     wish_of_product(c, &x, x.b);
 }
@@ -198,7 +198,7 @@ void assign_gpu_layouts(program *p, const target *t) {
         if (a.channels[j] >= 0 && !a.fixed[j])
             b->layout = layout_channels_last(p->arena, b->rank, a.channels[j]);
     }
-    if (t->groups) lay_cores(p, t, scratch);
+    if (t->warpgroups) lay_cores(p, t, scratch);
     for (int j = 0; j < p->kernels.n; j++) {
         if (!find_window(p->kernels.at[j], &w)) continue;
         bool last = w.image->buffer->layout || w.channels == w.image->buffer->rank - 1;

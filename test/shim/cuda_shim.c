@@ -13,7 +13,7 @@ typedef struct fiber {
     ucontext_t first; // entered once; from then on jumps, which make no system calls
     jmp_buf here;
     struct bulk *bulk;      // that it waits for
-    int parity, products;   // how many of a group of warps it began
+    int parity, products;   // how many of a warpgroup it began
     unsigned char slot[64]; // what the rest of the warp may read
 } fiber;
 
@@ -157,9 +157,9 @@ static int release_copies(void) {
     return released;
 }
 
-// ---------------------------------------------------------------- what groups of warps begin
+// ---------------------------------------------------------------- what warpgroups begin
 
-// What some thread of a group began as its number-th product: all of them begin the same.
+// What some thread of a warpgroup began as its number-th product: all of them begin the same.
 enum { GROUP = 128, MOST_GROUPS = 8, BEGUN = 64 };
 static struct {
     int number;
@@ -330,21 +330,21 @@ static uint32_t word_of(int thread, int word) {
     return v;
 }
 
-void shim_ldmatrix(uint32_t *d, const void *row, int turned) {
+void shim_ldmatrix(uint32_t *d, const void *row, int transposed) {
     int self = current, warp = self / WARP * WARP, group = (self - warp) / 4, pair = self % 4;
     if ((uintptr_t)row % 16) abort();
     memcpy(fibers[self].slot, row, 16);
     wait_in(AT_EXCHANGE);
     for (int q = 0; q < 4; q++) {
         int first = warp + 8 * q, shift = 16 * (group % 2);
-        d[q] = turned ? (word_of(first + 2 * pair, group / 2) >> shift & 0xffff) |
-                            word_of(first + 2 * pair + 1, group / 2) >> shift << 16
-                      : word_of(first + group, pair);
+        d[q] = transposed ? (word_of(first + 2 * pair, group / 2) >> shift & 0xffff) |
+                                word_of(first + 2 * pair + 1, group / 2) >> shift << 16
+                          : word_of(first + group, pair);
     }
     wait_in(AT_EXCHANGE);
 }
 
-// ---------------------------------------------------------------- groups of warps
+// ---------------------------------------------------------------- warpgroups
 
 void *shim_dynamic(int64_t bytes) {
     if (bytes > DYNAMIC || (shim_dynamic_brought >= 0 && bytes > shim_dynamic_brought)) abort();
@@ -364,17 +364,19 @@ uint64_t __cvta_generic_to_shared(const void *p) {
 // bytes. Strides go from 8 lines to the next; the leading offset from 64 rows to the next where lines run
 // along them. Mode 0 has core matrices of 8 rows x 16 bytes, a leading offset apart along K, a stride along
 // the rows.
-static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, int turned, int row, int k) {
-    int bytes = type == SHIM_tf32 ? 4 : type < SHIM_tf32 ? 2 : 1, line = turned ? k : row;
+static float wgmma_element(shim_mma_type type, int is_b, uint64_t descriptor, int transposed, int row,
+                           int k) {
+    int bytes = type == SHIM_tf32 ? 4 : type < SHIM_tf32 ? 2 : 1, line = transposed ? k : row;
     uint64_t start = (descriptor & 0x3fff) << 4, lead = (descriptor >> 16 & 0x3fff) << 4,
              stride = (descriptor >> 32 & 0x3fff) << 4;
     int cores = descriptor >> 62 == 0;
-    if (descriptor >> 63 || (turned && (bytes != 2 || cores))) abort();
+    if (descriptor >> 63 || (transposed && (bytes != 2 || cores))) abort();
     if (!cores && (start >> 7 & 7)) abort(); // the swizzle's pattern of eight lines begins elsewhere
     uint64_t at = start + (uint64_t)(line / 8) * stride + (uint64_t)(line % 8) * (cores ? 16 : 128);
     if (cores) at += (uint64_t)(k * bytes / 16) * lead + (uint64_t)(k * bytes % 16);
     else {
-        at += (uint64_t)((turned ? row % 64 : k) * bytes) + (turned ? (uint64_t)(row / 64) * lead : 0);
+        at +=
+            (uint64_t)((transposed ? row % 64 : k) * bytes) + (transposed ? (uint64_t)(row / 64) * lead : 0);
         at ^= (at >> 7 & 7) << 4;
     }
     if (at + (uint64_t)bytes > DYNAMIC) abort();
@@ -383,7 +385,8 @@ static float group_element(shim_mma_type type, int is_b, uint64_t descriptor, in
     return element(type, is_b, word, (int)(at % 4) / bytes);
 }
 
-int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b) {
+int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int transposed_a,
+               int transposed_b) {
     int thread = current % GROUP, lane = thread % 32,
         depth = type == SHIM_tf32  ? 8
                 : type < SHIM_tf32 ? 16
@@ -393,12 +396,12 @@ int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int t
     for (int half = 0; half < 2; half++) {
         int row = thread / 32 * 16 + lane / 4 + 8 * half;
         float x[32];
-        for (int k = 0; k < depth; k++) x[k] = group_element(type, 0, a, turned_a, row, k);
+        for (int k = 0; k < depth; k++) x[k] = wgmma_element(type, 0, a, transposed_a, row, k);
         for (int i = half * 2; i < n / 2; i += i % 2 ? 3 : 1) {
             int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
             double sum = type < SHIM_s8 ? ((float *)d)[i] : ((int32_t *)d)[i];
             for (int k = 0; k < depth; k++)
-                sum += (double)x[k] * group_element(type, 1, b, turned_b, column, k);
+                sum += (double)x[k] * wgmma_element(type, 1, b, transposed_b, column, k);
             if (type < SHIM_s8) ((float *)d)[i] = (float)sum;
             else ((int32_t *)d)[i] = (int32_t)(int64_t)sum;
         }

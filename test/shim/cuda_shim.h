@@ -48,14 +48,15 @@ typedef enum shim_mma_type {
     SHIM_u8
 } shim_mma_type;
 void shim_mma(int m, int k, shim_mma_type type, void *d, const uint32_t *a, const uint32_t *b);
-// ldmatrix of four squares.
-void shim_ldmatrix(uint32_t *d, const void *row, int turned);
+// ldmatrix of four 8x8 matrices.
+void shim_ldmatrix(uint32_t *d, const void *row, int transposed);
 // The block's dynamic shared memory; a kernel that wants more than the launch brings ends the program.
 void *shim_dynamic(int64_t bytes);
 extern int64_t shim_dynamic_brought;              // less than 0: as much as is wanted
 uint64_t __cvta_generic_to_shared(const void *p); // of dynamic shared memory
 // d += a * b of wgmma.m64n<n>, at once; a and b are its matrix descriptors. 0: a GPU without it.
-int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int turned_a, int turned_b);
+int shim_wgmma(int n, shim_mma_type type, void *d, uint64_t a, uint64_t b, int transposed_a,
+               int transposed_b);
 extern int shim_no_wgmma;
 // Bulk copies and their barriers, which all threads call and the first one means; made when somebody waits
 // for them. They do nothing, and shim_bulk_copy answers 0, on a GPU without them (shim_no_wgmma).

@@ -66,7 +66,7 @@ static void kernels_are_right_on_the_shim(void **state) {
     int *no_groups = dlsym(s->library, "shim_no_wgmma"); // as on GPUs without wgmma
     *no_groups = 1;
     for (int i = 0; i < MODELS; i++) {
-        const char *error = models[i].groups ? error_on_shim(x, &c[i], s) : NULL;
+        const char *error = models[i].warpgroups ? error_on_shim(x, &c[i], s) : NULL;
         if (error) fail_msg("%s by small products: %s", models[i].name, error);
     }
 }
@@ -282,7 +282,7 @@ static void constants_are_made_for_products(void **state) {
                  1,
                  PRECISION_BF16,
                  .sm = 90,
-                 .groups = true},
+                 .warpgroups = true},
         shared = {"shared",
                   "",
                   "in a float M 64\nin w float 32\nout y float *\n" CONSTANT_B(
@@ -292,7 +292,7 @@ static void constants_are_made_for_products(void **state) {
                   1,
                   PRECISION_BF16,
                   .sm = 90,
-                  .groups = true};
+                  .warpgroups = true};
     static const model thin = {
         "thin",
         "",
@@ -300,7 +300,7 @@ static void constants_are_made_for_products(void **state) {
         {{1, 8}},
         1,
         .sm = 90,
-        .groups = true};
+        .warpgroups = true};
     compiled c = compile(*state, &alone, FP_DEFAULT), strict = compile(*state, &alone, FP_STRICT),
              both = compile(*state, &shared, FP_DEFAULT), wide = compile(*state, &thin, FP_DEFAULT);
     assert_null(constant_with(&wide, DT_F16, 2)->layout);

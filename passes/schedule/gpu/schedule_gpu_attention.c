@@ -46,7 +46,7 @@ static void set_factor(product *p, operand *o, expr *term) {
     gpu_set_operand(p, o, plain || !linear ? any : linear, term);
     if (!p->tensor) return;
     o->as = plain ? DT_NONE : p->tensor->a;
-    o->turned = !o->along_k;
+    o->transposed = !o->along_k;
 }
 
 // Queries whose keys and values are the same: those of the last axes of the kernel's outer ones. The others

@@ -70,7 +70,7 @@ static int buffer_axis(const contraction *c, const expr *read, int axis, int man
 bool gpu_find_cores(const target *t, const contraction *c, const expr *read, core_axes *found) {
     const tensor_type *tensor = gpu_tensor_type(t, c);
     const expr *term = read == c->a ? c->term_a : c->term_b;
-    if (!t->groups || !tensor || read->guard || !gpu_is_plain(term, read)) return false;
+    if (!t->warpgroups || !tensor || read->guard || !gpu_is_plain(term, read)) return false;
     if (tensor->as && read->buffer->dtype != tensor->as) return false; // layout_gpu.c rounds those of tf32
     int depth = SLICE_BYTES * 8 / dtype_bits(read->buffer->dtype);
     int row = row_axis(c, read), k = slice_axis(c, read, depth);
@@ -86,7 +86,7 @@ static dim *extent_of(const kernel *k, const axis_list *l) {
     return n;
 }
 
-bool gpu_prefers_groups(const target *t, const contraction *c) {
+bool gpu_prefers_warpgroups(const target *t, const contraction *c) {
     axis_list columns = c->other_n;
     if (c->n >= 0) columns.at[columns.n++] = c->n;
     product_size s = {extent_of(c->k, &c->m),
@@ -96,9 +96,9 @@ bool gpu_prefers_groups(const target *t, const contraction *c) {
                       t->shared_most,
                       t->sm,
                       false};
-    bool groups = t->groups && gpu_product_fits(c);
-    if (groups) gpu_choose_tile(&s, true, &groups, false);
-    return groups;
+    bool warpgroups = t->warpgroups && gpu_product_fits(c);
+    if (warpgroups) gpu_choose_tile(&s, true, &warpgroups, false);
+    return warpgroups;
 }
 
 int gpu_core_axis(const target *t, const contraction *c, const expr *read) {
@@ -111,15 +111,15 @@ int gpu_core_axis(const target *t, const contraction *c, const expr *read) {
 
 // ---------------------------------------------------------------- copies
 
-static ins *arrival(product *p, ins *slice) { return lb_offset(p->g->b, p->arrivals, slice, 8); }
+static ins *mbarrier_of(product *p, ins *slice) { return lb_offset(p->g->b, p->mbarriers, slice, 8); }
 
 static ins *as_i32(lbuild *b, ins *x) { return x->type.kind == LK_I32 ? x : lb_conv(b, L_ITRUNC, LK_I32, x); }
 
-void gpu_make_arrivals(product *p) {
+void gpu_make_mbarriers(product *p) {
     lbuild *b = p->g->b;
-    p->arrivals = lb_local(b, LK_I64, p->slices, 8, true);
-    for (int s = 0; s < p->slices; s++)
-        lb_gpu(b, (gpu_ins){GPU_MBARRIER_INIT}, (ins *[]){arrival(p, lb_idx(b, s))});
+    p->mbarriers = lb_local(b, LK_I64, p->stages, 8, true);
+    for (int s = 0; s < p->stages; s++)
+        lb_gpu(b, (gpu_ins){GPU_MBARRIER_INIT}, (ins *[]){mbarrier_of(p, lb_idx(b, s))});
     lb_gpu(b, (gpu_ins){GPU_MBARRIER_FENCE}, NULL);
     lb_barrier(b);
 }
@@ -144,7 +144,7 @@ static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
     ins *from =
         lb_offset(b, pointer_of(g->e, o->read->buffer), offset, dtype_bits(o->read->buffer->dtype) / 8);
     ins *to = lb_offset(b, o->shared, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))), 4);
-    ins *args[] = {to, from, slice_bytes(p, o), arrival(p, slice), lb_int(b, lt(LK_I32, 1), p->threads)};
+    ins *args[] = {to, from, slice_bytes(p, o), mbarrier_of(p, slice), lb_int(b, lt(LK_I32, 1), p->threads)};
     lb_gpu(b, (gpu_ins){GPU_BULK_COPY}, args);
     gpu_clear_counters(g, o->axes, o->naxes);
     gpu_clear_counters(g, ka->at, ka->n);
@@ -161,14 +161,14 @@ void gpu_copy_slices(product *p, ins *k0, ins *slice) {
         bytes = own && bytes ? lb_bin(b, L_ADD, bytes, own) : own ? own : bytes;
     }
     if (!bytes) return;
-    lb_gpu(b, (gpu_ins){GPU_MBARRIER_EXPECT}, (ins *[]){arrival(p, slice), bytes});
+    lb_gpu(b, (gpu_ins){GPU_MBARRIER_EXPECT}, (ins *[]){mbarrier_of(p, slice), bytes});
     for (int j = 0; j < 2; j++)
         if (both[j]->cores) copy_slice(p, both[j], k0, slice);
 }
 
 void gpu_wait_slice(product *p, ins *number) {
     lbuild *b = p->g->b;
-    ins *all = lb_idx(b, p->slices), *parity = lb_bin(b, L_AND, gpu_quotient(b, number, all), lb_idx(b, 1));
-    ins *args[] = {arrival(p, gpu_rest(b, number, all)), as_i32(b, parity)};
-    lb_gpu(b, (gpu_ins){.op = GPU_MBARRIER_WAIT, .count = p->slices > 2}, args);
+    ins *all = lb_idx(b, p->stages), *parity = lb_bin(b, L_AND, gpu_quotient(b, number, all), lb_idx(b, 1));
+    ins *args[] = {mbarrier_of(p, gpu_rest(b, number, all)), as_i32(b, parity)};
+    lb_gpu(b, (gpu_ins){.op = GPU_MBARRIER_WAIT, .count = p->stages > 2}, args);
 }

@@ -71,7 +71,7 @@ void flash_tensor_products(flash *f) {
                  .kind = LK_F32,
                  .word = LK_I32,
                  .async = true,
-                 .slices = 1,
+                 .stages = 1,
                  .threads = halves * WARPS * WARP};
     product qk = p, pv = p;
     qk.t = (tile){.m = FLASH_ROWS, .n = f->block, .words = (int)depth / 2};

@@ -31,7 +31,7 @@ bool flash_threads_fit(const emitter *e, const attention *a) {
 
 void flash_threads_products(flash *f) {
     int width = (int)round_up(dim_value(f->e->extent[f->a->e]), RUN);
-    product qk = {.kind = LK_F32, .word = LK_F32, .slices = 2, .threads = THREADS}, pv = qk;
+    product qk = {.kind = LK_F32, .word = LK_F32, .stages = 2, .threads = THREADS}, pv = qk;
     qk.t = (tile){.m = FLASH_ROWS, .n = KEYS, .words = SLICE};
     pv.t = (tile){.m = FLASH_ROWS, .n = width, .words = width % (2 * RUN) ? SLICE : SLICE / 2};
     f->each = GROUP, f->per = GROUP, f->far = RUN, f->threads_of_row = OF_ROW;

@@ -1,5 +1,6 @@
-// Slices of a product's operands on GPUs. In: an operand and where its slice begins. Out: every thread
-// fetches some words of it from memory into registers, and later stores them into shared memory, which lies
+// K slices (tiles along K) of a product's operands on GPUs. In: an operand and where its slice begins. Out:
+// register staging: every thread loads some words of it into registers, by vector loads of a unit where they are
+// aligned, and later stores them into shared memory, which lies
 //
 //   [word of K][side + pad]    for multiply-adds: threads read neighbouring rows at once
 //   [side][words of K + pad]   for tensor cores: warps read 8 rows of 4 words at once
@@ -10,7 +11,7 @@
 //   core matrices              for them too, as it lies in memory (schedule_gpu_bulk.c)
 //
 // Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
-// (gpu_issue_slice): only what is not whole or not aligned goes through them.
+// (gpu_issue_slice, cp.async): only what is not whole or not aligned goes through them.
 //
 // The pads keep 32 threads' words in 32 different banks.
 #include "ir/kernel/program.h"
@@ -23,8 +24,8 @@ enum { PAD = 4, RUN = 16, UNIT = 8 };
 static int per_word(const product *p) { return p->tensor ? p->tensor->per : 1; }
 int gpu_slice_depth(const product *p) { return p->t.words * per_word(p); }
 int gpu_slice_words(const product *p, const operand *o) {
-    if (p->groups) return o->side * p->t.words;
-    if (o->turned) return p->t.words * (o->side + 2 * PAD);
+    if (p->warpgroups) return o->side * p->t.words;
+    if (o->transposed) return p->t.words * (o->side + 2 * PAD);
     return p->tensor ? o->side * (p->t.words + PAD) : (o->side + PAD) * p->t.words;
 }
 
@@ -35,9 +36,9 @@ static ins *chunk_at(lbuild *b, ins *line, ins *number) {
 }
 
 // Of 8 rows from `row` on at one position of K, or of 16 bytes along K: both begin at a chunk.
-static ins *group_at(product *p, const operand *o, ins *row, ins *k) {
+static ins *swizzled_at(product *p, const operand *o, ins *row, ins *k) {
     lbuild *b = p->g->b;
-    if (!o->turned) return chunk_at(b, row, gpu_quotient(b, k, lb_idx(b, 4 * per_word(p))));
+    if (!o->transposed) return chunk_at(b, row, gpu_quotient(b, k, lb_idx(b, 4 * per_word(p))));
     ins *more = lb_bin(b, L_MUL, gpu_quotient(b, row, lb_idx(b, 64)), lb_idx(b, gpu_slice_depth(p)));
     return chunk_at(b, lb_bin(b, L_ADD, more, k),
                     gpu_quotient(b, gpu_rest(b, row, lb_idx(b, 64)), lb_idx(b, UNIT)));
@@ -50,7 +51,7 @@ ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word) {
     return lb_bin(b, L_ADD, lb_bin(b, L_MUL, far, lb_idx(b, pitch)), near);
 }
 
-ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k) {
+ins *gpu_transposed_at(product *p, const operand *o, ins *row, ins *k) {
     lbuild *b = p->g->b;
     return lb_bin(b, L_ADD, lb_bin(b, L_MUL, k, lb_idx(b, o->side + 2 * PAD)), row);
 }
@@ -130,7 +131,7 @@ void gpu_choose_units(product *p, operand *o) {
     const int *axes = o->along_k ? p->c->k_axes.at : o->axes;
     int n = o->along_k ? p->c->k_axes.n : o->naxes;
     o->unit_rows = o->unit_words = 1;
-    if (o->cores || (p->groups && !o->along_k && !o->turned)) return;
+    if (o->cores || (p->warpgroups && !o->along_k && !o->transposed)) return;
     if (!is_stored(p, o) || !a->affine || !n || !guards_runs(o->read, axes[n - 1])) return;
     const expr *step = a->coef[axes[n - 1]];
     if (step->op != X_CONST || step->i != 1) return;
@@ -263,7 +264,7 @@ static ins *load_word(product *p, operand *o, ins *at, ins *k) {
 }
 
 // The same along the rows.
-static ins *load_turned(product *p, operand *o, ins *at, ins *k) {
+static ins *load_transposed(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
     ins *v = lb_var(b, "v", lb_int(b, lt(LK_I32, 1), 0));
     for (int number = 0; number < 2; number++)
@@ -433,23 +434,23 @@ static void fit_registers(const product *p, operand *o) {
 
 void gpu_choose_async(product *p) {
     enum { SHARED_MOST = 48 << 10, MANY = 5 };
-    p->async = p->groups || (p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b));
+    p->async = p->warpgroups || (p->tensor && fits_async(p, &p->a) && fits_async(p, &p->b));
     p->copies = p->async && (gpu_is_wide(&p->a) || gpu_is_wide(&p->b));
-    p->slices = 2;
-    if (p->groups) {
+    p->stages = 2;
+    if (p->warpgroups) {
         int deep = gpu_slice_depth(p);
         int64_t all = dim_is_const(p->depth) ? (dim_value(p->depth) + deep - 1) / deep : MANY;
-        p->slices = all <= 2 ? 2 : all < MANY ? 3 : p->t.slices;
-        p->overlaps = p->slices > 3;
+        p->stages = all <= 2 ? 2 : all < MANY ? 3 : p->t.stages;
+        p->overlaps = p->stages > 3;
         return;
     }
     if (!p->async) {
         fit_registers(p, &p->a), fit_registers(p, &p->b);
         return;
     }
-    p->a.turned = !p->a.along_k, p->b.turned = !p->b.along_k;
+    p->a.transposed = !p->a.along_k, p->b.transposed = !p->b.along_k;
     int bytes = 4 * (gpu_slice_words(p, &p->a) + gpu_slice_words(p, &p->b));
-    if (3 * bytes <= SHARED_MOST) p->slices = 3;
+    if (3 * bytes <= SHARED_MOST) p->stages = 3;
 }
 
 // How a unit comes: at once, as it is never cut, word by word, or as it turns out.
@@ -460,15 +461,15 @@ static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);
     ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per_word(p)));
-    ins *word = o->turned ? load_turned(p, o, lb_bin(b, L_ADD, at, far), k)
-                          : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
+    ins *word = o->transposed ? load_transposed(p, o, lb_bin(b, L_ADD, at, far), k)
+                              : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
     lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
 }
 
-static int issued_rows(const operand *o) { return o->turned ? UNIT : 1; }
-static int issued_depth(const product *p, const operand *o) { return o->turned ? 1 : 4 * per_word(p); }
+static int issued_rows(const operand *o) { return o->transposed ? UNIT : 1; }
+static int issued_depth(const product *p, const operand *o) { return o->transposed ? 1 : 4 * per_word(p); }
 
 // Four words at (at, k), in shared memory from word `to` on.
 static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
@@ -488,18 +489,18 @@ static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, in
 // by side.
 static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
-    int units = o->side * p->t.words / 4, per_run = o->turned ? o->side / UNIT : p->t.words / 4;
+    int units = o->side * p->t.words / 4, per_run = o->transposed ? o->side / UNIT : p->t.words / 4;
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
     int mark = scope_open(p->g->e);
-    bool by_rows = p->groups && !o->along_k && !o->turned;
+    bool by_rows = p->warpgroups && !o->along_k && !o->transposed;
     ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
     ins *far = by_rows ? gpu_rest(b, i, lb_idx(b, o->side)) : gpu_quotient(b, i, lb_idx(b, per_run));
     ins *near = by_rows ? gpu_quotient(b, i, lb_idx(b, o->side)) : gpu_rest(b, i, lb_idx(b, per_run));
-    ins *row = o->turned ? lb_bin(b, L_MUL, near, lb_idx(b, UNIT)) : far;
-    ins *k = o->turned ? far : lb_bin(b, L_MUL, near, lb_idx(b, 4 * per_word(p)));
-    ins *place = p->groups   ? group_at(p, o, row, k)
-                 : o->turned ? gpu_quotient(b, gpu_turned_at(p, o, row, k), lb_idx(b, 2))
-                             : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
+    ins *row = o->transposed ? lb_bin(b, L_MUL, near, lb_idx(b, UNIT)) : far;
+    ins *k = o->transposed ? far : lb_bin(b, L_MUL, near, lb_idx(b, 4 * per_word(p)));
+    ins *place = p->warpgroups   ? swizzled_at(p, o, row, k)
+                 : o->transposed ? gpu_quotient(b, gpu_transposed_at(p, o, row, k), lb_idx(b, 2))
+                                 : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
     place = lb_bin(b, L_ADD, place, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
     issue_unit(p, o, way, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
     scope_close(p->g->e, mark);

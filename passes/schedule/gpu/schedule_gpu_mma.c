@@ -1,4 +1,4 @@
-// Sums of products on tensor cores. In: slices of both operands in shared memory, as words of neighbours
+// Sums of products on tensor cores. In: K tiles (slices) of both operands in shared memory, as words of neighbours
 // along K. Out: warps multiply fragments of 16 x 8 results and 8 words of K (PTX ISA, "Matrix fragments"):
 // thread 4 g + t of a warp holds words t and t + 4 of rows g and g + 8 of a, of column g of b, and results of
 // columns 2 t and 2 t + 1.
@@ -84,17 +84,17 @@ const tensor_type *gpu_tensor_type(const target *to, const contraction *c) {
     return t || sum != DT_F32 || to->precision == PRECISION_OWN ? t : &reduced[to->precision];
 }
 
-// Where the lane's row of its square begins, of those from row `row` and word `word` on. Squares are numbered
-// by rows first where rows_first, else by words.
-static ins *square_at(product *p, const operand *o, bool rows_first, ins *slice, ins *row, ins *word) {
+// ldmatrix_x4: where the lane's row of its 8x8 matrix begins, of those from row `row` and word `word` on. The
+// matrices are numbered by rows first where rows_first, else by words.
+static ins *matrix_row(product *p, const operand *o, bool rows_first, ins *slice, ins *row, ins *word) {
     lbuild *b = p->g->b;
     ins *lane = gpu_rest(b, p->g->thread, lb_idx(b, 32)), *eight = lb_idx(b, 8), *two = lb_idx(b, 2);
-    ins *square = gpu_quotient(b, lane, eight), *mine = gpu_rest(b, lane, eight);
-    ins *even = gpu_rest(b, square, two), *upper = gpu_quotient(b, square, two);
+    ins *matrix = gpu_quotient(b, lane, eight), *mine = gpu_rest(b, lane, eight);
+    ins *even = gpu_rest(b, matrix, two), *upper = gpu_quotient(b, matrix, two);
     ins *rows = lb_bin(b, L_MUL, rows_first ? even : upper, eight), *deep = rows_first ? upper : even, *at;
-    if (o->turned) {
+    if (o->transposed) {
         ins *k = lb_bin(b, L_ADD, lb_bin(b, L_MUL, word, two), lb_bin(b, L_MUL, deep, eight));
-        at = gpu_turned_at(p, o, lb_bin(b, L_ADD, row, rows), lb_bin(b, L_ADD, k, mine));
+        at = gpu_transposed_at(p, o, lb_bin(b, L_ADD, row, rows), lb_bin(b, L_ADD, k, mine));
         at = gpu_quotient(b, at, two);
     } else {
         at = gpu_shared_at(p, o, lb_bin(b, L_ADD, row, lb_bin(b, L_ADD, rows, mine)),
@@ -109,8 +109,8 @@ void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *sli
     ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
     ins *row =
         lb_bin(b, L_ADD, lb_bin(b, L_MUL, warp, lb_idx(b, n * ROWS)), lb_bin(b, L_MUL, i, lb_idx(b, ROWS)));
-    ins *from = square_at(p, o, is_a, slice, row, word);
-    lb_gpu(b, (gpu_ins){.op = GPU_LDMATRIX, .transposed = o->turned},
+    ins *from = matrix_row(p, o, is_a, slice, row, word);
+    lb_gpu(b, (gpu_ins){.op = GPU_LDMATRIX, .transposed = o->transposed},
            (ins *[]){lb_offset(b, to, i, 16), lb_offset(b, o->shared, from, 4)});
     lb_end(b, i);
 }
@@ -131,43 +131,45 @@ void gpu_multiply_tensors(product *p, ins *slice) {
     lb_end(b, step);
 }
 
-// ---------------------------------------------------------------- groups of four warps
+// ---------------------------------------------------------------- warpgroups
 
-enum { GROUP = 128, GROUP_ROWS = 64, LINE = 32, CHUNK = 16 };
+enum { WARPGROUP = 128, WARPGROUP_ROWS = 64, LINE = 32, CHUNK = 16 };
 
-static gpu_order order_of(const operand *o) { return o->cores ? ORDER_CORES : o->turned ? ORDER_M : ORDER_K; }
+static gpu_order order_of(const operand *o) {
+    return o->cores ? ORDER_CORES : o->transposed ? ORDER_M : ORDER_K;
+}
 
-// Where step k of an operand's rows from 64 * group on begins; lines of `turned` ones are positions of K.
-static ins *group_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
+// Where step k of an operand's rows from 64 * group on begins; lines of `transposed` ones are positions of K.
+static ins *wgmma_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
     lbuild *b = p->g->b;
-    int rows = o->turned ? gpu_slice_depth(p) * LINE : GROUP_ROWS * LINE;
+    int rows = o->transposed ? gpu_slice_depth(p) * LINE : WARPGROUP_ROWS * LINE;
     ins *at = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
     if (group) at = lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, group, lb_idx(b, rows)));
-    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->turned ? CHUNK * LINE : o->cores ? 2 * LINE : STEP)));
+    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->transposed ? CHUNK * LINE : o->cores ? 2 * LINE : STEP)));
     return lb_offset(b, o->shared, at, 4);
 }
 
-void gpu_begin_groups(product *p, ins *slice) {
+void gpu_begin_wgmma(product *p, ins *slice) {
     lbuild *b = p->g->b;
-    ins *group = p->t.m > GROUP_ROWS ? gpu_quotient(b, p->g->thread, lb_idx(b, GROUP)) : NULL;
-    // Of 64 more rows; where lines run along K the number means nothing.
-    ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
-                   lb_int(b, lt(LK_I32, 1), p->b.turned ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};
-    gpu_ins multiply = product_of(p->tensor, GPU_WGMMA, GROUP_ROWS, p->t.n);
+    ins *group = p->t.m > WARPGROUP_ROWS ? gpu_quotient(b, p->g->thread, lb_idx(b, WARPGROUP)) : NULL;
+    // Leading byte offsets: from 64 rows to the next; where lines run along K they mean nothing.
+    ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.transposed ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
+                   lb_int(b, lt(LK_I32, 1), p->b.transposed ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};
+    gpu_ins multiply = product_of(p->tensor, GPU_WGMMA, WARPGROUP_ROWS, p->t.n);
     multiply.order_a = order_of(&p->a), multiply.order_b = order_of(&p->b);
-    lb_gpu(b, product_of(p->tensor, GPU_WGMMA_FENCE, GROUP_ROWS, p->t.n), &p->acc);
+    lb_gpu(b, product_of(p->tensor, GPU_WGMMA_FENCE, WARPGROUP_ROWS, p->t.n), &p->acc);
     for (int k = 0; k < p->t.words / STEP; k++) {
-        ins *args[] = {p->acc, group_operand(p, &p->a, slice, group, k), lead[0],
-                       group_operand(p, &p->b, slice, NULL, k), lead[1]};
+        ins *args[] = {p->acc, wgmma_operand(p, &p->a, slice, group, k), lead[0],
+                       wgmma_operand(p, &p->b, slice, NULL, k), lead[1]};
         lb_gpu(b, multiply, args);
     }
     lb_gpu(b, (gpu_ins){GPU_WGMMA_COMMIT}, NULL);
 }
 
-static void wait_for_groups(product *p, int left) {
-    gpu_ins wait = product_of(p->tensor, GPU_WGMMA_WAIT, GROUP_ROWS, p->t.n);
+static void wait_wgmma(product *p, int left) {
+    gpu_ins wait = product_of(p->tensor, GPU_WGMMA_WAIT, WARPGROUP_ROWS, p->t.n);
     wait.count = left;
     lb_gpu(p->g->b, wait, &p->acc);
 }
-void gpu_end_groups(product *p) { wait_for_groups(p, p->overlaps); }
-void gpu_finish_groups(product *p) { wait_for_groups(p, 0); }
+void gpu_wait_wgmma(product *p) { wait_wgmma(p, p->overlaps); }
+void gpu_finish_wgmma(product *p) { wait_wgmma(p, 0); }

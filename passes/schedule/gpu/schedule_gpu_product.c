@@ -7,21 +7,21 @@
 //                   store the next slice into the other half of shared memory; barrier
 //   each thread writes its results
 //
-// or, where copies to shared memory run by themselves (gpu_choose_async), with S slices of each operand
-// there:
+// or, where copies to shared memory are asynchronous (gpu_choose_async), a pipeline of S stages, each a slice of
+// both operands:
 //
 //   start slices 0 .. S - 2
 //   for each slice: wait for its copies; barrier
 //                   start slice + S - 1 in the place of the one before
 //                   each warp: acc += a * b from shared memory
 //
-// or, where groups of four warps multiply (sm_90a):
+// or, where warpgroups multiply (sm_90a):
 //
 //   start slices 0 .. S - 2
-//   for each slice: wait for its copies; show it to products; barrier
+//   for each slice: wait for its copies; fence; barrier
 //                   begin acc += a * b from shared memory; start slice + S - 1; wait for acc
 //
-// or, with one more slice in shared memory, start slice + S - 2, whose place the one before the last had, and
+// or, with one more stage, start slice + S - 2, whose place the one before the last had, and
 // wait for the products of the last one alone.
 //
 // Constants that lie in core matrices for them come by one copy for each slice (schedule_gpu_bulk.c).
@@ -50,13 +50,12 @@ static const tile by_warps[] = {
     {32, 32, 2, 4, 16, 0.25},
     {16, 64, 2, 4, 16, 0.25},
 };
-// By groups of four warps, each of which has 64 rows and all columns of the block. The largest has a
-// processor to itself.
-static const tile by_groups[] = {
+// By warpgroups, each of which has 64 rows and all columns of the block. The largest has a processor to itself.
+static const tile by_warpgroups[] = {
     {128, 256, 2, 64, 32, 2.0, 4}, {128, 128, 2, 32, 32, 1.7, 3}, {128, 64, 2, 16, 32, 1.3, 3},
     {64, 128, 2, 32, 32, 1.3, 3},  {64, 64, 2, 16, 32, 0.8, 3},
 };
-enum { BY_GROUPS = sizeof by_groups / sizeof *by_groups };
+enum { BY_WARPGROUPS = sizeof by_warpgroups / sizeof *by_warpgroups };
 enum { BY_THREADS = sizeof by_threads / sizeof *by_threads, BY_WARPS = sizeof by_warps / sizeof *by_warps };
 
 bool gpu_product_fits(const contraction *c) {
@@ -87,7 +86,7 @@ static double cost(const product_size *s, const tile *t) {
 // Doubles take two registers each; slices leave room for the barriers of bulk copies.
 static bool tile_fits(const product_size *s, const tile *t) {
     enum { BARRIERS = 64 };
-    int bytes = t->slices * (t->m + t->n) * t->words * 4;
+    int bytes = t->stages * (t->m + t->n) * t->words * 4;
     if (bytes && bytes + BARRIERS > s->shared_most) return false;
     if (t->since > s->sm || (t->together && block_count(s, t) < t->together * s->processors)) return false;
     return !s->doubles || t->each_m * t->each_n < 64;
@@ -106,11 +105,11 @@ static bool choose_of(const product_size *s, const tile *all, int n, double *lea
     return better;
 }
 
-tile gpu_choose_tile(const product_size *s, bool tensor, bool *groups, bool only) {
+tile gpu_choose_tile(const product_size *s, bool tensor, bool *warpgroups, bool only) {
     double least = -1;
     tile t = {0};
     if (!only) choose_of(s, tensor ? by_warps : by_threads, tensor ? BY_WARPS : BY_THREADS, &least, &t);
-    *groups = *groups && choose_of(s, by_groups, BY_GROUPS, &least, &t);
+    *warpgroups = *warpgroups && choose_of(s, by_warpgroups, BY_WARPGROUPS, &least, &t);
     return t;
 }
 
@@ -122,11 +121,11 @@ static void choose_tile(product *p) {
                       p->g->e->t->shared_most,
                       p->g->e->t->sm,
                       p->kind == LK_F64};
-    p->groups = p->tensor && p->g->e->t->groups;
-    p->t = gpu_choose_tile(&s, p->tensor, &p->groups, p->a.cores || p->b.cores);
-    if (p->groups) {
-        p->a.turned = !p->a.along_k && p->tensor->per == 2;
-        p->b.turned = !p->b.along_k && p->tensor->per == 2;
+    p->warpgroups = p->tensor && p->g->e->t->warpgroups;
+    p->t = gpu_choose_tile(&s, p->tensor, &p->warpgroups, p->a.cores || p->b.cores);
+    if (p->warpgroups) {
+        p->a.transposed = !p->a.along_k && p->tensor->per == 2;
+        p->b.transposed = !p->b.along_k && p->tensor->per == 2;
     }
     p->threads = p->t.m * p->t.n / (p->t.each_m * p->t.each_n);
     p->a.side = p->t.m, p->b.side = p->t.n;
@@ -381,10 +380,10 @@ static void make_memory(product *p) {
     gpu_choose_async(p);
     for (int j = 0; j < 2; j++) {
         operand *o = both[j];
-        o->shared = lb_local(b, p->word, p->slices * gpu_slice_words(p, o), p->groups ? 1024 : 16, true);
+        o->shared = lb_local(b, p->word, p->stages * gpu_slice_words(p, o), p->warpgroups ? 1024 : 16, true);
         if (!p->async) o->staged = lb_local(b, p->word, gpu_staged_words(p, o), 16, false);
     }
-    if (p->a.cores || p->b.cores) gpu_make_arrivals(p);
+    if (p->a.cores || p->b.cores) gpu_make_mbarriers(p);
     int n = p->t.each_m * p->t.each_n;
     ins *zero = lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
     p->acc = lb_local(b, p->kind, n, 16, false);
@@ -441,28 +440,28 @@ static void issue_slices(product *p, ins *k0, ins *slice) {
         if (!both[j]->cores) gpu_issue_slice(p, both[j], k0, slice);
     scope_close(p->g->e, mark);
     lb_end(b, more);
-    if (p->copies || p->arrivals) lb_gpu(b, (gpu_ins){GPU_CP_ASYNC_COMMIT}, NULL);
+    if (p->copies || p->mbarriers) lb_gpu(b, (gpu_ins){GPU_CP_ASYNC_COMMIT}, NULL);
 }
 
 static void sum_slices_async(product *p) {
     lbuild *b = p->g->b;
-    int deep = gpu_slice_depth(p), ahead = p->slices - 1 - p->overlaps;
+    int deep = gpu_slice_depth(p), ahead = p->stages - 1 - p->overlaps;
     ins *depth = emit_dim(p->g->e, p->depth);
     for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
-    ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->slices);
+    ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->stages);
     if (p->copies) lb_gpu(b, (gpu_ins){.op = GPU_CP_ASYNC_WAIT, .count = ahead == 2}, NULL);
-    if (p->arrivals) gpu_wait_slice(p, number);
+    if (p->mbarriers) gpu_wait_slice(p, number);
     bool written = !p->a.cores || !p->b.cores; // by threads
-    if (p->groups && written) lb_gpu(b, (gpu_ins){GPU_PROXY_FENCE}, NULL);
+    if (p->warpgroups && written) lb_gpu(b, (gpu_ins){GPU_PROXY_FENCE}, NULL);
     lb_barrier(b);
-    if (p->groups) gpu_begin_groups(p, gpu_rest(b, number, all));
+    if (p->warpgroups) gpu_begin_wgmma(p, gpu_rest(b, number, all));
     issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),
                  gpu_rest(b, lb_bin(b, L_ADD, number, lb_idx(b, ahead)), all));
-    if (p->groups) gpu_end_groups(p);
+    if (p->warpgroups) gpu_wait_wgmma(p);
     else gpu_multiply_tensors(p, gpu_rest(b, number, all));
     lb_end(b, k0);
-    if (p->overlaps) gpu_finish_groups(p);
+    if (p->overlaps) gpu_finish_wgmma(p);
 }
 
 void gpu_schedule_product(gpu *g, const contraction *c) {
@@ -482,7 +481,7 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     set_lanes(&p);
     make_memory(&p);
     int mark = scope_open(e);
-    if (p.async) e->code->schedule = p.groups ? "warp-group product" : "asynchronous tensor product";
+    if (p.async) e->code->schedule = p.warpgroups ? "warp-group product" : "asynchronous tensor product";
     if (p.async) sum_slices_async(&p);
     else sum_slices(&p);
     if (!p.tensor) keep_sums(&p);

@@ -7,7 +7,7 @@
 typedef struct tile {
     int m, n, each_m, each_n, words;
     double speed; // results in a unit of time, against the fastest
-    int slices;   // of K in shared memory at most, 0: 2 or 3
+    int stages;   // of the pipeline at most: slices of K in shared memory; 0: 2 or 3
     int together; // blocks of a processor at once that it takes to be so fast; 0: one
     int since;    // the first architecture, 0: any
 } tile;
@@ -29,7 +29,7 @@ typedef struct operand {
     dim *extent;
     ins *first, *staged, *shared; // staged: the thread's words on their way; shared: slices
     bool along_k;                 // neighbours in memory lie along K
-    bool turned;                  // shared: rows of K, for fragment_x4_turned
+    bool transposed;              // shared: rows of K, for ldmatrix_x4_trans
     bool cores; // in memory and shared: core matrices, whole slices of which are copied at once
     int unit_rows, unit_words;
     ins *aligned; // whether units lie at multiples of their size in memory, NULL: they do
@@ -40,10 +40,10 @@ typedef struct product {
     const contraction *c;
     const tensor_type *tensor; // NULL: multiply-adds
     bool async;                // slices come by copies that run on while the block multiplies
-    bool groups;               // so, and groups of four warps multiply straight from shared memory
+    bool warpgroups;           // so, and warpgroups multiply straight from shared memory
     bool copies;               // some units of `async` slices do come so
-    ins *arrivals;             // barriers of bulk copies, one for each slice; NULL: there are none
-    int slices;                // of an operand in shared memory
+    ins *mbarriers;            // of bulk copies, one for each stage; NULL: there are none
+    int stages;                // slices of an operand in shared memory
     bool overlaps;             // products of a slice run on while the next ones are begun
     tile t;
     int threads;
@@ -64,7 +64,8 @@ int gpu_staged_words(const product *p, const operand *o); // of a thread
 int gpu_slice_depth(const product *p);                    // elements of K in a slice
 int gpu_slice_words(const product *p, const operand *o);  // shared words of one slice
 ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word); // where a word of a slice lies
-ins *gpu_turned_at(product *p, const operand *o, ins *row, ins *k); // the same, in elements, of a turned one
+ins *gpu_transposed_at(product *p, const operand *o, ins *row,
+                       ins *k); // the same, in elements, of a transposed one
 void gpu_choose_async(product *p);
 void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice); // starts the copies of a slice
 void gpu_load_slice(product *p, operand *o, ins *k0);
@@ -77,20 +78,20 @@ const tensor_type *gpu_tensor_type(const target *t, const contraction *c);
 void gpu_multiply(lbuild *b, const tensor_type *t, ins *d, ins *x, ins *y); // d += x * y, fragments
 const tensor_type *gpu_tensor_of(dtype t); // of two factors of that type, NULL: there is none
 bool gpu_is_plain(const expr *term, const expr *read);
-// All fragments of an operand for 16 n rows from 16 n * warp on, at one step along K: n times four squares,
-// which are one fragment of a, or two of b.
+// All fragments of an operand for 16 n rows from 16 n * warp on, at one step along K: n times four 8x8
+// matrices, which are one fragment of a, or two of b.
 void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
                         ins *to);
 void gpu_multiply_tensors(product *p, ins *slice);
-// By groups of four warps: begins, and waits.
-void gpu_begin_groups(product *p, ins *slice);
-void gpu_end_groups(product *p);    // of this slice, or of the one before it where they overlap
-void gpu_finish_groups(product *p); // of all
+// By warpgroups: begins, and waits.
+void gpu_begin_wgmma(product *p, ins *slice);
+void gpu_wait_wgmma(product *p);   // of this slice, or of the one before it where they overlap
+void gpu_finish_wgmma(product *p); // of all
 // schedule_gpu_bulk.c: copies of whole slices of an operand that lies in core matrices.
 // The axis whose positions the K slices of such an operand are, -1: it does not lie so, or is not multiplied
 // so.
 int gpu_core_axis(const target *t, const contraction *c, const expr *read);
-void gpu_make_arrivals(product *p);
+void gpu_make_mbarriers(product *p);
 void gpu_copy_slices(product *p, ins *k0, ins *slice); // of those that lie so
 void gpu_wait_slice(product *p, ins *number);
 // schedule_gpu_product.c
@@ -101,7 +102,7 @@ typedef struct product_size {
     int processors, shared_most, sm;
     bool doubles;
 } product_size;
-// The cheapest tile. groups: whether groups of four warps may multiply, then whether they do; only: they
+// The cheapest tile. groups: whether warpgroups may multiply, then whether they do; only: they
 // must.
-tile gpu_choose_tile(const product_size *s, bool tensor, bool *groups, bool only);
+tile gpu_choose_tile(const product_size *s, bool tensor, bool *warpgroups, bool only);
 #endif
