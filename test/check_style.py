@@ -3,9 +3,10 @@
 usage: check_style.py [--report]      --report: also the longest files and functions, and their medians
 
 Includes point one way; every file begins with a comment; clang-format has nothing to change; programs left nothing
-behind; switches over enums name every case, and nothing depends on the order of enumerators; the library has no data
+behind; files named in comments and docs exist; switches over enums name every case, and nothing depends on the order of enumerators; the library has no data
 that can be written to (in build/release/libonnxc.a, where that exists).
 """
+import glob
 import os
 import re
 import shutil
@@ -75,6 +76,7 @@ KNOWN_TO = {
     "protobuf-c/": ("compiler/import",),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', re.MULTILINE)
+PATH = re.compile(r"(?<![\w./-])((?:compiler|ir|passes|codegen|runtime-lite|test|tools)/[\w/.*-]+\.(?:c|h|py|def|inc|sh|awk))\b")
 HEAD = re.compile(r"^(?!typedef|struct|enum|union|#)[A-Za-z_][^;={]*?(\w+)\(")
 # Enums whose order is their meaning.
 ORDERED = ("goal",)
@@ -120,6 +122,14 @@ def check_includes(path, text):
             continue
         if not is_within(name, ROOMS[room]):
             yield f"{path}: must not include {name}: {room} is below {target}"
+
+
+def check_paths(path, text):
+    """Files that a comment or a page names exist."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for name in PATH.findall(line):
+            if "NAME" not in name and not glob.glob(os.path.join(ROOT, name)):
+                yield f"{path}:{number}: there is no {name}"
 
 
 def check_head(path, text):
@@ -216,6 +226,8 @@ def main():
     for path, text in texts.items():
         problems += check_includes(path, text)
         problems += check_head(path, text)
+    for path in listed("*.c", "*.h", "*.def", "*.md", "*.py", "*.awk", "*.sh", "Makefile"):
+        problems += check_paths(path, text_of(path))
     problems += check_format([path for path in paths if not path.endswith(".def")])
     problems += check_data()
     problems += check_tree()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Computes the polynomials of codegen/math*.c: python3 tools/minimax.py > ir/loops/math_coeffs.inc
+"""Computes the polynomials of ir/loops/math*.c: python3 tools/minimax.py > ir/loops/math_coeffs.inc
 
 Needs mpmath. Each polynomial minimises the largest weighted error on an interval (Remez exchange on a fine grid).
 Coefficients are rounded to the type one after the other, lowest first, and the others fitted again each time.

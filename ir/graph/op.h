@@ -17,7 +17,7 @@ typedef struct op_upgrade {
 struct op_def {
     const char *name;
     const char *domain; // "" for ai.onnx, "ai.onnx.ml", "com.microsoft", ...
-    // Versions come from the generated table (ir/ops/schema.h). All of them are supported when the
+    // Versions come from the generated table (ir/graph/schema.c). All of them are supported when the
     // newest is, given the upgrades.
     op_upgrade upgrades[8]; // ends with since = 0
     // Sets the types of all outputs (dims, and contents where known) from those of the inputs; reports

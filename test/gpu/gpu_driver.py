@@ -31,9 +31,9 @@ class Header(unittest.TestCase):
         if not toolkit:
             self.skipTest("there is no cuda.h")
         stubs = next((s for s in (f"{toolkit}/lib64/stubs", f"{toolkit}/lib/stubs") if os.path.exists(f"{s}/libcuda.so")), None)
-        with tempfile.TemporaryDirectory() as folder, open(f"{ROOT}/runtime-lite/cuda.h", encoding="utf-8") as f:
-            os.mkdir(f"{folder}/runtime-lite")
-            with open(f"{folder}/runtime-lite/cuda.h", "w", encoding="utf-8") as to:
+        with tempfile.TemporaryDirectory() as folder, open(f"{ROOT}/runtime-lite/cuda/cuda.h", encoding="utf-8") as f:
+            os.makedirs(f"{folder}/runtime-lite/cuda")
+            with open(f"{folder}/runtime-lite/cuda/cuda.h", "w", encoding="utf-8") as to:
                 to.write(change(f.read()))
             link = ["-o", f"{folder}/api", f"-L{stubs}", "-lcuda"] if stubs else ["-fsyntax-only"]
             return subprocess.run(["c++", "-std=c++17", "-Wall", "-Wextra", f"-I{folder}", f"-I{toolkit}/include",

@@ -1,5 +1,5 @@
 // Operators on strings. Strings are handles in kernels, which move them; what looks into them is a library
-// function (runtime-lite/lib_string_*.c).
+// function (runtime-lite/lib/string/lib_string_*.c).
 #include "ir/ops/text/string.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
