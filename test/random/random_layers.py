@@ -195,6 +195,46 @@ def blocked_weights(g):
     g.add("MatMul", [v, g.one("DequantizeLinear", [w, scales, zeros], axis=0, block_size=block)])
 
 
+@kind(3)
+def quantised_positions(g):
+    """Gathers and scatters at positions that are computed from quantised values, which others read as well."""
+    if g.opset < 16:
+        raise Unfit("no reductions")
+    rows, columns = g.dice.choice((4, 8, 16)), g.dice.choice((3, 4, 8, 17))
+    dtype = g.dice.choice(("uint8", "int8"))
+    quarters = g.one("Cast", [g.fresh("int8", (rows, columns), -40, 40, constant=False)], to=TensorProto.FLOAT)
+    x = g.one("Mul", [quarters, g.constant(np.float32(0.25))])  # exact, so that every evaluator rounds to the same bytes
+    if chance(g, 0.6):
+        x = g.one(g.dice.choice(("Relu", "Abs")), [x])
+    scale, zero = g.constant(np.float32(g.dice.choice((0.25, 0.5, 1)))), g.constant(np.array(g.dice.randint(0, 5), dtype))
+    q = g.one("QuantizeLinear", [x, scale, zero])
+    d = g.one("DequantizeLinear", [q, scale, zero])
+    whole = g.one("Cast", [g.dice.choice((q, d))], to=TensorProto.INT64)
+    data = g.dice.choice((q, d, d, g.fresh("float32", (rows, columns))))
+    axis = g.dice.randint(0, 1)
+    form = g.dice.choice("gather elements tuples scatter add".split())
+    at = g.one("Mod", [whole, g.constant(np.array((rows, columns)[axis], np.int64))])
+    if form == "gather":
+        g.add("Gather", [data, at], axis=axis)
+    elif form == "elements":
+        y = g.one("GatherElements", [data, at], axis=axis)
+        if y.dtype == "float32" and chance(g, 0.5):
+            g.add("GatherElements", [y, at], axis=axis)
+    elif form == "tuples":
+        pairs = g.one("Mod", [g.one("Slice", [whole, g.ints([0]), g.ints([2]), g.ints([1])]),
+                              g.constant(np.array((rows, columns), np.int64))])
+        g.add("GatherND", [data, pairs])
+    elif form == "scatter":
+        g.add("ScatterElements", [data, g.constant(np.argsort(g.data("float32", (rows, columns)), axis)), data], axis=axis)
+    else:
+        to = g.fresh("float32", (rows, columns))
+        g.add("ScatterElements", [to, at, g.dice.choice((d, x))], axis=axis, reduction="add")
+    if chance(g, 0.5):
+        g.add("Softmax", [d])
+    if chance(g, 0.5):
+        g.add("MatMulInteger", [q, g.fresh("int8", (columns, 8), -9, 9, constant=True)])
+
+
 # ---------------------------------------------------------------- Scan
 @kind(2)
 def scan_of_many(g):
