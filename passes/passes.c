@@ -1,69 +1,43 @@
-// The table of graph passes and the small ones among them.
+// The small passes over the graph, and those over the program by what they take of their context.
 #include "passes/passes.h"
-#include "compiler/base/clock.h"
 #include "ir/graph/op.h"
 #include "ir/target.h"
-#include "passes/fuse/fuse.h"
 #include "passes/layout/concat_elision.h"
 #include "passes/layout/layout.h"
-#include "passes/rewrite/quantise.h"
+#include "passes/memory/spaces.h"
 #include "passes/rewrite/split_attention.h"
 #include "passes/rewrite/split_stages.h"
 #include "passes/rewrite/split_sum.h"
 #include "passes/rewrite/tables.h"
 #include "passes/rewrite/widen.h"
 
-const pass graph_passes[] = {
-    {"infer", pass_infer, 0}, {"expand", pass_expand, 0}, {"fold", pass_fold, 0},
-    {"cse", pass_cse, 1},     {"dce", pass_dce, 0},       {NULL, NULL, 0},
-};
+void pass_tables(pass_context *c) { tabulate_program(c->program); }
 
-static void pass_fuse(program_context *c) {
-    fuse_options o = {.strict = c->target && c->target->fp == FP_STRICT};
-    fuse_program(c->program, &o);
-}
-static void pass_quantise(program_context *c) {
-    if (c->target) quantise_program(c->program, c->target);
-}
-// Threads of a GPU have arithmetic to spare.
-static void pass_tables(program_context *c) {
-    if (c->target && c->target->arch != ARCH_CUDA) tabulate_program(c->program);
-}
-static void pass_algorithm(program_context *c) {
-    if (!c->target) return;
-    choose_algorithms(c->program, c->target, &c->algorithms);
-    split_sums(c->program, c->target);
-    split_attentions(c->program, c->target);
-}
+void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
+void pass_split_sums(pass_context *c) { split_sums(c->program, c->target); }
+void pass_split_attention(pass_context *c) { split_attentions(c->program); }
+
 // Vectors and dot products want layouts; plain scalars run as well without the copies.
-static void pass_layout(program_context *c) {
-    const target *t = c->target;
-    if (t && t->vector_bits) widen_halves(c->program);
-    if (t && (t->vector_bits || t->dsp)) assign_layouts(c->program, t);
-    else if (t) elide_concats(c->program, t);
-    if (!t || t->arch != ARCH_CUDA) return;
-    split_stages(c->program);
-    if (t->fp == FP_STRICT || c->alone) return;
-    round_constants(c->program, t);
-    assign_gpu_layouts(c->program, t);
+static bool wants_layouts(const pass_context *c) { return c->target->vector_bits || c->target->dsp; }
+void pass_widen(pass_context *c) {
+    if (c->target->vector_bits) widen_halves(c->program);
 }
-
-const program_pass program_passes[] = {
-    {"fuse", pass_fuse, 1},           {"quantise", pass_quantise, 1}, {"tables", pass_tables, 1},
-    {"algorithm", pass_algorithm, 1}, {"layout", pass_layout, 1},     {NULL, NULL, 0},
-};
-
-void run_graph_passes(pass_context *c, pass_hook hook, void *user) {
-    for (const pass *p = graph_passes; p->name; p++) {
-        if (c->opt < p->min_opt) continue;
-        double start = clock_now();
-        p->run(c);
-        diag_check(c->module->diag);
-        graph_verify(c->module);
-        if (hook) hook(user, p->name, clock_now() - start);
-    }
+void pass_channels(pass_context *c) {
+    if (wants_layouts(c)) assign_channels(c->program);
 }
+void pass_join(pass_context *c) { elide_concats(c->program, c->target); }
+void pass_halos(pass_context *c) {
+    if (wants_layouts(c)) make_halos(c->program);
+}
+void pass_panels(pass_context *c) {
+    if (wants_layouts(c)) pack_panels(c->program);
+}
+void pass_split_stages(pass_context *c) { split_stages(c->program); }
+void pass_round(pass_context *c) { round_constants(c->program, c->target); }
+void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
+void pass_place(pass_context *c) { assign_spaces(c->program); }
 
+// ---------------------------------------------------------------- over the graph
 void pass_infer(pass_context *c) { infer_graph(c->module->main); }
 
 // An expansion puts its nodes before n and replaces n's outputs: the new nodes are looked at in turn, so

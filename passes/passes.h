@@ -1,49 +1,65 @@
-// The passes over the graph, in the order of the table in passes/passes.c.
+// What a pass works on, and the passes over the graph and the program. The table in compiler/driver/pipeline.c
+// has their order, and when each of them runs.
 #ifndef ONNXC_PASSES_PASSES_H
 #define ONNXC_PASSES_PASSES_H
 #include "ir/graph/graph.h"
 #include "passes/rewrite/algorithm.h"
 
+struct program;
+struct target;
 typedef struct pass_context {
-    module *module;
+    module *module;                // of passes over the graph
+    struct program *program;       // of those over the program
+    const struct target *target;   // what the code is for: layouts and algorithms depend on its kind
     int opt;                       // 0: only what is needed for a right answer
     int64_t fold_work, fold_bytes; // limits of constant folding
+    algorithm_options algorithms;
+    bool changed; // set by passes that are repeated until nothing changes
 } pass_context;
-typedef struct pass {
-    const char *name;
-    void (*run)(pass_context *c);
-    int min_opt; // runs at this level and above
-} pass;
-extern const pass graph_passes[]; // ends with a NULL name
 
+// Over the graph.
 void pass_infer(pass_context *c);  // types and symbolic contents of every value
 void pass_expand(pass_context *c); // function operators become other nodes
 void pass_fold(pass_context *c);   // nodes over constants become constants
-void pass_dce(pass_context *c);    // nodes without users go
 void pass_cse(pass_context *c);    // equal nodes become one
+void pass_dce(pass_context *c);    // nodes without users go
+
+// Over the program: fusion (passes/fuse/fuse_impl.h). Early, what only moves data stays apart, to be read through;
+// late, arithmetic goes into it as well.
+void pass_literals(pass_context *c); // elements of constants that are known become literals
+void pass_grow(pass_context *c);     // concatenations that grow become one
+void pass_dead(pass_context *c);     // what nobody reads goes
+void pass_early_epilogue(pass_context *c);
+void pass_early_inline(pass_context *c);
+void pass_early_rows(pass_context *c);
+void pass_early_chain(pass_context *c);
+void pass_late_epilogue(pass_context *c);
+void pass_late_inline(pass_context *c);
+void pass_late_rows(pass_context *c);
+void pass_late_chain(pass_context *c);
+void pass_divide(pass_context *c); // divisions by what is the same for a row become products
+
+void pass_narrow(pass_context *c);   // temporaries that are a function of a byte are stored as the byte
+void pass_signs(pass_context *c);    // operands of integer products get the signs that the target multiplies
+void pass_products(pass_context *c); // sums of products of dequantised values become those of integers
+void pass_tables(pass_context *c);   // what one byte decides is looked up
+
+void pass_winograd(
+    pass_context *c); // kernels that compute the same in another way (passes/rewrite/algorithm.h)
+void pass_split_sums(pass_context *c);
+void pass_split_attention(pass_context *c);
+
+void pass_widen(pass_context *c);    // temporaries of 16-bit floats hold f32
+void pass_channels(pass_context *c); // convolutions' images lie channels-last
+void pass_join(pass_context *c);     // kernels write their parts of a concatenation themselves
+void pass_halos(pass_context *c);    // halos instead of guards
+void pass_panels(pass_context *c);   // operands of products are packed
+void pass_split_stages(pass_context *c);
+void pass_round(pass_context *c); // constants as --precision lets products round them
+void pass_gpu_layout(pass_context *c);
+void pass_place(pass_context *c); // buffers lie on the device or on the host
 
 // Sizes that only the run would have known are those of `now` from here on, everywhere in the module; whether
 // there were any.
 bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int count);
-
-// The passes over the program, in order, after lowering.
-struct program;
-struct target;
-typedef struct program_context {
-    struct program *program;
-    const struct target *target; // what the code is for: layouts and algorithms depend on its kind
-    int opt;
-    algorithm_options algorithms;
-    bool alone; // kernels of a GPU that others start: memory lies as the text of a kernel says
-} program_context;
-typedef struct program_pass {
-    const char *name;
-    void (*run)(program_context *c);
-    int min_opt;
-} program_pass;
-extern const program_pass program_passes[]; // ends with a NULL name
-
-// What runs after each pass, when given, with its name.
-typedef void (*pass_hook)(void *user, const char *pass, double seconds);
-void run_graph_passes(pass_context *c, pass_hook hook, void *user);
 #endif

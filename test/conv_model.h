@@ -1,8 +1,8 @@
 // A model of one convolution, built in memory, for the unit test and the benchmark of its algorithms.
 #ifndef ONNXC_TEST_CONV_MODEL_H
 #define ONNXC_TEST_CONV_MODEL_H
+#include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
-#include "passes/passes.h"
 
 typedef struct conv_case {
     int64_t batch, channels, height, width, outputs;
@@ -54,7 +54,7 @@ static inline program *conv_program(arena *a, diag *d, const conv_case *c) {
     node_set_attr(n, (attr){.name = "group", .kind = ATTR_INT, .i = groups});
     graph_add_output(g, node_output(n, 0, "y"));
     pass_context p = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
-    run_graph_passes(&p, NULL, NULL);
+    run_passes(&p, GOAL_GRAPH, NULL);
     return lower_module(m);
 }
 #endif

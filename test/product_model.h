@@ -1,9 +1,9 @@
 // A model of one matrix product, built in memory, for the unit test and the benchmark of contractions.
 #ifndef ONNXC_TEST_PRODUCT_MODEL_H
 #define ONNXC_TEST_PRODUCT_MODEL_H
+#include "compiler/driver/pass_run.h"
 #include "ir/graph/tensor.h"
 #include "ir/kernel/lower.h"
-#include "passes/passes.h"
 #include <stdlib.h>
 
 // y[batch, m, n] = a[batch, m, k] b[batch, k, n], batch 1: no such axis.
@@ -63,10 +63,10 @@ static inline program *product_program(arena *a, diag *d, const target *t, const
     value *y = node_output(node_new(g, NULL, op_find("", "MatMul"), &at, 2, in), 0, "product");
     if (p->gelu) y = node_output(node_new(g, NULL, op_find("", "Gelu"), &at_gelu, 1, &y), 0, "y");
     graph_add_output(g, y);
-    pass_context passes = {.module = mod, .opt = 2, .fold_work = 1 << 24, .fold_bytes = 1 << 26};
-    run_graph_passes(&passes, NULL, NULL);
-    program_context c = {.program = lower_module(mod), .target = t, .opt = 2};
-    for (const program_pass *x = program_passes; x->name; x++) x->run(&c);
+    pass_context on_graph = {.module = mod, .opt = 2, .fold_work = 1 << 24, .fold_bytes = 1 << 26};
+    run_passes(&on_graph, GOAL_GRAPH, NULL);
+    pass_context c = {.program = lower_module(mod), .target = t, .opt = 2};
+    run_passes(&c, GOAL_PROGRAM, NULL);
     return c.program;
 }
 

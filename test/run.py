@@ -135,6 +135,11 @@ def cli(results):
     own_program(results, "run_cli.py", ONNXC)
 
 
+def pass_table(results):
+    """Every pass by its name: printed, and left out."""
+    own_program(results, "pass_table.py", ONNXC)
+
+
 def round_trip(case):
     """What is wrong when a case's program becomes text and a program again, before and after its passes; "": nothing;
     None: this build cannot compile it."""
@@ -472,6 +477,7 @@ STAGES = {
     "unit": unit,
     "cli": cli,
     "passes": passes,
+    "pass-table": pass_table,
     "docs": docs,
     "backend": backend,
     "forms-sample": forms_sample,

@@ -270,14 +270,18 @@ static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
 }
 
 // ---------------------------------------------------------------- one program
-static host *schedule_program(hosting *a, const target *const *variants, int n) {
-    program *p = a->p;
-    const target *t = variants[0];
+static void schedule_program(hosting *a) {
     check_outputs(a);
-    place_states(p);
-    insert_frees(p);
-    host *h = schedule_variants(a, variants, n);
-    dim **scratch = scratch_sizes(a, h, n);
+    place_states(a->p);
+    insert_frees(a->p);
+    a->h = schedule_variants(a, a->variants, a->nvariants);
+}
+
+static void plan_program(hosting *a) {
+    program *p = a->p;
+    const target *t = a->variants[0];
+    int n = a->nvariants;
+    dim **scratch = scratch_sizes(a, a->h, n);
     a->scratch = ARENA_ARRAY(a->arena, buffer *, p->kernels.n + 1);
     scratch_on_heap(a, scratch);
     for (int k = 0; k < p->kernels.n; k++)
@@ -288,25 +292,35 @@ static host *schedule_program(hosting *a, const target *const *variants, int n) 
     find_heap(a, t);
     find_library(a, t);
     remark_memory(a);
-    bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls || any_parallel(a, h, n);
+    bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls || any_parallel(a, a->h, n);
     a->result->needs_runtime |= t->arch != ARCH_C && calls_runtime;
-    mark_in_place(a, h, n);
-    return h;
+    mark_in_place(a, a->h, n);
 }
 
-// ---------------------------------------------------------------- several versions
-static void schedule_versions(hosting *a, const target *const *variants, int n, hosting *of, host **h) {
+// ---------------------------------------------------------------- several programs
+static hosting *add_part(hosting *a, program *p, const char *suffix, const struct gpu_code *gpu) {
+    hosting *part = ARENA_NEW(a->arena, hosting);
+    *part = *a;
+    part->p = p;
+    part->suffix = suffix;
+    part->gpu = gpu;
+    part->io = interface_of_version(a->arena, a->io, p);
+    part->used = (map){.arena = a->arena};
+    VEC_PUSH(a->arena, &a->parts, part);
+    return part;
+}
+
+// Those of the versions; or for the CPU and for a GPU; or the program alone.
+static void find_parts(hosting *a) {
     for (int j = 0; j < a->o->nversions; j++) {
-        version *v = &a->o->versions[j];
-        of[j] = *a;
-        of[j].p = v->program;
-        of[j].suffix = v->suffix;
-        of[j].first_kernel = v->first_kernel;
-        of[j].gpu = v->gpu;
-        of[j].io = interface_of_version(a->arena, a->io, v->program);
-        of[j].used = (map){.arena = a->arena};
-        h[j] = schedule_program(&of[j], variants, n);
-        v->plan = of[j].plan;
+        const version *v = &a->o->versions[j];
+        add_part(a, v->program, v->suffix, v->gpu)->first_kernel = v->first_kernel;
+    }
+    if (a->o->nversions) return;
+    VEC_PUSH(a->arena, &a->parts, a);
+    if (a->o->gpu_program) {
+        hosting *gpu = add_part(a, a->o->gpu_program, "_cuda", a->o->gpu);
+        gpu->nvariants = 1;
     }
 }
 
@@ -325,26 +339,18 @@ static void join_workspaces(hosting *a) {
 }
 
 // Code of the general version, the last one, comes first: names of constants are without a suffix then.
-static void write_versions(hosting *a, const target *const *variants, int n) {
-    hosting *of = ARENA_ARRAY(a->arena, hosting, a->o->nversions);
-    host **h = ARENA_ARRAY(a->arena, host *, a->o->nversions);
-    schedule_versions(a, variants, n, of, h);
-    for (int j = a->o->nversions - 1; j >= 0; j--) write_version(&of[j], h[j], n);
+static void write_versions(hosting *a) {
+    for (int j = a->parts.n - 1; j >= 0; j--) write_version(a->parts.at[j], a->parts.at[j]->h, a->nvariants);
     join_workspaces(a);
 }
 
 // ---------------------------------------------------------------- CPU or GPU
 // The program for the CPU's variants and the one for the GPU; the workspace is enough for both.
-static void write_both(hosting *a, const target *const *variants, int n) {
-    hosting gpu = *a;
-    gpu.p = a->o->gpu_program;
-    gpu.gpu = a->o->gpu;
-    gpu.suffix = "_cuda";
-    gpu.io = interface_of_version(a->arena, a->io, gpu.p);
-    gpu.used = (map){.arena = a->arena};
-    write_on_cpu(a, schedule_program(a, variants, n), n);
-    write_on_gpu(&gpu, schedule_program(&gpu, variants, 1));
-    const char *text = dim_text(a->arena, gpu.plan.workspace);
+static void write_both(hosting *a) {
+    hosting *gpu = a->parts.at[1];
+    write_on_cpu(a, a->h, a->nvariants);
+    write_on_gpu(gpu, gpu->h);
+    const char *text = dim_text(a->arena, gpu->plan.workspace);
     dim *own = dim_parse(a->p->dims, text);
     if (!own) diag_defect(a->diag, NULL, "the host workspace, %s, is not a size", text);
     a->plan.workspace = dim_max(a->plan.workspace, own);
@@ -359,38 +365,62 @@ static void check_hook(hosting *a) {
     }
 }
 
-build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
-                     diag *d) {
+// ---------------------------------------------------------------- the module, step by step
+hosting *host_begin(program *p, const target *const *variants, int nvariants, const build_options *o,
+                    diag *d) {
     const target *t = variants[0];
     arena *arena = p->arena;
-    shared s = {.messages.arena = arena,
-                .message_at.arena = arena,
-                .declared.arena = arena,
-                .by_content.arena = arena,
-                .on_device.by_name.arena = arena};
-    hosting a = {.arena = arena, .diag = d, .p = p, .o = o, .shared = &s, .suffix = "", .used.arena = arena};
+    shared *s = ARENA_NEW(arena, shared);
+    s->messages.arena = s->message_at.arena = s->declared.arena = s->by_content.arena = arena;
+    s->on_device.by_name.arena = arena;
     build *result = ARENA_NEW(arena, build);
-    bool generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
-    a.result = result;
-    a.io = result->io = interface_new(p, o->name ? o->name : "model", t, generic);
-    interface_add_extras(a.io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(&a, t));
-    a.m = result->module = lmodule_new(arena, a.io->name, t);
-    a.align = result->align = t->freestanding ? 16 : 64;
+    hosting *a = ARENA_NEW(arena, hosting);
+    *a = (hosting){.arena = arena, .diag = d, .p = p, .o = o, .shared = s, .suffix = "", .used.arena = arena};
+    a->variants = variants, a->nvariants = nvariants;
+    a->generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
+    a->result = result;
+    a->io = result->io = interface_new(p, o->name ? o->name : "model", t, a->generic);
+    interface_add_extras(a->io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(a, t));
+    a->m = result->module = lmodule_new(arena, a->io->name, t);
+    a->align = result->align = t->freestanding ? 16 : 64;
     result->versions = o->versions, result->nversions = o->nversions;
-    if (o->weights) begin_weights(&a);
-    host *h = NULL;
-    a.gpu = o->gpu_program ? NULL : o->gpu;
-    if (o->nversions) write_versions(&a, variants, nvariants);
-    else if (o->gpu_program) write_both(&a, variants, nvariants);
-    else h = schedule_program(&a, variants, nvariants);
-    result->workspace = a.plan.workspace;
-    result->plan = a.plan;
-    write_entries(&a, h, nvariants);
-    add_messages(&a);
-    if (generic) descriptor_add(result, p, o);
-    check_hook(&a);
-    legalize(a.m, d);
-    return result;
+    if (o->weights) begin_weights(a);
+    a->gpu = o->gpu_program ? NULL : o->gpu;
+    find_parts(a);
+    return a;
+}
+
+lmodule *host_schedule(hosting *a) {
+    for (int j = 0; j < a->parts.n; j++) schedule_program(a->parts.at[j]);
+    return a->m;
+}
+
+void host_plan(hosting *a) {
+    for (int j = 0; j < a->parts.n; j++) plan_program(a->parts.at[j]);
+    for (int j = 0; j < a->o->nversions; j++) a->o->versions[j].plan = a->parts.at[j]->plan;
+}
+
+build *host_write(hosting *a) {
+    bool parts = a->parts.at[0] != a;
+    if (parts) write_versions(a);
+    else if (a->o->gpu_program) write_both(a);
+    a->result->workspace = a->plan.workspace;
+    a->result->plan = a->plan;
+    write_entries(a, parts || a->o->gpu_program ? NULL : a->h, a->nvariants);
+    add_messages(a);
+    if (a->generic) descriptor_add(a->result, a->p, a->o);
+    check_hook(a);
+    return a->result;
+}
+
+build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
+                     diag *d) {
+    hosting *a = host_begin(p, variants, nvariants, o, d);
+    host_schedule(a);
+    host_plan(a);
+    build *b = host_write(a);
+    legalize(b->module, d);
+    return b;
 }
 
 lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,

@@ -67,8 +67,16 @@ typedef struct build {
     bool needs_runtime;    // the object refers to runtime-lite
 } build;
 
-// Schedules every kernel for each variant (CPU levels of one object, the plainest first), plans memory and
-// writes the host functions. The module is legal for the emitters. Leaves through d on errors.
+// A build step by step; what is passed in lies there until its end. Each leaves through d on errors.
+typedef struct hosting hosting; // codegen/host/host_impl.h
+hosting *host_begin(program *p, const target *const *variants, int nvariants, const build_options *o,
+                    diag *d);
+lmodule *host_schedule(hosting *a); // every kernel, for each variant
+void host_plan(hosting *a);         // memory
+build *host_write(hosting *a);      // the host functions; what is left is to legalise the module
+
+// All of it: schedules every kernel for each variant (CPU levels of one object, the plainest first), plans
+// memory and writes the host functions. The module is legal for the emitters. Leaves through d on errors.
 build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
                      diag *d);
 lmodule *build_module(program *p, const target *const *variants, int nvariants, const build_options *o,

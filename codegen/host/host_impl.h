@@ -30,7 +30,7 @@ typedef struct shared {
 } shared;
 
 // Of one program, for all CPU levels.
-typedef struct hosting {
+struct hosting {
     arena *arena;
     diag *diag;
     program *p;
@@ -45,12 +45,17 @@ typedef struct hosting {
     dim *device_workspace;      // bytes, with a GPU
     const struct gpu_code *gpu; // that its kernels run on; NULL: the CPU
     int64_t align;
-    buffer **scratch; // by kernel id: its scratch where only the run knows the size, else NULL
-    bool heap;        // the run allocates
-    bool calls;       // library functions
-    bool makes;       // ... that allocate strings or sequences
-    map used;         // constant buffers by id -> symbol name
-} hosting;
+    buffer **scratch;              // by kernel id: its scratch where only the run knows the size, else NULL
+    bool heap;                     // the run allocates
+    bool calls;                    // library functions
+    bool makes;                    // ... that allocate strings or sequences
+    map used;                      // constant buffers by id -> symbol name
+    const target *const *variants; // the CPU levels
+    int nvariants;
+    struct host *h;              // by variant
+    bool generic;                // the module has the generic entry and the descriptor
+    VEC(struct hosting *) parts; // of the module: what is built for each of its programs
+};
 
 typedef struct host {
     hosting *all;

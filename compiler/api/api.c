@@ -105,7 +105,7 @@ static void begin(compilation *c) {
         (source){c->job.model ? c->job.model : "model", c->job.data, c->job.data_size, c->job.data_folder};
     c->diag.file = c->source.path;
     read_options(c);
-    pipeline_hooks hooks = {.user = c, .print = pass_print, .cancelled = ask_cancelled};
+    pipeline_hooks hooks = {.user = c, .print = pass_print, .time = pass_print, .cancelled = ask_cancelled};
     c->pipeline = pipeline_new(c->arena, &c->diag, &c->options, &hooks);
 }
 

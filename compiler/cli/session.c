@@ -153,8 +153,13 @@ source session_model(session *s) {
 static void print_pass(void *user, const char *pass, const char *s) {
     session *x = user;
     session_clear_progress(x);
-    if (x->options.time_passes && !strchr(s, '\n')[1]) fputs(s, stderr);
-    else printf("=== after %s ===\n%s", pass, s);
+    printf("=== after %s ===\n%s", pass, s);
+}
+
+static void print_time(void *user, const char *pass, const char *s) {
+    (void)pass;
+    session_clear_progress(user);
+    fputs(s, stderr);
 }
 
 // On a terminal, a compilation that takes over a second says where it is.
@@ -180,5 +185,6 @@ static default_use use_of_input(void *user, const model_input *i) {
 }
 
 pipeline_hooks session_hooks(session *s) {
-    return (pipeline_hooks){.user = s, .print = print_pass, .progress = show_progress, .input = use_of_input};
+    return (pipeline_hooks){
+        .user = s, .print = print_pass, .time = print_time, .progress = show_progress, .input = use_of_input};
 }

@@ -18,17 +18,18 @@ static int oldest_arch(const nvrtc *n) {
     return n->narchs && n->archs[0] > OLDEST ? n->archs[0] : OLDEST;
 }
 
-void write_ptx(pipeline *p, const sink *to) {
+bytes ptx_code(pipeline *p) {
     const nvrtc *n = open_nvrtc(p);
     int *archs, count = options_gpu_archs(p->arena, p->diag, p->options, &archs);
-    sink_add(to, gpu_ptx(p->gpu, p->arena, n, count ? archs[0] : oldest_arch(n), p->diag));
+    const char *ptx = gpu_ptx(p->gpu, p->arena, n, count ? archs[0] : oldest_arch(n), p->diag);
+    return (bytes){(char *)ptx, strlen(ptx)};
 }
 
-void write_cubin(pipeline *p, const sink *to) {
+bytes cubin_code(pipeline *p) {
     int *archs;
     options_gpu_archs(p->arena, p->diag, p->options, &archs);
     nvrtc_made made = gpu_cubin(p->gpu, p->arena, open_nvrtc(p), archs[0], false, p->diag);
-    sink_addn(to, made.code, made.size);
+    return (bytes){(char *)made.code, made.size};
 }
 
 // PTX for newer architectures is that of the newest one asked for, which its code brings along.

@@ -4,8 +4,8 @@
 #include "compiler/base/sink.h"
 #include "compiler/driver/pipeline.h"
 
-void write_ptx(pipeline *p, const sink *to);
-void write_cubin(pipeline *p, const sink *to);
+bytes ptx_code(pipeline *p);
+bytes cubin_code(pipeline *p);
 // Into the module of a build with GPU code: a cubin for each --gpu-arch and PTX of the newest; without any
 // PTX of the oldest architecture.
 void add_gpu_images(pipeline *p);

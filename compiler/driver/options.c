@@ -3,6 +3,7 @@
 #include "codegen/c/cname.h"
 #include "codegen/gpu/nvrtc.h"
 #include "compiler/driver/gpu_native.h"
+#include "compiler/driver/pass_run.h"
 #include "compiler/output/output.h"
 #include "compiler/tune/tune.h"
 #include <ctype.h>
@@ -65,6 +66,8 @@ const option compile_options[] = {
      "strict: the same bits everywhere; default: documented error bounds; fast: larger bounds"},
     {"-f", NULL, "...", OPT_WHOLE, AT(algorithms), EFFORT,
      "-fno-winograd: no Winograd convolutions; -fwinograd: wherever they are legal; default: where faster"},
+    {"--disable-pass", NULL, "PASS", OPT_LIST, AT(disabled), EFFORT,
+     "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
      "GPUs: reduced precision allowed in matrix products; default: the model's own"},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
@@ -101,7 +104,8 @@ const option compile_options[] = {
 
     {"--verbose", "-v", NULL, OPT_FLAG, AT(verbose), INSIGHT, "print more"},
     {"--print-after", NULL, "PASS", OPT_TEXT, AT(print_after), INSIGHT,
-     "print the graph, kernels or loops after PASS, or after every pass with 'all'"},
+     "print the graph, kernels, loops or code after PASS, or after every pass with 'all'; PASS:NAME: only "
+     "kernels with NAME in their names"},
     {"--stop-after", NULL, "PASS", OPT_TEXT, AT(stop_after), INSIGHT,
      "stop after PASS; of the outputs, only a graph is written (--emit=ir, onnx, dot)"},
     {"--passes", NULL, "PASS,...", OPT_TEXT, AT(passes), INSIGHT,
@@ -158,22 +162,36 @@ string_list options_passes(arena *a, const options *o) {
     return o->passes && *o->passes ? split_words(a, o->passes, ',') : (string_list){0};
 }
 
-static void check_pass(arena *a, diag *d, const char *option, const char *name, const string_list *passes) {
-    if (!name || strcmp(name, "all") == 0) return;
-    text t = {.arena = a};
-    for (int i = 0; i < passes->n; i++) {
-        if (strcmp(passes->at[i], name) == 0) return;
-        text_printf(&t, "%s%s", i ? ", " : "", passes->at[i]);
-    }
-    diag_hint(d, "passes: %s", text_str(&t));
+static const pass *check_pass(arena *a, diag *d, const char *option, const char *name, bool over_kernels) {
+    const pass *found = pass_find(name);
+    if (found && (!over_kernels || found->level == GOAL_PROGRAM)) return found;
+    diag_hint(d, "passes: %s", pass_names(a, over_kernels));
     diag_error(d, NULL, "%s: there is no pass '%s'", option, name);
+    return NULL;
+}
+
+// PASS, all, PASS:KERNEL or all:KERNEL.
+static void check_print(arena *a, diag *d, const char *said) {
+    const char *colon = said ? strchr(said, ':') : NULL;
+    if (!said) return;
+    const char *name = colon ? arena_strndup(a, said, (size_t)(colon - said)) : said;
+    const pass *r = strcmp(name, "all") == 0 ? NULL : check_pass(a, d, "--print-after", name, false);
+    if (r && colon && r->level == GOAL_GRAPH)
+        diag_error(d, NULL, "--print-after=%s: the result of '%s' is a graph, which has no kernels", said,
+                   name);
+}
+
+static void check_disabled(arena *a, diag *d, const options *o) {
+    for (int i = 0; i < o->disabled.n; i++) {
+        const char *name = o->disabled.at[i];
+        if (check_pass(a, d, "--disable-pass", name, false) && !pass_may_be_disabled(name))
+            diag_error(d, NULL, "--disable-pass: '%s' is required", name);
+    }
 }
 
 static void check_passes(arena *a, diag *d, const options *o) {
-    string_list all = pipeline_passes(a), own = pipeline_program_passes(a), given = options_passes(a, o);
-    check_pass(a, d, "--print-after", o->print_after, &all);
-    check_pass(a, d, "--stop-after", o->stop_after, &all);
-    for (int i = 0; i < given.n; i++) check_pass(a, d, "--passes", given.at[i], &own);
+    string_list given = options_passes(a, o);
+    for (int i = 0; i < given.n; i++) check_pass(a, d, "--passes", given.at[i], true);
 }
 
 static void check_warnings(diag *d, const options *o) {
@@ -273,6 +291,9 @@ static void check_hook(diag *d, const char *hook) {
 
 void options_check(arena *a, diag *d, const options *o) {
     check_hook(d, o->hook);
+    check_print(a, d, o->print_after);
+    if (o->stop_after) check_pass(a, d, "--stop-after", o->stop_after, false);
+    check_disabled(a, d, o);
     check_passes(a, d, o);
     check_warnings(d, o);
     check_algorithms(d, o);

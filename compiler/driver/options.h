@@ -23,6 +23,7 @@ typedef struct options {
     // messages and insight
     string_list warnings;
     string_list algorithms; // -f...
+    string_list disabled;   // passes
     bool werror, remarks, time_passes, verbose;
     int64_t error_limit;
     const char *program_folder; // where onnxc lies, for what is installed beside it; no option

@@ -10,6 +10,7 @@
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/driver/gpu_images.h"
+#include "compiler/driver/pass_run.h"
 #include "compiler/driver/places.h"
 #include "compiler/output/onnx_write.h"
 #include "compiler/report/report.h"
@@ -23,17 +24,14 @@
 int access(const char *path, int mode); // of unistd.h
 enum { R_OK = 4 };
 
-static void emit(pipeline *p, emit_kind kind, const sink *to) {
-    bytes b = llvm_emit(p->loops, kind, p->arena, p->diag);
-    sink_addn(to, b.at, b.n);
-}
-static void write_asm(pipeline *p, const sink *to) { emit(p, EMIT_ASM, to); }
-static void write_llvm_ir(pipeline *p, const sink *to) { emit(p, EMIT_LLVM_IR, to); }
-static void write_bitcode(pipeline *p, const sink *to) { emit(p, EMIT_BITCODE, to); }
-static bytes object_of(pipeline *p) {
+static bytes asm_code(pipeline *p) { return llvm_emit(p->loops, EMIT_ASM, p->arena, p->diag); }
+static bytes llvm_ir_code(pipeline *p) { return llvm_emit(p->loops, EMIT_LLVM_IR, p->arena, p->diag); }
+static bytes bitcode(pipeline *p) { return llvm_emit(p->loops, EMIT_BITCODE, p->arena, p->diag); }
+static bytes object_code(pipeline *p) {
     emit_means by = pipeline_means(p);
     return llvm_emit_object(p->loops, &by, p->arena, p->diag);
 }
+static void write_code(pipeline *p, const sink *to) { sink_addn(to, p->code.at, p->code.n); }
 static void write_header(pipeline *p, const sink *to) { header_write(p->build, p->program, to); }
 static void write_c(pipeline *p, const sink *to) { ctext_write(p->loops, p->header_name, to, p->diag); }
 static void write_loops(pipeline *p, const sink *to) { sink_add(to, loops_text(p->arena, p->loops)); }
@@ -64,7 +62,7 @@ static link_options linking(pipeline *p) {
 }
 // Freestanding code needs nothing from outside: what it calls of the runtime lies in the object.
 static void write_object(pipeline *p, const sink *to) {
-    bytes object = object_of(p);
+    bytes object = p->code;
     if (p->target->freestanding && p->build->needs_runtime) {
         link_options o = linking(p);
         object = link_runtime(p->arena, p->diag, object, p->loops, &o);
@@ -73,11 +71,11 @@ static void write_object(pipeline *p, const sink *to) {
 }
 static void link_lib(pipeline *p, const char *path) {
     link_options o = linking(p);
-    link_archive(p->arena, p->diag, object_of(p), p->loops, &o, path);
+    link_archive(p->arena, p->diag, p->code, p->loops, &o, path);
 }
 static void link_so(pipeline *p, const char *path) {
     link_options o = linking(p);
-    link_shared(p->arena, p->diag, object_of(p), p->loops, &o, path);
+    link_shared(p->arena, p->diag, p->code, p->loops, &o, path);
 }
 
 // int main(int argc, char **argv) { onnxc_model m = {descriptor, run, workspace, open, close};
@@ -98,14 +96,17 @@ static void add_main(pipeline *p) {
     lb_return(&b, lb_call(&b, lt(LK_I32, 1), "onnxc_program", 3, (ins *[]){model, argc, argv}));
 }
 
-static void link_exe(pipeline *p, const char *path) {
+static bytes program_code(pipeline *p) {
     if (!p->build->io->generic)
         diag_fatal_missing(p->diag, NULL, "--emit=exe: programs for %s are not supported by this build",
                            p->target->triple);
     add_main(p);
     p->build->needs_runtime = true;
+    return object_code(p);
+}
+static void link_exe(pipeline *p, const char *path) {
     link_options o = linking(p);
-    link_program(p->arena, p->diag, object_of(p), p->loops, &o, path);
+    link_program(p->arena, p->diag, p->code, p->loops, &o, path);
 }
 
 static void write_main_c(pipeline *p, const sink *to) { example_main(p->arena, p->diag, p->build, to); }
@@ -146,15 +147,15 @@ static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
 static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
 static const format formats[] = {
-    {"obj", ".o", OUTPUT_CODE, GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES},
-    {"lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES},
-    {"shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES},
-    {"exe", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES},
+    {"obj", ".o", OUTPUT_CODE, GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES, object_code},
+    {"lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES, object_code},
+    {"shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES, object_code},
+    {"exe", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES, program_code},
     {"c", ".c", OUTPUT_CODE, GOAL_LOOPS, true, true, write_c, NULL, GPU_IMAGES},
     {"header", ".h", OUTPUT_CODE, GOAL_LOOPS, false, false, write_header, NULL, GPU_NOTHING},
-    {"asm", ".s", OUTPUT_CODE, GOAL_LOOPS, false, false, write_asm, NULL, GPU_IMAGES},
-    {"llvm-ir", ".ll", OUTPUT_CODE, GOAL_LOOPS, false, false, write_llvm_ir, NULL, GPU_IMAGES},
-    {"bitcode", ".bc", OUTPUT_CODE, GOAL_LOOPS, false, false, write_bitcode, NULL, GPU_IMAGES},
+    {"asm", ".s", OUTPUT_CODE, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, asm_code},
+    {"llvm-ir", ".ll", OUTPUT_CODE, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, llvm_ir_code},
+    {"bitcode", ".bc", OUTPUT_CODE, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, bitcode},
     {"loops", ".loops", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_loops, NULL, GPU_IMAGES},
     {"kernels", ".kernels", OUTPUT_VIEW, GOAL_PROGRAM, false, false, write_kernels, NULL, GPU_IMAGES},
     {"ir", ".ir", OUTPUT_VIEW, GOAL_GRAPH, false, false, write_ir, NULL, GPU_IMAGES},
@@ -162,10 +163,10 @@ static const format formats[] = {
     {"json", ".json", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_json, NULL, GPU_USES},
     {"onnx", ".onnx", OUTPUT_VIEW, GOAL_GRAPH, false, false, write_onnx, NULL, GPU_IMAGES},
     {"html", ".html", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_html, NULL, GPU_USES},
-    {"example", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES},
+    {"example", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES, object_code},
     {"cuda", ".cu", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_cuda, NULL, GPU_IMAGES},
-    {"ptx", ".ptx", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_ptx, NULL, GPU_IMAGES},
-    {"cubin", ".cubin", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_cubin, NULL, GPU_IMAGES},
+    {"ptx", ".ptx", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, ptx_code},
+    {"cubin", ".cubin", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, cubin_code},
 };
 enum { NFORMATS = sizeof formats / sizeof *formats };
 
@@ -228,24 +229,6 @@ static outfile *begin_depfile(pipeline *p, const string_list *outputs) {
 }
 
 // ---------------------------------------------------------------- all of it
-static void write_main(pipeline *p, const format *f, const char *path, bytes *memory) {
-    if (memory) {
-        text *t = ARENA_NEW(p->arena, text);
-        t->arena = p->arena;
-        sink to = sink_text(t);
-        if (!f->write) diag_fatal(p->diag, NULL, "--emit=%s needs a file to write to", f->name);
-        f->write(p, &to);
-        *memory = (bytes){t->s, t->n};
-    } else if (f->link) {
-        f->link(p, path);
-    } else {
-        outfile *o = outfile_open(p->arena, p->diag, path, false);
-        sink to = outfile_sink(o);
-        f->write(p, &to);
-        outfile_commit(o);
-    }
-}
-
 static void write_zeros(const sink *to, int64_t n) {
     static const char zeros[64];
     for (; n > 0; n -= 64) sink_addn(to, zeros, n < 64 ? (size_t)n : 64);
@@ -278,6 +261,46 @@ static void check_outputs(pipeline *p, const char *path, const char *header) {
     diag_check(p->diag);
 }
 
+// What the pass that writes needs to know.
+typedef struct writer {
+    const format *f;
+    const char *path, *header; // of the main output, NULL: it goes to
+    bytes *memory;
+} writer;
+
+static void write_main(pipeline *p, const writer *w) {
+    if (w->memory) {
+        text *t = ARENA_NEW(p->arena, text);
+        t->arena = p->arena;
+        sink to = sink_text(t);
+        if (!w->f->write) diag_fatal(p->diag, NULL, "--emit=%s needs a file to write to", w->f->name);
+        w->f->write(p, &to);
+        *w->memory = (bytes){t->s, t->n};
+    } else if (w->f->link) {
+        w->f->link(p, w->path);
+    } else {
+        outfile_commit(begin_file(p, w->path, w->f->write));
+    }
+}
+
+static void write_outputs(pipeline *p) {
+    const writer *w = p->writer;
+    const char *weights = p->build ? options_weights(p->options) : NULL;
+    string_list outputs = {0};
+    if (w->path) VEC_PUSH(p->arena, &outputs, w->path);
+    if (w->header) VEC_PUSH(p->arena, &outputs, w->header);
+    if (weights) VEC_PUSH(p->arena, &outputs, weights);
+    // All that goes along is complete before the first file appears under its name.
+    outfile *along[] = {weights ? begin_file(p, weights, write_weights) : NULL,
+                        w->header ? begin_file(p, w->header, write_header) : NULL,
+                        begin_depfile(p, &outputs)};
+    for (int i = 0; i < 3; i++)
+        if (along[i]) outfile_flush(along[i]);
+    write_main(p, w);
+    for (int i = 0; i < 3; i++)
+        if (along[i]) outfile_commit(along[i]);
+}
+
 static bool nothing_wanted(const options *o) { return (o->stop_after || o->print_after) && !o->output; }
 
 void output_compile(pipeline *p, const source *s, bytes *memory) {
@@ -294,23 +317,19 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     p->text_target = f->text_target;
     p->gpu_want = f->gpu;
     const char *path = memory ? NULL : output_path(p, f, s), *header = header_path(p, f, path);
+    writer w = {f, path, header, memory};
     p->header_name = header ? base_name(header) : NULL;
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
     bool graph = f->goal == GOAL_GRAPH || f->write == write_dot;
     bool early = p->stopped && (!graph || p->program || header); // too early for this form
-    if (early || (nothing_wanted(o) && !memory)) return;
-    check_outputs(p, path, header);
-    const char *weights = p->build ? options_weights(o) : NULL;
-    string_list outputs = {0};
-    if (path) VEC_PUSH(p->arena, &outputs, path);
-    if (header) VEC_PUSH(p->arena, &outputs, header);
-    if (weights) VEC_PUSH(p->arena, &outputs, weights);
-    // All that goes along is complete before the first file appears under its name.
-    outfile *along[] = {weights ? begin_file(p, weights, write_weights) : NULL,
-                        header ? begin_file(p, header, write_header) : NULL, begin_depfile(p, &outputs)};
-    for (int i = 0; i < 3; i++)
-        if (along[i]) outfile_flush(along[i]);
-    write_main(p, f, path, memory);
-    for (int i = 0; i < 3; i++)
-        if (along[i]) outfile_commit(along[i]);
+    if (early) return;
+    p->make_code = f->code;
+    if (!nothing_wanted(o) || memory) {
+        check_outputs(p, path, header);
+        p->writer = &w;
+        p->write_files = write_outputs;
+    } else if (!pass_shows_code(p->arena, o)) {
+        return;
+    }
+    pipeline_output(p);
 }

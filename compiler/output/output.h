@@ -18,7 +18,8 @@ typedef struct format {
     // One of the two; both NULL: not there yet. link writes the file itself.
     void (*write)(pipeline *p, const sink *to);
     void (*link)(pipeline *p, const char *path);
-    gpu_want gpu; // what it holds of GPU code that host code launches
+    gpu_want gpu;               // what it holds of GPU code that host code launches
+    bytes (*code)(pipeline *p); // what the other two take from p->code; NULL: they take none
 } format;
 
 // By --emit, else by the ending of --output, else obj. NULL: the ending does not tell.

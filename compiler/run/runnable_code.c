@@ -250,6 +250,11 @@ static void open_loaded(pipeline *p, code *c) {
     arena_on_destroy(p->arena, close_context, c);
 }
 
+static bytes loadable_code(pipeline *p) {
+    emit_means by = pipeline_means(p);
+    return llvm_emit_loadable(p->loops, &by, p->arena, p->diag);
+}
+
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
     enum { N = sizeof runtime_names / sizeof *runtime_names };
@@ -262,9 +267,9 @@ runnable *loaded_model(pipeline *p) {
     if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
     if (p->options->hook && !p->hook)
         diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
-    emit_means by = pipeline_means(p);
-    loaded *l = load_emitted(p->arena, p->diag, p->loops,
-                             llvm_emit_loadable(p->loops, &by, p->arena, p->diag), names, n);
+    p->make_code = loadable_code;
+    pipeline_output(p);
+    loaded *l = load_emitted(p->arena, p->diag, p->loops, p->code, names, n);
     onnxc_model m = {.descriptor = loaded_symbol(l, arena_printf(p->arena, "%s_descriptor", name))};
     *(void **)&m.run = loaded_symbol(l, arena_printf(p->arena, "%s_run_generic", name));
     *(void **)&m.workspace = loaded_symbol(l, arena_printf(p->arena, "%s_workspace_generic", name));

@@ -26,7 +26,6 @@ enum { USUAL_SIZE = 8, ROUNDS = 5, LAST_ROUNDS = 11, WAYS = 8 };
 
 typedef struct tuner {
     pipeline *p;
-    const source *source;
     const int *choice; // of sizes, NULL: the model's own
     arena *arena;
     choice_table *table;
@@ -117,7 +116,7 @@ static pipeline *trial_way(tuner *x, const choices *forced, survey *s) {
         t = choice_table_new(x->arena);
         t->of = forced;
     }
-    return pipeline_trial(x->p, x->arena, x->source, x->choice, t, s ? note_site : NULL, s);
+    return pipeline_trial(x->p, x->arena, x->choice, t, s ? note_site : NULL, s);
 }
 
 static void compare_ways(tuner *x, const site *s, double seconds) {
@@ -365,8 +364,8 @@ static void forget_uses(choice_table *t) {
     for (int j = 0; j < t->entries.n; j++) ((choice_entry *)t->entries.slots[j].value)->used = false;
 }
 
-static void measure_all(pipeline *p, const source *s, choice_table *t) {
-    tuner x = {.p = p, .source = s, .arena = arena_within(p->arena), .table = t};
+static void measure_all(pipeline *p, choice_table *t) {
+    tuner x = {.p = p, .arena = arena_within(p->arena), .table = t};
     double begin = clock_now();
     int *choices, n = pipeline_choices(p, &choices);
     for (int j = 0; j < n; j++) {
@@ -384,7 +383,7 @@ static void measure_all(pipeline *p, const source *s, choice_table *t) {
                 x.late ? arena_printf(p->arena, "; %d not measured for lack of time", x.late) : "");
 }
 
-void tune_model(pipeline *p, const source *s, goal g) {
+void tune_model(pipeline *p, goal g) {
     const options *o = p->options;
     bool measures = o->tune && g == GOAL_LOOPS;
     if (g < GOAL_PROGRAM || (!measures && !o->tune_db)) return;
@@ -392,7 +391,7 @@ void tune_model(pipeline *p, const source *s, goal g) {
     if (o->tune_db && (!measures || is_there(o->tune_db))) tune_db_read(t, p->diag, o->tune_db);
     if (measures) {
         check_machine(p);
-        measure_all(p, s, t);
+        measure_all(p, t);
         if (o->tune_db) tune_db_write(t, p->diag, o->tune_db);
     }
     if (o->tune_db) VEC_PUSH(p->arena, &p->files, arena_strdup(p->arena, o->tune_db));

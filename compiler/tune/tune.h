@@ -5,7 +5,7 @@
 #include "compiler/driver/pipeline.h"
 
 // Sets p->choices from the file and by measuring, before the model goes its way. Targets must be set.
-void tune_model(pipeline *p, const source *s, goal g);
+void tune_model(pipeline *p, goal g);
 // The answers that the code is made with, as text: they are a part of the options. After the program's
 // passes.
 const char *tune_used_text(pipeline *p);

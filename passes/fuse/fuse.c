@@ -1,10 +1,8 @@
-// Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels.
-//
-//   literals, growing concatenations, dead kernels
-//   until nothing changes: epilogue, inline, rows   (kernels that only move data stay, to be read through)
-//   until nothing changes: the same, with arithmetic also inlined into kernels that only move data
+// Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels. What the
+// parts share: who reads and writes what, and where. The table in compiler/driver/pipeline.c has their order.
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
+#include "passes/passes.h"
 #include <string.h>
 
 buffer *root_of(const buffer *b) { return (buffer *)buffer_root(b); }
@@ -209,7 +207,7 @@ void fuse_literals(fuse *f) {
     }
 }
 
-// ---------------------------------------------------------------- the pass
+// ---------------------------------------------------------------- the passes
 static fuse fuse_begin(program *p, const fuse_options *o, bool late) {
     fuse f = {.p = p, .o = o, .arena = arena_new(), .late = late};
     f.uses = uses_build(f.arena, p);
@@ -221,43 +219,31 @@ static fuse fuse_begin(program *p, const fuse_options *o, bool late) {
     return f;
 }
 
-static bool run(program *p, const fuse_options *o, bool late, void (*part)(fuse *f)) {
-    fuse f = fuse_begin(p, o, late);
+static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
+    program *p = c->program;
+    fuse_options o = {.strict = c->target && c->target->fp == FP_STRICT};
+    fuse f = fuse_begin(p, &o, late);
     part(&f);
+    c->changed = f.changed;
     if (f.changed) {
         eliminate_dead_code(p);
         program_compact(p);
     }
     arena_destroy(f.arena);
-    return f.changed;
 }
 
-enum { ROUNDS = 4 };
-
-// What a product ends with comes first, so that it is not computed again.
-static bool fuse_values(program *p, const fuse_options *o, bool late) {
-    bool any = false;
-    for (int round = 0; round < ROUNDS; round++) {
-        bool changed = run(p, o, late, fuse_epilogue);
-        changed |= run(p, o, late, fuse_inline);
-        if (!changed) break;
-        any = true;
-    }
-    return any;
+void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
+void pass_grow(pass_context *c) { merge_concats(c->program); }
+void pass_dead(pass_context *c) {
+    eliminate_dead_code(c->program);
+    program_compact(c->program);
 }
-
-void fuse_program(program *p, const fuse_options *o) {
-    run(p, o, false, fuse_literals);
-    merge_concats(p);
-    eliminate_dead_code(p);
-    program_compact(p);
-    for (int late = 0; late < 2; late++)
-        for (int round = 0; round < ROUNDS; round++) {
-            bool changed = fuse_values(p, o, late);
-            changed |= run(p, o, late, fuse_rows);
-            if (!changed) break;
-        }
-    run(p, o, true, fuse_literals); // places that became known
-    if (!o->strict) run(p, o, true, fuse_divide);
-    program_verify(p);
-}
+void pass_early_epilogue(pass_context *c) { run(c, false, fuse_epilogue); }
+void pass_early_inline(pass_context *c) { run(c, false, fuse_inline); }
+void pass_early_rows(pass_context *c) { run(c, false, fuse_rows); }
+void pass_early_chain(pass_context *c) { run(c, false, fuse_chains); }
+void pass_late_epilogue(pass_context *c) { run(c, true, fuse_epilogue); }
+void pass_late_inline(pass_context *c) { run(c, true, fuse_inline); }
+void pass_late_rows(pass_context *c) { run(c, true, fuse_rows); }
+void pass_late_chain(pass_context *c) { run(c, true, fuse_chains); }
+void pass_divide(pass_context *c) { run(c, true, fuse_divide); }

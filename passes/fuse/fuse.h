@@ -8,6 +8,4 @@ typedef struct fuse_options {
     bool
         strict; // values that no longer pass through memory are still rounded to the type they were stored in
 } fuse_options;
-
-void fuse_program(program *p, const fuse_options *o);
 #endif

@@ -1,6 +1,6 @@
 // What the files of the fusion pass share.
 //
-//   fuse.c           order of the parts, what may move where, names
+//   fuse.c           the passes of the group, what may move where, names
 //   fuse_concat.c      concatenations that grow become one
 //   fuse_clone.c     clones of expressions and stages, with substitution
 //   fuse_view.c      index arithmetic through reshapes
@@ -118,6 +118,7 @@ void fuse_literals(fuse *f);
 void fuse_inline(fuse *f);
 void fuse_epilogue(fuse *f);
 void fuse_rows(fuse *f);
+void fuse_chains(fuse *f); // fuse_chain at every kernel
 // Makes p1's stages the first ones of p2's kernel; force: whatever its shape and size.
 bool rows_join(fuse *f, site *p1, site *p2, bool force);
 void fuse_chain(fuse *f, site *rows); // with a contraction before and one after it

@@ -411,6 +411,9 @@ void fuse_rows(fuse *f) {
         site *p = f->order.at[i];
         if (p->s->kernel && !is_fixed(p)) join_with_producers(f, p);
     }
+}
+
+void fuse_chains(fuse *f) {
     for (int i = 0; i < f->order.n; i++) {
         site *p = f->order.at[i];
         if (p->s->kernel && !is_fixed(p)) fuse_chain(f, p);

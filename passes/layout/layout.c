@@ -7,7 +7,6 @@
 #include "ir/kernel/uses.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/layout/channels_last.h"
-#include "passes/layout/concat_elision.h"
 #include "passes/layout/layout_propagate.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_int8.h"
@@ -521,12 +520,11 @@ static void pack_operands(assign *a, region *r, const step *s) {
 }
 
 // ---------------------------------------------------------------- entry
-void assign_layouts(program *p, const target *t) {
+void assign_channels(program *p) {
     arena *scratch = arena_new();
-    assign a = {.p = p, .nbuffers = p->buffers.n, .packed = {.arena = scratch}};
+    assign a = {.p = p, .nbuffers = p->buffers.n, .copies.arena = scratch};
     a.channel = ARENA_ARRAY(scratch, int, a.nbuffers + 1);
     a.pinned = ARENA_ARRAY(scratch, bool, a.nbuffers + 1);
-    a.copies.arena = a.sources.arena = a.filled.arena = scratch;
     a.uses = uses_build(scratch, p);
     for (int j = 0; j < a.nbuffers; j++) {
         a.channel[j] = -1;
@@ -545,13 +543,24 @@ void assign_layouts(program *p, const target *t) {
     for (int j = 0; j < a.nbuffers; j++)
         if (a.channel[j] >= 0)
             p->buffers.at[j]->layout = layout_channels_last(p->arena, p->buffers.at[j]->rank, a.channel[j]);
-    elide_concats(p, t);
+    arena_destroy(scratch);
+}
+
+void make_halos(program *p) {
+    arena *scratch = arena_new();
+    assign a = {.p = p, .sources.arena = scratch, .filled.arena = scratch};
     give_halos(&a);
     uint8_t *filled = ARENA_ARRAY(scratch, uint8_t, p->buffers.n + 1);
-    steps = program_steps(scratch, p);
+    step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) fill_halos(&a, steps.at[j].region, steps.at[j].s, filled);
+    arena_destroy(scratch);
+}
+
+void pack_panels(program *p) {
+    arena *scratch = arena_new();
+    assign a = {.p = p, .packed.arena = scratch};
+    step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
     program_compact(p); // the originals of packed copies
     arena_destroy(scratch);
-    program_verify(p);
 }

@@ -6,7 +6,9 @@
 #include "ir/kernel/program.h"
 #include "ir/target.h"
 
-void assign_layouts(program *p, const target *t);
+void assign_channels(program *p); // channels-last, with copies at the boundaries
+void make_halos(program *p);      // after parts of concatenations were joined (concat_elision.h)
+void pack_panels(program *p);
 void assign_gpu_layouts(program *p, const target *t); // layout_gpu.c
 void round_constants(program *p, const target *t);    // round_constants.c, for GPUs, before layouts
 const constant *tf32_constant(arena *a, const constant *c);

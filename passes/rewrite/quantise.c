@@ -499,20 +499,38 @@ static void narrow_storage(quantise *q) {
 }
 
 // ---------------------------------------------------------------- entry
-void quantise_program(program *p, const target *t) {
-    quantise q = {.p = p, .t = t, .scratch = arena_new()};
-    q.flipped.arena = q.scratch;
-    q.uses = uses_build(q.scratch, p);
-    narrow_storage(&q);
-    flip_signs(&q);
-    step_list steps = program_steps(q.scratch, p);
+static void rewrite_kernels(const quantise *q) {
+    step_list steps = program_steps(q->scratch, q->p);
     for (int j = 0; j < steps.n; j++) {
         const step *s = steps.at[j].s;
         match m;
         if (s->kind != STEP_KERNEL || !has_form(s->kernel)) continue;
-        if (find_match(&q, s->kernel, &m)) rewrite(&q, steps.at[j].region, s, &m);
-        else quantise_weights(s->kernel, t->fp == FP_STRICT);
+        if (find_match(q, s->kernel, &m)) rewrite(q, steps.at[j].region, s, &m);
+        else quantise_weights(s->kernel, q->t->fp == FP_STRICT);
     }
+}
+
+static quantise quantise_new(const pass_context *c) {
+    quantise q = {.p = c->program, .t = c->target, .scratch = arena_new()};
+    q.flipped.arena = q.scratch;
+    q.uses = uses_build(q.scratch, q.p);
+    return q;
+}
+
+void pass_narrow(pass_context *c) {
+    quantise q = quantise_new(c);
+    narrow_storage(&q);
     arena_destroy(q.scratch);
-    program_verify(p);
+}
+
+void pass_signs(pass_context *c) {
+    quantise q = quantise_new(c);
+    flip_signs(&q);
+    arena_destroy(q.scratch);
+}
+
+void pass_products(pass_context *c) {
+    quantise q = quantise_new(c);
+    rewrite_kernels(&q);
+    arena_destroy(q.scratch);
 }

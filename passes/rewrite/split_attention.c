@@ -268,13 +268,11 @@ static void split_step(program *p, region *r, step *at) {
     at->kernel = s.k;
 }
 
-void split_attentions(program *p, const target *t) {
-    if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
+void split_attentions(program *p) {
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;
         if (s->kind == STEP_KERNEL && !s->kernel->algorithm) split_step(p, steps.at[j].region, s);
     }
     program_compact(p);
-    program_verify(p);
 }

@@ -2,7 +2,6 @@
 #ifndef ONNXC_PASSES_REWRITE_SPLIT_ATTENTION_H
 #define ONNXC_PASSES_REWRITE_SPLIT_ATTENTION_H
 #include "ir/kernel/program.h"
-#include "ir/target.h"
 
-void split_attentions(program *p, const target *t);
+void split_attentions(program *p);
 #endif

@@ -226,12 +226,10 @@ static void split_step(program *p, const target *t, region *r, step *at) {
 }
 
 void split_sums(program *p, const target *t) {
-    if (t->arch != ARCH_CUDA || t->fp == FP_STRICT) return;
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;
         if (s->kind == STEP_KERNEL && !s->kernel->algorithm) split_step(p, t, steps.at[j].region, s);
     }
     program_compact(p);
-    program_verify(p);
 }

@@ -5,7 +5,6 @@
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "codegen/target/targets.h"
-#include "passes/layout/layout.h"
 #include "passes/rewrite/algorithm.h"
 #include "test/conv_model.h"
 #include <math.h>
@@ -69,7 +68,7 @@ typedef struct variant {
 static variant build(arena *a, diag *d, const target *t, const conv_case *c, choice winograd) {
     variant v = {.p = conv_program(a, d, c), .conv = INFINITY, .copies = INFINITY};
     choose_algorithms(v.p, t, &(algorithm_options){.winograd = winograd});
-    assign_layouts(v.p, t);
+    run_passes(&(pass_context){.program = v.p, .target = t, .opt = 2}, GOAL_PROGRAM, "layout");
     v.code = jit_program(a, d, v.p, t);
     v.kernel = ARENA_ARRAY(a, double, v.p->kernels.n);
     for (int j = 0; j < v.p->kernels.n; j++) v.kernel[j] = INFINITY;

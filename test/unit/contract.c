@@ -181,8 +181,8 @@ static tensor convolution(arena *a, const conv_case *c, const char *cpu, const c
     if (!target_runs_here(a, &d, t)) return y;
     choice_table table = {.of = chosen};
     t->choices = chosen ? &table : NULL;
-    program_context run_passes = {.program = p, .target = t, .opt = 2, .algorithms = {CHOICE_NEVER}};
-    for (const program_pass *x_pass = program_passes; x_pass->name; x_pass++) x_pass->run(&run_passes);
+    pass_context on = {.program = p, .target = t, .opt = 2, .algorithms = {CHOICE_NEVER}};
+    run_passes(&on, GOAL_PROGRAM, NULL);
     assert_int_equal(run(p, a, jit_program(a, &d, p, t), &x, &y), INTERP_OK);
     return y;
 }

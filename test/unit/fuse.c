@@ -1,6 +1,6 @@
 // Fusion: random programs compute the same before and after, and known forms end as the kernels they should
 // be.
-#include "passes/fuse/fuse.h"
+#include "compiler/driver/pass_run.h"
 #include "ir/kernel/interp.h"
 #include "ir/kernel/lower.h"
 #include <math.h>
@@ -500,8 +500,8 @@ static void check_seed(uint64_t seed, bool strict) {
     if (!DIAG_TRY(&f.d, f.jump)) fail_msg("seed %llu: %s", (unsigned long long)seed, f.message);
     maker m1 = maker_new(&f, seed, strict), m2 = maker_new(&f, seed, strict);
     program *plain = make_program(&m1), *fused = make_program(&m2);
-    fuse_options o = {.strict = strict};
-    fuse_program(fused, &o);
+    target t = {.fp = strict ? FP_STRICT : FP_DEFAULT};
+    run_passes(&(pass_context){.program = fused, .target = &t, .opt = 1}, GOAL_PROGRAM, "fuse");
     assert_true(fused->kernels.n <= plain->kernels.n);
     static const int sizes[3][2] = {{5, 3}, {3, 1}, {1, 4}};
     for (int j = 0; j < 3; j++) {
@@ -567,8 +567,7 @@ static int fused_kernels(known *k, buffer *last) {
     stage *s = kernel_stage(end);
     axes_over(end, s, out, at);
     stage_write(end, s, out, at, x_read(end, last, at));
-    fuse_options o = {0};
-    fuse_program(p, &o);
+    run_passes(&(pass_context){.program = p, .opt = 1}, GOAL_PROGRAM, "fuse");
     return p->kernels.n;
 }
 

@@ -4,11 +4,11 @@
 #include "codegen/c/cuda.h"
 #include "codegen/gpu/gpu.h"
 #include "codegen/target/targets.h"
+#include "compiler/driver/pass_run.h"
 #include "compiler/import/import.h"
 #include "compiler/run/gpu_shim.h"
 #include "ir/kernel/lower.h"
 #include "ir/loops/loops_gpu.h"
-#include "passes/passes.h"
 #include "test/unit/compile_text.h"
 #include "test/unit/onnx_build.h"
 #include <dlfcn.h>
@@ -550,7 +550,7 @@ static inline program *lower_text(fixture *x, const model *m) {
     const void *bytes = build_model(x->a, m->text, &size);
     module *mo = import_onnx_memory(x->a, &x->d, m->name, NULL, bytes, size, NULL);
     pass_context c = {.module = mo, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
-    run_graph_passes(&c, NULL, NULL);
+    run_passes(&c, GOAL_GRAPH, NULL);
     return lower_module(mo);
 }
 
@@ -579,8 +579,8 @@ static inline compiled compile(fixture *x, const model *m, fp_mode fp) {
     t->warpgroups = m->warpgroups;
     t->shared_most = (t->sm < 90 ? 99 : 227) << 10;
     t->placed = m->placed;
-    program_context pc = {.program = c.program, .target = t, .opt = 2};
-    for (const program_pass *p = program_passes; p->name; p++) p->run(&pc);
+    pass_context pc = {.program = c.program, .target = t, .opt = 2};
+    run_passes(&pc, GOAL_PROGRAM, NULL);
     c.code = gpu_schedule(c.program, m->name, t, false, &x->d);
     static const double near[] = {1e-5, 5e-3, 4e-2, 5e-3};
     c.near = near[m->precision];

@@ -5,8 +5,8 @@
 #include "codegen/llvm/llvm.h"
 #include "codegen/object/elf.h"
 #include "codegen/target/targets.h"
+#include "compiler/driver/pass_run.h"
 #include "ir/kernel/lower.h"
-#include "passes/passes.h"
 #include "runtime-lite/onnxc.h"
 #include "test/unit/compile_text.h"
 
@@ -85,7 +85,7 @@ static void gather_model(fixture *x) {
 static program *lowered(fixture *x) {
     pass_context c = {.module = x->m, .opt = 1, .fold_work = 1000000, .fold_bytes = 1 << 20};
     assert_true(DIAG_TRY(&x->d, x->jump));
-    run_graph_passes(&c, NULL, NULL);
+    run_passes(&c, GOAL_GRAPH, NULL);
     return lower_module(x->m);
 }
 

@@ -165,8 +165,7 @@ static bool round_trip(const char *path) {
     bool volatile ok = false;
     options o = options_default();
     for (int last = 0; last < 2; last++) {
-        string_list passes = pipeline_program_passes(a);
-        o.print_after = last ? passes.at[passes.n - 1] : "lower";
+        o.print_after = last ? "layout" : "lower";
         pipeline_hooks hooks = {.user = &t, .print = check_pass};
         ok = false;
         if (!DIAG_TRY(&d, jump)) break;

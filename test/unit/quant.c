@@ -3,9 +3,9 @@
 // a Cortex-M4 hold dot products and no floats; that packed weights stay packed.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
+#include "compiler/driver/pass_run.h"
 #include "ir/kernel/layout.h"
 #include "ir/kernel/lower.h"
-#include "passes/passes.h"
 #include "passes/schedule/common/schedule.h"
 #include <cmocka.h>
 #include <setjmp.h>
@@ -119,7 +119,7 @@ static value *qdq_model(graph *g, const quant_case *c, value *xq, value *scale_x
 
 static program *lowered(module *m) {
     pass_context p = {.module = m, .opt = 2, .fold_work = 1000000, .fold_bytes = 1 << 20};
-    run_graph_passes(&p, NULL, NULL);
+    run_passes(&p, GOAL_GRAPH, NULL);
     return lower_module(m);
 }
 
@@ -139,8 +139,8 @@ static program *build(arena *a, diag *d, const quant_case *c) {
 }
 
 static void run_program_passes(program *p, const target *t) {
-    program_context c = {.program = p, .target = t, .opt = 2};
-    for (const program_pass *x = program_passes; x->name; x++) x->run(&c);
+    pass_context c = {.program = p, .target = t, .opt = 2};
+    run_passes(&c, GOAL_PROGRAM, NULL);
 }
 
 static tensor input_of(arena *a, const quant_case *c) {

@@ -2,7 +2,6 @@
 // tiles, rests, strides and edges come out as interpreted.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
-#include "passes/layout/layout.h"
 #include "test/conv_model.h"
 #include <cmocka.h>
 #include <math.h>
@@ -27,7 +26,7 @@ static tensor run(arena *a, const conv_case *c, const char *cpu) {
     interp_hooks hooks = {0};
     if (cpu) {
         target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = FP_STRICT, .threads = 3});
-        assign_layouts(p, t);
+        run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, "layout");
         hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(a, &d, p, t)};
     }
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};

@@ -3,7 +3,6 @@
 #include "passes/rewrite/winograd.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
-#include "passes/layout/layout.h"
 #include "passes/rewrite/algorithm.h"
 #include "test/conv_model.h"
 #include <cmocka.h>
@@ -69,7 +68,7 @@ static tensor run(arena *out, const conv_case *c, const way *w) {
     target *t =
         target_from_options(out, &d, &(target_options){.cpu = "native", .fp = w->fp, .threads = w->threads});
     choose_algorithms(p, t, &(algorithm_options){.winograd = w->winograd, .only = w->only});
-    if (w->compiled) assign_layouts(p, t);
+    if (w->compiled) run_passes(&(pass_context){.program = p, .target = t, .opt = 2}, GOAL_PROGRAM, "layout");
     tensor x = {.dtype = DT_F32, .rank = 4, .dims = {c->batch, c->channels, c->height, c->width}};
     x.count = c->batch * c->channels * c->height * c->width;
     float *data = arena_alloc(out, (size_t)x.count * sizeof *data + 1);

@@ -1,0 +1,41 @@
+// Between the files of the pipeline.
+//
+//   pipeline.c         the table of all passes, and the way of a model through it
+//   pass_run.c         rows of the table: run, timed, verified, printed
+//   pipeline_steps.c   rows that are not passes over one graph or program: import, lowering, the build
+//   pipeline_ways.c    further ways of the same model: versions, the GPU beside the CPU, trials of --tune
+//   pipeline_target.c  targets
+//   model_name.c       the C identifier
+#ifndef ONNXC_COMPILER_DRIVER_PIPELINE_IMPL_H
+#define ONNXC_COMPILER_DRIVER_PIPELINE_IMPL_H
+#include "compiler/driver/pass_run.h"
+#include "compiler/driver/versions.h"
+
+// pipeline_steps.c: rows.
+void step_import(pipeline *p);
+void step_lower(pipeline *p);    // or a program is read from its text
+void step_schedule(pipeline *p); // kernels become loops
+void step_memory(pipeline *p);   // the workspace is planned
+void step_host(pipeline *p);     // the host functions
+void step_legalise(pipeline *p); // what the target lacks is replaced
+void step_images(pipeline *p);   // NVRTC's part
+void step_codegen(pipeline *p);
+void step_write(pipeline *p);
+
+void check_program_options(pipeline *p); // of a program as text, which takes none of a model
+
+// pipeline_target.c
+void set_targets(pipeline *p);
+void set_gpu_target(pipeline *p); // for a GPU alone, or with host code
+// A variant that differs only in products of bytes is for models that have some.
+void drop_variant_for_bytes(pipeline *p);
+
+// pipeline_ways.c
+void parse_sizes(pipeline *p); // --dim
+bool several_sizes(const pipeline *p);
+void run_versions(pipeline *p); // one for each choice of sizes, up to their programs
+void run_for_gpu(pipeline *p);  // the GPU's program, where the CPU has one too
+// Sizes that --dim allows, for the host code's entry and, as steps of the program, for the interpreter.
+struct size_rule *size_rules(pipeline *p, int *n);
+void add_size_checks(pipeline *p);
+#endif

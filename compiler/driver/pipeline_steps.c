@@ -1,0 +1,180 @@
+// Rows of the table of passes that are not passes over one graph or program: import and lowering with what the
+// options bind, the build of the module, machine code. In and out: the pipeline.
+#include "codegen/gpu/gpu.h"
+#include "codegen/host/host.h"
+#include "codegen/llvm/digest.h"
+#include "compiler/driver/bind.h"
+#include "compiler/driver/gpu_images.h"
+#include "compiler/driver/pipeline_impl.h"
+#include "compiler/import/file.h"
+#include "compiler/output/check_interface.h"
+#include "compiler/tune/tune.h"
+#include "ir/kernel/lower.h"
+#include "ir/kernel/program.h"
+#include "ir/loops/legalize.h"
+#include <string.h>
+
+// ---------------------------------------------------------------- import
+static void add_to_digest(void *user, const void *data, size_t size) { digest_add(user, data, size); }
+
+static default_use use_of_default(void *user, const model_input *i) {
+    const pipeline *p = user;
+    const string_list *named = &p->options->override;
+    default_use use = p->hooks.input ? p->hooks.input(p->hooks.user, i) : DEFAULT_IS_CONSTANT;
+    for (int j = 0; j < named->n && use == DEFAULT_IS_CONSTANT; j++) {
+        bool own = strcmp(named->at[j], i->name) == 0;
+        if (own && !i->overridable)
+            diag_error(p->diag, NULL, "--override=%s: that input has no default value that can be replaced",
+                       i->name);
+        if (own || strcmp(named->at[j], "all") == 0) use = DEFAULT_IS_OPTIONAL;
+    }
+    return use;
+}
+
+static void check_overrides(pipeline *p, const module *m) {
+    const string_list *named = &p->options->override;
+    for (int j = 0; j < named->n; j++) {
+        bool found = strcmp(named->at[j], "all") == 0;
+        for (int i = 0; i < m->main->inputs.n; i++)
+            found |= strcmp(m->main->inputs.at[i]->name, named->at[j]) == 0;
+        if (!found) diag_error(p->diag, NULL, "--override=%s: the model has no such input", named->at[j]);
+    }
+}
+
+static module *import_source(pipeline *p, const source *s) {
+    import_options o = {.external_data_dir = p->options->external_data_dir,
+                        .files = &p->files,
+                        .input = use_of_default,
+                        .user = p};
+    if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);
+    return import_onnx_file(p->arena, p->diag, s->path, &o);
+}
+
+// Of the model as imported: the same for all formats that it may be written in.
+static void digest_model(pipeline *p) {
+    if (!p->model_digest) return;
+    const char *outline = graph_outline(p->arena, p->module, add_to_digest, p->model_digest);
+    digest_add(p->model_digest, outline, strlen(outline));
+}
+
+void step_import(pipeline *p) {
+    p->module = import_source(p, p->source);
+    check_overrides(p, p->module);
+    digest_model(p);
+    if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);
+    bind_io(p->arena, p->diag, p->module, p->options);
+    bind_options(p->arena, p->diag, p->module, p->options, p->lists, p->choice);
+}
+
+// ---------------------------------------------------------------- programs as text
+bool source_is_program(const source *s) {
+    size_t n = strlen(s->path), ending = strlen(".kernels");
+    return n > ending && strcmp(s->path + n - ending, ".kernels") == 0;
+}
+
+void check_program_options(pipeline *p) {
+    const options *o = p->options;
+    bool for_models =
+        o->dims.n || o->shapes.n || o->io_dtype.n || o->io_layout.n || o->state.n || o->override.n;
+    if (for_models || options_for_both(o) || o->tune)
+        diag_fatal(p->diag, NULL,
+                   "programs as text take no options of the model, no --tune and one --device");
+}
+
+static void read_program(pipeline *p) {
+    enum { TEXT_MOST = 1 << 30 };
+    const source *s = p->source;
+    mapped m = {.data = s->data, .size = s->size};
+    if (!s->data) m = file_map(p->arena, p->diag, s->path, TEXT_MOST);
+    if (memchr(m.data, 0, m.size)) diag_fatal(p->diag, NULL, "the text has a NUL");
+    const char *text = arena_strndup(p->arena, (const char *)m.data, m.size);
+    p->program = program_parse(p->arena, p->diag, s->path, text);
+    p->module = p->program->module;
+    if (p->model_digest) digest_add(p->model_digest, text, m.size);
+}
+
+// ---------------------------------------------------------------- lowering
+void step_lower(pipeline *p) {
+    if (source_is_program(p->source)) {
+        read_program(p);
+        return;
+    }
+    if (p->all_outputs) bind_all_outputs(p->module);
+    p->program = lower_module(p->module);
+    bind_states(p->program, p->diag, p->options);
+    if (p->of) return;
+    drop_variant_for_bytes(p);
+    add_size_checks(p);
+    if (p->options->check_interface) check_interface(p, p->options->check_interface);
+}
+
+// ---------------------------------------------------------------- the build
+// The options, and the targets that they came to.
+static const char *options_hash(pipeline *p) {
+    digest *d = digest_new(p->arena);
+    const char *said = options_text(p->arena, p->options);
+    digest_add(d, said, strlen(said));
+    for (int i = 0; i < p->variants.n; i++) {
+        const target *t = p->variants.at[i];
+        const char *s = arena_printf(p->arena, "%s %s %s\n", t->triple ? t->triple : "", t->cpu ? t->cpu : "",
+                                     t->features ? t->features : "");
+        digest_add(d, s, strlen(s));
+    }
+    const char *tuned = tune_used_text(p);
+    digest_add(d, tuned, strlen(tuned));
+    return digest_text(d);
+}
+
+// As the program will look for it, unless it says otherwise.
+static const char *weights_name(const options *o) {
+    const char *path = options_weights(o), *slash = path ? strrchr(path, '/') : NULL;
+    return slash ? slash + 1 : path;
+}
+
+// Kernels of the program, or of all its versions in one module.
+static void schedule_for_gpu(pipeline *p) {
+    const target *t = p->gpu_target ? p->gpu_target : p->target;
+    bool with_host = !options_kernels_alone(p->options);
+    for (int j = p->versions.n - 1; j >= 0; j--) {
+        version *v = &p->versions.at[j];
+        v->gpu = p->gpu = gpu_schedule_version(p->gpu, v->program, p->name, v->suffix, t, with_host, p->diag);
+    }
+    if (!p->versions.n) p->gpu = gpu_schedule(p->program, p->name, t, with_host, p->diag);
+    p->loops = p->gpu->module;
+}
+
+static void schedule_for_host(pipeline *p) {
+    build_options *b = ARENA_NEW(p->arena, build_options);
+    *b = (build_options){.name = p->name,
+                         .hook = p->options->hook,
+                         .waits = p->hook != NULL,
+                         .version = ONNXC_VERSION,
+                         .model_hash = digest_text(p->model_digest),
+                         .options_hash = options_hash(p),
+                         .weights = weights_name(p->options),
+                         .gpu = p->gpu,
+                         .gpu_program = p->gpu_program,
+                         .versions = p->versions.at,
+                         .nversions = p->versions.n};
+    b->rules = size_rules(p, &b->nrules);
+    p->hosting = host_begin(p->program, p->variants.at, p->variants.n, b, p->diag);
+    p->loops = host_schedule(p->hosting);
+    p->loops->debug_info = p->options->debug_info;
+}
+
+void step_schedule(pipeline *p) {
+    bool gpu = options_for_gpu(p->options);
+    if (gpu) schedule_for_gpu(p);
+    if (!gpu || p->gpu_target) schedule_for_host(p);
+}
+void step_memory(pipeline *p) { host_plan(p->hosting); }
+void step_host(pipeline *p) { p->build = host_write(p->hosting); }
+void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
+void step_images(pipeline *p) {
+    if (p->gpu_want == GPU_USES) note_gpu_uses(p);
+    if (p->gpu_want == GPU_IMAGES && p->build) add_gpu_images(p);
+}
+
+// ---------------------------------------------------------------- code and files
+void step_codegen(pipeline *p) { p->code = p->make_code(p); }
+void step_write(pipeline *p) { p->write_files(p); }

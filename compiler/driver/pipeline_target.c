@@ -1,0 +1,68 @@
+// In: options. Out: what a pipeline compiles for: the CPU and its variants, the GPU, with tuned choices.
+#include "codegen/gpu/gpu.h"
+#include "compiler/driver/pipeline_impl.h"
+#include "ir/kernel/program.h"
+
+// The text is the same for all architectures. Host code only waits: one variant for all CPUs.
+void set_gpu_target(pipeline *p) {
+    target_options t = options_target(p->arena, p->options), gpu = t;
+    int *archs, narchs = options_gpu_archs(p->arena, p->diag, p->options, &archs), oldest = 75;
+    bool own = false;
+    for (int i = 0; i < narchs; i++) {
+        int sm = gpu_arch_number(archs[i]);
+        oldest = i && oldest < sm ? oldest : sm;
+        own |= sm != archs[i];
+    }
+    gpu.cpu = arena_printf(p->arena, "sm_%d%s", oldest, own ? ",sm_90a" : "");
+    p->target = target_for_text(p->arena, ARCH_CUDA, &gpu);
+    VEC_PUSH(p->arena, &p->variants, p->target);
+    if (!options_gpu_host(p->options)) return;
+    p->target->placed = true; // by runtime-lite/cuda/cuda.c, whatever the caller gives
+    p->gpu_target = p->target;
+    p->target = target_from_options(p->arena, p->diag, &t);
+    p->variants.at[0] = p->target;
+    if (!p->target->hosted || p->target->freestanding || p->target->ptr_bits != 64)
+        diag_fatal_missing(p->diag, NULL, "--device=cuda: host code for %s is not supported by this build",
+                           p->target->triple);
+}
+
+void set_targets(pipeline *p) {
+    if (options_for_gpu(p->options)) {
+        set_gpu_target(p);
+        return;
+    }
+    target_options t = options_target(p->arena, p->options);
+    p->target =
+        p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
+    const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
+    string_list cpus = {0};
+    if (names) cpus = split_words(p->arena, names, ',');
+    for (int i = 0; i < cpus.n; i++)
+        VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
+    if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
+    p->target = (target *)p->variants.at[0];
+}
+
+static bool has_bytes_for_weights(const program *p) {
+    for (int j = 0; j < p->buffers.n; j++) {
+        const buffer *b = p->buffers.at[j];
+        if (b->role == BUF_CONST && (b->dtype == DT_I8 || b->dtype == DT_U8) && b->rank >= 2) return true;
+    }
+    return false;
+}
+
+// A variant that differs only in products of bytes is for models that have some.
+void drop_variant_for_bytes(pipeline *p) {
+    if (p->options->multiversion || p->variants.n < 2 || has_bytes_for_weights(p->program)) return;
+    if (*p->variants.at[p->variants.n - 1]->features) p->variants.n--;
+}
+
+void pipeline_choose(pipeline *p, const struct choice_table *t) {
+    for (int j = 0; j < p->variants.n; j++) {
+        target *own = ARENA_NEW(p->arena, target);
+        *own = *p->variants.at[j];
+        own->choices = t;
+        p->variants.at[j] = own;
+    }
+    p->target = (target *)p->variants.at[0];
+}
