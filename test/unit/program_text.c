@@ -107,7 +107,7 @@ static void what_is_wrong_is_told_with_its_line(void **state) {
     fixture *f = *state;
     expect(f, "heap big", "pile big", "line 16: a step of the program is expected");
     expect(f, "float[8*N]", "float[8*", "line 15: ',' is expected");
-    expect(f, "float[8*N]", "real[8*N]", "line 15: 'real' is no element type");
+    expect(f, "float[8*N]", "real[8*N]", "line 15: 'real' is not an element type");
     expect(f, "view of t", "view of x", "line 15: a view has the role of what it shows");
     expect(f, "halo 0", "halo 2", "line 13: the layout has no axis 2");
     expect(f, "row[j1] =", "rows[j1] =", "line 26: there is no buffer 'rows' here");
