@@ -5,6 +5,7 @@
 #include "passes/layout/concat_elision.h"
 #include "passes/layout/layout.h"
 #include "passes/memory/spaces.h"
+#include "passes/rewrite/round_constants.h"
 #include "passes/rewrite/split_attention.h"
 #include "passes/rewrite/split_stages.h"
 #include "passes/rewrite/split_sum.h"

@@ -24,6 +24,4 @@ typedef struct emit_means {
 // An object, by these means.
 bytes llvm_emit_object(const lmodule *m, const emit_means *by, arena *a, diag *d);
 bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d);
-// Must the module's data lie out of reach of 32-bit addresses (.lrodata)? The object writer asks too.
-bool llvm_data_is_large(const lmodule *m);
 #endif

@@ -3,6 +3,7 @@
 // Of whole emissions: what the compile cache keeps them under.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"
+#include "ir/loops/weights.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/blake3.h>
 #include <string.h>
@@ -109,7 +110,7 @@ const char *emission_key(const emit *e) {
     add_string(&h, cache_identity(e->arena));
     add_string(&h, e->m->name);
     add_target(&h, e->m->target);
-    int64_t facts[] = {e->kind, e->piece, e->plan != NULL, llvm_data_is_large(e->m)};
+    int64_t facts[] = {e->kind, e->piece, e->plan != NULL, data_is_large(e->m)};
     add(&h, facts, sizeof facts);
     for (int i = 0; i < e->m->data.n && e->piece == 0; i++) {
         const ldata *d = e->m->data.at[i];

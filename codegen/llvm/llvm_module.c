@@ -1,17 +1,11 @@
 // The module around the functions: symbols with their linkage and visibility, attributes, sections, COMDATs
 // and the flags that become ELF notes.
 #include "codegen/llvm/llvm_impl.h"
+#include "ir/loops/weights.h"
 #include <llvm-c/Comdat.h>
 #include <string.h>
 
 enum { INLINE_DATA_MOST = 1 << 16 };
-#define LARGE_DATA ((int64_t)1 << 30)
-
-bool llvm_data_is_large(const lmodule *m) {
-    int64_t total = 0;
-    for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
-    return m->target->arch == ARCH_X86_64 && m->target->ptr_bits == 64 && total > LARGE_DATA;
-}
 
 // ---------------------------------------------------------------- types
 LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n) {
@@ -224,7 +218,7 @@ static void check_unique(emit *e, const char *name) {
 }
 
 void declare_symbols(emit *e) {
-    bool large = llvm_data_is_large(e->m) && e->kind != EMIT_LOADABLE;
+    bool large = data_is_large(e->m) && e->kind != EMIT_LOADABLE;
     add_module_flags(e);
     add_ident(e);
     for (int i = 0; i < e->m->data.n && e->piece == 0; i++) {

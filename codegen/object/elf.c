@@ -2,7 +2,6 @@
 // data that code refers to are undefined symbols already and become defined in place, others are appended as
 // globals, so relocations and groups stay as they are. Layout: header, sections in order, new sections,
 // section headers.
-#include "codegen/llvm/llvm.h"
 #include "codegen/object/elf_impl.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/round.h"
@@ -209,7 +208,7 @@ static void check_data(elf_object *o, const lmodule *m) {
     if (o->sections.n + m->data.n > SECTIONS_MOST)
         diag_fatal_missing(o->diag, NULL, "%d constants need more sections than an object can hold (%d)",
                            m->data.n, SECTIONS_MOST);
-    if (llvm_data_is_large(m) || total <= most) return;
+    if (data_is_large(m) || total <= most) return;
     diag_hint(o->diag, "--weights FILE keeps them outside the object");
     diag_fatal_missing(o->diag, NULL, "%lld bytes of constants are more than code for %s can address",
                        (long long)total, m->target->triple);
@@ -218,7 +217,7 @@ static void check_data(elf_object *o, const lmodule *m) {
 // Adds section and symbol of each datum; contents follow when the file is written.
 static void add_data(elf_object *o, const lmodule *m, text *names, text *section_names) {
     map undefined = undefined_symbols(o);
-    bool large = llvm_data_is_large(m);
+    bool large = data_is_large(m);
     for (int i = 0; i < m->data.n; i++) {
         const ldata *d = m->data.at[i];
         intptr_t number = (intptr_t)map_get(&undefined, d->name);

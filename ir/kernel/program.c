@@ -34,6 +34,7 @@ buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *co
     return b;
 }
 
+buffer *root_of(const buffer *b) { return (buffer *)buffer_root(b); }
 const buffer *buffer_root(const buffer *b) {
     while (b->view_of) b = b->view_of;
     return b;

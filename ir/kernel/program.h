@@ -64,6 +64,7 @@ buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const
 buffer *program_constant(program *p, const char *name, const constant *c);
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *dims);
 const buffer *buffer_root(const buffer *b);                                         // through view_of
+buffer *root_of(const buffer *b);                                                   // the same, to be changed
 step *step_new(program *p, region *r, step_kind kind, const loc *at);               // appended
 step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where); // before step `at`
 step *step_kernel(program *p, region *r, kernel *k);

@@ -2,6 +2,7 @@
 // when the object is written; and which constants are the same.
 #include "ir/loops/weights.h"
 #include "ir/kernel/layout.h"
+#include "ir/target.h"
 #include <string.h>
 
 static int64_t bytes_of(const buffer *b) { return dim_value(buffer_bytes(b)); }
@@ -66,4 +67,11 @@ bool weights_equal(const buffer *x, const buffer *y) {
     if (c->kind == CONST_SPLAT) return memcmp(c->splat, d->splat, sizeof c->splat) == 0;
     int64_t n = dtype_size(c->elem, c->count);
     return c->data == d->data || memcmp(c->data, d->data, (size_t)n) == 0;
+}
+
+#define LARGE_DATA ((int64_t)1 << 30)
+bool data_is_large(const lmodule *m) {
+    int64_t total = 0;
+    for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
+    return m->target->arch == ARCH_X86_64 && m->target->ptr_bits == 64 && total > LARGE_DATA;
 }

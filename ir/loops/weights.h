@@ -13,4 +13,6 @@ bool weights_equal(const buffer *x, const buffer *y);
 uint64_t weights_hash(const buffer *b);
 // All bytes of d, of which few are in memory at a time.
 void weights_write(arena *a, const ldata *d, const sink *to);
+// Must the module's data lie out of reach of 32-bit addresses (.lrodata)?
+bool data_is_large(const lmodule *m);
 #endif

@@ -5,8 +5,6 @@
 #include "passes/passes.h"
 #include <string.h>
 
-buffer *root_of(const buffer *b) { return (buffer *)buffer_root(b); }
-
 // ---------------------------------------------------------------- questions
 // Complex numbers, strings, laid out buffers and the same bits as another type.
 static bool is_odd(const buffer *b) {
@@ -247,3 +245,11 @@ void pass_late_inline(pass_context *c) { run(c, true, fuse_inline); }
 void pass_late_rows(pass_context *c) { run(c, true, fuse_rows); }
 void pass_late_chain(pass_context *c) { run(c, true, fuse_chains); }
 void pass_divide(pass_context *c) { run(c, true, fuse_divide); }
+
+// Half floats compute in float inside of a kernel; other small types keep the values they can hold.
+expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
+    if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;
+    if ((t == DT_F16 || t == DT_BF16) && !f->o->strict) return value;
+    // As a store does: a float8 was saturated, or not, by the cast that made it.
+    return dtype_is_float(t) ? x_round_to(k, value, t, dtype_bits(t) != 8) : x_cast(k, value, t, true);
+}

@@ -1,18 +1,18 @@
 // What the files of the fusion pass share.
 //
-//   fuse.c           the passes of the group, what may move where, names
+//   fuse.c             the passes of the group, what may move where, names
 //   fuse_concat.c      concatenations that grow become one
-//   fuse_clone.c     clones of expressions and stages, with substitution
-//   fuse_view.c      index arithmetic through reshapes
-//   fuse_cost.c      what computing a value again would cost
-//   fuse_inline.c    pointwise producers go into the reads of their consumers
-//   fuse_epilogue.c  pointwise consumers go into the writes of their producers
-//   fuse_rows.c      kernels over the same rows become stages of one kernel
-//   fuse_attention.c     contraction, rows, contraction: attention
-//   fuse_reciprocal.c    divisions by what is the same for a row
-//   fuse_dce.c      what nobody reads goes
+//   fuse_view.c        index arithmetic through reshapes
+//   fuse_cost.c        what computing a value again would cost
+//   fuse_inline.c      pointwise producers go into the reads of their consumers
+//   fuse_epilogue.c    pointwise consumers go into the writes of their producers
+//   fuse_rows.c        kernels over the same rows become stages of one kernel
+//   fuse_attention.c   contraction, rows, contraction: attention
+//   fuse_reciprocal.c  divisions by what is the same for a row
+//   fuse_dce.c         what nobody reads goes
 #ifndef ONNXC_PASSES_FUSE_FUSE_IMPL_H
 #define ONNXC_PASSES_FUSE_FUSE_IMPL_H
+#include "ir/kernel/clone.h"
 #include "ir/kernel/uses.h"
 #include "passes/fuse/fuse.h"
 
@@ -39,7 +39,6 @@ typedef struct fuse {
     bool changed;
 } fuse;
 
-buffer *root_of(const buffer *b);
 bool is_fixed(const site *at); // its kernel must stay as it is
 // The only one that writes b (a root, not read by its writer and no output), when it is a kernel; else NULL.
 site *sole_writer(fuse *f, const buffer *b);
@@ -56,31 +55,6 @@ void fuse_removed(fuse *f, site *at);
 void merge_names(kernel *into, const kernel *head, const kernel *tail);
 bool small_enough(const kernel *k); // nodes, stages and buffers within the limits
 
-// ---------------------------------------------------------------- copying
-typedef struct cloning cloning;
-struct cloning {
-    kernel *to;
-    const kernel *from;
-    expr **axis;    // by axis of from: what stands for it
-    int *number;    // by axis of from: the axis of `to` that stands for it, where stages are copied
-    buffer **local; // by local of from
-    int *message;   // by message of from, -1: not there yet
-    expr *guard;    // NULL, or where values are wanted: nothing is read or checked elsewhere
-    expr *(*read)(cloning *g, const expr *e, expr **index, expr *guard,
-                  expr *fill);                // NULL result: copied as it is
-    expr *(*node)(cloning *g, const expr *e); // the same for nodes other than reads; operands are done
-    void *user;
-    expr **done; // by id in from
-    uint8_t *want;
-};
-cloning *clone_new(arena *scratch, kernel *to, const kernel *from);
-expr *clone_expr(cloning *g, expr *e);
-stage *clone_stage(cloning *g, const stage *s); // axes and states
-write *clone_write(cloning *g, stage *s, const write *w);
-// Empties k's stages and expressions to build them anew from the copy that it returns (kept for going back).
-kernel *kernel_begin(kernel *k);
-cloning *clone_same(arena *scratch, kernel *k,
-                    const kernel *old); // axes, locals and messages stay what they are
 // value as it would be after a pass through memory of type t.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t);
 
@@ -124,6 +98,4 @@ bool rows_join(fuse *f, site *p1, site *p2, bool force);
 void fuse_chain(fuse *f, site *rows); // with a contraction before and one after it
 void fuse_divide(fuse *f);
 void eliminate_dead_code(program *p);
-// e as axis + low; axis -1: low alone. False: it is something else.
-bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low);
 #endif

@@ -4,6 +4,7 @@
 // A producer writes its buffer in one piece or several (Concat); each piece covers a box of the buffer:
 //   for axes: b[axis + low, ...] = value(axes)
 #include "passes/fuse/fuse_impl.h"
+#include "passes/match/contract.h"
 #include <math.h>
 
 enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8, FEW_PRODUCTS = 4 };
@@ -25,25 +26,6 @@ typedef struct source {
 } source;
 
 // ---------------------------------------------------------------- taking producers apart
-static dim *known_dim(const kernel *k, const expr *e) {
-    if (e->op == X_DIM) return e->dim;
-    return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
-}
-
-bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low) {
-    dim *d = known_dim(k, e);
-    *axis = -1, *low = d ? d : dim_const(k->program->dims, 0);
-    if (d) return true;
-    if (e->op == X_AXIS) return *axis = e->axis, true;
-    if (e->op != X_ADD) return false;
-    for (int j = 0; j < 2; j++) {
-        d = known_dim(k, e->arg[j]);
-        if (!d || e->arg[1 - j]->op != X_AXIS) continue;
-        *axis = e->arg[1 - j]->axis, *low = d;
-        return true;
-    }
-    return false;
-}
 
 static bool uses_each_once(const kernel *k, const piece *p, int rank) {
     for (int pass = 0; pass < 2; pass++) {

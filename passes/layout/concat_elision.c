@@ -1,7 +1,7 @@
 // Concatenations without copies: see concat_elision.h.
 #include "passes/layout/concat_elision.h"
 #include "ir/kernel/edit.h"
-#include "passes/fuse/fuse_impl.h"
+#include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
 
 typedef struct join {

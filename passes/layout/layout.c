@@ -5,7 +5,6 @@
 #include "passes/layout/layout.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
-#include "passes/fuse/fuse_impl.h"
 #include "passes/layout/channels_last.h"
 #include "passes/layout/layout_propagate.h"
 #include "passes/schedule/cpu/schedule_contract.h"

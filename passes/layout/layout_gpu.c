@@ -16,6 +16,9 @@
 #include "passes/layout/layout.h"
 #include "passes/layout/layout_propagate.h"
 #include "passes/match/contract.h"
+#include "passes/match/cores.h"
+#include "passes/rewrite/round_constants.h"
+#include "passes/schedule/gpu/schedule_gpu_product.h"
 
 typedef struct assign {
     program *p;
@@ -114,17 +117,6 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
 }
 
 // ---------------------------------------------------------------- core matrices
-
-layout layout_of_cores(const buffer *b, const core_axes *x) {
-    layout l = {0};
-    const struct layout_entry inner[] = {
-        {x->k, 0}, {x->row, 0}, {x->k, SLICE_CORES}, {x->row, CORE_ROWS}, {x->k, 128 / dtype_bits(b->dtype)}};
-    for (int j = 0; j < b->rank; j++)
-        if (j != x->k && j != x->row) l.order[l.n++] = (struct layout_entry){j, 0};
-    for (int j = 0; j < 5; j++) l.order[l.n++] = inner[j];
-    return l;
-}
-
 // How many products want a constant in core matrices, in those of the first one.
 typedef struct wishes {
     int n;

@@ -154,3 +154,24 @@ bool contraction_find(const kernel *k, contraction *c) {
 }
 
 bool contraction_in_stage(const kernel *k, stage *s, contraction *c) { return find(k, s, 0, c); }
+
+// ---------------------------------------------------------------- shifted axes
+static dim *known_dim(const kernel *k, const expr *e) {
+    if (e->op == X_DIM) return e->dim;
+    return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
+}
+
+bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low) {
+    dim *d = known_dim(k, e);
+    *axis = -1, *low = d ? d : dim_const(k->program->dims, 0);
+    if (d) return true;
+    if (e->op == X_AXIS) return *axis = e->axis, true;
+    if (e->op != X_ADD) return false;
+    for (int j = 0; j < 2; j++) {
+        d = known_dim(k, e->arg[j]);
+        if (!d || e->arg[1 - j]->op != X_AXIS) continue;
+        *axis = e->arg[1 - j]->axis, *low = d;
+        return true;
+    }
+    return false;
+}

@@ -45,4 +45,6 @@ bool halo_of_read(kernel *k, const expr *read, int64_t *lo, int64_t *hi);
 // The buffer of one element that a guarded read takes outside of the image (a zero point of the run); NULL:
 // another value.
 buffer *halo_source(const expr *read);
+// e as axis + low; axis -1: low alone. False: it is something else.
+bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low);
 #endif

@@ -1,9 +1,9 @@
 // Constants that products round. In: a program for a GPU whose products of f32 may take fewer bits
 // (--precision). Out: a constant that all its readers would round in every run is rounded here, once: f16 and
 // bf16 are stored as such.
+#include "passes/rewrite/round_constants.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
-#include "passes/layout/layout.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 #include <string.h>

@@ -16,7 +16,6 @@
 // kernels and the original one.
 #include "passes/rewrite/split_attention.h"
 #include "ir/kernel/edit.h"
-#include "passes/fuse/fuse_impl.h"
 #include "passes/match/attention.h"
 #include <math.h>
 

@@ -7,8 +7,9 @@
 // The threads of one block walk over a kernel of several stages for each position of its outer axes, of which
 // there is only one where images are joined.
 #include "passes/rewrite/split_stages.h"
+#include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
-#include "passes/fuse/fuse_impl.h"
+#include "ir/kernel/program.h"
 
 static bool writes_root(const kernel *k, const buffer *root) {
     for (int j = 0; j < k->stages.n; j++)

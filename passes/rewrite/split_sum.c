@@ -12,7 +12,6 @@
 // the kernel as it was.
 #include "passes/rewrite/split_sum.h"
 #include "ir/kernel/edit.h"
-#include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
 
 // Blocks are tiles of SIDE x SIDE results; a piece is worth a block from LEAST terms on.

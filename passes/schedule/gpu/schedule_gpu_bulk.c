@@ -10,7 +10,7 @@
 //   wait for them                              all threads, at the barrier of that buffer
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
-#include "passes/layout/layout.h"
+#include "passes/match/cores.h"
 #include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 

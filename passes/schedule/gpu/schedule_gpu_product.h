@@ -1,6 +1,7 @@
 // Inside of the GPU's schedule for sums of products: what its four files share.
 #ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_PRODUCT_H
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_PRODUCT_H
+#include "passes/match/cores.h"
 #include "passes/schedule/gpu/schedule_gpu_impl.h"
 
 // A block's results, those of one thread (each_m x each_n), and the depth of a slice in words.
@@ -87,6 +88,10 @@ void gpu_multiply_tensors(product *p, ins *slice);
 void gpu_begin_wgmma(product *p, ins *slice);
 void gpu_wait_wgmma(product *p);   // of this slice, or of the one before it where they overlap
 void gpu_finish_wgmma(product *p); // of all
+// schedule_gpu_bulk.c: whether an operand (its read) may be stored as core matrices, and whether the product would
+// make use of them.
+bool gpu_find_cores(const target *t, const contraction *c, const expr *read, core_axes *found);
+bool gpu_prefers_warpgroups(const target *t, const contraction *c);
 // schedule_gpu_bulk.c: copies of whole slices of an operand that lies in core matrices.
 // The axis whose positions the K slices of such an operand are, -1: it does not lie so, or is not multiplied
 // so.

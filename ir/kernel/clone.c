@@ -1,5 +1,5 @@
 // Clones of expressions and stages, with substitution, in another kernel or in the same one, made anew.
-#include "passes/fuse/fuse_impl.h"
+#include "ir/kernel/clone.h"
 
 cloning *clone_new(arena *scratch, kernel *to, const kernel *from) {
     cloning *g = ARENA_NEW(scratch, cloning);
@@ -109,12 +109,4 @@ write *clone_write(cloning *g, stage *s, const write *w) {
     made->combine = w->combine;
     made->guard = clone_expr(g, w->guard);
     return made;
-}
-
-// Half floats compute in float inside of a kernel; other small types keep the values they can hold.
-expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
-    if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;
-    if ((t == DT_F16 || t == DT_BF16) && !f->o->strict) return value;
-    // As a store does: a float8 was saturated, or not, by the cast that made it.
-    return dtype_is_float(t) ? x_round_to(k, value, t, dtype_bits(t) != 8) : x_cast(k, value, t, true);
 }
