@@ -172,7 +172,7 @@ def passes(results):
     """Passes that run alone on a text, and programs that are read back from theirs: one case of each operator."""
     own_program(results, "run_cli.py", ONNXC, *sorted(glob.glob(os.path.join(TEST, "passes", "*.test"))))
     cases = os.path.join(BUILD, "cases")
-    if generate(results, "backend_cases.py", cases):
+    if generate(results, "cases/backend_cases.py", cases):
         some = families(os.path.join(cases, "node"), 1)
         for case, wrong in zip(some, parallel(round_trip, some)):
             if wrong is not None:
