@@ -1,4 +1,4 @@
-// Def-use analysis of buffers: who reads and writes each of them, through views too, and its live range. In:
+// Def-use and liveness analysis of buffers: who reads and writes each, through views too, and its live range. In:
 // a program. Built once for a pass, which reports the kernels that it changes (uses_update).
 #ifndef ONNXC_IR_KERNEL_USES_H
 #define ONNXC_IR_KERNEL_USES_H

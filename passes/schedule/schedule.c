@@ -21,30 +21,31 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- choosing the vector axis
-typedef struct survey {
+// What vectors along an axis would cost: accesses of unit stride, uniform ones, near ones and gathers.
+typedef struct vector_cost {
     emitter *e;
     int axis;
     int unit, uniform, near, gather;
     int bits;   // widest element or value that would be in a vector
     bool all;   // values vary along the axis even where they do not use it: with states, row by row
     bool whole; // vectors begin at multiples of their lanes
-} survey;
+} vector_cost;
 
 static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
 
-static void widen(survey *v, dtype t) {
+static void widen(vector_cost *v, dtype t) {
     int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
     if (bits > v->bits) v->bits = bits;
 }
 // Reads of neighbours, each a power of two times: these fill vectors evenly.
-static bool repeats_evenly(const survey *v, const access *a) {
+static bool repeats_evenly(const vector_cost *v, const access *a) {
     int64_t c = v->whole && a->repeats && dtype_bits(a->buffer->dtype) >= 8 ? a->repeats[v->axis] : 0;
     return c > 0 && (c & (c - 1)) == 0;
 }
-static bool may_run(const survey *v, const access *a) {
+static bool may_run(const vector_cost *v, const access *a) {
     return v->whole && a->runs && a->runs[v->axis] && dtype_bits(a->buffer->dtype) >= 8;
 }
-static void survey_access(survey *v, const access *a) {
+static void cost_of_access(vector_cost *v, const access *a) {
     const expr *c = a->coef[v->axis];
     if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->near++;
     else if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
@@ -53,10 +54,10 @@ static void survey_access(survey *v, const access *a) {
     else if (is_const(c, 1)) v->unit++;
     else v->gather++;
 }
-static void survey_expr(survey *v, expr *x) {
+static void cost_of_expr(vector_cost *v, expr *x) {
     if (x->op == X_READ) {
         access *a = entry_of(v->e, x)->read;
-        if (a) survey_access(v, a);
+        if (a) cost_of_access(v, a);
         bool guarded = x->guard && expr_uses_axis(x->guard, v->axis);
         if (a && a->coef[v->axis] && is_const(a->coef[v->axis], 0) && !guarded) return;
         widen(v, x->dtype);
@@ -68,20 +69,20 @@ static void survey_expr(survey *v, expr *x) {
     if (x->op == X_CAST) widen(v, x->dtype);
 }
 
-static void survey_value(survey *v, expr *value) {
+static void cost_of_value(vector_cost *v, expr *value) {
     expr_list all = expr_nodes(v->e->scratch, value);
-    for (int j = 0; j < all.n; j++) survey_expr(v, all.at[j]);
+    for (int j = 0; j < all.n; j++) cost_of_expr(v, all.at[j]);
 }
 
-static survey survey_axis(nest *n, int axis, bool reduce) {
-    survey v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
+static vector_cost vector_cost_of(nest *n, int axis, bool reduce) {
+    vector_cost v = {.e = n->e, .axis = axis, .bits = 8, .whole = !reduce && !n->by_row};
     for (int j = 0; j < n->s->states.n; j++) {
         v.all = n->by_row || n->s->states.at[j].op == RED_CUSTOM;
-        survey_value(&v, n->s->states.at[j].step);
+        cost_of_value(&v, n->s->states.at[j].step);
         widen(&v, n->s->states.at[j].dtype);
     }
     v.all = n->by_row || n->s->states.n;
-    for (int j = 0; j < n->s->writes.n; j++) survey_value(&v, n->s->writes.at[j].value);
+    for (int j = 0; j < n->s->writes.n; j++) cost_of_value(&v, n->s->writes.at[j].value);
     return v;
 }
 
@@ -134,7 +135,7 @@ static bool reduces_allow(nest *n) {
     return n->s->states.n > 0;
 }
 
-static int lanes_for(nest *n, const survey *v, const dim *extent) {
+static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
     int lanes = target_lanes(n->e->t, v->bits);
     if (dim_is_const(extent))
         while (lanes > 1 && lanes > dim_value(extent)) lanes /= 2;
@@ -146,7 +147,7 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     if (dim_is_const(e->extent[axis]) && dim_value(e->extent[axis]) < 2) return 0;
     bool scatters = false;
     if (reduce ? !reduces_allow(n) : !writes_allow(n, axis, &scatters)) return 0;
-    survey v = survey_axis(n, axis, reduce);
+    vector_cost v = vector_cost_of(n, axis, reduce);
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
     return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.near - 3 * v.gather);
@@ -239,11 +240,11 @@ typedef struct opened {
     int axis, mark;
 } opened;
 
-enum { PIECE = 4096 }; // positions of the vector axis that are one task
+enum { TASK_GRAIN = 4096 }; // positions of the vector axis in one task
 
 static opened open_loop(nest *n, int axis, ins *begin, ins *end, ins *step, loop_role role) {
     emitter *e = n->e;
-    emit_ahead_stage(e, n->s, n->writes);
+    emit_hoist_stage(e, n->s, n->writes);
     opened o = {.axis = axis};
     o.loop = lb_for(&e->b, e->k->axes.at[axis].name, begin, end, step, role);
     e->counter[axis] = o.loop;
@@ -306,28 +307,28 @@ void nest_step(nest *n) {
     scope_close(e, mark);
 }
 
-// Sums of many terms go in pieces, each with a sum of its own: one after the other each would be rounded to
-// the precision of what came before it (N. Higham, The accuracy of floating point summation, 1993).
-enum { SUM_PIECE = 128 };
+// Blocked summation: long sums are split in blocks with partial sums of their own, because in one running sum each
+// term is rounded to the precision of all before it (N. Higham, The accuracy of floating point summation, 1993).
+enum { SUM_BLOCK = 128 };
 
-static bool sums_in_pieces(const nest *n) {
+static bool sums_in_blocks(const nest *n) {
     const emitter *e = n->e;
     int64_t terms = 1;
     if (!n->ninner || e->t->fp == FP_STRICT) return false;
     for (int j = 0; j < n->ninner; j++) {
         const dim *extent = e->extent[n->inner[j]];
         if (e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
-        if (!dim_is_const(extent) || dim_value(extent) > 2 * SUM_PIECE) terms = 2 * SUM_PIECE;
-        else if (terms < 2 * SUM_PIECE) terms *= dim_value(extent);
+        if (!dim_is_const(extent) || dim_value(extent) > 2 * SUM_BLOCK) terms = 2 * SUM_BLOCK;
+        else if (terms < 2 * SUM_BLOCK) terms *= dim_value(extent);
     }
     for (int j = 0; j < n->s->states.n; j++)
         if (n->s->states.at[j].op != RED_SUM || !dtype_is_float(n->s->states.at[j].dtype)) return false;
     for (int j = 0; j < n->s->writes.n; j++)
         if (n->s->writes.at[j].when != WRITE_END) return false;
-    return n->s->states.n && terms >= 2 * SUM_PIECE;
+    return n->s->states.n && terms >= 2 * SUM_BLOCK;
 }
 
-static void piece_of_sum(nest *n, ins *begin, ins *end) {
+static void sum_of_block(nest *n, ins *begin, ins *end) {
     emitter *e = n->e;
     ins **total = n->vars;
     n->vars = ARENA_ARRAY(e->scratch, ins *, n->s->states.n);
@@ -345,18 +346,18 @@ static void piece_of_sum(nest *n, ins *begin, ins *end) {
     n->vars = total;
 }
 
-static void pieces_of_sum(nest *n) {
+static void blocked_sum(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     ins *begin, *end;
     nest_range(n, n->inner[n->ninner - 1], &begin, &end);
-    if (end->op == L_CONST && end->i <= 2 * SUM_PIECE) {
-        piece_of_sum(n, begin, end);
+    if (end->op == L_CONST && end->i <= 2 * SUM_BLOCK) {
+        sum_of_block(n, begin, end);
         return;
     }
-    ins *piece = lb_for(b, "piece", begin, end, lb_idx(b, SUM_PIECE), LOOP_SERIAL);
+    ins *piece = lb_for(b, "piece", begin, end, lb_idx(b, SUM_BLOCK), LOOP_SERIAL);
     int mark = scope_open(e);
-    piece_of_sum(n, piece, lb_bin(b, L_SMIN, lb_bin(b, L_ADD, piece, lb_idx(b, SUM_PIECE)), end));
+    sum_of_block(n, piece, lb_bin(b, L_SMIN, lb_bin(b, L_ADD, piece, lb_idx(b, SUM_BLOCK)), end));
     scope_close(e, mark);
     lb_end(b, piece);
 }
@@ -367,7 +368,7 @@ static void inner_loops(nest *n, int depth) {
         return;
     }
     if (depth == n->ninner - 1 && n->piecewise) {
-        pieces_of_sum(n);
+        blocked_sum(n);
         return;
     }
     opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
@@ -393,7 +394,7 @@ void nest_point(nest *n) {
     for (e->half = 0; e->half <= c128; e->half++) {
         int mark = scope_open(e);
         nest_init(n);
-        n->piecewise = sums_in_pieces(n);
+        n->piecewise = sums_in_blocks(n);
         if (n->s->states.n || n->ninner) inner_loops(n, 0);
         nest_use_states(n);
         nest_write(n, WRITE_END);
@@ -433,7 +434,7 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
 static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     emitter *e = n->e;
     lbuild *b = &e->b;
-    part_vector part = open_part_vector(e, n->vaxis, begin, end);
+    partial_vector part = open_partial_vector(e, n->vaxis, begin, end);
     ltype index = lt(lindex_kind(e->t), n->lanes);
     ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, e->active, n->lanes));
     for (int j = 0; j < n->s->states.n; j++) {
@@ -442,7 +443,7 @@ static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
         ins *term = lb_select(b, inside, emit_vector(e, st->step), neutral), *var = vars[j * REDUCE_UNROLL];
         lb_set(b, var, emit_reduce(e, st->op, st->dtype, lb_get(b, var), term));
     }
-    close_part_vector(e, &part);
+    close_partial_vector(e, &part);
 }
 
 static void reduce_last(nest *n, ins **vars) {
@@ -515,10 +516,10 @@ static void vector_axis(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
     ins *begin, *extent;
-    piece_range(e, n->vaxis, PIECE, &begin, &extent);
+    piece_range(e, n->vaxis, TASK_GRAIN, &begin, &extent);
     ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
-    e->whole_steps = PIECE % n->lanes == 0;
+    e->whole_steps = TASK_GRAIN % n->lanes == 0;
     opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
     vector_point(n);
     close_loop(n, o);
@@ -527,9 +528,9 @@ static void vector_axis(nest *n) {
         return;
     }
     if (n->masked) {
-        part_vector part = open_part_vector(e, n->vaxis, full, extent);
+        partial_vector part = open_partial_vector(e, n->vaxis, full, extent);
         vector_point(n);
-        close_part_vector(e, &part);
+        close_partial_vector(e, &part);
         e->whole_steps = false;
     } else {
         e->whole_steps = false;
@@ -632,8 +633,9 @@ static void choose_tasks(nest *n) {
         int a = n->parallel[j];
         if (dim_is_const(e->extent[a]) && dim_value(e->extent[a]) < 4 && j < n->nparallel - 1) continue;
         bool pieces = a == n->vaxis;
-        emitter_tasks(
-            e, a, pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, PIECE)) : e->extent[a]);
+        emitter_tasks(e, a,
+                      pieces ? dim_ceildiv(e->extent[a], dim_const(e->extent[a]->table, TASK_GRAIN))
+                             : e->extent[a]);
         return;
     }
 }

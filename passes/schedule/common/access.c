@@ -123,23 +123,23 @@ access *access_make(emitter *e, buffer *b, expr *const *index) {
 }
 
 // ---------------------------------------------------------------- other positions
-struct aside_entry {
+struct saved_value {
     int id;
     struct emit_entry was;
 };
-aside aside_open(emitter *e, expr *what, int axis) {
-    aside a = {.e = e, .axis = axis};
+saved_values values_save(emitter *e, expr *what, int axis) {
+    saved_values a = {.e = e, .axis = axis};
     expr_list all = expr_nodes(e->scratch, what);
     for (int j = 0; j < all.n; j++) {
         struct emit_entry *entry = entry_of(e, all.at[j]);
         if (!entry->value && !entry->index && !entry->vindex) continue;
         if (!expr_uses_axis(all.at[j], axis)) continue;
-        VEC_PUSH(e->scratch, &a.list, ((struct aside_entry){all.at[j]->id, *entry}));
+        VEC_PUSH(e->scratch, &a.list, ((struct saved_value){all.at[j]->id, *entry}));
         entry->value = entry->index = entry->vindex = NULL;
     }
     return a;
 }
-void aside_close(aside *a) {
+void values_restore(saved_values *a) {
     for (int j = 0; j < a->list.n; j++) a->e->entries[a->list.at[j].id] = a->list.at[j].was;
 }
 

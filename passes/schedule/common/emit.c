@@ -244,9 +244,9 @@ static ins *keep(emitter *e, const expr *x, int which, ins *v) {
 
 void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
 
-part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end) {
+partial_vector open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
     lbuild *b = &e->b;
-    part_vector p = {.axis = axis};
+    partial_vector p = {.axis = axis};
     ins *left = lb_bin(b, L_SUB, end, begin);
     p.some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
     p.mark = scope_open(e);
@@ -254,7 +254,7 @@ part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end) {
     e->active = left;
     return p;
 }
-void close_part_vector(emitter *e, const part_vector *p) {
+void close_partial_vector(emitter *e, const partial_vector *p) {
     e->active = NULL;
     e->counter[p->axis] = NULL;
     scope_close(e, p->mark);
@@ -441,13 +441,13 @@ static ins *load_run(emitter *e, access *a) {
         *more = e->active ? lb_bin(b, L_SUB, e->active, lb_idx(b, 1)) : lb_idx(b, e->lanes - 1);
     ins *one = load_element(b, a->buffer->dtype, pointer_of(e, a->buffer), first, 1);
     ins *result = lb_var(b, a->buffer->name, lb_splat(b, one, e->lanes));
-    aside known = aside_open(e, a->offset, axis);
+    saved_values known = values_save(e, a->offset, axis);
     e->counter[axis] = lb_bin(b, L_ADD, begin, more);
     int mark = scope_open(e);
     ins *last = emit_index(e, a->offset);
     scope_close(e, mark);
     e->counter[axis] = begin;
-    aside_close(&known);
+    values_restore(&known);
     ins *run = lb_if(b, lb_cmp(b, L_EQ, lb_bin(b, L_SUB, last, first), more));
     lb_set(b, result, load_neighbours(e, a));
     lb_else(b, run);
@@ -512,7 +512,7 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
     ins *result = lb_var(b, x->buffer->name, fill);
     int mark;
     // Offsets may be made here for use after the branch; loads may not leave it.
-    emit_ahead(e, a->offset);
+    emit_hoist(e, a->offset);
     ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
     if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
     ins *branch = lb_if(b, all);
@@ -664,20 +664,20 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
     }
 }
 
-// ---------------------------------------------------------------- ahead of loops
+// ---------------------------------------------------------------- hoisting (loop-invariant code motion)
 static bool stage_writes(const stage *s, const buffer *b) {
     for (int j = 0; j < s->writes.n; j++)
         if (s->writes.at[j].to == b) return true;
     return false;
 }
 
-// What stages before this one made is there.
+// Whether earlier stages wrote the buffer: its elements exist already.
 static bool is_made(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL ? !stage_writes(e->stage, b) : !kernel_writes(e->k, b);
 }
 
-// A read may run before its loop when it cannot be outside of its buffer even if the loop does not run: every
-// index is the counter of an open loop over that very dim, or a number below its least size.
+// A read may be hoisted out of a loop if it is in bounds even where the loop does not run at all: every index is
+// the counter of an open loop over that very dim, or a number below its least size.
 static bool is_safe_read(emitter *e, const expr *x) {
     if (x->guard || !is_made(e, x->buffer)) return false;
     if (x->buffer->dtype == DT_C128) return false; // read once for each half
@@ -691,23 +691,23 @@ static bool is_safe_read(emitter *e, const expr *x) {
     return true;
 }
 
-// Of scalars that are no indices the largest are made, so that sums of products inside of them stay one
-// instruction.
-static void scalar_ahead(emitter *e, expr *x, bool available) {
+// Among scalars that are not indices, only the largest expressions are hoisted, so that multiply-adds within them
+// stay one instruction.
+static void hoist_scalar(emitter *e, expr *x, bool available) {
     if (available && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
 }
 
-static bool visit_ahead(emitter *e, expr *x) {
+static bool hoist_node(emitter *e, expr *x) {
     struct emit_entry *s = entry_of(e, x);
     if (s->seen == e->epoch) return s->available;
     bool available = x->op != X_STATE && x->op != X_OTHER && x->op != X_CHECK, own[3];
     if (x->op == X_AXIS) available = e->counter[x->axis] != NULL;
-    for (int j = 0; j < expr_arity(x->op); j++) available &= own[j] = visit_ahead(e, x->arg[j]);
+    for (int j = 0; j < expr_arity(x->op); j++) available &= own[j] = hoist_node(e, x->arg[j]);
     for (int j = 0; j < expr_arity(x->op); j++)
-        if (!available || varies(e, x)) scalar_ahead(e, x->arg[j], own[j]);
+        if (!available || varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
     if (x->op == X_READ) {
-        if (entry_of(e, x)->read) visit_ahead(e, entry_of(e, x)->read->offset);
-        if (x->guard) scalar_ahead(e, x->guard, visit_ahead(e, x->guard)), visit_ahead(e, x->fill);
+        if (entry_of(e, x)->read) hoist_node(e, entry_of(e, x)->read->offset);
+        if (x->guard) hoist_scalar(e, x->guard, hoist_node(e, x->guard)), hoist_node(e, x->fill);
         available = is_safe_read(e, x);
         if (available && !varies(e, x)) emit_value(e, x);
     } else if (available && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
@@ -719,24 +719,24 @@ static bool visit_ahead(emitter *e, expr *x) {
     return available;
 }
 
-void emit_ahead(emitter *e, expr *x) {
+void emit_hoist(emitter *e, expr *x) {
     e->epoch++;
-    visit_ahead(e, x);
+    hoist_node(e, x);
 }
 
-bool emit_is_ahead(emitter *e, expr *x) {
+bool emit_is_invariant(emitter *e, expr *x) {
     e->epoch++;
-    return visit_ahead(e, x) && !varies(e, x);
+    return hoist_node(e, x) && !varies(e, x);
 }
 
-void emit_ahead_stage(emitter *e, const stage *s, access *const *writes) {
+void emit_hoist_stage(emitter *e, const stage *s, access *const *writes) {
     e->epoch++;
     for (int j = 0; j < s->states.n; j++)
-        visit_ahead(e, s->states.at[j].init), visit_ahead(e, s->states.at[j].step);
+        hoist_node(e, s->states.at[j].init), hoist_node(e, s->states.at[j].step);
     for (int j = 0; j < s->writes.n; j++) {
-        visit_ahead(e, s->writes.at[j].value);
-        visit_ahead(e, writes[j]->offset);
-        if (s->writes.at[j].guard) visit_ahead(e, s->writes.at[j].guard);
+        hoist_node(e, s->writes.at[j].value);
+        hoist_node(e, writes[j]->offset);
+        if (s->writes.at[j].guard) hoist_node(e, s->writes.at[j].guard);
     }
 }
 

@@ -17,12 +17,12 @@ typedef struct access {
     bool *runs;       // whether it grows by one at most from each position to the next
 } access;
 
-// What is known of expressions that move along an axis, set aside while its counter is another one.
-typedef struct aside {
+// Cached values of expressions that depend on an axis, saved while another counter stands for the axis.
+typedef struct saved_values {
     struct emitter *e;
     int axis;
-    VEC(struct aside_entry) list;
-} aside;
+    VEC(struct saved_value) list;
+} saved_values;
 
 struct emit_log {
     int id, which;
@@ -43,7 +43,7 @@ typedef struct emitter {
     ins **counter;        // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
     int vaxis, lanes;     // vector axis (-1: none) and its lanes now
     bool whole_steps;     // its counter is a multiple of `lanes`
-    ins *active;          // lanes in use (NULL: all); the others hold rubbish that is never stored
+    ins *active;          // active mask (NULL: all lanes); inactive lanes are undefined and never stored
     ins **state, **other; // by component
     struct emit_entry {
         ins *value, *index, *vindex; // made in a scope that is still open
@@ -66,8 +66,8 @@ typedef struct emitter {
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);
-aside aside_open(emitter *e, expr *what, int axis);
-void aside_close(aside *a);
+saved_values values_save(emitter *e, expr *what, int axis);
+void values_restore(saved_values *a);
 emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_code *code);
 // Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that
 // the schedule itself wants (NULL: none); returns the pointer to them.
@@ -103,22 +103,22 @@ ins *emit_dim(emitter *e, dim *d);                 // index kind
 // value NULL: w->value is made here (inside of the guard).
 // Operations that one element takes, those without an instruction for several; indices do not count.
 void emit_write(emitter *e, const write *w, access *to, ins *value);
-// Makes now what x needs and what does not change in loops opened later: index arithmetic and safe reads.
-void emit_ahead(emitter *e, expr *x);
-bool emit_is_ahead(emitter *e, expr *x); // whether x is a scalar that does not change in them
-void emit_ahead_stage(emitter *e, const stage *s, access *const *writes); // of everything in the stage
+// Hoists the loop-invariant parts of x (index arithmetic and safe reads) out of loops that are opened later.
+void emit_hoist(emitter *e, expr *x);
+bool emit_is_invariant(emitter *e, expr *x); // a scalar that is loop-invariant in them
+void emit_hoist_stage(emitter *e, const stage *s, access *const *writes); // of everything in the stage
 // old combined with term as the reduction says; one more state, in the same type.
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
 // All lanes of v reduced to one.
 ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v);
 // The last, partial vector of an axis, positions begin to end, when there are any: lanes past the end are out
 // of use.
-typedef struct part_vector {
+typedef struct partial_vector {
     ins *some;
     int axis, mark;
-} part_vector;
-part_vector open_part_vector(emitter *e, int axis, ins *begin, ins *end);
-void close_part_vector(emitter *e, const part_vector *p);
+} partial_vector;
+partial_vector open_partial_vector(emitter *e, int axis, ins *begin, ins *end);
+void close_partial_vector(emitter *e, const partial_vector *p);
 int scope_open(emitter *e);
 void scope_close(emitter *e, int mark); // forgets values made since
 #endif

@@ -1,9 +1,9 @@
-// Fetching ahead in contractions. In: where a tile is. Out: the part of B's next tile that it fetches while
-// it runs, a line in some steps of K.
+// Software prefetch in contractions. In: the position of a tile. Out: prefetches of a part of B's next tile while
+// this one runs, one cache line in some steps of K.
 #include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 
-// After the chunk's last columns come the first ones again, with K's next block where K goes in blocks.
+// The last columns of the chunk are followed by its first ones, with the next block of K where K is blocked.
 static bool wraps(const tiling *t) { return t->m_begin && (!t->k_begin || t->block.k_at == t->k.n - 1); }
 static ins *ends_chunk(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
@@ -11,19 +11,19 @@ static ins *ends_chunk(tiling *t, const tile *x) {
 }
 static ins *next_panel(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
-    ins *next = lb_idx(b, t->ahead_panels);
+    ins *next = lb_idx(b, t->prefetch_panels);
     if (!wraps(t)) return next;
     ins *first = emit_int_op(b, X_FLOORDIV, lb_bin(b, L_SUB, t->chunk, x->n0), lb_idx(b, PANEL));
     return lb_select(b, ends_chunk(t, x), first, next);
 }
 
-// The part of B's next tile that this tile fetches while it runs: each tile of M another, those past the last
-// part none (what they fetch is there).
-ins *place_ahead(tiling *t, const tile *x) {
+// Offset to the part of B's next tile that this tile prefetches: a different part for each tile of M. Tiles past
+// the last part prefetch what is in the cache already.
+ins *prefetch_offset(tiling *t, const tile *x) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    int inner = t->k.at[t->k.n - 1], parts = t->ahead_parts;
-    if (!t->ahead_panels) return NULL;
+    int inner = t->k.at[t->k.n - 1], parts = t->prefetch_parts;
+    if (!t->prefetch_panels) return NULL;
     ins *turn = emit_int_op(b, X_FLOORDIV, x->m0, lb_idx(b, x->rows));
     for (int j = t->m_begin ? t->block.m_at : 0; j < t->m.n; j++)
         if (t->m.at[j] != t->tile_m) turn = lb_bin(b, L_ADD, turn, e->counter[t->m.at[j]]);
@@ -37,20 +37,20 @@ ins *place_ahead(tiling *t, const tile *x) {
     if (t->k_begin && wraps(t))
         there = lb_bin(b, L_ADD, there,
                        lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * PANEL), lb_idx(b, 0)));
-    ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->ahead_panels * parts));
+    ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->prefetch_panels * parts));
     return lb_select(b, any, there, lb_idx(b, 0));
 }
 
 // A step of K moves it by a part of B's row.
-void fetch_ahead(tiling *t, ins *at_b) {
+void emit_prefetch(tiling *t, ins *at_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     int inner = t->k.at[t->k.n - 1];
-    if (!t->ahead || t->ahead_done) return;
+    if (!t->prefetch || t->prefetch_done) return;
     ins *step = e->counter[inner];
     if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_bin(b, L_SUB, step, t->k_begin);
-    ins *back = lb_bin(b, L_MUL, step, lb_idx(b, PANEL - PANEL / t->ahead_parts));
-    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_SUB, at_b, back), t->ahead);
+    ins *back = lb_bin(b, L_MUL, step, lb_idx(b, PANEL - PANEL / t->prefetch_parts));
+    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_SUB, at_b, back), t->prefetch);
     const buffer *buf = t->c->b->buffer;
     lb_prefetch(b, pointer_of(e, buf), lb_bin(b, L_MUL, at, lb_idx(b, dtype_bits(buf->dtype) / 8)));
 }

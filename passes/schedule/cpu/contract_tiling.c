@@ -273,7 +273,7 @@ void choose_blocks(tiling *t) {
     p->on = p->m_step > 0 && p->k_step > 0;
 }
 
-// ---------------------------------------------------------------- fetching ahead
+// ---------------------------------------------------------------- prefetching
 // Tiles of M beside one tile of columns (in a block): positions of all axes, counted along the diagonal.
 static int64_t tiles_in_turn(const tiling *t) {
     int64_t n = 0, rows = t->rows;
@@ -286,21 +286,21 @@ static int64_t tiles_in_turn(const tiling *t) {
     return n;
 }
 
-void choose_ahead(tiling *t, int vectors) {
+void choose_prefetch(tiling *t, int vectors) {
     enum { MOST_PARTS = 4 };
     dtype type = t->c->b->buffer->dtype;
     int64_t tiles = tiles_in_turn(t), width = (int64_t)vectors * t->lanes,
             k = positions(t->e->k, &t->c->k_axes), n = const_extent(t, t->c->n);
     int panels = (int)((width + PANEL - 1) / PANEL);
-    t->ahead_panels = t->ahead_parts = 0;
+    t->prefetch_panels = t->prefetch_parts = 0;
     if (!t->packed || t->tile_m < 0 || !width || width % PANEL || tiles < 2 || n <= width) return;
     if (t->e->choices->ahead == NO) return;
     bool small = k != INT64_MAX && n != INT64_MAX && k * n * dtype_bits(type) / 8 <= second_bytes(t->e->t);
     if (small && t->e->choices->ahead != YES) return;
     const expr *step = t->b->coef[t->k.at[t->k.n - 1]];
     if (step->op != X_CONST || step->i != PANEL) return;
-    t->ahead_panels = panels, t->ahead_parts = 1;
-    while (t->ahead_parts < MOST_PARTS && 2 * t->ahead_parts * panels <= tiles) t->ahead_parts *= 2;
+    t->prefetch_panels = panels, t->prefetch_parts = 1;
+    while (t->prefetch_parts < MOST_PARTS && 2 * t->prefetch_parts * panels <= tiles) t->prefetch_parts *= 2;
 }
 
 // ---------------------------------------------------------------- tasks

@@ -33,16 +33,16 @@ typedef struct tiling {
     bool heavy;                              // the epilogue is looped over, not unrolled
     lfunc *finisher;                         // ... in this function, NULL: not made yet
     block_plan block;
-    ins *partial;                  // sums of the blocks of K so far: [column / width][row][width]
-    ins *m_begin, *m_end;          // of the block's axis of M, NULL: all
-    ins *outer_begin, *outer_end;  // of the axis outside of it, where that is nested
-    ins *m_middle;                 // where tiles of a row less begin, NULL: not known
-    ins *k_begin, *k_end;          // of the block's axis of K, NULL: all
-    ins *chunk, *chunk_end;        // its columns
-    int ahead_panels, ahead_parts; // of B's next tile are fetched ahead, each by another tile; 0: none
-    bool ahead_done;               // by the step of K before this one
-    ins *ahead;                    // elements from this tile's place in B to what it fetches
-    ins *further, *last;           // whether the block of K is not the first, is the last
+    ins *partial;                        // sums of the blocks of K so far: [column / width][row][width]
+    ins *m_begin, *m_end;                // of the block's axis of M, NULL: all
+    ins *outer_begin, *outer_end;        // of the axis outside of it, where that is nested
+    ins *m_middle;                       // where tiles of a row less begin, NULL: not known
+    ins *k_begin, *k_end;                // of the block's axis of K, NULL: all
+    ins *chunk, *chunk_end;              // its columns
+    int prefetch_panels, prefetch_parts; // of B's next tile are prefetched, each by another tile; 0: none
+    bool prefetch_done;                  // by the step of K before this one
+    ins *prefetch;                       // elements from this tile's position in B to what it prefetches
+    ins *further, *last;                 // whether the block of K is not the first, is the last
 } tiling;
 
 // One run of the micro-kernel.
@@ -60,12 +60,12 @@ void choose_axes(tiling *t);
 void choose_tile(tiling *t);
 // Rows of the tiles beside so many vectors, balanced: no tiny last tile.
 int tile_rows(const tiling *t, int vectors);
-// Into how many parts each panel of B's next tile is cut to be fetched ahead, while this one is in use.
-void choose_ahead(tiling *t, int vectors);
+// Into how many parts each panel of B's next tile is split, to be prefetched while this one is in use.
+void choose_prefetch(tiling *t, int vectors);
 // Elements from this tile's place in B to the part that it fetches, NULL: none; and a step of K's share of
 // it.
-ins *place_ahead(tiling *t, const tile *x);
-void fetch_ahead(tiling *t, ins *at_b);
+ins *prefetch_offset(tiling *t, const tile *x);
+void emit_prefetch(tiling *t, ins *at_b);
 // Blocks, where K is long and there are rows enough to use B's panel again.
 void choose_blocks(tiling *t);
 

@@ -98,7 +98,7 @@ static ins *first_column(tiling *t, const tile *x) {
 static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded) {
     emitter *e = t->e;
     if (what == t->c->b) return loaded;
-    aside a = aside_open(e, what, t->c->n);
+    saved_values a = values_save(e, what, t->c->n);
     e->counter[t->c->n] = lb_bin(&e->b, L_ADD, x->n0, lb_idx(&e->b, (int64_t)v * t->lanes));
     e->active = v == x->vectors - 1 ? x->last : NULL;
     int mark = scope_open(e);
@@ -107,7 +107,7 @@ static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded
         if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
     ins *made = emit_vector(e, what);
     scope_close(e, mark);
-    aside_close(&a);
+    values_restore(&a);
     e->counter[t->c->n] = x->n0;
     e->active = NULL;
     return made;
@@ -172,7 +172,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
-    fetch_ahead(t, at_b);
+    emit_prefetch(t, at_b);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
     for (int r = 0; r < x->rows; r++) {
@@ -192,7 +192,7 @@ static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, 
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
-    fetch_ahead(t, at_b);
+    emit_prefetch(t, at_b);
     for (int v = 0; v < x->vectors; v++)
         fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
     for (int r = 0; r < x->rows; r++) {
@@ -240,7 +240,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, unroll), LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
         e->counter[a] = lb_bin(&e->b, L_ADD, loop, lb_idx(&e->b, u));
-        t->ahead_done = u > 0 && t->ahead_parts >= unroll;
+        t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
         int mark = scope_open(e);
         k_loops(t, x, acc, start_b, depth + 1);
         scope_close(e, mark);
@@ -258,8 +258,8 @@ static bool goes_in_pairs(const tiling *t, int a) {
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
     if (t->quad >= 0 && depth == t->k.n - 1) {
-        emit_ahead(e, t->a->offset);
-        emit_ahead(e, t->b->offset);
+        emit_hoist(e, t->a->offset);
+        emit_hoist(e, t->b->offset);
         quad_loop(t, x, acc, start_b);
         return;
     }
@@ -270,10 +270,10 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
         return;
     }
     int a = t->k.at[depth];
-    emit_ahead(e, t->a->offset);
-    emit_ahead(e, t->b->offset);
-    emit_ahead(e, t->c->term_a);
-    emit_ahead(e, t->c->term_b);
+    emit_hoist(e, t->a->offset);
+    emit_hoist(e, t->b->offset);
+    emit_hoist(e, t->c->term_a);
+    emit_hoist(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
     // Two at once: the instructions around the multiply-adds take issue slots, which narrow tiles and cores
@@ -332,7 +332,7 @@ static void micro_kernel(tiling *t, const tile *x) {
     ins *zero = lkind_is_float((lkind)type.kind) ? lb_float(&e->b, type, 0) : lb_int(&e->b, type, 0);
     for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
     ins *at = t->k_begin ? partial_place(t, x) : NULL;
-    t->ahead = place_ahead(t, x);
+    t->prefetch = prefetch_offset(t, x);
     if (at) load_partial(t, x, acc, at);
     k_loops(t, x, acc, first_column(t, x), t->k_begin ? t->block.k_at : 0);
     scope_close(e, mark);
@@ -603,7 +603,7 @@ static void m_blocks(tiling *t, const column_range *r, int depth) {
 static void columns(tiling *t, column_range r) {
     lbuild *b = &t->e->b;
     t->rows = tile_rows(t, r.vectors);
-    choose_ahead(t, r.end ? r.vectors : 0);
+    choose_prefetch(t, r.end ? r.vectors : 0);
     if (!t->block.on) {
         column_tiles(t, &r);
         return;

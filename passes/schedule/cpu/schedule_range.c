@@ -25,9 +25,9 @@ static ins *bounded(emitter *e, ins *v) {
 }
 
 // A value that is there before the loop, the same for all lanes.
-static ins *value_ahead(range *r, expr *x) {
+static ins *invariant_value(range *r, expr *x) {
     emitter *e = r->n->e;
-    return emit_is_ahead(e, x) ? emit_value(e, x) : NULL;
+    return emit_is_invariant(e, x) ? emit_value(e, x) : NULL;
 }
 
 static ins *to_extent(range *r, ins *v) {
@@ -68,7 +68,7 @@ static bool is_position(const range *r, expr *x, expr **base) {
 static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict) {
     emitter *e = r->n->e;
     lbuild *b = &e->b;
-    ins *v = value_ahead(r, limit), *from = base ? value_ahead(r, base) : NULL;
+    ins *v = invariant_value(r, limit), *from = base ? invariant_value(r, base) : NULL;
     if (!v || (base && !from)) return;
     v = bounded(e, v);
     if (from) v = lb_bin(b, L_SUB, v, bounded(e, from));
@@ -80,7 +80,7 @@ static void bound_float(range *r, expr *limit, bool low, bool strict) {
     enum { EXACT = 1 << 24 };
     kernel *k = r->n->e->k;
     bool exact = limit->dtype == DT_F64 || r->n->e->extent[r->axis]->max <= EXACT;
-    if (!exact || !emit_is_ahead(r->n->e, limit)) return;
+    if (!exact || !emit_is_invariant(r->n->e, limit)) return;
     bool up = low != strict;
     expr *whole = x_cast(k, x_un(k, up ? X_CEIL : X_FLOOR, limit), DT_I64, true);
     ins *v = bounded(r->n->e, emit_value(r->n->e, whole));

@@ -94,9 +94,9 @@ static void row_loop(const row_vectors *r, ins *begin, ins *end, int lanes) {
 }
 
 static void masked_rows(const row_vectors *r, ins *begin, ins *end) {
-    part_vector part = open_part_vector(r->e, r->axis, begin, end);
+    partial_vector part = open_partial_vector(r->e, r->axis, begin, end);
     stages(r, r->lanes);
-    close_part_vector(r->e, &part);
+    close_partial_vector(r->e, &part);
 }
 
 // A task is as many rows as a vector has lanes.
