@@ -26,7 +26,7 @@ void pass_widen(pass_context *c) {
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program);
 }
-void pass_join(pass_context *c) { elide_concats(c->program, c->target); }
+void pass_elide_concats(pass_context *c) { elide_concats(c->program, c->target); }
 void pass_halos(pass_context *c) {
     if (wants_layouts(c)) make_halos(c->program);
 }

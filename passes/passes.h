@@ -26,18 +26,18 @@ void pass_dce(pass_context *c);    // nodes without users go
 
 // Over the program: fusion (passes/fuse/fuse_impl.h). Early, what only moves data stays apart, to be read through;
 // late, arithmetic goes into it as well.
-void pass_literals(pass_context *c); // elements of constants that are known become literals
-void pass_grow(pass_context *c);     // concatenations that grow become one
-void pass_dead(pass_context *c);     // what nobody reads goes
+void pass_literals(pass_context *c);      // elements of constants that are known become literals
+void pass_merge_concats(pass_context *c); // concatenations that grow become one
+void pass_dead_code(pass_context *c);     // what nobody reads goes
 void pass_early_epilogue(pass_context *c);
 void pass_early_inline(pass_context *c);
 void pass_early_rows(pass_context *c);
-void pass_early_chain(pass_context *c);
+void pass_early_attention(pass_context *c);
 void pass_late_epilogue(pass_context *c);
 void pass_late_inline(pass_context *c);
 void pass_late_rows(pass_context *c);
-void pass_late_chain(pass_context *c);
-void pass_divide(pass_context *c); // divisions by what is the same for a row become products
+void pass_late_attention(pass_context *c);
+void pass_reciprocal(pass_context *c); // divisions by what is the same for a row become products
 
 void pass_narrow(pass_context *c);   // temporaries that are a function of a byte are stored as the byte
 void pass_signs(pass_context *c);    // operands of integer products get the signs that the target multiplies
@@ -49,11 +49,11 @@ void pass_winograd(
 void pass_split_sums(pass_context *c);
 void pass_split_attention(pass_context *c);
 
-void pass_widen(pass_context *c);    // temporaries of 16-bit floats hold f32
-void pass_channels(pass_context *c); // convolutions' images lie channels-last
-void pass_join(pass_context *c);     // kernels write their parts of a concatenation themselves
-void pass_halos(pass_context *c);    // halos instead of guards
-void pass_panels(pass_context *c);   // operands of products are packed
+void pass_widen(pass_context *c);         // temporaries of 16-bit floats hold f32
+void pass_channels(pass_context *c);      // convolutions' images lie channels-last
+void pass_elide_concats(pass_context *c); // kernels write their parts of a concatenation themselves
+void pass_halos(pass_context *c);         // halos instead of guards
+void pass_panels(pass_context *c);        // operands of products are packed
 void pass_split_stages(pass_context *c);
 void pass_round(pass_context *c); // constants as --precision lets products round them
 void pass_gpu_layout(pass_context *c);

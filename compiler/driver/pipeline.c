@@ -22,19 +22,19 @@ const pass passes[] = {
     {"lower",    NULL,   NULL, step_lower,           GOAL_KERNELS, 0, ON_ANY, REQUIRED},
 
     {"literals", "fuse", pass_literals, NULL,        GOAL_PROGRAM, 1, ON_ANY},
-    {"grow",     "fuse", pass_grow, NULL,            GOAL_PROGRAM, 1, ON_ANY},
-    {"dead",     "fuse", pass_dead, NULL,            GOAL_PROGRAM, 1, ON_ANY},
+    {"merge-concats", "fuse", pass_merge_concats, NULL,            GOAL_PROGRAM, 1, ON_ANY},
+    {"dead-code", "fuse", pass_dead_code, NULL,            GOAL_PROGRAM, 1, ON_ANY},
     // What a product ends with comes first, so that it is not computed again.
     {"epilogue", "fuse", pass_early_epilogue, NULL,  GOAL_PROGRAM, 1, ON_ANY},
     {"inline",   "fuse", pass_early_inline, NULL,    GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
     {"rows",     "fuse", pass_early_rows, NULL,      GOAL_PROGRAM, 1, ON_ANY},
-    {"chain",    "fuse", pass_early_chain, NULL,     GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
+    {"attention", "fuse", pass_early_attention, NULL,     GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
     {"epilogue", "fuse", pass_late_epilogue, NULL,   GOAL_PROGRAM, 1, ON_ANY},
     {"inline",   "fuse", pass_late_inline, NULL,     GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
     {"rows",     "fuse", pass_late_rows, NULL,       GOAL_PROGRAM, 1, ON_ANY},
-    {"chain",    "fuse", pass_late_chain, NULL,      GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
+    {"attention", "fuse", pass_late_attention, NULL,      GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
     {"literals", "fuse", pass_literals, NULL,        GOAL_PROGRAM, 1, ON_ANY}, // indices that became known
-    {"divide",   "fuse", pass_divide, NULL,          GOAL_PROGRAM, 1, ON_ANY, RELAXED},
+    {"reciprocal", "fuse", pass_reciprocal, NULL,          GOAL_PROGRAM, 1, ON_ANY, RELAXED},
 
     {"narrow",   "quantise", pass_narrow, NULL,      GOAL_PROGRAM, 1, ON_ANY},
     {"signs",    "quantise", pass_signs, NULL,       GOAL_PROGRAM, 1, ON_ANY},
@@ -47,7 +47,7 @@ const pass passes[] = {
 
     {"widen",    "layout", pass_widen, NULL,         GOAL_PROGRAM, 1, ON_ANY},
     {"channels", "layout", pass_channels, NULL,      GOAL_PROGRAM, 1, ON_CPU},
-    {"join",     "layout", pass_join, NULL,          GOAL_PROGRAM, 1, ON_ANY},
+    {"elide-concats", "layout", pass_elide_concats, NULL,          GOAL_PROGRAM, 1, ON_ANY},
     {"halos",    "layout", pass_halos, NULL,         GOAL_PROGRAM, 1, ON_CPU},
     {"panels",   "layout", pass_panels, NULL,        GOAL_PROGRAM, 1, ON_CPU},
     {"split-stages", "layout", pass_split_stages, NULL, GOAL_PROGRAM, 1, ON_GPU},

@@ -231,20 +231,20 @@ static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
 }
 
 void pass_literals(pass_context *c) { run(c, false, fuse_literals); }
-void pass_grow(pass_context *c) { merge_concats(c->program); }
-void pass_dead(pass_context *c) {
+void pass_merge_concats(pass_context *c) { merge_concats(c->program); }
+void pass_dead_code(pass_context *c) {
     eliminate_dead_code(c->program);
     program_compact(c->program);
 }
 void pass_early_epilogue(pass_context *c) { run(c, false, fuse_epilogue); }
 void pass_early_inline(pass_context *c) { run(c, false, fuse_inline); }
 void pass_early_rows(pass_context *c) { run(c, false, fuse_rows); }
-void pass_early_chain(pass_context *c) { run(c, false, fuse_chains); }
+void pass_early_attention(pass_context *c) { run(c, false, fuse_chains); }
 void pass_late_epilogue(pass_context *c) { run(c, true, fuse_epilogue); }
 void pass_late_inline(pass_context *c) { run(c, true, fuse_inline); }
 void pass_late_rows(pass_context *c) { run(c, true, fuse_rows); }
-void pass_late_chain(pass_context *c) { run(c, true, fuse_chains); }
-void pass_divide(pass_context *c) { run(c, true, fuse_divide); }
+void pass_late_attention(pass_context *c) { run(c, true, fuse_chains); }
+void pass_reciprocal(pass_context *c) { run(c, true, fuse_divide); }
 
 // Half floats compute in float inside of a kernel; other small types keep the values they can hold.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
