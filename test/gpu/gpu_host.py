@@ -660,8 +660,8 @@ class Objects(OnGpu):
             self.assertEqual(Context(model, **options).code, NO_GPU)
         del os.environ["CUDA_DOUBLE_SM"]
         ran = self.onnxc("run", "rows_both.so", "--dim", "N=2", "--input", "x=random", LD_LIBRARY_PATH=DOUBLES, CUDA_DOUBLE_DEVICES="0")
-        self.assertEqual((ran.returncode, ran.stderr), (0, "rows_both.so: warning: the CPU runs the model: NVIDIA's driver does not"
-                                                           " start: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
+        self.assertEqual((ran.returncode, ran.stderr), (0, "rows_both.so: warning: the CPU runs the model: NVIDIA's driver failed to"
+                                                           " initialise: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)\n"))
 
     # ------------------------------------------------------------ Python
     def test_python_session(self):
