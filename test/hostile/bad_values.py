@@ -213,7 +213,7 @@ def pb_files():
         yield "f", tensor(elem, raw_data=raw), (1, 2), ()
     yield "f", tensor(raw_data=raw[:-1]), (1,), ("23",)
     yield "f", tensor(raw_data=raw + b"x"), (1,), ("25",)
-    yield "f", tensor(raw_data=raw, float_data=[1] * 6), (1,), ("two places",)
+    yield "f", tensor(raw_data=raw, float_data=[1] * 6), (1,), ("twice",)
     yield "f", tensor(float_data=[1] * 5), (1,), ("5",)
     yield "f", tensor(int32_data=[1] * 6), (1,), ()
     yield "f", tensor(raw_data=raw, segment=1), (1, 2), ()
@@ -264,7 +264,7 @@ def map_files():
     for keys, values in (([3, -1], [one, half]), ([], []), ([2**63 - 1, -2**63], [np.int64(4), np.float16(3)])):
         yield "m", maps(keys, values).SerializeToString(), (0,), ()
     yield "m", b"", (0,), ()
-    yield "m", maps([1, 1], [one, one]).SerializeToString(), (1,), ("twice",)
+    yield "m", maps([1, 1], [one, one]).SerializeToString(), (1,), ("duplicate",)
     yield "m", maps([1, 2], [one]).SerializeToString(), (1,), ("2 keys", "1 values")
     yield "m", maps([1], [one, one]).SerializeToString(), (1,), ("1 keys", "2 values")
     yield "m", onnx.MapProto(key_type=TensorProto.INT64, keys=[1, 2]).SerializeToString(), (1,), ("2 keys", "0 values")
@@ -276,7 +276,7 @@ def map_files():
     yield "m", maps([1], [np.complex64(1)]).SerializeToString(), (1,), ("complex64",)
     yield "m", tensor(raw_data=DATA.tobytes()), (1,), ()
     yield "ms", maps([], [text, text], strings=[b"a", b"\xff\0"]).SerializeToString(), (0,), ()
-    yield "ms", maps([], [text, text], strings=[b"a", b"a"]).SerializeToString(), (1,), ("twice",)
+    yield "ms", maps([], [text, text], strings=[b"a", b"a"]).SerializeToString(), (1,), ("duplicate",)
     yield "ms", maps([], [one], strings=[b"a"]).SerializeToString(), (1,), ("float",)
     rows = [maps([], [one], strings=[b"a"]), maps([], [half, one], strings=[b"b", b""])]
     listed = onnx.SequenceProto(elem_type=onnx.SequenceProto.MAP, map_values=rows)
