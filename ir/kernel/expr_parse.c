@@ -32,7 +32,7 @@ static tree *tree_new(program_reader *r, expr_op op) {
 static dtype parse_dtype(program_reader *r) {
     const char *name = reader_name(&r->in);
     dtype t = dtype_from_name(name);
-    if (t == DT_NONE) reader_fail(&r->in, "'%s' is no element type", name);
+    if (t == DT_NONE) reader_fail(&r->in, "'%s' is not an element type", name);
     return t;
 }
 
@@ -106,7 +106,7 @@ static tree *parse_word(program_reader *r) {
     if (t->number >= 0) return t;
     t->op = number_after(name, "s") >= 0 ? X_STATE : X_OTHER;
     t->number = number_after(name, t->op == X_STATE ? "s" : "other");
-    if (t->number < 0) reader_fail_at(&r->in, t->at, "'%s' is no axis of this kernel", name);
+    if (t->number < 0) reader_fail_at(&r->in, t->at, "'%s' is not an axis of this kernel", name);
     return t;
 }
 
@@ -219,7 +219,7 @@ static expr *build_const(program_reader *r, const tree *t, dtype want) {
     int64_t least = own == DT_BOOL ? 0 : dtype_int_min(own), most = own == DT_BOOL ? 1 : dtype_int_max(own);
     bool fits = dtype_is_float(own) || own == DT_U64 || (t->i >= least && t->i <= most);
     if (!fits || (t->is_float && !dtype_is_float(own)))
-        reader_fail_at(&r->in, t->at, "the number is no %s", dtype_name(own));
+        reader_fail_at(&r->in, t->at, "the number is not of type %s", dtype_name(own));
     return x_as_written(r->k, &e);
 }
 

@@ -63,7 +63,7 @@ static int parse_state_input(program_reader *r) {
     const buffer *b = parse_buffer_name(r);
     for (int j = 0; j < r->p->inputs.n; j++)
         if (r->p->inputs.at[j] == b) return j + 1;
-    reader_fail(&r->in, "'%s' is no input", b->name);
+    reader_fail(&r->in, "'%s' is not an input", b->name);
 }
 
 static void add_to_interface(program_reader *r, buffer_names *n, buffer *b) {

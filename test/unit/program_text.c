@@ -112,8 +112,8 @@ static void what_is_wrong_is_told_with_its_line(void **state) {
     expect(f, "halo 0", "halo 2", "line 13: the layout has no axis 2");
     expect(f, "row[j1] =", "rows[j1] =", "line 26: there is no buffer 'rows' here");
     expect(f, "row[j1] =", "row[j1, 0] =", "line 26: 'row' has rank 1");
-    expect(f, "0 < j1", "0 < j2", "line 26: 'j2' is no axis of this kernel");
-    expect(f, "0 < j1", "0 < 1.5", "line 26: the number is no int64");
+    expect(f, "0 < j1", "0 < j2", "line 26: 'j2' is not an axis of this kernel");
+    expect(f, "0 < j1", "0 < 1.5", "line 26: the number is not of type int64");
     expect(f, "if (0 < j1)", "if j1", "line 26: this is int64 where bool is expected");
     expect(f, "exp(row", "isnan(row", "line 32: this is bool where float is expected");
     expect(f, "few[2]", "few[3]", "line 19: 'few' has no element 3");

@@ -101,7 +101,6 @@ ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
 ins *emit_dim(emitter *e, dim *d);                 // index kind
 // value NULL: w->value is made here (inside of the guard).
-// Operations that one element takes, those without an instruction for several; indices do not count.
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Hoists the loop-invariant parts of x (index arithmetic and safe reads) out of loops that are opened later.
 void emit_hoist(emitter *e, expr *x);
