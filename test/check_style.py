@@ -38,7 +38,7 @@ ROOMS = {
     "ir/loops": [*IR, "ir/target.h"],
     "ir/ops": IR,
     "ir/ops/nn": OPS, "ir/ops/tensor": OPS, "ir/ops/reduce": OPS, "ir/ops/control": OPS, "ir/ops/quant": OPS,
-    "ir/ops/signal": OPS, "ir/ops/ml": OPS, "ir/ops/text": OPS,
+    "ir/ops/contrib": OPS, "ir/ops/signal": OPS, "ir/ops/ml": OPS, "ir/ops/text": OPS,
     "passes": [*PASS, "passes"],
     "passes/graph": [*PASS, "passes/passes.h"],
     "passes/match": [*IR, "ir/target.h"],

@@ -387,6 +387,15 @@ def options(results):
                 run_cases(results, form, FORMS[form], [cases])
 
 
+def contrib(results):
+    """Random cases of the operators that ONNX Runtime adds to the standard, against ONNX Runtime."""
+    cases = os.path.join(BUILD, "cases-contrib")
+    if generate(results, "contrib/contrib_cases.py", cases):
+        for form in ("interpret", "llvm", "llvm-symbolic"):
+            run_cases(results, form, FORMS[form], [cases])
+        run_cases(results, "c99", FORMS["c99"], sorted(glob.glob(os.path.join(cases, "*", "*")))[::10])
+
+
 def random(results):
     """Models that once went wrong, and random ones."""
     cases = os.path.join(BUILD, "cases-found")
@@ -500,6 +509,7 @@ STAGES = {
     "install": install,
     "python": python,
     "options": options,
+    "contrib": contrib,
     "gpu-shim": gpu_shim,
     "gpu-host": gpu_host,
     "sanitizers": sanitizers,

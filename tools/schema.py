@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-# Writes ir/graph/schema_data.inc (to standard output): every operator version of the standard from onnx.defs
-# as C tables for ir/graph/schema.c. Equal lists of parameters, attributes and type variables are stored once.
+# Writes ir/graph/schema_data.inc (to standard output): every operator version of the standard from onnx.defs, and
+# the operators that ONNX Runtime adds to it, as C tables for ir/graph/schema.c. Equal lists of parameters, attributes
+# and type variables are stored once.
 import sys
 from itertools import groupby
+from types import SimpleNamespace
 
 import onnx
+import onnxruntime
 from onnx import TensorProto, defs
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 INT_MAX = 2147483647
 TENSOR_BIT = {f"tensor({name.lower()})": code for name, code in TensorProto.DataType.items() if code}
@@ -101,9 +105,41 @@ def version_row(s):
     return f"{s.since_version}, {flags}, {arity}, {counts}, {ins}, {outs}, {attrs}, {types}"
 
 
-def newest_opsets():
+# ---- ONNX Runtime's schemas: other classes with nearly the same members
+
+# Nodes that only ONNX Runtime itself makes, and operators of plug-ins of other vendors.
+PRIVATE = ("MemcpyFromHost", "MemcpyToHost")
+CONTRIB = ("", "com.microsoft", "com.microsoft.nchwc")
+
+
+def contrib_param(param):
+    return SimpleNamespace(name=param.name, option=param.option, type_str=param.typeStr, types=[param.typeStr],
+                           is_homogeneous=param.isHomogeneous)
+
+
+def contrib_attr(name, attr):
+    value = onnx.AttributeProto.FromString(attr._default_value)
+    return SimpleNamespace(name=name, type=attr.type, required=attr.required, default_value=value)
+
+
+def contrib_schema(s):
+    return SimpleNamespace(
+        domain=s.domain, name=s.name, since_version=s.since_version, deprecated=s.deprecated, has_function=False,
+        has_context_dependent_function=False, min_input=s.min_input, max_input=s.max_input, min_output=s.min_output,
+        max_output=s.max_output, inputs=[contrib_param(p) for p in s.inputs], outputs=[contrib_param(p) for p in s.outputs],
+        attributes={name: contrib_attr(name, a) for name, a in s.attributes.items()}, type_constraints=s.type_constraints)
+
+
+def contrib_schemas():
+    """What ONNX Runtime has beside the standard."""
+    standard = {(s.domain, s.name) for s in defs.get_all_schemas_with_history()}
+    return [contrib_schema(s) for s in get_all_operator_schema() if s.domain in CONTRIB and
+            (s.domain, s.name) not in standard and s.name not in PRIVATE and not s.name.endswith("_TRT")]
+
+
+def newest_opsets(schemas):
     known = {}
-    for s in defs.get_all_schemas_with_history():
+    for s in schemas:
         known[s.domain] = max(known.get(s.domain, 0), s.since_version)
     known[""] = defs.onnx_opset_version()
     return sorted(known.items())
@@ -111,18 +147,18 @@ def newest_opsets():
 
 def main():
     key = lambda s: (s.domain.encode(), s.name.encode())
-    schemas = sorted(defs.get_all_schemas_with_history(), key=lambda s: (key(s), s.since_version))
+    schemas = sorted(defs.get_all_schemas_with_history() + contrib_schemas(), key=lambda s: (key(s), s.since_version))
     rows = []
     for (domain, name), group in groupby(schemas, key):
         group = list(group)
         place = VERSIONS.add(version_row(s) for s in group)
         rows.append(f"{quote(domain)}, {quote(name)}, {len(group)}, {place}")
     OPS.rows = rows
-    print(f"// Made by tools/schema.py from onnx {onnx.__version__}; do not edit.")
+    print(f"// Made by tools/schema.py from onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}; do not edit.")
     for table in (PARAMS, ATTRS, VARS, VERSIONS, OPS):
         table.write()
     print("\nstatic const struct opset { const char *domain; int newest; } opsets[] = {")
-    for domain, newest in newest_opsets():
+    for domain, newest in newest_opsets(schemas):
         print(f"    {{{quote(domain)}, {newest}}},")
     print("};")
 

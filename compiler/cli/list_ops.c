@@ -6,7 +6,8 @@
 
 // An operator without a lowering of its own is rewritten into others, by its upgrade or its expansion.
 static bool is_supported(const op_def *op) {
-    return op && (op->lower || op->expand || op->is_view || (op->upgrades[0].since && !op->infer));
+    return op &&
+           (op->lower || op->expand || op->decompose || op->is_view || (op->upgrades[0].since && !op->infer));
 }
 
 static void add_versions(text *t, const schema_op *s, const char *between) {
@@ -45,6 +46,9 @@ static const char introduction[] =
     "Supported operators are marked *yes*, in all their versions. Older versions are converted to the\n"
     "newest one when the model is read. A model with other operators, or with newer versions, is\n"
     "refused with exit code 2, and all unsupported operators are listed at once.\n"
+    "\n"
+    "The domains of com.microsoft are operators that ONNX Runtime adds to the standard, and that its\n"
+    "optimizer, quantizer and model builders write.\n"
     "\n"
     "The element types are those of the newest version in the standard, by type variable. Types that\n"
     "this build does not support for an operator are refused in the same way. *floats* are float16,\n"

@@ -109,6 +109,8 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
         if (!m.op) note_missing(im, at, domain, name, (int)opset);
         return m;
     }
+    // ONNX Runtime's tools leave the import of its own domain out, and it reads such files.
+    if (!opset && strcmp(domain, "com.microsoft") == 0) opset = newest;
     if (!opset) diag_fatal(im->diag, at, "no opset_import for the operator's domain '%s'", shown);
     if (opset > newest)
         diag_fatal_missing(im->diag, at,

@@ -377,14 +377,14 @@ static dtype constrained_elem(const schema_version *s, int i, const binding *bou
 
 // ---- One node
 
-// Runs the operator's inference; false when it left because a rank is unknown.
-static bool run(node *n, struct infer_state *s) {
-    if (!n->op->infer) diag_defect(n->graph->module->diag, n->loc, "%s has no shape inference", n->op->name);
+// Runs the operator's inference, or its decomposition; false when it left because a rank is unknown.
+static bool run(node *n, struct infer_state *s, void (*step)(node *n)) {
+    if (!step) diag_defect(n->graph->module->diag, n->loc, "%s has no shape inference", n->op->name);
     jmp_buf here, *outer = s->leave;
     s->leave = &here;
     bool volatile finished = false;
     if (setjmp(here) == 0) {
-        n->op->infer(n);
+        step(n);
         finished = true;
     }
     s->leave = outer;
@@ -513,7 +513,7 @@ void infer_node(node *n) {
     }
     int opaques = state->opaques;
     state->opaques = 0;
-    bool finished = run(n, state);
+    bool finished = run(n, state, n->op->infer);
     for (int i = 0; i < n->nout; i++) {
         if (!n->out[i]) continue;
         if (n->out[i]->type.kind == TYPE_NONE && !finished) set_unknown(n, i, s, bound, &declared[i]);
@@ -524,6 +524,15 @@ void infer_node(node *n) {
         check_size(n->graph, n->loc, label(n, true, i), &n->out[i]->type);
     }
     state->opaques = opaques;
+}
+
+static void decompose(node *n) {
+    const schema_version *s = newest(n->op);
+    check_inputs(n, s, ARENA_ARRAY(infer_arena(n), binding, s ? s->nvars + 1 : 1));
+    if (!run(n, state_of(n), n->op->decompose))
+        diag_fatal_missing(n->graph->module->diag, n->loc,
+                           "operator %s is not supported with inputs of unknown rank", n->op->name);
+    node_delete(n);
 }
 
 // ---- Nodes that take others into themselves
@@ -582,7 +591,8 @@ static bool absorb(node *giver, node *n, node **next) {
 void infer_from(graph *g, int place) {
     for (int i = place; i < g->nodes.n; i++) {
         node *n = g->nodes.at[i], *giver, *next;
-        if (n->op->resolve && n->op->resolve(n)) i--;
+        if (n->op->decompose) decompose(n), i--;
+        else if (n->op->resolve && n->op->resolve(n)) i--;
         else if ((giver = giver_of(n)) && absorb(giver, n, &next))
             i = (next ? node_place(next) : g->nodes.n) - 1;
         else infer_node(n);

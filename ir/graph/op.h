@@ -28,6 +28,9 @@ struct op_def {
     // Rewrites n into other nodes of the graph after types are known (function operators); the new
     // nodes are inferred and expanded in turn.
     void (*expand)(node *n);
+    // Before inference, when the types of n's inputs are known: builds n's outputs from other operators
+    // (ir/ops/decompose.h); n itself is deleted afterwards. Ranks that it asks for must be known.
+    void (*decompose)(node *n);
     // Before inference, when the types of n's inputs are known: replaces n, which goes, or one of its inputs
     // by other nodes that come before it. False: it stays as it is.
     bool (*resolve)(node *n);
@@ -145,8 +148,8 @@ void infer_from(graph *g, int place);       // from node number `place` on
 const type *infer_declared(const value *v); // what the model says of v, even where inference knows better
 
 // ---- For upgrades and expansions: new nodes beside n, with n's location.
-// A node of ai.onnx operator `op` before n, with inputs in (nin of them) and one output, returned.
-// op must be named in its newest meaning.
+// A node of operator `op` before n, with inputs in (nin of them) and one output, returned. op is named in its
+// newest meaning: an operator of ai.onnx, or "DOMAIN:NAME".
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
 value *insert_ints(node *n, const int64_t *v, int count); // constant int64[count]
 value *insert_scalar(node *n, dtype t, double v);         // constant rank 0

@@ -247,3 +247,22 @@ OP(TreeEnsembleRegressor)
 OP(SVMClassifier)
 OP(SVMRegressor)
 OP(ZipMap)
+
+// com.microsoft, operators of ONNX Runtime. Activations.
+OP(microsoft_BiasGelu)
+OP(microsoft_FastGelu)
+OP(microsoft_Gelu)
+OP(microsoft_QuickGelu)
+OP(microsoft_ScaledSiLU)
+
+// com.microsoft: normalizations, embeddings.
+
+// com.microsoft: attention.
+
+// com.microsoft: quantised weights, quantised operators.
+
+// com.microsoft: operators that ONNX Runtime's optimizer saves, and com.microsoft.nchwc.
+
+// com.microsoft: text generation.
+
+// com.microsoft: others.

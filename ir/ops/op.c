@@ -112,12 +112,15 @@ void node_fill_defaults(node *n, const schema_version *v) {
 // ---- New nodes beside n
 
 static node *make(graph *g, node *before, const node *at, const char *name, int nin, value *const *in) {
-    const op_def *op = op_find("", name);
+    const char *colon = strchr(name, ':');
+    const char *domain = colon ? arena_strndup(g->module->arena, name, (size_t)(colon - name)) : "";
+    if (colon) name = colon + 1;
+    const op_def *op = op_find(domain, name);
     if (!op)
         diag_fatal_missing(g->module->diag, at->loc,
                            "operator %s, which this node expands to, is not supported", name);
     node *made = node_new(g, before, op, at->loc, nin, in);
-    const schema_op *s = schema_find("", name);
+    const schema_op *s = schema_find(domain, name);
     if (s) node_fill_defaults(made, &s->versions[s->nversions - 1]);
     return made;
 }

@@ -1,0 +1,104 @@
+"""Random cases of operators that ONNX Runtime adds to the standard: what the families in this folder share.
+
+A family's file has one function per operator, marked @op(NAME): it takes a random generator (numpy) and gives a Case with
+random types, sizes, attributes and optional inputs. contrib_cases.py calls each with a row of seeds, and ONNX Runtime's CPU
+provider, with its optimisations off, says what is right. What it refuses is drawn again.
+"""
+from dataclasses import dataclass, field
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+MICROSOFT = "com.microsoft"
+OPERATORS = {}  # (domain, name, count): function of a random generator that gives a Case
+
+
+@dataclass
+class Case:
+    """inputs in order, None where one is left out; outputs: a count, or names of which "" is not wanted."""
+
+    inputs: list
+    attributes: dict = field(default_factory=dict)
+    outputs: object = 1
+    constants: tuple = ()  # numbers of the inputs that are initializers
+    fixed: tuple = ()  # numbers of the inputs whose sizes stay numbers in the symbolic form (see contrib_cases.py)
+    rtol: float = 1e-3
+    atol: float = 1e-5
+    element_types: dict = field(default_factory=dict)  # ONNX's type of an input whose numpy type does not tell it
+    expected: list = None  # the outputs, where the CPU provider has no kernel: from a definition in numpy
+
+
+def op(name, domain=MICROSOFT, count=20):
+    def mark(function):
+        OPERATORS[domain, name] = (function, count)
+        return function
+    return mark
+
+
+# ---- Random values
+def pick(dice, *choices):
+    return choices[dice.integers(len(choices))]
+
+
+def maybe(dice, value, chance=0.5):
+    return value if dice.random() < chance else None
+
+
+def floats(dice, *shape, dtype=np.float32, scale=1.0):
+    return (dice.standard_normal(shape) * scale).astype(dtype)
+
+
+def numbers(dice, low, high, *shape, dtype=np.int64):
+    return dice.integers(low, high, shape, dtype=np.int64).astype(dtype)
+
+
+# ---- Models
+def onnx_type(case, i):
+    value = case.inputs[i]
+    if i in case.element_types:
+        return case.element_types[i]
+    if value.dtype == ml_dtypes.bfloat16:
+        return TensorProto.BFLOAT16
+    return helper.np_dtype_to_tensor_dtype(value.dtype)
+
+
+def names_of(case):
+    wanted = [f"y{i}" for i in range(case.outputs)] if isinstance(case.outputs, int) else case.outputs
+    return [f"x{i}" if v is not None else "" for i, v in enumerate(case.inputs)], wanted
+
+
+def make_model(domain, name, case, outputs, constants):
+    """A model of one node; outputs: arrays, or None while their types are not known."""
+    ins, outs = names_of(case)
+    node = helper.make_node(name, ins, outs, name="node", domain=domain, **case.attributes)
+    infos, held = [], []
+    for i, value in enumerate(case.inputs):
+        if value is None:
+            continue
+        if i in constants:
+            held.append(helper.make_tensor(ins[i], onnx_type(case, i), value.shape, value.tobytes(), raw=True))
+        else:
+            infos.append(helper.make_tensor_value_info(ins[i], onnx_type(case, i), value.shape))
+    wanted = [n for n in outs if n]
+    given = [onnx.ValueInfoProto(name=n) for n in wanted] if outputs is None else [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(wanted, outputs)]
+    versions = [helper.make_opsetid("", 21)] + [helper.make_opsetid(domain, 1)] * (domain != "")
+    return helper.make_model(helper.make_graph([node], "case", infos, given, held), opset_imports=versions, ir_version=10)
+
+
+def answer(domain, name, case):
+    """ONNX Runtime's outputs."""
+    if case.expected is not None:
+        return case.expected
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    model = make_model(domain, name, case, None, case.constants)
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    ins, _ = names_of(case)
+    feeds = {n: v for i, (n, v) in enumerate(zip(ins, case.inputs)) if n and i not in case.constants}
+    return session.run(None, feeds)
