@@ -185,3 +185,39 @@ _Noreturn void diag_defect(diag *d, const loc *at, const char *format, ...) {
 void diag_check(diag *d) {
     if (d->errors) leave(d);
 }
+
+// ---- Attempts
+
+typedef struct attempt {
+    diag outer;                // the state to return to
+    const diag_message *error; // the last one
+} attempt;
+
+// Errors are held back; warnings and remarks are sent.
+static void hold_errors(void *user, const diag_message *m) {
+    attempt *a = user;
+    if (m->severity == SEV_ERROR) a->error = m;
+    else if (a->outer.sink) a->outer.sink(a->outer.user, m);
+}
+
+bool diag_attempt(diag *d, void (*step)(void *user), void *user, const diag_message **why) {
+    attempt *a = ARENA_NEW(d->arena, attempt);
+    jmp_buf here;
+    a->outer = *d;
+    d->sink = hold_errors, d->user = a, d->class = DIAG_OK;
+    bool volatile returned = false;
+    if (DIAG_TRY(d, here)) {
+        step(user);
+        returned = d->errors == a->outer.errors;
+    }
+    diag_class class = d->class;
+    *d = a->outer;
+    if (returned) return true;
+    if (class != DIAG_USER) {
+        d->class = class, d->errors++;
+        if (d->sink) d->sink(d->user, a->error);
+        leave(d);
+    }
+    *why = a->error;
+    return false;
+}

@@ -70,6 +70,10 @@ _Noreturn void diag_defect(diag *d, const loc *at, const char *format, ...)
 // Leaves through d->jump if there were errors.
 void diag_check(diag *d);
 
+// Runs step(user). True: it returned. False: it left with an error of class DIAG_USER, which is forgotten but for
+// *why; errors of other classes are passed on.
+bool diag_attempt(diag *d, void (*step)(void *user), void *user, const diag_message **why);
+
 // if (!DIAG_TRY(d)) { it failed: d->class says how } -- nothing declared before and changed
 // after may be read afterwards unless volatile.
 #define DIAG_TRY(d, buf) ((d)->jump = &(buf), setjmp(buf) == 0)

@@ -344,9 +344,9 @@ static void adopt_constants(const graph *g, const graph *from, graph *to) {
     }
 }
 
-void graph_inline(graph *g, node *before) {
-    adopt_constants(g, g, before->graph);
-    while (g->nodes.n) node_move(g->nodes.at[0], before->graph, before);
+void graph_inline(graph *g, graph *to, node *before) {
+    adopt_constants(g, g, to);
+    while (g->nodes.n) node_move(g->nodes.at[0], to, before);
 }
 
 // ---- Attributes.

@@ -221,9 +221,9 @@ void node_drop_output(node *n, int i); // it must have no users
 node *node_copy(const node *n, graph *g, map *as);
 // Calls fn for each value that n reads itself or in its regions; those of regions are among them.
 void node_reads(const node *n, void (*fn)(void *user, value *v), void *user);
-// All nodes and constants of region g to the graph of `before`, before it. The region's inputs must have no
+// All nodes and constants of region g to graph `to`, before `before` (NULL: at its end). The region's inputs must have no
 // users left; its outputs stay where they are listed.
-void graph_inline(graph *g, node *before);
+void graph_inline(graph *g, graph *to, node *before);
 int node_place(const node *n);                      // index in n->graph->nodes
 node *node_next(const node *n);                     // NULL: n is the last
 void value_replace(value *old, value *replacement); // in all nodes, regions and outputs of the module

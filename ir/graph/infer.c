@@ -490,6 +490,15 @@ static void check_size(const graph *g, const loc *at, const char *what, const ty
                type_text(g->module->arena, t));
 }
 
+bool infer_attempt(const node *n, void (*step)(void *user), void *user, const diag_message **why) {
+    struct infer_state *s = state_of(n);
+    jmp_buf *leave = s->leave;
+    int opaques = s->opaques;
+    bool returned = diag_attempt(n->graph->module->diag, step, user, why);
+    s->leave = leave, s->opaques = opaques;
+    return returned;
+}
+
 const type *infer_declared(const value *v) {
     const type *kept = map_get_number(&v->graph->module->infer->inferred, (uint64_t)v->id);
     return kept ? kept : &v->type;
@@ -595,7 +604,7 @@ void infer_from(graph *g, int place) {
         else if (n->op->resolve && n->op->resolve(n)) i--;
         else if ((giver = giver_of(n)) && absorb(giver, n, &next))
             i = (next ? node_place(next) : g->nodes.n) - 1;
-        else infer_node(n);
+        else if (infer_node(n), n->op->resolve && n->op->resolve(n)) i--;
     }
 }
 

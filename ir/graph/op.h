@@ -31,8 +31,8 @@ struct op_def {
     // Before inference, when the types of n's inputs are known: builds n's outputs from other operators
     // (ir/ops/decompose.h); n itself is deleted afterwards. Ranks that it asks for must be known.
     void (*decompose)(node *n);
-    // Before inference, when the types of n's inputs are known: replaces n, which goes, or one of its inputs
-    // by other nodes that come before it. False: it stays as it is.
+    // Before inference, when the types of n's inputs are known, and again after it: replaces n, which goes, or
+    // one of its inputs by other nodes that come before it. False: it stays as it is.
     bool (*resolve)(node *n);
     // Whether output i lacks a rank, or a length, that is known where the node computes it (If: a branch).
     bool (*withholds)(const node *n, int i);
@@ -144,7 +144,9 @@ dim *infer_made_dim(const node *n, int i);
 // Infers one node / a region (types of g's inputs must be set).
 void infer_node(node *n);
 void infer_graph(graph *g);
-void infer_from(graph *g, int place);       // from node number `place` on
+void infer_from(graph *g, int place); // from node number `place` on
+// diag_attempt for a step that infers nodes.
+bool infer_attempt(const node *n, void (*step)(void *user), void *user, const diag_message **why);
 const type *infer_declared(const value *v); // what the model says of v, even where inference knows better
 
 // ---- For upgrades and expansions: new nodes beside n, with n's location.

@@ -381,6 +381,22 @@ CASES = {
         { r = Relu (x) q = QuantizeLinear (r, s, zp) m = MatMulInteger (q, w) i = Cast <to = 7> (q)
           y = GatherElements <axis = 0> (q, i) }""",
         [("float32", (8, 8), (0.5, 2.25, -1, 3, 1.5, 1, 2.75)), ("int8", (8, 8), (3, -7, 127, -128, 5))]),
+    # A branch that fits no size with which it is reached (torch's squeeze(0) before a Conv) was an error.
+    "branch_that_cannot_run": (17, """
+        g (float[N, 2, 5] x) => (float[N, 3, C] y) <float[3, 2, 3] w = {1, -2, 3, 0.5, 1.5, -1, 2, 2, -3, 1, 0, 1, -1, 4, 2, 0.25, -0.5, 1},
+          int64[1] zero = {0}, int64 first = {0}, int64 two = {2}>
+        { s = Shape (x) n = Gather (s, first) c = Equal (n, two)
+          v = If (c) <then_branch = t () => (a) { a = ReduceSum <keepdims = 0> (x, zero) }, else_branch = e () => (b) { b = Identity (x) }>
+          y = Conv (v, w) }""",
+        [("float32", (1, 2, 5), X)]),
+    # Squeeze without axes, where a symbolic size is 1 at run time: it was refused.
+    "squeezed_to_a_rank_of_the_run": (17, """
+        g (float[N, 1, 6] x, float[6] r) => (float[C] y) <int64[1] ends = {4}, int64[1] begins = {1}, int64[1] axes = {0}>
+        { q = Squeeze (x) p = Add (q, r) z = Slice (p, begins, ends, axes) y = Relu (z) }""",
+        [("float32", (1, 1, 6), X), ("float32", (6,), X)]),
+    "squeezed_output": (17, """
+        g (float[N, 1] x) => (float[N] y) <float two = {2}> { q = Squeeze (x) y = Mul (q, two) }""",
+        [("float32", (3, 1), X)]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (

@@ -8,6 +8,7 @@
 #include "ir/ops/control/control.h"
 #include "ir/ops/control/sequence.h"
 #include "ir/ops/runtime_args.h"
+#include <string.h>
 
 // ---- Shared
 
@@ -90,6 +91,70 @@ static graph *branch(const node *n, const char *name) {
     return g;
 }
 
+// ---- Branches that cannot run
+//
+// A branch may fit none of the sizes with which it is reached: torch exports x.squeeze(0) as
+// If(x.shape[0] == 1) {Squeeze(x)} else {x}, and what follows fits one rank only. Such a branch becomes a check
+// that fails with the error that inference reported, and the other one takes the place of the If:
+//
+//   before:  y = If(c) {a} else {does not fit}
+//   after:   If(c) {} else {fails};  y = a
+
+enum { THEN, ELSE };
+static const char *const branch_names[] = {"then_branch", "else_branch"};
+static const char *const impossible_names[] = {"then_branch.impossible", "else_branch.impossible"};
+
+// Why the branch cannot run; NULL: it can.
+static const char *impossible(const node *n, int which) {
+    return node_string(n, impossible_names[which], NULL);
+}
+
+typedef struct inferred_branch {
+    graph *g;
+    int first; // the first node to infer
+} inferred_branch;
+
+static void infer_nodes(void *user) {
+    inferred_branch *b = user;
+    infer_from(b->g, b->first);
+}
+
+static void clear_branch(graph *g) {
+    for (int i = 0; i < g->outputs.n; i++) graph_set_output(g, i, value_int64(g, 0));
+    while (g->nodes.n) node_delete(g->nodes.at[g->nodes.n - 1]);
+}
+
+// Infers a branch from node number `first` on. An error is reported only if it is in both branches.
+static void infer_branch(node *n, int which, int first) {
+    inferred_branch b = {branch(n, branch_names[which]), first};
+    diag *d = n->graph->module->diag;
+    const diag_message *why;
+    if (impossible(n, which) || infer_attempt(n, infer_nodes, &b, &why)) return;
+    if (impossible(n, !which)) diag_fatal(d, why->loc, "%s", why->text);
+    text t = {.arena = infer_arena(n)};
+    text_printf(&t, "%s cannot run: ", branch_names[which]);
+    if (why->loc) text_add_node(&t, why->loc, true);
+    text_printf(&t, "%s%s", why->loc ? ": " : "", why->text);
+    const char *s = text_str(&t);
+    clear_branch(b.g);
+    node_set_attr(n, (attr){.name = impossible_names[which], .kind = ATTR_STRING, .s = s, .size = strlen(s)});
+}
+
+// The other branch goes after n, which keeps the check.
+static bool inline_possible(node *n) {
+    if (!n->nout || !impossible(n, THEN) == !impossible(n, ELSE)) return false;
+    graph *g = branch(n, branch_names[impossible(n, THEN) ? ELSE : THEN]);
+    graph_inline(g, n->graph, node_next(n));
+    for (int i = 0; i < n->nout; i++) {
+        if (!n->out[i]) continue;
+        value_replace(n->out[i], g->outputs.at[i]);
+        node_drop_output(n, i);
+    }
+    clear_branch(g);
+    n->nout = 0;
+    return true;
+}
+
 // Contents survive where both branches give the same ones.
 static void merge_contents(node *n, int i, const value *a, const value *b) {
     if (!a->contents || !b->contents || a->ncontents != b->ncontents) return;
@@ -98,15 +163,49 @@ static void merge_contents(node *n, int i, const value *a, const value *b) {
     infer_set_contents(n, i, a->contents, a->ncontents);
 }
 
+static bool is_model_output(const node *n, int i) {
+    const graph *g = n->graph;
+    for (int j = 0; j < g->outputs.n && !g->outer; j++)
+        if (g->outputs.at[j] == n->out[i]) return true;
+    return false;
+}
+
+// Callers read one rank of an output of the model. Where a branch dropped symbolic axes because their sizes are 1
+// (Squeeze), it gives them back: both branches then have the larger rank.
+static const char restored_axes[] = "restored_axes"; // marks the Unsqueeze that does so
+
+static int dropped_axes(const type *large, const type *small, int64_t *axes) {
+    int count = 0, k = 0;
+    for (int j = 0; j < large->rank; j++) {
+        if (k < small->rank && dim_equal(large->dims[j], small->dims[k]) == TRI_YES) k++;
+        else if (large->dims[j]->kind == DIM_SYMBOL) axes[count++] = j;
+        else return 0;
+    }
+    return k == small->rank ? count : 0;
+}
+
+static bool restore_axes(node *n, int i, int which) {
+    graph *g = branch(n, branch_names[which]), *other = branch(n, branch_names[!which]);
+    int64_t axes[MAX_RANK];
+    value *small = g->outputs.at[i];
+    int count = dropped_axes(&other->outputs.at[i]->type, &small->type, axes);
+    if (!count || !is_model_output(n, i)) return false;
+    value *in[] = {small, value_int64s(g, NULL, axes, count)};
+    node *unsqueeze = node_new(g, NULL, op_find("", "Unsqueeze"), n->loc, 2, in);
+    node_set_attr(unsqueeze, (attr){.name = restored_axes, .kind = ATTR_INT, .i = 1});
+    graph_set_output(g, i, node_output(unsqueeze, 0, NULL));
+    infer_node(unsqueeze);
+    return true;
+}
+
+static bool has_restored_axes(const value *v) { return v->def && node_attr(v->def, restored_axes); }
+
 // The rank that callers read of an output of the model, where one of the branches has it. That the other one
 // does not run is checked.
 static bool take_promised(node *n, int i, const type *a, const type *b) {
-    const graph *g = n->graph;
     const type *promised = infer_declared(n->out[i]);
-    bool is_output = false;
-    for (int j = 0; j < g->outputs.n && !g->outer; j++) is_output |= g->outputs.at[j] == n->out[i];
-    if (!is_output || promised->kind != TYPE_TENSOR || promised->rank < 0 || a->rank < 0 || b->rank < 0 ||
-        (promised->rank != a->rank && promised->rank != b->rank))
+    if (!is_model_output(n, i) || promised->kind != TYPE_TENSOR || promised->rank < 0 || a->rank < 0 ||
+        b->rank < 0 || (promised->rank != a->rank && promised->rank != b->rank))
         return false;
     dim *dims[MAX_RANK];
     for (int j = 0; j < promised->rank; j++) dims[j] = infer_unknown_dim(n, "if", NULL);
@@ -119,6 +218,11 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
     if (ta->kind != tb->kind || (ta->kind == TYPE_TENSOR && ta->elem != tb->elem))
         infer_error(n, "output %d is %s in one branch and %s in the other", i, type_text(infer_arena(n), ta),
                     type_text(infer_arena(n), tb));
+    if (ta->kind == TYPE_TENSOR && ta->rank >= 0 && tb->rank >= 0 && ta->rank != tb->rank &&
+        restore_axes(n, i, ta->rank < tb->rank ? THEN : ELSE)) {
+        merge_outputs(n, i, branch(n, "then_branch")->outputs.at[i], branch(n, "else_branch")->outputs.at[i]);
+        return;
+    }
     if (ta->kind != TYPE_TENSOR) {
         n->out[i]->type = *ta;
         sequence_generalise(n, &n->out[i]->type, tb);
@@ -126,9 +230,12 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
         if (!take_promised(n, i, ta, tb)) infer_set_unknown(n, i, ta->elem);
     } else {
         dim *dims[MAX_RANK];
+        bool restored = has_restored_axes(a) || has_restored_axes(b);
+        const type *whole = has_restored_axes(a) ? tb : ta;
         for (int j = 0; j < ta->rank; j++) {
             dim *own = infer_unknown_dim(n, "if", NULL);
-            dims[j] = dim_equal(ta->dims[j], tb->dims[j]) == TRI_YES ? ta->dims[j] : own;
+            bool known = restored || dim_equal(ta->dims[j], tb->dims[j]) == TRI_YES;
+            dims[j] = known ? whole->dims[j] : own;
         }
         infer_set(n, i, ta->elem, ta->rank, dims);
         merge_contents(n, i, a, b);
@@ -146,8 +253,8 @@ static graph *known_branch(const node *n) {
 
 static bool if_resolve(node *n) {
     graph *g = known_branch(n);
-    if (!g) return false;
-    graph_inline(g, n);
+    if (!g) return inline_possible(n);
+    graph_inline(g, n->graph, n);
     for (int i = 0; i < n->nout; i++)
         if (n->out[i]) value_replace(n->out[i], g->outputs.at[i]);
     node_delete(n);
@@ -156,8 +263,10 @@ static bool if_resolve(node *n) {
 
 static void if_infer(node *n) {
     graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
-    infer_graph(g);
-    infer_graph(h);
+    infer_branch(n, THEN, 0);
+    infer_branch(n, ELSE, 0);
+    if (impossible(n, THEN)) g = h;
+    if (impossible(n, ELSE)) h = g;
     for (int i = 0; i < n->nout; i++)
         if (n->out[i]) merge_outputs(n, i, g->outputs.at[i], h->outputs.at[i]);
 }
@@ -172,6 +281,7 @@ static bool has_varying_rank(const value *v) {
 }
 
 static bool ranks_vary(const node *n, int i) {
+    if (impossible(n, THEN) || impossible(n, ELSE)) return false;
     const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
     if (has_varying_rank(a) || has_varying_rank(b)) return true;
     bool known = a->type.kind == TYPE_TENSOR && b->type.kind == TYPE_TENSOR && a->type.rank >= 0;
@@ -179,6 +289,7 @@ static bool ranks_vary(const node *n, int i) {
 }
 
 static bool if_withholds(const node *n, int i) {
+    if (impossible(n, THEN) || impossible(n, ELSE)) return false;
     const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
     return ranks_vary(n, i) || (a->contents && b->contents && a->ncontents != b->ncontents);
 }
@@ -268,8 +379,9 @@ static bool if_absorb(node *n, node *user) {
     }
     for (int i = 1; i <= between; i++)
         if (pulled[i]) pull(n, pulled[i]);
-    infer_from(g, first);
-    infer_from(h, second);
+    infer_branch(n, THEN, first);
+    infer_branch(n, ELSE, second);
+    if (impossible(n, THEN) || impossible(n, ELSE)) return true;
     for (int i = 0; i < n->nout; i++) drop_unread(n, i);
     return true;
 }
@@ -309,9 +421,11 @@ static void refuse_rank(lowering *l, const node *n, int i, const buffer *from, i
     for (int j = 0; j < rank; j++) set_dim(l, n, infer_made_dim(n, made + j), zero);
 }
 
-static void lower_branch(lowering *l, const node *n, graph *g, region *r, buffer *const *out) {
+static void lower_branch(lowering *l, const node *n, int which, region *r, buffer *const *out) {
     region *outside = l->region;
+    graph *g = branch(n, branch_names[which]);
     l->region = r;
+    if (impossible(n, which)) check_dims(l, n, infer_k(n, 0), infer_k(n, 1), impossible(n, which));
     lower_graph(l, g);
     handover *all = ARENA_ARRAY(l->program->arena, handover, n->nout + 1);
     int count = 0, made = 0;
@@ -351,7 +465,7 @@ static void if_lower(lowering *l, node *n) {
     s->buffer = condition;
     for (int b = 0; b < 2; b++) {
         s->body[b] = ARENA_NEW(l->program->arena, region);
-        lower_branch(l, n, branch(n, b ? "else_branch" : "then_branch"), s->body[b], out);
+        lower_branch(l, n, b, s->body[b], out);
     }
 }
 

@@ -316,7 +316,7 @@ static value *inline_region(node *n, const char *attribute, value *in) {
                     g->outputs.n);
     value_replace(g->inputs.at[0], in);
     node *first = g->nodes.n ? g->nodes.at[0] : n;
-    graph_inline(g, n);
+    graph_inline(g, n->graph, n);
     for (node *made = first; made != n; made = node_next(made)) infer_node(made);
     return g->outputs.at[0];
 }

@@ -260,8 +260,8 @@ static dim *count_set(const node *n, dim *const *in_set, int rank) {
     return count;
 }
 
-// The axes that Squeeze drops: those given, or all of size 1. A size not known to be 1 is taken to be
-// another.
+// The axes that Squeeze drops: those given, or all of size 1. A size that may be 1 and that squeeze_resolve has
+// left is taken to be another.
 static int squeezed_axes(const node *n, dim *const *axes, int count, dim **in_set) {
     const type *in = infer_in(n, 0);
     if (axes) {
@@ -304,6 +304,53 @@ static void squeeze_infer(node *n) {
     remaining_dims(n, in_set, rank, out, rank - dropped);
     infer_set(n, 0, in->elem, rank - dropped, out);
     keep_contents(n);
+}
+
+// Squeeze without axes: whether a size is 1 decides the rank of the result. Sizes that the run decides become
+// branches (ir/ops/control/control.c carries the ranks on), one axis at a time:
+//
+//   y = If(x.shape[a] == 1) {squeeze(squeeze(x, [a]))} else {squeeze(x), with axes 0..a settled}
+static const char settled_axes[] = "settled_axes"; // how many leading axes are dropped only if known to be 1
+enum { UNCERTAIN_MOST = 3 };
+
+static int first_uncertain_axis(const node *n) {
+    const type *in = infer_in(n, 0);
+    int first = -1, count = 0;
+    for (int a = (int)node_int(n, settled_axes, 0); a < in->rank; a++) {
+        if (dim_equal(in->dims[a], infer_k(n, 1)) != TRI_UNKNOWN) continue;
+        if (first < 0) first = a;
+        count++;
+    }
+    return count <= UNCERTAIN_MOST ? first : -1;
+}
+
+static void squeeze_branch(node *branches, const node *n, const char *name, int axis) {
+    graph *outer = n->graph, *g = graph_new(outer->module, outer, name);
+    value *x = n->in[0];
+    bool drop = strcmp(name, "then_branch") == 0;
+    if (drop) {
+        value *in[] = {x, value_int64s(g, NULL, (int64_t[]){axis}, 1)};
+        x = node_output(node_new(g, NULL, n->op, n->loc, 2, in), 0, NULL);
+    }
+    node *rest = node_new(g, NULL, n->op, n->loc, 1, &x);
+    node_set_attr(rest, (attr){.name = settled_axes, .kind = ATTR_INT, .i = axis + !drop});
+    graph_add_output(g, node_output(rest, 0, NULL));
+    node_set_attr(branches, (attr){.name = name, .kind = ATTR_GRAPH, .graph = g});
+}
+
+static bool squeeze_resolve(node *n) {
+    int axis = node_in(n, 1) || infer_in(n, 0)->rank < 0 ? -1 : first_uncertain_axis(n);
+    if (axis < 0) return false;
+    value *shape = insert_before(n, "Shape", 1, n->in, NULL);
+    value *size = insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, axis)}, NULL);
+    value *is_one = insert_before(n, "Equal", 2, (value *[]){size, value_int64(n->graph, 1)}, NULL);
+    node *branches;
+    value *v = insert_before(n, "If", 1, &is_one, &branches);
+    squeeze_branch(branches, n, "then_branch", axis);
+    squeeze_branch(branches, n, "else_branch", axis);
+    replace_output(n, 0, v);
+    node_delete(n);
+    return true;
 }
 
 static void squeeze_lower(lowering *l, node *n) {
@@ -371,6 +418,7 @@ static void unsqueeze_lower(lowering *l, node *n) {
 const op_def op_Squeeze = {.name = "Squeeze",
                            .domain = "",
                            .upgrades = {{13, axes_upgrade_13}},
+                           .resolve = squeeze_resolve,
                            .infer = squeeze_infer,
                            .lower = squeeze_lower,
                            .is_view = true};
