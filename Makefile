@@ -127,11 +127,14 @@ bench-gpu: all
 	$(PYTHON) test/bench/gpu.py $(B)/onnxc $(ARGS)
 exports:
 	sh test/exports/run.sh $(if $(ONLY),--only $(ONLY))
+# Trained models out of packages of PyPI, against ONNX Runtime.
+wild: all
+	build/venv/bin/python test/wild/wild.py $(ARGS)
 fuzz:
 	sh test/fuzz/run.sh
 random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports wild fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

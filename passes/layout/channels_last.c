@@ -136,6 +136,14 @@ static bool index_uses_digit(const kernel *k, const expr *read, const expr *inde
     return index_uses_axis(read, index_digit(k, index, &groups));
 }
 
+// The channel axis of an image with one channel, which no axis of the kernel walks: where the output has its own,
+// or the last one, behind a Transpose to channels-last. -1: none.
+static int only_channel(const expr *image, int out_channel) {
+    int last = image->buffer->rank - 1;
+    if (out_channel <= last && image->index[out_channel]->op == X_CONST) return out_channel;
+    return image->index[last]->op == X_CONST && dim_is(image->buffer->dims[last], 1) ? last : -1;
+}
+
 bool find_conv(const kernel *k, conv_form *f) {
     contraction c;
     if (find_transform(k, f) || find_samples(k, f)) return true;
@@ -155,10 +163,7 @@ bool find_conv(const kernel *k, conv_form *f) {
             !index_uses_digit(k, image, index_in_part(c.w->index[j])))
             f->out_channel = j;
     if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
-    // One channel: no axis walks it.
-    if (f->channel < 0 && f->out_channel >= 0 && f->out_channel < image->buffer->rank &&
-        image->index[f->out_channel]->op == X_CONST)
-        f->channel = f->out_channel;
+    if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
     // A window's image may have its channels last already, behind a Transpose: it still gets a halo.
     bool last = f->channel == image->buffer->rank - 1;
     return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image));

@@ -71,6 +71,15 @@ def inverted_residual(b):
 
 
 @piece(3)
+def one_channel_last(b):
+    """As Keras' networks of spectra begin: images of one channel, channels last, behind a Transpose."""
+    size, wide = b.near(60), b.dice.choice((8, 20, 32))
+    x = b.op("Transpose", b.input("x", [b.dice.choice((1, 2)), size, b.near(size), 1]), perm=[0, 3, 1, 2])
+    y = b.op("MaxPool", b.conv(x, 1, wide, b.dice.choice((3, 5))), kernel_shape=[2, 2], strides=[2, 2])
+    return b.op("Transpose", b.conv(y, wide, b.near(24), 3, b.dice.choice((1, 2))), perm=[0, 2, 3, 1])
+
+
+@piece(3)
 def bottleneck(b):
     """As ResNet-50's: 1x1, 3x3, 1x1, and a 1x1 convolution around them."""
     cin, size, stride = b.near(128, 16), b.near(48), b.dice.choice((1, 2))
