@@ -389,6 +389,13 @@ CASES = {
           v = If (c) <then_branch = t () => (a) { a = ReduceSum <keepdims = 0> (x, zero) }, else_branch = e () => (b) { b = Identity (x) }>
           y = Conv (v, w) }""",
         [("float32", (1, 2, 5), X)]),
+    # ONNX Script's `break`: the standard ignores the condition, both engines stop.
+    "loop_that_breaks": (17, """
+        g (int64 m, float[2] x) => (float[2] y, float[T, 2] z) <int64 seven = {7}, int64 one = {1}>
+        { y, z = Loop (m, "", x) <body = b (int64 i, bool c, float[2] a) => (bool go, float[2] r, float[2] e)
+          { f = Cast <to = 1> (i) r = Add (a, f) e = Neg (r) j = Add (i, one) go = Less (j, seven) }> }""",
+        [("int64", (), (9,)), ("float32", (2,), (1, 2))],
+        [("float32", (2,), (22, 23)), ("float32", (7, 2), (-1, -2, -2, -3, -4, -5, -7, -8, -11, -12, -16, -17, -22, -23))]),
     # Squeeze without axes, where a symbolic size is 1 at run time: it was refused.
     "squeezed_to_a_rank_of_the_run": (17, """
         g (float[N, 1, 6] x, float[6] r) => (float[C] y) <int64[1] ends = {4}, int64[1] begins = {1}, int64[1] axes = {0}>

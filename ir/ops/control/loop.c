@@ -38,7 +38,7 @@ static bool is_true(const value *v) {
            constant_int(v->constant, 0);
 }
 
-// Without a condition at the start the body's is ignored. Otherwise it may still never be false.
+// Without an initial condition the body's is always true (loop_resolve). Otherwise it may still never be false.
 static bool runs_all(const node *n, const graph *g) {
     const value *start = node_in(n, 1);
     if (!start) return true;
@@ -495,4 +495,19 @@ static void loop_lower(lowering *l, node *n) {
     for (int k = 0; k < o.nscanned; k++) finish_scanned(&o, k);
 }
 
-const op_def op_Loop = {.name = "Loop", .domain = "", .infer = loop_infer, .lower = loop_lower};
+// Without an initial condition the standard ignores the condition that the body returns. ONNX Script writes `break`
+// that way, and ONNX Runtime and the reference evaluator stop there: so does onnxc, with a warning.
+static bool loop_resolve(node *n) {
+    graph *g = body_of(n);
+    const value *next = origin(g->outputs.at[0]);
+    if (node_in(n, 1) || is_true(next) || next == g->inputs.at[1]) return false;
+    diag_warning(
+        n->graph->module->diag, n->loc,
+        "the body returns a condition, but the loop has no initial condition: the loop ends when the "
+        "condition is false, as in ONNX Runtime, although the standard ignores it");
+    node_set_in(n, 1, insert_scalar(n, DT_BOOL, 1));
+    return true;
+}
+
+const op_def op_Loop = {
+    .name = "Loop", .domain = "", .resolve = loop_resolve, .infer = loop_infer, .lower = loop_lower};
