@@ -436,7 +436,7 @@ static void refine(node *n, int out, const type *declared, bool first) {
     type *t = &v->type;
     if (t->kind != TYPE_TENSOR || declared->rank == RANK_UNKNOWN) return;
     if (t->rank == RANK_UNKNOWN) {
-        if (!n->op->absorb) take_declared(n, v, declared);
+        if (!n->op->sink_into) take_declared(n, v, declared);
         return;
     }
     bool differs = t->rank != declared->rank;
@@ -554,7 +554,7 @@ typedef struct giver_search {
 static void see_giver(void *user, value *v) {
     giver_search *s = user;
     node *d = v->def;
-    if (!d || d->graph != s->g || !d->op->withholds || !d->op->withholds(d, v->def_index)) return;
+    if (!d || d->graph != s->g || !d->op->has_hidden_rank || !d->op->has_hidden_rank(d, v->def_index)) return;
     if (!s->found || node_place(d) < node_place(s->found)) s->found = d;
 }
 
@@ -579,7 +579,7 @@ static bool gives_graph_output(const value *v) {
 // Whether there is anything to learn about the outputs from number `first` on.
 static bool gives_more(const node *n, int first) {
     for (int i = first; i < n->nout; i++)
-        if (n->out[i] && (!n->op->withholds(n, i) || gives_graph_output(n->out[i]))) return true;
+        if (n->out[i] && (!n->op->has_hidden_rank(n, i) || gives_graph_output(n->out[i]))) return true;
     return false;
 }
 
@@ -590,7 +590,7 @@ static bool absorb(node *giver, node *n, node **next) {
     *next = node_next(n);
     if (s->absorbed > ABSORBED_MOST) return false;
     node_reads(n, count_read, &s->absorbed);
-    if (!giver->op->absorb(giver, n)) return false;
+    if (!giver->op->sink_into(giver, n)) return false;
     if (!gives_more(giver, first) && !giver_of(giver)) return true;
     node_reads(giver, count_read, &s->absorbed);
     *next = giver;
@@ -601,10 +601,10 @@ void infer_from(graph *g, int place) {
     for (int i = place; i < g->nodes.n; i++) {
         node *n = g->nodes.at[i], *giver, *next;
         if (n->op->decompose) decompose(n), i--;
-        else if (n->op->resolve && n->op->resolve(n)) i--;
+        else if (n->op->canonicalise && n->op->canonicalise(n)) i--;
         else if ((giver = giver_of(n)) && absorb(giver, n, &next))
             i = (next ? node_place(next) : g->nodes.n) - 1;
-        else if (infer_node(n), n->op->resolve && n->op->resolve(n)) i--;
+        else if (infer_node(n), n->op->canonicalise && n->op->canonicalise(n)) i--;
     }
 }
 

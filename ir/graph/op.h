@@ -33,16 +33,16 @@ struct op_def {
     void (*decompose)(node *n);
     // Before inference, when the types of n's inputs are known, and again after it: replaces n, which goes, or
     // one of its inputs by other nodes that come before it. False: it stays as it is.
-    bool (*resolve)(node *n);
+    bool (*canonicalise)(node *n);
     // Whether output i lacks a rank, or a length, that is known where the node computes it (If: a branch).
-    bool (*withholds)(const node *n, int i);
+    bool (*has_hidden_rank)(const node *n, int i);
     // Takes a later node of the same graph, which reads such an output, and what stands between them into
     // itself. False: it cannot. Inference goes on at n, or, where nothing more is known, at the node after
     // user.
-    bool (*absorb)(node *n, node *user);
+    bool (*sink_into)(node *n, node *user);
     // Output 0 is a sequence of maps, one for each row of input 0; its columns belong to these keys. As the
     // model's output it is given as that table.
-    const constant *(*labels)(const node *n);
+    const constant *(*map_keys)(const node *n);
     // Every output is a view of input 0's elements in the same order (Reshape, Squeeze, Identity ...).
     bool is_view;
     // Takes tensors whose rank is known only at run time, as handles (ir/kernel/lower.h); other operators

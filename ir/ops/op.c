@@ -187,7 +187,7 @@ void replace_output(node *n, int i, value *v) {
 
 value *value_table(const value *v, const constant **labels) {
     const node *n = v->def;
-    if (!n || !n->op->labels || v->def_index != 0 || !n->in[0]) return NULL;
-    *labels = n->op->labels(n);
+    if (!n || !n->op->map_keys || v->def_index != 0 || !n->in[0]) return NULL;
+    *labels = n->op->map_keys(n);
     return n->in[0];
 }

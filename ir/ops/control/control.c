@@ -251,7 +251,7 @@ static graph *known_branch(const node *n) {
     return branch(n, dim_value(condition[0]) ? "then_branch" : "else_branch");
 }
 
-static bool if_resolve(node *n) {
+static bool if_canonicalise(node *n) {
     graph *g = known_branch(n);
     if (!g) return inline_possible(n);
     graph_inline(g, n->graph, n);
@@ -272,12 +272,12 @@ static void if_infer(node *n) {
 }
 
 // ---- Ranks that depend on the branch
-static bool if_withholds(const node *n, int i);
+static bool if_has_hidden_rank(const node *n, int i);
 
 static bool ranks_vary(const node *n, int i);
 
 static bool has_varying_rank(const value *v) {
-    return v->def && v->def->op->withholds == if_withholds && ranks_vary(v->def, v->def_index);
+    return v->def && v->def->op->has_hidden_rank == if_has_hidden_rank && ranks_vary(v->def, v->def_index);
 }
 
 static bool ranks_vary(const node *n, int i) {
@@ -288,7 +288,7 @@ static bool ranks_vary(const node *n, int i) {
     return known && b->type.rank >= 0 && a->type.rank != b->type.rank;
 }
 
-static bool if_withholds(const node *n, int i) {
+static bool if_has_hidden_rank(const node *n, int i) {
     if (impossible(n, THEN) || impossible(n, ELSE)) return false;
     const value *a = branch(n, "then_branch")->outputs.at[i], *b = branch(n, "else_branch")->outputs.at[i];
     return ranks_vary(n, i) || (a->contents && b->contents && a->ncontents != b->ncontents);
@@ -363,7 +363,7 @@ static void drop_unread(node *n, int i) {
     }
 }
 
-static bool if_absorb(node *n, node *user) {
+static bool if_sink_into(node *n, node *user) {
     graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
     int first = g->nodes.n, second = h->nodes.n;
     if (g->outputs.n != n->nout || h->outputs.n != n->nout) return false;
@@ -471,9 +471,9 @@ static void if_lower(lowering *l, node *n) {
 
 const op_def op_If = {.name = "If",
                       .domain = "",
-                      .resolve = if_resolve,
+                      .canonicalise = if_canonicalise,
                       .infer = if_infer,
-                      .withholds = if_withholds,
-                      .absorb = if_absorb,
+                      .has_hidden_rank = if_has_hidden_rank,
+                      .sink_into = if_sink_into,
                       .lower = if_lower,
                       .takes_any_rank = true};

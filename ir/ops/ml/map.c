@@ -1,6 +1,6 @@
 // Maps: handles of two lists, keys in ascending order and values (runtime-lite/lib/lib_value.h). A ZipMap
 // that makes an output of the model is given to callers as the table that it reads, whose columns have the
-// keys as labels (lower.c asks through op_def.labels).
+// keys as labels (lower.c asks through op_def.map_keys).
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include "ir/ops/value.h"
@@ -28,13 +28,13 @@ static void set_maps(node *n, int out, dtype key, dtype elem) {
 }
 
 // ---------------------------------------------------------------- ZipMap
-static const constant *zip_labels(const node *n) {
+static const constant *zip_keys(const node *n) {
     return keys_of(n, "classlabels_strings", "classlabels_int64s");
 }
 
 static void zip_infer(node *n) {
     const type *x = infer_in(n, 0);
-    const constant *labels = zip_labels(n);
+    const constant *labels = zip_keys(n);
     set_maps(n, 0, labels->elem, x->elem);
     if (!infer_has_rank(n, 0)) return;
     if (x->rank != 1 && x->rank != 2)
@@ -59,7 +59,7 @@ static void zip_lower(lowering *l, node *n) {
     bool is_read = false;
     for (int j = 0; j < z->uses.n; j++) is_read |= z->uses.at[j].node || z->uses.at[j].graph->outer;
     if (!is_read) return;
-    const constant *labels = zip_labels(n);
+    const constant *labels = zip_keys(n);
     int64_t *columns = ARENA_ARRAY(a, int64_t, labels->count + 1), count = sort_keys(labels, columns);
     buffer *x = lower_in(l, n, 0);
     step *s = lower_library(l, n, "map_rows", 1, 4, 5);
@@ -73,7 +73,7 @@ static void zip_lower(lowering *l, node *n) {
 }
 
 const op_def op_ZipMap = {
-    .name = "ZipMap", .domain = "ai.onnx.ml", .infer = zip_infer, .lower = zip_lower, .labels = zip_labels};
+    .name = "ZipMap", .domain = "ai.onnx.ml", .infer = zip_infer, .lower = zip_lower, .map_keys = zip_keys};
 
 // ---------------------------------------------------------------- what is in a map
 static const type *map_in(const node *n) {

@@ -417,15 +417,18 @@ static void stft_lower(lowering *l, node *n) {
 
 // The standard wants [batch, length, 1]; torch's exporter leaves out the last axis, and ONNX Runtime takes
 // that.
-static bool stft_resolve(node *n) {
+static bool stft_canonicalise(node *n) {
     if (infer_in(n, 0)->rank != 2) return false;
     value *in[] = {n->in[0], insert_ints(n, (int64_t[]){2}, 1)};
     node_set_in(n, 0, insert_before(n, "Unsqueeze", 2, in, NULL));
     return true;
 }
 
-const op_def op_STFT = {
-    .name = "STFT", .domain = "", .resolve = stft_resolve, .infer = stft_infer, .lower = stft_lower};
+const op_def op_STFT = {.name = "STFT",
+                        .domain = "",
+                        .canonicalise = stft_canonicalise,
+                        .infer = stft_infer,
+                        .lower = stft_lower};
 
 // ---------------------------------------------------------------- MelWeightMatrix
 static void mel_sizes(node *n, dim **sizes) {

@@ -97,7 +97,7 @@ static expr *fold_values(kernel *k, expr_op op, const node *n, expr *const *x) {
 // A kernel has few operands: more are taken in blocks, and the results of these together.
 enum { OPERANDS_MOST = 64 };
 
-static bool resolve_values(node *n, const char *op) {
+static bool block_values(node *n, const char *op) {
     if (n->nin <= OPERANDS_MOST) return false;
     int blocks = (n->nin + OPERANDS_MOST - 1) / OPERANDS_MOST;
     value **parts = ARENA_ARRAY(infer_arena(n), value *, blocks);
@@ -113,9 +113,9 @@ static bool resolve_values(node *n, const char *op) {
     node_delete(n);
     return true;
 }
-static bool resolve_sum(node *n) { return resolve_values(n, "Sum"); }
-static bool resolve_max(node *n) { return resolve_values(n, "Max"); }
-static bool resolve_min(node *n) { return resolve_values(n, "Min"); }
+static bool block_sum(node *n) { return block_values(n, "Sum"); }
+static bool block_max(node *n) { return block_values(n, "Max"); }
+static bool block_min(node *n) { return block_values(n, "Min"); }
 
 static expr *mean_value(kernel *k, const node *n, expr *const *x) {
     expr *sum = fold_values(k, X_ADD, n, x);
@@ -223,12 +223,12 @@ BINARY(Div, X_DIV, fold_div);
 POINTWISE(Mod, infer_elementwise, fold_mod, mod_value(k, n, x), );
 POINTWISE(Pow, infer_like_first_broadcast, fold_pow, pow_value(k, n, x), UPGRADE_BROADCAST);
 POINTWISE(Sum, infer_elementwise, fold_add, fold_values(k, X_ADD, n, x), UPGRADE_FROM_1,
-          .resolve = resolve_sum);
+          .canonicalise = block_sum);
 POINTWISE(Max, infer_elementwise, fold_max, fold_values(k, X_MAX, n, x), UPGRADE_FROM_1,
-          .resolve = resolve_max);
+          .canonicalise = block_max);
 POINTWISE(Min, infer_elementwise, fold_min, fold_values(k, X_MIN, n, x), UPGRADE_FROM_1,
-          .resolve = resolve_min);
-POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1, .resolve = resolve_sum);
+          .canonicalise = block_min);
+POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1, .canonicalise = block_sum);
 
 // ---------------------------------------------------------------- comparison and logic
 #define COMPARE(op, x_op, a, b, fold)                                                                        \

@@ -260,7 +260,7 @@ static dim *count_set(const node *n, dim *const *in_set, int rank) {
     return count;
 }
 
-// The axes that Squeeze drops: those given, or all of size 1. A size that may be 1 and that squeeze_resolve has
+// The axes that Squeeze drops: those given, or all of size 1. A size that may be 1 and that squeeze_canonicalise has
 // left is taken to be another.
 static int squeezed_axes(const node *n, dim *const *axes, int count, dim **in_set) {
     const type *in = infer_in(n, 0);
@@ -338,7 +338,7 @@ static void squeeze_branch(node *branches, const node *n, const char *name, int 
     node_set_attr(branches, (attr){.name = name, .kind = ATTR_GRAPH, .graph = g});
 }
 
-static bool squeeze_resolve(node *n) {
+static bool squeeze_canonicalise(node *n) {
     int axis = node_in(n, 1) || infer_in(n, 0)->rank < 0 ? -1 : first_uncertain_axis(n);
     if (axis < 0) return false;
     value *shape = insert_before(n, "Shape", 1, n->in, NULL);
@@ -418,7 +418,7 @@ static void unsqueeze_lower(lowering *l, node *n) {
 const op_def op_Squeeze = {.name = "Squeeze",
                            .domain = "",
                            .upgrades = {{13, axes_upgrade_13}},
-                           .resolve = squeeze_resolve,
+                           .canonicalise = squeeze_canonicalise,
                            .infer = squeeze_infer,
                            .lower = squeeze_lower,
                            .is_view = true};
