@@ -51,6 +51,11 @@ struct op_def {
     bool has_side_effect_on_random; // random operators: never folded or merged
 };
 
+// Defines an operator of ai.onnx, or of another domain, with the given fields of op_def.
+#define OPERATOR(op, ...) OPERATOR_OF("", op, __VA_ARGS__)
+#define OPERATOR_OF(domain_name, op, ...)                                                                    \
+    const op_def op_##op = {.name = #op, .domain = domain_name, __VA_ARGS__}
+
 // The table that stands for v where v is a sequence of maps, and the keys of its columns; else NULL.
 value *value_table(const value *v, const constant **labels);
 

@@ -1,5 +1,5 @@
-// Every operator of this build, one line each: OP(symbol) stands for `const op_def op_symbol`, defined
-// in the family's file. Includers define OP first; no include guard.
+// Every operator of this build, one line each: OP(name) stands for `const op_def op_name`, which OPERATOR
+// defines in the family's file. Includers define OP first; no include guard.
 
 // Shapes, movement, positions.
 OP(Compress)

@@ -29,7 +29,7 @@ void infer_broadcast_to(node *n, dtype elem);
         infer_type(n);                                                                                       \
         contents_map(n, fold);                                                                               \
     }                                                                                                        \
-    const op_def op_##op = {.name = #op, .domain = "", .infer = infer_##op, .lower = lower_##op, __VA_ARGS__}
+    OPERATOR(op, .infer = infer_##op, .lower = lower_##op, __VA_ARGS__)
 
 expr *x_attr(kernel *k, const node *n, const char *name, double fallback, dtype t); // float attribute
 // e in compute type t.

@@ -469,11 +469,5 @@ static void if_lower(lowering *l, node *n) {
     }
 }
 
-const op_def op_If = {.name = "If",
-                      .domain = "",
-                      .canonicalise = if_canonicalise,
-                      .infer = if_infer,
-                      .has_hidden_rank = if_has_hidden_rank,
-                      .sink_into = if_sink_into,
-                      .lower = if_lower,
-                      .takes_any_rank = true};
+OPERATOR(If, .canonicalise = if_canonicalise, .infer = if_infer, .has_hidden_rank = if_has_hidden_rank,
+         .sink_into = if_sink_into, .lower = if_lower, .takes_any_rank = true);

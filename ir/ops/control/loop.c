@@ -38,7 +38,7 @@ static bool is_true(const value *v) {
            constant_int(v->constant, 0);
 }
 
-// Without an initial condition the body's is always true (loop_resolve). Otherwise it may still never be false.
+// Without an initial condition the body's is always true (loop_canonicalise). Otherwise it may still never be false.
 static bool runs_all(const node *n, const graph *g) {
     const value *start = node_in(n, 1);
     if (!start) return true;
@@ -497,7 +497,7 @@ static void loop_lower(lowering *l, node *n) {
 
 // Without an initial condition the standard ignores the condition that the body returns. ONNX Script writes `break`
 // that way, and ONNX Runtime and the reference evaluator stop there: so does onnxc, with a warning.
-static bool loop_resolve(node *n) {
+static bool loop_canonicalise(node *n) {
     graph *g = body_of(n);
     const value *next = origin(g->outputs.at[0]);
     if (node_in(n, 1) || is_true(next) || next == g->inputs.at[1]) return false;
@@ -509,5 +509,4 @@ static bool loop_resolve(node *n) {
     return true;
 }
 
-const op_def op_Loop = {
-    .name = "Loop", .domain = "", .resolve = loop_resolve, .infer = loop_infer, .lower = loop_lower};
+OPERATOR(Loop, .canonicalise = loop_canonicalise, .infer = loop_infer, .lower = loop_lower);

@@ -27,11 +27,7 @@ static void optional_lower(lowering *l, node *n) {
     stage_write(k, kernel_stage(k), out, NULL, item ? x_read(k, item, NULL) : x_i64(k, 0));
 }
 
-const op_def op_Optional = {.name = "Optional",
-                            .domain = "",
-                            .infer = optional_infer,
-                            .lower = optional_lower,
-                            .takes_any_rank = true};
+OPERATOR(Optional, .infer = optional_infer, .lower = optional_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- OptionalHasElement
 // 1: certainly, 0: certainly not, -1: the run knows.
@@ -58,11 +54,7 @@ static void has_lower(lowering *l, node *n) {
     stage_write(k, kernel_stage(k), out, NULL, there);
 }
 
-const op_def op_OptionalHasElement = {.name = "OptionalHasElement",
-                                      .domain = "",
-                                      .infer = has_infer,
-                                      .lower = has_lower,
-                                      .takes_any_rank = true};
+OPERATOR(OptionalHasElement, .infer = has_infer, .lower = has_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- OptionalGetElement
 static void get_infer(node *n) {
@@ -96,8 +88,4 @@ static void get_lower(lowering *l, node *n) {
     lower_view(l, n, 0, 0);
 }
 
-const op_def op_OptionalGetElement = {.name = "OptionalGetElement",
-                                      .domain = "",
-                                      .infer = get_infer,
-                                      .lower = get_lower,
-                                      .takes_any_rank = true};
+OPERATOR(OptionalGetElement, .infer = get_infer, .lower = get_lower, .takes_any_rank = true);

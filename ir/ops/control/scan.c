@@ -230,8 +230,4 @@ static void scan_upgrade_9(node *n) {
     n->nin = all;
 }
 
-const op_def op_Scan = {.name = "Scan",
-                        .domain = "",
-                        .upgrades = {{9, scan_upgrade_9}},
-                        .infer = scan_infer,
-                        .expand = scan_expand};
+OPERATOR(Scan, .upgrades = {{9, scan_upgrade_9}}, .infer = scan_infer, .expand = scan_expand);

@@ -174,8 +174,7 @@ static void empty_infer(node *n) {
 
 static void empty_lower(lowering *l, node *n) { new_sequence(l, n, lower_out(l, n, 0), 0, NULL); }
 
-const op_def op_SequenceEmpty = {
-    .name = "SequenceEmpty", .domain = "", .infer = empty_infer, .lower = empty_lower};
+OPERATOR(SequenceEmpty, .infer = empty_infer, .lower = empty_lower);
 
 static void construct_infer(node *n) {
     type item = *infer_in(n, 0);
@@ -190,11 +189,7 @@ static void construct_lower(lowering *l, node *n) {
     new_sequence(l, n, lower_out(l, n, 0), n->nin, items);
 }
 
-const op_def op_SequenceConstruct = {.name = "SequenceConstruct",
-                                     .domain = "",
-                                     .infer = construct_infer,
-                                     .lower = construct_lower,
-                                     .takes_any_rank = true};
+OPERATOR(SequenceConstruct, .infer = construct_infer, .lower = construct_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- SequenceInsert, SequenceErase
 static void insert_infer(node *n) {
@@ -212,11 +207,7 @@ static void insert_lower(lowering *l, node *n) {
     insert_item(l, n, lower_out(l, n, 0), sequence, item, lower_in(l, n, 2));
 }
 
-const op_def op_SequenceInsert = {.name = "SequenceInsert",
-                                  .domain = "",
-                                  .infer = insert_infer,
-                                  .lower = insert_lower,
-                                  .takes_any_rank = true};
+OPERATOR(SequenceInsert, .infer = insert_infer, .lower = insert_lower, .takes_any_rank = true);
 
 static void erase_infer(node *n) {
     infer_position(n, 1);
@@ -231,8 +222,7 @@ static void erase_lower(lowering *l, node *n) {
     set_messages(l, s, 1, "the position is outside the sequence", NULL);
 }
 
-const op_def op_SequenceErase = {
-    .name = "SequenceErase", .domain = "", .infer = erase_infer, .lower = erase_lower};
+OPERATOR(SequenceErase, .infer = erase_infer, .lower = erase_lower);
 
 // ---------------------------------------------------------------- SequenceAt, SequenceLength
 static void at_infer(node *n) {
@@ -259,8 +249,7 @@ void value_to_output(lowering *l, node *n, buffer *handle) {
     value_fetch(l, n, handle, lower_out(l, n, 0));
 }
 
-const op_def op_SequenceAt = {
-    .name = "SequenceAt", .domain = "", .infer = at_infer, .lower = at_lower, .takes_any_rank = true};
+OPERATOR(SequenceAt, .infer = at_infer, .lower = at_lower, .takes_any_rank = true);
 
 static void length_infer(node *n) {
     sequence_in(n, 0);
@@ -277,8 +266,7 @@ static void length_lower(lowering *l, node *n) {
     sequence_length(l, n, lower_out(l, n, 0), sequence);
 }
 
-const op_def op_SequenceLength = {
-    .name = "SequenceLength", .domain = "", .infer = length_infer, .lower = length_lower};
+OPERATOR(SequenceLength, .infer = length_infer, .lower = length_lower);
 
 // ---------------------------------------------------------------- SplitToSequence
 static void split_infer(node *n) {
@@ -309,8 +297,7 @@ static void split_lower(lowering *l, node *n) {
     set_messages(l, s, 1, "the sizes do not add up to the size of the axis", NULL);
 }
 
-const op_def op_SplitToSequence = {
-    .name = "SplitToSequence", .domain = "", .infer = split_infer, .lower = split_lower};
+OPERATOR(SplitToSequence, .infer = split_infer, .lower = split_lower);
 
 // ---------------------------------------------------------------- ConcatFromSequence
 static void concat_infer(node *n) {
@@ -369,11 +356,7 @@ static void concat_lower(lowering *l, node *n) {
     c->numbers[0] = number(l, axis);
 }
 
-const op_def op_ConcatFromSequence = {.name = "ConcatFromSequence",
-                                      .domain = "",
-                                      .infer = concat_infer,
-                                      .lower = concat_lower,
-                                      .takes_any_rank = true};
+OPERATOR(ConcatFromSequence, .infer = concat_infer, .lower = concat_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- SequenceMap
 static graph *map_body(const node *n) {
@@ -466,5 +449,4 @@ static void map_lower(lowering *l, node *n) {
     l->region = outside;
 }
 
-const op_def op_SequenceMap = {
-    .name = "SequenceMap", .domain = "", .infer = map_infer, .lower = map_lower, .takes_any_rank = true};
+OPERATOR(SequenceMap, .infer = map_infer, .lower = map_lower, .takes_any_rank = true);

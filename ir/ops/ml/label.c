@@ -89,11 +89,8 @@ static void label_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, y);
 }
 
-const op_def op_LabelEncoder = {.name = "LabelEncoder",
-                                .domain = "ai.onnx.ml",
-                                .infer = label_infer,
-                                .lower = label_lower,
-                                .upgrades = {{2, label_upgrade_2}}};
+OPERATOR_OF("ai.onnx.ml", LabelEncoder, .infer = label_infer, .lower = label_lower,
+            .upgrades = {{2, label_upgrade_2}});
 
 static attr renamed(const node *n, const char *from, const char *to) {
     const attr *a = node_attr(n, from);
@@ -120,5 +117,4 @@ static void category_expand(node *n) {
     replace_output(n, 0, node_output(to, 0, NULL));
 }
 
-const op_def op_CategoryMapper = {
-    .name = "CategoryMapper", .domain = "ai.onnx.ml", .infer = category_infer, .expand = category_expand};
+OPERATOR_OF("ai.onnx.ml", CategoryMapper, .infer = category_infer, .expand = category_expand);

@@ -72,8 +72,7 @@ static void zip_lower(lowering *l, node *n) {
     s->numbers[4] = infer_k(n, count);
 }
 
-const op_def op_ZipMap = {
-    .name = "ZipMap", .domain = "ai.onnx.ml", .infer = zip_infer, .lower = zip_lower, .map_keys = zip_keys};
+OPERATOR_OF("ai.onnx.ml", ZipMap, .infer = zip_infer, .lower = zip_lower, .map_keys = zip_keys);
 
 // ---------------------------------------------------------------- what is in a map
 static const type *map_in(const node *n) {
@@ -213,8 +212,7 @@ static void cast_lower(lowering *l, node *n) {
     pick_entries(l, n, list, places, other);
 }
 
-const op_def op_CastMap = {
-    .name = "CastMap", .domain = "ai.onnx.ml", .infer = cast_infer, .lower = cast_lower};
+OPERATOR_OF("ai.onnx.ml", CastMap, .infer = cast_infer, .lower = cast_lower);
 
 // ---------------------------------------------------------------- DictVectorizer
 static constant *vocabulary(const node *n) { return keys_of(n, "string_vocabulary", "int64_vocabulary"); }
@@ -251,5 +249,4 @@ static void dict_lower(lowering *l, node *n) {
     pick_entries(l, n, values, find_keys(l, n, t->elem, wanted, keys), NULL);
 }
 
-const op_def op_DictVectorizer = {
-    .name = "DictVectorizer", .domain = "ai.onnx.ml", .infer = dict_infer, .lower = dict_lower};
+OPERATOR_OF("ai.onnx.ml", DictVectorizer, .infer = dict_infer, .lower = dict_lower);

@@ -142,8 +142,7 @@ void ml_infer_classes(node *n, const char *ints, const char *strings, dim *rows,
     infer_set(n, 1, DT_F32, 2, (dim *[]){rows, scores});
 }
 
-#define ML(op, infer_fn, lower_fn)                                                                           \
-    const op_def op_##op = {.name = #op, .domain = "ai.onnx.ml", .infer = infer_fn, .lower = lower_fn}
+#define ML(op, infer_fn, lower_fn) OPERATOR_OF("ai.onnx.ml", op, .infer = infer_fn, .lower = lower_fn)
 
 // ---------------------------------------------------------------- ArrayFeatureExtractor
 static void extractor_infer(node *n) {

@@ -357,7 +357,6 @@ static void classifier_lower(lowering *l, node *n) {
     ml_apply(l, n, ml_transform_of(n), scores, out);
 }
 
-#define SVM(op, stem)                                                                                        \
-    const op_def op_##op = {.name = #op, .domain = "ai.onnx.ml", .infer = stem##_infer, .lower = stem##_lower}
+#define SVM(op, stem) OPERATOR_OF("ai.onnx.ml", op, .infer = stem##_infer, .lower = stem##_lower)
 SVM(SVMRegressor, regressor);
 SVM(SVMClassifier, classifier);

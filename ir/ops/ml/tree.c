@@ -558,8 +558,7 @@ static void classifier_lower(lowering *l, node *n) {
     pair_label(l, n, &c, raw, labels);
 }
 
-#define TREES(op, stem)                                                                                      \
-    const op_def op_##op = {.name = #op, .domain = "ai.onnx.ml", .infer = stem##_infer, .lower = stem##_lower}
+#define TREES(op, stem) OPERATOR_OF("ai.onnx.ml", op, .infer = stem##_infer, .lower = stem##_lower)
 TREES(TreeEnsemble, regressor);
 TREES(TreeEnsembleRegressor, regressor);
 TREES(TreeEnsembleClassifier, classifier);

@@ -348,8 +348,7 @@ static void attention_lower(lowering *l, node *n) {
     if (out) output_stage(&a, out, weight, total, &values);
 }
 
-const op_def op_Attention = {
-    .name = "Attention", .domain = "", .infer = attention_infer, .lower = attention_lower};
+OPERATOR(Attention, .infer = attention_infer, .lower = attention_lower);
 
 // ---- RotaryEmbedding: pairs of elements of a head turned by the angle of their row
 //
@@ -454,7 +453,4 @@ static void rotary_embedding_lower(lowering *l, node *n) {
     copy_stage(&t);
 }
 
-const op_def op_RotaryEmbedding = {.name = "RotaryEmbedding",
-                                   .domain = "",
-                                   .infer = rotary_embedding_infer,
-                                   .lower = rotary_embedding_lower};
+OPERATOR(RotaryEmbedding, .infer = rotary_embedding_infer, .lower = rotary_embedding_lower);

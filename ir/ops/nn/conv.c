@@ -215,7 +215,7 @@ static void conv_lower(lowering *l, node *n) {
     stage_write(c.k, c.s, out, c.index, v);
 }
 
-const op_def op_Conv = {.name = "Conv", .domain = "", .infer = conv_infer, .lower = conv_lower};
+OPERATOR(Conv, .infer = conv_infer, .lower = conv_lower);
 
 // ---- ConvInteger
 
@@ -232,5 +232,4 @@ static void conv_integer_lower(lowering *l, node *n) {
     stage_write(c.k, c.s, out, c.index, quant_conv_sum(&c, x, zx, w, zw));
 }
 
-const op_def op_ConvInteger = {
-    .name = "ConvInteger", .domain = "", .infer = conv_integer_infer, .lower = conv_integer_lower};
+OPERATOR(ConvInteger, .infer = conv_integer_infer, .lower = conv_integer_lower);

@@ -233,5 +233,4 @@ static void conv_transpose_lower(lowering *l, node *n) {
     }
 }
 
-const op_def op_ConvTranspose = {
-    .name = "ConvTranspose", .domain = "", .infer = conv_transpose_infer, .lower = conv_transpose_lower};
+OPERATOR(ConvTranspose, .infer = conv_transpose_infer, .lower = conv_transpose_lower);

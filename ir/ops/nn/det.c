@@ -105,4 +105,4 @@ static void det_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_cast(k, x_read(k, e.det, at), out->dtype, true));
 }
 
-const op_def op_Det = {.name = "Det", .domain = "", .infer = det_infer, .lower = det_lower};
+OPERATOR(Det, .infer = det_infer, .lower = det_lower);

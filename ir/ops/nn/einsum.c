@@ -199,4 +199,4 @@ static void einsum_lower(lowering *l, node *n) {
     contract(lower_kernel(l, n, NULL), &e, n->nin > 1 ? 2 : 1, in, out);
 }
 
-const op_def op_Einsum = {.name = "Einsum", .domain = "", .infer = einsum_infer, .lower = einsum_lower};
+OPERATOR(Einsum, .infer = einsum_infer, .lower = einsum_lower);

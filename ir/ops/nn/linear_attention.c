@@ -199,10 +199,7 @@ static void linear_attention_lower(lowering *l, node *n) {
     stage_write(k, s, present, at, x_cast(k, x_read(k, a.state, at), present->dtype, true));
 }
 
-const op_def op_LinearAttention = {.name = "LinearAttention",
-                                   .domain = "",
-                                   .infer = linear_attention_infer,
-                                   .lower = linear_attention_lower};
+OPERATOR(LinearAttention, .infer = linear_attention_infer, .lower = linear_attention_lower);
 
 // ---------------------------------------------------------------- CausalConvWithState
 static void causal_conv_infer(node *n) {
@@ -260,8 +257,7 @@ static void causal_conv_lower(lowering *l, node *n) {
     stage_write(k, s, present, at, read_padded(l, n, k, at[0], at[1], place));
 }
 
-const op_def op_CausalConvWithState = {
-    .name = "CausalConvWithState", .domain = "", .infer = causal_conv_infer, .lower = causal_conv_lower};
+OPERATOR(CausalConvWithState, .infer = causal_conv_infer, .lower = causal_conv_lower);
 
 // ---------------------------------------------------------------- SwiGLU
 static expr *swiglu(kernel *k, const node *n, expr *const *x) {
@@ -374,5 +370,4 @@ static void flex_expand(node *n) {
     replace_output(n, 0, y);
 }
 
-const op_def op_FlexAttention = {
-    .name = "FlexAttention", .domain = "ai.onnx.preview", .infer = flex_infer, .expand = flex_expand};
+OPERATOR_OF("ai.onnx.preview", FlexAttention, .infer = flex_infer, .expand = flex_expand);

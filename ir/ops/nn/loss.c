@@ -80,7 +80,5 @@ static void expand_cross_entropy(node *n) {
     if (node_out(n, 0)) replace_output(n, 0, v);
 }
 
-const op_def op_NegativeLogLikelihoodLoss = {
-    .name = "NegativeLogLikelihoodLoss", .domain = "", .infer = infer_loss, .lower = lower_nll};
-const op_def op_SoftmaxCrossEntropyLoss = {
-    .name = "SoftmaxCrossEntropyLoss", .domain = "", .infer = infer_loss, .expand = expand_cross_entropy};
+OPERATOR(NegativeLogLikelihoodLoss, .infer = infer_loss, .lower = lower_nll);
+OPERATOR(SoftmaxCrossEntropyLoss, .infer = infer_loss, .expand = expand_cross_entropy);

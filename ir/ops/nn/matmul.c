@@ -100,7 +100,7 @@ static void matmul_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, p.out, p.index, stage_reduce(p.k, p.s, RED_SUM, term));
 }
 
-const op_def op_MatMul = {.name = "MatMul", .domain = "", .infer = matmul_infer, .lower = matmul_lower};
+OPERATOR(MatMul, .infer = matmul_infer, .lower = matmul_lower);
 
 // ---- MatMulInteger
 
@@ -119,8 +119,7 @@ static void matmul_integer_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, p.out, p.index, sum);
 }
 
-const op_def op_MatMulInteger = {
-    .name = "MatMulInteger", .domain = "", .infer = matmul_integer_infer, .lower = matmul_integer_lower};
+OPERATOR(MatMulInteger, .infer = matmul_integer_infer, .lower = matmul_integer_lower);
 
 // ---- Gemm: alpha * a * b + beta * c
 
@@ -171,8 +170,4 @@ static void gemm_lower(lowering *l, node *n) {
 // Since 7 a C that does not have the product's shape is always broadcast.
 static void gemm_upgrade_7(node *n) { node_remove_attr(n, "broadcast"); }
 
-const op_def op_Gemm = {.name = "Gemm",
-                        .domain = "",
-                        .upgrades = {{7, gemm_upgrade_7}},
-                        .infer = gemm_infer,
-                        .lower = gemm_lower};
+OPERATOR(Gemm, .upgrades = {{7, gemm_upgrade_7}}, .infer = gemm_infer, .lower = gemm_lower);

@@ -155,14 +155,8 @@ static void lower_rms_normalization(lowering *l, node *n) {
                 scale_shift(k, v, read_broadcast(k, gamma, at, m.x->rank), NULL, dtype_compute(out->dtype)));
 }
 
-const op_def op_LayerNormalization = {.name = "LayerNormalization",
-                                      .domain = "",
-                                      .infer = infer_layer_normalization,
-                                      .lower = lower_layer_normalization};
-const op_def op_RMSNormalization = {.name = "RMSNormalization",
-                                    .domain = "",
-                                    .infer = infer_rms_normalization,
-                                    .lower = lower_rms_normalization};
+OPERATOR(LayerNormalization, .infer = infer_layer_normalization, .lower = lower_layer_normalization);
+OPERATOR(RMSNormalization, .infer = infer_rms_normalization, .lower = lower_rms_normalization);
 
 // ---------------------------------------------------------------- InstanceNormalization, GroupNormalization,
 // MVN Normalizes each row of m and scales and shifts by channel (dim 1 of x).
@@ -241,16 +235,10 @@ static void upgrade_group_normalization(node *n) {
     }
 }
 
-const op_def op_InstanceNormalization = {.name = "InstanceNormalization",
-                                         .domain = "",
-                                         UPGRADE_FROM_1,
-                                         .infer = infer_by_channel,
-                                         .lower = lower_instance_normalization};
-const op_def op_GroupNormalization = {.name = "GroupNormalization",
-                                      .domain = "",
-                                      .upgrades = {{21, upgrade_group_normalization}},
-                                      .infer = infer_group_normalization,
-                                      .lower = lower_group_normalization};
+OPERATOR(InstanceNormalization, UPGRADE_FROM_1, .infer = infer_by_channel,
+         .lower = lower_instance_normalization);
+OPERATOR(GroupNormalization, .upgrades = {{21, upgrade_group_normalization}},
+         .infer = infer_group_normalization, .lower = lower_group_normalization);
 
 static int mvn_axes(const node *n, int rank, dim **axes) {
     int count;
@@ -284,8 +272,7 @@ static void lower_mvn(lowering *l, node *n) {
     stage_write(k, s, out, at, x_div(k, x_sub(k, norm_x(&m, at), mean), deviation));
 }
 
-const op_def op_MeanVarianceNormalization = {
-    .name = "MeanVarianceNormalization", .domain = "", .infer = infer_mvn, .lower = lower_mvn};
+OPERATOR(MeanVarianceNormalization, .infer = infer_mvn, .lower = lower_mvn);
 
 // ---------------------------------------------------------------- BatchNormalization
 // Outputs 1 and 2 are the running statistics; 3 and 4, which versions before 14 had, those of the batch.
@@ -398,13 +385,11 @@ static void upgrade_batch_normalization_14(node *n) {
     if (has_statistics(n)) upgrade_set_int(n, "training_mode", 1);
 }
 
-const op_def op_BatchNormalization = {.name = "BatchNormalization",
-                                      .domain = "",
-                                      .upgrades = {{7, upgrade_batch_normalization_7},
-                                                   {9, upgrade_batch_normalization_9},
-                                                   {14, upgrade_batch_normalization_14}},
-                                      .infer = infer_batch_normalization,
-                                      .lower = lower_batch_normalization};
+OPERATOR(BatchNormalization,
+         .upgrades = {{7, upgrade_batch_normalization_7},
+                      {9, upgrade_batch_normalization_9},
+                      {14, upgrade_batch_normalization_14}},
+         .infer = infer_batch_normalization, .lower = lower_batch_normalization);
 
 // ---------------------------------------------------------------- LRN
 static void infer_lrn(node *n) {
@@ -435,4 +420,4 @@ static void lower_lrn(lowering *l, node *n) {
     stage_write(k, s, out, index, x_div(k, x_read(k, x, index), power));
 }
 
-const op_def op_LRN = {.name = "LRN", .domain = "", .infer = infer_lrn, .lower = lower_lrn};
+OPERATOR(LRN, .infer = infer_lrn, .lower = lower_lrn);

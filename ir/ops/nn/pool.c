@@ -129,7 +129,7 @@ static void max_pool_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, out, p.index, stage_reduce(p.k, p.s, RED_MAX, v));
 }
 
-const op_def op_MaxPool = {.name = "MaxPool", .domain = "", .infer = max_pool_infer, .lower = max_pool_lower};
+OPERATOR(MaxPool, .infer = max_pool_infer, .lower = max_pool_lower);
 
 // ---- AveragePool
 
@@ -167,8 +167,7 @@ static void average_pool_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, p.out, p.index, x_div(p.k, sum, x_cast(p.k, count, sum->dtype, false)));
 }
 
-const op_def op_AveragePool = {
-    .name = "AveragePool", .domain = "", .infer = pool_infer, .lower = average_pool_lower};
+OPERATOR(AveragePool, .infer = pool_infer, .lower = average_pool_lower);
 
 // ---- LpPool: (sum of |x|^p)^(1/p), padding counting as 0
 
@@ -201,11 +200,7 @@ static void lp_pool_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, p.out, p.index, lp_norm(p.k, p.s, v, lp_of(n)));
 }
 
-const op_def op_LpPool = {.name = "LpPool",
-                          .domain = "",
-                          .upgrades = {{2, lp_upgrade_2}},
-                          .infer = pool_infer,
-                          .lower = lp_pool_lower};
+OPERATOR(LpPool, .upgrades = {{2, lp_upgrade_2}}, .infer = pool_infer, .lower = lp_pool_lower);
 
 // ---- Global pools: the window is the whole of space
 
@@ -256,14 +251,7 @@ static void global_lp_pool_lower(lowering *l, node *n) {
     stage_write(p.k, p.s, p.out, p.index, lp_norm(p.k, p.s, p.read, lp_of(n)));
 }
 
-const op_def op_GlobalAveragePool = {.name = "GlobalAveragePool",
-                                     .domain = "",
-                                     .infer = global_pool_infer,
-                                     .lower = global_average_pool_lower};
-const op_def op_GlobalMaxPool = {
-    .name = "GlobalMaxPool", .domain = "", .infer = global_pool_infer, .lower = global_max_pool_lower};
-const op_def op_GlobalLpPool = {.name = "GlobalLpPool",
-                                .domain = "",
-                                .upgrades = {{2, lp_upgrade_2}},
-                                .infer = global_pool_infer,
-                                .lower = global_lp_pool_lower};
+OPERATOR(GlobalAveragePool, .infer = global_pool_infer, .lower = global_average_pool_lower);
+OPERATOR(GlobalMaxPool, .infer = global_pool_infer, .lower = global_max_pool_lower);
+OPERATOR(GlobalLpPool, .upgrades = {{2, lp_upgrade_2}}, .infer = global_pool_infer,
+         .lower = global_lp_pool_lower);

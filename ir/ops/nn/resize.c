@@ -612,12 +612,5 @@ static void upsample_upgrade_11(node *n) {
     resize_upgrade_11(n);
 }
 
-const op_def op_Resize = {.name = "Resize",
-                          .domain = "",
-                          .upgrades = {{11, resize_upgrade_11}},
-                          .infer = resize_infer,
-                          .lower = resize_lower};
-const op_def op_Upsample = {
-    .name = "Upsample",
-    .domain = "",
-    .upgrades = {{7, upsample_upgrade_7}, {9, upsample_upgrade_9}, {11, upsample_upgrade_11}}};
+OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11}}, .infer = resize_infer, .lower = resize_lower);
+OPERATOR(Upsample, .upgrades = {{7, upsample_upgrade_7}, {9, upsample_upgrade_9}, {11, upsample_upgrade_11}});

@@ -495,11 +495,8 @@ static void correct_direction(node *n) {
 }
 
 #define RECURRENT(op)                                                                                        \
-    const op_def op_##op = {.name = #op,                                                                     \
-                            .domain = "",                                                                    \
-                            .upgrades = {{3, correct_direction}, {7, drop_output_sequence}},                 \
-                            .infer = rnn_infer,                                                              \
-                            .lower = rnn_lower}
+    OPERATOR(op, .upgrades = {{3, correct_direction}, {7, drop_output_sequence}}, .infer = rnn_infer,        \
+             .lower = rnn_lower)
 RECURRENT(LSTM);
 RECURRENT(GRU);
 RECURRENT(RNN);

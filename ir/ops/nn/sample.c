@@ -182,11 +182,8 @@ static void grid_sample_upgrade_20(node *n) {
     node_set_attr(n, (attr){.name = "mode", .kind = ATTR_STRING, .s = now, .size = strlen(now)});
 }
 
-const op_def op_GridSample = {.name = "GridSample",
-                              .domain = "",
-                              .upgrades = {{20, grid_sample_upgrade_20}},
-                              .infer = grid_sample_infer,
-                              .lower = grid_sample_lower};
+OPERATOR(GridSample, .upgrades = {{20, grid_sample_upgrade_20}}, .infer = grid_sample_infer,
+         .lower = grid_sample_lower);
 
 // ---------------------------------------------------------------- AffineGrid
 // The output's sizes: batch, space, coordinates. False when the length of `size` is not known.
@@ -247,8 +244,7 @@ static void affine_grid_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_cast(k, sum, out->dtype, true));
 }
 
-const op_def op_AffineGrid = {
-    .name = "AffineGrid", .domain = "", .infer = affine_grid_infer, .lower = affine_grid_lower};
+OPERATOR(AffineGrid, .infer = affine_grid_infer, .lower = affine_grid_lower);
 
 // ---------------------------------------------------------------- RoiAlign
 enum { MOST_SAMPLES = 1 << 16 };
@@ -380,11 +376,8 @@ static void roi_align_upgrade_16(node *n) {
                             .size = sizeof mode - 1});
 }
 
-const op_def op_RoiAlign = {.name = "RoiAlign",
-                            .domain = "",
-                            .upgrades = {{16, roi_align_upgrade_16}},
-                            .infer = roi_align_infer,
-                            .lower = roi_align_lower};
+OPERATOR(RoiAlign, .upgrades = {{16, roi_align_upgrade_16}}, .infer = roi_align_infer,
+         .lower = roi_align_lower);
 
 // ---------------------------------------------------------------- MaxRoiPool
 static void max_roi_pool_infer(node *n) {
@@ -442,8 +435,7 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_select(k, x_bin(k, X_EQ, best, lowest), x_zero(k, t), best));
 }
 
-const op_def op_MaxRoiPool = {
-    .name = "MaxRoiPool", .domain = "", .infer = max_roi_pool_infer, .lower = max_roi_pool_lower};
+OPERATOR(MaxRoiPool, .infer = max_roi_pool_infer, .lower = max_roi_pool_lower);
 
 // ---------------------------------------------------------------- DeformConv
 typedef struct deform {
@@ -549,5 +541,4 @@ static void deform_conv_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
 }
 
-const op_def op_DeformConv = {
-    .name = "DeformConv", .domain = "", .infer = deform_conv_infer, .lower = deform_conv_lower};
+OPERATOR(DeformConv, .infer = deform_conv_infer, .lower = deform_conv_lower);

@@ -112,16 +112,9 @@ static void upgrade_flattened(node *n) {
 static void lower_plain_softmax(lowering *l, node *n) { lower_softmax(l, n, false); }
 static void lower_log_softmax(lowering *l, node *n) { lower_softmax(l, n, true); }
 
-#define ALONG_AXIS(op_name, lowering_fn)                                                                     \
-    const op_def op_##op_name = {.name = #op_name,                                                           \
-                                 .domain = "",                                                               \
-                                 .upgrades = {{13, upgrade_flattened}},                                      \
-                                 .infer = infer_along_axis,                                                  \
-                                 .lower = lowering_fn}
+#define ALONG_AXIS(op, lower_fn)                                                                             \
+    OPERATOR(op, .upgrades = {{13, upgrade_flattened}}, .infer = infer_along_axis, .lower = lower_fn)
 ALONG_AXIS(Softmax, lower_plain_softmax);
 ALONG_AXIS(LogSoftmax, lower_log_softmax);
 ALONG_AXIS(Hardmax, lower_hardmax);
-const op_def op_LpNormalization = {.name = "LpNormalization",
-                                   .domain = "",
-                                   .infer = infer_lp_normalization,
-                                   .lower = lower_lp_normalization};
+OPERATOR(LpNormalization, .infer = infer_lp_normalization, .lower = lower_lp_normalization);

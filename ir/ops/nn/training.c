@@ -122,8 +122,7 @@ static void lower_adam(lowering *l, node *n) { lower_optimiser(l, n, 4, 3, adam)
 static void lower_momentum(lowering *l, node *n) { lower_optimiser(l, n, 3, 2, momentum); }
 
 #define OPTIMISER(op, stem)                                                                                  \
-    const op_def op_##op = {                                                                                 \
-        .name = #op, .domain = "ai.onnx.preview.training", .infer = infer_##stem, .lower = lower_##stem}
+    OPERATOR_OF("ai.onnx.preview.training", op, .infer = infer_##stem, .lower = lower_##stem)
 OPTIMISER(Adagrad, adagrad);
 OPTIMISER(Adam, adam);
 OPTIMISER(Momentum, momentum);

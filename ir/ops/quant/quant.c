@@ -142,8 +142,7 @@ static void quantize_linear_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, quantised(k, v, z, out->dtype, node_int(n, "saturate", 1) != 0));
 }
 
-const op_def op_QuantizeLinear = {
-    .name = "QuantizeLinear", .domain = "", .infer = quantize_linear_infer, .lower = quantize_linear_lower};
+OPERATOR(QuantizeLinear, .infer = quantize_linear_infer, .lower = quantize_linear_lower);
 
 // ---- DequantizeLinear
 
@@ -170,10 +169,7 @@ static void dequantize_linear_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_mul(k, v, read_param(k, scale, n, x, at)));
 }
 
-const op_def op_DequantizeLinear = {.name = "DequantizeLinear",
-                                    .domain = "",
-                                    .infer = dequantize_linear_infer,
-                                    .lower = dequantize_linear_lower};
+OPERATOR(DequantizeLinear, .infer = dequantize_linear_infer, .lower = dequantize_linear_lower);
 
 // ---- DynamicQuantizeLinear: scale and zero point from the range of x, 0 included
 
@@ -220,10 +216,8 @@ static void dynamic_quantize_linear_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, quantised(k, v, x_read(k, zero, NULL), DT_U8, true));
 }
 
-const op_def op_DynamicQuantizeLinear = {.name = "DynamicQuantizeLinear",
-                                         .domain = "",
-                                         .infer = dynamic_quantize_linear_infer,
-                                         .lower = dynamic_quantize_linear_lower};
+OPERATOR(DynamicQuantizeLinear, .infer = dynamic_quantize_linear_infer,
+         .lower = dynamic_quantize_linear_lower);
 
 // ---- QLinearMatMul: inputs a, scale, zero point, b, scale, zero point, y's scale, zero point
 
@@ -251,8 +245,7 @@ static void qlinear_matmul_lower(lowering *l, node *n) {
     stage_write(k, p.s, p.out, p.index, requantised(k, sum, sa, sb, sy, z, p.out->dtype));
 }
 
-const op_def op_QLinearMatMul = {
-    .name = "QLinearMatMul", .domain = "", .infer = qlinear_matmul_infer, .lower = qlinear_matmul_lower};
+OPERATOR(QLinearMatMul, .infer = qlinear_matmul_infer, .lower = qlinear_matmul_lower);
 
 // ---- QLinearConv: x, scale, zero point, w, scale, zero point, y's scale, zero point, bias
 
@@ -279,5 +272,4 @@ static void qlinear_conv_lower(lowering *l, node *n) {
     stage_write(k, c.s, out, c.index, requantised(k, sum, sx, sw, sy, z, out->dtype));
 }
 
-const op_def op_QLinearConv = {
-    .name = "QLinearConv", .domain = "", .infer = qlinear_conv_infer, .lower = qlinear_conv_lower};
+OPERATOR(QLinearConv, .infer = qlinear_conv_infer, .lower = qlinear_conv_lower);

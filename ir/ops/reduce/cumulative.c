@@ -36,6 +36,5 @@ static void lower_cumulative(lowering *l, node *n, reduce_op neutral, expr_op op
 
 static void lower_cumsum(lowering *l, node *n) { lower_cumulative(l, n, RED_SUM, X_ADD); }
 static void lower_cumprod(lowering *l, node *n) { lower_cumulative(l, n, RED_PROD, X_MUL); }
-const op_def op_CumSum = {.name = "CumSum", .domain = "", .infer = infer_cumulative, .lower = lower_cumsum};
-const op_def op_CumProd = {
-    .name = "CumProd", .domain = "", .infer = infer_cumulative, .lower = lower_cumprod};
+OPERATOR(CumSum, .infer = infer_cumulative, .lower = lower_cumsum);
+OPERATOR(CumProd, .infer = infer_cumulative, .lower = lower_cumprod);

@@ -162,11 +162,8 @@ static void upgrade_axes(node *n) { upgrade_ints_to_input(n, "axes", 1); }
         lower_reduce(l, n, &(reducer){op, bool_op, term, end});                                              \
     }                                                                                                        \
     static void infer_##op_name(node *n) { infer_reduce(n, combine); }                                       \
-    const op_def op_##op_name = {.name = #op_name,                                                           \
-                                 .domain = "",                                                               \
-                                 .upgrades = {{since, upgrade_axes}, __VA_ARGS__},                           \
-                                 .infer = infer_##op_name,                                                   \
-                                 .lower = lower_##op_name}
+    OPERATOR(op_name, .upgrades = {{since, upgrade_axes}, __VA_ARGS__}, .infer = infer_##op_name,            \
+             .lower = lower_##op_name)
 
 REDUCE(ReduceSum, 13, RED_SUM, RED_OR, term_itself, NULL, dim_add, );
 REDUCE(ReduceMean, 18, RED_SUM, RED_OR, term_itself, end_mean, NULL, );
@@ -179,11 +176,8 @@ REDUCE(ReduceL2, 18, RED_SUM, RED_OR, term_square, end_sqrt, NULL, );
 REDUCE(ReduceLogSum, 18, RED_SUM, RED_OR, term_itself, end_log, NULL, {28, upgrade_real_function});
 
 static void infer_log_sum_exp(node *n) { infer_reduce(n, NULL); }
-const op_def op_ReduceLogSumExp = {.name = "ReduceLogSumExp",
-                                   .domain = "",
-                                   .upgrades = {{18, upgrade_axes}, {28, upgrade_real_function}},
-                                   .infer = infer_log_sum_exp,
-                                   .lower = lower_log_sum_exp};
+OPERATOR(ReduceLogSumExp, .upgrades = {{18, upgrade_axes}, {28, upgrade_real_function}},
+         .infer = infer_log_sum_exp, .lower = lower_log_sum_exp);
 
 // ---------------------------------------------------------------- ArgMax, ArgMin
 static void infer_arg(node *n) {
@@ -215,5 +209,5 @@ static void lower_arg(lowering *l, node *n, bool largest) {
 
 static void lower_argmax(lowering *l, node *n) { lower_arg(l, n, true); }
 static void lower_argmin(lowering *l, node *n) { lower_arg(l, n, false); }
-const op_def op_ArgMax = {.name = "ArgMax", .domain = "", .infer = infer_arg, .lower = lower_argmax};
-const op_def op_ArgMin = {.name = "ArgMin", .domain = "", .infer = infer_arg, .lower = lower_argmin};
+OPERATOR(ArgMax, .infer = infer_arg, .lower = lower_argmax);
+OPERATOR(ArgMin, .infer = infer_arg, .lower = lower_argmin);

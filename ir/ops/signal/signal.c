@@ -350,8 +350,7 @@ static void dft_upgrade_20(node *n) {
     node_remove_attr(n, "axis");
 }
 
-const op_def op_DFT = {
-    .name = "DFT", .domain = "", .upgrades = {{20, dft_upgrade_20}}, .infer = dft_infer, .lower = dft_lower};
+OPERATOR(DFT, .upgrades = {{20, dft_upgrade_20}}, .infer = dft_infer, .lower = dft_lower);
 
 // ---------------------------------------------------------------- STFT
 typedef struct stft {
@@ -424,11 +423,7 @@ static bool stft_canonicalise(node *n) {
     return true;
 }
 
-const op_def op_STFT = {.name = "STFT",
-                        .domain = "",
-                        .canonicalise = stft_canonicalise,
-                        .infer = stft_infer,
-                        .lower = stft_lower};
+OPERATOR(STFT, .canonicalise = stft_canonicalise, .infer = stft_infer, .lower = stft_lower);
 
 // ---------------------------------------------------------------- MelWeightMatrix
 static void mel_sizes(node *n, dim **sizes) {
@@ -487,5 +482,4 @@ static void mel_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
 }
 
-const op_def op_MelWeightMatrix = {
-    .name = "MelWeightMatrix", .domain = "", .infer = mel_infer, .lower = mel_lower};
+OPERATOR(MelWeightMatrix, .infer = mel_infer, .lower = mel_lower);

@@ -38,7 +38,7 @@ static void window_lower(lowering *l, node *n, double a0, double a1, double a2) 
 
 #define WINDOW(op, a0, a1, a2)                                                                               \
     static void lower_##op(lowering *l, node *n) { window_lower(l, n, a0, a1, a2); }                         \
-    const op_def op_##op = {.name = #op, .domain = "", .infer = window_infer, .lower = lower_##op}
+    OPERATOR(op, .infer = window_infer, .lower = lower_##op)
 WINDOW(HannWindow, 0.5, 0.5, 0);
 WINDOW(HammingWindow, 25.0 / 46, 21.0 / 46, 0);
 WINDOW(BlackmanWindow, 0.42, 0.5, 0.08);

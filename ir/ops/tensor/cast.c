@@ -134,9 +134,8 @@ static void lower_cast(lowering *l, node *n) {
     stage_write(k, s, out, index, cast_value(k, n, x_read(k, x, index)));
 }
 
-const op_def op_Cast = {
-    .name = "Cast", .domain = "", .upgrades = {{6, upgrade_cast}}, .infer = infer_cast, .lower = lower_cast};
-const op_def op_CastLike = {.name = "CastLike", .domain = "", .infer = infer_cast_like, .lower = lower_cast};
+OPERATOR(Cast, .upgrades = {{6, upgrade_cast}}, .infer = infer_cast, .lower = lower_cast);
+OPERATOR(CastLike, .infer = infer_cast_like, .lower = lower_cast);
 
 // ---------------------------------------------------------------- Identity
 static void infer_identity(node *n) {
@@ -146,8 +145,7 @@ static void infer_identity(node *n) {
     if (contents) infer_set_contents(n, 0, contents, count);
 }
 
-const op_def op_Identity = {
-    .name = "Identity", .domain = "", .infer = infer_identity, .is_view = true, .takes_any_rank = true};
+OPERATOR(Identity, .infer = infer_identity, .is_view = true, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- BitCast
 static void infer_bit_cast(node *n) {
@@ -192,7 +190,7 @@ static void lower_bit_cast(lowering *l, node *n) {
                 whole ? same_bits(k, x_read(k, x, at), out->dtype) : x_read(k, as_bits(l, x), at));
 }
 
-const op_def op_BitCast = {.name = "BitCast", .domain = "", .infer = infer_bit_cast, .lower = lower_bit_cast};
+OPERATOR(BitCast, .infer = infer_bit_cast, .lower = lower_bit_cast);
 
 // ---------------------------------------------------------------- Dropout
 static void infer_dropout(node *n) {
@@ -280,9 +278,5 @@ static void upgrade_dropout_12(node *n) {
     node_remove_attr(n, "training_mode");
 }
 
-const op_def op_Dropout = {
-    .name = "Dropout",
-    .domain = "",
-    .upgrades = {{7, upgrade_dropout_7}, {10, upgrade_dropout_10}, {12, upgrade_dropout_12}},
-    .infer = infer_dropout,
-    .expand = expand_dropout};
+OPERATOR(Dropout, .upgrades = {{7, upgrade_dropout_7}, {10, upgrade_dropout_10}, {12, upgrade_dropout_12}},
+         .infer = infer_dropout, .expand = expand_dropout);

@@ -245,8 +245,7 @@ static void infer_equal(node *n) {
     infer_comparison(n);
     contents_map(n, fold_equal);
 }
-const op_def op_Equal = {
-    .name = "Equal", .domain = "", .infer = infer_equal, .lower = lower_equal, UPGRADE_BROADCAST};
+OPERATOR(Equal, .infer = infer_equal, .lower = lower_equal, UPGRADE_BROADCAST);
 COMPARE(Less, X_LT, 0, 1, fold_less);
 COMPARE(Greater, X_LT, 1, 0, fold_greater);
 COMPARE(LessOrEqual, X_LE, 0, 1, fold_less_equal);

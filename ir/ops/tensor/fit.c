@@ -52,8 +52,7 @@ static void center_crop_pad_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_read_guarded(k, x, from, inside, NULL));
 }
 
-const op_def op_CenterCropPad = {
-    .name = "CenterCropPad", .domain = "", .infer = center_crop_pad_infer, .lower = center_crop_pad_lower};
+OPERATOR(CenterCropPad, .infer = center_crop_pad_infer, .lower = center_crop_pad_lower);
 
 // ---------------------------------------------------------------- Col2Im
 typedef struct blocks {
@@ -146,7 +145,7 @@ static void col2im_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, stage_reduce(k, s, RED_SUM, v));
 }
 
-const op_def op_Col2Im = {.name = "Col2Im", .domain = "", .infer = col2im_infer, .lower = col2im_lower};
+OPERATOR(Col2Im, .infer = col2im_infer, .lower = col2im_lower);
 
 // ---------------------------------------------------------------- MaxUnpool
 // The sizes of what was pooled, which is what the indices count in.
@@ -217,5 +216,4 @@ static void max_unpool_lower(lowering *l, node *n) {
     w->when = WRITE_BEFORE;
 }
 
-const op_def op_MaxUnpool = {
-    .name = "MaxUnpool", .domain = "", .infer = max_unpool_infer, .lower = max_unpool_lower};
+OPERATOR(MaxUnpool, .infer = max_unpool_infer, .lower = max_unpool_lower);

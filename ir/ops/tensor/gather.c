@@ -76,7 +76,7 @@ static void gather_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, data, from));
 }
 
-const op_def op_Gather = {.name = "Gather", .domain = "", .infer = gather_infer, .lower = gather_lower};
+OPERATOR(Gather, .infer = gather_infer, .lower = gather_lower);
 
 // ---------------------------------------------------------------- GatherElements
 static void same_rank(const node *n, int i, int rank) {
@@ -120,8 +120,7 @@ static void gather_elements_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, data, from));
 }
 
-const op_def op_GatherElements = {
-    .name = "GatherElements", .domain = "", .infer = gather_elements_infer, .lower = gather_elements_lower};
+OPERATOR(GatherElements, .infer = gather_elements_infer, .lower = gather_elements_lower);
 
 // ---------------------------------------------------------------- GatherND
 // How many axes an index tuple has: the last size of input 1, or what the ranks say when that is not a
@@ -195,8 +194,7 @@ static void gather_nd_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, data, from));
 }
 
-const op_def op_GatherND = {
-    .name = "GatherND", .domain = "", .infer = gather_nd_infer, .lower = gather_nd_lower};
+OPERATOR(GatherND, .infer = gather_nd_infer, .lower = gather_nd_lower);
 
 // ---------------------------------------------------------------- ScatterElements, ScatterND
 static write_combine reduction_of(const node *n, dtype t) {
@@ -300,17 +298,10 @@ static void scatter_nd_lower(lowering *l, node *n) {
 // Scatter is ScatterElements without reductions.
 static void scatter_upgrade_11(node *n) { n->op = op_find("", "ScatterElements"); }
 
-const op_def op_ScatterElements = {.name = "ScatterElements",
-                                   .domain = "",
-                                   .infer = scatter_elements_infer,
-                                   .lower = scatter_elements_lower};
-const op_def op_ScatterND = {
-    .name = "ScatterND", .domain = "", .infer = scatter_nd_infer, .lower = scatter_nd_lower};
-const op_def op_Scatter = {.name = "Scatter",
-                           .domain = "",
-                           .upgrades = {{11, scatter_upgrade_11}},
-                           .infer = scatter_elements_infer,
-                           .lower = scatter_elements_lower};
+OPERATOR(ScatterElements, .infer = scatter_elements_infer, .lower = scatter_elements_lower);
+OPERATOR(ScatterND, .infer = scatter_nd_infer, .lower = scatter_nd_lower);
+OPERATOR(Scatter, .upgrades = {{11, scatter_upgrade_11}}, .infer = scatter_elements_infer,
+         .lower = scatter_elements_lower);
 
 // ---------------------------------------------------------------- TensorScatter
 static bool is_circular(const node *n) { return node_choice(n, "mode", "linear circular") == 1; }
@@ -355,8 +346,7 @@ static void tensor_scatter_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read_guarded(k, update, from, inside, x_read(k, cache, index)));
 }
 
-const op_def op_TensorScatter = {
-    .name = "TensorScatter", .domain = "", .infer = tensor_scatter_infer, .lower = tensor_scatter_lower};
+OPERATOR(TensorScatter, .infer = tensor_scatter_infer, .lower = tensor_scatter_lower);
 
 // ---------------------------------------------------------------- OneHot
 // The number of classes; *counted when it is a float of run time, which the lowering converts.
@@ -440,7 +430,7 @@ static void one_hot_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_select(k, x_bin(k, X_EQ, i, index[axis]), on, off));
 }
 
-const op_def op_OneHot = {.name = "OneHot", .domain = "", .infer = one_hot_infer, .lower = one_hot_lower};
+OPERATOR(OneHot, .infer = one_hot_infer, .lower = one_hot_lower);
 
 // ---------------------------------------------------------------- NonZero
 // Complex tensors as real ones with a last axis of the two parts.
@@ -520,7 +510,7 @@ static void nonzero_lower(lowering *l, node *n) {
     }
 }
 
-const op_def op_NonZero = {.name = "NonZero", .domain = "", .infer = nonzero_infer, .lower = nonzero_lower};
+OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower);
 
 // ---------------------------------------------------------------- Compress
 // The axis, or -1 when the input is to be flattened.
@@ -578,5 +568,4 @@ static void compress_lower(lowering *l, node *n) {
     w->when = WRITE_BEFORE, w->guard = chosen;
 }
 
-const op_def op_Compress = {
-    .name = "Compress", .domain = "", .infer = compress_infer, .lower = compress_lower};
+OPERATOR(Compress, .infer = compress_infer, .lower = compress_lower);

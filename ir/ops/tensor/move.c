@@ -51,8 +51,7 @@ static void transpose_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, in, from));
 }
 
-const op_def op_Transpose = {
-    .name = "Transpose", .domain = "", .infer = transpose_infer, .lower = transpose_lower};
+OPERATOR(Transpose, .infer = transpose_infer, .lower = transpose_lower);
 
 // ---------------------------------------------------------------- Concat
 static void concat_upgrade_4(node *n) {
@@ -142,11 +141,7 @@ static void concat_lower(lowering *l, node *n) {
     for (int i = 0; i < n->nin; i += MOST) offset = concat_some(l, n, out, axis, i, MOST, offset);
 }
 
-const op_def op_Concat = {.name = "Concat",
-                          .domain = "",
-                          .upgrades = {{4, concat_upgrade_4}},
-                          .infer = concat_infer,
-                          .lower = concat_lower};
+OPERATOR(Concat, .upgrades = {{4, concat_upgrade_4}}, .infer = concat_infer, .lower = concat_lower);
 
 // ---------------------------------------------------------------- Tile
 typedef struct tile_source {
@@ -215,11 +210,7 @@ static void tile_upgrade_6(node *n) {
     node_set_nin(n, 2);
 }
 
-const op_def op_Tile = {.name = "Tile",
-                        .domain = "",
-                        .upgrades = {{6, tile_upgrade_6}},
-                        .infer = tile_infer,
-                        .lower = tile_lower};
+OPERATOR(Tile, .upgrades = {{6, tile_upgrade_6}}, .infer = tile_infer, .lower = tile_lower);
 
 // ---------------------------------------------------------------- DepthToSpace, SpaceToDepth
 typedef struct blocks {
@@ -297,10 +288,8 @@ static void space_to_depth_lower(lowering *l, node *n) {
     stage_write(k, s, out, i, x_read(k, in, from));
 }
 
-const op_def op_DepthToSpace = {
-    .name = "DepthToSpace", .domain = "", .infer = depth_to_space_infer, .lower = depth_to_space_lower};
-const op_def op_SpaceToDepth = {
-    .name = "SpaceToDepth", .domain = "", .infer = space_to_depth_infer, .lower = space_to_depth_lower};
+OPERATOR(DepthToSpace, .infer = depth_to_space_infer, .lower = depth_to_space_lower);
+OPERATOR(SpaceToDepth, .infer = space_to_depth_infer, .lower = space_to_depth_lower);
 
 // ---------------------------------------------------------------- ReverseSequence
 static void reverse_axes(const node *n, int *batch, int *time) {
@@ -335,10 +324,7 @@ static void reverse_sequence_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, in, from));
 }
 
-const op_def op_ReverseSequence = {.name = "ReverseSequence",
-                                   .domain = "",
-                                   .infer = reverse_sequence_infer,
-                                   .lower = reverse_sequence_lower};
+OPERATOR(ReverseSequence, .infer = reverse_sequence_infer, .lower = reverse_sequence_lower);
 
 // ---------------------------------------------------------------- Trilu
 static dim *trilu_diagonal(node *n) {
@@ -370,4 +356,4 @@ static void trilu_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read_guarded(k, in, index, keep, NULL));
 }
 
-const op_def op_Trilu = {.name = "Trilu", .domain = "", .infer = trilu_infer, .lower = trilu_lower};
+OPERATOR(Trilu, .infer = trilu_infer, .lower = trilu_lower);

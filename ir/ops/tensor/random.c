@@ -241,8 +241,7 @@ static void lower_multinomial(lowering *l, node *n) {
 }
 
 #define RANDOM(op, infer_fn, lower_fn)                                                                       \
-    const op_def op_##op = {                                                                                 \
-        .name = #op, .domain = "", .infer = infer_fn, .lower = lower_fn, .has_side_effect_on_random = true}
+    OPERATOR(op, .infer = infer_fn, .lower = lower_fn, .has_side_effect_on_random = true)
 RANDOM(RandomUniform, infer_shaped, lower_uniform);
 RANDOM(RandomUniformLike, infer_like, lower_uniform);
 RANDOM(RandomNormal, infer_shaped, lower_normal);

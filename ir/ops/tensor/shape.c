@@ -52,8 +52,8 @@ static void lower_shape(lowering *l, node *n) {
     }
 }
 
-const op_def op_Shape = {.name = "Shape", .domain = "", .infer = shape_infer, .lower = lower_shape};
-const op_def op_Size = {.name = "Size", .domain = "", .infer = size_infer, .lower = lower_shape};
+OPERATOR(Shape, .infer = shape_infer, .lower = lower_shape);
+OPERATOR(Size, .infer = size_infer, .lower = lower_shape);
 
 // ---------------------------------------------------------------- Reshape
 typedef struct reshape {
@@ -212,12 +212,8 @@ static void reshape_upgrade_5(node *n) {
     upgrade_drop_consumed_inputs(n);
 }
 
-const op_def op_Reshape = {.name = "Reshape",
-                           .domain = "",
-                           .upgrades = {{5, reshape_upgrade_5}},
-                           .infer = reshape_infer,
-                           .lower = reshape_lower,
-                           .is_view = true};
+OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}}, .infer = reshape_infer, .lower = reshape_lower,
+         .is_view = true);
 
 // ---------------------------------------------------------------- Flatten
 static void flatten_infer(node *n) {
@@ -231,7 +227,7 @@ static void flatten_infer(node *n) {
     keep_contents(n);
 }
 
-const op_def op_Flatten = {.name = "Flatten", .domain = "", .infer = flatten_infer, .is_view = true};
+OPERATOR(Flatten, .infer = flatten_infer, .is_view = true);
 
 // ---------------------------------------------------------------- Squeeze, Unsqueeze
 static void axes_upgrade_13(node *n) { upgrade_ints_to_input(n, "axes", 1); }
@@ -415,19 +411,10 @@ static void unsqueeze_lower(lowering *l, node *n) {
     lower_view(l, n, 0, 0);
 }
 
-const op_def op_Squeeze = {.name = "Squeeze",
-                           .domain = "",
-                           .upgrades = {{13, axes_upgrade_13}},
-                           .canonicalise = squeeze_canonicalise,
-                           .infer = squeeze_infer,
-                           .lower = squeeze_lower,
-                           .is_view = true};
-const op_def op_Unsqueeze = {.name = "Unsqueeze",
-                             .domain = "",
-                             .upgrades = {{13, axes_upgrade_13}},
-                             .infer = unsqueeze_infer,
-                             .lower = unsqueeze_lower,
-                             .is_view = true};
+OPERATOR(Squeeze, .upgrades = {{13, axes_upgrade_13}}, .canonicalise = squeeze_canonicalise,
+         .infer = squeeze_infer, .lower = squeeze_lower, .is_view = true);
+OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13}}, .infer = unsqueeze_infer, .lower = unsqueeze_lower,
+         .is_view = true);
 
 // ---------------------------------------------------------------- Expand
 // Right-aligned broadcast of the input's size a with the asked size b; *fits: whether they go together.
@@ -500,7 +487,7 @@ static void expand_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, read_broadcast(k, in, index, rank));
 }
 
-const op_def op_Expand = {.name = "Expand", .domain = "", .infer = expand_infer, .lower = expand_lower};
+OPERATOR(Expand, .infer = expand_infer, .lower = expand_lower);
 
 // ---------------------------------------------------------------- Constant
 static constant *strings_constant(arena *a, const attr *v, bool list) {
@@ -567,8 +554,7 @@ static void constant_infer(node *n) {
 // The output's data is its value's constant.
 static void constant_lower(lowering *l, node *n) { (void)l, (void)n; }
 
-const op_def op_Constant = {
-    .name = "Constant", .domain = "", .infer = constant_infer, .lower = constant_lower};
+OPERATOR(Constant, .infer = constant_infer, .lower = constant_lower);
 
 // ---------------------------------------------------------------- ConstantOfShape
 static const constant *fill_value(const node *n) {
@@ -620,10 +606,7 @@ static void constant_of_shape_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x);
 }
 
-const op_def op_ConstantOfShape = {.name = "ConstantOfShape",
-                                   .domain = "",
-                                   .infer = constant_of_shape_infer,
-                                   .lower = constant_of_shape_lower};
+OPERATOR(ConstantOfShape, .infer = constant_of_shape_infer, .lower = constant_of_shape_lower);
 
 // ---------------------------------------------------------------- Range
 // The three scalars as dims; false when they are not whole numbers known by inference.
@@ -706,7 +689,7 @@ static void range_lower(lowering *l, node *n) {
     stage_write(k, s, out, &index, x_add(k, start, x_mul(k, x_cast(k, index, t, false), delta)));
 }
 
-const op_def op_Range = {.name = "Range", .domain = "", .infer = range_infer, .lower = range_lower};
+OPERATOR(Range, .infer = range_infer, .lower = range_lower);
 
 // ---------------------------------------------------------------- EyeLike
 static void eye_like_infer(node *n) {
@@ -727,4 +710,4 @@ static void eye_like_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_select(k, on, x_number(k, t, 1), x_zero(k, t)));
 }
 
-const op_def op_EyeLike = {.name = "EyeLike", .domain = "", .infer = eye_like_infer, .lower = eye_like_lower};
+OPERATOR(EyeLike, .infer = eye_like_infer, .lower = eye_like_lower);

@@ -104,11 +104,8 @@ static void split_lower(lowering *l, node *n) {
     }
 }
 
-const op_def op_Split = {.name = "Split",
-                         .domain = "",
-                         .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13}, {18, split_upgrade_18}},
-                         .infer = split_infer,
-                         .lower = split_lower};
+OPERATOR(Split, .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13}, {18, split_upgrade_18}},
+         .infer = split_infer, .lower = split_lower);
 
 // ---------------------------------------------------------------- Slice
 typedef struct cut {
@@ -328,11 +325,7 @@ static void slice_upgrade_10(node *n) {
     upgrade_ints_to_input(n, "axes", 3);
 }
 
-const op_def op_Slice = {.name = "Slice",
-                         .domain = "",
-                         .upgrades = {{10, slice_upgrade_10}},
-                         .infer = slice_infer,
-                         .lower = slice_lower};
+OPERATOR(Slice, .upgrades = {{10, slice_upgrade_10}}, .infer = slice_infer, .lower = slice_lower);
 
 // ---------------------------------------------------------------- Pad
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
@@ -466,8 +459,4 @@ static void pad_upgrade_11(node *n) {
     if (fill != 0) upgrade_set_input(n, 2, upgrade_scalar_like(n, fill, n->in[0]));
 }
 
-const op_def op_Pad = {.name = "Pad",
-                       .domain = "",
-                       .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11}},
-                       .infer = pad_infer,
-                       .lower = pad_lower};
+OPERATOR(Pad, .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11}}, .infer = pad_infer, .lower = pad_lower);

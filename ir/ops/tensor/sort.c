@@ -67,11 +67,7 @@ static void topk_lower(lowering *l, node *n) {
                              infer_k(n, node_int(n, "largest", 1) != 0)});
 }
 
-const op_def op_TopK = {.name = "TopK",
-                        .domain = "",
-                        .infer = topk_infer,
-                        .lower = topk_lower,
-                        .upgrades = {{10, topk_upgrade_10}}};
+OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .upgrades = {{10, topk_upgrade_10}});
 
 // ---------------------------------------------------------------- Unique
 // The axis, or -1 when the input is to be flattened.
@@ -168,7 +164,7 @@ static void unique_lower(lowering *l, node *n) {
     copy_front(l, n, "counts", counts, lower_out(l, n, 3));
 }
 
-const op_def op_Unique = {.name = "Unique", .domain = "", .infer = unique_infer, .lower = unique_lower};
+OPERATOR(Unique, .infer = unique_infer, .lower = unique_lower);
 
 // ---------------------------------------------------------------- NonMaxSuppression
 static void nms_infer(node *n) {
@@ -218,5 +214,4 @@ static void nms_lower(lowering *l, node *n) {
     copy_front(l, n, NULL, chosen, out);
 }
 
-const op_def op_NonMaxSuppression = {
-    .name = "NonMaxSuppression", .domain = "", .infer = nms_infer, .lower = nms_lower};
+OPERATOR(NonMaxSuppression, .infer = nms_infer, .lower = nms_lower);

@@ -57,8 +57,7 @@ void lower_string_pairs(lowering *l, node *n, const char *function) {
 
 static void concat_lower(lowering *l, node *n) { lower_string_pairs(l, n, "string_concat"); }
 
-const op_def op_StringConcat = {
-    .name = "StringConcat", .domain = "", .infer = infer_elementwise, .lower = concat_lower};
+OPERATOR(StringConcat, .infer = infer_elementwise, .lower = concat_lower);
 
 // ---------------------------------------------------------------- StringSplit
 static void split_infer(node *n) {
@@ -95,8 +94,7 @@ static void split_lower(lowering *l, node *n) {
     s->numbers[0] = count, s->numbers[1] = most, s->numbers[2] = pieces;
 }
 
-const op_def op_StringSplit = {
-    .name = "StringSplit", .domain = "", .infer = split_infer, .lower = split_lower};
+OPERATOR(StringSplit, .infer = split_infer, .lower = split_lower);
 
 // ---------------------------------------------------------------- StringNormalizer
 static int case_change(const node *n) { return node_choice(n, "case_change_action", "NONE LOWER UPPER"); }
@@ -137,8 +135,7 @@ static void normalize_lower(lowering *l, node *n) {
     stage_write(k, stage, out, index, x_read(k, kept, &index[out->rank - 1]));
 }
 
-const op_def op_StringNormalizer = {
-    .name = "StringNormalizer", .domain = "", .infer = normalize_infer, .lower = normalize_lower};
+OPERATOR(StringNormalizer, .infer = normalize_infer, .lower = normalize_lower);
 
 // ---------------------------------------------------------------- TfIdfVectorizer
 typedef struct grams {
@@ -307,8 +304,7 @@ static void tfidf_lower(lowering *l, node *n) {
     stage_write(k, stage, out, index, y);
 }
 
-const op_def op_TfIdfVectorizer = {
-    .name = "TfIdfVectorizer", .domain = "", .infer = tfidf_infer, .lower = tfidf_lower};
+OPERATOR(TfIdfVectorizer, .infer = tfidf_infer, .lower = tfidf_lower);
 
 // ---------------------------------------------------------------- RegexFullMatch
 // The pattern as an automaton: a table that the library function walks through.
@@ -339,5 +335,4 @@ static void match_lower(lowering *l, node *n) {
     s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, m.classes);
 }
 
-const op_def op_RegexFullMatch = {
-    .name = "RegexFullMatch", .domain = "", .infer = match_infer, .lower = match_lower};
+OPERATOR(RegexFullMatch, .infer = match_infer, .lower = match_lower);
