@@ -28,7 +28,7 @@ static bool operand_contents(const node *n, int count, dim ***operand, int *size
 
 void contents_map(node *n, contents_fold *fold) {
     int count = output_count(n);
-    if (!fold || count < 0) return;
+    if (count < 0) return;
     arena *a = infer_arena(n);
     dim ***operand = ARENA_ARRAY(a, dim **, n->nin + 1);
     int *size = ARENA_ARRAY(a, int, n->nin + 1);

@@ -10,7 +10,7 @@ enum { CONTENTS_MAX = 64 };
 // One element of output 0 from the elements of the inputs (NULL for those left out); NULL: not known.
 typedef dim *contents_fold(const node *n, dim *const *a);
 // Sets output 0's contents element by element when those of all inputs are known; inputs of one element
-// are repeated. The type of output 0 must be set. fold may be NULL: nothing happens.
+// are repeated. The type of output 0 must be set.
 void contents_map(node *n, contents_fold *fold);
 // For float Floor, Ceil and casts to int of a quotient (Div, or Mul by a fraction of a power of two):
 // output 0's contents are round(numerator, denominator).

@@ -18,17 +18,26 @@ void infer_comparison(node *n);           // same, bool
 void infer_like_first_broadcast(node *n); // element type of input 0, broadcast of all
 void infer_broadcast_to(node *n, dtype elem);
 
-// (op, type rule, contents fold or NULL, value, op_def fields...); value sees k, n and x[].
-#define POINTWISE(op, infer_type, fold, value_of_x, ...)                                                     \
+// Defines infer_OP, fold_OP and value_OP from the type rule, an output element as a dim (data propagation) and as
+// an expression. `dims` sees n and a[], one known element of each input, `value` sees k, n and x[]. dims is NULL
+// where the element is not known.
+#define POINTWISE_RULES(op, infer_type, dims, value)                                                         \
     static expr *value_##op(kernel *k, const node *n, expr *const *x) {                                      \
         (void)n;                                                                                             \
-        return value_of_x;                                                                                   \
+        return value;                                                                                        \
     }                                                                                                        \
-    static void lower_##op(lowering *l, node *n) { lower_pointwise(l, n, value_##op); }                      \
+    static dim *fold_##op(const node *n, dim *const *a) {                                                    \
+        (void)n, (void)a;                                                                                    \
+        return dims;                                                                                         \
+    }                                                                                                        \
     static void infer_##op(node *n) {                                                                        \
         infer_type(n);                                                                                       \
-        contents_map(n, fold);                                                                               \
-    }                                                                                                        \
+        contents_map(n, fold_##op);                                                                          \
+    }
+// The operator; more fields of op_def may follow.
+#define POINTWISE(op, infer_type, dims, value, ...)                                                          \
+    POINTWISE_RULES(op, infer_type, dims, value)                                                             \
+    static void lower_##op(lowering *l, node *n) { lower_pointwise(l, n, value_##op); }                      \
     OPERATOR(op, .infer = infer_##op, .lower = lower_##op, __VA_ARGS__)
 
 expr *x_attr(kernel *k, const node *n, const char *name, double fallback, dtype t); // float attribute

@@ -75,8 +75,6 @@ static expr *shrink(kernel *k, const node *n, expr *x) {
     return x_select(k, x_lt(k, x, x_number(k, t, -lambd)), x_add(k, x, b), above);
 }
 
-static dim *fold_relu(const node *n, dim *const *a) { return dim_max(a[0], infer_k(n, 0)); }
-
 static void upgrade_selu(node *n) {
     upgrade_drop_consumed_inputs(n);
     if (!node_attr(n, "alpha")) node_set_attr(n, (attr){.name = "alpha", .kind = ATTR_FLOAT, .f = 1.6732f});
@@ -84,7 +82,8 @@ static void upgrade_selu(node *n) {
 }
 
 #define ACTIVATION(op, value) POINTWISE(op, infer_like_first, NULL, value, UPGRADE_FROM_1)
-POINTWISE(Relu, infer_like_first, fold_relu, x_bin(k, X_MAX, x[0], x_zero(k, x[0]->dtype)), UPGRADE_FROM_1);
+POINTWISE(Relu, infer_like_first, dim_max(a[0], infer_k(n, 0)), x_bin(k, X_MAX, x[0], x_zero(k, x[0]->dtype)),
+          UPGRADE_FROM_1);
 ACTIVATION(LeakyRelu, leaky_relu(k, n, x[0]));
 ACTIVATION(ThresholdedRelu, thresholded_relu(k, n, x[0]));
 ACTIVATION(Elu, elu(k, n, x[0]));
@@ -147,4 +146,4 @@ static void upgrade_clip(node *n) {
         node_remove_attr(n, bound[i]);
     }
 }
-POINTWISE(Clip, infer_clip, fold_clip, clip(k, n, x), .upgrades = {{11, upgrade_clip}});
+POINTWISE(Clip, infer_clip, fold_clip(n, a), clip(k, n, x), .upgrades = {{11, upgrade_clip}});

@@ -9,20 +9,13 @@
 static bool float_output(const node *n) { return dtype_is_float(n->out[0]->type.elem); }
 static dim *one_minus(dim *a) { return dim_addk(dim_neg(a), 1); }
 
-static dim *fold_add(const node *n, dim *const *a) {
-    dim *sum = a[0];
-    for (int i = 1; i < n->nin; i++) sum = dim_add(sum, a[i]);
-    return sum;
+// The dims of a sum, product ... of all inputs.
+static dim *fold_all(const node *n, dim *const *a, dim *(*op)(dim *a, dim *b)) {
+    dim *all = a[0];
+    for (int i = 1; i < n->nin; i++) all = op(all, a[i]);
+    return all;
 }
-static dim *fold_sub(const node *n, dim *const *a) {
-    (void)n;
-    return dim_sub(a[0], a[1]);
-}
-static dim *fold_mul(const node *n, dim *const *a) {
-    (void)n;
-    return dim_mul(a[0], a[1]);
-}
-// A quotient by a size that may be 0 is known when it is a product without that size.
+// A quotient is known even if the divisor may be 0, if it is a product from which the divisor cancels.
 static dim *fold_div(const node *n, dim *const *a) {
     if (dim_is(a[1], 0)) return NULL;
     if (!float_output(n) && dim_never_zero(a[1])) return dim_truncdiv(a[0], a[1]);
@@ -35,56 +28,15 @@ static dim *fold_mod(const node *n, dim *const *a) {
     return dim_sub(a[0], dim_mul(a[1], dim_truncdiv(a[0], a[1])));
 }
 static dim *fold_pow(const node *n, dim *const *a) {
-    enum { MOST = 4 }; // larger powers of a size are no shape arithmetic
+    enum { MOST = 4 }; // shapes are not computed with larger powers
     if (!dim_is_const(a[1]) || dim_value(a[1]) < 0 || dim_value(a[1]) > MOST) return NULL;
     dim *p = infer_k(n, 1);
     for (int64_t i = 0; i < dim_value(a[1]); i++) p = dim_mul(p, a[0]);
     return p;
 }
-static dim *fold_neg(const node *n, dim *const *a) {
-    (void)n;
-    return dim_neg(a[0]);
-}
-static dim *fold_abs(const node *n, dim *const *a) {
-    (void)n;
-    return dim_max(a[0], dim_neg(a[0]));
-}
-static dim *fold_sign(const node *n, dim *const *a) {
+static dim *fold_sign(const node *n, dim *a) {
     dim *zero = infer_k(n, 0);
-    return dim_sub(dim_lt(zero, a[0]), dim_lt(a[0], zero));
-}
-static dim *fold_max(const node *n, dim *const *a) {
-    dim *most = a[0];
-    for (int i = 1; i < n->nin; i++) most = dim_max(most, a[i]);
-    return most;
-}
-static dim *fold_min(const node *n, dim *const *a) {
-    dim *least = a[0];
-    for (int i = 1; i < n->nin; i++) least = dim_min(least, a[i]);
-    return least;
-}
-static dim *fold_equal(const node *n, dim *const *a) {
-    (void)n;
-    return dim_eq(a[0], a[1]);
-}
-static dim *fold_less(const node *n, dim *const *a) {
-    (void)n;
-    return dim_lt(a[0], a[1]);
-}
-static dim *fold_greater(const node *n, dim *const *a) {
-    (void)n;
-    return dim_lt(a[1], a[0]);
-}
-static dim *fold_less_equal(const node *n, dim *const *a) { return one_minus(fold_greater(n, a)); }
-static dim *fold_greater_equal(const node *n, dim *const *a) { return one_minus(fold_less(n, a)); }
-static dim *fold_xor(const node *n, dim *const *a) { return one_minus(fold_equal(n, a)); }
-static dim *fold_not(const node *n, dim *const *a) {
-    (void)n;
-    return one_minus(a[0]);
-}
-static dim *fold_itself(const node *n, dim *const *a) {
-    (void)n;
-    return a[0];
+    return dim_sub(dim_lt(zero, a), dim_lt(a, zero));
 }
 
 // ---------------------------------------------------------------- values
@@ -211,49 +163,40 @@ static expr *isinf_value(kernel *k, const node *n, expr *x) {
     return x_bin(k, X_EQ, x, x_float(k, x->dtype, negative ? -INFINITY : INFINITY));
 }
 
-static expr *where_value(kernel *k, expr *const *x) { return x_select(k, x[0], x[1], x[2]); }
-
 // ---------------------------------------------------------------- arithmetic
-#define BINARY(op, x_op, fold)                                                                               \
-    POINTWISE(op, infer_elementwise, fold, x_bin(k, x_op, x[0], x[1]), UPGRADE_BROADCAST)
-BINARY(Add, X_ADD, fold_add);
-BINARY(Sub, X_SUB, fold_sub);
-BINARY(Mul, X_MUL, fold_mul);
-BINARY(Div, X_DIV, fold_div);
-POINTWISE(Mod, infer_elementwise, fold_mod, mod_value(k, n, x), );
-POINTWISE(Pow, infer_like_first_broadcast, fold_pow, pow_value(k, n, x), UPGRADE_BROADCAST);
-POINTWISE(Sum, infer_elementwise, fold_add, fold_values(k, X_ADD, n, x), UPGRADE_FROM_1,
+#define BINARY(op, x_op, dims)                                                                               \
+    POINTWISE(op, infer_elementwise, dims, x_bin(k, x_op, x[0], x[1]), UPGRADE_BROADCAST)
+BINARY(Add, X_ADD, dim_add(a[0], a[1]));
+BINARY(Sub, X_SUB, dim_sub(a[0], a[1]));
+BINARY(Mul, X_MUL, dim_mul(a[0], a[1]));
+BINARY(Div, X_DIV, fold_div(n, a));
+POINTWISE(Mod, infer_elementwise, fold_mod(n, a), mod_value(k, n, x), );
+POINTWISE(Pow, infer_like_first_broadcast, fold_pow(n, a), pow_value(k, n, x), UPGRADE_BROADCAST);
+POINTWISE(Sum, infer_elementwise, fold_all(n, a, dim_add), fold_values(k, X_ADD, n, x), UPGRADE_FROM_1,
           .canonicalise = block_sum);
-POINTWISE(Max, infer_elementwise, fold_max, fold_values(k, X_MAX, n, x), UPGRADE_FROM_1,
+POINTWISE(Max, infer_elementwise, fold_all(n, a, dim_max), fold_values(k, X_MAX, n, x), UPGRADE_FROM_1,
           .canonicalise = block_max);
-POINTWISE(Min, infer_elementwise, fold_min, fold_values(k, X_MIN, n, x), UPGRADE_FROM_1,
+POINTWISE(Min, infer_elementwise, fold_all(n, a, dim_min), fold_values(k, X_MIN, n, x), UPGRADE_FROM_1,
           .canonicalise = block_min);
 POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1, .canonicalise = block_sum);
 
 // ---------------------------------------------------------------- comparison and logic
-#define COMPARE(op, x_op, a, b, fold)                                                                        \
-    POINTWISE(op, infer_comparison, fold, x_bin(k, x_op, x[a], x[b]), UPGRADE_BROADCAST)
-static expr *equal_value(kernel *k, const node *n, expr *const *x) {
-    (void)n;
-    return x_bin(k, X_EQ, x[0], x[1]);
-}
+#define COMPARE(op, x_op, first, second, dims)                                                               \
+    POINTWISE(op, infer_comparison, dims, x_bin(k, x_op, x[first], x[second]), UPGRADE_BROADCAST)
+POINTWISE_RULES(Equal, infer_comparison, dim_eq(a[0], a[1]), x_bin(k, X_EQ, x[0], x[1]))
 static void lower_equal(lowering *l, node *n) {
     if (n->in[0]->type.elem == DT_STRING) lower_string_pairs(l, n, "string_equal");
-    else lower_pointwise(l, n, equal_value);
+    else lower_pointwise(l, n, value_Equal);
 }
-static void infer_equal(node *n) {
-    infer_comparison(n);
-    contents_map(n, fold_equal);
-}
-OPERATOR(Equal, .infer = infer_equal, .lower = lower_equal, UPGRADE_BROADCAST);
-COMPARE(Less, X_LT, 0, 1, fold_less);
-COMPARE(Greater, X_LT, 1, 0, fold_greater);
-COMPARE(LessOrEqual, X_LE, 0, 1, fold_less_equal);
-COMPARE(GreaterOrEqual, X_LE, 1, 0, fold_greater_equal);
-COMPARE(And, X_AND, 0, 1, fold_mul);
-COMPARE(Or, X_OR, 0, 1, fold_max);
-COMPARE(Xor, X_XOR, 0, 1, fold_xor);
-POINTWISE(Not, infer_like_first, fold_not, x_un(k, X_NOT, x[0]), );
+OPERATOR(Equal, .infer = infer_Equal, .lower = lower_equal, UPGRADE_BROADCAST);
+COMPARE(Less, X_LT, 0, 1, dim_lt(a[0], a[1]));
+COMPARE(Greater, X_LT, 1, 0, dim_lt(a[1], a[0]));
+COMPARE(LessOrEqual, X_LE, 0, 1, one_minus(dim_lt(a[1], a[0])));
+COMPARE(GreaterOrEqual, X_LE, 1, 0, one_minus(dim_lt(a[0], a[1])));
+COMPARE(And, X_AND, 0, 1, dim_mul(a[0], a[1]));
+COMPARE(Or, X_OR, 0, 1, dim_max(a[0], a[1]));
+COMPARE(Xor, X_XOR, 0, 1, one_minus(dim_eq(a[0], a[1])));
+POINTWISE(Not, infer_like_first, one_minus(a[0]), x_un(k, X_NOT, x[0]), );
 POINTWISE(IsNaN, infer_bool_like_first, NULL, x_un(k, X_ISNAN, x[0]), );
 POINTWISE(IsInf, infer_bool_like_first, NULL, isinf_value(k, n, x[0]), );
 
@@ -263,11 +206,6 @@ BINARY(BitwiseXor, X_XOR, NULL);
 POINTWISE(BitwiseNot, infer_like_first, NULL, x_un(k, X_NOT, x[0]), );
 POINTWISE(BitShift, infer_shift, NULL, shift_value(k, n, x), );
 
-static dim *fold_where(const node *n, dim *const *a) {
-    (void)n;
-    return dim_select(a[0], a[1], a[2]);
-}
-
 static void infer_where(node *n) {
     dtype t = infer_in(n, 1)->elem;
     if (infer_in(n, 2)->elem != t)
@@ -275,15 +213,15 @@ static void infer_where(node *n) {
                     dtype_name(infer_in(n, 2)->elem));
     infer_broadcast_to(n, t);
 }
-POINTWISE(Where, infer_where, fold_where, where_value(k, x), );
+POINTWISE(Where, infer_where, dim_select(a[0], a[1], a[2]), x_select(k, x[0], x[1], x[2]), );
 
 // ---------------------------------------------------------------- functions of one argument
 #define UNARY(op, x_op)             POINTWISE(op, infer_like_first, NULL, x_un(k, x_op, x[0]), UPGRADE_FROM_1)
-#define UNARY_WHOLE(op, x_op, fold) POINTWISE(op, infer_like_first, fold, x_un(k, x_op, x[0]), UPGRADE_FROM_1)
-UNARY_WHOLE(Neg, X_NEG, fold_neg);
-UNARY_WHOLE(Abs, X_ABS, fold_abs);
-UNARY_WHOLE(Round, X_RINT, fold_itself);
-POINTWISE(Sign, infer_like_first, fold_sign, sign_value(k, x[0]), );
+#define UNARY_WHOLE(op, x_op, dims) POINTWISE(op, infer_like_first, dims, x_un(k, x_op, x[0]), UPGRADE_FROM_1)
+UNARY_WHOLE(Neg, X_NEG, dim_neg(a[0]));
+UNARY_WHOLE(Abs, X_ABS, dim_max(a[0], dim_neg(a[0])));
+UNARY_WHOLE(Round, X_RINT, a[0]);
+POINTWISE(Sign, infer_like_first, fold_sign(n, a[0]), sign_value(k, x[0]), );
 POINTWISE(Reciprocal, infer_like_first, NULL, x_div(k, x_float(k, x[0]->dtype, 1), x[0]), UPGRADE_FROM_1);
 UNARY(Sqrt, X_SQRT);
 UNARY(Exp, X_EXP);
@@ -312,5 +250,5 @@ static void infer_ceil(node *n) {
     infer_like_first(n);
     contents_of_quotient(n, dim_ceildiv);
 }
-POINTWISE(Floor, infer_floor, fold_itself, x_un(k, X_FLOOR, x[0]), UPGRADE_FROM_1);
-POINTWISE(Ceil, infer_ceil, fold_itself, x_un(k, X_CEIL, x[0]), UPGRADE_FROM_1);
+POINTWISE(Floor, infer_floor, a[0], x_un(k, X_FLOOR, x[0]), UPGRADE_FROM_1);
+POINTWISE(Ceil, infer_ceil, a[0], x_un(k, X_CEIL, x[0]), UPGRADE_FROM_1);
