@@ -79,7 +79,8 @@ int infer_common_length(const node *n, int first, int last) {
 }
 
 dim *infer_count_dim(const node *n, const dim *most) {
-    const value *v = node_out(n, 0);
+    const value *v = NULL;
+    for (int j = 0; j < n->nout && !v; j++) v = n->out[j];
     dim *d = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.count", v ? v->name : ""));
     if (d->min < 0) dim_bound(d, 0, INT64_MAX, 1);
     if (most && most->max < d->max) dim_bound(d, 0, most->max, 1);
@@ -108,10 +109,14 @@ static bool is_variable(const program *p, const dim *d) {
     return false;
 }
 
-step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t element) {
+void declare_variable(lowering *l, dim *d) {
     program *p = l->program;
-    if (!is_variable(p, target)) VEC_PUSH(p->arena, &p->variables, target);
-    step *s = step_new(p, l->region, STEP_SET_DIM, n->loc);
+    if (!is_variable(p, d)) VEC_PUSH(p->arena, &p->variables, d);
+}
+
+step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t element) {
+    declare_variable(l, target);
+    step *s = step_new(l->program, l->region, STEP_SET_DIM, n->loc);
     s->target = target, s->buffer = b, s->index = element;
     return s;
 }
@@ -207,6 +212,14 @@ stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *ou
     *k = lower_kernel(l, n, suffix);
     stage *s = kernel_stage(*k);
     axes_over(*k, s, out, index);
+    return s;
+}
+
+step *lower_call(lowering *l, const node *n, const char *function, int nwritten, buffer *const *args,
+                 int nargs, dim *const *numbers, int nnumbers) {
+    step *s = lower_library(l, n, function, nwritten, nargs, nnumbers);
+    memcpy(s->args, args, (size_t)nargs * sizeof *args);
+    if (nnumbers) memcpy(s->numbers, numbers, (size_t)nnumbers * sizeof *numbers);
     return s;
 }
 

@@ -16,8 +16,8 @@ dim **infer_contents_or_opaque(node *n, int i, int *count);
 bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, dtype elem);
 // The length of the first of inputs first..last that is a list of known length, -1 when none is.
 int infer_common_length(const node *n, int first, int last);
-// The size of output 0 that is counted at run time: an opaque dim of that output's name, at most `most`
-// (NULL: any).
+// A size that is counted at run time: a runtime symbol named after the first output that is wanted, at most
+// `most` (NULL: any).
 dim *infer_count_dim(const node *n, const dim *most);
 // The type's sizes when all are constants; false when not, or when there are more than `most` elements.
 bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count);
@@ -36,8 +36,14 @@ _Noreturn void lower_unknown_length(lowering *l, const node *n);
 void lower_sizes(lowering *l, node *n, dim *const *d);
 // Checks that d >= 0.
 void lower_check_size(lowering *l, const node *n, dim *d, const char *message);
+void declare_variable(lowering *l, dim *d); // an opaque dim that steps set
 // Sets opaque `target` from an element of b.
 step *lower_set_dim(lowering *l, const node *n, dim *target, buffer *b, int64_t element);
+// A step that calls a library function on BUFFERS(...), the first nwritten of which it writes, and DIMS(...).
+step *lower_call(lowering *l, const node *n, const char *function, int nwritten, buffer *const *args,
+                 int nargs, dim *const *numbers, int nnumbers);
+#define BUFFERS(...) (buffer *[]){__VA_ARGS__}, (int)(sizeof((buffer *[]){__VA_ARGS__}) / sizeof(buffer *))
+#define DIMS(...)    (dim *[]){__VA_ARGS__}, (int)(sizeof((dim *[]){__VA_ARGS__}) / sizeof(dim *))
 // When all of output 0's elements are known from the model's sizes: a kernel that writes them.
 bool lower_known_contents(lowering *l, node *n);
 

@@ -12,17 +12,8 @@
 
 // ---- Shared
 
-void declare_variable(lowering *l, dim *d) {
-    program *p = l->program;
-    for (int j = 0; j < p->variables.n; j++)
-        if (p->variables.at[j] == d) return;
-    VEC_PUSH(p->arena, &p->variables, d);
-}
-
 void set_dim(lowering *l, const node *n, dim *target, dim *value) {
-    declare_variable(l, target);
-    step *s = step_new(l->program, l->region, STEP_SET_DIM, n->loc);
-    s->target = target, s->dim = value;
+    lower_set_dim(l, n, target, NULL, 0)->dim = value;
 }
 
 void check_dims(lowering *l, const node *n, dim *a, dim *b, const char *message) {
@@ -44,6 +35,26 @@ void step_buffer(lowering *l, const node *n, step_kind kind, buffer *b) {
 void step_between(lowering *l, const node *n, step_kind kind, buffer *to, buffer *from) {
     step *s = step_new(l->program, l->region, kind, n->loc);
     s->buffer = to, s->from = from;
+}
+
+region *open_loop(lowering *l, const node *n, dim *counter, dim *count, buffer *condition) {
+    declare_variable(l, counter);
+    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
+    loop->target = counter, loop->dim = count, loop->buffer = condition;
+    region *outside = l->region;
+    l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
+    l->depth++;
+    return outside;
+}
+
+void close_loop(lowering *l, region *outside) {
+    l->depth--;
+    l->region = outside;
+}
+
+void map_value(lowering *l, value *v, buffer *b) {
+    if (!b->value) b->value = v;
+    map_put_number(&l->buffers, (uint64_t)v->id, b);
 }
 
 void copy_scalar(lowering *l, const node *n, buffer *to, buffer *from) {
@@ -458,8 +469,7 @@ static void if_lower(lowering *l, node *n) {
         out[i] = sized ? lower_handle_out(l, n, i)
                        : heap_buffer(l, n, v->name, v->type.elem, v->type.rank, v->type.dims);
         if (sized) continue;
-        out[i]->value = v;
-        map_put_number(&l->buffers, (uint64_t)v->id, out[i]);
+        map_value(l, v, out[i]);
     }
     step *s = step_new(l->program, l->region, STEP_IF, n->loc);
     s->buffer = condition;

@@ -8,6 +8,7 @@
 //     next = body's results;  sizes = next sizes;  carried = next
 #include "ir/ops/control/control.h"
 #include "ir/ops/control/sequence.h"
+#include "ir/ops/runtime_args.h"
 
 // ---- Shapes. Unknown dims that inference makes for the node, in this order:
 enum { DIM_ITERATION, DIM_TRIP, DIM_FIRST }; // then one for each dim of a carried value, of a scan element
@@ -196,11 +197,6 @@ static bool is_variable(const looping *o, int i, int j) {
     return o->carried[i].in->type.dims[j] == infer_made_dim(o->n, first_dim(o->n, o->g, i) + j);
 }
 
-static void map_value(lowering *l, value *v, buffer *b) {
-    if (!b->value) b->value = v;
-    map_put_number(&l->buffers, (uint64_t)v->id, b);
-}
-
 // The first iteration's value. Where no size varies, in the memory of the output; else in memory of its own.
 static void start_carried(looping *o, int i) {
     lowering *l = o->l;
@@ -301,11 +297,10 @@ static void bind_element(looping *o, scanned *s, const buffer *element) {
 }
 
 // Copies the first `from->dims[0]` or `to->dims[0]` elements, whichever is less: that of `rows`.
-static void copy_rows(looping *o, const char *suffix, buffer *to, buffer *from, const buffer *rows) {
-    kernel *k = lower_kernel(o->l, o->n, suffix);
-    stage *s = kernel_stage(k);
+static void copy_rows(looping *o, const char *suffix, buffer *to, buffer *from, buffer *rows) {
+    kernel *k;
     expr *index[MAX_RANK];
-    axes_over(k, s, rows, index);
+    stage *s = suffixed_stage(o->l, o->n, suffix, rows, &k, index);
     stage_write(k, s, to, index, x_read(k, from, index));
 }
 
@@ -447,18 +442,15 @@ static void lower_iteration(looping *o) {
     stage_write(k, kernel_stage(k), number, NULL, x_dim(k, o->iteration));
 }
 
-static void lower_body(looping *o, step *loop) {
+static void lower_body(looping *o, dim *limit) {
     lowering *l = o->l;
-    region *outside = l->region;
-    l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
-    l->depth++;
+    region *outside = open_loop(l, o->n, o->iteration, limit, o->condition);
     lower_iteration(o);
     lower_graph(l, o->g);
     for (int k = 0; k < o->nscanned; k++) step_scanned(o, k);
     hand_round(o);
     set_dim(l, o->n, o->count, dim_addk(o->iteration, 1));
-    l->depth--;
-    l->region = outside;
+    close_loop(l, outside);
 }
 
 // The bound of the loop: known as a dim, read from the tensor, or NULL.
@@ -467,9 +459,7 @@ static dim *trip_limit(looping *o) {
     dim *most = most_trips(o->n);
     if (most) return most;
     dim *limit = dim_opaque(o->l->program->dims, "limit", INT64_MIN, INT64_MAX);
-    declare_variable(o->l, limit);
-    step *s = step_new(o->l->program, o->l->region, STEP_SET_DIM, o->n->loc);
-    s->target = limit, s->buffer = lower_in(o->l, o->n, 0);
+    lower_set_dim(o->l, o->n, limit, lower_in(o->l, o->n, 0), 0);
     return limit;
 }
 
@@ -487,11 +477,7 @@ static void loop_lower(lowering *l, node *n) {
     }
     start_condition(&o);
     for (int k = 0; k < o.nscanned; k++) start_scanned(&o, k);
-    dim *limit = trip_limit(&o);
-    declare_variable(l, o.iteration);
-    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
-    loop->target = o.iteration, loop->dim = limit, loop->buffer = o.condition;
-    lower_body(&o, loop);
+    lower_body(&o, trip_limit(&o));
     for (int k = 0; k < o.nscanned; k++) finish_scanned(&o, k);
 }
 

@@ -84,16 +84,14 @@ static buffer *new_handle(lowering *l, const node *n, const char *suffix) {
 // A number for the library: a fixed dtype, size, flag.
 static dim *number(const lowering *l, int64_t v) { return dim_const(l->program->dims, v); }
 
-// Strings are handles in buffers, but strings to the library.
-static dtype element_type(const value *v) { return v->type.elem; }
-
 buffer *value_from_tensor(lowering *l, const node *n, value *v, const char *suffix) {
     buffer *from = lower_buffer(l, v);
     if (v->type.rank < 0) return from;
     buffer *handle = new_handle(l, n, suffix);
     step *s = lower_library(l, n, "value_new", 1, 2, 2 + from->rank);
     s->args[0] = handle, s->args[1] = from;
-    s->numbers[0] = number(l, element_type(v)), s->numbers[1] = number(l, from->rank);
+    // Strings are handles in the buffer, but strings to the library.
+    s->numbers[0] = number(l, v->type.elem), s->numbers[1] = number(l, from->rank);
     for (int j = 0; j < from->rank; j++) s->numbers[2 + j] = from->dims[j];
     return handle;
 }
@@ -137,25 +135,23 @@ void value_sizes(lowering *l, const node *n, buffer *handle, const type *t, cons
 }
 
 void value_fetch(lowering *l, const node *n, buffer *handle, buffer *out) {
-    step *s = lower_library(l, n, "value_read", 1, 2, 0);
-    s->args[0] = out, s->args[1] = handle;
+    lower_call(l, n, "value_read", 1, BUFFERS(out, handle), NULL, 0);
+}
+
+static const char *const position_messages[] = {"the position is outside the sequence"};
+
+// A call whose message is that the position (NULL: the end) is outside the sequence.
+static void call_at(lowering *l, const node *n, const char *function, buffer *const *args, int nargs,
+                    const buffer *position) {
+    step *s =
+        lower_call(l, n, function, 1, args, nargs, DIMS(number(l, position ? position->dtype : DT_I64)));
+    s->messages = position_messages, s->nmessages = 1;
 }
 
 static buffer *item_at(lowering *l, const node *n, buffer *sequence, buffer *position, const char *suffix) {
     buffer *item = new_handle(l, n, suffix);
-    step *s = lower_library(l, n, "sequence_at", 1, 3, 1);
-    s->args[0] = item, s->args[1] = sequence, s->args[2] = position;
-    s->numbers[0] = number(l, position->dtype);
-    set_messages(l, s, 1, "the position is outside the sequence", NULL);
+    call_at(l, n, "sequence_at", BUFFERS(item, sequence, position), position);
     return item;
-}
-
-static void insert_item(lowering *l, const node *n, buffer *out, buffer *sequence, buffer *item,
-                        buffer *position) {
-    step *s = lower_library(l, n, "sequence_insert", 1, 4, 1);
-    s->args[0] = out, s->args[1] = sequence, s->args[2] = item, s->args[3] = position;
-    s->numbers[0] = number(l, position ? position->dtype : DT_I64);
-    set_messages(l, s, 1, "the position is outside the sequence", NULL);
 }
 
 static void new_sequence(lowering *l, const node *n, buffer *out, int count, buffer *const *items) {
@@ -204,7 +200,8 @@ static void insert_infer(node *n) {
 
 static void insert_lower(lowering *l, node *n) {
     buffer *sequence = lower_in(l, n, 0), *item = value_from_tensor(l, n, n->in[1], "item");
-    insert_item(l, n, lower_out(l, n, 0), sequence, item, lower_in(l, n, 2));
+    buffer *position = lower_in(l, n, 2);
+    call_at(l, n, "sequence_insert", BUFFERS(lower_out(l, n, 0), sequence, item, position), position);
 }
 
 OPERATOR(SequenceInsert, .infer = insert_infer, .lower = insert_lower, .takes_any_rank = true);
@@ -216,10 +213,7 @@ static void erase_infer(node *n) {
 
 static void erase_lower(lowering *l, node *n) {
     buffer *sequence = lower_in(l, n, 0), *position = lower_in(l, n, 1);
-    step *s = lower_library(l, n, "sequence_erase", 1, 3, 1);
-    s->args[0] = lower_out(l, n, 0), s->args[1] = sequence, s->args[2] = position;
-    s->numbers[0] = number(l, position ? position->dtype : DT_I64);
-    set_messages(l, s, 1, "the position is outside the sequence", NULL);
+    call_at(l, n, "sequence_erase", BUFFERS(lower_out(l, n, 0), sequence, position), position);
 }
 
 OPERATOR(SequenceErase, .infer = erase_infer, .lower = erase_lower);
@@ -256,14 +250,9 @@ static void length_infer(node *n) {
     infer_set(n, 0, DT_I64, 0, NULL);
 }
 
-static void sequence_length(lowering *l, const node *n, buffer *out, buffer *sequence) {
-    step *s = lower_library(l, n, "sequence_length", 1, 2, 0);
-    s->args[0] = out, s->args[1] = sequence;
-}
-
 static void length_lower(lowering *l, node *n) {
     buffer *sequence = lower_in(l, n, 0);
-    sequence_length(l, n, lower_out(l, n, 0), sequence);
+    lower_call(l, n, "sequence_length", 1, BUFFERS(lower_out(l, n, 0), sequence), NULL, 0);
 }
 
 OPERATOR(SequenceLength, .infer = length_infer, .lower = length_lower);
@@ -321,9 +310,8 @@ static const char *const concat_messages[] = {"the sequence is empty",
 
 // Where the rank is not known.
 static void join_lower(lowering *l, node *n, buffer *sequence, bool fresh) {
-    step *s = lower_library(l, n, "sequence_join", 1, 2, 2);
-    s->args[0] = lower_handle_out(l, n, 0), s->args[1] = sequence;
-    s->numbers[0] = number(l, node_int(n, "axis", 0)), s->numbers[1] = number(l, fresh);
+    step *s = lower_call(l, n, "sequence_join", 1, BUFFERS(lower_handle_out(l, n, 0), sequence),
+                         DIMS(number(l, node_int(n, "axis", 0)), number(l, fresh)));
     s->messages = concat_messages, s->nmessages = 2;
 }
 
@@ -337,10 +325,8 @@ static void concat_lower(lowering *l, node *n) {
     }
     int axis = infer_axis(n, node_int(n, "axis", 0), t->rank);
     buffer *dims = dims_buffer(l, n, "concat", t->rank);
-    step *s = lower_library(l, n, "sequence_dims", 1, 2, 4);
-    s->args[0] = dims, s->args[1] = sequence;
-    dim *numbers[] = {number(l, t->elem), number(l, axis), number(l, fresh), number(l, t->rank)};
-    memcpy(s->numbers, numbers, sizeof numbers);
+    step *s = lower_call(l, n, "sequence_dims", 1, BUFFERS(dims, sequence),
+                         DIMS(number(l, t->elem), number(l, axis), number(l, fresh), number(l, t->rank)));
     s->messages = concat_messages, s->nmessages = 2;
     for (int j = 0; j < t->rank; j++) {
         if (!dim_is_const(t->dims[j])) continue;
@@ -351,9 +337,7 @@ static void concat_lower(lowering *l, node *n) {
     bind_sizes(l, n, t, dims);
     lower_checks(l, n);
     buffer *out = lower_out(l, n, 0);
-    step *c = lower_library(l, n, "sequence_concat", 1, 2, 1);
-    c->args[0] = out, c->args[1] = sequence;
-    c->numbers[0] = number(l, axis);
+    lower_call(l, n, "sequence_concat", 1, BUFFERS(out, sequence), DIMS(number(l, axis)));
 }
 
 OPERATOR(ConcatFromSequence, .infer = concat_infer, .lower = concat_lower, .takes_any_rank = true);
@@ -388,11 +372,6 @@ static void map_infer(node *n) {
     for (int i = 0; i < n->nout; i++) set_sequence(n, i, &g->outputs.at[i]->type);
 }
 
-static void map_value(lowering *l, value *v, buffer *b) {
-    if (!b->value) b->value = v;
-    map_put_number(&l->buffers, (uint64_t)v->id, b);
-}
-
 // The body's input i: an item, or the tensor itself.
 static void map_input(lowering *l, node *n, graph *g, int i, buffer *position) {
     value *v = g->inputs.at[i];
@@ -424,16 +403,11 @@ static void map_lower(lowering *l, node *n) {
         out[i] = node_out(n, i) ? lower_out(l, n, i) : new_handle(l, n, arena_printf(a, "out%d", i));
         new_sequence(l, n, out[i], 0, NULL);
     }
-    sequence_length(l, n, length, first);
+    lower_call(l, n, "sequence_length", 1, BUFFERS(length, first), NULL, 0);
     dim *count = dim_opaque(l->program->dims, "length", 0, INT64_MAX);
     dim *iteration = dim_opaque(l->program->dims, "item", 0, INT64_MAX);
     lower_set_dim(l, n, count, length, 0);
-    declare_variable(l, iteration);
-    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
-    loop->target = iteration, loop->dim = count;
-    region *outside = l->region;
-    l->region = loop->body[0] = ARENA_NEW(a, region);
-    l->depth++;
+    region *outside = open_loop(l, n, iteration, count, NULL);
     buffer *position = new_handle(l, n, "position");
     kernel *k = lower_kernel(l, n, "position");
     stage_write(k, kernel_stage(k), position, NULL, x_dim(k, iteration));
@@ -442,11 +416,10 @@ static void map_lower(lowering *l, node *n) {
     for (int i = 0; i < n->nout; i++) {
         buffer *item = value_from_tensor(l, n, g->outputs.at[i], arena_printf(a, "made%d", i));
         buffer *longer = new_handle(l, n, arena_printf(a, "longer%d", i));
-        insert_item(l, n, longer, out[i], item, NULL);
+        call_at(l, n, "sequence_insert", BUFFERS(longer, out[i], item, NULL), NULL);
         step_between(l, n, STEP_COPY, out[i], longer);
     }
-    l->depth--;
-    l->region = outside;
+    close_loop(l, outside);
 }
 
 OPERATOR(SequenceMap, .infer = map_infer, .lower = map_lower, .takes_any_rank = true);

@@ -62,14 +62,12 @@ static void zip_lower(lowering *l, node *n) {
     const constant *labels = zip_keys(n);
     int64_t *columns = ARENA_ARRAY(a, int64_t, labels->count + 1), count = sort_keys(labels, columns);
     buffer *x = lower_in(l, n, 0);
-    step *s = lower_library(l, n, "map_rows", 1, 4, 5);
-    s->args[0] = lower_out(l, n, 0), s->args[1] = x;
-    s->args[2] =
-        lower_constant(l, arena_printf(a, "%s.keys", z->name), pick_constant(a, labels, columns, count));
-    s->args[3] = column_list(l, n, columns, count);
-    s->numbers[0] = infer_k(n, x->dtype), s->numbers[1] = x->rank == 2 ? x->dims[0] : infer_k(n, 1);
-    s->numbers[2] = x->dims[x->rank - 1], s->numbers[3] = infer_k(n, labels->elem),
-    s->numbers[4] = infer_k(n, count);
+    const char *name = arena_printf(a, "%s.keys", z->name);
+    buffer *out = lower_out(l, n, 0),
+           *keys = lower_constant(l, name, pick_constant(a, labels, columns, count));
+    lower_call(l, n, "map_rows", 1, BUFFERS(out, x, keys, column_list(l, n, columns, count)),
+               DIMS(infer_k(n, x->dtype), x->rank == 2 ? x->dims[0] : infer_k(n, 1), x->dims[x->rank - 1],
+                    infer_k(n, labels->elem), infer_k(n, count)));
 }
 
 OPERATOR_OF("ai.onnx.ml", ZipMap, .infer = zip_infer, .lower = zip_lower, .map_keys = zip_keys);
@@ -88,9 +86,7 @@ static buffer *map_list(lowering *l, node *n, int part, dtype t, dim *count) {
     const char *name = part ? "values" : "keys";
     buffer *handle = lower_temp(l, n, arena_printf(a, "%s.handle", name), DT_I64, 0, NULL);
     buffer *map = lower_in(l, n, 0);
-    step *s = lower_library(l, n, "map_part", 1, 2, 1);
-    s->args[0] = handle, s->args[1] = map;
-    s->numbers[0] = infer_k(n, part);
+    lower_call(l, n, "map_part", 1, BUFFERS(handle, map), DIMS(infer_k(n, part)));
     type list = type_tensor(a, t, 1, &count), held = lower_type(&list);
     if (part) value_sizes(l, n, handle, &list, name);
     buffer *out = lower_temp(l, n, name, held.elem, 1, &count);
@@ -99,17 +95,6 @@ static buffer *map_list(lowering *l, node *n, int part, dtype t, dim *count) {
 }
 
 static dim *new_count(lowering *l) { return dim_opaque(l->program->dims, "entries", 0, INT64_MAX); }
-
-// The place of each of `wanted` among the map's keys, -1 where it has none. Both are of type t.
-static buffer *find_keys(lowering *l, node *n, dtype t, buffer *wanted, buffer *keys) {
-    bool strings = t == DT_STRING;
-    buffer *places = lower_temp(l, n, "places", DT_I64, 1, wanted->dims);
-    step *s = lower_library(l, n, strings ? "string_find" : "number_find", 1, 3, strings ? 2 : 3);
-    s->args[0] = places, s->args[1] = wanted, s->args[2] = keys;
-    if (!strings) s->numbers[0] = infer_k(n, t);
-    s->numbers[!strings] = wanted->dims[0], s->numbers[!strings + 1] = keys->dims[0];
-    return places;
-}
 
 // out[.., i] = places[i] < 0 ? other : list[places[i]]; without places list[i]
 static void pick_entries(lowering *l, node *n, buffer *list, buffer *places, buffer *other) {
@@ -202,7 +187,7 @@ static void cast_lower(lowering *l, node *n) {
     buffer *list = cast_values(l, n, values, t->item->elem, to);
     if (sparse) {
         buffer *keys = checked_keys(l, n, map_list(l, n, 0, DT_I64, count));
-        places = find_keys(l, n, DT_I64, number_list(l, n, n->out[0]->type.dims[1]), keys);
+        places = lower_find_in(l, n, DT_I64, number_list(l, n, n->out[0]->type.dims[1]), keys);
     }
     if (sparse && to == DT_STRING) {
         static const char *const nothing[] = {"0.f"};
@@ -246,7 +231,7 @@ static void dict_lower(lowering *l, node *n) {
     buffer *wanted =
         lower_constant(l, arena_printf(l->program->arena, "%s.vocabulary", n->out[0]->name), vocabulary(n));
     buffer *values = map_list(l, n, 1, t->item->elem, count), *keys = map_list(l, n, 0, t->elem, count);
-    pick_entries(l, n, values, find_keys(l, n, t->elem, wanted, keys), NULL);
+    pick_entries(l, n, values, lower_find_in(l, n, t->elem, wanted, keys), NULL);
 }
 
 OPERATOR_OF("ai.onnx.ml", DictVectorizer, .infer = dict_infer, .lower = dict_lower);

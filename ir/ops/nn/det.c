@@ -89,18 +89,12 @@ static void det_lower(lowering *l, node *n) {
     s = suffixed_stage(l, n, "start", e.det, &k, at);
     stage_write(k, s, e.det, at, x_float(k, t, 1));
     e.step = dim_opaque(l->program->dims, "column", 0, INT64_MAX);
-    declare_variable(l, e.step);
-    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
-    loop->target = e.step, loop->dim = e.size;
-    region *outside = l->region;
-    l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
-    l->depth++;
+    region *outside = open_loop(l, n, e.step, e.size, NULL);
     find_pivot(&e);
     multiply(&e);
     eliminate(&e);
     step_between(l, n, STEP_COPY, e.a, e.next);
-    l->depth--;
-    l->region = outside;
+    close_loop(l, outside);
     s = suffixed_stage(l, n, "finish", out, &k, at);
     stage_write(k, s, out, at, x_cast(k, x_read(k, e.det, at), out->dtype, true));
 }

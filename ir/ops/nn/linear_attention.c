@@ -183,17 +183,11 @@ static void linear_attention_lower(lowering *l, node *n) {
     stage_write(k, s, a.state, at,
                 past ? x_cast(k, x_read(k, past, at), DT_F32, false) : x_float(k, DT_F32, 0));
     a.step = dim_opaque(t, "step", 0, INT64_MAX);
-    declare_variable(l, a.step);
-    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
-    loop->target = a.step, loop->dim = a.s.length;
-    region *outside = l->region;
-    l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
-    l->depth++;
+    region *outside = open_loop(l, n, a.step, a.s.length, NULL);
     if (a.old) retrieve(&a);
     update(&a);
     if (out) answer(&a, out);
-    l->depth--;
-    l->region = outside;
+    close_loop(l, outside);
     if (!present) return;
     s = suffixed_stage(l, n, "finish", present, &k, at);
     stage_write(k, s, present, at, x_cast(k, x_read(k, a.state, at), present->dtype, true));

@@ -444,7 +444,6 @@ static int first_gates(const recurrence *o) { return o->s.gates == 3 && !splits_
 
 static void lower_direction(recurrence *o) {
     lowering *l = o->l;
-    program *p = l->program;
     o->reverse = o->direction == 1 || direction_of(o->n) == REVERSE;
     project(o);
     o->h = new_buffer(o, "h", o->s.batch, o->s.hidden);
@@ -454,16 +453,10 @@ static void lower_direction(recurrence *o) {
         o->c = new_buffer(o, "c", o->s.batch, o->s.hidden);
         start_state(o, "start_c", o->c, IN_C);
     }
-    o->step = dim_opaque(p->dims, "step", 0, INT64_MAX);
-    declare_variable(l, o->step);
-    step *loop = step_new(p, l->region, STEP_LOOP, o->n->loc);
-    loop->target = o->step, loop->dim = o->s.length;
-    region *outside = l->region;
-    l->region = loop->body[0] = ARENA_NEW(p->arena, region);
-    l->depth++;
+    o->step = dim_opaque(l->program->dims, "step", 0, INT64_MAX);
+    region *outside = open_loop(l, o->n, o->step, o->s.length, NULL);
     one_step(o);
-    l->depth--;
-    l->region = outside;
+    close_loop(l, outside);
     finish_state(o, "finish_h", o->h, OUT_H);
     if (o->s.gates == 4) finish_state(o, "finish_c", o->c, OUT_C);
 }

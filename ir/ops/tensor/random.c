@@ -77,15 +77,9 @@ static buffer *words(lowering *l, const node *n, dim *count) {
     buffer *state = l->depth ? state_in_loop(l, n) : NULL;
     copy_state(l, n, "seed", w, state ? state : seeded(l, n), dim_const(t, 0));
     dim *block = dim_opaque(t, "block", 0, INT64_MAX);
-    declare_variable(l, block);
-    step *loop = step_new(l->program, l->region, STEP_LOOP, n->loc);
-    loop->target = block, loop->dim = blocks;
-    region *outside = l->region;
-    l->region = loop->body[0] = ARENA_NEW(l->program->arena, region);
-    l->depth++;
+    region *outside = open_loop(l, n, block, blocks, NULL);
     twist(l, n, w, dim_mulk(block, BLOCK));
-    l->depth--;
-    l->region = outside;
+    close_loop(l, outside);
     if (state) copy_state(l, n, "next", state, w, used);
     return w;
 }

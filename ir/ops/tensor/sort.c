@@ -6,10 +6,6 @@ static dim *product_of(const node *n, dim *const *d, int from, int to) {
     return dim_product(infer_dims(n), d + from, to - from);
 }
 
-static void set_numbers(step *s, dim *const *numbers) {
-    memcpy(s->numbers, numbers, (size_t)s->nnumbers * sizeof *numbers);
-}
-
 // Sorted pairs of key and index, as bytes aligned like int64.
 static buffer *pairs(lowering *l, node *n, dim *count) {
     dim *words = dim_mulk(count, 2);
@@ -56,15 +52,13 @@ static void topk_lower(lowering *l, node *n) {
     dim **contents = lower_argument(l, n, 1, 1, &count), *k = contents[0], *size = x->dims[axis];
     lower_check_size(l, n, k, "K is negative");
     lower_check(l, n, dim_at_most(k, size), "K is larger than the axis");
-    step *s;
     buffer *values = lower_out(l, n, 0), *indices = lower_out(l, n, 1);
     buffer *scratch =
         pairs(l, n, dim_select(dim_lt(size, dim_mulk(k, 4)), dim_mulk(size, 2), dim_max(k, infer_k(n, 0))));
-    s = lower_library(l, n, "topk", 3, 4, 6);
-    s->args[0] = values, s->args[1] = indices, s->args[2] = scratch, s->args[3] = x;
-    set_numbers(s, (dim *[]){infer_k(n, x->dtype), product_of(n, x->dims, 0, axis), size,
-                             product_of(n, x->dims, axis + 1, x->rank), k,
-                             infer_k(n, node_int(n, "largest", 1) != 0)});
+    lower_call(l, n, "topk", 3, BUFFERS(values, indices, scratch, x),
+               DIMS(infer_k(n, x->dtype), product_of(n, x->dims, 0, axis), size,
+                    product_of(n, x->dims, axis + 1, x->rank), k,
+                    infer_k(n, node_int(n, "largest", 1) != 0)));
 }
 
 OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .upgrades = {{10, topk_upgrade_10}});
@@ -80,19 +74,10 @@ static dim *unique_slices(const node *n, int axis) {
     return axis < 0 ? dim_product(infer_dims(n), in->dims, in->rank) : in->dims[axis];
 }
 
-static dim *unique_count(const node *n, const dim *most) {
-    const value *v = NULL;
-    for (int j = 0; j < n->nout && !v; j++) v = n->out[j];
-    dim *d = dim_opaque_named(infer_dims(n), arena_printf(infer_arena(n), "?%s.count", v ? v->name : ""));
-    if (d->min < 0) dim_bound(d, 0, INT64_MAX, 1);
-    if (most && most->max < d->max) dim_bound(d, 0, most->max, 1);
-    return d;
-}
-
 static void unique_infer(node *n) {
     const type *in = infer_in(n, 0);
     int rank = infer_rank(n, 0), axis = unique_axis(n);
-    dim *slices = unique_slices(n, axis), *count = unique_count(n, slices), *out[MAX_RANK + 1];
+    dim *slices = unique_slices(n, axis), *count = infer_count_dim(n, slices), *out[MAX_RANK + 1];
     for (int j = 0; j < rank; j++) out[j] = j == axis ? count : in->dims[j];
     if (axis < 0) out[0] = count;
     infer_set(n, 0, in->elem, axis < 0 ? 1 : rank, out);
@@ -126,9 +111,7 @@ static void describe_slices(node *n, const buffer *x, int axis, dim **numbers) {
 // Numbers in the order of the strings.
 static buffer *string_ranks(lowering *l, node *n, buffer *x) {
     buffer *ranks = lower_temp(l, n, "ranks", DT_I64, x->rank, x->dims);
-    step *s = lower_library(l, n, "string_rank", 1, 2, 1);
-    s->args[0] = ranks, s->args[1] = x;
-    s->numbers[0] = buffer_count(x);
+    lower_call(l, n, "string_rank", 1, BUFFERS(ranks, x), DIMS(buffer_count(x)));
     return ranks;
 }
 
@@ -137,15 +120,15 @@ static void unique_lower(lowering *l, node *n) {
     int axis = unique_axis(n);
     buffer *x = lower_in(l, n, 0);
     lower_arguments(l, n);
-    dim *slices = unique_slices(n, axis), *one = infer_k(n, 1), *count = unique_count(n, NULL);
+    dim *slices = unique_slices(n, axis), *one = infer_k(n, 1), *count = infer_count_dim(n, NULL);
     buffer *first = lower_temp(l, n, "first", DT_I64, 1, &slices);
     buffer *counts = lower_temp(l, n, "counts", DT_I64, 1, &slices);
     buffer *inverse = node_out(n, 2) ? lower_out(l, n, 2) : lower_temp(l, n, "inverse", DT_I64, 1, &slices);
     buffer *total = lower_temp(l, n, "total", DT_I64, 1, &one), *scratch = pairs(l, n, dim_mulk(slices, 4));
     buffer *keys = n->in[0]->type.elem == DT_STRING ? string_ranks(l, n, x) : x;
-    step *s = lower_library(l, n, "unique", 5, 6, 5);
-    memcpy(s->args, (buffer *[]){first, counts, inverse, total, scratch, keys}, 6 * sizeof *s->args);
-    describe_slices(n, x, axis, s->numbers);
+    dim *numbers[5];
+    describe_slices(n, x, axis, numbers);
+    lower_call(l, n, "unique", 5, BUFFERS(first, counts, inverse, total, scratch, keys), numbers, 5);
     lower_set_dim(l, n, count, total, 0);
     buffer *y = lower_out(l, n, 0);
     if (y) {
@@ -203,11 +186,10 @@ static void nms_lower(lowering *l, node *n) {
     buffer *chosen = lower_temp(l, n, "chosen", DT_I64, 2, bound);
     buffer *total = lower_temp(l, n, "total", DT_I64, 1, &one);
     buffer *scratch = pairs(l, n, dim_mulk(scores->dims[2], 2));
-    step *s = lower_library(l, n, "nms", 3, 7, 5);
-    buffer *args[] = {chosen, total, scratch, boxes, scores, lower_in(l, n, 3), lower_in(l, n, 4)};
-    memcpy(s->args, args, sizeof args);
-    set_numbers(s, (dim *[]){scores->dims[0], scores->dims[1], scores->dims[2], most,
-                             infer_k(n, node_int(n, "center_point_box", 0) != 0)});
+    lower_call(l, n, "nms", 3,
+               BUFFERS(chosen, total, scratch, boxes, scores, lower_in(l, n, 3), lower_in(l, n, 4)),
+               DIMS(scores->dims[0], scores->dims[1], scores->dims[2], most,
+                    infer_k(n, node_int(n, "center_point_box", 0) != 0)));
     lower_set_dim(l, n, count, total, 0);
     buffer *out = lower_out(l, n, 0);
     lower_check(l, n, dim_eq(out->dims[0], count), "the output does not have its declared size");

@@ -16,16 +16,19 @@ constant *strings_constant(arena *a, const char *const *s, const size_t *sizes, 
     return c;
 }
 
-buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys) {
-    bool strings = keys->kind == CONST_STRINGS;
-    buffer *from = lower_buffer(l, x), *places = lower_temp(l, n, "places", DT_I64, from->rank, from->dims);
-    dim *count = buffer_count(from), *m = infer_k(n, keys->count);
-    step *s = lower_library(l, n, strings ? "string_find" : "number_find", 1, 3, strings ? 2 : 3);
-    s->args[0] = places, s->args[1] = from;
-    s->args[2] = lower_constant(l, arena_printf(l->program->arena, "%s.keys", x->name), keys);
-    if (!strings) s->numbers[0] = infer_k(n, keys->elem);
-    s->numbers[strings ? 0 : 1] = count, s->numbers[strings ? 1 : 2] = m;
+buffer *lower_find_in(lowering *l, const node *n, dtype t, buffer *wanted, buffer *keys) {
+    bool strings = t == DT_STRING;
+    buffer *places = lower_temp(l, n, "places", DT_I64, wanted->rank, wanted->dims);
+    dim *numbers[] = {infer_k(n, t), buffer_count(wanted), keys->dims[0]};
+    lower_call(l, n, strings ? "string_find" : "number_find", 1, BUFFERS(places, wanted, keys),
+               numbers + strings, 3 - strings);
     return places;
+}
+
+buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys) {
+    buffer *from = lower_buffer(l, x);
+    const char *name = arena_printf(l->program->arena, "%s.keys", x->name);
+    return lower_find_in(l, n, keys->elem, from, lower_constant(l, name, keys));
 }
 
 // ---------------------------------------------------------------- Equal, StringConcat
@@ -81,17 +84,13 @@ static void split_lower(lowering *l, node *n) {
     buffer *counts =
         node_out(n, 1) ? lower_out(l, n, 1) : lower_temp(l, n, "counts", DT_I64, x->rank, x->dims);
     buffer *widest = lower_temp(l, n, "widest", DT_I64, 1, &one);
-    step *s = lower_library(l, n, "string_count", 2, 4, 2);
-    s->args[0] = counts, s->args[1] = widest, s->args[2] = x, s->args[3] = by;
-    s->numbers[0] = count, s->numbers[1] = most;
+    lower_call(l, n, "string_count", 2, BUFFERS(counts, widest, x, by), DIMS(count, most));
     lower_set_dim(l, n, pieces, widest, 0);
     lower_checks(l, n);
     buffer *out = lower_out(l, n, 0);
     if (!out) return;
     lower_check(l, n, dim_eq(out->dims[out->rank - 1], pieces), "the output does not have its declared size");
-    s = lower_library(l, n, "string_split", 1, 3, 3);
-    s->args[0] = out, s->args[1] = x, s->args[2] = by;
-    s->numbers[0] = count, s->numbers[1] = most, s->numbers[2] = pieces;
+    lower_call(l, n, "string_split", 1, BUFFERS(out, x, by), DIMS(count, most, pieces));
 }
 
 OPERATOR(StringSplit, .infer = split_infer, .lower = split_lower);
@@ -120,12 +119,10 @@ static void normalize_lower(lowering *l, node *n) {
         *count = infer_count_dim(n, NULL);
     buffer *kept = lower_temp(l, n, "kept", DT_STRING, 1, &room),
            *total = lower_temp(l, n, "total", DT_I64, 1, &one);
-    step *s = lower_library(l, n, "string_normalize", 2, 4, 4);
-    s->args[0] = kept, s->args[1] = total, s->args[2] = x;
-    s->args[3] = lower_constant(l, arena_printf(a, "%s.stopwords", x->name), words);
-    dim *numbers[] = {n_in, infer_k(n, words->count), infer_k(n, node_int(n, "is_case_sensitive", 0) != 0),
-                      infer_k(n, case_change(n))};
-    memcpy(s->numbers, numbers, sizeof numbers);
+    buffer *stopwords = lower_constant(l, arena_printf(a, "%s.stopwords", x->name), words);
+    lower_call(l, n, "string_normalize", 2, BUFFERS(kept, total, x, stopwords),
+               DIMS(n_in, infer_k(n, words->count), infer_k(n, node_int(n, "is_case_sensitive", 0) != 0),
+                    infer_k(n, case_change(n))));
     lower_set_dim(l, n, count, total, 0);
     buffer *out = lower_out(l, n, 0);
     lower_check(l, n, dim_eq(out->dims[out->rank - 1], count), "the output does not have its declared size");
@@ -277,16 +274,10 @@ static void tfidf_lower(lowering *l, node *n) {
     dim *rows = out->rank == 2 ? out->dims[0] : infer_k(n, 1);
     dim *all[2] = {rows, infer_k(n, g.width)};
     buffer *counts = lower_temp(l, n, "counts", DT_F32, out->rank, all + 2 - out->rank);
-    step *s = lower_library(l, n, "tfidf", 1, 3, 6);
-    s->args[0] = counts, s->args[1] = tokens;
-    s->args[2] = lower_constant(l, arena_printf(a, "%s.grams", x->name), gram_table(l, &g));
-    dim *numbers[] = {rows,
-                      x->rank ? x->dims[x->rank - 1] : infer_k(n, 1),
-                      all[1],
-                      infer_k(n, g.shortest),
-                      infer_k(n, g.longest),
-                      infer_k(n, node_int(n, "max_skip_count", 0))};
-    memcpy(s->numbers, numbers, sizeof numbers);
+    buffer *table = lower_constant(l, arena_printf(a, "%s.grams", x->name), gram_table(l, &g));
+    lower_call(l, n, "tfidf", 1, BUFFERS(counts, tokens, table),
+               DIMS(rows, x->rank ? x->dims[x->rank - 1] : infer_k(n, 1), all[1], infer_k(n, g.shortest),
+                    infer_k(n, g.longest), infer_k(n, node_int(n, "max_skip_count", 0))));
     const attr *weights = node_attr(n, "weights");
     int mode = weighting_of(n);
     kernel *k;
@@ -329,10 +320,9 @@ static void match_lower(lowering *l, node *n) {
     constant *table = constant_new(a, DT_I32, 1, &m.words);
     table->data = (const uint8_t *)m.table;
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
-    step *s = lower_library(l, n, "string_match", 1, 3, 2);
-    s->args[0] = out, s->args[1] = x;
-    s->args[2] = lower_constant(l, arena_printf(a, "%s.automaton", x->name), table);
-    s->numbers[0] = buffer_count(x), s->numbers[1] = infer_k(n, m.classes);
+    buffer *states = lower_constant(l, arena_printf(a, "%s.automaton", x->name), table);
+    lower_call(l, n, "string_match", 1, BUFFERS(out, x, states),
+               DIMS(buffer_count(x), infer_k(n, m.classes)));
 }
 
 OPERATOR(RegexFullMatch, .infer = match_infer, .lower = match_lower);

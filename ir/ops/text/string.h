@@ -10,4 +10,5 @@ void lower_string_pairs(lowering *l, node *n, const char *function);
 // The place (int64, -1: none) of x's elements among the keys, which are in ascending order. x and keys are of
 // type t.
 buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys);
+buffer *lower_find_in(lowering *l, const node *n, dtype t, buffer *wanted, buffer *keys);
 #endif
