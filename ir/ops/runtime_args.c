@@ -69,6 +69,24 @@ bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, d
     return false;
 }
 
+void infer_set_like(node *n, int out, dtype elem, int in) {
+    const type *t = infer_in(n, in);
+    if (t->rank == RANK_UNKNOWN) infer_set_unknown(n, out, elem);
+    else infer_set(n, out, elem, t->rank, t->dims);
+}
+
+void infer_shape(const node *n, int i, const char *name, int rank, dim *const *want, const char *what) {
+    if (!node_in(n, i)) return;
+    if (infer_rank(n, i) != rank) infer_error(n, "%s has rank %d, not %d", name, infer_rank(n, i), rank);
+    for (int j = 0; j < rank; j++) infer_same_dim(n, infer_in(n, i)->dims[j], want[j], what);
+}
+
+int infer_supported_rank(const node *n, int rank) {
+    if (rank > MAX_RANK)
+        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
+    return rank;
+}
+
 int infer_common_length(const node *n, int first, int last) {
     for (int i = first; i <= last; i++) {
         const value *v = node_in(n, i);
@@ -213,6 +231,25 @@ stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *ou
     stage *s = kernel_stage(*k);
     axes_over(*k, s, out, index);
     return s;
+}
+
+expr *x_inside(kernel *k, expr *i, dim *extent) {
+    return x_and(k, x_bin(k, X_LE, x_i64(k, 0), i), x_lt(k, i, x_dim(k, extent)));
+}
+
+expr *x_both(kernel *k, expr *a, expr *b) { return a && b ? x_and(k, a, b) : a ? a : b; }
+
+expr *x_clamped(kernel *k, expr *i, dim *extent) {
+    expr *last = x_dim(k, dim_addk(extent, -1));
+    return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
+}
+
+void lower_convert(lowering *l, const node *n, const char *suffix, buffer *from, buffer *to) {
+    kernel *k;
+    expr *index[MAX_RANK];
+    stage *s = suffixed_stage(l, n, suffix, to, &k, index);
+    expr *v = x_read(k, from, index);
+    stage_write(k, s, to, index, from->dtype == to->dtype ? v : x_cast(k, v, to->dtype, true));
 }
 
 step *lower_call(lowering *l, const node *n, const char *function, int nwritten, buffer *const *args,

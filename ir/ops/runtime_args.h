@@ -21,6 +21,11 @@ int infer_common_length(const node *n, int first, int last);
 dim *infer_count_dim(const node *n, const dim *most);
 // The type's sizes when all are constants; false when not, or when there are more than `most` elements.
 bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count);
+// Output `out` has the shape of input `in`, whose rank may be unknown, and the element type elem.
+void infer_set_like(node *n, int out, dtype elem, int in);
+// Input i, if given, has these sizes; `what` describes a pair of them that differs.
+void infer_shape(const node *n, int i, const char *name, int rank, dim *const *want, const char *what);
+int infer_supported_rank(const node *n, int rank); // the rank of an output; error above MAX_RANK
 // Output 0's contents by those of input 0: source gives the position in input 0 of each element of output 0.
 typedef int64_t (*contents_source)(const void *user, const int64_t *at);
 void infer_move_contents(node *n, contents_source source, const void *user);
@@ -51,6 +56,12 @@ bool lower_known_contents(lowering *l, node *n);
 stage *suffixed_stage(lowering *l, const node *n, const char *suffix, buffer *out, kernel **k, expr **index);
 // Row-major position of at in a tensor of those sizes.
 int64_t flat_position(const int64_t *at, const int64_t *sizes, int rank);
+
+expr *x_inside(kernel *k, expr *i, dim *extent);  // 0 <= i < extent
+expr *x_both(kernel *k, expr *a, expr *b);        // a and b; NULL means true
+expr *x_clamped(kernel *k, expr *i, dim *extent); // the nearest position in [0, extent)
+// to[i...] = from[i...], converted if the types differ
+void lower_convert(lowering *l, const node *n, const char *suffix, buffer *from, buffer *to);
 
 dim *dim_is_axis(dim *axis, int a, int rank); // axis, in [-rank, rank), names axis a
 dim *dim_not(dim *condition);

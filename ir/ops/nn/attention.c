@@ -5,6 +5,7 @@
 //     top = max score, weight[j] = exp(score[j] - top), total = sum weight
 //     out[e] = sum over j of weight[j] * v[j, e] / total                     0 when nothing may be seen
 #include "ir/ops/contract.h"
+#include "ir/ops/runtime_args.h"
 #include <math.h>
 
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_VALID };
@@ -197,8 +198,6 @@ static void outer_axes(attention *a) {
     a->row = outer_axis(k, "i", a->s.rows);
 }
 
-static expr *both(kernel *k, expr *a, expr *b) { return a ? x_and(k, a, b) : b; }
-
 // Whether query row may see key j by position; NULL: always. The last query is at the last valid key.
 static expr *visible(attention *a, expr *j) {
     kernel *k = a->k;
@@ -210,9 +209,9 @@ static expr *visible(attention *a, expr *j) {
         position = x_add(k, a->row, x_sub(k, length, x_dim(k, a->s.rows)));
         sees = x_lt(k, j, length);
     }
-    if (node_int(a->n, "is_causal", 0)) sees = both(k, sees, x_bin(k, X_LE, j, position));
-    if (left >= 0) sees = both(k, sees, x_bin(k, X_LE, x_sub(k, position, x_i64(k, left)), j));
-    if (right >= 0) sees = both(k, sees, x_bin(k, X_LE, j, x_add(k, position, x_i64(k, right))));
+    if (node_int(a->n, "is_causal", 0)) sees = x_both(k, sees, x_bin(k, X_LE, j, position));
+    if (left >= 0) sees = x_both(k, sees, x_bin(k, X_LE, x_sub(k, position, x_i64(k, left)), j));
+    if (right >= 0) sees = x_both(k, sees, x_bin(k, X_LE, j, x_add(k, position, x_i64(k, right))));
     return sees;
 }
 
@@ -235,12 +234,12 @@ static expr *masked(attention *a, expr *score, expr *j) {
         }
         expr *m = x_read_guarded(k, mask, at, inside, NULL);
         if (mask->dtype == DT_BOOL) {
-            sees = both(k, sees, m);
+            sees = x_both(k, sees, m);
         } else {
             // A key masked by -inf counts as not seen even where its score is no number.
             m = x_cast(k, m, a->t, false);
-            if (inside) sees = both(k, sees, inside);
-            if (dtype_is_float(mask->dtype)) sees = both(k, sees, x_bin(k, X_NE, m, hidden));
+            if (inside) sees = x_both(k, sees, inside);
+            if (dtype_is_float(mask->dtype)) sees = x_both(k, sees, x_bin(k, X_NE, m, hidden));
             score = x_add(k, score, m);
         }
     }

@@ -192,16 +192,10 @@ conv conv_begin(lowering *l, const node *n, buffer *x, buffer *w, buffer *out) {
 
 expr *conv_param(conv *c, buffer *param) { return read_broadcast(c->k, param, &c->channel, 1); }
 
-static void check_bias(const node *n, int i, dim *channels) {
-    if (!node_in(n, i)) return;
-    if (infer_rank(n, i) != 1) infer_error(n, "the bias has rank %d, not 1", infer_rank(n, i));
-    infer_same_dim(n, infer_in(n, i)->dims[0], channels, "bias size and output channels");
-}
-
 static void conv_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = conv_dims(n, 0, 1, dims);
-    check_bias(n, 2, dims[1]);
+    infer_shape(n, 2, "the bias", 1, &dims[1], "bias size and output channels");
     infer_set(n, 0, infer_in(n, 0)->elem, rank, dims);
 }
 

@@ -5,6 +5,7 @@
 //       sum over c, k... where (o + pad - k*dilation) is i*stride with i inside the input
 //           of x[n, g*C + c, i...] * w[g*C + c, m, k...]
 #include "ir/ops/contract.h"
+#include "ir/ops/runtime_args.h"
 #include <string.h>
 
 typedef struct transposed {
@@ -80,10 +81,7 @@ static void conv_transpose_infer(node *n) {
                    "input channels modulo groups");
     dim *dims[MAX_RANK] = {x->dims[0], dim_mulk(w->dims[1], t.group)};
     memcpy(dims + 2, t.out, (size_t)t.n * sizeof *dims);
-    if (node_in(n, 2)) {
-        if (infer_rank(n, 2) != 1) infer_error(n, "the bias has rank %d, not 1", infer_rank(n, 2));
-        infer_same_dim(n, infer_in(n, 2)->dims[0], dims[1], "bias size and output channels");
-    }
+    infer_shape(n, 2, "the bias", 1, &dims[1], "bias size and output channels");
     infer_set(n, 0, x->elem, rank, dims);
 }
 
@@ -109,7 +107,7 @@ static expr *add_axis(builder *b, axis_kind kind, const char *name, dim *extent)
 
 static void guard_range(builder *b, expr *at, dim *extent) {
     kernel *k = b->k;
-    b->guard = x_and(k, b->guard, x_and(k, x_bin(k, X_LE, x_i64(k, 0), at), x_lt(k, at, x_dim(k, extent))));
+    b->guard = x_and(k, b->guard, x_inside(k, at, extent));
 }
 
 // All positions in one: the stride's remainder is part of the guard.

@@ -33,8 +33,7 @@ static expr *read_a(const elimination *e, kernel *k, expr *const *at, expr *row,
 
 // The row of the pivot, inside of the matrix for sure.
 static expr *read_pivot(const elimination *e, kernel *k, expr *const *at) {
-    expr *last = x_dim(k, dim_addk(e->size, -1)), *zero = x_i64(k, 0);
-    return x_bin(k, X_MAX, x_bin(k, X_MIN, x_read(k, e->pivot, at), last), zero);
+    return x_clamped(k, x_read(k, e->pivot, at), e->size);
 }
 
 static void find_pivot(const elimination *e) {
@@ -82,11 +81,10 @@ static void det_lower(lowering *l, node *n) {
     e.next = lower_temp(l, n, "next", t, x->rank, x->dims);
     e.pivot = lower_temp(l, n, "pivot", DT_I64, out->rank, out->dims);
     e.det = lower_temp(l, n, "det", t, out->rank, out->dims);
+    lower_convert(l, n, "copy", x, e.a);
     kernel *k;
     expr *at[MAX_RANK];
-    stage *s = suffixed_stage(l, n, "copy", e.a, &k, at);
-    stage_write(k, s, e.a, at, x_read(k, x, at));
-    s = suffixed_stage(l, n, "start", e.det, &k, at);
+    stage *s = suffixed_stage(l, n, "start", e.det, &k, at);
     stage_write(k, s, e.det, at, x_float(k, t, 1));
     e.step = dim_opaque(l->program->dims, "column", 0, INT64_MAX);
     region *outside = open_loop(l, n, e.step, e.size, NULL);
@@ -95,8 +93,7 @@ static void det_lower(lowering *l, node *n) {
     eliminate(&e);
     step_between(l, n, STEP_COPY, e.a, e.next);
     close_loop(l, outside);
-    s = suffixed_stage(l, n, "finish", out, &k, at);
-    stage_write(k, s, out, at, x_cast(k, x_read(k, e.det, at), out->dtype, true));
+    lower_convert(l, n, "finish", e.det, out);
 }
 
 OPERATOR(Det, .infer = det_infer, .lower = det_lower);

@@ -57,13 +57,8 @@ static void linear_attention_infer(node *n) {
     check_gate(n, IN_BETA, &s);
     dtype elem = infer_in(n, IN_QUERY)->elem, state = elem;
     dim *dims[] = {s.batch, infer_k(n, s.kv_heads), s.key, s.value};
-    if (node_in(n, IN_STATE)) {
-        state = infer_in(n, IN_STATE)->elem;
-        if (infer_rank(n, IN_STATE) != 4)
-            infer_error(n, "past_state has rank %d, not 4", infer_rank(n, IN_STATE));
-        for (int j = 0; j < 4; j++)
-            infer_same_dim(n, infer_in(n, IN_STATE)->dims[j], dims[j], "sizes of past_state");
-    }
+    if (node_in(n, IN_STATE)) state = infer_in(n, IN_STATE)->elem;
+    infer_shape(n, IN_STATE, "past_state", 4, dims, "sizes of past_state");
     infer_set(n, 0, elem, 3, (dim *[]){s.batch, s.length, dim_mulk(s.value, s.q_heads)});
     infer_set(n, 1, state, 4, dims);
 }
@@ -188,9 +183,7 @@ static void linear_attention_lower(lowering *l, node *n) {
     update(&a);
     if (out) answer(&a, out);
     close_loop(l, outside);
-    if (!present) return;
-    s = suffixed_stage(l, n, "finish", present, &k, at);
-    stage_write(k, s, present, at, x_cast(k, x_read(k, a.state, at), present->dtype, true));
+    if (present) lower_convert(l, n, "finish", a.state, present);
 }
 
 OPERATOR(LinearAttention, .infer = linear_attention_infer, .lower = linear_attention_lower);
@@ -205,15 +198,8 @@ static void causal_conv_infer(node *n) {
     infer_same_dim(n, w->dims[0], x->dims[1], "channels of input and weight");
     infer_same_dim(n, w->dims[1], infer_k(n, 1), "middle size of the weight");
     dim *state[] = {x->dims[0], x->dims[1], dim_addk(w->dims[2], -1)};
-    if (node_in(n, 2)) {
-        if (infer_rank(n, 2) != 1) infer_error(n, "the bias has rank %d, not 1", infer_rank(n, 2));
-        infer_same_dim(n, infer_in(n, 2)->dims[0], x->dims[1], "channels of input and bias");
-    }
-    if (node_in(n, 3)) {
-        if (infer_rank(n, 3) != 3) infer_error(n, "past_state has rank %d, not 3", infer_rank(n, 3));
-        for (int j = 0; j < 3; j++)
-            infer_same_dim(n, infer_in(n, 3)->dims[j], state[j], "sizes of past_state");
-    }
+    infer_shape(n, 2, "the bias", 1, &x->dims[1], "channels of input and bias");
+    infer_shape(n, 3, "past_state", 3, state, "sizes of past_state");
     infer_set(n, 0, x->elem, 3, x->dims);
     infer_set(n, 1, x->elem, 3, state);
 }

@@ -19,10 +19,7 @@ static void infer_loss(node *n) {
         infer_error(n, "the target has rank %d; the input's %d requires %d", target->rank, rank, rank - 1);
     for (int j = 0; j < rank - 1; j++)
         infer_same_dim(n, x->dims[j ? j + 1 : 0], target->dims[j], "sizes of input and target");
-    if (node_in(n, 2)) {
-        if (infer_rank(n, 2) != 1) infer_error(n, "the weight has rank %d, not 1", infer_rank(n, 2));
-        infer_same_dim(n, infer_in(n, 2)->dims[0], x->dims[1], "weights and classes");
-    }
+    infer_shape(n, 2, "the weight", 1, &x->dims[1], "weights and classes");
     if (r == REDUCE_NONE) infer_set(n, 0, x->elem, rank - 1, target->dims);
     else infer_set(n, 0, x->elem, 0, NULL);
     infer_set(n, 1, x->elem, rank, x->dims);

@@ -410,8 +410,7 @@ static void lower_lrn(lowering *l, node *n) {
     expr *r = stage_own_axis(k, s, AXIS_REDUCE, "r", dim_const(l->program->dims, size));
     for (int i = 0; i < x->rank; i++) near[i] = index[i];
     near[1] = x_add(k, x_add(k, index[1], r), x_i64(k, -((size - 1) / 2)));
-    expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), near[1]), x_lt(k, near[1], x_dim(k, x->dims[1])));
-    expr *v = x_read_guarded(k, x, near, inside, NULL);
+    expr *v = x_read_guarded(k, x, near, x_inside(k, near[1], x->dims[1]), NULL);
     dtype t = v->dtype;
     expr *sum = stage_reduce(k, s, RED_SUM, x_mul(k, v, v));
     double alpha = node_float(n, "alpha", 0.0001f);

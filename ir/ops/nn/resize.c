@@ -257,11 +257,6 @@ static expr *position(const resize *z, kernel *k, const resized *r, expr *i) {
     return at;
 }
 
-static expr *clamped(kernel *k, expr *i, dim *extent) {
-    expr *last = x_dim(k, dim_addk(extent, -1));
-    return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
-}
-
 // Whether the axis keeps its elements as they are, for certain.
 static bool stays(const resize *z, const resized *r) {
     if (!r->listed) return true;
@@ -331,7 +326,7 @@ static buffer *nearest_table(const resize *z, int axis) {
     expr *i;
     stage *s = table_stage(z, "nearest", axis, table, &k, &i);
     expr *near = x_cast(k, rounded(z, k, r, position(z, k, r, i)), DT_I64, true);
-    stage_write(k, s, table, &i, clamped(k, near, r->in));
+    stage_write(k, s, table, &i, x_clamped(k, near, r->in));
     return table;
 }
 
@@ -357,7 +352,7 @@ static void lower_nearest(resize *z, buffer *x, buffer *out) {
     for (int a = 0; a < x->rank; a++) {
         int64_t times = repeats(z, &z->m.axis[a]);
         from[a] = at[a];
-        if (table[a]) from[a] = clamped(k, x_read(k, table[a], &at[a]), x->dims[a]);
+        if (table[a]) from[a] = x_clamped(k, x_read(k, table[a], &at[a]), x->dims[a]);
         else if (!stays(z, &z->m.axis[a])) from[a] = x_bin(k, X_FLOORDIV, at[a], x_i64(k, times));
     }
     stage_write(k, s, out, at, extrapolated(z, k, outside, at, x_read(k, x, from)));
@@ -408,8 +403,7 @@ static expr *raw_weight(const resize *z, kernel *k, const resized *r, dim *taps,
     expr *away = x_un(k, X_ABS, x_sub(k, f64_of(k, place), position(z, k, r, i)));
     expr *w = filter(z, k, x_mul(k, away, narrowing(z, k, r)));
     if (!z->exclude_outside) return w;
-    expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), place), x_lt(k, place, x_dim(k, r->in)));
-    return x_select(k, inside, w, f64(k, 0));
+    return x_select(k, x_inside(k, place, r->in), w, f64(k, 0));
 }
 
 static buffer *first_table(const resize *z, int axis, dim *taps) {
@@ -480,7 +474,7 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
         if (!unrolled) {
             tap = stage_own_axis(k, s, AXIS_REDUCE, "t", taps);
         }
-        from[axis] = clamped(k, x_add(k, x_read(k, first, &at[axis]), tap), r->in);
+        from[axis] = x_clamped(k, x_add(k, x_read(k, first, &at[axis]), tap), r->in);
         expr *term =
             x_mul(k, x_cast(k, x_read(k, x, from), t, false), x_read(k, weight, (expr *[]){at[axis], tap}));
         sum = sum ? x_add(k, sum, term) : term;
@@ -490,19 +484,12 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
     stage_write(k, s, out, at, stored(k, sum, out->dtype));
 }
 
-static void lower_copy(const resize *z, buffer *x, buffer *out) {
-    kernel *k;
-    expr *at[MAX_RANK];
-    stage *s = pointwise_stage(z->l, z->n, out, &k, at);
-    stage_write(k, s, out, at, x_read(k, x, at));
-}
-
 // Axis by axis, last one first; between them values stay in the computing type.
 static void lower_filtered(resize *z, buffer *x, buffer *out) {
     int order[MAX_RANK], n = 0;
     for (int a = x->rank - 1; a >= 0; a--)
         if (!stays(z, &z->m.axis[a])) order[n++] = a;
-    if (!n) lower_copy(z, x, out);
+    if (!n) lower_convert(z->l, z->n, NULL, x, out);
     dtype t = dtype_compute(x->dtype) == DT_F64 ? DT_F64 : DT_F32;
     dim *dims[MAX_RANK];
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);

@@ -15,7 +15,7 @@ static expr *sample_from(kernel *k, buffer *b, expr **index, int axis, const tap
     expr *sum = NULL;
     for (int j = 0; j < count; j++) {
         const tap *p = &taps[0][j];
-        expr *both = !p->inside ? guard : guard ? x_and(k, guard, p->inside) : p->inside;
+        expr *both = x_both(k, guard, p->inside);
         index[axis] = p->at;
         expr *v = sample_from(k, b, index, axis + 1, taps + 1, count, both, t);
         if (p->weight) v = x_mul(k, p->weight, v);
@@ -35,14 +35,7 @@ void sample_linear(kernel *k, expr *x, tap *out) {
 }
 
 void sample_mark(kernel *k, tap *out, int count, dim *extent) {
-    for (int j = 0; j < count; j++)
-        out[j].inside =
-            x_and(k, x_bin(k, X_LE, x_i64(k, 0), out[j].at), x_lt(k, out[j].at, x_dim(k, extent)));
-}
-
-static expr *clamp_index(kernel *k, expr *i, dim *extent) {
-    expr *last = x_dim(k, dim_addk(extent, -1));
-    return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
+    for (int j = 0; j < count; j++) out[j].inside = x_inside(k, out[j].at, extent);
 }
 
 // ---------------------------------------------------------------- GridSample
@@ -109,7 +102,7 @@ static void grid_taps(kernel *k, const grid_axis *g, tap *taps, int count, dtype
         expr *at = taps[j].at;
         if (g->padding == PAD_REFLECTION)
             at = x_cast(k, reflect(k, g, x_cast(k, at, t, false)), DT_I64, true);
-        taps[j].at = clamp_index(k, at, g->extent);
+        taps[j].at = x_clamped(k, at, g->extent);
     }
 }
 
@@ -314,7 +307,7 @@ static expr *roi_taps(kernel *k, const roi *o, expr *bin, expr *sample, dim *ext
     expr *inside = x_and(k, x_bin(k, X_LE, x_float(k, t, -1), x), x_bin(k, X_LE, x, size));
     expr *last = x_sub(k, size, x_float(k, t, 1));
     sample_linear(k, x_bin(k, X_MIN, x_bin(k, X_MAX, x, zero), last), out);
-    for (int j = 0; j < 2; j++) out[j].at = clamp_index(k, out[j].at, extent);
+    for (int j = 0; j < 2; j++) out[j].at = x_clamped(k, out[j].at, extent);
     return inside;
 }
 
@@ -347,8 +340,8 @@ static void roi_align_lower(lowering *l, node *n) {
         roi o = roi_axis(n, k, rois, at[0], j, t);
         expr *in = roi_taps(k, &o, at[2 + j], a, x->dims[2 + j], taps[j]);
         expr *used = x_lt(k, a, o.samples);
-        inside = inside ? x_and(k, inside, in) : in;
-        taken = taken ? x_and(k, taken, used) : used;
+        inside = x_both(k, inside, in);
+        taken = x_both(k, taken, used);
         count = x_mul(k, count, o.samples);
     }
     expr *b = x_cast(k, x_read(k, batch, &at[0]), DT_I64, false), *zero = x_zero(k, t);
@@ -428,7 +421,7 @@ static void max_roi_pool_lower(lowering *l, node *n) {
     for (int j = 0; j < 2; j++) {
         from[2 + j] = stage_own_axis(k, s, AXIS_REDUCE, j ? "x" : "y", x->dims[2 + j]);
         expr *in = in_bin(n, k, rois, at, j, from[2 + j], t);
-        inside = inside ? x_and(k, inside, in) : in;
+        inside = x_both(k, inside, in);
     }
     expr *lowest = reduce_neutral(k, RED_MAX, t);
     expr *best = stage_reduce(k, s, RED_MAX, x_select(k, inside, x_read(k, x, from), lowest));

@@ -4,6 +4,7 @@
 //   quantise:   y = saturate(round_half_even(x / scale) + zero_point)
 //   dequantise: y = (x - zero_point) * scale
 #include "ir/ops/contract.h"
+#include "ir/ops/runtime_args.h"
 
 // ---- Shared
 
@@ -112,12 +113,8 @@ static void quantize_linear_infer(node *n) {
         infer_error(n, "attribute output_dtype is %s, but the zero point is %s", dtype_name(wanted),
                     dtype_name(given));
     dtype t = given ? given : wanted ? wanted : DT_U8;
-    if (!infer_has_rank(n, 0)) {
-        infer_set_unknown(n, 0, t);
-        return;
-    }
-    check_params(n);
-    infer_set(n, 0, t, infer_in(n, 0)->rank, infer_in(n, 0)->dims);
+    if (infer_has_rank(n, 0)) check_params(n);
+    infer_set_like(n, 0, t, 0);
 }
 
 // What x / scale is computed in: the scale's type unless said otherwise. Powers of two (float8e8m0) only
@@ -150,12 +147,8 @@ static void dequantize_linear_infer(node *n) {
     dtype t = dtype_attr(n, "output_dtype");
     if (t == DT_NONE) t = infer_in(n, 1)->elem;
     if (t == DT_F8E8M0) infer_error(n, "a scale of type %s needs attribute output_dtype", dtype_name(t));
-    if (!infer_has_rank(n, 0)) {
-        infer_set_unknown(n, 0, t);
-        return;
-    }
-    check_params(n);
-    infer_set(n, 0, t, infer_in(n, 0)->rank, infer_in(n, 0)->dims);
+    if (infer_has_rank(n, 0)) check_params(n);
+    infer_set_like(n, 0, t, 0);
 }
 
 static void dequantize_linear_lower(lowering *l, node *n) {
@@ -252,10 +245,7 @@ OPERATOR(QLinearMatMul, .infer = qlinear_matmul_infer, .lower = qlinear_matmul_l
 static void qlinear_conv_infer(node *n) {
     dim *dims[MAX_RANK];
     int rank = conv_dims(n, 0, 3, dims);
-    if (node_in(n, 8)) {
-        if (infer_rank(n, 8) != 1) infer_error(n, "the bias has rank %d, not 1", infer_rank(n, 8));
-        infer_same_dim(n, infer_in(n, 8)->dims[0], dims[1], "bias size and output channels");
-    }
+    infer_shape(n, 8, "the bias", 1, &dims[1], "bias size and output channels");
     infer_set(n, 0, infer_in(n, 7)->elem, rank, dims);
 }
 

@@ -232,7 +232,7 @@ static complex_expr read_parts(const transform *f, kernel *k, expr **at, expr *g
     complex_expr v = {x_cast(k, x_read_guarded(k, f->x, at, guard, NULL), f->t, false), NULL};
     if (dim_is(last, 1)) return v;
     expr *second = dim_is(last, 2) ? NULL : x_lt(k, x_i64(k, 1), x_dim(k, last));
-    if (second) guard = guard ? x_and(k, guard, second) : second;
+    guard = x_both(k, guard, second);
     *part = x_i64(k, 1);
     v.im = x_cast(k, x_read_guarded(k, f->x, at, guard, NULL), f->t, false);
     return v;

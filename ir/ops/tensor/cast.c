@@ -33,13 +33,8 @@ static void cast_contents(node *n) {
 }
 
 static void set_type(node *n, dtype to) {
-    const type *x = infer_in(n, 0);
-    if (x->rank == RANK_UNKNOWN) {
-        infer_set_unknown(n, 0, to);
-        return;
-    }
-    infer_set(n, 0, to, x->rank, x->dims);
-    if (n->out[0]) cast_contents(n);
+    infer_set_like(n, 0, to, 0);
+    if (n->out[0] && infer_has_rank(n, 0)) cast_contents(n);
 }
 
 static void infer_cast(node *n) {
@@ -156,9 +151,7 @@ static void infer_bit_cast(node *n) {
     if (dtype_bits(from) != dtype_bits(to))
         infer_error(n, "%s has %d bits, %s has %d", dtype_name(from), dtype_bits(from), dtype_name(to),
                     dtype_bits(to));
-    const type *x = infer_in(n, 0);
-    if (x->rank == RANK_UNKNOWN) infer_set_unknown(n, 0, to);
-    else infer_set(n, 0, to, x->rank, x->dims);
+    infer_set_like(n, 0, to, 0);
 }
 
 // The same memory as unsigned numbers.
@@ -194,10 +187,8 @@ OPERATOR(BitCast, .infer = infer_bit_cast, .lower = lower_bit_cast);
 
 // ---------------------------------------------------------------- Dropout
 static void infer_dropout(node *n) {
-    const type *x = infer_in(n, 0);
     infer_same(n, 0, 0);
-    if (x->rank == RANK_UNKNOWN) infer_set_unknown(n, 1, DT_BOOL);
-    else infer_set(n, 1, DT_BOOL, x->rank, x->dims);
+    infer_set_like(n, 1, DT_BOOL, 0);
 }
 
 static value *binary(node *n, const char *op, value *a, value *b) {

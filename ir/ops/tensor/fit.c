@@ -46,8 +46,7 @@ static void center_crop_pad_lower(lowering *l, node *n) {
         dim *over = dim_sub(x->dims[j], out->dims[j]);
         from[j] = x_add(k, at[j], x_dim(k, dim_truncdiv(over, dim_const(over->table, 2))));
         if (dim_less_equal(out->dims[j], x->dims[j]) == TRI_YES) continue;
-        expr *in = x_and(k, x_bin(k, X_LE, x_i64(k, 0), from[j]), x_lt(k, from[j], x_dim(k, x->dims[j])));
-        inside = inside ? x_and(k, inside, in) : in;
+        inside = x_both(k, inside, x_inside(k, from[j], x->dims[j]));
     }
     stage_write(k, s, out, at, x_read_guarded(k, x, from, inside, NULL));
 }
@@ -135,9 +134,9 @@ static void col2im_lower(lowering *l, node *n) {
         expr *stride = x_i64(k, b.stride[j]);
         expr *from = x_sub(k, x_add(k, at[2 + j], x_i64(k, b.lo[j])), x_mul(k, a, x_i64(k, b.dilation[j])));
         expr *which = x_bin(k, X_FLOORDIV, from, stride);
-        expr *in = x_and(k, x_bin(k, X_LE, x_i64(k, 0), which), x_lt(k, which, x_dim(k, b.count[j])));
+        expr *in = x_inside(k, which, b.count[j]);
         if (b.stride[j] > 1) in = x_and(k, in, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
-        inside = inside ? x_and(k, inside, in) : in;
+        inside = x_both(k, inside, in);
         row = x_add(k, x_mul(k, row, x_dim(k, b.block[j])), a);
         column = x_add(k, x_mul(k, column, x_dim(k, b.count[j])), which);
     }
@@ -209,7 +208,7 @@ static void max_unpool_lower(lowering *l, node *n) {
         to[j] = j ? x_bin(k, X_MOD, flat, size) : flat;
         flat = x_bin(k, X_FLOORDIV, flat, size);
         expr *in = x_lt(k, to[j], x_dim(k, out->dims[j]));
-        if (given != pooled) inside = inside ? x_and(k, inside, in) : in;
+        if (given != pooled) inside = x_both(k, inside, in);
     }
     write *w = stage_write(k, s, out, to, x_read(k, x, at));
     w->guard = inside;

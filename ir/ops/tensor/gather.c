@@ -52,9 +52,8 @@ static void gather_check_indices(const node *n, const dim *size) {
 
 static void gather_infer(node *n) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
-    int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = axis_of(n, 0, rank), out_rank = rank + q - 1;
-    if (out_rank > MAX_RANK)
-        infer_error(n, "the output would have rank %d; at most %d is supported", out_rank, MAX_RANK);
+    int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = axis_of(n, 0, rank);
+    int out_rank = infer_supported_rank(n, rank + q - 1);
     dim *out[MAX_RANK];
     for (int j = 0; j < out_rank; j++)
         out[j] = j < axis ? data->dims[j] : j < axis + q ? indices->dims[j - axis] : data->dims[j - q + 1];
@@ -155,9 +154,8 @@ static void read_tuple(kernel *k, buffer *indices, expr *const *index, const buf
 // The sizes of the output; its rank.
 static int gather_nd_dims(const node *n, int batch, int length, dim **out) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
-    int q = indices->rank, slice = data->rank - batch - length, rank = q - 1 + slice;
-    if (rank > MAX_RANK)
-        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
+    int q = indices->rank, slice = data->rank - batch - length;
+    int rank = infer_supported_rank(n, q - 1 + slice);
     for (int j = 0; j < batch; j++)
         out[j] = infer_same_dim(n, data->dims[j], indices->dims[j], "batch sizes");
     for (int j = batch; j < q - 1; j++) out[j] = indices->dims[j];
@@ -206,13 +204,6 @@ static write_combine reduction_of(const node *n, dtype t) {
     return t == DT_BOOL && numbers[r] == COMBINE_MUL ? COMBINE_MIN : numbers[r];
 }
 
-static void lower_copy(lowering *l, const node *n, buffer *in, buffer *out) {
-    kernel *k;
-    expr *index[MAX_RANK];
-    stage *s = suffixed_stage(l, n, "copy", out, &k, index);
-    stage_write(k, s, out, index, x_read(k, in, index));
-}
-
 // A stage over b's dims where the axes of `scan` are gone through in order, inside the others: updates that
 // may meet are on different positions of those only.
 static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr **index) {
@@ -250,7 +241,7 @@ static void scatter_elements_lower(lowering *l, node *n) {
     int axis = axis_of(n, 0, data->rank);
     lower_covered(l, n, axis);
     buffer *out = lower_out(l, n, 0);
-    lower_copy(l, n, data, out);
+    lower_convert(l, n, "copy", data, out);
     kernel *k = lower_kernel(l, n, "scatter");
     expr *index[MAX_RANK], *to[MAX_RANK];
     bool scan[MAX_RANK] = {false};
@@ -284,7 +275,7 @@ static void scatter_nd_lower(lowering *l, node *n) {
     int length = scatter_nd_length(n);
     lower_tuple_length(l, n, length);
     buffer *out = lower_out(l, n, 0);
-    lower_copy(l, n, data, out);
+    lower_convert(l, n, "copy", data, out);
     kernel *k = lower_kernel(l, n, "scatter");
     expr *index[MAX_RANK], *to[MAX_RANK];
     bool scan[MAX_RANK] = {false};
@@ -316,10 +307,7 @@ static void tensor_scatter_infer(node *n) {
         if (a != axis) infer_same_dim(n, cache->dims[a], update->dims[a], "sizes of cache and update");
     if (dim_less(cache->dims[axis], update->dims[axis]) == TRI_YES)
         infer_error(n, "the update is longer than the cache");
-    if (node_in(n, 2)) {
-        if (infer_rank(n, 2) != 1) infer_error(n, "write_indices has rank %d, not 1", infer_rank(n, 2));
-        infer_same_dim(n, infer_in(n, 2)->dims[0], cache->dims[0], "batch size and length of write_indices");
-    }
+    infer_shape(n, 2, "write_indices", 1, cache->dims, "batch size and length of write_indices");
     infer_same(n, 0, 0);
 }
 
@@ -342,7 +330,7 @@ static void tensor_scatter_lower(lowering *l, node *n) {
     else start = x_bin(k, X_MOD, start, x_dim(k, size));
     from[axis] = x_sub(k, index[axis], start);
     if (is_circular(n)) from[axis] = x_bin(k, X_MOD, from[axis], x_dim(k, size));
-    expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), from[axis]), x_lt(k, from[axis], x_dim(k, length)));
+    expr *inside = x_inside(k, from[axis], length);
     stage_write(k, s, out, index, x_read_guarded(k, update, from, inside, x_read(k, cache, index)));
 }
 
@@ -390,8 +378,7 @@ static void one_hot_infer(node *n) {
     if (values->rank == 1)
         infer_same_dim(n, values->dims[0], infer_k(n, 2), "the number of values, which must be 2");
     else if (values->rank != RANK_UNKNOWN) infer_error(n, "values has rank %d, not 1", values->rank);
-    if (rank + 1 > MAX_RANK)
-        infer_error(n, "the output would have rank %d; at most %d is supported", rank + 1, MAX_RANK);
+    infer_supported_rank(n, rank + 1);
     for (int j = 0; j <= rank; j++)
         out[j] = j < axis ? indices->dims[j] : j == axis ? depth : indices->dims[j - 1];
     infer_set(n, 0, infer_in(n, 2)->elem, rank + 1, out);

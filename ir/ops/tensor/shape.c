@@ -389,9 +389,7 @@ static void unsqueeze_infer(node *n) {
     dim **axes, *in_set[MAX_RANK], *out[MAX_RANK];
     int count;
     if (!infer_argument(n, 1, -1, &axes, &count, in->elem)) return;
-    int rank = infer_rank(n, 0) + count;
-    if (rank > MAX_RANK)
-        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
+    int rank = infer_supported_rank(n, infer_rank(n, 0) + count);
     axis_set(n, axes, count, rank, in_set);
     unsqueezed_dims(n, in_set, rank, out);
     infer_set(n, 0, in->elem, rank, out);
@@ -426,9 +424,7 @@ static dim *expand_dim(const node *n, dim *a, dim *b, dim **fits) {
 
 static int expand_dims(const node *n, dim *const *shape, int count, dim **out, dim **fits) {
     const type *in = infer_in(n, 0);
-    int rank = in->rank > count ? in->rank : count;
-    if (rank > MAX_RANK)
-        infer_error(n, "the output would have rank %d; at most %d is supported", rank, MAX_RANK);
+    int rank = infer_supported_rank(n, in->rank > count ? in->rank : count);
     *fits = infer_k(n, 1);
     for (int j = 0; j < rank; j++) {
         int a = j - (rank - in->rank), b = j - (rank - count);

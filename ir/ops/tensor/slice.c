@@ -430,10 +430,7 @@ static void pad_lower(lowering *l, node *n) {
     for (int a = 0; a < p.rank; a++) {
         pad_axis x = pad_axis_of(t->dims[a], p.lo[a], p.hi[a]);
         expr *i = x_sub(k, index[a], x_dim(k, x.before));
-        if (x.outside && mode == PAD_CONSTANT) {
-            expr *inside = x_and(k, x_bin(k, X_LE, x_i64(k, 0), i), x_lt(k, i, x_dim(k, x.size)));
-            guard = guard ? x_and(k, guard, inside) : inside;
-        }
+        if (x.outside && mode == PAD_CONSTANT) guard = x_both(k, guard, x_inside(k, i, x.size));
         from[a] = x_add(k, x.outside ? pad_position(k, mode, i, &x) : i, x_dim(k, x.start));
     }
     expr *v =

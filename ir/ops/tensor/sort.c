@@ -86,15 +86,6 @@ static void unique_infer(node *n) {
     infer_set(n, 3, DT_I64, 1, &count);
 }
 
-// out[i] = from[i] for i < the out's size
-static void copy_front(lowering *l, node *n, const char *suffix, buffer *from, buffer *to) {
-    kernel *k;
-    expr *index[MAX_RANK];
-    if (!to) return;
-    stage *s = suffixed_stage(l, n, suffix, to, &k, index);
-    stage_write(k, s, to, index, x_read(k, from, index));
-}
-
 // x with the axes before and behind `axis` as one each; of complex numbers the parts are an axis of their
 // own.
 static void describe_slices(node *n, const buffer *x, int axis, dim **numbers) {
@@ -143,8 +134,9 @@ static void unique_lower(lowering *l, node *n) {
         from[at] = x_read(k, first, &index[at]);
         stage_write(k, stage, y, index, x_read(k, x, from));
     }
-    copy_front(l, n, "indices", first, lower_out(l, n, 1));
-    copy_front(l, n, "counts", counts, lower_out(l, n, 3));
+    buffer *indices = lower_out(l, n, 1), *how_often = lower_out(l, n, 3);
+    if (indices) lower_convert(l, n, "indices", first, indices);
+    if (how_often) lower_convert(l, n, "counts", counts, how_often);
 }
 
 OPERATOR(Unique, .infer = unique_infer, .lower = unique_lower);
@@ -193,7 +185,7 @@ static void nms_lower(lowering *l, node *n) {
     lower_set_dim(l, n, count, total, 0);
     buffer *out = lower_out(l, n, 0);
     lower_check(l, n, dim_eq(out->dims[0], count), "the output does not have its declared size");
-    copy_front(l, n, NULL, chosen, out);
+    lower_convert(l, n, NULL, chosen, out);
 }
 
 OPERATOR(NonMaxSuppression, .infer = nms_infer, .lower = nms_lower);
