@@ -247,6 +247,7 @@ expr *x_clamped(kernel *k, expr *i, dim *extent) {
 void lower_convert(lowering *l, const node *n, const char *suffix, buffer *from, buffer *to) {
     kernel *k;
     expr *index[MAX_RANK];
+    if (!to) return;
     stage *s = suffixed_stage(l, n, suffix, to, &k, index);
     expr *v = x_read(k, from, index);
     stage_write(k, s, to, index, from->dtype == to->dtype ? v : x_cast(k, v, to->dtype, true));

@@ -60,7 +60,7 @@ int64_t flat_position(const int64_t *at, const int64_t *sizes, int rank);
 expr *x_inside(kernel *k, expr *i, dim *extent);  // 0 <= i < extent
 expr *x_both(kernel *k, expr *a, expr *b);        // a and b; NULL means true
 expr *x_clamped(kernel *k, expr *i, dim *extent); // the nearest position in [0, extent)
-// to[i...] = from[i...], converted if the types differ
+// to[i...] = from[i...], converted if the types differ; nothing if `to` is NULL
 void lower_convert(lowering *l, const node *n, const char *suffix, buffer *from, buffer *to);
 
 dim *dim_is_axis(dim *axis, int a, int rank); // axis, in [-rank, rank), names axis a

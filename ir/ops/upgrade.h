@@ -19,6 +19,13 @@ void upgrade_reshape_output(node *n, int i, value *shape);
 // Input i gets ones appended to its shape such that its first dim meets dim `axis` of input 0.
 void upgrade_align_input(node *n, int i, int64_t axis);
 
+// Nodes before n, with their output returned.
+value *insert_binary(node *n, const char *op, value *a, value *b);
+value *insert_cast(node *n, value *v, dtype to);
+value *insert_concat(node *n, int count, value *const *parts); // of lists
+value *insert_ones(node *n, value *shape, dtype t);
+void upgrade_set_string(node *n, const char *attribute, const char *s);
+
 // Steps.
 void upgrade_drop_consumed_inputs(node *n); // version 1's optimisation hint
 void upgrade_old_broadcast(node *n);        // attributes broadcast and axis, before version 7

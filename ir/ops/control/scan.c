@@ -96,7 +96,7 @@ static value *length_value(node *n, int states) {
     value *in = n->in[states];
     if (dim_is_const(in->type.dims[axis])) return value_int64(n->graph, dim_value(in->type.dims[axis]));
     value *shape = inferred(insert_before(n, "Shape", 1, &in, NULL));
-    return inferred(insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, axis)}, NULL));
+    return inferred(insert_binary(n, "Gather", shape, value_int64(n->graph, axis)));
 }
 
 static value *body_node(graph *g, node *before, const node *at, const char *op, value *a, value *b,
@@ -112,7 +112,7 @@ static void gather_input(node *n, graph *g, node *before, int states, int i, val
     if (flag(n, "scan_input_directions", i))
         place = body_node(g, before, n, "Sub", value_int64(g, -1), iteration, &made);
     value *element = body_node(g, before, n, "Gather", n->in[states + i], place, &made);
-    node_set_attr(made, (attr){.name = "axis", .kind = ATTR_INT, .i = scan_axis(n, states, i)});
+    upgrade_set_int(made, "axis", scan_axis(n, states, i));
     value_replace(g->inputs.at[states + i], element);
     g->inputs.at[states + i]->graph = NULL;
 }
@@ -182,14 +182,11 @@ static void scan_expand(node *n) {
 // are filled up with zeros.
 static void cut_sequences(node *inner, int states, value *length) {
     value *zero = insert_ints(inner, (int64_t[]){0}, 1), *one = insert_ints(inner, (int64_t[]){1}, 1);
-    value *end = insert_before(inner, "Reshape", 2, (value *[]){length, one}, NULL),
-          *whole = inner->in[states];
+    value *end = insert_binary(inner, "Reshape", length, one), *whole = inner->in[states];
     node *made;
     value *size = insert_before(inner, "Shape", 1, &whole, &made);
     upgrade_set_int(made, "end", 1);
-    value *rest = insert_before(inner, "Sub", 2, (value *[]){size, end}, NULL);
-    value *pads = insert_before(inner, "Concat", 2, (value *[]){zero, rest}, &made);
-    upgrade_set_int(made, "axis", 0);
+    value *pads = insert_concat(inner, 2, (value *[]){zero, insert_binary(inner, "Sub", size, end)});
     for (int i = states; i < inner->nin; i++) {
         value *cut[] = {inner->in[i], zero, end, zero};
         node_set_in(inner, i, insert_before(inner, "Slice", 4, cut, NULL));
@@ -216,14 +213,14 @@ static void scan_upgrade_9(node *n) {
                                     .kind = ATTR_INTS,
                                     .n = directions,
                                     .ints = (int64_t *)d});
-    node_set_attr(inner, (attr){.name = "num_scan_inputs", .kind = ATTR_INT, .i = inputs});
+    upgrade_set_int(inner, "num_scan_inputs", inputs);
     body->outer = item;
     node_set_attr(inner, (attr){.name = "body", .kind = ATTR_GRAPH, .graph = body});
     for (int i = 0; i < body->outputs.n; i++) graph_add_output(item, node_output(inner, i, NULL));
     node_remove_attr(n, "directions");
     if (length) cut_sequences(inner, given - inputs, length);
     int all = given + (length != NULL);
-    node_set_attr(n, (attr){.name = "num_scan_inputs", .kind = ATTR_INT, .i = all});
+    upgrade_set_int(n, "num_scan_inputs", all);
     node_set_attr(n, (attr){.name = "body", .kind = ATTR_GRAPH, .graph = item});
     for (int i = 0; i < given; i++) node_set_in(n, i, n->in[i + 1]);
     node_set_in(n, given, lengths);

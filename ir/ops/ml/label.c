@@ -13,14 +13,11 @@ static constant *list_of(const node *n, const char *name) {
     const attr *f = node_attr(n, arena_printf(a, "%s_floats", name));
     if (t) return t->tensor;
     if (s && s->n) return strings_constant(a, s->strings, NULL, s->n);
-    const attr *of = i && i->n ? i : f;
-    if (!of || !of->n) return NULL;
-    int64_t count = of->n;
-    constant *c = constant_new(a, of == i ? DT_I64 : DT_F32, 1, &count);
-    for (int64_t j = 0; j < count; j++) {
-        if (of == i) dtype_store_int(DT_I64, (void *)c->data, j, i->ints[j]);
-        else dtype_store_float(DT_F32, (void *)c->data, j, f->floats[j], true);
-    }
+    if (i && i->n) return int64s_constant(a, i->ints, i->n);
+    if (!f || !f->n) return NULL;
+    int64_t count = f->n;
+    constant *c = constant_new(a, DT_F32, 1, &count);
+    for (int64_t j = 0; j < count; j++) dtype_store_float(DT_F32, (void *)c->data, j, f->floats[j], true);
     return c;
 }
 

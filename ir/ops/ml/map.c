@@ -13,10 +13,7 @@ static constant *keys_of(const node *n, const char *strings, const char *ints) {
         infer_error(n, has_ints ? "attributes %s and %s are both given" : "neither %s nor %s is given",
                     strings, ints);
     if (has_strings) return strings_constant(infer_arena(n), s->strings, NULL, s->n);
-    int64_t count = i->n;
-    constant *c = constant_new(infer_arena(n), DT_I64, 1, &count);
-    for (int64_t j = 0; j < count; j++) dtype_store_int(DT_I64, (uint8_t *)c->data, j, i->ints[j]);
-    return c;
+    return int64s_constant(infer_arena(n), i->ints, i->n);
 }
 
 static void set_maps(node *n, int out, dtype key, dtype elem) {
@@ -46,12 +43,6 @@ static void zip_infer(node *n) {
     infer_same_dim(n, columns, infer_k(n, labels->count), "columns and labels");
 }
 
-static buffer *column_list(lowering *l, const node *n, const int64_t *columns, int64_t count) {
-    constant *c = constant_new(l->program->arena, DT_I64, 1, &count);
-    for (int64_t j = 0; j < count; j++) dtype_store_int(DT_I64, (uint8_t *)c->data, j, columns[j]);
-    return lower_constant(l, arena_printf(l->program->arena, "%s.columns", n->out[0]->name), c);
-}
-
 // Maps for those that read them: other nodes, and the region whose result they are.
 static void zip_lower(lowering *l, node *n) {
     arena *a = l->program->arena;
@@ -65,7 +56,9 @@ static void zip_lower(lowering *l, node *n) {
     const char *name = arena_printf(a, "%s.keys", z->name);
     buffer *out = lower_out(l, n, 0),
            *keys = lower_constant(l, name, pick_constant(a, labels, columns, count));
-    lower_call(l, n, "map_rows", 1, BUFFERS(out, x, keys, column_list(l, n, columns, count)),
+    name = arena_printf(a, "%s.columns", z->name);
+    buffer *places = lower_constant(l, name, int64s_constant(a, columns, count));
+    lower_call(l, n, "map_rows", 1, BUFFERS(out, x, keys, places),
                DIMS(infer_k(n, x->dtype), x->rank == 2 ? x->dims[0] : infer_k(n, 1), x->dims[x->rank - 1],
                     infer_k(n, labels->elem), infer_k(n, count)));
 }

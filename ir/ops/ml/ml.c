@@ -13,10 +13,15 @@ buffer *ml_floats(lowering *l, const char *name, dtype t, const double *v, int64
     return program_constant(l->program, name, c);
 }
 
+buffer *ml_float_table(lowering *l, const char *name, dtype t, const float *v, int64_t count,
+                       int64_t columns) {
+    double *all = ARENA_ARRAY(l->program->arena, double, count + 1);
+    for (int64_t i = 0; i < count; i++) all[i] = (double)v[i];
+    return ml_floats(l, name, t, all, count, columns);
+}
+
 buffer *ml_ints(lowering *l, const char *name, const int64_t *v, int64_t count) {
-    constant *c = constant_new(l->program->arena, DT_I64, 1, &count);
-    for (int64_t i = 0; i < count; i++) dtype_store_int(DT_I64, (uint8_t *)c->data, i, v[i]);
-    return program_constant(l->program, name, c);
+    return program_constant(l->program, name, int64s_constant(l->program->arena, v, count));
 }
 
 const float *ml_float_list(const node *n, const char *attribute, int *count) {
@@ -114,8 +119,7 @@ buffer *ml_labels(lowering *l, const node *n, const char *ints) {
 static expr *label_of(lowering *l, const node *n, kernel *k, const char *attribute, expr *i) {
     buffer *labels = ml_labels(l, n, attribute);
     if (!labels) return i;
-    expr *last = x_i64(k, dim_value(labels->dims[0]) - 1);
-    expr *at = x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), x_i64(k, 0));
+    expr *at = x_clamped(k, i, labels->dims[0]);
     return x_read(k, labels, &at);
 }
 
@@ -130,15 +134,27 @@ void ml_label(lowering *l, const node *n, buffer *scores, const char *attribute,
     stage_write(r.k, s, labels, &r.kept[0], label_of(l, n, r.k, attribute, best));
 }
 
-static bool has_strings(const node *n, const char *attribute) {
-    const attr *a = node_attr(n, attribute);
-    return a && a->n > 0;
+int ml_label_count(const node *n, const char *ints) {
+    const attr *numbers = node_attr(n, ints), *strings = node_attr(n, "classlabels_strings");
+    return numbers && numbers->n ? numbers->n : strings ? strings->n : 0;
 }
 
-void ml_infer_classes(node *n, const char *ints, const char *strings, dim *rows, dim *scores) {
-    (void)ints;
+buffer *ml_pair_scores(lowering *l, const node *n, const char *name, buffer *single, bool probability) {
+    dim *sizes[] = {single->dims[0], dim_const(l->program->dims, 2)};
+    buffer *both = lower_temp(l, n, "both", single->dtype, 2, sizes);
+    kernel *k;
+    expr *at[2];
+    stage *s = suffixed_stage(l, n, name, both, &k, at);
+    expr *v = x_read(k, single, (expr *[]){at[0], x_i64(k, 0)});
+    expr *other = probability ? x_sub(k, x_float(k, v->dtype, 1), v) : x_un(k, X_NEG, v);
+    stage_write(k, s, both, at, x_select(k, x_bin(k, X_EQ, at[1], x_i64(k, 0)), other, v));
+    return both;
+}
+
+void ml_infer_classes(node *n, dim *rows, dim *scores) {
+    const attr *strings = node_attr(n, "classlabels_strings");
     ml_transform_of(n);
-    infer_set(n, 0, has_strings(n, strings) ? DT_STRING : DT_I64, 1, &rows);
+    infer_set(n, 0, strings && strings->n ? DT_STRING : DT_I64, 1, &rows);
     infer_set(n, 1, DT_F32, 2, (dim *[]){rows, scores});
 }
 
@@ -197,9 +213,7 @@ static expr *read_list(lowering *l, const node *n, kernel *k, const char *name, 
     const float *v = ml_float_list(n, name, &count);
     if (!v) return x_float(k, t, fallback);
     if (count == 1) return x_float(k, t, (double)v[0]);
-    double *all = ARENA_ARRAY(l->program->arena, double, count);
-    for (int i = 0; i < count; i++) all[i] = (double)v[i];
-    return x_read(k, ml_floats(l, name, t, all, count, 0), &feature);
+    return x_read(k, ml_float_table(l, name, t, v, count, 0), &feature);
 }
 
 static void check_list(const node *n, const char *name) {
@@ -424,10 +438,7 @@ static void linear_scores(lowering *l, const node *n, buffer *to) {
     dim *rows, *features;
     ml_matrix(n, &rows, &features);
     int64_t scores = dim_value(to->dims[1]);
-    double *all = ARENA_ARRAY(l->program->arena, double, count + offsets + 1);
-    for (int i = 0; i < count; i++) all[i] = (double)w[i];
-    for (int i = 0; i < offsets; i++) all[count + i] = (double)b[i];
-    buffer *weights = ml_floats(l, "coefficients", to->dtype, all, count, count / scores);
+    buffer *weights = ml_float_table(l, "coefficients", to->dtype, w, count, count / scores);
     lower_check(l, n, dim_eq(features, weights->dims[1]),
                 "X and the coefficients have different numbers of features");
     kernel *k;
@@ -437,7 +448,7 @@ static void linear_scores(lowering *l, const node *n, buffer *to) {
     expr *term = x_mul(k, ml_read(k, x, at[0], feature, to->dtype), x_read(k, weights, from));
     expr *sum = stage_reduce(k, s, RED_SUM, term);
     if (offsets) {
-        buffer *bias = ml_floats(l, "intercepts", to->dtype, all + count, offsets, 0);
+        buffer *bias = ml_float_table(l, "intercepts", to->dtype, b, offsets, 0);
         expr *own = offsets == 1 ? x_i64(k, 0) : at[1];
         sum = x_add(k, sum, x_read(k, bias, &own));
     }
@@ -474,14 +485,9 @@ static void regressor_lower(lowering *l, node *n) {
 }
 ML(LinearRegressor, regressor_infer, regressor_lower);
 
-static int class_count(const node *n) {
-    const attr *ints = node_attr(n, "classlabels_ints"), *strings = node_attr(n, "classlabels_strings");
-    return ints && ints->n ? ints->n : strings ? strings->n : 0;
-}
-
 // Rows of coefficients: one for each class, but for two classes there may be a single one.
 static int64_t linear_rows(const node *n) {
-    int count, offsets, classes = class_count(n);
+    int count, offsets, classes = ml_label_count(n, "classlabels_ints");
     dim *rows, *features;
     ml_matrix(n, &rows, &features);
     ml_float_list(n, "coefficients", &count);
@@ -495,8 +501,8 @@ static void classifier_infer(node *n) {
     ml_matrix(n, &rows, &features);
     int64_t scores = linear_rows(n);
     check_linear(n, scores);
-    if (scores == 1 && class_count(n) == 2) scores = 2;
-    ml_infer_classes(n, "classlabels_ints", "classlabels_strings", rows, infer_k(n, scores));
+    if (scores == 1 && ml_label_count(n, "classlabels_ints") == 2) scores = 2;
+    ml_infer_classes(n, rows, infer_k(n, scores));
 }
 
 // A single score: the label where it is at least 0 (a probability at least a half), else 0.
@@ -519,18 +525,12 @@ static void classifier_lower(lowering *l, node *n) {
     ml_matrix(n, &rows, &features);
     int64_t scores = linear_rows(n);
     dims *t = l->program->dims;
-    bool pair = scores == 1 && class_count(n) == 2;
+    bool pair = scores == 1 && ml_label_count(n, "classlabels_ints") == 2;
     buffer *raw = lower_temp(l, n, "raw", ml_type(n), 2, (dim *[]){rows, dim_const(t, scores)});
     linear_scores(l, n, raw);
-    if (pair) { // the other class has the negative score
-        buffer *both = lower_temp(l, n, "both", raw->dtype, 2, (dim *[]){rows, dim_const(t, 2)});
-        kernel *k;
-        expr *at[2];
-        stage *s = suffixed_stage(l, n, "pair", both, &k, at);
-        expr *v = x_read(k, raw, (expr *[]){at[0], x_i64(k, 0)});
-        expr *first = x_bin(k, X_EQ, at[1], x_i64(k, 0));
-        stage_write(k, s, both, at, x_select(k, first, x_un(k, X_NEG, v), v));
-        raw = both, scores = 2;
+    if (pair) {
+        raw = ml_pair_scores(l, n, "pair", raw, false);
+        scores = 2;
     }
     buffer *final = out ? out : lower_temp(l, n, "final", DT_F32, 2, (dim *[]){rows, dim_const(t, scores)});
     ml_apply(l, n, ml_transform_of(n), raw, final);

@@ -6,6 +6,8 @@
 // A rank-1 (columns 0) or [count / columns, columns] constant.
 buffer *ml_floats(lowering *l, const char *name, dtype t, const double *v, int64_t count, int64_t columns);
 buffer *ml_ints(lowering *l, const char *name, const int64_t *v, int64_t count);
+buffer *ml_float_table(lowering *l, const char *name, dtype t, const float *v, int64_t count,
+                       int64_t columns);
 const float *ml_float_list(const node *n, const char *attribute, int *count); // NULL and 0 when left out
 // Rows and features of X, which may be a single row of rank 1.
 void ml_matrix(const node *n, dim **rows, dim **features);
@@ -22,5 +24,8 @@ void ml_label(lowering *l, const node *n, buffer *scores, const char *attribute,
 // Sets outputs 0 (labels) and 1 (scores) of a classifier.
 // The labels: classlabels_strings, else the attribute `ints`; NULL: neither is given.
 buffer *ml_labels(lowering *l, const node *n, const char *ints);
-void ml_infer_classes(node *n, const char *ints, const char *strings, dim *rows, dim *scores);
+int ml_label_count(const node *n, const char *ints);
+void ml_infer_classes(node *n, dim *rows, dim *scores);
+// [rows, 2] from the single score of each row: the other class has -s, or 1 - s where s is a probability.
+buffer *ml_pair_scores(lowering *l, const node *n, const char *name, buffer *single, bool probability);
 #endif

@@ -15,13 +15,6 @@ static kernel_function function_of(const node *n) {
     return (kernel_function)node_choice(n, "kernel_type", "LINEAR POLY RBF SIGMOID");
 }
 
-static buffer *float_table(lowering *l, const char *name, dtype t, const float *v, int64_t count,
-                           int64_t columns) {
-    double *all = ARENA_ARRAY(l->program->arena, double, count + 1);
-    for (int64_t i = 0; i < count; i++) all[i] = (double)v[i];
-    return ml_floats(l, name, t, all, count, columns);
-}
-
 // to[n, v] = f(x[n] . rows[v]), or for RBF exp(-gamma * |x[n] - rows[v]|^2)
 static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows, buffer *to,
                      const char *what) {
@@ -50,7 +43,7 @@ static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows
 static buffer *vector_table(lowering *l, const node *n, int64_t count, dtype t) {
     int given;
     const float *v = ml_float_list(n, "support_vectors", &given);
-    return float_table(l, "vectors", t, v, given, given / count);
+    return ml_float_table(l, "vectors", t, v, given, given / count);
 }
 
 static void check_rows(const node *n, const char *attribute, int64_t rows) {
@@ -96,7 +89,7 @@ static void regressor_lower(lowering *l, node *n) {
         values = lower_temp(l, n, "values", t, 2, (dim *[]){out->dims[0], dim_const(d, supports)});
         dot_rows(l, n, function_of(n), vector_table(l, n, supports, t), values, "dot");
     } else {
-        dot_rows(l, n, SVM_LINEAR, float_table(l, "coefficients", t, w, count, count), sum, "dot");
+        dot_rows(l, n, SVM_LINEAR, ml_float_table(l, "coefficients", t, w, count, count), sum, "dot");
     }
     buffer *raw = lower_temp(l, n, "raw", t, 2, out->dims);
     kernel *k;
@@ -104,7 +97,7 @@ static void regressor_lower(lowering *l, node *n) {
     stage *s = suffixed_stage(l, n, "combine", raw, &k, at);
     if (supports > 0) {
         expr *vector = stage_own_axis(k, s, AXIS_REDUCE, "v", values->dims[1]);
-        expr *weight = x_read(k, float_table(l, "coefficients", t, w, supports, 0), &vector);
+        expr *weight = x_read(k, ml_float_table(l, "coefficients", t, w, supports, 0), &vector);
         v = stage_reduce(k, s, RED_SUM, x_mul(k, x_read(k, values, (expr *[]){at[0], vector}), weight));
     } else {
         v = x_read(k, sum, at);
@@ -126,9 +119,8 @@ typedef struct machine {
 } machine;
 
 static machine machine_of(const node *n) {
-    const attr *ints = node_attr(n, "classlabels_ints"), *strings = node_attr(n, "classlabels_strings");
     int count, given;
-    machine m = {.classes = ints && ints->n ? ints->n : strings ? strings->n : 0};
+    machine m = {.classes = ml_label_count(n, "classlabels_ints")};
     if (m.classes < 1 || m.classes > MOST_CLASSES) infer_error(n, "there are %d class labels", m.classes);
     m.each = node_ints(n, "vectors_per_class", &count);
     for (int i = 0; i < count; i++) {
@@ -158,7 +150,7 @@ static void classifier_infer(node *n) {
     if (m.vectors) check_at_least(n, "coefficients", m.vectors * (m.classes - 1));
     check_at_least(n, "rho", m.vectors ? m.pairs : 1);
     if (m.probable) check_at_least(n, "prob_a", m.pairs), check_at_least(n, "prob_b", m.pairs);
-    ml_infer_classes(n, "classlabels_ints", "classlabels_strings", rows, infer_k(n, score_count(&m)));
+    ml_infer_classes(n, rows, infer_k(n, score_count(&m)));
 }
 
 // weight[pair, v]: the vectors of class i count by row j - 1 of the coefficients, those of class j by row i.
@@ -192,7 +184,8 @@ static buffer *pair_scores(lowering *l, const node *n, const machine *m, dim *ro
     expr *vector = stage_own_axis(k, s, AXIS_REDUCE, "v", values->dims[1]);
     expr *weight = x_read(k, pair_weights(l, n, m, t), (expr *[]){at[1], vector});
     expr *v = stage_reduce(k, s, RED_SUM, x_mul(k, x_read(k, values, (expr *[]){at[0], vector}), weight));
-    stage_write(k, s, scores, at, x_add(k, v, x_read(k, float_table(l, "rho", t, rho, m->pairs, 0), &at[1])));
+    stage_write(k, s, scores, at,
+                x_add(k, v, x_read(k, ml_float_table(l, "rho", t, rho, m->pairs, 0), &at[1])));
     return scores;
 }
 
@@ -201,7 +194,8 @@ static buffer *linear_scores(lowering *l, const node *n, const machine *m, dim *
     const float *w = ml_float_list(n, "coefficients", &count), *rho = ml_float_list(n, "rho", &offsets);
     dim *sizes[] = {rows, dim_const(l->program->dims, m->classes)};
     buffer *dots = lower_temp(l, n, "dots", t, 2, sizes), *scores = lower_temp(l, n, "linear", t, 2, sizes);
-    dot_rows(l, n, SVM_LINEAR, float_table(l, "coefficients", t, w, count, count / m->classes), dots, "dot");
+    dot_rows(l, n, SVM_LINEAR, ml_float_table(l, "coefficients", t, w, count, count / m->classes), dots,
+             "dot");
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "linear", scores, &k, at);
@@ -331,18 +325,6 @@ static buffer *couple(lowering *l, const node *n, const machine *m, buffer *pair
 
 // ---- Labels and scores
 
-// The two scores that a single one stands for: -s and s.
-static buffer *two_scores(lowering *l, const node *n, buffer *single) {
-    buffer *both = lower_temp(l, n, "both", single->dtype, 2,
-                              (dim *[]){single->dims[0], dim_const(l->program->dims, 2)});
-    kernel *k;
-    expr *at[2];
-    stage *s = suffixed_stage(l, n, "both", both, &k, at);
-    expr *v = x_read(k, single, (expr *[]){at[0], x_i64(k, 0)});
-    stage_write(k, s, both, at, x_select(k, x_bin(k, X_EQ, at[1], x_i64(k, 0)), x_un(k, X_NEG, v), v));
-    return both;
-}
-
 static void classifier_lower(lowering *l, node *n) {
     machine m = machine_of(n);
     buffer *labels = lower_out(l, n, 0), *out = lower_out(l, n, 1);
@@ -353,7 +335,7 @@ static void classifier_lower(lowering *l, node *n) {
     buffer *votes = m.vectors ? count_votes(l, n, &m, scores) : scores;
     if (m.probable) scores = couple(l, n, &m, scores);
     ml_label(l, n, votes, "classlabels_ints", labels);
-    if (!m.probable && m.pairs == 1) scores = two_scores(l, n, scores);
+    if (!m.probable && m.pairs == 1) scores = ml_pair_scores(l, n, "both", scores, false);
     ml_apply(l, n, ml_transform_of(n), scores, out);
 }
 

@@ -277,10 +277,6 @@ static void check_features(const forest *f) {
 }
 
 // ---------------------------------------------------------------- kernels
-static buffer *ints_of(lowering *l, const char *name, const int64_t *v, int64_t count) {
-    return ml_ints(l, name, v, count);
-}
-
 typedef struct tables {
     lowering *l;
     const forest *f;
@@ -330,11 +326,11 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t)
     if (f->wide) t = DT_F64;
     tables s = {.l = l, .f = f, .t = t, .x = lower_in(l, n, 0)};
     int64_t count = f->feature.n, most = 0;
-    s.feature = ints_of(l, "feature", f->feature.at, count);
-    s.yes = ints_of(l, "yes", f->yes.at, count);
-    s.no = ints_of(l, "no", f->no.at, count);
-    s.missing = ints_of(l, "missing", f->missing.at, count);
-    s.mode = ints_of(l, "mode", f->mode.at, count);
+    s.feature = ml_ints(l, "feature", f->feature.at, count);
+    s.yes = ml_ints(l, "yes", f->yes.at, count);
+    s.no = ml_ints(l, "no", f->no.at, count);
+    s.missing = ml_ints(l, "missing", f->missing.at, count);
+    s.mode = ml_ints(l, "mode", f->mode.at, count);
     s.value = ml_floats(l, "value", t, f->value.at, count, 0);
     dim *rows, *features;
     ml_matrix(n, &rows, &features);
@@ -348,12 +344,12 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t)
     stage *st = suffixed_stage(l, n, "leaf", leaf, &k, at);
     int step = kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth));
     stage_axis(k, st, step);
-    expr *root = x_read(k, ints_of(l, "root", f->root.at, f->root.n), &at[1]);
+    expr *root = x_read(k, ml_ints(l, "root", f->root.at, f->root.n), &at[1]);
     expr *place = stage_state(k, st, DT_I64, root);
     expr *v = ml_read(k, s.x, at[0], at_node(k, s.feature, place), t);
     expr *holds = node_test(&s, k, place, v);
     stage_step(st, 0, x_select(k, holds, at_node(k, s.yes, place), at_node(k, s.no, place)), NULL);
-    stage_write(k, st, leaf, at, at_node(k, ints_of(l, "row", f->row.at, count), place));
+    stage_write(k, st, leaf, at, at_node(k, ml_ints(l, "row", f->row.at, count), place));
     return leaf;
 }
 
@@ -391,7 +387,7 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
         weights[f->entry_row.at[i]] = f->weight.at[i];
     }
     expr *weight = x_read(k, ml_floats(l, "weight", t, weights, count, 0), &row);
-    expr *own = x_read(k, ints_of(l, "target", targets, count), &row);
+    expr *own = x_read(k, ml_ints(l, "target", targets, count), &row);
     return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
 }
 
@@ -483,8 +479,7 @@ typedef struct classes {
 } classes;
 
 static classes classes_of(const node *n) {
-    const attr *ints = node_attr(n, "classlabels_int64s"), *strings = node_attr(n, "classlabels_strings");
-    classes c = {.count = ints && ints->n ? ints->n : strings ? strings->n : 0, .positive = true};
+    classes c = {.count = ml_label_count(n, "classlabels_int64s"), .positive = true};
     numbers ids = list_of(n, "class_ids"), weights = either_of(n, "class_weights");
     if (c.count < 1) infer_error(n, "there are no class labels");
     c.pair = c.count == 2;
@@ -511,17 +506,7 @@ static void classifier_infer(node *n) {
     ml_matrix(n, &rows, &features);
     classes c = classes_of(n);
     classification_forest(n, &c);
-    ml_infer_classes(n, "classlabels_int64s", "classlabels_strings", rows, infer_k(n, c.count));
-}
-
-// The two scores of a single one: -s and s; 1 - s and s where it is a probability already.
-static void pair_scores(lowering *l, const node *n, bool probability, buffer *raw, buffer *both) {
-    kernel *k;
-    expr *at[2];
-    stage *s = suffixed_stage(l, n, "pair", both, &k, at);
-    expr *v = x_read(k, raw, (expr *[]){at[0], x_i64(k, 0)});
-    expr *other = probability ? x_sub(k, x_float(k, v->dtype, 1), v) : x_un(k, X_NEG, v);
-    stage_write(k, s, both, at, x_select(k, x_bin(k, X_EQ, at[1], x_i64(k, 0)), other, v));
+    ml_infer_classes(n, rows, infer_k(n, c.count));
 }
 
 // The second label where the score is above a half, or above 0 where weights have both signs.
@@ -552,8 +537,8 @@ static void classifier_lower(lowering *l, node *n) {
         ml_label(l, n, raw, "classlabels_int64s", labels);
         return;
     }
-    buffer *both = lower_temp(l, n, "both", raw->dtype, 2, (dim *[]){rows, dim_const(t, 2)});
-    pair_scores(l, n, c.positive && (how == ML_NONE || how == ML_PROBIT), raw, both);
+    bool probability = c.positive && (how == ML_NONE || how == ML_PROBIT);
+    buffer *both = ml_pair_scores(l, n, "pair", raw, probability);
     ml_apply(l, n, how, both, out);
     pair_label(l, n, &c, raw, labels);
 }

@@ -183,7 +183,7 @@ static void linear_attention_lower(lowering *l, node *n) {
     update(&a);
     if (out) answer(&a, out);
     close_loop(l, outside);
-    if (present) lower_convert(l, n, "finish", a.state, present);
+    lower_convert(l, n, "finish", a.state, present);
 }
 
 OPERATOR(LinearAttention, .infer = linear_attention_infer, .lower = linear_attention_lower);
@@ -280,7 +280,7 @@ static value *unary(node *n, const char *op, value *a, const char *attribute, in
     return typed(v);
 }
 static value *binary(node *n, const char *op, value *a, value *b) {
-    return typed(insert_before(n, op, 2, (value *[]){a, b}, NULL));
+    return typed(insert_binary(n, op, a, b));
 }
 
 // The nodes of a region come before n, with `in` for its input; its output.
@@ -302,19 +302,12 @@ static value *repeat_heads(node *n, value *v) {
     dim *own = v->type.dims[1], *heads = n->in[0]->type.dims[1];
     if (dim_equal(own, heads) == TRI_YES) return v;
     value *q_shape = unary(n, "Shape", n->in[0], NULL, 0), *shape = unary(n, "Shape", v, NULL, 0);
-    value *part[6];
+    value *part[4];
     for (int j = 0; j < 4; j++) part[j] = binary(n, "Gather", shape, insert_ints(n, (int64_t[]){j}, 1));
     value *wanted = binary(n, "Gather", q_shape, insert_ints(n, (int64_t[]){1}, 1));
     value *group = binary(n, "Div", wanted, part[1]);
-    node *join;
-    value *wide =
-        insert_before(n, "Concat", 5, (value *[]){part[0], part[1], group, part[2], part[3]}, &join);
-    upgrade_set_int(join, "axis", 0);
-    value *flat;
-    typed(wide);
-    flat = insert_before(n, "Concat", 4, (value *[]){part[0], wanted, part[2], part[3]}, &join);
-    upgrade_set_int(join, "axis", 0);
-    typed(flat);
+    value *wide = typed(insert_concat(n, 5, (value *[]){part[0], part[1], group, part[2], part[3]}));
+    value *flat = typed(insert_concat(n, 4, (value *[]){part[0], wanted, part[2], part[3]}));
     value *apart = binary(n, "Unsqueeze", v, insert_ints(n, (int64_t[]){2}, 1));
     return binary(n, "Reshape", binary(n, "Expand", apart, wide), flat);
 }

@@ -67,7 +67,7 @@ static void lower_nll(lowering *l, node *n) {
 static void expand_cross_entropy(node *n) {
     node *softmax, *loss;
     value *logarithms = insert_before(n, "LogSoftmax", 1, n->in, &softmax);
-    node_set_attr(softmax, (attr){.name = "axis", .kind = ATTR_INT, .i = 1});
+    upgrade_set_int(softmax, "axis", 1);
     value *in[] = {logarithms, n->in[1], node_in(n, 2)};
     value *v = insert_before(n, "NegativeLogLikelihoodLoss", in[2] ? 3 : 2, in, &loss);
     for (int i = 0; i < n->nattrs; i++) node_set_attr(loss, n->attrs[i]);

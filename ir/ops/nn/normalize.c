@@ -219,18 +219,16 @@ static void lower_group_normalization(lowering *l, node *n) {
 
 // Version 18 has a scale and a bias for each group: repeated for its channels.
 static void upgrade_group_normalization(node *n) {
-    node *shape, *join;
+    node *shape;
     value *channels = insert_before(n, "Shape", 1, n->in, &shape);
     upgrade_set_int(shape, "start", 1);
     upgrade_set_int(shape, "end", 2);
-    value *quotient[] = {channels, insert_ints(n, (const int64_t[]){node_int(n, "num_groups", 1)}, 1)};
-    value *extents[] = {insert_ints(n, (const int64_t[]){1}, 1), insert_before(n, "Div", 2, quotient, NULL)};
-    value *repeat = insert_before(n, "Concat", 2, extents, &join);
-    upgrade_set_int(join, "axis", 0);
+    value *groups = insert_ints(n, (const int64_t[]){node_int(n, "num_groups", 1)}, 1);
+    value *one = insert_ints(n, (const int64_t[]){1}, 1);
+    value *repeat = insert_concat(n, 2, (value *[]){one, insert_binary(n, "Div", channels, groups)});
     for (int i = 1; i < 3; i++) {
         value *column = upgrade_reshape(n, n->in[i], insert_ints(n, (const int64_t[]){-1, 1}, 2));
-        value *expand[] = {column, repeat};
-        value *repeated = insert_before(n, "Expand", 2, expand, NULL);
+        value *repeated = insert_binary(n, "Expand", column, repeat);
         node_set_in(n, i, upgrade_reshape(n, repeated, insert_ints(n, (const int64_t[]){-1}, 1)));
     }
 }

@@ -560,18 +560,14 @@ static void resize_lower(lowering *l, node *n) {
 }
 
 // ---------------------------------------------------------------- upgrades
-static void set_string(node *n, const char *attribute, const char *s) {
-    node_set_attr(n, (attr){.name = attribute, .kind = ATTR_STRING, .s = s, .size = strlen(s)});
-}
-
 // Version 10 has positions i / scale, rounded up when the image shrinks, and no roi.
 static void resize_upgrade_11(node *n) {
     value *scales = node_in(n, 1);
     node_set_in(n, IN_SCALES, scales);
     node_set_in(n, IN_ROI, NULL);
-    set_string(n, "coordinate_transformation_mode", "asymmetric");
-    set_string(n, "nearest_mode", "simple");
-    if (strcmp(node_string(n, "mode", ""), "bilinear") == 0) set_string(n, "mode", "linear");
+    upgrade_set_string(n, "coordinate_transformation_mode", "asymmetric");
+    upgrade_set_string(n, "nearest_mode", "simple");
+    if (strcmp(node_string(n, "mode", ""), "bilinear") == 0) upgrade_set_string(n, "mode", "linear");
 }
 
 static void give_scales(node *n, const float *scales, int count) {

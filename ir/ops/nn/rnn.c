@@ -483,8 +483,7 @@ static void drop_output_sequence(node *n) { node_remove_attr(n, "output_sequence
 
 // The standard's own default in GRU-1 is misspelt.
 static void correct_direction(node *n) {
-    if (strcmp(node_string(n, "direction", ""), "foward") == 0)
-        node_set_attr(n, (attr){.name = "direction", .kind = ATTR_STRING, .s = "forward", .size = 7});
+    if (strcmp(node_string(n, "direction", ""), "foward") == 0) upgrade_set_string(n, "direction", "forward");
 }
 
 #define RECURRENT(op)                                                                                        \

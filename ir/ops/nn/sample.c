@@ -169,23 +169,20 @@ static void grid_sample_lower(lowering *l, node *n) {
 
 static void grid_sample_upgrade_20(node *n) {
     const char *mode = node_string(n, "mode", "bilinear");
-    const char *now = strcmp(mode, "bilinear") == 0  ? "linear"
-                      : strcmp(mode, "bicubic") == 0 ? "cubic"
-                                                     : mode;
-    node_set_attr(n, (attr){.name = "mode", .kind = ATTR_STRING, .s = now, .size = strlen(now)});
+    if (strcmp(mode, "bilinear") == 0) upgrade_set_string(n, "mode", "linear");
+    if (strcmp(mode, "bicubic") == 0) upgrade_set_string(n, "mode", "cubic");
 }
 
 OPERATOR(GridSample, .upgrades = {{20, grid_sample_upgrade_20}}, .infer = grid_sample_infer,
          .lower = grid_sample_lower);
 
 // ---------------------------------------------------------------- AffineGrid
-// The output's sizes: batch, space, coordinates. False when the length of `size` is not known.
-static bool affine_sizes(const node *n, dim *const *size, int count, dim **out) {
+// The output's sizes: batch, space, coordinates.
+static void affine_sizes(const node *n, dim *const *size, int count, dim **out) {
     if (count != 4 && count != 5) infer_error(n, "size has %d elements; it must have 4 or 5", count);
     out[0] = size[0];
     for (int j = 2; j < count; j++) out[j - 1] = size[j];
     out[count - 1] = infer_k(n, count - 2);
-    return true;
 }
 
 static void affine_grid_infer(node *n) {
@@ -362,11 +359,7 @@ static void roi_align_lower(lowering *l, node *n) {
 }
 
 static void roi_align_upgrade_16(node *n) {
-    static const char mode[] = "output_half_pixel";
-    node_set_attr(n, (attr){.name = "coordinate_transformation_mode",
-                            .kind = ATTR_STRING,
-                            .s = mode,
-                            .size = sizeof mode - 1});
+    upgrade_set_string(n, "coordinate_transformation_mode", "output_half_pixel");
 }
 
 OPERATOR(RoiAlign, .upgrades = {{16, roi_align_upgrade_16}}, .infer = roi_align_infer,

@@ -418,8 +418,7 @@ static void stft_lower(lowering *l, node *n) {
 // that.
 static bool stft_canonicalise(node *n) {
     if (infer_in(n, 0)->rank != 2) return false;
-    value *in[] = {n->in[0], insert_ints(n, (int64_t[]){2}, 1)};
-    node_set_in(n, 0, insert_before(n, "Unsqueeze", 2, in, NULL));
+    node_set_in(n, 0, insert_binary(n, "Unsqueeze", n->in[0], insert_ints(n, (int64_t[]){2}, 1)));
     return true;
 }
 

@@ -191,23 +191,8 @@ static void infer_dropout(node *n) {
     infer_set_like(n, 1, DT_BOOL, 0);
 }
 
-static value *binary(node *n, const char *op, value *a, value *b) {
-    value *in[] = {a, b};
-    return insert_before(n, op, 2, in, NULL);
-}
-
 static value *where(node *n, value *condition, value *a, value *b) {
-    value *in[] = {condition, a, b};
-    return insert_before(n, "Where", 3, in, NULL);
-}
-
-static value *all_true(node *n, value *like) {
-    node *made;
-    value *shape = upgrade_shape(n, like), *v = insert_before(n, "ConstantOfShape", 1, &shape, &made);
-    constant *one = constant_new(infer_arena(n), DT_BOOL, 1, (const int64_t[]){1});
-    dtype_store_int(DT_BOOL, (uint8_t *)one->data, 0, 1);
-    node_set_attr(made, (attr){.name = "value", .kind = ATTR_TENSOR, .tensor = one});
-    return v;
+    return insert_before(n, "Where", 3, (value *[]){condition, a, b}, NULL);
 }
 
 // mask = random >= ratio or not training; output = mask ? data * (training ? 1 / (1 - ratio) : 1) : 0
@@ -215,19 +200,19 @@ static void expand_training(node *n, value *training) {
     node *random;
     value *data = n->in[0], *one = insert_scalar(n, DT_F32, 1);
     value *ratio = insert_scalar(n, DT_F32, 0.5);
-    if (node_in(n, 1)) ratio = binary(n, "CastLike", n->in[1], one);
+    if (node_in(n, 1)) ratio = insert_binary(n, "CastLike", n->in[1], one);
     value *uniform = insert_before(n, "RandomUniformLike", 1, &data, &random);
     upgrade_set_int(random, "dtype", DT_F32);
     if (node_attr(n, "seed"))
         node_set_attr(random, (attr){.name = "seed", .kind = ATTR_FLOAT, .f = (float)node_int(n, "seed", 0)});
-    value *mask = binary(n, "GreaterOrEqual", uniform, ratio);
-    value *scale = binary(n, "Div", one, binary(n, "Sub", one, ratio));
+    value *mask = insert_binary(n, "GreaterOrEqual", uniform, ratio);
+    value *scale = insert_binary(n, "Div", one, insert_binary(n, "Sub", one, ratio));
     if (!training->constant) {
-        mask = binary(n, "Or", mask, insert_before(n, "Not", 1, &training, NULL));
+        mask = insert_binary(n, "Or", mask, insert_before(n, "Not", 1, &training, NULL));
         scale = where(n, training, scale, one);
     }
-    value *scaled = binary(n, "Mul", data, binary(n, "CastLike", scale, data));
-    value *zero = binary(n, "CastLike", insert_scalar(n, DT_F32, 0), data);
+    value *scaled = insert_binary(n, "Mul", data, insert_binary(n, "CastLike", scale, data));
+    value *zero = insert_binary(n, "CastLike", insert_scalar(n, DT_F32, 0), data);
     replace_output(n, 0, where(n, mask, scaled, zero));
     if (node_out(n, 1)) replace_output(n, 1, mask);
 }
@@ -239,7 +224,7 @@ static void expand_dropout(node *n) {
         expand_training(n, training);
         return;
     }
-    if (node_out(n, 1)) replace_output(n, 1, all_true(n, n->in[0]));
+    if (node_out(n, 1)) replace_output(n, 1, insert_ones(n, upgrade_shape(n, n->in[0]), DT_BOOL));
     replace_output(n, 0, n->in[0]);
 }
 
@@ -258,12 +243,9 @@ static void upgrade_dropout_10(node *n) {
 }
 
 static void upgrade_dropout_12(node *n) {
-    bool training = node_int(n, "training_mode", 0);
-    if (training) {
-        constant *yes = constant_new(infer_arena(n), DT_BOOL, 0, NULL);
-        dtype_store_int(DT_BOOL, (uint8_t *)yes->data, 0, 1);
+    if (node_int(n, "training_mode", 0)) {
         upgrade_set_input(n, 1, insert_scalar(n, DT_F32, node_float(n, "ratio", 0.5)));
-        upgrade_set_input(n, 2, value_constant(n->graph, NULL, yes));
+        upgrade_set_input(n, 2, insert_scalar(n, DT_BOOL, 1));
     }
     node_remove_attr(n, "ratio");
     node_remove_attr(n, "training_mode");

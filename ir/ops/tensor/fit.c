@@ -5,15 +5,13 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- CenterCropPad
-// The output's sizes: false when not even the number of arguments is known.
-static bool crop_sizes(const node *n, dim *const *given, int count, dim **out) {
+static void crop_sizes(const node *n, dim *const *given, int count, dim **out) {
     int rank = infer_rank(n, 0), naxes;
     const int64_t *axes = node_ints(n, "axes", &naxes);
     int wanted = axes ? naxes : rank;
     if (count != wanted) infer_error(n, "shape has %d values for %d axes", count, wanted);
     for (int j = 0; j < rank; j++) out[j] = infer_in(n, 0)->dims[j];
     for (int j = 0; j < count; j++) out[axes ? infer_axis(n, axes[j], rank) : j] = given[j];
-    return true;
 }
 
 static int crop_count(const node *n) {
@@ -179,8 +177,6 @@ static void max_unpool_infer(node *n) {
     infer_set(n, 0, x->elem, rank, dims);
 }
 
-static dim *count_of(dims *t, dim *const *d, int rank) { return dim_product(t, d, rank); }
-
 // out = 0; for the elements in order: out[coordinates of I among the pooled sizes] = x
 static void max_unpool_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
@@ -201,7 +197,7 @@ static void max_unpool_lower(lowering *l, node *n) {
     for (int j = 0; j < x->rank; j++) {
         at[j] = stage_own_axis(k, s, AXIS_SCAN, "i", x->dims[j]);
     }
-    expr *flat = x_checked_index(k, x_read(k, indices, at), count_of(l->program->dims, pooled, x->rank),
+    expr *flat = x_checked_index(k, x_read(k, indices, at), dim_product(l->program->dims, pooled, x->rank),
                                  false, "a value of I is outside the tensor that was pooled");
     for (int j = x->rank - 1; j >= 0; j--) {
         expr *size = x_dim(k, pooled[j]);

@@ -189,24 +189,15 @@ static void tile_lower(lowering *l, node *n) {
 // Version 1 repeats along one axis, both given as one-element inputs of the data's type: repeats is tiles at
 // the axis and 1 elsewhere, a one-hot vector as long as the input's rank.
 static value *scalar_int64(node *n, value *v) {
-    node *cast;
-    value *i = insert_before(n, "Cast", 1, &v, &cast);
-    upgrade_set_int(cast, "to", DT_I64);
-    value *reshape[2] = {i, insert_ints(n, NULL, 0)};
-    return insert_before(n, "Reshape", 2, reshape, NULL);
+    return insert_binary(n, "Reshape", insert_cast(n, v, DT_I64), insert_ints(n, NULL, 0));
 }
 static void tile_upgrade_6(node *n) {
     if (n->nin != 3) return;
     value *tiles = scalar_int64(n, n->in[1]), *axis = scalar_int64(n, n->in[2]);
-    value *shape = insert_before(n, "Shape", 1, &n->in[0], NULL),
-          *rank = insert_before(n, "Size", 1, &shape, NULL);
-    value *list[2] = {tiles, insert_ints(n, (int64_t[]){1}, 1)};
-    value *pair[2] = {insert_ints(n, (int64_t[]){1}, 1), insert_before(n, "Reshape", 2, list, NULL)};
-    node *concat;
-    value *values = insert_before(n, "Concat", 2, pair, &concat);
-    upgrade_set_int(concat, "axis", 0);
-    value *one_hot[3] = {axis, rank, values};
-    node_set_in(n, 1, insert_before(n, "OneHot", 3, one_hot, NULL));
+    value *shape = upgrade_shape(n, n->in[0]), *rank = insert_before(n, "Size", 1, &shape, NULL);
+    value *one = insert_ints(n, (int64_t[]){1}, 1);
+    value *values = insert_concat(n, 2, (value *[]){one, insert_binary(n, "Reshape", tiles, one)});
+    node_set_in(n, 1, insert_before(n, "OneHot", 3, (value *[]){axis, rank, values}, NULL));
     node_set_nin(n, 2);
 }
 

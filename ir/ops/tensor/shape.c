@@ -2,6 +2,7 @@
 // ConstantOfShape, Constant, Range, EyeLike. Shapes that are arguments may be known only at run time: then
 // they are opaque dims.
 #include "ir/ops/runtime_args.h"
+#include "ir/ops/text/string.h"
 #include <math.h>
 #include <string.h>
 
@@ -486,16 +487,9 @@ static void expand_lower(lowering *l, node *n) {
 OPERATOR(Expand, .infer = expand_infer, .lower = expand_lower);
 
 // ---------------------------------------------------------------- Constant
-static constant *strings_constant(arena *a, const attr *v, bool list) {
-    int64_t dims[1] = {list ? v->n : 1};
-    constant *c = ARENA_NEW(a, constant);
-    *c = (constant){.kind = CONST_STRINGS, .elem = DT_STRING, .rank = list, .count = dims[0]};
-    c->dims = ARENA_ARRAY(a, int64_t, 1);
-    c->dims[0] = dims[0];
-    c->strings = list ? v->strings : ARENA_ARRAY(a, const char *, 1);
-    c->string_sizes = ARENA_ARRAY(a, size_t, dims[0] + 1);
-    if (!list) c->strings[0] = v->s, c->string_sizes[0] = v->size;
-    for (int j = 0; list && j < v->n; j++) c->string_sizes[j] = strlen(v->strings[j]);
+static constant *string_constant(arena *a, const attr *v) {
+    constant *c = strings_constant(a, &v->s, &v->size, 1);
+    c->rank = 0;
     return c;
 }
 
@@ -516,8 +510,8 @@ static constant *attribute_constant(const node *n, const attr *v) {
     case ATTR_FLOATS: return plain_constant(a, DT_F32, 1, v->n, v->floats);
     case ATTR_INT: return plain_constant(a, DT_I64, 0, 1, &v->i);
     case ATTR_INTS: return plain_constant(a, DT_I64, 1, v->n, v->ints);
-    case ATTR_STRING: return strings_constant(a, v, false);
-    case ATTR_STRINGS: return strings_constant(a, v, true);
+    case ATTR_STRING: return string_constant(a, v);
+    case ATTR_STRINGS: return strings_constant(a, v->strings, NULL, v->n);
     case ATTR_NONE:
     case ATTR_GRAPH:
     case ATTR_TENSORS:

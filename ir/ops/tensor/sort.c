@@ -134,9 +134,8 @@ static void unique_lower(lowering *l, node *n) {
         from[at] = x_read(k, first, &index[at]);
         stage_write(k, stage, y, index, x_read(k, x, from));
     }
-    buffer *indices = lower_out(l, n, 1), *how_often = lower_out(l, n, 3);
-    if (indices) lower_convert(l, n, "indices", first, indices);
-    if (how_often) lower_convert(l, n, "counts", counts, how_often);
+    lower_convert(l, n, "indices", first, lower_out(l, n, 1));
+    lower_convert(l, n, "counts", counts, lower_out(l, n, 3));
 }
 
 OPERATOR(Unique, .infer = unique_infer, .lower = unique_lower);

@@ -16,6 +16,12 @@ constant *strings_constant(arena *a, const char *const *s, const size_t *sizes, 
     return c;
 }
 
+constant *int64s_constant(arena *a, const int64_t *v, int64_t count) {
+    constant *c = constant_new(a, DT_I64, 1, &count);
+    for (int64_t i = 0; i < count; i++) dtype_store_int(DT_I64, (uint8_t *)c->data, i, v[i]);
+    return c;
+}
+
 buffer *lower_find_in(lowering *l, const node *n, dtype t, buffer *wanted, buffer *keys) {
     bool strings = t == DT_STRING;
     buffer *places = lower_temp(l, n, "places", DT_I64, wanted->rank, wanted->dims);
@@ -149,10 +155,7 @@ static constant *pool_of(const node *n, arena *a) {
     int count;
     const int64_t *ints = node_ints(n, "pool_int64s", &count);
     if (strings && strings->n) return strings_constant(a, strings->strings, NULL, strings->n);
-    int64_t size = count;
-    constant *c = constant_new(a, DT_I64, 1, &size);
-    for (int i = 0; i < count; i++) dtype_store_int(DT_I64, (void *)c->data, i, ints[i]);
-    return c;
+    return int64s_constant(a, ints, count);
 }
 
 static grams grams_of(const node *n) {

@@ -5,6 +5,7 @@
 
 // A constant list of the attribute's strings; empty when it is NULL.
 constant *strings_constant(arena *a, const char *const *s, const size_t *sizes, int64_t count);
+constant *int64s_constant(arena *a, const int64_t *v, int64_t count);
 // Output 0 = function of two broadcast tensors of strings.
 void lower_string_pairs(lowering *l, node *n, const char *function);
 // The place (int64, -1: none) of x's elements among the keys, which are in ascending order. x and keys are of
