@@ -416,9 +416,8 @@ static void vectorizer_lower(lowering *l, node *n) {
         stage *s = kernel_stage(k);
         expr *at[2];
         dim *extents[] = {out->dims[0], dim_const(l->program->dims, width)};
-        for (int j = 0; j < 2; j++) {
-            at[j] = stage_own_axis(k, s, AXIS_PARALLEL, j ? "j" : "i", extents[j]);
-        }
+        for (int j = 0; j < 2; j++) at[j] = stage_own_axis(k, s, AXIS_PARALLEL, j ? "j" : "i", extents[j]);
+
         dim *own = x->rank == 2 ? x->dims[1] : dim_const(l->program->dims, 1);
         expr *inside = dim_less_equal(extents[1], own) == TRI_YES ? NULL : x_lt(k, at[1], x_dim(k, own));
         expr *v = x_cast(k, x_read_guarded(k, x, at, inside, NULL), DT_F32, true);

@@ -81,9 +81,8 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
 }
 
 void window_taps(kernel *k, stage *s, const window *w, expr **tap) {
-    for (int i = 0; i < w->n; i++) {
+    for (int i = 0; i < w->n; i++)
         tap[i] = stage_own_axis(k, s, AXIS_REDUCE, arena_printf(k->arena, "k%d", i), w->kernel[i]);
-    }
 }
 
 expr *window_index(kernel *k, const window *w, expr *const *out, expr *const *tap, expr **index) {

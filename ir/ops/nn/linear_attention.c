@@ -153,9 +153,9 @@ static void answer(const linear_attention *a, buffer *out) {
     dim *extents[] = {a->s.batch, dim_const(t, a->s.kv_heads), dim_const(t, a->s.q_heads / a->s.kv_heads),
                       a->s.value, a->s.key};
     expr *at[5];
-    for (int j = 0; j < 5; j++) {
+    for (int j = 0; j < 5; j++)
         at[j] = stage_own_axis(k, s, j == 4 ? AXIS_REDUCE : AXIS_PARALLEL, j == 4 ? "i" : "h", extents[j]);
-    }
+
     expr *head = x_add(k, x_mul(k, at[1], x_dim(k, extents[2])), at[2]);
     expr *q = read_step(a, k, IN_QUERY, at[0], head, a->s.key, at[4]);
     expr *state = x_read(k, a->state, (expr *[]){at[0], at[1], at[4], at[3]});

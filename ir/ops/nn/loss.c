@@ -56,9 +56,8 @@ static void lower_nll(lowering *l, node *n) {
     }
     k = lower_kernel(l, n, NULL);
     stage *s = kernel_stage(k);
-    for (int j = 0; j < target->rank; j++) {
-        at[j] = stage_own_axis(k, s, AXIS_REDUCE, "r", target->dims[j]);
-    }
+    for (int j = 0; j < target->rank; j++) at[j] = stage_own_axis(k, s, AXIS_REDUCE, "r", target->dims[j]);
+
     expr *sum = stage_reduce(k, s, RED_SUM, loss_term(l, n, k, at, &weight));
     if (r == REDUCE_MEAN) sum = x_div(k, sum, stage_reduce(k, s, RED_SUM, weight));
     stage_write(k, s, out, NULL, sum);

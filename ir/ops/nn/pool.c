@@ -226,9 +226,9 @@ static global_pool global_pool_begin(lowering *l, const node *n) {
     p.s = kernel_stage(p.k);
     axes_over(p.k, p.s, p.out, p.index);
     expr *at[MAX_RANK] = {p.index[0], p.index[1]};
-    for (int i = 2; i < p.x->rank; i++) {
+    for (int i = 2; i < p.x->rank; i++)
         at[i] = stage_own_axis(p.k, p.s, AXIS_REDUCE, arena_printf(p.k->arena, "k%d", i - 2), p.x->dims[i]);
-    }
+
     p.read = x_read(p.k, p.x, at);
     return p;
 }

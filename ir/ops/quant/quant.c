@@ -182,9 +182,9 @@ static void lower_range(lowering *l, const node *n, buffer *x, buffer *scale, bu
     kernel *k = lower_kernel(l, n, "range");
     stage *s = kernel_stage(k);
     expr *at[MAX_RANK];
-    for (int i = 0; i < x->rank; i++) {
+    for (int i = 0; i < x->rank; i++)
         at[i] = stage_own_axis(k, s, AXIS_REDUCE, arena_printf(k->arena, "r%d", i), x->dims[i]);
-    }
+
     expr *v = x_read(k, x, at), *none = x_float(k, DT_F32, 0);
     expr *lo = x_bin(k, X_MIN, stage_reduce(k, s, RED_MIN, v), none);
     expr *hi = x_bin(k, X_MAX, stage_reduce(k, s, RED_MAX, v), none);

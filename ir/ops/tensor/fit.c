@@ -194,9 +194,8 @@ static void max_unpool_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_zero(k, dtype_compute(out->dtype)));
     k = lower_kernel(l, n, NULL);
     s = kernel_stage(k);
-    for (int j = 0; j < x->rank; j++) {
-        at[j] = stage_own_axis(k, s, AXIS_SCAN, "i", x->dims[j]);
-    }
+    for (int j = 0; j < x->rank; j++) at[j] = stage_own_axis(k, s, AXIS_SCAN, "i", x->dims[j]);
+
     expr *flat = x_checked_index(k, x_read(k, indices, at), dim_product(l->program->dims, pooled, x->rank),
                                  false, "a value of I is outside the tensor that was pooled");
     for (int j = x->rank - 1; j >= 0; j--) {
