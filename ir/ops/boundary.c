@@ -1,11 +1,11 @@
-// Boundary forms. In: a module as imported. Out: one whose input or output has another layout or type; the
-// node that converts is a Transpose, Cast or DequantizeLinear, which the passes then work into what reads or
-// makes the tensor.
+// Boundary forms. In: a module as imported. Out: a module whose input or output has another layout or type.
+// The conversion is a Transpose, Cast or DequantizeLinear node, which later passes fuse with the readers or
+// the producer of the tensor.
 #include "ir/graph/boundary.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- inputs
-// Takes the place of input i, with its name; the old value is left without one who makes it.
+// A new value with the name of input i takes its place; the old one is left without a producer.
 static value *replace_input(module *m, int i, type t) {
     graph *g = m->main;
     value *old = g->inputs.at[i], *new = graph_add_input(g, NULL, t);
@@ -19,7 +19,7 @@ static value *replace_input(module *m, int i, type t) {
     return new;
 }
 
-// All readers of the old input see output 0 of n instead.
+// Replaces the old input by output 0 of n for all of its readers.
 static void give(value *old, node *n) {
     value *out = node_output(n, 0, old->name);
     out->type = old->type;
@@ -76,7 +76,7 @@ void boundary_layout(module *m, bool output, int i, const char *layout) {
                    type_text(m->arena, &v->type));
         return;
     }
-    // Position in the channels-last form of each axis of the model's form, and the other way round.
+    // The permutations from the model's axes to the channels-last ones, and back.
     int64_t to_last[8] = {0}, to_first[8] = {0};
     for (int j = 1; j < rank; j++)
         to_last[j] = j + 1 < rank ? j + 1 : 1, to_first[j] = j > 1 ? j - 1 : rank - 1;
@@ -99,7 +99,7 @@ void boundary_layout(module *m, bool output, int i, const char *layout) {
 // ---------------------------------------------------------------- quantised forms
 static bool is_op(const node *n, const char *name) { return n && n->op == op_find("", name); }
 
-// NULL when v is not one known number.
+// NULL if v is not a single known number.
 static const constant *scalar_of(const value *v) {
     const constant *c = v->constant;
     const attr *a = is_op(v->def, "Constant") ? node_attr(v->def, "value") : NULL;
@@ -117,7 +117,7 @@ static dtype quantised_type(const node *n) {
 
 static bool is_scalar(const value *v) { return !v || scalar_of(v); }
 
-// Q(x) = round(x / scale) + zero with one constant scale, of type t.
+// Whether n is Q(x) = round(x / scale) + zero with one constant scale, and gives type t.
 static bool quantises_to(const node *n, dtype t) {
     return is_op(n, "QuantizeLinear") && quantised_type(n) == t && is_scalar(node_in(n, 1)) &&
            is_scalar(node_in(n, 2));
@@ -142,7 +142,7 @@ static void note_scale(module *m, bool output, int i, const value *scale, const 
     VEC_PUSH(m->arena, &m->scales, s);
 }
 
-// Readers that quantise in the same way read the input itself; the others see it dequantised.
+// Readers that quantise in the same way read the input itself; the others read it dequantised.
 static void quantise_input(module *m, int i, node *q, dtype t) {
     value *old = m->main->inputs.at[i], *scale = node_in(q, 1), *zero = node_in(q, 2);
     const char *name = old->name;
@@ -194,7 +194,7 @@ static void input_dtype(module *m, int i, dtype t) {
 }
 
 // ---------------------------------------------------------------- strings as indices
-// Strings of the labels that the model's maps have, else of those that the classifier behind v has; or NULL.
+// The string labels of the model's maps, else of the classifier that produces v; NULL if there are none.
 static const constant *labels_of(module *m, const value *v) {
     const constant *labels;
     for (int j = 0; j < m->main->outputs.n; j++)
@@ -210,7 +210,7 @@ static const constant *labels_of(module *m, const value *v) {
     return c;
 }
 
-// Behind output i a node that looks its strings up; -1 where they are none of the labels.
+// Adds a node that maps the strings of output i to their indices among the labels, -1 for other strings.
 static void index_output(module *m, int i) {
     value *v = m->main->outputs.at[i];
     const char *name = m->main->output_names.at[i];

@@ -1,4 +1,4 @@
-// Contents of small tensors as dims: element-wise propagation for the infer functions of the operators.
+// Data propagation: element-wise computation of symbolic values for the infer functions of operators.
 #include "ir/ops/contents.h"
 #include "ir/ops/runtime_args.h"
 #include <math.h>
@@ -6,15 +6,15 @@
 
 bool dim_never_zero(const dim *d) { return d->min > 0 || d->max < 0; }
 
-// Elements of output 0, -1 when not constant or too many.
+// The number of elements of output 0; -1 if it is not constant or exceeds CONTENTS_MAX.
 static int output_count(const node *n) {
     int64_t sizes[MAX_RANK], count;
     const value *v = node_out(n, 0);
     return v && infer_static(&v->type, CONTENTS_MAX, sizes, &count) ? (int)count : -1;
 }
 
-// The contents of every input fitted to `count` elements; false when one is not known or would need more
-// than repetition of its only element.
+// The symbolic values of all inputs, each with one or `count` elements; false if one is unknown or has
+// another number of elements.
 static bool operand_contents(const node *n, int count, dim ***operand, int *size) {
     for (int i = 0; i < n->nin; i++) {
         operand[i] = NULL;
@@ -42,7 +42,8 @@ void contents_map(node *n, contents_fold *fold) {
     infer_set_contents(n, 0, result, count);
 }
 
-// Operand i of def as fractions numerator[] / denominator; only floats that are exact that way.
+// Operand i of def as fractions numerator[] / denominator; false unless its floats are exactly representable
+// so.
 static bool as_fractions(const node *def, int i, int count, dim **numerator, int64_t *denominator) {
     int size;
     *denominator = 1;

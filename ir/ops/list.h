@@ -54,7 +54,7 @@ OP(QLinearConv)
 OP(Attention)
 OP(RotaryEmbedding)
 
-// Element by element, reductions, normalizations.
+// Pointwise operators, reductions, normalizations.
 OP(Abs)
 OP(Acos)
 OP(Acosh)
@@ -178,12 +178,12 @@ OP(StringNormalizer)
 OP(StringSplit)
 OP(TfIdfVectorizer)
 
-// What sorts.
+// Sorting and selection.
 OP(NonMaxSuppression)
 OP(TopK)
 OP(Unique)
 
-// Signals.
+// Signal processing.
 OP(BlackmanWindow)
 OP(HammingWindow)
 OP(HannWindow)

@@ -1,5 +1,5 @@
-// The operators of this build, from the list in ir/ops/list.h. A look-up scans the list: callers that
-// look up per node keep the answers (the import does). Below it what upgrades and expansions build with.
+// The operators of this build, from the list in ir/ops/list.h. Lookup is a linear search; the import caches
+// the results. Also the helpers with which upgrades and expansions build nodes.
 #include "ir/graph/op.h"
 #include <string.h>
 
@@ -140,8 +140,8 @@ value *insert_scalar(node *n, dtype t, double v) {
     return value_constant(n->graph, NULL, c);
 }
 
-// v becomes output `out` of n, whose output there so far is forgotten. That way those who use v, or look
-// it up by its name, need not be told.
+// Makes v output `out` of n, in place of the value there. Users of v, and lookups of its name, need no
+// update.
 static void move_value(value *v, node *n, int out) {
     n->out[out] = v;
     v->def = n;

@@ -1,4 +1,4 @@
-// The lowering and the type rules that all pointwise operators share.
+// The lowering and the type rules of all pointwise operators.
 #include "ir/ops/pointwise.h"
 #include <string.h>
 
@@ -12,7 +12,7 @@ void lower_numeric_only(lowering *l, const node *n) {
     }
 }
 
-// Of those that give strings or complex numbers (Where) each result is an operand.
+// Operators with results of strings or complex numbers (Where) only select among their operands.
 static bool moves_only(const node *n) {
     dtype_class class = n->nout && n->out[0] ? dtype_class_of(n->out[0]->type.elem) : DC_NONE;
     return class == DC_STRING || class == DC_COMPLEX;

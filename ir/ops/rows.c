@@ -70,7 +70,7 @@ expr *rows_count(rows *r, dtype t) {
     return x_cast(r->k, count, t, true);
 }
 
-// Whether (a, ia) goes before (b, ib).
+// Whether (a, ia) is preferred to (b, ib).
 static expr *arg_before(kernel *k, expr *a, expr *ia, expr *b, expr *ib, bool largest, bool last) {
     expr *better = largest ? x_lt(k, b, a) : x_lt(k, a, b), *equal = x_bin(k, X_EQ, a, b);
     if (dtype_is_float(a->dtype)) {
@@ -86,7 +86,7 @@ expr *rows_arg(rows *r, stage *s, expr *x, expr *position, dim *extent, bool lar
     kernel *k = r->k;
     dtype t = x->dtype;
     expr *worst = reduce_neutral(k, largest ? RED_MAX : RED_MIN, t);
-    // The position of the initial state loses against every real one.
+    // The initial position loses against every real one.
     expr *start = last ? x_i64(k, -1) : x_dim(k, extent);
     int value = s->states.n, at = value + 1;
     expr *v = stage_state(k, s, t, worst), *i = stage_state(k, s, DT_I64, start);

@@ -1,5 +1,5 @@
-// Arguments known only at run time: in, integer values; out, dims for their elements (inference) and the
-// steps that set these (lowering). Also what the families of shape and movement operators share.
+// Arguments known only at run time: inference represents the elements of integer values by runtime symbols,
+// and lowering emits the steps that set them. Also helpers for the shape and movement operators.
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
@@ -34,7 +34,8 @@ bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count) {
     return true;
 }
 
-// Gives v opaque contents, named after it so that inferring again gives the same dims.
+// Gives v runtime symbols as its symbolic value, named after it so that repeated inference yields the same
+// dims.
 static dim **make_opaque(node *n, value *v, int count) {
     arena *a = infer_arena(n);
     v->contents = ARENA_ARRAY(a, dim *, count + 1);
@@ -155,7 +156,7 @@ typedef struct atom_search {
     node *n;
 } atom_search;
 
-// The place of the atom in v's contents, -1 when it is not there.
+// The index of the atom in v's symbolic value; -1 if it does not occur.
 static int place_in(const value *v, const dim *atom) {
     for (int j = 0; j < v->ncontents; j++)
         if (v->contents[j] == atom) return j;
@@ -170,8 +171,8 @@ static bool set_from(atom_search *s, value *v, dim *atom) {
     return true;
 }
 
-// An atom stands for an element of some computed value. Setting it once more in a region is harmless, and
-// needed where an earlier step that set it is in another branch.
+// An atom stands for an element of a computed value. Setting it again in a region is harmless, and necessary
+// if the earlier step that set it is in another branch.
 static void set_atom(void *user, const dim *atom) {
     atom_search *s = user;
     if (atom->kind != DIM_OPAQUE || is_set(s->l, atom)) return;

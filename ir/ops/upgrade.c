@@ -1,5 +1,5 @@
-// Upgrade steps shared by operator families. They run before types are known, so whatever depends on
-// ranks is written as shape arithmetic, which inference folds.
+// Upgrade steps shared by operator families. They run before types are known, so anything that depends on
+// ranks is emitted as shape arithmetic, which inference folds.
 #include "ir/ops/upgrade.h"
 #include <string.h>
 
@@ -35,7 +35,7 @@ value *upgrade_reshape(node *n, value *v, value *shape) {
 void upgrade_reshape_output(node *n, int i, value *shape) {
     if (!node_out(n, i)) return;
     upgrade_set_int(insert_after(n, i, "Reshape", 1, &shape), "allowzero", 1);
-    n->out[i]->type = (type){0}; // what the model declares is the reshaped type
+    n->out[i]->type = (type){0}; // the declared type is that of the reshaped value
 }
 
 value *insert_binary(node *n, const char *op, value *a, value *b) {
@@ -72,7 +72,7 @@ void upgrade_set_string(node *n, const char *attribute, const char *s) {
 void upgrade_align_input(node *n, int i, int64_t axis) {
     value *shape = upgrade_shape(n, n->in[i]);
     value *rank = upgrade_shape(n, shape);
-    // Dims of input 0 from `axis` on: rank - axis, or -axis when it counts from the end.
+    // The number of dims of input 0 from `axis` on: rank - axis, or -axis if it counts from the end.
     value *from_axis = insert_ints(n, (const int64_t[]){-axis}, 1);
     if (axis >= 0)
         from_axis = insert_binary(n, "Add", upgrade_shape(n, upgrade_shape(n, n->in[0])), from_axis);

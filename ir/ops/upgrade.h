@@ -1,36 +1,36 @@
-// What several operators' upgrades share: rewriting attributes of old versions into inputs.
+// Helpers for upgrades, which mostly turn attributes of old versions into inputs.
 #ifndef ONNXC_IR_OPS_UPGRADE_H
 #define ONNXC_IR_OPS_UPGRADE_H
 #include "ir/graph/op.h"
 
-// Input i becomes v; inputs before it that do not exist are left out.
+// Sets input i; missing inputs before it are left out.
 void upgrade_set_input(node *n, int i, value *v);
-// The ints attribute becomes int64 input i, when it is there.
+// Turns the ints attribute, if present, into int64 input i.
 void upgrade_ints_to_input(node *n, const char *attribute, int i);
 void upgrade_set_int(node *n, const char *attribute, int64_t i);
-// The float as a scalar of the type of value `like`.
+// v as a scalar of the element type of `like`.
 value *upgrade_scalar_like(node *n, double v, value *like);
 // Shape of v as int64[rank].
 value *upgrade_shape(node *n, value *v);
-// v reshaped to `shape` (an int64 tensor; its zeros mean 0).
+// v reshaped to `shape` (an int64 tensor in which 0 means 0).
 value *upgrade_reshape(node *n, value *v, value *shape);
-// All users of output i see it reshaped to `shape`.
+// Output i reshaped to `shape` for all of its users.
 void upgrade_reshape_output(node *n, int i, value *shape);
-// Input i gets ones appended to its shape such that its first dim meets dim `axis` of input 0.
+// Appends ones to the shape of input i, so that its first dim is aligned with dim `axis` of input 0.
 void upgrade_align_input(node *n, int i, int64_t axis);
 
-// Nodes before n, with their output returned.
+// New nodes before n; the result is their output.
 value *insert_binary(node *n, const char *op, value *a, value *b);
 value *insert_cast(node *n, value *v, dtype to);
 value *insert_concat(node *n, int count, value *const *parts); // of lists
 value *insert_ones(node *n, value *shape, dtype t);
 void upgrade_set_string(node *n, const char *attribute, const char *s);
 
-// Steps.
+// Upgrade steps.
 void upgrade_drop_consumed_inputs(node *n); // version 1's optimisation hint
 void upgrade_old_broadcast(node *n);        // attributes broadcast and axis, before version 7
-// Functions of real numbers that took integers once: computed in double, and truncated, where the model says
-// that input 0 is an integer tensor.
+// Functions of real numbers that older versions also allowed for integers: computed in double and truncated
+// if the model declares input 0 as an integer tensor.
 void upgrade_real_function(node *n);
 
 #define UPGRADE_FROM_1    .upgrades = {{6, upgrade_drop_consumed_inputs}}

@@ -1,5 +1,5 @@
-// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinearMatMul, QLinearConv, and what the integer
-// products share with them (contract.h).
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinearMatMul, QLinearConv, and the helpers of
+// integer products (contract.h).
 //
 //   quantise:   y = saturate(round_half_even(x / scale) + zero_point)
 //   dequantise: y = (x - zero_point) * scale
@@ -35,7 +35,7 @@ expr *quant_conv_sum(conv *c, buffer *x, buffer *x_zero, buffer *w, buffer *w_ze
     return stage_reduce(c->k, c->s, RED_SUM, x_mul(c->k, vx, vw));
 }
 
-// round(v) + zero_point as a value of type t. v is a float.
+// round(v) + zero_point as a value of type t; v is a float.
 static expr *quantised(kernel *k, expr *v, expr *zero_point, dtype t, bool saturate) {
     if (dtype_is_int(t)) v = x_un(k, X_RINT, v);
     if (zero_point) v = x_add(k, v, x_cast(k, zero_point, v->dtype, false));
@@ -44,7 +44,7 @@ static expr *quantised(kernel *k, expr *v, expr *zero_point, dtype t, bool satur
 
 // ---- Granularity of scales and zero points
 
-// The axis that a scale of more than one element belongs to; 0 when it does not matter.
+// The axis of a scale with more than one element; 0 if it is irrelevant.
 static int quant_axis(const node *n, int scale, int rank) {
     const type *s = infer_in(n, scale);
     if (s->rank == 0 || (s->rank == 1 && dim_is(s->dims[0], 1)) || rank == 1) return 0;
@@ -80,7 +80,7 @@ static void check_params(const node *n) {
         if (node_in(n, i)) check_param(n, i, infer_in(n, 0), axis, block);
 }
 
-// The scale or zero point for the element of x at index.
+// The scale or zero point of the element of x at index.
 static expr *read_param(kernel *k, buffer *p, const node *n, const buffer *x, expr *const *index) {
     int axis = quant_axis(n, 1, x->rank);
     int64_t block = node_int(n, "block_size", 0);
@@ -117,8 +117,8 @@ static void quantize_linear_infer(node *n) {
     infer_set_like(n, 0, t, 0);
 }
 
-// What x / scale is computed in: the scale's type unless said otherwise. Powers of two (float8e8m0) only
-// scale, integers divide as numbers.
+// The type in which x / scale is computed: unless given, the scale's. A scale of type float8e8m0 is a mere power of
+// two, so x's type is used; integers are divided in double.
 static dtype division_type(const node *n, const buffer *x, const buffer *scale) {
     dtype t = dtype_attr(n, "precision");
     if (t == DT_NONE) t = scale->dtype == DT_F8E8M0 ? x->dtype : scale->dtype;
@@ -177,7 +177,7 @@ static expr *within_byte(kernel *k, expr *v) {
     return x_bin(k, X_MAX, x_bin(k, X_MIN, v, x_float(k, DT_F32, 255)), x_float(k, DT_F32, 0));
 }
 
-// scale = (max - min) / 255 (1 / 255 when x is all zero), zero point = round(saturate(0 - min / scale)).
+// scale = (max - min) / 255 (1 / 255 if x is all zero), zero point = round(saturate(0 - min / scale)).
 static void lower_range(lowering *l, const node *n, buffer *x, buffer *scale, buffer *zero) {
     kernel *k = lower_kernel(l, n, "range");
     stage *s = kernel_stage(k);
@@ -220,7 +220,7 @@ static void qlinear_matmul_infer(node *n) {
     infer_set(n, 0, infer_in(n, 7)->elem, rank, dims);
 }
 
-// sum * (a's scale * b's scale / y's scale), rounded, moved by y's zero point.
+// sum * (a's scale * b's scale / y's scale), rounded, plus y's zero point.
 static expr *requantised(kernel *k, expr *sum, expr *a, expr *b, expr *y, expr *zero, dtype t) {
     expr *scale = x_div(k, x_mul(k, a, b), y);
     return quantised(k, x_mul(k, x_cast(k, sum, DT_F32, false), scale), zero, t, true);

@@ -1,5 +1,5 @@
-// CumSum and CumProd: one kernel that scans the axis in order (or from its end), for every position on the
-// other dims. The axis may be known only at run time.
+// CumSum and CumProd: one kernel that scans the axis in order (or in reverse) for every position on the other
+// dims. The axis may be known only at run time.
 #include "ir/ops/rows.h"
 
 static void infer_cumulative(node *n) {
@@ -11,7 +11,7 @@ static void infer_cumulative(node *n) {
     if (dim_is_const(axis[0])) infer_axis(n, dim_value(axis[0]), infer_rank(n, 0));
 }
 
-// for kept: sum = neutral; for r in the axis, in order: [exclusive: y = sum] sum = op(sum, x) [y = sum]
+// for kept: sum = neutral; for r along the axis, in order: [exclusive: y = sum] sum = op(sum, x) [y = sum]
 static void lower_cumulative(lowering *l, node *n, reduce_op neutral, expr_op op) {
     int count;
     lower_arguments(l, n);

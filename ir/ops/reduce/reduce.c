@@ -1,11 +1,11 @@
-// Reductions: Reduce*, ArgMax, ArgMin. In: their nodes; out: one kernel each whose outer axes are the dims
-// that stay (two stages for ReduceLogSumExp). Axes may be known only at run time.
+// Reductions: Reduce*, ArgMax, ArgMin. One kernel each, with the kept dims as outer axes (two stages for
+// ReduceLogSumExp). The axes may be known only at run time.
 #include "ir/ops/contents.h"
 #include "ir/ops/rows.h"
 #include "ir/ops/upgrade.h"
 
 // ---------------------------------------------------------------- which axes
-// The mask of reduced dims (see rows.h) from the axes input; false when not even the number of axes is known.
+// The mask of reduced dims (see rows.h) from the axes input; false if not even the number of axes is known.
 static bool reduced_mask(node *n, int rank, dim **mask) {
     int count = 0;
     dim **axes = node_in(n, 1) ? infer_contents_or_opaque(n, 1, &count) : NULL;
@@ -17,7 +17,7 @@ static bool reduced_mask(node *n, int rank, dim **mask) {
     return true;
 }
 
-// The dim of a result without the reduced dims at position j: the one with j kept dims before it.
+// The dim at position j of a result without the reduced dims: the kept dim with j kept dims before it.
 static dim *kept_dim(const type *x, dim *const *mask, int j) {
     dims *t = mask[0]->table;
     dim *size = dim_const(t, 1);
@@ -30,12 +30,12 @@ static dim *kept_dim(const type *x, dim *const *mask, int j) {
     return size;
 }
 
-// x's dims with 1 for the reduced ones.
+// x's dims, with 1 for the reduced ones.
 static void reduced_dims(const type *x, dim *const *mask, dim **out) {
     for (int i = 0; i < x->rank; i++) out[i] = dim_select(mask[i], dim_const(mask[i]->table, 1), x->dims[i]);
 }
 
-// Reduced sum, product, minimum, maximum of known contents.
+// The sum, product, minimum or maximum of a symbolic value.
 typedef dim *contents_combine(dim *a, dim *b);
 static void reduce_contents(node *n, contents_combine *combine, int rank, dim *const *mask) {
     int count;
@@ -75,7 +75,7 @@ static void infer_reduce(node *n, contents_combine *combine) {
     reduce_contents(n, combine, rank, mask);
 }
 
-// The kernel of a reduction: rows over input 0, and where a row's result goes.
+// The kernel of a reduction: rows over input 0, and the position of a row's result.
 typedef struct reduction {
     rows rows;
     buffer *x, *out;
@@ -115,7 +115,7 @@ static expr *term_square(kernel *k, expr *x) { return x_mul(k, x, x); }
 
 static expr *end_mean(rows *r, expr *sum) { return x_div(r->k, sum, rows_count(r, sum->dtype)); }
 
-// Of integers through double, truncated.
+// For integers: computed in double and truncated.
 static expr *end_sqrt(rows *r, expr *sum) {
     if (dtype_is_float(sum->dtype)) return x_un(r->k, X_SQRT, sum);
     return x_cast(r->k, x_un(r->k, X_SQRT, x_cast(r->k, sum, DT_F64, true)), sum->dtype, true);
@@ -140,7 +140,7 @@ static void lower_reduce(lowering *l, node *n, const reducer *how) {
     stage_write(k, s, r.out, r.index, how->end ? how->end(&r.rows, sum) : sum);
 }
 
-// for kept: m = max x, 0 when infinite; out = log(sum exp(x - m)) + m
+// for kept: m = max x, 0 if infinite; out = log(sum exp(x - m)) + m
 static void lower_log_sum_exp(lowering *l, node *n) {
     reduction r = reduction_new(l, n);
     kernel *k = r.rows.k;
@@ -191,7 +191,7 @@ static void infer_arg(node *n) {
     infer_set(n, 0, DT_I64, nout, out);
 }
 
-// for kept: best = none; for i in the axis: best = better of (x, i) and best; out = best's i
+// for kept: best = none; for i along the axis: best = better of (x, i) and best; out = position of best
 static void lower_arg(lowering *l, node *n, bool largest) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     int axis = infer_axis(n, node_int(n, "axis", 0), x->rank), rank = 0;

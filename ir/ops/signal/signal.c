@@ -1,13 +1,13 @@
-// DFT, STFT and MelWeightMatrix. In: signals of any length on one axis, real or complex; out, one kernel for
-// each prime factor of the length N (4 counts as one). With p the factor, L the product of those before, M =
-// N / (L p):
+// DFT, STFT and MelWeightMatrix. Signals have any length on one axis, and are real or complex. A transform is
+// one kernel per prime factor of the length N (4 counts as one factor). With the factor p, the product L of
+// the factors before it, and M = N / (L p):
 //
-//   a[k1 L + k0][j] = sum over q < p of w^(q (k1 L + k0)) * before[k0][q M + j]       w = exp(-2 pi i / (L
-//   p))
+//   a[k1 L + k0][j] = sum over q < p of w^(q (k1 L + k0)) * before[k0][q M + j]      w = exp(-2 pi i / (L p))
 //
-// where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, and the first
-// `before` the signal itself. A length that only the run knows is one factor; around an axis that only the
-// run knows tensors are seen with three axes: those before it as one, it, those after it as one.
+// where before[k][j] is frequency k of the subsequence j, j + N / L, ... of the signal, so that the first
+// `before` is the signal itself. A length known only at run time is a single factor. If the axis is known
+// only at run time, tensors are viewed with three axes: the product of the dims before the axis, the axis,
+// and the product of the dims after it.
 #include "ir/ops/runtime_args.h"
 #include <math.h>
 #include <string.h>
@@ -20,13 +20,13 @@ struct transform {
     lowering *l;
     node *n;
     dtype t;
-    int rank, axis; // of the signal without the complex axis
+    int rank, axis; // of the signal, without the axis of real and imaginary parts
     dim *dims[MAX_RANK], *length;
     bool inverse;
-    dim *kept; // frequencies that are wanted
-    bool real; // of the output, only the real part
+    dim *kept; // frequencies in the output
+    bool real; // the output has only the real part
     buffer *out, *cosine, *sine;
-    // The signal at index; *im NULL where it is real.
+    // The signal at index; *im is NULL if it is real.
     void (*read)(const transform *f, kernel *k, expr *const *index, expr **re, expr **im);
     buffer *x, *window; // for read
     dim *step;
@@ -42,8 +42,8 @@ static complex_expr multiply(kernel *k, complex_expr a, complex_expr b) {
                           x_add(k, x_mul(k, a.re, b.im), x_mul(k, a.im, b.re))};
 }
 
-// cos and -sin (for the inverse sin) of 2 pi i / N for i < N: a constant, or computed by the run when N is
-// large or not known.
+// The table of cos and -sin (of the inverse: sin) of 2 pi i / N for i < N: a constant, or computed at run
+// time if N is large or unknown.
 static buffer *turn_table(const transform *f, bool sine) {
     lowering *l = f->l;
     const double turn = 6.28318530717958647692;
@@ -68,13 +68,13 @@ static buffer *turn_table(const transform *f, bool sine) {
     return table;
 }
 
-// One factor: from a pair of buffers (or the signal) to another (or the output).
+// The pass of one factor: from a pair of buffers (or the signal) to another pair (or the output).
 typedef struct pass {
     const transform *f;
     kernel *k;
     stage *s;
     dim *factor, *before, *after; // p, L, M
-    const buffer *re, *im;        // read from; NULL: the signal
+    const buffer *re, *im;        // operands; NULL: the signal
     expr *index[MAX_RANK];        // positions on the other axes
     expr *k1, *k0, *j;
 } pass;
@@ -168,7 +168,8 @@ static int factors_of(dim *length, dim **factors) {
     }
     int64_t rest = dim_value(length);
     for (int64_t p = 4; rest > 1; p = p == 4 ? 2 : p == 2 ? 3 : p + 2) {
-        if (p > LARGEST_FACTOR || (p > 4 && p * p > rest)) p = rest; // what is left may be no prime
+        if (p > LARGEST_FACTOR || (p > 4 && p * p > rest))
+            p = rest; // the remaining factor, prime unless too large
         for (; rest % p == 0; rest /= p) factors[count++] = dim_const(length->table, p);
     }
     if (!count) factors[count++] = dim_const(length->table, 1);
@@ -201,7 +202,7 @@ static dim *spectrum_size(dim *length, bool onesided) {
     return onesided ? dim_addk(dim_floordiv(length, dim_const(length->table, 2)), 1) : length;
 }
 
-// The one element of argument i: a dim, opaque where the run tells. NULL: left out.
+// The only element of argument i as a dim, possibly a runtime symbol. NULL: left out.
 static dim *scalar_argument(node *n, int i) {
     int count;
     if (!node_in(n, i)) return NULL;
@@ -224,7 +225,7 @@ static void lower_check_complex(lowering *l, const node *n, bool real_only) {
     lower_check(l, n, holds, "the last axis must have size 1 (real), or 2 (complex) where that is allowed");
 }
 
-// The two parts of an element of f's signal; at has room for the last index.
+// The real and imaginary parts of an element of f's signal; `at` has room for the last index.
 static complex_expr read_parts(const transform *f, kernel *k, expr **at, expr *guard) {
     dim *last = f->x->dims[f->x->rank - 1];
     expr **part = &at[f->x->rank - 1];
@@ -240,7 +241,7 @@ static complex_expr read_parts(const transform *f, kernel *k, expr **at, expr *g
 
 // ---------------------------------------------------------------- DFT
 typedef struct dft {
-    dim *axis, *size; // of the signals, in [0, rank - 2]; its size
+    dim *axis, *size; // of the signals, in [0, rank - 2]; size of that axis
     dim *length;
     bool inverse, onesided;
 } dft;
@@ -286,7 +287,7 @@ static void dft_infer(node *n) {
     infer_set(n, 0, infer_in(n, 0)->elem, infer_in(n, 0)->rank, sizes);
 }
 
-// x at index, 0 past its end.
+// x at index, zero-padded.
 static void read_signal(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
     expr *at[MAX_RANK], *guard = NULL;
     memcpy(at, index, (size_t)f->rank * sizeof *at);
@@ -296,7 +297,7 @@ static void read_signal(const transform *f, kernel *k, expr *const *index, expr 
     *re = v.re, *im = v.im;
 }
 
-// One side of a spectrum: frequency k past the half is the conjugate of N - k.
+// A one-sided spectrum: frequency k past the middle is the conjugate of N - k.
 static void read_half(const transform *f, kernel *k, expr *const *index, expr **re, expr **im) {
     expr *at[MAX_RANK], *length = x_dim(k, f->length), *i = index[f->axis];
     memcpy(at, index, (size_t)f->rank * sizeof *at);
@@ -307,7 +308,7 @@ static void read_half(const transform *f, kernel *k, expr *const *index, expr **
     *im = v.im ? x_select(k, past, x_un(k, X_NEG, v.im), v.im) : NULL;
 }
 
-// b as [before, axis, after, parts] around an axis that only the run knows.
+// b viewed as [before, axis, after, parts] around an axis known only at run time.
 static buffer *around_axis(lowering *l, buffer *b, dim *axis) {
     dims *t = axis->table;
     dim *one = dim_const(t, 1), *sizes[] = {one, one, one, b->dims[b->rank - 1]};
@@ -344,7 +345,7 @@ static void dft_lower(lowering *l, node *n) {
     run_transform(&f);
 }
 
-// The axis was an attribute.
+// Before version 20 the axis was an attribute.
 static void dft_upgrade_20(node *n) {
     upgrade_set_input(n, 2, value_int64(n->graph, node_int(n, "axis", 1)));
     node_remove_attr(n, "axis");
@@ -383,7 +384,7 @@ static void stft_infer(node *n) {
               (dim *[]){infer_in(n, 0)->dims[0], s.frames, s.kept, infer_k(n, 2)});
 }
 
-// As the weighted frames would be stored.
+// Rounded as if the weighted frames were stored.
 static expr *weighted(const transform *f, kernel *k, expr *v, expr *weight) {
     return weight ? x_cast(k, x_mul(k, v, weight), f->x->dtype, true) : v;
 }
@@ -414,8 +415,8 @@ static void stft_lower(lowering *l, node *n) {
     run_transform(&f);
 }
 
-// The standard wants [batch, length, 1]; torch's exporter leaves out the last axis, and ONNX Runtime takes
-// that.
+// The standard requires [batch, length, 1], but torch's exporter omits the last axis, and ONNX Runtime
+// accepts that.
 static bool stft_canonicalise(node *n) {
     if (infer_in(n, 0)->rank != 2) return false;
     node_set_in(n, 0, insert_binary(n, "Unsqueeze", n->in[0], insert_ints(n, (int64_t[]){2}, 1)));
@@ -443,7 +444,7 @@ static expr *double_argument(lowering *l, const node *n, kernel *k, int i) {
     return x_cast(k, x_read_first(k, lower_in(l, n, i)), DT_F64, false);
 }
 
-// The spectrum's bin where the edge of number i lies: equal steps of 2595 log10(1 + f / 700).
+// The spectrum bin of edge i: the edges are equidistant on the scale 2595 log10(1 + f / 700).
 static expr *mel_edge(lowering *l, const node *n, kernel *k, expr *i) {
     const double scale = 2595 / 2.30258509299404568402;
     expr *one = x_float(k, DT_F64, 1), *width = x_float(k, DT_F64, 700), *mel[2];
@@ -459,7 +460,7 @@ static expr *mel_edge(lowering *l, const node *n, kernel *k, expr *i) {
     return x_un(k, X_FLOOR, x_div(k, place, double_argument(l, n, k, 2)));
 }
 
-// Triangles: rising from edge b to edge b + 1, falling to edge b + 2.
+// Triangular filters: rising from edge b to edge b + 1, falling to edge b + 2.
 static void mel_lower(lowering *l, node *n) {
     dim *sizes[2];
     lower_arguments(l, n);

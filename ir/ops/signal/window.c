@@ -1,5 +1,5 @@
-// Windows for the transforms of signals: HannWindow, HammingWindow, BlackmanWindow. In: the length; out: one
-// kernel that writes a sum of cosines. The length may be known only at run time.
+// Window functions of signal processing: HannWindow, HammingWindow, BlackmanWindow. One kernel that writes a
+// sum of cosines; the length may be known only at run time.
 #include "ir/ops/runtime_args.h"
 
 static void window_infer(node *n) {
@@ -14,7 +14,7 @@ static void window_infer(node *n) {
 }
 
 // angle = 2 pi i / points       out[i] = a0 - a1 cos(angle) + a2 cos(2 angle)
-// A periodic window has one point more than it has elements, so that its end meets its start.
+// A periodic window has one more point than elements: its end coincides with its start.
 static void window_lower(lowering *l, node *n, double a0, double a1, double a2) {
     int count;
     dim **size = lower_argument(l, n, 0, 1, &count);

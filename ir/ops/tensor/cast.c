@@ -1,5 +1,4 @@
-// Cast, CastLike, Identity and Dropout. In: their nodes; out: a conversion kernel, a view, or (Dropout)
-// the nodes it stands for.
+// Cast, CastLike, Identity, BitCast and Dropout: conversion kernels, views, and the expansion of Dropout.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include <ctype.h>
@@ -11,7 +10,7 @@ static bool in_range(const dim *d, dtype t) {
     return d->min >= dtype_int_min(t) && d->max <= dtype_int_max(t);
 }
 
-// Whole numbers survive any cast between wide types; sizes never leave 32 bits in models that use them so.
+// Whole numbers survive any cast between wide types. Sizes computed in 32 bits are assumed to fit.
 static dim *fold_cast(const node *n, dim *const *a) {
     dtype to = cast_target(n);
     if (to == DT_BOOL) return dim_addk(dim_neg(dim_eq(a[0], infer_k(n, 0))), 1);
@@ -26,7 +25,7 @@ static void cast_contents(node *n) {
     dtype from = infer_in(n, 0)->elem, to = n->out[0]->type.elem;
     if (dtype_is_float(from) && (to == DT_I64 || to == DT_I32)) contents_of_quotient(n, dim_truncdiv);
     value *in[] = {n->in[0]};
-    node only_input = *n; // CastLike's second input says nothing about the values
+    node only_input = *n; // CastLike's second input has no influence on the value
     only_input.nin = 1;
     only_input.in = in;
     contents_map(&only_input, fold_cast);
@@ -47,7 +46,7 @@ static void infer_cast(node *n) {
 
 static void infer_cast_like(node *n) { set_type(n, infer_in(n, 1)->elem); }
 
-// Version 1 had the name of the type, as in TensorProto.DataType ("FLOAT", "INT64").
+// Version 1 has the name of the type, as in TensorProto.DataType ("FLOAT", "INT64").
 static void upgrade_cast(node *n) {
     const char *name = node_string(n, "to", "");
     char lower[32] = "";
@@ -55,8 +54,8 @@ static void upgrade_cast(node *n) {
     upgrade_set_int(n, "to", dtype_from_name(lower));
 }
 
-// float8e8m0 rounds up when stored; the other modes clear the mantissa first, nearest after adding half of
-// the last place. Numbers below 2^-126 have no exponent to round to and stay.
+// Storing as float8e8m0 rounds up. The other modes clear the mantissa first; nearest adds half a unit in the
+// last place before. Numbers below 2^-126 have no exponent to round to and are left unchanged.
 static expr *round_e8m0(kernel *k, const node *n, expr *x) {
     e8m0_round mode = (e8m0_round)node_choice(n, "round_mode", "up down nearest");
     if (mode == E8M0_UP) return x;
@@ -64,26 +63,26 @@ static expr *round_e8m0(kernel *k, const node *n, expr *x) {
     if (mode == E8M0_NEAREST) bits = x_add(k, bits, x_int(k, DT_I32, 1 << 22));
     expr *rounded = x_bitcast(k, x_and(k, bits, x_int(k, DT_I32, -(1 << 23))), DT_F32);
     x = x_as(k, x, DT_F32);
-    return x_select(k, x_bin(k, X_LE, x_float(k, DT_F32, 0x1p-126), x), rounded, x); // NaN stays too
+    return x_select(k, x_bin(k, X_LE, x_float(k, DT_F32, 0x1p-126), x), rounded, x); // NaN is unchanged, too
 }
 
 static expr *cast_value(kernel *k, const node *n, expr *x) {
     dtype to = cast_target(n);
     if (to == DT_F8E8M0) x = round_e8m0(k, n, x);
     if (!dtype_is_float(x->dtype)) return x_cast(k, x, to, node_int(n, "saturate", 1));
-    // float4e2m1 has no NaN: the reference stores -0. Numbers beyond packed integers wrap.
+    // float4e2m1 has no NaN; the reference stores -0. Numbers that exceed packed integers wrap.
     if (to == DT_F4E2M1) x = x_select(k, x_un(k, X_ISNAN, x), x_float(k, x->dtype, -0.0), x);
     if (dtype_is_int(to) && dtype_bits(to) < 8) x = x_cast(k, x, DT_I64, true);
     return x_cast(k, x, to, node_int(n, "saturate", 1));
 }
 
-// What the library parses and prints: the widest of the same kind, but float where that is enough.
+// The type that the library parses and prints: the widest of the same kind, or float if that is sufficient.
 static dtype text_type(dtype t) {
     if (t == DT_BOOL || t == DT_F64 || t == DT_U64) return t;
     return dtype_is_float(t) ? DT_F32 : DT_I64;
 }
 
-// out = x in another type, element by element
+// out = x in another type, elementwise
 static void convert(lowering *l, node *n, const char *suffix, buffer *x, buffer *out, bool to_result) {
     kernel *k;
     expr *index[MAX_RANK];
@@ -154,7 +153,7 @@ static void infer_bit_cast(node *n) {
     infer_set_like(n, 0, to, 0);
 }
 
-// The same memory as unsigned numbers.
+// b viewed as unsigned integers.
 static buffer *as_bits(lowering *l, buffer *b) {
     static const dtype bits[] = {
         [2] = DT_U2, [4] = DT_U4, [8] = DT_U8, [16] = DT_U16, [32] = DT_U32, [64] = DT_U64};
@@ -164,7 +163,8 @@ static buffer *as_bits(lowering *l, buffer *b) {
     return v;
 }
 
-// Small floats and packed integers are copied as they lie, others are values of the same width.
+// Small floats and packed integers are copied as they are stored; other types are bit casts of the same
+// width.
 static expr *same_bits(kernel *k, expr *v, dtype to) {
     return dtype_is_float(v->dtype) == dtype_is_float(to) ? x_cast(k, v, to, false) : x_bitcast(k, v, to);
 }
@@ -228,14 +228,14 @@ static void expand_dropout(node *n) {
     replace_output(n, 0, n->in[0]);
 }
 
-// Versions 1 and 6 train unless is_test says not to.
+// Versions 1 and 6 are in training mode unless is_test is set.
 static void upgrade_dropout_7(node *n) {
     upgrade_drop_consumed_inputs(n);
     if (!node_int(n, "is_test", 0)) upgrade_set_int(n, "training_mode", 1);
     node_remove_attr(n, "is_test");
 }
 
-// The mask had the type of the data.
+// Before version 10 the mask had the type of the data.
 static void upgrade_dropout_10(node *n) {
     if (!node_out(n, 1)) return;
     insert_after(n, 1, "CastLike", 1, n->in);

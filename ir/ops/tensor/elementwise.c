@@ -1,5 +1,5 @@
-// Arithmetic, comparison, logic and mathematical functions, element by element.
-// In: nodes of these operators; out: their types, contents and one pointwise kernel each.
+// Arithmetic, comparison, logic and mathematical functions, element by element: types, symbolic values and
+// one pointwise kernel each.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/text/string.h"
 #include <math.h>
@@ -9,13 +9,13 @@
 static bool float_output(const node *n) { return dtype_is_float(n->out[0]->type.elem); }
 static dim *one_minus(dim *a) { return dim_addk(dim_neg(a), 1); }
 
-// The dims of a sum, product ... of all inputs.
+// Folds the dims of all inputs: sum, maximum, minimum.
 static dim *fold_all(const node *n, dim *const *a, dim *(*op)(dim *a, dim *b)) {
     dim *all = a[0];
     for (int i = 1; i < n->nin; i++) all = op(all, a[i]);
     return all;
 }
-// A quotient is known even if the divisor may be 0, if it is a product from which the divisor cancels.
+// With a divisor that may be 0, the quotient is known only if the divisor cancels.
 static dim *fold_div(const node *n, dim *const *a) {
     if (dim_is(a[1], 0)) return NULL;
     if (!float_output(n) && dim_never_zero(a[1])) return dim_truncdiv(a[0], a[1]);
@@ -28,7 +28,7 @@ static dim *fold_mod(const node *n, dim *const *a) {
     return dim_sub(a[0], dim_mul(a[1], dim_truncdiv(a[0], a[1])));
 }
 static dim *fold_pow(const node *n, dim *const *a) {
-    enum { MOST = 4 }; // shapes are not computed with larger powers
+    enum { MOST = 4 }; // shape arithmetic has no larger powers
     if (!dim_is_const(a[1]) || dim_value(a[1]) < 0 || dim_value(a[1]) > MOST) return NULL;
     dim *p = infer_k(n, 1);
     for (int64_t i = 0; i < dim_value(a[1]); i++) p = dim_mul(p, a[0]);
@@ -46,7 +46,7 @@ static expr *fold_values(kernel *k, expr_op op, const node *n, expr *const *x) {
     return all;
 }
 
-// A kernel has few operands: more are taken in blocks, and the results of these together.
+// Kernels are limited in their number of operands: more are combined in blocks, and then the blocks.
 enum { OPERANDS_MOST = 64 };
 
 static bool block_values(node *n, const char *op) {
@@ -73,7 +73,7 @@ static expr *mean_value(kernel *k, const node *n, expr *const *x) {
     return x_div(k, sum, x_number(k, sum->dtype, n->nin));
 }
 
-// Floats: fmod with the result moved to the divisor's sign (version 28); a zero takes that sign too.
+// Floats: fmod with the result moved to the divisor's sign (version 28); zeros take that sign, too.
 static expr *floor_mod_float(kernel *k, expr *a, expr *b) {
     expr *zero = x_zero(k, a->dtype), *rest = x_bin(k, X_FMOD, a, b);
     expr *b_negative = x_lt(k, b, zero);
@@ -81,7 +81,7 @@ static expr *floor_mod_float(kernel *k, expr *a, expr *b) {
     expr *signed_zero = x_select(k, b_negative, x_float(k, a->dtype, -0.0), zero);
     rest = x_select(k, x_bin(k, X_EQ, rest, zero), signed_zero,
                     x_select(k, other_sign, x_add(k, rest, b), rest));
-    // fmod(x, 0) and fmod(inf, y) are NaN and pass both selections unchanged.
+    // fmod(x, 0) and fmod(inf, y) are NaN, which passes both selects unchanged.
     return rest;
 }
 
@@ -91,7 +91,8 @@ static expr *mod_value(kernel *k, const node *n, expr *const *x) {
     return x_bin(k, X_MOD, x[0], x[1]);
 }
 
-// base ** exponent by squaring, wrapping; exponents outside 0..63 overflow for all bases but 0, 1 and -1.
+// base ** exponent by squaring, with wrap-around. An exponent outside 0..63 overflows unless the base is 0, 1
+// or -1.
 static expr *pow_int(kernel *k, expr *base, expr *exponent) {
     dtype t = base->dtype;
     expr *e = x_as(k, exponent, DT_I64), *one = x_number(k, t, 1), *zero = x_i64(k, 0);
@@ -110,14 +111,14 @@ static expr *pow_int(kernel *k, expr *base, expr *exponent) {
     return x_select(k, inside, result, outside);
 }
 
-// Exponents that exporters write as constants, without a call of pow.
+// Common constant exponents, without a call of pow.
 static expr *pow_by_constant(kernel *k, expr *x, double e) {
     dtype t = x->dtype;
     if (e == 1) return x;
     if (e == 2) return x_mul(k, x, x);
     if (e == 3) return x_mul(k, x_mul(k, x, x), x);
     if (e == -1) return x_div(k, x_float(k, t, 1), x);
-    return e == 0.5 ? x_un(k, X_SQRT, x) : NULL; // as numpy has it: NaN for -inf
+    return e == 0.5 ? x_un(k, X_SQRT, x) : NULL; // as in numpy: NaN for -inf
 }
 
 static expr *pow_value(kernel *k, const node *n, expr *const *x) {
@@ -134,12 +135,12 @@ static expr *pow_value(kernel *k, const node *n, expr *const *x) {
 
 static expr *sign_value(kernel *k, expr *x) {
     expr *zero = x_zero(k, x->dtype);
-    // Neither above nor below: zero or NaN, both their own sign.
+    // Neither above nor below: zero or NaN, which are their own signs.
     expr *below = dtype_is_signed(x->dtype) ? x_select(k, x_lt(k, x, zero), x_number(k, x->dtype, -1), x) : x;
     return x_select(k, x_lt(k, zero, x), x_number(k, x->dtype, 1), below);
 }
 
-// A negative count shifts everything out, like one that is too large.
+// A negative count shifts out all bits, like one that is too large.
 static expr *shift_value(kernel *k, const node *n, expr *const *x) {
     bool left = node_choice(n, "direction", "LEFT RIGHT") == 0;
     expr *count = x[1];
@@ -240,7 +241,7 @@ UNARY(Atanh, X_ATANH);
 UNARY(Sigmoid, X_SIGMOID);
 POINTWISE(Erf, infer_like_first, NULL, x_un(k, X_ERF, x[0]), .upgrades = {{13, upgrade_real_function}});
 
-// Floor and Ceil of a quotient of sizes are sizes again.
+// Floor and Ceil turn a quotient of sizes into a size again.
 static void infer_floor(node *n) {
     infer_like_first(n);
     contents_of_quotient(n, dim_floordiv);

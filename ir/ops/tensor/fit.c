@@ -1,5 +1,5 @@
-// Operators that fit a tensor into another size: CenterCropPad, Col2Im, MaxUnpool. The sizes may be known
-// only at run time.
+// Operators that fit a tensor to another size: CenterCropPad, Col2Im, MaxUnpool. The sizes may be known only
+// at run time.
 #include "ir/ops/control/control.h"
 #include "ir/ops/pointwise.h"
 #include <string.h>
@@ -27,7 +27,7 @@ static void center_crop_pad_infer(node *n) {
     infer_set(n, 0, infer_in(n, 0)->elem, rank, dims);
 }
 
-// out[i...] = x[i + (in - out) / 2 ...], 0 outside; the quotient is rounded towards 0
+// out[i...] = x[i + (in - out) / 2 ...], 0 outside; the quotient is truncated
 static void center_crop_pad_lower(lowering *l, node *n) {
     int count;
     if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
@@ -54,9 +54,9 @@ OPERATOR(CenterCropPad, .infer = center_crop_pad_infer, .lower = center_crop_pad
 // ---------------------------------------------------------------- Col2Im
 typedef struct blocks {
     int n;                                                    // axes of the image
-    dim *image[MAX_RANK], *block[MAX_RANK], *count[MAX_RANK]; // count: of blocks along an axis
+    dim *image[MAX_RANK], *block[MAX_RANK], *count[MAX_RANK]; // count: blocks along an axis
     int64_t stride[MAX_RANK], dilation[MAX_RANK], lo[MAX_RANK];
-    dim *channels, *positions; // of the output; in a block
+    dim *channels, *positions; // channels of the output; positions in a block
 } blocks;
 
 static void positive_list(const node *n, const char *name, int count, int64_t *out) {
@@ -107,8 +107,8 @@ static void col2im_infer(node *n) {
     infer_set(n, 0, x->elem, b.n + 2, dims);
 }
 
-// out[n, c, i...] = sum over positions p... of x[n, c and p..., j...] with j * stride + p * dilation = i +
-// pad
+// out[n, c, i...] = sum over positions p... of x[n, c and p..., j...]
+//   where j * stride + p * dilation = i + pad
 static void col2im_lower(lowering *l, node *n) {
     int axes, sizes, length = n->out[0]->type.rank - 2;
     lower_numeric_only(l, n);
@@ -145,7 +145,7 @@ static void col2im_lower(lowering *l, node *n) {
 OPERATOR(Col2Im, .infer = col2im_infer, .lower = col2im_lower);
 
 // ---------------------------------------------------------------- MaxUnpool
-// The sizes of what was pooled, which is what the indices count in.
+// The sizes of the tensor that was pooled, in which the indices count.
 static void pooled_sizes(const node *n, dim **out) {
     const type *x = infer_in(n, 0);
     int count, npads, axes = infer_rank(n, 0) - 2;
@@ -177,7 +177,7 @@ static void max_unpool_infer(node *n) {
     infer_set(n, 0, x->elem, rank, dims);
 }
 
-// out = 0; for the elements in order: out[coordinates of I among the pooled sizes] = x
+// out = 0; for the elements in order: out[coordinates of I in the pooled tensor] = x
 static void max_unpool_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
     dim *pooled[MAX_RANK], **given = pooled;

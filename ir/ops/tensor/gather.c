@@ -1,5 +1,5 @@
-// Operators whose positions are data: Gather, GatherElements, GatherND, ScatterElements, ScatterND, Scatter,
-// TensorScatter, OneHot, NonZero, Compress. Positions from data are checked and clamped when used.
+// Operators with positions from data: Gather, GatherElements, GatherND, ScatterElements, ScatterND, Scatter,
+// TensorScatter, OneHot, NonZero, Compress. Such positions are checked and clamped when used.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
@@ -39,7 +39,7 @@ static void gather_infer_contents(node *n, int axis) {
     if (g.index) infer_move_contents(n, gather_position, &g);
 }
 
-// Constant indices that are surely outside are errors at once.
+// Reports constant indices that are certainly out of range at compile time.
 static void gather_check_indices(const node *n, const dim *size) {
     int count;
     dim **index = infer_contents(n, 1, &count);
@@ -83,7 +83,7 @@ static void same_rank(const node *n, int i, int rank) {
         infer_error(n, "inputs 0 and %d have ranks %d and %d", i, rank, infer_rank(n, i));
 }
 
-// The indices may cover less of the data, not more, along the other axes.
+// Along the other axes the indices may cover a part of the data, but not exceed it.
 static void covered(const node *n, int axis) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
     for (int a = 0; a < data->rank; a++)
@@ -122,8 +122,8 @@ static void gather_elements_lower(lowering *l, node *n) {
 OPERATOR(GatherElements, .infer = gather_elements_infer, .lower = gather_elements_lower);
 
 // ---------------------------------------------------------------- GatherND
-// How many axes an index tuple has: the last size of input 1, or what the ranks say when that is not a
-// constant (-1: nothing).
+// The number of axes in an index tuple: the last size of input 1, or the length implied by the ranks if that
+// is not constant (-1: none).
 static int tuple_length(const node *n, int most, int by_ranks) {
     const type *indices = infer_in(n, 1);
     if (infer_rank(n, 1) < 1) infer_error(n, "the indices have rank 0");
@@ -140,7 +140,7 @@ static void lower_tuple_length(lowering *l, const node *n, int length) {
                 "index tuples do not have the length that the ranks require");
 }
 
-// The tuple at index[0..rank of indices - 1), as positions in data's axes from `first` on.
+// The tuple at index[0..rank of indices - 1), as positions on data's axes from `first` on.
 static void read_tuple(kernel *k, buffer *indices, expr *const *index, const buffer *data, int first,
                        int length, expr **position) {
     expr *at[MAX_RANK];
@@ -151,7 +151,7 @@ static void read_tuple(kernel *k, buffer *indices, expr *const *index, const buf
     }
 }
 
-// The sizes of the output; its rank.
+// Sets the sizes of the output and returns its rank.
 static int gather_nd_dims(const node *n, int batch, int length, dim **out) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
     int q = indices->rank, slice = data->rank - batch - length;
@@ -176,7 +176,7 @@ static void gather_nd_infer(node *n) {
 static void gather_nd_lower(lowering *l, node *n) {
     buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1);
     int batch = (int)node_int(n, "batch_dims", 0), most = data->rank - batch;
-    if (n->out[0]->type.rank == RANK_UNKNOWN) lower_out(l, n, 0); // says so
+    if (n->out[0]->type.rank == RANK_UNKNOWN) lower_out(l, n, 0); // reports the unknown rank
     int length = tuple_length(n, most, indices->rank - 1 + most - n->out[0]->type.rank);
     dim *sizes[MAX_RANK];
     lower_tuple_length(l, n, length);
@@ -200,12 +200,12 @@ static write_combine reduction_of(const node *n, dtype t) {
     int r = node_choice(n, "reduction", "none add mul min max");
     if (infer_in(n, 0)->elem == DT_STRING && r)
         infer_error(n, "strings cannot be reduced by '%s'", node_string(n, "reduction", ""));
-    if (t == DT_BOOL && numbers[r] == COMBINE_ADD) return COMBINE_MAX; // or
+    if (t == DT_BOOL && numbers[r] == COMBINE_ADD) return COMBINE_MAX; // logical or
     return t == DT_BOOL && numbers[r] == COMBINE_MUL ? COMBINE_MIN : numbers[r];
 }
 
-// A stage over b's dims where the axes of `scan` are gone through in order, inside the others: updates that
-// may meet are on different positions of those only.
+// A stage over b's dims in which the axes of `scan` are innermost and sequential: updates that may collide
+// differ only in their positions on these.
 static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr **index) {
     stage *s = kernel_stage(k);
     for (int ordered = 0; ordered < 2; ordered++)
@@ -311,8 +311,8 @@ static void tensor_scatter_infer(node *n) {
     infer_same(n, 0, 0);
 }
 
-// out[b, .., i, ..] = the update's element i - write_indices[b] (modulo the cache's size when circular) where
-// there is one, else the cache's.
+// out[b, .., i, ..] = the update at i - write_indices[b] (modulo the cache's size if circular) if that is in
+// range, else the cache's element
 static void tensor_scatter_lower(lowering *l, node *n) {
     buffer *cache = lower_in(l, n, 0), *update = lower_in(l, n, 1), *starts = lower_in(l, n, 2);
     int axis = axis_of(n, -2, cache->rank);
@@ -337,7 +337,7 @@ static void tensor_scatter_lower(lowering *l, node *n) {
 OPERATOR(TensorScatter, .infer = tensor_scatter_infer, .lower = tensor_scatter_lower);
 
 // ---------------------------------------------------------------- OneHot
-// The number of classes; *counted when it is a float of run time, which the lowering converts.
+// The number of classes; *counted if it is a float known only at run time, which the lowering converts.
 static dim *one_hot_depth(node *n, bool *counted) {
     int count;
     dim **depth = infer_contents_or_opaque(n, 1, &count);
@@ -420,7 +420,7 @@ static void one_hot_lower(lowering *l, node *n) {
 OPERATOR(OneHot, .infer = one_hot_infer, .lower = one_hot_lower);
 
 // ---------------------------------------------------------------- NonZero
-// Complex tensors as real ones with a last axis of the two parts.
+// A complex tensor viewed as a real one with a last axis of two parts.
 static buffer *as_real(lowering *l, buffer *b) {
     if (dtype_class_of(b->dtype) != DC_COMPLEX) return b;
     dim *sizes[MAX_RANK + 1];
@@ -436,8 +436,8 @@ static expr *is_true(kernel *k, expr *x) {
     return x->dtype == DT_BOOL ? x : x_bin(k, X_NE, x, x_zero(k, x->dtype));
 }
 
-// Whether b's element at index[0..rank) is other than 0; b may have the parts of complex numbers as one more
-// axis.
+// Whether b's element at index[0..rank) is nonzero; b may have an additional axis of real and imaginary
+// parts.
 static expr *is_nonzero(kernel *k, buffer *b, expr *const *index, int rank) {
     if (b->rank == rank) return is_true(k, x_read(k, b, index));
     expr *part[MAX_RANK + 1];
@@ -448,8 +448,8 @@ static expr *is_nonzero(kernel *k, buffer *b, expr *const *index, int rank) {
     return x_bin(k, X_OR, real, is_true(k, x_read(k, b, part)));
 }
 
-// Sets n's count from the number of elements of b other than 0. rank is that of the input; a list (of the
-// length `extent` when that is not NULL) or all of b is gone through.
+// Sets n's count to the number of nonzero elements of b: of all elements, or of the first `extent` of a list.
+// rank is that of the input.
 static void lower_count(lowering *l, node *n, buffer *b, int rank, dim *extent, dim *count) {
     dim *one = infer_k(n, 1);
     buffer *to = lower_temp(l, n, "count", DT_I64, 1, &one);
@@ -500,12 +500,12 @@ static void nonzero_lower(lowering *l, node *n) {
 OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower);
 
 // ---------------------------------------------------------------- Compress
-// The axis, or -1 when the input is to be flattened.
+// The axis, or -1 if the input is flattened.
 static int compress_axis(const node *n) {
     return node_attr(n, "axis") ? axis_of(n, 0, infer_rank(n, 0)) : -1;
 }
 
-// How many positions are decided on: a shorter condition leaves the rest out.
+// The number of positions that the condition covers: it may be shorter than the axis.
 static dim *compress_extent(const node *n, int axis) {
     const type *in = infer_in(n, 0);
     dim *size = axis < 0 ? dim_product(infer_dims(n), in->dims, in->rank) : in->dims[axis];
@@ -522,8 +522,8 @@ static void compress_infer(node *n) {
     infer_set(n, 0, in->elem, axis < 0 ? 1 : rank, out);
 }
 
-// for the other axes: position = 0; for i in order: if condition[i]: out[.., position, ..] = in[.., i, ..],
-// position++
+// for the other axes:
+//   position = 0; for i in order: if condition[i]: out[.., position, ..] = in[.., i, ..], position++
 static void compress_lower(lowering *l, node *n) {
     buffer *in = lower_in(l, n, 0), *condition = lower_in(l, n, 1);
     int axis = compress_axis(n);

@@ -1,4 +1,4 @@
-// Operators that move elements by positions known from shapes: Transpose, Concat, Tile, DepthToSpace,
+// Operators that move elements to positions known from shapes: Transpose, Concat, Tile, DepthToSpace,
 // SpaceToDepth, ReverseSequence, Trilu. Each is an index map: out[i] = in[map(i)].
 #include "ir/ops/runtime_args.h"
 #include <string.h>
@@ -58,7 +58,7 @@ static void concat_upgrade_4(node *n) {
     if (!node_attr(n, "axis")) upgrade_set_int(n, "axis", 1);
 }
 
-// The contents of input i when its elements are to be interleaved: sizes must be constants.
+// The symbolic value of input i for interleaving, which requires constant sizes.
 static bool concat_part(node *n, int i, int axis, dim ***contents, int64_t *block) {
     const type *t = infer_in(n, i);
     int64_t sizes[MAX_RANK], elements;
@@ -70,7 +70,7 @@ static bool concat_part(node *n, int i, int axis, dim ***contents, int64_t *bloc
     return *contents != NULL;
 }
 
-// Worth it only when something is known of an input.
+// Only worthwhile if a symbolic value of some input is known.
 static void concat_infer_contents(node *n, int axis) {
     int64_t sizes[MAX_RANK], count, block[CONTENTS_MAX], filled = 0;
     dim *to[CONTENTS_MAX], **part[CONTENTS_MAX];
@@ -105,8 +105,9 @@ static void concat_infer(node *n) {
     concat_infer_contents(n, axis);
 }
 
-// for the axes before `axis`: for each of so many inputs: for its other axes: out[.., offset + i, ..] =
-// in[.., i, ..] Answers the offset behind them.
+// for the axes before `axis`: for each input from `first` on, at most `most`: for its other axes:
+//   out[.., offset + i, ..] = in[.., i, ..]
+// Returns the offset after the last one.
 static dim *concat_some(lowering *l, node *n, buffer *out, int axis, int first, int most, dim *offset) {
     kernel *k = lower_kernel(l, n, NULL);
     expr *outer[MAX_RANK];
@@ -131,7 +132,7 @@ static dim *concat_some(lowering *l, node *n, buffer *out, int axis, int first, 
     return offset;
 }
 
-// A kernel takes only so many arguments: 4096 bytes on a GPU.
+// The arguments of a kernel are limited: to 4096 bytes on a GPU.
 static void concat_lower(lowering *l, node *n) {
     enum { MOST = 100 };
     if (lower_known_contents(l, n)) return;
@@ -186,8 +187,8 @@ static void tile_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x_read(k, in, from));
 }
 
-// Version 1 repeats along one axis, both given as one-element inputs of the data's type: repeats is tiles at
-// the axis and 1 elsewhere, a one-hot vector as long as the input's rank.
+// Version 1 repeats along one axis. The count and the axis are inputs with one element of the data's type.
+// The repeats are the count at the axis and 1 elsewhere: a one-hot vector as long as the input's rank.
 static value *scalar_int64(node *n, value *v) {
     return insert_binary(n, "Reshape", insert_cast(n, v, DT_I64), insert_ints(n, NULL, 0));
 }
@@ -206,7 +207,7 @@ OPERATOR(Tile, .upgrades = {{6, tile_upgrade_6}}, .infer = tile_infer, .lower = 
 // ---------------------------------------------------------------- DepthToSpace, SpaceToDepth
 typedef struct blocks {
     int64_t size;
-    bool column_first; // CRD: the depth's outermost part are the channels, else the innermost
+    bool column_first; // CRD: the outermost part of the depth is the channel, else the innermost
 } blocks;
 
 static blocks blocks_of(const node *n) {
@@ -217,7 +218,7 @@ static blocks blocks_of(const node *n) {
     return b;
 }
 
-// Whether d is a multiple of by: an error when surely not.
+// Whether d is a multiple of by; an error if it certainly is not.
 static dim *is_multiple(const node *n, dim *d, int64_t by) {
     dim *holds = dim_eq(dim_mod(d, infer_k(n, by)), infer_k(n, 0));
     if (dim_is(holds, 0))
@@ -333,7 +334,7 @@ static void trilu_infer(node *n) {
     infer_same(n, 0, 0);
 }
 
-// The diagonal is brought into [-rows, columns], where it means the same, to keep away from overflow.
+// Clamping the diagonal to [-rows, columns] preserves its meaning and avoids overflow.
 static void trilu_lower(lowering *l, node *n) {
     lower_arguments(l, n);
     buffer *in = lower_in(l, n, 0), *out = lower_out(l, n, 0);

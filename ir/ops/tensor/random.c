@@ -1,8 +1,7 @@
 // RandomUniform, RandomNormal, their Like forms, Bernoulli, Multinomial. The generator is the Mersenne
-// Twister MT19937 (Matsumoto, Nishimura 1998), its numbers doubles of 53 bits: the sequence of NumPy's
-// RandomState, which the standard's reference evaluator uses. Its seed is attribute seed, or where there is
-// none made of the output's name. In a loop the numbers go on from turn to turn. Nothing outlives the run:
-// each gives the same numbers.
+// Twister MT19937 (Matsumoto, Nishimura 1998) with doubles of 53 bits: the sequence of NumPy's RandomState,
+// which the standard's reference evaluator uses. The seed is the attribute, or a hash of the output's name.
+// In a loop each iteration continues the sequence. No state outlives a run: every run gives the same numbers.
 //
 //   w[0..624) = from the seed;  in blocks of 227:  w[n + 624] = w[n + 397] ^ twist(w[n], w[n + 1])
 //   number i = (temper(w[624 + 2 i]) / 32 * 2^26 + temper(w[625 + 2 i]) / 64) / 2^53
@@ -11,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS = 624, BLOCK = 227 }; // BLOCK: words that depend on none of each other
+enum { WORDS = 624, BLOCK = 227 }; // BLOCK: words that are independent of each other
 
 static uint32_t seed_of(const node *n) {
     const attr *seed = node_attr(n, "seed");
@@ -21,7 +20,7 @@ static uint32_t seed_of(const node *n) {
     return hash;
 }
 
-// The first words.
+// The initial state.
 static buffer *seeded(lowering *l, const node *n) {
     constant *c = constant_new(l->program->arena, DT_U32, 1, (const int64_t[]){WORDS});
     uint32_t word = seed_of(n);
@@ -36,7 +35,7 @@ static expr *u32(kernel *k, uint32_t v) { return x_int(k, DT_U32, v); }
 static expr *shifted(kernel *k, expr_op op, expr *v, uint32_t by) { return x_bin(k, op, v, u32(k, by)); }
 static expr *masked(kernel *k, expr *v, uint32_t mask) { return x_and(k, v, u32(k, mask)); }
 
-// w[n + 624] for a block of n, which begins at `first`.
+// w[n + 624] for a block of n that starts at `first`.
 static void twist(lowering *l, const node *n, buffer *w, dim *first) {
     kernel *k = lower_kernel(l, n, "twist");
     stage *s = kernel_stage(k);
@@ -59,7 +58,8 @@ static void copy_state(lowering *l, const node *n, const char *suffix, buffer *t
     stage_write(k, s, to, &i, x_read(k, from, &at));
 }
 
-// What a loop's next turn goes on from: the words before those not yet used. From the seed before all else.
+// The state carried between iterations: the words before the first unused one. Initialised at the entry of
+// the program.
 static buffer *state_in_loop(lowering *l, const node *n) {
     dim *size = dim_const(l->program->dims, WORDS);
     lowering first = *l;
@@ -69,7 +69,7 @@ static buffer *state_in_loop(lowering *l, const node *n) {
     return state;
 }
 
-// The words of `count` numbers.
+// The words for `count` numbers.
 static buffer *words(lowering *l, const node *n, dim *count) {
     dims *t = l->program->dims;
     dim *used = dim_mulk(count, 2), *blocks = dim_ceildiv(used, dim_const(t, BLOCK));
@@ -92,7 +92,7 @@ static expr *temper(kernel *k, buffer *w, expr *i) {
     return x_bin(k, X_XOR, v, shifted(k, X_SHR, v, 18));
 }
 
-// Number i, in [0, 1), as a double.
+// Number i as a double in [0, 1).
 static expr *uniform(kernel *k, buffer *w, expr *i) {
     expr *first = x_add(k, x_mul(k, i, x_i64(k, 2)), x_i64(k, WORDS)), *second = x_add(k, first, x_i64(k, 1));
     expr *high = x_cast(k, shifted(k, X_SHR, temper(k, w, first), 5), DT_F64, false);
@@ -100,7 +100,7 @@ static expr *uniform(kernel *k, buffer *w, expr *i) {
     return x_mul(k, x_add(k, x_mul(k, high, x_float(k, DT_F64, 0x1p26)), low), x_float(k, DT_F64, 0x1p-53));
 }
 
-// Row-major position of at in b.
+// Row-major position of an index in b.
 static expr *position(kernel *k, const buffer *b, expr *const *at) {
     expr *i = x_i64(k, 0);
     for (int j = 0; j < b->rank; j++) i = x_add(k, x_mul(k, i, x_dim(k, b->dims[j])), at[j]);
@@ -152,7 +152,7 @@ static void lower_uniform(lowering *l, node *n) {
     stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
 }
 
-// Box and Muller: sqrt(-2 log u) cos(2 pi v), from numbers 2 i and 2 i + 1
+// Box-Muller transform: sqrt(-2 log u) cos(2 pi v), from numbers 2 i and 2 i + 1
 static void lower_normal(lowering *l, node *n) {
     buffer *out = lower_out(l, n, 0), *w = words(l, n, dim_mulk(buffer_count(out), 2));
     kernel *k;
@@ -176,7 +176,8 @@ static void infer_bernoulli(node *n) {
     infer_set(n, 0, element_type(n, infer_in(n, 0)->elem), rank, infer_in(n, 0)->dims);
 }
 
-// As inversion does it: 1 is where the number is above 1 - p, for p over a half where it is at most p.
+// Inversion method: 1 if the number is above 1 - p; for p above a half, if it is
+// at most p.
 static void lower_bernoulli(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0), *w = words(l, n, buffer_count(out));
     kernel *k;
@@ -205,7 +206,7 @@ static expr *local_scalar(kernel *k, stage *s, const char *name, expr *v) {
 }
 
 // for b:  top = max x; total = sum exp(x - top)
-//   for j: in order of classes: passed = sum of exp so far; out = how many of these are at most u * total
+//   for j: for the classes in order: cumulative sum of exp; out = number of sums that are at most u * total
 static void lower_multinomial(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0), *w = words(l, n, buffer_count(out));
     dtype t = work_type(x);

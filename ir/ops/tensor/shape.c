@@ -1,6 +1,5 @@
-// Operators that say or change shapes: Shape, Size, Reshape, Squeeze, Unsqueeze, Flatten, Expand,
-// ConstantOfShape, Constant, Range, EyeLike. Shapes that are arguments may be known only at run time: then
-// they are opaque dims.
+// Operators that return or change shapes: Shape, Size, Reshape, Squeeze, Unsqueeze, Flatten, Expand,
+// ConstantOfShape, Constant, Range, EyeLike. Shape arguments known only at run time are runtime symbols.
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include <math.h>
@@ -39,7 +38,7 @@ static void size_infer(node *n) {
     infer_set_contents(n, 0, &count, 1);
 }
 
-// Sizes of tensors are set when the tensors exist, so opaque ones can be written too.
+// By the time that a tensor exists its sizes are set, so that runtime symbols can be written, too.
 static void lower_shape(lowering *l, node *n) {
     const value *v = node_out(n, 0);
     if (!v || v->constant) return;
@@ -61,11 +60,11 @@ typedef struct reshape {
     int rank;
     dim *dims[MAX_RANK];
     dim *valid; // no size below -1, at most one -1
-    dim *plain; // no 0 stands for a size that is taken as it is
+    dim *plain; // no 0 that means the input's size where the size was taken literally
     dim *same;  // as many elements as the input
 } reshape;
 
-// Term t without the atoms and the coefficient of d: NULL when d does not divide it.
+// Term t divided by the atoms and the coefficient of d; NULL if d does not divide it.
 static dim *divide_term(dims *t, const dim_term *term, int64_t coef, dim *const *by, int nby) {
     if (term->coef % coef) return NULL;
     dim *q = dim_const(t, term->coef / coef);
@@ -77,7 +76,7 @@ static dim *divide_term(dims *t, const dim_term *term, int64_t coef, dim *const 
     return used == nby ? q : NULL;
 }
 
-// a / b when b is one product that divides every term of a, whatever its value; else NULL.
+// a / b if b is a single product that divides every term of a, whatever its value; else NULL.
 static dim *divide_exactly(dim *a, dim *b) {
     if (b->kind == DIM_CONST || (b->kind == DIM_POLY && b->nterms != 1)) return NULL;
     bool poly = b->kind == DIM_POLY;
@@ -94,7 +93,7 @@ static dim *divide_exactly(dim *a, dim *b) {
     return q;
 }
 
-// a / b where b divides a, or is 0 when the quotient is of no account.
+// a / b where b divides a, or is 0 and the quotient is irrelevant.
 static dim *quotient(dim *a, dim *b) {
     dim *exact = divide_exactly(a, b), *zero = dim_const(b->table, 0);
     if (exact) return exact;
@@ -102,23 +101,23 @@ static dim *quotient(dim *a, dim *b) {
     return dim_floordiv(a, dim_select(dim_eq(b, zero), dim_const(b->table, 1), b));
 }
 
-// Whether size s is 0 only where the input's size is 0 too, so that to copy that one changes nothing.
+// Whether size s is 0 only if the input's size is 0 as well, so that copying the latter makes no difference.
 static bool copies_itself(dim *s, dim *in) {
     if (s->min > 0 || s == in || dim_is(in, 0) || divide_exactly(in, s)) return true;
     dim *factor = divide_exactly(s, in);
     return factor && dim_is_const(factor);
 }
 
-// A size that is computed with nowhere else.
+// Whether v is only an output of the model, so that no shape is computed from it.
 static bool only_leaves(const value *v) {
     for (int i = 0; v && i < v->uses.n; i++)
         if (v->uses.at[i].node || v->uses.at[i].graph->outer) return false;
     return v != NULL;
 }
 
-// Whether the shape's element s at position j is a 0 that copies the input's size. The size of another tensor
-// may be 0 too. In a model's output it then is what the standard says; inside, where later sizes would no
-// longer be known to be equal, *plain says that no size of the input is copied so.
+// Whether element s of the shape at position j is a 0 that copies the input's size. The size of another
+// tensor may be 0, too. For an output of the model the standard's rule applies; otherwise, where the select
+// would hide that later sizes are equal, *plain becomes the condition that no size is copied.
 static dim *copies(const node *n, const type *in, dim *s, int j, dim **plain) {
     dim *zero = infer_k(n, 0), *empty = dim_eq(s, zero);
     if (node_int(n, "allowzero", 0)) return zero;
@@ -135,8 +134,8 @@ static dim *copies(const node *n, const type *in, dim *s, int j, dim **plain) {
     return zero;
 }
 
-// The elements of the input for each element of the known sizes. Sizes that are equal cancel, so that the
-// answer is right where they are 0.
+// The size of the -1: the elements of the input divided by the known sizes. Equal sizes cancel, so that the
+// result is right even if they are 0.
 static dim *missing_size(const type *in, dim *const *shape, dim *const *copied, dim *const *missing,
                          int rank) {
     dims *t = shape[0]->table;
@@ -233,8 +232,8 @@ OPERATOR(Flatten, .infer = flatten_infer, .is_view = true);
 // ---------------------------------------------------------------- Squeeze, Unsqueeze
 static void axes_upgrade_13(node *n) { upgrade_ints_to_input(n, "axes", 1); }
 
-// For each of `rank` axes a dim that is 1 when the axis is among `axes`, given in [-rank, rank). When they
-// are all constants, out of range and repeated ones are errors.
+// For each of `rank` axes a dim that is 1 if it is among `axes`, given in [-rank, rank). Constant axes that
+// are out of range or repeated are errors.
 static void axis_set(const node *n, dim *const *axes, int count, int rank, dim **in_set) {
     for (int a = 0; a < rank; a++) in_set[a] = infer_k(n, 0);
     for (int i = 0; i < count; i++) {
@@ -250,15 +249,15 @@ static void axis_set(const node *n, dim *const *axes, int count, int rank, dim *
     }
 }
 
-// Which axes are axes at all: all in range and none twice.
+// The number of axes in the set, which shows whether all are in range and distinct.
 static dim *count_set(const node *n, dim *const *in_set, int rank) {
     dim *count = infer_k(n, 0);
     for (int a = 0; a < rank; a++) count = dim_add(count, in_set[a]);
     return count;
 }
 
-// The axes that Squeeze drops: those given, or all of size 1. A size that may be 1 and that squeeze_canonicalise has
-// left is taken to be another.
+// The axes that Squeeze drops: those given, else all of size 1. A size that may be 1, and that squeeze_canonicalise
+// did not handle, is assumed to differ from 1.
 static int squeezed_axes(const node *n, dim *const *axes, int count, dim **in_set) {
     const type *in = infer_in(n, 0);
     if (axes) {
@@ -274,7 +273,7 @@ static int squeezed_axes(const node *n, dim *const *axes, int count, dim **in_se
     return dropped;
 }
 
-// out[j] = the j-th of the dims outside the set; selects where the set is known only at run time.
+// out[j] = the j-th dim outside the set; a select if the set is known only at run time.
 static void remaining_dims(const node *n, dim *const *in_set, int rank, dim **out, int out_rank) {
     const type *in = infer_in(n, 0);
     for (int j = 0; j < out_rank; j++) {
@@ -416,7 +415,8 @@ OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13}}, .infer = unsqueeze_infe
          .is_view = true);
 
 // ---------------------------------------------------------------- Expand
-// Right-aligned broadcast of the input's size a with the asked size b; *fits: whether they go together.
+// Right-aligned broadcast of the input's size a with the requested size b; *fits: whether they are
+// compatible.
 static dim *expand_dim(const node *n, dim *a, dim *b, dim **fits) {
     dim *one = infer_k(n, 1), *a_one = dim_eq(a, one);
     *fits = dim_or(dim_or(a_one, dim_eq(b, one)), dim_eq(a, b));
@@ -469,7 +469,7 @@ static void expand_infer(node *n) {
 static void expand_lower(lowering *l, node *n) {
     dim **shape, *dims[MAX_RANK], *fits;
     int count;
-    int out_rank = n->out[0]->type.rank; // that of the shape when the input's is smaller
+    int out_rank = n->out[0]->type.rank; // the length of the shape if the input's rank is smaller
     shape = lower_argument(l, n, 1, infer_in(n, 0)->rank < out_rank ? out_rank : -1, &count);
     lower_arguments(l, n);
     int rank = expand_dims(n, shape, count, dims, &fits);
@@ -505,7 +505,7 @@ static constant *plain_constant(arena *a, dtype t, int rank, int64_t count, cons
 static constant *attribute_constant(const node *n, const attr *v) {
     arena *a = infer_arena(n);
     switch (v->kind) {
-    case ATTR_TENSOR: return v->tensor; // a sparse one was made dense by the import
+    case ATTR_TENSOR: return v->tensor; // sparse tensors were made dense by the import
     case ATTR_FLOAT: return plain_constant(a, DT_F32, 0, 1, &v->f);
     case ATTR_FLOATS: return plain_constant(a, DT_F32, 1, v->n, v->floats);
     case ATTR_INT: return plain_constant(a, DT_I64, 0, 1, &v->i);
@@ -541,7 +541,7 @@ static void constant_infer(node *n) {
     v->type = type_tensor_const(infer_dims(n), infer_arena(n), c->elem, c->rank, c->dims);
 }
 
-// The output's data is its value's constant.
+// The data is the constant of the output's value.
 static void constant_lower(lowering *l, node *n) { (void)l, (void)n; }
 
 OPERATOR(Constant, .infer = constant_infer, .lower = constant_lower);
@@ -599,7 +599,7 @@ static void constant_of_shape_lower(lowering *l, node *n) {
 OPERATOR(ConstantOfShape, .infer = constant_of_shape_infer, .lower = constant_of_shape_lower);
 
 // ---------------------------------------------------------------- Range
-// The three scalars as dims; false when they are not whole numbers known by inference.
+// The three scalars as dims; false if they are not integers known to inference.
 static bool range_limits(node *n, dim **limits) {
     for (int i = 0; i < 3; i++) {
         int count;
@@ -643,7 +643,7 @@ static void range_infer(node *n) {
     infer_set_contents(n, 0, contents, elements);
 }
 
-// The count of a range of floats known at run time: computed in double into a temporary.
+// The count of a float range known only at run time, computed in double.
 static void range_set_count(lowering *l, node *n, buffer *const *in, dim *count) {
     dim *one = infer_k(n, 1);
     buffer *b = lower_temp(l, n, "count", DT_I64, 1, &one);

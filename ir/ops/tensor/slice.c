@@ -1,22 +1,22 @@
-// Operators that cut or widen axes: Split, Slice, Pad. In: sizes and positions as dims, constant or not; out:
-// index maps with guards.
+// Operators that cut or extend axes: Split, Slice, Pad. Sizes and positions are dims, constant or not; the
+// kernels are index maps with guards.
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- Split
-// Version 1 takes the sizes as a second input of the data's type too.
+// Version 1 also accepts the sizes as a second input, of the data's type.
 static void split_upgrade_2(node *n) {
     if (!node_in(n, 1)) return;
     node_set_in(n, 1, insert_cast(n, n->in[1], DT_I64));
     node_remove_attr(n, "split");
 }
 static void split_upgrade_13(node *n) { upgrade_ints_to_input(n, "split", 1); }
-// Equal parts, one for each output, became an attribute.
+// Since version 18 splitting into equal parts requires an attribute.
 static void split_upgrade_18(node *n) {
     if (!node_in(n, 1)) upgrade_set_int(n, "num_outputs", n->nout);
 }
 
-// The sizes of the parts: false when they are not even countable.
+// The sizes of the parts; false if their number is unknown.
 static bool split_sizes(node *n, int axis, dim **sizes) {
     const type *in = infer_in(n, 0);
     dim *total = in->dims[axis], *zero = infer_k(n, 0), **given;
@@ -34,7 +34,7 @@ static bool split_sizes(node *n, int axis, dim **sizes) {
     dim *part = dim_ceildiv(total, infer_k(n, parts));
     for (int i = 0; i < n->nout; i++)
         sizes[i] = dim_max(dim_min(part, dim_sub(total, dim_mulk(part, i))), zero);
-    // Where all parts are equal, the simpler form.
+    // A simpler form if all parts are equal.
     for (int i = 0; i < n->nout; i++)
         if (dim_divisible(total, parts)) sizes[i] = part;
     return true;
@@ -106,18 +106,18 @@ OPERATOR(Split, .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13}, {18, 
 
 // ---------------------------------------------------------------- Slice
 typedef struct cut {
-    dim *start, *step, *count; // start is of no account when count is 0
+    dim *start, *step, *count; // start is irrelevant if count is 0
 } cut;
 
 typedef struct cuts {
     int rank;
     cut at[MAX_RANK];
     dim *valid;              // no step is 0
-    int64_t sizes[MAX_RANK]; // of the input, where constant
+    int64_t sizes[MAX_RANK]; // of the input, if constant
 } cuts;
 
-// Position p, counted from the end when negative. One far outside is brought near first, to keep away from
-// overflow; INT_MAX and beyond stand for the end of a size that is not known.
+// Position p, counted from the end if negative. Distant ones are clamped first, to avoid overflow. INT_MAX
+// and beyond mean the end of an axis of unknown size.
 static dim *from_end(dim *p, dim *size) {
     dims *t = size->table;
     if (dim_is_const(p) && !dim_is_const(size)) {
@@ -131,7 +131,7 @@ static dim *from_end(dim *p, dim *size) {
     return dim_add(near, dim_select(dim_lt(near, dim_const(t, 0)), size, dim_const(t, 0)));
 }
 
-// step > 0: start in [0, size], end in [0, size]. Bounds that matter only where the count is 0 are left out.
+// step > 0: start in [0, size], end in [0, size]. Bounds that matter only for an empty result are omitted.
 static cut cut_forward(dim *size, dim *start, dim *end, dim *step) {
     dim *zero = dim_const(size->table, 0);
     cut c = {dim_max(from_end(start, size), zero), step, NULL};
@@ -151,10 +151,9 @@ static cut cut_backward(dim *size, dim *start, dim *end, dim *step) {
     return c;
 }
 
-// A step beyond the size selects one element, as any such step does: the nearest is taken, to keep away from
-// overflow.
+// Any step beyond the size selects one element. The nearest such step is used, to avoid overflow.
 static dim *near_step(dim *step, dim *size) {
-    int64_t beyond = INT64_C(1) << 44; // elements: as many lie along no axis
+    int64_t beyond = INT64_C(1) << 44; // more elements than any axis has
     bool known = dim_is_const(step);
     if (known && dim_value(step) < beyond && dim_value(step) > -beyond) return step;
     dim *most = dim_addk(size, 1);
@@ -176,11 +175,12 @@ static cut cut_of(dim *size, dim *start, dim *end, dim *step) {
 
 typedef struct slice_args {
     int count;
-    dim *length; // how many of them there are where only the run knows, else NULL
+    dim *length; // number of listed axes if known only at run time, else NULL
     dim **start, **end, **axes, **step;
 } slice_args;
 
-// Lists for the first axes, nobody knows how many: places for all axes, of which the run fills some.
+// Lists of unknown length, for the leading axes: runtime symbols for all axes, of which the run sets the
+// first ones.
 static bool open_arguments(node *n, slice_args *s) {
     arena *a = infer_arena(n);
     if (node_in(n, 3) || !infer_has_rank(n, 0)) return false;
@@ -218,7 +218,7 @@ static bool slice_arguments(node *n, slice_args *s) {
     return true;
 }
 
-// Whether the slice's argument i is for axis a, 0 or 1 where that is known.
+// Whether argument i of the slice is for axis a: 0 or 1 if that is known.
 static dim *slice_hits(const node *n, const slice_args *s, int i, int a, int rank) {
     if (s->length && i == a) return dim_lt(infer_k(n, i), s->length);
     if (!s->axes) return infer_k(n, i == a);
@@ -275,7 +275,7 @@ static void slice_infer(node *n) {
     if (infer_static(in, CONTENTS_MAX, c.sizes, &count)) infer_move_contents(n, slice_position, &c);
 }
 
-// Sets d to element j of input i, or to 0 where the list is shorter.
+// Sets d to element j of input i; to 0 if the list is shorter.
 static void slice_place(lowering *l, node *n, int i, int j, dim *d) {
     buffer *list = lower_in(l, n, i);
     const char *name = arena_printf(infer_arena(n), "%d_%d", i, j);
@@ -331,7 +331,7 @@ static pad_mode pad_mode_of(const node *n) {
     return (pad_mode)node_choice(n, "mode", "constant reflect edge wrap");
 }
 
-// What each axis gets before and after it; negative amounts remove.
+// The padding before and after each axis; negative amounts crop.
 typedef struct padding {
     int rank;
     dim *lo[MAX_RANK], *hi[MAX_RANK];
@@ -371,11 +371,11 @@ static void pad_infer(node *n) {
     infer_set(n, 0, in->elem, p.rank, out);
 }
 
-// What remains of an axis when negative pads are taken away, where it starts, and what is added before it.
+// An axis after cropping by negative pads: where the rest starts, its size, and the padding before it.
 typedef struct pad_axis {
     dim *start, *size, *before;
-    bool outside; // positions outside of it may be read
-    bool near;    // none further away than its other end
+    bool outside; // positions outside of the rest may be read
+    bool near;    // they are less than its size away
 } pad_axis;
 
 static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
@@ -387,7 +387,7 @@ static pad_axis pad_axis_of(dim *size, dim *lo, dim *hi) {
     return a;
 }
 
-// The position in what remains that mode gives for position i, outside of [0, size) too.
+// The position in the rest for position i, which may be outside of [0, size).
 static expr *pad_position(kernel *k, pad_mode mode, expr *i, const pad_axis *a) {
     dim *size = a->size;
     expr *n = x_dim(k, size), *zero = x_i64(k, 0), *last = x_dim(k, dim_addk(size, -1));
@@ -397,7 +397,7 @@ static expr *pad_position(kernel *k, pad_mode mode, expr *i, const pad_axis *a) 
     case PAD_EDGE: return x_bin(k, X_MAX, x_bin(k, X_MIN, i, last), zero);
     case PAD_WRAP: return x_bin(k, X_MOD, i, n);
     case PAD_REFLECT:
-        period = x_dim(k, dim_mulk(dim_addk(size, -1), 2)); // 0 for one element: the remainder is 0 too
+        period = x_dim(k, dim_mulk(dim_addk(size, -1), 2)); // 0 for a single element, and so is the remainder
         m = a->near ? x_bin(k, X_MAX, i, x_sub(k, zero, i)) : x_bin(k, X_MOD, i, period);
         return x_bin(k, X_MIN, m, x_sub(k, period, m));
     }

@@ -1,4 +1,4 @@
-// TopK, Unique, NonMaxSuppression: what sorts is a library function, what moves elements a kernel.
+// TopK, Unique, NonMaxSuppression: library functions sort, kernels move elements.
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
@@ -6,7 +6,7 @@ static dim *product_of(const node *n, dim *const *d, int from, int to) {
     return dim_product(infer_dims(n), d + from, to - from);
 }
 
-// Sorted pairs of key and index, as bytes aligned like int64.
+// Scratch memory for sorted pairs of key and index, aligned like int64.
 static buffer *pairs(lowering *l, node *n, dim *count) {
     dim *words = dim_mulk(count, 2);
     return lower_temp(l, n, "scratch", DT_I64, 1, &words);
@@ -32,7 +32,7 @@ static void topk_infer(node *n) {
     }
     if (count != 1) infer_error(n, "K must have one element, not %d", count);
     dim *most = k[0], *extent = in->dims[axis];
-    // Always run, so a larger K fails anyway.
+    // The node is always executed, so a larger K fails anyway.
     if (most->kind == DIM_OPAQUE && !n->graph->outer) dim_bound(most, 0, extent->max, 1);
     if (most->max < 0) infer_error(n, "K is negative: %lld", (long long)most->max);
     if (most->min > in->dims[axis]->max)
@@ -43,7 +43,7 @@ static void topk_infer(node *n) {
     infer_set(n, 1, DT_I64, rank, out);
 }
 
-// values, indices = for every row along the axis: its k best elements
+// values, indices = the k best elements of every row along the axis
 static void topk_lower(lowering *l, node *n) {
     int axis = topk_axis(n), count;
     buffer *x = lower_in(l, n, 0);
@@ -64,7 +64,7 @@ static void topk_lower(lowering *l, node *n) {
 OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .upgrades = {{10, topk_upgrade_10}});
 
 // ---------------------------------------------------------------- Unique
-// The axis, or -1 when the input is to be flattened.
+// The axis, or -1 if the input is flattened.
 static int unique_axis(const node *n) {
     return node_attr(n, "axis") ? infer_axis(n, node_int(n, "axis", 0), infer_rank(n, 0)) : -1;
 }
@@ -86,8 +86,7 @@ static void unique_infer(node *n) {
     infer_set(n, 3, DT_I64, 1, &count);
 }
 
-// x with the axes before and behind `axis` as one each; of complex numbers the parts are an axis of their
-// own.
+// x viewed as [before, axis, after]; the parts of complex numbers are an inner axis.
 static void describe_slices(node *n, const buffer *x, int axis, dim **numbers) {
     bool complex = dtype_class_of(x->dtype) == DC_COMPLEX;
     dtype t = !complex ? x->dtype : x->dtype == DT_C64 ? DT_F32 : DT_F64;
@@ -99,7 +98,7 @@ static void describe_slices(node *n, const buffer *x, int axis, dim **numbers) {
     numbers[4] = infer_k(n, node_int(n, "sorted", 1) != 0);
 }
 
-// Numbers in the order of the strings.
+// The ranks of the strings in sorted order, as keys.
 static buffer *string_ranks(lowering *l, node *n, buffer *x) {
     buffer *ranks = lower_temp(l, n, "ranks", DT_I64, x->rank, x->dims);
     lower_call(l, n, "string_rank", 1, BUFFERS(ranks, x), DIMS(buffer_count(x)));
@@ -158,7 +157,7 @@ static void nms_infer(node *n) {
     infer_set(n, 0, DT_I64, 2, out);
 }
 
-// The most boxes of one class that may be chosen.
+// The maximum number of boxes selected per class.
 static dim *nms_most(lowering *l, node *n) {
     int count;
     dim *zero = infer_k(n, 0);
