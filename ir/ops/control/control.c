@@ -1,7 +1,7 @@
-// If, and what it shares with Loop and Scan (control.h): both branches become regions of one step, whose
+// If, and helpers shared with Loop and Scan (control.h). Both branches become regions of one step, whose
 // results are copied or moved into the outputs. If the branches' shapes differ, each branch sets the output's
-// sizes. If the condition is constant, the branch replaces the If. If the branches' ranks differ, the nodes
-// that need to know the rank are sunk into both:
+// sizes. If the condition is constant, the branch replaces the If. If the branches' ranks differ, nodes that
+// need to know the rank are sunk into both branches:
 //
 //   before:  v = If(c) {a} else {b};  w = Shape(x);  y = Neg(v)
 //   after:   w = Shape(x);  y = If(c) {Neg(a)} else {Neg(b)}
@@ -166,7 +166,7 @@ static bool inline_possible(node *n) {
     return true;
 }
 
-// Contents survive where both branches give the same ones.
+// The symbolic value is kept if it is the same in both branches.
 static void merge_contents(node *n, int i, const value *a, const value *b) {
     if (!a->contents || !b->contents || a->ncontents != b->ncontents) return;
     for (int j = 0; j < a->ncontents; j++)
@@ -211,16 +211,16 @@ static bool restore_axes(node *n, int i, int which) {
 
 static bool has_restored_axes(const value *v) { return v->def && node_attr(v->def, restored_axes); }
 
-// The rank that callers read of an output of the model, where one of the branches has it. That the other one
-// does not run is checked.
-static bool take_promised(node *n, int i, const type *a, const type *b) {
-    const type *promised = infer_declared(n->out[i]);
-    if (!is_model_output(n, i) || promised->kind != TYPE_TENSOR || promised->rank < 0 || a->rank < 0 ||
-        b->rank < 0 || (promised->rank != a->rank && promised->rank != b->rank))
+// Uses the declared rank of an output of the model if one of the branches has it. A check ensures that the
+// other one is not executed.
+static bool use_declared_rank(node *n, int i, const type *a, const type *b) {
+    const type *declared = infer_declared(n->out[i]);
+    if (!is_model_output(n, i) || declared->kind != TYPE_TENSOR || declared->rank < 0 || a->rank < 0 ||
+        b->rank < 0 || (declared->rank != a->rank && declared->rank != b->rank))
         return false;
     dim *dims[MAX_RANK];
-    for (int j = 0; j < promised->rank; j++) dims[j] = infer_unknown_dim(n, "if", NULL);
-    infer_set(n, i, a->elem, promised->rank, dims);
+    for (int j = 0; j < declared->rank; j++) dims[j] = infer_unknown_dim(n, "if", NULL);
+    infer_set(n, i, a->elem, declared->rank, dims);
     return true;
 }
 
@@ -238,7 +238,7 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
         n->out[i]->type = *ta;
         sequence_generalise(n, &n->out[i]->type, tb);
     } else if (ta->rank == RANK_UNKNOWN || ta->rank != tb->rank) {
-        if (!take_promised(n, i, ta, tb)) infer_set_unknown(n, i, ta->elem);
+        if (!use_declared_rank(n, i, ta, tb)) infer_set_unknown(n, i, ta->elem);
     } else {
         dim *dims[MAX_RANK];
         bool restored = has_restored_axes(a) || has_restored_axes(b);
@@ -253,8 +253,8 @@ static void merge_outputs(node *n, int i, const value *a, const value *b) {
     }
 }
 
-// The branch that runs where inference knows the condition, NULL: it does not. The other one may not even fit
-// the sizes.
+// The branch that is executed, if inference knows the condition; else NULL. The shapes of the other one may
+// be invalid.
 static graph *known_branch(const node *n) {
     int count;
     dim **condition = infer_contents(n, 0, &count);
@@ -329,7 +329,7 @@ static bool gives_any(const node *n, map *values) {
     return false;
 }
 
-// What does not depend on n goes before it: then only what does stands between n and user.
+// Moves nodes that do not depend on n before it, so that only dependent ones remain between n and user.
 static void move_others(node *n, const node *user) {
     map later = {.arena = infer_arena(n)};
     for (int i = 0; i < n->nout; i++)
@@ -352,8 +352,8 @@ static void copy_into(const node *n, const node *x, graph *g) {
         if (x->out[i]) graph_add_output(g, copy->out[i]);
 }
 
-// x becomes a node of both branches, and its outputs those of n.
-static void pull(node *n, node *x) {
+// Sinks x into both branches; its outputs become outputs of n.
+static void sink(node *n, node *x) {
     copy_into(n, x, branch(n, "then_branch"));
     copy_into(n, x, branch(n, "else_branch"));
     for (int i = 0; i < x->nout; i++)
@@ -361,8 +361,8 @@ static void pull(node *n, node *x) {
     node_delete(x);
 }
 
-// Outputs of varying rank that nobody reads any more go; their places in the branches stay. Others keep the
-// numbers of the sizes that inference made for them.
+// Drops an output of varying rank without users; the branches get a placeholder for it, so that the numbering
+// of the other outputs and of their runtime symbols is preserved.
 static void drop_unread(node *n, int i) {
     if (!n->out[i] || value_uses(n->out[i]) || !ranks_vary(n, i)) return;
     node_drop_output(n, i);
@@ -380,16 +380,16 @@ static bool if_sink_into(node *n, node *user) {
     if (g->outputs.n != n->nout || h->outputs.n != n->nout) return false;
     move_others(n, user);
     int between = node_place(user) - node_place(n);
-    node **pulled = ARENA_ARRAY(infer_arena(n), node *, between + 1);
+    node **sunk = ARENA_ARRAY(infer_arena(n), node *, between + 1);
     map needed = {.arena = infer_arena(n)};
     for (int i = between; i > 0; i--) {
         node *x = n->graph->nodes.at[node_place(n) + i];
         if (x != user && !gives_any(x, &needed)) continue;
         node_reads(x, mark_value, &needed);
-        pulled[i] = x;
+        sunk[i] = x;
     }
     for (int i = 1; i <= between; i++)
-        if (pulled[i]) pull(n, pulled[i]);
+        if (sunk[i]) sink(n, sunk[i]);
     infer_branch(n, THEN, first);
     infer_branch(n, ELSE, second);
     if (impossible(n, THEN) || impossible(n, ELSE)) return true;
@@ -399,7 +399,7 @@ static bool if_sink_into(node *n, node *user) {
 
 // ---- Lowering
 
-// Whether dim j of output i is d whichever branch runs.
+// Whether dim j of output i is d in both branches.
 static bool always_sized(const node *n, int i, int j, const dim *d) {
     const type *a = &branch(n, "then_branch")->outputs.at[i]->type,
                *b = &branch(n, "else_branch")->outputs.at[i]->type;
@@ -407,8 +407,8 @@ static bool always_sized(const node *n, int i, int j, const dim *d) {
            dim_equal(d, b->dims[j]) == TRI_YES;
 }
 
-// The sizes of output i, made by inference from number `made` on, take those of this branch. Both branches
-// set them where one differs: a check after the node reads them.
+// Sets the sizes of output i, which inference numbered from `made` on, to those of this branch. Sizes that
+// differ in one branch are set in both, for the check after the node.
 static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int made) {
     const type *out = &n->out[i]->type;
     for (int j = 0; j < out->rank; j++) {
@@ -420,7 +420,7 @@ static void bind_dims(lowering *l, const node *n, int i, const buffer *from, int
     }
 }
 
-// A branch that does not give the rank that callers were promised must not run.
+// A branch whose rank differs from the declared one must not be executed.
 static void refuse_rank(lowering *l, const node *n, int i, const buffer *from, int made) {
     dim *zero = infer_k(n, 0);
     int rank = n->out[i]->type.rank, place = 0;
@@ -444,7 +444,7 @@ static void lower_branch(lowering *l, const node *n, int which, region *r, buffe
         if (!n->out[i]) continue;
         const type *inside = &g->outputs.at[i]->type;
         int rank = n->out[i]->type.rank;
-        if (rank < 0 && inside->rank >= 0) lower_out(l, n, i); // says so
+        if (rank < 0 && inside->rank >= 0) lower_out(l, n, i); // reports the unknown rank
         buffer *from = lower_buffer(l, g->outputs.at[i]);
         if (rank >= 0 && rank != inside->rank) refuse_rank(l, n, i, from, made);
         else bind_dims(l, n, i, from, made);

@@ -1,6 +1,5 @@
-// Loop: what goes round is carried in a buffer of its own. Carried sizes that change become variables, and
-// their buffers heap memory that the body's result is moved into; scan outputs of unknown length grow by
-// doubling.
+// Loop: each carried value has a buffer. Carried sizes that change are runtime symbols, and their buffers are
+// heap memory into which the body's result is moved. Scan outputs of unknown length grow by doubling.
 //
 //   carried = initial
 //   for i < trip count and condition:
@@ -11,7 +10,7 @@
 #include "ir/ops/runtime_args.h"
 
 // ---- Shapes. Unknown dims that inference makes for the node, in this order:
-enum { DIM_ITERATION, DIM_TRIP, DIM_FIRST }; // then one for each dim of a carried value, of a scan element
+enum { DIM_ITERATION, DIM_TRIP, DIM_FIRST }; // then one per dim of each carried value and scan element
 
 static graph *body_of(const node *n) {
     graph *g = node_graph(n, "body");
@@ -28,7 +27,7 @@ static graph *body_of(const node *n) {
 
 static int carried_count(const node *n) { return n->nin > 2 ? n->nin - 2 : 0; }
 
-// Follows views to where a value comes from.
+// Follows views to their source.
 static const value *origin(const value *v) {
     while (v->def && v->def->op->is_view && node_in(v->def, 0) && !v->constant) v = v->def->in[0];
     return v;
@@ -39,7 +38,8 @@ static bool is_true(const value *v) {
            constant_int(v->constant, 0);
 }
 
-// Without an initial condition the body's is always true (loop_canonicalise). Otherwise it may still never be false.
+// Whether the loop runs for the whole trip count: without an initial condition the body's is constant true
+// (loop_canonicalise), and otherwise it may be.
 static bool runs_all(const node *n, const graph *g) {
     const value *start = node_in(n, 1);
     if (!start) return true;
@@ -47,7 +47,7 @@ static bool runs_all(const node *n, const graph *g) {
     return is_true(origin(start)) && (is_true(next) || next == g->inputs.at[1]);
 }
 
-// The largest number of iterations, NULL when unbounded or only in a tensor.
+// The maximum number of iterations; NULL if unbounded or known only at run time.
 static dim *most_trips(const node *n) {
     int count;
     dim **m = infer_contents(n, 0, &count);
@@ -79,9 +79,9 @@ static void start_types(node *n, graph *g, dim *iteration) {
     }
 }
 
-// Makes the carried type at least as general as what the body gives; true when that changed it.
+// Generalises the carried type to include the type of the body's result; true if it changed.
 static bool generalise(node *n, int i, type *carried, const type *given, int own) {
-    // An optional stays one when it is given what it may hold.
+    // An optional remains one if it is assigned a value of its item type.
     if (carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE) return false;
     if (carried->kind != given->kind || (carried->kind == TYPE_TENSOR && carried->elem != given->elem))
         infer_error(n, "carried value %d is %s initially and %s after an iteration", i,
@@ -107,7 +107,7 @@ static int carried_rank(const node *n, int i) {
     return t->kind == TYPE_TENSOR && t->rank > 0 ? t->rank : 0;
 }
 
-// The number of the first unknown dim of carried value or (past those) scan output i.
+// The number of the first unknown dim of carried value (or, past those, scan output) i.
 static int first_dim(const node *n, const graph *g, int i) {
     int number = DIM_FIRST, carried = carried_count(n);
     for (int j = 0; j < i && j < carried; j++) number += carried_rank(n, j);
@@ -170,35 +170,35 @@ static void loop_infer(node *n) {
 // ---- Lowering
 
 typedef struct carried {
-    value *in, *result; // of the body
-    buffer *now, *next; // next: NULL when the sizes never change
+    value *in, *result; // input and output of the body
+    buffer *now, *next; // next: NULL if the sizes never change
     bool varies;
 } carried;
 typedef struct scanned {
-    value *element; // of the body
-    buffer *all;    // the output itself, or what grows
-    dim *room;      // how many elements fit into what grows, NULL: all do
-    int out, first; // number of the output, of its first unknown dim
+    value *element; // output of the body
+    buffer *all;    // the output itself, or a growing buffer
+    dim *room;      // capacity of the growing buffer; NULL: it does not grow
+    int out, first; // numbers of the output, of its first unknown dim
 } scanned;
-typedef struct looping {
+typedef struct loop_lowering {
     lowering *l;
     node *n;
     graph *g;
     dim *iteration, *count;
-    buffer *condition; // NULL: the trip count alone decides
+    buffer *condition; // NULL: only the trip count terminates the loop
     int ncarried, nscanned;
     carried *carried;
     scanned *scanned;
-} looping;
+} loop_lowering;
 
-static dim *loop_k(const looping *o, int64_t v) { return dim_const(o->l->program->dims, v); }
+static dim *loop_k(const loop_lowering *o, int64_t v) { return dim_const(o->l->program->dims, v); }
 
-static bool is_variable(const looping *o, int i, int j) {
+static bool is_variable(const loop_lowering *o, int i, int j) {
     return o->carried[i].in->type.dims[j] == infer_made_dim(o->n, first_dim(o->n, o->g, i) + j);
 }
 
-// The first iteration's value. Where no size varies, in the memory of the output; else in memory of its own.
-static void start_carried(looping *o, int i) {
+// Initialises a carried value: in the memory of the output if no size varies, else in a buffer of its own.
+static void start_carried(loop_lowering *o, int i) {
     lowering *l = o->l;
     carried *c = &o->carried[i];
     buffer *initial = lower_in(l, o->n, i + 2);
@@ -226,8 +226,8 @@ static void start_carried(looping *o, int i) {
     map_value(l, c->in, c->now);
 }
 
-// A constant true where the body reads a condition that is never false.
-static void start_condition(looping *o) {
+// If the condition is never false, the body reads a constant true.
+static void start_condition(loop_lowering *o) {
     lowering *l = o->l;
     value *in = o->g->inputs.at[1];
     if (!runs_all(o->n, o->g)) {
@@ -242,7 +242,7 @@ static void start_condition(looping *o) {
     map_value(l, in, program_constant(l->program, in->name, yes));
 }
 
-static void start_scanned(looping *o, int k) {
+static void start_scanned(loop_lowering *o, int k) {
     lowering *l = o->l;
     scanned *s = &o->scanned[k];
     s->out = o->ncarried + k;
@@ -254,7 +254,7 @@ static void start_scanned(looping *o, int k) {
         diag_fatal_missing(l->program->diag, o->n->loc,
                            "the rank of scan output %d is not known at compile time", s->out);
     dim *trips = known_trips(o->n, o->g);
-    // A number that folding found after inference is not in the output's type.
+    // A trip count found by folding after inference is not part of the output's type.
     bool declared = trips && o->n->out[s->out]->type.rank > 0 && o->n->out[s->out]->type.dims[0] == trips;
     if (declared && !dim_is_opaque(trips) && !dims_are_opaque(t->dims, t->rank)) {
         s->all = lower_out(l, o->n, s->out);
@@ -272,7 +272,7 @@ static void start_scanned(looping *o, int k) {
     step_buffer(l, o->n, STEP_ALLOC, s->all);
 }
 
-static step *open_if(looping *o, dim *condition, region **outside) {
+static step *open_if(loop_lowering *o, dim *condition, region **outside) {
     lowering *l = o->l;
     step *s = step_new(l->program, l->region, STEP_IF, o->n->loc);
     s->dim = condition;
@@ -283,8 +283,8 @@ static step *open_if(looping *o, dim *condition, region **outside) {
     return s;
 }
 
-// The sizes of an element are those of the first; later ones must have the same.
-static void bind_element(looping *o, scanned *s, const buffer *element) {
+// The first element determines the sizes; later ones must agree.
+static void bind_element(loop_lowering *o, scanned *s, const buffer *element) {
     region *outside;
     open_if(o, dim_eq(o->iteration, loop_k(o, 0)), &outside);
     for (int j = 0; j < element->rank; j++)
@@ -296,15 +296,15 @@ static void bind_element(looping *o, scanned *s, const buffer *element) {
                    "a scan output changes its shape between iterations");
 }
 
-// Copies the first `from->dims[0]` or `to->dims[0]` elements, whichever is less: that of `rows`.
-static void copy_rows(looping *o, const char *suffix, buffer *to, buffer *from, buffer *rows) {
+// Copies the leading elements: as many as `rows` has, the smaller one of `to` and `from`.
+static void copy_rows(loop_lowering *o, const char *suffix, buffer *to, buffer *from, buffer *rows) {
     kernel *k;
     expr *index[MAX_RANK];
     stage *s = suffixed_stage(o->l, o->n, suffix, rows, &k, index);
     stage_write(k, s, to, index, x_read(k, from, index));
 }
 
-static void grow_scanned(looping *o, int number, scanned *s) {
+static void grow_scanned(loop_lowering *o, int number, scanned *s) {
     lowering *l = o->l;
     region *outside;
     open_if(o, dim_eq(o->iteration, s->room), &outside);
@@ -321,7 +321,7 @@ static void grow_scanned(looping *o, int number, scanned *s) {
     l->region = outside;
 }
 
-static void step_scanned(looping *o, int k) {
+static void step_scanned(loop_lowering *o, int k) {
     scanned *s = &o->scanned[k];
     if (!s->all) return;
     buffer *element = lower_buffer(o->l, s->element);
@@ -333,7 +333,7 @@ static void step_scanned(looping *o, int k) {
     slice_kernel(o->l, o->n, name, s->all, element, 0, o->iteration, true);
 }
 
-static void finish_scanned(looping *o, int k) {
+static void finish_scanned(loop_lowering *o, int k) {
     scanned *s = &o->scanned[k];
     if (!s->room) return;
     buffer *out = lower_out(o->l, o->n, s->out);
@@ -345,8 +345,8 @@ static void finish_scanned(looping *o, int k) {
     step_buffer(o->l, o->n, STEP_FREE, s->all);
 }
 
-// Whether from is memory that the hand-over of another carried value overwrites.
-static bool is_carried(const looping *o, const buffer *from, int but) {
+// Whether `from` is memory that is overwritten when another carried value is assigned.
+static bool is_carried(const loop_lowering *o, const buffer *from, int but) {
     const buffer *root = buffer_root(from);
     if (root == o->condition) return true;
     for (int i = 0; i < o->ncarried; i++)
@@ -354,8 +354,8 @@ static bool is_carried(const looping *o, const buffer *from, int but) {
     return false;
 }
 
-// Fresh variables for the next sizes: all of them are computed before one changes.
-static void size_next(looping *o, int i, const buffer *from) {
+// Fresh symbols for the next sizes: all are computed before any of them changes.
+static void size_next(loop_lowering *o, int i, const buffer *from) {
     lowering *l = o->l;
     carried *c = &o->carried[i];
     dim *dims[MAX_RANK];
@@ -369,14 +369,14 @@ static void size_next(looping *o, int i, const buffer *from) {
     c->next = heap_buffer(l, o->n, name, c->now->dtype, c->now->rank, dims);
 }
 
-// Gathers who gets what: `grown` for values that change size, `fixed` for the others, `staged` for those of
-// them whose source another one overwrites.
+// The assignments at the end of an iteration: `grown` for values that change size, `fixed` for the others,
+// `staged` for copies of sources that another assignment overwrites.
 typedef struct exchange {
     handover *grown, *fixed, *staged;
     int ngrown, nfixed, nstaged;
 } exchange;
 
-static void plan_carried(looping *o, exchange *x) {
+static void plan_carried(loop_lowering *o, exchange *x) {
     lowering *l = o->l;
     for (int i = 0; i < o->ncarried; i++) {
         carried *c = &o->carried[i];
@@ -391,19 +391,19 @@ static void plan_carried(looping *o, exchange *x) {
         }
         if (is_carried(o, from, i)) {
             const char *name = arena_printf(l->program->arena, "staged%d", i);
-            buffer *aside = lower_temp(l, o->n, name, c->now->dtype, c->now->rank, c->now->dims);
-            x->staged[x->nstaged++] = (handover){.to = aside, .from = from};
-            from = aside;
+            buffer *copy = lower_temp(l, o->n, name, c->now->dtype, c->now->rank, c->now->dims);
+            x->staged[x->nstaged++] = (handover){.to = copy, .from = from};
+            from = copy;
         }
         x->fixed[x->nfixed++] = (handover){.to = c->now, .from = from};
     }
 }
 
-static void copy_all(looping *o, const handover *all, int count) {
+static void copy_all(loop_lowering *o, const handover *all, int count) {
     for (int i = 0; i < count; i++) step_between(o->l, o->n, STEP_COPY, all[i].to, all[i].from);
 }
 
-static void replace_grown(looping *o) {
+static void replace_grown(loop_lowering *o) {
     lowering *l = o->l;
     for (int i = 0; i < o->ncarried; i++)
         if (o->carried[i].next) step_buffer(l, o->n, STEP_FREE, o->carried[i].now);
@@ -416,8 +416,8 @@ static void replace_grown(looping *o) {
         if (o->carried[i].next) step_between(l, o->n, STEP_MOVE, o->carried[i].now, o->carried[i].next);
 }
 
-// All copies come before the moves that take a source away, and before a carried value is overwritten.
-static void hand_round(looping *o) {
+// All copies precede the moves that take sources away, and the overwriting of carried values.
+static void assign_carried(loop_lowering *o) {
     lowering *l = o->l;
     exchange x = {0};
     x.grown = ARENA_ARRAY(l->program->arena, handover, o->ncarried + 1);
@@ -432,7 +432,7 @@ static void hand_round(looping *o) {
     replace_grown(o);
 }
 
-static void lower_iteration(looping *o) {
+static void lower_iteration(loop_lowering *o) {
     lowering *l = o->l;
     value *in = o->g->inputs.at[0];
     buffer *number = lower_temp(l, o->n, "iteration", DT_I64, 0, NULL);
@@ -442,19 +442,19 @@ static void lower_iteration(looping *o) {
     stage_write(k, kernel_stage(k), number, NULL, x_dim(k, o->iteration));
 }
 
-static void lower_body(looping *o, dim *limit) {
+static void lower_body(loop_lowering *o, dim *limit) {
     lowering *l = o->l;
     region *outside = open_loop(l, o->n, o->iteration, limit, o->condition);
     lower_iteration(o);
     lower_graph(l, o->g);
     for (int k = 0; k < o->nscanned; k++) step_scanned(o, k);
-    hand_round(o);
+    assign_carried(o);
     set_dim(l, o->n, o->count, dim_addk(o->iteration, 1));
     close_loop(l, outside);
 }
 
-// The bound of the loop: known as a dim, read from the tensor, or NULL.
-static dim *trip_limit(looping *o) {
+// The bound of the loop: a known dim, a symbol set from the tensor, or NULL.
+static dim *trip_limit(loop_lowering *o) {
     if (!node_in(o->n, 0)) return NULL;
     dim *most = most_trips(o->n);
     if (most) return most;
@@ -465,7 +465,7 @@ static dim *trip_limit(looping *o) {
 
 static void loop_lower(lowering *l, node *n) {
     arena *a = l->program->arena;
-    looping o = {.l = l, .n = n, .g = body_of(n), .ncarried = carried_count(n)};
+    loop_lowering o = {.l = l, .n = n, .g = body_of(n), .ncarried = carried_count(n)};
     o.nscanned = o.g->outputs.n - 1 - o.ncarried;
     o.iteration = infer_made_dim(n, DIM_ITERATION), o.count = infer_made_dim(n, DIM_TRIP);
     o.carried = ARENA_ARRAY(a, carried, o.ncarried + 1);

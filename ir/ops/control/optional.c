@@ -1,4 +1,4 @@
-// Optionals: handles like sequences, 0 when empty.
+// Optionals: handles, like sequences; 0 if empty.
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/value.h"
 
@@ -30,7 +30,7 @@ static void optional_lower(lowering *l, node *n) {
 OPERATOR(Optional, .infer = optional_infer, .lower = optional_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- OptionalHasElement
-// 1: certainly, 0: certainly not, -1: the run knows.
+// 1: certainly, 0: certainly not, -1: known only at run time.
 static int has_element(const node *n) {
     const value *v = node_in(n, 0);
     if (!v) return 0;

@@ -1,5 +1,5 @@
-// Scan: becomes a Loop over the scanned axis. Scan inputs are gathered at the iteration's number at the
-// body's start, scan outputs with another axis or direction are turned after the loop.
+// Scan: expanded to a Loop over the scanned axis. The body starts by gathering the scan inputs at the
+// iteration number; scan outputs with another axis or direction are transposed or reversed after the loop.
 #include "ir/ops/control/control.h"
 #include "ir/ops/upgrade.h"
 
@@ -10,7 +10,7 @@ static int input_count(const node *n) {
     return (int)count;
 }
 
-// Element i of a list attribute, 0 when it is left out.
+// Element i of a list attribute; 0 if it is left out.
 static int64_t flag(const node *n, const char *name, int i) {
     int count;
     const int64_t *v = node_ints(n, name, &count);
@@ -31,7 +31,7 @@ static int scan_axis(const node *n, int states, int i) {
     return infer_axis(n, flag(n, "scan_input_axes", i), infer_rank(n, states + i));
 }
 
-// Types of the body's inputs; returns the common length.
+// Sets the types of the body's inputs; returns the common length.
 static dim *start_types(node *n, graph *g, int states) {
     arena *a = infer_arena(n);
     dim *length = NULL;
@@ -105,7 +105,8 @@ static value *body_node(graph *g, node *before, const node *at, const char *op, 
     return node_output(*made, 0, NULL);
 }
 
-// Body input states + i becomes a slice of the node's: at the iteration's number, or counted from the end.
+// Replaces body input states + i by a slice of the node's input at the iteration number, counted from the end
+// if reversed.
 static void gather_input(node *n, graph *g, node *before, int states, int i, value *iteration) {
     node *made;
     value *place = iteration;
@@ -117,7 +118,7 @@ static void gather_input(node *n, graph *g, node *before, int states, int i, val
     g->inputs.at[states + i]->graph = NULL;
 }
 
-// The body's inputs become iteration, condition and states; its outputs get the condition in front.
+// The body's inputs become iteration, condition and states; the condition becomes its first output.
 static void rewrite_body(node *n, graph *g, int states) {
     arena *a = infer_arena(n);
     value *iteration = graph_add_input(g, NULL, type_tensor(a, DT_I64, 0, NULL));
@@ -134,8 +135,8 @@ static void rewrite_body(node *n, graph *g, int states) {
     graph_set_output(g, 0, condition);
 }
 
-// A scan output in its direction and axis. v is the loop's, of the same rank as the node's.
-static value *turned(node *n, int i, int states, value *v) {
+// A scan output in its direction and along its axis. v is the loop's output, of the same rank as the node's.
+static value *oriented(node *n, int i, int states, value *v) {
     int rank = v->type.rank;
     if (flag(n, "scan_output_directions", i - states)) {
         value *in[] = {v, insert_ints(n, (int64_t[]){-1}, 1), insert_ints(n, (int64_t[]){INT64_MIN}, 1),
@@ -172,14 +173,14 @@ static void scan_expand(node *n) {
     }
     infer_node(loop);
     for (int i = 0; i < n->nout; i++)
-        if (n->out[i]) replace_output(n, i, i < states ? loop->out[i] : turned(n, i, states, loop->out[i]));
+        if (n->out[i]) replace_output(n, i, i < states ? loop->out[i] : oriented(n, i, states, loop->out[i]));
     node_delete(n);
 }
 
 // ---- Scan-8 scans the items of a batch one by one: an outer scan over axis 0 of all inputs, whose body is
 // the scan of one item.
-// Where sequences have lengths, the scan of an item sees the first `length` elements, and its scan outputs
-// are filled up with zeros.
+// With sequence lengths, the scan of an item is given the first `length` elements, and its scan outputs are
+// padded with zeros.
 static void cut_sequences(node *inner, int states, value *length) {
     value *zero = insert_ints(inner, (int64_t[]){0}, 1), *one = insert_ints(inner, (int64_t[]){1}, 1);
     value *end = insert_binary(inner, "Reshape", length, one), *whole = inner->in[states];

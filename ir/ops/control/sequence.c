@@ -1,5 +1,5 @@
-// Sequences: values of a length that the run decides are handles, which library functions make and look into
-// (runtime-lite/lib/lib_value.h). Tensors are copied in and out.
+// Sequences: their length is known only at run time, so they are handles, made and inspected by library
+// functions (runtime-lite/lib/lib_value.h). Tensors are copied in and out.
 #include "ir/ops/control/sequence.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
@@ -81,7 +81,7 @@ static buffer *new_handle(lowering *l, const node *n, const char *suffix) {
     return lower_temp(l, n, suffix, DT_I64, 0, NULL);
 }
 
-// A number for the library: a fixed dtype, size, flag.
+// A constant number for the library: a dtype, size or flag.
 static dim *number(const lowering *l, int64_t v) { return dim_const(l->program->dims, v); }
 
 buffer *value_from_tensor(lowering *l, const node *n, value *v, const char *suffix) {
@@ -90,7 +90,7 @@ buffer *value_from_tensor(lowering *l, const node *n, value *v, const char *suff
     buffer *handle = new_handle(l, n, suffix);
     step *s = lower_library(l, n, "value_new", 1, 2, 2 + from->rank);
     s->args[0] = handle, s->args[1] = from;
-    // Strings are handles in the buffer, but strings to the library.
+    // The buffer holds handles of strings, but the library expects the element type string.
     s->numbers[0] = number(l, v->type.elem), s->numbers[1] = number(l, from->rank);
     for (int j = 0; j < from->rank; j++) s->numbers[2 + j] = from->dims[j];
     return handle;
@@ -102,7 +102,7 @@ static void set_messages(lowering *l, step *s, int count, const char *first, con
     s->messages = m, s->nmessages = count;
 }
 
-// Gives t's sizes what stands in dims.
+// Sets t's sizes from dims.
 static void bind_sizes(lowering *l, const node *n, const type *t, buffer *dims) {
     for (int j = 0; j < t->rank; j++) {
         dim *d = t->dims[j];
@@ -140,7 +140,7 @@ void value_fetch(lowering *l, const node *n, buffer *handle, buffer *out) {
 
 static const char *const position_messages[] = {"the position is outside the sequence"};
 
-// A call whose message is that the position (NULL: the end) is outside the sequence.
+// A call that fails if the position (NULL: the end) is outside the sequence.
 static void call_at(lowering *l, const node *n, const char *function, buffer *const *args, int nargs,
                     const buffer *position) {
     step *s =
@@ -308,7 +308,7 @@ static void concat_infer(node *n) {
 static const char *const concat_messages[] = {"the sequence is empty",
                                               "the shapes of the sequence's tensors do not match"};
 
-// Where the rank is not known.
+// For an unknown rank.
 static void join_lower(lowering *l, node *n, buffer *sequence, bool fresh) {
     step *s = lower_call(l, n, "sequence_join", 1, BUFFERS(lower_handle_out(l, n, 0), sequence),
                          DIMS(number(l, node_int(n, "axis", 0)), number(l, fresh)));
@@ -352,7 +352,7 @@ static graph *map_body(const node *n) {
     return g;
 }
 
-// Where the sequence does not say the rank of its items, the body may.
+// If the sequence does not determine the rank of its items, the body's declaration may.
 static type body_item(const node *n, int i, const type *declared) {
     const type *item = sequence_in(n, i)->item;
     bool says = item->rank < 0 && declared->kind == TYPE_TENSOR && declared->elem == item->elem &&
@@ -372,7 +372,7 @@ static void map_infer(node *n) {
     for (int i = 0; i < n->nout; i++) set_sequence(n, i, &g->outputs.at[i]->type);
 }
 
-// The body's input i: an item, or the tensor itself.
+// Input i of the body: an item, or the tensor itself.
 static void map_input(lowering *l, node *n, graph *g, int i, buffer *position) {
     value *v = g->inputs.at[i];
     arena *a = l->program->arena;
@@ -392,7 +392,7 @@ static void map_input(lowering *l, node *n, graph *g, int i, buffer *position) {
     map_value(l, v, to);
 }
 
-// for i < length: outputs = body(items i);  sequences insert them
+// for i < length: outputs = body(items i);  append them to the sequences
 static void map_lower(lowering *l, node *n) {
     graph *g = map_body(n);
     arena *a = l->program->arena;

@@ -1,10 +1,10 @@
-// LabelEncoder: the place of each element among the sorted keys, then the value at that place. CategoryMapper
-// is one whose keys and values the type of its input chooses.
+// LabelEncoder: looks up each element among the sorted keys, then reads the value at that position.
+// CategoryMapper is expanded to it, with keys and values selected by the type of the input.
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include <string.h>
 
-// The list that one of the attributes NAME_tensor, NAME_strings, NAME_int64s, NAME_floats gives; NULL: none.
+// The list in one of the attributes NAME_tensor, NAME_strings, NAME_int64s, NAME_floats; NULL: none.
 static constant *list_of(const node *n, const char *name) {
     arena *a = infer_arena(n);
     const attr *t = node_attr(n, arena_printf(a, "%s_tensor", name));
@@ -27,7 +27,7 @@ static constant *lists(const node *n, const char *name) {
     return c;
 }
 
-// Version 1: classes_strings are the keys of 0, 1, 2 ... or the other way round.
+// Version 1: classes_strings are the keys of 0, 1, 2 ... or the reverse.
 static void label_upgrade_2(node *n) {
     const attr *classes = node_attr(n, "classes_strings");
     if (!classes) infer_error(n, "attribute classes_strings is missing");

@@ -1,11 +1,11 @@
-// Maps: handles of two lists, keys in ascending order and values (runtime-lite/lib/lib_value.h). A ZipMap
-// that makes an output of the model is given to callers as the table that it reads, whose columns have the
-// keys as labels (lower.c asks through op_def.map_keys).
+// Maps: handles of two lists, keys in ascending order and values (runtime-lite/lib/lib_value.h). If the
+// result of a ZipMap is an output of the model, callers get its input instead, as a table whose columns are
+// labelled with the keys (lower.c uses op_def.map_keys).
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include "ir/ops/value.h"
 
-// The list that one of two attributes gives, which must not be empty.
+// The non-empty list in one of the two attributes.
 static constant *keys_of(const node *n, const char *strings, const char *ints) {
     const attr *s = node_attr(n, strings), *i = node_attr(n, ints);
     bool has_strings = s && s->n, has_ints = i && i->n;
@@ -43,7 +43,7 @@ static void zip_infer(node *n) {
     infer_same_dim(n, columns, infer_k(n, labels->count), "columns and labels");
 }
 
-// Maps for those that read them: other nodes, and the region whose result they are.
+// Maps are built only if they are read: by other nodes, or as the result of a region.
 static void zip_lower(lowering *l, node *n) {
     arena *a = l->program->arena;
     const value *z = n->out[0];
@@ -65,7 +65,7 @@ static void zip_lower(lowering *l, node *n) {
 
 OPERATOR_OF("ai.onnx.ml", ZipMap, .infer = zip_infer, .lower = zip_lower, .map_keys = zip_keys);
 
-// ---------------------------------------------------------------- what is in a map
+// ---------------------------------------------------------------- entries of a map
 static const type *map_in(const node *n) {
     const type *t = &n->in[0]->type;
     if (t->kind != TYPE_MAP || t->item->kind != TYPE_TENSOR)
@@ -73,7 +73,7 @@ static const type *map_in(const node *n) {
     return t;
 }
 
-// Keys (part 0) or values (part 1), of type t, as a list of `count`, which the values set.
+// Keys (part 0) or values (part 1), of type t, as a list of `count` elements; count is set from the values.
 static buffer *map_list(lowering *l, node *n, int part, dtype t, dim *count) {
     arena *a = l->program->arena;
     const char *name = part ? "values" : "keys";
@@ -89,7 +89,7 @@ static buffer *map_list(lowering *l, node *n, int part, dtype t, dim *count) {
 
 static dim *new_count(lowering *l) { return dim_opaque(l->program->dims, "entries", 0, INT64_MAX); }
 
-// out[.., i] = places[i] < 0 ? other : list[places[i]]; without places list[i]
+// out[.., i] = places[i] < 0 ? other : list[places[i]]; list[i] if places is NULL
 static void pick_entries(lowering *l, node *n, buffer *list, buffer *places, buffer *other) {
     buffer *out = lower_out(l, n, 0);
     kernel *k;
@@ -126,8 +126,7 @@ static void cast_infer(node *n) {
     infer_set(n, 0, cast_to(n), 2, sizes);
 }
 
-// The values in the type that is asked for. Numbers as strings have six decimals, as ONNX Runtime writes
-// them.
+// The values in the requested type. Numbers are printed with six decimals, as by ONNX Runtime.
 static buffer *cast_values(lowering *l, node *n, buffer *values, dtype from, dtype to) {
     static const char *const message[] = {"a string is not a number"};
     if (from == to) return values;
@@ -149,7 +148,7 @@ static buffer *cast_values(lowering *l, node *n, buffer *values, dtype from, dty
     return out;
 }
 
-// The numbers 0, 1 .. count - 1
+// 0, 1 .. count - 1
 static buffer *number_list(lowering *l, node *n, dim *count) {
     buffer *out = lower_temp(l, n, "numbers", DT_I64, 1, &count);
     kernel *k;
@@ -169,7 +168,7 @@ static buffer *checked_keys(lowering *l, node *n, buffer *keys) {
     return out;
 }
 
-// Keys that are max_map or more have no place, as ONNX Runtime has it.
+// Keys of max_map or more are dropped, as by ONNX Runtime.
 static void cast_lower(lowering *l, node *n) {
     const type *t = map_in(n);
     bool sparse = cast_is_sparse(n);
@@ -195,7 +194,8 @@ OPERATOR_OF("ai.onnx.ml", CastMap, .infer = cast_infer, .lower = cast_lower);
 // ---------------------------------------------------------------- DictVectorizer
 static constant *vocabulary(const node *n) { return keys_of(n, "string_vocabulary", "int64_vocabulary"); }
 
-// The standard's text has a list, ONNX Runtime one row of a matrix: what the model declares, else the row.
+// The output is a list in the standard's text, but a matrix of one row in ONNX Runtime: the declared shape
+// decides, by default the row.
 static void dict_infer(node *n) {
     static const struct {
         dtype key, value;
@@ -217,7 +217,7 @@ static void dict_infer(node *n) {
     infer_set(n, 0, t->item->elem, list ? 1 : 2, list ? sizes + 1 : sizes);
 }
 
-// Keys that the vocabulary lacks are passed over, as ONNX Runtime does.
+// Keys that are not in the vocabulary are ignored, as by ONNX Runtime.
 static void dict_lower(lowering *l, node *n) {
     const type *t = map_in(n);
     dim *count = new_count(l);

@@ -1,5 +1,5 @@
 // The simple operators of ai.onnx.ml: ArrayFeatureExtractor, Binarizer, FeatureVectorizer, Imputer,
-// Normalizer, OneHotEncoder, Scaler, and the linear models. Also what all of the domain shares (ml.h).
+// Normalizer, OneHotEncoder, Scaler, and the linear models. Also the helpers of the whole domain (ml.h).
 #include "ir/ops/ml/ml.h"
 #include "ir/ops/rows.h"
 #include "ir/ops/text/string.h"
@@ -49,7 +49,7 @@ ml_transform ml_transform_of(const node *n) {
     return (ml_transform)node_choice(n, "post_transform", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT");
 }
 
-// sqrt(2) times the inverse error function of 2 v - 1, by Winitzki's formula, as ONNX Runtime has it.
+// sqrt(2) times the inverse error function of 2 v - 1, by Winitzki's approximation, as in ONNX Runtime.
 static expr *probit(kernel *k, expr *v) {
     dtype t = v->dtype;
     expr *one = x_float(k, t, 1), *x = x_sub(k, x_mul(k, v, x_float(k, t, 2)), one);
@@ -73,7 +73,7 @@ static void apply_pointwise(lowering *l, const node *n, ml_transform f, buffer *
     stage_write(k, s, to, at, x_cast(k, v, to->dtype, true));
 }
 
-// exp(v - max); for SOFTMAX_ZERO scores of 0 stay about 0.
+// exp(v - max); with SOFTMAX_ZERO scores of about 0 stay about 0.
 static expr *exponential(kernel *k, expr *v, expr *max, bool zero) {
     expr *e = x_un(k, X_EXP, x_sub(k, v, max));
     if (!zero) return e;
@@ -115,7 +115,7 @@ buffer *ml_labels(lowering *l, const node *n, const char *ints) {
     return labels && count ? ml_ints(l, "labels", labels, count) : NULL;
 }
 
-// The label of number i.
+// Label number i.
 static expr *label_of(lowering *l, const node *n, kernel *k, const char *attribute, expr *i) {
     buffer *labels = ml_labels(l, n, attribute);
     if (!labels) return i;
@@ -206,7 +206,7 @@ static void binarizer_lower(lowering *l, node *n) {
 }
 ML(Binarizer, like_x, binarizer_lower);
 
-// A list with one element for each feature, or one for all.
+// A list with one element per feature, or one for all.
 static expr *read_list(lowering *l, const node *n, kernel *k, const char *name, double fallback,
                        expr *feature, dtype t) {
     int count;
@@ -287,7 +287,7 @@ static void normalizer_infer(node *n) {
     float_like_x(n);
 }
 
-// norm = max or sum of |x|, or the root of the sum of squares; out = x / norm, x where that is 0
+// norm = max or sum of |x|, or the root of the sum of squares; out = x / norm, x if the norm is 0
 static void normalizer_lower(lowering *l, node *n) {
     int norm = norm_of(n);
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
@@ -325,7 +325,7 @@ static void encoder_infer(node *n) {
     infer_set(n, 0, DT_F32, rank + 1, dims);
 }
 
-// A value that is no category fails the run where zeros is 0.
+// If attribute zeros is 0, a value that is not a category fails the run.
 static void encoder_check(lowering *l, const node *n, buffer *x, buffer *classes) {
     kernel *k = lower_kernel(l, n, "check");
     buffer *known = lower_temp(l, n, "known", DT_BOOL, x->rank, x->dims);
@@ -339,7 +339,7 @@ static void encoder_check(lowering *l, const node *n, buffer *x, buffer *classes
     stage_write(k, s, known, at, x_check(k, found, found, k->messages.n - 1));
 }
 
-// Strings are compared by the library: it finds their places among the sorted categories.
+// Strings are compared by a library function, which finds them among the sorted categories.
 static void encode_strings(lowering *l, node *n) {
     arena *a = l->program->arena;
     const attr *strings = node_attr(n, "cats_strings");
@@ -484,7 +484,7 @@ static void regressor_lower(lowering *l, node *n) {
 }
 ML(LinearRegressor, regressor_infer, regressor_lower);
 
-// Rows of coefficients: one for each class, but for two classes there may be a single one.
+// The rows of coefficients: one per class, but two classes may share a single one.
 static int64_t linear_rows(const node *n) {
     int count, offsets, classes = ml_label_count(n, "classlabels_ints");
     dim *rows, *features;
@@ -504,7 +504,7 @@ static void classifier_infer(node *n) {
     ml_infer_classes(n, rows, infer_k(n, scores));
 }
 
-// A single score: the label where it is at least 0 (a probability at least a half), else 0.
+// A single score: the label if it is at least 0 (for a probability: a half), else 0.
 static void label_single(lowering *l, node *n, buffer *scores, buffer *labels) {
     kernel *k;
     expr *row;
@@ -514,7 +514,7 @@ static void label_single(lowering *l, node *n, buffer *scores, buffer *labels) {
     expr *at[] = {row, x_i64(k, 0)}, *v = x_read(k, scores, at);
     expr *limit = x_float(k, v->dtype, ml_transform_of(n) == ML_NONE ? 0 : 0.5);
     expr *first = x_i64(k, 0), *label = known ? x_read(k, known, &first) : x_i64(k, 1);
-    bool strings = n->out[0]->type.elem == DT_STRING; // one string serves both
+    bool strings = n->out[0]->type.elem == DT_STRING; // a single string label is used for both outcomes
     stage_write(k, s, labels, &row, strings ? label : x_select(k, x_bin(k, X_LE, limit, v), label, first));
 }
 

@@ -1,9 +1,9 @@
-// SVMRegressor and SVMClassifier. In: attributes with support vectors and coefficients; out:
+// SVMRegressor and SVMClassifier, from support vectors and coefficients:
 //
-//   kernel[n, v] = f(x[n] . vector[v])                    or, without support vectors, only linear scores
+//   kernel[n, v] = f(x[n] . vector[v])                    or only linear scores, without support vectors
 //   regression: sum over v of coefficients[v] * kernel[n, v] + rho
-//   classes: for each pair (i, j) of them a score from the vectors of both; who wins most pairs is the label
-//   probabilities: those of the pairs by sigmoids, coupled as libsvm does it (Wu, Lin, Weng 2004)
+//   classes: for each pair (i, j) a score from the vectors of both; the class that wins most pairs is the label
+//   probabilities: of the pairs by sigmoids, coupled as in libsvm (Wu, Lin, Weng 2004)
 #include "ir/ops/ml/ml.h"
 #include "ir/ops/rows.h"
 #include <math.h>
@@ -39,7 +39,7 @@ static void dot_rows(lowering *l, const node *n, kernel_function f, buffer *rows
     stage_write(k, s, to, at, v);
 }
 
-// The support vectors, `count` rows of as many features as X has.
+// The support vectors: `count` rows of X's features.
 static buffer *vector_table(lowering *l, const node *n, int64_t count, dtype t) {
     int given;
     const float *v = ml_float_list(n, "support_vectors", &given);
@@ -111,11 +111,11 @@ static void regressor_lower(lowering *l, node *n) {
 
 // ---------------------------------------------------------------- SVMClassifier
 typedef struct machine {
-    int classes;         // labels
+    int classes;         // number of labels
     int64_t vectors;     // 0: linear
-    int64_t pairs;       // scores of pairs; linear: of classes
-    const int64_t *each; // vectors of a class
-    bool probable;       // there are probabilities
+    int64_t pairs;       // number of pair scores; linear: of class scores
+    const int64_t *each; // vectors per class
+    bool probable;       // probabilities are available
 } machine;
 
 static machine machine_of(const node *n) {
@@ -135,7 +135,7 @@ static machine machine_of(const node *n) {
     return m;
 }
 
-// Two scores where there are two classes or a single score, else one for each.
+// Two scores for two classes or a single score, else one each.
 static int64_t score_count(const machine *m) {
     if (m->probable) return m->classes;
     return m->pairs == 1 ? 2 : m->pairs;
@@ -153,7 +153,7 @@ static void classifier_infer(node *n) {
     ml_infer_classes(n, rows, infer_k(n, score_count(&m)));
 }
 
-// weight[pair, v]: the vectors of class i count by row j - 1 of the coefficients, those of class j by row i.
+// weight[pair, v]: row j - 1 of the coefficients for the vectors of class i, row i for those of class j.
 static buffer *pair_weights(lowering *l, const node *n, const machine *m, dtype t) {
     int count;
     const float *w = ml_float_list(n, "coefficients", &count);
@@ -203,7 +203,7 @@ static buffer *linear_scores(lowering *l, const node *n, const machine *m, dim *
     return scores;
 }
 
-// The numbers of both classes of each pair.
+// The numbers of the first and the second class of each pair.
 static void pair_classes(lowering *l, const machine *m, buffer **first, buffer **second) {
     int64_t *a = ARENA_ARRAY(l->program->arena, int64_t, m->pairs + 1), pair = 0;
     int64_t *b = ARENA_ARRAY(l->program->arena, int64_t, m->pairs + 1);
@@ -213,7 +213,7 @@ static void pair_classes(lowering *l, const machine *m, buffer **first, buffer *
     *second = ml_ints(l, "second", b, m->pairs);
 }
 
-// votes[n, c]: how many pairs class c wins.
+// votes[n, c]: the number of pairs that class c wins.
 static buffer *count_votes(lowering *l, const node *n, const machine *m, buffer *pairs) {
     buffer *first, *second;
     pair_classes(l, m, &first, &second);
@@ -232,7 +232,7 @@ static buffer *count_votes(lowering *l, const node *n, const machine *m, buffer 
 
 // ---- Probabilities: p minimises the sum over pairs of (r[j, i] p[i] - r[i, j] p[j])^2
 
-// The probability that a pair's first class is right, kept away from 0 and 1.
+// The probability of a pair's first class, clamped away from 0 and 1.
 static expr *pair_probability(lowering *l, const node *n, kernel *k, buffer *pairs, expr *row, int64_t pair) {
     int given;
     const float *a = ml_float_list(n, "prob_a", &given), *b = ml_float_list(n, "prob_b", &given);
@@ -270,7 +270,7 @@ static void make_matrix(coupling *c, lowering *l, const node *n, buffer *pairs, 
         }
 }
 
-// One round of the iteration: every p[i] in turn. done: it has converged, p stays.
+// One iteration: updates every p[i] in turn. Returns whether it has converged, so that p is kept.
 static expr *couple_once(coupling *c, expr **fresh) {
     kernel *k = c->k;
     expr *pqp = x_zero(k, c->t), *worst = x_zero(k, c->t), *one = x_float(k, c->t, 1);

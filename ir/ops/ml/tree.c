@@ -1,10 +1,10 @@
-// TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier. In: attributes that list nodes and leaves;
-// out, tables as constants and two kernels:
+// TreeEnsemble, TreeEnsembleRegressor and TreeEnsembleClassifier: the attributes' lists of nodes and leaves
+// become constant tables, read by two kernels:
 //
 //   leaf[n, t]: node = root[t]; for depth: node = x[n, feature[node]] <= value[node] ? yes[node] : no[node]
 //   score[n, j] = sum (or minimum, maximum) over t of the weight of leaf[n, t] for target j
 //
-// A leaf's node leads to itself, so that all trees walk to the depth of the deepest.
+// The successor of a leaf is the leaf itself, so that all trees can be walked to the depth of the deepest.
 #include "ir/ops/ml/ml.h"
 #include <float.h>
 #include <math.h>
@@ -16,15 +16,15 @@ typedef enum aggregate { AVERAGE, SUM, MINIMUM, MAXIMUM } aggregate;
 typedef struct forest {
     arena *arena;
     const node *n;
-    VEC(int64_t) feature, yes, no, missing, mode, row; // by node; row: of the leaf, -1 inside
+    VEC(int64_t) feature, yes, no, missing, mode, row; // per node; row: of the leaf, -1 for inner nodes
     VEC(double) value;
     VEC(int64_t) root;
     bool wide;                      // split values are doubles
-    int64_t rows;                   // leaves
-    VEC(int64_t) entry_row, target; // what leaves give
+    int64_t rows;                   // number of leaves
+    VEC(int64_t) entry_row, target; // entries: a leaf's weight for a target
     VEC(double) weight;
     int64_t targets, depth;
-    double *base; // for each target; NULL: none
+    double *base; // per target; NULL: none
     int nbase;
 } forest;
 
@@ -48,7 +48,7 @@ static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
     VEC_PUSH(f->arena, &f->weight, weight);
 }
 
-// The longest way from a root to a leaf. A node that leads back to one before it is an error.
+// Sets the depth: the longest path from a root to a leaf. A cycle is an error.
 static void measure(forest *f) {
     enum { FRESH, OPEN, DONE };
     int count = f->feature.n, *stack = ARENA_ARRAY(f->arena, int, 2 * count + 2);
@@ -94,7 +94,7 @@ static numbers list_of(const node *n, const char *name) {
     infer_error(n, "attribute %s is not a list of numbers", name);
 }
 
-// The list, or that of the same name as a tensor.
+// The list, or the tensor attribute of the same name.
 static numbers either_of(const node *n, const char *name) {
     numbers v = list_of(n, name);
     return v.n ? v : list_of(n, arena_printf(infer_arena(n), "%s_as_tensor", name));
@@ -182,7 +182,7 @@ static void link_nodes(forest *f, const map *places) {
     }
 }
 
-// what is "target" or "class".
+// `what` is "target" or "class".
 static void read_listed(forest *f, const char *what, const char *ids_name) {
     const node *n = f->n;
     map places = {.arena = f->arena};
@@ -203,7 +203,7 @@ static void read_listed(forest *f, const char *what, const char *ids_name) {
 
 // ---- Lists of nodes and of leaves: TreeEnsemble
 
-// The node of that number, or the leaf after the nodes.
+// The node with that number, or the leaf, which is numbered after the nodes.
 static int64_t successor(const forest *f, int nodes, const numbers *ids, const numbers *leaves, int i) {
     bool leaf = whole(leaves, i) != 0;
     int64_t id = whole(ids, i), at = leaf ? nodes + id : id;
@@ -213,7 +213,7 @@ static int64_t successor(const forest *f, int nodes, const numbers *ids, const n
     return at;
 }
 
-// A test for a set becomes a chain of tests for its members.
+// Turns a set membership test into a chain of equality tests.
 static void expand_members(forest *f, int at, const numbers *members, int *next) {
     int64_t yes = f->yes.at[at], no = f->no.at[at];
     bool first = true;
@@ -230,7 +230,7 @@ static void expand_members(forest *f, int at, const numbers *members, int *next)
     }
     ++*next;
     if (!first) return;
-    f->mode.at[at] = LT, f->value.at[at] = -INFINITY; // of an empty set nothing is a member
+    f->mode.at[at] = LT, f->value.at[at] = -INFINITY; // never true: the set is empty
 }
 
 static void read_ensemble(forest *f) {
@@ -286,7 +286,7 @@ typedef struct tables {
 
 static expr *at_node(kernel *k, buffer *table, expr *node) { return x_read(k, table, &node); }
 
-// Whether the test of mode m holds.
+// Whether the test of mode m is true.
 static expr *test(kernel *k, branch m, expr *v, expr *limit) {
     switch (m) {
     case LEQ: return x_bin(k, X_LE, v, limit);
@@ -301,7 +301,7 @@ static expr *test(kernel *k, branch m, expr *v, expr *limit) {
     return x_int(k, DT_BOOL, 0);
 }
 
-// Only the modes that occur are told apart.
+// Only distinguishes the modes that occur.
 static expr *node_test(const tables *s, kernel *k, expr *node, expr *v) {
     expr *limit = at_node(k, s->value, node), *result = NULL;
     bool used[BRANCHES] = {false}, missing = false;
@@ -321,7 +321,7 @@ static expr *node_test(const tables *s, kernel *k, expr *node, expr *v) {
     return x_select(k, x_un(k, X_ISNAN, v), tracks, result);
 }
 
-// leaf[n, t]: the row of the leaf that row n of X comes to in tree t.
+// leaf[n, t]: the row of the leaf that row n of X reaches in tree t.
 static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t) {
     if (f->wide) t = DT_F64;
     tables s = {.l = l, .f = f, .t = t, .x = lower_in(l, n, 0)};
@@ -353,7 +353,7 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t)
     return leaf;
 }
 
-// Weights of leaves for all targets; what a leaf does not give is `none`.
+// The weights of all leaves for all targets; `none` where a leaf has no entry.
 static buffer *dense_weights(lowering *l, const forest *f, dtype t, double none) {
     int64_t count = (f->rows ? f->rows : 1) * f->targets;
     double *all = ARENA_ARRAY(f->arena, double, count);
@@ -367,7 +367,7 @@ static buffer *dense_weights(lowering *l, const forest *f, dtype t, double none)
     return ml_floats(l, "weight", t, all, count, f->targets);
 }
 
-// Whether each leaf gives at most one target, so that a pair of lists says all.
+// Whether each leaf has at most one target, so that two lists are sufficient.
 static bool is_single(const forest *f) {
     bool *seen = ARENA_ARRAY(f->arena, bool, f->rows + 1);
     for (int i = 0; i < f->entry_row.n; i++) {
@@ -391,7 +391,7 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
     return x_select(k, x_bin(k, X_EQ, own, target), weight, x_float(k, t, none));
 }
 
-// score[n, j] of all targets, base values added.
+// score[n, j] of all targets, including base values.
 static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
     dtype t = scores->dtype;
     buffer *leaf = find_leaves(l, n, f, t);
@@ -407,7 +407,7 @@ static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buf
     else weight = x_read(k, dense_weights(l, f, t, none), (expr *[]){row, at[1]});
     reduce_op op = how == MINIMUM ? RED_MIN : how == MAXIMUM ? RED_MAX : RED_SUM;
     expr *v = stage_reduce(k, s, op, weight);
-    // A target that no leaf was for has 0.
+    // A target without a leaf has score 0.
     if (none != 0) v = x_select(k, x_bin(k, X_EQ, v, x_float(k, t, none)), x_float(k, t, 0), v);
     if (how == AVERAGE) v = x_div(k, v, x_float(k, t, f->root.n));
     if (f->base) {
@@ -472,7 +472,7 @@ static void regressor_lower(lowering *l, node *n) {
 }
 
 // ---------------------------------------------------------------- TreeEnsembleClassifier
-// Two classes whose leaves are all for one of them: a single score, of the second class.
+// pair: two classes, and all leaves are for the same one, so that there is a single score.
 typedef struct classes {
     int count;
     bool pair, positive; // no weight is negative
@@ -491,7 +491,7 @@ static classes classes_of(const node *n) {
 static forest classification_forest(const node *n, const classes *c) {
     forest f = new_forest(n, c->count);
     read_listed(&f, "class", "class_ids");
-    if (c->pair) { // one target; of two base values the second is its own
+    if (c->pair) { // a single target; the second of two base values belongs to it
         f.targets = 1;
         for (int i = 0; i < f.target.n; i++) f.target.at[i] = 0;
         if (f.nbase == 2) f.base[0] = f.base[1], f.nbase = 1;
@@ -509,7 +509,7 @@ static void classifier_infer(node *n) {
     ml_infer_classes(n, rows, infer_k(n, c.count));
 }
 
-// The second label where the score is above a half, or above 0 where weights have both signs.
+// The second label if the score is above a half, or above 0 if weights have both signs.
 static void pair_label(lowering *l, const node *n, const classes *c, buffer *raw, buffer *labels) {
     kernel *k;
     expr *row;

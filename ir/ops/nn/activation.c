@@ -1,6 +1,5 @@
-// Activation functions, element by element. In: their nodes; out: one pointwise kernel each.
-// Where the standard gives a function body, the formula here has the same value, in a form that does not
-// overflow or cancel.
+// Activation functions: one pointwise kernel each. If the standard gives a function body, the formula here is
+// equivalent, in a form that neither overflows nor cancels.
 #include "ir/ops/pointwise.h"
 #include <math.h>
 
@@ -65,7 +64,8 @@ static expr *swish(kernel *k, const node *n, expr *x) {
     return x_mul(k, x, x_un(k, X_SIGMOID, x_mul(k, x_attr(k, n, "alpha", 1, x->dtype), x)));
 }
 
-// Of integers the result is cut, as the evaluators do; the standard's function would cut the attributes.
+// Integer results are truncated, as in the reference evaluators; the standard's function would truncate the
+// attributes.
 static expr *shrink(kernel *k, const node *n, expr *x) {
     dtype t = x->dtype;
     double lambd = node_float(n, "lambd", 0.5), bias = node_float(n, "bias", 0);
@@ -106,7 +106,7 @@ static void infer_prelu(node *n) {
     infer_same(n, 0, 0);
 }
 
-// Before version 7 the slope had one element or one for each channel (dim 1 of X).
+// Before version 7 the slope had one element, or one per channel (dim 1 of X).
 static void upgrade_prelu(node *n) {
     upgrade_drop_consumed_inputs(n);
     upgrade_align_input(n, 1, 1);
@@ -136,7 +136,7 @@ static void infer_clip(node *n) {
     infer_same(n, 0, 0);
 }
 
-// The bounds were attributes before version 11.
+// Before version 11 the bounds were attributes.
 static void upgrade_clip(node *n) {
     upgrade_drop_consumed_inputs(n);
     const char *bound[] = {"min", "max"};

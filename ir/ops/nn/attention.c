@@ -1,9 +1,9 @@
 // Attention (one kernel for scores, softmax and the weighted sum) and RotaryEmbedding.
 //
 //   for b, key head, query head of its group, query row i:
-//     score[j] = mask(softcap(scale * sum over d of q[i, d] * k[j, d]))      -inf where j may not be seen
+//     score[j] = mask(softcap(scale * sum over d of q[i, d] * k[j, d]))      -inf for masked j
 //     top = max score, weight[j] = exp(score[j] - top), total = sum weight
-//     out[e] = sum over j of weight[j] * v[j, e] / total                     0 when nothing may be seen
+//     out[e] = sum over j of weight[j] * v[j, e] / total                     0 if all keys are masked
 #include "ir/ops/contract.h"
 #include "ir/ops/runtime_args.h"
 #include <math.h>
@@ -16,7 +16,7 @@ enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };
 typedef struct sizes {
     bool flat; // 3-d operands [batch, row, head * element]
     dim *batch, *q_heads, *kv_heads, *rows, *head, *v_head;
-    dim *past, *fresh, *total; // keys: from the cache, given, both
+    dim *past, *fresh, *total; // numbers of keys: cached, new, both
 } sizes;
 
 static dim *heads_attr(const node *n, const char *name) {
@@ -127,7 +127,7 @@ static void attention_infer(node *n) {
 
 // ---- Keys and values
 
-// x[b, head, row, e] of a 4-d or flat operand.
+// x[b, head, row, e] of a 4-d or a flat operand.
 static expr *read_heads(kernel *k, buffer *x, expr *guard, expr *b, expr *head, dim *width, expr *row,
                         expr *e) {
     expr *full[] = {b, head, row, e};
@@ -135,10 +135,10 @@ static expr *read_heads(kernel *k, buffer *x, expr *guard, expr *b, expr *head, 
     return x_read_guarded(k, x, x->rank == 3 ? flat : full, guard, NULL);
 }
 
-// Where the keys or values of all positions are: one buffer, or the cache followed by the given ones.
+// The keys or values of all positions: one buffer, or the cache followed by the new ones.
 typedef struct source {
-    buffer *past, *fresh; // past NULL: fresh has all
-    dim *length, *width;  // of past; of a head
+    buffer *past, *fresh; // past NULL: fresh has all positions
+    dim *length, *width;  // length of past; width of a head
 } source;
 
 static expr *read_source(kernel *k, const source *s, expr *b, expr *head, expr *row, expr *e) {
@@ -158,7 +158,7 @@ static void lower_present(lowering *l, const node *n, const source *s, buffer *o
     stage_write(k, st, out, at, read_source(k, s, at[0], at[1], at[2], at[3]));
 }
 
-// Makes the present output when it is wanted; with a cache, what follows then reads that.
+// Writes the present output if it is in use. With a cache, the attention then reads that output.
 static source lower_source(lowering *l, const node *n, int given, int past, int out, const sizes *s,
                            dim *width) {
     source from = {lower_in(l, n, past), lower_in(l, n, given), s->past, width};
@@ -175,11 +175,11 @@ typedef struct attention {
     const node *n;
     kernel *k;
     sizes s;
-    dtype t, exact; // what products, and what the softmax is computed in
+    dtype t, exact; // types of the products, and of the softmax
     expr *b, *kv_head, *q_head, *row;
-    buffer *score;  // local, one for each key
-    buffer *scores; // output, NULL when not wanted
-    int64_t mode;   // of that output
+    buffer *score;  // local, one per key
+    buffer *scores; // output, NULL if not in use
+    int64_t mode;   // which scores that output holds
 } attention;
 
 static expr *outer_axis(kernel *k, const char *name, dim *extent) {
@@ -198,7 +198,8 @@ static void outer_axes(attention *a) {
     a->row = outer_axis(k, "i", a->s.rows);
 }
 
-// Whether query row may see key j by position; NULL: always. The last query is at the last valid key.
+// Whether the positions allow query row to attend to key j; NULL: always. The last query is at the last valid
+// key.
 static expr *visible(attention *a, expr *j) {
     kernel *k = a->k;
     int64_t left = node_int(a->n, "left_window_size", -1), right = node_int(a->n, "right_window_size", -1);
@@ -215,7 +216,7 @@ static expr *visible(attention *a, expr *j) {
     return sees;
 }
 
-// score with the mask applied. Keys past the mask's last column are not seen.
+// score with the mask applied. Keys past the mask's last column are masked.
 static expr *masked(attention *a, expr *score, expr *j) {
     kernel *k = a->k;
     buffer *mask = lower_in(a->l, a->n, IN_MASK);
@@ -236,7 +237,7 @@ static expr *masked(attention *a, expr *score, expr *j) {
         if (mask->dtype == DT_BOOL) {
             sees = x_both(k, sees, m);
         } else {
-            // A key masked by -inf counts as not seen even where its score is no number.
+            // A key masked by -inf is excluded even if its score is NaN.
             m = x_cast(k, m, a->t, false);
             if (inside) sees = x_both(k, sees, inside);
             if (dtype_is_float(mask->dtype)) sees = x_both(k, sees, x_bin(k, X_NE, m, hidden));
@@ -254,7 +255,7 @@ static expr *softcapped(attention *a, expr *score) {
     return x_mul(k, x_un(k, X_TANH, x_div(k, score, c)), c);
 }
 
-// 1 / sqrt(head size) unless given.
+// The attribute, or 1 / sqrt(head size).
 static expr *scale_of(attention *a) {
     kernel *k = a->k;
     const attr *given = node_attr(a->n, "scale");
@@ -294,7 +295,7 @@ static expr *reduce_keys(attention *a, const char *name, reduce_op op, buffer *f
     return x_read(k, to, NULL);
 }
 
-// The weights' sum, as what they are divided by: 1 for a row that sees nothing.
+// The sum of the weights as a divisor: 1 for a row without keys.
 static expr *softmax_stages(attention *a, buffer *weight) {
     kernel *k = a->k;
     dtype t = a->score->dtype;
@@ -349,9 +350,8 @@ static void attention_lower(lowering *l, node *n) {
 
 OPERATOR(Attention, .infer = attention_infer, .lower = attention_lower);
 
-// ---- RotaryEmbedding: pairs of elements of a head turned by the angle of their row
-//
-//   for b, h, s:  for p < half: y[first] = c*x1 - s*x2, y[second] = s*x1 + c*x2;  the rest is copied
+// ---- RotaryEmbedding: pairs of elements of a head rotated by the angle of their row
+//   for b, h, s:  for p < half: y[first] = c*x1 - s*x2, y[second] = s*x1 + c*x2;  the other elements are copied
 
 typedef struct rotary {
     bool flat, interleaved;
@@ -366,8 +366,8 @@ static rotary rotary_of(const node *n) {
     r.rows = x->dims[rank - 2];
     r.heads = r.flat ? heads_attr(n, "num_heads") : x->dims[1];
     r.head = r.flat ? split_heads(n, x->dims[2], r.heads, "width modulo heads") : x->dims[3];
-    int64_t turned = node_int(n, "rotary_embedding_dim", 0);
-    r.half = dim_floordiv(turned > 0 ? infer_k(n, turned) : r.head, infer_k(n, 2));
+    int64_t rotated = node_int(n, "rotary_embedding_dim", 0);
+    r.half = dim_floordiv(rotated > 0 ? infer_k(n, rotated) : r.head, infer_k(n, 2));
     return r;
 }
 
@@ -394,14 +394,14 @@ static void rotary_embedding_infer(node *n) {
     infer_same(n, 0, 0);
 }
 
-typedef struct turning {
+typedef struct rotation {
     kernel *k;
     rotary r;
     buffer *x, *out;
     expr *b, *h, *row;
-} turning;
+} rotation;
 
-static void element_index(turning *t, expr *e, expr **at) {
+static void element_index(rotation *t, expr *e, expr **at) {
     kernel *k = t->k;
     at[0] = t->b;
     at[1] = t->r.flat ? t->row : t->h;
@@ -409,7 +409,7 @@ static void element_index(turning *t, expr *e, expr **at) {
     at[3] = t->r.flat ? NULL : e;
 }
 
-static expr *read_angle(turning *t, buffer *cache, buffer *positions, expr *p) {
+static expr *read_angle(rotation *t, buffer *cache, buffer *positions, expr *p) {
     kernel *k = t->k;
     expr *by_row[] = {t->b, t->row, p}, *where[] = {t->b, t->row};
     if (!positions) return x_read(k, cache, by_row);
@@ -418,7 +418,7 @@ static expr *read_angle(turning *t, buffer *cache, buffer *positions, expr *p) {
     return x_read(k, cache, (expr *[]){place, p});
 }
 
-static void turn_stage(turning *t, buffer *cosines, buffer *sines, buffer *positions) {
+static void rotate_stage(rotation *t, buffer *cosines, buffer *sines, buffer *positions) {
     kernel *k = t->k;
     stage *s = kernel_stage(k);
     expr *p = stage_own_axis(k, s, AXIS_PARALLEL, "p", t->r.half), *two = x_i64(k, 2), *first[4], *second[4];
@@ -432,23 +432,23 @@ static void turn_stage(turning *t, buffer *cosines, buffer *sines, buffer *posit
     stage_write(k, s, t->out, second, x_add(k, x_mul(k, sine, x1), x_mul(k, c, x2)));
 }
 
-static void copy_stage(turning *t) {
+static void copy_stage(rotation *t) {
     kernel *k = t->k;
-    dim *turned = dim_mulk(t->r.half, 2), *rest = dim_sub(t->r.head, turned);
+    dim *rotated = dim_mulk(t->r.half, 2), *rest = dim_sub(t->r.head, rotated);
     if (dim_is(rest, 0)) return;
     stage *s = kernel_stage(k);
     expr *e = stage_own_axis(k, s, AXIS_PARALLEL, "e", rest), *at[4];
-    element_index(t, x_add(k, e, x_dim(k, turned)), at);
+    element_index(t, x_add(k, e, x_dim(k, rotated)), at);
     stage_write(k, s, t->out, at, x_read(k, t->x, at));
 }
 
 static void rotary_embedding_lower(lowering *l, node *n) {
-    turning t = {.r = rotary_of(n), .x = lower_in(l, n, 0), .out = lower_out(l, n, 0)};
+    rotation t = {.r = rotary_of(n), .x = lower_in(l, n, 0), .out = lower_out(l, n, 0)};
     t.k = lower_kernel(l, n, NULL);
     t.b = outer_axis(t.k, "b", t.r.batch);
     t.h = outer_axis(t.k, "h", t.r.heads);
     t.row = outer_axis(t.k, "s", t.r.rows);
-    turn_stage(&t, lower_in(l, n, 1), lower_in(l, n, 2), lower_in(l, n, 3));
+    rotate_stage(&t, lower_in(l, n, 1), lower_in(l, n, 2), lower_in(l, n, 3));
     copy_stage(&t);
 }
 

@@ -1,4 +1,4 @@
-// Conv, ConvInteger, ConvTranspose, and the geometry of sliding windows that pooling shares (contract.h).
+// Conv, ConvInteger, and the geometry of sliding windows, which pooling shares (contract.h).
 //
 //   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
 //       sum over c, k... of x[n, g*C + c, o*stride - pad + k*dilation ...] * w[g*M + m, c, k...]
@@ -24,8 +24,8 @@ dim *window_span(const window *w, int axis) {
     return dim_addk(dim_mulk(dim_addk(w->kernel[axis], -1), w->dilation[axis]), 1);
 }
 
-// Output size round_up(in / stride), padding shared out to both sides. Where windows leave gaps, pools skip
-// elements at both ends (the standard's formula makes their padding negative), convolutions do not.
+// Output size round_up(in / stride), with the padding distributed to both sides. If windows leave gaps, pools
+// skip elements at both ends (the standard's formula gives negative padding), convolutions do not.
 static void same_padding(window *w, int i, bool upper, bool pool) {
     dim *zero = dim_const(w->in[i]->table, 0), *two = dim_const(zero->table, 2);
     w->out[i] = dim_ceildiv(w->in[i], dim_const(zero->table, w->stride[i]));
@@ -47,7 +47,8 @@ static void given_padding(window *w, int i, bool ceil) {
         w->out[i] = dim_addk(dim_floordiv(room, stride), 1);
         return;
     }
-    dim *last = dim_ceildiv(room, stride); // the last window's number; it must start before the end padding
+    dim *last =
+        dim_ceildiv(room, stride); // number of the last window, which must start before the end padding
     dim *inside = dim_lt(dim_mul(last, stride), dim_add(w->in[i], w->lo[i]));
     w->out[i] = dim_add(last, inside);
 }
@@ -124,7 +125,7 @@ static int64_t conv_group(const node *n) {
     return group;
 }
 
-// kernel_shape only repeats what the weights say.
+// kernel_shape is redundant with the shape of the weights.
 static void check_kernel_shape(const node *n, int w) {
     int count;
     const int64_t *shape = node_ints(n, "kernel_shape", &count);
@@ -157,7 +158,8 @@ int conv_dims(const node *n, int x, int w, dim **dims) {
     return tx->rank;
 }
 
-// The axes of batch, group, channel in the group and space; sets the output's index and channel.
+// The axes of batch, group, channel within the group, and space; sets the output's index and channel. Returns
+// the group.
 static expr *conv_outputs(conv *c, int64_t group, const buffer *out) {
     kernel *k = c->k;
     dim *per_group = dim_floordiv(out->dims[1], dim_const(out->dims[1]->table, group));

@@ -1,5 +1,5 @@
-// ConvTranspose: the gradient of a convolution with respect to its input, computed where the output is:
-// of the kernel's positions only those that the stride brings back to an input element count.
+// ConvTranspose: the gradient of a convolution with respect to its input, in gather form: each output element
+// sums over the kernel positions that the stride maps to an input element.
 //
 //   for n, g, m, o...:  out[n, g*M + m, o...] = bias[g*M + m] +
 //       sum over c, k... where (o + pad - k*dilation) is i*stride with i inside the input
@@ -20,20 +20,20 @@ static void optional_ints(const node *n, const char *name, int count, int most, 
     const int64_t *v = node_ints(n, name, &given);
     if (given && given != count && given != most)
         infer_error(n, "attribute %s has %d values for %d spatial axes", name, given, count);
-    const int64_t largest = INT64_C(1) << 40; // so that sums of them fit
+    const int64_t largest = INT64_C(1) << 40; // so that sums do not overflow
     for (int i = 0; i < given; i++)
         if (v[i] > largest || v[i] < -largest)
             infer_error(n, "attribute %s has the value %lld", name, (long long)v[i]);
     for (int i = 0; i < most; i++) out[i] = i < given ? v[i] : 0;
 }
 
-// Size without padding taken off: stride * (in - 1) + output_padding + span of the kernel.
+// The size before padding is subtracted: stride * (in - 1) + output_padding + extent of the kernel.
 static dim *full_size(const transposed *t, int i, int64_t extra) {
     dim *span = dim_mulk(dim_addk(t->kernel[i], -1), t->dilation[i]);
     return dim_addk(dim_add(dim_mulk(dim_addk(t->in[i], -1), t->stride[i]), span), extra + 1);
 }
 
-// The padding that gives the wanted output size, shared out to both sides.
+// The padding that gives the requested output size, distributed to both sides.
 static void fit_padding(transposed *t, int i, int64_t extra, dim *out, bool upper) {
     dim *zero = dim_const(out->table, 0);
     dim *total = dim_max(dim_sub(full_size(t, i, extra), out), zero);
@@ -51,7 +51,7 @@ static transposed transposed_of(const node *n) {
     window_ints(n, "dilations", t.n, t.dilation);
     optional_ints(n, "pads", 2 * t.n, 2 * t.n, pads);
     optional_ints(n, "output_padding", t.n, t.n, extra);
-    // Some exporters give the whole output's shape.
+    // Some exporters include batch and channels in output_shape.
     optional_ints(n, "output_shape", t.n, t.n + 2, wanted);
     node_ints(n, "output_shape", &nwanted);
     auto_pad mode = auto_pad_of(n);
@@ -85,7 +85,7 @@ static void conv_transpose_infer(node *n) {
     infer_set(n, 0, x->elem, rank, dims);
 }
 
-// Output positions o = stride * q + phase of each axis, for one phase; or all of them (whole).
+// The output positions o = stride * q + phase of one phase per axis; `whole` axes have all positions.
 typedef struct phase {
     bool whole[MAX_RANK];
     int64_t at[MAX_RANK];
@@ -98,7 +98,7 @@ typedef struct builder {
     stage *s;
     const transposed *t;
     expr *index[MAX_RANK], *x[MAX_RANK], *w[MAX_RANK];
-    expr *guard, *store; // of the reads; of the write
+    expr *guard, *store; // guard of the reads, of the write
 } builder;
 
 static expr *add_axis(builder *b, axis_kind kind, const char *name, dim *extent) {
@@ -110,7 +110,7 @@ static void guard_range(builder *b, expr *at, dim *extent) {
     b->guard = x_and(k, b->guard, x_inside(k, at, extent));
 }
 
-// All positions in one: the stride's remainder is part of the guard.
+// All positions of an axis at once: the guard includes the remainder modulo the stride.
 static void whole_axis(builder *b, int i, expr *o, expr *tap) {
     kernel *k = b->k;
     const transposed *t = b->t;
@@ -122,12 +122,12 @@ static void whole_axis(builder *b, int i, expr *o, expr *tap) {
     guard_range(b, b->x[i + 2], t->in[i]);
 }
 
-// One phase: k = first + step * tap are the kernel's positions that meet inputs, i = q + base - back * tap.
+// One phase: k = first + step * tap are the kernel positions that meet inputs, at i = q + base - back * tap.
 typedef struct stripe {
     int64_t first, step, base, back, taps;
 } stripe;
 
-// Needs constant padding and kernel size. False when no position of the kernel meets an input.
+// Requires constant padding and kernel size. False if no position of the kernel meets an input.
 static bool stripe_of(const transposed *t, int i, int64_t at, stripe *s) {
     int64_t stride = t->stride[i], dilation = t->dilation[i], kernel = dim_value(t->kernel[i]);
     int64_t common = gcd(stride, dilation), from = at + dim_value(t->lo[i]);
@@ -208,8 +208,8 @@ static void lower_phase(lowering *l, const node *n, const transposed *t, const p
     stage_write(b.k, b.s, out, b.index, v);
 }
 
-// A kernel for each phase of the strides keeps the indices affine and skips what the stride leaves out; past
-// MOST_PHASES, or with sizes not known when compiling, axes are done whole.
+// One kernel per phase of the strides keeps the indices affine and skips the zeros between inputs. Beyond
+// MOST_PHASES, or with sizes unknown at compile time, axes are computed whole.
 enum { MOST_PHASES = 64 };
 
 static void conv_transpose_lower(lowering *l, node *n) {

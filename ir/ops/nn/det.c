@@ -1,9 +1,9 @@
-// Det: determinants of square matrices, by elimination with pivots. In: [..., n, n]; out, a loop of the
-// program over the columns:
+// Det: determinants of square matrices [..., n, n] by Gaussian elimination with partial pivoting. The host
+// code loops over the columns:
 //
 //   a = x; det = 1
-//   for k: p = row >= k with the largest |a[p, k]|; det *= a[p, k], negative where p is not k
-//          rows k and p change places; a[i, j] -= a[i, k] / a[k, k] * a[k, j] for i > k
+//   for k: p = row >= k with the largest |a[p, k]|; det *= a[p, k], negated if p differs from k
+//          swap rows k and p; a[i, j] -= a[i, k] / a[k, k] * a[k, j] for i > k
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include <string.h>
@@ -31,7 +31,7 @@ static expr *read_a(const elimination *e, kernel *k, expr *const *at, expr *row,
     return x_read(k, e->a, from);
 }
 
-// The row of the pivot, inside of the matrix for sure.
+// The pivot's row, clamped to the matrix.
 static expr *read_pivot(const elimination *e, kernel *k, expr *const *at) {
     return x_clamped(k, x_read(k, e->pivot, at), e->size);
 }

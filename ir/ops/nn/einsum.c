@@ -1,5 +1,5 @@
-// Einsum: sums of products over labelled axes. More than two operands are contracted from the left, so that
-// the work is that of the pairs.
+// Einsum: sums of products over labelled axes. More than two operands are contracted pairwise from the left,
+// which bounds the work by that of the pairs.
 //
 //   for output labels:  out[labels] = sum over the other labels of a[labels of a] * b[labels of b]
 #include "ir/ops/contract.h"
@@ -29,7 +29,7 @@ static void term_add(const node *n, term *t, int label) {
     t->label[t->n++] = label;
 }
 
-// One term at *s, up to ',', "->" or the end; `ellipsis` axes stand for "...".
+// The term at *s, up to ',', "->" or the end; "..." stands for `ellipsis` axes.
 static term parse_term(const node *n, const char **s, int ellipsis) {
     term t = {0};
     bool dots = false;
@@ -76,7 +76,7 @@ static int label_uses(const equation *e, int label) {
     return uses;
 }
 
-// Without "->": ellipsis axes, then the labels that occur once, in order.
+// Without "->" the output has the ellipsis axes, then the labels that occur once, in order.
 static void implicit_output(const node *n, equation *e, int widest) {
     for (int k = widest - 1; k >= 0; k--) term_add(n, &e->out, LETTERS + k);
     for (int c = 0; c < LETTERS; c++)
@@ -166,7 +166,7 @@ static void contract(kernel *k, const equation *e, int count, const operand *in,
     stage_write(k, s, out.buffer, at, reduces ? stage_reduce(k, s, RED_SUM, v) : v);
 }
 
-// The labels of a and b that later operands or the output still need.
+// The labels of a and b that later operands or the output need.
 static term kept_labels(const node *n, const equation *e, const term *a, const term *b, int next) {
     term t = {0};
     for (int o = 0; o < 2; o++) {

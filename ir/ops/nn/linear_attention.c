@@ -1,8 +1,8 @@
-// LinearAttention, CausalConvWithState, SwiGLU and FlexAttention: what newer language models are made of.
+// LinearAttention, CausalConvWithState, SwiGLU and FlexAttention: operators of recent language models.
 //
-// LinearAttention is a loop of the program over time, with the state S of each head in memory:
-//   S[i, j] *= exp(decay[i]);  old[j] = sum over i of S[i, j] * k[i]          the old value only for delta
-//   rules S[i, j] += k[i] * beta * (v[j] - old[j]);  out[j] = scale * sum over i of q[i] * S[i, j]
+// LinearAttention is a loop of the host code over time, with the state S of each head in memory:
+//   S[i, j] *= exp(decay[i]);  old[j] = sum over i of S[i, j] * k[i]          old: of delta rules only
+//   S[i, j] += k[i] * beta * (v[j] - old[j]);  out[j] = scale * sum over i of q[i] * S[i, j]
 #include "ir/ops/control/control.h"
 #include "ir/ops/pointwise.h"
 #include <math.h>
@@ -10,7 +10,7 @@
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_STATE, IN_DECAY, IN_BETA };
 
 typedef struct sizes {
-    dim *batch, *length, *key, *value; // key, value: of a head
+    dim *batch, *length, *key, *value; // key, value: sizes per head
     int64_t q_heads, kv_heads;
     bool gated, delta;
 } sizes;
@@ -68,7 +68,7 @@ typedef struct linear_attention {
     node *n;
     sizes s;
     dim *step;
-    buffer *state, *old; // float; old NULL: no delta rule
+    buffer *state, *old; // float; old is NULL without a delta rule
 } linear_attention;
 
 // x[b, step, head * width + e]
@@ -78,15 +78,15 @@ static expr *read_step(const linear_attention *a, kernel *k, int in, expr *b, ex
     return x_cast(k, x_read(k, lower_in(a->l, a->n, in), at), DT_F32, false);
 }
 
-// 0 where d is 1, else 1: by what a position on an axis of that size, or of one element, goes on.
+// The stride of an axis that may be broadcast: 0 if d is 1, else 1.
 static dim *stride_on(dim *d) { return dim_not(dim_eq(d, dim_const(d->table, 1))); }
 
-// How many decays a head has: one for each row of its state, or a single one.
+// The number of decays per head: one per row of its state, or a single one.
 static dim *decays(const node *n, const sizes *s) {
     return dim_floordiv(infer_in(n, IN_DECAY)->dims[2], infer_k(n, s->kv_heads));
 }
 
-// exp of the decay of row i of a head's state.
+// exp(decay) of row i of a head's state.
 static expr *decay_of(const linear_attention *a, kernel *k, expr *b, expr *head, expr *i) {
     dim *width = decays(a->n, &a->s);
     return x_un(k, X_EXP, read_step(a, k, IN_DECAY, b, head, width, x_mul(k, i, x_dim(k, stride_on(width)))));
@@ -111,13 +111,13 @@ static void check_gates(lowering *l, const node *n, const sizes *s) {
                 "the width of beta is neither 1 nor the number of heads");
 }
 
-// The state as the step finds it, decayed.
+// The state at the beginning of the step, decayed.
 static expr *read_state(const linear_attention *a, kernel *k, expr *const *at) {
     expr *v = x_read(k, a->state, at);
     return a->s.gated ? x_mul(k, v, decay_of(a, k, at[0], at[1], at[2])) : v;
 }
 
-static void retrieve(const linear_attention *a) {
+static void read_old(const linear_attention *a) {
     kernel *k;
     expr *at[3];
     stage *s = suffixed_stage(a->l, a->n, "retrieve", a->old, &k, at);
@@ -146,7 +146,7 @@ static expr *scale_of(const linear_attention *a, kernel *k) {
     return x_div(k, x_float(k, DT_F32, 1), x_un(k, X_SQRT, size));
 }
 
-static void answer(const linear_attention *a, buffer *out) {
+static void write_output(const linear_attention *a, buffer *out) {
     kernel *k = lower_kernel(a->l, a->n, "answer");
     stage *s = kernel_stage(k);
     dims *t = a->s.key->table;
@@ -179,9 +179,9 @@ static void linear_attention_lower(lowering *l, node *n) {
                 past ? x_cast(k, x_read(k, past, at), DT_F32, false) : x_float(k, DT_F32, 0));
     a.step = dim_opaque(t, "step", 0, INT64_MAX);
     region *outside = open_loop(l, n, a.step, a.s.length, NULL);
-    if (a.old) retrieve(&a);
+    if (a.old) read_old(&a);
     update(&a);
-    if (out) answer(&a, out);
+    if (out) write_output(&a, out);
     close_loop(l, outside);
     lower_convert(l, n, "finish", a.state, present);
 }
@@ -204,7 +204,7 @@ static void causal_conv_infer(node *n) {
     infer_set(n, 1, x->elem, 3, state);
 }
 
-// Position i of the past state (or zeros) followed by the input.
+// Element i of the past state (or zeros) followed by the input.
 static expr *read_padded(lowering *l, const node *n, kernel *k, expr *b, expr *c, expr *i) {
     buffer *x = lower_in(l, n, 0), *past = lower_in(l, n, 3), *w = lower_in(l, n, 1);
     expr *before = x_dim(k, dim_addk(w->dims[2], -1)), *fresh = x_bin(k, X_LE, before, i);
@@ -283,7 +283,7 @@ static value *binary(node *n, const char *op, value *a, value *b) {
     return typed(insert_binary(n, op, a, b));
 }
 
-// The nodes of a region come before n, with `in` for its input; its output.
+// Inlines a region before n, with `in` for its input; returns its output.
 static value *inline_region(node *n, const char *attribute, value *in) {
     graph *g = node_graph(n, attribute);
     if (!g) return in;
@@ -297,7 +297,7 @@ static value *inline_region(node *n, const char *attribute, value *in) {
     return g->outputs.at[0];
 }
 
-// Keys and values for every query head: each is repeated for the heads of its group.
+// Repeats the heads of keys or values for the query heads of their group.
 static value *repeat_heads(node *n, value *v) {
     dim *own = v->type.dims[1], *heads = n->in[0]->type.dims[1];
     if (dim_equal(own, heads) == TRI_YES) return v;
@@ -312,7 +312,7 @@ static value *repeat_heads(node *n, value *v) {
     return binary(n, "Reshape", binary(n, "Expand", apart, wide), flat);
 }
 
-// 1 / sqrt(head size) unless given, in type t.
+// The attribute, or 1 / sqrt(head size), in type t.
 static value *flex_scale(node *n, dtype t) {
     if (node_attr(n, "scale")) return insert_scalar(n, t, node_float(n, "scale", 1));
     dim *size = n->in[0]->type.dims[3];
@@ -327,14 +327,15 @@ static void flex_expand(node *n) {
     if (node_attr(n, "softmax_precision")) t = dtype_from_onnx((int)node_int(n, "softmax_precision", 1));
     if (!dtype_is_float(t)) infer_error(n, "attribute softmax_precision is not a floating-point type");
     value *keys = repeat_heads(n, n->in[1]), *values = repeat_heads(n, n->in[2]);
-    node *turn;
+    node *transpose;
     static const int64_t perm[] = {0, 1, 3, 2};
-    value *turned = insert_before(n, "Transpose", 1, &keys, &turn);
-    node_set_attr(turn, (attr){.name = "perm", .kind = ATTR_INTS, .n = 4, .ints = (int64_t *)perm});
+    value *transposed = insert_before(n, "Transpose", 1, &keys, &transpose);
+    node_set_attr(transpose, (attr){.name = "perm", .kind = ATTR_INTS, .n = 4, .ints = (int64_t *)perm});
     value *q = own == t ? n->in[0] : unary(n, "Cast", n->in[0], "to", t);
-    typed(turned);
-    if (own != t) turned = unary(n, "Cast", turned, "to", t), values = unary(n, "Cast", values, "to", t);
-    value *scores = binary(n, "Mul", binary(n, "MatMul", q, turned), flex_scale(n, t));
+    typed(transposed);
+    if (own != t)
+        transposed = unary(n, "Cast", transposed, "to", t), values = unary(n, "Cast", values, "to", t);
+    value *scores = binary(n, "Mul", binary(n, "MatMul", q, transposed), flex_scale(n, t));
     scores = inline_region(n, "score_mod", scores);
     value *weights = unary(n, "Softmax", scores, "axis", -1);
     weights = inline_region(n, "prob_mod", weights);

@@ -1,7 +1,8 @@
-// NegativeLogLikelihoodLoss, and SoftmaxCrossEntropyLoss, which is that of the logarithms of a softmax.
+// NegativeLogLikelihoodLoss, and SoftmaxCrossEntropyLoss, which applies it to a LogSoftmax.
 //
-//   loss[n, d...] = -x[n, target[n, d...], d...] * weight[target[n, d...]]        0 where the target is
-//   ignored or the sum of them, or that divided by the sum of the weights
+//   loss[n, d...] = -x[n, target[n, d...], d...] * weight[target[n, d...]]        0 for ignored targets
+//
+// or the sum of these, or the sum divided by the sum of the weights.
 #include "ir/ops/runtime_args.h"
 
 typedef enum reduction { REDUCE_MEAN, REDUCE_SUM, REDUCE_NONE } reduction;
@@ -25,7 +26,7 @@ static void infer_loss(node *n) {
     infer_set(n, 1, x->elem, rank, x->dims);
 }
 
-// The term of target element at[..], and its weight.
+// The loss of target element at[..], and its weight.
 static expr *loss_term(lowering *l, const node *n, kernel *k, expr *const *at, expr **weight) {
     buffer *x = lower_in(l, n, 0), *target = lower_in(l, n, 1), *weights = lower_in(l, n, 2);
     dtype t = dtype_compute(x->dtype);

@@ -1,5 +1,4 @@
-// MatMul, Gemm, MatMulInteger: a row of one operand times a column of the other. Also what the quantised
-// products share with them (contract.h).
+// MatMul, Gemm, MatMulInteger, and the helpers that the quantised products share (contract.h).
 //
 //   for i... (batch, row, column):  out[i...] = sum over r of a[batch, row, r] * b[batch, r, column]
 #include "ir/ops/contract.h"
@@ -18,7 +17,7 @@ static dim *inner_dim(int rank, dim *const *dims, bool right) {
     return right && rank > 1 ? dims[rank - 2] : dims[rank - 1];
 }
 
-// Dim i of a batch of `rank` sizes where the operand has `own` of them, right-aligned.
+// Dim i of a batch of `rank` dims for an operand with `own` batch dims, right-aligned.
 static dim *batch_dim(const node *n, const type *t, int own, int rank, int i) {
     int axis = i - (rank - own);
     return axis < 0 ? infer_k(n, 1) : t->dims[axis];
@@ -157,7 +156,7 @@ static void gemm_lower(lowering *l, node *n) {
     expr *sum = stage_reduce(k, s, RED_SUM, x_mul(k, x_read(k, a, ia), x_read(k, b, ib)));
     expr *cv = c ? read_broadcast(k, c, at, 2) : NULL;
     dtype t = dtype_compute(out->dtype);
-    // Integer products with fractions go through double, once.
+    // With fractional factors an integer product is computed in double and rounded once.
     if (!dtype_is_float(t) && !(is_whole(alpha) && is_whole(beta))) {
         cv = cv ? x_cast(k, cv, DT_F64, false) : NULL;
         sum = x_cast(k, gemm_value(k, DT_F64, alpha, beta, x_cast(k, sum, DT_F64, false), cv), t, true);
@@ -167,7 +166,7 @@ static void gemm_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, sum);
 }
 
-// Since 7 a C that does not have the product's shape is always broadcast.
+// Since version 7 C is broadcast without an attribute.
 static void gemm_upgrade_7(node *n) { node_remove_attr(n, "broadcast"); }
 
 OPERATOR(Gemm, .upgrades = {{7, gemm_upgrade_7}}, .infer = gemm_infer, .lower = gemm_lower);

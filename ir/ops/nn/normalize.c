@@ -1,5 +1,5 @@
-// Normalizations: rows of the input, their mean and variance (two passes), and what is made of them, in one
-// kernel of several stages; BatchNormalization in inference is pointwise.
+// Normalizations: one kernel of several stages computes mean and variance of each row (in two passes) and the
+// normalised elements. BatchNormalization is pointwise in inference.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/rows.h"
 
@@ -11,8 +11,8 @@ typedef struct norm {
     rows rows;
     kernel *k;
     buffer *x;
-    dtype t;    // of the statistics
-    bool split; // the rows' dims 1 and 2 are x's dim 1 (groups and channels in a group)
+    dtype t;    // type of the statistics
+    bool split; // the rows' dims 1 and 2 (groups, channels in a group) are x's dim 1
 } norm;
 
 static norm norm_new(lowering *l, node *n, dtype t, int rank, dim *const *dims, dim *const *mask) {
@@ -25,7 +25,7 @@ static dtype wider(dtype a, dtype b) {
     return dtype_compute(a) == DT_F64 || dtype_compute(b) == DT_F64 ? DT_F64 : DT_F32;
 }
 
-// A stage over the row; at[] is the position in x. The rows' own dims have their extents in r->walk.
+// A stage over the row; at[] becomes the position in x. r->walk has the extents of the rows' dims.
 static stage *norm_stage(norm *m, axis_kind kind, expr **at) {
     expr *index[MAX_RANK];
     stage *s = rows_stage(&m->rows, kind, index);
@@ -43,7 +43,7 @@ static expr *norm_x(norm *m, expr *const *at) { return x_as(m->k, x_read(m->k, m
 
 static expr *per_count(norm *m, expr *sum) { return x_div(m->k, sum, rows_count(&m->rows, m->t)); }
 
-// Mean over a row; *s is its stage, for further writes.
+// The mean of a row; *s is its stage, for further writes.
 static expr *norm_mean(norm *m, stage **s) {
     expr *at[MAX_RANK];
     *s = norm_stage(m, AXIS_REDUCE, at);
@@ -51,7 +51,7 @@ static expr *norm_mean(norm *m, stage **s) {
     return rows_scalar(&m->rows, *s, "mean", mean);
 }
 
-// Mean square of x - mean (of x when mean is NULL), not yet stored.
+// The mean square of x - mean (of x if mean is NULL), not yet stored.
 static expr *norm_mean_square(norm *m, expr *mean, stage **s) {
     expr *at[MAX_RANK];
     *s = norm_stage(m, AXIS_REDUCE, at);
@@ -66,7 +66,7 @@ static expr *norm_scale(norm *m, const node *n, expr *variance) {
     return x_div(m->k, x_float(m->k, m->t, 1), x_un(m->k, X_SQRT, sum));
 }
 
-// What stage s made of its reduction, written a second time to a tensor with one element for each row.
+// Writes a result of stage s also to a tensor with one element per row.
 static void write_rows(norm *m, stage *s, buffer *to, expr *const *index, expr *value) {
     if (to) stage_write(m->k, s, to, index, x_as(m->k, value, dtype_compute(to->dtype)));
 }
@@ -158,8 +158,8 @@ static void lower_rms_normalization(lowering *l, node *n) {
 OPERATOR(LayerNormalization, .infer = infer_layer_normalization, .lower = lower_layer_normalization);
 OPERATOR(RMSNormalization, .infer = infer_rms_normalization, .lower = lower_rms_normalization);
 
-// ---------------------------------------------------------------- InstanceNormalization, GroupNormalization,
-// MVN Normalizes each row of m and scales and shifts by channel (dim 1 of x).
+// ---------------------------------------------------------------- InstanceNormalization, GroupNormalization, MVN
+// Normalizes each row of m, then scales and shifts by channel (dim 1 of x).
 static void lower_by_channel(lowering *l, node *n, norm *m) {
     buffer *gamma = lower_in(l, n, 1), *beta = lower_in(l, n, 2), *out = lower_out(l, n, 0);
     kernel *k = m->k;
@@ -217,7 +217,7 @@ static void lower_group_normalization(lowering *l, node *n) {
     lower_by_channel(l, n, &m);
 }
 
-// Version 18 has a scale and a bias for each group: repeated for its channels.
+// Version 18 has one scale and bias per group, to be repeated for its channels.
 static void upgrade_group_normalization(node *n) {
     node *shape;
     value *channels = insert_before(n, "Shape", 1, n->in, &shape);
@@ -273,7 +273,7 @@ static void lower_mvn(lowering *l, node *n) {
 OPERATOR(MeanVarianceNormalization, .infer = infer_mvn, .lower = lower_mvn);
 
 // ---------------------------------------------------------------- BatchNormalization
-// Outputs 1 and 2 are the running statistics; 3 and 4, which versions before 14 had, those of the batch.
+// Outputs 1 and 2 are the running statistics; 3 and 4, which exist before version 14, those of the batch.
 static void infer_batch_normalization(node *n) {
     same_as_x(n);
     const type *x = infer_in(n, 0);
@@ -360,14 +360,15 @@ static bool has_statistics(const node *n) {
     return false;
 }
 
-// Before version 7 is_test says which mode; statistics can be had in training only.
+// Before version 7 is_test selects the mode; statistics are outputs in training mode only.
 static void upgrade_batch_normalization_7(node *n) {
     upgrade_drop_consumed_inputs(n);
     for (int i = 1; i < n->nout && node_int(n, "is_test", 0); i++) n->out[i] = NULL;
     node_remove_attr(n, "is_test");
 }
 
-// Parameters for each element of a sample rather than for each channel: every element is a channel.
+// Before version 9 parameters may be per element of a sample instead of per channel: each element becomes a
+// channel.
 static void upgrade_batch_normalization_9(node *n) {
     bool spatial = node_int(n, "spatial", 1);
     node_remove_attr(n, "spatial");
@@ -397,8 +398,8 @@ static void infer_lrn(node *n) {
     if (node_int(n, "size", 0) < 1) infer_error(n, "attribute size must be positive");
 }
 
-// for i: sum = 0; for r in size: sum += x[c - (size - 1) / 2 + r] ** 2 where inside
-//        out = x / (bias + alpha / size * sum) ** beta
+// for i: sum = 0; for r in size: sum += x[c - (size - 1) / 2 + r] ** 2 if inside
+//       out = x / (bias + alpha / size * sum) ** beta
 static void lower_lrn(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
     int64_t size = node_int(n, "size", 1);

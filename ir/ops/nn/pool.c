@@ -48,7 +48,7 @@ typedef struct pool {
     stage *s;
     buffer *x, *out;
     window w;
-    expr *index[MAX_RANK], *at[MAX_RANK], *guard; // of the output; of the input
+    expr *index[MAX_RANK], *at[MAX_RANK], *guard; // output index; input index and its guard
 } pool;
 
 static pool pool_begin(lowering *l, const node *n, buffer *out) {
@@ -74,7 +74,7 @@ static void max_pool_infer(node *n) {
     infer_set(n, 1, DT_I64, rank, dims);
 }
 
-// Position of an element among those of its channel, row-major.
+// Row-major position of the input element within its channel.
 static expr *spatial_position(pool *p) {
     expr *flat = x_i64(p->k, 0);
     for (int i = 0; i < p->w.n; i++)
@@ -82,7 +82,7 @@ static expr *spatial_position(pool *p) {
     return flat;
 }
 
-// The same element's position when the first spatial axis runs fastest.
+// The same position in column-major order, with the first spatial axis innermost.
 static expr *column_major(pool *p, expr *flat) {
     kernel *k = p->k;
     expr *coordinate[MAX_RANK], *out = x_i64(k, 0);
@@ -94,7 +94,7 @@ static expr *column_major(pool *p, expr *flat) {
     return out;
 }
 
-// State (value, position), position -1 before the first element; the first of equal elements stays.
+// State (value, position), with position -1 before the first element; the first of equal elements wins.
 static void max_pool_indices(pool *p, buffer *indices, bool by_columns) {
     kernel *k = p->k;
     dtype t = dtype_compute(p->x->dtype);
@@ -133,7 +133,7 @@ OPERATOR(MaxPool, .infer = max_pool_infer, .lower = max_pool_lower);
 
 // ---- AveragePool
 
-// How many of a window's positions on axis i lie in [0, end), where position 0 is at `start`.
+// The number of window positions on axis i in [0, end), with position 0 at `start`.
 static expr *positions_before(pool *p, int i, expr *start, expr *end) {
     kernel *k = p->k;
     int64_t d = p->w.dilation[i];
@@ -142,7 +142,7 @@ static expr *positions_before(pool *p, int i, expr *start, expr *end) {
     return x_bin(k, X_MAX, x_bin(k, X_MIN, to, size), zero);
 }
 
-// The divisor's share of axis i: positions inside the input, or inside the padded input.
+// The divisor's factor of axis i: positions inside the input, or inside the padded input.
 static expr *axis_count(pool *p, int i, bool with_padding) {
     kernel *k = p->k;
     const window *w = &p->w;
@@ -171,7 +171,7 @@ OPERATOR(AveragePool, .infer = pool_infer, .lower = average_pool_lower);
 
 // ---- LpPool: (sum of |x|^p)^(1/p), padding counting as 0
 
-// Before version 2 p was a float. Whole ones become ints, others stay: they mean the same formula.
+// Before version 2 p was a float. Whole numbers become ints, others stay floats; the formula is the same.
 static void lp_upgrade_2(node *n) {
     const attr *p = node_attr(n, "p");
     if (p && p->kind == ATTR_FLOAT && p->f == rintf(p->f))

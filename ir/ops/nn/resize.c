@@ -1,7 +1,7 @@
-// Resize, and Upsample, which becomes one. In: an image of any rank, scales or sizes, which may be known only
-// at run time; out, for each axis that changes, last one first:
+// Resize, and Upsample, which is upgraded to it. The image has any rank; scales or sizes may be known only at
+// run time. For each axis that changes, last one first:
 //
-//   x(i) = the position of output i on the input's axis               in double, once for each i
+//   x(i) = the position of output i on the input's axis               in double, once per i
 //   first[i] = the first of its neighbours, weight[i, t] = the weight of neighbour first[i] + t
 //   out[.., i, ..] = sum over t of weight[i, t] * in[.., clamp(first[i] + t), ..]
 //
@@ -34,23 +34,23 @@ static const char transformations[] =
 static const char roundings[] = "round_prefer_floor round_prefer_ceil floor ceil simple";
 
 // ---------------------------------------------------------------- sizes
-// One axis of the image. Its scale is a number, a quotient of sizes, or an element of input scales.
+// One axis of the image. Its scale is a number, a quotient of sizes, or an element of the input scales.
 typedef struct resized {
     dim *in, *out;
-    bool listed;       // among the axes that the arguments speak of
-    int argument;      // position in them
-    bool known;        // scale is `scale`
+    bool listed;       // among the axes to which the arguments refer
+    int argument;      // position in the arguments
+    bool known;        // the scale is `scale`
     double scale;      // a float
-    dim *over, *under; // scale is over / under, NULL: it is not
+    dim *over, *under; // the scale is over / under; NULL: it is not
 } resized;
 
 typedef struct image {
-    int rank, count; // count: axes that the arguments speak of
+    int rank, count; // count: axes to which the arguments refer
     resized axis[MAX_RANK];
     bool by_sizes;
 } image;
 
-// The argument counts when it has elements: older exporters give empty ones.
+// Whether the argument is given: older exporters leave it empty.
 static bool is_given(const node *n, int i) {
     if (!node_in(n, i)) return false;
     const type *t = infer_in(n, i);
@@ -71,7 +71,7 @@ static void list_axes(const node *n, image *m) {
     }
 }
 
-// The fraction with a small denominator that is f when rounded to float: 0.7f stands for 7 / 10.
+// The fraction with a small denominator that rounds to f: 0.7f is taken as 7 / 10.
 static bool small_fraction(float f, int64_t *over, int64_t *under) {
     for (*under = 1; *under <= 1024; ++*under) {
         *over = llrint((double)f * (double)*under);
@@ -80,7 +80,7 @@ static bool small_fraction(float f, int64_t *over, int64_t *under) {
     return false;
 }
 
-// floor(in * scale), in the arithmetic of floats where that can be told apart.
+// floor(in * scale), in float arithmetic if in is constant.
 static dim *scaled_size(dim *in, double scale) {
     int64_t over, under = 1;
     if (scale == 1) return in;
@@ -107,7 +107,7 @@ static void scale_axes(const node *n, image *m, const constant *scales) {
     }
 }
 
-// All scales become the smallest (or largest) of sizes[j] / in[j].
+// Sets all scales to the smallest (or largest) sizes[j] / in[j].
 static void keep_aspect(image *m, dim *const *sizes, bool smallest) {
     dim *over = NULL, *under = NULL;
     for (int a = 0; a < m->rank; a++) {
@@ -151,8 +151,8 @@ static void check_count(const node *n, const image *m, int i, int times, const c
                    arena_printf(infer_arena(n), "length of %s", what));
 }
 
-// The image as far as inference knows it. Sizes that come with scales at run time stay NULL. False: not even
-// the number of arguments is known.
+// The image as known to inference. Sizes that depend on scales known only at run time stay NULL. False: not
+// even the number of arguments is known.
 static bool image_of(node *n, image *m) {
     const type *x = infer_in(n, IN_X);
     *m = (image){.rank = infer_rank(n, IN_X)};
@@ -223,17 +223,18 @@ static expr *read_roi(const resize *z, kernel *k, int place) {
     return x_cast(k, x_read(k, z->roi, &at), DT_F32, false);
 }
 
-// Between the corners: i * span / (width - 1) + start, where width is not 1, else middle.
+// With aligned corners: i * span / (width - 1) + start if width is not 1, else middle.
 static expr *between(kernel *k, expr *i, expr *width, expr *span, expr *middle) {
     expr *one = f64(k, 1), *at = x_div(k, x_mul(k, i, span), x_sub(k, width, one));
     return x_select(k, x_bin(k, X_EQ, width, one), middle, at);
 }
 
-// The position on the input's axis of position i (int64) on the output's.
+// The position on the input's axis for position i (int64) on the output's.
 static expr *position(const resize *z, kernel *k, const resized *r, expr *i) {
     expr *at = f64_of(k, i), *half = f64(k, 0.5), *scale = scale_of(z, k, r);
     expr *in = f64_of(k, x_dim(k, r->in)), *out = f64_of(k, x_dim(k, r->out));
-    expr *width = r->over && r->out == r->over ? out : x_mul(k, scale, in); // of the output, a fraction
+    expr *width =
+        r->over && r->out == r->over ? out : x_mul(k, scale, in); // of the output, possibly fractional
     expr *centre = x_sub(k, x_div(k, x_add(k, at, half), scale), half), *last = x_sub(k, in, f64(k, 1));
     switch (z->how) {
     case HALF_PIXEL: return centre;
@@ -248,7 +249,7 @@ static expr *position(const resize *z, kernel *k, const resized *r, expr *i) {
     case CROP_AND_RESIZE: {
         if (!r->listed) return at;
         expr *start = read_roi(z, k, r->argument), *end = read_roi(z, k, z->m.count + r->argument);
-        // As floats, so that halves such as 0.3f * 5 are halves.
+        // In float, so that halves such as 0.3f * 5 are exact.
         expr *span = x_mul(k, f64_of(k, x_sub(k, end, start)), last);
         start = f64_of(k, x_mul(k, start, x_cast(k, last, DT_F32, false)));
         return x_add(k, between(k, at, width, span, x_mul(k, span, half)), start);
@@ -257,7 +258,7 @@ static expr *position(const resize *z, kernel *k, const resized *r, expr *i) {
     return at;
 }
 
-// Whether the axis keeps its elements as they are, for certain.
+// Whether the axis certainly keeps its elements.
 static bool stays(const resize *z, const resized *r) {
     if (!r->listed) return true;
     if (z->how == CROP_AND_RESIZE) return false;
@@ -268,7 +269,7 @@ static const char *numbered(const resize *z, const char *what, int axis) {
     return arena_printf(z->l->program->arena, "%s%d", what, axis);
 }
 
-// Tables over the output's positions on an axis.
+// A stage that computes a table over the output's positions on an axis.
 static stage *table_stage(const resize *z, const char *what, int axis, buffer *table, kernel **k, expr **at) {
     return suffixed_stage(z->l, z->n, numbered(z, what, axis), table, k, at);
 }
@@ -278,7 +279,7 @@ static buffer *new_table(const resize *z, const char *what, int axis, dtype t, d
                       (dim *[]){z->m.axis[axis].out, taps});
 }
 
-// outside[i]: whether x(i) is not on the input's axis. NULL where that makes no difference.
+// outside[i]: whether x(i) is outside the input's axis. NULL if that makes no difference.
 static buffer *outside_table(const resize *z, int axis) {
     const resized *r = &z->m.axis[axis];
     if (z->how != CROP_AND_RESIZE || !r->listed) return NULL;
@@ -307,7 +308,7 @@ static expr *rounded(const resize *z, kernel *k, const resized *r, expr *x) {
     return x;
 }
 
-// The whole number that the axis is repeated by, where that is all, else 0.
+// The integer by which elements of the axis are merely repeated; 0 if they are not.
 static int64_t repeats(const resize *z, const resized *r) {
     int64_t times = 0;
     if (r->known && r->scale == floor(r->scale)) times = (int64_t)r->scale;
@@ -361,7 +362,7 @@ static void lower_nearest(resize *z, buffer *x, buffer *out) {
 // ---------------------------------------------------------------- linear and cubic
 static int64_t support(const resize *z) { return z->mode == LINEAR ? 1 : 2; }
 
-// How many neighbours an element has: twice support / min(scale, 1), rounded up. NULL: the run tells.
+// The number of neighbours: twice support / min(scale, 1), rounded up. NULL: known only at run time.
 static dim *taps_of(const resize *z, const resized *r) {
     dims *t = z->l->program->dims;
     int64_t least = 2 * support(z);
@@ -374,7 +375,7 @@ static dim *taps_of(const resize *z, const resized *r) {
     return dim_max(stretched, dim_const(t, least));
 }
 
-// By how much the filter is narrowed: min(scale, 1) when antialiasing.
+// The factor that widens the filter for antialiasing: min(scale, 1).
 static expr *narrowing(const resize *z, kernel *k, const resized *r) {
     return z->antialias ? x_bin(k, X_MIN, scale_of(z, k, r), f64(k, 1)) : f64(k, 1);
 }
@@ -415,7 +416,7 @@ static buffer *first_table(const resize *z, int axis, dim *taps) {
     return table;
 }
 
-// weight[i, t], with a sum of 1 for each i where that is not so by itself.
+// weight[i, t], normalised to a sum of 1 for each i where necessary.
 static buffer *weight_table(const resize *z, int axis, dim *taps, dtype t) {
     const resized *r = &z->m.axis[axis];
     buffer *table = new_table(z, "weight", axis, t, taps);
@@ -437,7 +438,7 @@ static buffer *weight_table(const resize *z, int axis, dim *taps, dtype t) {
     return table;
 }
 
-// The number of taps where scales are known only at run time: counted by a kernel.
+// The number of taps if scales are known only at run time, computed by a kernel.
 static dim *count_taps(const resize *z, int axis) {
     buffer *count = lower_temp(z->l, z->n, numbered(z, "taps", axis), DT_I64, 0, NULL);
     kernel *k;
@@ -450,7 +451,7 @@ static dim *count_taps(const resize *z, int axis) {
     return d;
 }
 
-// A sum in type t as an element of storage type `to`: integers are rounded.
+// A sum in type t converted to storage type `to`; integers are rounded.
 static expr *stored(kernel *k, expr *v, dtype to) {
     if (dtype_is_float(to)) return x_cast(k, v, to, true);
     return x_cast(k, x_un(k, X_RINT, v), to, true);
@@ -484,7 +485,7 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
     stage_write(k, s, out, at, stored(k, sum, out->dtype));
 }
 
-// Axis by axis, last one first; between them values stay in the computing type.
+// Axis by axis, last one first; intermediate values have the compute type.
 static void lower_filtered(resize *z, buffer *x, buffer *out) {
     int order[MAX_RANK], n = 0;
     for (int a = x->rank - 1; a >= 0; a--)
@@ -503,7 +504,7 @@ static void lower_filtered(resize *z, buffer *x, buffer *out) {
 }
 
 // ---------------------------------------------------------------- lowering
-// Sizes that come with scales at run time: floor(in * scale), computed by a kernel.
+// Sizes for scales known only at run time: floor(in * scale), computed by a kernel.
 static void set_sizes(resize *z) {
     image *m = &z->m;
     lowering *l = z->l;
@@ -560,7 +561,7 @@ static void resize_lower(lowering *l, node *n) {
 }
 
 // ---------------------------------------------------------------- upgrades
-// Version 10 has positions i / scale, rounded up when the image shrinks, and no roi.
+// Version 10 has positions i / scale, rounded up if the image shrinks, and no roi.
 static void resize_upgrade_11(node *n) {
     value *scales = node_in(n, 1);
     node_set_in(n, IN_SCALES, scales);

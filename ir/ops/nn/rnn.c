@@ -1,12 +1,13 @@
-// LSTM, GRU and RNN. In: their nodes; out, for each direction: one product of all inputs with W, then a loop
-// of the program over time in which the state's product with R is one kernel and the gates are another.
+// LSTM, GRU and RNN. For each direction: one product of all inputs with W, then a loop of the host code over
+// time, with one kernel for the product of the state with R and one for the gates.
 //
 //   xw[t, b, :] = x[t, b, :] * W' + Wb + Rb
 //   for step:  hr[b, :] = h[b, :] * R'
-//              h[b, j], c[b, j], y[t, b, j] = cell(xw[t, b, j], xw[t, b, H + j] ..., hr[b, j] ..., h[b, j],
-//              c[b, j])
+//              h[b, j], c[b, j], y[t, b, j] =
+//                  cell(xw[t, b, j], xw[t, b, H + j] ..., hr[b, j] ..., h[b, j], c[b, j])
 //
-// Rows whose sequence has ended keep their state and write 0; a reverse direction starts at a sequence's end.
+// Rows whose sequence has ended keep their state and write 0; a reverse direction starts at the end of the
+// sequence.
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include <math.h>
@@ -89,7 +90,7 @@ typedef enum function {
 static const struct function_info {
     const char *name;
     bool has_alpha, has_beta;
-    double alpha, beta; // unless given
+    double alpha, beta; // defaults
 } function_info[F_COUNT] = {
     [F_RELU] = {"Relu", false, false, 0, 0},
     [F_TANH] = {"Tanh", false, false, 0, 0},
@@ -115,7 +116,7 @@ static function function_of(const node *n, const char *name) {
     infer_error(n, "attribute activations contains '%s', which is not an activation function", name);
 }
 
-// The parameters that the functions take, in order, from a list attribute.
+// Parameters from a list attribute, taken in order by the functions that have them.
 typedef struct parameters {
     const float *at;
     int n, next;
@@ -128,11 +129,11 @@ static double next_parameter(parameters *p, bool takes, double fallback) {
     return takes && p->next < p->n ? (double)p->at[p->next++] : fallback;
 }
 
-// The functions of all directions, `each` of them for every one.
+// The functions of all directions, `each` of them per direction.
 static void activations_of(const node *n, int directions, int each, activation *out) {
     static const function usual[] = {F_SIGMOID, F_TANH, F_TANH};
     const attr *names = node_attr(n, "activations");
-    // More are no error: the default of RNN has two, whatever the direction.
+    // A longer list is not an error: RNN's default has two functions for any direction.
     if (names && names->n && names->n < each * directions)
         infer_error(n, "attribute activations has %d values; %d directions take %d", names->n, directions,
                     each * directions);
@@ -195,7 +196,7 @@ typedef struct recurrence {
     shape s;
     int direction;
     bool reverse;
-    dtype t; // that states and gates are computed in
+    dtype t; // compute type of states and gates
     double clip;
     const activation *functions; // of this direction
     dim *step;
@@ -223,7 +224,7 @@ static expr *reduce_axis(kernel *k, stage *s, dim *extent) {
     return stage_own_axis(k, s, AXIS_REDUCE, "k", extent);
 }
 
-// bias[direction, first + column] in the computing type.
+// bias[direction, first + column] in the compute type.
 static expr *read_bias(recurrence *o, kernel *k, dim *first, expr *column) {
     expr *at[] = {x_i64(k, o->direction), x_add(k, x_dim(k, first), column)};
     return x_cast(k, x_read(k, o->bias, at), o->t, false);
@@ -295,14 +296,14 @@ static void finish_state(recurrence *o, const char *what, buffer *from, int out)
     stage_write(k, s, to, place, x_cast(k, x_read(k, from, at), to->dtype, true));
 }
 
-// The kernel of one step: element [b, j] of every gate.
+// The kernel of one step: element [b, j] of all gates.
 typedef struct cell_kernel {
     recurrence *o;
     kernel *k;
     stage *s;
     expr *at[2];
-    expr *time, *live; // position of the row's element; whether its sequence goes on, NULL: always
-    expr *row;         // of xw
+    expr *time, *live; // position of the row's element; whether its sequence continues, NULL: always
+    expr *row;         // row of xw
 } cell_kernel;
 
 static cell_kernel begin_cell(recurrence *o, const char *what) {
@@ -323,7 +324,7 @@ static cell_kernel begin_cell(recurrence *o, const char *what) {
     return q;
 }
 
-// Element [row, gate * hidden + j] of a buffer of gates.
+// Element [row, gate * hidden + j] of a gate buffer.
 static expr *read_gate(cell_kernel *q, buffer *b, expr *row, int gate) {
     expr *column = x_add(q->k, x_dim(q->k, dim_mulk(q->o->s.hidden, gate)), q->at[1]);
     return x_read(q->k, b, (expr *[]){row, column});
@@ -339,12 +340,12 @@ static expr *apply(cell_kernel *q, int function, expr *v) {
     return activate(q->k, &q->o->functions[function], clipped(q, v));
 }
 
-// What the input and the state's product give a gate.
+// The contributions of the input and of the state to a gate.
 static expr *gate_sum(cell_kernel *q, int gate) {
     return x_add(q->k, read_gate(q, q->o->xw, q->row, gate), read_gate(q, q->o->hr, q->at[0], gate));
 }
 
-// The state's new value, the old one where the sequence has ended.
+// Writes the state's new value; the old one if the sequence has ended.
 static void write_state(cell_kernel *q, buffer *to, expr *v) {
     expr *old = x_read(q->k, to, q->at);
     stage_write(q->k, q->s, to, q->at, q->live ? x_select(q->k, q->live, v, old) : v);
@@ -370,8 +371,8 @@ static expr *peep(cell_kernel *q, int gate, expr *sum, expr *c) {
     return x_add(q->k, sum, x_mul(q->k, x_cast(q->k, p, o->t, false), c));
 }
 
-// i, f = F(..); c = f * c + i * G(..); h = F(..) * H(c). The clip bounds sums of gates, not c: so ONNX
-// Runtime.
+// i, f = F(..); c = f * c + i * G(..); h = F(..) * H(c). As in ONNX Runtime, the clip bounds sums of gates,
+// not c.
 static void lstm_step(recurrence *o) {
     enum { GATE_I, GATE_O, GATE_F, GATE_C };
     recur(o, "recur", o->hr, o->h, dim_const(o->s.hidden->table, 0));
@@ -410,7 +411,7 @@ static void gru_step_linear(recurrence *o) {
     gru_write(&q, apply(&q, 1, x_add(k, read_gate(&q, o->xw, q.row, 2), x_mul(k, reset, state))));
 }
 
-// h~ = G(x * W + (r .* h) * R + Rb + Wb): a second product each step.
+// h~ = G(x * W + (r .* h) * R + Rb + Wb): a second product per step.
 static void gru_step_reset(recurrence *o) {
     buffer *kept = new_buffer(o, "kept", o->s.batch, o->s.hidden);
     buffer *candidate = new_buffer(o, "candidate", o->s.batch, o->s.hidden);
@@ -439,7 +440,7 @@ static void one_step(recurrence *o) {
     else gru_step_reset(o);
 }
 
-// Gates that the state's first product makes: all but the one that waits for the reset gate.
+// The number of gates in the state's first product: all but the one that depends on the reset gate.
 static int first_gates(const recurrence *o) { return o->s.gates == 3 && !splits_bias(o) ? 2 : o->s.gates; }
 
 static void lower_direction(recurrence *o) {
@@ -478,10 +479,10 @@ static void rnn_lower(lowering *l, node *n) {
     }
 }
 
-// Outputs that are not wanted are left out; the hint of version 1 says nothing more.
+// Outputs that are not in use are left out; version 1's hint adds nothing.
 static void drop_output_sequence(node *n) { node_remove_attr(n, "output_sequence"); }
 
-// The standard's own default in GRU-1 is misspelt.
+// The standard's default in GRU-1 is misspelt.
 static void correct_direction(node *n) {
     if (strcmp(node_string(n, "direction", ""), "foward") == 0) upgrade_set_string(n, "direction", "forward");
 }

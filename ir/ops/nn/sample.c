@@ -1,4 +1,4 @@
-// Operators that read an image between its elements: GridSample, AffineGrid, RoiAlign, MaxRoiPool,
+// Operators that interpolate between the elements of an image: GridSample, AffineGrid, RoiAlign, MaxRoiPool,
 // DeformConv.
 //
 //   out[i...] = sum over neighbours of position(i...) of weight * x[neighbour]
@@ -62,7 +62,7 @@ typedef struct grid_axis {
     int padding;
 } grid_axis;
 
-// x mirrored at the borders until it is between them.
+// x reflected at the borders until it is between them.
 static expr *reflect(kernel *k, const grid_axis *g, expr *x) {
     dtype t = x->dtype;
     expr *below = x_lt(k, x, g->least), *above = x_lt(k, g->most, x), *span = x_sub(k, g->most, g->least);
@@ -74,7 +74,8 @@ static expr *reflect(kernel *k, const grid_axis *g, expr *x) {
     return x_select(k, x_bin(k, X_OR, below, above), mirrored, x);
 }
 
-// The position on the axis: -1 and 1 are the borders, or the middles of the first and last element.
+// The position on the axis: -1 and 1 are the borders, or with `corners` the centres of the first and last
+// element.
 static expr *grid_position(kernel *k, const grid_axis *g, expr *v, bool corners) {
     dtype t = v->dtype;
     expr *one = x_float(k, t, 1), *half = x_float(k, t, 0.5),
@@ -92,7 +93,7 @@ static expr *grid_padded(kernel *k, const grid_axis *g, expr *x) {
     return x_select(k, outside, x_bin(k, X_MAX, x_bin(k, X_MIN, x, last), zero), x);
 }
 
-// Neighbours that fall outside are padded again.
+// Neighbours outside the image are padded, too.
 static void grid_taps(kernel *k, const grid_axis *g, tap *taps, int count, dtype t) {
     if (g->padding == PAD_ZEROS) {
         sample_mark(k, taps, count, g->extent);
@@ -152,7 +153,7 @@ static void grid_sample_lower(lowering *l, node *n) {
         grid_axis g = {.extent = x->dims[j], .padding = padding};
         g.least = x_float(k, t, corners ? 0 : -0.5);
         g.most = x_sub(k, x_cast(k, x_dim(k, g.extent), t, false), x_float(k, t, corners ? 1 : 0.5));
-        point[x->rank - 1] = x_i64(k, x->rank - 1 - j); // the last axis comes first
+        point[x->rank - 1] = x_i64(k, x->rank - 1 - j); // the last axis has the first coordinate
         expr *v = grid_position(k, &g, x_cast(k, x_read(k, grid, point), t, false), corners);
         if (mode == MODE_NEAREST) v = x_un(k, X_RINT, v);
         v = grid_padded(k, &g, v);
@@ -199,8 +200,8 @@ static void affine_grid_infer(node *n) {
     infer_set(n, 0, theta->elem, count, dims);
 }
 
-// The coordinate in [-1, 1] of position i: of the elements' middles, or with the first and last at the ends
-// (an only one at the beginning).
+// The coordinate in [-1, 1] of position i: of the element's centre, or with `corners` such that the first and
+// last elements are at the ends (a single one at the beginning).
 static expr *affine_coordinate(kernel *k, expr *i, dim *extent, bool corners) {
     expr *at = x_cast(k, i, DT_F64, false), *size = x_cast(k, x_dim(k, extent), DT_F64, false);
     expr *one = x_float(k, DT_F64, 1), *two = x_float(k, DT_F64, 2);
@@ -226,7 +227,7 @@ static void affine_grid_lower(lowering *l, node *n) {
     for (int j = 0; j <= space; j++) {
         expr *from[] = {at[0], at[out->rank - 1], x_i64(k, j)};
         expr *v = x_cast(k, x_read(k, theta, from), t, false);
-        int axis = space - j; // x is the last axis
+        int axis = space - j; // coordinate x is the last axis
         if (j < space)
             v = x_mul(k, v, x_cast(k, affine_coordinate(k, at[axis], out->dims[axis], corners), t, false));
         sum = sum ? x_add(k, sum, v) : v;
@@ -256,10 +257,10 @@ static void roi_align_infer(node *n) {
 typedef struct roi {
     expr *start, *bin; // on one axis
     expr *samples;     // in a bin (int64)
-    expr *per_bin;     // the same as a float
+    expr *per_bin;     // the same number as a float
 } roi;
 
-// Axis 0 is the height, 1 the width, of the RoI of number r.
+// RoI number r on axis 0 (height) or 1 (width).
 static roi roi_axis(const node *n, kernel *k, buffer *rois, expr *r, int axis, dtype t) {
     bool half = node_choice(n, "coordinate_transformation_mode", "half_pixel output_half_pixel") == 0;
     expr *scale = x_float(k, t, node_float(n, "spatial_scale", 1)), *offset = x_float(k, t, half ? 0.5 : 0);
@@ -277,7 +278,7 @@ static roi roi_axis(const node *n, kernel *k, buffer *rois, expr *r, int axis, d
     return o;
 }
 
-// The most samples that a bin of any RoI has on the axis.
+// The maximum number of samples per bin of any RoI on the axis.
 static dim *most_samples(lowering *l, const node *n, buffer *rois, int axis, dtype t) {
     dims *all = l->program->dims;
     int64_t ratio = node_int(n, "sampling_ratio", 0);
@@ -295,7 +296,8 @@ static dim *most_samples(lowering *l, const node *n, buffer *rois, int axis, dty
     return d;
 }
 
-// The two neighbours on an axis: none beyond one element outside, else the nearest inside.
+// The two neighbours on an axis, clamped to the image. Returns whether the position is at most one element
+// outside; samples further away count as 0.
 static expr *roi_taps(kernel *k, const roi *o, expr *bin, expr *sample, dim *extent, tap *out) {
     dtype t = o->start->dtype;
     expr *half = x_float(k, t, 0.5), *zero = x_zero(k, t), *size = x_cast(k, x_dim(k, extent), t, false);
@@ -308,7 +310,7 @@ static expr *roi_taps(kernel *k, const roi *o, expr *bin, expr *sample, dim *ext
     return inside;
 }
 
-// The largest of the weighted neighbours, which is what mode max takes of a sample.
+// The largest weighted neighbour: the sample of mode max.
 static expr *largest_tap(kernel *k, buffer *x, expr **at, const tap *rows, const tap *columns, dtype t) {
     expr *best = NULL;
     for (int j = 0; j < 4; j++) {
@@ -320,7 +322,7 @@ static expr *largest_tap(kernel *k, buffer *x, expr **at, const tap *rows, const
     return best;
 }
 
-// for r, c, ph, pw:  reduce iy, ix: sample; average of the samples in the bin, or the largest
+// for r, c, ph, pw:  reduce iy, ix: sample; the average of the samples in the bin, or the largest
 static void roi_align_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *rois = lower_in(l, n, 1), *batch = lower_in(l, n, 2);
     buffer *out = lower_out(l, n, 0);
@@ -380,12 +382,12 @@ static void max_roi_pool_infer(node *n) {
               (dim *[]){rois->dims[0], x->dims[1], infer_k(n, shape[0]), infer_k(n, shape[1])});
 }
 
-// Whether position i of the image's axis is in the bin: rows [floor, ceil) of an equal share of the RoI.
+// Whether position i of the image's axis is in the bin: positions [floor, ceil) of an equal share of the RoI.
 static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int axis, expr *i, dtype t) {
     int count;
     const int64_t *shape = node_ints(n, "pooled_shape", &count);
     expr *scale = x_float(k, t, node_float(n, "spatial_scale", 1)), *edge[2], *one = x_float(k, t, 1);
-    for (int j = 0; j < 2; j++) { // half away from zero, as C's round
+    for (int j = 0; j < 2; j++) { // halves are rounded away from zero, as by C's round
         expr *from[] = {at[0], x_i64(k, 1 + 2 * j + (1 - axis))}, *half = x_float(k, t, 0.5);
         expr *v = x_mul(k, x_cast(k, x_read(k, rois, from), t, false), scale);
         expr *up = x_un(k, X_FLOOR, x_add(k, v, half)), *down = x_un(k, X_CEIL, x_sub(k, v, half));
@@ -400,7 +402,7 @@ static expr *in_bin(const node *n, kernel *k, buffer *rois, expr *const *at, int
     return x_and(k, x_bin(k, X_LE, start, place), x_lt(k, place, end));
 }
 
-// out[r, c, ph, pw] = max over h, w in the bin of x[batch, c, h, w]; 0 where it is empty
+// out[r, c, ph, pw] = max over h, w in the bin of x[batch, c, h, w]; 0 if the bin is empty
 static void max_roi_pool_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *rois = lower_in(l, n, 1), *out = lower_out(l, n, 0);
     dtype t = dtype_compute(x->dtype);
@@ -475,7 +477,7 @@ static buffer *deform_samples(lowering *l, node *n, const deform *d, dtype t) {
     expr *at[MAX_RANK], *from[MAX_RANK], *place[MAX_RANK];
     stage *s = suffixed_stage(l, n, "sample", sampled, &k, at);
     dim *each = dim_floordiv(x->dims[1], dim_const(x->dims[1]->table, d->offset_group));
-    expr *position = x_bin(k, X_FLOORDIV, at[1], x_dim(k, each)); // offset group, then the kernel's position
+    expr *position = x_bin(k, X_FLOORDIV, at[1], x_dim(k, each)); // offset group, then kernel position
     for (int j = 0; j < space; j++)
         position = x_add(k, x_mul(k, position, x_dim(k, d->w.kernel[j])), at[2 + j]);
     place[0] = at[0];
@@ -499,8 +501,8 @@ static buffer *deform_samples(lowering *l, node *n, const deform *d, dtype t) {
     return sampled;
 }
 
-// out[n, g * M + m, o...] = bias + sum over c, k... of sampled[n, g * C + c, k..., o...] * w[g * M + m, c,
-// k...]
+// out[n, g * M + m, o...] = bias +
+//   sum over c, k... of sampled[n, g * C + c, k..., o...] * w[g * M + m, c, k...]
 static void deform_conv_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *w = lower_in(l, n, 1), *bias = lower_in(l, n, 3);
     deform d = deform_of(n);

@@ -24,7 +24,7 @@ static along along_new(lowering *l, node *n) {
     return a;
 }
 
-// The scalar reduction of term(x) over each row.
+// The reduction of term(x) to a scalar per row.
 static expr *row_reduce(along *a, const char *name, reduce_op op,
                         expr *(*term)(kernel *k, expr *x, void *user), void *user) {
     expr *index[MAX_RANK];
@@ -47,7 +47,7 @@ static void lower_softmax(lowering *l, node *n, bool log) {
     expr *max = row_reduce(&a, "max", RED_MAX, term_itself, NULL);
     stage *s = rows_stage(&a.rows, AXIS_REDUCE, index);
     expr *sum = stage_reduce(k, s, RED_SUM, term_exp(k, x_read(k, a.x, index), max));
-    // The sum is at least 1, so that its reciprocal is as good as a division.
+    // The sum is at least 1, so multiplying by its reciprocal is as accurate as a division.
     expr *scale = log ? x_un(k, X_LOG, sum) : x_div(k, x_float(k, sum->dtype, 1), sum);
     scale = rows_scalar(&a.rows, s, log ? "log" : "scale", scale);
     s = rows_stage(&a.rows, AXIS_PARALLEL, index);
@@ -56,7 +56,7 @@ static void lower_softmax(lowering *l, node *n, bool log) {
                 log ? x_sub(k, shifted, scale) : x_mul(k, x_un(k, X_EXP, shifted), scale));
 }
 
-// best = first position of the maximum; out = position is best
+// best = first position of the maximum; out = whether the position is best
 static void lower_hardmax(lowering *l, node *n) {
     along a = along_new(l, n);
     kernel *k = a.k;
@@ -98,7 +98,7 @@ static void infer_lp_normalization(node *n) {
     infer_along_axis(n);
 }
 
-// Before version 13: over all dims from the axis on, as one row.
+// Before version 13 a row spans all dims from the axis on.
 static void upgrade_flattened(node *n) {
     node *flatten;
     value *shape = upgrade_shape(n, n->in[0]);

@@ -1,8 +1,8 @@
-// Adagrad, Adam and Momentum: one step of an optimiser for each tensor. In: learning rate R, count T, then
-// lists of tensors X, their gradients G and one or two states; out, lists of new X and new states.
+// Adagrad, Adam and Momentum: one optimiser step per tensor. In: learning rate R, count T, then lists of
+// tensors X, their gradients G and one or two states; out: lists of new X and new states.
 #include "ir/ops/runtime_args.h"
 
-// Lists of equal length follow the two scalars.
+// The length of the lists, which follow the two scalars.
 static int list_length(const node *n, int lists, int outputs) {
     int given = n->nin - 2;
     if (given < lists || given % lists)
@@ -27,7 +27,7 @@ static void infer_optimiser(node *n, int lists, int outputs) {
     }
 }
 
-// What the formulas of one element see: v[j] of list j, and give: result[j] for list j of outputs.
+// One element for the formulas: in, v[j] of list j; out, result[j] for output list j.
 typedef struct element {
     kernel *k;
     const node *n;
@@ -49,7 +49,7 @@ static expr *square_root_plus(element *e, expr *v) {
     return x_add(e->k, x_un(e->k, X_SQRT, v), attribute(e, "epsilon"));
 }
 
-// The exponential average a * old + (1 - a) * new
+// The exponential moving average a * old + (1 - a) * new
 static expr *average(element *e, const char *name, expr *old, expr *new) {
     expr *a = attribute(e, name), *rest = x_sub(e->k, x_float(e->k, e->t, 1), a);
     return x_add(e->k, x_mul(e->k, a, old), x_mul(e->k, rest, new));
@@ -87,8 +87,8 @@ static void momentum(element *e) {
     expr *beta = x_select(k, x_lt(k, x_zero(k, e->t), e->count), attribute(e, "beta"), x_float(k, e->t, 1));
     expr *v = x_add(k, x_mul(k, alpha, e->v[2]), x_mul(k, beta, g));
     bool nesterov = node_choice(e->n, "mode", "standard nesterov") == 1;
-    expr *way = nesterov ? x_add(k, g, x_mul(k, alpha, v)) : v;
-    e->result[0] = x_sub(k, e->v[0], x_mul(k, e->rate, way));
+    expr *direction = nesterov ? x_add(k, g, x_mul(k, alpha, v)) : v;
+    e->result[0] = x_sub(k, e->v[0], x_mul(k, e->rate, direction));
     e->result[1] = v;
 }
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---------------------------------------------------------------- contents
+// ---------------------------------------------------------------- symbolic values
 static bool float_output(const node *n) { return dtype_is_float(n->out[0]->type.elem); }
 static dim *one_minus(dim *a) { return dim_addk(dim_neg(a), 1); }
 

@@ -1,4 +1,4 @@
-// Regular expressions to automata: the pattern is parsed straight into a nondeterministic automaton over the
+// Regular expressions to automata: the pattern is parsed directly into a nondeterministic automaton over the
 // bytes of UTF-8 (Thompson, Regular Expression Search Algorithm, 1968), which the subset construction makes
 // deterministic.
 #include "ir/ops/text/regex.h"
@@ -21,7 +21,7 @@ typedef struct range {
 } range;
 typedef VEC(range) ranges;
 
-// A part of the automaton: from `in` to the state `out`, whose own out is open.
+// A fragment of the automaton: from `in` to the state `out`, whose successor is still open.
 typedef struct part {
     int in, out;
 } part;
@@ -36,7 +36,7 @@ typedef struct parser {
     flags flags;
     int depth;
     VEC(nfa) states;
-    jmp_buf leave; // with a regex_result
+    jmp_buf leave; // receives a regex_result
     const char *message;
 } parser;
 
@@ -77,7 +77,7 @@ static part star(parser *x, part a) {
     return (part){loop, end};
 }
 
-// The states from `first` on once more: parts are made of states with neighbouring numbers.
+// Copies a fragment, whose states have consecutive numbers [first, last).
 static part copy_part(parser *x, part a, int first, int last) {
     int shift = x->states.n - first;
     for (int i = first; i < last; i++) {
@@ -104,7 +104,7 @@ static int encode(uint32_t c, uint8_t *to) {
     return 4;
 }
 
-// lo and hi have encodings of one length, and all bytes between those at each place occur.
+// lo and hi have encodings of the same length, and every byte between theirs occurs at each position.
 static void add_bytes(parser *x, uint32_t lo, uint32_t hi, int *in, int end) {
     uint8_t a[4], b[4];
     int n = encode(lo, a), next = end;
@@ -113,7 +113,8 @@ static void add_bytes(parser *x, uint32_t lo, uint32_t hi, int *in, int end) {
     *in = *in < 0 ? next : add_split(x, *in, next);
 }
 
-// Splits at the ends of lengths and where trailing bytes do not run over all their values.
+// Splits the range at changes of the encoding's length, and where trailing bytes do not cover their full
+// range.
 static void add_range(parser *x, uint32_t lo, uint32_t hi, int *in, int end) {
     static const uint32_t ends[] = {0x7f, 0x7ff, 0xffff};
     for (int i = 0; i < 3; i++) {
@@ -143,7 +144,7 @@ static void put(parser *x, ranges *r, uint32_t lo, uint32_t hi) {
     if (lo <= hi) VEC_PUSH(x->arena, r, ((range){lo, hi}));
 }
 
-// Without regard to the case of ASCII letters.
+// Ignores the case of ASCII letters.
 static void fold(parser *x, ranges *r) {
     for (int i = r->n - 1; i >= 0; i--) {
         uint32_t lo = r->at[i].lo, hi = r->at[i].hi;
@@ -152,7 +153,7 @@ static void fold(parser *x, ranges *r) {
     }
 }
 
-// In order, without overlaps.
+// Sorts the ranges and merges overlaps.
 static void tidy(ranges *r) {
     for (int i = 1; i < r->n; i++)
         for (int j = i; j > 0 && r->at[j - 1].lo > r->at[j].lo; j--) {
@@ -187,7 +188,7 @@ static part set_part(parser *x, ranges *r) {
     tidy(r);
     int end = add_split(x, -1, -1), in = -1;
     for (int i = 0; i < r->n; i++) add_range(x, r->at[i].lo, r->at[i].hi, &in, end);
-    if (in < 0) in = add_split(x, -1, -1); // nothing is in the set: a dead end
+    if (in < 0) in = add_split(x, -1, -1); // the set is empty: a dead end
     return (part){in, end};
 }
 
@@ -236,7 +237,7 @@ static uint32_t octal_escape(parser *x, uint32_t v) {
     return v;
 }
 
-// After a backslash: a character that stands for itself or by a name.
+// After a backslash: a literal character or a named one.
 static uint32_t escaped(parser *x) {
     char c = *x->p;
     static const char names[] = "abfnrtv", codes[] = "\a\b\f\n\r\t\v";
@@ -255,7 +256,7 @@ static void put_named(parser *x, ranges *r, const char *pairs) {
     for (; *pairs; pairs += 2) put(x, r, (uint8_t)pairs[0], (uint8_t)pairs[1]);
 }
 
-// \d \w \s and their opposites.
+// \d \w \s and their complements.
 static bool perl_class(parser *x, ranges *out) {
     static const struct {
         char name;
@@ -263,11 +264,11 @@ static bool perl_class(parser *x, ranges *out) {
     } classes[] = {{'d', "09"}, {'w', "09AZ__az"}, {'s', "\t\n\f\r  "}};
     for (int i = 0; i < 3; i++) {
         ranges r = {0};
-        bool not = *x->p == classes[i].name - 32;
-        if (!not&&*x->p != classes[i].name) continue;
+        bool negated = *x->p == classes[i].name - 32;
+        if (!negated && *x->p != classes[i].name) continue;
         x->p++;
         put_named(x, &r, classes[i].pairs);
-        if (not) r = complement(x, &r);
+        if (negated) r = complement(x, &r);
         for (int j = 0; j < r.n; j++) put(x, out, r.at[j].lo, r.at[j].hi);
         return true;
     }
@@ -275,7 +276,7 @@ static bool perl_class(parser *x, ranges *out) {
     return false;
 }
 
-// [:alpha:] inside of a class.
+// [:alpha:] within a class.
 static bool posix_class(parser *x, ranges *out) {
     static const char *const classes[][2] = {{"alnum", "09AZaz"},
                                              {"alpha", "AZaz"},
@@ -293,13 +294,13 @@ static bool posix_class(parser *x, ranges *out) {
                                              {"xdigit", "09AFaf"}};
     const char *start = x->p;
     if (!accept(x, "[:")) return false;
-    bool not = accept(x, "^");
+    bool negated = accept(x, "^");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         ranges r = {0};
         if (!accept(x, arena_printf(x->arena, "%s:]", classes[i][0]))) continue;
         put_named(x, &r, classes[i][1]);
         if (i == 2 || i == 4) put(x, &r, 0, 0);
-        if (not) r = complement(x, &r);
+        if (negated) r = complement(x, &r);
         for (int j = 0; j < r.n; j++) put(x, out, r.at[j].lo, r.at[j].hi);
         return true;
     }
@@ -315,7 +316,7 @@ static uint32_t class_character(parser *x) {
 
 static part class_part(parser *x) {
     ranges r = {0};
-    bool not = accept(x, "^");
+    bool negated = accept(x, "^");
     for (bool first = true; first || (more(x) && *x->p != ']'); first = false) {
         if (!more(x)) stop(x, REGEX_WRONG, "missing ]");
         if (posix_class(x, &r)) continue;
@@ -333,11 +334,11 @@ static part class_part(parser *x) {
         put(x, &r, lo, hi);
     }
     if (!accept(x, "]")) stop(x, REGEX_WRONG, "missing ]");
-    if (!not) return set_part(x, &r);
+    if (!negated) return set_part(x, &r);
     if (x->flags.fold) fold(x, &r);
     r = complement(x, &r);
     flags outside = x->flags;
-    x->flags.fold = false; // of what is left nothing may come back
+    x->flags.fold = false; // folding must not add excluded letters again
     part p = set_part(x, &r);
     x->flags = outside;
     return p;
@@ -371,7 +372,7 @@ static part escape_part(parser *x) {
     return character_part(x, escaped(x));
 }
 
-// (?i) and its like: true when the group ends with the flags.
+// (?i) and the like: true if the group consists of flags only.
 static bool group_flags(parser *x) {
     bool on = true;
     for (; more(x) && *x->p != ':' && *x->p != ')'; x->p++) {
@@ -389,7 +390,7 @@ static void group_name(parser *x) {
     if (!accept(x, ">")) stop(x, REGEX_WRONG, "unterminated group name");
 }
 
-// After the parenthesis. Flags given alone hold to the end of the group around them.
+// After the parenthesis. Flags on their own apply up to the end of the enclosing group.
 static part group(parser *x) {
     flags outside = x->flags;
     if (accept(x, "?")) {
@@ -436,7 +437,7 @@ static bool number(parser *x, int *v) {
     return true;
 }
 
-// {n}, {n,}, {n,m}; anything else in braces is text. most: -1 without an end.
+// {n}, {n,}, {n,m}; anything else in braces is literal. most: -1 if unbounded.
 static bool counted(parser *x, int *least, int *most) {
     const char *start = x->p;
     bool ok = accept(x, "{") && number(x, least);
@@ -470,7 +471,7 @@ static part repeated(parser *x) {
         else if (accept(x, "?")) least = 0, most = 1;
         else if (!counted(x, &least, &most)) return p;
         if (before) stop(x, REGEX_WRONG, "one repetition follows another");
-        accept(x, "?"); // fewest first: the same texts match
+        accept(x, "?"); // non-greedy: the same texts match
         p = repeat(x, p, first, least, most);
     }
 }
@@ -488,30 +489,30 @@ static part alternatives(parser *x) {
 }
 
 // ---------------------------------------------------------------- the deterministic automaton
-// Where the text begins and ends and where words do is decided when the next byte is known, so states that
-// ask for it stay in the set.
+// Assertions (begin, end, word boundary) are decided when the next byte is known, so states with an assertion
+// stay in the set.
 typedef struct subset {
     int n, *at;
-    bool first, after_word; // no byte came before; the last one was of a word
+    bool first, after_word; // at the beginning of the text; after a byte of a word
     struct subset *same_hash;
     int number;
 } subset;
 
-// What is known of a place in the text; nothing while the next byte is not.
+// The context of a position in the text; unknown until the next byte is known.
 typedef struct place {
     bool known, begin, end, boundary;
 } place;
 
 typedef struct builder {
     parser *x;
-    int *mark, stamp, *stack; // of the walk
-    subset decided, next;     // used again and again
+    int *mark, stamp, *stack; // of the traversal
+    subset decided, next;     // reused
     int64_t work;
     VEC(subset *) all;
     map known; // hash -> subsets
     uint8_t class_of[256];
     int classes;
-    bool words; // boundaries of words matter
+    bool words; // word boundaries matter
 } builder;
 
 static bool passes(const nfa *t, const place *at) {
@@ -527,7 +528,7 @@ static bool passes(const nfa *t, const place *at) {
     return false;
 }
 
-// What is reached from `from` without a byte goes into s.
+// Adds the epsilon closure of `from` to s.
 static void reach(builder *b, subset *s, int from, const place *at) {
     int n = 0;
     b->stack[n++] = from;
@@ -590,7 +591,7 @@ static bool is_word(int byte) {
            (byte >= 'a' && byte <= 'z');
 }
 
-// Bytes that no state tells apart are one class.
+// Groups bytes that no state distinguishes into classes.
 static void find_classes(builder *b) {
     bool cut[257] = {true}, words = false;
     for (int i = 0; i < b->x->states.n; i++) {
@@ -605,7 +606,7 @@ static void find_classes(builder *b) {
     b->words = words;
 }
 
-// s with all that is decided by the place behind it.
+// s after its assertions are decided by what follows.
 static subset *decide(builder *b, const subset *s, bool end, bool word) {
     subset *all = clear(b, &b->decided);
     place at = {.known = true, .begin = s->first, .end = end, .boundary = s->after_word != word};
@@ -637,10 +638,10 @@ static void build(parser *x, int start, automaton *out, arena *to) {
     b.mark = ARENA_ARRAY(x->arena, int, x->states.n + 1);
     b.stack = ARENA_ARRAY(x->arena, int, 3 * x->states.n + 8);
     find_classes(&b);
-    VEC_PUSH(x->arena, &b.all, NULL); // the dead one
+    VEC_PUSH(x->arena, &b.all, NULL); // the dead state
     b.decided.at = ARENA_ARRAY(x->arena, int, x->states.n + 1);
     b.next.at = ARENA_ARRAY(x->arena, int, x->states.n + 1);
-    subset *first = clear(&b, &b.next); // stands alone: only there the text may begin
+    subset *first = clear(&b, &b.next); // not shared: the text begins only there
     first->first = true;
     reach(&b, first, start, &(place){false});
     keep(&b, first);

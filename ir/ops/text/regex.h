@@ -1,4 +1,4 @@
-// Regular expressions (RE2's syntax) to automata over bytes.
+// Regular expressions (in RE2's syntax) to automata over bytes.
 #ifndef ONNXC_IR_OPS_TEXT_REGEX_H
 #define ONNXC_IR_OPS_TEXT_REGEX_H
 #include "compiler/base/arena.h"
@@ -6,16 +6,17 @@
 
 typedef enum regex_result {
     REGEX_OK,
-    REGEX_WRONG,   // no regular expression of RE2: *message says why
-    REGEX_MISSING, // right, but not supported
+    REGEX_WRONG,   // not valid in RE2; *message gives the reason
+    REGEX_MISSING, // valid, but not supported
 } regex_result;
 
 typedef struct automaton {
     int classes, states;
-    int32_t *table; // the class of each byte; for each state whether it accepts, then what follows each class
+    int32_t
+        *table; // the class of each byte; per state, whether it accepts, then its successor for each class
     int64_t words;
 } automaton;
 
-// The automaton that takes the texts (UTF-8) that match as a whole. State 0 is dead, state 1 the start.
+// The automaton that accepts the texts (UTF-8) that match as a whole. State 0 is dead, state 1 the start.
 regex_result regex_compile(arena *a, const char *pattern, size_t size, automaton *out, const char **message);
 #endif

@@ -1,5 +1,5 @@
-// Operators on strings. Strings are handles in kernels, which move them; what looks into them is a library
-// function (runtime-lite/lib/string/lib_string_*.c).
+// Operators on strings. Kernels move strings as handles; library functions look into them
+// (runtime-lite/lib/string/lib_string_*.c).
 #include "ir/ops/text/string.h"
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
@@ -38,7 +38,7 @@ buffer *lower_find(lowering *l, const node *n, value *x, const constant *keys) {
 }
 
 // ---------------------------------------------------------------- Equal, StringConcat
-// The strides of b under the output's shape: 0 along axes on which it is repeated.
+// The strides of b under the output's shape: 0 along broadcast axes.
 static void broadcast_strides(dim *const *out, int rank, const buffer *b, dim **strides) {
     dim *stride = dim_const(b->dims[-1]->table, 1), *zero = dim_const(stride->table, 0), *one = stride;
     for (int j = rank - 1; j >= 0; j--) {
@@ -147,7 +147,7 @@ typedef struct grams {
     int ncounts, ncolumns, shortest, longest;
     constant *pool;  // tokens
     int64_t width;   // columns of the output
-    int64_t *tokens; // of the pool, as places among the sorted ones
+    int64_t *tokens; // of the pool, as indices into the sorted ones
 } grams;
 
 static constant *pool_of(const node *n, arena *a) {
@@ -205,7 +205,8 @@ static int compare_grams(const void *a, const void *b, size_t length) {
     return 0;
 }
 
-// n-grams of one length in order; of equal ones the last counts. Insertion is quick where they are in order.
+// Inserts an n-gram into a sorted list; the last one of equals is kept. Fast if the n-grams are in order
+// already.
 static void put_gram(int64_t *to, int64_t *count, const int64_t *gram, size_t length) {
     size_t row = length + 1;
     int64_t low = 0, high = *count;
@@ -220,7 +221,7 @@ static void put_gram(int64_t *to, int64_t *count, const int64_t *gram, size_t le
     memcpy(at, gram, row * sizeof *at);
 }
 
-// What runtime-lite/lib/lib_tfidf.c reads.
+// The table read by runtime-lite/lib/lib_tfidf.c.
 static constant *gram_table(lowering *l, grams *g) {
     arena *a = l->program->arena;
     int64_t words = 2 * g->ncounts + 2 * g->pool->count + 1, at = 2 * g->ncounts;
@@ -243,7 +244,7 @@ static constant *gram_table(lowering *l, grams *g) {
     return c;
 }
 
-// The pool's tokens, sorted; every token of the pool becomes its place among them.
+// The sorted tokens of the pool; g->tokens maps each token of the pool to its index among them.
 static constant *sort_pool(lowering *l, grams *g) {
     arena *a = l->program->arena;
     int64_t *order = ARENA_ARRAY(a, int64_t, g->pool->count + 1), count = sort_keys(g->pool, order);
@@ -260,7 +261,7 @@ static constant *sort_pool(lowering *l, grams *g) {
     return pick_constant(a, g->pool, order, count);
 }
 
-// counts = how often each n-gram comes;  y = counts, or by the mode 1 and 0, times the weights
+// counts = occurrences of each n-gram;  y = counts, or 1 and 0, depending on the mode, times the weights
 static void tfidf_lower(lowering *l, node *n) {
     arena *a = l->program->arena;
     grams g = grams_of(n);
@@ -301,7 +302,7 @@ static void tfidf_lower(lowering *l, node *n) {
 OPERATOR(TfIdfVectorizer, .infer = tfidf_infer, .lower = tfidf_lower);
 
 // ---------------------------------------------------------------- RegexFullMatch
-// The pattern as an automaton: a table that the library function walks through.
+// The pattern becomes an automaton, whose table the library function walks.
 static void match_infer(node *n) { infer_bool_like_first(n); }
 
 static automaton automaton_of(lowering *l, const node *n) {
