@@ -20,16 +20,13 @@ void upgrade_set_int(node *n, const char *attribute, int64_t i) {
 value *upgrade_scalar_like(node *n, double v, value *like) {
     if (like->type.kind == TYPE_TENSOR && like->type.elem != DT_NONE)
         return insert_scalar(n, like->type.elem, v);
-    return insert_binary(n, "CastLike", insert_scalar(n, DT_F32, v), like);
+    return NODE(n, "CastLike", insert_scalar(n, DT_F32, v), like);
 }
 
-value *upgrade_shape(node *n, value *v) { return insert_before(n, "Shape", 1, &v, NULL); }
+value *upgrade_shape(node *n, value *v) { return NODE(n, "Shape", v); }
 
 value *upgrade_reshape(node *n, value *v, value *shape) {
-    node *reshape;
-    value *out = insert_before(n, "Reshape", 2, (value *[]){v, shape}, &reshape);
-    upgrade_set_int(reshape, "allowzero", 1);
-    return out;
+    return with_int(NODE(n, "Reshape", v, shape), "allowzero", 1);
 }
 
 void upgrade_reshape_output(node *n, int i, value *shape) {
@@ -38,30 +35,11 @@ void upgrade_reshape_output(node *n, int i, value *shape) {
     n->out[i]->type = (type){0}; // the declared type is that of the reshaped value
 }
 
-value *insert_binary(node *n, const char *op, value *a, value *b) {
-    return insert_before(n, op, 2, (value *[]){a, b}, NULL);
-}
-
-value *insert_cast(node *n, value *v, dtype to) {
-    node *cast;
-    value *out = insert_before(n, "Cast", 1, &v, &cast);
-    upgrade_set_int(cast, "to", to);
-    return out;
-}
-
-value *insert_concat(node *n, int count, value *const *parts) {
-    node *concat;
-    value *out = insert_before(n, "Concat", count, parts, &concat);
-    upgrade_set_int(concat, "axis", 0);
-    return out;
-}
-
 value *insert_ones(node *n, value *shape, dtype t) {
-    node *made;
-    value *v = insert_before(n, "ConstantOfShape", 1, &shape, &made);
+    value *v = NODE(n, "ConstantOfShape", shape);
     constant *one = constant_new(n->graph->module->arena, t, 1, (const int64_t[]){1});
     dtype_store_int(t, (uint8_t *)one->data, 0, 1);
-    node_set_attr(made, (attr){.name = "value", .kind = ATTR_TENSOR, .tensor = one});
+    node_set_attr(v->def, (attr){.name = "value", .kind = ATTR_TENSOR, .tensor = one});
     return v;
 }
 
@@ -74,11 +52,10 @@ void upgrade_align_input(node *n, int i, int64_t axis) {
     value *rank = upgrade_shape(n, shape);
     // The number of dims of input 0 from `axis` on: rank - axis, or -axis if it counts from the end.
     value *from_axis = insert_ints(n, (const int64_t[]){-axis}, 1);
-    if (axis >= 0)
-        from_axis = insert_binary(n, "Add", upgrade_shape(n, upgrade_shape(n, n->in[0])), from_axis);
-    value *missing = insert_binary(n, "Sub", from_axis, rank);
-    missing = insert_binary(n, "Max", missing, insert_ints(n, (const int64_t[]){0}, 1));
-    value *aligned = insert_concat(n, 2, (value *[]){shape, insert_ones(n, missing, DT_I64)});
+    if (axis >= 0) from_axis = NODE(n, "Add", upgrade_shape(n, upgrade_shape(n, n->in[0])), from_axis);
+    value *missing = NODE(n, "Sub", from_axis, rank);
+    missing = NODE(n, "Max", missing, insert_ints(n, (const int64_t[]){0}, 1));
+    value *aligned = with_int(NODE(n, "Concat", shape, insert_ones(n, missing, DT_I64)), "axis", 0);
     node_set_in(n, i, upgrade_reshape(n, n->in[i], aligned));
 }
 
@@ -95,7 +72,7 @@ void upgrade_old_broadcast(node *n) {
 void upgrade_real_function(node *n) {
     value *x = n->in[0];
     if (x->type.kind != TYPE_TENSOR || !dtype_is_int(x->type.elem)) return;
-    node_set_in(n, 0, insert_cast(n, x, DT_F64));
+    node_set_in(n, 0, with_int(NODE(n, "Cast", x), "to", DT_F64));
     insert_after(n, 0, "CastLike", 1, &x);
     n->out[0]->type = (type){0};
 }

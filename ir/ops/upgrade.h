@@ -1,7 +1,7 @@
 // Helpers for upgrades, which mostly turn attributes of old versions into inputs.
 #ifndef ONNXC_IR_OPS_UPGRADE_H
 #define ONNXC_IR_OPS_UPGRADE_H
-#include "ir/graph/op.h"
+#include "ir/ops/decompose.h"
 
 // Sets input i; missing inputs before it are left out.
 void upgrade_set_input(node *n, int i, value *v);
@@ -19,10 +19,7 @@ void upgrade_reshape_output(node *n, int i, value *shape);
 // Appends ones to the shape of input i, so that its first dim is aligned with dim `axis` of input 0.
 void upgrade_align_input(node *n, int i, int64_t axis);
 
-// New nodes before n; the result is their output.
-value *insert_binary(node *n, const char *op, value *a, value *b);
-value *insert_cast(node *n, value *v, dtype to);
-value *insert_concat(node *n, int count, value *const *parts); // of lists
+// A tensor of ones with that shape.
 value *insert_ones(node *n, value *shape, dtype t);
 void upgrade_set_string(node *n, const char *attribute, const char *s);
 

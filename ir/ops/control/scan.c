@@ -95,8 +95,8 @@ static value *length_value(node *n, int states) {
     int axis = scan_axis(n, states, 0);
     value *in = n->in[states];
     if (dim_is_const(in->type.dims[axis])) return value_int64(n->graph, dim_value(in->type.dims[axis]));
-    value *shape = inferred(insert_before(n, "Shape", 1, &in, NULL));
-    return inferred(insert_binary(n, "Gather", shape, value_int64(n->graph, axis)));
+    value *shape = inferred(NODE(n, "Shape", in));
+    return inferred(NODE(n, "Gather", shape, value_int64(n->graph, axis)));
 }
 
 static value *body_node(graph *g, node *before, const node *at, const char *op, value *a, value *b,
@@ -139,18 +139,15 @@ static void rewrite_body(node *n, graph *g, int states) {
 static value *oriented(node *n, int i, int states, value *v) {
     int rank = v->type.rank;
     if (flag(n, "scan_output_directions", i - states)) {
-        value *in[] = {v, insert_ints(n, (int64_t[]){-1}, 1), insert_ints(n, (int64_t[]){INT64_MIN}, 1),
-                       insert_ints(n, (int64_t[]){0}, 1), insert_ints(n, (int64_t[]){-1}, 1)};
-        v = inferred(insert_before(n, "Slice", 5, in, NULL));
+        value *last = insert_ints(n, (int64_t[]){-1}, 1), *end = insert_ints(n, (int64_t[]){INT64_MIN}, 1);
+        value *axis = insert_ints(n, (int64_t[]){0}, 1), *step = insert_ints(n, (int64_t[]){-1}, 1);
+        v = inferred(NODE(n, "Slice", v, last, end, axis, step));
     }
     int axis = rank > 0 ? infer_axis(n, flag(n, "scan_output_axes", i - states), rank) : 0;
     if (axis == 0) return v;
     int64_t *perm = ARENA_ARRAY(infer_arena(n), int64_t, rank);
     for (int j = 0; j < rank; j++) perm[j] = j == axis ? 0 : j + (j < axis);
-    node *made;
-    v = insert_before(n, "Transpose", 1, &v, &made);
-    node_set_attr(made, (attr){.name = "perm", .kind = ATTR_INTS, .n = rank, .ints = perm});
-    return inferred(v);
+    return inferred(transposed(n, v, rank, perm));
 }
 
 static void scan_expand(node *n) {
@@ -183,15 +180,11 @@ static void scan_expand(node *n) {
 // padded with zeros.
 static void cut_sequences(node *inner, int states, value *length) {
     value *zero = insert_ints(inner, (int64_t[]){0}, 1), *one = insert_ints(inner, (int64_t[]){1}, 1);
-    value *end = insert_binary(inner, "Reshape", length, one), *whole = inner->in[states];
-    node *made;
-    value *size = insert_before(inner, "Shape", 1, &whole, &made);
-    upgrade_set_int(made, "end", 1);
-    value *pads = insert_concat(inner, 2, (value *[]){zero, insert_binary(inner, "Sub", size, end)});
-    for (int i = states; i < inner->nin; i++) {
-        value *cut[] = {inner->in[i], zero, end, zero};
-        node_set_in(inner, i, insert_before(inner, "Slice", 4, cut, NULL));
-    }
+    value *end = NODE(inner, "Reshape", length, one);
+    value *size = with_int(NODE(inner, "Shape", inner->in[states]), "end", 1);
+    value *pads = with_int(NODE(inner, "Concat", zero, NODE(inner, "Sub", size, end)), "axis", 0);
+    for (int i = states; i < inner->nin; i++)
+        node_set_in(inner, i, NODE(inner, "Slice", inner->in[i], zero, end, zero));
     for (int i = states; i < inner->nout; i++)
         insert_after(inner, i, "Pad", 3, (value *[]){pads, NULL, zero});
 }

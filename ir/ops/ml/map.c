@@ -106,7 +106,7 @@ static void pick_entries(lowering *l, node *n, buffer *list, buffer *places, buf
 }
 
 // ---------------------------------------------------------------- CastMap
-static dtype cast_to(const node *n) {
+static dtype cast_target(const node *n) {
     static const dtype types[] = {DT_F32, DT_I64, DT_STRING};
     return types[node_choice(n, "cast_to", "TO_FLOAT TO_INT64 TO_STRING")];
 }
@@ -123,7 +123,7 @@ static void cast_infer(node *n) {
         infer_error(n, "attribute max_map is %lld; it must be positive", (long long)length);
     dim *sizes[] = {infer_k(n, 1),
                     cast_is_sparse(n) ? infer_k(n, length) : infer_unknown_dim(n, "entries", NULL)};
-    infer_set(n, 0, cast_to(n), 2, sizes);
+    infer_set(n, 0, cast_target(n), 2, sizes);
 }
 
 // The values in the requested type. Numbers are printed with six decimals, as by ONNX Runtime.
@@ -172,7 +172,7 @@ static buffer *checked_keys(lowering *l, node *n, buffer *keys) {
 static void cast_lower(lowering *l, node *n) {
     const type *t = map_in(n);
     bool sparse = cast_is_sparse(n);
-    dtype to = cast_to(n);
+    dtype to = cast_target(n);
     dim *count = sparse ? new_count(l) : infer_made_dim(n, 0);
     buffer *values = map_list(l, n, 1, t->item->elem, count), *places = NULL, *other = NULL;
     lower_checks(l, n);

@@ -8,12 +8,12 @@
 #include "ir/ops/runtime_args.h"
 #include <string.h>
 
-typedef struct transposed {
+typedef struct conv_transpose {
     int n;
     int64_t group;
     dim *in[MAX_RANK], *kernel[MAX_RANK], *out[MAX_RANK], *lo[MAX_RANK];
     int64_t stride[MAX_RANK], dilation[MAX_RANK];
-} transposed;
+} conv_transpose;
 
 static void optional_ints(const node *n, const char *name, int count, int most, int64_t *out) {
     int given;
@@ -28,13 +28,13 @@ static void optional_ints(const node *n, const char *name, int count, int most, 
 }
 
 // The size before padding is subtracted: stride * (in - 1) + output_padding + extent of the kernel.
-static dim *full_size(const transposed *t, int i, int64_t extra) {
+static dim *full_size(const conv_transpose *t, int i, int64_t extra) {
     dim *span = dim_mulk(dim_addk(t->kernel[i], -1), t->dilation[i]);
     return dim_addk(dim_add(dim_mulk(dim_addk(t->in[i], -1), t->stride[i]), span), extra + 1);
 }
 
 // The padding that gives the requested output size, distributed to both sides.
-static void fit_padding(transposed *t, int i, int64_t extra, dim *out, bool upper) {
+static void fit_padding(conv_transpose *t, int i, int64_t extra, dim *out, bool upper) {
     dim *zero = dim_const(out->table, 0);
     dim *total = dim_max(dim_sub(full_size(t, i, extra), out), zero);
     dim *less = dim_floordiv(total, dim_const(zero->table, 2));
@@ -42,9 +42,9 @@ static void fit_padding(transposed *t, int i, int64_t extra, dim *out, bool uppe
     t->lo[i] = upper ? less : dim_sub(total, less);
 }
 
-static transposed transposed_of(const node *n) {
+static conv_transpose transposed_of(const node *n) {
     const type *x = infer_in(n, 0), *w = infer_in(n, 1);
-    transposed t = {.n = x->rank - 2, .group = node_int(n, "group", 1)};
+    conv_transpose t = {.n = x->rank - 2, .group = node_int(n, "group", 1)};
     int64_t pads[2 * MAX_RANK], extra[MAX_RANK], wanted[2 * MAX_RANK];
     int nwanted;
     window_ints(n, "strides", t.n, t.stride);
@@ -73,7 +73,7 @@ static void conv_transpose_infer(node *n) {
         infer_error(n, "the input has rank %d; it must have a batch, a channel and spatial axes", rank);
     if (infer_rank(n, 1) != rank)
         infer_error(n, "the weights have rank %d, the input has rank %d", infer_rank(n, 1), rank);
-    transposed t = transposed_of(n);
+    conv_transpose t = transposed_of(n);
     if (t.group < 1) infer_error(n, "attribute group is %lld", (long long)t.group);
     const type *x = infer_in(n, 0), *w = infer_in(n, 1);
     infer_same_dim(n, x->dims[1], w->dims[0], "channels of input and weights");
@@ -96,7 +96,7 @@ static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 typedef struct builder {
     kernel *k;
     stage *s;
-    const transposed *t;
+    const conv_transpose *t;
     expr *index[MAX_RANK], *x[MAX_RANK], *w[MAX_RANK];
     expr *guard, *store; // guard of the reads, of the write
 } builder;
@@ -113,7 +113,7 @@ static void guard_range(builder *b, expr *at, dim *extent) {
 // All positions of an axis at once: the guard includes the remainder modulo the stride.
 static void whole_axis(builder *b, int i, expr *o, expr *tap) {
     kernel *k = b->k;
-    const transposed *t = b->t;
+    const conv_transpose *t = b->t;
     expr *from = x_sub(k, x_add(k, o, x_dim(k, t->lo[i])), x_mul(k, tap, x_i64(k, t->dilation[i])));
     expr *stride = x_i64(k, t->stride[i]);
     b->guard = x_and(k, b->guard, x_bin(k, X_EQ, x_bin(k, X_MOD, from, stride), x_i64(k, 0)));
@@ -128,7 +128,7 @@ typedef struct stripe {
 } stripe;
 
 // Requires constant padding and kernel size. False if no position of the kernel meets an input.
-static bool stripe_of(const transposed *t, int i, int64_t at, stripe *s) {
+static bool stripe_of(const conv_transpose *t, int i, int64_t at, stripe *s) {
     int64_t stride = t->stride[i], dilation = t->dilation[i], kernel = dim_value(t->kernel[i]);
     int64_t common = gcd(stride, dilation), from = at + dim_value(t->lo[i]);
     s->step = stride / common, s->back = dilation / common;
@@ -141,7 +141,7 @@ static bool stripe_of(const transposed *t, int i, int64_t at, stripe *s) {
     return false;
 }
 
-static bool stripe_is_known(const transposed *t, int i) {
+static bool stripe_is_known(const conv_transpose *t, int i) {
     return dim_is_const(t->lo[i]) && dim_is_const(t->kernel[i]);
 }
 
@@ -161,14 +161,14 @@ static void channel_axes(builder *b, const buffer *w, const buffer *out, expr **
     b->index[1] = x_add(k, x_mul(k, *g, x_dim(k, w->dims[1])), b->w[1]);
 }
 
-static dim *phase_extent(const transposed *t, const phase *p, int i) {
+static dim *phase_extent(const conv_transpose *t, const phase *p, int i) {
     if (p->whole[i]) return t->out[i];
     return dim_ceildiv(dim_addk(t->out[i], -p->at[i]), dim_const(t->out[i]->table, t->stride[i]));
 }
 
 static void space_axes(builder *b, const phase *p, const stripe *stripes, dim *channels, expr *g) {
     kernel *k = b->k;
-    const transposed *t = b->t;
+    const conv_transpose *t = b->t;
     expr *q[MAX_RANK];
     for (int i = 0; i < t->n; i++) {
         q[i] = add_axis(b, AXIS_PARALLEL, arena_printf(k->arena, "o%d", i), phase_extent(t, p, i));
@@ -187,7 +187,8 @@ static void space_axes(builder *b, const phase *p, const stripe *stripes, dim *c
     }
 }
 
-static void lower_phase(lowering *l, const node *n, const transposed *t, const phase *p, const char *suffix) {
+static void lower_phase(lowering *l, const node *n, const conv_transpose *t, const phase *p,
+                        const char *suffix) {
     buffer *x = lower_in(l, n, 0), *w = lower_in(l, n, 1), *bias = lower_in(l, n, 2),
            *out = lower_out(l, n, 0);
     builder b = {.k = lower_kernel(l, n, suffix), .t = t};
@@ -213,7 +214,7 @@ static void lower_phase(lowering *l, const node *n, const transposed *t, const p
 enum { MOST_PHASES = 64 };
 
 static void conv_transpose_lower(lowering *l, node *n) {
-    transposed t = transposed_of(n);
+    conv_transpose t = transposed_of(n);
     phase p = {{0}};
     int64_t phases = 1;
     for (int i = 0; i < t.n; i++) {

@@ -273,15 +273,9 @@ static value *typed(value *v) {
     infer_node(v->def);
     return v;
 }
-static value *unary(node *n, const char *op, value *a, const char *attribute, int64_t i) {
-    node *made;
-    value *v = insert_before(n, op, 1, &a, &made);
-    if (attribute) upgrade_set_int(made, attribute, i);
-    return typed(v);
-}
-static value *binary(node *n, const char *op, value *a, value *b) {
-    return typed(insert_binary(n, op, a, b));
-}
+static value *unary(node *n, const char *op, value *a) { return typed(NODE(n, op, a)); }
+static value *binary(node *n, const char *op, value *a, value *b) { return typed(NODE(n, op, a, b)); }
+static value *cast(node *n, value *a, dtype t) { return typed(with_int(NODE(n, "Cast", a), "to", t)); }
 
 // Inlines a region before n, with `in` for its input; returns its output.
 static value *inline_region(node *n, const char *attribute, value *in) {
@@ -301,13 +295,13 @@ static value *inline_region(node *n, const char *attribute, value *in) {
 static value *repeat_heads(node *n, value *v) {
     dim *own = v->type.dims[1], *heads = n->in[0]->type.dims[1];
     if (dim_equal(own, heads) == TRI_YES) return v;
-    value *q_shape = unary(n, "Shape", n->in[0], NULL, 0), *shape = unary(n, "Shape", v, NULL, 0);
+    value *q_shape = unary(n, "Shape", n->in[0]), *shape = unary(n, "Shape", v);
     value *part[4];
     for (int j = 0; j < 4; j++) part[j] = binary(n, "Gather", shape, insert_ints(n, (int64_t[]){j}, 1));
     value *wanted = binary(n, "Gather", q_shape, insert_ints(n, (int64_t[]){1}, 1));
     value *group = binary(n, "Div", wanted, part[1]);
-    value *wide = typed(insert_concat(n, 5, (value *[]){part[0], part[1], group, part[2], part[3]}));
-    value *flat = typed(insert_concat(n, 4, (value *[]){part[0], wanted, part[2], part[3]}));
+    value *wide = typed(with_int(NODE(n, "Concat", part[0], part[1], group, part[2], part[3]), "axis", 0));
+    value *flat = typed(with_int(NODE(n, "Concat", part[0], wanted, part[2], part[3]), "axis", 0));
     value *apart = binary(n, "Unsqueeze", v, insert_ints(n, (int64_t[]){2}, 1));
     return binary(n, "Reshape", binary(n, "Expand", apart, wide), flat);
 }
@@ -317,9 +311,9 @@ static value *flex_scale(node *n, dtype t) {
     if (node_attr(n, "scale")) return insert_scalar(n, t, node_float(n, "scale", 1));
     dim *size = n->in[0]->type.dims[3];
     if (dim_is_const(size)) return insert_scalar(n, t, 1 / sqrt((double)dim_value(size)));
-    value *shape = unary(n, "Shape", n->in[0], NULL, 0);
-    value *length = unary(n, "Cast", binary(n, "Gather", shape, value_int64(n->graph, 3)), "to", t);
-    return unary(n, "Reciprocal", unary(n, "Sqrt", length, NULL, 0), NULL, 0);
+    value *shape = unary(n, "Shape", n->in[0]);
+    value *length = cast(n, binary(n, "Gather", shape, value_int64(n->graph, 3)), t);
+    return unary(n, "Reciprocal", unary(n, "Sqrt", length));
 }
 
 static void flex_expand(node *n) {
@@ -327,20 +321,18 @@ static void flex_expand(node *n) {
     if (node_attr(n, "softmax_precision")) t = dtype_from_onnx((int)node_int(n, "softmax_precision", 1));
     if (!dtype_is_float(t)) infer_error(n, "attribute softmax_precision is not a floating-point type");
     value *keys = repeat_heads(n, n->in[1]), *values = repeat_heads(n, n->in[2]);
-    node *transpose;
-    static const int64_t perm[] = {0, 1, 3, 2};
-    value *transposed = insert_before(n, "Transpose", 1, &keys, &transpose);
-    node_set_attr(transpose, (attr){.name = "perm", .kind = ATTR_INTS, .n = 4, .ints = (int64_t *)perm});
-    value *q = own == t ? n->in[0] : unary(n, "Cast", n->in[0], "to", t);
-    typed(transposed);
-    if (own != t)
-        transposed = unary(n, "Cast", transposed, "to", t), values = unary(n, "Cast", values, "to", t);
-    value *scores = binary(n, "Mul", binary(n, "MatMul", q, transposed), flex_scale(n, t));
+    value *keys_t = typed(transposed(n, keys, 4, (const int64_t[]){0, 1, 3, 2})), *q = n->in[0];
+    if (own != t) {
+        q = cast(n, q, t);
+        keys_t = cast(n, keys_t, t);
+        values = cast(n, values, t);
+    }
+    value *scores = binary(n, "Mul", binary(n, "MatMul", q, keys_t), flex_scale(n, t));
     scores = inline_region(n, "score_mod", scores);
-    value *weights = unary(n, "Softmax", scores, "axis", -1);
+    value *weights = typed(with_int(NODE(n, "Softmax", scores), "axis", -1));
     weights = inline_region(n, "prob_mod", weights);
     value *y = binary(n, "MatMul", weights, values);
-    if (own != t) y = unary(n, "Cast", y, "to", own);
+    if (own != t) y = cast(n, y, own);
     replace_output(n, 0, y);
 }
 

@@ -65,14 +65,11 @@ static void lower_nll(lowering *l, node *n) {
 }
 
 static void expand_cross_entropy(node *n) {
-    node *softmax, *loss;
-    value *logarithms = insert_before(n, "LogSoftmax", 1, n->in, &softmax);
-    upgrade_set_int(softmax, "axis", 1);
-    value *in[] = {logarithms, n->in[1], node_in(n, 2)};
-    value *v = insert_before(n, "NegativeLogLikelihoodLoss", in[2] ? 3 : 2, in, &loss);
-    for (int i = 0; i < n->nattrs; i++) node_set_attr(loss, n->attrs[i]);
-    infer_node(softmax);
-    infer_node(loss);
+    value *logarithms = with_int(NODE(n, "LogSoftmax", n->in[0]), "axis", 1);
+    value *v = NODE(n, "NegativeLogLikelihoodLoss", logarithms, n->in[1], node_in(n, 2));
+    for (int i = 0; i < n->nattrs; i++) node_set_attr(v->def, n->attrs[i]);
+    infer_node(logarithms->def);
+    infer_node(v->def);
     if (node_out(n, 1)) replace_output(n, 1, logarithms);
     if (node_out(n, 0)) replace_output(n, 0, v);
 }

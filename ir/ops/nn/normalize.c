@@ -219,16 +219,13 @@ static void lower_group_normalization(lowering *l, node *n) {
 
 // Version 18 has one scale and bias per group, to be repeated for its channels.
 static void upgrade_group_normalization(node *n) {
-    node *shape;
-    value *channels = insert_before(n, "Shape", 1, n->in, &shape);
-    upgrade_set_int(shape, "start", 1);
-    upgrade_set_int(shape, "end", 2);
+    value *channels = with_int(with_int(NODE(n, "Shape", n->in[0]), "start", 1), "end", 2);
     value *groups = insert_ints(n, (const int64_t[]){node_int(n, "num_groups", 1)}, 1);
     value *one = insert_ints(n, (const int64_t[]){1}, 1);
-    value *repeat = insert_concat(n, 2, (value *[]){one, insert_binary(n, "Div", channels, groups)});
+    value *repeat = with_int(NODE(n, "Concat", one, NODE(n, "Div", channels, groups)), "axis", 0);
     for (int i = 1; i < 3; i++) {
         value *column = upgrade_reshape(n, n->in[i], insert_ints(n, (const int64_t[]){-1, 1}, 2));
-        value *repeated = insert_binary(n, "Expand", column, repeat);
+        value *repeated = NODE(n, "Expand", column, repeat);
         node_set_in(n, i, upgrade_reshape(n, repeated, insert_ints(n, (const int64_t[]){-1}, 1)));
     }
 }
@@ -375,7 +372,7 @@ static void upgrade_batch_normalization_9(node *n) {
     if (spatial) return;
     value *flat = insert_ints(n, (const int64_t[]){-1}, 1);
     value *shape = upgrade_shape(n, n->in[0]), *statistics = upgrade_shape(n, n->in[3]);
-    node_set_in(n, 0, insert_before(n, "Flatten", 1, n->in, NULL));
+    node_set_in(n, 0, NODE(n, "Flatten", n->in[0]));
     for (int i = 1; i < 5; i++) node_set_in(n, i, upgrade_reshape(n, n->in[i], flat));
     for (int i = 0; i < n->nout; i++) upgrade_reshape_output(n, i, i == 0 ? shape : statistics);
 }

@@ -100,11 +100,8 @@ static void infer_lp_normalization(node *n) {
 
 // Before version 13 a row spans all dims from the axis on.
 static void upgrade_flattened(node *n) {
-    node *flatten;
     value *shape = upgrade_shape(n, n->in[0]);
-    value *rows = insert_before(n, "Flatten", 1, n->in, &flatten);
-    upgrade_set_int(flatten, "axis", node_int(n, "axis", 1));
-    node_set_in(n, 0, rows);
+    node_set_in(n, 0, with_int(NODE(n, "Flatten", n->in[0]), "axis", node_int(n, "axis", 1)));
     upgrade_set_int(n, "axis", 1);
     upgrade_reshape_output(n, 0, shape);
 }

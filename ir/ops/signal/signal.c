@@ -419,7 +419,7 @@ static void stft_lower(lowering *l, node *n) {
 // accepts that.
 static bool stft_canonicalise(node *n) {
     if (infer_in(n, 0)->rank != 2) return false;
-    node_set_in(n, 0, insert_binary(n, "Unsqueeze", n->in[0], insert_ints(n, (int64_t[]){2}, 1)));
+    node_set_in(n, 0, NODE(n, "Unsqueeze", n->in[0], insert_ints(n, (int64_t[]){2}, 1)));
     return true;
 }
 

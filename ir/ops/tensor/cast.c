@@ -191,29 +191,22 @@ static void infer_dropout(node *n) {
     infer_set_like(n, 1, DT_BOOL, 0);
 }
 
-static value *where(node *n, value *condition, value *a, value *b) {
-    return insert_before(n, "Where", 3, (value *[]){condition, a, b}, NULL);
-}
-
 // mask = random >= ratio or not training; output = mask ? data * (training ? 1 / (1 - ratio) : 1) : 0
 static void expand_training(node *n, value *training) {
-    node *random;
     value *data = n->in[0], *one = insert_scalar(n, DT_F32, 1);
     value *ratio = insert_scalar(n, DT_F32, 0.5);
-    if (node_in(n, 1)) ratio = insert_binary(n, "CastLike", n->in[1], one);
-    value *uniform = insert_before(n, "RandomUniformLike", 1, &data, &random);
-    upgrade_set_int(random, "dtype", DT_F32);
-    if (node_attr(n, "seed"))
-        node_set_attr(random, (attr){.name = "seed", .kind = ATTR_FLOAT, .f = (float)node_int(n, "seed", 0)});
-    value *mask = insert_binary(n, "GreaterOrEqual", uniform, ratio);
-    value *scale = insert_binary(n, "Div", one, insert_binary(n, "Sub", one, ratio));
+    if (node_in(n, 1)) ratio = NODE(n, "CastLike", n->in[1], one);
+    value *uniform = with_int(NODE(n, "RandomUniformLike", data), "dtype", DT_F32);
+    if (node_attr(n, "seed")) with_float(uniform, "seed", (double)node_int(n, "seed", 0));
+    value *mask = NODE(n, "GreaterOrEqual", uniform, ratio);
+    value *scale = NODE(n, "Div", one, NODE(n, "Sub", one, ratio));
     if (!training->constant) {
-        mask = insert_binary(n, "Or", mask, insert_before(n, "Not", 1, &training, NULL));
-        scale = where(n, training, scale, one);
+        mask = NODE(n, "Or", mask, NODE(n, "Not", training));
+        scale = NODE(n, "Where", training, scale, one);
     }
-    value *scaled = insert_binary(n, "Mul", data, insert_binary(n, "CastLike", scale, data));
-    value *zero = insert_binary(n, "CastLike", insert_scalar(n, DT_F32, 0), data);
-    replace_output(n, 0, where(n, mask, scaled, zero));
+    value *scaled = NODE(n, "Mul", data, NODE(n, "CastLike", scale, data));
+    value *zero = NODE(n, "CastLike", insert_scalar(n, DT_F32, 0), data);
+    replace_output(n, 0, NODE(n, "Where", mask, scaled, zero));
     if (node_out(n, 1)) replace_output(n, 1, mask);
 }
 

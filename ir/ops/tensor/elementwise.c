@@ -59,7 +59,7 @@ static bool block_values(node *n, const char *op) {
     }
     value *all = insert_before(n, op, blocks, parts, NULL);
     if (strcmp(n->op->name, "Mean") == 0)
-        all = insert_binary(n, "Div", all, insert_scalar(n, infer_in(n, 0)->elem, n->nin));
+        all = NODE(n, "Div", all, insert_scalar(n, infer_in(n, 0)->elem, n->nin));
     replace_output(n, 0, all);
     node_delete(n);
     return true;

@@ -190,15 +190,15 @@ static void tile_lower(lowering *l, node *n) {
 // Version 1 repeats along one axis. The count and the axis are inputs with one element of the data's type.
 // The repeats are the count at the axis and 1 elsewhere: a one-hot vector as long as the input's rank.
 static value *scalar_int64(node *n, value *v) {
-    return insert_binary(n, "Reshape", insert_cast(n, v, DT_I64), insert_ints(n, NULL, 0));
+    return NODE(n, "Reshape", with_int(NODE(n, "Cast", v), "to", DT_I64), insert_ints(n, NULL, 0));
 }
 static void tile_upgrade_6(node *n) {
     if (n->nin != 3) return;
     value *tiles = scalar_int64(n, n->in[1]), *axis = scalar_int64(n, n->in[2]);
-    value *shape = upgrade_shape(n, n->in[0]), *rank = insert_before(n, "Size", 1, &shape, NULL);
+    value *shape = upgrade_shape(n, n->in[0]), *rank = NODE(n, "Size", shape);
     value *one = insert_ints(n, (int64_t[]){1}, 1);
-    value *values = insert_concat(n, 2, (value *[]){one, insert_binary(n, "Reshape", tiles, one)});
-    node_set_in(n, 1, insert_before(n, "OneHot", 3, (value *[]){axis, rank, values}, NULL));
+    value *values = with_int(NODE(n, "Concat", one, NODE(n, "Reshape", tiles, one)), "axis", 0);
+    node_set_in(n, 1, NODE(n, "OneHot", axis, rank, values));
     node_set_nin(n, 2);
 }
 

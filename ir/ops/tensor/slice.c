@@ -7,7 +7,7 @@
 // Version 1 also accepts the sizes as a second input, of the data's type.
 static void split_upgrade_2(node *n) {
     if (!node_in(n, 1)) return;
-    node_set_in(n, 1, insert_cast(n, n->in[1], DT_I64));
+    node_set_in(n, 1, with_int(NODE(n, "Cast", n->in[1]), "to", DT_I64));
     node_remove_attr(n, "split");
 }
 static void split_upgrade_13(node *n) { upgrade_ints_to_input(n, "split", 1); }
