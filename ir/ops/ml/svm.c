@@ -2,7 +2,7 @@
 //
 //   kernel[n, v] = f(x[n] . vector[v])                    or only linear scores, without support vectors
 //   regression: sum over v of coefficients[v] * kernel[n, v] + rho
-//   classes: for each pair (i, j) a score from the vectors of both; the class that wins most pairs is the label
+//   classes: for each pair (i, j) a score from the vectors of both; label: the class that wins most pairs
 //   probabilities: of the pairs by sigmoids, coupled as in libsvm (Wu, Lin, Weng 2004)
 #include "ir/ops/ml/ml.h"
 #include "ir/ops/rows.h"

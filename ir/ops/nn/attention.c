@@ -351,7 +351,7 @@ static void attention_lower(lowering *l, node *n) {
 OPERATOR(Attention, .infer = attention_infer, .lower = attention_lower);
 
 // ---- RotaryEmbedding: pairs of elements of a head rotated by the angle of their row
-//   for b, h, s:  for p < half: y[first] = c*x1 - s*x2, y[second] = s*x1 + c*x2;  the other elements are copied
+//   for b, h, s:  for p < half: y[first] = c*x1 - s*x2, y[second] = s*x1 + c*x2;  the rest is copied
 
 typedef struct rotary {
     bool flat, interleaved;

@@ -158,7 +158,7 @@ static void lower_rms_normalization(lowering *l, node *n) {
 OPERATOR(LayerNormalization, .infer = infer_layer_normalization, .lower = lower_layer_normalization);
 OPERATOR(RMSNormalization, .infer = infer_rms_normalization, .lower = lower_rms_normalization);
 
-// ---------------------------------------------------------------- InstanceNormalization, GroupNormalization, MVN
+// ------------------------------------------------ InstanceNormalization, GroupNormalization, MVN
 // Normalizes each row of m, then scales and shifts by channel (dim 1 of x).
 static void lower_by_channel(lowering *l, node *n, norm *m) {
     buffer *gamma = lower_in(l, n, 1), *beta = lower_in(l, n, 2), *out = lower_out(l, n, 0);

@@ -117,8 +117,8 @@ static void quantize_linear_infer(node *n) {
     infer_set_like(n, 0, t, 0);
 }
 
-// The type in which x / scale is computed: unless given, the scale's. A scale of type float8e8m0 is a mere power of
-// two, so x's type is used; integers are divided in double.
+// The type in which x / scale is computed: unless given, the scale's. A scale of type float8e8m0 is a mere
+// power of two, so x's type is used; integers are divided in double.
 static dtype division_type(const node *n, const buffer *x, const buffer *scale) {
     dtype t = dtype_attr(n, "precision");
     if (t == DT_NONE) t = scale->dtype == DT_F8E8M0 ? x->dtype : scale->dtype;

@@ -256,8 +256,8 @@ static dim *count_set(const node *n, dim *const *in_set, int rank) {
     return count;
 }
 
-// The axes that Squeeze drops: those given, else all of size 1. A size that may be 1, and that squeeze_canonicalise
-// did not handle, is assumed to differ from 1.
+// The axes that Squeeze drops: those given, else all of size 1. A size that may be 1, and that
+// squeeze_canonicalise did not handle, is assumed to differ from 1.
 static int squeezed_axes(const node *n, dim *const *axes, int count, dim **in_set) {
     const type *in = infer_in(n, 0);
     if (axes) {
