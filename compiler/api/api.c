@@ -2,6 +2,7 @@
 #include "compiler/api/onnxc_compiler.h"
 #include "compiler/output/output.h"
 #include "compiler/run/runnable.h"
+#include "compiler/tune/tune.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,8 @@ static void begin(compilation *c) {
         (source){c->job.model ? c->job.model : "model", c->job.data, c->job.data_size, c->job.data_folder};
     c->diag.file = c->source.path;
     read_options(c);
-    pipeline_hooks hooks = {.user = c, .print = pass_print, .time = pass_print, .cancelled = ask_cancelled};
+    pipeline_hooks hooks = {
+        .user = c, .print = pass_print, .time = pass_print, .cancelled = ask_cancelled, .tune = tune_kernels};
     c->pipeline = pipeline_new(c->arena, &c->diag, &c->options, &hooks);
 }
 

@@ -33,3 +33,12 @@ bool ends_with(const char *s, const char *ending) {
     size_t n = strlen(s), m = strlen(ending);
     return n >= m && strcmp(s + n - m, ending) == 0;
 }
+
+const char *extension_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    return dot && dot != path && dot[-1] != '/' ? dot : "";
+}
+
+bool is_stdout(const char *path) {
+    return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
+}

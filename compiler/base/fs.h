@@ -7,6 +7,8 @@
 // False: an error, or the end before n bytes. What a signal interrupts goes on.
 bool read_all(int fd, void *to, size_t n);
 bool write_all(int fd, const void *from, size_t n);
-const char *base_name(const char *path); // what follows the last slash
+const char *base_name(const char *path);    // what follows the last slash
+const char *extension_of(const char *path); // with its dot; "": none
+bool is_stdout(const char *path);           // "-" or /dev/stdout; path may be NULL
 bool ends_with(const char *s, const char *ending);
 #endif

@@ -1,6 +1,5 @@
 // onnxc inspect: what a model holds and what it becomes.
 #include "compiler/cli/command.h"
-#include "compiler/output/output.h"
 #include "compiler/report/report.h"
 #include <stdio.h>
 #include <string.h>

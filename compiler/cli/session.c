@@ -5,6 +5,7 @@
 #include "compiler/cli/command.h"
 #include "compiler/cli/list_ops.h"
 #include "compiler/cli/message.h"
+#include "compiler/tune/tune.h"
 #include "ir/graph/op.h"
 #include <errno.h>
 #include <llvm-c/Core.h>
@@ -185,6 +186,10 @@ static default_use use_of_input(void *user, const model_input *i) {
 }
 
 pipeline_hooks session_hooks(session *s) {
-    return (pipeline_hooks){
-        .user = s, .print = print_pass, .time = print_time, .progress = show_progress, .input = use_of_input};
+    return (pipeline_hooks){.user = s,
+                            .print = print_pass,
+                            .time = print_time,
+                            .progress = show_progress,
+                            .input = use_of_input,
+                            .tune = tune_kernels};
 }

@@ -8,6 +8,7 @@
 #include "compiler/cli/input_files.h"
 #include "compiler/driver/bind.h"
 #include "compiler/run/runnable.h"
+#include "compiler/tune/tune.h"
 #include "compiler/values/compare.h"
 #include <math.h>
 #include <stdio.h>
@@ -99,7 +100,7 @@ static void edit(void *user, module *m) {
 }
 
 static runnable *prepare(unit *u, const char *interpret) {
-    pipeline_hooks hooks = {.user = u, .edit = edit, .input = use_of_input};
+    pipeline_hooks hooks = {.user = u, .edit = edit, .input = use_of_input, .tune = tune_kernels};
     pipeline *p = pipeline_new(u->arena, &u->diag, u->o->compile, &hooks);
     const source s = {.path = u->model};
     bool shim = u->o->cuda_shim && !interpret;

@@ -2,29 +2,26 @@
 #include "compiler/driver/options.h"
 #include "codegen/c/cname.h"
 #include "codegen/gpu/nvrtc.h"
+#include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pass_run.h"
-#include "compiler/output/output.h"
-#include "compiler/tune/tune.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(field) offsetof(options, field)
-#define OUTPUT    "Output"
-#define TARGET    "Target"
-#define EFFORT    "Effort and precision"
-#define MODEL     "Model"
-#define INSIGHT   "Messages and insight"
+#define AT(field)           offsetof(options, field)
+#define OUTPUT              "Output"
+#define TARGET              "Target"
+#define EFFORT              "Effort and precision"
+#define MODEL               "Model"
+#define INSIGHT             "Messages and insight"
+#define NAME(id, name, ...) "|" name
 
 const option compile_options[] = {
     {"--output", "-o", "FILE", OPT_TEXT, AT(output), OUTPUT,
      "write the result to FILE; '-' is standard output; default: the model's name with the extension of "
      "--emit"},
-    {"--emit", NULL,
-     "obj|lib|shared|exe|c|header|example|asm|llvm-ir|bitcode|cuda|ptx|cubin|ir|kernels|loops|onnx|dot|html|"
-     "json",
-     OPT_CHOICE, AT(emit), OUTPUT,
+    {"--emit", NULL, &FORMATS(NAME)[1], OPT_CHOICE, AT(emit), OUTPUT,
      "kind of output; default: given by the extension of the output file, otherwise obj"},
     {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT,
      "write the C header to FILE; default: beside the output"},
@@ -205,7 +202,7 @@ static void check_warnings(diag *d, const options *o) {
 }
 
 static bool output_is(const options *o, output_kind kind) {
-    const format *f = output_format(o);
+    const format *f = format_of_options(o);
     return f ? f->kind == kind : kind == OUTPUT_CODE;
 }
 
@@ -249,7 +246,7 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
 static void check_device(arena *a, diag *d, const options *o) {
     int *archs, narchs = options_gpu_archs(a, d, o, &archs);
     bool cpu = !o->device || strcmp(o->device, "cpu") == 0;
-    const format *f = output_format(o);
+    const format *f = format_of_options(o);
     if (output_is(o, OUTPUT_KERNELS) && narchs > 1)
         diag_error(d, NULL, "one file holds code for one architecture: give --gpu-arch once");
     if (f && strcmp(f->name, "cubin") == 0 && narchs == 0)
@@ -265,6 +262,13 @@ static void check_device(arena *a, diag *d, const options *o) {
                      "launches GPU kernels; make an object, or use --emit=cuda for the text of the kernels",
                      o->device);
     missing_if(d, o->freestanding, "--freestanding with --device=cuda");
+}
+
+double options_tune_seconds(const options *o) {
+    char *end;
+    if (!o->tune || !*o->tune) return 60;
+    double x = strtod(o->tune, &end);
+    return *end || !(x > 0) || x > 1e6 ? 0 : x;
 }
 
 const char *options_weights(const options *o) {
@@ -301,7 +305,7 @@ void options_check(arena *a, diag *d, const options *o) {
     missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
-    if (tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
+    if (options_tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
     missing_if(d, options_weights(o) && output_is(o, OUTPUT_KERNELS), "--weights=FILE for GPU kernels alone");
 }
 

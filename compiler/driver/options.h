@@ -52,6 +52,7 @@ bool options_kernels_alone(const options *o); // as CUDA text, PTX or a cubin
 // The architectures of --gpu-arch, or of this machine's GPUs, as codegen/gpu/nvrtc.h numbers them; what has
 // another form is an error.
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
+double options_tune_seconds(const options *o); // of --tune; 0: its value is not a time
 fp_mode options_fp(const options *o);
 precision options_precision(const options *o);
 algorithm_options options_algorithms(const options *o);

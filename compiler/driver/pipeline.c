@@ -5,7 +5,6 @@
 #include "codegen/llvm/llvm.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "compiler/import/file.h"
-#include "compiler/tune/tune.h"
 #include <string.h>
 
 // name, group, pass over the graph or the program | step of the driver, level, least -O, targets, flags,
@@ -90,7 +89,7 @@ static void prepare(pipeline *p, const source *s, goal g) {
     bool again = several_sizes(p) || options_for_both(p->options) || p->options->tune;
     p->source = again ? readable_again(p, s) : s;
     if (p->options->tune && p->hooks.progress) p->hooks.progress(p->hooks.user, "tune");
-    tune_model(p, g);
+    use_tuned_choices(p, g);
 }
 
 void pipeline_run(pipeline *p, const source *s, goal g) {
@@ -103,7 +102,7 @@ void pipeline_run(pipeline *p, const source *s, goal g) {
         if (!run_level(p, GOAL_PROGRAM) || g == GOAL_PROGRAM) return;
     if (options_for_both(p->options)) run_for_gpu(p);
     if (!p->stopped) run_level(p, GOAL_LOOPS);
-    tune_report(p);
+    report_tuned_choices(p);
 }
 
 void pipeline_output(pipeline *p) { run_level(p, GOAL_FILES); }

@@ -29,6 +29,8 @@ typedef enum goal { GOAL_GRAPH, GOAL_KERNELS, GOAL_PROGRAM, GOAL_LOOPS, GOAL_FIL
 // Of NVRTC's work: machine code and PTX, what it uses (without NVRTC a warning), nothing.
 typedef enum gpu_want { GPU_IMAGES, GPU_USES, GPU_NOTHING } gpu_want;
 
+typedef struct pipeline pipeline;
+
 // What the caller sees of the way; any may be NULL.
 typedef struct pipeline_hooks {
     void *user;
@@ -39,9 +41,9 @@ typedef struct pipeline_hooks {
     void (*edit)(void *user, module *m);                           // of the imported module
     // What becomes of an input that --override does not name.
     default_use (*input)(void *user, const model_input *i);
+    void (*tune)(pipeline *p, struct choice_table *t); // for --tune: compiler/tune/tune.h
 } pipeline_hooks;
 
-typedef struct pipeline pipeline;
 struct pipeline {
     // By pipeline_new.
     arena *arena;
@@ -107,8 +109,6 @@ pipeline *pipeline_trial(pipeline *p, arena *a, const int *choice, const struct 
                          way_hook *chosen, void *user);
 // How many ways a model goes: one for each choice of sizes, or one (*choices is NULL then).
 int pipeline_choices(pipeline *p, int **choices);
-// All targets look their choices up there.
-void pipeline_choose(pipeline *p, const struct choice_table *t);
 // -j and --cache.
 struct emit_means pipeline_means(pipeline *p);
 const char *loops_text(arena *a, const lmodule *m);

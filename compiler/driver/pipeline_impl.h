@@ -5,6 +5,7 @@
 //   pipeline_steps.c   rows that are not passes over one graph or program: import, lowering, the build
 //   pipeline_ways.c    further ways of the same model: versions, the GPU beside the CPU, trials of --tune
 //   pipeline_target.c  targets
+//   tuned_choices.c    --tune and --tune-db
 //   model_name.c       the C identifier
 #ifndef ONNXC_COMPILER_DRIVER_PIPELINE_IMPL_H
 #define ONNXC_COMPILER_DRIVER_PIPELINE_IMPL_H
@@ -38,4 +39,9 @@ void run_for_gpu(pipeline *p);  // the GPU's program, where the CPU has one too
 // Sizes that --dim allows, for the host code's entry and, as steps of the program, for the interpreter.
 struct size_rule *size_rules(pipeline *p, int *n);
 void add_size_checks(pipeline *p);
+
+// tuned_choices.c
+void use_tuned_choices(pipeline *p, goal g); // before the program's passes
+const char *tuned_choices_text(pipeline *p); // those that the code uses, for the hash of the options
+void report_tuned_choices(pipeline *p);      // remarks on how many entries of --tune-db were used
 #endif

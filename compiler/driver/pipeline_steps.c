@@ -4,11 +4,10 @@
 #include "codegen/host/host.h"
 #include "codegen/llvm/digest.h"
 #include "compiler/driver/bind.h"
+#include "compiler/driver/check_interface.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "compiler/import/file.h"
-#include "compiler/output/check_interface.h"
-#include "compiler/tune/tune.h"
 #include "ir/kernel/lower.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/legalize.h"
@@ -120,7 +119,7 @@ static const char *options_hash(pipeline *p) {
                                      t->features ? t->features : "");
         digest_add(d, s, strlen(s));
     }
-    const char *tuned = tune_used_text(p);
+    const char *tuned = tuned_choices_text(p);
     digest_add(d, tuned, strlen(tuned));
     return digest_text(d);
 }

@@ -56,13 +56,3 @@ void drop_variant_for_bytes(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2 || has_bytes_for_weights(p->program)) return;
     if (*p->variants.at[p->variants.n - 1]->features) p->variants.n--;
 }
-
-void pipeline_choose(pipeline *p, const struct choice_table *t) {
-    for (int j = 0; j < p->variants.n; j++) {
-        target *own = ARENA_NEW(p->arena, target);
-        *own = *p->variants.at[j];
-        own->choices = t;
-        p->variants.at[j] = own;
-    }
-    p->target = (target *)p->variants.at[0];
-}

@@ -9,6 +9,7 @@
 #include "codegen/object/link.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
+#include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pass_run.h"
 #include "compiler/driver/places.h"
@@ -146,64 +147,46 @@ static void write_dot(pipeline *p, const sink *to) { add(to, report_dot(p)); }
 static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
 static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
-static const format formats[] = {
-    {"obj", ".o", OUTPUT_CODE, GOAL_LOOPS, false, true, write_object, NULL, GPU_IMAGES, object_code},
-    {"lib", ".a", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_lib, GPU_IMAGES, object_code},
-    {"shared", ".so", OUTPUT_CODE, GOAL_LOOPS, false, true, NULL, link_so, GPU_IMAGES, object_code},
-    {"exe", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, link_exe, GPU_IMAGES, program_code},
-    {"c", ".c", OUTPUT_CODE, GOAL_LOOPS, true, true, write_c, NULL, GPU_IMAGES},
-    {"header", ".h", OUTPUT_CODE, GOAL_LOOPS, false, false, write_header, NULL, GPU_NOTHING},
-    {"asm", ".s", OUTPUT_CODE, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, asm_code},
-    {"llvm-ir", ".ll", OUTPUT_CODE, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, llvm_ir_code},
-    {"bitcode", ".bc", OUTPUT_CODE, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, bitcode},
-    {"loops", ".loops", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_loops, NULL, GPU_IMAGES},
-    {"kernels", ".kernels", OUTPUT_VIEW, GOAL_PROGRAM, false, false, write_kernels, NULL, GPU_IMAGES},
-    {"ir", ".ir", OUTPUT_VIEW, GOAL_GRAPH, false, false, write_ir, NULL, GPU_IMAGES},
-    {"dot", ".dot", OUTPUT_VIEW, GOAL_PROGRAM, false, false, write_dot, NULL, GPU_IMAGES},
-    {"json", ".json", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_json, NULL, GPU_USES},
-    {"onnx", ".onnx", OUTPUT_VIEW, GOAL_GRAPH, false, false, write_onnx, NULL, GPU_IMAGES},
-    {"html", ".html", OUTPUT_VIEW, GOAL_LOOPS, false, false, write_html, NULL, GPU_USES},
-    {"example", "", OUTPUT_CODE, GOAL_LOOPS, false, false, NULL, write_example, GPU_IMAGES, object_code},
-    {"cuda", ".cu", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_cuda, NULL, GPU_IMAGES},
-    {"ptx", ".ptx", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, ptx_code},
-    {"cubin", ".cubin", OUTPUT_KERNELS, GOAL_LOOPS, false, false, write_code, NULL, GPU_IMAGES, cubin_code},
+typedef struct format_writer {
+    // One of the two; `link` writes the file itself.
+    void (*write)(pipeline *p, const sink *to);
+    void (*link)(pipeline *p, const char *path);
+    bytes (*code)(pipeline *p); // machine code in p->code for the other two; NULL: they need none
+} format_writer;
+
+static const format_writer writers[FORMAT_COUNT] = {
+    [FORMAT_OBJ] = {write_object, NULL, object_code},
+    [FORMAT_LIB] = {NULL, link_lib, object_code},
+    [FORMAT_SHARED] = {NULL, link_so, object_code},
+    [FORMAT_EXE] = {NULL, link_exe, program_code},
+    [FORMAT_C] = {write_c},
+    [FORMAT_HEADER] = {write_header},
+    [FORMAT_EXAMPLE] = {NULL, write_example, object_code},
+    [FORMAT_ASM] = {write_code, NULL, asm_code},
+    [FORMAT_LLVM_IR] = {write_code, NULL, llvm_ir_code},
+    [FORMAT_BITCODE] = {write_code, NULL, bitcode},
+    [FORMAT_CUDA] = {write_cuda},
+    [FORMAT_PTX] = {write_code, NULL, ptx_code},
+    [FORMAT_CUBIN] = {write_code, NULL, cubin_code},
+    [FORMAT_IR] = {write_ir},
+    [FORMAT_KERNELS] = {write_kernels},
+    [FORMAT_LOOPS] = {write_loops},
+    [FORMAT_ONNX] = {write_onnx},
+    [FORMAT_DOT] = {write_dot},
+    [FORMAT_HTML] = {write_html},
+    [FORMAT_JSON] = {write_json},
 };
-enum { NFORMATS = sizeof formats / sizeof *formats };
 
 // ---------------------------------------------------------------- names
-static const char *ending_of(const char *path) {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    return dot && dot != path && dot[-1] != '/' ? dot : "";
-}
-
-static const char *with_ending(arena *a, const char *path, const char *ending) {
-    return arena_printf(a, "%.*s%s", (int)(strlen(path) - strlen(ending_of(path))), path, ending);
-}
-
-static bool is_stdout(const char *path) {
-    return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
-}
-
-static const format *format_of_ending(const char *ending) {
-    for (int i = 0; i < NFORMATS; i++)
-        if (*ending && strcmp(formats[i].ending, ending) == 0) return &formats[i];
-    return NULL;
-}
-
-const format *output_format(const options *o) {
-    if (!o->emit)
-        return format_of_ending(o->output && !is_stdout(o->output) ? ending_of(o->output)
-                                                                   : formats[0].ending);
-    for (int i = 0; i < NFORMATS; i++)
-        if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
-    return NULL;
+static const char *with_extension(arena *a, const char *path, const char *extension) {
+    return arena_printf(a, "%.*s%s", (int)(strlen(path) - strlen(extension_of(path))), path, extension);
 }
 
 // Where the result goes: as asked, or in this folder under the model's name.
 static const char *output_path(pipeline *p, const format *f, const source *s) {
     if (is_stdout(p->options->output)) return "/dev/stdout";
     if (p->options->output) return p->options->output;
-    return with_ending(p->arena, strcmp(s->path, "-") == 0 ? "model" : base_name(s->path), f->ending);
+    return with_extension(p->arena, strcmp(s->path, "-") == 0 ? "model" : base_name(s->path), f->extension);
 }
 
 // ---------------------------------------------------------------- dependency file
@@ -249,7 +232,7 @@ static void write_weights(pipeline *p, const sink *to) {
 // The header beside the main output, and the name under which the C text includes it.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
-    return f->header && path && !is_stdout(path) ? with_ending(p->arena, path, ".h") : NULL;
+    return f->header && path && !is_stdout(path) ? with_extension(p->arena, path, ".h") : NULL;
 }
 
 static void check_outputs(pipeline *p, const char *path, const char *header) {
@@ -269,17 +252,18 @@ typedef struct writer {
 } writer;
 
 static void write_main(pipeline *p, const writer *w) {
+    const format_writer *by = &writers[w->f->id];
     if (w->memory) {
         text *t = ARENA_NEW(p->arena, text);
         t->arena = p->arena;
         sink to = sink_text(t);
-        if (!w->f->write) diag_fatal(p->diag, NULL, "--emit=%s needs a file to write to", w->f->name);
-        w->f->write(p, &to);
+        if (!by->write) diag_fatal(p->diag, NULL, "--emit=%s needs a file to write to", w->f->name);
+        by->write(p, &to);
         *w->memory = (bytes){t->s, t->n};
-    } else if (w->f->link) {
-        w->f->link(p, w->path);
+    } else if (by->link) {
+        by->link(p, w->path);
     } else {
-        outfile_commit(begin_file(p, w->path, w->f->write));
+        outfile_commit(begin_file(p, w->path, by->write));
     }
 }
 
@@ -306,13 +290,11 @@ static bool nothing_wanted(const options *o) { return (o->stop_after || o->print
 void output_compile(pipeline *p, const source *s, bytes *memory) {
     const options *o = p->options;
     bool program = source_is_program(s) && !o->emit && is_stdout(o->output);
-    const format *f = program ? format_of_ending(ending_of(s->path)) : output_format(o);
+    const format *f = program ? format_of_path(s->path) : format_of_options(o);
     if (!f) {
         diag_hint(p->diag, "use an extension such as .o, .a, .so or .c, or --emit=KIND");
         diag_fatal(p->diag, NULL, "cannot tell the kind of output from the name '%s'", o->output);
     }
-    if (!f->write && !f->link && !nothing_wanted(o))
-        diag_missing(p->diag, NULL, "--emit=%s is not supported by this build", f->name);
     diag_check(p->diag);
     p->text_target = f->text_target;
     p->gpu_want = f->gpu;
@@ -320,10 +302,10 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     writer w = {f, path, header, memory};
     p->header_name = header ? base_name(header) : NULL;
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
-    bool graph = f->goal == GOAL_GRAPH || f->write == write_dot;
+    bool graph = f->goal == GOAL_GRAPH || f->id == FORMAT_DOT;
     bool early = p->stopped && (!graph || p->program || header); // too early for this form
     if (early) return;
-    p->make_code = f->code;
+    p->make_code = writers[f->id].code;
     if (!nothing_wanted(o) || memory) {
         check_outputs(p, path, header);
         p->writer = &w;

@@ -14,25 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *kind_name(type_kind k) {
-    switch (k) {
-    case TYPE_NONE: return "none";
-    case TYPE_TENSOR: return "tensor";
-    case TYPE_SPARSE: return "sparse";
-    case TYPE_SEQUENCE: return "sequence";
-    case TYPE_OPTIONAL: return "optional";
-    case TYPE_MAP: return "map";
-    }
-    return "none";
-}
-
 static void json_dim(json *j, const char *key, const dim *d) {
     if (dim_is_const(d)) json_int(j, key, dim_value(d));
     else json_text(j, key, dim_text(j->out.arena, d));
 }
 
 static void json_type_of(json *j, const type *t) {
-    json_text(j, "kind", kind_name(t->kind));
+    json_text(j, "kind", type_kind_name(t->kind));
     if (t->elem != DT_NONE) json_text(j, "dtype", dtype_name(t->elem));
     if (t->kind == TYPE_TENSOR && t->rank >= 0) {
         json_open(j, "dims", '[');

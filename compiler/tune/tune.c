@@ -10,14 +10,11 @@
 #include "compiler/base/clock.h"
 #include "compiler/base/round.h"
 #include "compiler/tune/measure.h"
-#include "compiler/tune/tune_db.h"
 #include "ir/kernel/program.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#define DEFAULT_SECONDS 60.0
 #define LEAST_GAIN      1.03 // over the models' choices, or theirs stay
 #define LEAST_WINS      0.7  // of the turns: what disturbs a measurement disturbs few of them
 #define STEP_GAIN       1.01 // over the best so far
@@ -33,13 +30,6 @@ typedef struct tuner {
     VEC(const char *) remarks;
     int measured, gained, late;
 } tuner;
-
-double tune_seconds(const options *o) {
-    char *end;
-    if (!o->tune || !*o->tune) return DEFAULT_SECONDS;
-    double x = strtod(o->tune, &end);
-    return *end || !(x > 0) || x > 1e6 ? 0 : x;
-}
 
 // ---------------------------------------------------------------- sizes
 // A symbol is as large as it may be, or USUAL_SIZE. What checks of the program forbid is not tried.
@@ -355,21 +345,17 @@ static void check_machine(pipeline *p) {
                    p->target->cpu ? p->target->cpu : "");
 }
 
-static bool is_there(const char *path) {
-    struct stat s;
-    return stat(path, &s) == 0 && s.st_size > 0;
-}
-
 static void forget_uses(choice_table *t) {
     for (int j = 0; j < t->entries.n; j++) ((choice_entry *)t->entries.slots[j].value)->used = false;
 }
 
-static void measure_all(pipeline *p, choice_table *t) {
+void tune_kernels(pipeline *p, choice_table *t) {
+    check_machine(p);
     tuner x = {.p = p, .arena = arena_within(p->arena), .table = t};
     double begin = clock_now();
     int *choices, n = pipeline_choices(p, &choices);
     for (int j = 0; j < n; j++) {
-        double now = clock_now(), left = begin + tune_seconds(p->options) - now;
+        double now = clock_now(), left = begin + options_tune_seconds(p->options) - now;
         x.end = now + left / (n - j);
         x.choice = choices ? choices + j * p->options->dims.n : NULL;
         if (!p->options->algorithms.n) tune_algorithms(&x);
@@ -381,52 +367,4 @@ static void measure_all(pipeline *p, choice_table *t) {
     diag_remark(p->diag, NULL, "--tune: %d kernels measured in %.1f s, %d with tuned choices%s", x.measured,
                 clock_now() - begin, x.gained,
                 x.late ? arena_printf(p->arena, "; %d not measured for lack of time", x.late) : "");
-}
-
-void tune_model(pipeline *p, goal g) {
-    const options *o = p->options;
-    bool measures = o->tune && g == GOAL_LOOPS;
-    if (g < GOAL_PROGRAM || (!measures && !o->tune_db)) return;
-    choice_table *t = choice_table_new(p->arena);
-    if (o->tune_db && (!measures || is_there(o->tune_db))) tune_db_read(t, p->diag, o->tune_db);
-    if (measures) {
-        check_machine(p);
-        measure_all(p, t);
-        if (o->tune_db) tune_db_write(t, p->diag, o->tune_db);
-    }
-    if (o->tune_db) VEC_PUSH(p->arena, &p->files, arena_strdup(p->arena, o->tune_db));
-    pipeline_choose(p, t);
-}
-
-static void use_choices(const target *t, const program *p) {
-    step_list steps = program_steps(p->arena, p);
-    for (int j = 0; j < steps.n; j++)
-        if (steps.at[j].s->kind == STEP_KERNEL) choices_of(t, steps.at[j].s->kernel);
-}
-
-const char *tune_used_text(pipeline *p) {
-    const choice_table *t = p->target->choices;
-    if (!t) return "";
-    choice_table *own = choice_table_new(p->arena);
-    for (int i = 0; i < p->variants.n; i++) {
-        use_choices(p->variants.at[i], p->program);
-        for (int j = 0; j < p->versions.n; j++) use_choices(p->variants.at[i], p->versions.at[j].program);
-    }
-    for (int j = 0; j < t->entries.n; j++) {
-        choice_entry x = *(const choice_entry *)t->entries.slots[j].value;
-        x.gain = 0, x.about = NULL; // what they were found with changes no code
-        if (x.used) choice_table_put(own, &x);
-    }
-    return own->entries.n ? tune_db_text(p->arena, own) : "";
-}
-
-void tune_report(pipeline *p) {
-    const choice_table *t = p->target ? p->target->choices : NULL;
-    int used = 0;
-    if (!t || !p->options->tune_db) return;
-    for (int j = 0; j < t->entries.n; j++) used += ((const choice_entry *)t->entries.slots[j].value)->used;
-    diag_remark(p->diag, NULL,
-                "--tune-db '%s': %d entries used; %d are for other kernels or targets, %d for other versions "
-                "of the schedules",
-                p->options->tune_db, used, t->entries.n - used, t->stale);
 }

@@ -244,6 +244,7 @@ static inline value *node_out(const node *n, int i) { return i < n->nout ? n->ou
 
 type type_tensor(arena *a, dtype elem, int rank, dim *const *dims);
 type type_tensor_const(dims *t, arena *a, dtype elem, int rank, const int64_t *dims);
+const char *type_kind_name(type_kind k); // "tensor"
 bool type_equal(const type *a, const type *b);
 const char *type_text(arena *a, const type *t); // "float[N, 3, 224]"; "float[...]" when rank is unknown
 

@@ -18,6 +18,13 @@ type type_tensor_const(dims *table, arena *a, dtype elem, int rank, const int64_
     return t;
 }
 
+const char *type_kind_name(type_kind k) {
+    static const char *const names[] = {
+        [TYPE_NONE] = "none",         [TYPE_TENSOR] = "tensor",     [TYPE_SPARSE] = "sparse",
+        [TYPE_SEQUENCE] = "sequence", [TYPE_OPTIONAL] = "optional", [TYPE_MAP] = "map"};
+    return names[k];
+}
+
 static bool same_shape(const type *a, const type *b) {
     if (a->elem != b->elem || a->rank != b->rank) return false;
     for (int i = 0; i < a->rank; i++)

@@ -1,6 +1,6 @@
 // The file of --tune-db: what is written is read back, sorted; what is wrong is refused; which kernel an
 // answer is for.
-#include "compiler/tune/tune_db.h"
+#include "compiler/driver/tune_db.h"
 #include "ir/kernel/lower.h"
 #include "ir/kernel/program.h"
 #include <setjmp.h>

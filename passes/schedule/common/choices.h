@@ -1,5 +1,5 @@
 // What the schedules' cost models decide, as parameters: a choice that is made here is taken wherever it is
-// legal, and all others are left to the models. --tune finds them (compiler/tune/tune.h), files keep them.
+// legal, and all others are left to the models. --tune finds them (compiler/tune/tune.h), and --tune-db stores them.
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_CHOICES_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_CHOICES_H
 #include "ir/kernel/kernel.h"

@@ -1,5 +1,5 @@
 // In: a table of choices, or a file that may hold anything. Out: the other.
-#include "compiler/tune/tune_db.h"
+#include "compiler/driver/tune_db.h"
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"
 #include "compiler/base/outfile.h"

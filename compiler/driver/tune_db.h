@@ -1,6 +1,6 @@
 // The file of --tune-db: what was measured, as JSON with one answer a line, sorted.
-#ifndef ONNXC_COMPILER_TUNE_TUNE_DB_H
-#define ONNXC_COMPILER_TUNE_TUNE_DB_H
+#ifndef ONNXC_COMPILER_DRIVER_TUNE_DB_H
+#define ONNXC_COMPILER_DRIVER_TUNE_DB_H
 #include "compiler/base/diag.h"
 #include "passes/schedule/common/choices.h"
 

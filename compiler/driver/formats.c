@@ -1,0 +1,25 @@
+// The table of formats, and looking them up. In: options or a path. Out: a row.
+#include "compiler/driver/formats.h"
+#include "compiler/base/fs.h"
+#include <string.h>
+
+static const format formats[] = {
+#define X(...) {__VA_ARGS__},
+    FORMATS(X)
+#undef X
+};
+
+const format *format_of_path(const char *path) {
+    const char *extension = extension_of(path);
+    for (int i = 0; i < FORMAT_COUNT; i++)
+        if (*extension && strcmp(formats[i].extension, extension) == 0) return &formats[i];
+    return NULL;
+}
+
+const format *format_of_options(const options *o) {
+    if (!o->emit)
+        return o->output && !is_stdout(o->output) ? format_of_path(o->output) : &formats[FORMAT_OBJ];
+    for (int i = 0; i < FORMAT_COUNT; i++)
+        if (strcmp(formats[i].name, o->emit) == 0) return &formats[i];
+    return NULL;
+}
