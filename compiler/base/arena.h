@@ -23,6 +23,12 @@ char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_printf(arena *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 char *arena_vprintf(arena *a, const char *format, va_list args);
+// In a variadic function: declares s, the text of `format` and the arguments after it.
+#define ARENA_VARIADIC(a, s, format)                                                                         \
+    va_list args;                                                                                            \
+    va_start(args, format);                                                                                  \
+    const char *s = arena_vprintf((a), format, args);                                                        \
+    va_end(args)
 // fn(arg) runs when the arena is destroyed (to unmap files, dispose LLVM objects).
 void arena_on_destroy(arena *a, void (*fn)(void *), void *arg);
 // Most bytes the arena may hold (0: no limit) and what to call past it; handler must not return.
@@ -63,6 +69,10 @@ void text_add_quoted(text *t, const char *s, size_t n);
 // Reads back what text_add_quoted wrote, at *s, and moves *s past it; NULL when it is no quoted string.
 // The result may hold NULs: *n bytes.
 char *text_unquote(arena *a, const char **s, size_t *n);
+// Bytes of the UTF-8 character at s, of which n bytes are left, and its code point; 0: not valid.
+int utf8_decode(const char *s, size_t n, uint32_t *code);
+int hex_digit(char c);                                      // -1: it is none
+int text_equals(const char *s, size_t n, const char *word); // whether the n bytes are that word
 // s for a message: unsafe characters escaped, clipped after `most` bytes.
 void text_add_safe(text *t, const char *s, size_t most);
 
@@ -73,7 +83,7 @@ typedef struct map {
         const char *key; // interned copy for string maps, NULL for integer maps
         uint64_t number;
         void *value;
-    } *slots;   // in insertion order
+    } * slots;  // in insertion order
     int *index; // open addressing, -1 empty
     int n, cap;
 } map;

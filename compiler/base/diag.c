@@ -109,11 +109,15 @@ static void report_error(diag *d, diag_class class, const loc *at, const char *s
     send(d, SEV_ERROR, class, at, s);
 }
 
+static _Noreturn void report_fatal(diag *d, diag_class class, const loc *at, const char *s) {
+    d->errors++;
+    send(d, SEV_ERROR, class, at, s);
+    leave(d);
+}
+
 void diag_hint(diag *d, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    d->pending_hint = safe(d, arena_vprintf(d->arena, format, args));
-    va_end(args);
+    ARENA_VARIADIC(d->arena, s, format);
+    d->pending_hint = safe(d, s);
 }
 
 void diag_remark(diag *d, const loc *at, const char *format, ...) {
@@ -121,65 +125,39 @@ void diag_remark(diag *d, const loc *at, const char *format, ...) {
         d->pending_hint = NULL;
         return;
     }
-    va_list args;
-    va_start(args, format);
-    send(d, SEV_REMARK, DIAG_OK, at, arena_vprintf(d->arena, format, args));
-    va_end(args);
+    ARENA_VARIADIC(d->arena, s, format);
+    send(d, SEV_REMARK, DIAG_OK, at, s);
 }
 
 void diag_warning(diag *d, const loc *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *s = arena_vprintf(d->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(d->arena, s, format);
     if (d->werror) report_error(d, DIAG_USER, at, arena_printf(d->arena, "%s [-Werror]", s));
     else send(d, SEV_WARNING, DIAG_OK, at, s);
 }
 
 void diag_error(diag *d, const loc *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *s = arena_vprintf(d->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(d->arena, s, format);
     report_error(d, DIAG_USER, at, s);
 }
 
 void diag_missing(diag *d, const loc *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *s = arena_vprintf(d->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(d->arena, s, format);
     report_error(d, DIAG_MISSING, at, s);
 }
 
 _Noreturn void diag_fatal(diag *d, const loc *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *s = arena_vprintf(d->arena, format, args);
-    va_end(args);
-    d->errors++;
-    send(d, SEV_ERROR, DIAG_USER, at, s);
-    leave(d);
+    ARENA_VARIADIC(d->arena, s, format);
+    report_fatal(d, DIAG_USER, at, s);
 }
 
 _Noreturn void diag_fatal_missing(diag *d, const loc *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *s = arena_vprintf(d->arena, format, args);
-    va_end(args);
-    d->errors++;
-    send(d, SEV_ERROR, DIAG_MISSING, at, s);
-    leave(d);
+    ARENA_VARIADIC(d->arena, s, format);
+    report_fatal(d, DIAG_MISSING, at, s);
 }
 
 _Noreturn void diag_defect(diag *d, const loc *at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *s = arena_vprintf(d->arena, format, args);
-    va_end(args);
-    d->errors++;
-    send(d, SEV_ERROR, DIAG_DEFECT, at, arena_printf(d->arena, "internal error: %s", s));
-    leave(d);
+    ARENA_VARIADIC(d->arena, s, format);
+    report_fatal(d, DIAG_DEFECT, at, arena_printf(d->arena, "internal error: %s", s));
 }
 
 void diag_check(diag *d) {

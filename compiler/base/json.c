@@ -14,24 +14,12 @@ static void new_line(json *j) {
     for (int i = 0; i < j->depth * j->indent; i++) text_add(&j->out, " ");
 }
 
-// Length of the UTF-8 sequence at s; 0: it is none.
-static size_t utf8_length(const char *s) {
-    unsigned char c = (unsigned char)*s;
-    size_t n = c < 0x80                ? 1
-               : c >= 0xc2 && c < 0xe0 ? 2
-               : c >= 0xe0 && c < 0xf0 ? 3
-               : c >= 0xf0 && c < 0xf5 ? 4
-                                       : 0;
-    for (size_t i = 1; i < n; i++)
-        if (((unsigned char)s[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
 static void add_string(json *j, const char *s) {
     text *t = &j->out;
     text_add(t, "\"");
     while (*s) {
-        size_t n = utf8_length(s);
+        uint32_t code;
+        size_t n = (size_t)utf8_decode(s, strnlen(s, 4), &code);
         if (n == 0) text_add(t, "\\ufffd"), n = 1;
         else if (*s == '"' || *s == '\\') text_printf(t, "\\%c", *s);
         else if (*s == '\n') text_add(t, "\\n");

@@ -31,8 +31,7 @@ void text_printf(text *t, const char *format, ...) {
 
 const char *text_str(const text *t) { return t->s ? t->s : ""; }
 
-// The code point at s and its length in bytes; 0 bytes when s is not valid UTF-8 there.
-static int decode_utf8(const char *s, size_t n, uint32_t *code) {
+int utf8_decode(const char *s, size_t n, uint32_t *code) {
     const unsigned char *p = (const unsigned char *)s;
     int len = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : 4;
     if (p[0] >= 0xf5 || (p[0] >= 0x80 && p[0] < 0xc2) || (size_t)len > n) return 0;
@@ -55,7 +54,7 @@ static int is_unsafe(uint32_t c) {
 static void add_escaped(text *t, const char *s, size_t n, char quote) {
     for (size_t i = 0; i < n;) {
         uint32_t code = 0;
-        int len = decode_utf8(s + i, n - i, &code);
+        int len = utf8_decode(s + i, n - i, &code);
         if (!len || is_unsafe(code)) {
             for (int k = 0; k < (len ? len : 1); k++) {
                 char c = s[i++];
@@ -77,7 +76,7 @@ void text_add_quoted(text *t, const char *s, size_t n) {
     text_add(t, "\"");
 }
 
-static int hex_digit(char c) {
+int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -120,4 +119,8 @@ void text_add_safe(text *t, const char *s, size_t most) {
     }
     add_escaped(t, s, shown, 0);
     if (shown < n) text_printf(t, "... (%zu bytes)", n);
+}
+
+int text_equals(const char *s, size_t n, const char *word) {
+    return strlen(word) == n && !memcmp(s, word, n);
 }

@@ -154,14 +154,10 @@ static const char *find_ports(diag *d, const module *m, const char *option, cons
     *in = *out = -1;
     for (const char *equals = strchr(s, '='); equals; equals = strchr(equals + 1, '=')) {
         size_t n = (size_t)(equals - s);
-        for (int j = 0; j < m->main->inputs.n; j++) {
-            const char *name = m->main->inputs.at[j]->name;
-            if (strlen(name) == n && memcmp(name, s, n) == 0) *in = j;
-        }
-        for (int j = 0; j < m->main->outputs.n; j++) {
-            const char *name = m->main->output_names.at[j];
-            if (strlen(name) == n && memcmp(name, s, n) == 0) *out = j;
-        }
+        for (int j = 0; j < m->main->inputs.n; j++)
+            if (text_equals(s, n, m->main->inputs.at[j]->name)) *in = j;
+        for (int j = 0; j < m->main->outputs.n; j++)
+            if (text_equals(s, n, m->main->output_names.at[j])) *out = j;
         if (*in >= 0 || *out >= 0) return equals + 1;
     }
     diag_error(d, NULL, "%s %s: no input or output has this name", option, s);
@@ -196,7 +192,7 @@ void bind_io(arena *a, diag *d, module *m, const options *o) {
 // ---------------------------------------------------------------- --state
 static int find_buffer(const char *name, size_t n, buffer *const *all, int count) {
     for (int j = 0; j < count; j++)
-        if (strlen(all[j]->name) == n && memcmp(all[j]->name, name, n) == 0) return j;
+        if (text_equals(name, n, all[j]->name)) return j;
     return -1;
 }
 

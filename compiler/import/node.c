@@ -391,8 +391,7 @@ static void upgrade(importer *im, node *n, const meaning *m) {
 
 // A graph that a call gives to a function may end up in a graph further in.
 static void add_attr(node *n, attr a) {
-    if (a.kind == ATTR_GRAPH) a.graph->outer = n->graph;
-    for (int i = 0; a.kind == ATTR_GRAPHS && i < a.n; i++) a.graphs[i]->outer = n->graph;
+    for (int i = 0; attr_graph(&a, i); i++) attr_graph(&a, i)->outer = n->graph;
     node_set_attr(n, a);
 }
 

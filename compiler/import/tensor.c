@@ -8,10 +8,7 @@ static const char *name_of(const Onnx__TensorProto *t) { return t->name ? t->nam
 static _Noreturn void fail(importer *im, const loc *at, const Onnx__TensorProto *t, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static _Noreturn void fail(importer *im, const loc *at, const Onnx__TensorProto *t, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *what = arena_vprintf(im->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(im->arena, what, format);
     diag_fatal(im->diag, at, "tensor '%s': %s", name_of(t), what);
 }
 

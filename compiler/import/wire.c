@@ -38,10 +38,7 @@ static void path(text *t, const frame *f) {
 static _Noreturn void fail(walker *w, const frame *f, size_t at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static _Noreturn void fail(walker *w, const frame *f, size_t at, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *what = arena_vprintf(w->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(w->arena, what, format);
     text t = {.arena = w->arena};
     path(&t, f);
     if (f->depth <= 1) diag_hint(w->diag, "the file may be truncated, or may not be an ONNX model");
@@ -123,24 +120,12 @@ static int wire_type(ProtobufCType t) {
     return WIRE_BYTES;
 }
 
-// Bytes of the UTF-8 character at s (n bytes are left), 0 when it is none: RFC 3629, no NUL.
-static size_t utf8_size(const uint8_t *s, size_t n) {
-    uint8_t c = s[0];
-    if (c < 0x80) return c != 0;
-    size_t size = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-    if (!size || size > n) return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    bool overlong = (c == 0xe0 && s[1] < 0xa0) || (c == 0xf0 && s[1] < 0x90);
-    bool outside = (c == 0xed && s[1] > 0x9f) || (c == 0xf4 && s[1] > 0x8f);
-    return overlong || outside ? 0 : size;
-}
-
 static void check_string(walker *w, const frame *f, size_t at, size_t n) {
     for (size_t i = at; i < at + n;) {
-        size_t size = utf8_size(w->data + i, at + n - i);
-        if (!size) fail(w, f, i, w->data[i] ? "text that is not UTF-8" : "a NUL within text");
-        i += size;
+        uint32_t code = 0;
+        int size = utf8_decode((const char *)w->data + i, at + n - i, &code);
+        if (!size || !code) fail(w, f, i, w->data[i] ? "text that is not UTF-8" : "a NUL within text");
+        i += (size_t)size;
     }
 }
 

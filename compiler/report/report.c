@@ -30,8 +30,7 @@ static void note_nodes(map *by_loc, const graph *g) {
     for (int i = 0; i < g->nodes.n; i++) {
         node *n = g->nodes.at[i];
         map_put_number(by_loc, (uint64_t)(uintptr_t)n->loc, n);
-        for (int k = 0; k < n->nattrs; k++)
-            if (n->attrs[k].kind == ATTR_GRAPH) note_nodes(by_loc, n->attrs[k].graph);
+        for (int k = 0; node_region(n, k); k++) note_nodes(by_loc, node_region(n, k));
     }
 }
 
@@ -70,8 +69,7 @@ static void count_ops(arena *a, report_facts *f, map *at, const graph *g) {
         }
         f->ops.at[k - 1].n++;
         f->nodes++;
-        for (int j = 0; j < n->nattrs; j++)
-            if (n->attrs[j].kind == ATTR_GRAPH) count_ops(a, f, at, n->attrs[j].graph);
+        for (int j = 0; node_region(n, j); j++) count_ops(a, f, at, node_region(n, j));
     }
 }
 
@@ -89,8 +87,7 @@ report_facts report_collect(pipeline *p) {
     const uses *u = uses_build(p->arena, g);
     for (int i = 0; i < g->buffers.n; i++) {
         const buffer *b = g->buffers.at[i];
-        if (b->view_of || !u->of[i].sites.n) continue;
-        if (b->role != BUF_CONST) continue;
+        if (b->role != BUF_CONST || b->view_of || !u->of[i].sites.n) continue;
         f.nconstants++;
         f.parameters += b->data->count;
         f.parameter_bytes += dtype_size(b->data->elem, b->data->count);

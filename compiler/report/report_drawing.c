@@ -15,7 +15,7 @@ typedef struct drawing {
     arena *arena;
     const graph *g;
     item *items; // inputs, nodes, outputs
-    int n;
+    int n, reader;
     int *item_of; // by value id: the item that gives it, plus 1
     VEC(int) * layers;
     int nlayers;
@@ -31,15 +31,9 @@ static void connect(drawing *d, const value *v, int to) {
     if (d->items[to].above.n < NEIGHBOURS_MOST) VEC_PUSH(d->arena, &d->items[to].above, from);
 }
 
-// What regions read from outside is read by the node that has them.
-static void connect_region(drawing *d, const graph *region, int to) {
-    for (int j = 0; j < region->nodes.n; j++) {
-        const node *n = region->nodes.at[j];
-        for (int i = 0; i < n->nin; i++) connect(d, n->in[i], to);
-        for (int i = 0; i < n->nattrs; i++)
-            if (n->attrs[i].kind == ATTR_GRAPH) connect_region(d, n->attrs[i].graph, to);
-    }
-    for (int j = 0; j < region->outputs.n; j++) connect(d, region->outputs.at[j], to);
+static void connect_reads(void *user, value *v) {
+    drawing *d = user;
+    connect(d, v, d->reader);
 }
 
 static void connect_all(drawing *d) {
@@ -47,12 +41,10 @@ static void connect_all(drawing *d) {
     for (int j = 0; j < g->inputs.n; j++) d->item_of[g->inputs.at[j]->id] = j + 1;
     for (int j = 0; j < g->nodes.n; j++) {
         const node *n = g->nodes.at[j];
-        int to = g->inputs.n + j;
-        for (int i = 0; i < n->nin; i++) connect(d, n->in[i], to);
-        for (int i = 0; i < n->nattrs; i++)
-            if (n->attrs[i].kind == ATTR_GRAPH) connect_region(d, n->attrs[i].graph, to);
+        d->reader = g->inputs.n + j;
+        node_reads(n, connect_reads, d); // a node reads what its regions read
         for (int i = 0; i < n->nout; i++)
-            if (n->out[i]) d->item_of[n->out[i]->id] = to + 1;
+            if (n->out[i]) d->item_of[n->out[i]->id] = d->reader + 1;
     }
     for (int j = 0; j < g->outputs.n; j++) connect(d, g->outputs.at[j], g->inputs.n + g->nodes.n + j);
 }

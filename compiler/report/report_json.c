@@ -135,10 +135,9 @@ static void json_node(json *j, const map *kernels_of, const node *n, const node 
     json_close(j, '}');
     json_place(j, place);
     json_close(j, '}');
-    for (int i = 0; i < n->nattrs; i++)
-        if (n->attrs[i].kind == ATTR_GRAPH)
-            for (int k = 0; k < n->attrs[i].graph->nodes.n; k++)
-                json_node(j, kernels_of, n->attrs[i].graph->nodes.at[k], inside ? inside : n, NULL);
+    for (int i = 0; node_region(n, i); i++)
+        for (int k = 0; k < node_region(n, i)->nodes.n; k++)
+            json_node(j, kernels_of, node_region(n, i)->nodes.at[k], inside ? inside : n, NULL);
 }
 
 static void json_ports(json *j, const char *key, value *const *v, int n, const char *const *names,

@@ -38,16 +38,13 @@ static bool in_name(char c) { return starts_name(c) || (c >= '0' && c <= '9') ||
 
 static const function *function_named(const char *s, size_t n) {
     for (int i = 0; i < NFUNCTIONS; i++)
-        if (strlen(functions[i].name) == n && !memcmp(functions[i].name, s, n)) return &functions[i];
+        if (text_equals(s, n, functions[i].name)) return &functions[i];
     return NULL;
 }
 
-static bool is_word(const char *s, size_t n, const char *word) {
-    return strlen(word) == n && !memcmp(s, word, n);
-}
-
 static bool is_reserved(const char *s, size_t n) {
-    return function_named(s, n) || is_word(s, n, "overflow") || is_word(s, n, "let") || is_word(s, n, "in");
+    return function_named(s, n) || text_equals(s, n, "overflow") || text_equals(s, n, "let") ||
+           text_equals(s, n, "in");
 }
 
 // ---- Printing. Parts get their text first, operands before users.

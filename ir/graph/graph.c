@@ -246,27 +246,25 @@ value *node_output(node *n, int i, const char *name) {
     return v;
 }
 
-static void own_graph(graph *g, node *n) { g->owner = n; }
+graph *attr_graph(const attr *a, int i) {
+    if (a->kind == ATTR_GRAPH) return i ? NULL : a->graph;
+    return a->kind == ATTR_GRAPHS && i < a->n ? a->graphs[i] : NULL;
+}
+
+graph *node_region(const node *n, int i) {
+    for (int j = 0, before = 0; j < n->nattrs; j++) {
+        int own = 0;
+        for (; attr_graph(&n->attrs[j], own); own++)
+            if (before + own == i) return attr_graph(&n->attrs[j], own);
+        before += own;
+    }
+    return NULL;
+}
 
 static int attr_place(const node *n, const char *name) {
     for (int i = 0; i < n->nattrs; i++)
         if (!strcmp(n->attrs[i].name, name)) return i;
     return -1;
-}
-
-static void for_each_region(const attr *a, void (*fn)(graph *g, node *n), node *n) {
-    if (a->kind == ATTR_GRAPH && a->graph) fn(a->graph, n);
-    for (int i = 0; a->kind == ATTR_GRAPHS && i < a->n; i++) fn(a->graphs[i], n);
-}
-
-static bool holds_graph(const node *n, const graph *g) {
-    for (int i = 0; i < n->nattrs; i++) {
-        const attr *a = &n->attrs[i];
-        if (a->kind == ATTR_GRAPH && a->graph == g) return true;
-        for (int k = 0; a->kind == ATTR_GRAPHS && k < a->n; k++)
-            if (a->graphs[k] == g) return true;
-    }
-    return false;
 }
 
 static void unlink_node(node *n);
@@ -279,8 +277,14 @@ static void clear_graph(graph *g) {
     g->owner = NULL;
 }
 
-static void drop_region(graph *g, node *n) {
-    if (g->owner == n && !holds_graph(n, g)) clear_graph(g);
+// Graphs of an attribute that n no longer has, unless another of its attributes has them.
+static void drop_regions(const node *n, const attr *old) {
+    for (int i = 0; attr_graph(old, i); i++) {
+        graph *g = attr_graph(old, i);
+        bool held = g->owner != n;
+        for (int j = 0; node_region(n, j) && !held; j++) held = node_region(n, j) == g;
+        if (!held) clear_graph(g);
+    }
 }
 
 static void forget_value(value *v, module *m) {
@@ -293,7 +297,7 @@ static void unlink_node(node *n) {
     module *m = module_of(n);
     int nattrs = n->nattrs;
     n->nattrs = 0;
-    for (int i = 0; i < nattrs; i++) for_each_region(&n->attrs[i], drop_region, n);
+    for (int i = 0; i < nattrs; i++) drop_regions(n, &n->attrs[i]);
     for (int i = 0; i < n->nin; i++) node_set_in(n, i, NULL);
     for (int i = 0; i < n->nout; i++)
         if (n->out[i] && n->out[i]->def == n) forget_value(n->out[i], m);
@@ -316,14 +320,12 @@ void node_drop_output(node *n, int i) {
     n->out[i] = NULL;
 }
 
-static void set_outer(graph *g, node *n) { g->outer = n->graph; }
-
 void node_move(node *n, graph *g, node *before) {
     remove_node(n);
     insert_node(g, n, before);
     for (int i = 0; i < n->nout; i++)
         if (n->out[i]) n->out[i]->graph = g;
-    for (int i = 0; i < n->nattrs; i++) for_each_region(&n->attrs[i], set_outer, n);
+    for (int i = 0; node_region(n, i); i++) node_region(n, i)->outer = g;
 }
 
 static void adopt_constant(value *v, const graph *from, graph *to) {
@@ -336,11 +338,7 @@ static void adopt_constants(const graph *g, const graph *from, graph *to) {
     for (int i = 0; i < g->nodes.n; i++) {
         const node *n = g->nodes.at[i];
         for (int j = 0; j < n->nin; j++) adopt_constant(n->in[j], from, to);
-        for (int j = 0; j < n->nattrs; j++) {
-            const attr *a = &n->attrs[j];
-            if (a->kind == ATTR_GRAPH && a->graph) adopt_constants(a->graph, from, to);
-            for (int k = 0; a->kind == ATTR_GRAPHS && k < a->n; k++) adopt_constants(a->graphs[k], from, to);
-        }
+        for (int j = 0; node_region(n, j); j++) adopt_constants(node_region(n, j), from, to);
     }
 }
 
@@ -371,8 +369,8 @@ void node_set_attr(node *n, attr a) {
         old = n->attrs[i];
     }
     n->attrs[i] = a;
-    for_each_region(&a, own_graph, n);
-    for_each_region(&old, drop_region, n);
+    for (int k = 0; attr_graph(&a, k); k++) attr_graph(&a, k)->owner = n;
+    drop_regions(n, &old);
 }
 
 void node_remove_attr(node *n, const char *name) {
@@ -381,7 +379,7 @@ void node_remove_attr(node *n, const char *name) {
     attr old = n->attrs[i];
     memmove(n->attrs + i, n->attrs + i + 1, (size_t)(n->nattrs - i - 1) * sizeof *n->attrs);
     n->nattrs--;
-    for_each_region(&old, drop_region, n);
+    drop_regions(n, &old);
 }
 
 const attr *node_attr(const node *n, const char *name) {
@@ -425,7 +423,7 @@ int node_choice(const node *n, const char *name, const char *words) {
     int i = 0;
     for (const char *w = words; *w; w += *w == ' ', i++) {
         size_t length = strcspn(w, " ");
-        if (!given || (strlen(given) == length && memcmp(given, w, length) == 0)) return i;
+        if (!given || text_equals(w, length, given)) return i;
         w += length;
     }
     diag_fatal(module_of(n)->diag, n->loc, "attribute '%s' is '%s'; it must be %s", name, given,

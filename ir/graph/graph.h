@@ -229,6 +229,10 @@ node *node_next(const node *n);                     // NULL: n is the last
 void value_replace(value *old, value *replacement); // in all nodes, regions and outputs of the module
 int value_uses(const value *v);                     // counts node inputs (also in regions) and graph outputs
 
+// The i-th graph of an attribute, and of all attributes of a node; NULL: it has fewer.
+graph *attr_graph(const attr *a, int i);
+graph *node_region(const node *n, int i);
+
 // Attributes. `node_attr` is NULL when absent; the typed ones give the fallback when absent and are a
 // fatal error on a wrong kind.
 const attr *node_attr(const node *n, const char *name);

@@ -74,9 +74,5 @@ static void region_reads(const graph *g, void (*fn)(void *user, value *v), void 
 void node_reads(const node *n, void (*fn)(void *user, value *v), void *user) {
     for (int i = 0; i < n->nin; i++)
         if (n->in[i]) fn(user, n->in[i]);
-    for (int i = 0; i < n->nattrs; i++) {
-        const attr *a = &n->attrs[i];
-        if (a->kind == ATTR_GRAPH && a->graph) region_reads(a->graph, fn, user);
-        for (int j = 0; a->kind == ATTR_GRAPHS && j < a->n; j++) region_reads(a->graphs[j], fn, user);
-    }
+    for (int i = 0; node_region(n, i); i++) region_reads(node_region(n, i), fn, user);
 }

@@ -60,8 +60,15 @@ static attr parse_list_attr(reader *p, node *n, attr_kind kind) {
     return result;
 }
 
+static attr_kind accept_list_word(reader *p) {
+    for (int kind = 0; kind <= ATTR_TYPES; kind++)
+        if (attr_list_words[kind] && reader_accept_word(p, attr_list_words[kind])) return kind;
+    return ATTR_NONE;
+}
+
 static attr parse_attr_value(reader *p, node *n) {
     attr a = {.kind = ATTR_INT};
+    attr_kind list;
     reader_skip(p);
     if (*p->s == '"') {
         a.kind = ATTR_STRING;
@@ -71,21 +78,14 @@ static attr parse_attr_value(reader *p, node *n) {
     } else if (reader_at_float(p)) {
         a.kind = ATTR_FLOAT;
         a.f = reader_float(p);
-    } else if (reader_accept_word(p, "ints")) {
-        a = parse_list_attr(p, n, ATTR_INTS);
-    } else if (reader_accept_word(p, "floats")) {
-        a = parse_list_attr(p, n, ATTR_FLOATS);
-    } else if (reader_accept_word(p, "strings")) {
-        a = parse_list_attr(p, n, ATTR_STRINGS);
-    } else if (reader_accept_word(p, "graphs")) {
-        a = parse_list_attr(p, n, ATTR_GRAPHS);
+    } else if ((list = accept_list_word(p)) != ATTR_NONE) {
+        a = parse_list_attr(p, n, list);
     } else if (reader_accept_word(p, "tensor")) {
         a.kind = ATTR_TENSOR;
         a.tensor = reader_constant(p);
     } else if (reader_accept_word(p, "type")) {
         a.kind = ATTR_TYPE;
-        a.type = ARENA_NEW(p->m->arena, type);
-        *a.type = reader_type(p);
+        a.type = reader_new_type(p);
     } else if (*p->s == 'g') {
         a.kind = ATTR_GRAPH;
         a.graph = parse_graph(p, n->graph, n);

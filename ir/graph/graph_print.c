@@ -20,11 +20,12 @@
 #include <math.h>
 #include <string.h>
 
+typedef VEC(const value *) value_list;
 typedef struct printer {
     text out;
     const module *m;
     int indent;
-    const value ***constants; // by graph id: the used constants, NULL at the end
+    value_list *constants; // by graph id: those that are used, in order of their ids
     named_dims dims;
     void (*see)(void *user, const void *data, size_t size); // gets the data of constants, NULL: they are text
     void *user;
@@ -105,29 +106,8 @@ static void add_constant(printer *p, const constant *c) {
 
 static void add_graph(printer *p, const graph *g);
 
-static const char *list_word(attr_kind kind) {
-    switch (kind) {
-    case ATTR_INTS: return "ints ";
-    case ATTR_FLOATS: return "floats ";
-    case ATTR_STRINGS: return "strings ";
-    case ATTR_GRAPHS: return "graphs ";
-    case ATTR_NONE:
-    case ATTR_FLOAT:
-    case ATTR_INT:
-    case ATTR_STRING:
-    case ATTR_TENSOR:
-    case ATTR_GRAPH:
-    case ATTR_TENSORS:
-    case ATTR_SPARSE_TENSOR:
-    case ATTR_SPARSE_TENSORS:
-    case ATTR_TYPE:
-    case ATTR_TYPES: break;
-    }
-    return "";
-}
-
 static void add_attr_list(printer *p, const attr *a) {
-    if (a->n == 0) add(p, list_word(a->kind));
+    if (a->n == 0) text_printf(&p->out, "%s ", attr_list_words[a->kind]);
     add(p, "[");
     for (int i = 0; i < a->n; i++) {
         if (i) add(p, ", ");
@@ -207,12 +187,13 @@ static void add_node(printer *p, const node *n) {
 // ---- Graphs.
 
 static void add_graph_constants(printer *p, const graph *g) {
-    for (const value **c = p->constants[g->id]; c && *c; c++) {
+    for (int i = 0; i < p->constants[g->id].n; i++) {
+        const value *v = p->constants[g->id].at[i];
         new_line(p);
-        add_value_name(p, *c);
+        add_value_name(p, v);
         add(p, " = constant ");
-        add_constant(p, (*c)->constant);
-        if ((*c)->doc) add(p, " doc "), add_string(p, (*c)->doc);
+        add_constant(p, v->constant);
+        if (v->doc) add(p, " doc "), add_string(p, v->doc);
     }
 }
 
@@ -251,23 +232,11 @@ static void add_graph(printer *p, const graph *g) {
 
 // ---- What stands before the graph.
 
-// The used constants of each graph, in order of their ids.
 static void collect_constants(printer *p) {
-    arena *a = p->out.arena;
-    int *counts = ARENA_ARRAY(a, int, p->m->ngraphs);
-    p->constants = ARENA_ARRAY(a, const value **, p->m->ngraphs);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int i = 0; i < p->m->values.n; i++) {
-            const value *v = p->m->values.at[i];
-            if (!v->constant || !v->graph || !v->uses.n) continue;
-            int id = v->graph->id;
-            if (pass) p->constants[id][counts[id]] = v;
-            counts[id]++;
-        }
-        for (int id = 0; id < p->m->ngraphs && !pass; id++) {
-            p->constants[id] = ARENA_ARRAY(a, const value *, counts[id] + 1);
-            counts[id] = 0;
-        }
+    p->constants = ARENA_ARRAY(p->out.arena, value_list, p->m->ngraphs);
+    for (int i = 0; i < p->m->values.n; i++) {
+        const value *v = p->m->values.at[i];
+        if (v->constant && v->graph && v->uses.n) VEC_PUSH(p->out.arena, &p->constants[v->graph->id], v);
     }
 }
 

@@ -17,34 +17,31 @@ typedef struct verifier {
         if (!(condition)) diag_defect((v)->m->diag, (at), __VA_ARGS__);                                      \
     } while (0)
 
-static bool type_kind_is_known(type_kind k) {
-    switch (k) {
-    case TYPE_NONE:
-    case TYPE_TENSOR:
-    case TYPE_SPARSE:
-    case TYPE_SEQUENCE:
-    case TYPE_OPTIONAL:
-    case TYPE_MAP: return true;
-    }
-    return false;
+static void check_elem(verifier *v, const loc *at, const char *name, dtype t) {
+    CHECK(v, at, t != DT_NONE && t < DT_COUNT, "'%s' has element type %d", name, t);
 }
 
 static void check_type(verifier *v, const loc *at, const char *name, const type *t) {
-    bool shaped = t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE;
-    CHECK(v, at, type_kind_is_known(t->kind), "'%s' has a type of unknown kind %d", name, t->kind);
-    if (shaped || t->kind == TYPE_MAP)
-        CHECK(v, at, t->elem != DT_NONE && t->elem < DT_COUNT, "'%s' has element type %d", name, t->elem);
-    if (shaped) {
+    switch (t->kind) {
+    case TYPE_NONE: return;
+    case TYPE_TENSOR:
+    case TYPE_SPARSE:
+        check_elem(v, at, name, t->elem);
         CHECK(v, at, t->rank >= RANK_ANY && t->rank <= MAX_RANK, "'%s' has rank %d", name, t->rank);
         CHECK(v, at, t->rank <= 0 || t->dims, "'%s' has no dims", name);
         for (int i = 0; i < t->rank; i++) {
             CHECK(v, at, t->dims[i], "dim %d of '%s' is NULL", i, name);
             CHECK(v, at, t->dims[i]->table == v->m->dims, "dim %d of '%s' is of another table", i, name);
         }
-    } else if (t->kind != TYPE_NONE) {
+        return;
+    case TYPE_MAP: check_elem(v, at, name, t->elem); // fall through
+    case TYPE_SEQUENCE:
+    case TYPE_OPTIONAL:
         CHECK(v, at, t->item, "'%s' has a container type without item type", name);
         check_type(v, at, name, t->item);
+        return;
     }
+    CHECK(v, at, false, "'%s' has a type of unknown kind %d", name, t->kind);
 }
 
 static void check_constant(verifier *v, const loc *at, const value *x) {

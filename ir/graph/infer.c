@@ -28,10 +28,7 @@ static struct infer_state *state_of(const node *n) {
 }
 
 void infer_error(const node *n, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    const char *text = arena_vprintf(infer_arena(n), format, args);
-    va_end(args);
+    ARENA_VARIADIC(infer_arena(n), text, format);
     diag_fatal(n->graph->module->diag, n->loc, "%s", text);
 }
 

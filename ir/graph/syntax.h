@@ -20,6 +20,9 @@ typedef struct named_dims {
 dim *named_dims_add(named_dims *n, dim *d); // d as simple as it will be when it is read back
 const char **named_dims_lines(const named_dims *n, int *count);
 
+// Words of the kinds of attributes that are lists; NULL: the kind is not a list.
+extern const char *const attr_list_words[ATTR_TYPES + 1];
+
 // ---------------------------------------------------------------- reading
 typedef struct reader {
     module *m;
@@ -49,6 +52,7 @@ dim *reader_dim(reader *p);
 void reader_dim_declaration(reader *p); // after "dim"
 type reader_shape(reader *p);           // of a tensor
 type reader_type(reader *p);
+type *reader_new_type(reader *p);
 constant *reader_constant(reader *p);
 constant *reader_data(reader *p, const type *t); // as print_data wrote it
 int64_t reader_count(reader *p, const type *t);  // elements of a constant, whose dims must be constant

@@ -12,6 +12,12 @@ void print_name(text *t, const char *name) {
     else text_add_quoted(t, name, strlen(name));
 }
 
+const char *const attr_list_words[] = {[ATTR_INTS] = "ints",
+                                       [ATTR_FLOATS] = "floats",
+                                       [ATTR_STRINGS] = "strings",
+                                       [ATTR_GRAPHS] = "graphs",
+                                       [ATTR_TYPES] = NULL};
+
 // ---- Dims.
 
 static dim *settled(dim *d) {

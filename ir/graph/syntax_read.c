@@ -15,10 +15,7 @@ enum { DEEPEST = 200 }; // graphs in graphs, types in types, operands in operand
 void reader_fail_at(const reader *p, const char *s, const char *format, ...) {
     int line = 1;
     for (const char *c = p->start; c < s; c++) line += *c == '\n';
-    va_list args;
-    va_start(args, format);
-    const char *what = arena_vprintf(p->m->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(p->m->arena, what, format);
     diag_fatal(p->m->diag, &(loc){.file = p->m->file}, "line %d: %s", line, what);
 }
 
@@ -197,7 +194,7 @@ type reader_shape(reader *p) {
     return type_tensor(p->m->arena, elem, rank, dims);
 }
 
-static type *parse_item(reader *p) {
+type *reader_new_type(reader *p) {
     type *item = ARENA_NEW(p->m->arena, type);
     *item = reader_type(p);
     return item;
@@ -212,14 +209,14 @@ static type parse_boxed(reader *p) {
     } else if (reader_accept_word(p, "sequence") || reader_accept_word(p, "optional")) {
         t.kind = p->s[-1] == 'e' ? TYPE_SEQUENCE : TYPE_OPTIONAL;
         reader_expect(p, "(");
-        t.item = parse_item(p);
+        t.item = reader_new_type(p);
     } else if (reader_accept_word(p, "map")) {
         t.kind = TYPE_MAP;
         reader_expect(p, "(");
         t.elem = dtype_from_name(reader_name(p));
         if (t.elem == DT_NONE) reader_fail(p, "a map needs an element type as key");
         reader_expect(p, ",");
-        t.item = parse_item(p);
+        t.item = reader_new_type(p);
     } else {
         return reader_shape(p);
     }
@@ -262,17 +259,13 @@ static void check_count(reader *p, int64_t have, int64_t want) {
     reader_fail(p, "%lld elements or bytes are given instead of %lld", (long long)have, (long long)want);
 }
 
-static int nibble(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static const uint8_t *parse_hex(reader *p, int64_t want) {
     reader_expect(p, "\"");
     size_t n = strspn(p->s, "0123456789abcdef");
     check_count(p, (int64_t)n / 2, want);
     uint8_t *bytes = arena_alloc(p->m->arena, n / 2);
     for (size_t i = 0; i < n / 2; i++)
-        bytes[i] = (uint8_t)(nibble(p->s[2 * i]) << 4 | nibble(p->s[2 * i + 1]));
+        bytes[i] = (uint8_t)(hex_digit(p->s[2 * i]) << 4 | hex_digit(p->s[2 * i + 1]));
     p->s += n / 2 * 2;
     reader_expect(p, "\"");
     return bytes;

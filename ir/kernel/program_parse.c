@@ -80,18 +80,13 @@ static void add_to_interface(program_reader *r, buffer_names *n, buffer *b) {
 }
 
 static void parse_program_buffer(program_reader *r, buffer_names *n, buffer_role role) {
-    arena *a = r->p->arena;
     buffer *b = parse_buffer(r, role);
     parse_view(r, b);
     if (reader_accept_word(&r->in, "at")) b->offset = reader_dim(&r->in);
     parse_late(r, n, "or", &b->caller);
     parse_late(r, n, "else", (const buffer **)&b->fallback);
     add_to_interface(r, n, b);
-    if (reader_accept_word(&r->in, "holds")) {
-        type *t = ARENA_NEW(a, type);
-        *t = reader_type(&r->in);
-        b->holds = t;
-    }
+    if (reader_accept_word(&r->in, "holds")) b->holds = reader_new_type(&r->in);
     if (reader_accept_word(&r->in, "labels")) b->labels = reader_constant(&r->in);
     type t = {.kind = TYPE_TENSOR, .elem = b->dtype, .rank = b->rank, .dims = b->dims};
     if (role == BUF_CONST && !b->view_of) b->data = parse_contents(r, &t);

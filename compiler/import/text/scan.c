@@ -14,10 +14,7 @@ void scan_fail(const scanner *s, const char *format, ...) {
         column = *c == '\n' ? 1 : column + 1;
         line += *c == '\n';
     }
-    va_list args;
-    va_start(args, format);
-    const char *what = arena_vprintf(s->arena, format, args);
-    va_end(args);
+    ARENA_VARIADIC(s->arena, what, format);
     diag_fatal(s->diag, NULL, "line %d, column %d: %s", line, column, what);
 }
 

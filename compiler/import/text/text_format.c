@@ -12,13 +12,6 @@ typedef struct reader {
 static void message(reader *r, wire_kind *kind, char close);
 
 // ---------------------------------------------------------------- strings
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static uint32_t digits(scanner *s, int base, int most) {
     uint32_t v = 0;
     int n = 0;
