@@ -84,8 +84,8 @@ static void read_format(importer *im, const char *name) {
     case FORMAT_JSON: made = read_json(im->arena, im->diag, model, s, n); break;
     case FORMAT_ONNX_TEXT: made = read_onnx_text(im->arena, im->diag, s, n); break;
     }
-    im->data = made.size ? made.data : (const uint8_t *)"";
-    im->size = made.size;
+    im->data = (const uint8_t *)text_str(&made);
+    im->size = made.n;
 }
 
 static module *import_model(importer *im, const char *name) {

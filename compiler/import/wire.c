@@ -3,10 +3,11 @@
 // count, then to write. The slim copy has no raw data, no unknown fields and no field that the import
 // never reads; lengths of messages take a fixed five bytes, so that they can be filled in afterwards.
 #include "compiler/import/wire.h"
+#include "compiler/base/protobuf.h"
 #include "proto/onnx.pb-c.h"
 #include <string.h>
 
-enum { DEPTH_MOST = 100, LENGTH_BYTES = 5, WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+enum { DEPTH_MOST = 100 };
 
 // What protobuf-c may take for the unpacked message: real models need a few times their slim size.
 static const size_t memory_base = 256u << 20, memory_factor = 64;
@@ -87,12 +88,6 @@ static void put_varint(walker *w, uint64_t v) {
     for (; v >= 0x80; v >>= 7) bytes[n++] = (uint8_t)(v | 0x80);
     bytes[n++] = (uint8_t)v;
     put(w, bytes, n);
-}
-
-static void put_length(walker *w, size_t at, size_t n) {
-    if (!w->out) return;
-    for (int i = 0; i < LENGTH_BYTES; i++, n >>= 7)
-        w->out[at + (size_t)i] = (uint8_t)((n & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80 : 0));
 }
 
 // ---- Checks of single fields
@@ -192,7 +187,7 @@ static void walk_submessage(walker *w, frame *f, size_t at, size_t n) {
     size_t place = w->length;
     put(w, "\0\0\0\0", LENGTH_BYTES);
     walk_message(w, &inner, at, at + n);
-    put_length(w, place, w->length - place - LENGTH_BYTES);
+    if (w->out) pb_fill_length(w->out + place, w->length - place - LENGTH_BYTES);
 }
 
 // The contents of a length-prefixed field, after its tag.

@@ -4,6 +4,7 @@
 // A message is a list of pieces: bytes made here, and weights where they lie. So sizes are known before
 // anything is written, and weights are never copied.
 #include "compiler/output/onnx_write.h"
+#include "compiler/base/protobuf.h"
 #include "ir/graph/op.h"
 #include <string.h>
 
@@ -15,64 +16,53 @@ typedef struct piece {
 typedef struct message {
     arena *arena;
     VEC(piece) pieces;
-    text own; // bytes that are no piece yet
-    size_t size;
+    text own;    // bytes that are not a piece yet
+    size_t size; // of the pieces
 } message;
-
-enum { VARINT = 0, FIXED32 = 5, BYTES = 2 };
 
 static message message_new(arena *a) { return (message){.arena = a, .own = {.arena = a}}; }
 
-static void put_varint(message *m, uint64_t v) {
-    char s[10];
-    size_t n = 0;
-    for (; v >= 128; v >>= 7) s[n++] = (char)(v | 128);
-    s[n++] = (char)v;
-    text_addn(&m->own, s, n);
-    m->size += n;
-}
-static void put_tag(message *m, int field, int kind) { put_varint(m, (uint64_t)field << 3 | (unsigned)kind); }
-static void put_int(message *m, int field, int64_t v) {
-    put_tag(m, field, VARINT), put_varint(m, (uint64_t)v);
-}
+static void put_int(message *m, int field, int64_t v) { pb_int(&m->own, field, (uint64_t)v); }
+static void put_bytes(message *m, int field, const void *s, size_t n) { pb_bytes(&m->own, field, s, n); }
 static void put_float(message *m, int field, float v) {
-    put_tag(m, field, FIXED32);
+    pb_tag(&m->own, field, WIRE_32);
     text_addn(&m->own, (const char *)&v, sizeof v);
-    m->size += sizeof v;
-}
-static void put_bytes(message *m, int field, const void *s, size_t n) {
-    put_tag(m, field, BYTES), put_varint(m, n);
-    text_addn(&m->own, s, n);
-    m->size += n;
 }
 static void put_text(message *m, int field, const char *s) {
     if (s && *s) put_bytes(m, field, s, strlen(s));
 }
 
+static void add_piece(message *m, const void *at, size_t n) {
+    if (n) VEC_PUSH(m->arena, &m->pieces, (piece){at, n});
+    m->size += n;
+}
+
 static void end_piece(message *m) {
-    if (m->own.n) VEC_PUSH(m->arena, &m->pieces, (piece){m->own.s, m->own.n});
+    add_piece(m, m->own.s, m->own.n);
     m->own = (text){.arena = m->arena};
+}
+
+static void begin_outside(message *m, int field, size_t n) {
+    pb_tag(&m->own, field, WIRE_BYTES);
+    pb_varint(&m->own, n);
+    end_piece(m);
 }
 
 // Bytes that outlive the message.
 static void put_outside(message *m, int field, const void *s, size_t n) {
-    put_tag(m, field, BYTES), put_varint(m, n);
-    end_piece(m);
-    if (n) VEC_PUSH(m->arena, &m->pieces, (piece){s, n});
-    m->size += n;
+    begin_outside(m, field, n);
+    add_piece(m, s, n);
 }
 
-static void put_message(message *m, int field, message *inner) {
+static void put_message(message *m, int field, message inner) {
     enum { COPIED_MOST = 256 };
-    end_piece(inner);
-    if (inner->pieces.n == 1 && inner->size <= COPIED_MOST) {
-        put_bytes(m, field, inner->pieces.at[0].at, inner->size);
+    end_piece(&inner);
+    if (inner.pieces.n == 1 && inner.size <= COPIED_MOST) {
+        put_bytes(m, field, inner.pieces.at[0].at, inner.size);
         return;
     }
-    put_tag(m, field, BYTES), put_varint(m, inner->size);
-    end_piece(m);
-    for (int i = 0; i < inner->pieces.n; i++) VEC_PUSH(m->arena, &m->pieces, inner->pieces.at[i]);
-    m->size += inner->size;
+    begin_outside(m, field, inner.size);
+    for (int i = 0; i < inner.pieces.n; i++) add_piece(m, inner.pieces.at[i].at, inner.pieces.at[i].n);
 }
 
 // ---------------------------------------------------------------- names
@@ -116,25 +106,19 @@ static void note_dtype(writer *w, dtype t) {
     if ((int)t > w->newest_dtype) w->newest_dtype = (int)t;
 }
 
-static void find_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
-}
-
 static message shape_message(writer *w, const type *t) {
     message shape = message_new(w->arena);
     for (int j = 0; j < t->rank; j++) {
         message d = message_new(w->arena);
-        bool opaque = false;
-        dim_atoms(t->dims[j], find_opaque, &opaque);
         if (dim_is_const(t->dims[j])) put_int(&d, 1, dim_value(t->dims[j]));
-        else if (!opaque) put_text(&d, 2, dim_text(w->arena, t->dims[j]));
-        put_message(&shape, 1, &d);
+        else if (!dim_is_opaque(t->dims[j])) put_text(&d, 2, dim_text(w->arena, t->dims[j]));
+        put_message(&shape, 1, d);
     }
     return shape;
 }
 
 static message type_message(writer *w, const type *t) {
-    message outer = message_new(w->arena), inner = message_new(w->arena), item;
+    message outer = message_new(w->arena), inner = message_new(w->arena);
     static const int fields[] = {
         [TYPE_TENSOR] = 1, [TYPE_SEQUENCE] = 4, [TYPE_MAP] = 5, [TYPE_SPARSE] = 8, [TYPE_OPTIONAL] = 9};
     note_dtype(w, t->elem);
@@ -142,14 +126,10 @@ static message type_message(writer *w, const type *t) {
     if (t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE || t->kind == TYPE_MAP)
         put_int(&inner, 1, (int)t->elem);
     if ((t->kind == TYPE_TENSOR || t->kind == TYPE_SPARSE) && t->rank >= 0) {
-        message shape = shape_message(w, t);
-        put_message(&inner, 2, &shape);
+        put_message(&inner, 2, shape_message(w, t));
     }
-    if (t->item) {
-        item = type_message(w, t->item);
-        put_message(&inner, t->kind == TYPE_MAP ? 2 : 1, &item);
-    }
-    put_message(&outer, fields[t->kind], &inner);
+    if (t->item) put_message(&inner, t->kind == TYPE_MAP ? 2 : 1, type_message(w, t->item));
+    put_message(&outer, fields[t->kind], inner);
     return outer;
 }
 
@@ -157,8 +137,7 @@ static message value_info(writer *w, const char *name, const value *v) {
     message m = message_new(w->arena);
     put_text(&m, 1, name);
     if (v->type.kind != TYPE_NONE) {
-        message t = type_message(w, &v->type);
-        put_message(&m, 2, &t);
+        put_message(&m, 2, type_message(w, &v->type));
     }
     put_text(&m, 3, v->doc);
     return m;
@@ -196,13 +175,8 @@ static message tensor_message(writer *w, const char *name, const constant *c) {
 // ---------------------------------------------------------------- nodes
 static message graph_message(writer *w, const graph *g);
 
-static void put_graph(writer *w, message *m, int field, const graph *g) {
-    message inner = graph_message(w, g);
-    put_message(m, field, &inner);
-}
-
 static message attribute(writer *w, const attr *a) {
-    message m = message_new(w->arena), inner;
+    message m = message_new(w->arena);
     put_text(&m, 1, a->name);
     put_int(&m, 20, (int)a->kind);
     switch (a->kind) {
@@ -211,11 +185,8 @@ static message attribute(writer *w, const attr *a) {
     case ATTR_INT: put_int(&m, 3, a->i); break;
     case ATTR_STRING: put_bytes(&m, 4, a->s, a->size); break;
     case ATTR_TENSOR:
-    case ATTR_SPARSE_TENSOR:
-        inner = tensor_message(w, "", a->tensor);
-        put_message(&m, 5, &inner);
-        break;
-    case ATTR_GRAPH: put_graph(w, &m, 6, a->graph); break;
+    case ATTR_SPARSE_TENSOR: put_message(&m, 5, tensor_message(w, "", a->tensor)); break;
+    case ATTR_GRAPH: put_message(&m, 6, graph_message(w, a->graph)); break;
     case ATTR_FLOATS:
         for (int i = 0; i < a->n; i++) put_float(&m, 7, a->floats[i]);
         break;
@@ -226,12 +197,9 @@ static message attribute(writer *w, const attr *a) {
         for (int i = 0; i < a->n; i++) put_bytes(&m, 9, a->strings[i], strlen(a->strings[i]));
         break;
     case ATTR_GRAPHS:
-        for (int i = 0; i < a->n; i++) put_graph(w, &m, 11, a->graphs[i]);
+        for (int i = 0; i < a->n; i++) put_message(&m, 11, graph_message(w, a->graphs[i]));
         break;
-    case ATTR_TYPE:
-        inner = type_message(w, a->type);
-        put_message(&m, 14, &inner);
-        break;
+    case ATTR_TYPE: put_message(&m, 14, type_message(w, a->type)); break;
     case ATTR_TENSORS:
     case ATTR_SPARSE_TENSORS:
     case ATTR_TYPES:
@@ -260,8 +228,7 @@ static message node_message(writer *w, const node *n) {
     put_text(&m, 4, n->op->name);
     put_text(&m, 7, n->op->domain);
     for (int i = 0; i < n->nattrs; i++) {
-        message a = attribute(w, &n->attrs[i]);
-        put_message(&m, 5, &a);
+        put_message(&m, 5, attribute(w, &n->attrs[i]));
     }
     return m;
 }
@@ -273,7 +240,7 @@ static void put_identity(writer *w, message *m, const char *from, const char *to
     put_text(&n, 1, from);
     put_text(&n, 2, to);
     put_text(&n, 4, "Identity");
-    put_message(m, 1, &n);
+    put_message(m, 1, n);
 }
 
 static const char *output_name(writer *w, const graph *g, int i) {
@@ -287,11 +254,9 @@ static void put_values(writer *w, message *m, const graph *g) {
         const value *v = w->m->values.at[j];
         if (v->graph != g) continue;
         if (v->constant && !v->def && value_uses(v)) {
-            message t = tensor_message(w, name_of(w, v), v->constant);
-            put_message(m, 5, &t);
+            put_message(m, 5, tensor_message(w, name_of(w, v), v->constant));
         } else if (v->def && v->type.kind != TYPE_NONE) {
-            message t = value_info(w, name_of(w, v), v);
-            put_message(m, 13, &t);
+            put_message(m, 13, value_info(w, name_of(w, v), v));
         }
     }
 }
@@ -299,23 +264,19 @@ static void put_values(writer *w, message *m, const graph *g) {
 static message graph_message(writer *w, const graph *g) {
     message m = message_new(w->arena);
     for (int i = 0; i < g->nodes.n; i++) {
-        message n = node_message(w, g->nodes.at[i]);
-        put_message(&m, 1, &n);
+        put_message(&m, 1, node_message(w, g->nodes.at[i]));
     }
     for (int i = 0; i < g->outputs.n; i++)
         if (!takes_output_name(g, i)) put_identity(w, &m, name_of(w, g->outputs.at[i]), output_name(w, g, i));
     put_text(&m, 2, g->outer ? g->name : w->m->name);
     put_values(w, &m, g);
     for (int i = 0; i < g->inputs.n; i++) {
-        message v = value_info(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]);
-        put_message(&m, 11, &v);
+        put_message(&m, 11, value_info(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]));
         if (!g->inputs.at[i]->fallback) continue;
-        message t = tensor_message(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]->fallback);
-        put_message(&m, 5, &t);
+        put_message(&m, 5, tensor_message(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]->fallback));
     }
     for (int i = 0; i < g->outputs.n; i++) {
-        message v = value_info(w, output_name(w, g, i), g->outputs.at[i]);
-        put_message(&m, 12, &v);
+        put_message(&m, 12, value_info(w, output_name(w, g, i), g->outputs.at[i]));
     }
     return m;
 }
@@ -342,17 +303,18 @@ void onnx_write(const module *m, const sink *to) {
     put_text(&model, 2, "onnxc");
     put_text(&model, 3, ONNXC_VERSION);
     put_text(&model, 6, m->doc);
-    put_message(&model, 7, &graph);
+    put_message(&model, 7, graph);
     for (int i = 0; i < w.domains.n; i++) {
         message o = message_new(m->arena);
         put_text(&o, 1, w.domains.slots[i].key);
         put_int(&o, 2, (int)(uintptr_t)w.domains.slots[i].value);
-        put_message(&model, 8, &o);
+        put_message(&model, 8, o);
     }
     for (int i = 0; i + 1 < m->metadata.n; i += 2) {
         message pair = message_new(m->arena);
-        put_text(&pair, 1, m->metadata.at[i]), put_text(&pair, 2, m->metadata.at[i + 1]);
-        put_message(&model, 14, &pair);
+        put_text(&pair, 1, m->metadata.at[i]);
+        put_text(&pair, 2, m->metadata.at[i + 1]);
+        put_message(&model, 14, pair);
     }
     end_piece(&model);
     if (model.size >= (size_t)1 << 31)

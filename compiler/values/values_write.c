@@ -1,6 +1,7 @@
 // Values to files: .npy, .npz, ONNX's .pb, numbers in text, raw bytes, as the file's ending says.
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
+#include "compiler/base/protobuf.h"
 #include "compiler/values/values.h"
 #include <string.h>
 #include <zlib.h>
@@ -31,82 +32,67 @@ static void npy_write(text *out, diag *d, const tensor *t, const char *path) {
     }
 }
 
-static void put(text *out, uint64_t v, int bytes) {
-    for (int j = 0; j < bytes; j++) text_addn(out, (char[]){(char)(v >> (8 * j))}, 1);
-}
-
 // A zip archive of one stored member; its time is the format's first.
 static void npz_write(text *out, diag *d, const import_value *v, const tensor *t, const char *path) {
     text npy = {.arena = out->arena}, fields = {.arena = out->arena};
     npy_write(&npy, d, t, path);
     if (npy.n > UINT32_MAX) diag_fatal(d, NULL, "'%s': too large for .npz", path);
     const char *name = arena_printf(out->arena, "%s.npy", v->name);
-    put(&fields, 20, 2), put(&fields, 0, 4), put(&fields, 0, 2), put(&fields, 33, 2);
-    put(&fields, crc32(crc32(0, NULL, 0), (const Bytef *)npy.s, (uInt)npy.n), 4);
-    put(&fields, npy.n, 4), put(&fields, npy.n, 4), put(&fields, strlen(name), 2), put(&fields, 0, 2);
-    put(out, 0x04034b50, 4), text_addn(out, fields.s, fields.n), text_add(out, name),
-        text_addn(out, npy.s, npy.n);
+    // Of both records of the member: version, flags and method, time, date, checksum, sizes, length of the name.
+    pb_fixed(&fields, 20, 2);
+    pb_fixed(&fields, 0, 6);
+    pb_fixed(&fields, 33, 2);
+    pb_fixed(&fields, crc32(crc32(0, NULL, 0), (const Bytef *)npy.s, (uInt)npy.n), 4);
+    pb_fixed(&fields, npy.n, 4);
+    pb_fixed(&fields, npy.n, 4);
+    pb_fixed(&fields, strlen(name), 4);
+    pb_fixed(out, 0x04034b50, 4);
+    text_addn(out, fields.s, fields.n);
+    text_add(out, name);
+    text_addn(out, npy.s, npy.n);
     size_t directory = out->n;
-    put(out, 0x02014b50, 4), put(out, 20, 2), text_addn(out, fields.s, fields.n), put(out, 0, 8),
-        put(out, 0, 6), text_add(out, name);
+    pb_fixed(out, 0x02014b50, 4);
+    pb_fixed(out, 20, 2);
+    text_addn(out, fields.s, fields.n);
+    pb_fixed(out, 0, 8);
+    pb_fixed(out, 0, 6);
+    text_add(out, name);
     size_t size = out->n - directory;
-    put(out, 0x06054b50, 4), put(out, 0, 4), put(out, 1, 2), put(out, 1, 2), put(out, size, 4),
-        put(out, directory, 4), put(out, 0, 2);
+    pb_fixed(out, 0x06054b50, 4);
+    pb_fixed(out, 0x1000100000000, 8);
+    pb_fixed(out, size, 4);
+    pb_fixed(out, directory, 6);
 }
 
-// ---------------------------------------------------------------- protobuf: field numbers are those of
-// onnx.proto
-enum { VARINT = 0, BYTES = 2 };
-static void put_varint(text *out, uint64_t v) {
-    for (; v >= 128; v >>= 7) put(out, (v & 127) | 128, 1);
-    put(out, v, 1);
-}
-static void put_number(text *out, int field, uint64_t v) {
-    put_varint(out, (uint64_t)field << 3 | VARINT), put_varint(out, v);
-}
-static void put_bytes(text *out, int field, const void *s, size_t n) {
-    put_varint(out, (uint64_t)field << 3 | BYTES);
-    put_varint(out, n);
-    text_addn(out, s, n);
-}
-
+// ---------------------------------------------------------------- protobuf, by the field numbers of onnx.proto
 static void pb_tensor(text *out, const constant *c, const char *name) {
-    for (int j = 0; j < c->rank; j++) put_number(out, 1, (uint64_t)c->dims[j]);
-    put_number(out, 2, (uint64_t)c->elem);
+    for (int j = 0; j < c->rank; j++) pb_int(out, 1, (uint64_t)c->dims[j]);
+    pb_int(out, 2, (uint64_t)c->elem);
     for (int64_t i = 0; c->kind == CONST_STRINGS && i < c->count; i++)
-        put_bytes(out, 6, c->strings[i], c->string_sizes[i]);
-    if (*name) put_bytes(out, 8, name, strlen(name));
+        pb_bytes(out, 6, c->strings[i], c->string_sizes[i]);
+    if (*name) pb_bytes(out, 8, name, strlen(name));
     if (c->kind == CONST_STRINGS) return;
     tensor t = tensor_of(out->arena, c);
-    put_bytes(out, 9, t.data, (size_t)dtype_size(c->elem, c->count));
+    pb_bytes(out, 9, t.data, (size_t)dtype_size(c->elem, c->count));
 }
 
 static void pb_value(text *out, const import_value *v);
 static void put_value(text *out, int field, const import_value *v) {
     text inner = {.arena = out->arena};
     pb_value(&inner, v);
-    put_bytes(out, field, inner.s, inner.n);
+    pb_bytes(out, field, inner.s, inner.n);
 }
 
-// SequenceProto.DataType and OptionalProto.DataType number alike; a tensor is 1.
-static int pb_kind(type_kind k) {
-    switch (k) {
-    case TYPE_NONE: return 0;
-    case TYPE_TENSOR: return 1;
-    case TYPE_SPARSE: return 2;
-    case TYPE_SEQUENCE: return 3;
-    case TYPE_MAP: return 4;
-    case TYPE_OPTIONAL: return 5;
-    }
-    return 0;
-}
+// Numbers of SequenceProto.DataType and OptionalProto.DataType.
+static const int pb_kinds[] = {
+    [TYPE_TENSOR] = 1, [TYPE_SPARSE] = 2, [TYPE_SEQUENCE] = 3, [TYPE_MAP] = 4, [TYPE_OPTIONAL] = 5};
 
 static void pb_map(text *out, const import_value *v) {
-    put_number(out, 2, (uint64_t)v->keys->elem);
+    pb_int(out, 2, (uint64_t)v->keys->elem);
     bool strings = v->keys->kind == CONST_STRINGS;
     for (int j = 0; j < v->n; j++) {
-        if (strings) put_bytes(out, 4, v->keys->strings[j], v->keys->string_sizes[j]);
-        else put_number(out, 3, (uint64_t)constant_int(v->keys, j));
+        if (strings) pb_bytes(out, 4, v->keys->strings[j], v->keys->string_sizes[j]);
+        else pb_int(out, 3, (uint64_t)constant_int(v->keys, j));
     }
     import_value values = {.kind = TYPE_SEQUENCE, .name = "", .n = v->n, .items = v->items};
     put_value(out, 5, &values);
@@ -117,13 +103,13 @@ static void pb_value(text *out, const import_value *v) {
         pb_tensor(out, v->tensor, v->name ? v->name : "");
         return;
     }
-    if (v->name && *v->name) put_bytes(out, 1, v->name, strlen(v->name));
+    if (v->name && *v->name) pb_bytes(out, 1, v->name, strlen(v->name));
     if (v->kind == TYPE_MAP) {
         pb_map(out, v);
         return;
     }
-    int kind = v->n ? pb_kind(v->items[0].kind) : 1;
-    put_number(out, 2, (uint64_t)kind);
+    int kind = v->n ? pb_kinds[v->items[0].kind] : 1;
+    pb_int(out, 2, (uint64_t)kind);
     for (int j = 0; j < v->n; j++) put_value(out, kind + 2, &v->items[j]);
 }
 

@@ -34,9 +34,10 @@ static void check_type(verifier *v, const loc *at, const char *name, const type 
             CHECK(v, at, t->dims[i]->table == v->m->dims, "dim %d of '%s' is of another table", i, name);
         }
         return;
-    case TYPE_MAP: check_elem(v, at, name, t->elem); // fall through
+    case TYPE_MAP:
     case TYPE_SEQUENCE:
     case TYPE_OPTIONAL:
+        if (t->kind == TYPE_MAP) check_elem(v, at, name, t->elem);
         CHECK(v, at, t->item, "'%s' has a container type without item type", name);
         check_type(v, at, name, t->item);
         return;

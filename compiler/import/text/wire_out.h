@@ -2,15 +2,10 @@
 // file.
 #ifndef ONNXC_COMPILER_IMPORT_TEXT_WIRE_OUT_H
 #define ONNXC_COMPILER_IMPORT_TEXT_WIRE_OUT_H
-#include "compiler/base/arena.h"
+#include "compiler/base/protobuf.h"
 #include <protobuf-c/protobuf-c.h>
 
-typedef struct wire_out {
-    arena *arena;
-    uint8_t *data;
-    size_t size, room;
-} wire_out;
-
+typedef text wire_out;
 typedef const ProtobufCMessageDescriptor wire_kind;
 typedef const ProtobufCFieldDescriptor wire_field;
 
