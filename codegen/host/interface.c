@@ -57,8 +57,7 @@ static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
     t->capacity_slot = (*slots)++;
 }
 
-static void add_symbol(void *user, const dim *atom) {
-    namer *n = user;
+static void add_symbol(namer *n, const dim *atom) {
     interface *io = n->io;
     if (atom->kind != DIM_SYMBOL) return;
     for (int j = 0; j < io->symbols.n; j++)
@@ -124,7 +123,10 @@ static io_tensor *tensors_of_version(arena *a, const io_tensor *all, int n, buff
 
 static void find_symbols(namer *n, const program *p) {
     for (int j = 0; j < p->inputs.n; j++)
-        for (int i = 0; i < p->inputs.at[j]->rank; i++) dim_atoms(p->inputs.at[j]->dims[i], add_symbol, n);
+        for (int i = 0; i < p->inputs.at[j]->rank; i++) {
+            atom_list atoms = dim_atoms(n->arena, p->inputs.at[j]->dims[i]);
+            for (int k = 0; k < atoms.n; k++) add_symbol(n, atoms.at[k]);
+        }
 }
 
 interface *interface_of_version(arena *a, const interface *io, const program *p) {

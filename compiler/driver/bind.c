@@ -45,9 +45,10 @@ static void drop_declarations(module *m) {
 }
 
 // ---------------------------------------------------------------- --dim
-static void collect_symbol(void *user, const dim *atom) {
-    map *symbols = user;
-    if (atom->kind == DIM_SYMBOL) map_put(symbols, atom->name, (dim *)(uintptr_t)atom);
+static void add_symbols(map *symbols, const dim *d) {
+    atom_list atoms = dim_atoms(symbols->arena, d);
+    for (int i = 0; i < atoms.n; i++)
+        if (atoms.at[i]->kind == DIM_SYMBOL) map_put(symbols, atoms.at[i]->name, atoms.at[i]);
 }
 
 static map input_symbols(const binder *b) {
@@ -55,7 +56,7 @@ static map input_symbols(const binder *b) {
     const graph *g = b->module->main;
     for (int j = 0; j < g->inputs.n; j++)
         for (int i = 0; i < g->inputs.at[j]->type.rank; i++)
-            dim_atoms(g->inputs.at[j]->type.dims[i], collect_symbol, &symbols);
+            add_symbols(&symbols, g->inputs.at[j]->type.dims[i]);
     return symbols;
 }
 

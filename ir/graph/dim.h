@@ -96,8 +96,13 @@ bool dim_eval(const dim *d, bool (*lookup)(void *user, const dim *atom, int64_t 
 bool dim_usual(const dim *d, int64_t usual, int64_t *result);
 // Every symbol and opaque replaced by map(user, atom) (itself to keep it).
 dim *dim_substitute(dim *d, dim *(*map)(void *user, dim *atom), void *user);
-// Calls visit for each distinct symbol and opaque in d.
-void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *user);
+// The distinct symbols and opaques in d.
+typedef struct atom_list {
+    int n;
+    dim **at;
+} atom_list;
+atom_list dim_atoms(arena *a, const dim *d);
+bool dim_has_atom(const dim *d, const dim *atom);
 int dim_parts_count(const dim *d);          // distinct dims in d, d among them
 bool dim_is_opaque(const dim *d);           // an atom of it is: only a step of the program sets it
 bool dims_are_opaque(dim *const *d, int n); // one of them is

@@ -4,42 +4,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-void dim_parts(const dim *d, void (*visit)(void *user, const dim *part), void *user) {
+int dim_parts(const dim *d, const dim **parts) {
+    int n = 0;
     for (int i = 0; i < d->nterms; i++)
-        for (int k = 0; k < d->terms[i].natoms; k++) visit(user, d->terms[i].atoms[k]);
-    if (d->a) visit(user, d->a);
-    if (d->b) visit(user, d->b);
-    if (d->c) visit(user, d->c);
-}
-
-typedef struct walk_state {
-    dim_walk *walk;
-    arena *arena;
-    VEC(const dim *) found;
-} walk_state;
-
-static void find_part(void *user, const dim *part) {
-    walk_state *s = user;
-    if (map_get_number(&s->walk->place, (uint64_t)part->id)) return;
-    map_put_number(&s->walk->place, (uint64_t)part->id, s);
-    VEC_PUSH(s->arena, &s->found, part);
+        for (int k = 0; k < d->terms[i].natoms; k++) parts[n++] = d->terms[i].atoms[k];
+    if (d->a) parts[n++] = d->a;
+    if (d->b) parts[n++] = d->b;
+    if (d->c) parts[n++] = d->c;
+    return n;
 }
 
 static int by_id(const void *a, const void *b) {
     return (*(const dim *const *)a)->id - (*(const dim *const *)b)->id;
 }
 
-// Operands are made before their users, so the order of ids will do.
+typedef VEC(const dim *) found_list;
+static void add_found(dim_walk *w, found_list *found, const dim *d) {
+    if (map_get_number(&w->place, (uint64_t)d->id)) return;
+    map_put_number(&w->place, (uint64_t)d->id, w);
+    VEC_PUSH(w->place.arena, found, d);
+}
+
+// Operands are made before their users, so sorting by id puts them first.
 void dim_walk_init(dim_walk *w, arena *a, const dim *d) {
+    const dim *parts[DIM_MAX_PARTS];
+    found_list found = {0};
     *w = (dim_walk){.place = {.arena = a}};
-    walk_state s = {.walk = w, .arena = a};
-    find_part(&s, d);
-    for (int i = 0; i < s.found.n; i++) dim_parts(s.found.at[i], find_part, &s);
-    qsort(s.found.at, (size_t)s.found.n, sizeof *s.found.at, by_id);
-    for (int i = 0; i < s.found.n; i++)
-        map_put_number(&w->place, (uint64_t)s.found.at[i]->id, (void *)(intptr_t)(i + 1));
-    w->at = s.found.at;
-    w->n = s.found.n;
+    add_found(w, &found, d);
+    for (int i = 0; i < found.n; i++) {
+        int n = dim_parts(found.at[i], parts);
+        for (int k = 0; k < n; k++) add_found(w, &found, parts[k]);
+    }
+    qsort(found.at, (size_t)found.n, sizeof *found.at, by_id);
+    for (int i = 0; i < found.n; i++)
+        map_put_number(&w->place, (uint64_t)found.at[i]->id, (void *)(intptr_t)(i + 1));
+    w->at = found.at;
+    w->n = found.n;
 }
 
 // ---- Evaluation. A part without a value spoils the result only if it is used: not in the branch of
@@ -181,18 +181,41 @@ static dim *keep(void *user, dim *atom) {
 
 dim *dim_simplify(dim *d) { return dim_substitute(d, keep, NULL); }
 
-void dim_atoms(const dim *d, void (*visit)(void *user, const dim *atom), void *user) {
-    if (d->kind == DIM_CONST) return;
+static bool is_atom(const dim *d) { return d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE; }
+
+atom_list dim_atoms(arena *a, const dim *d) {
+    if (d->kind == DIM_CONST) return (atom_list){0};
     arena *scratch = arena_new();
     dim_walk w;
     dim_walk_init(&w, scratch, d);
+    atom_list list = {0, ARENA_ARRAY(a, dim *, w.n)};
     for (int i = 0; i < w.n; i++)
-        if (w.at[i]->kind == DIM_SYMBOL || w.at[i]->kind == DIM_OPAQUE) visit(user, w.at[i]);
+        if (is_atom(w.at[i])) list.at[list.n++] = (dim *)w.at[i];
     arena_destroy(scratch);
+    return list;
 }
 
+static bool any_atom(const dim *d, bool (*is)(const dim *atom, const dim *wanted), const dim *wanted) {
+    if (d->kind == DIM_CONST || is_atom(d)) return is_atom(d) && is(d, wanted);
+    bool found = false;
+    arena *scratch = arena_new();
+    atom_list atoms = dim_atoms(scratch, d);
+    for (int i = 0; i < atoms.n; i++) found |= is(atoms.at[i], wanted);
+    arena_destroy(scratch);
+    return found;
+}
+
+static bool is_wanted(const dim *atom, const dim *wanted) { return atom == wanted; }
+bool dim_has_atom(const dim *d, const dim *atom) { return any_atom(d, is_wanted, atom); }
+
+static bool is_opaque(const dim *atom, const dim *unused) {
+    (void)unused;
+    return atom->kind == DIM_OPAQUE;
+}
+bool dim_is_opaque(const dim *d) { return any_atom(d, is_opaque, NULL); }
+
 int dim_parts_count(const dim *d) {
-    if (d->kind == DIM_CONST || d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE) return 1;
+    if (d->kind == DIM_CONST || is_atom(d)) return 1;
     arena *scratch = arena_new();
     dim_walk w;
     dim_walk_init(&w, scratch, d);
@@ -201,14 +224,6 @@ int dim_parts_count(const dim *d) {
     return n;
 }
 
-static void find_opaque(void *user, const dim *atom) {
-    if (atom->kind == DIM_OPAQUE) *(bool *)user = true;
-}
-bool dim_is_opaque(const dim *d) {
-    bool found = false;
-    dim_atoms(d, find_opaque, &found);
-    return found;
-}
 bool dims_are_opaque(dim *const *d, int n) {
     bool found = false;
     for (int j = 0; j < n; j++) found |= dim_is_opaque(d[j]);

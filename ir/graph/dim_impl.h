@@ -48,8 +48,9 @@ void dim_walk_init(dim_walk *w, arena *a, const dim *d);
 static inline int dim_walk_place(const dim_walk *w, const dim *d) {
     return (int)(intptr_t)map_get_number(&w->place, (uint64_t)d->id) - 1;
 }
-// Calls visit for the direct parts of d.
-void dim_parts(const dim *d, void (*visit)(void *user, const dim *part), void *user);
+// The operands of d, which repeat where it uses one several times; returns their number.
+enum { DIM_MAX_PARTS = DIM_MAX_TERMS * DIM_MAX_ATOMS + 3 };
+int dim_parts(const dim *d, const dim **parts);
 
 // Parses the dim at *s and moves *s past it; NULL when there is none.
 dim *dim_parse_at(dims *t, const char **s);

@@ -145,19 +145,14 @@ static const char *print_one(const printer *p, const dim *d) {
     return text_str(&t);
 }
 
-static void add_weight(void *user, const dim *part) {
-    int *total = ((int **)user)[0], *weights = ((int **)user)[1];
-    const dim_walk *w = ((void **)user)[2];
-    *total += weights[dim_walk_place(w, part)];
-    if (*total > LARGE) *total = LARGE;
-}
-
 // How many parts the text would have if all were written out, up to LARGE.
 static int weigh(arena *a, const dim_walk *w) {
     int *weights = ARENA_ARRAY(a, int, w->n);
+    const dim *parts[DIM_MAX_PARTS];
     for (int i = 0; i < w->n; i++) {
+        int n = dim_parts(w->at[i], parts);
         weights[i] = 1;
-        dim_parts(w->at[i], add_weight, (void *[]){&weights[i], weights, (void *)w});
+        for (int k = 0; k < n && weights[i] < LARGE; k++) weights[i] += weights[dim_walk_place(w, parts[k])];
     }
     return weights[w->n - 1];
 }

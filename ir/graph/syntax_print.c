@@ -29,20 +29,21 @@ static dim *settled(dim *d) {
     return d;
 }
 
-static void collect_atom(void *user, const dim *atom) {
-    named_dims *n = user;
-    bool plain = atom->kind == DIM_SYMBOL ? atom->min == 0 : atom->min == INT64_MIN;
-    if ((plain && atom->max == INT64_MAX && atom->divisor == 1) ||
-        map_get_number(&n->seen, (uint64_t)atom->id))
-        return;
-    n->seen.arena = n->arena;
-    map_put_number(&n->seen, (uint64_t)atom->id, n);
-    VEC_PUSH(n->arena, &n->atoms, atom);
+static bool is_unrestricted(const dim *atom) {
+    bool least = atom->kind == DIM_SYMBOL ? atom->min == 0 : atom->min == INT64_MIN;
+    return least && atom->max == INT64_MAX && atom->divisor == 1;
 }
 
 dim *named_dims_add(named_dims *n, dim *d) {
     d = settled(d);
-    dim_atoms(d, collect_atom, n);
+    n->seen.arena = n->arena;
+    atom_list atoms = dim_atoms(n->arena, d);
+    for (int i = 0; i < atoms.n; i++) {
+        uint64_t id = (uint64_t)atoms.at[i]->id;
+        if (is_unrestricted(atoms.at[i]) || map_get_number(&n->seen, id)) continue;
+        map_put_number(&n->seen, id, n);
+        VEC_PUSH(n->arena, &n->atoms, atoms.at[i]);
+    }
     return d;
 }
 

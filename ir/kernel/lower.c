@@ -235,15 +235,19 @@ stage *pointwise_stage(lowering *l, const node *n, buffer *out, kernel **k, expr
 }
 
 // ---------------------------------------------------------------- the whole module
-typedef struct unset_search {
-    const program *p;
-    bool found;
-} unset_search;
-static void find_unset(void *user, const dim *atom) {
-    unset_search *s = user;
+static bool is_set(const program *p, const dim *atom) {
     bool set = atom->kind != DIM_OPAQUE;
-    for (int j = 0; j < s->p->variables.n && !set; j++) set = s->p->variables.at[j] == atom;
-    s->found |= !set;
+    for (int j = 0; j < p->variables.n && !set; j++) set = p->variables.at[j] == atom;
+    return set;
+}
+
+static bool all_set(const program *p, const dim *d) {
+    arena *scratch = arena_new();
+    atom_list atoms = dim_atoms(scratch, d);
+    bool set = true;
+    for (int j = 0; j < atoms.n; j++) set &= is_set(p, atoms.at[j]);
+    arena_destroy(scratch);
+    return set;
 }
 
 // A body's nodes that stand for a node have its location, but run while the node's own sizes still change.
@@ -273,9 +277,7 @@ void lower_checks(lowering *l, const node *n) {
         struct dim_check *c = &m->checks.at[j];
         if (!belongs_to(c, n) || map_get_number(&l->checked, (uint64_t)j)) continue;
         dim *holds = dim_eq(c->a, c->b);
-        unset_search unset = {l->program, false};
-        dim_atoms(holds, find_unset, &unset);
-        if (dim_is(holds, 1) || unset.found) continue;
+        if (dim_is(holds, 1) || !all_set(l->program, holds)) continue;
         map_put_number(&l->checked, (uint64_t)j, c);
         if (holds_always(l, holds)) continue;
         lower_check(l, n, holds,

@@ -151,11 +151,6 @@ static bool sees(const graph *inner, const graph *outer) {
     return inner != NULL;
 }
 
-typedef struct atom_search {
-    lowering *l;
-    node *n;
-} atom_search;
-
 // The index of the atom in v's symbolic value; -1 if it does not occur.
 static int place_in(const value *v, const dim *atom) {
     for (int j = 0; j < v->ncontents; j++)
@@ -163,36 +158,37 @@ static int place_in(const value *v, const dim *atom) {
     return -1;
 }
 
-static bool set_from(atom_search *s, value *v, dim *atom) {
+static bool set_from(lowering *l, node *n, value *v, dim *atom) {
     int place = place_in(v, atom);
-    buffer *b = place < 0 ? NULL : map_get_number(&s->l->buffers, (uint64_t)v->id);
-    if (!b || !dtype_is_int(b->dtype) || !sees(s->n->graph, v->graph)) return false;
-    lower_set_dim(s->l, s->n, atom, b, place);
+    buffer *b = place < 0 ? NULL : map_get_number(&l->buffers, (uint64_t)v->id);
+    if (!b || !dtype_is_int(b->dtype) || !sees(n->graph, v->graph)) return false;
+    lower_set_dim(l, n, atom, b, place);
     return true;
+}
+
+static void set_atom(lowering *l, node *n, dim *atom) {
+    if (atom->kind != DIM_OPAQUE || is_set(l, atom)) return;
+    for (int i = 0; i < n->nin; i++)
+        if (n->in[i] && set_from(l, n, n->in[i], atom)) return;
+    const module *m = n->graph->module;
+    for (int i = 0; i < m->values.n; i++)
+        if (m->values.at[i] && set_from(l, n, m->values.at[i], atom)) return;
 }
 
 // An atom stands for an element of a computed value. Setting it again in a region is harmless, and necessary
 // if the earlier step that set it is in another branch.
-static void set_atom(void *user, const dim *atom) {
-    atom_search *s = user;
-    if (atom->kind != DIM_OPAQUE || is_set(s->l, atom)) return;
-    dim *d = (dim *)atom;
-    for (int i = 0; i < s->n->nin; i++)
-        if (s->n->in[i] && set_from(s, s->n->in[i], d)) return;
-    const module *m = s->n->graph->module;
-    for (int i = 0; i < m->values.n; i++)
-        if (m->values.at[i] && set_from(s, m->values.at[i], d)) return;
+static void set_atoms(lowering *l, node *n, const dim *d) {
+    atom_list atoms = dim_atoms(l->program->arena, d);
+    for (int i = 0; i < atoms.n; i++) set_atom(l, n, atoms.at[i]);
 }
 
 void lower_arguments(lowering *l, node *n) {
-    atom_search s = {l, n};
     for (int i = 0; i < n->nin; i++) {
         const value *v = n->in[i];
-        for (int j = 0; v && j < v->ncontents && !v->constant; j++) dim_atoms(v->contents[j], set_atom, &s);
+        for (int j = 0; v && j < v->ncontents && !v->constant; j++) set_atoms(l, n, v->contents[j]);
     }
     for (int i = 0; i < n->nout; i++)
-        for (int j = 0; n->out[i] && j < n->out[i]->type.rank; j++)
-            dim_atoms(n->out[i]->type.dims[j], set_atom, &s);
+        for (int j = 0; n->out[i] && j < n->out[i]->type.rank; j++) set_atoms(l, n, n->out[i]->type.dims[j]);
     lower_checks(l, n);
 }
 

@@ -70,34 +70,28 @@ static bool touched_between(const fuse *f, const buffer *root, const site *a, co
     return false;
 }
 
-typedef struct dim_search {
-    const dim *target;
-    bool found;
-} dim_search;
-static void match_atom(void *user, const dim *atom) {
-    dim_search *s = user;
-    s->found |= atom == s->target;
-}
-static void search_dims(dim_search *s, dim *const *d, int n) {
-    for (int j = 0; j < n && !s->found; j++) dim_atoms(d[j], match_atom, s);
+static bool any_has_atom(dim *const *d, int n, const dim *atom) {
+    bool found = false;
+    for (int j = 0; j < n && !found; j++) found = dim_has_atom(d[j], atom);
+    return found;
 }
 static bool kernel_uses_dim(const kernel *k, const dim *target) {
-    dim_search s = {target, false};
-    for (int a = 0; a < k->axes.n; a++) search_dims(&s, &k->axes.at[a].extent, 1);
+    bool found = false;
+    for (int a = 0; a < k->axes.n; a++) found |= dim_has_atom(k->axes.at[a].extent, target);
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
             const buffer *to = k->stages.at[j]->writes.at[i].to;
-            search_dims(&s, to->dims, to->rank);
+            found |= any_has_atom(to->dims, to->rank, target);
         }
     arena *scratch = arena_new();
     expr_list nodes = kernel_nodes(scratch, k, PART_ALL);
-    for (int j = 0; j < nodes.n && !s.found; j++) {
+    for (int j = 0; j < nodes.n && !found; j++) {
         const expr *e = nodes.at[j];
-        if (e->op == X_DIM) search_dims(&s, &e->dim, 1);
-        if (e->op == X_READ) search_dims(&s, e->buffer->dims, e->buffer->rank);
+        if (e->op == X_DIM) found = dim_has_atom(e->dim, target);
+        if (e->op == X_READ) found = any_has_atom(e->buffer->dims, e->buffer->rank, target);
     }
     arena_destroy(scratch);
-    return s.found;
+    return found;
 }
 
 bool can_compute_later(fuse *f, const site *a, const site *b) {

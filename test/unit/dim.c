@@ -191,18 +191,13 @@ static void evaluation_fails_where_there_is_no_value(void **state) {
 
 static dim *to_m(void *user, dim *atom) { return strcmp(atom->name, "N") ? atom : user; }
 
-static void count_atom(void *user, const dim *atom) {
-    (void)atom;
-    ++*(int *)user;
-}
-
 static void substitution(void **state) {
     fixture *f = *state;
     dim *d = parse(f, "N*N + floordiv(N + M, 2)"), *m = dim_symbol(f->t, "M");
     assert_string_equal(dim_text(f->a, dim_substitute(d, to_m, m)), "M*M + M");
-    int n = 0;
-    dim_atoms(d, count_atom, &n);
-    assert_int_equal(n, 2);
+    assert_int_equal(dim_atoms(f->a, d).n, 2);
+    assert_true(dim_has_atom(d, m));
+    assert_false(dim_has_atom(dim_symbol(f->t, "N"), m));
     dim_bound(m, 3, 3, 1);
     assert_string_equal(dim_text(f->a, dim_simplify(dim_mulk(m, 5))), "15");
 }

@@ -55,18 +55,18 @@ typedef struct dim_list {
     arena *arena;
     VEC(dim *) list;
 } dim_list;
-static void add_atom(void *user, const dim *atom) {
-    dim_list *l = user;
+static void add_unique(dim_list *l, const dim *atom) {
     for (int j = 0; j < l->list.n; j++)
         if (l->list.at[j] == atom) return;
     VEC_PUSH(l->arena, &l->list, (dim *)atom);
 }
 static void add_dim(dim_list *l, const dim *d) {
-    dim_atoms(d, add_atom, l);
+    atom_list atoms = dim_atoms(l->arena, d);
+    for (int j = 0; j < atoms.n; j++) add_unique(l, atoms.at[j]);
     for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
         for (int i = 0; i < d->terms[j].natoms; i++)
-            if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_atom(l, d->terms[j].atoms[i]);
-    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_atom(l, d);
+            if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_unique(l, d->terms[j].atoms[i]);
+    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_unique(l, d);
 }
 static void add_buffer_dims(dim_list *l, const buffer *b) {
     for (int j = 0; j < b->rank; j++) add_dim(l, b->dims[j]);
