@@ -170,12 +170,7 @@ static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
             if (bits >= 8)
                 memcpy((char *)in[j].data + i * bits / 8, (char *)from.data + i % from.count * bits / 8,
                        (size_t)bits / 8);
-            else if (dtype_is_float(from.dtype))
-                dtype_store_float(from.dtype, in[j].data, i,
-                                  dtype_load_float(from.dtype, from.data, i % from.count), true);
-            else
-                dtype_store_int(from.dtype, in[j].data, i,
-                                dtype_load_int(from.dtype, from.data, i % from.count));
+            else dtype_copy(from.dtype, in[j].data, i, from.dtype, from.data, i % from.count);
         }
     }
     return in;

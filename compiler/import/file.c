@@ -98,19 +98,13 @@ static const signature signatures[] = {
     {2, BYTES("\0\0ORTM"), "a model in ONNX Runtime's own format",
      "compile the .onnx file that it was made from"},
     {0, BYTES("\x1f\x8b"), "compressed with gzip", "gunzip it first"},
-    {0,
-     BYTES("\xfd"
-           "7zXZ"),
-     "compressed with xz", "unxz it first"},
+    {0, BYTES("\3757zXZ"), "compressed with xz", "unxz it first"},
     {0, BYTES("BZh9"), "compressed with bzip2", "bunzip2 it first"},
     {0, BYTES("\x28\xb5\x2f\xfd"), "compressed with zstd", "unzstd it first"},
     {0, BYTES("\x89HDF"), "an HDF5 file, perhaps from Keras", "export the model to ONNX first, with tf2onnx"},
     {0, BYTES("GGUF"), "a GGUF file", "export the model to ONNX first"},
     {0, BYTES("\x93NUMPY"), "a NumPy array", NULL},
-    {0,
-     BYTES("\x7f"
-           "ELF"),
-     "a program or library (ELF)", NULL},
+    {0, BYTES("\177ELF"), "a program or library (ELF)", NULL},
     {0, BYTES("!<arch>\n"), "a static library", "'onnxc run' takes a model or a shared library (.so)"},
 };
 

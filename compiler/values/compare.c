@@ -5,14 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static const char *shape_text(arena *a, const tensor *t) {
-    text s = {.arena = a};
-    text_printf(&s, "%s[", dtype_name(t->dtype));
-    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
-    text_add(&s, "]");
-    return text_str(&s);
-}
-
 static const char *position(arena *a, const tensor *t, int64_t i) {
     int64_t at[MAX_RANK];
     for (int j = t->rank - 1; j >= 0; j--) at[j] = i % t->dims[j], i /= t->dims[j];
@@ -67,7 +59,7 @@ comparison compare_tensors(arena *a, const tensor *got, const tensor *want, tole
                  memcmp(got->dims, want->dims, (size_t)want->rank * sizeof *want->dims) == 0;
     if (!shape) {
         c.same = false;
-        c.why = arena_printf(a, "is %s, not %s", shape_text(a, got), shape_text(a, want));
+        c.why = arena_printf(a, "is %s, not %s", tensor_text(a, got), tensor_text(a, want));
         return c;
     }
     for (int64_t i = 0; i < want->count; i++) {
@@ -107,9 +99,7 @@ static const import_value *map_number(arena *a, const import_value *want, const 
     if (got->kind != TYPE_TENSOR || got->tensor->elem == DT_STRING || !map_takes(got->tensor->elem, want))
         return want;
     tensor one = tensor_new(a, got->tensor->elem, 0, NULL);
-    if (dtype_is_float(one.dtype))
-        dtype_store_float(one.dtype, one.data, 0, constant_float(want->tensor, 0), true);
-    else dtype_store_int(one.dtype, one.data, 0, constant_int(want->tensor, 0));
+    constant_copy(want->tensor, 0, one.dtype, one.data, 0);
     return value_of_tensor(a, want->name, &one);
 }
 

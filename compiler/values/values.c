@@ -18,6 +18,14 @@ const char *port_text(arena *a, const port *p) {
     return text_str(&t);
 }
 
+const char *tensor_text(arena *a, const tensor *t) {
+    text s = {.arena = a};
+    text_printf(&s, "%s[", dtype_name(t->dtype));
+    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
+    text_add(&s, "]");
+    return text_str(&s);
+}
+
 // ---------------------------------------------------------------- forms
 tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims) {
     tensor x = {.dtype = t, .rank = rank, .count = 1};
@@ -52,8 +60,7 @@ tensor tensor_of(arena *a, const constant *c) {
     for (int64_t i = 0; c->kind == CONST_SPLAT && i < c->count; i++) {
         if (dtype_bits(c->elem) >= 8)
             memcpy((char *)t.data + i * dtype_bits(c->elem) / 8, c->splat, (size_t)dtype_bits(c->elem) / 8);
-        else if (dtype_is_float(c->elem)) dtype_store_float(c->elem, t.data, i, constant_float(c, i), true);
-        else dtype_store_int(c->elem, t.data, i, constant_int(c, i));
+        else constant_copy(c, i, c->elem, t.data, i);
     }
     return t;
 }
@@ -104,8 +111,7 @@ static void put_map(arena *a, const import_value *v, dtype elem, onnxc_value *to
         const constant *c = v->items[j].tensor;
         tensor one = tensor_of(a, c);
         if (elem == DT_STRING) ((onnxc_string *)values.data)[j] = *(onnxc_string *)one.data;
-        else if (dtype_is_float(elem)) dtype_store_float(elem, values.data, j, constant_float(c, 0), true);
-        else dtype_store_int(elem, values.data, j, constant_int(c, 0));
+        else constant_copy(c, 0, elem, values.data, j);
     }
     parts[0] = (onnxc_value){1, (int32_t)keys.dtype, 1, v->n, count, keys.data};
     parts[1] = (onnxc_value){1, (int32_t)elem, 1, v->n, count, values.data};
@@ -372,9 +378,7 @@ static void print_map(text *out, const import_value *v, bool all) {
 static void print_value(text *out, const import_value *v, bool all) {
     if (v->kind == TYPE_TENSOR) {
         tensor t = tensor_of(out->arena, v->tensor);
-        text_printf(out, "%s[", dtype_name(t.dtype));
-        for (int j = 0; j < t.rank; j++) text_printf(out, "%s%lld", j ? ", " : "", (long long)t.dims[j]);
-        text_add(out, "]\n");
+        text_printf(out, "%s\n", tensor_text(out->arena, &t));
         print_axis(out, &t, 0, 0, all || t.count <= SHOWN_WHOLE);
         text_add(out, "\n");
         return;

@@ -17,7 +17,8 @@ typedef struct port {
     bool has_default;            // an input that may be left out: data NULL
     const constant *labels;      // an output that stands for a sequence of maps (type): keys of its columns
 } port;
-const char *port_text(arena *a, const port *p); // "float[N, 3]"
+const char *port_text(arena *a, const port *p);     // "float[N, 3]"
+const char *tensor_text(arena *a, const tensor *t); // "float[2, 3]"
 
 tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims); // zeroed, data aligned to 64 bytes
 void tensor_normalize(tensor *t);        // any byte but 0 of a bool means true; kernels count on 1

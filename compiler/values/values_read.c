@@ -133,10 +133,8 @@ static void check_fits(arena *a, diag *d, const port *p, const tensor *t, const 
     bool fits = t->dtype == p->dtype && (p->rank == RANK_UNKNOWN || t->rank == p->rank);
     for (int j = 0; fits && j < p->rank; j++) fits = p->dims[j] < 0 || p->dims[j] == t->dims[j];
     if (fits) return;
-    text s = {.arena = a};
-    for (int j = 0; j < t->rank; j++) text_printf(&s, "%s%lld", j ? ", " : "", (long long)t->dims[j]);
-    diag_fatal(d, NULL, "'%s' contains %s[%s], but '%s' is %s", path, dtype_name(t->dtype), text_str(&s),
-               p->name, port_text(a, p));
+    diag_fatal(d, NULL, "'%s' contains %s, but '%s' is %s", path, tensor_text(a, t), p->name,
+               port_text(a, p));
 }
 
 // What is in the brackets of "sequence(...)"; NULL when the type's text is of another kind.

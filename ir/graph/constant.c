@@ -36,19 +36,24 @@ constant *constant_new(arena *a, dtype elem, int rank, const int64_t *dims) {
 
 constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, const void *element) {
     constant *c = make(a, CONST_SPLAT, elem, rank, dims);
-    memcpy(c->splat, element, dtype_bits(elem) < 8 ? 1 : (size_t)dtype_bits(elem) / 8);
-    if (dtype_bits(elem) < 8) c->splat[0] &= (uint8_t)((1 << dtype_bits(elem)) - 1);
+    int bits = dtype_bits(elem);
+    memcpy(c->splat, element, bits < 8 ? 1 : (size_t)bits / 8);
+    if (bits < 8) c->splat[0] &= (uint8_t)((1 << bits) - 1);
     return c;
 }
 
-double constant_float(const constant *c, int64_t i) {
-    return c->kind == CONST_SPLAT ? dtype_load_float(c->elem, c->splat, 0)
-                                  : dtype_load_float(c->elem, c->data, i);
+// What element i is loaded from, and where it is there.
+static const void *data_of(const constant *c, int64_t *i) {
+    if (c->kind == CONST_SPLAT) *i = 0;
+    return c->kind == CONST_SPLAT ? c->splat : c->data;
 }
 
-int64_t constant_int(const constant *c, int64_t i) {
-    return c->kind == CONST_SPLAT ? dtype_load_int(c->elem, c->splat, 0)
-                                  : dtype_load_int(c->elem, c->data, i);
+double constant_float(const constant *c, int64_t i) { return dtype_load_float(c->elem, data_of(c, &i), i); }
+int64_t constant_int(const constant *c, int64_t i) { return dtype_load_int(c->elem, data_of(c, &i), i); }
+
+void constant_copy(const constant *c, int64_t i, dtype to_type, void *to, int64_t at) {
+    const void *data = data_of(c, &i);
+    dtype_copy(to_type, to, at, c->elem, data, i);
 }
 
 // ---------------------------------------------------------------- lists of keys
@@ -97,10 +102,8 @@ constant *pick_constant(arena *a, const constant *c, const int64_t *places, int6
         if (c->kind == CONST_STRINGS) {
             out->strings[i] = c->strings[places[i]];
             out->string_sizes[i] = c->string_sizes[places[i]];
-        } else if (dtype_is_float(c->elem)) {
-            dtype_store_float(c->elem, (void *)out->data, i, constant_float(c, places[i]), true);
         } else {
-            dtype_store_int(c->elem, (void *)out->data, i, constant_int(c, places[i]));
+            constant_copy(c, places[i], c->elem, (void *)out->data, i);
         }
     }
     return out;

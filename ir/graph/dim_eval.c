@@ -182,6 +182,7 @@ static dim *keep(void *user, dim *atom) {
 dim *dim_simplify(dim *d) { return dim_substitute(d, keep, NULL); }
 
 static bool is_atom(const dim *d) { return d->kind == DIM_SYMBOL || d->kind == DIM_OPAQUE; }
+static bool is_leaf(const dim *d) { return d->kind == DIM_CONST || is_atom(d); }
 
 atom_list dim_atoms(arena *a, const dim *d) {
     if (d->kind == DIM_CONST) return (atom_list){0};
@@ -195,27 +196,22 @@ atom_list dim_atoms(arena *a, const dim *d) {
     return list;
 }
 
-static bool any_atom(const dim *d, bool (*is)(const dim *atom, const dim *wanted), const dim *wanted) {
-    if (d->kind == DIM_CONST || is_atom(d)) return is_atom(d) && is(d, wanted);
-    bool found = false;
+// wanted: NULL, any opaque.
+static bool any_atom(const dim *d, const dim *wanted) {
     arena *scratch = arena_new();
     atom_list atoms = dim_atoms(scratch, d);
-    for (int i = 0; i < atoms.n; i++) found |= is(atoms.at[i], wanted);
+    bool found = false;
+    for (int i = 0; i < atoms.n; i++)
+        found |= wanted ? atoms.at[i] == wanted : atoms.at[i]->kind == DIM_OPAQUE;
     arena_destroy(scratch);
     return found;
 }
 
-static bool is_wanted(const dim *atom, const dim *wanted) { return atom == wanted; }
-bool dim_has_atom(const dim *d, const dim *atom) { return any_atom(d, is_wanted, atom); }
-
-static bool is_opaque(const dim *atom, const dim *unused) {
-    (void)unused;
-    return atom->kind == DIM_OPAQUE;
-}
-bool dim_is_opaque(const dim *d) { return any_atom(d, is_opaque, NULL); }
+bool dim_has_atom(const dim *d, const dim *atom) { return is_leaf(d) ? d == atom : any_atom(d, atom); }
+bool dim_is_opaque(const dim *d) { return is_leaf(d) ? d->kind == DIM_OPAQUE : any_atom(d, NULL); }
 
 int dim_parts_count(const dim *d) {
-    if (d->kind == DIM_CONST || is_atom(d)) return 1;
+    if (is_leaf(d)) return 1;
     arena *scratch = arena_new();
     dim_walk w;
     dim_walk_init(&w, scratch, d);

@@ -16,13 +16,12 @@ typedef struct dtype_info {
 // Codes of NaN: the quiet one of IEEE's; that of -0 where there is none; ONNX's 6 for FINITE.
 #define ALL_ONES(n) (INT64_MAX >> (63 - (n)))
 #define FORMAT(e, m, special)                                                                                \
-    {e,                                                                                                      \
-     m,                                                                                                      \
-     (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ),                                                          \
-     special,                                                                                                \
-     ALL_ONES(e + m),                                                                                        \
-     ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),                  \
-     ALL_ONES(e + m) + (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)}
+    {                                                                                                        \
+        e, m, (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ), special, ALL_ONES(e + m),                       \
+            ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),           \
+            ALL_ONES(e + m) +                                                                                \
+                (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)              \
+    }
 static const dtype_info infos[DT_COUNT] = {
 #define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field)                                  \
     [e] = {name, bits, class, c, npy, field, FORMAT(ebits, mbits, special)},
@@ -158,39 +157,29 @@ uint8_t dtype_to_e8m0(double v, e8m0_round mode, bool saturate) {
 
 // ---- Loads and stores.
 
-static float load_f32(const void *data, int64_t i) {
-    uint32_t bits = (uint32_t)load_bits(32, data, i);
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
+// Floats of 32 and of 64 bits.
+static double load_ieee(int bits, const void *data, int64_t i) {
+    uint64_t word = load_bits(bits, data, i);
+    float f;
+    double d;
+    memcpy(&f, &word, sizeof f);
+    memcpy(&d, &word, sizeof d);
+    return bits == 32 ? f : d;
 }
 
-static double load_f64(const void *data, int64_t i) {
-    uint64_t bits = load_bits(64, data, i);
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static void store_f32(void *data, int64_t i, float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof v);
-    store_bits(32, data, i, bits);
-}
-
-static void store_f64(void *data, int64_t i, double v) {
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof v);
-    store_bits(64, data, i, bits);
+static void store_ieee(int bits, void *data, int64_t i, double d) {
+    uint64_t word = 0;
+    float f = (float)d;
+    memcpy(&word, bits == 32 ? (void *)&f : (void *)&d, (size_t)bits / 8);
+    store_bits(bits, data, i, word);
 }
 
 double dtype_load_float(dtype t, const void *data, int64_t i) {
     const float_format *f = dtype_small_float(t);
     if (f) return decode(f, (uint32_t)load_bits(dtype_bits(t), data, i));
-    if (t == DT_F32) return load_f32(data, i);
-    if (t == DT_F64) return load_f64(data, i);
-    if (t == DT_C64) return load_f32(data, 2 * i);
-    if (t == DT_C128) return load_f64(data, 2 * i);
+    if (t == DT_F32 || t == DT_F64) return load_ieee(dtype_bits(t), data, i);
+    if (t == DT_C64) return load_ieee(32, data, 2 * i);
+    if (t == DT_C128) return load_ieee(64, data, 2 * i);
     if (t == DT_F8E8M0) {
         int code = (int)load_bits(8, data, i);
         return code == 0xff ? NAN : ldexp(1, code - 127);
@@ -230,10 +219,9 @@ void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate) 
         // Only the 8-bit and smaller formats know saturation; 4 bits have nothing else.
         bool clamp = f->special == FORMAT_FINITE || (saturate && dtype_bits(t) == 8);
         store_bits(dtype_bits(t), data, i, encode(f, v, clamp));
-    } else if (t == DT_F32) store_f32(data, i, (float)v);
-    else if (t == DT_F64) store_f64(data, i, v);
-    else if (t == DT_C64) store_f32(data, 2 * i, (float)v), store_f32(data, 2 * i + 1, 0);
-    else if (t == DT_C128) store_f64(data, 2 * i, v), store_f64(data, 2 * i + 1, 0);
+    } else if (t == DT_F32 || t == DT_F64) store_ieee(dtype_bits(t), data, i, v);
+    else if (t == DT_C64) store_ieee(32, data, 2 * i, v), store_ieee(32, data, 2 * i + 1, 0);
+    else if (t == DT_C128) store_ieee(64, data, 2 * i, v), store_ieee(64, data, 2 * i + 1, 0);
     else if (t == DT_F8E8M0) store_bits(8, data, i, dtype_to_e8m0(v, E8M0_UP, saturate));
     else if (t == DT_BOOL) store_bits(8, data, i, v != 0);
     else dtype_store_int(t, data, i, to_int(t, v));
@@ -243,7 +231,7 @@ void dtype_store_int(dtype t, void *data, int64_t i, int64_t v) {
     switch (dtype_class_of(t)) {
     case DC_FLOAT:
     case DC_COMPLEX:
-        if (t == DT_F32) store_f32(data, i, (float)v);
+        if (t == DT_F32) store_ieee(32, data, i, (float)v);
         else dtype_store_float(t, data, i, (double)v, true);
         return;
     case DC_INT:
@@ -252,4 +240,10 @@ void dtype_store_int(dtype t, void *data, int64_t i, int64_t v) {
     case DC_NONE:
     case DC_STRING: return;
     }
+}
+
+void dtype_copy(dtype to_type, void *to, int64_t at, dtype from_type, const void *from, int64_t i) {
+    if (dtype_is_float(to_type))
+        dtype_store_float(to_type, to, at, dtype_load_float(from_type, from, i), true);
+    else dtype_store_int(to_type, to, at, dtype_load_int(from_type, from, i));
 }

@@ -59,6 +59,8 @@ int64_t dtype_load_int(dtype t, const void *data, int64_t i);
 // integer type go toward zero and clamp.
 void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate);
 void dtype_store_int(dtype t, void *data, int64_t i, int64_t v); // wraps
+// to[at] = from[i], as these load and store them.
+void dtype_copy(dtype to_type, void *to, int64_t at, dtype from_type, const void *from, int64_t i);
 
 // The code of |v| as float8e8m0 under Cast's round_mode: away from zero, toward zero, or to the nearest with
 // ties up. Out of range (also 0): the nearest end when saturating, else NaN.

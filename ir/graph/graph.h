@@ -193,6 +193,8 @@ constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, co
 // Element i of any numeric constant (splat too).
 double constant_float(const constant *c, int64_t i);
 int64_t constant_int(const constant *c, int64_t i);
+void constant_copy(const constant *c, int64_t i, dtype to_type, void *to,
+                   int64_t at);                              // to[at] = c[i], converted
 int compare_places(const constant *c, int64_t x, int64_t y); // < 0, 0, > 0: c[x] against c[y]
 // Keys in ascending order (numbers with NaN last), equal ones once: order[i] is the last place of the i-th in
 // c; returns how many there are.

@@ -490,14 +490,11 @@ expr *expr_rewrite(kernel *k, expr *e, expr *(*map)(void *user, expr *e), void *
 }
 
 // ---------------------------------------------------------------- affine form
-static bool is_invariant(expr *e, kernel *k) {
-    (void)k;
-    if (e->op == X_CONST || e->op == X_DIM) return true;
-    if (e->op == X_AXIS || e->op == X_READ || e->op == X_STATE || e->op == X_OTHER || e->op == X_CHECK)
-        return false;
-    for (int j = 0; j < expr_arity(e->op); j++)
-        if (!is_invariant(e->arg[j], k)) return false;
-    return true;
+static bool is_invariant(const expr *e) {
+    bool leaf = expr_op_class(e->op) == XC_LEAF,
+         invariant = leaf ? e->op == X_CONST || e->op == X_DIM : e->op != X_CHECK;
+    for (int j = 0; j < expr_arity(e->op) && invariant; j++) invariant = is_invariant(e->arg[j]);
+    return invariant;
 }
 
 bool expr_affine(kernel *k, expr *e, expr **base, expr **coef) {
@@ -506,16 +503,15 @@ bool expr_affine(kernel *k, expr *e, expr **base, expr **coef) {
     for (int a = 0; a < n; a++) coef[a] = *base;
     if (e->dtype != DT_I64) return false;
     if (e->op == X_AXIS) return coef[e->axis] = x_i64(k, 1), true;
-    if (is_invariant(e, k)) return *base = e, true;
+    if (is_invariant(e)) return *base = e, true;
     if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL) return false;
     expr *x = e->arg[0], *y = e->arg[1], *base2, *coef2[256];
     if (n > 256) return false;
     if (e->op == X_MUL) {
-        if (!is_invariant(y, k)) {
-            expr *t = x;
-            x = y, y = t;
-        }
-        if (!is_invariant(y, k) || !expr_affine(k, x, base, coef)) return false;
+        bool swap = !is_invariant(y);
+        if (swap && !is_invariant(x)) return false;
+        if (!expr_affine(k, swap ? y : x, base, coef)) return false;
+        if (swap) y = x;
         *base = x_mul(k, *base, y);
         for (int a = 0; a < n; a++) coef[a] = x_mul(k, coef[a], y);
         return true;
@@ -532,8 +528,8 @@ expr *expr_slope(kernel *k, expr *e, int axis) {
     if (e->dtype != DT_I64 || (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL)) return NULL;
     expr *x = e->arg[0], *y = e->arg[1];
     if (e->op == X_MUL) {
-        bool swap = is_invariant(x, k);
-        if (!swap && !is_invariant(y, k)) return NULL;
+        bool swap = is_invariant(x);
+        if (!swap && !is_invariant(y)) return NULL;
         expr *slope = expr_slope(k, swap ? y : x, axis);
         return slope ? x_mul(k, slope, swap ? x : y) : NULL;
     }

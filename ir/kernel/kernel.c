@@ -274,47 +274,46 @@ typedef struct verify {
     arena *scratch;
 } verify;
 
+#define REQUIRE(v, holds, format, ...)                                                                       \
+    do {                                                                                                     \
+        if (!(holds)) diag_defect((v)->d, (v)->k->loc, "kernel %s: " format, (v)->k->name, __VA_ARGS__);     \
+    } while (0)
+
 static void check_axis(verify *v, const expr *e) {
-    if (e->axis < 0 || e->axis >= v->k->axes.n)
-        diag_defect(v->d, v->k->loc, "kernel %s: axis %d of %d", v->k->name, e->axis, v->k->axes.n);
+    REQUIRE(v, e->axis >= 0 && e->axis < v->k->axes.n, "axis %d of %d", e->axis, v->k->axes.n);
+    const axis *x = &v->k->axes.at[e->axis];
     bool own = e->axis < v->k->nouter;
     for (int j = 0; j < v->s->axes.n; j++) own |= v->s->axes.at[j] == e->axis;
-    if (!own)
-        diag_defect(v->d, v->k->loc, "kernel %s: %s uses axis '%s' of another stage", v->k->name, v->where,
-                    v->k->axes.at[e->axis].name);
-    if (!v->reduce_allowed && v->k->axes.at[e->axis].kind != AXIS_PARALLEL)
-        diag_defect(v->d, v->k->loc, "kernel %s: %s uses reduce axis '%s'", v->k->name, v->where,
-                    v->k->axes.at[e->axis].name);
+    REQUIRE(v, own, "%s uses axis '%s' of another stage", v->where, x->name);
+    REQUIRE(v, v->reduce_allowed || x->kind == AXIS_PARALLEL, "%s uses reduce axis '%s'", v->where, x->name);
 }
 
 static void verify_read(verify *v, const expr *e) {
-    if (e->dtype != dtype_compute(e->buffer->dtype))
-        diag_defect(v->d, v->k->loc, "kernel %s: %s reads %s '%s' as %s", v->k->name, v->where,
-                    dtype_name(e->buffer->dtype), e->buffer->name, dtype_name(e->dtype));
-    for (int j = 0; j < e->buffer->rank; j++)
-        if (e->index[j]->dtype != DT_I64)
-            diag_defect(v->d, v->k->loc, "kernel %s: index %d of '%s' is %s", v->k->name, j, e->buffer->name,
-                        dtype_name(e->index[j]->dtype));
+    const buffer *b = e->buffer;
+    REQUIRE(v, e->dtype == dtype_compute(b->dtype), "%s reads %s '%s' as %s", v->where, dtype_name(b->dtype),
+            b->name, dtype_name(e->dtype));
+    for (int j = 0; j < b->rank; j++)
+        REQUIRE(v, e->index[j]->dtype == DT_I64, "index %d of '%s' is %s", j, b->name,
+                dtype_name(e->index[j]->dtype));
 }
 
 static void verify_expr(verify *v, const expr *e) {
     if (e->op == X_AXIS) check_axis(v, e);
-    if ((e->op == X_STATE || e->op == X_OTHER) &&
-        (e->axis >= v->s->states.n || v->s->states.at[e->axis].dtype != e->dtype))
-        diag_defect(v->d, v->k->loc, "kernel %s: %s reads state %d of %d", v->k->name, v->where, e->axis,
-                    v->s->states.n);
+    if (e->op == X_STATE || e->op == X_OTHER)
+        REQUIRE(v, e->axis < v->s->states.n && v->s->states.at[e->axis].dtype == e->dtype,
+                "%s reads state %d of %d", v->where, e->axis, v->s->states.n);
     if (e->op == X_READ) verify_read(v, e);
-    if (e->op == X_SELECT && (e->arg[0]->dtype != DT_BOOL || e->arg[1]->dtype != e->arg[2]->dtype))
-        diag_defect(v->d, v->k->loc, "kernel %s: select of %s, %s, %s", v->k->name,
-                    dtype_name(e->arg[0]->dtype), dtype_name(e->arg[1]->dtype), dtype_name(e->arg[2]->dtype));
+    if (e->op == X_SELECT)
+        REQUIRE(v, e->arg[0]->dtype == DT_BOOL && e->arg[1]->dtype == e->arg[2]->dtype,
+                "select of %s, %s, %s", dtype_name(e->arg[0]->dtype), dtype_name(e->arg[1]->dtype),
+                dtype_name(e->arg[2]->dtype));
 }
 
 static void verify_part(verify *v, expr *e, const char *where, bool reduce_allowed, dtype t) {
-    v->where = where, v->reduce_allowed = reduce_allowed;
-    if (!e) diag_defect(v->d, v->k->loc, "kernel %s: %s is missing", v->k->name, where);
-    if (t != DT_NONE && e->dtype != t)
-        diag_defect(v->d, v->k->loc, "kernel %s: %s is %s, not %s", v->k->name, where, dtype_name(e->dtype),
-                    dtype_name(t));
+    v->where = where;
+    v->reduce_allowed = reduce_allowed;
+    REQUIRE(v, e, "%s is missing", where);
+    REQUIRE(v, t == DT_NONE || e->dtype == t, "%s is %s, not %s", where, dtype_name(e->dtype), dtype_name(t));
     expr_list nodes = expr_nodes(v->scratch, e);
     for (int j = 0; j < nodes.n; j++) verify_expr(v, nodes.at[j]);
 }
@@ -339,17 +338,17 @@ static void verify_stage(verify *v) {
     bool past_parallel = false;
     for (int j = 0; j < s->axes.n; j++) {
         bool parallel = v->k->axes.at[s->axes.at[j]].kind == AXIS_PARALLEL;
-        if (parallel && past_parallel)
-            diag_defect(v->d, v->k->loc, "kernel %s: parallel axis after a reduce axis", v->k->name);
+        REQUIRE(v, !parallel || !past_parallel, "parallel axis '%s' after a reduce axis",
+                v->k->axes.at[s->axes.at[j]].name);
         past_parallel |= !parallel;
     }
 }
 
 void kernel_verify(const kernel *k, diag *d) {
-    for (int a = 0; a < k->nouter; a++)
-        if (k->axes.at[a].kind != AXIS_PARALLEL)
-            diag_defect(d, k->loc, "kernel %s: outer axis '%s' is not parallel", k->name, k->axes.at[a].name);
     verify v = {.k = k, .d = d, .scratch = arena_within(k->arena)};
+    for (int a = 0; a < k->nouter; a++)
+        REQUIRE(&v, k->axes.at[a].kind == AXIS_PARALLEL, "outer axis '%s' is not parallel",
+                k->axes.at[a].name);
     for (int j = 0; j < k->stages.n; j++) {
         v.s = k->stages.at[j];
         verify_stage(&v);

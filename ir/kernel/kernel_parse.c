@@ -99,9 +99,8 @@ static const layout *parse_layout(program_reader *r, int rank) {
 }
 
 static space parse_space(program_reader *r) {
-    static const char *const words[] = {"on the device", "where the caller says"};
-    if (reader_accept(&r->in, words[0])) return SPACE_DEVICE;
-    return reader_accept(&r->in, words[1]) ? SPACE_CALLER : SPACE_HOST;
+    if (reader_accept(&r->in, space_words[SPACE_DEVICE])) return SPACE_DEVICE;
+    return reader_accept(&r->in, space_words[SPACE_CALLER]) ? SPACE_CALLER : SPACE_HOST;
 }
 
 buffer *parse_buffer(program_reader *r, buffer_role role) {

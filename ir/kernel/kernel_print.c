@@ -17,6 +17,9 @@ const char *const combine_words[] = {[COMBINE_SET] = "=",
                                      [COMBINE_MIN] = "min=",
                                      [COMBINE_MAX] = "max="};
 
+const char *const space_words[] = {
+    [SPACE_HOST] = "", [SPACE_DEVICE] = "on the device", [SPACE_CALLER] = "where the caller says"};
+
 bool expr_keeps_type(expr_op op) {
     expr_class c = expr_op_class(op);
     return c != XC_LEAF && c != XC_TEST && c != XC_COMPARE && op != X_CAST && op != X_BITCAST;
@@ -292,8 +295,7 @@ void print_buffer(text *t, named_dims *dims, const buffer *b) {
     }
     text_add(t, "]");
     if (b->layout) print_layout(t, b->layout);
-    if (b->space == SPACE_DEVICE) text_add(t, " on the device");
-    if (b->space == SPACE_CALLER) text_add(t, " where the caller says");
+    if (b->space != SPACE_HOST) text_printf(t, " %s", space_words[b->space]);
 }
 
 void print_kernel(text *t, named_dims *dims, const kernel *k, int indent) {

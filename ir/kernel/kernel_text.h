@@ -30,6 +30,8 @@ extern const char *const role_words[BUF_LOCAL + 1];
 extern const char *const axis_words[AXIS_SCAN + 1];
 extern const char *const reduce_words[RED_CUSTOM + 1];
 extern const char *const combine_words[COMBINE_MAX + 1];
+extern const char *const space_words[SPACE_CALLER + 1];
+extern const char *const step_words[STEP_LIB + 1];
 // Whether operands and result have one type (of select and check: those but the condition).
 bool expr_keeps_type(expr_op op);
 bool cast_may_saturate(dtype to); // whether it makes a difference

@@ -216,11 +216,6 @@ static void parse_check(program_reader *r, step *s) {
     s->message = reader_string(&r->in);
 }
 
-static const char *const step_words[] = {
-    [STEP_KERNEL] = "kernel", [STEP_CHECK] = "check", [STEP_SET_DIM] = "?", [STEP_ALLOC] = "alloc",
-    [STEP_FREE] = "free",     [STEP_COPY] = "copy",   [STEP_MOVE] = "move", [STEP_IF] = "if",
-    [STEP_LOOP] = "loop",     [STEP_LIB] = "call"};
-
 static void parse_step(program_reader *r, region *to) {
     int indent = r->indent, word = *r->in.s == '?' ? STEP_SET_DIM : parse_choice(r, step_words, STEP_LIB + 1);
     if (word < 0) reader_fail(&r->in, "a step of the program is expected");

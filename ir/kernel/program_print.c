@@ -3,6 +3,11 @@
 #include "ir/kernel/kernel_text.h"
 #include <string.h>
 
+const char *const step_words[] = {
+    [STEP_KERNEL] = "kernel", [STEP_CHECK] = "check", [STEP_SET_DIM] = "?", [STEP_ALLOC] = "alloc",
+    [STEP_FREE] = "free",     [STEP_COPY] = "copy",   [STEP_MOVE] = "move", [STEP_IF] = "if",
+    [STEP_LOOP] = "loop",     [STEP_LIB] = "call"};
+
 enum { DATA_MOST = 32 }; // elements of a constant that are written out
 
 static void print_region(text *t, named_dims *dims, const region *r, int indent);
@@ -13,8 +18,7 @@ static void print_element(text *t, const buffer *b, int64_t index) {
     text_printf(t, "[%lld]", (long long)index);
 }
 
-static void print_two(text *t, const char *word, const step *s) {
-    text_add(t, word);
+static void print_two(text *t, const step *s) {
     print_name(t, s->buffer->name);
     if (s->from) text_add(t, " = "), print_name(t, s->from->name);
 }
@@ -28,7 +32,7 @@ static void print_args(text *t, const step *s, int from, int to) {
 }
 
 static void print_call(text *t, named_dims *dims, const step *s) {
-    text_printf(t, "call %s(", s->lib);
+    text_printf(t, "%s(", s->lib);
     print_args(t, s, 0, s->nwritten);
     text_add(t, "; ");
     print_args(t, s, s->nwritten, s->nargs);
@@ -45,7 +49,6 @@ static void print_call(text *t, named_dims *dims, const step *s) {
 }
 
 static void print_loop(text *t, named_dims *dims, const step *s) {
-    text_add(t, "loop ");
     print_dim(t, dims, s->target);
     if (s->dim) text_add(t, " < "), print_dim(t, dims, s->dim);
     if (s->buffer) text_add(t, " while "), print_element(t, s->buffer, 0);
@@ -53,13 +56,10 @@ static void print_loop(text *t, named_dims *dims, const step *s) {
 
 static void print_step(text *t, named_dims *dims, const step *s, int indent) {
     text_printf(t, "%*s", indent, "");
+    if (s->kind != STEP_SET_DIM) text_printf(t, "%s ", step_words[s->kind]);
     switch (s->kind) {
-    case STEP_KERNEL:
-        text_add(t, "kernel ");
-        print_kernel(t, dims, s->kernel, indent + 2);
-        return;
+    case STEP_KERNEL: print_kernel(t, dims, s->kernel, indent + 2); return;
     case STEP_CHECK:
-        text_add(t, "check ");
         print_dim(t, dims, s->dim);
         text_add(t, ": ");
         text_add_quoted(t, s->message, strlen(s->message));
@@ -70,12 +70,11 @@ static void print_step(text *t, named_dims *dims, const step *s, int indent) {
         if (s->dim) print_dim(t, dims, s->dim);
         else print_element(t, s->buffer, s->index);
         break;
-    case STEP_ALLOC: print_two(t, "alloc ", s); break;
-    case STEP_FREE: print_two(t, "free ", s); break;
-    case STEP_COPY: print_two(t, "copy ", s); break;
-    case STEP_MOVE: print_two(t, "move ", s); break;
+    case STEP_ALLOC:
+    case STEP_FREE:
+    case STEP_COPY:
+    case STEP_MOVE: print_two(t, s); break;
     case STEP_IF:
-        text_add(t, "if ");
         if (s->buffer) print_element(t, s->buffer, 0);
         else print_dim(t, dims, s->dim);
         break;
