@@ -32,7 +32,7 @@ extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
 // The model, when it is the only positional argument.
 source session_model(session *s);
-pipeline_hooks session_hooks(session *s);
+pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
 void session_message(void *session, const diag_message *m); // a diag's sink
 const char *version_text(arena *a);

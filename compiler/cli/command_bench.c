@@ -68,8 +68,7 @@ static void open_contestant(session *s, const bench_options *o, contestant *c) {
     if (runnable_is_library(c->source.path)) {
         c->r = runnable_open(s->arena, &s->diag, c->source.path);
     } else {
-        pipeline_hooks hooks = session_hooks(s);
-        c->pipeline = pipeline_new(s->arena, &s->diag, c->options, &hooks);
+        c->pipeline = session_pipeline(s, c->options);
         c->r = runnable_new(c->pipeline, &c->source, NULL);
     }
     c->in = read_inputs(s, &o->io, c->r, true);
@@ -273,8 +272,7 @@ static void measure_kernels(session *s, const contestant *c, const bench_options
     options *o = ARENA_NEW(s->arena, options);
     *o = *c->options;
     o->hook = "onnxc_bench_hook";
-    pipeline_hooks hooks = session_hooks(s);
-    pipeline *p = pipeline_new(s->arena, &s->diag, o, &hooks);
+    pipeline *p = session_pipeline(s, o);
     p->hook = hook;
     kernel_clock k = {0};
     clock_of_thread = &k;

@@ -5,8 +5,7 @@
 static int compile(session *s, void *own) {
     (void)own;
     source from = session_model(s);
-    pipeline_hooks hooks = session_hooks(s);
-    pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
+    pipeline *p = session_pipeline(s, &s->options);
     s->diag.file = from.path;
     output_compile(p, &from, NULL);
     return DIAG_OK;

@@ -17,8 +17,7 @@ static int inspect(session *s, void *own) {
     const inspect_options *o = own;
     const char *format = o->format ? o->format : "text";
     source from = session_model(s);
-    pipeline_hooks hooks = session_hooks(s);
-    pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
+    pipeline *p = session_pipeline(s, &s->options);
     p->gpu_want = GPU_USES;
     s->diag.file = from.path;
     pipeline_run(p, &from, strcmp(format, "dot") == 0 ? GOAL_PROGRAM : GOAL_LOOPS);

@@ -37,8 +37,7 @@ static const option run_table[] = {
 
 static runnable *open_model(session *s, const source *from, const char *interpret, bool all_outputs,
                             pipeline **out) {
-    pipeline_hooks hooks = session_hooks(s);
-    pipeline *p = pipeline_new(s->arena, &s->diag, &s->options, &hooks);
+    pipeline *p = session_pipeline(s, &s->options);
     p->all_outputs = all_outputs;
     if (out) *out = p;
     return runnable_new(p, from, interpret);

@@ -185,11 +185,16 @@ static default_use use_of_input(void *user, const model_input *i) {
     return s->files.folder ? input_files_use(&s->files, i) : DEFAULT_IS_CONSTANT;
 }
 
-pipeline_hooks session_hooks(session *s) {
+static pipeline_hooks session_hooks(session *s) {
     return (pipeline_hooks){.user = s,
                             .print = print_pass,
                             .time = print_time,
                             .progress = show_progress,
                             .input = use_of_input,
                             .tune = tune_kernels};
+}
+
+pipeline *session_pipeline(session *s, const options *o) {
+    pipeline_hooks hooks = session_hooks(s);
+    return pipeline_new(s->arena, &s->diag, o, &hooks);
 }

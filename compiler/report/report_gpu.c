@@ -40,7 +40,7 @@ static void json_use(json *j, int sm, const gpu_use *u) {
     json_close(j, '}');
 }
 
-static void json_size(json *j, const char *key, const dim *d) {
+void report_dim(json *j, const char *key, const dim *d) {
     if (dim_is_const(d)) json_int(j, key, dim_value(d));
     else json_text(j, key, dim_text(j->out.arena, d));
 }
@@ -50,9 +50,9 @@ void report_gpu_json(json *j, const report_part *part, const kernel *k) {
     if (!c) return;
     json_open(j, "gpu", '{');
     json_text(j, "function", c->f->name);
-    json_size(j, "blocks", c->grid[0]);
-    json_size(j, "threads", c->block[0]);
-    if (c->scratch) json_size(j, "scratch_bytes", c->scratch);
+    report_dim(j, "blocks", c->grid[0]);
+    report_dim(j, "threads", c->block[0]);
+    if (c->scratch) report_dim(j, "scratch_bytes", c->scratch);
     int f = gpu_function_number(part->gpu, c->f);
     json_open(j, "code", '[');
     for (int i = 0; i < part->gpu->uses->n; i++)

@@ -7,4 +7,5 @@
 
 void report_gpu_text(text *t, const report_part *part, const kernel *k);
 void report_gpu_json(json *j, const report_part *part, const kernel *k); // a member "gpu"
+void report_dim(json *j, const char *key, const dim *d); // a number; text where it is symbolic
 #endif

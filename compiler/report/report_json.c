@@ -14,17 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void json_dim(json *j, const char *key, const dim *d) {
-    if (dim_is_const(d)) json_int(j, key, dim_value(d));
-    else json_text(j, key, dim_text(j->out.arena, d));
-}
-
 static void json_type_of(json *j, const type *t) {
     json_text(j, "kind", type_kind_name(t->kind));
     if (t->elem != DT_NONE) json_text(j, "dtype", dtype_name(t->elem));
     if (t->kind == TYPE_TENSOR && t->rank >= 0) {
         json_open(j, "dims", '[');
-        for (int i = 0; i < t->rank; i++) json_dim(j, NULL, t->dims[i]);
+        for (int i = 0; i < t->rank; i++) report_dim(j, NULL, t->dims[i]);
         json_close(j, ']');
     }
     if (!t->item) return;
@@ -176,7 +171,7 @@ static void json_nodes(json *j, const report_part *part, bool page) {
 // ---------------------------------------------------------------- kernels
 static void json_size(json *j, const char *key, const dim *d) {
     if (d->kind == DIM_OVERFLOW) json_text(j, key, NULL);
-    else json_dim(j, key, d);
+    else report_dim(j, key, d);
 }
 
 static void json_kernel(json *j, const report_part *part, const kernel *k, kernel_times *times, bool page) {
@@ -253,8 +248,8 @@ static void json_memory(json *j, const memory_plan *plan) {
     int64_t peak;
     int at;
     json_open(j, "memory", '{');
-    json_dim(j, "workspace_bytes", plan->workspace);
-    json_dim(j, "unshared_bytes", plan->sum);
+    report_dim(j, "workspace_bytes", plan->workspace);
+    report_dim(j, "unshared_bytes", plan->sum);
     if (live_peak(j->out.arena, plan, &peak, &at))
         json_int(j, "peak_bytes", peak), json_int(j, "peak_step", at);
     json_open(j, "places", '[');
@@ -263,8 +258,8 @@ static void json_memory(json *j, const memory_plan *plan) {
         json_open(j, NULL, '{');
         json_text(j, "kind", m->buffer ? "temporary" : "scratch");
         json_text(j, m->buffer ? "name" : "kernel", m->buffer ? m->buffer->name : m->kernel->name);
-        json_dim(j, "offset", m->offset);
-        json_dim(j, "bytes", m->size);
+        report_dim(j, "offset", m->offset);
+        report_dim(j, "bytes", m->size);
         json_int(j, "first_step", m->first);
         json_int(j, "last_step", m->last);
         json_close(j, '}');

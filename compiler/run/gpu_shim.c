@@ -3,6 +3,7 @@
 #include "codegen/c/cuda.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/process.h"
+#include "compiler/driver/option.h"
 #include <dlfcn.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,28 +41,13 @@ static const char *shim_code(arena *a, const char *folder) {
 static void build_library(arena *a, diag *d, const char *folder, const char *cu, const char *so) {
     const char *shim = shim_code(a, folder);
     bool compiled = shim[strlen(shim) - 1] == 'o';
-    const char *const words[] = {"c++",
-                                 "-std=c++17",
-                                 "-O1",
-                                 "-ffp-contract=off",
-                                 "-Wall",
-                                 "-Wextra",
-                                 "-Werror",
-                                 "-Wno-unknown-pragmas",
-                                 "-fPIC",
-                                 "-shared",
-                                 "-o",
-                                 so,
-                                 "-include",
-                                 arena_printf(a, "%s/cuda_shim.h", folder),
-                                 "-x",
-                                 "c++",
-                                 cu,
-                                 "-x",
-                                 compiled ? "none" : "c++",
-                                 shim};
-    string_list args = {0};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
+    static const char flags[] =
+        "c++ -std=c++17 -O1 -ffp-contract=off -Wall -Wextra -Werror -Wno-unknown-pragmas "
+        "-fPIC -shared";
+    const char *header = arena_printf(a, "%s/cuda_shim.h", folder), *language = compiled ? "none" : "c++";
+    const char *const files[] = {"-o", so, "-include", header, "-x", "c++", cu, "-x", language, shim};
+    string_list args = split_words(a, flags, ' ');
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) VEC_PUSH(a, &args, files[i]);
     int code = process_run(a, d, &args);
     if (code < 0) diag_fatal(d, NULL, "the C++ compiler 'c++' cannot be started");
     if (code) diag_defect(d, NULL, "the C++ compiler rejected the CUDA text (exit code %d)", code);

@@ -119,24 +119,42 @@ static bool output_fits(arena *a, const runnable *r, int j, const int64_t *dims,
                        arena_printf(a, "[%s])", text_str(&shape)), bytes, message);
 }
 
+// Of a call through the generic interface.
+typedef struct arguments {
+    void **data; // inputs, outputs, context
+    int64_t *dims, *capacity;
+} arguments;
+
+static arguments arguments_new(arena *a, const runnable *r, const tensor *in) {
+    const code *c = r->impl;
+    arguments x = {ARENA_ARRAY(a, void *, r->nin + r->nout + 3), ARENA_ARRAY(a, int64_t, c->d->ndims + 1),
+                   ARENA_ARRAY(a, int64_t, r->nout + 1)};
+    x.data[r->nin + r->nout] = c->context;
+    for (int j = 0; j < r->nin; j++) {
+        x.data[j] = in[j].data;
+        memcpy(x.dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *x.dims);
+    }
+    return x;
+}
+
 // Output memory for the dims that are known by now.
-static bool make_outputs(arena *a, const runnable *r, const int64_t *dims, void **data, int64_t *capacity,
-                         const tensor *in, tensor *out, const char **message) {
+static bool make_outputs(arena *a, const runnable *r, const arguments *x, const tensor *in, tensor *out,
+                         const char **message) {
     const code *c = r->impl;
     int64_t have = (int64_t)available_memory();
     for (int j = 0; j < r->nout; j++) {
         const onnxc_tensor_info *t = &onnxc_outputs(c->d)[j];
         for (int i = 0; i < r->out[j].rank; i++)
-            out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : dims[t->first_dim + (uint32_t)i];
+            out[j].dims[i] = r->out[j].dims[i] >= 0 ? r->out[j].dims[i] : x->dims[t->first_dim + (uint32_t)i];
         if (!r->out[j].boxed && !output_fits(a, r, j, out[j].dims, &have, message)) return false;
         if (!r->out[j].boxed) out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         else out[j] = (tensor){.dtype = DT_U8, .count = 1, .data = ARENA_NEW(a, onnxc_value)};
-        data[r->nin + j] = out[j].data;
+        x->data[r->nin + j] = out[j].data;
         if (t->state) { // the input's memory is the caller's: the run works on a copy
             memcpy(out[j].data, in[t->state - 1].data, (size_t)dtype_size(out[j].dtype, out[j].count));
-            data[t->state - 1] = out[j].data;
+            x->data[t->state - 1] = out[j].data;
         }
-        capacity[j] = out[j].count;
+        x->capacity[j] = out[j].count;
     }
     return true;
 }
@@ -144,27 +162,20 @@ static bool make_outputs(arena *a, const runnable *r, const int64_t *dims, void 
 static bool run_code(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
     const code *c = r->impl;
     if (!inputs_fit(a, r, in, message)) return false;
-    void **data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3);
-    data[r->nin + r->nout] = c->context;
-    int64_t *dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1),
-            *capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
-    for (int j = 0; j < r->nin; j++) {
-        data[j] = in[j].data;
-        memcpy(dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *dims);
-    }
-    int64_t bytes = c->model.workspace(dims), size = bytes > 0 ? bytes : 0,
+    arguments x = arguments_new(a, r, in);
+    int64_t bytes = c->model.workspace(x.dims), size = bytes > 0 ? bytes : 0,
             have = (int64_t)available_memory();
     if (!fits_memory(a, &have, "the workspace", "", size, message)) return false;
     void *workspace = tensor_new(a, DT_U8, 1, &size).data;
     runnable_own_outputs(r, a, out);
     int status = ONNXC_TOO_SMALL;
     for (int i = 0; i < ATTEMPTS && status == ONNXC_TOO_SMALL; i++) {
-        if (!make_outputs(a, r, dims, data, capacity, in, out, message)) return false;
+        if (!make_outputs(a, r, &x, in, out, message)) return false;
         *message = NULL;
-        status = c->model.run(data, dims, capacity, workspace, (size_t)size, message);
+        status = c->model.run(x.data, x.dims, x.capacity, workspace, (size_t)size, message);
     }
     for (int j = 0; j < r->nout; j++) {
-        const int64_t *d = dims + onnxc_outputs(c->d)[j].first_dim;
+        const int64_t *d = x.dims + onnxc_outputs(c->d)[j].first_dim;
         out[j].count = 1;
         for (int i = 0; i < out[j].rank; i++) out[j].count *= out[j].dims[i] = d[i];
     }
@@ -177,8 +188,8 @@ struct prepared_call {
     onnxc_model model;
     const runnable *r;
     tensor *out;
-    void **data, *workspace;
-    int64_t *dims, *capacity;
+    arguments x;
+    void *workspace;
     size_t size;
 };
 
@@ -187,67 +198,56 @@ prepared_call *runnable_prepare(runnable *r, arena *a, const tensor *in, const c
     tensor *out = ARENA_ARRAY(a, tensor, r->nout + 1);
     if (!r->run(r, a, in, out, message)) return NULL;
     prepared_call *p = ARENA_NEW(a, prepared_call);
-    *p = (prepared_call){
-        .model = c->model, .r = r, .out = out, .data = ARENA_ARRAY(a, void *, r->nin + r->nout + 3)};
-    p->data[r->nin + r->nout] = c->context;
-    p->dims = ARENA_ARRAY(a, int64_t, c->d->ndims + 1);
-    p->capacity = ARENA_ARRAY(a, int64_t, r->nout + 1);
-    for (int j = 0; j < r->nin; j++) {
-        p->data[j] = in[j].data;
-        memcpy(p->dims + onnxc_inputs(c->d)[j].first_dim, in[j].dims, (size_t)in[j].rank * sizeof *p->dims);
-    }
+    *p = (prepared_call){.model = c->model, .r = r, .out = out, .x = arguments_new(a, r, in)};
     for (int j = 0; j < r->nout; j++) {
         uint32_t state = onnxc_outputs(c->d)[j].state;
-        p->data[r->nin + j] = out[j].data, p->capacity[j] = out[j].count;
-        if (state) p->data[state - 1] = out[j].data;
+        p->x.data[r->nin + j] = out[j].data;
+        p->x.capacity[j] = out[j].count;
+        if (state) p->x.data[state - 1] = out[j].data;
     }
-    int64_t bytes = c->model.workspace(p->dims);
+    int64_t bytes = c->model.workspace(p->x.dims);
     p->workspace = tensor_new(a, DT_U8, 1, &bytes).data;
     p->size = (size_t)bytes;
     return p;
 }
 
 int prepared_run(prepared_call *c) {
-    return c->model.run(c->data, c->dims, c->capacity, c->workspace, c->size, NULL);
+    return c->model.run(c->x.data, c->x.dims, c->x.capacity, c->workspace, c->size, NULL);
 }
 
 void prepared_release(prepared_call *c) { runnable_release_outputs(c->r, c->out); }
 
 // ---------------------------------------------------------------- code in this process
 static const load_name runtime_names[] = {
-    {"onnxc_interface_1", (const void *)onnxc_interface_1},
-    {"onnxc_rt_alloc", (const void *)onnxc_rt_alloc},
-    {"onnxc_rt_free", (const void *)onnxc_rt_free},
-    {"onnxc_rt_parallel", (const void *)onnxc_rt_parallel},
-    {"onnxc_rt_gpu_open", (const void *)onnxc_rt_gpu_open},
-    {"onnxc_rt_gpu_or_cpu_open", (const void *)onnxc_rt_gpu_or_cpu_open},
-    {"onnxc_rt_gpu_put", (const void *)onnxc_rt_gpu_put},
-    {"onnxc_rt_gpu_close", (const void *)onnxc_rt_gpu_close},
-    {"onnxc_rt_gpu_begin", (const void *)onnxc_rt_gpu_begin},
-    {"onnxc_rt_gpu_end", (const void *)onnxc_rt_gpu_end},
-    {"onnxc_rt_gpu_caller", (const void *)onnxc_rt_gpu_caller},
-    {"onnxc_rt_gpu_launch", (const void *)onnxc_rt_gpu_launch},
-    {"onnxc_rt_gpu_copy", (const void *)onnxc_rt_gpu_copy},
-    {"onnxc_rt_gpu_wait", (const void *)onnxc_rt_gpu_wait},
-    {"onnxc_rt_gpu_status", (const void *)onnxc_rt_gpu_status},
-    {"onnxc_rt_gpu_alloc", (const void *)onnxc_rt_gpu_alloc},
-    {"onnxc_rt_gpu_free", (const void *)onnxc_rt_gpu_free},
-    {"onnxc_rt_gpu_message", (const void *)onnxc_rt_gpu_message},
-};
+#define NAME(f)                                                                                              \
+    { #f, (const void *)f }
+    NAME(onnxc_interface_1),  NAME(onnxc_rt_alloc),      NAME(onnxc_rt_free),
+    NAME(onnxc_rt_parallel),  NAME(onnxc_rt_gpu_open),   NAME(onnxc_rt_gpu_or_cpu_open),
+    NAME(onnxc_rt_gpu_put),   NAME(onnxc_rt_gpu_close),  NAME(onnxc_rt_gpu_begin),
+    NAME(onnxc_rt_gpu_end),   NAME(onnxc_rt_gpu_caller), NAME(onnxc_rt_gpu_launch),
+    NAME(onnxc_rt_gpu_copy),  NAME(onnxc_rt_gpu_wait),   NAME(onnxc_rt_gpu_status),
+    NAME(onnxc_rt_gpu_alloc), NAME(onnxc_rt_gpu_free),   NAME(onnxc_rt_gpu_message)};
 
 static void close_context(void *user) {
     const code *c = user;
     if (c->context) c->model.close(c->context);
 }
 
-// On a GPU.
-static void open_loaded(pipeline *p, code *c) {
+// path: of the library, which may have its weights beside it; NULL: code in this process.
+static void open_context(arena *a, diag *d, code *c, const char *path) {
+    if (!c->model.open) return;
+    const char *slash = path ? strrchr(path, '/') : NULL,
+               *where = path ? arena_printf(a, "'%s': ", path) : "";
     char why[256] = "";
     onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
     int failed = c->model.open(&o, &c->context);
-    if (failed) diag_fatal(p->diag, NULL, "%s", *why ? why : onnxc_status_text(failed));
-    if (c->context->device < 0) diag_warning(p->diag, NULL, "the CPU runs the model: %s", why);
-    arena_on_destroy(p->arena, close_context, c);
+    if (failed == ONNXC_BAD_WEIGHTS && slash) {
+        o.weights = arena_printf(a, "%.*s/%s", (int)(slash - path), path, onnxc_text(c->d, c->d->weights));
+        failed = c->model.open(&o, &c->context);
+    }
+    if (failed) diag_fatal(d, NULL, "%s%s", where, *why ? why : onnxc_status_text(failed));
+    if (c->context->device < 0) diag_warning(d, NULL, "the CPU runs the model: %s", why);
+    arena_on_destroy(a, close_context, c);
 }
 
 static bytes loadable_code(pipeline *p) {
@@ -280,7 +280,7 @@ runnable *loaded_model(pipeline *p) {
         *(void **)&m.close = loaded_symbol(l, arena_printf(p->arena, "%s_close", name));
     }
     runnable *r = from_model(p->arena, m, run_code);
-    if (m.open) open_loaded(p, r->impl);
+    open_context(p->arena, p->diag, r->impl, NULL);
     return r;
 }
 
@@ -312,22 +312,6 @@ static bool is_whole(const mapped *m) {
 
 static void close_library(void *library) { onnxc_library_close(library); }
 
-// The file of weights lies where the name says, or beside the library.
-static void open_context(arena *a, diag *d, code *c, const char *path) {
-    if (!c->model.open) return;
-    const char *slash = strrchr(path, '/');
-    char why[256] = "";
-    onnxc_options o = {.size = sizeof o, .message = why, .message_size = sizeof why};
-    int failed = c->model.open(&o, &c->context);
-    if (failed == ONNXC_BAD_WEIGHTS && slash) {
-        o.weights = arena_printf(a, "%.*s/%s", (int)(slash - path), path, onnxc_text(c->d, c->d->weights));
-        failed = c->model.open(&o, &c->context);
-    }
-    if (failed) diag_fatal(d, NULL, "'%s': %s", path, *why ? why : onnxc_status_text(failed));
-    if (c->context->device < 0) diag_warning(d, NULL, "the CPU runs the model: %s", why);
-    arena_on_destroy(a, close_context, c);
-}
-
 runnable *runnable_open(arena *a, diag *d, const char *path) {
     const char *message = NULL;
     mapped file = file_map(a, d, path, INT64_MAX);
@@ -358,9 +342,9 @@ runnable *text_model(pipeline *p) {
                *so = arena_printf(a, "%s/model.so", folder);
     write_file(p, c, write_text);
     write_file(p, arena_printf(a, "%s/model.h", folder), write_header);
-    string_list args = {0};
-    const char *const words[] = {"cc", "-std=c99", "-O1", "-fPIC", "-shared", "-w", "-o", so, c};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) VEC_PUSH(a, &args, words[i]);
+    string_list args = split_words(a, "cc -std=c99 -O1 -fPIC -shared -w -o", ' ');
+    VEC_PUSH(a, &args, so);
+    VEC_PUSH(a, &args, c);
     if (output_runtime(p)) VEC_PUSH(a, &args, output_runtime(p));
     int code = process_run(a, p->diag, &args);
     if (code < 0) diag_fatal(p->diag, NULL, "the C compiler 'cc' cannot be started");

@@ -14,18 +14,18 @@ static const struct {
 int library_count(void) { return sizeof functions / sizeof *functions; }
 const char *library_name(int i) { return functions[i].name; }
 
-static int place_of(const char *name) {
-    for (int i = 0; i < library_count(); i++)
-        if (strcmp(functions[i].name, name) == 0) return i;
-    return -1;
+static int index_of(const char *name) {
+    int i = library_count() - 1;
+    while (i >= 0 && strcmp(functions[i].name, name) != 0) i--;
+    return i;
 }
 
 onnxc_lib_function *library_find(const char *name) {
-    int i = place_of(name);
+    int i = index_of(name);
     return i < 0 ? NULL : functions[i].f;
 }
 
 bool library_allocates(const char *name) {
-    int i = place_of(name);
+    int i = index_of(name);
     return i >= 0 && functions[i].allocates;
 }

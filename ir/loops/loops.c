@@ -134,6 +134,15 @@ static ins *emit3(lbuild *b, lop op, ltype t, ins *x, ins *y, ins *z) {
     return lb_op(b, op, t, 3, (ins *[]){x, y, z});
 }
 
+static ins *with_number(ins *x, int64_t i) {
+    x->i = i;
+    return x;
+}
+static ins *with_name(ins *x, const char *name) {
+    x->name = name;
+    return x;
+}
+
 // ---------------------------------------------------------------- constants
 
 static int64_t fit_int(lkind k, int64_t v) { return leval_signed(k, leval_fit(k, (uint64_t)v)); }
@@ -301,16 +310,11 @@ ins *lb_extract(lbuild *b, ins *x, int lane) {
     if (x->op == L_SPLAT) return x->args[0];
     if (x->op == L_IOTA) return lb_int(b, t, lane);
     if (is_const(x)) return lkind_is_int(t.kind) ? lb_int(b, t, x->i) : lb_float(b, t, x->f);
-    ins *r = emit1(b, L_EXTRACT, t, x);
-    r->i = lane;
-    return r;
+    return with_number(emit1(b, L_EXTRACT, t, x), lane);
 }
 
 ins *lb_insert(lbuild *b, ins *v, ins *x, int lane) {
-    if (v->type.lanes == 1) return x;
-    ins *r = emit2(b, L_INSERT, v->type, v, x);
-    r->i = lane;
-    return r;
+    return v->type.lanes == 1 ? x : with_number(emit2(b, L_INSERT, v->type, v, x), lane);
 }
 
 ins *lb_shuffle(lbuild *b, ins *x, ins *y, const int *mask, int lanes) {
@@ -365,16 +369,11 @@ ins *lb_offset(lbuild *b, ins *ptr, ins *index, int64_t scale) {
 }
 
 ins *lb_field(lbuild *b, ltype t, ins *ptr, const char *name, int64_t offset) {
-    ins *x = emit1(b, L_FIELD, t, ptr);
-    x->name = name;
-    x->i = offset;
-    return x;
+    return with_number(with_name(emit1(b, L_FIELD, t, ptr), name), offset);
 }
 
 void lb_setfield(lbuild *b, ins *ptr, const char *name, int64_t offset, ins *v) {
-    ins *x = emit2(b, L_SETFIELD, lt(LK_VOID, 1), ptr, v);
-    x->name = name;
-    x->i = offset;
+    with_number(with_name(emit2(b, L_SETFIELD, lt(LK_VOID, 1), ptr, v), name), offset);
 }
 
 ins *lb_local(lbuild *b, lkind elem, int64_t n, int align, bool shared) {
@@ -386,11 +385,7 @@ ins *lb_local(lbuild *b, lkind elem, int64_t n, int align, bool shared) {
     return x;
 }
 
-ins *lb_symbol(lbuild *b, const char *name) {
-    ins *x = lb_op(b, L_SYMBOL, lt_ptr(), 0, NULL);
-    x->name = name;
-    return x;
-}
+ins *lb_symbol(lbuild *b, const char *name) { return with_name(lb_op(b, L_SYMBOL, lt_ptr(), 0, NULL), name); }
 
 ins *lb_null(lbuild *b) { return lb_op(b, L_NULL, lt_ptr(), 0, NULL); }
 
@@ -399,9 +394,7 @@ ins *lb_atomic_add(lbuild *b, ins *ptr, ins *index, ins *v) {
 }
 
 ins *lb_var(lbuild *b, const char *name, ins *init) {
-    ins *x = emit1(b, L_VAR, init->type, init);
-    x->name = name;
-    return x;
+    return with_name(emit1(b, L_VAR, init->type, init), name);
 }
 
 ins *lb_get(lbuild *b, ins *var) { return emit1(b, L_GET, var->type, var); }
@@ -449,9 +442,7 @@ void lb_end(lbuild *b, ins *opened) {
 }
 
 ins *lb_call(lbuild *b, ltype result, const char *name, int nargs, ins *const *args) {
-    ins *x = lb_op(b, L_CALL, result, nargs, args);
-    x->name = name;
-    return x;
+    return with_name(lb_op(b, L_CALL, result, nargs, args), name);
 }
 
 void lb_return(lbuild *b, ins *v) { lb_op(b, L_RETURN, lt(LK_VOID, 1), v != NULL, &v); }
@@ -462,14 +453,10 @@ ins *lb_dot(lbuild *b, lop op, ins *acc, ins *x, ins *y) {
     return emit3(b, op, acc->type, acc, lb_bitcast(b, acc->type, x), lb_bitcast(b, acc->type, y));
 }
 
-void lb_prefetch(lbuild *b, ins *ptr, ins *bytes) {
-    lb_op(b, L_PREFETCH, lt(LK_VOID, 1), 2, (ins *[]){ptr, bytes});
-}
+void lb_prefetch(lbuild *b, ins *ptr, ins *bytes) { emit2(b, L_PREFETCH, lt(LK_VOID, 1), ptr, bytes); }
 
 void lb_barrier(lbuild *b) { lb_op(b, L_BARRIER, lt(LK_VOID, 1), 0, NULL); }
 
 ins *lb_shfl_xor(lbuild *b, ins *x, int lane_xor) {
-    ins *r = emit1(b, L_SHFL_XOR, x->type, x);
-    r->i = lane_xor;
-    return r;
+    return with_number(emit1(b, L_SHFL_XOR, x->type, x), lane_xor);
 }

@@ -70,17 +70,8 @@ void *linterp_function_pointer(linterp *in, const lfunc *f) {
 
 const char *linterp_error(const linterp *in) { return in->error; }
 
-uint64_t linterp_float(float v) {
-    uint32_t u;
-    memcpy(&u, &v, 4);
-    return u;
-}
-
-uint64_t linterp_double(double v) {
-    uint64_t u;
-    memcpy(&u, &v, 8);
-    return u;
-}
+uint64_t linterp_float(float v) { return leval_float_word(LK_F32, v); }
+uint64_t linterp_double(double v) { return leval_float_word(LK_F64, v); }
 
 // On a thread's own stack the jump is left to the scheduler.
 static _Noreturn void fail(linterp *in, const char *text) {
@@ -218,9 +209,12 @@ static char *element(frame *fr, const ins *x, lkind k) {
     return pointer(fr, x, 0) + signed_arg(fr, x, 1) * lkind_bytes(k);
 }
 
-static void check_alignment(frame *fr, const ins *x, lkind k, const char *p) {
-    int align = x->align ? x->align : lkind_bytes(k);
+void linterp_check_aligned(frame *fr, const ins *x, const char *p, int align) {
     if ((uintptr_t)p % (unsigned)align) linterp_fail_at(fr, x, "pointer is less aligned than promised");
+}
+
+static void check_alignment(frame *fr, const ins *x, lkind k, const char *p) {
+    linterp_check_aligned(fr, x, p, x->align ? x->align : lkind_bytes(k));
 }
 
 static void run_load(frame *fr, const ins *x, uint64_t *out, int64_t n) {

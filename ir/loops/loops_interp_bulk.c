@@ -16,10 +16,6 @@ static char *checked(frame *fr, const ins *x, char *p, int64_t n, bool write) {
     return p;
 }
 
-static void check_multiple(frame *fr, const ins *x, const char *p, unsigned of) {
-    if ((uintptr_t)p % of) linterp_fail_at(fr, x, "pointer is less aligned than promised");
-}
-
 static int find_barrier(const device *d, const char *at) {
     for (int i = 0; i < d->bulks.n; i++)
         if (d->bulks.at[i].at == at) return i;
@@ -29,7 +25,7 @@ static int find_barrier(const device *d, const char *at) {
 // The barrier that operand i points to.
 static int barrier_at(frame *fr, const ins *x, int i) {
     char *at = pointer(fr, x, i);
-    check_multiple(fr, x, at, BARRIER_BYTES);
+    linterp_check_aligned(fr, x, at, BARRIER_BYTES);
     checked(fr, x, at, BARRIER_BYTES, false);
     int found = find_barrier(fr->in->device, at);
     if (found < 0) linterp_fail_at(fr, x, "a copy barrier that was not initialised");
@@ -40,7 +36,7 @@ void linterp_mbarrier_init(frame *fr, const ins *x) {
     device *d = fr->in->device;
     char *at = pointer(fr, x, 0);
     if (d->now->number) return;
-    check_multiple(fr, x, at, BARRIER_BYTES);
+    linterp_check_aligned(fr, x, at, BARRIER_BYTES);
     if (find_barrier(d, at) >= 0) linterp_fail_at(fr, x, "a copy barrier is initialised twice");
     memset(checked(fr, x, at, BARRIER_BYTES, true), LEVAL_PATTERN, BARRIER_BYTES);
     VEC_PUSH(fr->in->arena, &d->bulks, (bulk_barrier){.at = at});
@@ -71,8 +67,8 @@ void linterp_bulk_copy(frame *fr, const ins *x) {
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
     int64_t bytes = *(int32_t *)arg(fr, x, 2);
     bulk_barrier *b = barrier_to_use(fr, x, 3);
-    check_multiple(fr, x, to, UNIT);
-    check_multiple(fr, x, from, UNIT);
+    linterp_check_aligned(fr, x, to, UNIT);
+    linterp_check_aligned(fr, x, from, UNIT);
     if (bytes <= 0 || bytes % UNIT) linterp_fail_at(fr, x, "the number of bytes is not a multiple of 16");
     checked(fr, x, from, bytes, false);
     memset(checked(fr, x, to, bytes, true), LEVAL_PATTERN, (size_t)bytes);

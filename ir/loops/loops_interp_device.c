@@ -34,8 +34,8 @@ static void multiply(frame *fr, const ins *x) {
 static void copy(frame *fr, const ins *x) {
     int bytes = x->gpu->count;
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
-    if (((uintptr_t)to | (uintptr_t)from) % (unsigned)bytes)
-        linterp_fail_at(fr, x, "pointer is less aligned than promised");
+    linterp_check_aligned(fr, x, to, bytes);
+    linterp_check_aligned(fr, x, from, bytes);
     char copied[16];
     memcpy(copied, linterp_checked(fr, x, from, bytes, false), (size_t)bytes);
     memcpy(linterp_checked(fr, x, to, bytes, true), copied, (size_t)bytes);
@@ -45,7 +45,7 @@ static void load_matrices(frame *fr, const ins *x) {
     thread *now = fr->in->device->now;
     uint32_t *mine = ARENA_ARRAY(fr->in->arena, uint32_t, 4);
     char *to = linterp_checked(fr, x, pointer(fr, x, 0), 16, true), *row = pointer(fr, x, 1);
-    if ((uintptr_t)row % 16) linterp_fail_at(fr, x, "pointer is less aligned than promised");
+    linterp_check_aligned(fr, x, row, 16);
     memcpy(mine, linterp_checked(fr, x, row, 16, false), 16);
     now->registers = mine;
     linterp_wait(fr, x, WAIT_PRODUCT);
@@ -58,8 +58,8 @@ static void load_matrices(frame *fr, const ins *x) {
 static void begin_async(frame *fr, const ins *x) {
     thread *t = fr->in->device->now;
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
-    if (((uintptr_t)to | (uintptr_t)from) % 16)
-        linterp_fail_at(fr, x, "pointer is less aligned than promised");
+    linterp_check_aligned(fr, x, to, 16);
+    linterp_check_aligned(fr, x, from, 16);
     if (x->nargs > 2 && !*arg(fr, x, 2)) from = NULL;
     if (from) linterp_checked(fr, x, from, 16, false);
     memset(linterp_checked(fr, x, to, 16, true), LEVAL_PATTERN, 16);

@@ -154,6 +154,7 @@ static inline char *pointer(frame *fr, const ins *x, int i) { return (char *)(ui
 
 _Noreturn void linterp_fail_at(frame *fr, const ins *x, const char *what);
 // p, when n bytes there may be read or written now.
+void linterp_check_aligned(frame *fr, const ins *x, const char *p, int align); // fails unless p is a multiple
 char *linterp_checked(frame *fr, const ins *x, char *p, int64_t n, bool write);
 
 // loops_interp_device.c: what threads of a device do together or beside.

@@ -74,7 +74,7 @@ static double float_literal(parser *p, bool narrow) {
     double v;
     const char *t = number_text(p);
     if (!(narrow ? scan_float(&p->s, t, &v) : scan_real(&p->s, t, &v)))
-        scan_fail(&p->s, "'%s' is no %s", t, narrow ? "float" : "double");
+        scan_fail(&p->s, "'%s' is not a %s", t, narrow ? "float" : "double");
     return v;
 }
 
@@ -137,8 +137,7 @@ static void parse_shape(parser *p, text_type *t) {
     if (t->has_shape || scan_match(&p->s, ']')) return;
     t->has_shape = true;
     do VEC_PUSH(p->s.arena, &t->dims, parse_dim(p));
-    while (scan_match(&p->s, ','));
-    scan_expect(&p->s, ']');
+    while (scan_next(&p->s, ']'));
 }
 
 static int required_element(parser *p) {
@@ -226,16 +225,13 @@ static void put_type(parser *p, wire_field *f, const text_type *t) {
 
 // ---------------------------------------------------------------- tensors
 static void put_pairs(parser *p, wire_field *f, char open, char close) {
-    scan_expect(&p->s, open);
-    if (scan_match(&p->s, close)) return;
-    do {
+    for (bool more = scan_open(&p->s, open, close); more; more = scan_next(&p->s, close)) {
         size_t mark = wire_begin(&p->out, f);
         put_text(p, FIELD(string_string_entry_proto, "key"), string_literal(p));
         scan_expect(&p->s, ':');
         put_text(p, FIELD(string_string_entry_proto, "value"), string_literal(p));
         wire_end(&p->out, mark);
-    } while (scan_match(&p->s, ','));
-    scan_expect(&p->s, close);
+    }
 }
 
 // Types of less than a byte: the text has one number an element, int32_data would have them packed.
@@ -335,17 +331,14 @@ static void put_value_info(parser *p, wire_field *f, const text_type *t, const c
 
 // Values as field `info`, and those with "= {...}" as initializers: both, or (alone) only these.
 static void put_values(parser *p, const char *info, char open, char close, bool alone) {
-    scan_expect(&p->s, open);
-    if (scan_match(&p->s, close)) return;
-    do {
+    for (bool more = scan_open(&p->s, open, close); more; more = scan_next(&p->s, close)) {
         const char *name;
         const text_type *t = typed_name(p, &name);
         bool has_data = scan_match(&p->s, '=');
         if (!has_data || !alone) put_value_info(p, FIELD(graph_proto, info), t, name);
         if (has_data && !t) scan_fail(&p->s, "'%s' has data but no type", name);
         if (has_data) put_tensor(p, FIELD(graph_proto, "initializer"), t, name);
-    } while (scan_match(&p->s, ','));
-    scan_expect(&p->s, close);
+    }
 }
 
 static void expect_arrow(parser *p) {
@@ -357,10 +350,18 @@ static void expect_arrow(parser *p) {
 // ---------------------------------------------------------------- attributes
 static void put_graph(parser *p, wire_field *f);
 
-typedef enum literal_kind { LITERAL_INT, LITERAL_FLOAT, LITERAL_STRING, LITERAL_OTHER } literal_kind;
+// Types of attributes; the first three are those of literals.
+typedef enum attribute_kind {
+    ATTR_IS_FLOAT,
+    ATTR_IS_INT,
+    ATTR_IS_STRING,
+    ATTR_IS_TENSOR,
+    ATTR_IS_GRAPH,
+    ATTR_IS_TYPE
+} attribute_kind;
 // What a value is: numbers and strings are kept until the type of the whole list is known.
 typedef struct literal {
-    literal_kind kind;
+    attribute_kind kind;
     const char *text;
     size_t n;
 } literal;
@@ -370,18 +371,17 @@ static const struct attribute_type {
     const char *name, *one, *many;
     int type, list_type;
 } attribute_types[] = {
-    {"float", "f", "floats", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT,
-     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS},
-    {"int", "i", "ints", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT,
-     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS},
-    {"string", "s", "strings", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING,
-     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS},
-    {"tensor", "t", "tensors", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR,
-     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSORS},
-    {"graph", "g", "graphs", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH,
-     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPHS},
-    {"type_proto", "tp", "type_protos", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TYPE_PROTO,
-     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TYPE_PROTOS},
+#define TYPE(name, one, many, code)                                                                          \
+    {                                                                                                        \
+        name, one, many, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##code,                                      \
+            ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##code##S                                                 \
+    }
+    [ATTR_IS_FLOAT] = TYPE("float", "f", "floats", FLOAT),
+    [ATTR_IS_INT] = TYPE("int", "i", "ints", INT),
+    [ATTR_IS_STRING] = TYPE("string", "s", "strings", STRING),
+    [ATTR_IS_TENSOR] = TYPE("tensor", "t", "tensors", TENSOR),
+    [ATTR_IS_GRAPH] = TYPE("graph", "g", "graphs", GRAPH),
+    [ATTR_IS_TYPE] = TYPE("type_proto", "tp", "type_protos", TYPE_PROTO),
 };
 enum { ATTRIBUTE_TYPES = sizeof attribute_types / sizeof *attribute_types };
 
@@ -397,10 +397,9 @@ static int annotated_type(parser *p, bool *list) {
 
 // A type, a tensor or a graph is written at once: the index of its attribute type comes back.
 static int put_structured(parser *p, bool list) {
-    enum { TENSOR = 3, GRAPH, TYPE };
     if (!next_is_type(p)) {
         put_graph(p, FIELD(attribute_proto, list ? "graphs" : "g"));
-        return GRAPH;
+        return ATTR_IS_GRAPH;
     }
     const text_type *t = parse_type(p);
     int next = scan_peek(&p->s);
@@ -408,15 +407,15 @@ static int put_structured(parser *p, bool list) {
         const char *name = optional_name(p);
         scan_match(&p->s, '=');
         put_tensor(p, FIELD(attribute_proto, list ? "tensors" : "t"), t, name);
-        return TENSOR;
+        return ATTR_IS_TENSOR;
     }
     put_type(p, FIELD(attribute_proto, list ? "type_protos" : "tp"), t);
-    return TYPE;
+    return ATTR_IS_TYPE;
 }
 
 // One number or string goes to the list; anything else is written: the index of its attribute type, or -1.
 static int attribute_value(parser *p, bool list, literal_list *out) {
-    literal l = {.kind = LITERAL_STRING};
+    literal l = {.kind = ATTR_IS_STRING};
     const char *word = scan_peek_word(&p->s);
     if (word && !is_float_word(word)) return put_structured(p, list);
     if (scan_peek(&p->s) == '"') {
@@ -424,7 +423,7 @@ static int attribute_value(parser *p, bool list, literal_list *out) {
     } else {
         int64_t v;
         l.text = number_text(p);
-        l.kind = scan_int(l.text, &v) ? LITERAL_INT : LITERAL_FLOAT;
+        l.kind = scan_int(l.text, &v) ? ATTR_IS_INT : ATTR_IS_FLOAT;
     }
     VEC_PUSH(p->s.arena, out, l);
     return -1;
@@ -433,12 +432,12 @@ static int attribute_value(parser *p, bool list, literal_list *out) {
 static void put_literal(parser *p, wire_field *f, int type, const literal *l) {
     int64_t v = 0;
     double x = 0;
-    bool ok = type == LITERAL_STRING ? l->kind == LITERAL_STRING
-              : type == LITERAL_INT  ? l->kind == LITERAL_INT && scan_int(l->text, &v)
-                                     : l->kind != LITERAL_STRING && scan_float(&p->s, l->text, &x);
+    bool ok = type == ATTR_IS_STRING ? l->kind == ATTR_IS_STRING
+              : type == ATTR_IS_INT  ? l->kind == ATTR_IS_INT && scan_int(l->text, &v)
+                                     : l->kind != ATTR_IS_STRING && scan_float(&p->s, l->text, &x);
     if (!ok) scan_fail(&p->s, "'%s' is not a valid value for an attribute of this type", l->text);
-    if (type == LITERAL_STRING) wire_bytes(&p->out, f, l->text, l->n);
-    else if (type == LITERAL_INT) put_int(p, f, v);
+    if (type == ATTR_IS_STRING) wire_bytes(&p->out, f, l->text, l->n);
+    else if (type == ATTR_IS_INT) put_int(p, f, v);
     else wire_real(&p->out, f, x);
 }
 
@@ -446,11 +445,9 @@ static void put_literal(parser *p, wire_field *f, int type, const literal *l) {
 static int literal_type(const literal_list *l) {
     int type = l->at[0].kind;
     for (int j = 0; j < l->n; j++)
-        if (type == LITERAL_INT && l->at[j].kind == LITERAL_FLOAT) type = LITERAL_FLOAT;
+        if (type == ATTR_IS_INT && l->at[j].kind == ATTR_IS_FLOAT) type = ATTR_IS_FLOAT;
     return type;
 }
-
-static int index_of_literal(int kind) { return kind == LITERAL_INT ? 1 : kind == LITERAL_FLOAT ? 0 : 2; }
 
 static void put_attribute_values(parser *p, int annotated, bool list) {
     literal_list literals = {0};
@@ -468,16 +465,12 @@ static void put_attribute_values(parser *p, int annotated, bool list) {
         } while (brackets && scan_match(&p->s, ','));
         if (brackets) scan_expect(&p->s, ']');
     }
-    if (literals.n && type < 0) type = index_of_literal(literal_type(&literals));
+    if (literals.n && type < 0) type = literal_type(&literals);
     const struct attribute_type *t = &attribute_types[type];
     wire_field *f = FIELD(attribute_proto, brackets ? t->many : t->one);
     for (int j = 0; j < literals.n; j++) {
-        if (type > 2) scan_fail(&p->s, "'%s' is no %s", literals.at[j].text, t->name);
-        put_literal(p, f,
-                    type == 1   ? LITERAL_INT
-                    : type == 0 ? LITERAL_FLOAT
-                                : LITERAL_STRING,
-                    &literals.at[j]);
+        if (type > ATTR_IS_STRING) scan_fail(&p->s, "'%s' is not a %s", literals.at[j].text, t->name);
+        put_literal(p, f, type, &literals.at[j]);
     }
     put_int(p, FIELD(attribute_proto, "type"), brackets ? t->list_type : t->type);
 }
@@ -503,8 +496,7 @@ static void put_attribute_named(parser *p, wire_field *f, const char *name) {
 static bool put_attributes(parser *p, wire_field *f) {
     if (!scan_match(&p->s, '<')) return false;
     do put_attribute_named(p, f, required_name(p));
-    while (scan_match(&p->s, ','));
-    scan_expect(&p->s, '>');
+    while (scan_next(&p->s, '>'));
     return true;
 }
 
@@ -562,16 +554,13 @@ static void put_graph(parser *p, wire_field *f) {
 
 // ---------------------------------------------------------------- functions and models
 static void put_opsets(parser *p, wire_field *f) {
-    scan_expect(&p->s, '[');
-    if (scan_match(&p->s, ']')) return;
-    do {
+    for (bool more = scan_open(&p->s, '[', ']'); more; more = scan_next(&p->s, ']')) {
         size_t mark = wire_begin(&p->out, f);
         put_text(p, FIELD(operator_set_id_proto, "domain"), string_literal(p));
         scan_expect(&p->s, ':');
         put_int(p, FIELD(operator_set_id_proto, "version"), int_literal(p));
         wire_end(&p->out, mark);
-    } while (scan_match(&p->s, ','));
-    scan_expect(&p->s, ']');
+    }
 }
 
 // "<key: value, ...>": fields of the model or function.
@@ -591,47 +580,39 @@ static void put_header(parser *p, wire_kind *kind) {
         else if (strcmp(key, "metadata_props") == 0) put_pairs(p, f, '[', ']');
         else if (f->type == PROTOBUF_C_TYPE_INT64) put_int(p, f, int_literal(p));
         else put_text(p, f, string_literal(p));
-    } while (scan_match(&p->s, ','));
-    scan_expect(&p->s, '>');
+    } while (scan_next(&p->s, '>'));
 }
 
 // Names, those with a type also as value_info.
 static void put_function_values(parser *p, const char *field) {
-    scan_expect(&p->s, '(');
-    if (scan_match(&p->s, ')')) return;
-    do {
+    for (bool more = scan_open(&p->s, '(', ')'); more; more = scan_next(&p->s, ')')) {
         const char *name;
         const text_type *t = typed_name(p, &name);
         put_text(p, FIELD(function_proto, field), name);
         if (t) put_value_info(p, FIELD(function_proto, "value_info"), t, name);
-    } while (scan_match(&p->s, ','));
-    scan_expect(&p->s, ')');
+    }
 }
 
 static void put_function(parser *p, wire_field *f) {
     size_t mark = wire_begin(&p->out, f);
     put_header(p, &onnx__function_proto__descriptor);
     put_text(p, FIELD(function_proto, "name"), required_name(p));
-    if (scan_match(&p->s, '<')) {
-        do {
-            const char *name = required_name(p);
-            int next = scan_peek(&p->s);
-            if (next == ':' || next == '=')
-                put_attribute_named(p, FIELD(function_proto, "attribute_proto"), name);
-            else put_text(p, FIELD(function_proto, "attribute"), name);
-        } while (scan_match(&p->s, ','));
-        scan_expect(&p->s, '>');
+    bool attributes = scan_match(&p->s, '<');
+    for (; attributes; attributes = scan_next(&p->s, '>')) {
+        const char *name = required_name(p);
+        int next = scan_peek(&p->s);
+        if (next == ':' || next == '=')
+            put_attribute_named(p, FIELD(function_proto, "attribute_proto"), name);
+        else put_text(p, FIELD(function_proto, "attribute"), name);
     }
     put_function_values(p, "input");
     expect_arrow(p);
     put_function_values(p, "output");
-    if (scan_match(&p->s, '<') && !scan_match(&p->s, '>')) {
-        do {
-            const char *name;
-            const text_type *t = typed_name(p, &name);
-            put_value_info(p, FIELD(function_proto, "value_info"), t, name);
-        } while (scan_match(&p->s, ','));
-        scan_expect(&p->s, '>');
+    bool values = scan_peek(&p->s) == '<' && scan_open(&p->s, '<', '>');
+    for (; values; values = scan_next(&p->s, '>')) {
+        const char *name;
+        const text_type *t = typed_name(p, &name);
+        put_value_info(p, FIELD(function_proto, "value_info"), t, name);
     }
     put_nodes(p, FIELD(function_proto, "node"));
     wire_end(&p->out, mark);

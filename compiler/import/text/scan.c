@@ -48,6 +48,17 @@ void scan_expect(scanner *s, char c) {
     scan_fail(s, "'%c' is expected, not '%c'", c, *s->at);
 }
 
+bool scan_open(scanner *s, char open, char close) {
+    scan_expect(s, open);
+    return !scan_match(s, close);
+}
+
+bool scan_next(scanner *s, char close) {
+    if (scan_match(s, ',')) return true;
+    scan_expect(s, close);
+    return false;
+}
+
 static size_t word_length(const scanner *s) {
     const char *c = s->at;
     if (c >= s->end || !(is_alpha(*c) || *c == '_')) return 0;

@@ -22,6 +22,9 @@ int scan_peek(scanner *s); // the next character, 0: the end
 static inline bool scan_ended(const scanner *s) { return s->at >= s->end; }
 bool scan_match(scanner *s, char c);  // takes c if it comes next
 void scan_expect(scanner *s, char c); // fails unless c comes next
+// A list with commas between brackets: for (bool more = scan_open(s, '(', ')'); more; more = scan_next(s, ')')).
+bool scan_open(scanner *s, char open, char close);
+bool scan_next(scanner *s, char close);
 // [A-Za-z_][A-Za-z_0-9]*, NULL: something else comes next.
 const char *scan_word(scanner *s);
 const char *scan_peek_word(scanner *s);

@@ -147,8 +147,7 @@ static void values(reader *r, wire_field *f) {
     }
     if (scan_match(&r->s, ']')) return;
     do value(r, f);
-    while (scan_match(&r->s, ','));
-    scan_expect(&r->s, ']');
+    while (scan_next(&r->s, ']'));
 }
 
 static void message(reader *r, wire_kind *kind, char close) {
