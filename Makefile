@@ -108,7 +108,7 @@ $(B)/prelude_source.o: $(B)/prelude_source.c
 
 $(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html
 	@mkdir -p $(@D)
-	awk -v name=report_page -v header=compiler/report/report_page.h -f $^ >$@
+	awk -v name=report_page -v header=compiler/report/report_impl.h -f $^ >$@
 $(B)/report_page.o: $(B)/report_page.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 

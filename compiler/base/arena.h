@@ -73,6 +73,8 @@ char *text_unquote(arena *a, const char **s, size_t *n);
 int utf8_decode(const char *s, size_t n, uint32_t *code);
 int hex_digit(char c);                                      // -1: it is none
 int text_equals(const char *s, size_t n, const char *word); // whether the n bytes are that word
+// The one of n words that is most like s, for hints; NULL: none is like it.
+const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
 // s for a message: unsafe characters escaped, clipped after `most` bytes.
 void text_add_safe(text *t, const char *s, size_t most);
 
@@ -83,7 +85,7 @@ typedef struct map {
         const char *key; // interned copy for string maps, NULL for integer maps
         uint64_t number;
         void *value;
-    } * slots;  // in insertion order
+    } *slots;   // in insertion order
     int *index; // open addressing, -1 empty
     int n, cap;
 } map;

@@ -2,6 +2,7 @@
 #include "compiler/base/fs.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool read_all(int fd, void *to, size_t n) {
@@ -41,4 +42,11 @@ const char *extension_of(const char *path) {
 
 bool is_stdout(const char *path) {
     return path && (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0);
+}
+
+bool same_file(const char *a, const char *b) {
+    struct stat x, y;
+    bool has_a = stat(a, &x) == 0, has_b = stat(b, &y) == 0;
+    if (has_a && has_b) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return !has_a && !has_b && strcmp(a, b) == 0;
 }

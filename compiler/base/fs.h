@@ -10,5 +10,7 @@ bool write_all(int fd, const void *from, size_t n);
 const char *base_name(const char *path);    // what follows the last slash
 const char *extension_of(const char *path); // with its dot; "": none
 bool is_stdout(const char *path);           // "-" or /dev/stdout; path may be NULL
+// Whether both name one regular file, through links too; of files that do not exist, whether the names are equal.
+bool same_file(const char *a, const char *b);
 bool ends_with(const char *s, const char *ending);
 #endif

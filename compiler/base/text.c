@@ -1,6 +1,7 @@
 // Growable text, and names from outside made safe: quoted without loss for files that are read
 // back, or escaped and clipped for messages. In: bytes. Out: NUL-terminated text.
 #include "compiler/base/arena.h"
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,4 +124,35 @@ void text_add_safe(text *t, const char *s, size_t most) {
 
 int text_equals(const char *s, size_t n, const char *word) {
     return strlen(word) == n && !memcmp(s, word, n);
+}
+
+// Edit distance, with neighbours swapped as one edit.
+static int distance(arena *a, const char *s, const char *t) {
+    int n = (int)strlen(s), m = (int)strlen(t), w = m + 1;
+    int *d = ARENA_ARRAY(a, int, (n + 1) * w);
+    for (int i = 0; i <= n; i++) {
+        for (int j = 0; j <= m; j++) {
+            if (!i || !j) {
+                d[i * w + j] = i + j;
+                continue;
+            }
+            int best = d[(i - 1) * w + j - 1] + (s[i - 1] != t[j - 1]);
+            if (d[(i - 1) * w + j] + 1 < best) best = d[(i - 1) * w + j] + 1;
+            if (d[i * w + j - 1] + 1 < best) best = d[i * w + j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && s[i - 1] == t[j - 2] && s[i - 2] == t[j - 1];
+            if (swapped && d[(i - 2) * w + j - 2] + 1 < best) best = d[(i - 2) * w + j - 2] + 1;
+            d[i * w + j] = best;
+        }
+    }
+    return d[n * w + m];
+}
+
+const char *nearest_word(arena *a, const char *s, const char *const *words, int n) {
+    const char *best = NULL;
+    int least = (int)strlen(s) > 200 ? 0 : ((int)strlen(s) + 1) / 3;
+    for (int i = 0; i < n && least; i++) {
+        int k = distance(a, s, words[i]);
+        if (k < least || (k == least && !best)) best = words[i], least = k;
+    }
+    return best;
 }

@@ -36,4 +36,13 @@ pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
 void session_message(void *session, const diag_message *m); // a diag's sink
 const char *version_text(arena *a);
+
+// message.c: text, one JSON object a line, or one SARIF document at the end, on standard error.
+bool message_terminal(void); // whether standard error is a terminal
+void messages_end(session *s);
+// list_ops.c: the operators of this build, one a line; all operators of the standard (docs/operators.md).
+const char *list_ops_text(arena *a);
+const char *list_ops_markdown(arena *a);
+// peak.c: floating-point operations per second of one thread with code for t, measured (f32; a multiply-add is two).
+double measure_peak(arena *a, diag *d, const target *t);
 #endif

@@ -2,7 +2,6 @@
 #include "compiler/base/clock.h"
 #include "compiler/base/json.h"
 #include "compiler/base/outfile.h"
-#include "compiler/cli/peak.h"
 #include "compiler/cli/run_io.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"

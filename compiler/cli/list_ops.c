@@ -1,6 +1,6 @@
 // The operators of this build as text; or all of the standard's, with those of this build marked, in
 // Markdown.
-#include "compiler/cli/list_ops.h"
+#include "compiler/cli/command.h"
 #include "ir/graph/op.h"
 #include <string.h>
 

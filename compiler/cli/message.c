@@ -1,6 +1,6 @@
 // How diagnostics look. In: messages as the compiler makes them. Out: standard error.
-#include "compiler/cli/message.h"
 #include "compiler/base/json.h"
+#include "compiler/cli/command.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

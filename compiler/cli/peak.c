@@ -1,7 +1,7 @@
 // The peak of multiply-adds: independent chains of them on registers only, compiled, loaded and timed.
-#include "compiler/cli/peak.h"
 #include "codegen/llvm/load.h"
 #include "compiler/base/clock.h"
+#include "compiler/cli/command.h"
 
 enum { CHAINS = 12, STEPS = 100000, REPEATS = 40 };
 typedef void peak_function(float *to, int64_t n);

@@ -1,6 +1,6 @@
 // Reads and makes up inputs; writes and prints outputs.
 #include "compiler/cli/run_io.h"
-#include "compiler/driver/places.h"
+#include "compiler/base/fs.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

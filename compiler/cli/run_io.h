@@ -11,28 +11,15 @@ typedef struct io_options {
     bool all;
 } io_options;
 
-#define IO_OPTIONS(type, field)                                                                              \
-    {"--input",                                                                                              \
-     NULL,                                                                                                   \
-     "NAME=FILE",                                                                                            \
-     OPT_LIST,                                                                                               \
-     offsetof(type, field.inputs),                                                                           \
-     "Inputs and outputs",                                                                                   \
-     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or generate it: NAME=random[:LO..HI]"},     \
-        {"--input-dir",                                                                                      \
-         NULL,                                                                                               \
-         "DIR",                                                                                              \
-         OPT_TEXT,                                                                                           \
-         offsetof(type, field.input_dir),                                                                    \
-         "Inputs and outputs",                                                                               \
-         "read the inputs in order from DIR/input_0.pb, input_1.pb ..."},                                    \
-        {"--seed",                                                                                           \
-         NULL,                                                                                               \
-         "N",                                                                                                \
-         OPT_NUMBER,                                                                                         \
-         offsetof(type, field.seed),                                                                         \
-         "Inputs and outputs",                                                                               \
-         "seed of random inputs; default: 0"}
+// clang-format off
+#define IO_OPTIONS(type, field) \
+    {"--input", NULL, "NAME=FILE", OPT_LIST, offsetof(type, field.inputs), "Inputs and outputs", \
+     "read an input from FILE (.npy, .npz, .pb, .csv, raw .bin), or generate it: NAME=random[:LO..HI]"}, \
+    {"--input-dir", NULL, "DIR", OPT_TEXT, offsetof(type, field.input_dir), "Inputs and outputs", \
+     "read the inputs in order from DIR/input_0.pb, input_1.pb ..."}, \
+    {"--seed", NULL, "N", OPT_NUMBER, offsetof(type, field.seed), "Inputs and outputs", \
+     "seed of random inputs; default: 0"}
+// clang-format on
 
 // Inputs with default values that these options give are inputs of the model that comes next.
 void expect_inputs(session *s, const io_options *o);

@@ -3,8 +3,6 @@
 #include "compiler/base/cleanup.h"
 #include "compiler/base/clock.h"
 #include "compiler/cli/command.h"
-#include "compiler/cli/list_ops.h"
-#include "compiler/cli/message.h"
 #include "compiler/tune/tune.h"
 #include "ir/graph/op.h"
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-static bool is_identifier(const char *s) {
+bool is_identifier(const char *s) {
     if (!isalpha((unsigned char)*s) && *s != '_') return false;
     for (; *s; s++)
         if (!isalnum((unsigned char)*s) && *s != '_') return false;

@@ -39,8 +39,6 @@ string_list option_words(arena *a, diag *d, const char *s);
 void option_parse(arena *a, diag *d, const option_set *sets, int nsets, const string_list *args,
                   string_list *positional);
 void option_help(text *out, const option *table);
-// Of those n words the one most like s, NULL when none is.
-const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
 // "a|b|c" as words.
 string_list split_words(arena *a, const char *s, char separator);
 // All of s as a number of at least lo; false when it is none.

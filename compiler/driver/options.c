@@ -5,7 +5,6 @@
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pass_run.h"
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,9 +284,7 @@ static bool is_other_function(const char *s) {
 
 static void check_hook(diag *d, const char *hook) {
     if (!hook) return;
-    bool symbol = *hook && !isdigit((unsigned char)*hook);
-    for (const char *s = hook; *s && symbol; s++) symbol = isalnum((unsigned char)*s) || *s == '_';
-    if (!symbol) diag_error(d, NULL, "--hook '%s' is not a C identifier", hook);
+    if (!is_identifier(hook)) diag_error(d, NULL, "--hook '%s' is not a C identifier", hook);
     else if (c_is_reserved(hook) || is_other_function(hook))
         diag_error(d, NULL, "--hook '%s': a program cannot define a function of that name, which %s", hook,
                    is_other_function(hook) ? "emitted code uses" : "C or C++ reserves");

@@ -112,6 +112,7 @@ int pipeline_choices(pipeline *p, int **choices);
 // -j and --cache.
 struct emit_means pipeline_means(pipeline *p);
 const char *loops_text(arena *a, const lmodule *m);
+bool is_identifier(const char *s); // of C
 // The C identifier of a model: --name, or made of its file's name.
 const char *model_identifier(arena *a, diag *d, const options *o, const char *path);
 #endif

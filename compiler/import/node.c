@@ -12,30 +12,16 @@ int64_t opset_version(const body *b, const char *domain) {
     return 0;
 }
 
-// Letters to insert, delete or change between a and b; at most 3 are told apart.
-static int distance(const char *a, const char *b, int most) {
-    while (*a && *a == *b) a++, b++;
-    if (!*a && !*b) return 0;
-    if (most == 0) return 1;
-    int best = most + 1;
-    const char *ways[3][2] = {{a + 1, b}, {a, b + 1}, {a + 1, b + 1}};
-    for (int i = 0; i < 3; i++) {
-        if ((i != 1 && !*a) || (i != 0 && !*b)) continue;
-        int d = 1 + distance(ways[i][0], ways[i][1], most - 1);
-        if (d < best) best = d;
-    }
-    return best;
-}
-
 static void hint_similar(importer *im, const char *domain, const char *name) {
+    string_list names = {0};
     const char *best = NULL;
-    int least = 3;
     for (int i = 0; i < schema_count(); i++) {
         const schema_op *op = schema_at(i);
         if (strcmp(op->domain, domain) != 0) continue;
-        int d = strcasecmp(op->name, name) == 0 ? 0 : distance(op->name, name, 2);
-        if (d < least) least = d, best = op->name;
+        VEC_PUSH(im->arena, &names, op->name);
+        if (strcasecmp(op->name, name) == 0) best = op->name;
     }
+    if (!best) best = nearest_word(im->arena, name, names.at, names.n);
     if (best) diag_hint(im->diag, "did you mean %s?", best);
 }
 

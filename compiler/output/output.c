@@ -12,7 +12,6 @@
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pass_run.h"
-#include "compiler/driver/places.h"
 #include "compiler/output/onnx_write.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"
@@ -233,6 +232,21 @@ static void write_weights(pipeline *p, const sink *to) {
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
     return f->header && path && !is_stdout(path) ? with_extension(p->arena, path, ".h") : NULL;
+}
+
+// An error for each output that is an input or an earlier output; NULL outputs are left out.
+static void check_places(diag *d, const char *const *outputs, int noutputs, const char *const *inputs,
+                         int ninputs) {
+    for (int i = 0; i < noutputs; i++) {
+        const char *path = outputs[i];
+        bool bad = false;
+        for (int j = 0; path && j < ninputs && !bad; j++)
+            if ((bad = same_file(path, inputs[j])))
+                diag_error(d, NULL, "output file '%s' is also an input, '%s'", path, inputs[j]);
+        for (int j = 0; path && j < i && !bad; j++)
+            if ((bad = outputs[j] && same_file(path, outputs[j])))
+                diag_error(d, NULL, "two outputs have the file name '%s'", path);
+    }
 }
 
 static void check_outputs(pipeline *p, const char *path, const char *header) {

@@ -1,7 +1,7 @@
 // Reports. In: a pipeline. Out: text.
 #include "compiler/report/report.h"
 #include "codegen/host/host.h"
-#include "compiler/report/report_gpu.h"
+#include "compiler/report/report_impl.h"
 #include "ir/graph/op.h"
 #include "ir/kernel/program.h"
 #include "ir/kernel/uses.h"

@@ -1,6 +1,6 @@
 // Layered drawing (Sugiyama). In: a graph. Out: a place for each input, node and output. Layers are longest
 // ways from the inputs; within a layer items are sorted by the middle of their neighbours, several times.
-#include "compiler/report/report_drawing.h"
+#include "compiler/report/report_impl.h"
 #include <stdlib.h>
 
 enum { GAP = 30, ROW = 90, SWEEPS = 6, NEIGHBOURS_MOST = 64 };

@@ -1,6 +1,6 @@
 // GPU code in reports. In: launches and what ptxas counted. Out: lines and members.
-#include "compiler/report/report_gpu.h"
 #include "codegen/gpu/gpu.h"
+#include "compiler/report/report_impl.h"
 
 static const kernel_code *code_of(const report_part *part, const kernel *k) {
     return part->gpu ? part->gpu->kernels[k->id] : NULL;

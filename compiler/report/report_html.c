@@ -1,7 +1,7 @@
 // The report as one HTML page that needs nothing else: what report_page.html shows, with the data in front of
 // it. In: a pipeline. Out: text.
 #include "compiler/report/report.h"
-#include "compiler/report/report_page.h"
+#include "compiler/report/report_impl.h"
 
 static void add_html(text *t, const char *s) {
     for (; s && *s; s++) {

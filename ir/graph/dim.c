@@ -10,7 +10,7 @@
 dims *dims_new(arena *a) {
     dims *t = ARENA_NEW(a, dims);
     t->arena = a;
-    t->symbols.arena = t->opaques.arena = t->stems.arena = a;
+    t->interned.arena = t->symbols.arena = t->opaques.arena = t->stems.arena = a;
     t->overflow = dim_intern(t, &(dim){.kind = DIM_OVERFLOW, .divisor = 1});
     return t;
 }
@@ -47,19 +47,6 @@ static bool same_dim(const dim *a, const dim *b) {
     return same_terms(a, b);
 }
 
-static void index_dim(dims *t, int id) {
-    uint64_t i = t->hashes.at[id];
-    while (t->index[i & (uint64_t)(t->cap - 1)] >= 0) i++;
-    t->index[i & (uint64_t)(t->cap - 1)] = id;
-}
-
-static void grow_index(dims *t) {
-    t->cap = t->cap ? 2 * t->cap : 64;
-    t->index = ARENA_ARRAY(t->arena, int, t->cap);
-    memset(t->index, -1, (size_t)t->cap * sizeof *t->index);
-    for (int i = 0; i < t->all.n; i++) index_dim(t, i);
-}
-
 static dim_term *copy_terms(arena *a, const dim_term *terms, int n) {
     dim_term *copy = ARENA_ARRAY(a, dim_term, n);
     for (int i = 0; i < n; i++) {
@@ -72,20 +59,17 @@ static dim_term *copy_terms(arena *a, const dim_term *terms, int n) {
 
 dim *dim_intern(dims *t, const dim *d) {
     uint64_t h = hash_dim(d);
-    for (uint64_t i = h; t->cap; i++) {
-        int id = t->index[i & (uint64_t)(t->cap - 1)];
-        if (id < 0) break;
-        if (t->hashes.at[id] == h && same_dim(t->all.at[id], d)) return t->all.at[id];
-    }
-    if (2 * (t->all.n + 1) > t->cap) grow_index(t);
+    dim *first = map_get_number(&t->interned, h);
+    for (dim *x = first; x; x = x->next)
+        if (same_dim(x, d)) return x;
     dim *made = ARENA_NEW(t->arena, dim);
     *made = *d;
     made->id = t->all.n;
     made->table = t;
+    made->next = first;
     made->terms = copy_terms(t->arena, d->terms, d->nterms);
     VEC_PUSH(t->arena, &t->all, made);
-    VEC_PUSH(t->arena, &t->hashes, h);
-    index_dim(t, made->id);
+    map_put_number(&t->interned, h, made);
     dim_set_range(made);
     return made;
 }

@@ -45,6 +45,7 @@ struct dim {
     int nterms;       // DIM_POLY
     dim_term *terms;
     dim *a, *b, *c; // operands of the other kinds (SELECT: c ? a : b)
+    dim *next;      // in the table, with the same hash
 };
 
 dims *dims_new(arena *a);

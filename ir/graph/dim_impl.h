@@ -6,9 +6,7 @@
 struct dims {
     arena *arena;
     VEC(dim *) all; // by id
-    VEC(uint64_t) hashes;
-    int *index; // open addressing into all, -1 empty
-    int cap;
+    map interned;   // hash -> the dims that have it, in a list
     map symbols, opaques, stems;
     dim *overflow;
 };

@@ -16,12 +16,13 @@ typedef struct dtype_info {
 // Codes of NaN: the quiet one of IEEE's; that of -0 where there is none; ONNX's 6 for FINITE.
 #define ALL_ONES(n) (INT64_MAX >> (63 - (n)))
 #define FORMAT(e, m, special)                                                                                \
-    {                                                                                                        \
-        e, m, (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ), special, ALL_ONES(e + m),                       \
-            ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),           \
-            ALL_ONES(e + m) +                                                                                \
-                (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)              \
-    }
+    {e,                                                                                                      \
+     m,                                                                                                      \
+     (1 << (e)) / 2 - 1 + (special == FORMAT_FNUZ),                                                          \
+     special,                                                                                                \
+     ALL_ONES(e + m),                                                                                        \
+     ALL_ONES(e + m) - (special == FORMAT_IEEE ? INT64_C(1) << (m) : special == FORMAT_FN),                  \
+     ALL_ONES(e + m) + (special == FORMAT_IEEE ? 1 - (INT64_C(1) << (m)) / 2 : special == FORMAT_FNUZ)}
 static const dtype_info infos[DT_COUNT] = {
 #define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field)                                  \
     [e] = {name, bits, class, c, npy, field, FORMAT(ebits, mbits, special)},

@@ -319,16 +319,22 @@ typedef struct binding {
     int from;     // the input that said so
 } binding;
 
+static uint64_t allowed_types(const schema_version *s, const schema_param *p) {
+    return p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
+}
+
+// Whether the type of an actual parameter is that of its type variable.
+static bool binds(const schema_param *p) { return p->type_var >= 0 && (p->option != 'v' || p->homogeneous); }
+
 static void check_input(const node *n, const schema_version *s, int i, binding *bound) {
     const schema_param *p = formal(s->in, s->nin, i);
     const value *v = node_in(n, i);
     if (!p || !v) return;
-    uint64_t allowed = p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
-    uint64_t bit = type_bit(&v->type);
+    uint64_t allowed = allowed_types(s, p), bit = type_bit(&v->type);
     if (!(allowed & bit))
         infer_error(n, "%s is %s; allowed: %s", label(n, false, i), kind_text(n, &v->type),
                     set_text(infer_arena(n), allowed));
-    if (p->type_var < 0 || (p->option == 'v' && !p->homogeneous)) return;
+    if (!binds(p)) return;
     binding *b = &bound[p->type_var];
     if (b->bit && b->bit != bit)
         infer_error(n, "%s is %s, but %s is %s; both must have the same type (%s)", label(n, false, i),
@@ -349,12 +355,11 @@ static void check_output(const node *n, const schema_version *s, int i, const bi
     const schema_param *p = formal(s->out, s->nout, i);
     const value *v = node_out(n, i);
     if (!p || !v) return;
-    uint64_t allowed = p->type_var >= 0 ? s->type_vars[p->type_var].types : p->fixed_types;
-    uint64_t bit = type_bit(&v->type);
+    uint64_t allowed = allowed_types(s, p), bit = type_bit(&v->type);
     if (!(allowed & bit))
         infer_error(n, "%s would be %s; allowed: %s", label(n, true, i), kind_text(n, &v->type),
                     set_text(infer_arena(n), allowed));
-    if (p->type_var < 0 || (p->option == 'v' && !p->homogeneous)) return;
+    if (!binds(p)) return;
     const binding *b = &bound[p->type_var];
     if (b->bit && b->bit != bit && bit != SCHEMA_OTHER && b->bit != SCHEMA_OTHER)
         diag_defect(n->graph->module->diag, n->loc, "%s was inferred as %s, but has the type of %s",
@@ -365,7 +370,7 @@ static void check_output(const node *n, const schema_version *s, int i, const bi
 static dtype constrained_elem(const schema_version *s, int i, const binding *bound) {
     const schema_param *p = s ? formal(s->out, s->nout, i) : NULL;
     if (!p) return DT_NONE;
-    uint64_t types = p->type_var < 0 ? p->fixed_types : s->type_vars[p->type_var].types;
+    uint64_t types = allowed_types(s, p);
     if (p->type_var >= 0 && bound[p->type_var].bit) types = bound[p->type_var].bit;
     for (int t = 1; t < DT_COUNT; t++)
         if (types == SCHEMA_TENSOR(t)) return (dtype)t;

@@ -40,24 +40,17 @@ const buffer *buffer_root(const buffer *b) {
     return b;
 }
 
-step *step_new(program *p, region *r, step_kind kind, const loc *at) {
+step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where) {
     step *s = ARENA_NEW(p->arena, step);
     s->kind = kind;
-    s->loc = at;
+    s->loc = where;
     VEC_PUSH(p->arena, &r->steps, s);
-    return s;
-}
-
-step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where) {
-    step *s = step_new(p, r, kind, where);
     memmove(r->steps.at + at + 1, r->steps.at + at, (size_t)(r->steps.n - 1 - at) * sizeof *r->steps.at);
     return r->steps.at[at] = s;
 }
 
-step *step_kernel(program *p, region *r, kernel *k) {
-    step *s = step_new(p, r, STEP_KERNEL, k->loc);
-    s->kernel = k;
-    return s;
+step *step_new(program *p, region *r, step_kind kind, const loc *at) {
+    return step_insert(p, r, r->steps.n, kind, at);
 }
 
 step *insert_kernel(program *p, region *r, int at, kernel *k) {
@@ -65,6 +58,8 @@ step *insert_kernel(program *p, region *r, int at, kernel *k) {
     s->kernel = k;
     return s;
 }
+
+step *step_kernel(program *p, region *r, kernel *k) { return insert_kernel(p, r, r->steps.n, k); }
 
 int step_index(const region *r, const step *s) {
     int at = 0;

@@ -372,10 +372,8 @@ static const struct attribute_type {
     int type, list_type;
 } attribute_types[] = {
 #define TYPE(name, one, many, code)                                                                          \
-    {                                                                                                        \
-        name, one, many, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##code,                                      \
-            ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##code##S                                                 \
-    }
+    {name, one, many, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##code,                                         \
+     ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__##code##S}
     [ATTR_IS_FLOAT] = TYPE("float", "f", "floats", FLOAT),
     [ATTR_IS_INT] = TYPE("int", "i", "ints", INT),
     [ATTR_IS_STRING] = TYPE("string", "s", "strings", STRING),
@@ -469,7 +467,8 @@ static void put_attribute_values(parser *p, int annotated, bool list) {
     const struct attribute_type *t = &attribute_types[type];
     wire_field *f = FIELD(attribute_proto, brackets ? t->many : t->one);
     for (int j = 0; j < literals.n; j++) {
-        if (type > ATTR_IS_STRING) scan_fail(&p->s, "'%s' is not a %s", literals.at[j].text, t->name);
+        if (type != ATTR_IS_FLOAT && type != ATTR_IS_INT && type != ATTR_IS_STRING)
+            scan_fail(&p->s, "'%s' is not a %s", literals.at[j].text, t->name);
         put_literal(p, f, type, &literals.at[j]);
     }
     put_int(p, FIELD(attribute_proto, "type"), brackets ? t->list_type : t->type);

@@ -25,7 +25,7 @@ void wire_int(wire_out *o, wire_field *f, uint64_t v) {
         return;
     }
     if (t == PROTOBUF_C_TYPE_SINT32 || t == PROTOBUF_C_TYPE_SINT64)
-        v = v << 1 ^ (uint64_t) - (int64_t)(v >> 63);
+        v = v << 1 ^ (uint64_t)-(int64_t)(v >> 63);
     pb_int(o, (int)f->id, v);
 }
 
