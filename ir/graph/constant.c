@@ -16,7 +16,7 @@ static constant *make(arena *a, constant_kind kind, dtype elem, int rank, const 
         if (dims[i] == 0) empty = true;
         else if (dims[i] < 0 || __builtin_mul_overflow(c->count, dims[i], &c->count)) overflow = true;
     }
-    // What no memory can hold is out of memory.
+    // A size that overflows counts as out of memory.
     if (empty) c->count = 0;
     else if (overflow) arena_calloc(a, SIZE_MAX, 2);
     return c;
@@ -42,7 +42,7 @@ constant *constant_splat(arena *a, dtype elem, int rank, const int64_t *dims, co
     return c;
 }
 
-// What element i is loaded from, and where it is there.
+// The data that holds element i; *i becomes its index there.
 static const void *data_of(const constant *c, int64_t *i) {
     if (c->kind == CONST_SPLAT) *i = 0;
     return c->kind == CONST_SPLAT ? c->splat : c->data;
@@ -72,7 +72,7 @@ int compare_places(const constant *c, int64_t x, int64_t y) {
     return a < b ? -1 : a > b;
 }
 
-// Merges order[0..n) from its halves; spare has room for n.
+// Merge sort of order[0..n); spare has room for n.
 static void sort_places(const constant *c, int64_t *order, int64_t *spare, int64_t n) {
     int64_t half = n / 2, i = 0, j = half;
     if (n < 2) return;

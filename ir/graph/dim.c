@@ -1,6 +1,5 @@
-// The table of dims: interning, symbols, polynomials in normal form, known ranges.
-// In: arithmetic on dims. Out: the one dim that stands for the result (ir/graph/dim_ops.c has division,
-// minimum, comparison and the rest).
+// The table of dims: interning, symbols, polynomials in canonical form, ranges. In: arithmetic on dims. Out:
+// the one dim that equals the result (ir/graph/dim_ops.c has division, minimum, comparison and the rest).
 #include "ir/graph/dim_impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -201,7 +200,7 @@ dim *dim_add(dim *a, dim *b) {
     return sum ? sum : unexpanded(DIM_BIGSUM, a, b);
 }
 
-// x * y with atoms merged in order; false when a limit is passed or (with *overflow) the coefficient is.
+// x * y with atoms merged in order; false when a limit is exceeded; *overflow: the coefficient is.
 static bool multiply_terms(dim_term *out, dim **atoms, const dim_term *x, const dim_term *y, bool *overflow) {
     if (x->natoms + y->natoms > DIM_MAX_ATOMS) return false;
     *out = (dim_term){0, 0, atoms};

@@ -12,7 +12,7 @@ typedef struct dims dims; // the table
 typedef enum dim_kind {
     DIM_CONST,
     DIM_SYMBOL,   // a model's named dim (dim_param) or an unnamed input dim
-    DIM_OPAQUE,   // known at run time only: element of a tensor, loop-carried size, count
+    DIM_OPAQUE,   // runtime symbol: element of a tensor, loop-carried size, count
     DIM_POLY,     // sum of terms coefficient * atom * atom ...
     DIM_FLOORDIV, // a / b rounded down, b != 0
     DIM_MOD,      // a - b * floordiv(a, b)
@@ -56,8 +56,8 @@ dim *dim_symbol(dims *t, const char *name);
 dim *dim_opaque(dims *t, const char *stem, int64_t lo, int64_t hi);
 // The opaque of exactly that name (with its "?"), made unbounded when there is none.
 dim *dim_opaque_named(dims *t, const char *name);
-// Narrows the range of a symbol or opaque; ranges of all dims built from it follow. What would leave no
-// value is ignored: compare with min and max first. divisor 1: nothing known.
+// Narrows the range of a symbol or opaque; ranges of all dims built from it follow. A bound that would leave
+// no value is ignored: compare with min and max first. divisor 1: nothing known.
 void dim_bound(dim *symbol, int64_t lo, int64_t hi, int64_t divisor);
 
 dim *dim_add(dim *a, dim *b);
@@ -84,7 +84,7 @@ tri dim_less_equal(const dim *a, const dim *b);
 bool dim_is_const(const dim *d); // DIM_CONST
 bool dim_is(const dim *d, int64_t value);
 int64_t dim_value(const dim *d); // of a DIM_CONST
-// Proven bounds, often better than min and max; INT64_MIN and INT64_MAX where there is none.
+// Proven bounds, often tighter than min and max; INT64_MIN and INT64_MAX where nothing is proven.
 int64_t dim_lower(dim *d);
 int64_t dim_upper(dim *d);
 bool dim_divisible(const dim *d, int64_t by);
@@ -93,7 +93,7 @@ bool dim_divisible(const dim *d, int64_t by);
 // or overflow.
 bool dim_eval(const dim *d, bool (*lookup)(void *user, const dim *atom, int64_t *value), void *user,
               int64_t *result);
-// The same where each of them is `usual`, or as near to that as it may be: a guess for costs.
+// The value where every atom is `usual`, clamped to its range: a guess for cost models.
 bool dim_usual(const dim *d, int64_t usual, int64_t *result);
 // Every symbol and opaque replaced by map(user, atom) (itself to keep it).
 dim *dim_substitute(dim *d, dim *(*map)(void *user, dim *atom), void *user);
@@ -104,14 +104,14 @@ typedef struct atom_list {
 } atom_list;
 atom_list dim_atoms(arena *a, const dim *d);
 bool dim_has_atom(const dim *d, const dim *atom);
-int dim_parts_count(const dim *d);          // distinct dims in d, d among them
-bool dim_is_opaque(const dim *d);           // an atom of it is: only a step of the program sets it
+int dim_parts_count(const dim *d);          // distinct dims in d, including d
+bool dim_is_opaque(const dim *d);           // one of its atoms is: only a step of the program sets it
 bool dims_are_opaque(dim *const *d, int n); // one of them is
-// The same dim built anew from what is known of its atoms by now: often simpler.
+// d rebuilt with the ranges known by now: often simpler.
 dim *dim_simplify(dim *d);
-// Text such as "2*N + floordiv(H, 2)"; dim_parse reads it back (NULL: not a dim). Opaques show as ?name;
-// names that are no identifiers in quotes. Very large dims have their parts named first:
-// "let $0 = max(N, 4); $1 = floordiv($0, 2) in $0*$1".
+// Text such as "2*N + floordiv(H, 2)"; dim_parse reads it back (NULL: not a dim). Opaques are printed as
+// ?name, names that are not identifiers in quotes. Parts of very large dims are named first: "let $0 = max(N,
+// 4); $1 = floordiv($0, 2) in $0*$1".
 const char *dim_text(arena *a, const dim *d);
 dim *dim_parse(dims *t, const char *s);
 #endif

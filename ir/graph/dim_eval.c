@@ -1,5 +1,5 @@
-// Walks over what a dim is made of: evaluation, substitution, its symbols. Parts that are used many
-// times are visited once and no walk recurses, however deep the dim is.
+// Traversals of dims: evaluation, substitution, atoms. Shared parts are visited once, and nothing recurses,
+// so that the depth of a dim does not matter.
 #include "ir/graph/dim_impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +196,7 @@ atom_list dim_atoms(arena *a, const dim *d) {
     return list;
 }
 
-// wanted: NULL, any opaque.
+// Whether d has the atom `wanted`; NULL: any opaque.
 static bool any_atom(const dim *d, const dim *wanted) {
     arena *scratch = arena_new();
     atom_list atoms = dim_atoms(scratch, d);

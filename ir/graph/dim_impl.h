@@ -1,4 +1,4 @@
-// Shared by the files of dim_*.c: the table, walks over what a dim is made of, and intervals.
+// Shared by the files of dims: the table, traversal, intervals.
 #ifndef ONNXC_IR_GRAPH_DIM_IMPL_H
 #define ONNXC_IR_GRAPH_DIM_IMPL_H
 #include "ir/graph/dim.h"
@@ -11,7 +11,7 @@ struct dims {
     dim *overflow;
 };
 
-// What a polynomial's terms are made of.
+// The factors of a polynomial's terms.
 static inline bool dim_is_atom(const dim *d) { return d->kind != DIM_CONST && d->kind != DIM_POLY; }
 
 // The interned dim equal to d (kind, value, name, terms or operands set); terms are copied when new.
@@ -30,7 +30,7 @@ int dim_term_compare(const dim_term *a, const dim_term *b);
 // a / b as a term: false when it does not divide. The atoms are stored in `atoms`.
 bool dim_term_divide(const dim_term *a, const dim_term *b, dim_term *quotient, dim **atoms);
 
-// Sets min, max and divisor from the parts.
+// Computes min, max and divisor from the operands.
 void dim_set_range(dim *d);
 bool dim_nonzero(const dim *d);
 // A proven lower bound of d, better than its interval.

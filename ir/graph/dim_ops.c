@@ -1,5 +1,5 @@
-// Operations on dims that are no sums or products: division, remainder, minimum, comparison, choice.
-// In: operands. Out: the simplest equal dim that is found; nothing is assumed of a divisor that may be 0.
+// Operations on dims other than sums and products: division, remainder, minimum, comparison, selection. In:
+// operands. Out: the simplest equal dim found; a divisor that may be 0 is never assumed not to be.
 #include "ir/graph/dim_impl.h"
 
 static dim *binary(dim_kind kind, dim *a, dim *b) {
@@ -108,7 +108,7 @@ dim *dim_max(dim *a, dim *b) {
 
 // ---- Choice.
 
-// What is chosen where x == k holds may take x for k: select(x == 1, min(x, 64), x) is x.
+// The operand selected where x == k holds may have x replaced by k: select(x == 1, min(x, 64), x) is x.
 typedef struct known_atom {
     const dim *x;
     dim *k;
@@ -178,7 +178,7 @@ static int64_t common_factor(dim *a, int64_t c) {
     return c;
 }
 
-// floordiv(r, c) where split_by_const has left r.
+// floordiv(r, c) for the remainder r of split_by_const.
 static dim *divide_rest(dim *r, int64_t c) {
     dims *t = r->table;
     if (r->min != INT64_MIN && r->max != INT64_MAX && floor_div(r->min, c) == floor_div(r->max, c))
@@ -218,8 +218,8 @@ static dim *floordiv_const(dim *a, int64_t c) {
     return dim_add(q, divide_rest(r, c));
 }
 
-// Long division by b's leading term, as far as it goes: a = q * b + r. Terms that the leading term
-// does not divide stay in r.
+// Long division by b's leading term, as far as possible: a = q * b + r. Terms that the leading term does not
+// divide remain in r.
 static void divide_poly(dim *a, dim *b, dim **q, dim **r) {
     dims *t = a->table;
     dim_view divisor, v;
@@ -254,7 +254,7 @@ static void divide(dim *a, dim *b, dim **q, dim **r) {
     *r = a;
 }
 
-// Divides all terms of a and b by what they have in common and is surely not 0.
+// Divides all terms of a and b by a common factor that is known not to be 0.
 static bool cancel(dim **a, dim **b) {
     dim_view x, y;
     dim_view_of(&x, *a);
@@ -320,7 +320,7 @@ dim *dim_truncdiv(dim *a, dim *b) {
 
 // ---- Remainder.
 
-// Terms that are multiples of c whatever their atoms' values fall away.
+// Drops terms that are multiples of c for all values of their atoms.
 static dim *reduce_terms(dim *a, int64_t c) {
     dim_term terms[DIM_MAX_TERMS];
     dim_view v;

@@ -1,5 +1,5 @@
-// What is known of a dim's value: interval arithmetic with INT64_MIN and INT64_MAX as infinities,
-// common divisors, and a small prover of lower bounds. In: dims. Out: min, max, divisor.
+// Ranges of dims: interval arithmetic with INT64_MIN and INT64_MAX as infinities, common divisors, and a
+// small prover of lower bounds. In: dims. Out: min, max, divisor.
 #include "ir/graph/dim_impl.h"
 
 int64_t floor_div(int64_t a, int64_t b) {

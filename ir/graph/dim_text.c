@@ -1,5 +1,5 @@
-// Dims as text and back. The text depends on what a dim means, not on the order in which dims were
-// made: sums, products and operands that may change places are sorted by their text.
+// Dims as text and back. The text does not depend on the order in which dims were created: sums, products and
+// commuting operands are sorted by their text.
 //   dim     = [ "let" "$0" "=" sum { ";" "$1" "=" sum } "in" ] sum
 //   sum     = [ "-" ] product { ( "+" | "-" ) product }
 //   product = factor { "*" factor }
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 200, DEEPEST = 400 }; // parts of a dim from which on parts get names; depth of parentheses
+enum { LARGE = 200, DEEPEST = 400 }; // parts from which on a dim is printed with let; nesting
 
 typedef struct function {
     const char *name;
@@ -145,7 +145,7 @@ static const char *print_one(const printer *p, const dim *d) {
     return text_str(&t);
 }
 
-// How many parts the text would have if all were written out, up to LARGE.
+// The number of parts in the text when written out without let, up to LARGE.
 static int weigh(arena *a, const dim_walk *w) {
     int *weights = ARENA_ARRAY(a, int, w->n);
     const dim *parts[DIM_MAX_PARTS];

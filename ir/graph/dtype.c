@@ -13,7 +13,7 @@ typedef struct dtype_info {
     float_format format;
 } dtype_info;
 
-// Codes of NaN: the quiet one of IEEE's; that of -0 where there is none; ONNX's 6 for FINITE.
+// NaN codes: the quiet NaN for IEEE; the code of -0 for FNUZ; 6 for FINITE, as ONNX has it.
 #define ALL_ONES(n) (INT64_MAX >> (63 - (n)))
 #define FORMAT(e, m, special)                                                                                \
     {e,                                                                                                      \
@@ -189,7 +189,7 @@ double dtype_load_float(dtype t, const void *data, int64_t i) {
     return t == DT_U64 ? (double)(uint64_t)v : (double)v;
 }
 
-// Toward zero; beyond the type's range its nearest end; NaN is 0.
+// Truncates; clamps to the range of the type; NaN gives 0.
 static int64_t to_int(dtype t, double v) {
     if (isnan(v)) return 0;
     if (t == DT_U64) return v >= 0x1p64 ? -1 : v <= 0 ? 0 : (int64_t)(uint64_t)v;

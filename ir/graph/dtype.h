@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef enum dtype_class { DC_NONE, DC_FLOAT, DC_INT, DC_UINT, DC_BOOL, DC_COMPLEX, DC_STRING } dtype_class;
-// Where a TensorProto keeps elements that are no raw_data.
+// The field of TensorProto for elements outside raw_data.
 typedef enum dtype_field {
     NO_DATA,
     FLOAT_DATA,
@@ -17,8 +17,8 @@ typedef enum dtype_field {
     DOUBLE_DATA,
     STRING_DATA
 } dtype_field;
-// What the largest exponent holds: infinities and NaNs (IEEE); only S.111..1 a NaN (FN); only numbers, with
-// the code of -0 as the one NaN (FNUZ); only numbers (FINITE).
+// The use of the largest exponent: infinities and NaNs (IEEE); S.111..1 as the only NaN (FN); numbers only,
+// with the code of -0 as the only NaN (FNUZ); numbers only (FINITE).
 typedef enum float_special { FORMAT_NONE, FORMAT_IEEE, FORMAT_FN, FORMAT_FNUZ, FORMAT_FINITE } float_special;
 typedef struct float_format {
     int ebits, mbits, bias;
@@ -32,15 +32,16 @@ dtype dtype_from_onnx(int code);         // DT_NONE when unknown
 int dtype_bits(dtype t);                 // as stored; 2 and 4 for packed types
 dtype_class dtype_class_of(dtype t);
 dtype_field dtype_field_of(dtype t);
-const char *dtype_c(dtype t);   // C's type of an element; of packed ones, of their bytes
-const char *dtype_npy(dtype t); // numpy's code of it without the byte order, "f4"; "": none
-// Formats of up to 16 bits with a sign, which are made of integer arithmetic; NULL: none of these.
+const char *dtype_c(dtype t);   // C type of an element; of packed types: of their bytes
+const char *dtype_npy(dtype t); // numpy's code without the byte order, "f4"; "": it has none
+// Formats of up to 16 bits with a sign, which integer arithmetic converts; NULL: not one of these.
 const float_format *dtype_small_float(dtype t);
 int dtype_precision(dtype t);  // bits of a float's fraction, with the leading one
 bool dtype_is_float(dtype t);  // all real floating types, also f8 and f4
 bool dtype_is_int(dtype t);    // signed or unsigned, not bool
 bool dtype_is_signed(dtype t); // ints and floats with negative values
-// What a kernel computes in: f16, bf16, f8*, f4 -> f32; (u)int4 and (u)int2 -> (u)int8; others themselves.
+// The type in which kernels compute: f16, bf16, f8*, f4 -> f32; (u)int4 and (u)int2 -> (u)int8; others
+// unchanged.
 dtype dtype_compute(dtype t);
 // Bytes of n elements as ONNX stores them (packed types: two or four to a byte, low bits first);
 // -1 when the product overflows int64.
@@ -59,7 +60,7 @@ int64_t dtype_load_int(dtype t, const void *data, int64_t i);
 // integer type go toward zero and clamp.
 void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate);
 void dtype_store_int(dtype t, void *data, int64_t i, int64_t v); // wraps
-// to[at] = from[i], as these load and store them.
+// to[at] = from[i], loaded and stored with the functions above (saturating).
 void dtype_copy(dtype to_type, void *to, int64_t at, dtype from_type, const void *from, int64_t i);
 
 // The code of |v| as float8e8m0 under Cast's round_mode: away from zero, toward zero, or to the nearest with

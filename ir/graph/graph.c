@@ -113,7 +113,7 @@ static int add_use(module *m, value *v, use u) {
     return v->uses.n - 1;
 }
 
-// The last use takes the place of the one that goes.
+// Moves the last use into the gap.
 static void remove_use(value *v, int at) {
     use last = v->uses.at[--v->uses.n];
     if (at == v->uses.n) return;
@@ -269,7 +269,7 @@ static int attr_place(const node *n, const char *name) {
 
 static void unlink_node(node *n);
 
-// A region that nobody owns any more must not hold on to outer values.
+// An unowned region must not keep uses of outer values.
 static void clear_graph(graph *g) {
     for (int i = 0; i < g->outputs.n; i++) remove_output_use(g->outputs.at[i], g, i);
     g->outputs.n = g->output_names.n = 0;
@@ -277,7 +277,7 @@ static void clear_graph(graph *g) {
     g->owner = NULL;
 }
 
-// Graphs of an attribute that n no longer has, unless another of its attributes has them.
+// Clears the graphs of an attribute that n no longer has, unless another of its attributes has them.
 static void drop_regions(const node *n, const attr *old) {
     for (int i = 0; attr_graph(old, i); i++) {
         graph *g = attr_graph(old, i);
@@ -332,7 +332,7 @@ static void adopt_constant(value *v, const graph *from, graph *to) {
     if (v && v->constant && v->graph == from) v->graph = to;
 }
 
-// The constants of `from` that g, which is `from` or nested in it, reads.
+// Moves the constants of `from` that g reads, where g is `from` or nested in it.
 static void adopt_constants(const graph *g, const graph *from, graph *to) {
     for (int i = 0; i < g->outputs.n; i++) adopt_constant(g->outputs.at[i], from, to);
     for (int i = 0; i < g->nodes.n; i++) {

@@ -34,7 +34,7 @@ typedef struct type {
     struct type *item; // element of sequence, optional; value of map
 } type;
 
-// Tensor data known at compile time. Little-endian ONNX raw layout, sub-byte types packed.
+// Tensor data known at compile time, in ONNX's raw layout: little-endian, sub-byte types packed.
 typedef enum constant_kind { CONST_BYTES, CONST_SPLAT, CONST_STRINGS } constant_kind;
 struct constant {
     constant_kind kind;
@@ -64,10 +64,10 @@ struct value {
     int def_index;            // which output of def, or which input of graph
     graph *graph;             // where it is defined; NULL: its node was deleted
     constant *constant;       // known data, NULL otherwise
-    const constant *fallback; // graph input that callers may leave out: its value then; NULL: they may not
+    const constant *fallback; // graph input: the default value when callers leave it out; NULL: they may not
     dim **contents;           // contents of a small integer/bool tensor as dims, row-major; NULL unknown
     int ncontents;
-    VEC(use) uses; // kept by the functions below: read only
+    VEC(use) uses; // maintained by the functions below: read only
 };
 
 typedef enum attr_kind {
@@ -113,13 +113,13 @@ struct node {
     const struct op_def *op;
     loc *loc;
     int nin, nout;
-    value **in;  // NULL: optional input left out; written by node_set_in only
+    value **in;  // NULL: omitted optional input; set by node_set_in only
     value **out; // NULL: optional output not wanted
     int nattrs;
     attr *attrs;    // only those given, plus defaults of the newest version; read with the functions below
     graph *graph;   // NULL: deleted
     int *use_at;    // in[i]->uses.at[use_at[i]] is this use
-    int place_hint; // about where it stands in graph->nodes: see node_place
+    int place_hint; // approximate index in graph->nodes: see node_place
 };
 
 struct graph {
@@ -134,7 +134,7 @@ struct graph {
     VEC(node *) nodes;              // topological order
 };
 
-// Two sizes that the model needs to be equal and that inference could not compare: a check at run time.
+// Two sizes that must be equal and that inference could not compare: a check at run time.
 typedef struct dim_check {
     dim *a, *b;
     const loc *at;
@@ -142,7 +142,7 @@ typedef struct dim_check {
     const char *what;
 } dim_check;
 
-// An input or output of the model that callers give or take in its quantised form.
+// An input or output that callers pass in its quantised form.
 typedef struct io_scale {
     bool output;
     int index;
@@ -150,7 +150,7 @@ typedef struct io_scale {
     int zero_point;
 } io_scale;
 
-// An output of strings that callers take as indices into a list.
+// An output of strings that callers receive as indices into a list.
 typedef struct io_index {
     int output;
     const constant *labels;
@@ -169,7 +169,7 @@ struct module {
     VEC(node *) nodes;          // by id (deleted nodes stay, unlinked)
     VEC(const char *) metadata; // key, value, key, value ...
     map names;                  // of values, to keep them unique
-    map suffixes;               // of names taken so far
+    map suffixes;               // of names, to make them unique
     int ngraphs;
     VEC(dim_check) checks;
     VEC(io_scale) scales;
@@ -179,12 +179,12 @@ struct module {
 
 module *module_new(arena *a, diag *d, const char *file);
 graph *graph_new(module *m, graph *outer, const char *name);
-// Name is made unique with a suffix when taken; NULL makes one up.
+// The name is made unique with a suffix if it is taken; NULL makes one up.
 value *value_new(graph *g, const char *name);
 value *graph_add_input(graph *g, const char *name, type t);
 void graph_add_output(graph *g, value *v);
 void graph_set_output(graph *g, int i, value *v); // the output keeps its name
-// A constant value of g. bytes are not copied.
+// A constant of g; its data are not copied.
 value *value_constant(graph *g, const char *name, constant *c);
 value *value_int64s(graph *g, const char *name, const int64_t *v, int rank1_count); // rank-1 int64 tensor
 value *value_int64(graph *g, int64_t v);                                            // rank-0
@@ -196,52 +196,53 @@ int64_t constant_int(const constant *c, int64_t i);
 void constant_copy(const constant *c, int64_t i, dtype to_type, void *to,
                    int64_t at);                              // to[at] = c[i], converted
 int compare_places(const constant *c, int64_t x, int64_t y); // < 0, 0, > 0: c[x] against c[y]
-// Keys in ascending order (numbers with NaN last), equal ones once: order[i] is the last place of the i-th in
-// c; returns how many there are.
+// Sorts keys ascending (NaN last) and drops duplicates: order[i] is the index of the i-th key in c, of equal
+// ones the last; returns their number.
 int64_t sort_keys(const constant *c, int64_t *order);
-// c's elements at those places, as a list.
+// The elements of c at these indices, as a tensor of rank 1.
 constant *pick_constant(arena *a, const constant *c, const int64_t *places, int64_t count);
 
 // A node at the end of g, or before `before` (NULL: end). Outputs are made by node_output.
 node *node_new(graph *g, node *before, const struct op_def *op, const loc *at, int nin, value *const *in);
-// Sets input i (NULL: none); past the end, the inputs between are left out.
+// Sets input i (NULL: none); past the end, the inputs in between are omitted.
 void node_set_in(node *n, int i, value *v);
-void node_set_nin(node *n, int nin); // drops inputs at the end, or adds ones left out
-// Adds (i = nout) or sets output i as a fresh value.
+void node_set_nin(node *n, int nin); // drops inputs at the end, or adds omitted ones
+// Adds (i = nout) or replaces output i with a new value.
 value *node_output(node *n, int i, const char *name);
 void node_set_attr(node *n, attr a); // replaces one of the same name
 void node_remove_attr(node *n, const char *name);
 void node_delete(node *n); // its outputs must have no users; its regions go with it
-// To g (of the same module, perhaps n's own graph) before `before` (NULL: at the end).
+// Moves n to g (of the same module, perhaps n's own graph) before `before` (NULL: to the end).
 void node_move(node *n, graph *g, node *before);
-// Output i of `from` as the last one of n, with all its users.
+// Moves output i of `from`, with its users, to the end of n's outputs.
 void node_adopt_output(node *n, node *from, int i);
 void node_drop_output(node *n, int i); // it must have no users
-// A copy of n with its regions at the end of g, from where all that n reads can be seen but the values that
-// `as` has others for (id of the value -> value *). Its outputs are fresh, have the types that n's have,
-// without sizes, and are in `as` afterwards.
+// A copy of n, with its regions, at the end of g, where everything that n reads must be visible. `as` maps
+// ids of values to their replacements; the new outputs are added to it. They have the types of n's outputs
+// without sizes.
 node *node_copy(const node *n, graph *g, map *as);
-// Calls fn for each value that n reads itself or in its regions; those of regions are among them.
+// Calls fn for each value that n or its regions read, values of the regions included.
 void node_reads(const node *n, void (*fn)(void *user, value *v), void *user);
-// All nodes and constants of region g to graph `to`, before `before` (NULL: at its end). The region's inputs must have no
-// users left; its outputs stay where they are listed.
+// Moves all nodes and constants of region g to graph `to`, before `before` (NULL: to its end). The region's
+// inputs must have no users left; its outputs stay listed.
 void graph_inline(graph *g, graph *to, node *before);
 int node_place(const node *n);                      // index in n->graph->nodes
 node *node_next(const node *n);                     // NULL: n is the last
 void value_replace(value *old, value *replacement); // in all nodes, regions and outputs of the module
 int value_uses(const value *v);                     // counts node inputs (also in regions) and graph outputs
 
-// The i-th graph of an attribute, and of all attributes of a node; NULL: it has fewer.
+// The i-th graph of an attribute, or of all attributes of a node; NULL: there are fewer.
 graph *attr_graph(const attr *a, int i);
 graph *node_region(const node *n, int i);
 
-// Attributes. `node_attr` is NULL when absent; the typed ones give the fallback when absent and are a
-// fatal error on a wrong kind.
+// Attributes. `node_attr` is NULL when absent; the typed getters return the fallback when absent, and a wrong
+// kind is a fatal error.
 const attr *node_attr(const node *n, const char *name);
 int64_t node_int(const node *n, const char *name, int64_t fallback);
 double node_float(const node *n, const char *name, double fallback);
 const char *node_string(const node *n, const char *name, const char *fallback);
-// Which of the words, apart by spaces, the attribute is; the first one when absent. Others are a fatal error.
+// Index of the attribute among the words, which spaces separate; 0 when absent; another value is a fatal
+// error.
 int node_choice(const node *n, const char *name, const char *words);
 const int64_t *node_ints(const node *n, const char *name, int *count); // NULL and 0 when absent
 graph *node_graph(const node *n, const char *name);                    // NULL when absent
@@ -254,11 +255,11 @@ const char *type_kind_name(type_kind k); // "tensor"
 bool type_equal(const type *a, const type *b);
 const char *type_text(arena *a, const type *t); // "float[N, 3, 224]"; "float[...]" when rank is unknown
 
-// Checks the whole structure; a violation is a defect of onnxc.
+// Checks all invariants; a violation is a defect of onnxc.
 void graph_verify(module *m);
 // Text of the module; graph_parse reads it back to the same text.
 const char *graph_print(arena *a, const module *m);
-// The same text with the data of constants left out: see gets them in the order in which they stand.
+// The same text without the data of constants, which `see` gets in the order of the text.
 const char *graph_outline(arena *a, const module *m, void (*see)(void *user, const void *data, size_t size),
                           void *user);
 module *graph_parse(arena *a, diag *d, const char *file, const char *text);

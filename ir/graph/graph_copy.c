@@ -1,10 +1,10 @@
-// Copies of nodes, with their regions; and what a node reads, with what its regions read. In: a node; out: a
-// node that means the same on other values.
+// Copies nodes with their regions, and lists what a node reads. In: a node; out: a node that means the same
+// on other values.
 #include "ir/graph/graph.h"
 
 typedef struct copying {
     map *as;       // id of value -> value
-    map *constant; // id of region that is copied -> graph: where the constants of that region go
+    map *constant; // id of a copied region -> the graph that gets its constants
 } copying;
 
 static value *copied(copying *c, value *v) {
@@ -18,7 +18,7 @@ static value *copied(copying *c, value *v) {
     return other;
 }
 
-// What the model says of a value's type, or inference found, but for sizes: those are the copy's own.
+// A type without its sizes, which inference computes anew for the copy.
 static type without_sizes(type t) {
     if (t.kind == TYPE_TENSOR) t.rank = RANK_UNKNOWN, t.dims = NULL;
     return t;

@@ -41,7 +41,7 @@ static attr parse_list_attr(reader *p, node *n, attr_kind kind) {
     for (; !reader_accept(p, "]"); result.n++) {
         if (result.n) reader_expect(p, ",");
         reader_skip(p);
-        // The first element tells the kind when no word has.
+        // The first element determines the kind if no word has.
         if (!result.kind)
             result.kind = *p->s == '"'         ? ATTR_STRINGS
                           : *p->s == 'g'       ? ATTR_GRAPHS

@@ -25,7 +25,7 @@ typedef struct printer {
     text out;
     const module *m;
     int indent;
-    value_list *constants; // by graph id: those that are used, in order of their ids
+    value_list *constants; // by graph id: its used constants, in order of their ids
     named_dims dims;
     void (*see)(void *user, const void *data, size_t size); // gets the data of constants, NULL: they are text
     void *user;
@@ -240,7 +240,7 @@ static void collect_constants(printer *p) {
     }
 }
 
-// What is known of the dims that the graph's text names.
+// The ranges of the dims that the text names.
 static void add_dims(printer *p) {
     int n;
     const char **lines = named_dims_lines(&p->dims, &n);

@@ -1,5 +1,5 @@
-// The graph's invariants. In: a module after any pass. Out: nothing, or a defect that names the first
-// node where the structure is broken.
+// The graph's invariants. In: a module after any pass. Out: a defect that names the first node that violates
+// one.
 #include "ir/graph/graph.h"
 #include "ir/graph/op.h"
 #include <string.h>

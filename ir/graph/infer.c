@@ -1,6 +1,6 @@
-// Shape inference: in, a graph whose inputs have types and whose other values may have declared ones;
-// out, types, known contents and run-time checks. Operators infer themselves with the helpers here;
-// the standard's type constraints and the model's declarations are checked around them.
+// Shape inference. In: a graph whose inputs have types and whose other values may have declared ones. Out:
+// types, symbolic contents and run-time checks. Operators infer themselves with the helpers here; the type
+// constraints of the standard and the declarations of the model are checked around them.
 #include "ir/graph/op.h"
 #include <limits.h>
 #include <setjmp.h>
@@ -10,12 +10,12 @@ enum { CONTENTS_MOST = 4096, OPAQUES_PER_NODE = 4096, ABSORBED_MOST = 1 << 20 };
 static const int64_t MOST_BYTES = INT64_C(1) << 47;
 
 struct infer_state {
-    jmp_buf *leave; // where infer_rank goes when a rank is unknown
-    int opaques;    // unknown dims made for the present node
+    jmp_buf *leave; // target of infer_rank when a rank is unknown
+    int opaques;    // opaque dims made for the current node
     map made;       // node id * OPAQUES_PER_NODE + count -> dim, so that inferring again gives the same dims
     map seen;       // pairs of dims and node with a check
-    map inferred;   // id of value -> type that the model declared, once its type is inference's own
-    int64_t absorbed; // nodes that were looked at again because a node took others into itself
+    map inferred;   // id of value -> declared type, once its type is inferred
+    int64_t absorbed; // nodes inferred again because a node absorbed others
 };
 
 static struct infer_state *state_of(const node *n) {
@@ -153,7 +153,7 @@ void infer_set_unknown(node *n, int out, dtype elem) {
 
 void infer_same(node *n, int out, int in) { set_type(n, out, input(n, in)->type); }
 
-// The number that an element of type t holds in place of k; false when that is no whole number of 64 bits.
+// The value that an element of type t holds for k; false when it is not an integer of 64 bits.
 static bool held_number(int64_t k, dtype t, int64_t *held) {
     uint64_t room;
     *held = k;
@@ -166,16 +166,15 @@ static bool held_number(int64_t k, dtype t, int64_t *held) {
     return t != DT_U64 || k >= 0;
 }
 
-// The largest number to which an element of type t can count, where sizes are computed in that type; else 0.
+// The largest integer that type t counts exactly, for types in which models compute sizes; else 0.
 static int64_t most_counted(dtype t) {
     if (t == DT_F32) return 1 << 24;
     if (t == DT_F64) return WHOLE_MOST;
     return dtype_is_int(t) && dtype_bits(t) >= 32 ? dtype_int_max(t) : 0;
 }
 
-// d as an element of type t holds it, NULL when that is not known. Symbols are sizes: in wide types they are
-// taken to stay far below the largest number, as models do that compute sizes in these types. Narrower types
-// need proof.
+// d as held by an element of type t; NULL when not known. Symbols are sizes: in wide types they are assumed
+// to stay far below the maximum, as models do that compute sizes in these types. Narrower types need proof.
 static dim *held_in(const node *n, dim *d, dtype t) {
     int64_t held, most = most_counted(t);
     if (t == DT_BOOL || t == DT_NONE) return d;
@@ -214,7 +213,7 @@ dim *infer_made_dim(const node *n, int i) {
 
 // ---- Equal sizes and broadcasting
 
-// A node needs its own check of sizes that another one has checked too: that one may go away, or not run.
+// A node needs its own check even if another node checks the same sizes: that one may be removed, or not run.
 static void add_check(const node *n, dim *a, dim *b, const char *what) {
     struct infer_state *s = state_of(n);
     unsigned low = (unsigned)(a->id < b->id ? a->id : b->id), high = (unsigned)(a->id ^ b->id) ^ low;
@@ -226,7 +225,7 @@ static void add_check(const node *n, dim *a, dim *b, const char *what) {
     VEC_PUSH(m->arena, &m->checks, ((dim_check){a, b, n->loc, n->graph, what}));
 }
 
-// How much is known: constants, then named sizes, then expressions, then opaque ones.
+// Constants are the most precise, then named sizes, expressions, opaque dims.
 static int vagueness(const dim *d) {
     if (d->kind == DIM_CONST) return 0;
     if (d->kind == DIM_SYMBOL) return 1;
@@ -366,7 +365,7 @@ static void check_output(const node *n, const schema_version *s, int i, const bi
                     label(n, true, i), kind_text(n, &v->type), label(n, false, b->from));
 }
 
-// The element type that constraints alone give output i: DT_NONE when they leave a choice.
+// The element type of output i that the constraints determine; DT_NONE if they leave a choice.
 static dtype constrained_elem(const schema_version *s, int i, const binding *bound) {
     const schema_param *p = s ? formal(s->out, s->nout, i) : NULL;
     if (!p) return DT_NONE;
@@ -379,7 +378,7 @@ static dtype constrained_elem(const schema_version *s, int i, const binding *bou
 
 // ---- One node
 
-// Runs the operator's inference, or its decomposition; false when it left because a rank is unknown.
+// Runs the operator's inference or decomposition; false if it stopped at an unknown rank.
 static bool run(node *n, struct infer_state *s, void (*step)(node *n)) {
     if (!step) diag_defect(n->graph->module->diag, n->loc, "%s has no shape inference", n->op->name);
     jmp_buf here, *outer = s->leave;
@@ -393,7 +392,7 @@ static bool run(node *n, struct infer_state *s, void (*step)(node *n)) {
     return finished;
 }
 
-// Outputs that the operator could not infer for want of a rank.
+// An output that the operator could not infer because a rank is unknown.
 static void set_unknown(node *n, int i, const schema_version *s, const binding *bound, const type *declared) {
     dtype elem = constrained_elem(s, i, bound);
     if (elem == DT_NONE && declared->kind == TYPE_TENSOR) elem = declared->elem;
@@ -409,8 +408,8 @@ static bool same_kind(const type *a, const type *b) {
     return !a->item || !b->item || same_kind(a->item, b->item);
 }
 
-// A declared shape for a value whose rank inference could not find: named sizes stand for whatever
-// comes at run time, since nothing ties them to an input's.
+// Uses a declared shape where inference found no rank. Its named sizes become opaque: nothing ties them to
+// those of an input.
 static void take_declared(node *n, value *v, const type *declared) {
     arena *a = infer_arena(n);
     dim **sizes = ARENA_ARRAY(a, dim *, declared->rank + 1);
@@ -421,7 +420,7 @@ static void take_declared(node *n, value *v, const type *declared) {
     v->type = type_tensor(a, v->type.elem, declared->rank, sizes);
 }
 
-// A wrong shape harms nobody; that of an output is what the caller will have read.
+// A wrong declaration is harmless, but callers will have read the one of an output: hence a warning there.
 static void report_declared(const node *n, int out, const type *declared) {
     const value *v = n->out[out];
     arena *a = infer_arena(n);
@@ -456,7 +455,7 @@ static void refine(node *n, int out, const type *declared, bool first) {
     *t = type_tensor(a, t->elem, t->rank, sizes);
 }
 
-// What the model declared of v is kept when v is inferred for the first time.
+// Remembers the declared type of v when v is inferred for the first time.
 static bool keep_declared(struct infer_state *s, arena *a, const value *v) {
     if (map_get_number(&s->inferred, (uint64_t)v->id)) return false;
     type *kept = ARENA_NEW(a, type);
@@ -475,7 +474,7 @@ static void merge_declared(node *n, int out, const type *declared, bool first) {
                     type_text(a, &v->type));
 }
 
-// The least bytes that a tensor of type t has; -1: more than any machine addresses.
+// The minimum size in bytes of a tensor of type t; -1: more than any machine can address.
 static int64_t least_bytes(const type *t) {
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++)
@@ -560,7 +559,7 @@ static void see_giver(void *user, value *v) {
     if (!s->found || node_place(d) < node_place(s->found)) s->found = d;
 }
 
-// The first node of n's graph that withholds from n what n may need.
+// The first node of n's graph that hides a rank or length that n may need.
 static node *giver_of(const node *n) {
     giver_search s = {.g = n->graph};
     node_reads(n, see_giver, &s);
@@ -578,14 +577,15 @@ static bool gives_graph_output(const value *v) {
     return false;
 }
 
-// Whether there is anything to learn about the outputs from number `first` on.
+// Whether inferring the outputs from `first` on again tells more.
 static bool gives_more(const node *n, int first) {
     for (int i = first; i < n->nout; i++)
         if (n->out[i] && (!n->op->has_hidden_rank(n, i) || gives_graph_output(n->out[i]))) return true;
     return false;
 }
 
-// The node with which inference goes on when giver took n; giver itself when it is to be inferred again.
+// After giver has absorbed n: *next is the node where inference continues; giver itself if it must be
+// inferred again.
 static bool absorb(node *giver, node *n, node **next) {
     struct infer_state *s = state_of(n);
     int first = giver->nout;

@@ -1,5 +1,5 @@
-// The standard's operator table: operators by domain and name, their versions by opset. The data is
-// generated (tools/schema.py); here are only the look-ups.
+// Look-ups in the generated operator table of the standard (tools/schema.py): operators by domain and name,
+// versions by opset.
 #include "ir/graph/op.h"
 #include <limits.h>
 #include <string.h>

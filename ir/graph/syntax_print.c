@@ -1,4 +1,4 @@
-// Prints what the texts of graphs and of programs have in common (ir/graph/syntax.h), so that no bit is lost.
+// Prints what the texts of graphs and programs share (ir/graph/syntax.h), without loss.
 #include "ir/graph/syntax.h"
 #include <math.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static void add_element(text *t, dtype e, const uint8_t *data, int64_t i) {
     else text_printf(t, "%lld", (long long)dtype_load_int(e, data, i));
 }
 
-// Whether reading the numbers back gives the same bytes: not for odd NaNs, bools and padding.
+// Whether the numbers read back give the same bytes: not so for odd NaNs, bools and padding.
 static bool survives(dtype t, const uint8_t *data, int64_t n) {
     uint8_t copy[16 * LIST_MOST] = {0};
     if (n > LIST_MOST || dtype_class_of(t) == DC_COMPLEX) return false;

@@ -1,5 +1,5 @@
-// Reads what the texts of graphs and of programs have in common (ir/graph/syntax.h). In: text that anyone may have
-// written. Out: names, numbers, dims, types, constants, or a fatal error with the line.
+// Reads what the texts of graphs and programs share (ir/graph/syntax.h). In: any text. Out: names, numbers,
+// dims, types, constants, or a fatal error with its line.
 #include "ir/graph/dim_impl.h"
 #include "ir/graph/syntax.h"
 #include <errno.h>

@@ -1,4 +1,4 @@
-// Clones of expressions and stages, with substitution, in another kernel or in the same one, made anew.
+// Clones expressions and stages with substitution, into another kernel or into the same one, rebuilt.
 #include "ir/kernel/clone.h"
 
 cloning *clone_new(arena *scratch, kernel *to, const kernel *from) {
@@ -70,7 +70,7 @@ static expr *clone_node(cloning *g, const expr *e) {
     return other ? other : expr_rebuild(g->to, e, g->done);
 }
 
-// Operands have smaller numbers: what is wanted is marked downwards and made upwards.
+// Operands have smaller ids: mark needed expressions downwards, then build them upwards.
 expr *clone_expr(cloning *g, expr *e) {
     if (!e || g->done[e->id]) return e ? g->done[e->id] : NULL;
     expr *operand[MAX_RANK + 3];

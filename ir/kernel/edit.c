@@ -1,5 +1,5 @@
-// Edits in place. In: a kernel and what its reads or axes become, or a program with dead parts. Out: the same
-// kernel with other expressions, the same program without them.
+// Edits kernels and programs in place. In: a kernel and the replacements of its reads or axes, or a program
+// with dead parts. Out: the same kernel with other expressions, the program without the dead parts.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 

@@ -1,4 +1,4 @@
-// Scalar expressions of a kernel: built with folding and sharing, walked, rewritten, taken apart.
+// Scalar expressions of a kernel: built with folding and sharing, traversed, rewritten, analysed.
 #include "ir/kernel/eval.h"
 #include "ir/kernel/program.h"
 #include <math.h>
@@ -126,7 +126,7 @@ expr *x_un(kernel *k, expr_op op, expr *a) {
     return fold(k, (expr){.op = op, .dtype = t, .arg = {a}});
 }
 
-// The dim that an int64 expression free of axes and reads equals, NULL when it is none.
+// The dim that equals an int64 constant or dim expression; NULL: it is neither.
 static dim *dim_of(kernel *k, const expr *e) {
     if (e->dtype != DT_I64) return NULL;
     if (e->op == X_DIM) return e->dim;
@@ -147,7 +147,7 @@ static expr *fold_dims(kernel *k, expr_op op, expr *a, expr *b) {
     return holds == TRI_UNKNOWN ? NULL : x_int(k, DT_BOOL, holds == TRI_YES);
 }
 
-// What an int64 index expression is known to lie in.
+// The known range of an int64 index expression.
 typedef struct range {
     int64_t lo, hi;
 } range;
@@ -183,7 +183,7 @@ static range range_of(kernel *k, const expr *e, int depth) {
     return all;
 }
 
-// Whether a + constants fold: (x + c1) + c2.
+// (x + c1) + c2 is x + (c1 + c2).
 static expr *chain_constants(kernel *k, expr *a, expr *b) {
     if (a->op == X_ADD && is_const(a->arg[1]) && is_const(b) && dtype_is_int(a->dtype))
         return x_add(k, a->arg[0], x_int(k, a->dtype, (int64_t)((uint64_t)a->arg[1]->i + (uint64_t)b->i)));
@@ -332,12 +332,12 @@ int expr_operands(const expr *e, expr **out) {
     return n;
 }
 
-// The distinct nodes under the roots, root by root. Operands have smaller ids than their users, so marking
-// reachable ids downwards needs no recursion. Marks stay out of the arena where they are few: lists are asked
-// for often.
+// The distinct nodes under the roots, root by root. Operands have smaller ids than their users, so that
+// marking reachable ids downwards needs no recursion. Small mark arrays are on the stack, because lists are
+// requested often.
 typedef struct mark {
     expr *node;
-    int root; // that reached it first, from 1; 0: none
+    int root; // that reached it first, from 1; 0: not reached
 } mark;
 static int mark_under(mark *marks, expr *root, int number) {
     expr *operand[MAX_RANK + 3];

@@ -1,6 +1,6 @@
-// Reads the expressions of kernels (the grammar is in ir/kernel/kernel_text.h). In: text that anyone may have
-// written. Out: trees first, then, when the types of all states are known, expressions as they are written:
-// nothing is folded. What has no meaning is a fatal error with its line.
+// Parses the expressions of kernels (grammar: ir/kernel/kernel_text.h). In: any text. Out: trees first,
+// because the types of states may follow; then expressions exactly as written, without folding. Errors are
+// fatal and have their line.
 #include "ir/kernel/kernel_text.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 struct tree {
     expr_op op;
     const char *at; // for messages
-    dtype type;     // X_CONST: DT_NONE: as is expected; X_CAST, X_ROUND_TO, X_BITCAST: to what
+    dtype type;     // of X_CONST (DT_NONE: from the context), or the target of X_CAST, X_ROUND_TO, X_BITCAST
     bool is_float, saturate;
     int number; // of an axis, a state, a message
     bool is_let;
@@ -92,7 +92,7 @@ static tree *parse_read(program_reader *r) {
     return t;
 }
 
-// What a word followed by digits alone stands for: its number, -1: nothing.
+// The number in a name that is `word` and digits; -1: it is something else.
 static int number_after(const char *name, const char *word) {
     size_t n = strlen(word), digits = strspn(name + n * !strncmp(name, word, n), "0123456789");
     if (strncmp(name, word, n) || !digits || digits > 6 || name[n + digits]) return -1;
@@ -110,7 +110,7 @@ static tree *parse_word(program_reader *r) {
     return t;
 }
 
-// After "(": two operands with a sign between them.
+// After "(": two operands with an infix operator.
 static tree *parse_infix(program_reader *r) {
     tree *t = tree_new(r, X_ADD);
     t->arg[0] = parse_expr(r);
@@ -238,7 +238,7 @@ static expr *build_read(program_reader *r, const tree *t) {
     return x_as_written(r->k, &e);
 }
 
-// The type that t has whatever is expected of it; DT_NONE: its numbers take what is expected.
+// The type of t regardless of context; DT_NONE: it contains only untyped numbers.
 static dtype own_type(const program_reader *r, const tree *t) {
     if (t->built) return t->built->dtype;
     if (t->op == X_AXIS || t->op == X_DIM) return DT_I64;

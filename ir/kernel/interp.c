@@ -1,4 +1,4 @@
-// Programs step by step: dims, memory of buffers, control flow. Kernels are in interp_kernel.c.
+// Interprets the steps of a program: dims, memory of buffers, control flow. Kernels are in interp_kernel.c.
 #include "ir/kernel/interp_kernel.h"
 #include "ir/kernel/layout.h"
 #include "ir/kernel/library.h"
@@ -70,7 +70,7 @@ static void allocate(interp *in, const buffer *b) {
     memory *m = &in->at[b->id];
     m->bytes = memory_shape(in, m, b);
     if (m->owned) free(m->data);
-    // Aligned as compiled kernels expect buffers to be.
+    // Aligned as compiled kernels require.
     size_t size = ((size_t)m->bytes + 64) / 64 * 64;
     m->data = aligned_alloc(64, size);
     if (!m->data) interp_stop(in, INTERP_LIMIT, too_large(in, b, m->bytes));
@@ -100,7 +100,7 @@ static void use_constant(interp *in, const buffer *b) {
     m->live = true;
 }
 
-// Views share the root's memory; their shape is looked up when they are used.
+// Views share the memory of the root; their shape is computed on use.
 static void refresh(interp *in, buffer *b) {
     memory *m = &in->at[b->id];
     if (b->view_of) {
@@ -141,7 +141,7 @@ static void run_copy(interp *in, const step *s) {
     refresh(in, s->from);
     refresh(in, s->buffer);
     memory *to = &in->at[s->buffer->id], *from = &in->at[s->from->id];
-    // A temporary that holds loop-carried data has its shape of the moment.
+    // Temporaries of loop-carried data have the current shape.
     int64_t bytes = memory_shape(in, to, s->buffer);
     if (bytes > to->bytes || bytes > from->bytes)
         diag_defect(in->p->diag, s->loc, "copy of %lld bytes of '%s' (%lld) to '%s' (%lld)", (long long)bytes,
@@ -158,7 +158,7 @@ static void run_set_dim(interp *in, const step *s) {
         refresh(in, s->buffer);
         v = dtype_load_int(s->buffer->dtype, in->at[s->buffer->id].data, s->index);
     }
-    // What follows counts on the bounds: checks that they imply are not in the program.
+    // Later steps rely on these bounds: implied checks are not in the program.
     if (v < s->target->min || v > s->target->max)
         interp_stop(in, INTERP_FAILED,
                     arena_printf(in->arena, "a size is outside the range %lld to %lld",

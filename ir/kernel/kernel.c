@@ -1,4 +1,4 @@
-// Kernels, stages and buffers: built, measured, verified.
+// Kernels, stages and buffers: construction, queries, verification.
 #include "ir/kernel/eval.h"
 #include "ir/kernel/program.h"
 #include <math.h>
@@ -141,7 +141,7 @@ static buffer *buffer_make(program *p, const char *name, buffer_role role, dtype
     b->role = role;
     b->dtype = t;
     b->rank = rank;
-    // dims[-1] is a dim of the table, so that rank 0 has one too.
+    // dims[-1] gives access to the table of dims also for rank 0.
     b->dims = ARENA_ARRAY(p->arena, dim *, rank + 1) + 1;
     b->dims[-1] = dim_const(p->dims, 1);
     for (int j = 0; j < rank; j++) b->dims[j] = d[j];
@@ -156,7 +156,7 @@ buffer *kernel_local(kernel *k, const char *name, dtype t, int rank, dim *const 
 }
 
 buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *d) {
-    // Inside of the program strings are handles.
+    // Inside the program, strings are handles.
     bool inside = role == BUF_TEMP || role == BUF_HEAP;
     buffer *b = buffer_make(p, name, role, inside && t == DT_STRING ? DT_I64 : t, rank, d);
     b->id = p->buffers.n;

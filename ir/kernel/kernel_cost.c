@@ -7,7 +7,7 @@ static bool is_arithmetic(expr_op op) {
     return c == XC_ARITHMETIC || c == XC_INTEGER || c == XC_FUNCTION || c == XC_ROUND;
 }
 
-// Operations under e, without what finds the places of reads.
+// Operations under e, except those that compute indices.
 static int64_t count(const expr *e, bool *seen) {
     if (seen[e->id]) return 0;
     seen[e->id] = true;
@@ -44,7 +44,7 @@ static dim *stage_flops(const kernel *k, const stage *s) {
     return dim_add(dim_mulk(extent_of(k, s, true), inner), dim_mulk(extent_of(k, s, false), outer));
 }
 
-// No more than there are accesses: a gather does not read all of its table.
+// At most the bytes accessed: a gather does not read its whole table.
 static dim *traffic(const buffer *b, dim *accesses) {
     dim *all = buffer_bytes(b), *touched = dim_mulk(accesses, (dtype_bits(b->dtype) + 7) / 8);
     return dim_is_const(all) && dim_is_const(touched) && dim_value(touched) < dim_value(all) ? touched : all;

@@ -1,5 +1,5 @@
-// What a kernel has to do at least: arithmetic operations, and bytes of the buffers that it reads and writes,
-// each counted once.
+// A lower bound of the work of a kernel: arithmetic operations, and bytes of the buffers that it reads and
+// writes, once each.
 #ifndef ONNXC_IR_KERNEL_KERNEL_COST_H
 #define ONNXC_IR_KERNEL_KERNEL_COST_H
 #include "ir/kernel/kernel.h"
@@ -8,6 +8,6 @@ typedef struct kernel_cost {
     dim *flops, *read, *written;
 } kernel_cost;
 kernel_cost kernel_cost_of(const kernel *k);
-// Operations for one element of a value, at their costs.
+// The cost of computing one element of a value.
 int value_work(arena *scratch, expr *value);
 #endif

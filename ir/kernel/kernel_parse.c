@@ -1,5 +1,5 @@
-// Reads kernels and buffers (the grammar is in ir/kernel/kernel_text.h). In: the lines of a kernel, which anyone may
-// have written. Out: a kernel that has been verified, or a fatal error with the line.
+// Parses kernels and buffers (grammar: ir/kernel/kernel_text.h). In: any text. Out: a verified kernel, or a
+// fatal error with its line.
 #include "ir/kernel/kernel_text.h"
 #include <string.h>
 
@@ -120,7 +120,7 @@ buffer *parse_buffer(program_reader *r, buffer_role role) {
 }
 
 // ---------------------------------------------------------------- stages
-// Trees of a stage, until all of it has been read.
+// Trees of a stage that has not been read completely.
 typedef struct state_tree {
     tree *step, *init, *merge;
 } state_tree;
@@ -130,14 +130,14 @@ typedef struct write_tree {
 typedef struct stage_reader {
     program_reader *r;
     stage *s;
-    int inner;   // where the lines of the innermost loop begin
-    int indent;  // where those of the stage's parallel axes do
+    int inner;   // indentation of the innermost loop
+    int indent;  // indentation inside the parallel axes
     bool looped; // it has reduce or scan axes
     VEC(state_tree) states;
     VEC(write_tree) writes;
 } stage_reader;
 
-// Axes have their number at the end; those of several stages are declared in each of them.
+// Names of axes end in a number; an axis of several stages is declared in each.
 static int parse_axis(program_reader *r, axis_kind kind) {
     reader_skip(&r->in);
     const char *at = r->in.s, *word = reader_name(&r->in);
@@ -215,7 +215,7 @@ static void parse_write(stage_reader *g, write_when when) {
     VEC_PUSH(r->p->arena, &g->writes, t);
 }
 
-// "s0 = ..." or a write to a buffer of that name: which has brackets.
+// "s0 = ..." is a state; a write to a buffer of that name has brackets.
 static bool accept_state(stage_reader *g) {
     reader *in = &g->r->in;
     const char *word = arena_printf(g->r->p->arena, "s%d", g->states.n);

@@ -1,5 +1,5 @@
-// Kernels as text: the kernel as its loops, one line for each write and state (the grammar is in
-// ir/kernel/kernel_text.h). In: a kernel. Out: text that kernel_parse.c reads back to the same text.
+// Prints kernels as their loops, with a line for each write and state (grammar: ir/kernel/kernel_text.h). In:
+// a kernel. Out: text that kernel_parse.c reads back to the same text.
 #include "ir/kernel/kernel_text.h"
 #include <math.h>
 #include <stdio.h>
@@ -32,11 +32,11 @@ typedef struct printer {
     text *t;
     const kernel *k;
     named_dims *dims;
-    int *axis, naxes; // by axis: 1 + its number in the text, in order of appearance
-    int *name;        // by expression: 1 + the number of its let, 0: it is written out
+    int *axis, naxes; // by axis: 1 + its number in the text
+    int *name;        // by expression: 1 + the number of its let; 0: printed in place
 } printer;
 
-// The type that e has whatever is expected of it; DT_NONE: its constants take what is expected.
+// The type of e regardless of context; DT_NONE: it contains only constants.
 static dtype own_type(const expr *e) {
     if (e->op == X_CONST) return DT_NONE;
     if (!expr_keeps_type(e->op)) return e->dtype;
@@ -155,9 +155,10 @@ static void print_expr(const printer *p, const expr *e, dtype want) {
 }
 
 // ---------------------------------------------------------------- lets
-enum { DEEPEST = 24, LARGE = 1000 }; // operands within each other; expressions of a stage
+enum { DEEPEST = 24, LARGE = 1000 }; // nesting; expressions of a stage
 
-// Names what is deep, and in large stages what is used several times. Operands have smaller ids.
+// Assigns lets to deeply nested expressions and, in large stages, to those with several users. Operands have
+// smaller ids.
 static int choose_lets(printer *p, const expr_list *all) {
     arena *scratch = arena_new();
     int nexprs = p->k->exprs.n, nlets = 0;
@@ -260,7 +261,7 @@ static void print_stage(printer *p, const stage *s, int indent) {
     arena_destroy(scratch);
 }
 
-// Whether its lines could be taken for those of the stage before.
+// Whether its lines would be read as part of the previous stage.
 static bool needs_then(const kernel *k, int j) {
     const stage *before = j ? k->stages.at[j - 1] : NULL;
     if (!before || k->stages.at[j]->axes.n) return false;
@@ -325,7 +326,7 @@ const char *kernel_print(arena *a, const kernel *k) {
     return text_str(&t);
 }
 
-// Buffers have numbers for names while the kernel is printed: the printer takes names from them alone.
+// A buffer that is renamed while its kernel is printed: the printer takes names from buffers only.
 typedef struct renamed {
     buffer *b;
     const char *name;

@@ -32,42 +32,41 @@ extern const char *const reduce_words[RED_CUSTOM + 1];
 extern const char *const combine_words[COMBINE_MAX + 1];
 extern const char *const space_words[SPACE_CALLER + 1];
 extern const char *const step_words[STEP_LIB + 1];
-// Whether operands and result have one type (of select and check: those but the condition).
+// Whether operands and result have one type (select, check: except the condition).
 bool expr_keeps_type(expr_op op);
-bool cast_may_saturate(dtype to); // whether it makes a difference
-dtype number_type(bool is_float); // where none is expected
+bool cast_may_saturate(dtype to); // whether saturation affects it
+dtype number_type(bool is_float); // of numbers without context
 
-// dims: notes what is known of those that the text names, and simplifies them; NULL: they are shown as they
-// are.
+// dims: collects the ranges of named dims, and prints simplified ones; NULL: dims are printed as they are.
 void print_dim(text *t, named_dims *dims, dim *d);
 void print_buffer(text *t, named_dims *dims, const buffer *b);
-void print_kernel(text *t, named_dims *dims, const kernel *k, int indent); // but for the word "kernel"
+void print_kernel(text *t, named_dims *dims, const kernel *k, int indent); // without the word "kernel"
 
-// The value of a line; it is built when the types of all states of its stage are known.
+// A parsed expression; it is built when the types of all states of its stage are known.
 typedef struct tree tree;
 
 typedef struct program_reader {
     reader in;
     program *p;
-    int indent;  // of the line that is read; -1: there are no more
+    int indent;  // of the current line; -1: end of text
     map buffers; // by name
-    // Of the kernel that is read:
+    // Of the current kernel:
     kernel *k;
     map locals; // by name
-    map axes;   // 1 + number, by the word in the text
+    map axes;   // 1 + number, by name in the text
     // Of its stage:
     const stage *stage;
     VEC(tree *) lets;
 } program_reader;
 
-void find_line(program_reader *r); // the first that is neither empty nor a comment
-void next_line(program_reader *r); // likewise, after the end of this one
+void find_line(program_reader *r); // the first line that is not empty or a comment
+void next_line(program_reader *r); // the same after the end of the current line
 _Noreturn void fail_column(const program_reader *r);
 int parse_choice(program_reader *r, const char *const *words, int n); // -1: none of them
 buffer *parse_buffer_name(program_reader *r);
-buffer *parse_buffer(program_reader *r, buffer_role role); // up to its space
+buffer *parse_buffer(program_reader *r, buffer_role role); // up to and including its space
 kernel *parse_kernel(program_reader *r);
-// Leaves with the message of `check`, as an error in the text at `at`.
+// Runs `check`; a defect that it reports becomes an error in the text at `at`.
 void check_text(program_reader *r, const char *at, void (*check)(void *user, diag *d), void *user);
 
 tree *parse_expr(program_reader *r);

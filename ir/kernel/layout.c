@@ -1,4 +1,4 @@
-// Constants as their buffer's layout wants them, a range of bytes at a time.
+// Constants in the layout of their buffer, any range of bytes.
 #include "ir/kernel/layout.h"
 #include <string.h>
 
@@ -34,7 +34,7 @@ typedef struct place {
     int64_t extent[2 * MAX_RANK],
         scale[2 * MAX_RANK];  // of a physical entry: how many, how far in its logical axis
     int64_t stride[MAX_RANK]; // logical row-major
-    int64_t block;            // elements between gaps
+    int64_t block;            // elements between two gaps
 } place;
 
 static void find_places(const buffer *b, place *p) {

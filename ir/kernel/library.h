@@ -1,12 +1,12 @@
-// Runtime-lite's library functions by name, as they are compiled into this program: what the interpreter
-// calls and what code loaded into this process links with.
+// Runtime-lite's library functions by name, as compiled into this program, for the interpreter and for code
+// loaded into this process.
 #ifndef ONNXC_IR_KERNEL_LIBRARY_H
 #define ONNXC_IR_KERNEL_LIBRARY_H
 #include "runtime-lite/lib/lib.h"
 #include <stdbool.h>
 
 onnxc_lib_function *library_find(const char *name); // "topk"; NULL: none
-bool library_allocates(const char *name);           // strings and sequences, through *call
+bool library_allocates(const char *name);           // it allocates strings or sequences
 int library_count(void);
 const char *library_name(int i);
 #endif

@@ -3,7 +3,7 @@
 #include "ir/kernel/lower.h"
 #include <string.h>
 
-// A kernel that is being made may ask for its buffers when it has its step: they come before that.
+// Allocates b before the current step: a kernel may request its buffers while it is built.
 static void allocate(lowering *l, const loc *at, buffer *b) {
     region *r = l->region;
     const step *last = r->steps.n ? r->steps.at[r->steps.n - 1] : NULL;
@@ -18,7 +18,7 @@ static buffer *new_temp(lowering *l, const loc *at, const char *name, dtype t, i
     return b;
 }
 
-// Whether its values are single elements, which take whole bytes; exporters give them the sizes [] and [1].
+// Whether the values of a map are single elements of whole bytes; exporters give them shape [] or [1].
 static bool is_plain_map(const type *t) {
     const type *v = t->item;
     if ((t->elem != DT_I64 && t->elem != DT_STRING) || v->kind != TYPE_TENSOR || dtype_bits(v->elem) < 8)
@@ -40,7 +40,7 @@ static void need_tensor(lowering *l, const loc *at, const value *v) {
 
 static bool has_no_rank(const value *v) { return v->type.kind == TYPE_TENSOR && v->type.rank < 0; }
 
-// What callers get for a value: of maps the table that they are made of.
+// The value that callers receive: for maps, the table that represents them.
 static value *given_value(value *v) {
     const constant *labels;
     value *table = value_table(v, &labels);
@@ -90,7 +90,7 @@ static step *handle_step(lowering *l, region *r, const char *function, buffer *t
     return s;
 }
 
-// A constant of offsets, sizes and bytes, and at the program's entry the handles that point into it.
+// Strings as a constant of offsets, sizes and bytes; the program makes handles to them at its entry.
 static buffer *constant_strings(lowering *l, const char *name, const constant *c) {
     arena *a = l->program->arena;
     dim *sizes[MAX_RANK];
@@ -173,7 +173,7 @@ void lower_view(lowering *l, node *n, int out, int in) {
     if (!v) return;
     if (n->in[in] && has_no_rank(n->in[in]) && !has_no_rank(v)) need_rank(l, n->loc, n->in[in]);
     if (has_no_rank(v) && !(n->in[in] && has_no_rank(n->in[in])))
-        need_rank(l, n->loc, v); // memory is no handle
+        need_rank(l, n->loc, v); // a buffer is not a handle
     need_tensor(l, n->loc, v);
     buffer *from = n->in[in] && has_no_rank(n->in[in]) ? lower_buffer(l, n->in[in]) : lower_in(l, n, in);
     type t = lower_type(&v->type);
@@ -250,7 +250,7 @@ static bool all_set(const program *p, const dim *d) {
     return set;
 }
 
-// A body's nodes that stand for a node have its location, but run while the node's own sizes still change.
+// Nodes of a body that replaced a node have its location, but run while the sizes of the node still change.
 static bool belongs_to(const dim_check *c, const node *n) {
     if (c->at != n->loc) return false;
     for (const graph *g = c->in; g; g = g->outer)
@@ -258,7 +258,7 @@ static bool belongs_to(const dim_check *c, const node *n) {
     return false;
 }
 
-// Whether an earlier step, which always runs, has checked this; notes it when this one always runs.
+// Whether a step that always runs has checked this already; records it if the current region always runs.
 static bool holds_always(lowering *l, const dim *holds) {
     if (map_get_number(&l->certain, (uint64_t)holds->id)) return true;
     if (l->region == l->program->main) map_put_number(&l->certain, (uint64_t)holds->id, l);
@@ -303,7 +303,7 @@ void lower_graph(lowering *l, graph *g) {
     for (int j = 0; j < g->nodes.n; j++) lower_node(l, g->nodes.at[j]);
 }
 
-// A buffer of the caller's: of tensors their elements, of sequences and optionals a struct.
+// A buffer of the caller: elements of a tensor, or a struct for sequences and optionals.
 static buffer *io_buffer(program *p, const char *name, buffer_role role, value *v, int place) {
     const type *t = &v->type;
     bool tensor = t->kind == TYPE_TENSOR && t->rank >= 0;
@@ -319,7 +319,7 @@ static const char *hand_function(const buffer *b, bool take) {
     return b->dtype != DT_STRING ? NULL : take ? "string_take" : "string_give";
 }
 
-// The type as value_take reads it; returns how many numbers that are.
+// Encodes the type for value_take; returns the number of numbers.
 static int taken_numbers(program *p, const type *t, dim **numbers, int n) {
     int64_t code[3] = {t->kind == TYPE_OPTIONAL   ? 0
                        : t->kind == TYPE_SEQUENCE ? 2
@@ -333,7 +333,7 @@ static int taken_numbers(program *p, const type *t, dim **numbers, int n) {
     return n + own;
 }
 
-// The handles for what the caller gives.
+// Converts an input to handles.
 static buffer *take_input(lowering *l, value *v, buffer *from) {
     program *p = l->program;
     type t = lower_type(&v->type);
@@ -375,7 +375,8 @@ static void make_outputs(lowering *l, graph *g) {
     }
 }
 
-// Outputs that were not computed in place: inputs, constants, views, repeated and data-sized ones, handles.
+// Copies outputs that were not computed in place: inputs, constants, views, repeated and data-sized ones,
+// handles.
 static void copy_outputs(lowering *l, graph *g) {
     for (int j = 0; j < g->outputs.n; j++) {
         buffer *from = lower_buffer(l, given_value(g->outputs.at[j])), *to = l->program->outputs.at[j];
@@ -389,7 +390,7 @@ static void copy_outputs(lowering *l, graph *g) {
     }
 }
 
-// The steps of `first` come before those of r.
+// Puts the steps of `first` before those of r.
 static void put_before(program *p, region *r, const region *first) {
     region all = {0};
     for (int j = 0; j < first->steps.n; j++) VEC_PUSH(p->arena, &all.steps, first->steps.at[j]);

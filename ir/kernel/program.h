@@ -1,5 +1,4 @@
-// The program: the model as host steps over buffers. It prints, verifies and is interpreted; memory planning,
-// threads, hooks and error handling work on it and exist once.
+// The program: host code as steps over buffers. It is printed, verified and interpreted.
 #ifndef ONNXC_IR_KERNEL_PROGRAM_H
 #define ONNXC_IR_KERNEL_PROGRAM_H
 #include "ir/kernel/kernel.h"
@@ -32,8 +31,8 @@ struct step {
     int64_t index;
     const char *message;
     region *body[2];
-    // STEP_LIB (runtime-lite/lib/lib.h). The first nwritten of args are written; NULL: left out. What the
-    // function answers, minus 1, is the message with which the run fails.
+    // STEP_LIB (runtime-lite/lib/lib.h). The first nwritten of args are written; NULL: omitted. A non-zero
+    // result r of the function fails the run with messages[r - 1].
     const char *lib;
     int nargs, nwritten, nnumbers, nmessages;
     buffer **args;
@@ -51,7 +50,7 @@ struct program {
     VEC(kernel *) kernels;
     VEC(buffer *) inputs;  // in model order
     VEC(buffer *) outputs; // in model order
-    int *state;            // by output: 1 + the input whose memory it takes, else 0; NULL: no output does
+    int *state;            // by output: 1 + the input whose memory it is stored in, or 0; NULL: all 0
     VEC(dim *) variables;  // opaque dims set by steps
     region *main;
     dim *workspace; // bytes, after planning
@@ -59,25 +58,26 @@ struct program {
 
 program *program_new(module *m);
 buffer *program_buffer(program *p, const char *name, buffer_role role, dtype t, int rank, dim *const *dims);
-// What a step makes for others: TEMP, or HEAP where a step before must allocate it.
+// A temporary: TEMP, or HEAP if its size is opaque and a step must allocate it.
 buffer *program_temp(program *p, const char *name, dtype t, int rank, dim *const *dims);
 buffer *program_constant(program *p, const char *name, const constant *c);
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *dims);
 const buffer *buffer_root(const buffer *b);                                         // through view_of
-buffer *root_of(const buffer *b);                                                   // the same, to be changed
+buffer *root_of(const buffer *b);                                                   // the same, not const
 step *step_new(program *p, region *r, step_kind kind, const loc *at);               // appended
 step *step_insert(program *p, region *r, int at, step_kind kind, const loc *where); // before step `at`
 step *step_kernel(program *p, region *r, kernel *k);
 step *insert_kernel(program *p, region *r, int at, kernel *k); // before step `at`
 int step_index(const region *r, const step *s);
-// A library step with room for that many arguments and numbers, which the caller sets.
+// A library call with room for its arguments and numbers, which the caller sets.
 step *step_library(program *p, region *r, const char *lib, const loc *at, int nwritten, int nargs,
                    int nnumbers);
 const char *program_print(arena *a, const program *p);
-// What program_print wrote, or anyone else; errors have the line. The program's module holds its name alone.
+// Parses what program_print or anyone else wrote; errors have their line. The module of the program has only
+// a name.
 program *program_parse(arena *a, diag *d, const char *file, const char *text);
 void program_verify(program *p);
-// Every step in order, those of bodies after the step that owns them.
+// All steps in order, those of bodies after their owner.
 typedef struct step_site {
     step *s;
     region *region; // that holds it

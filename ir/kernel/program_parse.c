@@ -1,12 +1,12 @@
-// Reads programs (the grammar is in ir/kernel/kernel_text.h); lines that begin with "//" are comments. In: text that
-// anyone may have written. Out: a program that has been verified, or a fatal error with the line. Constants
-// without data get some: floats and bytes count 1 to 7 (floats in eighths), all others are 0.
+// Parses programs (grammar: ir/kernel/kernel_text.h; "//" starts a comment line). In: any text. Out: a
+// verified program, or a fatal error with its line. Constants without data are filled: floats and bytes count
+// 1 to 7 (floats in eighths), others are 0.
 #include "ir/kernel/kernel_text.h"
 #include "ir/kernel/library.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- buffers
-// Names of buffers that may come later.
+// References to buffers that may be declared later.
 typedef struct late_name {
     const buffer **to;
     const char *name, *at;
@@ -116,7 +116,7 @@ static region *parse_body(program_reader *r, int indent) {
     return body;
 }
 
-// name "[" integer "]". False: a dim stands here, which has no brackets.
+// name "[" integer "]"; false: a dim follows, which has no brackets.
 static bool parse_element(program_reader *r, step *s) {
     reader_skip(&r->in);
     const char *at = r->in.s;

@@ -1,5 +1,5 @@
-// Programs as text (the grammar is in ir/kernel/kernel_text.h). In: a program. Out: text that program_parse reads
-// back to the same text; of large constants, and of strings in memory, it has the type only.
+// Prints programs (grammar: ir/kernel/kernel_text.h). In: a program. Out: text that program_parse reads back
+// to the same text; large constants and strings are printed without their data.
 #include "ir/kernel/kernel_text.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ const char *const step_words[] = {
     [STEP_FREE] = "free",     [STEP_COPY] = "copy",   [STEP_MOVE] = "move", [STEP_IF] = "if",
     [STEP_LOOP] = "loop",     [STEP_LIB] = "call"};
 
-enum { DATA_MOST = 32 }; // elements of a constant that are written out
+enum { DATA_MOST = 32 }; // largest constant that is printed with its data
 
 static void print_region(text *t, named_dims *dims, const region *r, int indent);
 
@@ -124,9 +124,9 @@ static void print_program_buffer(text *t, named_dims *dims, const program *p, co
 }
 
 // ---------------------------------------------------------------- names
-// Those that others have already get numbers while the program is printed.
+// Duplicate names get numbers while the program is printed.
 typedef struct names {
-    map taken; // by name: the kernel that has it, or this for all
+    map taken; // by name: the kernel that uses it, or this struct for the whole program
     VEC(struct renamed_buffer {
         buffer *b;
         const char *name;

@@ -67,7 +67,7 @@ static void insert_site(arena *a, site_list *l, site *at) {
     l->at[to] = at;
 }
 
-// A kernel that several steps run counts as something else from the second on.
+// A kernel run by several steps counts as another kind of use from the second step on.
 static void record(uses *u, site *at) {
     const step *s = at->s;
     bool memory_only = s->kind == STEP_ALLOC || s->kind == STEP_FREE;
@@ -125,7 +125,7 @@ bool uses_are_direct(const uses *u, const buffer *root, int n) {
 }
 
 // ---------------------------------------------------------------- live ranges
-// Loops come inner ones first.
+// Extends r to all loops that it enters or leaves; inner loops first.
 static live_range over_loops(const uses *u, live_range r) {
     for (int j = 0; j < u->loops.n; j++) {
         live_range loop = u->loops.at[j];

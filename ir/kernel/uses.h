@@ -1,26 +1,26 @@
-// Def-use and liveness analysis of buffers: who reads and writes each, through views too, and its live range. In:
-// a program. Built once for a pass, which reports the kernels that it changes (uses_update).
+// Def-use and liveness analysis of buffers: readers and writers of each, through views too, and its live
+// range. In: a program. Built once per pass, which reports the kernels that it changes (uses_update).
 #ifndef ONNXC_IR_KERNEL_USES_H
 #define ONNXC_IR_KERNEL_USES_H
 #include "ir/kernel/program.h"
 
-// A step with the buffers that it accesses itself, not in its bodies.
+// A step with the buffers that it accesses itself, outside its bodies.
 typedef struct site {
     step *s;
-    region *region;     // that holds the step
-    struct site *owner; // the step whose body that region is, NULL: the program's
-    int depth;          // of the region: 0 is the program's
-    int time, end; // program order from 1; a loop's end counts as one more, for the condition and the jump
-    buffer_list accessed;      // each once, views as views, what is written first; without locals of kernels
-    buffer_list reads, writes; // their roots, each once; allocating and freeing count as writes
+    region *region;       // of the step
+    struct site *owner;   // the step whose body contains it, NULL: none
+    int depth;            // of the region: 0 is the program's
+    int time, end;        // program order from 1; the end of a loop counts as one more, for its condition
+    buffer_list accessed; // once each, views not resolved, written ones first; without locals of kernels
+    buffer_list reads, writes; // their roots, once each; allocation and release count as writes
 } site;
 typedef VEC(site *) site_list;
 
 typedef struct buffer_uses {
-    site_list sites; // each once, in program order; an update leaves those that no longer access it
+    site_list sites; // once each, in program order; an update keeps former users
     bool viewed;     // a site accesses a view of it
-    bool by_others;  // other steps than kernels use what it holds
-    bool output;     // the caller gets it
+    bool by_others;  // steps other than kernels use its contents
+    bool output;     // it is an output
     bool fallback;   // it is the default of an input
 } buffer_uses;
 
@@ -44,11 +44,11 @@ bool site_writes(const site *at, const buffer *root);
 static inline bool site_touches(const site *at, const buffer *root) {
     return site_reads(at, root) || site_writes(at, root);
 }
-// Whether so many sites access it, none a view of it; a default of an input counts as one.
+// Whether exactly n sites access it, and none through a view; being the default of an input counts as a use.
 bool uses_are_direct(const uses *u, const buffer *root, int n);
-// From the first use to the last one, and through all of a loop when a use lies outside of it; {0, 0}: no
-// use.
+// From the first to the last use, extended to the whole of a loop if some use is outside it; {0, 0}: no use.
 live_range uses_live_range(const uses *u, const buffer *root);
-// The last use in the innermost region that has all uses, NULL: none. Uses in bodies count as their owner's.
+// The last use in the innermost region that contains all uses; NULL: none. Uses in bodies count as uses of
+// their owner.
 const site *uses_last_site(const uses *u, const buffer *root);
 #endif

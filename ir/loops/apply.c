@@ -1,5 +1,5 @@
-// Scalar expressions as instructions. In: an expression node and its operands in registers, of any lanes.
-// Out: its value, with the meaning that ir/kernel/eval.c gives it.
+// Scalar expressions as instructions. In: an expression node and its operands in registers, with any number
+// of lanes. Out: its value, as ir/kernel/eval.c defines it.
 #include "ir/loops/convert.h"
 #include "ir/loops/math.h"
 #include <math.h>
@@ -14,11 +14,11 @@ static ins *negate(lbuild *b, ins *x) { return lb_bin(b, L_SUB, int_as(b, x, 0),
 static bool known_not(const ins *x, int64_t v) { return x->op == L_CONST && x->i != v; }
 
 // ---------------------------------------------------------------- integer division
-// The instruction is given a divisor that it can stand; the special cases are chosen afterwards.
+// The instruction gets a safe divisor; results for the special cases are selected afterwards.
 
 typedef struct division {
     ins *x, *y, *safe; // dividend, divisor, divisor without 0 and -1
-    ins *zero, *minus; // where y is 0, -1; NULL: nowhere
+    ins *zero, *minus; // where y is 0 or -1; NULL: nowhere
 } division;
 
 static division prepare(lbuild *b, bool is_signed, ins *x, ins *y) {
@@ -46,7 +46,7 @@ static ins *remainder_of(lbuild *b, bool is_signed, ins *x, ins *y) {
     return finish(b, d, lb_bin(b, is_signed ? L_SREM : L_UREM, x, d.safe), int_as(b, x, 0));
 }
 
-// The remainder has the other sign than the divisor.
+// Whether the remainder and the divisor have opposite signs.
 static ins *signs_differ(lbuild *b, ins *r, ins *y) {
     ins *zero = int_as(b, r, 0);
     ins *differ = lb_cmp(b, L_SLT, lb_bin(b, L_XOR, r, y), zero);
@@ -123,8 +123,9 @@ static ins *int_arithmetic(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
 
 // ---------------------------------------------------------------- floats
 
-// L_FMIN and L_FMAX give their second operand when one is NaN. With a constant (no NaN) in front that is all;
-// else a NaN in front is put back. (Of equal zeros a constant's sign may then differ from ir/kernel/eval.c.)
+// L_FMIN and L_FMAX return their second operand if one is NaN. A constant (not NaN) as the first operand
+// suffices; otherwise a NaN in x is restored. (Of equal zeros, the sign may differ from ir/kernel/eval.c for
+// a constant.)
 static ins *float_extreme(lbuild *b, expr_op op, ins *x, ins *y) {
     lop two = op == X_MIN ? L_FMIN : L_FMAX;
     if (x->op == L_CONST && x->f == x->f) return lb_bin(b, two, x, y);

@@ -1,5 +1,5 @@
-// Values between element types. In: values in registers. Out: instructions that convert them exactly as
-// ir/graph/dtype.c does, by integer arithmetic wherever a target may lack the conversion.
+// Conversions between element types. In: values in registers. Out: instructions that convert exactly as
+// ir/graph/dtype.c does, with integer arithmetic where a target may lack the conversion.
 #include "ir/loops/convert.h"
 #include "ir/target.h"
 #include <math.h>
@@ -17,13 +17,13 @@ static ins *zero_of(lbuild *b, ltype t) {
 static ins *not_zero(lbuild *b, ins *x) { return lb_cmp(b, L_NE, x, zero_of(b, x->type)); }
 
 // --------------------------------------------------------------- small float formats, as in ir/graph/dtype.c
-// Exponent and fraction move to their places, with the exponent's bias changed; numbers below the smallest
-// normal one are small integers times a power of two.
+// Shifts exponent and fraction into place and changes the bias; denormal numbers are small integers times a
+// power of two.
 static ins *decode_magnitude(lbuild *b, const float_format *f, ins *m) {
     int up = 23 - f->mbits;
     ins *bits =
         lb_bin(b, L_ADD, lb_bin(b, L_SHL, m, i32(b, m, up)), i32(b, m, (int64_t)(127 - f->bias) << 23));
-    if (f->special == FORMAT_IEEE) { // infinity and NaN have the largest exponent on both sides
+    if (f->special == FORMAT_IEEE) { // infinity and NaN have the largest exponent in both formats
         ins *top = lb_bin(b, L_OR, lb_bin(b, L_SHL, m, i32(b, m, up)), i32(b, m, 0x7f800000));
         bits = lb_select(b, lb_cmp(b, L_SLT, i32(b, m, f->max), m), top, bits);
     }
@@ -34,7 +34,7 @@ static ins *decode_magnitude(lbuild *b, const float_format *f, ins *m) {
     return lb_select(b, is_tiny, lb_conv(b, L_BITCAST, LK_I32, tiny), bits);
 }
 
-// code: I32, no bits above the format's.
+// code: I32, without bits above the format's.
 ins *float_of_code(lbuild *b, dtype t, ins *code) {
     const float_format *f = dtype_small_float(t);
     if (t == DT_BF16) return lb_conv(b, L_BITCAST, LK_F32, lb_bin(b, L_SHL, code, i32(b, code, 16)));
@@ -53,15 +53,15 @@ ins *float_of_code(lbuild *b, dtype t, ins *code) {
     return lb_conv(b, L_BITCAST, LK_F32, r);
 }
 
-// Cuts `drop` low bits off u, to nearest, halves to even.
+// Drops the low bits of u, rounding to nearest even.
 static ins *round_off(lbuild *b, ins *u, int drop) {
     ins *odd = lb_bin(b, L_AND, lb_bin(b, L_LSHR, u, i32(b, u, drop)), i32(b, u, 1));
     ins *sum = lb_bin(b, L_ADD, lb_bin(b, L_ADD, u, i32(b, u, (1ll << (drop - 1)) - 1)), odd);
     return lb_bin(b, L_LSHR, sum, i32(b, u, drop));
 }
 
-// Code of the magnitude with bits u, as if exponents had no upper end. Below the smallest normal number,
-// adding a power of two whose last place is the format's smallest step rounds to that step.
+// Code of the magnitude with bits u, as if exponents were unbounded. For denormal results, adding a power of
+// two whose last place is the smallest step of the format rounds to that step.
 static ins *round_magnitude(lbuild *b, const float_format *f, ins *u) {
     ins *normal =
         lb_bin(b, L_SUB, round_off(b, u, 23 - f->mbits), i32(b, u, (int64_t)(127 - f->bias) << f->mbits));
@@ -106,7 +106,8 @@ ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate) {
 }
 
 // ---------------------------------------------------------------- rounding once on the way to small formats
-// "To odd": inexact results get an odd last bit, so that rounding them again to fewer bits is rounding once.
+// Rounding to odd: an inexact result gets an odd last bit, so that rounding it again to fewer bits equals
+// rounding once.
 
 static ins *make_odd(lbuild *b, ins *f, ins *exact, ins *too_small) {
     ins *bits = lb_conv(b, L_BITCAST, LK_I32, f), *one = i32(b, f, 1);
@@ -123,8 +124,8 @@ ins *f64_to_odd(lbuild *b, ins *x) {
     return make_odd(b, f, exact, lb_cmp(b, L_SLT, lb_un(b, L_FABS, back), lb_un(b, L_FABS, x)));
 }
 
-// Integers of 32 and 64 bits; magnitudes are converted and the sign put back. The largest float that the
-// magnitude's type does not hold is above every integer.
+// 32- and 64-bit integers: the magnitude is converted and the sign restored. The smallest float above the
+// range of the type is above every integer.
 static ins *int_to_odd(lbuild *b, ins *x, bool is_signed) {
     ltype t = x->type;
     int bits = 8 * lkind_bytes(t.kind);
@@ -156,8 +157,8 @@ static ins *int_to_float(lbuild *b, dtype from, lkind to, ins *x) {
     return lb_conv(b, dtype_is_signed(from) ? L_SITOF : L_UITOF, to, x);
 }
 
-// Limits that the float type holds exactly bound by minimum and maximum; else the upper one is the next
-// power of two, and what reaches it is chosen after the conversion.
+// Limits that the float type represents are enforced by minimum and maximum. Otherwise the upper limit is the
+// next power of two, and the result for values that reach it is selected after the conversion.
 static ins *float_to_int(lbuild *b, dtype to, ins *x) {
     bool is_signed = dtype_is_signed(to);
     int bits = dtype_bits(to), digits = x->type.kind == LK_F64 ? 53 : 24, top = is_signed ? bits - 1 : bits;
@@ -174,7 +175,7 @@ static ins *float_to_int(lbuild *b, dtype to, ins *x) {
     return bits < 32 ? lb_conv(b, L_ITRUNC, lkind_of(dtype_compute(to)), r) : r;
 }
 
-// Keeps the low bits of a packed type, with its sign.
+// Wraps to the width of a packed type.
 static ins *wrap_packed(lbuild *b, dtype t, ins *x) {
     int bits = dtype_bits(t);
     if (bits >= 8) return x;
@@ -192,14 +193,14 @@ static ins *int_to_int(lbuild *b, dtype from, dtype to, ins *x) {
     return wrap_packed(b, to, r);
 }
 
-// f32 to bf16 and back needs no code between: the upper half is rounded in place.
+// Rounds f32 to bf16 in place, in the upper half of the bits.
 static ins *round_bf16(lbuild *b, ins *x) {
     ins *u = lb_conv(b, L_BITCAST, LK_I32, x);
     ins *r = lb_bin(b, L_SHL, round_off(b, u, 16), i32(b, x, 16));
     return lb_select(b, lb_cmp(b, L_EQ, x, x), lb_conv(b, L_BITCAST, LK_F32, r), x);
 }
 
-// F32 to what small format t holds, in F32.
+// Rounds F32 to a value of small format t, in F32.
 static ins *round_small(lbuild *b, dtype t, ins *x, bool saturate) {
     if (t == DT_BF16) return round_bf16(b, x);
     if (t == DT_F16 && b->target->f16_convert)
@@ -233,7 +234,7 @@ ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate) {
 
 static bool packed(dtype t) { return dtype_bits(t) < 8; }
 
-// What is loaded from memory, in storage's own kind, becomes a compute value.
+// Converts a loaded value of the storage kind to a compute value.
 static ins *from_storage(lbuild *b, dtype t, ins *x) {
     if (t == DT_BOOL) return not_zero(b, x);
     if (t == DT_F16 && x->type.kind == LK_F16) return lb_conv(b, L_FEXT, LK_F32, x);
@@ -249,7 +250,7 @@ static lkind storage_kind(lbuild *b, dtype t) {
 static ins *to_storage(lbuild *b, dtype t, ins *x) {
     if (t == DT_BOOL) return lb_conv(b, L_ZEXT, LK_I8, x);
     if (t == DT_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, x);
-    if (is_small_float(t)) // a float8 was saturated, or not, by the cast that made it: its infinity stays
+    if (is_small_float(t)) // the cast that made a float8 decided on saturation: its infinity stays
         return lb_conv(b, L_ITRUNC, dtype_bits(t) > 8 ? LK_I16 : LK_I8,
                        code_of_float(b, t, x, dtype_bits(t) != 8));
     return x;
@@ -267,7 +268,7 @@ static ins *byte_index(lbuild *b, dtype t, ins *i) {
     return lb_bin(b, L_LSHR, i, int_like(b, i, log_per_byte(t)));
 }
 
-// How far up in its byte element i lies, as I32.
+// Bit position of element i in its byte, as I32.
 static ins *shift_of(lbuild *b, dtype t, ins *i) {
     ins *in_byte = lb_bin(b, L_AND, i, int_like(b, i, per_byte(t) - 1));
     ins *n = lb_bin(b, L_MUL, in_byte, int_like(b, i, dtype_bits(t)));
@@ -287,7 +288,7 @@ static ins *interleave(lbuild *b, ins *x, ins *y) {
     return lb_shuffle(b, x, y, mask, 2 * n);
 }
 
-// Elements of consecutive bytes, cut to `lanes`.
+// Unpacks consecutive bytes into `lanes` elements.
 static ins *unpack(lbuild *b, dtype t, ins *bytes, int lanes) {
     int bits = dtype_bits(t), mask[1 << 10];
     if (bytes->type.lanes == 1) {
@@ -314,7 +315,7 @@ static ins *every_other(lbuild *b, ins *x, int first) {
     return lb_shuffle(b, x, x, mask, n);
 }
 
-// Neighbours x, y of `bits` each become x | y << bits.
+// Packs neighbours x, y of `bits` bits each into x | y << bits.
 static ins *join_pairs(lbuild *b, ins *x, int bits) {
     ins *low = every_other(b, x, 0), *high = every_other(b, x, 1);
     return lb_bin(b, L_OR, low, lb_bin(b, L_SHL, high, int_like(b, high, bits)));
@@ -363,7 +364,7 @@ ins *load_element(lbuild *b, dtype t, ins *ptr, ins *index, int lanes) {
     return from_storage(b, t, code);
 }
 
-// One lane: a branch is the only thing that touches no memory when n is 0.
+// One lane: only a branch avoids the access when n is 0.
 static ins *load_one_if(lbuild *b, dtype t, ins *ptr, ins *index, ins *n) {
     ins *v = lb_var(b, "element", zero_of(b, lt(compute_kind(t), 1)));
     ins *some = lb_if(b, lb_cmp(b, L_SLT, int_like(b, n, 0), n));
@@ -377,7 +378,7 @@ ins *load_element_n(lbuild *b, dtype t, ins *ptr, ins *index, int lanes, ins *n)
     ins *code = packed(t) ? load_packed_n(b, t, ptr, index, lanes, n)
                           : lb_loadn(b, lt(storage_kind(b, t), lanes), ptr, index, n);
     ins *v = from_storage(b, t, code);
-    // code 0 of e8m0 is no zero
+    // code 0 of e8m0 is not zero
     return t == DT_F8E8M0 ? lb_select(b, first_lanes(b, n, lanes), v, zero_of(b, v->type)) : v;
 }
 
@@ -396,7 +397,7 @@ void store_element(lbuild *b, dtype t, ins *ptr, ins *index, ins *value, int lan
     else lb_store(b, ptr, byte_index(b, t, index), pack(b, t, code), 0);
 }
 
-// What lies behind the n-th element in its byte is loaded and stored back.
+// Elements after the n-th in its byte are loaded and stored back.
 static void store_packed_n(lbuild *b, dtype t, ins *ptr, ins *index, ins *code, int lanes, ins *n) {
     ltype bytes = lt(LK_I8, bytes_for(t, lanes));
     ins *at = byte_index(b, t, index), *count = bytes_of_n(b, t, n);

@@ -1,5 +1,5 @@
-// The legaliser: walks every function, replaces instructions that the target lacks by expansions, and those
-// of expansions in turn until nothing is left to do. In: a module. Out: the module, with helper functions.
+// The legaliser: replaces instructions that the target lacks by expansions, whose instructions are legalised
+// in turn. In: a module. Out: the module, with helper functions.
 #include "ir/loops/convert.h"
 #include "ir/loops/legalize_impl.h"
 #include "ir/target.h"
@@ -9,7 +9,7 @@ typedef struct walk {
     lmodule *module;
     lfunc *f;
     diag *diag;
-    VEC(ins *) now; // what an instruction became, by id; NULL: itself
+    VEC(ins *) now; // by id: the replacement of an instruction; NULL: itself
 } walk;
 
 // ---------------------------------------------------------------- rounding to integers by adding 2^23 or
@@ -25,14 +25,14 @@ static ins *copy_sign(lbuild *b, ins *magnitude, ins *sign) {
     return lb_bitcast(b, t, lb_bin(b, L_OR, m, lb_bin(b, L_AND, lb_bitcast(b, it, sign), top)));
 }
 
-// Numbers of at least that size are integers, and NaN is not below it.
+// Larger numbers are integers, and NaN is not smaller.
 static ins *round_half_even(lbuild *b, ins *x) {
     ins *big = lb_float(b, x->type, x->type.kind == LK_F64 ? 0x1p52 : 0x1p23), *t = lb_un(b, L_FABS, x);
     ins *r = lb_bin(b, L_SUB, lb_bin(b, L_ADD, t, big), big);
     return copy_sign(b, lb_select(b, lb_cmp(b, L_SLT, t, big), r, t), x);
 }
 
-// One up or down where rounding went to the other side.
+// Corrects by one if it was rounded in the other direction.
 static ins *expand_rounding(lbuild *b, lop op, ins *x) {
     ins *one = lb_float(b, x->type, 1);
     if (op == L_RINT) return round_half_even(b, x);
@@ -57,7 +57,7 @@ static ins *widen_half(lbuild *b, ins *x) {
     return float_of_code(b, half_dtype(x->type.kind), code);
 }
 
-// LLVM calls a function for f64 to f16 even where it has an instruction for f32.
+// LLVM would call a function for f64 to f16 even if it has an instruction for f32.
 static ins *narrow_to_half(lbuild *b, lkind to, ins *x) {
     ins *f = x->type.kind == LK_F64 ? f64_to_odd(b, x) : x;
     if (to == LK_F16 && b->target->f16_convert) return lb_conv(b, L_FTRUNC, LK_F16, f);
@@ -93,7 +93,7 @@ static ins *expand_half(lbuild *b, const ins *x) {
     if (x->op == L_FEXT || x->op == L_FTOSI || x->op == L_FTOUI)
         return lb_conv(b, x->op, to, widen_half(b, x->args[0]));
     if (x->op == L_FTRUNC) return narrow_to_half(b, to, x->args[0]);
-    if (x->op == L_SITOF || x->op == L_UITOF) // exact in f64 up to 2^53, which is far beyond what halves hold
+    if (x->op == L_SITOF || x->op == L_UITOF) // exact in f64 up to 2^53, far beyond the range of halves
         return narrow_to_half(b, to, lb_conv(b, x->op, LK_F64, x->args[0]));
     return NULL;
 }
@@ -122,7 +122,7 @@ ins *call_helper(lmodule *m, lbuild *b, const char *name, ltype result, int narg
 
 // ---------------------------------------------------------------- one lane at a time
 
-// A reduction as a chain of the two-operand instruction, upper half onto lower half.
+// A reduction as repeated two-operand instructions, upper half onto lower half.
 static ins *expand_reduction(lbuild *b, const ins *x) {
     lop op = lop_across(x->op, x->type.kind);
     int n = x->args[0]->type.lanes;
@@ -149,7 +149,7 @@ static bool needs_soft_int(const target *t, const ins *x) {
     return x->type.kind == LK_I64 || x->args[0]->type.kind == LK_I64 || (c == LC_DIVIDE && t->no_divider);
 }
 
-// LLVM goes through 64-bit integers between vectors of doubles and of narrower integers.
+// LLVM uses 64-bit integers between vectors of doubles and of narrower integers.
 static bool splits_badly(const target *t, const ins *x) {
     bool doubles = x->type.kind == LK_F64 || (x->nargs && x->args[0]->type.kind == LK_F64);
     return is_small_freestanding(t) && is_conversion(x->op) && x->type.lanes > 1 && doubles;
@@ -246,7 +246,7 @@ static void walk_block(walk *w, lblock *block) {
 }
 
 void legalize(lmodule *m, diag *d) {
-    for (int i = 0; i < m->funcs.n; i++) { // helpers join at the end
+    for (int i = 0; i < m->funcs.n; i++) { // helpers are appended
         walk w = {.module = m, .f = m->funcs.at[i], .diag = d};
         if (w.f->body) walk_block(&w, w.f->body);
     }

@@ -1,10 +1,10 @@
-// Floats on machines that have none, in integer instructions: IEEE results, nearest even, denormals,
-// infinities and NaN; the sign and payload of NaN results are not defined. In: one instruction on scalars.
-// Out: a call of a static function of the module on the operands' bits.
+// Soft float: IEEE results rounded to nearest even, with denormals, infinities and NaN; sign and payload of
+// NaN results are undefined. In: one scalar instruction. Out: a call of a static function of the module on
+// the bits of the operands.
 #include "ir/loops/legalize_impl.h"
 
-// A format of w bits with m of fraction. Numbers in work have three more bits below, the last one "sticky":
-// set when anything below it was. Bit m + 3 is then the leading one, and e its biased exponent.
+// A format of w bits with m fraction bits. Intermediate numbers have three more bits below; the lowest is
+// sticky: set if any bit below it was. So bit m + 3 is the leading one, and e its biased exponent.
 typedef struct soft {
     lbuild *b;
     ltype t;
@@ -36,14 +36,14 @@ static ins *top_bit(const soft *s) { return num(s, s->w == 64 ? INT64_MIN : INT3
 static ins *sign_of(const soft *s, ins *x) { return and_(s, x, top_bit(s)); }
 static ins *abs_of(const soft *s, ins *x) { return and_(s, x, num(s, s->w == 64 ? INT64_MAX : INT32_MAX)); }
 
-// x >> n where what falls out is kept as the lowest bit; any n >= 0.
+// x >> n with the bits shifted out ORed into the lowest bit; any n >= 0.
 static ins *sticky_shift(const soft *s, ins *x, ins *n) {
     n = lb_bin(s->b, L_UMIN, n, num(s, s->w - 1));
     ins *r = shr(s, x, n);
     return or_(s, r, one_if(s, lb_cmp(s->b, L_NE, shl(s, r, n), x)));
 }
 
-// x shifted left until bit `top` is set; *n is how far. x = 0 shifts as far as it goes.
+// Shifts x left until bit `top` is set; *n: the distance. x = 0 is shifted as far as possible.
 static ins *normalise(const soft *s, ins *x, int top, ins **n) {
     *n = num(s, 0);
     int step = 1;
@@ -56,8 +56,8 @@ static ins *normalise(const soft *s, ins *x, int top, ins **n) {
     return x;
 }
 
-// r with its leading one at bit m + 3 (or 0), rounded to nearest even. Exponents below 1 make denormal
-// numbers: then the exponent field stays 0, which the leading one's absence sees to.
+// Rounds r, whose leading one is at bit m + 3 (or r = 0), to nearest even. Exponents below 1 give denormal
+// numbers, with exponent field 0 because there is no leading one.
 static ins *round_pack(const soft *s, ins *sign, ins *e, ins *r) {
     ins *one = num(s, 1);
     ins *down = lb_bin(s->b, L_SMAX, sub(s, one, e), num(s, 0));
@@ -79,7 +79,7 @@ static ins *fraction(const soft *s, ins *a) {
     return pick(s, below(s, a, hidden), f, or_(s, f, hidden));
 }
 
-// The same with the leading one at bit m also for denormal numbers.
+// Normalised: the leading one is at bit m also for denormal numbers.
 typedef struct number {
     ins *e, *f;
 } number;
@@ -92,7 +92,7 @@ static number normal_number(const soft *s, ins *a) {
 static ins *param(const lfunc *f, int i) { return f->params.at[i].value; }
 
 // ---------------------------------------------------------------- sums
-// The larger magnitude first; the other is moved down to its exponent.
+// The smaller magnitude is shifted to the exponent of the larger one.
 
 static void make_add(lbuild *b, lfunc *f, int w) {
     soft c = soft_of(b, w), *s = &c;
@@ -104,8 +104,7 @@ static void make_add(lbuild *b, lfunc *f, int w) {
     ins *fa = shl(s, fraction(s, a), three);
     ins *fd = sticky_shift(s, shl(s, fraction(s, d), three), sub(s, e, exponent(s, d)));
     ins *r = pick(s, minus, sub(s, fa, fd), add(s, fa, fd));
-    // One bit too many after a sum; after a difference perhaps many too few, but not below the exponent's
-    // end.
+    // A sum may have one bit too many; a difference may have many too few, but the exponent limits the shift.
     ins *over = shr(s, r, num(s, s->m + 4)), *n;
     r = or_(s, shr(s, r, over), and_(s, r, over));
     e = add(s, e, over);
@@ -124,7 +123,7 @@ static void make_add(lbuild *b, lfunc *f, int w) {
 
 // ---------------------------------------------------------------- products
 
-// The upper word of x * y with all of the lower one in its lowest bit.
+// The upper word of x * y, with the OR of all lower bits in its lowest bit.
 static ins *product_top(const soft *s, ins *x, ins *y) {
     lbuild *b = s->b;
     if (s->w == 32) {
@@ -146,7 +145,7 @@ static ins *product_top(const soft *s, ins *x, ins *y) {
 static ins *is_zero(const soft *s, ins *a) { return same(s, a, num(s, 0)); }
 static ins *is_nan(const soft *s, ins *a) { return below(s, infinity(s), a); }
 
-// Infinite operands and zeros: r where none of it holds.
+// Selects the result for infinite operands, zeros and NaN; otherwise r.
 static ins *special_product(const soft *s, ins *a, ins *d, ins *sign, ins *r) {
     lbuild *b = s->b;
     ins *inf = infinity(s);
@@ -200,7 +199,7 @@ static void make_div(lbuild *b, lfunc *f, int w) {
     lb_return(b, pick(s, nan, not_a_number(s), v));
 }
 
-// Of an even power of two times a fraction with m + 2 bits, two bits of which enter the rest in each step.
+// The root of an even power of two times a fraction with m + 2 bits; each step takes two bits of it.
 static void make_sqrt(lbuild *b, lfunc *f, int w) {
     soft c = soft_of(b, w), *s = &c;
     ins *x = param(f, 0), *a = abs_of(s, x), *one = num(s, 1), *two = num(s, 2);
@@ -251,7 +250,7 @@ static void make_compare(lbuild *b, lfunc *f, int detail) {
 
 // ---------------------------------------------------------------- conversions
 
-// detail: width of the float, +1 for a signed integer; the integer has 64 bits.
+// detail: width of the float, + 1 for signed; the integer has 64 bits.
 static void make_from_int(lbuild *b, lfunc *f, int detail) {
     soft c = soft_of(b, detail & ~1), wide = soft_of(b, 64), *s = &c, *l = &wide;
     ins *x = param(f, 0), *n, *zero = num(l, 0);
@@ -267,8 +266,7 @@ static void make_from_int(lbuild *b, lfunc *f, int detail) {
     lb_return(b, pick(s, lb_cmp(b, L_EQ, x, zero), num(s, 0), v));
 }
 
-// To 64 bits, toward zero; the operand is known to be in range. Signed and unsigned alike, by two's
-// complement.
+// Truncates to 64 bits; the operand is in range. The same for signed and unsigned, in two's complement.
 static void make_to_int(lbuild *b, lfunc *f, int w) {
     soft c = soft_of(b, w), wide = soft_of(b, 64), *s = &c, *l = &wide;
     ins *x = param(f, 0), *a = abs_of(s, x);
@@ -369,7 +367,7 @@ static ins *extreme(lbuild *b, lop op, ins *x, ins *y) {
     return lb_select(b, first, x, y);
 }
 
-// Half floats go through f32 before they come here.
+// Halves were converted to f32 before.
 static ins *soft_conversion(lmodule *m, lbuild *b, const ins *x) {
     ins *a = x->args[0];
     if (x->op == L_SITOF || x->op == L_UITOF) return from_int(m, b, x->op == L_SITOF, x->type.kind, a);

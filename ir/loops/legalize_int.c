@@ -1,6 +1,5 @@
-// Integers that a small target has no instructions for: division, products and shifts of 64 bits from 32-bit
-// pieces, and division where there is no divider. In: one instruction on scalars. Out: a call of a helper or
-// a few instructions.
+// Soft integers: 64-bit division, products and shifts from 32-bit parts, and division without a divider. In:
+// one scalar instruction. Out: a call of a helper, or a few instructions.
 #include "ir/loops/legalize_impl.h"
 #include "ir/target.h"
 
@@ -20,8 +19,7 @@ static ins *join(lbuild *b, ins *high, ins *low) {
 
 // ---------------------------------------------------------------- division
 //   rest = 0; for each bit of x from the top: rest = rest << 1 | bit; if (rest >= y) rest -= y, q |= 1
-// The quotient's bits move into x from below. rest may lose its top bit, which then tells that it is large
-// enough.
+// The bits of the quotient are shifted into x from below. If rest loses its top bit, it is large enough.
 
 static void make_unsigned_division(lbuild *b, lfunc *f, int want_rest) {
     ins *x0 = f->params.at[0].value, *y = f->params.at[1].value;
@@ -62,7 +60,7 @@ static ins *division(lmodule *m, lbuild *b, const ins *d) {
     return lb_select(b, minus, lb_bin(b, L_SUB, like(b, r, 0), r), r);
 }
 
-// Eight and sixteen bits have no divider of their own anywhere.
+// No target divides 8 or 16 bits.
 static ins *narrow_division(lbuild *b, const ins *d) {
     bool is_signed = d->op == L_SDIV || d->op == L_SREM;
     ins *args[2];
@@ -71,8 +69,8 @@ static ins *narrow_division(lbuild *b, const ins *d) {
 }
 
 // ---------------------------------------------------------------- shifts by n < 64, in halves
-// n < 32: the halves shift by n with n bits passing between them; else one half moves over and shifts by n
-// - 32.
+// n < 32: both halves shift by n, and n bits pass between them; otherwise one half moves to the other and
+// shifts by n - 32.
 
 static ins *shift_pieces(lbuild *b, lop op, ins *x, ins *n64) {
     ins *n = low_half(b, n64), *low = low_half(b, x), *high = high_half(b, x);

@@ -1,12 +1,12 @@
 // The builder of loops. In: calls that name an operation and its operands. Out: instructions appended to the
-// current block, or an operand or constant where the result is already known.
-// Integer constants are kept sign-extended (I1: 0 or 1), float constants rounded to their kind.
+// current block, or an operand or constant if the result is known. Integer constants are sign-extended (I1: 0
+// or 1), float constants rounded to their kind.
 #include "compiler/base/round.h"
 #include "ir/loops/loops_eval.h"
 #include "ir/target.h"
 #include <string.h>
 
-// A block made here knows the block that it was opened in.
+// A block with its enclosing block.
 typedef struct scope {
     lblock block;
     lblock *outer;
@@ -172,7 +172,8 @@ static bool is_float_value(const ins *x, double v) {
 
 // ---------------------------------------------------------------- folding
 
-// op on constants as ir/loops/loops_eval.c computes it. NULL: an operand is not constant, or the result is open.
+// Folds op on constants with ir/loops/loops_eval.c. NULL: an operand is not constant, or the result is
+// undefined.
 static ins *fold(lbuild *b, lop op, ltype t, int n, ins *const *args) {
     uint64_t word[2], out;
     const uint64_t *at[] = {&word[0], &word[1]};
@@ -193,7 +194,7 @@ static ins *fold(lbuild *b, lop op, ltype t, int n, ins *const *args) {
 
 static bool idempotent(lop op) { return lop_class(op) == LC_MIN_MAX || op == L_AND || op == L_OR; }
 
-// x op y where one operand decides: y is a constant, or x and y are the same integer.
+// x op y if one operand decides: y is a constant, or x and y are the same integer.
 static ins *fold_neutral(lbuild *b, lop op, ins *x, ins *y) {
     if (lkind_is_float(x->type.kind)) return (op == L_MUL || op == L_FDIV) && is_float_value(y, 1) ? x : NULL;
     if (x == y && idempotent(op)) return x;

@@ -1,7 +1,7 @@
-// Loops: how it is computed. Functions are trees of loops and blocks that hold portable instructions on
-// scalars and vectors. Kernels (by the schedules) and host code (from the program) both become functions;
-// emitters know nothing else. Values are structured SSA: an instruction may use what precedes it in its block
-// or an enclosing one. Mutable scalars and vectors are variables (L_VAR/L_GET/L_SET).
+// Loops: the low-level IR. Functions are trees of loops and blocks of portable instructions on scalars and
+// vectors. Schedules turn kernels into functions, and so does the host code generator for programs; emitters
+// know nothing else. Values are structured SSA: an instruction may use what precedes it in its block or an
+// enclosing one. Mutable scalars and vectors are variables (L_VAR/L_GET/L_SET).
 #ifndef ONNXC_IR_LOOPS_LOOPS_H
 #define ONNXC_IR_LOOPS_LOOPS_H
 #include "compiler/base/arena.h"
@@ -26,12 +26,12 @@ typedef struct ltype {
     uint16_t lanes; // 1: scalar
 } ltype;
 
-// What the instructions of a class have in common; ir/loops/loops.def has them all.
+// Classes of instructions; ir/loops/loops.def lists all.
 typedef enum lclass {
     LC_CONST,      // constants
-    LC_PLACE,      // what the function is given
-    LC_LANES,      // lanes moved
-    LC_REDUCE,     // lanes to one
+    LC_PLACE,      // parameters, symbols, local memory
+    LC_LANES,      // moves lanes
+    LC_REDUCE,     // combines all lanes
     LC_ARITHMETIC, // two operands, ints or floats
     LC_MULADD,
     LC_FLOAT,   // two floats
@@ -39,9 +39,9 @@ typedef enum lclass {
     LC_MIN_MAX, // two ints
     LC_BITS,    // two ints
     LC_SHIFT,   // two ints
-    LC_SIGN,    // the sign of a float, changed in its bits
+    LC_SIGN,    // changes the sign bit
     LC_SQRT,
-    LC_ROUND, // a float to an integral one
+    LC_ROUND, // float to an integral float
     LC_COMPARE,
     LC_SELECT,
     LC_RESIZE,    // int to int
@@ -55,8 +55,8 @@ typedef enum lclass {
     LC_VARIABLE,
     LC_CONTROL,
     LC_CALL,
-    LC_THREADS, // of a GPU's block
-    LC_GPU,     // of a GPU's warps and warpgroups: ir/loops/loops_gpu.h
+    LC_THREADS, // threads of a GPU block
+    LC_GPU,     // GPU warps and warpgroups: ir/loops/loops_gpu.h
     LC_COMMENT,
 } lclass;
 
@@ -70,10 +70,10 @@ lclass lop_class(lop op);
 int lop_operands(lop op);            // -1: a list
 bool lop_is_pure(lop op);            // leval computes it
 bool lop_commutes(lop op);           // on integers
-lop lop_across(lop reduce, lkind k); // the instruction on two operands that a reduction repeats
+lop lop_across(lop reduce, lkind k); // the two-operand instruction that a reduction repeats
 
-// How a loop may run. Emitters turn GRID and THREAD into the device's indices; PARALLEL says that iterations
-// are independent (it stays serial inside one task).
+// How a loop may run. GRID and THREAD become the indices of the device; PARALLEL: iterations are independent
+// (still serial inside one task).
 typedef enum loop_role {
     LOOP_SERIAL,
     LOOP_PARALLEL,
@@ -95,7 +95,7 @@ struct ins {
     lop op;
     ltype type;
     int id;   // dense in the function
-    int uses; // operand uses so far
+    int uses; // number of uses as an operand
     int nargs;
     ins **args;
     int64_t i;
@@ -105,7 +105,7 @@ struct ins {
     const gpu_ins *gpu;
     lkind elem;  // L_LOCAL; L_OFFSET
     bool shared; // L_LOCAL
-    int align;   // L_LOAD, L_STORE ...: known alignment in bytes (0: that of one element); L_LOCAL: wanted
+    int align;   // L_LOAD, L_STORE ...: known alignment in bytes (0: that of one element); L_LOCAL: requested
     loop_role role;
     lblock *body[2];
     ins *next;
@@ -116,15 +116,15 @@ typedef struct lparam {
     ltype type;
     lkind elem;        // LK_PTR: what it points to (LK_VOID: unknown bytes)
     dtype dtype;       // of the elements, for the text forms' types (signedness)
-    bool is_const;     // not written through
-    const char *ctype; // C type of a pointer to a struct ("mnist_in") or of a number ("size_t"), else NULL
+    bool is_const;     // the pointee is not written
+    const char *ctype; // C type of a struct pointer ("mnist_in") or number ("size_t"), else NULL
     ins *value;
 } lparam;
 typedef struct lfunc {
     arena *arena;
     const char *name;
-    const struct target *target; // what it is compiled for (variants of one kernel differ); never NULL
-    const char *comment;         // for the text forms: node names and pseudo-code, may hold newlines
+    const struct target *target; // compilation target, which differs between variants of a kernel; never NULL
+    const char *comment;         // for text output: node names and pseudo-code, may have several lines
     ltype result;
     VEC(lparam) params;
     lblock *body; // NULL: declared only
@@ -135,14 +135,14 @@ typedef struct lfunc {
     const char *library;         // declared only: runtime-lite's function of that name, NULL: none
 } lfunc;
 
-// Read-only data of the module, at its symbol. Written from its constant by the object writer, never through
-// the code generator.
+// Read-only data of the module, at a symbol. The object writer writes it from its constant, bypassing the
+// code generator.
 typedef struct ldata {
     const char *name;
     int64_t bytes;
     int align;
     const void *bytes_or_null;                                        // small data
-    void (*produce)(void *user, int64_t offset, void *to, int64_t n); // else: fills n bytes from offset
+    void (*produce)(void *user, int64_t offset, void *to, int64_t n); // else: produces n bytes from offset
     void *user;
     dtype dtype; // elements, for the C text
     bool exported;
@@ -156,15 +156,15 @@ typedef struct lmodule {
     VEC(lfunc *) funcs;
     VEC(ldata *) data;
     VEC(const char *)
-    preamble; // C text forms: lines before the functions (struct types come from the header)
+    preamble; // C text: lines before the functions (struct types are in the header)
 } lmodule;
 
 lmodule *lmodule_new(arena *a, const char *name, const struct target *t);
 lfunc *lfunc_new(lmodule *m, const char *name, ltype result);
 ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, bool is_const);
 const char *lfunc_print(arena *a, const lfunc *f);
-// GPU: bytes of shared memory that the launch must bring: 0, or all of the function's, where they are more
-// than a kernel may declare or lie at larger multiples than usual; and where an L_LOCAL lies among them.
+// GPU: dynamic shared memory of the launch in bytes: 0, or all of the function's if it exceeds what a kernel
+// may declare or needs larger alignment; and the offset of an L_LOCAL in it.
 int64_t lfunc_dynamic_shared(const lfunc *f);
 int64_t lfunc_shared_offset(const lfunc *f, const ins *local);
 void lfunc_verify(const lfunc *f, diag *d); // types, dominance, structure; violations are defects
@@ -185,8 +185,8 @@ int lkind_bytes(lkind k);        // LK_PTR: 8; LK_I1: 1
 int lkind_bits(lkind k);         // LK_I1: 1
 bool lkind_is_float(lkind k);
 bool lkind_is_int(lkind k);
-int loop_grid_axis(loop_role r);   // 0 to 2 of LOOP_GRID_X to LOOP_GRID_Z, else -1
-int loop_thread_axis(loop_role r); // the same of LOOP_THREAD_X to LOOP_THREAD_Z
+int loop_grid_axis(loop_role r);   // 0 to 2 for LOOP_GRID_X to LOOP_GRID_Z, else -1
+int loop_thread_axis(loop_role r); // likewise for LOOP_THREAD_X to LOOP_THREAD_Z
 lkind lkind_of(dtype t);           // storage kind: bool, u8, i8, f8 -> I8; packed types -> I8; c64 -> I64
 lkind lindex_kind(const struct target *t); // I64, or I32 on 32-bit targets
 
@@ -233,13 +233,13 @@ void lb_end(lbuild *b, ins *opened);
 ins *lb_call(lbuild *b, ltype result, const char *name, int nargs, ins *const *args);
 void lb_return(lbuild *b, ins *v); // v may be NULL
 void lb_comment(lbuild *b, const char *s);
-// x and y in any kind of the same total bits; they become acc's type, four bytes (two halves) to a lane, low
-// first.
+// x and y have any kind of the same total bits and are cast to acc's type, with four bytes (two halves) per
+// lane, low first.
 ins *lb_dot(lbuild *b, lop op, ins *acc, ins *x, ins *y);
 void lb_barrier(lbuild *b);
 ins *lb_shfl_xor(lbuild *b, ins *x, int lane_xor);
 ins *lb_atomic_add(lbuild *b, ins *ptr, ins *index, ins *v);
 ins *lb_null(lbuild *b);
-// Any instruction as it is, without folding (L_CALLPTR ...); its .i, .name, .mask are set by the caller.
+// Any instruction without folding (L_CALLPTR ...); the caller sets .i, .name, .mask.
 ins *lb_op(lbuild *b, lop op, ltype type, int nargs, ins *const *args);
 #endif

@@ -1,5 +1,5 @@
-// Pure instructions on values in words. In: an instruction and its operands' bits. Out: the result's bits, as
-// every emitter must give them wherever the language defines them.
+// Evaluates pure instructions. In: an instruction and the bits of its operands. Out: the bits of the result,
+// which every emitter must reproduce wherever the language defines them.
 #include "ir/loops/loops_eval.h"
 #include <math.h>
 #include <string.h>
@@ -14,7 +14,7 @@ int64_t leval_signed(lkind k, uint64_t v) {
     return w <= 1 || w == 64 ? (int64_t)v : (int64_t)(v << (64 - w)) >> (64 - w);
 }
 
-// Like leval_signed, but the one bit of I1 is a sign.
+// Like leval_signed, but the bit of I1 is a sign.
 static int64_t sign_of(lkind k, uint64_t v) { return k == LK_I1 ? -(int64_t)(v & 1) : leval_signed(k, v); }
 
 static uint64_t pattern(lkind k) { return leval_fit(k, 0x0101010101010101u * LEVAL_PATTERN); }
@@ -44,8 +44,8 @@ uint64_t leval_float_word(lkind k, double d) {
 
 // ---------------------------------------------------------------- two operands
 
-// Narrower kinds go through double: with 53 >= 2 * 24 + 2 bits the second rounding changes nothing. A NaN
-// operand keeps its bits through minimum and maximum, which choose and do not compute.
+// Narrower kinds are computed in double: 53 >= 2 * 24 + 2 bits make the second rounding harmless. Minimum and
+// maximum select an operand, so a NaN keeps its bits.
 static uint64_t float_bin(lop op, lkind k, uint64_t a, uint64_t b) {
     double x = leval_float(k, a), y = leval_float(k, b);
     if (op == L_FMIN) return x < y ? a : b;
@@ -133,7 +133,7 @@ static uint64_t float_to_int(lop op, lkind to, double d) {
     return leval_fit(to, op == L_FTOSI ? (uint64_t)(int64_t)d : (uint64_t)d);
 }
 
-// To narrow floats from 64-bit integers by the machine's own conversion: it rounds once.
+// 64-bit integers are converted to narrow floats by one machine conversion, to round once.
 static uint64_t int_to_float(lop op, lkind from, lkind to, uint64_t v) {
     int64_t s = sign_of(from, v);
     if (to == LK_F32) return float_bits(op == L_SITOF ? (float)s : (float)v);
@@ -175,7 +175,7 @@ static void bitcast(ltype from, ltype to, const uint64_t *a, uint64_t *out) {
 
 // ---------------------------------------------------------------- across lanes
 
-// Upper half onto lower half, until one is left.
+// Upper half onto lower half, until one lane is left.
 static uint64_t across(lop op, ltype t, const uint64_t *a) {
     uint64_t v[1 << 10];
     lop two = lop_across(op, t.kind);

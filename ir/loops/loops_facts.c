@@ -1,5 +1,4 @@
-// What is fixed for every kind, instruction and role of loops. In: one of them. Out: its facts, from
-// ir/loops/loops.def and the tables here.
+// Static properties of kinds, instructions and roles, from ir/loops/loops.def and the tables here.
 #include "ir/loops/loops.h"
 #include "ir/target.h"
 

@@ -1,4 +1,5 @@
-// Names and checks of GPU instructions. In: an instruction's fields and operands. Out: its name, what is wrong.
+// Names and checks of GPU instructions. In: fields and operands of an instruction. Out: its name, or an
+// error.
 #include "ir/loops/loops_gpu.h"
 #include <string.h>
 
@@ -10,7 +11,7 @@ static const struct {
 #undef X
 };
 
-// Pairs of types that are multiplied, with the letters of their names.
+// Pairs of types that can be multiplied, as names spell them.
 static const struct {
     dtype a, b;
     const char *name;
@@ -49,7 +50,7 @@ int gpu_words_b(const gpu_ins *g) { return g->n * g->k * dtype_bits(g->b) / 1024
 
 // ---------------------------------------------------------------- checks
 
-// The fragments of mma.sync are 16 x 8 by 32 bytes, and what sm_75 has.
+// Fragments of mma.sync are 16 x 8 by 32 bytes; sm_75 has smaller ones.
 static bool is_mma(const gpu_ins *g) {
     bool small = (g->a == DT_F16 && g->m == 16 && g->k == 8) ||
                  (g->a == DT_I8 && g->b == DT_I8 && g->m == 8 && g->k == 16);
@@ -72,7 +73,7 @@ static const char *fields_error(const gpu_ins *g) {
     return NULL;
 }
 
-// What an operand points into: an L_LOCAL, or other memory.
+// The base of a pointer: an L_LOCAL, or other memory.
 static const ins *base_of(const ins *x) {
     while (x->op == L_OFFSET) x = x->args[0];
     return x;

@@ -55,14 +55,14 @@ typedef enum gpu_op {
         GPU_OP_COUNT
 } gpu_op;
 
-// How an operand of GPU_WGMMA lies in shared memory.
+// Layout of an operand of GPU_WGMMA in shared memory.
 typedef enum gpu_order {
     ORDER_K,     // lines of 128 bytes along K
     ORDER_M,     // along 64 rows (columns), 16-bit elements
     ORDER_CORES, // core matrices of 8 rows x 16 bytes along K, eight side by side along K
 } gpu_order;
 
-// Fields that an instruction has not are 0. All are ints, so that two may be compared as bytes.
+// Unused fields are 0. All are ints, so that instructions can be compared as bytes.
 struct gpu_ins {
     gpu_op op;
     dtype a, b; // DT_F32: TF32
@@ -74,12 +74,12 @@ struct gpu_ins {
 const char *gpu_ins_name(arena *a, const gpu_ins *g); // "wgmma_n128_f16_km": all of its fields
 const char *gpu_types_name(const gpu_ins *g);         // "f16", "u8s8"; NULL: they are not multiplied
 char gpu_order_letter(gpu_order o);                   // k, m, c
-const char *gpu_ins_error(const ins *x);              // what is wrong with it and its operands, NULL: nothing
-// GPU_MMA and GPU_WGMMA*: elements of K for these types (32 bytes), and registers of a thread that the sums,
-// a and b take.
+const char *gpu_ins_error(const ins *x);              // an error in it or its operands; NULL: none
+// GPU_MMA and GPU_WGMMA*: elements along K for these types (32 bytes), and registers per thread for the sums,
+// a and b.
 int gpu_depth(dtype a);
 int gpu_sums(const gpu_ins *g);
 int gpu_words_a(const gpu_ins *g);
 int gpu_words_b(const gpu_ins *g);
-void lb_gpu(lbuild *b, gpu_ins g, ins *const *args); // as many as the instruction takes
+void lb_gpu(lbuild *b, gpu_ins g, ins *const *args); // with the operands that the instruction takes
 #endif

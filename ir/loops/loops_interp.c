@@ -1,6 +1,6 @@
-// Interpreter of loops. In: functions and argument bits. Out: results and written memory, or an error.
-// A value is one word per lane: integers zero-extended, floats as their bits. Threads of a block are
-// coroutines that come back at barriers and shuffles; memory remembers who touched each byte last.
+// The interpreter of loops. In: functions and argument bits. Out: results and written memory, or an error. A
+// value is one word per lane: integers zero-extended, floats as their bits. Threads of a block are coroutines
+// that yield at barriers and shuffles; shadow memory records who accessed each byte last.
 #include "ir/loops/loops_eval.h"
 #include "ir/loops/loops_interp_impl.h"
 #include "ir/target.h"
@@ -18,7 +18,7 @@ linterp *linterp_new(arena *a, const lmodule *m) {
     return in;
 }
 
-// How many regions begin at or before p, in by_address.
+// The number of regions that begin at or before p, in by_address.
 static int regions_before(const linterp *in, const char *p) {
     int low = 0, high = in->by_address.n;
     while (low < high) {
@@ -73,7 +73,7 @@ const char *linterp_error(const linterp *in) { return in->error; }
 uint64_t linterp_float(float v) { return leval_float_word(LK_F32, v); }
 uint64_t linterp_double(double v) { return leval_float_word(LK_F64, v); }
 
-// On a thread's own stack the jump is left to the scheduler.
+// On the stack of a coroutine, the scheduler performs the jump.
 static _Noreturn void fail(linterp *in, const char *text) {
     in->error = text;
     if (in->device && in->device->now) setcontext(&in->device->scheduler);
@@ -151,12 +151,12 @@ static region *find_region(linterp *in, const char *p, int64_t n) {
     int at = regions_before(in, p);
     if (at && holds(&in->regions.at[in->by_address.at[at - 1]], p, n))
         return remember(in, in->by_address.at[at - 1]);
-    for (int i = 0; i < in->regions.n; i++) // some may lie inside of others
+    for (int i = 0; i < in->regions.n; i++) // regions may be nested
         if (holds(&in->regions.at[i], p, n)) return remember(in, i);
     return NULL;
 }
 
-// Nothing orders that touch and one of the running thread. Blocks have shared memory of their own.
+// Whether nothing orders access t before the current thread. Blocks have their own shared memory.
 static bool is_concurrent(const linterp *in, const region *r, touch t) {
     const device *d = in->device;
     if (!t.thread || t.epoch < d->first_epoch) return false;
@@ -251,7 +251,7 @@ static int new_local(frame *fr, const ins *x) {
     return add_region(fr->in, p, bytes, true);
 }
 
-// A region of shared memory serves all blocks, one after the other.
+// Shared memory is reused by all blocks, one after the other.
 static void forget_shared_memory(linterp *in) {
     device *d = in->device;
     for (int i = 0; i < d->shared_regions.n; i++) {
@@ -260,8 +260,8 @@ static void forget_shared_memory(linterp *in) {
     }
 }
 
-// Shared memory is one for the block. Private memory is one for each frame, so that calls and threads have
-// their own, and holds nothing known each time that the instruction runs.
+// Shared memory exists once per block. Private memory exists per frame, so that calls and threads have their
+// own, and is undefined each time that the instruction runs.
 static uint64_t run_local(frame *fr, const ins *x) {
     linterp *in = fr->in;
     uint64_t *slot = value_of(fr, x);
@@ -359,7 +359,7 @@ static flow run_iteration(frame *fr, const ins *x, int64_t i) {
     return run_block(fr, x->body[0]);
 }
 
-// Iterations that do not depend on each other run in the chosen order.
+// Runs independent iterations in the chosen order.
 static flow run_in_order(frame *fr, const ins *x, int64_t begin, int64_t end, int64_t step) {
     int64_t n = begin < end ? (end - begin + step - 1) / step : 0;
     if (n < 2) return n ? run_iteration(fr, x, begin) : FLOW_NEXT;
@@ -401,7 +401,7 @@ static flow run_loop(frame *fr, const ins *x) {
     }
 }
 
-// Most of what kernels do is arithmetic on single positions: the same as leval, on a short way.
+// A fast path of leval for scalar integer arithmetic, which dominates.
 static bool run_position(frame *fr, const ins *x, uint64_t *out) {
     if (x->type.lanes != 1 || (x->type.kind != LK_I64 && x->type.kind != LK_I32)) return false;
     uint64_t v, a = x->nargs == 2 ? *arg(fr, x, 0) : 0, b = x->nargs == 2 ? *arg(fr, x, 1) : 0;
@@ -526,7 +526,7 @@ static void resume(linterp *in, thread *t) {
     if (in->error) longjmp(in->jump, 1);
 }
 
-// All threads of [first, first + n) wait for the same; what they wait for.
+// Whether all threads of [first, first + n) wait for the same thing.
 static bool all_wait(const device *d, int first, int n, wait_kind kind) {
     for (int i = first; i < first + n && i < d->n; i++)
         if (d->all[i].wait != kind || d->all[i].where != d->all[first].where) return false;
@@ -548,7 +548,7 @@ static void release_shuffles(linterp *in) {
     }
 }
 
-// A product takes all threads of a warp.
+// A product needs all threads of a warp.
 static void release_products(linterp *in) {
     device *d = in->device;
     for (int w = 0; w < d->n; w += WARP) {
@@ -575,14 +575,14 @@ static bool release_bulks(linterp *in) {
     return released;
 }
 
-// Why threads that wait differently never go on.
+// The reason for a deadlock.
 static const char *why_stuck(const device *d, const linterp *in) {
     for (int i = 0; i < d->n; i++)
         if (d->all[i].wait == WAIT_BULK) return linterp_bulk_stuck(in);
     return "not all threads of a block reach one barrier";
 }
 
-// Threads run until each waits; then all must wait alike.
+// Runs threads until each waits; then all must wait for the same thing.
 static void run_threads(linterp *in) {
     device *d = in->device;
     int64_t *order = ARENA_ARRAY(in->arena, int64_t, d->n);
@@ -639,7 +639,7 @@ static void run_grid(linterp *in, char *stacks) {
 
 static int64_t size_of(int64_t asked, int64_t known) { return asked ? asked : known ? known : 1; }
 
-// Memory that the caller gave and threads may write to.
+// Adds race detection to writable memory of the caller.
 static void watch_memory(linterp *in) {
     for (int i = 0; i < in->regions.n; i++) {
         region *r = &in->regions.at[i];

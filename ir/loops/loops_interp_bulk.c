@@ -1,13 +1,12 @@
-// Bulk copies of a device into shared memory, and the barriers that say when they came. In: such
-// instructions, which all threads of a block make and one of them means. Out: the copies, made at the
-// latest time that they can be: when somebody waits for them.
+// Bulk copies into shared memory and their barriers. In: such instructions, which all threads of a block
+// execute and one performs. Out: the copies, made as late as possible: when a thread waits for them.
 #include "ir/loops/loops_eval.h"
 #include "ir/loops/loops_interp_impl.h"
 #include <string.h>
 
 enum { BARRIER_BYTES = 8, UNIT = 16 };
 
-// Copies and barriers take shared memory as they do, which is nothing that a thread would have to show.
+// Copies and barriers access shared memory without making it unfenced.
 static char *checked(frame *fr, const ins *x, char *p, int64_t n, bool write) {
     thread *t = fr->in->device->now;
     bool unshown = t->unshown;
@@ -61,7 +60,7 @@ void linterp_mbarrier_expect(frame *fr, const ins *x) {
     b->expected = *(int32_t *)arg(fr, x, 1);
 }
 
-// Until somebody waits for the copy its place holds nothing known.
+// The destination is undefined until a thread waits for the copy.
 void linterp_bulk_copy(frame *fr, const ins *x) {
     if (fr->in->device->now->number) return;
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
@@ -89,7 +88,7 @@ static void end_phase(bulk_barrier *b) {
     b->phase++;
 }
 
-// As the device has it, a phase of that parity has passed when the present one has another.
+// A phase of that parity has passed if the current phase has the other parity, as in hardware.
 void linterp_mbarrier_wait(frame *fr, const ins *x) {
     device *d = fr->in->device;
     thread *t = d->now;

@@ -1,6 +1,5 @@
-// What a device's threads do together: shuffles, products and fragments of a warp, barriers; and copies that
-// run beside them. In: a thread at such an instruction. Out: its results, after it came back from the
-// scheduler.
+// Collective operations of threads: shuffles, products and fragments of a warp, barriers, and asynchronous
+// copies. In: a thread at such an instruction. Out: its results, after the scheduler resumes it.
 #include "ir/loops/loops_eval.h"
 #include "ir/loops/loops_interp_impl.h"
 #include <string.h>
@@ -14,7 +13,7 @@ void linterp_wait(frame *fr, const ins *x, wait_kind kind) {
     swapcontext(&t->context, &d->scheduler);
 }
 
-// d += a * b of the warp's fragments; the arguments point to registers.
+// d += a * b on fragments of the warp; the arguments point to registers.
 static void multiply(frame *fr, const ins *x) {
     thread *now = fr->in->device->now;
     const gpu_ins *g = x->gpu;
@@ -54,7 +53,7 @@ static void load_matrices(frame *fr, const ins *x) {
     memcpy(to, d, sizeof d);
 }
 
-// Until somebody waits for the copy its place holds nothing known.
+// The destination is undefined until the thread waits for the copy.
 static void begin_async(frame *fr, const ins *x) {
     thread *t = fr->in->device->now;
     char *to = pointer(fr, x, 0), *from = pointer(fr, x, 1);
@@ -66,7 +65,7 @@ static void begin_async(frame *fr, const ins *x) {
     VEC_PUSH(fr->in->arena, &t->copies, ((coming){to, from, t->groups}));
 }
 
-// All groups but the latest x->gpu->count are there.
+// Completes all groups except the latest x->gpu->count.
 static void end_async(frame *fr, const ins *x) {
     thread *t = fr->in->device->now;
     int n = 0, left = x->gpu->count;
@@ -82,7 +81,7 @@ static void end_async(frame *fr, const ins *x) {
 
 // ---------------------------------------------------------------- products of warpgroups
 
-// Numbers of 16 bytes: neighbours along K, or along the rows.
+// Reads 16 bytes as numbers: neighbours along K, or along rows.
 static void read_chunk(dtype t, const char *chunk, double *to, int step) {
     int bytes = dtype_bits(t) / 8;
     for (int e = 0; e < 16 / bytes; e++) {
@@ -95,7 +94,7 @@ static void read_chunk(dtype t, const char *chunk, double *to, int step) {
     }
 }
 
-// The numbers of an operand's rows that a warp needs; of b those of all.
+// Reads the rows of an operand that a warp needs; all rows of b.
 static void read_operand(frame *fr, const pending_wgmma *p, bool is_b, double *to) {
     const gpu_ins *g = p->call->gpu;
     gpu_order order = is_b ? g->order_b : g->order_a;
@@ -113,7 +112,7 @@ static void read_operand(frame *fr, const pending_wgmma *p, bool is_b, double *t
         }
 }
 
-// Lines of 128 bytes begin with a whole pattern of eight of them.
+// Lines of 128 bytes must start at a whole swizzle pattern of eight.
 static bool begins_well(const char *p, gpu_order order) {
     return (uintptr_t)p % 16 == 0 && (order == ORDER_CORES || ((uintptr_t)p >> 7 & 7) == 0);
 }
@@ -155,8 +154,8 @@ static void begin_product(frame *fr, const ins *x) {
     VEC_PUSH(fr->in->arena, &t->products, p);
 }
 
-// They take place now, the latest time that they can: all but those of the latest x->gpu->count batches, and
-// what no batch has closed.
+// Performs products as late as possible: all except those of the latest x->gpu->count batches and of the open
+// one.
 static void end_products(frame *fr, const ins *x) {
     enum { A = 64 * 32, B = 256 * 32 };
     device *d = fr->in->device;

@@ -1,4 +1,4 @@
-// Inside of the interpreter of loops: what its files share.
+// Shared by the files of the interpreter of loops.
 #ifndef ONNXC_IR_LOOPS_LOOPS_INTERP_IMPL_H
 #define ONNXC_IR_LOOPS_LOOPS_INTERP_IMPL_H
 #include "ir/loops/loops_interp.h"
@@ -10,10 +10,10 @@ typedef struct region {
     const char *p;
     int64_t bytes;
     bool writable, shared, watched;
-    struct shadow *shadow; // what threads write to: one for each byte
+    struct shadow *shadow; // accesses of threads: one per byte
 } region;
 
-// Who touched a byte last, and when: the epoch begins anew with each barrier, block and launch.
+// The last access to a byte; barriers, blocks and launches begin a new epoch.
 typedef struct touch {
     int thread; // in its block, + 1; 0: nobody, -1: several
     int block;  // -1: several
@@ -28,7 +28,7 @@ typedef struct native {
     void *user;
 } native;
 
-// Where a function's values lie in a frame, and the frames of earlier calls to use again.
+// Positions of the values of a function in a frame, and frames of earlier calls for reuse.
 typedef struct layout_of {
     int *at;
     int words;
@@ -40,9 +40,9 @@ struct linterp {
     arena *arena;
     const lmodule *module;
     VEC(region) regions;
-    VEC(int) by_address; // the same: every private array of every thread is one
+    VEC(int) by_address; // indices sorted by address; every private array of every thread is a region
     int epoch;
-    int recent[RECENT]; // regions that were found last
+    int recent[RECENT]; // recently found regions
     unsigned next_recent;
     map symbols, natives, layouts; // layouts by function address
     linterp_order order;
@@ -63,14 +63,14 @@ typedef enum wait_kind {
     WAIT_DONE
 } wait_kind;
 
-// A copy on its way, from NULL one of zeros, and how many groups of them were closed before it.
+// A pending copy, of zeros if from is NULL, and the number of groups closed before it.
 typedef struct coming {
     char *to, *from;
     int group;
 } coming;
 
-// A barrier of bulk copies in shared memory: a phase ends when one thread arrived and as many bytes came as
-// it said.
+// A barrier of bulk copies in shared memory: a phase ends when a thread has arrived and the announced number
+// of bytes has been copied.
 typedef struct bulk_copy {
     char *to, *from;
     int64_t bytes;
@@ -89,10 +89,10 @@ typedef struct pending_wgmma {
     const struct ins *call;
     char *a, *b;
     int64_t lead_a, lead_b;
-    int batch; // how many batches of them were closed before it
+    int batch; // number of batches closed before it
 } pending_wgmma;
 
-// The product that some thread of a warpgroup began as its number-th: all of them begin the same.
+// The number-th product that a thread of a warpgroup began: all threads must begin the same.
 enum { WARPGROUP = 128, MOST_WARPGROUPS = 8, BEGUN = 64 };
 typedef struct begun_product {
     int number;
@@ -105,19 +105,19 @@ typedef struct thread {
     int number; // in its block
     int64_t at[3];
     wait_kind wait;
-    const ins *where;             // barrier, shuffle or product it waits at
-    uint64_t *deposit, *received; // its operand of the shuffle, and its partner's
-    const uint32_t *registers;    // its operands of a product of fragments
+    const ins *where;             // instruction at which it waits
+    uint64_t *deposit, *received; // its operand of the shuffle, and that of its partner
+    const uint32_t *registers;    // its fragments of a product
     const uint32_t *const *warps; // those of its warp
     VEC(coming) copies;
     int groups;
     VEC(pending_wgmma) products;
-    char *sums;         // where their results go
-    uint32_t *sums_now; // what was there
-    int batches, begun; // of products: closed, and how many in all
-    int bulk, parity;   // the barrier of copies that it waits for, and the phase
-    bool fenced;        // registers may take part in products
-    bool unshown;       // it wrote to shared memory what products may not see yet
+    char *sums;         // destination of the results
+    uint32_t *sums_now; // its values before
+    int batches, begun; // number of closed batches; of all products
+    int bulk, parity;   // the bulk barrier that it waits for, and the phase
+    bool fenced;        // a fence allows registers in products
+    bool unshown;       // it wrote to shared memory without a proxy fence
 } thread;
 
 typedef struct device {
@@ -126,9 +126,9 @@ typedef struct device {
     int64_t grid[3], threads[3], block[3];
     thread *all, *now;
     int n, block_number;
-    double *numbers;         // that products read
+    double *numbers;         // operands of products
     int first_epoch;         // of the launch
-    bool unshown;            // a thread came to a barrier with such memory
+    bool unshown;            // a thread reached a barrier with unfenced writes
     VEC(bulk_barrier) bulks; // of the block
     begun_product begun[MOST_WARPGROUPS][BEGUN];
     ucontext_t scheduler;
@@ -153,22 +153,22 @@ static inline uint64_t *arg(frame *fr, const ins *x, int i) { return value_of(fr
 static inline char *pointer(frame *fr, const ins *x, int i) { return (char *)(uintptr_t)*arg(fr, x, i); }
 
 _Noreturn void linterp_fail_at(frame *fr, const ins *x, const char *what);
-// p, when n bytes there may be read or written now.
+// p, if n bytes there may be accessed; otherwise the run fails.
 void linterp_check_aligned(frame *fr, const ins *x, const char *p, int align); // fails unless p is a multiple
 char *linterp_checked(frame *fr, const ins *x, char *p, int64_t n, bool write);
 
-// loops_interp_device.c: what threads of a device do together or beside.
+// loops_interp_device.c: collective and asynchronous operations
 void linterp_wait(frame *fr, const ins *x, wait_kind kind);
 void linterp_shuffle(frame *fr, const ins *x, uint64_t *out);
 void linterp_gpu(frame *fr, const ins *x);
-const char *linterp_unfinished(const linterp *in); // what threads began and nobody waited for, NULL: nothing
+const char *linterp_unfinished(const linterp *in); // an error if operations are pending, NULL: none
 // loops_interp_bulk.c
 void linterp_mbarrier_init(frame *fr, const ins *x);
 void linterp_mbarrier_fence(frame *fr);
 void linterp_mbarrier_expect(frame *fr, const ins *x);
 void linterp_mbarrier_wait(frame *fr, const ins *x);
 void linterp_bulk_copy(frame *fr, const ins *x);
-bool linterp_bulk_passed(const linterp *in, const thread *t); // whether it need not wait any more
-const char *linterp_bulk_stuck(const linterp *in);            // why threads wait for ever
-bool linterp_bulk_left(const linterp *in);                    // whether copies are on their way
+bool linterp_bulk_passed(const linterp *in, const thread *t); // whether its phase has passed
+const char *linterp_bulk_stuck(const linterp *in);            // the reason for a deadlock
+bool linterp_bulk_left(const linterp *in);                    // whether copies are pending
 #endif

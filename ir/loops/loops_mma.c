@@ -4,7 +4,7 @@
 #include "ir/loops/loops_mma.h"
 #include <string.h>
 
-// Of f32, TF32 has the upper 19 bits.
+// TF32 has the upper 19 bits of f32.
 static double element(dtype t, uint32_t word, int j) {
     if (t == DT_F32) word &= 0xffffe000u;
     return dtype_is_float(t) ? dtype_load_float(t, &word, j) : (double)dtype_load_int(t, &word, j);

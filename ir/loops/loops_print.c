@@ -1,5 +1,5 @@
-// Functions of loops as text, for people and golden tests. In: a function. Out: one instruction to a line,
-// blocks in braces; floats with all their digits.
+// Prints functions of loops, for people and golden tests. In: a function. Out: one instruction per line,
+// blocks in braces, floats with all digits.
 #include "ir/loops/loops_gpu.h"
 #include <math.h>
 
@@ -22,7 +22,7 @@ static void add_const(text *t, const ins *x) {
     else text_printf(t, "%lld", (long long)x->i);
 }
 
-// Constants stand where they are used.
+// Constants are printed in place.
 static void add_operand(text *t, const ins *x) {
     if (x->op == L_CONST) add_const(t, x);
     else if (x->op == L_PARAM || (x->op == L_FOR && x->name)) text_printf(t, "%%%s", x->name);

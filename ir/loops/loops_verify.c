@@ -1,12 +1,12 @@
-// Checks of loops: operand counts and types, that values are made before they are used and in an enclosing
-// block, that blocks end where they may. In: a function. Out: a defect for the first violation.
+// Verifies loops: operand counts and types, definition before use in the same or an enclosing block,
+// structure of blocks. In: a function. Out: a defect for the first violation.
 #include "ir/loops/loops_gpu.h"
 #include "ir/target.h"
 
 typedef struct verify {
     const lfunc *f;
     diag *diag;
-    bool *made; // values that may be used here, by id
+    bool *made; // visible values, by id
     int loops;  // L_LOOPs around
     int depth;
 } verify;
@@ -164,7 +164,7 @@ static void check_variable(const verify *v, const ins *x) {
 
 static void check_block(verify *v, const lblock *b);
 
-// What a block made is gone behind it.
+// Values of a block are not visible after it.
 static void check_body(verify *v, const ins *x, int i) {
     if (!x->body[i]) return;
     v->depth++;

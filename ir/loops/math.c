@@ -71,7 +71,7 @@ ins *with_sign(const mctx *m, ins *magnitude, ins *sign) {
 
 ins *is_inf(const mctx *m, ins *abs_x) { return equal(m, abs_x, mf(m, INFINITY)); }
 
-// Adding 1.5 * 2^mant leaves the integer in the low bits of the sum.
+// The low bits of x + 1.5 * 2^mant are the integer.
 ins *round_magic(const mctx *m, ins *x, ins *scale, ins **low) {
     ins *magic = mf(m, by_width(m, 0x1.8p23, 0x1.8p52));
     ins *z = muladd(m, x, scale, magic);
@@ -92,7 +92,7 @@ pair fast_two_sum(const mctx *m, ins *x, ins *y) {
     return (pair){s, sub(m, y, sub(m, s, x))};
 }
 
-// The upper half of x's bits; what remains is exact, and so are products of halves.
+// The upper half of the bits of x; the remainder is exact, and so are products of halves.
 static ins *upper_half(const mctx *m, ins *x) {
     return from_bits(m, iop(m, L_AND, bits(m, x), mi(m, m->f64 ? -(1ll << 27) : -(1ll << 12))));
 }
@@ -124,7 +124,7 @@ pair pair_div(const mctx *m, pair x, pair y) {
     return fast_two_sum(m, q, divide(m, rest, y.h));
 }
 
-// Of 0 it is 0: the divisor is kept from being 0.
+// The root of 0 is 0: the divisor is never 0.
 pair pair_sqrt(const mctx *m, pair x) {
     ins *s = lb_un(m->b, L_SQRT, x.h);
     pair p = two_prod(m, s, s);
@@ -153,9 +153,8 @@ static reduced exp_reduce(const mctx *m, ins *x, bool with_low) {
     return d;
 }
 
-// Two factors whose product is 2^(n - down). The first takes n down to a bound where nothing is denormal yet,
-// so that only the product with the second rounds. Products, not sums of bits: those would make numbers of
-// NaN.
+// Two factors with product 2^(n - down). The first is bounded so that nothing becomes denormal; only the
+// product with the second rounds. Products rather than sums of bits, which would turn NaN into numbers.
 typedef struct scale {
     ins *first, *second;
 } scale;
@@ -231,7 +230,7 @@ static ins *sigmoid_of(const mctx *m, ins *x) {
 // ---------------------------------------------------------------- log
 //   x = 2^e m, sqrt(1/2) <= m < sqrt(2);  f = m - 1;  s = f / (2 + f);  log x = e log 2 + 2 atanh(s)
 
-// Integers of 64 bits become doubles through the bits of 1.5 * 2^52: few machines have an instruction.
+// Converts 64-bit integers to double through the bits of 1.5 * 2^52: few machines have an instruction.
 static ins *small_int_to_float(const mctx *m, ins *n) {
     if (!m->f64) return lb_conv(m->b, L_SITOF, LK_F32, n);
     return sub(m, from_bits(m, iop(m, L_ADD, n, mi(m, 0x4338000000000000))), mf(m, 0x1.8p52));
@@ -278,7 +277,7 @@ pair log_pair(const mctx *m, ins *positive) {
     return log_series(m, s.e, atanh_argument(m, pair_of(m, sub(m, s.m, mf(m, 1)))));
 }
 
-// u = 1 + x = 2^e m; what the rounding of u lost goes into f, so that f is x itself while e = 0.
+// u = 1 + x = 2^e m; the rounding error of u goes into f, so that f equals x while e = 0.
 pair log1p_pair(const mctx *m, pair x, ins *more) {
     pair u = two_sum(m, mf(m, 1), x.h);
     u.l = add(m, u.l, x.l);

@@ -1,6 +1,5 @@
-// What the math files share: the type they work in, and numbers of twice its precision as unevaluated sums of
-// two (Dekker 1971). None of this may be contracted or reassociated by an emitter: only L_MULADD may be
-// fused.
+// Shared by the math files: their working type, and double-word arithmetic with unevaluated sums of two
+// (Dekker 1971). Emitters must not contract or reassociate any of it: only L_MULADD may be fused.
 #ifndef ONNXC_IR_LOOPS_MATH_INTERNAL_H
 #define ONNXC_IR_LOOPS_MATH_INTERNAL_H
 #include "ir/loops/math.h"

@@ -10,14 +10,14 @@ static ins *both(const mctx *m, pair p) { return add(m, p.h, p.l); }
 // ---------------------------------------------------------------- pow
 //   |x|^y = e^(y log |x|), the product in twice the precision; then the sign and C's special cases
 
-// From 2^mant on all numbers are integers; below, adding 2^mant rounds to one.
+// From 2^mant on, all numbers are integers; below, adding 2^mant rounds to an integer.
 static ins *is_integer(const mctx *m, ins *abs_y) {
     ins *big = mf(m, by_width(m, 0x1p23, 0x1p52));
     ins *same = equal(m, sub(m, add(m, abs_y, big), big), abs_y);
     return lb_bin(m->b, L_OR, lb_cmp(m->b, L_SLE, big, abs_y), same);
 }
 
-// y log|x|. A larger |y| overflows or underflows as its clamped value does, or |x| is 1.
+// y log|x|. A clamped larger |y| overflows or underflows as well, unless |x| is 1.
 static pair pow_exponent(const mctx *m, ins *ax, ins *y) {
     double most = by_width(m, 0x1p40, 0x1p80);
     pair l = log_pair(m, ax);
@@ -44,7 +44,7 @@ ins *math_pow(const mctx *m, ins *x, ins *y) {
     ins *minus = lb_cmp(b, L_SLT, bits(m, x), mi(m, 0));
     ins *odd = lb_select(b, half_whole, lb_int(b, minus->type, 0), whole);
     r = pick(m, lb_bin(b, L_AND, minus, odd), neg(m, r), r);
-    // a negative number, neither 0 nor infinite, to a power that is no integer
+    // a negative finite number to a power that is not an integer
     ins *number = lb_bin(b, L_AND, less(m, x, zero), less(m, ax, mf(m, INFINITY)));
     ins *none = lb_select(b, whole, lb_int(b, minus->type, 0), number);
     ins *nan = lb_bin(b, L_OR, lb_cmp(b, L_NE, x, x), lb_cmp(b, L_NE, y, y));
@@ -67,8 +67,7 @@ static whole whole_of(const mctx *m, ins *abs_bits) {
     return (whole){iop(m, L_OR, fraction, hidden), pick(m, denormal, mi(m, 1), e)};
 }
 
-// mantissa * 2^(exponent - bias - mant), by two normal powers of which the second is only needed near
-// denormals.
+// mantissa * 2^(exponent - bias - mant), by two normal powers; the second matters only near denormals.
 static ins *from_whole(const mctx *m, whole w) {
     ins *f = lb_conv(m->b, L_UITOF, m->t.kind, w.mantissa), *least = mi(m, m->mant + 1);
     ins *field = iop(m, L_SUB, iop(m, L_SMAX, w.exponent, least), mi(m, m->mant));
@@ -97,7 +96,7 @@ static ins *remainder_bits(const mctx *m, whole x, whole y) {
 ins *math_fmod(const mctx *m, ins *x, ins *y) {
     lbuild *b = m->b;
     ins *ax = mabs(m, x), *ay = mabs(m, y), *inf = mf(m, INFINITY), *one = mf(m, 1);
-    // x infinite, y zero or a NaN: no number; |x| < |y|: x itself. Those lanes compute with 1.
+    // x infinite, y zero or a NaN: NaN; |x| < |y|: x itself. Those lanes compute with 1.
     ins *fine = lb_bin(b, L_AND, less(m, ax, inf), less(m, mf(m, 0), ay));
     ins *smaller = less(m, ax, ay);
     ins *work = lb_select(b, smaller, lb_int(b, fine->type, 0), fine);
@@ -131,7 +130,7 @@ static ins *tanh_of(const mctx *m, ins *x) {
     return with_sign(m, pick(m, less(m, t, mf(m, 0.6)), small, big), x);
 }
 
-// Past 2^big the square would overflow or the difference no longer counts: log(2x) = log(1 + x) + log 2 then.
+// Above 2^big the square would overflow or the difference does not matter: log(2x) = log(1 + x) + log 2.
 static ins *is_big(const mctx *m, ins *t) { return less(m, mf(m, by_width(m, 0x1p30, 0x1p60)), t); }
 
 // log(1 + t + t^2 / (1 + sqrt(1 + t^2)))

@@ -33,8 +33,8 @@ static angle reduce_small(const mctx *m, ins *x) {
 }
 
 // ---------------------------------------------------------------- large arguments
-// x = M 2^k. Of 2/pi only the bits count that leave M 2^k 2/pi mod 4: a window of 3 (f64: 6) words
-// that begins at the weight 2^(2-k). Its product with M, cut to the window's width, has the quadrant in the
+// x = M 2^k. Only those bits of 2/pi matter that affect M 2^k 2/pi mod 4: a window of 3 (f64: 6) words from
+// the weight 2^(2-k) on. Its product with M, truncated to the width of the window, has the quadrant in the
 // top two bits and the fraction of pi/2 below.
 
 enum { WORDS_32 = 3, WORDS_64 = 6, PAD_WORDS = 2, TABLE_32 = 9, TABLE_64 = 39 };
@@ -80,8 +80,8 @@ static void add_product(const mctx *m, ins **p, ins *factor, ins **w, int at) {
     }
 }
 
-// Sum of words (f64) or half words (f32) as floats; the first has the weight `unit` at its lowest bit. From
-// the largest down, so that each addition's loss is exact.
+// Sums words (f64) or half words (f32) as floats; the first has the weight `unit` at its lowest bit. Largest
+// first, so that the error of each addition is exact.
 static pair words_to_pair(const mctx *m, ins **p, int n) {
     int width = m->f64 ? 32 : 16, pieces = m->f64 ? n : 2 * n;
     pair s = pair_of(m, mf(m, 0));
@@ -118,7 +118,7 @@ static angle reduce_large(const mctx *m, ins *x) {
         ins *in = i ? iop(m, L_LSHR, p[i - 1], word(m, 30)) : word(m, 0);
         p[i] = iop(m, L_AND, iop(m, L_OR, iop(m, L_SHL, p[i], word(m, 2)), in), low);
     }
-    // A fraction of one half and more is one less and the next quadrant.
+    // A fraction of at least one half becomes negative, in the next quadrant.
     ins *above = lb_cmp(m->b, L_NE, iop(m, L_AND, p[n - 1], word(m, 1ll << 31)), word(m, 0));
     ins *flip = pick(m, above, low, word(m, 0));
     for (int i = 0; i < n; i++) p[i] = iop(m, L_XOR, p[i], flip);
@@ -165,7 +165,7 @@ static ins *bit_set(const mctx *m, ins *q, int64_t bit) {
     return lb_cmp(m->b, L_NE, iop(m, L_AND, q, mi(m, bit)), mi(m, 0));
 }
 
-// In tan the rounding of z counts in both terms, so z's low part is put back.
+// In tan the rounding of z affects both terms, so the low part of z is added back.
 static ins *tan_of(const mctx *m, angle a) {
     pair z = two_prod(m, a.r.h, a.r.h), s = sin_terms(m, a.r, z.h), c = cos_terms(m, a.r, z.h);
     c.l = muladd(m, z.l, mf(m, -0.5), c.l);
@@ -187,7 +187,7 @@ static ins *sin_of(const mctx *m, angle a) {
     return from_bits(m, iop(m, L_XOR, bits(m, y), minus));
 }
 
-// sin and tan are computed of |x|: that keeps -0.
+// sin and tan are computed for |x|: that preserves -0.
 ins *math_trig(const mctx *m, expr_op op, ins *x) {
     ins *t = mabs(m, x);
     angle a = reduce(m, t);

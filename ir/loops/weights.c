@@ -1,5 +1,5 @@
-// Constants as read-only data. In: a constant's buffer with its layout. Out: bytes of any range of it, made
-// when the object is written; and which constants are the same.
+// Constants as read-only data. In: a constant buffer with its layout. Out: any range of its bytes, produced
+// when the object is written; equality of constants.
 #include "ir/loops/weights.h"
 #include "ir/kernel/layout.h"
 #include "ir/target.h"
@@ -50,7 +50,7 @@ uint64_t weights_hash(const buffer *b) {
     return hash_bytes(h, c->data, (size_t)(n < HASHED_MOST ? n : HASHED_MOST));
 }
 
-// Their programs may have tables of dims of their own.
+// The buffers may belong to programs with different tables of dims.
 static bool same_shape(const buffer *x, const buffer *y) {
     if (x->rank != y->rank) return false;
     for (int j = 0; j < x->rank; j++)
