@@ -1,4 +1,5 @@
-// Sizes bound, bounded and named; inputs made constants; inner values made outputs. In: a module as imported.
+// Applies the options about the interface: binds, bounds and names sizes, makes inputs constants and inner
+// values outputs. In: an imported module.
 #include "compiler/driver/bind.h"
 #include "ir/graph/boundary.h"
 #include "ir/kernel/program.h"
@@ -9,8 +10,8 @@ typedef struct binder {
     arena *arena;
     diag *diag;
     module *module;
-    map to;      // symbol id -> dim that takes its place
-    bool loosen; // a size that the model fixes was given a name
+    map to;      // symbol id -> its replacement
+    bool loosen; // a fixed size of the model was given a name
 } binder;
 
 // ---------------------------------------------------------------- substitution
@@ -34,8 +35,7 @@ static bool reads_maps_only(const node *n) {
     return maps;
 }
 
-// Shapes that the model declares for values computed from tensors: right only for the sizes it was exported
-// with.
+// Drops declared shapes of values computed from tensors: they may hold only for the sizes of the export.
 static void drop_declarations(module *m) {
     for (int j = 0; j < m->values.n; j++) {
         value *v = m->values.at[j];
@@ -67,7 +67,7 @@ static void unknown_name(const binder *b, const char *what, const char *name, co
     diag_error(b->diag, NULL, "%s: the model has no name '%s'", what, name);
 }
 
-// One size, or the range in which all sizes that were named lie.
+// Binds the symbol to one size, or bounds it by the range of all sizes given.
 static void bind_dim(binder *b, const map *symbols, const size_list *list, const size_range *r) {
     dim *symbol = map_get(symbols, list->name);
     if (!symbol) unknown_name(b, "--dim", list->name, symbols);
@@ -133,7 +133,7 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
     if (b.to.n) substitute(&b);
     if (b.loosen) drop_declarations(m);
     b.to = (map){.arena = a};
-    map symbols = input_symbols(&b); // those too that --shape has named
+    map symbols = input_symbols(&b); // including those that --shape has named
     for (int j = 0; j < o->dims.n; j++) {
         const size_list *l = &lists[j];
         bind_dim(&b, &symbols, l, choice ? &l->at.at[choice[j]] : l->at.n == 1 ? &l->at.at[0] : &l->hull);
@@ -149,7 +149,8 @@ static const char *lower_case(arena *a, const char *s) {
     return c;
 }
 
-// "NAME=REST" with the name of an input or output; what is both is meant as both. NULL: an error was said.
+// Finds the input and the output called NAME in "NAME=REST"; both if both have the name. NULL: an error was
+// reported.
 static const char *find_ports(diag *d, const module *m, const char *option, const char *s, int *in,
                               int *out) {
     *in = *out = -1;

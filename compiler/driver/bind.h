@@ -1,22 +1,21 @@
-// What the command line says about a model's interface, done to the imported module before inference.
+// Applies options about the interface to the imported module before inference.
 #ifndef ONNXC_COMPILER_DRIVER_BIND_H
 #define ONNXC_COMPILER_DRIVER_BIND_H
 #include "compiler/driver/options.h"
 #include "compiler/driver/versions.h"
 #include "ir/graph/graph.h"
 
-// --io-dtype and --io-layout: before the others, which mean the interface as callers see it.
+// --io-dtype and --io-layout: first, since the others mean the interface that callers see.
 void bind_io(arena *a, diag *d, module *m, const options *o);
-// --dim and --shape. Unknown names, contradictions and sizes below 0 are errors. lists: what each --dim says;
-// choice: by list, which of its ranges; NULL: all of them.
+// --dim and --shape. Unknown names, contradictions and negative sizes are errors. lists: the parsed --dim
+// options; choice: the range selected from each list; NULL: all.
 void bind_options(arena *a, diag *d, module *m, const options *o, const size_list *lists, const int *choice);
 // --state, of the lowered program.
 void bind_states(program *p, diag *d, const options *o);
-// Every wanted axis of every input gets a size of its own, "input.axis"; declarations of other shapes are
-// dropped.
+// Makes every wanted axis of every input a symbol, "input.axis", and drops declared shapes of other values.
 void bind_symbolic(module *m, bool (*wanted)(void *user, const value *v, int axis), void *user);
 // Graph input i becomes the constant c.
 void bind_constant(module *m, int i, constant *c);
-// The computed values of the main graph become outputs too, after the model's own.
+// Makes all computed values of the main graph outputs, after those of the model.
 void bind_all_outputs(module *m);
 #endif

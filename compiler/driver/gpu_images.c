@@ -1,4 +1,4 @@
-// NVRTC at work. In: the kernels of a program. Out: PTX and cubins, as files or in the object.
+// Compiles kernels with NVRTC. In: the kernels of a program. Out: PTX and cubins, as files or in the object.
 #include "compiler/driver/gpu_images.h"
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host.h"
@@ -12,7 +12,7 @@ static const nvrtc *open_nvrtc(pipeline *p) {
     return n;
 }
 
-// PTX is compiled for newer architectures when it is loaded, so that the oldest serves all.
+// The driver compiles PTX for newer architectures, so the oldest serves all.
 static int oldest_arch(const nvrtc *n) {
     enum { OLDEST = 75 };
     return n->narchs && n->archs[0] > OLDEST ? n->archs[0] : OLDEST;
@@ -32,7 +32,7 @@ bytes cubin_code(pipeline *p) {
     return (bytes){(char *)made.code, made.size};
 }
 
-// PTX for newer architectures is that of the newest one asked for, which its code brings along.
+// PTX for newer architectures is that of the newest one requested, which its cubin compilation also returns.
 typedef struct images {
     gpu_image *at;
     int n, newest;

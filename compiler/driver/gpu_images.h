@@ -1,4 +1,4 @@
-// NVRTC at work for the outputs: PTX, cubins, and what an object with GPU code brings along.
+// Compiles kernels with NVRTC: PTX, cubins, and the images in an object with GPU code.
 #ifndef ONNXC_COMPILER_DRIVER_GPU_IMAGES_H
 #define ONNXC_COMPILER_DRIVER_GPU_IMAGES_H
 #include "compiler/base/sink.h"
@@ -6,9 +6,9 @@
 
 bytes ptx_code(pipeline *p);
 bytes cubin_code(pipeline *p);
-// Into the module of a build with GPU code: a cubin for each --gpu-arch and PTX of the newest; without any
-// PTX of the oldest architecture.
+// Adds images to the module of a build with GPU code: a cubin for each --gpu-arch and PTX of the newest;
+// without --gpu-arch, PTX of the oldest architecture.
 void add_gpu_images(pipeline *p);
-// For reports: what the code for each --gpu-arch uses (gpu_uses). Without NVRTC there is a warning instead.
+// For reports: records what the code for each --gpu-arch uses (gpu_uses). Without NVRTC, warns instead.
 void note_gpu_uses(pipeline *p);
 #endif

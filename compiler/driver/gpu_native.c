@@ -1,4 +1,5 @@
-// This machine's GPUs, asked of CUDA's driver. A process that has asked cannot fork and use them.
+// Queries this machine's GPUs through the CUDA driver. A process that has done so cannot use them after
+// fork().
 #include "compiler/driver/gpu_native.h"
 #include "codegen/gpu/nvrtc.h"
 #include "runtime-lite/cuda/cuda.h"

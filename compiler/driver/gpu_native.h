@@ -1,11 +1,11 @@
-// What code for GPUs that runs at once is compiled for.
+// Targets of GPU code that is run immediately.
 #ifndef ONNXC_COMPILER_DRIVER_GPU_NATIVE_H
 #define ONNXC_COMPILER_DRIVER_GPU_NATIVE_H
 #include "compiler/base/arena.h"
 
-// The architectures of this machine's GPUs, each once and as codegen/gpu/nvrtc.h numbers them, as far as that
-// NVRTC knows them: of a newer GPU the newest that it does. 0: no GPU or no NVRTC.
+// The architectures of this machine's GPUs, without duplicates and numbered as in codegen/gpu/nvrtc.h; for a
+// GPU newer than NVRTC, the newest that NVRTC knows. 0: no GPU or no NVRTC.
 int gpu_native_archs(arena *a, const char *nvrtc, int **archs);
-// Until the process ends the first GPU's primary context is there: making it takes longer than many a run.
+// Keeps the primary context of the first GPU until the process ends: creating it takes longer than most runs.
 void gpu_native_hold(void);
 #endif

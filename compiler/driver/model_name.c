@@ -1,4 +1,4 @@
-// In: --name, or the path of a model. Out: the C identifier that prefixes what is emitted.
+// In: --name, or the path of a model. Out: the C identifier that prefixes emitted names.
 #include "compiler/driver/pipeline.h"
 #include <ctype.h>
 #include <string.h>

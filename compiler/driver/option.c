@@ -1,4 +1,4 @@
-// Reading options by the tables, and showing the tables as help.
+// Parses options by tables, and prints the tables as help.
 #include "compiler/driver/option.h"
 #include <ctype.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of option files: how deep they may name each other, how many there may be in all, and bytes of one.
+// Limits of option files: nesting, total number, and size of one.
 enum { FILES_DEEP = 10, FILES_MOST = 1000, FILE_MOST = 1 << 24 };
 enum { HELP_COLUMN = 30, HELP_WIDTH = 100 };
 
@@ -52,7 +52,7 @@ static char *read_file(arena *a, diag *d, const char *path) {
     return (char *)text_str(&t);
 }
 
-// Words as a shell takes them apart. where: what they are from, for messages.
+// Splits words like a shell. where: their origin, for messages.
 static void add_file_words(arena *a, diag *d, string_list *to, const char *where, const char *s) {
     while (*s) {
         while (isspace((unsigned char)*s)) s++;
@@ -229,7 +229,7 @@ static void add_names(text *t, const option *o) {
     text_printf(t, "%s%s", close ? "" : " ", o->value);
 }
 
-// Words of s from `column` on, broken before the width.
+// Adds the words of s from the help column on, wrapped at the width.
 static void add_wrapped(text *t, size_t start, const char *s) {
     size_t column = t->n - start;
     if (column + 2 > HELP_COLUMN) text_add(t, "\n"), column = 0;

@@ -1,4 +1,4 @@
-// The table of compiler options, and what follows from them.
+// The table of compiler options, and values derived from it.
 #include "compiler/driver/options.h"
 #include "codegen/c/cname.h"
 #include "codegen/gpu/nvrtc.h"
@@ -212,12 +212,12 @@ bool options_for_gpu(const options *o) {
 bool options_gpu_host(const options *o) { return options_for_gpu(o) && output_is(o, OUTPUT_CODE); }
 bool options_kernels_alone(const options *o) { return output_is(o, OUTPUT_KERNELS); }
 
-// What looks into the compiler shows the CPU's part.
+// Views into the compiler show the CPU part.
 bool options_for_both(const options *o) {
     return o->device && strchr(o->device, ',') && output_is(o, OUTPUT_CODE);
 }
 
-// Words of all --gpu-arch options, which may hold several each.
+// The words of all --gpu-arch options, each of which may have several.
 static string_list arch_names(arena *a, const options *o) {
     string_list all = {0};
     for (int i = 0; i < o->gpu_arch.n; i++) {
@@ -235,7 +235,7 @@ int options_gpu_archs(arena *a, diag *d, const options *o, int **archs) {
     for (int i = 0; i < names.n; i++) {
         const char *s = names.at[i], *digits = strncmp(s, "sm_", 3) ? "" : s + 3;
         bool number = *digits && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
-        bool own = !strcmp(digits, "90a"); // whose products warpgroups make
+        bool own = !strcmp(digits, "90a"); // uses wgmma
         if (!number && !own) diag_error(d, NULL, "--gpu-arch=%s: expected sm_NN or sm_90a", s);
         (*archs)[i] = number || own ? (int)strtol(digits, NULL, 10) + (own ? GPU_OWN : 0) : 0;
     }
@@ -274,7 +274,7 @@ const char *options_weights(const options *o) {
     return o->weights && strcmp(o->weights, "embed") != 0 ? o->weights : NULL;
 }
 
-// Emitted code calls and defines functions of other meanings with these names.
+// Emitted code calls or defines other functions with these names.
 static bool is_other_function(const char *s) {
     static const char *const taken[] = {"main", "memcpy", "memmove", "memset", "memcmp", "malloc", "free"};
     for (size_t j = 0; j < sizeof taken / sizeof *taken; j++)
@@ -350,7 +350,7 @@ void options_use_native(options *o) {
     o->runs_here = true;
 }
 
-// A variant for each CPU level, unless something says what the one CPU is; the last is for products of bytes.
+// Variants for the CPU levels, unless the options choose a CPU; the last one is for int8 products.
 const char *options_variants(const options *o, const target *t) {
     if (o->multiversion) return o->multiversion;
     bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;

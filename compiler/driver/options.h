@@ -1,4 +1,4 @@
-// The options of a compilation, as every verb of the command line and the library take them.
+// The options of a compilation, shared by all commands and the library.
 #ifndef ONNXC_COMPILER_DRIVER_OPTIONS_H
 #define ONNXC_COMPILER_DRIVER_OPTIONS_H
 #include "codegen/target/targets.h"
@@ -12,8 +12,8 @@ typedef struct options {
     const char *triple, *cpu, *features, *multiversion, *device, *sysroot, *linker, *runtime, *runner, *nvrtc;
     string_list machine, gpu_arch;
     bool freestanding, debug_info;
-    bool runs_here;  // at once, on this machine's GPUs; no option
-    int64_t threads; // 0: not said
+    bool runs_here;  // on this machine's GPUs, immediately; not an option
+    int64_t threads; // 0: not given
     // effort
     const char *level, *fp, *precision, *tune, *tune_db, *cache;
     int64_t jobs;
@@ -26,36 +26,36 @@ typedef struct options {
     string_list disabled;   // passes
     bool werror, remarks, time_passes, verbose;
     int64_t error_limit;
-    const char *program_folder; // where onnxc lies, for what is installed beside it; no option
+    const char *program_folder; // folder of onnxc, for files installed beside it; not an option
     const char *diagnostics, *color, *print_after, *stop_after, *times, *passes;
 } options;
 
 extern const option compile_options[];
 options options_default(void);
-// One line for each option that was given and changes what the code does: for the hash in the descriptor.
+// One line per given option that changes the code: for the hash in the descriptor.
 const char *options_text(arena *a, const options *o);
 // Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
-const char *options_weights(const options *o); // path of the file; NULL: they lie in the object
+const char *options_weights(const options *o); // path of the file; NULL: embedded
 void options_check(arena *a, diag *d, const options *o);
-// What of them concerns messages.
+// Copies the settings of diagnostics to d.
 void options_apply(const options *o, diag *d);
-// Code that is run at once is for this machine's own CPU and GPUs unless the options say others.
+// Selects this machine's CPU and GPUs, unless the options name others, for code that is run immediately.
 void options_use_native(options *o);
 target_options options_target(arena *a, const options *o);
-// CPUs that the code is compiled for, "a,b,c", the plainest first; NULL: that of t alone.
+// CPUs to compile for, "a,b,c", the most basic first; NULL: only that of t.
 const char *options_variants(const options *o, const target *t);
-// Kernels for a GPU: by --device, or because the output is CUDA text, PTX or a cubin.
+// Whether kernels are for a GPU: --device, or the output is CUDA text, PTX or a cubin.
 bool options_for_gpu(const options *o);
 bool options_for_both(const options *o);      // CPU and GPU
 bool options_gpu_host(const options *o);      // with host code that launches the kernels
 bool options_kernels_alone(const options *o); // as CUDA text, PTX or a cubin
-// The architectures of --gpu-arch, or of this machine's GPUs, as codegen/gpu/nvrtc.h numbers them; what has
-// another form is an error.
+// The architectures of --gpu-arch, or of this machine's GPUs, numbered as in codegen/gpu/nvrtc.h; another
+// form is an error.
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 double options_tune_seconds(const options *o); // of --tune; 0: its value is not a time
 fp_mode options_fp(const options *o);
 precision options_precision(const options *o);
 algorithm_options options_algorithms(const options *o);
-string_list options_passes(arena *a, const options *o); // of --passes, which may name none
+string_list options_passes(arena *a, const options *o); // of --passes; may be empty
 int options_level(const options *o);                    // 0..3; -Os and -Oz: 2
 #endif

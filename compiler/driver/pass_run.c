@@ -1,5 +1,5 @@
-// In: rows of the table of passes, and a model on its way. Out: the model after them. Each row is announced,
-// run, verified, timed, printed where that is asked for, and the way may end after it.
+// In: rows of the table of passes, and a model. Out: the model after them. Each row is announced, run,
+// verified, timed and, if requested, printed; --stop-after ends the pipeline.
 #include "compiler/driver/pass_run.h"
 #include "codegen/llvm/llvm.h"
 #include "compiler/base/clock.h"
@@ -50,7 +50,7 @@ const char *pass_names(arena *a, bool over_kernels) {
     return text_str(&t);
 }
 
-// "fuse:Conv" prints after fuse, kernels with Conv in their names. NULL: nothing is printed.
+// "fuse:Conv" prints kernels with Conv in their names after fuse. NULL: nothing is printed.
 static const char *printed_pass(arena *a, const options *o) {
     const char *said = o->print_after;
     return said ? arena_strndup(a, said, strcspn(said, ":")) : NULL;
@@ -99,7 +99,7 @@ static pass_context context_of(const pipeline *p) {
     return c;
 }
 
-// --passes names what runs over kernels, whatever the level of -O.
+// --passes names the passes over kernels to run, at any -O level.
 static bool is_chosen(const pipeline *p, const pass *r) {
     string_list names = options_passes(p->arena, p->options);
     for (int j = 0; j < names.n; j++)
@@ -141,7 +141,7 @@ static const char *text_after(pipeline *p, const pass *r) {
     return p->program ? program_print(p->arena, p->program) : graph_print(p->arena, p->module);
 }
 
-// Of kernels whose name has that in it.
+// The kernels with `name` in their names.
 static const char *kernels_after(pipeline *p, const char *name) {
     text t = {.arena = p->arena};
     for (int j = 0; p->loops && j < p->loops->funcs.n; j++)
@@ -180,11 +180,11 @@ static void print_times(pipeline *p, goal level) {
 static void verify(const pass *r, const pass_context *c, pipeline *p) {
     switch (r->level) {
     case GOAL_GRAPH:
-        if (!r->run) break; // what import makes has no types yet
+        if (!r->run) break; // imported graphs have no types yet
         diag_check(c->module->diag);
         graph_verify(c->module);
         break;
-    case GOAL_KERNELS: break; // by lowering itself
+    case GOAL_KERNELS: break; // lowering verifies its result
     case GOAL_PROGRAM: program_verify(c->program); break;
     case GOAL_LOOPS:
         for (int j = 0; j < p->loops->funcs.n; j++)
@@ -194,7 +194,7 @@ static void verify(const pass *r, const pass_context *c, pipeline *p) {
     }
 }
 
-// Whether to go on.
+// False: --stop-after ends here.
 static bool run_row(pipeline *p, const pass *r, bool *changed) {
     pass_context c = context_of(p);
     double start = clock_now();
@@ -215,12 +215,12 @@ static bool run_row(pipeline *p, const pass *r, bool *changed) {
     return !stop;
 }
 
-// Rows that are repeated. Times are counted in changes.
+// State of rows that are repeated. Times count changes.
 typedef struct rounds {
     int changes;
-    int *changed; // by row: when it last changed something
-    int *began;   // by row that goes back: when its round began
-    int *count;   // and how many there were
+    int *changed; // by row: time of its last change
+    int *began;   // by row with `again`: when its round began
+    int *count;   // and the number of its rounds
 } rounds;
 
 static rounds rounds_new(arena *a) {
@@ -244,7 +244,7 @@ static const pass *next_row(rounds *x, const pass *r) {
     return first;
 }
 
-// name: only rows that it stands for; NULL: all.
+// name: only rows with this name or group; NULL: all.
 static bool run_rows(pipeline *p, goal level, const char *name) {
     rounds x = rounds_new(p->arena);
     bool go_on = true;

@@ -1,4 +1,4 @@
-// The whole way of a model through the compiler: every step of it is a row of this table.
+// The pipeline: each step from import to output is a row of this table.
 #include "compiler/driver/pipeline.h"
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/digest.h"
@@ -7,66 +7,65 @@
 #include "compiler/import/file.h"
 #include <string.h>
 
-// name, group, pass over the graph or the program | step of the driver, level, least -O, targets, flags,
+// name, group, pass over the graph or the program | step of the driver, level, minimum -O, targets, flags,
 // repeated from
-// clang-format off
 const pass passes[] = {
-    {"import",   NULL,   NULL, step_import,          GOAL_GRAPH,   0, ON_ANY, REQUIRED},
-    {"infer",    NULL,   pass_infer, NULL,           GOAL_GRAPH,   0, ON_ANY, REQUIRED},
-    {"expand",   NULL,   pass_expand, NULL,          GOAL_GRAPH,   0, ON_ANY, REQUIRED},
-    {"fold",     NULL,   pass_fold, NULL,            GOAL_GRAPH,   0, ON_ANY},
-    {"cse",      NULL,   pass_cse, NULL,             GOAL_GRAPH,   1, ON_ANY},
-    {"dce",      NULL,   pass_dce, NULL,             GOAL_GRAPH,   0, ON_ANY},
+    {"import", NULL, NULL, step_import, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
+    {"infer", NULL, pass_infer, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
+    {"expand", NULL, pass_expand, NULL, GOAL_GRAPH, 0, ON_ANY, REQUIRED},
+    {"fold", NULL, pass_fold, NULL, GOAL_GRAPH, 0, ON_ANY},
+    {"cse", NULL, pass_cse, NULL, GOAL_GRAPH, 1, ON_ANY},
+    {"dce", NULL, pass_dce, NULL, GOAL_GRAPH, 0, ON_ANY},
 
-    {"lower",    NULL,   NULL, step_lower,           GOAL_KERNELS, 0, ON_ANY, REQUIRED},
+    {"lower", NULL, NULL, step_lower, GOAL_KERNELS, 0, ON_ANY, REQUIRED},
 
-    {"literals", "fuse", pass_literals, NULL,        GOAL_PROGRAM, 1, ON_ANY},
-    {"merge-concats", "fuse", pass_merge_concats, NULL,            GOAL_PROGRAM, 1, ON_ANY},
-    {"dead-code", "fuse", pass_dead_code, NULL,            GOAL_PROGRAM, 1, ON_ANY},
-    // What a product ends with comes first, so that it is not computed again.
-    {"epilogue", "fuse", pass_early_epilogue, NULL,  GOAL_PROGRAM, 1, ON_ANY},
-    {"inline",   "fuse", pass_early_inline, NULL,    GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
-    {"rows",     "fuse", pass_early_rows, NULL,      GOAL_PROGRAM, 1, ON_ANY},
-    {"attention", "fuse", pass_early_attention, NULL,     GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
-    {"epilogue", "fuse", pass_late_epilogue, NULL,   GOAL_PROGRAM, 1, ON_ANY},
-    {"inline",   "fuse", pass_late_inline, NULL,     GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
-    {"rows",     "fuse", pass_late_rows, NULL,       GOAL_PROGRAM, 1, ON_ANY},
-    {"attention", "fuse", pass_late_attention, NULL,      GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
-    {"literals", "fuse", pass_literals, NULL,        GOAL_PROGRAM, 1, ON_ANY}, // indices that became known
-    {"reciprocal", "fuse", pass_reciprocal, NULL,          GOAL_PROGRAM, 1, ON_ANY, RELAXED},
+    {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"merge-concats", "fuse", pass_merge_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"dead-code", "fuse", pass_dead_code, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    // Epilogues first, so that their work is not duplicated by inlining.
+    {"epilogue", "fuse", pass_early_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"inline", "fuse", pass_early_inline, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
+    {"rows", "fuse", pass_early_rows, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"attention", "fuse", pass_early_attention, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
+    {"epilogue", "fuse", pass_late_epilogue, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"inline", "fuse", pass_late_inline, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
+    {"rows", "fuse", pass_late_rows, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"attention", "fuse", pass_late_attention, NULL, GOAL_PROGRAM, 1, ON_ANY, 0, "epilogue"},
+    {"literals", "fuse", pass_literals, NULL, GOAL_PROGRAM, 1, ON_ANY}, // indices that became known
+    {"reciprocal", "fuse", pass_reciprocal, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
 
-    {"narrow",   "quantise", pass_narrow, NULL,      GOAL_PROGRAM, 1, ON_ANY},
-    {"signs",    "quantise", pass_signs, NULL,       GOAL_PROGRAM, 1, ON_ANY},
-    {"products", "quantise", pass_products, NULL,    GOAL_PROGRAM, 1, ON_ANY},
-    {"tables",   NULL,   pass_tables, NULL,          GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
+    {"narrow", "quantise", pass_narrow, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"signs", "quantise", pass_signs, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
 
-    {"winograd",        "algorithm", pass_winograd, NULL,        GOAL_PROGRAM, 1, ON_ANY, RELAXED},
-    {"split-sums",      "algorithm", pass_split_sums, NULL,      GOAL_PROGRAM, 1, ON_GPU, RELAXED},
+    {"winograd", "algorithm", pass_winograd, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
+    {"split-sums", "algorithm", pass_split_sums, NULL, GOAL_PROGRAM, 1, ON_GPU, RELAXED},
     {"split-attention", "algorithm", pass_split_attention, NULL, GOAL_PROGRAM, 1, ON_GPU, RELAXED},
 
-    {"widen",    "layout", pass_widen, NULL,         GOAL_PROGRAM, 1, ON_ANY},
-    {"channels", "layout", pass_channels, NULL,      GOAL_PROGRAM, 1, ON_CPU},
-    {"elide-concats", "layout", pass_elide_concats, NULL,          GOAL_PROGRAM, 1, ON_ANY},
-    {"halos",    "layout", pass_halos, NULL,         GOAL_PROGRAM, 1, ON_CPU},
-    {"panels",   "layout", pass_panels, NULL,        GOAL_PROGRAM, 1, ON_CPU},
+    {"widen", "layout", pass_widen, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"channels", "layout", pass_channels, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"elide-concats", "layout", pass_elide_concats, NULL, GOAL_PROGRAM, 1, ON_ANY},
+    {"halos", "layout", pass_halos, NULL, GOAL_PROGRAM, 1, ON_CPU},
+    {"panels", "layout", pass_panels, NULL, GOAL_PROGRAM, 1, ON_CPU},
     {"split-stages", "layout", pass_split_stages, NULL, GOAL_PROGRAM, 1, ON_GPU},
-    {"round",    "layout", pass_round, NULL,         GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
-    {"gpu-layout", "layout", pass_gpu_layout, NULL,  GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
-    {"place",    NULL,   pass_place, NULL,           GOAL_PROGRAM, 0, ON_GPU_HOST, REQUIRED},
+    {"round", "layout", pass_round, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
+    {"gpu-layout", "layout", pass_gpu_layout, NULL, GOAL_PROGRAM, 1, ON_GPU_LAID, RELAXED},
+    {"place", NULL, pass_place, NULL, GOAL_PROGRAM, 0, ON_GPU_HOST, REQUIRED},
 
-    {"schedule", "loops", NULL, step_schedule,       GOAL_LOOPS,   0, ON_ANY, REQUIRED},
-    {"memory",   "loops", NULL, step_memory,         GOAL_LOOPS,   0, ON_HOST, REQUIRED},
-    {"host",     "loops", NULL, step_host,           GOAL_LOOPS,   0, ON_HOST, REQUIRED},
-    {"legalise", "loops", NULL, step_legalise,       GOAL_LOOPS,   0, ON_HOST, REQUIRED},
-    {"images",   "loops", NULL, step_images,         GOAL_LOOPS,   0, ON_GPU_LAID, REQUIRED},
+    {"schedule", "loops", NULL, step_schedule, GOAL_LOOPS, 0, ON_ANY, REQUIRED},
+    {"memory", "loops", NULL, step_memory, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
+    {"host", "loops", NULL, step_host, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
+    {"legalise", "loops", NULL, step_legalise, GOAL_LOOPS, 0, ON_HOST, REQUIRED},
+    {"images", "loops", NULL, step_images, GOAL_LOOPS, 0, ON_GPU_LAID, REQUIRED},
 
-    {"codegen",  NULL,   NULL, step_codegen,         GOAL_FILES,   0, ON_CODE, REQUIRED},
-    {"write",    NULL,   NULL, step_write,           GOAL_FILES,   0, ON_FILES, REQUIRED},
+    {"codegen", NULL, NULL, step_codegen, GOAL_FILES, 0, ON_CODE, REQUIRED},
+    {"write", NULL, NULL, step_write, GOAL_FILES, 0, ON_FILES, REQUIRED},
     {NULL},
 };
 // clang-format on
 
-// Every version is imported on its own: what comes in through a pipe must lie in memory.
+// Versions import the model again: a pipe must be read into memory.
 static const source *readable_again(pipeline *p, const source *s) {
     enum { MODEL_MOST = 1 << 30 };
     if (s->data || strcmp(s->path, "-") != 0) return s;

@@ -1,5 +1,4 @@
-// Between the files of the pipeline.
-//
+// Shared by the files of the pipeline.
 //   pipeline.c         the table of all passes, and the way of a model through it
 //   pass_run.c         rows of the table: run, timed, verified, printed
 //   pipeline_steps.c   rows that are not passes over one graph or program: import, lowering, the build
@@ -18,25 +17,25 @@ void step_lower(pipeline *p);    // or a program is read from its text
 void step_schedule(pipeline *p); // kernels become loops
 void step_memory(pipeline *p);   // the workspace is planned
 void step_host(pipeline *p);     // the host functions
-void step_legalise(pipeline *p); // what the target lacks is replaced
+void step_legalise(pipeline *p); // replaces what the target lacks
 void step_images(pipeline *p);   // NVRTC's part
 void step_codegen(pipeline *p);
 void step_write(pipeline *p);
 
-void check_program_options(pipeline *p); // of a program as text, which takes none of a model
+void check_program_options(pipeline *p); // a program as text takes no options of a model
 
 // pipeline_target.c
 void set_targets(pipeline *p);
 void set_gpu_target(pipeline *p); // for a GPU alone, or with host code
-// A variant that differs only in products of bytes is for models that have some.
+// Drops the variant for int8 products if the model has none.
 void drop_variant_for_bytes(pipeline *p);
 
 // pipeline_ways.c
 void parse_sizes(pipeline *p); // --dim
 bool several_sizes(const pipeline *p);
-void run_versions(pipeline *p); // one for each choice of sizes, up to their programs
-void run_for_gpu(pipeline *p);  // the GPU's program, where the CPU has one too
-// Sizes that --dim allows, for the host code's entry and, as steps of the program, for the interpreter.
+void run_versions(pipeline *p); // a pipeline for each choice of sizes, up to its program
+void run_for_gpu(pipeline *p);  // for --device=cuda,cpu
+// Sizes allowed by --dim, checked by host code at entry and, for the interpreter, by steps of the program.
 struct size_rule *size_rules(pipeline *p, int *n);
 void add_size_checks(pipeline *p);
 

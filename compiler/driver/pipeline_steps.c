@@ -1,5 +1,5 @@
-// Rows of the table of passes that are not passes over one graph or program: import and lowering with what the
-// options bind, the build of the module, machine code. In and out: the pipeline.
+// Steps of the driver in the table of passes: import and lowering with the options applied, the build of the
+// module, machine code.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host.h"
 #include "codegen/llvm/digest.h"
@@ -49,7 +49,7 @@ static module *import_source(pipeline *p, const source *s) {
     return import_onnx_file(p->arena, p->diag, s->path, &o);
 }
 
-// Of the model as imported: the same for all formats that it may be written in.
+// Digest of the imported model, independent of its file format.
 static void digest_model(pipeline *p) {
     if (!p->model_digest) return;
     const char *outline = graph_outline(p->arena, p->module, add_to_digest, p->model_digest);
@@ -108,7 +108,7 @@ void step_lower(pipeline *p) {
 }
 
 // ---------------------------------------------------------------- the build
-// The options, and the targets that they came to.
+// Hash of the options and the resulting targets.
 static const char *options_hash(pipeline *p) {
     digest *d = digest_new(p->arena);
     const char *said = options_text(p->arena, p->options);
@@ -124,13 +124,13 @@ static const char *options_hash(pipeline *p) {
     return digest_text(d);
 }
 
-// As the program will look for it, unless it says otherwise.
+// The name under which the program looks for the file by default.
 static const char *weights_name(const options *o) {
     const char *path = options_weights(o), *slash = path ? strrchr(path, '/') : NULL;
     return slash ? slash + 1 : path;
 }
 
-// Kernels of the program, or of all its versions in one module.
+// Schedules the kernels of the program, or of all its versions into one module.
 static void schedule_for_gpu(pipeline *p) {
     const target *t = p->gpu_target ? p->gpu_target : p->target;
     bool with_host = !options_kernels_alone(p->options);

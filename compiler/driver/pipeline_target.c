@@ -1,9 +1,9 @@
-// In: options. Out: what a pipeline compiles for: the CPU and its variants, the GPU, with tuned choices.
+// In: options. Out: targets of a pipeline: the CPU with its variants, the GPU.
 #include "codegen/gpu/gpu.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "ir/kernel/program.h"
 
-// The text is the same for all architectures. Host code only waits: one variant for all CPUs.
+// CUDA text serves all architectures. Host code only waits, so one variant serves all CPUs.
 void set_gpu_target(pipeline *p) {
     target_options t = options_target(p->arena, p->options), gpu = t;
     int *archs, narchs = options_gpu_archs(p->arena, p->diag, p->options, &archs), oldest = 75;
@@ -17,7 +17,7 @@ void set_gpu_target(pipeline *p) {
     p->target = target_for_text(p->arena, ARCH_CUDA, &gpu);
     VEC_PUSH(p->arena, &p->variants, p->target);
     if (!options_gpu_host(p->options)) return;
-    p->target->placed = true; // by runtime-lite/cuda/cuda.c, whatever the caller gives
+    p->target->placed = true; // by runtime-lite/cuda/cuda.c, for any buffers of the caller
     p->gpu_target = p->target;
     p->target = target_from_options(p->arena, p->diag, &t);
     p->variants.at[0] = p->target;
@@ -51,7 +51,7 @@ static bool has_bytes_for_weights(const program *p) {
     return false;
 }
 
-// A variant that differs only in products of bytes is for models that have some.
+// Drops the variant for int8 products if the model has none.
 void drop_variant_for_bytes(pipeline *p) {
     if (p->options->multiversion || p->variants.n < 2 || has_bytes_for_weights(p->program)) return;
     if (*p->variants.at[p->variants.n - 1]->features) p->variants.n--;

@@ -1,5 +1,5 @@
-// Further ways of one model through the compiler, up to its program: in other sizes, for the GPU beside the
-// CPU, with other choices. In: the model's own pipeline. Out: pipelines that tell only errors.
+// Pipelines derived from the original one, up to the program: versions for other sizes, the GPU besides the
+// CPU, trials with other choices. They report only errors.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host.h"
 #include "compiler/driver/pipeline_impl.h"
@@ -17,7 +17,7 @@ static pipeline *way_new(pipeline *p, arena *a, const options *o, const pipeline
     return v;
 }
 
-// What every way says anew was said of the model already.
+// The sink of a muted diag: remarks and warnings were reported by the original pipeline.
 typedef struct muted {
     void (*sink)(void *user, const diag_message *m);
     void *user;

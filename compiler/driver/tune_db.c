@@ -1,4 +1,4 @@
-// In: a table of choices, or a file that may hold anything. Out: the other.
+// In: a table of choices, or any file. Out: the other.
 #include "compiler/driver/tune_db.h"
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"
@@ -17,7 +17,7 @@ typedef struct reader {
     choice_table *t;
     diag *d;
     const char *path;
-    int answer; // that is read, from 1
+    int answer; // current entry, from 1
 } reader;
 
 static _Noreturn void wrong(const reader *r, const char *what, const char *word) {
@@ -41,7 +41,7 @@ static double number_member(const reader *r, const json_t *v, const char *key) {
     return x;
 }
 
-// The value of "b" in "a|b|c", from 1; 0: it is none of them.
+// The index of a word in "a|b|c", from 1; 0: not found.
 static int word_value(const char *words, const char *word) {
     size_t n = strlen(word);
     for (int i = 1; n; i++) {
@@ -84,7 +84,7 @@ static void read_answer(const reader *r, const json_t *v) {
     if (strlen(x.kernel) != 16 || strspn(x.kernel, "0123456789abcdef") != 16)
         wrong(r, "not a kernel hash:", x.kernel);
     if (version < 0 || version != (int)version) wrong(r, "not a version:", "schedules");
-    if (version != SCHEDULES_VERSION) { // its choices may be of other kinds
+    if (version != SCHEDULES_VERSION) { // its choices may have another meaning
         r->t->stale++;
         return;
     }

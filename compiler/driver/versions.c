@@ -1,5 +1,5 @@
-// Versions of a program for some sizes of its dimensions. In: lists of sizes. Out: their combinations, the
-// conditions under which each runs, their names.
+// Versions of a program for certain sizes. In: lists of sizes. Out: their combinations, the conditions under
+// which each runs, their names.
 #include "compiler/driver/versions.h"
 #include "codegen/host/interface.h"
 #include <string.h>

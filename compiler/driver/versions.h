@@ -1,4 +1,4 @@
-// --dim NAME=1,8,1:64: the sizes that a dimension may have, and the versions of a program that follow.
+// --dim NAME=1,8,1:64: the allowed sizes of a dimension, and the resulting versions of a program.
 #ifndef ONNXC_COMPILER_DRIVER_VERSIONS_H
 #define ONNXC_COMPILER_DRIVER_VERSIONS_H
 #include "compiler/driver/option.h"
@@ -9,7 +9,7 @@ typedef struct size_range {
     bool fixed; // one size: the dimension becomes a constant
 } size_range;
 
-// What one --dim says; all sizes lie in `hull`. Fixed sizes come first, in the order given.
+// One --dim option; all sizes are in `hull`. Fixed sizes come first, in the given order.
 typedef struct size_list {
     const char *name; // of the dimension
     const char *said; // the option's value
@@ -19,8 +19,7 @@ typedef struct size_list {
 
 // False: an error was reported.
 bool size_list_parse(arena *a, diag *d, const char *said, size_list *list);
-// By list, which of its ranges a version is for: the versions are all combinations, those of later ranges
-// later. n: of the lists; all values of *choices are made by the call.
+// All combinations of ranges, as an index into each of the n lists; those of later ranges come later.
 int version_choices(arena *a, diag *d, const size_list *lists, int n, int **choices);
 const char *version_label(arena *a, const size_list *lists, int n, const int *choice);  // "N=1 S=1:64"
 const char *version_suffix(arena *a, const size_list *lists, int n, const int *choice); // "_N1"

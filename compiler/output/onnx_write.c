@@ -70,13 +70,13 @@ typedef struct writer {
     arena *arena;
     const module *m;
     const char **names; // by value id
-    map domains;        // -> the oldest opset that will do
+    map domains;        // -> the oldest sufficient opset
     int newest_dtype;
 } writer;
 
 static const char *name_of(const writer *w, const value *v) { return v ? w->names[v->id] : ""; }
 
-// The outputs keep the model's names; what stood in their way gets another.
+// Outputs keep the names of the model; other values with such a name are renamed.
 static bool takes_output_name(const graph *g, int i) {
     const value *v = g->outputs.at[i];
     if (!v->def || v->def->graph != g) return false;
@@ -143,7 +143,7 @@ static message value_info(writer *w, const char *name, const value *v) {
     return m;
 }
 
-// Of elements that are all alike.
+// The data of a splat.
 static const uint8_t *spread(arena *a, const constant *c) {
     int bits = dtype_bits(c->elem);
     int64_t n = dtype_size(c->elem, c->count);
@@ -209,7 +209,7 @@ static message attribute(writer *w, const attr *a) {
     return m;
 }
 
-// Import has given every node the meaning of its operator's newest version.
+// After import, every node has the meaning of the newest version of its operator.
 static void note_version(writer *w, const op_def *op) {
     const schema_op *s = schema_find(op->domain, op->name);
     uintptr_t since = s && s->nversions ? (uintptr_t)s->versions[s->nversions - 1].since : 1;
@@ -233,7 +233,7 @@ static message node_message(writer *w, const node *n) {
     return m;
 }
 
-// An output that is an input, a constant, an outer value, or an output before.
+// Identity, for an output that is an input, a constant, an outer value or an earlier output.
 static void put_identity(writer *w, message *m, const char *from, const char *to) {
     message n = message_new(w->arena);
     note_version(w, op_find("", "Identity"));
@@ -282,7 +282,7 @@ static message graph_message(writer *w, const graph *g) {
 }
 
 // ---------------------------------------------------------------- the model
-// The IR version that came with an opset, or with an element type.
+// The IR version introduced with an opset or element type.
 static int ir_version(const writer *w, int opset) {
     static const struct {
         int opset, dtype, version;

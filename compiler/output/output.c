@@ -1,4 +1,4 @@
-// From a model to files: the pipeline as far as the form needs, then its writer, header and dependency file.
+// Outputs: runs the pipeline as far as the format needs, then its writer, header and dependency file.
 #include "compiler/output/output.h"
 #include "codegen/c/ctext.h"
 #include "codegen/c/cuda.h"
@@ -60,7 +60,7 @@ static link_options linking(pipeline *p) {
                           .runtime = output_runtime(p),
                           .program_folder = p->options->program_folder};
 }
-// Freestanding code needs nothing from outside: what it calls of the runtime lies in the object.
+// Freestanding objects have no undefined symbols: runtime functions that they call are linked in.
 static void write_object(pipeline *p, const sink *to) {
     bytes object = p->code;
     if (p->target->freestanding && p->build->needs_runtime) {
@@ -119,7 +119,7 @@ static outfile *begin_file(pipeline *p, const char *path, void (*write)(pipeline
     return o;
 }
 
-// A folder with all that a first program needs.
+// A folder with everything for a first program.
 static void write_example(pipeline *p, const char *path) {
     arena *a = p->arena;
     const char *name = p->build->io->name;
@@ -181,7 +181,7 @@ static const char *with_extension(arena *a, const char *path, const char *extens
     return arena_printf(a, "%.*s%s", (int)(strlen(path) - strlen(extension_of(path))), path, extension);
 }
 
-// Where the result goes: as asked, or in this folder under the model's name.
+// The output path: as given, or the name of the model in this folder.
 static const char *output_path(pipeline *p, const format *f, const source *s) {
     if (is_stdout(p->options->output)) return "/dev/stdout";
     if (p->options->output) return p->options->output;
@@ -228,7 +228,7 @@ static void write_weights(pipeline *p, const sink *to) {
     write_zeros(to, b->weights_bytes - at);
 }
 
-// The header beside the main output, and the name under which the C text includes it.
+// The header beside the main output; C text includes it by its name.
 static const char *header_path(pipeline *p, const format *f, const char *path) {
     if (p->options->header) return p->options->header;
     return f->header && path && !is_stdout(path) ? with_extension(p->arena, path, ".h") : NULL;
@@ -258,7 +258,7 @@ static void check_outputs(pipeline *p, const char *path, const char *header) {
     diag_check(p->diag);
 }
 
-// What the pass that writes needs to know.
+// Arguments of the pass that writes.
 typedef struct writer {
     const format *f;
     const char *path, *header; // of the main output, NULL: it goes to
@@ -288,7 +288,7 @@ static void write_outputs(pipeline *p) {
     if (w->path) VEC_PUSH(p->arena, &outputs, w->path);
     if (w->header) VEC_PUSH(p->arena, &outputs, w->header);
     if (weights) VEC_PUSH(p->arena, &outputs, weights);
-    // All that goes along is complete before the first file appears under its name.
+    // The other files are complete before the first one appears under its name.
     outfile *along[] = {weights ? begin_file(p, weights, write_weights) : NULL,
                         w->header ? begin_file(p, w->header, write_header) : NULL,
                         begin_depfile(p, &outputs)};
@@ -317,7 +317,7 @@ void output_compile(pipeline *p, const source *s, bytes *memory) {
     p->header_name = header ? base_name(header) : NULL;
     pipeline_run(p, s, header ? GOAL_LOOPS : f->goal);
     bool graph = f->goal == GOAL_GRAPH || f->id == FORMAT_DOT;
-    bool early = p->stopped && (!graph || p->program || header); // too early for this form
+    bool early = p->stopped && (!graph || p->program || header); // nothing to write yet in
     if (early) return;
     p->make_code = writers[f->id].code;
     if (!nothing_wanted(o) || memory) {

@@ -5,10 +5,10 @@
 #include "compiler/base/sink.h"
 #include "compiler/driver/pipeline.h"
 
-// Compiles s and writes all that the options ask for, whole or not at all. With memory (not NULL) the main
-// output goes there, and no file is written but those that an option names.
+// Compiles s and writes all requested outputs, completely or not at all. If memory is not NULL, the main
+// output goes there, and only explicitly named files are written.
 void output_compile(pipeline *p, const source *s, bytes *memory);
-// The runtime for the target, NULL when the code needs none: as the options say, or the one that lies with
-// onnxc, which is for this machine's kind.
+// The runtime library for the target, NULL if the code needs none: from the options, or the one installed
+// with onnxc for this machine's architecture.
 const char *output_runtime(pipeline *p);
 #endif

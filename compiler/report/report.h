@@ -1,20 +1,20 @@
-// What there is to know of a model, for people, programs and Graphviz.
+// Reports about a model, for people, programs and Graphviz.
 #ifndef ONNXC_COMPILER_REPORT_REPORT_H
 #define ONNXC_COMPILER_REPORT_REPORT_H
 #include "compiler/driver/pipeline.h"
 
-// One program and the graph it is of. With several versions each has one, else there is one without a label.
+// A program and its graph. With several versions there is one per version, else one without a label.
 typedef struct report_part {
     const char *label; // "N=8", NULL
     const module *module;
     program *program;
     const struct memory_plan *plan; // NULL before GOAL_LOOPS
-    int first_kernel;               // its kernels' numbers begin here
-    const struct gpu_code *gpu;     // where its kernels run; NULL: on the CPU
+    int first_kernel;               // number of its first kernel
+    const struct gpu_code *gpu;     // kernels on a GPU; NULL: on the CPU
 } report_part;
-int report_parts(pipeline *p, report_part **parts); // how many; the most general one is the last
+int report_parts(pipeline *p, report_part **parts); // their number; the last is the most general
 
-// By id of a node + 1: the numbers of the kernels that compute it, "3, 4".
+// By id of a node + 1: numbers of the kernels that compute it, "3, 4".
 map report_kernels_of(arena *a, const report_part *part);
 
 typedef struct report_tally {
@@ -29,17 +29,16 @@ typedef struct report_facts {
 } report_facts;
 report_facts report_collect(pipeline *p);
 
-// The pipeline went to GOAL_KERNELS at least (report_dot: GOAL_GRAPH). The memory plan is there after
-// GOAL_LOOPS.
+// Needs GOAL_KERNELS (report_dot: GOAL_GRAPH); the memory plan needs GOAL_LOOPS.
 const char *report_text(pipeline *p);
 const char *report_json(pipeline *p);
 const char *report_dot(pipeline *p);
 const char *report_html(pipeline *p);
-// As report_json, in one line and with places for the graph's nodes on a page.
+// report_json on one line, with positions of the nodes on a page.
 const char *report_page_data(pipeline *p);
 
-// Measured seconds of kernels, as "onnxc bench --save-times" writes them. Kernels are found by name, equal
-// ones in order.
+// Measured kernel times, written by "onnxc bench --save-times". Kernels are matched by name, equal names in
+// order.
 typedef struct kernel_times kernel_times;
 kernel_times *kernel_times_read(pipeline *p, const char *path);                     // leaves through the diag
 double kernel_times_take(kernel_times *t, const char *version, const char *kernel); // -1: not measured

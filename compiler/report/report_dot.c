@@ -1,4 +1,4 @@
-// The graph as a picture. In: a pipeline. Out: text for Graphviz.
+// Draws the graph. In: a pipeline. Out: text for Graphviz.
 #include "compiler/report/report.h"
 #include "ir/graph/op.h"
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void dot_edges(text *t, const graph *g, const value *v, const char *from)
     }
 }
 
-// Nodes that became one kernel have one colour.
+// Nodes of one kernel have the same colour.
 static void add_kernel(text *t, const char *kernels) {
     if (!kernels) return;
     int hue = atoi(kernels) * 137 % 360;

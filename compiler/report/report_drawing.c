@@ -1,5 +1,5 @@
-// Layered drawing (Sugiyama). In: a graph. Out: a place for each input, node and output. Layers are longest
-// ways from the inputs; within a layer items are sorted by the middle of their neighbours, several times.
+// Layered drawing (Sugiyama). In: a graph. Out: positions of inputs, nodes and outputs. Layers are longest
+// paths from the inputs; items in a layer are sorted by the barycentre of their neighbours, repeatedly.
 #include "compiler/report/report_impl.h"
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ typedef struct drawing {
     const graph *g;
     item *items; // inputs, nodes, outputs
     int n, reader;
-    int *item_of; // by value id: the item that gives it, plus 1
+    int *item_of; // by value id: the item that defines it, plus 1
     VEC(int) * layers;
     int nlayers;
 } drawing;
@@ -26,7 +26,7 @@ static void connect(drawing *d, const value *v, int to) {
     int from = v ? d->item_of[v->id] - 1 : -1;
     if (from < 0 || from == to) return;
     if (d->items[to].layer <= d->items[from].layer) d->items[to].layer = d->items[from].layer + 1;
-    // Of a value that everything reads a few readers are enough to find a place.
+    // A few readers of a widely used value suffice for its position.
     if (d->items[from].below.n < NEIGHBOURS_MOST) VEC_PUSH(d->arena, &d->items[from].below, to);
     if (d->items[to].above.n < NEIGHBOURS_MOST) VEC_PUSH(d->arena, &d->items[to].above, from);
 }
@@ -52,7 +52,7 @@ static void connect_all(drawing *d) {
 static void make_layers(drawing *d) {
     for (int i = 0; i < d->n; i++)
         if (d->items[i].layer >= d->nlayers) d->nlayers = d->items[i].layer + 1;
-    // Inputs stand right above the first that reads them.
+    // Inputs are placed directly above their first reader.
     for (int i = 0; i < d->g->inputs.n; i++) {
         item *x = &d->items[i];
         int first = d->nlayers;
@@ -78,7 +78,7 @@ static int by_want(const void *a, const void *b) {
     return x->id - y->id;
 }
 
-// As near to where they want to be as the boxes' width allows.
+// Moves items as near to their wanted positions as the width of boxes allows.
 static void spread(item **layer, int n) {
     double shift = 0;
     for (int j = 0; j < n; j++) {

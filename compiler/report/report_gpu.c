@@ -1,4 +1,5 @@
-// GPU code in reports. In: launches and what ptxas counted. Out: lines and members.
+// GPU code in reports. In: launches and resource usage reported by ptxas. Out: lines of text, members of
+// JSON.
 #include "codegen/gpu/gpu.h"
 #include "compiler/report/report_impl.h"
 

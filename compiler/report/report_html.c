@@ -1,5 +1,5 @@
-// The report as one HTML page that needs nothing else: what report_page.html shows, with the data in front of
-// it. In: a pipeline. Out: text.
+// The report as a self-contained HTML page: data, followed by report_page.html, which shows them. In: a
+// pipeline. Out: text.
 #include "compiler/report/report.h"
 #include "compiler/report/report_impl.h"
 
@@ -14,7 +14,7 @@ static void add_html(text *t, const char *s) {
     }
 }
 
-// JSON within a script element: nothing in it may look like a tag.
+// JSON inside a script element: nothing may look like a tag.
 static void add_data(text *t, const char *json) {
     for (const char *s = json; *s; s++) {
         if (*s == '<' || *s == '>' || *s == '&') text_printf(t, "\\u%04x", (unsigned)*s);

@@ -1,5 +1,5 @@
 // The report as JSON. In: a pipeline. Out: interface, and for each version nodes, kernels with their costs,
-// the steps of a run and the memory plan.
+// steps and memory plan.
 #include "codegen/host/host.h"
 #include "compiler/base/json.h"
 #include "compiler/base/json_read.h"
@@ -27,7 +27,7 @@ static void json_type_of(json *j, const type *t) {
     json_close(j, '}');
 }
 
-// Keys of the columns of the table that stands for maps.
+// Keys of the columns of a table that represents maps.
 static void json_labels(json *j, const value *v) {
     const constant *labels;
     if (!value_table(v, &labels)) return;
@@ -208,7 +208,7 @@ static void json_kernels(json *j, const report_part *part, kernel_times *times, 
 }
 
 // ---------------------------------------------------------------- memory
-// Numbered as in the memory plan: a loop's end is a step too.
+// Numbered as in the memory plan: the end of a loop is a step too.
 static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
     const uses *u = uses_build(a, p);
     for (int i = 0; i < u->n; i++) {
@@ -223,7 +223,7 @@ static void json_steps(json *j, arena *a, const program *p, int first_kernel) {
     }
 }
 
-// The most bytes that are needed at one step, and that step; false: sizes are symbolic.
+// Peak memory in bytes and the step where it occurs; false: sizes are symbolic.
 static bool live_peak(arena *a, const memory_plan *plan, int64_t *bytes, int *at) {
     int last = 0;
     for (int i = 0; i < plan->allocations.n; i++) {
@@ -330,7 +330,7 @@ typedef struct timed {
 struct kernel_times {
     arena *arena;
     VEC(timed) all;
-    map next; // version and kernel -> where to look for the next of that name
+    map next; // version and kernel -> index at which to search for the next match
 };
 
 kernel_times *kernel_times_read(pipeline *p, const char *path) {

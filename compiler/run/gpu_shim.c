@@ -1,4 +1,4 @@
-// From CUDA text to a shared library of this machine, and launches of its kernels.
+// Compiles CUDA text to a shared library for this machine, and launches its kernels.
 #include "compiler/run/gpu_shim.h"
 #include "codegen/c/cuda.h"
 #include "compiler/base/outfile.h"
@@ -31,7 +31,7 @@ static bytes text_for_shim(arena *a, diag *d, const lmodule *m) {
     return (bytes){text_str(&t), t.n};
 }
 
-// The shim's code: an object where somebody compiled it before, which is most of the work for a small model.
+// The shim: its object file if it is compiled already, which saves most of the time for a small model.
 static const char *shim_code(arena *a, const char *folder) {
     const char *object = arena_printf(a, "%s/cuda_shim.o", folder);
     struct stat st;

@@ -1,4 +1,4 @@
-// Interpreted models, and what all runnable ones share. In: a program. Out: ports and a way to run it.
+// Interpreted models, and code shared by all runnables. In: a program. Out: ports and a way to run it.
 #include "compiler/run/runnable.h"
 #include "compiler/run/gpu_shim.h"
 #include "compiler/run/runnable_impl.h"
@@ -59,7 +59,7 @@ static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out
     return interp_program(r->impl, a, in, out, limits, message) == INTERP_OK;
 }
 
-// Kernels as GPUs run them, their threads in an order that no program should depend on.
+// Kernels as on a GPU, with threads in an order on which no program may depend.
 typedef struct for_gpu {
     pipeline *p;
     gpu_machine machine;
@@ -74,7 +74,7 @@ static bool run_for_gpu(runnable *r, arena *a, const tensor *in, tensor *out, co
     return ok;
 }
 
-// shim: NULL, kernels run in the interpreter of loops; else its folder, and their CUDA text runs behind it.
+// shim: NULL: kernels run in the interpreter of loops; else the folder of the shim that runs their CUDA text.
 static runnable *scheduled_for_gpu(pipeline *p, const source *s, const char *shim) {
     options *own = ARENA_NEW(p->arena, options);
     for_gpu *g = ARENA_NEW(p->arena, for_gpu);
@@ -97,7 +97,7 @@ static runnable *scheduled_for_gpu(pipeline *p, const source *s, const char *shi
 
 static runnable *compiled(pipeline *p, const source *s) {
     const char *emit = p->options->emit;
-    if (options_weights(p->options)) { // in this process they lie at hand
+    if (options_weights(p->options)) { // not needed in this process
         options *own = ARENA_NEW(p->arena, options);
         *own = *p->options;
         own->weights = NULL;

@@ -1,5 +1,5 @@
-// Compiled models. In: a module to load into this process, or a shared library. Out: the same way to run
-// both, through the generic descriptor.
+// Compiled models. In: a module to load into this process, or a shared library. Out: a runnable that calls
+// the generic interface.
 #include "codegen/c/ctext.h"
 #include "codegen/host/header.h"
 #include "codegen/llvm/llvm.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ATTEMPTS = 4 }; // outputs whose size the data decide tell it bit by bit
+enum { ATTEMPTS = 4 }; // data-dependent sizes of outputs become known one after the other
 
 typedef struct code {
     onnxc_model model;
@@ -91,7 +91,7 @@ static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char
     return true;
 }
 
-// Whether there is memory for so much more; *have: bytes, of which it takes its part.
+// Whether `bytes` fit into the memory left, *have, which is reduced.
 static bool fits_memory(arena *a, int64_t *have, const char *what, const char *shape, int64_t bytes,
                         const char **message) {
     if (bytes >= 0 && bytes <= *have) return *have -= bytes, true;
@@ -137,7 +137,7 @@ static arguments arguments_new(arena *a, const runnable *r, const tensor *in) {
     return x;
 }
 
-// Output memory for the dims that are known by now.
+// Allocates outputs for the dims known so far.
 static bool make_outputs(arena *a, const runnable *r, const arguments *x, const tensor *in, tensor *out,
                          const char **message) {
     const code *c = r->impl;
@@ -150,7 +150,7 @@ static bool make_outputs(arena *a, const runnable *r, const arguments *x, const 
         if (!r->out[j].boxed) out[j] = tensor_new(a, r->out[j].dtype, r->out[j].rank, out[j].dims);
         else out[j] = (tensor){.dtype = DT_U8, .count = 1, .data = ARENA_NEW(a, onnxc_value)};
         x->data[r->nin + j] = out[j].data;
-        if (t->state) { // the input's memory is the caller's: the run works on a copy
+        if (t->state) { // the memory of the input belongs to the caller: run on a copy
             memcpy(out[j].data, in[t->state - 1].data, (size_t)dtype_size(out[j].dtype, out[j].count));
             x->data[t->state - 1] = out[j].data;
         }
@@ -293,7 +293,8 @@ bool runnable_is_library(const char *path) {
     return elf;
 }
 
-// Whether all that the loader would map is in the file: it does not look, and what is missing ends us.
+// Whether the file has everything that the loader would map: the loader does not check, and a truncated file
+// would crash the process.
 static bool is_whole(const mapped *m) {
     Elf64_Ehdr head;
     if (m->size < sizeof head) return false;

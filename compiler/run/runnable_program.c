@@ -1,5 +1,5 @@
-// Programs run from outside, through an emulator, another machine or directly. In: a pipeline and the command
-// that runs programs. Out: a model whose inputs and outputs travel in files.
+// Programs run by a command: an emulator, on another machine, or directly. In: a pipeline and the command.
+// Out: a runnable whose inputs and outputs are passed in files.
 #include "compiler/base/process.h"
 #include "compiler/output/output.h"
 #include "compiler/run/runnable_impl.h"

@@ -1,5 +1,5 @@
-// In: a kernel, choices, values of its dims. Out: how long a run takes. Between runs that are long enough the
-// caches are swept, so that what a network would have to fetch from afar is fetched from afar here too.
+// In: a kernel, choices, values of its dims. Out: the time of a run. Between long runs the caches are swept,
+// so that data come from memory as they would in a network.
 #include "compiler/tune/measure.h"
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
@@ -12,10 +12,10 @@
 #include <string.h>
 
 enum { ARGUMENTS = 480, SCRATCH_THREADS = 32, SWEEP = 8 << 20, SLACK = 256, ROUNDS_MOST = 40 };
-#define WORK_MOST 1e12 // positions of all axes
+#define WORK_MOST 1e12 // iterations
 #define SHORT_RUN 50e-6
-#define LONG_RUN  100e-6 // shared out to threads
-#define SAMPLE    200e-6 // short runs are counted together
+#define LONG_RUN  100e-6 // run by several threads
+#define SAMPLE    200e-6 // short runs are measured together
 
 typedef void caller(const int64_t *args);
 struct bench {
@@ -24,12 +24,12 @@ struct bench {
     kernel *k;
     const target *t;
     dim_values values;
-    void **memory; // by place among the kernel's buffers
+    void **memory; // by index among
     int nbuffers;
     buffer **buffers;
     int64_t *bytes;
     const int64_t *sweep;
-    int64_t swept; // keeps the sweep from being dropped
+    int64_t swept; // keeps the sweep from being optimised away
     bool threads;
     int repeats; // in a sample
 };
@@ -41,7 +41,7 @@ struct trial {
     int most_threads;
 };
 
-// Time of one thread stands still while the machine does something else.
+// Thread time excludes interruptions by other processes.
 static double now(const bench *b) { return b->threads ? clock_now() : clock_thread(); }
 
 static bool value_of(const bench *b, const dim *d, int64_t *v) {
@@ -54,7 +54,8 @@ static void *block(arena *a, int64_t bytes) {
     return at + (64 - (uintptr_t)at % 64) % 64;
 }
 
-// Numbers as weights and values have them; zeros are indices, lengths and flags that hold for everything.
+// Fills floats with numbers like those of weights and values; others stay 0, which is valid for indices,
+// lengths and flags.
 static void fill(dtype t, void *at, int64_t bytes) {
     uint32_t seed = 1;
     int64_t size = t == DT_F64 ? 8 : 4;
@@ -182,7 +183,7 @@ static void run(const bench *b, trial *x) {
 static void sweep(bench *b) {
     int64_t sum = 0;
     for (int64_t j = 0; j < SWEEP / 8; j += 8) sum += b->sweep[j];
-    for (int j = 0; j < b->nbuffers; j++) // what the kernel before has just written
+    for (int j = 0; j < b->nbuffers; j++) // data that the previous kernel has just written
         for (int64_t i = 0; i < b->bytes[j] / 64 && b->buffers[j]->role != BUF_CONST; i++)
             sum += ((const char *)b->memory[j])[64 * i];
     *(volatile int64_t *)&b->swept = sum;

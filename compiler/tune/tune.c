@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_GAIN      1.03 // over the models' choices, or theirs stay
-#define LEAST_WINS      0.7  // of the turns: what disturbs a measurement disturbs few of them
-#define STEP_GAIN       1.01 // over the best so far
-#define ALGORITHM_SHARE 0.4  // of the time, at most
+#define LEAST_GAIN      1.03 // minimum gain over the cost models' choices
+#define LEAST_WINS      0.7  // of the rounds: disturbances affect few of them
+#define STEP_GAIN       1.01 // minimum gain over the best so far
+#define ALGORITHM_SHARE 0.4  // maximum share of the time
 enum { USUAL_SIZE = 8, ROUNDS = 5, LAST_ROUNDS = 11, WAYS = 8 };
 
 typedef struct tuner {
@@ -32,7 +32,7 @@ typedef struct tuner {
 } tuner;
 
 // ---------------------------------------------------------------- sizes
-// A symbol is as large as it may be, or USUAL_SIZE. What checks of the program forbid is not tried.
+// A symbol has its maximum, or USUAL_SIZE. Sizes that checks of the program forbid are not tried.
 typedef struct sizes {
     bool fit;
 } sizes;
@@ -79,14 +79,14 @@ static bool is_answered(const tuner *x, const char *key) {
 // ---------------------------------------------------------------- algorithms
 typedef struct site {
     const char *key, *name;
-    int model;            // the way that the model chooses
+    int model;            // algorithm chosen by the cost model
     kernel *by_way[WAYS]; // NULL: not possible
     sizes sizes[WAYS];
 } site;
 typedef struct survey {
     tuner *x;
     map sites; // by key
-    int way;   // that is forced
+    int way;   // forced algorithm
 } survey;
 
 static void note_site(void *user, const char *key, kernel *k, int way, int model) {
@@ -114,7 +114,7 @@ static void compare_ways(tuner *x, const site *s, double seconds) {
     bench *b[WAYS];
     trial *t[WAYS];
     int n = 0, ways[WAYS], best = 0;
-    bool model = false; // comes first
+    bool model = false; // it comes first
     double medians[WAYS], wins[WAYS];
     for (int j = 0; j < WAYS; j++) {
         int w = j == 0 ? s->model : j <= s->model ? j - 1 : j;
@@ -176,7 +176,7 @@ typedef struct search {
     VEC(choices) next; // to be compared with the best
 } search;
 
-// Loops that were seen are known to be no better.
+// Loops seen before cannot be better.
 static void consider(search *s, choices c) {
     uint64_t loops = bench_loops(s->b, &c);
     for (int j = 0; j < s->seen.n; j++)
@@ -242,7 +242,7 @@ static void try_all(search *s) {
     TRY(axis, 1, 2, 3, 4, 5, 6, 7, 8);
 }
 
-// Once more against the models' choices, for longer.
+// Compares with the cost models' choices again, for longer.
 static double final_gain(search *s) {
     arena *a = arena_within(s->x->arena);
     double medians[2] = {0, 0}, wins[2] = {0, 0};
