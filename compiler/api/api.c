@@ -1,4 +1,4 @@
-// The C interface of libonnxc. In: jobs. Out: results; every compilation has its own arena and diagnostics.
+// The C interface of libonnxc; every compilation has its own arena and diagnostics.
 #include "compiler/api/onnxc_compiler.h"
 #include "compiler/output/output.h"
 #include "compiler/run/runnable.h"
@@ -72,13 +72,13 @@ static bool ask_cancelled(void *user) {
 
 static void out_of_memory(void *user) {
     compilation *c = user;
-    arena_set_limit(c->arena, 0, NULL, NULL); // the message needs some
+    arena_set_limit(c->arena, 0, NULL, NULL); // for the message
     diag_fatal(&c->diag, NULL, "the compilation needs more memory than its limit of %zu bytes",
                c->job.memory_limit);
 }
 
 // ---------------------------------------------------------------- a job
-// What is installed beside the library is looked for where it lies.
+// Installed files are found relative to the library.
 static const char *library_folder(arena *a) {
     Dl_info found = {0};
     if (!dladdr(&onnxc_compiler_version, &found) || !found.dli_fname) return NULL;
@@ -111,7 +111,7 @@ static void begin(compilation *c) {
     c->pipeline = pipeline_new(c->arena, &c->diag, &c->options, &hooks);
 }
 
-// Runs body with everything set up; what goes wrong becomes the result.
+// Runs body in a new compilation; errors are part of the result.
 static onnxc_result run_job(const onnxc_job *job, bool native, void (*body)(compilation *, void *), void *arg,
                             arena *a) {
     compilation *c = ARENA_NEW(a, compilation);

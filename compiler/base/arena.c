@@ -1,5 +1,4 @@
-// Arenas: a list of zeroed chunks from which blocks are cut one after the other. In: sizes.
-// Out: zeroed blocks that live until arena_destroy.
+// Arenas: a list of zeroed chunks with bump allocation.
 #include "compiler/base/arena.h"
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@ typedef struct cleanup {
 } cleanup;
 
 struct arena {
-    chunk *chunks; // the newest one is cut
+    chunk *chunks; // newest first: allocation is from that one
     cleanup *cleanups;
     size_t bytes, next_size;
     size_t limit;
@@ -28,7 +27,7 @@ struct arena {
     void *handler_arg;
     int in_handler; // while the handler runs, it may allocate past the limit
     arena *owner, *inner, *next,
-        *before; // inner: the first of those within; next, before: in the owner's list
+        *before; // inner: head of the list of temporary arenas; next, before: links in that of the owner
 };
 
 static size_t round_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
@@ -80,7 +79,7 @@ static _Noreturn void out_of_memory(arena *a) {
     abort();
 }
 
-// The handler leaves by longjmp, so the flag is cleared when the limit is set anew.
+// The handler leaves by longjmp, so the flag is cleared when the limit is set again.
 static int over_limit(const arena *a, size_t more) {
     return a->limit && !a->in_handler && (more > a->limit || a->bytes > a->limit - more);
 }
@@ -94,7 +93,7 @@ static chunk *add_chunk(arena *a, size_t size) {
     c->size = room;
     a->bytes += HEADER + room;
     if (a->next_size < LARGEST_CHUNK) a->next_size *= 2;
-    // A block larger than a chunk leaves the room of the current chunk in use.
+    // A block larger than a chunk gets its own, so that the rest of the current chunk is not lost.
     int keep = a->chunks && room == size && a->chunks->size - a->chunks->used > FIRST_CHUNK;
     c->next = keep ? a->chunks->next : a->chunks;
     if (keep) a->chunks->next = c;

@@ -1,5 +1,5 @@
-// Arenas: all memory of a compilation belongs to one; nothing is freed singly.
-// The arena argument of a function tells how long its result lives.
+// Arenas: all memory of a compilation belongs to one; blocks are not freed individually. The arena argument
+// of a function determines the lifetime of its result.
 #ifndef ONNXC_COMPILER_BASE_ARENA_H
 #define ONNXC_COMPILER_BASE_ARENA_H
 #include <stdarg.h>
@@ -9,11 +9,11 @@
 typedef struct arena arena;
 
 arena *arena_new(void);
-// One for the while: destroyed with its owner, when an error leaves the function that would have done it.
+// A temporary arena: destroyed with its owner if an error skips its own arena_destroy.
 arena *arena_within(arena *owner);
-// Runs the clean-ups (latest first), then gives all memory back.
+// Runs the clean-ups (latest first), then frees all memory.
 void arena_destroy(arena *a);
-// Zeroed, 16-byte aligned. Never NULL: when memory is out, calls the handler below, else aborts.
+// Zeroed, 16-byte aligned. Never NULL: out of memory calls the handler below, or aborts.
 void *arena_alloc(arena *a, size_t size);
 // n elements of size bytes each; an overflowing product counts as out of memory.
 void *arena_calloc(arena *a, size_t n, size_t size);
@@ -31,7 +31,7 @@ char *arena_vprintf(arena *a, const char *format, va_list args);
     va_end(args)
 // fn(arg) runs when the arena is destroyed (to unmap files, dispose LLVM objects).
 void arena_on_destroy(arena *a, void (*fn)(void *), void *arg);
-// Most bytes the arena may hold (0: no limit) and what to call past it; handler must not return.
+// Limits the bytes of the arena (0: no limit); handler is called when they are exceeded and must not return.
 void arena_set_limit(arena *a, size_t bytes, void (*handler)(void *), void *arg);
 size_t arena_bytes(const arena *a);
 
@@ -63,17 +63,17 @@ void text_add(text *t, const char *s);
 void text_addn(text *t, const char *s, size_t n);
 void text_printf(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *text_str(const text *t);
-// s in double quotes; control characters, invalid UTF-8, quotes and backslashes escaped (\n \t \xHH \" \\)
-// so that the bytes can be read back.
+// Appends s in double quotes; control characters, invalid UTF-8, quotes and backslashes are escaped (\n \t
+// \xHH \" \\), so that the bytes can be read back.
 void text_add_quoted(text *t, const char *s, size_t n);
-// Reads back what text_add_quoted wrote, at *s, and moves *s past it; NULL when it is no quoted string.
-// The result may hold NULs: *n bytes.
+// Reads back the text of text_add_quoted at *s and moves *s past it; NULL: not a quoted string. The result
+// has *n bytes and may contain NULs.
 char *text_unquote(arena *a, const char **s, size_t *n);
-// Bytes of the UTF-8 character at s, of which n bytes are left, and its code point; 0: not valid.
+// The length of the UTF-8 character at s, which has n bytes, and its code point; 0: invalid.
 int utf8_decode(const char *s, size_t n, uint32_t *code);
-int hex_digit(char c);                                      // -1: it is none
-int text_equals(const char *s, size_t n, const char *word); // whether the n bytes are that word
-// The one of n words that is most like s, for hints; NULL: none is like it.
+int hex_digit(char c);                                      // -1: not a hex digit
+int text_equals(const char *s, size_t n, const char *word); // the n bytes equal word
+// The most similar of n words, for hints; NULL: none is similar.
 const char *nearest_word(arena *a, const char *s, const char *const *words, int n);
 // s for a message: unsafe characters escaped, clipped after `most` bytes.
 void text_add_safe(text *t, const char *s, size_t most);
@@ -98,7 +98,7 @@ void *map_get_number(const map *m, uint64_t key);
 #define HASH_SEED 0xcbf29ce484222325u
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t n);
 uint64_t hash_string(uint64_t seed, const char *s);
-// Bytes of memory that the machine has, and those that could be had now.
+// Bytes of memory of the machine, and those now available.
 size_t machine_memory(void);
 size_t available_memory(void);
 #endif

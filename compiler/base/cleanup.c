@@ -1,5 +1,4 @@
-// A thread that waits for signals. In: what is listed. Out: all of it removed, the process ended by the
-// signal.
+// A thread that waits for signals, removes everything that is listed, and ends the process by the signal.
 #include "compiler/base/cleanup.h"
 #include <dirent.h>
 #include <errno.h>
@@ -9,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST = 256 }; // what is beyond stays
+enum { MOST = 256 }; // further ones are not removed
 
 struct leftovers {
     pthread_mutex_t lock;
@@ -47,7 +46,7 @@ void remove_folder(const char *path) {
     rmdir(path);
 }
 
-// The lock is kept: nobody makes a file any more.
+// The lock is kept, so that no further file is made.
 static void end_process(leftovers *l, int sig) {
     pthread_mutex_lock(&l->lock);
     if (l->child) kill(l->child, sig);
@@ -81,7 +80,7 @@ leftovers *leftovers_watch(arena *a) {
     pthread_mutex_init(&l->lock, NULL);
     sigemptyset(&l->watched);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct sigaction now; // what nohup had ignored stays ignored
+        struct sigaction now; // a signal ignored by nohup stays ignored
         if (!sigaction(ends[i], NULL, &now) && now.sa_handler != SIG_IGN) sigaddset(&l->watched, ends[i]);
     }
     pthread_sigmask(SIG_BLOCK, &l->watched, &l->before);

@@ -1,4 +1,4 @@
-// Time. In: the system's clocks. Out: seconds since some moment.
+// Time in seconds by the system's clocks.
 #include "compiler/base/clock.h"
 #include <time.h>
 

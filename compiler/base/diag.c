@@ -1,5 +1,5 @@
-// Diagnostics: messages are composed, counted, handed to the sink, and errors that cannot be
-// survived leave by longjmp. In: where and what. Out: text safe to show on a terminal.
+// Diagnostics: messages are composed, counted and passed to the sink; fatal errors leave by longjmp. The text
+// is safe to show on a terminal.
 #include "compiler/base/diag.h"
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ void text_add_node(text *t, const loc *at, bool with_version) {
     text_add(t, ")");
 }
 
-// The functions the node came through, innermost first.
+// The chain of calls that inlined the node, innermost first.
 static void add_chain(text *t, const loc *at) {
     int shown = 0;
     for (; at && at->via; at = at->via) {
@@ -96,7 +96,7 @@ static _Noreturn void leave(diag *d) {
     longjmp(*d->jump, 1);
 }
 
-// What is missing is listed in full; only errors count against the limit.
+// Missing operators are listed in full: only errors count against the limit.
 static void report_error(diag *d, diag_class class, const loc *at, const char *s) {
     int limit = d->error_limit > 0 ? d->error_limit : DEFAULT_LIMIT;
     if (class == DIAG_USER && d->errors >= limit) {

@@ -1,4 +1,4 @@
-// Files and pipes. In: paths and descriptors. Out: all of the bytes that were asked for, or an error.
+// Reads and writes of all requested bytes of files and pipes.
 #include "compiler/base/fs.h"
 #include <errno.h>
 #include <string.h>

@@ -1,16 +1,17 @@
-// Names of files, and whole blocks of bytes through file descriptors.
+// File names, and complete reads and writes of file descriptors.
 #ifndef ONNXC_COMPILER_BASE_FS_H
 #define ONNXC_COMPILER_BASE_FS_H
 #include <stdbool.h>
 #include <stddef.h>
 
-// False: an error, or the end before n bytes. What a signal interrupts goes on.
+// False: an error, or the end before n bytes. Resumes after signals.
 bool read_all(int fd, void *to, size_t n);
 bool write_all(int fd, const void *from, size_t n);
-const char *base_name(const char *path);    // what follows the last slash
-const char *extension_of(const char *path); // with its dot; "": none
+const char *base_name(const char *path);    // after the last slash
+const char *extension_of(const char *path); // with the dot; "": none
 bool is_stdout(const char *path);           // "-" or /dev/stdout; path may be NULL
-// Whether both name one regular file, through links too; of files that do not exist, whether the names are equal.
+// Whether both name one regular file, also through links; for files that do not exist, whether the names are
+// equal.
 bool same_file(const char *a, const char *b);
 bool ends_with(const char *s, const char *ending);
 #endif

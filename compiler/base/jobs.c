@@ -1,5 +1,5 @@
-// Threads and make's jobserver (GNU make manual, "POSIX Jobserver Interaction"): a pipe or FIFO that holds a
-// byte for every thread more that may run. In: pieces of work by number. Out: all of them done.
+// Threads and make's jobserver (GNU make manual, "POSIX Jobserver Interaction"): a pipe or FIFO with one byte
+// for every additional thread that may run.
 #include "compiler/base/jobs.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@ enum { THREADS_MOST = 256, LOOK_AGAIN_MS = 5, NAME_MOST = 4096 };
 enum { NO_SERVER = -1, UNUSABLE = -2 };
 
 // ---------------------------------------------------------------- the jobserver
-// The last one counts: make puts its own behind those it was called with.
+// The last one counts: make appends its own to the given flags.
 static const char *server_name(const char *makeflags) {
     static const char *const options[] = {"--jobserver-auth=", "--jobserver-fds="};
     const char *found = NULL;
@@ -25,7 +25,7 @@ static const char *server_name(const char *makeflags) {
     return found;
 }
 
-// A description of its own, so that not to block is nobody else's affair.
+// Reopened, since O_NONBLOCK is a property of the open file, which other processes share.
 static jobserver open_paths(const char *in, const char *out) {
     jobserver s = {open(in, O_RDONLY | O_NONBLOCK | O_CLOEXEC), open(out, O_WRONLY | O_CLOEXEC)};
     if (s.in >= 0 && s.out >= 0) return s;
@@ -83,7 +83,7 @@ static void do_work(pool *p) {
     for (int index; (index = take_work(p)) >= 0;) p->work(p->user, index);
 }
 
-// False: there was nothing left to do before make had a token.
+// False: no work was left before make had a token.
 static bool wait_for_token(pool *p, char *token) {
     while (work_left(p)) {
         struct pollfd in = {.fd = p->server.in, .events = POLLIN};

@@ -1,5 +1,5 @@
-// Work in several threads of a compilation. Under GNU make every thread but the first holds one of make's
-// tokens, so that all compilations of a build together use no more threads than make was told.
+// Parallel work of a compilation. Under GNU make every thread but the first holds a token of the jobserver,
+// so that all compilations of a build together keep to its -j.
 #ifndef ONNXC_COMPILER_BASE_JOBS_H
 #define ONNXC_COMPILER_BASE_JOBS_H
 
@@ -7,10 +7,9 @@
 // all are done. Fewer threads than asked for only take longer.
 void jobs_run(int n, int threads, void (*work)(void *user, int index), void *user);
 
-// The jobserver that this value of MAKEFLAGS names. Both -1: none; both -2: one that this process
-// cannot use.
+// The jobserver named by this value of MAKEFLAGS. Both -1: none; both -2: one that this process cannot use.
 typedef struct jobserver {
-    int in, out; // descriptors of its own; in does not block
+    int in, out; // reopened descriptors; in is nonblocking
 } jobserver;
 jobserver jobserver_open(const char *makeflags);
 void jobserver_close(jobserver s);

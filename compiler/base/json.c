@@ -1,4 +1,4 @@
-// JSON text (RFC 8259). Bytes that are no UTF-8 become U+FFFD.
+// JSON text (RFC 8259). Invalid UTF-8 becomes U+FFFD.
 #include "compiler/base/json.h"
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-// Writing JSON: objects and lists are opened and closed, commas and escapes come by themselves.
+// JSON writer: adds commas, indentation and escapes.
 #ifndef ONNXC_COMPILER_BASE_JSON_H
 #define ONNXC_COMPILER_BASE_JSON_H
 #include "compiler/base/arena.h"
@@ -6,8 +6,8 @@
 
 typedef struct json {
     text out;
-    bool comma; // something stands before in this object or list
-    int indent; // spaces a level; 0: all in one line
+    bool comma; // not the first item of this object or list
+    int indent; // spaces per level; 0: one line
     int depth;
 } json;
 
@@ -20,6 +20,6 @@ void json_text(json *j, const char *key, const char *s); // NULL: null
 void json_int(json *j, const char *key, int64_t v);
 void json_number(json *j, const char *key, double v); // not finite: null
 void json_bool(json *j, const char *key, bool v);
-void json_raw(json *j, const char *key, const char *s); // JSON as it is
+void json_raw(json *j, const char *key, const char *s); // s is JSON
 const char *json_done(const json *j);
 #endif

@@ -1,5 +1,4 @@
-// JSON as jansson reads it, in an arena's lifetime. In: text of any kind, perhaps hostile. Out: a tree, or
-// where it is wrong.
+// JSON by jansson, freed with an arena. The text is untrusted.
 #include "compiler/base/json_read.h"
 
 static void drop(void *root) { json_decref(root); }

@@ -4,7 +4,7 @@
 #include "compiler/base/diag.h"
 #include <jansson.h>
 
-// The value lives as long as the arena. What is not JSON is a fatal error: what, line, column and why.
+// The value lives as long as the arena. Invalid JSON is a fatal error: `what`, line, column and reason.
 json_t *json_parse(arena *a, diag *d, const char *what, const char *s, size_t n);
-const char *json_text_of(const json_t *v, const char *key); // "" when v has no such text
+const char *json_text_of(const json_t *v, const char *key); // "" if v has no such text
 #endif

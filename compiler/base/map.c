@@ -1,5 +1,4 @@
-// Maps from strings or numbers to pointers: open addressing over slots kept in insertion order.
-// In: keys and values. Out: lookups in constant time, iteration in a stable order.
+// Maps from strings or numbers to pointers: open addressing over slots in insertion order.
 #include "compiler/base/arena.h"
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Atomic output files: bytes in, a file in place of the old one out.
+// Atomic output files.
 #include "compiler/base/outfile.h"
 #include "compiler/base/cleanup.h"
 #include <errno.h>
@@ -10,8 +10,8 @@
 struct outfile {
     arena *arena;
     diag *diag;
-    leftovers *leftovers;         // of the diag, which may be gone when the arena goes
-    const char *path, *temporary; // temporary: NULL when written directly or done
+    leftovers *leftovers;         // of the diag, which may be gone when the arena is destroyed
+    const char *path, *temporary; // temporary: NULL if written directly or done
     FILE *file;
 };
 
@@ -30,7 +30,7 @@ static void clean_up(void *user) {
     o->temporary = NULL;
 }
 
-// The name holds what differs between processes and between files of one process.
+// Unique across processes and the files of one process.
 static int create_temporary(outfile *o, mode_t mode) {
     for (int i = 0; i < 1000; i++) {
         const char *name =
@@ -46,8 +46,7 @@ static int create_temporary(outfile *o, mode_t mode) {
     return -1;
 }
 
-// Names of open files, whatever these are: to put another file in such a name's place would break it for
-// everyone.
+// Names of open descriptors: to replace the entry by a file would break the name for other processes.
 static bool names_descriptor(const char *path) {
     static const char *const starts[] = {"/dev/std", "/dev/fd/", "/proc/"};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
@@ -55,7 +54,7 @@ static bool names_descriptor(const char *path) {
     return false;
 }
 
-// Standard output keeps its place (after what was printed, or at the end of a file).
+// Standard output keeps its offset (after text already printed, or at the end of a file).
 static int open_directly(const char *path) {
     if (strcmp(path, "/dev/stdout") != 0) return open(path, O_WRONLY | O_CLOEXEC);
     fflush(stdout);

@@ -1,5 +1,6 @@
-// Output files that appear whole or not at all: written under another name in the same folder, renamed at the
-// end, removed when the compilation fails (with the arena).
+// Output files that appear complete or not at all: written under a temporary name in the same folder, renamed
+// at the end, removed with the arena if the compilation fails. Devices and pipes ("/dev/stdout") are written
+// directly.
 #ifndef ONNXC_COMPILER_BASE_OUTFILE_H
 #define ONNXC_COMPILER_BASE_OUTFILE_H
 #include "compiler/base/arena.h"
@@ -11,12 +12,12 @@ typedef struct outfile outfile;
 
 // Devices and pipes ("/dev/stdout") are written directly.
 outfile *outfile_open(arena *a, diag *d, const char *path, bool executable);
-void outfile_write(outfile *o, const void *at, size_t n); // what fails is fatal
+void outfile_write(outfile *o, const void *at, size_t n); // errors are fatal
 sink outfile_sink(outfile *o);
-// The name that it has before the commit, for programs that write it themselves.
+// The name before the commit, for programs that write the file themselves.
 const char *outfile_temporary(const outfile *o);
-void outfile_flush(outfile *o); // all of it is in the temporary file, for others to read
+void outfile_flush(outfile *o); // writes buffered bytes, so that others can read the temporary file
 void outfile_commit(outfile *o);
-void outfile_discard(outfile *o); // for files that are needed for a while only
+void outfile_discard(outfile *o); // for temporary files
 void outfile_write_whole(arena *a, diag *d, const char *path, bytes content);
 #endif

@@ -1,5 +1,4 @@
-// How much memory there is. In: what the system says of the machine and of the control group that we are in.
-// Out: bytes.
+// Memory of the machine, within the limits of its control group.
 #include "compiler/base/arena.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -9,7 +8,7 @@ size_t machine_memory(void) {
     return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : INT64_MAX;
 }
 
-// The number after a word of a small file, "" for the first; false where there is none ("max").
+// The number after a word of a small file, "" for the first; false if there is none ("max").
 static int read_number(const char *path, const char *format, unsigned long long *v) {
     char line[256];
     int found = 0;

@@ -1,4 +1,4 @@
-// Other programs: a C compiler, a runner. And folders for what they need for a while.
+// Runs other programs: a C compiler, a runner. Makes temporary folders for them.
 #ifndef ONNXC_COMPILER_BASE_PROCESS_H
 #define ONNXC_COMPILER_BASE_PROCESS_H
 #include "compiler/base/arena.h"

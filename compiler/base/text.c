@@ -1,5 +1,5 @@
-// Growable text, and names from outside made safe: quoted without loss for files that are read
-// back, or escaped and clipped for messages. In: bytes. Out: NUL-terminated text.
+// Growable text, and untrusted names made safe: quoted without loss for files that are read back, or escaped
+// and clipped for messages.
 #include "compiler/base/arena.h"
 #include <stdbool.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ int utf8_decode(const char *s, size_t n, uint32_t *code) {
     return len;
 }
 
-// Control characters, and those that reorder or hide what a terminal shows.
+// Control characters, and those that reorder or hide text on a terminal.
 static int is_unsafe(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || c == 0x61c;
@@ -83,7 +83,7 @@ int hex_digit(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-// The character after a backslash; -1 when there is no such escape.
+// The escaped character; -1: no such escape.
 static int unescape(const char **s) {
     char c = *(*s)++;
     if (c == 'n') return '\n';
@@ -126,7 +126,7 @@ int text_equals(const char *s, size_t n, const char *word) {
     return strlen(word) == n && !memcmp(s, word, n);
 }
 
-// Edit distance, with neighbours swapped as one edit.
+// Edit distance (optimal string alignment: swapped neighbours count once).
 static int distance(arena *a, const char *s, const char *t) {
     int n = (int)strlen(s), m = (int)strlen(t), w = m + 1;
     int *d = ARENA_ARRAY(a, int, (n + 1) * w);

@@ -1,4 +1,4 @@
-// The verbs of the command line, and what they share: options, messages, exit codes.
+// The verbs of the command line, and their shared options, messages and exit codes.
 #ifndef ONNXC_COMPILER_CLI_COMMAND_H
 #define ONNXC_COMPILER_CLI_COMMAND_H
 #include "compiler/cli/input_files.h"
@@ -9,40 +9,41 @@ typedef struct session {
     diag diag;
     options options;
     string_list args;    // positional
-    string_list sarif;   // results of --diagnostics=sarif, shown at the end
-    const char *program; // as it was called
+    string_list sarif;   // results of --diagnostics=sarif, printed at the end
+    const char *program; // argv[0]
     double started;
-    size_t memory; // bytes that there were when it began
+    size_t memory; // bytes available at the start
     bool progress_shown;
-    // Of the run that follows: what it gives as inputs.
-    const string_list *given; // "NAME=...", NULL: nothing
+    // For the next run.
+    const string_list *given; // --input options, "NAME=..."; NULL: none
     input_files files;
 } session;
 
 typedef struct verb {
     const char *name, *usage, *summary;
-    const option *table;               // of its own options; NULL: none
-    size_t size;                       // of the struct they fill
-    const void *defaults;              // to start from; NULL: zero
+    const option *table;               // its options; NULL: none
+    size_t size;                       // of the struct of options
+    const void *defaults;              // of the struct; NULL: zero
     int (*run)(session *s, void *own); // the exit code
-    bool forks;                        // its processes see to signals themselves
+    bool forks;                        // its processes handle signals themselves
 } verb;
 extern const verb verb_compile, verb_run, verb_test, verb_bench, verb_inspect;
 
 int verb_main(const verb *v, const char *program, int argc, const char *const *argv);
-// The model, when it is the only positional argument.
+// The model, if it is the only positional argument.
 source session_model(session *s);
 pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
-void session_message(void *session, const diag_message *m); // a diag's sink
+void session_message(void *session, const diag_message *m); // the sink of a diag
 const char *version_text(arena *a);
 
-// message.c: text, one JSON object a line, or one SARIF document at the end, on standard error.
-bool message_terminal(void); // whether standard error is a terminal
+// message.c: text, one JSON object per line, or one SARIF document at the end, on standard error.
+bool message_terminal(void); // standard error is a terminal
 void messages_end(session *s);
-// list_ops.c: the operators of this build, one a line; all operators of the standard (docs/operators.md).
+// list_ops.c: the operators of this build, one per line; all operators of the standard (docs/operators.md).
 const char *list_ops_text(arena *a);
 const char *list_ops_markdown(arena *a);
-// peak.c: floating-point operations per second of one thread with code for t, measured (f32; a multiply-add is two).
+// peak.c: measures floating-point operations per second of one thread with code for t (f32; a multiply-add
+// counts as two).
 double measure_peak(arena *a, diag *d, const target *t);
 #endif

@@ -1,4 +1,4 @@
-// onnxc bench: latency of models and libraries, compiled in several ways, measured in turns in one run.
+// onnxc bench: compares the latency of models and libraries, compiled with several options, in one run.
 #include "compiler/base/clock.h"
 #include "compiler/base/json.h"
 #include "compiler/base/outfile.h"
@@ -36,7 +36,7 @@ static const option bench_table[] = {
 
 enum { RUNS_LEAST = 10, RUNS_MOST = 1000000, WARM_UP = 3, KERNEL_RUNS = 100 };
 
-// One model or library, compiled in one way.
+// One model or library with one set of options.
 typedef struct contestant {
     const char *label;
     const options *options;
@@ -104,7 +104,7 @@ static double run_timed(session *s, contestant *c) {
     return seconds;
 }
 
-// In turns, so that what slows the machine down for a while slows all of them.
+// Interleaved, so that a temporary slowdown of the machine affects all alike.
 static void measure(session *s, const bench_options *o, contestants *all) {
     for (int i = 0; i < all->n; i++)
         for (int k = 0; k < WARM_UP; k++) run_timed(s, &all->at[i]);
@@ -142,9 +142,9 @@ static void report(session *s, contestants *all) {
 }
 
 // ---------------------------------------------------------------- kernels
-// The hook has no place of its own for its notes: they are the thread's while it measures.
+// The hook has no argument for its state, so that it is thread-local.
 typedef struct kernel_clock {
-    double *seconds, *best; // by kernel: of this run, of the fastest so far
+    double *seconds, *best; // by kernel: of this run, of the fastest one
     int64_t *calls;         // of this run
     uint32_t n, now;
     double since;
@@ -179,8 +179,7 @@ static bool look_up(void *user, const dim *atom, int64_t *v) {
     return false;
 }
 
-// Floating-point operations of a kernel that is a contraction; 0: it is none, or its size is known during the
-// run only.
+// Floating-point operations of a contraction; 0: another kernel, or the size is known only at run time.
 static double operations(const kernel *k, sizes *x) {
     contraction c;
     if (!contraction_find(k, &c)) return 0;
@@ -194,7 +193,7 @@ static double operations(const kernel *k, sizes *x) {
 }
 
 typedef struct row {
-    const char *version; // NULL: there is one
+    const char *version; // NULL: the only one
     const program *program;
     const kernel *kernel;
     int number;
@@ -205,7 +204,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// The kernels of all versions, numbered as the hook hears it.
+// The kernels of all versions, numbered as for the hook.
 static int all_kernels(pipeline *p, row **rows) {
     report_part *parts;
     int nparts = report_parts(p, &parts), n = 0, k = 0;
@@ -217,7 +216,7 @@ static int all_kernels(pipeline *p, row **rows) {
     return n;
 }
 
-// Those that ran, as JSON.
+// Kernels that ran, as JSON.
 static void save_times(session *s, const row *rows, const kernel_clock *k, const char *path) {
     json j = json_new_indented(s->arena);
     json_open(&j, NULL, '{');
@@ -237,12 +236,12 @@ static void save_times(session *s, const row *rows, const kernel_clock *k, const
     outfile_write_whole(s->arena, &s->diag, path, (bytes){text, strlen(text)});
 }
 
-// peak: 0, it is not known.
+// peak: 0 if unknown.
 static void show_kernels(session *s, const contestant *c, row *rows, const kernel_clock *k, double peak) {
     int n = 0;
     double total = 0;
     for (uint32_t i = 0; i < k->n; i++) {
-        if (!k->calls[i]) continue; // of a version that was not run, or of a branch not taken
+        if (!k->calls[i]) continue; // in a version not run, or a branch not taken
         rows[n] = rows[i];
         rows[n].seconds = k->best[i];
         total += rows[n++].seconds;
@@ -266,7 +265,7 @@ static void show_kernels(session *s, const contestant *c, row *rows, const kerne
     }
 }
 
-// The model once more, with hooks: they cost a little, so the times above are without.
+// Runs the model again with hooks, whose cost must not count in the latencies.
 static void measure_kernels(session *s, const contestant *c, const bench_options *own) {
     options *o = ARENA_NEW(s->arena, options);
     *o = *c->options;

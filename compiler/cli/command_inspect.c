@@ -1,4 +1,4 @@
-// onnxc inspect: what a model holds and what it becomes.
+// onnxc inspect: the contents of a model and the intermediate results of its compilation.
 #include "compiler/cli/command.h"
 #include "compiler/report/report.h"
 #include <stdio.h>

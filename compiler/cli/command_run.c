@@ -1,4 +1,5 @@
-// onnxc run: compiles or interprets a model, or opens a library, runs it once; prints, writes or compares.
+// onnxc run: compiles or interprets a model, or opens a library, and runs it once; prints, writes or compares
+// the outputs.
 #include "compiler/cli/run_io.h"
 #include "compiler/values/compare.h"
 #include "ir/graph/op.h"
@@ -59,16 +60,16 @@ static bool report(session *s, const char *name, const import_value *got, const 
     return c.same;
 }
 
-// Where a value of the main graph is computed; inputs and constants come first.
+// The order of values of the main graph by computation; inputs and constants come first.
 static int place_of(const pipeline *p, int output) {
     const value *v = p->module->main->outputs.at[output];
     return v->def ? node_place(v->def) : -1;
 }
 
-// The first of all values that differs from the interpreter's; fused: an output differs from it.
+// Reports the first value that differs from the interpreter. fused: an output differs.
 static void find_divergence(session *s, const source *from, const tensor *in, tolerance t, bool fused) {
     pipeline *p;
-    if (source_is_program(from)) return; // it has no nodes
+    if (source_is_program(from)) return; // without nodes
     runnable *meaning = open_model(s, from, "", true, NULL), *code = open_model(s, from, NULL, true, &p);
     tensor *want = run_once(s, meaning, in), *got = run_once(s, code, in);
     int first = -1;

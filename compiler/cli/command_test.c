@@ -34,16 +34,16 @@ static const option test_table[] = {
 
 typedef struct test_case_info {
     const char *folder;
-    const char *reason; // it is known not to pass; NULL: it should
+    const char *reason; // of a known failure; NULL: should pass
 } test_case_info;
 
 typedef struct test_run {
     session *session;
     const test_options *o;
     VEC(test_case_info) cases;
-    string_list lacking; // parts of messages: what is missing for these reasons need not pass
+    string_list lacking; // parts of messages: cases that lack these need not pass
     int passed, failed, skipped, finished;
-    bool holds_gpu; // in a worker: its GPU stays open
+    bool holds_gpu; // in a worker that keeps its GPU open
 } test_run;
 
 // ---------------------------------------------------------------- finding cases
@@ -89,7 +89,7 @@ static void find_all(test_run *t) {
 }
 
 // ---------------------------------------------------------------- known failures
-// A name stands for the folders whose last parts it is.
+// A name matches folders by their last components.
 static bool names_case(const char *name, const char *folder) {
     size_t n = strlen(name), m = strlen(folder);
     return m >= n && strcmp(folder + m - n, name) == 0 && (m == n || folder[m - n - 1] == '/');
@@ -179,7 +179,7 @@ static void take_result(void *user, const pool_answer *r) {
     show_count(t);
 }
 
-// What a kernel broke in the driver stays broken for the process.
+// A fault of a kernel leaves the CUDA context of the process unusable.
 static bool spoils(void *user, int result) {
     const test_run *t = user;
     return result != VERDICT_OK && options_gpu_host(&t->session->options);

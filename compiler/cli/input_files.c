@@ -1,4 +1,4 @@
-// Inputs and the files of a folder: which are for which.
+// Assigns the files of a folder to inputs.
 #include "compiler/cli/input_files.h"
 #include <sys/stat.h>
 
@@ -13,7 +13,7 @@ static bool exists(const input_files *f, int number) {
 
 default_use input_files_use(input_files *f, const model_input *i) {
     if (i->index == 0) f->plain = f->number.n = 0;
-    bool all = exists(f, i->nplain); // more files than inputs without default values
+    bool all = exists(f, i->nplain); // more files than required inputs
     int number = all ? i->index : f->plain;
     if (!i->has_default) f->plain++;
     else if (!all || !i->overridable || !exists(f, number)) return DEFAULT_IS_CONSTANT;

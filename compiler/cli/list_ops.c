@@ -1,10 +1,10 @@
-// The operators of this build as text; or all of the standard's, with those of this build marked, in
-// Markdown.
+// The operators of this build as text; or, in Markdown, all operators of the standard, with those of this
+// build marked.
 #include "compiler/cli/command.h"
 #include "ir/graph/op.h"
 #include <string.h>
 
-// An operator without a lowering of its own is rewritten into others, by its upgrade or its expansion.
+// Operators without a lowering are decomposed by their upgrade or expansion.
 static bool is_supported(const op_def *op) {
     return op &&
            (op->lower || op->expand || op->decompose || op->is_view || (op->upgrades[0].since && !op->infer));
@@ -100,7 +100,7 @@ static void add_domain(text *t, const char *domain) {
         if (strcmp(schema_at(i)->domain, domain) == 0) add_row(t, schema_at(i));
 }
 
-// Operators that tools other than the standard's own define.
+// Operators from other tools than the standard.
 static void add_others(text *t) {
     const char *start = "\n## Other domains\n\n";
     for (int i = 0; i < op_count(); i++) {

@@ -1,4 +1,4 @@
-// How diagnostics look. In: messages as the compiler makes them. Out: standard error.
+// Prints diagnostics on standard error.
 #include "compiler/base/json.h"
 #include "compiler/cli/command.h"
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void show_json(const session *s, const diag_message *m) {
     fprintf(stderr, "%s\n", json_done(&j));
 }
 
-// A result of SARIF 2.1.0, for the end.
+// A result of SARIF 2.1.0, kept for the end.
 static const char *sarif_result(const session *s, const diag_message *m) {
     json j = json_new(s->arena);
     const char *file = file_of(s, m);

@@ -1,4 +1,4 @@
-// The peak of multiply-adds: independent chains of them on registers only, compiled, loaded and timed.
+// Measures the peak of multiply-adds with independent chains in registers.
 #include "codegen/llvm/load.h"
 #include "compiler/base/clock.h"
 #include "compiler/cli/command.h"

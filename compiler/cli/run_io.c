@@ -1,4 +1,4 @@
-// Reads and makes up inputs; writes and prints outputs.
+// Reads and generates inputs; writes and prints outputs.
 #include "compiler/cli/run_io.h"
 #include "compiler/base/fs.h"
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// "NAME=REST" of an option; the port is looked up by the longest name, since names may hold '='.
+// Parses "NAME=REST"; the longest matching port name counts, since names may contain '='.
 static int find_port(session *s, const char *option, const char *v, const port *ports, int n,
                      const char **rest) {
     int best = -1;

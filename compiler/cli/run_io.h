@@ -1,4 +1,4 @@
-// Inputs and outputs of run and bench: options in, tensors and files out.
+// Inputs and outputs of the verbs run and bench: from options to tensors and files.
 #ifndef ONNXC_COMPILER_CLI_RUN_IO_H
 #define ONNXC_COMPILER_CLI_RUN_IO_H
 #include "compiler/cli/command.h"
@@ -21,9 +21,9 @@ typedef struct io_options {
      "seed of random inputs; default: 0"}
 // clang-format on
 
-// Inputs with default values that these options give are inputs of the model that comes next.
+// Keeps inputs with default values that these options set as inputs of the next model.
 void expect_inputs(session *s, const io_options *o);
-// One tensor for each input of r. Those that no option names are random when `fill`, else an error.
+// One tensor for each input of r. Those without an option are random if `fill`, otherwise an error.
 tensor *read_inputs(session *s, const io_options *o, const runnable *r, bool fill);
 void check_output_names(session *s, const io_options *o); // none may be the model's
 void write_outputs(session *s, const io_options *o, const runnable *r, const tensor *out);

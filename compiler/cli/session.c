@@ -1,4 +1,4 @@
-// One run of the command line: options in, messages on standard error, exit code out.
+// One run of the command line: parses options, prints messages, returns the exit code.
 #include "codegen/gpu/nvrtc.h"
 #include "compiler/base/cleanup.h"
 #include "compiler/base/clock.h"
@@ -57,7 +57,7 @@ static const char *ops_text(session *s, const char *form) {
     diag_fatal(&s->diag, NULL, "--list-ops=%s: the forms are text (without a value) and markdown", form);
 }
 
-// True when that was all that was asked for.
+// True: only information was requested.
 static bool give_information(session *s, const verb *v, const info_options *info) {
     if (info->help) fputs(help_text(s->arena, v), stdout);
     else if (info->version) fputs(version_text(s->arena), stdout);
@@ -69,7 +69,7 @@ static bool give_information(session *s, const verb *v, const info_options *info
 }
 
 // ---------------------------------------------------------------- the run
-// What is installed beside onnxc is looked for where the program lies.
+// Installed files are found relative to the program.
 static const char *program_folder(arena *a) {
     char *path = realpath("/proc/self/exe", NULL), *slash = path ? strrchr(path, '/') : NULL;
     const char *folder = slash ? arena_strndup(a, path, (size_t)(slash - path)) : NULL;
@@ -77,7 +77,7 @@ static const char *program_folder(arena *a) {
     return folder;
 }
 
-// How messages look must be known before the first one, which may be about an option.
+// Options for messages come first, since errors in other options are messages.
 static void find_message_form(session *s, const string_list *args) {
     for (int i = 0; i < args->n; i++) {
         if (strncmp(args->at[i], "--diagnostics=", 14) == 0) s->options.diagnostics = args->at[i] + 14;
@@ -161,7 +161,7 @@ static void print_time(void *user, const char *pass, const char *s) {
     fputs(s, stderr);
 }
 
-// On a terminal, a compilation that takes over a second says where it is.
+// On a terminal, shows the progress of compilations longer than a second.
 static void show_progress(void *user, const char *pass) {
     session *s = user;
     if (clock_now() - s->started < 1 || !message_terminal()) return;

@@ -1,5 +1,5 @@
-// Runs one case in one form. In: its folder. Out: a verdict.
-//   static    the model as it is
+// Runs one case in one form:
+//   static    the unchanged model
 //   symbolic  every input axis its own name; the one program runs at the original size and at sizes 0, 1 and
 //             a prime, where the interpreter is right. Where the rank of a result would be unknown, the last
 //             axes of integer inputs (shapes, axes, indices) keep their sizes.
@@ -26,12 +26,12 @@ typedef struct unit {
     const char *folder, *model;
     bool symbolic;
     bool keeps_last; // axes of integer inputs
-    int64_t size;    // every input axis that is symbolic has this size; -1: as the model says
-    int constant;    // the input that is a constant, or one of the above
+    int64_t size;    // size of every symbolic input axis; -1: as in the model
+    int constant;    // the input made a constant, or one of the above
     int ninputs;     // of the model
     input_files files;
-    int *from;         // by input that is left: the number of its file
-    const char *error; // first one
+    int *from;         // by remaining input: the number of its file
+    const char *error; // the first
     verdict verdict;
     const char *message;
 } unit;
@@ -124,7 +124,7 @@ static tensor *read_inputs(unit *u, const runnable *r, const char *set) {
     return in;
 }
 
-// Halves are computed in float, so that the reference's rounding in between is not ours.
+// Computes halves in float, to avoid intermediate rounding of the reference.
 static tolerance for_dtype(tolerance t, dtype d) {
     double least = d == DT_BF16 ? 0x1p-6 : d == DT_F16 ? 0x1p-9 : 0;
     if (t.rtol < least) t.rtol = least;
@@ -147,7 +147,7 @@ static void check_outputs(unit *u, const runnable *r, const tensor *out, const c
 
 static void run_sets(unit *u, runnable *r) {
     for (int k = 0; exists(data_set(u, k)) && u->verdict == VERDICT_OK; k++) {
-        if (k > 0 && u->constant != NO_INPUT) return; // its constants are those of set 0
+        if (k > 0 && u->constant != NO_INPUT) return; // the constants are from set 0
         const char *message = NULL, *set = data_set(u, k);
         tensor *out = ARENA_ARRAY(u->arena, tensor, r->nout + 1);
         if (r->run(r, u->arena, read_inputs(u, r, set), out, &message)) check_outputs(u, r, out, set);
@@ -155,7 +155,7 @@ static void run_sets(unit *u, runnable *r) {
     }
 }
 
-// The inputs of set 0 with every symbolic axis `size` long; their elements repeat.
+// The inputs of set 0 with every symbolic axis of length `size`; elements repeat.
 static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
     tensor *in = read_inputs(u, r, data_set(u, 0));
     for (int j = 0; j < r->nin; j++) {
@@ -176,8 +176,8 @@ static tensor *resized_inputs(unit *u, const runnable *r, int64_t size) {
     return in;
 }
 
-// What is right at that size: the interpreter's answer, for interpreted programs that of the model made for
-// that size. False where there is none.
+// The expected outputs at that size by the interpreter, for interpreted programs those of the model compiled
+// for that size. False: none.
 static bool reference(unit *u, int64_t size, tensor **out) {
     unit *own = ARENA_NEW(u->arena, unit);
     *own = *u;
@@ -195,9 +195,8 @@ static bool reference(unit *u, int64_t size, tensor **out) {
     return ok;
 }
 
-// The case's tolerance is for its own data. At other sizes a sum may cancel to nearly 0, where two sound
-// orders of rounding differ by a unit in the last place of what was summed: that of the largest element is
-// let pass.
+// The tolerance of a case is for its own data. At other sizes a sum may cancel to nearly 0, where two valid
+// summation orders differ by an ulp of the summands: allow one ulp of the largest element.
 static tolerance for_other_data(tolerance t, const tensor *want) {
     double largest = 0;
     if (!dtype_is_float(want->dtype)) return t;
@@ -235,7 +234,7 @@ static int rank_of(const runnable *r) {
     return most;
 }
 
-// Where `reference` has come to its end by it, so has all of the case.
+// If `reference` failed, so has the case.
 static void out_of_memory(void *user) {
     unit *u = user;
     diag_fatal(&u->diag, NULL, "this needs more memory than is available");

@@ -1,4 +1,4 @@
-// One backend-test folder: model.onnx and test_data_set_K/{input,output}_J.pb.
+// Runs one backend-test folder: model.onnx and test_data_set_K/{input,output}_J.pb.
 #ifndef ONNXC_COMPILER_CLI_TEST_CASE_H
 #define ONNXC_COMPILER_CLI_TEST_CASE_H
 #include "compiler/driver/pipeline.h"
@@ -10,6 +10,6 @@ typedef struct test_options {
 } test_options;
 
 typedef enum verdict { VERDICT_OK, VERDICT_MISSING, VERDICT_FAILED, VERDICT_DIFFERS } verdict;
-// *message says why it is not OK.
+// *message: the reason unless OK.
 verdict test_case(arena *a, const test_options *o, const char *folder, const char **message);
 #endif

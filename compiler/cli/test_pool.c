@@ -1,5 +1,4 @@
-// Forked workers over pipes. A job goes to a worker as its number; back comes {job, result, length} and the
-// text.
+// Forked workers over pipes. A job is sent as its number; the answer is {job, result, length} and the text.
 #include "compiler/cli/test_pool.h"
 #include "compiler/base/clock.h"
 #include "compiler/base/fs.h"
@@ -61,7 +60,7 @@ static bool start(pool *p, worker *k) {
     fflush(stderr);
     pid_t pid = fork();
     if (pid == 0) {
-        setpgid(0, 0); // with what it starts it can be ended together
+        setpgid(0, 0); // a process group, to kill it with its children
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(down[1]), close(up[0]);
         close_others(p);
@@ -79,7 +78,7 @@ static void give_job(pool *p, worker *k) {
     if (p->next == p->work->njobs) return;
     k->job = p->next++;
     k->since = clock_now();
-    write_all(k->to, &k->job, sizeof k->job); // a worker that is gone shows when its answer is read
+    write_all(k->to, &k->job, sizeof k->job); // a dead worker is noticed when its answer is read
 }
 
 static void answer(pool *p, const pool_answer *r) {

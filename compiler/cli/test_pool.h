@@ -1,5 +1,5 @@
-// Worker processes: jobs are numbers, answers are a number and a text. A worker that dies or is too slow
-// fails its job and is forked anew.
+// Worker processes: jobs are numbers, answers are a number and a text. A worker that dies or times out fails
+// its job and is replaced.
 #ifndef ONNXC_COMPILER_CLI_TEST_POOL_H
 #define ONNXC_COMPILER_CLI_TEST_POOL_H
 #include "compiler/base/arena.h"
@@ -13,12 +13,12 @@ typedef struct pool_answer {
 
 typedef struct pool_work {
     int njobs, nworkers;
-    int timeout;                                                  // seconds for one job
+    int timeout;                                                  // seconds per job
     int (*run)(void *user, arena *a, int job, const char **text); // in the worker; a lives for the job
     void (*done)(void *user, const pool_answer *r);               // in the caller, in any order
-    bool (*spoils)(void *user, int result); // such an answer is its worker's last one; NULL: none is
+    bool (*spoils)(void *user, int result); // the worker is replaced after such a result; NULL: never
     void *user;
 } pool_work;
-// False when no worker could be started.
+// False: no worker could be started.
 bool pool_run(arena *a, const pool_work *w);
 #endif

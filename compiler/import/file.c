@@ -1,5 +1,4 @@
-// Opening of files under limits, recognition of wrong kinds of file, and the search for external data
-// that never leaves its folders.
+// Opens files under limits, recognises wrong kinds of file, and finds external data, only within its folders.
 #include "compiler/import/file.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +27,7 @@ static const char *kind_of(mode_t mode) {
     return "of an unknown kind";
 }
 
-// What keeps fd from being read, NULL: nothing.
+// Why fd cannot be read; NULL: it can.
 static const char *objection(arena *a, int fd, int64_t most, struct stat *st) {
     if (fstat(fd, st)) return strerror(errno);
     if (!S_ISREG(st->st_mode)) return arena_printf(a, "it is %s, not a regular file", kind_of(st->st_mode));

@@ -1,5 +1,5 @@
-// Graphs: in, GraphProto and FunctionProto; out, graph with the bodies of local functions in place of
-// their calls. Names are looked up here, from the innermost graph outwards.
+// Imports GraphProto and FunctionProto: calls of local functions are inlined. Names are resolved here, from
+// the innermost graph outwards.
 #include "compiler/import/impl.h"
 
 enum { DEPTH_MOST = 200, CALLS_MOST = 50000 };
@@ -32,7 +32,7 @@ void bind_value(importer *im, scope *s, const loc *at, const char *name, value *
 
 static bool is_call(const scope *s) { return s->body->caller && !s->outer; }
 
-// A name for a value inside a region or function that no value of the main graph has.
+// Makes a name for a value in a region or function, distinct from all values of the main graph.
 static const char *inner_name(importer *im, const scope *s, const char *name) {
     while (map_get(&im->reserved, name)) name = arena_printf(im->arena, "%s/%s", s->name, name);
     return name;
@@ -41,7 +41,7 @@ static const char *inner_name(importer *im, const scope *s, const char *name) {
 const char *module_name(importer *im, const scope *s, const char *name, const Onnx__ValueInfoProto **info) {
     const body *b = s->body;
     *info = NULL;
-    if (is_call(s)) { // an output of the function has the name of the call's output
+    if (is_call(s)) { // outputs of functions are named after those of the call
         for (size_t i = 0; i < b->call->n_output; i++)
             if (*b->call->output[i] && strcmp(b->function->output[i], name) == 0)
                 return module_name(im, b->call_scope, b->call->output[i], info);
@@ -216,8 +216,8 @@ static bool is_initializer(const Onnx__GraphProto *g, const char *name, map *kno
     return map_get(known, name) != NULL;
 }
 
-// Before IR version 4 every initializer is listed among the inputs; since then that makes it a default that a
-// caller may replace. Those that shall stay inputs stand in im->defaults, as im->absent until they are read.
+// Before IR version 4 every initializer is also listed as an input; since then that makes it a default that
+// callers may replace. Those kept as inputs are in im->defaults, as im->absent until they are read.
 static void choose_defaults(importer *im, const Onnx__GraphProto *g) {
     map known = {.arena = im->arena};
     if (!im->options.input) return;
@@ -258,7 +258,7 @@ static void check_default(importer *im, const char *name, const type *t, const O
     compare_default(im, name, &declared, t);
 }
 
-// An input that may be left out has the sizes of its default value.
+// An optional input has the sizes of its default value.
 static type type_with_default(importer *im, const char *name, type declared, const constant *c) {
     type t = {.kind = TYPE_TENSOR, .elem = c->elem, .rank = c->rank};
     t.dims = ARENA_ARRAY(im->arena, dim *, c->rank + 1);

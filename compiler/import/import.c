@@ -1,5 +1,5 @@
-// The import from file to module: limits, the wire walk, the model's own fields; graphs and nodes follow
-// in graph.c and node.c.
+// The import from file to module: limits, the wire walk, fields of the model; graphs and nodes are in graph.c
+// and node.c.
 #include "compiler/import/impl.h"
 #include "compiler/import/text/formats.h"
 #include <unistd.h>
@@ -69,7 +69,7 @@ static void describe(importer *im) {
     }
 }
 
-// What is written as text becomes what a binary file would hold.
+// Converts text formats to binary protobuf.
 static void read_format(importer *im, const char *name) {
     const char *s = (const char *)im->data;
     size_t n = im->size;

@@ -1,5 +1,5 @@
-// Nodes: in, a NodeProto; out, a node checked against its operator's version in the file, completed with
-// defaults, and rewritten by the operator's upgrades to the newest version's meaning.
+// Imports a NodeProto: checks it against the version of its operator in the file, adds default attributes,
+// and upgrades it to the newest version.
 #include "compiler/import/impl.h"
 #include <limits.h>
 #include <strings.h>
@@ -51,7 +51,7 @@ void report_missing(importer *im) {
     }
 }
 
-// The version of the operator that the file's operator set means; NULL after a report.
+// The version of the operator selected by the operator set of the file; NULL: reported.
 static const schema_version *find_version(importer *im, const loc *at, const schema_op *op,
                                           const char *domain, const char *name, int64_t opset) {
     if (!op) {
@@ -70,7 +70,7 @@ static const schema_version *find_version(importer *im, const loc *at, const sch
     return v && !v->deprecated ? v : NULL;
 }
 
-// What a node is an instance of. A NULL op: the node was reported and is left out.
+// The operator of a node. op NULL: the node was reported and is left out.
 typedef struct meaning {
     const op_def *op;
     const schema_version *version; // NULL: an operator outside the standard
@@ -111,8 +111,8 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
 
 // ---- Attributes
 
-// An attribute as it stands in the node, with a reference to a function's attribute followed to the call
-// that gives it. NULL: the call leaves it out.
+// The attribute of a node, or, for a reference to an attribute of the function, that of the call. NULL: the
+// call omits it.
 static const Onnx__AttributeProto *follow(importer *im, scope **s, const loc *at,
                                           const Onnx__AttributeProto *a) {
     while (a && a->ref_attr_name && *a->ref_attr_name) {
@@ -134,7 +134,7 @@ static const Onnx__AttributeProto *follow(importer *im, scope **s, const loc *at
     return a;
 }
 
-// Files of IR versions 1 and 2 and some writers leave the type out: then the filled field tells.
+// Files of IR versions 1 and 2 and some writers omit the type: it follows from the field that is set.
 static attr_kind kind_of(const Onnx__AttributeProto *a, attr_kind expected) {
     if (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return (attr_kind)a->type;
     if (a->has_f) return ATTR_FLOAT;
@@ -196,7 +196,7 @@ static void import_type_attr(importer *im, const loc *at, attr *t, const Onnx__A
     if (t->type->kind == TYPE_NONE) no_value(im, at, t);
 }
 
-// Fills in t's value from a; its name and kind are known.
+// Sets the value of t, whose name and kind are set, from a.
 static void import_attr_value(importer *im, scope *s, const loc *at, attr *t, const Onnx__AttributeProto *a) {
     switch (t->kind) {
     case ATTR_FLOAT: t->f = a->f; return;
@@ -252,7 +252,7 @@ static bool has_attr(const attr_list *list, const char *name) {
     return false;
 }
 
-// Of the first operator set, without meaning; and names that the standard exempts from checks.
+// Attributes of the first operator set without meaning, and names that the standard exempts from checks.
 static bool is_ignored(const char *name) {
     return strcmp(name, "consumed_inputs") == 0 || strncmp(name, "__", 2) == 0;
 }
@@ -308,7 +308,7 @@ static bool check_count(importer *im, const loc *at, const char *what, int given
     return false;
 }
 
-// What is left out, or is an input of the function that its call leaves out, must be optional.
+// Omitted inputs, also those that are inputs omitted by the call of a function, must be optional.
 static bool check_given(importer *im, const loc *at, const schema_version *v, char **names, value **in,
                         int n) {
     bool good = true;
@@ -323,7 +323,7 @@ static bool check_given(importer *im, const loc *at, const schema_version *v, ch
     return good;
 }
 
-// Trailing empty names count for the least number, not for the most.
+// Trailing empty names count for the minimum, not for the maximum.
 static bool check_arity(importer *im, const loc *at, const schema_version *v, const Onnx__NodeProto *n,
                         value **in) {
     if (!v) return true;
@@ -351,7 +351,7 @@ static void add_outputs(importer *im, scope *s, const loc *at, const Onnx__NodeP
 
 // ---- Upgrades
 
-// What an older version's attribute means today is for its operator's upgrades to say.
+// Upgrades interpret older versions' attributes.
 static void check_leftovers(importer *im, node *n, const schema_version *newest) {
     for (int i = 0; i < n->nattrs; i++)
         if (!find_schema_attr(newest, n->attrs[i].name))
@@ -366,7 +366,7 @@ static void upgrade(importer *im, node *n, const meaning *m) {
     node_fill_defaults(n, m->version);
     for (int i = 0; i < (int)(sizeof op->upgrades / sizeof *op->upgrades) && op->upgrades[i].since; i++)
         if (n->graph && op->upgrades[i].since > m->version->since) op->upgrades[i].apply(n);
-    if (!n->graph) return; // an upgrade put other nodes in its place
+    if (!n->graph) return; // an upgrade replaced the node
     const schema_op *s = schema_find(n->op->domain, n->op->name);
     if (!s) return;
     node_fill_defaults(n, &s->versions[s->nversions - 1]);
@@ -375,7 +375,7 @@ static void upgrade(importer *im, node *n, const meaning *m) {
 
 // ---- Nodes
 
-// A graph that a call gives to a function may end up in a graph further in.
+// A graph that is an attribute of a call may be imported into an inner graph.
 static void add_attr(node *n, attr a) {
     for (int i = 0; attr_graph(&a, i); i++) attr_graph(&a, i)->outer = n->graph;
     node_set_attr(n, a);
@@ -389,7 +389,7 @@ void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     for (int i = 0; i < nin; i++) in[i] = find_value(im, s, at, n->input[i]);
     bool good = im->diag->errors == errors && check_arity(im, at, m.version, n, in);
     attr_list attrs = import_attrs(im, s, at, m.version, n);
-    if (!m.op || !good) { // its regions were read for what else there is to report
+    if (!m.op || !good) { // its regions were read only to report their errors
         add_outputs(im, s, at, n, NULL);
         return;
     }

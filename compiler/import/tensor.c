@@ -1,5 +1,5 @@
-// Tensors: in, a TensorProto in any of its storage forms; out, a constant that points into the mapped
-// file (raw and external data) or into the unpacked message (typed data) where the layouts agree.
+// Imports TensorProto in any of its storage forms. Where the layouts agree, constants point into the mapped
+// file (raw and external data) or the unpacked message (typed data).
 #include "compiler/import/impl.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ static dtype elem_of(importer *im, const loc *at, const Onnx__TensorProto *t) {
                        known->name);
 }
 
-// The number of elements; checks every dimension and the size in bytes.
+// The number of elements, after checks of every dimension and of the size in bytes.
 static int64_t count_of(importer *im, const loc *at, const Onnx__TensorProto *t, dtype elem,
                         const int64_t *dims, size_t rank) {
     int64_t count = 1;
@@ -59,7 +59,7 @@ static void check_size(importer *im, const loc *at, const Onnx__TensorProto *t, 
              (long long)c->count, dtype_name(c->elem), (long long)expected);
 }
 
-// Any byte but 0 means true; kernels count on 1.
+// Any nonzero byte is true in files; kernels need 1.
 static void normalize_bools(importer *im, constant *c) {
     bool odd = false;
     for (int64_t i = 0; i < c->count; i++) odd |= c->data[i] > 1;
@@ -138,7 +138,7 @@ static void check_count(importer *im, const loc *at, const Onnx__TensorProto *t,
         fail(im, at, t, "%s has %zu entries; its shape needs %lld", field, have, (long long)need);
 }
 
-// int32_data holds what is narrower than 32 bits: one element, or the byte that several are packed in.
+// int32_data has types of less than 32 bits: one element, or a byte of packed ones, each.
 static void use_int32(importer *im, const loc *at, const Onnx__TensorProto *t, constant *c) {
     int bits = dtype_bits(c->elem), width = bits < 8 ? 8 : bits;
     int64_t entries = bits < 8 ? dtype_size(c->elem, c->count) : c->count;
@@ -185,7 +185,7 @@ static void use_strings(importer *im, const loc *at, const Onnx__TensorProto *t,
     }
 }
 
-// The field where the standard keeps elements of this type.
+// The field of the standard for elements of this type.
 static void use_typed(importer *im, const loc *at, const Onnx__TensorProto *t, constant *c) {
     int64_t n = dtype_class_of(c->elem) == DC_COMPLEX ? 2 * c->count : c->count;
     switch (dtype_field_of(c->elem)) {
@@ -226,7 +226,7 @@ constant *import_tensor(importer *im, const loc *at, const Onnx__TensorProto *t)
 
 // ---- Sparse tensors
 
-// Row-major place of the i-th index, which is a number or one number per dimension.
+// Row-major offset of the i-th index, which is linear or has one number per dimension.
 static int64_t place_of(importer *im, const loc *at, const Onnx__SparseTensorProto *t,
                         const constant *indices, int64_t i, int64_t count) {
     int64_t place = 0;

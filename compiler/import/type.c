@@ -1,5 +1,5 @@
-// Types: in, a TypeProto; out, a type. Named sizes become symbols; sizes without a name stay unknown,
-// and so do those that exporters mark with a negative number, "?" or "None".
+// Imports TypeProto. Named sizes become symbols; sizes without a name are unknown, also those that exporters
+// write as a negative number, "?" or "None".
 #include "compiler/import/impl.h"
 #include <string.h>
 
@@ -18,7 +18,7 @@ static bool is_anonymous(const char *param) {
            strcmp(param, "-1") == 0;
 }
 
-// The symbol for a size that has no name of its own, called after the value.
+// The symbol for a size without a name, called after the value.
 static dim *unnamed(importer *im, const char *name, size_t axis) {
     return dim_symbol(im->module->dims, arena_printf(im->arena, "%s.dim%zu", name, axis));
 }

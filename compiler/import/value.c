@@ -1,5 +1,4 @@
-// Files that hold one value: TensorProto, SequenceProto, OptionalProto or MapProto, as ONNX's test data has
-// them. In: the path and which of them; out: constants.
+// Reads files of one value: TensorProto, SequenceProto, OptionalProto or MapProto, as in ONNX's test data.
 #include "compiler/import/impl.h"
 
 static import_value *new_value(importer *im, type_kind kind, const char *name) {
@@ -117,7 +116,7 @@ static import_value *read_value(arena *a, diag *d, mapped m, type_kind kind) {
     return NULL;
 }
 
-// While it is read, messages are about this file.
+// Meanwhile messages name this file.
 import_value *import_value_file(arena *a, diag *d, const char *path, type_kind kind) {
     enum { LOG2_MOST = 40 };
     mapped m = file_map(a, d, path, INT64_C(1) << LOG2_MOST);

@@ -1,7 +1,7 @@
-// The wire walker: checks a protobuf file against protobuf-c's own descriptors before protobuf-c sees it,
-// and writes the slim copy that protobuf-c gets. It goes over the file twice: first to check and to
-// count, then to write. The slim copy has no raw data, no unknown fields and no field that the import
-// never reads; lengths of messages take a fixed five bytes, so that they can be filled in afterwards.
+// Checks a protobuf file against the descriptors of protobuf-c before protobuf-c unpacks it, and writes the
+// slim copy for protobuf-c: one pass checks and counts, a second one writes. The slim copy has no raw data,
+// no unknown fields and no field that the import does not read; lengths of messages take a fixed five bytes,
+// so that they can be filled in afterwards.
 #include "compiler/import/wire.h"
 #include "compiler/base/protobuf.h"
 #include "proto/onnx.pb-c.h"
@@ -9,14 +9,14 @@
 
 enum { DEPTH_MOST = 100 };
 
-// What protobuf-c may take for the unpacked message: real models need a few times their slim size.
+// Memory limit for the unpacked message: real models need a few times their slim size.
 static const size_t memory_base = 256u << 20, memory_factor = 64;
 
-// A message being walked; the chain gives the path for messages of errors.
+// A message being walked; the chain is the path in error messages.
 typedef struct frame {
     const struct frame *up;
     const ProtobufCMessageDescriptor *kind;
-    const ProtobufCFieldDescriptor *field; // present field, NULL before the first
+    const ProtobufCFieldDescriptor *field; // current field; NULL before the first
     int depth;
 } frame;
 
@@ -27,7 +27,7 @@ typedef struct walker {
     size_t size;
     uint8_t *out;  // NULL while counting
     size_t length; // bytes of slim copy so far
-    size_t memory; // what protobuf-c will allocate
+    size_t memory; // that protobuf-c will allocate
 } walker;
 
 static void path(text *t, const frame *f) {
@@ -124,7 +124,7 @@ static void check_string(walker *w, const frame *f, size_t at, size_t n) {
     }
 }
 
-// The numbers of a packed field; returns how many.
+// Checks the numbers of a packed field; returns their count.
 static size_t check_packed(walker *w, const frame *f, size_t at, size_t n) {
     int type = wire_type(f->field->type);
     size_t width = type == WIRE_32 ? 4 : 8;
@@ -143,9 +143,9 @@ static void need(walker *w, const frame *f, size_t at, size_t bytes) {
              w->memory >> 20, w->size);
 }
 
-// ---- What the slim copy leaves out
+// ---- Fields left out of the slim copy
 
-// Fields that the import never reads.
+// Fields that the import does not read.
 static bool is_dropped(const ProtobufCMessageDescriptor *kind, const ProtobufCFieldDescriptor *f) {
     static const struct dropped {
         const ProtobufCMessageDescriptor *kind;
@@ -217,7 +217,7 @@ static void check_wire_type(walker *w, const frame *f, size_t at, int type) {
     if (type != expected && !packed) fail(w, f, at, "wire type %d instead of %d", type, expected);
 }
 
-// Bytes of the value at *at, which moves past a length prefix.
+// Length of the value at *at, which moves past a length prefix.
 static size_t value_size(walker *w, const frame *f, int type, size_t *at, size_t end) {
     size_t start = *at;
     if (type == WIRE_BYTES) return read_length(w, f, at, end);
@@ -232,7 +232,7 @@ static size_t value_size(walker *w, const frame *f, int type, size_t *at, size_t
     return n;
 }
 
-// One field, tag included; returns the place after it.
+// Walks one field with its tag; returns its end.
 static size_t walk_field(walker *w, frame *f, size_t at, size_t end) {
     size_t start = at;
     f->field = NULL;

@@ -1,4 +1,4 @@
-// Comparing tensors, and the containers of tensors. In: what was got and what was wanted. Out: how far apart.
+// Compares tensors and containers of tensors.
 #include "compiler/values/compare.h"
 #include "compiler/values/values.h"
 #include "runtime-lite/onnxc.h"
@@ -16,7 +16,7 @@ static const char *position(arena *a, const tensor *t, int64_t i) {
 
 static bool equal(double x, double y) { return x == y || (isnan(x) && isnan(y)); }
 
-// Within tolerance? Counts the error in c; an infinity is only near itself.
+// Whether got is within tolerance; adds the error to c. Infinities must be equal.
 static bool near(comparison *c, double error, double want, tolerance t) {
     if (error > c->max_abs || isnan(error)) c->max_abs = error;
     if (want != 0 && isfinite(want) && error / fabs(want) > c->max_rel) c->max_rel = error / fabs(want);
@@ -77,7 +77,7 @@ comparison compare_tensors(arena *a, const tensor *got, const tensor *want, tole
 
 static comparison differ(const char *why) { return (comparison){.why = why}; }
 
-// Maps have no order: their entries in that of the keys.
+// Maps are unordered: entries are compared by key.
 static int64_t *key_order(arena *a, const import_value *map) {
     int64_t *order = ARENA_ARRAY(a, int64_t, map->keys->count + 1);
     sort_keys(map->keys, order);
@@ -93,8 +93,8 @@ static comparison compare_keys(arena *a, const import_value *got, const int64_t 
     return c;
 }
 
-// A number of a map, as the model has it: who writes files from Python's dictionaries has doubles and int64
-// only.
+// A map's number in the type of the model: files written from Python's dictionaries have only double and
+// int64.
 static const import_value *map_number(arena *a, const import_value *want, const import_value *got) {
     if (got->kind != TYPE_TENSOR || got->tensor->elem == DT_STRING || !map_takes(got->tensor->elem, want))
         return want;
@@ -103,7 +103,7 @@ static const import_value *map_number(arena *a, const import_value *want, const 
     return value_of_tensor(a, want->name, &one);
 }
 
-// c of an item, told of what holds it.
+// Adds the position in the container to the result of an item.
 static comparison inside(arena *a, const comparison *c, const import_value *holder, int64_t item) {
     comparison all = *c;
     text at = {.arena = a};

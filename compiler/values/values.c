@@ -1,4 +1,4 @@
-// Values in memory: tensors, constants, made-up data, text.
+// Values in memory: tensors, constants, random data, text.
 #include "compiler/values/values.h"
 #include "runtime-lite/onnxc.h"
 #include <inttypes.h>
@@ -35,7 +35,7 @@ tensor tensor_new(arena *a, dtype t, int rank, const int64_t *dims) {
         over |= __builtin_mul_overflow(x.count, dims[j], &x.count);
     }
     if (empty) x.count = 0;
-    int64_t bytes = over && !empty ? -1 : dtype_size(t, x.count); // no arena has memory for what overflows
+    int64_t bytes = over && !empty ? -1 : dtype_size(t, x.count); // an arena rejects sizes that overflow
     char *block = arena_alloc(a, bytes < 0 ? SIZE_MAX : (size_t)bytes + 2 * ALIGN);
     x.data = block + (ALIGN - (uintptr_t)block % ALIGN) % ALIGN;
     return x;
@@ -100,7 +100,7 @@ dtype map_value_type(const char *type) {
     return dtype_from_name(name);
 }
 
-// Values that do not fit make no value, which the run refuses.
+// Values that do not fit become none, which the run rejects.
 static void put_map(arena *a, const import_value *v, dtype elem, onnxc_value *to) {
     int64_t *count = ARENA_NEW(a, int64_t);
     *count = v->n;
@@ -188,7 +188,7 @@ port table_port(const port *p) {
     return t;
 }
 
-// A row as a map: the column of each key, in the order of keys.
+// A row as a map: a column per key, in the order of the keys.
 static import_value map_of_row(arena *a, const tensor *t, constant *keys, const int64_t *columns,
                                int64_t row) {
     import_value map = {.kind = TYPE_MAP, .name = "", .n = (int)keys->count, .keys = keys};
@@ -202,7 +202,7 @@ static import_value map_of_row(arena *a, const tensor *t, constant *keys, const 
     return map;
 }
 
-// Of labels that come twice the last one counts. A table of rank 1 is one row.
+// The last of equal labels counts. A table of rank 1 is one row.
 static import_value *value_of_table(arena *a, const port *p, const tensor *t) {
     int64_t *columns = ARENA_ARRAY(a, int64_t, p->labels->count + 1), count = sort_keys(p->labels, columns);
     constant *keys = pick_constant(a, p->labels, columns, count);
@@ -288,7 +288,7 @@ tensor value_random(arena *a, diag *d, const port *p, const int64_t *sizes, cons
 }
 
 // ---------------------------------------------------------------- text
-// The shortest decimal that reads back as the same value; with an exponent from 1e16 on, as numpy has it.
+// The shortest decimal that reads back as the same value; with an exponent from 1e16 on, like numpy.
 static void print_float(text *out, double v, bool single) {
     char s[40];
     if (isnan(v) || isinf(v)) {
@@ -353,7 +353,7 @@ static void print_axis(text *out, const tensor *t, int axis, int64_t first, bool
 
 static void print_value(text *out, const import_value *v, bool all);
 
-// {"a": 0.5, "b": 1.0}, where the values are single numbers or strings.
+// {"a": 0.5, "b": 1.0}, for maps of scalars.
 static void print_map(text *out, const import_value *v, bool all) {
     tensor keys = tensor_of(out->arena, v->keys);
     bool plain = true;

@@ -1,12 +1,12 @@
-// Numpy's files to tensors: .npy, and .npz, a zip archive of them. What such a file says of its own sizes is
-// checked before memory is taken for it.
+// Reads numpy's files: .npy, and .npz, a zip archive of them. Sizes in the file are untrusted: they are
+// checked before memory is allocated.
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
-enum { SHOWN = 60 }; // bytes of a file's words in messages
+enum { SHOWN = 60 }; // bytes of the file's text quoted in messages
 
 static const char *shown(arena *a, const char *s) {
     text t = {.arena = a};
@@ -16,7 +16,7 @@ static const char *shown(arena *a, const char *s) {
 
 // ---------------------------------------------------------------- .npy
 typedef struct npy_header {
-    const char *descr; // NULL: not given
+    const char *descr; // NULL: absent
     bool fortran, has_order, has_shape;
     int rank;
     int64_t dims[MAX_RANK];
@@ -26,8 +26,8 @@ typedef struct npy_header {
 
 typedef struct npy_reader {
     arena *arena;
-    const char *s;   // what is left of the header's text
-    const char *why; // what is wrong with it, NULL: nothing so far
+    const char *s;   // rest of the header
+    const char *why; // error; NULL: none so far
 } npy_reader;
 
 static bool wrong(npy_reader *r, const char *why) {
@@ -43,7 +43,7 @@ static bool take(npy_reader *r, const char *word) {
     return true;
 }
 
-// A string of Python's; NULL when none is next. None of numpy's holds a backslash.
+// A Python string; NULL: none is next. None that numpy writes has a backslash.
 static const char *quoted(npy_reader *r) {
     char mark = take(r, "'") ? '\'' : take(r, "\"") ? '"' : 0;
     const char *end = mark ? strchr(r->s, mark) : NULL;
@@ -78,7 +78,7 @@ static bool npy_shape(npy_reader *r, npy_header *h) {
     return comma || h->rank > 1 || wrong(r, "its shape is not a tuple");
 }
 
-// Product of the sizes but for those that are 0; false when 64 bits do not hold it.
+// Product of the nonzero sizes; false: it overflows.
 static bool npy_countable(const npy_header *h) {
     int64_t count = 1;
     for (int j = 0; j < h->rank; j++)

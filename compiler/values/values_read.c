@@ -1,4 +1,4 @@
-// Files to values: ONNX's .pb, numbers in text, raw bytes; numpy's are read in values_npy.c.
+// Reads values from files: ONNX's .pb, numbers as text, raw bytes; numpy's formats are in values_npy.c.
 #include "compiler/base/fs.h"
 #include "compiler/import/file.h"
 #include "compiler/values/values.h"
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 60 }; // bytes of a file's words in messages
+enum { SHOWN = 60 }; // bytes of the file's text quoted in messages
 
 // ---------------------------------------------------------------- text and raw bytes
-// Sizes for `count` elements: the port's, with at most one open size worked out.
+// Sizes for `count` elements: those of the port, with at most one variable size inferred.
 static void fit_dims(diag *d, const port *p, const char *path, int64_t count, int64_t *dims) {
     int64_t known = 1;
     int open = -1, nopen = 0;
@@ -35,7 +35,7 @@ static size_t word_size(const char *s) {
     while (s[n] && !between(s[n])) n++;
     return n;
 }
-// The next word, NULL at the end.
+// The next word; NULL at the end.
 static const char *next_word(const char *s) {
     while (*s && between(*s)) s++;
     return *s ? s : NULL;
@@ -45,7 +45,7 @@ static bool is_word(const char *s, const char *word) {
     return word_size(s) == strlen(word) && strncmp(s, word, strlen(word)) == 0;
 }
 
-// Whole numbers without a detour over double where they are written as such; "1e3" and "2.0" are whole too.
+// Integers written as such are parsed exactly, not as double; "1e3" and "2.0" are integers too.
 static bool csv_int(const char *s, dtype t, uint64_t *v) {
     int64_t lo = t == DT_BOOL ? 0 : dtype_int_min(t), hi = t == DT_BOOL ? 1 : dtype_int_max(t);
     char *end;
@@ -103,7 +103,7 @@ static tensor csv_read(arena *a, diag *d, const port *p, const char *path) {
     return t;
 }
 
-// Several elements to a byte: the sizes tell how many of the last byte's count.
+// Several elements per byte: the sizes give the number in the last byte.
 static tensor raw_read(arena *a, diag *d, const port *p, const char *path) {
     mapped m = file_map(a, d, path, INT64_MAX);
     int bits = dtype_bits(p->dtype);
@@ -137,7 +137,7 @@ static void check_fits(arena *a, diag *d, const port *p, const tensor *t, const 
                port_text(a, p));
 }
 
-// What is in the brackets of "sequence(...)"; NULL when the type's text is of another kind.
+// The argument of "sequence(...)"; NULL: another type.
 static const char *inner_type(arena *a, const char *type, const char *kind) {
     size_t n = strlen(kind), m = strlen(type);
     if (strncmp(type, kind, n) != 0 || type[n] != '(' || m < n + 2) return NULL;
@@ -170,7 +170,7 @@ static void check_map(arena *a, diag *d, const port *p, const char *type, const 
     }
 }
 
-// What is boxed is checked by the run too, which knows no files.
+// The run checks boxed values too, since they need not be from files.
 static void check_boxed(arena *a, diag *d, const port *p, const char *type, const import_value *v,
                         const char *path) {
     if (v->kind == TYPE_MAP && strncmp(type, "map(", 4) == 0) {

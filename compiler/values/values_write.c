@@ -1,4 +1,4 @@
-// Values to files: .npy, .npz, ONNX's .pb, numbers in text, raw bytes, as the file's ending says.
+// Writes values to files: .npy, .npz, ONNX's .pb, numbers as text, raw bytes, by the extension.
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/protobuf.h"
@@ -32,13 +32,14 @@ static void npy_write(text *out, diag *d, const tensor *t, const char *path) {
     }
 }
 
-// A zip archive of one stored member; its time is the format's first.
+// A zip archive with one stored member, dated the earliest time of the format.
 static void npz_write(text *out, diag *d, const import_value *v, const tensor *t, const char *path) {
     text npy = {.arena = out->arena}, fields = {.arena = out->arena};
     npy_write(&npy, d, t, path);
     if (npy.n > UINT32_MAX) diag_fatal(d, NULL, "'%s': too large for .npz", path);
     const char *name = arena_printf(out->arena, "%s.npy", v->name);
-    // Of both records of the member: version, flags and method, time, date, checksum, sizes, length of the name.
+    // Shared by both records of the member: version, flags and method, time, date, checksum, sizes, length of
+    // the name.
     pb_fixed(&fields, 20, 2);
     pb_fixed(&fields, 0, 6);
     pb_fixed(&fields, 33, 2);
@@ -83,7 +84,7 @@ static void put_value(text *out, int field, const import_value *v) {
     pb_bytes(out, field, inner.s, inner.n);
 }
 
-// Numbers of SequenceProto.DataType and OptionalProto.DataType.
+// Values of SequenceProto.DataType and OptionalProto.DataType.
 static const int pb_kinds[] = {
     [TYPE_TENSOR] = 1, [TYPE_SPARSE] = 2, [TYPE_SEQUENCE] = 3, [TYPE_MAP] = 4, [TYPE_OPTIONAL] = 5};
 

@@ -1,4 +1,4 @@
-// Telling the formats of models apart, by what they begin with, then by the file's name.
+// Recognises formats of models, by their first bytes, then by the extension.
 #include "compiler/import/text/formats.h"
 #include <string.h>
 #include <strings.h>
@@ -25,7 +25,7 @@ static span skip_word(span t) {
     return t;
 }
 
-// Control characters come in binary files only.
+// Only binary files have control characters.
 static bool is_text(span t) {
     enum { LOOK = 512 };
     for (size_t j = 0; j < t.n && j < LOOK; j++)

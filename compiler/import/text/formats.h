@@ -1,4 +1,4 @@
-// Text formats of models: each becomes the same bytes of protobuf that a binary file holds.
+// Text formats of models: each is converted to binary protobuf.
 #ifndef ONNXC_COMPILER_IMPORT_TEXT_FORMATS_H
 #define ONNXC_COMPILER_IMPORT_TEXT_FORMATS_H
 #include "compiler/base/diag.h"
@@ -7,7 +7,7 @@
 
 typedef enum model_format { FORMAT_BINARY, FORMAT_TEXT_PROTO, FORMAT_JSON, FORMAT_ONNX_TEXT } model_format;
 
-// What the bytes look like; name is the file's, whose ending decides where they leave it open.
+// The format of the bytes; the extension of name decides if they are ambiguous.
 model_format format_of(const char *name, const uint8_t *data, size_t n);
 
 // Errors leave through d, with line and column. The result lives in a.

@@ -1,5 +1,4 @@
-// Protobuf's JSON format. In: text. Out: the same message as protobuf.
-// https://protobuf.dev/programming-guides/json
+// Protobuf's JSON format, converted to binary.
 #include "compiler/base/json_read.h"
 #include "compiler/import/text/formats.h"
 #include <math.h>
@@ -24,7 +23,7 @@ static _Noreturn void refuse(reader *r, wire_field *f, const json_t *v) {
 }
 
 // ---------------------------------------------------------------- names
-// opsetImport -> opset_import; names as the schema has them stay.
+// opsetImport -> opset_import; names as in the schema stay.
 static const char *schema_name(arena *a, const char *camel) {
     text t = {.arena = a};
     for (const char *c = camel; *c; c++) {
@@ -152,7 +151,7 @@ static void message(reader *r, wire_kind *kind, json_t *from) {
     json_object_foreach(from, name, v) {
         wire_field *f = find_field(r, kind, name);
         size_t j;
-        if (json_is_null(v)) continue; // as if it were not there
+        if (json_is_null(v)) continue; // same as absent
         if (f->label != PROTOBUF_C_LABEL_REPEATED) {
             value(r, f, v);
             continue;

@@ -20,7 +20,7 @@ static void put_text(parser *p, wire_field *f, const char *s) { wire_bytes(&p->o
 static void put_int(parser *p, wire_field *f, int64_t v) { wire_int(&p->out, f, (uint64_t)v); }
 
 // ---------------------------------------------------------------- words and literals
-// In double quotes; a backslash stands for the character after it.
+// In double quotes; a backslash quotes the next character.
 static char *quoted(parser *p, size_t *n) {
     scanner *s = &p->s;
     text t = {.arena = s->arena};
@@ -99,14 +99,14 @@ typedef struct text_dim {
 } text_dim;
 typedef struct text_type {
     type_form form;
-    int elem; // ONNX's number of the element's type, or of a map's keys
+    int elem; // ONNX's element type, or that of a map's keys
     bool has_shape;
     VEC(text_dim) dims;
     struct text_type *inner;
     const char *domain, *name; // of an opaque type
 } text_type;
 
-// ONNX's number of the type of that name, 0: there is none.
+// ONNX's type of that name; 0: none.
 static int element_type(const char *word) {
     const ProtobufCEnumDescriptor *all = &onnx__tensor_proto__data_type__descriptor;
     for (unsigned j = 0; j < all->n_values; j++)
@@ -234,7 +234,7 @@ static void put_pairs(parser *p, wire_field *f, char open, char close) {
     }
 }
 
-// Types of less than a byte: the text has one number an element, int32_data would have them packed.
+// Types of less than a byte: the text has one number per element, int32_data packs them.
 static void put_packed(parser *p, const text_type *t, int bits) {
     size_t n = 0, room = 64;
     uint8_t *to = arena_calloc(p->s.arena, room, 1);
@@ -281,12 +281,12 @@ static void put_element(parser *p, int elem) {
         put_int(p, FIELD(tensor_proto, "uint64_data"), int_literal(p));
         return;
     }
-    int64_t v = int_literal(p); // the small types: 16-bit and 8-bit floats are their bits
+    int64_t v = int_literal(p); // small types: 16-bit and 8-bit floats as bits
     if (v < INT32_MIN || v > INT32_MAX) scan_fail(&p->s, "%lld does not fit the tensor's type", (long long)v);
     put_int(p, FIELD(tensor_proto, "int32_data"), v);
 }
 
-// The values of a tensor in braces, or where they lie in brackets; name may be NULL.
+// The values of a tensor in braces, or their external location in brackets; name may be NULL.
 static void put_tensor(parser *p, wire_field *f, const text_type *t, const char *name) {
     size_t mark = wire_begin(&p->out, f);
     if (t->form != TYPE_IS_TENSOR || !t->has_shape)
@@ -315,7 +315,7 @@ static void put_tensor(parser *p, wire_field *f, const text_type *t, const char 
 }
 
 // ---------------------------------------------------------------- values
-// A name with or without a type; the type comes back, NULL: none.
+// A name with an optional type; returns the type, or NULL.
 static const text_type *typed_name(parser *p, const char **name) {
     const text_type *t = next_is_type(p) ? parse_type(p) : NULL;
     *name = required_name(p);
@@ -359,7 +359,7 @@ typedef enum attribute_kind {
     ATTR_IS_GRAPH,
     ATTR_IS_TYPE
 } attribute_kind;
-// What a value is: numbers and strings are kept until the type of the whole list is known.
+// Numbers and strings of a value are kept until the type of the whole list is known.
 typedef struct literal {
     attribute_kind kind;
     const char *text;
@@ -383,7 +383,7 @@ static const struct attribute_type {
 };
 enum { ATTRIBUTE_TYPES = sizeof attribute_types / sizeof *attribute_types };
 
-// Index into attribute_types of "floats" or "float"; *list says which.
+// Index into attribute_types of "floats" or "float"; sets *list.
 static int annotated_type(parser *p, bool *list) {
     const char *word = required_word(p);
     for (int j = 0; j < ATTRIBUTE_TYPES; j++) {
@@ -393,7 +393,7 @@ static int annotated_type(parser *p, bool *list) {
     scan_fail(&p->s, "'%s' is not an attribute type", word);
 }
 
-// A type, a tensor or a graph is written at once: the index of its attribute type comes back.
+// Writes a type, a tensor or a graph; returns the index of its attribute type.
 static int put_structured(parser *p, bool list) {
     if (!next_is_type(p)) {
         put_graph(p, FIELD(attribute_proto, list ? "graphs" : "g"));
@@ -411,7 +411,8 @@ static int put_structured(parser *p, bool list) {
     return ATTR_IS_TYPE;
 }
 
-// One number or string goes to the list; anything else is written: the index of its attribute type, or -1.
+// Adds a number or string to the list, or writes anything else: then returns the index of its attribute type,
+// otherwise -1.
 static int attribute_value(parser *p, bool list, literal_list *out) {
     literal l = {.kind = ATTR_IS_STRING};
     const char *word = scan_peek_word(&p->s);
@@ -439,7 +440,7 @@ static void put_literal(parser *p, wire_field *f, int type, const literal *l) {
     else wire_real(&p->out, f, x);
 }
 
-// The literals' own type: floats where one of them is.
+// The type by the literals: floats if one of them is.
 static int literal_type(const literal_list *l) {
     int type = l->at[0].kind;
     for (int j = 0; j < l->n; j++)
@@ -500,7 +501,7 @@ static bool put_attributes(parser *p, wire_field *f) {
 }
 
 // ---------------------------------------------------------------- nodes and graphs
-// Names with commas between them; an empty one is "" or nothing before a comma.
+// Comma-separated names; an empty one is "" or nothing before a comma.
 static void put_names(parser *p, wire_field *f) {
     do {
         const char *name = optional_name(p);
@@ -582,7 +583,7 @@ static void put_header(parser *p, wire_kind *kind) {
     } while (scan_next(&p->s, '>'));
 }
 
-// Names, those with a type also as value_info.
+// Names; those with a type also as value_info.
 static void put_function_values(parser *p, const char *field) {
     for (bool more = scan_open(&p->s, '(', ')'); more; more = scan_next(&p->s, ')')) {
         const char *name;

@@ -1,4 +1,4 @@
-// Reading text. The numbers do not depend on the locale.
+// Text scanner. Numbers do not depend on the locale.
 #include "compiler/import/text/scan.h"
 #include <errno.h>
 #include <locale.h>

@@ -1,5 +1,5 @@
-// Protobuf's text format. In: text. Out: the same message as protobuf. What fields there are is said by
-// protobuf-c's descriptors. https://protobuf.dev/reference/protobuf/textformat-spec
+// Protobuf's text format, converted to binary by the descriptors of protobuf-c.
+// https://protobuf.dev/reference/protobuf/textformat-spec
 #include "compiler/import/text/formats.h"
 #include "compiler/import/text/scan.h"
 #include <string.h>
@@ -104,7 +104,7 @@ static bool floating(reader *r, wire_field *f, char *t, double *v) {
 }
 
 static const char *number_text(reader *r, wire_field *f) {
-    bool minus = scan_match(&r->s, '-'); // may stand apart
+    bool minus = scan_match(&r->s, '-'); // white space may follow
     const char *word = scan_peek_word(&r->s), *t = word ? scan_word(&r->s) : scan_number(&r->s);
     if (!t) scan_fail(&r->s, "field '%s' has no value", f->name);
     return minus ? arena_printf(r->s.arena, "-%s", t) : t;

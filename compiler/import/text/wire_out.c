@@ -1,5 +1,5 @@
-// Protobuf's wire format, written field by field. Lengths of messages take five bytes, so that they can be
-// filled in when the message ends.
+// Writes protobuf's wire format. Lengths of messages take five bytes, so that they can be filled in when the
+// message ends.
 #include "compiler/import/text/wire_out.h"
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,4 @@
-// Writing protobuf: what the readers of text formats make of a model, for the wire walker to read like any
-// file.
+// Protobuf writer: the output of the readers of text formats, which the wire walker reads like any file.
 #ifndef ONNXC_COMPILER_IMPORT_TEXT_WIRE_OUT_H
 #define ONNXC_COMPILER_IMPORT_TEXT_WIRE_OUT_H
 #include "compiler/base/protobuf.h"
@@ -9,11 +8,11 @@ typedef text wire_out;
 typedef const ProtobufCMessageDescriptor wire_kind;
 typedef const ProtobufCFieldDescriptor wire_field;
 
-// The field of that name, NULL: none.
+// The field of that name; NULL: none.
 wire_field *wire_field_named(wire_kind *kind, const char *name);
 static inline wire_kind *wire_field_kind(wire_field *f) { return f->descriptor; }
 
-// A nested message is what is written between begin, whose result goes to end, and end.
+// Fields of a nested message are written between begin and end, which takes the result of begin.
 size_t wire_begin(wire_out *o, wire_field *f);
 void wire_end(wire_out *o, size_t mark);
 // Numbers of every integer type, enum and bool.
