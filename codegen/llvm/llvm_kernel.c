@@ -29,8 +29,10 @@ static bool is_own(const lmodule *m, const char *name) {
 static void add_block(hasher *h, const lblock *b);
 
 static void add_ins(hasher *h, const ins *x) {
-    int64_t head[] = {x->op,   x->type.kind, x->type.lanes, x->id,   x->nargs,           x->i,
-                      x->elem, x->shared,    x->align,      x->role, x->body[0] != NULL, x->body[1] != NULL};
+    add_string(h, lop_name(x->op)); // not the number: names do not depend on the order of rows in loops.def
+    int64_t head[] = {x->type.kind,      x->type.lanes, x->id,    x->nargs, x->i,
+                      x->elem,           x->shared,     x->align, x->role,  x->body[0] != NULL,
+                      x->body[1] != NULL};
     add(h, head, sizeof head);
     add(h, &x->f, sizeof x->f);
     for (int i = 0; i < x->nargs; i++) add_int(h, x->args[i]->id);
