@@ -235,33 +235,18 @@ static void choose_vector(nest *n) {
 }
 
 // ---------------------------------------------------------------- loops
-typedef struct opened {
-    ins *loop;
-    int axis, mark;
-} opened;
-
 enum { TASK_GRAIN = 4096 }; // positions of the vector axis in one task
 
-static opened open_loop(nest *n, int axis, ins *begin, ins *end, ins *step, loop_role role) {
-    emitter *e = n->e;
-    emit_hoist_stage(e, n->s, n->writes);
-    opened o = {.axis = axis};
-    o.loop = lb_for(&e->b, e->k->axes.at[axis].name, begin, end, step, role);
-    e->counter[axis] = o.loop;
-    o.mark = scope_open(e);
-    return o;
-}
-static void close_loop(nest *n, opened o) {
-    scope_close(n->e, o.mark);
-    n->e->counter[o.axis] = NULL;
-    lb_end(&n->e->b, o.loop);
+static scope open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role) {
+    emit_hoist_stage(n->e, n->s, n->writes);
+    return scope_axis(n->e, axis, begin, end, step, role);
 }
 
-static opened open_axis(nest *n, int axis, loop_role role) {
+static scope open_axis(nest *n, int axis, loop_role role) {
     ins *begin, *end;
     if (role == LOOP_SERIAL) nest_range(n, axis, &begin, &end);
     else axis_range(n->e, axis, &begin, &end);
-    return open_loop(n, axis, begin, end, lb_idx(&n->e->b, 1), role);
+    return open_loop(n, axis, begin, end, 1, role);
 }
 
 // ---------------------------------------------------------------- bodies
@@ -295,7 +280,7 @@ static ins *next_state(nest *n, const state *st, ins *old) {
 void nest_step(nest *n) {
     emitter *e = n->e;
     ins *next[64];
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     nest_use_states(n);
     nest_write(n, WRITE_BEFORE);
     for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
@@ -336,9 +321,9 @@ static void sum_of_block(nest *n, ins *begin, ins *end) {
         expr *zero = reduce_neutral(e->k, RED_SUM, n->s->states.at[j].dtype);
         n->vars[j] = lb_var(&e->b, "piece", emit_vector(e, zero));
     }
-    opened o = open_loop(n, n->inner[n->ninner - 1], begin, end, lb_idx(&e->b, 1), LOOP_SERIAL);
+    scope loop = open_loop(n, n->inner[n->ninner - 1], begin, end, 1, LOOP_SERIAL);
     nest_step(n);
-    close_loop(n, o);
+    scope_close(e, loop);
     for (int j = 0; j < n->s->states.n; j++)
         lb_set(&e->b, total[j],
                emit_reduce(e, RED_SUM, n->s->states.at[j].dtype, lb_get(&e->b, total[j]),
@@ -355,11 +340,10 @@ static void blocked_sum(nest *n) {
         sum_of_block(n, begin, end);
         return;
     }
-    ins *piece = lb_for(b, "piece", begin, end, lb_idx(b, SUM_BLOCK), LOOP_SERIAL);
-    int mark = scope_open(e);
-    sum_of_block(n, piece, lb_bin(b, L_SMIN, lb_bin(b, L_ADD, piece, lb_idx(b, SUM_BLOCK)), end));
-    scope_close(e, mark);
-    lb_end(b, piece);
+    scope loop = scope_for(e, "piece", begin, end, SUM_BLOCK, LOOP_SERIAL);
+    ins *next = lb_bin(b, L_ADD, loop.head, lb_idx(b, SUM_BLOCK));
+    sum_of_block(n, loop.head, lb_bin(b, L_SMIN, next, end));
+    scope_close(e, loop);
 }
 
 static void inner_loops(nest *n, int depth) {
@@ -371,9 +355,9 @@ static void inner_loops(nest *n, int depth) {
         blocked_sum(n);
         return;
     }
-    opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    scope loop = open_axis(n, n->inner[depth], LOOP_SERIAL);
     inner_loops(n, depth + 1);
-    close_loop(n, o);
+    scope_close(n->e, loop);
 }
 
 static ins *initial(nest *n, const state *st, int lanes) {
@@ -392,7 +376,7 @@ void nest_point(nest *n) {
     bool c128 = false;
     for (int j = 0; j < n->s->writes.n; j++) c128 |= n->s->writes.at[j].to->dtype == DT_C128;
     for (e->half = 0; e->half <= c128; e->half++) {
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         nest_init(n);
         n->piecewise = sums_in_blocks(n);
         if (n->s->states.n || n->ninner) inner_loops(n, 0);
@@ -409,7 +393,7 @@ enum { REDUCE_UNROLL = 4 };
 static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
     emitter *e = n->e;
     for (int u = 0; u < unroll; u++) {
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         e->counter[n->vaxis] = lb_bin(&e->b, L_ADD, base, lb_idx(&e->b, (int64_t)u * n->lanes));
         for (int j = 0; j < n->s->states.n; j++) {
             ins *var = vars[j * REDUCE_UNROLL + u];
@@ -423,10 +407,10 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
     emitter *e = n->e;
     int lanes = e->lanes;
     emitter_stage(e, n->s, n->vaxis, 1, false);
-    opened o = open_loop(n, n->vaxis, begin, end, lb_idx(&e->b, 1), LOOP_SERIAL);
+    scope loop = open_loop(n, n->vaxis, begin, end, 1, LOOP_SERIAL);
     for (int j = 0; j < n->s->states.n; j++)
         lb_set(&e->b, n->vars[j], next_state(n, &n->s->states.at[j], lb_get(&e->b, n->vars[j])));
-    close_loop(n, o);
+    scope_close(e, loop);
     emitter_stage(e, n->s, n->vaxis, lanes, true);
 }
 
@@ -434,7 +418,7 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
 static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     emitter *e = n->e;
     lbuild *b = &e->b;
-    partial_vector part = open_partial_vector(e, n->vaxis, begin, end);
+    scope part = open_partial_vector(e, n->vaxis, begin, end);
     ltype index = lt(lindex_kind(e->t), n->lanes);
     ins *inside = lb_cmp(b, L_SLT, lb_iota(b, index), lb_splat(b, e->active, n->lanes));
     for (int j = 0; j < n->s->states.n; j++) {
@@ -443,27 +427,24 @@ static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
         ins *term = lb_select(b, inside, emit_vector(e, st->step), neutral), *var = vars[j * REDUCE_UNROLL];
         lb_set(b, var, emit_reduce(e, st->op, st->dtype, lb_get(b, var), term));
     }
-    close_partial_vector(e, &part);
+    close_partial_vector(e, part);
+}
+
+static void reduce_range(nest *n, ins **vars, ins *begin, ins *end, int unroll) {
+    scope loop = open_loop(n, n->vaxis, begin, end, (int64_t)n->lanes * unroll, LOOP_SERIAL);
+    vector_terms(n, vars, loop.head, unroll);
+    scope_close(n->e, loop);
 }
 
 static void reduce_last(nest *n, ins **vars) {
     emitter *e = n->e;
     lbuild *b = &e->b;
+    int64_t step = (int64_t)n->lanes * REDUCE_UNROLL;
     ins *extent = emit_dim(e, e->extent[n->vaxis]), *zero = lb_idx(b, 0);
-    ins *wide = emit_int_floor(b, extent, (int64_t)n->lanes * REDUCE_UNROLL),
-        *full = emit_int_floor(b, extent, n->lanes);
-    bool unrolled = !(extent->op == L_CONST && extent->i < (int64_t)n->lanes * REDUCE_UNROLL);
-    if (unrolled) {
-        opened o =
-            open_loop(n, n->vaxis, zero, wide, lb_idx(b, (int64_t)n->lanes * REDUCE_UNROLL), LOOP_SERIAL);
-        vector_terms(n, vars, o.loop, REDUCE_UNROLL);
-        close_loop(n, o);
-    }
-    if (!same_index(wide, full) || !unrolled) {
-        opened o = open_loop(n, n->vaxis, unrolled ? wide : zero, full, lb_idx(b, n->lanes), LOOP_SERIAL);
-        vector_terms(n, vars, o.loop, 1);
-        close_loop(n, o);
-    }
+    ins *wide = emit_int_floor(b, extent, step), *full = emit_int_floor(b, extent, n->lanes);
+    bool unrolled = !(extent->op == L_CONST && extent->i < step);
+    if (unrolled) reduce_range(n, vars, zero, wide, REDUCE_UNROLL);
+    if (!same_index(wide, full) || !unrolled) reduce_range(n, vars, unrolled ? wide : zero, full, 1);
     if (same_index(full, extent)) return;
     if (n->masked) masked_rest(n, vars, full, extent);
     else scalar_rest(n, full, extent);
@@ -474,15 +455,15 @@ static void reduce_loops(nest *n, ins **vars, int depth) {
         reduce_last(n, vars);
         return;
     }
-    opened o = open_axis(n, n->inner[depth], LOOP_SERIAL);
+    scope loop = open_axis(n, n->inner[depth], LOOP_SERIAL);
     reduce_loops(n, vars, depth + 1);
-    close_loop(n, o);
+    scope_close(n->e, loop);
 }
 
 static void point_reduced(nest *n) {
     emitter *e = n->e;
     lbuild *b = &e->b;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     ins *vars[64 * REDUCE_UNROLL];
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
@@ -520,25 +501,21 @@ static void vector_axis(nest *n) {
     ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     e->whole_steps = TASK_GRAIN % n->lanes == 0;
-    opened o = open_loop(n, n->vaxis, begin, full, lb_idx(b, n->lanes), LOOP_PARALLEL);
+    scope loop = open_loop(n, n->vaxis, begin, full, n->lanes, LOOP_PARALLEL);
     vector_point(n);
-    close_loop(n, o);
-    if (same_index(full, extent)) {
-        e->whole_steps = false;
-        return;
-    }
-    if (n->masked) {
-        partial_vector part = open_partial_vector(e, n->vaxis, full, extent);
+    scope_close(e, loop);
+    bool tail = !same_index(full, extent);
+    if (tail && n->masked) {
+        scope part = open_partial_vector(e, n->vaxis, full, extent);
         vector_point(n);
-        close_partial_vector(e, &part);
-        e->whole_steps = false;
-    } else {
-        e->whole_steps = false;
-        emitter_stage(e, n->s, n->vaxis, 1, false);
-        o = open_loop(n, n->vaxis, full, extent, lb_idx(b, 1), LOOP_PARALLEL);
-        vector_point(n);
-        close_loop(n, o);
+        close_partial_vector(e, part);
     }
+    e->whole_steps = false;
+    if (!tail || n->masked) return;
+    emitter_stage(e, n->s, n->vaxis, 1, false);
+    loop = open_loop(n, n->vaxis, full, extent, 1, LOOP_PARALLEL);
+    vector_point(n);
+    scope_close(e, loop);
 }
 
 static void parallel_loops(nest *n, int depth);
@@ -546,11 +523,11 @@ void nest_loops(nest *n) { parallel_loops(n, 0); }
 
 // The axis has no counter inside: what is made there ahead of loops would hold for one position only.
 static void tile_of(nest *n, ins *begin, ins *end, int depth) {
-    opened o = open_loop(n, n->waxis, begin, end, lb_idx(&n->e->b, n->positions), LOOP_PARALLEL);
-    n->base = o.loop;
+    scope loop = open_loop(n, n->waxis, begin, end, n->positions, LOOP_PARALLEL);
+    n->base = loop.head;
     n->e->counter[n->waxis] = NULL;
     parallel_loops(n, depth + 1);
-    close_loop(n, o);
+    scope_close(n->e, loop);
 }
 
 // The positions of a window's axis in tiles, then the rest: at once when its size is known, else one by one.
@@ -579,9 +556,9 @@ static void parallel_loops(nest *n, int depth) {
         tiled_loop(n, depth);
         return;
     }
-    opened o = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
+    scope loop = open_axis(n, n->parallel[depth], LOOP_PARALLEL);
     parallel_loops(n, depth + 1);
-    close_loop(n, o);
+    scope_close(n->e, loop);
 }
 
 static bool writes_in_steps(const stage *s) {
@@ -660,7 +637,7 @@ void nest_stage(emitter *e, const stage *s, bool alone) {
     choose_vector(n);
     window_choose(n);
     if (alone && !otherwise) choose_tasks(n);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     parallel_loops(n, 0);
     scope_close(e, mark);
     if (otherwise) lb_end(&e->b, otherwise);
@@ -674,15 +651,11 @@ static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
         schedule_attention(e, a, scratch);
         return;
     }
-    ins *many = lb_if(&e->b, lb_cmp(&e->b, L_SLE, lb_idx(&e->b, FEW), emit_dim(e, rows)));
-    int mark = scope_open(e);
+    scope many = scope_if(e, lb_cmp(&e->b, L_SLE, lb_idx(&e->b, FEW), emit_dim(e, rows)));
     schedule_attention(e, a, scratch);
-    scope_close(e, mark);
-    lb_else(&e->b, many);
-    mark = scope_open(e);
+    scope_else(e, many);
     schedule_rows_one_by_one(e);
-    scope_close(e, mark);
-    lb_end(&e->b, many);
+    scope_close(e, many);
 }
 
 // ---------------------------------------------------------------- entry

@@ -223,17 +223,39 @@ void emitter_finish(emitter *e) {
 }
 
 // ---------------------------------------------------------------- scopes
-int scope_open(emitter *e) { return e->log.n; }
+scope scope_open(emitter *e) { return (scope){.axis = -1, .mark = e->log.n}; }
+scope scope_if(emitter *e, ins *condition) {
+    return (scope){condition ? lb_if(&e->b, condition) : NULL, -1, e->log.n};
+}
+scope scope_for(emitter *e, const char *name, ins *begin, ins *end, int64_t step, loop_role role) {
+    return (scope){lb_for(&e->b, name, begin, end, lb_idx(&e->b, step), role), -1, e->log.n};
+}
+scope scope_axis(emitter *e, int axis, ins *begin, ins *end, int64_t step, loop_role role) {
+    scope s = scope_for(e, e->k->axes.at[axis].name, begin, end, step, role);
+    s.axis = axis;
+    e->counter[axis] = s.head;
+    return s;
+}
 
 static ins **slot(emitter *e, int id, int which) {
     struct emit_entry *s = &e->entries[id];
     return which == 0 ? &s->value : which == 1 ? &s->index : &s->vindex;
 }
-void scope_close(emitter *e, int mark) {
+static void drop_values(emitter *e, int mark) {
     while (e->log.n > mark) {
         struct emit_log l = e->log.at[--e->log.n];
         *slot(e, l.id, l.which) = NULL;
     }
+}
+scope scope_else(emitter *e, scope s) {
+    drop_values(e, s.mark);
+    lb_else(&e->b, s.head);
+    return s;
+}
+void scope_close(emitter *e, scope s) {
+    drop_values(e, s.mark);
+    if (s.axis >= 0) e->counter[s.axis] = NULL;
+    if (s.head) lb_end(&e->b, s.head);
 }
 static ins *keep(emitter *e, const expr *x, int which, ins *v) {
     entry_of(e, x);
@@ -244,21 +266,18 @@ static ins *keep(emitter *e, const expr *x, int which, ins *v) {
 
 void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
 
-partial_vector open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
+scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
     lbuild *b = &e->b;
-    partial_vector p = {.axis = axis};
     ins *left = lb_bin(b, L_SUB, end, begin);
-    p.some = lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-    p.mark = scope_open(e);
+    scope s = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
+    s.axis = axis;
     e->counter[axis] = begin;
     e->active = left;
-    return p;
+    return s;
 }
-void close_partial_vector(emitter *e, const partial_vector *p) {
+void close_partial_vector(emitter *e, scope s) {
     e->active = NULL;
-    e->counter[p->axis] = NULL;
-    scope_close(e, p->mark);
-    lb_end(&e->b, p->some);
+    scope_close(e, s);
 }
 
 // ---------------------------------------------------------------- stages
@@ -443,7 +462,7 @@ static ins *load_run(emitter *e, access *a) {
     ins *result = lb_var(b, a->buffer->name, lb_splat(b, one, e->lanes));
     saved_values known = values_save(e, a->offset, axis);
     e->counter[axis] = lb_bin(b, L_ADD, begin, more);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     ins *last = emit_index(e, a->offset);
     scope_close(e, mark);
     e->counter[axis] = begin;
@@ -510,24 +529,19 @@ static ins *read_guarded(emitter *e, expr *x, access *a, bool vector) {
         return lb_select(b, splat_to(e, guard, vector),
                          splat_to(e, lb_get(b, pointer_of(e, x->buffer)), vector), fill);
     ins *result = lb_var(b, x->buffer->name, fill);
-    int mark;
-    // Offsets may be made here for use after the branch; loads may not leave it.
+    // Offsets may be computed here for use after the branch; loads must stay inside of it.
     emit_hoist(e, a->offset);
     ins *all = guard->type.lanes > 1 ? lb_hreduce(b, L_HAND, guard) : guard;
     if (guard->type.lanes > 1 && e->active) all = lb_int(b, lt(LK_I1, 1), 0);
-    ins *branch = lb_if(b, all);
-    mark = scope_open(e);
+    scope branch = scope_if(e, all);
     lb_set(b, result, splat_to(e, load_access(e, a, vector && varies(e, a->offset)), vector));
-    scope_close(e, mark);
     if (guard->type.lanes > 1) {
-        lb_else(b, branch);
-        mark = scope_open(e);
+        scope_else(e, branch);
         bool some = buffer_count(a->buffer)->min > 0 && dtype_bits(a->buffer->dtype) >= 8;
         lb_set(b, result,
                some ? load_some_lanes(e, a, guard, fill) : load_guarded_lanes(e, x, a, guard, fill));
-        scope_close(e, mark);
     }
-    lb_end(b, branch);
+    scope_close(e, branch);
     return lb_get(b, result);
 }
 
@@ -612,10 +626,7 @@ ins *emit_vector(emitter *e, expr *x) { return splat_to(e, emit_value(e, x), e->
 static ins *combined(emitter *e, const write *w, ins *old, ins *v) {
     static const expr_op op[] = {
         [COMBINE_ADD] = X_ADD, [COMBINE_MUL] = X_MUL, [COMBINE_MIN] = X_MIN, [COMBINE_MAX] = X_MAX};
-    expr operand = {.op = X_CONST, .dtype = w->value->dtype};
-    expr apply = {.op = op[w->combine], .dtype = w->value->dtype, .arg = {&operand, &operand}};
-    ins *const args[2] = {old, v};
-    return expr_apply(&e->b, &apply, args);
+    return emit_operation(&e->b, op[w->combine], w->value->dtype, old, v);
 }
 
 static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
@@ -635,10 +646,8 @@ static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
 void emit_write(emitter *e, const write *w, access *to, ins *v) {
     lbuild *b = &e->b;
     if (!v && !w->guard) v = emit_value(e, w->value);
-    ins *p = pointer_of(e, w->to), *guarded = NULL;
-    int mark = scope_open(e);
-    if (w->guard) guarded = lb_if(b, emit_value(e, w->guard));
-    if (guarded) mark = scope_open(e);
+    ins *p = pointer_of(e, w->to);
+    scope guarded = scope_if(e, w->guard ? emit_value(e, w->guard) : NULL);
     if (!v) v = emit_value(e, w->value);
     if (emit_is_variable(e, w->to)) {
         lb_set(b, p, splat_to(e, v, e->variables_vary));
@@ -658,10 +667,7 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
         if (e->active) store_element_n(b, w->to->dtype, p, at, v, e->lanes, e->active);
         else store_element(b, w->to->dtype, p, at, v, e->lanes);
     }
-    if (guarded) {
-        scope_close(e, mark);
-        lb_end(b, guarded);
-    }
+    if (w->guard) scope_close(e, guarded); // other values stay valid
 }
 
 // ---------------------------------------------------------------- hoisting (loop-invariant code motion)
@@ -744,11 +750,7 @@ void emit_hoist_stage(emitter *e, const stage *s, access *const *writes) {
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term) {
     static const expr_op ops[] = {[RED_SUM] = X_ADD, [RED_PROD] = X_MUL, [RED_MIN] = X_MIN,
                                   [RED_MAX] = X_MAX, [RED_AND] = X_AND,  [RED_OR] = X_OR};
-    expr operand = {.op = X_STATE, .dtype = t};
-    expr apply = {.op = ops[op], .dtype = t, .arg = {&operand, &operand}};
-    if (old->type.lanes > 1) term = splat_to(e, term, true);
-    ins *const args[2] = {old, term};
-    return expr_apply(&e->b, &apply, args);
+    return emit_operation(&e->b, ops[op], t, old, old->type.lanes > 1 ? splat_to(e, term, true) : term);
 }
 
 ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v) {

@@ -110,14 +110,20 @@ void emit_hoist_stage(emitter *e, const stage *s, access *const *writes); // of 
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
 // All lanes of v reduced to one.
 ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v);
-// The last, partial vector of an axis, positions begin to end, when there are any: lanes past the end are out
-// of use.
-typedef struct partial_vector {
-    ins *some;
-    int axis, mark;
-} partial_vector;
-partial_vector open_partial_vector(emitter *e, int axis, ins *begin, ins *end);
-void close_partial_vector(emitter *e, const partial_vector *p);
-int scope_open(emitter *e);
-void scope_close(emitter *e, int mark); // forgets values made since
+// A scope of cached values, and the loop or branch that it is the body of. Closing it drops the values cached since
+// it was opened, and ends the loop or branch.
+typedef struct scope {
+    ins *head; // NULL: straight-line code
+    int axis;  // whose counter the loop is, -1: none
+    int mark;
+} scope;
+scope scope_open(emitter *e);
+scope scope_if(emitter *e, ins *condition); // NULL: always
+scope scope_else(emitter *e, scope s);
+scope scope_for(emitter *e, const char *name, ins *begin, ins *end, int64_t step, loop_role role);
+scope scope_axis(emitter *e, int axis, ins *begin, ins *end, int64_t step, loop_role role);
+void scope_close(emitter *e, scope s);
+// The partial last vector of an axis, positions begin to end, if there are any: lanes past the end are inactive.
+scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end);
+void close_partial_vector(emitter *e, scope s);
 #endif

@@ -4,6 +4,13 @@
 
 static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
 
+ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y) {
+    expr operand = {.op = X_STATE, .dtype = t};
+    dtype result = expr_op_class(op) == XC_COMPARE ? DT_BOOL : t;
+    expr apply = {.op = op, .dtype = result, .arg = {&operand, y ? &operand : NULL}};
+    return expr_apply(b, &apply, (ins *[]){x, y});
+}
+
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     if (x->type.lanes > 1 && y->type.lanes == 1 && y->op != L_CONST) y = lb_splat(b, y, x->type.lanes);
     if (y->type.lanes > 1 && x->type.lanes == 1) x = lb_splat(b, x, y->type.lanes);
@@ -11,12 +18,7 @@ ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     if (is_power_of_two(y) && op == X_FLOORDIV)
         return lb_bin(b, L_ASHR, x, lb_int(b, x->type, __builtin_ctzll((uint64_t)y->i)));
     if (y->type.lanes != x->type.lanes) y = lb_splat(b, y, x->type.lanes);
-    dtype t = x->type.kind == LK_I32 ? DT_I32 : DT_I64;
-    expr operand = {.op = X_STATE, .dtype = t};
-    expr apply = {
-        .op = op, .dtype = expr_op_class(op) == XC_COMPARE ? DT_BOOL : t, .arg = {&operand, &operand}};
-    ins *const args[2] = {x, y};
-    return expr_apply(b, &apply, args);
+    return emit_operation(b, op, x->type.kind == LK_I32 ? DT_I32 : DT_I64, x, y);
 }
 
 static ins *emit_poly(const dim_source *s, const dim *d) {

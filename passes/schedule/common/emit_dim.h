@@ -15,6 +15,8 @@ typedef struct dim_source {
     void *user;
 } dim_source;
 ins *emit_dim_value(const dim_source *s, const dim *d);
+// A scalar operation of kernels on values of compute type t; y is NULL if it has one operand.
+ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y);
 // op of signed integers of one type as ir/kernel/kernel.h defines it (division by 0 gives 0).
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y);
 // The largest multiple of by that is <= x, for x >= 0.

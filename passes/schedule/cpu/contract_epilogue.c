@@ -12,7 +12,7 @@ bool is_heavy_epilogue(const contraction *c) { return value_work(c->k->arena, c-
 // One vector of the result at row m, column n.
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
     emitter *e = t->e;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     if (t->tile_m >= 0) e->counter[t->tile_m] = m;
     e->counter[t->c->n] = n;
     e->active = columns;

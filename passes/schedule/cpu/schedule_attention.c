@@ -54,7 +54,7 @@ static ins *index_mul(flash *f, ins *x, int64_t k) { return lb_bin(f->b, L_MUL, 
 static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
     emitter *e = f->e;
     emitter_stage(e, s, -1, 1, false);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     lb_store(f->b, to, at, emit_value(e, x), 4);
     scope_close(e, mark);
 }
@@ -93,7 +93,7 @@ static void pack_values(flash *f) {
     for (int64_t c = 0; c < f->padded; c += a->lanes) {
         int64_t left = f->width - c;
         emitter_stage(e, a->value, a->e, a->lanes, false);
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         e->counter[a->e] = lb_idx(f->b, c);
         e->active = left < a->lanes ? lb_idx(f->b, left) : NULL;
         lb_store(f->b, f->values, index_add(f, row, lb_idx(f->b, c)), emit_vector(e, a->v), 4);
@@ -194,7 +194,7 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     ins *lowest = lb_float(b, f->vec, -INFINITY), *best = lb_var(b, "best", lowest);
     emitter_stage(e, a->score, a->j, a->lanes, true);
     ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = index_add(f, row_base(f, r), c);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     ins *j = index_add(f, j0, c), *left = lb_bin(b, L_SUB, f->nj, j);
     left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, a->lanes)), lb_idx(b, 0));
     e->counter[a->i] = i, e->counter[a->j] = j;
@@ -214,10 +214,7 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     return emit_horizontal(e, RED_MAX, DT_F32, lb_get(b, best));
 }
 
-static ins *exp_of(flash *f, ins *x) {
-    expr operand = {.op = X_STATE, .dtype = DT_F32}, op = {.op = X_EXP, .dtype = DT_F32, .arg = {&operand}};
-    return expr_apply(f->b, &op, &x);
-}
+static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
 
 static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     lbuild *b = f->b;
@@ -290,7 +287,7 @@ static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
     emitter *e = f->e;
     const attention *a = f->a;
     emitter_stage(e, a->value, lanes > 1 ? a->e : -1, lanes, lanes > 1);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     e->counter[a->e] = c;
     e->active = left < lanes ? lb_idx(f->b, left) : NULL;
     e->state[0] = lb_load(f->b, lt(LK_F32, lanes), f->acc, index_add(f, index_mul(f, r, f->padded), c), 4);
@@ -349,11 +346,9 @@ static void outer_loops(flash *f, int depth) {
     }
     ins *begin, *end;
     axis_range(e, depth, &begin, &end);
-    ins *loop = lb_for(f->b, f->a->k->axes.at[depth].name, begin, end, lb_idx(f->b, 1), LOOP_PARALLEL);
-    e->counter[depth] = loop;
+    scope loop = scope_axis(e, depth, begin, end, 1, LOOP_PARALLEL);
     outer_loops(f, depth + 1);
-    e->counter[depth] = NULL;
-    lb_end(f->b, loop);
+    scope_close(e, loop);
 }
 
 void schedule_attention(emitter *e, const attention *a, ins *scratch) {

@@ -101,7 +101,7 @@ static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded
     saved_values a = values_save(e, what, t->c->n);
     e->counter[t->c->n] = lb_bin(&e->b, L_ADD, x->n0, lb_idx(&e->b, (int64_t)v * t->lanes));
     e->active = v == x->vectors - 1 ? x->last : NULL;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     if (loaded) use_value(e, t->c->b, loaded);
     for (int s = 0; s < t->nsides && loaded; s++)
         if (t->side_value[s][v]) use_value(e, t->side[s], t->side_value[s][v]);
@@ -160,7 +160,7 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
 static ins *factor_a(tiling *t, ins *at) {
     emitter *e = t->e;
     const contraction *c = t->c;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     use_value(e, c->a, load_element(&e->b, c->a->buffer->dtype, pointer_of(e, c->a->buffer), at, 1));
     ins *factor = emit_value(e, c->term_a);
     scope_close(e, mark);
@@ -209,44 +209,38 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[t->quad]), *full = emit_int_floor(b, extent, QUAD);
     if (!(full->op == L_CONST && full->i == 0)) {
-        ins *loop = lb_for(b, e->k->axes.at[t->quad].name, lb_idx(b, 0), full, lb_idx(b, QUAD), LOOP_SERIAL);
-        e->counter[t->quad] = loop;
-        int mark = scope_open(e);
+        scope loop = scope_axis(e, t->quad, lb_idx(b, 0), full, QUAD, LOOP_SERIAL);
         accumulate_quads(t, x, acc, start_b, NULL);
-        scope_close(e, mark);
-        lb_end(b, loop);
+        scope_close(e, loop);
     }
     if (full != extent) {
-        ins *left = lb_bin(b, L_SUB, extent, full),
-            *some = left->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-        int mark = scope_open(e);
+        ins *left = lb_bin(b, L_SUB, extent, full);
+        scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         e->counter[t->quad] = full;
         accumulate_quads(t, x, acc, start_b, left);
-        scope_close(e, mark);
-        if (some) lb_end(b, some);
+        scope_close(e, some);
     }
     e->counter[t->quad] = NULL;
 }
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
 
-// The positions of one axis, so many in a turn of the loop. Where each part of B's next tile is walked in
-// more turns than it has lines, the first step of a turn fetches for all.
+// A loop over positions of the K axis at `depth`, unrolled. If every part of B's next tile takes more iterations than
+// it has cache lines, only the first step of an iteration prefetches.
 static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
                     int unroll) {
     emitter *e = t->e;
     int a = t->k.at[depth];
     if (begin->op == L_CONST && end->op == L_CONST && begin->i >= end->i) return;
-    ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, unroll), LOOP_SERIAL);
+    scope loop = scope_axis(e, a, begin, end, unroll, LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
-        e->counter[a] = lb_bin(&e->b, L_ADD, loop, lb_idx(&e->b, u));
+        e->counter[a] = lb_bin(&e->b, L_ADD, loop.head, lb_idx(&e->b, u));
         t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
-        int mark = scope_open(e);
+        scope step = scope_open(e);
         k_loops(t, x, acc, start_b, depth + 1);
-        scope_close(e, mark);
+        scope_close(e, step);
     }
-    e->counter[a] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 // Whether each block of the axis of K has an even number of positions.
@@ -325,7 +319,7 @@ static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
 static void micro_kernel(tiling *t, const tile *x) {
     emitter *e = t->e;
     ins *acc[MAX_ROWS * MAX_VECTORS];
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     if (t->tile_m >= 0) e->counter[t->tile_m] = x->m0;
     e->counter[t->c->n] = x->n0;
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
@@ -340,29 +334,24 @@ static void micro_kernel(tiling *t, const tile *x) {
         write_tile(t, x, acc);
         return;
     }
-    ins *done = lb_if(&e->b, t->last);
-    mark = scope_open(e);
+    scope done = scope_if(e, t->last);
     write_tile(t, x, acc);
-    scope_close(e, mark);
-    lb_else(&e->b, done);
+    scope_else(e, done);
     store_partial(t, x, acc, at);
-    lb_end(&e->b, done);
+    scope_close(e, done);
 }
 
 // ---------------------------------------------------------------- loops around it
-static ins *open_loop(emitter *e, const char *name, ins *begin, ins *end, int64_t step) {
-    return lb_for(&e->b, name, begin, end, lb_idx(&e->b, step), LOOP_PARALLEL);
+static scope open_loop(emitter *e, const char *name, ins *begin, ins *end, int64_t step) {
+    return scope_for(e, name, begin, end, step, LOOP_PARALLEL);
 }
 
 static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
-    emitter *e = t->e;
+    scope loop = open_loop(t->e, "m", begin, end, rows);
     x.rows = rows;
-    ins *loop = open_loop(e, "m", begin, end, rows);
-    x.m0 = loop;
-    int mark = scope_open(e);
+    x.m0 = loop.head;
     micro_kernel(t, &x);
-    scope_close(e, mark);
-    lb_end(&e->b, loop);
+    scope_close(t->e, loop);
 }
 
 // Known M, which may go in blocks: as few tiles as there can be, of `rows` and behind them of rows - 1, so
@@ -447,13 +436,9 @@ static void m_loops(tiling *t, tile x, int depth) {
     ins *begin = t->m_begin, *end = t->m_end;
     if (begin && t->block.nested && depth == t->block.m_at - 1) begin = t->outer_begin, end = t->outer_end;
     else if (!begin || depth != t->block.m_at) axis_range(e, a, &begin, &end);
-    e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
-    ins *loop = e->counter[a];
-    int mark = scope_open(e);
+    scope loop = scope_axis(e, a, begin, end, 1, LOOP_PARALLEL);
     m_loops(t, x, depth + 1);
-    scope_close(e, mark);
-    e->counter[a] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 // ---------------------------------------------------------------- blocks
@@ -466,12 +451,14 @@ typedef struct column_range { // whole tiles of so many vectors, or one whose la
 static void column_tiles(tiling *t, const column_range *r) {
     emitter *e = t->e;
     tile x = {.vectors = r->vectors, .n0 = r->begin, .last = r->last};
-    if (r->end) x.n0 = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
-    int mark = scope_open(e);
+    scope loop = scope_open(e);
+    if (r->end) {
+        loop = open_loop(e, "n", r->begin, r->end, (int64_t)r->vectors * t->lanes);
+        x.n0 = loop.head;
+    }
     m_loops(t, x, t->m_begin ? t->block.m_at - t->block.nested : 0);
     e->counter[t->c->n] = NULL;
-    scope_close(e, mark);
-    if (r->end) lb_end(&e->b, x.n0);
+    scope_close(e, loop);
 }
 
 static ins *least(lbuild *b, ins *x, ins *y) {
@@ -489,30 +476,27 @@ static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, in
     ins *extent = emit_dim(e, size);
     ins *turns = size->min > 0 ? extent : emit_dim(e, dim_max(size, dim_const(size->table, 1)));
     bool split = depth == t->block.k_at;
-    ins *loop = lb_for(b, e->k->axes.at[a].name, lb_idx(b, 0), turns, lb_idx(b, split ? t->block.k_step : 1),
-                       LOOP_SERIAL);
-    int mark = scope_open(e);
-    ins *end = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, split ? t->block.k_step : 1)), extent);
-    begun = lb_bin(b, L_OR, begun, loop);
+    int64_t step = split ? t->block.k_step : 1;
+    scope loop = scope_axis(e, a, lb_idx(b, 0), turns, step, LOOP_SERIAL);
+    ins *end = least(b, lb_bin(b, L_ADD, loop.head, lb_idx(b, step)), extent);
+    begun = lb_bin(b, L_OR, begun, loop.head);
     left = lb_bin(b, L_OR, left, lb_bin(b, L_SUB, extent, end));
     if (split) {
-        t->k_begin = loop, t->k_end = end;
+        e->counter[a] = NULL; // set by the loop over the block
+        t->k_begin = loop.head, t->k_end = end;
         t->further = lb_cmp(b, L_NE, begun, lb_idx(b, 0));
         t->last = lb_cmp(b, L_EQ, left, lb_idx(b, 0));
         column_tiles(t, r);
         t->k_begin = NULL;
     } else {
-        e->counter[a] = loop;
         k_blocks(t, r, depth + 1, begun, left);
-        e->counter[a] = NULL;
     }
-    scope_close(e, mark);
-    lb_end(b, loop);
+    scope_close(e, loop);
 }
 
 static void in_block(tiling *t, const column_range *r, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
-    int mark = scope_open(t->e);
+    scope mark = scope_open(t->e);
     t->m_begin = begin, t->m_end = end;
     if (t->block.splits) k_blocks(t, r, 0, lb_idx(b, 0), lb_idx(b, 0));
     else column_tiles(t, r);
@@ -532,13 +516,13 @@ static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles 
     lbuild *b = &t->e->b;
     int64_t most = t->block.m_step / k->rows, blocks = (k->tiles + most - 1) / most,
             step = (k->tiles + blocks - 1) / blocks;
-    ins *loop = open_loop(t->e, "block", lb_idx(b, 0), lb_idx(b, k->tiles), step);
-    ins *next = least(b, lb_bin(b, L_ADD, loop, lb_idx(b, step)), lb_idx(b, k->tiles)),
-        *middle = lb_bin(b, L_SMAX, loop, least(b, next, lb_idx(b, k->high)));
+    scope loop = open_loop(t->e, "block", lb_idx(b, 0), lb_idx(b, k->tiles), step);
+    ins *next = least(b, lb_bin(b, L_ADD, loop.head, lb_idx(b, step)), lb_idx(b, k->tiles)),
+        *middle = lb_bin(b, L_SMAX, loop.head, least(b, next, lb_idx(b, k->high)));
     t->m_middle = row_of_tile(b, k, k->high < k->tiles ? middle : next);
-    in_block(t, r, row_of_tile(b, k, loop), row_of_tile(b, k, next));
+    in_block(t, r, row_of_tile(b, k, loop.head), row_of_tile(b, k, next));
     t->m_middle = NULL;
-    lb_end(b, loop);
+    scope_close(t->e, loop);
 }
 
 // The axis that goes in blocks.
@@ -554,9 +538,10 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
         blocks_of_tiles(t, r, &k);
         return;
     }
-    ins *loop = open_loop(t->e, "block", begin, end, step), *next = lb_bin(b, L_ADD, loop, lb_idx(b, step));
-    in_block(t, r, loop, n >= 0 && n % step == 0 ? next : least(b, next, end));
-    lb_end(b, loop);
+    scope loop = open_loop(t->e, "block", begin, end, step);
+    ins *next = lb_bin(b, L_ADD, loop.head, lb_idx(b, step));
+    in_block(t, r, loop.head, n >= 0 && n % step == 0 ? next : least(b, next, end));
+    scope_close(t->e, loop);
 }
 
 static void m_blocks(tiling *t, const column_range *r, int depth);
@@ -570,7 +555,7 @@ static void nested_blocks(tiling *t, const column_range *r, int depth, ins *begi
         *step = lb_bin(b, L_SMAX, fit, lb_idx(b, 1));
     t->outer_begin = lb_for(b, "block", begin, end, step, LOOP_PARALLEL);
     ins *loop = t->outer_begin;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     t->outer_end = least(b, lb_bin(b, L_ADD, loop, step), end);
     m_blocks(t, r, depth + 1);
     scope_close(e, mark);
@@ -591,13 +576,9 @@ static void m_blocks(tiling *t, const column_range *r, int depth) {
         nested_blocks(t, r, depth, begin, end);
         return;
     }
-    e->counter[a] = open_loop(e, "block", begin, end, 1);
-    ins *loop = e->counter[a];
-    int mark = scope_open(e);
+    scope loop = scope_axis(e, a, begin, end, 1, LOOP_PARALLEL);
     m_blocks(t, r, depth + 1);
-    scope_close(e, mark);
-    e->counter[a] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 static void columns(tiling *t, column_range r) {
@@ -608,18 +589,15 @@ static void columns(tiling *t, column_range r) {
         column_tiles(t, &r);
         return;
     }
+    scope loop = scope_open(t->e);
     if (r.end) {
-        ins *end = r.end;
-        t->chunk = open_loop(t->e, "chunk", r.begin, end, t->block.columns);
-        r.begin = t->chunk;
-        r.end = least(b, lb_bin(b, L_ADD, t->chunk, lb_idx(b, t->block.columns)), end);
+        loop = open_loop(t->e, "chunk", r.begin, r.end, t->block.columns);
+        r.begin = loop.head;
+        r.end = least(b, lb_bin(b, L_ADD, r.begin, lb_idx(b, t->block.columns)), r.end);
     }
-    ins *loop = r.end ? t->chunk : NULL;
     t->chunk = r.begin, t->chunk_end = r.end;
-    int mark = scope_open(t->e);
     m_blocks(t, &r, 0);
-    scope_close(t->e, mark);
-    if (loop) lb_end(b, loop);
+    scope_close(t->e, loop);
 }
 
 // The columns past the last whole tile: so many that one tile of fewer vectors has them all, or, where their
@@ -636,10 +614,10 @@ static void last_columns(tiling *t, ins *full, ins *end) {
                                   .last = last == t->lanes ? NULL : lb_idx(b, last)});
         return;
     }
-    ins *loop = open_loop(e, "n", full, end, t->lanes), *left = lb_bin(b, L_SUB, end, loop);
-    columns(
-        t, (column_range){.begin = loop, .vectors = 1, .last = lb_bin(b, L_SMIN, left, lb_idx(b, t->lanes))});
-    lb_end(b, loop);
+    scope loop = open_loop(e, "n", full, end, t->lanes);
+    ins *left = lb_bin(b, L_SMIN, lb_bin(b, L_SUB, end, loop.head), lb_idx(b, t->lanes));
+    columns(t, (column_range){.begin = loop.head, .vectors = 1, .last = left});
+    scope_close(e, loop);
 }
 
 static void n_loops(tiling *t) {
@@ -653,11 +631,9 @@ static void n_loops(tiling *t) {
     if (!(full->op == L_CONST && full->i == 0))
         columns(t, (column_range){.begin = begin, .end = full, .vectors = t->vectors});
     if (same_index(full, end)) return;
-    ins *some = end->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_SLT, full, end));
-    int mark = scope_open(t->e);
+    scope some = scope_if(t->e, end->op == L_CONST ? NULL : lb_cmp(b, L_SLT, full, end));
     last_columns(t, full, end);
-    scope_close(t->e, mark);
-    if (some) lb_end(b, some);
+    scope_close(t->e, some);
 }
 
 static void outer_loops(tiling *t, const axis_list *axes, int depth) {
@@ -669,13 +645,9 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
     int a = axes->at[depth];
     ins *begin, *end;
     axis_range(e, a, &begin, &end);
-    e->counter[a] = open_loop(e, e->k->axes.at[a].name, begin, end, 1);
-    ins *loop = e->counter[a];
-    int mark = scope_open(e);
+    scope loop = scope_axis(e, a, begin, end, 1, LOOP_PARALLEL);
     outer_loops(t, axes, depth + 1);
-    scope_close(e, mark);
-    e->counter[a] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 // ---------------------------------------------------------------- entry

@@ -66,7 +66,7 @@ static void stages(const row_vectors *r, int lanes) {
         }
         nest *n = nest_new(e, s, false);
         emitter_stage(e, s, r->axis, lanes, lanes > 1);
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         nest_loops(n);
         scope_close(e, mark);
     }
@@ -84,19 +84,15 @@ static void wide_variables(emitter *e, int lanes) {
 static void row_loop(const row_vectors *r, ins *begin, ins *end, int lanes) {
     emitter *e = r->e;
     wide_variables(e, lanes);
-    ins *loop = lb_for(&e->b, e->k->axes.at[r->axis].name, begin, end, lb_idx(&e->b, lanes), LOOP_PARALLEL);
-    e->counter[r->axis] = loop;
-    int mark = scope_open(e);
+    scope loop = scope_axis(e, r->axis, begin, end, lanes, LOOP_PARALLEL);
     stages(r, lanes);
-    scope_close(e, mark);
-    e->counter[r->axis] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 static void masked_rows(const row_vectors *r, ins *begin, ins *end) {
-    partial_vector part = open_partial_vector(r->e, r->axis, begin, end);
+    scope part = open_partial_vector(r->e, r->axis, begin, end);
     stages(r, r->lanes);
-    close_partial_vector(r->e, &part);
+    close_partial_vector(r->e, part);
 }
 
 // A task is as many rows as a vector has lanes.
@@ -125,13 +121,9 @@ static void outer_loops(const row_vectors *r, int axis) {
     }
     ins *begin, *end;
     axis_range(e, axis, &begin, &end);
-    ins *loop = lb_for(&e->b, e->k->axes.at[axis].name, begin, end, lb_idx(&e->b, 1), LOOP_PARALLEL);
-    e->counter[axis] = loop;
-    int mark = scope_open(e);
+    scope loop = scope_axis(e, axis, begin, end, 1, LOOP_PARALLEL);
     outer_loops(r, axis + 1);
-    scope_close(e, mark);
-    e->counter[axis] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 // ---------------------------------------------------------------- entry

@@ -135,7 +135,7 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     lbuild *b = &e->b;
     const access *from = entry_of(e, t->read)->read;
     ins *row[MOST_LANES];
-    int outer = scope_open(e);
+    scope outer = scope_open(e);
     e->counter[t->u] = u0, e->counter[t->v] = v0;
     ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
     for (int j = 0; j < t->lanes; j++) {
@@ -145,7 +145,7 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     scope_close(e, outer);
     transpose_rows(b, row, t->lanes);
     for (int i = 0; i < t->lanes; i++) {
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         e->counter[t->u] = lb_bin(b, L_ADD, u0, lb_idx(b, i));
         use_value(e, t->read, row[i]);
         emit_write(e, &t->n->s->writes.at[0], t->n->writes[0], NULL);
@@ -155,25 +155,22 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
 }
 
 // A loop over tiles of the axis; *start is where the tile begins.
-static ins *open_tiles(transpose *t, int axis, ins **start) {
+static scope open_tiles(transpose *t, int axis, ins **start) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;
     ins *extent = emit_dim(e, e->extent[axis]), *lanes = lb_idx(b, t->lanes), *begin, *end;
     piece_range(e, axis, t->lanes, &begin, &end);
-    ins *loop = lb_for(b, e->k->axes.at[axis].name, begin, end, lanes, LOOP_PARALLEL);
-    *start = lb_bin(b, L_SMIN, loop, lb_bin(b, L_SUB, extent, lanes));
+    scope loop = scope_axis(e, axis, begin, end, t->lanes, LOOP_PARALLEL);
+    *start = lb_bin(b, L_SMIN, loop.head, lb_bin(b, L_SUB, extent, lanes));
     return loop;
 }
 
 static void tile_loops(transpose *t) {
-    emitter *e = t->n->e;
-    ins *u0, *v0, *u = open_tiles(t, t->u, &u0);
-    int mark = scope_open(e);
-    ins *v = open_tiles(t, t->v, &v0);
+    ins *u0, *v0;
+    scope u = open_tiles(t, t->u, &u0), v = open_tiles(t, t->v, &v0);
     one_tile(t, u0, v0);
-    lb_end(&e->b, v);
-    scope_close(e, mark);
-    lb_end(&e->b, u);
+    scope_close(t->n->e, v);
+    scope_close(t->n->e, u);
 }
 
 static void other_loops(transpose *t, int depth) {
@@ -189,18 +186,14 @@ static void other_loops(transpose *t, int depth) {
     }
     ins *begin, *end;
     axis_range(e, a, &begin, &end);
-    ins *loop = lb_for(&e->b, e->k->axes.at[a].name, begin, end, lb_idx(&e->b, 1), LOOP_PARALLEL);
-    e->counter[a] = loop;
-    int mark = scope_open(e);
+    scope loop = scope_axis(e, a, begin, end, 1, LOOP_PARALLEL);
     other_loops(t, depth + 1);
-    scope_close(e, mark);
-    e->counter[a] = NULL;
-    lb_end(&e->b, loop);
+    scope_close(e, loop);
 }
 
 void schedule_transpose(transpose *t) {
     emitter *e = t->n->e;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     emitter_stage(e, t->n->s, t->v, t->lanes, false);
     other_loops(t, 0);
     emitter_stage(e, t->n->s, -1, 1, false);

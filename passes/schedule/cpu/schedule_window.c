@@ -82,16 +82,14 @@ static void window_steps(window *w, int depth) {
     }
     int axis = n->inner[depth];
     if (depth < n->unrolled) {
-        e->counter[axis] = lb_for(&e->b, e->k->axes.at[axis].name, lb_idx(&e->b, 0),
-                                  emit_dim(e, e->extent[axis]), lb_idx(&e->b, 1), LOOP_SERIAL);
-        ins *loop = e->counter[axis];
+        scope loop = scope_axis(e, axis, lb_idx(&e->b, 0), emit_dim(e, e->extent[axis]), 1, LOOP_SERIAL);
         window_steps(w, depth + 1);
-        lb_end(&e->b, loop);
-    } else {
-        for (int64_t i = 0; i < dim_value(e->extent[axis]); i++) {
-            e->counter[axis] = lb_idx(&e->b, i);
-            window_steps(w, depth + 1);
-        }
+        scope_close(e, loop);
+        return;
+    }
+    for (int64_t i = 0; i < dim_value(e->extent[axis]); i++) {
+        e->counter[axis] = lb_idx(&e->b, i);
+        window_steps(w, depth + 1);
     }
     e->counter[axis] = NULL;
 }
@@ -101,7 +99,7 @@ void window_point(nest *n) {
     window w = {.n = n};
     ins **own = n->vars;
     for (int t = 0; t < n->positions; t++) {
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         w.vars[t] = ARENA_ARRAY(e->scratch, ins *, n->s->states.n + 1);
         at_position(&w, t);
         nest_init(n);
@@ -109,7 +107,7 @@ void window_point(nest *n) {
     }
     window_steps(&w, 0);
     for (int t = 0; t < n->positions; t++) {
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         at_position(&w, t);
         nest_use_states(n);
         nest_write(n, WRITE_END);

@@ -82,15 +82,8 @@ static bool any_collide(const kernel *k) {
     return false;
 }
 
-static ins *open_serial(gpu *g, int axis) {
-    emitter *e = g->e;
-    ins *n = emit_dim(e, e->extent[axis]);
-    return e->counter[axis] =
-               lb_for(g->b, e->k->axes.at[axis].name, lb_idx(g->b, 0), n, lb_idx(g->b, 1), LOOP_SERIAL);
-}
-static void close_serial(gpu *g, int axis) {
-    lb_end(g->b, g->e->counter[axis]);
-    g->e->counter[axis] = NULL;
+static scope open_serial(gpu *g, int axis) {
+    return scope_axis(g->e, axis, lb_idx(g->b, 0), emit_dim(g->e, g->e->extent[axis]), 1, LOOP_SERIAL);
 }
 
 static void serial_nest(gpu *g, nest *n, int depth) {
@@ -98,15 +91,13 @@ static void serial_nest(gpu *g, nest *n, int depth) {
         nest_point(n);
         return;
     }
-    open_serial(g, n->parallel[depth]);
-    int mark = scope_open(g->e);
+    scope loop = open_serial(g, n->parallel[depth]);
     serial_nest(g, n, depth + 1);
-    scope_close(g->e, mark);
-    close_serial(g, n->parallel[depth]);
+    scope_close(g->e, loop);
 }
 
 static void serial_stage(gpu *g, nest *n) {
-    int mark = scope_open(g->e);
+    scope mark = scope_open(g->e);
     serial_nest(g, n, 0);
     scope_close(g->e, mark);
 }
@@ -117,11 +108,9 @@ static void serial_rows(gpu *g, int depth) {
         for (int s = 0; s < e->k->stages.n; s++) serial_stage(g, nest_new(e, e->k->stages.at[s], false));
         return;
     }
-    open_serial(g, depth);
-    int mark = scope_open(e);
+    scope loop = open_serial(g, depth);
     serial_rows(g, depth + 1);
-    scope_close(e, mark);
-    close_serial(g, depth);
+    scope_close(e, loop);
 }
 
 static void schedule_serial(gpu *g) {
@@ -147,6 +136,12 @@ static void order_positions(nest *n) {
     }
 }
 
+static void at_point(gpu *g, nest *n, ins *position) {
+    gpu_set_counters(g, n->parallel, n->nparallel, position);
+    nest_point(n);
+    gpu_clear_counters(g, n->parallel, n->nparallel);
+}
+
 static void schedule_points(gpu *g, nest *n) {
     emitter *e = g->e;
     order_positions(n);
@@ -154,13 +149,9 @@ static void schedule_points(gpu *g, nest *n) {
     dim *count = gpu_product_of(e, n->parallel, n->nparallel);
     gpu_launch(g, dim_ceildiv(count, dim_const(count->table, THREADS)), THREADS);
     ins *at = lb_bin(g->b, L_ADD, lb_bin(g->b, L_MUL, g->grid, lb_idx(g->b, THREADS)), g->thread);
-    ins *inside = lb_if(g->b, lb_cmp(g->b, L_SLT, at, emit_dim(e, count)));
-    int mark = scope_open(e);
-    gpu_set_counters(g, n->parallel, n->nparallel, at);
-    nest_point(n);
-    gpu_clear_counters(g, n->parallel, n->nparallel);
-    scope_close(e, mark);
-    lb_end(g->b, inside);
+    scope inside = scope_if(e, lb_cmp(g->b, L_SLT, at, emit_dim(e, count)));
+    at_point(g, n, at);
+    scope_close(e, inside);
     gpu_land(g);
 }
 
@@ -209,33 +200,33 @@ static ins *block_value(gpu *g, const state *st, ins *mine) {
     return kind == LK_I1 ? lb_cmp(b, L_NE, all, lb_int(b, lt(as, 1), 0)) : all;
 }
 
+static scope if_first_thread(gpu *g) {
+    return scope_if(g->e, lb_cmp(g->b, L_EQ, g->thread, lb_idx(g->b, 0)));
+}
+
 // The whole block reduces over the stage's reduce axes; one thread writes.
 static void block_reduction(gpu *g, nest *n) {
     emitter *e = g->e;
     lbuild *b = g->b;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
         n->vars[j] = lb_var(b, "acc", emit_value(e, reduce_neutral(e->k, st->op, st->dtype)));
     }
     ins *count = emit_dim(e, gpu_product_of(e, n->inner, n->ninner));
-    ins *i = lb_for(b, "i", g->thread, count, lb_idx(b, ROW_THREADS), LOOP_SERIAL);
-    int inner = scope_open(e);
-    gpu_set_counters(g, n->inner, n->ninner, i);
+    scope loop = scope_for(e, "i", g->thread, count, ROW_THREADS, LOOP_SERIAL);
+    gpu_set_counters(g, n->inner, n->ninner, loop.head);
     nest_step(n);
     gpu_clear_counters(g, n->inner, n->ninner);
-    scope_close(e, inner);
-    lb_end(b, i);
+    scope_close(e, loop);
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
         e->state[j] = emit_reduce(e, st->op, st->dtype, block_value(g, st, lb_get(b, n->vars[j])),
                                   emit_value(e, st->init));
     }
-    ins *first = lb_if(b, lb_cmp(b, L_EQ, g->thread, lb_idx(b, 0)));
-    inner = scope_open(e);
+    scope first = if_first_thread(g);
     nest_write(n, WRITE_END);
-    scope_close(e, inner);
-    lb_end(b, first);
+    scope_close(e, first);
     scope_close(e, mark);
 }
 
@@ -263,7 +254,7 @@ static void schedule_reduction(gpu *g, nest *n) {
     emitter *e = g->e;
     e->code->schedule = "reduction by blocks";
     gpu_launch(g, gpu_product_of(e, n->parallel, n->nparallel), ROW_THREADS);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     gpu_set_counters(g, n->parallel, n->nparallel, g->grid);
     block_reduction(g, n);
     gpu_clear_counters(g, n->parallel, n->nparallel);
@@ -273,22 +264,16 @@ static void schedule_reduction(gpu *g, nest *n) {
 
 // ---------------------------------------------------------------- rows
 static void in_first_thread(gpu *g, nest *n) {
-    ins *first = lb_if(g->b, lb_cmp(g->b, L_EQ, g->thread, lb_idx(g->b, 0)));
-    serial_stage(g, n);
-    lb_end(g->b, first);
+    scope first = if_first_thread(g);
+    serial_nest(g, n, 0);
+    scope_close(g->e, first);
 }
 
 static void in_all_threads(gpu *g, nest *n) {
-    emitter *e = g->e;
-    lbuild *b = g->b;
-    ins *count = emit_dim(e, gpu_product_of(e, n->parallel, n->nparallel));
-    ins *i = lb_for(b, "i", g->thread, count, lb_idx(b, ROW_THREADS), LOOP_SERIAL);
-    int mark = scope_open(e);
-    gpu_set_counters(g, n->parallel, n->nparallel, i);
-    nest_point(n);
-    gpu_clear_counters(g, n->parallel, n->nparallel);
-    scope_close(e, mark);
-    lb_end(b, i);
+    ins *count = emit_dim(g->e, gpu_product_of(g->e, n->parallel, n->nparallel));
+    scope loop = scope_for(g->e, "i", g->thread, count, ROW_THREADS, LOOP_SERIAL);
+    at_point(g, n, loop.head);
+    scope_close(g->e, loop);
 }
 
 // Memory that threads used since they met last: what one wrote others may not touch before the next barrier,
@@ -396,7 +381,7 @@ static void schedule_rows(gpu *g) {
     gpu_launch(g, gpu_product_of(e, outer, e->k->nouter), ROW_THREADS);
     emitter_block_locals(e, g->grid);
     gpu_set_counters(g, outer, e->k->nouter, g->grid);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     for (int s = 0; s < e->k->stages.n; s++) block_stage(&r, e->k->stages.at[s]);
     scope_close(e, mark);
     gpu_land(g);

@@ -146,7 +146,7 @@ static void limit_keys(flash *f, const expr *only) {
         return;
     ins *end =
         lb_bin(b, L_SMIN, flash_add(f, f->qk.a.first, lb_idx(b, FLASH_ROWS)), emit_dim(e, f->qk.a.extent));
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     gpu_set_counters(f->g, f->qk.a.axes, f->qk.a.naxes, lb_bin(b, L_SUB, end, lb_idx(b, 1)));
     ins *n = emit_value(e, last);
     gpu_clear_counters(f->g, f->qk.a.axes, f->qk.a.naxes);
@@ -197,7 +197,7 @@ static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
     j = flash_add(f, j, f->column);
     ins *s = lb_var(b, "s", lb_float(b, t, -INFINITY)), *valid = lb_cmp(b, L_SLT, j, f->keys);
     ins *there = lb_if(b, f->reads ? lb_bin(b, L_AND, valid, f->inside[r]) : valid);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     use_row(f, r);
     e->counter[f->a->j] = j;
     e->state[0] = lb_load(b, t, f->scores, at, 0);
@@ -216,10 +216,7 @@ static ins *of_row(flash *f, ins *v, lop op) {
     return v;
 }
 
-static ins *exp_of(flash *f, ins *x) {
-    expr operand = {.op = X_STATE, .dtype = DT_F32}, op = {.op = X_EXP, .dtype = DT_F32, .arg = {&operand}};
-    return expr_apply(f->b, &op, &x);
-}
+static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
 
 // P = exp(S - m) of one element, which is added to the row's sum.
 ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
@@ -280,7 +277,7 @@ static void write_row(flash *f, access *to, int r) {
     for (int c = 0; c < f->per; c++) {
         ins *column = flash_add(f, flash_add(f, flash_times(f, i, f->far), f->result_column), lb_idx(b, c));
         ins *narrow = width != f->pv.b.side ? lb_if(b, lb_cmp(b, L_SLT, column, lb_idx(b, width))) : NULL;
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         use_row(f, r);
         e->counter[a->e] = column;
         e->state[0] = lb_load(b, lt(LK_F32, 1), f->acc, flash_element(f, i, r, c), 0);
@@ -301,7 +298,7 @@ static void keep_row(flash *f, int r) {
     emitter_stage(e, s, -1, 1, false);
     ins *first = lb_cmp(b, L_EQ, f->result_column, lb_idx(b, 0)),
         *there = lb_if(b, lb_bin(b, L_AND, first, f->inside[r]));
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     use_row(f, r);
     for (int j = 0; j < s->writes.n; j++)
         emit_write(e, &s->writes.at[j], access_make(e, s->writes.at[j].to, s->writes.at[j].index), NULL);
@@ -334,14 +331,14 @@ void gpu_schedule_attention(gpu *g, const attention *a) {
     else flash_threads_products(&f);
     e->code->schedule = by_tensors(&f) ? "tensor attention" : "tiled attention";
     set_block(&f);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     make_memory(&f);
     set_keys(&f);
     set_rows(&f);
     flash_clear(&f, f.acc, f.each * f.per * f.width / f.far);
     if (by_tensors(&f)) flash_tensor_begin(&f);
     ins *j0 = lb_for(f.b, "j0", lb_idx(f.b, 0), f.keys, lb_idx(f.b, f.block), LOOP_SERIAL);
-    int inner = scope_open(e);
+    scope inner = scope_open(e);
     if (by_tensors(&f)) flash_tensor_block(&f, j0);
     else flash_threads_block(&f, j0);
     scope_close(e, inner);

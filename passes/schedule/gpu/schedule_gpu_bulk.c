@@ -137,7 +137,7 @@ static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
     gpu *g = p->g;
     lbuild *b = g->b;
     const axis_list *ka = &p->c->k_axes;
-    int mark = scope_open(g->e);
+    scope mark = scope_open(g->e);
     gpu_set_counters(g, o->axes, o->naxes, o->first);
     gpu_set_counters(g, ka->at, ka->n, k0);
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);

@@ -111,7 +111,7 @@ void flash_tensor_rows(flash *f) {
 
 static void issue(flash *f, product *p, operand *o, ins *k0) {
     emitter_stage(f->e, p->c->s, -1, 1, false);
-    int mark = scope_open(f->e);
+    scope mark = scope_open(f->e);
     gpu_issue_slice(p, o, k0, lb_idx(f->b, 0));
     scope_close(f->e, mark);
     if (f->copies) lb_gpu(f->b, (gpu_ins){GPU_CP_ASYNC_COMMIT}, NULL);

@@ -81,7 +81,7 @@ void flash_threads_weigh(flash *f, ins *run, int r, ins *top) {
 
 static void load_slice(flash *f, product *p, ins *k0) {
     emitter_stage(f->e, p->c->s, -1, 1, false);
-    int mark = scope_open(f->e);
+    scope mark = scope_open(f->e);
     if (p == &f->qk) gpu_load_slice(p, &p->a, k0);
     gpu_load_slice(p, &p->b, k0);
     scope_close(f->e, mark);
@@ -126,7 +126,7 @@ static void sum_slices(flash *f, product *p, ins *first, ins *last, ins *acc) {
     store_slice(f, p, lb_idx(b, 0));
     lb_barrier(b);
     ins *k0 = lb_for(b, "k0", first, last, lb_idx(b, deep), LOOP_SERIAL);
-    int mark = scope_open(f->e);
+    scope mark = scope_open(f->e);
     ins *done = lb_bin(b, L_SUB, k0, first), *two = lb_idx(b, 2),
         *slice = gpu_rest(b, gpu_quotient(b, done, lb_idx(b, deep)), two),
         *next = flash_add(f, k0, lb_idx(b, deep)), *more = lb_cmp(b, L_SLT, next, last);

@@ -231,7 +231,7 @@ static void add_element(product *p, operand *o, ins *v, int number) {
     }
     bool guarded = !o->as && o->read->guard; // else the value has it
     ins *guard = guarded ? lb_if(b, emit_value(e, o->read->guard)) : NULL;
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     ins *bits = element_bits(p, o), *shift = lb_int(b, lt(LK_I32, 1), number * (32 / p->tensor->per));
     lb_set(b, v, lb_bin(b, L_OR, lb_get(b, v), lb_bin(b, L_SHL, bits, shift)));
     scope_close(e, mark);
@@ -243,7 +243,7 @@ static void load_one(product *p, operand *o, ins *v, ins *at, ins *k, int number
     const axis_list *ka = &p->c->k_axes;
     ins *inside = both(g->b, below(p, at, o->extent, o->side), below(p, k, p->depth, gpu_slice_depth(p)));
     ins *valid = inside ? lb_if(g->b, inside) : NULL;
-    int mark = scope_open(g->e);
+    scope mark = scope_open(g->e);
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
     add_element(p, o, v, number);
@@ -276,7 +276,7 @@ static ins *load_transposed(product *p, operand *o, ins *at, ins *k) {
 static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, o->unit_rows * o->unit_words), lb_idx(b, 1), LOOP_UNROLL);
-    int mark = scope_open(p->g->e);
+    scope mark = scope_open(p->g->e);
     if (o->along_k) k = lb_bin(b, L_ADD, k, lb_bin(b, L_MUL, w, lb_idx(b, per_word(p))));
     else at = lb_bin(b, L_ADD, at, w);
     lb_store(b, o->staged, lb_bin(b, L_ADD, to, w), load_word(p, o, at, k), 0);
@@ -294,7 +294,7 @@ static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, gpu_ins h
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
     const axis_list *ka = &p->c->k_axes;
-    int mark = scope_open(g->e);
+    scope mark = scope_open(g->e);
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
     bool guarded = how.op == GPU_CP_ASYNC && o->read->guard;
@@ -339,7 +339,7 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
 static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     gpu *g = p->g;
     const axis_list *ka = &p->c->k_axes;
-    int mark = scope_open(g->e);
+    scope mark = scope_open(g->e);
     gpu_set_counters(g, o->axes, o->naxes, at);
     gpu_set_counters(g, ka->at, ka->n, k);
     ins *holds = emit_value(g->e, o->read->guard);
@@ -390,7 +390,7 @@ static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
 void gpu_load_slice(product *p, operand *o, ins *k0) {
     lbuild *b = p->g->b;
     ins *j = open_units(p, o), *row, *word;
-    int mark = scope_open(p->g->e);
+    scope mark = scope_open(p->g->e);
     place(p, o, j, &row, &word);
     ins *at = lb_bin(b, L_ADD, o->first, row),
         *k = lb_bin(b, L_ADD, k0, lb_bin(b, L_MUL, word, lb_idx(b, per_word(p))));
@@ -459,7 +459,7 @@ typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
 static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
-    int mark = scope_open(p->g->e);
+    scope mark = scope_open(p->g->e);
     ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per_word(p)));
     ins *word = o->transposed ? load_transposed(p, o, lb_bin(b, L_ADD, at, far), k)
                               : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
@@ -491,7 +491,7 @@ static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slic
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->transposed ? o->side / UNIT : p->t.words / 4;
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
-    int mark = scope_open(p->g->e);
+    scope mark = scope_open(p->g->e);
     bool by_rows = p->warpgroups && !o->along_k && !o->transposed;
     ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
     ins *far = by_rows ? gpu_rest(b, i, lb_idx(b, o->side)) : gpu_quotient(b, i, lb_idx(b, per_run));

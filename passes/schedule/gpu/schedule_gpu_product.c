@@ -256,7 +256,7 @@ static void write_result(product *p, ins *i, access *to) {
     emitter *e = g->e;
     ins *j = open_results(p, "j", p->t.each_n);
     ins *at = lb_bin(g->b, L_ADD, p->b.first, position(p, j, true)), *inside = open_guard(p, &p->b, at);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     gpu_set_counters(g, p->b.axes, p->b.naxes, at);
     e->state[0] = lb_load(g->b, lt(p->kind, 1), p->acc, result_at(p, i, j), 0);
     emit_write(e, p->c->w, to, NULL);
@@ -276,7 +276,7 @@ static void write_pair(product *p, ins *i, access *to, ins *fits) {
     ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, p->t.each_n), lb_idx(b, 2), LOOP_UNROLL);
     ins *pair = lb_local(b, lkind_of(into->dtype), 2, 8, false), *v[2], *offset[2];
     for (int c = 0; c < 2; c++) {
-        int mark = scope_open(e);
+        scope mark = scope_open(e);
         ins *column = lb_bin(b, L_ADD, j, lb_idx(b, c));
         gpu_set_counters(g, p->b.axes, p->b.naxes, lb_bin(b, L_ADD, p->b.first, position(p, column, true)));
         e->state[0] = lb_load(b, lt(p->kind, 1), p->acc, result_at(p, i, column), 0);
@@ -312,7 +312,7 @@ static void write_results(product *p, access *to) {
     bool pairs = pairs_fit(p, to, &when);
     ins *i = open_results(p, "i", p->t.each_m);
     ins *at = lb_bin(g->b, L_ADD, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
-    int mark = scope_open(g->e);
+    scope mark = scope_open(g->e);
     gpu_set_counters(g, p->a.axes, p->a.naxes, at);
     if (pairs) write_pair(p, i, to, when);
     else write_result(p, i, to);
@@ -433,7 +433,7 @@ static void sum_slices(product *p) {
 static void issue_slices(product *p, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     ins *more = lb_if(b, lb_cmp(b, L_SLT, k0, emit_dim(p->g->e, p->depth)));
-    int mark = scope_open(p->g->e);
+    scope mark = scope_open(p->g->e);
     operand *const both[] = {&p->a, &p->b};
     gpu_copy_slices(p, k0, slice);
     for (int j = 0; j < 2; j++)
@@ -480,7 +480,7 @@ void gpu_schedule_product(gpu *g, const contraction *c) {
     open_block(&p);
     set_lanes(&p);
     make_memory(&p);
-    int mark = scope_open(e);
+    scope mark = scope_open(e);
     if (p.async) e->code->schedule = p.warpgroups ? "warp-group product" : "asynchronous tensor product";
     if (p.async) sum_slices_async(&p);
     else sum_slices(&p);
