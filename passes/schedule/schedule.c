@@ -10,7 +10,6 @@
 #include "ir/kernel/kernel_cost.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/emit.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/schedule_attention.h"
 #include "passes/schedule/cpu/schedule_contract.h"
@@ -341,7 +340,7 @@ static void blocked_sum(nest *n) {
         return;
     }
     scope loop = scope_for(e, "piece", begin, end, SUM_BLOCK, LOOP_SERIAL);
-    ins *next = lb_bin(b, L_ADD, loop.head, lb_idx(b, SUM_BLOCK));
+    ins *next = idx_addk(b, loop.head, SUM_BLOCK);
     sum_of_block(n, loop.head, lb_bin(b, L_SMIN, next, end));
     scope_close(e, loop);
 }
@@ -394,7 +393,7 @@ static void vector_terms(nest *n, ins **vars, ins *base, int unroll) {
     emitter *e = n->e;
     for (int u = 0; u < unroll; u++) {
         scope mark = scope_open(e);
-        e->counter[n->vaxis] = lb_bin(&e->b, L_ADD, base, lb_idx(&e->b, (int64_t)u * n->lanes));
+        e->counter[n->vaxis] = idx_addk(&e->b, base, (int64_t)u * n->lanes);
         for (int j = 0; j < n->s->states.n; j++) {
             ins *var = vars[j * REDUCE_UNROLL + u];
             lb_set(&e->b, var, next_state(n, &n->s->states.at[j], lb_get(&e->b, var)));
@@ -498,7 +497,7 @@ static void vector_axis(nest *n) {
     lbuild *b = &e->b;
     ins *begin, *extent;
     piece_range(e, n->vaxis, TASK_GRAIN, &begin, &extent);
-    ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, extent, begin), n->lanes));
+    ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, extent, begin), n->lanes));
     emitter_stage(e, n->s, n->vaxis, n->lanes, true);
     e->whole_steps = TASK_GRAIN % n->lanes == 0;
     scope loop = open_loop(n, n->vaxis, begin, full, n->lanes, LOOP_PARALLEL);
@@ -535,8 +534,7 @@ static void tiled_loop(nest *n, int depth) {
     lbuild *b = &n->e->b;
     ins *begin, *end;
     axis_range(n->e, n->waxis, &begin, &end);
-    ins *size = lb_bin(b, L_SUB, end, begin),
-        *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, size, n->tile));
+    ins *size = lb_sub(b, end, begin), *full = lb_add(b, begin, emit_int_floor(b, size, n->tile));
     n->positions = n->tile;
     tile_of(n, begin, full, depth);
     n->positions = size->op == L_CONST ? (int)(size->i % n->tile) : 1;

@@ -3,7 +3,6 @@
 #include "passes/schedule/common/emit.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- set-up
@@ -165,8 +164,8 @@ void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end) {
     ins *extent = emit_dim(e, e->extent[axis]);
     axis_range(e, axis, begin, end);
     if (!e->task_begin || axis != e->task_axis) return;
-    *begin = lb_bin(b, L_MUL, *begin, lb_idx(b, piece));
-    *end = lb_bin(b, L_SMIN, lb_bin(b, L_MUL, *end, lb_idx(b, piece)), extent);
+    *begin = idx_mulk(b, *begin, piece);
+    *end = lb_bin(b, L_SMIN, idx_mulk(b, *end, piece), extent);
 }
 
 static bool fits_shared(const buffer *b, int64_t left) {
@@ -198,7 +197,7 @@ void emitter_signature_gpu(emitter *e, bool locals) {
 void emitter_block_locals(emitter *e, ins *block) {
     lbuild *b = &e->b;
     int64_t left = GPU_SHARED;
-    ins *at = e->scratch_piece ? lb_bin(b, L_MUL, block, emit_dim(e, e->scratch_piece)) : NULL;
+    ins *at = e->scratch_piece ? lb_mul(b, block, emit_dim(e, e->scratch_piece)) : NULL;
     e->shared_locals = true;
     for (int j = 0; j < e->k->locals.n; j++) {
         const buffer *l = e->k->locals.at[j];
@@ -209,7 +208,7 @@ void emitter_block_locals(emitter *e, ins *block) {
             continue;
         }
         e->local[j] = lb_offset(b, e->scratch_param, at, 1);
-        at = lb_bin(b, L_ADD, at, emit_dim(e, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64)));
+        at = lb_add(b, at, emit_dim(e, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64)));
     }
 }
 
@@ -268,7 +267,7 @@ void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
 
 scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
     lbuild *b = &e->b;
-    ins *left = lb_bin(b, L_SUB, end, begin);
+    ins *left = lb_sub(b, end, begin);
     scope s = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, 0), left));
     s.axis = axis;
     e->counter[axis] = begin;
@@ -357,7 +356,7 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
             diag_defect(b->diag, e->k->loc, "kernel %s: axis '%s' is used outside its loop", e->k->name,
                         e->k->axes.at[x->axis].name);
         if (!vector) return base;
-        v = lb_bin(b, L_ADD, lb_splat(b, base, e->lanes), lb_iota(b, lt(index_kind(e), e->lanes)));
+        v = lb_add(b, lb_splat(b, base, e->lanes), lb_iota(b, lt(index_kind(e), e->lanes)));
     } else if (is_index_op(x)) {
         ins *a = index_of(e, x->arg[0], vector), *c = index_of(e, x->arg[1], vector);
         v = index_operation(e, x, a, c);
@@ -427,9 +426,7 @@ static ins *load_repeated(emitter *e, access *a) {
     int n = e->lanes / c > 1 ? (int)(e->lanes / c) : 1, mask[MOST_REPEATED];
     ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
     if (n == 1) return lb_splat(b, load_element(b, a->buffer->dtype, p, at, 1), e->lanes);
-    ins *few = e->active
-                   ? emit_int_op(b, X_FLOORDIV, lb_bin(b, L_ADD, e->active, lb_idx(b, c - 1)), lb_idx(b, c))
-                   : NULL;
+    ins *few = e->active ? emit_int_op(b, X_FLOORDIV, idx_addk(b, e->active, c - 1), lb_idx(b, c)) : NULL;
     ins *loaded = few ? load_element_n(b, a->buffer->dtype, p, at, n, few)
                       : load_element(b, a->buffer->dtype, p, at, n);
     for (int j = 0; j < e->lanes; j++) mask[j] = (int)(j / c);
@@ -457,17 +454,17 @@ static ins *load_run(emitter *e, access *a) {
     lbuild *b = &e->b;
     int axis = e->vaxis;
     ins *first = emit_index(e, a->offset), *begin = e->counter[axis],
-        *more = e->active ? lb_bin(b, L_SUB, e->active, lb_idx(b, 1)) : lb_idx(b, e->lanes - 1);
+        *more = e->active ? idx_subk(b, e->active, 1) : lb_idx(b, e->lanes - 1);
     ins *one = load_element(b, a->buffer->dtype, pointer_of(e, a->buffer), first, 1);
     ins *result = lb_var(b, a->buffer->name, lb_splat(b, one, e->lanes));
     saved_values known = values_save(e, a->offset, axis);
-    e->counter[axis] = lb_bin(b, L_ADD, begin, more);
+    e->counter[axis] = lb_add(b, begin, more);
     scope mark = scope_open(e);
     ins *last = emit_index(e, a->offset);
     scope_close(e, mark);
     e->counter[axis] = begin;
     values_restore(&known);
-    ins *run = lb_if(b, lb_cmp(b, L_EQ, lb_bin(b, L_SUB, last, first), more));
+    ins *run = lb_if(b, lb_cmp(b, L_EQ, lb_sub(b, last, first), more));
     lb_set(b, result, load_neighbours(e, a));
     lb_else(b, run);
     mark = scope_open(e);
@@ -485,8 +482,7 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     if (!vector) {
         ins *at = emit_index(e, a->offset);
         if (buf->dtype != DT_C128) return load_element(b, buf->dtype, p, at, 1);
-        return lb_load(b, lt(LK_I64, 1), p,
-                       lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), 8);
+        return lb_load(b, lt(LK_I64, 1), p, idx_addk(b, idx_mulk(b, at, 2), e->half), 8);
     }
     if (repeats_in_lanes(e, a)) return load_repeated(e, a);
     if (may_be_run(e, a)) return load_run(e, a);
@@ -636,7 +632,7 @@ static void store_scalar(emitter *e, const write *w, ins *p, ins *at, ins *v) {
         diag_defect(b->diag, e->k->loc, "kernel %s: lanes of '%s' are not contiguous", e->k->name,
                     w->to->name);
     if (t == DT_C128) {
-        lb_store(b, p, lb_bin(b, L_ADD, lb_bin(b, L_MUL, at, lb_idx(b, 2)), lb_idx(b, e->half)), v, 8);
+        lb_store(b, p, idx_addk(b, idx_mulk(b, at, 2), e->half), v, 8);
         return;
     }
     if (w->combine != COMBINE_SET) v = combined(e, w, load_element(b, t, p, at, 1), v);

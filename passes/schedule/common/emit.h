@@ -3,6 +3,7 @@
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
 #include "passes/schedule/common/choices.h"
+#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/common/schedule.h"
 
 // One buffer access as an element offset: base + sum of coef[axis] * axis when affine. Else coef[axis] is

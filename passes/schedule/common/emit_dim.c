@@ -27,8 +27,8 @@ static ins *emit_poly(const dim_source *s, const dim *d) {
     for (int j = 0; j < d->nterms; j++) {
         ins *term = lb_int(b, lt(s->kind, 1), d->terms[j].coef);
         for (int i = 0; i < d->terms[j].natoms; i++)
-            term = lb_bin(b, L_MUL, term, emit_dim_value(s, d->terms[j].atoms[i]));
-        sum = lb_bin(b, L_ADD, sum, term);
+            term = lb_mul(b, term, emit_dim_value(s, d->terms[j].atoms[i]));
+        sum = lb_add(b, sum, term);
     }
     return sum;
 }
@@ -60,7 +60,7 @@ ins *emit_dim_value(const dim_source *s, const dim *d) {
 ins *emit_int_floor(lbuild *b, ins *x, int64_t by) {
     if (by == 1 || (x->op == L_CONST && x->i % by == 0)) return x;
     if (x->op == L_CONST) return lb_int(b, x->type, x->i - x->i % by);
-    return lb_bin(b, L_SUB, x, emit_int_op(b, X_MOD, x, lb_int(b, x->type, by)));
+    return lb_sub(b, x, emit_int_op(b, X_MOD, x, lb_int(b, x->type, by)));
 }
 
 dim *extent_within(dim *const *extents, const int *axes, int depth) {

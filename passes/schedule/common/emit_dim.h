@@ -19,6 +19,20 @@ ins *emit_dim_value(const dim_source *s, const dim *d);
 ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y);
 // op of signed integers of one type as ir/kernel/kernel.h defines it (division by 0 gives 0).
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y);
+static inline ins *emit_zero(lbuild *b, ltype t) {
+    return lkind_is_float((lkind)t.kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
+}
+// Arithmetic on values, and on an index and a constant.
+static inline ins *lb_add(lbuild *b, ins *x, ins *y) { return lb_bin(b, L_ADD, x, y); }
+static inline ins *lb_sub(lbuild *b, ins *x, ins *y) { return lb_bin(b, L_SUB, x, y); }
+static inline ins *lb_mul(lbuild *b, ins *x, ins *y) { return lb_bin(b, L_MUL, x, y); }
+static inline ins *idx_addk(lbuild *b, ins *x, int64_t k) { return lb_bin(b, L_ADD, x, lb_idx(b, k)); }
+static inline ins *idx_subk(lbuild *b, ins *x, int64_t k) { return lb_bin(b, L_SUB, x, lb_idx(b, k)); }
+static inline ins *idx_mulk(lbuild *b, ins *x, int64_t k) { return lb_bin(b, L_MUL, x, lb_idx(b, k)); }
+// x * y + z, in one instruction for floats.
+static inline ins *emit_muladd(lbuild *b, ins *x, ins *y, ins *z) {
+    return lkind_is_float((lkind)z->type.kind) ? lb_muladd(b, x, y, z) : lb_add(b, lb_mul(b, x, y), z);
+}
 // The largest multiple of by that is <= x, for x >= 0.
 ins *emit_int_floor(lbuild *b, ins *x, int64_t by);
 // Whether they are one value, or the same constant.

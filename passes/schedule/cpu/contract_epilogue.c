@@ -26,8 +26,7 @@ static void finish(tiling *t, const tile *x, ins **acc) {
     lbuild *b = &t->e->b;
     for (int r = 0; r < x->rows; r++)
         for (int v = 0; v < x->vectors; v++)
-            finish_vector(t, lb_bin(b, L_ADD, x->m0, lb_idx(b, r)),
-                          lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)v * t->lanes)),
+            finish_vector(t, idx_addk(b, x->m0, r), idx_addk(b, x->n0, (int64_t)v * t->lanes),
                           v == x->vectors - 1 ? x->last : NULL, lb_get(b, acc[r * x->vectors + v]));
 }
 
@@ -44,15 +43,14 @@ static void finish_rows(tiling *t, const stored_tile *s) {
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
     ins *zero = lb_idx(b, 0);
     ins *r = lb_for(b, "row", zero, s->rows, lb_idx(b, 1), LOOP_SERIAL);
-    ins *m = lb_bin(b, L_ADD, s->m0, r), *base = lb_bin(b, L_MUL, r, s->width);
+    ins *m = lb_add(b, s->m0, r), *base = lb_mul(b, r, s->width);
     ins *v = lb_for(b, "col", zero, s->whole, lb_idx(b, t->lanes), LOOP_SERIAL);
-    finish_vector(t, m, lb_bin(b, L_ADD, s->n0, v), NULL,
-                  lb_load(b, type, s->at, lb_bin(b, L_ADD, base, v), 0));
+    finish_vector(t, m, lb_add(b, s->n0, v), NULL, lb_load(b, type, s->at, lb_add(b, base, v), 0));
     lb_end(b, v);
     if (!(s->left->op == L_CONST && s->left->i == 0)) {
         ins *some = lb_if(b, lb_cmp(b, L_SLT, zero, s->left));
-        finish_vector(t, m, lb_bin(b, L_ADD, s->n0, s->whole), s->left,
-                      lb_load(b, type, s->at, lb_bin(b, L_ADD, base, s->whole), 0));
+        finish_vector(t, m, lb_add(b, s->n0, s->whole), s->left,
+                      lb_load(b, type, s->at, lb_add(b, base, s->whole), 0));
         lb_end(b, some);
     }
     lb_end(b, r);

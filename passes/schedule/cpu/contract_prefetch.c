@@ -1,19 +1,18 @@
 // Software prefetch in contractions. In: the position of a tile. Out: prefetches of a part of B's next tile while
 // this one runs, one cache line in some steps of K.
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 
 // The last columns of the chunk are followed by its first ones, with the next block of K where K is blocked.
 static bool wraps(const tiling *t) { return t->m_begin && (!t->k_begin || t->block.k_at == t->k.n - 1); }
 static ins *ends_chunk(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
-    return lb_cmp(b, L_SLE, t->chunk_end, lb_bin(b, L_ADD, x->n0, lb_idx(b, (int64_t)x->vectors * t->lanes)));
+    return lb_cmp(b, L_SLE, t->chunk_end, idx_addk(b, x->n0, (int64_t)x->vectors * t->lanes));
 }
 static ins *next_panel(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
     ins *next = lb_idx(b, t->prefetch_panels);
     if (!wraps(t)) return next;
-    ins *first = emit_int_op(b, X_FLOORDIV, lb_bin(b, L_SUB, t->chunk, x->n0), lb_idx(b, PANEL));
+    ins *first = emit_int_op(b, X_FLOORDIV, lb_sub(b, t->chunk, x->n0), lb_idx(b, PANEL));
     return lb_select(b, ends_chunk(t, x), first, next);
 }
 
@@ -26,16 +25,16 @@ ins *prefetch_offset(tiling *t, const tile *x) {
     if (!t->prefetch_panels) return NULL;
     ins *turn = emit_int_op(b, X_FLOORDIV, x->m0, lb_idx(b, x->rows));
     for (int j = t->m_begin ? t->block.m_at : 0; j < t->m.n; j++)
-        if (t->m.at[j] != t->tile_m) turn = lb_bin(b, L_ADD, turn, e->counter[t->m.at[j]]);
-    if (t->m_begin) turn = lb_bin(b, L_SUB, turn, emit_int_op(b, X_FLOORDIV, t->m_begin, lb_idx(b, x->rows)));
+        if (t->m.at[j] != t->tile_m) turn = lb_add(b, turn, e->counter[t->m.at[j]]);
+    if (t->m_begin) turn = lb_sub(b, turn, emit_int_op(b, X_FLOORDIV, t->m_begin, lb_idx(b, x->rows)));
     ins *depth = emit_dim(e, e->extent[inner]);
-    if (t->k_begin && t->block.k_at == t->k.n - 1) depth = lb_bin(b, L_SUB, t->k_end, t->k_begin);
+    if (t->k_begin && t->block.k_at == t->k.n - 1) depth = lb_sub(b, t->k_end, t->k_begin);
     ins *part = emit_int_op(b, X_MOD, turn, lb_idx(b, parts)), *count = lb_idx(b, parts);
-    ins *panel = lb_bin(b, L_ADD, emit_int_op(b, X_FLOORDIV, turn, count), next_panel(t, x));
-    ins *length = lb_bin(b, L_MUL, emit_int_op(b, X_FLOORDIV, depth, count), lb_idx(b, PANEL));
-    ins *there = lb_bin(b, L_ADD, lb_bin(b, L_MUL, panel, t->panel_stride), lb_bin(b, L_MUL, part, length));
+    ins *panel = lb_add(b, emit_int_op(b, X_FLOORDIV, turn, count), next_panel(t, x));
+    ins *length = idx_mulk(b, emit_int_op(b, X_FLOORDIV, depth, count), PANEL);
+    ins *there = lb_add(b, lb_mul(b, panel, t->panel_stride), lb_mul(b, part, length));
     if (t->k_begin && wraps(t))
-        there = lb_bin(b, L_ADD, there,
+        there = lb_add(b, there,
                        lb_select(b, ends_chunk(t, x), lb_idx(b, t->block.k_step * PANEL), lb_idx(b, 0)));
     ins *any = lb_cmp(b, L_SLT, turn, lb_idx(b, (int64_t)t->prefetch_panels * parts));
     return lb_select(b, any, there, lb_idx(b, 0));
@@ -48,9 +47,9 @@ void emit_prefetch(tiling *t, ins *at_b) {
     int inner = t->k.at[t->k.n - 1];
     if (!t->prefetch || t->prefetch_done) return;
     ins *step = e->counter[inner];
-    if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_bin(b, L_SUB, step, t->k_begin);
-    ins *back = lb_bin(b, L_MUL, step, lb_idx(b, PANEL - PANEL / t->prefetch_parts));
-    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_SUB, at_b, back), t->prefetch);
+    if (t->k_begin && t->block.k_at == t->k.n - 1) step = lb_sub(b, step, t->k_begin);
+    ins *back = idx_mulk(b, step, PANEL - PANEL / t->prefetch_parts);
+    ins *at = lb_add(b, lb_sub(b, at_b, back), t->prefetch);
     const buffer *buf = t->c->b->buffer;
-    lb_prefetch(b, pointer_of(e, buf), lb_bin(b, L_MUL, at, lb_idx(b, dtype_bits(buf->dtype) / 8)));
+    lb_prefetch(b, pointer_of(e, buf), idx_mulk(b, at, dtype_bits(buf->dtype) / 8));
 }

@@ -14,7 +14,6 @@
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include <math.h>
 
 enum { ROWS = 32, KEYS = 64, TILE_ROWS = 4, MAX_COLUMNS = 512 };
@@ -47,8 +46,6 @@ typedef struct flash {
 static ins *serial(flash *f, const char *name, ins *begin, ins *end, int64_t step) {
     return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
 }
-static ins *index_add(flash *f, ins *x, ins *y) { return lb_bin(f->b, L_ADD, x, y); }
-static ins *index_mul(flash *f, ins *x, int64_t k) { return lb_bin(f->b, L_MUL, x, lb_idx(f->b, k)); }
 
 // A scalar value of the kernel with these counters, stored as f32.
 static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
@@ -64,21 +61,20 @@ static void pack_keys(flash *f) {
     emitter *e = f->e;
     const attention *a = f->a;
     ins *zero = lb_idx(f->b, 0),
-        *blocks =
-            emit_int_op(f->b, X_FLOORDIV, index_add(f, f->nj, lb_idx(f->b, KEYS - 1)), lb_idx(f->b, KEYS));
-    ins *j = serial(f, "j", zero, index_mul(f, blocks, KEYS), 1);
+        *blocks = emit_int_op(f->b, X_FLOORDIV, idx_addk(f->b, f->nj, KEYS - 1), lb_idx(f->b, KEYS));
+    ins *j = serial(f, "j", zero, idx_mulk(f->b, blocks, KEYS), 1);
     ins *block = emit_int_op(f->b, X_FLOORDIV, j, lb_idx(f->b, KEYS)),
         *inside = emit_int_op(f->b, X_MOD, j, lb_idx(f->b, KEYS));
-    ins *base = index_add(f, index_mul(f, block, KEYS * f->depth), inside);
+    ins *base = lb_add(f->b, idx_mulk(f->b, block, KEYS * f->depth), inside);
     ins *valid = lb_if(f->b, lb_cmp(f->b, L_SLT, j, f->nj));
     ins *d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
     e->counter[a->j] = j, e->counter[a->d] = d;
-    pack_value(f, a->score, a->key, f->keys, index_add(f, base, index_mul(f, d, KEYS)));
+    pack_value(f, a->score, a->key, f->keys, lb_add(f->b, base, idx_mulk(f->b, d, KEYS)));
     e->counter[a->j] = e->counter[a->d] = NULL;
     lb_end(f->b, d);
     lb_else(f->b, valid);
     d = serial(f, "d", zero, lb_idx(f->b, f->depth), 1);
-    lb_store(f->b, f->keys, index_add(f, base, index_mul(f, d, KEYS)), lb_float(f->b, lt(LK_F32, 1), 0), 4);
+    lb_store(f->b, f->keys, lb_add(f->b, base, idx_mulk(f->b, d, KEYS)), lb_float(f->b, lt(LK_F32, 1), 0), 4);
     lb_end(f->b, d);
     lb_end(f->b, valid);
     lb_end(f->b, j);
@@ -88,7 +84,7 @@ static void pack_keys(flash *f) {
 static void pack_values(flash *f) {
     emitter *e = f->e;
     const attention *a = f->a;
-    ins *j = serial(f, "j", lb_idx(f->b, 0), f->nj, 1), *row = index_mul(f, j, f->padded);
+    ins *j = serial(f, "j", lb_idx(f->b, 0), f->nj, 1), *row = idx_mulk(f->b, j, f->padded);
     e->counter[a->jv] = j;
     for (int64_t c = 0; c < f->padded; c += a->lanes) {
         int64_t left = f->width - c;
@@ -96,7 +92,7 @@ static void pack_values(flash *f) {
         scope mark = scope_open(e);
         e->counter[a->e] = lb_idx(f->b, c);
         e->active = left < a->lanes ? lb_idx(f->b, left) : NULL;
-        lb_store(f->b, f->values, index_add(f, row, lb_idx(f->b, c)), emit_vector(e, a->v), 4);
+        lb_store(f->b, f->values, idx_addk(f->b, row, c), emit_vector(e, a->v), 4);
         scope_close(e, mark);
     }
     e->active = NULL;
@@ -109,8 +105,8 @@ static void pack_query(flash *f, ins *i0) {
     const attention *a = f->a;
     ins *r = serial(f, "row", lb_idx(f->b, 0), f->rows, 1),
         *d = serial(f, "d", lb_idx(f->b, 0), lb_idx(f->b, f->depth), 1);
-    e->counter[a->i] = index_add(f, i0, r), e->counter[a->d] = d;
-    pack_value(f, a->score, a->q, f->query, index_add(f, index_mul(f, r, f->depth), d));
+    e->counter[a->i] = lb_add(f->b, i0, r), e->counter[a->d] = d;
+    pack_value(f, a->score, a->q, f->query, lb_add(f->b, idx_mulk(f->b, r, f->depth), d));
     e->counter[a->i] = e->counter[a->d] = NULL;
     lb_end(f->b, d);
     lb_end(f->b, r);
@@ -131,18 +127,18 @@ static void register_tile(flash *f, const product *p) {
     int lanes = f->a->lanes;
     for (int j = 0; j < p->rows * p->vectors; j++) {
         ins *at =
-            index_add(f, index_mul(f, p->row, p->ldc),
-                      index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+            lb_add(f->b, idx_mulk(f->b, p->row, p->ldc),
+                   lb_add(f->b, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
         acc[j] = lb_var(b, "acc", p->add ? lb_load(b, f->vec, p->c, at, 4) : lb_float(b, f->vec, 0));
     }
     ins *k = serial(f, "k", lb_idx(b, 0), p->n, 1), *fb[4];
-    ins *at_b = index_add(f, index_add(f, p->b_offset, p->column), index_mul(f, k, p->ldb)),
-        *at_a = index_add(f, index_mul(f, p->row, p->lda), k);
+    ins *at_b = lb_add(f->b, lb_add(f->b, p->b_offset, p->column), idx_mulk(f->b, k, p->ldb)),
+        *at_a = lb_add(f->b, idx_mulk(f->b, p->row, p->lda), k);
     for (int v = 0; v < p->vectors; v++)
-        fb[v] = lb_load(b, f->vec, p->b, index_add(f, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
+        fb[v] = lb_load(b, f->vec, p->b, lb_add(f->b, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
     for (int r = 0; r < p->rows; r++) {
         ins *fa =
-            lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, index_add(f, at_a, lb_idx(b, r * p->lda)), 4), lanes);
+            lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, lb_add(f->b, at_a, lb_idx(b, r * p->lda)), 4), lanes);
         for (int v = 0; v < p->vectors; v++) {
             ins *var = acc[r * p->vectors + v];
             lb_set(b, var, lb_muladd(b, fa, fb[v], lb_get(b, var)));
@@ -151,8 +147,8 @@ static void register_tile(flash *f, const product *p) {
     lb_end(b, k);
     for (int j = 0; j < p->rows * p->vectors; j++) {
         ins *at =
-            index_add(f, index_mul(f, p->row, p->ldc),
-                      index_add(f, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+            lb_add(f->b, idx_mulk(f->b, p->row, p->ldc),
+                   lb_add(f->b, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
         lb_store(b, p->c, at, lb_get(b, acc[j]), 4);
     }
 }
@@ -184,7 +180,7 @@ static void block_product(flash *f, product p, int64_t columns) {
 }
 
 // ---------------------------------------------------------------- softmax of one block
-static ins *row_base(flash *f, ins *r) { return index_mul(f, r, KEYS); }
+static ins *row_base(flash *f, ins *r) { return idx_mulk(f->b, r, KEYS); }
 
 // f(S) for one row and the block's maximum; lanes past the last key are -inf.
 static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
@@ -193,9 +189,9 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     const attention *a = f->a;
     ins *lowest = lb_float(b, f->vec, -INFINITY), *best = lb_var(b, "best", lowest);
     emitter_stage(e, a->score, a->j, a->lanes, true);
-    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = index_add(f, row_base(f, r), c);
+    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = lb_add(f->b, row_base(f, r), c);
     scope mark = scope_open(e);
-    ins *j = index_add(f, j0, c), *left = lb_bin(b, L_SUB, f->nj, j);
+    ins *j = lb_add(f->b, j0, c), *left = lb_sub(b, f->nj, j);
     left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, a->lanes)), lb_idx(b, 0));
     e->counter[a->i] = i, e->counter[a->j] = j;
     e->active = last ? left : NULL;
@@ -225,21 +221,21 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
     // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
-    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_bin(b, L_SUB, old, safe)));
+    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
         *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
-    ins *at = index_add(f, row_base(f, r), c);
-    ins *p = exp_of(f, lb_bin(b, L_SUB, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
+    ins *at = lb_add(f->b, row_base(f, r), c);
+    ins *p = exp_of(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
     lb_store(b, f->scores, at, p, 4);
-    lb_set(b, total, lb_bin(b, L_ADD, lb_get(b, total), p));
+    lb_set(b, total, lb_add(b, lb_get(b, total), p));
     lb_end(b, c);
     ins *sum = lb_muladd(b, lb_load(b, scalar, f->sum, r, 4), fade, lb_hreduce(b, L_HADD, lb_get(b, total)));
     lb_store(b, f->sum, r, sum, 4);
     lb_store(b, f->top, r, top, 4);
     ins *changed = lb_if(b, lb_cmp(b, L_NE, fade, lb_float(b, scalar, 1)));
     c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), lanes);
-    at = index_add(f, index_mul(f, r, f->padded), c);
-    lb_store(b, f->acc, at, lb_bin(b, L_MUL, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, fade, lanes)), 4);
+    at = lb_add(f->b, idx_mulk(f->b, r, f->padded), c);
+    lb_store(b, f->acc, at, lb_mul(b, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, fade, lanes)), 4);
     lb_end(b, c);
     lb_end(b, changed);
 }
@@ -253,12 +249,12 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
                       .ldb = KEYS,
                       .ldc = KEYS,
                       .n = lb_idx(b, f->depth),
-                      .b_offset = index_mul(f, j0, f->depth)};
+                      .b_offset = idx_mulk(f->b, j0, f->depth)};
     block_product(f, scores, KEYS);
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
-    softmax_row(f, index_add(f, i0, r), r, j0, last);
+    softmax_row(f, lb_add(f->b, i0, r), r, j0, last);
     lb_end(b, r);
-    ins *n = last ? lb_bin(b, L_SUB, f->nj, j0) : lb_idx(b, KEYS);
+    ins *n = last ? lb_sub(b, f->nj, j0) : lb_idx(b, KEYS);
     product values = {.a = f->scores,
                       .b = f->values,
                       .c = f->acc,
@@ -266,7 +262,7 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
                       .ldb = f->padded,
                       .ldc = f->padded,
                       .n = n,
-                      .b_offset = index_mul(f, j0, f->padded),
+                      .b_offset = idx_mulk(f->b, j0, f->padded),
                       .add = true};
     block_product(f, values, f->padded);
 }
@@ -277,7 +273,7 @@ static void clear_block(flash *f) {
     lb_store(b, f->top, r, lb_float(b, lt(LK_F32, 1), -INFINITY), 4);
     lb_store(b, f->sum, r, lb_float(b, lt(LK_F32, 1), 0), 4);
     ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), f->a->lanes);
-    lb_store(b, f->acc, index_add(f, index_mul(f, r, f->padded), c), lb_float(b, f->vec, 0), 4);
+    lb_store(b, f->acc, lb_add(f->b, idx_mulk(f->b, r, f->padded), c), lb_float(b, f->vec, 0), 4);
     lb_end(b, c);
     lb_end(b, r);
 }
@@ -290,7 +286,7 @@ static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
     scope mark = scope_open(e);
     e->counter[a->e] = c;
     e->active = left < lanes ? lb_idx(f->b, left) : NULL;
-    e->state[0] = lb_load(f->b, lt(LK_F32, lanes), f->acc, index_add(f, index_mul(f, r, f->padded), c), 4);
+    e->state[0] = lb_load(f->b, lt(LK_F32, lanes), f->acc, lb_add(f->b, idx_mulk(f->b, r, f->padded), c), 4);
     emit_write(e, &a->value->writes.at[0], f->out, NULL);
     scope_close(e, mark);
     e->active = NULL;
@@ -303,7 +299,7 @@ static void write_block(flash *f, ins *i0) {
     const attention *a = f->a;
     bool joined = f->out->affine && f->out->coef[a->e]->op == X_CONST && f->out->coef[a->e]->i == 1;
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
-    e->counter[a->i] = index_add(f, i0, r);
+    e->counter[a->i] = lb_add(f->b, i0, r);
     lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
     if (joined) {
         for (int64_t j = 0; j < f->width; j += a->lanes)
@@ -325,7 +321,7 @@ static void head(flash *f) {
     ins *first, *ni;
     axis_range(f->e, a->i, &first, &ni); // a task axis when there is one head only
     ins *i0 = serial(f, "i", first, ni, ROWS);
-    f->rows = lb_bin(b, L_SMIN, lb_bin(b, L_SUB, ni, i0), lb_idx(b, ROWS));
+    f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
     pack_query(f, i0);
     clear_block(f);
     ins *full = emit_int_floor(b, f->nj, KEYS), *j0 = serial(f, "j", lb_idx(b, 0), full, KEYS);
@@ -366,7 +362,7 @@ void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     int64_t floats[] = {ROWS * KEYS, ROWS * f.padded, (ROWS * f.depth + 15) / 16 * 16, ROWS, ROWS};
     for (int j = 0; j < 5; at += 4 * floats[j++]) *fixed[j] = lb_offset(b, scratch, lb_idx(b, at), 1);
     f.values = lb_offset(b, scratch, lb_idx(b, at), 1);
-    ins *blocks = emit_int_op(b, X_FLOORDIV, index_add(&f, f.nj, lb_idx(b, KEYS - 1)), lb_idx(b, KEYS));
-    f.keys = lb_offset(b, f.values, index_mul(&f, blocks, KEYS * f.padded), 4);
+    ins *blocks = emit_int_op(b, X_FLOORDIV, lb_add(f.b, f.nj, lb_idx(b, KEYS - 1)), lb_idx(b, KEYS));
+    f.keys = lb_offset(b, f.values, idx_mulk(f.b, blocks, KEYS * f.padded), 4);
     outer_loops(&f, 0);
 }

@@ -21,7 +21,6 @@
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "ir/kernel/edit.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "passes/schedule/cpu/schedule_int8.h"
 
@@ -78,9 +77,9 @@ static ins *column_offset(tiling *t, const tile *x, int v) {
     int64_t column = (int64_t)v * t->lanes, wide = t->quad >= 0 ? QUAD : 1;
     if (!t->packed) return lb_idx(b, column);
     if (column < PANEL) return lb_idx(b, column * wide);
-    ins *panels = lb_bin(b, L_MUL, t->panel_stride, lb_idx(b, column / PANEL));
+    ins *panels = idx_mulk(b, t->panel_stride, column / PANEL);
     (void)x;
-    return lb_bin(b, L_ADD, panels, lb_idx(b, column % PANEL * wide));
+    return idx_addk(b, panels, column % PANEL * wide);
 }
 
 // Elements of B before column n0 in its panel order.
@@ -89,9 +88,9 @@ static ins *first_column(tiling *t, const tile *x) {
     if (!t->packed) return lb_idx(b, 0); // the access has the axis itself
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
-    ins *start = lb_bin(b, L_MUL, panel, t->panel_stride);
-    if (t->quad >= 0) inside = lb_bin(b, L_MUL, inside, lb_idx(b, QUAD));
-    return t->lanes * x->vectors % PANEL == 0 ? start : lb_bin(b, L_ADD, start, inside);
+    ins *start = lb_mul(b, panel, t->panel_stride);
+    if (t->quad >= 0) inside = idx_mulk(b, inside, QUAD);
+    return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
 }
 
 // Vector v of an expression; loaded: what B's read gives there, when it is B's factor.
@@ -99,7 +98,7 @@ static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded
     emitter *e = t->e;
     if (what == t->c->b) return loaded;
     saved_values a = values_save(e, what, t->c->n);
-    e->counter[t->c->n] = lb_bin(&e->b, L_ADD, x->n0, lb_idx(&e->b, (int64_t)v * t->lanes));
+    e->counter[t->c->n] = idx_addk(&e->b, x->n0, (int64_t)v * t->lanes);
     e->active = v == x->vectors - 1 ? x->last : NULL;
     scope mark = scope_open(e);
     if (loaded) use_value(e, t->c->b, loaded);
@@ -171,17 +170,14 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
-    ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
-    for (int v = 0; v < x->vectors; v++)
-        fb[v] = factor_b(t, x, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)), v);
+    for (int v = 0; v < x->vectors; v++) fb[v] = factor_b(t, x, lb_add(b, at_b, column_offset(t, x, v)), v);
     for (int r = 0; r < x->rows; r++) {
-        ins *fa = factor_a(t, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))));
+        ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
-            bool f = lkind_is_float((lkind)old->type.kind);
-            lb_set(b, var,
-                   f ? lb_muladd(b, fa, fb[v], old) : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa, fb[v]), old));
+            lb_set(b, var, emit_muladd(b, fa, fb[v], old));
         }
     }
 }
@@ -191,12 +187,11 @@ static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, 
     emitter *e = t->e;
     lbuild *b = &e->b;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
-    ins *at_b = lb_bin(b, L_ADD, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
+    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
-    for (int v = 0; v < x->vectors; v++)
-        fb[v] = load_quads(e, t->c, lb_bin(b, L_ADD, at_b, column_offset(t, x, v)));
+    for (int v = 0; v < x->vectors; v++) fb[v] = load_quads(e, t->c, lb_add(b, at_b, column_offset(t, x, v)));
     for (int r = 0; r < x->rows; r++) {
-        ins *fa = load_quad(e, t->c, lb_bin(b, L_ADD, at_a, lb_bin(b, L_MUL, row, lb_idx(b, r))), n);
+        ins *fa = load_quad(e, t->c, lb_add(b, at_a, idx_mulk(b, row, r)), n);
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v];
             lb_set(b, var, dot_quads(e, t->c, lb_get(b, var), fa, fb[v]));
@@ -214,7 +209,7 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
         scope_close(e, loop);
     }
     if (full != extent) {
-        ins *left = lb_bin(b, L_SUB, extent, full);
+        ins *left = lb_sub(b, extent, full);
         scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         e->counter[t->quad] = full;
         accumulate_quads(t, x, acc, start_b, left);
@@ -234,7 +229,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     if (begin->op == L_CONST && end->op == L_CONST && begin->i >= end->i) return;
     scope loop = scope_axis(e, a, begin, end, unroll, LOOP_SERIAL);
     for (int u = 0; u < unroll; u++) {
-        e->counter[a] = lb_bin(&e->b, L_ADD, loop.head, lb_idx(&e->b, u));
+        e->counter[a] = idx_addk(&e->b, loop.head, u);
         t->prefetch_done = u > 0 && t->prefetch_parts >= unroll;
         scope step = scope_open(e);
         k_loops(t, x, acc, start_b, depth + 1);
@@ -273,7 +268,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     // Two at once: the instructions around the multiply-adds take issue slots, which narrow tiles and cores
     // of four instructions in a cycle lack.
     if (depth == t->k.n - 1 && e->choices->steps != 1) {
-        ins *whole = lb_bin(&e->b, L_ADD, begin, emit_int_floor(&e->b, lb_bin(&e->b, L_SUB, end, begin), 2));
+        ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), 2));
         k_range(t, x, acc, start_b, depth, begin, whole, 2);
         begin = part && goes_in_pairs(t, a) ? end : whole;
     }
@@ -288,24 +283,24 @@ static ins *partial_place(tiling *t, const tile *x) {
     const block_plan *p = &t->block;
     ins *row = lb_idx(b, 0);
     if (p->nested) {
-        ins *outer = lb_bin(b, L_SUB, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
-        row = lb_bin(b, L_MUL, outer, lb_bin(b, L_SUB, t->m_end, t->m_begin));
+        ins *outer = lb_sub(b, e->counter[t->m.at[p->m_at - 1]], t->outer_begin);
+        row = lb_mul(b, outer, lb_sub(b, t->m_end, t->m_begin));
     }
     for (int j = p->m_at; j < t->m.n; j++) {
         ins *at = t->m.at[j] == t->tile_m ? x->m0 : e->counter[t->m.at[j]];
-        if (j == p->m_at) at = lb_bin(b, L_SUB, at, t->m_begin);
-        else row = lb_bin(b, L_MUL, row, emit_dim(e, e->extent[t->m.at[j]]));
-        row = lb_bin(b, L_ADD, row, at);
+        if (j == p->m_at) at = lb_sub(b, at, t->m_begin);
+        else row = lb_mul(b, row, emit_dim(e, e->extent[t->m.at[j]]));
+        row = lb_add(b, row, at);
     }
-    ins *panel = lb_bin(b, L_MUL, lb_bin(b, L_SUB, x->n0, t->chunk), lb_idx(b, p->m_step * p->m_inner));
-    return lb_bin(b, L_ADD, panel, lb_bin(b, L_MUL, row, lb_idx(b, (int64_t)x->vectors * t->lanes)));
+    ins *panel = idx_mulk(b, lb_sub(b, x->n0, t->chunk), p->m_step * p->m_inner);
+    return lb_add(b, panel, idx_mulk(b, row, (int64_t)x->vectors * t->lanes));
 }
 
 static void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
     lbuild *b = &t->e->b;
     ins *more = lb_if(b, t->further);
     for (int j = 0; j < x->rows * x->vectors; j++) {
-        ins *place = lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes));
+        ins *place = idx_addk(b, at, (int64_t)j * t->lanes);
         lb_set(b, acc[j], lb_load(b, acc[j]->type, t->partial, place, 0));
     }
     lb_end(b, more);
@@ -313,7 +308,7 @@ static void load_partial(tiling *t, const tile *x, ins **acc, ins *at) {
 static void store_partial(tiling *t, const tile *x, ins **acc, ins *at) {
     lbuild *b = &t->e->b;
     for (int j = 0; j < x->rows * x->vectors; j++)
-        lb_store(b, t->partial, lb_bin(b, L_ADD, at, lb_idx(b, (int64_t)j * t->lanes)), lb_get(b, acc[j]), 0);
+        lb_store(b, t->partial, idx_addk(b, at, (int64_t)j * t->lanes), lb_get(b, acc[j]), 0);
 }
 
 static void micro_kernel(tiling *t, const tile *x) {
@@ -323,7 +318,7 @@ static void micro_kernel(tiling *t, const tile *x) {
     if (t->tile_m >= 0) e->counter[t->tile_m] = x->m0;
     e->counter[t->c->n] = x->n0;
     ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
-    ins *zero = lkind_is_float((lkind)type.kind) ? lb_float(&e->b, type, 0) : lb_int(&e->b, type, 0);
+    ins *zero = emit_zero(&e->b, type);
     for (int j = 0; j < x->rows * x->vectors; j++) acc[j] = lb_var(&e->b, "acc", zero);
     ins *at = t->k_begin ? partial_place(t, x) : NULL;
     t->prefetch = prefetch_offset(t, x);
@@ -369,9 +364,9 @@ static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     lbuild *b = &t->e->b;
     known_tiles k = tiles_of(t, m);
     if (m <= 0) return;
-    ins *middle = lb_bin(b, L_ADD, begin, lb_idx(b, k.high * k.rows));
+    ins *middle = idx_addk(b, begin, k.high * k.rows);
     row_range(t, x, begin, middle, k.rows);
-    if (k.high < k.tiles) row_range(t, x, middle, lb_bin(b, L_ADD, begin, lb_idx(b, m)), k.rows - 1);
+    if (k.high < k.tiles) row_range(t, x, middle, idx_addk(b, begin, m), k.rows - 1);
 }
 
 // A block of them.
@@ -384,21 +379,21 @@ static void rows_of_block(tiling *t, tile x) {
 // The same at run time: how many of the tiles are whole; of too few rows for that, as many as there are.
 static ins *whole_tiles(tiling *t, ins *left) {
     lbuild *b = &t->e->b;
-    ins *rows = lb_idx(b, t->rows), *up = lb_bin(b, L_ADD, left, lb_idx(b, t->rows - 1));
+    ins *rows = lb_idx(b, t->rows), *up = idx_addk(b, left, t->rows - 1);
     ins *tiles = emit_int_op(b, X_FLOORDIV, up, rows),
-        *high = lb_bin(b, L_SUB, left, lb_bin(b, L_MUL, tiles, lb_idx(b, t->rows - 1)));
+        *high = lb_sub(b, left, idx_mulk(b, tiles, t->rows - 1));
     return lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, 0), high), high, emit_int_op(b, X_FLOORDIV, left, rows));
 }
 
 // M known at run time only: tiles of `rows` and of rows - 1, then halves of what is left.
 static void rows_dynamic(tiling *t, tile x, ins *begin, ins *m) {
     lbuild *b = &t->e->b;
-    ins *whole = lb_bin(b, L_MUL, whole_tiles(t, lb_bin(b, L_SUB, m, begin)), lb_idx(b, t->rows));
-    ins *end = lb_bin(b, L_ADD, begin, whole);
+    ins *whole = idx_mulk(b, whole_tiles(t, lb_sub(b, m, begin)), t->rows);
+    ins *end = lb_add(b, begin, whole);
     row_range(t, x, begin, end, t->rows);
     for (int rows = t->rows - 1; rows > 0; rows = rows == t->rows - 1 && rows > 2 ? t->rows / 2 : rows / 2) {
         begin = end;
-        end = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, m, begin), rows));
+        end = lb_add(b, begin, emit_int_floor(b, lb_sub(b, m, begin), rows));
         row_range(t, x, begin, end, rows);
     }
 }
@@ -478,9 +473,9 @@ static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, in
     bool split = depth == t->block.k_at;
     int64_t step = split ? t->block.k_step : 1;
     scope loop = scope_axis(e, a, lb_idx(b, 0), turns, step, LOOP_SERIAL);
-    ins *end = least(b, lb_bin(b, L_ADD, loop.head, lb_idx(b, step)), extent);
+    ins *end = least(b, idx_addk(b, loop.head, step), extent);
     begun = lb_bin(b, L_OR, begun, loop.head);
-    left = lb_bin(b, L_OR, left, lb_bin(b, L_SUB, extent, end));
+    left = lb_bin(b, L_OR, left, lb_sub(b, extent, end));
     if (split) {
         e->counter[a] = NULL; // set by the loop over the block
         t->k_begin = loop.head, t->k_end = end;
@@ -506,9 +501,9 @@ static void in_block(tiling *t, const column_range *r, ins *begin, ins *end) {
 
 // The first row of a tile.
 static ins *row_of_tile(lbuild *b, const known_tiles *k, ins *tile) {
-    ins *low = lb_bin(b, L_SUB, tile, lb_idx(b, k->high));
+    ins *low = idx_subk(b, tile, k->high);
     ins *fewer = k->high < k->tiles ? lb_bin(b, L_SMAX, low, lb_idx(b, 0)) : lb_idx(b, 0);
-    return lb_bin(b, L_SUB, lb_bin(b, L_MUL, tile, lb_idx(b, k->rows)), fewer);
+    return lb_sub(b, idx_mulk(b, tile, k->rows), fewer);
 }
 
 // Known rows go in blocks of whole tiles, balanced: the code for a tile stands once for all blocks.
@@ -517,7 +512,7 @@ static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles 
     int64_t most = t->block.m_step / k->rows, blocks = (k->tiles + most - 1) / most,
             step = (k->tiles + blocks - 1) / blocks;
     scope loop = open_loop(t->e, "block", lb_idx(b, 0), lb_idx(b, k->tiles), step);
-    ins *next = least(b, lb_bin(b, L_ADD, loop.head, lb_idx(b, step)), lb_idx(b, k->tiles)),
+    ins *next = least(b, idx_addk(b, loop.head, step), lb_idx(b, k->tiles)),
         *middle = lb_bin(b, L_SMAX, loop.head, least(b, next, lb_idx(b, k->high)));
     t->m_middle = row_of_tile(b, k, k->high < k->tiles ? middle : next);
     in_block(t, r, row_of_tile(b, k, loop.head), row_of_tile(b, k, next));
@@ -539,7 +534,7 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
         return;
     }
     scope loop = open_loop(t->e, "block", begin, end, step);
-    ins *next = lb_bin(b, L_ADD, loop.head, lb_idx(b, step));
+    ins *next = idx_addk(b, loop.head, step);
     in_block(t, r, loop.head, n >= 0 && n % step == 0 ? next : least(b, next, end));
     scope_close(t->e, loop);
 }
@@ -556,7 +551,7 @@ static void nested_blocks(tiling *t, const column_range *r, int depth, ins *begi
     t->outer_begin = lb_for(b, "block", begin, end, step, LOOP_PARALLEL);
     ins *loop = t->outer_begin;
     scope mark = scope_open(e);
-    t->outer_end = least(b, lb_bin(b, L_ADD, loop, step), end);
+    t->outer_end = least(b, lb_add(b, loop, step), end);
     m_blocks(t, r, depth + 1);
     scope_close(e, mark);
     lb_end(b, loop);
@@ -593,7 +588,7 @@ static void columns(tiling *t, column_range r) {
     if (r.end) {
         loop = open_loop(t->e, "chunk", r.begin, r.end, t->block.columns);
         r.begin = loop.head;
-        r.end = least(b, lb_bin(b, L_ADD, r.begin, lb_idx(b, t->block.columns)), r.end);
+        r.end = least(b, idx_addk(b, r.begin, t->block.columns), r.end);
     }
     t->chunk = r.begin, t->chunk_end = r.end;
     m_blocks(t, &r, 0);
@@ -615,7 +610,7 @@ static void last_columns(tiling *t, ins *full, ins *end) {
         return;
     }
     scope loop = open_loop(e, "n", full, end, t->lanes);
-    ins *left = lb_bin(b, L_SMIN, lb_bin(b, L_SUB, end, loop.head), lb_idx(b, t->lanes));
+    ins *left = lb_bin(b, L_SMIN, lb_sub(b, end, loop.head), lb_idx(b, t->lanes));
     columns(t, (column_range){.begin = loop.head, .vectors = 1, .last = left});
     scope_close(e, loop);
 }
@@ -627,7 +622,7 @@ static void n_loops(tiling *t) {
     ins *begin, *end, *full;
     piece_range(t->e, t->c->n, width, &begin, &end);
     if (dim_is_const(n) && dim_value(n) % width == 0) full = end;
-    else full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, end, begin), width));
+    else full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), width));
     if (!(full->op == L_CONST && full->i == 0))
         columns(t, (column_range){.begin = begin, .end = full, .vectors = t->vectors});
     if (same_index(full, end)) return;

@@ -94,16 +94,16 @@ static ins *some_bytes(emitter *e, const contraction *c, ins *at, ins *n) {
     if (n->op == L_CONST) {
         ins *word = one_byte(e, c, at);
         for (int j = 1; j < n->i; j++) {
-            ins *byte = one_byte(e, c, lb_bin(b, L_ADD, at, lb_idx(b, j)));
+            ins *byte = one_byte(e, c, idx_addk(b, at, j));
             word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, byte, lb_int(b, lt(LK_I32, 1), 8 * j)));
         }
         return word;
     }
     ins *word = lb_var(b, "quad", lb_int(b, lt(LK_I32, 1), 0));
     ins *j = lb_for(b, "byte", lb_idx(b, 0), n, lb_idx(b, 1), LOOP_SERIAL);
-    ins *up = lb_bin(b, L_MUL, j, lb_idx(b, 8));
+    ins *up = idx_mulk(b, j, 8);
     if (up->type.kind != LK_I32) up = lb_conv(b, L_ITRUNC, LK_I32, up);
-    ins *byte = lb_bin(b, L_SHL, one_byte(e, c, lb_bin(b, L_ADD, at, j)), up);
+    ins *byte = lb_bin(b, L_SHL, one_byte(e, c, lb_add(b, at, j)), up);
     lb_set(b, word, lb_bin(b, L_OR, lb_get(b, word), byte));
     lb_end(b, j);
     return lb_get(b, word);

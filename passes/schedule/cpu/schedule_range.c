@@ -71,8 +71,8 @@ static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict
     ins *v = invariant_value(r, limit), *from = base ? invariant_value(r, base) : NULL;
     if (!v || (base && !from)) return;
     v = bounded(e, v);
-    if (from) v = lb_bin(b, L_SUB, v, bounded(e, from));
-    narrow(r, lb_bin(b, L_ADD, v, lb_int(b, v->type, low == strict)), low);
+    if (from) v = lb_sub(b, v, bounded(e, from));
+    narrow(r, lb_add(b, v, lb_int(b, v->type, low == strict)), low);
 }
 
 // Whole numbers up to 2^24 are themselves as f32: axes that may be longer keep their range.
@@ -84,7 +84,7 @@ static void bound_float(range *r, expr *limit, bool low, bool strict) {
     bool up = low != strict;
     expr *whole = x_cast(k, x_un(k, up ? X_CEIL : X_FLOOR, limit), DT_I64, true);
     ins *v = bounded(r->n->e, emit_value(r->n->e, whole));
-    narrow(r, lb_bin(&r->n->e->b, L_ADD, v, lb_int(&r->n->e->b, v->type, !up)), low);
+    narrow(r, lb_add(&r->n->e->b, v, lb_int(&r->n->e->b, v->type, !up)), low);
 }
 
 static void add_comparison(range *r, expr *c) {
@@ -133,8 +133,8 @@ static bool may_skip(const nest *n, int axis, bool *checks) {
 static void keep_one(range *r) {
     lbuild *b = &r->n->e->b;
     ins *extent = emit_dim(r->n->e, r->n->e->extent[r->axis]), *one = lb_idx(b, 1);
-    r->begin = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, r->begin, lb_bin(b, L_SUB, extent, one)), lb_idx(b, 0));
-    ins *next = lb_bin(b, L_SMIN, lb_bin(b, L_ADD, r->begin, one), extent);
+    r->begin = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, r->begin, lb_sub(b, extent, one)), lb_idx(b, 0));
+    ins *next = lb_bin(b, L_SMIN, lb_add(b, r->begin, one), extent);
     r->end = lb_bin(b, L_SMAX, r->end, next);
 }
 

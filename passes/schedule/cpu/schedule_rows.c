@@ -5,7 +5,6 @@
 //   for o in outer axes:               for o in outer axes, the last in steps of lanes:
 //     for each stage: its nest           for each stage: its loops over [lanes]
 #include "passes/schedule/cpu/schedule_rows.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 
@@ -101,7 +100,7 @@ static void vectors_of_rows(const row_vectors *r) {
     lbuild *b = &e->b;
     ins *begin, *end;
     piece_range(e, r->axis, r->lanes, &begin, &end);
-    ins *full = lb_bin(b, L_ADD, begin, emit_int_floor(b, lb_bin(b, L_SUB, end, begin), r->lanes));
+    ins *full = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), r->lanes));
     row_loop(r, begin, full, r->lanes);
     if (same_index(full, end)) return;
     if (r->masked) masked_rows(r, full, end);

@@ -140,13 +140,13 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     ins *at = emit_index(e, from->offset), *stride = emit_index(e, from->coef[t->v]);
     for (int j = 0; j < t->lanes; j++) {
         row[j] = load_element(b, t->read->buffer->dtype, pointer_of(e, t->read->buffer), at, t->lanes);
-        at = lb_bin(b, L_ADD, at, stride);
+        at = lb_add(b, at, stride);
     }
     scope_close(e, outer);
     transpose_rows(b, row, t->lanes);
     for (int i = 0; i < t->lanes; i++) {
         scope mark = scope_open(e);
-        e->counter[t->u] = lb_bin(b, L_ADD, u0, lb_idx(b, i));
+        e->counter[t->u] = idx_addk(b, u0, i);
         use_value(e, t->read, row[i]);
         emit_write(e, &t->n->s->writes.at[0], t->n->writes[0], NULL);
         scope_close(e, mark);
@@ -161,7 +161,7 @@ static scope open_tiles(transpose *t, int axis, ins **start) {
     ins *extent = emit_dim(e, e->extent[axis]), *lanes = lb_idx(b, t->lanes), *begin, *end;
     piece_range(e, axis, t->lanes, &begin, &end);
     scope loop = scope_axis(e, axis, begin, end, t->lanes, LOOP_PARALLEL);
-    *start = lb_bin(b, L_SMIN, loop.head, lb_bin(b, L_SUB, extent, lanes));
+    *start = lb_bin(b, L_SMIN, loop.head, lb_sub(b, extent, lanes));
     return loop;
 }
 

@@ -69,7 +69,7 @@ typedef struct window {
 
 static void at_position(window *w, int t) {
     emitter *e = w->n->e;
-    e->counter[w->n->waxis] = lb_bin(&e->b, L_ADD, w->n->base, lb_idx(&e->b, t));
+    e->counter[w->n->waxis] = idx_addk(&e->b, w->n->base, t);
     w->n->vars = w->vars[t];
 }
 

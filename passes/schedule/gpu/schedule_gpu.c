@@ -11,7 +11,6 @@
 #include "passes/schedule/gpu/schedule_gpu.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/gpu/schedule_gpu_attention.h"
 #include "passes/schedule/gpu/schedule_gpu_impl.h"
@@ -46,11 +45,11 @@ void gpu_land(gpu *g) {
 static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
 // What has no positions does not run.
 static bool is_nothing(const ins *x) { return x->op == L_CONST && x->i == 0; }
-ins *gpu_rest(lbuild *b, ins *x, ins *by) {
+ins *gpu_mod(lbuild *b, ins *x, ins *by) {
     if (is_nothing(by)) return lb_int(b, x->type, 0);
     return is_power_of_two(by) ? emit_int_op(b, X_MOD, x, by) : lb_bin(b, L_UREM, x, by);
 }
-ins *gpu_quotient(lbuild *b, ins *x, ins *by) {
+ins *gpu_div(lbuild *b, ins *x, ins *by) {
     if (is_nothing(by)) return lb_int(b, x->type, 0);
     return is_power_of_two(by) ? emit_int_op(b, X_FLOORDIV, x, by) : lb_bin(b, L_UDIV, x, by);
 }
@@ -59,8 +58,8 @@ void gpu_set_counters(gpu *g, const int *axes, int n, ins *position) {
     emitter *e = g->e;
     for (int j = n - 1; j >= 0; j--) {
         ins *extent = emit_dim(e, e->extent[axes[j]]);
-        e->counter[axes[j]] = j ? gpu_rest(g->b, position, extent) : position;
-        if (j) position = gpu_quotient(g->b, position, extent);
+        e->counter[axes[j]] = j ? gpu_mod(g->b, position, extent) : position;
+        if (j) position = gpu_div(g->b, position, extent);
     }
 }
 void gpu_clear_counters(gpu *g, const int *axes, int n) {
@@ -148,7 +147,7 @@ static void schedule_points(gpu *g, nest *n) {
     e->code->schedule = "points";
     dim *count = gpu_product_of(e, n->parallel, n->nparallel);
     gpu_launch(g, dim_ceildiv(count, dim_const(count->table, THREADS)), THREADS);
-    ins *at = lb_bin(g->b, L_ADD, lb_bin(g->b, L_MUL, g->grid, lb_idx(g->b, THREADS)), g->thread);
+    ins *at = lb_add(g->b, idx_mulk(g->b, g->grid, THREADS), g->thread);
     scope inside = scope_if(e, lb_cmp(g->b, L_SLT, at, emit_dim(e, count)));
     at_point(g, n, at);
     scope_close(e, inside);
@@ -190,8 +189,8 @@ static ins *block_value(gpu *g, const state *st, ins *mine) {
     if (kind == LK_I1) mine = lb_conv(b, L_ZEXT, as, mine);
     for (int lane = WARP / 2; lane; lane /= 2) mine = meet(g, st, mine, lb_shfl_xor(b, mine, lane));
     ins *shared = lb_local(b, as, ROW_THREADS / WARP, 16, true);
-    ins *first = lb_if(b, lb_cmp(b, L_EQ, gpu_rest(b, g->thread, lb_idx(b, WARP)), lb_idx(b, 0)));
-    lb_store(b, shared, gpu_quotient(b, g->thread, lb_idx(b, WARP)), mine, 0);
+    ins *first = lb_if(b, lb_cmp(b, L_EQ, gpu_modk(b, g->thread, WARP), lb_idx(b, 0)));
+    lb_store(b, shared, gpu_divk(b, g->thread, WARP), mine, 0);
     lb_end(b, first);
     lb_barrier(b);
     ins *all = lb_load(b, lt(as, 1), shared, lb_idx(b, 0), 0);

@@ -13,7 +13,6 @@
 #include "passes/schedule/gpu/schedule_gpu_attention.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/gpu/schedule_gpu_flash.h"
 #include <math.h>
 
@@ -96,8 +95,8 @@ static void set_block(flash *f) {
     dim *tiles = dim_ceildiv(p->a.extent, dim_const(d, FLASH_ROWS));
     gpu_launch(f->g, dim_mul(tiles, gpu_product_of(f->e, p->outer, p->nouter)), p->threads);
     ins *n = emit_dim(f->e, tiles);
-    p->a.first = flash_times(f, gpu_rest(f->b, f->g->grid, n), FLASH_ROWS);
-    gpu_set_counters(f->g, p->outer, p->nouter, gpu_quotient(f->b, f->g->grid, n));
+    p->a.first = idx_mulk(f->b, gpu_mod(f->b, f->g->grid, n), FLASH_ROWS);
+    gpu_set_counters(f->g, p->outer, p->nouter, gpu_div(f->b, f->g->grid, n));
 }
 
 static void set_rows(flash *f) {
@@ -145,13 +144,13 @@ static void limit_keys(flash *f, const expr *only) {
         !grows_with_rows(f, last))
         return;
     ins *end =
-        lb_bin(b, L_SMIN, flash_add(f, f->qk.a.first, lb_idx(b, FLASH_ROWS)), emit_dim(e, f->qk.a.extent));
+        lb_bin(b, L_SMIN, lb_add(f->b, f->qk.a.first, lb_idx(b, FLASH_ROWS)), emit_dim(e, f->qk.a.extent));
     scope mark = scope_open(e);
-    gpu_set_counters(f->g, f->qk.a.axes, f->qk.a.naxes, lb_bin(b, L_SUB, end, lb_idx(b, 1)));
+    gpu_set_counters(f->g, f->qk.a.axes, f->qk.a.naxes, idx_subk(b, end, 1));
     ins *n = emit_value(e, last);
     gpu_clear_counters(f->g, f->qk.a.axes, f->qk.a.naxes);
     scope_close(e, mark);
-    if (only->op == X_LE) n = lb_bin(b, L_ADD, n, lb_int(b, t, 1));
+    if (only->op == X_LE) n = lb_add(b, n, lb_int(b, t, 1));
     ins *all = f->keys->type.kind == LK_I64 ? f->keys : lb_conv(b, L_SEXT, LK_I64, f->keys);
     n = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, n, all), lb_int(b, t, 0));
     f->keys = f->keys->type.kind == LK_I64 ? n : lb_conv(b, L_ITRUNC, f->keys->type.kind, n);
@@ -168,7 +167,7 @@ static void set_keys(flash *f) {
 // ---------------------------------------------------------------- softmax of one block of keys
 
 void flash_clear(flash *f, ins *floats, int n) {
-    ins *i = flash_open(f, "i", n);
+    ins *i = gpu_unroll(f->b, "i", n);
     lb_store(f->b, floats, i, lb_float(f->b, lt(LK_F32, 1), 0), 0);
     lb_end(f->b, i);
 }
@@ -184,7 +183,7 @@ static void make_memory(flash *f) {
 }
 
 ins *flash_element(flash *f, ins *run, int r, int c) {
-    return flash_add(f, flash_times(f, run, f->each * f->per), lb_idx(f->b, f->per * r + c));
+    return idx_addk(f->b, idx_mulk(f->b, run, f->each * f->per), f->per * r + c);
 }
 
 // f(S), -inf past the last key; the maximum joins `best`.
@@ -193,8 +192,8 @@ static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
     emitter *e = f->e;
     ltype t = lt(LK_F32, 1);
     ins *at = flash_element(f, fragment, r, c),
-        *j = flash_add(f, flash_add(f, j0, flash_times(f, fragment, f->far)), lb_idx(b, c));
-    j = flash_add(f, j, f->column);
+        *j = lb_add(f->b, lb_add(f->b, j0, idx_mulk(f->b, fragment, f->far)), lb_idx(b, c));
+    j = lb_add(f->b, j, f->column);
     ins *s = lb_var(b, "s", lb_float(b, t, -INFINITY)), *valid = lb_cmp(b, L_SLT, j, f->keys);
     ins *there = lb_if(b, f->reads ? lb_bin(b, L_AND, valid, f->inside[r]) : valid);
     scope mark = scope_open(e);
@@ -222,17 +221,17 @@ static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32
 ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
     lbuild *b = f->b;
     ins *s = lb_load(b, lt(LK_F32, 1), f->scores, flash_element(f, run, r, c), 0);
-    ins *p = exp_of(f, lb_bin(b, L_SUB, s, top));
-    lb_set(b, f->sum[r], lb_bin(b, L_ADD, lb_get(b, f->sum[r]), p));
+    ins *p = exp_of(f, lb_sub(b, s, top));
+    lb_set(b, f->sum[r], lb_add(b, lb_get(b, f->sum[r]), p));
     return p;
 }
 
 static void fade_results(flash *f, int r, ins *fade) {
     lbuild *b = f->b;
-    ins *i = flash_open(f, "i", f->width / f->far);
+    ins *i = gpu_unroll(f->b, "i", f->width / f->far);
     for (int c = 0; c < f->per; c++) {
         ins *at = flash_element(f, i, r, c);
-        lb_store(b, f->acc, at, lb_bin(b, L_MUL, lb_load(b, lt(LK_F32, 1), f->acc, at, 0), fade), 0);
+        lb_store(b, f->acc, at, lb_mul(b, lb_load(b, lt(LK_F32, 1), f->acc, at, 0), fade), 0);
     }
     lb_end(b, i);
 }
@@ -242,16 +241,16 @@ static void softmax_row(flash *f, ins *j0, int r) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
     ins *zero = lb_float(b, t, 0), *lowest = lb_float(b, t, -INFINITY), *old = lb_get(b, f->top[r]);
-    ins *best = lb_var(b, "best", old), *i = flash_open(f, "i", f->block / f->far);
+    ins *best = lb_var(b, "best", old), *i = gpu_unroll(f->b, "i", f->block / f->far);
     for (int c = 0; c < f->per; c++) mask(f, j0, i, r, c, best);
     lb_end(b, i);
     ins *top = of_row(f, lb_get(b, best), L_FMAX);
     // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
-    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_bin(b, L_SUB, old, safe)));
+    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     lb_set(b, f->top[r], top);
-    lb_set(b, f->sum[r], lb_bin(b, L_MUL, lb_get(b, f->sum[r]), fade));
-    i = flash_open(f, "i", f->block / f->far);
+    lb_set(b, f->sum[r], lb_mul(b, lb_get(b, f->sum[r]), fade));
+    i = gpu_unroll(f->b, "i", f->block / f->far);
     if (by_tensors(f)) flash_tensor_weigh(f, i, r, safe);
     else flash_threads_weigh(f, i, r, safe);
     lb_end(b, i);
@@ -273,9 +272,9 @@ static void write_row(flash *f, access *to, int r) {
     int64_t width = dim_value(e->extent[a->e]);
     lb_set(b, e->local[a->total->id], of_row(f, lb_get(b, f->sum[r]), L_ADD));
     lb_set(b, e->local[a->top->id], lb_get(b, f->top[r]));
-    ins *there = lb_if(b, f->inside[r]), *i = flash_open(f, "i", f->width / f->far);
+    ins *there = lb_if(b, f->inside[r]), *i = gpu_unroll(f->b, "i", f->width / f->far);
     for (int c = 0; c < f->per; c++) {
-        ins *column = flash_add(f, flash_add(f, flash_times(f, i, f->far), f->result_column), lb_idx(b, c));
+        ins *column = lb_add(f->b, lb_add(f->b, idx_mulk(f->b, i, f->far), f->result_column), lb_idx(b, c));
         ins *narrow = width != f->pv.b.side ? lb_if(b, lb_cmp(b, L_SLT, column, lb_idx(b, width))) : NULL;
         scope mark = scope_open(e);
         use_row(f, r);

@@ -11,7 +11,6 @@
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "passes/match/cores.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
 // Whether positions of the index, one of `size`, are those of `axis`: all of them, or pieces that begin and
@@ -129,26 +128,21 @@ static ins *slice_bytes(product *p, const operand *o) {
     lbuild *b = p->g->b;
     int64_t all = round_up(dim_value(o->extent), CORE_ROWS);
     ins *rows = lb_idx(b, o->side);
-    if (all % o->side) rows = lb_bin(b, L_SMIN, rows, lb_bin(b, L_SUB, lb_idx(b, all), o->first));
-    return as_i32(b, lb_bin(b, L_MUL, rows, lb_idx(b, SLICE_BYTES)));
+    if (all % o->side) rows = lb_bin(b, L_SMIN, rows, lb_sub(b, lb_idx(b, all), o->first));
+    return as_i32(b, idx_mulk(b, rows, SLICE_BYTES));
 }
 
 static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
     gpu *g = p->g;
     lbuild *b = g->b;
-    const axis_list *ka = &p->c->k_axes;
-    scope mark = scope_open(g->e);
-    gpu_set_counters(g, o->axes, o->naxes, o->first);
-    gpu_set_counters(g, ka->at, ka->n, k0);
+    scope mark = gpu_open_element(p, o, o->first, k0);
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
     ins *from =
         lb_offset(b, pointer_of(g->e, o->read->buffer), offset, dtype_bits(o->read->buffer->dtype) / 8);
-    ins *to = lb_offset(b, o->shared, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))), 4);
+    ins *to = lb_offset(b, o->shared, idx_mulk(b, slice, gpu_slice_words(p, o)), 4);
     ins *args[] = {to, from, slice_bytes(p, o), mbarrier_of(p, slice), lb_int(b, lt(LK_I32, 1), p->threads)};
     lb_gpu(b, (gpu_ins){GPU_BULK_COPY}, args);
-    gpu_clear_counters(g, o->axes, o->naxes);
-    gpu_clear_counters(g, ka->at, ka->n);
-    scope_close(g->e, mark);
+    gpu_close_element(p, o, mark);
 }
 
 // The barrier counts one arrival in each phase: that which says how many bytes of all operands come.
@@ -158,7 +152,7 @@ void gpu_copy_slices(product *p, ins *k0, ins *slice) {
     ins *bytes = NULL;
     for (int j = 0; j < 2; j++) {
         ins *own = both[j]->cores ? slice_bytes(p, both[j]) : NULL;
-        bytes = own && bytes ? lb_bin(b, L_ADD, bytes, own) : own ? own : bytes;
+        bytes = own && bytes ? lb_add(b, bytes, own) : own ? own : bytes;
     }
     if (!bytes) return;
     lb_gpu(b, (gpu_ins){GPU_MBARRIER_EXPECT}, (ins *[]){mbarrier_of(p, slice), bytes});
@@ -168,7 +162,7 @@ void gpu_copy_slices(product *p, ins *k0, ins *slice) {
 
 void gpu_wait_slice(product *p, ins *number) {
     lbuild *b = p->g->b;
-    ins *all = lb_idx(b, p->stages), *parity = lb_bin(b, L_AND, gpu_quotient(b, number, all), lb_idx(b, 1));
-    ins *args[] = {mbarrier_of(p, gpu_rest(b, number, all)), as_i32(b, parity)};
+    ins *all = lb_idx(b, p->stages), *parity = lb_bin(b, L_AND, gpu_div(b, number, all), lb_idx(b, 1));
+    ins *args[] = {mbarrier_of(p, gpu_mod(b, number, all)), as_i32(b, parity)};
     lb_gpu(b, (gpu_ins){.op = GPU_MBARRIER_WAIT, .count = p->stages > 2}, args);
 }

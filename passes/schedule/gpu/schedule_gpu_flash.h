@@ -31,14 +31,6 @@ typedef struct flash {
     bool copies;                            // whether some come past the registers
 } flash;
 
-static inline ins *flash_add(flash *f, ins *x, ins *y) { return lb_bin(f->b, L_ADD, x, y); }
-static inline ins *flash_times(flash *f, ins *x, int64_t by) {
-    return lb_bin(f->b, L_MUL, x, lb_idx(f->b, by));
-}
-static inline ins *flash_open(flash *f, const char *name, int n) {
-    return lb_for(f->b, name, lb_idx(f->b, 0), lb_idx(f->b, n), lb_idx(f->b, 1), LOOP_UNROLL);
-}
-
 // schedule_gpu_attention.c
 ins *flash_element(flash *f, ins *run, int r, int c); // where column c of the run lies in row r
 void flash_clear(flash *f, ins *floats, int n);

@@ -4,7 +4,6 @@
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/gpu/schedule_gpu_flash.h"
 
 enum { KEYS = 64, RUN = 64, THREADS = 256, OF_ROW = 16, GROUP = 4, WIDEST = 256, FEW_ROWS = 16, SLICE = 16 };
@@ -41,9 +40,9 @@ void flash_threads_products(flash *f) {
 
 void flash_threads_rows(flash *f) {
     lbuild *b = f->b;
-    ins *row = flash_times(f, gpu_quotient(b, f->g->thread, lb_idx(b, OF_ROW)), GROUP);
-    f->column = f->result_column = flash_times(f, gpu_rest(b, f->g->thread, lb_idx(b, OF_ROW)), GROUP);
-    for (int r = 0; r < GROUP; r++) f->row[r] = flash_add(f, f->qk.a.first, flash_add(f, row, lb_idx(b, r)));
+    ins *row = idx_mulk(f->b, gpu_divk(b, f->g->thread, OF_ROW), GROUP);
+    f->column = f->result_column = idx_mulk(f->b, gpu_modk(b, f->g->thread, OF_ROW), GROUP);
+    for (int r = 0; r < GROUP; r++) f->row[r] = lb_add(f->b, f->qk.a.first, lb_add(f->b, row, lb_idx(b, r)));
 }
 
 // ---------------------------------------------------------------- memory
@@ -71,8 +70,8 @@ void flash_threads_weigh(flash *f, ins *run, int r, ins *top) {
     (void)run; // there is one
     lbuild *b = f->b;
     for (int c = 0; c < GROUP; c++) {
-        ins *row = lb_bin(b, L_SUB, f->row[r], f->qk.a.first);
-        ins *at = gpu_shared_at(&f->qk, &f->qk.a, row, flash_add(f, f->column, lb_idx(b, c)));
+        ins *row = lb_sub(b, f->row[r], f->qk.a.first);
+        ins *at = gpu_shared_at(&f->qk, &f->qk.a, row, lb_add(f->b, f->column, lb_idx(b, c)));
         lb_store(b, f->weights, at, flash_weight(f, lb_idx(b, 0), r, c, top), 0);
     }
 }
@@ -96,16 +95,16 @@ static void store_slice(flash *f, product *p, ins *slice) {
 static void multiply(flash *f, product *p, ins *slice, ins *a, ins *at, ins *acc) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
-    ins *k = flash_open(f, "k", p->t.words), *x[GROUP], *y[GROUP];
+    ins *k = gpu_unroll(f->b, "k", p->t.words), *x[GROUP], *y[GROUP];
     for (int i = 0; i < GROUP; i++) {
-        ins *row = lb_bin(b, L_SUB, f->row[i], f->qk.a.first);
-        x[i] = lb_load(b, t, a, gpu_shared_at(&f->qk, &f->qk.a, row, flash_add(f, at, k)), 0);
+        ins *row = lb_sub(b, f->row[i], f->qk.a.first);
+        x[i] = lb_load(b, t, a, gpu_shared_at(&f->qk, &f->qk.a, row, lb_add(f->b, at, k)), 0);
     }
     for (int run = 0; run < p->t.n / RUN; run++) {
         for (int c = 0; c < GROUP; c++) {
-            ins *column = flash_add(f, f->column, lb_idx(b, run * RUN + c)),
-                *from = flash_times(f, slice, gpu_slice_words(p, &p->b));
-            from = flash_add(f, from, gpu_shared_at(p, &p->b, column, k));
+            ins *column = lb_add(f->b, f->column, lb_idx(b, run * RUN + c)),
+                *from = idx_mulk(f->b, slice, gpu_slice_words(p, &p->b));
+            from = lb_add(f->b, from, gpu_shared_at(p, &p->b, column, k));
             y[c] = lb_load(b, t, p->b.shared, from, 0);
         }
         for (int i = 0; i < GROUP; i++)
@@ -127,16 +126,15 @@ static void sum_slices(flash *f, product *p, ins *first, ins *last, ins *acc) {
     lb_barrier(b);
     ins *k0 = lb_for(b, "k0", first, last, lb_idx(b, deep), LOOP_SERIAL);
     scope mark = scope_open(f->e);
-    ins *done = lb_bin(b, L_SUB, k0, first), *two = lb_idx(b, 2),
-        *slice = gpu_rest(b, gpu_quotient(b, done, lb_idx(b, deep)), two),
-        *next = flash_add(f, k0, lb_idx(b, deep)), *more = lb_cmp(b, L_SLT, next, last);
+    ins *done = lb_sub(b, k0, first), *two = lb_idx(b, 2), *slice = gpu_mod(b, gpu_divk(b, done, deep), two),
+        *next = lb_add(f->b, k0, lb_idx(b, deep)), *more = lb_cmp(b, L_SLT, next, last);
     ins *fetch = lb_if(b, more);
     load_slice(f, p, next);
     lb_end(b, fetch);
-    if (p == &f->qk) multiply(f, p, slice, p->a.shared, flash_times(f, slice, deep), acc);
+    if (p == &f->qk) multiply(f, p, slice, p->a.shared, idx_mulk(f->b, slice, deep), acc);
     else multiply(f, p, slice, f->weights, done, acc);
     ins *keep = lb_if(b, more);
-    store_slice(f, p, lb_bin(b, L_SUB, lb_idx(b, 1), slice));
+    store_slice(f, p, lb_sub(b, lb_idx(b, 1), slice));
     lb_end(b, keep);
     lb_barrier(b);
     scope_close(f->e, mark);
@@ -149,6 +147,6 @@ void flash_threads_block(flash *f, ins *j0) {
     flash_clear(f, f->scores, GROUP * GROUP);
     sum_slices(f, &f->qk, lb_idx(b, 0), emit_dim(f->e, f->qk.depth), f->scores);
     flash_softmax(f, j0);
-    ins *last = lb_bin(b, L_SMIN, flash_add(f, j0, lb_idx(b, KEYS)), f->keys);
+    ins *last = lb_bin(b, L_SMIN, lb_add(f->b, j0, lb_idx(b, KEYS)), f->keys);
     sum_slices(f, &f->pv, j0, last, f->acc);
 }

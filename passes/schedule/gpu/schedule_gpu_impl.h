@@ -18,8 +18,15 @@ void gpu_land(gpu *g); // closes them
 // Counters of the axes from a position >= 0 in their row-major product, which is not empty where this runs.
 void gpu_set_counters(gpu *g, const int *axes, int n, ins *position);
 void gpu_clear_counters(gpu *g, const int *axes, int n);
-ins *gpu_rest(lbuild *b, ins *x, ins *by);     // x mod by, x >= 0, by > 0
-ins *gpu_quotient(lbuild *b, ins *x, ins *by); // x div by
+// A loop of n iterations that is unrolled.
+static inline ins *gpu_unroll(lbuild *b, const char *name, int n) {
+    return lb_for(b, name, lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
+}
+// Unsigned remainder and quotient of x >= 0; 0 if `by` is the constant 0.
+ins *gpu_mod(lbuild *b, ins *x, ins *by);
+ins *gpu_div(lbuild *b, ins *x, ins *by);
+static inline ins *gpu_modk(lbuild *b, ins *x, int64_t by) { return gpu_mod(b, x, lb_idx(b, by)); }
+static inline ins *gpu_divk(lbuild *b, ins *x, int64_t by) { return gpu_div(b, x, lb_idx(b, by)); }
 
 // schedule_gpu_index.c: whether every position and offset in bytes fits 32 bits, and all that leads to one.
 bool gpu_index_fits_32(const emitter *e);

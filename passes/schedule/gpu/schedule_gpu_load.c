@@ -16,7 +16,6 @@
 // The pads keep 32 threads' words in 32 different banks.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
 enum { PAD = 4, RUN = 16, UNIT = 8 };
@@ -31,34 +30,32 @@ int gpu_slice_words(const product *p, const operand *o) {
 
 // Chunk `number` of 16 bytes of a line, in words from the operand's begin on.
 static ins *chunk_at(lbuild *b, ins *line, ins *number) {
-    ins *place = lb_bin(b, L_XOR, gpu_rest(b, line, lb_idx(b, 8)), number);
-    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, line, lb_idx(b, 32)), lb_bin(b, L_MUL, place, lb_idx(b, 4)));
+    ins *place = lb_bin(b, L_XOR, gpu_modk(b, line, 8), number);
+    return lb_add(b, idx_mulk(b, line, 32), idx_mulk(b, place, 4));
 }
 
 // Of 8 rows from `row` on at one position of K, or of 16 bytes along K: both begin at a chunk.
 static ins *swizzled_at(product *p, const operand *o, ins *row, ins *k) {
     lbuild *b = p->g->b;
-    if (!o->transposed) return chunk_at(b, row, gpu_quotient(b, k, lb_idx(b, 4 * per_word(p))));
-    ins *more = lb_bin(b, L_MUL, gpu_quotient(b, row, lb_idx(b, 64)), lb_idx(b, gpu_slice_depth(p)));
-    return chunk_at(b, lb_bin(b, L_ADD, more, k),
-                    gpu_quotient(b, gpu_rest(b, row, lb_idx(b, 64)), lb_idx(b, UNIT)));
+    if (!o->transposed) return chunk_at(b, row, gpu_divk(b, k, 4 * per_word(p)));
+    ins *more = idx_mulk(b, gpu_divk(b, row, 64), gpu_slice_depth(p));
+    return chunk_at(b, lb_add(b, more, k), gpu_divk(b, gpu_modk(b, row, 64), UNIT));
 }
 
 ins *gpu_shared_at(product *p, const operand *o, ins *row, ins *word) {
     lbuild *b = p->g->b;
     ins *far = p->tensor ? row : word, *near = p->tensor ? word : row;
     int pitch = (p->tensor ? p->t.words : o->side) + PAD;
-    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, far, lb_idx(b, pitch)), near);
+    return lb_add(b, idx_mulk(b, far, pitch), near);
 }
 
 ins *gpu_transposed_at(product *p, const operand *o, ins *row, ins *k) {
     lbuild *b = p->g->b;
-    return lb_bin(b, L_ADD, lb_bin(b, L_MUL, k, lb_idx(b, o->side + 2 * PAD)), row);
+    return lb_add(b, idx_mulk(b, k, o->side + 2 * PAD), row);
 }
 
 // ---------------------------------------------------------------- units
 
-static ins *plus(lbuild *b, ins *x, int n) { return lb_bin(b, L_ADD, x, lb_idx(b, n)); }
 static int units_of(const product *p, const operand *o) {
     return o->side / o->unit_rows * (p->t.words / o->unit_words);
 }
@@ -84,7 +81,7 @@ static bool are_multiples(product *p, const access *a, int axis, int n, ins **wh
         expr *term = j < 0 ? a->base : a->coef[j];
         if (j == axis || (term->op == X_CONST && term->i % n == 0)) continue;
         if (term->op == X_CONST) return false;
-        ins *rest = gpu_rest(b, emit_index(p->g->e, term), lb_idx(b, n));
+        ins *rest = gpu_modk(b, emit_index(p->g->e, term), n);
         *when = both(b, *when, lb_cmp(b, L_EQ, rest, lb_idx(b, 0)));
     }
     return true;
@@ -162,26 +159,26 @@ bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when) {
 static void place(product *p, const operand *o, ins *j, ins **row, ins **word) {
     lbuild *b = p->g->b;
     ins *per_row = lb_idx(b, p->t.words / o->unit_words),
-        *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
+        *i = lb_add(b, p->g->thread, idx_mulk(b, j, p->threads));
     if (!p->tensor && !o->along_k && gpu_is_wide(o)) {
         ins *runs = lb_idx(b, o->side / o->unit_rows);
-        *word = gpu_quotient(b, i, runs);
-        *row = lb_bin(b, L_MUL, gpu_rest(b, i, runs), lb_idx(b, o->unit_rows));
+        *word = gpu_div(b, i, runs);
+        *row = idx_mulk(b, gpu_mod(b, i, runs), o->unit_rows);
         return;
     }
     if (o->along_k || gpu_is_wide(o)) {
-        *word = lb_bin(b, L_MUL, gpu_rest(b, i, per_row), lb_idx(b, o->unit_words));
-        *row = lb_bin(b, L_MUL, gpu_quotient(b, i, per_row), lb_idx(b, o->unit_rows));
+        *word = idx_mulk(b, gpu_mod(b, i, per_row), o->unit_words);
+        *row = idx_mulk(b, gpu_div(b, i, per_row), o->unit_rows);
         return;
     }
-    ins *run = lb_idx(b, p->tensor ? RUN : o->side), *of_runs = gpu_quotient(b, i, run);
-    *word = gpu_rest(b, of_runs, per_row);
-    *row = lb_bin(b, L_ADD, gpu_rest(b, i, run), lb_bin(b, L_MUL, gpu_quotient(b, of_runs, per_row), run));
+    ins *run = lb_idx(b, p->tensor ? RUN : o->side), *of_runs = gpu_div(b, i, run);
+    *word = gpu_mod(b, of_runs, per_row);
+    *row = lb_add(b, gpu_mod(b, i, run), lb_mul(b, gpu_div(b, of_runs, per_row), run));
 }
 
 static ins *open_units(product *p, const operand *o) {
     lbuild *b = p->g->b;
-    return lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units_of(p, o) / p->threads), lb_idx(b, 1), LOOP_UNROLL);
+    return gpu_unroll(b, "j", units_of(p, o) / p->threads);
 }
 
 // ---------------------------------------------------------------- words, element by element
@@ -195,13 +192,32 @@ static ins *below(product *p, ins *at, dim *extent, int block) {
     return is_multiple(extent, block) ? NULL : lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, extent));
 }
 
-// To 10 bits behind the leading one, halves to even.
+// Whether `rows` x `deep` elements from (at, k) on are all inside of the operand; NULL: always.
+static ins *all_inside(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
+    lbuild *b = p->g->b;
+    ins *last = idx_addk(b, at, rows - 1), *deepest = idx_addk(b, k, deep - 1);
+    return both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
+}
+
+scope gpu_open_element(product *p, const operand *o, ins *at, ins *k) {
+    scope s = scope_open(p->g->e);
+    gpu_set_counters(p->g, o->axes, o->naxes, at);
+    gpu_set_counters(p->g, p->c->k_axes.at, p->c->k_axes.n, k);
+    return s;
+}
+void gpu_close_element(product *p, const operand *o, scope s) {
+    gpu_clear_counters(p->g, o->axes, o->naxes);
+    gpu_clear_counters(p->g, p->c->k_axes.at, p->c->k_axes.n);
+    scope_close(p->g->e, s);
+}
+
+// Rounds to 10 bits of mantissa, ties to even.
 static ins *tf32_bits(lbuild *b, ins *v) {
     ltype t = lt(LK_I32, 1);
     ins *bits = lb_bitcast(b, t, v), *size = lb_bin(b, L_AND, bits, lb_int(b, t, 0x7fffffff)),
         *infinity = lb_int(b, t, 0x7f800000), *quiet = lb_bin(b, L_OR, bits, lb_int(b, t, 0x400000)),
         *odd = lb_bin(b, L_AND, lb_bin(b, L_LSHR, bits, lb_int(b, t, 13)), lb_int(b, t, 1)),
-        *rounded = lb_bin(b, L_ADD, lb_bin(b, L_ADD, bits, lb_int(b, t, 0xfff)), odd);
+        *rounded = lb_add(b, lb_add(b, bits, lb_int(b, t, 0xfff)), odd);
     ins *other = lb_select(b, lb_cmp(b, L_SLT, infinity, size), quiet, bits);
     return lb_select(b, lb_cmp(b, L_SLE, infinity, size), other, rounded);
 }
@@ -229,37 +245,27 @@ static void add_element(product *p, operand *o, ins *v, int number) {
         lb_set(b, v, emit_value(e, o->term));
         return;
     }
-    bool guarded = !o->as && o->read->guard; // else the value has it
-    ins *guard = guarded ? lb_if(b, emit_value(e, o->read->guard)) : NULL;
-    scope mark = scope_open(e);
+    bool guarded = !o->as && o->read->guard; // otherwise the value contains the guard
+    scope guard = scope_if(e, guarded ? emit_value(e, o->read->guard) : NULL);
     ins *bits = element_bits(p, o), *shift = lb_int(b, lt(LK_I32, 1), number * (32 / p->tensor->per));
     lb_set(b, v, lb_bin(b, L_OR, lb_get(b, v), lb_bin(b, L_SHL, bits, shift)));
-    scope_close(e, mark);
-    if (guard) lb_end(b, guard);
+    scope_close(e, guard);
 }
 
 static void load_one(product *p, operand *o, ins *v, ins *at, ins *k, int number) {
-    gpu *g = p->g;
-    const axis_list *ka = &p->c->k_axes;
-    ins *inside = both(g->b, below(p, at, o->extent, o->side), below(p, k, p->depth, gpu_slice_depth(p)));
-    ins *valid = inside ? lb_if(g->b, inside) : NULL;
-    scope mark = scope_open(g->e);
-    gpu_set_counters(g, o->axes, o->naxes, at);
-    gpu_set_counters(g, ka->at, ka->n, k);
+    ins *inside = all_inside(p, o, at, k, 1, 1);
+    scope valid = scope_if(p->g->e, inside), element = gpu_open_element(p, o, at, k);
     add_element(p, o, v, number);
-    gpu_clear_counters(g, o->axes, o->naxes);
-    gpu_clear_counters(g, ka->at, ka->n);
-    scope_close(g->e, mark);
-    if (valid) lb_end(g->b, valid);
+    gpu_close_element(p, o, element);
+    scope_close(p->g->e, valid);
 }
 
 // Elements outside of the operand are 0.
 static ins *load_word(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
-    ltype t = lt(p->word, 1);
-    ins *v = lb_var(b, "v", lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0));
+    ins *v = lb_var(b, "v", emit_zero(b, lt(p->word, 1)));
     for (int number = 0; number < per_word(p); number++)
-        load_one(p, o, v, at, lb_bin(b, L_ADD, k, lb_idx(b, number)), number);
+        load_one(p, o, v, at, idx_addk(b, k, number), number);
     return lb_get(b, v);
 }
 
@@ -267,19 +273,18 @@ static ins *load_word(product *p, operand *o, ins *at, ins *k) {
 static ins *load_transposed(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
     ins *v = lb_var(b, "v", lb_int(b, lt(LK_I32, 1), 0));
-    for (int number = 0; number < 2; number++)
-        load_one(p, o, v, lb_bin(b, L_ADD, at, lb_idx(b, number)), k, number);
+    for (int number = 0; number < 2; number++) load_one(p, o, v, idx_addk(b, at, number), k, number);
     return lb_get(b, v);
 }
 
 // The words of a unit one by one, to staged words from `to` on.
 static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, o->unit_rows * o->unit_words), lb_idx(b, 1), LOOP_UNROLL);
+    ins *w = gpu_unroll(b, "w", o->unit_rows * o->unit_words);
     scope mark = scope_open(p->g->e);
-    if (o->along_k) k = lb_bin(b, L_ADD, k, lb_bin(b, L_MUL, w, lb_idx(b, per_word(p))));
-    else at = lb_bin(b, L_ADD, at, w);
-    lb_store(b, o->staged, lb_bin(b, L_ADD, to, w), load_word(p, o, at, k), 0);
+    if (o->along_k) k = lb_add(b, k, idx_mulk(b, w, per_word(p)));
+    else at = lb_add(b, at, w);
+    lb_store(b, o->staged, lb_add(b, to, w), load_word(p, o, at, k), 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
 }
@@ -293,10 +298,7 @@ static gpu_ins copy_of(int bytes) { return (gpu_ins){.op = GPU_COPY, .count = by
 static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, gpu_ins how, ins *inside) {
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
-    const axis_list *ka = &p->c->k_axes;
-    scope mark = scope_open(g->e);
-    gpu_set_counters(g, o->axes, o->naxes, at);
-    gpu_set_counters(g, ka->at, ka->n, k);
+    scope mark = gpu_open_element(p, o, at, k);
     bool guarded = how.op == GPU_CP_ASYNC && o->read->guard;
     ins *offset = emit_index(g->e, entry_of(g->e, o->read)->read->offset);
     ins *there = both(g->b, inside, guarded ? emit_value(g->e, o->read->guard) : NULL);
@@ -304,9 +306,7 @@ static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, gpu_ins h
     ins *place = lb_offset(g->b, pointer_of(g->e, from), offset, dtype_bits(from->dtype) / 8);
     if (there) how.op = GPU_CP_ASYNC_ZFILL;
     lb_gpu(g->b, how, (ins *[]){to, place, there ? lb_conv(g->b, L_ZEXT, LK_I32, there) : NULL});
-    gpu_clear_counters(g, o->axes, o->naxes);
-    gpu_clear_counters(g, ka->at, ka->n);
-    scope_close(g->e, mark);
+    gpu_close_element(p, o, mark);
 }
 
 // Row r of the runs, one for each position of K, as a word.
@@ -329,31 +329,19 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
     int per = per_word(p), words = run_bytes(o) / 4;
     ins *runs = lb_local(b, LK_I32, per * words, 16, false);
     for (int e = 0; e < per; e++)
-        copy_run(p, o, at, lb_bin(b, L_ADD, k, lb_idx(b, e)), lb_offset(b, runs, lb_idx(b, e * words), 4),
+        copy_run(p, o, at, idx_addk(b, k, e), lb_offset(b, runs, lb_idx(b, e * words), 4),
                  copy_of(run_bytes(o)), NULL);
     for (int r = 0; r < o->unit_rows; r++)
-        lb_store(b, o->staged, lb_bin(b, L_ADD, to, lb_idx(b, r)), word_of_runs(p, o, runs, r), 0);
+        lb_store(b, o->staged, idx_addk(b, to, r), word_of_runs(p, o, runs, r), 0);
 }
 
 // Whether the read's guard holds from (at, k) on.
 static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     gpu *g = p->g;
-    const axis_list *ka = &p->c->k_axes;
-    scope mark = scope_open(g->e);
-    gpu_set_counters(g, o->axes, o->naxes, at);
-    gpu_set_counters(g, ka->at, ka->n, k);
+    scope mark = gpu_open_element(p, o, at, k);
     ins *holds = emit_value(g->e, o->read->guard);
-    gpu_clear_counters(g, o->axes, o->naxes);
-    gpu_clear_counters(g, ka->at, ka->n);
-    scope_close(g->e, mark);
+    gpu_close_element(p, o, mark);
     return holds;
-}
-
-// Whether all of a unit's `rows` x `deep` elements are inside; NULL: always.
-static ins *all_inside(product *p, const operand *o, ins *at, ins *k, int rows, int deep) {
-    lbuild *b = p->g->b;
-    ins *last = plus(b, at, rows - 1), *deepest = plus(b, k, deep - 1);
-    return both(b, below(p, last, o->extent, o->side), below(p, deepest, p->depth, gpu_slice_depth(p)));
 }
 
 // Whether such units are never cut by an edge: all of their elements are inside or none is.
@@ -363,9 +351,9 @@ static bool is_uncut(const product *p, const operand *o, int rows, int deep) {
 
 static void clear_words(product *p, const operand *o, ins *to) {
     lbuild *b = p->g->b;
-    ltype t = lt(p->word, 1);
-    ins *zero = lkind_is_float(p->word) ? lb_float(b, t, 0) : lb_int(b, t, 0);
-    for (int w = 0; w < o->unit_rows * o->unit_words; w++) lb_store(b, o->staged, plus(b, to, w), zero, 0);
+    ins *zero = emit_zero(b, lt(p->word, 1));
+    for (int w = 0; w < o->unit_rows * o->unit_words; w++)
+        lb_store(b, o->staged, idx_addk(b, to, w), zero, 0);
 }
 
 // A unit all of whose elements are there, at once; others word by word.
@@ -392,9 +380,8 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
     ins *j = open_units(p, o), *row, *word;
     scope mark = scope_open(p->g->e);
     place(p, o, j, &row, &word);
-    ins *at = lb_bin(b, L_ADD, o->first, row),
-        *k = lb_bin(b, L_ADD, k0, lb_bin(b, L_MUL, word, lb_idx(b, per_word(p))));
-    if (gpu_is_wide(o)) load_unit(p, o, at, k, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)));
+    ins *at = lb_add(b, o->first, row), *k = lb_add(b, k0, idx_mulk(b, word, per_word(p)));
+    if (gpu_is_wide(o)) load_unit(p, o, at, k, idx_mulk(b, j, o->unit_rows * o->unit_words));
     else lb_store(b, o->staged, j, load_word(p, o, at, k), 0);
     scope_close(p->g->e, mark);
     lb_end(b, j);
@@ -404,9 +391,8 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
 // side by side.
 static void store_words(product *p, operand *o, ins *slice, ins *j, int first, int n, ins *row, ins *word) {
     lbuild *b = p->g->b;
-    ins *to = lb_bin(b, L_ADD, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))),
-                     gpu_shared_at(p, o, row, word)),
-        *from = plus(b, lb_bin(b, L_MUL, j, lb_idx(b, o->unit_rows * o->unit_words)), first);
+    ins *to = lb_add(b, idx_mulk(b, slice, gpu_slice_words(p, o)), gpu_shared_at(p, o, row, word)),
+        *from = idx_addk(b, idx_mulk(b, j, o->unit_rows * o->unit_words), first);
     if (n == 1) lb_store(b, o->shared, to, lb_load(b, lt(p->word, 1), o->staged, from, 0), 0);
     else lb_gpu(b, copy_of(16), (ins *[]){lb_offset(b, o->shared, to, 4), lb_offset(b, o->staged, from, 4)});
 }
@@ -419,8 +405,8 @@ void gpu_store_slice(product *p, operand *o, ins *slice) {
     place(p, o, j, &row, &word);
     if (side_by_side) store_words(p, o, slice, j, 0, words, row, word);
     for (int n = 0; n < words && !side_by_side; n++)
-        store_words(p, o, slice, j, n, 1, o->along_k ? row : plus(b, row, n),
-                    o->along_k ? plus(b, word, n) : word);
+        store_words(p, o, slice, j, n, 1, o->along_k ? row : idx_addk(b, row, n),
+                    o->along_k ? idx_addk(b, word, n) : word);
     lb_end(b, j);
 }
 
@@ -458,12 +444,12 @@ typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
 
 static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
-    ins *w = lb_for(b, "w", lb_idx(b, 0), lb_idx(b, 4), lb_idx(b, 1), LOOP_UNROLL);
+    ins *w = gpu_unroll(b, "w", 4);
     scope mark = scope_open(p->g->e);
-    ins *far = lb_bin(b, L_MUL, w, lb_idx(b, per_word(p)));
-    ins *word = o->transposed ? load_transposed(p, o, lb_bin(b, L_ADD, at, far), k)
-                              : load_word(p, o, at, lb_bin(b, L_ADD, k, far));
-    lb_store(b, o->shared, lb_bin(b, L_ADD, to, w), word, 0);
+    ins *far = idx_mulk(b, w, per_word(p));
+    ins *word =
+        o->transposed ? load_transposed(p, o, lb_add(b, at, far), k) : load_word(p, o, at, lb_add(b, k, far));
+    lb_store(b, o->shared, lb_add(b, to, w), word, 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
 }
@@ -490,19 +476,19 @@ static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, in
 static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->transposed ? o->side / UNIT : p->t.words / 4;
-    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, units / p->threads), lb_idx(b, 1), LOOP_UNROLL);
+    ins *j = gpu_unroll(b, "j", units / p->threads);
     scope mark = scope_open(p->g->e);
     bool by_rows = p->warpgroups && !o->along_k && !o->transposed;
-    ins *i = lb_bin(b, L_ADD, p->g->thread, lb_bin(b, L_MUL, j, lb_idx(b, p->threads)));
-    ins *far = by_rows ? gpu_rest(b, i, lb_idx(b, o->side)) : gpu_quotient(b, i, lb_idx(b, per_run));
-    ins *near = by_rows ? gpu_quotient(b, i, lb_idx(b, o->side)) : gpu_rest(b, i, lb_idx(b, per_run));
-    ins *row = o->transposed ? lb_bin(b, L_MUL, near, lb_idx(b, UNIT)) : far;
-    ins *k = o->transposed ? far : lb_bin(b, L_MUL, near, lb_idx(b, 4 * per_word(p)));
+    ins *i = lb_add(b, p->g->thread, idx_mulk(b, j, p->threads));
+    ins *far = by_rows ? gpu_modk(b, i, o->side) : gpu_divk(b, i, per_run);
+    ins *near = by_rows ? gpu_divk(b, i, o->side) : gpu_modk(b, i, per_run);
+    ins *row = o->transposed ? idx_mulk(b, near, UNIT) : far;
+    ins *k = o->transposed ? far : idx_mulk(b, near, 4 * per_word(p));
     ins *place = p->warpgroups   ? swizzled_at(p, o, row, k)
-                 : o->transposed ? gpu_quotient(b, gpu_transposed_at(p, o, row, k), lb_idx(b, 2))
-                                 : gpu_shared_at(p, o, row, lb_bin(b, L_MUL, near, lb_idx(b, 4)));
-    place = lb_bin(b, L_ADD, place, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
-    issue_unit(p, o, way, lb_bin(b, L_ADD, o->first, row), lb_bin(b, L_ADD, k0, k), place);
+                 : o->transposed ? gpu_divk(b, gpu_transposed_at(p, o, row, k), 2)
+                                 : gpu_shared_at(p, o, row, idx_mulk(b, near, 4));
+    place = lb_add(b, place, idx_mulk(b, slice, gpu_slice_words(p, o)));
+    issue_unit(p, o, way, lb_add(b, o->first, row), lb_add(b, k0, k), place);
     scope_close(p->g->e, mark);
     lb_end(b, j);
 }

@@ -88,27 +88,26 @@ const tensor_type *gpu_tensor_type(const target *to, const contraction *c) {
 // matrices are numbered by rows first where rows_first, else by words.
 static ins *matrix_row(product *p, const operand *o, bool rows_first, ins *slice, ins *row, ins *word) {
     lbuild *b = p->g->b;
-    ins *lane = gpu_rest(b, p->g->thread, lb_idx(b, 32)), *eight = lb_idx(b, 8), *two = lb_idx(b, 2);
-    ins *matrix = gpu_quotient(b, lane, eight), *mine = gpu_rest(b, lane, eight);
-    ins *even = gpu_rest(b, matrix, two), *upper = gpu_quotient(b, matrix, two);
-    ins *rows = lb_bin(b, L_MUL, rows_first ? even : upper, eight), *deep = rows_first ? upper : even, *at;
+    ins *lane = gpu_modk(b, p->g->thread, 32), *eight = lb_idx(b, 8), *two = lb_idx(b, 2);
+    ins *matrix = gpu_div(b, lane, eight), *mine = gpu_mod(b, lane, eight);
+    ins *even = gpu_mod(b, matrix, two), *upper = gpu_div(b, matrix, two);
+    ins *rows = lb_mul(b, rows_first ? even : upper, eight), *deep = rows_first ? upper : even, *at;
     if (o->transposed) {
-        ins *k = lb_bin(b, L_ADD, lb_bin(b, L_MUL, word, two), lb_bin(b, L_MUL, deep, eight));
-        at = gpu_transposed_at(p, o, lb_bin(b, L_ADD, row, rows), lb_bin(b, L_ADD, k, mine));
-        at = gpu_quotient(b, at, two);
+        ins *k = lb_add(b, lb_mul(b, word, two), lb_mul(b, deep, eight));
+        at = gpu_transposed_at(p, o, lb_add(b, row, rows), lb_add(b, k, mine));
+        at = gpu_div(b, at, two);
     } else {
-        at = gpu_shared_at(p, o, lb_bin(b, L_ADD, row, lb_bin(b, L_ADD, rows, mine)),
-                           lb_bin(b, L_ADD, word, lb_bin(b, L_MUL, deep, lb_idx(b, 4))));
+        at =
+            gpu_shared_at(p, o, lb_add(b, row, lb_add(b, rows, mine)), lb_add(b, word, idx_mulk(b, deep, 4)));
     }
-    return lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o))));
+    return lb_add(b, at, idx_mulk(b, slice, gpu_slice_words(p, o)));
 }
 
 void gpu_load_fragments(product *p, const operand *o, int n, bool is_a, ins *slice, ins *warp, ins *word,
                         ins *to) {
     lbuild *b = p->g->b;
-    ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
-    ins *row =
-        lb_bin(b, L_ADD, lb_bin(b, L_MUL, warp, lb_idx(b, n * ROWS)), lb_bin(b, L_MUL, i, lb_idx(b, ROWS)));
+    ins *i = gpu_unroll(b, "i", n);
+    ins *row = lb_add(b, idx_mulk(b, warp, n * ROWS), idx_mulk(b, i, ROWS));
     ins *from = matrix_row(p, o, is_a, slice, row, word);
     lb_gpu(b, (gpu_ins){.op = GPU_LDMATRIX, .transposed = o->transposed},
            (ins *[]){lb_offset(b, to, i, 16), lb_offset(b, o->shared, from, 4)});
@@ -122,9 +121,9 @@ void gpu_multiply_tensors(product *p, ins *slice) {
     ins *step = lb_for(b, "k", lb_idx(b, 0), lb_idx(b, p->t.words), lb_idx(b, STEP), LOOP_UNROLL);
     gpu_load_fragments(p, &p->a, nm, true, slice, p->lane_m[0], step, fa);
     gpu_load_fragments(p, &p->b, nn / 2, false, slice, p->lane_n[0], step, fb);
-    ins *i = lb_for(b, "i", lb_idx(b, 0), lb_idx(b, nm), lb_idx(b, 1), LOOP_UNROLL);
-    ins *j = lb_for(b, "j", lb_idx(b, 0), lb_idx(b, nn), lb_idx(b, 1), LOOP_UNROLL);
-    ins *at = lb_bin(b, L_ADD, lb_bin(b, L_MUL, i, lb_idx(b, nn)), j);
+    ins *i = gpu_unroll(b, "i", nm);
+    ins *j = gpu_unroll(b, "j", nn);
+    ins *at = lb_add(b, idx_mulk(b, i, nn), j);
     gpu_multiply(b, p->tensor, lb_offset(b, p->acc, at, 16), lb_offset(b, fa, i, 16), lb_offset(b, fb, j, 8));
     lb_end(b, j);
     lb_end(b, i);
@@ -143,15 +142,15 @@ static gpu_order order_of(const operand *o) {
 static ins *wgmma_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
     lbuild *b = p->g->b;
     int rows = o->transposed ? gpu_slice_depth(p) * LINE : WARPGROUP_ROWS * LINE;
-    ins *at = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
-    if (group) at = lb_bin(b, L_ADD, at, lb_bin(b, L_MUL, group, lb_idx(b, rows)));
-    at = lb_bin(b, L_ADD, at, lb_idx(b, k * (o->transposed ? CHUNK * LINE : o->cores ? 2 * LINE : STEP)));
+    ins *at = idx_mulk(b, slice, gpu_slice_words(p, o));
+    if (group) at = lb_add(b, at, idx_mulk(b, group, rows));
+    at = idx_addk(b, at, k * (o->transposed ? CHUNK * LINE : o->cores ? 2 * LINE : STEP));
     return lb_offset(b, o->shared, at, 4);
 }
 
 void gpu_begin_wgmma(product *p, ins *slice) {
     lbuild *b = p->g->b;
-    ins *group = p->t.m > WARPGROUP_ROWS ? gpu_quotient(b, p->g->thread, lb_idx(b, WARPGROUP)) : NULL;
+    ins *group = p->t.m > WARPGROUP_ROWS ? gpu_divk(b, p->g->thread, WARPGROUP) : NULL;
     // Leading byte offsets: from 64 rows to the next; where lines run along K they mean nothing.
     ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.transposed ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
                    lb_int(b, lt(LK_I32, 1), p->b.transposed ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};

@@ -28,7 +28,6 @@
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
-#include "passes/schedule/common/emit_dim.h"
 #include <string.h>
 
 enum { GROUP = 4, WARP = 32, MOST_EACH = 8 };
@@ -204,20 +203,18 @@ static void set_lanes(product *p) {
     ins *thread = p->g->thread;
     if (!p->tensor) {
         ins *columns = lb_idx(b, p->t.n / p->t.each_n);
-        p->lane_n[1] = lb_bin(b, L_MUL, gpu_rest(b, thread, columns), lb_idx(b, GROUP));
-        p->lane_m[1] = lb_bin(b, L_MUL, gpu_quotient(b, thread, columns), lb_idx(b, GROUP));
+        p->lane_n[1] = idx_mulk(b, gpu_mod(b, thread, columns), GROUP);
+        p->lane_m[1] = idx_mulk(b, gpu_div(b, thread, columns), GROUP);
         return;
     }
-    ins *lane = gpu_rest(b, thread, lb_idx(b, WARP)), *warp = gpu_quotient(b, thread, lb_idx(b, WARP)),
+    ins *lane = gpu_modk(b, thread, WARP), *warp = gpu_divk(b, thread, WARP),
         *warps = lb_idx(b, p->t.n / (p->t.each_n * 4));
-    p->lane_n[0] = gpu_rest(b, warp, warps), p->lane_m[0] = gpu_quotient(b, warp, warps);
-    p->lane_n[1] = lb_bin(b, L_MUL, gpu_rest(b, lane, lb_idx(b, 4)), lb_idx(b, 2));
-    p->lane_m[1] = gpu_quotient(b, lane, lb_idx(b, 4));
+    p->lane_n[0] = gpu_mod(b, warp, warps), p->lane_m[0] = gpu_div(b, warp, warps);
+    p->lane_n[1] = idx_mulk(b, gpu_modk(b, lane, 4), 2);
+    p->lane_m[1] = gpu_divk(b, lane, 4);
 }
 
-static ins *plus_times(lbuild *b, ins *base, ins *x, int by) {
-    return lb_bin(b, L_ADD, base, lb_bin(b, L_MUL, x, lb_idx(b, by)));
-}
+static ins *plus_times(lbuild *b, ins *base, ins *x, int by) { return lb_add(b, base, idx_mulk(b, x, by)); }
 
 // Of row i (column i where `column`) of the thread's results, in the block.
 static ins *position(product *p, ins *i, bool column) {
@@ -226,8 +223,8 @@ static ins *position(product *p, ins *i, bool column) {
     int side = column ? p->t.n : p->t.m, each = column ? p->t.each_n : p->t.each_m;
     int pack = !p->tensor ? GROUP : column ? 2 : 1; // neighbours that a thread has
     int far = !p->tensor ? side / each * GROUP : 8; // from one pack to the next
-    ins *at = plus_times(b, lane[1], gpu_quotient(b, i, lb_idx(b, pack)), far);
-    if (pack > 1) at = lb_bin(b, L_ADD, at, gpu_rest(b, i, lb_idx(b, pack)));
+    ins *at = plus_times(b, lane[1], gpu_divk(b, i, pack), far);
+    if (pack > 1) at = lb_add(b, at, gpu_modk(b, i, pack));
     return p->tensor ? plus_times(b, at, lane[0], column ? each * 4 : each * 8) : at;
 }
 
@@ -236,13 +233,8 @@ static ins *result_at(product *p, ins *i, ins *j) {
     lbuild *b = p->g->b;
     ins *two = lb_idx(b, 2);
     if (!p->tensor) return plus_times(b, j, i, p->t.each_n);
-    ins *fragment = plus_times(b, gpu_quotient(b, j, two), gpu_quotient(b, i, two), p->t.each_n / 2);
-    return plus_times(b, plus_times(b, gpu_rest(b, j, two), gpu_rest(b, i, two), 2), fragment, 4);
-}
-
-static ins *open_results(product *p, const char *name, int n) {
-    lbuild *b = p->g->b;
-    return lb_for(b, name, lb_idx(b, 0), lb_idx(b, n), lb_idx(b, 1), LOOP_UNROLL);
+    ins *fragment = plus_times(b, gpu_div(b, j, two), gpu_div(b, i, two), p->t.each_n / 2);
+    return plus_times(b, plus_times(b, gpu_mod(b, j, two), gpu_mod(b, i, two), 2), fragment, 4);
 }
 
 // Opens the guard that tiles at the edge need; NULL: none does.
@@ -254,8 +246,8 @@ static ins *open_guard(product *p, const operand *o, ins *at) {
 static void write_result(product *p, ins *i, access *to) {
     gpu *g = p->g;
     emitter *e = g->e;
-    ins *j = open_results(p, "j", p->t.each_n);
-    ins *at = lb_bin(g->b, L_ADD, p->b.first, position(p, j, true)), *inside = open_guard(p, &p->b, at);
+    ins *j = gpu_unroll(g->b, "j", p->t.each_n);
+    ins *at = lb_add(g->b, p->b.first, position(p, j, true)), *inside = open_guard(p, &p->b, at);
     scope mark = scope_open(e);
     gpu_set_counters(g, p->b.axes, p->b.naxes, at);
     e->state[0] = lb_load(g->b, lt(p->kind, 1), p->acc, result_at(p, i, j), 0);
@@ -277,8 +269,8 @@ static void write_pair(product *p, ins *i, access *to, ins *fits) {
     ins *pair = lb_local(b, lkind_of(into->dtype), 2, 8, false), *v[2], *offset[2];
     for (int c = 0; c < 2; c++) {
         scope mark = scope_open(e);
-        ins *column = lb_bin(b, L_ADD, j, lb_idx(b, c));
-        gpu_set_counters(g, p->b.axes, p->b.naxes, lb_bin(b, L_ADD, p->b.first, position(p, column, true)));
+        ins *column = idx_addk(b, j, c);
+        gpu_set_counters(g, p->b.axes, p->b.naxes, lb_add(b, p->b.first, position(p, column, true)));
         e->state[0] = lb_load(b, lt(p->kind, 1), p->acc, result_at(p, i, column), 0);
         v[c] = emit_value(e, p->c->w->value);
         offset[c] = emit_index(e, to->offset);
@@ -310,8 +302,8 @@ static void write_results(product *p, access *to) {
     gpu *g = p->g;
     ins *when;
     bool pairs = pairs_fit(p, to, &when);
-    ins *i = open_results(p, "i", p->t.each_m);
-    ins *at = lb_bin(g->b, L_ADD, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
+    ins *i = gpu_unroll(g->b, "i", p->t.each_m);
+    ins *at = lb_add(g->b, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
     scope mark = scope_open(g->e);
     gpu_set_counters(g, p->a.axes, p->a.naxes, at);
     if (pairs) write_pair(p, i, to, when);
@@ -327,24 +319,22 @@ static void write_results(product *p, access *to) {
 // The thread's rows or columns of one word of K.
 static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins **to) {
     lbuild *b = p->g->b;
-    ins *half = lb_bin(b, L_MUL, slice, lb_idx(b, gpu_slice_words(p, o)));
+    ins *half = idx_mulk(b, slice, gpu_slice_words(p, o));
     for (int i = 0; i < each; i++) {
         ins *at = gpu_shared_at(p, o, position(p, lb_idx(b, i), column), k);
-        to[i] = lb_load(b, lt(p->kind, 1), o->shared, lb_bin(b, L_ADD, half, at), 0);
+        to[i] = lb_load(b, lt(p->kind, 1), o->shared, lb_add(b, half, at), 0);
     }
 }
 
 static void multiply_threads(product *p, ins *slice) {
     lbuild *b = p->g->b;
-    ins *fa[MOST_EACH], *fb[MOST_EACH], *k = open_results(p, "k", p->t.words);
+    ins *fa[MOST_EACH], *fb[MOST_EACH], *k = gpu_unroll(b, "k", p->t.words);
     load_factors(p, &p->a, false, p->t.each_m, slice, k, fa);
     load_factors(p, &p->b, true, p->t.each_n, slice, k, fb);
     for (int i = 0; i < p->t.each_m; i++)
         for (int j = 0; j < p->t.each_n; j++) {
             ins *sum = p->sums[i * p->t.each_n + j], *old = lb_get(b, sum);
-            lb_set(b, sum,
-                   lkind_is_float(p->kind) ? lb_muladd(b, fa[i], fb[j], old)
-                                           : lb_bin(b, L_ADD, lb_bin(b, L_MUL, fa[i], fb[j]), old));
+            lb_set(b, sum, emit_muladd(b, fa[i], fb[j], old));
         }
     lb_end(b, k);
 }
@@ -366,15 +356,14 @@ static void open_block(product *p) {
     dim *tiles_m = dim_ceildiv(p->a.extent, dim_const(d, p->t.m)),
         *tiles_n = dim_ceildiv(p->b.extent, dim_const(d, p->t.n));
     gpu_launch(g, dim_mul(dim_mul(tiles_m, tiles_n), gpu_product_of(e, p->outer, p->nouter)), p->threads);
-    ins *tm = emit_dim(e, tiles_m), *tn = emit_dim(e, tiles_n), *rest = gpu_quotient(b, g->grid, tn);
-    p->b.first = lb_bin(b, L_MUL, gpu_rest(b, g->grid, tn), lb_idx(b, p->t.n));
-    p->a.first = lb_bin(b, L_MUL, gpu_rest(b, rest, tm), lb_idx(b, p->t.m));
-    gpu_set_counters(g, p->outer, p->nouter, gpu_quotient(b, rest, tm));
+    ins *tm = emit_dim(e, tiles_m), *tn = emit_dim(e, tiles_n), *rest = gpu_div(b, g->grid, tn);
+    p->b.first = idx_mulk(b, gpu_mod(b, g->grid, tn), p->t.n);
+    p->a.first = idx_mulk(b, gpu_mod(b, rest, tm), p->t.m);
+    gpu_set_counters(g, p->outer, p->nouter, gpu_div(b, rest, tm));
 }
 
 static void make_memory(product *p) {
     lbuild *b = p->g->b;
-    ltype t = lt(p->kind, 1);
     operand *const both[] = {&p->a, &p->b};
     for (int j = 0; j < 2; j++) gpu_choose_units(p, both[j]);
     gpu_choose_async(p);
@@ -385,14 +374,14 @@ static void make_memory(product *p) {
     }
     if (p->a.cores || p->b.cores) gpu_make_mbarriers(p);
     int n = p->t.each_m * p->t.each_n;
-    ins *zero = lkind_is_float(p->kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
+    ins *zero = emit_zero(b, lt(p->kind, 1));
     p->acc = lb_local(b, p->kind, n, 16, false);
     if (!p->tensor) {
         p->sums = ARENA_ARRAY(p->g->e->scratch, ins *, n);
         for (int j = 0; j < n; j++) p->sums[j] = lb_var(b, "sum", zero);
         return;
     }
-    ins *i = open_results(p, "i", n);
+    ins *i = gpu_unroll(b, "i", n);
     lb_store(b, p->acc, i, zero, 0);
     lb_end(b, i);
 }
@@ -414,8 +403,8 @@ static void sum_slices(product *p) {
     lb_barrier(b);
     ins *depth = emit_dim(p->g->e, p->depth),
         *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
-    ins *slice = gpu_rest(b, gpu_quotient(b, k0, lb_idx(b, deep)), lb_idx(b, 2)),
-        *other = lb_bin(b, L_SUB, lb_idx(b, 1), slice), *next = lb_bin(b, L_ADD, k0, lb_idx(b, deep));
+    ins *slice = gpu_modk(b, gpu_divk(b, k0, deep), 2), *other = lb_sub(b, lb_idx(b, 1), slice),
+        *next = idx_addk(b, k0, deep);
     ins *more = lb_cmp(b, L_SLT, next, depth), *fetch = lb_if(b, more);
     load_slices(p, next);
     lb_end(b, fetch);
@@ -449,17 +438,16 @@ static void sum_slices_async(product *p) {
     ins *depth = emit_dim(p->g->e, p->depth);
     for (int s = 0; s < ahead; s++) issue_slices(p, lb_idx(b, s * deep), lb_idx(b, s));
     ins *k0 = lb_for(b, "k0", lb_idx(b, 0), depth, lb_idx(b, deep), LOOP_SERIAL);
-    ins *number = gpu_quotient(b, k0, lb_idx(b, deep)), *all = lb_idx(b, p->stages);
+    ins *number = gpu_divk(b, k0, deep), *all = lb_idx(b, p->stages);
     if (p->copies) lb_gpu(b, (gpu_ins){.op = GPU_CP_ASYNC_WAIT, .count = ahead == 2}, NULL);
     if (p->mbarriers) gpu_wait_slice(p, number);
     bool written = !p->a.cores || !p->b.cores; // by threads
     if (p->warpgroups && written) lb_gpu(b, (gpu_ins){GPU_PROXY_FENCE}, NULL);
     lb_barrier(b);
-    if (p->warpgroups) gpu_begin_wgmma(p, gpu_rest(b, number, all));
-    issue_slices(p, lb_bin(b, L_ADD, k0, lb_idx(b, ahead * deep)),
-                 gpu_rest(b, lb_bin(b, L_ADD, number, lb_idx(b, ahead)), all));
+    if (p->warpgroups) gpu_begin_wgmma(p, gpu_mod(b, number, all));
+    issue_slices(p, idx_addk(b, k0, ahead * deep), gpu_mod(b, idx_addk(b, number, ahead), all));
     if (p->warpgroups) gpu_wait_wgmma(p);
-    else gpu_multiply_tensors(p, gpu_rest(b, number, all));
+    else gpu_multiply_tensors(p, gpu_mod(b, number, all));
     lb_end(b, k0);
     if (p->overlaps) gpu_finish_wgmma(p);
 }

@@ -59,6 +59,9 @@ typedef struct product {
 } product;
 
 // schedule_gpu_load.c
+// The scope in which an operand's axes stand at position `at` and those of K at `k`.
+scope gpu_open_element(product *p, const operand *o, ins *at, ins *k);
+void gpu_close_element(product *p, const operand *o, scope s);
 static inline bool gpu_is_wide(const operand *o) { return o->unit_rows * o->unit_words > 1; }
 void gpu_choose_units(product *p, operand *o);            // p->async: for copies past the registers
 int gpu_staged_words(const product *p, const operand *o); // of a thread
