@@ -1,4 +1,5 @@
-// The small passes over the graph, and those over the program by what they take of their context.
+// The small passes over the graph, and the entry points of program passes: each picks its arguments from the
+// context.
 #include "passes/passes.h"
 #include "ir/graph/op.h"
 #include "ir/target.h"
@@ -18,7 +19,7 @@ void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &
 void pass_split_sums(pass_context *c) { split_sums(c->program, c->target); }
 void pass_split_attention(pass_context *c) { split_attentions(c->program); }
 
-// Vectors and dot products want layouts; plain scalars run as well without the copies.
+// Vectors and dot products profit from layouts; scalar code is as fast without the copies.
 static bool wants_layouts(const pass_context *c) { return c->target->vector_bits || c->target->dsp; }
 void pass_widen(pass_context *c) {
     if (c->target->vector_bits) widen_halves(c->program);
@@ -41,9 +42,8 @@ void pass_place(pass_context *c) { assign_spaces(c->program); }
 // ---------------------------------------------------------------- over the graph
 void pass_infer(pass_context *c) { infer_graph(c->module->main); }
 
-// An expansion puts its nodes before n and replaces n's outputs: the new nodes are looked at in turn, so
-// functions of functions expand too. Expansions are data of the standard and end; the count is only for a
-// defect.
+// An expansion inserts nodes before n and replaces n's outputs. The new nodes are visited in turn, so nested
+// functions expand too. Expansions come from the standard and are finite; the limit only detects defects.
 static void expand_graph(graph *g) {
     int made = 0;
     for (int j = 0; j < g->nodes.n; j++) {

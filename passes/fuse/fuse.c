@@ -1,12 +1,13 @@
-// Fusion: a program of kernels, one or more for each node, becomes one of fewer and larger kernels. What the
-// parts share: who reads and writes what, and where. The table in compiler/driver/pipeline.c has their order.
+// Fusion: turns a program with one or more kernels per node into fewer, larger kernels. This file has the
+// shared legality checks: def-use questions, moving kernels, names. The table in compiler/driver/pipeline.c
+// lists the order of the passes.
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 #include "passes/passes.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- questions
-// Complex numbers, strings, laid out buffers and the same bits as another type.
+// Complex numbers, strings, buffers with a layout, and views of another type.
 static bool is_odd(const buffer *b) {
     return dtype_class_of(b->dtype) == DC_COMPLEX || b->dtype == DT_STRING || b->layout ||
            (b->role != BUF_LOCAL && b->dtype != buffer_root(b)->dtype);
@@ -53,7 +54,7 @@ bool read_elsewhere(fuse *f, const buffer *b, const site *but) {
     return read;
 }
 
-// Steps in bodies between the two count as well.
+// Steps in nested regions between the two count as well.
 static bool is_between(const site *at, const site *a, const site *b) {
     return at->time > a->time && at->time < b->time;
 }
@@ -122,7 +123,7 @@ void fuse_removed(fuse *f, site *at) {
     fuse_changed(f, at);
 }
 
-// "Conv_conv1" and "Relu_relu1" make "Conv_conv1_Relu".
+// "Conv_conv1" and "Relu_relu1" become "Conv_conv1_Relu".
 void merge_names(kernel *into, const kernel *head, const kernel *tail) {
     size_t n = strlen(head->name), op = strcspn(tail->name, "_");
     const char *name = head->name;
@@ -240,10 +241,10 @@ void pass_late_rows(pass_context *c) { run(c, true, fuse_rows); }
 void pass_late_attention(pass_context *c) { run(c, true, fuse_chains); }
 void pass_reciprocal(pass_context *c) { run(c, true, fuse_divide); }
 
-// Half floats compute in float inside of a kernel; other small types keep the values they can hold.
+// Half floats are computed as f32 within a kernel; other small types must be representable.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
     if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;
     if ((t == DT_F16 || t == DT_BF16) && !f->o->strict) return value;
-    // As a store does: a float8 was saturated, or not, by the cast that made it.
+    // Like a store: the cast that made a float8 decided on saturation.
     return dtype_is_float(t) ? x_round_to(k, value, t, dtype_bits(t) != 8) : x_cast(k, value, t, true);
 }

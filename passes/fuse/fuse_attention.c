@@ -1,5 +1,5 @@
-// Chains such as attention: a contraction whose rows are reduced (softmax) and then contracted again along
-// the reduced axis become one kernel, brought into one form:
+// Attention: a contraction whose rows are reduced (softmax) and then contracted again along the reduced axis
+// becomes one kernel in canonical form:
 //
 //   for rows:  scores[j] = sum over d          top = max over j        weights[j] = exp(scores[j] - top)
 //              total = sum over j of weights   out[e] = f(sum over j of weights[j] * v[j, e], total)
@@ -11,12 +11,12 @@ static bool reads_constant(const expr *e) { return e->op == X_READ && e->buffer-
 
 static bool plain_contraction(const kernel *k) {
     if (k->stages.n != 1 || k->stages.at[0]->states.n != 1 || !is_contraction(k)) return false;
-    // A product with weights is better off over tiles of many rows.
+    // A product with weights is faster over tiles of many rows.
     return !expr_any(k->stages.at[0]->states.at[0].step, reads_constant);
 }
 
-// Products of bytes are several times faster over tiles of many rows than those of floats in a row's kernel,
-// and leave bytes behind. Only where there are very many of these would memory matter more.
+// Integer products are several times faster over tiles of many rows than float products within a row's
+// kernel, and their results are bytes. Only with very many results does memory traffic matter more.
 static bool reads_byte(const expr *e) {
     return e->op == X_READ && dtype_is_int(e->buffer->dtype) && dtype_bits(e->buffer->dtype) == 8;
 }
@@ -84,14 +84,14 @@ static bool reduces_rows(const kernel *k) {
 typedef struct form {
     kernel *k, *old;
     arena *scratch;
-    int weight, sum, value; // stages; sum -1: none adds up the weights
+    int weight, sum, value; // stages; sum -1: no stage sums the weights
     const buffer *weights;
-    expr *kept;  // of the weights: what depends on the key
-    expr *scale; // and what does not, NULL: nothing
+    expr *kept;  // the part of the weights that depends on the key
+    expr *scale; // the invariant factor, NULL: none
     bool divides;
-    bool nan_is_zero; // weights that are no number count as 0
+    bool nan_is_zero; // NaN weights count as 0
     bool copies;      // the weights are a copy of another local
-    expr **finish;    // by local: NULL, or what its readers make of the state that it holds now
+    expr **finish;    // by local: NULL, or the function that its readers apply to the state stored in it
 } form;
 
 static const write *stage_write_to(const stage *s, const buffer *b) {
@@ -103,7 +103,7 @@ static const write *stage_write_to(const stage *s, const buffer *b) {
 
 static bool is_axis(const expr *e, int axis) { return e->op == X_AXIS && e->axis == axis; }
 
-// The stage that fills the local with one value for each position of its only axis.
+// The stage that fills a local with one value per position of its only axis.
 static int filling_stage(const kernel *k, const buffer *b) {
     int found = -1;
     for (int j = 0; j < k->stages.n; j++)
@@ -134,7 +134,8 @@ static bool find_weights(form *f) {
 
 static bool is_zero(const expr *e) { return e->op == X_CONST && dtype_is_float(e->dtype) && e->f == 0; }
 
-// value = kept * scale, or kept / scale, where scale is the same for all keys; or 0 where that is no number.
+// Splits value = kept * scale or kept / scale with a scale that is the same for all keys; or that with 0 in
+// place of NaN.
 static void split_scale(form *f) {
     const stage *s = f->old->stages.at[f->weight];
     int axis = s->axes.at[0];
@@ -181,8 +182,8 @@ static const buffer *row_scalar(const expr *e) {
     return e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0 ? e->buffer : NULL;
 }
 
-// exp(score - largest score) is between 0 and 1, or no number; its sum over the row is at least 1, or no
-// number where any of them is none. So the sum tells for all of them.
+// exp(score - maximum) is in [0, 1] or NaN; its sum over the row is at least 1, or NaN if any of them is. So
+// the sum shows whether a weight is NaN.
 static const buffer *sum_tells(const form *f) {
     const kernel *k = f->old;
     if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;
@@ -196,7 +197,7 @@ static const buffer *sum_tells(const form *f) {
     return row_scalar(f->scale) == total ? total : NULL;
 }
 
-// Whether e is a small function of one state and of nothing else.
+// Whether e is a small function of a single state.
 static bool is_function_of_state(arena *scratch, expr *e) {
     expr_list l = expr_nodes(scratch, e);
     int states = 0;
@@ -208,7 +209,7 @@ static bool is_function_of_state(arena *scratch, expr *e) {
     return states == 1 && l.n <= 4;
 }
 
-// Row scalars that are a small function of a sum hold the sum itself, and their readers apply the function.
+// Scalars of a row that are a small function of a sum store the sum itself; their readers apply the function.
 static void find_finishes(form *f) {
     const kernel *k = f->old;
     f->finish = ARENA_ARRAY(f->scratch, expr *, k->locals.n + 1);

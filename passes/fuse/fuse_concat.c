@@ -1,5 +1,5 @@
-// Concatenations that grow become one: where each is the one before and something more, all are parts of the
-// last, and what they have in common is copied once.
+// Chains of growing concatenations become one: if each extends the one before, all of them are prefixes of
+// the last one, and their common parts are copied once.
 //
 //   x1[c] = x0[c], x1[c + 64] = f(x0)[c]           x2[c] = x0[c]
 //   ... reads x1                                   x2[c + 64] = f(x0)[c]
@@ -9,18 +9,18 @@
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
 
-enum { LEAST_LENGTH = 3 }; // two may as well be computed where they are read
+enum { LEAST_LENGTH = 3 }; // shorter chains are as well inlined into their readers
 
-// A kernel that does nothing but write buffers side by side, whole ones, into a buffer of its own.
+// A kernel that only copies whole buffers side by side into a buffer of its own.
 typedef struct joint {
     kernel *k;
     buffer *to;
     const site *at;
     VEC(buffer *) parts; // by stage
     int along;           // dim
-    int next;            // the one that has all of this one's parts first, -1: none
-    bool continues;      // another one
-    int own;             // the first stage with what that other one does not have
+    int next;            // the joint that begins with all parts of this one, -1: none
+    bool continues;      // it extends another one
+    int own;             // the first stage that the extended one lacks
 } joint;
 
 typedef struct grow {
@@ -30,7 +30,8 @@ typedef struct grow {
 } grow;
 
 // ---------------------------------------------------------------- recognition
-// The dim along which the stage's part is one of several; -1: it is no whole buffer. at: where it begins.
+// The dim along which the stage copies one of several parts, -1: not a whole buffer. *at: where the part
+// begins.
 static int part_of(const kernel *k, const stage *s, buffer **from, dim **at) {
     if (s->states.n || s->writes.n != 1) return -1;
     const write *w = &s->writes.at[0];
@@ -79,8 +80,8 @@ static void find_joints(grow *g) {
     }
 }
 
-// Whether only kernels of its region use it, directly, none before that kernel fills it, and none writes it
-// afterwards.
+// Whether all uses are direct ones by kernels of its region, after the kernel that fills it, and none of them
+// writes it.
 static bool is_own(const grow *g, const joint *j) {
     const buffer_uses *of = &g->uses->of[j->to->id];
     if (of->by_others || of->viewed || of->sites.at[0] != j->at) return false;
@@ -90,7 +91,7 @@ static bool is_own(const grow *g, const joint *j) {
 }
 
 // ---------------------------------------------------------------- chains
-// Whether b begins with all that a has, or with a itself; then with how many stages.
+// Whether b begins with all parts of a, or with a itself, and in how many stages.
 static bool continues(const joint *b, const joint *a, int *stages) {
     if (a->at->region != b->at->region || a->along != b->along || a->to->rank != b->to->rank) return false;
     *stages = 1;
@@ -114,7 +115,7 @@ static void find_chains(grow *g) {
 }
 
 // ---------------------------------------------------------------- rewriting
-// What the chain's kernel j fills lies in the last one's buffer.
+// Redirects the parts that kernel j of a chain fills to the buffer of the last one.
 static void move_joint(const grow *g, const joint *j, buffer *to) {
     kernel *k = j->k;
     int n = 0;

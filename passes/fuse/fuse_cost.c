@@ -1,20 +1,20 @@
-// What kernels are made of, and what computing their values again would cost.
+// Classification of kernels, and the cost of recomputing their values.
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
 #include <math.h>
 #include <string.h>
 
 // ---------------------------------------------------------------- one value
-// Index arithmetic and guards cost nothing, nor does what stays the same along the innermost axis.
+// The cost of a value along its innermost axis: index arithmetic, guards and invariant operands are free.
 typedef struct value_look {
     const write *w;
     int inner;       // axis, -1: none
     uint8_t *varies; // by id
-    uint8_t *wanted; // by id: reached by other ways than through an index
+    uint8_t *wanted; // by id: an operand other than an index
     cost c;
-    bool one_chain; // nothing but conversions, and products and differences with parameters
-    int elements;   // reads that are no parameters
-    bool narrow;    // of smaller elements than what is written
+    bool one_chain; // only conversions, and products and differences with parameters
+    int elements;   // reads that are not parameters
+    bool narrow;    // their elements are narrower than the result
 } value_look;
 
 static void look_varies(value_look *l, const expr *e) {
@@ -25,8 +25,7 @@ static void look_varies(value_look *l, const expr *e) {
     l->varies[e->id] = v;
 }
 
-// A read that is the same for several elements in a row or column: scales and zero points of channels or
-// blocks.
+// A read shared by several elements of a row or column: scales and zero points of channels or blocks.
 static bool is_parameter(const value_look *l, const expr *e) {
     for (int j = 0; j < l->w->to->rank; j++) {
         const expr *i = l->w->index[j];
@@ -120,7 +119,7 @@ bool is_pointwise(const kernel *k) {
     return plain_writes(s);
 }
 
-// Dequantisation is read through like a movement: the small elements are what should lie in memory.
+// Dequantisation is inlined like data movement, so that the narrow elements are stored.
 static bool widens(arena *scratch, const write *w) {
     expr_list reads = reads_only(expr_nodes(scratch, w->value));
     bool found = false;
@@ -157,7 +156,7 @@ static bool read_uses(const expr *e, int axis) {
     return false;
 }
 
-// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: it has no such read.
+// The axes (by bit) in the reads of a factor that depend on a reduce axis; false: there is no such read.
 static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t *axes) {
     expr_list reads = reads_only(expr_nodes(k->arena, factor));
     bool any = false;
@@ -195,7 +194,7 @@ static bool is_affine_read(kernel *k, const expr *read) {
     expr *base, *coef[256];
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
-        if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the number of a block
+        if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the index of a block
         if (!expr_affine(k, i, &base, coef)) return false;
     }
     return true;
@@ -207,7 +206,7 @@ bool affine_terms(kernel *k) {
     return true;
 }
 
-// Whether all reads in the terms of reductions have no guard, or one that a halo makes unnecessary.
+// Whether reads in reduction terms have no guard, or one that a halo can replace.
 static bool open_terms(kernel *k) {
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     expr_list reads = term_reads(k);
@@ -227,7 +226,7 @@ typedef struct demand {
     const kernel *k;
     const buffer *root;
     arena *scratch;
-    int *axes, naxes; // loops around the reads looked at, outermost first
+    int *axes, naxes; // loops around the current reads, outermost first
     double total;
     bool seen;
 } demand;
@@ -240,7 +239,7 @@ static double ratio(dim *loops, dim *count) {
     return q && dim_is_const(q) ? (double)dim_value(q) : HUGE_VAL;
 }
 
-// Loops inside of the last one that the index uses find the value already there.
+// Loops inside the innermost one that the index uses hit the same element.
 static double times_read(const demand *d, const expr *e) {
     dims *t = d->k->program->dims;
     dim *used = dim_const(t, 1);
@@ -256,7 +255,7 @@ static double times_read(const demand *d, const expr *e) {
     for (int j = 0; j < e->buffer->rank; j++) wide += !dim_is(e->buffer->dims[j], 1);
     if (last < 0) return 1;
     double more = ratio(used, buffer_count(e->buffer));
-    if (more == HUGE_VAL && nused <= wide) more = 1; // windows have more loops than the buffer has axes
+    if (more == HUGE_VAL && nused <= wide) more = 1; // windows have more loops than the buffer has dims
     return again * more;
 }
 

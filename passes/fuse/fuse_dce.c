@@ -1,4 +1,4 @@
-// Dead code elimination: writes that nobody reads go, and stages and kernels without writes.
+// Dead code elimination: removes writes without readers, stages without writes and kernels without stages.
 #include "ir/kernel/edit.h"
 #include "passes/fuse/fuse_impl.h"
 
@@ -9,8 +9,8 @@ static bool reads_root(expr_list l, const buffer *root) {
     return found;
 }
 
-// Whether the kernel uses what w writes for more than w: a value that a loop carries from one run of the
-// kernel to the next.
+// Whether the kernel itself reads the buffer that w writes, other than in w: a value carried between
+// iterations of a loop around the kernel.
 static bool is_carried(const kernel *k, const write *w) {
     const buffer *root = buffer_root(w->to);
     arena *scratch = arena_new();
@@ -25,7 +25,7 @@ static bool is_carried(const kernel *k, const write *w) {
     return found;
 }
 
-// Without the kernel's own reads.
+// Reads by the kernel itself count only as carried values.
 static bool is_live(const uses *u, const site *at, const write *w) {
     const buffer *root = buffer_root(w->to);
     const buffer_uses *of = &u->of[root->id];
@@ -35,7 +35,7 @@ static bool is_live(const uses *u, const site *at, const write *w) {
     return live || is_carried(at->s->kernel, w);
 }
 
-// Drops writes that nobody wants and stages without writes; true when something went.
+// Drops dead writes, and stages without writes; true if anything was dropped.
 static bool prune(const uses *u, const site *at) {
     arena *scratch = arena_new();
     kernel *k = at->s->kernel;
@@ -59,7 +59,8 @@ static bool prune(const uses *u, const site *at) {
     return changed;
 }
 
-// Last kernels first: what they read may be dead with them. Loops carry values backwards: until nothing goes.
+// In reverse program order, because what a dead kernel reads may become dead. Loops carry values backwards,
+// so this is repeated until nothing changes.
 void eliminate_dead_code(program *p) {
     enum { ROUNDS = 8 };
     arena *scratch = arena_new();

@@ -1,5 +1,5 @@
-// Pointwise consumers go into the writes of their producers: to[i] = v; c[f(i)] = g(to[i], ...) becomes
-// c[f(i)] = g(v, ...). Where to is read elsewhere too, both are written.
+// Pointwise consumers become the epilogue of their producers: to[i] = v; c[f(i)] = g(to[i], ...) becomes
+// c[f(i)] = g(v, ...). If `to` has other readers, both are written.
 #include "passes/fuse/fuse_impl.h"
 
 enum { MOST_WRITES = 6 };
@@ -9,14 +9,14 @@ typedef struct joint {
     arena *scratch;
     site *p, *c;
     kernel *pk;
-    kernel ck; // as it was
+    kernel ck; // before fusion
     kernel *made;
-    buffer *root, *to;     // what the producer writes
-    buffer *view;          // and how the consumer reads it
+    buffer *root, *to;     // as the producer writes it
+    buffer *view;          // as the consumer reads it
     int axis[MAX_RANK];    // by dim of the view: the consumer's axis, -1: none
-    dim *stride[MAX_RANK]; // NULL, or 0 or 1 (known at run time): the consumer repeats this dim where it is 0
+    dim *stride[MAX_RANK]; // NULL, or a runtime 0 or 1: the consumer broadcasts this dim where it is 0
     bool stretched, keep;
-    // while one write is replaced
+    // while a write is replaced
     const stage *old_stage;
     const write *old_write;
     cloning *g;
@@ -84,7 +84,7 @@ static bool write_form(joint *j) {
 }
 
 // ---------------------------------------------------------------- building
-// Another output of the producer at the same place of the same stage.
+// The value of another output of the producer at the same position in the same stage.
 static expr *sibling_value(joint *j, const expr *e, expr **index) {
     for (int i = 0; i < j->old_stage->writes.n; i++) {
         const write *w = &j->old_stage->writes.at[i];
@@ -114,7 +114,7 @@ static expr *read_value(cloning *g, const expr *e, expr **index, expr *guard, ex
     return v && guard ? x_select(g->to, guard, v, fill ? fill : x_zero(g->to, v->dtype)) : v;
 }
 
-// The consumer's axes as what the producer's write index says.
+// Maps the consumer's axes to the indices of the producer's write.
 static cloning *consumer_cloning(joint *j, const write *w) {
     kernel *k = j->made;
     cloning *g = clone_new(j->scratch, k, &j->ck);
@@ -147,7 +147,7 @@ static void replace_write(joint *j, stage *s, const write *w) {
     }
 }
 
-// The made kernel starts as the producer without stages; stretched axes get the consumer's extent.
+// The fused kernel starts as the producer without stages; broadcast axes get the consumer's extent.
 static void begin_kernel(joint *j) {
     kernel *k = j->made;
     const kernel *from = j->pk;
@@ -194,7 +194,7 @@ static void build(joint *j) {
 }
 
 // ---------------------------------------------------------------- decisions
-// A contraction keeps its one write, along the same innermost axis.
+// A contraction keeps a single write with the same innermost axis.
 static bool keeps_order(const joint *j) {
     if (!is_contraction(j->pk)) return true;
     for (int s = 0; s < j->pk->stages.n; s++) {
@@ -240,14 +240,14 @@ static bool join(fuse *f, site *p, site *c, buffer *root) {
     return true;
 }
 
-// Whether c makes large elements of root's small ones: better where it is read (dequantisation).
+// Whether c widens the elements of root (dequantisation), which is better done by its readers.
 static bool expands(const site *c, const buffer *root) {
     const write *w = &c->s->kernel->stages.at[0]->writes.at[0];
     return dtype_bits(w->to->dtype) > dtype_bits(root->dtype) &&
            dim_equal(buffer_count(w->to), buffer_count(root)) == TRI_YES;
 }
 
-// What could take c in: contractions before others, late ones before early ones.
+// Tries producers: contractions first, late ones before early ones.
 static bool join_with_producer(fuse *f, site *c) {
     for (int contraction = 1; contraction >= 0; contraction--) {
         for (int limit = c->time, tries = 0; tries < 8; tries++) {

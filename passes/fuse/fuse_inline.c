@@ -1,7 +1,8 @@
-// Pointwise producers go into the reads of their consumers: read(b, i) becomes the value that was written to
-// b at i.
+// Inlining of pointwise producers into the reads of their consumers: read(b, i) becomes the value that was
+// written to b at i.
 //
-// A producer writes its buffer in one piece or several (Concat); each piece covers a box of the buffer:
+// A producer writes its buffer in one piece or, if it is a concatenation, in several; each piece covers a box
+// of the buffer:
 //   for axes: b[axis + low, ...] = value(axes)
 #include "passes/fuse/fuse_impl.h"
 #include "passes/match/contract.h"
@@ -12,7 +13,7 @@ enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8, FEW_PRODUCTS = 4 };
 typedef struct piece {
     const stage *s;
     const write *w;
-    int axis[MAX_RANK]; // by dim of the buffer; -1: none, the index is low
+    int axis[MAX_RANK]; // by dim of the buffer; -1: the index is low alone
     dim *low[MAX_RANK];
 } piece;
 
@@ -21,7 +22,7 @@ typedef struct source {
     buffer *root, *to;
     piece pieces[MOST_PIECES];
     int n;
-    bool in_row; // pieces follow each other along dim `along` and cover it
+    bool in_row; // pieces are adjacent along dim `along` and cover it
     int along;
 } source;
 
@@ -61,7 +62,7 @@ static bool covers(const source *src, const piece *p, int d) {
     return dim_is(p->low[d], 0) && dim_equal(extent_of(src, p, d), src->to->dims[d]) == TRI_YES;
 }
 
-// Whether the pieces lie side by side along one dim, in order and without gaps.
+// Whether the pieces are adjacent along one dim, in order and without gaps.
 static bool side_by_side(source *src) {
     src->along = -1;
     for (int d = 0; d < src->to->rank; d++) {
@@ -101,7 +102,7 @@ typedef struct inlining {
 
 static expr *both(kernel *k, expr *a, expr *b) { return !a ? b : !b ? a : x_and(k, a, b); }
 
-// Where an index lies in piece j, given that it lies in no later one.
+// The condition that an index is in piece j, given that it is in no later piece.
 static expr *inside(kernel *k, const source *src, int j, expr *const *at) {
     const piece *p = &src->pieces[j];
     expr *in = NULL;
@@ -134,7 +135,7 @@ static expr *piece_value(inlining *in, kernel *k, const piece *p, expr *const *a
 static bool is_false(const expr *e) { return e && e->op == X_CONST && e->i == 0; }
 static bool is_true(const expr *e) { return e && e->op == X_CONST && e->i != 0; }
 
-// value where guard, else fill; a plain read of the same guard takes the fill itself.
+// value where guard holds, else fill; a plain read with the same guard takes the fill itself.
 static expr *guarded(kernel *k, const piece *p, expr *value, expr *guard, expr *fill) {
     if (!guard) return value;
     if (!fill) fill = x_zero(k, value->dtype);
@@ -215,20 +216,20 @@ static cost cost_of_source(const source *src) {
     return all;
 }
 
-// Whether computing values where they are read costs less than a pass through memory.
+// Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
 static bool worth(fuse *f, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
-    double demand = src->k->stages.n > src->n; // computed anyway, for what else the kernel does
+    double demand = src->k->stages.n > src->n; // the kernel computes it for its other results anyway
     bool contraction = false;
     for (int j = 0; j < n; j++) {
         const kernel *k = to[j]->s->kernel;
         if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
-        if (src->n > 1 && has_states(k)) return false; // each term would ask where it lies
+        if (src->n > 1 && has_states(k)) return false; // every term would select its piece
         bool here = false;
         demand += demand_of(k, src->root, &here);
         contraction |= here;
     }
-    // Bytes stay bytes in products of bytes; wider elements of the run are converted once, not for each
+    // Integer products need the bytes themselves; wider elements are converted once instead of once per
     // product.
     bool scales = c.scales && c.work <= CHEAP_SCALE && (c.bits <= 8 || demand <= FEW_PRODUCTS);
     if (contraction && !(src->n == 1 && (c.moves || scales))) return false;
@@ -238,13 +239,13 @@ static bool worth(fuse *f, const source *src, site *const *to, int n) {
 }
 
 // ---------------------------------------------------------------- chains
-// Two pointwise kernels over the same axes in the same order: the second's operations are added to the first,
-// so that a long chain is not copied at each of its links.
+// Two pointwise kernels over the same axes in the same order: the operations of the second are appended to
+// the first, so that a long chain is not cloned at each link.
 typedef struct link {
     fuse *f;
     const source *src;
     expr *value;
-    expr *read; // the only one of the producer's buffer
+    expr *read; // the only read of the producer's buffer
 } link;
 
 static expr *read_link(cloning *g, const expr *e, expr **index, expr *guard, expr *fill) {

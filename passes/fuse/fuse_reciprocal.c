@@ -1,17 +1,18 @@
-// Divisions by what is the same for a row become products with its reciprocal, as the operators' own kernels
-// have it: x[j] / scale[] for all j, with scale[] = v, is x[j] * scale[] with scale[] = 1 / v.
+// Strength reduction: division by a value of the row becomes multiplication by its reciprocal, as in the
+// operators' own kernels: x[j] / scale[] for all j, with scale[] = v, becomes x[j] * scale[] with scale[] = 1
+// / v.
 #include "passes/fuse/fuse_impl.h"
 
 typedef struct divisor {
-    int divides, else_used; // how often its reads are divisors in a loop of a stage, and anything else
+    int divides, else_used; // uses as the divisor in a loop of a stage, and all others
     int writes;
     bool reciprocal;
 } divisor;
 
 typedef struct divide {
     const kernel *k;
-    bool steps;     // something rounds to whole numbers, where the last bit of a quotient may decide
-    divisor *local; // by local
+    bool steps;     // something rounds to integers, where the last bit of a quotient matters
+    divisor *local; // by id of the local
 } divide;
 
 static divisor *divisor_of(const divide *d, const expr *e) {

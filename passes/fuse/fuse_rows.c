@@ -1,11 +1,11 @@
-// Kernels over the same rows become stages of one kernel; what passes between them becomes local to a row.
+// Kernels over the same rows become stages of one kernel; the buffers between them become local to a row.
 //
 //   for o in rows: first[o, ...] = ...        for o in rows:
 //   for o in rows: ... first[o, ...] ...  =>    stage: local[...] = ...
 //                                               stage: ... local[...] ...
 //
-// A contraction becomes a stage only in a chain such as attention: its rows are reduced, and the result is
-// contracted again along the same row. Alone it is faster over tiles of many rows.
+// A contraction becomes a stage only within attention: its rows are reduced, and the result is contracted
+// again along the same row. By itself it is faster over tiles of many rows.
 #include "passes/fuse/fuse_impl.h"
 #include <string.h>
 
@@ -13,23 +13,23 @@ enum { MOST_SHARED = 8, LOCAL_BYTES = 64 << 10, FEW_ROWS = 16, SMALL_ROW = 4096 
 
 typedef struct shared { // a buffer that the first kernel writes and the second reads
     buffer *root, *to;
-    bool row[MAX_RANK];  // by dim: this dim is a shared outer axis
+    bool row[MAX_RANK];  // by dim: whether it is a shared outer axis
     int axis1[MAX_RANK]; // that axis in the first kernel
-    bool keep;           // others read it too
-    buffer *local;       // in the made kernel, for the second to read
+    bool keep;           // it has other readers
+    buffer *local;       // in the fused kernel
 } shared;
 
 typedef struct rows {
     fuse *f;
     arena *scratch;
     site *p1, *p2;
-    kernel k1, k2; // as they were
-    kernel *made;  // takes the place of the second
+    kernel k1, k2; // before fusion
+    kernel *made;  // the fused kernel, which replaces the second
     shared list[MOST_SHARED];
     int n;
-    int *pair1, *pair2; // by axis: the other kernel's axis, or NONE
-    bool windows;       // the second walks over what it shares in windows (pooling), not over whole rows
-    bool force;         // part of a chain that is known to be worth it
+    int *pair1, *pair2; // by axis: the other kernel's axis, NONE or UNSEEN
+    bool windows;       // the second reads windows of a shared buffer (pooling), not whole rows
+    bool force;         // part of a chain that is known to be profitable
     bool failed;
 } rows;
 
@@ -38,7 +38,7 @@ enum { NONE = -1, UNSEEN = -2 };
 // ---------------------------------------------------------------- shared axes
 static bool is_stage_axis(const kernel *k, int axis) { return axis >= k->nouter; }
 
-// Axes that may be outer ones of the made kernel: those of kernels of several stages are fixed.
+// Axes that may become outer axes of the fused kernel: kernels of several stages have fixed ones.
 static bool may_be_outer(const kernel *k, int axis) {
     return k->axes.at[axis].kind == AXIS_PARALLEL && (k->stages.n == 1 || !is_stage_axis(k, axis));
 }
@@ -49,7 +49,7 @@ static int axes_in(const kernel *k, const expr *e) {
     return n;
 }
 
-// with: by dim of the shared buffer, the axis of the second kernel that stands there in all reads.
+// with: by dim of the shared buffer, the axis of the second kernel that indexes it in all reads.
 static void look_read(rows *r, const shared *s, const expr *e, int *with) {
     kernel *k2 = r->p2->s->kernel;
     expr *at[MAX_RANK];
@@ -77,7 +77,7 @@ static void pair_axes(rows *r, int a1, int a2) {
     else if (r->pair1[a1] != a2) r->pair1[a1] = r->pair2[a2] = NONE;
 }
 
-// The dims of one shared buffer that are rows; every write of it has to agree.
+// Finds the dims of a shared buffer that are rows; all writes of it have to agree.
 static void pair_shared(rows *r, shared *s) {
     int with[MAX_RANK];
     for (int d = 0; d < MAX_RANK; d++) with[d] = UNSEEN;
@@ -120,7 +120,8 @@ static bool paired_in(const shared *s, int a1) {
     return false;
 }
 
-// Keeps the pairs that all shared buffers have; what has fixed outer axes needs a pair for each of them.
+// Keeps the pairs that all shared buffers have in common. A kernel with fixed outer axes needs a pair for
+// each of them.
 static bool settle_pairs(rows *r) {
     for (int a = 0; a < r->k1.axes.n; a++) {
         bool ok = r->pair1[a] >= 0;
@@ -157,7 +158,7 @@ static bool find_shared(rows *r) {
     return r->n > 0;
 }
 
-// What is stored for a row; NULL: rank 0.
+// The elements stored per row; NULL: a scalar.
 static dim *row_size(const shared *s) {
     dim *n = NULL;
     for (int d = 0; d < s->to->rank; d++)
@@ -182,7 +183,7 @@ static bool rows_fit(const rows *r) {
     return true;
 }
 
-// Rows of unknown or large size need other rows to share the machine with.
+// Parallelism comes from the rows only, so there must be enough of them if they are large or of unknown size.
 static bool enough_rows(const rows *r) {
     dim *count = dim_const(r->f->p->dims, 1);
     for (int a = 0; a < r->k1.axes.n; a++)
@@ -253,7 +254,7 @@ static expr *read_local(cloning *g, const expr *e, expr **index, expr *guard, ex
     return x_read_guarded(g->to, s->local, inner, guard, fill);
 }
 
-// A local that the stage fills with the same values already.
+// A local that the stage already fills with the same values.
 static buffer *known_local(const cloning *g, const stage *s, const write *w, expr *const *inner, int n) {
     for (int i = 0; i < s->writes.n; i++) {
         const write *o = &s->writes.at[i];
@@ -271,7 +272,7 @@ static void write_shared(rows *r, cloning *g, stage *made, const stage *old, con
     kernel *k = r->made;
     expr *at[MAX_RANK], *inner[MAX_RANK];
     if (s->keep) clone_write(g, made, w);
-    for (int i = 0; i < old->writes.n; i++) // their indices are looked at
+    for (int i = 0; i < old->writes.n; i++) // known_local compares their indices
         for (int d = 0; d < old->writes.at[i].to->rank; d++) clone_expr(g, old->writes.at[i].index[d]);
     for (int d = 0; d < w->to->rank; d++) at[d] = clone_expr(g, w->index[d]);
     int n = inner_index(s, at, inner);
@@ -290,7 +291,7 @@ static void write_shared(rows *r, cloning *g, stage *made, const stage *old, con
     stage_write(k, made, s->local, inner, clone_expr(g, w->value));
 }
 
-// Axes of k that are not paired become axes of its stages; an outer axis of one stage comes before its own.
+// Unpaired axes of k become axes of its stages; outer axes of a single stage precede its own.
 static void clone_part(rows *r, cloning *g, const kernel *k, const int *pair, bool first) {
     for (int a = 0; a < k->axes.n; a++) {
         if (g->axis[a]) continue;
@@ -324,7 +325,7 @@ static void clone_part(rows *r, cloning *g, const kernel *k, const int *pair, bo
 
 static void build(rows *r) {
     kernel *k = r->made;
-    bool second = r->k1.stages.n == 1; // whose order of outer axes counts
+    bool second = r->k1.stages.n == 1; // whose order of outer axes is used
     const kernel *order = second ? &r->k2 : &r->k1;
     const int *pair = second ? r->pair2 : r->pair1;
     *k = (kernel){.id = k->id,
@@ -365,7 +366,7 @@ static bool rows_of(rows *r, fuse *f, site *p1, site *p2, bool force) {
     for (int a = 0; a < r->k2.axes.n; a++) r->pair2[a] = UNSEEN;
     if (!find_shared(r)) return false;
     for (int j = 0; j < r->n && !r->failed; j++) pair_shared(r, &r->list[j]);
-    r->k2 = *p2->s->kernel; // with the expressions that the comparison made
+    r->k2 = *p2->s->kernel; // including the expressions made by the comparison
     return !r->failed && settle_pairs(r) && worth_it(r) && can_move_down(f, p1, p2);
 }
 

@@ -1,8 +1,8 @@
-// Index arithmetic through reshapes: the same element in another shape of the same memory, with as few
-// divisions as the shapes allow.
+// Index arithmetic through reshapes: the index of the same element in another shape of the same memory, with
+// as few divisions as the shapes allow.
 #include "passes/fuse/fuse_impl.h"
 
-// An index as base + sum of coef * x, where x is no sum.
+// An index as base + sum of coef * x, where no x is a sum.
 enum { MOST_TERMS = 24 };
 typedef struct linear {
     int n;
@@ -104,7 +104,7 @@ static expr *simplify(kernel *k, expr *e) {
     return l.whole ? expr_of(k, &l) : e;
 }
 
-// The largest value of x, which is never negative; NULL: not known.
+// The largest value of a non-negative x; NULL: unknown.
 static dim *most_of(kernel *k, const expr *x) {
     if (x->op == X_AXIS) return dim_addk(k->axes.at[x->axis].extent, -1);
     dim *d = x->op == X_MOD || x->op == X_FLOORDIV ? invariant(k, x->arg[1]) : NULL;
@@ -114,7 +114,7 @@ static dim *most_of(kernel *k, const expr *x) {
     return most && d->min > 0 ? dim_floordiv(most, d) : NULL;
 }
 
-// coef / d when that leaves nothing over, else NULL.
+// coef / d if the division is exact, else NULL.
 static dim *exact_quotient(dim *coef, dim *d) {
     if (coef == d) return dim_const(d->table, 1);
     if (dim_is_const(coef) && dim_is_const(d))
@@ -126,8 +126,8 @@ static dim *exact_quotient(dim *coef, dim *d) {
     return dim_equal(dim_mul(q, d), coef) == TRI_YES ? q : NULL;
 }
 
-// e = quotient * d + rest with 0 <= rest < d, for e >= 0. d is the size of an axis, so never 0 where this is
-// used.
+// e = quotient * d + rest with 0 <= rest < d, for e >= 0. d is the extent of an axis with iterations, so it
+// is not 0.
 static void divide(kernel *k, expr *e, dim *d, expr **quotient, expr **rest) {
     linear l = linear_of(k, e), q = {.base = dim_const(d->table, 0)}, r = q;
     dim *most = r.base, *c;
@@ -168,12 +168,12 @@ static int wide_axes(const buffer *b, int *at) {
 typedef struct reshape {
     kernel *k;
     const buffer *from, *to;
-    int a[MAX_RANK], na, b[MAX_RANK], nb; // axes of more than one element
+    int a[MAX_RANK], na, b[MAX_RANK], nb; // axes with more than one element
     expr *const *index;
     expr **out;
 } reshape;
 
-// Axes a[i0..i1) of one shape are axes b[j0..j1) of the other.
+// Axes a[i0..i1) of one shape correspond to axes b[j0..j1) of the other.
 static void map_group(reshape *r, int i0, int i1, int j0, int j1) {
     kernel *k = r->k;
     expr *flat = x_i64(k, 0);
@@ -186,7 +186,7 @@ static void map_group(reshape *r, int i0, int i1, int j0, int j1) {
     if (j1 > j0) r->out[r->b[j0]] = flat;
 }
 
-// The smallest groups from i and j on that hold the same number of elements.
+// The smallest groups starting at i and j with the same number of elements.
 static void next_group(const reshape *r, int i, int j, int *i1, int *j1) {
     for (int size = 2; size <= r->na - i + r->nb - j; size++) {
         for (int m = 1; m < size; m++) {

@@ -1,5 +1,5 @@
-// Common subexpressions: a node that repeats an earlier one (operator, inputs, attributes) of its graph or an
-// outer one gives its users the earlier outputs.
+// Common subexpression elimination: users of a node that repeats an earlier one (operator, inputs,
+// attributes) of its graph or an outer graph use the earlier outputs instead.
 #include "ir/graph/op.h"
 #include "passes/passes.h"
 #include <string.h>
@@ -11,7 +11,7 @@ static bool attr_equal(const attr *a, const attr *b) {
     if (a->kind == ATTR_STRING) return a->size == b->size && memcmp(a->s, b->s, a->size) == 0;
     if (a->kind == ATTR_FLOATS) return memcmp(a->floats, b->floats, (size_t)a->n * sizeof *a->floats) == 0;
     if (a->kind == ATTR_INTS) return memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0;
-    return false; // regions and tensors: not compared
+    return false; // regions and tensors are not compared
 }
 
 static bool node_equal(const node *a, const node *b) {
@@ -34,7 +34,7 @@ static uint64_t node_hash(const node *n) {
     return h;
 }
 
-// What n would have set in the run, `first` sets.
+// The runtime symbols that n defines become those of `first`.
 static void merge_node(node *n, const node *first) {
     module *m = n->graph->module;
     for (int i = 0; i < n->nout; i++) {

@@ -1,6 +1,6 @@
-// Constant folding: a node whose inputs are all constants is lowered alone and run by the interpreter, under
-// limits of work and memory; its outputs become constants. Contents known as constant dims become constants
-// too.
+// Constant folding: a node whose inputs are all constant is lowered alone and run by the interpreter, within
+// limits of work and memory; its outputs become constants. Values whose symbolic contents are constant become
+// constants too.
 #include "ir/kernel/interp.h"
 #include "ir/kernel/lower.h"
 #include "passes/passes.h"
@@ -20,15 +20,15 @@ static bool is_foldable(const node *n) {
     return true;
 }
 
-// Whether n only makes wider elements of a constant's (DequantizeLinear or Cast of weights): it stays packed
-// and its readers convert, which takes less memory and bandwidth.
+// Whether n only widens the elements of a constant (DequantizeLinear or Cast of weights): the constant stays
+// packed and its readers convert, which saves memory and bandwidth.
 enum { WIDEN_FREELY = 256 };
 static bool widens(const node *n) {
     const constant *c = n->nin && n->in[0] ? n->in[0]->constant : NULL;
     if (!c || n->nout != 1 || !n->out[0]) return false;
     const type *t = &n->out[0]->type;
     bool quantised = dtype_bits(c->elem) <= 8 && c->elem != DT_BOOL &&
-                     dtype_is_float(t->elem); // integer products want these
+                     dtype_is_float(t->elem); // the operands of integer products
     if (c->count * dtype_bits(c->elem) <= (quantised ? 8 : 8 * WIDEN_FREELY)) return false;
     if (dtype_bits(t->elem) <= dtype_bits(c->elem) || t->rank != c->rank) return false;
     for (int j = 0; j < t->rank; j++)
@@ -36,7 +36,7 @@ static bool widens(const node *n) {
     return true;
 }
 
-// Bytes of all outputs, -1 when not constant.
+// Bytes of all outputs; 0 if a size is not constant.
 static int64_t output_bytes(const node *n) {
     int64_t sum = 0;
     for (int j = 0; j < n->nout; j++) {
@@ -44,7 +44,7 @@ static int64_t output_bytes(const node *n) {
         int64_t count = 1;
         for (int i = 0; i < n->out[j]->type.rank; i++) {
             dim *d = n->out[j]->type.dims[i];
-            if (!dim_is_const(d)) return 0; // data-dependent: the interpreter's limits hold
+            if (!dim_is_const(d)) return 0; // data-dependent: the interpreter's own limits apply
             if (dim_value(d) && __builtin_mul_overflow(count, dim_value(d), &count)) return INT64_MAX;
         }
         sum += dtype_size(n->out[j]->type.elem, count);
@@ -67,7 +67,7 @@ static void check_type_sizes(module *m, const value *v) {
                        dim_text(m->arena, v->type.dims[i]));
 }
 
-// Sizes and elements of a folded value that only the run would have known: known from here on.
+// Replaces runtime symbols among the sizes and elements of a folded value by its actual ones.
 static void put_found_sizes(module *m, const value *old, const constant *k) {
     int contents = dtype_is_int(k->elem) && old->ncontents == k->count ? old->ncontents : 0;
     int count = k->rank + contents;
@@ -82,7 +82,7 @@ static void put_found_sizes(module *m, const value *old, const constant *k) {
         if (m->values.at[j]->type.kind == TYPE_TENSOR) check_type_sizes(m, m->values.at[j]);
 }
 
-// n's outputs become free-standing values of its graph, then n goes.
+// n's outputs become constants of its graph, and n is deleted.
 static void detach(node *n, constant **k) {
     module *m = n->graph->module;
     for (int j = 0; j < n->nout; j++) {
@@ -107,7 +107,7 @@ static program *lower_alone(node *n) {
                   .buffers = {.arena = m->arena},
                   .checked = {.arena = m->arena},
                   .entry = p->main};
-    // Sizes of constants are known: what is to be checked concerns other nodes from the same place.
+    // Sizes of constants are known: the recorded checks belong to other nodes at the same place.
     for (int j = 0; j < m->checks.n; j++) map_put_number(&l.checked, (uint64_t)j, n);
     if (n->op->lower) n->op->lower(&l, n);
     else lower_view(&l, n, 0, 0);
@@ -123,14 +123,14 @@ static bool fold_node(node *n, pass_context *c) {
     program *p = lower_alone(n);
     constant **k = ARENA_ARRAY(m->arena, constant *, n->nout);
     int wanted = 0;
-    for (int j = 0; j < n->nout; j++) // the interpreter wants no gaps
+    for (int j = 0; j < n->nout; j++) // the interpreter does not accept gaps
         if (p->outputs.at[j]) p->outputs.at[wanted++] = p->outputs.at[j];
     p->outputs.n = wanted;
     tensor *out = ARENA_ARRAY(m->arena, tensor, wanted + 1);
     const char *message;
     interp_limits limits = {c->fold_work, 2 * c->fold_bytes};
     if (interp_program(p, m->arena, NULL, out, limits, &message) != INTERP_OK)
-        return false; // fails again, at run time
+        return false; // the error is reported at run time
     for (int j = 0, i = 0; j < n->nout; j++) {
         if (!n->out[j]) continue;
         k[j] = constant_new(m->arena, out[i].dtype, out[i].rank, out[i].dims);
@@ -140,7 +140,7 @@ static bool fold_node(node *n, pass_context *c) {
     return true;
 }
 
-// A small integer tensor whose contents inference found to be constant.
+// Folds a small integer tensor whose contents inference has found to be constant.
 static bool fold_contents(node *n) {
     for (int j = 0; j < n->nout; j++) {
         const value *v = n->out[j];
@@ -174,8 +174,8 @@ static bool has_unknown_sizes(const value *v) {
     return false;
 }
 
-// Sizes that follow from inputs which inference did not know and folding made constant: a range's limits, an
-// image's scales. Lowering looks at the constants and would not set what inference left to the run.
+// Infers sizes again from inputs that folding made constant, such as limits of a range or scales of an image:
+// lowering sees the constants and would not set the runtime symbols of the first inference.
 static void infer_again(node *n) {
     bool unknown = false, known = false;
     for (int j = 0; j < n->nout; j++) unknown |= has_unknown_sizes(n->out[j]);

@@ -1,5 +1,4 @@
-// Sizes that turn out to be others: what a pass learned about them, in all types, contents and checks of a
-// module.
+// Substitution of runtime symbols that a pass has resolved, in all types, contents and checks of a module.
 #include "passes/passes.h"
 
 typedef struct replacement {
@@ -20,14 +19,14 @@ static void replace_in(dim **d, int count, replacement *r) {
 
 static void replace_in_value(module *m, value *v, replacement *r) {
     if (v->type.kind == TYPE_TENSOR && v->type.rank > 0) {
-        v->type = type_tensor(m->arena, v->type.elem, v->type.rank, v->type.dims); // others may share them
+        v->type = type_tensor(m->arena, v->type.elem, v->type.rank, v->type.dims); // the dims may be shared
         replace_in(v->type.dims, v->type.rank, r);
     }
     if (v->contents) replace_in(v->contents, v->ncontents, r);
 }
 
 bool replace_unknown_dims(module *m, dim *const *before, dim *const *now, int count) {
-    // `before` may lie in what changes.
+    // copied: `before` may point into what changes
     replacement r = {.before = ARENA_ARRAY(m->arena, dim *, count + 1),
                      .now = ARENA_ARRAY(m->arena, dim *, count + 1)};
     for (int i = 0; i < count; i++) {

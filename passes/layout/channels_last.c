@@ -1,4 +1,4 @@
-// What a kernel wants to lie channels-last: convolutions, transforms and samples of images.
+// Kernels that prefer channels-last: convolutions, Winograd transforms, and samples of images.
 #include "passes/layout/channels_last.h"
 #include "passes/match/contract.h"
 #include "passes/rewrite/winograd.h"
@@ -20,7 +20,7 @@ static bool find_transform(const kernel *k, conv_form *f) {
     return f->image || f->out;
 }
 
-// A channel of its own for each output channel: the axis is in the image, the weights and the output.
+// Depthwise: each output channel has its own input channel, so the axis indexes image, weights and output.
 static void find_depthwise(const kernel *k, const expr *image, const expr *weights, const write *w,
                            conv_form *f) {
     for (int j = 0; j < image->buffer->rank; j++)
@@ -33,7 +33,7 @@ static void find_depthwise(const kernel *k, const expr *image, const expr *weigh
         }
 }
 
-// Whether the image is read in windows: a product's operand is not.
+// Whether the image is read in windows, unlike the operand of a matrix product.
 static bool is_window(const kernel *k, const expr *image) {
     for (int j = 0; j < image->buffer->rank; j++)
         if (image->index[j]->op != X_AXIS && index_reduces(k, image->index[j])) return true;
@@ -41,14 +41,14 @@ static bool is_window(const kernel *k, const expr *image) {
 }
 
 // ---- samples
-// Reads at places that data say (samples of an image between its elements), which are the same for all
-// channels: vectors of channels share all arithmetic about places and weights. Looking elements up one by one
-// needs little of it.
+// Reads at data-dependent positions (samples of an image between its elements) that are the same for all
+// channels: vectors of channels share the arithmetic on positions and weights. Plain lookups have little of
+// it.
 enum { MUCH_ARITHMETIC = 24, FEW_CHANNELS = 8 };
 
 static bool is_read(const expr *e) { return e->op == X_READ; }
 
-// The read's only index that is a plain parallel axis which no other of its indices uses.
+// The only index of the read that is a plain parallel axis not used by its other indices.
 static int channel_of_sample(const kernel *k, const expr *read) {
     bool data = false;
     int found = -1;
@@ -63,8 +63,8 @@ static int channel_of_sample(const kernel *k, const expr *read) {
     return found;
 }
 
-// The read of an image at such places, which all of its reads have for the same channels, and the kernel's
-// axis of these; NULL: none, or several images.
+// A read of an image at such positions if all of its reads index the channels by the same kernel axis
+// (*axis); NULL: none, or several images.
 static const expr *find_sample(const kernel *k, const expr_list *all, int *axis) {
     const expr *image = NULL;
     for (int j = 0; j < all->n; j++) {
@@ -79,7 +79,7 @@ static const expr *find_sample(const kernel *k, const expr_list *all, int *axis)
     return image;
 }
 
-// Operations that do not use the axis. Everything else about the channel is where it is in the output, or a
+// Operations that are invariant along the axis. The channel itself is needed only in the output's index, or a
 // plain index of another read.
 static int arithmetic_without(const expr_list *all, int axis) {
     int n = 0;
@@ -121,7 +121,7 @@ static bool find_samples(const kernel *k, conv_form *f) {
     return false;
 }
 
-// Whether an index counts channels by this kind of axis, alone or inside of groups, which all operands have.
+// Whether an index counts channels by an axis of this kind, alone or within groups that all operands have.
 static bool is_channel(const contraction *c, const expr *index, axis_kind kind) {
     expr *groups;
     int digit = index_digit(c->k, index, &groups);
@@ -136,8 +136,8 @@ static bool index_uses_digit(const kernel *k, const expr *read, const expr *inde
     return index_uses_axis(read, index_digit(k, index, &groups));
 }
 
-// The channel axis of an image with one channel, which no axis of the kernel walks: where the output has its own,
-// or the last one, behind a Transpose to channels-last. -1: none.
+// The channel dim of an image with a single channel, which no kernel axis indexes: the output's channel dim, or the
+// last one after a Transpose to channels-last. -1: none.
 static int only_channel(const expr *image, int out_channel) {
     int last = image->buffer->rank - 1;
     if (out_channel <= last && image->index[out_channel]->op == X_CONST) return out_channel;
@@ -164,7 +164,7 @@ bool find_conv(const kernel *k, conv_form *f) {
             f->out_channel = j;
     if (f->channel < 0 && f->out_channel < 0) find_depthwise(k, image, weights, c.w, f);
     if (f->channel < 0 && f->out_channel >= 0) f->channel = only_channel(image, f->out_channel);
-    // A window's image may have its channels last already, behind a Transpose: it still gets a halo.
+    // The image of a window may be channels-last already, after a Transpose: it still gets a halo.
     bool last = f->channel == image->buffer->rank - 1;
     return f->channel >= 0 && f->out_channel >= 0 && (!last || is_window(k, image));
 }

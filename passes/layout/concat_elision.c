@@ -7,10 +7,10 @@
 typedef struct join {
     program *p;
     uses *uses;
-    live_range *live; // by id of the root; def 0: it lies in another one now
-    const site **def; // the site that used it first when the pass began
-    int *writers;     // sites that wrote it then
-    double limit;     // bytes that may live at once
+    live_range *live; // by id of the root; def 0: it is part of another one now
+    const site **def; // its first use before the pass
+    int *writers;     // sites that wrote it before the pass
+    double limit;     // largest allowed peak in bytes
 } join;
 
 static void find_lives(join *j, arena *scratch) {
@@ -26,17 +26,17 @@ static void find_lives(join *j, arena *scratch) {
 }
 
 // ---------------------------------------------------------------- parts
-// Elements from `low` on, `extent` of them along each dim, which kernel axis `axis` walks (-1: one element).
+// A box: `extent` elements from `low` on along each dim, traversed by kernel axis `axis` (-1: one element).
 typedef struct box {
     int axis[MAX_RANK];
     dim *low[MAX_RANK], *extent[MAX_RANK];
 } box;
 
-// A buffer that stages of a kernel copy to the elements of another that lie `shift` further along each dim.
+// A buffer that stages of a kernel copy into another one, shifted by `shift` elements along each dim.
 typedef struct part {
     buffer *from, *to;
     dim *shift[MAX_RANK];
-    box box; // of `from`, as far as the stages found copy it
+    box box; // of `from`: the elements copied by the stages found so far
     int stages;
 } part;
 
@@ -44,7 +44,7 @@ static bool is_plain_temp(const buffer *b) {
     return b->role == BUF_TEMP && !b->view_of && b->space == SPACE_HOST && dtype_bits(b->dtype) >= 8;
 }
 
-// Elements that are neighbours in one are so in the other.
+// Whether adjacent elements of one buffer are adjacent in the other.
 static bool lies_alike(const layout *part, const layout *whole) {
     if (!part || !whole) return part == whole;
     if (part->n != whole->n || part->gap || whole->gap) return false;
@@ -67,7 +67,7 @@ static bool find_box(const kernel *k, const buffer *b, expr *const *index, box *
     return true;
 }
 
-// A stage that does nothing but copy.
+// A stage that only copies.
 static bool is_copy(const kernel *k, const stage *s, part *found) {
     box target;
     if (s->states.n || s->writes.n != 1) return false;
@@ -89,7 +89,8 @@ static bool is_copy(const kernel *k, const stage *s, part *found) {
 
 static bool is_same(const dim *a, const dim *b) { return dim_equal(a, b) == TRI_YES; }
 
-// What more copies of the same buffer, to the same place in the other, goes on where the part ends.
+// Extends the part by another copy of the same buffer with the same shift, if that begins where the part
+// ends.
 static bool add_piece(part *p, const part *more) {
     int along = -1;
     for (int d = 0; d < p->to->rank; d++) {
@@ -111,7 +112,7 @@ static bool copies(const kernel *k, const stage *s, const part *p) {
     return is_copy(k, s, &x) && x.from == p->from && x.to == p->to;
 }
 
-// Whether an access to the whole leaves the part alone, as the positions along one dim tell.
+// Whether an access to the whole buffer is disjoint from the part, judging by each dim separately.
 static bool is_apart(const kernel *k, const part *p, expr *const *index) {
     for (int d = 0; d < p->to->rank; d++) {
         int axis;
@@ -130,7 +131,7 @@ static bool writes_apart(const kernel *k, const stage *s, const part *p) {
     return true;
 }
 
-// Whether no other stage touches these elements of the whole: then it does not matter which comes first.
+// Whether no other stage accesses these elements of the whole, so that their order does not matter.
 static bool stands_apart(const kernel *k, const part *p) {
     for (int j = 0; j < k->stages.n; j++) {
         const stage *s = k->stages.at[j];
@@ -140,7 +141,7 @@ static bool stands_apart(const kernel *k, const part *p) {
     return true;
 }
 
-// A whole buffer that stages of the kernel copy, stage `first` before others.
+// Finds a whole buffer that stages of the kernel copy, `first` being the first of them.
 static bool find_part(const kernel *k, int first, part *p) {
     part more;
     if (!is_copy(k, k->stages.at[first], p)) return false;
@@ -159,7 +160,7 @@ static bool find_part(const kernel *k, int first, part *p) {
 typedef struct reading {
     kernel *k;
     const buffer *b;
-    bool windows;  // with guards that a halo replaces
+    bool windows;  // with guards that a halo can replace
     bool plain;    // in sums of products, without guards
     bool products; // in sums of products
 } reading;
@@ -191,8 +192,8 @@ static reading readers_of_all(const join *j, const buffer *b) {
     return r;
 }
 
-// Products that walk over all elements of an image make tiles of rows where it has a halo: short ones waste
-// them.
+// Products flatten all positions of an image into tiles of rows; with a halo they tile each row separately,
+// which wastes lanes on short rows.
 static bool has_short_rows(const buffer *b) {
     enum { SHORT = 20 };
     const layout *l = b->layout;
@@ -200,7 +201,7 @@ static bool has_short_rows(const buffer *b) {
     return row && dim_is_const(row) && dim_value(row) < SHORT;
 }
 
-// A halo that one of them needs is around the other, too.
+// A halo needed by the part or the whole is shared by the other.
 static bool shares_halo(const join *j, const part *p) {
     if (!has_short_rows(p->to)) return true;
     reading part = readers_of_all(j, p->from);
@@ -209,7 +210,7 @@ static bool shares_halo(const join *j, const part *p) {
            !(whole.windows && part.plain && !part.windows);
 }
 
-// Products fetch so many bytes at once, from places that are multiples of it.
+// Products load vectors of this size from aligned addresses.
 static bool stays_aligned(const part *p) {
     enum { FETCH_BITS = 128 };
     for (int d = 0; d < p->to->rank; d++) {
@@ -235,7 +236,7 @@ static double bytes_of(const buffer *b) {
     return dim_usual(buffer_bytes(b), USUAL, &n) ? (double)n : 0;
 }
 
-// The most bytes of the workspace that live at once, without what schedules add.
+// Peak of live workspace bytes, without the scratch memory of schedules.
 static double peak_of(const join *j) {
     arena *scratch = arena_new();
     const uses *u = j->uses;
@@ -263,7 +264,7 @@ static double peak_of(const join *j) {
     return most;
 }
 
-// The whole lives as long as the part did.
+// The live range of the whole buffer includes that of the part.
 static void merge_lives(const join *j, const part *p) {
     live_range *from = &j->live[p->from->id], *to = &j->live[p->to->id];
     if (from->def < to->def) to->def = from->def;
@@ -309,7 +310,7 @@ static void drop_copies(kernel *k, const part *p) {
     k->stages.n = n;
 }
 
-// Whether the stage reads the part's elements of the whole.
+// Whether the stage reads the part's elements within the whole buffer.
 static bool reads_place(const kernel *k, const stage *s, const part *p) {
     arena *scratch = arena_new();
     expr_list nodes = stage_nodes(scratch, s, PART_ALL);
@@ -328,8 +329,8 @@ static bool all_in(const buffer_uses *of, const region *r) {
     return true;
 }
 
-// Whether nobody else touches the part's elements of the whole before the kernel fills them, nor, where
-// others read the part, changes them afterwards.
+// Whether no other kernel accesses the part's elements of the whole buffer before this kernel fills them, nor
+// overwrites them later if the part has other readers.
 static bool is_free(const join *j, const site *at, const part *p, bool others) {
     const buffer_uses *to = &j->uses->of[p->to->id];
     bool defines = j->def[p->to->id] == at;
@@ -347,8 +348,8 @@ static bool is_free(const join *j, const site *at, const part *p, bool others) {
     return true;
 }
 
-// Whether all that use the kernel's part can use the whole instead: first kernels that make it, then, after
-// the kernel or before it, others that read it.
+// Whether all users of the part can use the whole buffer instead: first its producers, then other readers,
+// before or after this kernel.
 static bool can_join(const join *j, const site *at, const part *p, bool alone) {
     const buffer_uses *from = &j->uses->of[p->from->id];
     int readers = 0;
@@ -383,7 +384,7 @@ static void join_part(const join *j, const site *at, const part *p) {
     merge_lives(j, p);
 }
 
-// Parts that nobody else reads first: the more of them are gone, the less memory the others take.
+// Parts without other readers first, since they leave more memory for the rest.
 static void join_kernel(const join *j, const site *at) {
     const kernel *k = at->s->kernel;
     part p;
@@ -396,7 +397,7 @@ void elide_concats(program *p, const target *t) {
     arena *scratch = arena_new();
     join j = {.p = p, .uses = uses_build(scratch, p)};
     find_lives(&j, scratch);
-    // A tenth more memory buys time where there is enough of it.
+    // A tenth more memory is acceptable for speed where memory is plentiful.
     j.limit = peak_of(&j) * (t->freestanding || t->size_level ? 1 : 1.1);
     for (int i = 0; i < j.uses->n; i++)
         if (j.uses->sites[i].s->kind == STEP_KERNEL) join_kernel(&j, &j.uses->sites[i]);

@@ -1,5 +1,4 @@
-// Halos: elements around an image that hold what a guarded read takes outside of it, so that it needs no
-// guard.
+// Halos: elements around an image that hold the fill value of guarded reads, which then need no guard.
 #include "ir/kernel/program.h"
 #include "passes/match/contract.h"
 
@@ -11,8 +10,7 @@ bool index_reduces(const kernel *k, expr *e) {
 
 enum { MAX_HALO = 64 };
 
-// How far an index over all positions of its axes leaves [0, size): false when not bounded by a small
-// constant.
+// How far an index exceeds [0, size) over the whole iteration space; false if not by a small constant.
 static bool index_overhang(kernel *k, expr *index, const dim *size, int64_t *lo, int64_t *hi) {
     expr *base, *coef[MAX_AXES];
     if (k->axes.n > MAX_AXES || !expr_affine(k, index, &base, coef) || base->op != X_CONST) return false;
@@ -42,12 +40,12 @@ buffer *halo_source(const expr *read) {
     return f->buffer;
 }
 
-// Only windows get one: an index that leaves the image because of a parallel axis alone is a Pad or a Concat.
+// Only windows get a halo: if a parallel axis alone leaves the image, the kernel is a Pad or a Concat.
 bool halo_of_read(kernel *k, const expr *read, int64_t *lo, int64_t *hi) {
     if ((read->fill->op != X_CONST && !halo_source(read)) || !guard_is_bounds(read)) return false;
     for (int j = 0; j < read->buffer->rank; j++) {
         lo[j] = hi[j] = 0;
-        if (!(read->index[j]->axes & read->guard->axes)) continue; // inside whatever the guard says
+        if (!(read->index[j]->axes & read->guard->axes)) continue; // in bounds regardless of the guard
         if (!index_overhang(k, read->index[j], read->buffer->dims[j], &lo[j], &hi[j])) return false;
         if ((lo[j] || hi[j]) && !index_reduces(k, read->index[j])) return false;
     }

@@ -1,7 +1,7 @@
-// Layout assignment. Contractions decide: an image under a convolution wants its channels last (they are K,
-// and the next one's N) and a halo instead of guards; the N operand wants panels of 16 columns. The layout
-// preferences are propagated to the kernels between contractions; inputs and outputs stay row-major and get
-// explicit copies.
+// Layout assignment. Contractions decide: the image of a convolution prefers channels-last (its channels are
+// K, and N of the convolution before) and a halo instead of guards; the N operand prefers panels of 16
+// columns. The preferences are propagated to the kernels between contractions; inputs and outputs stay
+// row-major and get explicit copies.
 #include "passes/layout/layout.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
@@ -13,14 +13,14 @@
 
 typedef struct assign {
     program *p;
-    int nbuffers;     // when the pass began
-    int *channel;     // by buffer id: logical axis that comes last, -1: row-major
-    bool *pinned;     // by buffer id: views, inputs, outputs, constants ...
-    const uses *uses; // when the pass began
+    int nbuffers;     // before the pass
+    int *channel;     // by buffer id: the innermost logical axis, -1: row-major
+    bool *pinned;     // by buffer id: its layout is fixed (views, inputs, outputs, constants ...)
+    const uses *uses; // before the pass
     map packed;       // (buffer id, hash of layout) -> packed constant
-    map copies;       // input buffer id -> its channels-last copy
-    map sources;      // buffer id -> the element that its halo holds, where only the run knows it
-    map filled;       // (kernel id, buffer id) -> that buffer, whose halo is filled ahead of that kernel
+    map copies;       // input's buffer id -> its channels-last copy
+    map sources;      // buffer id -> the buffer of the runtime value that fills its halo
+    map filled;       // (kernel id, buffer id) -> that buffer, if its halo is filled before that kernel
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
@@ -37,7 +37,7 @@ static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_gua
     else kernel_swap_reads(k, from, to);
 }
 
-// How far entry j of the layout moves its logical axis: the tiles of that axis further inside.
+// The step of entry j along its logical axis: the product of the inner tiles of that axis.
 static int64_t entry_scale(const layout *l, int j) {
     int64_t scale = 1;
     for (int i = j + 1; i < l->n; i++)
@@ -45,8 +45,8 @@ static int64_t entry_scale(const layout *l, int j) {
     return scale;
 }
 
-// A kernel to[i...] = from[i...] over logical indices; tiled axes of `to` are walked tile by tile, in the
-// order of the target, so that it is written from front to back, with 0 where tiles reach beyond.
+// A kernel to[i...] = from[i...] over logical indices. Tiled axes of `to` are traversed tile by tile in
+// physical order, so that it is written sequentially, with 0 in the padding of tiles.
 static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *from, buffer *to) {
     kernel *k = kernel_new(p, name, at);
     stage *s = kernel_stage(k);
@@ -69,7 +69,7 @@ static kernel *copy_kernel(program *p, const char *name, const loc *at, buffer *
     return k;
 }
 
-// Memory like b's, allocated before step s of r where it needs to be.
+// A buffer like b, allocated before step s of r if it is on the heap.
 static buffer *clone_buffer(program *p, region *r, const step *s, const buffer *b, const char *suffix,
                             const layout *l) {
     buffer *c = program_temp(p, arena_printf(p->arena, "%s.%s", b->name, suffix), b->dtype, b->rank, b->dims);
@@ -88,7 +88,7 @@ static void want_channel_last(assign *a, const buffer *b, int axis) {
     if (b->id < a->nbuffers && !a->pinned[b->id] && a->channel[b->id] < 0) a->channel[b->id] = axis;
 }
 
-// Buffers of one rank that the same axis walks along the channels.
+// Buffers of the same rank that the same kernel axis traverses along the channels.
 static int same_channel(const kernel *k, const layout_access *from, int channel, const layout_access *to) {
     if (to->buffer->rank != from->buffer->rank) return -1;
     for (int i = 0; i < k->axes.n; i++)
@@ -100,7 +100,8 @@ static int same_channel(const kernel *k, const layout_access *from, int channel,
 static bool any_kernel(const kernel *k) { return k != NULL; }
 
 // ---------------------------------------------------------------- boundaries
-// An input image is copied, once, to a buffer of the wanted layout; an output is computed there and copied.
+// An input image is copied once to a buffer with the preferred layout; an output is computed in such a buffer
+// and copied.
 static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     buffer *from = f->image;
     kernel *k = s->kernel;
@@ -113,7 +114,7 @@ static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     }
     to = clone_buffer(a->p, r, s, from, "nhwc", layout_channels_last(a->p->arena, from->rank, f->channel));
     kernel *copy = copy_kernel(a->p, arena_printf(a->p->arena, "layout_%s", from->name), k->loc, from, to);
-    // Inputs never change: one copy, before everything, serves all.
+    // Inputs never change: one copy at the start of the program serves all readers.
     if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
     if (input && r != a->p->main) insert_kernel(a->p, a->p->main, 0, copy);
     else insert_kernel(a->p, r, step_index(r, s), copy);
@@ -128,8 +129,8 @@ static bool touches_view(const kernel *k, const buffer *b) {
     return false;
 }
 
-// The step of the last kernel that writes b, the first being `first`: NULL where they do not stand together,
-// kernels between them aside. A transposed convolution is one kernel for each of its phases.
+// The step of the last kernel that writes b, starting at `first`; NULL if the writers are not adjacent, apart
+// from other kernels between them. A transposed convolution is one kernel per phase.
 static const step *last_writer(const assign *a, const region *r, const step *first, const buffer *b) {
     const buffer_uses *of = &a->uses->of[buffer_root(b)->id];
     int left = 0;
@@ -191,13 +192,13 @@ static bool fits_halo(const assign *a, const expr *read) {
     return !has_halo(read->buffer) || read->buffer->layout->fill == fill_value(read->fill);
 }
 
-// The halo that all guarded reads of the image need together.
+// The halo that satisfies all guarded reads of the image.
 typedef struct halo {
-    const expr *read; // one of them
+    const expr *read; // one of the reads
     int64_t lo[MAX_RANK], hi[MAX_RANK];
 } halo;
 
-// Whether the read can do with a halo, too.
+// Whether a halo can replace the guard of this read as well.
 static bool add_overhang(const assign *a, halo *h, kernel *k, const expr *e) {
     int64_t lo[MAX_RANK], hi[MAX_RANK];
     if (!fits_halo(a, e) || (h->read && h->read->fill != e->fill) || !halo_of_read(k, e, lo, hi))
@@ -210,7 +211,7 @@ static bool add_overhang(const assign *a, halo *h, kernel *k, const expr *e) {
     return true;
 }
 
-// False when one of the guarded reads cannot do with a halo; without any, h->read is NULL.
+// False if a halo cannot replace the guard of some read; h->read stays NULL if there is no guarded read.
 static bool find_halo(const assign *a, halo *h, kernel *k, const buffer *image) {
     arena *scratch = arena_new();
     expr_list nodes = kernel_nodes(scratch, k, PART_ALL);
@@ -227,7 +228,7 @@ static uint64_t kernel_and_buffer(const kernel *k, const buffer *b) {
     return (uint64_t)k->id << 32 | (uint64_t)b->id;
 }
 
-// Kernel k's guarded reads of its image become unguarded ones of an image with a halo.
+// Guarded reads of the image by kernel k become unguarded reads of an image with a halo.
 static void give_halo(assign *a, kernel *k, buffer *b) {
     halo h = {0};
     if (!is_temp_root(b) || !b->layout || !find_halo(a, &h, k, b) || !h.read) return;
@@ -245,7 +246,7 @@ static void give_halo(assign *a, kernel *k, buffer *b) {
     swap_buffer(k, b, b, true);
 }
 
-// Convolutions first: where two windows want different values around an image, theirs counts.
+// Convolutions have priority if two windows need different fill values.
 static void give_halos(assign *a) {
     program *p = a->p;
     for (int j = 0; j < p->kernels.n; j++) {
@@ -286,8 +287,8 @@ static kernel *halo_kernel(const assign *a, buffer *b, const loc *at) {
     return k;
 }
 
-// Halos are filled behind the step that allocates the buffer, or before the first kernel that writes it; of
-// an element that the run makes, before each kernel that wants it, which had it for its guarded reads.
+// Halos are filled after the step that allocates the buffer, or before the first kernel that writes it. A
+// runtime fill value is available before each kernel whose guarded reads use it, so the halo is filled there.
 static void fill_halos(assign *a, region *r, const step *s, uint8_t *filled) {
     if (s->kind == STEP_ALLOC && has_halo(s->buffer) && !map_get_number(&a->sources, (uint64_t)s->buffer->id))
         insert_kernel(a->p, r, step_index(r, s) + 1, halo_kernel(a, s->buffer, s->loc));
@@ -306,7 +307,7 @@ static void fill_halos(assign *a, region *r, const step *s, uint8_t *filled) {
 }
 
 // ---------------------------------------------------------------- panels
-// Position of the logical axis that `axis` moves in the order in which the buffer lies.
+// Position of the logical axis that the kernel's `axis` indexes in the physical order of the buffer.
 static int physical_place(const expr *read, int axis) {
     const buffer *b = read->buffer;
     for (int j = 0; j < b->rank; j++) {
@@ -325,9 +326,9 @@ static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
     }
 }
 
-// Panels are read side by side: when they lie a multiple of a page apart, their lines compete for the same
-// places in the cache (6 x 64 tiles run at 78 % of peak instead of 96 %). A line more keeps them apart; those
-// of which two fit the first cache do without (no difference within 0.4 %, and smaller objects).
+// Several panels are read at a time: at distances of a multiple of a page their lines compete for the same
+// cache sets (6 x 64 tiles run at 78 % of peak instead of 96 %). One more line separates them; panels of
+// which two fit the L1 cache do without (no difference within 0.4 %, and smaller objects).
 static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
     enum { PAGE = 4096, LINE = 64, SHORT = L1_BYTES / 2 };
     buffer panels = *b;
@@ -343,7 +344,7 @@ static void spread_panels(layout *l, const buffer *b, int n_axis, int64_t row) {
 static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     layout *l = ARENA_NEW(a, layout);
     int k[MAX_AXES];
-    for (int j = 0; j < c->k_axes.n; j++) { // insertion sort by where A has it
+    for (int j = 0; j < c->k_axes.n; j++) { // insertion sort by A's physical order
         int i = j;
         for (; i > 0 && physical_place(c->a, k[i - 1]) > physical_place(c->a, c->k_axes.at[j]); i--)
             k[i] = k[i - 1];
@@ -353,7 +354,7 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     for (int j = 0; j < c->other_n.n; j++) add_entries_by_axis(l, c->b, c->other_n.at[j], n_axis);
     l->order[l->n++] = (struct layout_entry){n_axis, 0};
     for (int j = 0; j < c->k_axes.n; j++) add_entries_by_axis(l, c->b, k[j], n_axis);
-    for (int j = 0; j < c->b->buffer->rank; j++) { // axes of extent 1 that nothing moves
+    for (int j = 0; j < c->b->buffer->rank; j++) { // axes of extent 1 that no kernel axis indexes
         bool have = false;
         for (int i = 0; i < l->n; i++) have |= l->order[i].axis == j;
         if (!have) {
@@ -400,8 +401,8 @@ static const dim *rows_of(const contraction *c) {
     return rows;
 }
 
-// One row uses each element of B once, and reads columns one after the other nearly as fast as panels: these
-// do not pay where the last one is filled up by more than this (a classifier of 1000 classes, by half).
+// A single row uses each element of B once and reads columns nearly as fast as panels. Panels do not pay off
+// if the padding of the last one exceeds this size (half of the size for a classifier of 1000 classes).
 static bool wastes_panels(const contraction *c, int n_axis) {
     enum { FILL_BYTES = 8192 };
     const buffer *b = c->b->buffer;
@@ -415,8 +416,8 @@ static bool worth_packing(const contraction *c) {
     return c->b->buffer->role == BUF_CONST || rows_of(c)->max >= 16;
 }
 
-// Among other stages only constants are packed: the rest may change from one step of the outer axes to the
-// next.
+// In kernels of several stages only constants are packed: other operands may change between iterations of the
+// outer axes.
 static void pack_operand(assign *a, region *r, const step *s, const contraction *c, bool alone) {
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
@@ -434,7 +435,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
         to = packed_constant(a, b, l);
     } else {
         to = clone_buffer(a->p, r, s, b, "panels", l);
-        if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read again and again
+        if (b->dtype == DT_F16 || b->dtype == DT_BF16) to->dtype = DT_F32; // read many times
         kernel *pack =
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
         insert_kernel(a->p, r, step_index(r, s), pack);
@@ -442,7 +443,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     swap_buffer(k, b, to, false);
 }
 
-// Depthwise weights lie as their image does: the axis that runs in vectors last.
+// Depthwise weights get the layout of their image: the vectorised axis last.
 static void order_weights(assign *a, const contraction *c) {
     const buffer *b = c->b->buffer, *out = c->w->to;
     if (b->role != BUF_CONST) b = c->a->buffer;
@@ -460,7 +461,7 @@ static void order_weights(assign *a, const contraction *c) {
 typedef struct split {
     const buffer *from;
     buffer *to;
-    int axis; // of from, which becomes groups and columns
+    int axis; // of `from`, which is split into groups and columns
 } split;
 static expr *split_read(void *user, kernel *k, const expr *read) {
     const split *s = user;
@@ -487,7 +488,8 @@ static buffer *split_constant(assign *a, const buffer *b, int axis, int64_t colu
     return to;
 }
 
-// Weights of groups: the axis of groups and columns becomes two, so that each group has panels of its own.
+// Weights of a grouped convolution: the axis is split into groups and columns, so that each group has its own
+// panels.
 static void split_groups(assign *a, contraction *c) {
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
@@ -560,6 +562,6 @@ void pack_panels(program *p) {
     assign a = {.p = p, .packed.arena = scratch};
     step_list steps = program_steps(scratch, p);
     for (int j = 0; j < steps.n; j++) pack_operands(&a, steps.at[j].region, steps.at[j].s);
-    program_compact(p); // the originals of packed copies
+    program_compact(p); // drops the originals of packed copies
     arena_destroy(scratch);
 }

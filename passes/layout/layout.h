@@ -1,13 +1,12 @@
-// Layout assignment over the whole program, after fusion and before scheduling: which buffers lie
-// channels-last and with a halo, which operands are packed in panels; explicit copies where a boundary needs
-// another layout.
+// Layout assignment for the whole program, after fusion and before scheduling: which buffers are
+// channels-last and have a halo, and which operands are packed in panels; explicit copies at boundaries.
 #ifndef ONNXC_PASSES_LAYOUT_LAYOUT_H
 #define ONNXC_PASSES_LAYOUT_LAYOUT_H
 #include "ir/kernel/program.h"
 #include "ir/target.h"
 
 void assign_channels(program *p); // channels-last, with copies at the boundaries
-void make_halos(program *p);      // after parts of concatenations were joined (concat_elision.h)
+void make_halos(program *p);      // after concat elision (concat_elision.h)
 void pack_panels(program *p);
 void assign_gpu_layouts(program *p, const target *t); // layout_gpu.c
 

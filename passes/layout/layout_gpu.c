@@ -1,15 +1,16 @@
-// Layouts for GPUs. In: a program whose host code starts the kernels. Out: what lies between the kernels of
-// it and is the image of a convolution has its channels last, where they are a multiple of 16 bytes, and so
-// have the weights: products then fetch 16 bytes of both at once (schedule_gpu_load.c).
+// Layouts for GPUs. In: a program whose host code launches the kernels. Out: images of convolutions that are
+// temporaries are channels-last if their channels are a multiple of 16 bytes, and so are the weights:
+// products then load 16 bytes of both at a time (schedule_gpu_load.c).
 //
 //   y[n, m, h, w] += x[n, c, h + i, w + j] * k[m, c, i, j]      x: layout(0 2 3 1), k: layout(0 2 3 1)
 //
-// Constants that warpgroups multiply lie as these read them from shared memory (schedule_gpu_bulk.c):
-// then a slice comes by one copy. That is for constants that all their readers want so.
+// Constants multiplied by warpgroups are stored in the order in which these read them from shared memory
+// (schedule_gpu_bulk.c), so that one bulk copy loads a K tile. This requires that all readers of the constant
+// prefer it.
 //
 //   y[m, n] += x[m, k] * w[k, n]      w of f16: layout(0 1 0:8 1:8 0:8)
 //
-// Inputs and outputs lie as the caller has them: copies would cost more than they bring.
+// Inputs and outputs keep the caller's layout: copies would cost more than they gain.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "ir/target.h"
@@ -22,11 +23,11 @@
 
 typedef struct assign {
     program *p;
-    bool *fixed;   // by buffer id: it lies as it lies
-    int *channels; // by buffer id: the axis that comes last, -1: row-major
+    bool *fixed;   // by buffer id: its layout must not change
+    int *channels; // by buffer id: the innermost axis, -1: row-major
 } assign;
 
-// A convolution's image and weights, and which of their axes the channels are.
+// A convolution's image and weights, and their channel axes.
 typedef struct window {
     const expr *image, *weights;
     int channels, weight_channels;
@@ -38,7 +39,7 @@ static bool is_whole(const buffer *b, int axis) {
     return dtype_bits(b->dtype) >= 8 && dim_is_const(n) && dim_value(n) * dtype_bits(b->dtype) % PIECE == 0;
 }
 
-// An index that sums run over in both, and others that move with the window.
+// The channels are a reduce index of both operands; other reduce indices of the image belong to the window.
 static bool find_window(const kernel *k, window *w) {
     contraction c;
     if (!contraction_find(k, &c)) return false;
@@ -61,13 +62,13 @@ static bool find_window(const kernel *k, window *w) {
 
 static void fix(assign *a, const buffer *b) { a->fixed[buffer_root(b)->id] = true; }
 
-// Threads of kernels with several stages walk over rows as they lie.
+// Kernels with several stages assign threads along row-major rows.
 static void fix_buffers(assign *a, const uses *u) {
     program *p = a->p;
     for (int j = 0; j < p->buffers.n; j++) {
         buffer *b = p->buffers.at[j];
         bool between = (b->role == BUF_TEMP || b->role == BUF_HEAP) && !b->view_of;
-        if (!between || u->of[j].by_others) fix(a, b); // other steps take buffers as they lie
+        if (!between || u->of[j].by_others) fix(a, b); // other steps expect row-major buffers
     }
     for (int j = 0; j < p->kernels.n; j++) {
         const kernel *k = p->kernels.at[j];
@@ -78,7 +79,7 @@ static void fix_buffers(assign *a, const uses *u) {
     }
 }
 
-// The one axis of the buffer that kernel axis i moves along, -1: none or several.
+// The only axis of the buffer that kernel axis i indexes, -1: none or several.
 static int moved_by(const buffer *b, expr *const *index, int i) {
     int found = -1, n = 0;
     for (int j = 0; j < b->rank; j++)
@@ -86,8 +87,8 @@ static int moved_by(const buffer *b, expr *const *index, int i) {
     return n == 1 ? found : -1;
 }
 
-// What a kernel with one stage writes and reads along the channels by the same axis: neighbouring threads
-// then find all of it side by side.
+// Writes and reads of a kernel with one stage that the same axis traverses along the channels: accesses of
+// adjacent threads are coalesced.
 static int channel_of_threads(const kernel *k, const layout_access *from, int channel,
                               const layout_access *to) {
     const expr *walk = from->index[channel];
@@ -117,7 +118,7 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
 }
 
 // ---------------------------------------------------------------- core matrices
-// How many products want a constant in core matrices, in those of the first one.
+// How many products prefer a constant in core matrices, and the layout that the first one prefers.
 typedef struct wishes {
     int n;
     layout *want;
@@ -128,7 +129,7 @@ typedef struct constants {
     wishes *of; // by buffer id
 } constants;
 
-// Slices are filled up: no constant of a size that counts becomes much larger by that.
+// Tiles are padded: no large constant may grow much.
 static bool is_compact(const buffer *b, const layout *l) {
     enum { SMALL = 256 << 10 };
     buffer laid = *b;

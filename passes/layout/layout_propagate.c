@@ -1,7 +1,8 @@
-// Layout propagation. In: the axes that contractions want last. Out: the same for the buffers between them.
+// Layout propagation. In: the innermost axes that contractions prefer. Out: those of the buffers between
+// them.
 #include "passes/layout/layout_propagate.h"
 
-// What a stage reads and writes, without repetitions.
+// The distinct accesses of a stage.
 typedef struct stage_accesses {
     const kernel *k;
     VEC(layout_access) list;

@@ -1,5 +1,5 @@
-// Layout propagation: buffers that a stage walks along the channels of another one, by the same axis, get
-// their channels last as well.
+// Layout propagation: buffers that a stage traverses along the channels of another one, by the same axis,
+// become channels-last too.
 #ifndef ONNXC_PASSES_LAYOUT_LAYOUT_PROPAGATE_H
 #define ONNXC_PASSES_LAYOUT_LAYOUT_PROPAGATE_H
 #include "ir/kernel/program.h"
@@ -12,10 +12,10 @@ typedef struct layout_access {
 
 typedef struct propagation {
     program *p;
-    int *channel;      // by buffer id: the axis that comes last, -1: row-major
-    const bool *fixed; // by buffer id: neither asks others nor changes itself
+    int *channel;      // by buffer id: the innermost axis, -1: row-major
+    const bool *fixed; // by buffer id: neither propagates nor changes
     bool (*takes_part)(const kernel *k);
-    // The axis of `to` that comes last because `channel` of `from` does; -1: any.
+    // The innermost axis of `to` if `channel` is that of `from`; -1: any.
     int (*rule)(const kernel *k, const layout_access *from, int channel, const layout_access *to);
 } propagation;
 void propagate_layouts(const propagation *x); // until nothing changes

@@ -1,9 +1,9 @@
 // Recognises attention. In: a kernel. Out: whether its stages are scores, their maximum, weights, the sum of
-// the weights and weighted values, and what these are made of.
+// the weights and weighted values, and the operands of these.
 #include "passes/match/attention.h"
 #include "ir/kernel/edit.h"
 
-// Reads of a local become its value, over axis `to` instead of `from`.
+// Inlines a local: its reads become its value, over axis `to` instead of `from`.
 typedef struct inlining {
     const buffer *local;
     expr *value;
@@ -30,7 +30,7 @@ static bool is_single_sum(const stage *s, reduce_op op) {
 }
 static bool is_state(const expr *x) { return x->op == X_STATE && x->axis == 0; }
 
-// exp(score - top), or with top replaced by something finite where it is -inf.
+// exp(score - top), perhaps with a finite number in place of top = -inf.
 static bool is_weight(const expr *x, const buffer *score, const buffer *top, int axis) {
     if (x->op != X_EXP || x->arg[0]->op != X_SUB || !is_read_at(x->arg[0]->arg[0], score, axis)) return false;
     const expr *m = x->arg[0]->arg[1];
@@ -39,7 +39,7 @@ static bool is_weight(const expr *x, const buffer *score, const buffer *top, int
 }
 
 typedef struct stages {
-    const stage *max, *weight, *sum; // weight may be NULL: not kept
+    const stage *max, *weight, *sum; // weight may be NULL: not stored
     const write *score, *top, *weights, *total;
 } stages;
 
@@ -65,7 +65,7 @@ static bool find_stages(const kernel *k, attention *a, stages *s) {
            s->score->index[0]->axis == a->j;
 }
 
-// x, over its own key axis, with the kept weights put in place and the key axis renamed to j.
+// x over its own key axis, with stored weights inlined and the key axis renamed to j.
 static expr *resolve(kernel *k, const attention *a, const stages *s, expr *x, int axis) {
     if (s->weights) {
         inlining in = {s->weights->to, s->weights->value, s->weight->axes.at[0], axis};

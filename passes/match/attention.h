@@ -5,19 +5,19 @@
 
 typedef struct attention {
     const kernel *k;
-    const stage *score, *value; // first and last stage
+    const stage *score, *value; // first and last of these stages
     int i;                      // query rows: the last outer axis
-    int j, d;                   // keys, and what scores are summed over (score stage)
-    int e, jv;                  // columns of the result, and the keys again (value stage)
+    int j, d;                   // keys, and the axis over which scores are summed (score stage)
+    int e, jv;                  // columns of the result, and the keys (value stage)
     expr *q, *key;              // factors of the scores: key has axis j
     expr *v;                    // factor of the values
-    const buffer *total;        // local that the result reads as the sum of the weights
+    const buffer *total;        // local of the sum of the weights
     const buffer *top;          // local of the scores' maximum
     const stage *kept;          // a last stage that only writes top and total, NULL: none
-    int lanes;                  // of CPUs' schedule
-    dim *scratch;               // bytes that it needs
+    int lanes;                  // of the CPU schedule
+    dim *scratch;               // bytes of scratch memory of the CPU schedule
 } attention;
 
-// Whether it has that form, whatever the target; lanes and scratch are not set. k only gets expressions.
+// Whether k has that form, for any target; lanes and scratch are not set. k only gets new expressions.
 bool attention_match(kernel *k, attention *a);
 #endif

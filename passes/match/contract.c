@@ -1,4 +1,4 @@
-// Recognising contractions by structure.
+// Recognition of contractions by their structure.
 #include "passes/match/contract.h"
 #include "ir/kernel/program.h"
 
@@ -28,7 +28,7 @@ int index_digit(const kernel *k, const expr *index, expr **rest) {
     return -1;
 }
 
-// An index that is in range wherever the guard holds is in range below any bound that is at least the size.
+// A bound of at least the size of the axis also implies that the index is in bounds.
 static bool covers(const expr *e, dim *size) {
     return e->op == X_DIM ? dim_less_equal(size, e->dim) == TRI_YES
                           : e->op == X_CONST && dim_upper(size) <= e->i;
@@ -44,7 +44,7 @@ static bool is_bound(const expr *read, const expr *g) {
 }
 bool guard_is_bounds(const expr *read) { return !read->guard || is_bound(read, read->guard); }
 
-// 0 where it uses none, else how many axes it uses.
+// 0 if the read uses no reduce axis of the stage, else the number of its axes.
 static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
     int n = 0;
     for (int j = 0; j < s->axes.n; j++)
@@ -53,8 +53,8 @@ static int uses_reduce(const kernel *k, const stage *s, const expr *read) {
     for (int a = 0; a < k->axes.n; a++) n += k->axes.at[a].kind == AXIS_PARALLEL && index_uses_axis(read, a);
     return n;
 }
-// The one read of a factor over reduce axes. Reads that depend on none of them (zero points) or on fewer than
-// it (scales of blocks) do not count.
+// The only read of a factor that depends on most reduce axes. Reads that depend on none (zero points) or
+// fewer (scales of blocks) do not count.
 static expr *factor_read(const kernel *k, const stage *s, expr *term) {
     expr_list reads = reads_only(expr_nodes(k->arena, term));
     expr *found = NULL;
@@ -113,7 +113,7 @@ const expr *index_in_part(const expr *index) {
     return index;
 }
 
-// The axis whose step moves the output by one element in its layout: that of the last physical axis, or of
+// The axis that advances the output by one element in its layout: that of the innermost physical axis, or of
 // the columns of one group in it.
 static int contiguous_axis(const contraction *c) {
     const buffer *b = c->w->to;

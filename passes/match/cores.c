@@ -1,4 +1,4 @@
-// Core matrices as a layout. In: an operand and its axes. Out: the order in which its elements are stored.
+// Core matrices as a layout. In: an operand and its axes. Out: the storage order of its elements.
 #include "passes/match/cores.h"
 
 layout layout_of_cores(const buffer *b, const core_axes *x) {
