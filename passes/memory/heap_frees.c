@@ -1,6 +1,6 @@
-// Live ranges of heap buffers. In: a program whose steps allocate. Out: the same with a STEP_FREE behind the
-// step that uses the buffer last, in the innermost region that has all its uses: so what a loop's body makes
-// for itself dies in every iteration, and what is carried dies after the loop.
+// Frees of heap buffers, from their live ranges. In: a program whose steps allocate. Out: the same with a
+// STEP_FREE after the last use of each buffer, in the innermost region that contains all its uses:
+// temporaries of a loop body are freed in every iteration, carried values after the loop.
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 
@@ -8,7 +8,7 @@ static bool ends_life(const step *s, const buffer *b) {
     return (s->kind == STEP_FREE && s->buffer == b) || (s->kind == STEP_MOVE && s->from == b);
 }
 
-// Last buffers first: each step goes right behind its site.
+// In reverse order, because each step is inserted directly after its site.
 void insert_frees(program *p) {
     arena *scratch = arena_new();
     const uses *u = uses_build(scratch, p);

@@ -1,6 +1,7 @@
-// The memory plan. A temporary occupies memory over its live range (ir/kernel/uses.h). Sizes are taken apart as
-// coefficient times symbolic factor: those of one factor (all constants; all multiples of the batch size)
-// share an area, planned as if the factor were 1, so the plan is right for every value of the symbols:
+// The memory plan. A temporary occupies memory over its live range (ir/kernel/uses.h). Sizes are split into a
+// coefficient and a symbolic factor. Buffers with the same factor (all constants; all multiples of the batch
+// size) share an area, which is planned as if the factor were 1, so the plan is valid for all values of the
+// symbols:
 //
 //   offset = sum of the areas before + factor * place in the area
 #include "passes/memory/memory_plan.h"
@@ -11,11 +12,11 @@
 
 typedef struct interval {
     const buffer *buffer; // or:
-    const kernel *kernel; // whose scratch memory it is
+    const kernel *kernel; // the kernel whose scratch memory it is
     dim *size, *factor;
-    int64_t coef, at; // bytes for each unit of the factor
+    int64_t coef, at; // bytes per unit of the factor
     live_range live;
-    struct interval *same; // lies in this one's memory
+    struct interval *same; // shares the memory of this one
     int id;
 } interval;
 
@@ -26,7 +27,7 @@ typedef struct planner {
     dim *const *scratch;
     VEC(interval *) intervals;
     interval **of; // by buffer id
-    bool *moved;   // by buffer id: heap memory that changes hands
+    bool *moved;   // by buffer id: heap memory that is moved
     int64_t bounded;
     const uses *uses;
     memory_plan plan;
@@ -52,8 +53,7 @@ static void find_moves(planner *n) {
     }
 }
 
-// The bytes that b needs in the workspace, NULL when it does not lie there. What only the run knows takes as
-// much as it can ever be.
+// The bytes that b needs in the workspace, NULL if it is elsewhere. A bounded runtime size takes its maximum.
 static dim *planned_size(planner *n, const buffer *b) {
     if (b->space != n->where) return NULL;
     if (b->role == BUF_TEMP) return buffer_bytes(b);
@@ -64,7 +64,7 @@ static dim *planned_size(planner *n, const buffer *b) {
     return bounded ? dim_const(n->p->dims, bytes->max) : NULL;
 }
 
-// What the step needs memory for first.
+// Starts the intervals of the buffers that the step uses first.
 static void find_intervals(planner *n, const site *at) {
     for (int j = 0; j < at->accessed.n; j++) {
         const buffer *root = buffer_root(at->accessed.at[j]);
@@ -79,7 +79,7 @@ static void find_intervals(planner *n, const site *at) {
 }
 
 // ---------------------------------------------------------------- in place
-// Whether the read asks for the element that w writes.
+// Whether the read accesses the element that w writes.
 static bool is_same_element(const expr *read, const write *w) {
     const buffer *from = read->buffer, *to = w->to;
     if (from->rank != to->rank || from->view_offset || read->guard) return false;
@@ -95,8 +95,8 @@ static int count_reads(expr_list l, const buffer *root) {
     return n;
 }
 
-// Whether every element of `from` is read only where the same element of the result is made, after all sums:
-// schedules of one stage read such an element before they write it, and never again.
+// Whether every element of `from` is read only to compute the same element of the result, after all
+// reductions: schedules of one stage read such an element before they write it, and never again.
 static bool reads_like_write(const kernel *k, const buffer *from) {
     const stage *s = k->stages.at[0];
     const write *w = &s->writes.at[0];
@@ -111,7 +111,7 @@ static bool reads_like_write(const kernel *k, const buffer *from) {
     return same;
 }
 
-// Whether each element of the one result is written once.
+// Whether the kernel writes each element of its only result once.
 static bool writes_once(const kernel *k) {
     if (k->stages.n != 1) return false;
     const stage *s = k->stages.at[0];
@@ -153,7 +153,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a < 0 ? -a : a;
 }
 
-// coef becomes a multiple of the alignment: large ones are rounded up, small ones count a block of units.
+// Makes coef a multiple of the alignment: large ones are rounded up, small ones cover a block of units.
 static void align_unit(planner *n, interval *i, int64_t g) {
     int64_t units = n->align / common_divisor(g, n->align);
     i->coef = round_up(g, n->align);
@@ -187,7 +187,7 @@ static int lower_first(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-// The tightest gap between those of others[] that live at the same time.
+// Best fit: the tightest gap between those of others[] that live at the same time.
 static int64_t best_fit(const interval *i, interval **others, int count) {
     int64_t end = 0, best = -1, best_size = INT64_MAX;
     for (int j = 0; j < count; j++) {
@@ -200,7 +200,7 @@ static int64_t best_fit(const interval *i, interval **others, int count) {
     return best >= 0 ? best : end;
 }
 
-// Packs the intervals of one factor, the largest first; returns the area's size.
+// Packs the intervals of one factor, largest first; returns the size of the area.
 static int64_t pack_arena(interval **all, int count, interval **placed) {
     int64_t size = 0;
     qsort(all, (size_t)count, sizeof *all, larger_first);

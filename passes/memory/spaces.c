@@ -1,6 +1,6 @@
-// Host and device. In: a program whose kernels will run on a GPU. Out: a space for every buffer, and steps
-// that copy what one side makes and the other reads. A host step that touches a buffer of the device gets a
-// host copy of it: made before the step where it reads, taken back after it where it writes.
+// Memory spaces. In: a program whose kernels will run on a GPU. Out: a space for every buffer, and steps that
+// copy between host and device. A host step that accesses a device buffer uses a host copy of it: copied to
+// the host before the step if it reads, back to the device after it if it writes.
 #include "passes/memory/spaces.h"
 #include "ir/kernel/uses.h"
 
@@ -12,18 +12,18 @@ typedef VEC(pair) pairs;
 
 typedef struct placing {
     program *p;
-    int n;               // buffers before any were added
-    bool *kernel, *host; // by buffer id: who touches it
-    buffer **host_input; // by buffer id of an input that kernels read too: its copy for host steps
+    int n;               // buffers before the pass
+    bool *kernel, *host; // by buffer id: whether kernels, host steps access it
+    buffer **host_input; // by buffer id of an input that kernels also read: its copy for host steps
 } placing;
 
 // ---------------------------------------------------------------- who touches what
-// Copies and moves run where their buffers are.
+// Copies and moves run in the space of their buffers.
 static bool is_host_step(const step *s) {
     return s->kind == STEP_LIB || s->kind == STEP_SET_DIM || s->kind == STEP_IF || s->kind == STEP_LOOP;
 }
 
-// Memory that changes hands stays where it is.
+// Moved memory stays in its space.
 static bool unite_moved(placing *x, const step *s) {
     int a = buffer_root(s->buffer)->id, b = buffer_root(s->from)->id;
     bool *const marks[] = {x->kernel, x->host}, changed = false;
@@ -74,7 +74,7 @@ static step *copy_at(placing *x, region *r, int at, buffer *to, buffer *from, co
     return s;
 }
 
-// The buffer that all steps know becomes the temporary, a new one the caller's.
+// The buffer that the steps use becomes a temporary, and a new one the caller's.
 static buffer *split(placing *x, buffer *b, space where) {
     buffer *outside = like(x, b, b->name, b->role, SPACE_CALLER);
     b->role = BUF_TEMP;
@@ -102,7 +102,7 @@ static void place_input(placing *x, int i) {
     if (!x->kernel[b->id] && !x->host[b->id]) return;
     space where = x->kernel[b->id] ? SPACE_DEVICE : SPACE_HOST;
     buffer *outside = x->p->inputs.at[i] = split(x, b, where);
-    if (!is_state(x->p, i)) b->caller = outside; // else it is overwritten before its last use
+    if (!is_state(x->p, i)) b->caller = outside; // a state is overwritten before its last use
     copy_at(x, x->p->main, 0, b, outside, NULL);
     if (where == SPACE_HOST || !x->host[b->id]) return;
     buffer *copy = x->host_input[b->id] = like(x, b, host_name(x, b), BUF_TEMP, SPACE_HOST);
@@ -121,7 +121,7 @@ static void place_output(placing *x, int i) {
     copy_at(x, x->p->main, x->p->main->steps.n, outside, b, NULL);
 }
 
-// What only copies touch lies on the device.
+// Temporaries accessed only by copies are on the device.
 static void place_temporary(placing *x, buffer *b) {
     if (b->role != BUF_TEMP && b->role != BUF_HEAP) return;
     b->space = x->host[b->id] && !x->kernel[b->id] ? SPACE_HOST : SPACE_DEVICE;
@@ -137,7 +137,7 @@ static void remark(const placing *x, const step *s, const buffer *b, const char 
                                           : "a condition");
 }
 
-// A host copy of the device's root, with memory from here on; *at moves past the steps that were inserted.
+// A host copy of a device buffer, allocated here if it is on the heap; *at skips the inserted steps.
 static buffer *host_copy(placing *x, region *r, int *at, const buffer *root, const loc *where) {
     buffer *copy = like(x, root, host_name(x, root), root->role, SPACE_HOST);
     if (copy->role == BUF_HEAP) step_insert(x->p, r, (*at)++, STEP_ALLOC, where)->buffer = copy;
@@ -161,7 +161,7 @@ static buffer *readable(placing *x, region *r, int *at, pairs *known, const step
     return copy;
 }
 
-// b's place in its root, in the copy of that.
+// The view of the copy that corresponds to b.
 static buffer *same_view(placing *x, const buffer *b, buffer *copy) {
     if (!b->view_of) return copy;
     buffer *v = program_view(x->p, same_view(x, b->view_of, copy), host_name(x, b), b->rank, b->dims);
@@ -189,7 +189,7 @@ static void forget_written(pairs *known, const step *s) {
     if (s->body[0]) known->n = 0;
 }
 
-// Library functions write only what they are given first, and all of it.
+// Library functions write only their first arguments, and all of these.
 static void library_arguments(placing *x, region *r, int *at, pairs *known, step *s) {
     buffer **args = ARENA_ARRAY(x->p->arena, buffer *, s->nargs + 1);
     for (int j = s->nwritten; j < s->nargs; j++)
@@ -200,7 +200,7 @@ static void library_arguments(placing *x, region *r, int *at, pairs *known, step
         args[j] = s->args[j];
         if (!on_device(s->args[j])) continue;
         buffer *root = (buffer *)buffer_root(s->args[j]);
-        // Of a part the rest must stay as it is.
+        // The elements outside of a view must be preserved.
         buffer *copy = s->args[j]->view_of ? readable(x, r, at, known, s, s->args[j])
                                            : host_copy(x, r, at, root, s->loc);
         args[j] = same_view(x, s->args[j], copy);
@@ -217,7 +217,7 @@ static void library_arguments(placing *x, region *r, int *at, pairs *known, step
 
 static void place_region(placing *x, region *r);
 
-// The condition is read at every turn.
+// The condition is read in every iteration.
 static void loop_condition(placing *x, region *r, int *at, step *s) {
     pairs fresh = {0};
     buffer *b = s->buffer, *root = (buffer *)buffer_root(b);

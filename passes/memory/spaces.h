@@ -1,9 +1,10 @@
-// Host and device: where the buffers of a program for a GPU lie.
+// Memory spaces of the buffers of a program for a GPU.
 #ifndef ONNXC_PASSES_MEMORY_SPACES_H
 #define ONNXC_PASSES_MEMORY_SPACES_H
 #include "ir/kernel/program.h"
 
-// What kernels touch lies on the device, what only host steps touch on the host, inputs and outputs where the
-// caller has them. Inserts the copies between; those in the middle of the program are remarks.
+// Buffers accessed by kernels are on the device, those accessed only by host steps on the host, inputs and
+// outputs where the caller has them. Inserts the copies in between; those in the middle of the program are
+// reported as remarks.
 void assign_spaces(program *p);
 #endif

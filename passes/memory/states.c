@@ -1,10 +1,10 @@
 // States: outputs in the memory of an input, for the next call. In: a program with p->state. Out: one in
-// which no step reads what is overwritten.
+// which no step reads overwritten elements.
 #include "ir/kernel/uses.h"
 #include "passes/memory/memory_plan.h"
 
-// In place when every read of the input comes before the first use of the output, or in the kernel that makes
-// it. Uses of the output in bodies are too hard to tell.
+// Safe if every read of the input precedes the first use of the output, or is in the kernel that computes it.
+// Uses of the output in nested regions are not analysed.
 static bool is_safe(const uses *u, const buffer *in, const buffer *out) {
     const site_list *reads = &u->of[in->id].sites, *l = &u->of[out->id].sites;
     for (int j = 0; j < l->n; j++)
@@ -15,7 +15,7 @@ static bool is_safe(const uses *u, const buffer *in, const buffer *out) {
     return def->s->kind == STEP_KERNEL && writes_in_place(def->s->kernel, in, out);
 }
 
-// The buffer that all steps know becomes the temporary, a new one the output.
+// The buffer that the steps use becomes a temporary, and a new one the output.
 static void copy_at_end(program *p, int output) {
     buffer *old = p->outputs.at[output];
     buffer *b = program_buffer(p, old->name, BUF_OUTPUT, old->dtype, old->rank, old->dims);

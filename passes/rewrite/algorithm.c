@@ -1,11 +1,11 @@
-// The choice among the algorithms of the table. Costs are cycles of one core: work at the rate of its vectors
-// and traffic at the width of its paths, added up.
+// The choice among the algorithms of the table. Costs are cycles of one core: operations at the rate of its
+// vectors plus traffic at its bandwidths.
 #include "passes/rewrite/algorithm.h"
 #include "compiler/base/diag.h"
 #include "passes/rewrite/winograd.h"
 #include "passes/schedule/common/choices.h"
 
-// A prediction must promise this much, or the plain kernel stays.
+// The least predicted speedup for which a kernel is replaced.
 static const double LEAST_GAIN = 1.15;
 
 double algorithm_cycles(const algorithm_cost *c, const target *t) {
@@ -17,7 +17,8 @@ double algorithm_cycles(const algorithm_cost *c, const target *t) {
 
 static bool is_legal(const target *t) { return t->fp != FP_STRICT; }
 
-// Code and constants stay small where size is asked for, and scalars gain nothing from wide transforms.
+// Not at optimisation for size, where code and constants should stay small; and scalar code does not gain
+// from wide transforms.
 static bool is_worthwhile(const target *t, double gain) {
     return t->vector_bits && !t->size_level && gain >= LEAST_GAIN;
 }
@@ -39,7 +40,7 @@ static double least_gain(const chooser *c, const algorithm_cost *direct, const a
     return least;
 }
 
-// One way to compute a kernel.
+// An algorithm that matches a kernel.
 typedef struct option {
     const algorithm *way;
     void *form;
@@ -54,7 +55,7 @@ static void refuse(const chooser *c, const kernel *k, const option *o) {
                 k->name, o->way->name, o->gain, 1e-6 * o->cost.constants, 1e-6 * o->direct.constants);
 }
 
-// What was measured, where all variants agree; 0: nothing.
+// The measured choice, if all variants agree on it; 0: none.
 static int measured(const chooser *c, const kernel *k) {
     int way = c->o->winograd == CHOICE_AUTO ? choices_of(c->t, k)->algorithm : 0;
     for (int j = 0; j < c->o->nvariants; j++)
@@ -62,7 +63,7 @@ static int measured(const chooser *c, const kernel *k) {
     return way;
 }
 
-// The algorithm that promises most, or was measured. False: none may be used at all.
+// The algorithm with the largest predicted gain, or the measured one. False: none is applicable.
 static bool best_option(const chooser *c, kernel *k, int way, option *best) {
     *best = (option){0};
     for (const algorithm *const *a = algorithms; *a; a++) {

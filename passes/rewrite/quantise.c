@@ -1,11 +1,11 @@
-// Finds sums of products of 8-bit integers, perhaps dequantised, and takes scales and zero points out of
-// them:
+// Quantised contractions: sums of products of 8-bit integers, perhaps dequantised; scales and zero points are
+// moved out of the sums:
 //
 //   sum over k of (a - za) * sa * (b - zb) * sb
 //       = sa * sb * (sum a*b - za * sum b - zb * sum a + K * za * zb)
 //
-// The sums of one operand are constants where it is one, else small kernels of their own. On x86 one operand
-// is made unsigned and the other signed, because its dot products want them so.
+// The sums of a constant operand are constants, others small kernels of their own. On x86 one operand is made
+// unsigned and the other signed, as its dot product instructions require.
 #include "ir/kernel/edit.h"
 #include "ir/kernel/interp.h"
 #include "ir/kernel/uses.h"
@@ -18,7 +18,7 @@ enum { MOST_SCALES = 8 };
 
 typedef struct factor {
     expr *read; // the stored integers
-    expr *zero; // int32, what is taken off them; NULL: nothing
+    expr *zero; // int32, subtracted from them; NULL: 0
 } factor;
 
 typedef struct match {
@@ -35,9 +35,9 @@ typedef struct quantise {
     program *p;
     const target *t;
     arena *scratch;
-    int8_t *wish; // by id of the root buffer: 1 unsigned, -1 signed
+    int8_t *wish; // preferred signedness by id of the root buffer: 1 unsigned, -1 signed
     const uses *uses;
-    map flipped; // constant's id -> its copy of the other sign
+    map flipped; // constant's id -> its copy of the other signedness
 } quantise;
 
 // ---------------------------------------------------------------- recognising
@@ -60,7 +60,7 @@ static expr *flipped_value(kernel *k, expr *e, dtype to) {
     return x_bitcast(k, x_bin(k, X_XOR, e, top), DT_I8);
 }
 
-// A value of bytes as the elements that are stored plus what the flipping of their signs took off.
+// A byte value as the stored element plus the difference due to flipped signs.
 static expr *stored_bytes(expr *e, int *added) {
     *added = 0;
     if (e->op == X_READ) return e;
@@ -78,7 +78,7 @@ static expr *stored_bytes(expr *e, int *added) {
     return NULL;
 }
 
-// The zero point as an element of type t: what a read must give where it counts as nothing.
+// The zero point as an element of type t: a read of it contributes nothing.
 static expr *zero_as_element(kernel *k, expr *zero, dtype t) {
     if (!zero) return x_int(k, t, 0);
     if (zero->op == X_CONST && zero->i >= dtype_int_min(t) && zero->i <= dtype_int_max(t))
@@ -87,7 +87,7 @@ static expr *zero_as_element(kernel *k, expr *zero, dtype t) {
     return NULL;
 }
 
-// e: int32 (x - zero), x or either as float; where guard (if any) does not hold it counts as 0.
+// e: int32 (x - zero) or x, perhaps as float; it contributes 0 where guard (if any) does not hold.
 static bool take_integer(match *m, expr *e, expr *guard) {
     kernel *k = m->k;
     expr *zero = NULL;
@@ -155,7 +155,7 @@ static bool fits_int32(const match *m) {
 }
 
 // ---- what strict floating point allows
-// Two of them have an exact product in float32, and so have they with bytes.
+// Products of two such numbers are exact in float32, and so are products with bytes.
 static bool has_few_bits(double v) {
     int exponent;
     double scaled = frexp(v, &exponent) * 0x1p12;
@@ -200,8 +200,8 @@ static bool find_match(const quantise *q, kernel *k, match *m) {
 }
 
 // ---------------------------------------------------------------- kernels
-// A kernel of program `to` that sums the factor's elements: out[axes that it depends on] = times * sum over k
-// of read.
+// A kernel of program `to` that sums the factor's elements: out[axes on which it depends] = times * sum over
+// k of read.
 static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *times, const int *axes,
                           int naxes, buffer *out) {
     kernel *k = kernel_new(to, arena_printf(to->arena, "%s_sum", m->k->name), m->k->loc);
@@ -224,7 +224,7 @@ static kernel *sum_kernel(const match *m, program *to, const factor *f, expr *ti
     return k;
 }
 
-// The sum of a constant, at compile time; NULL when it cannot be had.
+// The sums of a constant at compile time; NULL if that is not possible.
 static buffer *constant_sum(const quantise *q, const match *m, const factor *f, expr *times, const int *axes,
                             int naxes) {
     const buffer *b = f->read->buffer;
@@ -253,8 +253,8 @@ static buffer *constant_sum(const quantise *q, const match *m, const factor *f, 
     return program_constant(q->p, arena_printf(q->p->arena, "%s_sum", b->name), c);
 }
 
-// times * the sum of the factor's elements, as an expression in the matched kernel; NULL when it depends on
-// too many axes.
+// times * the sum of the factor's elements, as an expression of the matched kernel; NULL if it depends on too
+// many axes.
 static expr *sum_of(const quantise *q, region *r, const step *at, const match *m, const factor *f,
                     expr *times) {
     int axes[MAX_RANK], n = 0;
@@ -280,7 +280,7 @@ static expr *sum_of(const quantise *q, region *r, const step *at, const match *m
 // ---------------------------------------------------------------- rewriting
 static bool is_const(const expr *e) { return e && e->op == X_CONST; }
 
-// acc with zero * (sum of the factor) taken off.
+// acc - zero * (sum of the factor).
 static expr *take_off(const quantise *q, region *r, const step *at, const match *m, expr *acc, expr *zero,
                       const factor *f) {
     kernel *k = m->k;
@@ -324,7 +324,7 @@ static void rewrite(const quantise *q, region *r, const step *at, const match *m
 typedef struct flip {
     const quantise *q;
     kernel *k;
-    const buffer *from; // NULL: all roots with a wish
+    const buffer *from; // NULL: all roots with a preferred signedness
     buffer *to;
 } flip;
 
@@ -333,7 +333,7 @@ static bool is_wished(const flip *f, const buffer *b) {
            is_byte(b->dtype);
 }
 
-// Reads of a buffer whose type has changed: the old value from the new one.
+// Reads of a buffer whose signedness has changed: recovers the old value.
 static expr *flip_read(void *user, kernel *k, const expr *read) {
     const flip *f = user;
     if (f->from ? read->buffer != f->from : !is_wished(f, read->buffer)) return NULL;
@@ -370,7 +370,8 @@ static void flip_constant(quantise *q, kernel *k, const buffer *b) {
     flip_kernel(&f, false);
 }
 
-// Notes what the operand should be; false when another kernel wants the opposite or it cannot change.
+// Records the preferred signedness of an operand; false if another kernel needs the opposite, or it cannot
+// change.
 static bool wish(quantise *q, const buffer *b, int sign) {
     const buffer *root = buffer_root(b);
     if (root->role != BUF_TEMP || q->uses->of[root->id].by_others || q->wish[root->id] == -sign) return false;
@@ -382,13 +383,13 @@ static void choose_signs(quantise *q, kernel *k) {
     match m;
     if (!find_match(q, k, &m)) return;
     buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
-    if (a->dtype != b->dtype) { // already as wanted: neither may change
+    if (a->dtype != b->dtype) { // already right: neither may change
         for (int j = 0; j < 2; j++)
             wish(q, m.f[j].read->buffer, m.f[j].read->buffer->dtype == DT_U8 ? 1 : -1);
         return;
     }
     int sign = a->dtype == DT_I8 ? 1 : -1;
-    if (sign > 0 && q->t->arch != ARCH_X86_64) return; // others multiply signed by signed as well
+    if (sign > 0 && q->t->arch != ARCH_X86_64) return; // other targets multiply signed by signed too
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
     else if (!wish(q, a, sign)) wish(q, b, sign);
@@ -407,13 +408,13 @@ static void flip_signs(quantise *q) {
 }
 
 // ---------------------------------------------------------------- storage
-// A temporary that holds f(byte) for every element is stored as the bytes, and f goes to its readers: fusion
-// puts a DequantizeLinear behind its producer too.
+// A temporary that holds f(byte) for every element is stored as bytes, and f moves to its readers: fusion
+// also appends a DequantizeLinear to its producer.
 typedef struct storage {
-    write *w; // the only one
+    write *w; // the only write
     kernel *k;
     int writes;
-    expr *value, *byte; // as they were written
+    expr *value, *byte; // as originally written
 } storage;
 
 static bool is_varying(const expr *e) {
@@ -429,7 +430,7 @@ static bool varies(expr *e) {
     return found;
 }
 
-// The byte that e is a function of, through operations with what is the same for all elements.
+// The byte of which e is a function, by operations with invariant operands.
 static expr *byte_under(expr *e) {
     for (;;) {
         if (e->op == X_CAST && is_byte(e->to) && dtype_is_float(e->arg[0]->dtype)) return e;

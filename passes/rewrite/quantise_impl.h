@@ -1,5 +1,5 @@
-// Integer contractions: sums of products of dequantised values become sums of products of the stored
-// integers. After fusion (which brings the dequantisation into the contraction) and before layouts.
+// Quantised contractions: sums of products of dequantised values become sums of products of the stored
+// integers. After fusion (which moves the dequantisation into the contraction) and before layout assignment.
 //
 //   quantise.c          products of two integers
 //   quantise_weights.c  products of floats and dequantised weights
@@ -9,21 +9,22 @@
 #include "ir/target.h"
 #include "passes/passes.h"
 
-// How the result rounds. The standard defines a QDQ chain by its operators: fl((q - z) * s) for each operand,
-// Conv or MatMul of those, QuantizeLinear. Here the sum is that of the integers, which is exact; what follows
-// it (scales, bias, activation, division, rounding) stays in float32 as the operators say.
+// Rounding of the result. The standard defines a QDQ chain by its operators: fl((q - z) * s) for each
+// operand, Conv or MatMul of these, QuantizeLinear. Here the sum is an exact sum of integers; scales, bias,
+// activation, division and rounding stay in float32 as the operators define them.
 //
-// Sums of integers (QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger) keep every bit.
+// Sums of integers (QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger) are exact.
 //
 // Scales of at most 12 significant bits (powers of two and such) have exact products with bytes and with each
-// other: while sums stay below 2^24 steps the result is the exact sum rounded once, as the standard's
-// operators give it. Only these are rewritten where target->fp is FP_STRICT.
+// other: while sums stay below 2^24 steps, the result is the exact sum rounded once, as with the standard's
+// operators. With FP_STRICT only these are rewritten.
 //
-// Other scales differ from the exact sum of the rounded products by at most 2^-22 of the sum of its products'
-// magnitudes, seen after QuantizeLinear only where a value lies that close to the middle of two steps.
+// With other scales the difference from the exact sum of rounded products is at most 2^-22 of the sum of the
+// products' magnitudes. After QuantizeLinear it is visible only if a value is that close to the middle
+// between two steps.
 //
-// The result is the same bits on every target: integers have no order of summation.
+// The result is bit-identical on all targets, because integer sums do not depend on their order.
 
-// k has one stage with one sum that starts at 0, written when it is done.
+// k has one stage with one sum that starts at 0 and is written at its end.
 void quantise_weights(kernel *k, bool strict);
 #endif

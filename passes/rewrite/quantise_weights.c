@@ -1,4 +1,4 @@
-// Weights that are dequantised where they are read: scales are moved out of the sums, and axes quantised in
+// Weights that are dequantised when they are read: scales are moved out of the sums, and axes quantised in
 // blocks are split in two, so that scale and zero point of a block are read once per block.
 //
 //   sum over k of a[k] * ((b[k] - z) * s)
@@ -12,7 +12,7 @@
 typedef struct pull {
     kernel *k;
     const stage *s;
-    expr *scale; // product of what was taken out
+    expr *scale; // product of the factors moved out
 } pull;
 
 static bool is_reduced(const pull *p, expr *e) {
@@ -23,7 +23,7 @@ static bool is_reduced(const pull *p, expr *e) {
     return false;
 }
 
-// Factors of e that are the same along the reduce axes go to p->scale; the rest is the result.
+// Moves factors of e that are invariant along the reduce axes to p->scale and returns the rest.
 static expr *without_scales(pull *p, expr *e) {
     kernel *k = p->k;
     if (e->op == X_SELECT && e->arg[2]->op == X_CONST && e->arg[2]->f == 0)
@@ -57,7 +57,7 @@ static void pull_scales(kernel *k) {
 }
 
 // ---------------------------------------------------------------- blocks
-// The last floordiv of a reduce axis by a divisor of its extent; NULL: there is none.
+// The last floordiv of a reduce axis by a divisor of its extent; NULL: none.
 static const expr *find_block(const kernel *k, expr *step) {
     expr_list all = expr_nodes(k->arena, step);
     for (int j = all.n - 1; j >= 0; j--) {
@@ -70,7 +70,7 @@ static const expr *find_block(const kernel *k, expr *step) {
     return NULL;
 }
 
-// False when there is no block to cut.
+// False if there is no axis to split.
 static bool split_block(kernel *k) {
     stage *s = k->stages.at[0];
     const expr *block = find_block(k, s->states.at[0].step);

@@ -1,6 +1,6 @@
-// Constants that products round. In: a program for a GPU whose products of f32 may take fewer bits
-// (--precision). Out: a constant that all its readers would round in every run is rounded here, once: f16 and
-// bf16 are stored as such.
+// Rounding of constants. In: a program for a GPU whose f32 products may have reduced precision (--precision).
+// Out: constants that all readers would round at run time are rounded at compile time, and stored as f16 or
+// bf16.
 #include "passes/rewrite/round_constants.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
@@ -12,7 +12,7 @@
 
 typedef uint32_t rounding(dtype as, double v);
 
-// The low bits are those of f16 or bf16, or all of a f32 whose last 13 are 0.
+// The bits of an f16 or bf16 in the low half, or those of an f32 whose last 13 are 0.
 static uint32_t narrow(dtype as, double v) {
     uint16_t bits = 0;
     dtype_store_float(as, &bits, 0, v, false);
@@ -49,11 +49,11 @@ typedef struct roundings {
     program *p;
     const target *t;
     dtype as;
-    int *wished; // by buffer id: how many products round it
-    buffer **to; // what is read instead, NULL: nothing
+    int *wished; // by buffer id: the number of products that round it
+    buffer **to; // its rounded copy, NULL: none
 } roundings;
 
-// Whether the product would round that operand.
+// Whether the product rounds that operand.
 static bool rounds(const roundings *r, const contraction *c, const expr *read) {
     const tensor_type *tensor = gpu_tensor_type(r->t, c);
     const buffer *b = read->buffer;

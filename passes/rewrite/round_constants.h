@@ -1,4 +1,4 @@
-// Constants that products on GPUs would round in every run, rounded once. Before layouts are assigned.
+// Compile-time rounding of constants that GPU products would round at run time. Before layout assignment.
 #ifndef ONNXC_PASSES_REWRITE_ROUND_CONSTANTS_H
 #define ONNXC_PASSES_REWRITE_ROUND_CONSTANTS_H
 #include "ir/kernel/program.h"

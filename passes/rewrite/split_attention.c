@@ -1,6 +1,6 @@
-// Attention of so few queries that their blocks cannot keep a GPU busy: a language model's next token. In: a
-// kernel of the form attention (passes/match/attention.h). Out: kernels that attend to pieces of the keys at
-// the same time, and join them (Dao et al. 2023, "Flash-Decoding"):
+// Flash-Decoding: attention of too few queries to keep a GPU busy, such as a language model's next token. In:
+// a kernel of the form attention (passes/match/attention.h). Out: kernels that attend to pieces of the keys
+// in parallel, and combine them (Dao et al. 2023, "Flash-Decoding"):
 //
 //   for p < PIECES, rows, keys j of piece p:
 //       scores s[j]
@@ -12,7 +12,7 @@
 //       total = sum totals[p] exp(tops[p] - top)
 //       out = f(sum parts[p, e] exp(tops[p] - top), total)
 //
-// If the number of queries and keys is known only at run time, the program chooses there between these two
+// If the number of queries and keys is known only at run time, the program selects there between these two
 // kernels and the original one.
 #include "passes/rewrite/split_attention.h"
 #include "ir/kernel/edit.h"
@@ -27,12 +27,12 @@ typedef struct split {
     attention a;
     dim *rows, *keys, *chunk;
     buffer *parts, *tops, *totals;
-    // Of the kernel that is being made:
+    // Of the kernel under construction:
     kernel *k;
-    expr **axes; // of the old one
+    expr **axes; // by axis of the original kernel
     buffer **locals;
-    expr *piece, *key, *here; // key axis of the stage; whether there is such a key
-    int key_axis;             // of the old kernel
+    expr *piece, *key, *here; // key axis of the stage; whether the key exists
+    int key_axis;             // in the original kernel
     expr *state;
 } split;
 
@@ -46,12 +46,12 @@ static bool is_known(const kernel *k) {
 
 static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x->buffer->dtype) == 16; }
 
-// Pieces of 16-bit factors may have their weights rounded to 16 bits, which a wider result would show.
+// Weights of 16-bit factors may be rounded to 16 bits in the pieces, which a wider result would show.
 static bool shows_rounding(const attention *a) {
     return dtype_bits(a->value->writes.at[0].to->dtype) > 16 && expr_any(a->q, reads_narrow);
 }
 
-// Not 0 where it is worth it.
+// Not 0 if splitting is profitable.
 static dim *condition(const split *s) {
     dims *d = s->p->dims;
     return dim_mul(dim_lt(s->rows, dim_const(d, FEW_ROWS + 1)), dim_lt(dim_const(d, MANY_KEYS - 1), s->keys));
@@ -88,7 +88,7 @@ static void add_outer(split *s) {
     s->k->nouter = s->k->axes.n;
 }
 
-// Of [piece, row, ...]; rows are one axis, so that the memory for a few is known.
+// The indices [piece, row]: rows are collapsed into one axis of bounded size.
 static void part_index(const split *s, expr *piece, expr **index) {
     expr *row = x_i64(s->k, 0);
     for (int j = 0; j < s->old->nouter; j++)
@@ -105,13 +105,13 @@ static buffer *new_parts(split *s, const char *name, dim *columns) {
 
 // ---------------------------------------------------------------- pieces
 
-// The maximum, where it is -inf any finite number: exp(-inf - top) is 0 then.
+// The maximum, or a finite number in place of -inf, so that exp(-inf - top) is 0.
 static expr *finite_top(kernel *k, buffer *top) {
     expr *lowest = x_float(k, DT_F32, -INFINITY), *best = x_read(k, top, NULL);
     return x_select(k, x_bin(k, X_EQ, best, lowest), x_float(k, DT_F32, 0), best);
 }
 
-// Either the maximum itself, or the same with something for -inf already.
+// The maximum itself, or the same with -inf already replaced.
 static bool is_top(const split *s, const expr *e) {
     if (e->op == X_SELECT && e->arg[0]->op == X_EQ) e = e->arg[2];
     return e->op == X_READ && e->buffer == s->a.top;
@@ -142,7 +142,7 @@ static expr *to_piece(void *user, expr *e) {
 }
 static expr *moved(split *s, expr *e) { return expr_rewrite(s->k, e, to_piece, s); }
 
-// A stage with the axes of the old one, of which number `key` are the keys, and its states.
+// A stage with the axes of the original one, whose axis number `key` are the keys, and its states.
 static stage *move_stage(split *s, const stage *old, int key) {
     stage *st = kernel_stage(s->k);
     for (int j = 0; j < old->axes.n; j++) {
@@ -168,7 +168,7 @@ static void move_locals(split *s) {
     }
 }
 
-// Scores of keys that are not there are -inf, so that the other stages need not ask.
+// Scores of keys past the end are -inf, so that the other stages need no guards.
 static void move_local_stage(split *s, const stage *old) {
     const write *w = &old->writes.at[0];
     stage *st = move_stage(s, old, 0);
@@ -241,7 +241,7 @@ static void join_pieces(split *s) {
 
 // ---------------------------------------------------------------- the program
 
-// The step becomes a choice between both kernels and itself.
+// Turns the step into a branch between the two kernels and the original one.
 static void choose_in_run(split *s, step *at) {
     at->kind = STEP_IF;
     at->kernel = NULL;

@@ -1,4 +1,4 @@
-// Attention of few queries over many keys in pieces, for GPUs.
+// Flash-Decoding: attention of few queries in pieces of the keys, for GPUs.
 #ifndef ONNXC_PASSES_REWRITE_SPLIT_ATTENTION_H
 #define ONNXC_PASSES_REWRITE_SPLIT_ATTENTION_H
 #include "ir/kernel/program.h"

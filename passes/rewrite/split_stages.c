@@ -1,11 +1,11 @@
-// In: a kernel of several stages without states that read nothing which one of them writes, such as a
-// concatenation. Out: a kernel for each of them.
+// In: a kernel of several independent stages without states, such as a concatenation. Out: a kernel per
+// stage.
 //
 //   for n: for c: y[n, c] = a[n, c]             for n, c: y[n, c] = a[n, c]
 //          for c: y[n, c + 64] = f(b[n, c])     for n, c: y[n, c + 64] = f(b[n, c])
 //
-// The threads of one block walk over a kernel of several stages for each position of its outer axes, of which
-// there is only one where images are joined.
+// On a GPU one block runs a kernel of several stages for each position of the outer axes, of which a
+// concatenation of images has only one.
 #include "passes/rewrite/split_stages.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
@@ -32,7 +32,7 @@ static bool may_split(const kernel *k) {
     return true;
 }
 
-// Axes of the stage alone: the kernel's outer ones become its own.
+// The outer axes of the original kernel become axes of the stage.
 static void copy_axis(cloning *g, stage *made, int axis) {
     const struct axis *a = &g->from->axes.at[axis];
     g->number[axis] = kernel_axis(g->to, a->kind, a->name, a->extent);

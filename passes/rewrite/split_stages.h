@@ -1,4 +1,4 @@
-// Stages that need nothing of each other, as kernels of their own.
+// Independent stages as kernels of their own.
 #ifndef ONNXC_PASSES_REWRITE_SPLIT_STAGES_H
 #define ONNXC_PASSES_REWRITE_SPLIT_STAGES_H
 #include "ir/kernel/program.h"

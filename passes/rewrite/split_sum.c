@@ -1,20 +1,20 @@
-// Sums of products whose results are too few to keep a GPU busy. In: a contraction whose sums have known
-// lengths,
+// Split-K: sums of products with too few results to keep a GPU busy. In: a contraction whose sums have
+// constant lengths,
 //
 //   for m, n: out = f(sum over k < K of t[k])
 //
-// Out: kernels that sum pieces of it at the same time, and add them up in order:
+// Out: a kernel that sums pieces in parallel, and one that adds them up in order:
 //
 //   for p < P, m, n: parts[p, m, n] = sum over i < K / P of t[p * K / P + i]
 //   for m, n:        out = f(sum over p of parts[p, m, n])
 //
-// Where only the run knows how many rows (or columns) there are, it chooses: these where they are few, else
-// the kernel as it was.
+// If the number of rows (or columns) is known only at run time, the program selects there between these
+// kernels, if there are few, and the original one.
 #include "passes/rewrite/split_sum.h"
 #include "ir/kernel/edit.h"
 #include "passes/match/contract.h"
 
-// Blocks are tiles of SIDE x SIDE results; a piece is worth a block from LEAST terms on.
+// Blocks are tiles of SIDE x SIDE results; a piece of at least LEAST terms is worth a block.
 enum { SIDE = 64, LEAST = 128, STEP = 32, ROUNDS = 4 };
 
 typedef struct split {
@@ -22,21 +22,21 @@ typedef struct split {
     const target *t;
     contraction c;
     kernel *old;
-    int axis; // of K, that is cut
+    int axis; // the K axis that is split
     int64_t pieces;
-    int parallel[MAX_AXES], nparallel; // of known extents
-    int open[MAX_AXES], nopen;         // of others: together they are `rows`
+    int parallel[MAX_AXES], nparallel; // with constant extents
+    int open[MAX_AXES], nopen;         // the others; their product is `rows`
     dim *rows;
-    int64_t few; // rows
+    int64_t few; // rows up to which splitting is profitable
     buffer *parts;
-    kernel *k;   // being made
-    expr **axes; // of the old kernel, in it
+    kernel *k;   // under construction
+    expr **axes; // by axis of the original kernel
     expr *state;
 } split;
 
 // ---------------------------------------------------------------- whether and where
 
-// -1: one is out of range, or not known.
+// The product of extents; -1: out of range or unknown.
 static int64_t extent_of(const kernel *k, const int *axes, int n) {
     int64_t product = 1;
     for (int j = 0; j < n; j++) {
@@ -51,7 +51,7 @@ typedef struct sizes {
     int64_t m, n, batch, k;
 } sizes;
 
-// The axes that have an extent known now, of those.
+// The axes with a constant extent.
 static axis_list known(const kernel *k, const int *axes, int n) {
     axis_list l = {0};
     for (int j = 0; j < n; j++)
@@ -59,7 +59,7 @@ static axis_list known(const kernel *k, const int *axes, int n) {
     return l;
 }
 
-// Axes of other extents, which must all be rows or all columns, count as few of these.
+// Axes of unknown extent, which must be all rows or all columns, are assumed to be few.
 static sizes sizes_of(split *s) {
     const contraction *c = &s->c;
     axis_list columns = c->other_n;
@@ -77,7 +77,7 @@ static sizes sizes_of(split *s) {
 
 static int64_t tiles(int64_t extent) { return (extent + SIDE - 1) / SIDE; }
 
-// As many pieces as fill some rounds of blocks, without more traffic than the operands are.
+// As many pieces as fill ROUNDS waves of blocks, but with no more additional traffic than the operands have.
 static int64_t most_pieces(const sizes *z, const target *t) {
     if (z->m < 1 || z->n < 1 || z->batch < 1 || z->k < 1) return 1;
     double results = (double)z->m * (double)z->n * (double)z->batch,
@@ -89,7 +89,7 @@ static int64_t most_pieces(const sizes *z, const target *t) {
     return most > (double)(z->k / LEAST) ? z->k / LEAST : (int64_t)most;
 }
 
-// Pieces of one axis are equal and, where the axis is all of K, whole slices.
+// Pieces of an axis have equal length and, if it is the only K axis, consist of whole K tiles.
 static int64_t pieces_of(int64_t extent, int64_t most, bool alone) {
     int64_t best = 1;
     for (int64_t n = 2; n <= most && n <= extent; n++)
@@ -97,7 +97,7 @@ static int64_t pieces_of(int64_t extent, int64_t most, bool alone) {
     return best;
 }
 
-// Other passes leave axes behind that no stage has.
+// Other passes leave unused axes.
 static bool is_walked(const split *s, int axis) {
     bool walked = axis < s->old->nouter;
     for (int j = 0; j < s->c.s->axes.n; j++) walked |= s->c.s->axes.at[j] == axis;
@@ -124,7 +124,8 @@ static bool choose(split *s) {
             s->parallel[s->nparallel++] = a;
             continue;
         }
-        if (dim_is_opaque(x->extent)) return false; // not known at entry: memory would be the run's
+        if (dim_is_opaque(x->extent))
+            return false; // not known at entry, so the workspace could not be planned
         s->open[s->nopen++] = a;
         s->rows = dim_mul(s->rows, x->extent);
     }
@@ -160,7 +161,7 @@ static void add_axes(split *s, stage *st, axis_kind kind) {
     }
 }
 
-// Of parts[p, row, known axes...]; rows are one axis, so that the memory for a few is known.
+// The indices of parts[p, row, known axes...]: rows are collapsed into one axis of bounded size.
 static void part_index(const split *s, expr *piece, expr **index) {
     expr *row = x_i64(s->k, 0);
     for (int j = 0; j < s->nopen; j++)
@@ -199,7 +200,7 @@ static void make_sum(split *s) {
     stage_write(s->k, st, w->to, index, moved(s, w->value));
 }
 
-// The step becomes a choice between both ways; the first kernel is made.
+// Turns the step into a branch; the first kernel exists already.
 static void choose_in_run(split *s, step *at) {
     at->kind = STEP_IF;
     at->kernel = NULL;

@@ -1,20 +1,20 @@
-// Tables of functions of one byte. In: kernels. Out: kernels that read constants of 256 elements.
+// Lookup tables for functions of one byte. In: kernels. Out: kernels that read constants of 256 elements.
 #include "passes/rewrite/tables.h"
 #include "ir/kernel/eval.h"
 #include <string.h>
 
-// A look-up costs about as much as so many operations: vectors gather their elements one by one.
+// A lookup costs about as much as LEAST_COST operations: vectors gather the elements one by one.
 enum { BYTES = 256, LEAST_COST = 16 };
 
 typedef struct look {
     bool constant;
-    expr *source; // the only byte that the value depends on, NULL: none or several things
+    expr *source; // the only byte on which the value depends, NULL: none or several values
 } look;
 
 typedef struct tables {
     kernel *k;
     arena *scratch;
-    look *looks; // by id of the expressions as they were
+    look *looks; // by id of the original expressions
     int nlooks;
     map *made; // hash of the elements -> buffer
 } tables;
@@ -38,7 +38,7 @@ static void find_source(tables *t, expr *e) {
     t->looks[e->id] = l;
 }
 
-// Operations from the source to e, each once.
+// The cost of distinct operations between the source and e.
 static int cost_from(const expr *source, const expr *e, bool *seen) {
     if (e == source || seen[e->id]) return 0;
     seen[e->id] = true;
@@ -75,7 +75,7 @@ static const cell *evaluate(evaluation *v, const expr *e) {
     return v->cells[e->id] = out;
 }
 
-// Gathers want elements of 32 bits at least.
+// Gathers need elements of at least 32 bits.
 static dtype stored_type(const expr *e) {
     if (dtype_bits(e->dtype) >= 32) return e->dtype;
     return dtype_is_float(e->dtype) ? DT_F32 : DT_I32;

@@ -1,10 +1,10 @@
-// Tables: what a value of eight bits decides alone is looked up, not computed. Runs after quantisation, which
-// leaves the chains of roundings between bytes that this is for.
+// Lookup tables: functions of a single byte are looked up instead of computed. Runs after quantisation, which
+// leaves chains of requantisations between bytes.
 #ifndef ONNXC_PASSES_REWRITE_TABLES_H
 #define ONNXC_PASSES_REWRITE_TABLES_H
 #include "ir/kernel/program.h"
 
-// Expressions in what kernels write whose only varying part is a byte become reads of constants of 256
-// elements where computing them costs more. The elements are what the interpreter computes.
+// Written values that are functions of a single byte become reads of constants of 256 elements if computing
+// them costs more. The interpreter computes the elements.
 void tabulate_program(program *p);
 #endif

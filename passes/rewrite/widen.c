@@ -1,17 +1,17 @@
-// Storage of halves. In: a program. Out: one in which what products read again and again is f32, with the
-// same values.
+// Widening of 16-bit floats. In: a program. Out: the same, with f32 storage of temporaries that products read
+// many times, and the same values.
 #include "passes/rewrite/widen.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
 
-// So many results from one element at least: fewer would not pay for the larger traffic.
+// Each element must contribute to at least this many results to pay for the additional traffic.
 enum { MANY = 32 };
 
 typedef struct widening {
     program *p;
-    bool *fixed, *wanted; // by id of the root: its storage is not ours to choose; a product would gain
-    map copies;           // id of an input -> its copy
+    bool *fixed, *wanted; // by id of the root: its type must not change; a product would gain
+    map copies;           // input's id -> its copy
 } widening;
 
 static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }
@@ -41,7 +41,7 @@ static void fix_buffers(widening *w, arena *scratch) {
 }
 
 // ---------------------------------------------------------------- what gains
-// Results that each element of the operand goes into.
+// Whether each element of the operand contributes to many results.
 static bool has_many_results(const kernel *k, const expr *operand) {
     double n = 1;
     for (int a = 0; a < k->axes.n; a++) {
@@ -57,7 +57,7 @@ static bool gains(const kernel *k, const expr *operand) {
     return is_half(b) && b->role != BUF_CONST && b->role != BUF_LOCAL && has_many_results(k, operand);
 }
 
-// The operand of columns is packed for each run, and widened by that.
+// A column operand is packed at run time, which widens it.
 static bool is_packed_in_the_run(const contraction *c) {
     return c->n >= 0 && c->a->buffer->role != BUF_CONST;
 }
@@ -108,7 +108,8 @@ static buffer *copy_input(widening *w, buffer *from, const loc *at) {
     return to;
 }
 
-// Inputs never change: one copy before everything serves all. Sizes that are not known there have none.
+// Inputs never change: one copy at the start of the program serves all readers. Runtime sizes are not known
+// there.
 static void copy_inputs(widening *w, kernel *k) {
     contraction c;
     if (!contraction_find(k, &c)) return;

@@ -1,6 +1,6 @@
-// In: a contraction that is a 3x3 convolution of stride 1 with constant weights. Out: one kernel over blocks
-// of rows of T x T tiles, whose intermediate values stay in the cache, and the constant U = G g G'. T is 4 or
-// 2, S = T + 2, P = S S:
+// Winograd convolution. In: a contraction that is a 3x3 convolution of stride 1 with constant weights. Out:
+// one kernel over blocks of rows of T x T tiles, whose intermediate values stay in the cache, and the
+// constant U = G g G'. T is 4 or 2, S = T + 2, P = S S:
 //
 //   for n, block:
 //     for r, tx, c:     V[P, r tx, c] = B' d B           d: S x S of the image, overlapping by 2
@@ -8,14 +8,14 @@
 //     for r, tx, m:     T x T of Y[T r, T tx, m] = A' M A, or at once of the output
 //     for y, x, m:      out[n, m, y of the block, x] = f(Y[y, x, m])    f: the epilogue of the convolution
 //
-// Blocks are what threads share out. Where one block is all there is, and threads may be many, each of these
-// steps is a kernel of its own, whose points and rows they share.
+// Threads share the blocks. If there is only one block and several threads are possible, each step is a
+// kernel of its own, and threads share its points and rows.
 //
-// T = 4 multiplies four times less than the direct way and has four times its weights; T = 2 multiplies 2.25
-// times less, has 1.8 times its weights and suits small images.
+// T = 4 needs a quarter of the multiplications of the direct algorithm and four times its weights; T = 2
+// needs 1/2.25 of the multiplications and 1.8 times the weights, and suits small images.
 //
-// The products are a contraction like any other. Edges: reads outside of the image are guarded (a halo
-// replaces the guards), and what tiles have beyond the output stays in Y.
+// The products are an ordinary contraction. Edges: reads outside of the image are guarded (halos replace the
+// guards), and results of tiles beyond the output stay in Y.
 #include "passes/rewrite/winograd.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/kernel_cost.h"
@@ -25,7 +25,7 @@
 
 enum { TAPS = 3, MOST_TILE = 4, MOST_SPAN = 6, MOST_POINTS = MOST_SPAN * MOST_SPAN };
 
-// The values of one column or row of a tile.
+// A column or row of a tile.
 typedef struct line {
     expr *at[MOST_SPAN];
 } line;
@@ -35,7 +35,7 @@ typedef struct transform {
     int tile, span;
     line (*in)(kernel *, const line *), (*out)(kernel *, const line *); // B' d, A' m
     double g[MOST_SPAN][TAPS];
-    int in_operations, out_operations; // of a tile of one channel, with loads and stores
+    int in_operations, out_operations; // per tile and channel, with loads and stores
 } transform;
 static int points_of(const transform *t) { return t->span * t->span; }
 
@@ -45,7 +45,7 @@ typedef struct winograd {
     const transform *t;
     const expr *image, *weights;
     const write *w;
-    int n, c, m, out[2], tap[2]; // axes; n: -1 when there is one image
+    int n, c, m, out[2], tap[2]; // axes; n: -1 if there is one image
     expr *base[2];               // image row = out + tap + base
 } winograd;
 
@@ -55,7 +55,7 @@ static int plain_axis(const kernel *k, const expr *e, axis_kind kind) {
 
 // index = out + tap + base, with 3 taps.
 static bool match_space(winograd *f, int space) {
-    kernel *k = f->k; // only to make index expressions
+    kernel *k = f->k; // only gets index expressions
     expr *coef[MAX_AXES];
     f->out[space] = f->tap[space] = -1;
     if (!expr_affine(k, f->image->index[2 + space], &f->base[space], coef)) return false;
@@ -92,7 +92,7 @@ static bool match_weights(winograd *f) {
            plain_axis(f->k, w->index[3], AXIS_REDUCE) == f->tap[1];
 }
 
-// No axis but the seven: nothing else may be summed or repeated.
+// Only these seven axes: no others are reduced or repeated.
 static bool match_axes(const winograd *f) {
     for (int a = 0; a < f->k->axes.n; a++) {
         bool known = a == f->n || a == f->c || a == f->m || a == f->out[0] || a == f->out[1] ||
@@ -132,7 +132,8 @@ static double likely(const dim *d, int64_t usual) {
 typedef struct sizes {
     double n, c, m, height, width, ty, tx;
 } sizes;
-// A side of the map, when the model's image has the usual one: networks make maps of many channels small.
+// The likely height or width of a feature map of a model with a typical input image: maps with many channels
+// are small.
 static double likely_side(const winograd *f, int space, double channels) {
     enum { IMAGE = 224, SMALL = 16, BOTH = 8192 };
     const dim *d = extent_of(f, f->out[space]);
@@ -146,7 +147,7 @@ static sizes likely_sizes(const winograd *f) {
     return s;
 }
 
-// Channels run in vectors: those of the widest machines.
+// Channels are vectorised: up to whole vectors of the widest machines.
 static double whole_vectors(double channels) { return 16 * ceil(channels / 16); }
 
 static algorithm_cost direct_cost(const void *form) {
@@ -157,10 +158,10 @@ static algorithm_cost direct_cost(const void *form) {
                             .constants = 4 * TAPS * TAPS * s.c * s.m};
 }
 
-// With blocks of so many rows of tiles. U comes anew for each block unless all fits into the second cache
-// together (a part of it is read ahead); what does not fit there is written, read for ownership and read
-// again. Tiles of few rows keep the multipliers waiting for U, short sums for the results. Reads with guards
-// take twice the instructions.
+// The cost with blocks of `rows` rows of tiles. U is loaded again for each block unless it fits into the L2
+// cache with the block's values (half of it is prefetched); values beyond the L2 cache are written, read for
+// ownership and read again. Tiles of few rows stall on loads of U, short sums on the latency of results.
+// Guarded reads take twice the instructions.
 static algorithm_cost cost_of_rows(const winograd *f, double rows) {
     enum { CACHE = L2_BYTES, FULL_TILE = 14, TURN = 6 };
     sizes s = likely_sizes(f);
@@ -269,7 +270,7 @@ static const transform two = {.tile = 2,
                               .in_operations = 64,
                               .out_operations = 44};
 
-// f over the columns, then over the rows of what that gives (rows of them).
+// f over the columns, then over the rows of the result (`rows` of them).
 static void transform_square(kernel *k, line (*f)(kernel *, const line *), int span, expr *const *from,
                              int rows, expr **to) {
     line half[MOST_SPAN];
@@ -318,9 +319,9 @@ typedef struct builder {
     int64_t rows;      // of tiles in a block
     dim *tx;           // tiles in a row
     expr *n, *block;   // outer axes
-    buffer *v, *m, *y; // y: NULL where the transform writes the output
-    expr *channel;     // of the element that the epilogue computes
-    // where each stage is a kernel of its own
+    buffer *v, *m, *y; // NULL if the transform writes the output
+    expr *channel;     // of the epilogue's current element
+    // if each stage is a kernel of its own
     bool apart;
     program *p;
     region *r;
@@ -343,8 +344,8 @@ static buffer *between_stages(builder *b, const char *name, dim *const *dims) {
     return program_temp(b->p, arena_printf(b->p->arena, "%s.%s", b->f->w->to->name, name), DT_F32, 3, dims);
 }
 
-// A plane for each point, an odd number of tiles apart, and tiles no multiple of eight lines: a tile's
-// lines must not meet in a few places of the cache.
+// A plane per point with an odd number of tiles and a number of lines per tile that is not a multiple of
+// eight: this avoids conflicts of a tile's lines in few cache sets.
 static buffer *points_buffer(builder *b, const char *name, dim *channels) {
     enum { LINE = 16 };
     dim *tiles = dim_mulk(b->tx, b->rows), *two = constant_dim(b, 2);
@@ -357,8 +358,8 @@ static buffer *points_buffer(builder *b, const char *name, dim *channels) {
 
 static bool is_multiple(const dim *d, int64_t of) { return dim_is_const(d) && dim_value(d) % of == 0; }
 
-// The transform writes the output itself where tiles are whole and the epilogue, once for each of
-// its elements, is short.
+// The transform writes the output directly if tiles are whole and the epilogue, which it repeats per element,
+// is short.
 static bool writes_at_once(const builder *b) {
     enum { SHORT = 6 };
     return value_work(b->f->k->arena, b->f->w->value) <= SHORT &&
@@ -371,7 +372,7 @@ static expr *keep_leaves(void *user, expr *e) {
     return NULL;
 }
 
-// d[row][col] of a tile: 0 outside of the image.
+// d[row][col] of a tile, 0 outside of the image.
 static expr *read_image(builder *b, expr *const tile[2], expr *c, int row, int col) {
     kernel *k = b->k;
     buffer *x = b->f->image->buffer;
@@ -412,7 +413,7 @@ static void stage_products(builder *b, buffer *u) {
     stage_write(k, s, b->m, (expr *[]){p, tile, m}, stage_reduce(k, s, RED_SUM, term));
 }
 
-// The old kernel's write of one element.
+// The original kernel's write of one element.
 static write *write_out(builder *b, stage *s, expr *y, expr *x, expr *sum) {
     const winograd *f = b->f;
     expr *index[MAX_RANK], **axis = ARENA_ARRAY(b->k->arena, expr *, f->k->axes.n + 1);
@@ -452,7 +453,7 @@ static void stage_epilogue(builder *b) {
     if (!is_multiple(height, b->tile * b->rows)) made->guard = x_lt(k, row, x_dim(k, height));
 }
 
-// k without what it computes. What it computed is still there in its copies.
+// Empties the kernel; its copies keep the contents.
 static void empty_kernel(kernel *k) {
     memset(&k->axes, 0, sizeof k->axes);
     memset(&k->stages, 0, sizeof k->stages);
@@ -465,13 +466,13 @@ static const char *way_name(const winograd *f) {
     return f->t == &four ? winograd_algorithm.name : small_winograd_algorithm.name;
 }
 
-// Of one image and one block.
+// For one image and one block.
 static void without_outer_axes(builder *b, kernel *k) {
     b->k = k;
     b->n = b->block = x_i64(k, 0);
 }
 
-// The kernel of the next stage but the last.
+// Starts the kernel of the next stage, except the last one.
 static void next_kernel(builder *b, const char *name) {
     const kernel *old = b->f->k;
     if (!b->apart) return;
@@ -513,7 +514,7 @@ static void build_stages(builder *b, kernel *last, buffer *u) {
     else stage_out(b);
 }
 
-// Whether one block of one image is all.
+// Whether there is only one block of one image.
 static bool is_one_block(const winograd *f, int64_t rows) {
     const dim *n = f->n < 0 ? NULL : extent_of(f, f->n), *ty = tiles_of(f, 0);
     return (!n || dim_is(n, 1)) && dim_is_const(ty) && dim_value(ty) <= rows;
@@ -545,7 +546,7 @@ static void winograd_apply(program *p, region *r, step *last, const void *form, 
 }
 
 // ---------------------------------------------------------------- for layout assignment
-// The last axis of the buffer whose index counts by the kernel's axis; else what was found before.
+// The last dim of the buffer that the kernel's axis indexes, else `found`.
 static int match_channel(const buffer *b, expr *const *index, int axis, int found) {
     for (int j = 0; j < b->rank; j++) {
         const expr *i = index_in_part(index[j]);
@@ -573,8 +574,8 @@ static choice winograd_wish(const algorithm_options *o) { return o->winograd; }
 static void *match_four(arena *scratch, kernel *k) { return match(scratch, k, &four); }
 static void *match_two(arena *scratch, kernel *k) { return match(scratch, k, &two); }
 
-// Measured differences from the direct sum are 3e-6 to 1e-5 of the largest result (16 to 512 channels), with
-// small tiles up to 2e-6.
+// Measured differences from the direct algorithm are 3e-6 to 1e-5 of the largest result (16 to 512 channels),
+// with small tiles up to 2e-6.
 const algorithm winograd_algorithm = {"winograd",  winograd_wish,  match_four, winograd_cost,
                                       direct_cost, winograd_apply, 2e-5};
 const algorithm small_winograd_algorithm = {"winograd-2x2", winograd_wish,  match_two, winograd_cost,

@@ -1,5 +1,5 @@
-// Schedules for the CPU: which schedule a kernel gets, and the one for everything that is no contraction.
-// Each stage becomes a nest over its parallel axes; one axis runs in vectors:
+// Schedules for the CPU: selects the schedule of a kernel, and has the one for everything that is not a
+// contraction. Each stage becomes a nest over its parallel axes; one axis is vectorised:
 //
 //   for p in parallel axes:            for p in parallel axes:
 //     for v in steps of lanes:           acc[lanes] = neutral
@@ -20,14 +20,15 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- choosing the vector axis
-// What vectors along an axis would cost: accesses of unit stride, uniform ones, near ones and gathers.
+// Terms of the cost of vectorising an axis: numbers of contiguous, uniform (broadcast), nearly contiguous and
+// gathered accesses.
 typedef struct vector_cost {
     emitter *e;
     int axis;
     int unit, uniform, near, gather;
-    int bits;   // widest element or value that would be in a vector
-    bool all;   // values vary along the axis even where they do not use it: with states, row by row
-    bool whole; // vectors begin at multiples of their lanes
+    int bits;   // widest element or value of a vector
+    bool all;   // values vary along the axis even if they do not use it: states, row by row
+    bool whole; // vectors start at multiples of the lanes
 } vector_cost;
 
 static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
@@ -36,7 +37,7 @@ static void widen(vector_cost *v, dtype t) {
     int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
     if (bits > v->bits) v->bits = bits;
 }
-// Reads of neighbours, each a power of two times: these fill vectors evenly.
+// Reads of adjacent elements, each repeated a power of two times: they fill vectors evenly.
 static bool repeats_evenly(const vector_cost *v, const access *a) {
     int64_t c = v->whole && a->repeats && dtype_bits(a->buffer->dtype) >= 8 ? a->repeats[v->axis] : 0;
     return c > 0 && (c & (c - 1)) == 0;
@@ -91,13 +92,13 @@ static bool reads_variable(const emitter *e, expr *x) {
         if (emit_is_variable(e, reads.at[j]->buffer)) return true;
     return false;
 }
-// A guard chooses for all lanes at once. Rows that run side by side have variables of their own.
+// A guard must be uniform over the lanes. Rows that are vectorised have their own copies of variables.
 static bool guard_allows(const nest *n, expr *guard, int axis) {
     if (!guard) return true;
     return !(n->by_row && reads_variable(n->e, guard)) && !expr_uses_axis(guard, axis);
 }
 
-// Where lanes lie apart in memory, storing them one by one is little beside so much arithmetic.
+// A scatter, one store per lane, is cheap compared with much arithmetic.
 static bool may_scatter(const nest *n, const write *w, const access *a, int axis) {
     enum { MUCH_WORK = 12 };
     const expr *step = a->coef[axis];
@@ -159,7 +160,7 @@ static void consider(nest *n, int axis, bool reduce, int *best) {
     n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
 }
 
-// Wherever it is possible.
+// Takes the axis that a choice forces, if it is legal.
 static void take_axis(nest *n, int axis, bool reduce, int wish) {
     int lanes;
     if (axis != wish || nest_vector_score(n, axis, reduce, &lanes) == 0) return;
@@ -173,8 +174,8 @@ static void move_last(int *axes, int n, int axis) {
     axes[n - 1] = axis;
 }
 
-// Where a read strides along the vector axis, the axis that it walks by ones comes next to it, so that the
-// lines it touches stay in the cache.
+// Loop interchange for locality: if a read is strided along the vector axis, the axis along which it is
+// contiguous comes next to it, so that its cache lines are reused.
 static void order_for_strides(nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
     int found = -1;
@@ -189,7 +190,7 @@ static void order_for_strides(nest *n) {
     move_last(n->parallel, n->nparallel, n->vaxis);
 }
 
-// AVX2 masks loads and stores of 32 and 64 bits only.
+// AVX2 has masked loads and stores of 32 and 64 bits only.
 static bool reads_narrow(const expr *x) { return x->op == X_READ && dtype_bits(x->buffer->dtype) < 32; }
 bool nest_masks(const nest *n) {
     if (n->e->t->avx512 || !n->e->t->masked) return n->e->t->avx512;
@@ -198,7 +199,8 @@ bool nest_masks(const nest *n) {
     return !stage_any(n->s, reads_narrow);
 }
 
-// Without vectors too, places that data say are found once for the axis that does not change them.
+// Loop interchange for scalar code: data-dependent positions are hoisted out of the axis along which they are
+// invariant.
 static void order_for_sharing(nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
     int found = -1;
@@ -234,7 +236,7 @@ static void choose_vector(nest *n) {
 }
 
 // ---------------------------------------------------------------- loops
-enum { TASK_GRAIN = 4096 }; // positions of the vector axis in one task
+enum { TASK_GRAIN = 4096 }; // positions of the vector axis per task
 
 static scope open_loop(nest *n, int axis, ins *begin, ins *end, int64_t step, loop_role role) {
     emit_hoist_stage(n->e, n->s, n->writes);
@@ -261,7 +263,7 @@ void nest_write(nest *n, write_when when) {
     }
 }
 
-// acc + a * b in one instruction where the step is a product.
+// A fused multiply-add if the step is a product.
 static ins *next_state(nest *n, const state *st, ins *old) {
     emitter *e = n->e;
     const expr *x = st->step;
@@ -284,15 +286,16 @@ void nest_step(nest *n) {
     nest_write(n, WRITE_BEFORE);
     for (int j = 0; j < n->s->states.n; j++) next[j] = next_state(n, &n->s->states.at[j], e->state[j]);
     for (int j = 0; j < n->s->states.n; j++) lb_set(&e->b, n->vars[j], next[j]);
-    scope_close(e, mark); // what used the old states is stale
+    scope_close(e, mark); // values of the old states are stale
     mark = scope_open(e);
     nest_use_states(n);
     nest_write(n, WRITE_AFTER);
     scope_close(e, mark);
 }
 
-// Blocked summation: long sums are split in blocks with partial sums of their own, because in one running sum each
-// term is rounded to the precision of all before it (N. Higham, The accuracy of floating point summation, 1993).
+// Blocked summation: long sums are split into blocks with partial sums of their own, because a single running
+// sum rounds each term to the precision of the whole sum (N. Higham, The accuracy of floating point
+// summation, 1993).
 enum { SUM_BLOCK = 128 };
 
 static bool sums_in_blocks(const nest *n) {
@@ -369,7 +372,7 @@ void nest_init(nest *n) {
         n->vars[j] = lb_var(&n->e->b, "acc", initial(n, &n->s->states.at[j], n->e->lanes));
 }
 
-// One position of the parallel axes (or `lanes` of them).
+// One position of the parallel axes, or `lanes` of them.
 void nest_point(nest *n) {
     emitter *e = n->e;
     bool c128 = false;
@@ -413,7 +416,7 @@ static void scalar_rest(nest *n, ins *begin, ins *end) {
     emitter_stage(e, n->s, n->vaxis, lanes, true);
 }
 
-// The last, partial vector: lanes past the end count as the neutral element.
+// The partial last vector: lanes past the end contribute the neutral element.
 static void masked_rest(nest *n, ins **vars, ins *begin, ins *end) {
     emitter *e = n->e;
     lbuild *b = &e->b;
@@ -520,7 +523,7 @@ static void vector_axis(nest *n) {
 static void parallel_loops(nest *n, int depth);
 void nest_loops(nest *n) { parallel_loops(n, 0); }
 
-// The axis has no counter inside: what is made there ahead of loops would hold for one position only.
+// The axis has no counter inside: otherwise hoisted values would be valid for one position only.
 static void tile_of(nest *n, ins *begin, ins *end, int depth) {
     scope loop = open_loop(n, n->waxis, begin, end, n->positions, LOOP_PARALLEL);
     n->base = loop.head;
@@ -529,7 +532,8 @@ static void tile_of(nest *n, ins *begin, ins *end, int depth) {
     scope_close(n->e, loop);
 }
 
-// The positions of a window's axis in tiles, then the rest: at once when its size is known, else one by one.
+// The positions of a window's axis in tiles, then the tail: as one tile if its size is constant, else one by
+// one.
 static void tiled_loop(nest *n, int depth) {
     lbuild *b = &n->e->b;
     ins *begin, *end;
@@ -567,7 +571,7 @@ static bool writes_in_steps(const stage *s) {
 
 static void add_axis(nest *n, int a) {
     const emitter *e = n->e;
-    if (dim_is(e->extent[a], 1) && e->k->axes.at[a].kind == AXIS_PARALLEL) return; // x_axis gave 0
+    if (dim_is(e->extent[a], 1) && e->k->axes.at[a].kind == AXIS_PARALLEL) return; // x_axis folded it to 0
     if (dim_is(e->extent[a], 1) && n->s->states.n == 0 && !writes_in_steps(n->s)) return;
     if (e->k->axes.at[a].kind == AXIS_PARALLEL) n->parallel[n->nparallel++] = a;
     else n->inner[n->ninner++] = a;
@@ -588,7 +592,7 @@ nest *nest_new(emitter *e, const stage *s, bool alone) {
     if (alone)
         for (int a = 0; a < e->k->nouter; a++) add_axis(n, a);
     for (int j = 0; j < s->axes.n; j++) add_axis(n, s->axes.at[j]);
-    if (!alone) return n; // joining changes the axes for the whole kernel
+    if (!alone) return n; // collapsing changes the axes of the whole kernel
     n->nparallel = collapse_axes(e, n->writes, n->parallel, n->nparallel);
     n->ninner = collapse_axes(e, n->writes, n->inner, n->ninner);
     return n;
@@ -600,7 +604,7 @@ bool nest_writes_apart(const stage *s) {
     return true;
 }
 
-// The first axis that has several positions, in pieces when it is the vector axis.
+// Tasks are positions of the first axis with several of them, or chunks of it if it is the vector axis.
 static void choose_tasks(nest *n) {
     emitter *e = n->e;
     if (!nest_writes_apart(n->s)) return;
@@ -615,8 +619,8 @@ static void choose_tasks(nest *n) {
     }
 }
 
-// True: nothing is left to do. Else what was opened stays open around the loops that follow, for sizes below
-// a tile.
+// True: the stage is done. Otherwise the opened branch stays open around the loops that follow, for sizes
+// below a tile.
 static bool transposed(nest *n, bool alone, ins **otherwise) {
     transpose t;
     emitter *e = n->e;
@@ -641,7 +645,7 @@ void nest_stage(emitter *e, const stage *s, bool alone) {
     if (otherwise) lb_end(&e->b, otherwise);
 }
 
-// Few rows (decoding) do not pay for packing the keys: they run row by row.
+// For few rows (decoding), packing the keys does not pay off: they run row by row.
 static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
     enum { FEW = 4 };
     dim *rows = e->k->axes.at[a->i].extent;
@@ -657,7 +661,7 @@ static void attention_or_rows(emitter *e, const attention *a, ins *scratch) {
 }
 
 // ---------------------------------------------------------------- entry
-// A C identifier from the kernel's name: node names hold anything.
+// A C identifier from the kernel's name: names of nodes may contain any character.
 static const char *function_name(arena *a, const kernel *k) {
     enum { LONGEST = 80 };
     char *s = arena_printf(a, "k_%.*s_%d", LONGEST, k->name, k->id);

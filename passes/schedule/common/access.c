@@ -1,5 +1,5 @@
-// Accesses: from logical indices to element offsets under the buffer's layout, how these move along axes, and
-// joining of axes.
+// Accesses: from logical indices to element offsets in the buffer's layout, their movement along axes, and
+// collapsing of axes.
 #include "ir/kernel/edit.h"
 #include "passes/schedule/common/emit.h"
 
@@ -16,7 +16,7 @@ static expr *row_major_offset(kernel *k, buffer *b, expr *const *index) {
 static expr *layout_offset(kernel *k, buffer *b, expr *const *index) {
     const layout *l = b->layout;
     expr *left[MAX_RANK], *offset = x_i64(k, 0);
-    bool last[2 * MAX_RANK] = {0}; // outermost entry of its axis: takes the rest
+    bool last[2 * MAX_RANK] = {0}; // outermost entry of its axis: takes the remaining quotient
     for (int j = 0; j < b->rank; j++) left[j] = x_add(k, index[j], x_i64(k, l->pad_lo[j]));
     for (int a = 0; a < b->rank; a++)
         for (int j = 0; j < l->n; j++)
@@ -37,22 +37,20 @@ static expr *layout_offset(kernel *k, buffer *b, expr *const *index) {
     return offset;
 }
 
-// base + coef * axis ..., outermost axis first, so that outer parts leave inner loops.
+// base + coef * axis ..., outermost axis first, so that the outer terms are loop-invariant in inner loops.
 static expr *canonical_offset(kernel *k, const access *a) {
     expr *sum = a->base;
     for (int j = 0; j < k->axes.n; j++) sum = x_add(k, sum, x_mul(k, x_axis(k, j), a->coef[j]));
     return sum;
 }
 
-// Values of the kernel's own may differ from one row of a vector of rows to the next, whatever axes they
-// name.
+// Variables of the kernel may differ between the rows of a vector of rows, whichever axes they use.
 static bool is_own(const expr *x) {
     return x->op == X_STATE || x->op == X_OTHER ||
            (x->op == X_READ && x->buffer->role == BUF_LOCAL && x->buffer->rank == 0);
 }
 
-// c where the offset is a sum of floordiv(axis, c) and of what does not use the axis: each element is read c
-// times.
+// c if the offset is floordiv(axis, c) plus terms that do not use the axis: each element is read c times.
 static int64_t repeats_of(const expr *x, int axis) {
     while (x->op == X_ADD || x->op == X_SUB) {
         bool first = expr_uses_axis(x->arg[0], axis);
@@ -63,11 +61,11 @@ static int64_t repeats_of(const expr *x, int axis) {
     return divides && x->arg[1]->op == X_CONST && x->arg[1]->i > 1 ? x->arg[1]->i : 0;
 }
 
-// How far an expression moves from one position of an axis to the next, at least and at most.
+// By how much an expression changes from one position of an axis to the next, at least and at most.
 typedef struct movement {
     int64_t least, most;
 } movement;
-enum { ANY = 1 << 30, LEAST_RUN = 32 }; // ANY: or more
+enum { ANY = 1 << 30, LEAST_RUN = 32 }; // ANY: unbounded
 
 static movement movement_of(expr *x, int axis);
 static int64_t bounded(int64_t v) { return v > ANY ? ANY : v < -ANY ? -ANY : v; }
@@ -93,7 +91,7 @@ static movement movement_of(expr *x, int axis) {
     if (x->op == X_SUB) return (movement){bounded(m.least - n.most), bounded(m.most - n.least)};
     if (x->op == X_MIN || x->op == X_MAX)
         return (movement){m.least < n.least ? m.least : n.least, m.most > n.most ? m.most : n.most};
-    // Modulo a number that grows: back to 0 at times.
+    // A growing number modulo a constant wraps to 0 occasionally.
     bool wraps = x->op == X_MOD && m.least >= 0 && x->arg[1]->op == X_CONST && x->arg[1]->i >= LEAST_RUN;
     return wraps ? (movement){-ANY, m.most} : any;
 }
@@ -155,7 +153,7 @@ static bool linear_read(const axis_search *s, const expr *x) {
     return a && a->coef[s->a] && a->coef[s->b];
 }
 
-// Axis used as a value, by a guard, or in an index that is not linear in it.
+// Whether the axis is used as a value, by a guard, or in an index that is not linear in it.
 static void find_axis_use(axis_search *s, expr *x) {
     if (s->found) return;
     if (x->op == X_AXIS && (x->axis == s->a || x->axis == s->b)) s->found = true;
@@ -188,13 +186,13 @@ static bool can_join(emitter *e, int a, int b, access **all, int nall) {
     return axes_are_free(e, a, b);
 }
 
-// What the axis did is done by another one.
+// Removes a collapsed axis from an access.
 static void leave_axis(emitter *e, access *x, int a) {
     expr *zero = x->coef[a] = x_i64(e->k, 0);
     x->offset = x->affine ? canonical_offset(e->k, x) : expr_substitute_axis(e->k, x->offset, a, zero);
 }
 
-// All accesses of the stage: those of its writes, then its reads'.
+// All accesses of the stage: its writes, then its reads.
 static access **stage_accesses(emitter *e, access *const *writes, int *n) {
     expr_list reads = reads_only(stage_nodes(e->scratch, e->stage, PART_ALL));
     access **all = ARENA_ARRAY(e->scratch, access *, e->stage->writes.n + reads.n);

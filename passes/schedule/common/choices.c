@@ -1,4 +1,4 @@
-// The table of choices: by what a kernel is and what it is compiled for.
+// The table of choices, keyed by the outline of a kernel and its target.
 #include "passes/schedule/common/choices.h"
 #include <string.h>
 

@@ -1,14 +1,15 @@
-// What the schedules' cost models decide, as parameters: a choice that is made here is taken wherever it is
-// legal, and all others are left to the models. --tune finds them (compiler/tune/tune.h), and --tune-db stores them.
+// Decisions of the schedules' cost models as parameters: a choice in the table is taken wherever it is legal,
+// and all others are left to the models. --tune finds them (compiler/tune/tune.h); --tune-db stores them.
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_CHOICES_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_CHOICES_H
 #include "ir/kernel/kernel.h"
 #include "ir/target.h"
 
-// Raised when a choice or what stands behind it gets another meaning: answers of before count no more.
+// Incremented when the meaning of a choice changes: older results are then ignored.
 enum { SCHEDULES_VERSION = 1 };
 
-// X(name, values, words): values 1 ... values, by their words where there are some; 0 is always the model's.
+// X(name, values, words): values are 1 to `values`, with words for them if there are some; 0 always leaves
+// the choice to the model.
 #define CHOICES(X)                                                                                           \
     X(algorithm, 3, "direct|winograd|winograd-2x2") /* of a convolution */                                   \
     X(vectors, 4, NULL)                             /* width of a contraction's tile */                      \
@@ -34,29 +35,29 @@ typedef struct choice_field {
 } choice_field;
 extern const choice_field choice_fields[]; // ends with a NULL name
 static inline int *choice_at(choices *c, const choice_field *f) { return (int *)((char *)c + f->at); }
-// "vectors=2, blocks=no"; "as the model says" when nothing is chosen.
+// "vectors=2, blocks=no"; "as the model says" if nothing is chosen.
 const char *choices_text(arena *a, const choices *c);
 
-// Which kernel gets which.
+// The choices of a kernel.
 typedef struct choice_entry {
     choices c;
-    const char *kernel, *target; // as kernel_key and target_key have them
-    const char *about;           // for the reader: the kernel's name
-    double gain;                 // over the models' own choices when it was measured
+    const char *kernel, *target; // kernel_key, target_key
+    const char *about;           // the kernel's name, for readers of the file
+    double gain;                 // measured speedup over the models' own choices
     bool used;
 } choice_entry;
 typedef struct choice_table {
     arena *arena;
     map entries;       // "kernel target" -> choice_entry
-    int stale;         // answers of a file for other schedules, left out
-    const choices *of; // of all kernels, instead of the entries; NULL
+    int stale;         // results in a file for other versions, ignored
+    const choices *of; // for all kernels, instead of the entries; or NULL
 } choice_table;
 
 choice_table *choice_table_new(arena *a);
-// Stable words for a kernel (its loops, sizes, types and layouts; no names) and for a target.
+// Stable keys of a kernel (its loops, sizes, types and layouts, without names) and of a target.
 const char *kernel_key(arena *a, const kernel *k);
 const char *target_key(arena *a, const target *t);
-// A copy of x takes the place of what was there of its kernel and target.
+// Stores a copy of x in place of an earlier entry for its kernel and target.
 void choice_table_put(choice_table *t, const choice_entry *x);
 // NULL: none.
 choice_entry *choice_table_find(const choice_table *t, const kernel *k, const target *for_target);

@@ -1,5 +1,5 @@
-// Expressions of a kernel as instructions. Values are kept (by expression) while the scope that they were
-// made in is open, so that what does not change in a loop is made before it and used there.
+// Expressions of a kernel as instructions. Values are cached by expression while the scope in which they were
+// computed is open, so hoisted loop-invariant values are reused within the loop.
 #include "passes/schedule/common/emit.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -8,7 +8,7 @@
 // ---------------------------------------------------------------- set-up
 emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_code *code) {
     emitter *e = ARENA_NEW(m->arena, emitter);
-    e->k = k; // only to add expressions for offsets; stages stay as they are
+    e->k = k; // only gets expressions for offsets; stages are unchanged
     e->t = t;
     e->choices = choices_of(t, k);
     e->module = m;
@@ -47,8 +47,8 @@ static void buffer_params(emitter *e) {
     }
 }
 
-// All dims that the kernel's loops and accesses may need: atoms of extents and buffer shapes, and of these
-// the large parts, which the caller computes once.
+// All dims that the kernel's loops and accesses may need: atoms of extents and shapes of buffers, and large
+// subexpressions of these, which the caller computes once.
 enum { LARGE_DIM = 12 };
 typedef struct dim_list {
     arena *arena;
@@ -93,7 +93,7 @@ static void dim_params(emitter *e) {
     }
 }
 
-// Locals of rank 0 are variables; small constant sizes lie on the stack; the rest in the scratch memory.
+// Locals of rank 0 are variables; small ones of constant size are on the stack, others in scratch memory.
 static ins *make_locals(emitter *e, dim *own) {
     dim *bytes = own ? dim_mulk(dim_ceildiv(own, dim_const(own->table, 64)), 64)
                      : dim_const(e->k->program->dims, 0),
@@ -340,7 +340,7 @@ static ins *to_index(emitter *e, ins *v) {
     return lb_conv(&e->b, v->type.kind > k ? L_ITRUNC : L_SEXT, k, v);
 }
 
-// vector: one index for each lane; else the index of lane 0.
+// vector: one index per lane, else the index of lane 0.
 static ins *index_of(emitter *e, expr *x, bool vector) {
     lbuild *b = &e->b;
     vector = vector && varies(e, x);
@@ -362,7 +362,7 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
         v = index_operation(e, x, a, c);
     } else {
         int lanes = e->lanes;
-        // Lane 0 alone: what varies is made anew as a scalar.
+        // Lane 0 alone cannot be taken from a varying value.
         if (!vector && varies(e, x))
             diag_defect(b->diag, e->k->loc, "kernel %s: an index varies, but its access does not",
                         e->k->name);
@@ -381,7 +381,7 @@ static ins *splat_to(emitter *e, ins *v, bool vector) {
 
 static bool whole_bytes(const expr *x, int64_t per_byte) { return x->op == X_CONST && x->i % per_byte == 0; }
 
-// Packed elements go in vectors where those begin at the first element of a byte.
+// Vectors of packed (sub-byte) elements must start at the first element of a byte.
 static bool begins_bytes(const emitter *e, const access *a) {
     int64_t per_byte = 8 / dtype_bits(a->buffer->dtype);
     if (per_byte <= 1) return true;
@@ -400,7 +400,7 @@ ins *pointer_of(emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL ? e->local[b->id] : e->pointer[b->id];
 }
 
-// Lanes out of use read element 0: theirs may lie outside.
+// Inactive lanes read element 0: their own index may be out of bounds.
 static ins *active_indices(emitter *e, ins *at) {
     if (!e->active) return at;
     ins *on = lb_cmp(&e->b, L_SLT, lb_iota(&e->b, at->type), lb_splat(&e->b, e->active, at->type.lanes));
@@ -411,7 +411,8 @@ bool emit_is_variable(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL && b->rank == 0 && !e->shared_locals;
 }
 
-// Whether each vector begins with the first of the reads of an element, and ends with the last one or before.
+// Whether each vector starts with the first read of an element and ends with the last read of one, or lies
+// within the reads of one.
 enum { MOST_REPEATED = 256 };
 static bool repeats_in_lanes(const emitter *e, const access *a) {
     int64_t c = a->repeats && e->whole_steps && e->vaxis >= 0 ? a->repeats[e->vaxis] : 0;
@@ -419,7 +420,7 @@ static bool repeats_in_lanes(const emitter *e, const access *a) {
     return e->lanes <= MOST_REPEATED && (e->lanes % c == 0 || c % e->lanes == 0);
 }
 
-// Neighbours in memory, each for several lanes.
+// Adjacent elements, each broadcast to several lanes.
 static ins *load_repeated(emitter *e, access *a) {
     lbuild *b = &e->b;
     int64_t c = a->repeats[e->vaxis];
@@ -449,7 +450,7 @@ static bool may_be_run(const emitter *e, const access *a) {
            dtype_bits(a->buffer->dtype) >= 8;
 }
 
-// Offsets that grow by one at most are those of neighbours where the last one says so; else lane by lane.
+// Offsets that grow by at most one per lane are contiguous if the last one says so; otherwise a gather.
 static ins *load_run(emitter *e, access *a) {
     lbuild *b = &e->b;
     int axis = e->vaxis;
@@ -489,7 +490,7 @@ static ins *load_access(emitter *e, access *a, bool vector) {
     return unit_stride(e, a) ? load_neighbours(e, a) : load_gathered(e, a);
 }
 
-// Lane by lane under a guard that differs between lanes, through the stack.
+// Lane by lane under a varying guard, through the stack.
 static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard, ins *fill) {
     lbuild *b = &e->b;
     int n = e->lanes;
@@ -510,7 +511,7 @@ static ins *load_guarded_lanes(emitter *e, const expr *x, access *a, ins *guard,
     return kind == LK_I1 ? lb_cmp(b, L_NE, v, lb_int(b, lt(as, n), 0)) : v;
 }
 
-// Of a buffer that has an element, which the other lanes read.
+// For buffers with at least one element, which inactive lanes read.
 static ins *load_some_lanes(emitter *e, access *a, ins *guard, ins *fill) {
     lbuild *b = &e->b;
     ins *at = splat_to(e, index_of(e, a->offset, true), true);
@@ -575,9 +576,10 @@ static ins *index_to_value(emitter *e, expr *x) {
     return index_kind(e) == LK_I64 ? v : lb_conv(&e->b, L_SEXT, LK_I64, v);
 }
 
-// The product of x = a * b + c or c + a * b where that may be one instruction; NULL: x is none of them, or
-// both operands are products (which of them is rounded would be arbitrary). Differences stay as they are: in
-// E(x*x) - E(x)*E(x) a product that is not rounded leaves the other's rounding error where 0 is right.
+// The product of x = a * b + c or c + a * b if that may be contracted to a fused multiply-add; NULL: another
+// form, or both operands are products (which of them is rounded would be arbitrary). Differences stay as they
+// are: in E(x*x) - E(x)*E(x) an unrounded product would leave the rounding error of the other where 0 is
+// right.
 static const expr *contracted(emitter *e, const expr *x) {
     if (x->op != X_ADD || (x->dtype != DT_F32 && x->dtype != DT_F64) || e->t->fp == FP_STRICT) return NULL;
     const expr *a = x->arg[0], *b = x->arg[1];
@@ -610,7 +612,7 @@ ins *emit_value(emitter *e, expr *x) {
         arg[j] = emit_value(e, x->arg[j]);
         vector |= arg[j]->type.lanes > 1;
     }
-    // A scalar condition chooses between vectors as it is.
+    // A scalar condition of a select between vectors stays a scalar.
     for (int j = 0; vector && j < expr_arity(x->op); j++)
         if (!(x->op == X_SELECT && j == 0)) arg[j] = splat_to(e, arg[j], true);
     return keep(e, x, 0, expr_apply(&e->b, x, arg));
@@ -673,7 +675,7 @@ static bool stage_writes(const stage *s, const buffer *b) {
     return false;
 }
 
-// Whether earlier stages wrote the buffer: its elements exist already.
+// Whether the elements of the buffer exist already: earlier stages or kernels wrote them.
 static bool is_made(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL ? !stage_writes(e->stage, b) : !kernel_writes(e->k, b);
 }
@@ -682,7 +684,7 @@ static bool is_made(const emitter *e, const buffer *b) {
 // the counter of an open loop over that very dim, or a number below its least size.
 static bool is_safe_read(emitter *e, const expr *x) {
     if (x->guard || !is_made(e, x->buffer)) return false;
-    if (x->buffer->dtype == DT_C128) return false; // read once for each half
+    if (x->buffer->dtype == DT_C128) return false; // read once per half
     for (int j = 0; j < x->buffer->rank; j++) {
         const expr *i = x->index[j];
         bool counter =
@@ -765,6 +767,6 @@ ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v) {
     }
     ins *r = lb_hreduce(b, l, v);
     if (!f || (op != RED_MIN && op != RED_MAX)) return r;
-    ins *nan = lb_hreduce(b, L_HOR, lb_cmp(b, L_NE, v, v)); // the lanes' minimum drops NaN
+    ins *nan = lb_hreduce(b, L_HOR, lb_cmp(b, L_NE, v, v)); // the minimum over lanes drops NaN
     return lb_select(b, nan, lb_float(b, r->type, __builtin_nan("")), r);
 }

@@ -1,21 +1,21 @@
-// What every schedule uses to turn a kernel's expressions into instructions: buffers as pointers, accesses as
-// element offsets, counters of the axes, and values kept until their scope ends.
+// Shared by all schedules to turn a kernel's expressions into instructions: buffers as pointers, accesses as
+// element offsets, counters of the axes, and a cache of values that are valid in the open scopes.
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
 #include "passes/schedule/common/choices.h"
 #include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/common/schedule.h"
 
-// One buffer access as an element offset: base + sum of coef[axis] * axis when affine. Else coef[axis] is
-// there for the axes in which the offset is linear, whatever the rest of it depends on.
+// A buffer access as an element offset: base + sum of coef[axis] * axis if affine. Otherwise coef[axis] is
+// set for the axes in which the offset is linear, whatever the rest of it depends on.
 typedef struct access {
     buffer *buffer;
     expr *offset; // in elements of the physical storage
     bool affine;
     expr *base, **coef; // by kernel axis
-    // Where it is not affine, by kernel axis; NULL: not known.
-    int64_t *repeats; // c: a sum of floordiv(axis, c) and of what does not use the axis; 0: none
-    bool *runs;       // whether it grows by one at most from each position to the next
+    // If not affine, by kernel axis; NULL: unknown.
+    int64_t *repeats; // c: floordiv(axis, c) plus terms that do not use the axis; 0: another form
+    bool *runs;       // whether it grows by at most one per position
 } access;
 
 // Cached values of expressions that depend on an axis, saved while another counter stands for the axis.
@@ -32,23 +32,23 @@ struct emit_log {
 typedef struct emitter {
     kernel *k;
     const target *t;
-    const choices *choices; // that are not left to cost models
+    const choices *choices; // overrides of the cost models
     lbuild b;
     lmodule *module;
     arena *scratch; // lives as long as the schedule of this kernel
     kernel_code *code;
-    ins **pointer;        // by program buffer id
-    ins **local;          // by local id: pointer, or variable when rank is 0
-    map dim_params;       // dim id -> ins
-    dim **extent;         // by axis: as scheduled (collapsed axes have 1)
-    ins **counter;        // by axis: now (index kind, lane 0 of the vector axis); NULL outside its loop
-    int vaxis, lanes;     // vector axis (-1: none) and its lanes now
-    bool whole_steps;     // its counter is a multiple of `lanes`
-    ins *active;          // active mask (NULL: all lanes); inactive lanes are undefined and never stored
+    ins **pointer;  // by program buffer id
+    ins **local;    // by local id: pointer, or variable if rank is 0
+    map dim_params; // dim id -> ins
+    dim **extent;   // by axis: as scheduled (collapsed axes have 1)
+    ins **counter; // by axis: current value (index kind, lane 0 of the vector axis); NULL outside of its loop
+    int vaxis, lanes;     // current vector axis (-1: none) and its lanes
+    bool whole_steps;     // the counter of vaxis is a multiple of `lanes`
+    ins *active;          // number of active lanes (NULL: all); inactive lanes are undefined and never stored
     ins **state, **other; // by component
     struct emit_entry {
-        ins *value, *index, *vindex; // made in a scope that is still open
-        access *read;                // X_READ: prepared by emitter_stage
+        ins *value, *index, *vindex; // cached while their scope is open
+        access *read;                // X_READ: set by emitter_stage
         uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
         bool available;              // as of visit `seen`
         int seen;
@@ -57,10 +57,10 @@ typedef struct emitter {
     VEC(struct emit_log) log;   // values in the order made
     ins *status;                // variable, NULL: kernel has no checks
     int half;                   // of a complex128 element
-    ins *task_begin, *task_end; // parameters, NULL: the function does everything
-    int task_axis;              // whose positions the tasks are, -1: none
+    ins *task_begin, *task_end; // parameters, NULL: the function runs everything
+    int task_axis;              // axis whose positions are the tasks, -1: none
     ins *scratch_param;         // GPU
-    dim *scratch_piece;         // GPU: bytes of scratch for one block
+    dim *scratch_piece;         // GPU: scratch bytes per block
     bool shared_locals;         // GPU: rank 0 locals are shared memory
     const stage *stage;         // now
     bool state_varies, variables_vary;
@@ -70,48 +70,48 @@ struct emit_entry *entry_of(emitter *e, const expr *x);
 saved_values values_save(emitter *e, expr *what, int axis);
 void values_restore(saved_values *a);
 emitter *emitter_new(lmodule *m, kernel *k, const target *t, diag *d, kernel_code *code);
-// Parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes that
-// the schedule itself wants (NULL: none); returns the pointer to them.
+// Adds parameters for buffers, dims, scratch, tasks and status, in kernel_code's order. own_scratch: bytes
+// for the schedule itself (NULL: none); returns the pointer to them.
 ins *emitter_signature(emitter *e, bool tasks, dim *own_scratch);
-// The positions of an axis become the kernel's tasks; its loop then runs over the range that the function
-// got.
+// Makes the positions of an axis the kernel's tasks; its loop then runs over the range passed to the
+// function.
 void emitter_tasks(emitter *e, int axis, dim *tasks);
-// Where the loop over the axis begins and ends.
+// The bounds of the loop over an axis.
 void axis_range(emitter *e, int axis, ins **begin, ins **end);
-// The same for an axis that is walked in pieces of `piece` positions, each a task.
+// The same for an axis split into chunks of `piece` positions, each a task.
 void piece_range(emitter *e, int axis, int64_t piece, ins **begin, ins **end);
-// On a GPU: the same parameters, but locals are made inside of the block by emitter_block_locals: shared
-// while they fit, else in scratch, one piece for each block.
-void emitter_signature_gpu(emitter *e, bool locals); // whether there will be any
-void emitter_status(emitter *e);                     // a variable of this scope (thread) for failed checks
+// On a GPU: the same parameters; locals are created within the block by emitter_block_locals: in shared
+// memory while they fit, else in scratch memory per block.
+void emitter_signature_gpu(emitter *e, bool locals); // locals: whether there are any
+void emitter_status(emitter *e);                     // a variable of this thread for failed checks
 void emitter_block_locals(emitter *e, ins *block);
 void emitter_finish(emitter *e); // stores the status
-// Prepares a stage: accesses of its reads, what varies along axis v.
+// Prepares a stage: accesses of its reads, and which values vary along vaxis.
 void emitter_stage(emitter *e, const stage *s, int vaxis, int lanes, bool state_varies);
 access *access_make(emitter *e, buffer *b, expr *const *index);
-// Joins neighbouring axes of order[0..n) (outermost first, of one kind) whose accesses allow it; returns the
+// Collapses adjacent axes of order[0..n) (outermost first, of one kind) if all accesses allow it; returns the
 // new n.
 int collapse_axes(emitter *e, access *const *writes, int *order, int n);
 
-// Whether it is a scalar of the kernel's own, which has no address.
+// Whether b is a scalar local, which has no address.
 bool emit_is_variable(const emitter *e, const buffer *b);
 ins *pointer_of(emitter *e, const buffer *b);      // parameter or local
-void use_value(emitter *e, const expr *x, ins *v); // x is v until the scope closes
-ins *emit_value(emitter *e, expr *x);              // scalar where x does not vary along the vector axis
+void use_value(emitter *e, const expr *x, ins *v); // x has value v until the scope closes
+ins *emit_value(emitter *e, expr *x);              // a scalar if x is uniform along the vector axis
 ins *emit_vector(emitter *e, expr *x);             // always `lanes` lanes
 ins *emit_index(emitter *e, expr *x);              // int64 expression as index-kind scalar for lane 0
 ins *emit_dim(emitter *e, dim *d);                 // index kind
-// value NULL: w->value is made here (inside of the guard).
+// value NULL: w->value is computed here, inside the guard.
 void emit_write(emitter *e, const write *w, access *to, ins *value);
 // Hoists the loop-invariant parts of x (index arithmetic and safe reads) out of loops that are opened later.
 void emit_hoist(emitter *e, expr *x);
 bool emit_is_invariant(emitter *e, expr *x); // a scalar that is loop-invariant in them
-void emit_hoist_stage(emitter *e, const stage *s, access *const *writes); // of everything in the stage
-// old combined with term as the reduction says; one more state, in the same type.
+void emit_hoist_stage(emitter *e, const stage *s, access *const *writes); // of all expressions of the stage
+// old combined with term by the reduction.
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
 // All lanes of v reduced to one.
 ins *emit_horizontal(emitter *e, reduce_op op, dtype t, ins *v);
-// A scope of cached values, and the loop or branch that it is the body of. Closing it drops the values cached since
+// A scope of cached values, and the loop or branch whose body it is. Closing it drops the values cached since
 // it was opened, and ends the loop or branch.
 typedef struct scope {
     ins *head; // NULL: straight-line code

@@ -1,4 +1,5 @@
-// Dims and index arithmetic as instructions. Divisions by powers of two become shifts: tiles mostly are.
+// Dims and index arithmetic as instructions. Divisions by powers of two, such as most tile sizes, become
+// shifts.
 #include "passes/schedule/common/emit_dim.h"
 #include "ir/loops/convert.h"
 

@@ -5,19 +5,20 @@
 #include "ir/kernel/kernel.h"
 #include "ir/loops/loops.h"
 
-// Where the values of dims come from. Dims share their parts: what is neither known nor kept is computed as
-// often as it is met.
+// The source of the values of dims. Dims share subexpressions: those neither known nor kept are computed at
+// every occurrence.
 typedef struct dim_source {
     lbuild *b;
-    lkind kind;                              // of the values: I32 or I64
-    ins *(*known)(void *user, const dim *d); // of symbols and opaques always, of others NULL: to be computed
-    void (*keep)(void *user, const dim *d, ins *v); // what was computed; may be NULL
+    lkind kind; // of the values: I32 or I64
+    ins *(*known)(void *user,
+                  const dim *d); // always for symbols and opaque dims; NULL for others: to be computed
+    void (*keep)(void *user, const dim *d, ins *v); // caches a computed value; may be NULL
     void *user;
 } dim_source;
 ins *emit_dim_value(const dim_source *s, const dim *d);
 // A scalar operation of kernels on values of compute type t; y is NULL if it has one operand.
 ins *emit_operation(lbuild *b, expr_op op, dtype t, ins *x, ins *y);
-// op of signed integers of one type as ir/kernel/kernel.h defines it (division by 0 gives 0).
+// op on signed integers of one type as ir/kernel/kernel.h defines it (division by 0 gives 0).
 ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y);
 static inline ins *emit_zero(lbuild *b, ltype t) {
     return lkind_is_float((lkind)t.kind) ? lb_float(b, t, 0) : lb_int(b, t, 0);
@@ -39,6 +40,6 @@ ins *emit_int_floor(lbuild *b, ins *x, int64_t by);
 static inline bool same_index(const ins *x, const ins *y) {
     return x == y || (x->op == L_CONST && y->op == L_CONST && x->i == y->i);
 }
-// The extent of axes[depth]: 0 where an axis around it, one of axes[0..depth), has none.
+// The extent of axes[depth]; 0 if an axis around it, one of axes[0..depth), is empty.
 dim *extent_within(dim *const *extents, const int *axes, int depth);
 #endif

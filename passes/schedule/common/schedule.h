@@ -1,5 +1,5 @@
-// Schedules: from a kernel and parameters to loops. A schedule builds, it does not transform: other
-// parameters mean building again.
+// Schedules: from a kernel and parameters to loops. A schedule builds and does not transform: other
+// parameters mean building anew.
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_SCHEDULE_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_SCHEDULE_H
 #include "ir/kernel/kernel.h"

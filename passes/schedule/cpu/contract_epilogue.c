@@ -1,5 +1,5 @@
-// What a contraction does with its sums: the epilogue, for each vector of a tile, or, where it is long, in a
-// loop over the tile on the stack.
+// The epilogue of a contraction, unrolled for each vector of a tile or, if it is long, in a loop over the
+// tile on the stack.
 #include "ir/kernel/kernel_cost.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -9,7 +9,7 @@ enum { HEAVY_EPILOGUE = 14 };
 
 bool is_heavy_epilogue(const contraction *c) { return value_work(c->k->arena, c->w->value) > HEAVY_EPILOGUE; }
 
-// One vector of the result at row m, column n.
+// One vector of results at row m, column n.
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
     emitter *e = t->e;
     scope mark = scope_open(e);
@@ -31,7 +31,7 @@ static void finish(tiling *t, const tile *x, ins **acc) {
 }
 
 // ---------------------------------------------------------------- long ones
-// A tile as it lies on the stack.
+// A tile on the stack.
 typedef struct stored_tile {
     ins *at, *m0, *n0; // its memory, first row and column
     ins *rows, *width; // elements from row to row
@@ -56,8 +56,8 @@ static void finish_rows(tiling *t, const stored_tile *s) {
     lb_end(b, r);
 }
 
-// The loop over the tile as a function: inside of the kernel its constants would be kept in registers from
-// before all loops, and the sums be spilled for them. f(buffers ..., dims ..., tile, counters ...)
+// The loop over the tile as a function: within the kernel its constants would be hoisted out of all loops,
+// and the sums would be spilled for them. f(buffers ..., dims ..., tile, counters ...)
 enum { TILE_PARAMS = 7 };
 
 static lfunc *make_finisher(tiling *t) {
@@ -80,7 +80,7 @@ static lfunc *make_finisher(tiling *t) {
     for (int x = 0; x < e->k->axes.n; x++)
         if (e->counter[x])
             own->counter[x] = lfunc_param(code->f, e->k->axes.at[x].name, index, LK_VOID, DT_I64, true);
-    // Accesses as the kernel has them: its axes may be joined.
+    // Accesses as in the kernel: its axes may be collapsed.
     own->extent = e->extent;
     own->nentries = e->nentries;
     own->entries = arena_alloc(a, (size_t)e->nentries * sizeof *own->entries + 1);

@@ -16,8 +16,8 @@ static ins *next_panel(tiling *t, const tile *x) {
     return lb_select(b, ends_chunk(t, x), first, next);
 }
 
-// Offset to the part of B's next tile that this tile prefetches: a different part for each tile of M. Tiles past
-// the last part prefetch what is in the cache already.
+// The offset of the part of B's next tile that this tile prefetches: a different part for each tile of M.
+// Tiles past the last part prefetch cached data.
 ins *prefetch_offset(tiling *t, const tile *x) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -40,7 +40,7 @@ ins *prefetch_offset(tiling *t, const tile *x) {
     return lb_select(b, any, there, lb_idx(b, 0));
 }
 
-// A step of K moves it by a part of B's row.
+// Each step of K advances by a part of a row of B.
 void emit_prefetch(tiling *t, ins *at_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;

@@ -1,5 +1,5 @@
-// The order of a contraction's axes, and how large its tiles, blocks and tasks are: costs of a step of K,
-// caches, balance.
+// The loop order of a contraction and the sizes of its tiles, blocks and tasks, by a cost model: cycles of a
+// step of K, caches, load balance.
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 
 // ---------------------------------------------------------------- axes
-// Whether the factor depends on the axis through more than its read: a guard, a zero point of the row.
+// Whether the factor depends on the axis other than through its read: a guard, a zero point of the row.
 static bool varies_beyond_read(expr *term, const expr *read, int axis) {
     if (term == read) return false;
     if (term->op == X_READ || term->op == X_AXIS) return expr_uses_axis(term, axis);
@@ -16,7 +16,7 @@ static bool varies_beyond_read(expr *term, const expr *read, int axis) {
     return false;
 }
 
-// Without axes of one position, the taps of a 1x1 convolution: these are no loops.
+// Removes axes of one position, such as the taps of a 1x1 convolution: they need no loops.
 static axis_list several_positions(tiling *t, const axis_list *all) {
     axis_list r = {0};
     for (int j = 0; j < all->n; j++) {
@@ -27,13 +27,14 @@ static axis_list several_positions(tiling *t, const axis_list *all) {
     return r;
 }
 
-// Whether stride x is longer than y: one that only the run knows passes a whole row or image.
+// Whether stride x is longer than y: a runtime stride spans a whole row or image.
 static bool is_longer_stride(const expr *x, const expr *y) {
     if (x->op != X_CONST || y->op != X_CONST) return x->op != X_CONST && y->op == X_CONST;
     return x->i > y->i;
 }
 
-// Reduce axes with A's longest strides outermost: the innermost walks A and the panels in order.
+// Loop interchange: reduce axes with the longest strides of A are outermost, so that the innermost one reads
+// A and the panels sequentially.
 static void order_k(tiling *t) {
     t->k = several_positions(t, &t->c->k_axes);
     for (int i = 1; i < t->k.n; i++)
@@ -47,16 +48,16 @@ static void order_k(tiling *t) {
 }
 
 static void join_axes(tiling *t) {
-    entry_of(t->e, t->c->b)->read = t->b; // at the first column: affine
+    entry_of(t->e, t->c->b)->read = t->b; // at the first column, where it is affine
     t->m.n = collapse_axes(t->e, &t->write, t->m.at, t->m.n);
     t->k.n = collapse_axes(t->e, &t->write, t->k.at, t->k.n);
 }
 
-// Whether an axis has so many positions at least, whatever the run's sizes are.
+// Whether an axis has at least n positions for all values of the symbols.
 static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
 
-// Rows of a tile are positions of one axis: the innermost, unless that one is known to be short, or may be as
-// a batch of an open size is, and another is known to be long.
+// Rows of a tile are positions of one axis: the innermost, unless it is, or might be, short and another one
+// is known to be long.
 static void choose_row_axis(tiling *t) {
     enum { FEW = 4, MANY = 8 };
     if (!t->m.n) return;
@@ -92,7 +93,7 @@ static int max_rows(const tiling *t, int vectors) {
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
 
-// Most rows of A that share a set of the first cache: 64 sets of 64 bytes, everywhere that matters.
+// The largest number of rows of A that share a set of the L1 cache, assuming 64 sets of 64 bytes.
 static int rows_in_a_set(const tiling *t, int rows) {
     enum { SETS = 64, LINE = 64 };
     int used[SETS] = {0}, most = 1;
@@ -105,9 +106,8 @@ static int rows_in_a_set(const tiling *t, int rows) {
     return most;
 }
 
-// Cycles of one step of k: two multiply-adds or somewhat less than two loads each, a latency of four to hide,
-// two for each line that comes from the second cache, and some for rows of A that drive each other out of the
-// first.
+// Cycles of a step of k: throughput of two multiply-adds or almost two loads per cycle, a latency of four to
+// hide, two per line from the L2 cache, and a penalty for rows of A that conflict in the L1 cache.
 static double step_cost(const tiling *t, double rows, int vectors) {
     enum { LINE = 64 };
     double work = rows * vectors / 2, loads = 0.6 * (rows + vectors), hidden = work > loads ? work : loads;
@@ -126,7 +126,7 @@ int tile_rows(const tiling *t, int vectors) {
     return (int)((m + tiles - 1) / tiles);
 }
 
-// All rows times so many vectors of columns; of an unknown number of rows, one.
+// The cost of all rows times `vectors` vectors of columns; per row if their number is unknown.
 static double columns_cost(const tiling *t, int vectors) {
     int64_t m = const_extent(t, t->tile_m);
     int rows = tile_rows(t, vectors);
@@ -140,10 +140,10 @@ static bool can_be_so_wide(const tiling *t, int vectors) {
     int64_t width = (int64_t)vectors * t->lanes;
     if (vectors > most_vectors(t) || (vectors > 1 && const_extent(t, t->c->n) <= width - t->lanes))
         return false;
-    return width > PANEL ? width % PANEL == 0 : PANEL % width == 0; // in whole panels or in one
+    return width > PANEL ? width % PANEL == 0 : PANEL % width == 0; // whole panels, or a part of one
 }
 
-// The width for which all columns cost least: those in full blocks, and the rest with tiles of its own.
+// Chooses the width with the least cost for all columns: full tiles and the tail.
 void choose_tile(tiling *t) {
     int64_t n = const_extent(t, t->c->n);
     double best = INFINITY;
@@ -163,15 +163,14 @@ void choose_tile(tiling *t) {
 }
 
 // ---------------------------------------------------------------- blocks
-// Bytes of B's panel that stay near while the rows go past, and of A's block that stays in the second cache.
-// Cores with 512-bit vectors read the second cache at the rate of their tiles; others want the first.
+// Bytes of B's panel that stay cached while rows pass, and of A's block that stays in the L2 cache. Cores
+// with 512-bit vectors read L2 at the rate of their tiles; others need L1.
 static int64_t near_bytes(const target *t) { return t->vector_bits >= 512 ? L2_BYTES / 4 : L1_BYTES / 2; }
 static int64_t second_bytes(const target *t) {
     return (t->vector_bits >= 512 ? L2_BYTES : L2_LEAST_BYTES) / 2;
 }
 
-// Columns of a block of K, and bytes of B's columns that stay in the third cache while blocks of rows go
-// past.
+// Columns of a block of K, and bytes of B's columns that stay in the L3 cache while blocks of rows pass.
 enum { CHUNK = 256, WIDE_CHUNK_BYTES = 2 << 20 };
 
 int64_t positions(const kernel *k, const axis_list *l) {
@@ -187,7 +186,7 @@ int64_t positions(const kernel *k, const axis_list *l) {
 
 typedef struct block_limits {
     int64_t depth, rows, columns; // at most
-    bool splits;                  // K goes in blocks too
+    bool splits;                  // K is blocked too
 } block_limits;
 
 static int64_t const_bytes(const buffer *b) {
@@ -195,9 +194,9 @@ static int64_t const_bytes(const buffer *b) {
     return dim_is_const(bytes) ? dim_value(bytes) : INT64_MAX;
 }
 
-// Rows of A in a block. Where all of B stays in the second cache, so many as the first one holds: the result
-// and what the epilogue reads are then walked in order. Else what the second cache holds: beside panels of
-// whole columns half of it. Rows of a convolution share most of what they read.
+// Rows of A in a block. If all of B stays in the L2 cache, as many as fit L1, so that the result and the
+// operands of the epilogue are accessed sequentially. Otherwise as many as fit L2, or half of it beside
+// panels of whole columns. Rows of a convolution overlap.
 static int64_t near_rows(const target *t, const contraction *c, const block_limits *l, int64_t size,
                          int64_t m) {
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
@@ -211,7 +210,7 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
     return m < rows ? m : rows;
 }
 
-// False: no blocks.
+// False: no cache blocking.
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
     if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
@@ -236,8 +235,8 @@ int64_t contraction_scratch(const target *t, const contraction *c) {
     return l.rows * l.columns * dtype_bits(c->s->states.at[0].dtype) / 8;
 }
 
-// From the innermost axis outwards: how many axes fit whole, and how much of the next. Balanced, in steps of
-// `unit`.
+// From the innermost axis outwards: how many axes fit completely, and the step of the next one, balanced and
+// a multiple of `unit`.
 static int fit_axes(const tiling *t, const axis_list *l, int64_t most, int64_t unit, int64_t *step,
                     int64_t *inner) {
     int at = l->n - 1;
@@ -274,7 +273,7 @@ void choose_blocks(tiling *t) {
 }
 
 // ---------------------------------------------------------------- prefetching
-// Tiles of M beside one tile of columns (in a block): positions of all axes, counted along the diagonal.
+// The number of tiles of M per tile of columns (in a block), counted along the diagonal of the axes.
 static int64_t tiles_in_turn(const tiling *t) {
     int64_t n = 0, rows = t->rows;
     for (int j = t->block.on ? t->block.m_at : 0; j < t->m.n; j++) {
@@ -308,8 +307,7 @@ static bool has_several(const emitter *e, int axis, int64_t enough) {
     return !dim_is_const(e->extent[axis]) || dim_value(e->extent[axis]) >= enough;
 }
 
-// The axis of rows whose positions or pieces are tasks: one outside of the tile, else the tiled one; -1:
-// none.
+// The row axis whose positions or chunks are tasks: one outside of the tile, else the tiled one; -1: none.
 static int row_tasks(tiling *t, dim **tasks) {
     emitter *e = t->e;
     for (int j = 0; j < t->m.n; j++) {
@@ -324,8 +322,8 @@ static int row_tasks(tiling *t, dim **tasks) {
     return t->tile_m;
 }
 
-// Tasks of columns read all of A but only their own columns of B: that spares most where B is the larger
-// operand, and few rows leave no choice.
+// Column tasks read all of A but only their own columns of B, which saves most traffic if B is larger; with
+// few rows there is no alternative.
 static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows) {
     enum { ENOUGH = 8 };
     const dim *n = t->e->extent[t->c->n];
@@ -340,7 +338,8 @@ static bool prefers_columns(const tiling *t, const dim *columns, const dim *rows
 
 void choose_tasks(tiling *t, const axis_list *outer) {
     emitter *e = t->e;
-    if (!e->task_begin || e->task_axis >= 0) return; // one stage of several: the kernel has its tasks
+    if (!e->task_begin || e->task_axis >= 0)
+        return; // in a kernel of several stages, which has its tasks already
     for (int j = 0; j < outer->n; j++)
         if (has_several(e, outer->at[j], 4)) {
             emitter_tasks(e, outer->at[j], e->extent[outer->at[j]]);

@@ -1,5 +1,5 @@
-// Attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): scores exist for one block
-// of ROWS x KEYS at a time.
+// Attention with an online softmax (Milakov and Gimelshein 2018; Dao et al. 2022): only one block of ROWS x
+// KEYS scores exists at a time.
 //
 //   for outer axes but i:
 //     pack keys as Kt[block][d][KEYS], values as V[j][E]
@@ -37,7 +37,7 @@ typedef struct flash {
     const attention *a;
     lbuild *b;
     ltype vec;
-    int64_t depth, width, padded;                          // d, E, E up to whole vectors
+    int64_t depth, width, padded;                          // d, E, E rounded up to whole vectors
     ins *keys, *values, *query, *scores, *acc, *top, *sum; // scratch
     ins *rows, *nj;                                        // rows of this block; number of keys
     access *out;
@@ -47,7 +47,7 @@ static ins *serial(flash *f, const char *name, ins *begin, ins *end, int64_t ste
     return lb_for(f->b, name, begin, end, lb_idx(f->b, step), LOOP_SERIAL);
 }
 
-// A scalar value of the kernel with these counters, stored as f32.
+// Stores a scalar value of the kernel at the current counters as f32.
 static void pack_value(flash *f, const stage *s, expr *x, ins *to, ins *at) {
     emitter *e = f->e;
     emitter_stage(e, s, -1, 1, false);
@@ -219,7 +219,7 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     ins *zero = lb_float(b, scalar, 0), *lowest = lb_float(b, scalar, -INFINITY);
     ins *block = mask_row(f, i, r, j0, last), *old = lb_load(b, scalar, f->top, r, 4);
     ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
-    // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
+    // No key allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
     ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
@@ -278,7 +278,7 @@ static void clear_block(flash *f) {
     lb_end(b, r);
 }
 
-// Columns c to c + lanes of row r, `left` of them there.
+// Columns c to c + lanes of row r, of which `left` exist.
 static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
     emitter *e = f->e;
     const attention *a = f->a;
@@ -292,7 +292,7 @@ static void write_columns(flash *f, ins *r, ins *c, int lanes, int64_t left) {
     e->active = NULL;
 }
 
-// One by one where neighbours of a row do not lie side by side.
+// Scalar stores if a row is not contiguous in the output.
 static void write_block(flash *f, ins *i0) {
     emitter *e = f->e;
     lbuild *b = f->b;
@@ -319,7 +319,7 @@ static void head(flash *f) {
     pack_keys(f);
     pack_values(f);
     ins *first, *ni;
-    axis_range(f->e, a->i, &first, &ni); // a task axis when there is one head only
+    axis_range(f->e, a->i, &first, &ni); // the task axis if there is only one head
     ins *i0 = serial(f, "i", first, ni, ROWS);
     f->rows = lb_bin(b, L_SMIN, lb_sub(b, ni, i0), lb_idx(b, ROWS));
     pack_query(f, i0);

@@ -7,17 +7,16 @@
 //       for r < MR: acc[r][v] += broadcast(A[m0 + r][k]) * b[v]
 //     for r, v: write f(acc[r][v])                the epilogue: bias, activation, residual ...
 //
-// Where B's panel for all of K is larger than a near cache holds, blocks surround this (contract_tiling.h):
+// If B's panel for all of K exceeds a cache, cache blocking surrounds this (contract_tiling.h):
 //
 //   for columns in chunks, for M in blocks, for K in blocks, for n0 ..., for m0 ...:
 //     acc = first block of K ? 0 : partial[n0][m0];  add this block's products
 //     last block of K ? write f(acc) : partial[n0][m0] = acc
 //
-// Where only the run knows how long rows of an image are, a block is as many short ones as there is room for,
-// or a part of a long one. With K whole there are blocks of M alone, for several columns' tiles to find A
-// near.
+// If the length of an image's rows is known only at run time, a block is as many short rows as fit, or a part
+// of a long one. With K whole only M is blocked, so that several tiles of columns find A in the cache.
 //
-// It needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
+// Register blocking needs MR * NV + NV + 1 vector registers: 6 x 4 of 32, 6 x 2 of 16 reach the FMA peak.
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "ir/kernel/edit.h"
 #include "ir/loops/convert.h"
@@ -34,14 +33,15 @@ bool is_packed_operand(const expr *read, int n_axis) {
 
 static bool is_const_value(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
 
-// B's access at the first quad: element k + 1 lies PANEL further on where k goes in fours.
+// B's access at the first group of four: with K blocked by 4, element k + 1 is PANEL further.
 static access *quad_access(emitter *e, access *a, int k) {
     a->coef[k] = x_i64(e->k, PANEL);
     a->offset = x_add(e->k, a->offset, x_mul(e->k, x_axis(e->k, k), a->coef[k]));
     return a;
 }
 
-// B's access at n = 0 (and at the first quad), which is affine in the other axes under the panel layout.
+// B's access at n = 0 (and the first group of four), which is affine in the other axes under the panel
+// layout.
 static access *access_at_first_column(emitter *e, const expr *read, int n, int quad) {
     expr *index[MAX_RANK], *zero = x_i64(e->k, 0);
     for (int j = 0; j < read->buffer->rank; j++) {
@@ -85,7 +85,7 @@ static ins *column_offset(tiling *t, const tile *x, int v) {
 // Elements of B before column n0 in its panel order.
 static ins *first_column(tiling *t, const tile *x) {
     lbuild *b = &t->e->b;
-    if (!t->packed) return lb_idx(b, 0); // the access has the axis itself
+    if (!t->packed) return lb_idx(b, 0); // the access includes the axis
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
     ins *start = lb_mul(b, panel, t->panel_stride);
@@ -93,7 +93,7 @@ static ins *first_column(tiling *t, const tile *x) {
     return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
 }
 
-// Vector v of an expression; loaded: what B's read gives there, when it is B's factor.
+// Vector v of an expression; loaded: the value of B's read, if it is B's factor.
 static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded) {
     emitter *e = t->e;
     if (what == t->c->b) return loaded;
@@ -121,7 +121,8 @@ static bool has_counters(const tiling *t, const expr *read) {
     return true;
 }
 
-// Loads those that no further loop moves. The result tells which, for when the loop around ends.
+// Loads the side operands that are invariant in the remaining loops; returns which, for the end of the
+// current loop.
 static unsigned load_sides(tiling *t, const tile *x) {
     unsigned done = 0;
     for (int s = 0; s < t->nsides; s++) {
@@ -182,7 +183,7 @@ static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
     }
 }
 
-// Four steps of k at once; n: only the first n of A's four count (B has zeros there).
+// Four steps of k at once; n: only the first n elements of A count (B has zeros there).
 static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -220,8 +221,8 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
 
-// A loop over positions of the K axis at `depth`, unrolled. If every part of B's next tile takes more iterations than
-// it has cache lines, only the first step of an iteration prefetches.
+// A loop over positions of the K axis at `depth`, unrolled. If every part of B's next tile takes more
+// iterations than it has cache lines, only the first step of an iteration prefetches.
 static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth, ins *begin, ins *end,
                     int unroll) {
     emitter *e = t->e;
@@ -238,7 +239,7 @@ static void k_range(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     scope_close(e, loop);
 }
 
-// Whether each block of the axis of K has an even number of positions.
+// Whether each block of the K axis has an even number of positions.
 static bool goes_in_pairs(const tiling *t, int a) {
     const dim *n = t->e->extent[a];
     return dim_is_const(n) && dim_value(n) % 2 == 0 && t->block.k_step % 2 == 0;
@@ -265,8 +266,8 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     emit_hoist(e, t->c->term_b);
     bool part = t->k_begin && depth == t->block.k_at;
     ins *begin = part ? t->k_begin : lb_idx(&e->b, 0), *end = part ? t->k_end : emit_dim(e, e->extent[a]);
-    // Two at once: the instructions around the multiply-adds take issue slots, which narrow tiles and cores
-    // of four instructions in a cycle lack.
+    // Unrolled by two: the instructions around the multiply-adds take issue slots that narrow tiles and
+    // 4-wide cores lack.
     if (depth == t->k.n - 1 && e->choices->steps != 1) {
         ins *whole = lb_add(&e->b, begin, emit_int_floor(&e->b, lb_sub(&e->b, end, begin), 2));
         k_range(t, x, acc, start_b, depth, begin, whole, 2);
@@ -276,7 +277,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     forget_sides(t, sides);
 }
 
-// Where the sums of a tile lie between blocks of K.
+// The offset of a tile's sums between blocks of K.
 static ins *partial_place(tiling *t, const tile *x) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -349,10 +350,10 @@ static void row_range(tiling *t, tile x, ins *begin, ins *end, int rows) {
     scope_close(t->e, loop);
 }
 
-// Known M, which may go in blocks: as few tiles as there can be, of `rows` and behind them of rows - 1, so
-// that none is tiny.
+// Constant M, perhaps blocked: as few tiles as possible, first of `rows` rows and then of rows - 1, so that
+// none is tiny.
 typedef struct known_tiles {
-    int64_t tiles, high; // all, those of `rows`
+    int64_t tiles, high; // all tiles, those of `rows`
     int rows;
 } known_tiles;
 static known_tiles tiles_of(const tiling *t, int64_t m) {
@@ -369,14 +370,14 @@ static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     if (k.high < k.tiles) row_range(t, x, middle, idx_addk(b, begin, m), k.rows - 1);
 }
 
-// A block of them.
+// The tiles of one block.
 static void rows_of_block(tiling *t, tile x) {
     known_tiles k = tiles_of(t, dim_value(t->e->extent[t->tile_m]));
     row_range(t, x, t->m_begin, t->m_middle, k.rows);
     if (k.high < k.tiles) row_range(t, x, t->m_middle, t->m_end, k.rows - 1);
 }
 
-// The same at run time: how many of the tiles are whole; of too few rows for that, as many as there are.
+// The same at run time: the number of full tiles; with too few rows for that, as many as there are.
 static ins *whole_tiles(tiling *t, ins *left) {
     lbuild *b = &t->e->b;
     ins *rows = lb_idx(b, t->rows), *up = idx_addk(b, left, t->rows - 1);
@@ -385,7 +386,7 @@ static ins *whole_tiles(tiling *t, ins *left) {
     return lb_select(b, lb_cmp(b, L_SLE, lb_idx(b, 0), high), high, emit_int_op(b, X_FLOORDIV, left, rows));
 }
 
-// M known at run time only: tiles of `rows` and of rows - 1, then halves of what is left.
+// Runtime M: tiles of `rows` and of rows - 1, then halves of the rest.
 static void rows_dynamic(tiling *t, tile x, ins *begin, ins *m) {
     lbuild *b = &t->e->b;
     ins *whole = idx_mulk(b, whole_tiles(t, lb_sub(b, m, begin)), t->rows);
@@ -461,8 +462,8 @@ static ins *least(lbuild *b, ins *x, ins *y) {
                                                 : lb_bin(b, L_SMIN, x, y);
 }
 
-// begun: 0 at the first position of all axes so far; left: 0 at their last. A sum of nothing is written too:
-// an axis without positions has one turn, in which nothing is added.
+// begun: 0 at the first position of all axes so far; left: 0 at their last. An empty sum is written too: an
+// axis without positions has one iteration, in which nothing is added.
 static void k_blocks(tiling *t, const column_range *r, int depth, ins *begun, ins *left) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -506,7 +507,7 @@ static ins *row_of_tile(lbuild *b, const known_tiles *k, ins *tile) {
     return lb_sub(b, idx_mulk(b, tile, k->rows), fewer);
 }
 
-// Known rows go in blocks of whole tiles, balanced: the code for a tile stands once for all blocks.
+// Constant M: balanced blocks of whole tiles, so that the code of a tile is shared by all blocks.
 static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles *k) {
     lbuild *b = &t->e->b;
     int64_t most = t->block.m_step / k->rows, blocks = (k->tiles + most - 1) / most,
@@ -520,7 +521,7 @@ static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles 
     scope_close(t->e, loop);
 }
 
-// The axis that goes in blocks.
+// The blocked axis.
 static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     int64_t step = t->block.m_step, n = begin->op == L_CONST && end->op == L_CONST ? end->i - begin->i : -1;
@@ -541,7 +542,7 @@ static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end)
 
 static void m_blocks(tiling *t, const column_range *r, int depth);
 
-// The axis outside of rows whose length the run knows: so many positions that they make a block.
+// The axis outside of rows of runtime length: a block is as many positions as fit.
 static void nested_blocks(tiling *t, const column_range *r, int depth, ins *begin, ins *end) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -595,8 +596,8 @@ static void columns(tiling *t, column_range r) {
     scope_close(t->e, loop);
 }
 
-// The columns past the last whole tile: so many that one tile of fewer vectors has them all, or, where their
-// number is known at run time only, vector by vector.
+// The columns past the last whole tile: one tile with fewer vectors if their number is constant, otherwise
+// vector by vector.
 static void last_columns(tiling *t, ins *full, ins *end) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -656,7 +657,7 @@ static void find_panel_stride(tiling *t) {
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     tiling t = {.e = e, .c = c, .tile_m = -1, .quad = -1, .partial = scratch};
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
-        return false; // integers sum in any order
+        return false; // integer sums are exact in any order
     emitter_stage(e, c->s, -1, 1, false);
     if (!operands_fit(&t)) return false;
     t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));

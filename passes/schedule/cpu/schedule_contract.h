@@ -6,9 +6,9 @@
 
 enum { PANEL = 16 }; // columns of a packed panel, for every target (one packed copy serves all CPU levels)
 
-// Bytes of scratch memory with which the schedule may go in blocks; 0: it has no use for them.
+// Bytes of scratch memory that cache blocking needs; 0: it is not used.
 int64_t contraction_scratch(const target *t, const contraction *c);
-// False (and nothing emitted) when this schedule does not fit. scratch NULL: no blocks.
+// False (and nothing emitted) if this schedule does not apply. scratch NULL: no blocking of K.
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch);
 // Whether b's layout is panels [..., N/16, ..., 16] along the logical axis that the N axis indexes.
 bool is_packed_operand(const expr *read, int n_axis);

@@ -1,4 +1,4 @@
-// Contractions of bytes, four products to an instruction.
+// Contractions of bytes with dot4 instructions.
 #include "passes/schedule/cpu/schedule_int8.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 
@@ -9,7 +9,7 @@ static bool is_plain_byte(const expr *term, const expr *read) {
            (t == DT_I8 || t == DT_U8);
 }
 
-// Two unsigned operands have no instruction anywhere.
+// No target multiplies two unsigned operands.
 static bool are_bytes(const contraction *c) {
     if (c->s->states.at[0].dtype != DT_I32 || !is_plain_byte(c->term_a, c->a) ||
         !is_plain_byte(c->term_b, c->b))
@@ -17,7 +17,7 @@ static bool are_bytes(const contraction *c) {
     return c->a->buffer->dtype == DT_I8 || c->b->buffer->dtype == DT_I8;
 }
 
-// The logical axis in which neighbours in memory lie; -1 when tiled.
+// The logical axis along which memory is contiguous; -1 if tiled.
 static int innermost(const buffer *b) {
     const layout *l = b->layout;
     for (int j = (l ? l->n : b->rank) - 1; j >= 0; j--) {
@@ -44,7 +44,7 @@ static int axis_in_b(const contraction *c, int axis) {
     return found;
 }
 
-// The reduce axis along which A's elements are neighbours, the longest of them.
+// The longest reduce axis along which A is contiguous.
 static int neighbour_axis(const contraction *c) {
     int last = innermost(c->a->buffer), best = -1;
     if (last < 0) return -1;
@@ -53,7 +53,7 @@ static int neighbour_axis(const contraction *c) {
         if (!steps_by_one(c, c->a->index[last], a) || axis_in_b(c, a) < 0) continue;
         if (best < 0 || dim_less(c->k->axes.at[best].extent, c->k->axes.at[a].extent) == TRI_YES) best = a;
     }
-    for (int j = 0; best >= 0 && j < c->a->buffer->rank; j++) // moves nothing else
+    for (int j = 0; best >= 0 && j < c->a->buffer->rank; j++) // it indexes nothing else
         if (j != last && expr_uses_axis(c->a->index[j], best)) return -1;
     return best;
 }
@@ -74,8 +74,8 @@ bool is_quad_operand(const contraction *c, int *k) {
     return n->op == X_AXIS && n->axis == c->n && *k >= 0 && axis_in_b(c, *k) == l->order[l->n - 1].axis;
 }
 
-// Where bytes are widened to halves (x86 without VNNI), B takes two registers for each vector and A two.
-// Without vectors 2 x 2 sums and what they need fill the registers.
+// Without VNNI x86 widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2
+// x 2 sums and their operands fill the registers.
 int quad_rows(const target *t, const contraction *c, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     if (!t->vector_bits) return 2;

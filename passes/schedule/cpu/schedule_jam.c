@@ -1,5 +1,5 @@
-// Wide steps: where most of a step is scalar work that is the same for all positions of the vector axis
-// (where a sample lies, how much each neighbour weighs), several vectors go through it together.
+// Unroll-and-jam over vectors: if most work of a loop body is scalar and invariant along the vector axis (the
+// position of a sample, the weights of its neighbours), several vectors share it.
 //
 //   for p, for v in steps of lanes:             for p, for v in steps of 4 * lanes:
 //     indices, weights                            indices, weights
@@ -10,13 +10,13 @@
 typedef struct work {
     const nest *n;
     int scalar, vector;
-    bool indirect; // reads vectors where data say
+    bool indirect; // loads vectors at data-dependent positions
 } work;
 
-// A scalar conversion between floats and integers has limits to keep.
+// Scalar conversions between floats and integers also clamp.
 static int cost_of(const expr *x) { return x->op == X_CAST ? 6 : expr_op_cost(x->op); }
 
-// What does not change in the loops inside of that over vectors is made once before it.
+// Whether x is computed in each iteration of the inner loops, instead of being hoisted.
 static bool is_repeated(const nest *n, expr *x) {
     for (int j = 0; j < n->ninner; j++)
         if (expr_uses_axis(x, n->inner[j])) return true;
@@ -35,7 +35,7 @@ static bool is_plain(dtype t) {
 }
 static bool reads_odd(const expr *x) { return x->op == X_READ && !is_plain(x->buffer->dtype); }
 
-// Storage types whose conversion has instructions of one width stay with that.
+// Types whose conversion instructions have a fixed width are excluded.
 static bool is_simple(const nest *n) {
     for (int j = 0; j < n->s->writes.n; j++)
         if (!is_plain(n->s->writes.at[j].to->dtype)) return false;
@@ -43,13 +43,13 @@ static bool is_simple(const nest *n) {
 }
 
 // ---------------------------------------------------------------- how many
-// Sums and what is added to them stay in registers.
+// Sums and terms must stay in registers.
 static int most_vectors(const nest *n) {
     int states = n->s->states.n > 1 ? n->s->states.n : 1;
     return n->e->t->vector_regs / (4 * states);
 }
 
-// What is left of the axis goes through in one more step under a mask, or one by one.
+// The tail is one more iteration under a mask, or scalar.
 static bool fits(const nest *n, int vectors) {
     const dim *extent = n->e->extent[n->vaxis];
     int64_t lanes = (int64_t)vectors * n->lanes;

@@ -1,10 +1,10 @@
-// The part of a reduce axis on which anything is added: where the term is chosen by comparing the position
-// with something that stays the same in the loop, the loop runs over these positions only.
+// Narrowing of reduction loops: if the term is selected by comparing the position with a loop-invariant
+// value, the loop covers only these positions.
 //
 //   for r < extent:                              for max(0, ceil(a)) <= r < min(extent, ceil(b)):
 //     s op= select(a <= r & r < b, x, neutral)     s op= select(a <= r & r < b, x, neutral)
 //
-// The comparison stays: the range may hold more than it lets through, never less.
+// The comparison remains: the range may contain more positions than satisfy it, never fewer.
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/nest.h"
 
@@ -16,7 +16,7 @@ typedef struct range {
 } range;
 
 // ---------------------------------------------------------------- bounds
-// Numbers from data may be anything: sums of two of these do not wrap.
+// Clamps runtime data so that the sum of two values does not overflow.
 static ins *bounded(emitter *e, ins *v) {
     enum { BITS = 60 };
     lbuild *b = &e->b;
@@ -24,7 +24,7 @@ static ins *bounded(emitter *e, ins *v) {
     return lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, v, most), least);
 }
 
-// A value that is there before the loop, the same for all lanes.
+// A loop-invariant value, uniform over the lanes; NULL: it is not.
 static ins *invariant_value(range *r, expr *x) {
     emitter *e = r->n->e;
     return emit_is_invariant(e, x) ? emit_value(e, x) : NULL;
@@ -48,7 +48,7 @@ static void narrow(range *r, ins *v, bool low) {
     r->narrowed = true;
 }
 
-// The axis, or the axis and something that stays the same (*base); as a number of any type.
+// Whether x is the axis, or the axis plus an invariant (*base), in any numeric type.
 static bool is_position(const range *r, expr *x, expr **base) {
     *base = NULL;
     if (x->op == X_CAST && (x->dtype == DT_F32 || x->dtype == DT_F64))
@@ -64,7 +64,7 @@ static bool is_position(const range *r, expr *x, expr **base) {
     return false;
 }
 
-// position >= limit + (strict) begins, position < limit + !strict ends the range.
+// position >= limit + (strict) bounds the range from below, position < limit + !strict from above.
 static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict) {
     emitter *e = r->n->e;
     lbuild *b = &e->b;
@@ -75,7 +75,7 @@ static void bound_whole(range *r, expr *base, expr *limit, bool low, bool strict
     narrow(r, lb_add(b, v, lb_int(b, v->type, low == strict)), low);
 }
 
-// Whole numbers up to 2^24 are themselves as f32: axes that may be longer keep their range.
+// f32 represents integers up to 2^24 exactly: longer axes keep their range.
 static void bound_float(range *r, expr *limit, bool low, bool strict) {
     enum { EXACT = 1 << 24 };
     kernel *k = r->n->e->k;
@@ -95,7 +95,7 @@ static void add_comparison(range *r, expr *c) {
         if (!is_position(r, c->arg[j], &base) || expr_uses_axis(limit, r->axis)) continue;
         bool both = c->op == X_EQ, strict = c->op == X_LT, whole = c->arg[j]->dtype == DT_I64;
         for (int low = 0; low < 2; low++) {
-            if (!both && low != j) continue; // limit < position: from below
+            if (!both && low != j) continue; // limit < position: a lower bound
             if (whole) bound_whole(r, base, limit, low, strict);
             else bound_float(r, limit, low, strict);
         }
@@ -113,7 +113,8 @@ static void add_condition(range *r, expr *c) {
 }
 
 // ---------------------------------------------------------------- legality
-// One reduction whose term may be the neutral element; the same checks must fail.
+// Whether the stage is a single reduction whose neutral terms may be skipped; checks: whether its invariant
+// checks must still be evaluated.
 static bool may_skip(const nest *n, int axis, bool *checks) {
     const state *st = &n->s->states.at[0];
     if (st->op == RED_CUSTOM || n->e->k->axes.at[axis].kind != AXIS_REDUCE) return false;
@@ -129,7 +130,7 @@ static bool may_skip(const nest *n, int axis, bool *checks) {
     return true;
 }
 
-// One position at least, where there is one: all checks are made there.
+// Keeps at least one position, if there is one, which evaluates all checks.
 static void keep_one(range *r) {
     lbuild *b = &r->n->e->b;
     ins *extent = emit_dim(r->n->e, r->n->e->extent[r->axis]), *one = lb_idx(b, 1);

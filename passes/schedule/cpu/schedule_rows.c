@@ -1,6 +1,6 @@
-// Kernels of several stages: rows that lie along the walked axes run one by one, each stage in vectors of its
-// own; where neighbours in memory belong to different rows (channels that lie last, softmax over other axes),
-// `lanes` rows run at once and each of their scalars is a vector:
+// Kernels of several stages: rows that are contiguous in memory run one by one, each stage vectorised
+// separately; if adjacent elements belong to different rows (channels-last, softmax over outer axes), `lanes`
+// rows run at a time, and each of their scalars is a vector:
 //
 //   for o in outer axes:               for o in outer axes, the last in steps of lanes:
 //     for each stage: its nest           for each stage: its loops over [lanes]
@@ -17,7 +17,7 @@ typedef struct row_vectors {
 static row_vectors one_by_one(emitter *e) { return (row_vectors){.e = e, .axis = -1}; }
 
 // ---------------------------------------------------------------- choosing the axis
-// What all stages together promise; 0: one of them does not allow it.
+// The predicted benefit for all stages; 0: illegal for one of them.
 static int score_of(emitter *e, int axis, row_vectors *r) {
     int all = 0;
     *r = (row_vectors){.e = e, .axis = axis, .lanes = 1 << 20, .masked = true};
@@ -71,7 +71,7 @@ static void stages(const row_vectors *r, int lanes) {
     }
 }
 
-// Variables of the kernel's own hold a value for each of the lanes.
+// Makes variables of the kernel hold a value per lane.
 static void wide_variables(emitter *e, int lanes) {
     e->variables_vary = lanes > 1;
     for (int j = 0; j < e->k->locals.n; j++) {
@@ -94,7 +94,7 @@ static void masked_rows(const row_vectors *r, ins *begin, ins *end) {
     close_partial_vector(r->e, part);
 }
 
-// A task is as many rows as a vector has lanes.
+// A task has as many rows as a vector has lanes.
 static void vectors_of_rows(const row_vectors *r) {
     emitter *e = r->e;
     lbuild *b = &e->b;
@@ -126,7 +126,7 @@ static void outer_loops(const row_vectors *r, int axis) {
 }
 
 // ---------------------------------------------------------------- entry
-// Elements of different tasks must not share a byte, nor be combined by several.
+// Different tasks must not share bytes nor combine the same elements.
 static void choose_tasks(const row_vectors *r) {
     emitter *e = r->e;
     for (int j = 0; j < e->k->stages.n; j++)

@@ -3,10 +3,10 @@
 #define ONNXC_PASSES_SCHEDULE_CPU_SCHEDULE_ROWS_H
 #include "passes/schedule/common/emit.h"
 
-// All stages for each position of the outer axes, or for several at once.
+// All stages for each position of the outer axes, or for a vector of positions.
 void schedule_rows(emitter *e);
-// The same in two parts, for kernels that have another schedule beside it: the first outer axis with several
-// positions becomes the kernel's tasks; all stages for each position.
+// The same in two parts, for kernels with an alternative schedule: makes the first outer axis with several
+// positions the tasks; emits all stages for each position.
 void rows_choose_tasks(emitter *e);
 void schedule_rows_one_by_one(emitter *e);
 #endif

@@ -1,11 +1,11 @@
-// Transposition by square tiles in registers. With L lanes:
+// Transposition of square tiles in registers. With L lanes:
 //
 //   for other axes, for u0 in steps of L, for v0 in steps of L:
 //     row[j] = read[v0 + j][u0 .. u0 + L]
 //     transpose row[] in log2 L steps: step b swaps bit b of the row's number with bit b of the lane's
 //     for i < L: write[u0 + i][v0 .. v0 + L] = f(row[i])
 //
-// A last tile that would stick out begins earlier and writes some elements again.
+// A tail tile that would exceed the extent starts earlier and writes some elements again.
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -23,7 +23,7 @@ static int unit_axis(const nest *n, const access *a) {
     return -1;
 }
 
-// The one read that is transposed: the others go along v, or are the same for all of it. False: others too.
+// Finds the only transposed read: others are contiguous along v or invariant. False: another form.
 static bool find_read(transpose *t, expr *value) {
     emitter *e = t->n->e;
     expr_list all = expr_nodes(e->scratch, value);
@@ -43,7 +43,8 @@ static bool find_read(transpose *t, expr *value) {
     return t->read != NULL;
 }
 
-// Whether the result may take the place of an operand (memory.c): then no element may be made twice.
+// Whether the result may share the memory of an operand (memory_plan.c): then no element may be written
+// twice.
 static bool may_be_in_place(const kernel *k, const buffer *to) {
     buffer **all;
     int n = kernel_buffers(k, &all);
@@ -52,7 +53,7 @@ static bool may_be_in_place(const kernel *k, const buffer *to) {
     return false;
 }
 
-// Tiles of so many lanes: what sticks out is done twice, if it may.
+// The overhead of tiles with so many lanes: overlapping tails are computed twice, if allowed.
 static double tile_waste(const emitter *e, int axis, int lanes, bool twice) {
     const dim *n = e->extent[axis];
     if (!dim_is_const(n)) return twice ? 1 : INFINITY;
@@ -154,7 +155,7 @@ static void one_tile(transpose *t, ins *u0, ins *v0) {
     e->counter[t->u] = e->counter[t->v] = NULL;
 }
 
-// A loop over tiles of the axis; *start is where the tile begins.
+// A loop over tiles of the axis; *start: the first position of the tile.
 static scope open_tiles(transpose *t, int axis, ins **start) {
     emitter *e = t->n->e;
     lbuild *b = &e->b;

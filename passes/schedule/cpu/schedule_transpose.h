@@ -5,15 +5,15 @@
 
 typedef struct transpose {
     nest *n;
-    expr *read;  // the one that lies along u
-    int u, v;    // the write lies along v
+    expr *read;  // the read that is contiguous along u
+    int u, v;    // the write is contiguous along v
     int lanes;   // of a square tile
-    bool always; // both axes are known to hold a tile
+    bool always; // both axes always contain a tile
 } transpose;
 
 bool transpose_find(nest *n, transpose *t);
 void transpose_tasks(const transpose *t); // for the whole kernel
-// The loops. Not always: only for when transpose_fits holds at run time.
+// Emits the loops; if not `always`, valid only if transpose_fits holds at run time.
 void schedule_transpose(transpose *t);
 ins *transpose_fits(const transpose *t); // I1
 #endif

@@ -1,5 +1,5 @@
-// Small windows over neighbouring positions (depthwise convolution, pooling, stencils): several positions of
-// one axis at once, the window's taps unrolled, so that sums stay in registers and taps are loaded once.
+// Small windows over adjacent positions (depthwise convolution, pooling, stencils): several positions of one
+// axis at a time with unrolled taps, so that sums stay in registers and overlapping taps are loaded once.
 //
 //   for p in steps of positions:              (by the loops of schedule.c)
 //     for v in steps of lanes:
@@ -15,7 +15,7 @@ static bool moves(const access *a, int axis) {
     return !(a->coef[axis]->op == X_CONST && a->coef[axis]->i == 0);
 }
 
-// A window: both the positions' axis and an inner one move a read.
+// Whether it is a window: waxis and an inner axis both index a read.
 static bool has_window(const nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
     bool window = false;
@@ -33,7 +33,7 @@ static bool states_allow(const nest *n) {
     return n->s->states.n > 0 && n->s->states.n <= 2;
 }
 
-// The inner axes from *first on whose product is small.
+// Finds the inner axes from *first on that are small enough to unroll; returns the number of taps.
 static int64_t unrolled_taps(const nest *n, int *first) {
     int64_t taps = 1;
     for (*first = n->ninner; *first > 0; --*first) {
@@ -44,7 +44,7 @@ static int64_t unrolled_taps(const nest *n, int *first) {
     return taps;
 }
 
-// Positions at once: as many as the sums' registers allow, so that few are left over.
+// Positions per tile: as many sums as fit in registers, with a small tail.
 static int choose_positions(const dim *extent, int states) {
     int most = MOST_POSITIONS / states;
     if (!dim_is_const(extent) || dim_value(extent) <= most)

@@ -41,9 +41,9 @@ void gpu_land(gpu *g) {
     lb_end(g->b, g->grid);
 }
 
-// Unsigned division is the shorter one.
+// Unsigned division is cheaper than signed.
 static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
-// What has no positions does not run.
+// An empty axis is never executed.
 static bool is_nothing(const ins *x) { return x->op == L_CONST && x->i == 0; }
 ins *gpu_mod(lbuild *b, ins *x, ins *by) {
     if (is_nothing(by)) return lb_int(b, x->type, 0);
@@ -67,7 +67,8 @@ void gpu_clear_counters(gpu *g, const int *axes, int n) {
 }
 
 // ---------------------------------------------------------------- one thread does all
-// Writes that combine may meet in one element, and small elements in one byte: only one thread may make them.
+// Combining writes may collide in an element, and sub-byte elements in a byte: only one thread may perform
+// them.
 static bool writes_collide(const stage *s) {
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
@@ -121,7 +122,7 @@ static void schedule_serial(gpu *g) {
 }
 
 // ---------------------------------------------------------------- points
-// Neighbouring threads write neighbours where the result's axes lie in another order.
+// Coalescing: adjacent threads write adjacent elements, also if the output has another layout.
 static void order_positions(nest *n) {
     const access *to = n->s->writes.n ? n->writes[0] : NULL;
     if (!to || !to->affine || !n->s->writes.at[0].to->layout) return;
@@ -161,7 +162,7 @@ static bool only_reduces(const emitter *e, const nest *n) {
     return n->ninner > 0;
 }
 
-// Whether threads may reduce parts of it: another order of the same terms.
+// Whether threads may reduce parts of the terms, which reorders them.
 static bool states_split(const emitter *e, const nest *n) {
     for (int j = 0; j < n->s->states.n; j++) {
         const state *st = &n->s->states.at[j];
@@ -174,14 +175,14 @@ static bool states_split(const emitter *e, const nest *n) {
     return n->s->states.n > 0 && only_reduces(e, n);
 }
 
-// Two threads' values, or parts of a warp's, to one; truth values as numbers.
+// Combines the values of two threads; booleans as integers.
 static ins *meet(gpu *g, const state *st, ins *x, ins *y) {
     if (st->dtype != DT_BOOL) return emit_reduce(g->e, st->op, st->dtype, x, y);
     bool all = st->op == RED_AND || st->op == RED_MIN || st->op == RED_PROD;
     return lb_bin(g->b, all ? L_AND : L_OR, x, y);
 }
 
-// All threads' values of one state to one that every thread gets: each warp's by shuffles, then through
+// Reduces a state over all threads to a value that every thread gets: within warps by shuffles, then through
 // shared memory.
 static ins *block_value(gpu *g, const state *st, ins *mine) {
     lbuild *b = g->b;
@@ -203,7 +204,7 @@ static scope if_first_thread(gpu *g) {
     return scope_if(g->e, lb_cmp(g->b, L_EQ, g->thread, lb_idx(g->b, 0)));
 }
 
-// The whole block reduces over the stage's reduce axes; one thread writes.
+// The whole block reduces over the stage's reduce axes; one thread writes the result.
 static void block_reduction(gpu *g, nest *n) {
     emitter *e = g->e;
     lbuild *b = g->b;
@@ -239,7 +240,7 @@ static bool has_unit_stride(const nest *n) {
     return false;
 }
 
-// Threads of one output each would be few, or read far from each other.
+// Whether one thread per output would give too few threads, or uncoalesced reads.
 static bool blocks_reduce(const gpu *g, nest *n) {
     enum { LONG = 4 * WARP, FEW = 4096 };
     if (!states_split(g->e, n)) return false;
@@ -275,12 +276,12 @@ static void in_all_threads(gpu *g, nest *n) {
     scope_close(g->e, loop);
 }
 
-// Memory that threads used since they met last: what one wrote others may not touch before the next barrier,
-// nor write what others read.
+// Buffers accessed since the last barrier: elements that a thread wrote must not be accessed by others before
+// the next barrier, nor elements that others read be written.
 typedef enum toucher {
     BY_ANY,
-    BY_POSITION, // each thread only elements at its positions, which no other thread has
-    BY_FIRST,    // the first thread alone
+    BY_POSITION, // each thread accesses only elements at its own positions
+    BY_FIRST,    // only the first thread
 } toucher;
 typedef struct touch {
     const buffer *b;
@@ -297,7 +298,7 @@ typedef struct stage_touches {
     nest *n;
     const int *axes; // whose product is the thread's position
     int naxes;
-    bool in_order; // by the first thread alone
+    bool in_order; // only the first thread runs it
     touch_list read, written;
 } stage_touches;
 
@@ -363,12 +364,12 @@ static void block_stage(rows *r, const stage *s) {
     bool waits = meet_in_memory(&u.read, &r->written);
     if (!reduction) waits |= meet_in_memory(&u.written, &r->written) || meet_in_memory(&u.written, &r->read);
     if (waits) lb_barrier(g->b);
-    if (waits || reduction) *r = (rows){.g = g}; // a reduction has a barrier before it writes
+    if (waits || reduction) *r = (rows){.g = g}; // a reduction has a barrier before its writes
     add_touches(g->e->scratch, &r->read, &u.read);
     add_touches(g->e->scratch, &r->written, &u.written);
     if (n->nparallel) in_all_threads(g, n);
     else if (reduction) block_reduction(g, n);
-    else in_first_thread(g, n); // in order
+    else in_first_thread(g, n); // sequential
 }
 
 static void schedule_rows(gpu *g) {
@@ -390,7 +391,7 @@ static void schedule_rows(gpu *g) {
 static void use_32_bits(emitter *e) {
     target *t = ARENA_NEW(e->scratch, target);
     *t = *e->t;
-    t->ptr_bits = 32; // of positions; pointers stay what they are
+    t->ptr_bits = 32; // for positions; pointers keep their size
     e->t = e->b.target = e->code->f->target = t;
 }
 

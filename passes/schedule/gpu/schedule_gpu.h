@@ -3,6 +3,6 @@
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_H
 #include "passes/schedule/common/emit.h"
 
-// The whole kernel, from its signature on; sets the launch sizes in e->code.
+// Emits the whole kernel, including its signature; sets the launch sizes in e->code.
 void schedule_gpu(emitter *e);
 #endif

@@ -7,9 +7,8 @@
 //     acc += P V
 //   write g(acc, l)
 //
-// The products are those of tensor cores over floats of 16 bits (schedule_gpu_flash_tensor.c) or
-// multiply-adds of f32 (schedule_gpu_flash_threads.c). Tensor cores take weights that are rounded to 16 bits,
-// as the result is.
+// The products use tensor cores on 16-bit floats (schedule_gpu_flash_tensor.c) or multiply-adds of f32
+// (schedule_gpu_flash_threads.c). For tensor cores, the weights are rounded to 16 bits, as the result is.
 #include "passes/schedule/gpu/schedule_gpu_attention.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -25,7 +24,7 @@ static bool by_tensors(const flash *f) { return f->qk.tensor != NULL; }
 
 // ---------------------------------------------------------------- operands
 
-// The last read of a factor whose neighbours lie along the axis, NULL: none; *any: its last read.
+// The last read of a factor that is contiguous along the axis, NULL: none; *any: its last read.
 static const expr *linear_read(emitter *e, expr *term, int axis, const expr **any) {
     expr_list reads = reads_only(expr_nodes(e->scratch, term));
     const expr *linear = NULL;
@@ -37,8 +36,8 @@ static const expr *linear_read(emitter *e, expr *term, int axis, const expr **an
     return linear;
 }
 
-// A factor that is more than a read is computed and rounded element by element; one of its reads says how
-// threads should walk.
+// A factor that is not a plain read is computed and rounded element by element; one of its reads determines
+// the order of threads.
 static void set_factor(product *p, operand *o, expr *term) {
     const expr *any, *linear = linear_read(p->g->e, term, p->c->k_axes.at[0], &any);
     bool plain = p->tensor && any && any->buffer->dtype == p->tensor->a && gpu_is_plain(term, any);
@@ -48,8 +47,8 @@ static void set_factor(product *p, operand *o, expr *term) {
     o->transposed = !o->along_k;
 }
 
-// Queries whose keys and values are the same: those of the last axes of the kernel's outer ones. The others
-// are the block's.
+// The last outer axes along which keys and values are invariant are the rows of queries; the others select
+// the block.
 static void split_axes(flash *f) {
     const attention *a = f->a;
     product *p = &f->qk;
@@ -118,7 +117,7 @@ static void use_row(flash *f, int r) {
 
 static bool is_check(const expr *x) { return x->op == X_CHECK; }
 
-// Whether `last` is at its greatest in the block's last row, as far as this can tell.
+// Whether `last` provably has its maximum in the last row of the block.
 static bool grows_with_rows(flash *f, expr *last) {
     kernel *k = f->e->k;
     const product *p = &f->qk;
@@ -132,7 +131,7 @@ static bool grows_with_rows(flash *f, expr *last) {
     return step->op == X_CONST && step->i >= 0;
 }
 
-// Where scores are -inf but for keys j < last (j <= last), the others need no thread.
+// If scores are -inf except for keys j < last (j <= last), the loop skips the other keys (causal masks).
 static void limit_keys(flash *f, const expr *only) {
     lbuild *b = f->b;
     emitter *e = f->e;
@@ -186,7 +185,7 @@ ins *flash_element(flash *f, ins *run, int r, int c) {
     return idx_addk(f->b, idx_mulk(f->b, run, f->each * f->per), f->per * r + c);
 }
 
-// f(S), -inf past the last key; the maximum joins `best`.
+// S = f(S), -inf past the last key; `best` becomes the maximum.
 static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
     lbuild *b = f->b;
     emitter *e = f->e;
@@ -208,7 +207,7 @@ static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
     lb_set(b, best, lb_bin(b, L_FMAX, lb_get(b, s), lb_get(b, best)));
 }
 
-// What the threads of a row have, to one value for each.
+// Reduces the values of the threads of a row.
 static ins *of_row(flash *f, ins *v, lop op) {
     for (int lane = 1; lane < f->threads_of_row; lane *= 2)
         v = lb_bin(f->b, op, v, lb_shfl_xor(f->b, v, lane));
@@ -217,7 +216,7 @@ static ins *of_row(flash *f, ins *v, lop op) {
 
 static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
 
-// P = exp(S - m) of one element, which is added to the row's sum.
+// P = exp(S - m) of one element, added to the sum of the row.
 ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
     lbuild *b = f->b;
     ins *s = lb_load(b, lt(LK_F32, 1), f->scores, flash_element(f, run, r, c), 0);
@@ -236,7 +235,7 @@ static void fade_results(flash *f, int r, ins *fade) {
     lb_end(b, i);
 }
 
-// One of the thread's rows.
+// The softmax of one of the thread's rows.
 static void softmax_row(flash *f, ins *j0, int r) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
@@ -245,7 +244,7 @@ static void softmax_row(flash *f, ins *j0, int r) {
     for (int c = 0; c < f->per; c++) mask(f, j0, i, r, c, best);
     lb_end(b, i);
     ins *top = of_row(f, lb_get(b, best), L_FMAX);
-    // Nothing allowed so far: any finite number keeps exp(-inf - top) = 0.
+    // No key allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
     ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     lb_set(b, f->top[r], top);
@@ -289,7 +288,7 @@ static void write_row(flash *f, access *to, int r) {
     lb_end(b, there);
 }
 
-// Maximum and sum, by the first of the row's threads.
+// Stores maximum and sum, in the first thread of the row.
 static void keep_row(flash *f, int r) {
     lbuild *b = f->b;
     emitter *e = f->e;

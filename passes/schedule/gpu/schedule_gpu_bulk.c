@@ -1,10 +1,10 @@
-// Operands of a product that are loaded by bulk copies (cp.async.bulk): constants stored in the order in
-// which warpgroups read them,
+// Bulk copies (cp.async.bulk) of a product's operands: constants stored in the order in which warpgroups read
+// them,
 //
 //   [other axes][slices of K][rows / 8][8 chunks of 16 bytes along K][8 rows][elements of a chunk]
 //
-// so that a block's part of a slice is contiguous. In: an operand with this layout (layout_gpu.c). Out: for
-// each slice
+// so that a block's part of a K tile is contiguous. In: an operand with this layout (layout_gpu.c). Out: for
+// each K tile
 //
 //   announce the number of bytes; copy them    one thread, into the buffer of the slice before the last
 //   wait for them                              all threads, at the barrier of that buffer
@@ -13,8 +13,8 @@
 #include "passes/match/cores.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
-// Whether positions of the index, one of `size`, are those of `axis`: all of them, or pieces that begin and
-// end at multiples of `many`, so that behind the last one there is only what the layout fills up.
+// Whether the index of a dim of `size` advances with `axis`: by whole pieces of `many` positions, or over the
+// whole dim, so that only padding follows its end.
 static bool counts(const kernel *k, const expr *index, const dim *size, int axis, int many) {
     expr *rest;
     const dim *n = k->axes.at[axis].extent;
@@ -22,7 +22,7 @@ static bool counts(const kernel *k, const expr *index, const dim *size, int axis
     return dim_value(n) % many == 0 || (!rest && dim_is(size, dim_value(n)));
 }
 
-// The one axis of those with more than one position that the read moves along, -1: another number of them.
+// The only axis with several positions that the read uses, -1: none or several.
 static int only_axis(const kernel *k, const int *axes, int n, const expr *read) {
     int found = -1, count = 0;
     for (int j = 0; j < n; j++) {
@@ -33,7 +33,7 @@ static int only_axis(const kernel *k, const int *axes, int n, const expr *read) 
     return count == 1 ? found : -1;
 }
 
-// The rows of an operand, -1: they are several axes.
+// The row axis of an operand, -1: several.
 static int row_axis(const contraction *c, const expr *read) {
     int axes[MAX_AXES], n = 0;
     if (read == c->a) return only_axis(c->k, c->m.at, c->m.n, NULL);
@@ -42,8 +42,8 @@ static int row_axis(const contraction *c, const expr *read) {
     return only_axis(c->k, axes, n, NULL);
 }
 
-// The kernel's reduce axis along which slices may be cut: the only one, or that of the other operand's
-// neighbours, whole slices long.
+// The kernel's reduce axis along which K tiles may be cut: the only one, or the contiguous one of the other
+// operand if it is a multiple of K tiles.
 static int slice_axis(const contraction *c, const expr *read, int depth) {
     const kernel *k = c->k;
     const expr *other = read == c->a ? c->b : c->a;
@@ -58,7 +58,7 @@ static int slice_axis(const contraction *c, const expr *read, int depth) {
     return dim_is_const(n) && dim_value(n) % depth == 0 ? axis : -1;
 }
 
-// The axis of the buffer that counts positions of the kernel's axis, and is used for nothing else.
+// The only dim of the buffer that the kernel's axis indexes, -1: none.
 static int buffer_axis(const contraction *c, const expr *read, int axis, int many) {
     int found = -1, n = 0;
     for (int j = 0; j < read->buffer->rank; j++)
@@ -70,7 +70,7 @@ bool gpu_find_cores(const target *t, const contraction *c, const expr *read, cor
     const tensor_type *tensor = gpu_tensor_type(t, c);
     const expr *term = read == c->a ? c->term_a : c->term_b;
     if (!t->warpgroups || !tensor || read->guard || !gpu_is_plain(term, read)) return false;
-    if (tensor->as && read->buffer->dtype != tensor->as) return false; // layout_gpu.c rounds those of tf32
+    if (tensor->as && read->buffer->dtype != tensor->as) return false; // layout_gpu.c rounds tf32 constants
     int depth = SLICE_BYTES * 8 / dtype_bits(read->buffer->dtype);
     int row = row_axis(c, read), k = slice_axis(c, read, depth);
     if (row < 0 || k < 0) return false;
@@ -123,7 +123,7 @@ void gpu_make_mbarriers(product *p) {
     lb_barrier(b);
 }
 
-// Bytes of the block's rows in a slice: there are rows up to a multiple of a core matrix's.
+// Bytes of the block's rows in a K tile: rows are padded to whole core matrices.
 static ins *slice_bytes(product *p, const operand *o) {
     lbuild *b = p->g->b;
     int64_t all = round_up(dim_value(o->extent), CORE_ROWS);
@@ -145,7 +145,7 @@ static void copy_slice(product *p, operand *o, ins *k0, ins *slice) {
     gpu_close_element(p, o, mark);
 }
 
-// The barrier counts one arrival in each phase: that which says how many bytes of all operands come.
+// The mbarrier counts one arrival per phase, which announces the bytes of all operands.
 void gpu_copy_slices(product *p, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     operand *const both[] = {&p->a, &p->b};

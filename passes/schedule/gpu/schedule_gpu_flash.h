@@ -1,4 +1,4 @@
-// Inside of the GPU's schedules of attention: what all ways have in common.
+// Shared by the GPU schedules of attention.
 #ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_FLASH_H
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_FLASH_H
 #include "passes/match/attention.h"
@@ -6,44 +6,43 @@
 
 enum { FLASH_ROWS = 64, FLASH_MOST = 4 };
 
-// A thread has `each` rows of the scores and of the results, in runs of `per` columns that lie `far` apart:
+// A thread has `each` rows of the scores and of the results, in runs of `per` columns at a distance of `far`:
 // fragments of tensor cores, or groups of 4 x 4.
 typedef struct flash {
     gpu *g;
     emitter *e;
     lbuild *b;
     const attention *a;
-    contraction score, value; // what `qk` and `pv` are about
+    contraction score, value; // the contractions of `qk` and `pv`
     product qk, pv;
     int each, per, far;
-    int threads_of_row;        // neighbours
-    int block;                 // keys at once
-    int width;                 // columns of the results that a thread's row has with its neighbours
-    ins *query, *scores, *acc; // scores and results: flash_element
-    ins *weights;              // fragments, or shared memory
-    ins *top[FLASH_MOST], *sum[FLASH_MOST]; // of the thread's rows, as far as the thread saw them
-    ins *row[FLASH_MOST];                   // where its results begin
-    ins *column, *result_column;            // of the scores, of the results
-    ins *inside[FLASH_MOST];                // whether there is such a row
-    ins *at[FLASH_MOST][MAX_AXES];          // its counters
-    ins *keys;                              // how many there are for the block
+    int threads_of_row;                     // adjacent threads that share a row
+    int block;                              // keys per block
+    int width;                              // columns of the results that the threads of a row have
+    ins *query, *scores, *acc;              // scores and results: flash_element
+    ins *weights;                           // fragments, or shared memory
+    ins *top[FLASH_MOST], *sum[FLASH_MOST]; // of the thread's rows, over the columns of the thread
+    ins *row[FLASH_MOST];                   // index of the row
+    ins *column, *result_column;            // first column of the scores, of the results
+    ins *inside[FLASH_MOST];                // whether the row exists
+    ins *at[FLASH_MOST][MAX_AXES];          // counters of the row
+    ins *keys;                              // number of keys that the block uses
     bool reads;                             // whether scores read more than their products
-    bool copies;                            // whether some come past the registers
+    bool copies;                            // whether some operands are copied asynchronously
 } flash;
 
 // schedule_gpu_attention.c
-ins *flash_element(flash *f, ins *run, int r, int c); // where column c of the run lies in row r
+ins *flash_element(flash *f, ins *run, int r, int c); // offset of column c of the run in row r
 void flash_clear(flash *f, ins *floats, int n);
-// P = exp(S - top) of one element, which the sum of its row gets.
+// P = exp(S - top) of one element, added to the sum of its row.
 ins *flash_weight(flash *f, ins *run, int r, int c, ins *top);
-// S = f(S), the online softmax, and weights, of the keys from j0 on.
+// S = f(S), the online softmax and the weights for the keys from j0 on.
 void flash_softmax(flash *f, ins *j0);
-// The two products, whose operands' axes are set; a factor that is more than a read is computed element by
-// element.
+// Sets up the two products. A factor that is not a plain read is computed element by element.
 void flash_set_products(flash *f, product qk, product pv);
 
 // schedule_gpu_flash_tensor.c
-dtype flash_tensor_dtype(const emitter *e, const attention *a); // DT_NONE: not on tensor cores
+dtype flash_tensor_dtype(const emitter *e, const attention *a); // DT_NONE: no tensor cores
 bool flash_tensor_fits(const emitter *e, const attention *a);
 void flash_tensor_products(flash *f);
 void flash_tensor_rows(flash *f);

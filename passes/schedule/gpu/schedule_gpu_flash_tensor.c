@@ -1,6 +1,7 @@
-// Attention on tensor cores: the products of schedule_gpu_attention.c. A warp has 16 rows: a thread has, of
-// rows g and g + 8 of each fragment of 8 columns, columns 2 t and 2 t + 1 (schedule_gpu_mma.c). Heads of more
-// than 128 elements take 8 warps, of which two make the same weights and half of the results each.
+// Attention on tensor cores: the products of schedule_gpu_attention.c. A warp has 16 rows: a thread has
+// columns 2 t and 2 t + 1 of rows g and g + 8 of each fragment of 8 columns (schedule_gpu_mma.c). Heads of
+// more than 128 elements take 8 warps, where pairs of warps compute the same weights and half of the results
+// each.
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -24,8 +25,8 @@ static bool reads_all(const expr_list *reads, dtype t) {
     return true;
 }
 
-// What 16 bits a factor may be multiplied in: those of all that it reads, which are those of the model's own
-// tensor there, or those that f32 may be rounded to.
+// Whether a factor may be multiplied in 16-bit type t: all its reads are of that type, or f32 that
+// --precision allows to be rounded to it.
 static bool factor_fits(arena *scratch, expr *x, dtype t, dtype allowed) {
     expr_list reads = reads_only(expr_nodes(scratch, x));
     return reads.n && (reads_all(&reads, t) || (allowed == t && reads_all(&reads, DT_F32)));
@@ -37,7 +38,7 @@ static dtype allowed_type(const target *t) {
 
 static bool type_fits(const attention *a, dtype t, dtype allowed) {
     bool narrow = a->kept || dtype_bits(a->value->writes.at[0].to->dtype) ==
-                                 16; // pieces: passes/rewrite/split_attention.c
+                                 16; // pieces of passes/rewrite/split_attention.c
     arena *scratch = a->k->arena;
     return factor_fits(scratch, a->q, t, allowed) && factor_fits(scratch, a->key, t, allowed) &&
            factor_fits(scratch, a->v, t, allowed) && (narrow || allowed == t);
@@ -138,7 +139,7 @@ void flash_tensor_begin(flash *f) {
     issue_keys(f, lb_idx(b, 0));
 }
 
-// acc += a * b over the operand's `columns` from columns * part on.
+// acc += a * b over the operand's `columns` columns from columns * part on.
 static void multiply(flash *f, product *p, ins *a, ins *acc, int columns, ins *part) {
     lbuild *b = f->b;
     int n = columns / 16;
@@ -158,7 +159,8 @@ static ins *bits_of(flash *f, ins *v) {
     return lb_conv(b, L_ZEXT, LK_I32, lb_bitcast(b, lt(LK_I16, 1), lb_conv(b, L_FTRUNC, LK_F16, v)));
 }
 
-// The weights of row r of a fragment, a word of a's fragments of the second product; their sum is added.
+// The weights of row r of a fragment, as a word of the second product's fragments of a; they are added to the
+// sum.
 void flash_tensor_weigh(flash *f, ins *run, int r, ins *top) {
     lbuild *b = f->b;
     ins *word = lb_int(b, lt(LK_I32, 1), 0);
@@ -185,7 +187,7 @@ void flash_tensor_block(flash *f, ins *j0) {
     multiply(f, &f->pv, f->weights, f->acc, f->width, half);
 }
 
-// Where no row sees a key, the first ones are still on their way.
+// If no row uses any key, the first copies are still pending.
 void flash_tensor_end(flash *f) {
     if (f->copies) lb_gpu(f->b, (gpu_ins){GPU_CP_ASYNC_WAIT}, NULL);
 }

@@ -1,6 +1,6 @@
 // Attention by multiply-adds of f32: the products of schedule_gpu_attention.c, each as in
-// schedule_gpu_product.c. 16 threads share 4 rows: a thread has 4 columns of each 64. Slices of Q, K and V
-// come to one place in shared memory, one product after the other; the weights have another.
+// schedule_gpu_product.c. 16 threads share 4 rows: a thread has 4 columns of each 64. K tiles of Q, K and V
+// share one area of shared memory, one product after the other; the weights have another.
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -8,7 +8,7 @@
 
 enum { KEYS = 64, RUN = 64, THREADS = 256, OF_ROW = 16, GROUP = 4, WIDEST = 256, FEW_ROWS = 16, SLICE = 16 };
 
-// Fewer rows than that leave most of a block idle; those that only the run counts are many.
+// Fewer rows leave most of a block idle; a runtime number of rows is assumed to be large.
 static bool many_rows(const emitter *e, const attention *a) {
     int64_t rows = 1;
     for (int j = 0; j < e->k->nouter; j++) {
@@ -60,14 +60,14 @@ void flash_threads_memory(flash *f) {
         v = 2 * gpu_slice_words(pv, &pv->b);
     qk->a.shared = pv->b.shared = lb_local(f->b, LK_F32, q + k > v ? q + k : v, 16, true);
     qk->b.shared = lb_offset(f->b, qk->a.shared, lb_idx(f->b, q), 4);
-    product weights = {.t = {.words = KEYS}}; // as an operand
+    product weights = {.t = {.words = KEYS}}; // laid out like an operand
     f->weights = lb_local(f->b, LK_F32, gpu_slice_words(&weights, &qk->a), 16, true);
     f->scores = lb_local(f->b, LK_F32, GROUP * GROUP, 16, false);
     f->acc = lb_local(f->b, LK_F32, GROUP * f->width / OF_ROW, 16, false);
 }
 
 void flash_threads_weigh(flash *f, ins *run, int r, ins *top) {
-    (void)run; // there is one
+    (void)run; // there is only one
     lbuild *b = f->b;
     for (int c = 0; c < GROUP; c++) {
         ins *row = lb_sub(b, f->row[r], f->qk.a.first);
@@ -91,7 +91,7 @@ static void store_slice(flash *f, product *p, ins *slice) {
     gpu_store_slice(p, &p->b, slice);
 }
 
-// acc += of one slice; a: its rows lie there, from its word `at` on.
+// acc += the products of one K tile; the rows of its first operand are in `a`, from word `at` on.
 static void multiply(flash *f, product *p, ins *slice, ins *a, ins *at, ins *acc) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
@@ -116,8 +116,8 @@ static void multiply(flash *f, product *p, ins *slice, ins *a, ins *at, ins *acc
     lb_end(b, k);
 }
 
-// acc += of all slices from `first` to `last`, two of which have a place in shared memory. Its last barrier
-// leaves that free.
+// acc += the products of all K tiles from `first` to `last`, double-buffered in shared memory, which is free
+// after the last barrier.
 static void sum_slices(flash *f, product *p, ins *first, ins *last, ins *acc) {
     lbuild *b = f->b;
     int deep = p->t.words;

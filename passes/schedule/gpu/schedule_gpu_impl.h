@@ -1,4 +1,4 @@
-// Inside of the GPU's schedules.
+// Shared by the GPU schedules.
 #ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
 #include "ir/loops/loops_gpu.h"
@@ -11,11 +11,12 @@ typedef struct gpu {
     ins *grid, *thread; // loops
 } gpu;
 
-dim *gpu_product_of(const emitter *e, const int *axes, int n); // of their extents
-// The loops over blocks and over the threads of one; what follows runs in every thread.
+dim *gpu_product_of(const emitter *e, const int *axes, int n); // product of the extents
+// Opens the loops over blocks and over the threads of a block; subsequent code runs in every thread.
 void gpu_launch(gpu *g, dim *blocks, int threads);
 void gpu_land(gpu *g); // closes them
-// Counters of the axes from a position >= 0 in their row-major product, which is not empty where this runs.
+// Sets the counters of the axes from a position >= 0 in their row-major product, which is not empty where
+// this runs.
 void gpu_set_counters(gpu *g, const int *axes, int n, ins *position);
 void gpu_clear_counters(gpu *g, const int *axes, int n);
 // A loop of n iterations that is unrolled.
@@ -28,7 +29,7 @@ ins *gpu_div(lbuild *b, ins *x, ins *by);
 static inline ins *gpu_modk(lbuild *b, ins *x, int64_t by) { return gpu_mod(b, x, lb_idx(b, by)); }
 static inline ins *gpu_divk(lbuild *b, ins *x, int64_t by) { return gpu_div(b, x, lb_idx(b, by)); }
 
-// schedule_gpu_index.c: whether every position and offset in bytes fits 32 bits, and all that leads to one.
+// schedule_gpu_index.c: whether every position and byte offset, and all intermediate values, fit 32 bits.
 bool gpu_index_fits_32(const emitter *e);
 // schedule_gpu_product.c
 bool gpu_product_fits(const contraction *c);

@@ -1,9 +1,9 @@
-// Width of index arithmetic on GPUs, where division of 64-bit integers takes a hundred instructions. In: a
-// kernel. Out: whether 32 bits do.
+// Width of index arithmetic on GPUs, where a 64-bit integer division takes a hundred instructions. In: a
+// kernel. Out: whether 32 bits suffice.
 #include "ir/kernel/program.h"
 #include "passes/schedule/gpu/schedule_gpu_impl.h"
 
-// Tiles and blocks reach past the end by less than this.
+// Tiles and blocks exceed the extents by less than this.
 enum { SLACK = 1 << 20 };
 static const int64_t most = INT32_MAX - SLACK;
 
@@ -13,7 +13,7 @@ static int64_t magnitude(const dim *d) { return d->max > -d->min ? d->max : -d->
 
 static bool dim_fits(const dim *d);
 
-// Partial sums and products too.
+// Includes partial sums and products.
 static bool poly_fits(const dim *d) {
     int64_t sum = 0;
     for (int j = 0; j < d->nterms; j++) {
@@ -45,7 +45,7 @@ static bool buffer_fits(const buffer *b) {
     return dim_fits(buffer_physical_count(b)) && dim_fits(buffer_bytes(b));
 }
 
-// What a position may be. Anything but arithmetic on counters and sizes could be any number.
+// The range of an index expression. Only arithmetic on counters and sizes has a known one.
 typedef struct span {
     int64_t lo, hi;
     bool fits;
@@ -86,7 +86,7 @@ static span index_span(const kernel *k, const expr *x) {
     if (x->op == X_CONST) return span_of(x->i, x->i);
     if (x->op == X_DIM) return dim_fits(x->dim) ? span_of(x->dim->min, x->dim->max) : (span){0};
     if (x->op == X_AXIS) return span_of(0, k->axes.at[x->axis].extent->max);
-    // Computed in 64 bits, small when it is cut to 32.
+    // Computed in 64 bits and clamped before it is truncated.
     bool clamped = x->op == X_CHECK && x->arg[0]->op == X_MAX && x->arg[0]->arg[0]->op == X_MIN &&
                    x->arg[0]->arg[1]->op == X_CONST;
     if (clamped) return span_of_operation(X_MAX, (span){0}, index_span(k, x->arg[0]->arg[0]->arg[1]));
@@ -95,7 +95,7 @@ static span index_span(const kernel *k, const expr *x) {
     return a.fits && b.fits ? span_of_operation(x->op, a, b) : (span){0};
 }
 
-// Axes in another order, and nothing else.
+// Whether the layout is only a permutation of axes.
 static bool is_permuted(const buffer *b) {
     const layout *l = b->layout;
     if (l && (l->n != b->rank || l->gap)) return false;
@@ -112,7 +112,7 @@ static bool access_fits(const kernel *k, const buffer *b, expr *const *index) {
         span s = index_span(k, index[j]);
         if (!s.fits) return false;
         offset += most_of((int64_t[]){-s.lo, s.hi}, 2) * stride;
-        if (offset > most / 2) return false; // halves of complex numbers count
+        if (offset > most / 2) return false; // halves of complex numbers are addressed
         stride *= most_of((int64_t[]){b->dims[j]->max, 1}, 2);
     }
     return true;
@@ -130,7 +130,7 @@ static bool stage_fits(const kernel *k, const stage *s) {
     return true;
 }
 
-// All positions of a stage are counted together, and so are those of the outer axes.
+// Positions of all axes of a stage are flattened, and so are those of the outer axes.
 static bool positions_fit(const emitter *e) {
     int all[MAX_AXES], n = 0;
     const kernel *k = e->k;
@@ -151,7 +151,7 @@ static bool positions_fit(const emitter *e) {
     return true;
 }
 
-// Of all blocks together.
+// The scratch memory of all blocks.
 static bool scratch_fits(const emitter *e) {
     const kernel *k = e->k;
     int outer[MAX_AXES];

@@ -10,10 +10,10 @@
 //                              for warpgroups, with permuted chunks of 16 bytes (ir/loops/loops_mma.h)
 //   core matrices              for them too, as it lies in memory (schedule_gpu_bulk.c)
 //
-// Where both operands are stored as they are multiplied, GPUs from sm_80 on copy past the registers
-// (gpu_issue_slice, cp.async): only what is not whole or not aligned goes through them.
+// If both operands are stored in the multiplied type, GPUs from sm_80 on copy them asynchronously without
+// registers (gpu_issue_slice, cp.async); only partial or unaligned units are staged in registers.
 //
-// The pads keep 32 threads' words in 32 different banks.
+// Padding avoids bank conflicts between the 32 threads of a warp.
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
@@ -28,13 +28,13 @@ int gpu_slice_words(const product *p, const operand *o) {
     return p->tensor ? o->side * (p->t.words + PAD) : (o->side + PAD) * p->t.words;
 }
 
-// Chunk `number` of 16 bytes of a line, in words from the operand's begin on.
+// The offset in words of chunk `number` of 16 bytes of a line.
 static ins *chunk_at(lbuild *b, ins *line, ins *number) {
     ins *place = lb_bin(b, L_XOR, gpu_modk(b, line, 8), number);
     return lb_add(b, idx_mulk(b, line, 32), idx_mulk(b, place, 4));
 }
 
-// Of 8 rows from `row` on at one position of K, or of 16 bytes along K: both begin at a chunk.
+// The offset of 8 rows from `row` on at one position of K, or of 16 bytes along K: both start at a chunk.
 static ins *swizzled_at(product *p, const operand *o, ins *row, ins *k) {
     lbuild *b = p->g->b;
     if (!o->transposed) return chunk_at(b, row, gpu_divk(b, k, 4 * per_word(p)));
@@ -61,8 +61,8 @@ static int units_of(const product *p, const operand *o) {
 }
 int gpu_staged_words(const product *p, const operand *o) { return o->side * p->t.words / p->threads; }
 
-// Whether runs of so many neighbours, which begin at multiples of that in the product of the axes, stay on
-// the last one: it is alone, or divides into them.
+// Whether runs of `many` adjacent positions of the flattened axes, starting at multiples of that, stay within
+// the last axis: it is the only one, or a multiple of the run.
 static bool runs_stay(const product *p, const int *axes, int n, int many) {
     const dim *last = n ? p->g->e->extent[axes[n - 1]] : NULL;
     bool alone = true;
@@ -72,8 +72,8 @@ static bool runs_stay(const product *p, const int *axes, int n, int many) {
 
 static ins *both(lbuild *b, ins *x, ins *y) { return x && y ? lb_bin(b, L_AND, x, y) : x ? x : y; }
 
-// Whether every term of an offset but that of `axis` may be a multiple of n. *when: whether they are, NULL:
-// always.
+// Whether every term of an offset other than that of `axis` can be a multiple of n; *when: the runtime
+// condition, NULL: always.
 static bool are_multiples(product *p, const access *a, int axis, int n, ins **when) {
     lbuild *b = p->g->b;
     *when = NULL;
@@ -87,7 +87,7 @@ static bool are_multiples(product *p, const access *a, int axis, int n, ins **wh
     return true;
 }
 
-// Whether the buffer begins at a multiple of so many bytes, at most 16; NULL: always.
+// The condition that the buffer is aligned to so many bytes, at most 16; NULL: always.
 static ins *is_aligned(product *p, const buffer *from, int bytes) {
     lbuild *b = p->g->b;
     int64_t offset = 0;
@@ -98,30 +98,30 @@ static ins *is_aligned(product *p, const buffer *from, int bytes) {
     return lb_cmp(b, L_EQ, lb_bin(b, L_AND, address, lb_int(b, t, bytes - 1)), lb_int(b, t, 0));
 }
 
-// Bytes of a unit that lie side by side.
+// Contiguous bytes of a unit.
 static int run_bytes(const operand *o) {
     return o->along_k ? o->unit_words * 4 : o->unit_rows * dtype_bits(o->read->buffer->dtype) / 8;
 }
 
-// Copies to shared memory take units of 16 bytes: 4 words of a row, or 8 elements side by side along the
-// rows.
+// Asynchronous copies have units of 16 bytes: 4 words of a row, or 8 adjacent elements along the rows.
 static bool may_be_async(const product *p, const operand *o) {
     return p->tensor && p->g->e->t->sm >= 80 && (o->along_k || p->tensor->per == 2);
 }
 
-// Whether it lies in memory as it is multiplied.
+// Whether the operand is stored in the multiplied type.
 static bool is_stored(const product *p, const operand *o) {
     return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
 }
 
 static bool reads_or_checks(const expr *x) { return x->op == X_READ || x->op == X_CHECK; }
 
-// Whether neighbours along the axis are all there or none of them is, as arithmetic tells.
+// Whether the guard is provably uniform along the axis.
 static bool guards_runs(const expr *read, int axis) {
     return !read->guard || (!expr_any(read->guard, reads_or_checks) && !expr_uses_axis(read->guard, axis));
 }
 
-// Four words along K, or eight rows of a word (four where threads multiply), where the operand is stored so.
+// Units are four words along K, or eight rows of a word (four if threads multiply), if the operand is stored
+// that way.
 void gpu_choose_units(product *p, operand *o) {
     lbuild *b = p->g->b;
     const access *a = entry_of(p->g->e, o->read)->read;
@@ -154,8 +154,8 @@ bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when) {
     return true;
 }
 
-// Where the thread's unit number j begins in the slice: neighbouring threads take what lies side by side in
-// memory, as far as they do not meet in shared memory's banks.
+// The position of the thread's unit j in the K tile: coalesced loads, as far as stores to shared memory stay
+// free of bank conflicts.
 static void place(product *p, const operand *o, ins *j, ins **row, ins **word) {
     lbuild *b = p->g->b;
     ins *per_row = lb_idx(b, p->t.words / o->unit_words),
@@ -187,7 +187,7 @@ static bool is_multiple(const dim *d, int of) {
     return of == 1 || (dim_is_const(d) && dim_value(d) % of == 0);
 }
 
-// Whether position `at` is below the extent; NULL: always.
+// The condition that `at` is below the extent; NULL: always.
 static ins *below(product *p, ins *at, dim *extent, int block) {
     return is_multiple(extent, block) ? NULL : lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, extent));
 }
@@ -222,7 +222,7 @@ static ins *tf32_bits(lbuild *b, ins *v) {
     return lb_select(b, lb_cmp(b, L_SLE, infinity, size), other, rounded);
 }
 
-// The bits of an element that tensor cores multiply, as the low ones of a word.
+// The bits of an element for tensor cores, in the low part of a word.
 static ins *element_bits(product *p, const operand *o) {
     emitter *e = p->g->e;
     lbuild *b = p->g->b;
@@ -237,7 +237,7 @@ static ins *element_bits(product *p, const operand *o) {
     return lb_conv(b, L_ZEXT, LK_I32, v);
 }
 
-// The element at the counters as they are, combined into variable v.
+// Combines the element at the current counters into variable v.
 static void add_element(product *p, operand *o, ins *v, int number) {
     emitter *e = p->g->e;
     lbuild *b = p->g->b;
@@ -260,7 +260,7 @@ static void load_one(product *p, operand *o, ins *v, ins *at, ins *k, int number
     scope_close(p->g->e, valid);
 }
 
-// Elements outside of the operand are 0.
+// A word along K; elements outside of the operand are 0.
 static ins *load_word(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
     ins *v = lb_var(b, "v", emit_zero(b, lt(p->word, 1)));
@@ -269,7 +269,7 @@ static ins *load_word(product *p, operand *o, ins *at, ins *k) {
     return lb_get(b, v);
 }
 
-// The same along the rows.
+// A word along the rows.
 static ins *load_transposed(product *p, operand *o, ins *at, ins *k) {
     lbuild *b = p->g->b;
     ins *v = lb_var(b, "v", lb_int(b, lt(LK_I32, 1), 0));
@@ -277,7 +277,7 @@ static ins *load_transposed(product *p, operand *o, ins *at, ins *k) {
     return lb_get(b, v);
 }
 
-// The words of a unit one by one, to staged words from `to` on.
+// Loads the words of a unit one by one to staged words from `to` on.
 static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     ins *w = gpu_unroll(b, "w", o->unit_rows * o->unit_words);
@@ -293,8 +293,8 @@ static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
 
 static gpu_ins copy_of(int bytes) { return (gpu_ins){.op = GPU_COPY, .count = bytes}; }
 
-// Copies the neighbours from (at, k) on. Past the registers zeros come where the operand's guard is false or it is
-// not `inside` (NULL: it is); other copies are of what is there.
+// Copies a run from (at, k) on. Asynchronous copies write zeros where the operand's guard is false or the run
+// is not `inside` (NULL: it is); others require the elements to exist.
 static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, gpu_ins how, ins *inside) {
     gpu *g = p->g;
     const buffer *from = o->read->buffer;
@@ -309,7 +309,7 @@ static void copy_run(product *p, operand *o, ins *at, ins *k, ins *to, gpu_ins h
     gpu_close_element(p, o, mark);
 }
 
-// Row r of the runs, one for each position of K, as a word.
+// Row r of the runs, one per position of K, as a word.
 static ins *word_of_runs(product *p, const operand *o, ins *runs, int r) {
     lbuild *b = p->g->b;
     ltype t = lt(LK_I32, 1);
@@ -335,7 +335,7 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
         lb_store(b, o->staged, idx_addk(b, to, r), word_of_runs(p, o, runs, r), 0);
 }
 
-// Whether the read's guard holds from (at, k) on.
+// The guard of the read at (at, k).
 static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     gpu *g = p->g;
     scope mark = gpu_open_element(p, o, at, k);
@@ -344,7 +344,7 @@ static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     return holds;
 }
 
-// Whether such units are never cut by an edge: all of their elements are inside or none is.
+// Whether units are never cut by an edge: all of their elements are inside or none is.
 static bool is_uncut(const product *p, const operand *o, int rows, int deep) {
     return is_multiple(o->extent, rows) && is_multiple(p->depth, deep);
 }
@@ -356,7 +356,7 @@ static void clear_words(product *p, const operand *o, ins *to) {
         lb_store(b, o->staged, idx_addk(b, to, w), zero, 0);
 }
 
-// A unit all of whose elements are there, at once; others word by word.
+// A vector load if all elements of the unit exist, otherwise word by word.
 static void load_unit(product *p, operand *o, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     int rows = o->unit_rows, deep = o->unit_words * per_word(p);
@@ -387,8 +387,7 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
     lb_end(b, j);
 }
 
-// n words of the thread's unit j, from word `first` of it on, to (row, word) of the slice, where they lie
-// side by side.
+// Stores n contiguous words of the thread's unit j, from its word `first` on, to (row, word) of the K tile.
 static void store_words(product *p, operand *o, ins *slice, ins *j, int first, int n, ins *row, ins *word) {
     lbuild *b = p->g->b;
     ins *to = lb_add(b, idx_mulk(b, slice, gpu_slice_words(p, o)), gpu_shared_at(p, o, row, word)),
@@ -439,7 +438,7 @@ void gpu_choose_async(product *p) {
     if (3 * bytes <= SHARED_MOST) p->stages = 3;
 }
 
-// How a unit comes: at once, as it is never cut, word by word, or as it turns out.
+// How a unit is copied: by a vector copy, as it is never cut; word by word; or decided at run time.
 typedef enum unit_way { AT_ONCE, BY_WORDS, EITHER } unit_way;
 
 static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
@@ -457,7 +456,7 @@ static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
 static int issued_rows(const operand *o) { return o->transposed ? UNIT : 1; }
 static int issued_depth(const product *p, const operand *o) { return o->transposed ? 1 : 4 * per_word(p); }
 
-// Four words at (at, k), in shared memory from word `to` on.
+// Copies four words at (at, k) to shared memory from word `to` on.
 static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, ins *to) {
     lbuild *b = p->g->b;
     ins *inside = way == BY_WORDS ? NULL : all_inside(p, o, at, k, issued_rows(o), issued_depth(p, o));
@@ -471,8 +470,7 @@ static void issue_unit(product *p, operand *o, unit_way way, ins *at, ins *k, in
     if (branch) lb_end(b, branch);
 }
 
-// Neighbouring threads take neighbouring units in memory, or units of neighbouring rows where those lie side
-// by side.
+// Adjacent threads copy adjacent units in memory, or units of adjacent rows if those are contiguous.
 static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     int units = o->side * p->t.words / 4, per_run = o->transposed ? o->side / UNIT : p->t.words / 4;
@@ -493,7 +491,7 @@ static void issue_units(product *p, operand *o, unit_way way, ins *k0, ins *slic
     lb_end(b, j);
 }
 
-// Where no unit is cut the alignment alone says how they come: one branch for all of them.
+// If no unit is cut, the alignment alone decides: one branch for all units.
 void gpu_issue_slice(product *p, operand *o, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     bool wide = gpu_is_wide(o), uncut = wide && is_uncut(p, o, issued_rows(o), issued_depth(p, o));

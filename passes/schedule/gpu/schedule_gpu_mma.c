@@ -1,5 +1,5 @@
-// Sums of products on tensor cores. In: K tiles (slices) of both operands in shared memory, as words of neighbours
-// along K. Out: warps multiply fragments of 16 x 8 results and 8 words of K (PTX ISA, "Matrix fragments"):
+// Sums of products on tensor cores. In: K tiles (slices) of both operands in shared memory, as words of
+// adjacent elements along K. Out: warps multiply fragments of 16 x 8 results and 8 words of K (PTX ISA, "Matrix fragments"):
 // thread 4 g + t of a warp holds words t and t + 4 of rows g and g + 8 of a, of column g of b, and results of
 // columns 2 t and 2 t + 1.
 #include "ir/kernel/program.h"
@@ -13,14 +13,14 @@ static const tensor_type types[] = {
     {DT_U8, DT_I8, 4},   {DT_I8, DT_U8, 4},     {DT_U8, DT_U8, 4},
 };
 enum { TYPES = sizeof types / sizeof *types };
-// What f32 may become where less precision is allowed.
+// Types for f32 if reduced precision is allowed.
 static const tensor_type reduced[] = {
     [PRECISION_TF32] = {.per = 1, .as = DT_F32},
     [PRECISION_BF16] = {.per = 2, .as = DT_BF16},
     [PRECISION_F16] = {.per = 2, .as = DT_F16},
 };
 
-// m x n results of products of the type, by 32 bytes along K.
+// An instruction of the type for m x n results and 32 bytes along K.
 static gpu_ins product_of(const tensor_type *t, gpu_op op, int m, int n) {
     return (gpu_ins){
         .op = op, .a = t->as ? t->as : t->a, .b = t->as ? t->as : t->b, .m = m, .n = n, .k = STEP * t->per};
@@ -30,7 +30,7 @@ void gpu_multiply(lbuild *b, const tensor_type *t, ins *d, ins *x, ins *y) {
     lb_gpu(b, product_of(t, GPU_MMA, ROWS, 8), (ins *[]){d, x, y});
 }
 
-// A factor that is the read itself, 0 where its guard is false.
+// Whether a factor is the read itself, 0 where its guard is false.
 bool gpu_is_plain(const expr *term, const expr *read) {
     while (term->op == X_CAST && term->dtype == DT_I32) term = term->arg[0];
     if (term != read) return false;
@@ -48,8 +48,8 @@ static const tensor_type *stored_type(const contraction *c, dtype sum) {
     return NULL;
 }
 
-// Whether a factor may be computed and then rounded to t: in the model it is a tensor of that type, such as
-// weights of few bits times their scales.
+// Whether a factor may be computed and then rounded to t: in the model it is a tensor of that type, for
+// example dequantised weights.
 static bool is_made_of(arena *scratch, expr *term, dtype t) {
     expr_list reads = reads_only(expr_nodes(scratch, term));
     bool any = false;
@@ -84,8 +84,8 @@ const tensor_type *gpu_tensor_type(const target *to, const contraction *c) {
     return t || sum != DT_F32 || to->precision == PRECISION_OWN ? t : &reduced[to->precision];
 }
 
-// ldmatrix_x4: where the lane's row of its 8x8 matrix begins, of those from row `row` and word `word` on. The
-// matrices are numbered by rows first where rows_first, else by words.
+// ldmatrix_x4: the address of the lane's row of its 8x8 matrix, of those from row `row` and word `word` on.
+// The matrices are numbered by rows first if rows_first, else by words.
 static ins *matrix_row(product *p, const operand *o, bool rows_first, ins *slice, ins *row, ins *word) {
     lbuild *b = p->g->b;
     ins *lane = gpu_modk(b, p->g->thread, 32), *eight = lb_idx(b, 8), *two = lb_idx(b, 2);
@@ -138,7 +138,8 @@ static gpu_order order_of(const operand *o) {
     return o->cores ? ORDER_CORES : o->transposed ? ORDER_M : ORDER_K;
 }
 
-// Where step k of an operand's rows from 64 * group on begins; lines of `transposed` ones are positions of K.
+// The address of step k of an operand's rows from 64 * group on; lines of `transposed` ones are positions of
+// K.
 static ins *wgmma_operand(product *p, const operand *o, ins *slice, ins *group, int k) {
     lbuild *b = p->g->b;
     int rows = o->transposed ? gpu_slice_depth(p) * LINE : WARPGROUP_ROWS * LINE;
@@ -151,7 +152,7 @@ static ins *wgmma_operand(product *p, const operand *o, ins *slice, ins *group, 
 void gpu_begin_wgmma(product *p, ins *slice) {
     lbuild *b = p->g->b;
     ins *group = p->t.m > WARPGROUP_ROWS ? gpu_divk(b, p->g->thread, WARPGROUP) : NULL;
-    // Leading byte offsets: from 64 rows to the next; where lines run along K they mean nothing.
+    // Leading byte offsets: from 64 rows to the next; unused if lines run along K.
     ins *lead[] = {lb_int(b, lt(LK_I32, 1), p->a.transposed ? gpu_slice_depth(p) * LINE * 4 : CHUNK),
                    lb_int(b, lt(LK_I32, 1), p->b.transposed ? gpu_slice_depth(p) * LINE * 4 : CHUNK)};
     gpu_ins multiply = product_of(p->tensor, GPU_WGMMA, WARPGROUP_ROWS, p->t.n);

@@ -1,5 +1,5 @@
 // Sums of products on GPUs. In: a kernel that is a contraction. Out, in every block, for its t.m x t.n
-// results:
+// results, double buffering of K tiles (slices) in shared memory with register staging:
 //
 //   fetch slice 0 of a and b into registers, store it into shared memory; barrier
 //   for each slice: fetch the next slice into registers
@@ -7,24 +7,24 @@
 //                   store the next slice into the other half of shared memory; barrier
 //   each thread writes its results
 //
-// or, where copies to shared memory are asynchronous (gpu_choose_async), a pipeline of S stages, each a slice of
-// both operands:
+// or, if copies to shared memory are asynchronous (gpu_choose_async), a software pipeline of S stages, each a
+// K tile of both operands:
 //
 //   start slices 0 .. S - 2
 //   for each slice: wait for its copies; barrier
 //                   start slice + S - 1 in the place of the one before
 //                   each warp: acc += a * b from shared memory
 //
-// or, where warpgroups multiply (sm_90a):
+// or, if warpgroups multiply (sm_90a):
 //
 //   start slices 0 .. S - 2
 //   for each slice: wait for its copies; fence; barrier
 //                   begin acc += a * b from shared memory; start slice + S - 1; wait for acc
 //
-// or, with one more stage, start slice + S - 2, whose place the one before the last had, and
-// wait for the products of the last one alone.
+// or, with one more stage, start slice + S - 2 in the buffer of the slice before the last, and wait only for
+// the products of the last one.
 //
-// Constants that lie in core matrices for them come by one copy for each slice (schedule_gpu_bulk.c).
+// Constants stored in core matrices are loaded by one bulk copy per slice (schedule_gpu_bulk.c).
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
@@ -39,7 +39,7 @@ static const tile by_threads[] = {
 };
 // By tensor cores: a warp's results are fragments of 16 x 8, of which a thread has 2 x 2. Warps of 64 x 64
 // results read two thirds of the shared memory that those of 64 x 32 read, but a block has half as many of
-// them: it takes two blocks to keep a processor busy.
+// them: it takes an occupancy of two blocks to keep a processor busy.
 static const tile by_warps[] = {
     {128, 128, 8, 16, 16, 1.1, .together = 2, .since = 80},
     {128, 128, 8, 8, 16, 1.0},
@@ -49,7 +49,8 @@ static const tile by_warps[] = {
     {32, 32, 2, 4, 16, 0.25},
     {16, 64, 2, 4, 16, 0.25},
 };
-// By warpgroups, each of which has 64 rows and all columns of the block. The largest has a processor to itself.
+// By warpgroups, each with 64 rows and all columns of the block. The largest tile has an occupancy of one
+// block.
 static const tile by_warpgroups[] = {
     {128, 256, 2, 64, 32, 2.0, 4}, {128, 128, 2, 32, 32, 1.7, 3}, {128, 64, 2, 16, 32, 1.3, 3},
     {64, 128, 2, 32, 32, 1.3, 3},  {64, 64, 2, 16, 32, 0.8, 3},
@@ -65,7 +66,7 @@ bool gpu_product_fits(const contraction *c) {
 
 // ---------------------------------------------------------------- tiles
 
-// Sizes that only the run knows are taken as large ones.
+// Runtime sizes are assumed to be large.
 static double likely(const dim *d) {
     enum { LIKELY = 512 };
     if (dim_is_const(d)) return (double)dim_value(d);
@@ -77,12 +78,12 @@ static double block_count(const product_size *s, const tile *t) {
     return blocks_of(likely(s->m), t->m) * blocks_of(likely(s->n), t->n) * likely(s->batch);
 }
 
-// Rounds of blocks over the processors, times what a block costs.
+// Waves of blocks over the processors, times the cost of a block.
 static double cost(const product_size *s, const tile *t) {
     return blocks_of(block_count(s, t), s->processors) * t->m * t->n / t->speed;
 }
 
-// Doubles take two registers each; slices leave room for the barriers of bulk copies.
+// Doubles take two registers each; K tiles leave room for the mbarriers of bulk copies.
 static bool tile_fits(const product_size *s, const tile *t) {
     enum { BARRIERS = 64 };
     int bytes = t->stages * (t->m + t->n) * t->words * 4;
@@ -91,7 +92,7 @@ static bool tile_fits(const product_size *s, const tile *t) {
     return !s->doubles || t->each_m * t->each_n < 64;
 }
 
-// The cheapest of them, if that costs less than `least`, which it then becomes; less than 0: any.
+// Chooses the cheapest tile, if it costs less than *least, which is updated; *least < 0: any.
 static bool choose_of(const product_size *s, const tile *all, int n, double *least, tile *chosen) {
     bool better = false;
     for (int j = 0; j < n; j++) {
@@ -139,8 +140,8 @@ static bool steps_by_one(product *p, const operand *o, const int *axes, int n) {
     return step->op == X_CONST && step->i == 1;
 }
 
-// What factors become, DT_NONE: they are stored as they are multiplied. Those of tf32 look as they did before
-// they were rounded.
+// The type to which factors are converted, DT_NONE: they are stored in the multiplied type. Rounded tf32
+// constants still have type f32.
 static dtype factor_type(const product *p, const expr *read, const expr *term) {
     const tensor_type *t = p->tensor;
     if (!t) return DT_NONE;
@@ -164,9 +165,8 @@ static bool has_step_one(const emitter *e, const expr *read, int axis) {
     return a->affine && a->coef[axis]->op == X_CONST && a->coef[axis]->i == 1;
 }
 
-// The axis along which most operands' neighbours lie comes last, the longest of such: a convolution's
-// channels where they are the image's last. Slices of core matrices say which it is. That is another order of
-// the same terms.
+// Loop interchange: the K axis along which most operands are contiguous comes last, the longest of such: the
+// channels of a channels-last convolution. K tiles of core matrices determine it. This reorders the terms.
 static contraction with_runs(const emitter *e, const contraction *c) {
     contraction own = *c;
     axis_list *k = &own.k_axes;
@@ -197,7 +197,7 @@ static void set_operands(product *p) {
 
 // ---------------------------------------------------------------- results
 
-// Where a thread's results lie: row i is unit * size of a unit + lane + a step for i.
+// The positions of a thread's results: row i is unit * size of a unit + lane + a step for i.
 static void set_lanes(product *p) {
     lbuild *b = p->g->b;
     ins *thread = p->g->thread;
@@ -216,19 +216,19 @@ static void set_lanes(product *p) {
 
 static ins *plus_times(lbuild *b, ins *base, ins *x, int by) { return lb_add(b, base, idx_mulk(b, x, by)); }
 
-// Of row i (column i where `column`) of the thread's results, in the block.
+// The position in the block of row i (column i if `column`) of the thread's results.
 static ins *position(product *p, ins *i, bool column) {
     lbuild *b = p->g->b;
     ins *const *lane = column ? p->lane_n : p->lane_m;
     int side = column ? p->t.n : p->t.m, each = column ? p->t.each_n : p->t.each_m;
-    int pack = !p->tensor ? GROUP : column ? 2 : 1; // neighbours that a thread has
-    int far = !p->tensor ? side / each * GROUP : 8; // from one pack to the next
+    int pack = !p->tensor ? GROUP : column ? 2 : 1; // adjacent results of a thread
+    int far = !p->tensor ? side / each * GROUP : 8; // distance of packs
     ins *at = plus_times(b, lane[1], gpu_divk(b, i, pack), far);
     if (pack > 1) at = lb_add(b, at, gpu_modk(b, i, pack));
     return p->tensor ? plus_times(b, at, lane[0], column ? each * 4 : each * 8) : at;
 }
 
-// Fragments lie one behind the other, each as 2 x 2.
+// Fragments are stored consecutively, each as 2 x 2.
 static ins *result_at(product *p, ins *i, ins *j) {
     lbuild *b = p->g->b;
     ins *two = lb_idx(b, 2);
@@ -237,7 +237,7 @@ static ins *result_at(product *p, ins *i, ins *j) {
     return plus_times(b, plus_times(b, gpu_mod(b, j, two), gpu_mod(b, i, two), 2), fragment, 4);
 }
 
-// Opens the guard that tiles at the edge need; NULL: none does.
+// Opens the bounds check of partial tiles; NULL: there are none.
 static ins *open_guard(product *p, const operand *o, ins *at) {
     bool whole = dim_is_const(o->extent) && dim_value(o->extent) % o->side == 0;
     return whole ? NULL : lb_if(p->g->b, lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, o->extent)));
@@ -258,7 +258,7 @@ static void write_result(product *p, ins *i, access *to) {
     lb_end(g->b, j);
 }
 
-// Two results of tensor cores in neighbouring columns, at once where they fit (NULL: they do).
+// Stores two results of tensor cores in adjacent columns together if they fit (NULL: they do).
 static void write_pair(product *p, ins *i, access *to, ins *fits) {
     gpu *g = p->g;
     emitter *e = g->e;
@@ -288,7 +288,7 @@ static void write_pair(product *p, ins *i, access *to, ins *fits) {
     lb_end(b, j);
 }
 
-// Whether results are written two by two, and when: as gpu_pairs_fit.
+// Whether results are stored in pairs; *when as in gpu_pairs_fit.
 static bool pairs_fit(product *p, const access *to, ins **when) {
     const write *w = p->c->w;
     int bits = dtype_bits(w->to->dtype);
@@ -316,7 +316,7 @@ static void write_results(product *p, access *to) {
 
 // ---------------------------------------------------------------- multiply-adds
 
-// The thread's rows or columns of one word of K.
+// Loads the thread's rows or columns of one word of K.
 static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins **to) {
     lbuild *b = p->g->b;
     ins *half = idx_mulk(b, slice, gpu_slice_words(p, o));
@@ -339,7 +339,7 @@ static void multiply_threads(product *p, ins *slice) {
     lb_end(b, k);
 }
 
-// Results get places that loops can count through.
+// Spills the results to an array that loops can index.
 static void keep_sums(product *p) {
     lbuild *b = p->g->b;
     for (int i = 0; i < p->t.each_m * p->t.each_n; i++)
@@ -417,8 +417,8 @@ static void sum_slices(product *p) {
     lb_end(b, k0);
 }
 
-// Starts the copies of the slice that begins at k0, if there is one. What was started together is waited for
-// together, also where it is nothing.
+// Starts the copies of the K tile at k0, if it exists. Every iteration commits a group of copies, also an
+// empty one, so that waits count iterations.
 static void issue_slices(product *p, ins *k0, ins *slice) {
     lbuild *b = p->g->b;
     ins *more = lb_if(b, lb_cmp(b, L_SLT, k0, emit_dim(p->g->e, p->depth)));
