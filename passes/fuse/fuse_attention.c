@@ -95,25 +95,26 @@ typedef struct form {
 } form;
 
 static const write *stage_write_to(const stage *s, const buffer *b) {
-    return s->writes.n == 1 && s->writes.at[0].to == b && s->writes.at[0].when == WRITE_END &&
-                   s->writes.at[0].combine == COMBINE_SET && !s->writes.at[0].guard
-               ? &s->writes.at[0]
-               : NULL;
+    bool only = s->writes.n == 1 && s->writes.at[0].to == b && write_is_plain(&s->writes.at[0]);
+    return only ? &s->writes.at[0] : NULL;
 }
 
 static bool is_axis(const expr *e, int axis) { return e->op == X_AXIS && e->axis == axis; }
 
+// The number of the only stage that writes b, -1: none or several.
+static int only_stage_writing(const kernel *k, const buffer *b) {
+    int found = -1, n = 0;
+    for (int j = 0; j < k->stages.n; j++)
+        for (int i = 0; i < k->stages.at[j]->writes.n; i++)
+            if (k->stages.at[j]->writes.at[i].to == b) found = j, n++;
+    return n == 1 ? found : -1;
+}
+
 // The stage that fills a local with one value per position of its only axis.
 static int filling_stage(const kernel *k, const buffer *b) {
-    int found = -1;
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
-            if (k->stages.at[j]->writes.at[i].to != b) continue;
-            if (found >= 0 || !stage_write_to(k->stages.at[j], b)) return -1;
-            found = j;
-        }
+    int found = only_stage_writing(k, b);
     const stage *s = found < 0 ? NULL : k->stages.at[found];
-    bool plain = s && b->rank == 1 && s->states.n == 0 && s->axes.n == 1 &&
+    bool plain = s && stage_write_to(s, b) && b->rank == 1 && s->states.n == 0 && s->axes.n == 1 &&
                  is_axis(s->writes.at[0].index[0], s->axes.at[0]);
     return plain ? found : -1;
 }
@@ -167,17 +168,6 @@ static void find_sum(form *f) {
     }
 }
 
-static const stage *only_stage_writing(const kernel *k, const buffer *b) {
-    const stage *found = NULL;
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
-            if (k->stages.at[j]->writes.at[i].to != b) continue;
-            if (found) return NULL;
-            found = k->stages.at[j];
-        }
-    return found;
-}
-
 static const buffer *row_scalar(const expr *e) {
     return e->op == X_READ && e->buffer->role == BUF_LOCAL && e->buffer->rank == 0 ? e->buffer : NULL;
 }
@@ -188,8 +178,8 @@ static const buffer *sum_tells(const form *f) {
     const kernel *k = f->old;
     if (f->sum < 0 || !f->scale || f->kept->op != X_EXP || f->kept->arg[0]->op != X_SUB) return NULL;
     const buffer *top = row_scalar(f->kept->arg[0]->arg[1]);
-    const stage *max = top ? only_stage_writing(k, top) : NULL;
-    const stage *sum = k->stages.at[f->sum];
+    int writer = top ? only_stage_writing(k, top) : -1;
+    const stage *max = writer < 0 ? NULL : k->stages.at[writer], *sum = k->stages.at[f->sum];
     if (!max || max->states.n != 1 || max->states.at[0].op != RED_MAX || sum->writes.n != 1) return NULL;
     const expr *score = f->kept->arg[0]->arg[0], *seen = max->states.at[0].step;
     if (score->op != X_READ || seen->op != X_READ || score->buffer != seen->buffer) return NULL;

@@ -64,21 +64,20 @@ static void want_operands(value_look *l, const expr *e) {
     if (e->op == X_READ && e->guard) l->wanted[e->fill->id] = 1;
 }
 
-static int innermost(const write *w) {
+int innermost_dim(const write *w) {
     for (int j = w->to->rank - 1; j >= 0; j--)
         if (w->index[j]->op != X_CONST && w->index[j]->op != X_DIM) return j;
     return -1;
 }
 
 static int inner_axis(const kernel *k, const write *w) {
-    int d = innermost(w);
+    int d = innermost_dim(w);
     for (int a = 0; d >= 0 && a < k->axes.n; a++)
         if (expr_uses_axis(w->index[d], a)) return a;
     return -1;
 }
 
-cost cost_of(const kernel *k, const stage *s, const write *w) {
-    (void)s;
+cost cost_of(const kernel *k, const write *w) {
     arena *scratch = arena_new();
     value_look l = {.w = w, .inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
     l.varies = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
@@ -136,7 +135,7 @@ bool is_movement(const kernel *k) {
         if (s->states.n || !plain_writes(s)) return false;
         for (int i = 0; i < s->writes.n; i++) {
             const write *w = &s->writes.at[i];
-            cost c = cost_of(k, s, w);
+            cost c = cost_of(k, w);
             if (!c.reads || !(c.moves || (c.scales && widens(k->arena, w)))) return false;
         }
     }
@@ -150,12 +149,6 @@ static bool is_reduce(const kernel *k, const stage *s, int axis) {
     return false;
 }
 
-static bool read_uses(const expr *e, int axis) {
-    for (int j = 0; j < e->buffer->rank; j++)
-        if (expr_uses_axis(e->index[j], axis)) return true;
-    return false;
-}
-
 // The axes (by bit) in the reads of a factor that depend on a reduce axis; false: there is no such read.
 static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t *axes) {
     expr_list reads = reads_only(expr_nodes(k->arena, factor));
@@ -165,7 +158,7 @@ static bool factor_axes(const kernel *k, const stage *s, expr *factor, uint64_t 
         uint64_t used = 0;
         bool reduces = false;
         for (int a = 0; a < k->axes.n && a < 64; a++)
-            if (read_uses(reads.at[j], a)) used |= UINT64_C(1) << a, reduces |= is_reduce(k, s, a);
+            if (index_uses_axis(reads.at[j], a)) used |= UINT64_C(1) << a, reduces |= is_reduce(k, s, a);
         if (reduces) *axes |= used, any = true;
     }
     return any;
@@ -246,10 +239,10 @@ static double times_read(const demand *d, const expr *e) {
     int last = -1, nused = 0, wide = 0;
     double again = 1;
     for (int j = 0; j < d->naxes; j++)
-        if (read_uses(e, d->axes[j])) last = j;
+        if (index_uses_axis(e, d->axes[j])) last = j;
     for (int j = 0; j <= last; j++) {
         dim *n = d->k->axes.at[d->axes[j]].extent;
-        if (read_uses(e, d->axes[j])) used = dim_mul(used, n), nused++;
+        if (index_uses_axis(e, d->axes[j])) used = dim_mul(used, n), nused++;
         else again *= dim_is_const(n) ? (double)dim_value(n) : HUGE_VAL;
     }
     for (int j = 0; j < e->buffer->rank; j++) wide += !dim_is(e->buffer->dims[j], 1);

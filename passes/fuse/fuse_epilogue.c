@@ -25,13 +25,11 @@ typedef struct joint {
 } joint;
 
 // ---------------------------------------------------------------- how the consumer reads
-static bool is_zero(const expr *e) { return e->op == X_CONST && e->i == 0; }
-
 static bool read_dim(joint *j, const expr *e, int d) {
     const kernel *k = &j->ck;
     dim *n = j->view->dims[d];
     j->axis[d] = -1, j->stride[d] = NULL;
-    if (is_zero(e) && dim_is(n, 1)) return true;
+    if (expr_is_int(e, 0) && dim_is(n, 1)) return true;
     if (e->op == X_AXIS) {
         j->axis[d] = e->axis;
         return dim_equal(k->axes.at[e->axis].extent, n) == TRI_YES;
@@ -58,12 +56,6 @@ static bool read_form(joint *j) {
 }
 
 // ---------------------------------------------------------------- how the producer writes
-static int last_index(const write *w) {
-    for (int d = w->to->rank - 1; d >= 0; d--)
-        if (w->index[d]->op != X_CONST && w->index[d]->op != X_DIM) return d;
-    return -1;
-}
-
 static bool write_form(joint *j) {
     int n = 0;
     for (int s = 0; s < j->pk->stages.n; s++) {
@@ -202,7 +194,7 @@ static bool keeps_order(const joint *j) {
         if (!stage_contracts(j->pk, old)) continue;
         if (old->writes.n != 1 || made->writes.n != 1) return false;
         const write *w = &old->writes.at[0], *m = &made->writes.at[0];
-        int d = last_index(w), e = last_index(m);
+        int d = innermost_dim(w), e = innermost_dim(m);
         if (d < 0 || e < 0 || w->index[d]->op != X_AXIS) continue;
         if (!expr_uses_axis(m->index[e], w->index[d]->axis)) return false;
     }

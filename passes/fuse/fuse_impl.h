@@ -15,6 +15,7 @@
 #include "ir/kernel/clone.h"
 #include "ir/kernel/uses.h"
 #include "passes/fuse/fuse.h"
+#include "passes/match/form.h"
 
 // Limits of a fused kernel, so that the passes are linear and kernels compile in reasonable time.
 enum {
@@ -73,7 +74,8 @@ typedef struct cost {
     int bits;    // of the widest element read from a buffer that is not a constant
     bool scales; // a single element, converted, minus a zero point, times a scale (dequantisation)
 } cost;
-cost cost_of(const kernel *k, const stage *s, const write *w);
+cost cost_of(const kernel *k, const write *w);
+int innermost_dim(const write *w);  // whose index varies, -1: none
 bool is_pointwise(const kernel *k); // one stage without states, all of whose writes set
 bool is_movement(const kernel *k);  // or dequantises
 bool has_states(const kernel *k);

@@ -43,8 +43,7 @@ static bool uses_each_once(const kernel *k, const piece *p, int rank) {
 static bool reads_local(const expr *e) { return e->op == X_READ && e->buffer->role == BUF_LOCAL; }
 
 static bool take_piece(source *src, const stage *s, const write *w) {
-    if (src->n == MOST_PIECES || s->states.n || w->guard || w->when != WRITE_END || w->combine != COMBINE_SET)
-        return false;
+    if (src->n == MOST_PIECES || s->states.n || !write_is_plain(w)) return false;
     if (src->to && src->to != w->to) return false;
     src->to = w->to;
     piece *p = &src->pieces[src->n++];
@@ -207,7 +206,7 @@ static bool inline_into(fuse *f, source *src, site *from, site *to) {
 static cost cost_of_source(const source *src) {
     cost all = {.moves = true, .scales = true};
     for (int j = 0; j < src->n; j++) {
-        cost c = cost_of(src->k, src->pieces[j].s, src->pieces[j].w);
+        cost c = cost_of(src->k, src->pieces[j].w);
         if (c.work > all.work) all.work = c.work;
         if (c.reads > all.reads) all.reads = c.reads;
         if (c.bits > all.bits) all.bits = c.bits;

@@ -56,9 +56,10 @@ static void look_stage(divide *d, const stage *s) {
         look_root(d, w->value);
         if (w->to->role != BUF_LOCAL || w->to->rank) continue;
         divisor *v = &d->local[w->to->id];
-        bool plain = w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard;
         v->writes +=
-            plain && dtype_is_float(w->to->dtype) && dtype_compute(w->to->dtype) == w->to->dtype ? 1 : 2;
+            write_is_plain(w) && dtype_is_float(w->to->dtype) && dtype_compute(w->to->dtype) == w->to->dtype
+                ? 1
+                : 2;
     }
 }
 

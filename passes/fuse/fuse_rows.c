@@ -87,7 +87,7 @@ static void pair_shared(rows *r, shared *s) {
             const write *w = &st->writes.at[i];
             if (root_of(w->to) != s->root) continue;
             if (s->to && (s->to != w->to)) r->failed = true;
-            if (w->combine != COMBINE_SET || w->guard || w->when != WRITE_END) r->failed = true;
+            if (!write_is_plain(w)) r->failed = true;
             s->to = w->to;
         }
     }

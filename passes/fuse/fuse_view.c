@@ -14,11 +14,6 @@ typedef struct linear {
     bool whole; // false: too many terms
 } linear;
 
-static dim *invariant(const kernel *k, const expr *e) {
-    if (e->op == X_DIM) return e->dim;
-    return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
-}
-
 static void add_term(linear *l, expr *x, dim *coef) {
     for (int j = 0; j < l->n; j++) {
         if (l->term[j].x != x) continue;
@@ -30,7 +25,7 @@ static void add_term(linear *l, expr *x, dim *coef) {
 }
 
 static void flatten(kernel *k, expr *e, dim *coef, linear *l, int depth) {
-    dim *d = invariant(k, e);
+    dim *d = expr_known_dim(k, e);
     if (d) {
         l->base = dim_add(l->base, dim_mul(coef, d));
     } else if (e->op == X_ADD && depth < MOST_TERMS) {
@@ -39,9 +34,9 @@ static void flatten(kernel *k, expr *e, dim *coef, linear *l, int depth) {
     } else if (e->op == X_SUB && depth < MOST_TERMS) {
         flatten(k, e->arg[0], coef, l, depth + 1);
         flatten(k, e->arg[1], dim_neg(coef), l, depth + 1);
-    } else if (e->op == X_MUL && depth < MOST_TERMS && (d = invariant(k, e->arg[1]))) {
+    } else if (e->op == X_MUL && depth < MOST_TERMS && (d = expr_known_dim(k, e->arg[1]))) {
         flatten(k, e->arg[0], dim_mul(coef, d), l, depth + 1);
-    } else if (e->op == X_MUL && depth < MOST_TERMS && (d = invariant(k, e->arg[0]))) {
+    } else if (e->op == X_MUL && depth < MOST_TERMS && (d = expr_known_dim(k, e->arg[0]))) {
         flatten(k, e->arg[1], dim_mul(coef, d), l, depth + 1);
     } else {
         add_term(l, e, coef);
@@ -53,7 +48,7 @@ static bool join_division(kernel *k, linear *l) {
     for (int i = 0; i < l->n; i++) {
         expr *f = l->term[i].x;
         if (f->op != X_FLOORDIV) continue;
-        dim *q = invariant(k, f->arg[1]);
+        dim *q = expr_known_dim(k, f->arg[1]);
         for (int j = 0; q && j < l->n; j++) {
             expr *m = l->term[j].x;
             if (m->op != X_MOD || m->arg[0] != f->arg[0] || m->arg[1] != f->arg[1]) continue;
@@ -107,7 +102,7 @@ static expr *simplify(kernel *k, expr *e) {
 // The largest value of a non-negative x; NULL: unknown.
 static dim *most_of(kernel *k, const expr *x) {
     if (x->op == X_AXIS) return dim_addk(k->axes.at[x->axis].extent, -1);
-    dim *d = x->op == X_MOD || x->op == X_FLOORDIV ? invariant(k, x->arg[1]) : NULL;
+    dim *d = x->op == X_MOD || x->op == X_FLOORDIV ? expr_known_dim(k, x->arg[1]) : NULL;
     if (!d || d->min < 0) return NULL;
     if (x->op == X_MOD) return dim_addk(d, -1);
     dim *most = most_of(k, x->arg[0]);

@@ -7,6 +7,7 @@
 #include "ir/kernel/uses.h"
 #include "passes/layout/channels_last.h"
 #include "passes/layout/layout_propagate.h"
+#include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_int8.h"
 #include <string.h>
@@ -24,17 +25,9 @@ typedef struct assign {
 } assign;
 
 // ---------------------------------------------------------------- rewriting kernels
-typedef struct swap {
-    const buffer *from;
-    buffer *to;
-} swap;
-static expr *swap_unguarded(void *user, kernel *k, const expr *read) {
-    const swap *s = user;
-    return read->buffer == s->from ? x_read(k, s->to, read->index) : NULL;
-}
-static void swap_buffer(kernel *k, const buffer *from, buffer *to, bool drop_guard) {
-    if (drop_guard) kernel_rewrite_reads(k, swap_unguarded, &(swap){from, to});
-    else kernel_swap_reads(k, from, to);
+static expr *drop_guard(void *user, kernel *k, const expr *read) {
+    buffer *b = user;
+    return read->buffer == b ? x_read(k, b, read->index) : NULL;
 }
 
 // The step of entry j along its logical axis: the product of the inner tiles of that axis.
@@ -109,7 +102,7 @@ static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     bool input = from->role == BUF_INPUT && !from->view_of;
     buffer *to = input ? map_get_number(&a->copies, (uint64_t)from->id) : NULL;
     if (to) {
-        swap_buffer(k, from, to, false);
+        kernel_swap_reads(k, from, to);
         return;
     }
     to = clone_buffer(a->p, r, s, from, "nhwc", layout_channels_last(a->p->arena, from->rank, f->channel));
@@ -118,7 +111,7 @@ static void copy_in(assign *a, region *r, const step *s, const conv_form *f) {
     if (input) map_put_number(&a->copies, (uint64_t)from->id, to);
     if (input && r != a->p->main) insert_kernel(a->p, a->p->main, 0, copy);
     else insert_kernel(a->p, r, step_index(r, s), copy);
-    swap_buffer(k, from, to, false);
+    kernel_swap_reads(k, from, to);
 }
 
 static bool touches_view(const kernel *k, const buffer *b) {
@@ -149,7 +142,7 @@ static const step *last_writer(const assign *a, const region *r, const step *fir
 }
 
 static void write_elsewhere(kernel *k, const buffer *from, buffer *to) {
-    swap_buffer(k, from, to, false);
+    kernel_swap_reads(k, from, to);
     for (int s = 0; s < k->stages.n; s++)
         for (int w = 0; w < k->stages.at[s]->writes.n; w++)
             if (k->stages.at[s]->writes.at[w].to == from) k->stages.at[s]->writes.at[w].to = to;
@@ -243,7 +236,7 @@ static void give_halo(assign *a, kernel *k, buffer *b) {
     }
     b->layout = l;
     if (source) map_put_number(&a->filled, kernel_and_buffer(k, b), b);
-    swap_buffer(k, b, b, true);
+    kernel_rewrite_reads(k, drop_guard, b);
 }
 
 // Convolutions have priority if two windows need different fill values.
@@ -375,16 +368,6 @@ static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad
     return l;
 }
 
-static int panel_axis(const contraction *c) {
-    int found = -1;
-    for (int j = 0; j < c->b->buffer->rank; j++) {
-        const expr *i = c->b->index[j];
-        if (i->op == X_AXIS && i->axis == c->n && found < 0) found = j;
-        else if (expr_uses_axis(c->b->index[j], c->n)) return -1;
-    }
-    return found;
-}
-
 static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
     uint64_t key = hash_bytes(hash_bytes(HASH_SEED, &b->id, sizeof b->id), l->order, sizeof l->order);
     buffer *known = map_get_number(&a->packed, key);
@@ -395,11 +378,7 @@ static buffer *packed_constant(assign *a, const buffer *b, const layout *l) {
     return c;
 }
 
-static const dim *rows_of(const contraction *c) {
-    dim *rows = dim_const(c->k->program->dims, 1);
-    for (int j = 0; j < c->m.n; j++) rows = dim_mul(rows, c->k->axes.at[c->m.at[j]].extent);
-    return rows;
-}
+static const dim *rows_of(const contraction *c) { return axes_extent(c->k, c->m.at, c->m.n); }
 
 // A single row uses each element of B once and reads columns nearly as fast as panels. Panels do not pay off
 // if the padding of the last one exceeds this size (half of the size for a classifier of 1000 classes).
@@ -422,7 +401,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
-    int n_axis = panel_axis(c), quad = quad_axis(c);
+    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), quad = quad_axis(c);
     bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || quad >= 0;
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
@@ -440,7 +419,7 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
             copy_kernel(a->p, arena_printf(a->p->arena, "pack_%s", b->name), k->loc, c->b->buffer, to);
         insert_kernel(a->p, r, step_index(r, s), pack);
     }
-    swap_buffer(k, b, to, false);
+    kernel_swap_reads(k, b, to);
 }
 
 // Depthwise weights get the layout of their image: the vectorised axis last.
@@ -453,8 +432,8 @@ static void order_weights(assign *a, const contraction *c) {
     if (b->role != BUF_CONST || b->view_of || b->layout || dtype_bits(b->dtype) < 8) return;
     for (int j = 0; j < b->rank - 1; j++)
         if (channel->op == X_AXIS && weights->index[j] == channel)
-            swap_buffer((kernel *)c->k, b,
-                        packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, j)), false);
+            kernel_swap_reads((kernel *)c->k, b,
+                              packed_constant(a, b, layout_channels_last(a->p->arena, b->rank, j)));
 }
 
 // ---- groups

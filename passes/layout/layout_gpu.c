@@ -18,6 +18,7 @@
 #include "passes/layout/layout_propagate.h"
 #include "passes/match/contract.h"
 #include "passes/match/cores.h"
+#include "passes/match/form.h"
 #include "passes/rewrite/round_constants.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
@@ -79,14 +80,6 @@ static void fix_buffers(assign *a, const uses *u) {
     }
 }
 
-// The only axis of the buffer that kernel axis i indexes, -1: none or several.
-static int moved_by(const buffer *b, expr *const *index, int i) {
-    int found = -1, n = 0;
-    for (int j = 0; j < b->rank; j++)
-        if (expr_uses_axis(index[j], i)) found = j, n++;
-    return n == 1 ? found : -1;
-}
-
 // Writes and reads of a kernel with one stage that the same axis traverses along the channels: accesses of
 // adjacent threads are coalesced.
 static int channel_of_threads(const kernel *k, const layout_access *from, int channel,
@@ -94,7 +87,7 @@ static int channel_of_threads(const kernel *k, const layout_access *from, int ch
     const expr *walk = from->index[channel];
     if (from->writes == to->writes || to->buffer->rank < from->buffer->rank) return -1;
     if (walk->op != X_AXIS || k->axes.at[walk->axis].kind != AXIS_PARALLEL) return -1;
-    return moved_by(to->buffer, to->index, walk->axis);
+    return dim_of_axis(to->buffer, to->index, walk->axis, false);
 }
 static bool has_one_stage(const kernel *k) { return k->stages.n == 1 && !k->locals.n; }
 

@@ -2,6 +2,7 @@
 // the weights and weighted values, and the operands of these.
 #include "passes/match/attention.h"
 #include "ir/kernel/edit.h"
+#include "passes/match/form.h"
 
 // Inlines a local: its reads become its value, over axis `to` instead of `from`.
 typedef struct inlining {
@@ -18,8 +19,7 @@ static expr *inline_local(void *user, kernel *k, const expr *read) {
 static const write *only_write(const stage *s, int rank) {
     if (s->writes.n != 1) return NULL;
     const write *w = &s->writes.at[0];
-    bool plain = w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard;
-    return plain && w->to->role == BUF_LOCAL && w->to->rank == rank ? w : NULL;
+    return write_is_plain(w) && w->to->role == BUF_LOCAL && w->to->rank == rank ? w : NULL;
 }
 static bool is_read_at(const expr *x, const buffer *b, int axis) {
     return x->op == X_READ && x->buffer == b &&

@@ -1,6 +1,7 @@
 // Recognition of contractions by their structure.
 #include "passes/match/contract.h"
 #include "ir/kernel/program.h"
+#include "passes/match/form.h"
 
 bool axis_in(const axis_list *l, int axis) {
     for (int j = 0; j < l->n; j++)
@@ -78,15 +79,10 @@ static bool find_terms(contraction *c) {
 }
 
 static bool has_form(const kernel *k, const stage *s) {
-    if (s->states.n != 1 || s->writes.n != 1) return false;
-    if (s->writes.at[0].when != WRITE_END || s->writes.at[0].guard || s->writes.at[0].combine != COMBINE_SET)
-        return false;
-    int reduce = 0;
-    for (int j = 0; j < s->axes.n; j++) {
-        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;
-        reduce += k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE;
-    }
-    return reduce > 0 && k->axes.n <= MAX_AXES;
+    if (s->states.n != 1 || s->writes.n != 1 || !write_is_plain(&s->writes.at[0])) return false;
+    bool reduces = false;
+    for (int j = 0; j < s->axes.n; j++) reduces |= k->axes.at[s->axes.at[j]].kind == AXIS_REDUCE;
+    return reduces && !stage_scans(k, s) && k->axes.n <= MAX_AXES;
 }
 
 static void sort_axis(contraction *c, int axis, axis_list *only_a, axis_list *only_b) {
@@ -156,19 +152,14 @@ bool contraction_find(const kernel *k, contraction *c) {
 bool contraction_in_stage(const kernel *k, stage *s, contraction *c) { return find(k, s, 0, c); }
 
 // ---------------------------------------------------------------- shifted axes
-static dim *known_dim(const kernel *k, const expr *e) {
-    if (e->op == X_DIM) return e->dim;
-    return e->op == X_CONST ? dim_const(k->program->dims, e->i) : NULL;
-}
-
 bool shifted_axis(const kernel *k, const expr *e, int *axis, dim **low) {
-    dim *d = known_dim(k, e);
+    dim *d = expr_known_dim(k, e);
     *axis = -1, *low = d ? d : dim_const(k->program->dims, 0);
     if (d) return true;
     if (e->op == X_AXIS) return *axis = e->axis, true;
     if (e->op != X_ADD) return false;
     for (int j = 0; j < 2; j++) {
-        d = known_dim(k, e->arg[j]);
+        d = expr_known_dim(k, e->arg[j]);
         if (!d || e->arg[1 - j]->op != X_AXIS) continue;
         *axis = e->arg[1 - j]->axis, *low = d;
         return true;

@@ -7,6 +7,7 @@
 #include "passes/memory/memory_plan.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/uses.h"
+#include "passes/match/form.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,13 +114,9 @@ static bool reads_like_write(const kernel *k, const buffer *from) {
 
 // Whether the kernel writes each element of its only result once.
 static bool writes_once(const kernel *k) {
-    if (k->stages.n != 1) return false;
-    const stage *s = k->stages.at[0];
-    for (int j = 0; j < s->axes.n; j++)
-        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;
-    if (s->writes.n != 1) return false;
-    const write *w = &s->writes.at[0];
-    return w->combine == COMBINE_SET && w->when == WRITE_END && !w->guard && dtype_bits(w->to->dtype) >= 8;
+    if (k->stages.n != 1 || k->stages.at[0]->writes.n != 1 || stage_scans(k, k->stages.at[0])) return false;
+    const write *w = &k->stages.at[0]->writes.at[0];
+    return write_is_plain(w) && dtype_bits(w->to->dtype) >= 8;
 }
 
 bool writes_in_place(const kernel *k, const buffer *from, const buffer *to) {

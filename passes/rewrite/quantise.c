@@ -10,6 +10,7 @@
 #include "ir/kernel/interp.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
 #include "passes/rewrite/quantise_impl.h"
 #include <math.h>
 #include <string.h>
@@ -41,18 +42,10 @@ typedef struct quantise {
 } quantise;
 
 // ---------------------------------------------------------------- recognising
-static bool is_reduced(const match *m, expr *e) {
-    for (int j = 0; j < m->s->axes.n; j++) {
-        int a = m->s->axes.at[j];
-        if (m->k->axes.at[a].kind != AXIS_PARALLEL && expr_uses_axis(e, a)) return true;
-    }
-    return false;
-}
+static bool is_reduced(const match *m, expr *e) { return stage_reduces(m->k, m->s, e); }
 
 static bool is_byte(dtype t) { return t == DT_I8 || t == DT_U8; }
-static bool is_int_const(const expr *e, int64_t v) {
-    return e->op == X_CONST && dtype_is_int(e->dtype) && e->i == v;
-}
+static bool is_int_const(const expr *e, int64_t v) { return dtype_is_int(e->dtype) && expr_is_int(e, v); }
 
 static expr *flipped_value(kernel *k, expr *e, dtype to) {
     expr *top = x_int(k, DT_U8, 128);
@@ -64,18 +57,14 @@ static expr *flipped_value(kernel *k, expr *e, dtype to) {
 static expr *stored_bytes(expr *e, int *added) {
     *added = 0;
     if (e->op == X_READ) return e;
-    if (e->op == X_BITCAST && e->dtype == DT_I8 && e->arg[0]->op == X_XOR &&
-        is_int_const(e->arg[0]->arg[1], 128)) {
-        *added = -128;
-        e = e->arg[0]->arg[0];
-        return e->op == X_READ ? e : NULL;
-    }
-    if (e->op == X_XOR && e->dtype == DT_U8 && is_int_const(e->arg[1], 128) && e->arg[0]->op == X_BITCAST) {
-        *added = 128;
-        e = e->arg[0]->arg[0];
-        return e->op == X_READ ? e : NULL;
-    }
-    return NULL;
+    bool to_signed = e->op == X_BITCAST && e->dtype == DT_I8 && e->arg[0]->op == X_XOR &&
+                     is_int_const(e->arg[0]->arg[1], 128);
+    bool to_unsigned =
+        e->op == X_XOR && e->dtype == DT_U8 && is_int_const(e->arg[1], 128) && e->arg[0]->op == X_BITCAST;
+    if (!to_signed && !to_unsigned) return NULL;
+    *added = to_signed ? -128 : 128;
+    e = e->arg[0]->arg[0];
+    return e->op == X_READ ? e : NULL;
 }
 
 // The zero point as an element of type t: a read of it contributes nothing.
@@ -141,12 +130,10 @@ static int64_t magnitude(const factor *f) {
 }
 
 static dim *sum_length(const match *m) {
-    dim *n = dim_const(m->k->program->dims, 1);
-    for (int j = 0; j < m->s->axes.n; j++) {
-        const axis *a = &m->k->axes.at[m->s->axes.at[j]];
-        if (a->kind == AXIS_REDUCE) n = dim_mul(n, a->extent);
-    }
-    return n;
+    const stage *s = m->s; // its reduce axes follow the parallel ones
+    int first = 0;
+    while (first < s->axes.n && m->k->axes.at[s->axes.at[first]].kind == AXIS_PARALLEL) first++;
+    return axes_extent(m->k, s->axes.at + first, s->axes.n - first);
 }
 
 static bool fits_int32(const match *m) {
@@ -183,11 +170,7 @@ static bool has_form(const kernel *k) {
     if (k->stages.n != 1 || k->locals.n || k->stages.at[0]->states.n != 1) return false;
     const stage *s = k->stages.at[0];
     const state *st = &s->states.at[0];
-    for (int j = 0; j < s->axes.n; j++)
-        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return false;
-    for (int j = 0; j < s->writes.n; j++)
-        if (s->writes.at[j].when != WRITE_END) return false;
-    return st->op == RED_SUM && st->init->op == X_CONST && st->init->i == 0 &&
+    return !stage_scans(k, s) && stage_writes_at_end(s) && st->op == RED_SUM && expr_is_int(st->init, 0) &&
            (st->dtype == DT_F32 || st->dtype == DT_I32);
 }
 
@@ -500,7 +483,7 @@ static void narrow_storage(quantise *q) {
 }
 
 // ---------------------------------------------------------------- entry
-static void rewrite_kernels(const quantise *q) {
+static void rewrite_kernels(quantise *q) {
     step_list steps = program_steps(q->scratch, q->p);
     for (int j = 0; j < steps.n; j++) {
         const step *s = steps.at[j].s;
@@ -511,27 +494,14 @@ static void rewrite_kernels(const quantise *q) {
     }
 }
 
-static quantise quantise_new(const pass_context *c) {
+static void run(const pass_context *c, void (*part)(quantise *q)) {
     quantise q = {.p = c->program, .t = c->target, .scratch = arena_new()};
     q.flipped.arena = q.scratch;
     q.uses = uses_build(q.scratch, q.p);
-    return q;
-}
-
-void pass_narrow(pass_context *c) {
-    quantise q = quantise_new(c);
-    narrow_storage(&q);
+    part(&q);
     arena_destroy(q.scratch);
 }
 
-void pass_signs(pass_context *c) {
-    quantise q = quantise_new(c);
-    flip_signs(&q);
-    arena_destroy(q.scratch);
-}
-
-void pass_products(pass_context *c) {
-    quantise q = quantise_new(c);
-    rewrite_kernels(&q);
-    arena_destroy(q.scratch);
-}
+void pass_narrow(pass_context *c) { run(c, narrow_storage); }
+void pass_signs(pass_context *c) { run(c, flip_signs); }
+void pass_products(pass_context *c) { run(c, rewrite_kernels); }

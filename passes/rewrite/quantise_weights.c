@@ -6,6 +6,7 @@
 //   sum over k of a[k] * (b[k] - z[k / 32]) * s[k / 32]
 //       = sum over i of s[i] * sum over j of a[32 i + j] * (b[32 i + j] - z[i])
 #include "ir/kernel/edit.h"
+#include "passes/match/form.h"
 #include "passes/rewrite/quantise_impl.h"
 
 // ---------------------------------------------------------------- scales
@@ -15,14 +16,6 @@ typedef struct pull {
     expr *scale; // product of the factors moved out
 } pull;
 
-static bool is_reduced(const pull *p, expr *e) {
-    for (int j = 0; j < p->s->axes.n; j++) {
-        int a = p->s->axes.at[j];
-        if (p->k->axes.at[a].kind != AXIS_PARALLEL && expr_uses_axis(e, a)) return true;
-    }
-    return false;
-}
-
 // Moves factors of e that are invariant along the reduce axes to p->scale and returns the rest.
 static expr *without_scales(pull *p, expr *e) {
     kernel *k = p->k;
@@ -30,7 +23,7 @@ static expr *without_scales(pull *p, expr *e) {
         return x_select(k, e->arg[0], without_scales(p, e->arg[1]), e->arg[2]);
     if (e->op != X_MUL) return e;
     for (int j = 0; j < 2; j++) {
-        if (is_reduced(p, e->arg[j])) continue;
+        if (stage_reduces(k, p->s, e->arg[j])) continue;
         p->scale = p->scale ? x_mul(k, p->scale, e->arg[j]) : e->arg[j];
         return without_scales(p, e->arg[1 - j]);
     }

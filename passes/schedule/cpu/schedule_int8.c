@@ -1,5 +1,6 @@
 // Contractions of bytes with dot4 instructions.
 #include "passes/schedule/cpu/schedule_int8.h"
+#include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 
 // ---------------------------------------------------------------- which
@@ -31,17 +32,11 @@ static int innermost(const buffer *b) {
 static bool steps_by_one(const contraction *c, expr *index, int axis) {
     expr *base, *coef[MAX_AXES];
     if (!expr_affine((kernel *)c->k, index, &base, coef)) return false;
-    return coef[axis]->op == X_CONST && coef[axis]->i == 1;
+    return expr_is_int(coef[axis], 1);
 }
 
 static int axis_in_b(const contraction *c, int axis) {
-    int found = -1;
-    for (int j = 0; j < c->b->buffer->rank; j++) {
-        const expr *i = c->b->index[j];
-        if (i->op == X_AXIS && i->axis == axis && found < 0) found = j;
-        else if (expr_uses_axis(c->b->index[j], axis)) return -1;
-    }
-    return found;
+    return dim_of_axis(c->b->buffer, c->b->index, axis, true);
 }
 
 // The longest reduce axis along which A is contiguous.

@@ -11,6 +11,7 @@
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
 #include "passes/match/cores.h"
+#include "passes/match/form.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
 // Whether the index of a dim of `size` advances with `axis`: by whole pieces of `many` positions, or over the
@@ -60,10 +61,8 @@ static int slice_axis(const contraction *c, const expr *read, int depth) {
 
 // The only dim of the buffer that the kernel's axis indexes, -1: none.
 static int buffer_axis(const contraction *c, const expr *read, int axis, int many) {
-    int found = -1, n = 0;
-    for (int j = 0; j < read->buffer->rank; j++)
-        if (expr_uses_axis(read->index[j], axis)) found = j, n++;
-    return n == 1 && counts(c->k, read->index[found], read->buffer->dims[found], axis, many) ? found : -1;
+    int d = dim_of_axis(read->buffer, read->index, axis, false);
+    return d >= 0 && counts(c->k, read->index[d], read->buffer->dims[d], axis, many) ? d : -1;
 }
 
 bool gpu_find_cores(const target *t, const contraction *c, const expr *read, core_axes *found) {
@@ -79,18 +78,12 @@ bool gpu_find_cores(const target *t, const contraction *c, const expr *read, cor
     return found->row >= 0 && found->k >= 0 && found->row != found->k;
 }
 
-static dim *extent_of(const kernel *k, const axis_list *l) {
-    dim *n = dim_const(k->program->dims, 1);
-    for (int j = 0; j < l->n; j++) n = dim_mul(n, k->axes.at[l->at[j]].extent);
-    return n;
-}
-
 bool gpu_prefers_warpgroups(const target *t, const contraction *c) {
     axis_list columns = c->other_n;
     if (c->n >= 0) columns.at[columns.n++] = c->n;
-    product_size s = {extent_of(c->k, &c->m),
-                      extent_of(c->k, &columns),
-                      extent_of(c->k, &c->batch),
+    product_size s = {axes_extent(c->k, c->m.at, c->m.n),
+                      axes_extent(c->k, columns.at, columns.n),
+                      axes_extent(c->k, c->batch.at, c->batch.n),
                       t->processors,
                       t->shared_most,
                       t->sm,

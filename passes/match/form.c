@@ -1,0 +1,43 @@
+// Predicates on parts of kernels. In: expressions, writes and stages. Out: what passes ask of their structure.
+#include "passes/match/form.h"
+#include "ir/kernel/program.h"
+
+bool expr_is_int(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
+
+dim *expr_known_dim(const kernel *k, const expr *x) {
+    if (x->op == X_DIM) return x->dim;
+    return x->op == X_CONST ? dim_const(k->program->dims, x->i) : NULL;
+}
+
+bool write_is_plain(const write *w) { return w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard; }
+
+bool stage_writes_at_end(const stage *s) {
+    for (int j = 0; j < s->writes.n; j++)
+        if (s->writes.at[j].when != WRITE_END) return false;
+    return true;
+}
+
+bool stage_scans(const kernel *k, const stage *s) {
+    for (int j = 0; j < s->axes.n; j++)
+        if (k->axes.at[s->axes.at[j]].kind == AXIS_SCAN) return true;
+    return false;
+}
+
+bool stage_reduces(const kernel *k, const stage *s, const expr *x) {
+    for (int j = 0; j < s->axes.n; j++)
+        if (k->axes.at[s->axes.at[j]].kind != AXIS_PARALLEL && expr_uses_axis(x, s->axes.at[j])) return true;
+    return false;
+}
+
+int dim_of_axis(const buffer *b, expr *const *index, int axis, bool plain) {
+    int found = -1, n = 0;
+    for (int j = 0; j < b->rank; j++)
+        if (expr_uses_axis(index[j], axis)) found = j, n++;
+    return n == 1 && (!plain || index[found]->op == X_AXIS) ? found : -1;
+}
+
+dim *axes_extent(const kernel *k, const int *axes, int n) {
+    dim *product = dim_const(k->program->dims, 1);
+    for (int j = 0; j < n; j++) product = dim_mul(product, k->axes.at[axes[j]].extent);
+    return product;
+}
