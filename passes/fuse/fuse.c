@@ -58,39 +58,19 @@ bool read_elsewhere(fuse *f, const buffer *b, const site *but) {
 static bool is_between(const site *at, const site *a, const site *b) {
     return at->time > a->time && at->time < b->time;
 }
-static bool written_between(const fuse *f, const buffer *root, const site *a, const site *b) {
+static bool used_between(const fuse *f, const buffer *root, const site *a, const site *b,
+                         bool (*uses)(const site *at, const buffer *root)) {
     const site_list *l = &f->uses->of[root->id].sites;
     for (int j = 0; j < l->n; j++)
-        if (is_between(l->at[j], a, b) && site_writes(l->at[j], root)) return true;
-    return false;
-}
-static bool touched_between(const fuse *f, const buffer *root, const site *a, const site *b) {
-    const site_list *l = &f->uses->of[root->id].sites;
-    for (int j = 0; j < l->n; j++)
-        if (is_between(l->at[j], a, b) && site_touches(l->at[j], root)) return true;
+        if (is_between(l->at[j], a, b) && uses(l->at[j], root)) return true;
     return false;
 }
 
-static bool any_has_atom(dim *const *d, int n, const dim *atom) {
-    bool found = false;
-    for (int j = 0; j < n && !found; j++) found = dim_has_atom(d[j], atom);
-    return found;
-}
 static bool kernel_uses_dim(const kernel *k, const dim *target) {
     bool found = false;
-    for (int a = 0; a < k->axes.n; a++) found |= dim_has_atom(k->axes.at[a].extent, target);
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
-            const buffer *to = k->stages.at[j]->writes.at[i].to;
-            found |= any_has_atom(to->dims, to->rank, target);
-        }
     arena *scratch = arena_new();
-    expr_list nodes = kernel_nodes(scratch, k, PART_ALL);
-    for (int j = 0; j < nodes.n && !found; j++) {
-        const expr *e = nodes.at[j];
-        if (e->op == X_DIM) found = dim_has_atom(e->dim, target);
-        if (e->op == X_READ) found = any_has_atom(e->buffer->dims, e->buffer->rank, target);
-    }
+    dim_list used = kernel_dims(scratch, k);
+    for (int j = 0; j < used.n && !found; j++) found = dim_has_atom(used.at[j], target);
     arena_destroy(scratch);
     return found;
 }
@@ -98,7 +78,8 @@ static bool kernel_uses_dim(const kernel *k, const dim *target) {
 bool can_compute_later(fuse *f, const site *a, const site *b) {
     if (a->region != b->region || a->time >= b->time || !a->s->kernel) return false;
     for (int j = 0; j < a->reads.n; j++)
-        if (site_writes(b, a->reads.at[j]) || written_between(f, a->reads.at[j], a, b)) return false;
+        if (site_writes(b, a->reads.at[j]) || used_between(f, a->reads.at[j], a, b, site_writes))
+            return false;
     for (int j = 0; j < f->sets.n; j++) {
         const site *set = f->sets.at[j];
         if (is_between(set, a, b) && kernel_uses_dim(a->s->kernel, set->s->target)) return false;
@@ -108,7 +89,7 @@ bool can_compute_later(fuse *f, const site *a, const site *b) {
 
 bool can_move_down(fuse *f, const site *a, const site *b) {
     for (int j = 0; j < a->writes.n; j++)
-        if (touched_between(f, a->writes.at[j], a, b)) return false;
+        if (used_between(f, a->writes.at[j], a, b, site_touches)) return false;
     return can_compute_later(f, a, b);
 }
 

@@ -41,3 +41,21 @@ dim *axes_extent(const kernel *k, const int *axes, int n) {
     for (int j = 0; j < n; j++) product = dim_mul(product, k->axes.at[axes[j]].extent);
     return product;
 }
+
+static void add_shape(arena *a, dim_list *l, const buffer *b) {
+    for (int j = 0; j < b->rank; j++) VEC_PUSH(a, l, b->dims[j]);
+}
+dim_list kernel_dims(arena *a, const kernel *k) {
+    dim_list l = {0};
+    for (int j = 0; j < k->axes.n; j++) VEC_PUSH(a, &l, k->axes.at[j].extent);
+    for (int s = 0; s < k->stages.n; s++) {
+        const stage *st = k->stages.at[s];
+        expr_list all = stage_nodes(a, st, PART_ALL);
+        for (int j = 0; j < all.n; j++) {
+            if (all.at[j]->op == X_DIM) VEC_PUSH(a, &l, all.at[j]->dim);
+            if (all.at[j]->op == X_READ) add_shape(a, &l, all.at[j]->buffer);
+        }
+        for (int j = 0; j < st->writes.n; j++) add_shape(a, &l, st->writes.at[j].to);
+    }
+    return l;
+}

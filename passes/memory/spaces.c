@@ -95,29 +95,30 @@ static bool is_state(const program *p, int input) {
 // Strings and values are structs of host pointers.
 static bool is_boxed(const buffer *b) { return b->holds || b->dtype == DT_STRING; }
 
-static void place_input(placing *x, int i) {
-    buffer *b = x->p->inputs.at[i];
-    if (is_boxed(b)) return;
+// Splits an input or output that steps use; returns the caller's buffer, NULL: no step uses it.
+static buffer *split_used(placing *x, buffer **io) {
+    buffer *b = *io;
+    if (is_boxed(b)) return NULL;
     b->space = SPACE_CALLER;
-    if (!x->kernel[b->id] && !x->host[b->id]) return;
-    space where = x->kernel[b->id] ? SPACE_DEVICE : SPACE_HOST;
-    buffer *outside = x->p->inputs.at[i] = split(x, b, where);
+    if (!x->kernel[b->id] && !x->host[b->id]) return NULL;
+    return *io = split(x, b, x->kernel[b->id] ? SPACE_DEVICE : SPACE_HOST);
+}
+
+static void place_input(placing *x, int i) {
+    buffer *b = x->p->inputs.at[i], *outside = split_used(x, &x->p->inputs.at[i]);
+    if (!outside) return;
     if (!is_state(x->p, i)) b->caller = outside; // a state is overwritten before its last use
     copy_at(x, x->p->main, 0, b, outside, NULL);
-    if (where == SPACE_HOST || !x->host[b->id]) return;
+    if (b->space == SPACE_HOST || !x->host[b->id]) return;
     buffer *copy = x->host_input[b->id] = like(x, b, host_name(x, b), BUF_TEMP, SPACE_HOST);
     copy->caller = b->caller;
     copy_at(x, x->p->main, 0, copy, outside, NULL);
 }
 
 static void place_output(placing *x, int i) {
-    buffer *b = x->p->outputs.at[i];
-    if (is_boxed(b)) return;
-    b->space = SPACE_CALLER;
-    if (!x->kernel[b->id] && !x->host[b->id]) return;
-    space where = x->kernel[b->id] ? SPACE_DEVICE : SPACE_HOST;
-    buffer *outside = x->p->outputs.at[i] = split(x, b, where);
-    if (where == SPACE_DEVICE && !(x->p->state && x->p->state[i])) b->caller = outside;
+    buffer *b = x->p->outputs.at[i], *outside = split_used(x, &x->p->outputs.at[i]);
+    if (!outside) return;
+    if (b->space == SPACE_DEVICE && !(x->p->state && x->p->state[i])) b->caller = outside;
     copy_at(x, x->p->main, x->p->main->steps.n, outside, b, NULL);
 }
 

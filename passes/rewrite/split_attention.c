@@ -17,6 +17,7 @@
 #include "passes/rewrite/split_attention.h"
 #include "ir/kernel/edit.h"
 #include "passes/match/attention.h"
+#include "passes/rewrite/variant.h"
 #include <math.h>
 
 enum { PIECES = 16, BLOCK = 64, FEW_ROWS = 512, MANY_KEYS = 512 };
@@ -71,12 +72,9 @@ static bool find(split *s) {
 // ---------------------------------------------------------------- both kernels
 
 static kernel *begin_kernel(split *s, const char *name) {
-    const kernel *old = s->old;
-    s->k = kernel_new(s->p, name, old->loc);
-    s->k->algorithm = "split";
-    for (int j = 0; j < old->nodes.n; j++) VEC_PUSH(s->k->arena, &s->k->nodes, old->nodes.at[j]);
-    s->axes = ARENA_ARRAY(s->k->arena, expr *, old->axes.n + 1);
-    s->locals = ARENA_ARRAY(s->k->arena, buffer *, old->locals.n + 1);
+    s->k = variant_new(s->p, s->old, name, "split");
+    s->axes = ARENA_ARRAY(s->k->arena, expr *, s->old->axes.n + 1);
+    s->locals = ARENA_ARRAY(s->k->arena, buffer *, s->old->locals.n + 1);
     return s->k;
 }
 
@@ -90,10 +88,8 @@ static void add_outer(split *s) {
 
 // The indices [piece, row]: rows are collapsed into one axis of bounded size.
 static void part_index(const split *s, expr *piece, expr **index) {
-    expr *row = x_i64(s->k, 0);
-    for (int j = 0; j < s->old->nouter; j++)
-        row = x_add(s->k, x_mul(s->k, row, x_dim(s->k, s->old->axes.at[j].extent)), s->axes[j]);
-    index[0] = piece, index[1] = row;
+    index[0] = piece;
+    index[1] = variant_position(s->k, s->old, NULL, s->old->nouter, s->axes);
 }
 
 static buffer *new_parts(split *s, const char *name, dim *columns) {
@@ -241,30 +237,13 @@ static void join_pieces(split *s) {
 
 // ---------------------------------------------------------------- the program
 
-// Turns the step into a branch between the two kernels and the original one.
-static void choose_in_run(split *s, step *at) {
-    at->kind = STEP_IF;
-    at->kernel = NULL;
-    at->dim = condition(s);
-    for (int j = 0; j < 2; j++) at->body[j] = ARENA_NEW(s->p->arena, region);
-    make_pieces(s);
-    step_kernel(s->p, at->body[0], s->k);
-    join_pieces(s);
-    step_kernel(s->p, at->body[0], s->k);
-    step_kernel(s->p, at->body[1], s->old);
-}
-
 static void split_step(program *p, region *r, step *at) {
     split s = {.p = p, .old = at->kernel};
     if (!find(&s)) return;
-    if (!dim_is_const(condition(&s))) {
-        choose_in_run(&s, at);
-        return;
-    }
     make_pieces(&s);
-    step_insert(p, r, step_index(r, at), STEP_KERNEL, s.old->loc)->kernel = s.k;
+    kernel *pieces = s.k;
     join_pieces(&s);
-    at->kernel = s.k;
+    variant_replace(p, r, at, pieces, s.k, dim_is_const(condition(&s)) ? NULL : condition(&s));
 }
 
 void split_attentions(program *p) {

@@ -13,6 +13,8 @@
 #include "passes/rewrite/split_sum.h"
 #include "ir/kernel/edit.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
+#include "passes/rewrite/variant.h"
 
 // Blocks are tiles of SIDE x SIDE results; a piece of at least LEAST terms is worth a block.
 enum { SIDE = 64, LEAST = 128, STEP = 32, ROUNDS = 4 };
@@ -137,17 +139,9 @@ static bool choose(split *s) {
 static expr *moved(split *s, expr *e) { return expr_substitute(s->k, e, s->axes, s->state); }
 
 static stage *begin_kernel(split *s, const char *name) {
-    const kernel *old = s->old;
-    s->k = kernel_new(s->p, name, old->loc);
-    s->k->algorithm = "split";
-    for (int j = 0; j < old->nodes.n; j++) VEC_PUSH(s->k->arena, &s->k->nodes, old->nodes.at[j]);
-    for (int j = 0; j < old->messages.n; j++) VEC_PUSH(s->k->arena, &s->k->messages, old->messages.at[j]);
-    s->axes = ARENA_ARRAY(s->k->arena, expr *, old->axes.n + 1);
+    s->k = variant_new(s->p, s->old, name, "split");
+    s->axes = ARENA_ARRAY(s->k->arena, expr *, s->old->axes.n + 1);
     return kernel_stage(s->k);
-}
-
-static expr *add_axis(split *s, stage *st, axis_kind kind, const char *name, dim *extent) {
-    return stage_own_axis(s->k, st, kind, name, extent);
 }
 
 static void add_axes(split *s, stage *st, axis_kind kind) {
@@ -157,17 +151,14 @@ static void add_axes(split *s, stage *st, axis_kind kind) {
         dim *extent = kind == AXIS_REDUCE && a == s->axis
                           ? dim_const(s->p->dims, dim_value(x->extent) / s->pieces)
                           : x->extent;
-        s->axes[a] = add_axis(s, st, kind, x->name, extent);
+        s->axes[a] = stage_own_axis(s->k, st, kind, x->name, extent);
     }
 }
 
 // The indices of parts[p, row, known axes...]: rows are collapsed into one axis of bounded size.
 static void part_index(const split *s, expr *piece, expr **index) {
-    expr *row = x_i64(s->k, 0);
-    for (int j = 0; j < s->nopen; j++)
-        row = x_add(s->k, x_mul(s->k, row, x_dim(s->k, s->old->axes.at[s->open[j]].extent)),
-                    s->axes[s->open[j]]);
-    index[0] = piece, index[1] = row;
+    index[0] = piece;
+    index[1] = variant_position(s->k, s->old, s->open, s->nopen, s->axes);
     for (int j = 0; j < s->nparallel; j++) index[j + 2] = s->axes[s->parallel[j]];
 }
 
@@ -175,7 +166,8 @@ static void make_parts(split *s) {
     stage *st = begin_kernel(s, arena_printf(s->p->arena, "%s_parts", s->old->name));
     dim *dims[MAX_RANK],
         *piece = dim_const(s->p->dims, dim_value(s->old->axes.at[s->axis].extent) / s->pieces);
-    expr *index[MAX_RANK], *p = add_axis(s, st, AXIS_PARALLEL, "p", dim_const(s->p->dims, s->pieces));
+    expr *index[MAX_RANK],
+        *p = stage_own_axis(s->k, st, AXIS_PARALLEL, "p", dim_const(s->p->dims, s->pieces));
     add_axes(s, st, AXIS_PARALLEL);
     add_axes(s, st, AXIS_REDUCE);
     s->axes[s->axis] = x_add(s->k, x_mul(s->k, p, x_dim(s->k, piece)), s->axes[s->axis]);
@@ -194,35 +186,20 @@ static void make_sum(split *s) {
     stage *st = begin_kernel(s, s->old->name);
     expr *index[MAX_RANK];
     add_axes(s, st, AXIS_PARALLEL);
-    part_index(s, add_axis(s, st, AXIS_REDUCE, "p", dim_const(s->p->dims, s->pieces)), index);
+    part_index(s, stage_own_axis(s->k, st, AXIS_REDUCE, "p", dim_const(s->p->dims, s->pieces)), index);
     s->state = stage_reduce(s->k, st, RED_SUM, x_read(s->k, s->parts, index));
     for (int j = 0; j < w->to->rank; j++) index[j] = moved(s, w->index[j]);
     stage_write(s->k, st, w->to, index, moved(s, w->value));
-}
-
-// Turns the step into a branch; the first kernel exists already.
-static void choose_in_run(split *s, step *at) {
-    at->kind = STEP_IF;
-    at->kernel = NULL;
-    at->dim = dim_lt(s->rows, dim_const(s->p->dims, s->few + 1));
-    for (int j = 0; j < 2; j++) at->body[j] = ARENA_NEW(s->p->arena, region);
-    step_kernel(s->p, at->body[0], s->k);
-    make_sum(s);
-    step_kernel(s->p, at->body[0], s->k);
-    step_kernel(s->p, at->body[1], s->old);
 }
 
 static void split_step(program *p, const target *t, region *r, step *at) {
     split s = {.p = p, .t = t, .old = at->kernel};
     if (!contraction_find(s.old, &s.c) || !choose(&s)) return;
     make_parts(&s);
-    if (s.nopen) {
-        choose_in_run(&s, at);
-        return;
-    }
-    step_insert(p, r, step_index(r, at), STEP_KERNEL, s.old->loc)->kernel = s.k;
+    kernel *parts = s.k;
     make_sum(&s);
-    at->kernel = s.k;
+    dim *few = s.nopen ? dim_lt(s.rows, dim_const(p->dims, s.few + 1)) : NULL;
+    variant_replace(p, r, at, parts, s.k, few);
 }
 
 void split_sums(program *p, const target *t) {

@@ -20,6 +20,7 @@
 #include "ir/kernel/edit.h"
 #include "ir/kernel/kernel_cost.h"
 #include "passes/match/contract.h"
+#include "passes/rewrite/variant.h"
 #include <math.h>
 #include <string.h>
 
@@ -328,11 +329,8 @@ typedef struct builder {
     step *last;
 } builder;
 
-static expr *stage_loop(builder *b, stage *s, axis_kind kind, const char *name, dim *extent) {
-    return stage_own_axis(b->k, s, kind, name, extent);
-}
 static expr *parallel(builder *b, stage *s, const char *name, dim *extent) {
-    return stage_loop(b, s, AXIS_PARALLEL, name, extent);
+    return stage_own_axis(b->k, s, AXIS_PARALLEL, name, extent);
 }
 static expr *times_plus(kernel *k, expr *a, int64_t by, expr *c) {
     return x_add(k, x_mul(k, a, x_i64(k, by)), c);
@@ -408,7 +406,7 @@ static void stage_products(builder *b, buffer *u) {
     expr *p = parallel(b, s, "p", constant_dim(b, b->points)),
          *r = parallel(b, s, "r", constant_dim(b, b->rows));
     expr *tx = parallel(b, s, "tx", b->tx), *m = parallel(b, s, "m", extent_of(b->f, b->f->m));
-    expr *c = stage_loop(b, s, AXIS_REDUCE, "c", extent_of(b->f, b->f->c)), *tile = tile_number(b, r, tx);
+    expr *c = stage_own_axis(k, s, AXIS_REDUCE, "c", extent_of(b->f, b->f->c)), *tile = tile_number(b, r, tx);
     expr *term = x_mul(k, x_read(k, b->v, (expr *[]){p, tile, c}), x_read(k, u, (expr *[]){p, c, m}));
     stage_write(k, s, b->m, (expr *[]){p, tile, m}, stage_reduce(k, s, RED_SUM, term));
 }
@@ -462,7 +460,7 @@ static void empty_kernel(kernel *k) {
     k->nouter = 0;
 }
 
-static const char *way_name(const winograd *f) {
+static const char *variant_name(const winograd *f) {
     return f->t == &four ? winograd_algorithm.name : small_winograd_algorithm.name;
 }
 
@@ -476,10 +474,8 @@ static void without_outer_axes(builder *b, kernel *k) {
 static void next_kernel(builder *b, const char *name) {
     const kernel *old = b->f->k;
     if (!b->apart) return;
-    kernel *k = kernel_new(b->p, arena_printf(b->p->arena, "%s_%s", old->name, name), old->loc);
-    for (int j = 0; j < old->nodes.n; j++) VEC_PUSH(k->arena, &k->nodes, old->nodes.at[j]);
-    for (int j = 0; j < old->messages.n; j++) VEC_PUSH(k->arena, &k->messages, old->messages.at[j]);
-    k->algorithm = way_name(b->f);
+    const char *full = arena_printf(b->p->arena, "%s_%s", old->name, name);
+    kernel *k = variant_new(b->p, old, full, variant_name(b->f));
     step_insert(b->p, b->r, step_index(b->r, b->last), STEP_KERNEL, old->loc)->kernel = k;
     without_outer_axes(b, k);
 }
@@ -541,7 +537,7 @@ static void winograd_apply(program *p, region *r, step *last, const void *form, 
                  .r = r,
                  .last = last};
     empty_kernel(k);
-    k->algorithm = way_name(&f);
+    k->algorithm = variant_name(&f);
     build_stages(&b, k, u);
 }
 

@@ -17,6 +17,7 @@
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include "passes/schedule/gpu/schedule_gpu.h"
 #include <ctype.h>
+#include <limits.h>
 #include <string.h>
 
 // ---------------------------------------------------------------- choosing the vector axis
@@ -30,8 +31,6 @@ typedef struct vector_cost {
     bool all;   // values vary along the axis even if they do not use it: states, row by row
     bool whole; // vectors start at multiples of the lanes
 } vector_cost;
-
-static bool is_const(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
 
 static void widen(vector_cost *v, dtype t) {
     int bits = t == DT_BOOL ? 8 : dtype_bits(dtype_compute(t));
@@ -50,8 +49,8 @@ static void cost_of_access(vector_cost *v, const access *a) {
     if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->near++;
     else if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
     else if (!c) v->uniform++;
-    else if (is_const(c, 0)) v->uniform++;
-    else if (is_const(c, 1)) v->unit++;
+    else if (expr_is_int(c, 0)) v->uniform++;
+    else if (expr_is_int(c, 1)) v->unit++;
     else v->gather++;
 }
 static void cost_of_expr(vector_cost *v, expr *x) {
@@ -59,7 +58,7 @@ static void cost_of_expr(vector_cost *v, expr *x) {
         access *a = entry_of(v->e, x)->read;
         if (a) cost_of_access(v, a);
         bool guarded = x->guard && expr_uses_axis(x->guard, v->axis);
-        if (a && a->coef[v->axis] && is_const(a->coef[v->axis], 0) && !guarded) return;
+        if (a && a->coef[v->axis] && expr_is_int(a->coef[v->axis], 0) && !guarded) return;
         widen(v, x->dtype);
     } else if (!v->all && !expr_uses_axis(x, v->axis)) {
         return;
@@ -102,7 +101,7 @@ static bool guard_allows(const nest *n, expr *guard, int axis) {
 static bool may_scatter(const nest *n, const write *w, const access *a, int axis) {
     enum { MUCH_WORK = 12 };
     const expr *step = a->coef[axis];
-    return !n->by_row && !n->s->states.n && a->affine && !is_const(step, 0) && w->combine == COMBINE_SET &&
+    return !n->by_row && !n->s->states.n && a->affine && !expr_is_int(step, 0) && w->combine == COMBINE_SET &&
            value_work(n->e->scratch, w->value) >= MUCH_WORK;
 }
 
@@ -113,7 +112,7 @@ static bool writes_allow(nest *n, int axis, bool *scatters) {
         if (!guard_allows(n, w->guard, axis)) return false;
         if (n->by_row && emit_is_variable(n->e, w->to)) continue;
         if (!a->coef[axis]) return false;
-        if (!is_const(a->coef[axis], 1)) {
+        if (!expr_is_int(a->coef[axis], 1)) {
             if (!may_scatter(n, w, a, axis)) return false;
             *scatters = true;
         }
@@ -128,11 +127,9 @@ static bool reduces_allow(nest *n) {
         bool reorders = dtype_is_float(st->dtype) && (st->op == RED_SUM || st->op == RED_PROD);
         if (st->op == RED_CUSTOM || (reorders && n->e->t->fp == FP_STRICT)) return false;
     }
-    for (int j = 0; j < n->s->writes.n; j++)
-        if (n->s->writes.at[j].when != WRITE_END) return false;
     for (int j = 0; j < n->ninner; j++)
         if (n->e->k->axes.at[n->inner[j]].kind != AXIS_REDUCE) return false;
-    return n->s->states.n > 0;
+    return n->s->states.n > 0 && stage_writes_at_end(n->s);
 }
 
 static int lanes_for(nest *n, const vector_cost *v, const dim *extent) {
@@ -153,18 +150,18 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.near - 3 * v.gather);
 }
 
-static void consider(nest *n, int axis, bool reduce, int *best) {
-    int lanes, score = nest_vector_score(n, axis, reduce, &lanes);
-    if (score <= *best) return;
+static void consider(nest *n, int axis, bool reduce, int forced, int *best) {
+    int lanes, score = forced < 0 || axis == forced ? nest_vector_score(n, axis, reduce, &lanes) : 0;
+    if (!score || score <= *best) return;
     *best = score;
     n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
 }
 
-// Takes the axis that a choice forces, if it is legal.
-static void take_axis(nest *n, int axis, bool reduce, int wish) {
-    int lanes;
-    if (axis != wish || nest_vector_score(n, axis, reduce, &lanes) == 0) return;
-    n->vaxis = axis, n->lanes = lanes, n->reduce_vector = reduce;
+// The best axis with a positive score or, if it is legal, the forced one (-1: none).
+static void consider_axes(nest *n, int forced) {
+    int best = forced < 0 ? 0 : INT_MIN;
+    for (int j = n->nparallel - 1; j >= 0; j--) consider(n, n->parallel[j], false, forced, &best);
+    for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, forced, &best);
 }
 
 static void move_last(int *axes, int n, int axis) {
@@ -174,20 +171,24 @@ static void move_last(int *axes, int n, int axis) {
     axes[n - 1] = axis;
 }
 
-// Loop interchange for locality: if a read is strided along the vector axis, the axis along which it is
-// contiguous comes next to it, so that its cache lines are reused.
-static void order_for_strides(nest *n) {
+static bool is_strided(const access *a, int axis) {
+    return a->affine && !steps_by_one(a, axis) && !expr_is_int(a->coef[axis], 0);
+}
+
+// Loop interchange: if a read is strided along the vector axis, the axis along which it is contiguous comes next
+// to it, so that its cache lines are reused. In scalar code, data-dependent positions are hoisted out of the axis
+// along which they are invariant.
+static void interchange(nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
     int found = -1;
     for (int j = 0; j < reads.n; j++) {
         const access *a = entry_of(n->e, reads.at[j])->read;
-        if (!a || !a->affine || is_const(a->coef[n->vaxis], 1) || is_const(a->coef[n->vaxis], 0)) continue;
+        if (!a || (n->vaxis < 0 ? a->affine : !is_strided(a, n->vaxis))) continue;
         for (int i = 0; i < n->nparallel; i++)
-            if (is_const(a->coef[n->parallel[i]], 1)) found = n->parallel[i];
+            if (steps_by_one(a, n->parallel[i])) found = n->parallel[i];
     }
-    if (found < 0) return;
-    move_last(n->parallel, n->nparallel, found);
-    move_last(n->parallel, n->nparallel, n->vaxis);
+    if (found >= 0) move_last(n->parallel, n->nparallel, found);
+    if (found >= 0 && n->vaxis >= 0) move_last(n->parallel, n->nparallel, n->vaxis);
 }
 
 // AVX2 has masked loads and stores of 32 and 64 bits only.
@@ -199,36 +200,21 @@ bool nest_masks(const nest *n) {
     return !stage_any(n->s, reads_narrow);
 }
 
-// Loop interchange for scalar code: data-dependent positions are hoisted out of the axis along which they are
-// invariant.
-static void order_for_sharing(nest *n) {
-    expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
-    int found = -1;
-    for (int j = 0; j < reads.n; j++) {
-        const access *a = entry_of(n->e, reads.at[j])->read;
-        for (int i = 0; a && !a->affine && i < n->nparallel; i++) {
-            const expr *c = a->coef[n->parallel[i]];
-            if (c && is_const(c, 1)) found = n->parallel[i];
-        }
-    }
-    if (found >= 0) move_last(n->parallel, n->nparallel, found);
-}
-
 static void choose_vector(nest *n) {
-    int best = 0;
     n->vaxis = -1, n->lanes = 1;
     if (!n->e->t->vector_bits) {
-        order_for_sharing(n);
+        interchange(n);
         return;
     }
-    for (int j = n->nparallel - 1; j >= 0; j--) consider(n, n->parallel[j], false, &best);
-    for (int j = n->ninner - 1; j >= 0; j--) consider(n, n->inner[j], true, &best);
-    int wish = n->e->choices->axis - 1;
-    for (int j = 0; j < n->nparallel && wish >= 0; j++) take_axis(n, n->parallel[j], false, wish);
-    for (int j = 0; j < n->ninner && wish >= 0; j++) take_axis(n, n->inner[j], true, wish);
+    consider_axes(n, -1);
+    if (n->e->choices->axis) consider_axes(n, n->e->choices->axis - 1);
     if (n->vaxis < 0) return;
-    if (n->reduce_vector) move_last(n->inner, n->ninner, n->vaxis);
-    else move_last(n->parallel, n->nparallel, n->vaxis), order_for_strides(n);
+    if (n->reduce_vector) {
+        move_last(n->inner, n->ninner, n->vaxis);
+    } else {
+        move_last(n->parallel, n->nparallel, n->vaxis);
+        interchange(n);
+    }
     bool scatters = false;
     if (!n->reduce_vector) writes_allow(n, n->vaxis, &scatters);
     n->masked = nest_masks(n) && !scatters;
@@ -310,9 +296,7 @@ static bool sums_in_blocks(const nest *n) {
     }
     for (int j = 0; j < n->s->states.n; j++)
         if (n->s->states.at[j].op != RED_SUM || !dtype_is_float(n->s->states.at[j].dtype)) return false;
-    for (int j = 0; j < n->s->writes.n; j++)
-        if (n->s->writes.at[j].when != WRITE_END) return false;
-    return n->s->states.n && terms >= 2 * SUM_BLOCK;
+    return n->s->states.n && terms >= 2 * SUM_BLOCK && stage_writes_at_end(n->s);
 }
 
 static void sum_of_block(nest *n, ins *begin, ins *end) {
@@ -563,16 +547,10 @@ static void parallel_loops(nest *n, int depth) {
     scope_close(n->e, loop);
 }
 
-static bool writes_in_steps(const stage *s) {
-    for (int j = 0; j < s->writes.n; j++)
-        if (s->writes.at[j].when != WRITE_END) return true;
-    return false;
-}
-
 static void add_axis(nest *n, int a) {
     const emitter *e = n->e;
     if (dim_is(e->extent[a], 1) && e->k->axes.at[a].kind == AXIS_PARALLEL) return; // x_axis folded it to 0
-    if (dim_is(e->extent[a], 1) && n->s->states.n == 0 && !writes_in_steps(n->s)) return;
+    if (dim_is(e->extent[a], 1) && n->s->states.n == 0 && stage_writes_at_end(n->s)) return;
     if (e->k->axes.at[a].kind == AXIS_PARALLEL) n->parallel[n->nparallel++] = a;
     else n->inner[n->ninner++] = a;
 }

@@ -50,16 +50,16 @@ static void buffer_params(emitter *e) {
 // All dims that the kernel's loops and accesses may need: atoms of extents and shapes of buffers, and large
 // subexpressions of these, which the caller computes once.
 enum { LARGE_DIM = 12 };
-typedef struct dim_list {
+typedef struct params {
     arena *arena;
-    VEC(dim *) list;
-} dim_list;
-static void add_unique(dim_list *l, const dim *atom) {
+    dim_list list;
+} params;
+static void add_unique(params *l, const dim *atom) {
     for (int j = 0; j < l->list.n; j++)
         if (l->list.at[j] == atom) return;
     VEC_PUSH(l->arena, &l->list, (dim *)atom);
 }
-static void add_dim(dim_list *l, const dim *d) {
+static void add_dim(params *l, const dim *d) {
     atom_list atoms = dim_atoms(l->arena, d);
     for (int j = 0; j < atoms.n; j++) add_unique(l, atoms.at[j]);
     for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
@@ -67,22 +67,10 @@ static void add_dim(dim_list *l, const dim *d) {
             if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_unique(l, d->terms[j].atoms[i]);
     if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_unique(l, d);
 }
-static void add_buffer_dims(dim_list *l, const buffer *b) {
-    for (int j = 0; j < b->rank; j++) add_dim(l, b->dims[j]);
-}
-static void add_stage_dims(dim_list *l, const stage *s) {
-    expr_list all = stage_nodes(l->arena, s, PART_ALL);
-    for (int j = 0; j < all.n; j++) {
-        if (all.at[j]->op == X_DIM) add_dim(l, all.at[j]->dim);
-        if (all.at[j]->op == X_READ) add_buffer_dims(l, all.at[j]->buffer);
-    }
-    for (int j = 0; j < s->writes.n; j++) add_buffer_dims(l, s->writes.at[j].to);
-}
 static void dim_params(emitter *e) {
-    dim_list l = {.arena = e->scratch};
-    const kernel *k = e->k;
-    for (int a = 0; a < k->axes.n; a++) add_dim(&l, k->axes.at[a].extent);
-    for (int s = 0; s < k->stages.n; s++) add_stage_dims(&l, k->stages.at[s]);
+    params l = {.arena = e->scratch};
+    dim_list used = kernel_dims(e->scratch, e->k);
+    for (int j = 0; j < used.n; j++) add_dim(&l, used.at[j]);
     e->code->ndims = l.list.n;
     e->code->dims = l.list.at;
     for (int j = 0; j < l.list.n; j++) {

@@ -2,6 +2,7 @@
 // element offsets, counters of the axes, and a cache of values that are valid in the open scopes.
 #ifndef ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
 #define ONNXC_PASSES_SCHEDULE_COMMON_EMIT_H
+#include "passes/match/form.h"
 #include "passes/schedule/common/choices.h"
 #include "passes/schedule/common/emit_dim.h"
 #include "passes/schedule/common/schedule.h"
@@ -17,6 +18,11 @@ typedef struct access {
     int64_t *repeats; // c: floordiv(axis, c) plus terms that do not use the axis; 0: another form
     bool *runs;       // whether it grows by at most one per position
 } access;
+
+// Whether it moves by one element per position of the axis.
+static inline bool steps_by_one(const access *a, int axis) {
+    return a->coef[axis] && expr_is_int(a->coef[axis], 1);
+}
 
 // Cached values of expressions that depend on an axis, saved while another counter stands for the axis.
 typedef struct saved_values {

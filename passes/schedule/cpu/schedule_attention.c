@@ -121,24 +121,27 @@ typedef struct product {
     bool add;
 } product;
 
+// The offset of vector j of the tile's results.
+static ins *result_at(flash *f, const product *p, int j) {
+    ins *column = idx_addk(f->b, p->column, j / p->vectors * p->ldc + j % p->vectors * f->a->lanes);
+    return lb_add(f->b, idx_mulk(f->b, p->row, p->ldc), column);
+}
+
 static void register_tile(flash *f, const product *p) {
     lbuild *b = f->b;
     ins *acc[TILE_ROWS * 4];
     int lanes = f->a->lanes;
     for (int j = 0; j < p->rows * p->vectors; j++) {
-        ins *at =
-            lb_add(f->b, idx_mulk(f->b, p->row, p->ldc),
-                   lb_add(f->b, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        ins *at = result_at(f, p, j);
         acc[j] = lb_var(b, "acc", p->add ? lb_load(b, f->vec, p->c, at, 4) : lb_float(b, f->vec, 0));
     }
     ins *k = serial(f, "k", lb_idx(b, 0), p->n, 1), *fb[4];
-    ins *at_b = lb_add(f->b, lb_add(f->b, p->b_offset, p->column), idx_mulk(f->b, k, p->ldb)),
-        *at_a = lb_add(f->b, idx_mulk(f->b, p->row, p->lda), k);
+    ins *at_b = lb_add(b, lb_add(b, p->b_offset, p->column), idx_mulk(b, k, p->ldb)),
+        *at_a = lb_add(b, idx_mulk(b, p->row, p->lda), k);
     for (int v = 0; v < p->vectors; v++)
-        fb[v] = lb_load(b, f->vec, p->b, lb_add(f->b, at_b, lb_idx(b, (int64_t)v * lanes)), 4);
+        fb[v] = lb_load(b, f->vec, p->b, idx_addk(b, at_b, (int64_t)v * lanes), 4);
     for (int r = 0; r < p->rows; r++) {
-        ins *fa =
-            lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, lb_add(f->b, at_a, lb_idx(b, r * p->lda)), 4), lanes);
+        ins *fa = lb_splat(b, lb_load(b, lt(LK_F32, 1), p->a, idx_addk(b, at_a, r * p->lda), 4), lanes);
         for (int v = 0; v < p->vectors; v++) {
             ins *var = acc[r * p->vectors + v];
             lb_set(b, var, lb_muladd(b, fa, fb[v], lb_get(b, var)));
@@ -146,9 +149,7 @@ static void register_tile(flash *f, const product *p) {
     }
     lb_end(b, k);
     for (int j = 0; j < p->rows * p->vectors; j++) {
-        ins *at =
-            lb_add(f->b, idx_mulk(f->b, p->row, p->ldc),
-                   lb_add(f->b, p->column, lb_idx(b, j / p->vectors * p->ldc + j % p->vectors * lanes)));
+        ins *at = result_at(f, p, j);
         lb_store(b, p->c, at, lb_get(b, acc[j]), 4);
     }
 }
@@ -189,9 +190,9 @@ static ins *mask_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     const attention *a = f->a;
     ins *lowest = lb_float(b, f->vec, -INFINITY), *best = lb_var(b, "best", lowest);
     emitter_stage(e, a->score, a->j, a->lanes, true);
-    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = lb_add(f->b, row_base(f, r), c);
+    ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), a->lanes), *at = lb_add(b, row_base(f, r), c);
     scope mark = scope_open(e);
-    ins *j = lb_add(f->b, j0, c), *left = lb_sub(b, f->nj, j);
+    ins *j = lb_add(b, j0, c), *left = lb_sub(b, f->nj, j);
     left = lb_bin(b, L_SMAX, lb_bin(b, L_SMIN, left, lb_idx(b, a->lanes)), lb_idx(b, 0));
     e->counter[a->i] = i, e->counter[a->j] = j;
     e->active = last ? left : NULL;
@@ -224,7 +225,7 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
         *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
-    ins *at = lb_add(f->b, row_base(f, r), c);
+    ins *at = lb_add(b, row_base(f, r), c);
     ins *p = exp_of(f, lb_sub(b, lb_load(b, f->vec, f->scores, at, 4), lb_splat(b, safe, lanes)));
     lb_store(b, f->scores, at, p, 4);
     lb_set(b, total, lb_add(b, lb_get(b, total), p));
@@ -234,7 +235,7 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     lb_store(b, f->top, r, top, 4);
     ins *changed = lb_if(b, lb_cmp(b, L_NE, fade, lb_float(b, scalar, 1)));
     c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), lanes);
-    at = lb_add(f->b, idx_mulk(f->b, r, f->padded), c);
+    at = lb_add(b, idx_mulk(b, r, f->padded), c);
     lb_store(b, f->acc, at, lb_mul(b, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, fade, lanes)), 4);
     lb_end(b, c);
     lb_end(b, changed);
@@ -249,10 +250,10 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
                       .ldb = KEYS,
                       .ldc = KEYS,
                       .n = lb_idx(b, f->depth),
-                      .b_offset = idx_mulk(f->b, j0, f->depth)};
+                      .b_offset = idx_mulk(b, j0, f->depth)};
     block_product(f, scores, KEYS);
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
-    softmax_row(f, lb_add(f->b, i0, r), r, j0, last);
+    softmax_row(f, lb_add(b, i0, r), r, j0, last);
     lb_end(b, r);
     ins *n = last ? lb_sub(b, f->nj, j0) : lb_idx(b, KEYS);
     product values = {.a = f->scores,
@@ -262,7 +263,7 @@ static void key_block(flash *f, ins *i0, ins *j0, bool last) {
                       .ldb = f->padded,
                       .ldc = f->padded,
                       .n = n,
-                      .b_offset = idx_mulk(f->b, j0, f->padded),
+                      .b_offset = idx_mulk(b, j0, f->padded),
                       .add = true};
     block_product(f, values, f->padded);
 }
@@ -273,7 +274,7 @@ static void clear_block(flash *f) {
     lb_store(b, f->top, r, lb_float(b, lt(LK_F32, 1), -INFINITY), 4);
     lb_store(b, f->sum, r, lb_float(b, lt(LK_F32, 1), 0), 4);
     ins *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), f->a->lanes);
-    lb_store(b, f->acc, lb_add(f->b, idx_mulk(f->b, r, f->padded), c), lb_float(b, f->vec, 0), 4);
+    lb_store(b, f->acc, lb_add(b, idx_mulk(b, r, f->padded), c), lb_float(b, f->vec, 0), 4);
     lb_end(b, c);
     lb_end(b, r);
 }
@@ -299,7 +300,7 @@ static void write_block(flash *f, ins *i0) {
     const attention *a = f->a;
     bool joined = f->out->affine && f->out->coef[a->e]->op == X_CONST && f->out->coef[a->e]->i == 1;
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
-    e->counter[a->i] = lb_add(f->b, i0, r);
+    e->counter[a->i] = lb_add(b, i0, r);
     lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
     if (joined) {
         for (int64_t j = 0; j < f->width; j += a->lanes)
@@ -362,7 +363,7 @@ void schedule_attention(emitter *e, const attention *a, ins *scratch) {
     int64_t floats[] = {ROWS * KEYS, ROWS * f.padded, (ROWS * f.depth + 15) / 16 * 16, ROWS, ROWS};
     for (int j = 0; j < 5; at += 4 * floats[j++]) *fixed[j] = lb_offset(b, scratch, lb_idx(b, at), 1);
     f.values = lb_offset(b, scratch, lb_idx(b, at), 1);
-    ins *blocks = emit_int_op(b, X_FLOORDIV, lb_add(f.b, f.nj, lb_idx(b, KEYS - 1)), lb_idx(b, KEYS));
-    f.keys = lb_offset(b, f.values, idx_mulk(f.b, blocks, KEYS * f.padded), 4);
+    ins *blocks = emit_int_op(b, X_FLOORDIV, idx_addk(b, f.nj, KEYS - 1), lb_idx(b, KEYS));
+    f.keys = lb_offset(b, f.values, idx_mulk(b, blocks, KEYS * f.padded), 4);
     outer_loops(&f, 0);
 }

@@ -31,8 +31,6 @@ bool is_packed_operand(const expr *read, int n_axis) {
     return i->op == X_AXIS && i->axis == n_axis;
 }
 
-static bool is_const_value(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
-
 // B's access at the first group of four: with K blocked by 4, element k + 1 is PANEL further.
 static access *quad_access(emitter *e, access *a, int k) {
     a->coef[k] = x_i64(e->k, PANEL);
@@ -67,18 +65,16 @@ static bool operands_fit(tiling *t) {
     t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->quad) : entry_of(e, c->b)->read;
     t->write = access_make(e, c->w->to, c->w->index);
     if (!t->a->affine || !t->b->affine || !t->write->affine) return false;
-    if (!t->packed && !is_const_value(t->b->coef[c->n], 1)) return false;
-    return is_const_value(t->write->coef[c->n], 1);
+    return (t->packed || steps_by_one(t->b, c->n)) && steps_by_one(t->write, c->n);
 }
 
 // ---------------------------------------------------------------- the micro-kernel
-static ins *column_offset(tiling *t, const tile *x, int v) {
+static ins *column_offset(tiling *t, int v) {
     lbuild *b = &t->e->b;
     int64_t column = (int64_t)v * t->lanes, wide = t->quad >= 0 ? QUAD : 1;
     if (!t->packed) return lb_idx(b, column);
     if (column < PANEL) return lb_idx(b, column * wide);
     ins *panels = idx_mulk(b, t->panel_stride, column / PANEL);
-    (void)x;
     return idx_addk(b, panels, column % PANEL * wide);
 }
 
@@ -115,7 +111,7 @@ static ins *emit_column(tiling *t, const tile *x, int v, expr *what, ins *loaded
 static bool has_counters(const tiling *t, const expr *read) {
     const access *at = entry_of(t->e, read)->read;
     for (int a = 0; a < t->e->k->axes.n; a++) {
-        bool moves = at->affine ? !is_const_value(at->coef[a], 0) : index_uses_axis(read, a);
+        bool moves = at->affine ? !expr_is_int(at->coef[a], 0) : index_uses_axis(read, a);
         if (moves && !t->e->counter[a]) return false;
     }
     return true;
@@ -167,35 +163,24 @@ static ins *factor_a(tiling *t, ins *at) {
     return lb_splat(&e->b, factor, t->lanes);
 }
 
-static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b) {
+// One step of k, or four if K is blocked by 4; n: only the first n elements of A count (B has zeros there).
+static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
     emitter *e = t->e;
     lbuild *b = &e->b;
+    bool quads = t->quad >= 0;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
-    for (int v = 0; v < x->vectors; v++) fb[v] = factor_b(t, x, lb_add(b, at_b, column_offset(t, x, v)), v);
+    for (int v = 0; v < x->vectors; v++) {
+        ins *at = lb_add(b, at_b, column_offset(t, v));
+        fb[v] = quads ? load_quads(e, t->c, at) : factor_b(t, x, at, v);
+    }
     for (int r = 0; r < x->rows; r++) {
-        ins *fa = factor_a(t, lb_add(b, at_a, idx_mulk(b, row, r)));
+        ins *at = lb_add(b, at_a, idx_mulk(b, row, r));
+        ins *fa = quads ? load_quad(e, t->c, at, n) : factor_a(t, at);
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
-            lb_set(b, var, emit_muladd(b, fa, fb[v], old));
-        }
-    }
-}
-
-// Four steps of k at once; n: only the first n elements of A count (B has zeros there).
-static void accumulate_quads(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
-    emitter *e = t->e;
-    lbuild *b = &e->b;
-    ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
-    ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
-    emit_prefetch(t, at_b);
-    for (int v = 0; v < x->vectors; v++) fb[v] = load_quads(e, t->c, lb_add(b, at_b, column_offset(t, x, v)));
-    for (int r = 0; r < x->rows; r++) {
-        ins *fa = load_quad(e, t->c, lb_add(b, at_a, idx_mulk(b, row, r)), n);
-        for (int v = 0; v < x->vectors; v++) {
-            ins *var = acc[r * x->vectors + v];
-            lb_set(b, var, dot_quads(e, t->c, lb_get(b, var), fa, fb[v]));
+            lb_set(b, var, quads ? dot_quads(e, t->c, old, fa, fb[v]) : emit_muladd(b, fa, fb[v], old));
         }
     }
 }
@@ -206,14 +191,14 @@ static void quad_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
     ins *extent = emit_dim(e, e->extent[t->quad]), *full = emit_int_floor(b, extent, QUAD);
     if (!(full->op == L_CONST && full->i == 0)) {
         scope loop = scope_axis(e, t->quad, lb_idx(b, 0), full, QUAD, LOOP_SERIAL);
-        accumulate_quads(t, x, acc, start_b, NULL);
+        accumulate(t, x, acc, start_b, NULL);
         scope_close(e, loop);
     }
     if (full != extent) {
         ins *left = lb_sub(b, extent, full);
         scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
         e->counter[t->quad] = full;
-        accumulate_quads(t, x, acc, start_b, left);
+        accumulate(t, x, acc, start_b, left);
         scope_close(e, some);
     }
     e->counter[t->quad] = NULL;
@@ -255,7 +240,7 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     }
     unsigned sides = load_sides(t, x);
     if (depth == t->k.n) {
-        accumulate(t, x, acc, start_b);
+        accumulate(t, x, acc, start_b, NULL);
         forget_sides(t, sides);
         return;
     }

@@ -29,7 +29,7 @@ static int innermost(const buffer *b) {
     return -1;
 }
 
-static bool steps_by_one(const contraction *c, expr *index, int axis) {
+static bool index_steps_by_one(const contraction *c, expr *index, int axis) {
     expr *base, *coef[MAX_AXES];
     if (!expr_affine((kernel *)c->k, index, &base, coef)) return false;
     return expr_is_int(coef[axis], 1);
@@ -45,7 +45,7 @@ static int neighbour_axis(const contraction *c) {
     if (last < 0) return -1;
     for (int j = 0; j < c->k_axes.n; j++) {
         int a = c->k_axes.at[j];
-        if (!steps_by_one(c, c->a->index[last], a) || axis_in_b(c, a) < 0) continue;
+        if (!index_steps_by_one(c, c->a->index[last], a) || axis_in_b(c, a) < 0) continue;
         if (best < 0 || dim_less(c->k->axes.at[best].extent, c->k->axes.at[a].extent) == TRI_YES) best = a;
     }
     for (int j = 0; best >= 0 && j < c->a->buffer->rank; j++) // it indexes nothing else

@@ -118,8 +118,7 @@ static void add_condition(range *r, expr *c) {
 static bool may_skip(const nest *n, int axis, bool *checks) {
     const state *st = &n->s->states.at[0];
     if (st->op == RED_CUSTOM || n->e->k->axes.at[axis].kind != AXIS_REDUCE) return false;
-    for (int j = 0; j < n->s->writes.n; j++)
-        if (n->s->writes.at[j].when != WRITE_END) return false;
+    if (!stage_writes_at_end(n->s)) return false;
     expr_list all = expr_nodes(n->e->scratch, st->step);
     *checks = false;
     for (int j = 0; j < all.n; j++) {

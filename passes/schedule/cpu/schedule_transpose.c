@@ -15,11 +15,9 @@
 enum { MOST_LANES = 16, LEAST_LANES = 4 };
 
 // ---------------------------------------------------------------- recognition
-static bool is_constant(const expr *x, int64_t v) { return x->op == X_CONST && x->i == v; }
-
 static int unit_axis(const nest *n, const access *a) {
     for (int j = 0; j < n->nparallel; j++)
-        if (is_constant(a->coef[n->parallel[j]], 1)) return n->parallel[j];
+        if (steps_by_one(a, n->parallel[j])) return n->parallel[j];
     return -1;
 }
 
@@ -33,7 +31,7 @@ static bool find_read(transpose *t, expr *value) {
         if (x->op != X_READ) continue;
         const access *a = entry_of(e, x)->read;
         if (!a || !a->affine || x->guard || x->buffer->role == BUF_LOCAL) return false;
-        if (is_constant(a->coef[t->v], 1) || is_constant(a->coef[t->v], 0)) continue;
+        if (steps_by_one(a, t->v) || expr_is_int(a->coef[t->v], 0)) continue;
         int u = unit_axis(t->n, a), bits = dtype_bits(x->buffer->dtype);
         if (t->read || u < 0 || (bits != 32 && bits != 64) || x->buffer->dtype == DT_C64 ||
             kernel_writes(e->k, x->buffer))
@@ -88,7 +86,7 @@ bool transpose_find(nest *n, transpose *t) {
         !to->affine)
         return false;
     t->v = unit_axis(n, to);
-    if (t->v < 0 || !find_read(t, w->value) || is_constant(to->coef[t->u], 1)) return false;
+    if (t->v < 0 || !find_read(t, w->value) || steps_by_one(to, t->u)) return false;
     choose_lanes(t);
     t->always = e->extent[t->u]->min >= t->lanes && e->extent[t->v]->min >= t->lanes;
     return t->lanes > 0;

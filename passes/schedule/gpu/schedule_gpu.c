@@ -128,8 +128,7 @@ static void order_positions(nest *n) {
     if (!to || !to->affine || !n->s->writes.at[0].to->layout) return;
     for (int j = 0; j < n->nparallel; j++) {
         int axis = n->parallel[j];
-        const expr *step = to->coef[axis];
-        if (step->op != X_CONST || step->i != 1) continue;
+        if (!steps_by_one(to, axis)) continue;
         for (int i = j; i < n->nparallel - 1; i++) n->parallel[i] = n->parallel[i + 1];
         n->parallel[n->nparallel - 1] = axis;
         return;
@@ -234,8 +233,7 @@ static bool has_unit_stride(const nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
     for (int j = 0; j < reads.n; j++) {
         const access *a = entry_of(n->e, reads.at[j])->read;
-        const expr *c = a && a->affine ? a->coef[n->inner[n->ninner - 1]] : NULL;
-        if (c && c->op == X_CONST && c->i == 1) return true;
+        if (a && a->affine && steps_by_one(a, n->inner[n->ninner - 1])) return true;
     }
     return false;
 }
@@ -287,9 +285,7 @@ typedef struct touch {
     const buffer *b;
     toucher who;
 } touch;
-typedef struct touch_list {
-    VEC(touch) all;
-} touch_list;
+typedef VEC(touch) touch_list;
 typedef struct rows {
     gpu *g;
     touch_list read, written;
@@ -317,25 +313,24 @@ static bool at_own_position(const stage_touches *u, const access *a) {
 
 static void add_touch(arena *a, touch_list *l, touch u) {
     u.b = buffer_root(u.b);
-    for (int j = 0; j < l->all.n; j++)
-        if (l->all.at[j].b == u.b) {
-            if (l->all.at[j].who != u.who) l->all.at[j].who = BY_ANY;
+    for (int j = 0; j < l->n; j++)
+        if (l->at[j].b == u.b) {
+            if (l->at[j].who != u.who) l->at[j].who = BY_ANY;
             return;
         }
-    VEC_PUSH(a, &l->all, u);
+    VEC_PUSH(a, l, u);
 }
 static void add_touches(arena *a, touch_list *l, const touch_list *more) {
-    for (int j = 0; j < more->all.n; j++) add_touch(a, l, more->all.at[j]);
+    for (int j = 0; j < more->n; j++) add_touch(a, l, more->at[j]);
 }
 static toucher toucher_of(const stage_touches *u, const access *a) {
     return u->in_order ? BY_FIRST : at_own_position(u, a) ? BY_POSITION : BY_ANY;
 }
 
 static bool meet_in_memory(const touch_list *a, const touch_list *b) {
-    for (int i = 0; i < a->all.n; i++)
-        for (int j = 0; j < b->all.n; j++)
-            if (a->all.at[i].b == b->all.at[j].b &&
-                (a->all.at[i].who != b->all.at[j].who || a->all.at[i].who == BY_ANY))
+    for (int i = 0; i < a->n; i++)
+        for (int j = 0; j < b->n; j++)
+            if (a->at[i].b == b->at[j].b && (a->at[i].who != b->at[j].who || a->at[i].who == BY_ANY))
                 return true;
     return false;
 }

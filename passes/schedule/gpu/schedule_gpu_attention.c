@@ -142,8 +142,7 @@ static void limit_keys(flash *f, const expr *only) {
     if (key->op != X_AXIS || key->axis != f->a->j || expr_uses_axis(last, f->a->j) ||
         !grows_with_rows(f, last))
         return;
-    ins *end =
-        lb_bin(b, L_SMIN, lb_add(f->b, f->qk.a.first, lb_idx(b, FLASH_ROWS)), emit_dim(e, f->qk.a.extent));
+    ins *end = lb_bin(b, L_SMIN, idx_addk(b, f->qk.a.first, FLASH_ROWS), emit_dim(e, f->qk.a.extent));
     scope mark = scope_open(e);
     gpu_set_counters(f->g, f->qk.a.axes, f->qk.a.naxes, idx_subk(b, end, 1));
     ins *n = emit_value(e, last);
@@ -191,18 +190,16 @@ static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
     emitter *e = f->e;
     ltype t = lt(LK_F32, 1);
     ins *at = flash_element(f, fragment, r, c),
-        *j = lb_add(f->b, lb_add(f->b, j0, idx_mulk(f->b, fragment, f->far)), lb_idx(b, c));
-    j = lb_add(f->b, j, f->column);
+        *j = idx_addk(b, lb_add(b, j0, idx_mulk(b, fragment, f->far)), c);
+    j = lb_add(b, j, f->column);
     ins *s = lb_var(b, "s", lb_float(b, t, -INFINITY)), *valid = lb_cmp(b, L_SLT, j, f->keys);
-    ins *there = lb_if(b, f->reads ? lb_bin(b, L_AND, valid, f->inside[r]) : valid);
-    scope mark = scope_open(e);
+    scope there = scope_if(e, f->reads ? lb_bin(b, L_AND, valid, f->inside[r]) : valid);
     use_row(f, r);
     e->counter[f->a->j] = j;
     e->state[0] = lb_load(b, t, f->scores, at, 0);
     lb_set(b, s, emit_value(e, f->a->score->writes.at[0].value));
     e->counter[f->a->j] = NULL;
-    scope_close(e, mark);
-    lb_end(b, there);
+    scope_close(e, there);
     lb_store(b, f->scores, at, lb_get(b, s), 0);
     lb_set(b, best, lb_bin(b, L_FMAX, lb_get(b, s), lb_get(b, best)));
 }
@@ -227,7 +224,7 @@ ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
 
 static void fade_results(flash *f, int r, ins *fade) {
     lbuild *b = f->b;
-    ins *i = gpu_unroll(f->b, "i", f->width / f->far);
+    ins *i = gpu_unroll(b, "i", f->width / f->far);
     for (int c = 0; c < f->per; c++) {
         ins *at = flash_element(f, i, r, c);
         lb_store(b, f->acc, at, lb_mul(b, lb_load(b, lt(LK_F32, 1), f->acc, at, 0), fade), 0);
@@ -240,7 +237,7 @@ static void softmax_row(flash *f, ins *j0, int r) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
     ins *zero = lb_float(b, t, 0), *lowest = lb_float(b, t, -INFINITY), *old = lb_get(b, f->top[r]);
-    ins *best = lb_var(b, "best", old), *i = gpu_unroll(f->b, "i", f->block / f->far);
+    ins *best = lb_var(b, "best", old), *i = gpu_unroll(b, "i", f->block / f->far);
     for (int c = 0; c < f->per; c++) mask(f, j0, i, r, c, best);
     lb_end(b, i);
     ins *top = of_row(f, lb_get(b, best), L_FMAX);
@@ -249,7 +246,7 @@ static void softmax_row(flash *f, ins *j0, int r) {
     ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     lb_set(b, f->top[r], top);
     lb_set(b, f->sum[r], lb_mul(b, lb_get(b, f->sum[r]), fade));
-    i = gpu_unroll(f->b, "i", f->block / f->far);
+    i = gpu_unroll(b, "i", f->block / f->far);
     if (by_tensors(f)) flash_tensor_weigh(f, i, r, safe);
     else flash_threads_weigh(f, i, r, safe);
     lb_end(b, i);
@@ -271,9 +268,9 @@ static void write_row(flash *f, access *to, int r) {
     int64_t width = dim_value(e->extent[a->e]);
     lb_set(b, e->local[a->total->id], of_row(f, lb_get(b, f->sum[r]), L_ADD));
     lb_set(b, e->local[a->top->id], lb_get(b, f->top[r]));
-    ins *there = lb_if(b, f->inside[r]), *i = gpu_unroll(f->b, "i", f->width / f->far);
+    ins *there = lb_if(b, f->inside[r]), *i = gpu_unroll(b, "i", f->width / f->far);
     for (int c = 0; c < f->per; c++) {
-        ins *column = lb_add(f->b, lb_add(f->b, idx_mulk(f->b, i, f->far), f->result_column), lb_idx(b, c));
+        ins *column = idx_addk(b, lb_add(b, idx_mulk(b, i, f->far), f->result_column), c);
         ins *narrow = width != f->pv.b.side ? lb_if(b, lb_cmp(b, L_SLT, column, lb_idx(b, width))) : NULL;
         scope mark = scope_open(e);
         use_row(f, r);

@@ -103,11 +103,11 @@ void flash_tensor_rows(flash *f) {
     ins *lane = gpu_modk(b, f->g->thread, WARP), *warp = warp_of(f);
     ins *of_rows = gpu_modk(b, warp, WARPS), *half = gpu_divk(b, warp, WARPS);
     bool halves = f->qk.threads > WARPS * WARP;
-    f->column = idx_mulk(f->b, gpu_modk(b, lane, 4), 2);
-    f->result_column = halves ? lb_add(f->b, f->column, idx_mulk(f->b, half, f->width)) : f->column;
-    ins *row = lb_add(f->b, lb_add(f->b, f->qk.a.first, idx_mulk(f->b, halves ? of_rows : warp, 16)),
-                      gpu_divk(b, lane, 4));
-    for (int r = 0; r < f->each; r++) f->row[r] = lb_add(f->b, row, lb_idx(b, 8 * r));
+    f->column = idx_mulk(b, gpu_modk(b, lane, 4), 2);
+    f->result_column = halves ? lb_add(b, f->column, idx_mulk(b, half, f->width)) : f->column;
+    ins *row =
+        lb_add(b, lb_add(b, f->qk.a.first, idx_mulk(b, halves ? of_rows : warp, 16)), gpu_divk(b, lane, 4));
+    for (int r = 0; r < f->each; r++) f->row[r] = idx_addk(b, row, 8 * r);
 }
 
 static void issue(flash *f, product *p, operand *o, ins *k0) {
@@ -130,9 +130,9 @@ void flash_tensor_begin(flash *f) {
     lbuild *b = f->b;
     issue(f, &f->qk, &f->qk.a, lb_idx(b, 0));
     meet(f);
-    ins *k = gpu_unroll(f->b, "k", f->qk.t.words / 8), *warp = warp_of(f);
+    ins *k = gpu_unroll(b, "k", f->qk.t.words / 8), *warp = warp_of(f);
     if (f->qk.threads > WARPS * WARP) warp = gpu_modk(b, warp, WARPS);
-    gpu_load_fragments(&f->qk, &f->qk.a, 1, true, lb_idx(b, 0), warp, idx_mulk(f->b, k, 8),
+    gpu_load_fragments(&f->qk, &f->qk.a, 1, true, lb_idx(b, 0), warp, idx_mulk(b, k, 8),
                        lb_offset(b, f->query, k, 4 * FRAGMENT));
     lb_end(b, k);
     lb_barrier(b);
@@ -144,9 +144,9 @@ static void multiply(flash *f, product *p, ins *a, ins *acc, int columns, ins *p
     lbuild *b = f->b;
     int n = columns / 16;
     ins *fb = lb_local(b, LK_I32, n * FRAGMENT, 16, false), *zero = lb_idx(b, 0);
-    ins *k = gpu_unroll(f->b, "k", p->t.words / 8);
-    gpu_load_fragments(p, &p->b, n, false, zero, part, idx_mulk(f->b, k, 8), fb);
-    ins *j = gpu_unroll(f->b, "j", 2 * n);
+    ins *k = gpu_unroll(b, "k", p->t.words / 8);
+    gpu_load_fragments(p, &p->b, n, false, zero, part, idx_mulk(b, k, 8), fb);
+    ins *j = gpu_unroll(b, "j", 2 * n);
     gpu_multiply(b, p->tensor, lb_offset(b, acc, j, 4 * FRAGMENT), lb_offset(b, a, k, 4 * FRAGMENT),
                  lb_offset(b, fb, j, 8));
     lb_end(b, j);
@@ -168,7 +168,7 @@ void flash_tensor_weigh(flash *f, ins *run, int r, ins *top) {
         ins *p = flash_weight(f, run, r, c, top);
         word = lb_bin(b, L_OR, word, lb_bin(b, L_SHL, bits_of(f, p), lb_int(b, lt(LK_I32, 1), 16 * c)));
     }
-    lb_store(b, f->weights, lb_add(f->b, idx_mulk(f->b, run, 2), lb_idx(b, r)), word, 0);
+    lb_store(b, f->weights, idx_addk(b, idx_mulk(b, run, 2), r), word, 0);
 }
 
 void flash_tensor_block(flash *f, ins *j0) {
@@ -180,7 +180,7 @@ void flash_tensor_block(flash *f, ins *j0) {
     multiply(f, &f->qk, f->query, f->scores, f->block, zero);
     flash_softmax(f, j0);
     meet(f);
-    ins *next = lb_add(f->b, j0, lb_idx(b, f->block)), *more = lb_if(b, lb_cmp(b, L_SLT, next, f->keys));
+    ins *next = idx_addk(b, j0, f->block), *more = lb_if(b, lb_cmp(b, L_SLT, next, f->keys));
     issue_keys(f, next);
     lb_end(b, more);
     if (f->qk.threads > WARPS * WARP) half = gpu_divk(b, warp_of(f), WARPS);

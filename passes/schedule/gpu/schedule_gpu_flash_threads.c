@@ -40,9 +40,9 @@ void flash_threads_products(flash *f) {
 
 void flash_threads_rows(flash *f) {
     lbuild *b = f->b;
-    ins *row = idx_mulk(f->b, gpu_divk(b, f->g->thread, OF_ROW), GROUP);
-    f->column = f->result_column = idx_mulk(f->b, gpu_modk(b, f->g->thread, OF_ROW), GROUP);
-    for (int r = 0; r < GROUP; r++) f->row[r] = lb_add(f->b, f->qk.a.first, lb_add(f->b, row, lb_idx(b, r)));
+    ins *row = idx_mulk(b, gpu_divk(b, f->g->thread, OF_ROW), GROUP);
+    f->column = f->result_column = idx_mulk(b, gpu_modk(b, f->g->thread, OF_ROW), GROUP);
+    for (int r = 0; r < GROUP; r++) f->row[r] = lb_add(b, f->qk.a.first, idx_addk(b, row, r));
 }
 
 // ---------------------------------------------------------------- memory
@@ -71,7 +71,7 @@ void flash_threads_weigh(flash *f, ins *run, int r, ins *top) {
     lbuild *b = f->b;
     for (int c = 0; c < GROUP; c++) {
         ins *row = lb_sub(b, f->row[r], f->qk.a.first);
-        ins *at = gpu_shared_at(&f->qk, &f->qk.a, row, lb_add(f->b, f->column, lb_idx(b, c)));
+        ins *at = gpu_shared_at(&f->qk, &f->qk.a, row, idx_addk(b, f->column, c));
         lb_store(b, f->weights, at, flash_weight(f, lb_idx(b, 0), r, c, top), 0);
     }
 }
@@ -95,16 +95,16 @@ static void store_slice(flash *f, product *p, ins *slice) {
 static void multiply(flash *f, product *p, ins *slice, ins *a, ins *at, ins *acc) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
-    ins *k = gpu_unroll(f->b, "k", p->t.words), *x[GROUP], *y[GROUP];
+    ins *k = gpu_unroll(b, "k", p->t.words), *x[GROUP], *y[GROUP];
     for (int i = 0; i < GROUP; i++) {
         ins *row = lb_sub(b, f->row[i], f->qk.a.first);
-        x[i] = lb_load(b, t, a, gpu_shared_at(&f->qk, &f->qk.a, row, lb_add(f->b, at, k)), 0);
+        x[i] = lb_load(b, t, a, gpu_shared_at(&f->qk, &f->qk.a, row, lb_add(b, at, k)), 0);
     }
     for (int run = 0; run < p->t.n / RUN; run++) {
         for (int c = 0; c < GROUP; c++) {
-            ins *column = lb_add(f->b, f->column, lb_idx(b, run * RUN + c)),
-                *from = idx_mulk(f->b, slice, gpu_slice_words(p, &p->b));
-            from = lb_add(f->b, from, gpu_shared_at(p, &p->b, column, k));
+            ins *column = idx_addk(b, f->column, run * RUN + c),
+                *from = idx_mulk(b, slice, gpu_slice_words(p, &p->b));
+            from = lb_add(b, from, gpu_shared_at(p, &p->b, column, k));
             y[c] = lb_load(b, t, p->b.shared, from, 0);
         }
         for (int i = 0; i < GROUP; i++)
@@ -127,11 +127,11 @@ static void sum_slices(flash *f, product *p, ins *first, ins *last, ins *acc) {
     ins *k0 = lb_for(b, "k0", first, last, lb_idx(b, deep), LOOP_SERIAL);
     scope mark = scope_open(f->e);
     ins *done = lb_sub(b, k0, first), *two = lb_idx(b, 2), *slice = gpu_mod(b, gpu_divk(b, done, deep), two),
-        *next = lb_add(f->b, k0, lb_idx(b, deep)), *more = lb_cmp(b, L_SLT, next, last);
+        *next = idx_addk(b, k0, deep), *more = lb_cmp(b, L_SLT, next, last);
     ins *fetch = lb_if(b, more);
     load_slice(f, p, next);
     lb_end(b, fetch);
-    if (p == &f->qk) multiply(f, p, slice, p->a.shared, idx_mulk(f->b, slice, deep), acc);
+    if (p == &f->qk) multiply(f, p, slice, p->a.shared, idx_mulk(b, slice, deep), acc);
     else multiply(f, p, slice, f->weights, done, acc);
     ins *keep = lb_if(b, more);
     store_slice(f, p, lb_sub(b, lb_idx(b, 1), slice));
@@ -147,6 +147,6 @@ void flash_threads_block(flash *f, ins *j0) {
     flash_clear(f, f->scores, GROUP * GROUP);
     sum_slices(f, &f->qk, lb_idx(b, 0), emit_dim(f->e, f->qk.depth), f->scores);
     flash_softmax(f, j0);
-    ins *last = lb_bin(b, L_SMIN, lb_add(f->b, j0, lb_idx(b, KEYS)), f->keys);
+    ins *last = lb_bin(b, L_SMIN, idx_addk(b, j0, KEYS), f->keys);
     sum_slices(f, &f->pv, j0, last, f->acc);
 }

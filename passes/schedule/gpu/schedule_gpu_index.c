@@ -53,26 +53,17 @@ typedef struct span {
 
 static span span_of(int64_t lo, int64_t hi) { return (span){lo, hi, in_range(lo, hi)}; }
 
-static int64_t least_of(const int64_t *v, int n) {
-    int64_t r = v[0];
-    for (int j = 1; j < n; j++) r = v[j] < r ? v[j] : r;
-    return r;
-}
-static int64_t most_of(const int64_t *v, int n) {
-    int64_t r = v[0];
-    for (int j = 1; j < n; j++) r = v[j] > r ? v[j] : r;
-    return r;
-}
+static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static span span_of_operation(expr_op op, span a, span b) {
-    int64_t products[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi},
-            size = most_of((int64_t[]){-a.lo, a.hi, 0}, 3);
+    int64_t p = a.lo * b.lo, q = a.lo * b.hi, r = a.hi * b.lo, s = a.hi * b.hi,
+            size = larger(larger(-a.lo, a.hi), 0);
     if (op == X_ADD) return span_of(a.lo + b.lo, a.hi + b.hi);
     if (op == X_SUB) return span_of(a.lo - b.hi, a.hi - b.lo);
-    if (op == X_MUL) return span_of(least_of(products, 4), most_of(products, 4));
-    if (op == X_MIN)
-        return span_of(least_of((int64_t[]){a.lo, b.lo}, 2), least_of((int64_t[]){a.hi, b.hi}, 2));
-    if (op == X_MAX) return span_of(most_of((int64_t[]){a.lo, b.lo}, 2), most_of((int64_t[]){a.hi, b.hi}, 2));
+    if (op == X_MUL) return span_of(lesser(lesser(p, q), lesser(r, s)), larger(larger(p, q), larger(r, s)));
+    if (op == X_MIN) return span_of(lesser(a.lo, b.lo), lesser(a.hi, b.hi));
+    if (op == X_MAX) return span_of(larger(a.lo, b.lo), larger(a.hi, b.hi));
     if (op == X_FLOORDIV) return span_of(a.lo < 0 || b.lo < 0 ? -size : 0, size);
     return span_of(b.lo < 0 ? b.lo : 0, b.hi > 0 ? b.hi : 0); // X_MOD
 }
@@ -111,9 +102,9 @@ static bool access_fits(const kernel *k, const buffer *b, expr *const *index) {
         int j = b->layout ? b->layout->order[place].axis : place;
         span s = index_span(k, index[j]);
         if (!s.fits) return false;
-        offset += most_of((int64_t[]){-s.lo, s.hi}, 2) * stride;
+        offset += larger(-s.lo, s.hi) * stride;
         if (offset > most / 2) return false; // halves of complex numbers are addressed
-        stride *= most_of((int64_t[]){b->dims[j]->max, 1}, 2);
+        stride *= larger(b->dims[j]->max, 1);
     }
     return true;
 }

@@ -130,8 +130,7 @@ void gpu_choose_units(product *p, operand *o) {
     o->unit_rows = o->unit_words = 1;
     if (o->cores || (p->warpgroups && !o->along_k && !o->transposed)) return;
     if (!is_stored(p, o) || !a->affine || !n || !guards_runs(o->read, axes[n - 1])) return;
-    const expr *step = a->coef[axes[n - 1]];
-    if (step->op != X_CONST || step->i != 1) return;
+    if (!steps_by_one(a, axes[n - 1])) return;
     o->unit_rows = o->along_k ? 1 : p->tensor ? 8 : 4, o->unit_words = o->along_k ? 4 : 1;
     int bytes = run_bytes(o), bits = dtype_bits(o->read->buffer->dtype);
     bool shared_out =
@@ -147,9 +146,10 @@ void gpu_choose_units(product *p, operand *o) {
 
 bool gpu_pairs_fit(product *p, const access *to, const buffer *of, ins **when) {
     const operand *o = &p->b;
-    const expr *step = to->affine && o->naxes ? to->coef[o->axes[o->naxes - 1]] : NULL;
-    if (!step || step->op != X_CONST || step->i != 1 || !runs_stay(p, o->axes, o->naxes, 2)) return false;
-    if (!are_multiples(p, to, o->axes[o->naxes - 1], 2, when)) return false;
+    int last = o->naxes ? o->axes[o->naxes - 1] : -1;
+    if (last < 0 || !to->affine || !steps_by_one(to, last) || !runs_stay(p, o->axes, o->naxes, 2))
+        return false;
+    if (!are_multiples(p, to, last, 2, when)) return false;
     *when = both(p->g->b, is_aligned(p, of, dtype_bits(of->dtype) / 4), *when);
     return true;
 }

@@ -133,11 +133,12 @@ static void choose_tile(product *p) {
 
 // ---------------------------------------------------------------- operands
 
-static bool steps_by_one(product *p, const operand *o, const int *axes, int n) {
-    const access *a = entry_of(p->g->e, o->read)->read;
-    if (!n || !a->affine) return false;
-    const expr *step = a->coef[axes[n - 1]];
-    return step->op == X_CONST && step->i == 1;
+static bool is_contiguous(const emitter *e, const expr *read, int axis) {
+    const access *a = entry_of((emitter *)e, read)->read;
+    return a->affine && steps_by_one(a, axis);
+}
+static bool is_last_contiguous(const product *p, const operand *o, const int *axes, int n) {
+    return n && is_contiguous(p->g->e, o->read, axes[n - 1]);
 }
 
 // The type to which factors are converted, DT_NONE: they are stored in the multiplied type. Rounded tf32
@@ -157,12 +158,8 @@ void gpu_set_operand(product *p, operand *o, const expr *read, expr *term) {
     o->as = factor_type(p, read, term);
     o->extent = gpu_product_of(p->g->e, o->axes, o->naxes);
     o->cores = gpu_core_axis(p->g->e->t, p->c, read) >= 0;
-    o->along_k = o->cores || (!steps_by_one(p, o, o->axes, o->naxes) && steps_by_one(p, o, k->at, k->n));
-}
-
-static bool has_step_one(const emitter *e, const expr *read, int axis) {
-    const access *a = entry_of((emitter *)e, read)->read;
-    return a->affine && a->coef[axis]->op == X_CONST && a->coef[axis]->i == 1;
+    bool by_rows = is_last_contiguous(p, o, o->axes, o->naxes);
+    o->along_k = o->cores || (!by_rows && is_last_contiguous(p, o, k->at, k->n));
 }
 
 // Loop interchange: the K axis along which most operands are contiguous comes last, the longest of such: the
@@ -172,7 +169,7 @@ static contraction with_runs(const emitter *e, const contraction *c) {
     axis_list *k = &own.k_axes;
     int best = -1, most = 0;
     for (int j = 0; j < k->n && e->t->fp != FP_STRICT; j++) {
-        int axis = k->at[j], runs = has_step_one(e, c->a, axis) + has_step_one(e, c->b, axis);
+        int axis = k->at[j], runs = is_contiguous(e, c->a, axis) + is_contiguous(e, c->b, axis);
         bool longer = best >= 0 && e->extent[axis]->max > e->extent[k->at[best]]->max;
         if (gpu_core_axis(e->t, c, c->a) == axis || gpu_core_axis(e->t, c, c->b) == axis) runs = 3;
         if (runs > most || (runs && runs == most && longer)) best = j, most = runs;
@@ -238,23 +235,22 @@ static ins *result_at(product *p, ins *i, ins *j) {
 }
 
 // Opens the bounds check of partial tiles; NULL: there are none.
-static ins *open_guard(product *p, const operand *o, ins *at) {
+static scope open_guard(product *p, const operand *o, ins *at) {
     bool whole = dim_is_const(o->extent) && dim_value(o->extent) % o->side == 0;
-    return whole ? NULL : lb_if(p->g->b, lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, o->extent)));
+    return scope_if(p->g->e, whole ? NULL : lb_cmp(p->g->b, L_SLT, at, emit_dim(p->g->e, o->extent)));
 }
 
 static void write_result(product *p, ins *i, access *to) {
     gpu *g = p->g;
     emitter *e = g->e;
     ins *j = gpu_unroll(g->b, "j", p->t.each_n);
-    ins *at = lb_add(g->b, p->b.first, position(p, j, true)), *inside = open_guard(p, &p->b, at);
-    scope mark = scope_open(e);
+    ins *at = lb_add(g->b, p->b.first, position(p, j, true));
+    scope inside = open_guard(p, &p->b, at);
     gpu_set_counters(g, p->b.axes, p->b.naxes, at);
     e->state[0] = lb_load(g->b, lt(p->kind, 1), p->acc, result_at(p, i, j), 0);
     emit_write(e, p->c->w, to, NULL);
     gpu_clear_counters(g, p->b.axes, p->b.naxes);
-    scope_close(e, mark);
-    if (inside) lb_end(g->b, inside);
+    scope_close(e, inside);
     lb_end(g->b, j);
 }
 
@@ -303,14 +299,13 @@ static void write_results(product *p, access *to) {
     ins *when;
     bool pairs = pairs_fit(p, to, &when);
     ins *i = gpu_unroll(g->b, "i", p->t.each_m);
-    ins *at = lb_add(g->b, p->a.first, position(p, i, false)), *inside = open_guard(p, &p->a, at);
-    scope mark = scope_open(g->e);
+    ins *at = lb_add(g->b, p->a.first, position(p, i, false));
+    scope inside = open_guard(p, &p->a, at);
     gpu_set_counters(g, p->a.axes, p->a.naxes, at);
     if (pairs) write_pair(p, i, to, when);
     else write_result(p, i, to);
     gpu_clear_counters(g, p->a.axes, p->a.naxes);
-    scope_close(g->e, mark);
-    if (inside) lb_end(g->b, inside);
+    scope_close(g->e, inside);
     lb_end(g->b, i);
 }
 
