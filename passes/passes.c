@@ -6,24 +6,11 @@
 #include "passes/layout/concat_elision.h"
 #include "passes/layout/layout.h"
 #include "passes/memory/spaces.h"
-#include "passes/rewrite/round_constants.h"
-#include "passes/rewrite/split_attention.h"
-#include "passes/rewrite/split_stages.h"
-#include "passes/rewrite/split_sum.h"
-#include "passes/rewrite/tables.h"
-#include "passes/rewrite/widen.h"
-
-void pass_tables(pass_context *c) { tabulate_program(c->program); }
 
 void pass_winograd(pass_context *c) { choose_algorithms(c->program, c->target, &c->algorithms); }
-void pass_split_sums(pass_context *c) { split_sums(c->program, c->target); }
-void pass_split_attention(pass_context *c) { split_attentions(c->program); }
 
 // Vectors and dot products profit from layouts; scalar code is as fast without the copies.
 static bool wants_layouts(const pass_context *c) { return c->target->vector_bits || c->target->dsp; }
-void pass_widen(pass_context *c) {
-    if (c->target->vector_bits) widen_halves(c->program);
-}
 void pass_channels(pass_context *c) {
     if (wants_layouts(c)) assign_channels(c->program);
 }
@@ -34,8 +21,6 @@ void pass_halos(pass_context *c) {
 void pass_panels(pass_context *c) {
     if (wants_layouts(c)) pack_panels(c->program);
 }
-void pass_split_stages(pass_context *c) { split_stages(c->program); }
-void pass_round(pass_context *c) { round_constants(c->program, c->target); }
 void pass_gpu_layout(pass_context *c) { assign_gpu_layouts(c->program, c->target); }
 void pass_place(pass_context *c) { assign_spaces(c->program); }
 

@@ -159,16 +159,19 @@ static expr *read_literal(cloning *g, const expr *e, expr **index, expr *guard, 
     return guard ? x_select(g->to, guard, v, fill ? fill : x_zero(g->to, t)) : v;
 }
 
-static void remake_with_literals(kernel *k) {
-    kernel *old = kernel_begin(k);
-    arena *scratch = arena_new();
-    cloning *g = clone_same(scratch, k, old);
-    g->read = read_literal;
-    for (int j = 0; j < old->stages.n; j++) {
-        stage *s = clone_stage(g, old->stages.at[j]);
-        for (int i = 0; i < old->stages.at[j]->writes.n; i++)
-            clone_write(g, s, &old->stages.at[j]->writes.at[i]);
+void clone_all(cloning *g) {
+    for (int j = 0; j < g->from->stages.n; j++) {
+        stage *s = clone_stage(g, g->from->stages.at[j]);
+        for (int i = 0; i < g->from->stages.at[j]->writes.n; i++)
+            clone_write(g, s, &g->from->stages.at[j]->writes.at[i]);
     }
+}
+
+static void remake_with_literals(kernel *k) {
+    arena *scratch = arena_new();
+    cloning *g = clone_same(scratch, k, kernel_begin(k));
+    g->read = read_literal;
+    clone_all(g);
     arena_destroy(scratch);
 }
 
@@ -182,8 +185,8 @@ void fuse_literals(fuse *f) {
 }
 
 // ---------------------------------------------------------------- the passes
-static fuse fuse_begin(program *p, const fuse_options *o, bool late) {
-    fuse f = {.p = p, .o = o, .arena = arena_new(), .late = late};
+static fuse fuse_begin(program *p, bool strict, bool late) {
+    fuse f = {.p = p, .strict = strict, .arena = arena_new(), .late = late};
     f.uses = uses_build(f.arena, p);
     for (int j = 0; j < f.uses->n; j++) {
         site *at = &f.uses->sites[j];
@@ -195,8 +198,7 @@ static fuse fuse_begin(program *p, const fuse_options *o, bool late) {
 
 static void run(pass_context *c, bool late, void (*part)(fuse *f)) {
     program *p = c->program;
-    fuse_options o = {.strict = c->target && c->target->fp == FP_STRICT};
-    fuse f = fuse_begin(p, &o, late);
+    fuse f = fuse_begin(p, c->target && c->target->fp == FP_STRICT, late);
     part(&f);
     c->changed = f.changed;
     if (f.changed) {
@@ -225,7 +227,7 @@ void pass_reciprocal(pass_context *c) { run(c, true, fuse_divide); }
 // Half floats are computed as f32 within a kernel; other small types must be representable.
 expr *as_stored(const fuse *f, kernel *k, expr *value, dtype t) {
     if (dtype_compute(t) == t || (value->op == X_READ && value->buffer->dtype == t)) return value;
-    if ((t == DT_F16 || t == DT_BF16) && !f->o->strict) return value;
+    if ((t == DT_F16 || t == DT_BF16) && !f->strict) return value;
     // Like a store: the cast that made a float8 decided on saturation.
     return dtype_is_float(t) ? x_round_to(k, value, t, dtype_bits(t) != 8) : x_cast(k, value, t, true);
 }

@@ -58,18 +58,16 @@ static bool read_form(joint *j) {
 // ---------------------------------------------------------------- how the producer writes
 static bool write_form(joint *j) {
     int n = 0;
-    for (int s = 0; s < j->pk->stages.n; s++) {
-        const stage *st = j->pk->stages.at[s];
-        for (int i = 0; i < st->writes.n; i++) {
-            const write *w = &st->writes.at[i];
-            if (j->stretched && root_of(w->to) != j->root) return false;
-            if (root_of(w->to) != j->root) continue;
-            if (w->combine != COMBINE_SET || (j->to && j->to != w->to)) return false;
-            j->to = w->to;
-            n++;
-            for (int d = 0; j->stretched && d < w->to->rank; d++)
-                if (j->view == w->to && j->stride[d] && w->index[d]->op != X_AXIS) return false;
-        }
+    write_list all = kernel_write_list(j->pk);
+    for (int i = 0; i < all.n; i++) {
+        const write *w = all.at[i];
+        if (j->stretched && root_of(w->to) != j->root) return false;
+        if (root_of(w->to) != j->root) continue;
+        if (w->combine != COMBINE_SET || (j->to && j->to != w->to)) return false;
+        j->to = w->to;
+        n++;
+        for (int d = 0; j->stretched && d < w->to->rank; d++)
+            if (j->view == w->to && j->stride[d] && w->index[d]->op != X_AXIS) return false;
     }
     if (j->stretched && (j->view != j->to || n != 1 || j->keep)) return false;
     return n > 0 && n <= MOST_WRITES;
@@ -155,9 +153,9 @@ static void begin_kernel(joint *j) {
 }
 
 static const write *write_to(const kernel *k, const buffer *to) {
-    for (int s = 0; s < k->stages.n; s++)
-        for (int i = 0; i < k->stages.at[s]->writes.n; i++)
-            if (k->stages.at[s]->writes.at[i].to == to) return &k->stages.at[s]->writes.at[i];
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->to == to) return all.at[j];
     return NULL;
 }
 

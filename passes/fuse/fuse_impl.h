@@ -13,8 +13,8 @@
 #ifndef ONNXC_PASSES_FUSE_FUSE_IMPL_H
 #define ONNXC_PASSES_FUSE_FUSE_IMPL_H
 #include "ir/kernel/clone.h"
+#include "ir/kernel/program.h"
 #include "ir/kernel/uses.h"
-#include "passes/fuse/fuse.h"
 #include "passes/match/form.h"
 
 // Limits of a fused kernel, so that the passes are linear and kernels compile in reasonable time.
@@ -30,7 +30,7 @@ enum {
 // ---------------------------------------------------------------- def-use of the program
 typedef struct fuse {
     program *p;
-    const fuse_options *o;
+    bool strict;  // values that are no longer stored are still rounded to the type of their storage
     arena *arena; // lives as long as the def-use lists
     uses *uses;
     site_list order;     // kernels in program order
@@ -54,6 +54,7 @@ bool can_move_down(fuse *f, const site *a, const site *b);
 void fuse_changed(fuse *f, site *at); // updates the uses of its kernel
 void fuse_removed(fuse *f, site *at);
 void merge_names(kernel *into, const kernel *head, const kernel *tail);
+void clone_all(cloning *g);         // all stages and writes
 bool small_enough(const kernel *k); // within the limits of nodes, stages and buffers
 
 // value as it would be after a store to and a load from memory of type t.

@@ -170,17 +170,12 @@ static expr *read_through(cloning *g, const expr *e, expr **index, expr *guard, 
 }
 
 static bool rewrite_reads(inlining *in, kernel *k) {
-    kernel *old = kernel_begin(k);
-    cloning *g = clone_same(in->scratch, k, old);
+    cloning *g = clone_same(in->scratch, k, kernel_begin(k));
     g->read = read_through;
     g->user = in;
-    for (int j = 0; j < old->stages.n; j++) {
-        stage *s = clone_stage(g, old->stages.at[j]);
-        for (int i = 0; i < old->stages.at[j]->writes.n; i++) {
-            write *w = clone_write(g, s, &old->stages.at[j]->writes.at[i]);
-            w->to = merge_access(in->f, k, w->to, w->index);
-        }
-    }
+    clone_all(g);
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++) all.at[j]->to = merge_access(in->f, k, all.at[j]->to, all.at[j]->index);
     return !in->failed;
 }
 

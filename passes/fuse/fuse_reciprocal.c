@@ -70,19 +70,16 @@ static expr *multiply(cloning *g, const expr *e) {
 }
 
 static void remake(kernel *k, divide *d, arena *scratch) {
-    kernel *old = kernel_begin(k);
-    cloning *g = clone_same(scratch, k, old);
+    cloning *g = clone_same(scratch, k, kernel_begin(k));
     g->node = multiply;
     g->user = d;
-    for (int j = 0; j < old->stages.n; j++) {
-        const stage *from = old->stages.at[j];
-        stage *s = clone_stage(g, from);
-        for (int i = 0; i < from->writes.n; i++) {
-            write *w = clone_write(g, s, &from->writes.at[i]);
-            bool scalar = w->to->role == BUF_LOCAL && w->to->rank == 0;
-            if (scalar && d->local[w->to->id].reciprocal)
-                w->value = x_div(k, x_float(k, w->value->dtype, 1), w->value);
-        }
+    clone_all(g);
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++) {
+        write *w = all.at[j];
+        bool scalar = w->to->role == BUF_LOCAL && w->to->rank == 0;
+        if (scalar && d->local[w->to->id].reciprocal)
+            w->value = x_div(k, x_float(k, w->value->dtype, 1), w->value);
     }
 }
 

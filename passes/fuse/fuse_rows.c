@@ -81,33 +81,23 @@ static void pair_axes(rows *r, int a1, int a2) {
 static void pair_shared(rows *r, shared *s) {
     int with[MAX_RANK];
     for (int d = 0; d < MAX_RANK; d++) with[d] = UNSEEN;
-    for (int j = 0; j < r->k1.stages.n; j++) {
-        const stage *st = r->k1.stages.at[j];
-        for (int i = 0; i < st->writes.n; i++) {
-            const write *w = &st->writes.at[i];
-            if (root_of(w->to) != s->root) continue;
-            if (s->to && (s->to != w->to)) r->failed = true;
-            if (!write_is_plain(w)) r->failed = true;
-            s->to = w->to;
-        }
+    write_list all = kernel_write_list(&r->k1);
+    for (int j = 0; j < all.n; j++) {
+        const write *w = all.at[j];
+        if (root_of(w->to) != s->root) continue;
+        r->failed |= (s->to && s->to != w->to) || !write_is_plain(w);
+        s->to = w->to;
     }
-    if (r->failed || !s->to) {
-        r->failed = true;
-        return;
-    }
+    r->failed |= !s->to;
+    if (r->failed) return;
     expr_list reads = reads_only(kernel_nodes(r->scratch, r->p2->s->kernel, PART_ALL));
     for (int j = 0; j < reads.n; j++)
         if (root_of(reads.at[j]->buffer) == s->root) look_read(r, s, reads.at[j], with);
-    for (int j = 0; j < r->k1.stages.n; j++) {
-        const stage *st = r->k1.stages.at[j];
-        for (int i = 0; i < st->writes.n; i++) {
-            const write *w = &st->writes.at[i];
-            if (w->to != s->to) continue;
-            for (int d = 0; d < w->to->rank; d++) {
-                bool ok = fits(r, w, d, with[d]);
-                if (ok && s->axis1[d] != UNSEEN && s->axis1[d] != w->index[d]->axis) ok = false;
-                s->axis1[d] = ok ? w->index[d]->axis : NONE;
-            }
+    for (int j = 0; j < all.n; j++) {
+        const write *w = all.at[j];
+        for (int d = 0; w->to == s->to && d < w->to->rank; d++) {
+            bool ok = fits(r, w, d, with[d]) && (s->axis1[d] == UNSEEN || s->axis1[d] == w->index[d]->axis);
+            s->axis1[d] = ok ? w->index[d]->axis : NONE;
         }
     }
     for (int d = 0; d < s->to->rank; d++)
@@ -225,7 +215,7 @@ static bool worth_it(const rows *r) {
 // ---------------------------------------------------------------- building
 static dtype local_type(const rows *r, dtype t) {
     bool half = t == DT_F16 || t == DT_BF16;
-    return half && !r->f->o->strict ? DT_F32 : t;
+    return half && !r->f->strict ? DT_F32 : t;
 }
 
 static int inner_index(const shared *s, expr *const *at, expr **out) {

@@ -3,6 +3,7 @@
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
 
 typedef struct join {
     program *p;
@@ -296,11 +297,11 @@ static expr *move_read(void *user, kernel *k, const expr *read) {
 static void move_part(kernel *k, const part *p) {
     part copy = *p;
     if (kernel_reads(k, p->from)) kernel_rewrite_reads(k, move_read, &copy);
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
-            write *w = &k->stages.at[j]->writes.at[i];
-            if (w->to == p->from) w->index = shifted(k, p, w->index), w->to = p->to;
-        }
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++) {
+        write *w = all.at[j];
+        if (w->to == p->from) w->index = shifted(k, p, w->index), w->to = p->to;
+    }
 }
 
 static void drop_copies(kernel *k, const part *p) {

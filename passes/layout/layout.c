@@ -143,9 +143,9 @@ static const step *last_writer(const assign *a, const region *r, const step *fir
 
 static void write_elsewhere(kernel *k, const buffer *from, buffer *to) {
     kernel_swap_reads(k, from, to);
-    for (int s = 0; s < k->stages.n; s++)
-        for (int w = 0; w < k->stages.at[s]->writes.n; w++)
-            if (k->stages.at[s]->writes.at[w].to == from) k->stages.at[s]->writes.at[w].to = to;
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->to == from) all.at[j]->to = to;
 }
 
 static void copy_out(assign *a, region *r, const step *s, const conv_form *f) {
@@ -310,12 +310,16 @@ static int physical_place(const expr *read, int axis) {
     return b->rank;
 }
 
+static bool has_entry(const layout *l, int axis) {
+    for (int j = 0; j < l->n; j++)
+        if (l->order[j].axis == axis) return true;
+    return false;
+}
+
 static void add_entries_by_axis(layout *l, const expr *b, int axis, int skip) {
     for (int j = 0; j < b->buffer->rank; j++) {
-        if (j == skip || !expr_uses_axis(b->index[j], axis)) continue;
-        bool have = false;
-        for (int i = 0; i < l->n; i++) have |= l->order[i].axis == j;
-        if (!have) l->order[l->n++] = (struct layout_entry){j, 0};
+        bool fresh = j != skip && expr_uses_axis(b->index[j], axis) && !has_entry(l, j);
+        if (fresh) l->order[l->n++] = (struct layout_entry){j, 0};
     }
 }
 
@@ -348,12 +352,9 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     l->order[l->n++] = (struct layout_entry){n_axis, 0};
     for (int j = 0; j < c->k_axes.n; j++) add_entries_by_axis(l, c->b, k[j], n_axis);
     for (int j = 0; j < c->b->buffer->rank; j++) { // axes of extent 1 that no kernel axis indexes
-        bool have = false;
-        for (int i = 0; i < l->n; i++) have |= l->order[i].axis == j;
-        if (!have) {
-            memmove(l->order + 1, l->order, (size_t)l->n++ * sizeof *l->order);
-            l->order[0] = (struct layout_entry){j, 0};
-        }
+        if (has_entry(l, j)) continue;
+        memmove(l->order + 1, l->order, (size_t)l->n++ * sizeof *l->order);
+        l->order[0] = (struct layout_entry){j, 0};
     }
     return l;
 }

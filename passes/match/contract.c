@@ -145,6 +145,12 @@ static bool find(const kernel *k, stage *s, int nouter, contraction *c) {
     return true;
 }
 
+axis_list contraction_columns(const contraction *c) {
+    axis_list l = c->other_n;
+    if (c->n >= 0) l.at[l.n++] = c->n;
+    return l;
+}
+
 bool contraction_find(const kernel *k, contraction *c) {
     return k->stages.n == 1 && !k->locals.n && find(k, k->stages.at[0], k->nouter, c);
 }

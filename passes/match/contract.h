@@ -26,6 +26,7 @@ typedef struct contraction {
 // False if k has another form. n is the axis of b along which the output is contiguous in its layout; -1 if
 // there is none.
 bool contraction_find(const kernel *k, contraction *c);
+axis_list contraction_columns(const contraction *c); // other_n, then n
 // The same for one stage of several, with fixed outer axes.
 bool contraction_in_stage(const kernel *k, stage *s, contraction *c);
 bool axis_in(const axis_list *l, int axis);

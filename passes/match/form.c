@@ -9,6 +9,14 @@ dim *expr_known_dim(const kernel *k, const expr *x) {
     return x->op == X_CONST ? dim_const(k->program->dims, x->i) : NULL;
 }
 
+write_list kernel_write_list(const kernel *k) {
+    write_list l = {0};
+    for (int s = 0; s < k->stages.n; s++)
+        for (int j = 0; j < k->stages.at[s]->writes.n; j++)
+            VEC_PUSH(k->arena, &l, &k->stages.at[s]->writes.at[j]);
+    return l;
+}
+
 bool write_is_plain(const write *w) { return w->when == WRITE_END && w->combine == COMBINE_SET && !w->guard; }
 
 bool stage_writes_at_end(const stage *s) {

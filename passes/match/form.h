@@ -5,8 +5,10 @@
 
 bool expr_is_int(const expr *x, int64_t v);          // the integer constant v
 dim *expr_known_dim(const kernel *k, const expr *x); // of a constant or X_DIM, else NULL
-bool write_is_plain(const write *w);                 // unguarded, sets, after all reductions
-bool stage_writes_at_end(const stage *s);            // all of its writes are WRITE_END
+typedef VEC(write *) write_list;
+write_list kernel_write_list(const kernel *k); // of all stages, in order; lives as long as k
+bool write_is_plain(const write *w);           // unguarded, sets, after all reductions
+bool stage_writes_at_end(const stage *s);      // all of its writes are WRITE_END
 bool stage_scans(const kernel *k, const stage *s);
 bool stage_reduces(const kernel *k, const stage *s, const expr *x); // x varies along its reduce or scan axes
 // The only dim of an access that the axis indexes, -1: none or several; plain: the index is the axis itself.

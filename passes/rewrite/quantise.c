@@ -328,12 +328,12 @@ static expr *flip_read(void *user, kernel *k, const expr *read) {
 
 static void flip_kernel(flip *f, bool writes) {
     kernel_rewrite_reads(f->k, flip_read, f);
-    for (int i = 0; writes && i < f->k->stages.n; i++)
-        for (int j = 0; j < f->k->stages.at[i]->writes.n; j++) {
-            write *w = &f->k->stages.at[i]->writes.at[j];
-            if (is_wished(f, w->to) && w->value->dtype != w->to->dtype)
-                w->value = flipped_value(f->k, w->value, w->to->dtype);
-        }
+    write_list all = kernel_write_list(f->k);
+    for (int j = 0; writes && j < all.n; j++) {
+        write *w = all.at[j];
+        if (is_wished(f, w->to) && w->value->dtype != w->to->dtype)
+            w->value = flipped_value(f->k, w->value, w->to->dtype);
+    }
 }
 
 static buffer *flipped_constant(quantise *q, const buffer *b) {
@@ -450,13 +450,12 @@ static expr *restore_read(void *user, kernel *k, const expr *read) {
 }
 
 static void find_writes(storage *of, kernel *k) {
-    for (int i = 0; i < k->stages.n; i++)
-        for (int j = 0; j < k->stages.at[i]->writes.n; j++) {
-            write *w = &k->stages.at[i]->writes.at[j];
-            if (w->to->role != BUF_TEMP) continue;
-            storage *s = &of[buffer_root(w->to)->id];
-            s->w = w, s->k = k, s->writes++;
-        }
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++) {
+        if (all.at[j]->to->role != BUF_TEMP) continue;
+        storage *s = &of[buffer_root(all.at[j]->to)->id];
+        s->w = all.at[j], s->k = k, s->writes++;
+    }
 }
 
 static void narrow_storage(quantise *q) {

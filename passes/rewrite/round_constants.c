@@ -5,6 +5,7 @@
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
 #include "passes/match/contract.h"
+#include "passes/passes.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 #include <string.h>
 
@@ -78,7 +79,9 @@ static void read_instead(roundings *r, kernel *k) {
         if (r->to[both[j]->id]) st->step = expr_swap_reads(k, st->step, both[j], r->to[both[j]->id]);
 }
 
-void round_constants(program *p, const target *t) {
+void pass_round(pass_context *c) {
+    program *p = c->program;
+    const target *t = c->target;
     dtype as = t->precision == PRECISION_F16 ? DT_F16 : t->precision == PRECISION_BF16 ? DT_BF16 : DT_NONE;
     if (!as) return;
     arena *scratch = arena_new();

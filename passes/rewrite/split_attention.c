@@ -14,9 +14,9 @@
 //
 // If the number of queries and keys is known only at run time, the program selects there between these two
 // kernels and the original one.
-#include "passes/rewrite/split_attention.h"
 #include "ir/kernel/edit.h"
 #include "passes/match/attention.h"
+#include "passes/passes.h"
 #include "passes/rewrite/variant.h"
 #include <math.h>
 
@@ -62,6 +62,8 @@ static bool find(split *s) {
     dims *d = s->p->dims;
     if (!attention_match(s->old, &s->a) || s->a.kept || s->old->messages.n || !is_known(s->old)) return false;
     if (shows_rounding(&s->a)) return false;
+    for (int j = 0; j < s->old->locals.n; j++)
+        if (s->old->locals.at[j]->rank > 1) return false; // the others have one row of keys
     s->rows = dim_const(d, 1);
     for (int j = 0; j < s->old->nouter; j++) s->rows = dim_mul(s->rows, s->old->axes.at[j].extent);
     s->keys = s->old->axes.at[s->a.j].extent;
@@ -246,7 +248,8 @@ static void split_step(program *p, region *r, step *at) {
     variant_replace(p, r, at, pieces, s.k, dim_is_const(condition(&s)) ? NULL : condition(&s));
 }
 
-void split_attentions(program *p) {
+void pass_split_attention(pass_context *c) {
+    program *p = c->program;
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;

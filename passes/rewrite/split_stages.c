@@ -6,26 +6,25 @@
 //
 // On a GPU one block runs a kernel of several stages for each position of the outer axes, of which a
 // concatenation of images has only one.
-#include "passes/rewrite/split_stages.h"
 #include "ir/kernel/clone.h"
 #include "ir/kernel/edit.h"
-#include "ir/kernel/program.h"
+#include "passes/match/form.h"
+#include "passes/passes.h"
 
 static bool writes_root(const kernel *k, const buffer *root) {
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++)
-            if (root_of(k->stages.at[j]->writes.at[i].to) == root) return true;
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (root_of(all.at[j]->to) == root) return true;
     return false;
 }
 
 static bool may_split(const kernel *k) {
     if (k->stages.n < 2 || k->locals.n) return false;
-    for (int j = 0; j < k->stages.n; j++) {
-        const stage *s = k->stages.at[j];
-        if (s->states.n) return false;
-        for (int i = 0; i < s->writes.n; i++)
-            if (s->writes.at[i].combine != COMBINE_SET) return false;
-    }
+    for (int j = 0; j < k->stages.n; j++)
+        if (k->stages.at[j]->states.n) return false;
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++)
+        if (all.at[j]->combine != COMBINE_SET) return false;
     expr_list reads = reads_only(kernel_nodes(k->arena, k, PART_ALL));
     for (int j = 0; j < reads.n; j++)
         if (writes_root(k, root_of(reads.at[j]->buffer))) return false;
@@ -61,7 +60,8 @@ static void split_kernel(program *p, region *r, step *s) {
     s->kernel = kernel_of_stage(p, k, k->stages.at[k->stages.n - 1]);
 }
 
-void split_stages(program *p) {
+void pass_split_stages(pass_context *c) {
+    program *p = c->program;
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;

@@ -10,10 +10,11 @@
 //
 // If the number of rows (or columns) is known only at run time, the program selects there between these
 // kernels, if there are few, and the original one.
-#include "passes/rewrite/split_sum.h"
 #include "ir/kernel/edit.h"
+#include "ir/target.h"
 #include "passes/match/contract.h"
 #include "passes/match/form.h"
+#include "passes/passes.h"
 #include "passes/rewrite/variant.h"
 
 // Blocks are tiles of SIDE x SIDE results; a piece of at least LEAST terms is worth a block.
@@ -64,8 +65,7 @@ static axis_list known(const kernel *k, const int *axes, int n) {
 // Axes of unknown extent, which must be all rows or all columns, are assumed to be few.
 static sizes sizes_of(split *s) {
     const contraction *c = &s->c;
-    axis_list columns = c->other_n;
-    if (c->n >= 0) columns.at[columns.n++] = c->n;
+    axis_list columns = contraction_columns(c);
     axis_list m = known(c->k, c->m.at, c->m.n), n = known(c->k, columns.at, columns.n);
     sizes z = {extent_of(c->k, m.at, m.n), extent_of(c->k, n.at, n.n),
                extent_of(c->k, c->batch.at, c->batch.n), extent_of(c->k, c->k_axes.at, c->k_axes.n)};
@@ -202,11 +202,12 @@ static void split_step(program *p, const target *t, region *r, step *at) {
     variant_replace(p, r, at, parts, s.k, few);
 }
 
-void split_sums(program *p, const target *t) {
+void pass_split_sums(pass_context *c) {
+    program *p = c->program;
     step_list steps = program_steps(p->arena, p);
     for (int j = 0; j < steps.n; j++) {
         step *s = steps.at[j].s;
-        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) split_step(p, t, steps.at[j].region, s);
+        if (s->kind == STEP_KERNEL && !s->kernel->algorithm) split_step(p, c->target, steps.at[j].region, s);
     }
     program_compact(p);
 }

@@ -1,6 +1,9 @@
-// Lookup tables for functions of one byte. In: kernels. Out: kernels that read constants of 256 elements.
-#include "passes/rewrite/tables.h"
+// Lookup tables. In: kernels. Out: kernels in which written values that are functions of a single byte are reads of
+// constants of 256 elements, if computing them costs more. The interpreter computes the elements. Runs after
+// quantisation, which leaves chains of requantisations between bytes.
 #include "ir/kernel/eval.h"
+#include "passes/match/form.h"
+#include "passes/passes.h"
 #include <string.h>
 
 // A lookup costs about as much as LEAST_COST operations: vectors gather the elements one by one.
@@ -112,17 +115,18 @@ static expr *read_table(void *user, expr *e) {
 static void tabulate_kernel(kernel *k, map *made) {
     tables t = {.k = k, .scratch = arena_new(), .nlooks = k->exprs.n, .made = made};
     t.looks = ARENA_ARRAY(t.scratch, look, t.nlooks + 1);
-    for (int j = 0; j < k->stages.n; j++)
-        for (int i = 0; i < k->stages.at[j]->writes.n; i++) {
-            write *w = &k->stages.at[j]->writes.at[i];
-            expr_list all = expr_nodes(t.scratch, w->value);
-            for (int x = 0; x < all.n; x++) find_source(&t, all.at[x]);
-            w->value = expr_rewrite(k, w->value, read_table, &t);
-        }
+    write_list writes = kernel_write_list(k);
+    for (int j = 0; j < writes.n; j++) {
+        write *w = writes.at[j];
+        expr_list all = expr_nodes(t.scratch, w->value);
+        for (int x = 0; x < all.n; x++) find_source(&t, all.at[x]);
+        w->value = expr_rewrite(k, w->value, read_table, &t);
+    }
     arena_destroy(t.scratch);
 }
 
-void tabulate_program(program *p) {
+void pass_tables(pass_context *c) {
+    program *p = c->program;
     arena *scratch = arena_new();
     map made = {.arena = scratch};
     for (int j = 0; j < p->kernels.n; j++) tabulate_kernel(p->kernels.at[j], &made);

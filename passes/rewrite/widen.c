@@ -1,9 +1,11 @@
 // Widening of 16-bit floats. In: a program. Out: the same, with f32 storage of temporaries that products read
 // many times, and the same values.
-#include "passes/rewrite/widen.h"
 #include "ir/kernel/edit.h"
 #include "ir/kernel/uses.h"
+#include "ir/target.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
+#include "passes/passes.h"
 
 // Each element must contribute to at least this many results to pay for the additional traffic.
 enum { MANY = 32 };
@@ -30,13 +32,10 @@ static void fix_buffers(widening *w, arena *scratch) {
         w->fixed[buffer_root(b)->id] |= is_fixed(u, b);
     }
     for (int j = 0; j < w->p->kernels.n; j++) {
-        const kernel *k = w->p->kernels.at[j];
-        for (int s = 0; s < k->stages.n; s++)
-            for (int i = 0; i < k->stages.at[s]->writes.n; i++) {
-                const write *to = &k->stages.at[s]->writes.at[i];
-                if (to->to->role != BUF_LOCAL)
-                    w->fixed[buffer_root(to->to)->id] |= to->combine != COMBINE_SET;
-            }
+        write_list all = kernel_write_list(w->p->kernels.at[j]);
+        for (int i = 0; i < all.n; i++)
+            if (all.at[i]->to->role != BUF_LOCAL)
+                w->fixed[buffer_root(all.at[i]->to)->id] |= all.at[i]->combine != COMBINE_SET;
     }
 }
 
@@ -74,12 +73,12 @@ static void want_operands(widening *w, const kernel *k) {
 
 // ---------------------------------------------------------------- temporaries
 static void round_writes(const widening *w, kernel *k) {
-    for (int s = 0; s < k->stages.n; s++)
-        for (int i = 0; i < k->stages.at[s]->writes.n; i++) {
-            write *to = &k->stages.at[s]->writes.at[i];
-            const buffer *root = to->to->role == BUF_LOCAL ? NULL : buffer_root(to->to);
-            if (root && w->wanted[root->id]) to->value = x_round_to(k, to->value, root->dtype, true);
-        }
+    write_list all = kernel_write_list(k);
+    for (int j = 0; j < all.n; j++) {
+        write *to = all.at[j];
+        const buffer *root = to->to->role == BUF_LOCAL ? NULL : buffer_root(to->to);
+        if (root && w->wanted[root->id]) to->value = x_round_to(k, to->value, root->dtype, true);
+    }
 }
 
 static void widen_temporaries(widening *w) {
@@ -128,7 +127,9 @@ static void copy_inputs(widening *w, kernel *k) {
     }
 }
 
-void widen_halves(program *p) {
+void pass_widen(pass_context *c) {
+    program *p = c->program;
+    if (!c->target->vector_bits) return;
     arena *scratch = arena_new();
     widening w = {.p = p, .copies = {.arena = scratch}};
     w.fixed = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);

@@ -224,6 +224,12 @@ scope scope_axis(emitter *e, int axis, ins *begin, ins *end, int64_t step, loop_
     return s;
 }
 
+scope scope_parallel(emitter *e, int axis) {
+    ins *begin, *end;
+    axis_range(e, axis, &begin, &end);
+    return scope_axis(e, axis, begin, end, 1, LOOP_PARALLEL);
+}
+
 static ins **slot(emitter *e, int id, int which) {
     struct emit_entry *s = &e->entries[id];
     return which == 0 ? &s->value : which == 1 ? &s->index : &s->vindex;
@@ -408,6 +414,10 @@ static bool repeats_in_lanes(const emitter *e, const access *a) {
     return e->lanes <= MOST_REPEATED && (e->lanes % c == 0 || c % e->lanes == 0);
 }
 
+ins *load_lanes(lbuild *b, dtype t, ins *p, ins *at, int lanes, ins *n) {
+    return n ? load_element_n(b, t, p, at, lanes, n) : load_element(b, t, p, at, lanes);
+}
+
 // Adjacent elements, each broadcast to several lanes.
 static ins *load_repeated(emitter *e, access *a) {
     lbuild *b = &e->b;
@@ -416,8 +426,7 @@ static ins *load_repeated(emitter *e, access *a) {
     ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
     if (n == 1) return lb_splat(b, load_element(b, a->buffer->dtype, p, at, 1), e->lanes);
     ins *few = e->active ? emit_int_op(b, X_FLOORDIV, idx_addk(b, e->active, c - 1), lb_idx(b, c)) : NULL;
-    ins *loaded = few ? load_element_n(b, a->buffer->dtype, p, at, n, few)
-                      : load_element(b, a->buffer->dtype, p, at, n);
+    ins *loaded = load_lanes(b, a->buffer->dtype, p, at, n, few);
     for (int j = 0; j < e->lanes; j++) mask[j] = (int)(j / c);
     return lb_shuffle(b, loaded, loaded, mask, e->lanes);
 }
@@ -427,10 +436,8 @@ static ins *load_gathered(emitter *e, access *a) {
     return load_element_gather(&e->b, a->buffer->dtype, pointer_of(e, a->buffer), at);
 }
 static ins *load_neighbours(emitter *e, access *a) {
-    lbuild *b = &e->b;
-    dtype t = a->buffer->dtype;
     ins *p = pointer_of(e, a->buffer), *at = emit_index(e, a->offset);
-    return e->active ? load_element_n(b, t, p, at, e->lanes, e->active) : load_element(b, t, p, at, e->lanes);
+    return load_lanes(&e->b, a->buffer->dtype, p, at, e->lanes, e->active);
 }
 
 static bool may_be_run(const emitter *e, const access *a) {
@@ -645,11 +652,8 @@ void emit_write(emitter *e, const write *w, access *to, ins *v) {
     } else {
         ins *at = emit_index(e, to->offset);
         v = splat_to(e, v, true);
-        if (w->combine != COMBINE_SET) {
-            ins *old = e->active ? load_element_n(b, w->to->dtype, p, at, e->lanes, e->active)
-                                 : load_element(b, w->to->dtype, p, at, e->lanes);
-            v = combined(e, w, old, v);
-        }
+        if (w->combine != COMBINE_SET)
+            v = combined(e, w, load_lanes(b, w->to->dtype, p, at, e->lanes, e->active), v);
         if (e->active) store_element_n(b, w->to->dtype, p, at, v, e->lanes, e->active);
         else store_element(b, w->to->dtype, p, at, v, e->lanes);
     }

@@ -113,6 +113,8 @@ void emit_write(emitter *e, const write *w, access *to, ins *value);
 void emit_hoist(emitter *e, expr *x);
 bool emit_is_invariant(emitter *e, expr *x); // a scalar that is loop-invariant in them
 void emit_hoist_stage(emitter *e, const stage *s, access *const *writes); // of all expressions of the stage
+// `lanes` elements; n: only the first n of them, NULL: all.
+ins *load_lanes(lbuild *b, dtype t, ins *p, ins *at, int lanes, ins *n);
 // old combined with term by the reduction.
 ins *emit_reduce(emitter *e, reduce_op op, dtype t, ins *old, ins *term);
 // All lanes of v reduced to one.
@@ -129,6 +131,7 @@ scope scope_if(emitter *e, ins *condition); // NULL: always
 scope scope_else(emitter *e, scope s);
 scope scope_for(emitter *e, const char *name, ins *begin, ins *end, int64_t step, loop_role role);
 scope scope_axis(emitter *e, int axis, ins *begin, ins *end, int64_t step, loop_role role);
+scope scope_parallel(emitter *e, int axis); // over axis_range
 void scope_close(emitter *e, scope s);
 // The partial last vector of an axis, positions begin to end, if there are any: lanes past the end are inactive.
 scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end);

@@ -341,9 +341,7 @@ static void outer_loops(flash *f, int depth) {
         head(f);
         return;
     }
-    ins *begin, *end;
-    axis_range(e, depth, &begin, &end);
-    scope loop = scope_axis(e, depth, begin, end, 1, LOOP_PARALLEL);
+    scope loop = scope_parallel(e, depth);
     outer_loops(f, depth + 1);
     scope_close(e, loop);
 }

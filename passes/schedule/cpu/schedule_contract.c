@@ -147,9 +147,8 @@ static ins *factor_b(tiling *t, const tile *x, ins *at, int v) {
     const contraction *c = t->c;
     dtype dt = c->b->buffer->dtype;
     ins *p = pointer_of(e, c->b->buffer);
-    bool part = !t->packed && x->last && v == x->vectors - 1;
-    ins *loaded =
-        part ? load_element_n(&e->b, dt, p, at, t->lanes, x->last) : load_element(&e->b, dt, p, at, t->lanes);
+    ins *left = !t->packed && v == x->vectors - 1 ? x->last : NULL;
+    ins *loaded = load_lanes(&e->b, dt, p, at, t->lanes, left);
     return emit_column(t, x, v, c->term_b, loaded);
 }
 
@@ -623,10 +622,7 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
         n_loops(t);
         return;
     }
-    int a = axes->at[depth];
-    ins *begin, *end;
-    axis_range(e, a, &begin, &end);
-    scope loop = scope_axis(e, a, begin, end, 1, LOOP_PARALLEL);
+    scope loop = scope_parallel(e, axes->at[depth]);
     outer_loops(t, axes, depth + 1);
     scope_close(e, loop);
 }

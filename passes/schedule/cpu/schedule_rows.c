@@ -118,9 +118,7 @@ static void outer_loops(const row_vectors *r, int axis) {
         outer_loops(r, axis + 1);
         return;
     }
-    ins *begin, *end;
-    axis_range(e, axis, &begin, &end);
-    scope loop = scope_axis(e, axis, begin, end, 1, LOOP_PARALLEL);
+    scope loop = scope_parallel(e, axis);
     outer_loops(r, axis + 1);
     scope_close(e, loop);
 }

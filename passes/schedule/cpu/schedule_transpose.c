@@ -183,9 +183,7 @@ static void other_loops(transpose *t, int depth) {
         other_loops(t, depth + 1);
         return;
     }
-    ins *begin, *end;
-    axis_range(e, a, &begin, &end);
-    scope loop = scope_axis(e, a, begin, end, 1, LOOP_PARALLEL);
+    scope loop = scope_parallel(e, a);
     other_loops(t, depth + 1);
     scope_close(e, loop);
 }

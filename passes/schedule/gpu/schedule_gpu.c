@@ -12,7 +12,6 @@
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/common/nest.h"
-#include "passes/schedule/gpu/schedule_gpu_attention.h"
 #include "passes/schedule/gpu/schedule_gpu_impl.h"
 
 enum { THREADS = 256, ROW_THREADS = 128, WARP = 32 };
@@ -371,6 +370,9 @@ static void schedule_rows(gpu *g) {
     emitter *e = g->e;
     int outer[MAX_AXES];
     rows r = {.g = g};
+    if (e->k->nouter > MAX_AXES)
+        diag_fatal_missing(e->b.diag, e->k->loc, "kernel %s has %d outer axes; this build schedules %d",
+                           e->k->name, e->k->nouter, MAX_AXES);
     e->code->schedule = "rows";
     for (int a = 0; a < e->k->nouter; a++) outer[a] = a;
     gpu_launch(g, gpu_product_of(e, outer, e->k->nouter), ROW_THREADS);

@@ -9,14 +9,13 @@
 //
 // The products use tensor cores on 16-bit floats (schedule_gpu_flash_tensor.c) or multiply-adds of f32
 // (schedule_gpu_flash_threads.c). For tensor cores, the weights are rounded to 16 bits, as the result is.
-#include "passes/schedule/gpu/schedule_gpu_attention.h"
 #include "ir/kernel/program.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/gpu/schedule_gpu_flash.h"
 #include <math.h>
 
 bool gpu_attention_fits(const emitter *e, attention *a) {
-    if (e->t->fp == FP_STRICT || !attention_match(e->k, a)) return false;
+    if (e->t->fp == FP_STRICT || e->k->nouter > MAX_AXES || !attention_match(e->k, a)) return false;
     return flash_tensor_fits(e, a) || flash_threads_fit(e, a);
 }
 

@@ -23,24 +23,18 @@ static bool counts(const kernel *k, const expr *index, const dim *size, int axis
     return dim_value(n) % many == 0 || (!rest && dim_is(size, dim_value(n)));
 }
 
-// The only axis with several positions that the read uses, -1: none or several.
-static int only_axis(const kernel *k, const int *axes, int n, const expr *read) {
+// The only axis with several positions, -1: none or several.
+static int only_axis(const kernel *k, const int *axes, int n) {
     int found = -1, count = 0;
-    for (int j = 0; j < n; j++) {
-        if (dim_is(k->axes.at[axes[j]].extent, 1) || (read && !index_uses_axis(read, axes[j]))) continue;
-        found = axes[j];
-        count++;
-    }
+    for (int j = 0; j < n; j++)
+        if (!dim_is(k->axes.at[axes[j]].extent, 1)) found = axes[j], count++;
     return count == 1 ? found : -1;
 }
 
 // The row axis of an operand, -1: several.
 static int row_axis(const contraction *c, const expr *read) {
-    int axes[MAX_AXES], n = 0;
-    if (read == c->a) return only_axis(c->k, c->m.at, c->m.n, NULL);
-    for (int j = 0; j < c->other_n.n; j++) axes[n++] = c->other_n.at[j];
-    if (c->n >= 0) axes[n++] = c->n;
-    return only_axis(c->k, axes, n, NULL);
+    axis_list rows = read == c->a ? c->m : contraction_columns(c);
+    return only_axis(c->k, rows.at, rows.n);
 }
 
 // The kernel's reduce axis along which K tiles may be cut: the only one, or the contiguous one of the other
@@ -48,7 +42,7 @@ static int row_axis(const contraction *c, const expr *read) {
 static int slice_axis(const contraction *c, const expr *read, int depth) {
     const kernel *k = c->k;
     const expr *other = read == c->a ? c->b : c->a;
-    int only = only_axis(k, c->k_axes.at, c->k_axes.n, NULL);
+    int only = only_axis(k, c->k_axes.at, c->k_axes.n);
     if (only >= 0) return only;
     const buffer *b = other->buffer;
     int last = b->layout ? b->layout->order[b->layout->n - 1].axis : b->rank - 1;
@@ -79,8 +73,7 @@ bool gpu_find_cores(const target *t, const contraction *c, const expr *read, cor
 }
 
 bool gpu_prefers_warpgroups(const target *t, const contraction *c) {
-    axis_list columns = c->other_n;
-    if (c->n >= 0) columns.at[columns.n++] = c->n;
+    axis_list columns = contraction_columns(c);
     product_size s = {axes_extent(c->k, c->m.at, c->m.n),
                       axes_extent(c->k, columns.at, columns.n),
                       axes_extent(c->k, c->batch.at, c->batch.n),

@@ -1,7 +1,6 @@
 // Shared by the GPU schedules of attention.
 #ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_FLASH_H
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_FLASH_H
-#include "passes/match/attention.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 
 enum { FLASH_ROWS = 64, FLASH_MOST = 4 };

@@ -2,6 +2,7 @@
 #ifndef ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
 #define ONNXC_PASSES_SCHEDULE_GPU_SCHEDULE_GPU_IMPL_H
 #include "ir/loops/loops_gpu.h"
+#include "passes/match/attention.h"
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
@@ -31,6 +32,9 @@ static inline ins *gpu_divk(lbuild *b, ins *x, int64_t by) { return gpu_div(b, x
 
 // schedule_gpu_index.c: whether every position and byte offset, and all intermediate values, fit 32 bits.
 bool gpu_index_fits_32(const emitter *e);
+// schedule_gpu_attention.c: in kernels whose signature has no memory for locals
+bool gpu_attention_fits(const emitter *e, attention *a);
+void gpu_schedule_attention(gpu *g, const attention *a);
 // schedule_gpu_product.c
 bool gpu_product_fits(const contraction *c);
 void gpu_schedule_product(gpu *g, const contraction *c);

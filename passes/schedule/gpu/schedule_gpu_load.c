@@ -260,20 +260,14 @@ static void load_one(product *p, operand *o, ins *v, ins *at, ins *k, int number
     scope_close(p->g->e, valid);
 }
 
-// A word along K; elements outside of the operand are 0.
-static ins *load_word(product *p, operand *o, ins *at, ins *k) {
+// A word along K or, by_rows, along the rows; elements outside of the operand are 0.
+static ins *load_word(product *p, operand *o, ins *at, ins *k, bool by_rows) {
     lbuild *b = p->g->b;
     ins *v = lb_var(b, "v", emit_zero(b, lt(p->word, 1)));
-    for (int number = 0; number < per_word(p); number++)
-        load_one(p, o, v, at, idx_addk(b, k, number), number);
-    return lb_get(b, v);
-}
-
-// A word along the rows.
-static ins *load_transposed(product *p, operand *o, ins *at, ins *k) {
-    lbuild *b = p->g->b;
-    ins *v = lb_var(b, "v", lb_int(b, lt(LK_I32, 1), 0));
-    for (int number = 0; number < 2; number++) load_one(p, o, v, idx_addk(b, at, number), k, number);
+    for (int number = 0; number < per_word(p); number++) {
+        ins *to = idx_addk(b, by_rows ? at : k, number);
+        load_one(p, o, v, by_rows ? to : at, by_rows ? k : to, number);
+    }
     return lb_get(b, v);
 }
 
@@ -284,7 +278,7 @@ static void load_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     scope mark = scope_open(p->g->e);
     if (o->along_k) k = lb_add(b, k, idx_mulk(b, w, per_word(p)));
     else at = lb_add(b, at, w);
-    lb_store(b, o->staged, lb_add(b, to, w), load_word(p, o, at, k), 0);
+    lb_store(b, o->staged, lb_add(b, to, w), load_word(p, o, at, k, false), 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
 }
@@ -382,7 +376,7 @@ void gpu_load_slice(product *p, operand *o, ins *k0) {
     place(p, o, j, &row, &word);
     ins *at = lb_add(b, o->first, row), *k = lb_add(b, k0, idx_mulk(b, word, per_word(p)));
     if (gpu_is_wide(o)) load_unit(p, o, at, k, idx_mulk(b, j, o->unit_rows * o->unit_words));
-    else lb_store(b, o->staged, j, load_word(p, o, at, k), 0);
+    else lb_store(b, o->staged, j, load_word(p, o, at, k, false), 0);
     scope_close(p->g->e, mark);
     lb_end(b, j);
 }
@@ -446,8 +440,9 @@ static void issue_words(product *p, operand *o, ins *at, ins *k, ins *to) {
     ins *w = gpu_unroll(b, "w", 4);
     scope mark = scope_open(p->g->e);
     ins *far = idx_mulk(b, w, per_word(p));
-    ins *word =
-        o->transposed ? load_transposed(p, o, lb_add(b, at, far), k) : load_word(p, o, at, lb_add(b, k, far));
+    if (o->transposed) at = lb_add(b, at, far);
+    else k = lb_add(b, k, far);
+    ins *word = load_word(p, o, at, k, o->transposed);
     lb_store(b, o->shared, lb_add(b, to, w), word, 0);
     scope_close(p->g->e, mark);
     lb_end(b, w);
