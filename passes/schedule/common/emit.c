@@ -250,14 +250,14 @@ void scope_close(emitter *e, scope s) {
     if (s.axis >= 0) e->counter[s.axis] = NULL;
     if (s.head) lb_end(&e->b, s.head);
 }
-static ins *keep(emitter *e, const expr *x, int which, ins *v) {
+static ins *cache_value(emitter *e, const expr *x, int which, ins *v) {
     entry_of(e, x);
     *slot(e, x->id, which) = v;
     VEC_PUSH(e->scratch, &e->log, (struct emit_log){x->id, which});
     return v;
 }
 
-void use_value(emitter *e, const expr *x, ins *v) { keep(e, x, 0, v); }
+void use_value(emitter *e, const expr *x, ins *v) { cache_value(e, x, 0, v); }
 
 scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end) {
     lbuild *b = &e->b;
@@ -363,7 +363,7 @@ static ins *index_of(emitter *e, expr *x, bool vector) {
         v = to_index(e, emit_value(e, x));
         if (vector && v->type.lanes == 1) v = lb_splat(b, v, lanes);
     }
-    return keep(e, x, vector ? 2 : 1, v);
+    return cache_value(e, x, vector ? 2 : 1, v);
 }
 
 ins *emit_index(emitter *e, expr *x) { return index_of(e, x, false); }
@@ -597,10 +597,10 @@ ins *emit_value(emitter *e, expr *x) {
     if (x->op == X_AXIS || x->op == X_DIM) return index_to_value(e, x);
     ins *known = entry_of(e, x)->value;
     if (known) return known;
-    if (x->op == X_READ) return keep(e, x, 0, emit_read(e, x));
-    if (x->op == X_CHECK) return keep(e, x, 0, emit_check(e, x));
+    if (x->op == X_READ) return cache_value(e, x, 0, emit_read(e, x));
+    if (x->op == X_CHECK) return cache_value(e, x, 0, emit_check(e, x));
     const expr *product = contracted(e, x);
-    if (product) return keep(e, x, 0, emit_contracted(e, x, product));
+    if (product) return cache_value(e, x, 0, emit_contracted(e, x, product));
     ins *arg[3] = {0};
     bool vector = false;
     for (int j = 0; j < expr_arity(x->op); j++) {
@@ -610,7 +610,7 @@ ins *emit_value(emitter *e, expr *x) {
     // A scalar condition of a select between vectors stays a scalar.
     for (int j = 0; vector && j < expr_arity(x->op); j++)
         if (!(x->op == X_SELECT && j == 0)) arg[j] = splat_to(e, arg[j], true);
-    return keep(e, x, 0, expr_apply(&e->b, x, arg));
+    return cache_value(e, x, 0, expr_apply(&e->b, x, arg));
 }
 
 ins *emit_vector(emitter *e, expr *x) { return splat_to(e, emit_value(e, x), e->lanes > 1); }
@@ -689,44 +689,44 @@ static bool is_safe_read(emitter *e, const expr *x) {
 
 // Among scalars that are not indices, only the largest expressions are hoisted, so that multiply-adds within them
 // stay one instruction.
-static void hoist_scalar(emitter *e, expr *x, bool available) {
-    if (available && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
+static void hoist_scalar(emitter *e, expr *x, bool hoistable) {
+    if (hoistable && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
 }
 
 static bool hoist_node(emitter *e, expr *x) {
     struct emit_entry *s = entry_of(e, x);
-    if (s->seen == e->epoch) return s->available;
-    bool available = x->op != X_STATE && x->op != X_OTHER && x->op != X_CHECK, own[3];
-    if (x->op == X_AXIS) available = e->counter[x->axis] != NULL;
-    for (int j = 0; j < expr_arity(x->op); j++) available &= own[j] = hoist_node(e, x->arg[j]);
+    if (s->seen == e->visit) return s->hoistable;
+    bool hoistable = x->op != X_STATE && x->op != X_OTHER && x->op != X_CHECK, own[3];
+    if (x->op == X_AXIS) hoistable = e->counter[x->axis] != NULL;
+    for (int j = 0; j < expr_arity(x->op); j++) hoistable &= own[j] = hoist_node(e, x->arg[j]);
     for (int j = 0; j < expr_arity(x->op); j++)
-        if (!available || varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
+        if (!hoistable || varies(e, x)) hoist_scalar(e, x->arg[j], own[j]);
     if (x->op == X_READ) {
         if (entry_of(e, x)->read) hoist_node(e, entry_of(e, x)->read->offset);
         if (x->guard) hoist_scalar(e, x->guard, hoist_node(e, x->guard)), hoist_node(e, x->fill);
-        available = is_safe_read(e, x);
-        if (available && !varies(e, x)) emit_value(e, x);
-    } else if (available && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
+        hoistable = is_safe_read(e, x);
+        if (hoistable && !varies(e, x)) emit_value(e, x);
+    } else if (hoistable && x->dtype == DT_I64 && expr_arity(x->op) && !varies(e, x)) {
         emit_index(e, x);
     }
     s = entry_of(e, x);
-    s->seen = e->epoch;
-    s->available = available;
-    return available;
+    s->seen = e->visit;
+    s->hoistable = hoistable;
+    return hoistable;
 }
 
 void emit_hoist(emitter *e, expr *x) {
-    e->epoch++;
+    e->visit++;
     hoist_node(e, x);
 }
 
 bool emit_is_invariant(emitter *e, expr *x) {
-    e->epoch++;
+    e->visit++;
     return hoist_node(e, x) && !varies(e, x);
 }
 
 void emit_hoist_stage(emitter *e, const stage *s, access *const *writes) {
-    e->epoch++;
+    e->visit++;
     for (int j = 0; j < s->states.n; j++)
         hoist_node(e, s->states.at[j].init), hoist_node(e, s->states.at[j].step);
     for (int j = 0; j < s->writes.n; j++) {

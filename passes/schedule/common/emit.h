@@ -56,10 +56,10 @@ typedef struct emitter {
         ins *value, *index, *vindex; // cached while their scope is open
         access *read;                // X_READ: set by emitter_stage
         uint8_t varies;              // along the vector axis: 0 not known yet, 1 no, 2 yes
-        bool available;              // as of visit `seen`
+        bool hoistable;              // as of visit `seen`
         int seen;
     } *entries; // by expression id
-    int nentries, epoch;
+    int nentries, visit;
     VEC(struct emit_log) log;   // values in the order made
     ins *status;                // variable, NULL: kernel has no checks
     int half;                   // of a complex128 element
