@@ -359,13 +359,13 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     return l;
 }
 
-// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where quad >=
+// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where dot4 >=
 // 0.
-static layout *panel_layout(arena *a, const contraction *c, int n_axis, int quad) {
+static layout *panel_layout(arena *a, const contraction *c, int n_axis, int dot4) {
     layout *l = column_layout(a, c, n_axis);
     l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
-    if (quad >= 0) l->order[l->n++] = (struct layout_entry){quad, QUAD};
-    spread_panels(l, c->b->buffer, n_axis, quad >= 0 ? PANEL * QUAD : PANEL);
+    if (dot4 >= 0) l->order[l->n++] = (struct layout_entry){dot4, DOT4};
+    spread_panels(l, c->b->buffer, n_axis, dot4 >= 0 ? PANEL * DOT4 : PANEL);
     return l;
 }
 
@@ -402,14 +402,14 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
-    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), quad = quad_axis(c);
-    bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || quad >= 0;
+    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), dot4 = dot4_axis(c);
+    bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || dot4 >= 0;
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
-    bool columns = quad < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
+    bool columns = dot4 < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
     const layout *l =
-        columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a->p->arena, c, n_axis, quad);
+        columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a->p->arena, c, n_axis, dot4);
     buffer *to;
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);

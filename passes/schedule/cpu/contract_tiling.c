@@ -40,8 +40,8 @@ static void order_k(tiling *t) {
     for (int i = 1; i < t->k.n; i++)
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
-            if (t->k.at[j] == t->quad) break; // that one comes last
-            if (t->k.at[j - 1] != t->quad && !is_longer_stride(y, x)) break;
+            if (t->k.at[j] == t->dot4_axis) break; // that one comes last
+            if (t->k.at[j - 1] != t->dot4_axis && !is_longer_stride(y, x)) break;
             int swap = t->k.at[j];
             t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
         }
@@ -87,8 +87,8 @@ static int64_t const_extent(const tiling *t, int axis) {
 }
 
 static int max_rows(const tiling *t, int vectors) {
-    int rows =
-        t->quad >= 0 ? quad_rows(t->e->t, t->c, vectors) : (t->e->t->vector_regs - 1 - vectors) / vectors;
+    int rows = t->dot4_axis >= 0 ? dot4_rows(t->e->t, t->c, vectors)
+                                 : (t->e->t->vector_regs - 1 - vectors) / vectors;
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
 }
@@ -261,7 +261,7 @@ void choose_blocks(tiling *t) {
     block_limits l;
     block_plan *p = &t->block;
     int64_t k_inner, width = (int64_t)t->vectors * t->lanes;
-    if (t->quad >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
+    if (t->dot4_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
     if (l.splits && !t->partial) return;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);

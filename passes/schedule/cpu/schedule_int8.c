@@ -53,15 +53,15 @@ static int neighbour_axis(const contraction *c) {
     return best;
 }
 
-int quad_axis(const contraction *c) {
+int dot4_axis(const contraction *c) {
     if (!are_bytes(c)) return -1;
     int a = neighbour_axis(c);
     return a < 0 ? -1 : axis_in_b(c, a);
 }
 
-bool is_quad_operand(const contraction *c, int *k) {
+bool is_dot4_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
-    if (!are_bytes(c) || !l || l->n < 3 || l->order[l->n - 1].tile != QUAD ||
+    if (!are_bytes(c) || !l || l->n < 3 || l->order[l->n - 1].tile != DOT4 ||
         l->order[l->n - 2].tile != PANEL)
         return false;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
@@ -71,7 +71,7 @@ bool is_quad_operand(const contraction *c, int *k) {
 
 // Without VNNI x86 widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2
 // x 2 sums and their operands fill the registers.
-int quad_rows(const target *t, const contraction *c, int vectors) {
+int dot4_rows(const target *t, const contraction *c, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     if (!t->vector_bits) return 2;
     if (!t->vnni) return (t->vector_regs - 2 * vectors - 3) / vectors;
@@ -104,7 +104,7 @@ static ins *some_bytes(emitter *e, const contraction *c, ins *at, ins *n) {
     return lb_get(b, word);
 }
 
-ins *load_quad(emitter *e, const contraction *c, ins *at, ins *n) {
+ins *load_dot4_a(emitter *e, const contraction *c, ins *at, ins *n) {
     lbuild *b = &e->b;
     ins *word;
     if (n) word = some_bytes(e, c, at, n);
@@ -112,12 +112,12 @@ ins *load_quad(emitter *e, const contraction *c, ins *at, ins *n) {
     return lb_splat(b, word, e->lanes);
 }
 
-ins *load_quads(emitter *e, const contraction *c, ins *at) {
+ins *load_dot4_b(emitter *e, const contraction *c, ins *at) {
     ins *p = lb_offset(&e->b, pointer_of(e, c->b->buffer), at, 1);
-    return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), QUAD);
+    return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), DOT4);
 }
 
-ins *dot_quads(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
+ins *dot4_products(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
     if (c->a->buffer->dtype == DT_U8) return lb_dot(&e->b, L_DOT4_US, acc, a, b);
     return c->b->buffer->dtype == DT_U8 ? lb_dot(&e->b, L_DOT4_US, acc, b, a)
                                         : lb_dot(&e->b, L_DOT4_SS, acc, a, b);

@@ -8,17 +8,17 @@
 #include "passes/match/contract.h"
 #include "passes/schedule/common/emit.h"
 
-enum { QUAD = 4 };
+enum { DOT4 = 4 };
 
 // B's logical axis to be blocked by 4, since A is contiguous along the same reduce axis; -1: none.
-int quad_axis(const contraction *c);
+int dot4_axis(const contraction *c);
 // Whether B is in panels blocked by 4 along K for this contraction; *k is the blocked reduce axis.
-bool is_quad_operand(const contraction *c, int *k);
+bool is_dot4_operand(const contraction *c, int *k);
 // Rows of accumulators that fit beside B's vectors.
-int quad_rows(const target *t, const contraction *c, int vectors);
+int dot4_rows(const target *t, const contraction *c, int vectors);
 
 // Four elements of A from `at`, or the first n of them (the others 0), broadcast to all lanes.
-ins *load_quad(emitter *e, const contraction *c, ins *at, ins *n);
-ins *load_quads(emitter *e, const contraction *c, ins *at); // of B: four elements per lane
-ins *dot_quads(emitter *e, const contraction *c, ins *acc, ins *a, ins *b);
+ins *load_dot4_a(emitter *e, const contraction *c, ins *at, ins *n);
+ins *load_dot4_b(emitter *e, const contraction *c, ins *at); // of B: four elements per lane
+ins *dot4_products(emitter *e, const contraction *c, ins *acc, ins *a, ins *b);
 #endif
