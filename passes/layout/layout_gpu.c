@@ -112,14 +112,14 @@ static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
 
 // ---------------------------------------------------------------- core matrices
 // How many products prefer a constant in core matrices, and the layout that the first one prefers.
-typedef struct wishes {
+typedef struct preference {
     int n;
     layout *want;
-} wishes;
+} preference;
 typedef struct constants {
     program *p;
     const target *t;
-    wishes *of; // by buffer id
+    preference *of; // by buffer id
 } constants;
 
 // Tiles are padded: no large constant may grow much.
@@ -131,29 +131,29 @@ static bool is_compact(const buffer *b, const layout *l) {
     return bytes <= SMALL || bytes / 5 * 4 <= dim_value(buffer_bytes(b));
 }
 
-static void wish_of_product(constants *c, const contraction *x, const expr *read) {
+static void prefer_in_product(constants *c, const contraction *x, const expr *read) {
     const buffer *b = read->buffer;
     core_axes axes;
     if (b->role != BUF_CONST || b->view_of || b->layout || !gpu_find_cores(c->t, x, read, &axes)) return;
     layout *want = ARENA_NEW(c->p->arena, layout);
     *want = layout_of_cores(b, &axes);
-    wishes *w = &c->of[b->id];
+    preference *w = &c->of[b->id];
     if (!w->n) w->want = want;
     if (layout_equal(w->want, want) && is_compact(b, want)) w->n++;
 }
 
-static void wish_of_kernel(constants *c, kernel *k) {
+static void prefer_in_kernel(constants *c, kernel *k) {
     contraction x;
     if (!contraction_find(k, &x) || !gpu_prefers_warpgroups(c->t, &x)) return;
-    wish_of_product(c, &x, x.a);
-    wish_of_product(c, &x, x.b);
+    prefer_in_product(c, &x, x.a);
+    prefer_in_product(c, &x, x.b);
 }
 
 static void lay_cores(program *p, const target *t, arena *scratch) {
-    constants c = {p, t, ARENA_ARRAY(scratch, wishes, p->buffers.n + 1)};
+    constants c = {p, t, ARENA_ARRAY(scratch, preference, p->buffers.n + 1)};
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < u->n; j++)
-        if (u->sites[j].s->kind == STEP_KERNEL) wish_of_kernel(&c, u->sites[j].s->kernel);
+        if (u->sites[j].s->kind == STEP_KERNEL) prefer_in_kernel(&c, u->sites[j].s->kernel);
     for (int j = 0; j < p->buffers.n; j++) {
         buffer *b = p->buffers.at[j];
         if (!c.of[j].n || !uses_are_direct(u, b, c.of[j].n)) continue;

@@ -46,7 +46,7 @@ typedef struct option {
     void *form;
     algorithm_cost direct, cost;
     double gain;
-    bool wished;
+    bool preferred;
 } option;
 
 static void refuse(const chooser *c, const kernel *k, const option *o) {
@@ -67,11 +67,11 @@ static int measured(const chooser *c, const kernel *k) {
 static bool best_option(const chooser *c, kernel *k, int way, option *best) {
     *best = (option){0};
     for (const algorithm *const *a = algorithms; *a; a++) {
-        choice wish = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->wish(c->o);
-        if (way > DIRECT && way != DIRECT + 1 + (int)(a - algorithms)) wish = CHOICE_NEVER;
-        void *form = wish == CHOICE_NEVER ? NULL : (*a)->match(c->scratch, k);
+        choice preference = c->o->only && c->o->only != *a ? CHOICE_NEVER : (*a)->choice_of(c->o);
+        if (way > DIRECT && way != DIRECT + 1 + (int)(a - algorithms)) preference = CHOICE_NEVER;
+        void *form = preference == CHOICE_NEVER ? NULL : (*a)->match(c->scratch, k);
         if (!form) continue;
-        option o = {*a, form, (*a)->direct(form), (*a)->cost(form), 0, wish == CHOICE_ALWAYS};
+        option o = {*a, form, (*a)->direct(form), (*a)->cost(form), 0, preference == CHOICE_ALWAYS};
         o.gain = least_gain(c, &o.direct, &o.cost);
         if (o.gain > best->gain) *best = o;
     }
@@ -86,7 +86,7 @@ static int way_of(const algorithm *x) {
 
 static int way_of_model(const chooser *c, kernel *k) {
     option o;
-    bool other = best_option(c, k, 0, &o) && (o.wished || is_worthwhile(c->t, o.gain));
+    bool other = best_option(c, k, 0, &o) && (o.preferred || is_worthwhile(c->t, o.gain));
     return other ? way_of(o.way) : DIRECT;
 }
 
@@ -108,7 +108,7 @@ static void consider(chooser *c, region *r, step *s) {
     if (!best_option(c, k, way, &o)) return;
     const char *key = c->o->chosen ? kernel_key(c->scratch, k) : NULL;
     int model = key ? way_of_model(c, k) : 0;
-    bool direct = way ? way == DIRECT : !o.wished && !is_worthwhile(c->t, o.gain);
+    bool direct = way ? way == DIRECT : !o.preferred && !is_worthwhile(c->t, o.gain);
     if (direct) refuse(c, k, &o);
     else change(c, r, s, &o);
     if (key) c->o->chosen(c->o->user, key, s->kernel, direct ? DIRECT : way_of(o.way), model);

@@ -29,7 +29,7 @@ typedef struct algorithm_cost {
 // An algorithm. `match` returns a form, which the caller passes to the other functions.
 typedef struct algorithm {
     const char *name;
-    choice (*wish)(const algorithm_options *o);
+    choice (*choice_of)(const algorithm_options *o);
     void *(*match)(arena *scratch, kernel *k); // NULL: not this kernel
     algorithm_cost (*cost)(const void *form);
     algorithm_cost (*direct)(const void *form); // of the original kernel

@@ -36,7 +36,7 @@ typedef struct quantise {
     program *p;
     const target *t;
     arena *scratch;
-    int8_t *wish; // preferred signedness by id of the root buffer: 1 unsigned, -1 signed
+    int8_t *sign; // preferred signedness by id of the root buffer: 1 unsigned, -1 signed
     const uses *uses;
     map flipped; // constant's id -> its copy of the other signedness
 } quantise;
@@ -311,15 +311,15 @@ typedef struct flip {
     buffer *to;
 } flip;
 
-static bool is_wished(const flip *f, const buffer *b) {
-    return b->role != BUF_LOCAL && b->role != BUF_CONST && f->q->wish[buffer_root(b)->id] &&
+static bool has_preference(const flip *f, const buffer *b) {
+    return b->role != BUF_LOCAL && b->role != BUF_CONST && f->q->sign[buffer_root(b)->id] &&
            is_byte(b->dtype);
 }
 
 // Reads of a buffer whose signedness has changed: recovers the old value.
 static expr *flip_read(void *user, kernel *k, const expr *read) {
     const flip *f = user;
-    if (f->from ? read->buffer != f->from : !is_wished(f, read->buffer)) return NULL;
+    if (f->from ? read->buffer != f->from : !has_preference(f, read->buffer)) return NULL;
     buffer *to = f->from ? f->to : read->buffer;
     if (read->dtype == to->dtype) return NULL;
     expr *fill = read->guard ? flipped_value(k, read->fill, to->dtype) : NULL;
@@ -331,7 +331,7 @@ static void flip_kernel(flip *f, bool writes) {
     write_list all = kernel_write_list(f->k);
     for (int j = 0; writes && j < all.n; j++) {
         write *w = all.at[j];
-        if (is_wished(f, w->to) && w->value->dtype != w->to->dtype)
+        if (has_preference(f, w->to) && w->value->dtype != w->to->dtype)
             w->value = flipped_value(f->k, w->value, w->to->dtype);
     }
 }
@@ -355,10 +355,10 @@ static void flip_constant(quantise *q, kernel *k, const buffer *b) {
 
 // Records the preferred signedness of an operand; false if another kernel needs the opposite, or it cannot
 // change.
-static bool wish(quantise *q, const buffer *b, int sign) {
+static bool prefer_sign(quantise *q, const buffer *b, int sign) {
     const buffer *root = buffer_root(b);
-    if (root->role != BUF_TEMP || q->uses->of[root->id].by_others || q->wish[root->id] == -sign) return false;
-    q->wish[root->id] = (int8_t)sign;
+    if (root->role != BUF_TEMP || q->uses->of[root->id].by_others || q->sign[root->id] == -sign) return false;
+    q->sign[root->id] = (int8_t)sign;
     return true;
 }
 
@@ -368,23 +368,23 @@ static void choose_signs(quantise *q, kernel *k) {
     buffer *a = m.f[0].read->buffer, *b = m.f[1].read->buffer;
     if (a->dtype != b->dtype) { // already right: neither may change
         for (int j = 0; j < 2; j++)
-            wish(q, m.f[j].read->buffer, m.f[j].read->buffer->dtype == DT_U8 ? 1 : -1);
+            prefer_sign(q, m.f[j].read->buffer, m.f[j].read->buffer->dtype == DT_U8 ? 1 : -1);
         return;
     }
     int sign = a->dtype == DT_I8 ? 1 : -1;
     if (sign > 0 && q->t->arch != ARCH_X86_64) return; // other targets multiply signed by signed too
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
-    else if (!wish(q, a, sign)) wish(q, b, sign);
+    else if (!prefer_sign(q, a, sign)) prefer_sign(q, b, sign);
 }
 
 static void flip_signs(quantise *q) {
     int nkernels = q->p->kernels.n, nbuffers = q->p->buffers.n;
-    q->wish = ARENA_ARRAY(q->scratch, int8_t, nbuffers + 1);
+    q->sign = ARENA_ARRAY(q->scratch, int8_t, nbuffers + 1);
     for (int j = 0; j < nkernels; j++) choose_signs(q, q->p->kernels.at[j]);
     for (int j = 0; j < nbuffers; j++) {
         buffer *b = q->p->buffers.at[j];
-        int8_t sign = q->wish[buffer_root(b)->id];
+        int8_t sign = q->sign[buffer_root(b)->id];
         if (sign && is_byte(b->dtype)) b->dtype = sign > 0 ? DT_U8 : DT_I8;
     }
     for (int j = 0; j < nkernels; j++) flip_kernel(&(flip){q, q->p->kernels.at[j], NULL, NULL}, true);

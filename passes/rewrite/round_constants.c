@@ -50,8 +50,8 @@ typedef struct roundings {
     program *p;
     const target *t;
     dtype as;
-    int *wished; // by buffer id: the number of products that round it
-    buffer **to; // its rounded copy, NULL: none
+    int *preferred; // by buffer id: the number of products that round it
+    buffer **to;    // its rounded copy, NULL: none
 } roundings;
 
 // Whether the product rounds that operand.
@@ -63,11 +63,11 @@ static bool rounds(const roundings *r, const contraction *c, const expr *read) {
            gpu_is_plain(read == c->a ? c->term_a : c->term_b, read);
 }
 
-static void wish_of_kernel(roundings *r, kernel *k) {
+static void prefer_in_kernel(roundings *r, kernel *k) {
     contraction c;
     if (!contraction_find(k, &c) || !gpu_product_fits(&c)) return;
-    if (rounds(r, &c, c.a)) r->wished[c.a->buffer->id]++;
-    if (rounds(r, &c, c.b)) r->wished[c.b->buffer->id]++;
+    if (rounds(r, &c, c.a)) r->preferred[c.a->buffer->id]++;
+    if (rounds(r, &c, c.b)) r->preferred[c.b->buffer->id]++;
 }
 
 static void read_instead(roundings *r, kernel *k) {
@@ -89,10 +89,10 @@ void pass_round(pass_context *c) {
     roundings r = {p, t, as, ARENA_ARRAY(scratch, int, n + 1), ARENA_ARRAY(scratch, buffer *, n + 1)};
     const uses *u = uses_build(scratch, p);
     for (int j = 0; j < u->n; j++)
-        if (u->sites[j].s->kind == STEP_KERNEL) wish_of_kernel(&r, u->sites[j].s->kernel);
+        if (u->sites[j].s->kind == STEP_KERNEL) prefer_in_kernel(&r, u->sites[j].s->kernel);
     for (int j = 0; j < n; j++) {
         const buffer *b = p->buffers.at[j];
-        if (r.wished[j] && uses_are_direct(u, b, r.wished[j]))
+        if (r.preferred[j] && uses_are_direct(u, b, r.preferred[j]))
             r.to[j] = program_constant(p, b->name, rounded(p->arena, b->data, as, narrow));
     }
     for (int j = 0; j < p->kernels.n; j++) read_instead(&r, p->kernels.at[j]);

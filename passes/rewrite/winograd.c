@@ -565,14 +565,14 @@ int winograd_channel(const kernel *k, const buffer *b) {
     return found;
 }
 
-static choice winograd_wish(const algorithm_options *o) { return o->winograd; }
+static choice winograd_choice(const algorithm_options *o) { return o->winograd; }
 
 static void *match_four(arena *scratch, kernel *k) { return match(scratch, k, &four); }
 static void *match_two(arena *scratch, kernel *k) { return match(scratch, k, &two); }
 
 // Measured differences from the direct algorithm are 3e-6 to 1e-5 of the largest result (16 to 512 channels),
 // with small tiles up to 2e-6.
-const algorithm winograd_algorithm = {"winograd",  winograd_wish,  match_four, winograd_cost,
-                                      direct_cost, winograd_apply, 2e-5};
-const algorithm small_winograd_algorithm = {"winograd-2x2", winograd_wish,  match_two, winograd_cost,
-                                            direct_cost,    winograd_apply, 1e-5};
+const algorithm winograd_algorithm = {"winograd",  winograd_choice, match_four, winograd_cost,
+                                      direct_cost, winograd_apply,  2e-5};
+const algorithm small_winograd_algorithm = {"winograd-2x2", winograd_choice, match_two, winograd_cost,
+                                            direct_cost,    winograd_apply,  1e-5};

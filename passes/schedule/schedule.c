@@ -26,7 +26,7 @@
 typedef struct vector_cost {
     emitter *e;
     int axis;
-    int unit, uniform, near, gather;
+    int unit, uniform, adjacent, gather;
     int bits;   // widest element or value of a vector
     bool all;   // values vary along the axis even if they do not use it: states, row by row
     bool whole; // vectors start at multiples of the lanes
@@ -46,7 +46,7 @@ static bool may_run(const vector_cost *v, const access *a) {
 }
 static void cost_of_access(vector_cost *v, const access *a) {
     const expr *c = a->coef[v->axis];
-    if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->near++;
+    if (!c && (repeats_evenly(v, a) || may_run(v, a))) v->adjacent++;
     else if (!c && expr_uses_axis(a->offset, v->axis)) v->gather++;
     else if (!c) v->uniform++;
     else if (expr_is_int(c, 0)) v->uniform++;
@@ -147,7 +147,7 @@ int nest_vector_score(nest *n, int axis, bool reduce, int *lanes) {
     vector_cost v = vector_cost_of(n, axis, reduce);
     v.gather += scatters;
     *lanes = lanes_for(n, &v, e->extent[axis]);
-    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.near - 3 * v.gather);
+    return *lanes == 1 ? 0 : *lanes * (2 + 2 * v.unit + v.uniform + v.adjacent - 3 * v.gather);
 }
 
 static void consider(nest *n, int axis, bool reduce, int forced, int *best) {

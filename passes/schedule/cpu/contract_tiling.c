@@ -217,11 +217,11 @@ static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
             m = positions(c->k, &c->m);
-    const choices *wish = choices_of(t, c->k);
+    const choices *choice = choices_of(t, c->k);
     const dim *n = c->n < 0 ? NULL : c->k->axes.at[c->n].extent;
-    l->depth = wish->depth ? wish->depth : near_bytes(t) / (width * size);
-    if (wish->blocks == NO || m <= 2 * MAX_ROWS || k == 0) return false;
-    l->splits = wish->blocks == YES ? k > l->depth : k >= l->depth * 3 / 2;
+    l->depth = choice->depth ? choice->depth : near_bytes(t) / (width * size);
+    if (choice->blocks == NO || m <= 2 * MAX_ROWS || k == 0) return false;
+    l->splits = choice->blocks == YES ? k > l->depth : k >= l->depth * 3 / 2;
     if (!l->splits) l->depth = k;
     l->rows = near_rows(t, c, l, size, m);
     l->columns = l->splits ? CHUNK : WIDE_CHUNK_BYTES / (l->depth * size);
