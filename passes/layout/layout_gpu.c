@@ -93,15 +93,15 @@ static bool has_one_stage(const kernel *k) { return k->stages.n == 1 && !k->loca
 
 // ---------------------------------------------------------------- weights
 
-static void turn_weights(assign *a, kernel *k, const window *w, map *turned) {
+static void reorder_weights(assign *a, kernel *k, const window *w, map *reordered) {
     const buffer *b = w->weights->buffer;
     if (b->layout || b->view_of || w->weight_channels == b->rank - 1) return;
     uint64_t key = (uint64_t)b->id * MAX_RANK + (uint64_t)w->weight_channels;
-    buffer *to = map_get_number(turned, key);
+    buffer *to = map_get_number(reordered, key);
     if (!to) {
         to = program_constant(a->p, b->name, b->data);
         to->layout = layout_channels_last(a->p->arena, b->rank, w->weight_channels);
-        map_put_number(turned, key, to);
+        map_put_number(reordered, key, to);
     }
     for (int j = 0; j < k->stages.n; j++)
         for (int i = 0; i < k->stages.at[j]->states.n; i++) {
@@ -168,7 +168,7 @@ void assign_gpu_layouts(program *p, const target *t) {
     arena *scratch = arena_new();
     int n = p->buffers.n;
     assign a = {p, ARENA_ARRAY(scratch, bool, n + 1), ARENA_ARRAY(scratch, int, n + 1)};
-    map turned = {.arena = scratch};
+    map reordered = {.arena = scratch};
     window w;
     fix_buffers(&a, uses_build(scratch, p));
     for (int j = 0; j < n; j++) a.channels[j] = -1;
@@ -188,7 +188,7 @@ void assign_gpu_layouts(program *p, const target *t) {
     for (int j = 0; j < p->kernels.n; j++) {
         if (!find_window(p->kernels.at[j], &w)) continue;
         bool last = w.image->buffer->layout || w.channels == w.image->buffer->rank - 1;
-        if (last) turn_weights(&a, p->kernels.at[j], &w, &turned);
+        if (last) reorder_weights(&a, p->kernels.at[j], &w, &reordered);
     }
     arena_destroy(scratch);
 }

@@ -222,7 +222,7 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     ins *top = emit_reduce(f->e, RED_MAX, DT_F32, old, block);
     // No key allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
-    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
+    ins *rescale = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     ins *total = lb_var(b, "total", lb_float(b, f->vec, 0)),
         *c = serial(f, "col", lb_idx(b, 0), lb_idx(b, KEYS), lanes);
     ins *at = lb_add(b, row_base(f, r), c);
@@ -230,13 +230,14 @@ static void softmax_row(flash *f, ins *i, ins *r, ins *j0, bool last) {
     lb_store(b, f->scores, at, p, 4);
     lb_set(b, total, lb_add(b, lb_get(b, total), p));
     lb_end(b, c);
-    ins *sum = lb_muladd(b, lb_load(b, scalar, f->sum, r, 4), fade, lb_hreduce(b, L_HADD, lb_get(b, total)));
+    ins *sum =
+        lb_muladd(b, lb_load(b, scalar, f->sum, r, 4), rescale, lb_hreduce(b, L_HADD, lb_get(b, total)));
     lb_store(b, f->sum, r, sum, 4);
     lb_store(b, f->top, r, top, 4);
-    ins *changed = lb_if(b, lb_cmp(b, L_NE, fade, lb_float(b, scalar, 1)));
+    ins *changed = lb_if(b, lb_cmp(b, L_NE, rescale, lb_float(b, scalar, 1)));
     c = serial(f, "col", lb_idx(b, 0), lb_idx(b, f->padded), lanes);
     at = lb_add(b, idx_mulk(b, r, f->padded), c);
-    lb_store(b, f->acc, at, lb_mul(b, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, fade, lanes)), 4);
+    lb_store(b, f->acc, at, lb_mul(b, lb_load(b, f->vec, f->acc, at, 4), lb_splat(b, rescale, lanes)), 4);
     lb_end(b, c);
     lb_end(b, changed);
 }

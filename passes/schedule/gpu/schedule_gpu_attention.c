@@ -221,12 +221,12 @@ ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
     return p;
 }
 
-static void fade_results(flash *f, int r, ins *fade) {
+static void rescale_results(flash *f, int r, ins *rescale) {
     lbuild *b = f->b;
     ins *i = gpu_unroll(b, "i", f->width / f->far);
     for (int c = 0; c < f->per; c++) {
         ins *at = flash_element(f, i, r, c);
-        lb_store(b, f->acc, at, lb_mul(b, lb_load(b, lt(LK_F32, 1), f->acc, at, 0), fade), 0);
+        lb_store(b, f->acc, at, lb_mul(b, lb_load(b, lt(LK_F32, 1), f->acc, at, 0), rescale), 0);
     }
     lb_end(b, i);
 }
@@ -242,14 +242,14 @@ static void softmax_row(flash *f, ins *j0, int r) {
     ins *top = of_row(f, lb_get(b, best), L_FMAX);
     // No key allowed so far: any finite number keeps exp(-inf - top) = 0.
     ins *safe = lb_select(b, lb_cmp(b, L_EQ, top, lowest), zero, top);
-    ins *fade = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
+    ins *rescale = lb_select(b, lb_cmp(b, L_EQ, old, lowest), zero, exp_of(f, lb_sub(b, old, safe)));
     lb_set(b, f->top[r], top);
-    lb_set(b, f->sum[r], lb_mul(b, lb_get(b, f->sum[r]), fade));
+    lb_set(b, f->sum[r], lb_mul(b, lb_get(b, f->sum[r]), rescale));
     i = gpu_unroll(b, "i", f->block / f->far);
     if (by_tensors(f)) flash_tensor_weigh(f, i, r, safe);
     else flash_threads_weigh(f, i, r, safe);
     lb_end(b, i);
-    fade_results(f, r, fade);
+    rescale_results(f, r, rescale);
 }
 
 void flash_softmax(flash *f, ins *j0) {

@@ -41,7 +41,7 @@ static const tile by_threads[] = {
 // results read two thirds of the shared memory that those of 64 x 32 read, but a block has half as many of
 // them: it takes an occupancy of two blocks to keep a processor busy.
 static const tile by_warps[] = {
-    {128, 128, 8, 16, 16, 1.1, .together = 2, .since = 80},
+    {128, 128, 8, 16, 16, 1.1, .occupancy = 2, .least_sm = 80},
     {128, 128, 8, 8, 16, 1.0},
     {128, 64, 8, 8, 16, 0.8},
     {64, 128, 8, 8, 16, 0.8},
@@ -88,7 +88,8 @@ static bool tile_fits(const product_size *s, const tile *t) {
     enum { BARRIERS = 64 };
     int bytes = t->stages * (t->m + t->n) * t->words * 4;
     if (bytes && bytes + BARRIERS > s->shared_most) return false;
-    if (t->since > s->sm || (t->together && block_count(s, t) < t->together * s->processors)) return false;
+    if (t->least_sm > s->sm || (t->occupancy && block_count(s, t) < t->occupancy * s->processors))
+        return false;
     return !s->doubles || t->each_m * t->each_n < 64;
 }
 

@@ -7,10 +7,10 @@
 // The results of a block, those of a thread (each_m x each_n), and the depth of a K tile in words.
 typedef struct tile {
     int m, n, each_m, each_n, words;
-    double speed; // relative throughput
-    int stages;   // pipeline stages (K tiles in shared memory) at most; 0: 2 or 3
-    int together; // blocks per processor (occupancy) needed for this throughput; 0: one
-    int since;    // first architecture, 0: any
+    double speed;  // relative throughput
+    int stages;    // pipeline stages (K tiles in shared memory) at most; 0: 2 or 3
+    int occupancy; // blocks per processor (occupancy) needed for this throughput; 0: one
+    int least_sm;  // first architecture, 0: any
 } tile;
 
 // A type of tensor core products: 16 x 8 results and 8 words of K each.
