@@ -268,7 +268,7 @@ static void form_stage(form *f, cloning *g, int number) {
     }
 }
 
-static bool look_form(form *f) {
+static bool examine_form(form *f) {
     if (!find_weights(f)) return false;
     split_scale(f);
     find_sum(f);
@@ -282,7 +282,7 @@ static bool look_form(form *f) {
 static void to_one_form(const fuse *fu, site *at) {
     kernel *k = at->s->kernel;
     form f = {.k = k, .old = k, .scratch = arena_new()};
-    if (!fu->strict && look_form(&f)) {
+    if (!fu->strict && examine_form(&f)) {
         f.old = kernel_begin(k);
         cloning *g = form_cloning(&f);
         bool moved = f.sum >= 0 && f.sum < f.weight && !f.copies;

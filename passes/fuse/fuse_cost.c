@@ -6,7 +6,7 @@
 
 // ---------------------------------------------------------------- one value
 // The cost of a value along its innermost axis: index arithmetic, guards and invariant operands are free.
-typedef struct value_look {
+typedef struct value_terms {
     const write *w;
     int inner;       // axis, -1: none
     uint8_t *varies; // by id
@@ -15,9 +15,9 @@ typedef struct value_look {
     bool one_chain; // only conversions, and products and differences with parameters
     int elements;   // reads that are not parameters
     bool narrow;    // their elements are narrower than the result
-} value_look;
+} value_terms;
 
-static void look_varies(value_look *l, const expr *e) {
+static void examine_varies(value_terms *l, const expr *e) {
     expr *operand[MAX_RANK + 3];
     int n = expr_operands(e, operand);
     bool v = e->op == X_AXIS && e->axis == l->inner;
@@ -26,7 +26,7 @@ static void look_varies(value_look *l, const expr *e) {
 }
 
 // A read shared by several elements of a row or column: scales and zero points of channels or blocks.
-static bool is_parameter(const value_look *l, const expr *e) {
+static bool is_parameter(const value_terms *l, const expr *e) {
     for (int j = 0; j < l->w->to->rank; j++) {
         const expr *i = l->w->index[j];
         bool plain = i->op != X_AXIS;
@@ -37,12 +37,12 @@ static bool is_parameter(const value_look *l, const expr *e) {
     return false;
 }
 
-static bool is_parametric(const value_look *l, const expr *e) {
+static bool is_parametric(const value_terms *l, const expr *e) {
     while (e->op == X_CAST) e = e->arg[0];
     return !l->varies[e->id] || (e->op == X_READ && is_parameter(l, e));
 }
 
-static void look_costs(value_look *l, const expr *e) {
+static void examine_costs(value_terms *l, const expr *e) {
     if (!l->varies[e->id]) return;
     if (e->op == X_READ) l->c.reads++;
     if (e->op == X_READ && !is_parameter(l, e)) {
@@ -59,7 +59,7 @@ static void look_costs(value_look *l, const expr *e) {
     l->one_chain &= chain;
 }
 
-static void want_operands(value_look *l, const expr *e) {
+static void want_operands(value_terms *l, const expr *e) {
     for (int j = 0; j < expr_arity(e->op); j++) l->wanted[e->arg[j]->id] = 1;
     if (e->op == X_READ && e->guard) l->wanted[e->fill->id] = 1;
 }
@@ -79,15 +79,15 @@ static int inner_axis(const kernel *k, const write *w) {
 
 cost cost_of(const kernel *k, const write *w) {
     arena *scratch = arena_new();
-    value_look l = {.w = w, .inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
+    value_terms l = {.w = w, .inner = inner_axis(k, w), .c = {.moves = true}, .one_chain = true};
     l.varies = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
     l.wanted = ARENA_ARRAY(scratch, uint8_t, w->value->id + 1);
     expr_list all = expr_nodes(scratch, w->value);
-    for (int j = 0; j < all.n; j++) look_varies(&l, all.at[j]);
+    for (int j = 0; j < all.n; j++) examine_varies(&l, all.at[j]);
     l.wanted[w->value->id] = 1;
     for (int j = all.n - 1; j >= 0; j--) {
         if (!l.wanted[all.at[j]->id]) continue;
-        look_costs(&l, all.at[j]);
+        examine_costs(&l, all.at[j]);
         want_operands(&l, all.at[j]);
     }
     bool single = w->value->op == X_READ || w->value->op == X_CONST || w->value->op == X_DIM;
@@ -252,7 +252,7 @@ static double times_read(const demand *d, const expr *e) {
     return again * more;
 }
 
-static void look_demand(demand *d, expr *e) {
+static void examine_demand(demand *d, expr *e) {
     expr_list reads = reads_only(expr_nodes(d->scratch, e));
     for (int j = 0; j < reads.n; j++) {
         if (root_of(reads.at[j]->buffer) != d->root) continue;
@@ -273,17 +273,17 @@ double demand_of(const kernel *k, const buffer *root, bool *in_contraction) {
             if (k->axes.at[s->axes.at[i]].kind == AXIS_PARALLEL) nparallel = n;
         }
         d.naxes = n, d.seen = false;
-        for (int i = 0; i < s->states.n; i++) look_demand(&d, s->states.at[i].step);
+        for (int i = 0; i < s->states.n; i++) examine_demand(&d, s->states.at[i].step);
         if (d.seen && stage_contracts(k, s)) *in_contraction = true;
         for (int i = 0; i < s->writes.n; i++) {
             const write *w = &s->writes.at[i];
             d.naxes = w->when == WRITE_END ? nparallel : n;
-            for (int x = 0; x < w->to->rank; x++) look_demand(&d, w->index[x]);
-            look_demand(&d, w->value);
-            if (w->guard) look_demand(&d, w->guard);
+            for (int x = 0; x < w->to->rank; x++) examine_demand(&d, w->index[x]);
+            examine_demand(&d, w->value);
+            if (w->guard) examine_demand(&d, w->guard);
         }
         d.naxes = nparallel;
-        for (int i = 0; i < s->states.n; i++) look_demand(&d, s->states.at[i].init);
+        for (int i = 0; i < s->states.n; i++) examine_demand(&d, s->states.at[i].init);
     }
     arena_destroy(d.scratch);
     return d.total;

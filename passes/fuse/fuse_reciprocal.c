@@ -26,7 +26,7 @@ static bool varies_in_stage(const kernel *k, expr *e) {
     return false;
 }
 
-static void look_use(divide *d, const expr *e) {
+static void examine_use(divide *d, const expr *e) {
     expr *operand[MAX_RANK + 3];
     bool to_int = e->op == X_CAST && !dtype_is_float(e->dtype) && dtype_is_float(e->arg[0]->dtype);
     d->steps |= to_int || expr_op_class(e->op) == XC_ROUND;
@@ -41,19 +41,19 @@ static void look_use(divide *d, const expr *e) {
     }
 }
 
-static void look_root(const divide *d, const expr *e) {
+static void examine_root(const divide *d, const expr *e) {
     divisor *v = divisor_of(d, e);
     if (v) v->else_used++;
 }
 
-static void look_stage(divide *d, const stage *s) {
+static void examine_stage(divide *d, const stage *s) {
     for (int j = 0; j < s->states.n; j++) {
-        look_root(d, s->states.at[j].init);
-        look_root(d, s->states.at[j].step);
+        examine_root(d, s->states.at[j].init);
+        examine_root(d, s->states.at[j].step);
     }
     for (int j = 0; j < s->writes.n; j++) {
         const write *w = &s->writes.at[j];
-        look_root(d, w->value);
+        examine_root(d, w->value);
         if (w->to->role != BUF_LOCAL || w->to->rank) continue;
         divisor *v = &d->local[w->to->id];
         v->writes +=
@@ -86,9 +86,9 @@ static void remake(kernel *k, divide *d, arena *scratch) {
 static void divide_kernel(kernel *k) {
     arena *scratch = arena_new();
     divide d = {.k = k, .local = ARENA_ARRAY(scratch, divisor, k->locals.n + 1)};
-    for (int j = 0; j < k->stages.n; j++) look_stage(&d, k->stages.at[j]);
+    for (int j = 0; j < k->stages.n; j++) examine_stage(&d, k->stages.at[j]);
     expr_list all = kernel_nodes(scratch, k, PART_ALL);
-    for (int j = 0; j < all.n; j++) look_use(&d, all.at[j]);
+    for (int j = 0; j < all.n; j++) examine_use(&d, all.at[j]);
     bool any = false;
     for (int j = 0; j < k->locals.n; j++) {
         divisor *v = &d.local[j];

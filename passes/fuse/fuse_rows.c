@@ -50,7 +50,7 @@ static int axes_in(const kernel *k, const expr *e) {
 }
 
 // with: by dim of the shared buffer, the axis of the second kernel that indexes it in all reads.
-static void look_read(rows *r, const shared *s, const expr *e, int *with) {
+static void examine_read(rows *r, const shared *s, const expr *e, int *with) {
     kernel *k2 = r->p2->s->kernel;
     expr *at[MAX_RANK];
     if (!view_index(k2, e->buffer, s->to, e->index, at)) {
@@ -92,7 +92,7 @@ static void pair_shared(rows *r, shared *s) {
     if (r->failed) return;
     expr_list reads = reads_only(kernel_nodes(r->scratch, r->p2->s->kernel, PART_ALL));
     for (int j = 0; j < reads.n; j++)
-        if (root_of(reads.at[j]->buffer) == s->root) look_read(r, s, reads.at[j], with);
+        if (root_of(reads.at[j]->buffer) == s->root) examine_read(r, s, reads.at[j], with);
     for (int j = 0; j < all.n; j++) {
         const write *w = all.at[j];
         for (int d = 0; w->to == s->to && d < w->to->rank; d++) {
