@@ -187,7 +187,6 @@ static const buffer *sum_tells(const form *f) {
     return row_scalar(f->scale) == total ? total : NULL;
 }
 
-// Whether e is a small function of a single state.
 static bool is_function_of_state(arena *scratch, expr *e) {
     expr_list l = expr_nodes(scratch, e);
     int states = 0;

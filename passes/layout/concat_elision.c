@@ -68,7 +68,6 @@ static bool find_box(const kernel *k, const buffer *b, expr *const *index, box *
     return true;
 }
 
-// A stage that only copies.
 static bool is_copy(const kernel *k, const stage *s, part *found) {
     box target;
     if (s->states.n || s->writes.n != 1) return false;
@@ -157,7 +156,6 @@ static bool find_part(const kernel *k, int first, part *p) {
 }
 
 // ---------------------------------------------------------------- readers
-// How kernels read a buffer.
 typedef struct reading {
     kernel *k;
     const buffer *b;
@@ -237,7 +235,7 @@ static double bytes_of(const buffer *b) {
     return dim_usual(buffer_bytes(b), USUAL, &n) ? (double)n : 0;
 }
 
-// Peak of live workspace bytes, without the scratch memory of schedules.
+// Without the scratch memory of schedules.
 static double peak_of(const join *j) {
     arena *scratch = arena_new();
     const uses *u = j->uses;

@@ -2,7 +2,6 @@
 // them.
 #include "passes/layout/layout_propagate.h"
 
-// The distinct accesses of a stage.
 typedef struct stage_accesses {
     const kernel *k;
     VEC(layout_access) list;

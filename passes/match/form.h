@@ -13,7 +13,7 @@ bool stage_scans(const kernel *k, const stage *s);
 bool stage_reduces(const kernel *k, const stage *s, const expr *x); // x varies along its reduce or scan axes
 // The only dim of an access that the axis indexes, -1: none or several; plain: the index is the axis itself.
 int dim_of_axis(const buffer *b, expr *const *index, int axis, bool plain);
-// Extents of axes, sizes of buffers and dims in expressions; some more than once.
+// Extents of axes, sizes of buffers and dims in expressions, perhaps repeated.
 typedef VEC(dim *) dim_list;
 dim_list kernel_dims(arena *a, const kernel *k);
 dim *axes_extent(const kernel *k, const int *axes, int n); // product of the extents

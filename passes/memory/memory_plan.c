@@ -65,7 +65,6 @@ static dim *planned_size(planner *n, const buffer *b) {
     return bounded ? dim_const(n->p->dims, bytes->max) : NULL;
 }
 
-// Starts the intervals of the buffers that the step uses first.
 static void find_intervals(planner *n, const site *at) {
     for (int j = 0; j < at->accessed.n; j++) {
         const buffer *root = buffer_root(at->accessed.at[j]);
@@ -80,7 +79,6 @@ static void find_intervals(planner *n, const site *at) {
 }
 
 // ---------------------------------------------------------------- in place
-// Whether the read accesses the element that w writes.
 static bool is_same_element(const expr *read, const write *w) {
     const buffer *from = read->buffer, *to = w->to;
     if (from->rank != to->rank || from->view_offset || read->guard) return false;

@@ -40,7 +40,6 @@ static double least_gain(const chooser *c, const algorithm_cost *direct, const a
     return least;
 }
 
-// An algorithm that matches a kernel.
 typedef struct option {
     const algorithm *way;
     void *form;

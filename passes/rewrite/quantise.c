@@ -121,7 +121,6 @@ static bool match_integers(match *m) {
     return take_factor(m, st->step->arg[0], NULL) && take_factor(m, st->step->arg[1], NULL) && m->nf == 2;
 }
 
-// The largest magnitude of the factor's values.
 static int64_t magnitude(const factor *f) {
     int64_t lo = dtype_int_min(f->read->buffer->dtype), hi = dtype_int_max(f->read->buffer->dtype);
     if (f->zero && f->zero->op != X_CONST) return hi - lo;
@@ -263,7 +262,6 @@ static expr *sum_of(const quantise *q, region *r, const step *at, const match *m
 // ---------------------------------------------------------------- rewriting
 static bool is_const(const expr *e) { return e && e->op == X_CONST; }
 
-// acc - zero * (sum of the factor).
 static expr *take_off(const quantise *q, region *r, const step *at, const match *m, expr *acc, expr *zero,
                       const factor *f) {
     kernel *k = m->k;

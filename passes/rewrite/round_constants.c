@@ -54,7 +54,6 @@ typedef struct roundings {
     buffer **to;    // its rounded copy, NULL: none
 } roundings;
 
-// Whether the product rounds that operand.
 static bool rounds(const roundings *r, const contraction *c, const expr *read) {
     const tensor_type *tensor = gpu_tensor_type(r->t, c);
     const buffer *b = read->buffer;

@@ -26,7 +26,6 @@
 
 enum { TAPS = 3, MOST_TILE = 4, MOST_SPAN = 6, MOST_POINTS = MOST_SPAN * MOST_SPAN };
 
-// A column or row of a tile.
 typedef struct line {
     expr *at[MOST_SPAN];
 } line;
@@ -411,7 +410,6 @@ static void stage_products(builder *b, buffer *u) {
     stage_write(k, s, b->m, (expr *[]){p, tile, m}, stage_reduce(k, s, RED_SUM, term));
 }
 
-// The original kernel's write of one element.
 static write *write_out(builder *b, stage *s, expr *y, expr *x, expr *sum) {
     const winograd *f = b->f;
     expr *index[MAX_RANK], **axis = ARENA_ARRAY(b->k->arena, expr *, f->k->axes.n + 1);
@@ -451,7 +449,6 @@ static void stage_epilogue(builder *b) {
     if (!is_multiple(height, b->tile * b->rows)) made->guard = x_lt(k, row, x_dim(k, height));
 }
 
-// Empties the kernel; its copies keep the contents.
 static void empty_kernel(kernel *k) {
     memset(&k->axes, 0, sizeof k->axes);
     memset(&k->stages, 0, sizeof k->stages);
@@ -464,7 +461,6 @@ static const char *variant_name(const winograd *f) {
     return f->t == &four ? winograd_algorithm.name : small_winograd_algorithm.name;
 }
 
-// For one image and one block.
 static void without_outer_axes(builder *b, kernel *k) {
     b->k = k;
     b->n = b->block = x_i64(k, 0);
@@ -510,7 +506,6 @@ static void build_stages(builder *b, kernel *last, buffer *u) {
     else stage_out(b);
 }
 
-// Whether there is only one block of one image.
 static bool is_one_block(const winograd *f, int64_t rows) {
     const dim *n = f->n < 0 ? NULL : extent_of(f, f->n), *ty = tiles_of(f, 0);
     return (!n || dim_is(n, 1)) && dim_is_const(ty) && dim_value(ty) <= rows;

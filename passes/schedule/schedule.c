@@ -356,7 +356,6 @@ void nest_init(nest *n) {
         n->vars[j] = lb_var(&n->e->b, "acc", initial(n, &n->s->states.at[j], n->e->lanes));
 }
 
-// One position of the parallel axes, or `lanes` of them.
 void nest_point(nest *n) {
     emitter *e = n->e;
     bool c128 = false;

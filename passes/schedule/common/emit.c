@@ -81,11 +81,11 @@ static void dim_params(emitter *e) {
     }
 }
 
+static dim *padded(dim *bytes) { return dim_mulk(dim_ceildiv(bytes, dim_const(bytes->table, 64)), 64); }
+
 // Locals of rank 0 are variables; small ones of constant size are on the stack, others in scratch memory.
 static ins *make_locals(emitter *e, dim *own) {
-    dim *bytes = own ? dim_mulk(dim_ceildiv(own, dim_const(own->table, 64)), 64)
-                     : dim_const(e->k->program->dims, 0),
-        *offset[256];
+    dim *bytes = own ? padded(own) : dim_const(e->k->program->dims, 0), *offset[256];
     bool in_scratch[256] = {0};
     const kernel *k = e->k;
     if (k->locals.n > 256) diag_defect(e->b.diag, k->loc, "kernel %s has %d locals", k->name, k->locals.n);
@@ -93,7 +93,7 @@ static ins *make_locals(emitter *e, dim *own) {
         dim *n = buffer_bytes(k->locals.at[j]);
         in_scratch[j] = k->locals.at[j]->rank > 0 && !(dim_is_const(n) && dim_value(n) <= 16384);
         offset[j] = bytes;
-        if (in_scratch[j]) bytes = dim_add(bytes, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64));
+        if (in_scratch[j]) bytes = dim_add(bytes, padded(n));
     }
     ins *scratch = NULL;
     if (!dim_is(bytes, 0)) {
@@ -171,7 +171,7 @@ void emitter_signature_gpu(emitter *e, bool locals) {
     for (int j = 0; j < e->k->locals.n && locals; j++) {
         dim *n = buffer_bytes(e->k->locals.at[j]);
         if (fits_shared(e->k->locals.at[j], left)) left -= dim_value(n);
-        else piece = dim_add(piece, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64));
+        else piece = dim_add(piece, padded(n));
     }
     for (int a = 0; a < e->k->nouter; a++) blocks = dim_mul(blocks, e->k->axes.at[a].extent);
     if (!dim_is(piece, 0)) {
@@ -196,7 +196,7 @@ void emitter_block_locals(emitter *e, ins *block) {
             continue;
         }
         e->local[j] = lb_offset(b, e->scratch_param, at, 1);
-        at = lb_add(b, at, emit_dim(e, dim_mulk(dim_ceildiv(n, dim_const(n->table, 64)), 64)));
+        at = lb_add(b, at, emit_dim(e, padded(n)));
     }
 }
 

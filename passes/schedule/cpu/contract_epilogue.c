@@ -9,7 +9,6 @@ enum { HEAVY_EPILOGUE = 14 };
 
 bool is_heavy_epilogue(const contraction *c) { return value_work(c->k->arena, c->w->value) > HEAVY_EPILOGUE; }
 
-// One vector of results at row m, column n.
 static void finish_vector(tiling *t, ins *m, ins *n, ins *columns, ins *value) {
     emitter *e = t->e;
     scope mark = scope_open(e);

@@ -53,7 +53,6 @@ static void join_axes(tiling *t) {
     t->k.n = collapse_axes(t->e, &t->write, t->k.at, t->k.n);
 }
 
-// Whether an axis has at least n positions for all values of the symbols.
 static bool has_positions(const tiling *t, int axis, int64_t n) { return t->e->extent[axis]->min >= n; }
 
 // Rows of a tile are positions of one axis: the innermost, unless it is, or might be, short and another one

@@ -48,7 +48,6 @@ typedef struct tiling {
     ins *further, *last; // whether the block of K is not the first; is the last
 } tiling;
 
-// One call of the micro-kernel.
 typedef struct tile {
     int rows, vectors;
     ins *m0, *n0;
@@ -59,7 +58,6 @@ typedef struct tile {
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.
 void choose_axes(tiling *t);
-// Chooses the width, in vectors, with the least cost.
 void choose_tile(tiling *t);
 // Rows of tiles with so many vectors, balanced: no tiny last tile.
 int tile_rows(const tiling *t, int vectors);

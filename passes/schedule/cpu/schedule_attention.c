@@ -121,7 +121,6 @@ typedef struct product {
     bool add;
 } product;
 
-// The offset of vector j of the tile's results.
 static ins *result_at(flash *f, const product *p, int j) {
     ins *column = idx_addk(f->b, p->column, j / p->vectors * p->ldc + j % p->vectors * f->a->lanes);
     return lb_add(f->b, idx_mulk(f->b, p->row, p->ldc), column);

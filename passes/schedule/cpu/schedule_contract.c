@@ -261,7 +261,6 @@ static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth
     forget_sides(t, sides);
 }
 
-// The offset of a tile's sums between blocks of K.
 static ins *partial_place(tiling *t, const tile *x) {
     emitter *e = t->e;
     lbuild *b = &e->b;
@@ -354,7 +353,6 @@ static void rows_known(tiling *t, tile x, ins *begin, int64_t m) {
     if (k.high < k.tiles) row_range(t, x, middle, idx_addk(b, begin, m), k.rows - 1);
 }
 
-// The tiles of one block.
 static void rows_of_block(tiling *t, tile x) {
     known_tiles k = tiles_of(t, dim_value(t->e->extent[t->tile_m]));
     row_range(t, x, t->m_begin, t->m_middle, k.rows);
@@ -484,7 +482,6 @@ static void in_block(tiling *t, const column_range *r, ins *begin, ins *end) {
     scope_close(t->e, mark);
 }
 
-// The first row of a tile.
 static ins *row_of_tile(lbuild *b, const known_tiles *k, ins *tile) {
     ins *low = idx_subk(b, tile, k->high);
     ins *fewer = k->high < k->tiles ? lb_bin(b, L_SMAX, low, lb_idx(b, 0)) : lb_idx(b, 0);
@@ -505,7 +502,6 @@ static void blocks_of_tiles(tiling *t, const column_range *r, const known_tiles 
     scope_close(t->e, loop);
 }
 
-// The blocked axis.
 static void split_blocks(tiling *t, const column_range *r, ins *begin, ins *end) {
     lbuild *b = &t->e->b;
     int64_t step = t->block.m_step, n = begin->op == L_CONST && end->op == L_CONST ? end->i - begin->i : -1;

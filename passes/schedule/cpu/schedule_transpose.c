@@ -21,7 +21,7 @@ static int unit_axis(const nest *n, const access *a) {
     return -1;
 }
 
-// Finds the only transposed read: others are contiguous along v or invariant. False: another form.
+// The only transposed read: others are contiguous along v or invariant. False: another form.
 static bool find_read(transpose *t, expr *value) {
     emitter *e = t->n->e;
     expr_list all = expr_nodes(e->scratch, value);

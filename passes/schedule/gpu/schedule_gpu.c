@@ -40,7 +40,6 @@ void gpu_land(gpu *g) {
     lb_end(g->b, g->grid);
 }
 
-// Unsigned division is cheaper than signed.
 static bool is_power_of_two(const ins *x) { return x->op == L_CONST && x->i > 0 && (x->i & (x->i - 1)) == 0; }
 // An empty axis is never executed.
 static bool is_nothing(const ins *x) { return x->op == L_CONST && x->i == 0; }
@@ -173,7 +172,6 @@ static bool states_split(const emitter *e, const nest *n) {
     return n->s->states.n > 0 && only_reduces(e, n);
 }
 
-// Combines the values of two threads; booleans as integers.
 static ins *meet(gpu *g, const state *st, ins *x, ins *y) {
     if (st->dtype != DT_BOOL) return emit_reduce(g->e, st->op, st->dtype, x, y);
     bool all = st->op == RED_AND || st->op == RED_MIN || st->op == RED_PROD;

@@ -16,10 +16,8 @@
 
 bool gpu_attention_fits(const emitter *e, attention *a) {
     if (e->t->fp == FP_STRICT || e->k->nouter > MAX_AXES || !attention_match(e->k, a)) return false;
-    return flash_tensor_fits(e, a) || flash_threads_fit(e, a);
+    return flash_tensor.fits(e, a) || flash_threads.fits(e, a);
 }
-
-static bool by_tensors(const flash *f) { return f->qk.tensor != NULL; }
 
 // ---------------------------------------------------------------- operands
 
@@ -99,8 +97,7 @@ static void set_block(flash *f) {
 
 static void set_rows(flash *f) {
     product *p = &f->qk;
-    if (by_tensors(f)) flash_tensor_rows(f);
-    else flash_threads_rows(f);
+    f->unit->rows(f);
     for (int r = 0; r < f->each; r++) {
         f->inside[r] = lb_cmp(f->b, L_SLT, f->row[r], emit_dim(f->e, p->a.extent));
         gpu_set_counters(f->g, p->a.axes, p->a.naxes, f->row[r]);
@@ -171,8 +168,7 @@ void flash_clear(flash *f, ins *floats, int n) {
 
 static void make_memory(flash *f) {
     lbuild *b = f->b;
-    if (by_tensors(f)) flash_tensor_memory(f);
-    else flash_threads_memory(f);
+    f->unit->memory(f);
     for (int r = 0; r < f->each; r++) {
         f->top[r] = lb_var(b, "top", lb_float(b, lt(LK_F32, 1), -INFINITY));
         f->sum[r] = lb_var(b, "sum", lb_float(b, lt(LK_F32, 1), 0));
@@ -203,7 +199,6 @@ static void mask(flash *f, ins *j0, ins *fragment, int r, int c, ins *best) {
     lb_set(b, best, lb_bin(b, L_FMAX, lb_get(b, s), lb_get(b, best)));
 }
 
-// Reduces the values of the threads of a row.
 static ins *of_row(flash *f, ins *v, lop op) {
     for (int lane = 1; lane < f->threads_of_row; lane *= 2)
         v = lb_bin(f->b, op, v, lb_shfl_xor(f->b, v, lane));
@@ -212,7 +207,6 @@ static ins *of_row(flash *f, ins *v, lop op) {
 
 static ins *exp_of(flash *f, ins *x) { return emit_operation(f->b, X_EXP, DT_F32, x, NULL); }
 
-// P = exp(S - m) of one element, added to the sum of the row.
 ins *flash_weight(flash *f, ins *run, int r, int c, ins *top) {
     lbuild *b = f->b;
     ins *s = lb_load(b, lt(LK_F32, 1), f->scores, flash_element(f, run, r, c), 0);
@@ -231,7 +225,6 @@ static void rescale_results(flash *f, int r, ins *rescale) {
     lb_end(b, i);
 }
 
-// The softmax of one of the thread's rows.
 static void softmax_row(flash *f, ins *j0, int r) {
     lbuild *b = f->b;
     ltype t = lt(LK_F32, 1);
@@ -246,8 +239,7 @@ static void softmax_row(flash *f, ins *j0, int r) {
     lb_set(b, f->top[r], top);
     lb_set(b, f->sum[r], lb_mul(b, lb_get(b, f->sum[r]), rescale));
     i = gpu_unroll(b, "i", f->block / f->far);
-    if (by_tensors(f)) flash_tensor_weigh(f, i, r, safe);
-    else flash_threads_weigh(f, i, r, safe);
+    f->unit->weigh(f, i, r, safe);
     lb_end(b, i);
     rescale_results(f, r, rescale);
 }
@@ -321,23 +313,22 @@ void gpu_schedule_attention(gpu *g, const attention *a) {
     flash f = {.g = g, .e = e, .b = g->b, .a = a};
     f.reads = expr_any(a->score->writes.at[0].value, reads_or_checks);
     e->state = ARENA_ARRAY(e->scratch, ins *, 1);
-    if (flash_tensor_fits(e, a)) flash_tensor_products(&f);
-    else flash_threads_products(&f);
-    e->code->schedule = by_tensors(&f) ? "tensor attention" : "tiled attention";
+    f.unit = flash_tensor.fits(e, a) ? &flash_tensor : &flash_threads;
+    f.unit->products(&f);
+    e->code->schedule = f.unit->schedule;
     set_block(&f);
     scope mark = scope_open(e);
     make_memory(&f);
     set_keys(&f);
     set_rows(&f);
     flash_clear(&f, f.acc, f.each * f.per * f.width / f.far);
-    if (by_tensors(&f)) flash_tensor_begin(&f);
+    if (f.unit->begin) f.unit->begin(&f);
     ins *j0 = lb_for(f.b, "j0", lb_idx(f.b, 0), f.keys, lb_idx(f.b, f.block), LOOP_SERIAL);
     scope inner = scope_open(e);
-    if (by_tensors(&f)) flash_tensor_block(&f, j0);
-    else flash_threads_block(&f, j0);
+    f.unit->block(&f, j0);
     scope_close(e, inner);
     lb_end(f.b, j0);
-    if (by_tensors(&f)) flash_tensor_end(&f);
+    if (f.unit->end) f.unit->end(&f);
     write_rows(&f);
     scope_close(e, mark);
     gpu_land(g);

@@ -74,13 +74,8 @@ bool gpu_find_cores(const target *t, const contraction *c, const expr *read, cor
 
 bool gpu_prefers_warpgroups(const target *t, const contraction *c) {
     axis_list columns = contraction_columns(c);
-    product_size s = {axes_extent(c->k, c->m.at, c->m.n),
-                      axes_extent(c->k, columns.at, columns.n),
-                      axes_extent(c->k, c->batch.at, c->batch.n),
-                      t->processors,
-                      t->shared_most,
-                      t->sm,
-                      false};
+    dim *m = axes_extent(c->k, c->m.at, c->m.n), *n = axes_extent(c->k, columns.at, columns.n);
+    product_size s = gpu_product_size(t, m, n, axes_extent(c->k, c->batch.at, c->batch.n));
     bool warpgroups = t->warpgroups && gpu_product_fits(c);
     if (warpgroups) gpu_choose_tile(&s, true, &warpgroups, false);
     return warpgroups;

@@ -12,6 +12,7 @@ typedef struct flash {
     emitter *e;
     lbuild *b;
     const attention *a;
+    const struct flash_unit *unit;
     contraction score, value; // the contractions of `qk` and `pv`
     product qk, pv;
     int each, per, far;
@@ -40,21 +41,14 @@ void flash_softmax(flash *f, ins *j0);
 // Sets up the two products. A factor that is not a plain read is computed element by element.
 void flash_set_products(flash *f, product qk, product pv);
 
-// schedule_gpu_flash_tensor.c
 dtype flash_tensor_dtype(const emitter *e, const attention *a); // DT_NONE: no tensor cores
-bool flash_tensor_fits(const emitter *e, const attention *a);
-void flash_tensor_products(flash *f);
-void flash_tensor_rows(flash *f);
-void flash_tensor_memory(flash *f);
-void flash_tensor_begin(flash *f);
-void flash_tensor_weigh(flash *f, ins *run, int r, ins *top);
-void flash_tensor_block(flash *f, ins *j0);
-void flash_tensor_end(flash *f);
-// schedule_gpu_flash_threads.c: the same by multiply-adds of f32
-bool flash_threads_fit(const emitter *e, const attention *a);
-void flash_threads_products(flash *f);
-void flash_threads_rows(flash *f);
-void flash_threads_memory(flash *f);
-void flash_threads_weigh(flash *f, ins *run, int r, ins *top);
-void flash_threads_block(flash *f, ins *j0);
+// How a block computes the products and the weights; NULL: nothing to do.
+typedef struct flash_unit {
+    const char *schedule;
+    bool (*fits)(const emitter *e, const attention *a);
+    void (*products)(flash *f), (*memory)(flash *f), (*rows)(flash *f), (*begin)(flash *f), (*end)(flash *f);
+    void (*weigh)(flash *f, ins *run, int r, ins *top);
+    void (*block)(flash *f, ins *j0);
+} flash_unit;
+extern const flash_unit flash_tensor, flash_threads; // tensor cores; multiply-adds of f32
 #endif

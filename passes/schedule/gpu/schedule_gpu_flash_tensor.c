@@ -51,7 +51,7 @@ dtype flash_tensor_dtype(const emitter *e, const attention *a) {
 
 static bool is_short(const dim *d) { return dim_is_const(d) && dim_value(d) <= DEEPEST; }
 
-bool flash_tensor_fits(const emitter *e, const attention *a) {
+static bool fits(const emitter *e, const attention *a) {
     return is_short(e->k->axes.at[a->d].extent) && is_short(e->k->axes.at[a->e].extent) &&
            flash_tensor_dtype(e, a) != DT_NONE;
 }
@@ -60,7 +60,7 @@ bool flash_tensor_fits(const emitter *e, const attention *a) {
 
 static ins *warp_of(flash *f) { return gpu_divk(f->b, f->g->thread, WARP); }
 
-void flash_tensor_products(flash *f) {
+static void products(flash *f) {
     const attention *a = f->a;
     emitter *e = f->e;
     const tensor_type *tensor = gpu_tensor_of(flash_tensor_dtype(e, a));
@@ -84,7 +84,7 @@ void flash_tensor_products(flash *f) {
 
 // ---------------------------------------------------------------- memory
 
-void flash_tensor_memory(flash *f) {
+static void memory(flash *f) {
     lbuild *b = f->b;
     product *qk = &f->qk, *pv = &f->pv;
     gpu_choose_units(qk, &qk->a), gpu_choose_units(qk, &qk->b), gpu_choose_units(pv, &pv->b);
@@ -98,7 +98,7 @@ void flash_tensor_memory(flash *f) {
     f->acc = lb_local(b, LK_F32, f->width / 8 * FRAGMENT, 16, false);
 }
 
-void flash_tensor_rows(flash *f) {
+static void rows(flash *f) {
     lbuild *b = f->b;
     ins *lane = gpu_modk(b, f->g->thread, WARP), *warp = warp_of(f);
     ins *of_rows = gpu_modk(b, warp, WARPS), *half = gpu_divk(b, warp, WARPS);
@@ -126,7 +126,7 @@ static void meet(flash *f) {
     lb_barrier(f->b);
 }
 
-void flash_tensor_begin(flash *f) {
+static void begin(flash *f) {
     lbuild *b = f->b;
     issue(f, &f->qk, &f->qk.a, lb_idx(b, 0));
     meet(f);
@@ -161,7 +161,7 @@ static ins *bits_of(flash *f, ins *v) {
 
 // The weights of row r of a fragment, as a word of the second product's fragments of a; they are added to the
 // sum.
-void flash_tensor_weigh(flash *f, ins *run, int r, ins *top) {
+static void weigh(flash *f, ins *run, int r, ins *top) {
     lbuild *b = f->b;
     ins *word = lb_int(b, lt(LK_I32, 1), 0);
     for (int c = 0; c < f->per; c++) {
@@ -171,7 +171,7 @@ void flash_tensor_weigh(flash *f, ins *run, int r, ins *top) {
     lb_store(b, f->weights, idx_addk(b, idx_mulk(b, run, 2), r), word, 0);
 }
 
-void flash_tensor_block(flash *f, ins *j0) {
+static void block(flash *f, ins *j0) {
     lbuild *b = f->b;
     ins *zero = lb_idx(b, 0), *half = zero;
     meet(f);
@@ -188,6 +188,10 @@ void flash_tensor_block(flash *f, ins *j0) {
 }
 
 // If no row uses any key, the first copies are still pending.
-void flash_tensor_end(flash *f) {
+static void end(flash *f) {
     if (f->copies) lb_gpu(f->b, (gpu_ins){GPU_CP_ASYNC_WAIT}, NULL);
 }
+
+const flash_unit flash_tensor = {"tensor attention", .fits = fits,   .products = products,
+                                 .memory = memory,   .rows = rows,   .begin = begin,
+                                 .end = end,         .weigh = weigh, .block = block};

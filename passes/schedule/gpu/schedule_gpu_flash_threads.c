@@ -20,7 +20,7 @@ static bool many_rows(const emitter *e, const attention *a) {
     return rows >= FEW_ROWS;
 }
 
-bool flash_threads_fit(const emitter *e, const attention *a) {
+static bool fits(const emitter *e, const attention *a) {
     const dim *width = e->k->axes.at[a->e].extent;
     bool floats = compute_kind(a->q->dtype) == LK_F32 && compute_kind(a->key->dtype) == LK_F32 &&
                   compute_kind(a->v->dtype) == LK_F32 && a->score->states.at[0].dtype == DT_F32 &&
@@ -28,7 +28,7 @@ bool flash_threads_fit(const emitter *e, const attention *a) {
     return floats && dim_is_const(width) && dim_value(width) <= WIDEST && many_rows(e, a);
 }
 
-void flash_threads_products(flash *f) {
+static void products(flash *f) {
     int width = (int)round_up(dim_value(f->e->extent[f->a->e]), RUN);
     product qk = {.kind = LK_F32, .word = LK_F32, .stages = 2, .threads = THREADS}, pv = qk;
     qk.t = (tile){.m = FLASH_ROWS, .n = KEYS, .words = SLICE};
@@ -38,7 +38,7 @@ void flash_threads_products(flash *f) {
     flash_set_products(f, qk, pv);
 }
 
-void flash_threads_rows(flash *f) {
+static void rows(flash *f) {
     lbuild *b = f->b;
     ins *row = idx_mulk(b, gpu_divk(b, f->g->thread, OF_ROW), GROUP);
     f->column = f->result_column = idx_mulk(b, gpu_modk(b, f->g->thread, OF_ROW), GROUP);
@@ -53,7 +53,7 @@ static void add_operand(flash *f, product *p, operand *o) {
     o->staged = lb_local(f->b, LK_F32, gpu_staged_words(p, o), 16, false);
 }
 
-void flash_threads_memory(flash *f) {
+static void memory(flash *f) {
     product *qk = &f->qk, *pv = &f->pv;
     add_operand(f, qk, &qk->a), add_operand(f, qk, &qk->b), add_operand(f, pv, &pv->b);
     int q = 2 * gpu_slice_words(qk, &qk->a), k = 2 * gpu_slice_words(qk, &qk->b),
@@ -66,7 +66,7 @@ void flash_threads_memory(flash *f) {
     f->acc = lb_local(f->b, LK_F32, GROUP * f->width / OF_ROW, 16, false);
 }
 
-void flash_threads_weigh(flash *f, ins *run, int r, ins *top) {
+static void weigh(flash *f, ins *run, int r, ins *top) {
     (void)run; // there is only one
     lbuild *b = f->b;
     for (int c = 0; c < GROUP; c++) {
@@ -141,7 +141,7 @@ static void sum_slices(flash *f, product *p, ins *first, ins *last, ins *acc) {
     lb_end(b, k0);
 }
 
-void flash_threads_block(flash *f, ins *j0) {
+static void block(flash *f, ins *j0) {
     lbuild *b = f->b;
     f->qk.b.first = j0;
     flash_clear(f, f->scores, GROUP * GROUP);
@@ -150,3 +150,6 @@ void flash_threads_block(flash *f, ins *j0) {
     ins *last = lb_bin(b, L_SMIN, idx_addk(b, j0, KEYS), f->keys);
     sum_slices(f, &f->pv, j0, last, f->acc);
 }
+
+const flash_unit flash_threads = {"tiled attention", .fits = fits,   .products = products, .memory = memory,
+                                  .rows = rows,      .weigh = weigh, .block = block};

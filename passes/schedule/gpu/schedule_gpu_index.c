@@ -13,7 +13,6 @@ static int64_t magnitude(const dim *d) { return d->max > -d->min ? d->max : -d->
 
 static bool dim_fits(const dim *d);
 
-// Includes partial sums and products.
 static bool poly_fits(const dim *d) {
     int64_t sum = 0;
     for (int j = 0; j < d->nterms; j++) {
@@ -142,7 +141,6 @@ static bool positions_fit(const emitter *e) {
     return true;
 }
 
-// The scratch memory of all blocks.
 static bool scratch_fits(const emitter *e) {
     const kernel *k = e->k;
     int outer[MAX_AXES];

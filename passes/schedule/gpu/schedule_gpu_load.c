@@ -98,7 +98,6 @@ static ins *is_aligned(product *p, const buffer *from, int bytes) {
     return lb_cmp(b, L_EQ, lb_bin(b, L_AND, address, lb_int(b, t, bytes - 1)), lb_int(b, t, 0));
 }
 
-// Contiguous bytes of a unit.
 static int run_bytes(const operand *o) {
     return o->along_k ? o->unit_words * 4 : o->unit_rows * dtype_bits(o->read->buffer->dtype) / 8;
 }
@@ -108,7 +107,6 @@ static bool may_be_async(const product *p, const operand *o) {
     return p->tensor && p->g->e->t->sm >= 80 && (o->along_k || p->tensor->per == 2);
 }
 
-// Whether the operand is stored in the multiplied type.
 static bool is_stored(const product *p, const operand *o) {
     return p->tensor ? !o->as : o->term == o->read && dtype_bits(o->read->buffer->dtype) == 32;
 }
@@ -329,7 +327,6 @@ static void load_rows(product *p, operand *o, ins *at, ins *k, ins *to) {
         lb_store(b, o->staged, idx_addk(b, to, r), word_of_runs(p, o, runs, r), 0);
 }
 
-// The guard of the read at (at, k).
 static ins *guard_at(product *p, const operand *o, ins *at, ins *k) {
     gpu *g = p->g;
     scope mark = gpu_open_element(p, o, at, k);

@@ -106,6 +106,10 @@ static bool choose_of(const product_size *s, const tile *all, int n, double *lea
     return better;
 }
 
+product_size gpu_product_size(const target *t, const dim *m, const dim *n, const dim *batch) {
+    return (product_size){m, n, batch, t->processors, t->shared_most, t->sm, false};
+}
+
 tile gpu_choose_tile(const product_size *s, bool tensor, bool *warpgroups, bool only) {
     double least = -1;
     tile t = {0};
@@ -115,13 +119,9 @@ tile gpu_choose_tile(const product_size *s, bool tensor, bool *warpgroups, bool 
 }
 
 static void choose_tile(product *p) {
-    product_size s = {p->a.extent,
-                      p->b.extent,
-                      gpu_product_of(p->g->e, p->outer, p->nouter),
-                      p->g->e->t->processors,
-                      p->g->e->t->shared_most,
-                      p->g->e->t->sm,
-                      p->kind == LK_F64};
+    product_size s =
+        gpu_product_size(p->g->e->t, p->a.extent, p->b.extent, gpu_product_of(p->g->e, p->outer, p->nouter));
+    s.doubles = p->kind == LK_F64;
     p->warpgroups = p->tensor && p->g->e->t->warpgroups;
     p->t = gpu_choose_tile(&s, p->tensor, &p->warpgroups, p->a.cores || p->b.cores);
     if (p->warpgroups) {
@@ -312,7 +312,6 @@ static void write_results(product *p, access *to) {
 
 // ---------------------------------------------------------------- multiply-adds
 
-// Loads the thread's rows or columns of one word of K.
 static void load_factors(product *p, operand *o, bool column, int each, ins *slice, ins *k, ins **to) {
     lbuild *b = p->g->b;
     ins *half = idx_mulk(b, slice, gpu_slice_words(p, o));

@@ -110,6 +110,7 @@ typedef struct product_size {
     int processors, shared_most, sm;
     bool doubles;
 } product_size;
+product_size gpu_product_size(const target *t, const dim *m, const dim *n, const dim *batch);
 // The cheapest tile. *warpgroups: whether warpgroups are possible, on return whether they are chosen; only:
 // they are required.
 tile gpu_choose_tile(const product_size *s, bool tensor, bool *warpgroups, bool only);
