@@ -1,4 +1,5 @@
-// Predicates on parts of kernels. In: expressions, writes and stages. Out: what passes ask of their structure.
+// Predicates on parts of kernels. In: expressions, writes and stages. Out: what passes ask of their
+// structure.
 #include "passes/match/form.h"
 #include "ir/kernel/program.h"
 

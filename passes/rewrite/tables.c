@@ -1,6 +1,6 @@
-// Lookup tables. In: kernels. Out: kernels in which written values that are functions of a single byte are reads of
-// constants of 256 elements, if computing them costs more. The interpreter computes the elements. Runs after
-// quantisation, which leaves chains of requantisations between bytes.
+// Lookup tables. In: kernels. Out: kernels in which written values that are functions of a single byte are
+// reads of constants of 256 elements, if computing them costs more. The interpreter computes the elements.
+// Runs after quantisation, which leaves chains of requantisations between bytes.
 #include "ir/kernel/eval.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"

@@ -1,5 +1,5 @@
-// Kernels that replace another one. In: a step and kernels that compute the same. Out: the program with these, or
-// with a branch between both.
+// Kernels that replace another one. In: a step and kernels that compute the same. Out: the program with
+// these, or with a branch between both.
 #include "passes/rewrite/variant.h"
 
 kernel *variant_new(program *p, const kernel *old, const char *name, const char *algorithm) {

@@ -175,9 +175,9 @@ static bool is_strided(const access *a, int axis) {
     return a->affine && !steps_by_one(a, axis) && !expr_is_int(a->coef[axis], 0);
 }
 
-// Loop interchange: if a read is strided along the vector axis, the axis along which it is contiguous comes next
-// to it, so that its cache lines are reused. In scalar code, data-dependent positions are hoisted out of the axis
-// along which they are invariant.
+// Loop interchange: if a read is strided along the vector axis, the axis along which it is contiguous comes
+// next to it, so that its cache lines are reused. In scalar code, data-dependent positions are hoisted out of
+// the axis along which they are invariant.
 static void interchange(nest *n) {
     expr_list reads = reads_only(stage_nodes(n->e->scratch, n->s, PART_ALL));
     int found = -1;

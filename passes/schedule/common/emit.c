@@ -672,8 +672,8 @@ static bool is_made(const emitter *e, const buffer *b) {
     return b->role == BUF_LOCAL ? !stage_writes(e->stage, b) : !kernel_writes(e->k, b);
 }
 
-// A read may be hoisted out of a loop if it is in bounds even where the loop does not run at all: every index is
-// the counter of an open loop over that very dim, or a number below its least size.
+// A read may be hoisted out of a loop if it is in bounds even where the loop does not run at all: every index
+// is the counter of an open loop over that very dim, or a number below its least size.
 static bool is_safe_read(emitter *e, const expr *x) {
     if (x->guard || !is_made(e, x->buffer)) return false;
     if (x->buffer->dtype == DT_C128) return false; // read once per half
@@ -687,8 +687,8 @@ static bool is_safe_read(emitter *e, const expr *x) {
     return true;
 }
 
-// Among scalars that are not indices, only the largest expressions are hoisted, so that multiply-adds within them
-// stay one instruction.
+// Among scalars that are not indices, only the largest expressions are hoisted, so that multiply-adds within
+// them stay one instruction.
 static void hoist_scalar(emitter *e, expr *x, bool hoistable) {
     if (hoistable && x->dtype != DT_I64 && expr_arity(x->op) && !varies(e, x)) emit_value(e, x);
 }

@@ -133,7 +133,8 @@ scope scope_for(emitter *e, const char *name, ins *begin, ins *end, int64_t step
 scope scope_axis(emitter *e, int axis, ins *begin, ins *end, int64_t step, loop_role role);
 scope scope_parallel(emitter *e, int axis); // over axis_range
 void scope_close(emitter *e, scope s);
-// The partial last vector of an axis, positions begin to end, if there are any: lanes past the end are inactive.
+// The partial last vector of an axis, positions begin to end, if there are any: lanes past the end are
+// inactive.
 scope open_partial_vector(emitter *e, int axis, ins *begin, ins *end);
 void close_partial_vector(emitter *e, scope s);
 #endif

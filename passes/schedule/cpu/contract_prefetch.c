@@ -1,5 +1,5 @@
-// Software prefetch in contractions. In: the position of a tile. Out: prefetches of a part of B's next tile while
-// this one runs, one cache line in some steps of K.
+// Software prefetch in contractions. In: the position of a tile. Out: prefetches of a part of B's next tile
+// while this one runs, one cache line in some steps of K.
 #include "passes/schedule/cpu/contract_tiling.h"
 
 // The last columns of the chunk are followed by its first ones, with the next block of K where K is blocked.

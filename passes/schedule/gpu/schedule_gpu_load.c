@@ -1,6 +1,6 @@
 // K slices (tiles along K) of a product's operands on GPUs. In: an operand and where its slice begins. Out:
-// register staging: every thread loads some words of it into registers, by vector loads of a unit where they are
-// aligned, and later stores them into shared memory, which lies
+// register staging: every thread loads some words of it into registers, by vector loads of a unit where they
+// are aligned, and later stores them into shared memory, which lies
 //
 //   [word of K][side + pad]    for multiply-adds: threads read neighbouring rows at once
 //   [side][words of K + pad]   for tensor cores: warps read 8 rows of 4 words at once

@@ -1,7 +1,7 @@
 // Sums of products on tensor cores. In: K tiles (slices) of both operands in shared memory, as words of
-// adjacent elements along K. Out: warps multiply fragments of 16 x 8 results and 8 words of K (PTX ISA, "Matrix fragments"):
-// thread 4 g + t of a warp holds words t and t + 4 of rows g and g + 8 of a, of column g of b, and results of
-// columns 2 t and 2 t + 1.
+// adjacent elements along K. Out: warps multiply fragments of 16 x 8 results and 8 words of K (PTX ISA,
+// "Matrix fragments"): thread 4 g + t of a warp holds words t and t + 4 of rows g and g + 8 of a, of column g
+// of b, and results of columns 2 t and 2 t + 1.
 #include "ir/kernel/program.h"
 #include "passes/schedule/gpu/schedule_gpu_product.h"
 

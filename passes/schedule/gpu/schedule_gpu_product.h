@@ -96,8 +96,8 @@ void gpu_finish_wgmma(product *p); // for all
 // prefers warpgroups, which use them.
 bool gpu_find_cores(const target *t, const contraction *c, const expr *read, core_axes *found);
 bool gpu_prefers_warpgroups(const target *t, const contraction *c);
-// schedule_gpu_bulk.c: bulk copies of K tiles of an operand stored as core matrices.
-// The axis along which the K tiles of such an operand are cut, -1: it is not stored or not used as core matrices.
+// schedule_gpu_bulk.c: bulk copies of K tiles of an operand stored as core matrices. The axis along which the
+// K tiles of such an operand are cut, -1: it is not stored or not used as core matrices.
 int gpu_core_axis(const target *t, const contraction *c, const expr *read);
 void gpu_make_mbarriers(product *p);
 void gpu_copy_slices(product *p, ins *k0, ins *slice); // of operands stored as core matrices
