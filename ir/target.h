@@ -1,50 +1,68 @@
-// What the schedules, the legaliser and the emitters need to know of where the code runs. Filled from triple,
-// CPU and features by codegen/target/targets.c.
+// The facts about a target that schedules, legaliser and emitters ask for. codegen/target/targets.c derives
+// them from triple, CPU and features; other code knows no architecture by its name.
 #ifndef ONNXC_IR_TARGET_H
 #define ONNXC_IR_TARGET_H
 #include <stdbool.h>
 
-typedef enum arch { ARCH_X86_64, ARCH_AARCH64, ARCH_ARM, ARCH_RISCV, ARCH_OTHER, ARCH_C, ARCH_CUDA } arch;
-// What sums of products of f32 may be reduced to.
+// Instructions for dot products of bytes (codegen/llvm/llvm_dot.c).
+typedef enum dot_family { DOT_NONE, DOT_X86, DOT_AARCH64, DOT_ARM } dot_family;
+// Facts that hold for all CPUs of an architecture.
+typedef struct arch {
+    const char *name; // in keys of measurements: "x86_64"
+    bool is_text;     // C or CUDA: a C compiler supplies what the processor lacks
+    bool is_gpu;      // CUDA
+    dot_family dot;
+    bool dot_unsigned;            // the first operand of a fast dot product is unsigned
+    bool no_roundeven;            // LLVM selects an instruction for llvm.rint, but none for llvm.roundeven
+    bool large_data;              // 64-bit code can address more than 2 GiB of constants (.lrodata)
+    bool sign_extends_words;      // 64-bit calling convention: 32-bit arguments are sign-extended
+    bool medium_code;             // the code model is "medium", so that addresses are relative to the code
+    bool no_unwind_tables;        // they would need libgcc's unwinder
+    const char *protect[2];       // module flags of branch protection
+    const char *protect_function; // function attribute of branch protection
+    const char *levels;           // CPUs of hosted 64-bit code that names no CPU, one variant each
+} arch;
+// The format to which factors of f32 products may be rounded.
 typedef enum precision { PRECISION_OWN, PRECISION_TF32, PRECISION_BF16, PRECISION_F16 } precision;
 typedef enum fp_mode { FP_STRICT, FP_DEFAULT, FP_FAST } fp_mode;
 typedef struct target {
-    const char *triple, *cpu, *features; // normalised, as LLVM takes them; NULL for ARCH_C, ARCH_CUDA
+    const char *triple, *cpu, *features; // normalised, as LLVM spells them; NULL for C and CUDA text
     const char *abi, *float_abi;         // "hard", "soft", NULL: the triple's
+    const char *folder, *loader;         // Linux: Debian's folder of libraries, the dynamic loader
     arch arch;
     int ptr_bits;
     int vector_bits;             // 0: scalars only (C text, M4, CUDA)
     int vector_regs;             // SIMD registers
-    bool fma;                    // fused multiply-add for f32 (and f64 where there are vectors of it)
+    bool fma;                    // fused multiply-add for f32 (and f64 if there are vectors of it)
     bool f64;                    // hardware double
     bool f32;                    // hardware float
     bool f16_convert;            // hardware f16 <-> f32 (F16C, ...)
-    bool bf16_convert;           // f32 -> bf16 is best left to the emitter: hardware, or code
+    bool bf16_convert;           // the emitter converts f32 to bf16 best: by an instruction, or its own code
     bool round_instr;            // hardware floor/ceil/trunc/rint for f32
     bool vnni, avx512, amx, dsp; // dot4 u8*s8; dsp: SMLAD
-    bool no_divider;             // integers are divided by code
-    bool no_wide_product;        // products of 64 bits are made by code
+    bool no_divider;             // no instruction for integer division
+    bool no_wide_product;        // no instruction for 64-bit products
     bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
+    int masked_least;            // bits of the narrowest elements that have them
     bool hosted, freestanding, little_endian;
     fp_mode fp;
-    precision precision; // ARCH_CUDA
-    int threads;         // most worker threads the code may use; 1: no thread code
+    precision precision; // CUDA
+    int threads;         // maximum number of worker threads; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)
-    int sm;              // ARCH_CUDA: the oldest architecture that must run it, 75, 80, 90 ...
-    bool warpgroups;     // ARCH_CUDA: code for sm_90a is wanted, nothing before sm_80
-    int shared_most;     // ARCH_CUDA: bytes of shared memory that a block has wherever it runs
-    bool placed;         // ARCH_CUDA: buffers begin at multiples of 64 bytes, views apart
-    int processors;      // ARCH_CUDA: how many a kernel's blocks should keep busy
+    int sm;              // CUDA: the oldest architecture that must run the code, 75, 80, 90 ...
+    bool warpgroups;     // CUDA: emit code for sm_90a, too, and nothing for GPUs before sm_80
+    int shared_most;     // CUDA: bytes of shared memory that a block has on every such architecture
+    bool placed;         // CUDA: buffers, but not views, begin at multiples of 64 bytes
+    int processors;      // CUDA: number of multiprocessors to keep busy
     const struct choice_table
-        *choices; // passes/schedule/common/choices.h: what was measured for it; NULL: nothing
+        *choices; // measured for this target (passes/schedule/common/choices.h), or NULL
 } target;
 
-// Caches of a core that schedules count on, in bytes: the first one for data; the second one of cores with
-// 512-bit vectors, and the least of all.
+// Cache sizes that schedules assume, in bytes: L1 data, L2 of cores with 512-bit vectors, L2 of any core.
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20, L2_LEAST_BYTES = 256 << 10 };
 
-// Vector lanes of an element of so many bits: 1 where there are no vectors.
+// Vector lanes of elements of that width; 1 without vectors.
 static inline int target_lanes(const target *t, int bits) {
     return t->vector_bits ? t->vector_bits / bits : 1;
 }

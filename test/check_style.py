@@ -51,7 +51,7 @@ ROOMS = {
     "passes/schedule/gpu": SCHEDULE,
     "passes/schedule": [*SCHEDULE, "passes/schedule"],
     "codegen/target": CODE,
-    "codegen/object": CODE,
+    "codegen/object": [*CODE, "codegen/target"],
     "codegen/c": CODE,
     "codegen/llvm": [*CODE, "codegen/target", "codegen/object", "passes/schedule/common"],
     "codegen/gpu": [*CODE, "codegen/c", "codegen/llvm", "passes/schedule/common", "passes/schedule"],

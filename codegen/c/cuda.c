@@ -1,4 +1,4 @@
-// The CUDA dialect of the C-family emitter. In: a module for ARCH_CUDA. Out: its text.
+// The CUDA dialect of the C-family emitter. In: a module for a CUDA target. Out: its text.
 #include "codegen/c/cuda.h"
 #include "codegen/c/ctext_impl.h"
 

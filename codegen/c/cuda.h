@@ -1,5 +1,5 @@
 // CUDA text from loops: kernels with the device's indices for grid and thread loops. In: a module for
-// ARCH_CUDA. Out: text that NVRTC takes without an include path, nvcc takes, and test/shim runs on a CPU.
+// a CUDA target. Out: text that NVRTC takes without an include path, nvcc takes, and test/shim runs on a CPU.
 //
 // Functions with .kernel set become extern "C" __global__, others __device__. Each block runs one round of a
 // grid loop, under a guard `if (i < end)`: the launch covers the loop, unless .grid says that it is smaller.

@@ -27,7 +27,7 @@ typedef struct gpu_code {
     gpu_use_list *uses; // for each architecture that gpu_cubin made code for
 } gpu_code;
 
-// t: of ARCH_CUDA. Without host code what has no kernel (library functions) is reported to d as missing.
+// t: a CUDA target. Without host code what has no kernel (library functions) is reported to d as missing.
 gpu_code *gpu_schedule(program *p, const char *name, const target *t, bool with_host, diag *d);
 // The same into the module of `before`, for a version of the program; names end in suffix. NULL: a new one.
 gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *name, const char *suffix,

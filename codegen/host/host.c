@@ -293,7 +293,7 @@ static void plan_program(hosting *a) {
     find_library(a, t);
     remark_memory(a);
     bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls || any_parallel(a, a->h, n);
-    a->result->needs_runtime |= t->arch != ARCH_C && calls_runtime;
+    a->result->needs_runtime |= !t->arch.is_text && calls_runtime;
     mark_in_place(a, a->h, n);
 }
 

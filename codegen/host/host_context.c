@@ -11,7 +11,7 @@ const char *weights_head_symbol(const hosting *a) {
 }
 
 bool has_open(const hosting *a, const target *t) {
-    return (a->o->weights || a->o->gpu) && t->hosted && !t->freestanding && t->arch != ARCH_C;
+    return (a->o->weights || a->o->gpu) && t->hosted && !t->freestanding && !t->arch.is_text;
 }
 
 // What the file is like follows from the model, the options and the compiler.

@@ -46,7 +46,7 @@ static dim *kernel_work(const kernel *k) {
 }
 
 bool runs_parallel(const host *h, const kernel_code *c) {
-    if (!c->tasks || h->t->threads == 1 || !h->t->hosted || h->t->arch == ARCH_C) return false;
+    if (!c->tasks || h->t->threads == 1 || !h->t->hosted || h->t->arch.is_text) return false;
     return c->tasks->max > 1 && kernel_work(c->kernel)->max >= (INT64_C(2) << WORK_BITS);
 }
 

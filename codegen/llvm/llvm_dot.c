@@ -113,9 +113,15 @@ static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     const target *t = e->t;
     *least = 4;
     *most = t->vector_bits / 32;
-    if (t->arch == ARCH_X86_64) return t->vnni && op != L_DOT2 ? x86_vnni : x86_halves;
-    if (t->arch == ARCH_AARCH64 && t->vnni && op != L_DOT2) return *most = 4, aarch64_dot;
-    if (t->arch == ARCH_ARM && t->dsp && !t->vector_bits) return *most = *least = 1, arm_dsp;
+    if (t->arch.dot == DOT_X86) return t->vnni && op != L_DOT2 ? x86_vnni : x86_halves;
+    if (t->arch.dot == DOT_AARCH64 && t->vnni && op != L_DOT2) {
+        *most = 4;
+        return aarch64_dot;
+    }
+    if (t->arch.dot == DOT_ARM && t->dsp && !t->vector_bits) {
+        *most = *least = 1;
+        return arm_dsp;
+    }
     *most = *least = 0;
     return plain;
 }

@@ -182,9 +182,8 @@ static LLVMValueRef emit_binary(emit *e, const ins *x) {
     return LLVMBuildBinOp(e->b, (LLVMOpcode)in_llvm[x->op].ints, a, b, "");
 }
 
-// ARM and RISC-V have no instruction for llvm.roundeven that LLVM would select.
 static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {
-    bool plain = x->op == L_RINT && (e->t->arch == ARCH_ARM || e->t->arch == ARCH_RISCV);
+    bool plain = x->op == L_RINT && e->t->arch.no_roundeven;
     return call_same(e, plain ? "llvm.rint" : in_llvm[x->op].intrinsic, x);
 }
 

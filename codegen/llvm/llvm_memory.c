@@ -73,7 +73,7 @@ static LLVMValueRef store_at(emit *e, LLVMValueRef p, LLVMValueRef v, ltype t, i
 static bool has_masks(const emit *e, ltype t) {
     int bits = kind_bits(e, t.kind);
     if (!e->t->masked || t.lanes == 1 || t.kind == LK_I1) return false;
-    return e->t->arch != ARCH_X86_64 || e->t->avx512 || bits >= 32;
+    return bits >= e->t->masked_least;
 }
 
 // Lanes below n. The comparison is made in integers as wide as the elements (which have room for every lane

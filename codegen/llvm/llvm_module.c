@@ -18,12 +18,11 @@ static LLVMAttributeRef enum_attribute(emit *e, const char *name, uint64_t value
     return LLVMCreateEnumAttribute(e->context, LLVMGetEnumAttributeKindForName(name, strlen(name)), value);
 }
 
-// Calling conventions want narrow integers widened by their sign; RISC-V also 32-bit ones.
+// Calling conventions want narrow integers widened by their sign; some also 32-bit ones.
 static const char *extension(const emit *e, ltype t, dtype dt) {
     const target *m = e->m->target;
-    bool riscv64 = m->arch == ARCH_RISCV && m->ptr_bits == 64;
     if (t.lanes > 1) return NULL;
-    if (t.kind == LK_I32 && riscv64) return "signext";
+    if (t.kind == LK_I32 && m->ptr_bits == 64 && m->arch.sign_extends_words) return "signext";
     if (t.kind == LK_I1) return "zeroext";
     if (t.kind != LK_I8 && t.kind != LK_I16) return NULL;
     return dt == DT_U8 || dt == DT_U16 || dt == DT_BOOL ? "zeroext" : "signext";
@@ -62,9 +61,9 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     // Else vectors that are spilled straddle cache lines.
     if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");
     if (t->hosted) {
-        if (t->arch != ARCH_ARM) set_flag(e, fn, "uwtable", 2); // ARM's tables would need libgcc's unwinder
+        if (!t->arch.no_unwind_tables) set_flag(e, fn, "uwtable", 2);
         set_text(fn, "frame-pointer", "non-leaf");
-        if (t->arch == ARCH_AARCH64) set_text(fn, "branch-target-enforcement", "true");
+        if (t->arch.protect_function) set_text(fn, t->arch.protect_function, "true");
     }
     for (int i = 0; i < f->params.n; i++) {
         if (f->params.at[i].type.kind != LK_PTR) continue;
@@ -189,17 +188,13 @@ static void add_int_flag(emit *e, const char *name, int value) {
 
 static void add_module_flags(emit *e) {
     const target *t = e->m->target;
-    if (t->abi && t->arch == ARCH_RISCV)
-        add_flag(e, "target-abi", LLVMMDStringInContext2(e->context, t->abi, strlen(t->abi)));
+    if (t->abi) add_flag(e, "target-abi", LLVMMDStringInContext2(e->context, t->abi, strlen(t->abi)));
     if (!t->hosted) return;
     add_int_flag(e, "PIC Level", 2);
-    if (t->arch != ARCH_ARM) add_int_flag(e, "uwtable", 2);
+    if (!t->arch.no_unwind_tables) add_int_flag(e, "uwtable", 2);
     add_int_flag(e, "frame-pointer", 1);
-    if (t->arch == ARCH_X86_64) {
-        add_int_flag(e, "cf-protection-branch", 1);
-        add_int_flag(e, "cf-protection-return", 1);
-    }
-    if (t->arch == ARCH_AARCH64) add_int_flag(e, "branch-target-enforcement", 1);
+    for (int i = 0; i < 2; i++)
+        if (t->arch.protect[i]) add_int_flag(e, t->arch.protect[i], 1);
 }
 
 static void add_ident(emit *e) {

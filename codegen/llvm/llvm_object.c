@@ -49,7 +49,7 @@ static void open_machine(emit *e) {
     LLVMTargetMachineOptionsSetCodeGenOptLevel(o, codegen_level(t));
     bool movable = t->hosted || e->kind == EMIT_LOADABLE || joins_programs(t);
     LLVMTargetMachineOptionsSetRelocMode(o, movable ? LLVMRelocPIC : LLVMRelocStatic);
-    if (t->arch == ARCH_RISCV) LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelMedium);
+    if (t->arch.medium_code) LLVMTargetMachineOptionsSetCodeModel(o, LLVMCodeModelMedium);
     e->machine = LLVMCreateTargetMachineWithOptions(found, t->triple, o);
     LLVMDisposeTargetMachineOptions(o);
 }

@@ -3,6 +3,7 @@
 #include "codegen/object/link.h"
 #include "codegen/object/archive.h"
 #include "codegen/object/elf.h"
+#include "codegen/target/targets.h"
 #include "compiler/base/cleanup.h"
 #include "compiler/base/fs.h"
 #include "compiler/base/outfile.h"
@@ -200,38 +201,10 @@ static void run_linker(arena *a, diag *d, strings *args) {
 }
 
 // ---------------------------------------------------------------- its arguments
-typedef struct platform {
-    const char *triple; // of folders
-    const char *loader;
-} platform;
-
-static platform platform_of(const target *t) {
-    if (t->arch == ARCH_X86_64 && t->ptr_bits == 32)
-        return (platform){"i386-linux-gnu", "/lib/ld-linux.so.2"};
-    if (t->arch == ARCH_X86_64) return (platform){"x86_64-linux-gnu", "/lib64/ld-linux-x86-64.so.2"};
-    if (t->arch == ARCH_AARCH64) return (platform){"aarch64-linux-gnu", "/lib/ld-linux-aarch64.so.1"};
-    if (t->arch == ARCH_RISCV && t->ptr_bits == 64)
-        return (platform){"riscv64-linux-gnu", "/lib/ld-linux-riscv64-lp64d.so.1"};
-    if (t->arch == ARCH_RISCV) return (platform){"riscv32-linux-gnu", "/lib/ld-linux-riscv32-ilp32d.so.1"};
-    if (t->float_abi && !strcmp(t->float_abi, "hard"))
-        return (platform){"arm-linux-gnueabihf", "/lib/ld-linux-armhf.so.3"};
-    return (platform){"arm-linux-gnueabi", "/lib/ld-linux.so.3"};
-}
-
-static bool is_this_machines(const target *t) {
-#if defined __x86_64__
-    return t->arch == ARCH_X86_64 && t->ptr_bits == 64;
-#elif defined __aarch64__
-    return t->arch == ARCH_AARCH64;
-#else
-    return false;
-#endif
-}
-
 // Folders under the system root that may hold libraries and are there: Debian's, its cross compilers', the
 // others'.
 static strings library_folders(arena *a, const link_options *o, const target *t) {
-    const char *root = o->sysroot ? o->sysroot : "", *triple = platform_of(t).triple;
+    const char *root = o->sysroot ? o->sysroot : "", *triple = t->folder;
     const char *const all[] = {arena_printf(a, "%s/usr/lib/%s", root, triple),
                                arena_printf(a, "%s/lib/%s", root, triple),
                                arena_printf(a, "%s/usr/%s/lib", root, triple),
@@ -241,7 +214,7 @@ static strings library_folders(arena *a, const link_options *o, const target *t)
                                arena_printf(a, "%s/lib", root)};
     enum { NAMED = 3 }; // the others hold libraries of one machine only
     strings found = {0};
-    for (size_t i = 0; i < (o->sysroot || is_this_machines(t) ? sizeof all / sizeof *all : NAMED); i++)
+    for (size_t i = 0; i < (o->sysroot || target_is_host_arch(t) ? sizeof all / sizeof *all : NAMED); i++)
         if (exists(all[i])) VEC_PUSH(a, &found, all[i]);
     return found;
 }
@@ -290,7 +263,7 @@ static void program_start(arena *a, diag *d, const job *j, const strings *folder
     const char *start = find_file(a, folders, "Scrt1.o"), *prologue = find_file(a, folders, "crti.o");
     need(d, j, start, "Scrt1.o");
     need(d, j, prologue, "crti.o");
-    ADD("-pie", "--dynamic-linker", platform_of(j->t).loader, start, prologue);
+    ADD("-pie", "--dynamic-linker", j->t->loader, start, prologue);
 }
 
 // A shared library may be linked without a C library at hand: the program that opens it has one.

@@ -1,6 +1,6 @@
-// The one fatal-error handler of the process. LLVM cannot be left by longjmp: its frames hold members of
-// global lists. So guarded work runs on a thread of its own while the caller waits; where LLVM would end the
-// process, that thread stops for ever, its stack intact, and the caller goes on with the message.
+// The fatal-error handler of the process. A longjmp must not unwind LLVM's frames, since they contain members of
+// global lists. So guarded work runs on a separate thread while the caller waits; if LLVM would end the process, that
+// thread sleeps forever with its stack intact, and the caller continues with the message.
 #include "codegen/target/llvm_guard.h"
 #include <errno.h>
 #include <llvm-c/Core.h>
@@ -24,7 +24,7 @@ typedef struct guard {
     char message[512];
 } guard;
 
-// LLVM's handler has no user argument: the thread is the only key there is.
+// LLVM's handler has no user argument, so the guard is found by the thread.
 static _Thread_local guard *current;
 
 static void on_fatal(const char *reason) {
@@ -40,7 +40,7 @@ static void on_fatal(const char *reason) {
 
 static void install(void) { LLVMInstallFatalErrorHandler(on_fatal); }
 
-// Errors that fn reports leave it, not the thread.
+// A fatal error reported by fn ends fn, not the thread.
 static void *work(void *user) {
     guard *g = user;
     jmp_buf jump;

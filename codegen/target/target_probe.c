@@ -1,9 +1,7 @@
-// What a CPU can do, asked of LLVM: names in, facts out. The C interface has no query for features, but the
-// inliner knows: a function is inlined into another only when the caller has every feature of the callee. So
-// a caller for the CPU calls one empty function per feature in question, compiled for the same CPU plus that
-// feature, and the calls that are gone tell what the CPU has. RISC-V does not compare, but prints its ISA
-// into assembly.
-#include "codegen/target/llvm_names.inc"
+// Queries the features of a CPU. LLVM's C interface has no such query, but the inliner compares features: it
+// inlines a function only if the caller has every feature of the callee. So a caller for the CPU calls one empty
+// function per feature in question, compiled for the same CPU plus that feature; the calls that disappear are the
+// features that the CPU has. On RISC-V the inliner does not compare features, but assembly has the ISA string.
 #include "codegen/target/target_impl.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
@@ -14,15 +12,12 @@
 #include <string.h>
 
 static void initialise_once(void) {
-#define INIT(T)                                                                                              \
+#define INIT(T, name, triple)                                                                                \
     LLVMInitialize##T##TargetInfo();                                                                         \
     LLVMInitialize##T##Target();                                                                             \
     LLVMInitialize##T##TargetMC();                                                                           \
-    LLVMInitialize##T##AsmPrinter()
-    INIT(X86);
-    INIT(AArch64);
-    INIT(ARM);
-    INIT(RISCV);
+    LLVMInitialize##T##AsmPrinter();
+    ARCHS(INIT)
 #undef INIT
 }
 
@@ -32,32 +27,6 @@ void probe_initialise(void) {
 }
 
 // ---------------------------------------------------------------- names
-const char *probe_cpu_list(arch k) {
-    switch (k) {
-    case ARCH_X86_64: return x86_cpus;
-    case ARCH_AARCH64: return aarch64_cpus;
-    case ARCH_ARM: return arm_cpus;
-    case ARCH_RISCV: return riscv_cpus;
-    case ARCH_OTHER:
-    case ARCH_C:
-    case ARCH_CUDA: return "";
-    }
-    return "";
-}
-
-static const char *feature_list(arch k) {
-    switch (k) {
-    case ARCH_X86_64: return x86_features;
-    case ARCH_AARCH64: return aarch64_features;
-    case ARCH_ARM: return arm_features;
-    case ARCH_RISCV: return riscv_features;
-    case ARCH_OTHER:
-    case ARCH_C:
-    case ARCH_CUDA: return "";
-    }
-    return "";
-}
-
 static bool in_list(arena *a, const char *list, const char *name) {
     return !strchr(name, ' ') && strstr(list, arena_printf(a, " %s ", name));
 }
@@ -80,7 +49,7 @@ static int edit_distance(const char *x, const char *y, int n) {
     return row[n];
 }
 
-// The names of the list nearest to the wrong one, as "'a', 'b' or 'c'"; "" when none is near.
+// The names most similar to the wrong one, as "'a', 'b' or 'c'"; "" if none is similar.
 static const char *near_names(arena *a, const char *list, const char *wrong) {
     enum { SHOWN = 4 };
     const char *best[SHOWN] = {0};
@@ -109,22 +78,22 @@ static void unknown_name(arena *a, diag *d, const char *what, const char *list, 
 }
 
 void probe_check_names(arena *a, diag *d, const target_names *n) {
-    const char *cpus = probe_cpu_list(n->arch);
+    const char *cpus = n->arch->cpus, *features = n->arch->features;
     if (n->cpu && !in_list(a, cpus, n->cpu)) unknown_name(a, d, "CPU", cpus, n->cpu, n->triple);
     for (const char *p = text_str(&n->features); *p;) {
         size_t length = strcspn(p, ",");
         const char *item = arena_strndup(a, p, length);
         if (*item != '+' && *item != '-') {
             if (*item) diag_error(d, NULL, "feature '%s' needs '+' or '-' before its name", item);
-        } else if (!in_list(a, feature_list(n->arch), item + 1)) {
-            unknown_name(a, d, "feature", feature_list(n->arch), item + 1, n->triple);
+        } else if (!in_list(a, features, item + 1)) {
+            unknown_name(a, d, "feature", features, item + 1, n->triple);
         }
         p += length + (p[length] == ',');
     }
     diag_check(d);
 }
 
-// ---------------------------------------------------------------- questions
+// ---------------------------------------------------------------- queries
 typedef struct probe {
     LLVMContextRef context;
     LLVMModuleRef module;
@@ -159,7 +128,7 @@ static void probe_close(probe *p) {
     LLVMContextDispose(p->context);
 }
 
-// An empty function for that CPU; the builder is left before its return.
+// Adds an empty function for that CPU and positions the builder before its return.
 static LLVMValueRef add_function(probe *p, LLVMBuilderRef b, const char *name, const char *cpu,
                                  const char *features) {
     LLVMValueRef f = LLVMAddFunction(p->module, name, p->type);
@@ -170,7 +139,7 @@ static LLVMValueRef add_function(probe *p, LLVMBuilderRef b, const char *name, c
     return f;
 }
 
-// Which of the callees does the inliner refuse to put into a function for that CPU?
+// Sets inlined[i] if the inliner puts callee i into a function for that CPU.
 static void run_inliner(probe *p, diag *d, LLVMBuilderRef b, const char *cpu, const char *features,
                         LLVMValueRef *callees, int n, bool *inlined) {
     add_function(p, b, "caller", cpu, features);
@@ -184,7 +153,7 @@ static void run_inliner(probe *p, diag *d, LLVMBuilderRef b, const char *cpu, co
     diag_defect(d, NULL, "LLVM's inliner failed");
 }
 
-// The sign that the list gives a feature: '+' or '-', 0 where it does not name it.
+// The sign of a feature in the list: '+' or '-', 0 if it is not listed.
 static char sign_of(const char *list, const char *name, size_t length) {
     for (const char *p = list; *p;) {
         size_t n = strcspn(p, ",");
@@ -194,8 +163,8 @@ static char sign_of(const char *list, const char *name, size_t length) {
     return 0;
 }
 
-// The list of this machine's own features names each once and is closed under what implies what: where it
-// names all that is asked for, it is the answer.
+// The list of this machine's features is closed under implication, so if it contains every feature asked for, no
+// query is needed.
 static bool read_host_list(const char *features, const char *const *names, int n, bool *has) {
     char *host = *features ? LLVMGetHostCPUFeatures() : NULL;
     bool known = host && !strcmp(host, features);
@@ -214,47 +183,45 @@ static bool read_host_list(const char *features, const char *const *names, int n
     return known;
 }
 
-void probe_features(arena *a, diag *d, const char *triple, const char *cpu, const char *features,
-                    const char *const *names, int n, bool *has) {
-    if (read_host_list(features, names, n, has)) return;
-    probe p = probe_open(d, triple, cpu, features);
+void probe_features(arena *a, diag *d, const target *t, const char *const *names, int n, bool *has) {
+    if (read_host_list(t->features, names, n, has)) return;
+    probe p = probe_open(d, t->triple, t->cpu, t->features);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(p.context);
     LLVMValueRef *callees = ARENA_ARRAY(a, LLVMValueRef, n);
+    const char *comma = *t->features ? "," : "";
     for (int i = 0; i < n; i++)
-        callees[i] = add_function(&p, b, names[i], cpu,
-                                  arena_printf(a, "%s%s+%s", features, *features ? "," : "", names[i]));
-    run_inliner(&p, d, b, cpu, features, callees, n, has);
+        callees[i] =
+            add_function(&p, b, names[i], t->cpu, arena_printf(a, "%s%s+%s", t->features, comma, names[i]));
+    run_inliner(&p, d, b, t->cpu, t->features, callees, n, has);
     LLVMDisposeBuilder(b);
     probe_close(&p);
 }
 
-bool probe_is_subset(arena *a, diag *d, const char *triple, const char *cpu, const char *features,
-                     const char *in_cpu, const char *in_features) {
-    (void)a;
+bool probe_is_subset(diag *d, const target *t, const char *in_cpu, const char *in_features) {
     bool inlined = false;
-    probe p = probe_open(d, triple, in_cpu, in_features);
+    probe p = probe_open(d, t->triple, in_cpu, in_features);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(p.context);
-    LLVMValueRef callee = add_function(&p, b, "callee", cpu, features);
+    LLVMValueRef callee = add_function(&p, b, "callee", t->cpu, t->features);
     run_inliner(&p, d, b, in_cpu, in_features, &callee, 1, &inlined);
     LLVMDisposeBuilder(b);
     probe_close(&p);
     return inlined;
 }
 
-const char *probe_riscv_isa(arena *a, diag *d, const char *triple, const char *cpu, const char *features) {
-    probe p = probe_open(d, triple, cpu, features);
+const char *probe_attribute(arena *a, diag *d, const target *t, int attribute) {
+    probe p = probe_open(d, t->triple, t->cpu, t->features);
+    const char *key = arena_printf(a, ".attribute\t%d, \"", attribute), *value = NULL;
     LLVMMemoryBufferRef out = NULL;
     char *message = NULL;
-    const char *isa = NULL;
     if (!LLVMTargetMachineEmitToMemoryBuffer(p.machine, p.module, LLVMAssemblyFile, &message, &out)) {
         const char *s = arena_strndup(a, LLVMGetBufferStart(out), LLVMGetBufferSize(out));
-        const char *at = strstr(s, ".attribute\t5, \"");
-        if (at) isa = arena_strndup(a, at + 15, strcspn(at + 15, "\""));
+        const char *at = strstr(s, key);
+        if (at) value = arena_strndup(a, at + strlen(key), strcspn(at + strlen(key), "\""));
         LLVMDisposeMemoryBuffer(out);
     } else {
         LLVMDisposeMessage(message);
     }
     probe_close(&p);
-    if (!isa) diag_defect(d, NULL, "LLVM names no ISA for target %s", triple);
-    return isa;
+    if (!value) diag_defect(d, NULL, "LLVM's assembly for %s lacks attribute %d", t->triple, attribute);
+    return value;
 }

@@ -1,5 +1,5 @@
-// What the command line says of the machine, in; a target with its facts, out. Names are checked here, facts
-// come from LLVM's own tables (target_probe.c), never from a list of CPUs.
+// In: the target's description on the command line. Out: a target with its facts, which come from LLVM's own
+// tables (target_probe.c), never from a list of CPUs, and from the row of the architecture (arch_NAME.c).
 #include "codegen/target/llvm_guard.h"
 #include "codegen/target/target_impl.h"
 #include <limits.h>
@@ -17,40 +17,66 @@
 #endif
 enum { THREADS_MOST = 1024 };
 
-const char *triple_normalise(arena *a, const char *triple) {
-    char *s = LLVMNormalizeTargetTriple(triple);
-    const char *copy = arena_strdup(a, s);
-    LLVMDisposeMessage(s);
+static const arch_row *const rows[] = {
+#define ROW(llvm, name, triple) &arch_##name,
+    ARCHS(ROW)
+#undef ROW
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+// ---------------------------------------------------------------- triples
+static const char *take_message(arena *a, char *message) {
+    const char *copy = arena_strdup(a, message);
+    LLVMDisposeMessage(message);
     return copy;
+}
+
+static const char *normalise_triple(arena *a, const char *triple) {
+    return take_message(a, LLVMNormalizeTargetTriple(triple));
 }
 
 static const char *host_triple(arena *a) {
-    if (HOST_TRIPLE) return HOST_TRIPLE;
-    char *s = LLVMGetDefaultTargetTriple();
-    const char *copy = arena_strdup(a, s);
-    LLVMDisposeMessage(s);
-    return copy;
+    return HOST_TRIPLE ? HOST_TRIPLE : take_message(a, LLVMGetDefaultTargetTriple());
+}
+
+static const arch_prefix *prefix_in(const arch_row *row, const char *triple) {
+    for (const arch_prefix *p = row->prefixes; p->prefix; p++)
+        if (!strncmp(triple, p->prefix, strlen(p->prefix))) return p;
+    return NULL;
+}
+
+static const arch_row *find_arch(const char *triple) {
+    for (int i = 0; i < ROWS; i++)
+        if (prefix_in(rows[i], triple)) return rows[i];
+    return NULL;
+}
+
+static int pointer_bits(const arch_row *row, const char *triple) {
+    return strstr(triple, "x32") || strstr(triple, "_32") ? 32 : prefix_in(row, triple)->ptr_bits;
 }
 
 // ---------------------------------------------------------------- names
-static bool is_bare(const char *triple) {
-    return strstr(triple, "-none") || strstr(triple, "-elf") || !strcmp(triple + strcspn(triple, "-"), "");
+// "x86, AArch64, ARM and RISC-V"
+static const char *titles(arena *a) {
+    text t = {.arena = a};
+    for (int i = 0; i < ROWS; i++)
+        text_printf(&t, "%s%s", !i ? "" : i == ROWS - 1 ? " and " : ", ", rows[i]->title);
+    return text_str(&t);
 }
 
-// Only ELF is written, little-endian.
-static void check_format(diag *d, const target_names *n) {
+// Objects are little-endian ELF.
+static void check_format(arena *a, diag *d, const target_names *n) {
     static const char *const others[] = {"windows", "mingw", "cygwin",     "darwin", "macos", "ios", "tvos",
                                          "watchos", "wasi",  "emscripten", "uefi",   "aix",   "cuda"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strstr(n->triple, others[i]))
             diag_fatal_missing(d, NULL, "target %s: only ELF objects are supported so far", n->triple);
-    if (n->arch == ARCH_OTHER)
-        diag_fatal_missing(d, NULL, "target %s: only x86, AArch64, ARM and RISC-V are supported", n->triple);
+    if (!n->arch) diag_fatal_missing(d, NULL, "target %s: only %s are supported", n->triple, titles(a));
     if (strstr(n->triple, "aarch64_be") || strstr(n->triple, "armeb") || strstr(n->triple, "thumbeb"))
         diag_fatal_missing(d, NULL, "target %s: big-endian targets are not supported", n->triple);
 }
 
-// Without a triple, a microcontroller's CPU says enough.
+// The CPU of a microcontroller implies the triple.
 static const char *guess_triple(arena *a, const target_options *o) {
     if (o->triple) return o->triple;
     if (o->cpu && !strncmp(o->cpu, "cortex-m", 8)) return "arm-none-eabi";
@@ -61,180 +87,46 @@ static const char *guess_triple(arena *a, const target_options *o) {
 
 static void use_host_cpu(target_names *n, arena *a, diag *d) {
     const char *host = host_triple(a);
-    if (triple_arch(host) != n->arch)
+    if (find_arch(host) != n->arch)
         diag_fatal(d, NULL, "CPU 'native' means this machine, which is not %s", n->triple);
-    char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
-    n->cpu = arena_strdup(a, cpu);
     text given = n->features;
+    n->cpu = take_message(a, LLVMGetHostCPUName());
     n->features = (text){.arena = a};
-    names_add_features(n, features);
+    names_add_features(n, take_message(a, LLVMGetHostCPUFeatures()));
     names_add_features(n, text_str(&given));
-    LLVMDisposeMessage(cpu);
-    LLVMDisposeMessage(features);
-}
-
-// ARM: a plain eabi triple means software floating point unless softfp is asked for, as for gcc and clang.
-static void settle_arm(target_names *n, arena *a) {
-    const char *env = triple_part(a, n->triple, 3);
-    bool hard = strlen(env) > 2 && !strcmp(env + strlen(env) - 2, "hf");
-    if (!n->float_abi) n->float_abi = hard ? "hard" : is_bare(n->triple) ? "soft" : "softfp";
-    n->soft_float = !strcmp(n->float_abi, "soft");
-    if (n->soft_float) names_add_features(n, "+soft-float,-fpregs");
-    // Debian's and Fedora's armhf; LLVM would take ARMv4 without floating point.
-    else if (hard && !n->cpu && !n->features.n && strstr(n->triple, "linux")) {
-        if (!strncmp(n->triple, "arm-", 4)) n->triple = triple_with_part(a, n->triple, 0, "armv7a");
-        names_add_features(n, "+vfp3d16");
-    }
-    // LLVM leaves NEON out of these, where it is optional; gcc and clang take it as there.
-    else if (n->cpu && !strncmp(n->cpu, "cortex-a", 8) && !strstr(text_str(&n->features), "-neon"))
-        names_add_features(n, "+neon");
-}
-
-static void settle_riscv(target_names *n) {
-    bool linux = strstr(n->triple, "linux");
-    if (n->cpu || n->features.n) return;
-    names_add_features(n, linux ? "+m,+a,+f,+d,+c,+zicsr,+zifencei" : "+m,+a,+c");
-}
-
-static const char *default_cpu(const target_names *n) {
-    switch (n->arch) {
-    case ARCH_X86_64: return !strncmp(n->triple, "i", 1) ? "pentium4" : "x86-64";
-    case ARCH_RISCV: return !strncmp(n->triple, "riscv32", 7) ? "generic-rv32" : "generic-rv64";
-    case ARCH_AARCH64:
-    case ARCH_ARM:
-    case ARCH_OTHER:
-    case ARCH_C:
-    case ARCH_CUDA: return "generic";
-    }
-    return "generic";
 }
 
 static target_names settle_names(arena *a, diag *d, const target_options *o) {
     target_names n = {.cpu = o->cpu, .features = {.arena = a}};
-    n.triple = triple_normalise(a, guess_triple(a, o));
-    n.arch = triple_arch(n.triple);
-    check_format(d, &n);
+    n.triple = normalise_triple(a, guess_triple(a, o));
+    n.arch = find_arch(n.triple);
+    check_format(a, d, &n);
     names_apply_flags(&n, a, d, o->machine.at, o->machine.n);
     diag_check(d);
     names_add_features(&n, o->features);
     if (n.cpu && !strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
-    n.triple = triple_normalise(a, n.triple);
-    if (n.arch == ARCH_ARM) settle_arm(&n, a);
-    if (n.arch == ARCH_RISCV) settle_riscv(&n);
-    if (!n.cpu) n.cpu = default_cpu(&n);
+    n.triple = normalise_triple(a, n.triple);
+    if (n.arch->settle) n.arch->settle(&n, a);
+    if (!n.cpu) n.cpu = prefix_in(n.arch, n.triple)->cpu;
     probe_check_names(a, d, &n);
     return n;
 }
 
 // ---------------------------------------------------------------- facts
-static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX, N };
-    static const char *const names[N] = {"sse2",       "sse4.1",  "fma",
-                                         "f16c",       "avx2",    "avx512f,+avx512bw,+avx512dq,+avx512vl",
-                                         "avx512vnni", "avxvnni", "amx-int8"};
-    bool has[N];
-    probe_features(a, d, t->triple, t->cpu, t->features, names, N, has);
-    if (!has[SSE2]) {
-        diag_hint(d, "--mcpu=pentium4, or a later CPU");
-        diag_fatal_missing(
-            d, NULL, "CPU '%s' of %s has no SSE2, and the x87 does not round to the standard's precisions",
-            t->cpu, t->triple);
-    }
-    t->avx512 = has[AVX512];
-    t->vector_bits = t->avx512 ? 512 : has[AVX2] ? 256 : 128;
-    t->vector_regs = t->ptr_bits == 32 ? 8 : t->avx512 ? 32 : 16;
-    t->f32 = t->f64 = true;
-    t->fma = has[FMA] || t->avx512;
-    t->f16_convert = has[F16C] || t->avx512;
-    t->round_instr = has[SSE41];
-    t->masked = has[AVX2];
-    t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
-    t->amx = has[AMX] && t->ptr_bits == 64;
-}
-
-static void fill_aarch64(target *t, arena *a, diag *d) {
-    enum { FP, NEON, DOTPROD, I8MM, N };
-    static const char *const names[N] = {"fp-armv8", "neon", "dotprod", "i8mm"};
-    bool has[N];
-    probe_features(a, d, t->triple, t->cpu, t->features, names, N, has);
-    t->f32 = t->f64 = t->fma = t->f16_convert = t->round_instr = has[FP];
-    t->vector_bits = has[NEON] ? 128 : 0;
-    t->vector_regs = has[NEON] ? 32 : 0;
-    t->vnni = has[I8MM] && has[DOTPROD] && has[NEON]; // usdot and sdot
-}
-
-static void fill_arm(target *t, arena *a, diag *d) {
-    enum { FP, FP64, VFP4, FP16, ROUND, NEON, MVE, DSP, DIVIDER, THUMB_DIVIDER, THUMB2, N };
-    static const char *const names[N] = {"vfp2sp", "fp64", "vfp4d16sp", "fp16",  "fp-armv8d16sp", "neon",
-                                         "mve.fp", "dsp",  "hwdiv-arm", "hwdiv", "thumb2"};
-    bool has[N];
-    probe_features(a, d, t->triple, t->cpu, t->features, names, N, has);
-    t->f32 = has[FP];
-    t->f64 = has[FP] && has[FP64];
-    t->fma = has[FP] && has[VFP4];
-    t->f16_convert = has[FP] && has[FP16];
-    t->round_instr = has[FP] && has[ROUND];
-    t->vector_bits = has[FP] && (has[NEON] || has[MVE]) ? 128 : 0;
-    t->vector_regs = !t->vector_bits ? 0 : has[NEON] ? 16 : 8;
-    t->masked = t->vector_bits && !has[NEON];
-    t->dsp = has[DSP];
-    bool thumb = !strncmp(t->triple, "thumb", 5);
-    t->no_divider = !has[thumb ? THUMB_DIVIDER : DIVIDER];
-    t->no_wide_product = thumb && !has[THUMB2];
-}
-
-// "_f2p2" in "rv64i2p1_m2p0_f2p2"
-static bool isa_has(const char *isa, const char *extension) {
-    size_t n = strlen(extension);
-    for (const char *p = isa; (p = strchr(p, '_')); p++)
-        if (!strncmp(p + 1, extension, n) && p[1 + n] >= '0' && p[1 + n] <= '9' && strchr(p + 1 + n, 'p'))
-            return true;
-    return false;
-}
-
-static void fill_riscv(target *t, arena *a, diag *d) {
-    const char *isa = probe_riscv_isa(a, d, t->triple, t->cpu, t->features);
-    bool wide = t->ptr_bits == 64, e = isa[4] == 'e';
-    if (!isa_has(isa, "m") && (wide || !isa_has(isa, "zmmul"))) {
-        diag_hint(d, "-march=rv%dim, or a later CPU", wide ? 64 : 32);
-        diag_fatal_missing(d, NULL, "CPU '%s' of %s (%s) cannot multiply and divide", t->cpu, t->triple, isa);
-    }
-    t->no_divider = !isa_has(isa, "m");
-    t->f32 = t->fma = isa_has(isa, "f");
-    t->round_instr = isa_has(isa, "zfa"); // without, LLVM calls floorf when it compiles for size
-    t->f64 = isa_has(isa, "d");
-    t->f16_convert = isa_has(isa, "zfhmin");
-    if (t->f32 && isa_has(isa, "zve32f"))
-        for (int bits = 64; bits <= 1024; bits *= 2)
-            if (isa_has(isa, arena_printf(a, "zvl%db", bits))) t->vector_bits = bits;
-    t->vector_regs = t->vector_bits ? 32 : 0;
-    t->masked = t->vector_bits > 0;
-    if (t->abi) return;
-    const char *suffix = e ? "e" : t->f64 ? "d" : t->f32 ? "f" : "";
-    t->abi = arena_printf(a, "%s%s", wide ? "lp64" : "ilp32", suffix);
-}
-
-typedef struct fill {
+typedef struct fill_job {
+    const arch_row *arch;
     target *t;
     arena *arena;
     diag *diag;
-} fill;
+} fill_job;
 
 static void fill_facts(void *user) {
-    fill *x = user;
-    switch (x->t->arch) {
-    case ARCH_X86_64: fill_x86(x->t, x->arena, x->diag); break;
-    case ARCH_AARCH64: fill_aarch64(x->t, x->arena, x->diag); break;
-    case ARCH_ARM: fill_arm(x->t, x->arena, x->diag); break;
-    case ARCH_RISCV: fill_riscv(x->t, x->arena, x->diag); break;
-    case ARCH_OTHER:
-    case ARCH_C:
-    case ARCH_CUDA: break;
-    }
+    fill_job *x = user;
+    x->arch->fill(x->t, x->arena, x->diag);
 }
 
-static void ask_facts(arena *a, diag *d, target *t) {
-    fill x = {t, a, d};
+static void ask_facts(arena *a, diag *d, const arch_row *arch, target *t) {
+    fill_job x = {arch, t, a, d};
     probe_initialise();
     llvm_guard(d, DIAG_USER, arena_printf(a, "querying the features of CPU '%s' of %s", t->cpu, t->triple),
                fill_facts, &x);
@@ -243,13 +135,6 @@ static void ask_facts(arena *a, diag *d, target *t) {
         diag_fatal(d, NULL, "CPU '%s' of %s has no floating point, which its calling convention needs",
                    t->cpu, t->triple);
     }
-}
-
-static int pointer_bits(const char *triple) {
-    bool wide = !strncmp(triple, "x86_64", 6) || !strncmp(triple, "amd64", 5) ||
-                !strncmp(triple, "aarch64", 7) || !strncmp(triple, "arm64", 5) ||
-                !strncmp(triple, "riscv64", 7);
-    return wide && !strstr(triple, "x32") && !strstr(triple, "_32") ? 64 : 32;
 }
 
 static void set_opt(target *t, diag *d, const char *opt, bool bare) {
@@ -280,17 +165,18 @@ target *target_from_options(arena *a, diag *d, const target_options *o) {
                   .features = text_str(&n.features),
                   .abi = n.abi,
                   .float_abi = n.float_abi,
-                  .arch = n.arch,
-                  .ptr_bits = pointer_bits(n.triple)};
-    set_common(t, d, o, is_bare(n.triple));
-    ask_facts(a, d, t);
+                  .arch = n.arch->facts,
+                  .ptr_bits = pointer_bits(n.arch, n.triple)};
+    set_common(t, d, o, triple_is_bare(n.triple));
+    ask_facts(a, d, n.arch, t);
     return t;
 }
 
 target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) {
     const char *more = strchr(cpu, '+');
-    target_names n = {.arch = base->arch, .triple = base->triple, .cpu = cpu, .features = {.arena = a}};
-    if (more) n.cpu = arena_printf(a, "%.*s", (int)(more - cpu), cpu), names_add_features(&n, more);
+    target_names n = {.arch = find_arch(base->triple), .triple = base->triple, .features = {.arena = a}};
+    n.cpu = arena_strndup(a, cpu, strcspn(cpu, "+"));
+    names_add_features(&n, more);
     if (!strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
     probe_check_names(a, d, &n);
     target *t = ARENA_NEW(a, target);
@@ -308,12 +194,12 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
                   .threads = base->threads,
                   .opt = base->opt,
                   .size_level = base->size_level};
-    ask_facts(a, d, t);
+    ask_facts(a, d, n.arch, t);
     return t;
 }
 
-// Code of an architecture runs on later ones with its first digit too: those of 8.x, like 12.x, have 99 KiB
-// for a block, Hopper and the Blackwells of data centres 227.
+// Shared memory of a block on every GPU that runs code for these architectures, which includes later ones with the
+// same first digit: 8.x and 12.x have 99 KiB, Hopper and the data centre's Blackwell 227 KiB.
 static int shared_memory_of(const char *archs) {
     int least = archs ? 227 << 10 : 64 << 10;
     for (const char *s = archs; s && (s = strstr(s, "sm_")); s += 3) {
@@ -323,48 +209,59 @@ static int shared_memory_of(const char *archs) {
     return least;
 }
 
-target *target_for_text(arena *a, arch kind, const target_options *o) {
+target *target_for_c(arena *a, const target_options *o) {
     target *t = ARENA_NEW(a, target);
-    bool cuda = kind == ARCH_CUDA;
-    *t = (target){.arch = kind,
+    *t = (target){.arch = {.name = "c", .is_text = true},
                   .ptr_bits = 64,
                   .f32 = true,
                   .f64 = true,
-                  .fma = cuda,
-                  .f16_convert = cuda,
-                  .bf16_convert = cuda && o->fp != FP_STRICT, // NaNs get other bits
-                  .round_instr = cuda,
                   .little_endian = true,
                   .fp = o->fp,
                   .opt = 2,
-                  .threads = o->threads,
+                  .threads = o->threads ? o->threads : 1,
                   .hosted = !o->freestanding,
                   .freestanding = o->freestanding};
-    if (!t->threads) t->threads = 1;
-    if (cuda) t->sm = o->cpu && !strncmp(o->cpu, "sm_", 3) ? atoi(o->cpu + 3) : 80;
-    if (cuda) t->warpgroups = o->cpu && t->sm >= 80 && strstr(o->cpu, "sm_90a");
-    if (cuda) t->shared_most = shared_memory_of(o->cpu);
-    if (cuda) t->precision = o->precision;
-    // Between the small ones' 40 and the large ones' 148; H100 and H200 have 132.
-    if (cuda) t->processors = t->shared_most > 99 << 10 ? 132 : 100;
     return t;
+}
+
+target *target_for_cuda(arena *a, const target_options *o) {
+    target *t = target_for_c(a, o);
+    bool named = o->cpu && flag_after(o->cpu, "sm_");
+    t->arch = (arch){.name = "cuda", .is_text = true, .is_gpu = true};
+    t->fma = t->f16_convert = t->round_instr = true;
+    t->bf16_convert = o->fp != FP_STRICT; // NaNs get other bits
+    t->sm = named ? atoi(o->cpu + 3) : 80;
+    t->warpgroups = o->cpu && t->sm >= 80 && strstr(o->cpu, "sm_90a");
+    t->shared_most = shared_memory_of(o->cpu);
+    t->precision = o->precision;
+    // Small GPUs have 40, large ones 148, H100 and H200 132.
+    t->processors = t->shared_most > 99 << 10 ? 132 : 100;
+    return t;
+}
+
+bool target_is_host_arch(const target *t) {
+    arena *a = arena_new();
+    const char *host = host_triple(a);
+    const arch_row *row = find_arch(host);
+    bool same = row && t->triple && row == find_arch(t->triple) && pointer_bits(row, host) == t->ptr_bits;
+    arena_destroy(a);
+    return same;
 }
 
 bool target_runs_here(arena *a, diag *d, const target *t) {
     target_names host = {.triple = host_triple(a), .features = {.arena = a}};
-    host.arch = triple_arch(host.triple);
-    if (host.arch != t->arch || pointer_bits(host.triple) != t->ptr_bits || !strstr(t->triple, "linux"))
-        return false;
+    host.arch = find_arch(host.triple);
+    if (!target_is_host_arch(t) || !strstr(t->triple, "linux")) return false;
     use_host_cpu(&host, a, d);
     probe_initialise();
-    return probe_is_subset(a, d, t->triple, t->cpu, t->features, host.cpu, text_str(&host.features));
+    return probe_is_subset(d, t, host.cpu, text_str(&host.features));
 }
 
 // ---------------------------------------------------------------- --list-targets
-static void list_cpus(text *t, const char *heading, arch k) {
+static void list_cpus(text *t, const arch_row *arch) {
     int column = 0;
-    text_printf(t, "\n%s CPUs (--mcpu):\n", heading);
-    for (const char *p = probe_cpu_list(k) + 1; *p; p += strspn(p, " ")) {
+    text_printf(t, "\n%s CPUs (--mcpu):\n", arch->title);
+    for (const char *p = arch->cpus + 1; *p; p += strspn(p, " ")) {
         int n = (int)strcspn(p, " ");
         if (column && column + n > 96) text_add(t, "\n"), column = 0;
         text_printf(t, "%s%.*s", column ? " " : "  ", n, p);
@@ -385,9 +282,6 @@ const char *target_list_text(arena *a) {
                  "  riscv32-none-elf riscv64-none-elf x86_64-none-elf  freestanding\n"
                  "CPU 'native' is this machine's own with its features. gcc's machine flags (-mcpu, -march,\n"
                  "-mthumb, -mfloat-abi, -mfpu, -mabi, -m32 ...) are taken too.\n");
-    list_cpus(&t, "x86", ARCH_X86_64);
-    list_cpus(&t, "AArch64", ARCH_AARCH64);
-    list_cpus(&t, "ARM", ARCH_ARM);
-    list_cpus(&t, "RISC-V", ARCH_RISCV);
+    for (int i = 0; i < ROWS; i++) list_cpus(&t, rows[i]);
     return text_str(&t);
 }

@@ -350,13 +350,12 @@ void options_use_native(options *o) {
     o->runs_here = true;
 }
 
-// Variants for the CPU levels, unless the options choose a CPU; the last one is for int8 products.
+// One variant for each CPU level, unless an option names the CPU.
 const char *options_variants(const options *o, const target *t) {
     if (o->multiversion) return o->multiversion;
     bool chosen = o->cpu || o->features || o->machine.n || o->freestanding;
-    bool plain =
-        t->arch == ARCH_X86_64 && t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
-    return plain && !chosen ? "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni" : NULL;
+    bool plain = t->ptr_bits == 64 && t->hosted && !t->freestanding && !t->size_level;
+    return plain && !chosen ? t->arch.levels : NULL;
 }
 
 fp_mode options_fp(const options *o) {

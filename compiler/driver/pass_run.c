@@ -129,8 +129,7 @@ const char *loops_text(arena *a, const lmodule *m) {
 }
 
 static const char *code_text(pipeline *p) {
-    arch a = p->loops->target->arch;
-    if (a == ARCH_C || a == ARCH_CUDA) return loops_text(p->arena, p->loops);
+    if (p->loops->target->arch.is_text) return loops_text(p->arena, p->loops);
     bytes b = llvm_emit(p->loops, EMIT_ASM, p->arena, p->diag);
     return arena_strndup(p->arena, b.at, b.n);
 }
@@ -269,7 +268,7 @@ bool run_level(pipeline *p, goal level) {
 void run_passes(pass_context *c, goal level, const char *group) {
     arena *scratch = arena_new();
     rounds x = rounds_new(scratch);
-    unsigned on = c->target && c->target->arch == ARCH_CUDA ? ON_GPU_SEEN : ON_CPU;
+    unsigned on = c->target && c->target->arch.is_gpu ? ON_GPU_SEEN : ON_CPU;
     for (const pass *r = passes; r->name; r = next_row(&x, r)) {
         if (r->level != level || !r->run || !fits(r, c, on) || (group && !has_name(r, group))) continue;
         c->changed = false;

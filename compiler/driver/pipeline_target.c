@@ -14,7 +14,7 @@ void set_gpu_target(pipeline *p) {
         own |= sm != archs[i];
     }
     gpu.cpu = arena_printf(p->arena, "sm_%d%s", oldest, own ? ",sm_90a" : "");
-    p->target = target_for_text(p->arena, ARCH_CUDA, &gpu);
+    p->target = target_for_cuda(p->arena, &gpu);
     VEC_PUSH(p->arena, &p->variants, p->target);
     if (!options_gpu_host(p->options)) return;
     p->target->placed = true; // by runtime-lite/cuda/cuda.c, for any buffers of the caller
@@ -32,8 +32,7 @@ void set_targets(pipeline *p) {
         return;
     }
     target_options t = options_target(p->arena, p->options);
-    p->target =
-        p->text_target ? target_for_text(p->arena, ARCH_C, &t) : target_from_options(p->arena, p->diag, &t);
+    p->target = p->text_target ? target_for_c(p->arena, &t) : target_from_options(p->arena, p->diag, &t);
     const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
     string_list cpus = {0};
     if (names) cpus = split_words(p->arena, names, ',');

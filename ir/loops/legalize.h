@@ -5,7 +5,7 @@
 #define ONNXC_IR_LOOPS_LEGALIZE_H
 #include "ir/loops/loops.h"
 
-// Runs once, after all functions are built and before any emitter. Targets of kind ARCH_C and ARCH_CUDA need
+// Runs once, after all functions are built and before any emitter. C and CUDA text need
 // little of it: their compilers bring what is missing.
 void legalize(lmodule *m, diag *d);
 #endif

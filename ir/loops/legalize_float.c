@@ -310,7 +310,7 @@ static void make_narrow(lbuild *b, lfunc *f, int detail) {
 // ---------------------------------------------------------------- which
 
 bool soft_float_kind(const target *t, lkind k) {
-    if (!t->freestanding || t->arch == ARCH_C || t->arch == ARCH_CUDA) return false;
+    if (!t->freestanding || t->arch.is_text) return false;
     return (k == LK_F32 && !t->f32) || (k == LK_F64 && !t->f64);
 }
 

@@ -4,7 +4,7 @@
 #include "ir/target.h"
 
 bool is_small_freestanding(const target *t) {
-    return t->freestanding && t->ptr_bits == 32 && t->arch != ARCH_C && t->arch != ARCH_CUDA;
+    return t->freestanding && t->ptr_bits == 32 && !t->arch.is_text;
 }
 
 static ins *like(lbuild *b, const ins *x, int64_t v) { return lb_int(b, x->type, v); }

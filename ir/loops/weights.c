@@ -73,5 +73,5 @@ bool weights_equal(const buffer *x, const buffer *y) {
 bool data_is_large(const lmodule *m) {
     int64_t total = 0;
     for (int i = 0; i < m->data.n; i++) total += m->data.at[i]->bytes;
-    return m->target->arch == ARCH_X86_64 && m->target->ptr_bits == 64 && total > LARGE_DATA;
+    return m->target->arch.large_data && m->target->ptr_bits == 64 && total > LARGE_DATA;
 }

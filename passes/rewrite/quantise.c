@@ -370,7 +370,7 @@ static void choose_signs(quantise *q, kernel *k) {
         return;
     }
     int sign = a->dtype == DT_I8 ? 1 : -1;
-    if (sign > 0 && q->t->arch != ARCH_X86_64) return; // other targets multiply signed by signed too
+    if (sign > 0 && !q->t->arch.dot_unsigned) return; // others multiply signed by signed as well
     if (sign < 0 && b->role == BUF_CONST) flip_constant(q, k, b);
     else if (sign < 0 && a->role == BUF_CONST) flip_constant(q, k, a);
     else if (!prefer_sign(q, a, sign)) prefer_sign(q, b, sign);

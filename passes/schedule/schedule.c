@@ -657,7 +657,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     code->f->strict_fp = t->fp == FP_STRICT;
     code->f->comment = kernel_print(m->arena, k);
     emitter *e = emitter_new(m, k, t, d, code);
-    if (t->arch == ARCH_CUDA) {
+    if (t->arch.is_gpu) {
         schedule_gpu(e);
         return code;
     }

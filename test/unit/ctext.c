@@ -8,10 +8,18 @@
 #include "test/unit/compile_text.h"
 #include <math.h>
 
-static const target c99 = {
-    .arch = ARCH_C, .ptr_bits = 64, .f32 = true, .f64 = true, .little_endian = true, .fp = FP_DEFAULT};
-static const target c99_strict = {
-    .arch = ARCH_C, .ptr_bits = 64, .f32 = true, .f64 = true, .little_endian = true, .fp = FP_STRICT};
+static const target c99 = {.arch = {.is_text = true},
+                           .ptr_bits = 64,
+                           .f32 = true,
+                           .f64 = true,
+                           .little_endian = true,
+                           .fp = FP_DEFAULT};
+static const target c99_strict = {.arch = {.is_text = true},
+                                  .ptr_bits = 64,
+                                  .f32 = true,
+                                  .f64 = true,
+                                  .little_endian = true,
+                                  .fp = FP_STRICT};
 
 typedef struct fixture {
     arena *a;

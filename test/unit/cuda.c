@@ -8,7 +8,7 @@
 #include "test/shim/cuda_shim.h"
 #include "test/unit/compile_text.h"
 
-static const target gpu = {.arch = ARCH_CUDA,
+static const target gpu = {.arch = {.is_text = true, .is_gpu = true},
                            .ptr_bits = 64,
                            .f32 = true,
                            .f64 = true,

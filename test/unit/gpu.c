@@ -19,7 +19,7 @@ static const char *call_function(void *user, arena *a, const gpu_launch *l) {
 
 // What the kernels compute as scheduled for C.
 static tensor result_of_c(fixture *x, const compiled *c) {
-    target *t = target_for_text(x->a, ARCH_C, &(target_options){.fp = FP_STRICT, .threads = 1});
+    target *t = target_for_c(x->a, &(target_options){.fp = FP_STRICT, .threads = 1});
     gpu_code code = {.module = lmodule_new(x->a, "c", t),
                      .kernels = ARENA_ARRAY(x->a, kernel_code *, c->program->kernels.n)};
     for (int i = 0; i < c->program->kernels.n; i++)

@@ -572,7 +572,7 @@ static inline compiled compile(fixture *x, const model *m, fp_mode fp) {
     if (!DIAG_TRY(&x->d, x->jump)) fail_msg("%s does not compile", m->name);
     c.meaning = lower_text(x, m);
     c.program = lower_text(x, m);
-    target *t = target_for_text(x->a, ARCH_CUDA, &(target_options){.fp = fp});
+    target *t = target_for_cuda(x->a, &(target_options){.fp = fp});
     if (m->processors) t->processors = m->processors;
     t->precision = m->precision;
     t->sm = m->sm ? m->sm : 75;

@@ -91,7 +91,7 @@ static program *lowered(fixture *x) {
 
 static const target *c_target(fixture *x, bool freestanding) {
     target_options o = {.fp = FP_DEFAULT, .threads = 1, .freestanding = freestanding};
-    return target_for_text(x->a, ARCH_C, &o);
+    return target_for_c(x->a, &o);
 }
 
 static const target *machine(fixture *x, const char *cpu) {

@@ -618,8 +618,7 @@ static void check_class(const target *t, lclass class, lkind k, int n) {
         if (lop_class(op) == class) check_same(t, op, k, n, k);
 }
 
-static const target bare = {.arch = ARCH_ARM,
-                            .triple = "thumbv6m-none-eabi",
+static const target bare = {.triple = "thumbv6m-none-eabi",
                             .ptr_bits = 32,
                             .freestanding = true,
                             .fp = FP_DEFAULT,

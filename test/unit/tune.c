@@ -112,8 +112,8 @@ static void test_keys(void **state) {
     assert_string_not_equal(key, kernel_key(a, add_kernel(a, &d, "one", 8, DT_F16)));
     assert_string_equal(text, kernel_print(a, k)); // names are back
     choice_table *t = choice_table_new(a);
-    target wide = {.arch = ARCH_X86_64, .vector_bits = 512},
-           narrow = {.arch = ARCH_X86_64, .vector_bits = 128};
+    target wide = {.arch = {.name = "x86_64"}, .vector_bits = 512},
+           narrow = {.arch = {.name = "x86_64"}, .vector_bits = 128};
     wide.choices = narrow.choices = t;
     choice_table_put(t, &(choice_entry){.kernel = key, .target = target_key(a, &wide), .c = {.rows = 3}});
     assert_int_equal(choices_of(&wide, same)->rows, 3);

@@ -40,10 +40,6 @@ const char *kernel_key(arena *a, const kernel *k) {
 
 const char *target_key(arena *a, const target *t) {
     static const char *const fp[] = {[FP_STRICT] = "strict", [FP_DEFAULT] = "default", [FP_FAST] = "fast"};
-    static const char *const arch[] = {
-        [ARCH_X86_64] = "x86_64", [ARCH_AARCH64] = "aarch64", [ARCH_ARM] = "arm",
-        [ARCH_RISCV] = "riscv",   [ARCH_OTHER] = "other",     [ARCH_C] = "c",
-        [ARCH_CUDA] = "cuda"};
     const struct {
         const char *word;
         bool is;
@@ -51,8 +47,8 @@ const char *target_key(arena *a, const target *t) {
                  {"vnni", t->vnni}, {"avx512", t->avx512},    {"amx", t->amx},
                  {"dsp", t->dsp},   {"masked", t->masked}};
     text s = {.arena = a};
-    text_printf(&s, "%s %s, %d bits, %d vectors of %d bits", arch[t->arch],
-                t->cpu && *t->cpu ? t->cpu : "any", t->ptr_bits, t->vector_regs, t->vector_bits);
+    text_printf(&s, "%s %s, %d bits, %d vectors of %d bits", t->arch.name, t->cpu && *t->cpu ? t->cpu : "any",
+                t->ptr_bits, t->vector_regs, t->vector_bits);
     for (size_t j = 0; j < sizeof facts / sizeof *facts; j++)
         if (facts[j].is) text_printf(&s, " %s", facts[j].word);
     text_printf(&s, ", fp %s, O%d, size %d, threads %d%s", fp[t->fp], t->opt, t->size_level, t->threads,

@@ -1,0 +1,77 @@
+// RISC-V, 32 and 64 bits, with products and divisions at least. Its CPUs cannot be compared by features
+// (target_probe.c), but LLVM writes the ISA string of the CPU into assembly.
+#include "codegen/target/target_impl.h"
+#include <string.h>
+
+static void riscv_march(target_names *n, arena *a, diag *d, const char *isa) {
+    if (strncmp(isa, "rv32", 4) && strncmp(isa, "rv64", 4))
+        diag_fatal(d, NULL, "-march=%s: expected rv32... or rv64...", isa);
+    n->triple = triple_with_part(a, n->triple, 0, isa[2] == '3' ? "riscv32" : "riscv64");
+    const char *p = isa + 4;
+    for (; *p && *p != '_' && *p != 'z' && *p != 'x'; p++) {
+        names_add_features(n, *p == 'g' ? "+m,+a,+f,+d,+zicsr,+zifencei" : arena_printf(a, "+%c", *p));
+    }
+    while (*p) {
+        p += *p == '_';
+        size_t length = strcspn(p, "_");
+        if (length) names_add_features(n, arena_printf(a, "+%.*s", (int)length, p));
+        p += length;
+    }
+}
+
+static void settle_riscv(target_names *n, arena *a) {
+    (void)a;
+    bool linux = strstr(n->triple, "linux");
+    if (n->cpu || n->features.n) return;
+    names_add_features(n, linux ? "+m,+a,+f,+d,+c,+zicsr,+zifencei" : "+m,+a,+c");
+}
+
+// "_f2p2" in "rv64i2p1_m2p0_f2p2"
+static bool isa_has(const char *isa, const char *extension) {
+    size_t n = strlen(extension);
+    for (const char *p = isa; (p = strchr(p, '_')); p++)
+        if (!strncmp(p + 1, extension, n) && p[1 + n] >= '0' && p[1 + n] <= '9' && strchr(p + 1 + n, 'p'))
+            return true;
+    return false;
+}
+
+static void fill_riscv(target *t, arena *a, diag *d) {
+    enum { ISA = 5 }; // Tag_RISCV_arch: "rv64i2p1_m2p0_f2p2"
+    const char *isa = probe_attribute(a, d, t, ISA);
+    bool wide = t->ptr_bits == 64, e = isa[4] == 'e';
+    if (!isa_has(isa, "m") && (wide || !isa_has(isa, "zmmul"))) {
+        diag_hint(d, "-march=rv%dim, or a later CPU", wide ? 64 : 32);
+        diag_fatal_missing(d, NULL, "CPU '%s' of %s (%s) cannot multiply and divide", t->cpu, t->triple, isa);
+    }
+    t->no_divider = !isa_has(isa, "m");
+    t->f32 = t->fma = isa_has(isa, "f");
+    t->round_instr = isa_has(isa, "zfa"); // without it LLVM calls floorf when compiling for size
+    t->f64 = isa_has(isa, "d");
+    t->f16_convert = isa_has(isa, "zfhmin");
+    if (t->f32 && isa_has(isa, "zve32f"))
+        for (int bits = 64; bits <= 1024; bits *= 2)
+            if (isa_has(isa, arena_printf(a, "zvl%db", bits))) t->vector_bits = bits;
+    t->vector_regs = t->vector_bits ? 32 : 0;
+    t->masked = t->vector_bits > 0;
+    t->folder = wide ? "riscv64-linux-gnu" : "riscv32-linux-gnu";
+    t->loader = wide ? "/lib/ld-linux-riscv64-lp64d.so.1" : "/lib/ld-linux-riscv32-ilp32d.so.1";
+    if (t->abi) return;
+    const char *suffix = e ? "e" : t->f64 ? "d" : t->f32 ? "f" : "";
+    t->abi = arena_printf(a, "%s%s", wide ? "lp64" : "ilp32", suffix);
+}
+
+const arch_row arch_riscv = {
+    .facts = {.name = "riscv", .no_roundeven = true, .sign_extends_words = true, .medium_code = true},
+    .title = "RISC-V",
+    .cpus = riscv_cpus,
+    .features = riscv_features,
+    .prefixes = {{"riscv32", 32, "generic-rv32"},
+                 {"riscv64", 64, "generic-rv64"},
+                 {"riscv", 32, "generic-rv64"}},
+    .narrow = "riscv32",
+    .wide = "riscv64",
+    .has_abis = true,
+    .set_march = riscv_march,
+    .settle = settle_riscv,
+    .fill = fill_riscv,
+};

@@ -1,0 +1,74 @@
+// x86: i686 and x86-64, with SSE2 at least.
+#include "codegen/target/target_impl.h"
+#include <string.h>
+
+// -mavx2, -mno-fma
+static bool set_flag(target_names *n, arena *a, diag *d, const char *flag) {
+    static const spelling spellings[] = {{"sse4", "sse4.2"}, {"abm", "lzcnt"}, {NULL, NULL}};
+    const char *name = flag + 2;
+    bool off = !strncmp(name, "no-", 3);
+    (void)d;
+    if (strncmp(flag, "-m", 2)) return false;
+    if (off) name += 3;
+    const char *known = find_spelling(spellings, name, strlen(name));
+    names_add_features(n, arena_printf(a, "%c%s", off ? '-' : '+', known ? known : name));
+    return true;
+}
+
+static void set_march(target_names *n, arena *a, diag *d, const char *value) {
+    (void)a;
+    (void)d;
+    n->cpu = value;
+}
+
+static void fill_x86(target *t, arena *a, diag *d) {
+    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX, N };
+    static const char *const names[N] = {"sse2",       "sse4.1",  "fma",
+                                         "f16c",       "avx2",    "avx512f,+avx512bw,+avx512dq,+avx512vl",
+                                         "avx512vnni", "avxvnni", "amx-int8"};
+    bool has[N];
+    probe_features(a, d, t, names, N, has);
+    if (!has[SSE2]) {
+        diag_hint(d, "--mcpu=pentium4, or a later CPU");
+        diag_fatal_missing(
+            d, NULL, "CPU '%s' of %s has no SSE2, and the x87 does not round to the standard's precisions",
+            t->cpu, t->triple);
+    }
+    t->avx512 = has[AVX512];
+    t->vector_bits = t->avx512 ? 512 : has[AVX2] ? 256 : 128;
+    t->vector_regs = t->ptr_bits == 32 ? 8 : t->avx512 ? 32 : 16;
+    t->f32 = t->f64 = true;
+    t->fma = has[FMA] || t->avx512;
+    t->f16_convert = has[F16C] || t->avx512;
+    t->round_instr = has[SSE41];
+    t->masked = has[AVX2];
+    t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
+    t->amx = has[AMX] && t->ptr_bits == 64;
+    t->masked_least = t->avx512 ? 0 : 32;
+    t->folder = t->ptr_bits == 32 ? "i386-linux-gnu" : "x86_64-linux-gnu";
+    t->loader = t->ptr_bits == 32 ? "/lib/ld-linux.so.2" : "/lib64/ld-linux-x86-64.so.2";
+}
+
+// The last level is for products of bytes.
+const arch_row arch_x86 = {
+    .facts = {.name = "x86_64",
+              .dot = DOT_X86,
+              .dot_unsigned = true,
+              .large_data = true,
+              .protect = {"cf-protection-branch", "cf-protection-return"},
+              .levels = "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni"},
+    .title = "x86",
+    .cpus = x86_cpus,
+    .features = x86_features,
+    .prefixes = {{"x86_64", 64, "x86-64"},
+                 {"amd64", 64, "x86-64"},
+                 {"i386", 32, "pentium4"},
+                 {"i486", 32, "pentium4"},
+                 {"i586", 32, "pentium4"},
+                 {"i686", 32, "pentium4"}},
+    .narrow = "i686",
+    .wide = "x86_64",
+    .set_march = set_march,
+    .set_flag = set_flag,
+    .fill = fill_x86,
+};
