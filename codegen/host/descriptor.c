@@ -1,4 +1,4 @@
-// The descriptor as one block of bytes: fixed structs first, then arrays, then texts, all by offsets, so that
+// The descriptor as one block of bytes: structs, then arrays, then texts, with offsets instead of pointers, so that
 // it needs no relocation.
 #include "codegen/host/descriptor.h"
 #include "runtime-lite/onnxc.h"
@@ -9,16 +9,16 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 typedef struct writer {
     arena *arena;
-    text fixed, strings; // strings: offsets into it are marked until the end
-    map known;
+    text fixed, strings;
+    uint32_t strings_at; // offset of `strings` in the block
+    map known;           // text -> offset + 1
 } writer;
 
-// Texts stand behind everything else: their offsets are relative to it until `finish` knows where.
 static uint32_t add_text(writer *w, const char *s) {
     if (!s) s = "";
     uintptr_t at = (uintptr_t)map_get(&w->known, s);
     if (at) return (uint32_t)at - 1;
-    uint32_t offset = (uint32_t)w->strings.n;
+    uint32_t offset = w->strings_at + (uint32_t)w->strings.n;
     text_addn(&w->strings, s, strlen(s) + 1);
     map_put(&w->known, s, (void *)(uintptr_t)(offset + 1));
     return offset;
@@ -51,8 +51,12 @@ static uint32_t add_labels(writer *w, const constant *c) {
     uint32_t at = reserve(w, (size_t)n * sizeof(onnxc_label_info));
     for (int64_t j = 0; j < n; j++) {
         onnxc_label_info i = {0};
-        if (c->elem == DT_STRING) i.text = add_text(w, c->strings[j]), i.bytes = (uint32_t)c->string_sizes[j];
-        else i.number = constant_int(c, j);
+        if (c->elem == DT_STRING) {
+            i.text = add_text(w, c->strings[j]);
+            i.bytes = (uint32_t)c->string_sizes[j];
+        } else {
+            i.number = constant_int(c, j);
+        }
         put(w, at + (uint32_t)((size_t)j * sizeof i), &i, sizeof i);
     }
     return at;
@@ -74,9 +78,15 @@ static uint32_t add_tensors(writer *w, const io_tensor *all, int n, bool output)
                                .kind = t->buffer->holds != NULL,
                                .has_default = t->buffer->fallback != NULL};
         i.type = add_text(w, v ? type_text(w->arena, &v->type) : NULL);
-        if (t->quant) i.scale = t->quant->scale, i.zero_point = t->quant->zero_point;
+        if (t->quant) {
+            i.scale = t->quant->scale;
+            i.zero_point = t->quant->zero_point;
+        }
         const constant *labels = t->buffer->labels;
-        if (labels) i.nlabels = (uint32_t)labels->count, i.label_dtype = (int32_t)labels->elem;
+        if (labels) {
+            i.nlabels = (uint32_t)labels->count;
+            i.label_dtype = (int32_t)labels->elem;
+        }
         i.dims = add_dims(w, t->buffer);
         i.labels = add_labels(w, labels);
         put(w, at + (uint32_t)j * sizeof i, &i, sizeof i);
@@ -103,57 +113,12 @@ static uint32_t add_metadata(writer *w, const module *m) {
     return at;
 }
 
-// ---------------------------------------------------------------- texts' places
-static void move_text(uint32_t *text, uint32_t by) { *text += by; }
-
-static void move_tensors(char *block, uint32_t at, uint32_t n, uint32_t by) {
-    for (uint32_t j = 0; j < n; j++) {
-        onnxc_tensor_info i;
-        memcpy(&i, block + at + j * sizeof i, sizeof i);
-        move_text(&i.name, by), move_text(&i.identifier, by), move_text(&i.doc, by), move_text(&i.type, by);
-        memcpy(block + at + j * sizeof i, &i, sizeof i);
-        for (uint32_t k = 0; k < i.rank; k++) {
-            onnxc_dim_info d;
-            memcpy(&d, block + i.dims + k * sizeof d, sizeof d);
-            move_text(&d.text, by);
-            memcpy(block + i.dims + k * sizeof d, &d, sizeof d);
-        }
-        for (uint32_t k = 0; i.label_dtype == DT_STRING && k < i.nlabels; k++) {
-            onnxc_label_info label;
-            memcpy(&label, block + i.labels + k * sizeof label, sizeof label);
-            move_text(&label.text, by);
-            memcpy(block + i.labels + k * sizeof label, &label, sizeof label);
-        }
-    }
-}
-
-static void move_texts(char *block, onnxc_descriptor *d, uint32_t by) {
-    uint32_t *const texts[] = {&d->name,   &d->graph_name, &d->doc,          &d->producer, &d->version,
-                               &d->target, &d->model_hash, &d->options_hash, &d->weights};
-    for (size_t j = 0; j < sizeof texts / sizeof *texts; j++) move_text(texts[j], by);
-    move_tensors(block, d->inputs, d->ninputs, by);
-    move_tensors(block, d->outputs, d->noutputs, by);
-    for (uint32_t j = 0; j < d->nsymbols; j++) {
-        onnxc_symbol_info i;
-        memcpy(&i, block + d->symbols + j * sizeof i, sizeof i);
-        move_text(&i.name, by);
-        memcpy(block + d->symbols + j * sizeof i, &i, sizeof i);
-    }
-    for (uint32_t j = 0; j < 2 * d->nmetadata; j++) {
-        uint32_t text;
-        memcpy(&text, block + d->metadata + j * sizeof text, sizeof text);
-        move_text(&text, by);
-        memcpy(block + d->metadata + j * sizeof text, &text, sizeof text);
-    }
-}
-
-bytes descriptor_make(const build *b, const program *p, const build_options *o) {
+static writer write_descriptor(const build *b, const program *p, const build_options *o,
+                               uint32_t strings_at) {
     const interface *io = b->io;
     const module *m = p->module;
-    writer w = {.arena = p->arena,
-                .fixed = {.arena = p->arena},
-                .strings = {.arena = p->arena},
-                .known = {.arena = p->arena}};
+    arena *a = p->arena;
+    writer w = {a, {.arena = a}, {.arena = a}, strings_at, {.arena = a}};
     reserve(&w, sizeof(onnxc_descriptor));
     onnxc_descriptor d = {.magic = "onnxc-m", .interface_version = ONNXC_INTERFACE};
     d.name = add_text(&w, io->name);
@@ -165,17 +130,27 @@ bytes descriptor_make(const build *b, const program *p, const build_options *o) 
     d.model_hash = add_text(&w, o->model_hash);
     d.options_hash = add_text(&w, o->options_hash);
     d.weights = add_text(&w, o->weights);
-    d.ninputs = (uint32_t)io->nin, d.inputs = add_tensors(&w, io->in, io->nin, false);
-    d.noutputs = (uint32_t)io->nout, d.outputs = add_tensors(&w, io->out, io->nout, true);
-    d.nsymbols = (uint32_t)io->symbols.n, d.symbols = add_symbols(&w, io);
-    d.nmetadata = (uint32_t)m->metadata.n / 2, d.metadata = add_metadata(&w, m);
+    d.ninputs = (uint32_t)io->nin;
+    d.inputs = add_tensors(&w, io->in, io->nin, false);
+    d.noutputs = (uint32_t)io->nout;
+    d.outputs = add_tensors(&w, io->out, io->nout, true);
+    d.nsymbols = (uint32_t)io->symbols.n;
+    d.symbols = add_symbols(&w, io);
+    d.nmetadata = (uint32_t)m->metadata.n / 2;
+    d.metadata = add_metadata(&w, m);
     d.ndims = (uint32_t)io->ndims;
     d.workspace_align = (uint32_t)b->align;
     d.workspace_bytes = dim_is_const(b->workspace) ? dim_value(b->workspace) : -1;
     while ((w.fixed.n + w.strings.n) % 8) text_addn(&w.strings, "", 1);
-    move_texts(w.fixed.s, &d, (uint32_t)w.fixed.n);
     d.bytes = (uint32_t)(w.fixed.n + w.strings.n);
     put(&w, 0, &d, sizeof d);
+    return w;
+}
+
+// Texts follow the structs and arrays, whose size the first round determines.
+bytes descriptor_make(const build *b, const program *p, const build_options *o) {
+    writer w = write_descriptor(b, p, o, 0);
+    w = write_descriptor(b, p, o, (uint32_t)w.fixed.n);
     text_addn(&w.fixed, w.strings.s, w.strings.n);
     return (bytes){w.fixed.s, w.fixed.n};
 }

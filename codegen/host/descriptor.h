@@ -1,5 +1,4 @@
-// The generic descriptor: what a program that knows no model learns about one (runtime-lite/onnxc.h has its
-// layout).
+// The descriptor, from which callers of arbitrary models learn a model's interface (layout: runtime-lite/onnxc.h).
 #ifndef ONNXC_CODEGEN_HOST_DESCRIPTOR_H
 #define ONNXC_CODEGEN_HOST_DESCRIPTOR_H
 #include "codegen/host/host.h"

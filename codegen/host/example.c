@@ -1,5 +1,5 @@
-// The example that --emit=example writes. In: a model's interface. Out: a program that runs the model once on
-// zeros, for one choice of the sizes that are open, and a makefile for it.
+// The output of --emit=example. In: a model's interface. Out: a program that runs the model once on zeros, with one
+// choice of the symbolic sizes, and its makefile.
 #include "codegen/host/example.h"
 #include <string.h>
 
@@ -23,7 +23,7 @@ static dim *chosen_size(void *user, dim *atom) {
     return dim_const(atom->table, v);
 }
 
-// -1: known during the run only.
+// -1: data-dependent.
 static int64_t size_of(const dim *d) {
     dim *v = dim_substitute((dim *)(uintptr_t)d, chosen_size, NULL);
     return dim_is_const(v) ? dim_value(v) : -1;
@@ -34,7 +34,7 @@ static int64_t elements(const io_tensor *t) {
     return n >= 0 ? n : GUESS;
 }
 
-// Of the C type, in which narrow elements are packed and complex ones are two.
+// In elements of the C type: narrow elements are packed, complex numbers are two.
 static int64_t array_length(const io_tensor *t) {
     int64_t n = elements(t), bits = dtype_bits(t->buffer->dtype);
     if (bits < 8) n = dtype_size(t->buffer->dtype, n);
@@ -67,7 +67,6 @@ static void add_members(example *e, const io_tensor *all, int n, const char *kin
     }
 }
 
-// What the model needs from one call to the next.
 static void add_context(example *e) {
     const interface *io = e->io;
     if (!io->opens) return;
@@ -142,7 +141,8 @@ static void check_types(diag *d, const io_tensor *all, int n) {
 void example_main(arena *a, diag *d, const build *b, const sink *to) {
     const interface *io = b->io;
     example e = {.arena = a, .b = b, .io = io, .t = {.arena = a}};
-    check_types(d, io->in, io->nin), check_types(d, io->out, io->nout);
+    check_types(d, io->in, io->nin);
+    check_types(d, io->out, io->nout);
     diag_check(d);
     text_printf(&e.t,
                 "// Runs the model '%s' once. Put your data into the inputs; %s.h describes every member.\n",
@@ -156,12 +156,11 @@ void example_main(arena *a, diag *d, const build *b, const sink *to) {
                    "workspace each.\n");
     add_context(&e);
     add_workspace(&e);
-    if (io->nin)
-        text_printf(&e.t, "\n    %s_in in = {\n", io->name), add_members(&e, io->in, io->nin, "in"),
-            text_add(&e.t, "    };\n");
-    else text_printf(&e.t, "\n    %s_in in = {0};\n", io->name);
-    text_printf(&e.t, "    %s_out out = {\n", io->name), add_members(&e, io->out, io->nout, "out"),
-        text_add(&e.t, "    };\n");
+    text_printf(&e.t, "\n    %s_in in = {%s", io->name, io->nin ? "\n" : "0};\n");
+    add_members(&e, io->in, io->nin, "in");
+    text_printf(&e.t, "%s    %s_out out = {\n", io->nin ? "    };\n" : "", io->name);
+    add_members(&e, io->out, io->nout, "out");
+    text_add(&e.t, "    };\n");
     add_run(&e);
     text_add(&e.t, "\n");
     for (int j = 0; j < io->nout; j++) {

@@ -1,4 +1,4 @@
-// An example of a program that calls a model: C text and a makefile.
+// An example program that calls a model: C text and a makefile.
 #ifndef ONNXC_CODEGEN_HOST_EXAMPLE_H
 #define ONNXC_CODEGEN_HOST_EXAMPLE_H
 #include "codegen/host/host.h"

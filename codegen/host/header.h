@@ -1,4 +1,4 @@
-// The C header of a model: all that a program needs to call it.
+// The C header of a model: everything that a program needs to call it.
 #ifndef ONNXC_CODEGEN_HOST_HEADER_H
 #define ONNXC_CODEGEN_HOST_HEADER_H
 #include "codegen/host/host.h"

@@ -1,5 +1,5 @@
-// From a program to a module: every kernel scheduled for every variant, memory planned over what they need,
-// the host functions written, constants and descriptor added.
+// In: a program. Out: a module with every kernel scheduled for every variant, the host functions, constants and
+// the descriptor.
 #include "codegen/host/host.h"
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/descriptor.h"
@@ -12,17 +12,17 @@
 #include <string.h>
 
 enum { NAME_MOST = 80 };
-// Buffers whose size only the run knows, but not above this, lie in the workspace.
+// Buffers of data-dependent size are in the workspace if this bounds their size.
 #define BOUNDED_MOST ((int64_t)16 << 20)
 
-// ---------------------------------------------------------------- what functions refer to
+// ---------------------------------------------------------------- symbols
 ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n) {
     ins *x = lb_local(b, elem, n, 0, false);
     x->name = name;
     return x;
 }
 
-const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params) {
+const char *runtime_function(host_builder *a, const char *name, ltype result, int n, const ltype *params) {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
     if (map_get(&a->shared->declared, name)) return name;
     lfunc *f = lfunc_new(a->m, name, result);
@@ -32,18 +32,18 @@ const char *runtime_function(hosting *a, const char *name, ltype result, int n, 
     return name;
 }
 
-const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param) {
+const char *library_function(host_builder *a, const char *name, const char *file, ltype result, ltype param) {
     runtime_function(a, name, result, 1, &param);
     ((lfunc *)map_get(&a->shared->declared, name))->library = file;
     return name;
 }
 
-static const char *short_name(hosting *a, const char *s) {
+static const char *short_name(host_builder *a, const char *s) {
     const char *id = c_identifier(a->arena, s, "x");
     return strlen(id) > NAME_MOST ? arena_strndup(a->arena, id, NAME_MOST) : id;
 }
 
-static ldata *new_constant(hosting *a, const buffer *root, const char *name) {
+static ldata *new_constant(host_builder *a, const buffer *root, const char *name) {
     ldata *d = weights_new(a->arena, root, name, (int)a->align);
     if (!a->o->weights) {
         VEC_PUSH(a->arena, &a->m->data, d);
@@ -56,15 +56,15 @@ static ldata *new_constant(hosting *a, const buffer *root, const char *name) {
     return d;
 }
 
-int64_t constant_place(hosting *a, const buffer *root) {
+int64_t constant_place(host_builder *a, const buffer *root) {
     const char *name = constant_symbol(a, root);
     for (int j = a->result->weights.n - 1; j >= 0; j--)
         if (a->result->weights.at[j].data->name == name) return a->result->weights.at[j].offset;
     diag_defect(a->diag, NULL, "constant '%s' is missing from the weights file", root->name);
 }
 
-// One symbol for all constants with the same bytes.
-const char *constant_symbol(hosting *a, const buffer *root) {
+// Constants with the same bytes share a symbol.
+const char *constant_symbol(host_builder *a, const buffer *root) {
     const char *known = map_get_number(&a->used, (uint64_t)root->id);
     if (known) return known;
     typedef struct same {
@@ -91,7 +91,7 @@ const char *constant_symbol(hosting *a, const buffer *root) {
 bool on_heap(const buffer *b) { return b->role == BUF_HEAP && !b->view_of && !b->offset; }
 
 // ---------------------------------------------------------------- kernels
-// Of an output that is a state, the input whose memory it takes.
+// The buffer that owns the memory: the input for an output that is a state.
 static const buffer *memory_of(const program *p, const buffer *b) {
     const buffer *root = buffer_root(b);
     bool state = root->role == BUF_OUTPUT && p->state && p->state[root->io];
@@ -109,7 +109,7 @@ static bool shares_memory(const program *p, const kernel_code *c) {
 
 static void schedule_step(host *h, const step *s) {
     if (s->kind != STEP_KERNEL || h->code[s->kernel->id]) return;
-    hosting *a = h->all;
+    host_builder *a = h->builder;
     if (a->gpu) {
         h->code[s->kernel->id] = a->gpu->kernels[s->kernel->id];
         if (shares_memory(a->p, h->code[s->kernel->id])) h->code[s->kernel->id]->f->noalias = false;
@@ -123,14 +123,14 @@ static void schedule_step(host *h, const step *s) {
     h->code[s->kernel->id] = c;
 }
 
-static host *schedule_variants(hosting *a, const target *const *variants, int n) {
+static host *schedule_variants(host_builder *a, const target *const *variants, int n) {
     host *h = ARENA_ARRAY(a->arena, host, n);
     step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < n; j++) {
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
         bool more = variants[j]->features && *variants[j]->features;
         h[j] = (host){
-            .all = a,
+            .builder = a,
             .t = variants[j],
             .suffix = n == 1  ? a->suffix
                       : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, more ? "_vnni" : "")
@@ -141,8 +141,8 @@ static host *schedule_variants(hosting *a, const target *const *variants, int n)
     return h;
 }
 
-// Bytes of scratch by kernel: enough for every variant and all its threads.
-static dim **scratch_sizes(hosting *a, host *variants, int n) {
+// Bytes of scratch memory by kernel, sufficient for every variant and all its threads.
+static dim **scratch_sizes(host_builder *a, host *variants, int n) {
     dim **scratch = ARENA_ARRAY(a->arena, dim *, a->p->kernels.n + 1);
     for (int j = 0; j < n; j++) {
         for (int k = 0; k < a->p->kernels.n; k++) {
@@ -156,7 +156,7 @@ static dim **scratch_sizes(hosting *a, host *variants, int n) {
     return scratch;
 }
 
-static buffer *heap_scratch(hosting *a, const kernel *k, dim *const *size) {
+static buffer *heap_scratch(host_builder *a, const kernel *k, dim *const *size) {
     if (a->scratch[k->id]) return a->scratch[k->id];
     const char *name = arena_printf(a->arena, "%s.scratch", k->name);
     buffer *b = a->scratch[k->id] = program_buffer(a->p, name, BUF_HEAP, DT_U8, 1, size);
@@ -164,8 +164,8 @@ static buffer *heap_scratch(hosting *a, const kernel *k, dim *const *size) {
     return b;
 }
 
-// Scratch whose size only the run knows is allocated around its kernel.
-static void scratch_on_heap(hosting *a, dim *const *scratch) {
+// Scratch memory of data-dependent size is allocated around its kernel.
+static void scratch_on_heap(host_builder *a, dim *const *scratch) {
     step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < steps.n; j++) {
         const step *s = steps.at[j].s;
@@ -179,15 +179,8 @@ static void scratch_on_heap(hosting *a, dim *const *scratch) {
     }
 }
 
-static bool any_parallel(hosting *a, host *variants, int n) {
-    for (int j = 0; j < n; j++)
-        for (int k = 0; k < a->p->kernels.n; k++)
-            if (variants[j].code[k] && runs_parallel(&variants[j], variants[j].code[k])) return true;
-    return false;
-}
-
-// What library functions allocate is freed like what the run allocates.
-static void find_library(hosting *a, const target *t) {
+// Blocks allocated by library functions are freed like those allocated by the run.
+static void find_library(host_builder *a, const target *t) {
     step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < steps.n; j++) {
         if (steps.at[j].s->kind != STEP_LIB) continue;
@@ -201,14 +194,8 @@ static void find_library(hosting *a, const target *t) {
                            "allocation; freestanding code has no allocator");
 }
 
-static void mark_in_place(hosting *a, host *variants, int n) {
-    for (int j = 0; j < n; j++)
-        for (int k = 0; k < a->p->kernels.n; k++)
-            if (variants[j].code[k] && a->plan.in_place[k]) variants[j].code[k]->f->noalias = false;
-}
-
 // ---------------------------------------------------------------- the program
-static void find_heap(hosting *a, const target *t) {
+static void find_heap(host_builder *a, const target *t) {
     for (int j = 0; j < a->p->buffers.n; j++) {
         const buffer *b = a->p->buffers.at[j];
         if (!on_heap(b)) continue;
@@ -223,13 +210,13 @@ static void find_heap(hosting *a, const target *t) {
     diag_check(a->diag);
 }
 
-static void remark_memory(hosting *a) {
+static void remark_memory(host_builder *a) {
     const memory_plan *m = &a->plan;
     diag_remark(a->diag, NULL, "memory: the workspace has %s bytes for %d temporaries of %s bytes in total",
                 dim_text(a->arena, m->workspace), m->allocations.n, dim_text(a->arena, m->sum));
 }
 
-static void check_outputs(hosting *a) {
+static void check_outputs(host_builder *a) {
     const uses *u = uses_build(a->arena, a->p);
     for (int j = 0; j < a->p->outputs.n; j++) {
         const buffer *root = buffer_root(a->p->outputs.at[j]);
@@ -242,7 +229,7 @@ static void check_outputs(hosting *a) {
     }
 }
 
-static void add_messages(hosting *a) {
+static void add_messages(host_builder *a) {
     const text *all = &a->shared->messages;
     if (!all->n) return;
     ldata *d = ARENA_NEW(a->arena, ldata);
@@ -254,8 +241,8 @@ static void add_messages(hosting *a) {
     VEC_PUSH(a->arena, &a->m->data, d);
 }
 
-// Scratch memory and what kernels do in place are of the device's plan.
-static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
+// Scratch memory and in-place kernels follow the device's plan.
+static void plan_device(host_builder *a, dim *const *scratch, int64_t bounded) {
     enum { DEVICE_ALIGN = 256 };
     dim *host = a->plan.workspace;
     memory_plan device = plan_memory(a->p, SPACE_DEVICE, scratch, DEVICE_ALIGN, bounded);
@@ -270,14 +257,14 @@ static void plan_device(hosting *a, dim *const *scratch, int64_t bounded) {
 }
 
 // ---------------------------------------------------------------- one program
-static void schedule_program(hosting *a) {
+static void schedule_program(host_builder *a) {
     check_outputs(a);
     place_states(a->p);
     insert_frees(a->p);
     a->h = schedule_variants(a, a->variants, a->nvariants);
 }
 
-static void plan_program(hosting *a) {
+static void plan_program(host_builder *a) {
     program *p = a->p;
     const target *t = a->variants[0];
     int n = a->nvariants;
@@ -292,14 +279,20 @@ static void plan_program(hosting *a) {
     find_heap(a, t);
     find_library(a, t);
     remark_memory(a);
-    bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls || any_parallel(a, a->h, n);
+    bool calls_runtime = has_open(a, t) || n > 1 || a->heap || a->calls;
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < p->kernels.n; k++) {
+            const kernel_code *c = a->h[j].code[k];
+            if (!c) continue;
+            calls_runtime |= runs_parallel(&a->h[j], c);
+            if (a->plan.in_place[k]) c->f->noalias = false;
+        }
     a->result->needs_runtime |= !t->arch.is_text && calls_runtime;
-    mark_in_place(a, a->h, n);
 }
 
 // ---------------------------------------------------------------- several programs
-static hosting *add_part(hosting *a, program *p, const char *suffix, const struct gpu_code *gpu) {
-    hosting *part = ARENA_NEW(a->arena, hosting);
+static host_builder *add_part(host_builder *a, program *p, const char *suffix, const struct gpu_code *gpu) {
+    host_builder *part = ARENA_NEW(a->arena, host_builder);
     *part = *a;
     part->p = p;
     part->suffix = suffix;
@@ -310,8 +303,8 @@ static hosting *add_part(hosting *a, program *p, const char *suffix, const struc
     return part;
 }
 
-// Those of the versions; or for the CPU and for a GPU; or the program alone.
-static void find_parts(hosting *a) {
+// One part for each version; or one for the CPU and one for the GPU; or the program alone.
+static void find_parts(host_builder *a) {
     for (int j = 0; j < a->o->nversions; j++) {
         const version *v = &a->o->versions[j];
         add_part(a, v->program, v->suffix, v->gpu)->first_kernel = v->first_kernel;
@@ -319,45 +312,39 @@ static void find_parts(hosting *a) {
     if (a->o->nversions) return;
     VEC_PUSH(a->arena, &a->parts, a);
     if (a->o->gpu_program) {
-        hosting *gpu = add_part(a, a->o->gpu_program, "_cuda", a->o->gpu);
+        host_builder *gpu = add_part(a, a->o->gpu_program, "_cuda", a->o->gpu);
         gpu->nvariants = 1;
     }
 }
 
-// What the version that runs needs, in dims of the main program.
-static void join_workspaces(hosting *a) {
+// The workspace of the version that runs, in dims of the main program.
+static void join_workspaces(host_builder *a) {
     dim *all = NULL;
     for (int j = a->o->nversions - 1; j >= 0; j--) {
         const version *v = &a->o->versions[j];
-        const char *text = dim_text(a->arena, v->plan.workspace);
-        dim *own = dim_parse(a->p->dims, text);
-        if (!own)
-            diag_defect(a->diag, NULL, "the workspace of version %s, %s, is not a size", v->label, text);
+        dim *own = dim_in_table(a->p->dims, v->plan.workspace);
         all = all ? dim_select(v->when, own, all) : own;
     }
     a->plan.workspace = all;
 }
 
-// Code of the general version, the last one, comes first: names of constants are without a suffix then.
-static void write_versions(hosting *a) {
+// The general version is the last one. Its code is written first, so that names of constants have no suffix.
+static void write_versions(host_builder *a) {
     for (int j = a->parts.n - 1; j >= 0; j--) write_version(a->parts.at[j], a->parts.at[j]->h, a->nvariants);
     join_workspaces(a);
 }
 
 // ---------------------------------------------------------------- CPU or GPU
-// The program for the CPU's variants and the one for the GPU; the workspace is enough for both.
-static void write_both(hosting *a) {
-    hosting *gpu = a->parts.at[1];
+// Writes the program for the CPU's variants and the one for the GPU. The workspace is sufficient for both.
+static void write_both(host_builder *a) {
+    host_builder *gpu = a->parts.at[1];
     write_on_cpu(a, a->h, a->nvariants);
     write_on_gpu(gpu, gpu->h);
-    const char *text = dim_text(a->arena, gpu->plan.workspace);
-    dim *own = dim_parse(a->p->dims, text);
-    if (!own) diag_defect(a->diag, NULL, "the host workspace, %s, is not a size", text);
-    a->plan.workspace = dim_max(a->plan.workspace, own);
+    a->plan.workspace = dim_max(a->plan.workspace, dim_in_table(a->p->dims, gpu->plan.workspace));
 }
 
-// The hook is the program's; what the model defines is not.
-static void check_hook(hosting *a) {
+// The caller defines the hook, so no function of the model may have its name.
+static void check_hook(host_builder *a) {
     for (int j = 0; a->o->hook && j < a->m->funcs.n; j++) {
         const lfunc *f = a->m->funcs.at[j];
         if (f->body && strcmp(f->name, a->o->hook) == 0)
@@ -366,41 +353,44 @@ static void check_hook(hosting *a) {
 }
 
 // ---------------------------------------------------------------- the module, step by step
-hosting *host_begin(program *p, const target *const *variants, int nvariants, const build_options *o,
-                    diag *d) {
+host_builder *host_begin(program *p, const target *const *variants, int nvariants, const build_options *o,
+                         diag *d) {
     const target *t = variants[0];
     arena *arena = p->arena;
     shared *s = ARENA_NEW(arena, shared);
     s->messages.arena = s->message_at.arena = s->declared.arena = s->by_content.arena = arena;
     s->on_device.by_name.arena = arena;
     build *result = ARENA_NEW(arena, build);
-    hosting *a = ARENA_NEW(arena, hosting);
-    *a = (hosting){.arena = arena, .diag = d, .p = p, .o = o, .shared = s, .suffix = "", .used.arena = arena};
-    a->variants = variants, a->nvariants = nvariants;
+    host_builder *a = ARENA_NEW(arena, host_builder);
+    *a = (host_builder){
+        .arena = arena, .diag = d, .p = p, .o = o, .shared = s, .suffix = "", .used.arena = arena};
+    a->variants = variants;
+    a->nvariants = nvariants;
     a->generic = nvariants > 1 || o->descriptor || (!t->freestanding && !o->no_generic);
     a->result = result;
     a->io = result->io = interface_new(p, o->name ? o->name : "model", t, a->generic);
     interface_add_extras(a->io, p->arena, o->weights || o->gpu, o->hook != NULL, has_open(a, t));
     a->m = result->module = lmodule_new(arena, a->io->name, t);
     a->align = result->align = t->freestanding ? 16 : 64;
-    result->versions = o->versions, result->nversions = o->nversions;
+    result->versions = o->versions;
+    result->nversions = o->nversions;
     if (o->weights) begin_weights(a);
     a->gpu = o->gpu_program ? NULL : o->gpu;
     find_parts(a);
     return a;
 }
 
-lmodule *host_schedule(hosting *a) {
+lmodule *host_schedule(host_builder *a) {
     for (int j = 0; j < a->parts.n; j++) schedule_program(a->parts.at[j]);
     return a->m;
 }
 
-void host_plan(hosting *a) {
+void host_plan(host_builder *a) {
     for (int j = 0; j < a->parts.n; j++) plan_program(a->parts.at[j]);
     for (int j = 0; j < a->o->nversions; j++) a->o->versions[j].plan = a->parts.at[j]->plan;
 }
 
-build *host_write(hosting *a) {
+build *host_write(host_builder *a) {
     bool parts = a->parts.at[0] != a;
     if (parts) write_versions(a);
     else if (a->o->gpu_program) write_both(a);
@@ -415,7 +405,7 @@ build *host_write(hosting *a) {
 
 build *build_program(program *p, const target *const *variants, int nvariants, const build_options *o,
                      diag *d) {
-    hosting *a = host_begin(p, variants, nvariants, o, d);
+    host_builder *a = host_begin(p, variants, nvariants, o, d);
     host_schedule(a);
     host_plan(a);
     build *b = host_write(a);

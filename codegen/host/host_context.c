@@ -1,21 +1,21 @@
-// Models whose constants lie in a file: the file's head, NAME_open and NAME_close, and what a run takes from
-// its context.
+// Models with a context: the head of the weights file, NAME_open and NAME_close, and what a run loads from its
+// context.
 #include "codegen/host/host_impl.h"
 #include "codegen/llvm/digest.h"
 #include "runtime-lite/core/runtime.h"
 #include <stdlib.h>
 #include <string.h>
 
-const char *weights_head_symbol(const hosting *a) {
+const char *weights_head_symbol(const host_builder *a) {
     return arena_printf(a->arena, "%s_weights_head", a->io->name);
 }
 
-bool has_open(const hosting *a, const target *t) {
+bool has_open(const host_builder *a, const target *t) {
     return (a->o->weights || a->o->gpu) && t->hosted && !t->freestanding && !t->arch.is_text;
 }
 
-// What the file is like follows from the model, the options and the compiler.
-static void set_id(const hosting *a, onnxc_weights_head *head) {
+// Model, options and compiler determine the contents of the file.
+static void set_id(const host_builder *a, onnxc_weights_head *head) {
     const build_options *o = a->o;
     const char *parts[] = {o->version, o->model_hash, o->options_hash};
     digest *d = digest_new(a->arena);
@@ -24,8 +24,8 @@ static void set_id(const hosting *a, onnxc_weights_head *head) {
     memcpy(head->id, digest_text(d), sizeof head->id);
 }
 
-// The object's copy, with the file's name behind it. Its size is set when all constants have their places.
-void begin_weights(hosting *a) {
+// The object's copy of the head, followed by the file's name. end_weights sets the size of the file.
+void begin_weights(host_builder *a) {
     size_t n = strlen(a->o->weights) + 1;
     onnxc_weights_head *head = arena_alloc(a->arena, sizeof *head + n);
     memcpy(head->magic, "onnxc-w", 8);
@@ -43,12 +43,12 @@ void begin_weights(hosting *a) {
     VEC_PUSH(a->arena, &a->m->data, d);
 }
 
-void end_weights(hosting *a) { a->result->weights_head->bytes = (uint64_t)a->result->weights_bytes; }
+void end_weights(host_builder *a) { a->result->weights_head->bytes = (uint64_t)a->result->weights_bytes; }
 
-// The id of the weights, 8 bytes of it, must be the object's.
+// Compares the first 8 bytes of the id.
 static void check_weights(host *h) {
     lbuild *b = &h->b;
-    const onnxc_weights_head *head = h->all->result->weights_head;
+    const onnxc_weights_head *head = h->builder->result->weights_head;
     int64_t id;
     memcpy(&id, head->id, sizeof id);
     host_fail_if(h, lb_cmp(b, L_EQ, h->weights, lb_null(b)), ONNXC_NULL_POINTER,
@@ -58,15 +58,15 @@ static void check_weights(host *h) {
                  "the weights do not belong to this model");
 }
 
-void take_context(host *h) {
-    const interface *io = h->all->io;
+void load_context(host *h) {
+    const interface *io = h->builder->io;
     lbuild *b = &h->b;
     int extra = io->nin + io->nout;
     if (io->context) {
         if (h->data) h->context = lb_load(b, lt_ptr(), h->data, lb_idx(b, extra++), 0);
         host_fail_if(h, lb_cmp(b, L_EQ, h->context, lb_null(b)), ONNXC_NULL_POINTER,
                      "the context is a null pointer");
-        if (h->all->o->weights) {
+        if (h->builder->o->weights) {
             h->weights = lb_load(b, lt_ptr(), h->context, lb_idx(b, 0), 0);
             check_weights(h);
         }
@@ -79,7 +79,7 @@ void take_context(host *h) {
 }
 
 static lfunc *begin_function(host *h, const char *ending, ltype result, const char *ctype) {
-    hosting *a = h->all;
+    host_builder *a = h->builder;
     lfunc *f = lfunc_new(a->m, arena_printf(a->arena, "%s_%s", a->io->name, ending), result);
     f->target = h->t;
     f->exported = true;
@@ -90,13 +90,13 @@ static lfunc *begin_function(host *h, const char *ending, ltype result, const ch
 
 static ins *open_weights(host *h, ins *options, ins *context) {
     const char *open =
-        runtime_function(h->all, "onnxc_rt_open", i32(), 3, (ltype[]){lt_ptr(), lt_ptr(), lt_ptr()});
-    ins *args[] = {options, lb_symbol(&h->b, weights_head_symbol(h->all)), context};
+        runtime_function(h->builder, "onnxc_rt_open", i32(), 3, (ltype[]){lt_ptr(), lt_ptr(), lt_ptr()});
+    ins *args[] = {options, lb_symbol(&h->b, weights_head_symbol(h->builder)), context};
     return lb_call(&h->b, i32(), open, 3, args);
 }
 
-void write_context_entries(hosting *a, const target *t) {
-    host h = {.all = a, .t = t};
+void write_context_entries(host_builder *a, const target *t) {
+    host h = {.builder = a, .t = t};
     if (!a->io->opens) return;
     lfunc *f = begin_function(&h, "open", i32(), "int");
     ins *options = lfunc_param(f, "options", lt_ptr(), LK_VOID, DT_NONE, true);

@@ -1,6 +1,6 @@
-// The entry functions: what callers give is checked before anything is touched, then the steps run. The
-// generic entry takes flat arrays (one pointer for each input and output, all dims one after the other); the
-// typed one fills such arrays from its structs, or reads them directly where there is no generic entry.
+// The entry functions check all arguments before they write anything, then run the steps. The generic entry takes
+// flat arrays (one pointer for each input and output, and all dims). The typed entry fills such arrays from its
+// structs, or, if there is no generic entry, reads the structs directly.
 #include "codegen/host/host_impl.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ static ins *idx(host *h, int64_t v) { return lb_idx(&h->b, v); }
 static ltype size_type(const host *h) { return lt(lindex_kind(h->t), 1); }
 
 // ---------------------------------------------------------------- failures
-static int64_t message_offset(hosting *a, const char *s) {
+static int64_t message_offset(host_builder *a, const char *s) {
     shared *all = a->shared;
     uintptr_t known = (uintptr_t)map_get(&all->message_at, s);
     if (known) return (int64_t)known - 1;
@@ -23,8 +23,9 @@ static void set_message(host *h, const char *s) {
         lb_comment(&h->b, s);
         return;
     }
-    ins *all = lb_symbol(&h->b, arena_printf(h->all->arena, "%s_messages", h->all->io->name));
-    lb_store(&h->b, h->message, idx(h, 0), lb_offset(&h->b, all, idx(h, message_offset(h->all, s)), 1), 0);
+    ins *all = lb_symbol(&h->b, arena_printf(h->builder->arena, "%s_messages", h->builder->io->name));
+    lb_store(&h->b, h->message, idx(h, 0), lb_offset(&h->b, all, idx(h, message_offset(h->builder, s)), 1),
+             0);
 }
 
 void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message) {
@@ -42,29 +43,39 @@ void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message) {
     if (h->status) lb_break(b, lb_cmp(b, L_NE, lb_get(b, h->status), lb_int(b, i32(), 0)));
 }
 
-// ---------------------------------------------------------------- what the caller gave
+void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name) {
+    lbuild *b = &h->b;
+    ins *none = lb_cmp(b, L_EQ, pointer, lb_null(b));
+    if (count->op == L_CONST && count->i == 0) return;
+    if (count->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
+    host_fail_if(h, none, ONNXC_NULL_POINTER,
+                 arena_printf(h->builder->arena, "%s '%s' is a null pointer", what, name));
+}
+
+// ---------------------------------------------------------------- arguments
 static const io_tensor *tensor_at(const host *h, bool output, int i) {
-    return output ? &h->all->io->out[i] : &h->all->io->in[i];
+    return output ? &h->builder->io->out[i] : &h->builder->io->in[i];
 }
 
 static int64_t pointer_place(const host *h, bool output, int i) {
-    return interface_pointer_offset(h->t, output ? h->all->io->out_int64s : h->all->io->in_int64s,
+    return interface_pointer_offset(h->t, output ? h->builder->io->out_int64s : h->builder->io->in_int64s,
                                     tensor_at(h, output, i)->pointer_slot);
 }
 
-static ins *given_pointer(host *h, bool output, int i) {
-    const interface *io = h->all->io;
-    if (output && io->out[i].state) return given_pointer(h, false, io->out[i].state - 1);
+static ins *argument_pointer(host *h, bool output, int i) {
+    const interface *io = h->builder->io;
+    if (output && io->out[i].state) return argument_pointer(h, false, io->out[i].state - 1);
     if (h->data) return lb_load(&h->b, lt_ptr(), h->data, idx(h, output ? io->nin + i : i), 0);
     return lb_field(&h->b, lt_ptr(), output ? h->out : h->in, tensor_at(h, output, i)->name,
                     pointer_place(h, output, i));
 }
 
 ins *io_pointer(host *h, bool output, int i) {
-    ins *given = given_pointer(h, output, i);
-    const buffer *fallback = output ? NULL : h->all->io->in[i].buffer->fallback;
-    if (!fallback) return given;
-    return lb_select(&h->b, lb_cmp(&h->b, L_EQ, given, lb_null(&h->b)), buffer_pointer(h, fallback), given);
+    ins *argument = argument_pointer(h, output, i);
+    const buffer *fallback = output ? NULL : h->builder->io->in[i].buffer->fallback;
+    if (!fallback) return argument;
+    ins *none = lb_cmp(&h->b, L_EQ, argument, lb_null(&h->b));
+    return lb_select(&h->b, none, buffer_pointer(h, fallback), argument);
 }
 
 ins *io_dim(host *h, bool output, int i, int axis) {
@@ -76,9 +87,6 @@ ins *io_dim(host *h, bool output, int i, int axis) {
                     interface_int64_offset(t->dim_slots[axis]));
 }
 
-static ins *input_dim(host *h, int i, int axis) { return io_dim(h, false, i, axis); }
-
-// NULL: the caller does not say.
 ins *io_capacity(host *h, int i) {
     const io_tensor *t = tensor_at(h, true, i);
     if (h->capacity) return lb_load(&h->b, i64(), h->capacity, idx(h, i), 0);
@@ -86,8 +94,21 @@ ins *io_capacity(host *h, int i) {
                        : NULL;
 }
 
+ins *open_capacity(host *h, const buffer *output) {
+    ins *count = host_dim(h, buffer_count(output));
+    ins *fits = lb_if(&h->b, lb_cmp(&h->b, L_SLE, count, io_capacity(h, output->io)));
+    host_fail_if_null(h, buffer_pointer(h, output), count, "output", output->name);
+    return fits;
+}
+
+void close_capacity(host *h, ins *fits) {
+    lb_else(&h->b, fits);
+    lb_set(&h->b, h->too_small, lb_int(&h->b, lt(LK_I1, 1), 1));
+    lb_end(&h->b, fits);
+}
+
 void write_output_dims(host *h, bool all) {
-    const interface *io = h->all->io;
+    const interface *io = h->builder->io;
     for (int i = 0; i < io->nout; i++) {
         const io_tensor *t = &io->out[i];
         if (t->data_sized && !all) continue;
@@ -103,7 +124,7 @@ void write_output_dims(host *h, bool all) {
 
 // ---------------------------------------------------------------- checks
 static void check_rules(host *h) {
-    const build_options *o = h->all->o;
+    const build_options *o = h->builder->o;
     lbuild *b = &h->b;
     for (int j = 0; j < o->nrules; j++)
         host_fail_if(h, lb_cmp(b, L_EQ, host_dim(h, o->rules[j].holds), lb_int(b, i64(), 0)), ONNXC_BAD_DIM,
@@ -111,27 +132,21 @@ static void check_rules(host *h) {
 }
 
 static void check_sizes(host *h) {
-    const interface *io = h->all->io;
+    const interface *io = h->builder->io;
     ins *large = lb_int(&h->b, lt(LK_I1, 1), 0);
     for (int i = 0; i < io->nin; i++) host_size(h, buffer_bytes(io->in[i].buffer), &large);
     for (int i = 0; i < io->nout; i++)
         if (!io->out[i].data_sized) host_size(h, buffer_bytes(io->out[i].buffer), &large);
-    host_size(h, h->all->plan.workspace, &large);
-    if (h->all->device_workspace) host_size(h, h->all->device_workspace, &large);
+    host_size(h, h->builder->plan.workspace, &large);
+    if (h->builder->device_workspace) host_size(h, h->builder->device_workspace, &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE, "these sizes need more memory than any machine has");
 }
 
 static void check_pointer(host *h, bool output, int i) {
-    lbuild *b = &h->b;
     const io_tensor *t = tensor_at(h, output, i);
     if (t->buffer->fallback) return;
-    ins *count = host_dim(h, buffer_count(t->buffer)),
-        *none = lb_cmp(b, L_EQ, io_pointer(h, output, i), lb_null(b));
-    if (count->op == L_CONST && count->i == 0) return;
-    if (count->op != L_CONST) none = lb_bin(b, L_AND, none, lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
-    const char *text =
-        arena_printf(h->all->arena, "%s '%s' is a null pointer", output ? "output" : "input", t->original);
-    host_fail_if(h, none, ONNXC_NULL_POINTER, text);
+    ins *count = host_dim(h, buffer_count(t->buffer)), *pointer = io_pointer(h, output, i);
+    host_fail_if_null(h, pointer, count, output ? "output" : "input", t->original);
 }
 
 static void check_capacity(host *h, int i) {
@@ -141,14 +156,14 @@ static void check_capacity(host *h, int i) {
     if (!capacity) return;
     ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, count));
     write_output_dims(h, false);
-    set_message(h, arena_printf(h->all->arena, "output '%s' is too small", t->original));
+    set_message(h, arena_printf(h->builder->arena, "output '%s' is too small", t->original));
     lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
     lb_end(b, small);
 }
 
 static void check_workspace(host *h) {
     lbuild *b = &h->b;
-    hosting *a = h->all;
+    host_builder *a = h->builder;
     dim *need = a->plan.workspace;
     if (dim_is(need, 0)) return;
     const char *bytes = dim_text(a->arena, need);
@@ -166,8 +181,8 @@ static void check_workspace(host *h) {
 }
 
 static void check_arguments(host *h) {
-    const interface *io = h->all->io;
-    host_bind_symbols(h, input_dim);
+    const interface *io = h->builder->io;
+    host_bind_symbols(h);
     host_check_negative(h);
     check_sizes(h);
     for (int i = 0; i < io->nin; i++) check_pointer(h, false, i);
@@ -181,7 +196,7 @@ static void check_arguments(host *h) {
 
 // ---------------------------------------------------------------- the run
 static void compute_offsets(host *h) {
-    hosting *a = h->all;
+    host_builder *a = h->builder;
     h->offset = ARENA_ARRAY(a->arena, ins *, a->p->buffers.n + 1);
     h->scratch = ARENA_ARRAY(a->arena, ins *, a->p->kernels.n + 1);
     map known = {.arena = a->arena};
@@ -197,7 +212,7 @@ static void compute_offsets(host *h) {
 }
 
 static bool checks_data(const host *h) {
-    for (int j = 0; j < h->all->p->kernels.n; j++)
+    for (int j = 0; j < h->builder->p->kernels.n; j++)
         if (h->code[j] && h->code[j]->has_status) return true;
     return false;
 }
@@ -217,7 +232,7 @@ static void run_body(host *h) {
     make_library_arrays(h);
     prepare_gpu(h);
     if (!h->gpu_run && checks_data(h)) h->kernel_status = named_local(b, "failed", LK_I32, 1);
-    if (has_data_sized(h->all->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
+    if (has_data_sized(h->builder->io)) h->too_small = lb_var(b, "too_small", lb_int(b, lt(LK_I1, 1), 0));
     host_steps(h);
     write_output_dims(h, true);
     if (h->too_small) {
@@ -231,12 +246,12 @@ static void run_body(host *h) {
 
 // ---------------------------------------------------------------- functions
 static lfunc *open_function(host *h, const char *name, bool exported, ltype result, const char *ctype) {
-    lfunc *f = lfunc_new(h->all->m, name, result);
+    lfunc *f = lfunc_new(h->builder->m, name, result);
     f->target = h->t;
     f->exported = exported;
     f->ctype = ctype;
-    h->b = lbuild_new(f, h->t, h->all->diag);
-    h->atoms = (map){.arena = h->all->arena};
+    h->b = lbuild_new(f, h->t, h->builder->diag);
+    h->atoms = (map){.arena = h->builder->arena};
     return f;
 }
 
@@ -253,52 +268,59 @@ static void workspace_params(host *h) {
     h->size = add_param(f, "workspace_size", size_type(h), LK_VOID, DT_U64, true, "size_t");
 }
 
-// Parameters of the generic entry; returns that of the message.
-static ins *flat_params(host *h) {
+// Messages that the caller does not want are stored in a local variable.
+static void set_message_slot(host *h, ins *message) {
+    lbuild *b = &h->b;
+    if (!h->builder->io->messages) return;
+    ins *nowhere = named_local(b, "nowhere", LK_PTR, 1);
+    h->message = lb_select(b, lb_cmp(b, L_EQ, message, lb_null(b)), nowhere, message);
+}
+
+enum { FLAT_PARAMS = 6 };
+static void flat_params(host *h) {
     lfunc *f = h->b.f;
     h->data = add_param(f, "data", lt_ptr(), LK_PTR, DT_NONE, true, NULL);
     h->dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, false, NULL);
     h->capacity = add_param(f, "capacity", lt_ptr(), LK_I64, DT_I64, true, NULL);
     workspace_params(h);
-    return add_param(f, "message", lt_ptr(), LK_PTR, DT_NONE, false, "const char *");
+    set_message_slot(h, add_param(f, "message", lt_ptr(), LK_PTR, DT_NONE, false, "const char *"));
 }
 
-// A message that the caller does not want goes to a local.
-static void take_message(host *h, ins *message) {
-    lbuild *b = &h->b;
-    if (!h->all->io->messages) return;
-    ins *nowhere = named_local(b, "nowhere", LK_PTR, 1);
-    h->message = lb_select(b, lb_cmp(b, L_EQ, message, lb_null(b)), nowhere, message);
+// The result of a function with the same parameters.
+static void return_call(host *h, const char *name) {
+    const lfunc *f = h->b.f;
+    ins **args = ARENA_ARRAY(h->builder->arena, ins *, f->params.n);
+    for (int j = 0; j < f->params.n; j++) args[j] = f->params.at[j].value;
+    lb_return(&h->b, lb_call(&h->b, i32(), name, f->params.n, args));
 }
 
 static void check_arrays(host *h) {
     lbuild *b = &h->b;
     ins *const arrays[] = {h->data, h->dims, h->capacity};
     const char *const names[] = {"data", "dims", "capacity"};
-    const interface *io = h->all->io;
+    const interface *io = h->builder->io;
     const int needed[] = {io->nin + io->nout + io->context + (io->hook_user != NULL), io->ndims, io->nout};
     for (int j = 0; j < 3; j++)
         if (needed[j])
             host_fail_if(h, lb_cmp(b, L_EQ, arrays[j], lb_null(b)), ONNXC_NULL_POINTER,
-                         arena_printf(h->all->arena, "the array of %s is a null pointer", names[j]));
+                         arena_printf(h->builder->arena, "the array of %s is a null pointer", names[j]));
 }
 
 static ins *start_runtime(host *h) {
-    const char *name = arena_printf(h->all->arena, "onnxc_interface_%d", INTERFACE_VERSION);
-    return lb_call(&h->b, i32(), runtime_function(h->all, name, i32(), 0, NULL), 0, NULL);
+    const char *name = arena_printf(h->builder->arena, "onnxc_interface_%d", INTERFACE_VERSION);
+    return lb_call(&h->b, i32(), runtime_function(h->builder, name, i32(), 0, NULL), 0, NULL);
 }
 
 static void write_flat_run(host *h, const char *name, bool exported) {
     open_function(h, name, exported, i32(), "int");
-    ins *message = flat_params(h);
-    take_message(h, message);
-    if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
+    flat_params(h);
+    if (exported && h->builder->result->needs_runtime && !h->t->freestanding) start_runtime(h);
     check_arrays(h);
-    take_context(h);
+    load_context(h);
     run_body(h);
 }
 
-static int cpu_level(hosting *a, const target *t) {
+static int cpu_level(host_builder *a, const target *t) {
     bool plain = !*t->features;
     if (!strcmp(t->cpu, "x86-64-v4") && !strcmp(t->features, "+avx512vnni")) return 5;
     if (plain && !strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
@@ -311,27 +333,23 @@ static int cpu_level(hosting *a, const target *t) {
     diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
 }
 
-// The best variant that this machine can run.
-static void write_dispatch(hosting *a, host *variants, int n, const char *name, bool exported) {
-    host h = {.all = a, .t = variants[0].t};
-    lfunc *f = open_function(&h, name, exported, i32(), "int");
+// Calls the best variant that this machine can run.
+static void write_dispatch(host_builder *a, host *variants, int n, const char *name, bool exported) {
+    host h = {.builder = a, .t = variants[0].t};
     lbuild *b = &h.b;
-    ins *message = flat_params(&h);
-    take_message(&h, message);
+    open_function(&h, name, exported, i32(), "int");
+    flat_params(&h);
     ins *level = start_runtime(&h);
-    ins *args[6];
-    for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
     for (int j = n - 1; j >= 0; j--) {
         ins *can = lb_if(b, lb_cmp(b, L_SLE, lb_int(b, i32(), cpu_level(a, variants[j].t)), level));
-        lb_return(b, lb_call(b, i32(), arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix), 6,
-                             args));
+        return_call(&h, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix));
         lb_end(b, can);
     }
     set_message(&h, "this machine's CPU lacks instructions that the model was compiled for");
     lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
 }
 
-static void write_flat_runs(hosting *a, host *variants, int n, const char *name, bool exported) {
+static void write_flat_runs(host_builder *a, host *variants, int n, const char *name, bool exported) {
     for (int j = 0; j < n; j++)
         write_flat_run(&variants[j],
                        n == 1 ? name : arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix),
@@ -341,9 +359,9 @@ static void write_flat_runs(hosting *a, host *variants, int n, const char *name,
 
 static void struct_params(host *h) {
     lfunc *f = h->b.f;
-    const char *name = h->all->io->name;
-    arena *a = h->all->arena;
-    if (h->all->io->context)
+    const char *name = h->builder->io->name;
+    arena *a = h->builder->arena;
+    if (h->builder->io->context)
         h->context = add_param(f, "context", lt_ptr(), LK_VOID, DT_NONE, true, "onnxc_context");
     h->in = add_param(f, "in", lt_ptr(), LK_VOID, DT_NONE, true, arena_printf(a, "%s_in", name));
     h->out = add_param(f, "out", lt_ptr(), LK_VOID, DT_NONE, false, arena_printf(a, "%s_out", name));
@@ -360,21 +378,20 @@ static void write_struct_run(host *h, const char *name, bool exported) {
     open_function(h, name, exported, i32(), "int");
     struct_params(h);
     if (exported) check_structs(h);
-    if (exported && h->all->result->needs_runtime && !h->t->freestanding) start_runtime(h);
-    take_context(h);
+    if (exported && h->builder->result->needs_runtime && !h->t->freestanding) start_runtime(h);
+    load_context(h);
     run_body(h);
 }
 
-// The structs' members into the arrays of the generic entry; sizes of outputs are kept when it does not set
-// them.
+// Copies the structs' members to the arrays of the generic entry. Dims of outputs, too: it may not set them.
 static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
-    const interface *io = h->all->io;
+    const interface *io = h->builder->io;
     lbuild *b = &h->b;
     for (int j = 0; j < io->nin + io->nout; j++) {
         bool output = j >= io->nin;
         int i = output ? j - io->nin : j;
         const io_tensor *t = tensor_at(h, output, i);
-        lb_store(b, data, idx(h, j), given_pointer(h, output, i), 0);
+        lb_store(b, data, idx(h, j), argument_pointer(h, output, i), 0);
         for (int axis = 0; axis < t->buffer->rank; axis++)
             lb_store(b, dims, idx(h, t->first_dim + axis), io_dim(h, output, i, axis), 0);
         if (!output) continue;
@@ -384,7 +401,7 @@ static void fill_arrays(host *h, ins *data, ins *dims, ins *capacity) {
 }
 
 static void fill_extras(host *h, ins *data) {
-    const interface *io = h->all->io;
+    const interface *io = h->builder->io;
     int at = io->nin + io->nout;
     if (io->context) lb_store(&h->b, data, idx(h, at++), h->context, 0);
     if (!io->hook_user) return;
@@ -392,8 +409,8 @@ static void fill_extras(host *h, ins *data) {
     lb_store(&h->b, data, idx(h, at), lb_field(&h->b, lt_ptr(), h->in, io->hook_user, place), 0);
 }
 
-static void take_results(host *h, ins *dims, ins *message) {
-    const interface *io = h->all->io;
+static void store_results(host *h, ins *dims, ins *message) {
+    const interface *io = h->builder->io;
     lbuild *b = &h->b;
     for (int i = 0; i < io->nout; i++) {
         const io_tensor *t = &io->out[i];
@@ -408,8 +425,8 @@ static void take_results(host *h, ins *dims, ins *message) {
     lb_setfield(b, h->out, io->message, interface_pointer_offset(h->t, io->out_int64s, io->out_pointers), v);
 }
 
-static void write_typed_run(hosting *a, const target *t) {
-    host h = {.all = a, .t = t};
+static void write_typed_run(host_builder *a, const target *t) {
+    host h = {.builder = a, .t = t};
     lbuild *b = &h.b;
     const interface *io = a->io;
     open_function(&h, arena_printf(a->arena, "%s_run", io->name), true, i32(), "int");
@@ -425,8 +442,8 @@ static void write_typed_run(hosting *a, const target *t) {
     fill_arrays(&h, data, dims, capacity);
     fill_extras(&h, data);
     ins *args[] = {data, dims, capacity, h.workspace, h.size, message};
-    ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), 6, args);
-    take_results(&h, dims, message);
+    ins *result = lb_call(b, i32(), arena_printf(a->arena, "%s_run_generic", io->name), FLAT_PARAMS, args);
+    store_results(&h, dims, message);
     lb_return(b, result);
 }
 
@@ -436,22 +453,22 @@ static void return_workspace(host *h) {
     ins *large = lb_int(b, lt(LK_I1, 1), 0);
     check_rules(h);
     host_check_negative(h);
-    ins *size = host_size(h, h->all->plan.workspace, &large);
+    ins *size = host_size(h, h->builder->plan.workspace, &large);
     host_fail_if(h, large, ONNXC_TOO_LARGE, "");
     lb_return(b, h->b.f->result.kind == LK_I64 ? size : to_index(h, size));
 }
 
-static void write_workspace_generic(hosting *a, const target *t) {
-    host h = {.all = a, .t = t, .asks_size = true};
+static void write_workspace_generic(host_builder *a, const target *t) {
+    host h = {.builder = a, .t = t, .asks_size = true};
     lfunc *f =
         open_function(&h, arena_printf(a->arena, "%s_workspace_generic", a->io->name), true, i64(), NULL);
     h.dims = add_param(f, "dims", lt_ptr(), LK_I64, DT_I64, true, NULL);
-    host_bind_symbols(&h, input_dim);
+    host_bind_symbols(&h);
     return_workspace(&h);
 }
 
-static void write_workspace_bytes(hosting *a, const target *t) {
-    host h = {.all = a, .t = t, .asks_size = true};
+static void write_workspace_bytes(host_builder *a, const target *t) {
+    host h = {.builder = a, .t = t, .asks_size = true};
     const interface *io = a->io;
     lfunc *f = open_function(&h, arena_printf(a->arena, "%s_workspace_bytes", io->name), true, size_type(&h),
                              "size_t");
@@ -468,71 +485,67 @@ static void write_workspace_bytes(hosting *a, const target *t) {
 }
 
 // ---------------------------------------------------------------- several versions
-static const char *version_function(const hosting *a, const char *suffix) {
+static const char *version_function(const host_builder *a, const char *suffix) {
     return arena_printf(a->arena, "%s_run%s%s", a->io->name, *suffix ? "" : "_any", suffix);
 }
 
-void write_version(hosting *a, host *variants, int n) {
+void write_version(host_builder *a, host *variants, int n) {
     const char *name = version_function(a, a->suffix);
     if (!a->io->generic) write_struct_run(&variants[0], name, false);
     else write_flat_runs(a, variants, n, name, false);
 }
 
-// The entry: the first version that is for these sizes.
-static void write_size_dispatch(hosting *a, const target *t, const char *name) {
-    host h = {.all = a, .t = t};
-    lfunc *f = open_function(&h, name, true, i32(), "int");
+// The entry calls the first version whose condition holds.
+static void write_size_dispatch(host_builder *a, const target *t, const char *name) {
+    host h = {.builder = a, .t = t};
     lbuild *b = &h.b;
+    open_function(&h, name, true, i32(), "int");
     if (a->io->generic) {
-        take_message(&h, flat_params(&h));
+        flat_params(&h);
         if (a->result->needs_runtime && !t->freestanding) start_runtime(&h);
         check_arrays(&h);
     } else {
         struct_params(&h);
         check_structs(&h);
     }
-    host_bind_symbols(&h, input_dim);
+    host_bind_symbols(&h);
     check_rules(&h);
-    ins **args = ARENA_ARRAY(a->arena, ins *, f->params.n);
-    for (int j = 0; j < f->params.n; j++) args[j] = f->params.at[j].value;
     for (int j = 0; j < a->o->nversions; j++) {
         const version *v = &a->o->versions[j];
-        bool last = j + 1 == a->o->nversions; // the rules leave no other
+        bool last = j + 1 == a->o->nversions; // the rules exclude all other sizes
         ins *fits = last ? NULL : lb_if(b, lb_cmp(b, L_NE, host_dim(&h, v->when), lb_int(b, i64(), 0)));
-        lb_return(b, lb_call(b, i32(), version_function(a, v->suffix), f->params.n, args));
+        return_call(&h, version_function(a, v->suffix));
         if (fits) lb_end(b, fits);
     }
 }
 
 // ---------------------------------------------------------------- CPU or GPU
-static const char *device_function(const hosting *a, const char *device) {
+static const char *device_function(const host_builder *a, const char *device) {
     return arena_printf(a->arena, "%s_run_%s", a->io->name, device);
 }
 
-void write_on_cpu(hosting *a, host *variants, int n) {
+void write_on_cpu(host_builder *a, host *variants, int n) {
     write_flat_runs(a, variants, n, device_function(a, "cpu"), false);
 }
-void write_on_gpu(hosting *a, host *h) { write_flat_runs(a, h, 1, device_function(a, "cuda"), false); }
+void write_on_gpu(host_builder *a, host *h) { write_flat_runs(a, h, 1, device_function(a, "cuda"), false); }
 
-// The entry: where the context is.
-static void write_device_dispatch(hosting *a, const target *t, const char *name) {
-    host h = {.all = a, .t = t};
-    lfunc *f = open_function(&h, name, true, i32(), "int");
+// The entry runs on the device of the context.
+static void write_device_dispatch(host_builder *a, const target *t, const char *name) {
+    host h = {.builder = a, .t = t};
     lbuild *b = &h.b;
-    take_message(&h, flat_params(&h));
+    open_function(&h, name, true, i32(), "int");
+    flat_params(&h);
     start_runtime(&h);
     check_arrays(&h);
-    take_context(&h);
-    ins *args[6];
-    for (int j = 0; j < 6; j++) args[j] = f->params.at[j].value;
+    load_context(&h);
     ins *gpu = lb_load(b, lt_ptr(), h.context, idx(&h, offsetof(onnxc_context, gpu) / sizeof(void *)), 0);
     ins *there = lb_if(b, lb_cmp(b, L_NE, gpu, lb_null(b)));
-    lb_return(b, lb_call(b, i32(), device_function(a, "cuda"), 6, args));
+    return_call(&h, device_function(a, "cuda"));
     lb_end(b, there);
-    lb_return(b, lb_call(b, i32(), device_function(a, "cpu"), 6, args));
+    return_call(&h, device_function(a, "cpu"));
 }
 
-void write_entries(hosting *a, host *variants, int n) {
+void write_entries(host_builder *a, host *variants, int n) {
     bool structs = !a->io->generic;
     const char *run = arena_printf(a->arena, structs ? "%s_run" : "%s_run_generic", a->io->name);
     const target *t = a->m->target;

@@ -1,6 +1,6 @@
-// Host code that drives a GPU: a run begins and ends with the context's stream, kernels become launches with
-// their arguments in an array, copies name the two sides. All of it fails with a code of
-// runtime-lite/cuda/cuda.c and the driver's reason.
+// Host code that drives a GPU: a run uses the context's stream, kernels become launches with an array of arguments,
+// and copies name the spaces of both sides. Failures return a code of runtime-lite/cuda/cuda.c and the driver's
+// message.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host_impl.h"
 #include "compiler/base/round.h"
@@ -16,7 +16,7 @@ static void fail_with(host *h, ins *code) {
     lbuild *b = &h->b;
     ins *failed = lb_if(b, is_set(h, code));
     if (h->message) {
-        const char *name = runtime_function(h->all, "onnxc_rt_gpu_message", lt_ptr(), 0, NULL);
+        const char *name = runtime_function(h->builder, "onnxc_rt_gpu_message", lt_ptr(), 0, NULL);
         lb_store(b, h->message, lb_idx(b, 0), lb_call(b, lt_ptr(), name, 0, NULL), 0);
     }
     lb_set(b, h->status, code);
@@ -31,12 +31,12 @@ static void check(host *h, ins *code) {
 static ins *call(host *h, const char *name, ltype result, int n, ins *const *args) {
     ltype types[6];
     for (int j = 0; j < n; j++) types[j] = args[j]->type;
-    return lb_call(&h->b, result, runtime_function(h->all, name, result, n, types), n, args);
+    return lb_call(&h->b, result, runtime_function(h->builder, name, result, n, types), n, args);
 }
 
 // ---------------------------------------------------------------- constants
-// In the block of constants on the device.
-static int64_t device_place(hosting *a, const buffer *root) {
+// Offset in the block of constants on the device.
+static int64_t device_place(host_builder *a, const buffer *root) {
     device_constants *all = &a->shared->on_device;
     const char *name = constant_symbol(a, root);
     device_constant *known = map_get(&all->by_name, name);
@@ -53,17 +53,17 @@ static int64_t device_place(hosting *a, const buffer *root) {
 ins *device_pointer(host *h, const buffer *b) {
     const buffer *root = buffer_root(b);
     if (root->role != BUF_CONST) return buffer_pointer(h, b);
-    int64_t offset = device_place(h->all, root);
+    int64_t offset = device_place(h->builder, root);
     for (const buffer *v = b; v->view_of; v = v->view_of) offset += dtype_size(v->dtype, v->view_offset);
     return lb_offset(&h->b, h->device_weights, lb_idx(&h->b, offset), 1);
 }
 
-// void NAME_upload(void *user): gives all constants to the runtime, from the object or the mapped file.
-static const char *write_upload(hosting *a, const target *t) {
+// void NAME_upload(void *user) uploads all constants, from the object or the mapped file.
+static const char *write_upload(host_builder *a, const target *t) {
     const char *name = arena_printf(a->arena, "%s_upload", a->io->name);
     lfunc *f = lfunc_new(a->m, name, lt(LK_VOID, 1));
     f->target = t;
-    host h = {.all = a, .t = t};
+    host h = {.builder = a, .t = t};
     ins *user = lfunc_param(f, "user", lt_ptr(), LK_VOID, DT_NONE, false);
     h.b = lbuild_new(f, t, a->diag);
     const device_constants *all = &a->shared->on_device;
@@ -78,11 +78,11 @@ static const char *write_upload(hosting *a, const target *t) {
     return name;
 }
 
-static const char *images_symbol(hosting *a) { return gpu_images_symbol(a->arena, a->io->name); }
+static const char *images_symbol(host_builder *a) { return gpu_images_symbol(a->arena, a->io->name); }
 
 ins *open_on_gpu(host *h, ins *options, ins *context) {
     lbuild *b = &h->b;
-    hosting *a = h->all;
+    host_builder *a = h->builder;
     bool both = a->o->gpu_program != NULL, file = a->o->weights != NULL;
     ins *args[] = {options,
                    lb_symbol(b, images_symbol(a)),
@@ -97,8 +97,8 @@ ins *open_on_gpu(host *h, ins *options, ins *context) {
 // ---------------------------------------------------------------- begin and end
 static void find_callers(host *h) {
     lbuild *b = &h->b;
-    program *p = h->all->p;
-    ins **at = ARENA_ARRAY(h->all->arena, ins *, p->buffers.n + 1);
+    program *p = h->builder->p;
+    ins **at = ARENA_ARRAY(h->builder->arena, ins *, p->buffers.n + 1);
     for (int j = 0; j < p->buffers.n; j++) {
         const buffer *o = p->buffers.at[j];
         if (!o->caller) continue;
@@ -112,7 +112,7 @@ static void find_callers(host *h) {
 
 static int most_arguments(const host *h) {
     int most = 0;
-    for (int j = 0; j < h->all->p->kernels.n; j++)
+    for (int j = 0; j < h->builder->p->kernels.n; j++)
         if (h->code[j] && h->code[j]->f->params.n > most) most = h->code[j]->f->params.n;
     return most;
 }
@@ -120,13 +120,13 @@ static int most_arguments(const host *h) {
 static ins *run_member(host *h, int i) { return lb_load(&h->b, lt_ptr(), h->gpu_run, lb_idx(&h->b, i), 0); }
 
 static void number_statuses(host *h) {
-    h->status_slot = ARENA_ARRAY(h->all->arena, int, h->all->p->kernels.n + 1);
-    for (int j = 0; j < h->all->p->kernels.n; j++)
+    h->status_slot = ARENA_ARRAY(h->builder->arena, int, h->builder->p->kernels.n + 1);
+    for (int j = 0; j < h->builder->p->kernels.n; j++)
         if (h->code[j] && h->code[j]->has_status) h->status_slot[j] = h->statuses++;
 }
 
 void prepare_gpu(host *h) {
-    if (!h->all->gpu) return;
+    if (!h->builder->gpu) return;
     h->gpu_run = named_local(&h->b, "run", LK_PTR, sizeof(onnxc_gpu_run) / sizeof(void *));
     h->launch_values = named_local(&h->b, "launch", LK_I64, LAUNCH_SIZES + most_arguments(h));
     number_statuses(h);
@@ -135,7 +135,7 @@ void prepare_gpu(host *h) {
 
 void begin_gpu(host *h) {
     lbuild *b = &h->b;
-    hosting *a = h->all;
+    host_builder *a = h->builder;
     ins *args[] = {h->gpu_run, h->context, lb_symbol(b, images_symbol(a)), host_dim(h, a->device_workspace),
                    lb_int(b, i32(), h->statuses)};
     check(h, call(h, "onnxc_rt_gpu_begin", i32(), 5, args));
@@ -156,10 +156,10 @@ void end_gpu(host *h) {
 
 // ---------------------------------------------------------------- launches
 static int function_number(const host *h, const lfunc *f) {
-    const lmodule *m = h->all->gpu->module;
+    const lmodule *m = h->builder->gpu->module;
     for (int j = 0; j < m->funcs.n; j++)
         if (m->funcs.at[j] == f) return j;
-    diag_defect(h->all->diag, NULL, "kernel %s is not in the GPU's module", f->name);
+    diag_defect(h->builder->diag, NULL, "kernel %s is not in the GPU's module", f->name);
 }
 
 typedef struct launch {
@@ -196,12 +196,12 @@ void launch_kernel(host *h, const kernel_code *c, ins *scratch) {
 
 void wait_on_gpu(host *h) { check(h, call(h, "onnxc_rt_gpu_wait", i32(), 1, &h->gpu_run)); }
 
-// What kernels said of the data is read when the host waits for them anyway, or at the end.
+// The status of kernels is read when the host waits for them anyway, or at the end.
 void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *status)) {
     lbuild *b = &h->b;
     if (!h->unchecked) return;
     check(h, call(h, "onnxc_rt_gpu_status", i32(), 2, (ins *[]){h->gpu_run, h->kernel_status}));
-    for (int j = 0; j < h->all->p->kernels.n; j++)
+    for (int j = 0; j < h->builder->p->kernels.n; j++)
         if (h->code[j] && h->code[j]->has_status)
             report(h, h->code[j], lb_load(b, i32(), h->kernel_status, lb_idx(b, h->status_slot[j]), 4));
     if (h->depth <= 1) h->unchecked = false;
@@ -209,7 +209,8 @@ void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *
 
 // ---------------------------------------------------------------- memory
 bool copies_across(const host *h, const buffer *to, const buffer *from) {
-    return h->all->gpu && (buffer_root(to)->space != SPACE_HOST || buffer_root(from)->space != SPACE_HOST);
+    return h->builder->gpu &&
+           (buffer_root(to)->space != SPACE_HOST || buffer_root(from)->space != SPACE_HOST);
 }
 
 void copy_across(host *h, const buffer *to, const buffer *from, ins *bytes) {

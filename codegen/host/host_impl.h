@@ -8,29 +8,29 @@
 
 enum { INTERFACE_VERSION = ONNXC_INTERFACE, HOOK_NO_KERNEL = -1 };
 
-// Constants that kernels of a GPU read: their places in one block.
+// The constants that GPU kernels read, in one block of device memory.
 typedef struct device_constant {
-    const char *name; // of the object's symbol
+    const char *name; // symbol of the object
     int64_t offset, bytes;
-    int64_t in_file; // where it lies in the file of weights, if there is one
+    int64_t in_file; // offset in the weights file, if there is one
 } device_constant;
 typedef struct device_constants {
     VEC(device_constant *) list;
     map by_name;
-    int64_t bytes; // of the block
+    int64_t bytes; // total
 } device_constants;
 
-// What all programs of a module have in common.
+// State shared by all programs of a module.
 typedef struct shared {
-    text messages;  // NUL-terminated, one after the other
+    text messages;  // concatenated, each NUL-terminated
     map message_at; // message -> offset + 1
     map declared;   // runtime functions
     map by_content; // hash of a constant -> buffers
     device_constants on_device;
 } shared;
 
-// Of one program, for all CPU levels.
-struct hosting {
+// Builds the host code of one program, for all CPU levels.
+struct host_builder {
     arena *arena;
     diag *diag;
     program *p;
@@ -39,57 +39,57 @@ struct hosting {
     build *result;
     interface *io;
     shared *shared;
-    int first_kernel;   // what the hook is told of its kernel 0
-    const char *suffix; // of its names
+    int first_kernel;   // number of its kernel 0 for the hook
+    const char *suffix; // of function names
     memory_plan plan;
-    dim *device_workspace;      // bytes, with a GPU
-    const struct gpu_code *gpu; // that its kernels run on; NULL: the CPU
+    dim *device_workspace;      // bytes on the GPU
+    const struct gpu_code *gpu; // its kernels; NULL: they run on the CPU
     int64_t align;
-    buffer **scratch;              // by kernel id: its scratch where only the run knows the size, else NULL
-    bool heap;                     // the run allocates
-    bool calls;                    // library functions
-    bool makes;                    // ... that allocate strings or sequences
-    map used;                      // constant buffers by id -> symbol name
+    buffer **scratch; // by kernel id: heap buffer for scratch memory of data-dependent size, or NULL
+    bool heap;        // the run allocates memory
+    bool calls;       // the run calls library functions
+    bool makes;       // some of them allocate strings or sequences
+    map used;         // constant buffers by id -> symbol name
     const target *const *variants; // the CPU levels
     int nvariants;
-    struct host *h;              // by variant
-    bool generic;                // the module has the generic entry and the descriptor
-    VEC(struct hosting *) parts; // of the module: what is built for each of its programs
+    struct host *h;                   // by variant
+    bool generic;                     // the module has the generic entry and the descriptor
+    VEC(struct host_builder *) parts; // one builder for each program of the module
 };
 
 typedef struct host {
-    hosting *all;
+    host_builder *builder;
     const target *t;
     kernel_code **code; // by kernel id, for this variant
-    const char *suffix; // of its names
+    const char *suffix; // of function names
     lbuild b;
     // The interface: flat arrays, or the structs.
     ins *data, *dims, *capacity;
     ins *in, *out;
     ins *workspace, *size;
     ins *context, *weights, *hook_user; // NULL: the model has none
-    ins *message;                       // where a message's address goes; NULL: nowhere
-    map atoms;                          // dim id -> value, or variable of an opaque
-    map kept, sized;                    // dim id -> value, and checked as a size, until a variable changes
-    ins **offset;                  // by buffer id: bytes from the workspace, made at entry; NULL: constant
+    ins *message;                       // receives the address of a message; NULL: messages are dropped
+    map atoms;                          // dim id -> value; the variable of an opaque dim
+    map values, sizes;                  // caches: dim id -> value, and value that was checked as a size
+    ins **offset;                  // by buffer id: offset in the workspace, computed at entry; NULL: constant
     ins **scratch;                 // by kernel id, likewise
     ins **heap;                    // by buffer id: pointer variable
-    ins *status;                   // variable: the code so far; NULL: failures return at once
-    ins *too_small;                // variable: an output had too little room; NULL: none can
-    ins *kernel_status;            // one i32 that kernels set
-    ins *task_context, *task_dims; // arguments of kernels on several threads
+    ins *status;                   // variable: the code so far; NULL: failures return immediately
+    ins *too_small;                // variable: an output exceeds its capacity; NULL: this cannot happen
+    ins *kernel_status;            // i32 set by kernels
+    ins *task_context, *task_dims; // arguments of multithreaded kernels
     ins *library_data, *library_numbers; // arguments of library functions
     // With a GPU.
     ins *gpu_run;                                 // the runtime's struct of this run
     ins *launch_values;                           // sizes and arguments of a launch
-    ins *device, *device_weights, *device_status; // addresses there
-    ins **at_caller;                              // by buffer id: its memory or the caller's; NULL: its own
-    int *status_slot;                             // by kernel id
+    ins *device, *device_weights, *device_status; // device addresses
+    ins **at_caller;  // by buffer id: the caller's memory or its own; NULL: its own
+    int *status_slot; // by kernel id
     int statuses;
-    bool unchecked; // kernels were launched whose status nobody read
-    int depth;      // of bodies around the step
-    ins *made;      // one pointer: blocks that library functions allocated; NULL: none does
-    bool asks_size; // a function that gives the workspace's size: failures return -1
+    bool unchecked; // kernels were launched whose status has not been read
+    int depth;      // nested regions around the current step
+    ins *made;      // list of blocks that library functions allocated; NULL: none allocates
+    bool asks_size; // the function returns the workspace size, or -1 if it fails
 } host;
 
 static inline ltype i64(void) { return lt(LK_I64, 1); }
@@ -97,42 +97,47 @@ static inline ltype i32(void) { return lt(LK_I32, 1); }
 
 // host.c
 ins *named_local(lbuild *b, const char *name, lkind elem, int64_t n);
-// A function of the runtime that C text brings along: that library file's.
-const char *library_function(hosting *a, const char *name, const char *file, ltype result, ltype param);
-const char *runtime_function(hosting *a, const char *name, ltype result, int n, const ltype *params);
-const char *constant_symbol(hosting *a, const buffer *root);
-int64_t constant_place(hosting *a, const buffer *root); // in the file of weights
-bool on_heap(const buffer *b);                          // allocated during the run, not planned
+// Declares a runtime function whose source file C text includes.
+const char *library_function(host_builder *a, const char *name, const char *file, ltype result, ltype param);
+const char *runtime_function(host_builder *a, const char *name, ltype result, int n, const ltype *params);
+const char *constant_symbol(host_builder *a, const buffer *root);
+int64_t constant_place(host_builder *a, const buffer *root); // offset in the weights file
+bool on_heap(const buffer *b);                               // allocated during the run, not planned
 
 // host_dims.c
 void host_forget_dims(host *h);                     // a variable changes, or a block may be left or repeated
 ins *host_dim(host *h, const dim *d);               // i64
 ins *host_index(host *h, const dim *d);             // index kind
 ins *to_index(host *h, ins *v);                     // i64 to index kind
-ins *host_size(host *h, const dim *d, ins **large); // i64; *large |= it went past what memory can be
-void host_bind_symbols(host *h, ins *(*dim_of)(host *, int input, int axis));
+ins *host_size(host *h, const dim *d, ins **large); // i64; *large |= it exceeds any memory
+void host_bind_symbols(host *h);
 void host_bind_arguments(host *h, ins *const *values); // by symbol
 void host_check_negative(host *h);
-void host_variables(host *h); // for opaque dims
+void host_variables(host *h); // one for each opaque dim
 
 // host_entry.c
 void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message);
+// Fails if that argument ("output 'y'") is a null pointer although it has elements.
+void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name);
 ins *io_pointer(host *h, bool output, int i);
 ins *io_dim(host *h, bool output, int i, int axis);
-ins *io_capacity(host *h, int i);
+ins *io_capacity(host *h, int i); // NULL: the interface does not have it
+// Opens a branch in which output i has room for its elements, and closes it: else *too_small is set.
+ins *open_capacity(host *h, const buffer *output);
+void close_capacity(host *h, ins *fits);
 // host_context.c
-void begin_weights(hosting *a);
-const char *weights_head_symbol(const hosting *a);
-void end_weights(hosting *a);
-void take_context(host *h); // from the parameters; checks it
-void write_context_entries(hosting *a, const target *t);
-bool has_open(const hosting *a, const target *t);
-// All exported functions. The main program's own variants run it, or those of its versions that were written.
-void write_entries(hosting *a, host *variants, int n);
-void write_version(hosting *a, host *variants, int n); // the functions that run one version
-// NAME_run_cpu and NAME_run_cuda, between which the entry chooses by the context.
-void write_on_cpu(hosting *a, host *variants, int n);
-void write_on_gpu(hosting *a, host *h);
+void begin_weights(host_builder *a);
+const char *weights_head_symbol(const host_builder *a);
+void end_weights(host_builder *a);
+void load_context(host *h); // from the parameters, with checks
+void write_context_entries(host_builder *a, const target *t);
+bool has_open(const host_builder *a, const target *t);
+// All exported functions. They run the variants of the main program, or the versions that were written.
+void write_entries(host_builder *a, host *variants, int n);
+void write_version(host_builder *a, host *variants, int n); // the functions of one version
+// NAME_run_cpu and NAME_run_cuda; the entry calls one of them, depending on the context.
+void write_on_cpu(host_builder *a, host *variants, int n);
+void write_on_gpu(host_builder *a, host *h);
 // host_threads.c
 typedef struct arguments {
     ins *at[512];
@@ -140,7 +145,7 @@ typedef struct arguments {
 } arguments;
 void add_argument(host *h, arguments *a, ins *x);
 bool runs_parallel(const host *h, const kernel_code *c);
-int kernel_threads(const host *h, const kernel_code *c); // at most
+int kernel_threads(const host *h, const kernel_code *c); // maximum
 dim *thread_scratch(const kernel_code *c);               // bytes
 void make_task_arrays(host *h);
 void call_parallel(host *h, const kernel_code *c, ins *scratch);
@@ -150,8 +155,8 @@ void library_step(host *h, const step *s);
 void release_made(host *h);
 // host_gpu.c
 void prepare_gpu(host *h);
-void begin_gpu(host *h); // inside of the loop that failures leave
-void end_gpu(host *h);   // behind it
+void begin_gpu(host *h); // inside the loop that failures leave
+void end_gpu(host *h);   // after it
 void launch_kernel(host *h, const kernel_code *c, ins *scratch);
 void wait_on_gpu(host *h);
 void check_launched(host *h, void (*report)(host *h, const kernel_code *c, ins *status));
@@ -163,7 +168,7 @@ ins *device_pointer(host *h, const buffer *b);
 ins *open_on_gpu(host *h, ins *options, ins *context);
 // host_steps.c
 void host_steps(host *h);
-const char *located(host *h, const loc *at, const char *message); // naming the node
+const char *located(host *h, const loc *at, const char *message); // prefixed by the node
 ins *buffer_pointer(host *h, const buffer *b);
-void write_output_dims(host *h, bool all); // all: those too that the run computes
+void write_output_dims(host *h, bool all); // all: also of outputs whose size the run computes
 #endif

@@ -12,18 +12,19 @@ static ins *root_pointer(host *h, const buffer *b) {
     case BUF_INPUT: return io_pointer(h, false, b->io);
     case BUF_OUTPUT: return io_pointer(h, true, b->io);
     case BUF_CONST:
-        if (h->weights) return lb_offset(l, h->weights, index_const(h, constant_place(h->all, b)), 1);
-        return lb_symbol(l, constant_symbol(h->all, b));
+        if (h->weights) return lb_offset(l, h->weights, index_const(h, constant_place(h->builder, b)), 1);
+        return lb_symbol(l, constant_symbol(h->builder, b));
     case BUF_HEAP:
     case BUF_TEMP:
         if (h->at_caller && b->caller) return h->at_caller[b->id];
         if (on_heap(b)) return lb_get(l, h->heap[b->id]);
-        if (!b->offset) diag_defect(h->all->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
+        if (!b->offset)
+            diag_defect(h->builder->diag, NULL, "buffer '%s' has no place in the workspace", b->name);
         return lb_offset(l, b->space == SPACE_DEVICE ? h->device : h->workspace,
                          h->offset[b->id] ? h->offset[b->id] : index_const(h, dim_value(b->offset)), 1);
     case BUF_LOCAL: break;
     }
-    diag_defect(h->all->diag, NULL, "buffer '%s' has no memory in host code", b->name);
+    diag_defect(h->builder->diag, NULL, "buffer '%s' has no memory in host code", b->name);
 }
 
 ins *buffer_pointer(host *h, const buffer *b) {
@@ -39,7 +40,7 @@ static ins *is_true(host *h, const buffer *b) {
 
 const char *located(host *h, const loc *at, const char *message) {
     if (!at || !at->node) return message;
-    text t = {.arena = h->all->arena};
+    text t = {.arena = h->builder->arena};
     text_add_node(&t, at, false);
     text_printf(&t, ": %s", message);
     return text_str(&t);
@@ -51,7 +52,10 @@ static void call_plain(host *h, const kernel_code *c, ins *scratch) {
     for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, buffer_pointer(h, c->buffers[j]));
     for (int j = 0; j < c->ndims; j++) add_argument(h, &a, host_index(h, c->dims[j]));
     if (c->scratch) add_argument(h, &a, scratch);
-    if (c->tasks) add_argument(h, &a, index_const(h, 0)), add_argument(h, &a, host_index(h, c->tasks));
+    if (c->tasks) {
+        add_argument(h, &a, index_const(h, 0));
+        add_argument(h, &a, host_index(h, c->tasks));
+    }
     if (c->has_status) add_argument(h, &a, h->kernel_status);
     lb_call(&h->b, lt(LK_VOID, 1), c->f->name, a.n, a.at);
 }
@@ -71,16 +75,17 @@ static void check_kernel(host *h, const kernel_code *c, ins *status) {
 
 static void call_hook(host *h, int64_t kernel) {
     lbuild *b = &h->b;
-    const char *name = runtime_function(h->all, h->all->o->hook, i32(), 2, (ltype[]){lt_ptr(), i32()});
+    const char *name =
+        runtime_function(h->builder, h->builder->o->hook, i32(), 2, (ltype[]){lt_ptr(), i32()});
     ins *answer = lb_call(b, i32(), name, 2,
                           (ins *[]){h->hook_user ? h->hook_user : lb_null(b), lb_int(b, i32(), kernel)});
     host_fail_if(h, lb_cmp(b, L_NE, answer, lb_int(b, i32(), 0)), ONNXC_CANCELLED, "cancelled by the hook");
 }
 
 static ins *scratch_pointer(host *h, const kernel *k) {
-    if (h->all->scratch[k->id]) return buffer_pointer(h, h->all->scratch[k->id]);
+    if (h->builder->scratch[k->id]) return buffer_pointer(h, h->builder->scratch[k->id]);
     ins *place = h->scratch[k->id];
-    if (!place) place = index_const(h, dim_value(h->all->plan.scratch_offset[k->id]));
+    if (!place) place = index_const(h, dim_value(h->builder->plan.scratch_offset[k->id]));
     return lb_offset(&h->b, h->gpu_run ? h->device : h->workspace, place, 1);
 }
 
@@ -88,10 +93,12 @@ static void kernel_step(host *h, const step *s) {
     lbuild *b = &h->b;
     const kernel_code *c = h->code[s->kernel->id];
     ins *scratch = c->scratch ? scratch_pointer(h, s->kernel) : NULL;
-    if (h->all->o->hook) call_hook(h, h->all->first_kernel + s->kernel->id);
+    if (h->builder->o->hook) call_hook(h, h->builder->first_kernel + s->kernel->id);
     if (h->gpu_run) {
         launch_kernel(h, c, scratch);
-        if (h->all->o->waits) wait_on_gpu(h), call_hook(h, HOOK_NO_KERNEL);
+        if (!h->builder->o->waits) return;
+        wait_on_gpu(h);
+        call_hook(h, HOOK_NO_KERNEL);
         return;
     }
     if (c->has_status) lb_store(b, h->kernel_status, index_const(h, 0), lb_int(b, i32(), 0), 4);
@@ -109,7 +116,7 @@ static void copy_bytes(host *h, const buffer *to, const buffer *from, ins *bytes
     }
     ltype size = lt(lindex_kind(h->t), 1);
     bool same = buffer_root(to) == buffer_root(from);
-    const char *name = runtime_function(h->all, same ? "memmove" : "memcpy", lt_ptr(), 3,
+    const char *name = runtime_function(h->builder, same ? "memmove" : "memcpy", lt_ptr(), 3,
                                         (ltype[]){lt_ptr(), lt_ptr(), size});
     ins *some = bytes->op == L_CONST ? NULL : lb_if(b, lb_cmp(b, L_NE, bytes, lb_int(b, i64(), 0)));
     ins *args[] = {buffer_pointer(h, to), buffer_pointer(h, from), to_index(h, bytes)};
@@ -117,36 +124,19 @@ static void copy_bytes(host *h, const buffer *to, const buffer *from, ins *bytes
     if (some) lb_end(b, some);
 }
 
-// Into an output whose size only the run knows: when the room is too little, the others still tell their
-// sizes.
-static void copy_to_capacity(host *h, const step *s, ins *bytes) {
-    lbuild *b = &h->b;
-    const buffer *to = s->buffer;
-    ins *count = host_dim(h, buffer_count(to));
-    ins *fits = lb_if(b, lb_cmp(b, L_SLE, count, io_capacity(h, to->io)));
-    ins *pointer = buffer_pointer(h, to);
-    ins *none =
-        lb_bin(b, L_AND, lb_cmp(b, L_EQ, pointer, lb_null(b)), lb_cmp(b, L_NE, count, lb_int(b, i64(), 0)));
-    host_fail_if(h, none, ONNXC_NULL_POINTER,
-                 arena_printf(h->all->arena, "output '%s' is a null pointer", to->name));
-    copy_bytes(h, to, s->from, bytes);
-    lb_else(b, fits);
-    lb_set(b, h->too_small, lb_int(b, lt(LK_I1, 1), 1));
-    lb_end(b, fits);
-}
-
 static void copy_step(host *h, const step *s) {
     ins *bytes = host_dim(h, buffer_bytes(s->buffer));
     if (bytes->op == L_CONST && bytes->i == 0) return;
     if (h->gpu_run && buffer_root(s->buffer)->space != SPACE_DEVICE) check_launched(h, check_kernel);
-    if (s->buffer->role == BUF_OUTPUT && dims_are_opaque(s->buffer->dims, s->buffer->rank))
-        copy_to_capacity(h, s, bytes);
-    else copy_bytes(h, s->buffer, s->from, bytes);
+    bool sized = s->buffer->role == BUF_OUTPUT && dims_are_opaque(s->buffer->dims, s->buffer->rank);
+    ins *fits = sized ? open_capacity(h, s->buffer) : NULL;
+    copy_bytes(h, s->buffer, s->from, bytes);
+    if (fits) close_capacity(h, fits);
 }
 
 static void alloc_step(host *h, const step *s) {
     lbuild *b = &h->b;
-    arena *a = h->all->arena;
+    arena *a = h->builder->arena;
     const buffer *of = s->buffer;
     if (!on_heap(of)) return;
     for (int j = 0; j < of->rank; j++) {
@@ -159,7 +149,8 @@ static void alloc_step(host *h, const step *s) {
     host_fail_if(h, large, ONNXC_TOO_LARGE,
                  located(h, s->loc, arena_printf(a, "'%s' is too large", of->name)));
     bool there = of->space == SPACE_DEVICE;
-    const char *name = there ? NULL : library_function(h->all, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
+    const char *name =
+        there ? NULL : library_function(h->builder, "onnxc_rt_alloc", "alloc", lt_ptr(), i64());
     ins *pointer = there ? alloc_on_gpu(h, bytes) : lb_call(b, lt_ptr(), name, 1, &bytes);
     lb_set(b, h->heap[of->id], pointer);
     ins *none = lb_cmp(b, L_EQ, lb_get(b, h->heap[of->id]), lb_null(b));
@@ -174,7 +165,7 @@ static void free_step(host *h, const buffer *of) {
     if (of->space == SPACE_DEVICE) {
         free_on_gpu(h, pointer);
     } else {
-        const char *name = library_function(h->all, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
+        const char *name = library_function(h->builder, "onnxc_rt_free", "alloc", lt(LK_VOID, 1), lt_ptr());
         lb_call(b, lt(LK_VOID, 1), name, 1, &pointer);
     }
     lb_set(b, h->heap[of->id], lb_null(b));
@@ -189,12 +180,12 @@ static void move_step(host *h, const step *s) {
 static void set_variable(host *h, const dim *target, ins *v) {
     ins *var = map_get_number(&h->atoms, (uint64_t)target->id);
     if (!var || var->op != L_VAR)
-        diag_defect(h->all->diag, NULL, "size '%s' is not a variable", target->name);
+        diag_defect(h->builder->diag, NULL, "size '%s' is not a variable", target->name);
     lb_set(&h->b, var, v);
     host_forget_dims(h);
 }
 
-// Memory is planned for sizes up to their bounds.
+// The memory plan relies on the bounds of sizes.
 static void check_bounds(host *h, const step *s, ins *v) {
     lbuild *b = &h->b;
     const dim *d = s->target;
@@ -204,7 +195,7 @@ static void check_bounds(host *h, const step *s, ins *v) {
     ins *wrong = lb_cmp(b, L_ULT, lb_int(b, i64(), d->max - d->min), above);
     host_fail_if(h, wrong, ONNXC_CHECK_FAILED,
                  located(h, s->loc,
-                         arena_printf(h->all->arena, "a size is outside the range %lld to %lld",
+                         arena_printf(h->builder->arena, "a size is outside the range %lld to %lld",
                                       (long long)d->min, (long long)d->max)));
 }
 
@@ -244,7 +235,7 @@ static ins *failed_so_far(host *h) {
 static void loop_step(host *h, const step *s) {
     lbuild *b = &h->b;
     ins *limit = s->dim ? host_dim(h, s->dim) : NULL;
-    host_forget_dims(h); // of variables that the body sets
+    host_forget_dims(h); // the body sets variables
     ins *count = lb_var(b, "iteration", lb_int(b, i64(), 0));
     ins *loop = lb_loop(b);
     ins *now = lb_get(b, count);
@@ -285,18 +276,18 @@ static void region_steps(host *h, const region *r) {
     h->depth--;
 }
 
-// With heap buffers all steps stand in a loop that runs once: failures leave it, and what is still allocated
-// is freed behind it.
+// With heap buffers all steps are in a loop that runs once: failures leave it, and the code after it frees all
+// buffers that are still allocated.
 void host_steps(host *h) {
     lbuild *b = &h->b;
-    program *p = h->all->p;
+    program *p = h->builder->p;
     ins *once = NULL;
-    if (h->all->heap) {
-        h->heap = ARENA_ARRAY(h->all->arena, ins *, p->buffers.n + 1);
+    if (h->builder->heap) {
+        h->heap = ARENA_ARRAY(h->builder->arena, ins *, p->buffers.n + 1);
         for (int j = 0; j < p->buffers.n; j++) {
             const buffer *o = p->buffers.at[j];
             if (!on_heap(o)) continue;
-            h->heap[o->id] = lb_var(b, c_identifier(h->all->arena, o->name, "buffer"), lb_null(b));
+            h->heap[o->id] = lb_var(b, c_identifier(h->builder->arena, o->name, "buffer"), lb_null(b));
         }
         h->status = lb_var(b, "status", lb_int(b, i32(), 0));
         once = lb_loop(b);

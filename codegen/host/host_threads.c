@@ -1,15 +1,14 @@
-// Kernels on several threads: whether it pays, and the function that the runtime calls for a range of tasks.
+// Multithreaded kernels: when they pay off, and the function that the runtime calls for a range of tasks.
 #include "codegen/host/host_impl.h"
 
-// Every thread has scratch memory of its own, which the workspace holds whether they come or not.
+// Every thread has its own scratch memory, reserved in the workspace for this number of threads.
 enum { SCRATCH_THREADS = 32 };
-// Work that keeps a thread busy for several times as long as it takes to wake it (about 10 us). A vectorised
-// multiplication and addition counts 1, a weight that is read for few of them 4, any other element 16: it
-// moves memory or computes functions.
+// The least work of a thread, several times the cost of waking it (about 10 us). A vectorised multiply-add counts
+// 1, a weight that few of them read 4, and any other element 16, because it moves memory or computes functions.
 enum { WORK_BITS = 19, WEIGHT_WORK = 4, ELEMENT_WORK = 16 };
 
 void add_argument(host *h, arguments *a, ins *x) {
-    if (a->n == 512) diag_fatal_missing(h->all->diag, NULL, "a kernel has more than 512 arguments");
+    if (a->n == 512) diag_fatal_missing(h->builder->diag, NULL, "a kernel has more than 512 arguments");
     a->at[a->n++] = x;
 }
 
@@ -66,17 +65,16 @@ static ins *useful_threads(host *h, const kernel_code *c) {
 }
 
 // ---------------------------------------------------------------- calls
-// void task(void *const *context, int64_t begin, int64_t end, int thread): the kernel on a range of its
-// tasks.
+// void task(void *const *context, int64_t begin, int64_t end, int thread) runs the kernel on a range of tasks.
 static const char *trampoline(host *h, const kernel_code *c) {
-    const char *name = arena_printf(h->all->arena, "%s_task", c->f->name);
-    lfunc *f = lfunc_new(h->all->m, name, lt(LK_VOID, 1));
+    const char *name = arena_printf(h->builder->arena, "%s_task", c->f->name);
+    lfunc *f = lfunc_new(h->builder->m, name, lt(LK_VOID, 1));
     f->target = h->t;
     ins *context = lfunc_param(f, "context", lt_ptr(), LK_PTR, DT_NONE, true);
     ins *begin = lfunc_param(f, "begin", i64(), LK_VOID, DT_I64, true),
         *end = lfunc_param(f, "end", i64(), LK_VOID, DT_I64, true);
     ins *thread = lfunc_param(f, "thread", i32(), LK_VOID, DT_I32, true);
-    host inner = {.all = h->all, .t = h->t, .b = lbuild_new(f, h->t, h->all->diag)};
+    host inner = {.builder = h->builder, .t = h->t, .b = lbuild_new(f, h->t, h->builder->diag)};
     lbuild *b = &inner.b;
     arguments a = {.n = 0};
     for (int j = 0; j < c->nbuffers; j++) add_argument(h, &a, lb_load(b, lt_ptr(), context, lb_idx(b, j), 0));
@@ -97,10 +95,10 @@ static const char *trampoline(host *h, const kernel_code *c) {
     return f->name;
 }
 
-// One for all calls: each is over before the next begins.
+// All calls share the arrays, since they do not overlap in time.
 void make_task_arrays(host *h) {
     int pointers = 0, dims = 0;
-    for (int j = 0; j < h->all->p->kernels.n; j++) {
+    for (int j = 0; j < h->builder->p->kernels.n; j++) {
         const kernel_code *c = h->code[j];
         if (!c || !runs_parallel(h, c)) continue;
         if (c->nbuffers + 3 > pointers) pointers = c->nbuffers + 3;
@@ -111,7 +109,7 @@ void make_task_arrays(host *h) {
     h->task_dims = named_local(&h->b, "task_dims", LK_I64, dims);
 }
 
-// The arguments go into an array of pointers: buffers, the array of dims, scratch, status.
+// Arguments are passed as an array of pointers: buffers, the array of dims, scratch memory, status.
 void call_parallel(host *h, const kernel_code *c, ins *scratch) {
     lbuild *b = &h->b;
     ins *context = h->task_context, *dims = h->task_dims;
@@ -124,7 +122,7 @@ void call_parallel(host *h, const kernel_code *c, ins *scratch) {
     if (c->scratch) lb_store(b, dims, lb_idx(b, c->ndims), host_dim(h, thread_scratch(c)), 0);
     ins *args[] = {lb_symbol(b, trampoline(h, c)), context, host_dim(h, c->tasks), useful_threads(h, c)};
     lb_call(b, lt(LK_VOID, 1),
-            runtime_function(h->all, "onnxc_rt_parallel", lt(LK_VOID, 1), 4,
+            runtime_function(h->builder, "onnxc_rt_parallel", lt(LK_VOID, 1), 4,
                              (ltype[]){lt_ptr(), lt_ptr(), i64(), i32()}),
             4, args);
 }

@@ -1,5 +1,5 @@
-// Names and places of the emitted interface. In: a program's inputs and outputs. Out: identifiers that C and
-// C++ accept, members of the two structs, the symbolic dims in order.
+// In: a program's inputs and outputs. Out: the interface: identifiers that C and C++ accept, members of the two
+// structs, and the symbolic dims in order.
 #include "codegen/host/interface.h"
 #include <ctype.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void name_tensor(namer *n, io_tensor *t, const buffer *b, const char *fal
 
 static void place_dims(namer *n, io_tensor *t, bool output, int *slots) {
     const buffer *b = t->buffer;
-    bool absent = output && t->state; // the input's members stand for it
+    bool absent = output && t->state; // the input has the members
     t->dims = ARENA_ARRAY(n->arena, const char *, b->rank + 1);
     t->dim_slots = ARENA_ARRAY(n->arena, int, b->rank + 1);
     for (int j = 0; j < b->rank; j++) {
@@ -91,7 +91,7 @@ static void note_scales(interface *io, const module *m) {
     }
 }
 
-// NAME_TENSOR_setosa: the index of the label "setosa". Case stays, since it may tell labels apart.
+// NAME_TENSOR_INDEX_setosa is the index of the label "setosa". Labels may differ in case only.
 static void name_labels(namer *n, io_tensor *t) {
     const constant *labels = t->labels;
     if (!labels || labels->elem != DT_STRING) return;
@@ -145,7 +145,8 @@ interface *interface_new(const program *p, const char *name, const target *t, bo
     namer n = {.arena = p->arena, .io = io, .names = {.arena = p->arena}, .macros = {.arena = p->arena}};
     io->name = c_identifier(p->arena, name, "model");
     io->macro = upper(p->arena, io->name);
-    io->nin = p->inputs.n, io->nout = p->outputs.n;
+    io->nin = p->inputs.n;
+    io->nout = p->outputs.n;
     io->in = ARENA_ARRAY(p->arena, io_tensor, io->nin + 1);
     io->out = ARENA_ARRAY(p->arena, io_tensor, io->nout + 1);
     io->generic = generic;

@@ -72,17 +72,17 @@ struct pipeline {
     algorithm_options algorithms; // receives the choices of a trial
 
     // Set by rows of the table, as far as the pipeline runs.
-    struct digest *model_digest;  // import: digest of the model; NULL: not needed
-    file_list files;              // import: files that were read
-    module *module;               // import
-    program *program;             // lower
-    VEC(struct version) versions; // of the program for certain sizes; none: a single program
-    VEC(pipeline *) ways;         // of the versions
-    program *gpu_program;         // for the GPU, if `program` is for the CPU; else NULL
-    struct gpu_code *gpu;         // schedule: kernels for the GPU
-    struct hosting *hosting;      // schedule, for host code: the build in progress
-    lmodule *loops;               // schedule: of the build, or GPU kernels
-    struct build *build;          // host; NULL for a GPU alone
+    struct digest *model_digest;       // import: digest of the model; NULL: not needed
+    file_list files;                   // import: files that were read
+    module *module;                    // import
+    program *program;                  // lower
+    VEC(struct version) versions;      // of the program for certain sizes; none: a single program
+    VEC(pipeline *) ways;              // of the versions
+    program *gpu_program;              // for the GPU, if `program` is for the CPU; else NULL
+    struct gpu_code *gpu;              // schedule: kernels for the GPU
+    struct host_builder *host_builder; // schedule, for host code: the build in progress
+    lmodule *loops;                    // schedule: of the build, or GPU kernels
+    struct build *build;               // host; NULL for a GPU alone
 
     // By the caller, before pipeline_output; NULL: not needed.
     bytes (*make_code)(pipeline *p);

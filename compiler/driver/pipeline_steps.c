@@ -156,8 +156,8 @@ static void schedule_for_host(pipeline *p) {
                          .versions = p->versions.at,
                          .nversions = p->versions.n};
     b->rules = size_rules(p, &b->nrules);
-    p->hosting = host_begin(p->program, p->variants.at, p->variants.n, b, p->diag);
-    p->loops = host_schedule(p->hosting);
+    p->host_builder = host_begin(p->program, p->variants.at, p->variants.n, b, p->diag);
+    p->loops = host_schedule(p->host_builder);
     p->loops->debug_info = p->options->debug_info;
 }
 
@@ -166,8 +166,8 @@ void step_schedule(pipeline *p) {
     if (gpu) schedule_for_gpu(p);
     if (!gpu || p->gpu_target) schedule_for_host(p);
 }
-void step_memory(pipeline *p) { host_plan(p->hosting); }
-void step_host(pipeline *p) { p->build = host_write(p->hosting); }
+void step_memory(pipeline *p) { host_plan(p->host_builder); }
+void step_host(pipeline *p) { p->build = host_write(p->host_builder); }
 void step_legalise(pipeline *p) { legalize(p->loops, p->diag); }
 void step_images(pipeline *p) {
     if (p->gpu_want == GPU_USES) note_gpu_uses(p);

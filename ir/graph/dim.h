@@ -97,6 +97,8 @@ bool dim_eval(const dim *d, bool (*lookup)(void *user, const dim *atom, int64_t 
 bool dim_usual(const dim *d, int64_t usual, int64_t *result);
 // Every symbol and opaque replaced by map(user, atom) (itself to keep it).
 dim *dim_substitute(dim *d, dim *(*map)(void *user, dim *atom), void *user);
+// The same dim in another table, with symbols and opaques of the same names.
+dim *dim_in_table(dims *to, const dim *d);
 // The distinct symbols and opaques in d.
 typedef struct atom_list {
     int n;

@@ -128,10 +128,10 @@ bool dim_eval(const dim *d, lookup_fn *lookup, void *user, int64_t *result) {
 
 // ---- Substitution.
 
-static dim *rebuild_poly(const dim_walk *w, dim **done, const dim *d) {
-    dim *sum = dim_const(d->table, 0);
+static dim *rebuild_poly(dims *to, const dim_walk *w, dim **done, const dim *d) {
+    dim *sum = dim_const(to, 0);
     for (int i = 0; i < d->nterms; i++) {
-        dim *product = dim_const(d->table, d->terms[i].coef);
+        dim *product = dim_const(to, d->terms[i].coef);
         for (int k = 0; k < d->terms[i].natoms; k++)
             product = dim_mul(product, done[dim_walk_place(w, d->terms[i].atoms[k])]);
         sum = dim_add(sum, product);
@@ -141,14 +141,14 @@ static dim *rebuild_poly(const dim_walk *w, dim **done, const dim *d) {
 
 typedef dim *map_fn(void *user, dim *atom);
 
-static dim *rebuild(const dim_walk *w, dim **done, dim *d, map_fn *map, void *user) {
+static dim *rebuild(dims *to, const dim_walk *w, dim **done, dim *d, map_fn *map, void *user) {
     dim *a = d->a ? done[dim_walk_place(w, d->a)] : NULL, *b = d->b ? done[dim_walk_place(w, d->b)] : NULL;
     switch (d->kind) {
-    case DIM_CONST:
-    case DIM_OVERFLOW: return d;
+    case DIM_CONST: return dim_const(to, d->value);
+    case DIM_OVERFLOW: return to->overflow;
     case DIM_SYMBOL:
     case DIM_OPAQUE: return map(user, d);
-    case DIM_POLY: return rebuild_poly(w, done, d);
+    case DIM_POLY: return rebuild_poly(to, w, done, d);
     case DIM_FLOORDIV: return dim_floordiv(a, b);
     case DIM_MOD: return dim_mod(a, b);
     case DIM_MIN: return dim_min(a, b);
@@ -162,17 +162,26 @@ static dim *rebuild(const dim_walk *w, dim **done, dim *d, map_fn *map, void *us
     return d;
 }
 
-dim *dim_substitute(dim *d, map_fn *map, void *user) {
-    if (d->kind == DIM_CONST) return d;
+static dim *rebuild_all(dims *to, const dim *d, map_fn *map, void *user) {
     arena *scratch = arena_new();
     dim_walk w;
     dim_walk_init(&w, scratch, d);
     dim **done = ARENA_ARRAY(scratch, dim *, w.n);
-    for (int i = 0; i < w.n; i++) done[i] = rebuild(&w, done, (dim *)w.at[i], map, user);
+    for (int i = 0; i < w.n; i++) done[i] = rebuild(to, &w, done, (dim *)w.at[i], map, user);
     dim *result = done[w.n - 1];
     arena_destroy(scratch);
     return result;
 }
+
+dim *dim_substitute(dim *d, map_fn *map, void *user) {
+    return d->kind == DIM_CONST ? d : rebuild_all(d->table, d, map, user);
+}
+
+static dim *atom_of_name(void *user, dim *atom) {
+    return atom->kind == DIM_SYMBOL ? dim_symbol(user, atom->name) : dim_opaque_named(user, atom->name);
+}
+
+dim *dim_in_table(dims *to, const dim *d) { return rebuild_all(to, d, atom_of_name, to); }
 
 static dim *keep(void *user, dim *atom) {
     (void)user;

@@ -314,7 +314,7 @@ static ins *dim_param(void *user, const dim *d) {
 }
 
 ins *emit_dim(emitter *e, dim *d) {
-    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, e}, d);
+    return emit_dim_value(&(dim_source){&e->b, index_kind(e), dim_param, NULL, NULL, e}, d);
 }
 
 static bool is_index_op(const expr *x) {

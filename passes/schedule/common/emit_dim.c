@@ -22,14 +22,22 @@ ins *emit_int_op(lbuild *b, expr_op op, ins *x, ins *y) {
     return emit_operation(b, op, x->type.kind == LK_I32 ? DT_I32 : DT_I64, x, y);
 }
 
+static ins *emit_op(const dim_source *s, expr_op op, ins *x, ins *y) {
+    bool checked = s->checked && (op == X_ADD || op == X_MUL);
+    return checked ? s->checked(s->user, op, x, y) : emit_int_op(s->b, op, x, y);
+}
+
 static ins *emit_poly(const dim_source *s, const dim *d) {
     lbuild *b = s->b;
     ins *sum = lb_int(b, lt(s->kind, 1), 0);
     for (int j = 0; j < d->nterms; j++) {
-        ins *term = lb_int(b, lt(s->kind, 1), d->terms[j].coef);
+        ins *coef = lb_int(b, lt(s->kind, 1), d->terms[j].coef);
+        ins *term = s->checked ? lb_int(b, lt(s->kind, 1), 1) : coef;
         for (int i = 0; i < d->terms[j].natoms; i++)
-            term = lb_mul(b, term, emit_dim_value(s, d->terms[j].atoms[i]));
-        sum = lb_add(b, sum, term);
+            term = emit_op(s, X_MUL, term, emit_dim_value(s, d->terms[j].atoms[i]));
+        if (s->checked)
+            term = emit_op(s, X_MUL, term, coef); // products with constants are checked at less cost
+        sum = emit_op(s, X_ADD, sum, term);
     }
     return sum;
 }
@@ -45,12 +53,12 @@ static ins *emit_composite(const dim_source *s, const dim *d) {
     ins *x = emit_dim_value(s, d->a), *y = emit_dim_value(s, d->b);
     if (d->kind == DIM_SELECT)
         return lb_select(b, lb_cmp(b, L_NE, emit_dim_value(s, d->c), lb_int(b, lt(s->kind, 1), 0)), x, y);
-    ins *v = emit_int_op(b, op[d->kind], x, y);
+    ins *v = emit_op(s, op[d->kind], x, y);
     return v->type.kind == LK_I1 ? lb_conv(b, L_ZEXT, s->kind, v) : v;
 }
 
 ins *emit_dim_value(const dim_source *s, const dim *d) {
-    if (d->kind == DIM_CONST) return lb_int(s->b, lt(s->kind, 1), d->value);
+    if (d->kind == DIM_CONST && !s->checked) return lb_int(s->b, lt(s->kind, 1), d->value);
     ins *v = s->known(s->user, d);
     if (v) return v;
     v = emit_composite(s, d);

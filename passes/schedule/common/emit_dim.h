@@ -13,6 +13,8 @@ typedef struct dim_source {
     ins *(*known)(void *user,
                   const dim *d); // always for symbols and opaque dims; NULL for others: to be computed
     void (*keep)(void *user, const dim *d, ins *v); // caches a computed value; may be NULL
+    // NULL, or emits sums and products (X_ADD, X_MUL) with checks; `known` then sees constants, too.
+    ins *(*checked)(void *user, expr_op op, ins *x, ins *y);
     void *user;
 } dim_source;
 ins *emit_dim_value(const dim_source *s, const dim *d);
