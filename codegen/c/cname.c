@@ -1,8 +1,8 @@
-// Identifiers of C and C++. In: any text. Out: a name that no word of the languages and no header takes.
+// In: any text. Out: an identifier that is not a keyword of C or C++ and not a name of their headers.
 #include "codegen/c/cname.h"
 #include <string.h>
 
-// Words of C and C++, types that the header uses, and macros of the headers that programs include before it.
+// Keywords of C and C++, types in a model's header, and macros of headers that programs include before it.
 static const char reserved[] =
     " alignas alignof and and_eq asm auto bitand bitor bool break BUFSIZ case catch char char16_t char32_t"
     " char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr"
@@ -40,7 +40,7 @@ static bool is_plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Runs of other characters become one underscore, none at the start: such names are reserved.
+// Other characters become underscores, but not at the start, where they would make a reserved name.
 const char *c_identifier(arena *a, const char *s, const char *fallback) {
     char *out = arena_alloc(a, strlen(s) + 2);
     size_t n = 0;

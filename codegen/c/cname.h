@@ -4,8 +4,9 @@
 #include "compiler/base/arena.h"
 #include <stdbool.h>
 
-bool c_is_reserved(const char *s); // a word of C or C++, or a name that C's headers or onnxc's take
-bool c_is_word_of(const char *words, const char *s); // words: each of them between spaces
-// s as a C and C++ identifier: others than letters, digits and _ replaced, no keyword, not reserved.
+bool c_is_reserved(const char *s); // a keyword of C or C++, or a name of C's or onnxc's headers
+bool c_is_word_of(const char *words, const char *s); // words: separated and surrounded by spaces
+// s as an identifier of C and C++: other characters than letters, digits and _ are replaced, reserved names
+// changed.
 const char *c_identifier(arena *a, const char *s, const char *fallback);
 #endif

@@ -1,11 +1,11 @@
-// The C and CUDA text of a module. In: its functions and data. Out: helpers, data, prototypes and functions,
-// in an order that compiles; nothing is written before everything is known to be sayable.
+// In: a module's functions and data. Out: its C or CUDA text: prelude, data, prototypes and functions. All
+// instructions are checked before anything is written.
 #include "codegen/c/ctext.h"
 #include "codegen/c/ctext_impl.h"
 #include "codegen/c/cuda.h"
 #include "codegen/c/library.h"
 
-// ---------------------------------------------------------------- what cannot be said
+// ---------------------------------------------------------------- the module's names and instructions
 
 static void check_ins(cmod *m, const lfunc *f, const ins *x) {
     bool c = m->dialect == DIALECT_C;
@@ -16,21 +16,12 @@ static void check_ins(cmod *m, const lfunc *f, const ins *x) {
         diag_defect(m->d, NULL, "function %s: threads of a device in C text", f->name);
 }
 
-static void check_block(cmod *m, const lfunc *f, const lblock *b) {
+static void collect_block(cmod *m, const lfunc *f, const lblock *b) {
     for (const ins *x = b ? b->first : NULL; x; x = x->next) {
         check_ins(m, f, x);
-        check_block(m, f, x->body[0]);
-        check_block(m, f, x->body[1]);
-    }
-}
-
-// ---------------------------------------------------------------- names of the module
-
-static void note_symbols(cmod *m, const lblock *b) {
-    for (const ins *x = b ? b->first : NULL; x; x = x->next) {
         if (x->op == L_SYMBOL || x->op == L_CALL) map_put(&m->symbols, x->name, "");
-        note_symbols(m, x->body[0]);
-        note_symbols(m, x->body[1]);
+        collect_block(m, f, x->body[0]);
+        collect_block(m, f, x->body[1]);
     }
 }
 
@@ -48,8 +39,7 @@ static void collect(cmod *m) {
         lfunc *f = m->m->funcs.at[i];
         map_put(&m->symbols, f->name, "");
         map_put(&m->funcs, f->name, f);
-        check_block(m, f, f->body);
-        note_symbols(m, f->body);
+        collect_block(m, f, f->body);
     }
     for (int i = 0; i < m->m->data.n; i++) {
         ldata *d = m->m->data.at[i];
@@ -71,14 +61,12 @@ typedef struct cfunc_text {
 static const char *param_text(cmod *m, const lfunc *f, int i, const char *name) {
     const lparam *p = &f->params.at[i];
     const char *restricted = !f->noalias ? "" : m->dialect == DIALECT_C ? "restrict " : "__restrict__ ";
-    bool is_unsigned = p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT;
     if (p->type.kind == LK_PTR) {
         cptr t = cptr_of_param(p);
         return arena_printf(m->arena, "%s%s%s", cptr_text(m->arena, t),
                             t.kind == PTR_STRUCT ? "" : restricted, name);
     }
-    const char *type =
-        p->ctype ? p->ctype : ctype_name(p->type.kind, is_unsigned ? SIGN_UNSIGNED : SIGN_SIGNED);
+    const char *type = p->ctype ? p->ctype : ctype_name(p->type.kind, cparam_sign(p));
     return arena_printf(m->arena, "%s%s%s", type, *name ? " " : "", name);
 }
 
@@ -105,16 +93,15 @@ static const char *signature(cmod *m, const lfunc *f, const char *const *names) 
     return text_str(&t);
 }
 
-// Parameters are named first, so that they get their names as they are.
+// Parameters are named first, so that they keep their names.
 static void name_params(cfn *c, cfunc_text *t) {
     const lfunc *f = c->f;
     t->names = ARENA_ARRAY(c->mod->arena, const char *, f->params.n);
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
         cinfo *n = info_of(c, p->value);
-        bool is_unsigned = p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT;
         n->state = STATE_NAMED;
-        n->sign = is_unsigned && p->type.kind != LK_PTR ? SIGN_UNSIGNED : SIGN_SIGNED;
+        n->sign = p->type.kind == LK_PTR ? SIGN_SIGNED : cparam_sign(p);
         t->names[i] = n->name = arena_strdup(c->mod->arena, cname_new(c, p->name, "x"));
     }
 }
@@ -138,7 +125,7 @@ static bool is_libc(const char *name) {
            !strcmp(name, "memcmp");
 }
 
-// Of functions that are used before they are defined, or only declared.
+// Prototypes of functions that are used before their definition, or only declared.
 static void write_prototypes(cmod *m, const cfunc_text *t, int n, text *out) {
     size_t before = out->n;
     for (int i = 0; i < n; i++) {
@@ -149,7 +136,7 @@ static void write_prototypes(cmod *m, const cfunc_text *t, int n, text *out) {
     if (out->n > before) text_add(out, "\n");
 }
 
-// ---------------------------------------------------------------- the text's head
+// ---------------------------------------------------------------- text
 
 static bool is_strict(const lmodule *m) {
     for (int i = 0; i < m->funcs.n; i++)
@@ -196,7 +183,7 @@ static void write_all(cmod *m, const char *header, const cfunc_text *t, const si
         text one = {.arena = m->arena};
         ccomment(&one, 0, f->comment);
         cstmt_wrap(&one, 0, signature(m, f, t[i].names));
-        one.s[one.n - 1] = ' '; // the body begins with {
+        one.s[one.n - 1] = ' '; // instead of the newline: the body begins with {
         text_add(&one, t[i].body);
         text_add(&one, i + 1 < m->m->funcs.n ? "\n" : "");
         sink_addn(out, one.s, one.n);

@@ -1,5 +1,4 @@
-// Read-only data and numbers as C text: exact, and in chunks, so that weights of any size pass through.
-// In: a module's data. Out: arrays with initializers that give the same bits.
+// In: a module's data. Out: C arrays whose initializers have exactly the same bits, written in chunks.
 #include "codegen/c/ctext_impl.h"
 #include <stdlib.h>
 
@@ -9,7 +8,7 @@ static bool reads_back(const char *s, double v, bool is_float) {
     return is_float ? strtof(s, NULL) == (float)v : strtod(s, NULL) == v;
 }
 
-// Shortest digits that read back; the locale must be "C".
+// The shortest decimal number that reads back. The locale must be "C".
 static void shortest(char *buf, size_t size, double v, bool is_float) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(buf, size, "%.*g", digits, v);
@@ -143,7 +142,7 @@ void cdata_write(cmod *m, const ldata *d, const sink *out) {
 
 // ---------------------------------------------------------------- comments
 
-// As // lines; a backslash at a line's end would swallow the next one.
+// As // lines. A backslash at the end of a line would continue the comment.
 void ccomment(text *t, int indent, const char *s) {
     while (s && *s) {
         size_t n = strcspn(s, "\n");

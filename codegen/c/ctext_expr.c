@@ -1,5 +1,5 @@
-// Values as C expressions with no more parentheses than gcc and clang ask for. In: an instruction whose
-// operands have names or are written in place. Out: text, how strongly it binds, and the sign of its C type.
+// In: an instruction whose operands are named or inlined. Out: a C expression: its text, precedence, and the
+// sign of its type, with only those parentheses that C requires or whose absence gcc and clang warn about.
 #include "codegen/c/ctext_impl.h"
 
 #define FMT(...) arena_printf(c->arena, __VA_ARGS__)
@@ -26,7 +26,7 @@ const char *ckind_suffix(lkind k, csign sign) {
     return names[k][sign == SIGN_UNSIGNED];
 }
 
-const char *chelper(cfn *c, const char *stem, const char *kind) {
+const char *cprelude(cfn *c, const char *stem, const char *kind) {
     const char *name = kind ? FMT("%s_%s", stem, kind) : stem;
     map_put(&c->mod->helpers, name, "");
     return FMT("%s%s", c->mod->prefix, name);
@@ -65,7 +65,7 @@ static cexpr bits_const(cfn *c, lkind k, double v) {
     uint64_t u64;
     memcpy(&u32, &f, sizeof u32);
     memcpy(&u64, &v, sizeof u64);
-    const char *name = chelper(c, "from_bits", ckind_suffix(k, SIGN_SIGNED));
+    const char *name = cprelude(c, "from_bits", ckind_suffix(k, SIGN_SIGNED));
     return cexpr_make(PREC_POSTFIX, SIGN_SIGNED,
                       k == LK_F32 ? FMT("%s(0x%xu)", name, u32)
                                   : FMT("%s(0x%llxu)", name, (unsigned long long)u64));
@@ -104,7 +104,7 @@ static cexpr with_sign(cfn *c, lkind k, cexpr e, csign sign) {
 }
 
 cexpr cexpr_signed(cfn *c, const ins *x) { return with_sign(c, x->type.kind, cexpr_of(c, x), SIGN_SIGNED); }
-// As initial value or argument of a type with that sign; wider types convert in silence.
+// As an initial value or argument of a type of that sign. Conversions of wider types are implicit.
 const char *cexpr_passed(cfn *c, const ins *x, csign sign) {
     lkind k = x->type.kind;
     bool narrow = k == LK_I8 || k == LK_I16, named = info_of(c, x)->state == STATE_NAMED;
@@ -118,7 +118,7 @@ static cexpr as_unsigned(cfn *c, const ins *x) {
     return with_sign(c, x->type.kind, cexpr_of(c, x), SIGN_UNSIGNED);
 }
 
-// Both in one sign: unsigned when no signed one is among them.
+// Converts both to one sign: signed if either is signed.
 static csign unify(cfn *c, lkind k, cexpr *a, cexpr *b) {
     csign sign = SIGN_SIGNED;
     if (a->sign != SIGN_SIGNED && b->sign != SIGN_SIGNED &&
@@ -153,7 +153,7 @@ static const char *const signs[L_COUNT] = {
 #include "ir/loops/loops.def"
 };
 
-// a op b in C with op one of + - *, whose right side keeps its parentheses unless grouping cannot matter.
+// a op b with op one of + - *. The right operand keeps its parentheses unless reassociation is exact.
 static cexpr sum(cfn *c, lop op, bool exact, csign sign, cexpr a, cexpr b) {
     prec p = op == L_MUL ? PREC_MUL : PREC_ADD;
     bool loose = exact && (sign == SIGN_SIGNED || a.sign == SIGN_UNSIGNED) &&
@@ -163,7 +163,7 @@ static cexpr sum(cfn *c, lop op, bool exact, csign sign, cexpr a, cexpr b) {
     return e;
 }
 
-// + - * that wrap: in int for what is narrower, without a detour where nothing can overflow, else unsigned.
+// + - * that wrap: narrow types in int, signed if overflow is impossible, otherwise unsigned.
 static cexpr wrapping(cfn *c, const ins *x) {
     lkind k = x->type.kind;
     cexpr a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
@@ -210,7 +210,7 @@ static cexpr bool_op(cfn *c, const ins *x) {
     return infix(c, "!=", PREC_EQ, SIGN_SIGNED, a, PREC_POSTFIX, b, PREC_POSTFIX);
 }
 
-// An operand of & | ^ ~: compilers warn when it is a comparison's outcome as it stands.
+// An operand of & | ^ ~. Compilers warn about an uncast comparison.
 static cexpr bits_of(cfn *c, const ins *x) {
     bool truth = x->op == L_ZEXT && x->args[0]->type.kind == LK_I1 && info_of(c, x)->state != STATE_NAMED;
     return truth ? cast(c, ctype_name(x->type.kind, SIGN_SIGNED), SIGN_SIGNED, cexpr_of(c, x))
@@ -243,7 +243,7 @@ static cexpr shift(cfn *c, const ins *x) {
     return lkind_bits(k) < 32 ? cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e) : e;
 }
 
-static csign param_sign(const lparam *p) {
+csign cparam_sign(const lparam *p) {
     return p && p->dtype != DT_NONE && dtype_class_of(p->dtype) == DC_UINT ? SIGN_UNSIGNED : SIGN_SIGNED;
 }
 
@@ -255,7 +255,7 @@ const char *cexpr_args(cfn *c, const ins *x, int from, const lfunc *callee) {
         if (p && p->type.kind == LK_PTR) want = cptr_of_param(p);
         if (k > from) text_add(&t, ", ");
         text_add(&t, x->args[k]->type.kind == LK_PTR ? cmem_arg(c, x->args[k], p ? &want : NULL)
-                                                     : cexpr_passed(c, x->args[k], param_sign(p)));
+                                                     : cexpr_passed(c, x->args[k], cparam_sign(p)));
     }
     return text_str(&t);
 }
@@ -268,20 +268,20 @@ static cexpr int_min_max(cfn *c, const ins *x) {
     csign sign = x->op == L_UMIN || x->op == L_UMAX ? SIGN_UNSIGNED : SIGN_SIGNED;
     const char *stem = x->op == L_SMIN || x->op == L_UMIN ? "min" : "max";
     const char *args = FMT("%s, %s", cexpr_passed(c, x->args[0], sign), cexpr_passed(c, x->args[1], sign));
-    return call(c, sign, chelper(c, stem, ckind_suffix(x->type.kind, sign)), args);
+    return call(c, sign, cprelude(c, stem, ckind_suffix(x->type.kind, sign)), args);
 }
 
 // ---------------------------------------------------------------- floating point
 
-// An operand of float arithmetic: halves are computed in f32, which rounds like computing in halves.
+// An operand of float arithmetic. f16 and bf16 are computed in f32, whose double rounding is innocuous.
 static cexpr float_of(cfn *c, const ins *x) {
     cexpr e = cexpr_of(c, x);
     if (!is_half(x->type.kind)) return e;
-    return call(c, SIGN_SIGNED, chelper(c, ckind_suffix(x->type.kind, 0), "to_f32"), e.s);
+    return call(c, SIGN_SIGNED, cprelude(c, ckind_suffix(x->type.kind, 0), "to_f32"), e.s);
 }
 
 static cexpr narrow(cfn *c, lkind to, cexpr e) {
-    return is_half(to) ? call(c, SIGN_UNSIGNED, chelper(c, "f32_to", ckind_suffix(to, 0)), e.s) : e;
+    return is_half(to) ? call(c, SIGN_UNSIGNED, cprelude(c, "f32_to", ckind_suffix(to, 0)), e.s) : e;
 }
 
 static lkind float_kind(lkind k) { return is_half(k) ? LK_F32 : k; }
@@ -297,7 +297,7 @@ static const char *three_floats(cfn *c, const ins *x) {
     return FMT("%s, %s, %s", float_of(c, x->args[0]).s, float_of(c, x->args[1]).s, float_of(c, x->args[2]).s);
 }
 
-// Only CUDA has it without a library.
+// Without a library, only CUDA has it.
 static cexpr fused(cfn *c, const ins *x) {
     const char *name = x->type.kind == LK_F64 ? "fma" : "fmaf";
     return narrow(c, x->type.kind, call(c, SIGN_SIGNED, name, three_floats(c, x)));
@@ -309,7 +309,7 @@ static cexpr muladd(cfn *c, const ins *x) {
     if (!cfn_is_strict(c))
         return narrow(
             c, k,
-            call(c, SIGN_SIGNED, chelper(c, "muladd", ckind_suffix(float_kind(k), 0)), three_floats(c, x)));
+            call(c, SIGN_SIGNED, cprelude(c, "muladd", ckind_suffix(float_kind(k), 0)), three_floats(c, x)));
     cexpr product = sum(c, L_MUL, false, SIGN_SIGNED, float_of(c, x->args[0]), float_of(c, x->args[1]));
     return narrow(c, k, sum(c, L_ADD, false, SIGN_SIGNED, product, float_of(c, x->args[2])));
 }
@@ -318,7 +318,7 @@ static cexpr float_min_max(cfn *c, const ins *x) {
     const char *s = FMT("%s, %s", float_of(c, x->args[0]).s, float_of(c, x->args[1]).s);
     const char *kind = ckind_suffix(float_kind(x->type.kind), 0);
     return narrow(c, x->type.kind,
-                  call(c, SIGN_SIGNED, chelper(c, x->op == L_FMIN ? "min" : "max", kind), s));
+                  call(c, SIGN_SIGNED, cprelude(c, x->op == L_FMIN ? "min" : "max", kind), s));
 }
 
 static cexpr float_un(cfn *c, const ins *x) {
@@ -329,7 +329,7 @@ static cexpr float_un(cfn *c, const ins *x) {
                       cexpr_make(PREC_UNARY, SIGN_SIGNED, *s == '-' ? FMT("-(%s)", s) : FMT("-%s", s)));
     }
     const char *stem = x->op == L_FABS ? "abs" : lop_name(x->op);
-    const char *name = chelper(c, stem, ckind_suffix(float_kind(x->type.kind), 0));
+    const char *name = cprelude(c, stem, ckind_suffix(float_kind(x->type.kind), 0));
     return narrow(c, x->type.kind, call(c, SIGN_SIGNED, name, e.s));
 }
 
@@ -353,11 +353,11 @@ static bool holds(lop op, int64_t a, int64_t b) {
     return op == L_EQ ? a == b : op == L_NE ? a != b : op == L_SLT || op == L_ULT ? a < b : a <= b;
 }
 
-// Comparisons of a narrow value with a constant that it never passes: compilers warn of them. -1: open.
-int cexpr_foregone(const ins *x) {
+// Compilers warn about comparisons of a narrow value with a constant outside its range.
+int cexpr_known(const ins *x) {
     if (lop_class(x->op) != LC_COMPARE) return -1;
-    bool whole = lkind_is_int(x->args[0]->type.kind);
-    if (x->args[0] == x->args[1] && whole) return x->op == L_EQ || x->op == L_SLE || x->op == L_ULE;
+    bool ints = lkind_is_int(x->args[0]->type.kind);
+    if (x->args[0] == x->args[1] && ints) return x->op == L_EQ || x->op == L_SLE || x->op == L_ULE;
     bool is_unsigned = x->op == L_ULT || x->op == L_ULE, swap = x->args[0]->op == L_CONST;
     const ins *v = x->args[swap], *k = x->args[!swap];
     int64_t lo, hi;
@@ -383,7 +383,7 @@ static cexpr compare_bools(cfn *c, const ins *x) {
         return cexpr_not(c, x->args[0]);
     }
     if (equality) return infix(c, signs[x->op], PREC_EQ, SIGN_SIGNED, a, PREC_POSTFIX, b, PREC_POSTFIX);
-    // As signed numbers true is -1.
+    // As a signed number, true is -1.
     bool is_signed = x->op == L_SLT || x->op == L_SLE, strict = x->op == L_SLT || x->op == L_ULT;
     cexpr low = is_signed ? a : b, high = is_signed ? b : a;
     high = cexpr_make(PREC_UNARY, SIGN_SIGNED, FMT("!%s", cexpr_paren(c, high, PREC_UNARY)));
@@ -408,15 +408,17 @@ static cexpr compare_numbers(cfn *c, const ins *x, const char *op) {
     prec p = x->op == L_EQ || x->op == L_NE ? PREC_EQ : PREC_REL;
     cexpr a, b;
     if (!lkind_is_int(k)) {
-        a = float_of(c, x->args[0]), b = float_of(c, x->args[1]);
+        a = float_of(c, x->args[0]);
+        b = float_of(c, x->args[1]);
     } else {
         csign sign = x->op == L_ULT || x->op == L_ULE ? SIGN_UNSIGNED : SIGN_SIGNED;
-        a = cexpr_of(c, x->args[0]), b = cexpr_of(c, x->args[1]);
+        a = cexpr_of(c, x->args[0]);
+        b = cexpr_of(c, x->args[1]);
         if (p == PREC_EQ) sign = unify(c, k, &a, &b);
         a = with_sign(c, k, a, sign);
         b = with_sign(c, k, b, sign);
     }
-    if (lkind_is_int(k) && !strcmp(a.s, b.s)) // compilers warn of it
+    if (lkind_is_int(k) && !strcmp(a.s, b.s)) // compilers warn about it
         return cexpr_int(c, LK_I1, !strcmp(op, "==") || !strcmp(op, "<=") || !strcmp(op, ">="));
     return infix(c, op, p, SIGN_SIGNED, a, PREC_ADD, b, PREC_ADD);
 }
@@ -425,18 +427,18 @@ static cexpr compare(cfn *c, const ins *x) {
     lkind k = x->args[0]->type.kind;
     if (k == LK_PTR) return compare_pointers(c, x, signs[x->op]);
     if (k == LK_I1) return compare_bools(c, x);
-    if (cexpr_foregone(x) >= 0) return cexpr_int(c, LK_I1, cexpr_foregone(x));
+    if (cexpr_known(x) >= 0) return cexpr_int(c, LK_I1, cexpr_known(x));
     return compare_numbers(c, x, signs[x->op]);
 }
 
-// Comparisons turn round, but those of floats only where NaN allows it.
+// Inverts comparisons, but those of floats only if the result for NaN stays right.
 cexpr cexpr_not(cfn *c, const ins *x) {
     static const char *const inverse[L_COUNT] = {
 #define INS(...)
 #define COMPARE(op, name, ints, floats, c, inverse) [op] = inverse,
 #include "ir/loops/loops.def"
     };
-    bool in_place = info_of(c, x)->state != STATE_NAMED && inverse[x->op] && cexpr_foregone(x) < 0;
+    bool in_place = info_of(c, x)->state != STATE_NAMED && inverse[x->op] && cexpr_known(x) < 0;
     lkind k = in_place ? (lkind)x->args[0]->type.kind : LK_VOID;
     bool equality = x->op == L_EQ || x->op == L_NE;
     if (k == LK_PTR) return compare_pointers(c, x, inverse[x->op]);
@@ -479,7 +481,7 @@ static cexpr extend(cfn *c, const ins *x) {
     }
     e = with_sign(c, k0, e, sign);
     if (k == LK_I64) return cast(c, ctype_name(k, SIGN_SIGNED), SIGN_SIGNED, e);
-    return cexpr_make(e.prec, SIGN_SIGNED, e.s); // C promotes it, and every value of it is right as int
+    return cexpr_make(e.prec, SIGN_SIGNED, e.s); // C promotes it to int, which keeps its value
 }
 
 static cexpr int_trunc(cfn *c, const ins *x) {
@@ -498,8 +500,8 @@ static cexpr int_to_float(cfn *c, const ins *x) {
         e = choose(c, cexpr_paren(c, e, PREC_OR), cexpr_int(c, LK_I32, -1), cexpr_int(c, LK_I32, 0),
                    SIGN_SIGNED);
     if (!is_half(k)) return cast(c, ctype_name(k, 0), SIGN_SIGNED, e);
-    // Through the next odd f32, so that it rounds once.
-    e = call(c, SIGN_SIGNED, chelper(c, "to_odd", "f32"), cast(c, "double", 0, e).s);
+    // Round to odd in f32, so that the second rounding is exact.
+    e = call(c, SIGN_SIGNED, cprelude(c, "to_odd", "f32"), cast(c, "double", 0, e).s);
     return narrow(c, k, e);
 }
 
@@ -513,7 +515,7 @@ static cexpr float_to_int(cfn *c, const ins *x) {
 static cexpr float_to_float(cfn *c, const ins *x) {
     lkind from = x->args[0]->type.kind, to = x->type.kind;
     cexpr e = float_of(c, x->args[0]);
-    if (from == LK_F64 && is_half(to)) e = call(c, SIGN_SIGNED, chelper(c, "to_odd", "f32"), e.s);
+    if (from == LK_F64 && is_half(to)) e = call(c, SIGN_SIGNED, cprelude(c, "to_odd", "f32"), e.s);
     else if (float_kind(from) != float_kind(to)) e = cast(c, ctype_name(float_kind(to), 0), SIGN_SIGNED, e);
     return narrow(c, to, e);
 }
@@ -522,9 +524,9 @@ static cexpr bitcast(cfn *c, const ins *x) {
     lkind from = x->args[0]->type.kind, to = x->type.kind;
     cexpr e = cexpr_of(c, x->args[0]);
     if (from == LK_F32 || from == LK_F64)
-        return call(c, SIGN_UNSIGNED, chelper(c, "bits", ckind_suffix(from, 0)), e.s);
+        return call(c, SIGN_UNSIGNED, cprelude(c, "bits", ckind_suffix(from, 0)), e.s);
     if (to == LK_F32 || to == LK_F64)
-        return call(c, SIGN_SIGNED, chelper(c, "from_bits", ckind_suffix(to, 0)), e.s);
+        return call(c, SIGN_SIGNED, cprelude(c, "from_bits", ckind_suffix(to, 0)), e.s);
     if (is_half(to)) return with_sign(c, LK_I16, e, SIGN_UNSIGNED);
     if (from == LK_PTR || to == LK_PTR)
         return cast(c, to == LK_PTR ? "void *" : ctype_name(to, SIGN_SIGNED), SIGN_SIGNED,
@@ -532,7 +534,7 @@ static cexpr bitcast(cfn *c, const ins *x) {
     return e;
 }
 
-// ---------------------------------------------------------------- the rest
+// ---------------------------------------------------------------- symbols, calls and GPU instructions
 
 static void use_symbol(cfn *c, const char *name) {
     map_put(&c->mod->used, name, "");
@@ -578,7 +580,7 @@ static cexpr calls(cfn *c, const ins *x) {
     return load_pointer(c, x, call(c, SIGN_SIGNED, x->name, cexpr_args(c, x, 0, f)));
 }
 
-// Registers have the types of sums and of words; other operands are bytes and numbers.
+// Accumulators are float or int32_t arrays, operands in registers are uint32_t; others are bytes and numbers.
 static cexpr gpu_instruction(cfn *c, const ins *x) {
     const char *name = gpu_ins_name(c->mod->arena, x->gpu);
     const cptr words = {PTR_ELEM, "uint32_t", LK_I32, SIGN_UNSIGNED, true};
@@ -589,7 +591,7 @@ static cexpr gpu_instruction(cfn *c, const ins *x) {
         text_printf(&t, "%s%s", k ? ", " : "", cmem_arg(c, x->args[k], k ? &words : &results));
     if (!all && x->nargs > sums) text_printf(&t, "%s%s", sums ? ", " : "", cexpr_args(c, x, sums, NULL));
     if (sums && !all) map_put(&c->mod->warpgroup, name, (void *)x->gpu);
-    return call(c, SIGN_SIGNED, chelper(c, name, NULL), text_str(&t));
+    return call(c, SIGN_SIGNED, cprelude(c, name, NULL), text_str(&t));
 }
 
 static cexpr shuffle_xor(cfn *c, const ins *x) {
@@ -601,10 +603,9 @@ static cexpr shuffle_xor(cfn *c, const ins *x) {
 }
 
 static cexpr dot(cfn *c, const ins *x) {
-    return call(c, SIGN_SIGNED, chelper(c, lop_name(x->op), NULL), cexpr_args(c, x, 0, NULL));
+    return call(c, SIGN_SIGNED, cprelude(c, lop_name(x->op), NULL), cexpr_args(c, x, 0, NULL));
 }
 
-// Ints, floats and truth values have functions of their own.
 static cexpr two_operands(cfn *c, const ins *x) {
     lclass class = lop_class(x->op);
     if (x->type.kind == LK_I1 && class != LC_DIVIDE && class != LC_SHIFT) return bool_op(c, x);
@@ -617,7 +618,7 @@ static cexpr two_operands(cfn *c, const ins *x) {
                                  : wrapping(c, x);
 }
 
-// With one lane, operations on lanes are one of their operands.
+// With one lane, an operation on lanes is one of its operands.
 static cexpr one_lane(cfn *c, const ins *x) {
     int from = x->op == L_INSERT || (x->op == L_SHUFFLE && x->mask[0] > 0);
     return cexpr_of(c, x->args[from]);

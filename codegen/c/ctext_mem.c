@@ -1,8 +1,8 @@
-// Pointers, loads and stores in C: typed where the types agree, else by memcpy, so that no rule on aliasing
-// is broken. In: pointer values of a function. Out: their C types and expressions.
+// In: pointers, loads and stores of a function. Out: their C types and expressions. Accesses are typed if the
+// types agree, otherwise by memcpy, in accordance with C's rules on aliasing.
 #include "codegen/c/ctext_impl.h"
 
-// Kinds of one class may read each other's elements in C.
+// Kinds of the same class may alias in C.
 static lkind storage_class(lkind k) {
     if (k == LK_F16 || k == LK_BF16) return LK_I16;
     return k == LK_I1 ? LK_I8 : k;
@@ -43,7 +43,7 @@ static bool same_elem(cptr p, cptr q) {
     return p.kind == PTR_ELEM && q.kind == PTR_ELEM && p.elem == q.elem && p.sign == q.sign;
 }
 
-// What a computed pointer is taken for: the elements that are read through it, else what it came from.
+// The type of a computed pointer: that of the accesses through it, else that of its base.
 static cptr by_access(cfn *c, const ins *x, cptr natural) {
     lkind k = info_of(c, x)->access;
     if (!k || info_of(c, x)->mixed) return natural;
@@ -80,7 +80,7 @@ cptr cptr_of(cfn *c, const ins *x) {
     return by_access(c, x, base);
 }
 
-// The operand itself, in bytes: what arithmetic on addresses starts from.
+// The pointer as char *, for address arithmetic.
 static const char *as_bytes(cfn *c, const ins *ptr, bool constant) {
     return arena_printf(c->arena, "(%schar *)%s", constant ? "const " : "",
                         cexpr_paren(c, cexpr_of(c, ptr), PREC_UNARY));
@@ -143,14 +143,14 @@ cexpr cmem_load(cfn *c, const ins *x, const ins *ptr, const ins *index) {
     const char *s = cmem_place(c, x, k, ptr, index, &sign);
     if (!s) {
         lkind class = storage_class(k);
-        s = arena_printf(c->arena, "%s(%s)", chelper(c, "load", ckind_suffix(class, SIGN_SIGNED)),
+        s = arena_printf(c->arena, "%s(%s)", cprelude(c, "load", ckind_suffix(class, SIGN_SIGNED)),
                          address(c, ptr, index, lkind_bytes(k), true));
     }
     if (k == LK_I1) return cexpr_make(PREC_EQ, SIGN_SIGNED, arena_printf(c->arena, "%s != 0", s));
     return cexpr_make(PREC_POSTFIX, is_bits(k) ? SIGN_UNSIGNED : sign, s);
 }
 
-// The value that a store writes; pointers lose const on the way into memory.
+// The value that a store writes. Pointers in memory are not const.
 static const char *stored(cfn *c, const ins *value, csign sign) {
     if (value->type.kind == LK_PTR)
         return arena_printf(c->arena, "(void *)%s", cexpr_paren(c, cexpr_of(c, value), PREC_UNARY));
@@ -163,7 +163,7 @@ const char *cmem_store(cfn *c, const ins *x, const ins *ptr, const ins *index, c
     const char *place = cmem_place(c, x, k, ptr, index, &sign);
     if (place && !strncmp(place, "((const ", 8)) place = arena_printf(c->arena, "((%s", place + 8);
     if (place) return arena_printf(c->arena, "%s = %s", place, stored(c, value, sign));
-    return arena_printf(c->arena, "%s(%s, %s)", chelper(c, "store", ckind_suffix(class, SIGN_SIGNED)),
+    return arena_printf(c->arena, "%s(%s, %s)", cprelude(c, "store", ckind_suffix(class, SIGN_SIGNED)),
                         address(c, ptr, index, lkind_bytes(k), false), stored(c, value, sign));
 }
 
@@ -181,7 +181,7 @@ cexpr cmem_field(cfn *c, const ins *x) {
     const char *s = cmem_member(c, x);
     if (!s)
         s = arena_printf(c->arena, "%s(%s + %lld)",
-                         chelper(c, "load", ckind_suffix(storage_class(x->type.kind), 0)),
+                         cprelude(c, "load", ckind_suffix(storage_class(x->type.kind), 0)),
                          as_bytes(c, x->args[0], true), (long long)x->i);
     return cexpr_make(PREC_POSTFIX, SIGN_SIGNED, s);
 }
@@ -190,8 +190,7 @@ static bool needs_cast(const ins *x, cptr have, cptr want) {
     if (x->op == L_NULL) return false;
     if (have.constant && !want.constant) return true;
     if (want.kind == PTR_BYTES) return false;
-    if (have.kind ==
-        PTR_MEMBER) // its type follows from the dtype; of bytes and halves there are several ways
+    if (have.kind == PTR_MEMBER) // declared with the type of its dtype, of which narrow ones have several
         return want.kind == PTR_ELEM && want.sign == SIGN_UNSIGNED && lkind_bytes(want.elem) < 4;
     if (want.kind == PTR_STRUCT) return have.kind != PTR_STRUCT || strcmp(have.type, want.type);
     return !same_elem(have, want);
@@ -200,7 +199,7 @@ static bool needs_cast(const ins *x, cptr have, cptr want) {
 const char *cmem_arg(cfn *c, const ins *x, const cptr *want) {
     cptr have = cptr_of(c, x), unknown = byte_ptr(have.constant);
     cexpr e = cexpr_of(c, x);
-    bool raw = have.kind == PTR_BYTES && e.prec != PREC_POSTFIX; // char * by its arithmetic
+    bool raw = have.kind == PTR_BYTES && e.prec != PREC_POSTFIX; // char * arithmetic
     if (have.kind == PTR_FUNC || (!want && !raw) || (want && !needs_cast(x, have, *want))) return e.s;
     return arena_printf(c->arena, "(%s)%s", cptr_text(c->arena, want ? *want : unknown),
                         cexpr_paren(c, e, PREC_UNARY));

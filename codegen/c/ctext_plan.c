@@ -1,6 +1,5 @@
-// What a function's text will look like: which instructions live, where each stands, whose only user is
-// beside it (it can be written inside the user's expression), and which integers are indices that cannot
-// overflow. In: a function. Out: the side table.
+// In: a function. Out: a side table with the live instructions, their positions, values that can be inlined
+// into their only user, and integers that are indices and cannot overflow.
 #include "codegen/c/ctext_impl.h"
 
 static cinfo *at(const cfn *c, const ins *x) { return info_of(c, x); }
@@ -15,9 +14,9 @@ static bool writes_memory(const ins *x) {
     return cplan_has_effect(x) && x->op != L_BREAK && x->op != L_RETURN;
 }
 
-// ---------------------------------------------------------------- places
+// ---------------------------------------------------------------- positions
 
-// The array of the function that x stores into, NULL: other memory.
+// The local array that x stores into; NULL: other memory.
 static const ins *stored_local(const ins *x) {
     if (x->op != L_STORE && x->op != L_STOREN && x->op != L_SCATTER) return NULL;
     const ins *base = x->args[0];
@@ -45,8 +44,8 @@ static void place(cfn *c, const lblock *b, const ins *parent) {
     }
 }
 
-// Structures learn what happens inside them.
-static void spread_effects(cfn *c) {
+// Propagates effects to enclosing structures.
+static void propagate_effects(cfn *c) {
     for (int i = c->order.n - 1; i >= 0; i--) {
         const ins *x = c->order.at[i];
         cinfo *n = at(c, x);
@@ -63,11 +62,11 @@ static void spread_effects(cfn *c) {
         if (c->order.at[i]->op == L_SET) at(c, c->order.at[i])->vars = 0;
 }
 
-// ---------------------------------------------------------------- life
+// ---------------------------------------------------------------- liveness
 
 typedef VEC(const ins *) worklist;
 
-static void enliven(cfn *c, worklist *w, const ins *x) {
+static void mark_live(cfn *c, worklist *w, const ins *x) {
     if (!x || at(c, x)->state != STATE_DEAD) return;
     at(c, x)->state = STATE_LIVE;
     VEC_PUSH(c->arena, w, x);
@@ -79,27 +78,27 @@ static void use(cfn *c, const ins *user, const ins *x) {
     n->user = user;
 }
 
-// A variable or array that is read makes what is assigned to it live; an effect, the structures that it
-// stands in.
+// A live variable or array keeps the assignments to it alive, a live instruction the structures around it.
 static void find_live(cfn *c) {
     worklist w = {0};
     for (int i = 0; i < c->order.n; i++)
-        if (cplan_has_effect(c->order.at[i]) && !stored_local(c->order.at[i])) enliven(c, &w, c->order.at[i]);
+        if (cplan_has_effect(c->order.at[i]) && !stored_local(c->order.at[i]))
+            mark_live(c, &w, c->order.at[i]);
     while (w.n) {
         const ins *x = w.at[--w.n];
-        enliven(c, &w, at(c, x)->parent);
-        for (int k = 0; k < x->nargs && cexpr_foregone(x) < 0; k++) {
-            enliven(c, &w, x->args[k]);
+        mark_live(c, &w, at(c, x)->parent);
+        for (int k = 0; k < x->nargs && cexpr_known(x) < 0; k++) {
+            mark_live(c, &w, x->args[k]);
             use(c, x, x->args[k]);
         }
         if (x->op == L_VAR || x->op == L_LOCAL)
-            for (const ins *s = at(c, x)->sets; s; s = at(c, s)->next_set) enliven(c, &w, s);
+            for (const ins *s = at(c, x)->sets; s; s = at(c, s)->next_set) mark_live(c, &w, s);
     }
 }
 
-// ---------------------------------------------------------------- repeatable reads
+// ---------------------------------------------------------------- rematerialisation
 
-// Position after which x is not read any more: uses in loops that x is outside of last to the loop's end.
+// End of the live range of x. A use in a loop that does not contain x extends it to the end of the loop.
 static int last_use(cfn *c, const ins *x) {
     int last = at(c, x)->pos;
     for (int i = last + 1; i < c->order.n; i++) {
@@ -115,7 +114,7 @@ static int last_use(cfn *c, const ins *x) {
     return last;
 }
 
-// A variable may be read again at each use when nothing assigns it in between.
+// A variable can be read at each use if it is not assigned in between.
 static bool get_repeats(cfn *c, const ins *x) {
     int from = at(c, x)->pos, last = last_use(c, x);
     for (const ins *s = at(c, x->args[0])->sets; s; s = at(c, s)->next_set)
@@ -123,7 +122,7 @@ static bool get_repeats(cfn *c, const ins *x) {
     return true;
 }
 
-// So may a member of a struct that nothing in the function changes.
+// So can a member of a struct that the function does not change.
 static bool field_repeats(cfn *c, const ins *x) {
     const ins *base = x->args[0];
     if (base->op == L_FIELD) return at(c, base)->alias;
@@ -156,11 +155,11 @@ static bool is_arithmetic(lop op) {
     return c == LC_ARITHMETIC || c == LC_MIN_MAX || c == LC_DIVIDE;
 }
 
-static bool passes_on(lop op) {
+static bool forwards(lop op) {
     return op == L_SELECT || op == L_SPLAT || op == L_EXTRACT || op == L_VAR || op == L_GET;
 }
 
-// Is operand k of u part of an address, a bound or a comparison, as far as is known now?
+// Whether operand k of u is part of an address, a bound or a comparison, by the marks so far.
 static bool is_index_use(const cfn *c, const ins *u, int k) {
     static const uint8_t operands[L_COUNT] = {
         [L_LOAD] = 2,   [L_GATHER] = 2, [L_STORE] = 2,   [L_SCATTER] = 2, [L_ATOMIC_ADD] = 2,
@@ -168,7 +167,7 @@ static bool is_index_use(const cfn *c, const ins *u, int k) {
         [L_NE] = 3,     [L_SLT] = 3,    [L_SLE] = 3,
     };
     if (u->op == L_SET) return k == 0 || !at(c, u->args[0])->data;
-    if (is_arithmetic(u->op) || passes_on(u->op)) return !at(c, u)->data;
+    if (is_arithmetic(u->op) || forwards(u->op)) return !at(c, u)->data;
     return operands[u->op] >> k & 1;
 }
 
@@ -198,16 +197,18 @@ static bool is_small(const cfn *c, const ins *x) {
     if (x->op == L_VAR)
         for (const ins *s = at(c, x)->sets; s; s = at(c, s)->next_set)
             if (!at(c, s->args[1])->small) return false;
-    if (is_arithmetic(x->op) || passes_on(x->op)) return args_small(c, x, x->op == L_SELECT);
+    if (is_arithmetic(x->op) || forwards(x->op)) return args_small(c, x, x->op == L_SELECT);
     return x->op == L_FOR;
 }
 
-// From everything small down to what stays so: variables and loops make this more than one round.
+// Greatest fixed point: starts with everything small. Variables and loops need several rounds.
 static bool mark_small(cfn *c) {
     bool changed = false;
     for (int i = 0; i < c->order.n; i++) {
         cinfo *n = at(c, c->order.at[i]);
-        if (n->small && !is_small(c, c->order.at[i])) changed = true, n->small = false;
+        if (!n->small || is_small(c, c->order.at[i])) continue;
+        n->small = false;
+        changed = true;
     }
     return changed;
 }
@@ -221,7 +222,7 @@ static int const_bits(int64_t v) {
     return n;
 }
 
-// Bits that hold the value as a signed number, at most those of its kind.
+// Bits of the value as a signed number, at most those of its kind.
 static int value_bits(const ins *x, int depth) {
     int all = kind_bits(x->type.kind), n = all;
     const ins *a = x->nargs > 0 ? x->args[0] : NULL, *b = x->nargs > 1 ? x->args[1] : NULL;
@@ -239,7 +240,7 @@ static int value_bits(const ins *x, int depth) {
 }
 
 bool cplan_no_wrap(const cfn *c, const ins *x) {
-    if (kind_bits(x->type.kind) < 32) return true; // done in int, cut afterwards
+    if (kind_bits(x->type.kind) < 32) return true; // computed in int, then truncated
     if (!at(c, x)->data && at(c, x)->small) return true;
     int a = value_bits(x->args[0], 5), b = value_bits(x->args[1], 5);
     return (x->op == L_MUL ? a + b : (a > b ? a : b) + 1) <= kind_bits(x->type.kind);
@@ -253,7 +254,7 @@ static void note_access(cfn *c, const ins *ptr, lkind k) {
     n->access = k;
 }
 
-// A pointer that leads to another by whole elements has that one's accesses too.
+// Accesses through a pointer count for its base pointer, too, if the offset is a multiple of the element.
 static void find_accesses(cfn *c) {
     for (int i = c->order.n - 1; i >= 0; i--) {
         const ins *x = c->order.at[i];
@@ -264,7 +265,10 @@ static void find_accesses(cfn *c) {
         if (x->op == L_STORE || x->op == L_STOREN || x->op == L_SCATTER || x->op == L_ATOMIC_ADD)
             note_access(c, x->args[0], x->args[2]->type.kind);
         if (!own) continue;
-        if (x->op == L_GET) note_access(c, x->args[0], own), at(c, x->args[0])->mixed |= at(c, x)->mixed;
+        if (x->op == L_GET) {
+            note_access(c, x->args[0], own);
+            at(c, x->args[0])->mixed |= at(c, x)->mixed;
+        }
         if (x->op == L_OFFSET && !at(c, x)->mixed && x->i % lkind_bytes(own) == 0)
             note_access(c, x->args[0], own);
     }
@@ -273,7 +277,7 @@ static void find_accesses(cfn *c) {
 void ctext_plan(cfn *c) {
     place(c, c->f->body, NULL);
     find_live(c);
-    spread_effects(c);
+    propagate_effects(c);
     find_aliases(c);
     find_accesses(c);
     while (mark_data(c)) {

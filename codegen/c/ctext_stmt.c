@@ -1,6 +1,5 @@
-// Statements: a function's body as C. Values with one user beside them wait and are written inside the user;
-// before memory or a variable changes, what waits and reads it gets a name. In: a planned function. Out: its
-// body.
+// In: a planned function. Out: its body as C statements. A value whose only user is in the same block waits
+// and is inlined into the user. Before memory or a variable changes, pending values that read it get names.
 #include "codegen/c/cname.h"
 #include "codegen/c/ctext_impl.h"
 
@@ -8,7 +7,7 @@ enum { COLUMNS = 110, MOST_INLINE = 14 };
 
 // ---------------------------------------------------------------- lines
 
-// A space after a comma, a semicolon or =, or before an operator that has another space behind it.
+// A space after a comma, a semicolon or =, or before an operator followed by a space.
 static bool may_break(const char *s, size_t i) {
     size_t op = i ? strspn(s + i + 1, "+-*/%<>&|^?:=!") : 0;
     if (s[i] != ' ' || !i) return false;
@@ -16,13 +15,15 @@ static bool may_break(const char *s, size_t i) {
     return op && s[i + 1 + op] == ' ' && s[i + op] != '=';
 }
 
-// Where to break s so that its head fits: the place with the fewest parentheses around, and of those the
-// last.
+// Where to break s so that its first part fits: the last position with the least nesting.
 static size_t break_at(const char *s, size_t room) {
     size_t best = 0;
     int depth = 0, least = 1 << 30;
     for (size_t i = 0; s[i] && i <= room; i++) {
-        if (i > 20 && depth <= least && may_break(s, i)) best = i, least = depth;
+        if (i > 20 && depth <= least && may_break(s, i)) {
+            best = i;
+            least = depth;
+        }
         if (strchr("([{", s[i])) depth++;
         if (strchr(")]}", s[i])) depth--;
     }
@@ -53,7 +54,7 @@ static void line(cfn *c, const char *format, ...) {
 
 // ---------------------------------------------------------------- names
 
-// Names besides C's words that the text uses itself.
+// Names other than C's keywords that the text uses.
 static const char own_words[] =
     " atomicAdd blockDim blockIdx ceil ceilf fabs fabsf floor floorf fma fmaf gridDim"
     " intptr_t main memcmp memcpy memmove memset offsetof ptrdiff_t rint rintf"
@@ -64,7 +65,7 @@ static bool is_taken(cfn *c, const char *name) {
            map_get(&c->mod->symbols, name) || !strncmp(name, c->mod->prefix, strlen(c->mod->prefix));
 }
 
-// An identifier of letters, digits and _, beginning with a letter, not all capitals (those are macros).
+// An identifier that begins with a letter and, to differ from macros, is not all capitals.
 static const char *identifier(arena *a, const char *hint) {
     bool lower = false;
     char *s = arena_printf(a, "v%s", hint), *w = s + 1;
@@ -78,7 +79,7 @@ static const char *identifier(arena *a, const char *hint) {
     return plain ? s + 1 : s;
 }
 
-// The hint, or the fallback, with the smallest number that makes it new among what is visible.
+// The hint, or the fallback, with the smallest number that makes it unique in its scope.
 const char *cname_new(cfn *c, const char *hint, const char *fallback) {
     const char *stem = identifier(c->arena, hint && *hint ? hint : fallback), *name = stem;
     intptr_t old = (intptr_t)map_get(&c->stems, stem), n = old;
@@ -105,9 +106,9 @@ static const char *fallback(lkind k) {
     return k == LK_PTR ? "p" : lkind_is_float(k) ? "t" : k == LK_I1 ? "is" : "n";
 }
 
-// ---------------------------------------------------------------- waiting values
+// ---------------------------------------------------------------- pending values
 
-// All that is written inside x is written now.
+// Marks all values inlined into x as written.
 static void consume(cfn *c, const ins *x) {
     for (int k = 0; k < x->nargs; k++) {
         cinfo *n = info_of(c, x->args[k]);
@@ -126,7 +127,7 @@ static const char *declarator(cfn *c, const ins *x, cexpr e, const char *name) {
     return arena_printf(c->arena, "%s%s", cptr_text(c->arena, cptr_of(c, x)), name);
 }
 
-// Gives x a name: T name = tree;
+// T name = tree;
 static void name_value(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
     cexpr e = cexpr_tree(c, x);
@@ -140,25 +141,25 @@ static void name_value(cfn *c, const ins *x) {
     else line(c, "%s = %s;", declarator(c, x, e, n->name), e.s);
 }
 
-static void stamp(cfn *c, const ins *x) {
+static void mark_tree(cfn *c, const ins *x) {
     info_of(c, x)->stamp = c->stamp;
     for (int k = 0; k < x->nargs; k++)
-        if (info_of(c, x->args[k])->state == STATE_PENDING) stamp(c, x->args[k]);
+        if (info_of(c, x->args[k])->state == STATE_PENDING) mark_tree(c, x->args[k]);
 }
 
-static bool disturbed(cfn *c, const ins *x, bool memory, uint64_t vars) {
+static bool is_clobbered(cfn *c, const ins *x, bool memory, uint64_t vars) {
     const cinfo *n = info_of(c, x);
     return n->state == STATE_PENDING && n->stamp != c->stamp && ((memory && n->reads) || (n->vars & vars));
 }
 
-// Before `x` changes memory or variables: names for what waits and reads them, but is no part of x.
-static void settle(cfn *c, const ins *x, bool memory, uint64_t vars) {
+// Before x changes memory or variables, names the pending values that read them, except those inlined into x.
+static void name_clobbered(cfn *c, const ins *x, bool memory, uint64_t vars) {
     int kept = 0;
     c->stamp++;
-    stamp(c, x);
+    mark_tree(c, x);
     for (int i = 0; i < c->pending.n; i++) {
         const ins *p = c->pending.at[i];
-        if (disturbed(c, p, memory, vars) && !disturbed(c, info_of(c, p)->user, memory, vars))
+        if (is_clobbered(c, p, memory, vars) && !is_clobbered(c, info_of(c, p)->user, memory, vars))
             name_value(c, p);
     }
     for (int i = 0; i < c->pending.n; i++)
@@ -166,7 +167,7 @@ static void settle(cfn *c, const ins *x, bool memory, uint64_t vars) {
     c->pending.n = kept;
 }
 
-// Reads of memory that nothing in the function writes may wait as long as they like.
+// Whether x reads memory that the function may write.
 static bool reads_changing(cfn *c, const ins *x) {
     if (x->op == L_FIELD) return !info_of(c, x)->alias;
     if (x->op != L_LOAD && x->op != L_LOADN && x->op != L_GATHER) return false;
@@ -176,8 +177,8 @@ static bool reads_changing(cfn *c, const ins *x) {
     return !(base->op == L_PARAM && c->f->noalias && c->f->params.at[base->i].is_const);
 }
 
-// What writing x here would read, and how long its text would be.
-static void weigh(cfn *c, const ins *x) {
+// Notes the effects and the length of the text of x if it is inlined.
+static void compute_cost(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
     n->cost = x->op != L_CONST && x->op != L_SYMBOL && x->op != L_NULL;
     n->reads = reads_changing(c, x);
@@ -191,7 +192,7 @@ static void weigh(cfn *c, const ins *x) {
     }
 }
 
-// Positions such as i + 1 are written again at each use.
+// Indices such as i + 1 are rematerialised at each use.
 static bool is_position(cfn *c, const ins *x) {
     return x->op == L_ADD && info_of(c, x->args[0])->state == STATE_NAMED && x->args[0]->op != L_VAR &&
            x->args[1]->op == L_CONST && !info_of(c, x)->data && cplan_no_wrap(c, x);
@@ -199,7 +200,7 @@ static bool is_position(cfn *c, const ins *x) {
 
 static void value(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
-    weigh(c, x);
+    compute_cost(c, x);
     if (is_position(c, x)) n->alias = true;
     if (x->op == L_CONST || x->op == L_SYMBOL || x->op == L_NULL || n->alias) return;
     if (n->uses == 1 && n->local && n->cost <= MOST_INLINE) {
@@ -216,7 +217,7 @@ static bool is_get_of(cfn *c, const ins *x, const ins *var) {
     return x->op == L_GET && x->args[0] == var && info_of(c, x)->state != STATE_NAMED;
 }
 
-// var op= y, where the value is var op y written in place.
+// var op= y if the value is an inlined var op y.
 static const char *compound(cfn *c, const ins *var, const ins *v) {
     bool whole = v->op == L_ADD || v->op == L_SUB || v->op == L_MUL, is_float = lkind_is_float(v->type.kind);
     if (info_of(c, v)->state != STATE_PENDING || v->type.kind == LK_F16 || v->type.kind == LK_BF16)
@@ -240,7 +241,7 @@ static const char *assigned(cfn *c, const ins *var, const ins *v) {
 
 static void set(cfn *c, const ins *x) {
     const ins *var = x->args[0];
-    settle(c, x, false, 1ull << (var->id & 63));
+    name_clobbered(c, x, false, 1ull << (var->id & 63));
     const char *more = compound(c, var, x->args[1]);
     const char *name = info_of(c, var)->name, *v = more ? more : assigned(c, var, x->args[1]);
     if (more) line(c, "%s %s;", name, more);
@@ -268,7 +269,7 @@ static void local(cfn *c, const ins *x) {
     int64_t dynamic = cuda && x->shared ? lfunc_dynamic_shared(c->f) : 0;
     if (dynamic) {
         const char *type = ctype_name(x->elem, bytes ? SIGN_UNSIGNED : SIGN_SIGNED);
-        line(c, "%s *%s = (%s *)(%s(%lld) + %lld);", type, n->name, type, chelper(c, "dynamic_shared", NULL),
+        line(c, "%s *%s = (%s *)(%s(%lld) + %lld);", type, n->name, type, cprelude(c, "dynamic_shared", NULL),
              (long long)dynamic, (long long)lfunc_shared_offset(c->f, x));
         return;
     }
@@ -277,14 +278,13 @@ static void local(cfn *c, const ins *x) {
          (long long)(x->i > 0 ? x->i : 1));
 }
 
-// atomicAdd knows no signed 64-bit integers, and in C no one else is there.
+// atomicAdd has no variant for signed 64-bit integers. C text runs on one thread.
 static void atomic_add(cfn *c, const ins *x) {
     lkind k = x->args[2]->type.kind;
     csign sign;
     const char *place = cmem_place(c, x, k, x->args[0], x->args[1], &sign);
     const char *v = cexpr_of(c, x->args[2]).s;
     if (!place)
-        place = "",
         diag_defect(c->mod->d, NULL, "function %s: atomic add on elements of another type", c->f->name);
     if (c->mod->dialect == DIALECT_C) line(c, "%s += %s;", place, v);
     else if (k == LK_I64)
@@ -293,7 +293,7 @@ static void atomic_add(cfn *c, const ins *x) {
 }
 
 static void effect(cfn *c, const ins *x) {
-    settle(c, x, x->op != L_BREAK && x->op != L_RETURN, 0);
+    name_clobbered(c, x, x->op != L_BREAK && x->op != L_RETURN, 0);
     if (x->op == L_STORE || x->op == L_SCATTER)
         line(c, "%s;", cmem_store(c, x, x->args[0], x->args[1], x->args[2]));
     if (x->op == L_STOREN)
@@ -310,7 +310,7 @@ static void effect(cfn *c, const ins *x) {
 }
 
 static void set_field(cfn *c, const ins *x) {
-    settle(c, x, true, 0);
+    name_clobbered(c, x, true, 0);
     const char *member = cmem_member(c, x);
     if (!member)
         diag_defect(c->mod->d, NULL, "function %s: member %s of an unknown struct", c->f->name, x->name);
@@ -320,14 +320,14 @@ static void set_field(cfn *c, const ins *x) {
 
 static void leave_loop(cfn *c, const ins *x) {
     const ins *cond = x->args[0];
-    settle(c, x, false, 0);
+    name_clobbered(c, x, false, 0);
     if (cond->op == L_CONST && cond->i) line(c, "break;");
     else line(c, "if (%s) break;", cexpr_of(c, cond).s);
     consume(c, x);
 }
 
 static void leave_function(cfn *c, const ins *x) {
-    settle(c, x, false, 0);
+    name_clobbered(c, x, false, 0);
     if (!x->nargs && x->next == NULL && !info_of(c, x)->parent) return;
     const ins *v = x->nargs ? x->args[0] : NULL;
     if (!v) line(c, "return;");
@@ -351,7 +351,7 @@ static void body(cfn *c, const lblock *b) {
     close_scope(c, from);
 }
 
-// Evaluated again in each round: plain operands stay, others get a name before the loop.
+// C evaluates the bound in each iteration, so bounds that are expensive or change get a name before the loop.
 static const char *bound(cfn *c, const ins *loop, int k) {
     const ins *x = loop->args[k];
     const cinfo *n = info_of(c, x), *l = info_of(c, loop);
@@ -382,14 +382,14 @@ static void serial_loop(cfn *c, const ins *x) {
     close_scope(c, from);
 }
 
-// Which of x, y and z a loop of the launch runs over; *thread: inside of the block.
+// The axis (x, y, z) of a grid or thread loop, else -1.
 static int launch_axis(const ins *x, bool *thread) {
     *thread = loop_thread_axis(x->role) >= 0;
     return *thread ? loop_thread_axis(x->role) : loop_grid_axis(x->role);
 }
 
-// Rounds of the loop; -1: not known.
-static int64_t rounds(const ins *x) {
+// Iterations of the loop; -1: not known.
+static int64_t iterations(const ins *x) {
     for (int k = 0; k < 3; k++)
         if (x->args[k]->op != L_CONST) return -1;
     int64_t begin = x->args[0]->i, end = x->args[1]->i, step = x->args[2]->i;
@@ -407,13 +407,13 @@ static const char *device_index(cfn *c, const ins *x) {
     return arena_printf(c->arena, "%s + %s", cexpr_paren(c, cexpr_signed(c, x->args[0]), PREC_ADD), s);
 }
 
-// Block n runs round n, and the grid is taken to cover the loop; threads may be fewer than rounds and then go
-// on by the size of the block.
+// Block n executes iteration n, and the grid covers the loop. Threads may be fewer than iterations; they then
+// advance by the size of the block.
 static void device_loop(cfn *c, const ins *x) {
     cinfo *n = info_of(c, x);
     bool thread;
     int axis = launch_axis(x, &thread);
-    int64_t size = (thread ? c->f->threads : c->f->grid)[axis], count = rounds(x);
+    int64_t size = (thread ? c->f->threads : c->f->grid)[axis], count = iterations(x);
     bool exact = size > 0 && size == count,
          covered = (count >= 0 && count <= size) || (!thread && (count < 0 || !size));
     if (!exact && n->syncs && thread)
@@ -440,7 +440,7 @@ static void device_loop(cfn *c, const ins *x) {
     if (!covered) close_scope(c, from);
 }
 
-// The break that begins a loop, when all before it can be written inside its condition.
+// The break at the start of a loop if everything before it can be inlined into its condition.
 static const ins *leading_break(cfn *c, const lblock *b) {
     const ins *x = b->first;
     for (int n = 0; x && x->op != L_BREAK; x = x->next) {
@@ -491,7 +491,7 @@ static void branch(cfn *c, const ins *x) {
 static void structure(cfn *c, const ins *x) {
     const cinfo *n = info_of(c, x);
     bool thread, device = c->mod->dialect == DIALECT_CUDA && x->op == L_FOR && launch_axis(x, &thread) >= 0;
-    settle(c, x, n->writes, n->vars);
+    name_clobbered(c, x, n->writes, n->vars);
     if (x->op == L_IF) branch(c, x);
     else if (x->op == L_LOOP) endless_loop(c, x);
     else if (device) device_loop(c, x);

@@ -1,5 +1,5 @@
-// Products of warpgroups in CUDA text: wgmma where the code is for sm_90a, elsewhere the same results by ldmatrix
-// and mma.sync from the same shared memory. In: an instruction. Out: the function of its name, in the form of
+// Warpgroup products in CUDA text: wgmma for sm_90a, otherwise the same results by ldmatrix and mma.sync from
+// the same shared memory. In: an instruction. Out: the function of its name, in the form of
 // codegen/c/prelude.
 #include "codegen/c/ctext_impl.h"
 #include "codegen/c/cuda.h"
@@ -37,7 +37,7 @@ static void add_wgmma(text *t, const gpu_ins *g, const char *orders) {
                 orders[0], orders[1]);
 }
 
-// Each of the warpgroup's warps multiplies its 16 rows.
+// Each warp of the warpgroup multiplies its 16 rows.
 static void add_mma(text *t, arena *a, const gpu_ins *g, const char *orders) {
     const char *mma =
         gpu_ins_name(a, &(gpu_ins){.op = GPU_MMA, .a = g->a, .b = g->b, .m = 16, .n = 8, .k = g->k});
@@ -70,7 +70,7 @@ static void add_product(text *t, arena *a, const char *name, const gpu_ins *g) {
     text_add(t, "#endif\n}\n\n");
 }
 
-// The registers pass through, so that no other instruction on them moves across.
+// The registers are operands, so that the compiler does not move other accesses to them across.
 static void add_fence(text *t, const char *name, const gpu_ins *g) {
     const char *ptx = g->op == GPU_WGMMA_FENCE ? "fence.sync.aligned"
                       : g->count               ? "wait_group.sync.aligned 1"

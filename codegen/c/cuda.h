@@ -1,19 +1,19 @@
-// CUDA text from loops: kernels with the device's indices for grid and thread loops. In: a module for
-// a CUDA target. Out: text that NVRTC takes without an include path, nvcc takes, and test/shim runs on a CPU.
+// CUDA text from loops: grid and thread loops become the device's indices. In: a module for a CUDA target.
+// Out: text that NVRTC compiles without an include path, nvcc compiles, and test/shim runs on a CPU.
 //
-// Functions with .kernel set become extern "C" __global__, others __device__. Each block runs one round of a
-// grid loop, under a guard `if (i < end)`: the launch covers the loop, unless .grid says that it is smaller.
-// A thread loop has no guard when .threads says that the block is as large, a guard when it is larger, and
-// else runs on in steps of the block. A barrier or shuffle inside a thread loop that is not as large as the
-// block is a defect: not all threads would come.
+// Functions with .kernel set become extern "C" __global__, others __device__. Each block executes one
+// iteration of a grid loop, under a guard `if (i < end)`: the launch covers the loop, unless .grid says that
+// it is smaller. A thread loop has no guard if .threads says that it is as large as the block, a guard if it
+// is smaller, and otherwise advances by the size of the block. A barrier or shuffle inside a thread loop of
+// another size than the block is a defect, because not all threads would reach it.
 //
-// Instructions of GPUs (ir/loops/loops_gpu.h) are functions of the prelude, or of ctext_warpgroup.c.
+// GPU instructions (ir/loops/loops_gpu.h) are functions of the prelude, or of ctext_warpgroup.c.
 #ifndef ONNXC_CODEGEN_C_CUDA_H
 #define ONNXC_CODEGEN_C_CUDA_H
 #include "compiler/base/sink.h"
 #include "ir/loops/loops.h"
 
-// What the text asks wherever code for sm_90a is another than for sm_90.
+// The macro by which text for sm_90a and for sm_90 differs.
 #define CUDA_HAS_OWN "__CUDA_ARCH_FEAT_SM90_ALL"
 
 void cuda_write(const lmodule *m, const sink *out, diag *d);

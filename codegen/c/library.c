@@ -1,4 +1,4 @@
-// In: the library functions that a module calls. Out: their C text, the files they include before them.
+// In: the library functions that a module calls. Out: their C text, preceded by the files that they include.
 #include "codegen/c/library.h"
 #include <string.h>
 
@@ -14,8 +14,7 @@ const char *library_source_of(const char *name) {
     return NULL;
 }
 
-// Paths of included files stand in quotes. The list of all functions (lib.h) is not needed in one that uses
-// some.
+// Adds a file and the files that it includes in quotes. lib.h, which lists all functions, is not embedded.
 static void add_file(expansion *x, const char *name) {
     static const char include[] = "#include \"";
     const char *s = library_source_of(name);

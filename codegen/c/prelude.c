@@ -1,5 +1,5 @@
-// Chooses and writes snippets of the prelude. In: their names, and text that refers to them as ox_NAME. Out:
-// the snippets needed, each before those that refer to it, which is the order of the files.
+// In: names of snippets, and text that refers to snippets as ox_NAME. Out: the snippets needed, in the order
+// of the prelude's files, in which each snippet precedes those that refer to it.
 #include "codegen/c/prelude.h"
 #include <ctype.h>
 #include <string.h>

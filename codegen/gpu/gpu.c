@@ -1,4 +1,5 @@
-// Kernels of a program as one GPU module: scheduling, one function for equal kernels, and NVRTC in batches.
+// Builds one GPU module of a program's kernels: schedules, merges equal kernels, and compiles with NVRTC in
+// batches.
 #include "codegen/gpu/gpu.h"
 #include "codegen/c/cuda.h"
 #include "ir/loops/loops_gpu.h"
@@ -10,7 +11,7 @@ static bool same_block(const lblock *a, const lblock *b);
 
 static bool same_text(const char *a, const char *b) { return a && b ? !strcmp(a, b) : a == b; }
 
-// Names of counters, variables and parameters are for readers only.
+// Names of counters, variables and parameters do not matter.
 static bool same_ins(const ins *x, const ins *y) {
     if (x->op != y->op || x->id != y->id || x->type.kind != y->type.kind || x->type.lanes != y->type.lanes)
         return false;
@@ -47,7 +48,7 @@ static bool same_function(const lfunc *f, const lfunc *g) {
     return same_block(f->body, g->body);
 }
 
-// The function just made becomes an earlier one where there is an equal one.
+// Replaces the last function by an earlier one that is equal.
 static void share(gpu_code *g, map *by_size, kernel_code *c) {
     lmodule *m = g->module;
     lfunc *before = map_get_number(by_size, (uint64_t)c->f->nins);
@@ -76,7 +77,7 @@ static const char *with_launch(arena *a, const kernel_code *c) {
                                : "");
 }
 
-// 4096 bytes: what drivers before 12.1 take.
+// 4096 bytes, the limit of drivers before 12.1.
 enum { ARGUMENTS_MOST = 512 };
 
 typedef struct job {
@@ -135,7 +136,7 @@ static const char *text_of(const lmodule *m, arena *a, int from, int n, diag *d)
     return text_str(t);
 }
 
-// Behind the directives that open a PTX module.
+// The text after the directives at the start of a PTX module.
 static const char *after_head(const char *ptx) {
     const char *size = strstr(ptx, ".address_size");
     const char *line = size ? strchr(size, '\n') : NULL;
@@ -156,7 +157,7 @@ const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d
 nvrtc_made gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, bool with_ptx, diag *d) {
     const lmodule *m = g->module;
     nvrtc_made made = nvrtc_cubin(n, a, m->name, text_of(m, a, 0, m->funcs.n, d), sm, with_ptx, d);
-    VEC_PUSH(m->arena, g->uses, ((gpu_uses){sm, gpu_read_uses(m, made.said)}));
+    VEC_PUSH(m->arena, g->uses, ((gpu_uses){sm, gpu_read_uses(m, made.log)}));
     return made;
 }
 

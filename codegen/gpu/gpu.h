@@ -6,47 +6,46 @@
 #include "ir/kernel/program.h"
 #include "passes/schedule/common/schedule.h"
 
-// What a thread and a block of a function take, as ptxas counts it.
+// Resources of a function's threads and blocks, as ptxas reports them.
 typedef struct gpu_use {
-    int registers;   // of a thread, of 32 bits; 0: it is not known
-    int64_t stack;   // of a thread, bytes
-    int64_t spilled; // bytes that instructions put there and take from there, for want of registers
-    int64_t shared;  // of a block, bytes, with what a launch brings
+    int registers;   // 32-bit registers of a thread; 0: not known
+    int64_t stack;   // bytes of a thread
+    int64_t spilled; // bytes of spill stores and loads
+    int64_t shared;  // bytes of a block, including dynamic shared memory
 } gpu_use;
 typedef struct gpu_uses {
     int sm;
-    gpu_use *of; // by number of the function
+    gpu_use *of; // by function number
 } gpu_uses;
 typedef VEC(gpu_uses) gpu_use_list;
 
 typedef struct gpu_code {
     lmodule *module;
-    kernel_code **kernels; // by kernel id, NULL for those that no step runs; equal kernels share a function
+    kernel_code **kernels; // by kernel id; NULL: no step runs it. Equal kernels share a function
     int nkernels;
-    map *by_size;       // instructions -> the latest function of the module with so many
-    gpu_use_list *uses; // for each architecture that gpu_cubin made code for
+    map *by_size;       // number of instructions -> the latest function of that size
+    gpu_use_list *uses; // one for each architecture of gpu_cubin
 } gpu_code;
 
-// t: a CUDA target. Without host code what has no kernel (library functions) is reported to d as missing.
+// t: a CUDA target. Without host code, library functions are reported to d as missing.
 gpu_code *gpu_schedule(program *p, const char *name, const target *t, bool with_host, diag *d);
-// The same into the module of `before`, for a version of the program; names end in suffix. NULL: a new one.
+// The same for a version of the program, into the module of `before` (NULL: a new one). Names end in suffix.
 gpu_code *gpu_schedule_version(const gpu_code *before, program *p, const char *name, const char *suffix,
                                const target *t, bool with_host, diag *d);
-// Large modules go through NVRTC in several programs of GPU_BATCH functions; their PTX is joined.
+// Compiles large modules as several programs of GPU_BATCH functions and joins their PTX.
 enum { GPU_BATCH = 50 };
 const char *gpu_ptx(const gpu_code *g, arena *a, const nvrtc *n, int sm, diag *d);
-// One program: cubins cannot be joined without NVIDIA's linker. Notes what its functions use.
+// Compiles one program, since joining cubins requires NVIDIA's linker. Records the use of its functions.
 nvrtc_made gpu_cubin(const gpu_code *g, arena *a, const nvrtc *n, int sm, bool with_ptx, diag *d);
-gpu_use *gpu_read_uses(const lmodule *m, const char *said); // by ptxas with -v
-// A number for gpu_uses.
+gpu_use *gpu_read_uses(const lmodule *m, const char *log); // of ptxas -v
 int gpu_function_number(const gpu_code *g, const lfunc *f);
-// Code for sm_90a differs from that for sm_90.
+// Whether code for sm_90a differs from that for sm_90.
 bool gpu_has_own(const gpu_code *g, arena *a, diag *d);
 
-// The code that an object brings along, for one architecture each; PTX for newer ones too.
+// Code in an object for one architecture; PTX also serves newer ones.
 typedef struct gpu_image {
     int sm;      // codegen/gpu/nvrtc.h
-    bool is_ptx; // text that ends with a NUL, which size counts
+    bool is_ptx; // NUL-terminated text; size includes the NUL
     const void *code;
     size_t size;
 } gpu_image;

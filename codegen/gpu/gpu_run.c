@@ -1,4 +1,4 @@
-// Host steps in the interpreter, kernels on a stand-in for a GPU.
+// Runs host steps in the interpreter and kernels on a substitute for a GPU.
 #include "codegen/gpu/gpu_run.h"
 #include "ir/kernel/interp_kernel.h"
 #include "ir/kernel/program.h"
@@ -16,11 +16,11 @@ static char *aligned(arena *a, int64_t bytes) {
     return p + (-(uintptr_t)p & (ALIGN - 1));
 }
 
-// Memory of a launch. What the interpreter did not align is copied, as it is to a GPU.
+// Memory of a launch. Memory that the interpreter did not align is copied, as it would be to a GPU.
 typedef struct memories {
     arena *arena;
     VEC(gpu_region) all;
-    VEC(void *) from; // where it was copied from, NULL: it is the same memory
+    VEC(void *) from; // source of the copy; NULL: not copied
     VEC(const buffer *) roots;
 } memories;
 
@@ -33,7 +33,7 @@ static int add_memory(memories *m, void *at, int64_t bytes, bool writable) {
     return m->all.n - 1;
 }
 
-// Views share the memory of what they look at.
+// Views share the memory of their root.
 static uint64_t address_of(memories *m, const interp *in, const buffer *b, bool writes) {
     const buffer *root = buffer_root(b);
     const memory *whole = &in->at[root->id];
@@ -57,7 +57,7 @@ static void launch_sizes(interp *in, dim *const *from, int64_t *to) {
     for (int j = 0; j < 3; j++) to[j] = from[j] ? interp_dim(in, from[j]) : 1;
 }
 
-// NULL or what is wrong; *status as the kernel leaves it.
+// Returns NULL or an error message, and the status of the kernel.
 static const char *launch(run *r, interp *in, const kernel_code *c, arena *a, int32_t *status) {
     memories m = {.arena = a};
     uint64_t *args = ARENA_ARRAY(a, uint64_t, c->f->params.n + 1);

@@ -1,8 +1,8 @@
-// What the functions of a GPU module take of a processor. In: what ptxas says with -v, lines such as
+// In: the log of ptxas -v, lines such as
 //   ptxas info    : Function properties for k_Gemm_0
 //       8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
 //   ptxas info    : Used 72 registers, used 1 barriers, 9216 bytes smem, 392 bytes cmem[0]
-// Out: numbers.
+// Out: the resources of the functions of a GPU module.
 #include "codegen/gpu/gpu.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ int gpu_function_number(const gpu_code *g, const lfunc *f) {
     return -1;
 }
 
-// The number before `what` in the line, 0 where that is not in it.
+// The number before `what` in the line; 0: not found.
 static int64_t number_before(const char *line, size_t n, const char *what) {
     const char *found = memmem(line, n, what, strlen(what));
     const char *digits = found;
@@ -27,7 +27,7 @@ static int number_of(const lmodule *m, const char *name, size_t n) {
     return -1;
 }
 
-// The function that the lines after this one speak of; `now` where it names none.
+// The function that the following lines describe; `now` if this line does not name one.
 static int function_after(const lmodule *m, const char *line, size_t n, int now) {
     static const char title[] = "Function properties for ";
     const char *found = memmem(line, n, title, sizeof title - 1);
@@ -36,11 +36,11 @@ static int function_after(const lmodule *m, const char *line, size_t n, int now)
     return number_of(m, name, (size_t)(line + n - name));
 }
 
-gpu_use *gpu_read_uses(const lmodule *m, const char *said) {
+gpu_use *gpu_read_uses(const lmodule *m, const char *log) {
     gpu_use *of = ARENA_ARRAY(m->arena, gpu_use, m->funcs.n + 1);
     for (int j = 0; j < m->funcs.n; j++) of[j].shared = lfunc_dynamic_shared(m->funcs.at[j]);
     int now = -1;
-    for (const char *line = said; *line;) {
+    for (const char *line = log; *line;) {
         size_t n = strcspn(line, "\n");
         now = function_after(m, line, n, now);
         if (now >= 0) {

@@ -1,11 +1,11 @@
-// NVRTC by dlopen: finding the library, its handful of functions, and compiling a module's text.
+// NVRTC by dlopen: finds the library and its functions, and compiles a module's text.
 #include "codegen/gpu/nvrtc.h"
 #include <dlfcn.h>
 #include <glob.h>
 #include <string.h>
 #include <sys/stat.h>
 
-// The C interface that all versions since 11.2 share.
+// The C interface of all versions since 11.2.
 typedef struct program *program;
 struct nvrtc_api {
     int (*Version)(int *major, int *minor);
@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct nvrtc_api) == FUNCTIONS * sizeof(void *), "one name
 
 // ---------------------------------------------------------------- finding it
 
-// Newest match last, as names sort.
+// Opens the last match in order of names, which is the newest version.
 static void *open_matching(arena *a, const char *pattern, const char **path) {
     glob_t g;
     void *dl = NULL;
@@ -112,7 +112,7 @@ nvrtc *nvrtc_open(arena *a, const char *where, diag *d) {
     nvrtc *n = ARENA_NEW(a, nvrtc);
     int *archs;
     n->api = ARENA_NEW(a, struct nvrtc_api);
-    void *dl = open_library(a, where, &n->path); // never closed: it keeps threads and caches of its own
+    void *dl = open_library(a, where, &n->path); // never closed, since it has its own threads and caches
     if (!dl || !find_functions(a, dl, n->api) || n->api->Version(&n->major, &n->minor)) {
         report_missing(d, where);
         return NULL;
@@ -167,17 +167,17 @@ static const char *log_of(const nvrtc *n, arena *a, program p) {
     return log;
 }
 
-// The program, compiled; on failure it is gone and d has the log.
+// Returns the compiled program. On failure it is destroyed and d has the log.
 static program compile(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
-                       bool tells, diag *d) {
+                       bool verbose, diag *d) {
     enum { INVALID_OPTION = 5 };
     const char *options[] = {arch, "--std=c++17", "--fmad=false", "--ptxas-options=-v"};
     program p = NULL;
     int code = n->api->CreateProgram(&p, cuda, arena_printf(a, "%s.cu", name), 0, NULL, NULL);
     if (code) diag_defect(d, NULL, "NVRTC: %s", n->api->GetErrorString(code));
-    code = n->api->CompileProgram(p, tells ? 4 : 3, options);
+    code = n->api->CompileProgram(p, verbose ? 4 : 3, options);
     if (!code) return p;
-    if (code == INVALID_OPTION && tells) { // the first versions of NVRTC 11 have no options for ptxas
+    if (code == INVALID_OPTION && verbose) { // the first versions of NVRTC 11 have no options for ptxas
         n->api->DestroyProgram(&p);
         return compile(n, a, name, cuda, arch, false, d);
     }
@@ -186,9 +186,9 @@ static program compile(const nvrtc *n, arena *a, const char *name, const char *c
     diag_defect(d, NULL, "NVRTC rejected the emitted CUDA text (%s):\n%s", n->api->GetErrorString(code), log);
 }
 
-// The program is gone when this fails.
-static char *take(const nvrtc *n, arena *a, program p, int (*size)(program, size_t *),
-                  int (*get)(program, char *), size_t *bytes, diag *d) {
+// Reads a result. On failure the program is destroyed.
+static char *read_result(const nvrtc *n, arena *a, program p, int (*size)(program, size_t *),
+                         int (*get)(program, char *), size_t *bytes, diag *d) {
     char *to = NULL;
     int code = size(p, bytes);
     if (!code) code = get(p, to = arena_alloc(a, *bytes + 1));
@@ -197,9 +197,9 @@ static char *take(const nvrtc *n, arena *a, program p, int (*size)(program, size
     diag_defect(d, NULL, "NVRTC: %s", n->api->GetErrorString(code));
 }
 
-static const char *take_ptx(const nvrtc *n, arena *a, program p, diag *d) {
+static const char *read_ptx(const nvrtc *n, arena *a, program p, diag *d) {
     size_t size;
-    const char *ptx = take(n, a, p, n->api->GetPTXSize, n->api->GetPTX, &size, d);
+    const char *ptx = read_result(n, a, p, n->api->GetPTXSize, n->api->GetPTX, &size, d);
     return size > 1 ? ptx : NULL;
 }
 
@@ -207,8 +207,8 @@ static const char *arch_option(arena *a, const char *kind, int sm) {
     return arena_printf(a, "--gpu-architecture=%s_%d%s", kind, gpu_arch_number(sm), gpu_arch_letter(sm));
 }
 
-// ---------------------------------------------------------------- what is kept
-// A kept record is PTX, what ptxas said, each with a NUL behind it, and the code; each may be none.
+// ---------------------------------------------------------------- the cache
+// An entry is PTX and ptxas's log, each NUL-terminated, then the code; each may be empty.
 
 static const char *key_of(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
                           bool with_ptx) {
@@ -217,8 +217,8 @@ static const char *key_of(const nvrtc *n, arena *a, const char *name, const char
     return cache_key(a, parts, sizeof parts / sizeof *parts);
 }
 
-// The text at *from, which moves behind its NUL; NULL: there is none.
-static const char *take_text(const char **from, const char *end) {
+// The text at *from, which advances beyond its NUL; NULL: none.
+static const char *next_text(const char **from, const char *end) {
     const char *nul = *from < end ? memchr(*from, 0, (size_t)(end - *from)) : NULL, *s = *from;
     if (!nul) return NULL;
     *from = nul + 1;
@@ -229,30 +229,30 @@ static bool find_made(const nvrtc *n, arena *a, const char *key, nvrtc_made *m) 
     bytes b;
     if (!cache_find(n->cache, a, key, &b)) return false;
     const char *at = b.at, *end = at + b.n;
-    const char *ptx = take_text(&at, end), *said = ptx ? take_text(&at, end) : NULL;
-    if (!said) return false;
-    *m = (nvrtc_made){at, (size_t)(end - at), *ptx ? ptx : NULL, said};
+    const char *ptx = next_text(&at, end), *log = ptx ? next_text(&at, end) : NULL;
+    if (!log) return false;
+    *m = (nvrtc_made){at, (size_t)(end - at), *ptx ? ptx : NULL, log};
     return true;
 }
 
 static void keep_made(const nvrtc *n, arena *a, const char *key, const nvrtc_made *m) {
     text t = {.arena = a};
     text_addn(&t, m->ptx ? m->ptx : "", m->ptx ? strlen(m->ptx) + 1 : 1);
-    text_addn(&t, m->said, strlen(m->said) + 1);
+    text_addn(&t, m->log, strlen(m->log) + 1);
     if (m->size) text_addn(&t, m->code, m->size);
     cache_keep(n->cache, a, key, (bytes){t.s, t.n});
 }
 
 static nvrtc_made make(const nvrtc *n, arena *a, const char *name, const char *cuda, const char *arch,
                        bool with_ptx, bool with_code, diag *d) {
-    nvrtc_made m = {.said = ""};
+    nvrtc_made m = {.log = ""};
     const char *key = n->cache ? key_of(n, a, name, cuda, arch, with_ptx) : NULL;
     if (key && find_made(n, a, key, &m)) return m;
     program p = compile(n, a, name, cuda, arch, with_code, d);
-    if (with_ptx) m.ptx = take_ptx(n, a, p, d);
+    if (with_ptx) m.ptx = read_ptx(n, a, p, d);
     if (with_code) {
-        m.code = take(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, &m.size, d);
-        m.said = log_of(n, a, p);
+        m.code = read_result(n, a, p, n->api->GetCUBINSize, n->api->GetCUBIN, &m.size, d);
+        m.log = log_of(n, a, p);
     }
     n->api->DestroyProgram(&p);
     if (key) keep_made(n, a, key, &m);

@@ -1,5 +1,5 @@
-// The descriptor as one block of bytes: structs, then arrays, then texts, with offsets instead of pointers, so that
-// it needs no relocation.
+// The descriptor as one block of bytes: structs, then arrays, then texts, with offsets instead of pointers,
+// so that it needs no relocation.
 #include "codegen/host/descriptor.h"
 #include "runtime-lite/onnxc.h"
 #include <string.h>

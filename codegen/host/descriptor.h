@@ -1,4 +1,5 @@
-// The descriptor, from which callers of arbitrary models learn a model's interface (layout: runtime-lite/onnxc.h).
+// The descriptor, from which callers of arbitrary models learn a model's interface (layout:
+// runtime-lite/onnxc.h).
 #ifndef ONNXC_CODEGEN_HOST_DESCRIPTOR_H
 #define ONNXC_CODEGEN_HOST_DESCRIPTOR_H
 #include "codegen/host/host.h"

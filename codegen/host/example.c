@@ -1,5 +1,5 @@
-// The output of --emit=example. In: a model's interface. Out: a program that runs the model once on zeros, with one
-// choice of the symbolic sizes, and its makefile.
+// The output of --emit=example. In: a model's interface. Out: a program that runs the model once on zeros,
+// with one choice of the symbolic sizes, and its makefile.
 #include "codegen/host/example.h"
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// The block of the object that contains the GPU's code: a head, the names of the functions, and images. The runtime
-// reads it (runtime-lite/core/runtime.h).
+// The block of the object that contains the GPU's code: a head, the names of the functions, and images. The
+// runtime reads it (runtime-lite/core/runtime.h).
 #include "codegen/gpu/gpu.h"
 #include "runtime-lite/core/runtime.h"
 #include <string.h>

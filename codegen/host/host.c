@@ -1,5 +1,5 @@
-// In: a program. Out: a module with every kernel scheduled for every variant, the host functions, constants and
-// the descriptor.
+// In: a program. Out: a module with every kernel scheduled for every variant, the host functions, constants
+// and the descriptor.
 #include "codegen/host/host.h"
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/descriptor.h"

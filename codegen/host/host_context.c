@@ -1,5 +1,5 @@
-// Models with a context: the head of the weights file, NAME_open and NAME_close, and what a run loads from its
-// context.
+// Models with a context: the head of the weights file, NAME_open and NAME_close, and what a run loads from
+// its context.
 #include "codegen/host/host_impl.h"
 #include "codegen/llvm/digest.h"
 #include "runtime-lite/core/runtime.h"

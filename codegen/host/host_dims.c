@@ -1,5 +1,5 @@
-// Dims in host code: symbols are read from the inputs' dims and checked, opaque dims are variables, and sizes are
-// computed with checks for overflow.
+// Dims in host code: symbols are read from the inputs' dims and checked, opaque dims are variables, and sizes
+// are computed with checks for overflow.
 #include "codegen/host/host_impl.h"
 #include "passes/schedule/common/emit_dim.h"
 
@@ -46,8 +46,8 @@ ins *to_index(host *h, ins *v) {
 }
 ins *host_index(host *h, const dim *d) { return to_index(h, host_dim(h, d)); }
 
-// ---------------------------------------------------------------- sizes
-// All values stay within +-max_size, so that sums of a few terms cannot overflow and products are easy to check.
+// ---------------------------------------------------------------- sizes All values stay within +-max_size,
+// so that sums of a few terms cannot overflow and products are easy to check.
 static int64_t max_size(const host *h) { return h->t->ptr_bits == 32 ? INT32_MAX : INT64_C(1) << 46; }
 
 static void add_condition(host *h, ins **large, ins *bad) { *large = lb_bin(&h->b, L_OR, *large, bad); }
@@ -91,8 +91,8 @@ static ins *size_sum(host *h, ins *x, ins *y, ins **large) {
     return sum;
 }
 
-// The operand of a minimum (above) or maximum (below). A number beyond all sizes ("as many as there are") is not an
-// error there, because the result is the other operand.
+// The operand of a minimum (above) or maximum (below). A number beyond all sizes ("as many as there are") is
+// not an error there, because the result is the other operand.
 static ins *size_limit(host *h, const dim *d, bool above, bool below, ins **large) {
     lbuild *b = &h->b;
     ins *high = lb_int(b, i64(), max_size(h)), *low = lb_int(b, i64(), -max_size(h));

@@ -1,6 +1,6 @@
-// The entry functions check all arguments before they write anything, then run the steps. The generic entry takes
-// flat arrays (one pointer for each input and output, and all dims). The typed entry fills such arrays from its
-// structs, or, if there is no generic entry, reads the structs directly.
+// The entry functions check all arguments before they write anything, then run the steps. The generic entry
+// takes flat arrays (one pointer for each input and output, and all dims). The typed entry fills such arrays
+// from its structs, or, if there is no generic entry, reads the structs directly.
 #include "codegen/host/host_impl.h"
 #include <string.h>
 

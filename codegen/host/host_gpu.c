@@ -1,6 +1,6 @@
-// Host code that drives a GPU: a run uses the context's stream, kernels become launches with an array of arguments,
-// and copies name the spaces of both sides. Failures return a code of runtime-lite/cuda/cuda.c and the driver's
-// message.
+// Host code that drives a GPU: a run uses the context's stream, kernels become launches with an array of
+// arguments, and copies name the spaces of both sides. Failures return a code of runtime-lite/cuda/cuda.c and
+// the driver's message.
 #include "codegen/gpu/gpu.h"
 #include "codegen/host/host_impl.h"
 #include "compiler/base/round.h"

@@ -1,5 +1,5 @@
-// Calls of library functions: buffers are passed as an array of pointers, numbers as an array of int64, and the
-// result selects a message of the step.
+// Calls of library functions: buffers are passed as an array of pointers, numbers as an array of int64, and
+// the result selects a message of the step.
 #include "codegen/host/host_impl.h"
 #include "ir/kernel/library.h"
 

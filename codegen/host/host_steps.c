@@ -276,8 +276,8 @@ static void region_steps(host *h, const region *r) {
     h->depth--;
 }
 
-// With heap buffers all steps are in a loop that runs once: failures leave it, and the code after it frees all
-// buffers that are still allocated.
+// With heap buffers all steps are in a loop that runs once: failures leave it, and the code after it frees
+// all buffers that are still allocated.
 void host_steps(host *h) {
     lbuild *b = &h->b;
     program *p = h->builder->p;

@@ -3,8 +3,9 @@
 
 // Every thread has its own scratch memory, reserved in the workspace for this number of threads.
 enum { SCRATCH_THREADS = 32 };
-// The least work of a thread, several times the cost of waking it (about 10 us). A vectorised multiply-add counts
-// 1, a weight that few of them read 4, and any other element 16, because it moves memory or computes functions.
+// The least work of a thread, several times the cost of waking it (about 10 us). A vectorised multiply-add
+// counts 1, a weight that few of them read 4, and any other element 16, because it moves memory or computes
+// functions.
 enum { WORK_BITS = 19, WEIGHT_WORK = 4, ELEMENT_WORK = 16 };
 
 void add_argument(host *h, arguments *a, ins *x) {
@@ -64,8 +65,8 @@ static ins *useful_threads(host *h, const kernel_code *c) {
     return lb_conv(b, L_ITRUNC, LK_I32, lb_bin(b, L_SMIN, blocks, most));
 }
 
-// ---------------------------------------------------------------- calls
-// void task(void *const *context, int64_t begin, int64_t end, int thread) runs the kernel on a range of tasks.
+// ---------------------------------------------------------------- calls void task(void *const *context,
+// int64_t begin, int64_t end, int thread) runs the kernel on a range of tasks.
 static const char *trampoline(host *h, const kernel_code *c) {
     const char *name = arena_printf(h->builder->arena, "%s_task", c->f->name);
     lfunc *f = lfunc_new(h->builder->m, name, lt(LK_VOID, 1));

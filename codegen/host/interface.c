@@ -1,5 +1,5 @@
-// In: a program's inputs and outputs. Out: the interface: identifiers that C and C++ accept, members of the two
-// structs, and the symbolic dims in order.
+// In: a program's inputs and outputs. Out: the interface: identifiers that C and C++ accept, members of the
+// two structs, and the symbolic dims in order.
 #include "codegen/host/interface.h"
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// A folder of files, each with a head that says what it is of and how long, then the bytes. In: keys. Out:
-// bytes that were kept under them. Files appear whole, by renaming, so compilations may share a folder.
+// In: keys. Out: the bytes stored under them, in a folder of files with a head (key, digest and size of the
+// contents). New files are renamed into place, so concurrent compilations can share a folder.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/digest.h"
 #include "compiler/base/fs.h"
@@ -41,7 +41,7 @@ cache *cache_open(arena *a, diag *d, const char *folder) {
     return c;
 }
 
-// Of this user: code that somebody else put there must not run.
+// Only files of this user, because their code runs.
 static bool is_own(int fd, off_t *bytes) {
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return false;
@@ -74,7 +74,7 @@ bool cache_find(const cache *c, arena *a, const char *key, bytes *content) {
     return found;
 }
 
-// Without the space, or the right, to keep it, it is not kept.
+// Errors, such as a full disk, are ignored: the cache then lacks the entry.
 void cache_keep(const cache *c, arena *a, const char *key, bytes content) {
     head h = {.bytes = content.n};
     memcpy(h.magic, magic, sizeof magic);
@@ -88,14 +88,14 @@ void cache_keep(const cache *c, arena *a, const char *key, bytes content) {
     if (!ok || rename(temporary, arena_printf(a, "%s/%s", c->folder, key))) unlink(temporary);
 }
 
-// ---------------------------------------------------------------- who compiles
+// ---------------------------------------------------------------- identity of the compiler
 typedef struct build_id {
-    uintptr_t inside; // an address of the code that is asked for
+    uintptr_t inside; // an address in the code to be identified
     digest *to;
     bool found;
 } build_id;
 
-// A program's or library's note that names its build: 12 bytes, "GNU", the id.
+// The build-id note of a program or library: 12 bytes, "GNU", the id.
 static void add_notes(build_id *b, const char *at, size_t n) {
     while (n >= sizeof(ElfW(Nhdr))) {
         ElfW(Nhdr) note;
@@ -107,11 +107,12 @@ static void add_notes(build_id *b, const char *at, size_t n) {
             digest_add(b->to, at + sizeof note + name, note.n_descsz);
             b->found = true;
         }
-        at += all, n -= all;
+        at += all;
+        n -= all;
     }
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *user) {
+static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
     build_id *b = user;
     bool inside = false;
     (void)size;
@@ -126,7 +127,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *user) {
     return inside;
 }
 
-// Builds without such a note are told by their file.
+// Builds without a build id are identified by their file.
 static void add_file(digest *to, const void *inside) {
     Dl_info found = {0};
     struct stat st;
@@ -137,7 +138,7 @@ static void add_file(digest *to, const void *inside) {
 
 static void add_build(digest *to, const void *inside) {
     build_id b = {.inside = (uintptr_t)inside, .to = to};
-    dl_iterate_phdr(look_at, &b);
+    dl_iterate_phdr(visit_object, &b);
     if (!b.found) add_file(to, inside);
 }
 

@@ -1,5 +1,5 @@
-// The compile cache (--cache DIR): what LLVM and NVRTC made, in files named by the digest of all that it was
-// made of. Whatever is wrong with a file only means that the code is compiled again.
+// The compile cache (--cache DIR): results of LLVM and NVRTC, in files named by the digest of their inputs. A
+// damaged file only causes a new compilation.
 #ifndef ONNXC_CODEGEN_LLVM_CACHE_H
 #define ONNXC_CODEGEN_LLVM_CACHE_H
 #include "compiler/base/bytes.h"
@@ -7,15 +7,15 @@
 
 typedef struct cache cache;
 
-// The folder is made where there is none; one that cannot be used is a fatal error.
+// Creates the folder if it does not exist. An unusable folder is a fatal error.
 cache *cache_open(arena *a, diag *d, const char *folder);
-// key: a name of 64 hexadecimal digits. Both may be called in several threads, with different arenas.
+// key: 64 hexadecimal digits. Both functions are thread-safe with different arenas.
 bool cache_find(const cache *c, arena *a, const char *key, bytes *content);
 void cache_keep(const cache *c, arena *a, const char *key, bytes content);
-// Of this build of onnxc and of its LLVM: others make other code.
+// Identifies this build of onnxc and its LLVM, since others may generate other code.
 const char *cache_identity(arena *a);
-// Of the program or library that has an address.
+// Identifies the program or library that contains an address.
 const char *cache_build(arena *a, const void *inside);
-// A key made of n texts.
+// The key of n texts.
 const char *cache_key(arena *a, const char *const *parts, int n);
 #endif

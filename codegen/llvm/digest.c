@@ -1,4 +1,4 @@
-// Digests, by LLVM's copy of BLAKE3. In: bytes, piece by piece. Out: text.
+// In: bytes, in any number of parts. Out: their digest as text, by LLVM's copy of BLAKE3.
 #include "codegen/llvm/digest.h"
 #include <llvm-c/blake3.h>
 

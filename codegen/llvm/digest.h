@@ -1,4 +1,4 @@
-// Digests of bytes (BLAKE3, 256 bits): the same bytes give the same digest, others another.
+// Digests of bytes (BLAKE3, 256 bits).
 #ifndef ONNXC_CODEGEN_LLVM_DIGEST_H
 #define ONNXC_CODEGEN_LLVM_DIGEST_H
 #include "compiler/base/arena.h"

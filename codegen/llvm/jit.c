@@ -1,5 +1,5 @@
-// Compiled kernels under the interpreter. Each kernel gets a caller that takes its arguments from an array,
-// so that C can call kernels of any signature.
+// Compiled kernels for the interpreter. C cannot call functions of arbitrary signature, so each kernel gets a
+// caller that reads the arguments from an array.
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "compiler/base/clock.h"
@@ -74,7 +74,10 @@ bool jit_kernel(void *user, struct interp *in, const kernel *k) {
     for (int i = 0; i < c->nbuffers; i++) args[n++] = (int64_t)(intptr_t)in->at[c->buffers[i]->id].data;
     for (int i = 0; i < c->ndims; i++) args[n++] = interp_dim(in, c->dims[i]);
     if (c->scratch) args[n++] = (int64_t)(intptr_t)scratch_of(j, interp_dim(in, c->scratch));
-    if (c->tasks) args[n++] = 0, args[n++] = interp_dim(in, c->tasks);
+    if (c->tasks) {
+        args[n++] = 0;
+        args[n++] = interp_dim(in, c->tasks);
+    }
     if (c->has_status) args[n++] = (int64_t)(intptr_t)&status;
     double start = clock_thread();
     j->call[k->id](args);

@@ -1,5 +1,5 @@
-// Kernels compiled into this process and called by the interpreter instead of being interpreted: a test form,
-// and the way in which large constants are folded.
+// Kernels compiled in this process, which the interpreter calls instead of interpreting them. Used to fold
+// large constants, and by tests.
 #ifndef ONNXC_CODEGEN_LLVM_JIT_H
 #define ONNXC_CODEGEN_LLVM_JIT_H
 #include "ir/kernel/interp.h"
@@ -7,11 +7,11 @@
 #include "passes/schedule/common/schedule.h"
 
 typedef struct jit jit;
-// All kernels of p for target t, which must be this machine.
+// Compiles all kernels of p for target t, which must be this machine.
 jit *jit_program(arena *a, diag *d, const program *p, const target *t);
 // For interp_hooks.kernel, with the jit as user.
 bool jit_kernel(void *user, struct interp *in, const kernel *k);
-// void NAME(const int64_t *args): a kernel's function with its arguments from an array, and NAME.
+// Builds void NAME(const int64_t *args), which calls the kernel with arguments from an array.
 void jit_build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d);
 const char *jit_caller_name(arena *a, const kernel *k);
 // Seconds spent in kernel k so far.

@@ -1,5 +1,5 @@
-// Debug information (-g): every function by its kernel's name, at its line of what --emit=loops writes, so
-// that debuggers and profilers name kernels and lead to their loops.
+// Debug information (-g): every function has its kernel's name and its line in the output of --emit=loops, so
+// that debuggers and profilers name kernels and refer to their loops.
 #include "codegen/llvm/llvm_impl.h"
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static unsigned count_lines(const char *s) {
     return n;
 }
 
-// Comments (#) stand above the head of a function.
+// Comments (#) precede the head of a function.
 static unsigned head_line(const char *s) {
     unsigned n = 0;
     while (*s == '#') {
@@ -40,7 +40,7 @@ static unsigned head_line(const char *s) {
     return n;
 }
 
-// Functions come in the module's order, also those that are not emitted.
+// Called for all functions in the module's order, so that lines are counted.
 void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (!e->debug) return;
     const char *text = lfunc_print(e->arena, f);

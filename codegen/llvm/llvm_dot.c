@@ -1,5 +1,5 @@
-// Dot products of bytes and halves within 32-bit lanes: one instruction where the target has it (x86 VNNI,
-// AArch64 usdot, ARM smlad), else products of halves (x86 pmaddwd) or plain multiplications. All give the
+// Dot products of bytes and 16-bit integers in 32-bit lanes: one instruction if the target has it (x86 VNNI,
+// AArch64 usdot, ARM smlad), otherwise 16-bit products (x86 pmaddwd) or plain multiplications. All have the
 // same bits.
 #include "codegen/llvm/llvm_impl.h"
 
@@ -41,7 +41,7 @@ static LLVMValueRef vpdpbusd(emit *e, int lanes, LLVMValueRef acc, LLVMValueRef 
     return call_target_intrinsic(e, name, args, 3);
 }
 
-// Signed times signed: b + 128 is unsigned, and 128 * c is taken off again.
+// Signed times signed: b + 128 is unsigned, so 128 * c is subtracted from the result.
 static LLVMValueRef x86_vnni(emit *e, const dot *d) {
     if (d->op == L_DOT4_US) return vpdpbusd(e, d->lanes, d->acc, d->b, d->c);
     LLVMValueRef offset = word(e, d->lanes, (int32_t)0x80808080u);
@@ -108,7 +108,7 @@ static LLVMValueRef arm_dsp(emit *e, const dot *d) {
 // ---------------------------------------------------------------- choice
 typedef LLVMValueRef dot_fn(emit *e, const dot *d);
 
-// The way for this target, and the most lanes that it takes at once (fewer: powers of two down to *least).
+// The function for this target, with its maximum of lanes, and minimum among smaller powers of two.
 static dot_fn *choose(const emit *e, lop op, int *most, int *least) {
     const target *t = e->t;
     *least = 4;

@@ -1,6 +1,6 @@
-// One function of loops into LLVM IR: blocks, loops, branches and calls. Variables are stack slots which
-// LLVM's mem2reg turns into values; loops test at their end behind one test for zero trips, so that the code
-// generator sees the shape it knows best.
+// In: a function of loops. Out: LLVM IR: blocks, loops, branches and calls. Variables are allocas, which
+// mem2reg turns into values. Loops are rotated (a guard, then the test at the end), the form that the code
+// generator handles best.
 #include "codegen/llvm/llvm_impl.h"
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void branch(emit *e, LLVMBasicBlockRef to) {
 
 static bool is_const(const ins *x) { return x->op == L_CONST; }
 
-// Iterations when they are known, else -1.
+// The trip count; -1: not constant.
 static int64_t constant_trips(const ins *x) {
     const ins *begin = x->args[0], *end = x->args[1], *step = x->args[2];
     if (!is_const(begin) || !is_const(end) || !is_const(step) || step->i <= 0) return -1;
@@ -202,7 +202,7 @@ static LLVMValueRef emit_ins(emit *e, const ins *x) {
     not_here(e, "no instruction");
 }
 
-// What stands behind a return or in a block that cannot be reached is dropped.
+// Instructions after a return are unreachable and dropped.
 static void emit_block(emit *e, const lblock *block) {
     for (const ins *x = block->first; x && !e->done; x = x->next) e->values[x->id] = emit_ins(e, x);
 }

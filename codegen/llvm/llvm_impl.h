@@ -6,11 +6,11 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-// Of a module in several pieces.
+// The partition of a module into pieces.
 typedef struct emit_plan {
-    const char **symbols; // by function: of kernels that are shared, else NULL
+    const char **symbols; // by function: the name of a shared kernel, else NULL
     int *piece;           // by function
-    int n;                // pieces
+    int n;                // number of pieces
 } emit_plan;
 
 typedef struct emit {
@@ -18,7 +18,7 @@ typedef struct emit {
     arena *arena;
     diag *diag;
     emit_kind kind;
-    const emit_plan *plan; // NULL: everything in one piece
+    const emit_plan *plan; // NULL: one piece
     int piece;
     LLVMContextRef context;
     LLVMModuleRef module;
@@ -26,12 +26,12 @@ typedef struct emit {
     LLVMTargetMachineRef machine;
     LLVMTypeRef kinds[LK_PTR + 1];
     map symbols;            // name in the loops -> LLVMValueRef
-    const char *llvm_error; // first error that LLVM's diagnostics reported
+    const char *llvm_error; // first error reported by LLVM's diagnostics
     bytes out;
     LLVMDIBuilderRef debug; // -g, else NULL
     LLVMMetadataRef debug_file;
-    unsigned debug_line; // of the next function in the text of the loops
-    // Of the function being emitted:
+    unsigned debug_line; // line of the next function in the text of the loops
+    // The function being emitted:
     const lfunc *f;
     const target *t;
     LLVMValueRef fn;
@@ -51,7 +51,7 @@ LLVMBasicBlockRef new_block(emit *e, const char *name);
 void enter_block(emit *e, LLVMBasicBlockRef block);
 LLVMValueRef call_intrinsic(emit *e, const char *name, LLVMTypeRef *overloads, int noverloads,
                             LLVMValueRef *args, int nargs);
-// One of the target's own intrinsics, which are not overloaded.
+// A target-specific intrinsic, which is not overloaded.
 LLVMValueRef call_target_intrinsic(emit *e, const char *name, LLVMValueRef *args, int nargs);
 LLVMValueRef splat(emit *e, LLVMValueRef scalar, int lanes);
 // Lanes from..from+n of a vector.
@@ -70,13 +70,13 @@ LLVMTypeRef function_type(emit *e, ltype result, const ltype *params, int n);
 void add_extension_attributes(emit *e, LLVMValueRef call, bool is_call, ltype result, const ltype *params,
                               const dtype *dtypes, int n);
 LLVMValueRef symbol_value(emit *e, const char *name);
-// Symbol under which equal kernels of all models are one; NULL: the kernel refers to things of its own
+// The symbol by which linkers merge equal kernels of all models; NULL: the kernel refers to symbols of its
 // module.
 const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f);
 bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const struct cache *c, arena *a,
                       diag *d);
-// Whether function i is mentioned in e's piece.
+// Whether e's piece refers to function i.
 bool emits_mention(const emit *e, int i);
-// The digest of all that the object of e is made of.
+// The digest of all inputs of e's object.
 const char *emission_key(const emit *e);
 #endif

@@ -1,12 +1,12 @@
-// Arithmetic, comparisons, conversions and lanes of loops into LLVM IR. Nothing here becomes a library call
-// on a target that the legaliser prepared the function for.
+// In: arithmetic, comparisons, conversions and operations on lanes. Out: LLVM IR, without library calls if
+// the legaliser prepared the function for the target.
 #include "codegen/llvm/llvm_impl.h"
 #include <string.h>
 
 static LLVMValueRef arg(emit *e, const ins *x, int i) { return value_of(e, x->args[i]); }
 static bool is_float(const ins *x) { return lkind_is_float(x->type.kind); }
 
-// What stands for an instruction in LLVM: an opcode or predicate for integers, one for floats, an intrinsic.
+// LLVM's opcode or predicate for integers, the one for floats, or the intrinsic.
 static const struct {
     int ints, floats;
     const char *intrinsic;
@@ -110,13 +110,14 @@ static LLVMValueRef emit_shuffle(emit *e, const ins *x) {
 // ---------------------------------------------------------------- arithmetic
 static bool is_strict(const emit *e) { return e->f->strict_fp || e->t->fp == FP_STRICT; }
 
-// Where it is an instruction; elsewhere LLVM would call a library function.
+// Without the instruction LLVM would call a library function.
 static bool has_fma(const emit *e, ltype t) {
     return e->t->fma && (t.kind == LK_F32 || (t.kind == LK_F64 && e->t->f64));
 }
 
-// Nothing but L_MULADD may fuse: contraction or reassociation elsewhere would undo the rounding tricks of the
-// elementary functions. No flag says so, since LLVM drops it where another product is the same.
+// Only L_MULADD may be fused: other contraction or reassociation would break the exact arithmetic of the
+// elementary functions. Fast-math flags cannot express this, since LLVM drops them when it merges equal
+// products.
 static LLVMValueRef emit_muladd(emit *e, const ins *x) {
     if (x->op == L_FMA || (!is_strict(e) && has_fma(e, x->type))) return call_same(e, "llvm.fma", x);
     return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, arg(e, x, 0), arg(e, x, 1), ""), arg(e, x, 2), "");
@@ -129,8 +130,8 @@ static LLVMValueRef combine_floats(emit *e, lop op, LLVMValueRef a, LLVMValueRef
     return LLVMBuildSelect(e->b, LLVMBuildFCmp(e->b, p, a, b, ""), a, b, "");
 }
 
-// Floats: the upper half onto the lower one until one lane is left: the same order, hence the same bits, on
-// every target. An odd lane is carried along.
+// Adds the upper half to the lower one until one lane is left, in the same order, hence with the same bits,
+// on every target. An odd lane is added to the first one.
 static LLVMValueRef reduce_floats(emit *e, lop op, LLVMValueRef v, int lanes) {
     while (lanes > 1) {
         int half = lanes / 2;
@@ -169,7 +170,7 @@ static LLVMValueRef emit_cast(emit *e, const ins *x, LLVMOpcode op) {
     return LLVMBuildCast(e->b, op, arg(e, x, 0), type_of(e, x->type), "");
 }
 
-// Integers that are as wide as pointers may be reinterpreted as such.
+// Bitcasts include those between pointers and integers of the same width.
 static LLVMValueRef emit_bitcast(emit *e, const ins *x) {
     bool from = x->args[0]->type.kind == LK_PTR, to = x->type.kind == LK_PTR;
     if (from != to) return emit_cast(e, x, from ? LLVMPtrToInt : LLVMIntToPtr);

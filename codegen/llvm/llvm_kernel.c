@@ -1,6 +1,5 @@
-// Content names. Of kernels: two kernels with the same instructions, compiled for the same target with the
-// same options, get the same name, whatever their node is called. Linkers then keep one of them (COMDAT).
-// Of whole emissions: what the compile cache keeps them under.
+// Names by content. Kernels with the same instructions, target and options get the same name, whatever their
+// node is called, and linkers keep one of them (COMDAT). The compile cache stores emissions under such names.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"
 #include "ir/loops/weights.h"
@@ -11,7 +10,7 @@
 typedef struct hasher {
     llvm_blake3_hasher h;
     const lmodule *m;
-    bool own; // refers to something of this module
+    bool own; // refers to symbols of this module
 } hasher;
 
 static void add(hasher *h, const void *p, size_t n) { llvm_blake3_hasher_update(&h->h, p, n); }

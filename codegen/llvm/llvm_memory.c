@@ -1,6 +1,6 @@
-// Loads, stores and addresses of loops into LLVM IR. Addresses are byte offsets with constant parts last, so
-// that neighbouring accesses share a base register. Partial vectors are masked where the target can, else
-// they go through a small stack buffer, element by element.
+// In: loads, stores and addresses. Out: LLVM IR. Addresses are byte offsets with constants last, so that
+// neighbouring accesses share a base register. Partial vectors are masked if the target has masks, otherwise
+// copied element by element through a stack buffer.
 #include "codegen/llvm/llvm_impl.h"
 
 static LLVMTypeRef index_type(const emit *e) { return e->kinds[e->t->ptr_bits == 64 ? LK_I64 : LK_I32]; }
@@ -21,16 +21,18 @@ static LLVMValueRef to_index(emit *e, const ins *x) {
 
 static bool const_operand(const ins *x, const ins **other, int64_t *c) {
     const ins *a = x->args[0], *b = x->args[1];
-    if (b->op == L_CONST) return *other = a, *c = b->i, true;
-    if (a->op != L_CONST || x->op == L_SHL) return false;
-    return *other = b, *c = a->i, true;
+    bool swapped = b->op != L_CONST;
+    if (swapped && (a->op != L_CONST || x->op == L_SHL)) return false;
+    *other = swapped ? b : a;
+    *c = swapped ? a->i : b->i;
+    return true;
 }
 
 static int64_t wrapping_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static int64_t wrapping_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-// ptr + index * scale bytes: index is taken apart into x * scale + constant as far as it goes. Wrapping
-// arithmetic allows that only when the index is as wide as a pointer.
+// ptr + index * scale bytes. Splits the index into x * scale + constant as far as possible, which wrapping
+// arithmetic allows only for indices as wide as a pointer.
 static LLVMValueRef address(emit *e, LLVMValueRef ptr, const ins *index, int64_t scale) {
     int64_t constant = 0, c;
     const ins *other;
@@ -53,7 +55,7 @@ static LLVMValueRef element_address(emit *e, const ins *x, lkind k) {
 }
 
 // ---------------------------------------------------------------- whole values
-// Truth values are bytes in memory.
+// Booleans are bytes in memory.
 static LLVMValueRef load_at(emit *e, LLVMValueRef p, ltype t, int align) {
     bool truth = t.kind == LK_I1;
     ltype stored = truth ? lt(LK_I8, t.lanes) : t;
@@ -76,8 +78,7 @@ static bool has_masks(const emit *e, ltype t) {
     return bits >= e->t->masked_least;
 }
 
-// Lanes below n. The comparison is made in integers as wide as the elements (which have room for every lane
-// number).
+// The mask of lanes below n, compared in integers as wide as the elements, which can hold every lane number.
 static LLVMValueRef lane_mask(emit *e, const ins *n, ltype t) {
     static const lkind by_bytes[9] = {[1] = LK_I8, [2] = LK_I16, [4] = LK_I32, [8] = LK_I64};
     lkind k = by_bytes[kind_bytes(e, t.kind)];
@@ -172,7 +173,7 @@ static LLVMValueRef lane_address(emit *e, const ins *x, lkind k, int i) {
                        LLVMBuildMul(e->b, at, index_const(e, kind_bytes(e, k)), ""));
 }
 
-// Lane by lane: on a Cascade Lake server the gathers of AVX-512 took twice the time of that.
+// Lane by lane: on a Cascade Lake server AVX-512's gathers took twice as long.
 static LLVMValueRef emit_gather(emit *e, const ins *x) {
     if (x->type.lanes == 1) return load_at(e, element_address(e, x, x->type.kind), x->type, 0);
     LLVMValueRef v = LLVMGetPoison(type_of(e, x->type));
@@ -192,7 +193,7 @@ static LLVMValueRef emit_scatter(emit *e, const ins *x) {
     return NULL;
 }
 
-// ---------------------------------------------------------------- the others
+// ---------------------------------------------------------------- fields, atomics, prefetches
 static LLVMValueRef field_address(emit *e, const ins *x) {
     LLVMValueRef p = value_of(e, x->args[0]);
     return x->i ? byte_offset(e, p, index_const(e, x->i)) : p;
@@ -215,7 +216,7 @@ static LLVMValueRef emit_store(emit *e, const ins *x) {
     return store_at(e, element_address(e, x, v->type.kind), value_of(e, v), v->type, x->align);
 }
 
-// To the second cache, for reading.
+// For reading, into the L2 cache.
 static LLVMValueRef emit_prefetch(emit *e, const ins *x) {
     LLVMValueRef p = address(e, value_of(e, x->args[0]), x->args[1], 1);
     LLVMTypeRef type = LLVMTypeOf(p);

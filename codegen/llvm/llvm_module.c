@@ -1,5 +1,5 @@
-// The module around the functions: symbols with their linkage and visibility, attributes, sections, COMDATs
-// and the flags that become ELF notes.
+// Module-level IR: symbols with linkage and visibility, attributes, sections, COMDATs, and flags that become
+// ELF notes.
 #include "codegen/llvm/llvm_impl.h"
 #include "ir/loops/weights.h"
 #include <llvm-c/Comdat.h>
@@ -18,7 +18,7 @@ static LLVMAttributeRef enum_attribute(emit *e, const char *name, uint64_t value
     return LLVMCreateEnumAttribute(e->context, LLVMGetEnumAttributeKindForName(name, strlen(name)), value);
 }
 
-// Calling conventions want narrow integers widened by their sign; some also 32-bit ones.
+// Calling conventions require narrow integers to be extended by their sign; some also 32-bit ones.
 static const char *extension(const emit *e, ltype t, dtype dt) {
     const target *m = e->m->target;
     if (t.lanes > 1) return NULL;
@@ -48,7 +48,7 @@ static void set_flag(emit *e, LLVMValueRef fn, const char *name, uint64_t value)
     LLVMAddAttributeAtIndex(fn, (unsigned)LLVMAttributeFunctionIndex, enum_attribute(e, name, value));
 }
 
-// No "min-legal-vector-width": with it LLVM would split 512-bit vectors.
+// Without "min-legal-vector-width", because LLVM would then split 512-bit vectors.
 static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     const target *t = f->target;
     set_flag(e, fn, "nounwind", 0);
@@ -58,7 +58,7 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
     if (t->size_level) set_flag(e, fn, "optsize", 0);
     if (t->size_level == 2) set_flag(e, fn, "minsize", 0);
     if (f->kernel) set_flag(e, fn, "noinline", 0);
-    // Else vectors that are spilled straddle cache lines.
+    // Spilled vectors must not straddle cache lines.
     if (f->kernel && t->vector_bits > 128) set_text(fn, "stackrealign", "");
     if (t->hosted) {
         if (!t->arch.no_unwind_tables) set_flag(e, fn, "uwtable", 2);
@@ -76,20 +76,23 @@ static void set_attributes(emit *e, const lfunc *f, LLVMValueRef fn) {
 static LLVMValueRef add_function(emit *e, const lfunc *f, const char *name) {
     ltype *types = ARENA_ARRAY(e->arena, ltype, f->params.n);
     dtype *dtypes = ARENA_ARRAY(e->arena, dtype, f->params.n);
-    for (int i = 0; i < f->params.n; i++) types[i] = f->params.at[i].type, dtypes[i] = f->params.at[i].dtype;
+    for (int i = 0; i < f->params.n; i++) {
+        types[i] = f->params.at[i].type;
+        dtypes[i] = f->params.at[i].dtype;
+    }
     LLVMValueRef fn = LLVMAddFunction(e->module, name, function_type(e, f->result, types, f->params.n));
     add_extension_attributes(e, fn, false, f->result, types, dtypes, f->params.n);
     return fn;
 }
 
-// Equal kernels are one function under their content's name; the node's name is a local label on it.
+// Equal kernels are one function, named by content. The node's name is a local alias.
 static LLVMValueRef name_kernel(emit *e, const lfunc *f, LLVMValueRef fn) {
     LLVMValueRef label = LLVMAddAlias2(e->module, LLVMGlobalGetValueType(fn), 0, fn, f->name);
     LLVMSetLinkage(label, LLVMInternalLinkage);
     return label;
 }
 
-// Passes drop labels that nothing refers to, unless they are listed in this variable.
+// Passes drop aliases without references, unless this variable lists them.
 static void name_kernels(emit *e) {
     LLVMValueRef *labels = ARENA_ARRAY(e->arena, LLVMValueRef, e->m->funcs.n);
     int n = 0;
@@ -117,7 +120,7 @@ static LLVMValueRef declare_kernel(emit *e, const lfunc *f, const char *symbol) 
     return fn;
 }
 
-// Of another piece: linked to when the pieces become one object.
+// A function of another piece, linked when the pieces are joined.
 static LLVMValueRef declare_elsewhere(emit *e, const lfunc *f, const char *symbol) {
     LLVMValueRef fn = LLVMGetNamedFunction(e->module, symbol);
     if (fn) return fn;
@@ -126,7 +129,7 @@ static LLVMValueRef declare_elsewhere(emit *e, const lfunc *f, const char *symbo
     return fn;
 }
 
-// Host code, in the first piece, refers to all kernels; kernels that are shared to nothing of the module.
+// Host code, in the first piece, refers to all kernels. Shared kernels have no references.
 bool emits_mention(const emit *e, int i) {
     return !e->plan || !e->m->funcs.at[i]->body || e->piece == 0 || e->plan->piece[i] == e->piece;
 }
@@ -172,7 +175,7 @@ static LLVMValueRef declare_data(emit *e, const ldata *d, bool large) {
 LLVMValueRef symbol_value(emit *e, const char *name) {
     LLVMValueRef v = map_get(&e->symbols, name);
     if (v) return v;
-    // Something of the runtime: as a function it can be called and its address taken.
+    // A symbol of the runtime. Declared as a function, it can be called and its address taken.
     v = LLVMAddFunction(e->module, name, LLVMFunctionType(e->kinds[LK_VOID], NULL, 0, 0));
     map_put(&e->symbols, name, v);
     return v;

@@ -1,4 +1,4 @@
-// The way of a module through LLVM: context, functions, passes, machine code, bytes in the arena.
+// In: a module. Out: bytes in the arena, by LLVM: context, functions, passes, machine code.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"
 #include "codegen/target/llvm_guard.h"
@@ -9,8 +9,8 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <string.h>
 
-// The loops are written the way the code generator likes them, so little is left to do. For size LLVM's own
-// pipeline finds more.
+// Schedules emit loops in their final form, so few passes are needed. For size, LLVM's own pipeline is
+// better.
 static const char *pipeline(const target *t) {
     if (t->size_level) return "default<Oz>";
     if (t->opt == 0) return "function(mem2reg)";
@@ -30,8 +30,8 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
     LLVMDisposeMessage(s);
 }
 
-// Freestanding code for a system's own triple is linked into its programs, which may lie anywhere. 32-bit
-// code would need a symbol of the linker for that.
+// Freestanding code for a hosted triple is linked into position-independent programs. 32-bit code would need
+// the linker's _GLOBAL_OFFSET_TABLE_ for that.
 static bool joins_programs(const target *t) { return t->ptr_bits == 64 && strstr(t->triple, "-linux"); }
 
 static void open_machine(emit *e) {
@@ -65,7 +65,7 @@ static void open_types(emit *e) {
     memcpy(e->kinds, kinds, sizeof kinds);
 }
 
-// The module's name goes into the object's file symbol: the model's, never a path.
+// The module's name becomes the object's file symbol, so it is the model's name and not a path.
 static void open_module(emit *e) {
     e->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(e->context, on_diagnostic, e);
@@ -172,13 +172,17 @@ static bytes emit_guarded(emit *e) {
     return e->out;
 }
 
-bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d) {
+static emit *emit_new(const lmodule *m, emit_kind kind, arena *a, diag *d) {
     emit *e = ARENA_NEW(a, emit);
     *e = (emit){.m = m, .arena = a, .diag = d, .kind = kind, .symbols = {.arena = a}};
-    return emit_guarded(e);
+    return e;
 }
 
-// -g describes more than what the key is made of.
+bytes llvm_emit(const lmodule *m, emit_kind kind, arena *a, diag *d) {
+    return emit_guarded(emit_new(m, kind, a, d));
+}
+
+// Debug information depends on more than the key.
 static bytes emit_or_find(emit *e, const cache *c) {
     if (!c || e->m->debug_info) return emit_guarded(e);
     const char *key = emission_key(e);
@@ -189,14 +193,12 @@ static bytes emit_or_find(emit *e, const cache *c) {
 }
 
 bytes llvm_emit_piece(const lmodule *m, const emit_plan *plan, int piece, const cache *c, arena *a, diag *d) {
-    emit *e = ARENA_NEW(a, emit);
-    *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_OBJECT, .symbols = {.arena = a}};
-    e->plan = plan, e->piece = piece;
+    emit *e = emit_new(m, EMIT_OBJECT, a, d);
+    e->plan = plan;
+    e->piece = piece;
     return emit_or_find(e, c);
 }
 
 bytes llvm_emit_loadable(const lmodule *m, const emit_means *by, arena *a, diag *d) {
-    emit *e = ARENA_NEW(a, emit);
-    *e = (emit){.m = m, .arena = a, .diag = d, .kind = EMIT_LOADABLE, .symbols = {.arena = a}};
-    return emit_or_find(e, by ? by->cache : NULL);
+    return emit_or_find(emit_new(m, EMIT_LOADABLE, a, d), by ? by->cache : NULL);
 }

@@ -1,6 +1,6 @@
-// Large modules in pieces, each compiled in an LLVM context of its own: the first has the host code, the
-// others kernels that refer to nothing of the module. What lies in which piece follows from the module alone,
-// so that the object is the same however many threads there are.
+// Compiles large modules in pieces, each in its own LLVM context: the first contains the host code, the
+// others contain kernels without references to the module. The partition depends on the module only, so the
+// object does not depend on the number of threads.
 #include "codegen/llvm/cache.h"
 #include "codegen/llvm/llvm_impl.h"
 #include "codegen/object/elf.h"
@@ -23,10 +23,10 @@ typedef struct work {
     piece *pieces;
 } work;
 
-// ---------------------------------------------------------------- what goes where
+// ---------------------------------------------------------------- partition
 static bool is_splittable(const lmodule *m) { return m->target->hosted && !m->debug_info; }
 
-// Kernels of one name are one kernel: they go into the piece of the first.
+// Equal kernels have the same name and belong to the piece of the first one.
 static emit_plan *make_plan(const lmodule *m, arena *a) {
     emit_plan *p = ARENA_NEW(a, emit_plan);
     map first = {.arena = a};
@@ -64,7 +64,7 @@ static void compile_piece(void *user, int i) {
     else p->failed = true;
 }
 
-// The messages of the first piece that failed; what others said is as good as unsaid.
+// Reports the last message of the first piece that failed.
 static void check_pieces(const work *w, diag *d) {
     for (int i = 0; i < w->plan->n; i++) {
         const piece *p = &w->pieces[i];

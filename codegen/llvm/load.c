@@ -115,7 +115,7 @@ static const void *data_address(arena *a, const ldata *d) {
     return at;
 }
 
-// Linking happens at the first look-up: done here, so that an undefined symbol is reported now.
+// The first lookup links the code. Forces it, so that undefined symbols are reported here.
 static void link_now(loaded *l, const lmodule *m) {
     for (int i = 0; i < m->funcs.n; i++) {
         if (!m->funcs.at[i]->body) continue;

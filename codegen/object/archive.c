@@ -1,4 +1,4 @@
-// Archive bytes in, members out; members in, archive bytes out.
+// Reads archives into members and writes members as archives.
 // Layout: magic, symbol index ("/" or "/SYM64/"), long names ("//"), members; each with a 60-byte text
 // header, padded to even length.
 #include "codegen/object/archive.h"
@@ -105,7 +105,7 @@ static layout plan(arena *a, diag *d, const archive *r) {
 }
 
 static void put_header(const sink *to, const char *name, uint64_t size) {
-    char header[2 * HEADER]; // what is longer than HEADER was refused by check_sizes
+    char header[2 * HEADER]; // check_sizes rejects headers longer than HEADER
     snprintf(header, sizeof header, "%-16s%-12d%-6d%-6d%-8s%-10" PRIu64 "`\n", name, 0, 0, 0, "644", size);
     sink_addn(to, header, HEADER);
 }

@@ -1,7 +1,7 @@
-// Relocatable ELF in, the same with data sections out. Old sections keep their numbers and symbols theirs:
-// data that code refers to are undefined symbols already and become defined in place, others are appended as
-// globals, so relocations and groups stay as they are. Layout: header, sections in order, new sections,
-// section headers.
+// In: a relocatable ELF object. Out: the object with data sections. Sections and symbols keep their numbers,
+// so relocations and groups stay valid: data that code refers to are already undefined symbols and become
+// defined, other data are appended as globals. Layout: header, sections in order, new sections, section
+// headers.
 #include "codegen/object/elf_impl.h"
 #include "compiler/base/outfile.h"
 #include "compiler/base/round.h"
@@ -14,62 +14,26 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "structures are read and written as they are laid out in memory");
 enum { SECTIONS_MOST = 0xfeff, LARGE_FLAG = 0x10000000 };
 
-// ---------------------------------------------------------------- between the classes
-static Elf64_Ehdr widen_header(const Elf32_Ehdr *h) {
-    Elf64_Ehdr w = {.e_type = h->e_type,
-                    .e_machine = h->e_machine,
-                    .e_version = h->e_version,
-                    .e_entry = h->e_entry,
-                    .e_shoff = h->e_shoff,
-                    .e_flags = h->e_flags,
-                    .e_ehsize = h->e_ehsize,
-                    .e_shentsize = h->e_shentsize,
-                    .e_shnum = h->e_shnum,
-                    .e_shstrndx = h->e_shstrndx};
-    memcpy(w.e_ident, h->e_ident, EI_NIDENT);
-    return w;
-}
-
-static Elf32_Ehdr narrow_header(const Elf64_Ehdr *h) {
-    Elf32_Ehdr n = {.e_type = h->e_type,
-                    .e_machine = h->e_machine,
-                    .e_version = h->e_version,
-                    .e_shoff = (Elf32_Off)h->e_shoff,
-                    .e_flags = h->e_flags,
-                    .e_ehsize = h->e_ehsize,
-                    .e_shentsize = h->e_shentsize,
-                    .e_shnum = h->e_shnum,
-                    .e_shstrndx = h->e_shstrndx};
-    memcpy(n.e_ident, h->e_ident, EI_NIDENT);
-    return n;
-}
-
-static Elf64_Shdr widen_section(const Elf32_Shdr *s) {
-    return (Elf64_Shdr){s->sh_name, s->sh_type, s->sh_flags, s->sh_addr,      s->sh_offset,
-                        s->sh_size, s->sh_link, s->sh_info,  s->sh_addralign, s->sh_entsize};
-}
-
-static Elf32_Shdr narrow_section(const Elf64_Shdr *s) {
-    return (Elf32_Shdr){s->sh_name,
-                        s->sh_type,
-                        (Elf32_Word)s->sh_flags,
-                        (Elf32_Addr)s->sh_addr,
-                        (Elf32_Off)s->sh_offset,
-                        (Elf32_Word)s->sh_size,
-                        s->sh_link,
-                        s->sh_info,
-                        (Elf32_Word)s->sh_addralign,
-                        (Elf32_Word)s->sh_entsize};
-}
-
-static Elf64_Sym widen_symbol(const Elf32_Sym *s) {
-    return (Elf64_Sym){s->st_name, s->st_info, s->st_other, s->st_shndx, s->st_value, s->st_size};
-}
-
-static Elf32_Sym narrow_symbol(const Elf64_Sym *s) {
-    return (Elf32_Sym){s->st_name, (Elf32_Addr)s->st_value, (Elf32_Word)s->st_size, s->st_info, s->st_other,
-                       s->st_shndx};
-}
+// ---------------------------------------------------------------- classes
+// The same struct of class C (Elf32, Elf64).
+#define HEADER_OF(C, h)                                                                                      \
+    (C##_Ehdr) {                                                                                             \
+        .e_type = (h)->e_type, .e_machine = (h)->e_machine, .e_version = (h)->e_version,                     \
+        .e_entry = (C##_Addr)(h)->e_entry, .e_shoff = (C##_Off)(h)->e_shoff, .e_flags = (h)->e_flags,        \
+        .e_ehsize = (h)->e_ehsize, .e_shentsize = (h)->e_shentsize, .e_shnum = (h)->e_shnum,                 \
+        .e_shstrndx = (h)->e_shstrndx                                                                        \
+    }
+#define SECTION_OF(C, s)                                                                                     \
+    (C##_Shdr) {                                                                                             \
+        (s)->sh_name, (s)->sh_type, (C##_Off)(s)->sh_flags, (C##_Addr)(s)->sh_addr, (C##_Off)(s)->sh_offset, \
+            (C##_Off)(s)->sh_size, (s)->sh_link, (s)->sh_info, (C##_Off)(s)->sh_addralign,                   \
+            (C##_Off)(s)->sh_entsize                                                                         \
+    }
+#define SYMBOL_OF(C, s)                                                                                      \
+    (C##_Sym) {                                                                                              \
+        .st_name = (s)->st_name, .st_info = (s)->st_info, .st_other = (s)->st_other,                         \
+        .st_shndx = (s)->st_shndx, .st_value = (C##_Addr)(s)->st_value, .st_size = (C##_Off)(s)->st_size     \
+    }
 
 // ---------------------------------------------------------------- reading
 _Noreturn void elf_broken(const elf_object *o, const char *why) {
@@ -92,7 +56,8 @@ static void read_header(elf_object *o) {
     else {
         Elf32_Ehdr h;
         memcpy(&h, part(o, 0, sizeof h), sizeof h);
-        o->header = widen_header(&h);
+        o->header = HEADER_OF(Elf64, &h);
+        memcpy(o->header.e_ident, h.e_ident, EI_NIDENT);
     }
     if (o->header.e_type != ET_REL) elf_broken(o, "it is not relocatable");
     if (!o->header.e_shnum) elf_broken(o, "it has no sections, or too many");
@@ -105,7 +70,10 @@ static void read_sections(elf_object *o) {
         Elf64_Shdr s;
         Elf32_Shdr narrow;
         if (o->wide) memcpy(&s, at, sizeof s);
-        else memcpy(&narrow, at, sizeof narrow), s = widen_section(&narrow);
+        else {
+            memcpy(&narrow, at, sizeof narrow);
+            s = SECTION_OF(Elf64, &narrow);
+        }
         bool empty = s.sh_type == SHT_NOBITS || s.sh_type == SHT_NULL;
         bytes content = {empty ? NULL : part(o, s.sh_offset, s.sh_size), empty ? 0 : s.sh_size};
         VEC_PUSH(o->arena, &o->sections, s);
@@ -127,7 +95,10 @@ static void read_symbols(elf_object *o) {
         Elf32_Sym narrow;
         const char *from = (const char *)table.at + at;
         if (o->wide) memcpy(&s, from, sizeof s);
-        else memcpy(&narrow, from, sizeof narrow), s = widen_symbol(&narrow);
+        else {
+            memcpy(&narrow, from, sizeof narrow);
+            s = SYMBOL_OF(Elf64, &narrow);
+        }
         VEC_PUSH(o->arena, &o->symbols, s);
     }
 }
@@ -178,7 +149,6 @@ elf_file *elf_read(arena *a, diag *d, bytes file, const char *what) {
 }
 
 // ---------------------------------------------------------------- adding data
-// A string table that grows.
 uint32_t elf_add_string(elf_object *o, text *table, const char *s) {
     if (table->n + strlen(s) + 1 > UINT32_MAX)
         diag_fatal_missing(o->diag, NULL, "the object has too many symbol names");
@@ -193,7 +163,7 @@ static text copy_table(elf_object *o, int section) {
     return t;
 }
 
-// Name to number.
+// Name -> number.
 static map undefined_symbols(elf_object *o) {
     map m = {.arena = o->arena};
     for (int i = 1; i < o->symbols.n; i++)
@@ -214,7 +184,7 @@ static void check_data(elf_object *o, const lmodule *m) {
                        (long long)total, m->target->triple);
 }
 
-// Adds section and symbol of each datum; contents follow when the file is written.
+// Adds a section and a symbol for each datum. The contents are written later.
 static void add_data(elf_object *o, const lmodule *m, text *names, text *section_names) {
     map undefined = undefined_symbols(o);
     bool large = data_is_large(m);
@@ -243,13 +213,13 @@ bytes elf_encode_symbols(const elf_object *o) {
     size_t size = o->wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
     char *table = arena_calloc(o->arena, (size_t)o->symbols.n, size);
     for (int i = 0; i < o->symbols.n; i++) {
-        Elf32_Sym narrow = narrow_symbol(&o->symbols.at[i]);
+        Elf32_Sym narrow = SYMBOL_OF(Elf32, &o->symbols.at[i]);
         memcpy(table + (size_t)i * size, o->wide ? (void *)&o->symbols.at[i] : (void *)&narrow, size);
     }
     return (bytes){table, (size_t)o->symbols.n * size};
 }
 
-static void set_content(elf_object *o, int section, bytes content) {
+void elf_set_content(elf_object *o, int section, bytes content) {
     o->contents.at[section] = content;
     o->sections.at[section].sh_size = content.n;
 }
@@ -286,7 +256,8 @@ void elf_lay_out(elf_object *o) {
 }
 
 static void put_header(writer *w, const elf_object *o) {
-    Elf32_Ehdr narrow = narrow_header(&o->header);
+    Elf32_Ehdr narrow = HEADER_OF(Elf32, &o->header);
+    memcpy(narrow.e_ident, o->header.e_ident, EI_NIDENT);
     if (o->wide) put(w, &o->header, sizeof o->header);
     else put(w, &narrow, sizeof narrow);
 }
@@ -294,7 +265,7 @@ static void put_header(writer *w, const elf_object *o) {
 static void put_section_headers(writer *w, const elf_object *o) {
     pad_to(w, o->header.e_shoff);
     for (int i = 0; i < o->sections.n; i++) {
-        Elf32_Shdr narrow = narrow_section(&o->sections.at[i]);
+        Elf32_Shdr narrow = SECTION_OF(Elf32, &o->sections.at[i]);
         if (o->wide) put(w, &o->sections.at[i], sizeof(Elf64_Shdr));
         else put(w, &narrow, sizeof narrow);
     }
@@ -321,11 +292,14 @@ void elf_write(arena *a, diag *d, bytes file, const lmodule *m, const sink *to) 
     check_data(&o, m);
     text names = copy_table(&o, o.strtab), other = {0};
     text *section_names = &names;
-    if (o.shstrtab != o.strtab) other = copy_table(&o, o.shstrtab), section_names = &other;
+    if (o.shstrtab != o.strtab) {
+        other = copy_table(&o, o.shstrtab);
+        section_names = &other;
+    }
     add_data(&o, m, &names, section_names);
-    set_content(&o, o.strtab, (bytes){names.s, names.n});
-    if (section_names == &other) set_content(&o, o.shstrtab, (bytes){other.s, other.n});
-    set_content(&o, o.symtab, elf_encode_symbols(&o));
+    elf_set_content(&o, o.strtab, (bytes){names.s, names.n});
+    if (section_names == &other) elf_set_content(&o, o.shstrtab, (bytes){other.s, other.n});
+    elf_set_content(&o, o.symtab, elf_encode_symbols(&o));
     elf_lay_out(&o);
     elf_object_write(&o, m, to);
 }

@@ -1,4 +1,5 @@
-// A relocatable ELF object taken apart, 32 bits widened to 64. Shared by the files that change objects.
+// A relocatable ELF object in memory, with 64-bit structs for both classes. Shared by the files that change
+// objects.
 #ifndef ONNXC_CODEGEN_OBJECT_ELF_IMPL_H
 #define ONNXC_CODEGEN_OBJECT_ELF_IMPL_H
 #include "codegen/object/elf.h"
@@ -21,9 +22,10 @@ _Noreturn void elf_broken(const elf_object *o, const char *why);
 elf_object elf_object_read(arena *a, diag *d, bytes file, const char *what);
 const char *elf_string_at(const elf_object *o, int table, uint32_t at);
 const char *elf_section_name(const elf_object *o, int i);
-uint32_t elf_add_string(elf_object *o, text *table, const char *s); // its place in the table
+uint32_t elf_add_string(elf_object *o, text *table, const char *s); // its offset
 bytes elf_encode_symbols(const elf_object *o);
+void elf_set_content(elf_object *o, int section, bytes content);
 void elf_lay_out(elf_object *o);
-// The last sections are m's data, whose contents are made now; m may be NULL.
+// The last sections are m's data, which are streamed; m may be NULL.
 void elf_object_write(const elf_object *o, const lmodule *m, const sink *to);
 #endif

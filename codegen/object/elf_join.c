@@ -1,6 +1,6 @@
-// Several relocatable objects in, one out, as "ld -r" makes it but with no section joined to another.
-// Sections and symbols get new numbers; relocations and groups are rewritten to these. Local symbols come
-// first, as ELF wants it; a global one is defined where any of the objects defines it.
+// In: several relocatable objects. Out: one, as from "ld -r", but without merging sections. Sections and
+// symbols are renumbered, also in relocations and groups. Local symbols come first, as ELF requires; a global
+// symbol is defined if any of the objects defines it.
 #include "codegen/object/elf_impl.h"
 #include <string.h>
 
@@ -23,7 +23,7 @@ static bool is_table(const elf_object *o, int i) {
     return i == o->symtab || i == o->strtab || i == o->shstrtab;
 }
 
-// What an object has once, whatever is in it.
+// Sections of which an object has one.
 static bool is_once(const elf_object *o, int i) {
     static const char *const names[] = {".note.GNU-stack", ".note.gnu.property", ".comment"};
     const char *name = elf_section_name(o, i);
@@ -32,7 +32,7 @@ static bool is_once(const elf_object *o, int i) {
     return o->sections.at[i].sh_type >= SHT_LOPROC && strstr(name, "attributes");
 }
 
-static void take_section(join *j, part *p, int i) {
+static void add_part_section(join *j, part *p, int i) {
     Elf64_Shdr s = p->o.sections.at[i];
     s.sh_name = elf_add_string(&j->all, &j->names, elf_section_name(&p->o, i));
     p->section[i] = j->all.sections.n;
@@ -40,25 +40,26 @@ static void take_section(join *j, part *p, int i) {
     VEC_PUSH(j->all.arena, &j->all.contents, p->o.contents.at[i]);
 }
 
-static void take_sections(join *j, part *p, bool first) {
+static void add_part_sections(join *j, part *p, bool first) {
     p->section = ARENA_ARRAY(j->all.arena, int, p->o.sections.n + 1);
     for (int i = 1; i < p->o.sections.n; i++) {
         int type = (int)p->o.sections.at[i].sh_type;
-        bool addresses = type == 0x6fff4c03; // SHT_LLVM_ADDRSIG: symbols by number, for linkers that fold
+        bool addresses =
+            type == 0x6fff4c03; // SHT_LLVM_ADDRSIG: numbers of symbols, for identical code folding
         if (is_table(&p->o, i) || addresses || (!first && is_once(&p->o, i))) continue;
-        take_section(j, p, i);
+        add_part_section(j, p, i);
     }
 }
 
 // ---------------------------------------------------------------- symbols
 static bool is_local(const Elf64_Sym *s) { return ELF64_ST_BIND(s->st_info) == STB_LOCAL; }
 
-static bool lies_in_section(const Elf64_Sym *s) {
+static bool is_in_section(const Elf64_Sym *s) {
     return s->st_shndx != SHN_UNDEF && s->st_shndx < SHN_LORESERVE;
 }
 
 static bool is_left_out(const part *p, const Elf64_Sym *s) {
-    if (!lies_in_section(s)) return false;
+    if (!is_in_section(s)) return false;
     if (s->st_shndx >= p->o.sections.n) elf_broken(&p->o, "a symbol is not in any section");
     return !p->section[s->st_shndx];
 }
@@ -66,7 +67,7 @@ static bool is_left_out(const part *p, const Elf64_Sym *s) {
 static Elf64_Sym moved_symbol(join *j, const part *p, const Elf64_Sym *s) {
     Elf64_Sym own = *s;
     if (is_left_out(p, s)) elf_broken(&p->o, "the section of a symbol was left out");
-    if (lies_in_section(s)) own.st_shndx = (Elf64_Section)p->section[s->st_shndx];
+    if (is_in_section(s)) own.st_shndx = (Elf64_Section)p->section[s->st_shndx];
     own.st_name =
         s->st_name ? elf_add_string(&j->all, &j->names, elf_string_at(&p->o, p->o.strtab, s->st_name)) : 0;
     return own;
@@ -77,7 +78,7 @@ static int add_symbol(join *j, Elf64_Sym s) {
     return j->all.symbols.n - 1;
 }
 
-static void take_locals(join *j, part *p, bool first) {
+static void add_part_locals(join *j, part *p, bool first) {
     p->symbol = ARENA_ARRAY(j->all.arena, int, p->o.symbols.n + 1);
     for (int i = 1; i < p->o.symbols.n; i++) {
         const Elf64_Sym *s = &p->o.symbols.at[i];
@@ -87,8 +88,8 @@ static void take_locals(join *j, part *p, bool first) {
     }
 }
 
-// What a library's part defines is for the other parts alone.
-static void take_inner(join *j, part *p) {
+// Symbols defined by parts of a library become local.
+static void add_part_inner(join *j, part *p) {
     for (int i = 1; i < p->o.symbols.n; i++) {
         Elf64_Sym s = p->o.symbols.at[i];
         const char *name = elf_string_at(&p->o, p->o.strtab, s.st_name);
@@ -100,7 +101,7 @@ static void take_inner(join *j, part *p) {
     }
 }
 
-static void take_globals(join *j, part *p) {
+static void add_part_globals(join *j, part *p) {
     for (int i = 1; i < p->o.symbols.n; i++) {
         const Elf64_Sym *s = &p->o.symbols.at[i];
         if (is_local(s) || p->symbol[i]) continue;
@@ -120,7 +121,7 @@ static void take_globals(join *j, part *p) {
     }
 }
 
-// ---------------------------------------------------------------- what refers to them
+// ---------------------------------------------------------------- relocations and groups
 static int new_symbol(const part *p, uint64_t old) {
     if (old >= (uint64_t)p->o.symbols.n) elf_broken(&p->o, "it refers to a symbol that it does not contain");
     return p->symbol[old];
@@ -132,7 +133,7 @@ static int new_section(const part *p, uint64_t old) {
     return p->section[old];
 }
 
-// An entry is the offset, then the symbol's number over the type; what follows stays.
+// An entry is the offset, then the symbol's number and the type, then possibly an addend.
 static bytes renumber_relocations(const part *p, const Elf64_Shdr *s, bytes content) {
     size_t entry = s->sh_entsize, info = p->o.wide ? 8 : 4;
     char *own = arena_grow(p->o.arena, content.at, content.n, content.n + 1);
@@ -153,7 +154,7 @@ static bytes renumber_relocations(const part *p, const Elf64_Shdr *s, bytes cont
     return (bytes){own, content.n};
 }
 
-// A word of flags, then the sections that belong together.
+// A word of flags, then the numbers of the sections.
 static bytes renumber_group(const part *p, bytes content) {
     uint32_t *own = memcpy(arena_alloc(p->o.arena, content.n + 4), content.at, content.n);
     for (size_t i = 1; i < content.n / 4; i++) own[i] = (uint32_t)new_section(p, own[i]);
@@ -199,11 +200,6 @@ static void add_tables(join *j, int locals) {
     o->header.e_shstrndx = (Elf64_Half)o->shstrtab;
 }
 
-static void set_content(elf_object *o, int section, bytes content) {
-    o->contents.at[section] = content;
-    o->sections.at[section].sh_size = content.n;
-}
-
 bytes elf_join(arena *a, diag *d, const bytes *objects, int n, int inner, const char *what) {
     join j = {.parts = ARENA_ARRAY(a, part, n), .n = n, .names = {.arena = a}, .globals = {.arena = a}};
     for (int i = 0; i < n; i++) j.parts[i].o = elf_object_read(a, d, objects[i], what);
@@ -213,15 +209,15 @@ bytes elf_join(arena *a, diag *d, const bytes *objects, int n, int inner, const 
     VEC_PUSH(a, &j.all.sections, (Elf64_Shdr){0});
     VEC_PUSH(a, &j.all.contents, (bytes){0});
     VEC_PUSH(a, &j.all.symbols, (Elf64_Sym){0});
-    for (int i = 0; i < n; i++) take_sections(&j, &j.parts[i], i == 0);
-    for (int i = 0; i < n; i++) take_locals(&j, &j.parts[i], i == 0);
-    for (int i = inner; i < n; i++) take_inner(&j, &j.parts[i]);
+    for (int i = 0; i < n; i++) add_part_sections(&j, &j.parts[i], i == 0);
+    for (int i = 0; i < n; i++) add_part_locals(&j, &j.parts[i], i == 0);
+    for (int i = inner; i < n; i++) add_part_inner(&j, &j.parts[i]);
     int locals = j.all.symbols.n;
-    for (int i = 0; i < n; i++) take_globals(&j, &j.parts[i]);
+    for (int i = 0; i < n; i++) add_part_globals(&j, &j.parts[i]);
     add_tables(&j, locals);
     for (int i = 0; i < n; i++) renumber(&j, &j.parts[i]);
-    set_content(&j.all, j.all.strtab, (bytes){j.names.s, j.names.n});
-    set_content(&j.all, j.all.symtab, elf_encode_symbols(&j.all));
+    elf_set_content(&j.all, j.all.strtab, (bytes){j.names.s, j.names.n});
+    elf_set_content(&j.all, j.all.symtab, elf_encode_symbols(&j.all));
     elf_lay_out(&j.all);
     text t = {.arena = a};
     sink to = sink_text(&t);

@@ -1,4 +1,4 @@
-// Object and runtime in, .a, .so or program out. The linker is a child process whose messages become
+// In: object and runtime. Out: .a, .so or program. The linker is a child process, whose messages become
 // diagnostics.
 #include "codegen/object/link.h"
 #include "codegen/object/archive.h"
@@ -44,12 +44,12 @@ static bytes map_file(arena *a, diag *d, const char *path) {
 
 static bool exists(const char *path) { return access(path, F_OK) == 0; }
 
-// Where files that are needed for a while lie: beside the product, but not beside a device.
-static const char *workplace(arena *a, const outfile *product, const char *path, const lmodule *m) {
+// Path prefix of temporary files: beside the product, unless that is a device.
+static const char *temporary_prefix(arena *a, const outfile *product, const char *path, const lmodule *m) {
     return strcmp(outfile_temporary(product), path) == 0 ? arena_printf(a, "/tmp/onnxc-%s", m->name) : path;
 }
 
-// The object with its data, in a file beside the product for as long as it is needed.
+// A temporary file with the object and its data.
 static outfile *write_object(arena *a, diag *d, bytes object, const lmodule *m, const char *product) {
     outfile *f = outfile_open(a, d, arena_printf(a, "%s.o", product), false);
     sink to = outfile_sink(f);
@@ -63,7 +63,7 @@ void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_
                   const char *path) {
     archive r = {0};
     outfile *f = outfile_open(a, d, path, false),
-            *file = write_object(a, d, object, m, workplace(a, f, path, m));
+            *file = write_object(a, d, object, m, temporary_prefix(a, f, path, m));
     bytes content = map_file(a, d, outfile_temporary(file));
     VEC_PUSH(a, &r.members, (archive_member){arena_printf(a, "%s.o", m->name), content});
     if (o->runtime) {
@@ -76,7 +76,7 @@ void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_
     outfile_discard(file);
 }
 
-// ---------------------------------------------------------------- the runtime inside of an object
+// ---------------------------------------------------------------- objects with the runtime
 static bool is_always_there(const char *name) {
     static const char *const there[] = {"memcpy", "memmove", "memset", "memcmp"};
     for (int i = 0; i < 4; i++)
@@ -84,7 +84,7 @@ static bool is_always_there(const char *name) {
     return false;
 }
 
-// What the compiler that made the runtime calls: integer divisions, floats on machines without them.
+// The runtime may call its compiler's support library: integer division, software floating point.
 static void warn_of_undefined(arena *a, diag *d, const archive *r, const char *runtime) {
     map known = {.arena = a};
     text t = {.arena = a};
@@ -162,11 +162,11 @@ static text read_to_end(arena *a, int fd) {
     return t;
 }
 
-// Each line that it said is a message of its own.
-static _Noreturn void report_linker(diag *d, const char *linker, char *said, int status) {
+// Reports each line of the linker's output as a message.
+static _Noreturn void report_linker(diag *d, const char *linker, char *output, int status) {
     enum { SHOWN = 12 };
     int n = 0;
-    for (char *line = said; line && *line; n++) {
+    for (char *line = output; line && *line; n++) {
         char *end = strchr(line, '\n');
         if (end) *end = 0;
         if (*line && n < SHOWN) diag_error(d, NULL, "%s", line);
@@ -194,15 +194,14 @@ static void run_linker(arena *a, diag *d, strings *args) {
         close(pipes[0]);
         diag_fatal(d, NULL, "cannot start the linker '%s': %s", args->at[0], strerror(failed));
     }
-    text said = read_to_end(a, pipes[0]);
+    text output = read_to_end(a, pipes[0]);
     leftovers_wait(d->leftovers, child, &status);
     if (!WIFEXITED(status) || WEXITSTATUS(status))
-        report_linker(d, args->at[0], (char *)text_str(&said), status);
+        report_linker(d, args->at[0], (char *)text_str(&output), status);
 }
 
-// ---------------------------------------------------------------- its arguments
-// Folders under the system root that may hold libraries and are there: Debian's, its cross compilers', the
-// others'.
+// ---------------------------------------------------------------- the linker's arguments Existing library
+// folders under the system root: those of Debian, of its cross compilers, of other distributions.
 static strings library_folders(arena *a, const link_options *o, const target *t) {
     const char *root = o->sysroot ? o->sysroot : "", *triple = t->folder;
     const char *const all[] = {arena_printf(a, "%s/usr/lib/%s", root, triple),
@@ -212,7 +211,7 @@ static strings library_folders(arena *a, const link_options *o, const target *t)
                                arena_printf(a, "%s/lib64", root),
                                arena_printf(a, "%s/usr/lib", root),
                                arena_printf(a, "%s/lib", root)};
-    enum { NAMED = 3 }; // the others hold libraries of one machine only
+    enum { NAMED = 3 }; // the others contain libraries of the host only
     strings found = {0};
     for (size_t i = 0; i < (o->sysroot || target_is_host_arch(t) ? sizeof all / sizeof *all : NAMED); i++)
         if (exists(all[i])) VEC_PUSH(a, &found, all[i]);
@@ -238,11 +237,11 @@ static void add_all(arena *a, strings *to, const char *const *from, int n) {
 typedef struct job {
     const link_options *o;
     const target *t;
-    const char *linker, *object, *path, *out; // path: the final name, out: the one to write
-    bool shared, stays;                       // stays: threads may run its code when it is closed
+    const char *linker, *object, *path, *out; // path: the final name; out: the temporary one
+    bool shared, stays;                       // stays: threads may run its code after dlclose
 } job;
 
-// A C compiler knows its own libraries.
+// A C compiler finds its own libraries.
 static void compiler_arguments(arena *a, const job *j, strings *args) {
     ADD(j->shared ? "-shared" : NULL, "-o", j->out, "-Wl,--fatal-warnings", "-Wl,-z,now");
     if (j->shared) ADD(arena_printf(a, "-Wl,-soname,%s", base_name(j->path)), "-Wl,--exclude-libs,ALL");
@@ -266,7 +265,7 @@ static void program_start(arena *a, diag *d, const job *j, const strings *folder
     ADD("-pie", "--dynamic-linker", j->t->loader, start, prologue);
 }
 
-// A shared library may be linked without a C library at hand: the program that opens it has one.
+// A shared library can be linked without a C library, since the program that opens it has one.
 static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     strings folders = library_folders(a, j->o, j->t);
     const char *libc = find_file(a, &folders, "libc.so");
@@ -285,7 +284,7 @@ static void lld_arguments(arena *a, diag *d, const job *j, strings *args) {
     if (!j->shared) ADD(find_file(a, &folders, "crtn.o"));
 }
 
-// The runtime's threads wait for work for as long as the process lives.
+// The runtime's threads wait for work as long as the process lives.
 static bool starts_threads(const lmodule *m) {
     for (int i = 0; i < m->funcs.n; i++)
         if (strcmp(m->funcs.at[i]->name, "onnxc_rt_parallel") == 0) return true;
@@ -296,7 +295,7 @@ static void link_file(arena *a, diag *d, bytes object, const lmodule *m, const l
                       const char *path, bool shared) {
     strings args = {0};
     outfile *output = outfile_open(a, d, path, true), *linked = output;
-    const char *product = workplace(a, output, path, m);
+    const char *product = temporary_prefix(a, output, path, m);
     if (product != path) linked = outfile_open(a, d, product, true);
     outfile *input = write_object(a, d, object, m, product);
     job j = {o,

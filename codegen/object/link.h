@@ -1,5 +1,5 @@
-// Finished products from an object: static library (object and the runtime's members that it needs), shared
-// library and program (through LLD or another linker). All are written whole or not at all.
+// In: an object. Out: a static library (with the runtime's members that it needs), a shared library or a
+// program (by LLD or another linker). Files are written atomically.
 #ifndef ONNXC_CODEGEN_OBJECT_LINK_H
 #define ONNXC_CODEGEN_OBJECT_LINK_H
 #include "compiler/base/bytes.h"
@@ -8,13 +8,13 @@
 typedef struct link_options {
     const char *linker;         // NULL: ld.lld beside the program or in PATH; a C compiler is used as such
     const char *sysroot;        // NULL: "/"
-    const char *runtime;        // libonnxc-rt.a for the target; NULL: none is needed
-    const char *program_folder; // where onnxc lies; NULL: unknown
+    const char *runtime;        // libonnxc-rt.a for the target; NULL: not needed
+    const char *program_folder; // folder of onnxc; NULL: unknown
     VEC(const char *) inputs;   // more objects and libraries, for programs
 } link_options;
 
-// The object with those of the runtime's members inside that it needs, under local names. What these need but
-// do not have (besides memcpy and its like) is a warning.
+// The object with the runtime's members that it needs, under local names. Other undefined symbols of these
+// members (except memcpy and the like) cause a warning.
 bytes link_runtime(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o);
 // object: from llvm_emit (EMIT_OBJECT); m: its module, for the data.
 void link_archive(arena *a, diag *d, bytes object, const lmodule *m, const link_options *o, const char *path);

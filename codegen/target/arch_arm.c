@@ -2,37 +2,20 @@
 #include "codegen/target/target_impl.h"
 #include <string.h>
 
-// As in gcc, the CPU determines the architecture of the triple: arm-none-eabi with -mcpu=cortex-m4 is thumbv7em.
-static const spelling arm_cpu_arch[] = {{"cortex-m0", "thumbv6m"},
-                                        {"cortex-m1", "thumbv6m"},
-                                        {"sc000", "thumbv6m"},
-                                        {"cortex-m23", "thumbv8m.base"},
-                                        {"cortex-m33", "thumbv8m.main"},
-                                        {"cortex-m35p", "thumbv8m.main"},
-                                        {"star-mc1", "thumbv8m.main"},
-                                        {"cortex-m52", "thumbv8.1m.main"},
-                                        {"cortex-m55", "thumbv8.1m.main"},
-                                        {"cortex-m85", "thumbv8.1m.main"},
-                                        {"cortex-m3", "thumbv7m"},
-                                        {"sc300", "thumbv7m"},
-                                        {"cortex-m4", "thumbv7em"},
-                                        {"cortex-m7", "thumbv7em"},
-                                        {"cortex-r4", "armv7r"},
-                                        {"cortex-r5", "armv7r"},
-                                        {"cortex-r7", "armv7r"},
-                                        {"cortex-r8", "armv7r"},
-                                        {"cortex-r52", "armv8r"},
-                                        {"cortex-r82", "armv8r"},
-                                        {"cortex-a5", "armv7a"},
-                                        {"cortex-a7", "armv7a"},
-                                        {"cortex-a8", "armv7a"},
-                                        {"cortex-a9", "armv7a"},
-                                        {"cortex-a12", "armv7a"},
-                                        {"cortex-a15", "armv7a"},
-                                        {"cortex-a17", "armv7a"},
-                                        {NULL, NULL}};
-static const spelling arm_march[] = {{"armv6-m", "thumbv6m"},
-                                     {"armv6s-m", "thumbv6m"},
+// As in gcc, the CPU determines the architecture of the triple: arm-none-eabi with -mcpu=cortex-m4 is
+// thumbv7em.
+static const spelling arm_cpu_arch[] = {
+    {"cortex-m0 cortex-m1 sc000", "thumbv6m"},
+    {"cortex-m23", "thumbv8m.base"},
+    {"cortex-m33 cortex-m35p star-mc1", "thumbv8m.main"},
+    {"cortex-m52 cortex-m55 cortex-m85", "thumbv8.1m.main"},
+    {"cortex-m3 sc300", "thumbv7m"},
+    {"cortex-m4 cortex-m7", "thumbv7em"},
+    {"cortex-r4 cortex-r5 cortex-r7 cortex-r8", "armv7r"},
+    {"cortex-r52 cortex-r82", "armv8r"},
+    {"cortex-a5 cortex-a7 cortex-a8 cortex-a9 cortex-a12 cortex-a15 cortex-a17", "armv7a"},
+    {NULL, NULL}};
+static const spelling arm_march[] = {{"armv6-m armv6s-m", "thumbv6m"},
                                      {"armv7-m", "thumbv7m"},
                                      {"armv7e-m", "thumbv7em"},
                                      {"armv8-m.base", "thumbv8m.base"},
@@ -40,8 +23,7 @@ static const spelling arm_march[] = {{"armv6-m", "thumbv6m"},
                                      {"armv8.1-m.main", "thumbv8.1m.main"},
                                      {"armv6", "armv6"},
                                      {"armv6k", "armv6k"},
-                                     {"armv7", "armv7a"},
-                                     {"armv7-a", "armv7a"},
+                                     {"armv7 armv7-a", "armv7a"},
                                      {"armv7ve", "armv7ve"},
                                      {"armv7-r", "armv7r"},
                                      {"armv8-a", "armv8a"},
@@ -52,14 +34,12 @@ static const spelling arm_fpu[] = {{"auto", ""},
                                    {"fpv4-sp-d16", "+vfp4d16sp"},
                                    {"fpv5-sp-d16", "+fp-armv8d16sp"},
                                    {"fpv5-d16", "+fp-armv8d16"},
-                                   {"vfp", "+vfp2"},
-                                   {"vfpv2", "+vfp2"},
+                                   {"vfp vfpv2", "+vfp2"},
                                    {"vfpv3", "+vfp3"},
                                    {"vfpv3-d16", "+vfp3d16"},
                                    {"vfpv4", "+vfp4"},
                                    {"vfpv4-d16", "+vfp4d16"},
-                                   {"neon", "+neon"},
-                                   {"neon-vfpv3", "+neon"},
+                                   {"neon neon-vfpv3", "+neon"},
                                    {"neon-fp16", "+neon,+fp16"},
                                    {"neon-vfpv4", "+neon,+vfp4"},
                                    {"fp-armv8", "+fp-armv8"},
@@ -79,17 +59,12 @@ static const spelling arm_extension[] = {{"fp", "+vfp4d16sp"},      {"fp.sp", "+
                                          {"nocdecp0", ""},          {NULL, NULL}};
 static void arm_arch_from_cpu(target_names *n, arena *a) {
     const char *now = triple_part(a, n->triple, 0), *best = NULL;
-    size_t best_length = 0;
     if (!n->cpu || (strcmp(now, "arm") && strcmp(now, "thumb"))) return;
-    for (const spelling *p = arm_cpu_arch; p->gcc; p++) {
-        size_t length = strlen(p->gcc);
-        if (strncmp(n->cpu, p->gcc, length) || length <= best_length) continue;
-        best = p->llvm;
-        best_length = length;
-    }
+    for (size_t length = strlen(n->cpu); length && !best; length--) // "cortex-m0plus" like "cortex-m0"
+        best = find_spelling(arm_cpu_arch, n->cpu, length);
     // Cortex-A and Neoverse CPUs that are not listed: the 32-bit state of ARMv8.
-    if (!best) best = !strncmp(n->cpu, "cortex-a", 8) || !strncmp(n->cpu, "neoverse", 8) ? "armv8a" : now;
-    n->triple = triple_with_part(a, n->triple, 0, best);
+    bool recent = flag_after(n->cpu, "cortex-a") || flag_after(n->cpu, "neoverse");
+    n->triple = triple_with_part(a, n->triple, 0, best ? best : recent ? "armv8a" : now);
 }
 
 static void set_cpu(target_names *n, arena *a, diag *d, const char *value) {

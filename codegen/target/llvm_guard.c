@@ -1,6 +1,6 @@
-// The fatal-error handler of the process. A longjmp must not unwind LLVM's frames, since they contain members of
-// global lists. So guarded work runs on a separate thread while the caller waits; if LLVM would end the process, that
-// thread sleeps forever with its stack intact, and the caller continues with the message.
+// The fatal-error handler of the process. A longjmp must not unwind LLVM's frames, since they contain members
+// of global lists. So guarded work runs on a separate thread while the caller waits; if LLVM would end the
+// process, that thread sleeps forever with its stack intact, and the caller continues with the message.
 #include "codegen/target/llvm_guard.h"
 #include <errno.h>
 #include <llvm-c/Core.h>

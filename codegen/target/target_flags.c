@@ -1,11 +1,15 @@
-// In: gcc's machine flags (-mcpu=, -march=, -mthumb, -mfloat-abi=, -mfpu=, -mabi=, -m32, -mavx2 ...), which build
-// systems already have. Out: LLVM's triple, CPU and features.
+// In: gcc's machine flags (-mcpu=, -march=, -mthumb, -mfloat-abi=, -mfpu=, -mabi=, -m32, -mavx2 ...), which
+// build systems already have. Out: LLVM's triple, CPU and features.
 #include "codegen/target/target_impl.h"
 #include <string.h>
 
 const char *find_spelling(const spelling *table, const char *gcc, size_t n) {
     for (; table->gcc; table++)
-        if (strlen(table->gcc) == n && !memcmp(table->gcc, gcc, n)) return table->llvm;
+        for (const char *s = table->gcc; *s; s += strspn(s, " ")) {
+            size_t length = strcspn(s, " ");
+            if (length == n && !memcmp(s, gcc, n)) return table->llvm;
+            s += length;
+        }
     return NULL;
 }
 

@@ -53,10 +53,10 @@ ARCHS(DECLARE)
 // target_flags.c
 void names_add_features(target_names *n, const char *list); // "+x,-y"
 void names_apply_flags(target_names *n, arena *a, diag *d, const char *const *flags, int nflags);
-// "+dsp+nofp" after a CPU or an architecture. Extensions that the table lacks are errors, or LLVM's features if
-// d is NULL.
+// "+dsp+nofp" after a CPU or an architecture. Extensions that the table lacks are errors, or LLVM's features
+// if d is NULL.
 typedef struct spelling {
-    const char *gcc, *llvm;
+    const char *gcc, *llvm; // gcc: one or several words
 } spelling;
 void names_add_extensions(target_names *n, arena *a, diag *d, const spelling *table, const char *list);
 // LLVM's spelling of the first n characters; NULL: the table, which ends with {NULL, NULL}, lacks it.

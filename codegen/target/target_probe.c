@@ -1,7 +1,8 @@
 // Queries the features of a CPU. LLVM's C interface has no such query, but the inliner compares features: it
-// inlines a function only if the caller has every feature of the callee. So a caller for the CPU calls one empty
-// function per feature in question, compiled for the same CPU plus that feature; the calls that disappear are the
-// features that the CPU has. On RISC-V the inliner does not compare features, but assembly has the ISA string.
+// inlines a function only if the caller has every feature of the callee. So a caller for the CPU calls one
+// empty function per feature in question, compiled for the same CPU plus that feature; the calls that
+// disappear are the features that the CPU has. On RISC-V the inliner does not compare features, but assembly
+// has the ISA string.
 #include "codegen/target/target_impl.h"
 #include <llvm-c/Core.h>
 #include <llvm-c/Error.h>
@@ -163,8 +164,8 @@ static char sign_of(const char *list, const char *name, size_t length) {
     return 0;
 }
 
-// The list of this machine's features is closed under implication, so if it contains every feature asked for, no
-// query is needed.
+// The list of this machine's features is closed under implication, so if it contains every feature asked for,
+// no query is needed.
 static bool read_host_list(const char *features, const char *const *names, int n, bool *has) {
     char *host = *features ? LLVMGetHostCPUFeatures() : NULL;
     bool known = host && !strcmp(host, features);

@@ -198,8 +198,8 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
     return t;
 }
 
-// Shared memory of a block on every GPU that runs code for these architectures, which includes later ones with the
-// same first digit: 8.x and 12.x have 99 KiB, Hopper and the data centre's Blackwell 227 KiB.
+// Shared memory of a block on every GPU that runs code for these architectures, which includes later ones
+// with the same first digit: 8.x and 12.x have 99 KiB, Hopper and the data centre's Blackwell 227 KiB.
 static int shared_memory_of(const char *archs) {
     int least = archs ? 227 << 10 : 64 << 10;
     for (const char *s = archs; s && (s = strstr(s, "sm_")); s += 3) {

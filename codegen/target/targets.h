@@ -1,5 +1,5 @@
-// In: triple, CPU, features and gcc's machine flags as given on the command line. Out: a `target`, whose facts
-// schedules, legaliser and emitters ask for. An unknown name is an error that lists similar names.
+// In: triple, CPU, features and gcc's machine flags as given on the command line. Out: a `target`, whose
+// facts schedules, legaliser and emitters ask for. An unknown name is an error that lists similar names.
 #ifndef ONNXC_CODEGEN_TARGET_TARGETS_H
 #define ONNXC_CODEGEN_TARGET_TARGETS_H
 #include "compiler/base/arena.h"
