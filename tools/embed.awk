@@ -6,5 +6,5 @@ BEGIN {
     print "const library_source library_sources[] = {"
 }
 FNR == 1 { close_file(); open = 1; name = FILENAME; sub(/.*\//, "", name); printf "    {\"%s\",\n", name }
-{ gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "     \"%s\\n\"\n", $0 }
+{ gsub(/\\/, "&&"); gsub(/"/, "\\\""); printf "     \"%s\\n\"\n", $0 }
 END { close_file(); print "    {0, 0},\n};" }

@@ -8,7 +8,7 @@ function put(line) {
         seen[name] = 1
         if (head[3] == "device") device[name] = 1
     } else if (name != "") {
-        gsub(/\\/, "\\\\", line)
+        gsub(/\\/, "&&", line)
         gsub(/"/, "\\\"", line)
         text[name, cuda] = text[name, cuda] "\n     \"" line "\\n\""
     }

@@ -315,11 +315,11 @@ static buffer *io_buffer(program *p, const char *name, buffer_role role, value *
 }
 
 static const char *hand_function(const buffer *b, bool take) {
-    if (b->holds) return take ? "value_take" : "value_give";
-    return b->dtype != DT_STRING ? NULL : take ? "string_take" : "string_give";
+    if (b->holds) return take ? "value_import" : "value_export";
+    return b->dtype != DT_STRING ? NULL : take ? "string_import" : "string_export";
 }
 
-// Encodes the type for value_take; returns the number of numbers.
+// Encodes the type for value_import; returns the number of numbers.
 static int taken_numbers(program *p, const type *t, dim **numbers, int n) {
     int64_t code[3] = {t->kind == TYPE_OPTIONAL   ? 0
                        : t->kind == TYPE_SEQUENCE ? 2

@@ -1,17 +1,16 @@
-/* Library functions: anything that is not a loop nest (sorting, selection, strings, sequences) is portable C,
+/* Library functions: computations that are not loop nests (sorting, selection, strings, sequences) in portable C,
  * one function per file, linked only if a model uses it. All have the same signature. The program's step
  * (ir/kernel/program.h, STEP_LIB) passes the buffers written, then those read (NULL: omitted), and numbers:
- * sizes, attributes, dtypes. The return value is 0, or the number of the step's message that says what is
- * wrong with the data.
+ * sizes, attributes, dtypes. The return value is 0, or the number of the step's message about invalid data.
  *
- * They need nothing but memcpy and its like, and take scratch memory as buffers; only those that make strings
- * and sequences allocate, through *call. The same text is the interpreter's meaning, what objects link with
- * (libonnxc-rt) and a part of emitted C: C99, one static name for each helper in all files. */
+ * They need only memcpy and the like, and their scratch memory is a buffer; only functions that create strings
+ * and values allocate memory, in the list *call. The interpreter runs the same code, objects link with it
+ * (libonnxc-rt), and emitted C contains its text: C99, with names of static functions unique among all files. */
 #ifndef ONNXC_LIB_H
 #define ONNXC_LIB_H
 #include "runtime-lite/lib/lib_base.h"
 
-/* X(name, whether it allocates) */
+/* X(name, whether it allocates memory) */
 #define ONNXC_LIBRARY(X)                                                                                     \
     X(map_part, 0)                                                                                           \
     X(map_rows, 1)                                                                                           \
@@ -31,23 +30,23 @@
     X(string_constants, 0)                                                                                   \
     X(string_count, 0)                                                                                       \
     X(string_equal, 0)                                                                                       \
+    X(string_export, 1)                                                                                      \
     X(string_find, 0)                                                                                        \
-    X(string_give, 1)                                                                                        \
+    X(string_import, 0)                                                                                      \
     X(string_match, 0)                                                                                       \
     X(string_normalize, 1)                                                                                   \
     X(string_parse, 1)                                                                                       \
     X(string_print, 1)                                                                                       \
     X(string_rank, 1)                                                                                        \
     X(string_split, 1)                                                                                       \
-    X(string_take, 0)                                                                                        \
     X(tfidf, 0)                                                                                              \
     X(topk, 0)                                                                                               \
     X(unique, 0)                                                                                             \
     X(value_dims, 0)                                                                                         \
-    X(value_give, 1)                                                                                         \
+    X(value_export, 1)                                                                                       \
+    X(value_import, 1)                                                                                       \
     X(value_new, 1)                                                                                          \
-    X(value_read, 0)                                                                                         \
-    X(value_take, 1)
+    X(value_read, 0)
 
 #define X(name, allocates) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
 ONNXC_LIBRARY(X)

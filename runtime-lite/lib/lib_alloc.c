@@ -1,5 +1,5 @@
-// Memory for tensors whose size only the run knows: aligned to 64 bytes, NULL when there is none. For emitted
-// C; the runtime has memory.c.
+// Memory for tensors of data-dependent size, aligned to 64 bytes; NULL: out of memory. For emitted C; the
+// runtime has memory.c.
 #ifdef ONNXC_LIB
 #include "runtime-lite/lib/lib_base.h"
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 ONNXC_LIB void *onnxc_rt_alloc(int64_t bytes);
 ONNXC_LIB void onnxc_rt_free(void *aligned);
 
-// The block that malloc gave stands before the aligned one.
+// The address of the block from malloc is stored before the aligned memory.
 ONNXC_LIB void *onnxc_rt_alloc(int64_t bytes) {
     char *block, *aligned;
     if (bytes < 0 || (uint64_t)bytes > SIZE_MAX / 2) return NULL;

@@ -1,6 +1,8 @@
-/* What library functions share: how they are declared, codes of element types. Also part of emitted C. */
+/* Shared by all library functions, also in emitted C: declarations, and element types (DT_... are the codes of ONNX's
+ * TensorProto.DataType). */
 #ifndef ONNXC_LIB_BASE_H
 #define ONNXC_LIB_BASE_H
+#include "runtime-lite/lib/dtypes.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -14,21 +16,14 @@
 #define ONNXC_MAYBE_UNUSED
 #endif
 
-/* ONNX's TensorProto.DataType */
-enum {
-    LIB_F32 = 1,
-    LIB_U8 = 2,
-    LIB_I8 = 3,
-    LIB_U16 = 4,
-    LIB_I16 = 5,
-    LIB_I32 = 6,
-    LIB_I64 = 7,
-    LIB_STRING = 8,
-    LIB_BOOL = 9,
-    LIB_F16 = 10,
-    LIB_F64 = 11,
-    LIB_U32 = 12,
-    LIB_U64 = 13,
-    LIB_BF16 = 16
-};
+/* Bytes of n elements; narrow ones are packed. */
+ONNXC_MAYBE_UNUSED static int64_t lib_bytes(int64_t dtype, int64_t n) {
+    static const unsigned char bits[] = {
+#define X(e, name, code, bits, ...) bits,
+        DTYPES(X)
+#undef X
+    };
+    if (dtype == DT_STRING) return n * (int64_t)(sizeof(char *) + sizeof(size_t)); /* onnxc_string */
+    return (n * bits[dtype] + 7) / 8;
+}
 #endif

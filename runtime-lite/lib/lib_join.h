@@ -1,10 +1,9 @@
-/* The tensors of a sequence one behind the other along an axis. */
+/* Concatenates the tensors of a sequence along an axis. */
 #ifndef ONNXC_LIB_JOIN_H
 #define ONNXC_LIB_JOIN_H
 #include "runtime-lite/lib/lib_value.h"
 
-/* The sizes of the result; fresh: the axis is a new one. Answers 1: the sequence is empty, 2: its items do
- * not fit. */
+/* The dims of the result; fresh: the axis is new. Returns 1: the sequence is empty; 2: shapes do not match. */
 ONNXC_MAYBE_UNUSED static int lib_join_dims(const onnxc_value *s, int64_t axis, int64_t fresh,
                                             int64_t *dims) {
     const onnxc_value *item = (const onnxc_value *)s->data;
@@ -28,7 +27,7 @@ static int64_t lib_join_row(const onnxc_value *v, int64_t axis) {
     return n;
 }
 
-/* Strings: as handles, or as callers have them. */
+/* handles: strings become handles instead of onnxc_string. */
 ONNXC_MAYBE_UNUSED static void lib_join(void *to, const onnxc_value *s, int64_t axis, int handles) {
     const onnxc_value *item = (const onnxc_value *)s->data;
     int64_t outer = 1, o, i, j, at = 0;
@@ -36,7 +35,7 @@ ONNXC_MAYBE_UNUSED static void lib_join(void *to, const onnxc_value *s, int64_t 
     for (o = 0; o < outer; o++)
         for (i = 0; i < s->count; i++) {
             int64_t row = lib_join_row(&item[i], axis), size = lib_bytes(item->dtype, 1);
-            if (item->dtype == LIB_STRING && handles) {
+            if (item->dtype == DT_STRING && handles) {
                 for (j = 0; j < row; j++, at++)
                     ((int64_t *)to)[at] = lib_handle((const onnxc_string *)item[i].data + o * row + j);
             } else if (row) {

@@ -1,5 +1,5 @@
-/* Elements of any plain type as unsigned numbers of the same order, and sorting by these. Zeros of both signs
- * are equal, NaNs are equal to each other and above all other values. */
+/* Maps elements of numeric types to unsigned keys of the same order, and sorts by these. Zeros of both signs are
+ * equal, NaNs are equal to each other and above all other values. */
 #ifndef ONNXC_LIB_KEY_H
 #define ONNXC_LIB_KEY_H
 #include "runtime-lite/lib/lib_base.h"
@@ -9,14 +9,14 @@ typedef struct lib_pair {
     int64_t index;
 } lib_pair;
 
-/* bits: of a float with that many bits; infinity: its code. */
+/* The key of a float with `width` bits and that code of infinity. */
 static uint64_t lib_float_key(uint64_t bits, int width, uint64_t infinity) {
     uint64_t sign = (uint64_t)1 << (width - 1), magnitude = bits & (sign - 1);
     if (magnitude > infinity) return UINT64_MAX;
     return bits & sign ? sign - magnitude : sign + magnitude;
 }
 
-/* Of element i. */
+/* The key of element i. */
 ONNXC_MAYBE_UNUSED static uint64_t lib_key(int64_t dtype, const void *at, int64_t i) {
     const unsigned char *p = (const unsigned char *)at;
     uint64_t bias = (uint64_t)1 << 63;
@@ -24,38 +24,38 @@ ONNXC_MAYBE_UNUSED static uint64_t lib_key(int64_t dtype, const void *at, int64_
     uint32_t word;
     uint16_t half;
     switch (dtype) {
-    case LIB_U8:
-    case LIB_BOOL: return p[i];
-    case LIB_I8: return (uint64_t)(int64_t)((const signed char *)at)[i] ^ bias;
-    case LIB_U16:
-    case LIB_I16:
-    case LIB_F16:
-    case LIB_BF16:
+    case DT_U8:
+    case DT_BOOL: return p[i];
+    case DT_I8: return (uint64_t)(int64_t)((const signed char *)at)[i] ^ bias;
+    case DT_U16:
+    case DT_I16:
+    case DT_F16:
+    case DT_BF16:
         memcpy(&half, p + 2 * i, 2);
-        if (dtype == LIB_U16) return half;
-        if (dtype == LIB_I16) return (uint64_t)(half ^ 0x8000u);
-        return lib_float_key(half, 16, dtype == LIB_F16 ? 0x7c00u : 0x7f80u);
-    case LIB_U32:
-    case LIB_I32:
-    case LIB_F32:
+        if (dtype == DT_U16) return half;
+        if (dtype == DT_I16) return (uint64_t)(half ^ 0x8000u);
+        return lib_float_key(half, 16, dtype == DT_F16 ? 0x7c00u : 0x7f80u);
+    case DT_U32:
+    case DT_I32:
+    case DT_F32:
         memcpy(&word, p + 4 * i, 4);
-        if (dtype == LIB_U32) return word;
-        if (dtype == LIB_I32) return word ^ 0x80000000u;
+        if (dtype == DT_U32) return word;
+        if (dtype == DT_I32) return word ^ 0x80000000u;
         return lib_float_key(word, 32, 0x7f800000u);
     default:
         memcpy(&wide, p + 8 * i, 8);
-        if (dtype == LIB_I64) return wide ^ bias;
-        if (dtype == LIB_F64) return lib_float_key(wide, 64, (uint64_t)0x7ff << 52);
+        if (dtype == DT_I64) return wide ^ bias;
+        if (dtype == DT_F64) return lib_float_key(wide, 64, (uint64_t)0x7ff << 52);
         return wide;
     }
 }
 
-/* Of n elements, `stride` elements apart. */
+/* The keys of n elements, `stride` elements apart. */
 ONNXC_MAYBE_UNUSED static void lib_keys(int64_t dtype, const void *at, int64_t stride, int64_t n,
                                         uint64_t *keys) {
     const char *p = (const char *)at;
     int64_t i;
-    if (dtype == LIB_F32) {
+    if (dtype == DT_F32) {
         for (i = 0; i < n; i++) {
             uint32_t bits, magnitude, key;
             memcpy(&bits, p + 4 * i * stride, 4);
@@ -68,24 +68,7 @@ ONNXC_MAYBE_UNUSED static void lib_keys(int64_t dtype, const void *at, int64_t s
     }
 }
 
-ONNXC_MAYBE_UNUSED static int64_t lib_element_size(int64_t dtype) {
-    switch (dtype) {
-    case LIB_U8:
-    case LIB_I8:
-    case LIB_BOOL: return 1;
-    case LIB_U16:
-    case LIB_I16:
-    case LIB_F16:
-    case LIB_BF16: return 2;
-    case LIB_U32:
-    case LIB_I32:
-    case LIB_F32: return 4;
-    default: return 8;
-    }
-}
-
-/* Merges the runs a[begin, middle) and a[middle, end) into to[begin ...): equal keys in the order they had.
- */
+/* Merges the runs a[begin, middle) and a[middle, end) into to[begin ...), stable. */
 static void lib_merge(const lib_pair *a, lib_pair *to, int64_t begin, int64_t middle, int64_t end) {
     int64_t i = begin, j = middle, k;
     for (k = begin; k < end; k++) {
@@ -94,7 +77,7 @@ static void lib_merge(const lib_pair *a, lib_pair *to, int64_t begin, int64_t mi
     }
 }
 
-/* Ascending and stable; spare has room for n as well. */
+/* Ascending and stable. spare: n pairs. */
 ONNXC_MAYBE_UNUSED static void lib_sort(lib_pair *a, lib_pair *spare, int64_t n) {
     lib_pair *from = a, *to = spare, *other;
     int64_t i, j, width;
@@ -110,7 +93,9 @@ ONNXC_MAYBE_UNUSED static void lib_sort(lib_pair *a, lib_pair *spare, int64_t n)
             int64_t middle = n - i < width ? n : i + width, end = n - i < 2 * width ? n : i + 2 * width;
             lib_merge(from, to, i, middle, end);
         }
-        other = from, from = to, to = other;
+        other = from;
+        from = to;
+        to = other;
     }
     if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
 }

@@ -1,4 +1,5 @@
-// Written: the handle of a map's keys or values, a list. Read: the map's handle. Numbers: 0 (keys) or 1.
+// Written: the handle of a map's keys or values, a tensor of rank 1. Read: the map's handle. Numbers: 0
+// (keys), 1 (values).
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

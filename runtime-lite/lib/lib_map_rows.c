@@ -1,5 +1,6 @@
-// A map of each row. Written: the handle of a sequence. Read: elements of the rows, m keys in ascending order
-// (strings: handles), m columns (int64). Numbers: dtype, rows, columns of a row, dtype of keys, m.
+// Makes a map of each row of a table. Written: the handle of a sequence of maps. Read: the table, m keys in
+// ascending order (strings: handles), the columns of the keys (int64). Numbers: dtype, rows, columns, dtype
+// of keys, m.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 
@@ -10,9 +11,12 @@ static int rows_map(void **call, onnxc_value *to, const onnxc_value *keys, const
     onnxc_value *values = lib_tensor(call, dtype, 1, &n);
     if (!parts || !values) return 0;
     for (i = 0; i < n; i++) memcpy((char *)values->data + i * size, row + columns[i] * size, (size_t)size);
-    parts[0] = *keys, parts[1] = *values;
+    parts[0] = *keys;
+    parts[1] = *values;
     memset(to, 0, sizeof *to);
-    to->kind = LIB_MAP, to->count = n, to->data = parts;
+    to->kind = LIB_MAP;
+    to->count = n;
+    to->data = parts;
     return 1;
 }
 

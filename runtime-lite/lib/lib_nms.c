@@ -1,8 +1,8 @@
-// NonMaxSuppression. Written: triples (batch, class, box) of those selected, their number, scratch of 2 n
+// NonMaxSuppression. Written: triples (batch, class, box) of the selected boxes, their number, scratch of 2 n
 // pairs. Read: boxes [batches, n, 4], scores [batches, classes, n], IoU threshold, score threshold (NULL:
-// none). Numbers: batches, classes, n, most boxes of a class, whether boxes are centre and size. In each
-// class the best score comes first, of equal ones the lower index; a box goes that overlaps a better one by
-// more than the threshold.
+// none). Numbers: batches, classes, n, maximum number of boxes of a class, whether boxes are centre and size.
+// Boxes of a class are visited by descending score, then ascending index; a box that overlaps a selected one
+// by more than the threshold is suppressed.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
@@ -31,21 +31,21 @@ static int nms_overlaps(nms_box a, nms_box b, float threshold) {
     return both / (one + other - both) > threshold;
 }
 
-// Candidates in order of their scores, the best first.
+// Candidates by descending score.
 static int64_t nms_candidates(const float *scores, int64_t n, const float *threshold, lib_pair *pairs) {
     int64_t i, count = 0;
     for (i = 0; i < n; i++) {
         if (threshold && !(scores[i] > *threshold)) continue;
-        pairs[count].key = ~lib_key(LIB_F32, scores, i), pairs[count].index = i;
+        pairs[count].key = ~lib_key(DT_F32, scores, i), pairs[count].index = i;
         count++;
     }
     lib_sort(pairs, pairs + n, count);
     return count;
 }
 
-// ---------------------------------------------------------------- boxes that stay
-// They lie in strips by their left edges, each with bounds around its boxes: most strips are far from a
-// candidate. Boxes without an area overlap nothing and are in none.
+// ---------------------------------------------------------------- selected boxes
+// Sorted into strips by their left edges, each with the bounds of its boxes, since most strips are far from a
+// candidate. Boxes without an area do not overlap any other and are not stored.
 enum { NMS_STRIPS = 64, NMS_BLOCK = 8 };
 typedef struct nms_strip {
     nms_box bounds;
@@ -61,7 +61,7 @@ static nms_strip *nms_strip_of(nms_strips *s, nms_box b) {
     return &s->all[at >= NMS_STRIPS - 1 ? NMS_STRIPS - 1 : at > 0 ? (int)at : 0];
 }
 
-// Room for all candidates, each in its strip. room: 4 n floats.
+// Reserves memory for all candidates in their strips. room: 4 n floats.
 static void nms_prepare(nms_strips *s, const float *boxes, int centred, const lib_pair *pairs, int64_t count,
                         float *room) {
     int64_t i, first = 0;
@@ -94,7 +94,7 @@ static void nms_keep(nms_strips *s, nms_box b) {
     s->y0[at] = b.y0, s->x0[at] = b.x0, s->y1[at] = b.y1, s->x1[at] = b.x1;
 }
 
-// Blocks of boxes none of which touches b need no more than comparisons.
+// Blocks of boxes that do not intersect b are skipped after comparisons.
 static int nms_strip_overlaps(const nms_strips *s, const nms_strip *t, nms_box b, float threshold) {
     int64_t i, j, end = t->first + t->count;
     for (i = t->first; i < end; i += NMS_BLOCK) {
@@ -121,7 +121,7 @@ static int nms_any_overlaps(const nms_strips *s, nms_box b, float threshold) {
     return 0;
 }
 
-// Of one class: those that stay move to the front of pairs; their number. room: 4 n floats.
+// Moves the selected boxes of a class to the front of pairs and returns their number. room: 4 n floats.
 static int64_t nms_select(const float *boxes, int centred, float threshold, lib_pair *pairs, int64_t count,
                           int64_t most, float *room) {
     int64_t i, kept = 0;

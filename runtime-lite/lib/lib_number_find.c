@@ -1,5 +1,5 @@
-// Written: the place of each number among those in order, -1 where it is none of them (int64). NaN is equal
-// to NaN. Read: n numbers, m in ascending order. Numbers: dtype, n, m.
+// Binary search. Written: the index of each number among the keys, -1: not found (int64). NaN equals NaN.
+// Read: n numbers, m keys in ascending order. Numbers: dtype, n, m.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 

@@ -1,12 +1,12 @@
-/* The pieces of a string between delimiters, as Python's str.split gives them. */
+/* The pieces of a string between delimiters, as in Python's str.split. */
 #ifndef ONNXC_LIB_SPLIT_H
 #define ONNXC_LIB_SPLIT_H
 #include "runtime-lite/lib/lib_value.h"
 
 typedef struct lib_pieces {
     const char *next, *end;
-    onnxc_string delimiter; /* empty: runs of white space, none at the ends */
-    int64_t splits;         /* that are left; -1: any number */
+    onnxc_string delimiter; /* empty: runs of white space, also stripped at both ends */
+    int64_t splits;         /* remaining; -1: no limit */
     int done;
 } lib_pieces;
 
@@ -18,7 +18,11 @@ static void lib_skip_space(lib_pieces *p) {
 
 static lib_pieces lib_pieces_of(onnxc_string s, onnxc_string delimiter, int64_t most) {
     lib_pieces p;
-    p.next = s.data, p.end = s.data + s.size, p.delimiter = delimiter, p.splits = most, p.done = 0;
+    p.next = s.data;
+    p.end = s.data + s.size;
+    p.delimiter = delimiter;
+    p.splits = most;
+    p.done = 0;
     if (!delimiter.size) lib_skip_space(&p);
     if (!delimiter.size && p.next == p.end) p.done = 1;
     return p;
@@ -34,12 +38,13 @@ static const char *lib_find_delimiter(const lib_pieces *p) {
     return p->end;
 }
 
-/* 0: there is none. */
+/* 0: no more pieces. */
 static int lib_next_piece(lib_pieces *p, onnxc_string *piece) {
     const char *to;
     if (p->done) return 0;
     to = p->splits ? lib_find_delimiter(p) : p->end;
-    piece->data = p->next, piece->size = (size_t)(to - p->next);
+    piece->data = p->next;
+    piece->size = (size_t)(to - p->next);
     if (p->splits > 0) p->splits--;
     if (to == p->end) {
         p->done = 1;

@@ -1,7 +1,6 @@
-// How often each n-gram comes. Written: counts (float) [rows, columns]. Read: token numbers (int64) [rows,
-// n], table: for each length from 1 on the place of its n-grams in the table and how many there are, each
-// n-gram its tokens and its column, in ascending order. Numbers: rows, n, columns, shortest, longest, most
-// tokens left out between two.
+// Counts n-grams. Written: counts (float) [rows, columns]. Read: tokens (int64) [rows, n], table: offset and
+// number of the n-grams of each length from 1, then n-grams in ascending order, each followed by its column.
+// Numbers: rows, n, columns, minimum and maximum length, maximum number of tokens skipped between two.
 #include "runtime-lite/lib/lib.h"
 
 static int tfidf_compare(const int64_t *gram, const int64_t *tokens, int64_t step, int64_t length) {
@@ -33,7 +32,7 @@ ONNXC_LIB int onnxc_lib_tfidf(void **call, void *const *data, const int64_t *num
         for (i = 0; i < columns; i++) out[i] = 0;
         for (length = numbers[3]; length <= numbers[4]; length++)
             for (step = 1; step <= numbers[5] + 1; step++) {
-                if (length == 1 && step > 1) break; /* nothing lies between the tokens of one */
+                if (length == 1 && step > 1) break; /* a single token has no gaps */
                 if (length > 1 && (n - 1) / step < length - 1) break;
                 for (i = 0; i + step * (length - 1) < n; i++) {
                     column = tfidf_column(table, tokens + i, step, length);

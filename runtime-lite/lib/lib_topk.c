@@ -1,12 +1,12 @@
-// TopK along one axis. Written: values and indices [outer, k, inner] (each may be left out), scratch. Read: x
-// [outer, n, inner]. Numbers: dtype, outer, n, inner, k, whether the largest. Scratch holds k pairs, and 2 n
-// when 4 k > n. Equal values come in the order of their indices; NaN counts as larger than all others.
+// TopK along one axis. Written: values and indices [outer, k, inner] (either may be NULL), scratch. Read: x
+// [outer, n, inner]. Numbers: dtype, outer, n, inner, k, whether the largest. Scratch: k pairs, or 2 n if 4 k
+// > n. Equal values are ordered by index; NaN is larger than all other values.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
 enum { TOPK_BLOCK = 128 };
 
-// The worst of the chosen is at the root: the lowest key, of equal ones the last.
+// The root of the heap is the worst candidate: the lowest key, or among equal keys the highest index.
 static int topk_worse(const lib_pair *a, const lib_pair *b) {
     return a->key < b->key || (a->key == b->key && a->index > b->index);
 }
@@ -24,18 +24,22 @@ static void topk_sink(lib_pair *heap, int64_t k, int64_t at) {
     heap[at] = x;
 }
 
-// for i < n: when better than the worst chosen, it takes that one's place
+// An element that is better than the worst candidate replaces it.
 static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char *x) {
     int64_t dtype = z[0], n = z[2], inner = z[3], i, j, count;
     uint64_t flip = z[5] ? 0 : UINT64_MAX, keys[TOPK_BLOCK];
-    for (i = 0; i < k; i++) heap[i].key = lib_key(dtype, x, i * inner) ^ flip, heap[i].index = i;
+    for (i = 0; i < k; i++) {
+        heap[i].key = lib_key(dtype, x, i * inner) ^ flip;
+        heap[i].index = i;
+    }
     for (i = k / 2 - 1; i >= 0; i--) topk_sink(heap, k, i);
     for (i = k; i < n; i += count) {
         count = n - i < TOPK_BLOCK ? n - i : (int64_t)TOPK_BLOCK;
-        lib_keys(dtype, x + (size_t)(i * inner * lib_element_size(dtype)), inner, count, keys);
+        lib_keys(dtype, x + (size_t)(i * inner * lib_bytes(dtype, 1)), inner, count, keys);
         for (j = 0; j < count; j++) {
             if ((keys[j] ^ flip) <= heap[0].key) continue;
-            heap[0].key = keys[j] ^ flip, heap[0].index = i + j;
+            heap[0].key = keys[j] ^ flip;
+            heap[0].index = i + j;
             topk_sink(heap, k, 0);
         }
     }
@@ -50,13 +54,16 @@ static void topk_select(lib_pair *heap, int64_t k, const int64_t *z, const char 
 static void topk_sort(lib_pair *pairs, const int64_t *z, const char *x) {
     int64_t n = z[2], i;
     uint64_t flip = z[5] ? UINT64_MAX : 0;
-    for (i = 0; i < n; i++) pairs[i].key = lib_key(z[0], x, i * z[3]) ^ flip, pairs[i].index = i;
+    for (i = 0; i < n; i++) {
+        pairs[i].key = lib_key(z[0], x, i * z[3]) ^ flip;
+        pairs[i].index = i;
+    }
     lib_sort(pairs, pairs + n, n);
 }
 
 ONNXC_LIB int onnxc_lib_topk(void **call, void *const *data, const int64_t *numbers) {
     int64_t outer = numbers[1], n = numbers[2], inner = numbers[3], k = numbers[4], o, i, j;
-    size_t size = (size_t)lib_element_size(numbers[0]);
+    size_t size = (size_t)lib_bytes(numbers[0], 1);
     char *values = (char *)data[0];
     int64_t *indices = (int64_t *)data[1];
     lib_pair *pairs = (lib_pair *)data[2];

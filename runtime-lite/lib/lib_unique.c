@@ -1,7 +1,7 @@
-// Unique slices along one axis. Written: first index of each, how often it comes, for each slice of x the
-// unique one it equals (n elements each, of the first two as many as there are unique slices), their number,
-// scratch of 4 n pairs. Read: x [outer, n, inner]. Numbers: dtype, outer, n, inner, whether sorted (else: in
-// order of first appearance).
+// Unique slices along one axis. Written: index of the first occurrence and count of each unique slice, for
+// each slice of x the number of its unique slice (n elements each), the number of unique slices, scratch of 4
+// n pairs. Read: x [outer, n, inner]. Numbers: dtype, outer, n, inner, whether sorted (else in order of first
+// occurrence).
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_key.h"
 
@@ -14,7 +14,7 @@ static uint64_t unique_key(const unique_slices *s, int64_t slice, int64_t o, int
     return lib_key(s->dtype, s->x, (o * s->n + slice) * s->inner + i);
 }
 
-// Whether slice a comes behind slice b, 0 when they are equal.
+// -1, 0 or 1: slice a is before, equal to or after slice b.
 static int unique_compare(const unique_slices *s, const lib_pair *a, const lib_pair *b) {
     int64_t o, i;
     if (a->key != b->key) return a->key > b->key ? 1 : -1;
@@ -48,17 +48,20 @@ static void unique_sort(const unique_slices *s, lib_pair *a, lib_pair *spare) {
             int64_t middle = n - i < width ? n : i + width, end = n - i < 2 * width ? n : i + 2 * width;
             unique_merge(s, from, to, i, middle, end);
         }
-        other = from, from = to, to = other;
+        other = from;
+        from = to;
+        to = other;
     }
     if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
 }
 
-// groups: key is the place of its first slice among the sorted ones, index that slice.
+// Groups of equal slices. key: position of the first one in sorted order; index: that slice.
 static int64_t unique_group(const unique_slices *s, const lib_pair *sorted, lib_pair *groups) {
     int64_t i, count = 0;
     for (i = 0; i < s->n; i++) {
         if (i > 0 && unique_compare(s, &sorted[i - 1], &sorted[i]) == 0) continue;
-        groups[count].key = (uint64_t)i, groups[count].index = sorted[i].index;
+        groups[count].key = (uint64_t)i;
+        groups[count].index = sorted[i].index;
         count++;
     }
     return count;

@@ -131,7 +131,7 @@ static void make_map(test_map *m, int64_t n, const int64_t *keys) {
 
 static int take(void **call, const onnxc_value *v, const int64_t *type, int64_t *handle) {
     void *data[] = {handle, (void *)v};
-    return onnxc_lib_value_take(call, data, type);
+    return onnxc_lib_value_import(call, data, type);
 }
 
 static const int64_t of_floats[] = {MAP, I64, F32};
@@ -207,7 +207,7 @@ static void maps_lie_in_other_values(void **state) {
     assert_int_equal(take(&call, &list, both, &handle), 0);
     assert_int_equal(take(&call, &list, sequence, &handle), 0);
     onnxc_value given;
-    assert_int_equal(onnxc_lib_value_give(&call, (void *[]){&given, &handle}, NULL), 0);
+    assert_int_equal(onnxc_lib_value_export(&call, (void *[]){&given, &handle}, NULL), 0);
     const onnxc_value *first = given.data, *keys = first->data;
     assert_int_equal(given.count, 2);
     assert_int_equal(first->kind, MAP);

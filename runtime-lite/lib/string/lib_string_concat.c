@@ -1,5 +1,5 @@
-// Written: each string followed by its partner (handles). Read: two tensors of handles. Numbers: as
-// lib_broadcast.h says.
+// Written: concatenated pairs of strings (handles). Read: two tensors of handles. Numbers: see
+// lib_broadcast.h.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_broadcast.h"
 #include "runtime-lite/lib/lib_value.h"

@@ -1,5 +1,5 @@
-// Handles of constant strings. Written: n handles. Read: n offsets (int64) into the block itself, at each a
-// size (int64) and bytes. Numbers: n.
+// Handles of constant strings. Written: n handles. Read: a block of n offsets (int64), each of a size (int64)
+// and bytes in the block. Numbers: n.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

@@ -1,5 +1,5 @@
-// Written: how many pieces each string has (int64), the most of all. Read: n handles, the delimiter's.
-// Numbers: n, the most splits (-1: any number).
+// Written: the number of pieces of each string (int64), and their maximum. Read: n handles, the delimiter's
+// handle. Numbers: n, maximum number of splits (-1: no limit).
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_split.h"
 

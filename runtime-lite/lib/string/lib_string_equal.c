@@ -1,5 +1,5 @@
-// Written: whether the strings are equal (bool). Read: two tensors of handles. Numbers: as lib_broadcast.h
-// says.
+// Written: whether pairs of strings are equal (bool). Read: two tensors of handles. Numbers: see
+// lib_broadcast.h.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_broadcast.h"
 #include "runtime-lite/lib/lib_value.h"

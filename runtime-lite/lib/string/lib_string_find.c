@@ -1,5 +1,5 @@
-// Written: the place of each string among those in order, -1 where it is none of them (int64). Read: n
-// handles, m handles in ascending order. Numbers: n, m.
+// Binary search. Written: the index of each string among the keys, -1: not found (int64). Read: n handles, m
+// handles of keys in ascending order. Numbers: n, m.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

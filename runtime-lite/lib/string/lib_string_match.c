@@ -1,7 +1,6 @@
-// Written: whether an automaton takes each string as a whole (bool). Read: n handles, table: for each state
-// whether it takes what led there, then for each class of bytes the state that follows; before them the class
-// of each byte (int32). Numbers: n, how many classes. State 0 is where nothing matches any more, state 1 the
-// start.
+// Written: whether an automaton accepts each string (bool). Read: n handles, table (int32): the class of each
+// byte, then for each state whether it accepts, and the next state by class. Numbers: n, number of classes.
+// State 0 is the dead state, state 1 the start.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

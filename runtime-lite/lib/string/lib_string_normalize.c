@@ -1,10 +1,10 @@
-// Written: handles of the strings that stay, how many. Read: n handles, m handles of those that go. Numbers:
-// n, m, whether case matters, what becomes of it (0: nothing, 1: lower, 2: upper). When none stays, one empty
-// string does.
+// Removes stop words and changes case. Written: handles of the remaining strings (one empty string if none
+// remains), their number. Read: n handles, m handles of stop words. Numbers: n, m, whether stop words are
+// case-sensitive, case of the result (0: unchanged, 1: lower, 2: upper).
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 
-// Latin, Greek, Cyrillic, Armenian letters whose cases lie at fixed distances; others stay.
+// Latin, Greek, Cyrillic and Armenian letters whose cases differ by a fixed distance; others are unchanged.
 static uint32_t normalize_lower(uint32_t c) {
     if ((c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7)) return c + 32;
     if (c >= 0x391 && c <= 0x3a9 && c != 0x3a2) return c + 32;
@@ -30,7 +30,8 @@ static uint32_t normalize_upper(uint32_t c) {
     return c;
 }
 
-// The code point at p[0..n), its length; a byte that begins none is one itself.
+// The code point at p[0..n) and its length; 0xffffffff and 1: not the start of a code point of up to three
+// bytes.
 static uint32_t normalize_read(const char *p, size_t n, size_t *length) {
     const unsigned char *s = (const unsigned char *)p;
     *length = 1;
@@ -51,14 +52,17 @@ static size_t normalize_write(char *to, uint32_t c) {
         return 1;
     }
     if (c < 0x800) {
-        to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63));
+        to[0] = (char)(0xc0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 63));
         return 2;
     }
-    to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63));
+    to[0] = (char)(0xe0 | c >> 12);
+    to[1] = (char)(0x80 | (c >> 6 & 63));
+    to[2] = (char)(0x80 | (c & 63));
     return 3;
 }
 
-// A copy in the other case; 0: no memory. German sharp s is two letters when large.
+// A copy in the other case; 0: out of memory. The upper case of German sharp s is SS.
 static int64_t normalize_case(void **call, onnxc_string s, int upper) {
     char *to, *own;
     size_t i, n, length;
@@ -68,8 +72,10 @@ static int64_t normalize_case(void **call, onnxc_string s, int upper) {
         uint32_t c = normalize_read(s.data + i, s.size - i, &length);
         uint32_t other = upper ? normalize_upper(c) : normalize_lower(c);
         n = length;
-        if (upper && c == 0xdf) memcpy(to, "SS", 2), n = 2;
-        else if (c == 0xffffffffu || other == c) memcpy(to, s.data + i, length);
+        if (upper && c == 0xdf) {
+            memcpy(to, "SS", 2);
+            n = 2;
+        } else if (c == 0xffffffffu || other == c) memcpy(to, s.data + i, length);
         else n = normalize_write(to, other);
         to += n;
     }
@@ -78,14 +84,14 @@ static int64_t normalize_case(void **call, onnxc_string s, int upper) {
     return handle;
 }
 
-static int normalize_goes(int64_t x, const int64_t *stops, int64_t count) {
+static int normalize_is_stop(int64_t x, const int64_t *stops, int64_t count) {
     int64_t i;
     for (i = 0; i < count; i++)
         if (lib_string_compare(x, stops[i]) == 0) return 1;
     return 0;
 }
 
-// Small copies of the words that go, for comparing without regard to case.
+// Lower-case copies of the stop words, for case-insensitive comparison.
 static int64_t *normalize_stops(void **call, const int64_t *stops, int64_t count) {
     int64_t *own = (int64_t *)lib_alloc(call, 8 * count), i;
     for (i = 0; own && i < count; i++) {
@@ -102,7 +108,7 @@ ONNXC_LIB int onnxc_lib_string_normalize(void **call, void *const *data, const i
     if (!stops && !numbers[2]) return LIB_NO_MEMORY;
     for (i = 0; i < numbers[0]; i++) {
         int64_t compared = numbers[2] || !numbers[1] ? x[i] : normalize_case(call, lib_string(x[i]), 0);
-        if (normalize_goes(compared, stops, numbers[1])) continue;
+        if (normalize_is_stop(compared, stops, numbers[1])) continue;
         out[count] = numbers[3] ? normalize_case(call, lib_string(x[i]), numbers[3] == 2) : x[i];
         if (numbers[3] && !out[count]) return LIB_NO_MEMORY;
         count++;

@@ -1,11 +1,11 @@
-// Numbers from strings. Written: n numbers. Read: n handles. Numbers: n, dtype (float, double, int64,
-// uint64). Plain and scientific notation, INF and NaN in any case; True and False are 1 and 0. Answers 1: a
-// string is no number.
+// Parses numbers. Written: n numbers. Read: n handles. Numbers: n, dtype (float, double, int64, uint64).
+// Accepts plain and scientific notation, and INF, NaN, True (1) and False (0) in any case. Returns 1: a
+// string is not a number.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 #include <stdio.h>
 
-enum { PARSE_MOST = 1100 }; /* characters: doubles have up to 767 digits that matter */
+enum { PARSE_MOST = 1100 }; /* characters; doubles have up to 767 significant digits */
 
 static int parse_same(const char *s, const char *word) {
     for (; *word; s++, word++)
@@ -13,7 +13,7 @@ static int parse_same(const char *s, const char *word) {
     return !*s;
 }
 
-// Exact when it is a whole number; else *exact is 0.
+// *exact: it is an integer in range.
 static uint64_t parse_whole(const char *s, int *exact) {
     int negative = *s == '-';
     uint64_t v = 0;
@@ -25,7 +25,7 @@ static uint64_t parse_whole(const char *s, int *exact) {
     return negative ? 0 - v : v;
 }
 
-// The decimal point is that of the program's locale for a moment.
+// Replaces the decimal point by that of the program's locale.
 static int parse_real(char *s, int single, double *v) {
     char half[8], *p, *end;
     snprintf(half, sizeof half, "%.1f", 0.5);
@@ -53,9 +53,9 @@ static int parse_text(onnxc_string s, char *to) {
 }
 
 static void parse_store(void *to, int64_t i, int64_t dtype, double v) {
-    if (dtype == LIB_F32) ((float *)to)[i] = (float)v;
-    else if (dtype == LIB_F64) ((double *)to)[i] = v;
-    else if (dtype == LIB_U64)
+    if (dtype == DT_F32) ((float *)to)[i] = (float)v;
+    else if (dtype == DT_F64) ((double *)to)[i] = v;
+    else if (dtype == DT_U64)
         ((uint64_t *)to)[i] = v >= 18446744073709551616.0 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
     else
         ((int64_t *)to)[i] = v >= 9223372036854775808.0   ? INT64_MAX
@@ -73,9 +73,9 @@ ONNXC_LIB int onnxc_lib_string_parse(void **call, void *const *data, const int64
         double v;
         uint64_t whole;
         if (!parse_text(lib_string(((const int64_t *)data[1])[i]), text)) return 1;
-        whole = dtype == LIB_I64 || dtype == LIB_U64 ? parse_whole(text, &exact) : 0;
+        whole = dtype == DT_I64 || dtype == DT_U64 ? parse_whole(text, &exact) : 0;
         if (exact) ((uint64_t *)data[0])[i] = whole;
-        else if (parse_real(text, dtype == LIB_F32, &v)) parse_store(data[0], i, dtype, v);
+        else if (parse_real(text, dtype == DT_F32, &v)) parse_store(data[0], i, dtype, v);
         else return 1;
     }
     return 0;

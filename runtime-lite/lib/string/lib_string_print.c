@@ -1,6 +1,6 @@
-// Strings of numbers. Written: n handles. Read: n numbers. Numbers: n, dtype (float, double, int64, uint64,
-// bool), bits of the mantissa that the numbers had with the leading one: as few digits as tell it from its
-// neighbours; 0 (of floats): six decimals.
+// Prints numbers. Written: n handles. Read: n numbers. Numbers: n, dtype (float, double, int64, uint64,
+// bool), bits of the significand of the original type, for the fewest digits that identify the number; 0
+// (floats): six decimals.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 #include <stdio.h>
@@ -8,7 +8,10 @@
 static int print_whole(char *to, uint64_t v, int negative) {
     char digits[24] = "0";
     int n = 0, at = 0;
-    if (negative) v = 0 - v, to[at++] = '-';
+    if (negative) {
+        v = 0 - v;
+        to[at++] = '-';
+    }
     do digits[n++] = (char)('0' + v % 10);
     while (v /= 10);
     while (n) to[at++] = digits[--n];
@@ -25,7 +28,7 @@ static double print_round(double v, int bits) {
     return v;
 }
 
-// d.ddde+XX with the fewest digits, without the point: digits in text, the exponent.
+// The fewest digits of d.ddde+XX, and the exponent.
 static int print_digits(double v, int bits, char *text, int *exponent) {
     char s[48], *p;
     int count, n = 0;
@@ -40,7 +43,7 @@ static int print_digits(double v, int bits, char *text, int *exponent) {
     return n;
 }
 
-// As numpy prints arrays: plain from 1e-4 to what the type holds exactly.
+// Like numpy's arrays: plain notation from 1e-4 to the largest integers that are exact.
 static int print_real(char *to, double v, int bits) {
     char digits[24] = "0";
     double most = bits > 24 ? 1e16 : bits == 24 ? 1e6 : 1e3;
@@ -66,7 +69,7 @@ static int print_real(char *to, double v, int bits) {
     return at;
 }
 
-// The decimal point is that of the program's locale.
+// The decimal point of the program's locale becomes '.'.
 static int print_fixed(char *to, double v) {
     char *p;
     int n = snprintf(to, 64, "%f", v);
@@ -80,12 +83,12 @@ ONNXC_LIB int onnxc_lib_string_print(void **call, void *const *data, const int64
     for (i = 0; i < numbers[0]; i++) {
         char text[64], *bytes;
         int n = 0, bits = (int)numbers[2];
-        if (dtype == LIB_F32 && !bits) n = print_fixed(text, ((const float *)data[1])[i]);
-        else if (dtype == LIB_F32) n = print_real(text, ((const float *)data[1])[i], bits);
-        else if (dtype == LIB_F64) n = print_real(text, ((const double *)data[1])[i], bits);
-        else if (dtype == LIB_I64)
+        if (dtype == DT_F32 && !bits) n = print_fixed(text, ((const float *)data[1])[i]);
+        else if (dtype == DT_F32) n = print_real(text, ((const float *)data[1])[i], bits);
+        else if (dtype == DT_F64) n = print_real(text, ((const double *)data[1])[i], bits);
+        else if (dtype == DT_I64)
             n = print_whole(text, ((const uint64_t *)data[1])[i], ((const int64_t *)data[1])[i] < 0);
-        else if (dtype == LIB_U64) n = print_whole(text, ((const uint64_t *)data[1])[i], 0);
+        else if (dtype == DT_U64) n = print_whole(text, ((const uint64_t *)data[1])[i], 0);
         else n = snprintf(text, sizeof text, "%s", ((const unsigned char *)data[1])[i] ? "True" : "False");
         out[i] = lib_string_new(call, (size_t)n, &bytes);
         if (!out[i]) return LIB_NO_MEMORY;

@@ -1,5 +1,5 @@
-// Written: handles [n, width], the pieces of each string and then empty ones. Read: n handles, the
-// delimiter's. Numbers: n, the most splits (-1: any number), width.
+// Written: handles [n, width], the pieces of each string, then empty strings. Read: n handles, the
+// delimiter's handle. Numbers: n, maximum number of splits (-1: no limit), width.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_split.h"
 

@@ -1,5 +1,5 @@
 // Written: the handle of an item. Read: the sequence's handle, the item's position. Numbers: the position's
-// dtype. Answers 1: the position is not in the sequence.
+// dtype. Returns 1: the position is out of range.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

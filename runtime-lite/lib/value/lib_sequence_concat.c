@@ -1,4 +1,4 @@
-// Written: the elements of a sequence's tensors, put together along an axis. Read: the sequence's handle.
+// Written: the elements of a sequence's tensors, concatenated along an axis. Read: the sequence's handle.
 // Numbers: axis.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_join.h"

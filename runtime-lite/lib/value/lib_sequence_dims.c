@@ -1,6 +1,6 @@
-// The sizes of a sequence's tensors, put together along an axis. Written: dims. Read: the sequence's handle.
-// Numbers: dtype, axis, whether it is a new one, rank of the result. Answers 1: the sequence is empty, 2: its
-// items do not fit.
+// The dims of a sequence's tensors, concatenated along an axis. Written: dims. Read: the sequence's handle.
+// Numbers: dtype, axis, whether the axis is new, rank of the result. Returns 1: the sequence is empty; 2:
+// shapes do not match.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_join.h"
 

@@ -1,5 +1,5 @@
-// Written: the handle of a sequence with one item less. Read: the sequence's handle, the item's position
-// (NULL: the last). Numbers: the position's dtype. Answers 1: the position is not in the sequence.
+// Written: the handle of a sequence without one item. Read: the sequence's handle, the item's position (NULL:
+// the last). Numbers: the position's dtype. Returns 1: the position is out of range.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

@@ -1,6 +1,6 @@
-// A sequence's tensors put together along an axis, as a value: their rank is known to the run only. Written:
-// its handle. Read: the sequence's handle. Numbers: axis (negative: from the end), whether it is a new one.
-// Answers 1: the sequence is empty, 2: its items do not fit.
+// A sequence's tensors of dynamic rank, concatenated along an axis. Written: the handle of the tensor. Read:
+// the sequence's handle. Numbers: axis (negative: from the end), whether the axis is new. Returns 1: the
+// sequence is empty; 2: shapes do not match.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_join.h"
 
@@ -11,7 +11,8 @@ ONNXC_LIB int onnxc_lib_sequence_join(void **call, void *const *data, const int6
     int failed;
     if (!s->count) return 1;
     if (item->rank > 64) return 2;
-    rank = item->rank + numbers[1], axis = numbers[0] < 0 ? numbers[0] + rank : numbers[0];
+    rank = item->rank + numbers[1];
+    axis = numbers[0] < 0 ? numbers[0] + rank : numbers[0];
     failed = lib_join_dims(s, axis, numbers[1], dims);
     if (failed) return failed;
     v = lib_tensor(call, item->dtype, rank, dims);

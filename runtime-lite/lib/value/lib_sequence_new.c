@@ -1,4 +1,4 @@
-// Written: the handle of a sequence. Read: handles of its items. Numbers: how many.
+// Written: the handle of a sequence. Read: handles of its items. Numbers: their number.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

@@ -1,5 +1,5 @@
-// The sizes of a value that is to be a tensor. Written: dims. Read: its handle. Numbers: dtype, rank, by axis
-// the size that it must have (-1: any). Answers 1: there is none, 2: it is another tensor.
+// The dims of a tensor. Written: dims. Read: its handle. Numbers: dtype, rank, required size by axis (-1:
+// any). Returns 1: the optional is empty; 2: another type or shape.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 

@@ -1,4 +1,4 @@
-// A tensor becomes a value. Written: its handle. Read: elements. Numbers: dtype, rank, dims.
+// Makes a tensor. Written: its handle. Read: elements. Numbers: dtype, rank, dims.
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/lib/lib_value.h"
 
