@@ -1,5 +1,4 @@
-// Contexts. In: options and what the object says of its file of weights. Out: the file mapped and known to be
-// the right one.
+// Contexts. In: options and the object's copy of the weights file's head. Out: the mapped and verified file.
 #include "runtime-lite/core/runtime.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +29,9 @@ static int map_weights(onnxc_context *c, const onnxc_options *o, const char *pat
     close(fd);
     if (!sized) return refuse(o, "the weights '%s' are empty or not a regular file", path);
     if (at == MAP_FAILED) return refuse(o, "cannot map the weights '%s': %s", path, strerror(problem));
-    c->weights = at, c->weights_size = (size_t)st.st_size, c->mapped = 1;
+    c->weights = at;
+    c->weights_size = (size_t)st.st_size;
+    c->mapped = 1;
     return ONNXC_OK;
 }
 
@@ -55,7 +56,8 @@ int onnxc_rt_open(const onnxc_options *options, const onnxc_weights_head *head, 
     const char *name = o.weights ? o.weights : (const char *)(head + 1);
     onnxc_context *c = calloc(1, sizeof *c);
     if (!c) return ONNXC_NO_MEMORY;
-    c->weights = o.data, c->weights_size = o.data_size;
+    c->weights = o.data;
+    c->weights_size = o.data_size;
     int failed = o.data ? ONNXC_OK : map_weights(c, &o, name);
     if (!failed) failed = check_weights(c, &o, head, o.data ? "in memory" : name);
     if (failed) onnxc_rt_close(c);

@@ -1,5 +1,4 @@
-// How many threads are worth having: the CPUs that this process may run on, and no more than its cgroup's
-// quota.
+// The default number of threads: the CPUs that this process may run on, limited by the quota of its cgroup.
 #include "runtime-lite/core/runtime.h"
 #include <sched.h>
 #include <stdatomic.h>
@@ -35,7 +34,7 @@ static int whole_cpus(long long quota, long long period) {
     return n < 1 << 16 ? (int)n : 1 << 16;
 }
 
-// cpu.max of version 2: "max 100000" or "150000 100000".
+// cgroup v2's cpu.max: "max 100000" or "150000 100000".
 static int quota_at(const char *folder) {
     char path[4200], line[64];
     long long quota, period;
@@ -46,7 +45,7 @@ static int quota_at(const char *folder) {
 
 static int least(int a, int b) { return a && (!b || a < b) ? a : b; }
 
-// The strictest quota on the way from this process's group to the root; 0: none.
+// The smallest quota between this process's cgroup and the root; 0: none.
 static int quota_v2(void) {
     char folder[4096], line[4096];
     FILE *f = fopen("/proc/self/cgroup", "re");

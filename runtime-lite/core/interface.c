@@ -1,4 +1,4 @@
-// The version that objects and runtime agree on, and what this CPU can do.
+// The version of the interface, and the level of this CPU.
 #include "runtime-lite/core/runtime.h"
 
 #if defined(__x86_64__)
@@ -24,7 +24,7 @@ static unsigned saved_state(void) {
 
 static int has(unsigned reg, unsigned bits) { return (reg & bits) == bits; }
 
-// The levels of the x86-64 psABI, and one more: the fourth with products of bytes.
+// The levels of the x86-64 psABI, and a fifth: v4 with AVX512_VNNI.
 static int find_level(void) {
     registers one = cpuid(1), seven = cpuid(7), extended = cpuid(0x80000001);
     unsigned v2 = bit_SSE3 | bit_SSSE3 | bit_SSE4_1 | bit_SSE4_2 | bit_POPCNT | bit_CMPXCHG16B;
@@ -39,7 +39,7 @@ static int find_level(void) {
     return has(seven.c, bit_AVX512VNNI) ? 5 : 4;
 }
 
-// Asking the CPU takes microseconds under a hypervisor. Threads that come at once find the same answer.
+// CPUID takes microseconds under a hypervisor. Concurrent threads compute the same result.
 int onnxc_interface_1(void) {
     static atomic_int known;
     int level = atomic_load_explicit(&known, memory_order_relaxed);

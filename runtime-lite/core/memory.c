@@ -1,22 +1,21 @@
-// Memory for tensors whose size only the run knows: aligned to 64 bytes, NULL when there is none.
-// Large blocks that a run frees wait for the next one, up to KEPT_BYTES in all: malloc gives them back to the
-// system, and to touch fresh pages takes longer than most kernels that fill them. Emitted C has lib_alloc.c
-// instead.
+// Memory for tensors of data-dependent size, aligned to 64 bytes; NULL: out of memory. Caches up to
+// CACHED_BYTES of large freed blocks for the next run: malloc returns them to the system, and the page faults
+// of fresh pages take longer than most kernels that write to them. Emitted C has lib_alloc.c instead.
 #include "runtime-lite/core/runtime.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT = 16, LEAST = 1 << 16, KEPT_BYTES = 64 << 20 };
+enum { SLOTS = 16, LARGE = 1 << 16, CACHED_BYTES = 64 << 20 };
 
-// Stands before the aligned memory.
+// Stored before the aligned memory.
 typedef struct {
-    void *block; // as malloc gave it
+    void *block; // from malloc
     size_t bytes;
 } head;
 
-static _Atomic(char *) kept[KEPT];
-static atomic_size_t kept_bytes;
+static _Atomic(char *) cached[SLOTS];
+static atomic_size_t cached_bytes;
 
 static head head_of(const char *aligned) {
     head h;
@@ -24,43 +23,43 @@ static head head_of(const char *aligned) {
     return h;
 }
 
-static char *take(int slot) {
-    char *p =
-        atomic_load_explicit(&kept[slot], memory_order_relaxed) ? atomic_exchange(&kept[slot], NULL) : NULL;
-    if (p) atomic_fetch_sub(&kept_bytes, head_of(p).bytes);
+static char *take_slot(int slot) {
+    char *p = atomic_load_explicit(&cached[slot], memory_order_relaxed) ? atomic_exchange(&cached[slot], NULL)
+                                                                        : NULL;
+    if (p) atomic_fetch_sub(&cached_bytes, head_of(p).bytes);
     return p;
 }
 
-// Nothing is kept beyond a full set of slots: what does not fit is freed.
-static void keep(char *p) {
+// Frees the block if it is small or the cache is full.
+static void cache_or_free(char *p) {
     head h = head_of(p);
-    if (h.bytes >= LEAST && atomic_fetch_add(&kept_bytes, h.bytes) + h.bytes <= KEPT_BYTES) {
-        for (int i = 0; i < KEPT; i++) {
+    if (h.bytes >= LARGE && atomic_fetch_add(&cached_bytes, h.bytes) + h.bytes <= CACHED_BYTES) {
+        for (int i = 0; i < SLOTS; i++) {
             char *none = NULL;
-            if (atomic_compare_exchange_strong(&kept[i], &none, p)) return;
+            if (atomic_compare_exchange_strong(&cached[i], &none, p)) return;
         }
     }
-    if (h.bytes >= LEAST) atomic_fetch_sub(&kept_bytes, h.bytes);
+    if (h.bytes >= LARGE) atomic_fetch_sub(&cached_bytes, h.bytes);
     free(h.block);
 }
 
-// A block that is large enough and no more than twice as large.
-static char *find(size_t bytes) {
-    if (bytes < LEAST) return NULL;
-    for (int i = 0; i < KEPT; i++) {
-        char *p = take(i);
+// A cached block that is large enough, but at most twice as large.
+static char *find_cached(size_t bytes) {
+    if (bytes < LARGE) return NULL;
+    for (int i = 0; i < SLOTS; i++) {
+        char *p = take_slot(i);
         if (!p) continue;
         size_t has = head_of(p).bytes;
         if (has >= bytes && has / 2 <= bytes) return p;
-        keep(p);
+        cache_or_free(p);
     }
     return NULL;
 }
 
-// When a program ends or a library is unloaded, and where memory runs short.
+// Frees the cache: at exit, when a library is unloaded, or when memory runs out.
 __attribute__((destructor)) static void release(void) {
-    for (int i = 0; i < KEPT; i++) {
-        char *p = take(i);
+    for (int i = 0; i < SLOTS; i++) {
+        char *p = take_slot(i);
         if (p) free(head_of(p).block);
     }
 }
@@ -68,11 +67,14 @@ __attribute__((destructor)) static void release(void) {
 void *onnxc_rt_alloc(int64_t bytes) {
     if (bytes < 0 || (uint64_t)bytes > SIZE_MAX / 2) return NULL;
     head h = {.bytes = (size_t)bytes};
-    char *aligned = find(h.bytes);
+    char *aligned = find_cached(h.bytes);
     if (aligned) return aligned;
     size_t room = h.bytes + sizeof h + 64;
     h.block = malloc(room);
-    if (!h.block) release(), h.block = malloc(room);
+    if (!h.block) {
+        release();
+        h.block = malloc(room);
+    }
     if (!h.block) return NULL;
     aligned = (char *)h.block + sizeof h;
     aligned += (64 - (uintptr_t)aligned % 64) % 64;
@@ -81,5 +83,5 @@ void *onnxc_rt_alloc(int64_t bytes) {
 }
 
 void onnxc_rt_free(void *aligned) {
-    if (aligned) keep(aligned);
+    if (aligned) cache_or_free(aligned);
 }

@@ -1,5 +1,5 @@
-// A model as a program of its own (onnxc --emit exe). In: arguments that name files for inputs and outputs.
-// Out: the outputs, printed or written, and an exit code.
+// A model as a program (onnxc --emit exe). In: arguments that name files of inputs and outputs. Out: outputs,
+// printed or written, and an exit code.
 #include "runtime-lite/core/runtime.h"
 #include "runtime-lite/lib/dtypes.h"
 #include <errno.h>
@@ -13,7 +13,7 @@ enum { ATTEMPTS = 4, SHOWN = 1000, HEADER_MOST = 4096, RANK_MOST = 32 };
 typedef struct program {
     const onnxc_model *m;
     const onnxc_descriptor *d;
-    const char **file; // by tensor, inputs first: to read or to write; NULL: none
+    const char **file; // by tensor, inputs first: path to read or write; NULL: none
     void **data;
     int64_t *dims, *capacity;
 } program;
@@ -25,11 +25,11 @@ static const char *name_at(const program *p, uint32_t i) { return onnxc_text(p->
 
 // ---------------------------------------------------------------- element types
 typedef struct element {
-    const char *name, *npy; // numpy's code
+    const char *name, *npy; // npy: numpy's type code
     int bits;
 } element;
 
-// NULL: a program cannot read and write such a tensor.
+// NULL: programs cannot read or write such tensors.
 static const element *element_of(const onnxc_tensor_info *t) {
     static const element elements[DT_COUNT] = {
 #define X(e, name, code, bits, class, ebits, mbits, special, c, npy, field) [e] = {name, npy, bits},
@@ -38,7 +38,7 @@ static const element *element_of(const onnxc_tensor_info *t) {
     };
     if (t->kind || t->dtype <= 0 || t->dtype >= DT_COUNT) return NULL; // a sequence, optional or map
     const element *e = &elements[t->dtype];
-    return *e->npy && e->bits >= 8 ? e : NULL; // no string, nothing packed
+    return *e->npy && e->bits >= 8 ? e : NULL; // neither strings nor packed elements
 }
 static size_t size_of(const onnxc_tensor_info *t) { return (size_t)element_of(t)->bits / 8; }
 
@@ -50,7 +50,7 @@ static int64_t count_of(const program *p, const onnxc_tensor_info *t) {
     return n;
 }
 
-// Aligned as kernels like it; some bytes more than asked for, so that there is always a block.
+// Aligned for kernels.
 static void *allocate(int64_t bytes) {
     void *block = onnxc_rt_alloc(bytes + 64);
     if (!block) fprintf(stderr, "no memory for %" PRId64 " bytes\n", bytes);
@@ -68,7 +68,7 @@ static int ends_with(const char *s, const char *ending) {
     return n >= m && strcmp(s + n - m, ending) == 0;
 }
 
-// The header of a .npy file: sizes into dims, checked against the tensor.
+// Reads the dims in the header of a .npy file and checks it against the tensor.
 static int read_header(const program *p, const onnxc_tensor_info *t, FILE *f, const char *path) {
     unsigned char start[12];
     char text[HEADER_MOST + 1];
@@ -132,7 +132,8 @@ static int write_output(const program *p, uint32_t i) {
         while ((n + 11) % 64) text[n++] = ' ';
         text[n++] = '\n';
         fwrite("\x93NUMPY\1\0", 1, 8, f);
-        fputc(n & 255, f), fputc(n >> 8, f);
+        fputc(n & 255, f);
+        fputc(n >> 8, f);
         fwrite(text, 1, (size_t)n, f);
     }
     fwrite(p->data[i], size_of(t), (size_t)count_of(p, t), f);
@@ -219,7 +220,7 @@ static int read_arguments(program *p, int argc, char **argv) {
     return 1;
 }
 
-// Room for the outputs, as far as their dims are known by now.
+// Allocates the outputs by the dims known so far.
 static int make_outputs(program *p) {
     for (uint32_t j = 0; j < p->d->noutputs; j++) {
         uint32_t i = p->d->ninputs + j;

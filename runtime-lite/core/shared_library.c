@@ -1,4 +1,4 @@
-// Models in shared libraries. In: a file and perhaps a model's name. Out: the model's three symbols.
+// Models in shared libraries. In: a file and optionally a model's name. Out: the model's symbols.
 #include "runtime-lite/core/runtime.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -12,9 +12,9 @@ struct onnxc_library {
     onnxc_model model;
 };
 
-static _Thread_local char said[512];
+static _Thread_local char message_text[512];
 
-#define SAY(...) (snprintf(said, sizeof said, __VA_ARGS__), *message = said)
+#define SAY(...) (snprintf(message_text, sizeof message_text, __VA_ARGS__), *message = message_text)
 
 // ---------------------------------------------------------------- names of the library's models
 typedef struct symbols {
@@ -34,7 +34,7 @@ static symbols find_symbols(const struct link_map *map) {
     return s;
 }
 
-// One past the last symbol that the hash table leads to; nothing else says how many there are.
+// The number of symbols, which only the hash table implies: one more than the last symbol in its chains.
 static uint32_t count_symbols(const symbols *s) {
     uint32_t buckets = s->hash[0], first = s->hash[1], bloom = s->hash[2], last = 0;
     const uint32_t *bucket = s->hash + 4 + bloom * (sizeof(ElfW(Addr)) / 4), *chain = bucket + buckets;
@@ -45,7 +45,7 @@ static uint32_t count_symbols(const symbols *s) {
     return last + 1;
 }
 
-// The name of the only model; NULL and a message when there is none or more than one.
+// The name of the only model; NULL and a message if there is none or several.
 static const char *only_model(void *handle, const char *path, const char **message) {
     static const char ending[] = "_descriptor";
     static _Thread_local char found[256];

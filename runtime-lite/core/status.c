@@ -1,4 +1,4 @@
-// Codes in words.
+// Texts of status codes.
 #include "runtime-lite/onnxc.h"
 
 const char *onnxc_status_text(int status) {

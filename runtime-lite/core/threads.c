@@ -1,6 +1,6 @@
-// Work on several threads. One pool serves the whole process and starts when first needed. A job has seats:
-// threads that come in time take one each, the caller works too, takes back the seats that are left and waits
-// for those who sit. Nobody waits for a thread that did not wake up in time.
+// The thread pool of the process, created on first use. A job has seats: each worker that wakes up in time
+// takes one. The caller works, too, then withdraws the free seats and waits for the workers that have one, so
+// a worker that wakes up late does not delay the job.
 #include "runtime-lite/core/runtime.h"
 #include <pthread.h>
 #include <signal.h>
@@ -17,11 +17,11 @@ typedef struct job {
 } job;
 
 typedef struct pool {
-    pthread_mutex_t owner; // of the job
-    pthread_mutex_t sleep; // guards the conditions only
+    pthread_mutex_t owner; // held by the call that owns the job
+    pthread_mutex_t sleep; // for the conditions only
     pthread_cond_t wake, done;
-    atomic_int seats;    // free ones; their numbers are the threads' numbers
-    atomic_int finished; // seats whose work is done
+    atomic_int seats;    // free seats; the number of a seat is the thread's number
+    atomic_int finished; // seats whose worker has finished
     atomic_int sleepers, waiting;
     job job;
     int workers;
@@ -50,8 +50,8 @@ static void relax(void) {
 #endif
 }
 
-// ---------------------------------------------------------------- working
-// Each takes a part of what is left, so that all end at nearly the same time however fast they are (guided
+// ---------------------------------------------------------------- working Each thread repeatedly takes a
+// share of the remaining tasks, so that all finish at nearly the same time, whatever their speed (guided
 // self-scheduling; C. Polychronopoulos, D. Kuck, 1987).
 static void work(job *j, int thread) {
     long long begin = atomic_load(&j->next), end;
@@ -65,7 +65,7 @@ static void work(job *j, int thread) {
     }
 }
 
-// The number of a free seat, 0 when there is none.
+// Takes a free seat and returns its number; 0: none.
 static int take_seat(pool *p) {
     int n = atomic_load(&p->seats);
     while (n > 0 && !atomic_compare_exchange_weak(&p->seats, &n, n - 1)) {
@@ -102,7 +102,7 @@ static void *worker(void *arg) {
 }
 
 // ---------------------------------------------------------------- the pool
-// A child process has none of the threads: it starts anew.
+// A forked child has no worker threads.
 static void after_fork(void) { the_pool = (pool)FRESH; }
 
 static void start_worker(pool *p) {
@@ -112,7 +112,7 @@ static void start_worker(pool *p) {
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); // signals are for the program's own threads
+    pthread_sigmask(SIG_SETMASK, &all, &before); // workers must not handle the program's signals
     if (pthread_create(&thread, &detached, worker, p) == 0) p->workers++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&detached);
@@ -146,7 +146,7 @@ static void wait_until_done(pool *p, int taken) {
     pthread_mutex_unlock(&p->sleep);
 }
 
-// Another call has the pool: this one does its work alone.
+// If another call owns the pool, this call runs its tasks alone.
 static void run_on_pool(onnxc_rt_task *task, void *const *context, int64_t tasks, int threads) {
     pool *p = &the_pool;
     if (pthread_mutex_trylock(&p->owner) != 0) {

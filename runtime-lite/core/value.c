@@ -1,4 +1,4 @@
-// Strings, sequences and optionals that a model gave.
+// Frees strings and values that a model returned.
 #include "runtime-lite/onnxc.h"
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// Models on NVIDIA's GPUs, through the driver's interface. In: what the object brings along (code, weights)
-// and the caller's options. Out: contexts, and what emitted code does with them in a run.
+// Models on NVIDIA's GPUs, by the driver's interface. In: the object's code and weights, the caller's
+// options. Out: contexts, and the functions that emitted code calls in a run.
 #include "runtime-lite/core/runtime.h"
 #include "runtime-lite/cuda/cuda_graph.h"
 #include <limits.h>
@@ -26,40 +26,39 @@ typedef struct block {
     struct block *next;
     cuda_address at;
     size_t size;
-    bool used, kept; // kept: a graph of the caller has its address
-    const struct session
-        *giver; // not NULL: a run that is done with it, but not all of whose work has started
+    bool used, kept;             // kept: a graph of the caller has its address
+    const struct session *giver; // run that freed it, but has not started all its work; NULL: none
 } block;
 
-// A run: its work that has not started, and its part of the planned memory.
+// A run: its deferred work and planned memory.
 typedef struct session {
     struct session *next;
     block *workspace;
     cuda_work work;
-    int mode;      // of the thread before the run: what others capture forbids
+    int mode;      // capture mode of the thread before the run
     bool captured; // by the caller
 } session;
 
 typedef struct onnxc_gpu {
-    onnxc_context face; // what the caller sees
+    onnxc_context face; // the caller's view
     loaded *model;
     cuda_stream stream;
     bool own_stream, device_pointers;
-    pthread_mutex_t lock; // guards the blocks and the sessions that nobody uses
+    pthread_mutex_t lock; // guards blocks and unused sessions
     block *blocks;
     session *sessions;
     cuda_graphs graphs;
-    onnxc_context *file; // the mapped weights; NULL: the object has them
+    onnxc_context *file; // the mapped weights; NULL: the object contains them
 } gpu;
 
 static pthread_mutex_t models_lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded *models;
-static const cuda_driver *cuda; // set under models_lock, before any model is there
-static _Thread_local char said[512];
+static const cuda_driver *cuda; // set under models_lock, before the first model is loaded
+static _Thread_local char message[512];
 
-const char *onnxc_rt_gpu_message(void) { return said; }
+const char *onnxc_rt_gpu_message(void) { return message; }
 
-#define SAY(code, ...) (snprintf(said, sizeof said, __VA_ARGS__), (code))
+#define SAY(code, ...) (snprintf(message, sizeof message, __VA_ARGS__), (code))
 
 static int code_of(int error) { return error == CUDA_OUT_OF_MEMORY ? ONNXC_NO_MEMORY : ONNXC_GPU_FAILED; }
 
@@ -71,8 +70,8 @@ static int failed(int error, const char *doing) {
     return SAY(code_of(error), "%s: %s (%s)", doing, text ? text : "unknown error", name ? name : "?");
 }
 
-// Makes the context the thread's own for a while. What others capture in the meantime has nothing to do with
-// what is done then, so nothing shall be forbidden for its sake; *mode: how it was before.
+// Makes the context current. Captures of other threads must not forbid calls in between, so the capture mode
+// is relaxed; *mode: the previous one.
 static int enter(cuda_context context, int *mode) {
     int error = cuda->push(context);
     *mode = CUDA_CAPTURE_RELAXED;
@@ -90,8 +89,8 @@ static const onnxc_gpu_image *image_at(const onnxc_gpu_images *all, uint32_t i) 
     return (const onnxc_gpu_image *)(const void *)(all + 1) + i;
 }
 
-// Machine code runs on its architecture and those with the same first digit and a higher last one, or there
-// alone; PTX on all newer ones.
+// Machine code runs on its architecture and, unless it is architecture-specific, on newer ones with the same
+// first digit; PTX on all newer ones.
 static bool runs_on(const onnxc_gpu_image *i, int sm) {
     if (i->kind == ONNXC_GPU_OWN_CODE) return i->sm == sm;
     return i->sm <= sm && (i->kind == ONNXC_GPU_PTX || i->sm / 10 == sm / 10);
@@ -101,7 +100,7 @@ static int rank_of(const onnxc_gpu_image *i) {
     return (i->kind == ONNXC_GPU_OWN_CODE ? 2 : i->kind == ONNXC_GPU_CODE) * 1000 + i->sm;
 }
 
-// Below that rank.
+// The best image of a lower rank.
 static const onnxc_gpu_image *best_image(const onnxc_gpu_images *all, int sm, int below) {
     const onnxc_gpu_image *best = NULL;
     for (uint32_t i = 0; i < all->nimages; i++) {
@@ -130,12 +129,12 @@ static int no_image(const onnxc_gpu_images *all, int sm) {
     return SAY(ONNXC_NO_GPU, "the GPU is sm_%d, but the object has %s", sm, list);
 }
 
-// Shared memory that a launch brings, of each function; more than any GPU has must be asked for.
+// Dynamic shared memory of each function. More than SHARED_ANYWHERE must be requested.
 static const uint32_t *shared_of(const onnxc_gpu_images *all) {
     return (const uint32_t *)(const void *)((const char *)all + all->shared);
 }
 
-// most: that a block of the GPU can have.
+// most: maximum for a block on this GPU.
 static int load_function(loaded *m, uint32_t i, const char *name, int most) {
     uint32_t shared = shared_of(m->images)[i];
     if (shared > SHARED_ANYWHERE && shared > (uint32_t)most)
@@ -161,8 +160,8 @@ static int load_functions(loaded *m) {
     return ONNXC_OK;
 }
 
-// The driver has no use for it, which it may have for another one: it is older than the NVRTC that made it,
-// say.
+// Whether the driver rejects this image, but may accept another one; it may be older than the NVRTC that
+// compiled it.
 static bool is_unfit(int error) {
     static const int all[] = {CUDA_INVALID_IMAGE, CUDA_NO_BINARY, CUDA_INVALID_PTX,   CUDA_NO_JIT,
                               CUDA_PTX_TOO_NEW,   CUDA_JIT_OFF,   CUDA_INVALID_SOURCE};
@@ -171,7 +170,7 @@ static bool is_unfit(int error) {
     return false;
 }
 
-// *why gets the reason behind what is there.
+// Appends the reason of a failure to why.
 static int load_image(loaded *m, const onnxc_gpu_image *i, char *why, size_t size) {
     char log[256] = "", doing[32];
     int options[] = {CUDA_JIT_LOG, CUDA_JIT_LOG_SIZE};
@@ -183,14 +182,14 @@ static int load_image(loaded *m, const onnxc_gpu_image *i, char *why, size_t siz
     failed(error, doing);
     log[sizeof log - 1] = 0;
     log[strcspn(log, "\n")] = 0;
-    snprintf(why + n, size - n, "%s%.200s%s%.200s", n ? "; " : "", said, *log ? ": " : "", log);
+    snprintf(why + n, size - n, "%s%.200s%s%.200s", n ? "; " : "", message, *log ? ": " : "", log);
     m->module = NULL;
     return error;
 }
 
-// The best that the driver takes.
+// Loads the best image that the driver accepts.
 static int load_best(loaded *m, int sm) {
-    char why[sizeof said - 64] = "";
+    char why[sizeof message - 64] = "";
     int error = 0, version = 0;
     const onnxc_gpu_image *i = best_image(m->images, sm, INT_MAX);
     if (!i) return no_image(m->images, sm);
@@ -216,13 +215,13 @@ typedef struct uploading {
     int error;
 } uploading;
 
-// What an object gives to open it.
-typedef struct given {
+// The data that an object passes to open it.
+typedef struct object_data {
     const onnxc_gpu_images *images;
     onnxc_rt_gpu_upload *upload;
     int64_t weights;
-    const void *file; // NULL: the constants are in the object
-} given;
+    const void *file; // NULL: the object contains the constants
+} object_data;
 
 const void *onnxc_rt_gpu_file(void *user) { return ((const uploading *)user)->file; }
 
@@ -232,7 +231,7 @@ void onnxc_rt_gpu_put(void *user, int64_t offset, const void *from, int64_t byte
     u->error = cuda->to_device(u->model->weights + (uint64_t)offset, from, (size_t)bytes, u->stream);
 }
 
-static int load_weights(loaded *m, const given *from) {
+static int load_weights(loaded *m, const object_data *from) {
     if (!from->weights) return ONNXC_OK;
     int code = failed(cuda->alloc(&m->weights, (size_t)from->weights), "allocating the weights");
     if (code) return code;
@@ -267,7 +266,7 @@ static int find_device(loaded *m) {
     return code ? code : failed(cuda->retain(&m->context, m->device), "opening the GPU");
 }
 
-static int fill_model(loaded *m, const given *from) {
+static int fill_model(loaded *m, const object_data *from) {
     int mode, code = find_device(m);
     if (!code) code = failed(enter(m->context, &mode), "opening the GPU");
     if (code) return code;
@@ -277,18 +276,25 @@ static int fill_model(loaded *m, const given *from) {
     return code;
 }
 
-// Called with the lock.
-static int take_model(const given *from, int ordinal, loaded **model) {
+// Requires models_lock.
+static int take_model(const object_data *from, int ordinal, loaded **model) {
     const char *why = NULL;
     cuda = cuda_driver_open(&why);
     if (!cuda) return SAY(ONNXC_NO_GPU, "%s", why);
     for (loaded *m = models; m; m = m->next)
-        if (m->images == from->images && m->ordinal == ordinal) return m->users++, *model = m, ONNXC_OK;
+        if (m->images == from->images && m->ordinal == ordinal) {
+            m->users++;
+            *model = m;
+            return ONNXC_OK;
+        }
     loaded *m = calloc(1, sizeof *m);
     if (!m) return SAY(ONNXC_NO_MEMORY, "no memory");
     *m = (loaded){.images = from->images, .ordinal = ordinal, .users = 1};
     int code = fill_model(m, from);
-    if (code) return drop_model(m), code;
+    if (code) {
+        drop_model(m);
+        return code;
+    }
     m->next = models;
     models = *model = m;
     return ONNXC_OK;
@@ -306,7 +312,7 @@ static void leave_model(loaded *m) {
 }
 
 // ---------------------------------------------------------------- contexts
-static int open_gpu(gpu *g, const onnxc_options *o, const given *from) {
+static int open_gpu(gpu *g, const onnxc_options *o, const object_data *from) {
     pthread_mutex_lock(&models_lock);
     int code = take_model(from, o->device, &g->model);
     pthread_mutex_unlock(&models_lock);
@@ -335,27 +341,40 @@ static void close_gpu(gpu *g) {
         if (g->own_stream) cuda->stream_destroy(g->stream);
         leave(mode);
     }
-    for (block *b = g->blocks, *next; b; b = next) next = b->next, free(b);
-    for (session *s = g->sessions, *next; s; s = next) next = s->next, free(s->work.words), free(s);
+    for (block *b = g->blocks, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    for (session *s = g->sessions, *next; s; s = next) {
+        next = s->next;
+        free(s->work.words);
+        free(s);
+    }
     if (g->model) leave_model(g->model);
     onnxc_rt_close(g->file);
     pthread_mutex_destroy(&g->lock);
     free(g);
 }
 
-// file: the mapped weights, which the context takes; NULL: there is none.
-static int open_context(const onnxc_options *options, given from, onnxc_context *file,
+// file: the mapped weights, which the context then owns; NULL: none.
+static int open_context(const onnxc_options *options, object_data from, onnxc_context *file,
                         onnxc_context **context) {
     onnxc_options o = {0};
     if (options) memcpy(&o, options, options->size < sizeof o ? options->size : sizeof o);
     gpu *g = calloc(1, sizeof *g);
     if (!g) return ONNXC_NO_MEMORY;
     pthread_mutex_init(&g->lock, NULL);
-    said[0] = 0;
-    if (file) g->face.weights = from.file = file->weights, g->face.weights_size = file->weights_size;
+    message[0] = 0;
+    if (file) {
+        g->face.weights = from.file = file->weights;
+        g->face.weights_size = file->weights_size;
+    }
     int code = open_gpu(g, &o, &from);
-    if (code && o.message && o.message_size) snprintf(o.message, o.message_size, "%s", said);
-    if (code) return close_gpu(g), code;
+    if (code && o.message && o.message_size) snprintf(o.message, o.message_size, "%s", message);
+    if (code) {
+        close_gpu(g);
+        return code;
+    }
     g->file = file;
     *context = &g->face;
     return ONNXC_OK;
@@ -365,7 +384,7 @@ int onnxc_rt_gpu_open(const onnxc_options *options, const onnxc_gpu_images *imag
                       onnxc_rt_gpu_upload *upload, int64_t weights, onnxc_context **context) {
     if (!context) return ONNXC_NULL_POINTER;
     *context = NULL;
-    return open_context(options, (given){images, upload, weights, NULL}, NULL, context);
+    return open_context(options, (object_data){images, upload, weights, NULL}, NULL, context);
 }
 
 int onnxc_rt_gpu_open_file(const onnxc_options *options, const onnxc_gpu_images *images,
@@ -376,12 +395,12 @@ int onnxc_rt_gpu_open_file(const onnxc_options *options, const onnxc_gpu_images 
     *context = NULL;
     int code = onnxc_rt_open(options, head, &file);
     if (code) return code;
-    code = open_context(options, (given){images, upload, weights, NULL}, file, context);
+    code = open_context(options, (object_data){images, upload, weights, NULL}, file, context);
     if (code) onnxc_rt_close(file);
     return code;
 }
 
-// Callers that bring a stream or addresses of a GPU mean that one.
+// Callers that pass a stream or device addresses need the GPU.
 static bool must_have_gpu(const onnxc_options *o) {
     bool says = o && o->size >= offsetof(onnxc_options, message);
     return says && (o->device_pointers || o->stream || o->device > 0);
@@ -419,10 +438,9 @@ void onnxc_rt_gpu_close(onnxc_context *c) {
     else onnxc_rt_close(c);
 }
 
-// ---------------------------------------------------------------- memory
-// Blocks are kept for the next request. All work of a context is in one stream, so that a block may be given
-// away while kernels that use it are still to run; those that have not started are only before others of the
-// same run.
+// ---------------------------------------------------------------- memory Blocks are kept for the next
+// Blocks are cached. All work of a context is in one stream, so a block can be reused while kernels that use it
+// are still running. Deferred kernels precede only other work of the same run.
 static bool is_free(const block *b, const session *s) { return !b->used && (!b->giver || b->giver == s); }
 
 static block *find_block(gpu *g, const session *s, size_t bytes) {
@@ -452,7 +470,7 @@ static void drop_free_blocks(gpu *g) {
     }
 }
 
-// A request that grew takes the place of the block that served it before.
+// A growing request replaces the block of the previous one.
 static void make_room(gpu *g, size_t bytes) {
     block *largest = NULL;
     for (block *b = g->blocks; b; b = b->next)
@@ -463,7 +481,7 @@ static void make_room(gpu *g, size_t bytes) {
     drop_block(g, largest);
 }
 
-// Who captures cannot wait, and only what nobody uses any more can be given back.
+// Waiting is impossible during a capture. Otherwise unused blocks are freed if memory runs out.
 static int new_block(gpu *g, bool captured, size_t bytes, block **made) {
     block *b = calloc(1, sizeof *b);
     if (!b) return SAY(ONNXC_NO_MEMORY, "no memory");
@@ -488,7 +506,11 @@ static int take_block(gpu *g, const session *s, size_t bytes, block **taken) {
     pthread_mutex_lock(&g->lock);
     block *b = find_block(g, s, bytes);
     int code = b ? ONNXC_OK : new_block(g, s->captured, bytes, &b);
-    if (!code) b->used = true, b->giver = NULL, b->kept |= s->captured;
+    if (!code) {
+        b->used = true;
+        b->giver = NULL;
+        b->kept |= s->captured;
+    }
     pthread_mutex_unlock(&g->lock);
     *taken = b;
     return code;
@@ -497,14 +519,14 @@ static int take_block(gpu *g, const session *s, size_t bytes, block **taken) {
 static void *pointer_to(cuda_address a) { return (void *)(uintptr_t)a; }
 static cuda_address address_of(const void *p) { return (uintptr_t)p; }
 
-// Values that grow turn by turn are not to take a new block each time.
+// Rounded up, so that values that grow in each run do not need a new block every time.
 static size_t with_room(size_t bytes) {
     size_t step = BLOCK_ALIGN;
     while (step * 8 < bytes) step *= 2;
     return (bytes + step - 1) / step * step;
 }
 
-// What the run has for the GPU so far. Others may have the memory then that it is done with.
+// Starts the deferred work. Other runs can then use the memory that this run has freed.
 static int start(const onnxc_gpu_run *run) {
     gpu *g = run->gpu;
     session *s = run->session;
@@ -529,7 +551,10 @@ void onnxc_rt_gpu_free(onnxc_gpu_run *run, void *at) {
     gpu *g = run->gpu;
     pthread_mutex_lock(&g->lock);
     for (block *b = g->blocks; b; b = b->next)
-        if (b->used && b->at == address_of(at)) b->used = false, b->giver = run->session;
+        if (b->used && b->at == address_of(at)) {
+            b->used = false;
+            b->giver = run->session;
+        }
     pthread_mutex_unlock(&g->lock);
 }
 
@@ -585,12 +610,15 @@ int onnxc_rt_gpu_begin(onnxc_gpu_run *run, const onnxc_context *context, const o
     return ONNXC_OK;
 }
 
-// What a run that failed had not started is left out.
+// Deferred work of a failed run is dropped.
 int onnxc_rt_gpu_end(onnxc_gpu_run *run, int status) {
     gpu *g = run->gpu;
     if (!g) return ONNXC_OK;
     session *s = run->session;
-    if (status) s->work.n = 0, s->work.count = 0;
+    if (status) {
+        s->work.n = 0;
+        s->work.count = 0;
+    }
     int mode = s->mode, code = start(run),
         waited = code || status || !g->device_pointers ? cuda->stream_wait(g->stream) : 0;
     give_session(g, s);
@@ -598,7 +626,7 @@ int onnxc_rt_gpu_end(onnxc_gpu_run *run, int status) {
     return code ? code : failed(waited, "waiting for the GPU");
 }
 
-// Kernels take addresses as aligned as those of cuMemAlloc are.
+// Kernels need addresses that are aligned like those of cuMemAlloc.
 void *onnxc_rt_gpu_caller(onnxc_gpu_run *run, void *caller, void *own, int on_device) {
     bool aligned = (uintptr_t)caller % 64 == 0;
     return caller && run->gpu->device_pointers == (on_device != 0) && (aligned || !on_device) ? caller : own;
@@ -623,14 +651,14 @@ int onnxc_rt_gpu_launch(onnxc_gpu_run *run, int function, int n, const int64_t *
                   "a kernel's arguments");
 }
 
-// Both sides on the host. What is still on its way from or to the caller's memory comes first.
+// Both sides are on the host. Waits for pending transfers from or to the caller's memory.
 static int copy_on_host(gpu *g, void *to, const void *from, size_t n, bool at_caller) {
     int code = at_caller ? failed(cuda->stream_wait(g->stream), "waiting for the GPU") : ONNXC_OK;
     if (!code) memmove(to, from, n);
     return code;
 }
 
-// Memory of the host's own steps is used again at once: those copies are over when this returns.
+// Memory of host steps is reused immediately, so these copies are complete on return.
 static int copy_to_device(gpu *g, void *to, const void *from, size_t n, bool at_caller) {
     int error = cuda->to_device(address_of(to), from, n, g->stream);
     if (!error && !at_caller) error = cuda->stream_wait(g->stream);

@@ -1,4 +1,4 @@
-/* The part of CUDA's driver interface that the runtime uses, found in libcuda.so.1 when it is needed. */
+/* The part of CUDA's driver interface that the runtime uses, loaded from libcuda.so.1 on demand. */
 #ifndef ONNXC_CUDA_DRIVER_H
 #define ONNXC_CUDA_DRIVER_H
 #include <stddef.h>
@@ -37,8 +37,8 @@ typedef struct cuda_graph_exec_s *cuda_graph_exec;
 enum { CUDA_CONSTANTS(X) };
 #undef X
 
-/* X(name here, its symbol, parameters): as the exported symbols have them, which cuda.h gives other names.
- * test/shim/cuda_api.cc holds them against NVIDIA's header. */
+/* X(name here, exported symbol, parameters). NVIDIA's cuda.h has other names for some symbols;
+ * test/shim/cuda_api.cc compares the signatures with it. */
 #define CUDA_FUNCTIONS(X)                                                                                    \
     X(init, cuInit, (unsigned flags))                                                                        \
     X(version, cuDriverGetVersion, (int *version))                                                           \
@@ -70,7 +70,7 @@ enum { CUDA_CONSTANTS(X) };
     X(error_name, cuGetErrorName, (int code, const char **name))                                             \
     X(error_text, cuGetErrorString, (int code, const char **text))
 
-/* Drivers from 11.4 on have these. */
+/* Available since driver 11.4. */
 #define CUDA_GRAPH_FUNCTIONS(X)                                                                              \
     X(capture_begin, cuStreamBeginCapture_v2, (cuda_stream stream, int mode))                                \
     X(capture_end, cuStreamEndCapture, (cuda_stream stream, cuda_graph * graph))                             \
@@ -85,12 +85,12 @@ enum { CUDA_CONSTANTS(X) };
 typedef struct cuda_driver {
 #define X(name, symbol, parameters) int(*name) parameters;
     CUDA_FUNCTIONS(X)
-    CUDA_GRAPH_FUNCTIONS(X) /* NULL where the driver lacks them */
+    CUDA_GRAPH_FUNCTIONS(X) /* NULL if the driver lacks them */
 #undef X
 } cuda_driver;
 int cuda_has_graphs(const cuda_driver *d);
 int cuda_capability(const cuda_driver *d, int device, int *sm); /* a CUresult; 90 for 9.0 */
 
-/* Opened and initialised once. NULL: there is none, and *why says so. */
+/* Opens and initialises the driver once. NULL: not available, for the reason in *why. */
 const cuda_driver *cuda_driver_open(const char **why);
 #endif

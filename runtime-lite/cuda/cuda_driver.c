@@ -1,4 +1,4 @@
-// CUDA's driver, if this machine has one. In: nothing. Out: its functions.
+// Loads the functions of CUDA's driver, if this machine has one.
 #include "runtime-lite/cuda/cuda.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -8,13 +8,13 @@
 
 typedef struct opened {
     cuda_driver driver;
-    bool there;
-    char why[256]; // it is not
+    bool available;
+    char why[256]; // reason why it is not available
 } opened;
 static opened the_driver;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// NULL, or the symbol that is not there.
+// Returns NULL or the missing symbol.
 static const char *find_functions(void *library, cuda_driver *d) {
     static const char *const symbols[] = {
 #define X(name, symbol, parameters) #symbol,
@@ -51,7 +51,7 @@ int cuda_capability(const cuda_driver *d, int device, int *sm) {
 static void start_driver(const cuda_driver *d) {
     const char *name = NULL, *text = NULL;
     int error = d->init(0);
-    the_driver.there = !error;
+    the_driver.available = !error;
     if (!error) return;
     d->error_name(error, &name);
     d->error_text(error, &text);
@@ -59,7 +59,7 @@ static void start_driver(const cuda_driver *d) {
             name ? name : "?");
 }
 
-// Never closed: it keeps threads of its own.
+// Never closed, because the driver has its own threads.
 static void open_driver(void) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     const char *lacks = library ? find_functions(library, &the_driver.driver) : NULL;
@@ -71,5 +71,5 @@ static void open_driver(void) {
 const cuda_driver *cuda_driver_open(const char **why) {
     pthread_once(&once, open_driver);
     *why = the_driver.why;
-    return the_driver.there ? &the_driver.driver : NULL;
+    return the_driver.available ? &the_driver.driver : NULL;
 }

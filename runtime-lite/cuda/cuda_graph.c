@@ -1,6 +1,5 @@
-// Work for a GPU that is put off and started at once. In: kernels, fills and copies in order. Out: single
-// calls the first time, later a CUDA graph: the same words mean the same work, so that a graph is never
-// wrong.
+// Starts deferred work for a GPU. In: kernels, fills and copies in order. Out: single calls the first time,
+// later a CUDA graph. Work is compared by all its words, so a graph is always the same work.
 #include "runtime-lite/cuda/cuda_graph.h"
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,13 +8,14 @@
 enum { HEAD = 5, ARGUMENTS_MOST = 512, GRAPH_LEAST = 3 };
 typedef enum work_kind { WORK_LAUNCH, WORK_FILL, WORK_COPY } work_kind;
 
-// ---------------------------------------------------------------- what is to do
+// ---------------------------------------------------------------- recording
 static uint64_t *add(cuda_work *w, work_kind kind, size_t n) {
     if (w->n + n + 1 > w->room) {
         size_t room = 2 * (w->room + n + 1) + 256;
         uint64_t *words = realloc(w->words, room * sizeof *words);
         if (!words) return NULL;
-        w->words = words, w->room = room;
+        w->words = words;
+        w->room = room;
     }
     uint64_t *at = w->words + w->n;
     *at = (uint64_t)kind | (uint64_t)n << 8;
@@ -26,7 +26,7 @@ static uint64_t *add(cuda_work *w, work_kind kind, size_t n) {
 
 static uint64_t pair(int64_t low, int64_t high) { return (uint32_t)low | (uint64_t)(uint32_t)high << 32; }
 
-// function, (grid.x, grid.y), (grid.z, block.x), (block.y, block.z), (how many arguments, shared memory),
+// function, (grid.x, grid.y), (grid.z, block.x), (block.y, block.z), (number of arguments, shared memory),
 // arguments
 int cuda_work_launch(cuda_work *w, cuda_function f, const int64_t *sizes, unsigned shared, int n,
                      const int64_t *arguments) {
@@ -42,7 +42,9 @@ int cuda_work_launch(cuda_work *w, cuda_function f, const int64_t *sizes, unsign
 static int add_three(cuda_work *w, work_kind kind, uint64_t x, uint64_t y, uint64_t z) {
     uint64_t *at = add(w, kind, 3);
     if (!at) return CUDA_OUT_OF_MEMORY;
-    at[0] = x, at[1] = y, at[2] = z;
+    at[0] = x;
+    at[1] = y;
+    at[2] = z;
     return CUDA_OK;
 }
 
@@ -106,7 +108,7 @@ static void forget(const cuda_driver *d, cuda_known *k) {
     *k = (cuda_known){0};
 }
 
-// In the place of what was not used for the longest time. Its graph may still run.
+// Replaces the least recently used entry, whose graph may still be running.
 static void remember(const cuda_driver *d, cuda_graphs *g, const cuda_work *w, uint64_t hash, cuda_stream s) {
     cuda_known *k = g->all;
     for (int i = 1; i < CUDA_GRAPHS_MOST; i++)
@@ -129,7 +131,7 @@ static cuda_graph captured(const cuda_driver *d, cuda_graphs *g, const cuda_work
     return NULL;
 }
 
-// Where the driver does not want to there will be no graph of this work.
+// If the driver fails, this work will not become a graph.
 static void make_graph(const cuda_driver *d, cuda_graphs *g, cuda_known *k, const cuda_work *w) {
     cuda_graph made = captured(d, g, w);
     if (!made || d->graph_instantiate(&k->graph, made, 0)) k->graph = NULL;
@@ -149,7 +151,7 @@ static int start_known(const cuda_driver *d, cuda_graphs *g, const cuda_work *w,
     return error;
 }
 
-// What the caller captures is not for us to take out of its graph.
+// While the caller captures the stream, single calls become part of the caller's graph.
 static bool caller_captures(const cuda_driver *d, cuda_stream s) {
     int status = 0;
     return d->is_capturing(s, &status) || status;
@@ -158,7 +160,8 @@ static bool caller_captures(const cuda_driver *d, cuda_stream s) {
 int cuda_work_start(const cuda_driver *d, cuda_graphs *g, cuda_work *w, cuda_stream s) {
     bool single = g->off || w->count < GRAPH_LEAST || caller_captures(d, s);
     int error = !w->n ? CUDA_OK : single ? start_each(d, w, s) : start_known(d, g, w, s);
-    w->n = 0, w->count = 0;
+    w->n = 0;
+    w->count = 0;
     return error;
 }
 

@@ -1,11 +1,13 @@
-/* Library functions: computations that are not loop nests (sorting, selection, strings, sequences) in portable C,
- * one function per file, linked only if a model uses it. All have the same signature. The program's step
- * (ir/kernel/program.h, STEP_LIB) passes the buffers written, then those read (NULL: omitted), and numbers:
- * sizes, attributes, dtypes. The return value is 0, or the number of the step's message about invalid data.
+/* Library functions: computations that are not loop nests (sorting, selection, strings, sequences) in
+ * portable C, one function per file, linked only if a model uses it. All have the same signature. The
+ * program's step (ir/kernel/program.h, STEP_LIB) passes the buffers written, then those read (NULL:
+ * omitted), and numbers: sizes, attributes, dtypes. The return value is 0, or the number of the step's
+ * message about invalid data.
  *
- * They need only memcpy and the like, and their scratch memory is a buffer; only functions that create strings
- * and values allocate memory, in the list *call. The interpreter runs the same code, objects link with it
- * (libonnxc-rt), and emitted C contains its text: C99, with names of static functions unique among all files. */
+ * They need only memcpy and the like, and their scratch memory is a buffer; only functions that create
+ * strings and values allocate memory, in the list *call. The interpreter runs the same code, objects link
+ * with it (libonnxc-rt), and emitted C contains its text: C99, with names of static functions unique among
+ * all files. */
 #ifndef ONNXC_LIB_H
 #define ONNXC_LIB_H
 #include "runtime-lite/lib/lib_base.h"

@@ -1,5 +1,5 @@
-/* Shared by all library functions, also in emitted C: declarations, and element types (DT_... are the codes of ONNX's
- * TensorProto.DataType). */
+/* Shared by all library functions, also in emitted C: declarations, and element types (DT_... are the
+ * codes of ONNX's TensorProto.DataType). */
 #ifndef ONNXC_LIB_BASE_H
 #define ONNXC_LIB_BASE_H
 #include "runtime-lite/lib/dtypes.h"

@@ -1,5 +1,5 @@
-/* Visits pairs of elements of two broadcast operands. Numbers: rank, dims, strides of both operands (in elements; 0: the
- * operand is broadcast). */
+/* Visits pairs of elements of two broadcast operands. Numbers: rank, dims, strides of both operands (in
+ * elements; 0: the operand is broadcast). */
 #ifndef ONNXC_LIB_BROADCAST_H
 #define ONNXC_LIB_BROADCAST_H
 #include "runtime-lite/lib/lib_base.h"

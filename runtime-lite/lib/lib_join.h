@@ -3,7 +3,8 @@
 #define ONNXC_LIB_JOIN_H
 #include "runtime-lite/lib/lib_value.h"
 
-/* The dims of the result; fresh: the axis is new. Returns 1: the sequence is empty; 2: shapes do not match. */
+/* The dims of the result; fresh: the axis is new. Returns 1: the sequence is empty; 2: shapes do not
+ * match. */
 ONNXC_MAYBE_UNUSED static int lib_join_dims(const onnxc_value *s, int64_t axis, int64_t fresh,
                                             int64_t *dims) {
     const onnxc_value *item = (const onnxc_value *)s->data;

@@ -1,5 +1,5 @@
-/* Maps elements of numeric types to unsigned keys of the same order, and sorts by these. Zeros of both signs are
- * equal, NaNs are equal to each other and above all other values. */
+/* Maps elements of numeric types to unsigned keys of the same order, and sorts by these. Zeros of both
+ * signs are equal, NaNs are equal to each other and above all other values. */
 #ifndef ONNXC_LIB_KEY_H
 #define ONNXC_LIB_KEY_H
 #include "runtime-lite/lib/lib_base.h"

@@ -1,9 +1,11 @@
-/* Strings, sequences, optionals and maps during a run are handles, one int64 each, which kernels move like numbers.
+/* Strings, sequences, optionals and maps during a run are handles, one int64 each, which kernels move like
+ * numbers.
  *
  *   string  address of an onnxc_string, or 1 + address of a size (int64) and bytes; 0: the empty string
  *   value   address of an immutable onnxc_value; 0: an empty optional
  *
- * Objects created by a run are in a list of blocks that starts at *call and is freed at the end of the run. */
+ * Objects created by a run are in a list of blocks that starts at *call and is freed at the end of the
+ * run. */
 #ifndef ONNXC_LIB_VALUE_H
 #define ONNXC_LIB_VALUE_H
 #include "runtime-lite/lib/lib_base.h"
