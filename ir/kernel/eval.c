@@ -57,6 +57,11 @@ cell eval_cast(cell v, dtype from, dtype to, bool saturate) {
 }
 
 cell eval_load(dtype t, const void *data, int64_t i) {
+    if (t == DT_F32) { // as most elements are
+        float v;
+        memcpy(&v, (const char *)data + 4 * i, 4);
+        return (cell){.f = v};
+    }
     if (dtype_is_float(t)) return (cell){.f = dtype_load_float(t, data, i)};
     if (t == DT_C64) {
         cell v;
@@ -68,8 +73,10 @@ cell eval_load(dtype t, const void *data, int64_t i) {
 }
 
 void eval_store(dtype t, void *data, int64_t i, cell v) {
+    float f = (float)v.f;
     // A float8 was saturated, or not, by the cast that made it: its infinity stays.
-    if (dtype_is_float(t)) dtype_store_float(t, data, i, v.f, dtype_bits(t) != 8);
+    if (t == DT_F32) memcpy((char *)data + 4 * i, &f, 4);
+    else if (dtype_is_float(t)) dtype_store_float(t, data, i, v.f, dtype_bits(t) != 8);
     else if (t == DT_C64) memcpy((char *)data + 8 * i, &v, 8);
     else if (t == DT_BOOL) ((uint8_t *)data)[i] = v.i != 0;
     else dtype_store_int(t, data, i, v.i);
@@ -205,8 +212,7 @@ static cell eval_convert(const expr *e, dtype from, cell x) {
     return (cell){.f = small_float(e->to, x.f, e->saturate)};
 }
 
-static cell eval_one(const expr *e, dtype t, cell x, cell y, cell z) {
-    bool is_float = dtype_is_float(t);
+static cell eval_one(const expr *e, dtype t, bool is_float, cell x, cell y, cell z) {
     switch (expr_op_class(e->op)) {
     case XC_CONVERT: return eval_convert(e, t, x);
     case XC_TEST: return (cell){.i = is_float && (e->op == X_ISNAN ? isnan(x.f) : isinf(x.f))};
@@ -225,17 +231,50 @@ static cell eval_one(const expr *e, dtype t, cell x, cell y, cell z) {
     return x;
 }
 
+// The operations that nearly all time goes to.
+static bool eval_often(expr_op op, dtype t, int64_t n, const cell *a, int sa, const cell *b, int sb,
+                       cell *out) {
+#define LANES(MEMBER, VALUE)                                                                                 \
+    for (int64_t j = 0; j < n; j++) {                                                                        \
+        cell x = a[j * sa], y = b[j * sb];                                                                   \
+        out[j].MEMBER = VALUE;                                                                               \
+    }                                                                                                        \
+    return true
+    if (t == DT_F32 && op == X_MUL) {
+        LANES(f, (float)(x.f * y.f));
+    }
+    if (t == DT_F32 && op == X_ADD) {
+        LANES(f, (float)(x.f + y.f));
+    }
+    if (t == DT_F32 && op == X_SUB) {
+        LANES(f, (float)(x.f - y.f));
+    }
+    if (t == DT_I64 && op == X_MUL) {
+        LANES(i, (int64_t)((uint64_t)x.i * (uint64_t)y.i));
+    }
+    if (t == DT_I64 && op == X_ADD) {
+        LANES(i, (int64_t)((uint64_t)x.i + (uint64_t)y.i));
+    }
+    if (t == DT_I64 && op == X_LT) {
+        LANES(i, x.i < y.i);
+    }
+    if (t == DT_I64 && op == X_LE) {
+        LANES(i, x.i <= y.i);
+    }
+    if (t == DT_BOOL && op == X_AND) {
+        LANES(i, (x.i & y.i) != 0);
+    }
+#undef LANES
+    return false;
+}
+
 void eval_op(const expr *e, int64_t n, const cell *a, int sa, const cell *b, int sb, const cell *c, int sc,
              cell *out) {
     dtype t = e->arg[0]->dtype;
     static const cell none;
     if (!b) b = &none, sb = 0;
     if (!c) c = &none, sc = 0;
-    if (t == DT_F32 && e->op == X_MUL) { // the two operations that nearly all time goes to
-        for (int64_t j = 0; j < n; j++) out[j].f = (float)(a[j * sa].f * b[j * sb].f);
-    } else if (t == DT_F32 && e->op == X_ADD) {
-        for (int64_t j = 0; j < n; j++) out[j].f = (float)(a[j * sa].f + b[j * sb].f);
-    } else {
-        for (int64_t j = 0; j < n; j++) out[j] = eval_one(e, t, a[j * sa], b[j * sb], c[j * sc]);
-    }
+    if (eval_often(e->op, t, n, a, sa, b, sb, out)) return;
+    bool is_float = dtype_is_float(t);
+    for (int64_t j = 0; j < n; j++) out[j] = eval_one(e, t, is_float, a[j * sa], b[j * sb], c[j * sc]);
 }

@@ -20,6 +20,10 @@ typedef enum interp_result {
 // a buffer is a defect (leaves through the program's diag).
 interp_result interp_program(const program *p, arena *a, const tensor *in, tensor *out, interp_limits limits,
                              const char **message);
+// cblas_dgemm.
+typedef void interp_dgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, double alpha,
+                          const double *a, int lda, const double *b, int ldb, double beta, double *c,
+                          int ldc);
 // What a caller may do during the run.
 struct interp;
 typedef struct interp_hooks {
@@ -27,6 +31,9 @@ typedef struct interp_hooks {
                   const tensor *t); // sees every buffer after the kernel that wrote it
     bool (*kernel)(void *user, struct interp *in, const kernel *k); // runs k instead (false: not done)
     void *user;
+    // Asked for when there is a large sum of float products, which it may add up in an order of its own; NULL, or
+    // answers NULL: exact order.
+    interp_dgemm *(*dgemm)(void *user);
 } interp_hooks;
 interp_result interp_program_hooked(const program *p, arena *a, const tensor *in, tensor *out,
                                     interp_limits limits, const char **message, const interp_hooks *hooks);

@@ -1,29 +1,12 @@
 // One unscheduled kernel, over strips of cells: the axis with the most independent positions is walked in
 // strips, the others one position at a time.
-#include "ir/kernel/interp_kernel.h"
 #include "compiler/base/round.h"
+#include "ir/kernel/interp_stage.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRIP = 1024 };
-
-typedef struct run {
-    interp *in;
-    const kernel *k;
-    arena *arena;
-    const stage *s;
-    int64_t *extent, *pos; // by axis
-    int strip_axis;        // -1: none
-    int64_t lanes;
-    memory *local;               // by local id
-    cell **cells;                // by expression id: STRIP cells
-    uint8_t *varies;             // by expression id: differs along the strip
-    cell *state[32], *other[32]; // by component: STRIP cells
-    int half;                    // of a complex128 element being moved
-} run;
-
 static bool varies_along(run *r, const expr *e) {
-    if (e->op == X_AXIS) return e->axis == r->strip_axis;
+    if (e->op == X_AXIS) return e->axis == r->strip_axis || r->lane_at[e->axis];
     if (e->op == X_STATE || e->op == X_OTHER) return r->lanes > 1;
     bool v = false;
     for (int j = 0; j < expr_arity(e->op); j++) v |= r->varies[e->arg[j]->id];
@@ -79,6 +62,27 @@ static int64_t element_offset(run *r, const char *verb, const buffer *b, const m
     return offset;
 }
 
+// The same for n lanes; those whose guard does not hold have any offset.
+static const int64_t *strip_offsets(run *r, const char *verb, const buffer *b, const memory *m,
+                                    expr *const *index, const expr *guard, int64_t n) {
+    const cell *live = guard ? r->cells[guard->id] : NULL;
+    int per_lane = guard && r->varies[guard->id];
+    bool slow = b->layout != NULL, outside = false;
+    memset(r->offset, 0, (size_t)n * sizeof *r->offset);
+    for (int j = 0; j < b->rank && !slow; j++) {
+        const cell *at = r->cells[index[j]->id];
+        int step = r->varies[index[j]->id];
+        for (int64_t lane = 0; lane < n; lane++) {
+            int64_t i = at[lane * step].i;
+            outside |= (uint64_t)i >= (uint64_t)m->dims[j] && (!live || live[lane * per_lane].i);
+            r->offset[lane] += (int64_t)((uint64_t)i * (uint64_t)m->stride[j]);
+        }
+    }
+    for (int64_t lane = 0; lane < n && (slow || outside); lane++)
+        if (!live || live[lane * per_lane].i) r->offset[lane] = element_offset(r, verb, b, m, index, lane);
+    return r->offset;
+}
+
 static cell load(run *r, const memory *m, dtype t, int64_t at) {
     if (t != DT_C128) return eval_load(t, m->data, at);
     return eval_load(DT_C64, m->data, 2 * at + r->half);
@@ -93,13 +97,10 @@ static void eval_read(run *r, const expr *e, int64_t n, cell *out) {
     if (!m->live)
         diag_defect(r->in->p->diag, r->k->loc, "kernel %s reads '%s', which has no memory", r->k->name,
                     e->buffer->name);
-    for (int64_t j = 0; j < n; j++) {
-        if (e->guard && !r->cells[e->guard->id][r->varies[e->guard->id] ? j : 0].i) {
-            out[j] = r->cells[e->fill->id][r->varies[e->fill->id] ? j : 0];
-            continue;
-        }
-        out[j] = load(r, m, e->buffer->dtype, element_offset(r, "reads", e->buffer, m, e->index, j));
-    }
+    const int64_t *at = strip_offsets(r, "reads", e->buffer, m, e->index, e->guard, n);
+    for (int64_t j = 0; j < n; j++)
+        out[j] = e->guard && !strip_result(r, e->guard, j).i ? strip_result(r, e->fill, j)
+                                                             : load(r, m, e->buffer->dtype, at[j]);
 }
 
 static void eval_check(run *r, const expr *e, int64_t n, cell *out) {
@@ -115,7 +116,8 @@ static void eval_leaf(run *r, const expr *e, int64_t n, cell *out) {
     switch (e->op) {
     case X_CONST: out[0].i = e->i; return;
     case X_AXIS:
-        for (int64_t j = 0; j < n; j++) out[j].i = r->pos[e->axis] + j;
+        for (int64_t j = 0; j < n; j++)
+            out[j].i = r->lane_at[e->axis] ? r->lane_at[e->axis][j] : r->pos[e->axis] + j;
         return;
     case X_DIM: out[0].i = interp_dim(r->in, e->dim); return;
     case X_STATE: memcpy(out, r->state[e->axis], (size_t)n * sizeof *out); return;
@@ -143,14 +145,16 @@ static void eval_expr(run *r, const expr *e, int64_t n) {
     eval_op(e, n, v[0], stride[0], v[1], stride[1], v[2], stride[2], out);
 }
 
-static void eval_code(run *r, const expr_list *c, int64_t n) {
+void strip_eval(run *r, const expr_list *c, int64_t n) {
     for (int j = 0; j < c->n; j++) eval_expr(r, c->at[j], n);
-    r->in->work += n * c->n;
+}
+void strip_charge(run *r, int64_t work) {
+    r->in->work += work;
     if (r->in->limits.work && r->in->work > r->in->limits.work) interp_stop(r->in, INTERP_LIMIT, "work");
 }
-
-static cell result(run *r, const expr *e, int64_t lane) {
-    return r->cells[e->id][r->varies[e->id] ? lane : 0];
+static void eval_code(run *r, const expr_list *c, int64_t n) {
+    strip_eval(r, c, n);
+    strip_charge(r, n * c->n);
 }
 
 // ---------------------------------------------------------------- writes
@@ -170,7 +174,7 @@ static cell combine(write_combine op, dtype t, cell old, cell v) {
     return v;
 }
 
-static void do_writes(run *r, write_when when, int64_t n) {
+void strip_writes(run *r, write_when when, int64_t n) {
     for (int j = 0; j < r->s->writes.n; j++) {
         const write *w = &r->s->writes.at[j];
         if (w->when != when) continue;
@@ -178,13 +182,13 @@ static void do_writes(run *r, write_when when, int64_t n) {
         if (!m->live)
             diag_defect(r->in->p->diag, r->k->loc, "kernel %s writes '%s', which has no memory", r->k->name,
                         w->to->name);
+        const int64_t *at = strip_offsets(r, "writes", w->to, m, w->index, w->guard, n);
         for (int64_t lane = 0; lane < n; lane++) {
-            if (w->guard && !result(r, w->guard, lane).i) continue;
-            int64_t at = element_offset(r, "writes", w->to, m, w->index, lane);
-            cell v = result(r, w->value, lane);
+            if (w->guard && !strip_result(r, w->guard, lane).i) continue;
+            cell v = strip_result(r, w->value, lane);
             if (w->combine != COMBINE_SET)
-                v = combine(w->combine, w->value->dtype, load(r, m, w->to->dtype, at), v);
-            store(r, m, w->to->dtype, at, v);
+                v = combine(w->combine, w->value->dtype, load(r, m, w->to->dtype, at[lane]), v);
+            store(r, m, w->to->dtype, at[lane], v);
         }
     }
 }
@@ -219,17 +223,17 @@ static void step_states(run *r, int64_t n, bool fold) {
         if (st->op == RED_CUSTOM) continue;
         for (int64_t lane = 0; lane < n; lane++) {
             cell *to = &r->state[j][fold ? 0 : lane];
-            *to = reduce_cells(st->op, st->dtype, *to, result(r, st->step, lane));
+            *to = reduce_cells(st->op, st->dtype, *to, strip_result(r, st->step, lane));
         }
     }
     for (int j = 0; j < s->states.n; j++) { // after all were computed from the old ones
         const state *st = &s->states.at[j];
         if (st->op != RED_CUSTOM) continue;
-        for (int64_t lane = 0; lane < n; lane++) r->state[j][lane] = result(r, st->step, lane);
+        for (int64_t lane = 0; lane < n; lane++) r->state[j][lane] = strip_result(r, st->step, lane);
     }
 }
 
-static void round_states(run *r, int64_t n) {
+void strip_round(run *r, int64_t n) {
     for (int j = 0; j < r->s->states.n; j++) {
         const state *st = &r->s->states.at[j];
         if (st->op == RED_CUSTOM) continue;
@@ -239,27 +243,18 @@ static void round_states(run *r, int64_t n) {
 }
 
 // ---------------------------------------------------------------- one stage
-typedef struct plan {
-    int parallel[MAX_RANK * 4], nparallel;
-    int inner[MAX_RANK * 4], ninner; // reduce or scan axes
-    bool fold;                       // the strip axis is the last of inner
-    int strip_axis;
-    uint8_t *varies;
-    expr_list init, step, before, after, end;
-} plan;
-
 static void init_states(run *r, const plan *p, int64_t n) {
     eval_code(r, &p->init, n);
     for (int j = 0; j < r->s->states.n; j++)
         for (int64_t lane = 0; lane < (p->fold ? 1 : n); lane++)
-            r->state[j][lane] = result(r, r->s->states.at[j].init, p->fold ? 0 : lane);
+            r->state[j][lane] = strip_result(r, r->s->states.at[j].init, p->fold ? 0 : lane);
 }
 
 static void inner_step(run *r, const plan *p, int64_t n) {
-    if (p->before.n) eval_code(r, &p->before, n), do_writes(r, WRITE_BEFORE, n);
+    if (p->before.n) eval_code(r, &p->before, n), strip_writes(r, WRITE_BEFORE, n);
     eval_code(r, &p->step, n);
     step_states(r, n, p->fold);
-    if (p->after.n) eval_code(r, &p->after, n), do_writes(r, WRITE_AFTER, n);
+    if (p->after.n) eval_code(r, &p->after, n), strip_writes(r, WRITE_AFTER, n);
 }
 
 static void inner_loop(run *r, const plan *p, int depth, int64_t n) {
@@ -288,10 +283,10 @@ static void at_point(run *r, const plan *p, int64_t n) {
     for (r->half = 0; r->half <= c128; r->half++) {
         init_states(r, p, n);
         if (r->s->states.n || p->ninner) inner_loop(r, p, 0, n);
-        round_states(r, p->fold ? 1 : n);
+        strip_round(r, p->fold ? 1 : n);
         if (p->end.n) {
             eval_code(r, &p->end, p->fold ? 1 : n);
-            do_writes(r, WRITE_END, p->fold ? 1 : n);
+            strip_writes(r, WRITE_END, p->fold ? 1 : n);
         }
     }
 }
@@ -356,7 +351,7 @@ static void choose_strip(run *r, plan *p) {
     r->lanes = r->strip_axis < 0 ? 1 : 2;
 }
 
-static void make_cells(run *r, const expr_list *c) {
+void strip_cells(run *r, const expr_list *c) {
     for (int j = 0; j < c->n; j++) {
         const expr *e = c->at[j];
         r->varies[e->id] = varies_along(r, e);
@@ -374,11 +369,11 @@ static void make_code(run *r, plan *p) {
     p->before = writes_code(r, WRITE_BEFORE);
     p->after = writes_code(r, WRITE_AFTER);
     p->end = writes_code(r, WRITE_END);
-    make_cells(r, &p->init);
-    make_cells(r, &p->step);
-    make_cells(r, &p->before);
-    make_cells(r, &p->after);
-    make_cells(r, &p->end);
+    strip_cells(r, &p->init);
+    strip_cells(r, &p->step);
+    strip_cells(r, &p->before);
+    strip_cells(r, &p->after);
+    strip_cells(r, &p->end);
 }
 
 // Everything about a stage that does not change between iterations of the outer axes.
@@ -396,11 +391,16 @@ static plan *plan_stage(run *r, const stage *s, bool outer_too) {
     choose_strip(r, p);
     p->strip_axis = r->strip_axis;
     make_code(r, p);
+    p->product = product_find(r, p);
     return p;
 }
 
 static void run_stage(run *r, const stage *s, const plan *p) {
     r->s = s;
+    if (p->product) {
+        product_run(r, p, p->product);
+        return;
+    }
     r->varies = p->varies;
     r->strip_axis = p->strip_axis;
     parallel_loop(r, p, 0);
@@ -432,6 +432,8 @@ void interp_kernel(interp *in, const kernel *k) {
     in->scratch = r.arena;
     r.extent = ARENA_ARRAY(r.arena, int64_t, k->axes.n + 1);
     r.pos = ARENA_ARRAY(r.arena, int64_t, k->axes.n + 1);
+    r.offset = ARENA_ARRAY(r.arena, int64_t, STRIP);
+    r.lane_at = ARENA_ARRAY(r.arena, int64_t *, k->axes.n + 1);
     r.cells = ARENA_ARRAY(r.arena, cell *, k->exprs.n + 1);
     for (int a = 0; a < k->axes.n; a++) r.extent[a] = interp_dim(in, k->axes.at[a].extent);
     make_locals(&r);

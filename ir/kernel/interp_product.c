@@ -1,0 +1,253 @@
+// Sums of products in the interpreter, by matrices: both factors are evaluated once for each position that they
+// depend on, whatever they read and compute (im2col with its padding, conversions, arithmetic).
+//
+//   for batch axes:                            in both factors
+//     for blocks of rows, blocks of columns:   axes of one factor each
+//       sum[row, col] = init
+//       for blocks of depth:                   reduce axes, flattened
+//         a[row, depth], b[depth, col] = the factors
+//         sum += a * b
+//       writes, row by row
+//
+// Products are rounded and added in the order of position by position: the same bits, unless a CBLAS multiplies.
+#include "ir/kernel/interp_stage.h"
+#include <math.h>
+#include <string.h>
+
+enum {
+    ROWS = 512,         // of a block; its columns and depth: STRIP
+    FEW_ROWS = 4,       // so many uses of each column pay for evaluating it apart
+    SMALL = 1 << 12,    // multiplications position by position
+    FOR_BLAS = 1 << 20, // and so many for a CBLAS
+    GROUP = MAX_RANK * 4,
+};
+
+typedef struct axis_group {
+    int n, axis[GROUP];
+    int64_t count;         // of positions
+    int64_t *lanes[GROUP]; // STRIP positions
+} axis_group;
+
+struct product {
+    axis_group batch, row, col, depth;
+    expr *a, *b; // factors: of rows, of columns
+    expr_list code_a, code_b;
+    uint8_t *varies_depth, *varies_col; // by expression id, along strips of these
+    double *at, *bt, *sum;              // blocks: [row][depth], [depth][col], [row][col]
+    bool rounds;                        // products to f32
+    interp_dgemm *dgemm;                // NULL: exact order
+};
+
+// ---------------------------------------------------------------- recognising
+static bool add_axis(const run *r, axis_group *g, int axis) {
+    g->axis[g->n++] = axis;
+    return !__builtin_mul_overflow(g->count, r->extent[axis], &g->count);
+}
+
+static bool sort_axes(run *r, const plan *p, product *x) {
+    bool fits = true;
+    for (int j = 0; j < p->nparallel; j++) {
+        int axis = p->parallel[j];
+        bool a = expr_uses_axis(x->a, axis), b = expr_uses_axis(x->b, axis);
+        fits &= add_axis(r, a && b ? &x->batch : b ? &x->col : &x->row, axis);
+    }
+    for (int j = 0; j < p->ninner; j++) {
+        if (r->k->axes.at[p->inner[j]].kind != AXIS_REDUCE) return false;
+        fits &= add_axis(r, &x->depth, p->inner[j]);
+    }
+    return fits;
+}
+
+static bool has_form(const run *r, const plan *p) {
+    const stage *s = r->s;
+    if (s->states.n != 1 || p->before.n || p->after.n || !p->ninner) return false;
+    const state *st = &s->states.at[0];
+    if (st->op != RED_SUM || st->step->op != X_MUL) return false;
+    if (st->dtype != st->step->dtype || (st->dtype != DT_F32 && st->dtype != DT_F64)) return false;
+    for (int j = 0; j < s->writes.n; j++) {
+        const write *w = &s->writes.at[j];
+        if (w->when != WRITE_END || w->combine != COMBINE_SET || w->to->dtype == DT_C128) return false;
+    }
+    return true;
+}
+
+static void take_lanes(run *r, axis_group *g) {
+    for (int j = 0; j < g->n; j++) r->lane_at[g->axis[j]] = g->lanes[j];
+}
+static void drop_lanes(run *r, const axis_group *g) {
+    for (int j = 0; j < g->n; j++) r->lane_at[g->axis[j]] = NULL;
+}
+
+static uint8_t *vary_along(run *r, axis_group *g) {
+    for (int j = 0; j < g->n; j++) g->lanes[j] = ARENA_ARRAY(r->arena, int64_t, STRIP);
+    r->strip_axis = -1;
+    take_lanes(r, g);
+    return r->varies = ARENA_ARRAY(r->arena, uint8_t, r->k->exprs.n + 1);
+}
+
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
+
+static void make_product(run *r, const plan *p, product *x) {
+    x->code_a = expr_nodes(r->arena, x->a);
+    x->code_b = expr_nodes(r->arena, x->b);
+    x->varies_depth = vary_along(r, &x->depth);
+    strip_cells(r, &x->code_a);
+    strip_cells(r, &x->code_b);
+    drop_lanes(r, &x->depth);
+    x->varies_col = vary_along(r, &x->col);
+    strip_cells(r, &p->init);
+    strip_cells(r, &p->end);
+    drop_lanes(r, &x->col);
+    int64_t rows = at_most(x->row.count, ROWS), cols = at_most(x->col.count, STRIP),
+            depth = at_most(x->depth.count, STRIP);
+    x->at = ARENA_ARRAY(r->arena, double, rows *depth);
+    x->bt = ARENA_ARRAY(r->arena, double, depth *cols);
+    x->sum = ARENA_ARRAY(r->arena, double, rows *cols);
+}
+
+product *product_find(run *r, const plan *p) {
+    if (!has_form(r, p)) return NULL;
+    expr *const *factor = r->s->states.at[0].step->arg;
+    product *x = ARENA_NEW(r->arena, product);
+    for (int swap = 0; swap < 2; swap++) { // strips of writes are along the columns
+        *x = (product){.a = factor[swap], .b = factor[1 - swap]};
+        x->batch.count = x->row.count = x->col.count = x->depth.count = 1;
+        if (!sort_axes(r, p, x)) return NULL;
+        if (x->col.count >= x->row.count) break;
+    }
+    int64_t n;
+    if (x->row.count < FEW_ROWS || x->batch.count < 1 ||
+        __builtin_mul_overflow(x->row.count, x->col.count, &n) ||
+        __builtin_mul_overflow(n, x->depth.count, &n) || n < SMALL)
+        return NULL;
+    x->rounds = r->s->states.at[0].dtype == DT_F32;
+    if (r->in->hooks.dgemm && n >= FOR_BLAS) x->dgemm = r->in->hooks.dgemm(r->in->hooks.user);
+    make_product(r, p, x);
+    return x;
+}
+
+// ---------------------------------------------------------------- positions
+static void go_to(run *r, const axis_group *g, int64_t at) {
+    for (int j = g->n - 1; j >= 0; j--) {
+        r->pos[g->axis[j]] = at % r->extent[g->axis[j]];
+        at /= r->extent[g->axis[j]];
+    }
+}
+
+// Lanes: n positions of the group from `at` on.
+static void set_lanes(run *r, axis_group *g, uint8_t *varies, int64_t at, int64_t n) {
+    r->varies = varies;
+    r->strip_axis = -1;
+    r->lanes = n;
+    take_lanes(r, g);
+    for (int64_t lane = 0; lane < n; lane++) {
+        go_to(r, g, at + lane);
+        for (int j = 0; j < g->n; j++) g->lanes[j][lane] = r->pos[g->axis[j]];
+    }
+}
+
+// ---------------------------------------------------------------- multiplying
+// Four steps of the depth at a time, added one after the other.
+static void multiply_rows(const double *a, int64_t lda, const double *b, double *sum, int64_t m, int64_t n,
+                          int64_t ldb, int64_t steps, bool rounds) {
+    for (int64_t i = 0; i < m; i++) {
+        double *s = sum + i * ldb;
+        for (int64_t k = 0; k < steps; k++) {
+            double v = a[i * lda + k];
+            const double *row = b + k * ldb;
+            if (rounds)
+                for (int64_t j = 0; j < n; j++) s[j] += (double)(float)(v * row[j]);
+            else
+                for (int64_t j = 0; j < n; j++) s[j] += v * row[j];
+        }
+    }
+}
+
+static void multiply_in_order(const product *x, int64_t m, int64_t n, int64_t k) {
+    enum { COLS = 256, STEPS = 16 }; // of the depth: their part of b stays in the first cache
+    for (int64_t j = 0; j < n; j += COLS)
+        for (int64_t d = 0; d < k; d += STEPS)
+            multiply_rows(x->at + d, k, x->bt + d * n + j, x->sum + j, m, at_most(n - j, COLS), n,
+                          at_most(k - d, STEPS), x->rounds);
+}
+
+static double largest(const double *v, int64_t n) {
+    double most = 0;
+    for (int64_t j = 0; j < n; j++) most = fabs(v[j]) <= most ? most : isfinite(v[j]) ? fabs(v[j]) : INFINITY;
+    return most;
+}
+
+// What is not finite, or would become so in f32, propagates as the order of the sum says.
+static bool is_tame(const product *x, int64_t m, int64_t n, int64_t k) {
+    double a = largest(x->at, m * k), b = largest(x->bt, k * n);
+    return a < 0x1p500 && b < 0x1p500 && (!x->rounds || a * b < 0x1p100);
+}
+
+static void multiply(const product *x, int64_t m, int64_t n, int64_t k) {
+    enum { ROW_MAJOR = 101, AS_IT_IS = 111 };
+    if (!x->dgemm || !is_tame(x, m, n, k)) multiply_in_order(x, m, n, k);
+    else
+        x->dgemm(ROW_MAJOR, AS_IT_IS, AS_IT_IS, (int)m, (int)n, (int)k, 1, x->at, (int)k, x->bt, (int)n, 1,
+                 x->sum, (int)n);
+}
+
+// ---------------------------------------------------------------- blocks
+static void pack(run *r, product *x, int64_t row, int64_t m, int64_t col, int64_t n, int64_t from,
+                 int64_t k) {
+    set_lanes(r, &x->depth, x->varies_depth, from, k);
+    for (int64_t i = 0; i < m; i++) {
+        go_to(r, &x->row, row + i);
+        strip_eval(r, &x->code_a, k);
+        for (int64_t d = 0; d < k; d++) x->at[i * k + d] = strip_result(r, x->a, d).f;
+    }
+    for (int64_t j = 0; j < n; j++) {
+        go_to(r, &x->col, col + j);
+        strip_eval(r, &x->code_b, k);
+        for (int64_t d = 0; d < k; d++) x->bt[d * n + j] = strip_result(r, x->b, d).f;
+    }
+    drop_lanes(r, &x->depth);
+}
+
+static void begin_sums(run *r, const plan *p, product *x, int64_t row, int64_t m, int64_t col, int64_t n) {
+    set_lanes(r, &x->col, x->varies_col, col, n);
+    for (int64_t i = 0; i < m; i++) {
+        go_to(r, &x->row, row + i);
+        strip_eval(r, &p->init, n);
+        for (int64_t j = 0; j < n; j++) x->sum[i * n + j] = strip_result(r, r->s->states.at[0].init, j).f;
+    }
+    drop_lanes(r, &x->col);
+}
+
+static void write_sums(run *r, const plan *p, product *x, int64_t row, int64_t m, int64_t col, int64_t n) {
+    set_lanes(r, &x->col, x->varies_col, col, n);
+    for (int64_t i = 0; i < m; i++) {
+        go_to(r, &x->row, row + i);
+        for (int64_t j = 0; j < n; j++) r->state[0][j].f = x->sum[i * n + j];
+        strip_round(r, n);
+        strip_eval(r, &p->end, n);
+        strip_writes(r, WRITE_END, n);
+    }
+    drop_lanes(r, &x->col);
+}
+
+static void run_block(run *r, const plan *p, product *x, int64_t row, int64_t m, int64_t col, int64_t n) {
+    strip_charge(r, m * n * (p->init.n + p->end.n));
+    begin_sums(r, p, x, row, m, col, n);
+    for (int64_t d = 0; d < x->depth.count; d += STRIP) {
+        int64_t k = at_most(x->depth.count - d, STRIP);
+        strip_charge(r, m * n * k * p->step.n); // as position by position: the same limit for the same kernel
+        pack(r, x, row, m, col, n, d, k);
+        multiply(x, m, n, k);
+    }
+    write_sums(r, p, x, row, m, col, n);
+}
+
+void product_run(run *r, const plan *p, product *x) {
+    r->half = 0;
+    for (int64_t b = 0; b < x->batch.count; b++)
+        for (int64_t i = 0; i < x->row.count; i += ROWS)
+            for (int64_t j = 0; j < x->col.count; j += STRIP) {
+                go_to(r, &x->batch, b);
+                run_block(r, p, x, i, at_most(x->row.count - i, ROWS), j, at_most(x->col.count - j, STRIP));
+            }
+}
