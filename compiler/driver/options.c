@@ -66,6 +66,8 @@ const option compile_options[] = {
      "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
      "GPUs: reduced precision allowed in matrix products; default: the model's own"},
+    {"--blas", NULL, "none|PATH", OPT_TEXT, AT(blas), EFFORT,
+     "library for large products of --interpret; default: the installed OpenBLAS", .incidental = true},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
      "number of compile threads, or of worker processes of test; default: 1", .incidental = true},
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,

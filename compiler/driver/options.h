@@ -15,7 +15,7 @@ typedef struct options {
     bool runs_here;  // on this machine's GPUs, immediately; not an option
     int64_t threads; // 0: not given
     // effort
-    const char *level, *fp, *precision, *tune, *tune_db, *cache;
+    const char *level, *fp, *precision, *blas, *tune, *tune_db, *cache;
     int64_t jobs;
     // model
     string_list dims, shapes, io_dtype, io_layout, state, override;

@@ -1,5 +1,6 @@
 // Interpreted models, and code shared by all runnables. In: a program. Out: ports and a way to run it.
 #include "compiler/run/runnable.h"
+#include "compiler/run/blas.h"
 #include "compiler/run/gpu_shim.h"
 #include "compiler/run/runnable_impl.h"
 #include "ir/kernel/interp.h"
@@ -53,10 +54,27 @@ void runnable_release_outputs(const runnable *r, tensor *out) {
     }
 }
 
+typedef struct interpretation {
+    pipeline *p;
+    blas blas;
+    bool asked;
+} interpretation;
+
+// Opened when there is something for it: that takes longer than a small model.
+static interp_dgemm *find_dgemm(void *user) {
+    interpretation *i = user;
+    if (!i->asked) i->blas = blas_open(i->p->diag, i->p->options);
+    i->asked = true;
+    return i->blas.dgemm;
+}
+
 static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
+    interpretation *i = r->impl;
+    bool strict = options_fp(i->p->options) == FP_STRICT;
+    interp_hooks hooks = {.dgemm = strict ? NULL : find_dgemm, .user = i};
     interp_limits limits = {.bytes = (int64_t)available_memory()};
     runnable_own_outputs(r, a, out);
-    return interp_program(r->impl, a, in, out, limits, message) == INTERP_OK;
+    return interp_program_hooked(i->p->program, a, in, out, limits, message, &hooks) == INTERP_OK;
 }
 
 // Kernels as on a GPU, with threads in an order on which no program may depend.
@@ -113,7 +131,10 @@ static runnable *interpreted(pipeline *p, const source *s, goal g) {
     pipeline_run(p, s, g);
     if (p->stopped) return NULL;
     runnable *r = ARENA_NEW(p->arena, runnable);
-    *r = (runnable){.impl = p->program, .run = run_interpreted};
+    interpretation *i = ARENA_NEW(p->arena, interpretation);
+    i->p = p;
+    if (p->options->blas) find_dgemm(i); // a wrong path is always an error
+    *r = (runnable){.impl = i, .run = run_interpreted};
     runnable_set_ports(p, r);
     return r;
 }
