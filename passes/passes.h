@@ -45,6 +45,7 @@ void pass_signs(
 void pass_products(pass_context *c); // products of dequantised values become integer products
 void pass_tables(pass_context *c);   // functions of one byte become lookup tables
 
+void pass_cblas(pass_context *c);    // large products of matrices call a CBLAS
 void pass_winograd(pass_context *c); // alternative algorithms (passes/rewrite/algorithm.h)
 void pass_split_sums(pass_context *c);
 void pass_split_attention(pass_context *c);

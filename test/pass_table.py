@@ -33,6 +33,8 @@ MODELS = {
   c = Conv <pads = [1, 1, 1, 1]> (b, v)   d = Concat <axis = 1> (b, c)
   e = Conv <pads = [1, 1, 1, 1]> (d, w)   f = Concat <axis = 1> (d, e)   y = Relu (f) }""",
     "halves": """g (float16[64, 32] x, float16[32, 48] w) => (float16[64, 48] y) { a = MatMul (x, w)   b = Neg (a)   y = Exp (b) }""",
+    # Large enough for a CBLAS.
+    "product": """g (float[128, 128] a, float[128, 128] b, float[128] c) => (float[128, 128] y) { s = MatMul (a, b)   y = Add (s, c) }""",
     # Quantised: a product of dequantised values, and what one byte decides.
     "bytes": """g (float[40, 64] x) => (float[40, 32] y, float[40, 32] i)
 <int8[64, 32] w = ?, float[32, 32] o = ?, float r = {0.03125}, float s = {0.0625}, float t = {0.25}, int8 z = {0}> {
@@ -44,6 +46,7 @@ MODELS = {
   a = Exp (x)   b = Exp (x)   w = Add (u, v)   f = Add (a, b)   c = Add (f, w)   unused = Log (c)   d = Reshape (c, by)
   y = If (yes) <then_branch = t () => (float[4, 6] p) { p = Neg (d) }, else_branch = e () => (float[4, 6] q) { q = Abs (d) }> }""",
 }
+OPTIONS = {"product": ["--blas=cblas"]}  # that models are compiled with for CPUs
 GPU = {"split-sums", "split-attention", "split-stages", "round", "gpu-layout"}  # passes of GPU code
 UNSEEN = {"split-attention", "round", "narrow"}  # they want long keys, --precision, and deep quantised networks
 WITH_GPU = {"images", "place"}  # and those that need NVRTC
@@ -100,7 +103,7 @@ class Passes:
     def right_without(self, name, model):
         inputs = [f"--input={i}=random" for i in re.findall(r"\] (\w+)[,)]", MODELS[model].split("=>")[0])]
         near = ["--rtol=1e-2", "--atol=1e-2"] if model in ("halves", "bytes") else []
-        ran = self.run("run", self.path(model), *inputs, *(["--interpret=gpu"] if name in GPU else []),
+        ran = self.run("run", self.path(model), *inputs, *(["--interpret=gpu"] if name in GPU else OPTIONS.get(model, [])),
                        f"--disable-pass={name}", "--compare", "interpret", *near)
         self.check(ran.returncode == 0, f"{model} without {name}", ran)
 
@@ -111,7 +114,7 @@ def main():
         rows, groups = p.names()
         harness.parallel(p.prints, rows + groups)
         optional = [name for name in rows if not p.is_required(name)]
-        cpu = {model: p.changes(model, "-o", f"{model}.o") for model in MODELS}
+        cpu = {model: p.changes(model, "-o", f"{model}.o", *OPTIONS.get(model, [])) for model in MODELS}
         gpu = {model: p.changes(model, "-o", f"{model}.loops", "--device=cuda") for model in MODELS}
         pairs = [(name, model) for name in optional for model in MODELS if name in (gpu if name in GPU else cpu)[model]]
         idle = set(optional) - {name for name, _ in pairs} - UNSEEN

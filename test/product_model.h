@@ -13,6 +13,7 @@ typedef struct product {
     bool input_b;        // b is no constant
     bool turn_a, turn_b; // stored the other way round and turned by a node
     bool gelu;           // an epilogue of many operations
+    bool cblas;          // by cblas_sgemm
 } product;
 
 // Inputs count in steps of 1 / 16 from -0.5, over and over, so that sums of them are exact.
@@ -65,7 +66,7 @@ static inline program *product_program(arena *a, diag *d, const target *t, const
     graph_add_output(g, y);
     pass_context on_graph = {.module = mod, .opt = 2, .fold_work = 1 << 24, .fold_bytes = 1 << 26};
     run_passes(&on_graph, GOAL_GRAPH, NULL);
-    pass_context c = {.program = lower_module(mod), .target = t, .opt = 2};
+    pass_context c = {.program = lower_module(mod), .target = t, .opt = 2, .algorithms.cblas = p->cblas};
     run_passes(&c, GOAL_PROGRAM, NULL);
     return c.program;
 }

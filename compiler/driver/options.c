@@ -66,8 +66,11 @@ const option compile_options[] = {
      "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
      "GPUs: reduced precision allowed in matrix products; default: the model's own"},
-    {"--blas", NULL, "none|PATH", OPT_TEXT, AT(blas), EFFORT,
-     "library for large products of --interpret; default: the installed OpenBLAS", .incidental = true},
+    {"--blas", NULL, "cblas|none|PATH", OPT_TEXT, AT(blas), EFFORT,
+     "cblas: large products of inputs call cblas_sgemm and cblas_dgemm, to be linked (-lopenblas); PATH, "
+     "none: "
+     "library for products of --interpret; default: the installed OpenBLAS",
+     .incidental = true},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
      "number of compile threads, or of worker processes of test; default: 1", .incidental = true},
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
@@ -139,7 +142,7 @@ static const struct algorithm_word *find_algorithm(const char *word) {
 }
 
 algorithm_options options_algorithms(const options *o) {
-    algorithm_options a = {0};
+    algorithm_options a = {.cblas = options_cblas(o)};
     for (int i = 0; i < o->algorithms.n; i++)
         if (find_algorithm(o->algorithms.at[i])) a.winograd = find_algorithm(o->algorithms.at[i])->winograd;
     return a;
@@ -272,6 +275,20 @@ double options_tune_seconds(const options *o) {
     return *end || !(x > 0) || x > 1e6 ? 0 : x;
 }
 
+// The user links: what is linked here and what stands alone has no CBLAS.
+static void check_cblas(diag *d, const options *o) {
+    const format *f = format_of_options(o);
+    if (!options_cblas(o)) return;
+    missing_if(d, o->freestanding, "--blas=cblas with --freestanding");
+    missing_if(d, options_for_gpu(o) || options_for_both(o), "--blas=cblas with --device=cuda");
+    if (f && (strcmp(f->name, "exe") == 0 || strcmp(f->name, "shared") == 0))
+        diag_missing(
+            d, NULL,
+            "--blas=cblas: --emit=%s is not supported: make an object or an archive and link it with "
+            "-lopenblas",
+            f->name);
+}
+
 const char *options_weights(const options *o) {
     return o->weights && strcmp(o->weights, "embed") != 0 ? o->weights : NULL;
 }
@@ -301,6 +318,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_warnings(d, o);
     check_algorithms(d, o);
     check_device(a, d, o);
+    check_cblas(d, o);
     missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
@@ -338,6 +356,7 @@ const char *options_text(arena *a, const options *o) {
     for (const option *x = compile_options; x->name; x++)
         if (!x->incidental && strcmp(x->group, OUTPUT) != 0 && strcmp(x->group, INSIGHT) != 0)
             add_option(&t, x, o);
+    if (options_cblas(o)) text_printf(&t, "--blas=cblas\n");
     return text_str(&t);
 }
 
@@ -364,6 +383,8 @@ fp_mode options_fp(const options *o) {
     if (o->fp && strcmp(o->fp, "strict") == 0) return FP_STRICT;
     return o->fp && strcmp(o->fp, "fast") == 0 ? FP_FAST : FP_DEFAULT;
 }
+
+bool options_cblas(const options *o) { return o->blas && strcmp(o->blas, "cblas") == 0; }
 
 precision options_precision(const options *o) {
     static const char *const names[] = {"f32", "tf32", "bf16", "f16"};

@@ -54,6 +54,7 @@ bool options_kernels_alone(const options *o); // as CUDA text, PTX or a cubin
 int options_gpu_archs(arena *a, diag *d, const options *o, int **archs);
 double options_tune_seconds(const options *o); // of --tune; 0: its value is not a time
 fp_mode options_fp(const options *o);
+bool options_cblas(const options *o); // emitted code calls a CBLAS
 precision options_precision(const options *o);
 algorithm_options options_algorithms(const options *o);
 string_list options_passes(arena *a, const options *o); // of --passes; may be empty

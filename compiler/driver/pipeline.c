@@ -39,6 +39,7 @@ const pass passes[] = {
     {"products", "quantise", pass_products, NULL, GOAL_PROGRAM, 1, ON_ANY},
     {"tables", NULL, pass_tables, NULL, GOAL_PROGRAM, 1, ON_CPU}, // GPUs compute it
 
+    {"cblas", "algorithm", pass_cblas, NULL, GOAL_PROGRAM, 1, ON_CPU, RELAXED},
     {"winograd", "algorithm", pass_winograd, NULL, GOAL_PROGRAM, 1, ON_ANY, RELAXED},
     {"split-sums", "algorithm", pass_split_sums, NULL, GOAL_PROGRAM, 1, ON_GPU, RELAXED},
     {"split-attention", "algorithm", pass_split_attention, NULL, GOAL_PROGRAM, 1, ON_GPU, RELAXED},

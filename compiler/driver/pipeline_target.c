@@ -33,6 +33,9 @@ void set_targets(pipeline *p) {
     }
     target_options t = options_target(p->arena, p->options);
     p->target = p->text_target ? target_for_c(p->arena, &t) : target_from_options(p->arena, p->diag, &t);
+    if (options_cblas(p->options) && p->target->freestanding && !p->options->freestanding)
+        diag_fatal_missing(p->diag, NULL, "--blas=cblas for %s is not supported by this build",
+                           p->target->triple);
     const char *names = p->text_target ? NULL : options_variants(p->options, p->target);
     string_list cpus = {0};
     if (names) cpus = split_words(p->arena, names, ',');

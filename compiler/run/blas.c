@@ -25,9 +25,11 @@ static blas functions_of(void *library, const options *o) {
 }
 
 blas blas_open(diag *d, const options *o) {
-    if (o->blas) {
+    int how =
+        RTLD_NOW | (options_cblas(o) ? RTLD_GLOBAL : RTLD_LOCAL); // C text in a library finds it by name
+    if (o->blas && !options_cblas(o)) {
         if (strcmp(o->blas, "none") == 0) return (blas){0};
-        void *library = dlopen(o->blas, RTLD_NOW | RTLD_LOCAL);
+        void *library = dlopen(o->blas, how);
         if (!library) diag_fatal(d, NULL, "--blas: %s", dlerror());
         blas b = functions_of(library, o);
         if (!b.dgemm)
@@ -37,7 +39,7 @@ blas blas_open(diag *d, const options *o) {
         return b;
     }
     for (size_t j = 0; j < sizeof installed / sizeof *installed; j++) {
-        blas b = functions_of(dlopen(installed[j], RTLD_NOW | RTLD_LOCAL), o);
+        blas b = functions_of(dlopen(installed[j], how), o);
         if (b.dgemm) return b;
     }
     return (blas){0};

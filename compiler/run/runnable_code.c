@@ -8,6 +8,7 @@
 #include "compiler/base/process.h"
 #include "compiler/import/file.h"
 #include "compiler/output/output.h"
+#include "compiler/run/blas.h"
 #include "compiler/run/runnable_impl.h"
 #include "ir/kernel/library.h"
 #include "runtime-lite/core/runtime.h"
@@ -254,12 +255,24 @@ static bytes loadable_code(pipeline *p) {
     return llvm_emit_loadable(p->loops, &by, p->arena, p->diag);
 }
 
+static blas needed_blas(pipeline *p) {
+    blas b = blas_open(p->diag, p->options);
+    if (!b.dgemm)
+        diag_fatal(p->diag, NULL, "--blas=cblas: no library with cblas_sgemm and cblas_dgemm is installed");
+    return b;
+}
+
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
     enum { N = sizeof runtime_names / sizeof *runtime_names };
-    load_name *names = ARENA_ARRAY(p->arena, load_name, N + library_count() + 1);
+    load_name *names = ARENA_ARRAY(p->arena, load_name, N + library_count() + 3);
     int n = N;
     memcpy(names, runtime_names, sizeof runtime_names);
+    if (options_cblas(p->options)) {
+        blas b = needed_blas(p);
+        names[n++] = (load_name){"cblas_sgemm", *(const void **)&b.sgemm};
+        names[n++] = (load_name){"cblas_dgemm", *(const void **)&b.dgemm};
+    }
     for (int j = 0; j < library_count(); j++)
         names[n++] = (load_name){arena_printf(p->arena, "onnxc_lib_%s", library_name(j)),
                                  (const void *)library_find(library_name(j))};
@@ -338,6 +351,7 @@ static void write_header(pipeline *p, const sink *to) { header_write(p->build, p
 
 runnable *text_model(pipeline *p) {
     arena *a = p->arena;
+    if (options_cblas(p->options)) needed_blas(p);
     const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder),
                *so = arena_printf(a, "%s/model.so", folder);
     write_file(p, c, write_text);

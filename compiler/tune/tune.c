@@ -11,6 +11,7 @@
 #include "compiler/base/round.h"
 #include "compiler/tune/measure.h"
 #include "ir/kernel/program.h"
+#include "passes/match/contract.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,7 +315,8 @@ static void tune_schedules(tuner *x) {
     sizes sz = sizes_of(v->program);
     step_list steps = program_steps(x->arena, v->program);
     for (int j = 0; j < steps.n; j++)
-        if (steps.at[j].s->kind == STEP_KERNEL) add_item(&l, steps.at[j].s->kernel);
+        if (steps.at[j].s->kind == STEP_KERNEL && !calls_cblas(steps.at[j].s->kernel))
+            add_item(&l, steps.at[j].s->kernel);
     for (int j = 0; j < l.all.n && clock_now() < x->end; j++) {
         l.all.at[j].seconds = first_seconds(x, l.all.at[j].k, &sz);
         all += l.all.at[j].seconds * l.all.at[j].uses;

@@ -489,7 +489,7 @@ static void split_groups(assign *a, contraction *c) {
 static void pack_operands(assign *a, region *r, const step *s) {
     const kernel *k = s->kernel;
     contraction c;
-    if (s->kind != STEP_KERNEL) return;
+    if (s->kind != STEP_KERNEL || calls_cblas(k)) return;
     if (contraction_find(s->kernel, &c)) {
         split_groups(a, &c);
         if (c.n < 0 && c.w->to->rank) order_weights(a, &c);

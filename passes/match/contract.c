@@ -2,6 +2,9 @@
 #include "passes/match/contract.h"
 #include "ir/kernel/program.h"
 #include "passes/match/form.h"
+#include <string.h>
+
+bool calls_cblas(const kernel *k) { return k->algorithm && strcmp(k->algorithm, "cblas") == 0; }
 
 bool axis_in(const axis_list *l, int axis) {
     for (int j = 0; j < l->n; j++)

@@ -29,6 +29,8 @@ bool contraction_find(const kernel *k, contraction *c);
 axis_list contraction_columns(const contraction *c); // other_n, then n
 // The same for one stage of several, with fixed outer axes.
 bool contraction_in_stage(const kernel *k, stage *s, contraction *c);
+// Whether k is a product that a CBLAS computes (passes/rewrite/cblas.c).
+bool calls_cblas(const kernel *k);
 bool axis_in(const axis_list *l, int axis);
 // Whether an index of the read depends on the axis (its guard does not count).
 bool index_uses_axis(const expr *read, int axis);

@@ -11,6 +11,7 @@ typedef void way_hook(void *user, const char *key, kernel *k, int way, int model
 typedef enum choice { CHOICE_AUTO, CHOICE_NEVER, CHOICE_ALWAYS } choice; // always: wherever it is legal
 typedef struct algorithm_options {
     choice winograd;
+    bool cblas;                    // products may call a CBLAS
     const target *const *variants; // other targets of the code: an algorithm must gain on each
     int nvariants;
     const struct algorithm *only; // NULL: all of the table

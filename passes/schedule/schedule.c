@@ -12,6 +12,7 @@
 #include "passes/schedule/common/emit.h"
 #include "passes/schedule/common/nest.h"
 #include "passes/schedule/cpu/schedule_attention.h"
+#include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_rows.h"
 #include "passes/schedule/cpu/schedule_transpose.h"
@@ -668,7 +669,8 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     int64_t partial = contracts ? contraction_scratch(t, &c) : 0;
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
-    if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
+    if (contracts && calls_cblas(k) && schedule_cblas(e, &c)) code->schedule = "cblas";
+    else if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)
         rows_choose_tasks(e), attention_or_rows(e, &a, scratch), code->schedule = "online attention";

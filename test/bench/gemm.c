@@ -1,10 +1,12 @@
 // Matrix products against the peak of fused multiply-adds measured in the same run, through the whole
 // compiler: graph, lowering, layout, schedule, LLVM. Tile kernel and peak run in turns; the best of each
-// counts, in CPU time. Exits 1 below 90 % for 512 and 85 % for primes.
+// counts, in CPU time. Exits 1 below 90 % for 512 and 85 % for primes. Then products of inputs beside OpenBLAS's
+// (--blas=cblas), where that is installed: medians of both in turns.
 #include "codegen/llvm/jit.h"
 #include "codegen/llvm/load.h"
 #include "codegen/target/targets.h"
 #include "test/product_model.h"
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +147,66 @@ static const line lines[] = {
     {"one column, A an input", {.batch = 1, .m = 8192, .k = 1024, .n = 1}, .once = true},
 };
 
+// ---------------------------------------------------------------- beside OpenBLAS
+static const product versus[] = {
+    {.batch = 1, .m = 128, .k = 128, .n = 128},
+    {.batch = 1, .m = 256, .k = 256, .n = 256},
+    {.batch = 1, .m = 512, .k = 512, .n = 512},
+    {.batch = 1, .m = 512, .k = 512, .n = 512, .turn_a = true},
+    {.batch = 1, .m = 1024, .k = 1024, .n = 1024},
+    {.batch = 1, .m = 1024, .k = 1024, .n = 1024, .turn_b = true},
+    {.batch = 1, .m = 32, .k = 4096, .n = 4096},
+    {.batch = 1, .m = 4096, .k = 1024, .n = 1024},
+    {.batch = 1, .m = 4096, .k = 4096, .n = 4096},
+};
+
+static int by_value(const void *a, const void *b) {
+    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+}
+
+static void compare(const target *t, diag *d, product p) {
+    arena *a = arena_new();
+    timing time[2];
+    double seconds[2][ROUNDS], work = 2.0 * (double)(p.batch * p.m * p.k * p.n);
+    int rounds = work > 5e10 ? 5 : work > 1e9 ? 11 : ROUNDS - 1;
+    tensor in[2] = {product_input(&p, p.m, p.k, p.turn_a), product_input(&p, p.k, p.n, p.turn_b)}, out;
+    for (int j = 0; j < 2; j++) {
+        p.input_b = true, p.cblas = j;
+        time[j] = (timing){.p = product_program(a, d, t, &p), .repeats = 1 + (int)(2e7 / work)};
+        time[j].code = jit_program(a, d, time[j].p, t);
+    }
+    for (int r = 0; r < rounds; r++)
+        for (int j = 0; j < 2; j++) {
+            time[j].best = INFINITY;
+            arena *run = arena_new();
+            interp_hooks hooks = {.kernel = time_kernels, .user = &time[j]};
+            if (interp_program_hooked(time[j].p, run, in, &out, (interp_limits){0}, NULL, &hooks) !=
+                INTERP_OK)
+                exit(3);
+            seconds[j][r] = time[j].best;
+            arena_destroy(run);
+        }
+    for (int j = 0; j < 2; j++) qsort(seconds[j], (size_t)rounds, sizeof(double), by_value);
+    printf("%-11s %lldx%lldx%lldx%lld%s%s: %.1f us, cblas_sgemm %.1f us: %.2fx\n", t->cpu, (long long)p.batch,
+           (long long)p.m, (long long)p.k, (long long)p.n, p.turn_a ? " A transposed" : "",
+           p.turn_b ? " B transposed" : "", 1e6 * seconds[0][rounds / 2], 1e6 * seconds[1][rounds / 2],
+           seconds[0][rounds / 2] / seconds[1][rounds / 2]);
+    free((void *)in[0].data), free((void *)in[1].data);
+    arena_destroy(a);
+}
+
+// Code in this process finds the functions of a library that is open to all.
+static void compare_all(diag *d) {
+    arena *a = arena_new();
+    target *t = target_from_options(a, d, &(target_options){.cpu = "native", .fp = FP_DEFAULT, .threads = 1});
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_GLOBAL);
+    void (*set_threads)(int) = NULL;
+    if (library) *(void **)&set_threads = dlsym(library, "openblas_set_num_threads");
+    if (set_threads) set_threads(1);
+    for (size_t j = 0; set_threads && j < sizeof versus / sizeof *versus; j++) compare(t, d, versus[j]);
+    arena_destroy(a);
+}
+
 // The bench on one CPU's code; true when every product reaches its share.
 static bool measure_cpu(diag *d, const char *cpu, int first, int last) {
     arena *a = arena_new();
@@ -158,7 +220,7 @@ static bool measure_cpu(diag *d, const char *cpu, int first, int last) {
     return ok;
 }
 
-// Arguments: the first and last line of the table (from 0).
+// Arguments: the first and last line of the table (from 0); one past its end: only what is beside OpenBLAS.
 int main(int n, char **args) {
     arena *a = arena_new();
     diag d = {.arena = a, .sink = show};
@@ -170,6 +232,7 @@ int main(int n, char **args) {
     if (last > all) last = all;
     if (!DIAG_TRY(&d, jump)) return 3;
     bool native = measure_cpu(&d, "native", first, last), v3 = measure_cpu(&d, "x86-64-v3", first, last);
+    if (last == all || first >= all) compare_all(&d);
     arena_destroy(a);
     return native && v3 ? 0 : 1;
 }

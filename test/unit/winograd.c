@@ -45,7 +45,8 @@ static bool chosen_for(const conv_case *c, choice winograd, fp_mode fp, const ch
         program *p = conv_program(a, &d, c);
         target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = fp});
         const target *other = also ? target_with_cpu(a, &d, t, also) : t;
-        choose_algorithms(p, t, &(algorithm_options){winograd, &other, 1, NULL});
+        choose_algorithms(p, t,
+                          &(algorithm_options){.winograd = winograd, .variants = &other, .nvariants = 1});
         found = is_winograd(p);
     } else {
         fail();
