@@ -181,8 +181,8 @@ static bool is_model_output(const node *n, int i) {
     return false;
 }
 
-// Callers read one rank of an output of the model. Where a branch dropped symbolic axes because their sizes are 1
-// (Squeeze), it gives them back: both branches then have the larger rank.
+// Callers read one rank of an output of the model. A branch that dropped symbolic axes because their sizes are 1
+// (squeeze_canonicalise) gives them back: both branches then have the larger rank.
 static const char restored_axes[] = "restored_axes"; // marks the Unsqueeze that does so
 
 static int dropped_axes(const type *large, const type *small, int64_t *axes) {
@@ -200,7 +200,7 @@ static bool restore_axes(node *n, int i, int which) {
     int64_t axes[MAX_RANK];
     value *small = g->outputs.at[i];
     int count = dropped_axes(&other->outputs.at[i]->type, &small->type, axes);
-    if (!count || !is_model_output(n, i)) return false;
+    if (!count || !node_attr(n, SQUEEZES_AXES) || !is_model_output(n, i)) return false;
     value *in[] = {small, value_int64s(g, NULL, axes, count)};
     node *unsqueeze = node_new(g, NULL, op_find("", "Unsqueeze"), n->loc, 2, in);
     node_set_attr(unsqueeze, (attr){.name = restored_axes, .kind = ATTR_INT, .i = 1});

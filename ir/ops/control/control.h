@@ -3,6 +3,9 @@
 #define ONNXC_IR_OPS_CONTROL_CONTROL_H
 #include "ir/kernel/lower.h"
 
+// Attribute of an If that stands for Squeeze without axes.
+#define SQUEEZES_AXES "squeezes_axes"
+
 void set_dim(lowering *l, const node *n, dim *target, dim *value);
 void check_dims(lowering *l, const node *n, dim *a, dim *b, const char *message); // checked at run time
 // A heap buffer that is not allocated yet.

@@ -1,5 +1,6 @@
 // Operators that return or change shapes: Shape, Size, Reshape, Squeeze, Unsqueeze, Flatten, Expand,
 // ConstantOfShape, Constant, Range, EyeLike. Shape arguments known only at run time are runtime symbols.
+#include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
 #include <math.h>
@@ -344,6 +345,7 @@ static bool squeeze_canonicalise(node *n) {
     value *v = insert_before(n, "If", 1, &is_one, &branches);
     squeeze_branch(branches, n, "then_branch", axis);
     squeeze_branch(branches, n, "else_branch", axis);
+    node_set_attr(branches, (attr){.name = SQUEEZES_AXES, .kind = ATTR_INT, .i = 1});
     replace_output(n, 0, v);
     node_delete(n);
     return true;
