@@ -158,7 +158,10 @@ static void check_range(host *h, const dim *s, ins *v, const char *where) {
     int64_t lo = s->min > 0 ? s->min : 0, hi = s->max < max_size(h) ? s->max : max_size(h);
     arena *a = h->builder->arena;
     const char *text = arena_printf(a, "%s is negative or too large", where);
-    if (s->max < max_size(h) || lo)
+    if (s->max >= max_size(h) && lo)
+        text =
+            arena_printf(a, "%s: %s must be at least %lld, and not too large", where, s->name, (long long)lo);
+    else if (s->max < max_size(h))
         text =
             arena_printf(a, "%s: %s must be from %lld to %lld", where, s->name, (long long)lo, (long long)hi);
     ins *below = lb_bin(b, L_SUB, v, lb_int(b, i64(), lo));

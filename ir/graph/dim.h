@@ -59,6 +59,9 @@ dim *dim_opaque_named(dims *t, const char *name);
 // Narrows the range of a symbol or opaque; ranges of all dims built from it follow. A bound that would leave
 // no value is ignored: compare with min and max first. divisor 1: nothing known.
 void dim_bound(dim *symbol, int64_t lo, int64_t hi, int64_t divisor);
+// Narrows the range of the symbol that decides whether d >= lo, if a single one does so through sums with
+// constants, products and quotients by them: from floordiv(N - 7, 2) >= 0 follows N >= 7.
+void dim_require(dim *d, int64_t lo);
 
 dim *dim_add(dim *a, dim *b);
 dim *dim_sub(dim *a, dim *b);

@@ -225,3 +225,31 @@ int64_t dim_low(dim *d, int depth) {
     for (int i = 0; i < d->nterms; i++) bound = greater(bound, low_of_term(d, i, depth));
     return bound;
 }
+
+// ---- Bounds of symbols
+
+// c * atom + rest >= lo
+static void require_term(dim *d, int64_t lo) {
+    int64_t rest = 0, need;
+    const dim_term *term = NULL;
+    for (int i = 0; i < d->nterms; i++) {
+        if (d->terms[i].natoms == 0) rest = d->terms[i].coef;
+        else if (term) return;
+        else term = &d->terms[i];
+    }
+    if (!term || term->natoms != 1 || term->coef < 1 || __builtin_sub_overflow(lo, rest, &need)) return;
+    dim_require(term->atoms[0], -floor_div(-need, term->coef));
+}
+
+void dim_require(dim *d, int64_t lo) {
+    int64_t scaled;
+    if (d->min >= lo || infinite(lo)) return;
+    if (d->kind == DIM_SYMBOL) dim_bound(d, lo, INT64_MAX, 1);
+    if (d->kind == DIM_POLY) require_term(d, lo);
+    if (d->kind == DIM_MIN) {
+        dim_require(d->a, lo);
+        dim_require(d->b, lo);
+    }
+    if (d->kind != DIM_FLOORDIV || !dim_is_const(d->b) || d->b->value < 1) return;
+    if (!__builtin_mul_overflow(lo, d->b->value, &scaled)) dim_require(d->a, scaled);
+}

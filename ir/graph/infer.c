@@ -505,6 +505,16 @@ const type *infer_declared(const value *v) {
     return kept ? kept : &v->type;
 }
 
+// A size that the model computes in any case is not negative: its symbol has a lower bound, which is checked
+// at entry, and sizes computed from it need no case for negative ones.
+static void bound_symbols(const node *n) {
+    for (int i = 0; i < n->nout && !n->graph->outer; i++) {
+        const value *v = n->out[i];
+        if (!v || v->type.kind != TYPE_TENSOR || !value_uses(v)) continue;
+        for (int j = 0; j < v->type.rank; j++) dim_require(v->type.dims[j], 0);
+    }
+}
+
 void infer_node(node *n) {
     struct infer_state *state = state_of(n);
     const schema_version *s = newest(n->op);
@@ -534,6 +544,7 @@ void infer_node(node *n) {
         check_size(n->graph, n->loc, label(n, true, i), &n->out[i]->type);
     }
     state->opaques = opaques;
+    bound_symbols(n);
 }
 
 static void decompose(node *n) {
