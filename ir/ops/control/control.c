@@ -174,10 +174,14 @@ static void merge_contents(node *n, int i, const value *a, const value *b) {
     infer_set_contents(n, i, a->contents, a->ncontents);
 }
 
+// Whether output i of n is one of the model's, also through branches of Squeeze around it.
 static bool is_model_output(const node *n, int i) {
     const graph *g = n->graph;
-    for (int j = 0; j < g->outputs.n && !g->outer; j++)
-        if (g->outputs.at[j] == n->out[i]) return true;
+    const node *outer = g->owner;
+    if (outer && !node_attr(outer, SQUEEZES_AXES)) return false;
+    for (int j = 0; j < g->outputs.n; j++)
+        if (g->outputs.at[j] == n->out[i] && (!outer || (node_out(outer, j) && is_model_output(outer, j))))
+            return true;
     return false;
 }
 
