@@ -70,3 +70,53 @@ void decompose_to(node *n, const char *op) {
     for (int i = n->nout - 1; i >= 0; i--)
         if (node_out(n, i)) give_output(n, i, output_of(v, i));
 }
+
+value *shape_part(node *n, value *v, int64_t from, int64_t to) {
+    value *shape = with_int(NODE(n, "Shape", v), "start", from);
+    return to == INT64_MAX ? shape : with_int(shape, "end", to);
+}
+
+value *joined(node *n, size_t count, value *const *parts) {
+    return with_int(insert_node(n, "Concat", count, parts), "axis", 0);
+}
+
+dtype wide_type(dtype t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
+
+value *widened(node *n, int i) {
+    return node_in(n, i) ? cast_to(n, n->in[i], wide_type(infer_in(n, i)->elem)) : NULL;
+}
+
+value *narrowed(node *n, value *v, dtype t) { return t == wide_type(t) ? v : cast_to(n, v, t); }
+
+value *reduced(node *n, const char *op, value *v, int64_t axis) {
+    return with_int(NODE(n, op, v, insert_ints(n, &axis, 1)), "keepdims", 1);
+}
+
+value *split_last(node *n, value *v, value *rows) {
+    value *last = NODE(n, "Div", shape_part(n, v, -1, INT64_MAX), rows);
+    value *sizes = JOINED(n, shape_part(n, v, 0, -1), rows, last);
+    return with_int(NODE(n, "Reshape", v, sizes), "allowzero", 1);
+}
+
+value *as_shape_of(node *n, value *v, value *x) {
+    return with_int(NODE(n, "Reshape", v, shape_part(n, x, 0, INT64_MAX)), "allowzero", 1);
+}
+
+value *swapped_last(node *n, value *v, int rank) {
+    int64_t order[MAX_RANK];
+    for (int i = 0; i < rank; i++) order[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    return transposed(n, v, rank, order);
+}
+
+value *channels_moved(node *n, value *v, int rank, bool last_to_second) {
+    int64_t order[MAX_RANK] = {0};
+    for (int i = 1; i < rank; i++)
+        order[i] = last_to_second ? (i == 1 ? rank - 1 : i - 1) : (i == rank - 1 ? 1 : i + 1);
+    return transposed(n, v, rank, order);
+}
+
+value *insert_floats(node *n, const float *v, int count) {
+    constant *c = constant_new(n->graph->module->arena, DT_F32, 1, (const int64_t[]){count});
+    for (int i = 0; i < count; i++) dtype_store_float(DT_F32, (void *)c->data, i, v[i], true);
+    return value_constant(n->graph, NULL, c);
+}

@@ -29,6 +29,22 @@ value *transposed(node *n, value *v, int rank, const int64_t *order);
 value *reshaped(node *n, value *v, int rank, const int64_t *sizes);
 value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to);
 
+// The sizes of v's axes from..to-1, which may count from the end (INT64_MAX: all the rest).
+value *shape_part(node *n, value *v, int64_t from, int64_t to);
+// One vector of int64 from several.
+value *joined(node *n, size_t count, value *const *parts);
+#define JOINED(n, ...) joined(n, sizeof((value *[]){__VA_ARGS__}) / sizeof(value *), (value *[]){__VA_ARGS__})
+// float for f16 and bf16, in which most kernels of ONNX Runtime compute; other types stay.
+dtype wide_type(dtype t);
+value *widened(node *n, int i);              // n's input i in that type; NULL when it is left out
+value *narrowed(node *n, value *v, dtype t); // v, computed in wide_type(t), rounded to t
+value *reduced(node *n, const char *op, value *v, int64_t axis); // along one axis, which stays with size 1
+value *split_last(node *n, value *v, value *rows); // (..., rows * H) as (..., rows, H); rows: a vector of one
+value *as_shape_of(node *n, value *v, value *x);   // v with the sizes of x
+value *swapped_last(node *n, value *v, int rank);  // the last two axes in the other order
+value *channels_moved(node *n, value *v, int rank, bool last_to_second); // false: axis 1 becomes the last
+value *insert_floats(node *n, const float *v, int count);                // a constant float[count]
+
 // v takes the place of n's output i, if that is wanted.
 void give_output(node *n, int i, value *v);
 // The operator com.microsoft.NAME as such a graph.

@@ -256,13 +256,48 @@ OP(microsoft_QuickGelu)
 OP(microsoft_ScaledSiLU)
 
 // com.microsoft: normalizations, embeddings.
+OP(SimplifiedLayerNormalization)
+OP(microsoft_SkipLayerNormalization)
+OP(microsoft_SkipSimplifiedLayerNormalization)
+OP(microsoft_EmbedLayerNormalization)
+OP(microsoft_GroupNorm)
+OP(microsoft_SkipGroupNorm)
+OP(microsoft_GatedRMSNorm)
+OP(microsoft_BranchwiseRMSNorm)
+OP(microsoft_HyperConnectionPreMix)
+OP(microsoft_HyperConnectionPostMix)
+OP(microsoft_EngramGate)
+OP(microsoft_GatedAdd)
+OP(microsoft_BiasAdd)
+OP(microsoft_BiasSplitGelu)
+OP(microsoft_BiasSoftmax)
+OP(microsoft_BitmaskDropout)
+OP(microsoft_BiasDropout)
+OP(microsoft_BitmaskBiasDropout)
 
 // com.microsoft: attention.
 
 // com.microsoft: quantised weights, quantised operators.
 
 // com.microsoft: operators that ONNX Runtime's optimizer saves, and com.microsoft.nchwc.
+OP(microsoft_FusedMatMul)
+OP(microsoft_TransposeMatMul)
+OP(microsoft_FusedGemm)
+OP(microsoft_FusedConv)
+OP(microsoft_NhwcConv)
+OP(microsoft_NhwcFusedConv)
+OP(microsoft_NhwcMaxPool)
 
 // com.microsoft: text generation.
 
 // com.microsoft: others.
+
+// Experimental operators of the standard's first versions, which ONNX Runtime still has.
+OP(Affine)
+OP(Crop)
+OP(DynamicSlice)
+OP(GivenTensorFill)
+OP(ImageScaler)
+OP(ParametricSoftplus)
+OP(Scale)
+OP(ScaledTanh)

@@ -28,6 +28,7 @@ class Case:
     rtol: float = 1e-3
     atol: float = 1e-5
     element_types: dict = field(default_factory=dict)  # ONNX's type of an input whose numpy type does not tell it
+    opset: int = 21  # of the standard's domain
     expected: list = None  # the outputs, where the CPU provider has no kernel: from a definition in numpy
 
 
@@ -85,7 +86,7 @@ def make_model(domain, name, case, outputs, constants):
     wanted = [n for n in outs if n]
     given = [onnx.ValueInfoProto(name=n) for n in wanted] if outputs is None else [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(wanted, outputs)]
-    versions = [helper.make_opsetid("", 21)] + [helper.make_opsetid(domain, 1)] * (domain != "")
+    versions = [helper.make_opsetid("", case.opset)] + [helper.make_opsetid(domain, 1)] * (domain != "")
     return helper.make_model(helper.make_graph([node], "case", infos, given, held), opset_imports=versions, ir_version=10)
 
 
