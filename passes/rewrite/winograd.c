@@ -369,7 +369,13 @@ static expr *keep_leaves(void *user, expr *e) {
     return NULL;
 }
 
-// d[row][col] of a tile, 0 outside of the image.
+// Whether a guard of bounds (guard_is_bounds) has one for this index.
+static bool bounds_index(const expr *guard, const expr *index) {
+    if (guard->op == X_AND) return bounds_index(guard->arg[0], index) || bounds_index(guard->arg[1], index);
+    return guard->arg[0] == index || guard->arg[1] == index;
+}
+
+// d[row][col] of a tile: 0 outside of the image, and in channels and images that a Pad adds.
 static expr *read_image(builder *b, expr *const tile[2], expr *c, int row, int col) {
     kernel *k = b->k;
     buffer *x = b->f->image->buffer;
@@ -380,6 +386,10 @@ static expr *read_image(builder *b, expr *const tile[2], expr *c, int row, int c
         guard = x_and(k, guard, x_bin(k, X_LE, x_i64(k, 0), i));
         guard = x_and(k, guard, x_lt(k, i, x_dim(k, x->dims[2 + j])));
     }
+    const expr *image = b->f->image;
+    for (int j = 0; j < 2; j++)
+        if (image->guard && bounds_index(image->guard, image->index[j]))
+            guard = x_and(k, guard, x_lt(k, index[j], x_dim(k, x->dims[j])));
     return x_read_guarded(k, x, index, guard, NULL);
 }
 

@@ -404,6 +404,13 @@ CASES = {
     "squeezed_output": (17, """
         g (float[N, 1] x) => (float[N] y) <float two = {2}> { q = Squeeze (x) y = Mul (q, two) }""",
         [("float32", (3, 1), X)]),
+    "convolution_of_channels_that_a_pad_adds": (21, """
+        g (float[N, C, H, W] x) => (float[N, 32, H, W] y) <int64[1] none = {0}, int64[1] axis = {1}, int64[1] block = {16},
+            int64[4] sizes = {32, 16, 3, 3}, float first = {0}, float last = {4608}, float next = {1}, float small = {0.001}>
+        { s = Shape <start = 1, end = 2> (x) m = Neg (s) r = Mod (m, block) pads = Concat <axis = 0> (none, r)
+          p = Pad (x, pads, , axis) n = Range (first, last, next) t = Sin (n) u = Mul (t, small) w = Reshape (u, sizes)
+          c = Conv <pads = [1, 1, 1, 1]> (p, w) y = Relu (c) }""",
+        [("float32", (1, 12, 12, 12), (0.5, 2.25, -1, 3, 1.5, 1, -2.75))]),
 }
 # Branches that give other ranks.
 CASES.update({f"branches_of_other_ranks_{kind}_{q}{p}": (
