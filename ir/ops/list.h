@@ -287,6 +287,14 @@ OP(microsoft_FusedConv)
 OP(microsoft_NhwcConv)
 OP(microsoft_NhwcFusedConv)
 OP(microsoft_NhwcMaxPool)
+OP(nchwc_ReorderInput)
+OP(nchwc_ReorderOutput)
+OP(nchwc_Conv)
+OP(nchwc_MaxPool)
+OP(nchwc_AveragePool)
+OP(nchwc_GlobalMaxPool)
+OP(nchwc_GlobalAveragePool)
+OP(nchwc_Upsample)
 
 // com.microsoft: text generation.
 

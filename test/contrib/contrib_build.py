@@ -4,6 +4,7 @@ A family's file has one function per operator, marked @op(NAME): it takes a rand
 random types, sizes, attributes and optional inputs. contrib_cases.py calls each with a row of seeds, and ONNX Runtime's CPU
 provider, with its optimisations off, says what is right. What it refuses is drawn again.
 """
+import ctypes
 from dataclasses import dataclass, field
 
 import ml_dtypes
@@ -29,6 +30,7 @@ class Case:
     atol: float = 1e-5
     element_types: dict = field(default_factory=dict)  # ONNX's type of an input whose numpy type does not tell it
     opset: int = 21  # of the standard's domain
+    model: object = None  # a whole model, with inputs x0 and so on, in place of one node
     expected: list = None  # the outputs, where the CPU provider has no kernel: from a definition in numpy
 
 
@@ -73,6 +75,8 @@ def names_of(case):
 
 def make_model(domain, name, case, outputs, constants):
     """A model of one node; outputs: arrays, or None while their types are not known."""
+    if case.model is not None:
+        return case.model
     ins, outs = names_of(case)
     node = helper.make_node(name, ins, outs, name="node", domain=domain, **case.attributes)
     infos, held = [], []
@@ -102,4 +106,21 @@ def answer(domain, name, case):
     session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     ins, _ = names_of(case)
     feeds = {n: v for i, (n, v) in enumerate(zip(ins, case.inputs)) if n and i not in case.constants}
-    return session.run(None, feeds)
+    return run(session, feeds)
+
+
+def run(session, feeds):
+    """session.run, which takes no bfloat16: the elements lie where the values' addresses say."""
+    if not any(v.dtype == ml_dtypes.bfloat16 for v in feeds.values()):
+        return session.run(None, feeds)
+    half = TensorProto.BFLOAT16
+    values = {n: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(v.view(np.uint16), half) if v.dtype == ml_dtypes.bfloat16
+              else ort.OrtValue.ortvalue_from_numpy(v) for n, v in feeds.items()}
+    return [array_of(v) for v in session.run_with_ort_values(None, values)]
+
+
+def array_of(value):
+    if value.element_type() != TensorProto.BFLOAT16:
+        return value.numpy()
+    held = (ctypes.c_uint16 * int(np.prod(value.shape()))).from_address(value.data_ptr())
+    return np.array(held, np.uint16).view(ml_dtypes.bfloat16).reshape(value.shape())

@@ -1,0 +1,226 @@
+// com.microsoft.nchwc: convolutions and poolings on tensors whose channels are stored in blocks of 8 or 16, which ONNX
+// Runtime's optimizer saves for the CPU it runs on. A tensor in blocks stays (N, C, H, W) here, with its channels
+// padded to whole blocks: onnxc chooses layouts itself. Weights are taken out of their blocks when the model is read.
+#include "ir/ops/contrib/fused.h"
+#include <string.h>
+
+// Channels of each value of a graph that is stored in blocks, by its id: 0 is a plain tensor.
+enum { PLAIN = 0, BLOCKS_OF_UNKNOWN_COUNT = -1 };
+typedef struct block_search {
+    graph *g;
+    int64_t *channels;
+    bool can_be_8, can_be_16;
+    const node *reader; // whose reads are looked at
+} block_search;
+
+static bool is_nchwc(const node *n) { return strcmp(n->op->domain, "com.microsoft.nchwc") == 0; }
+static bool is_named(const node *n, const char *name) { return strcmp(n->op->name, name) == 0; }
+static dim *whole_blocks(dim *channels, int block) {
+    dim *size = dim_const(channels->table, block);
+    return dim_mul(dim_ceildiv(channels, size), size);
+}
+
+static int64_t rounded_up(int64_t channels, int64_t block) { return (channels + block - 1) / block * block; }
+
+// A block must divide the channels of what is stored in blocks.
+static void need_divisor(block_search *s, int64_t channels) {
+    s->can_be_8 &= channels % 8 == 0;
+    s->can_be_16 &= channels % 16 == 0;
+}
+
+static const constant *weights_of(const node *n) {
+    const constant *w = infer_constant(n, 1);
+    if (!w || w->rank != 4)
+        infer_error(n, "the weights must be a constant of rank 4: they are stored in blocks of channels");
+    return w;
+}
+
+// Channels of a plain input are fewer than a block has; weights of one channel for each group are not in blocks.
+static void see_conv(block_search *s, const node *n) {
+    const constant *w = weights_of(n);
+    need_divisor(s, w->dims[0]);
+    if (s->channels[n->in[0]->id] != PLAIN) {
+        if (w->dims[1] > 1) need_divisor(s, w->dims[1]);
+    } else {
+        s->can_be_8 &= w->dims[1] < 8;
+        s->can_be_16 &= w->dims[1] < 16;
+    }
+    s->channels[n->out[0]->id] = w->dims[0];
+}
+
+static void see_output(block_search *s, const node *n) {
+    int64_t stored = s->channels[n->in[0]->id], used = node_int(n, "channels", 0);
+    if (used < 1) infer_error(n, "attribute channels is %lld", (long long)used);
+    if (stored <= 0) return;
+    s->can_be_8 &= rounded_up(used, 8) == stored;
+    s->can_be_16 &= rounded_up(used, 16) == stored;
+}
+
+static void refuse_reader(const node *n) {
+    infer_error(n, "%s cannot read a tensor that is stored in blocks of channels (com.microsoft.nchwc)",
+                n->op->name);
+}
+
+static void see_read(void *user, value *v) {
+    block_search *s = user;
+    if (v->graph == s->g && s->channels[v->id] != PLAIN) refuse_reader(s->reader);
+}
+
+// Operators that ONNX Runtime leaves between those of the domain: they treat all elements, or all channels, alike.
+static bool keeps_blocks(const node *n) {
+    static const char *const names[] = {"Add",     "Sum",  "Mul",  "Concat", "Relu",        "LeakyRelu",
+                                        "Sigmoid", "Tanh", "Clip", "Gelu",   "HardSigmoid", "QuickGelu"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (is_named(n, names[i])) return !is_named(n, "Concat") || node_int(n, "axis", 0) == 1;
+    return false;
+}
+
+// A node outside the domain: all that it reads is in blocks, or nothing is.
+static void see_other(block_search *s, const node *n) {
+    int64_t sum = 0;
+    int operands = is_named(n, "Clip") ? 1 : n->nin;
+    if (!keeps_blocks(n) || s->channels[n->in[0]->id] == PLAIN) {
+        s->reader = n;
+        node_reads(n, see_read, s);
+        return;
+    }
+    for (int i = 0; i < operands; i++) {
+        int64_t channels = n->in[i] ? s->channels[n->in[i]->id] : PLAIN;
+        if (channels == PLAIN) refuse_reader(n);
+        if (i == 0 || channels < 0 || sum < 0) sum = i == 0 || channels < 0 ? channels : sum;
+        else if (is_named(n, "Concat")) sum += channels;
+    }
+    s->channels[n->out[0]->id] = sum;
+}
+
+static void see_node(block_search *s, const node *n) {
+    if (!is_nchwc(n)) see_other(s, n);
+    else if (is_named(n, "Conv")) see_conv(s, n);
+    else if (is_named(n, "ReorderInput")) s->channels[n->out[0]->id] = BLOCKS_OF_UNKNOWN_COUNT;
+    else if (s->channels[n->in[0]->id] == PLAIN)
+        infer_error(n, "the input must be stored in blocks of channels (by ReorderInput)");
+    else if (is_named(n, "ReorderOutput")) see_output(s, n);
+    else s->channels[n->out[0]->id] = s->channels[n->in[0]->id];
+}
+
+// Channels in a block, from all nodes of n's graph: the file does not say it.
+static int find_block(const node *n) {
+    graph *g = n->graph;
+    block_search s = {.g = g, .can_be_8 = true, .can_be_16 = true};
+    s.channels = ARENA_ARRAY(infer_arena(n), int64_t, g->module->values.n + 1);
+    for (int i = 0; i < g->nodes.n; i++)
+        if (g->nodes.at[i]->nin && g->nodes.at[i]->nout && g->nodes.at[i]->in[0])
+            see_node(&s, g->nodes.at[i]);
+    for (int i = 0; i < g->outputs.n; i++)
+        if (s.channels[g->outputs.at[i]->id] != PLAIN)
+            infer_error(n, "output '%s' of the graph is stored in blocks of channels",
+                        g->outputs.at[i]->name);
+    if (!s.can_be_8 && !s.can_be_16)
+        infer_error(n, "the numbers of channels of this graph fit neither blocks of 8 nor blocks of 16");
+    if (s.can_be_8 == s.can_be_16) {
+        diag_hint(g->module->diag,
+                  "save the model with graph_optimization_level ORT_ENABLE_EXTENDED: such files do not "
+                  "depend on the CPU");
+        diag_fatal_missing(g->module->diag, n->loc,
+                           "the file does not tell whether channels are stored in blocks of 8 or of 16");
+    }
+    return s.can_be_8 ? 8 : 16;
+}
+
+// The first node of a graph looks for the others, which are decomposed later.
+static int block_of(node *n) {
+    if (!node_attr(n, "block")) {
+        int block = find_block(n);
+        for (int i = 0; i < n->graph->nodes.n; i++) {
+            node *other = n->graph->nodes.at[i];
+            if (is_nchwc(other)) node_set_attr(other, (attr){.name = "block", .kind = ATTR_INT, .i = block});
+        }
+    }
+    return (int)node_int(n, "block", 0);
+}
+
+// ---- In and out of blocks
+static void reorder_input(node *n) {
+    int block = block_of(n), rank = infer_rank(n, 0);
+    bool last = node_int(n, "channels_last", 0);
+    if (rank != 4) infer_error(n, "the input has rank %d, but must have rank 4", rank);
+    value *x = last ? channels_moved(n, n->in[0], rank, true) : n->in[0];
+    dim *channels = infer_in(n, 0)->dims[last ? 3 : 1];
+    if (dim_equal(channels, whole_blocks(channels, block)) == TRI_YES) {
+        give_output(n, 0, x);
+        return;
+    }
+    value *count = shape_part(n, x, 1, 2), *size = insert_ints(n, (const int64_t[]){block}, 1);
+    value *missing = NODE(n, "Mod", NODE(n, "Neg", count), size),
+          *zero = insert_ints(n, (const int64_t[]){0}, 1);
+    value *pads = JOINED(n, zero, missing), *axes = insert_ints(n, (const int64_t[]){1}, 1);
+    give_output(n, 0, NODE(n, "Pad", x, pads, NULL, axes));
+}
+
+static void reorder_output(node *n) {
+    block_of(n);
+    value *x = sliced(n, n->in[0], 1, 0, node_int(n, "channels", 0));
+    give_output(n, 0, node_int(n, "channels_last", 0) ? channels_moved(n, x, 4, false) : x);
+}
+
+// Weights (O, I, H, W) from (O / block, I / block, H, W, block of I, block of O), or, where I is smaller than a block,
+// from (O / block, I, H, W, block of O).
+static value *plain_weights(node *n, int block) {
+    const constant *w = weights_of(n);
+    int64_t out = w->dims[0], in = w->dims[1], size = w->dims[2] * w->dims[3], inner = in < block ? 1 : block;
+    if (w->elem != DT_F32) infer_error(n, "the weights must be floats");
+    constant *plain = constant_new(infer_arena(n), DT_F32, 4, w->dims);
+    for (int64_t o = 0; o < out; o++)
+        for (int64_t i = 0; i < in; i++)
+            for (int64_t k = 0; k < size; k++) {
+                int64_t row = (o / block * (in / inner) + i / inner) * size + k;
+                double v = constant_float(w, (row * inner + i % inner) * block + o % block);
+                dtype_store_float(DT_F32, (void *)plain->data, (o * in + i) * size + k, v, false);
+            }
+    return value_constant(n->graph, NULL, plain);
+}
+
+static void nchwc_conv(node *n) {
+    value *weights = plain_weights(n, block_of(n));
+    value *y = with_conv_attrs(NODE(n, "Conv", n->in[0], weights, node_in(n, 2)), n);
+    if (node_in(n, 3)) y = NODE(n, "Add", y, n->in[3]);
+    give_output(n, 0, conv_activated(n, y));
+}
+
+// ---- Operators that treat all channels alike
+static void nchwc_pool(node *n) {
+    static const char *const kept[] = {
+        "auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"};
+    block_of(n);
+    value *y = NODE(n, n->op->name, n->in[0]);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) with_attr_of(y, n, kept[i]);
+    give_output(n, 0, y);
+}
+
+static void nchwc_upsample(node *n) {
+    int count;
+    const int64_t *scales = node_ints(n, "scales", &count);
+    float factors[4];
+    block_of(n);
+    if (count != 4) infer_error(n, "attribute scales has %d numbers, but needs 4", count);
+    for (int i = 0; i < 4; i++) factors[i] = (float)scales[i];
+    value *y = NODE(n, "Resize", n->in[0], NULL, insert_floats(n, factors, 4));
+    if (strcmp(node_string(n, "mode", "nearest"), "nearest") == 0) {
+        with_string(with_string(y, "mode", "nearest"), "nearest_mode", "floor");
+        with_string(y, "coordinate_transformation_mode", "asymmetric");
+    } else {
+        with_attr_of(with_string(y, "mode", "linear"), n, "coordinate_transformation_mode");
+    }
+    give_output(n, 0, y);
+}
+
+#define NCHWC_OP(NAME, function)                                                                             \
+    const op_def op_nchwc_##NAME = {.name = #NAME, .domain = "com.microsoft.nchwc", .decompose = function}
+NCHWC_OP(ReorderInput, reorder_input);
+NCHWC_OP(ReorderOutput, reorder_output);
+NCHWC_OP(Conv, nchwc_conv);
+NCHWC_OP(MaxPool, nchwc_pool);
+NCHWC_OP(AveragePool, nchwc_pool);
+NCHWC_OP(GlobalMaxPool, nchwc_pool);
+NCHWC_OP(GlobalAveragePool, nchwc_pool);
+NCHWC_OP(Upsample, nchwc_upsample);
