@@ -60,6 +60,7 @@ value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to) {
 
 void give_output(node *n, int i, value *v) {
     if (!node_out(n, i)) return;
+    if (!v->def || v->def->id <= n->id) v = NODE(n, "Identity", v); // an input of n, or a constant
     v->type = (type){0}; // what the model declares of the output stays
     replace_output(n, i, v);
 }

@@ -1,0 +1,39 @@
+"""Images: sampling, crops, transposed convolutions with pads as an input."""
+import numpy as np
+from contrib_build import Case, floats, maybe, numbers, op, pick
+
+
+@op("GridSample")
+def grid_sample(dice):
+    batch, channels = pick(dice, 1, 2), pick(dice, 1, 3)
+    x = floats(dice, batch, channels, *[int(s) for s in dice.integers(2, 7, 2)])
+    grid = dice.uniform(-1.3, 1.3, (batch, *dice.integers(1, 6, 2), 2)).astype(np.float32)
+    attributes = {**pick(dice, {}, {"mode": "bilinear"}, {"mode": "nearest"}, {"mode": "bicubic"}),
+                  **pick(dice, {}, {"padding_mode": "border"}, {"padding_mode": "reflection"}, {"padding_mode": "zeros"}),
+                  **pick(dice, {}, {"align_corners": 1})}
+    return Case([x, grid], attributes, atol=1e-4)
+
+
+@op("ConvTransposeWithDynamicPads")
+def conv_transpose(dice):
+    rank, group = pick(dice, 1, 2, 2), pick(dice, 1, 2)
+    kernel = [int(k) for k in dice.integers(2, 4, rank)]
+    channels, filters = group * pick(dice, 1, 3), pick(dice, 1, 4)
+    attributes = {"group": group, **pick(dice, {}, {"kernel_shape": kernel}), **pick(dice, {}, {"dilations": [2] * rank})}
+    attributes |= pick(dice, {}, {"strides": [2] * rank}, {"strides": [2] * rank, "output_padding": [1] * rank})
+    pads = maybe(dice, numbers(dice, 0, 2, 2 * rank), 0.8)
+    case = Case([floats(dice, pick(dice, 1, 2), channels, *[int(s) for s in dice.integers(3, 6, rank)]),
+                 floats(dice, channels, filters, *kernel), pads, maybe(dice, floats(dice, filters * group))], attributes,
+                constants=pick(dice, (1,), (1, 2) if pads is not None else (1,), ()), fixed=(1, 2), atol=1e-4)
+    return case
+
+
+@op("CropAndResize")
+def crop_and_resize(dice):
+    batch, rois = pick(dice, 1, 3), pick(dice, 1, 4)
+    x = floats(dice, batch, pick(dice, 1, 3), *[int(s) for s in dice.integers(1, 8, 2)])
+    corners = dice.uniform(-0.1, 1.1, (rois, 4)) if dice.integers(2) else dice.integers(0, 3, (rois, 4)) / 2
+    attributes = {**pick(dice, {}, {"mode": "bilinear"}, {"mode": "nearest"}), **pick(dice, {}, {"extrapolation_value": -1.5})}
+    size = numbers(dice, 1, 5, 2, dtype=np.int32)
+    return Case([x, corners.astype(np.float32), numbers(dice, 0, batch, rois, dtype=np.int32), size], attributes,
+                constants=pick(dice, (), (3,)), fixed=(1, 2, 3), atol=1e-4)
