@@ -43,9 +43,22 @@ static void note_missing(importer *im, const loc *at, const char *domain, const 
     m->count++;
 }
 
+// Nodes whose attributes are code that a vendor's tool compiled for its device.
+static bool is_compiled(const char *name) {
+    static const char *const names[] = {"com.microsoft.EPContext", "com.microsoft.Snpe"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
 void report_missing(importer *im) {
     for (int i = 0; i < im->missing.n; i++) {
         const missing_op *m = im->missing.slots[i].value;
+        if (is_compiled(m->name))
+            diag_hint(
+                im->diag,
+                "such a node holds code that was compiled for one vendor's device; the model that it was "
+                "compiled from is the portable file");
         diag_missing(im->diag, m->at, "operator %s is not supported (used by %d node%s)", m->name, m->count,
                      m->count == 1 ? "" : "s");
     }

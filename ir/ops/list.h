@@ -323,6 +323,9 @@ OP(microsoft_NGramRepeatBlock)
 OP(microsoft_NGramHashMapping)
 OP(microsoft_WordConvEmbedding)
 OP(microsoft_BifurcationDetector)
+OP(microsoft_Inverse)
+OP(microsoft_DynamicTimeWarping)
+OP(microsoft_MurmurHash3)
 
 // Experimental operators of the standard's first versions, which ONNX Runtime still has.
 OP(Affine)

@@ -14,6 +14,7 @@
 
 /* X(name, whether it allocates memory) */
 #define ONNXC_LIBRARY(X)                                                                                     \
+    X(inverse, 0)                                                                                            \
     X(map_part, 0)                                                                                           \
     X(map_rows, 1)                                                                                           \
     X(nms, 0)                                                                                                \
@@ -34,6 +35,7 @@
     X(string_equal, 0)                                                                                       \
     X(string_export, 1)                                                                                      \
     X(string_find, 0)                                                                                        \
+    X(string_hash, 0)                                                                                        \
     X(string_import, 0)                                                                                      \
     X(string_match, 0)                                                                                       \
     X(string_normalize, 1)                                                                                   \
@@ -48,7 +50,8 @@
     X(value_export, 1)                                                                                       \
     X(value_import, 1)                                                                                       \
     X(value_new, 1)                                                                                          \
-    X(value_read, 0)
+    X(value_read, 0)                                                                                         \
+    X(warp, 0)
 
 #define X(name, allocates) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
 ONNXC_LIBRARY(X)
