@@ -132,9 +132,9 @@ def contrib_schema(s):
 
 def contrib_schemas():
     """What ONNX Runtime has beside the standard."""
-    standard = {(s.domain, s.name) for s in defs.get_all_schemas_with_history()}
+    standard = {(s.domain, s.name, s.since_version) for s in defs.get_all_schemas_with_history()}
     return [contrib_schema(s) for s in get_all_operator_schema() if s.domain in CONTRIB and
-            (s.domain, s.name) not in standard and s.name not in PRIVATE and not s.name.endswith("_TRT")]
+            (s.domain, s.name, s.since_version) not in standard and s.name not in PRIVATE and not s.name.endswith("_TRT")]
 
 
 def newest_opsets(schemas):

@@ -1,6 +1,7 @@
 """Experimental operators of the first operator sets, of which ONNX Runtime still has kernels."""
 import numpy as np
 from contrib_build import Case, floats, maybe, numbers, op, pick
+from normalization import epsilon, tolerances
 
 SHAPES = ((7,), (2, 3, 5), (3, 1, 2, 4), (2, 0))
 
@@ -73,3 +74,30 @@ def given_tensor_fill(dice):
     if like is None:
         attributes["shape"] = shape
     return Case([like], attributes, opset=int(dice.integers(1, 10)), expected=[values])
+
+
+# ---- Operators of the standard in versions before it had them
+
+
+@op("LayerNormalization", domain="")
+def layer_normalization(dice):
+    dtype = pick(dice, np.float32, np.float64, np.float16)
+    shape = pick(dice, (3, 5), (2, 3, 8), (1, 4, 33), (7,))
+    axis = int(dice.integers(-len(shape), len(shape)))
+    bias = maybe(dice, floats(dice, *shape[axis:], dtype=dtype))
+    case = Case([floats(dice, *shape, dtype=dtype), floats(dice, *shape[axis:], dtype=dtype), bias],
+                {"axis": axis, **epsilon(dice)}, outputs=pick(dice, 1, 3), opset=int(dice.integers(7, 17)), **tolerances(dtype))
+    if dtype == np.float16:
+        case.outputs = 1
+    return case
+
+
+@op("MeanVarianceNormalization", domain="")
+def mean_variance_normalization(dice):
+    attributes = {**pick(dice, {}, {"across_channels": 1}), **pick(dice, {}, {"normalize_variance": 0})}
+    return Case([floats(dice, 2, pick(dice, 1, 3), 4, pick(dice, 2, 5))], attributes, opset=int(dice.integers(1, 9)), atol=1e-4)
+
+
+@op("ThresholdedRelu", domain="")
+def thresholded_relu(dice):
+    return Case([floats(dice, *pick(dice, *SHAPES))], pick(dice, {}, {"alpha": 0.5}), opset=int(dice.integers(1, 10)))

@@ -2,6 +2,7 @@
 // normalised elements. BatchNormalization is pointwise in inference.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/rows.h"
+#include <string.h>
 
 // for kept:
 //   mean = sum x / count
@@ -267,7 +268,25 @@ static void lower_mvn(lowering *l, node *n) {
     stage_write(k, s, out, at, x_div(k, x_sub(k, norm_x(&m, at), mean), deviation));
 }
 
-OPERATOR(MeanVarianceNormalization, .infer = infer_mvn, .lower = lower_mvn);
+// Version 1, which only ONNX Runtime has: statistics of each channel or of all of them, and perhaps the mean alone.
+static void upgrade_mvn(node *n) {
+    static const int64_t own[] = {0, 2, 3}, together[] = {0, 1, 2, 3};
+    bool all = node_int(n, "across_channels", 0), variance = node_int(n, "normalize_variance", 1);
+    node_remove_attr(n, "across_channels");
+    node_remove_attr(n, "normalize_variance");
+    if (!variance) {
+        value *mean_of[] = {n->in[0], insert_ints(n, all ? together : own, all ? 4 : 3)};
+        value *difference[] = {n->in[0], insert_before(n, "ReduceMean", 2, mean_of, NULL)};
+        replace_output(n, 0, insert_before(n, "Sub", 2, difference, NULL));
+        node_delete(n);
+    } else if (all) {
+        int64_t *axes = ARENA_ARRAY(n->graph->module->arena, int64_t, 4);
+        memcpy(axes, together, sizeof together);
+        node_set_attr(n, (attr){.name = "axes", .kind = ATTR_INTS, .ints = axes, .n = 4});
+    }
+}
+
+OPERATOR(MeanVarianceNormalization, .upgrades = {{9, upgrade_mvn}}, .infer = infer_mvn, .lower = lower_mvn);
 
 // ---------------------------------------------------------------- BatchNormalization
 // Outputs 1 and 2 are the running statistics; 3 and 4, which exist before version 14, those of the batch.
