@@ -1,6 +1,6 @@
 """Images: sampling, crops, transposed convolutions with pads as an input."""
 import numpy as np
-from contrib_build import Case, floats, maybe, numbers, op, pick
+from contrib_build import Case, answer, floats, maybe, numbers, op, pick
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
@@ -44,3 +44,21 @@ def crop_and_resize(dice):
     size = numbers(dice, 1, 5, 2, dtype=np.int32)
     return Case([x, corners.astype(np.float32), numbers(dice, 0, batch, rois, dtype=np.int32), size], attributes,
                 constants=pick(dice, (), (3,)), fixed=(1, 2, 3), atol=1e-4)
+
+
+@op("MaxpoolWithMask")
+def maxpool_with_mask(dice):
+    rank = pick(dice, 1, 2, 3)
+    kernel = [int(k) for k in dice.integers(1, 4, rank)]
+    shape = (pick(dice, 1, 2), pick(dice, 1, 3), *[int(s) for s in dice.integers(4, 8, rank)])
+    outer = pick(dice, shape[:2], (1, 1))
+    mask = (dice.random((*outer, *shape[2:])) < pick(dice, 0.5, 0.9, 1)).astype(np.int32)
+    attributes = {"kernel_shape": kernel, **pick(dice, {}, {"strides": [int(s) for s in dice.integers(1, 3, rank)]})}
+    attributes |= pick(dice, {}, {"pads": [int(dice.integers(0, k)) for k in kernel * 2]}, {"auto_pad": "VALID"})
+    case = Case([floats(dice, *shape), mask], attributes)
+    # ONNX Runtime reads the masks of all images but the first at wrong places: each image by itself.
+    images = [(x[None, None], m[None, None]) for x, m in zip(case.inputs[0].reshape(-1, *shape[2:]),
+                                                             np.broadcast_to(mask, shape).reshape(-1, *shape[2:]))]
+    answers = [answer("com.microsoft", "MaxpoolWithMask", Case(list(image), attributes))[0] for image in images]
+    case.expected = [np.concatenate(answers).reshape(*shape[:2], *answers[0].shape[2:])]
+    return case

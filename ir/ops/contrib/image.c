@@ -1,5 +1,6 @@
 // Images in com.microsoft: sampling, crops, transposed convolutions whose pads are an input.
 #include "ir/ops/decompose.h"
+#include <float.h>
 #include <string.h>
 
 static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
@@ -138,3 +139,79 @@ static void crop_and_resize(node *n) {
     give_output(n, 0, channels_moved(n, y, 4, true));
 }
 MICROSOFT_OP(CropAndResize, crop_and_resize);
+
+// ---- MaxpoolWithMask: X (N, C, ...), mask. Along the last axis a window ends before the first zero of the mask;
+// over the other axes it is a maximum of such rows. The first element of an image of two axes or more always counts.
+
+// (N, C, ...): the mask of each image; a mask of fewer images or channels repeats, in the order of all channels.
+static value *mask_of(node *n, int rank) {
+    value *zero = insert_scalar(n, DT_I64, 0), *one = insert_scalar(n, DT_I64, 1),
+          *shape = shape_part(n, n->in[0], 0, INT64_MAX);
+    value *space = shape_part(n, n->in[0], 2, INT64_MAX), *flat = JOINED(n, one_int(n, -1), space);
+    value *rows = NODE(n, "Reshape", n->in[1], flat);
+    value *images = NODE(n, "Squeeze", NODE(n, "ReduceProd", shape_part(n, n->in[0], 0, 2), one_int(n, 0)));
+    value *places = NODE(n, "Mod", NODE(n, "Range", zero, images, one), shape_part(n, rows, 0, 1));
+    value *open =
+        NODE(n, "Not", NODE(n, "Equal", NODE(n, "Gather", rows, places), insert_scalar(n, DT_I32, 0)));
+    if (rank > 3) { // the first element
+        value *size = NODE(n, "Squeeze", NODE(n, "ReduceProd", space, one_int(n, 0)));
+        value *first = NODE(n, "Equal", NODE(n, "Range", zero, size, one), zero);
+        open = NODE(n, "Or", open, NODE(n, "Reshape", first, space));
+    }
+    return NODE(n, "Reshape", open, shape);
+}
+
+// Elements (..., windows, kernel) of v's last axis: padded with `fill`.
+static value *windows_of(node *n, value *v, value *fill, const int64_t *window) {
+    value *pads = insert_ints(n, window + 2, 2), *zero = insert_scalar(n, DT_I64, 0),
+          *one = insert_scalar(n, DT_I64, 1);
+    value *padded = NODE(n, "Pad", v, pads, fill, one_int(n, -1));
+    value *starts = NODE(n, "Sub", shape_part(n, padded, -1, INT64_MAX), one_int(n, window[0] - 1));
+    starts = NODE(n, "Range", zero, NODE(n, "Squeeze", starts), insert_scalar(n, DT_I64, (double)window[1]));
+    value *steps = NODE(n, "Range", zero, insert_scalar(n, DT_I64, (double)window[0]), one);
+    value *index = NODE(n, "Add", NODE(n, "Unsqueeze", starts, one_int(n, 1)), steps);
+    return with_int(NODE(n, "Gather", padded, index), "axis", -1);
+}
+
+// The axes of the image but the last one, without a mask.
+static value *pooled_outside(node *n, value *y, int spaces, const int64_t *kernel, const int64_t *strides,
+                             const int64_t *pads) {
+    int64_t sizes[MAX_RANK], steps[MAX_RANK], edges[2 * MAX_RANK];
+    for (int i = 0; i < spaces; i++) {
+        bool last = i == spaces - 1;
+        sizes[i] = last ? 1 : kernel[i];
+        steps[i] = last || !strides ? 1 : strides[i];
+        edges[i] = last || !pads ? 0 : pads[i];
+        edges[spaces + i] = last || !pads ? 0 : pads[spaces + i];
+    }
+    y = with_ints(with_ints(NODE(n, "MaxPool", y), "kernel_shape", spaces, sizes), "strides", spaces, steps);
+    return with_ints(y, "pads", 2 * spaces, edges);
+}
+
+static void maxpool_with_mask(node *n) {
+    int rank = infer_rank(n, 0), spaces = rank - 2, count, nstrides, npads;
+    const int64_t *kernel = node_ints(n, "kernel_shape", &count),
+                  *strides = node_ints(n, "strides", &nstrides);
+    const int64_t *pads = node_ints(n, "pads", &npads);
+    const char *auto_pad = node_string(n, "auto_pad", "NOTSET");
+    if (rank < 3 || infer_rank(n, 1) != rank) infer_error(n, "X and M must have the same rank, of 3 or more");
+    if (count != spaces || (nstrides && nstrides != spaces) || (npads && npads != 2 * spaces))
+        infer_error(n, "attributes kernel_shape, strides and pads must have %d, %d and %d numbers", spaces,
+                    spaces, 2 * spaces);
+    if (strcmp(auto_pad, "NOTSET") != 0 && strcmp(auto_pad, "VALID") != 0)
+        diag_fatal_missing(n->graph->module->diag, n->loc, "attribute auto_pad of '%s' is not supported",
+                           auto_pad);
+    if (strcmp(auto_pad, "VALID") == 0) pads = NULL;
+    int last = spaces - 1;
+    const int64_t window[] = {kernel[last], strides ? strides[last] : 1, pads ? pads[last] : 0,
+                              pads ? pads[spaces + last] : 0};
+    value *least = insert_scalar(n, DT_F32, -FLT_MAX), *zero = insert_scalar(n, DT_I32, 0);
+    value *x = windows_of(n, n->in[0], least, window);
+    value *closed = cast_to(n, NODE(n, "Not", mask_of(n, rank)), DT_I32);
+    value *so_far = NODE(n, "CumSum", windows_of(n, closed, zero, window), insert_scalar(n, DT_I64, rank));
+    value *y = NODE(n, "Where", NODE(n, "Equal", so_far, zero), x, least);
+    y = with_int(NODE(n, "ReduceMax", y, one_int(n, rank)), "keepdims", 0);
+    if (spaces > 1) y = NODE(n, "Max", pooled_outside(n, y, spaces, kernel, strides, pads), least);
+    give_output(n, 0, y);
+}
+MICROSOFT_OP(MaxpoolWithMask, maxpool_with_mask);
