@@ -10,6 +10,7 @@ typedef struct block_search {
     graph *g;
     int64_t *channels;
     bool can_be_8, can_be_16;
+    bool matters;       // weights are stored in another order for each
     const node *reader; // whose reads are looked at
 } block_search;
 
@@ -39,6 +40,7 @@ static const constant *weights_of(const node *n) {
 static void see_conv(block_search *s, const node *n) {
     const constant *w = weights_of(n);
     need_divisor(s, w->dims[0]);
+    s->matters |= w->dims[1] * w->dims[2] * w->dims[3] > 1;
     if (s->channels[n->in[0]->id] != PLAIN) {
         if (w->dims[1] > 1) need_divisor(s, w->dims[1]);
     } else {
@@ -117,7 +119,7 @@ static int find_block(const node *n) {
                         g->outputs.at[i]->name);
     if (!s.can_be_8 && !s.can_be_16)
         infer_error(n, "the numbers of channels of this graph fit neither blocks of 8 nor blocks of 16");
-    if (s.can_be_8 == s.can_be_16) {
+    if (s.can_be_8 && s.can_be_16 && s.matters) {
         diag_hint(g->module->diag,
                   "save the model with graph_optimization_level ORT_ENABLE_EXTENDED: such files do not "
                   "depend on the CPU");
