@@ -276,6 +276,7 @@ OP(microsoft_BiasDropout)
 OP(microsoft_BitmaskBiasDropout)
 
 // com.microsoft: attention.
+OP(microsoft_GroupQueryAttention)
 
 // com.microsoft: quantised weights, quantised operators.
 

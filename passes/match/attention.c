@@ -82,11 +82,13 @@ static bool split_product(expr *x, int axis, expr **without, expr **with) {
     return true;
 }
 
-// Whether the expression reads no local but `allowed`.
-static bool reads_only_local(arena *scratch, expr *x, const buffer *allowed) {
+// Whether the expression reads no local but `a` and `b`.
+static bool reads_only_locals(arena *scratch, expr *x, const buffer *a, const buffer *b) {
     expr_list reads = reads_only(expr_nodes(scratch, x));
-    for (int j = 0; j < reads.n; j++)
-        if (reads.at[j]->buffer->role == BUF_LOCAL && reads.at[j]->buffer != allowed) return false;
+    for (int j = 0; j < reads.n; j++) {
+        const buffer *from = reads.at[j]->buffer;
+        if (from->role == BUF_LOCAL && from != a && from != b) return false;
+    }
     return true;
 }
 
@@ -110,6 +112,6 @@ bool attention_match(kernel *k, attention *a) {
         const expr *x = a->kept->writes.at[j].value;
         if (!is_read_at(x, a->top, -1) && !is_read_at(x, a->total, -1)) return false;
     }
-    return reads_only_local(k->arena, a->value->writes.at[0].value, a->total) &&
-           reads_only_local(k->arena, s.score->value, NULL);
+    return reads_only_locals(k->arena, a->value->writes.at[0].value, a->total, a->top) &&
+           reads_only_locals(k->arena, s.score->value, NULL, NULL);
 }

@@ -12,7 +12,7 @@ typedef struct attention {
     expr *q, *key;              // factors of the scores: key has axis j
     expr *v;                    // factor of the values
     const buffer *total;        // local of the sum of the weights
-    const buffer *top;          // local of the scores' maximum
+    const buffer *top;          // local of the scores' maximum; the result may read both
     const stage *kept;          // a last stage that only writes top and total, NULL: none
     int lanes;                  // of the CPU schedule
     dim *scratch;               // bytes of scratch memory of the CPU schedule

@@ -220,7 +220,7 @@ static void join_pieces(split *s) {
     expr *index[MAX_RANK];
     add_outer(s);
     buffer *top = kernel_local(k, "top", DT_F32, 0, NULL), *total = kernel_local(k, "total", DT_F32, 0, NULL);
-    s->locals[s->a.total->id] = total;
+    s->locals[s->a.total->id] = total, s->locals[s->a.top->id] = top;
     stage *st = kernel_stage(k);
     part_index(s, add_piece(s, st), index);
     stage_write(k, st, top, NULL, stage_reduce(k, st, RED_MAX, x_read(k, s->tops, index)));

@@ -4,17 +4,20 @@
 //     score[j] = mask(softcap(scale * sum over d of q[i, d] * k[j, d]))      -inf for masked j
 //     top = max score, weight[j] = exp(score[j] - top), total = sum weight
 //     out[e] = sum over j of weight[j] * v[j, e] / total                     0 if all keys are masked
+//
+// Decompositions of other attention operators may add to the standard's form: an attention sink of each query head
+// (total += exp(sink - top)), the position of the first query of each batch entry, and 3-d queries with 4-d keys.
 #include "ir/ops/contract.h"
 #include "ir/ops/runtime_args.h"
 #include <math.h>
 
-enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_VALID };
+enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_VALID, IN_SINK, IN_START };
 enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_SCORES };
 
 // ---- Sizes
 
 typedef struct sizes {
-    bool flat; // 3-d operands [batch, row, head * element]
+    bool flat; // 3-d queries and result [batch, row, head * element]
     dim *batch, *q_heads, *kv_heads, *rows, *head, *v_head;
     dim *past, *fresh, *total; // numbers of keys: cached, new, both
 } sizes;
@@ -30,23 +33,32 @@ static dim *split_heads(const node *n, dim *hidden, dim *heads, const char *what
     return dim_floordiv(hidden, heads);
 }
 
+static void check_ranks(const node *n) {
+    int q = infer_rank(n, IN_Q), k = infer_rank(n, IN_K), v = infer_rank(n, IN_V);
+    bool mixed = q == 3 && k == 4 && node_in(n, IN_START);
+    if ((q != 3 && q != 4) || (k != q && !mixed) || v != k)
+        infer_error(n, "Q, K and V have ranks %d, %d and %d; they must all be 3 or 4", q, k, v);
+}
+
 static sizes sizes_of(const node *n) {
-    int rank = infer_rank(n, IN_Q);
+    check_ranks(n);
     const type *q = infer_in(n, IN_Q), *k = infer_in(n, IN_K), *v = infer_in(n, IN_V);
-    if ((rank != 3 && rank != 4) || infer_rank(n, IN_K) != rank || infer_rank(n, IN_V) != rank)
-        infer_error(n, "Q, K and V have ranks %d, %d and %d; they must all be 3 or 4", rank, k->rank,
-                    v->rank);
-    sizes s = {.flat = rank == 3, .batch = q->dims[0], .rows = q->dims[rank - 2], .fresh = k->dims[rank - 2]};
+    sizes s = {.flat = q->rank == 3, .batch = q->dims[0]};
+    s.rows = q->dims[q->rank - 2], s.fresh = k->dims[k->rank - 2];
     if (s.flat) {
         s.q_heads = heads_attr(n, "q_num_heads");
-        s.kv_heads = heads_attr(n, "kv_num_heads");
         s.head = split_heads(n, q->dims[2], s.q_heads, "Q's width modulo heads");
+    } else {
+        s.q_heads = q->dims[1], s.head = q->dims[3];
+    }
+    if (k->rank == 3) {
+        s.kv_heads = heads_attr(n, "kv_num_heads");
         infer_same_dim(n, split_heads(n, k->dims[2], s.kv_heads, "K's width modulo heads"), s.head,
                        "head sizes of Q and K");
         s.v_head = split_heads(n, v->dims[2], s.kv_heads, "V's width modulo heads");
     } else {
-        s.q_heads = q->dims[1], s.kv_heads = k->dims[1];
-        s.head = infer_same_dim(n, q->dims[3], k->dims[3], "head sizes of Q and K");
+        s.kv_heads = k->dims[1];
+        s.head = infer_same_dim(n, s.head, k->dims[3], "head sizes of Q and K");
         infer_same_dim(n, v->dims[1], s.kv_heads, "heads of K and V");
         s.v_head = v->dims[3];
     }
@@ -104,6 +116,12 @@ static void check_attributes(const node *n) {
     if (mode < 0 || mode > 3) infer_error(n, "attribute qk_matmul_output_mode is %lld", (long long)mode);
 }
 
+static void check_vector(const node *n, int i, const char *name, dim *length) {
+    if (!node_in(n, i)) return;
+    if (infer_rank(n, i) != 1) infer_error(n, "%s must have rank 1", name);
+    infer_same_dim(n, infer_in(n, i)->dims[0], length, name);
+}
+
 static void attention_infer(node *n) {
     check_attributes(n);
     sizes s = sizes_of(n);
@@ -111,10 +129,9 @@ static void attention_infer(node *n) {
     check_cache(n, IN_PAST_KEY, &s, s.head);
     check_cache(n, IN_PAST_VALUE, &s, s.v_head);
     check_mask(n, &s);
-    if (node_in(n, IN_VALID)) {
-        if (infer_rank(n, IN_VALID) != 1) infer_error(n, "nonpad_kv_seqlen must have rank 1");
-        infer_same_dim(n, infer_in(n, IN_VALID)->dims[0], s.batch, "nonpad_kv_seqlen and the batch");
-    }
+    check_vector(n, IN_VALID, "nonpad_kv_seqlen", s.batch);
+    check_vector(n, IN_SINK, "head_sink", s.q_heads);
+    check_vector(n, IN_START, "positions of the first queries", s.batch);
     dtype elem = infer_in(n, IN_Q)->elem, v_elem = infer_in(n, IN_V)->elem;
     dim *flat[] = {s.batch, s.rows, dim_mul(s.q_heads, s.v_head)},
         *full[] = {s.batch, s.q_heads, s.rows, s.v_head};
@@ -198,18 +215,23 @@ static void outer_axes(attention *a) {
     a->row = outer_axis(k, "i", a->s.rows);
 }
 
-// Whether the positions allow query row to attend to key j; NULL: always. The last query is at the last valid
-// key.
+// The position of the query row among the keys, of which `length` are valid (NULL: all). By the standard the last
+// query is at the last valid key.
+static expr *position_of(attention *a, expr *length) {
+    kernel *k = a->k;
+    buffer *start = lower_in(a->l, a->n, IN_START);
+    if (start) return x_add(k, a->row, x_read(k, start, &a->b));
+    if (!length) return x_add(k, a->row, x_dim(k, a->s.past));
+    return x_add(k, a->row, x_sub(k, length, x_dim(k, a->s.rows)));
+}
+
+// Whether the positions allow query row to attend to key j; NULL: always.
 static expr *visible(attention *a, expr *j) {
     kernel *k = a->k;
     int64_t left = node_int(a->n, "left_window_size", -1), right = node_int(a->n, "right_window_size", -1);
     buffer *valid = lower_in(a->l, a->n, IN_VALID);
-    expr *sees = NULL, *position = x_add(k, a->row, x_dim(k, a->s.past));
-    if (valid) {
-        expr *length = x_read(k, valid, &a->b);
-        position = x_add(k, a->row, x_sub(k, length, x_dim(k, a->s.rows)));
-        sees = x_lt(k, j, length);
-    }
+    expr *length = valid ? x_read(k, valid, &a->b) : NULL, *sees = valid ? x_lt(k, j, length) : NULL;
+    expr *position = position_of(a, length);
     if (node_int(a->n, "is_causal", 0)) sees = x_both(k, sees, x_bin(k, X_LE, j, position));
     if (left >= 0) sees = x_both(k, sees, x_bin(k, X_LE, x_sub(k, position, x_i64(k, left)), j));
     if (right >= 0) sees = x_both(k, sees, x_bin(k, X_LE, j, x_add(k, position, x_i64(k, right))));
@@ -305,6 +327,11 @@ static expr *softmax_stages(attention *a, buffer *weight) {
     expr *j = stage_own_axis(k, s, AXIS_PARALLEL, "j", a->s.total);
     stage_write(k, s, weight, &j, x_un(k, X_EXP, x_sub(k, x_read(k, a->score, &j), top)));
     expr *total = reduce_keys(a, "total", RED_SUM, weight);
+    buffer *sink = lower_in(a->l, a->n, IN_SINK);
+    if (sink) {
+        expr *given = x_cast(k, x_read(k, sink, &a->q_head), t, false);
+        return x_add(k, total, x_un(k, X_EXP, x_sub(k, given, top)));
+    }
     return x_select(k, x_bin(k, X_EQ, total, x_float(k, t, 0)), x_float(k, t, 1), total);
 }
 
@@ -368,6 +395,8 @@ static rotary rotary_of(const node *n) {
     r.head = r.flat ? split_heads(n, x->dims[2], r.heads, "width modulo heads") : x->dims[3];
     int64_t rotated = node_int(n, "rotary_embedding_dim", 0);
     r.half = dim_floordiv(rotated > 0 ? infer_k(n, rotated) : r.head, infer_k(n, 2));
+    if (rotated < 0)
+        r.half = infer_in(n, 1)->dims[infer_rank(n, 1) - 1]; // by decompositions: the caches' width
     return r;
 }
 

@@ -302,6 +302,7 @@ static void write_block(flash *f, ins *i0) {
     ins *r = serial(f, "row", lb_idx(b, 0), f->rows, 1);
     e->counter[a->i] = lb_add(b, i0, r);
     lb_set(b, e->local[a->total->id], lb_load(b, lt(LK_F32, 1), f->sum, r, 4));
+    lb_set(b, e->local[a->top->id], lb_load(b, lt(LK_F32, 1), f->top, r, 4));
     if (joined) {
         for (int64_t j = 0; j < f->width; j += a->lanes)
             write_columns(f, r, lb_idx(b, j), a->lanes, f->width - j);

@@ -1,0 +1,304 @@
+// GroupQueryAttention, as the standard's Attention over a cache of keys and values.
+//
+//   q, k, v = query, key, value, or the three parts of a packed query; q, k = RMSNormalization of each head
+//   length[b] = seqlens_k[b] + 1
+//   start[b]  = 0 in the first prompt (rows = total_sequence_length), else length[b] - rows
+//   q, k      = RotaryEmbedding(q, k) at positions start[b] + i, or at position_ids
+//   present   = the past, padded to total_sequence_length, with k and v from row start[b] on
+//   output    = Attention(q, present) with length[b] valid keys and the first query at start[b]
+//
+// What present has after its valid rows is what the past had there: ONNX Runtime leaves that alone where past and
+// present share memory, too.
+#include "ir/ops/contrib/attention.h"
+#include <string.h>
+
+enum { IN_QUERY, IN_KEY, IN_VALUE, IN_PAST_KEY, IN_PAST_VALUE, IN_SEQLENS, IN_TOTAL, IN_COS, IN_SIN };
+enum { IN_POSITIONS = 9, IN_BIAS, IN_SINK, IN_K_SCALE, IN_V_SCALE, IN_Q_NORM, IN_K_NORM };
+enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_QK };
+
+typedef struct group_query {
+    node *n;
+    int64_t heads, kv_heads;
+    value *q, *k, *v;             // [batch, row, head * element]
+    value *rows, *fresh, *head;   // int64[1]: queries, new keys, elements of a head
+    value *total, *length;        // int64[1]; int64[batch]
+    value *start;                 // int64[batch]
+    tri first_prompt;        // what is known of it
+    value *is_first;              // bool[1], where that is not known
+    value *present[2];            // of keys and values, NULL: no cache
+    int bits;                     // of a quantised cache, else 0
+} group_query;
+
+// ---- Operands
+
+static void check_inputs(const node *n) {
+    static const struct {
+        int a, b;
+        const char *text;
+    } pairs[] = {{IN_KEY, IN_VALUE, "key and value"},
+                 {IN_PAST_KEY, IN_PAST_VALUE, "past_key and past_value"},
+                 {IN_COS, IN_SIN, "cos_cache and sin_cache"},
+                 {IN_Q_NORM, IN_K_NORM, "q_norm_weight and k_norm_weight"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (!node_in(n, pairs[i].a) != !node_in(n, pairs[i].b))
+            infer_error(n, "%s must be given together", pairs[i].text);
+    if (infer_rank(n, IN_QUERY) != 3)
+        infer_error(n, "the query has rank %d, not 3", infer_rank(n, IN_QUERY));
+    if (node_in(n, IN_KEY) && infer_rank(n, IN_KEY) != 3)
+        infer_error(n, "the key has rank %d, not 3", infer_rank(n, IN_KEY));
+    if (node_int(n, "do_rotary", 0) && !node_in(n, IN_COS))
+        infer_error(n, "do_rotary needs cos_cache and sin_cache");
+    int64_t causal = node_int(n, "causal", 1), window = node_int(n, "local_window_size", -1);
+    if (!causal && window != -1)
+        infer_error(n, "local_window_size is %lld; without causal it must be -1", (long long)window);
+}
+
+static int64_t heads_of(const node *n, const char *name) {
+    int64_t heads = node_int(n, name, 0);
+    if (heads < 1) infer_error(n, "attribute %s is %lld; there must be heads", name, (long long)heads);
+    return heads;
+}
+
+static void find_operands(group_query *g) {
+    node *n = g->n;
+    g->heads = heads_of(n, "num_heads"), g->kv_heads = heads_of(n, "kv_num_heads");
+    if (g->heads % g->kv_heads)
+        infer_error(n, "%lld query heads are not a multiple of %lld key heads", (long long)g->heads,
+                    (long long)g->kv_heads);
+    g->q = n->in[IN_QUERY], g->k = node_in(n, IN_KEY), g->v = node_in(n, IN_VALUE);
+    g->rows = axis_size(n, g->q, 1);
+    value *width = axis_size(n, g->q, 2);
+    if (g->k) {
+        bool same = dim_equal(infer_in(n, IN_KEY)->dims[1], infer_in(n, IN_QUERY)->dims[1]) == TRI_YES;
+        g->head = NODE(n, "Div", width, one_int(n, g->heads));
+        g->fresh = same ? g->rows : axis_size(n, g->k, 1);
+        return;
+    }
+    g->fresh = g->rows;
+    g->head = NODE(n, "Div", width, one_int(n, g->heads + 2 * g->kv_heads));
+    int64_t counts[] = {g->heads, g->kv_heads, g->kv_heads};
+    value *parts[3];
+    split_parts(n, g->q, 2, NODE(n, "Mul", g->head, insert_ints(n, counts, 3)), 3, parts);
+    g->q = parts[0], g->k = parts[1], g->v = parts[2];
+}
+
+// Each head of x divided by its root mean square.
+static value *normalized(group_query *g, value *x, int weight, int64_t heads) {
+    node *n = g->n;
+    value *apart = reshaped(n, x, 4, (int64_t[]){0, 0, heads, -1});
+    value *y = with_int(NODE(n, "RMSNormalization", apart, n->in[weight]), "axis", -1);
+    return reshaped(n, with_float(y, "epsilon", node_float(n, "qk_norm_epsilon", 1e-6f)), 3,
+                    (int64_t[]){0, 0, -1});
+}
+
+// ---- Positions
+
+// Whether all of this is known: the number of rows is total_sequence_length.
+static void find_first_prompt(group_query *g) {
+    node *n = g->n;
+    int count;
+    dim **total = infer_contents(n, IN_TOTAL, &count);
+    g->total = as_int64(n, n->in[IN_TOTAL]);
+    g->first_prompt = total && count == 1 ? dim_equal(total[0], infer_in(n, IN_QUERY)->dims[1]) : TRI_UNKNOWN;
+    if (g->first_prompt == TRI_UNKNOWN) g->is_first = NODE(n, "Equal", g->total, g->rows);
+}
+
+// One of both, by whether this is the first prompt.
+static value *by_prompt(group_query *g, value *first, value *later) {
+    if (g->first_prompt == TRI_UNKNOWN) return NODE(g->n, "Where", g->is_first, first, later);
+    return g->first_prompt == TRI_YES ? first : later;
+}
+
+static value *zero_starts(group_query *g) {
+    return NODE(g->n, "Expand", one_int(g->n, 0), axis_size(g->n, g->q, 0));
+}
+
+static void find_starts(group_query *g) {
+    node *n = g->n;
+    find_first_prompt(g);
+    g->length = NODE(n, "Add", as_int64(n, n->in[IN_SEQLENS]), one_int(n, 1));
+    g->start = by_prompt(g, zero_starts(g), NODE(n, "Sub", g->length, g->rows));
+}
+
+// position_ids, of which only the first element counts in the first prompt, or the positions after the past:
+// [batch, row] for the first `count` rows.
+static value *positions(group_query *g, value *count) {
+    node *n = g->n;
+    value *given = node_in(n, IN_POSITIONS), *start = g->start;
+    if (given) start = NODE(n, "Add", zero_starts(g), sliced(n, as_int64(n, given), 0, 0, 1));
+    value *counted = NODE(n, "Add", NODE(n, "Unsqueeze", start, one_int(n, 1)), numbers_to(n, count));
+    if (!given) return counted;
+    value *shape = with_int(NODE(n, "Concat", axis_size(n, g->q, 0), g->rows), "axis", 0);
+    given = NODE(n, "Reshape", given, shape);
+    if (count != g->rows) given = with_int(NODE(n, "Gather", given, numbers_to(n, count)), "axis", 1);
+    return by_prompt(g, counted, given);
+}
+
+static void turn_operands(group_query *g) {
+    node *n = g->n;
+    if (!node_int(n, "do_rotary", 0)) return;
+    value *at = positions(g, g->rows), *key_at = g->fresh == g->rows ? at : positions(g, g->fresh);
+    bool pairs = node_int(n, "rotary_interleaved", 0) == 1;
+    g->q = turned(n, g->q, n->in[IN_COS], n->in[IN_SIN], at, g->heads, pairs);
+    g->k = turned(n, g->k, n->in[IN_COS], n->in[IN_SIN], key_at, g->kv_heads, pairs);
+}
+
+// ---- The cache
+
+static int quantised_bits(const node *n) {
+    static const char *const words = "NONE PER_TENSOR PER_CHANNEL";
+    int k = node_choice(n, "k_quant_type", words), v = node_choice(n, "v_quant_type", words);
+    int64_t bits = node_int(n, "kv_cache_bit_width", 0);
+    if (k != v) infer_error(n, "k_quant_type and v_quant_type differ");
+    if (k && bits != 4 && bits != 8)
+        infer_error(n, "kv_cache_bit_width is %lld; of a quantised cache it must be 4 or 8", (long long)bits);
+    if (!k && bits) infer_error(n, "kv_cache_bit_width is %lld, but the cache is not quantised", (long long)bits);
+    if (k && (!node_in(n, IN_K_SCALE) || !node_in(n, IN_V_SCALE)))
+        infer_error(n, "a quantised cache needs k_scale and v_scale");
+    return (int)bits;
+}
+
+// The scales of [batch, head, row, element].
+static value *cache_scale(group_query *g, int in) {
+    node *n = g->n;
+    if (node_choice(n, "k_quant_type", "NONE PER_TENSOR PER_CHANNEL") == 1)
+        return NODE(n, "Reshape", n->in[in], one_int(n, 1));
+    value *shape = NODE(n, "Concat", insert_ints(n, (int64_t[]){1, g->kv_heads, 1}, 3), g->head);
+    return NODE(n, "Reshape", n->in[in], with_int(shape, "axis", 0));
+}
+
+// round(x / scale), limited to the numbers of that many bits; 4 bits are stored plus 8, two in a byte, the first low.
+static value *quantised(group_query *g, value *x, int scale_in) {
+    node *n = g->n;
+    bool narrow = g->bits == 4;
+    value *scale = cache_scale(g, scale_in), *low = insert_scalar(n, DT_F32, narrow ? -8 : -128),
+          *high = insert_scalar(n, DT_F32, narrow ? 7 : 127);
+    value *inverse = NODE(n, "Reciprocal", scale), *one = insert_scalar(n, DT_F32, 1);
+    inverse = NODE(n, "Where", NODE(n, "Equal", scale, insert_scalar(n, DT_F32, 0)), one, inverse);
+    value *whole = NODE(n, "Round", NODE(n, "Mul", cast_to(n, x, DT_F32), inverse));
+    whole = NODE(n, "Clip", whole, low, high);
+    if (!narrow) return cast_to(n, whole, DT_I8);
+    value *codes = cast_to(n, NODE(n, "Add", whole, insert_scalar(n, DT_F32, 8)), DT_U8), *axis = one_int(n, 3);
+    value *end = one_int(n, INT64_MAX), *two = one_int(n, 2);
+    value *even = NODE(n, "Slice", codes, one_int(n, 0), end, axis, two);
+    value *odd = NODE(n, "Slice", codes, one_int(n, 1), end, axis, two);
+    return NODE(n, "Add", even, NODE(n, "Mul", odd, insert_scalar(n, DT_U8, 16)));
+}
+
+static value *dequantised(group_query *g, value *cache, int scale_in) {
+    node *n = g->n;
+    value *x = cache;
+    if (g->bits == 4) {
+        value *sixteen = insert_scalar(n, DT_U8, 16), *axis = one_int(n, -1);
+        value *low = NODE(n, "Unsqueeze", NODE(n, "Mod", cache, sixteen), axis);
+        value *high = NODE(n, "Unsqueeze", NODE(n, "Div", cache, sixteen), axis);
+        value *both = with_int(NODE(n, "Concat", low, high), "axis", -1);
+        value *shape = NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0, 0}, 3), g->head);
+        x = NODE(n, "Reshape", both, with_int(shape, "axis", 0));
+        x = NODE(n, "Sub", cast_to(n, x, DT_F32), insert_scalar(n, DT_F32, 8));
+    }
+    x = NODE(n, "Mul", cast_to(n, x, DT_F32), cache_scale(g, scale_in));
+    return cast_to(n, x, infer_in(n, IN_QUERY)->elem);
+}
+
+// x with zeros up to total_sequence_length, unless it is known to have that many rows.
+static value *grown(group_query *g, value *x, const dim *rows, value *count, int out) {
+    node *n = g->n;
+    int known;
+    dim **total = infer_contents(n, IN_TOTAL, &known);
+    const type *declared = node_out(n, out) ? infer_declared(node_out(n, out)) : NULL;
+    if (total && known == 1 && dim_less_equal(total[0], rows) == TRI_YES) return x;
+    if (declared && declared->kind == TYPE_TENSOR && declared->rank == 4 &&
+        dim_equal(declared->dims[2], rows) == TRI_YES)
+        return x;
+    value *more = NODE(n, "Max", NODE(n, "Sub", g->total, count), one_int(n, 0));
+    return padded_at_end(n, x, 2, more);
+}
+
+// The cache's next state, of keys or values.
+static value *present(group_query *g, value *fresh, int past_in, int scale_in, int out) {
+    node *n = g->n;
+    value *past = node_in(n, past_in), *x = heads_apart(n, fresh, g->kv_heads, g->head);
+    if (g->bits) x = quantised(g, x, scale_in);
+    const type *key = infer_in(n, node_in(n, IN_KEY) ? IN_KEY : IN_QUERY);
+    if (!past) return grown(g, x, key->dims[1], g->fresh, out);
+    if (infer_rank(n, past_in) != 4) infer_error(n, "past_key and past_value must have rank 4");
+    past = grown(g, past, infer_in(n, past_in)->dims[2], axis_size(n, past, 2), out);
+    value *at = g->start;
+    tri none = dim_equal(key->dims[1], infer_k(n, 0)); // then all keys are in the past
+    if (none == TRI_YES) at = g->length;
+    if (none == TRI_UNKNOWN)
+        at = NODE(n, "Where", NODE(n, "Equal", g->fresh, one_int(n, 0)), g->length, g->start);
+    return with_int(NODE(n, "TensorScatter", past, x, at), "axis", 2);
+}
+
+static bool has_cache(const node *n) {
+    return node_in(n, IN_PAST_KEY) || node_out(n, OUT_PRESENT_KEY) || node_out(n, OUT_PRESENT_VALUE);
+}
+
+// What Attention reads: the given keys and values where there is no cache.
+static void find_keys(group_query *g, attention_parts *p) {
+    p->k = g->k, p->v = g->v;
+    if (!g->bits && !has_cache(g->n)) return;
+    p->k = g->present[0] = present(g, g->k, IN_PAST_KEY, IN_K_SCALE, OUT_PRESENT_KEY);
+    p->v = g->present[1] = present(g, g->v, IN_PAST_VALUE, IN_V_SCALE, OUT_PRESENT_VALUE);
+    if (!g->bits) return;
+    p->k = dequantised(g, p->k, IN_K_SCALE), p->v = dequantised(g, p->v, IN_V_SCALE);
+}
+
+// ---- The result
+
+static value *sinks(group_query *g) {
+    node *n = g->n;
+    if (node_in(n, IN_SINK)) return n->in[IN_SINK];
+    if (node_int(n, "smooth_softmax", 0) != 1) return NULL;
+    return NODE(n, "Expand", number_like(n, 0, IN_QUERY), one_int(n, g->heads));
+}
+
+static void set_attributes(group_query *g, value *y) {
+    node *n = g->n;
+    double scale = node_float(n, "scale", 0);
+    int64_t window = node_int(n, "local_window_size", -1);
+    with_int(y, "is_causal", node_int(n, "causal", 1));
+    with_float(y, "softcap", node_float(n, "softcap", 0));
+    if (scale != 0) with_float(y, "scale", scale);
+    if (window > 0) with_int(y, "left_window_size", window - 1);
+    with_int(y, "qk_matmul_output_mode", node_int(n, "qk_output", 0) == 2 ? 3 : 2);
+}
+
+// [batch, head, row, total_sequence_length], 0 where a key is not seen.
+static void give_scores(group_query *g, value *y) {
+    node *n = g->n;
+    if (!node_out(n, OUT_QK)) return;
+    int64_t mode = node_int(n, "qk_output", 0);
+    if (mode != 1 && mode != 2) infer_error(n, "output_qk needs attribute qk_output to be 1 or 2");
+    value *scores = NODE(n, "Slice", output_of(y, 3), one_int(n, 0), g->total, one_int(n, 3));
+    if (mode == 1) {
+        value *hidden = with_int(NODE(n, "IsInf", scores), "detect_positive", 0);
+        scores = NODE(n, "Where", hidden, number_like(n, 0, IN_QUERY), scores);
+    }
+    give_output(n, OUT_QK, scores);
+}
+
+static void group_query_attention_decompose(node *n) {
+    check_inputs(n);
+    group_query g = {.n = n, .bits = quantised_bits(n)};
+    find_operands(&g);
+    if (node_in(n, IN_Q_NORM)) {
+        g.q = normalized(&g, g.q, IN_Q_NORM, g.heads);
+        g.k = normalized(&g, g.k, IN_K_NORM, g.kv_heads);
+    }
+    find_starts(&g);
+    turn_operands(&g);
+    attention_parts p = {.q = g.q, .mask = node_in(n, IN_BIAS), .valid = g.length, .sink = sinks(&g)};
+    p.start = node_in(n, IN_PAST_KEY) ? g.start : zero_starts(&g);
+    find_keys(&g, &p);
+    value *y = attention_of(n, &p, g.heads, g.kv_heads);
+    set_attributes(&g, y);
+    give_scores(&g, y);
+    if (node_out(n, OUT_PRESENT_KEY)) give_output(n, OUT_PRESENT_KEY, g.present[0]);
+    if (node_out(n, OUT_PRESENT_VALUE)) give_output(n, OUT_PRESENT_VALUE, g.present[1]);
+    give_output(n, OUT_Y, y);
+}
+
+MICROSOFT_OP(GroupQueryAttention, group_query_attention_decompose);
