@@ -27,6 +27,7 @@ typedef struct group_query {
     value *is_first;              // bool[1], where that is not known
     value *present[2];            // of keys and values, NULL: no cache
     int bits;                     // of a quantised cache, else 0
+    value *end, *next_end;        // int64[batch]: rows in a sliding cache, before and after; else NULL
 } group_query;
 
 // ---- Operands
@@ -215,7 +216,7 @@ static value *grown(group_query *g, value *x, const dim *rows, value *count, int
     return padded_at_end(n, x, 2, more);
 }
 
-// The cache's next state, of keys or values.
+// The cache with the new rows, of keys or values.
 static value *present(group_query *g, value *fresh, int past_in, int scale_in, int out) {
     node *n = g->n;
     value *past = node_in(n, past_in), *x = heads_apart(n, fresh, g->kv_heads, g->head);
@@ -223,6 +224,8 @@ static value *present(group_query *g, value *fresh, int past_in, int scale_in, i
     const type *key = infer_in(n, node_in(n, IN_KEY) ? IN_KEY : IN_QUERY);
     if (!past) return grown(g, x, key->dims[1], g->fresh, out);
     if (infer_rank(n, past_in) != 4) infer_error(n, "past_key and past_value must have rank 4");
+    if (g->end)
+        return with_int(NODE(n, "TensorScatter", padded_at_end(n, past, 2, g->rows), x, g->end), "axis", 2);
     past = grown(g, past, infer_in(n, past_in)->dims[2], axis_size(n, past, 2), out);
     value *at = g->start;
     tri none = dim_equal(key->dims[1], infer_k(n, 0)); // then all keys are in the past
@@ -230,6 +233,67 @@ static value *present(group_query *g, value *fresh, int past_in, int scale_in, i
     if (none == TRI_UNKNOWN)
         at = NODE(n, "Where", NODE(n, "Equal", g->fresh, one_int(n, 0)), g->length, g->start);
     return with_int(NODE(n, "TensorScatter", past, x, at), "axis", 2);
+}
+
+// ---- A sliding cache, of C rows for a window of W: when it is full, it drops C - W + 1 rows at a time
+//
+//   end(T)  = how many of T positions are in the cache: T up to C, else T - G * ceil((T - C) / G), G = C - W + 1
+//   staged  = the past, S rows longer, with the new rows from end(T - S) on: what Attention reads
+//   present = the last end(T) of the end(T - S) + S rows
+
+static value *end_of(group_query *g, value *total, value *capacity) {
+    node *n = g->n;
+    value *one = one_int(n, 1), *window = one_int(n, node_int(n, "local_window_size", -1));
+    value *step = NODE(n, "Add", NODE(n, "Sub", capacity, window), one);
+    value *over = NODE(n, "Max", NODE(n, "Sub", total, capacity), one_int(n, 0));
+    value *times = NODE(n, "Div", NODE(n, "Add", over, NODE(n, "Sub", step, one)), step);
+    return NODE(n, "Sub", total, NODE(n, "Mul", step, times));
+}
+
+static void find_ends(group_query *g) {
+    node *n = g->n;
+    if (node_int(n, "sliding_window_cache", 0) != 1) return;
+    int64_t window = node_int(n, "local_window_size", -1);
+    if (window < 1 || !node_in(n, IN_PAST_KEY))
+        infer_error(n, "sliding_window_cache needs local_window_size and past_key");
+    if (node_out(n, OUT_QK)) infer_error(n, "output_qk does not go with sliding_window_cache");
+    if (infer_rank(n, IN_PAST_KEY) != 4) infer_error(n, "past_key and past_value must have rank 4");
+    dim *capacity = infer_in(n, IN_PAST_KEY)->dims[2];
+    if (dim_less(capacity, infer_k(n, window)) == TRI_YES)
+        infer_error(n, "the cache has %s rows, less than the window of %lld",
+                    dim_text(infer_arena(n), capacity), (long long)window);
+    value *rows = axis_size(n, n->in[IN_PAST_KEY], 2);
+    g->end = end_of(g, NODE(n, "Sub", g->length, g->rows), rows);
+    g->next_end = end_of(g, g->length, rows);
+}
+
+// x along the axis from row from[b] on, as many rows as `count`; past its end rows of any value.
+static value *rows_from(group_query *g, value *x, int64_t axis, value *from, value *count, value *size) {
+    node *n = g->n;
+    bool last = axis == 3;
+    value *row = NODE(n, "Unsqueeze", numbers_to(n, count), insert_ints(n, (int64_t[]){1}, last ? 0 : 1));
+    value *at = NODE(n, "Add", NODE(n, "Unsqueeze", from, insert_ints(n, (int64_t[]){1, 2, 3}, 3)), row);
+    at = NODE(n, "Clip", at, insert_scalar(n, DT_I64, 0), NODE(n, "Squeeze", NODE(n, "Sub", size, one_int(n, 1))));
+    value *shape[4];
+    for (int i = 0; i < 4; i++) shape[i] = i == axis ? count : axis_size(n, x, i);
+    value *all = with_int(NODE(n, "Concat", shape[0], shape[1], shape[2], shape[3]), "axis", 0);
+    return with_int(NODE(n, "GatherElements", x, NODE(n, "Expand", at, all)), "axis", axis);
+}
+
+static value *slid(group_query *g, value *staged, int past_in) {
+    node *n = g->n;
+    value *rows = axis_size(n, n->in[past_in], 2), *all = NODE(n, "Add", g->end, g->rows);
+    return rows_from(g, staged, 2, NODE(n, "Sub", all, g->next_end), rows, NODE(n, "Add", rows, g->rows));
+}
+
+// Its columns are positions; the staged cache begins at position length - end - rows.
+static value *slid_bias(group_query *g) {
+    node *n = g->n;
+    value *bias = n->in[IN_BIAS], *columns = axis_size(n, bias, 3);
+    value *first = NODE(n, "Sub", NODE(n, "Sub", g->length, g->end), g->rows);
+    value *count = NODE(n, "Add", axis_size(n, n->in[IN_PAST_KEY], 2), g->rows);
+    value *shape = with_int(NODE(n, "Concat", axis_size(n, g->q, 0), insert_ints(n, (int64_t[]){1, 1, 1}, 3)), "axis", 0);
+    return rows_from(g, NODE(n, "Expand", bias, shape), 3, first, count, columns);
 }
 
 static bool has_cache(const node *n) {
@@ -242,8 +306,12 @@ static void find_keys(group_query *g, attention_parts *p) {
     if (!g->bits && !has_cache(g->n)) return;
     p->k = g->present[0] = present(g, g->k, IN_PAST_KEY, IN_K_SCALE, OUT_PRESENT_KEY);
     p->v = g->present[1] = present(g, g->v, IN_PAST_VALUE, IN_V_SCALE, OUT_PRESENT_VALUE);
-    if (!g->bits) return;
-    p->k = dequantised(g, p->k, IN_K_SCALE), p->v = dequantised(g, p->v, IN_V_SCALE);
+    if (g->bits) p->k = dequantised(g, p->k, IN_K_SCALE), p->v = dequantised(g, p->v, IN_V_SCALE);
+    if (!g->end) return;
+    g->present[0] = slid(g, g->present[0], IN_PAST_KEY);
+    g->present[1] = slid(g, g->present[1], IN_PAST_VALUE);
+    p->valid = NODE(g->n, "Add", g->end, g->rows), p->start = g->end;
+    if (p->mask) p->mask = slid_bias(g);
 }
 
 // ---- The result
@@ -289,8 +357,10 @@ static void group_query_attention_decompose(node *n) {
         g.k = normalized(&g, g.k, IN_K_NORM, g.kv_heads);
     }
     find_starts(&g);
+    find_ends(&g);
     turn_operands(&g);
     attention_parts p = {.q = g.q, .mask = node_in(n, IN_BIAS), .valid = g.length, .sink = sinks(&g)};
+    if (node_int(n, "local_window_size", -1) == 0) p.valid = zero_starts(&g);
     p.start = node_in(n, IN_PAST_KEY) ? g.start : zero_starts(&g);
     find_keys(&g, &p);
     value *y = attention_of(n, &p, g.heads, g.kv_heads);
