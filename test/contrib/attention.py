@@ -1,6 +1,6 @@
 """Attention operators, and the rotary embeddings that belong to them."""
 import numpy as np
-from contrib_build import Case, floats, maybe, numbers, op, pick
+from contrib_build import MICROSOFT, Case, answer, floats, maybe, numbers, op, pick
 
 
 def rotary_caches(dice, rows, width, dtype=np.float32):
@@ -88,6 +88,31 @@ def group_query(dice, sizes, dtype, bits=0):
     return Case(inputs, attributes, 3, atol=1e-3 if dtype == np.float16 else 1e-5)
 
 
+def with_norms(dice, case):
+    """The CPU provider has no norms of queries and keys: its answer for normalised ones."""
+    heads, kv_heads = case.attributes["num_heads"], case.attributes["kv_num_heads"]
+    packed = case.inputs[1] is None
+    head = case.inputs[0].shape[2] // (heads + 2 * kv_heads * packed)
+    weights = [floats(dice, head, dtype=case.inputs[0].dtype) for _ in range(2)]
+    epsilon = pick(dice, 1e-6, 0.01)
+
+    def normalised(x, weight):
+        apart = x.reshape(*x.shape[:2], -1, head).astype(np.float64)
+        apart /= np.sqrt((apart ** 2).mean(-1, keepdims=True) + epsilon)
+        return (apart * weight).reshape(x.shape).astype(x.dtype)
+
+    given = list(case.inputs)
+    if packed:
+        q, k, v = np.split(given[0], [heads * head, (heads + kv_heads) * head], 2)
+        given[0] = np.concatenate([normalised(q, weights[0]), normalised(k, weights[1]), v], 2)
+    else:
+        given[0], given[1] = normalised(given[0], weights[0]), normalised(given[1], weights[1])
+    case.expected = answer(MICROSOFT, "GroupQueryAttention", Case(given[:14], case.attributes, case.outputs))
+    case.inputs[14:16] = weights
+    case.attributes |= pick(dice, {}, {"qk_norm_epsilon": epsilon}) if epsilon == 1e-6 else {"qk_norm_epsilon": epsilon}
+    return case
+
+
 def sliding_cache(dice, dtype):
     """After the step the cache is full: what it has after its valid rows is not defined."""
     rows = int(dice.integers(1, 8))
@@ -127,4 +152,6 @@ def group_query_attention(dice):
         case.outputs = 4
     elif past is None and not bits and case.inputs[0].dtype == np.float32 and dice.random() < 0.2:
         case.outputs = 1
+    elif not bits and case.inputs[0].dtype == np.float32 and dice.random() < 0.2:
+        case = with_norms(dice, case)
     return some_constants(dice, case, 6, 7, 8, 9, 10, 11, 12, 13)

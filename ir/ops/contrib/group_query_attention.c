@@ -212,7 +212,7 @@ static value *grown(group_query *g, value *x, const dim *rows, value *count, int
     if (declared && declared->kind == TYPE_TENSOR && declared->rank == 4 &&
         dim_equal(declared->dims[2], rows) == TRI_YES)
         return x;
-    value *more = NODE(n, "Max", NODE(n, "Sub", g->total, count), one_int(n, 0));
+    value *more = NODE(n, "Sub", NODE(n, "Max", g->total, count), count);
     return padded_at_end(n, x, 2, more);
 }
 
@@ -228,9 +228,7 @@ static value *present(group_query *g, value *fresh, int past_in, int scale_in, i
         return with_int(NODE(n, "TensorScatter", padded_at_end(n, past, 2, g->rows), x, g->end), "axis", 2);
     past = grown(g, past, infer_in(n, past_in)->dims[2], axis_size(n, past, 2), out);
     value *at = g->start;
-    tri none = dim_equal(key->dims[1], infer_k(n, 0)); // then all keys are in the past
-    if (none == TRI_YES) at = g->length;
-    if (none == TRI_UNKNOWN)
+    if (g->fresh != g->rows) // without new keys all are in the past
         at = NODE(n, "Where", NODE(n, "Equal", g->fresh, one_int(n, 0)), g->length, g->start);
     return with_int(NODE(n, "TensorScatter", past, x, at), "axis", 2);
 }
