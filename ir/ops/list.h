@@ -276,7 +276,11 @@ OP(microsoft_BiasDropout)
 OP(microsoft_BitmaskBiasDropout)
 
 // com.microsoft: attention.
+OP(microsoft_Attention)
+OP(microsoft_DecoderMaskedMultiHeadAttention)
 OP(microsoft_GroupQueryAttention)
+OP(microsoft_MultiHeadAttention)
+OP(microsoft_QAttention)
 
 // com.microsoft: quantised weights, quantised operators.
 

@@ -155,3 +155,180 @@ def group_query_attention(dice):
     elif not bits and case.inputs[0].dtype == np.float32 and dice.random() < 0.2:
         case = with_norms(dice, case)
     return some_constants(dice, case, 6, 7, 8, 9, 10, 11, 12, 13)
+
+
+# ---- MultiHeadAttention and DecoderMaskedMultiHeadAttention
+def key_mask(dice, batch, rows, total, filtered, *forms):
+    """Of one of the forms. With a filter of -10000 each query sees at least one key: what hides all rounds away scores."""
+    strong = filtered <= -10000
+    form = pick(dice, *forms)
+    if form in ("ends", "cumulated", "ends and starts"):
+        ends = dice.integers(1 if strong else 0, total + 1, batch)
+        if form == "ends":
+            return ends.astype(np.int32)
+        if form == "ends and starts":
+            starts = np.minimum(dice.integers(0, total + 1, batch), np.maximum(ends - 1, 0))
+            return np.concatenate([ends, starts]).astype(np.int32)
+        return np.concatenate([ends, np.zeros(2 * batch + 2, int)]).astype(np.int32)
+    if form == "dummy":
+        return np.zeros((pick(dice, 1, batch), 1), np.int32)
+    mask = numbers(dice, 0, 2, *((batch, total) if form == "keys" else (batch, rows, total)), dtype=np.int32)
+    if strong:
+        mask[..., 0] = 1
+    return mask
+
+
+def common_attributes(dice, causal=True):
+    attributes = pick(dice, {}, {}, {"mask_filter_value": -10000.0}, {"mask_filter_value": -4.0})
+    attributes |= pick(dice, {}, {"scale": 0.4})
+    return attributes | (pick(dice, {}, {}, {"unidirectional": 1}) if causal else {})
+
+
+def attention_bias(dice, batch, heads, rows, total):
+    return floats(dice, pick(dice, 1, batch), pick(dice, 1, heads), rows, total)
+
+
+def multi_head(dice, heads, head, value_head):
+    kind = pick(dice, "plain", "plain", "cross", "past", "past", "decode", "shared", "beams")
+    batch, rows = int(dice.integers(1, 4)), int(dice.integers(1, 10))
+    if kind in ("decode", "beams"):
+        rows = 1
+    fresh = int(dice.integers(1, 12)) if kind in ("plain", "cross") and dice.random() < 0.7 else rows
+    if kind not in ("plain", "cross"):
+        value_head = head
+    past = int(dice.integers(1, 8)) if kind not in ("plain", "cross") else 0
+    total = past + fresh
+    inputs = [floats(dice, batch, rows, heads * head), floats(dice, batch, fresh, heads * head),
+              floats(dice, batch, fresh, heads * value_head)] + [None] * 7
+    if kind == "cross":
+        value_head = head
+        inputs[1:3] = [floats(dice, batch, heads, fresh, head) for _ in range(2)]
+    inputs[3] = maybe(dice, floats(dice, heads * (2 * head + value_head)))
+    if kind in ("past", "decode"):
+        inputs[6:8] = [floats(dice, batch, heads, past, head) for _ in range(2)]
+    if kind in ("shared", "beams"):
+        room = total + int(dice.integers(0, 5))
+        inputs[6:8] = [floats(dice, batch, heads, room, head) for _ in range(2)]
+        inputs[8] = np.full((1,), past, np.int32)
+    if kind == "beams":
+        width = int(pick(dice, 1, batch))
+        inputs[9] = numbers(dice, 0, width, batch // width, width, room, dtype=np.int32)
+    return kind, batch, rows, total, inputs
+
+
+def unpacked(dice, case, heads, head):
+    """The CPU provider has no packed keys and values: its answer for separate ones."""
+    whole = dice.random() < 0.5
+    q, k, v = (x.reshape(*x.shape[:2], heads, head) for x in case.inputs[:3])
+    case.expected = answer(MICROSOFT, "MultiHeadAttention", Case(list(case.inputs), case.attributes, case.outputs))
+    case.inputs[:3] = [np.stack([q, k, v], 3), None, None] if whole else [case.inputs[0], np.stack([k, v], 3), None]
+    return case
+
+
+@op("MultiHeadAttention", count=60)
+def multi_head_attention(dice):
+    heads, head = int(dice.integers(1, 5)), int(pick(dice, 1, 4, 7, 16))
+    kind, batch, rows, total, inputs = multi_head(dice, heads, head, int(pick(dice, head, head, 5)))
+    attributes = {"num_heads": heads, **common_attributes(dice, kind != "beams")}
+    if dice.random() < 0.5:
+        forms = ("keys",) if kind == "beams" else ("ends", "cumulated", "keys", "keys", "queries")
+        inputs[4] = key_mask(dice, batch, rows, total, attributes.get("mask_filter_value", -10000), *forms)
+    if dice.random() < 0.4:
+        inputs[5] = attention_bias(dice, 1 if kind == "beams" else batch, 1 if kind == "beams" else heads, rows, total)
+    case = Case(inputs, attributes, pick(dice, 1, 3, 4), output_types={3: np.float32})
+    if kind in ("shared", "beams", "past", "decode"):
+        case.outputs = pick(dice, 3, 4)
+    if kind == "plain" and inputs[1].shape[1] == rows and inputs[2].shape == inputs[1].shape and inputs[3] is None:
+        return unpacked(dice, case, heads, head)
+    return some_constants(dice, case, 3, 4, 5, 8)
+
+
+@op("DecoderMaskedMultiHeadAttention", count=30)
+def decoder_masked(dice):
+    heads, head = int(dice.integers(1, 5)), int(pick(dice, 4, 8, 16))
+    cross = dice.random() < 0.3
+    batch, past, room = int(dice.integers(1, 5)), int(dice.integers(0, 8)), int(dice.integers(1, 5))
+    inputs = [floats(dice, batch, 1, heads * head) for _ in range(3)] + [None] * 8
+    attributes = {"num_heads": heads, "past_present_share_buffer": 1, **common_attributes(dice, causal=False)}
+    total = past + 1
+    if cross:
+        inputs[1:3] = [floats(dice, batch, heads, total, head) for _ in range(2)]
+    else:
+        if dice.random() < 0.3:
+            inputs[:3] = [floats(dice, batch, 1, 3 * heads * head), None, None]
+        inputs[5:7] = [floats(dice, batch, heads, past + room, head) for _ in range(2)]
+        inputs[7] = np.full((1,), past, np.int32)
+        if dice.random() < 0.4:
+            inputs[4] = attention_bias(dice, 1, heads, 1, total)
+            inputs[4] = np.broadcast_to(inputs[4], (1, heads, 1, total)).copy()
+    inputs[10] = maybe(dice, floats(dice, 3 * heads * head), 0.4)
+    if dice.random() < 0.4:
+        inputs[3] = key_mask(dice, batch, 1, total, attributes.get("mask_filter_value", -10000), "keys")
+    if not cross and dice.random() < 0.4:
+        width = int(pick(dice, 1, batch))
+        inputs[8] = np.full((1,), width, np.int32)
+        inputs[9] = numbers(dice, 0, width, batch // width, width, past + room, dtype=np.int32)
+    case = Case(inputs, attributes, 1 if cross else 3, output_types={3: np.float32})
+    if dice.random() < 0.4:
+        attributes["output_qk"] = 1
+        case.outputs = ["y", "", "", "qk"] if cross else 4
+    return some_constants(dice, case, 3, 4, 7, 8, 10)
+
+
+# ---- Attention and QAttention
+def projected(dice):
+    """Sizes, and what both operators have in common."""
+    batch, rows, heads = int(dice.integers(1, 4)), int(dice.integers(1, 10)), int(dice.integers(1, 4))
+    head, width = int(pick(dice, 1, 4, 8, 16)), int(pick(dice, 3, 8, 16))
+    attributes = {"num_heads": heads, **common_attributes(dice)}
+    past = maybe(dice, floats(dice, 2, batch, heads, int(pick(dice, 0, 1, 5)), head), 0.4)
+    total = rows + (0 if past is None else past.shape[3])
+    mask = None
+    if dice.random() < 0.6:
+        mask = key_mask(dice, batch, rows, total, attributes.get("mask_filter_value", -10000), "ends", "cumulated",
+                        "ends and starts", "keys", "queries", "dummy")
+    return batch, rows, heads, head, width, attributes, past, total, mask
+
+
+def in_megatron_form(dice, case, rows, total, batch):
+    """The CPU provider has no masks of 4 axes: its answer for the part that counts."""
+    size = total + int(dice.integers(0, 3))
+    mask = numbers(dice, 0, 2, batch, 1, size, size, dtype=np.int32)
+    mask[..., 0] = 1
+    case.inputs[3] = np.ascontiguousarray(mask[:, 0, total - rows:total, :total])
+    case.expected = answer(MICROSOFT, "Attention", Case(list(case.inputs), case.attributes, case.outputs))
+    case.inputs[3] = mask
+    return case
+
+
+@op("Attention", count=40)
+def attention(dice):
+    batch, rows, heads, head, width, attributes, past, total, mask = projected(dice)
+    value_head = head if past is not None else int(pick(dice, head, head, 5))
+    sizes = [heads * head, heads * head, heads * value_head]
+    if value_head != head or dice.random() < 0.3:
+        attributes["qkv_hidden_sizes"] = sizes
+    inputs = [floats(dice, batch, rows, width), floats(dice, width, sum(sizes)), floats(dice, sum(sizes)), mask, past]
+    if past is None and dice.random() < 0.4:
+        inputs += [attention_bias(dice, batch, heads, rows, total)]
+    case = Case(inputs, attributes, 2 if past is not None or (head == value_head and dice.random() < 0.3) else 1)
+    if mask is None and "unidirectional" not in attributes and dice.random() < 0.3:
+        return in_megatron_form(dice, case, rows, total, batch)
+    return some_constants(dice, case, 1, 2, 3, 5)
+
+
+@op("QAttention", count=40)
+def qattention(dice):
+    batch, rows, heads, head, width, attributes, past, total, mask = projected(dice)
+    width = heads * head
+    weight_type = pick(dice, np.uint8, np.int8)
+    low = -128 if weight_type == np.int8 else 0
+    columns = pick(dice, (), (1,), (3 * width,))
+    inputs = [numbers(dice, 0, 256, batch, rows, width, dtype=np.uint8),
+              numbers(dice, low, low + 256, width, 3 * width, dtype=weight_type), floats(dice, 3 * width),
+              np.full(pick(dice, (), (1,)), 0.01, np.float32), (0.01 * (1 + dice.random(columns))).astype(np.float32), mask,
+              maybe(dice, numbers(dice, 0, 256, *pick(dice, (), (1,)), dtype=np.uint8)), None, past]
+    if dice.random() < 0.5:
+        inputs[7] = numbers(dice, low, low + 256, *columns, dtype=weight_type)
+    case = Case(inputs, attributes, 2 if past is not None or dice.random() < 0.3 else 1)
+    return some_constants(dice, case, 1, 2, 3, 4, 5, 6, 7)

@@ -31,6 +31,7 @@ class Case:
     element_types: dict = field(default_factory=dict)  # ONNX's type of an input whose numpy type does not tell it
     opset: int = 21  # of the standard's domain
     model: object = None  # a whole model, with inputs x0 and so on, in place of one node
+    output_types: dict = field(default_factory=dict)  # numpy's type of an output that ONNX Runtime does not infer
     expected: list = None  # the outputs, where the CPU provider has no kernel: from a definition in numpy
 
 
@@ -73,6 +74,12 @@ def names_of(case):
     return [f"x{i}" if v is not None else "" for i, v in enumerate(case.inputs)], wanted
 
 
+def untyped(case, i, name):
+    if i not in case.output_types:
+        return onnx.ValueInfoProto(name=name)
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(case.output_types[i])), None)
+
+
 def make_model(domain, name, case, outputs, constants):
     """A model of one node; outputs: arrays, or None while their types are not known."""
     if case.model is not None:
@@ -88,7 +95,7 @@ def make_model(domain, name, case, outputs, constants):
         else:
             infos.append(helper.make_tensor_value_info(ins[i], onnx_type(case, i), value.shape))
     wanted = [n for n in outs if n]
-    given = [onnx.ValueInfoProto(name=n) for n in wanted] if outputs is None else [
+    given = [untyped(case, outs.index(n), n) for n in wanted] if outputs is None else [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for n, v in zip(wanted, outputs)]
     versions = [helper.make_opsetid("", case.opset)] + [helper.make_opsetid(domain, 1)] * (domain != "")
     return helper.make_model(helper.make_graph([node], "case", infos, given, held), opset_imports=versions, ir_version=10)
