@@ -70,17 +70,35 @@ static value *visible_keys(multi_head *m) {
         seen = NODE(n, "Unsqueeze", seen, insert_ints(n, (int64_t[]){1, 2}, 2));
         if (!m->may_be_dummy || dim_equal(mask->type.dims[1], infer_k(n, 1)) == TRI_NO) return seen;
         // A single column for more keys hides nothing.
-        return NODE(n, "Or", seen, NODE(n, "Not", NODE(n, "Equal", axis_size(n, mask, 1), m->total)));
+        value *single = NODE(n, "Not", NODE(n, "Equal", axis_size(n, mask, 1), m->total));
+        return NODE(n, "Or", seen, NODE(n, "Expand", single, m->total));
     }
     if (rank == 3) return NODE(n, "Unsqueeze", seen, one_int(n, 1));
     if (rank != 4) infer_error(n, "the mask has rank %d; at most 4 is allowed", rank);
     return cut_square(m, seen);
 }
 
+static double lowest(const multi_head *m) { return infer_in(m->n, 0)->elem == DT_F16 ? -65504 : -FLT_MAX; }
+
+// Causal masks of as many queries as keys are an attribute of Attention. Otherwise the last query sees all keys, and
+// query i those up to past + i.
+static bool is_square(const multi_head *m) { return dim_equal(m->row_dim, m->key_dim) == TRI_YES; }
+
+static value *causal_mask(multi_head *m) {
+    node *n = m->n;
+    value *one = one_int(n, 1), *row = NODE(n, "Unsqueeze", numbers_to(n, m->rows), one);
+    value *seen = NODE(n, "LessOrEqual", numbers_to(n, m->total), NODE(n, "Add", row, m->past));
+    value *last = NODE(n, "Equal", row, NODE(n, "Sub", m->rows, one));
+    dtype t = infer_in(n, 0)->elem;
+    return NODE(n, "Where", NODE(n, "Or", seen, last), insert_scalar(n, t, 0), insert_scalar(n, t, lowest(m)));
+}
+
+static value *sum_of(node *n, value *a, value *b) { return a && b ? NODE(n, "Add", a, b) : a ? a : b; }
+
 static value *whole_mask(multi_head *m) {
-    if (!m->mask) return m->bias;
-    value *added = filter(m, visible_keys(m));
-    return m->bias ? NODE(m->n, "Add", m->bias, added) : added;
+    value *added = m->mask ? filter(m, visible_keys(m)) : NULL;
+    value *causal = m->causal && !is_square(m) ? causal_mask(m) : NULL;
+    return sum_of(m->n, sum_of(m->n, m->bias, added), causal);
 }
 
 // ---- The cache
@@ -111,13 +129,6 @@ static value *scattered(multi_head *m, value *past, value *fresh) {
 
 // ---- The result
 
-// A single query sees all keys, however many there are.
-static value *first_position(multi_head *m) {
-    node *n = m->n;
-    value *single = NODE(n, "Equal", m->rows, one_int(n, 1));
-    return for_each_entry(m, NODE(n, "Where", single, m->total, m->past));
-}
-
 static bool is_apart(const value *k) { return k->type.kind == TYPE_TENSOR && k->type.rank == 4; }
 
 // Attention's output; *present: keys and values as the cache has them afterwards, NULL where not wanted.
@@ -134,11 +145,10 @@ static value *attend(multi_head *m, bool wanted, value **present) {
     } else {
         p.past_key = m->past_key, p.past_value = m->past_value;
     }
-    bool square = dim_equal(m->row_dim, m->key_dim) == TRI_YES;
-    if (m->shared || is_apart(m->k) || (m->causal && !square)) p.start = first_position(m);
+    if (m->shared || is_apart(m->k)) p.start = for_each_entry(m, m->past);
     value *y = attention_of(n, &p, m->heads, m->heads);
     if (!present[0] && wanted) present[0] = output_of(y, 1), present[1] = output_of(y, 2);
-    with_int(with_int(y, "is_causal", m->causal), "qk_matmul_output_mode", 2);
+    with_int(with_int(y, "is_causal", m->causal && is_square(m)), "qk_matmul_output_mode", 2);
     return scale != 0 ? with_float(y, "scale", scale) : y;
 }
 
@@ -147,7 +157,7 @@ static void give_scores(multi_head *m, value *y, int out) {
     node *n = m->n;
     if (!node_out(n, out)) return;
     value *scores = NODE(n, "Slice", output_of(y, 3), one_int(n, 0), m->total, one_int(n, 3));
-    give_output(n, out, NODE(n, "Max", scores, number_like(n, infer_in(n, 0)->elem == DT_F16 ? -65504 : -FLT_MAX, 0)));
+    give_output(n, out, NODE(n, "Max", scores, number_like(n, lowest(m), 0)));
 }
 
 static int64_t number_of_heads(const node *n) {
