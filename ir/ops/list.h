@@ -278,9 +278,12 @@ OP(microsoft_BitmaskBiasDropout)
 // com.microsoft: attention.
 OP(microsoft_Attention)
 OP(microsoft_DecoderMaskedMultiHeadAttention)
+OP(microsoft_GemmaRotaryEmbedding)
 OP(microsoft_GroupQueryAttention)
+OP(microsoft_MRotaryEmbedding)
 OP(microsoft_MultiHeadAttention)
 OP(microsoft_QAttention)
+OP(microsoft_RotaryEmbedding)
 
 // com.microsoft: quantised weights, quantised operators.
 

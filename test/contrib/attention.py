@@ -333,3 +333,57 @@ def qattention(dice):
         inputs[7] = numbers(dice, low, low + 256, *columns, dtype=weight_type)
     case = Case(inputs, attributes, 2 if past is not None or dice.random() < 0.3 else 1)
     return some_constants(dice, case, 1, 2, 3, 4, 5, 6, 7)
+
+
+# ---- Rotary embeddings
+def rotary(dice, dtype):
+    """Inputs but the positions, and the attributes."""
+    batch, rows, heads = int(dice.integers(1, 4)), int(dice.integers(1, 8)), int(dice.integers(1, 5))
+    head = 2 * int(dice.integers(1, 9))
+    form = pick(dice, "heads", "no heads", "part", "apart", "part apart")
+    width = int(dice.integers(1, head // 2 + 1)) if "part" in form.split() else head // 2
+    attributes = {"num_heads": heads} if form in ("heads", "part", "part apart") else {}
+    attributes |= {"rotary_embedding_dim": 2 * width} if "part" in form.split() else {}
+    attributes |= {"interleaved": int(dice.integers(2))}
+    shape = (batch, heads, rows, head) if form.endswith("apart") else (batch, rows, heads * head)
+    length = rows + int(dice.integers(0, 9))
+    return floats(dice, *shape, dtype=dtype), rotary_caches(dice, length, width, dtype), attributes, batch, rows, length
+
+
+@op("RotaryEmbedding", count=40)
+def rotary_embedding(dice):
+    dtype = pick(dice, np.float32, np.float32, np.float16)
+    x, caches, attributes, batch, rows, length = rotary(dice, dtype)
+    at = numbers(dice, 0, length, batch, rows) if dice.random() < 0.6 else numbers(dice, 0, length - rows + 1, 1)
+    attributes |= pick(dice, {}, {"scale": 2.0}) | pick(dice, {}, {"is_packed_batching": 1})
+    case = Case([x, at, *caches], attributes, atol=1e-3 if dtype == np.float16 else 1e-5)
+    return some_constants(dice, case, 1, 2, 3)
+
+
+@op("MRotaryEmbedding", count=40)
+def mrotary_embedding(dice):
+    dtype = pick(dice, np.float32, np.float32, np.float16)
+    x, caches, attributes, batch, rows, length = rotary(dice, dtype)
+    half = caches[0].shape[1]
+    cuts = np.sort(dice.integers(0, half + 1, 2))
+    attributes["mrope_section"] = [int(v) for v in np.diff([0, *cuts, half])]
+    attributes |= pick(dice, {}, {"mrope_layout": 0}, {"mrope_layout": 1}, {"mrope_layout": 1})
+    if attributes.get("mrope_layout") == 1:
+        third = half // 3
+        attributes["mrope_section"] = [half - 2 * third, third, third]
+    attributes |= pick(dice, {}, {"scale": 2.0}) | pick(dice, {}, {"is_packed_batching": 1})
+    at = numbers(dice, 0, length, 3, batch, rows)
+    case = Case([x, at, *caches], attributes, atol=2e-3 if dtype == np.float16 else 1e-5)
+    return some_constants(dice, case, 1, 2, 3)
+
+
+@op("GemmaRotaryEmbedding")
+def gemma_rotary_embedding(dice):
+    """The CPU provider has none: by the script in its documentation."""
+    batch, heads, rows, head = (int(dice.integers(1, 6)) for _ in range(4))
+    angles = floats(dice, batch, rows, head, scale=3)
+    operands = [floats(dice, batch, heads, rows, head, dtype=np.float16) for _ in range(4)]
+    sines, cosines = (f(angles).astype(np.float16)[:, None].astype(np.float32) for f in (np.sin, np.cos))
+    q, q_rotated, k, k_rotated = (x.astype(np.float32) for x in operands)
+    expected = [(x * cosines + y * sines).astype(np.float16) for x, y in ((q, q_rotated), (k, k_rotated))]
+    return some_constants(dice, Case([angles, *operands], {}, 2, atol=4e-3, expected=expected), 0)
