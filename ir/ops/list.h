@@ -277,9 +277,12 @@ OP(microsoft_BitmaskBiasDropout)
 
 // com.microsoft: attention.
 OP(microsoft_Attention)
+OP(microsoft_CausalConvWithState)
 OP(microsoft_DecoderMaskedMultiHeadAttention)
 OP(microsoft_GemmaRotaryEmbedding)
 OP(microsoft_GroupQueryAttention)
+OP(microsoft_LinearAttention)
+OP(microsoft_LinearAttentionGate)
 OP(microsoft_MRotaryEmbedding)
 OP(microsoft_MultiHeadAttention)
 OP(microsoft_QAttention)

@@ -387,3 +387,79 @@ def gemma_rotary_embedding(dice):
     q, q_rotated, k, k_rotated = (x.astype(np.float32) for x in operands)
     expected = [(x * cosines + y * sines).astype(np.float16) for x, y in ((q, q_rotated), (k, k_rotated))]
     return some_constants(dice, Case([angles, *operands], {}, 2, atol=4e-3, expected=expected), 0)
+
+
+# ---- Linear attention
+def windowed(dice, name, case, axis, state, cut):
+    """The CPU provider keeps the last state only: its answers for all beginnings of the input that count.
+
+    state: the number of past_state among the inputs; cut: those with an axis of positions.
+    """
+    window = int(pick(dice, 1, 2, 5))
+    rows, states = case.inputs[0].shape[axis], []
+    for j in range(window):
+        given = list(case.inputs)
+        for i in cut:
+            if given[i] is not None:
+                given[i] = np.take(given[i], range(max(rows - window + j + 1, 1)), axis)
+        _, after = answer(MICROSOFT, name, Case(given, case.attributes, 2))
+        states.append(after if rows - window + j >= 0 else np.zeros_like(after))
+    case.expected = [answer(MICROSOFT, name, case)[0], np.stack(states)]
+    if case.inputs[state] is not None:
+        past = floats(dice, window, *case.inputs[state].shape)
+        past[-1] = case.inputs[state]
+        case.inputs[state] = past
+    case.attributes["state_window"] = window
+    return case
+
+
+@op("LinearAttention", count=40)
+def linear_attention(dice):
+    batch, rows, size, value_size = int(dice.integers(1, 3)), int(dice.integers(1, 8)), *dice.integers(1, 9, 2)
+    few = int(dice.integers(1, 4))
+    many = few * int(dice.integers(1, 4))
+    heads, kv_heads = pick(dice, (few, many), (many, few))
+    key_heads = pick(dice, kv_heads, kv_heads, 1)
+    rule = pick(dice, "linear", "gated", "delta", "gated_delta")
+    keys = floats(dice, batch, rows, key_heads * size)
+    inputs = [floats(dice, batch, rows, heads * size), keys / np.sqrt(size).astype(np.float32),
+              floats(dice, batch, rows, kv_heads * value_size),
+              maybe(dice, floats(dice, batch, kv_heads, size, value_size)), None, None]
+    if "gated" in rule:
+        inputs[4] = -np.abs(floats(dice, batch, rows, kv_heads * int(pick(dice, 1, size))))
+    if "delta" in rule:
+        inputs[5] = dice.random((batch, rows, int(pick(dice, 1, kv_heads)))).astype(np.float32)
+    attributes = {"q_num_heads": heads, "kv_num_heads": kv_heads, "update_rule": rule, **pick(dice, {}, {"scale": 0.3}),
+                  **pick(dice, {}, {"chunk_size": 2})}
+    case = Case(inputs, attributes, 2)
+    return case if dice.random() < 0.6 else windowed(dice, "LinearAttention", case, 1, 3, (0, 1, 2, 4, 5))
+
+
+@op("LinearAttentionGate")
+def linear_attention_gate(dice):
+    dtype = pick(dice, np.float32, np.float16)
+    batch, rows, heads = (int(dice.integers(1, 9)) for _ in range(3))
+    inputs = [floats(dice, batch, rows, heads, dtype=dtype, scale=4), floats(dice, heads), floats(dice, heads),
+              maybe(dice, floats(dice, batch, rows, heads, dtype=dtype))]
+    case = Case(inputs, {}, 1 if inputs[3] is None else pick(dice, 1, 2), atol=1e-3 if dtype == np.float16 else 1e-5)
+    return some_constants(dice, case, 1, 2)
+
+
+@op("CausalConvWithState", count=40)
+def causal_conv_with_state(dice):
+    batch, rows, taps, dilation = *(int(dice.integers(1, 6)) for _ in range(3)), int(pick(dice, 1, 1, 2, 3))
+    last = dice.random() < 0.4
+    channels = tuple(int(v) for v in dice.integers(1, 5, dice.integers(1, 4) if last else 1))
+    length, count = (taps - 1) * dilation, int(np.prod(channels))
+
+    def shape(size):
+        return (batch, size, *channels) if last else (batch, *channels, size)
+
+    inputs = [floats(dice, *shape(rows)), floats(dice, count, 1, taps), maybe(dice, floats(dice, count)),
+              maybe(dice, floats(dice, *shape(length)))]
+    attributes = {**pick(dice, {}, {"activation": "silu"}, {"activation": "swish"}, {"activation": "none"}),
+                  **({"channels_last": 1} if last else {}), **({"dilation": dilation} if dilation > 1 else {})}
+    case = Case(inputs, attributes, 2)
+    if dice.random() < 0.4:
+        case = windowed(dice, "CausalConvWithState", case, 1 if last else 2, 3, (0,))
+    return some_constants(dice, case, 1, 2)

@@ -189,6 +189,11 @@ static void linear_attention_lower(lowering *l, node *n) {
 OPERATOR(LinearAttention, .infer = linear_attention_infer, .lower = linear_attention_lower);
 
 // ---------------------------------------------------------------- CausalConvWithState
+// By decompositions: the distance of the kernel's taps.
+static int64_t dilation_of(const node *n) { return node_int(n, "dilation", 1); }
+
+static dim *state_length(const node *n, dim *taps) { return dim_mulk(dim_addk(taps, -1), dilation_of(n)); }
+
 static void causal_conv_infer(node *n) {
     if (infer_rank(n, 0) != 3 || infer_rank(n, 1) != 3)
         infer_error(n, "input and weight have ranks %d and %d; they must be 3", infer_rank(n, 0),
@@ -197,7 +202,7 @@ static void causal_conv_infer(node *n) {
     node_choice(n, "activation", "none silu swish");
     infer_same_dim(n, w->dims[0], x->dims[1], "channels of input and weight");
     infer_same_dim(n, w->dims[1], infer_k(n, 1), "middle size of the weight");
-    dim *state[] = {x->dims[0], x->dims[1], dim_addk(w->dims[2], -1)};
+    dim *state[] = {x->dims[0], x->dims[1], state_length(n, w->dims[2])};
     infer_shape(n, 2, "the bias", 1, &x->dims[1], "channels of input and bias");
     infer_shape(n, 3, "past_state", 3, state, "sizes of past_state");
     infer_set(n, 0, x->elem, 3, x->dims);
@@ -207,13 +212,13 @@ static void causal_conv_infer(node *n) {
 // Element i of the past state (or zeros) followed by the input.
 static expr *read_padded(lowering *l, const node *n, kernel *k, expr *b, expr *c, expr *i) {
     buffer *x = lower_in(l, n, 0), *past = lower_in(l, n, 3), *w = lower_in(l, n, 1);
-    expr *before = x_dim(k, dim_addk(w->dims[2], -1)), *fresh = x_bin(k, X_LE, before, i);
+    expr *before = x_dim(k, state_length(n, w->dims[2])), *fresh = x_bin(k, X_LE, before, i);
     expr *at[] = {b, c, x_sub(k, i, before)}, *old[] = {b, c, i};
     expr *v = x_read_guarded(k, x, at, fresh, NULL);
     return past ? x_select(k, fresh, v, x_read_guarded(k, past, old, x_lt(k, i, before), NULL)) : v;
 }
 
-// out[b, c, i] = f(bias[c] + sum over j of w[c, 0, j] * padded[b, c, i + j])
+// out[b, c, i] = f(bias[c] + sum over j of w[c, 0, j] * padded[b, c, i + j * dilation])
 static void causal_conv_lower(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *w = lower_in(l, n, 1), *bias = lower_in(l, n, 2);
     buffer *out = lower_out(l, n, 0), *present = lower_out(l, n, 1);
@@ -222,7 +227,8 @@ static void causal_conv_lower(lowering *l, node *n) {
     if (out) {
         stage *s = pointwise_stage(l, n, out, &k, at);
         expr *j = stage_own_axis(k, s, AXIS_REDUCE, "j", w->dims[2]), *weight[] = {at[1], x_i64(k, 0), j};
-        expr *term = x_mul(k, x_read(k, w, weight), read_padded(l, n, k, at[0], at[1], x_add(k, at[2], j)));
+        expr *place = x_add(k, at[2], x_mul(k, j, x_i64(k, dilation_of(n))));
+        expr *term = x_mul(k, x_read(k, w, weight), read_padded(l, n, k, at[0], at[1], place));
         expr *v = stage_reduce(k, s, RED_SUM, term);
         if (bias) v = x_add(k, v, x_read(k, bias, &at[1]));
         if (node_choice(n, "activation", "none silu swish")) {
