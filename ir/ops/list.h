@@ -287,6 +287,7 @@ OP(microsoft_MRotaryEmbedding)
 OP(microsoft_MultiHeadAttention)
 OP(microsoft_QAttention)
 OP(microsoft_RotaryEmbedding)
+OP(microsoft_SparseAttention)
 
 // com.microsoft: quantised weights, quantised operators.
 

@@ -1,6 +1,7 @@
 """Attention operators, and the rotary embeddings that belong to them."""
 import numpy as np
-from contrib_build import MICROSOFT, Case, answer, floats, maybe, numbers, op, pick
+import onnxruntime as ort
+from contrib_build import MICROSOFT, Case, answer, floats, make_model, maybe, numbers, op, pick
 
 
 def rotary_caches(dice, rows, width, dtype=np.float32):
@@ -463,3 +464,64 @@ def causal_conv_with_state(dice):
     if dice.random() < 0.4:
         case = windowed(dice, "CausalConvWithState", case, 1 if last else 2, 3, (0,))
     return some_constants(dice, case, 1, 2)
+
+
+# ---- SparseAttention
+def answer_in_place(name, case, shared):
+    """ONNX Runtime's outputs where it asks for one buffer of an input and an output: shared[output] = input."""
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    model = make_model(MICROSOFT, name, case, None, ())
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    given = {i: ort.OrtValue.ortvalue_from_numpy(v.copy()) for i, v in enumerate(case.inputs) if v is not None}
+    for i, value in given.items():
+        binding.bind_ortvalue_input(f"x{i}", value)
+    for j in range(case.outputs):
+        if j in shared:
+            binding.bind_ortvalue_output(f"y{j}", given[shared[j]])
+        else:
+            binding.bind_output(f"y{j}")
+    session.run_with_iobinding(binding)
+    return [value.numpy().copy() for value in binding.get_outputs()]
+
+
+def one_by_one(case):
+    """The CPU provider reads probabilities of the wrong row where lengths differ: its answers for each entry alone."""
+    parts = []
+    for b, length in enumerate(case.inputs[8]):
+        given = [v if v is None or i > 4 else v[b:b + 1].copy() for i, v in enumerate(case.inputs)]
+        given[7:9] = [np.full((1,), length, np.int32)] * 2
+        parts.append(answer_in_place("SparseAttention", Case(given, case.attributes, 3), {1: 3, 2: 4}))
+    return [np.concatenate(outputs) for outputs in zip(*parts)]
+
+
+@op("SparseAttention", count=40)
+def sparse_attention(dice):
+    dtype = pick(dice, np.float32, np.float32, np.float16)
+    batch, prompt = int(dice.integers(1, 3)), dice.random() < 0.5
+    block, blocks, layouts = 16, int(dice.integers(1, 5)), int(dice.integers(1, 4))
+    kv_heads = int(dice.integers(1, 3))
+    heads = layouts * kv_heads * int(dice.integers(1, 3))
+    head, cache = int(pick(dice, 16, 32)), block * blocks
+    rows = int(dice.integers(1, cache + 1)) if prompt else 1
+    total = rows if prompt else int(dice.integers(2, max(cache, 2) + 1))
+    lengths = np.full(batch, total) if prompt else dice.integers(2, total + 1, batch)
+    lengths[0] = total
+    mask = np.tril(dice.random((layouts, blocks, blocks)) < pick(dice, 0.3, 0.7, 1.0)) | np.eye(blocks, dtype=bool)
+    columns = np.full((layouts, int(mask.sum((1, 2)).max())), -1)
+    for layout in range(layouts):
+        columns[layout, :mask[layout].sum()] = np.nonzero(mask[layout])[1]
+    ends = np.cumsum(np.concatenate([np.zeros((layouts, 1), int), mask.sum(2)], 1), 1)
+    packed = dice.random() < 0.4
+    inputs = [floats(dice, batch, rows, (heads + 2 * kv_heads * packed) * head, dtype=dtype)]
+    inputs += [None if packed else floats(dice, batch, rows, kv_heads * head, dtype=dtype) for _ in range(2)]
+    inputs += [floats(dice, batch, kv_heads, cache, head, dtype=dtype) for _ in range(2)]
+    inputs += [ends.astype(np.int32), columns.astype(np.int32), np.full((1,), total, np.int32), lengths.astype(np.int32)]
+    attributes = {"num_heads": heads, "kv_num_heads": kv_heads, "sparse_block_size": block, **pick(dice, {}, {"scale": 0.3})}
+    if dice.random() < 0.5:
+        attributes |= {"do_rotary": 1, "rotary_interleaved": int(dice.integers(2))}
+        inputs += rotary_caches(dice, cache + int(dice.integers(5)), head // 2, dtype)
+    case = Case(inputs, attributes, 3, atol=2e-3 if dtype == np.float16 else 1e-5)
+    case.expected = one_by_one(case)
+    return some_constants(dice, case, 5, 6, 7, 9, 10)
