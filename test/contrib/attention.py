@@ -525,3 +525,109 @@ def sparse_attention(dice):
     case = Case(inputs, attributes, 3, atol=2e-3 if dtype == np.float16 else 1e-5)
     case.expected = one_by_one(case)
     return some_constants(dice, case, 5, 6, 7, 9, 10)
+
+
+# ---- Packed sequences, and biases by position: without a CPU kernel, by their documentation
+def packed_tokens(dice):
+    """Lengths, the most of them, token_offset and cumulative_sequence_length."""
+    batch = int(dice.integers(1, 4))
+    lengths = dice.integers(1, 7, batch)
+    most = int(lengths.max() + dice.integers(0, 2))
+    real = [b * most + i for b in range(batch) for i in range(lengths[b])]
+    rest = [i for i in range(batch * most) if i not in real]
+    offset = np.array(real + rest, np.int32).reshape(batch, most)
+    return lengths, most, offset, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def each_sequence(q, k, v, heads, lengths, scale, bias):
+    """Softmax attention of each sequence of [token, width] tensors."""
+    outputs, begin = [], 0
+    for b, length in enumerate(lengths):
+        parts = [x[begin:begin + length].astype(np.float64).reshape(length, heads, -1) for x in (q, k, v)]
+        scores = np.einsum("ihd,jhd->hij", parts[0], parts[1]) * (scale or 1 / np.sqrt(parts[0].shape[2]))
+        if bias is not None:
+            scores += bias[b if bias.shape[0] > 1 else 0][:, :length, :length]
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        outputs.append(np.einsum("hij,jhd->ihd", weights, parts[2]).reshape(length, -1))
+        begin += length
+    return np.concatenate(outputs)
+
+
+def packed_case(dice, dtype):
+    lengths, most, offset, ends = packed_tokens(dice)
+    heads, head, value_head = int(dice.integers(1, 4)), int(pick(dice, 2, 8)), int(pick(dice, 2, 8))
+    bias = maybe(dice, floats(dice, pick(dice, 1, len(lengths)), pick(dice, 1, heads), most, most, dtype=dtype))
+    return lengths, offset, ends, heads, head, value_head, bias, pick(dice, {}, {"scale": 0.3})
+
+
+@op("PackedMultiHeadAttention")
+def packed_multi_head_attention(dice):
+    dtype = pick(dice, np.float32, np.float16)
+    lengths, offset, ends, heads, head, value_head, bias, attributes = packed_case(dice, dtype)
+    joined = dice.random() < 0.4
+    value_head = head if joined else value_head
+    q, k = (floats(dice, ends[-1], heads * head, dtype=dtype) for _ in range(2))
+    v = floats(dice, ends[-1], heads * value_head, dtype=dtype)
+    added = maybe(dice, floats(dice, heads * (2 * head + value_head), dtype=dtype))
+    sums = [q, k, v] if added is None else [
+        x + y for x, y in zip((q, k, v), np.split(added, [heads * head, 2 * heads * head]))]
+    expected = each_sequence(*sums, heads, lengths, attributes.get("scale"), bias).astype(dtype)
+    first = [np.stack([x.reshape(-1, heads, head) for x in (q, k, v)], 2), None, None] if joined else [q, k, v]
+    case = Case([*first, added, offset, ends, bias], {"num_heads": heads, **attributes}, expected=[expected],
+                atol=4e-3 if dtype == np.float16 else 1e-5)
+    return some_constants(dice, case, 3, 4, 5, 6)
+
+
+@op("PackedAttention")
+def packed_attention(dice):
+    lengths, offset, ends, heads, head, value_head, bias, attributes = packed_case(dice, np.float32)
+    sizes = [heads * head, heads * head, heads * value_head]
+    if head != value_head or dice.random() < 0.3:
+        attributes["qkv_hidden_sizes"] = sizes
+    width = int(dice.integers(1, 9))
+    x, weights, added = floats(dice, ends[-1], width), floats(dice, width, sum(sizes)), floats(dice, sum(sizes))
+    parts = np.split(x.astype(np.float64) @ weights + added, np.cumsum(sizes)[:2], 1)
+    expected = each_sequence(*parts, heads, lengths, attributes.get("scale"), bias).astype(np.float32)
+    case = Case([x, weights, added, offset, ends, bias], {"num_heads": heads, **attributes}, expected=[expected], atol=1e-4)
+    return some_constants(dice, case, 1, 2, 3, 4, 5)
+
+
+@op("GatedRelativePositionBias")
+def gated_relative_position_bias(dice):
+    lengths, most, offset, _ = packed_tokens(dice)
+    batch, heads, head, half = len(lengths), *(int(dice.integers(1, 5)) for _ in range(3))
+    packed = dice.random() < 0.4
+    tokens = int(lengths.sum())
+    x = floats(dice, tokens, heads * head) if packed else floats(dice, batch, most, heads * head)
+    bias, rel_pos = floats(dice, heads * head), floats(dice, 1, heads, most, most)
+    weight, added, eco = floats(dice, head, 2 * half), floats(dice, 2 * half), floats(dice, 1, heads, 1, 1)
+    whole = x + bias
+    if packed:
+        whole = np.zeros((batch * most, heads * head), np.float32)
+        whole[offset.reshape(-1)[:tokens]] = x + bias
+    q = whole.reshape(batch, most, heads, head).transpose(0, 2, 1, 3).astype(np.float64)
+    gates = 1 / (1 + np.exp(-(q @ weight + added).reshape(batch, heads, most, 2, half).sum(-1)))
+    expected = (gates[..., :1] * (gates[..., 1:] * eco - 1) + 2) * rel_pos
+    case = Case([x, bias, rel_pos, weight, added, eco, offset if packed else None], {"num_heads": heads},
+                expected=[expected.astype(np.float32)], atol=1e-4)
+    return some_constants(dice, case, 1, 2, 3, 4, 5)
+
+
+@op("RelativePositionBias")
+def relative_position_bias(dice):
+    both, heads = bool(dice.integers(2)), int(dice.integers(1, 4))
+    count, most = int(pick(dice, 8, 16, 32)), int(pick(dice, 20, 50, 128))
+    length = int(dice.integers(1, 80))
+    table = floats(dice, count, heads, dtype=pick(dice, np.float32, np.float16))
+    d = np.arange(length)[None] - np.arange(length)[:, None]
+    base, own = (np.where(d > 0, count // 2, 0), count // 2) if both else (0, count)
+    d = np.abs(d) if both else np.maximum(-d, 0)
+    exact = own // 2
+    grown = np.log(np.maximum(d, 1) / np.float32(exact), dtype=np.float32) / np.log(np.float32(most / exact))
+    far = np.minimum(exact + (grown * np.float32(own - exact)).astype(int), own - 1)
+    bucket = base + np.where(d < exact, d, far)
+    expected = table.reshape(heads, count)[:, bucket][None]
+    attributes = {"max_distance": most, **({"is_bidirectional": 1} if both else pick(dice, {}, {"is_bidirectional": 0}))}
+    inputs = [table] + [np.full(pick(dice, (), (1,)), length) for _ in range(2)]
+    return Case(inputs, attributes, expected=[expected], constants=(0, 1, 2) if dice.random() < 0.5 else (0,))

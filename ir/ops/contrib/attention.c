@@ -15,9 +15,10 @@ value *one_int(node *n, int64_t x) { return insert_ints(n, &x, 1); }
 
 value *as_int64(node *n, value *v) { return NODE(n, "Reshape", cast_to(n, v, DT_I64), one_int(n, -1)); }
 
+value *as_scalar(node *n, value *v) { return NODE(n, "Reshape", v, insert_ints(n, NULL, 0)); }
+
 value *numbers_to(node *n, value *count) {
-    value *zero = insert_scalar(n, DT_I64, 0), *one = insert_scalar(n, DT_I64, 1);
-    return NODE(n, "Range", zero, NODE(n, "Squeeze", count), one);
+    return NODE(n, "Range", insert_scalar(n, DT_I64, 0), as_scalar(n, count), insert_scalar(n, DT_I64, 1));
 }
 
 void split_parts(node *n, value *v, int64_t axis, value *sizes, int count, value **parts) {

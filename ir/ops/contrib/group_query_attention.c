@@ -271,7 +271,7 @@ static value *rows_from(group_query *g, value *x, int64_t axis, value *from, val
     bool last = axis == 3;
     value *row = NODE(n, "Unsqueeze", numbers_to(n, count), insert_ints(n, (int64_t[]){1}, last ? 0 : 1));
     value *at = NODE(n, "Add", NODE(n, "Unsqueeze", from, insert_ints(n, (int64_t[]){1, 2, 3}, 3)), row);
-    at = NODE(n, "Clip", at, insert_scalar(n, DT_I64, 0), NODE(n, "Squeeze", NODE(n, "Sub", size, one_int(n, 1))));
+    at = NODE(n, "Clip", at, insert_scalar(n, DT_I64, 0), as_scalar(n, NODE(n, "Sub", size, one_int(n, 1))));
     value *shape[4];
     for (int i = 0; i < 4; i++) shape[i] = i == axis ? count : axis_size(n, x, i);
     value *all = with_int(NODE(n, "Concat", shape[0], shape[1], shape[2], shape[3]), "axis", 0);

@@ -343,9 +343,7 @@ static value *dequantised(node *n, int in, int scale_in, int zero_in, int axis) 
     value *zero = node_in(n, zero_in), *scale = n->in[scale_in], *to;
     bool single = infer_rank(n, scale_in) == 0 || dim_equal(infer_in(n, scale_in)->dims[0], infer_k(n, 1)) == TRI_YES;
     if (axis < 0 || single) {
-        scale = NODE(n, "Reshape", scale, insert_ints(n, NULL, 0));
-        if (zero) zero = NODE(n, "Reshape", zero, insert_ints(n, NULL, 0));
-        return NODE(n, "DequantizeLinear", n->in[in], scale, zero);
+        return NODE(n, "DequantizeLinear", n->in[in], as_scalar(n, scale), zero ? as_scalar(n, zero) : NULL);
     }
     to = axis_size(n, n->in[in], axis); // one number of either stands for all columns
     scale = NODE(n, "Expand", scale, to);
