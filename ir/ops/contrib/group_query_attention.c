@@ -19,15 +19,15 @@ enum { OUT_Y, OUT_PRESENT_KEY, OUT_PRESENT_VALUE, OUT_QK };
 typedef struct group_query {
     node *n;
     int64_t heads, kv_heads;
-    value *q, *k, *v;             // [batch, row, head * element]
-    value *rows, *fresh, *head;   // int64[1]: queries, new keys, elements of a head
-    value *total, *length;        // int64[1]; int64[batch]
-    value *start;                 // int64[batch]
-    tri first_prompt;        // what is known of it
-    value *is_first;              // bool[1], where that is not known
-    value *present[2];            // of keys and values, NULL: no cache
-    int bits;                     // of a quantised cache, else 0
-    value *end, *next_end;        // int64[batch]: rows in a sliding cache, before and after; else NULL
+    value *q, *k, *v;           // [batch, row, head * element]
+    value *rows, *fresh, *head; // int64[1]: queries, new keys, elements of a head
+    value *total, *length;      // int64[1]; int64[batch]
+    value *start;               // int64[batch]
+    tri first_prompt;           // what is known of it
+    value *is_first;            // bool[1], where that is not known
+    value *present[2];          // of keys and values, NULL: no cache
+    int bits;                   // of a quantised cache, else 0
+    value *end, *next_end;      // int64[batch]: rows in a sliding cache, before and after; else NULL
 } group_query;
 
 // ---- Operands
@@ -43,8 +43,7 @@ static void check_inputs(const node *n) {
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (!node_in(n, pairs[i].a) != !node_in(n, pairs[i].b))
             infer_error(n, "%s must be given together", pairs[i].text);
-    if (infer_rank(n, IN_QUERY) != 3)
-        infer_error(n, "the query has rank %d, not 3", infer_rank(n, IN_QUERY));
+    if (infer_rank(n, IN_QUERY) != 3) infer_error(n, "the query has rank %d, not 3", infer_rank(n, IN_QUERY));
     if (node_in(n, IN_KEY) && infer_rank(n, IN_KEY) != 3)
         infer_error(n, "the key has rank %d, not 3", infer_rank(n, IN_KEY));
     if (node_int(n, "do_rotary", 0) && !node_in(n, IN_COS))
@@ -153,7 +152,8 @@ static int quantised_bits(const node *n) {
     if (k != v) infer_error(n, "k_quant_type and v_quant_type differ");
     if (k && bits != 4 && bits != 8)
         infer_error(n, "kv_cache_bit_width is %lld; of a quantised cache it must be 4 or 8", (long long)bits);
-    if (!k && bits) infer_error(n, "kv_cache_bit_width is %lld, but the cache is not quantised", (long long)bits);
+    if (!k && bits)
+        infer_error(n, "kv_cache_bit_width is %lld, but the cache is not quantised", (long long)bits);
     if (k && (!node_in(n, IN_K_SCALE) || !node_in(n, IN_V_SCALE)))
         infer_error(n, "a quantised cache needs k_scale and v_scale");
     return (int)bits;
@@ -179,7 +179,8 @@ static value *quantised(group_query *g, value *x, int scale_in) {
     value *whole = NODE(n, "Round", NODE(n, "Mul", cast_to(n, x, DT_F32), inverse));
     whole = NODE(n, "Clip", whole, low, high);
     if (!narrow) return cast_to(n, whole, DT_I8);
-    value *codes = cast_to(n, NODE(n, "Add", whole, insert_scalar(n, DT_F32, 8)), DT_U8), *axis = one_int(n, 3);
+    value *codes = cast_to(n, NODE(n, "Add", whole, insert_scalar(n, DT_F32, 8)), DT_U8),
+          *axis = one_int(n, 3);
     value *end = one_int(n, INT64_MAX), *two = one_int(n, 2);
     value *even = NODE(n, "Slice", codes, one_int(n, 0), end, axis, two);
     value *odd = NODE(n, "Slice", codes, one_int(n, 1), end, axis, two);
@@ -290,7 +291,8 @@ static value *slid_bias(group_query *g) {
     value *bias = n->in[IN_BIAS], *columns = axis_size(n, bias, 3);
     value *first = NODE(n, "Sub", NODE(n, "Sub", g->length, g->end), g->rows);
     value *count = NODE(n, "Add", axis_size(n, n->in[IN_PAST_KEY], 2), g->rows);
-    value *shape = with_int(NODE(n, "Concat", axis_size(n, g->q, 0), insert_ints(n, (int64_t[]){1, 1, 1}, 3)), "axis", 0);
+    value *shape = with_int(NODE(n, "Concat", axis_size(n, g->q, 0), insert_ints(n, (int64_t[]){1, 1, 1}, 3)),
+                            "axis", 0);
     return rows_from(g, NODE(n, "Expand", bias, shape), 3, first, count, columns);
 }
 

@@ -50,7 +50,8 @@ static value *repeated(node *n, value *x, value *size, int64_t heads) {
     value *index = NODE(n, "Div", NODE(n, "Mul", insert_ints(n, numbers, (int)heads), own), all);
     value *shape = with_int(NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0}, 2), own, size), "axis", 0);
     value *apart = with_int(NODE(n, "Gather", NODE(n, "Reshape", x, shape), index), "axis", 2);
-    shape = with_int(NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0}, 2), NODE(n, "Mul", size, all)), "axis", 0);
+    shape = with_int(NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0}, 2), NODE(n, "Mul", size, all)),
+                     "axis", 0);
     return NODE(n, "Reshape", apart, shape);
 }
 
@@ -65,7 +66,8 @@ static void repeat_heads(node *n, value **in, int64_t heads, int64_t kv_heads) {
 
 // Its output; *state: the state before and after.
 static value *linear_attention(node *n, value *const *in, value **state, int64_t heads, int64_t kv_heads) {
-    value *y = NODE(n, "LinearAttention", in[IN_QUERY], in[IN_KEY], in[IN_VALUE], *state, in[IN_DECAY], in[IN_BETA]);
+    value *y =
+        NODE(n, "LinearAttention", in[IN_QUERY], in[IN_KEY], in[IN_VALUE], *state, in[IN_DECAY], in[IN_BETA]);
     with_int(with_int(y, "q_num_heads", heads), "kv_num_heads", kv_heads);
     with_attr_of(with_attr_of(y, n, "update_rule"), n, "scale");
     *state = output_of(y, 1);
@@ -96,7 +98,8 @@ static void linear_attention_decompose(node *n) {
         infer_error(n, "%lld query heads and %lld key heads; there must be some", (long long)heads,
                     (long long)kv_heads);
     if (infer_rank(n, IN_QUERY) != 3 || infer_rank(n, IN_KEY) != 3)
-        infer_error(n, "query and key have ranks %d and %d, not 3", infer_rank(n, IN_QUERY), infer_rank(n, IN_KEY));
+        infer_error(n, "query and key have ranks %d and %d, not 3", infer_rank(n, IN_QUERY),
+                    infer_rank(n, IN_KEY));
     in[IN_STATE] = NULL;
     repeat_heads(n, in, heads, kv_heads);
     int64_t wide = heads < kv_heads ? kv_heads : heads;

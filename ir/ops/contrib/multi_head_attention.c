@@ -21,10 +21,8 @@ typedef struct multi_head {
     value *past, *total;          // int64[1]: valid rows of the past; these and the new ones
     value *mask, *bias;           // masks of keys, NULL: none; attention_bias
     value *beams;                 // int64[batch, row of past]: which beam a key came from, NULL: its own
-    int64_t beam_width;
-    value *beam_count;            // int64[1], where it is no attribute
+    value *beam_count; // int64[1], where it is no attribute
     bool shared, causal, may_be_dummy;
-    int scores_out;               // number of the output of scores
 } multi_head;
 
 // ---- Masks
@@ -56,7 +54,8 @@ static value *cut_square(multi_head *m, value *mask) {
     node *n = m->n;
     value *from = NODE(n, "Concat", m->past, one_int(n, 0));
     return NODE(n, "Slice", mask, with_int(from, "axis", 0),
-                with_int(NODE(n, "Concat", m->total, m->total), "axis", 0), insert_ints(n, (int64_t[]){2, 3}, 2));
+                with_int(NODE(n, "Concat", m->total, m->total), "axis", 0),
+                insert_ints(n, (int64_t[]){2, 3}, 2));
 }
 
 // Which of [batch, 1, query or 1, key] may be seen.
@@ -90,7 +89,8 @@ static value *causal_mask(multi_head *m) {
     value *seen = NODE(n, "LessOrEqual", numbers_to(n, m->total), NODE(n, "Add", row, m->past));
     value *last = NODE(n, "Equal", row, NODE(n, "Sub", m->rows, one));
     dtype t = infer_in(n, 0)->elem;
-    return NODE(n, "Where", NODE(n, "Or", seen, last), insert_scalar(n, t, 0), insert_scalar(n, t, lowest(m)));
+    return NODE(n, "Where", NODE(n, "Or", seen, last), insert_scalar(n, t, 0),
+                insert_scalar(n, t, lowest(m)));
 }
 
 static value *sum_of(node *n, value *a, value *b) { return a && b ? NODE(n, "Add", a, b) : a ? a : b; }
@@ -112,12 +112,14 @@ static value *by_beam(multi_head *m, value *keys) {
     node *n = m->n;
     if (!m->beams) return keys;
     value *width = m->beam_count, *entry = numbers_to(n, axis_size(n, m->q, 0)), *one = one_int(n, 1);
-    value *first = NODE(n, "Mul", NODE(n, "Div", entry, width), width), *row = numbers_to(n, axis_size(n, keys, 2));
+    value *first = NODE(n, "Mul", NODE(n, "Div", entry, width), width),
+          *row = numbers_to(n, axis_size(n, keys, 2));
     value *from = NODE(n, "Add", NODE(n, "Unsqueeze", first, one), m->beams);
     value *old = NODE(n, "And", NODE(n, "Less", row, m->past), NODE(n, "Equal", m->rows, one));
     from = NODE(n, "Where", old, from, NODE(n, "Unsqueeze", entry, one));
     from = NODE(n, "Unsqueeze", from, insert_ints(n, (int64_t[]){1, 3}, 2));
-    return with_int(NODE(n, "GatherElements", keys, NODE(n, "Expand", from, NODE(n, "Shape", keys))), "axis", 0);
+    return with_int(NODE(n, "GatherElements", keys, NODE(n, "Expand", from, NODE(n, "Shape", keys))), "axis",
+                    0);
 }
 
 static value *scattered(multi_head *m, value *past, value *fresh) {
@@ -166,9 +168,7 @@ static int64_t number_of_heads(const node *n) {
     return heads;
 }
 
-static void find_total(multi_head *m) {
-    m->total = NODE(m->n, "Add", m->past, m->fresh);
-}
+static void find_total(multi_head *m) { m->total = NODE(m->n, "Add", m->past, m->fresh); }
 
 // ---- MultiHeadAttention and DecoderMaskedMultiHeadAttention
 
@@ -179,7 +179,8 @@ typedef struct inputs {
 // Part i of a packed [batch, row, head, part, element], as [batch, row, head * element].
 static value *packed_part(multi_head *m, int in, int64_t i) {
     node *n = m->n;
-    value *x = n->in[in], *part = with_int(NODE(n, "Gather", x, insert_scalar(n, DT_I64, (double)i)), "axis", 3);
+    value *x = n->in[in],
+          *part = with_int(NODE(n, "Gather", x, insert_scalar(n, DT_I64, (double)i)), "axis", 3);
     value *width = NODE(n, "Mul", axis_size(n, x, 4), one_int(n, m->heads));
     value *shape = with_int(NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0}, 2), width), "axis", 0);
     return NODE(n, "Reshape", part, shape);
@@ -202,7 +203,8 @@ static void find_packed(multi_head *m) {
 static void find_separate(multi_head *m) {
     node *n = m->n;
     int rank = infer_rank(n, 1), along = rank == 4 ? 2 : 1;
-    if (infer_rank(n, 0) != 3) infer_error(n, "the query has rank %d; beside a key it must be 3", infer_rank(n, 0));
+    if (infer_rank(n, 0) != 3)
+        infer_error(n, "the query has rank %d; beside a key it must be 3", infer_rank(n, 0));
     m->rows = axis_size(n, n->in[0], 1), m->row_dim = infer_in(n, 0)->dims[1];
     m->fresh = axis_size(n, n->in[1], along), m->key_dim = infer_in(n, 1)->dims[along];
     m->q = n->in[0], m->k = n->in[1], m->v = node_in(n, 2);
@@ -238,8 +240,9 @@ static void find_past(multi_head *m, const inputs *in) {
     find_total(m);
     if (!m->shared || !node_in(n, in->beams)) return;
     if (infer_rank(n, in->beams) != 3) infer_error(n, "cache_indirection must have rank 3");
-    m->beam_count = in->beam_width < 0 ? axis_size(n, n->in[in->beams], 1)
-                    : node_in(n, in->beam_width) ? as_int64(n, n->in[in->beam_width]) : one_int(n, 1);
+    m->beam_count = in->beam_width < 0           ? axis_size(n, n->in[in->beams], 1)
+                    : node_in(n, in->beam_width) ? as_int64(n, n->in[in->beam_width])
+                                                 : one_int(n, 1);
     value *flat = with_int(NODE(n, "Concat", one_int(n, -1), axis_size(n, n->in[in->beams], 2)), "axis", 0);
     m->beams = NODE(n, "Reshape", cast_to(n, n->in[in->beams], DT_I64), flat);
 }
@@ -257,23 +260,36 @@ static void decompose_separate(node *n, const inputs *in) {
     value *y = attend(&m, node_out(n, 1) || node_out(n, 2), present);
     give_scores(&m, y, 3);
     for (int i = 0; i < 2; i++)
-        if (node_out(n, i + 1)) give_output(n, i + 1, is_apart(m.k) ? NODE(n, "Identity", present[i]) : present[i]);
+        if (node_out(n, i + 1))
+            give_output(n, i + 1, is_apart(m.k) ? NODE(n, "Identity", present[i]) : present[i]);
     give_output(n, 0, y);
 }
 
 static void multi_head_attention_decompose(node *n) {
     int rank = infer_rank(n, 0);
     if (rank != 5 && !node_in(n, 1)) infer_error(n, "a query of rank %d needs a key beside it", rank);
-    decompose_separate(n, &(inputs){.bias = 3, .mask = 4, .attention_bias = 5, .past_key = 6, .past_value = 7,
-                                    .past_length = 8, .beam_width = -1, .beams = 9});
+    decompose_separate(n, &(inputs){.bias = 3,
+                                    .mask = 4,
+                                    .attention_bias = 5,
+                                    .past_key = 6,
+                                    .past_value = 7,
+                                    .past_length = 8,
+                                    .beam_width = -1,
+                                    .beams = 9});
 }
 
 static void decoder_masked_decompose(node *n) {
     if (node_in(n, 5) && !node_in(n, 7)) infer_error(n, "past_key needs past_sequence_length");
     if (dim_equal(infer_rank(n, 0) == 3 ? infer_in(n, 0)->dims[1] : infer_k(n, 0), infer_k(n, 1)) == TRI_NO)
         infer_error(n, "the query must have rank 3, and a single row");
-    decompose_separate(n, &(inputs){.mask = 3, .attention_bias = 4, .past_key = 5, .past_value = 6,
-                                    .past_length = 7, .beam_width = 8, .beams = 9, .bias = 10});
+    decompose_separate(n, &(inputs){.mask = 3,
+                                    .attention_bias = 4,
+                                    .past_key = 5,
+                                    .past_value = 6,
+                                    .past_length = 7,
+                                    .beam_width = 8,
+                                    .beams = 9,
+                                    .bias = 10});
 }
 
 MICROSOFT_OP(MultiHeadAttention, multi_head_attention_decompose);
@@ -315,9 +331,11 @@ static void find_joined_past(multi_head *m, const projected *in) {
 static void decompose_projected(node *n, value *x, const projected *in) {
     multi_head m = {.n = n, .heads = number_of_heads(n), .causal = node_int(n, "unidirectional", 0) == 1};
     value *parts[3], *present[2] = {0};
-    if (node_int(n, "do_rotary", 0)) infer_error(n, "do_rotary is not defined on CPUs; RotaryEmbedding is its own node");
+    if (node_int(n, "do_rotary", 0))
+        infer_error(n, "do_rotary is not defined on CPUs; RotaryEmbedding is its own node");
     if (infer_rank(n, 0) != 3 || infer_rank(n, 1) != 2)
-        infer_error(n, "input and weights have ranks %d and %d, not 3 and 2", infer_rank(n, 0), infer_rank(n, 1));
+        infer_error(n, "input and weights have ranks %d and %d, not 3 and 2", infer_rank(n, 0),
+                    infer_rank(n, 1));
     split_parts(n, x, 2, widths(n, n->in[1]), 3, parts);
     m.q = parts[0], m.k = parts[1], m.v = parts[2];
     m.rows = m.fresh = axis_size(n, n->in[0], 1), m.row_dim = m.key_dim = infer_in(n, 0)->dims[1];
@@ -341,7 +359,8 @@ static void attention_decompose(node *n) {
 
 static value *dequantised(node *n, int in, int scale_in, int zero_in, int axis) {
     value *zero = node_in(n, zero_in), *scale = n->in[scale_in], *to;
-    bool single = infer_rank(n, scale_in) == 0 || dim_equal(infer_in(n, scale_in)->dims[0], infer_k(n, 1)) == TRI_YES;
+    bool single =
+        infer_rank(n, scale_in) == 0 || dim_equal(infer_in(n, scale_in)->dims[0], infer_k(n, 1)) == TRI_YES;
     if (axis < 0 || single) {
         return NODE(n, "DequantizeLinear", n->in[in], as_scalar(n, scale), zero ? as_scalar(n, zero) : NULL);
     }

@@ -33,12 +33,17 @@ static void relative_position_bias_decompose(node *n) {
         infer_error(n, "max_distance is %lld; for %lld buckets it must be more than %lld", (long long)most,
                     (long long)count, (long long)(count / 2));
     value *query = NODE(n, "Unsqueeze", numbers_to(n, as_int64(n, n->in[1])), one_int(n, 1));
-    value *d = NODE(n, "Sub", numbers_to(n, as_int64(n, n->in[2])), query), *zero = insert_scalar(n, DT_I64, 0);
+    value *d = NODE(n, "Sub", numbers_to(n, as_int64(n, n->in[2])), query),
+          *zero = insert_scalar(n, DT_I64, 0);
     value *away = both ? NODE(n, "Abs", d) : NODE(n, "Max", NODE(n, "Neg", d), zero);
-    value *index = NODE(n, "Gather", buckets(n, count, most), NODE(n, "Min", away, insert_scalar(n, DT_I64, (double)most)));
+    value *index = NODE(n, "Gather", buckets(n, count, most),
+                        NODE(n, "Min", away, insert_scalar(n, DT_I64, (double)most)));
     if (both)
-        index = NODE(n, "Add", index, NODE(n, "Where", NODE(n, "Greater", d, zero), insert_scalar(n, DT_I64, (double)count), zero));
-    value *shape = with_int(NODE(n, "Concat", axis_size(n, n->in[0], 1), axis_size(n, n->in[0], 0)), "axis", 0);
+        index = NODE(
+            n, "Add", index,
+            NODE(n, "Where", NODE(n, "Greater", d, zero), insert_scalar(n, DT_I64, (double)count), zero));
+    value *shape =
+        with_int(NODE(n, "Concat", axis_size(n, n->in[0], 1), axis_size(n, n->in[0], 0)), "axis", 0);
     value *found = with_int(NODE(n, "Gather", NODE(n, "Reshape", n->in[0], shape), index), "axis", 1);
     give_output(n, 0, NODE(n, "Unsqueeze", found, one_int(n, 0)));
 }

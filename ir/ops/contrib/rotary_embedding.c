@@ -36,7 +36,8 @@ static value *turned_input(node *n, value *cosines, value *sines, value *positio
     if (heads) return turned(n, x, cosines, sines, positions, heads, pairs);
     value *head = NODE(n, "Mul", axis_size(n, n->in[IN_COS], 1), one_int(n, 2));
     value *apart = heads_apart(n, x, -1, head);
-    value *y = transposed(n, turned(n, apart, cosines, sines, positions, 0, pairs), 4, (int64_t[]){0, 2, 1, 3});
+    value *y =
+        transposed(n, turned(n, apart, cosines, sines, positions, 0, pairs), 4, (int64_t[]){0, 2, 1, 3});
     return NODE(n, "Reshape", y, NODE(n, "Shape", x));
 }
 
@@ -100,8 +101,11 @@ static void mrotary_embedding_decompose(node *n) {
     if (infer_rank(n, IN_POSITIONS) != 3)
         infer_error(n, "position_ids has rank %d, not 3", infer_rank(n, IN_POSITIONS));
     int64_t half = section[0] + section[1] + section[2];
-    infer_same_dim(n, infer_in(n, IN_COS)->dims[1], infer_k(n, half), "the caches' width and the sum of mrope_section");
-    give_output(n, 0, turned_input(n, angles(n, n->in[IN_COS], section, half), angles(n, n->in[IN_SIN], section, half), NULL));
+    infer_same_dim(n, infer_in(n, IN_COS)->dims[1], infer_k(n, half),
+                   "the caches' width and the sum of mrope_section");
+    give_output(n, 0,
+                turned_input(n, angles(n, n->in[IN_COS], section, half),
+                             angles(n, n->in[IN_SIN], section, half), NULL));
 }
 
 // ---- GemmaRotaryEmbedding: x * cos(emb) + x_rot * sin(emb), for queries and keys

@@ -65,8 +65,10 @@ static value *present(sparse *s, value *fresh, int past) {
 // end at p or earlier; entries after all rows fill the last one.
 static value *blocks(sparse *s) {
     node *n = s->n;
-    value *bounds = n->in[IN_ROWS], *columns = cast_to(n, n->in[IN_COLUMNS], DT_I64), *zero = insert_scalar(n, DT_I64, 0);
-    value *layouts = axis_size(n, bounds, 0), *more = axis_size(n, bounds, 1), *entries = axis_size(n, columns, 1);
+    value *bounds = n->in[IN_ROWS], *columns = cast_to(n, n->in[IN_COLUMNS], DT_I64),
+          *zero = insert_scalar(n, DT_I64, 0);
+    value *layouts = axis_size(n, bounds, 0), *more = axis_size(n, bounds, 1),
+          *entries = axis_size(n, columns, 1);
     value *ends = cast_to(n, NODE(n, "Unsqueeze", sliced(n, bounds, 1, 1, INT64_MAX), one_int(n, 1)), DT_I64);
     value *entry = NODE(n, "Unsqueeze", numbers_to(n, entries), one_int(n, 1));
     value *over = cast_to(n, NODE(n, "LessOrEqual", ends, entry), DT_I64);
@@ -85,7 +87,8 @@ static value *blocks(sparse *s) {
 // [batch, head, query, key]
 static value *block_mask(sparse *s) {
     node *n = s->n;
-    int64_t size = node_int(n, "sparse_block_size", 0), *heads = ARENA_ARRAY(infer_arena(n), int64_t, s->heads);
+    int64_t size = node_int(n, "sparse_block_size", 0),
+            *heads = ARENA_ARRAY(infer_arena(n), int64_t, s->heads);
     if (size < 1) infer_error(n, "attribute sparse_block_size is %lld; it must be positive", (long long)size);
     for (int64_t i = 0; i < s->heads; i++) heads[i] = i;
     value *block = insert_scalar(n, DT_I64, (double)size), *layouts = axis_size(n, n->in[IN_ROWS], 0);
@@ -95,7 +98,8 @@ static value *block_mask(sparse *s) {
     value *most = NODE(n, "Sub", axis_size(n, n->in[IN_ROWS], 1), one_int(n, 2));
     column = NODE(n, "Min", column, most); // a cache longer than the mask
     value *seen = with_int(NODE(n, "Gather", rows, column), "axis", 3);
-    return with_int(NODE(n, "Gather", seen, NODE(n, "Mod", insert_ints(n, heads, (int)s->heads), layouts)), "axis", 1);
+    return with_int(NODE(n, "Gather", seen, NODE(n, "Mod", insert_ints(n, heads, (int)s->heads), layouts)),
+                    "axis", 1);
 }
 
 static void sparse_attention_decompose(node *n) {
@@ -105,7 +109,8 @@ static void sparse_attention_decompose(node *n) {
     find_start(&s);
     turn_operands(&s);
     value *keys = present(&s, s.k, IN_PAST_KEY), *values = present(&s, s.v, IN_PAST_VALUE);
-    attention_parts p = {.q = s.q, .k = keys, .v = values, .mask = block_mask(&s), .valid = s.length, .start = s.start};
+    attention_parts p = {
+        .q = s.q, .k = keys, .v = values, .mask = block_mask(&s), .valid = s.length, .start = s.start};
     value *y = with_int(attention_of(n, &p, s.heads, s.kv_heads), "is_causal", 1);
     if (scale != 0) with_float(y, "scale", scale);
     if (node_out(n, 1)) give_output(n, 1, keys);
