@@ -23,7 +23,7 @@ def group_query_sizes(dice):
     batch = 1 if kind == "more" else int(dice.integers(1, 4))
     room = int(dice.integers(0, 7))
     if kind in ("prompt", "first"):
-        rows = int(dice.integers(1, 9))
+        rows = int(dice.integers(1, 13))
         lengths = dice.integers(1, rows + 1, batch) if dice.random() < 0.5 else np.full(batch, rows)
         past = None if kind == "prompt" else pick(dice, 0, rows, rows + room)
         return batch, rows, rows, rows, lengths, past
@@ -153,7 +153,7 @@ def group_query_attention(dice):
         case.outputs = 4
     elif past is None and not bits and case.inputs[0].dtype == np.float32 and dice.random() < 0.2:
         case.outputs = 1
-    elif not bits and case.inputs[0].dtype == np.float32 and dice.random() < 0.2:
+    elif fresh and not bits and case.inputs[0].dtype == np.float32 and dice.random() < 0.2:
         case = with_norms(dice, case)
     return some_constants(dice, case, 6, 7, 8, 9, 10, 11, 12, 13)
 

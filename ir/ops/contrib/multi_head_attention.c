@@ -21,7 +21,7 @@ typedef struct multi_head {
     value *past, *total;          // int64[1]: valid rows of the past; these and the new ones
     value *mask, *bias;           // masks of keys, NULL: none; attention_bias
     value *beams;                 // int64[batch, row of past]: which beam a key came from, NULL: its own
-    value *beam_count; // int64[1], where it is no attribute
+    value *beam_count;            // int64[1], where it is no attribute
     bool shared, causal, may_be_dummy;
 } multi_head;
 
@@ -211,7 +211,7 @@ static void find_separate(multi_head *m) {
     if (rank == 5 && m->v) infer_error(n, "a packed key has no value beside it");
     if (rank == 5) m->k = packed_part(m, 1, 0), m->v = packed_part(m, 1, 1);
     else if ((rank != 3 && rank != 4) || !m->v || infer_rank(n, 2) != rank)
-        infer_error(n, "the key has rank %d; key and value must both have rank 3 or 4", rank);
+        infer_error(n, "the key has rank %d; it must be 3 or 4, and the value's rank the same", rank);
 }
 
 // Its parts are for q, k and v; keys and values of other layouts than [batch, row, width] have none.
@@ -332,7 +332,7 @@ static void decompose_projected(node *n, value *x, const projected *in) {
     multi_head m = {.n = n, .heads = number_of_heads(n), .causal = node_int(n, "unidirectional", 0) == 1};
     value *parts[3], *present[2] = {0};
     if (node_int(n, "do_rotary", 0))
-        infer_error(n, "do_rotary is not defined on CPUs; RotaryEmbedding is its own node");
+        infer_error(n, "attribute do_rotary is not supported; RotaryEmbedding is a node of its own");
     if (infer_rank(n, 0) != 3 || infer_rank(n, 1) != 2)
         infer_error(n, "input and weights have ranks %d and %d, not 3 and 2", infer_rank(n, 0),
                     infer_rank(n, 1));
