@@ -251,7 +251,8 @@ def decoder_masked(dice):
     cross = dice.random() < 0.3
     batch, past, room = int(dice.integers(1, 5)), int(dice.integers(0, 8)), int(dice.integers(1, 5))
     inputs = [floats(dice, batch, 1, heads * head) for _ in range(3)] + [None] * 8
-    attributes = {"num_heads": heads, "past_present_share_buffer": 1, **common_attributes(dice, causal=False)}
+    attributes = {"num_heads": heads, **({} if cross else {"past_present_share_buffer": 1}),
+                  **common_attributes(dice, causal=False)}
     total = past + 1
     if cross:
         inputs[1:3] = [floats(dice, batch, heads, total, head) for _ in range(2)]
@@ -303,6 +304,20 @@ def in_megatron_form(dice, case, rows, total, batch):
     return case
 
 
+def in_shared_buffer(dice, case):
+    """The CPU provider's Attention has no buffer that past and present share: its answer for the part that counts."""
+    past = case.inputs[4]
+    y, present = answer(MICROSOFT, "Attention", case)
+    buffer = floats(dice, *past.shape[:3], present.shape[3] + int(dice.integers(0, 4)), past.shape[4])
+    buffer[:, :, :, :past.shape[3]] = past
+    after = buffer.copy()
+    after[:, :, :, :present.shape[3]] = present
+    case.inputs = case.inputs[:4] + [buffer, None, np.full((1,), past.shape[3], np.int32)]
+    case.attributes["past_present_share_buffer"] = 1
+    case.expected = [y, after]
+    return case
+
+
 @op("Attention", count=40)
 def attention(dice):
     batch, rows, heads, head, width, attributes, past, total, mask = projected(dice)
@@ -316,7 +331,9 @@ def attention(dice):
     case = Case(inputs, attributes, 2 if past is not None or (head == value_head and dice.random() < 0.3) else 1)
     if mask is None and "unidirectional" not in attributes and dice.random() < 0.3:
         return in_megatron_form(dice, case, rows, total, batch)
-    return some_constants(dice, case, 1, 2, 3, 5)
+    if past is not None and dice.random() < 0.3:
+        case = in_shared_buffer(dice, case)
+    return some_constants(dice, case, 1, 2, 3, 5, 6)
 
 
 @op("QAttention", count=40)

@@ -14,7 +14,8 @@
 typedef struct multi_head {
     node *n;
     int64_t heads;
-    value *q, *k, *v;             // [batch, row, head * element]; k and v may be [batch, head, row, element]
+    value *q, *k, *v;             // [batch, row, head * element]
+    bool apart;                   // k and v are [batch, head, row, element], with the past
     value *rows, *fresh;          // int64[1]: queries, new keys
     const dim *row_dim, *key_dim; // the same
     value *past_key, *past_value; // [batch, head, row, element] or NULL
@@ -124,30 +125,27 @@ static value *by_beam(multi_head *m, value *keys) {
 
 static value *scattered(multi_head *m, value *past, value *fresh) {
     node *n = m->n;
-    if (fresh->type.kind != TYPE_TENSOR || fresh->type.rank != 4)
-        fresh = heads_apart(n, fresh, m->heads, axis_size(n, past, 3));
+    fresh = heads_apart(n, fresh, m->heads, axis_size(n, past, 3));
     return with_int(NODE(n, "TensorScatter", past, fresh, for_each_entry(m, m->past)), "axis", 2);
 }
 
 // ---- The result
-
-static bool is_apart(const value *k) { return k->type.kind == TYPE_TENSOR && k->type.rank == 4; }
 
 // Attention's output; *present: keys and values as the cache has them afterwards, NULL where not wanted.
 static value *attend(multi_head *m, bool wanted, value **present) {
     node *n = m->n;
     attention_parts p = {.q = m->q, .k = m->k, .v = m->v, .mask = whole_mask(m)};
     double scale = node_float(n, "scale", 0);
-    if (m->shared) {
+    if (m->shared) p.valid = for_each_entry(m, m->total);
+    if (m->shared && m->past_key) {
         present[0] = scattered(m, m->past_key, m->k), present[1] = scattered(m, m->past_value, m->v);
         p.k = by_beam(m, present[0]), p.v = by_beam(m, present[1]);
-        p.valid = for_each_entry(m, m->total);
-    } else if (is_apart(m->k)) {
+    } else if (m->apart) {
         present[0] = m->k, present[1] = m->v;
     } else {
         p.past_key = m->past_key, p.past_value = m->past_value;
     }
-    if (m->shared || is_apart(m->k)) p.start = for_each_entry(m, m->past);
+    if (m->shared || m->apart) p.start = for_each_entry(m, m->past);
     value *y = attention_of(n, &p, m->heads, m->heads);
     if (!present[0] && wanted) present[0] = output_of(y, 1), present[1] = output_of(y, 2);
     with_int(with_int(y, "is_causal", m->causal && is_square(m)), "qk_matmul_output_mode", 2);
@@ -207,7 +205,7 @@ static void find_separate(multi_head *m) {
         infer_error(n, "the query has rank %d; beside a key it must be 3", infer_rank(n, 0));
     m->rows = axis_size(n, n->in[0], 1), m->row_dim = infer_in(n, 0)->dims[1];
     m->fresh = axis_size(n, n->in[1], along), m->key_dim = infer_in(n, 1)->dims[along];
-    m->q = n->in[0], m->k = n->in[1], m->v = node_in(n, 2);
+    m->q = n->in[0], m->k = n->in[1], m->v = node_in(n, 2), m->apart = rank == 4;
     if (rank == 5 && m->v) infer_error(n, "a packed key has no value beside it");
     if (rank == 5) m->k = packed_part(m, 1, 0), m->v = packed_part(m, 1, 1);
     else if ((rank != 3 && rank != 4) || !m->v || infer_rank(n, 2) != rank)
@@ -223,7 +221,7 @@ static void add_bias(multi_head *m, int in) {
     value *sizes = with_int(NODE(n, "Concat", width, width, rest), "axis", 0);
     split_parts(n, n->in[in], 0, sizes, 3, parts);
     m->q = NODE(n, "Add", m->q, parts[0]);
-    if (is_apart(m->k)) return;
+    if (m->apart) return;
     m->k = NODE(n, "Add", m->k, parts[1]), m->v = NODE(n, "Add", m->v, parts[2]);
 }
 
@@ -254,14 +252,13 @@ static void decompose_separate(node *n, const inputs *in) {
     else find_packed(&m);
     find_past(&m, in);
     add_bias(&m, in->bias);
-    if (m.past_key && is_apart(m.k)) infer_error(n, "past_key does not go with keys of rank 4");
+    if (m.past_key && m.apart) infer_error(n, "past_key does not go with keys of rank 4");
     m.mask = node_in(n, in->mask), m.bias = node_in(n, in->attention_bias);
     if (m.mask) infer_rank(n, in->mask);
     value *y = attend(&m, node_out(n, 1) || node_out(n, 2), present);
     give_scores(&m, y, 3);
     for (int i = 0; i < 2; i++)
-        if (node_out(n, i + 1))
-            give_output(n, i + 1, is_apart(m.k) ? NODE(n, "Identity", present[i]) : present[i]);
+        if (node_out(n, i + 1)) give_output(n, i + 1, m.apart ? NODE(n, "Identity", present[i]) : present[i]);
     give_output(n, 0, y);
 }
 
@@ -311,9 +308,19 @@ static value *widths(node *n, value *weights) {
     return with_int(NODE(n, "Concat", part, part, part), "axis", 0);
 }
 
-static void find_joined_past(multi_head *m, const projected *in) {
+// Keys and values as one tensor [2, batch, head, row, element].
+static value *joined(multi_head *m) {
     node *n = m->n;
-    value *past = node_in(n, in->past);
+    value *head = NODE(n, "Div", axis_size(n, m->q, 2), one_int(n, m->heads)), *axis = one_int(n, 0);
+    value *k = NODE(n, "Unsqueeze", heads_apart(n, m->k, m->heads, head), axis);
+    value *v = NODE(n, "Unsqueeze", heads_apart(n, m->v, m->heads, head), axis);
+    return with_int(NODE(n, "Concat", k, v), "axis", 0);
+}
+
+// Takes the past into account, which is one tensor of keys and values; that as it is afterwards, NULL where not wanted.
+static value *join_past(multi_head *m, const projected *in) {
+    node *n = m->n;
+    value *past = node_in(n, in->past), *all = past || node_out(n, 1) ? joined(m) : NULL;
     m->past = one_int(n, 0);
     if (past) {
         if (infer_rank(n, in->past) != 5) infer_error(n, "past has rank %d, not 5", infer_rank(n, in->past));
@@ -321,10 +328,15 @@ static void find_joined_past(multi_head *m, const projected *in) {
         if (m->shared && (in->past_length < 0 || !node_in(n, in->past_length)))
             infer_error(n, "past_present_share_buffer needs past_sequence_length");
         m->past = m->shared ? as_int64(n, n->in[in->past_length]) : axis_size(n, past, 3);
-        m->past_key = with_int(NODE(n, "Gather", past, insert_scalar(n, DT_I64, 0)), "axis", 0);
-        m->past_value = with_int(NODE(n, "Gather", past, insert_scalar(n, DT_I64, 1)), "axis", 0);
+        value *at = NODE(n, "Expand", m->past, one_int(n, 2));
+        all = m->shared ? NODE(n, "TensorScatter", past, all, at) : NODE(n, "Concat", past, all);
+        with_int(all, "axis", 3);
+        m->k = with_int(NODE(n, "Gather", all, insert_scalar(n, DT_I64, 0)), "axis", 0);
+        m->v = with_int(NODE(n, "Gather", all, insert_scalar(n, DT_I64, 1)), "axis", 0);
+        m->apart = true;
     }
     find_total(m);
+    return all;
 }
 
 // `x`: [batch, row, width of q, k and v]
@@ -339,15 +351,12 @@ static void decompose_projected(node *n, value *x, const projected *in) {
     split_parts(n, x, 2, widths(n, n->in[1]), 3, parts);
     m.q = parts[0], m.k = parts[1], m.v = parts[2];
     m.rows = m.fresh = axis_size(n, n->in[0], 1), m.row_dim = m.key_dim = infer_in(n, 0)->dims[1];
-    find_joined_past(&m, in);
+    value *all = join_past(&m, in);
     m.mask = node_in(n, in->mask), m.bias = in->attention_bias < 0 ? NULL : node_in(n, in->attention_bias);
     m.may_be_dummy = true;
     if (m.mask) infer_rank(n, in->mask);
-    value *y = attend(&m, node_out(n, 1), present);
-    if (node_out(n, 1)) {
-        for (int i = 0; i < 2; i++) present[i] = NODE(n, "Unsqueeze", present[i], one_int(n, 0));
-        give_output(n, 1, with_int(NODE(n, "Concat", present[0], present[1]), "axis", 0));
-    }
+    value *y = attend(&m, false, present);
+    if (node_out(n, 1)) give_output(n, 1, all);
     give_output(n, 0, y);
 }
 
