@@ -37,8 +37,8 @@ value *padded_at_end(node *n, value *v, int axis, value *more) {
     return NODE(n, "Pad", v, with_int(ends, "axis", 0));
 }
 
-value *turned(node *n, value *v, value *cosines, value *sines, value *positions, int64_t heads,
-              bool interleaved) {
+value *rotated(node *n, value *v, value *cosines, value *sines, value *positions, int64_t heads,
+               bool interleaved) {
     value *y = with_int(NODE(n, "RotaryEmbedding", v, cosines, sines, positions), "num_heads", heads);
     return with_int(with_int(y, "interleaved", interleaved), "rotary_embedding_dim", -1);
 }

@@ -24,7 +24,7 @@ void split_parts(node *n, value *v, int64_t axis, value *sizes, int count, value
 value *heads_apart(node *n, value *v, int64_t heads, value *size);
 // v with `more` zeros (int64[1]) after its end along an axis of a 4-d tensor.
 value *padded_at_end(node *n, value *v, int axis, value *more);
-// sizes [batch, row, heads * size] of a 3-d input, turned by the angles of caches at positions [batch, row]
-value *turned(node *n, value *v, value *cosines, value *sines, value *positions, int64_t heads,
-              bool interleaved);
+// sizes [batch, row, heads * size] of a 3-d input, rotated by the angles of caches at positions [batch, row]
+value *rotated(node *n, value *v, value *cosines, value *sines, value *positions, int64_t heads,
+               bool interleaved);
 #endif

@@ -134,13 +134,13 @@ static value *positions(group_query *g, value *count) {
     return by_prompt(g, counted, given);
 }
 
-static void turn_operands(group_query *g) {
+static void rotate_operands(group_query *g) {
     node *n = g->n;
     if (!node_int(n, "do_rotary", 0)) return;
     value *at = positions(g, g->rows), *key_at = g->fresh == g->rows ? at : positions(g, g->fresh);
     bool pairs = node_int(n, "rotary_interleaved", 0) == 1;
-    g->q = turned(n, g->q, n->in[IN_COS], n->in[IN_SIN], at, g->heads, pairs);
-    g->k = turned(n, g->k, n->in[IN_COS], n->in[IN_SIN], key_at, g->kv_heads, pairs);
+    g->q = rotated(n, g->q, n->in[IN_COS], n->in[IN_SIN], at, g->heads, pairs);
+    g->k = rotated(n, g->k, n->in[IN_COS], n->in[IN_SIN], key_at, g->kv_heads, pairs);
 }
 
 // ---- The cache
@@ -358,7 +358,7 @@ static void group_query_attention_decompose(node *n) {
     }
     find_starts(&g);
     find_ends(&g);
-    turn_operands(&g);
+    rotate_operands(&g);
     attention_parts p = {.q = g.q, .mask = node_in(n, IN_BIAS), .valid = g.length, .sink = sinks(&g)};
     if (node_int(n, "local_window_size", -1) == 0) p.valid = zero_starts(&g);
     p.start = node_in(n, IN_PAST_KEY) ? g.start : zero_starts(&g);

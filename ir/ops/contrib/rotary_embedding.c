@@ -27,17 +27,17 @@ static int64_t heads_of(const node *n) {
     return dim_value(all) / (2 * dim_value(half));
 }
 
-// x turned; positions NULL: the caches are [batch, row, half].
-static value *turned_input(node *n, value *cosines, value *sines, value *positions) {
+// x rotated; positions NULL: the caches are [batch, row, half].
+static value *rotated_input(node *n, value *cosines, value *sines, value *positions) {
     value *x = n->in[IN_X];
     bool pairs = node_int(n, "interleaved", 0) == 1;
-    if (infer_rank(n, IN_X) == 4) return turned(n, x, cosines, sines, positions, 0, pairs);
+    if (infer_rank(n, IN_X) == 4) return rotated(n, x, cosines, sines, positions, 0, pairs);
     int64_t heads = heads_of(n);
-    if (heads) return turned(n, x, cosines, sines, positions, heads, pairs);
+    if (heads) return rotated(n, x, cosines, sines, positions, heads, pairs);
     value *head = NODE(n, "Mul", axis_size(n, n->in[IN_COS], 1), one_int(n, 2));
     value *apart = heads_apart(n, x, -1, head);
     value *y =
-        transposed(n, turned(n, apart, cosines, sines, positions, 0, pairs), 4, (int64_t[]){0, 2, 1, 3});
+        transposed(n, rotated(n, apart, cosines, sines, positions, 0, pairs), 4, (int64_t[]){0, 2, 1, 3});
     return NODE(n, "Reshape", y, NODE(n, "Shape", x));
 }
 
@@ -55,7 +55,7 @@ static value *positions(node *n) {
 
 static void rotary_embedding_decompose(node *n) {
     check_operands(n);
-    give_output(n, 0, turned_input(n, n->in[IN_COS], n->in[IN_SIN], positions(n)));
+    give_output(n, 0, rotated_input(n, n->in[IN_COS], n->in[IN_SIN], positions(n)));
 }
 
 // ---- MRotaryEmbedding: each column of the caches is read at one of three positions
@@ -104,8 +104,8 @@ static void mrotary_embedding_decompose(node *n) {
     infer_same_dim(n, infer_in(n, IN_COS)->dims[1], infer_k(n, half),
                    "the caches' width and the sum of mrope_section");
     give_output(n, 0,
-                turned_input(n, angles(n, n->in[IN_COS], section, half),
-                             angles(n, n->in[IN_SIN], section, half), NULL));
+                rotated_input(n, angles(n, n->in[IN_COS], section, half),
+                              angles(n, n->in[IN_SIN], section, half), NULL));
 }
 
 // ---- GemmaRotaryEmbedding: x * cos(emb) + x_rot * sin(emb), for queries and keys

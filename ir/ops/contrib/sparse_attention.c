@@ -46,14 +46,14 @@ static value *positions(sparse *s) {
     return NODE(n, "Add", NODE(n, "Unsqueeze", s->start, one_int(n, 1)), numbers_to(n, s->rows));
 }
 
-static void turn_operands(sparse *s) {
+static void rotate_operands(sparse *s) {
     node *n = s->n;
     if (!node_int(n, "do_rotary", 0)) return;
     if (!node_in(n, IN_COS) || !node_in(n, IN_SIN)) infer_error(n, "do_rotary needs cos_cache and sin_cache");
     bool pairs = node_int(n, "rotary_interleaved", 0) == 1;
     value *at = positions(s);
-    s->q = turned(n, s->q, n->in[IN_COS], n->in[IN_SIN], at, s->heads, pairs);
-    s->k = turned(n, s->k, n->in[IN_COS], n->in[IN_SIN], at, s->kv_heads, pairs);
+    s->q = rotated(n, s->q, n->in[IN_COS], n->in[IN_SIN], at, s->heads, pairs);
+    s->k = rotated(n, s->k, n->in[IN_COS], n->in[IN_SIN], at, s->kv_heads, pairs);
 }
 
 static value *present(sparse *s, value *fresh, int past) {
@@ -107,7 +107,7 @@ static void sparse_attention_decompose(node *n) {
     double scale = node_float(n, "scale", 0);
     find_operands(&s);
     find_start(&s);
-    turn_operands(&s);
+    rotate_operands(&s);
     value *keys = present(&s, s.k, IN_PAST_KEY), *values = present(&s, s.v, IN_PAST_VALUE);
     attention_parts p = {
         .q = s.q, .k = keys, .v = values, .mask = block_mask(&s), .valid = s.length, .start = s.start};

@@ -116,12 +116,6 @@ static void check_attributes(const node *n) {
     if (mode < 0 || mode > 3) infer_error(n, "attribute qk_matmul_output_mode is %lld", (long long)mode);
 }
 
-static void check_vector(const node *n, int i, const char *name, dim *length) {
-    if (!node_in(n, i)) return;
-    if (infer_rank(n, i) != 1) infer_error(n, "%s must have rank 1", name);
-    infer_same_dim(n, infer_in(n, i)->dims[0], length, name);
-}
-
 static void attention_infer(node *n) {
     check_attributes(n);
     sizes s = sizes_of(n);
@@ -129,9 +123,9 @@ static void attention_infer(node *n) {
     check_cache(n, IN_PAST_KEY, &s, s.head);
     check_cache(n, IN_PAST_VALUE, &s, s.v_head);
     check_mask(n, &s);
-    check_vector(n, IN_VALID, "nonpad_kv_seqlen", s.batch);
-    check_vector(n, IN_SINK, "head_sink", s.q_heads);
-    check_vector(n, IN_START, "positions of the first queries", s.batch);
+    infer_shape(n, IN_VALID, "nonpad_kv_seqlen", 1, &s.batch, "nonpad_kv_seqlen and the batch");
+    infer_shape(n, IN_SINK, "head_sink", 1, &s.q_heads, "head_sink and the query heads");
+    infer_shape(n, IN_START, "input 8", 1, &s.batch, "first positions and the batch");
     dtype elem = infer_in(n, IN_Q)->elem, v_elem = infer_in(n, IN_V)->elem;
     dim *flat[] = {s.batch, s.rows, dim_mul(s.q_heads, s.v_head)},
         *full[] = {s.batch, s.q_heads, s.rows, s.v_head};
