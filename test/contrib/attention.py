@@ -227,7 +227,7 @@ def unpacked(dice, case, heads, head):
     return case
 
 
-@op("MultiHeadAttention", count=60)
+@op("MultiHeadAttention", count=40)
 def multi_head_attention(dice):
     heads, head = int(dice.integers(1, 5)), int(pick(dice, 1, 4, 7, 16))
     kind, batch, rows, total, inputs = multi_head(dice, heads, head, int(pick(dice, head, head, 5)))
@@ -245,7 +245,7 @@ def multi_head_attention(dice):
     return some_constants(dice, case, 3, 4, 5, 8)
 
 
-@op("DecoderMaskedMultiHeadAttention", count=30)
+@op("DecoderMaskedMultiHeadAttention")
 def decoder_masked(dice):
     heads, head = int(dice.integers(1, 5)), int(pick(dice, 4, 8, 16))
     cross = dice.random() < 0.3
@@ -318,7 +318,7 @@ def in_shared_buffer(dice, case):
     return case
 
 
-@op("Attention", count=40)
+@op("Attention", count=30)
 def attention(dice):
     batch, rows, heads, head, width, attributes, past, total, mask = projected(dice)
     value_head = head if past is not None else int(pick(dice, head, head, 5))
@@ -336,7 +336,7 @@ def attention(dice):
     return some_constants(dice, case, 1, 2, 3, 5, 6)
 
 
-@op("QAttention", count=40)
+@op("QAttention")
 def qattention(dice):
     batch, rows, heads, head, width, attributes, past, total, mask = projected(dice)
     width = heads * head
@@ -368,7 +368,7 @@ def rotary(dice, dtype):
     return floats(dice, *shape, dtype=dtype), rotary_caches(dice, length, width, dtype), attributes, batch, rows, length
 
 
-@op("RotaryEmbedding", count=40)
+@op("RotaryEmbedding")
 def rotary_embedding(dice):
     dtype = pick(dice, np.float32, np.float32, np.float16)
     x, caches, attributes, batch, rows, length = rotary(dice, dtype)
@@ -378,7 +378,7 @@ def rotary_embedding(dice):
     return some_constants(dice, case, 1, 2, 3)
 
 
-@op("MRotaryEmbedding", count=40)
+@op("MRotaryEmbedding")
 def mrotary_embedding(dice):
     dtype = pick(dice, np.float32, np.float32, np.float16)
     x, caches, attributes, batch, rows, length = rotary(dice, dtype)
@@ -431,7 +431,7 @@ def windowed(dice, name, case, axis, state, cut):
     return case
 
 
-@op("LinearAttention", count=40)
+@op("LinearAttention")
 def linear_attention(dice):
     batch, rows, size, value_size = int(dice.integers(1, 3)), int(dice.integers(1, 8)), *dice.integers(1, 9, 2)
     few = int(dice.integers(1, 4))
@@ -463,7 +463,7 @@ def linear_attention_gate(dice):
     return some_constants(dice, case, 1, 2)
 
 
-@op("CausalConvWithState", count=40)
+@op("CausalConvWithState")
 def causal_conv_with_state(dice):
     batch, rows, taps, dilation = *(int(dice.integers(1, 6)) for _ in range(3)), int(pick(dice, 1, 1, 2, 3))
     last = dice.random() < 0.4
@@ -513,7 +513,7 @@ def one_by_one(case):
     return [np.concatenate(outputs) for outputs in zip(*parts)]
 
 
-@op("SparseAttention", count=40)
+@op("SparseAttention")
 def sparse_attention(dice):
     dtype = pick(dice, np.float32, np.float32, np.float16)
     batch, prompt = int(dice.integers(1, 3)), dice.random() < 0.5
