@@ -648,3 +648,33 @@ def relative_position_bias(dice):
     attributes = {"max_distance": most, **({"is_bidirectional": 1} if both else pick(dice, {}, {"is_bidirectional": 0}))}
     inputs = [table] + [np.full(pick(dice, (), (1,)), length) for _ in range(2)]
     return Case(inputs, attributes, expected=[expected], constants=(0, 1, 2) if dice.random() < 0.5 else (0,))
+
+
+@op("LongformerAttention")
+def longformer_attention(dice):
+    dtype = pick(dice, np.float32, np.float16)
+    batch, heads, head, window = int(dice.integers(1, 3)), int(dice.integers(1, 4)), int(pick(dice, 2, 8)), int(dice.integers(1, 4))
+    rows, width = 2 * window * int(dice.integers(1, 5)), heads * head
+    x = floats(dice, batch, rows, width, dtype=dtype)
+    weights = [floats(dice, width, 3 * width, dtype=dtype, scale=0.3) for _ in range(2)]
+    biases = [floats(dice, 3 * width, dtype=dtype) for _ in range(2)]
+    masked = dice.random((batch, rows)) < pick(dice, 0, 0.3)
+    masked[:, 0] = False
+    flags = (dice.random((batch, rows)) < pick(dice, 0, 0.3)) & ~masked
+    flags[:, 0] = True
+    near = np.abs(np.arange(rows)[:, None] - np.arange(rows)) <= window
+    seen = ((near | flags[:, None]) & ~masked[:, None], np.broadcast_to(~masked[:, None], (batch, rows, rows)))
+    results = []
+    for weight, bias, visible in zip(weights, biases, seen):
+        q, k, v = np.split(x.astype(np.float64) @ weight + bias, 3, 2)
+        q, k, v = (t.reshape(batch, rows, heads, head) for t in (q, k, v))
+        scores = np.einsum("bihd,bjhd->bhij", q, k) / np.sqrt(head)
+        scores = np.where(visible[:, None], scores, -np.inf)
+        probabilities = np.exp(scores - scores.max(-1, keepdims=True))
+        probabilities /= probabilities.sum(-1, keepdims=True)
+        results.append(np.einsum("bhij,bjhd->bihd", probabilities, v).reshape(batch, rows, width))
+    expected = np.where(flags[..., None], results[1], results[0]).astype(dtype)
+    mask = np.where(masked, -10000.0, 0.0).astype(dtype)
+    case = Case([x, weights[0], biases[0], mask, weights[1], biases[1], flags.astype(np.int32)],
+                {"num_heads": heads, "window": window}, expected=[expected], atol=2e-2 if dtype == np.float16 else 1e-4)
+    return some_constants(dice, case, 1, 2, 3, 4, 5, 6)
