@@ -78,7 +78,10 @@ static value *visible_keys(multi_head *m) {
     return cut_square(m, seen);
 }
 
-static double lowest(const multi_head *m) { return infer_in(m->n, 0)->elem == DT_F16 ? -65504 : -FLT_MAX; }
+static double lowest(const multi_head *m) {
+    dtype t = infer_in(m->n, 0)->elem;
+    return t == DT_F16 ? -65504 : t == DT_BF16 ? -0x1.fep127 : -FLT_MAX;
+}
 
 // Causal masks of as many queries as keys are an attribute of Attention. Otherwise the last query sees all keys, and
 // query i those up to past + i.
