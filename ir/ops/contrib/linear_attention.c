@@ -44,10 +44,8 @@ enum { IN_QUERY, IN_KEY, IN_VALUE, IN_STATE, IN_DECAY, IN_BETA, INPUTS };
 
 // x as one of `heads` heads, each of which reads one of those of x in proportion. size: of a head, int64[1]
 static value *repeated(node *n, value *x, value *size, int64_t heads) {
-    int64_t *numbers = ARENA_ARRAY(infer_arena(n), int64_t, heads);
-    for (int64_t i = 0; i < heads; i++) numbers[i] = i;
     value *own = NODE(n, "Div", axis_size(n, x, 2), size), *all = one_int(n, heads);
-    value *index = NODE(n, "Div", NODE(n, "Mul", insert_ints(n, numbers, (int)heads), own), all);
+    value *index = NODE(n, "Div", NODE(n, "Mul", numbers_to(n, all), own), all);
     value *shape = with_int(NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0}, 2), own, size), "axis", 0);
     value *apart = with_int(NODE(n, "Gather", NODE(n, "Reshape", x, shape), index), "axis", 2);
     shape = with_int(NODE(n, "Concat", insert_ints(n, (int64_t[]){0, 0}, 2), NODE(n, "Mul", size, all)),

@@ -29,9 +29,10 @@ static void relative_position_bias_decompose(node *n) {
     const dim *rows = infer_in(n, 0)->dims[0];
     if (!dim_is_const(rows)) infer_error(n, "the number of buckets must be known when the model is compiled");
     int64_t count = both ? dim_value(rows) / 2 : dim_value(rows);
-    if (count < 2 || most <= count / 2 || most > INT32_MAX / 16)
-        infer_error(n, "max_distance is %lld; for %lld buckets it must be more than %lld", (long long)most,
-                    (long long)count, (long long)(count / 2));
+    if (count < 2 || most <= count / 2 || most > 1 << 20)
+        infer_error(n,
+                    "max_distance is %lld; for %lld buckets it must be more than %lld, and at most 1048576",
+                    (long long)most, (long long)count, (long long)(count / 2));
     value *query = NODE(n, "Unsqueeze", numbers_to(n, as_int64(n, n->in[1])), one_int(n, 1));
     value *d = NODE(n, "Sub", numbers_to(n, as_int64(n, n->in[2])), query),
           *zero = insert_scalar(n, DT_I64, 0);

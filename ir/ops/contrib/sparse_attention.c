@@ -87,10 +87,8 @@ static value *blocks(sparse *s) {
 // [batch, head, query, key]
 static value *block_mask(sparse *s) {
     node *n = s->n;
-    int64_t size = node_int(n, "sparse_block_size", 0),
-            *heads = ARENA_ARRAY(infer_arena(n), int64_t, s->heads);
+    int64_t size = node_int(n, "sparse_block_size", 0);
     if (size < 1) infer_error(n, "attribute sparse_block_size is %lld; it must be positive", (long long)size);
-    for (int64_t i = 0; i < s->heads; i++) heads[i] = i;
     value *block = insert_scalar(n, DT_I64, (double)size), *layouts = axis_size(n, n->in[IN_ROWS], 0);
     value *rows = with_int(NODE(n, "Gather", blocks(s), NODE(n, "Div", positions(s), block)), "axis", 1);
     rows = transposed(n, rows, 4, (int64_t[]){1, 0, 2, 3});
@@ -98,7 +96,7 @@ static value *block_mask(sparse *s) {
     value *most = NODE(n, "Sub", axis_size(n, n->in[IN_ROWS], 1), one_int(n, 2));
     column = NODE(n, "Min", column, most); // a cache longer than the mask
     value *seen = with_int(NODE(n, "Gather", rows, column), "axis", 3);
-    return with_int(NODE(n, "Gather", seen, NODE(n, "Mod", insert_ints(n, heads, (int)s->heads), layouts)),
+    return with_int(NODE(n, "Gather", seen, NODE(n, "Mod", numbers_to(n, one_int(n, s->heads)), layouts)),
                     "axis", 1);
 }
 
