@@ -312,7 +312,7 @@ static value *widths(node *n, value *weights) {
 }
 
 // Keys and values as one tensor [2, batch, head, row, element].
-static value *joined(multi_head *m) {
+static value *joined_parts(multi_head *m) {
     node *n = m->n;
     value *head = NODE(n, "Div", axis_size(n, m->q, 2), one_int(n, m->heads)), *axis = one_int(n, 0);
     value *k = NODE(n, "Unsqueeze", heads_apart(n, m->k, m->heads, head), axis);
@@ -323,7 +323,7 @@ static value *joined(multi_head *m) {
 // Takes the past into account, which is one tensor of keys and values; that as it is afterwards, NULL where not wanted.
 static value *join_past(multi_head *m, const projected *in) {
     node *n = m->n;
-    value *past = node_in(n, in->past), *all = past || node_out(n, 1) ? joined(m) : NULL;
+    value *past = node_in(n, in->past), *all = past || node_out(n, 1) ? joined_parts(m) : NULL;
     m->past = one_int(n, 0);
     if (past) {
         if (infer_rank(n, in->past) != 5) infer_error(n, "past has rank %d, not 5", infer_rank(n, in->past));
