@@ -227,6 +227,22 @@ static int divisions_in(const expr *e, int depth) {
     return n;
 }
 
+// A constant's bytes with these sizes are a constant themselves, so that a layout can be chosen for it.
+static buffer *constant_view(program *p, const buffer *b, int rank, dim *const *d) {
+    constant *c = ARENA_NEW(p->arena, constant);
+    *c = *b->data;
+    c->rank = rank;
+    c->dims = ARENA_ARRAY(p->arena, int64_t, rank + 1);
+    for (int j = 0; j < rank; j++) c->dims[j] = dim_value(d[j]);
+    return program_constant(p, b->name, c);
+}
+
+static bool is_view_of(const buffer *v, const buffer *b) {
+    if (v->view_of == b) return true;
+    return v->role == BUF_CONST && b->role == BUF_CONST && v->dtype == b->dtype &&
+           b->data->kind == CONST_BYTES && v->data->data == b->data->data;
+}
+
 static buffer *joined_view(fuse *f, buffer *b, int axis) {
     dim *d[MAX_RANK];
     for (int j = 0, n = 0; j < b->rank; j++) {
@@ -235,11 +251,13 @@ static buffer *joined_view(fuse *f, buffer *b, int axis) {
     }
     for (int v = f->views.n - 1; v >= 0 && v >= f->views.n - 16; v--) {
         buffer *known = f->views.at[v];
-        bool same = known->view_of == b && known->rank == b->rank - 1;
+        bool same = is_view_of(known, b) && known->rank == b->rank - 1;
         for (int j = 0; same && j < known->rank; j++) same = known->dims[j] == d[j];
         if (same) return known;
     }
-    buffer *made = program_view(f->p, b, b->name, b->rank - 1, d);
+    bool bytes = b->role == BUF_CONST && b->data->kind == CONST_BYTES;
+    buffer *made =
+        bytes ? constant_view(f->p, b, b->rank - 1, d) : program_view(f->p, b, b->name, b->rank - 1, d);
     VEC_PUSH(f->p->arena, &f->views, made);
     return made;
 }
