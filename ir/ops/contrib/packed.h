@@ -1,0 +1,23 @@
+// Weights that ONNX Runtime's operators take as bytes with several elements in each.
+#ifndef ONNXC_IR_OPS_CONTRIB_PACKED_H
+#define ONNXC_IR_OPS_CONTRIB_PACKED_H
+#include "ir/ops/decompose.h"
+
+// The unsigned elements of `bits` bits (1, 2, 4, 8) that the bytes v hold, lowest bits first, with these sizes (as of
+// Reshape). A constant keeps its bytes and is reinterpreted; elements that the run provides become bytes of their own.
+value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes);
+value *from_float(node *n, value *v, dtype t);             // the floats v as type t
+value *insert_bytes(node *n, const uint8_t *v, int count); // constant uint8[count]
+
+// A matrix of weights, rows x columns, quantised in blocks along its columns.
+typedef struct block_matrix {
+    int64_t rows, columns, block;
+    int bits;
+    value *weights, *scales;
+    value *zero;   // NULL: half of the range; bytes are packed, floats are not
+    value *groups; // the block of each column; NULL: in order
+} block_matrix;
+// The matrix as floats, and x * its transpose.
+value *dequantised(node *n, const block_matrix *m);
+value *product_with(node *n, value *x, const block_matrix *m);
+#endif
