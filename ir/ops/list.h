@@ -295,6 +295,7 @@ OP(microsoft_RotaryEmbedding)
 OP(microsoft_SparseAttention)
 
 // com.microsoft: quantised weights, quantised operators.
+OP(microsoft_GatherBlockQuantized)
 OP(microsoft_MatMulNBits)
 
 // com.microsoft: operators that ONNX Runtime's optimizer saves, and com.microsoft.nchwc.

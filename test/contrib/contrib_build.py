@@ -70,6 +70,14 @@ def onnx_type(case, i):
     return helper.np_dtype_to_tensor_dtype(value.dtype)
 
 
+def stored_bytes(value):
+    """As ONNX has them: two elements of four bits in a byte."""
+    if value.dtype not in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.float4_e2m1fn):
+        return value.tobytes()
+    codes = np.append(value.reshape(-1).view(np.uint8) & 15, np.uint8(0))
+    return (codes[:-1:2] | codes[1::2] << 4).tobytes()
+
+
 def names_of(case):
     wanted = [f"y{i}" for i in range(case.outputs)] if isinstance(case.outputs, int) else case.outputs
     return [f"x{i}" if v is not None else "" for i, v in enumerate(case.inputs)], wanted
@@ -92,7 +100,7 @@ def make_model(domain, name, case, outputs, constants):
         if value is None:
             continue
         if i in constants:
-            held.append(helper.make_tensor(ins[i], onnx_type(case, i), value.shape, value.tobytes(), raw=True))
+            held.append(helper.make_tensor(ins[i], onnx_type(case, i), value.shape, stored_bytes(value), raw=True))
         else:
             infos.append(helper.make_tensor_value_info(ins[i], onnx_type(case, i), value.shape))
     wanted = [n for n in outs if n]

@@ -68,3 +68,64 @@ def matmul_nbits(dice):
     if dice.random() < 0.2:  # here ONNX Runtime rounds A to bytes; a higher accuracy is as good
         case.asked, case.attributes = attributes, {**attributes, "accuracy_level": 4}
     return case
+
+
+SMALL_FLOATS = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz,
+                ml_dtypes.float4_e2m1fn)
+
+
+def gather_indices(dice, size):
+    """A few of them out of range: their rows are zeros."""
+    return numbers(dice, -size - (dice.random() < 0.3), size + (dice.random() < 0.3), *pick(dice, (), (1,), (5,), (2, 3)),
+                   dtype=pick(dice, np.int32, np.int64))
+
+
+def gather_bytes(dice):
+    bits, block = pick(dice, 2, 4, 8), pick(dice, 16, 32, 64)
+    lead = pick(dice, (5,), (1,), (7, 2), (3, 1, 4))
+    columns = pick(dice, block, 2 * block, block + 8, 8, 3 * block)
+    shape, blocks = (*lead, columns), -(-columns // block)
+    data = numbers(dice, 0, 256, *lead, columns * bits // 8, dtype=np.uint8)
+    scales = floats(dice, *lead, blocks, dtype=pick(dice, np.float32, np.float16))
+    zero = numbers(dice, 0, 256, *lead, -(-blocks * bits // 8), dtype=np.uint8)
+    last = len(shape) - 1
+    attributes = {"bits": bits, "block_size": block, "quantize_axis": pick(dice, last, -1), **pick(dice, {}, {"gather_axis": 0})}
+    inputs = [data, gather_indices(dice, lead[0]), scales, maybe(dice, zero)]
+    return Case(inputs, attributes, constants=held(pick(dice, (0, 2, 3), (0, 2, 3), ()), inputs))
+
+
+def held(constants, inputs):
+    return tuple(i for i in constants if i < len(inputs) and inputs[i] is not None)
+
+
+def nibbles(dice, dtype, *shape):
+    return numbers(dice, *((-8, 8) if dtype is ml_dtypes.int4 else (0, 16)), *shape).astype(dtype)
+
+
+def gather_nibbles(dice):
+    dtype, block = pick(dice, ml_dtypes.int4, ml_dtypes.uint4), pick(dice, 16, 32)
+    shape = [pick(dice, 1, 3, 5, 32) for _ in range(pick(dice, 1, 2, 3))]
+    quantize, gather = dice.integers(len(shape)), dice.integers(len(shape))
+    shape[quantize] = pick(dice, block, 2 * block, block + 3, 5)
+    sizes = [-(-d // block) if i == quantize else d for i, d in enumerate(shape)]
+    attributes = {"block_size": block, "quantize_axis": int(quantize), "gather_axis": int(pick(dice, gather, gather - len(shape)))}
+    inputs = [nibbles(dice, dtype, *shape), gather_indices(dice, shape[gather]),
+              floats(dice, *sizes, dtype=pick(dice, np.float32, np.float16)), maybe(dice, nibbles(dice, dtype, *sizes))]
+    return Case(inputs, attributes, constants=held(pick(dice, (0, 2, 3), (0, 3)), inputs))
+
+
+def gather_floats(dice):
+    dtype, block = pick(dice, *SMALL_FLOATS), pick(dice, 0, 16, 32)
+    shape = [pick(dice, 1, 3, 5, 32) for _ in range(pick(dice, 1, 2, 3))]
+    quantize, gather = dice.integers(len(shape)), dice.integers(len(shape))
+    shape[quantize] = pick(dice, 16, 32, 35, 5)
+    sizes = [-(-d // (block or d)) if i == quantize else pick(dice, d, d, 1) for i, d in enumerate(shape)]
+    attributes = {"block_size": block, "quantize_axis": int(quantize), "gather_axis": int(gather)}
+    inputs = [floats(dice, *shape).astype(dtype), gather_indices(dice, shape[gather]),
+              floats(dice, *sizes, dtype=pick(dice, np.float32, np.float16))]
+    return Case(inputs, attributes, constants=pick(dice, (0, 2), (0,)))
+
+
+@op("GatherBlockQuantized", count=60)
+def gather_block_quantized(dice):
+    return pick(dice, gather_bytes, gather_nibbles, gather_floats)(dice)

@@ -60,12 +60,15 @@ value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes) {
     return reshaped(n, each, rank, sizes);
 }
 
-// The first `wants` columns of rows x has. Slice takes no elements of less than a byte, so a constant is cut here.
-static value *without_padding(node *n, value *v, int64_t has, int64_t wants) {
-    if (has == wants) return v;
+// Slice takes no elements of less than a byte, so a constant of them is cut here.
+value *first_of_rows(node *n, value *v, int64_t wants) {
     const constant *c = v->constant;
-    if (!c || dtype_bits(c->elem) >= 8) return sliced(n, v, 1, 0, wants);
-    constant *made = constant_new(infer_arena(n), c->elem, 2, (int64_t[]){c->dims[0], wants});
+    int64_t has = c && c->rank ? c->dims[c->rank - 1] : -1;
+    if (has == wants) return v;
+    if (!c || dtype_bits(c->elem) >= 8) return sliced(n, v, -1, 0, wants);
+    int64_t dims[MAX_RANK];
+    for (int i = 0; i < c->rank; i++) dims[i] = i == c->rank - 1 ? wants : c->dims[i];
+    constant *made = constant_new(infer_arena(n), c->elem, c->rank, dims);
     for (int64_t i = 0; i < made->count; i++)
         dtype_store_int(c->elem, (void *)made->data, i, constant_int(c, i / wants * has + i % wants));
     return insert_constant(n, made);
@@ -84,7 +87,7 @@ static value *zero_points(node *n, const block_matrix *m, dtype t) {
     if (has_float_zero(m)) return reshaped(n, m->zero, 2, (int64_t[]){m->rows, blocks});
     int64_t stored = (blocks + per_byte - 1) / per_byte * per_byte;
     value *all = unpacked(n, m->zero, m->bits, 2, (int64_t[]){m->rows, stored});
-    return cast_to(n, without_padding(n, all, stored, blocks), t);
+    return cast_to(n, stored == blocks ? all : first_of_rows(n, all, blocks), t);
 }
 
 // v of rows x blocks for each column.
@@ -112,7 +115,7 @@ static value *dequantised_groups(node *n, const block_matrix *m, value *scales) 
     value *w = unpacked(n, m->weights, m->bits, 2, (int64_t[]){m->rows, stored});
     dtype t = w->constant ? w->constant->elem : DT_U8;
     value *zero = zero_points(n, m, t);
-    w = without_padding(n, w, stored, m->columns);
+    if (stored != m->columns) w = first_of_rows(n, w, m->columns);
     scales = of_groups(n, m, scales);
     if (m->zero) zero = of_groups(n, m, zero);
     if (!has_float_zero(m)) return from_integer_zero(n, w, scales, cast_to(n, zero, t), 1);

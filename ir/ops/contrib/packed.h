@@ -6,6 +6,8 @@
 // The unsigned elements of `bits` bits (1, 2, 4, 8) that the bytes v hold, lowest bits first, with these sizes (as of
 // Reshape). A constant keeps its bytes and is reinterpreted; elements that the run provides become bytes of their own.
 value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes);
+// The first `wants` elements along the last axis.
+value *first_of_rows(node *n, value *v, int64_t wants);
 value *from_float(node *n, value *v, dtype t);             // the floats v as type t
 value *insert_bytes(node *n, const uint8_t *v, int count); // constant uint8[count]
 
