@@ -295,8 +295,23 @@ OP(microsoft_RotaryEmbedding)
 OP(microsoft_SparseAttention)
 
 // com.microsoft: quantised weights, quantised operators.
+OP(microsoft_DequantizeLinear)
 OP(microsoft_GatherBlockQuantized)
 OP(microsoft_MatMulNBits)
+OP(microsoft_MulInteger)
+OP(microsoft_QLinearAdd)
+OP(microsoft_QLinearAveragePool)
+OP(microsoft_QLinearConcat)
+OP(microsoft_QLinearConv)
+OP(microsoft_QLinearGlobalAveragePool)
+OP(microsoft_QLinearLeakyRelu)
+OP(microsoft_QLinearMul)
+OP(microsoft_QLinearReduceMean)
+OP(microsoft_QLinearSigmoid)
+OP(microsoft_QLinearSoftmax)
+OP(microsoft_QLinearWhere)
+OP(microsoft_QuantizeLinear)
+OP(microsoft_ReduceSumInteger)
 
 // com.microsoft: operators that ONNX Runtime's optimizer saves, and com.microsoft.nchwc.
 OP(microsoft_FusedMatMul)

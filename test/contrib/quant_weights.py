@@ -1,4 +1,6 @@
 """Weights quantised in blocks."""
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 from contrib_build import Case, floats, maybe, numbers, op, pick
@@ -66,7 +68,7 @@ def matmul_nbits(dice):
     if dtype == ml_dtypes.bfloat16 or (dtype == np.float16 and bits == 8) or groups is not None:
         case.expected = nbits_product(*inputs, **attributes)
     if dice.random() < 0.2:  # here ONNX Runtime rounds A to bytes; a higher accuracy is as good
-        case.asked, case.attributes = attributes, {**attributes, "accuracy_level": 4}
+        case = replace(case, asked=case, attributes={**attributes, "accuracy_level": 4})
     return case
 
 
