@@ -3,37 +3,8 @@
 // Real values are (x - zero) * scale. ONNX Runtime rounds to an integer sometimes before it adds the zero point and sometimes
 // after, which differs for ties; each operator here rounds as ONNX Runtime does on x86. Its kernels for Arm work with integers
 // and may differ by one step in the result.
-#include "ir/ops/decompose.h"
+#include "ir/ops/contrib/quantity.h"
 #include <string.h>
-
-typedef struct quantity {
-    value *scale, *zero; // scalars; zero NULL: 0
-} quantity;
-
-static value *scalar(node *n, value *v) {
-    if (!v || v->type.rank == 0) return v;
-    return reshaped(n, v, 0, NULL);
-}
-
-static quantity quantity_at(node *n, int scale, int zero) {
-    return (quantity){scalar(n, node_in(n, scale)), scalar(n, node_in(n, zero))};
-}
-
-static value *real_of(node *n, value *x, quantity q) {
-    return NODE(n, "DequantizeLinear", x, q.scale, q.zero);
-}
-
-static value *type_zero(node *n, dtype t) { return insert_scalar(n, t, 0); }
-
-// saturate(round(v / scale) + zero)
-static value *stored(node *n, value *v, quantity q, dtype t) {
-    return NODE(n, "QuantizeLinear", v, q.scale, q.zero ? q.zero : type_zero(n, t));
-}
-
-// saturate(round(v) + zero)
-static value *rounded(node *n, value *v, value *zero, dtype t) {
-    return stored(n, v, (quantity){insert_scalar(n, DT_F32, 1), zero}, t);
-}
 
 static value *zero_as(node *n, quantity q, dtype t) {
     return q.zero ? cast_to(n, q.zero, t) : insert_scalar(n, t, 0);
