@@ -1,0 +1,118 @@
+"""Mixtures of experts."""
+import numpy as np
+from contrib_build import Case, floats, maybe, numbers, op, pick
+from quant_weights import unpacked
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def activated(name, h, fusion, gate, *, activation_alpha=1.0, activation_beta=0.0, swiglu_limit=np.inf):
+    if name == "swiglu":
+        g, l = (h[..., ::2], h[..., 1::2]) if fusion == 1 else np.split(h, 2, -1) if fusion == 2 else (h, gate)
+        g, l = np.minimum(g, swiglu_limit), np.clip(l, -swiglu_limit, swiglu_limit)
+        return g / (1 + np.exp(-activation_alpha * g)) * (l + activation_beta)
+    h = {"relu": lambda v: np.maximum(v, 0), "identity": lambda v: v, "silu": lambda v: v / (1 + np.exp(-v)),
+         "gelu": lambda v: 0.5 * v * (1 + np.tanh(0.7978845608 * (v + 0.044715 * v**3)))}[name](h)
+    return h if gate is None else h * gate
+
+
+def mixture(x, router, layers, mixing=None, *, k=1, activation_type="relu", normalize_routing_weights=0, swiglu_fusion=0, **options):
+    """layers: weights and bias of fc1, fc2, fc3 (None where there is none)."""
+    tokens = x.reshape(-1, x.shape[-1]).astype(np.float64)
+    p = softmax(router.astype(np.float64))
+    rows = []
+    for i, token in enumerate(tokens):
+        chosen = np.argsort(-p[i], kind="stable")[:k]
+        weights = (p if mixing is None else mixing.astype(np.float64))[i, chosen]
+        weights = weights / weights.sum() if normalize_routing_weights else weights
+        def product(layer, v, e):
+            return None if layer[0] is None else layer[0][e] @ v + (0 if layer[1] is None else layer[1][e])
+        total = 0
+        for e, weight in zip(chosen, weights):
+            h = activated(activation_type, product(layers[0], token, e), swiglu_fusion, product(layers[2], token, e), **options)
+            total = total + weight * product(layers[1], h, e)
+        rows.append(total)
+    return np.stack(rows).reshape(x.shape).astype(x.dtype) if rows else x
+
+
+def drawn_options(dice):
+    attributes = {"activation_type": pick(dice, "relu", "gelu", "silu", "identity", "swiglu", "swiglu"),
+                  **pick(dice, {}, {"normalize_routing_weights": 0}, {"normalize_routing_weights": 1}), **pick(dice, {}, {"k": 1}, {"k": 2}, {"k": 3})}
+    if attributes["activation_type"] == "swiglu":
+        attributes["swiglu_fusion"] = pick(dice, 0, 1, 1, 1, 2)
+        attributes.update(pick(dice, {}, {"activation_alpha": 1.702, "activation_beta": 1.0}))
+        attributes.update(pick(dice, {}, {"swiglu_limit": 1.5}))
+    return attributes
+
+
+def gated(attributes, dice):
+    return attributes.get("swiglu_fusion") == 0 if attributes["activation_type"] == "swiglu" else dice.random() < 0.2
+
+
+@op("MoE")
+def moe(dice):
+    tokens, hidden, inner, count = pick(dice, (5,), (1,), (2, 3), (1, 1)), pick(dice, 4, 16, 33), pick(dice, 8, 17), pick(dice, 3, 4, 8)
+    attributes = drawn_options(dice)
+    gate = gated(attributes, dice)
+    width = inner * (2 if attributes.get("swiglu_fusion") else 1)
+    inputs = [floats(dice, *tokens, hidden), floats(dice, int(np.prod(tokens)), count), floats(dice, count, width, hidden, scale=0.3),
+              maybe(dice, floats(dice, count, width)), floats(dice, count, hidden, inner, scale=0.3), maybe(dice, floats(dice, count, hidden)),
+              floats(dice, count, inner, hidden, scale=0.3) if gate else None, maybe(dice, floats(dice, count, inner)) if gate else None]
+    while inputs[-1] is None:
+        inputs.pop()
+    case = Case(inputs, attributes, constants=tuple(i for i in range(2, len(inputs)) if inputs[i] is not None) if dice.random() < 0.7 else (),
+                rtol=1e-4, atol=1e-4)
+    if gate or attributes.get("swiglu_fusion") == 2:  # ONNX Runtime's CPU provider lacks these
+        layers = [(inputs + [None] * 2)[i:i + 2] for i in (2, 4, 6)]
+        case.expected = [mixture(*inputs[:2], layers, **attributes)]
+    return case
+
+
+def quantised(dice, bits, block, count, columns, rows, dtype):
+    """Weights, scales, zero points, and the floats that they stand for."""
+    w = numbers(dice, 0, 256, count, columns, rows * bits // 8, dtype=np.uint8)
+    per = (rows // block,) if block else ()
+    scales = (dice.random((count, columns, *per)) * 2.0**-bits * 0.3).astype(dtype)
+    packed = (count, columns, -(-rows // block * bits // 8)) if block else (count, -(-columns * bits // 8))
+    packed = (count, columns, -(-(rows // block) * bits // 8)) if block else packed
+    zero = maybe(dice, numbers(dice, 0, 256, *packed, dtype=np.uint8))
+    z = np.full((count, columns, 1), 2.0 ** (bits - 1)) if zero is None else (
+        unpacked(zero, bits)[..., :scales.shape[-1]].astype(np.float64).reshape(count, columns, -1))
+    s = scales.astype(np.float64).reshape(count, columns, -1)
+    spread = rows // s.shape[-1]
+    real = (unpacked(w, bits) - np.repeat(z, rows // z.shape[-1], -1)) * np.repeat(s, spread, -1)
+    return w, scales, zero, real
+
+
+@op("QMoE")
+def qmoe(dice):
+    tokens, count, dtype = pick(dice, (5,), (1,), (2, 3), (1, 1)), pick(dice, 3, 4, 8), pick(dice, np.float32, np.float32, np.float16)
+    hidden, inner, block, bits = pick(dice, 32, 64), pick(dice, 32, 96), pick(dice, None, 16, 32), pick(dice, 2, 4, 4, 8)
+    attributes = drawn_options(dice)
+    gate = gated(attributes, dice)
+    width = inner * (2 if attributes.get("swiglu_fusion") else 1)
+    if block:
+        attributes["block_size"] = block
+    if bits != 4 or dice.random() < 0.5:
+        attributes["expert_weight_bits"] = bits
+    layers = [quantised(dice, bits, block, count, width, hidden, dtype), quantised(dice, bits, block, count, hidden, inner, dtype),
+              quantised(dice, bits, block, count, inner, hidden, dtype) if gate else (None,) * 4]
+    biases = [maybe(dice, floats(dice, count, n, dtype=dtype)) for n in (width, hidden, inner)]
+    biases[2] = biases[2] if gate else None
+    rows = int(np.prod(tokens))
+    mixing = maybe(dice, dice.random((rows, count)).astype(dtype), 0.25)
+    inputs = [floats(dice, *tokens, hidden, dtype=dtype), floats(dice, rows, count, dtype=dtype)]
+    for layer, bias in zip(layers, biases):
+        inputs += [layer[0], layer[1], bias]
+    inputs += [layer[2] for layer in layers] + [mixing]
+    while inputs[-1] is None:
+        inputs.pop()
+    options = {k: v for k, v in attributes.items() if k not in ("block_size", "expert_weight_bits")}
+    if mixing is None:  # the softmax of the k largest
+        options["normalize_routing_weights"] = 1
+    expected = [mixture(*inputs[:2], [(layer[3], bias) for layer, bias in zip(layers, biases)], mixing, **options)]
+    constants = tuple(i for i in range(2, 14) if i < len(inputs) and inputs[i] is not None)
+    return Case(inputs, attributes, constants=constants, rtol=1e-3, atol=1e-3 if dtype == np.float32 else 1e-2, expected=expected)
