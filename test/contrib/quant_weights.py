@@ -131,3 +131,80 @@ def gather_floats(dice):
 @op("GatherBlockQuantized", count=60)
 def gather_block_quantized(dice):
     return pick(dice, gather_bytes, gather_nibbles, gather_floats)(dice)
+
+
+def projection(dice, rows, columns, block, bits, dtype):
+    """Weights, scales, bias, and the floats that the weights stand for. There is no CPU kernel: the document says what is right."""
+    blocks = -(-columns // block)
+    b = numbers(dice, 0, 256, rows, blocks, block * bits // 8, dtype=np.uint8)
+    scales = (dice.random((rows, blocks)) * 2.0**-bits).astype(dtype)
+    return [b, scales, maybe(dice, floats(dice, rows, dtype=dtype))], nbits_matrix(b, scales, None, None, rows, columns, block, bits)
+
+
+def normalised(dice, columns, dtype, epsilon, always):
+    shape = (*leading(dice), columns)
+    a, skip, scale = (floats(dice, *s, dtype=dtype) for s in (shape, shape, (columns,)))
+    if not always and dice.random() < 0.3:
+        return [a, None, None], a, a
+    skip = maybe(dice, skip)
+    total = a if skip is None else a + skip
+    x = total.astype(np.float64)
+    x = x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * scale.astype(np.float64)
+    return [a, skip, scale], total, x.astype(dtype)
+
+
+def projected(x, layer):
+    (_, _, bias), matrix = layer
+    return x.astype(np.float64) @ matrix.T + (0 if bias is None else bias.astype(np.float64))
+
+
+def fused(dice):
+    block, bits, dtype = pick(dice, 16, 32), pick(dice, 2, 4, 4, 8), pick(dice, np.float32, np.float16)
+    columns, epsilon = pick(dice, block, 3 * block, block + 5), pick(dice, 1e-6, 1e-3)
+    attributes = {"K": columns, "block_size": block, "epsilon": epsilon, **({} if bits == 4 else {"bits": bits})}
+    return block, bits, dtype, columns, epsilon, attributes
+
+
+def fused_case(dice, inputs, attributes, outputs, expected):
+    wanted = [f"y{i}" for i in range(outputs)]
+    if inputs[1] is None or dice.random() < 0.5:
+        wanted, expected = wanted[:-1], expected[:-1]
+    half = inputs[0].dtype == np.float16
+    return Case(inputs, attributes, outputs=wanted, constants=tuple(i for i, v in enumerate(inputs) if i > 1 and v is not None), expected=expected,
+                rtol=1e-2 if half else 1e-3, atol=2e-2 if half else 1e-4)
+
+
+@op("MatMulNBitsMlp")
+def matmul_nbits_mlp(dice):
+    block, bits, dtype, columns, epsilon, attributes = fused(dice)
+    rows, name = pick(dice, 1, 16, 33), pick(dice, "silu", "relu")
+    front, total, x = normalised(dice, columns, dtype, epsilon, False)
+    gate, up = (projection(dice, rows, columns, block, bits, dtype) for _ in range(2))
+    g = projected(x, gate)
+    y = (np.maximum(g, 0) if name == "relu" else g / (1 + np.exp(-g))) * projected(x, up)
+    return fused_case(dice, [*front, *gate[0], *up[0]], {**attributes, "N": rows, "activation": name}, 2, [y.astype(dtype), total])
+
+
+@op("MatMulNBitsQkv")
+def matmul_nbits_qkv(dice):
+    block, bits, dtype, columns, epsilon, attributes = fused(dice)
+    rows = [pick(dice, 1, 16, 33), pick(dice, 4, 8)]
+    front, total, x = normalised(dice, columns, dtype, epsilon, True)
+    layers = [projection(dice, n, columns, block, bits, dtype) for n in (*rows, rows[1])]
+    expected = [projected(x, layer).astype(dtype) for layer in layers]
+    inputs = front + [v for layer in layers for v in layer[0]]
+    return fused_case(dice, inputs, {**attributes, "Nq": rows[0], "Nkv": rows[1]}, 4, [*expected, total])
+
+
+@op("MatMulFpQ4")
+def matmul_fpq4(dice):
+    kind = pick(dice, 0, 1, 2)
+    block, columns, rows = 64 if kind == 2 else 32, pick(dice, 1, 32, 33, 64, 96, 130), pick(dice, 1, 3, 16, 33)
+    blocks = rows * -(-columns // block)
+    parts = [(dice.random((blocks, 1)) / 16).astype(np.float32).view(np.uint8)]
+    if kind == 1:
+        parts.append(numbers(dice, 0, 16, blocks, 1, dtype=np.uint8))
+    data = np.concatenate([*parts, numbers(dice, 0, 256, blocks, block // 2, dtype=np.uint8)], 1).reshape(-1)
+    attributes = pick(dice, {}, {"blk_quant_type": 1}) if kind == 1 else {"blk_quant_type": kind}
+    inputs = [floats(dice, *(leading(dice) or (1,)), columns), data, np.array([columns, rows], np.int64)]
+    return Case(inputs, attributes, constants=(1, 2), rtol=1e-3, atol=1e-4)

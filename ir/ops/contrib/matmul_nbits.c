@@ -1,6 +1,7 @@
-// Products with weights quantised in blocks: MatMulNBits. Sums are floats whatever the element type is; the accuracy that
+// Products with weights quantised in blocks: MatMulNBits and its fusions with what comes before and after it. Sums are floats whatever the element type is; the accuracy that
 // a model asks for (accuracy_level) is a minimum and changes nothing.
 #include "ir/ops/contrib/packed.h"
+#include <string.h>
 
 static void check_count(const node *n, int i, int64_t count) {
     const type *t = infer_in(n, i);
@@ -12,47 +13,92 @@ static void check_count(const node *n, int i, int64_t count) {
 }
 
 // The block of each column, where that is not just column / block_size.
-static value *block_order(node *n, const block_matrix *m) {
-    value *groups = node_in(n, 4);
+static value *block_order(const block_matrix *m, value *groups) {
     if (!groups || !groups->constant) return groups;
     for (int64_t j = 0; j < m->columns && j < groups->constant->count; j++)
         if (constant_int(groups->constant, j) != j / m->block) return groups;
     return NULL;
 }
 
-static block_matrix matrix_of(node *n) {
-    block_matrix m = {.rows = node_int(n, "N", 0),
+// rows x K, in input `weights` with the scales behind it; zero: the input with zero points, -1: there is none.
+static block_matrix matrix_at(node *n, int64_t rows, int weights, int zero) {
+    block_matrix m = {.rows = rows,
                       .columns = node_int(n, "K", 0),
                       .block = node_int(n, "block_size", 0),
                       .bits = (int)node_int(n, "bits", 4),
-                      .weights = n->in[1],
-                      .scales = n->in[2],
-                      .zero = node_in(n, 3)};
+                      .weights = n->in[weights],
+                      .scales = n->in[weights + 1],
+                      .zero = zero < 0 ? NULL : node_in(n, zero)};
     if (m.bits != 2 && m.bits != 4 && m.bits != 8)
         infer_error(n, "attribute bits is %d; it must be 2, 4 or 8", m.bits);
     if (m.rows < 0 || m.columns < 0 || m.block < 16 || (m.block & (m.block - 1)))
         infer_error(n, "N is %lld, K is %lld, block_size is %lld; it must be a power of two, at least 16",
                     (long long)m.rows, (long long)m.columns, (long long)m.block);
-    if (node_int(n, "weight_prepacked", 0))
-        infer_error(
-            n,
-            "attribute weight_prepacked is %lld: weights in the layout of a GPU's library cannot be read; "
-            "write the model without prepacking",
-            (long long)node_int(n, "weight_prepacked", 0));
     int64_t blocks = (m.columns + m.block - 1) / m.block;
-    check_count(n, 1, m.rows * blocks * m.block * m.bits / 8);
-    check_count(n, 2, m.rows * blocks);
-    if (m.zero) check_count(n, 3, m.rows * (m.zero->type.elem == DT_U8 ? (blocks * m.bits + 7) / 8 : blocks));
-    m.groups = block_order(n, &m);
+    check_count(n, weights, m.rows * blocks * m.block * m.bits / 8);
+    check_count(n, weights + 1, m.rows * blocks);
+    if (m.zero)
+        check_count(n, zero, m.rows * (m.zero->type.elem == DT_U8 ? (blocks * m.bits + 7) / 8 : blocks));
     return m;
 }
 
-// y = a * dequantised(b)' + bias
+// x * dequantised(b)' + bias, as floats
+static value *product(node *n, value *x, const block_matrix *m, value *bias) {
+    value *y = product_with(n, x, m);
+    return bias ? NODE(n, "Add", y, cast_to(n, bias, DT_F32)) : y;
+}
+
 static void matmul_nbits_decompose(node *n) {
-    block_matrix m = matrix_of(n);
-    value *y = product_with(n, n->in[0], &m), *bias = node_in(n, 5);
-    if (bias) y = NODE(n, "Add", y, cast_to(n, bias, DT_F32));
-    give_output(n, 0, from_float(n, y, infer_in(n, 0)->elem));
+    if (node_int(n, "weight_prepacked", 0))
+        infer_error(n,
+                    "attribute weight_prepacked is %lld: weights in the layout of a GPU's library cannot be "
+                    "read; write the model without prepacking",
+                    (long long)node_int(n, "weight_prepacked", 0));
+    block_matrix m = matrix_at(n, node_int(n, "N", 0), 1, 3);
+    m.groups = block_order(&m, node_in(n, 4));
+    give_output(n, 0, from_float(n, product(n, n->in[0], &m, node_in(n, 5)), infer_in(n, 0)->elem));
+}
+
+// ---- Several products of one normalised input
+
+// RMSNormalization(a + skip) * scale; *sum is what it normalises.
+static value *normalised(node *n, value **sum) {
+    value *scale = node_in(n, 2), *skip = node_in(n, 1);
+    *sum = skip ? NODE(n, "Add", n->in[0], skip) : n->in[0];
+    if (!scale) return *sum;
+    return with_float(NODE(n, "RMSNormalization", *sum, scale), "epsilon", node_float(n, "epsilon", 1e-5f));
+}
+
+static void give_sum(node *n, int i, value *sum) {
+    if (node_out(n, i)) give_output(n, i, NODE(n, "Identity", sum));
+}
+
+// activation(x * gate' + bias) * (x * up' + bias)
+static void matmul_nbits_mlp_decompose(node *n) {
+    const char *name = node_string(n, "activation", "");
+    dtype t = infer_in(n, 0)->elem;
+    value *sum, *x = normalised(n, &sum), *active;
+    block_matrix gate = matrix_at(n, node_int(n, "N", 0), 3, -1),
+                 up = matrix_at(n, node_int(n, "N", 0), 6, -1);
+    value *g = product(n, x, &gate, node_in(n, 5)), *u = product(n, x, &up, node_in(n, 8));
+    if (strcmp(name, "silu") == 0) active = with_float(NODE(n, "Swish", g), "alpha", 1);
+    else if (strcmp(name, "gelu") == 0) active = NODE(n, "Gelu", g);
+    else if (strcmp(name, "relu") == 0) active = NODE(n, "Relu", g);
+    else infer_error(n, "attribute activation is '%s'; it must be silu, gelu or relu", name);
+    give_sum(n, 1, sum);
+    give_output(n, 0, from_float(n, NODE(n, "Mul", active, u), t));
+}
+
+static void matmul_nbits_qkv_decompose(node *n) {
+    dtype t = infer_in(n, 0)->elem;
+    value *sum, *x = normalised(n, &sum);
+    give_sum(n, 3, sum);
+    for (int i = 0; i < 3; i++) {
+        block_matrix m = matrix_at(n, node_int(n, i ? "Nkv" : "Nq", 0), 3 + 3 * i, -1);
+        give_output(n, i, from_float(n, product(n, x, &m, node_in(n, 5 + 3 * i)), t));
+    }
 }
 
 MICROSOFT_OP(MatMulNBits, matmul_nbits_decompose);
+MICROSOFT_OP(MatMulNBitsMlp, matmul_nbits_mlp_decompose);
+MICROSOFT_OP(MatMulNBitsQkv, matmul_nbits_qkv_decompose);
