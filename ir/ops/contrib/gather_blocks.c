@@ -26,11 +26,10 @@ static table table_of(node *n) {
     if (t.bits != 2 && t.bits != 4 && t.bits != 8)
         infer_error(n, "attribute bits is %d; it must be 2, 4 or 8", t.bits);
     if (t.quantize != t.rank - 1 || t.gather == t.quantize)
-        infer_error(
-            n,
-            "axis %d is quantised and axis %d is gathered of %d; bytes are packed along the last axis, which "
-            "must be the quantised one",
-            t.quantize, t.gather, t.rank);
+        infer_error(n,
+                    "gather_axis is %d and quantize_axis is %d; packed bytes need the last axis (%d) "
+                    "quantised and another one gathered",
+                    t.gather, t.quantize, t.rank - 1);
     return t;
 }
 

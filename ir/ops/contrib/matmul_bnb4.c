@@ -40,9 +40,10 @@ static void matmul_bnb4_decompose(node *n) {
     int64_t kind = node_int(n, "quant_type", 0), count = rows * columns,
             blocks = block > 0 ? (count + block - 1) / block : 0;
     if ((kind != 0 && kind != 1) || rows <= 0 || columns <= 0 || block < 16)
-        infer_error(
-            n, "N is %lld, K is %lld, block_size is %lld, quant_type is %lld; it must be 0 (FP4) or 1 (NF4)",
-            (long long)rows, (long long)columns, (long long)block, (long long)kind);
+        infer_error(n,
+                    "N is %lld, K is %lld, block_size is %lld, quant_type is %lld; block_size must be at "
+                    "least 16, quant_type 0 (FP4) or 1 (NF4)",
+                    (long long)rows, (long long)columns, (long long)block, (long long)kind);
     value *codes = unpacked(n, swapped(n, n->in[1]), 4, 1, (int64_t[]){-1});
     value *w = NODE(n, "Gather", table_of(n, kind), cast_to(n, codes, DT_I32));
     int64_t has = (count + 1) / 2 * 2, pads[] = {0, blocks * block - has};
