@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
-from contrib_build import Case, floats, maybe, numbers, op, pick
+from contrib_build import Case, answer, floats, maybe, numbers, op, pick
 
 
 def leading(dice):
@@ -88,12 +88,16 @@ def gather_bytes(dice):
     columns = pick(dice, block, 2 * block, block + 8, 8, 3 * block)
     shape, blocks = (*lead, columns), -(-columns // block)
     data = numbers(dice, 0, 256, *lead, columns * bits // 8, dtype=np.uint8)
-    scales = floats(dice, *lead, blocks, dtype=pick(dice, np.float32, np.float16))
+    scales = floats(dice, *lead, blocks, dtype=pick(dice, np.float32, np.float16, ml_dtypes.bfloat16))
     zero = numbers(dice, 0, 256, *lead, -(-blocks * bits // 8), dtype=np.uint8)
     last = len(shape) - 1
     attributes = {"bits": bits, "block_size": block, "quantize_axis": pick(dice, last, -1), **pick(dice, {}, {"gather_axis": 0})}
     inputs = [data, gather_indices(dice, lead[0]), scales, maybe(dice, zero)]
-    return Case(inputs, attributes, constants=held(pick(dice, (0, 2, 3), (0, 2, 3), ()), inputs))
+    case = Case(inputs, attributes, constants=held(pick(dice, (0, 2, 3), (0, 2, 3), ()), inputs))
+    if scales.dtype == ml_dtypes.bfloat16:  # the CPU provider lacks it
+        wide = replace(case, inputs=[*inputs[:2], scales.astype(np.float32), inputs[3]])
+        case.expected = [answer("com.microsoft", "GatherBlockQuantized", wide)[0].astype(ml_dtypes.bfloat16)]
+    return case
 
 
 def held(constants, inputs):

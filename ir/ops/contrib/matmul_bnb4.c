@@ -37,13 +37,14 @@ static value *table_of(node *n, int64_t kind) {
 
 static void matmul_bnb4_decompose(node *n) {
     int64_t rows = node_int(n, "N", 0), columns = node_int(n, "K", 0), block = node_int(n, "block_size", 0);
-    int64_t kind = node_int(n, "quant_type", 0), count = rows * columns,
-            blocks = block > 0 ? (count + block - 1) / block : 0;
-    if ((kind != 0 && kind != 1) || rows <= 0 || columns <= 0 || block < 16)
+    int64_t kind = node_int(n, "quant_type", 0), count, blocks;
+    if ((kind != 0 && kind != 1) || rows <= 0 || columns <= 0 || block < 16 || rows > INT32_MAX ||
+        columns > INT32_MAX || block > INT32_MAX)
         infer_error(n,
                     "N is %lld, K is %lld, block_size is %lld, quant_type is %lld; block_size must be at "
                     "least 16, quant_type 0 (FP4) or 1 (NF4)",
                     (long long)rows, (long long)columns, (long long)block, (long long)kind);
+    count = rows * columns, blocks = (count + block - 1) / block;
     value *codes = unpacked(n, swapped(n, n->in[1]), 4, 1, (int64_t[]){-1});
     value *w = NODE(n, "Gather", table_of(n, kind), cast_to(n, codes, DT_I32));
     int64_t has = (count + 1) / 2 * 2, pads[] = {0, blocks * block - has};

@@ -31,10 +31,12 @@ static block_matrix matrix_at(node *n, int64_t rows, int weights, int zero) {
                       .zero = zero < 0 ? NULL : node_in(n, zero)};
     if (m.bits != 2 && m.bits != 4 && m.bits != 8)
         infer_error(n, "attribute bits is %d; it must be 2, 4 or 8", m.bits);
-    if (m.rows < 0 || m.columns < 0 || m.block < 16 || (m.block & (m.block - 1)))
-        infer_error(
-            n, "N is %lld, K is %lld, block_size is %lld; block_size must be a power of two, at least 16",
-            (long long)m.rows, (long long)m.columns, (long long)m.block);
+    if (m.rows < 0 || m.rows > INT32_MAX || m.columns < 0 || m.columns > INT32_MAX)
+        infer_error(n, "the weights have %lld rows of K = %lld elements; both must be numbers of 31 bits",
+                    (long long)m.rows, (long long)m.columns);
+    if (m.block < 16 || m.block > 1 << 24 || (m.block & (m.block - 1)))
+        infer_error(n, "attribute block_size is %lld; it must be a power of two from 16 to 2^24",
+                    (long long)m.block);
     int64_t blocks = (m.columns + m.block - 1) / m.block;
     check_count(n, weights, m.rows * blocks * m.block * m.bits / 8);
     check_count(n, weights + 1, m.rows * blocks);

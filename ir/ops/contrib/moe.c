@@ -142,14 +142,14 @@ static value *packed_zero(node *n, int i, int scales, int bits, int64_t block) {
 static linear quantised_linear(node *n, int weights, int zero, const char *bits_attribute) {
     if (!node_in(n, weights)) return (linear){0};
     int bits = (int)node_int(n, bits_attribute, node_int(n, "expert_weight_bits", 4));
-    int64_t block = node_int(n, "block_size", 0);
+    int64_t block = node_int(n, "block_size", 0) > 0 ? node_int(n, "block_size", 0) : 0;
     if (bits != 2 && bits != 4 && bits != 8)
         infer_error(n, "the weights of input %d have %d bits; it must be 2, 4 or 8", weights, bits);
     if (!node_in(n, weights + 1))
         infer_error(n, "input %d, the scales of input %d, is missing", weights + 1, weights);
     value *w = unpacked(n, n->in[weights], bits, 3, (int64_t[]){0, 0, -1}), *scales = n->in[weights + 1];
     value *z = packed_zero(n, zero, weights + 1, bits, block), *bias = node_in(n, weights + 2);
-    if (block > 0) {
+    if (block) {
         dtype t = w->constant ? w->constant->elem : DT_U8;
         z = z ? cast_to(n, z, t) : insert_scalar(n, t, 1 << (bits - 1));
         w = with_int(NODE(n, "DequantizeLinear", w, scales, z), "axis", 2);

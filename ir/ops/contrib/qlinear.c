@@ -136,6 +136,8 @@ static value *padded_mean(node *n, value *v, int rank) {
     const attr *pads = node_attr(n, "pads"), *strides = node_attr(n, "strides");
     int axes = rank - 2;
     int64_t all[2 * MAX_RANK] = {0}, zeros[MAX_RANK] = {0};
+    if ((pads && pads->n != 2 * axes) || (strides && strides->n != axes))
+        infer_error(n, "attributes pads and strides do not fit an input of rank %d", rank);
     for (int i = 0; i < axes; i++) {
         all[2 + i] = pads ? pads->ints[i] : 0;
         all[rank + 2 + i] = (pads ? pads->ints[axes + i] : 0) + (strides ? strides->ints[i] - 1 : 0);
@@ -172,6 +174,7 @@ static void qlinear_global_average_pool_decompose(node *n) {
     quantity x = quantity_at(n, 1, 2), y = quantity_at(n, 3, 4);
     int rank = infer_rank(n, 0), first = node_int(n, "channels_last", 0) ? 1 : 2;
     int64_t axes[MAX_RANK];
+    if (rank < 3) infer_error(n, "the input has rank %d; it must be at least 3", rank);
     for (int i = 0; i < rank - 2; i++) axes[i] = first + i;
     value *over = insert_ints(n, axes, rank - 2), *sizes = NODE(n, "Shape", n->in[0]);
     value *size = with_int(NODE(n, "ReduceProd", NODE(n, "Gather", sizes, over)), "keepdims", 0);
