@@ -1,7 +1,7 @@
 // Weights packed in bytes, as constants of 4 or 2 bits that are dequantised where they are read.
 //
 //   unpacked:    v[..., j] = (bytes[..., j / n] >> bits * (j % n)) & (2^bits - 1),  n = 8 / bits
-//   dequantised: Slice(DequantizeLinear(unpacked(weights), scales, unpacked(zero)), columns)
+//   product:     MatMul(Pad(x), Transpose(DequantizeLinear(unpacked(weights), scales, unpacked(zero))))
 #include "ir/ops/contrib/packed.h"
 #include <string.h>
 
@@ -122,21 +122,25 @@ static value *dequantised_groups(node *n, const block_matrix *m, value *scales) 
     return from_float_zero(n, m, reshaped(n, w, 3, (int64_t[]){m->rows, m->columns, 1}), scales, zero);
 }
 
-value *dequantised(node *n, const block_matrix *m) {
-    int64_t blocks = block_count(m), stored = blocks * m->block;
-    value *scales = reshaped(n, m->scales, 2, (int64_t[]){m->rows, blocks}), *w;
-    if (m->groups) return dequantised_groups(n, m, scales);
+// rows x (blocks * block): columns of the last block that are not the matrix's are there as well.
+static value *dequantised_blocks(node *n, const block_matrix *m, value *scales) {
+    int64_t blocks = block_count(m);
     if (has_float_zero(m)) {
-        w = unpacked(n, m->weights, m->bits, 3, (int64_t[]){m->rows, blocks, m->block});
-        w = from_float_zero(n, m, w, scales, zero_points(n, m, DT_F32));
-    } else {
-        w = unpacked(n, m->weights, m->bits, 2, (int64_t[]){m->rows, stored});
-        w = from_integer_zero(n, w, scales, zero_points(n, m, w->constant ? w->constant->elem : DT_U8),
-                              m->block);
+        value *w = unpacked(n, m->weights, m->bits, 3, (int64_t[]){m->rows, blocks, m->block});
+        return from_float_zero(n, m, w, scales, zero_points(n, m, DT_F32));
     }
-    return stored == m->columns ? w : sliced(n, w, 1, 0, m->columns);
+    value *w = unpacked(n, m->weights, m->bits, 2, (int64_t[]){m->rows, blocks * m->block});
+    return from_integer_zero(n, w, scales, zero_points(n, m, w->constant ? w->constant->elem : DT_U8),
+                             m->block);
 }
 
+// Zeros in x stand against the columns that fill the last block, so that all blocks have the same size.
 value *product_with(node *n, value *x, const block_matrix *m) {
-    return NODE(n, "MatMul", cast_to(n, x, DT_F32), transposed(n, dequantised(n, m), 2, (int64_t[]){1, 0}));
+    int64_t blocks = block_count(m), pads[] = {0, blocks * m->block - m->columns};
+    value *scales = reshaped(n, m->scales, 2, (int64_t[]){m->rows, blocks});
+    value *w = m->groups ? dequantised_groups(n, m, scales) : dequantised_blocks(n, m, scales);
+    x = cast_to(n, x, DT_F32);
+    if (pads[1] && !m->groups)
+        x = NODE(n, "Pad", x, insert_ints(n, pads, 2), NULL, insert_ints(n, (int64_t[]){-1}, 1));
+    return NODE(n, "MatMul", x, transposed(n, w, 2, (int64_t[]){1, 0}));
 }

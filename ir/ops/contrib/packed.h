@@ -19,7 +19,6 @@ typedef struct block_matrix {
     value *zero;   // NULL: half of the range; bytes are packed, floats are not
     value *groups; // the block of each column; NULL: in order
 } block_matrix;
-// The matrix as floats, and x * its transpose.
-value *dequantised(node *n, const block_matrix *m);
+// x * the transpose of the matrix, as floats.
 value *product_with(node *n, value *x, const block_matrix *m);
 #endif
