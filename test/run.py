@@ -392,11 +392,18 @@ def options(results):
 
 def contrib(results):
     """Random cases of the operators that ONNX Runtime adds to the standard, against ONNX Runtime."""
-    cases = os.path.join(BUILD, "cases-contrib")
-    if generate(results, "contrib/contrib_cases.py", cases):
-        for form in ("interpret", "llvm", "llvm-symbolic"):
-            run_cases(results, form, FORMS[form], [cases])
-        run_cases(results, "c99", FORMS["c99"], sorted(glob.glob(os.path.join(cases, "*", "*")))[::10])
+    folder = os.path.join(BUILD, "cases-contrib")
+    if generate(results, "contrib/contrib_cases.py", folder):
+        cases = sorted(glob.glob(os.path.join(folder, "*", "*")))
+        for form, step in (("interpret", 1), ("llvm", 1), ("llvm-symbolic", 5), ("c99", 20)):
+            run_cases(results, form, FORMS[form], cases[::step])
+
+
+def contrib_symbolic(results):
+    """The same cases, all of them with symbolic sizes."""
+    folder = os.path.join(BUILD, "cases-contrib")
+    if generate(results, "contrib/contrib_cases.py", folder):
+        run_cases(results, "llvm-symbolic", FORMS["llvm-symbolic"], [folder])
 
 
 def random(results):
@@ -524,7 +531,7 @@ STAGES = {
 }
 
 # Not part of a run without arguments.
-MORE_STAGES = {"forms": forms, "python-long": python_long, "gpu-long": gpu_long,
+MORE_STAGES = {"forms": forms, "contrib-symbolic": contrib_symbolic, "python-long": python_long, "gpu-long": gpu_long,
                "gpu-host-long": gpu_host_long, "gpu-ptx": gpu_ptx.gpu_ptx}
 
 LONG_STAGES = ("gpu-long", "gpu-host-long", "cuda")

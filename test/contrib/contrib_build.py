@@ -25,7 +25,6 @@ class Case:
     attributes: dict = field(default_factory=dict)
     outputs: object = 1
     constants: tuple = ()  # numbers of the inputs that are initializers
-    fixed: tuple = ()  # numbers of the inputs whose sizes stay numbers in the symbolic form (see contrib_cases.py)
     rtol: float = 1e-3
     atol: float = 1e-5
     element_types: dict = field(default_factory=dict)  # ONNX's type of an input whose numpy type does not tell it

@@ -92,7 +92,7 @@ def fused_conv(dice):
     attributes = {**conv_attributes(dice, kernel, channels, group), **activation(dice)}
     inputs = [floats(dice, pick(dice, 1, 2), channels * 1, *image), floats(dice, filters, channels // group, *kernel),
               maybe(dice, floats(dice, filters)), None]
-    case = Case(inputs, attributes, constants=pick(dice, (), (1,), (1, 2) if inputs[2] is not None else (1,)), fixed=(1,))
+    case = Case(inputs, attributes, constants=pick(dice, (), (1,), (1, 2) if inputs[2] is not None else (1,)))
     if dice.random() < 0.5:
         inputs[3] = floats(dice, *convolved_shape(case))
     return case

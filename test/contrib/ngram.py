@@ -6,8 +6,7 @@ from contrib_build import Case, floats, maybe, numbers, op, pick
 @op("NGramRepeatBlock")
 def ngram_repeat_block(dice):
     batch, length, vocabulary = pick(dice, 1, 3), pick(dice, 1, 2, 5, 20), pick(dice, 3, 7)
-    return Case([numbers(dice, 0, 3, batch, length), floats(dice, batch, vocabulary)], {"ngram_size": pick(dice, 1, 2, 3, 4)},
-                fixed=(1,))
+    return Case([numbers(dice, 0, 3, batch, length), floats(dice, batch, vocabulary)], {"ngram_size": pick(dice, 1, 2, 3, 4)})
 
 
 @op("NGramHashMapping", count=40)
@@ -21,7 +20,7 @@ def ngram_hash_mapping(dice):
               maybe(dice, np.sort(numbers(dice, 0, 3, batch, length, dtype=np.int32), 1))]
     attributes = {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": int(dice.integers(0, 6)),
                   **pick(dice, {}, {"reset_on_eos": 1})}
-    return Case(inputs, attributes, outputs=pick(dice, 1, 2), fixed=(1, 2, 4, 5))
+    return Case(inputs, attributes, outputs=pick(dice, 1, 2))
 
 
 @op("WordConvEmbedding")
@@ -32,7 +31,7 @@ def word_conv_embedding(dice):
         row[int(dice.integers(1, length + 1)):] = 0
     attributes = pick(dice, {}, {"embedding_size": filters, "conv_window_size": width, "char_embedding_size": size})
     return Case([letters, floats(dice, filters, 1, width, size), floats(dice, filters), floats(dice, 9, size)], attributes,
-                constants=pick(dice, (), (1, 2, 3)), fixed=(1, 2, 3))
+                constants=pick(dice, (), (1, 2, 3)))
 
 
 @op("BifurcationDetector", count=40)
@@ -46,4 +45,4 @@ def bifurcation_detector(dice):
     predicted = maybe(dice, guess, 0.7)
     least = pick(dice, 1, 2)
     attributes = pick(dice, {}, {"min_ngram_size": least, "max_ngram_size": least + int(dice.integers(0, 3))})
-    return Case([source, tokens, np.array([start]), predicted], attributes, outputs=2, fixed=(2,))
+    return Case([source, tokens, np.array([start]), predicted], attributes, outputs=2)

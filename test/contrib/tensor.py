@@ -39,7 +39,7 @@ def pad(dice):
         pads = np.minimum(pads, 1)
     value = maybe(dice, floats(dice, *pick(dice, (), (1,)), dtype=dtype))
     return Case([floats(dice, *shape, dtype=dtype), pads.reshape(pick(dice, (-1,), (1, -1))), value],
-                {} if mode is None else {"mode": mode}, constants=pick(dice, (), (1,)), fixed=(1, 2))
+                {} if mode is None else {"mode": mode}, constants=pick(dice, (), (1,)))
 
 
 @op("Range")
@@ -53,7 +53,7 @@ def range_of(dice):
     inputs = [np.full(shape, v, dtype) for v in values]
     if dice.integers(4) == 0:
         inputs[1:] = [np.full(shape, start + int(dice.integers(0, 9)), dtype), None]
-    return Case(inputs, constants=pick(dice, (), (0, 1)), fixed=(0, 1, 2))
+    return Case(inputs, constants=pick(dice, (), (0, 1)))
 
 
 @op("UnfoldTensor")
@@ -85,7 +85,7 @@ def gather_nd(dice):
     outer = pick(dice, (), (3,), (2, 2))
     indices = np.stack([dice.integers(-s, s, outer) for s in shape[:depth]], -1).astype(index)
     x = strings(dice, *shape) if dice.integers(5) == 0 else some(dice, pick(dice, *TYPES), *shape)
-    return Case([x, indices], fixed=(0, 1))
+    return Case([x, indices])
 
 
 @op("Unique")
