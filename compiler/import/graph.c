@@ -1,8 +1,9 @@
 // Imports GraphProto and FunctionProto: calls of local functions are inlined. Names are resolved here, from
 // the innermost graph outwards.
 #include "compiler/import/impl.h"
+#include "compiler/import/order.h"
 
-enum { DEPTH_MOST = 200, CALLS_MOST = 50000 };
+enum { CALLS_MOST = 50000 };
 
 // ---- Names
 
@@ -12,14 +13,15 @@ value *find_value(importer *im, const scope *s, const loc *at, const char *name)
     for (const scope *in = s; in; in = in->outer) {
         value *v = map_get(&in->values, name);
         if (v) return v == im->absent ? NULL : v;
-        if (!maker) maker = map_get(&in->made_by, name);
+        Onnx__NodeProto **made = maker ? NULL : map_get(&in->made_by, name);
+        if (made) maker = *made;
     }
     if (!maker) {
         diag_error(im->diag, at,
                    "'%s' is not defined: it is not an input, an initializer or the output of a node", name);
         return NULL;
     }
-    diag_hint(im->diag, "the nodes of a graph must be in topological order");
+    diag_hint(im->diag, "a graph must not have cycles");
     diag_error(im->diag, at, "'%s' is used before node '%s' (%s) computes it", name,
                text_or_empty(maker->name), text_or_empty(maker->op_type));
     return NULL;
@@ -75,10 +77,11 @@ static void import_call(importer *im, scope *s, const loc *at, const Onnx__NodeP
 static void import_nodes(importer *im, scope *s, Onnx__NodeProto **nodes, size_t count) {
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < nodes[i]->n_output; k++)
-            if (*nodes[i]->output[k]) map_put(&s->made_by, nodes[i]->output[k], nodes[i]);
+            if (*nodes[i]->output[k]) map_put(&s->made_by, nodes[i]->output[k], &nodes[i]);
+    const size_t *order = topological_order(im->arena, s, nodes, count);
     for (size_t i = 0; i < count; i++) {
-        const Onnx__NodeProto *n = nodes[i];
-        loc *at = node_loc(im, s, n, i);
+        const Onnx__NodeProto *n = nodes[order[i]];
+        loc *at = node_loc(im, s, n, order[i]);
         if (++im->nodes > im->options.max_nodes)
             diag_fatal(im->diag, at, "the model has more than %d nodes once its functions are inlined",
                        im->options.max_nodes);

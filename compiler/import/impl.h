@@ -7,6 +7,8 @@
 #include "proto/onnx.pb-c.h"
 #include <string.h>
 
+enum { DEPTH_MOST = 200 }; // of regions and calls
+
 typedef struct importer {
     arena *arena;
     diag *diag;
@@ -59,7 +61,7 @@ typedef struct scope {
     const char *name;
     map values;   // name -> value; im->absent: an omitted function input
     map declared; // name -> ValueInfoProto
-    map made_by;  // name -> NodeProto of this graph
+    map made_by;  // name -> its place in the list of this graph's NodeProtos
 } scope;
 
 graph *import_region(importer *im, scope *outer, const loc *at, const Onnx__GraphProto *g);

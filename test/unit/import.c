@@ -98,12 +98,12 @@ static void bad_names(void **state) {
     static const bad table[] = {
         {"in x float 1\ny = Relu/a z\nout y", "m.onnx: node 'a' (Relu-14): error: 'z' is not defined: it is "
                                               "not an input, an initializer or the output of a node"},
-        {"in x float 1\ny = Relu z\nz = Relu/b x\nout y",
-         "m.onnx: node '#0' (Relu-14): error: 'z' is used before node 'b' (Relu) computes it\nhint: the "
-         "nodes of a graph must be in topological order"},
+        {"in x float 1\nw = Relu/c y\ny = Relu z\nz = Relu/b w\nout y",
+         "m.onnx: node 'b' (Relu-14): error: 'w' is used before node 'c' (Relu) computes it\nhint: a graph "
+         "must not have cycles"},
         {"in x float 1\ny = Relu/a y\nout y",
-         "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) computes it\nhint: the nodes "
-         "of a graph must be in topological order"},
+         "m.onnx: node 'a' (Relu-14): error: 'y' is used before node 'a' (Relu) computes it\nhint: a graph "
+         "must not have cycles"},
         {"in x float 1\ny = Relu x\ny = Relu/b x\nout y",
          "m.onnx: node 'b' (Relu-14): error: 'y' is defined twice"},
         {"in x float 1\nout z",
@@ -305,6 +305,30 @@ static void declared_shapes_give_way(void **state) {
            "m.onnx: node 'b' (Relu-14): warning: output Y ('z') is declared as float[M, 7], but is float[N, "
            "4]; the "
            "declaration is ignored");
+}
+
+static void nodes_may_be_in_any_order(void **state) {
+    (void)state;
+    report *r = new_report();
+    module *m = import_text(
+        r, "in x float 1\nw = Add/d z y\nz = Relu/b y\ny = Relu/a x\nv = Relu/c x\nout w\nout v", NULL, true);
+    assert_non_null(m);
+    text t = {.arena = r->arena};
+    for (int i = 0; i < m->main->nodes.n; i++) text_add(&t, m->main->nodes.at[i]->loc->node);
+    assert_string_equal(text_str(&t), "abdc");
+    expect(r, DIAG_OK, "");
+}
+
+static void outer_values_of_regions_may_be_computed_later(void **state) {
+    (void)state;
+    report *r = new_report();
+    module *m = import_text(r,
+                            "in x float 4\nin c bool\nsub\nt = Relu y\nout t\nendsub\n"
+                            "z = If/b c @then_branch=g, @else_branch=g,\ny = Relu/a x\nout z",
+                            NULL, true);
+    assert_non_null(m);
+    assert_string_equal(m->main->nodes.at[0]->loc->node, "a");
+    expect(r, DIAG_OK, "");
 }
 
 static void unknown_sizes_become_checks(void **state) {
@@ -763,6 +787,8 @@ int main(void) {
         cmocka_unit_test(functions_are_inlined),
         cmocka_unit_test(functions_may_lack_inputs_and_pass_them_through),
         cmocka_unit_test(regions_see_outer_values),
+        cmocka_unit_test(nodes_may_be_in_any_order),
+        cmocka_unit_test(outer_values_of_regions_may_be_computed_later),
         cmocka_unit_test(initializers_among_inputs_are_constants),
         cmocka_unit_test(tensors_of_every_form),
         cmocka_unit_test(defaults_are_filled_in),
