@@ -423,6 +423,14 @@ def exported(results):
             run_cases(results, form, FORMS[form], [cases], timeout=120)
 
 
+def tools(results):
+    """Small models as ONNX Runtime's optimisers, quantisers and builders write them, against ONNX Runtime."""
+    cases = os.path.join(BUILD, "cases-tools")
+    if generate(results, "ort_tools/stand_ins.py", cases):
+        for form in ("interpret", "llvm"):
+            run_cases(results, form, FORMS[form], [cases], timeout=120)
+
+
 def models(results):
     """Models of real exporters, when they lie beside the repository."""
     if not os.path.isdir(MODELS):
@@ -505,6 +513,7 @@ STAGES = {
     "light": light,
     "large": large,
     "exported": exported,
+    "tools": tools,
     "models": models,
     "random": random,
     "foreign": foreign,

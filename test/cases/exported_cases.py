@@ -13,7 +13,7 @@ import zlib
 import numpy as np
 import onnx
 import onnxruntime as ort
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from case_files import Stamp, write_case
 
@@ -25,7 +25,11 @@ def fill_tensor(tensor):
         return
     mean, deviation = map(float, tensor.doc_string.split())
     dice = np.random.default_rng(zlib.crc32(tensor.name.encode()))
-    values = dice.normal(mean, deviation, tuple(tensor.dims)).astype(np.float32)
+    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    if dtype == np.uint8:
+        values = dice.integers(0, 256, tuple(tensor.dims), dtype=np.uint8)
+    else:
+        values = dice.normal(mean, deviation, tuple(tensor.dims)).astype(dtype)
     # Variances stay positive.
     tensor.CopyFrom(numpy_helper.from_array(np.abs(values) if "var" in tensor.name else values, tensor.name))
 

@@ -23,13 +23,15 @@ KEPT = ("bert-legacy", "bert_eager-dynamo", "chosen_elements-dynamo", "cond-dyna
         "squeezenet1_1-dynamo", "swin_t-legacy", "t5_encoder-dynamo", "unet-dynamo", "unet-legacy", "vit_b_32-dynamo",
         "whisper_encoder-dynamo", "yolo-dynamo", "yolo-legacy")
 
+WEIGHTS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.UINT8)  # bytes: packed integers of a few bits
+
 
 def strip_tensor(tensor):
     values = numpy_helper.to_array(tensor)
-    if tensor.data_type != TensorProto.FLOAT or values.size < 32:
+    if tensor.data_type not in WEIGHTS or values.size < 32:
         return
     kept = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
-    kept.doc_string = f"{np.mean(values):.4g} {np.std(values):.4g}"
+    kept.doc_string = f"{np.mean(values, dtype=np.float64):.4g} {np.std(values, dtype=np.float64):.4g}"
     tensor.CopyFrom(kept)
 
 
@@ -58,14 +60,17 @@ def inputs_of(folder):
     return json.dumps(made)
 
 
+def store(folder, path):
+    model = onnx.load(os.path.join(folder, "model.onnx"))
+    strip_graph(model.graph)
+    del model.metadata_props[:]
+    onnx.helper.set_model_props(model, {"inputs": inputs_of(folder)})
+    onnx.save(model, path)
+
+
 def main():
     for name in sys.argv[1:] or KEPT:
-        folder = os.path.join(ROOT, "build", "exports-small", name)
-        model = onnx.load(os.path.join(folder, "model.onnx"))
-        strip_graph(model.graph)
-        del model.metadata_props[:]
-        onnx.helper.set_model_props(model, {"inputs": inputs_of(folder)})
-        onnx.save(model, os.path.join(ROOT, "test", "exported", name + ".onnx"))
+        store(os.path.join(ROOT, "build", "exports-small", name), os.path.join(ROOT, "test", "exported", name + ".onnx"))
 
 
 if __name__ == "__main__":
