@@ -66,7 +66,7 @@ def main():
         for recipe in recipes:
             folder = os.path.join(out, f"{name}-{recipe}" if recipe else name)
             rtol = 5e-3 if name.endswith("fp16") else steps.tolerance(recipe)
-            judge.write(made(recipe, source, model), folder, sets, rtol)
+            judge.write(made(recipe, source, model), folder, sets, rtol, strict=True)
     stamp.done()
 
 
