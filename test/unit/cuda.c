@@ -509,7 +509,7 @@ static void ptx_for_every_arch(fixture *x, const nvrtc *n, int from, const char 
                                               "\x7f"
                                               "ELF",
                                               4));
-        const gpu_use *uses = gpu_read_uses(x->m, made.said);
+        const gpu_use *uses = gpu_read_uses(x->m, made.log);
         for (int j = 0; j < x->m->funcs.n; j++) assert_in_range(uses[j].registers, 4, 255);
     }
 }
