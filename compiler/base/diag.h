@@ -20,6 +20,7 @@ typedef enum diag_class {
 typedef struct loc {
     const char *file;
     const char *node;      // node name, or a made-up one such as "#12" (12th node of its graph)
+    bool unnamed;          // it is made up
     const char *op;        // operator
     int version;           // version of the operator in the file
     const char *graph;     // name of the (sub)graph or function

@@ -18,7 +18,7 @@ typedef struct options {
     const char *level, *fp, *precision, *blas, *tune, *tune_db, *cache;
     int64_t jobs;
     // model
-    string_list dims, shapes, io_dtype, io_layout, state, override;
+    string_list dims, shapes, io_dtype, io_layout, state, override, opsets;
     const char *weights, *hook, *external_data_dir, *check_interface;
     // messages and insight
     string_list warnings;

@@ -60,6 +60,7 @@ static loc *node_loc(importer *im, const scope *s, const Onnx__NodeProto *n, siz
     bool named = n->name && *n->name;
     *at = (loc){.file = im->module->file, .op = text_or_empty(n->op_type), .graph = s->name};
     at->node = named ? n->name : arena_printf(im->arena, "#%zu", index);
+    at->unnamed = !named;
     at->via = s->body->via;
     return at;
 }

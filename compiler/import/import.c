@@ -32,12 +32,18 @@ static void check_ir_version(importer *im) {
     if (!m->graph) diag_fatal(im->diag, NULL, "the model has no graph");
 }
 
+static void note_opset(importer *im, const char *domain, int64_t version) {
+    map *known = &im->module->opsets;
+    if ((intptr_t)map_get(known, domain) < version) map_put(known, domain, (void *)(intptr_t)version);
+}
+
 static void check_opsets(importer *im, const char *owner, Onnx__OperatorSetIdProto **opsets, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const char *domain = domain_of(opsets[i]->domain);
         if (opsets[i]->version <= 0 || opsets[i]->version > INT32_MAX)
             diag_fatal(im->diag, NULL, "%s imports version %lld of domain '%s'", owner,
                        (long long)opsets[i]->version, domain);
+        note_opset(im, domain, opsets[i]->version);
         for (size_t k = 0; k < i; k++)
             if (strcmp(domain_of(opsets[k]->domain), domain) == 0 && opsets[k]->version != opsets[i]->version)
                 diag_fatal(im->diag, NULL, "%s imports versions %lld and %lld of domain '%s'", owner,
@@ -62,7 +68,12 @@ static void describe(importer *im) {
     const char *name = text_or_empty(from->producer_name), *version = text_or_empty(from->producer_version);
     m->ir_version = (int)from->ir_version;
     m->producer = *version ? arena_printf(im->arena, "%s %s", name, version) : name;
+    m->producer_name = name;
+    m->producer_version = version;
+    m->domain = text_or_empty(from->domain);
+    m->model_version = from->model_version;
     m->doc = text_or_empty(from->doc_string);
+    m->graph_doc = text_or_empty(from->graph->doc_string);
     for (size_t i = 0; i < from->n_metadata_props; i++) {
         VEC_PUSH(im->arena, &m->metadata, text_or_empty(from->metadata_props[i]->key));
         VEC_PUSH(im->arena, &m->metadata, text_or_empty(from->metadata_props[i]->value));
@@ -95,8 +106,8 @@ static module *import_model(importer *im, const char *name) {
     im->model = (const Onnx__ModelProto *)wire_unpack(im->arena, im->diag, &onnx__model_proto__descriptor,
                                                       im->data, im->size);
     check_ir_version(im);
-    check_all_opsets(im);
     im->module = module_new(im->arena, im->diag, name);
+    check_all_opsets(im);
     describe(im);
     import_main(im);
     report_missing(im);

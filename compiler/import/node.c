@@ -378,7 +378,8 @@ static void upgrade(importer *im, node *n, const meaning *m) {
     if (!m->version) return;
     node_fill_defaults(n, m->version);
     for (int i = 0; i < (int)(sizeof op->upgrades / sizeof *op->upgrades) && op->upgrades[i].since; i++)
-        if (n->graph && op->upgrades[i].since > m->version->since) op->upgrades[i].apply(n);
+        if (n->graph && op->upgrades[i].apply && op->upgrades[i].since > m->version->since)
+            op->upgrades[i].apply(n);
     if (!n->graph) return; // an upgrade replaced the node
     const schema_op *s = schema_find(n->op->domain, n->op->name);
     if (!s) return;
@@ -407,6 +408,7 @@ void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
         return;
     }
     node *made = node_new(s->graph, NULL, m.op, at, nin, in);
+    made->doc = n->doc_string;
     for (int i = 0; i < attrs.n; i++) add_attr(made, attrs.at[i]);
     add_outputs(im, s, at, n, made);
     if (im->diag->errors == errors) upgrade(im, made, &m);

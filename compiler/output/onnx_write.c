@@ -1,11 +1,11 @@
-// The graph as an ONNX model, for viewers and other tools. In: a module. Out: a binary ModelProto, with the
-// oldest opset in which every node means what it means here.
+// The graph as an ONNX model, for viewers and other tools. In: a module. Out: a binary ModelProto, in which
+// nodes have the form of the chosen opset (onnx_opset.h).
 //
 // A message is a list of pieces: bytes made here, and weights where they lie. So sizes are known before
 // anything is written, and weights are never copied.
 #include "compiler/output/onnx_write.h"
 #include "compiler/base/protobuf.h"
-#include "ir/graph/op.h"
+#include "compiler/output/onnx_opset.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- messages
@@ -70,7 +70,10 @@ typedef struct writer {
     arena *arena;
     const module *m;
     const char **names; // by value id
-    map domains;        // -> the oldest sufficient opset
+    map opsets;         // domain -> version
+    map node_names;     // taken
+    node *nodes;        // by id, as that version of their operators expresses them
+    int *reads;         // of values by id, by these nodes and as outputs
     int newest_dtype;
 } writer;
 
@@ -209,34 +212,39 @@ static message attribute(writer *w, const attr *a) {
     return m;
 }
 
-// After import, every node has the meaning of the newest version of its operator.
-static void note_version(writer *w, const op_def *op) {
-    const schema_op *s = schema_find(op->domain, op->name);
-    uintptr_t since = s && s->nversions ? (uintptr_t)s->versions[s->nversions - 1].since : 1;
-    if ((uintptr_t)map_get(&w->domains, op->domain) < since) map_put(&w->domains, op->domain, (void *)since);
+// Nodes of functions and upgrades repeat names, which must be unique. NULL: the node has no name.
+static const char *node_name(writer *w, const node *n) {
+    const char *base = n->loc && !n->loc->unnamed ? n->loc->node : NULL, *name = base;
+    if (!base || !*base) return NULL;
+    for (int i = 1; map_get(&w->node_names, name); i++) {
+        intptr_t last = (intptr_t)map_get(&w->node_names, base);
+        name = arena_printf(w->arena, "%s_%d", base, (int)last);
+        map_put(&w->node_names, base, (void *)(last + 1));
+    }
+    map_put(&w->node_names, name, (void *)(intptr_t)1);
+    return name;
 }
 
-static message node_message(writer *w, const node *n) {
+static message node_message(writer *w, const node *of) {
     message m = message_new(w->arena);
+    const node *n = &w->nodes[of->id];
     int nin = n->nin, nout = n->nout;
-    note_version(w, n->op);
-    while (nin && !n->in[nin - 1]) nin--;
     while (nout && !n->out[nout - 1]) nout--;
     for (int i = 0; i < nin; i++) put_bytes(&m, 1, name_of(w, n->in[i]), strlen(name_of(w, n->in[i])));
     for (int i = 0; i < nout; i++) put_bytes(&m, 2, name_of(w, n->out[i]), strlen(name_of(w, n->out[i])));
-    put_text(&m, 3, n->loc ? n->loc->node : NULL);
+    put_text(&m, 3, node_name(w, n));
     put_text(&m, 4, n->op->name);
     put_text(&m, 7, n->op->domain);
     for (int i = 0; i < n->nattrs; i++) {
         put_message(&m, 5, attribute(w, &n->attrs[i]));
     }
+    put_text(&m, 6, n->doc);
     return m;
 }
 
 // Identity, for an output that is an input, a constant, an outer value or an earlier output.
 static void put_identity(writer *w, message *m, const char *from, const char *to) {
     message n = message_new(w->arena);
-    note_version(w, op_find("", "Identity"));
     put_text(&n, 1, from);
     put_text(&n, 2, to);
     put_text(&n, 4, "Identity");
@@ -253,7 +261,7 @@ static void put_values(writer *w, message *m, const graph *g) {
     for (int j = 0; j < w->m->values.n; j++) {
         const value *v = w->m->values.at[j];
         if (v->graph != g) continue;
-        if (v->constant && !v->def && value_uses(v)) {
+        if (v->constant && !v->def && w->reads[v->id]) {
             put_message(m, 5, tensor_message(w, name_of(w, v), v->constant));
         } else if (v->def && v->type.kind != TYPE_NONE) {
             put_message(m, 13, value_info(w, name_of(w, v), v));
@@ -270,6 +278,7 @@ static message graph_message(writer *w, const graph *g) {
         if (!takes_output_name(g, i)) put_identity(w, &m, name_of(w, g->outputs.at[i]), output_name(w, g, i));
     put_text(&m, 2, g->outer ? g->name : w->m->name);
     put_values(w, &m, g);
+    put_text(&m, 10, g->outer ? NULL : w->m->graph_doc);
     for (int i = 0; i < g->inputs.n; i++) {
         put_message(&m, 11, value_info(w, name_of(w, g->inputs.at[i]), g->inputs.at[i]));
         if (!g->inputs.at[i]->fallback) continue;
@@ -293,23 +302,55 @@ static int ir_version(const writer *w, int opset) {
     return 6;
 }
 
-void onnx_write(const module *m, const sink *to) {
-    writer w = {.arena = m->arena, .m = m, .domains = {.arena = m->arena}};
+static void express_nodes(writer *w) {
+    const module *m = w->m;
+    w->nodes = ARENA_ARRAY(m->arena, node, m->nodes.n + 1);
+    w->reads = ARENA_ARRAY(m->arena, int, m->values.n + 1);
+    for (int i = 0; i < m->nodes.n; i++) {
+        const node *n = m->nodes.at[i];
+        const char *why;
+        if (!n->graph) continue;
+        node *as = &w->nodes[i];
+        if (!node_downgrade(n, (int)(intptr_t)map_get(&w->opsets, n->op->domain), as, &why))
+            diag_fatal(m->diag, n->loc, "%s cannot be written with the other nodes: %s", n->op->name, why);
+        for (int k = 0; k < as->nin; k++)
+            if (as->in[k]) w->reads[as->in[k]->id]++;
+    }
+    for (int i = 0; i < m->values.n; i++)
+        for (int k = 0; k < m->values.at[i]->uses.n; k++)
+            w->reads[i] += m->values.at[i]->uses.at[k].graph != NULL;
+}
+
+static void put_about(const writer *w, message *model) {
+    const module *m = w->m;
+    int version = ir_version(w, (int)(intptr_t)map_get(&w->opsets, ""));
+    put_int(model, 1, version > m->ir_version ? version : m->ir_version);
+    put_text(model, 2, m->producer_name ? m->producer_name : m->producer);
+    put_text(model, 3, m->producer_version);
+    put_text(model, 4, m->domain);
+    if (m->model_version) put_int(model, 5, m->model_version);
+    put_text(model, 6, m->doc);
+}
+
+static void put_opsets(const writer *w, message *model) {
+    for (int i = 0; i < w->opsets.n; i++) {
+        message o = message_new(w->arena);
+        put_text(&o, 1, w->opsets.slots[i].key);
+        put_int(&o, 2, (int)(intptr_t)w->opsets.slots[i].value);
+        put_message(model, 8, o);
+    }
+}
+
+void onnx_write(const module *m, const string_list *opsets, const sink *to) {
+    writer w = {.arena = m->arena, .m = m, .opsets = {.arena = m->arena}, .node_names = {.arena = m->arena}};
     w.names = ARENA_ARRAY(m->arena, const char *, m->values.n + 1);
     choose_names(&w);
+    choose_opsets(m, opsets, &w.opsets);
+    express_nodes(&w);
     message graph = graph_message(&w, m->main), model = message_new(m->arena);
-    if (!map_get(&w.domains, "")) map_put(&w.domains, "", (void *)(uintptr_t)13);
-    put_int(&model, 1, ir_version(&w, (int)(uintptr_t)map_get(&w.domains, "")));
-    put_text(&model, 2, "onnxc");
-    put_text(&model, 3, ONNXC_VERSION);
-    put_text(&model, 6, m->doc);
+    put_about(&w, &model);
     put_message(&model, 7, graph);
-    for (int i = 0; i < w.domains.n; i++) {
-        message o = message_new(m->arena);
-        put_text(&o, 1, w.domains.slots[i].key);
-        put_int(&o, 2, (int)(uintptr_t)w.domains.slots[i].value);
-        put_message(&model, 8, o);
-    }
+    put_opsets(&w, &model);
     for (int i = 0; i + 1 < m->metadata.n; i += 2) {
         message pair = message_new(m->arena);
         put_text(&pair, 1, m->metadata.at[i]);

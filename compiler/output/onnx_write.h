@@ -5,5 +5,6 @@
 #include "ir/graph/graph.h"
 
 // Writes a binary ModelProto; weights are not copied.
-void onnx_write(const module *m, const sink *to);
+// opsets: of --opset
+void onnx_write(const module *m, const string_list *opsets, const sink *to);
 #endif

@@ -134,7 +134,7 @@ static void write_example(pipeline *p, const char *path) {
 
 static void add(const sink *to, const char *s) { sink_add(to, s); }
 static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
-static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, to); }
+static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, &p->options->opsets, to); }
 static void write_kernels(pipeline *p, const sink *to) {
     for (int j = 0; j < p->versions.n; j++) {
         add(to, arena_printf(p->arena, "version %s\n", p->versions.at[j].label));

@@ -27,7 +27,7 @@ module *module_new(arena *a, diag *d, const char *file) {
     m->dims = dims_new(a);
     m->file = file;
     m->name = m->producer = m->doc = "";
-    m->names.arena = m->suffixes.arena = a;
+    m->names.arena = m->suffixes.arena = m->opsets.arena = a;
     return m;
 }
 

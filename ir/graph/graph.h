@@ -112,6 +112,7 @@ struct node {
     int id; // dense in the module
     const struct op_def *op;
     loc *loc;
+    const char *doc; // NULL: none
     int nin, nout;
     value **in;  // NULL: omitted optional input; set by node_set_in only
     value **out; // NULL: optional output not wanted
@@ -163,8 +164,10 @@ struct module {
     graph *main;
     const char *file; // for messages
     const char *name; // graph name of the model
-    const char *producer, *doc;
+    const char *producer, *producer_name, *producer_version, *domain, *doc, *graph_doc;
+    int64_t model_version;
     int ir_version;
+    map opsets; // domain -> newest version that the model and its functions import
     VEC(value *) values;        // by id
     VEC(node *) nodes;          // by id (deleted nodes stay, unlinked)
     VEC(const char *) metadata; // key, value, key, value ...

@@ -11,7 +11,9 @@ typedef struct lowering lowering; // ir/kernel/lower.h
 // after it, by giving n's outputs to new nodes).
 typedef struct op_upgrade {
     int since;
-    void (*apply)(node *n);
+    void (*apply)(node *n); // NULL: newer versions only allow more
+    // The inverse for files of older opsets (ir/ops/downgrade.h); NULL: older versions cannot express n.
+    bool (*undo)(node *as);
 } op_upgrade;
 
 struct op_def {

@@ -2,6 +2,7 @@
 #ifndef ONNXC_IR_OPS_UPGRADE_H
 #define ONNXC_IR_OPS_UPGRADE_H
 #include "ir/ops/decompose.h"
+#include "ir/ops/downgrade.h"
 
 // Sets input i; missing inputs before it are left out.
 void upgrade_set_input(node *n, int i, value *v);
@@ -31,5 +32,6 @@ void upgrade_old_broadcast(node *n);        // attributes broadcast and axis, be
 void upgrade_real_function(node *n);
 
 #define UPGRADE_FROM_1    .upgrades = {{6, upgrade_drop_consumed_inputs}}
+#define UPGRADE_VARIADIC  .upgrades = {{6, upgrade_drop_consumed_inputs}, {8, NULL, undo_broadcast}}
 #define UPGRADE_BROADCAST .upgrades = {{7, upgrade_old_broadcast}}
 #endif

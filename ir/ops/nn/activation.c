@@ -146,4 +146,8 @@ static void upgrade_clip(node *n) {
         node_remove_attr(n, bound[i]);
     }
 }
-POINTWISE(Clip, infer_clip, fold_clip(n, a), clip(k, n, x), .upgrades = {{11, upgrade_clip}});
+
+static bool undo_clip(node *as) {
+    return downgrade_input_to_float(as, 2, "max") && downgrade_input_to_float(as, 1, "min");
+}
+POINTWISE(Clip, infer_clip, fold_clip(n, a), clip(k, n, x), .upgrades = {{11, upgrade_clip, undo_clip}});

@@ -400,10 +400,12 @@ static void upgrade_batch_normalization_14(node *n) {
     if (has_statistics(n)) upgrade_set_int(n, "training_mode", 1);
 }
 
+static bool undo_batch_normalization_14(node *as) { return !node_int(as, "training_mode", 0) && !has_statistics(as); }
+
 OPERATOR(BatchNormalization,
          .upgrades = {{7, upgrade_batch_normalization_7},
-                      {9, upgrade_batch_normalization_9},
-                      {14, upgrade_batch_normalization_14}},
+                      {9, upgrade_batch_normalization_9, undo_nothing},
+                      {14, upgrade_batch_normalization_14, undo_batch_normalization_14}},
          .infer = infer_batch_normalization, .lower = lower_batch_normalization);
 
 // ---------------------------------------------------------------- LRN

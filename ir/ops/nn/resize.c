@@ -596,5 +596,9 @@ static void upsample_upgrade_11(node *n) {
     resize_upgrade_11(n);
 }
 
-OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11}}, .infer = resize_infer, .lower = resize_lower);
+static bool resize_undo_19(node *as) {
+    return strcmp(node_string(as, "coordinate_transformation_mode", ""), "half_pixel_symmetric") != 0;
+}
+
+OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11}, {19, NULL, resize_undo_19}}, .infer = resize_infer, .lower = resize_lower);
 OPERATOR(Upsample, .upgrades = {{7, upsample_upgrade_7}, {9, upsample_upgrade_9}, {11, upsample_upgrade_11}});

@@ -174,7 +174,15 @@ static void grid_sample_upgrade_20(node *n) {
     if (strcmp(mode, "bicubic") == 0) upgrade_set_string(n, "mode", "cubic");
 }
 
-OPERATOR(GridSample, .upgrades = {{20, grid_sample_upgrade_20}}, .infer = grid_sample_infer,
+static bool grid_sample_undo_20(node *as) {
+    const char *mode = node_string(as, "mode", "linear");
+    if (strcmp(mode, "linear") == 0) upgrade_set_string(as, "mode", "bilinear");
+    if (strcmp(mode, "cubic") == 0) upgrade_set_string(as, "mode", "bicubic");
+    bool older = as->loc->version && as->loc->version < 20;
+    return older || (downgrade_has_rank(as, 0) && as->in[0]->type.rank == 4);
+}
+
+OPERATOR(GridSample, .upgrades = {{20, grid_sample_upgrade_20, grid_sample_undo_20}}, .infer = grid_sample_infer,
          .lower = grid_sample_lower);
 
 // ---------------------------------------------------------------- AffineGrid
@@ -364,7 +372,13 @@ static void roi_align_upgrade_16(node *n) {
     upgrade_set_string(n, "coordinate_transformation_mode", "output_half_pixel");
 }
 
-OPERATOR(RoiAlign, .upgrades = {{16, roi_align_upgrade_16}}, .infer = roi_align_infer,
+static bool roi_align_undo_16(node *as) {
+    bool same = strcmp(node_string(as, "coordinate_transformation_mode", ""), "output_half_pixel") == 0;
+    node_remove_attr(as, "coordinate_transformation_mode");
+    return same;
+}
+
+OPERATOR(RoiAlign, .upgrades = {{16, roi_align_upgrade_16, roi_align_undo_16}}, .infer = roi_align_infer,
          .lower = roi_align_lower);
 
 // ---------------------------------------------------------------- MaxRoiPool

@@ -106,11 +106,21 @@ static void upgrade_flattened(node *n) {
     upgrade_reshape_output(n, 0, shape);
 }
 
+// Older versions flatten the axes from `axis` on: the same for the last one.
+static bool undo_flattened(node *as) {
+    int64_t axis = node_int(as, "axis", -1);
+    if (!downgrade_has_rank(as, 0)) return axis == -1;
+    int rank = as->in[0]->type.rank;
+    if (axis != -1 && axis != rank - 1) return false;
+    upgrade_set_int(as, "axis", rank ? rank - 1 : 0);
+    return rank > 0;
+}
+
 static void lower_plain_softmax(lowering *l, node *n) { lower_softmax(l, n, false); }
 static void lower_log_softmax(lowering *l, node *n) { lower_softmax(l, n, true); }
 
 #define ALONG_AXIS(op, lower_fn)                                                                             \
-    OPERATOR(op, .upgrades = {{13, upgrade_flattened}}, .infer = infer_along_axis, .lower = lower_fn)
+    OPERATOR(op, .upgrades = {{13, upgrade_flattened, undo_flattened}}, .infer = infer_along_axis, .lower = lower_fn)
 ALONG_AXIS(Softmax, lower_plain_softmax);
 ALONG_AXIS(LogSoftmax, lower_log_softmax);
 ALONG_AXIS(Hardmax, lower_hardmax);

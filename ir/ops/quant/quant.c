@@ -139,7 +139,15 @@ static void quantize_linear_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, quantised(k, v, z, out->dtype, node_int(n, "saturate", 1) != 0));
 }
 
-OPERATOR(QuantizeLinear, .infer = quantize_linear_infer, .lower = quantize_linear_lower);
+// Older versions have one scale for the whole tensor.
+static bool undo_per_axis(node *as) {
+    bool older = as->loc->version && as->loc->version < 13;
+    node_remove_attr(as, "axis");
+    return older || (downgrade_has_rank(as, 1) && as->in[1]->type.rank == 0);
+}
+
+OPERATOR(QuantizeLinear, .upgrades = {{13, NULL, undo_per_axis}}, .infer = quantize_linear_infer,
+         .lower = quantize_linear_lower);
 
 // ---- DequantizeLinear
 
@@ -162,7 +170,8 @@ static void dequantize_linear_lower(lowering *l, node *n) {
     stage_write(k, s, out, at, x_mul(k, v, read_param(k, scale, n, x, at)));
 }
 
-OPERATOR(DequantizeLinear, .infer = dequantize_linear_infer, .lower = dequantize_linear_lower);
+OPERATOR(DequantizeLinear, .upgrades = {{13, NULL, undo_per_axis}}, .infer = dequantize_linear_infer,
+         .lower = dequantize_linear_lower);
 
 // ---- DynamicQuantizeLinear: scale and zero point from the range of x, 0 included
 

@@ -351,7 +351,15 @@ static void dft_upgrade_20(node *n) {
     node_remove_attr(n, "axis");
 }
 
-OPERATOR(DFT, .upgrades = {{20, dft_upgrade_20}}, .infer = dft_infer, .lower = dft_lower);
+static bool dft_undo_20(node *as) {
+    const constant *axis = downgrade_constant(as, 2);
+    if (node_in(as, 2) && !axis) return false;
+    upgrade_set_int(as, "axis", axis ? constant_int(axis, 0) : -2);
+    downgrade_set_input(as, 2, NULL);
+    return true;
+}
+
+OPERATOR(DFT, .upgrades = {{20, dft_upgrade_20, dft_undo_20}}, .infer = dft_infer, .lower = dft_lower);
 
 // ---------------------------------------------------------------- STFT
 typedef struct stft {

@@ -244,5 +244,16 @@ static void upgrade_dropout_12(node *n) {
     node_remove_attr(n, "training_mode");
 }
 
-OPERATOR(Dropout, .upgrades = {{7, upgrade_dropout_7}, {10, upgrade_dropout_10}, {12, upgrade_dropout_12}},
+static bool undo_dropout_10(node *as) { return !node_out(as, 1); }
+
+static bool undo_dropout_12(node *as) {
+    const constant *training = downgrade_constant(as, 2);
+    if (node_in(as, 2) && (!training || constant_int(training, 0))) return false;
+    downgrade_set_input(as, 2, NULL);
+    node_remove_attr(as, "seed");
+    return downgrade_input_to_float(as, 1, "ratio");
+}
+
+OPERATOR(Dropout, .upgrades = {{7, upgrade_dropout_7}, {10, upgrade_dropout_10, undo_dropout_10},
+                      {12, upgrade_dropout_12, undo_dropout_12}},
          .infer = infer_dropout, .expand = expand_dropout);

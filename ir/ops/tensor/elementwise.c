@@ -172,13 +172,13 @@ BINARY(Mul, X_MUL, dim_mul(a[0], a[1]));
 BINARY(Div, X_DIV, fold_div(n, a));
 POINTWISE(Mod, infer_elementwise, fold_mod(n, a), mod_value(k, n, x), );
 POINTWISE(Pow, infer_like_first_broadcast, fold_pow(n, a), pow_value(k, n, x), UPGRADE_BROADCAST);
-POINTWISE(Sum, infer_elementwise, fold_all(n, a, dim_add), fold_values(k, X_ADD, n, x), UPGRADE_FROM_1,
+POINTWISE(Sum, infer_elementwise, fold_all(n, a, dim_add), fold_values(k, X_ADD, n, x), UPGRADE_VARIADIC,
           .canonicalise = block_sum);
-POINTWISE(Max, infer_elementwise, fold_all(n, a, dim_max), fold_values(k, X_MAX, n, x), UPGRADE_FROM_1,
+POINTWISE(Max, infer_elementwise, fold_all(n, a, dim_max), fold_values(k, X_MAX, n, x), UPGRADE_VARIADIC,
           .canonicalise = block_max);
-POINTWISE(Min, infer_elementwise, fold_all(n, a, dim_min), fold_values(k, X_MIN, n, x), UPGRADE_FROM_1,
+POINTWISE(Min, infer_elementwise, fold_all(n, a, dim_min), fold_values(k, X_MIN, n, x), UPGRADE_VARIADIC,
           .canonicalise = block_min);
-POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_FROM_1, .canonicalise = block_sum);
+POINTWISE(Mean, infer_elementwise, NULL, mean_value(k, n, x), UPGRADE_VARIADIC, .canonicalise = block_sum);
 
 // ---------------------------------------------------------------- comparison and logic
 #define COMPARE(op, x_op, first, second, dims)                                                               \
@@ -239,7 +239,7 @@ UNARY(Asinh, X_ASINH);
 UNARY(Acosh, X_ACOSH);
 UNARY(Atanh, X_ATANH);
 UNARY(Sigmoid, X_SIGMOID);
-POINTWISE(Erf, infer_like_first, NULL, x_un(k, X_ERF, x[0]), .upgrades = {{13, upgrade_real_function}});
+POINTWISE(Erf, infer_like_first, NULL, x_un(k, X_ERF, x[0]), .upgrades = {{13, upgrade_real_function, undo_nothing}});
 
 // Floor and Ceil turn a quotient of sizes into a size again.
 static void infer_floor(node *n) {

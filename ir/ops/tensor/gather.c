@@ -289,8 +289,14 @@ static void scatter_nd_lower(lowering *l, node *n) {
 // Scatter is ScatterElements without reductions.
 static void scatter_upgrade_11(node *n) { n->op = op_find("", "ScatterElements"); }
 
-OPERATOR(ScatterElements, .infer = scatter_elements_infer, .lower = scatter_elements_lower);
-OPERATOR(ScatterND, .infer = scatter_nd_infer, .lower = scatter_nd_lower);
+// Reductions to the larger and the smaller number.
+static bool scatter_undo_18(node *as) {
+    const char *reduction = node_string(as, "reduction", "none");
+    return strcmp(reduction, "max") != 0 && strcmp(reduction, "min") != 0;
+}
+
+OPERATOR(ScatterElements, .upgrades = {{18, NULL, scatter_undo_18}}, .infer = scatter_elements_infer, .lower = scatter_elements_lower);
+OPERATOR(ScatterND, .upgrades = {{18, NULL, scatter_undo_18}}, .infer = scatter_nd_infer, .lower = scatter_nd_lower);
 OPERATOR(Scatter, .upgrades = {{11, scatter_upgrade_11}}, .infer = scatter_elements_infer,
          .lower = scatter_elements_lower);
 

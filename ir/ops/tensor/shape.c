@@ -213,7 +213,21 @@ static void reshape_upgrade_5(node *n) {
     upgrade_drop_consumed_inputs(n);
 }
 
-OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}}, .infer = reshape_infer, .lower = reshape_lower,
+// A size of 0 copies that of the input before version 14.
+static bool reshape_undo_14(node *as) {
+    const value *shape = node_in(as, 1);
+    const constant *c = downgrade_constant(as, 1);
+    bool zero = node_int(as, "allowzero", 0) != 0;
+    for (int64_t i = 0; zero && c && i < c->count; i++)
+        if (!constant_int(c, i)) return false;
+    for (int i = 0; zero && !c && shape->contents && i < shape->ncontents; i++)
+        if (shape->contents[i]->min <= 0 && shape->contents[i]->max >= 0) return false;
+    if (zero && !c && !shape->contents) return false;
+    node_remove_attr(as, "allowzero");
+    return true;
+}
+
+OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}, {14, NULL, reshape_undo_14}}, .infer = reshape_infer, .lower = reshape_lower,
          .is_view = true);
 
 // ---------------------------------------------------------------- Flatten
@@ -232,6 +246,7 @@ OPERATOR(Flatten, .infer = flatten_infer, .is_view = true);
 
 // ---------------------------------------------------------------- Squeeze, Unsqueeze
 static void axes_upgrade_13(node *n) { upgrade_ints_to_input(n, "axes", 1); }
+static bool axes_undo_13(node *as) { return downgrade_input_to_ints(as, 1, "axes"); }
 
 // For each of `rank` axes a dim that is 1 if it is among `axes`, given in [-rank, rank). Constant axes that
 // are out of range or repeated are errors.
@@ -411,9 +426,9 @@ static void unsqueeze_lower(lowering *l, node *n) {
     lower_view(l, n, 0, 0);
 }
 
-OPERATOR(Squeeze, .upgrades = {{13, axes_upgrade_13}}, .canonicalise = squeeze_canonicalise,
+OPERATOR(Squeeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .canonicalise = squeeze_canonicalise,
          .infer = squeeze_infer, .lower = squeeze_lower, .is_view = true);
-OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13}}, .infer = unsqueeze_infer, .lower = unsqueeze_lower,
+OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .infer = unsqueeze_infer, .lower = unsqueeze_lower,
          .is_view = true);
 
 // ---------------------------------------------------------------- Expand

@@ -101,7 +101,25 @@ static void split_lower(lowering *l, node *n) {
     }
 }
 
-OPERATOR(Split, .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13}, {18, split_upgrade_18}},
+static bool split_undo_13(node *as) { return downgrade_input_to_ints(as, 1, "split"); }
+
+// Without sizes, older versions split into equal parts only.
+static bool split_undo_18(node *as) {
+    int64_t count = node_int(as, "num_outputs", 0), axis = node_int(as, "axis", 0), parts[2];
+    node_remove_attr(as, "num_outputs");
+    if (node_in(as, 1)) return true;
+    if (!count || (as->loc->version && as->loc->version < 18 && strcmp(as->loc->op, "Split") == 0)) return true;
+    const type *t = downgrade_has_rank(as, 0) ? &as->in[0]->type : NULL;
+    axis += t && axis < 0 ? t->rank : 0;
+    if (!t || axis < 0 || axis >= t->rank || !dim_is_const(t->dims[axis])) return false;
+    int64_t size = dim_value(t->dims[axis]);
+    parts[0] = (size + count - 1) / count;
+    parts[1] = size - parts[0] * (count - 1);
+    return parts[0] == parts[1];
+}
+
+OPERATOR(Split, .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13, split_undo_13},
+                    {18, split_upgrade_18, split_undo_18}},
          .infer = split_infer, .lower = split_lower);
 
 // ---------------------------------------------------------------- Slice
@@ -322,7 +340,17 @@ static void slice_upgrade_10(node *n) {
     upgrade_ints_to_input(n, "axes", 3);
 }
 
-OPERATOR(Slice, .upgrades = {{10, slice_upgrade_10}}, .infer = slice_infer, .lower = slice_lower);
+static bool slice_undo_10(node *as) {
+    const constant *steps = downgrade_constant(as, 4);
+    if (node_in(as, 4) && !steps) return false;
+    for (int64_t i = 0; steps && i < steps->count; i++)
+        if (constant_int(steps, i) != 1) return false;
+    downgrade_set_input(as, 4, NULL);
+    return downgrade_input_to_ints(as, 3, "axes") && downgrade_input_to_ints(as, 2, "ends") &&
+           downgrade_input_to_ints(as, 1, "starts");
+}
+
+OPERATOR(Slice, .upgrades = {{10, slice_upgrade_10, slice_undo_10}}, .infer = slice_infer, .lower = slice_lower);
 
 // ---------------------------------------------------------------- Pad
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
@@ -453,4 +481,9 @@ static void pad_upgrade_11(node *n) {
     if (fill != 0) upgrade_set_input(n, 2, upgrade_scalar_like(n, fill, n->in[0]));
 }
 
-OPERATOR(Pad, .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11}}, .infer = pad_infer, .lower = pad_lower);
+static bool pad_undo_11(node *as) {
+    return !node_in(as, 3) && downgrade_input_to_float(as, 2, "value") && downgrade_input_to_ints(as, 1, "pads");
+}
+static bool pad_undo_19(node *as) { return strcmp(node_string(as, "mode", ""), "wrap") != 0; }
+
+OPERATOR(Pad, .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11, pad_undo_11}, {19, NULL, pad_undo_19}}, .infer = pad_infer, .lower = pad_lower);

@@ -61,7 +61,15 @@ static void topk_lower(lowering *l, node *n) {
                     infer_k(n, node_int(n, "largest", 1) != 0)));
 }
 
-OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .upgrades = {{10, topk_upgrade_10}});
+static bool topk_undo_10(node *as) {
+    const constant *k = downgrade_constant(as, 1);
+    if (!k || k->count != 1) return false;
+    upgrade_set_int(as, "k", constant_int(k, 0));
+    downgrade_set_input(as, 1, NULL);
+    return true;
+}
+
+OPERATOR(TopK, .infer = topk_infer, .lower = topk_lower, .upgrades = {{10, topk_upgrade_10, topk_undo_10}});
 
 // ---------------------------------------------------------------- Unique
 // The axis, or -1 if the input is flattened.
