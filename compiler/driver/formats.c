@@ -10,7 +10,19 @@ static const format formats[] = {
 };
 
 const format *format_of_path(const char *path) {
-    const char *extension = extension_of(path);
+    static const struct {
+        const char *extension;
+        format_id id;
+    } others[] = {{".onnx.json", FORMAT_ONNX_JSON}, // before .json, a report
+                  {".pbtxt", FORMAT_TEXTPROTO},
+                  {".prototxt", FORMAT_TEXTPROTO},
+                  {".txt", FORMAT_ONNXTXT}};
+    const char *extension = extension_of(path), *name = base_name(path);
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        size_t size = strlen(others[i].extension);
+        if (n > size && strcmp(name + n - size, others[i].extension) == 0) return &formats[others[i].id];
+    }
     for (int i = 0; i < FORMAT_COUNT; i++)
         if (*extension && strcmp(formats[i].extension, extension) == 0) return &formats[i];
     return NULL;

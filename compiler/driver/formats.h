@@ -27,6 +27,9 @@ typedef enum output_kind { OUTPUT_CODE, OUTPUT_KERNELS, OUTPUT_VIEW } output_kin
     X(FORMAT_KERNELS, "kernels", ".kernels", OUTPUT_VIEW, GOAL_PROGRAM, false, false, GPU_IMAGES) \
     X(FORMAT_LOOPS, "loops", ".loops", OUTPUT_VIEW, GOAL_LOOPS, false, false, GPU_IMAGES) \
     X(FORMAT_ONNX, "onnx", ".onnx", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
+    X(FORMAT_TEXTPROTO, "textproto", ".textproto", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
+    X(FORMAT_ONNX_JSON, "onnx-json", ".onnx.json", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
+    X(FORMAT_ONNXTXT, "onnxtxt", ".onnxtxt", OUTPUT_VIEW, GOAL_GRAPH, false, false, GPU_IMAGES) \
     X(FORMAT_DOT, "dot", ".dot", OUTPUT_VIEW, GOAL_PROGRAM, false, false, GPU_IMAGES) \
     X(FORMAT_HTML, "html", ".html", OUTPUT_VIEW, GOAL_LOOPS, false, false, GPU_USES) \
     X(FORMAT_JSON, "json", ".json", OUTPUT_VIEW, GOAL_LOOPS, false, false, GPU_USES)

@@ -40,7 +40,8 @@ static int wanted_opset(const chooser *c, const char *domain) {
         size_t n;
         int version;
         if (!parse_wanted(c->wanted->at[i], &name, &n, &version))
-            diag_fatal(c->m->diag, NULL, "--opset='%s': expected a version, or DOMAIN=VERSION", c->wanted->at[i]);
+            diag_fatal(c->m->diag, NULL, "--opset='%s': expected a version, or DOMAIN=VERSION",
+                       c->wanted->at[i]);
         if (strlen(domain) == n && memcmp(domain, name, n) == 0) found = version;
     }
     int newest = schema_newest_opset(domain);
@@ -83,7 +84,8 @@ static void need(chooser *c, const node *n) {
     bool fits = node_downgrade(n, opset, &as, &why);
     if (!fits && wanted) refuse(c, n, opset, why);
     const node *limit = map_get(&c->limits, domain);
-    if (!limit || newest_opset_with(n->op) < newest_opset_with(limit->op)) map_put(&c->limits, domain, (void *)n);
+    if (!limit || newest_opset_with(n->op) < newest_opset_with(limit->op))
+        map_put(&c->limits, domain, (void *)n);
     if (!fits && opset <= newest_opset_with(n->op)) opset = oldest_opset_from(n, opset);
     set_opset(c->opsets, domain, opset);
 }

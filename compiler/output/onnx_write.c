@@ -225,6 +225,12 @@ static const char *node_name(writer *w, const node *n) {
     return name;
 }
 
+static bool makes_values(const node *n) {
+    for (int i = 0; i < n->nout; i++)
+        if (n->out[i]) return true;
+    return false;
+}
+
 static message node_message(writer *w, const node *of) {
     message m = message_new(w->arena);
     const node *n = &w->nodes[of->id];
@@ -271,9 +277,8 @@ static void put_values(writer *w, message *m, const graph *g) {
 
 static message graph_message(writer *w, const graph *g) {
     message m = message_new(w->arena);
-    for (int i = 0; i < g->nodes.n; i++) {
-        put_message(&m, 1, node_message(w, g->nodes.at[i]));
-    }
+    for (int i = 0; i < g->nodes.n; i++)
+        if (makes_values(g->nodes.at[i])) put_message(&m, 1, node_message(w, g->nodes.at[i]));
     for (int i = 0; i < g->outputs.n; i++)
         if (!takes_output_name(g, i)) put_identity(w, &m, name_of(w, g->outputs.at[i]), output_name(w, g, i));
     put_text(&m, 2, g->outer ? g->name : w->m->name);
@@ -309,7 +314,7 @@ static void express_nodes(writer *w) {
     for (int i = 0; i < m->nodes.n; i++) {
         const node *n = m->nodes.at[i];
         const char *why;
-        if (!n->graph) continue;
+        if (!n->graph || !makes_values(n)) continue;
         node *as = &w->nodes[i];
         if (!node_downgrade(n, (int)(intptr_t)map_get(&w->opsets, n->op->domain), as, &why))
             diag_fatal(m->diag, n->loc, "%s cannot be written with the other nodes: %s", n->op->name, why);

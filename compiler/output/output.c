@@ -12,6 +12,7 @@
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pass_run.h"
+#include "compiler/import/text/text_write.h"
 #include "compiler/output/onnx_write.h"
 #include "compiler/report/report.h"
 #include "ir/kernel/program.h"
@@ -135,6 +136,24 @@ static void write_example(pipeline *p, const char *path) {
 static void add(const sink *to, const char *s) { sink_add(to, s); }
 static void write_ir(pipeline *p, const sink *to) { add(to, graph_print(p->arena, p->module)); }
 static void write_onnx(pipeline *p, const sink *to) { onnx_write(p->module, &p->options->opsets, to); }
+static text onnx_bytes(pipeline *p) {
+    text t = {.arena = p->arena};
+    sink to = sink_text(&t);
+    write_onnx(p, &to);
+    return t;
+}
+static void write_textproto(pipeline *p, const sink *to) {
+    text t = onnx_bytes(p), made = write_text_format(p->arena, t.s, t.n);
+    sink_addn(to, made.s, made.n);
+}
+static void write_onnx_json(pipeline *p, const sink *to) {
+    text t = onnx_bytes(p), made = write_json(p->arena, t.s, t.n);
+    sink_addn(to, made.s, made.n);
+}
+static void write_onnxtxt(pipeline *p, const sink *to) {
+    text t = onnx_bytes(p), made = write_onnx_text(p->arena, p->diag, t.s, t.n);
+    sink_addn(to, made.s, made.n);
+}
 static void write_kernels(pipeline *p, const sink *to) {
     for (int j = 0; j < p->versions.n; j++) {
         add(to, arena_printf(p->arena, "version %s\n", p->versions.at[j].label));
@@ -144,7 +163,7 @@ static void write_kernels(pipeline *p, const sink *to) {
 }
 static void write_dot(pipeline *p, const sink *to) { add(to, report_dot(p)); }
 static void write_html(pipeline *p, const sink *to) { add(to, report_html(p)); }
-static void write_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
+static void write_report_json(pipeline *p, const sink *to) { add(to, report_json(p)); }
 
 typedef struct format_writer {
     // One of the two; `link` writes the file itself.
@@ -171,9 +190,12 @@ static const format_writer writers[FORMAT_COUNT] = {
     [FORMAT_KERNELS] = {write_kernels},
     [FORMAT_LOOPS] = {write_loops},
     [FORMAT_ONNX] = {write_onnx},
+    [FORMAT_TEXTPROTO] = {write_textproto},
+    [FORMAT_ONNX_JSON] = {write_onnx_json},
+    [FORMAT_ONNXTXT] = {write_onnxtxt},
     [FORMAT_DOT] = {write_dot},
     [FORMAT_HTML] = {write_html},
-    [FORMAT_JSON] = {write_json},
+    [FORMAT_JSON] = {write_report_json},
 };
 
 // ---------------------------------------------------------------- names

@@ -167,7 +167,7 @@ struct module {
     const char *producer, *producer_name, *producer_version, *domain, *doc, *graph_doc;
     int64_t model_version;
     int ir_version;
-    map opsets; // domain -> newest version that the model and its functions import
+    map opsets;                 // domain -> newest version that the model and its functions import
     VEC(value *) values;        // by id
     VEC(node *) nodes;          // by id (deleted nodes stay, unlinked)
     VEC(const char *) metadata; // key, value, key, value ...

@@ -99,14 +99,32 @@ static bool same_value(const attr *a, const attr *b) {
     return false;
 }
 
-// Attributes as version v has them. defaults: of the newest version.
-static bool fit_attributes(node *as, const schema_version *v, const node *defaults, const char **why) {
+// A node with the defaults of version v only.
+static node default_node(const node *as, const schema_version *v) {
+    node defaults = *as;
+    defaults.nattrs = 0;
+    defaults.attrs = NULL;
+    node_fill_defaults(&defaults, v);
+    return defaults;
+}
+
+// The import added them to nodes of other versions.
+static void drop_defaults(node *as, const schema_version *v) {
+    node defaults = default_node(as, v);
+    for (int i = as->nattrs - 1; i >= 0; i--) {
+        const attr *usual = node_attr(&defaults, as->attrs[i].name);
+        if (usual && same_value(&as->attrs[i], usual)) node_remove_attr(as, usual->name);
+    }
+}
+
+static bool fit_attributes(node *as, const schema_version *v, const char **why) {
     arena *a = infer_arena(as);
     const schema_version *newest = newest_version(as->op);
+    node defaults = default_node(as, newest);
     for (int i = as->nattrs - 1; i >= 0; i--) {
         attr given = as->attrs[i];
         const schema_attr *own = schema_attr_of(v, given.name);
-        const attr *usual = node_attr(defaults, given.name);
+        const attr *usual = node_attr(&defaults, given.name);
         if (own && own->kind == (int)given.kind) continue;
         *why = arena_printf(a, "version %d has no such attribute '%s'", v->since, given.name);
         if (own || !usual || !same_value(&given, usual)) return false;
@@ -136,11 +154,17 @@ static bool fit_inputs(const node *as, const schema_version *v, const char **why
 
 static bool fit_type(const node *as, const schema_version *v, const schema_param *p, const value *of,
                      const char **why) {
-    if (!of || of->type.kind != TYPE_TENSOR || of->type.elem == DT_NONE) return true;
+    if (!of || of->type.kind == TYPE_NONE) return true;
+    const type *item = of->type.kind == TYPE_SEQUENCE ? of->type.item : &of->type;
+    bool tensor = item && item->kind == TYPE_TENSOR;
+    uint64_t own = !tensor             ? SCHEMA_OTHER
+                   : item == &of->type ? SCHEMA_TENSOR(item->elem)
+                                       : SCHEMA_SEQ(item->elem);
+    if (tensor && item->elem == DT_NONE) return true;
     uint64_t types = p->type_var < 0 ? p->fixed_types : v->type_vars[p->type_var].types;
     *why = arena_printf(infer_arena(as), "in version %d, '%s' cannot be %s", v->since, p->name,
-                        dtype_name(of->type.elem));
-    return !types || (types & SCHEMA_TENSOR(of->type.elem));
+                        type_text(infer_arena(as), &of->type));
+    return !types || (types & own);
 }
 
 static bool fit_types(const node *as, const schema_version *v, const char **why) {
@@ -192,7 +216,8 @@ static bool undo_upgrades(node *as, int since, const char **why) {
     int i = 0;
     while (i < (int)(sizeof as->op->upgrades / sizeof *steps) && steps[i].since) i++;
     while (--i >= 0 && steps[i].since > since) {
-        *why = arena_printf(infer_arena(as), "before version %d, the operator has another form", steps[i].since);
+        *why =
+            arena_printf(infer_arena(as), "before version %d, the operator has another form", steps[i].since);
         if (!steps[i].undo || !steps[i].undo(as)) return false;
     }
     return true;
@@ -202,15 +227,15 @@ bool node_downgrade(const node *n, int opset, node *as, const char **why) {
     const schema_op *s = schema_find(n->op->domain, n->op->name);
     const schema_version *v = s ? schema_for_opset(s, opset) : NULL, *newest = newest_version(n->op);
     *as = detached(n);
-    *why = s ? arena_printf(infer_arena(n), "the operator exists since opset %d", s->versions[0].since) : NULL;
+    *why =
+        s ? arena_printf(infer_arena(n), "the operator exists since opset %d", s->versions[0].since) : NULL;
     if (!v) return !s;
     *why = arena_printf(infer_arena(n), "the operator is deprecated since opset %d", v->since);
     if (v->deprecated) return false;
-    if (v == newest) return true;
-    node defaults = detached(n);
-    defaults.nattrs = 0;
-    node_fill_defaults(&defaults, newest);
     bool old_axes = !*n->op->domain && opset < 11;
-    return undo_upgrades(as, v->since, why) && (!old_axes || fit_axes(as, why)) &&
-           fit_attributes(as, v, &defaults, why) && fit_inputs(as, v, why) && fit_types(as, v, why);
+    bool good =
+        v == newest || (undo_upgrades(as, v->since, why) && (!old_axes || fit_axes(as, why)) &&
+                        fit_attributes(as, v, why) && fit_inputs(as, v, why) && fit_types(as, v, why));
+    if (good && n->loc && n->loc->version != v->since) drop_defaults(as, v);
+    return good;
 }

@@ -22,7 +22,7 @@ bool downgrade_input_to_float(node *as, int i, const char *attribute);
 bool downgrade_has_rank(const node *as, int i); // the rank of input i is known
 
 // Undo steps.
-bool undo_nothing(node *as); // what newer versions changed does not concern nodes that older ones allow
-bool undo_axes(node *as);    // input 1 becomes attribute axes, as of operators that reduce
+bool undo_nothing(node *as);   // what newer versions changed does not concern nodes that older ones allow
+bool undo_axes(node *as);      // input 1 becomes attribute axes, as of operators that reduce
 bool undo_broadcast(node *as); // all inputs have the same shape
 #endif

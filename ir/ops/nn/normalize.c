@@ -400,7 +400,9 @@ static void upgrade_batch_normalization_14(node *n) {
     if (has_statistics(n)) upgrade_set_int(n, "training_mode", 1);
 }
 
-static bool undo_batch_normalization_14(node *as) { return !node_int(as, "training_mode", 0) && !has_statistics(as); }
+static bool undo_batch_normalization_14(node *as) {
+    return !node_int(as, "training_mode", 0) && !has_statistics(as);
+}
 
 OPERATOR(BatchNormalization,
          .upgrades = {{7, upgrade_batch_normalization_7},

@@ -600,5 +600,6 @@ static bool resize_undo_19(node *as) {
     return strcmp(node_string(as, "coordinate_transformation_mode", ""), "half_pixel_symmetric") != 0;
 }
 
-OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11}, {19, NULL, resize_undo_19}}, .infer = resize_infer, .lower = resize_lower);
+OPERATOR(Resize, .upgrades = {{11, resize_upgrade_11}, {19, NULL, resize_undo_19}}, .infer = resize_infer,
+         .lower = resize_lower);
 OPERATOR(Upsample, .upgrades = {{7, upsample_upgrade_7}, {9, upsample_upgrade_9}, {11, upsample_upgrade_11}});

@@ -182,8 +182,8 @@ static bool grid_sample_undo_20(node *as) {
     return older || (downgrade_has_rank(as, 0) && as->in[0]->type.rank == 4);
 }
 
-OPERATOR(GridSample, .upgrades = {{20, grid_sample_upgrade_20, grid_sample_undo_20}}, .infer = grid_sample_infer,
-         .lower = grid_sample_lower);
+OPERATOR(GridSample, .upgrades = {{20, grid_sample_upgrade_20, grid_sample_undo_20}},
+         .infer = grid_sample_infer, .lower = grid_sample_lower);
 
 // ---------------------------------------------------------------- AffineGrid
 // The output's sizes: batch, space, coordinates.

@@ -120,7 +120,8 @@ static void lower_plain_softmax(lowering *l, node *n) { lower_softmax(l, n, fals
 static void lower_log_softmax(lowering *l, node *n) { lower_softmax(l, n, true); }
 
 #define ALONG_AXIS(op, lower_fn)                                                                             \
-    OPERATOR(op, .upgrades = {{13, upgrade_flattened, undo_flattened}}, .infer = infer_along_axis, .lower = lower_fn)
+    OPERATOR(op, .upgrades = {{13, upgrade_flattened, undo_flattened}}, .infer = infer_along_axis,           \
+             .lower = lower_fn)
 ALONG_AXIS(Softmax, lower_plain_softmax);
 ALONG_AXIS(LogSoftmax, lower_log_softmax);
 ALONG_AXIS(Hardmax, lower_hardmax);

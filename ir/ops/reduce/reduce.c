@@ -162,7 +162,7 @@ static void upgrade_axes(node *n) { upgrade_ints_to_input(n, "axes", 1); }
         lower_reduce(l, n, &(reducer){op, bool_op, term, end});                                              \
     }                                                                                                        \
     static void infer_##op_name(node *n) { infer_reduce(n, combine); }                                       \
-    OPERATOR(op_name, .upgrades = {{since, upgrade_axes, undo_axes}, __VA_ARGS__}, .infer = infer_##op_name,            \
+    OPERATOR(op_name, .upgrades = {{since, upgrade_axes, undo_axes}, __VA_ARGS__}, .infer = infer_##op_name, \
              .lower = lower_##op_name)
 
 REDUCE(ReduceSum, 13, RED_SUM, RED_OR, term_itself, NULL, dim_add, );
@@ -173,10 +173,12 @@ REDUCE(ReduceProd, 18, RED_PROD, RED_AND, term_itself, NULL, dim_mul, );
 REDUCE(ReduceSumSquare, 18, RED_SUM, RED_OR, term_square, NULL, NULL, );
 REDUCE(ReduceL1, 18, RED_SUM, RED_OR, term_abs, NULL, NULL, );
 REDUCE(ReduceL2, 18, RED_SUM, RED_OR, term_square, end_sqrt, NULL, );
-REDUCE(ReduceLogSum, 18, RED_SUM, RED_OR, term_itself, end_log, NULL, {28, upgrade_real_function, undo_nothing});
+REDUCE(ReduceLogSum, 18, RED_SUM, RED_OR, term_itself, end_log, NULL,
+       {28, upgrade_real_function, undo_nothing});
 
 static void infer_log_sum_exp(node *n) { infer_reduce(n, NULL); }
-OPERATOR(ReduceLogSumExp, .upgrades = {{18, upgrade_axes, undo_axes}, {28, upgrade_real_function, undo_nothing}},
+OPERATOR(ReduceLogSumExp,
+         .upgrades = {{18, upgrade_axes, undo_axes}, {28, upgrade_real_function, undo_nothing}},
          .infer = infer_log_sum_exp, .lower = lower_log_sum_exp);
 
 // ---------------------------------------------------------------- ArgMax, ArgMin

@@ -254,6 +254,8 @@ static bool undo_dropout_12(node *as) {
     return downgrade_input_to_float(as, 1, "ratio");
 }
 
-OPERATOR(Dropout, .upgrades = {{7, upgrade_dropout_7}, {10, upgrade_dropout_10, undo_dropout_10},
+OPERATOR(Dropout,
+         .upgrades = {{7, upgrade_dropout_7},
+                      {10, upgrade_dropout_10, undo_dropout_10},
                       {12, upgrade_dropout_12, undo_dropout_12}},
          .infer = infer_dropout, .expand = expand_dropout);

@@ -239,7 +239,8 @@ UNARY(Asinh, X_ASINH);
 UNARY(Acosh, X_ACOSH);
 UNARY(Atanh, X_ATANH);
 UNARY(Sigmoid, X_SIGMOID);
-POINTWISE(Erf, infer_like_first, NULL, x_un(k, X_ERF, x[0]), .upgrades = {{13, upgrade_real_function, undo_nothing}});
+POINTWISE(Erf, infer_like_first, NULL, x_un(k, X_ERF, x[0]),
+          .upgrades = {{13, upgrade_real_function, undo_nothing}});
 
 // Floor and Ceil turn a quotient of sizes into a size again.
 static void infer_floor(node *n) {

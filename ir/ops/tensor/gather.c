@@ -295,8 +295,10 @@ static bool scatter_undo_18(node *as) {
     return strcmp(reduction, "max") != 0 && strcmp(reduction, "min") != 0;
 }
 
-OPERATOR(ScatterElements, .upgrades = {{18, NULL, scatter_undo_18}}, .infer = scatter_elements_infer, .lower = scatter_elements_lower);
-OPERATOR(ScatterND, .upgrades = {{18, NULL, scatter_undo_18}}, .infer = scatter_nd_infer, .lower = scatter_nd_lower);
+OPERATOR(ScatterElements, .upgrades = {{18, NULL, scatter_undo_18}}, .infer = scatter_elements_infer,
+         .lower = scatter_elements_lower);
+OPERATOR(ScatterND, .upgrades = {{18, NULL, scatter_undo_18}}, .infer = scatter_nd_infer,
+         .lower = scatter_nd_lower);
 OPERATOR(Scatter, .upgrades = {{11, scatter_upgrade_11}}, .infer = scatter_elements_infer,
          .lower = scatter_elements_lower);
 

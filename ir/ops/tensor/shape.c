@@ -227,8 +227,8 @@ static bool reshape_undo_14(node *as) {
     return true;
 }
 
-OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}, {14, NULL, reshape_undo_14}}, .infer = reshape_infer, .lower = reshape_lower,
-         .is_view = true);
+OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}, {14, NULL, reshape_undo_14}}, .infer = reshape_infer,
+         .lower = reshape_lower, .is_view = true);
 
 // ---------------------------------------------------------------- Flatten
 static void flatten_infer(node *n) {
@@ -428,8 +428,8 @@ static void unsqueeze_lower(lowering *l, node *n) {
 
 OPERATOR(Squeeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .canonicalise = squeeze_canonicalise,
          .infer = squeeze_infer, .lower = squeeze_lower, .is_view = true);
-OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .infer = unsqueeze_infer, .lower = unsqueeze_lower,
-         .is_view = true);
+OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .infer = unsqueeze_infer,
+         .lower = unsqueeze_lower, .is_view = true);
 
 // ---------------------------------------------------------------- Expand
 // Right-aligned broadcast of the input's size a with the requested size b; *fits: whether they are

@@ -108,7 +108,8 @@ static bool split_undo_18(node *as) {
     int64_t count = node_int(as, "num_outputs", 0), axis = node_int(as, "axis", 0), parts[2];
     node_remove_attr(as, "num_outputs");
     if (node_in(as, 1)) return true;
-    if (!count || (as->loc->version && as->loc->version < 18 && strcmp(as->loc->op, "Split") == 0)) return true;
+    if (!count || (as->loc->version && as->loc->version < 18 && strcmp(as->loc->op, "Split") == 0))
+        return true;
     const type *t = downgrade_has_rank(as, 0) ? &as->in[0]->type : NULL;
     axis += t && axis < 0 ? t->rank : 0;
     if (!t || axis < 0 || axis >= t->rank || !dim_is_const(t->dims[axis])) return false;
@@ -118,8 +119,10 @@ static bool split_undo_18(node *as) {
     return parts[0] == parts[1];
 }
 
-OPERATOR(Split, .upgrades = {{2, split_upgrade_2}, {13, split_upgrade_13, split_undo_13},
-                    {18, split_upgrade_18, split_undo_18}},
+OPERATOR(Split,
+         .upgrades = {{2, split_upgrade_2},
+                      {13, split_upgrade_13, split_undo_13},
+                      {18, split_upgrade_18, split_undo_18}},
          .infer = split_infer, .lower = split_lower);
 
 // ---------------------------------------------------------------- Slice
@@ -350,7 +353,8 @@ static bool slice_undo_10(node *as) {
            downgrade_input_to_ints(as, 1, "starts");
 }
 
-OPERATOR(Slice, .upgrades = {{10, slice_upgrade_10, slice_undo_10}}, .infer = slice_infer, .lower = slice_lower);
+OPERATOR(Slice, .upgrades = {{10, slice_upgrade_10, slice_undo_10}}, .infer = slice_infer,
+         .lower = slice_lower);
 
 // ---------------------------------------------------------------- Pad
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
@@ -482,8 +486,10 @@ static void pad_upgrade_11(node *n) {
 }
 
 static bool pad_undo_11(node *as) {
-    return !node_in(as, 3) && downgrade_input_to_float(as, 2, "value") && downgrade_input_to_ints(as, 1, "pads");
+    return !node_in(as, 3) && downgrade_input_to_float(as, 2, "value") &&
+           downgrade_input_to_ints(as, 1, "pads");
 }
 static bool pad_undo_19(node *as) { return strcmp(node_string(as, "mode", ""), "wrap") != 0; }
 
-OPERATOR(Pad, .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11, pad_undo_11}, {19, NULL, pad_undo_19}}, .infer = pad_infer, .lower = pad_lower);
+OPERATOR(Pad, .upgrades = {{2, pad_upgrade_2}, {11, pad_upgrade_11, pad_undo_11}, {19, NULL, pad_undo_19}},
+         .infer = pad_infer, .lower = pad_lower);
