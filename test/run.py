@@ -210,6 +210,13 @@ def formats(results):
     own_program(results, "cases/format_cases.py", ONNXC, os.path.join(ROOT, "samples", "digits", "digits.onnx"), *models)
 
 
+def written(results):
+    """Models that onnxc writes as ONNX: the checker, ONNX Runtime, and what onnx and onnxc read of texts."""
+    models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::10],
+              *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*"))), *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
+    own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
+
+
 def docs(results):
     """The examples of the documentation, and docs/operators.md."""
     own_program(results, "run_docs.py", ONNXC)
@@ -522,6 +529,7 @@ STAGES = {
     "same-bytes": objects.same_bytes,
     "headers": objects.headers,
     "formats": formats,
+    "written": written,
     "sizes": sizes,
     "page": page,
     "proofs": proofs,

@@ -22,7 +22,7 @@ const option compile_options[] = {
      "--emit"},
     {"--emit", NULL, &FORMATS(NAME)[1], OPT_CHOICE, AT(emit), OUTPUT,
      "kind of output; default: given by the extension of the output file, otherwise obj"},
-    {"--opset", NULL, "[DOMAIN=]N", OPT_LIST, AT(opsets), OUTPUT,
+    {"--opset", NULL, "N|DOMAIN=N", OPT_LIST, AT(opsets), OUTPUT,
      "opset of a written ONNX model, up or down; may be repeated; default: the model's own if it has all "
      "operators"},
     {"--header", NULL, "FILE", OPT_TEXT, AT(header), OUTPUT,

@@ -6,6 +6,7 @@
 #include "compiler/output/onnx_write.h"
 #include "compiler/base/protobuf.h"
 #include "compiler/output/onnx_opset.h"
+#include <math.h>
 #include <string.h>
 
 // ---------------------------------------------------------------- messages
@@ -114,6 +115,7 @@ static message shape_message(writer *w, const type *t) {
     for (int j = 0; j < t->rank; j++) {
         message d = message_new(w->arena);
         if (dim_is_const(t->dims[j])) put_int(&d, 1, dim_value(t->dims[j]));
+        else if (t->dims[j]->kind == DIM_SYMBOL) put_text(&d, 2, t->dims[j]->name);
         else if (!dim_is_opaque(t->dims[j])) put_text(&d, 2, dim_text(w->arena, t->dims[j]));
         put_message(&shape, 1, d);
     }
@@ -175,6 +177,27 @@ static message tensor_message(writer *w, const char *name, const constant *c) {
     return m;
 }
 
+static bool is_zero(const constant *c, int64_t i) {
+    if (c->kind == CONST_STRINGS) return false;
+    if (!dtype_is_float(c->elem)) return constant_int(c, i) == 0;
+    double v = constant_float(c, i);
+    return v == 0 && !signbit(v);
+}
+
+// The elements other than 0, with their positions in row-major order.
+static message sparse_message(writer *w, const constant *c) {
+    message m = message_new(w->arena);
+    int64_t *places = ARENA_ARRAY(w->arena, int64_t, c->count + 1), count = 0;
+    for (int64_t i = 0; i < c->count; i++)
+        if (!is_zero(c, i)) places[count++] = i;
+    constant *indices = constant_new(w->arena, DT_I64, 1, &count);
+    memcpy((void *)indices->data, places, (size_t)count * sizeof *places);
+    put_message(&m, 1, tensor_message(w, "", pick_constant(w->arena, c, places, count)));
+    put_message(&m, 2, tensor_message(w, "", indices));
+    for (int i = 0; i < c->rank; i++) put_int(&m, 3, c->dims[i]);
+    return m;
+}
+
 // ---------------------------------------------------------------- nodes
 static message graph_message(writer *w, const graph *g);
 
@@ -187,8 +210,8 @@ static message attribute(writer *w, const attr *a) {
     case ATTR_FLOAT: put_float(&m, 2, a->f); break;
     case ATTR_INT: put_int(&m, 3, a->i); break;
     case ATTR_STRING: put_bytes(&m, 4, a->s, a->size); break;
-    case ATTR_TENSOR:
-    case ATTR_SPARSE_TENSOR: put_message(&m, 5, tensor_message(w, "", a->tensor)); break;
+    case ATTR_TENSOR: put_message(&m, 5, tensor_message(w, "", a->tensor)); break;
+    case ATTR_SPARSE_TENSOR: put_message(&m, 22, sparse_message(w, a->tensor)); break;
     case ATTR_GRAPH: put_message(&m, 6, graph_message(w, a->graph)); break;
     case ATTR_FLOATS:
         for (int i = 0; i < a->n; i++) put_float(&m, 7, a->floats[i]);
@@ -263,13 +286,19 @@ static const char *output_name(writer *w, const graph *g, int i) {
                                    : arena_printf(w->arena, "%s.out%d.%d", g->name, g->id, i);
 }
 
+static bool is_output(const graph *g, const value *v) {
+    for (int i = 0; i < v->uses.n; i++)
+        if (v->uses.at[i].graph == g) return true;
+    return false;
+}
+
 static void put_values(writer *w, message *m, const graph *g) {
     for (int j = 0; j < w->m->values.n; j++) {
         const value *v = w->m->values.at[j];
         if (v->graph != g) continue;
         if (v->constant && !v->def && w->reads[v->id]) {
             put_message(m, 5, tensor_message(w, name_of(w, v), v->constant));
-        } else if (v->def && v->type.kind != TYPE_NONE) {
+        } else if (v->def && v->type.kind != TYPE_NONE && !is_output(g, v)) {
             put_message(m, 13, value_info(w, name_of(w, v), v));
         }
     }

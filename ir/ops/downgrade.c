@@ -99,6 +99,15 @@ static bool same_value(const attr *a, const attr *b) {
     return false;
 }
 
+// Leaves out the compiler's own attributes. Sparse tensors are dense in memory.
+static void standard_attributes(node *as, const schema_version *newest) {
+    for (int i = as->nattrs - 1; i >= 0; i--) {
+        const schema_attr *own = schema_attr_of(newest, as->attrs[i].name);
+        if (!own) node_remove_attr(as, as->attrs[i].name);
+        else if (own->kind == ATTR_SPARSE_TENSOR) as->attrs[i].kind = ATTR_SPARSE_TENSOR;
+    }
+}
+
 // A node with the defaults of version v only.
 static node default_node(const node *as, const schema_version *v) {
     node defaults = *as;
@@ -232,6 +241,7 @@ bool node_downgrade(const node *n, int opset, node *as, const char **why) {
     if (!v) return !s;
     *why = arena_printf(infer_arena(n), "the operator is deprecated since opset %d", v->since);
     if (v->deprecated) return false;
+    standard_attributes(as, newest);
     bool old_axes = !*n->op->domain && opset < 11;
     bool good =
         v == newest || (undo_upgrades(as, v->since, why) && (!old_axes || fit_axes(as, why)) &&

@@ -39,6 +39,7 @@ static void add_name(writer *w, const char *s) {
 static void add_real(writer *w, double v, int digits) {
     if (isnan(v)) add(w, "nan");
     else if (isinf(v)) add(w, v < 0 ? "-inf" : "inf");
+    else if (v == 0 && signbit(v)) add(w, "-0.0"); // -0 is an integer
     else text_printf(&w->out, "%.*g", digits, v);
 }
 
@@ -242,7 +243,7 @@ static void add_values(writer *w, Onnx__ValueInfoProto **values, size_t n) {
 }
 
 static void add_graph(writer *w, const Onnx__GraphProto *g, int indent) {
-    const char *before = "<";
+    const char *before = " <";
     add_name(w, g->name && *g->name ? g->name : "graph");
     add(w, " ");
     add_values(w, g->input, g->n_input);

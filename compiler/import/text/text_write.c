@@ -80,7 +80,9 @@ static const char *integer(arena *a, const item *i) {
     return arena_printf(a, "%" PRId64, (int64_t)i->number);
 }
 
+// Readers take -0 as an integer.
 static const char *finite_text(arena *a, const item *i) {
+    if (real_of(i) == 0 && signbit(real_of(i))) return "-0.0";
     return arena_printf(a, "%.*g", i->field->type == PROTOBUF_C_TYPE_FLOAT ? 9 : 17, real_of(i));
 }
 

@@ -156,7 +156,9 @@ static void lower_rms_normalization(lowering *l, node *n) {
                 scale_shift(k, v, read_broadcast(k, gamma, at, m.x->rank), NULL, dtype_compute(out->dtype)));
 }
 
-OPERATOR(LayerNormalization, .infer = infer_layer_normalization, .lower = lower_layer_normalization);
+// Version 1 is ONNX Runtime's own.
+OPERATOR(LayerNormalization, .upgrades = {{17, NULL, NULL}}, .infer = infer_layer_normalization,
+         .lower = lower_layer_normalization);
 OPERATOR(RMSNormalization, .infer = infer_rms_normalization, .lower = lower_rms_normalization);
 
 // ------------------------------------------------ InstanceNormalization, GroupNormalization, MVN
