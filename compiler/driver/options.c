@@ -312,7 +312,18 @@ static void check_hook(diag *d, const char *hook) {
                    is_other_function(hook) ? "emitted code uses" : "C or C++ reserves");
 }
 
+static void check_opsets(diag *d, const options *o) {
+    const format *f = format_of_options(o);
+    bool model = f && (f->id == FORMAT_ONNX || f->id == FORMAT_TEXTPROTO || f->id == FORMAT_ONNX_JSON ||
+                       f->id == FORMAT_ONNXTXT);
+    if (o->opsets.n && !model)
+        diag_error(d, NULL,
+                   "--opset=%s: only ONNX models (--emit=onnx, textproto, onnx-json, onnxtxt) have one",
+                   o->opsets.at[0]);
+}
+
 void options_check(arena *a, diag *d, const options *o) {
+    check_opsets(d, o);
     check_hook(d, o->hook);
     check_print(a, d, o->print_after);
     if (o->stop_after) check_pass(a, d, "--stop-after", o->stop_after, false);
