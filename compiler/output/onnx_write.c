@@ -239,7 +239,7 @@ static message attribute(writer *w, const attr *a) {
 static const char *node_name(writer *w, const node *n) {
     const char *base = n->loc && !n->loc->unnamed ? n->loc->node : NULL, *name = base;
     if (!base || !*base) return NULL;
-    for (int i = 1; map_get(&w->node_names, name); i++) {
+    while (map_get(&w->node_names, name)) {
         intptr_t last = (intptr_t)map_get(&w->node_names, base);
         name = arena_printf(w->arena, "%s_%d", base, (int)last);
         map_put(&w->node_names, base, (void *)(last + 1));
