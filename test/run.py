@@ -213,7 +213,7 @@ def formats(results):
 def written(results):
     """Models that onnxc writes as ONNX: the checker, ONNX Runtime, and what onnx and onnxc read of texts."""
     models = [*sorted(glob.glob(os.path.join(BUILD, "cases", "node", "*")))[::10],
-              *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*"))), *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
+              *sorted(glob.glob(os.path.join(BUILD, "cases-exported", "*")))[::4], *sorted(glob.glob(os.path.join(MODELS, "*", "")))]
     own_program(results, "cases/written_cases.py", ONNXC, *[m for m in models if os.path.exists(os.path.join(m, "model.onnx"))])
 
 

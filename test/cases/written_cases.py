@@ -192,7 +192,7 @@ def main():
                 count = by.setdefault(what, [0, 0, 0])
                 count[0 if why == "" else 2 if why is None else 1] += 1
                 if why:
-                    print(f"FAIL {case}: {what}: {' '.join(why.split())[:300]}")
+                    print(f"FAIL {case}: {what}: {' '.join(why.split())[:300]}", flush=True)
     for what, (good, bad, refused) in by.items():
         print(f"{what}: {good} passed, {bad} failed, {refused} refused")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
