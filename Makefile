@@ -32,7 +32,7 @@ RT_C   := $(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
 LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o
 # Library functions, whose text goes into emitted C.
-LIBRARY := $(sort runtime-lite/lib/dtypes.h $(wildcard runtime-lite/lib/lib_*.h runtime-lite/lib/lib_*.c runtime-lite/lib/*/*.c))
+LIBRARY := $(sort runtime-lite/onnxc_custom.h runtime-lite/lib/dtypes.h $(wildcard runtime-lite/lib/lib_*.h runtime-lite/lib/lib_*.c runtime-lite/lib/*/*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
 RT_O   := $(RT_C:%.c=$(B)/%.o)
 BENCH  := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/*.c))

@@ -27,7 +27,7 @@ SCHEDULE = [*PASS, "ir/loops", "passes/schedule/common", "passes/memory"]
 CODE = [*IR, "ir/loops", "ir/target.h", "runtime-lite"]
 LIBRARY = ["compiler/base", "compiler/import", "ir", "passes", "codegen", "runtime-lite"]
 ROOMS = {
-    "runtime-lite": [], "runtime-lite/lib": [], "runtime-lite/lib/string": ["runtime-lite/lib"],
+    "runtime-lite": [], "runtime-lite/lib": ["runtime-lite/onnxc_custom.h"], "runtime-lite/lib/string": ["runtime-lite/lib"],
     "runtime-lite/lib/value": ["runtime-lite/lib"],
     "runtime-lite/core": ["runtime-lite/onnxc.h", "runtime-lite/lib"],
     "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core"],

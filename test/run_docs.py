@@ -32,7 +32,8 @@ def prepare(folder):
         shutil.copy(model, folder)
     include = os.path.join(folder, ".include")
     os.mkdir(include)
-    shutil.copy(os.path.join(ROOT, "runtime-lite", "onnxc.h"), include)
+    for header in ("onnxc.h", "onnxc_custom.h"):
+        shutil.copy(os.path.join(ROOT, "runtime-lite", header), include)
     return include
 
 

@@ -343,12 +343,24 @@ static void write_both(host_builder *a) {
     a->plan.workspace = dim_max(a->plan.workspace, dim_in_table(a->p->dims, gpu->plan.workspace));
 }
 
-// The caller defines the hook, so no function of the model may have its name.
-static void check_hook(host_builder *a) {
-    for (int j = 0; a->o->hook && j < a->m->funcs.n; j++) {
+// The program defines the hook and the functions of custom operators: nothing else may have their names.
+static void check_defined(host_builder *a, const char *option, const char *symbol) {
+    for (int j = 0; symbol && j < a->m->funcs.n; j++) {
         const lfunc *f = a->m->funcs.at[j];
-        if (f->body && strcmp(f->name, a->o->hook) == 0)
-            diag_fatal(a->diag, NULL, "--hook '%s': the model itself has a function of that name", f->name);
+        if (f->body && strcmp(f->name, symbol) == 0)
+            diag_fatal(a->diag, NULL, "%s '%s': the model itself has a function of that name", option,
+                       symbol);
+    }
+    for (int j = 0; symbol && j < a->m->data.n; j++)
+        if (strcmp(a->m->data.at[j]->name, symbol) == 0)
+            diag_fatal(a->diag, NULL, "%s '%s': the model itself has data of that name", option, symbol);
+}
+
+static void check_symbols(host_builder *a) {
+    check_defined(a, "--hook", a->o->hook);
+    for (int i = 0; i < a->parts.n; i++) {
+        step_list steps = program_steps(a->arena, a->parts.at[i]->p);
+        for (int j = 0; j < steps.n; j++) check_defined(a, "--custom-op", steps.at[j].s->symbol);
     }
 }
 
@@ -399,7 +411,7 @@ build *host_write(host_builder *a) {
     write_entries(a, parts || a->o->gpu_program ? NULL : a->h, a->nvariants);
     add_messages(a);
     if (a->generic) descriptor_add(a->result, a->p, a->o);
-    check_hook(a);
+    check_symbols(a);
     return a->result;
 }
 

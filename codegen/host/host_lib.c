@@ -34,6 +34,19 @@ static const char *library_symbol(host_builder *a, const char *function) {
     return name;
 }
 
+// The user's function.
+static ins *custom_function(host *h, const char *symbol) {
+    host_builder *a = h->builder;
+    if (!map_get(&a->shared->declared, symbol)) {
+        lfunc *f = lfunc_new(a->m, symbol, i32());
+        lfunc_param(f, "call", lt_ptr(), LK_VOID, DT_NONE, false);
+        f->params.at[0].ctype = "onnxc_custom_call";
+        f->ctype = "int";
+        map_put(&a->shared->declared, symbol, f);
+    }
+    return lb_symbol(&h->b, symbol);
+}
+
 static ins *or_null(host *h, ins *array) { return array ? array : lb_null(&h->b); }
 
 // Strings are exported only if the output has room for them; the other outputs still get their sizes.
@@ -50,7 +63,7 @@ void library_step(host *h, const step *s) {
                  0);
     for (int j = 0; j < s->nnumbers; j++)
         lb_store(b, h->library_numbers, lb_idx(b, j), host_dim(h, s->numbers[j]), 0);
-    ins *call = library_allocates(s->lib) ? h->made : lb_null(b);
+    ins *call = s->symbol ? custom_function(h, s->symbol) : library_allocates(s->lib) ? h->made : lb_null(b);
     ins *args[] = {call, or_null(h, h->library_data), or_null(h, h->library_numbers)};
     ins *room = open_room(h, s), *failed = lb_call(b, i32(), library_symbol(h->builder, s->lib), 3, args);
     if (library_allocates(s->lib))

@@ -2,6 +2,7 @@
 #include "compiler/driver/options.h"
 #include "codegen/c/cname.h"
 #include "codegen/gpu/nvrtc.h"
+#include "compiler/driver/custom.h"
 #include "compiler/driver/formats.h"
 #include "compiler/driver/gpu_native.h"
 #include "compiler/driver/pass_run.h"
@@ -101,6 +102,11 @@ const option compile_options[] = {
      "store constants in the object or in a separate file", .incidental = true},
     {"--hook", NULL, "SYMBOL", OPT_TEXT, AT(hook), MODEL,
      "call 'int SYMBOL(void *user, uint32_t kernel)' between kernels; non-zero cancels"},
+    {"--custom-op", NULL, "DOMAIN::NAME=SYMBOL[,...]", OPT_LIST, AT(custom_op), MODEL,
+     "nodes of that operator call 'int SYMBOL(onnxc_custom_call *call)' (onnxc_custom.h); ',same', ',shape', "
+     "',workspace[=BYTES]': where types, sizes and workspace come from; may be repeated"},
+    {"--custom-lib", NULL, "FILE", OPT_TEXT, AT(custom_lib), MODEL,
+     "run, test, bench: shared library with the functions of --custom-op", .incidental = true},
     {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
      "additional folder for external tensor data", .incidental = true},
     {"--check-interface", NULL, "FILE.json", OPT_TEXT, AT(check_interface), MODEL,
@@ -301,15 +307,14 @@ static bool is_other_function(const char *s) {
     static const char *const taken[] = {"main", "memcpy", "memmove", "memset", "memcmp", "malloc", "free"};
     for (size_t j = 0; j < sizeof taken / sizeof *taken; j++)
         if (strcmp(s, taken[j]) == 0) return true;
-    return strncmp(s, "onnxc_", 6) == 0;
+    return strncmp(s, "onnxc_", 6) == 0 || strncmp(s, "lib_", 4) == 0;
 }
 
-static void check_hook(diag *d, const char *hook) {
-    if (!hook) return;
-    if (!is_identifier(hook)) diag_error(d, NULL, "--hook '%s' is not a C identifier", hook);
-    else if (c_is_reserved(hook) || is_other_function(hook))
-        diag_error(d, NULL, "--hook '%s': a program cannot define a function of that name, which %s", hook,
-                   is_other_function(hook) ? "emitted code uses" : "C or C++ reserves");
+void check_symbol(diag *d, const char *option, const char *symbol) {
+    if (!is_identifier(symbol)) diag_error(d, NULL, "%s '%s' is not a C identifier", option, symbol);
+    else if (c_is_reserved(symbol) || is_other_function(symbol))
+        diag_error(d, NULL, "%s '%s': a program cannot define a function of that name, which %s", option,
+                   symbol, is_other_function(symbol) ? "emitted code uses" : "C or C++ reserves");
 }
 
 static void check_opsets(diag *d, const options *o) {
@@ -324,7 +329,8 @@ static void check_opsets(diag *d, const options *o) {
 
 void options_check(arena *a, diag *d, const options *o) {
     check_opsets(d, o);
-    check_hook(d, o->hook);
+    if (o->hook) check_symbol(d, "--hook", o->hook);
+    check_custom_ops(a, d, o);
     check_print(a, d, o->print_after);
     if (o->stop_after) check_pass(a, d, "--stop-after", o->stop_after, false);
     check_disabled(a, d, o);

@@ -18,8 +18,8 @@ typedef struct options {
     const char *level, *fp, *precision, *blas, *tune, *tune_db, *cache;
     int64_t jobs;
     // model
-    string_list dims, shapes, io_dtype, io_layout, state, override, opsets;
-    const char *weights, *hook, *external_data_dir, *check_interface;
+    string_list dims, shapes, io_dtype, io_layout, state, override, opsets, custom_op;
+    const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib;
     // messages and insight
     string_list warnings;
     string_list algorithms; // -f...
@@ -36,6 +36,8 @@ options options_default(void);
 const char *options_text(arena *a, const options *o);
 // Values that are no good, and what is asked for and not there yet (one DIAG_MISSING error each).
 const char *options_weights(const options *o); // path of the file; NULL: embedded
+// Reports a name that no function of the program can have.
+void check_symbol(diag *d, const char *option, const char *symbol);
 void options_check(arena *a, diag *d, const options *o);
 // Copies the settings of diagnostics to d.
 void options_apply(const options *o, diag *d);

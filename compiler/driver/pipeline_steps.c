@@ -5,6 +5,7 @@
 #include "codegen/llvm/digest.h"
 #include "compiler/driver/bind.h"
 #include "compiler/driver/check_interface.h"
+#include "compiler/driver/custom.h"
 #include "compiler/driver/gpu_images.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "compiler/import/file.h"
@@ -43,6 +44,7 @@ static void check_overrides(pipeline *p, const module *m) {
 static module *import_source(pipeline *p, const source *s) {
     import_options o = {.external_data_dir = p->options->external_data_dir,
                         .files = &p->files,
+                        .custom = custom_ops(p->arena, p->diag, p->options),
                         .input = use_of_default,
                         .user = p};
     if (s->data) return import_onnx_memory(p->arena, p->diag, s->path, s->folder, s->data, s->size, &o);

@@ -17,6 +17,9 @@ importer importer_new(arena *a, diag *d, const import_options *options) {
     im.folders[2] = o->external_data_dir;
     im.external.arena = im.functions.arena = im.ops.arena = im.missing.arena = im.reserved.arena =
         im.defaults.arena = im.dropped.arena = a;
+    for (int i = 0; o->custom && o->custom[i]; i++)
+        map_put(&im.ops, arena_printf(a, "%s:%s", o->custom[i]->domain, o->custom[i]->name),
+                (void *)o->custom[i]);
     im.absent = ARENA_NEW(a, value);
     return im;
 }

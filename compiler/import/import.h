@@ -18,15 +18,17 @@ typedef struct model_input {
     bool has_default, overridable;
 } model_input;
 
+struct op_def;
 typedef struct import_options {
     const char *external_data_dir; // one more folder for external tensor data, NULL: none
     file_list *files;              // receives the path of every file read; NULL: not needed
     default_use (*input)(void *user, const model_input *i); // for every input; NULL: defaults are constants
     void *user;
-    int64_t max_file;     // bytes of the model file (0: 2^40)
-    int64_t max_external; // bytes of one external data file (0: 2^42)
-    int64_t max_dense;    // bytes of one sparse tensor made dense (0: 2^30)
-    int max_nodes;        // nodes after inlining (0: 500,000)
+    const struct op_def *const *custom; // operators of the user's; ends with NULL; NULL: none
+    int64_t max_file;                   // bytes of the model file (0: 2^40)
+    int64_t max_external;               // bytes of one external data file (0: 2^42)
+    int64_t max_dense;                  // bytes of one sparse tensor made dense (0: 2^30)
+    int max_nodes;                      // nodes after inlining (0: 500,000)
 } import_options;
 
 // A model is binary protobuf, protobuf's text or JSON format, or ONNX's text syntax.

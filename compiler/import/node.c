@@ -27,7 +27,7 @@ static void hint_similar(importer *im, const char *domain, const char *name) {
 
 typedef struct missing_op {
     const loc *at;
-    const char *name;
+    const char *name, *domain;
     int count;
 } missing_op;
 
@@ -36,7 +36,7 @@ static void note_missing(importer *im, const loc *at, const char *domain, const 
     missing_op *m = map_get(&im->missing, key);
     if (!m) {
         m = ARENA_NEW(im->arena, missing_op);
-        *m = (missing_op){.at = at};
+        *m = (missing_op){.at = at, .domain = domain};
         m->name = *domain ? arena_printf(im->arena, "%s.%s", domain, name) : name;
         map_put(&im->missing, key, m);
     }
@@ -59,6 +59,11 @@ void report_missing(importer *im) {
                 im->diag,
                 "such a node holds code that was compiled for one vendor's device; the model that it was "
                 "compiled from is the portable file");
+        if (*m->domain && !schema_newest_opset(m->domain))
+            diag_hint(im->diag,
+                      "a function of the model may define it, or a C function compute it: --custom-op "
+                      "%s::%s=SYMBOL",
+                      m->domain, m->name + strlen(m->domain) + 1);
         diag_missing(im->diag, m->at, "operator %s is not supported (used by %d node%s)", m->name, m->count,
                      m->count == 1 ? "" : "s");
     }
@@ -104,7 +109,7 @@ static meaning find_meaning(importer *im, const scope *s, loc *at, const Onnx__N
     int64_t opset = opset_version(s->body, domain);
     int newest = schema_newest_opset(domain);
     meaning m = {.op = find_op(im, domain, name)};
-    if (!newest) {
+    if (!newest || (m.op && m.op->custom)) {
         if (!m.op) note_missing(im, at, domain, name, (int)opset);
         return m;
     }

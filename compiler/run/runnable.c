@@ -1,6 +1,7 @@
 // Interpreted models, and code shared by all runnables. In: a program. Out: ports and a way to run it.
 #include "compiler/run/runnable.h"
 #include "compiler/run/blas.h"
+#include "compiler/run/custom.h"
 #include "compiler/run/gpu_shim.h"
 #include "compiler/run/runnable_impl.h"
 #include "ir/kernel/interp.h"
@@ -68,10 +69,15 @@ static interp_dgemm *find_dgemm(void *user) {
     return i->blas.dgemm;
 }
 
+static onnxc_custom_function *find_custom(void *user, const char *symbol) {
+    const interpretation *i = user;
+    return custom_find(i->p->diag, i->p->options, symbol);
+}
+
 static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
     interpretation *i = r->impl;
     bool strict = options_fp(i->p->options) == FP_STRICT;
-    interp_hooks hooks = {.dgemm = strict ? NULL : find_dgemm, .user = i};
+    interp_hooks hooks = {.dgemm = strict ? NULL : find_dgemm, .custom = find_custom, .user = i};
     interp_limits limits = {.bytes = (int64_t)available_memory()};
     runnable_own_outputs(r, a, out);
     return interp_program_hooked(i->p->program, a, in, out, limits, message, &hooks) == INTERP_OK;

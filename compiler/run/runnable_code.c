@@ -9,6 +9,7 @@
 #include "compiler/import/file.h"
 #include "compiler/output/output.h"
 #include "compiler/run/blas.h"
+#include "compiler/run/custom.h"
 #include "compiler/run/runnable_impl.h"
 #include "ir/kernel/library.h"
 #include "runtime-lite/core/runtime.h"
@@ -265,7 +266,8 @@ static blas needed_blas(pipeline *p) {
 runnable *loaded_model(pipeline *p) {
     const char *name = p->build->io->name;
     enum { N = sizeof runtime_names / sizeof *runtime_names };
-    load_name *names = ARENA_ARRAY(p->arena, load_name, N + library_count() + 3);
+    string_list custom = custom_symbols(p->arena, p->program);
+    load_name *names = ARENA_ARRAY(p->arena, load_name, N + library_count() + custom.n + 4);
     int n = N;
     memcpy(names, runtime_names, sizeof runtime_names);
     if (options_cblas(p->options)) {
@@ -276,6 +278,9 @@ runnable *loaded_model(pipeline *p) {
     for (int j = 0; j < library_count(); j++)
         names[n++] = (load_name){arena_printf(p->arena, "onnxc_lib_%s", library_name(j)),
                                  (const void *)library_find(library_name(j))};
+    names[n++] = (load_name){"onnxc_lib_custom", (const void *)onnxc_lib_custom};
+    for (int j = 0; j < custom.n; j++)
+        names[n++] = (load_name){custom.at[j], (const void *)custom_find(p->diag, p->options, custom.at[j])};
     if (p->hook) names[n++] = (load_name){p->options->hook, (const void *)p->hook};
     if (p->options->hook && !p->hook)
         diag_fatal(p->diag, NULL, "--hook: code that runs at once cannot call '%s'", p->options->hook);
@@ -352,6 +357,8 @@ static void write_header(pipeline *p, const sink *to) { header_write(p->build, p
 runnable *text_model(pipeline *p) {
     arena *a = p->arena;
     if (options_cblas(p->options)) needed_blas(p);
+    string_list custom = custom_symbols(a, p->program);
+    for (int j = 0; j < custom.n; j++) custom_find(p->diag, p->options, custom.at[j]);
     const char *folder = temporary_folder(a, p->diag), *c = arena_printf(a, "%s/model.c", folder),
                *so = arena_printf(a, "%s/model.so", folder);
     write_file(p, c, write_text);

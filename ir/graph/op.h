@@ -50,6 +50,7 @@ struct op_def {
     // need inputs of known rank.
     bool takes_any_rank;
     bool has_side_effect_on_random; // random operators: never folded or merged
+    const struct custom_op *custom; // --custom-op (ir/ops/custom.h); NULL: an operator of this build
 };
 
 // Defines an operator of ai.onnx, or of another domain, with the given fields of op_def.

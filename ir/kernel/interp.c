@@ -189,9 +189,17 @@ static void run_move(interp *in, const step *s) {
     memory_shape(in, to, s->buffer);
 }
 
+static int run_custom(interp *in, const step *s, void *const *data, const int64_t *numbers) {
+    onnxc_custom_function *f = in->hooks.custom ? in->hooks.custom(in->hooks.user, s->symbol) : NULL;
+    if (!f)
+        interp_stop(in, INTERP_FAILED,
+                    arena_printf(in->arena, "the function '%s' cannot be called here", s->symbol));
+    return onnxc_lib_custom(f, data, numbers);
+}
+
 static void run_library(interp *in, const step *s) {
     onnxc_lib_function *f = library_find(s->lib);
-    if (!f) diag_defect(in->p->diag, s->loc, "no library function %s", s->lib);
+    if (!f && !s->symbol) diag_defect(in->p->diag, s->loc, "no library function %s", s->lib);
     enum { FEW = 32 };
     void *few[FEW] = {NULL}, **data = s->nargs <= FEW ? few : ARENA_ARRAY(in->arena, void *, s->nargs);
     int64_t some[FEW], *numbers = s->nnumbers <= FEW ? some : ARENA_ARRAY(in->arena, int64_t, s->nnumbers);
@@ -203,7 +211,7 @@ static void run_library(interp *in, const step *s) {
     }
     if (in->limits.work && in->work > in->limits.work) interp_stop(in, INTERP_LIMIT, "work");
     for (int j = 0; j < s->nnumbers; j++) numbers[j] = interp_dim(in, s->numbers[j]);
-    int failed = f(&in->made, data, numbers);
+    int failed = s->symbol ? run_custom(in, s, data, numbers) : f(&in->made, data, numbers);
     if (failed < 0) interp_stop(in, INTERP_LIMIT, "memory");
     if (failed) interp_stop(in, INTERP_FAILED, s->messages[failed - 1]);
     for (int j = 0; in->hooks.watch && j < s->nwritten; j++)

@@ -4,6 +4,7 @@
 #define ONNXC_IR_KERNEL_INTERP_H
 #include "ir/graph/tensor.h"
 #include "ir/kernel/program.h"
+#include "runtime-lite/lib/lib.h"
 
 typedef struct interp_limits {
     int64_t work;  // scalar operations, 0: no limit
@@ -34,6 +35,8 @@ typedef struct interp_hooks {
     // Asked for when there is a large sum of float products, which it may add up in an order of its own; NULL, or
     // answers NULL: exact order.
     interp_dgemm *(*dgemm)(void *user);
+    // The function of a custom operator; NULL, or answers NULL: the run fails.
+    onnxc_custom_function *(*custom)(void *user, const char *symbol);
 } interp_hooks;
 interp_result interp_program_hooked(const program *p, arena *a, const tensor *in, tensor *out,
                                     interp_limits limits, const char **message, const interp_hooks *hooks);

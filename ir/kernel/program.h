@@ -38,6 +38,7 @@ struct step {
     buffer **args;
     dim **numbers;
     const char *const *messages;
+    const char *symbol; // not NULL: the user's function that `custom` calls (runtime-lite/lib/lib_custom.c)
 };
 
 struct program {

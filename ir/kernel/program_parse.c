@@ -183,7 +183,8 @@ static void parse_call(program_reader *r, step *s) {
     VEC(dim *) numbers = {0};
     VEC(const char *) messages = {0};
     s->lib = reader_name(in);
-    if (!library_find(s->lib)) reader_fail(in, "there is no library function '%s'", s->lib);
+    if (strcmp(s->lib, "custom") == 0) s->symbol = reader_name(in);
+    else if (!library_find(s->lib)) reader_fail(in, "there is no library function '%s'", s->lib);
     reader_expect(in, "(");
     for (int part = 0; part < 2; part++) {
         for (bool more = false; !reader_accept(in, ";"); more = true) {

@@ -32,7 +32,7 @@ static void print_args(text *t, const step *s, int from, int to) {
 }
 
 static void print_call(text *t, named_dims *dims, const step *s) {
-    text_printf(t, "%s(", s->lib);
+    text_printf(t, "%s%s%s(", s->lib, s->symbol ? " " : "", s->symbol ? s->symbol : "");
     print_args(t, s, 0, s->nwritten);
     text_add(t, "; ");
     print_args(t, s, s->nwritten, s->nargs);

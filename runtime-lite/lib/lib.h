@@ -11,6 +11,7 @@
 #ifndef ONNXC_LIB_H
 #define ONNXC_LIB_H
 #include "runtime-lite/lib/lib_base.h"
+#include "runtime-lite/onnxc_custom.h"
 
 /* X(name, whether it allocates memory) */
 #define ONNXC_LIBRARY(X)                                                                                     \
@@ -56,6 +57,9 @@
 #define X(name, allocates) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
 ONNXC_LIBRARY(X)
 #undef X
+
+/* Calls a function of the user's for a custom operator (STEP_LIB with a symbol). */
+int onnxc_lib_custom(onnxc_custom_function *f, void *const *data, const int64_t *numbers);
 
 typedef int onnxc_lib_function(void **call, void *const *data, const int64_t *numbers);
 #endif

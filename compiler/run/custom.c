@@ -1,0 +1,31 @@
+// In: --custom-lib. Out: functions of that shared library.
+#include "compiler/run/custom.h"
+#include "ir/kernel/program.h"
+#include <dlfcn.h>
+#include <string.h>
+
+onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol) {
+    onnxc_custom_function *f;
+    const char *path = o->custom_lib;
+    if (!path)
+        diag_fatal(d, NULL, "--custom-lib=FILE must give the shared library that has the function '%s'",
+                   symbol);
+    // C text that is compiled to a library finds the functions by their names.
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    if (!library) diag_fatal(d, NULL, "--custom-lib: %s", dlerror());
+    *(void **)&f = dlsym(library, symbol);
+    if (!f) diag_fatal(d, NULL, "--custom-lib=%s: the library has no function '%s'", path, symbol);
+    return f;
+}
+
+string_list custom_symbols(arena *a, const program *p) {
+    string_list names = {0};
+    step_list steps = program_steps(a, p);
+    for (int j = 0; j < steps.n; j++) {
+        const char *symbol = steps.at[j].s->symbol;
+        bool known = !symbol;
+        for (int i = 0; i < names.n && !known; i++) known = strcmp(names.at[i], symbol) == 0;
+        if (!known) VEC_PUSH(a, &names, symbol);
+    }
+    return names;
+}
