@@ -7,8 +7,8 @@
 //
 // where each call is one of runtime-lite/lib/lib_custom.c.
 #include "ir/ops/custom.h"
+#include "ir/kernel/library.h"
 #include "ir/ops/runtime_args.h"
-#include "runtime-lite/lib/lib_custom.h"
 #include <string.h>
 
 // ---------------------------------------------------------------- types
@@ -39,7 +39,7 @@ static bool is_known(const node *n, const dim *d) {
 static dim *declared_size(const node *n, int out, dim *d) {
     const custom_op *c = n->op->custom;
     if (dim_is_const(d)) return d;
-    if (c->shape) return infer_unknown_dim(n, "size", NULL);
+    if (c->shape) return infer_unknown_dim(n, d->name ? d->name : "size", NULL);
     if (is_known(n, d)) return d;
     diag_hint(n->graph->module->diag, "--custom-op %s::%s=%s,shape lets a function %s_shape set it",
               c->domain, c->name, c->symbol, c->symbol);
@@ -211,10 +211,11 @@ static void add_call(const caller *x, custom_purpose purpose, buffer *const *out
     for (int i = 0; i < n->nin; i++) *to++ = lower_in(x->l, n, i);
     set_numbers(x, s, purpose, workspace);
     const char **messages = ARENA_ARRAY(a, const char *, 2);
-    messages[0] =
-        arena_printf(a, "operator %s.%s: the function '%s' failed", n->op->domain, n->op->name, s->symbol);
-    messages[1] = arena_printf(a, "operator %s.%s: the function '%s' gave a negative size", n->op->domain,
+    const char *dot = *n->op->domain ? "." : "";
+    messages[0] = arena_printf(a, "operator %s%s%s: the function '%s' failed", n->op->domain, dot,
                                n->op->name, s->symbol);
+    messages[1] = arena_printf(a, "operator %s%s%s: the function '%s' gave a negative size", n->op->domain,
+                               dot, n->op->name, s->symbol);
     s->messages = messages, s->nmessages = purpose == CUSTOM_RUN ? 1 : 2;
 }
 

@@ -11,6 +11,7 @@
 #ifndef ONNXC_LIB_H
 #define ONNXC_LIB_H
 #include "runtime-lite/lib/lib_base.h"
+#include "runtime-lite/lib/lib_custom.h"
 #include "runtime-lite/onnxc_custom.h"
 
 /* X(name, whether it allocates memory) */
