@@ -54,6 +54,7 @@ def pattern(lines):
 
 def run(onnxc, command, folder):
     env = {"PATH": os.path.dirname(onnxc) + ":" + os.environ["PATH"], "LC_ALL": "C", "PYTHON": sys.executable,
+           "CPATH": os.path.join(os.path.dirname(os.path.dirname(HERE)), "runtime-lite"),
            "LSAN_OPTIONS": "exitcode=0", "HOME": folder}
     p = subprocess.run(["sh", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
     return p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace"), p.returncode
