@@ -28,7 +28,7 @@ BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL
 
 
 def prepare(folder):
-    for model in glob.glob(os.path.join(ROOT, "test", "cli", "*.onnx")) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]:
+    for model in glob.glob(os.path.join(ROOT, "test", "cli", "*.onnx")) + glob.glob(os.path.join(ROOT, "test", "cli", "*.onnxtxt")) + [os.path.join(ROOT, "samples", "digits", "digits.onnx")]:
         shutil.copy(model, folder)
     include = os.path.join(folder, ".include")
     os.mkdir(include)

@@ -4,14 +4,13 @@
 #include <dlfcn.h>
 #include <string.h>
 
-onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol) {
+onnxc_custom_function *custom_find(diag *d, const options *o, const char *symbol, bool global) {
     onnxc_custom_function *f;
     const char *path = o->custom_lib;
     if (!path)
         diag_fatal(d, NULL, "--custom-lib=FILE must give the shared library that has the function '%s'",
                    symbol);
-    // C text that is compiled to a library finds the functions by their names.
-    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    void *library = dlopen(path, RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL));
     if (!library) diag_fatal(d, NULL, "--custom-lib: %s", dlerror());
     *(void **)&f = dlsym(library, symbol);
     if (!f) diag_fatal(d, NULL, "--custom-lib=%s: the library has no function '%s'", path, symbol);

@@ -71,7 +71,7 @@ static interp_dgemm *find_dgemm(void *user) {
 
 static onnxc_custom_function *find_custom(void *user, const char *symbol) {
     const interpretation *i = user;
-    return custom_find(i->p->diag, i->p->options, symbol);
+    return custom_find(i->p->diag, i->p->options, symbol, false);
 }
 
 static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
