@@ -43,8 +43,8 @@ typedef struct onnxc_custom_call {
     const onnxc_custom_attribute *attributes;
     const onnxc_custom_tensor *inputs, *outputs;
     int32_t nattributes, ninputs, noutputs;
-    /* SYMBOL_shape: the sizes of all outputs, one output after the other, to be completed: -1 is not known. The
-     * outputs have no data yet. Otherwise NULL. */
+    /* SYMBOL_shape: the sizes of all outputs, one output after the other, to be completed: -1 is not known. An
+     * omitted output has none. The outputs have no data yet. Otherwise NULL. */
     int64_t *shape;
     /* SYMBOL_workspace sets workspace_bytes; the outputs have no data yet. SYMBOL may use that memory, which is
      * aligned to 16 bytes. */

@@ -2,6 +2,7 @@
 import gc
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -105,6 +106,58 @@ class Models(unittest.TestCase):
         self.assertEqual(words, ["-g", "-O3", "--fp=strict", "--dim=N=8", "--dim=M=1:4", "--remarks", "--io-dtype=a=int8",
                                  "--io-dtype=b=int8"])
         self.assertEqual(onnxc.InferenceSession(path_of("mlp.onnx"), ["--dim=N=2"], threads=1).get_inputs()[0].shape, [2, 4])
+
+
+class Custom(unittest.TestCase):
+    """Operators that C functions compute."""
+    OPS = {"mine::Scale": "scale,same", "mine::Sorted": "sorted,same,workspace", "mine::DropZeros": "drop_zeros,shape"}
+
+    def build(self, folder, name="ops.so", source=path_of("custom_ops.c")):
+        library = os.path.join(folder, name)
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", os.path.join(ROOT, "runtime-lite"), source, "-o", library], check=True)
+        return library
+
+    def test_of_several_types(self):
+        x, k = np.float32([[3, -1, 2]]), np.int64([[1, 2, 3]])
+        with tempfile.TemporaryDirectory() as folder:
+            session = onnxc.InferenceSession(path_of("custom.onnxtxt"), custom_op=self.OPS, custom_lib=self.build(folder))
+        y, j, s = session.run(None, {"x": x, "k": k})
+        self.assertEqual((y.tolist(), j.tolist(), s.tolist()), ([[-7.5, -2.5, -5]], [[12, 14, 16]], [[-1, 2, 3]]))
+
+    def test_of_sizes_known_at_run_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            session = onnxc.InferenceSession(path_of("zeros.onnxtxt"), custom_op=self.OPS, custom_lib=self.build(folder))
+        for n in 1, 5, 1000, 0:
+            x = (np.arange(n) % 3).astype(np.float32)
+            y, w = session.run(None, {"x": x, "n": np.int64(2)})
+            np.testing.assert_array_equal(y, x[x != 0] * 4)
+            np.testing.assert_array_equal(w, -y)
+
+    def test_libraries_with_the_same_names(self):
+        model = onnx.parser.parse_model('<ir_version: 10, opset_import: ["": 20, "mine": 1]> '
+                                        'g (float[2] x) => (float[2] y) { y = mine.Scale (x) }')
+        with tempfile.TemporaryDirectory() as folder:
+            source = os.path.join(folder, "b.c")
+            with open(source, "w") as f:
+                f.write("int scale(void *call) { return call != 0; }")
+            good, bad = (onnxc.InferenceSession(model, custom_op="mine::Scale=scale", custom_lib=library)
+                         for library in (self.build(folder, "a.so"), self.build(folder, "b.so", source)))
+        self.assertEqual(good.run(None, {"x": X[0, :2]})[0].tolist(), [1, 2])
+        with self.assertRaises(onnxc.RunError):
+            bad.run(None, {"x": X[0, :2]})
+
+    def test_failure(self):
+        model = text_model("g (float[2] x) => (float[2] y) { y = mine.Bad (x) }").SerializeToString()
+        with tempfile.TemporaryDirectory() as folder:
+            session = onnxc.InferenceSession(model, custom_op={"mine::Bad": "fails"}, custom_lib=self.build(folder))
+        with self.assertRaisesRegex(onnxc.RunError, "operator mine.Bad: the function 'fails' failed") as caught:
+            session.run(None, {"x": X[0, :2]})
+        self.assertEqual(caught.exception.code_name, "ONNXC_CHECK_FAILED")
+        with self.assertRaisesRegex(onnxc.CompileError, "--custom-lib=FILE must give"):
+            onnxc.InferenceSession(model, custom_op="mine::Bad=fails")
+        with self.assertRaisesRegex(onnxc.CompileError, "no function 'bad'"):
+            with tempfile.TemporaryDirectory() as folder:
+                onnxc.InferenceSession(model, custom_op="mine::Bad=bad", custom_lib=self.build(folder))
 
 
 class Errors(unittest.TestCase):

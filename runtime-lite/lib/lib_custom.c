@@ -8,6 +8,11 @@
 #include "runtime-lite/lib/lib.h"
 #include "runtime-lite/onnxc_custom.h"
 
+typedef char lib_custom_fits[sizeof(onnxc_custom_tensor) <= CUSTOM_TENSOR_BYTES &&
+                                     sizeof(onnxc_custom_attribute) <= CUSTOM_ATTRIBUTE_BYTES
+                                 ? 1
+                                 : -1];
+
 // The numbers after those of the tensor.
 static const int64_t *lib_custom_tensor(onnxc_custom_tensor *t, void *data, const int64_t *numbers) {
     t->data = data;
