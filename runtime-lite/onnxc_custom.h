@@ -30,8 +30,8 @@ typedef struct onnxc_custom_tensor {
 } onnxc_custom_tensor;
 
 /* Only the attributes that the node has. An int is an int64 of rank 0, a list of ints an int64 of rank 1, and
- * floats likewise. A string is uint8[bytes] and followed by a NUL; so is each string of a list, and these NULs
- * count. A tensor is itself. */
+ * floats likewise. A string is uint8[bytes] with its final NUL, a list of strings all of these one after the
+ * other. A tensor is itself. */
 typedef struct onnxc_custom_attribute {
     const char *name;
     onnxc_custom_tensor value;
