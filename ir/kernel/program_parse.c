@@ -177,13 +177,21 @@ static void parse_two(program_reader *r, step *s) {
         reader_fail(&r->in, "the types differ");
 }
 
+// The name of a C function.
+static const char *parse_symbol(reader *in) {
+    const char *s = reader_name(in);
+    size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+    if (!n || s[n] || (*s >= '0' && *s <= '9')) reader_fail(in, "'%s' is not a C identifier", s);
+    return s;
+}
+
 static void parse_call(program_reader *r, step *s) {
     reader *in = &r->in;
     VEC(buffer *) args = {0};
     VEC(dim *) numbers = {0};
     VEC(const char *) messages = {0};
     s->lib = reader_name(in);
-    if (strcmp(s->lib, "custom") == 0) s->symbol = reader_name(in);
+    if (strcmp(s->lib, "custom") == 0) s->symbol = parse_symbol(in);
     else if (!library_find(s->lib)) reader_fail(in, "there is no library function '%s'", s->lib);
     reader_expect(in, "(");
     for (int part = 0; part < 2; part++) {
