@@ -60,6 +60,7 @@ check "make" sh -c 'make && ./main'
 check "make has nothing left to do" sh -c 'make -q'
 check "make sees a changed model" sh -c 'touch mlp.onnx && ! make -q'
 check "shared library" sh -c "$p/bin/onnxc mlp.onnx -o mlp.so && $p/bin/onnxc run mlp.so --dim N=1 --input x=random"
+check "header of custom operators" cc -std=c99 -pedantic -Wall -Wextra -Werror "-I$p/include" -c "$here/test/cli/custom_ops.c" -o ops.o
 check "runtime from its sources" make -f "$p/share/onnxc/runtime/Makefile" B=rt
 if there pkg-config; then
     check "pkg-config" sh -c "$p/bin/onnxc mlp.onnx -o mlp.o && PKG_CONFIG_PATH=$p/lib/pkgconfig; export PKG_CONFIG_PATH
