@@ -59,6 +59,7 @@ typedef struct interpretation {
     pipeline *p;
     blas blas;
     bool asked;
+    map custom; // symbol -> onnxc_custom_function
 } interpretation;
 
 // Opened when there is something for it: that takes longer than a small model.
@@ -71,7 +72,20 @@ static interp_dgemm *find_dgemm(void *user) {
 
 static onnxc_custom_function *find_custom(void *user, const char *symbol) {
     const interpretation *i = user;
-    return custom_find(i->p->diag, i->p->options, symbol, false);
+    onnxc_custom_function *f;
+    *(void **)&f = map_get(&i->custom, symbol);
+    return f;
+}
+
+// Before the run: an error must not leave the interpreter.
+static void find_all_custom(interpretation *i) {
+    arena *a = i->p->arena;
+    string_list symbols = custom_symbols(a, i->p->program);
+    i->custom.arena = a;
+    for (int j = 0; j < symbols.n; j++) {
+        onnxc_custom_function *f = custom_find(i->p->diag, i->p->options, symbols.at[j], false);
+        map_put(&i->custom, symbols.at[j], *(void **)&f);
+    }
 }
 
 static bool run_interpreted(runnable *r, arena *a, const tensor *in, tensor *out, const char **message) {
@@ -139,6 +153,7 @@ static runnable *interpreted(pipeline *p, const source *s, goal g) {
     runnable *r = ARENA_NEW(p->arena, runnable);
     interpretation *i = ARENA_NEW(p->arena, interpretation);
     i->p = p;
+    find_all_custom(i);
     if (p->options->blas) find_dgemm(i); // a wrong path is always an error
     *r = (runnable){.impl = i, .run = run_interpreted};
     runnable_set_ports(p, r);

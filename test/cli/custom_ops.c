@@ -60,7 +60,11 @@ int wild_shape(onnxc_custom_call *call) {
     for (int i = 0; i < call->outputs[0].rank; i++) call->shape[i] = onnxc_custom_int(call, "size", 0);
     return 0;
 }
-int wild(onnxc_custom_call *call) { return call->outputs[0].count != 4; }
+int wild(onnxc_custom_call *call) {
+    float *y = (float *)call->outputs[0].data;
+    for (int64_t i = 0; i < call->outputs[0].count && i < 4; i++) y[i] = (float)i;
+    return call->outputs[0].count != 4;
+}
 int wild_workspace(onnxc_custom_call *call) {
     call->workspace_bytes = onnxc_custom_int(call, "bytes", 0);
     return 0;
