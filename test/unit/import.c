@@ -136,7 +136,11 @@ static void bad_operators(void **state) {
          "m.onnx: node 'a' (Relu): error: no opset_import for the operator's domain 'ai.onnx'"},
         {"opset - 17\nopset odd 2\nin x float 1\ny = odd:Foo/a x\nz = odd:Foo y\nw = odd:Bar/c z\nout w",
          "m.onnx: node 'a' (Foo): error: operator odd.Foo is not supported (used by 2 nodes)\n"
-         "m.onnx: node 'c' (Bar): error: operator odd.Bar is not supported (used by 1 node)",
+         "hint: a function of the model may define it, or a C function compute it: --custom-op "
+         "odd::Foo=SYMBOL\n"
+         "m.onnx: node 'c' (Bar): error: operator odd.Bar is not supported (used by 1 node)\n"
+         "hint: a function of the model may define it, or a C function compute it: --custom-op "
+         "odd::Bar=SYMBOL",
          DIAG_MISSING},
         {"in x float 1\ny = Relu/a x x\nout y",
          "m.onnx: node 'a' (Relu-14): error: 2 inputs where the operator has 1"},
