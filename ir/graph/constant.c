@@ -48,8 +48,15 @@ static const void *data_of(const constant *c, int64_t *i) {
     return c->kind == CONST_SPLAT ? c->splat : c->data;
 }
 
-double constant_float(const constant *c, int64_t i) { return dtype_load_float(c->elem, data_of(c, &i), i); }
-int64_t constant_int(const constant *c, int64_t i) { return dtype_load_int(c->elem, data_of(c, &i), i); }
+double constant_float(const constant *c, int64_t i) {
+    const void *data = data_of(c, &i);
+    return dtype_load_float(c->elem, data, i);
+}
+
+int64_t constant_int(const constant *c, int64_t i) {
+    const void *data = data_of(c, &i);
+    return dtype_load_int(c->elem, data, i);
+}
 
 void constant_copy(const constant *c, int64_t i, dtype to_type, void *to, int64_t at) {
     const void *data = data_of(c, &i);
