@@ -39,6 +39,7 @@ ROOMS = {
     "ir/ops": IR,
     "ir/ops/nn": OPS, "ir/ops/tensor": OPS, "ir/ops/reduce": OPS, "ir/ops/control": OPS, "ir/ops/quant": OPS,
     "ir/ops/contrib": OPS, "ir/ops/signal": OPS, "ir/ops/ml": OPS, "ir/ops/text": OPS,
+    "ir/ops/training": OPS,
     "passes": [*PASS, "passes"],
     "passes/graph": [*PASS, "passes/passes.h"],
     "passes/match": [*IR, "ir/target.h"],

@@ -400,6 +400,24 @@ static void add_attr(node *n, attr a) {
     node_set_attr(n, a);
 }
 
+// Adds the tensors that attribute a names to the inputs of n.
+static void add_named_tensors(importer *im, const scope *s, node *n, const attr *a) {
+    bool listed = a->kind == ATTR_STRINGS;
+    for (int i = 0; i < (listed ? a->n : 1); i++) {
+        const char *name = listed ? a->strings[i] : a->s;
+        value *v = find_value(im, s, n->loc, name);
+        if (v) node_set_in(n, n->nin, v);
+        else if (!*name) diag_error(im->diag, n->loc, "attribute '%s' names no tensor", a->name);
+    }
+}
+
+static void add_all_named_tensors(importer *im, const scope *s, node *n) {
+    for (const char *w = n->op->named_tensors; w && *w; w += strcspn(w, " "), w += strspn(w, " ")) {
+        const attr *a = node_attr(n, arena_strndup(im->arena, w, strcspn(w, " ")));
+        if (a) add_named_tensors(im, s, n, a);
+    }
+}
+
 void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     meaning m = find_meaning(im, s, at, n);
     int nin = used(n->input, n->n_input);
@@ -415,6 +433,7 @@ void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
     node *made = node_new(s->graph, NULL, m.op, at, nin, in);
     made->doc = n->doc_string;
     for (int i = 0; i < attrs.n; i++) add_attr(made, attrs.at[i]);
+    add_all_named_tensors(im, s, made);
     add_outputs(im, s, at, n, made);
     if (im->diag->errors == errors) upgrade(im, made, &m);
 }

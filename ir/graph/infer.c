@@ -610,8 +610,10 @@ static bool absorb(node *giver, node *n, node **next) {
     return true;
 }
 
-void infer_from(graph *g, int place) {
-    for (int i = place; i < g->nodes.n; i++) {
+void infer_from(graph *g, int place) { infer_until(g, place, NULL); }
+
+void infer_until(graph *g, int place, const node *end) {
+    for (int i = place; i < g->nodes.n && g->nodes.at[i] != end; i++) {
         node *n = g->nodes.at[i], *giver, *next;
         if (n->op->decompose) decompose(n), i--;
         else if (n->op->canonicalise && n->op->canonicalise(n)) i--;

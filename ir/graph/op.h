@@ -33,6 +33,9 @@ struct op_def {
     // Before inference, when the types of n's inputs are known: builds n's outputs from other operators
     // (ir/ops/decompose.h); n is deleted afterwards. Needed ranks must be known.
     void (*decompose)(node *n);
+    // Words: attributes that name tensors of the graph. The import adds these tensors to the inputs of the node, in
+    // this order.
+    const char *named_tensors;
     // Canonicalises n before its inference, when the types of its inputs are known, and again after it: replaces
     // n, or one of its inputs, by other nodes before it. False: nothing changed.
     bool (*canonicalise)(node *n);
@@ -152,6 +155,7 @@ dim *infer_made_dim(const node *n, int i);
 void infer_node(node *n);
 void infer_graph(graph *g);
 void infer_from(graph *g, int place); // from node number `place` on
+void infer_until(graph *g, int place, const node *end);
 // diag_attempt for a step that infers nodes.
 bool infer_attempt(const node *n, void (*step)(void *user), void *user, const diag_message **why);
 const type *infer_declared(const value *v); // the declared type of v, even where inference found a better one
