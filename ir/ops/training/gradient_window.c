@@ -67,7 +67,7 @@ static value *batch_as_channels(gradient *g, value *v, value *like, int64_t grou
     int64_t each = channels->min / group;
     value *batch = gradient_sizes(g, like, 0, 1), *rest = gradient_sizes(g, like, 2, rank);
     v = G("Reshape", v, joined(g, batch, insert_ints(g->at, (int64_t[]){group, each}, 2), rest));
-    order[0] = 2, order[2] = 0;
+    order[0] = 2, order[1] = 1, order[2] = 0;
     v = transposed(g->at, v, rank + 1, order);
     value *many = G("Mul", batch, insert_ints(g->at, &group, 1));
     return G("Reshape", v, joined(g, insert_ints(g->at, &each, 1), many, rest));
