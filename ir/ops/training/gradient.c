@@ -180,6 +180,14 @@ static void apply_rule(tape *t, node *f, const gradient_rule *rule, value **dy) 
         if (wanted[i] && g.dx[i]) add_gradient(t, f->in[i], g.dx[i]);
 }
 
+static void check_rank(const tape *t, const node *f, const value *v) {
+    if (!v || v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN) return;
+    diag_fatal_missing(
+        f->graph->module->diag, t->at->loc,
+        "Gradient cannot differentiate %s (node '%s') with '%s', whose rank is known only at run time",
+        f->op->name, f->loc->node, v->name);
+}
+
 static void differentiate_node(tape *t, node *f) {
     value **dy = ARENA_ARRAY(infer_arena(f), value *, f->nout + 1);
     bool any = false;
@@ -188,6 +196,8 @@ static void differentiate_node(tape *t, node *f) {
         any |= dy[i] != NULL;
     }
     if (!any || !reads_marked(f, &t->active)) return;
+    for (int i = 0; i < f->nin; i++) check_rank(t, f, f->in[i]);
+    for (int i = 0; i < f->nout; i++) check_rank(t, f, f->out[i]);
     const gradient_rule *rule = find_rule(f->op);
     void (*body)(node *n) = rule ? rule->body : f->op->expand;
     if (rule && rule->apply) apply_rule(t, f, rule, dy);
@@ -233,6 +243,7 @@ static void gradient_decompose(node *n) {
     for (int i = 0; i < x_count(n); i++)
         if (node_out(n, i)) mark(&t.active, named(n, i));
     for (int i = 0; i < nodes.n; i++) mark_active(&t, nodes.at[i]);
+    infer_rank(n, 2 * named_count(n));
     add_gradient(&t, target_of(n), filled(n, 1, target_of(n)));
     differentiate(&t, &nodes);
     for (int i = 0; i < n->nout; i++) {
