@@ -66,6 +66,13 @@ def digits(results):
         results.check(bits[kind] == bits.get("host"), f"{kind}: same bits as on the host", "logits differ with --fp strict")
 
 
+def training(results):
+    """The training sample reaches its accuracy."""
+    place = fresh("training-sample")
+    ran = run(["make", "-s", "-C", os.path.join(ROOT, "samples", "training"), f"B={place}", f"ONNXC={ONNXC}"], timeout=300)
+    results.check(ran.code == 0 and "test images right" in ran.out, "training", ran.why())
+
+
 # ---------------------------------------------------------------- undefined symbols
 def undefined(path):
     ran = run(["llvm-nm-19", "--undefined-only", "--format=just-symbols", path])

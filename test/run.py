@@ -526,6 +526,7 @@ STAGES = {
     "random": random,
     "foreign": foreign,
     "digits": objects.digits,
+    "training": objects.training,
     "symbols": objects.symbols,
     "same-bytes": objects.same_bytes,
     "headers": objects.headers,
