@@ -268,21 +268,13 @@ value *gradient_number(gradient *g, double x) { return insert_scalar(g->at, g->o
 
 value *gradient_shape(gradient *g, value *v) { return G("Shape", v); }
 
-value *gradient_sizes(gradient *g, value *v, int from, int to) {
-    return with_int(with_int(G("Shape", v), "start", from), "end", to);
-}
-
 value *gradient_filled(gradient *g, double x, value *like) { return filled(g->at, x, like); }
-
-value *gradient_reshaped(gradient *g, value *v, value *like) {
-    return with_int(G("Reshape", v, gradient_shape(g, like)), "allowzero", 1);
-}
 
 // d, summed along an axis if `to` has size 1 there, which is known at run time only.
 static value *reduced_at_run_time(gradient *g, value *d, int axis, value *to) {
     value *at = insert_ints(g->at, (int64_t[]){axis}, 1);
     value *sum = with_int(G("ReduceSum", d, at), "keepdims", 1);
-    value *own = gradient_sizes(g, to, axis, axis + 1);
+    value *own = shape_part(g->at, to, axis, axis + 1);
     value *both = G("Where", G("Equal", own, insert_ints(g->at, (int64_t[]){1}, 1)), sum, d);
     return G("Slice", both, insert_ints(g->at, (int64_t[]){0}, 1), own, at);
 }
@@ -302,7 +294,7 @@ value *gradient_reduced(gradient *g, value *d, int rank, dim *const *dims, value
         d = reduced_at_run_time(g, d, i, to);
         unsure = true;
     }
-    return unsure ? gradient_reshaped(g, d, to) : d;
+    return unsure ? as_shape_of(g->at, d, to) : d;
 }
 
 value *gradient_unbroadcast(gradient *g, value *d, value *to) {
@@ -316,5 +308,5 @@ value *gradient_scattered(gradient *g, value *d, value *places, value *like) {
     value *zeros = G("Expand", insert_scalar(g->at, like->type.elem, 0), size);
     value *sum = G("ScatterElements", zeros, G("Reshape", places, flat), G("Reshape", d, flat));
     with_string(with_int(sum, "axis", 0), "reduction", "add");
-    return gradient_reshaped(g, sum, like);
+    return as_shape_of(g->at, sum, like);
 }

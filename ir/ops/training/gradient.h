@@ -28,12 +28,10 @@ extern const gradient_rule gradient_pointwise_rules[], gradient_move_rules[], gr
 // ---- For rules
 #define G(op, ...) NODE(g->at, op, __VA_ARGS__)
 _Noreturn void gradient_missing(const gradient *g,
-                                const char *what); // "Gradient cannot differentiate OP with WHAT"
-value *gradient_number(gradient *g, double x);     // scalar of the type of input 0
-value *gradient_shape(gradient *g, value *v);      // Shape(v)
-value *gradient_sizes(gradient *g, value *v, int from, int to); // Shape(v)[from:to]
-value *gradient_filled(gradient *g, double x, value *like);     // x, with the type of `like`
-value *gradient_reshaped(gradient *g, value *v, value *like);   // v with the shape of `like`
+                                const char *what);          // "Gradient cannot differentiate OP with WHAT"
+value *gradient_number(gradient *g, double x);              // scalar of the type of input 0
+value *gradient_shape(gradient *g, value *v);               // Shape(v)
+value *gradient_filled(gradient *g, double x, value *like); // x, with the type of `like`
 // d, of these sizes, summed over the axes along which `to` was broadcast to them.
 value *gradient_reduced(gradient *g, value *d, int rank, dim *const *dims, value *to);
 // The same with the sizes of output 0.

@@ -40,14 +40,14 @@ static void gelu(node *n) {
 
 // ---- Normalisation
 
-static value *reduced(node *n, const char *op, value *v, int count, const int64_t *axes) {
+static value *reduced_along(node *n, const char *op, value *v, int count, const int64_t *axes) {
     return with_int(NODE(n, op, v, insert_ints(n, axes, count)), "keepdims", 1);
 }
 
 // (x - mean) / sqrt(variance + epsilon), over these axes
 static value *normalised(node *n, value *x, double epsilon, int count, const int64_t *axes) {
-    value *centred = sub(n, x, reduced(n, "ReduceMean", x, count, axes));
-    value *variance = reduced(n, "ReduceMean", mul(n, centred, centred), count, axes);
+    value *centred = sub(n, x, reduced_along(n, "ReduceMean", x, count, axes));
+    value *variance = reduced_along(n, "ReduceMean", mul(n, centred, centred), count, axes);
     return quotient(n, centred, NODE(n, "Sqrt", add(n, variance, number(n, epsilon))));
 }
 
@@ -84,7 +84,7 @@ static void rms_normalization(node *n) {
     check_not_rounded(n);
     int rank = infer_in(n, 0)->rank,
         count = last_axes(axes, infer_axis(n, node_int(n, "axis", -1), rank), rank);
-    value *square = add(n, reduced(n, "ReduceMean", mul(n, x, x), count, axes),
+    value *square = add(n, reduced_along(n, "ReduceMean", mul(n, x, x), count, axes),
                         number(n, node_float(n, "epsilon", 1e-5)));
     give_output(n, 0, mul(n, quotient(n, x, NODE(n, "Sqrt", square)), n->in[1]));
 }
@@ -118,7 +118,7 @@ static void mean_variance_normalization(node *n) {
 static void lp_normalization(node *n) {
     int64_t axis = node_int(n, "axis", -1);
     const char *norm = node_int(n, "p", 2) == 1 ? "ReduceL1" : "ReduceL2";
-    give_output(n, 0, quotient(n, n->in[0], reduced(n, norm, n->in[0], 1, &axis)));
+    give_output(n, 0, quotient(n, n->in[0], reduced_along(n, norm, n->in[0], 1, &axis)));
 }
 
 // The average of an old and a new statistic.
@@ -135,9 +135,9 @@ static void batch_normalization(node *n) {
     value *mean = by_channel(n, n->in[3], rank), *variance = by_channel(n, n->in[4], rank);
     if (node_int(n, "training_mode", 0)) {
         last_axes(axes + 1, 2, rank);
-        mean = reduced(n, "ReduceMean", x, rank - 1, axes);
+        mean = reduced_along(n, "ReduceMean", x, rank - 1, axes);
         value *centred = sub(n, x, mean);
-        variance = reduced(n, "ReduceMean", mul(n, centred, centred), rank - 1, axes);
+        variance = reduced_along(n, "ReduceMean", mul(n, centred, centred), rank - 1, axes);
         if (node_out(n, 1)) give_output(n, 1, running(n, n->in[3], mean));
         if (node_out(n, 2)) give_output(n, 2, running(n, n->in[4], variance));
     }
@@ -155,7 +155,7 @@ static void negative_log_likelihood(node *n) {
     int rank = infer_in(n, 0)->rank, kind = node_choice(n, "reduction", "mean sum none");
     dtype label = infer_in(n, 1)->elem;
     for (int i = 0; i < rank - 1; i++) sizes[i] = i ? 1 : -1;
-    value *classes = with_int(with_int(NODE(n, "Shape", x), "start", 1), "end", 2);
+    value *classes = shape_part(n, x, 1, 2);
     value *count = NODE(n, "Squeeze", classes);
     value *all = NODE(n, "Range", insert_scalar(n, DT_I64, 0), count, insert_scalar(n, DT_I64, 1));
     value *chosen = reshaped(n, with_int(NODE(n, "Cast", all), "to", label), rank - 1, sizes);
@@ -182,7 +182,7 @@ static void negative_log_likelihood(node *n) {
 static void global_pool(node *n, const char *op) {
     int64_t axes[MAX_RANK];
     int rank = infer_in(n, 0)->rank, count = last_axes(axes, 2, rank);
-    give_output(n, 0, reduced(n, op, n->in[0], count, axes));
+    give_output(n, 0, reduced_along(n, op, n->in[0], count, axes));
 }
 
 static void global_average_pool(node *n) { global_pool(n, "ReduceMean"); }
@@ -200,12 +200,6 @@ static value *window_sum(node *n, value *x, int rank, const int64_t *taps) {
     return v;
 }
 
-static value *shape_of(node *n, value *v, int from, int to) {
-    return with_int(with_int(NODE(n, "Shape", v), "start", from), "end", to);
-}
-
-static value *joined(node *n, value *a, value *b) { return with_int(NODE(n, "Concat", a, b), "axis", 0); }
-
 // [N * C, 1, ...]: the sums of windows over the number of their elements inside the image
 static void average_pool(node *n) {
     int count;
@@ -214,18 +208,18 @@ static void average_pool(node *n) {
     if (node_int(n, "ceil_mode", 0))
         diag_fatal_missing(n->graph->module->diag, n->loc,
                            "Gradient cannot differentiate AveragePool with ceil_mode");
-    value *spatial = shape_of(n, x, 2, count + 2), *leading = shape_of(n, x, 0, 2);
+    value *spatial = shape_part(n, x, 2, count + 2), *leading = shape_part(n, x, 0, 2);
     value *planes =
         with_int(NODE(n, "ReduceProd", leading, insert_ints(n, (int64_t[]){0}, 1)), "keepdims", 1);
-    value *one = insert_ints(n, (int64_t[]){1}, 1), *single = joined(n, one, spatial);
-    value *sums = window_sum(n, NODE(n, "Reshape", x, joined(n, planes, single)), count, taps);
+    value *one = insert_ints(n, (int64_t[]){1}, 1), *single = JOINED(n, one, spatial);
+    value *sums = window_sum(n, NODE(n, "Reshape", x, JOINED(n, planes, single)), count, taps);
     double volume = 1;
     for (int i = 0; i < count; i++) volume *= (double)taps[i];
-    value *within = NODE(n, "Expand", number(n, 1), joined(n, one, single));
+    value *within = NODE(n, "Expand", number(n, 1), JOINED(n, one, single));
     bool all = node_int(n, "count_include_pad", 0) != 0;
     value *mean = quotient(n, sums, all ? number(n, volume) : window_sum(n, within, count, taps));
-    value *positions = shape_of(n, mean, 2, count + 2);
-    give_output(n, 0, NODE(n, "Reshape", mean, joined(n, leading, positions)));
+    value *positions = shape_part(n, mean, 2, count + 2);
+    give_output(n, 0, NODE(n, "Reshape", mean, JOINED(n, leading, positions)));
 }
 
 const gradient_rule gradient_bodies[] = {

@@ -2,7 +2,7 @@
 #include "ir/ops/training/gradient.h"
 #include <string.h>
 
-static void reshape(gradient *g) { g->dx[0] = gradient_reshaped(g, g->dy[0], g->of->in[0]); }
+static void reshape(gradient *g) { g->dx[0] = as_shape_of(g->at, g->dy[0], g->of->in[0]); }
 
 static void expand(gradient *g) { g->dx[0] = gradient_unbroadcast(g, g->dy[0], g->of->in[0]); }
 
@@ -22,7 +22,7 @@ static int axis_of(const gradient *g, int64_t fallback) {
 static void concat(gradient *g) {
     int axis = axis_of(g, 0), count = g->of->nin;
     value **sizes = ARENA_ARRAY(infer_arena(g->of), value *, count + 1);
-    for (int i = 0; i < count; i++) sizes[i] = gradient_sizes(g, g->of->in[i], axis, axis + 1);
+    for (int i = 0; i < count; i++) sizes[i] = shape_part(g->at, g->of->in[i], axis, axis + 1);
     value *all = with_int(insert_node(g->at, "Concat", (size_t)count, sizes), "axis", 0);
     value *parts = with_int(G("Split", g->dy[0], all), "axis", axis);
     for (int i = 0; i < count; i++) g->dx[i] = output_of(parts, i);
@@ -41,7 +41,7 @@ static void split(gradient *g) {
 // The flat position of each element of v, as a tensor of the same shape.
 static value *positions(gradient *g, value *v) {
     value *all = G("Range", insert_scalar(g->at, DT_I64, 0), G("Size", v), insert_scalar(g->at, DT_I64, 1));
-    return gradient_reshaped(g, all, v);
+    return as_shape_of(g->at, all, v);
 }
 
 // Any operator that only selects elements: moves their positions likewise, and adds up by position.

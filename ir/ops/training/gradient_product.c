@@ -2,16 +2,6 @@
 #include "ir/ops/training/gradient.h"
 #include <string.h>
 
-// The last two axes exchanged.
-static value *flipped(gradient *g, value *v) {
-    int64_t order[MAX_RANK];
-    int rank = v->type.rank;
-    for (int i = 0; i < rank; i++) order[i] = i;
-    order[rank - 1] = rank - 2;
-    order[rank - 2] = rank - 1;
-    return transposed(g->at, v, rank, order);
-}
-
 // Sizes of a product: the batch axes of the output, then the last two of `v`.
 static value *unbatched(gradient *g, value *d, value *v) {
     const type *y = &g->of->out[0]->type, *t = &v->type;
@@ -24,8 +14,8 @@ static value *unbatched(gradient *g, value *d, value *v) {
 // [..., M, K] * [..., K, N]
 static void product(gradient *g) {
     value *a = g->of->in[0], *b = g->of->in[1];
-    if (g->wanted[0]) g->dx[0] = unbatched(g, G("MatMul", g->dy[0], flipped(g, b)), a);
-    if (g->wanted[1]) g->dx[1] = unbatched(g, G("MatMul", flipped(g, a), g->dy[0]), b);
+    if (g->wanted[0]) g->dx[0] = unbatched(g, G("MatMul", g->dy[0], swapped_last(g->at, b, b->type.rank)), a);
+    if (g->wanted[1]) g->dx[1] = unbatched(g, G("MatMul", swapped_last(g->at, a, a->type.rank), g->dy[0]), b);
 }
 
 // A vector is a row on the left and a column on the right.

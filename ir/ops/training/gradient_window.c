@@ -51,10 +51,6 @@ static value *extended(gradient *g, value *v, value *like) {
     return G("Pad", v, with_int(pads, "axis", 0));
 }
 
-static value *joined(gradient *g, value *a, value *b, value *c) {
-    return with_int(G("Concat", a, b, c), "axis", 0);
-}
-
 // v, of the type of `like`, with the batch as its channels: [N, group * C, ...] as [C, group * N, ...].
 static value *batch_as_channels(gradient *g, value *v, value *like, int64_t group) {
     int rank = like->type.rank;
@@ -65,12 +61,12 @@ static value *batch_as_channels(gradient *g, value *v, value *like, int64_t grou
     if (!dim_is_const(channels))
         gradient_missing(g, "groups of channels whose number is known only at run time");
     int64_t each = channels->min / group;
-    value *batch = gradient_sizes(g, like, 0, 1), *rest = gradient_sizes(g, like, 2, rank);
-    v = G("Reshape", v, joined(g, batch, insert_ints(g->at, (int64_t[]){group, each}, 2), rest));
+    value *batch = shape_part(g->at, like, 0, 1), *rest = shape_part(g->at, like, 2, rank);
+    v = G("Reshape", v, JOINED(g->at, batch, insert_ints(g->at, (int64_t[]){group, each}, 2), rest));
     order[0] = 2, order[1] = 1, order[2] = 0;
     v = transposed(g->at, v, rank + 1, order);
     value *many = G("Mul", batch, insert_ints(g->at, &group, 1));
-    return G("Reshape", v, joined(g, insert_ints(g->at, &each, 1), many, rest));
+    return G("Reshape", v, JOINED(g->at, insert_ints(g->at, &each, 1), many, rest));
 }
 
 // The gradient of the weights [M, C / group, taps...] of a convolution of x, of the type of `like`: a convolution
@@ -82,7 +78,7 @@ static value *weight_gradient(gradient *g, const window *w, value *x, value *lik
     for (int i = 2; i < rank; i++) order[i] = axes[i - 2] = i;
     value *v = G("Conv", batch_as_channels(g, x, like, w->group), transposed(g->at, d, rank, order));
     with_int(with_window(v, w, w->dilations, w->strides), "group", w->group);
-    value *taps = gradient_sizes(g, weight, 2, rank);
+    value *taps = shape_part(g->at, weight, 2, rank);
     v = G("Slice", v, insert_ints(g->at, zeros, w->rank), taps, insert_ints(g->at, axes, w->rank));
     return transposed(g->at, v, rank, order);
 }
