@@ -1,5 +1,6 @@
 // Def-use analysis of buffers: see uses.h.
 #include "ir/kernel/uses.h"
+#include <string.h>
 
 static bool lists(const buffer_list *l, const buffer *b) {
     for (int j = 0; j < l->n; j++)
@@ -67,6 +68,15 @@ static void insert_site(arena *a, site_list *l, site *at) {
     l->at[to] = at;
 }
 
+// Passes make new buffers while they keep the uses up to date: the list has room for buffer `id` afterwards.
+static void make_room(uses *u, int id) {
+    if (id < u->nof) return;
+    buffer_uses *more = ARENA_ARRAY(u->arena, buffer_uses, 2 * id + 1);
+    memcpy(more, u->of, (size_t)u->nof * sizeof *more);
+    u->of = more;
+    u->nof = 2 * id + 1;
+}
+
 // A kernel run by several steps counts as another kind of use from the second step on.
 static void record(uses *u, site *at) {
     const step *s = at->s;
@@ -74,6 +84,7 @@ static void record(uses *u, site *at) {
     bool is_kernel = s->kind == STEP_KERNEL && s->kernel && u->of_kernel[s->kernel->id] == at;
     for (int j = 0; j < at->accessed.n; j++) {
         const buffer *b = at->accessed.at[j], *root = buffer_root(b);
+        make_room(u, root->id);
         buffer_uses *of = &u->of[root->id];
         of->viewed |= b != root;
         of->by_others |= !is_kernel && !memory_only;
@@ -105,7 +116,8 @@ uses *uses_build(arena *a, const program *p) {
     u->arena = a;
     u->sites = ARENA_ARRAY(a, site, program_steps(a, p).n + 1);
     u->of_kernel = ARENA_ARRAY(a, site *, p->kernels.n + 1);
-    u->of = ARENA_ARRAY(a, buffer_uses, p->buffers.n + 1);
+    u->nof = p->buffers.n + 1;
+    u->of = ARENA_ARRAY(a, buffer_uses, u->nof);
     for (int j = 0; j < p->outputs.n; j++) u->of[buffer_root(p->outputs.at[j])->id].output = true;
     for (int j = 0; j < p->buffers.n; j++)
         if (p->buffers.at[j]->fallback) u->of[buffer_root(p->buffers.at[j]->fallback)->id].fallback = true;

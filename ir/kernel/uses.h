@@ -34,6 +34,7 @@ typedef struct uses {
     int n;
     site **of_kernel;      // by kernel id: the first site that runs it
     buffer_uses *of;       // by id of the root
+    int nof;               // length of `of`
     VEC(live_range) loops; // inner ones first
 } uses;
 
