@@ -21,6 +21,7 @@ from harness import BUILD, JOBS, ONNXC, ROOT, Results, parallel, run, run_cases,
 sys.path[:0] = [os.path.join(ROOT, "test", room) for room in ("bench", "cases", "gpu", "hostile")]
 import bad_commands  # noqa: E402
 import bad_input  # noqa: E402
+import bad_models  # noqa: E402
 import bad_text  # noqa: E402
 import bad_values  # noqa: E402
 import gpu_engines  # noqa: E402
@@ -545,6 +546,7 @@ STAGES = {
     "bad-input": bad_input.bad_input,
     "bad-values": bad_values.bad_values,
     "bad-commands": bad_commands.bad_commands,
+    "bad-models": bad_models.bad_models,
     "bad-text": bad_text.bad_text,
     "cuda": cuda,
 }

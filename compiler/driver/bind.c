@@ -130,6 +130,7 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
         map_put(&inputs, m->main->inputs.at[j]->name, m->main->inputs.at[j]);
     for (int j = 0; j < o->shapes.n; j++) bind_shape(&b, &inputs, o->shapes.at[j]);
     diag_check(d);
+    m->has_bound_sizes |= b.to.n > 0;
     if (b.to.n) substitute(&b);
     if (b.loosen) drop_declarations(m);
     b.to = (map){.arena = a};
@@ -139,6 +140,7 @@ void bind_options(arena *a, diag *d, module *m, const options *o, const size_lis
         bind_dim(&b, &symbols, l, choice ? &l->at.at[choice[j]] : l->at.n == 1 ? &l->at.at[0] : &l->hull);
     }
     diag_check(d);
+    m->has_bound_sizes |= b.to.n > 0;
     if (b.to.n) substitute(&b);
 }
 

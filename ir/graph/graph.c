@@ -430,6 +430,14 @@ int node_choice(const node *n, const char *name, const char *words) {
                words_text(module_of(n)->arena, words));
 }
 
+bool node_flag(const node *n, const char *name, bool fallback) {
+    int64_t v = node_int(n, name, fallback);
+    if (v != 0 && v != 1)
+        diag_fatal(module_of(n)->diag, n->loc, "attribute '%s' is %lld; it must be 0 or 1", name,
+                   (long long)v);
+    return v == 1;
+}
+
 const int64_t *node_ints(const node *n, const char *name, int *count) {
     const attr *a = typed_attr(n, name, ATTR_INTS, "a list of integers");
     *count = a ? a->n : 0;

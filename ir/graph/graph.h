@@ -177,6 +177,7 @@ struct module {
     VEC(dim_check) checks;
     VEC(io_scale) scales;
     VEC(io_index) indices;
+    bool has_bound_sizes;      // an option has given symbols of the model a size
     struct infer_state *infer; // private to ir/graph/infer.c
 };
 
@@ -247,6 +248,7 @@ const char *node_string(const node *n, const char *name, const char *fallback);
 // Index of the attribute among the words, which spaces separate; 0 when absent; another value is a fatal
 // error.
 int node_choice(const node *n, const char *name, const char *words);
+bool node_flag(const node *n, const char *name, bool fallback); // an int; other than 0 or 1: a fatal error
 const int64_t *node_ints(const node *n, const char *name, int *count); // NULL and 0 when absent
 graph *node_graph(const node *n, const char *name);                    // NULL when absent
 static inline value *node_in(const node *n, int i) { return i < n->nin ? n->in[i] : NULL; }

@@ -55,6 +55,31 @@ dim **infer_contents_or_opaque(node *n, int i, int *count) {
     return make_opaque(n, v, *count);
 }
 
+static void check_position(const node *n, int64_t at, const dim *size) {
+    if (dim_is_const(size) && (at < -dim_value(size) || at >= dim_value(size)))
+        infer_error(n, "index %lld is out of range for an axis of size %lld", (long long)at,
+                    (long long)dim_value(size));
+}
+
+void infer_positions(const node *n, int i, dim *const *sizes, int count) {
+    const constant *c = infer_constant(n, i);
+    for (int64_t e = 0; c && e < c->count; e++) check_position(n, constant_int(c, e), sizes[e % count]);
+    int known;
+    dim **contents = c ? NULL : infer_contents(n, i, &known);
+    for (int e = 0; contents && e < known; e++)
+        if (dim_is_const(contents[e])) check_position(n, dim_value(contents[e]), sizes[e % count]);
+}
+
+void infer_distinct_axes(const node *n, dim *const *axes, int count, int rank) {
+    bool seen[MAX_RANK] = {false};
+    for (int i = 0; i < count; i++) {
+        if (!dim_is_const(axes[i])) continue;
+        int a = infer_axis(n, dim_value(axes[i]), rank);
+        if (seen[a]) infer_error(n, "axis %d is given twice", a);
+        seen[a] = true;
+    }
+}
+
 bool infer_argument(node *n, int i, int expected, dim ***contents, int *count, dtype elem) {
     const type *t = infer_in(n, i);
     *contents = infer_contents_or_opaque(n, i, count);

@@ -19,6 +19,11 @@ int infer_common_length(const node *n, int first, int last);
 // A size that is counted at run time: a runtime symbol named after the first output in use, at most `most`
 // (NULL: unbounded).
 dim *infer_count_dim(const node *n, const dim *most);
+// Reports the first element of input i that is constant and outside [-size, size), where size is that of the
+// element's axis: element e is a position on axis e % count.
+void infer_positions(const node *n, int i, dim *const *sizes, int count);
+// Reports constant axes of an argument that are outside [-rank, rank) or given twice.
+void infer_distinct_axes(const node *n, dim *const *axes, int count, int rank);
 // The sizes of a type if all are constant; false if not, or if there are more than `most` elements.
 bool infer_static(const type *t, int64_t most, int64_t *sizes, int64_t *count);
 // Output `out` has the shape of input `in`, whose rank may be unknown, and the element type elem.

@@ -91,6 +91,16 @@ void slice_kernel(lowering *l, const node *n, const char *suffix, buffer *whole,
     else stage_write(k, s, part, index, x_read(k, whole, full));
 }
 
+void infer_single(const node *n, const value *v, dtype t, const char *what) {
+    const type *is = &v->type;
+    if (is->kind == TYPE_NONE) return;
+    bool good = is->kind == TYPE_TENSOR && is->elem == t;
+    for (int j = 0; good && j < is->rank; j++) good = !dim_is_const(is->dims[j]) || dim_is(is->dims[j], 1);
+    if (!good)
+        infer_error(n, "%s must be a single %s, but is %s", what, dtype_name(t),
+                    type_text(infer_arena(n), is));
+}
+
 // ---- If
 
 static graph *branch(const node *n, const char *name) {
@@ -266,7 +276,15 @@ static graph *known_branch(const node *n) {
     return branch(n, dim_value(condition[0]) ? "then_branch" : "else_branch");
 }
 
+static void check_branches(const node *n) {
+    const graph *g = branch(n, "then_branch"), *h = branch(n, "else_branch");
+    if (g->outputs.n != h->outputs.n)
+        infer_error(n, "then_branch has %d outputs, else_branch has %d", g->outputs.n, h->outputs.n);
+    if (node_in(n, 0)) infer_single(n, n->in[0], DT_BOOL, "the condition");
+}
+
 static bool if_canonicalise(node *n) {
+    check_branches(n);
     graph *g = known_branch(n);
     if (!g) return inline_possible(n);
     graph_inline(g, n->graph, n);

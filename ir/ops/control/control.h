@@ -6,6 +6,8 @@
 // Attribute of an If that stands for Squeeze without axes.
 #define SQUEEZES_AXES "squeezes_axes"
 
+// Reports a value that is not a tensor of one element of type t; `what` names it.
+void infer_single(const node *n, const value *v, dtype t, const char *what);
 void set_dim(lowering *l, const node *n, dim *target, dim *value);
 void check_dims(lowering *l, const node *n, dim *a, dim *b, const char *message); // checked at run time
 // A heap buffer that is not allocated yet.

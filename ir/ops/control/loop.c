@@ -147,14 +147,24 @@ static type given_type(const type *carried, const type *given) {
     return carried->kind == TYPE_OPTIONAL && given->kind == TYPE_SEQUENCE ? *given : *carried;
 }
 
+static void check_counters(const node *n, const graph *g) {
+    const value *trips = node_in(n, 0), *condition = node_in(n, 1);
+    if (trips) infer_single(n, trips, DT_I64, "the trip count");
+    if (condition) infer_single(n, condition, DT_BOOL, "the condition");
+    infer_single(n, g->inputs.at[0], DT_I64, "the iteration number of the body");
+    infer_single(n, g->inputs.at[1], DT_BOOL, "the condition of the body");
+}
+
 static void loop_infer(node *n) {
     graph *g = body_of(n);
+    check_counters(n, g);
     dim *iteration = infer_unknown_dim(n, "iteration", NULL);
     dim *trips = infer_unknown_dim(n, "trips", most_trips(n));
     start_types(n, g, iteration);
     for (int i = 0; i < carried_count(n); i++)
         for (int j = 0; j < carried_rank(n, i); j++) infer_unknown_dim(n, "carried", NULL);
     infer_body(n, g);
+    infer_single(n, g->outputs.at[0], DT_BOOL, "the condition that the body returns");
     if (known_trips(n, g)) trips = known_trips(n, g);
     for (int i = 0; i < g->outputs.n - 1; i++) {
         if (i >= carried_count(n)) {

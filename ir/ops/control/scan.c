@@ -17,6 +17,17 @@ static int64_t flag(const node *n, const char *name, int i) {
     return i < count ? v[i] : 0;
 }
 
+static void check_list(const node *n, const char *name, int wanted, bool is_flags) {
+    int count;
+    const int64_t *v = node_ints(n, name, &count);
+    if (v && count && count != wanted)
+        infer_error(n, "attribute %s has %d values, not %d", name, count, wanted);
+    for (int i = 0; is_flags && i < count; i++)
+        if (v[i] != 0 && v[i] != 1)
+            infer_error(n, "attribute %s holds %lld; it must be 0 (forward) or 1 (reverse)", name,
+                        (long long)v[i]);
+}
+
 static graph *scan_body(const node *n) {
     graph *g = node_graph(n, "body");
     if (!g) infer_error(n, "attribute body is missing");
@@ -74,7 +85,11 @@ static void infer_scanned(node *n, int i, int states, const type *t, dim *length
 
 static void scan_infer(node *n) {
     graph *g = scan_body(n);
-    int states = n->nin - input_count(n);
+    int inputs = input_count(n), states = n->nin - inputs, outputs = g->outputs.n - states;
+    check_list(n, "scan_input_axes", inputs, false);
+    check_list(n, "scan_input_directions", inputs, true);
+    check_list(n, "scan_output_axes", outputs, false);
+    check_list(n, "scan_output_directions", outputs, true);
     dim *length = start_types(n, g, states);
     infer_graph(g);
     for (int i = 0; i < g->outputs.n; i++) {

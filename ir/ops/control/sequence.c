@@ -164,7 +164,9 @@ static void new_sequence(lowering *l, const node *n, buffer *out, int count, buf
 // ---------------------------------------------------------------- SequenceEmpty, SequenceConstruct
 static void empty_infer(node *n) {
     dtype elem = dtype_from_onnx((int)node_int(n, "dtype", DT_F32));
-    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' is not an element type");
+    if (elem == DT_NONE)
+        infer_error(n, "attribute 'dtype' is %lld, which is not an element type",
+                    (long long)node_int(n, "dtype", 0));
     set_sequence(n, 0, &(type){.kind = TYPE_TENSOR, .elem = elem, .rank = RANK_ANY});
 }
 
@@ -188,12 +190,44 @@ static void construct_lower(lowering *l, node *n) {
 OPERATOR(SequenceConstruct, .infer = construct_infer, .lower = construct_lower, .takes_any_rank = true);
 
 // ---------------------------------------------------------------- SequenceInsert, SequenceErase
+static void insert_infer(node *n);
+static void erase_infer(node *n);
+
+enum { HOPS_MOST = 64 };
+
+// The length of a sequence made by the nodes before it; -1: unknown.
+static int64_t length_of(const value *v) {
+    int64_t change = 0;
+    for (int hops = 0; v->def && hops < HOPS_MOST; hops++) {
+        const node *d = v->def;
+        if (d->op->infer == construct_infer) return change + d->nin;
+        if (d->op->infer == empty_infer) return change;
+        if (d->op->infer == insert_infer) change++;
+        else if (d->op->infer == erase_infer) change--;
+        else return -1;
+        v = d->in[0];
+    }
+    return -1;
+}
+
+// Reports a constant position, input i, outside of the sequence. past: number of positions after the last item.
+static void check_position(const node *n, int i, int past) {
+    int count;
+    dim **at = infer_contents(n, i, &count);
+    int64_t length = length_of(n->in[0]);
+    if (!at || count != 1 || !dim_is_const(at[0]) || length < 0) return;
+    if (dim_value(at[0]) < -length || dim_value(at[0]) >= length + past)
+        infer_error(n, "position %lld is out of range for a sequence of %lld items",
+                    (long long)dim_value(at[0]), (long long)length);
+}
+
 static void insert_infer(node *n) {
     type t = *sequence_in(n, 0), item = *infer_in(n, 1);
     if (t.item->elem != item.elem)
         infer_error(n, "%s cannot be inserted into %s", type_text(infer_arena(n), &item),
                     type_text(infer_arena(n), &t));
     infer_position(n, 2);
+    check_position(n, 2, 1);
     sequence_generalise(n, &t, &(type){.kind = TYPE_SEQUENCE, .item = &item});
     set_sequence(n, 0, t.item);
 }
@@ -208,6 +242,7 @@ OPERATOR(SequenceInsert, .infer = insert_infer, .lower = insert_lower, .takes_an
 
 static void erase_infer(node *n) {
     infer_position(n, 1);
+    check_position(n, 1, 0);
     set_sequence(n, 0, sequence_in(n, 0)->item);
 }
 
@@ -221,6 +256,7 @@ OPERATOR(SequenceErase, .infer = erase_infer, .lower = erase_lower);
 // ---------------------------------------------------------------- SequenceAt, SequenceLength
 static void at_infer(node *n) {
     infer_position(n, 1);
+    check_position(n, 1, 0);
     type t = value_item(n, sequence_in(n, 0)->item);
     if (t.rank == RANK_UNKNOWN) infer_set_unknown(n, 0, t.elem);
     else infer_set(n, 0, t.elem, t.rank, t.dims);
@@ -258,12 +294,28 @@ static void length_lower(lowering *l, node *n) {
 OPERATOR(SequenceLength, .infer = length_infer, .lower = length_lower);
 
 // ---------------------------------------------------------------- SplitToSequence
+// Reports constant sizes that do not add up to that of the axis, or a constant size of equal parts below 1.
+static void check_split(const node *n, dim *size) {
+    int count;
+    dim **parts = infer_contents(n, 1, &count), *sum = infer_k(n, 0);
+    if (!parts) return;
+    for (int i = 0; i < count; i++) sum = dim_add(sum, parts[i]);
+    if (infer_in(n, 1)->rank == 0 && sum->max < 1)
+        infer_error(n, "the size of the parts is %s; it must be positive", dim_text(infer_arena(n), sum));
+    if (infer_in(n, 1)->rank == 1 && dim_equal(sum, size) == TRI_NO)
+        infer_error(n, "the sizes add up to %s, but the axis has size %s", dim_text(infer_arena(n), sum),
+                    dim_text(infer_arena(n), size));
+    for (int i = 0; i < count; i++)
+        if (parts[i]->max < 0) infer_error(n, "size %s is negative", dim_text(infer_arena(n), parts[i]));
+}
+
 static void split_infer(node *n) {
     const type *in = infer_in(n, 0);
     int rank = infer_rank(n, 0), axis = infer_axis(n, node_int(n, "axis", 0), rank), out = 0;
     dim *dims[MAX_RANK];
     if (node_in(n, 1) && infer_rank(n, 1) > 1) infer_error(n, "the sizes must be a scalar or a list");
     bool squeeze = !node_in(n, 1) && !node_int(n, "keepdims", 1);
+    if (node_in(n, 1)) check_split(n, in->dims[axis]);
     for (int j = 0; j < rank; j++)
         if (j != axis || !squeeze)
             dims[out++] = j != axis ? in->dims[j] : node_in(n, 1) ? any_size(n) : infer_k(n, 1);
@@ -291,7 +343,7 @@ OPERATOR(SplitToSequence, .infer = split_infer, .lower = split_lower);
 // ---------------------------------------------------------------- ConcatFromSequence
 static void concat_infer(node *n) {
     const type *item = sequence_in(n, 0)->item;
-    bool fresh = node_int(n, "new_axis", 0) != 0;
+    bool fresh = node_flag(n, "new_axis", 0);
     if (item->rank < 0) {
         infer_set_unknown(n, 0, item->elem);
         return;

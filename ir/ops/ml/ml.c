@@ -165,6 +165,7 @@ static void extractor_infer(node *n) {
     int rank = infer_rank(n, 0), q = infer_rank(n, 1);
     const type *x = infer_in(n, 0), *y = infer_in(n, 1);
     if (rank < 1) infer_error(n, "X is a scalar");
+    infer_positions(n, 1, &x->dims[rank - 1], 1);
     dim *dims[MAX_RANK], *count = dim_product(infer_dims(n), y->dims, q);
     for (int j = 0; j < rank - 1; j++) dims[j] = x->dims[j];
     if (rank == 1) dims[0] = infer_k(n, 1);

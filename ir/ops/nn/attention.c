@@ -29,6 +29,9 @@ static dim *heads_attr(const node *n, const char *name) {
 }
 
 static dim *split_heads(const node *n, dim *hidden, dim *heads, const char *what) {
+    if (dim_equal(dim_mod(hidden, heads), infer_k(n, 0)) == TRI_NO)
+        infer_error(n, "%s: %s cannot be divided by %s", what, dim_text(infer_arena(n), hidden),
+                    dim_text(infer_arena(n), heads));
     infer_same_dim(n, dim_mod(hidden, heads), infer_k(n, 0), what);
     return dim_floordiv(hidden, heads);
 }
@@ -105,6 +108,15 @@ static void check_heads(const node *n, const sizes *s) {
     infer_same_dim(n, dim_mod(s->q_heads, s->kv_heads), infer_k(n, 0), "query heads modulo key heads");
 }
 
+static void check_precision(const node *n) {
+    int64_t precision = node_int(n, "softmax_precision", 0);
+    dtype t = dtype_from_onnx((int)precision);
+    bool known = t == DT_F32 || t == DT_F64 || t == DT_F16 || t == DT_BF16;
+    if (node_attr(n, "softmax_precision") && (!known || precision != (int)precision))
+        infer_error(n, "attribute softmax_precision is %lld; it must be 1, 10, 11 or 16",
+                    (long long)precision);
+}
+
 static void check_attributes(const node *n) {
     if (!node_in(n, IN_PAST_KEY) != !node_in(n, IN_PAST_VALUE))
         infer_error(n, "past_key and past_value must be given together");
@@ -113,7 +125,10 @@ static void check_attributes(const node *n) {
     if (node_int(n, "left_window_size", -1) < -1 || node_int(n, "right_window_size", -1) < -1)
         infer_error(n, "window sizes must be -1 or not negative");
     int64_t mode = node_int(n, "qk_matmul_output_mode", 0);
-    if (mode < 0 || mode > 3) infer_error(n, "attribute qk_matmul_output_mode is %lld", (long long)mode);
+    if (mode < 0 || mode > 3)
+        infer_error(n, "attribute qk_matmul_output_mode is %lld; it must be 0, 1, 2 or 3", (long long)mode);
+    node_flag(n, "is_causal", false);
+    check_precision(n);
 }
 
 static void attention_infer(node *n) {

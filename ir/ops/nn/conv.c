@@ -58,6 +58,29 @@ auto_pad auto_pad_of(const node *n) {
     return empty ? PADS_GIVEN : (auto_pad)node_choice(n, "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID");
 }
 
+static void check_pads(const node *n, auto_pad mode, int count, bool pool) {
+    int given;
+    const int64_t *pads = node_ints(n, "pads", &given);
+    if (pads && given != 2 * count)
+        infer_error(n, "attribute pads has %d values for %d spatial axes", given, count);
+    for (int i = 0; i < given; i++) {
+        if (pads[i] && mode != PADS_GIVEN)
+            infer_error(n, "attributes auto_pad '%s' and pads are both given",
+                        node_string(n, "auto_pad", ""));
+        if (pads[i] < 0 && pool)
+            infer_error(n, "attribute pads holds %lld; it must not be negative", (long long)pads[i]);
+    }
+}
+
+// Reports a window that exceeds the padded image. An empty image has an empty result.
+static void check_fit(const node *n, const window *w, int i) {
+    const dim *image = dim_add(w->in[i], dim_add(w->lo[i], w->hi[i])), *span = window_span(w, i);
+    if (dim_is_const(image) && dim_is_const(span) && dim_value(span) > dim_value(image) &&
+        !dim_is(w->in[i], 0))
+        infer_error(n, "the kernel has size %lld on spatial axis %d, but the padded image has size %lld",
+                    (long long)dim_value(span), i, (long long)dim_value(image));
+}
+
 window window_of(const node *n, int count, dim *const *in, dim *const *kernel, bool pool) {
     window w = {.n = count};
     window_ints(n, "strides", count, w.stride);
@@ -66,10 +89,8 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
     bool ceil = pool && node_int(n, "ceil_mode", 0) != 0, same = mode == SAME_UPPER || mode == SAME_LOWER;
     w.fits = !ceil && !same;
     int npads;
-    const int64_t *pads = node_ints(n, "pads", &npads);
-    if (mode != PADS_GIVEN) pads = NULL;
-    if (pads && npads != 2 * count)
-        infer_error(n, "attribute pads has %d values for %d spatial axes", npads, count);
+    const int64_t *pads = mode == PADS_GIVEN ? node_ints(n, "pads", &npads) : NULL;
+    check_pads(n, mode, count, pool);
     for (int i = 0; i < count; i++) {
         w.in[i] = in[i];
         w.kernel[i] = kernel[i];
@@ -77,6 +98,7 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
         w.hi[i] = infer_k(n, pads ? pads[count + i] : 0);
         if (same) same_padding(&w, i, mode == SAME_UPPER, pool);
         else given_padding(&w, i, ceil);
+        if (!same && !ceil) check_fit(n, &w, i);
     }
     return w;
 }
@@ -151,6 +173,9 @@ int conv_dims(const node *n, int x, int w, dim **dims) {
     int64_t group = conv_group(n);
     infer_same_dim(n, tx->dims[1], dim_mulk(tw->dims[1], group), "channels of input and weights");
     dim *remainder = dim_mod(tw->dims[0], infer_k(n, group));
+    if (dim_is_const(tw->dims[0]) && !dim_is(remainder, 0))
+        infer_error(n, "%lld output channels cannot be divided into %lld groups",
+                    (long long)dim_value(tw->dims[0]), (long long)group);
     infer_same_dim(n, remainder, infer_k(n, 0), "output channels modulo groups");
     window win = conv_window(n, x, w);
     dims[0] = tx->dims[0], dims[1] = tw->dims[0];

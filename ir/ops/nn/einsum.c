@@ -90,7 +90,9 @@ static void label_extents(const node *n, equation *e) {
             *to = *to ? infer_broadcast_dim(n, *to, d, k) : d;
         }
     for (int k = 0; k < e->out.n; k++) {
-        if (!e->extent[e->out.label[k]]) infer_error(n, "axis %d of the output is in no input's term", k);
+        if (!e->extent[e->out.label[k]])
+            infer_error(n, "axis %d of the output of equation '%s' is not in the term of an input", k,
+                        node_string(n, "equation", ""));
         for (int j = 0; j < k; j++)
             if (e->out.label[j] == e->out.label[k]) infer_error(n, "the output repeats a label");
     }

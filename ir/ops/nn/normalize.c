@@ -244,6 +244,7 @@ static int mvn_axes(const node *n, int rank, dim **axes) {
     if (!given) given = standard, count = 3;
     if (count > MAX_RANK) infer_error(n, "attribute axes has %d elements", count);
     for (int i = 0; i < count; i++) axes[i] = infer_k(n, infer_axis(n, given[i], rank));
+    infer_distinct_axes(n, axes, count, rank);
     return count;
 }
 

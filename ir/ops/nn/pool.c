@@ -69,6 +69,7 @@ static pool pool_begin(lowering *l, const node *n, buffer *out) {
 
 static void max_pool_infer(node *n) {
     dim *dims[MAX_RANK];
+    node_flag(n, "storage_order", 0);
     int rank = pool_dims(n, dims);
     infer_set(n, 0, infer_in(n, 0)->elem, rank, dims);
     infer_set(n, 1, DT_I64, rank, dims);

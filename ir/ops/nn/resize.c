@@ -159,9 +159,8 @@ static bool image_of(node *n, image *m) {
     for (int a = 0; a < m->rank; a++) m->axis[a].in = x->dims[a];
     list_axes(n, m);
     bool scales = is_given(n, IN_SCALES), sizes = is_given(n, IN_SIZES);
-    if (sizes && scales && infer_constant(n, IN_SIZES)) scales = false;
-    if (scales == sizes)
-        infer_error(n, "one of scales and sizes must be given%s", scales ? ", not both" : "");
+    if (scales && sizes) infer_error(n, "scales and sizes are both given");
+    if (!scales && !sizes) infer_error(n, "neither scales nor sizes is given");
     check_count(n, m, IN_ROI, 2, "roi");
     check_count(n, m, scales ? IN_SCALES : IN_SIZES, 1, scales ? "scales" : "sizes");
     for (int a = 0; a < m->rank; a++) {

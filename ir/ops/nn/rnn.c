@@ -41,7 +41,7 @@ static shape shape_of(const node *n) {
         infer_error(n, "X, W and R have ranks %d, %d and %d; they must be 3", x->rank, infer_rank(n, IN_W),
                     infer_rank(n, IN_R));
     shape s = {.gates = gates_of(n), .directions = directions_of(n)};
-    s.batch_first = node_int(n, "layout", 0) != 0;
+    s.batch_first = node_flag(n, "layout", 0);
     s.length = x->dims[s.batch_first], s.batch = x->dims[!s.batch_first];
     s.input = infer_same_dim(n, infer_in(n, IN_W)->dims[2], x->dims[2], "input sizes of W and X");
     s.hidden = infer_in(n, IN_R)->dims[2];

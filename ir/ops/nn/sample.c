@@ -255,10 +255,14 @@ static void roi_align_infer(node *n) {
     const type *x = infer_in(n, 0), *rois = infer_in(n, 1), *batch = infer_in(n, 2);
     int64_t height = node_int(n, "output_height", 1), width = node_int(n, "output_width", 1);
     if (height < 1 || width < 1)
-        infer_error(n, "the output size is %lld x %lld", (long long)height, (long long)width);
+        infer_error(n, "attributes output_height and output_width are %lld and %lld; they must be positive",
+                    (long long)height, (long long)width);
     infer_same_dim(n, rois->dims[1], infer_k(n, 4), "numbers of a RoI");
     dim *count = infer_same_dim(n, rois->dims[0], batch->dims[0], "lengths of rois and batch_indices");
     node_choice(n, "mode", "avg max");
+    if (node_int(n, "sampling_ratio", 0) < 0)
+        infer_error(n, "attribute sampling_ratio is %lld; it must not be negative",
+                    (long long)node_int(n, "sampling_ratio", 0));
     infer_set(n, 0, x->elem, 4, (dim *[]){count, x->dims[1], infer_k(n, height), infer_k(n, width)});
 }
 

@@ -10,8 +10,7 @@ static bool reduced_mask(node *n, int rank, dim **mask) {
     int count = 0;
     dim **axes = node_in(n, 1) ? infer_contents_or_opaque(n, 1, &count) : NULL;
     if (node_in(n, 1) && !axes) return false;
-    for (int i = 0; i < count; i++)
-        if (dim_is_const(axes[i])) infer_axis(n, dim_value(axes[i]), rank);
+    infer_distinct_axes(n, axes, count, rank);
     if (count) rows_mask_axes(infer_dims(n), rank, axes, count, mask);
     else rows_mask(infer_dims(n), rank, 0, node_int(n, "noop_with_empty_axes", 0) ? 0 : rank, mask);
     return true;

@@ -377,7 +377,8 @@ static stft stft_of(node *n) {
         s.length = s.length ? infer_same_dim(n, window, s.length, "window and frame_length") : window;
     }
     if (!s.length) s.length = x->dims[1];
-    if (s.step->max < 1) infer_error(n, "the frame step is not positive");
+    if (s.step->max < 1)
+        infer_error(n, "the frame step is %s; it must be positive", dim_text(infer_arena(n), s.step));
     bool onesided = node_int(n, "onesided", 1) != 0;
     if (onesided && dim_is(x->dims[2], 2)) infer_error(n, "a one-sided spectrum needs a real signal");
     dim *room = dim_sub(x->dims[1], s.length), *zero = infer_k(n, 0);

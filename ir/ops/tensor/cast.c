@@ -187,6 +187,9 @@ OPERATOR(BitCast, .infer = infer_bit_cast, .lower = lower_bit_cast);
 
 // ---------------------------------------------------------------- Dropout
 static void infer_dropout(node *n) {
+    const constant *ratio = node_in(n, 2) ? infer_constant(n, 1) : NULL;
+    double r = ratio && ratio->count == 1 ? constant_float(ratio, 0) : 0;
+    if (!(r >= 0 && r < 1)) infer_error(n, "the ratio is %g; it must be in [0, 1)", r);
     infer_same(n, 0, 0);
     infer_set_like(n, 1, DT_BOOL, 0);
 }

@@ -11,7 +11,13 @@ static void crop_sizes(const node *n, dim *const *given, int count, dim **out) {
     int wanted = axes ? naxes : rank;
     if (count != wanted) infer_error(n, "shape has %d values for %d axes", count, wanted);
     for (int j = 0; j < rank; j++) out[j] = infer_in(n, 0)->dims[j];
-    for (int j = 0; j < count; j++) out[axes ? infer_axis(n, axes[j], rank) : j] = given[j];
+    bool seen[MAX_RANK] = {false};
+    for (int j = 0; j < count; j++) {
+        int a = axes ? infer_axis(n, axes[j], rank) : j;
+        if (seen[a]) infer_error(n, "attribute axes names axis %d twice", a);
+        seen[a] = true;
+        out[a] = given[j];
+    }
 }
 
 static int crop_count(const node *n) {

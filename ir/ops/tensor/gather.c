@@ -39,17 +39,6 @@ static void gather_infer_contents(node *n, int axis) {
     if (g.index) infer_move_contents(n, gather_position, &g);
 }
 
-// Reports constant indices that are certainly out of range at compile time.
-static void gather_check_indices(const node *n, const dim *size) {
-    int count;
-    dim **index = infer_contents(n, 1, &count);
-    for (int i = 0; index && i < count && dim_is_const(size); i++)
-        if (dim_is_const(index[i]) &&
-            (dim_value(index[i]) < -dim_value(size) || dim_value(index[i]) >= dim_value(size)))
-            infer_error(n, "index %lld is out of range for an axis of size %lld",
-                        (long long)dim_value(index[i]), (long long)dim_value(size));
-}
-
 static void gather_infer(node *n) {
     const type *data = infer_in(n, 0), *indices = infer_in(n, 1);
     int rank = infer_rank(n, 0), q = infer_rank(n, 1), axis = axis_of(n, 0, rank);
@@ -57,7 +46,7 @@ static void gather_infer(node *n) {
     dim *out[MAX_RANK];
     for (int j = 0; j < out_rank; j++)
         out[j] = j < axis ? data->dims[j] : j < axis + q ? indices->dims[j - axis] : data->dims[j - q + 1];
-    gather_check_indices(n, data->dims[axis]);
+    infer_positions(n, 1, &data->dims[axis], 1);
     infer_set(n, 0, data->elem, out_rank, out);
     gather_infer_contents(n, axis);
 }
@@ -103,6 +92,7 @@ static void gather_elements_infer(node *n) {
     int rank = infer_rank(n, 0), axis = axis_of(n, 0, rank);
     same_rank(n, 1, rank);
     covered(n, axis);
+    infer_positions(n, 1, &infer_in(n, 0)->dims[axis], 1);
     infer_set(n, 0, infer_in(n, 0)->elem, rank, infer_in(n, 1)->dims);
 }
 
@@ -169,6 +159,7 @@ static void gather_nd_infer(node *n) {
         infer_error(n, "batch_dims is %d, the ranks are %d and %d", batch, rank, q);
     dim *out[MAX_RANK];
     int length = tuple_length(n, rank - batch, rank - batch == 1 ? 1 : -1);
+    if (length > 0) infer_positions(n, 1, &infer_in(n, 0)->dims[batch], length);
     if (length < 0) infer_set_unknown(n, 0, infer_in(n, 0)->elem);
     else infer_set(n, 0, infer_in(n, 0)->elem, gather_nd_dims(n, batch, length, out), out);
 }
@@ -230,6 +221,7 @@ static void scatter_elements_infer(node *n) {
     covered(n, axis);
     for (int a = 0; a < rank; a++)
         infer_same_dim(n, infer_in(n, 1)->dims[a], infer_in(n, 2)->dims[a], "sizes of indices and updates");
+    infer_positions(n, 1, &infer_in(n, 0)->dims[axis], 1);
     reduction_of(n, infer_in(n, 0)->elem);
     infer_same(n, 0, 0);
 }
@@ -263,6 +255,7 @@ static void scatter_nd_infer(node *n) {
     infer_same(n, 0, 0);
     int length = scatter_nd_length(n), q = indices->rank, want = q - 1 + data->rank - length;
     if (updates->rank != want) infer_error(n, "updates have rank %d, not %d", updates->rank, want);
+    infer_positions(n, 1, data->dims, length);
     for (int j = 0; j < updates->rank; j++)
         infer_same_dim(n, updates->dims[j], j < q - 1 ? indices->dims[j] : data->dims[length + j - (q - 1)],
                        "size of updates");
@@ -305,6 +298,20 @@ OPERATOR(Scatter, .upgrades = {{11, scatter_upgrade_11}}, .infer = scatter_eleme
 // ---------------------------------------------------------------- TensorScatter
 static bool is_circular(const node *n) { return node_choice(n, "mode", "linear circular") == 1; }
 
+// Reports constant starts at which the update does not fit in the cache.
+static void check_starts(const node *n, const dim *size, const dim *length) {
+    int count;
+    dim **starts = infer_contents(n, 2, &count);
+    if (is_circular(n) || !dim_is_const(size) || !dim_is_const(length)) return;
+    for (int i = 0; starts && i < count; i++) {
+        if (!dim_is_const(starts[i])) continue;
+        int64_t start = dim_value(starts[i]), most = dim_value(size) - dim_value(length);
+        if (start < 0 || start > most)
+            infer_error(n, "write index %lld is outside [0, %lld]: the update does not fit in the cache",
+                        (long long)start, (long long)most);
+    }
+}
+
 static void tensor_scatter_infer(node *n) {
     int rank = infer_rank(n, 0), axis = axis_of(n, -2, rank);
     const type *cache = infer_in(n, 0), *update = infer_in(n, 1);
@@ -316,6 +323,7 @@ static void tensor_scatter_infer(node *n) {
     if (dim_less(cache->dims[axis], update->dims[axis]) == TRI_YES)
         infer_error(n, "the update is longer than the cache");
     infer_shape(n, 2, "write_indices", 1, cache->dims, "batch size and length of write_indices");
+    check_starts(n, cache->dims[axis], update->dims[axis]);
     infer_same(n, 0, 0);
 }
 

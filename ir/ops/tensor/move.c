@@ -17,7 +17,10 @@ static permutation permutation_of(const node *n) {
     if (perm && given != p.rank)
         infer_error(n, "attribute 'perm' has %d axes for an input of rank %d", given, p.rank);
     for (int j = 0; j < p.rank; j++) {
-        p.perm[j] = perm ? infer_axis(n, perm[j], p.rank) : p.rank - 1 - j;
+        if (perm && (perm[j] < 0 || perm[j] >= p.rank))
+            infer_error(n, "attribute 'perm' holds %lld, which is outside [0, %d]", (long long)perm[j],
+                        p.rank - 1);
+        p.perm[j] = perm ? (int)perm[j] : p.rank - 1 - j;
         if (seen[p.perm[j]]) infer_error(n, "attribute 'perm' contains axis %d twice", p.perm[j]);
         seen[p.perm[j]] = true;
     }

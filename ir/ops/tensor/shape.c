@@ -589,7 +589,8 @@ static void constant_of_shape_infer(node *n) {
     int rank;
     if (!infer_argument(n, 0, -1, &shape, &rank, elem)) return;
     for (int j = 0; j < rank; j++)
-        if (shape[j]->max < 0) infer_error(n, "size %d of the shape is negative", j);
+        if (shape[j]->max < 0)
+            infer_error(n, "dimension %d of the shape is %s", j, dim_text(infer_arena(n), shape[j]));
     infer_set(n, 0, elem, rank, shape);
     fill_infer_contents(n, fill);
 }
@@ -702,7 +703,9 @@ OPERATOR(Range, .infer = range_infer, .lower = range_lower);
 static void eye_like_infer(node *n) {
     const type *in = infer_in(n, 0);
     dtype elem = node_attr(n, "dtype") ? dtype_from_onnx((int)node_int(n, "dtype", 0)) : in->elem;
-    if (elem == DT_NONE) infer_error(n, "attribute 'dtype' is not an element type");
+    if (elem == DT_NONE)
+        infer_error(n, "attribute 'dtype' is %lld, which is not an element type",
+                    (long long)node_int(n, "dtype", 0));
     if (infer_rank(n, 0) != 2) infer_error(n, "the input has rank %d, not 2", in->rank);
     infer_set(n, 0, elem, 2, in->dims);
 }

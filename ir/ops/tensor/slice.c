@@ -22,6 +22,8 @@ static bool split_sizes(node *n, int axis, dim **sizes) {
     dim *total = in->dims[axis], *zero = infer_k(n, 0), **given;
     int count;
     if (node_in(n, 1)) {
+        if (node_attr(n, "num_outputs"))
+            infer_error(n, "input 'split' and attribute 'num_outputs' are both given");
         if (!infer_argument(n, 1, n->nout, &given, &count, in->elem)) return false;
         if (count != n->nout) infer_error(n, "%d sizes are given for %d outputs", count, n->nout);
         memcpy(sizes, given, (size_t)count * sizeof *sizes);
@@ -252,8 +254,8 @@ static cuts slice_cuts(const node *n, const slice_args *s) {
     cuts c = {.rank = in->rank, .valid = one};
     if (!s->axes && s->count > in->rank)
         infer_error(n, "%d starts for an input of rank %d", s->count, in->rank);
+    if (s->axes) infer_distinct_axes(n, s->axes, s->count, in->rank);
     for (int i = 0; i < s->count; i++) {
-        if (s->axes && dim_is_const(s->axes[i])) infer_axis(n, dim_value(s->axes[i]), in->rank);
         if (!s->step) continue;
         dim *one_each = s->length ? dim_lt(infer_k(n, i), s->length) : one;
         c.valid = dim_and(c.valid, dim_not(dim_and(one_each, dim_eq(s->step[i], zero))));
@@ -378,10 +380,9 @@ static bool padding_of(node *n, padding *p) {
         return false;
     infer_rank(n, 0);
     if (!infer_argument(n, 1, 2 * naxes, &pads, &count, in->elem)) return false;
-    if (count != 2 * naxes) infer_error(n, "there are %d pads for %d axes", count, naxes);
+    if (count != 2 * naxes) infer_error(n, "there are %d pads for %d axes, not %d", count, naxes, 2 * naxes);
     p->rank = in->rank;
-    for (int i = 0; axes && i < naxes; i++)
-        if (dim_is_const(axes[i])) infer_axis(n, dim_value(axes[i]), in->rank);
+    if (axes) infer_distinct_axes(n, axes, naxes, in->rank);
     for (int a = 0; a < in->rank; a++) {
         p->lo[a] = p->hi[a] = zero;
         for (int i = 0; i < naxes; i++) {
