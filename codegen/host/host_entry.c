@@ -149,14 +149,24 @@ static void check_pointer(host *h, bool output, int i) {
     host_fail_if_null(h, pointer, count, output ? "output" : "input", t->original);
 }
 
-static void check_capacity(host *h, int i) {
+// Outputs are compared from the last to the first: the message names the first one that is too small.
+static void check_capacities(host *h) {
     lbuild *b = &h->b;
-    const io_tensor *t = tensor_at(h, true, i);
-    ins *capacity = io_capacity(h, i), *count = host_dim(h, buffer_count(t->buffer));
-    if (!capacity) return;
-    ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, count));
+    const interface *io = h->builder->io;
+    ins *yes = lb_int(b, lt(LK_I1, 1), 1), *any = NULL;
+    for (int i = io->nout - 1; i >= 0; i--) {
+        const io_tensor *t = &io->out[i];
+        ins *capacity = t->data_sized || t->state ? NULL : io_capacity(h, i);
+        if (!capacity) continue;
+        if (!any) any = lb_var(b, "small", lb_int(b, lt(LK_I1, 1), 0));
+        ins *small = lb_if(b, lb_cmp(b, L_SLT, capacity, host_dim(h, buffer_count(t->buffer))));
+        set_message(h, arena_printf(h->builder->arena, "output '%s' is too small", t->original));
+        lb_set(b, any, yes);
+        lb_end(b, small);
+    }
+    if (!any) return;
+    ins *small = lb_if(b, lb_get(b, any));
     write_output_dims(h, false);
-    set_message(h, arena_printf(h->builder->arena, "output '%s' is too small", t->original));
     lb_return(b, lb_int(b, i32(), ONNXC_TOO_SMALL));
     lb_end(b, small);
 }
@@ -186,9 +196,9 @@ static void check_arguments(host *h) {
     host_check_negative(h);
     check_sizes(h);
     for (int i = 0; i < io->nin; i++) check_pointer(h, false, i);
+    check_capacities(h);
     for (int i = 0; i < io->nout; i++) {
         if (io->out[i].data_sized || io->out[i].state) continue;
-        check_capacity(h, i);
         check_pointer(h, true, i);
     }
     check_workspace(h);

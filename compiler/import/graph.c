@@ -3,7 +3,7 @@
 #include "compiler/import/impl.h"
 #include "compiler/import/order.h"
 
-enum { CALLS_MOST = 50000 };
+enum { CALLS_MOST = 50000, PORTS_MOST = 1024 };
 
 // ---- Names
 
@@ -360,6 +360,12 @@ void import_main(importer *im) {
     add_functions(im);
     reserve_names(im, g);
     if (!g->n_output) diag_error(im->diag, NULL, "the graph has no outputs");
+    if (g->n_output > PORTS_MOST)
+        diag_fatal(im->diag, NULL, "the graph has %zu outputs; at most %d are supported", g->n_output,
+                   PORTS_MOST);
     choose_defaults(im, g);
     import_graph(im, &s, NULL, g);
+    if (s.graph->inputs.n > PORTS_MOST)
+        diag_fatal(im->diag, NULL, "the graph has %d inputs; at most %d are supported", s.graph->inputs.n,
+                   PORTS_MOST);
 }

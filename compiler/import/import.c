@@ -40,7 +40,12 @@ static void note_opset(importer *im, const char *domain, int64_t version) {
     if ((intptr_t)map_get(known, domain) < version) map_put(known, domain, (void *)(intptr_t)version);
 }
 
+enum { OPSETS_MOST = 1000 }; // nodes look their domain up among them
+
 static void check_opsets(importer *im, const char *owner, Onnx__OperatorSetIdProto **opsets, size_t n) {
+    if (n > OPSETS_MOST)
+        diag_fatal(im->diag, NULL, "%s imports %zu operator sets; at most %d are supported", owner, n,
+                   OPSETS_MOST);
     for (size_t i = 0; i < n; i++) {
         const char *domain = domain_of(opsets[i]->domain);
         if (opsets[i]->version <= 0 || opsets[i]->version > INT32_MAX)

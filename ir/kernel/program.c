@@ -26,6 +26,7 @@ buffer *program_constant(program *p, const char *name, const constant *c) {
 }
 
 buffer *program_view(program *p, buffer *of, const char *name, int rank, dim *const *d) {
+    while (of->view_of && !of->view_offset) of = of->view_of; // long chains would be walked at every use
     buffer *b = program_buffer(p, name, of->role, of->dtype, rank, d);
     b->view_of = of;
     b->data = of->data;
