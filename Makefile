@@ -135,9 +135,11 @@ wild: all
 	build/venv/bin/python test/wild/wild.py $(ARGS)
 fuzz:
 	sh test/fuzz/run.sh
+accept: all
+	build/venv/bin/python test/hostile/accept.py $(ARGS)
 random: all
 	build/venv/bin/python test/random/random_graphs.py --count 2000 --all --reduce
 clean:
 	rm -rf build
-.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports tools wild fuzz random clean
+.PHONY: all unit runtime doubles install test test-gpu bench bench-gpu bench-kernels exports tools wild accept fuzz random clean
 -include $(LIB_O:.o=.d) $(CLI_O:.o=.d) $(RT_O:.o=.d) $(UNIT:=.d) $(BENCH:=.d)

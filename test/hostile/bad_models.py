@@ -7,9 +7,11 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import accept  # noqa: E402
 from harness import parallel, run_stage  # noqa: E402
 from hostile import complaint, fresh_folder, program, run_limited  # noqa: E402
 
+CHANGED = 40  # models of accept.py
 F = "float[2, 3] x"
 IMAGE = "float[1, 1, 5, 5] x"
 
@@ -125,6 +127,8 @@ def shapes():
     yield "slice_counts", model(F, ints("s", 0, 0) + ints("e", 2) + "y = Slice (x, s, e)"), ("Slice", "1", "2")
     yield "slice_many", model(F, ints("s", 0, 0, 0) + ints("e", 2, 2, 2) + "y = Slice (x, s, e)"), ("Slice", "3", "2")
     yield "compress", model(F + ", bool[2, 2] c", "y = Compress (x, c)"), ("Compress",)
+    yield "cum_flag", model(F, "a = Constant <value_int = 0> () y = CumSum <exclusive = -2> (x, a)"), ("CumSum", "exclusive", "-2")
+    yield "tf_idf_scalar", model("int64 x", 'y = TfIdfVectorizer <mode = "TF", min_gram_length = 1, max_gram_length = 1, max_skip_count = 0, ngram_counts = [0], ngram_indexes = [0], pool_int64s = [1]> (x)'), ("TfIdfVectorizer", "0")
     yield "cum_sum", model(F, "a = Constant <value_int = 2> () y = CumSum (x, a)"), ("CumSum", "2")
     yield "trilu", model("float[3] x", "y = Trilu (x)"), ("Trilu",)
     yield "mean_variance", model(F, "y = MeanVarianceNormalization <axes = [0, 2]> (x)"), ("2",)
@@ -281,6 +285,10 @@ def bad_models(results, only=""):
         if only:
             print(item[0], said, sep="\n    ")
         results.check(not wrong, item[0], wrong)
+    for number in range(0 if only else CHANGED):
+        model, what = accept.changed_model(accept.SEED, number)
+        wrong = accept.defect(accept.give(onnxc, folder, f"changed{number}.onnx", model), f"changed{number}.onnx")
+        results.check(not wrong, f"changed{number}: {what}", wrong)
 
 if __name__ == "__main__":
     word = sys.argv[1] if len(sys.argv) > 1 else ""

@@ -9,6 +9,8 @@ static void infer_cumulative(node *n) {
     dim **axis = infer_contents_or_opaque(n, 1, &count);
     if (!axis || count != 1) infer_error(n, "the axis must be a single integer");
     if (dim_is_const(axis[0])) infer_axis(n, dim_value(axis[0]), infer_rank(n, 0));
+    node_flag(n, "exclusive", false);
+    node_flag(n, "reverse", false);
 }
 
 // for kept: sum = neutral; for r along the axis, in order: [exclusive: y = sum] sum = op(sum, x) [y = sum]

@@ -190,7 +190,8 @@ static void tfidf_infer(node *n) {
     weighting_of(n);
     if (weights && weights->n && weights->n < g.ncolumns)
         infer_error(n, "there are %d weights for %d n-grams", weights->n, g.ncolumns);
-    if (rank > 2) infer_error(n, "the input must have the shape [C] or [B, C], not rank %d", rank);
+    if (rank < 1 || rank > 2)
+        infer_error(n, "the input must have the shape [C] or [B, C], not rank %d", rank);
     if ((in->elem == DT_STRING) != (g.pool->kind == CONST_STRINGS))
         infer_error(n, "the input is %s, but the pool is not", dtype_name(in->elem));
     dim *dims[2] = {rank == 2 ? in->dims[0] : NULL, infer_k(n, g.width)};
