@@ -35,7 +35,9 @@ MODELS = {
         "*": [{"input": (1, 512), "state": (2, 1, 128), "sr": lambda dice: np.array(16000)},
               {"input": (3, 512), "state": (2, 3, 128), "sr": lambda dice: np.array(16000)}],
     },
-    "ddddocr": {"*": [{"image_width": 96, "input1": (1, 1, 64, 96), "images": (1, 3, 416, 416)}]},
+    # DynamicQuantizeLSTM: ONNX Runtime rounds the activations to bytes, onnxc multiplies them as they are.
+    "ddddocr": {"*_old*": [{"input1": (1, 1, 64, 96), "tolerance": 5e-3}],
+                "*": [{"image_width": 96, "input1": (1, 1, 64, 96), "images": (1, 3, 416, 416)}]},
     "speechmos": {
         "*aecmos*": [{"batch_size": 1, "frames": 120}],
         "*plcmos*": [{"batch_size": 1, "frames": 120}, {"batch_size": 2, "frames": 90}],
@@ -83,14 +85,14 @@ def feeds_of(session, run, dice):
     return feeds
 
 
-def difference(got, want):
+def difference(got, want, tolerance=1e-3):
     """The largest difference, relative to the largest element; shapes may differ in axes of size 1."""
     if got.size != want.size or [n for n in got.shape if n != 1] != [n for n in want.shape if n != 1]:
         return f"has shape {got.shape}, not {want.shape}"
     if not np.issubdtype(want.dtype, np.floating):
         return "" if (got.reshape(want.shape) == want).all() else "differs"
     error = np.abs(got.reshape(want.shape).astype(np.float64) - want).max(initial=0) / max(1e-3, np.abs(want).max(initial=0))
-    return "" if error <= 1e-3 else f"differs by {error:.2g} of the largest element"
+    return "" if error <= tolerance else f"differs by {error:.2g} of the largest element"
 
 
 def thread_time(function):
@@ -117,7 +119,7 @@ def check(package, path, timed):
         feeds = feeds_of(session, run, np.random.default_rng(number))
         want, got = session.run(None, feeds), ours.run(None, feeds)
         for o, w, g in zip(session.get_outputs(), want, got):
-            wrong = difference(np.asarray(g), np.asarray(w))
+            wrong = difference(np.asarray(g), np.asarray(w), run.get("tolerance", 1e-3))
             if wrong:
                 return f"run {number}: output {o.name} {wrong}", note
         if timed:
