@@ -31,6 +31,7 @@ ROOMS = {
     "runtime-lite/lib/value": ["runtime-lite/lib"],
     "runtime-lite/core": ["runtime-lite/onnxc.h", "runtime-lite/lib"],
     "runtime-lite/cuda": ["runtime-lite/onnxc.h", "runtime-lite/core"],
+    "runtime-lite/image": [],
     "compiler/base": [],
     "ir": ["compiler/base", "ir/graph"],
     "ir/graph": ["compiler/base", "runtime-lite/lib/dtypes.h"],

@@ -186,6 +186,12 @@ static void find_library(host_builder *a, const target *t) {
         if (steps.at[j].s->kind != STEP_LIB) continue;
         a->calls = true;
         a->makes |= library_allocates(steps.at[j].s->lib);
+        a->result->needs_runtime |= library_calls_runtime(steps.at[j].s->lib);
+        if (t->freestanding && library_calls_runtime(steps.at[j].s->lib))
+            diag_fatal_missing(a->diag, steps.at[j].s->loc,
+                               "the function '%s' of the run-time library needs an operating system; "
+                               "freestanding code has none",
+                               steps.at[j].s->lib);
     }
     a->heap |= a->makes;
     if (a->makes && t->freestanding)

@@ -53,6 +53,7 @@ struct op_def {
     // need inputs of known rank.
     bool takes_any_rank;
     bool has_side_effect_on_random; // random operators: never folded or merged
+    bool uses_system;               // libraries of the machine that runs the model: never folded
     const struct custom_op *custom; // --custom-op (ir/ops/custom.h); NULL: an operator of this build
 };
 

@@ -4,9 +4,9 @@
 static const struct {
     const char *name;
     onnxc_lib_function *f;
-    bool allocates;
+    int needs;
 } functions[] = {
-#define X(name, allocates) {#name, onnxc_lib_##name, allocates},
+#define X(name, needs) {#name, onnxc_lib_##name, needs},
     ONNXC_LIBRARY(X)
 #undef X
 };
@@ -27,5 +27,10 @@ onnxc_lib_function *library_find(const char *name) {
 
 bool library_allocates(const char *name) {
     int i = index_of(name);
-    return i >= 0 && functions[i].allocates;
+    return i >= 0 && functions[i].needs > 0;
+}
+
+bool library_calls_runtime(const char *name) {
+    int i = index_of(name);
+    return i >= 0 && functions[i].needs > 1;
 }

@@ -7,6 +7,7 @@
 
 onnxc_lib_function *library_find(const char *name); // "topk"; NULL: none
 bool library_allocates(const char *name);           // it allocates strings or sequences
+bool library_calls_runtime(const char *name);       // it needs an operating system, and emitted C the runtime
 int library_count(void);
 const char *library_name(int i);
 #endif

@@ -8,7 +8,7 @@
 
 static bool is_foldable(const node *n) {
     if (!n->op->lower && !n->op->is_view) return false;
-    if (n->op->has_side_effect_on_random || n->op->custom || n->nout == 0) return false;
+    if (n->op->has_side_effect_on_random || n->op->uses_system || n->op->custom || n->nout == 0) return false;
     for (int j = 0; j < n->nattrs; j++)
         if (n->attrs[j].kind == ATTR_GRAPH) return false;
     for (int j = 0; j < n->nin; j++)

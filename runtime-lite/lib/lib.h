@@ -5,7 +5,7 @@
  * message about invalid data.
  *
  * They need only memcpy and the like, and their scratch memory is a buffer; only functions that create
- * strings and values allocate memory, in the list *call. The interpreter runs the same code, objects link
+ * strings and values allocate memory, in the list *call, and only image_decode needs an operating system. The interpreter runs the same code, objects link
  * with it (libonnxc-rt), and emitted C contains its text: C99, with names of static functions unique among
  * all files. */
 #ifndef ONNXC_LIB_H
@@ -14,8 +14,10 @@
 #include "runtime-lite/lib/lib_custom.h"
 #include "runtime-lite/onnxc_custom.h"
 
-/* X(name, whether it allocates memory) */
+/* X(name, what it needs: 0 its arguments, 1 also memory, 2 also memory, an operating system and, where
+ * emitted C contains its text, the runtime) */
 #define ONNXC_LIBRARY(X)                                                                                     \
+    X(image_decode, 2)                                                                                       \
     X(inverse, 0)                                                                                            \
     X(map_part, 0)                                                                                           \
     X(map_rows, 1)                                                                                           \
@@ -55,7 +57,7 @@
     X(value_read, 0)                                                                                         \
     X(warp, 0)
 
-#define X(name, allocates) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
+#define X(name, needs) int onnxc_lib_##name(void **call, void *const *data, const int64_t *numbers);
 ONNXC_LIBRARY(X)
 #undef X
 
