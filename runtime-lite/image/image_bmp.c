@@ -55,10 +55,17 @@ static int read_row(const bmp *b, int64_t at, uint8_t *row) {
     return 1;
 }
 
+static int64_t row_bytes(const bmp *b, int64_t width) { return (width * b->bits + 31) / 32 * 4; }
+
+// Whether the file has all rows, if they are not compressed.
+static int is_whole(const bmp *b, int64_t height, int64_t width) {
+    int64_t left = b->from->size - b->pixels;
+    if (b->compression == BMP_RLE8 || b->compression == BMP_RLE4 || height < 1 || width < 1) return 1;
+    return left >= 0 && row_bytes(b, width) <= left / height;
+}
+
 static int read_rows(const bmp *b) {
-    int64_t stride = (b->to->width * b->bits + 31) / 32 * 4;
-    if (b->pixels > b->from->size || stride > (b->from->size - b->pixels) / b->to->height)
-        return IMAGE_CORRUPT;
+    int64_t stride = row_bytes(b, b->to->width);
     for (int64_t y = 0; y < b->to->height; y++) {
         int64_t from = b->top_down ? y : b->to->height - 1 - y;
         if (!read_row(b, b->pixels + from * stride, b->to->rgb + y * b->to->width * 3)) return IMAGE_CORRUPT;
@@ -148,7 +155,7 @@ int image_bmp(image_file *from, image *to) {
     if (height < 0) height = -height;
     read_palette(&b);
     read_masks(&b);
-    int result = image_new(to, height, width);
+    int result = is_whole(&b, height, width) ? image_new(to, height, width) : IMAGE_CORRUPT;
     if (result != IMAGE_DECODED) return result;
     return b.compression == BMP_RLE8 || b.compression == BMP_RLE4 ? read_runs(&b) : read_rows(&b);
 }

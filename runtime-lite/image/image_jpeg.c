@@ -1,6 +1,6 @@
 // JPEG by libjpeg, with its default transform and upsampling.
 #include "runtime-lite/image/image.h"
-#if __has_include(<jpeglib.h>)
+#if __has_include(<jpeglib.h>) && __has_include(<jconfig.h>)
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -76,6 +76,7 @@ int image_pnm(image_file *from, image *to) {
     height = next_number(from);
     if (kind != 1 && kind != 4) most = next_number(from);
     if (most < 1 || most > 65535) return IMAGE_CORRUPT;
+    if (height > 0 && width > from->size * 8 / height) return IMAGE_CORRUPT; // at least a bit for each pixel
     result = image_new(to, height, width);
     if (result != IMAGE_DECODED) return result;
     return kind == 4 ? read_bits(from, to) : read_samples(from, to, kind, most);
