@@ -179,6 +179,18 @@ static void scratch_on_heap(host_builder *a, dim *const *scratch) {
     }
 }
 
+static void refuse_system(host_builder *a, const target *t) {
+    step_list steps = program_steps(a->arena, a->p);
+    for (int j = 0; j < steps.n && t->freestanding; j++) {
+        const step *s = steps.at[j].s;
+        if (s->kind == STEP_LIB && library_calls_runtime(s->lib))
+            diag_fatal_missing(a->diag, s->loc,
+                               "the function '%s' of the run-time library needs an operating system; "
+                               "freestanding code has none",
+                               s->lib);
+    }
+}
+
 // Blocks allocated by library functions are freed like those allocated by the run.
 static void find_library(host_builder *a, const target *t) {
     step_list steps = program_steps(a->arena, a->p);
@@ -187,11 +199,6 @@ static void find_library(host_builder *a, const target *t) {
         a->calls = true;
         a->makes |= library_allocates(steps.at[j].s->lib);
         a->result->needs_runtime |= library_calls_runtime(steps.at[j].s->lib);
-        if (t->freestanding && library_calls_runtime(steps.at[j].s->lib))
-            diag_fatal_missing(a->diag, steps.at[j].s->loc,
-                               "the function '%s' of the run-time library needs an operating system; "
-                               "freestanding code has none",
-                               steps.at[j].s->lib);
     }
     a->heap |= a->makes;
     if (a->makes && t->freestanding)
@@ -282,6 +289,7 @@ static void plan_program(host_builder *a) {
     int64_t bounded = t->freestanding ? INT32_MAX : BOUNDED_MOST;
     a->plan = plan_memory(p, SPACE_HOST, a->gpu ? NULL : scratch, a->align, bounded);
     if (a->gpu) plan_device(a, scratch, bounded);
+    refuse_system(a, t);
     find_heap(a, t);
     find_library(a, t);
     remark_memory(a);
