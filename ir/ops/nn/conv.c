@@ -72,7 +72,8 @@ static void check_pads(const node *n, auto_pad mode, int count, bool pool) {
     }
 }
 
-// Reports a window that exceeds the padded image. An empty image has an empty result.
+// Reports a kernel that exceeds the padded image. An empty image has an empty result, and so has a pool whose
+// window exceeds the image by less than a stride.
 static void check_fit(const node *n, const window *w, int i) {
     const dim *image = dim_add(w->in[i], dim_add(w->lo[i], w->hi[i])), *span = window_span(w, i);
     if (dim_is_const(image) && dim_is_const(span) && dim_value(span) > dim_value(image) &&
@@ -98,7 +99,7 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
         w.hi[i] = infer_k(n, pads ? pads[count + i] : 0);
         if (same) same_padding(&w, i, mode == SAME_UPPER, pool);
         else given_padding(&w, i, ceil);
-        if (!same && !ceil) check_fit(n, &w, i);
+        if (!same && !pool) check_fit(n, &w, i);
     }
     return w;
 }
