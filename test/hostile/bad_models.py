@@ -44,7 +44,7 @@ def shapes():
     yield "kernel_conv", model(IMAGE + ", float[1, 1, 6, 3] w", "y = Conv (x, w)"), ("Conv", "6", "5")
     yield "kernel_conv_dilated", model(IMAGE + ", float[1, 1, 3, 3] w", "y = Conv <dilations = [3, 1]> (x, w)"), ("Conv", "7", "5")
     for op in ("MaxPool", "AveragePool", "LpPool"):
-        yield f"kernel_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 8], pads = [0, 1, 0, 1]> (x)"), (op, "8", "7")
+        yield f"kernel_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 9], pads = [0, 1, 0, 1]> (x)"), (op, "9", "7")
         yield f"no_kernel_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 0]> (x)"), (op, "kernel_shape", "0")
         yield f"no_stride_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 3], strides = [0, 1]> (x)"), (op, "strides")
         yield f"dilation_{op}", model(IMAGE, f"y = {op} <kernel_shape = [3, 3], dilations = [1, -1]> (x)", opset=22), (op, "dilations")

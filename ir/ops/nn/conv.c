@@ -73,13 +73,14 @@ static void check_pads(const node *n, auto_pad mode, int count, bool pool) {
 }
 
 // Reports a kernel that exceeds the padded image. An empty image has an empty result, and so has a pool whose
-// window exceeds the image by less than a stride.
-static void check_fit(const node *n, const window *w, int i) {
+// window exceeds the image by at most a stride.
+static void check_fit(const node *n, const window *w, int i, bool pool) {
     const dim *image = dim_add(w->in[i], dim_add(w->lo[i], w->hi[i])), *span = window_span(w, i);
-    if (dim_is_const(image) && dim_is_const(span) && dim_value(span) > dim_value(image) &&
-        !dim_is(w->in[i], 0))
+    if (!dim_is_const(image) || !dim_is_const(span) || dim_is(w->in[i], 0)) return;
+    int64_t size = dim_value(span), room = dim_value(image);
+    if (size - room > (pool ? w->stride[i] : 0))
         infer_error(n, "the kernel has size %lld on spatial axis %d, but the padded image has size %lld",
-                    (long long)dim_value(span), i, (long long)dim_value(image));
+                    (long long)size, i, (long long)room);
 }
 
 window window_of(const node *n, int count, dim *const *in, dim *const *kernel, bool pool) {
@@ -99,7 +100,7 @@ window window_of(const node *n, int count, dim *const *in, dim *const *kernel, b
         w.hi[i] = infer_k(n, pads ? pads[count + i] : 0);
         if (same) same_padding(&w, i, mode == SAME_UPPER, pool);
         else given_padding(&w, i, ceil);
-        if (!same && !pool) check_fit(n, &w, i);
+        if (!same && !ceil) check_fit(n, &w, i, pool);
     }
     return w;
 }
