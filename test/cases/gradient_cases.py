@@ -156,6 +156,9 @@ case("Gemm", [reals(3, 4), reals(4, 2)])
 case("Einsum", [reals(2, 3), reals(3, 4)], {"equation": "ij,jk->ik"})
 case("Einsum", [reals(2, 3), reals(3, 4)], {"equation": "ij, jk"})
 case("Einsum", [reals(2, 3, 4)], {"equation": "ijk->j"})
+case("Einsum", [reals(2, 1), reals(3, 4)], {"equation": "ij,jk->ik"})
+case("Einsum", [reals(2, 3), reals(1, 4)], {"equation": "ij,jk->ik"})
+case("Einsum", [reals(1, 3), reals(2, 3)], {"equation": "ij,ij->ij"})
 case("Einsum", [reals(2, 3), reals(3, 4), reals(4)], {"equation": "ij,jk,k->i"})
 
 # ---------------------------------------------------------------- windows

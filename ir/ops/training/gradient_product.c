@@ -94,10 +94,29 @@ static bool has_all(const char *indices, const char *wanted) {
     return true;
 }
 
+// The sizes of operand i's indices in the sum, which those of other operands may broadcast. False: none does.
+static bool summed_sizes(gradient *g, const equation *e, int i, dim **sizes) {
+    const type *own = infer_in(g->of, i);
+    bool broadcast = false;
+    for (int j = 0; j < own->rank; j++) {
+        sizes[j] = own->dims[j];
+        for (int k = 0; k < g->of->nin; k++) {
+            const char *at = strchr(e->terms[k], e->terms[i][j]);
+            if (at)
+                sizes[j] =
+                    infer_broadcast_dim(g->of, sizes[j], infer_in(g->of, k)->dims[at - e->terms[k]], j);
+            broadcast |= at && dim_equal(own->dims[j], infer_in(g->of, k)->dims[at - e->terms[k]]) != TRI_YES;
+        }
+    }
+    return broadcast;
+}
+
 // The gradient of operand i: the product of dy with the other operands, and with ones where an index of the
-// operand occurs nowhere else.
+// operand occurs nowhere else, or may have other sizes there; summed over what was broadcast.
 static value *operand_gradient(gradient *g, const equation *e, int i) {
     value *in[65] = {g->dy[0]};
+    dim *sizes[MAX_RANK];
+    bool broadcast = summed_sizes(g, e, i, sizes);
     text t = {.arena = infer_arena(g->of)};
     size_t count = 1;
     text_printf(&t, "%s", e->result);
@@ -106,12 +125,13 @@ static value *operand_gradient(gradient *g, const equation *e, int i) {
         in[count++] = g->of->in[k];
         text_printf(&t, ",%s", e->terms[k]);
     }
-    if (!has_all(text_str(&t), e->terms[i])) {
+    if (broadcast || !has_all(text_str(&t), e->terms[i])) {
         in[count++] = gradient_filled(g, 1, g->of->in[i]);
         text_printf(&t, ",%s", e->terms[i]);
     }
     text_printf(&t, "->%s", e->terms[i]);
-    return with_string(insert_node(g->at, "Einsum", count, in), "equation", text_str(&t));
+    value *d = with_string(insert_node(g->at, "Einsum", count, in), "equation", text_str(&t));
+    return broadcast ? gradient_reduced(g, d, infer_in(g->of, i)->rank, sizes, g->of->in[i]) : d;
 }
 
 static void einsum(gradient *g) {
