@@ -361,11 +361,11 @@ void import_main(importer *im) {
     reserve_names(im, g);
     if (!g->n_output) diag_error(im->diag, NULL, "the graph has no outputs");
     if (g->n_output > PORTS_MOST)
-        diag_fatal(im->diag, NULL, "the graph has %zu outputs; at most %d are supported", g->n_output,
-                   PORTS_MOST);
+        diag_fatal_missing(im->diag, NULL, "the graph has %zu outputs; at most %d are supported", g->n_output,
+                           PORTS_MOST);
     choose_defaults(im, g);
     import_graph(im, &s, NULL, g);
     if (s.graph->inputs.n > PORTS_MOST)
-        diag_fatal(im->diag, NULL, "the graph has %d inputs; at most %d are supported", s.graph->inputs.n,
-                   PORTS_MOST);
+        diag_fatal_missing(im->diag, NULL, "the graph has %d inputs; at most %d are supported",
+                           s.graph->inputs.n, PORTS_MOST);
 }

@@ -44,8 +44,8 @@ enum { OPSETS_MOST = 1000 }; // nodes look their domain up among them
 
 static void check_opsets(importer *im, const char *owner, Onnx__OperatorSetIdProto **opsets, size_t n) {
     if (n > OPSETS_MOST)
-        diag_fatal(im->diag, NULL, "%s imports %zu operator sets; at most %d are supported", owner, n,
-                   OPSETS_MOST);
+        diag_fatal_missing(im->diag, NULL, "%s imports %zu operator sets; at most %d are supported", owner, n,
+                           OPSETS_MOST);
     for (size_t i = 0; i < n; i++) {
         const char *domain = domain_of(opsets[i]->domain);
         if (opsets[i]->version <= 0 || opsets[i]->version > INT32_MAX)
