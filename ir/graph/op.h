@@ -167,6 +167,8 @@ const type *infer_declared(const value *v); // the declared type of v, even wher
 value *insert_before(node *n, const char *op, int nin, value *const *in, node **made);
 value *insert_ints(node *n, const int64_t *v, int count); // constant int64[count]
 value *insert_scalar(node *n, dtype t, double v);         // constant rank 0
+// The numbers of an attribute: float and int as scalars, floats and ints as lists; NULL for other kinds.
+constant *attr_numbers(arena *a, const attr *t);
 // Replaces n's output i, for all users, by op(output i, more_in...) after n; returns the new node.
 node *insert_after(node *n, int i, const char *op, int nin, value *const *more_in);
 // Replaces n's output i, for all users, by v, which must not depend on it. If v was made after n, it takes

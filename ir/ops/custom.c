@@ -95,12 +95,6 @@ static constant *bytes_constant(arena *a, const char *s, size_t size) {
     return c;
 }
 
-static constant *list_constant(arena *a, dtype t, int rank, int64_t n, const void *data) {
-    constant *c = constant_new(a, t, rank, &n);
-    if (n) memcpy((void *)c->data, data, (size_t)dtype_size(t, n));
-    return c;
-}
-
 // Each string and its NUL.
 static constant *strings_constant(arena *a, const attr *t) {
     text all = {.arena = a};
@@ -111,11 +105,11 @@ static constant *strings_constant(arena *a, const attr *t) {
 static constant *attr_constant(const node *n, const attr *t) {
     arena *a = infer_arena(n);
     switch (t->kind) {
-    case ATTR_FLOAT: return list_constant(a, DT_F32, 0, 1, &t->f);
-    case ATTR_INT: return list_constant(a, DT_I64, 0, 1, &t->i);
+    case ATTR_FLOAT:
+    case ATTR_INT:
+    case ATTR_FLOATS:
+    case ATTR_INTS: return attr_numbers(a, t);
     case ATTR_STRING: return bytes_constant(a, arena_strndup(a, t->s, t->size), t->size + 1);
-    case ATTR_FLOATS: return list_constant(a, DT_F32, 1, t->n, t->floats);
-    case ATTR_INTS: return list_constant(a, DT_I64, 1, t->n, t->ints);
     case ATTR_STRINGS: return strings_constant(a, t);
     case ATTR_TENSOR:
         if (t->tensor->kind != CONST_STRINGS) return t->tensor;

@@ -133,6 +133,19 @@ value *insert_before(node *n, const char *op, int nin, value *const *in, node **
 
 value *insert_ints(node *n, const int64_t *v, int count) { return value_int64s(n->graph, NULL, v, count); }
 
+static constant *numbers(arena *a, dtype t, int rank, int64_t n, const void *data) {
+    constant *c = constant_new(a, t, rank, &n);
+    if (n) memcpy((void *)c->data, data, (size_t)dtype_size(t, n));
+    return c;
+}
+
+constant *attr_numbers(arena *a, const attr *t) {
+    if (t->kind == ATTR_FLOAT) return numbers(a, DT_F32, 0, 1, &t->f);
+    if (t->kind == ATTR_INT) return numbers(a, DT_I64, 0, 1, &t->i);
+    if (t->kind == ATTR_FLOATS) return numbers(a, DT_F32, 1, t->n, t->floats);
+    return t->kind == ATTR_INTS ? numbers(a, DT_I64, 1, t->n, t->ints) : NULL;
+}
+
 value *insert_scalar(node *n, dtype t, double v) {
     constant *c = constant_new(n->graph->module->arena, t, 0, NULL);
     if (dtype_is_float(t)) dtype_store_float(t, (void *)c->data, 0, v, true);

@@ -510,23 +510,14 @@ static constant *string_constant(arena *a, const attr *v) {
     return c;
 }
 
-static constant *plain_constant(arena *a, dtype t, int rank, int64_t count, const void *bytes) {
-    constant *c = constant_new(a, t, rank, &count);
-    size_t size = (size_t)dtype_size(t, count);
-    uint8_t *data = arena_alloc(a, size + 1);
-    if (size) memcpy(data, bytes, size);
-    c->data = data;
-    return c;
-}
-
 static constant *attribute_constant(const node *n, const attr *v) {
     arena *a = infer_arena(n);
     switch (v->kind) {
     case ATTR_TENSOR: return v->tensor; // sparse tensors were made dense by the import
-    case ATTR_FLOAT: return plain_constant(a, DT_F32, 0, 1, &v->f);
-    case ATTR_FLOATS: return plain_constant(a, DT_F32, 1, v->n, v->floats);
-    case ATTR_INT: return plain_constant(a, DT_I64, 0, 1, &v->i);
-    case ATTR_INTS: return plain_constant(a, DT_I64, 1, v->n, v->ints);
+    case ATTR_FLOAT:
+    case ATTR_FLOATS:
+    case ATTR_INT:
+    case ATTR_INTS: return attr_numbers(a, v);
     case ATTR_STRING: return string_constant(a, v);
     case ATTR_STRINGS: return strings_constant(a, v->strings, NULL, v->n);
     case ATTR_NONE:
