@@ -51,6 +51,7 @@ def model_of(name, batch):
         value.type.tensor_type.shape.dim[0].dim_value = batch
     for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]  # shapes of the old batch
     return model
 
 
