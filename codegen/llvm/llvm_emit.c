@@ -157,8 +157,10 @@ static _Noreturn void not_here(const emit *e, const char *what) {
     diag_defect(e->diag, NULL, "function %s: %s reached the LLVM backend", e->f->name, what);
 }
 
+// mem2reg leaves arrays in memory.
 static LLVMValueRef emit_var(emit *e, const ins *x) {
-    LLVMValueRef slot = build_alloca(e, type_of(e, x->type), 1, 0);
+    LLVMTypeRef type = type_of(e, x->type);
+    LLVMValueRef slot = build_alloca(e, e->in_memory ? LLVMArrayType2(type, 1) : type, 1, 0);
     LLVMBuildStore(e->b, value_of(e, x->args[0]), slot);
     return slot;
 }
@@ -207,6 +209,23 @@ static void emit_block(emit *e, const lblock *block) {
     for (const ins *x = block->first; x && !e->done; x = x->next) e->values[x->id] = emit_ins(e, x);
 }
 
+static int count_variables(const lblock *block) {
+    int n = 0;
+    for (const ins *x = block->first; x; x = x->next) {
+        n += x->op == L_VAR;
+        for (int i = 0; i < 2; i++)
+            if (x->body[i]) n += count_variables(x->body[i]);
+    }
+    return n;
+}
+
+// Host code has a failure exit with a predecessor for each check. As values, its variables would be phi nodes
+// there, with so many operands that LLVM takes quadratic time.
+static bool has_many_variables(const lfunc *f) {
+    enum { MANY = 16 };
+    return !f->kernel && count_variables(f->body) > MANY;
+}
+
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn) {
     e->f = f;
     e->t = f->target;
@@ -214,6 +233,7 @@ void emit_function(emit *e, const lfunc *f, LLVMValueRef fn) {
     e->values = ARENA_ARRAY(e->arena, LLVMValueRef, f->nins + 1);
     e->break_to = NULL;
     e->done = false;
+    e->in_memory = has_many_variables(f);
     LLVMBasicBlockRef entry = new_block(e, "entry"), start = new_block(e, "start");
     LLVMPositionBuilderAtEnd(e->b, entry);
     e->after_allocas = LLVMBuildBr(e->b, start);

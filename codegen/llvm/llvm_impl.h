@@ -38,7 +38,8 @@ typedef struct emit {
     LLVMValueRef *values; // by ins id; variables: their alloca
     LLVMValueRef after_allocas;
     LLVMBasicBlockRef break_to;
-    bool done; // the current LLVM block has its terminator
+    bool done;      // the current LLVM block has its terminator
+    bool in_memory; // variables stay in memory
 } emit;
 
 LLVMTypeRef type_of(const emit *e, ltype t);

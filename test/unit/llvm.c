@@ -812,6 +812,29 @@ static void test_kernels_are_shared(void **state) {
     for (int i = 0; i < 3; i++) arena_destroy(t[i]->arena);
 }
 
+// Host code leaves its loop at every failed check. The variables it reads afterwards are not values there: LLVM
+// takes quadratic time for their phi nodes.
+static void test_many_variables(void **state) {
+    enum { MANY = 40 };
+    (void)state;
+    bench *t = begin("x86_64-linux-gnu", "x86-64-v3");
+    ins *p = pointer(t, "p", LK_I64), *vars[MANY];
+    lbuild *b = body(t);
+    for (int i = 0; i < MANY; i++) vars[i] = lb_var(b, "v", lb_idx(b, 0));
+    ins *loop = lb_loop(b);
+    for (int i = 0; i < MANY; i++) {
+        ins *v = lb_load(b, lt(LK_I64, 1), p, lb_idx(b, i), 0);
+        lb_break(b, lb_cmp(b, L_EQ, v, lb_idx(b, 0)));
+        lb_set(b, vars[i], v);
+    }
+    lb_break(b, lb_int(b, lt(LK_I1, 1), 1));
+    lb_end(b, loop);
+    for (int i = 0; i < MANY; i++) lb_store(b, p, lb_idx(b, i), lb_get(b, vars[i]), 0);
+    lb_return(b, NULL);
+    assert_false(contains(llvm_emit(t->module, EMIT_LLVM_IR, t->arena, &t->diag), " = phi "));
+    arena_destroy(t->arena);
+}
+
 // Functions for different CPUs in one object.
 static void test_variants(void **state) {
     (void)state;
@@ -933,6 +956,7 @@ int main(void) {
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_same_bytes),
         cmocka_unit_test(test_kernels_are_shared),
+        cmocka_unit_test(test_many_variables),
         cmocka_unit_test(test_variants),
         cmocka_unit_test(test_text_kinds),
         cmocka_unit_test(test_strict_does_not_fuse),
