@@ -22,14 +22,29 @@ static void cache_value(host *h, map *m, const dim *d, ins *v) {
     map_put_number(m, (uint64_t)d->id, c);
 }
 
-void host_forget_dims(host *h) { h->values = h->sizes = (map){.arena = h->builder->arena}; }
+void host_forget_dims(host *h) {
+    h->values = h->sizes = h->natural = h->read = (map){.arena = h->builder->arena};
+}
+
+void host_set_dim(host *h, const dim *d, ins *v) {
+    ins *var = map_get_number(&h->atoms, (uint64_t)d->id);
+    if (!var || var->op != L_VAR) diag_defect(h->builder->diag, NULL, "size '%s' is not a variable", d->name);
+    lb_set(&h->b, var, v);
+    if (map_get_number(&h->read, (uint64_t)d->id)) host_forget_dims(h);
+}
+
+static ins *read_variable(host *h, const dim *d, ins *var) {
+    h->read.arena = h->builder->arena;
+    map_put_number(&h->read, (uint64_t)d->id, var);
+    return lb_get(&h->b, var);
+}
 
 static ins *known_dim(void *user, const dim *d) {
     host *h = user;
     if (d->kind != DIM_SYMBOL && d->kind != DIM_OPAQUE) return find_cached(h, &h->values, d);
     ins *v = map_get_number(&h->atoms, (uint64_t)d->id);
     if (!v) diag_fatal_missing(h->builder->diag, NULL, "size '%s' does not follow from any input", d->name);
-    return v->op == L_VAR ? lb_get(&h->b, v) : v;
+    return v->op == L_VAR ? read_variable(h, d, v) : v;
 }
 
 static void keep_dim(void *user, const dim *d, ins *v) {
@@ -39,6 +54,13 @@ static void keep_dim(void *user, const dim *d, ins *v) {
 
 ins *host_dim(host *h, const dim *d) {
     return emit_dim_value(&(dim_source){&h->b, LK_I64, known_dim, keep_dim, NULL, h}, d);
+}
+
+ins *host_negative(host *h, const dim *d) {
+    if (dim_is_const(d) || find_cached(h, &h->natural, d)) return NULL;
+    ins *v = host_dim(h, d);
+    cache_value(h, &h->natural, d, v);
+    return lb_cmp(&h->b, L_SLT, v, lb_int(&h->b, i64(), 0));
 }
 
 ins *to_index(host *h, ins *v) {

@@ -36,11 +36,10 @@ void host_fail_if(host *h, ins *cond, onnxc_status code, const char *message) {
         lb_return(b, lb_int(b, h->b.f->result, -1));
     } else {
         set_message(h, message);
-        if (h->status) lb_set(b, h->status, lb_int(b, i32(), code));
-        else lb_return(b, lb_int(b, i32(), code));
+        if (!h->status) lb_return(b, lb_int(b, i32(), code));
+        else lb_set(b, h->status, lb_int(b, i32(), code)), lb_break(b, lb_int(b, lt(LK_I1, 1), 1));
     }
     lb_end(b, failed);
-    if (h->status) lb_break(b, lb_cmp(b, L_NE, lb_get(b, h->status), lb_int(b, i32(), 0)));
 }
 
 void host_fail_if_null(host *h, ins *pointer, ins *count, const char *what, const char *name) {

@@ -71,6 +71,8 @@ typedef struct host {
     ins *message;                       // receives the address of a message; NULL: messages are dropped
     map atoms;                          // dim id -> value; the variable of an opaque dim
     map values, sizes;                  // caches: dim id -> value, and value that was checked as a size
+    map natural;                        // cache: dim id -> value that is not negative
+    map read;                           // opaque dims of which there are cached values
     ins **offset;                  // by buffer id: offset in the workspace, computed at entry; NULL: constant
     ins **scratch;                 // by kernel id, likewise
     ins **heap;                    // by buffer id: pointer variable
@@ -110,6 +112,8 @@ ins *host_dim(host *h, const dim *d);               // i64
 ins *host_index(host *h, const dim *d);             // index kind
 ins *to_index(host *h, ins *v);                     // i64 to index kind
 ins *host_size(host *h, const dim *d, ins **large); // i64; *large |= it exceeds any memory
+ins *host_negative(host *h, const dim *d);          // a condition; NULL: it is known not to hold
+void host_set_dim(host *h, const dim *d, ins *v);   // an opaque dim
 void host_bind_symbols(host *h);
 void host_bind_arguments(host *h, ins *const *values); // by symbol
 void host_check_negative(host *h);

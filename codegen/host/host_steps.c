@@ -140,8 +140,8 @@ static void alloc_step(host *h, const step *s) {
     const buffer *of = s->buffer;
     if (!on_heap(of)) return;
     for (int j = 0; j < of->rank; j++) {
-        if (dim_is_const(of->dims[j])) continue;
-        ins *negative = lb_cmp(b, L_SLT, host_dim(h, of->dims[j]), lb_int(b, i64(), 0));
+        ins *negative = host_negative(h, of->dims[j]);
+        if (!negative) continue;
         host_fail_if(h, negative, ONNXC_CHECK_FAILED,
                      located(h, s->loc, arena_printf(a, "axis %d of '%s' has a negative size", j, of->name)));
     }
@@ -177,14 +177,6 @@ static void move_step(host *h, const step *s) {
 }
 
 // ---------------------------------------------------------------- dims and control
-static void set_variable(host *h, const dim *target, ins *v) {
-    ins *var = map_get_number(&h->atoms, (uint64_t)target->id);
-    if (!var || var->op != L_VAR)
-        diag_defect(h->builder->diag, NULL, "size '%s' is not a variable", target->name);
-    lb_set(&h->b, var, v);
-    host_forget_dims(h);
-}
-
 // The memory plan relies on the bounds of sizes.
 static void check_bounds(host *h, const step *s, ins *v) {
     lbuild *b = &h->b;
@@ -210,7 +202,7 @@ static void set_dim_step(host *h, const step *s) {
         v = convert_value(b, dtype_compute(t), DT_I64, v, true);
     }
     check_bounds(h, s, v);
-    set_variable(h, s->target, v);
+    host_set_dim(h, s->target, v);
 }
 
 static void region_steps(host *h, const region *r);
@@ -240,7 +232,7 @@ static void loop_step(host *h, const step *s) {
     ins *loop = lb_loop(b);
     ins *now = lb_get(b, count);
     if (limit) lb_break(b, lb_cmp(b, L_SLE, limit, now));
-    set_variable(h, s->target, now);
+    host_set_dim(h, s->target, now);
     if (s->buffer)
         lb_break(b, lb_cmp(b, L_EQ, lb_conv(b, L_ZEXT, LK_I32, is_true(h, s->buffer)), lb_int(b, i32(), 0)));
     region_steps(h, s->body[0]);
