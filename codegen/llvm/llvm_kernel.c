@@ -10,7 +10,9 @@
 typedef struct hasher {
     llvm_blake3_hasher h;
     const lmodule *m;
-    bool own; // refers to symbols of this module
+    bool own;    // refers to symbols of this module
+    int *number; // by ins id: order of definition in the function, which does not depend on what was dropped
+    int numbered;
 } hasher;
 
 static void add(hasher *h, const void *p, size_t n) { llvm_blake3_hasher_update(&h->h, p, n); }
@@ -29,12 +31,13 @@ static void add_block(hasher *h, const lblock *b);
 
 static void add_ins(hasher *h, const ins *x) {
     add_string(h, lop_name(x->op)); // not the number: names do not depend on the order of rows in loops.def
-    int64_t head[] = {x->type.kind,      x->type.lanes, x->id,    x->nargs, x->i,
-                      x->elem,           x->shared,     x->align, x->role,  x->body[0] != NULL,
+    h->number[x->id] = h->numbered++;
+    int64_t head[] = {x->type.kind,      x->type.lanes, h->number[x->id], x->nargs, x->i,
+                      x->elem,           x->shared,     x->align,         x->role,  x->body[0] != NULL,
                       x->body[1] != NULL};
     add(h, head, sizeof head);
     add(h, &x->f, sizeof x->f);
-    for (int i = 0; i < x->nargs; i++) add_int(h, x->args[i]->id);
+    for (int i = 0; i < x->nargs; i++) add_int(h, h->number[x->args[i]->id]);
     if (x->op == L_SYMBOL || x->op == L_CALL) {
         add_string(h, x->name);
         if (is_own(h->m, x->name)) h->own = true;
@@ -48,6 +51,12 @@ static void add_block(hasher *h, const lblock *b) {
     for (const ins *x = b->first; x; x = x->next)
         if (x->op != L_COMMENT) add_ins(h, x);
     add_int(h, -1);
+}
+
+static void add_body(hasher *h, arena *a, const lfunc *f) {
+    h->number = ARENA_ARRAY(a, int, f->nins + 1);
+    h->numbered = 0;
+    add_block(h, f->body);
 }
 
 static void add_target(hasher *h, const target *t) {
@@ -69,7 +78,7 @@ static void add_target(hasher *h, const target *t) {
 static void add_params(hasher *h, const lfunc *f) {
     for (int i = 0; i < f->params.n; i++) {
         const lparam *p = &f->params.at[i];
-        int64_t parts[] = {p->type.kind, p->type.lanes, p->is_const, p->value->id, p->dtype};
+        int64_t parts[] = {p->type.kind, p->type.lanes, p->is_const, p->dtype};
         add(h, parts, sizeof parts);
     }
     int64_t rest[] = {f->params.n, f->result.kind, f->result.lanes, f->noalias, f->strict_fp};
@@ -83,7 +92,7 @@ const char *kernel_symbol(arena *a, const lmodule *m, const lfunc *f) {
     llvm_blake3_hasher_init(&h.h);
     add_target(&h, f->target);
     add_params(&h, f);
-    add_block(&h, f->body);
+    add_body(&h, a, f);
     if (h.own) return NULL;
     uint8_t hash[26];
     llvm_blake3_hasher_finalize(&h.h, hash, sizeof hash);
@@ -102,7 +111,7 @@ static void add_function(hasher *h, const emit *e, int i) {
     add_string(h, e->plan ? e->plan->symbols[i] : NULL);
     add_target(h, f->target);
     add_params(h, f);
-    if (here) add_block(h, f->body);
+    if (here) add_body(h, e->arena, f);
 }
 
 const char *emission_key(const emit *e) {

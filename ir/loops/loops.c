@@ -86,6 +86,23 @@ ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, b
     return x;
 }
 
+static void remove_param_ins(lblock *body, const ins *x) {
+    ins *before = NULL;
+    for (ins *at = body->first; at != x; at = at->next) before = at;
+    if (before) before->next = x->next;
+    else body->first = x->next;
+    if (body->last == x) body->last = before;
+}
+
+void lfunc_drop_param(lfunc *f, int i) {
+    if (f->body) remove_param_ins(f->body, f->params.at[i].value);
+    for (int j = i + 1; j < f->params.n; j++) {
+        f->params.at[j - 1] = f->params.at[j];
+        f->params.at[j - 1].value->i = j - 1;
+    }
+    f->params.n--;
+}
+
 typedef struct shared_walk {
     int64_t bytes, align, found;
     const ins *wanted;

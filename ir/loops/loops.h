@@ -162,6 +162,7 @@ typedef struct lmodule {
 lmodule *lmodule_new(arena *a, const char *name, const struct target *t);
 lfunc *lfunc_new(lmodule *m, const char *name, ltype result);
 ins *lfunc_param(lfunc *f, const char *name, ltype type, lkind elem, dtype dt, bool is_const);
+void lfunc_drop_param(lfunc *f, int i); // nothing uses its value
 const char *lfunc_print(arena *a, const lfunc *f);
 // GPU: dynamic shared memory of the launch in bytes: 0, or all of the function's if it exceeds what a kernel
 // may declare or needs larger alignment; and the offset of an L_LOCAL in it.

@@ -47,38 +47,64 @@ static void buffer_params(emitter *e) {
     }
 }
 
-// All dims that the kernel's loops and accesses may need: atoms of extents and shapes of buffers, and large
-// subexpressions of these, which the caller computes once.
-enum { LARGE_DIM = 12 };
+// The dims of which the kernel's loops and accesses need values: the parts of extents and shapes of buffers.
+// The caller computes them, so kernels that only differ in how their sizes follow from the model's are equal.
+// Symbols are parameters for dims that the schedule derives, and instead of many parts. Unused parameters are
+// dropped at the end.
+enum { LARGE_DIM = 12, MANY_PARTS = 8 };
 typedef struct params {
     arena *arena;
     dim_list list;
 } params;
-static void add_unique(params *l, const dim *atom) {
+static void add_unique(params *l, dim *d) {
     for (int j = 0; j < l->list.n; j++)
-        if (l->list.at[j] == atom) return;
-    VEC_PUSH(l->arena, &l->list, (dim *)atom);
+        if (l->list.at[j] == d) return;
+    VEC_PUSH(l->arena, &l->list, d);
 }
-static void add_dim(params *l, const dim *d) {
-    atom_list atoms = dim_atoms(l->arena, d);
-    for (int j = 0; j < atoms.n; j++) add_unique(l, atoms.at[j]);
+// Of more than so many distinct dims each.
+static void add_parts(params *l, dim *d, int size) {
+    if (dim_is_const(d)) return;
+    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > size) add_unique(l, d);
     for (int j = 0; d->kind == DIM_POLY && j < d->nterms; j++)
         for (int i = 0; i < d->terms[j].natoms; i++)
-            if (dim_parts_count(d->terms[j].atoms[i]) > LARGE_DIM) add_unique(l, d->terms[j].atoms[i]);
-    if (d->kind == DIM_POLY ? d->nterms > LARGE_DIM : dim_parts_count(d) > LARGE_DIM) add_unique(l, d);
+            if (dim_parts_count(d->terms[j].atoms[i]) > size) add_unique(l, d->terms[j].atoms[i]);
+}
+static void add_symbols(params *l, const dim *d) {
+    atom_list atoms = dim_atoms(l->arena, d);
+    for (int j = 0; j < atoms.n; j++) add_unique(l, atoms.at[j]);
+}
+static params find_params(emitter *e) {
+    params l = {.arena = e->scratch}, symbols = l;
+    dim_list used = kernel_dims(e->scratch, e->k);
+    for (int j = 0; j < used.n; j++) add_parts(&l, used.at[j], 0), add_symbols(&symbols, used.at[j]);
+    if (l.list.n > MANY_PARTS && l.list.n > symbols.list.n) {
+        l.list.n = 0;
+        for (int j = 0; j < used.n; j++) add_parts(&l, used.at[j], LARGE_DIM);
+    }
+    for (int j = 0; j < symbols.list.n; j++) add_unique(&l, symbols.list.at[j]);
+    return l;
 }
 static void dim_params(emitter *e) {
-    params l = {.arena = e->scratch};
-    dim_list used = kernel_dims(e->scratch, e->k);
-    for (int j = 0; j < used.n; j++) add_dim(&l, used.at[j]);
+    params l = find_params(e);
     e->code->ndims = l.list.n;
     e->code->dims = l.list.at;
     for (int j = 0; j < l.list.n; j++) {
-        dim *d = l.list.at[j];
-        ins *p =
-            lfunc_param(e->code->f, d->name ? d->name : "size", lt(index_kind(e), 1), LK_VOID, DT_I64, true);
+        const dim *d = l.list.at[j];
+        const char *name = d->name ? d->name : arena_printf(e->scratch, "size%d", j);
+        ins *p = lfunc_param(e->code->f, name, lt(index_kind(e), 1), LK_VOID, DT_I64, true);
         map_put_number(&e->dim_params, (uint64_t)d->id, p);
     }
+}
+
+static void drop_unused_dims(emitter *e) {
+    kernel_code *c = e->code;
+    int kept = 0, n = c->ndims;
+    for (int j = 0; j < n; j++) {
+        int at = c->nbuffers + kept;
+        if (c->f->params.at[at].value->uses) c->dims[kept++] = c->dims[j];
+        else lfunc_drop_param(c->f, at);
+    }
+    c->ndims = kept;
 }
 
 static dim *padded(dim *bytes) { return dim_mulk(dim_ceildiv(bytes, dim_const(bytes->table, 64)), 64); }
@@ -200,13 +226,18 @@ void emitter_block_locals(emitter *e, ins *block) {
     }
 }
 
-void emitter_finish(emitter *e) {
+static void store_status(emitter *e) {
     if (!e->status) return;
     lfunc *f = e->code->f;
     ins *failed = lb_get(&e->b, e->status), *zero = lb_int(&e->b, lt(LK_I32, 1), 0);
     ins *bad = lb_if(&e->b, lb_cmp(&e->b, L_NE, failed, zero));
     lb_store(&e->b, f->params.at[f->params.n - 1].value, lb_idx(&e->b, 0), failed, 4);
     lb_end(&e->b, bad);
+}
+
+void emitter_finish(emitter *e) {
+    store_status(e);
+    drop_unused_dims(e);
 }
 
 // ---------------------------------------------------------------- scopes
