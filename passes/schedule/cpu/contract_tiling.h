@@ -74,7 +74,7 @@ void choose_blocks(tiling *t);
 void choose_tasks(tiling *t, const axis_list *outer);
 
 // Whether the epilogue is too long to be unrolled for each vector of a tile.
-bool is_heavy_epilogue(const contraction *c);
+bool is_heavy_epilogue(const tiling *t);
 // Writes f(acc) for the whole tile.
 void write_tile(tiling *t, const tile *x, ins **acc);
 #endif

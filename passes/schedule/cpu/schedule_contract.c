@@ -641,7 +641,7 @@ bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
     if (t.lanes > PANEL || (t.lanes < 2 && t.dot4_axis < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
         return false;
     choose_axes(&t);
-    t.heavy = is_heavy_epilogue(c);
+    t.heavy = is_heavy_epilogue(&t);
     choose_tile(&t);
     choose_blocks(&t);
     find_sides(&t);
