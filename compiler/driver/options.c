@@ -76,7 +76,9 @@ const option compile_options[] = {
      "library for products of --interpret; default: the installed OpenBLAS",
      .incidental = true},
     {"--jobs", "-j", "N", OPT_NUMBER, AT(jobs), EFFORT,
-     "number of compile threads, or of worker processes of test; default: 1", .incidental = true},
+     "number of compile threads, or of worker processes of test; default: the CPUs that this process may "
+     "use, 1 for test",
+     .incidental = true},
     {"--tune", NULL, "[=SECONDS]", OPT_TEXT, AT(tune), EFFORT,
      "measure variants of the kernels on this machine for SECONDS and use the fastest; default: 60",
      .incidental = true},
@@ -137,7 +139,7 @@ const option compile_options[] = {
     {NULL},
 };
 
-options options_default(void) { return (options){.jobs = 1}; }
+options options_default(void) { return (options){0}; }
 
 static const struct algorithm_word {
     const char *word;

@@ -16,7 +16,7 @@ typedef struct options {
     int64_t threads; // 0: not given
     // effort
     const char *level, *fp, *precision, *blas, *tune, *tune_db, *cache;
-    int64_t jobs;
+    int64_t jobs; // 0: the default
     // model
     string_list dims, shapes, io_dtype, io_layout, state, override, opsets, custom_op;
     const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib;

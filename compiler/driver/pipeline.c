@@ -5,6 +5,7 @@
 #include "codegen/llvm/llvm.h"
 #include "compiler/driver/pipeline_impl.h"
 #include "compiler/import/file.h"
+#include "runtime-lite/onnxc.h"
 #include <string.h>
 
 // name, group, pass over the graph or the program | step of the driver, level, minimum -O, targets, flags,
@@ -117,6 +118,7 @@ pipeline *pipeline_new(arena *a, diag *d, const options *o, const pipeline_hooks
 emit_means pipeline_means(pipeline *p) {
     enum { THREADS_MOST = 256 };
     const options *o = p->options;
-    return (emit_means){.threads = o->jobs < THREADS_MOST ? (int)o->jobs : THREADS_MOST,
+    int64_t jobs = o->jobs > 0 ? o->jobs : onnxc_default_threads();
+    return (emit_means){.threads = jobs < THREADS_MOST ? (int)jobs : THREADS_MOST,
                         .cache = o->cache ? cache_open(p->arena, p->diag, o->cache) : NULL};
 }
