@@ -95,21 +95,23 @@ LLD     ?= $(shell $(LLVM_CONFIG) --bindir)/ld.lld
 install: all
 	sh tools/install/install.sh $(B) $(VERSION) $(DESTDIR)$(PREFIX) $(LLD)
 
-$(B)/library_source.c: tools/embed.awk $(LIBRARY)
+# The texts that onnxc embeds. They name headers, and lists of files: other ones in this file, or in a folder, make them anew.
+EMBEDDED = $(filter %.awk %.h %.c %.cuh %.html,$^)
+$(B)/library_source.c: tools/embed.awk $(LIBRARY) Makefile $(sort $(dir $(LIBRARY)))
 	@mkdir -p $(@D)
-	awk -f $^ >$@
+	awk -f $(EMBEDDED) >$@
 $(B)/library_source.o: $(B)/library_source.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-$(B)/prelude_source.c: tools/embed_prelude.awk codegen/c/prelude/c99.h codegen/c/prelude/cuda.cuh
+$(B)/prelude_source.c: tools/embed_prelude.awk codegen/c/prelude/c99.h codegen/c/prelude/cuda.cuh Makefile
 	@mkdir -p $(@D)
-	awk -f $^ >$@
+	awk -f $(EMBEDDED) >$@
 $(B)/prelude_source.o: $(B)/prelude_source.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-$(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html
+$(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html Makefile
 	@mkdir -p $(@D)
-	awk -v name=report_page -v header=compiler/report/report_impl.h -f $^ >$@
+	awk -v name=report_page -v header=compiler/report/report_impl.h -f $(EMBEDDED) >$@
 $(B)/report_page.o: $(B)/report_page.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
