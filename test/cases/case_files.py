@@ -67,9 +67,13 @@ class Stamp:
     def fresh(self):
         return os.path.exists(self.path) and open(self.path).read() == self.wanted
 
-    def begin(self):
-        shutil.rmtree(self.out, ignore_errors=True)
-        os.makedirs(self.out)
+    def begin(self, empty=True):
+        """Not empty: other cases stay, and the folder is no longer that of a whole run."""
+        if empty:
+            shutil.rmtree(self.out, ignore_errors=True)
+        os.makedirs(self.out, exist_ok=True)
+        if os.path.exists(self.path):
+            os.remove(self.path)
 
     def done(self):
         write_file(self.path, self.wanted.encode())

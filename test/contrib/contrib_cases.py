@@ -1,6 +1,6 @@
 """Writes random cases of the operators that ONNX Runtime adds to the standard, as folders that `onnxc test` takes.
 
-usage: contrib_cases.py OUT [OPERATOR...]       OUT/OPERATOR/K/...; with operators: only these, always anew
+usage: contrib_cases.py OUT [OPERATOR...]       OUT/OPERATOR/K/...; with operators: only these, always anew; others stay
        --seed N    other cases than the test run's       --count N    so many for each operator
 
 `skip OPERATOR: reason` where ONNX Runtime refuses what is drawn. In half of the cases some inputs are initializers.
@@ -10,6 +10,7 @@ import glob
 import hashlib
 import importlib
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -39,6 +40,8 @@ def draw(domain, name, function, seed):
 
 
 def write(out, domain, name, function, seeds):
+    cases = os.path.join(out, f"{domain.replace('com.microsoft', 'ms')}.{name}".strip("."))
+    shutil.rmtree(cases, ignore_errors=True)
     for seed in seeds:
         case, outputs, reason = draw(domain, name, function, seed)
         if case is None:
@@ -46,8 +49,7 @@ def write(out, domain, name, function, seeds):
             continue
         model = contrib_build.make_model(domain, name, case, outputs, case.constants)
         inputs = [v for i, v in enumerate(case.inputs) if v is not None and i not in case.constants]
-        folder = os.path.join(out, f"{domain.replace('com.microsoft', 'ms')}.{name}".strip("."), str(seed))
-        write_case(folder, model, [(inputs, outputs)], rtol=case.rtol, atol=case.atol)
+        write_case(os.path.join(cases, str(seed)), model, [(inputs, outputs)], rtol=case.rtol, atol=case.atol)
 
 
 def main():
@@ -60,10 +62,13 @@ def main():
     stamp = Stamp(options.out, *scripts())
     if stamp.fresh() and not options.operators:
         return
-    stamp.begin()
     for path in scripts():
         if os.path.basename(path) not in SHARED:
             importlib.import_module(os.path.basename(path)[:-3])
+    unknown = set(options.operators) - {name for _, name in contrib_build.OPERATORS}
+    if unknown:
+        sys.exit(f"no cases of {', '.join(sorted(unknown))}")
+    stamp.begin(empty=not options.operators)
     for (domain, name), (function, count) in contrib_build.OPERATORS.items():
         if not options.operators or name in options.operators:
             seeds = range(options.seed * 1000, options.seed * 1000 + (options.count or count))
