@@ -375,6 +375,7 @@ OP(microsoft_BifurcationDetector)
 OP(microsoft_Inverse)
 OP(microsoft_DynamicTimeWarping)
 OP(microsoft_MurmurHash3)
+OP(microsoft_Tokenizer)
 
 // Experimental operators of the standard's first versions, which ONNX Runtime still has.
 OP(Affine)

@@ -48,6 +48,8 @@
     X(string_rank, 1)                                                                                        \
     X(string_split, 1)                                                                                       \
     X(tfidf, 0)                                                                                              \
+    X(token_count, 0)                                                                                        \
+    X(token_split, 1)                                                                                        \
     X(topk, 0)                                                                                               \
     X(unique, 0)                                                                                             \
     X(value_dims, 0)                                                                                         \

@@ -614,8 +614,8 @@ static subset *decide(builder *b, const subset *s, bool end, bool word) {
     return all;
 }
 
-static bool accepts(builder *b, const subset *s) {
-    const subset *all = decide(b, s, true, false);
+static bool accepts(builder *b, const subset *s, bool end, bool word) {
+    const subset *all = decide(b, s, end, word);
     for (int i = 0; i < all->n; i++)
         if (b->x->states.at[all->at[i]].kind == NFA_MATCH) return true;
     return false;
@@ -632,7 +632,21 @@ static int follow(builder *b, const subset *s, int byte) {
     return number_of(b, next);
 }
 
-static void build(parser *x, int start, automaton *out, arena *to) {
+// A start state. They are not shared: the text begins only there.
+static void keep_start(builder *b, int start, bool first, bool after_word) {
+    subset *s = clear(b, &b->next);
+    s->first = first, s->after_word = after_word;
+    reach(b, s, start, &(place){false});
+    keep(b, s);
+}
+
+static int32_t acceptance(builder *b, const subset *s, regex_use use) {
+    int32_t bits = accepts(b, s, true, false);
+    if (use == REGEX_SEARCH) bits |= accepts(b, s, false, false) << 1 | accepts(b, s, false, true) << 2;
+    return bits;
+}
+
+static void build(parser *x, int start, regex_use use, automaton *out, arena *to) {
     builder b = {.x = x, .known = {.arena = x->arena}};
     VEC(int32_t) table = {0};
     b.mark = ARENA_ARRAY(x->arena, int, x->states.n + 1);
@@ -641,14 +655,12 @@ static void build(parser *x, int start, automaton *out, arena *to) {
     VEC_PUSH(x->arena, &b.all, NULL); // the dead state
     b.decided.at = ARENA_ARRAY(x->arena, int, x->states.n + 1);
     b.next.at = ARENA_ARRAY(x->arena, int, x->states.n + 1);
-    subset *first = clear(&b, &b.next); // not shared: the text begins only there
-    first->first = true;
-    reach(&b, first, start, &(place){false});
-    keep(&b, first);
+    keep_start(&b, start, true, false);
+    if (use == REGEX_SEARCH) keep_start(&b, start, false, false), keep_start(&b, start, false, true);
     for (int c = 0; c < 256; c++) VEC_PUSH(to, &table, b.class_of[c]);
     for (int i = 0; i <= b.classes; i++) VEC_PUSH(to, &table, 0);
     for (int s = 1; s < b.all.n; s++) {
-        VEC_PUSH(to, &table, accepts(&b, b.all.at[s]));
+        VEC_PUSH(to, &table, acceptance(&b, b.all.at[s], use));
         for (int k = 0, c = 0; k < b.classes; k++) {
             while (b.class_of[c] != k) c++;
             VEC_PUSH(to, &table, follow(&b, b.all.at[s], c));
@@ -657,21 +669,35 @@ static void build(parser *x, int start, automaton *out, arena *to) {
     *out = (automaton){b.classes, b.all.n, table.at, table.n};
 }
 
-static void compile(parser *x, automaton *out, arena *to) {
+static void compile(parser *x, regex_use use, automaton *out, arena *to) {
     part all = alternatives(x);
     if (more(x)) stop(x, REGEX_WRONG, "unmatched )");
     int match = add(x, (nfa){NFA_MATCH, 0, 0, -1, -1});
     x->states.at[all.out].out = match;
-    build(x, all.in, out, to);
+    build(x, all.in, use, out, to);
 }
 
-regex_result regex_compile(arena *a, const char *pattern, size_t size, automaton *out, const char **message) {
+regex_result regex_compile(arena *a, const char *pattern, size_t size, regex_use use, automaton *out,
+                           const char **message) {
     arena *scratch = arena_new();
     parser *x = ARENA_NEW(scratch, parser);
     *x = (parser){.arena = scratch, .p = pattern, .end = pattern + size};
     regex_result r = (regex_result)setjmp(x->leave);
-    if (r == REGEX_OK) compile(x, out, a);
+    if (r == REGEX_OK) compile(x, use, out, a);
     else *message = x->message;
     arena_destroy(scratch);
     return r;
+}
+
+automaton regex_of(const node *n, const char *pattern, size_t size, regex_use use) {
+    automaton m;
+    const char *message = NULL;
+    switch (regex_compile(infer_arena(n), pattern, size, use, &m, &message)) {
+    case REGEX_OK: break;
+    case REGEX_WRONG: infer_error(n, "the pattern '%s' is invalid: %s", pattern, message);
+    case REGEX_MISSING:
+        diag_fatal_missing(n->graph->module->diag, n->loc, "the pattern '%s' is not supported: %s", pattern,
+                           message);
+    }
+    return m;
 }

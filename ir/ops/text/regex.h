@@ -1,7 +1,7 @@
 // Regular expressions (in RE2's syntax) to automata over bytes.
 #ifndef ONNXC_IR_OPS_TEXT_REGEX_H
 #define ONNXC_IR_OPS_TEXT_REGEX_H
-#include "compiler/base/arena.h"
+#include "ir/graph/op.h"
 #include <stdint.h>
 
 typedef enum regex_result {
@@ -17,6 +17,11 @@ typedef struct automaton {
     int64_t words;
 } automaton;
 
-// The automaton that accepts the texts (UTF-8) that match as a whole. State 0 is dead, state 1 the start.
-regex_result regex_compile(arena *a, const char *pattern, size_t size, automaton *out, const char **message);
+// REGEX_WHOLE: the automaton accepts the texts (UTF-8) that match as a whole. State 0 is dead, state 1 the start.
+// REGEX_SEARCH: it accepts matches inside a text; runtime-lite/lib/lib_tokens.h has its states.
+typedef enum regex_use { REGEX_WHOLE, REGEX_SEARCH } regex_use;
+regex_result regex_compile(arena *a, const char *pattern, size_t size, regex_use use, automaton *out,
+                           const char **message);
+// For a node, which an invalid pattern stops.
+automaton regex_of(const node *n, const char *pattern, size_t size, regex_use use);
 #endif

@@ -306,22 +306,10 @@ OPERATOR(TfIdfVectorizer, .infer = tfidf_infer, .lower = tfidf_lower);
 // The pattern becomes an automaton, whose table the library function walks.
 static void match_infer(node *n) { infer_bool_like_first(n); }
 
-static automaton automaton_of(lowering *l, const node *n) {
-    automaton m;
-    const char *message = NULL, *pattern = node_string(n, "pattern", "");
-    switch (regex_compile(l->program->arena, pattern, strlen(pattern), &m, &message)) {
-    case REGEX_OK: break;
-    case REGEX_WRONG: infer_error(n, "the pattern '%s' is invalid: %s", pattern, message);
-    case REGEX_MISSING:
-        diag_fatal_missing(l->program->diag, n->loc, "the pattern '%s' is not supported: %s", pattern,
-                           message);
-    }
-    return m;
-}
-
 static void match_lower(lowering *l, node *n) {
     arena *a = l->program->arena;
-    automaton m = automaton_of(l, n);
+    const char *pattern = node_string(n, "pattern", "");
+    automaton m = regex_of(n, pattern, strlen(pattern), REGEX_WHOLE);
     constant *table = constant_new(a, DT_I32, 1, &m.words);
     table->data = (const uint8_t *)m.table;
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
