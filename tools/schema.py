@@ -20,6 +20,7 @@ OPTION = {"Single": "s", "Optional": "o", "Variadic": "v"}
 def type_set(types):
     bits = 0
     for t in types:
+        t = t.removeprefix("sparse_")  # the import makes them dense
         bits |= 1 << TENSOR_BIT.get(t, SEQ_BIT.get(t, 63))
     return bits
 
@@ -107,8 +108,6 @@ def version_row(s):
 
 # ---- ONNX Runtime's schemas: other classes with nearly the same members
 
-# Nodes that only ONNX Runtime itself makes, and operators of plug-ins of other vendors.
-PRIVATE = ("MemcpyFromHost", "MemcpyToHost")
 CONTRIB = ("", "com.microsoft", "com.microsoft.nchwc")
 
 
@@ -134,7 +133,7 @@ def contrib_schemas():
     """What ONNX Runtime has beside the standard."""
     standard = {(s.domain, s.name, s.since_version) for s in defs.get_all_schemas_with_history()}
     return [contrib_schema(s) for s in get_all_operator_schema() if s.domain in CONTRIB and
-            (s.domain, s.name, s.since_version) not in standard and s.name not in PRIVATE and not s.name.endswith("_TRT")]
+            (s.domain, s.name, s.since_version) not in standard and not s.name.endswith("_TRT")]  # _TRT: a plug-in's
 
 
 def newest_opsets(schemas):

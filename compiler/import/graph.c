@@ -275,6 +275,14 @@ static type type_with_default(importer *im, const char *name, type declared, con
     return map_get(&im->dropped, name) && sized ? declared : t;
 }
 
+// Callers pass all elements of a sparse tensor.
+static type dense_input(importer *im, const char *name, type t) {
+    if (t.kind != TYPE_SPARSE) return t;
+    diag_remark(im->diag, NULL, "input '%s' is declared as a sparse tensor; it is passed as a dense one", name);
+    t.kind = TYPE_TENSOR;
+    return t;
+}
+
 static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *info) {
     const char *name = text_or_empty(info->name);
     const value *known = map_get(&s->values, name);
@@ -288,7 +296,7 @@ static void import_input(importer *im, scope *s, const Onnx__ValueInfoProto *inf
     }
     const Onnx__ValueInfoProto *unused;
     const char *called = module_name(im, s, name, &unused);
-    type t = import_type(im, NULL, name, info->type);
+    type t = dense_input(im, name, import_type(im, NULL, name, info->type));
     if (!s->outer && t.kind == TYPE_NONE) diag_error(im->diag, NULL, "input '%s' has no type", name);
     const constant *fallback = s->outer ? NULL : map_get(&im->defaults, name);
     if (fallback) t = type_with_default(im, name, t, fallback);

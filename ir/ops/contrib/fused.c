@@ -36,6 +36,21 @@ static void fused_matmul(node *n) {
 MICROSOFT_OP(FusedMatMul, fused_matmul);
 MICROSOFT_OP(TransposeMatMul, fused_matmul);
 
+// A sparse tensor is dense here. ONNX Runtime multiplies by alpha where the elements are floats of 32 bits.
+static void sparse_to_dense_matmul(node *n) {
+    if (infer_rank(n, 0) != 2 || infer_rank(n, 1) != 2)
+        infer_error(n, "the inputs have ranks %d and %d; they must be matrices", infer_rank(n, 0),
+                    infer_rank(n, 1));
+    value *product = NODE(n, "MatMul", factor(n, 0, "transA", ""), factor(n, 1, "transB", ""));
+    give_output(n, 0, elem_of(n) == DT_F32 ? scaled(n, product, "alpha") : product);
+}
+MICROSOFT_OP(SparseToDenseMatMul, sparse_to_dense_matmul);
+
+// ---- Copies between devices, which ONNX Runtime adds to a graph that it saves
+static void copied(node *n) { decompose_to(n, "Identity"); }
+const op_def op_MemcpyFromHost = {.name = "MemcpyFromHost", .domain = "", .decompose = copied};
+const op_def op_MemcpyToHost = {.name = "MemcpyToHost", .domain = "", .decompose = copied};
+
 // ---- FusedGemm
 
 // An activation function of FusedGemm, and its parameters, attributes that begin with "activation_".
