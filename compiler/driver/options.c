@@ -109,6 +109,8 @@ const option compile_options[] = {
      "',workspace[=BYTES]': where types, sizes and workspace come from; may be repeated"},
     {"--custom-lib", NULL, "FILE", OPT_TEXT, AT(custom_lib), MODEL,
      "run, test, bench: shared library with the functions of --custom-op", .incidental = true},
+    {"--nchwc-block", NULL, "8|16", OPT_CHOICE, AT(nchwc_block), MODEL,
+     "channels in a block of com.microsoft.nchwc, in files that do not tell it"},
     {"--external-data-dir", NULL, "DIR", OPT_TEXT, AT(external_data_dir), MODEL,
      "additional folder for external tensor data", .incidental = true},
     {"--check-interface", NULL, "FILE.json", OPT_TEXT, AT(check_interface), MODEL,

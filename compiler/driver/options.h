@@ -19,7 +19,7 @@ typedef struct options {
     int64_t jobs; // 0: the default
     // model
     string_list dims, shapes, io_dtype, io_layout, state, override, opsets, custom_op;
-    const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib;
+    const char *weights, *hook, *external_data_dir, *check_interface, *custom_lib, *nchwc_block;
     // messages and insight
     string_list warnings;
     string_list algorithms; // -f...

@@ -60,6 +60,8 @@ static void digest_model(pipeline *p) {
 
 void step_import(pipeline *p) {
     p->module = import_source(p, p->source);
+    const char *block = p->options->nchwc_block;
+    p->module->nchwc_block = !block ? 0 : strcmp(block, "8") == 0 ? 8 : 16;
     check_overrides(p, p->module);
     digest_model(p);
     if (p->hooks.edit) p->hooks.edit(p->hooks.user, p->module);

@@ -278,7 +278,8 @@ static type type_with_default(importer *im, const char *name, type declared, con
 // Callers pass all elements of a sparse tensor.
 static type dense_input(importer *im, const char *name, type t) {
     if (t.kind != TYPE_SPARSE) return t;
-    diag_remark(im->diag, NULL, "input '%s' is declared as a sparse tensor; it is passed as a dense one", name);
+    diag_remark(im->diag, NULL, "input '%s' is declared as a sparse tensor; it is passed as a dense one",
+                name);
     t.kind = TYPE_TENSOR;
     return t;
 }

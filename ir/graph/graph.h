@@ -177,6 +177,7 @@ struct module {
     VEC(dim_check) checks;
     VEC(io_scale) scales;
     VEC(io_index) indices;
+    int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
     bool has_bound_sizes;      // an option has given symbols of the model a size
     struct infer_state *infer; // private to ir/graph/infer.c
 };

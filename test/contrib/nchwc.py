@@ -146,11 +146,9 @@ def case_of(dice, op_type):
         x = g.add("ReorderInput", ["x0"], [plain], "Identity", plain_attributes={}, channels_last=last_in)
     if op_type not in ("ReorderInput", "ReorderOutput"):
         x, channels = step(g, x, channels, op_type)
-    # What tells the size of a block: 24 channels are no whole blocks of 16, and 12 channels need 16 of them.
-    x = conv(g, x, channels, 24 if block == 8 else 12)
-    channels = 24 if block == 8 else 12
-    if block == 16:
-        x, channels = conv(g, x, channels, 20), 20
+    # What tells the size of a block: 24 channels are no whole blocks of 16; weights for 12 and 20 end with zeros.
+    channels, before = pick(dice, 24, 12) if block == 8 else pick(dice, 12, 20), channels
+    x = conv(g, x, before, channels)
     plain_y = x
     if last_out:
         g.plain.append(helper.make_node("Transpose", [x], [plain_y := g.name()], perm=[0, 2, 3, 1]))

@@ -4,14 +4,16 @@
 #include "ir/ops/contrib/fused.h"
 #include <string.h>
 
-// Channels of each value of a graph that is stored in blocks, by its id: 0 is a plain tensor.
-enum { PLAIN = 0, BLOCKS_OF_UNKNOWN_COUNT = -1 };
+// Channels of each value of a graph that is stored in blocks, by its id: 0 is a plain tensor. UNPADDED - c: the blocks
+// hold c channels, and the channels that fill the last one.
+enum { PLAIN = 0, BLOCKS_OF_UNKNOWN_COUNT = -1, UNPADDED = -1 };
 typedef struct block_search {
     graph *g;
     int64_t *channels;
     bool can_be_8, can_be_16;
-    bool matters;       // weights are stored in another order for each
-    const node *reader; // whose reads are looked at
+    bool matters;             // weights are stored in another order for each
+    bool padded_8, padded_16; // weights end with zeros, if blocks have that size
+    const node *reader;       // whose reads are looked at
 } block_search;
 
 static bool is_nchwc(const node *n) { return strcmp(n->op->domain, "com.microsoft.nchwc") == 0; }
@@ -29,6 +31,11 @@ static void need_divisor(block_search *s, int64_t channels) {
     s->can_be_16 &= channels % 16 == 0;
 }
 
+static void need_padding(block_search *s, int64_t used, int64_t stored) {
+    s->can_be_8 &= rounded_up(used, 8) == stored;
+    s->can_be_16 &= rounded_up(used, 16) == stored;
+}
+
 static const constant *weights_of(const node *n) {
     const constant *w = infer_constant(n, 1);
     if (!w || w->rank != 4)
@@ -36,13 +43,53 @@ static const constant *weights_of(const node *n) {
     return w;
 }
 
+// Where element k of filter o for channel i is stored: weights (O, I, H, W) are (O / block, I / block, H, W, block of I,
+// block of O), or, if I is smaller than a block, (O / block, I, H, W, block of O).
+static int64_t stored_at(const constant *w, int64_t block, int64_t o, int64_t i, int64_t k) {
+    int64_t in = w->dims[1], inner = in < block ? 1 : block, size = w->dims[2] * w->dims[3];
+    int64_t row = (o / block * (in / inner) + i / inner) * size + k;
+    return (row * inner + i % inner) * block + o % block;
+}
+
+// Whether filter p, or what all filters have for channel p, is zero.
+static bool is_zero(const constant *w, int64_t block, bool filter, int64_t p) {
+    int64_t count = w->dims[filter ? 1 : 0], size = w->dims[2] * w->dims[3];
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t k = 0; k < size; k++)
+            if (constant_float(w, stored_at(w, block, filter ? p : j, filter ? j : p, k)) != 0) return false;
+    return true;
+}
+
+// What is zero at the end of the weights, as the padding to whole blocks is.
+typedef struct padding {
+    bool found, is_all; // is_all: nothing else is zero
+} padding;
+
+static padding padding_of(const constant *w, int64_t block) {
+    int64_t out = w->dims[0], in = w->dims[1], size = w->dims[2] * w->dims[3], zeros = 0;
+    if (out % block || (in > block && in % block) || w->count == 0) return (padding){0};
+    while (out && is_zero(w, block, true, out - 1)) out--;
+    while (in && is_zero(w, block, false, in - 1)) in--;
+    for (int64_t i = 0; i < w->count; i++) zeros += constant_float(w, i) == 0;
+    return (padding){zeros && (out < w->dims[0] || in < w->dims[1]), zeros == w->count - out * in * size};
+}
+
+static void see_padding(block_search *s, const constant *w) {
+    padding in_8 = padding_of(w, 8), in_16 = padding_of(w, 16);
+    s->padded_8 |= in_8.found && (!in_16.found || (in_8.is_all && !in_16.is_all));
+    s->padded_16 |= in_16.found && (!in_8.found || (in_16.is_all && !in_8.is_all));
+}
+
 // Channels of a plain input are fewer than a block has; weights of one channel for each group are not in blocks.
 static void see_conv(block_search *s, const node *n) {
     const constant *w = weights_of(n);
     need_divisor(s, w->dims[0]);
     s->matters |= w->dims[1] * w->dims[2] * w->dims[3] > 1;
-    if (s->channels[n->in[0]->id] != PLAIN) {
+    if (s->can_be_8 && s->can_be_16) see_padding(s, w);
+    int64_t held = s->channels[n->in[0]->id];
+    if (held != PLAIN) {
         if (w->dims[1] > 1) need_divisor(s, w->dims[1]);
+        if (held < UNPADDED) need_padding(s, UNPADDED - held, w->dims[1] * node_int(n, "group", 1));
     } else {
         s->can_be_8 &= w->dims[1] < 8;
         s->can_be_16 &= w->dims[1] < 16;
@@ -54,8 +101,15 @@ static void see_output(block_search *s, const node *n) {
     int64_t stored = s->channels[n->in[0]->id], used = node_int(n, "channels", 0);
     if (used < 1) infer_error(n, "attribute channels is %lld", (long long)used);
     if (stored <= 0) return;
-    s->can_be_8 &= rounded_up(used, 8) == stored;
-    s->can_be_16 &= rounded_up(used, 16) == stored;
+    need_padding(s, used, stored);
+}
+
+// In blocks, an input has so many channels more as fill the last one.
+static int64_t channels_of_input(const node *n) {
+    const type *t = &n->in[0]->type;
+    if (t->kind != TYPE_TENSOR || t->rank != 4) return BLOCKS_OF_UNKNOWN_COUNT;
+    dim *channels = t->dims[node_int(n, "channels_last", 0) ? 3 : 1];
+    return dim_is_const(channels) ? UNPADDED - dim_value(channels) : BLOCKS_OF_UNKNOWN_COUNT;
 }
 
 static void refuse_reader(const node *n) {
@@ -92,17 +146,33 @@ static void see_other(block_search *s, const node *n) {
         if (i == 0 || channels < 0 || sum < 0) sum = i == 0 || channels < 0 ? channels : sum;
         else if (is_named(n, "Concat")) sum += channels;
     }
-    s->channels[n->out[0]->id] = sum;
+    s->channels[n->out[0]->id] = sum < 0 && is_named(n, "Concat") ? BLOCKS_OF_UNKNOWN_COUNT : sum;
 }
 
 static void see_node(block_search *s, const node *n) {
     if (!is_nchwc(n)) see_other(s, n);
     else if (is_named(n, "Conv")) see_conv(s, n);
-    else if (is_named(n, "ReorderInput")) s->channels[n->out[0]->id] = BLOCKS_OF_UNKNOWN_COUNT;
+    else if (is_named(n, "ReorderInput")) s->channels[n->out[0]->id] = channels_of_input(n);
     else if (s->channels[n->in[0]->id] == PLAIN)
         infer_error(n, "the input must be stored in blocks of channels (by ReorderInput)");
     else if (is_named(n, "ReorderOutput")) see_output(s, n);
     else s->channels[n->out[0]->id] = s->channels[n->in[0]->id];
+}
+
+// --nchwc-block, or the only size that fits the channels, or that in which weights end with the zeros of padding.
+static int chosen_block(const block_search *s, const node *n) {
+    int said = s->g->module->nchwc_block;
+    if (said && !(said == 8 ? s->can_be_8 : s->can_be_16))
+        infer_error(n, "--nchwc-block=%d: the numbers of channels of this graph do not fit blocks of %d",
+                    said, said);
+    if (said || !s->matters || s->can_be_8 != s->can_be_16) return said ? said : s->can_be_8 ? 8 : 16;
+    if (s->padded_8 != s->padded_16) return s->padded_8 ? 8 : 16;
+    diag_hint(
+        s->g->module->diag,
+        "--nchwc-block=16 if a CPU with AVX-512 or of AArch64 saved it, --nchwc-block=8 if another one did; "
+        "files saved with graph_optimization_level ORT_ENABLE_EXTENDED do not depend on the CPU");
+    diag_fatal_missing(s->g->module->diag, n->loc,
+                       "the file does not tell whether channels are stored in blocks of 8 or of 16");
 }
 
 // Channels in a block, from all nodes of n's graph: the file does not say it.
@@ -119,14 +189,7 @@ static int find_block(const node *n) {
                         g->outputs.at[i]->name);
     if (!s.can_be_8 && !s.can_be_16)
         infer_error(n, "the numbers of channels of this graph fit neither blocks of 8 nor blocks of 16");
-    if (s.can_be_8 && s.can_be_16 && s.matters) {
-        diag_hint(g->module->diag,
-                  "save the model with graph_optimization_level ORT_ENABLE_EXTENDED: such files do not "
-                  "depend on the CPU");
-        diag_fatal_missing(g->module->diag, n->loc,
-                           "the file does not tell whether channels are stored in blocks of 8 or of 16");
-    }
-    return s.can_be_8 ? 8 : 16;
+    return chosen_block(&s, n);
 }
 
 // The first node of a graph looks for the others, which are decomposed later.
@@ -165,18 +228,15 @@ static void reorder_output(node *n) {
     give_output(n, 0, node_int(n, "channels_last", 0) ? channels_moved(n, x, 4, false) : x);
 }
 
-// Weights (O, I, H, W) from (O / block, I / block, H, W, block of I, block of O), or, where I is smaller than a block,
-// from (O / block, I, H, W, block of O).
 static value *plain_weights(node *n, int block) {
     const constant *w = weights_of(n);
-    int64_t out = w->dims[0], in = w->dims[1], size = w->dims[2] * w->dims[3], inner = in < block ? 1 : block;
+    int64_t out = w->dims[0], in = w->dims[1], size = w->dims[2] * w->dims[3];
     if (w->elem != DT_F32) infer_error(n, "the weights must be floats");
     constant *plain = constant_new(infer_arena(n), DT_F32, 4, w->dims);
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; i < in; i++)
             for (int64_t k = 0; k < size; k++) {
-                int64_t row = (o / block * (in / inner) + i / inner) * size + k;
-                double v = constant_float(w, (row * inner + i % inner) * block + o % block);
+                double v = constant_float(w, stored_at(w, block, o, i, k));
                 dtype_store_float(DT_F32, (void *)plain->data, (o * in + i) * size + k, v, false);
             }
     return value_constant(n->graph, NULL, plain);
