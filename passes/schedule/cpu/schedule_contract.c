@@ -50,6 +50,13 @@ static access *access_at_first_column(emitter *e, const expr *read, int n, int d
     return dot4 >= 0 && a->affine ? dot4_access(e, a, dot4) : a;
 }
 
+// Positions along batches may be data: matrices that an index selects, as those of experts.
+static bool is_linear(const tiling *t, const access *a) {
+    for (int j = 0; j < t->e->k->axes.n && !a->affine; j++)
+        if (!a->coef[j] && !axis_in(&t->c->batch, j)) return false;
+    return true;
+}
+
 static bool operands_fit(tiling *t) {
     emitter *e = t->e;
     const contraction *c = t->c;
@@ -64,7 +71,7 @@ static bool operands_fit(tiling *t) {
     t->a = entry_of(e, c->a)->read;
     t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->dot4_axis) : entry_of(e, c->b)->read;
     t->write = access_make(e, c->w->to, c->w->index);
-    if (!t->a->affine || !t->b->affine || !t->write->affine) return false;
+    if (!is_linear(t, t->a) || !is_linear(t, t->b) || !t->write->affine) return false;
     return (t->packed || steps_by_one(t->b, c->n)) && steps_by_one(t->write, c->n);
 }
 
