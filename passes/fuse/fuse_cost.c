@@ -183,19 +183,40 @@ bool is_contraction(const kernel *k) {
 
 static expr_list term_reads(const kernel *k) { return reads_only(kernel_nodes(k->arena, k, PART_STEP)); }
 
-static bool is_affine_read(kernel *k, const expr *read) {
+// The axes (by bit) along which both factors of a kernel's only sum of products advance, one matrix after the other.
+static uint64_t batch_axes(const kernel *k) {
+    uint64_t a, b, batch = 0;
+    const stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
+    if (!s || s->states.n != 1 || s->states.at[0].op != RED_SUM || s->states.at[0].step->op != X_MUL)
+        return 0;
+    const expr *product = s->states.at[0].step;
+    if (!factor_axes(k, s, product->arg[0], &a) || !factor_axes(k, s, product->arg[1], &b)) return 0;
+    for (int j = 0; j < k->axes.n && j < 64; j++)
+        if (k->axes.at[j].kind == AXIS_PARALLEL) batch |= a & b & UINT64_C(1) << j;
+    return batch;
+}
+
+static bool uses_only(const kernel *k, const expr *e, uint64_t axes) {
+    for (int j = 0; j < k->axes.n; j++)
+        if (expr_uses_axis(e, j) && (j >= 64 || !(axes >> j & 1))) return false;
+    return true;
+}
+
+// An index that selects a matrix may be data.
+static bool is_affine_read(kernel *k, const expr *read, uint64_t batch) {
     expr *base, *coef[256];
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
         if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the index of a block
-        if (!expr_affine(k, i, &base, coef)) return false;
+        if (!expr_affine(k, i, &base, coef) && !uses_only(k, i, batch)) return false;
     }
     return true;
 }
 bool affine_terms(kernel *k) {
     expr_list reads = term_reads(k);
+    uint64_t batch = batch_axes(k);
     for (int j = 0; j < reads.n; j++)
-        if (!is_affine_read(k, reads.at[j])) return false;
+        if (!is_affine_read(k, reads.at[j], batch)) return false;
     return true;
 }
 
