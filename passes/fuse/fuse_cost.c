@@ -183,17 +183,17 @@ bool is_contraction(const kernel *k) {
 
 static expr_list term_reads(const kernel *k) { return reads_only(kernel_nodes(k->arena, k, PART_STEP)); }
 
-// The axes (by bit) along which both factors of a kernel's only sum of products advance, one matrix after the other.
-static uint64_t batch_axes(const kernel *k) {
-    uint64_t a, b, batch = 0;
-    const stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
-    if (!s || s->states.n != 1 || s->states.at[0].op != RED_SUM || s->states.at[0].step->op != X_MUL)
-        return 0;
-    const expr *product = s->states.at[0].step;
-    if (!factor_axes(k, s, product->arg[0], &a) || !factor_axes(k, s, product->arg[1], &b)) return 0;
+// The axes (by bit) along which one factor of a kernel's only sum of products may advance by data, from one matrix to
+// the next: those along which both factors advance, and, if the columns are its own, those of its own rows too.
+static uint64_t selecting_axes(const kernel *k, const stage *s, uint64_t own, uint64_t other) {
+    const write *w = s->writes.n == 1 ? &s->writes.at[0] : NULL;
+    const expr *last = w && w->to->rank ? w->index[w->to->rank - 1] : NULL;
+    if (!last || last->op != X_AXIS || last->axis >= 64) return 0;
+    uint64_t columns = UINT64_C(1) << last->axis,
+             axes = own & columns ? own & ~columns : own & other & ~columns;
     for (int j = 0; j < k->axes.n && j < 64; j++)
-        if (k->axes.at[j].kind == AXIS_PARALLEL) batch |= a & b & UINT64_C(1) << j;
-    return batch;
+        if (k->axes.at[j].kind != AXIS_PARALLEL) axes &= ~(UINT64_C(1) << j);
+    return axes;
 }
 
 static bool uses_only(const kernel *k, const expr *e, uint64_t axes) {
@@ -202,22 +202,30 @@ static bool uses_only(const kernel *k, const expr *e, uint64_t axes) {
     return true;
 }
 
-// An index that selects a matrix may be data.
-static bool is_affine_read(kernel *k, const expr *read, uint64_t batch) {
+static bool is_affine_read(kernel *k, const expr *read, uint64_t selecting) {
     expr *base, *coef[256];
     for (int j = 0; j < read->buffer->rank && k->axes.n <= 256; j++) {
         expr *i = read->index[j];
         if (i->op == X_FLOORDIV && i->arg[1]->op == X_CONST) i = i->arg[0]; // the index of a block
-        if (!expr_affine(k, i, &base, coef) && !uses_only(k, i, batch)) return false;
+        if (!expr_affine(k, i, &base, coef) && !uses_only(k, i, selecting)) return false;
     }
     return true;
 }
-bool affine_terms(kernel *k) {
-    expr_list reads = term_reads(k);
-    uint64_t batch = batch_axes(k);
+
+static bool affine_reads(kernel *k, expr_list reads, uint64_t selecting) {
     for (int j = 0; j < reads.n; j++)
-        if (!is_affine_read(k, reads.at[j], batch)) return false;
+        if (!is_affine_read(k, reads.at[j], selecting)) return false;
     return true;
+}
+
+bool affine_terms(kernel *k) {
+    uint64_t a, b;
+    const stage *s = k->stages.n == 1 ? k->stages.at[0] : NULL;
+    const expr *x = s && s->states.n == 1 ? s->states.at[0].step : NULL;
+    if (!x || x->op != X_MUL || !factor_axes(k, s, x->arg[0], &a) || !factor_axes(k, s, x->arg[1], &b))
+        return affine_reads(k, term_reads(k), 0);
+    return affine_reads(k, reads_only(expr_nodes(k->arena, x->arg[0])), selecting_axes(k, s, a, b)) &&
+           affine_reads(k, reads_only(expr_nodes(k->arena, x->arg[1])), selecting_axes(k, s, b, a));
 }
 
 // Whether reads in reduction terms have no guard, or one that a halo can replace.

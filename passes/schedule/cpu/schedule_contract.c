@@ -50,10 +50,11 @@ static access *access_at_first_column(emitter *e, const expr *read, int n, int d
     return dot4 >= 0 && a->affine ? dot4_access(e, a, dot4) : a;
 }
 
-// Positions along batches may be data: matrices that an index selects, as those of experts.
+// Positions along the outer loops may be data: they select a matrix, as those of experts do.
 static bool is_linear(const tiling *t, const access *a) {
+    const contraction *c = t->c;
     for (int j = 0; j < t->e->k->axes.n && !a->affine; j++)
-        if (!a->coef[j] && !axis_in(&t->c->batch, j)) return false;
+        if (!a->coef[j] && !axis_in(&c->batch, j) && (a == t->a || !axis_in(&c->other_n, j))) return false;
     return true;
 }
 
