@@ -3,6 +3,9 @@
 //   weight, expert = TopK(Softmax(router_probs), k)                      tokens x k
 //   h = activation(x * fc1[expert]' + bias1[expert])                     tokens x k x inner
 //   y = sum over k of weight * (h * fc2[expert]' + bias2[expert])        tokens x hidden
+//
+// Few tokens have a product of one row for each of their experts. Many tokens are grouped: each expert takes as many
+// blocks of rows as its tokens fill, so that a block is a product with the weights of one expert.
 #include "ir/ops/contrib/packed.h"
 #include <string.h>
 
@@ -13,20 +16,21 @@ typedef struct linear {
 
 typedef struct experts {
     linear fc1, fc2, fc3;
-    value *expert, *weight; // tokens x k
+    value *expert, *weight; // tokens x k; expert: of each block, where tokens are grouped
+    int rank;               // of x and h: tokens x k x 1 x size, or blocks x rows x size
 } experts;
 
 static value *unsqueezed(node *n, value *v, int axes, const int64_t *at) {
     return NODE(n, "Unsqueeze", v, insert_ints(n, at, axes));
 }
 
-// x, tokens x (k or 1) x 1 x rows, times what its experts hold.
+// x, of which the second axis may be 1, times what its experts hold.
 static value *apply(node *n, const experts *e, value *x, const linear *l) {
     value *w = NODE(n, "Gather", l->weights, e->expert);
-    value *y = NODE(n, "MatMul", x, transposed(n, w, 4, (int64_t[]){0, 1, 3, 2}));
+    value *y = NODE(n, "MatMul", x, swapped_last(n, w, e->rank));
     if (!l->bias) return y;
     value *bias = NODE(n, "Gather", cast_to(n, l->bias, DT_F32), e->expert);
-    return NODE(n, "Add", y, unsqueezed(n, bias, 1, (int64_t[]){2}));
+    return NODE(n, "Add", y, unsqueezed(n, bias, 1, (int64_t[]){e->rank - 2}));
 }
 
 // ---- Activations
@@ -47,10 +51,11 @@ static value *swiglu(node *n, value *g, value *l) {
 }
 
 // Part i of v, which alternate (fusion 1) or follow one another (fusion 2) along the last axis.
-static value *part_of(node *n, value *v, int64_t fusion, int64_t i) {
-    int64_t pairs[] = {0, 0, 0, fusion == 1 ? -1 : 2, fusion == 1 ? 2 : -1};
-    v = NODE(n, "Gather", reshaped(n, v, 5, pairs), insert_scalar(n, DT_I64, i));
-    return with_int(v, "axis", fusion == 1 ? 4 : 3);
+static value *part_of(node *n, const experts *e, value *v, int64_t fusion, int64_t i) {
+    int64_t pairs[MAX_RANK] = {0};
+    pairs[e->rank - 1] = fusion == 1 ? -1 : 2, pairs[e->rank] = fusion == 1 ? 2 : -1;
+    v = NODE(n, "Gather", reshaped(n, v, e->rank + 1, pairs), insert_scalar(n, DT_I64, i));
+    return with_int(v, "axis", fusion == 1 ? e->rank : e->rank - 1);
 }
 
 static value *plain_activation(node *n, const char *name, value *v) {
@@ -73,7 +78,8 @@ static value *inner(node *n, const experts *e, value *x) {
     if (fusion != 1 && fusion != 2 && !e->fc3.weights)
         infer_error(n, "attribute swiglu_fusion is %lld; without the weights of fc3 it must be 1 or 2",
                     (long long)fusion);
-    if (fusion == 1 || fusion == 2) return swiglu(n, part_of(n, v, fusion, 0), part_of(n, v, fusion, 1));
+    if (fusion == 1 || fusion == 2)
+        return swiglu(n, part_of(n, e, v, fusion, 0), part_of(n, e, v, fusion, 1));
     return swiglu(n, v, apply(n, e, x, &e->fc3));
 }
 
@@ -94,22 +100,134 @@ static void route(node *n, experts *e, value *mixing, bool normalised) {
         NODE(n, "Div", e->weight, NODE(n, "ReduceSum", e->weight, insert_ints(n, (int64_t[]){-1}, 1)));
 }
 
-static void mix(node *n, experts *e) {
+// ---- Tokens
+
+// As tokens x size.
+static value *tokens_of(node *n) {
     int rank = infer_rank(n, 0);
     if (rank != 2 && rank != 3) infer_error(n, "the input has rank %d, not 2 or 3", rank);
-    const type *x = infer_in(n, 0);
-    value *tokens;
-    if (rank == 2) tokens = unsqueezed(n, n->in[0], 2, (int64_t[]){1, 2});
-    else {
-        value *sizes = NODE(n, "Concat", insert_ints(n, (int64_t[]){-1, 1, 1}, 3),
-                            with_int(NODE(n, "Shape", n->in[0]), "start", -1));
-        tokens = NODE(n, "Reshape", n->in[0], with_int(sizes, "axis", 0));
-    }
-    value *y = apply(n, e, inner(n, e, cast_to(n, tokens, DT_F32)), &e->fc2);
+    value *x = cast_to(n, n->in[0], DT_F32);
+    if (rank == 2) return x;
+    return NODE(n, "Reshape", x,
+                JOINED(n, insert_ints(n, (int64_t[]){-1}, 1), shape_part(n, x, -1, INT64_MAX)));
+}
+
+static value *row_by_row(node *n, experts *e) {
+    e->rank = 4;
+    value *x = unsqueezed(n, tokens_of(n), 2, (int64_t[]){1, 2});
+    value *y = apply(n, e, inner(n, e, x), &e->fc2);
     y = NODE(n, "Mul", y, unsqueezed(n, e->weight, 2, (int64_t[]){2, 3}));
-    y = with_int(NODE(n, "ReduceSum", y, insert_ints(n, (int64_t[]){1, 2}, 2)), "keepdims", 0);
-    if (rank == 3) y = NODE(n, "Reshape", y, NODE(n, "Shape", n->in[0]));
-    give_output(n, 0, from_float(n, y, x->elem));
+    return with_int(NODE(n, "ReduceSum", y, insert_ints(n, (int64_t[]){1, 2}, 2)), "keepdims", 0);
+}
+
+// Rows of x in blocks of `rows`, each for one expert.
+typedef struct grouping {
+    node *n;
+    int64_t rows;
+    value *row;    // tokens * k: where the token's row for that expert lies
+    value *expert; // of each block
+    value *blocks; // their number, a vector of one: enough however the tokens are distributed
+} grouping;
+
+static value *number(node *n, int64_t i) { return insert_scalar(n, DT_I64, (double)i); }
+static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
+
+//   row[i] = rows * (blocks of the experts before that of i) + how many i' < i have the same expert
+//   expert[j] = how many experts have all their blocks before j
+static grouping group_rows(node *n, const experts *e, int64_t rows, int64_t count) {
+    grouping g = {.n = n, .rows = rows};
+    value *flat = NODE(n, "Reshape", e->expert, one_int(n, -1)), *size = number(n, rows);
+    value *own =
+        NODE(n, "OneHot", flat, number(n, count), insert_ints(n, (int64_t[]){0, 1}, 2)); // rows x experts
+    value *so_far = NODE(n, "CumSum", own, number(n, 0));
+    value *all = with_int(NODE(n, "ReduceSum", own, one_int(n, 0)), "keepdims", 0);
+    value *blocks = NODE(n, "Div", NODE(n, "Add", all, number(n, rows - 1)), size);
+    value *ends = NODE(n, "CumSum", blocks, number(n, 0));
+    value *first = NODE(n, "Mul", NODE(n, "Sub", ends, blocks), size);
+    value *place = NODE(n, "Sub", NODE(n, "Add", so_far, first), number(n, 1));
+    g.row = with_int(NODE(n, "ReduceSum", NODE(n, "Mul", place, own), one_int(n, 1)), "keepdims", 0);
+    value *most = NODE(n, "Add", shape_part(n, flat, 0, 1), one_int(n, count * (rows - 1)));
+    g.blocks = NODE(n, "Div", most, one_int(n, rows));
+    value *each = NODE(n, "Range", number(n, 0), NODE(n, "Squeeze", g.blocks), number(n, 1));
+    value *over = cast_to(n, NODE(n, "LessOrEqual", ends, unsqueezed(n, each, 1, (int64_t[]){1})), DT_I64);
+    value *owner = with_int(NODE(n, "ReduceSum", over, one_int(n, 1)), "keepdims", 0);
+    g.expert = NODE(n, "Min", owner, number(n, count - 1)); // blocks that no expert needs are the last one's
+    return g;
+}
+
+// Rows that belong to no token are those of token 0.
+static value *grouped_rows(const grouping *g, value *x, int64_t k) {
+    node *n = g->n;
+    value *rows = NODE(n, "Mul", g->blocks, one_int(n, g->rows));
+    value *free = NODE(n, "Expand", number(n, 0), rows);
+    value *each =
+        NODE(n, "Range", number(n, 0), NODE(n, "Squeeze", shape_part(n, g->row, 0, 1)), number(n, 1));
+    value *token = NODE(n, "ScatterElements", free, g->row, NODE(n, "Div", each, number(n, k)));
+    value *sizes = JOINED(n, g->blocks, one_int(n, g->rows), shape_part(n, x, 1, 2));
+    return NODE(n, "Reshape", NODE(n, "Gather", x, token), sizes);
+}
+
+static value *block_by_block(node *n, experts *e, int64_t rows, int64_t count) {
+    int64_t k = node_int(n, "k", 1);
+    grouping g = group_rows(n, e, rows, count);
+    value *tokens = tokens_of(n), *x = grouped_rows(&g, tokens, k);
+    value *places = NODE(n, "Reshape", g.row, NODE(n, "Shape", e->expert));
+    e->rank = 3;
+    e->expert = g.expert;
+    value *y = apply(n, e, inner(n, e, x), &e->fc2);
+    y = NODE(n, "Reshape", y, JOINED(n, one_int(n, -1), shape_part(n, y, 2, 3)));
+    y = NODE(n, "Mul", NODE(n, "Gather", y, places), unsqueezed(n, e->weight, 1, (int64_t[]){2}));
+    return with_int(NODE(n, "ReduceSum", y, one_int(n, 1)), "keepdims", 0);
+}
+
+// ---- Which of the two
+
+// 0: not known.
+static int64_t expert_count(const node *n) {
+    const type *w = infer_in(n, 2);
+    return w->rank == 3 && dim_is_const(w->dims[0]) ? dim_value(w->dims[0]) : 0;
+}
+
+static dim *token_count(const node *n) {
+    const type *x = infer_in(n, 0);
+    return x->rank == 2 ? x->dims[0] : dim_mul(x->dims[0], x->dims[1]);
+}
+
+// About as many rows as an expert has tokens. Quantised weights become floats again for each few rows of a block.
+static int64_t rows_of_block(const node *n) {
+    int64_t count = expert_count(n), most = strcmp(n->op->name, "QMoE") == 0 ? 8 : 32, rows = 1;
+    dim *tokens = token_count(n);
+    if (node_attr(n, "block_rows")) return node_int(n, "block_rows", 1);
+    if (count < 1 || !dim_is_const(tokens)) return count < 1 ? 1 : 0;
+    while (rows < most && rows * 2 * count <= dim_value(tokens) * node_int(n, "k", 1)) rows *= 2;
+    return rows;
+}
+
+static graph *branch_of(node *n, const char *name, int64_t rows) {
+    graph *g = graph_new(n->graph->module, n->graph, name);
+    node *same = node_new(g, NULL, n->op, n->loc, n->nin, n->in);
+    for (int i = 0; i < n->nattrs; i++) node_set_attr(same, n->attrs[i]);
+    node_set_attr(same, (attr){.name = "block_rows", .kind = ATTR_INT, .i = rows});
+    graph_add_output(g, node_output(same, 0, NULL));
+    return g;
+}
+
+// The run chooses: a token for every expert, or fewer, are few.
+static void choose_at_run(node *n) {
+    value *tokens = shape_part(n, n->in[0], 0, -1), *count = NODE(n, "ReduceProd", tokens);
+    with_int(count, "keepdims", 0);
+    value *rows = NODE(n, "Mul", count, number(n, node_int(n, "k", 1)));
+    value *y = NODE(n, "If", NODE(n, "LessOrEqual", rows, number(n, expert_count(n))));
+    node_set_attr(y->def, (attr){.name = "then_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "few", 1)});
+    node_set_attr(y->def,
+                  (attr){.name = "else_branch", .kind = ATTR_GRAPH, .graph = branch_of(n, "many", 8)});
+    give_output(n, 0, y);
+}
+
+static void mix(node *n, experts *e, int64_t rows) {
+    value *y = rows == 1 ? row_by_row(n, e) : block_by_block(n, e, rows, expert_count(n));
+    if (infer_rank(n, 0) == 3) y = NODE(n, "Reshape", y, NODE(n, "Shape", n->in[0]));
+    give_output(n, 0, from_float(n, y, infer_in(n, 0)->elem));
 }
 
 // ---- Weights
@@ -120,9 +238,14 @@ static linear linear_at(node *n, int weights, int bias) {
 }
 
 static void moe_decompose(node *n) {
+    int64_t rows = rows_of_block(n);
+    if (!rows) {
+        choose_at_run(n);
+        return;
+    }
     experts e = {.fc1 = linear_at(n, 2, 3), .fc2 = linear_at(n, 4, 5), .fc3 = linear_at(n, 6, 7)};
     route(n, &e, NULL, false);
-    mix(n, &e);
+    mix(n, &e, rows);
 }
 
 // Experts x columns x (1 or blocks), from bytes that are packed along the last axis. Without blocks that is the columns'.
@@ -168,11 +291,16 @@ static void qmoe_decompose(node *n) {
                     "attribute quant_type is '%s' and weights_prepacked is %lld; only integers that are not "
                     "prepacked are supported",
                     kind, (long long)node_int(n, "weights_prepacked", -1));
+    int64_t rows = rows_of_block(n);
+    if (!rows) {
+        choose_at_run(n);
+        return;
+    }
     experts e = {.fc1 = quantised_linear(n, 2, 11, "fc1_expert_weight_bits"),
                  .fc2 = quantised_linear(n, 5, 12, "fc2_expert_weight_bits"),
                  .fc3 = quantised_linear(n, 8, 13, "fc3_expert_weight_bits")};
     route(n, &e, node_in(n, 14), !node_in(n, 14));
-    mix(n, &e);
+    mix(n, &e, rows);
 }
 
 MICROSOFT_OP(MoE, moe_decompose);
