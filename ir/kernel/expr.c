@@ -159,6 +159,23 @@ static int64_t saturating_mul(int64_t a, int64_t b) {
     int64_t r;
     return __builtin_mul_overflow(a, b, &r) ? ((a > 0) == (b > 0) ? INT64_MAX : INT64_MIN) : r;
 }
+
+static bool within(range x, range y) { return x.lo >= y.lo && x.hi <= y.hi; }
+
+// Integers that were narrow before they were converted have few values.
+static range range_of_narrow(const expr *e) {
+    range all = {INT64_MIN, INT64_MAX};
+    dtype t = e->op == X_READ ? e->buffer->dtype : e->dtype; // elements of less than a byte are read as bytes
+    int bits = dtype_bits(t);
+    if (!dtype_is_int(t) || !dtype_is_int(e->dtype) || (e->op == X_READ && e->guard)) return all;
+    if (bits < 64 && dtype_is_signed(t))
+        all = (range){-(INT64_C(1) << (bits - 1)), (INT64_C(1) << (bits - 1)) - 1};
+    else if (bits < 64) all = (range){0, (INT64_C(1) << bits) - 1};
+    if (e->op != X_CAST || !dtype_is_int(e->arg[0]->dtype)) return all;
+    range before = range_of_narrow(e->arg[0]);
+    return within(before, all) ? before : all;
+}
+
 static range range_of(kernel *k, const expr *e, int depth) {
     range all = {INT64_MIN, INT64_MAX};
     if (e->dtype != DT_I64 || depth > 12) return all;
@@ -168,6 +185,7 @@ static range range_of(kernel *k, const expr *e, int depth) {
         int64_t m = k->axes.at[e->axis].extent->max;
         return (range){0, m == INT64_MAX ? m : m > 0 ? m - 1 : 0};
     }
+    if (e->op == X_CAST) return range_of_narrow(e);
     if (e->op != X_ADD && e->op != X_SUB && e->op != X_MUL && e->op != X_FLOORDIV && e->op != X_MOD)
         return all;
     range a = range_of(k, e->arg[0], depth + 1), b = range_of(k, e->arg[1], depth + 1);

@@ -35,16 +35,17 @@ static value *table_of(node *n, int64_t kind) {
     return value_constant(n->graph, NULL, c);
 }
 
-static void matmul_bnb4_decompose(node *n) {
-    int64_t rows = node_int(n, "N", 0), columns = node_int(n, "K", 0), block = node_int(n, "block_size", 0);
-    int64_t kind = node_int(n, "quant_type", 0), count, blocks;
-    if ((kind != 0 && kind != 1) || rows <= 0 || columns <= 0 || block < 16 || rows > INT32_MAX ||
-        columns > INT32_MAX || block > INT32_MAX)
-        infer_error(n,
-                    "N is %lld, K is %lld, block_size is %lld, quant_type is %lld; block_size must be at "
-                    "least 16, quant_type 0 (FP4) or 1 (NF4)",
-                    (long long)rows, (long long)columns, (long long)block, (long long)kind);
-    count = rows * columns, blocks = (count + block - 1) / block;
+// Whole blocks in each row.
+static value *whole_rows(node *n, int64_t kind, int64_t rows, int64_t columns, int64_t block) {
+    value *codes = unpacked(n, swapped(n, n->in[1]), 4, 3, (int64_t[]){rows, columns / block, block});
+    value *w = NODE(n, "Gather", table_of(n, kind), cast_to(n, codes, DT_I32));
+    value *scales = cast_to(n, reshaped(n, n->in[2], 3, (int64_t[]){rows, columns / block, 1}), DT_F32);
+    return reshaped(n, NODE(n, "Mul", w, scales), 2, (int64_t[]){rows, columns});
+}
+
+// Blocks that go on in the next row, and a last one that is not whole.
+static value *odd_rows(node *n, int64_t kind, int64_t rows, int64_t columns, int64_t block) {
+    int64_t count = rows * columns, blocks = (count + block - 1) / block;
     value *codes = unpacked(n, swapped(n, n->in[1]), 4, 1, (int64_t[]){-1});
     value *w = NODE(n, "Gather", table_of(n, kind), cast_to(n, codes, DT_I32));
     int64_t has = (count + 1) / 2 * 2, pads[] = {0, blocks * block - has};
@@ -52,9 +53,23 @@ static void matmul_bnb4_decompose(node *n) {
     value *scales = cast_to(n, reshaped(n, n->in[2], 2, (int64_t[]){blocks, 1}), DT_F32);
     w = NODE(n, "Mul", reshaped(n, w, 2, (int64_t[]){blocks, block}), scales);
     if (blocks * block != count) w = sliced(n, reshaped(n, w, 1, (int64_t[]){-1}), 0, 0, count);
-    w = reshaped(n, w, 2, (int64_t[]){rows, columns});
-    if (node_int(n, "transB", 1)) w = transposed(n, w, 2, (int64_t[]){1, 0});
-    value *y = NODE(n, "MatMul", cast_to(n, n->in[0], DT_F32), w);
+    return reshaped(n, w, 2, (int64_t[]){rows, columns});
+}
+
+static void matmul_bnb4_decompose(node *n) {
+    int64_t rows = node_int(n, "N", 0), columns = node_int(n, "K", 0), block = node_int(n, "block_size", 0);
+    int64_t kind = node_int(n, "quant_type", 0);
+    if ((kind != 0 && kind != 1) || rows <= 0 || columns <= 0 || block < 16 || rows > INT32_MAX ||
+        columns > INT32_MAX || block > INT32_MAX)
+        infer_error(n,
+                    "N is %lld, K is %lld, block_size is %lld, quant_type is %lld; block_size must be at "
+                    "least 16, quant_type 0 (FP4) or 1 (NF4)",
+                    (long long)rows, (long long)columns, (long long)block, (long long)kind);
+    value *w =
+        columns % block ? odd_rows(n, kind, rows, columns, block) : whole_rows(n, kind, rows, columns, block);
+    // An Einsum reads the rows as they are made; a transposed copy would be written column by column.
+    value *y = NODE(n, "Einsum", cast_to(n, n->in[0], DT_F32), w);
+    with_string(y, "equation", node_int(n, "transB", 1) ? "...k,nk->...n" : "...k,kn->...n");
     give_output(n, 0, from_float(n, y, infer_in(n, 0)->elem));
 }
 
