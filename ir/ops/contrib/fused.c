@@ -51,7 +51,15 @@ static void copied(node *n) { decompose_to(n, "Identity"); }
 const op_def op_MemcpyFromHost = {.name = "MemcpyFromHost", .domain = "", .decompose = copied};
 const op_def op_MemcpyToHost = {.name = "MemcpyToHost", .domain = "", .decompose = copied};
 
-// ---- FusedGemm
+// FastGelu(a * b + bias)
+static void gemm_fast_gelu(node *n) {
+    value *y = NODE(n, "MatMul", widened(n, 0), widened(n, 1)), *bias = widened(n, 2);
+    y = with_string(NODE(n, "Gelu", bias ? NODE(n, "Add", y, bias) : y), "approximate", "tanh");
+    give_output(n, 0, narrowed(n, y, elem_of(n)));
+}
+MICROSOFT_OP(GemmFastGelu, gemm_fast_gelu);
+
+// ---- FusedGemm, FusedMatMulActivation
 
 // An activation function of FusedGemm, and its parameters, attributes that begin with "activation_".
 typedef struct gemm_activation {
@@ -79,7 +87,7 @@ static const gemm_activation activations[] = {
 static const gemm_activation *find_activation(const node *n, const char *name) {
     for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
         if (strcmp(activations[i].name, name) == 0) return &activations[i];
-    infer_error(n, "attribute activation is '%s', which is not a function that FusedGemm has", name);
+    infer_error(n, "attribute activation is '%s', which is not a function that %s has", name, n->op->name);
 }
 
 static double parameter(const node *n, const char *name) {
@@ -109,6 +117,13 @@ static void fused_gemm(node *n) {
     give_output(n, 0, gemm_activated(n, y));
 }
 MICROSOFT_OP(FusedGemm, fused_gemm);
+
+static void fused_matmul_activation(node *n) {
+    value *product =
+        NODE(n, "MatMul", factor(n, 0, "transA", "transBatchA"), factor(n, 1, "transB", "transBatchB"));
+    give_output(n, 0, gemm_activated(n, scaled(n, product, "alpha")));
+}
+MICROSOFT_OP(FusedMatMulActivation, fused_matmul_activation);
 
 // ---- Convolutions: x, weights, bias, residual Z
 static const float *activation_params(const node *n, int count) {

@@ -32,7 +32,7 @@ static void resolve_sizes(node *n, const constant *c, int64_t count, int rank, c
     infer_error(n, "%lld packed elements do not make %lld", (long long)count, (long long)known);
 }
 
-static value *reinterpreted(node *n, const constant *c, int bits, int rank, const int64_t *sizes) {
+static value *reinterpreted(node *n, const constant *c, dtype elem, int rank, const int64_t *sizes) {
     constant *made = ARENA_NEW(infer_arena(n), constant);
     *made = *c;
     if (c->kind == CONST_SPLAT) {
@@ -41,8 +41,8 @@ static value *reinterpreted(node *n, const constant *c, int bits, int rank, cons
         memset(bytes, c->splat[0], (size_t)c->count);
         made->data = bytes;
     }
-    made->elem = bits == 8 ? DT_U8 : bits == 4 ? DT_U4 : DT_U2;
-    made->count = c->count * (8 / bits);
+    made->elem = elem;
+    made->count = c->count * (8 / dtype_bits(elem));
     made->rank = rank;
     made->dims = ARENA_ARRAY(infer_arena(n), int64_t, rank + 1);
     resolve_sizes(n, c, made->count, rank, sizes, made->dims);
@@ -50,7 +50,8 @@ static value *reinterpreted(node *n, const constant *c, int bits, int rank, cons
 }
 
 value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes) {
-    if (v->constant && bits > 1) return reinterpreted(n, v->constant, bits, rank, sizes);
+    if (v->constant && bits > 1)
+        return reinterpreted(n, v->constant, bits == 8 ? DT_U8 : bits == 4 ? DT_U4 : DT_U2, rank, sizes);
     if (bits == 8) return reshaped(n, v, rank, sizes);
     uint8_t shifts[8];
     for (int i = 0; i < 8 / bits; i++) shifts[i] = (uint8_t)(i * bits);
@@ -58,6 +59,16 @@ value *unpacked(node *n, value *v, int bits, int rank, const int64_t *sizes) {
     each = with_string(NODE(n, "BitShift", each, insert_bytes(n, shifts, 8 / bits)), "direction", "RIGHT");
     each = NODE(n, "BitwiseAnd", each, insert_scalar(n, DT_U8, (1 << bits) - 1));
     return reshaped(n, each, rank, sizes);
+}
+
+value *reinterpreted_as(node *n, value *v, dtype elem, int rank, const int64_t *sizes) {
+    if (v->constant) return reinterpreted(n, v->constant, elem, rank, sizes);
+    if (dtype_bits(elem) == 8) return with_int(NODE(n, "BitCast", reshaped(n, v, rank, sizes)), "to", elem);
+    constant *codes = constant_new(infer_arena(n), elem, 1, (int64_t[]){INT64_C(1) << dtype_bits(elem)});
+    for (int64_t i = 0; i < codes->count; i++)
+        ((uint8_t *)codes->data)[i * dtype_bits(elem) / 8] |= (uint8_t)(i << i * dtype_bits(elem) % 8);
+    value *table = cast_to(n, insert_constant(n, codes), DT_F32);
+    return NODE(n, "Gather", table, cast_to(n, unpacked(n, v, dtype_bits(elem), rank, sizes), DT_I32));
 }
 
 // Slice takes no elements of less than a byte, so a constant of them is cut here.

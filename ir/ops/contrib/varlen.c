@@ -32,17 +32,19 @@ static sequences sequences_at(node *n, value *tokens, int bounds, int64_t before
 }
 
 // Along axis 0: what stands in `tokens` at these places of these sequences, or, before their beginning, in `past`, of
-// which each sequence has `before`.
-static value *at_places(const sequences *s, value *tokens, value *past, value *owner, value *place) {
+// which each sequence has `before`. past NULL: no place is before. rows: tokens have rows of channels.
+static value *at_places(const sequences *s, value *tokens, value *past, value *owner, value *place,
+                        bool rows) {
     node *n = s->n;
     value *zero = number(n, 0),
           *last = NODE(n, "Sub", NODE(n, "Squeeze", shape_part(n, tokens, 0, 1)), number(n, 1));
     value *at = NODE(n, "Add", NODE(n, "Gather", s->starts, owner), place);
     value *own = NODE(n, "Gather", tokens, NODE(n, "Max", NODE(n, "Min", at, last), zero));
-    value *row = NODE(n, "Mul", owner, number(n, s->before));
+    if (!past) return own;
+    value *row = NODE(n, "Mul", owner, number(n, s->before)), *is_early = NODE(n, "Less", place, zero);
     value *early = NODE(n, "Add", NODE(n, "Min", place, number(n, -1)), number(n, s->before));
     value *kept = NODE(n, "Gather", past, NODE(n, "Add", row, NODE(n, "Max", early, zero)));
-    return NODE(n, "Where", NODE(n, "Less", place, zero), kept, own);
+    return NODE(n, "Where", rows ? column(n, is_early) : is_early, kept, own);
 }
 
 // (sequences, before): the last places of each sequence.
@@ -110,14 +112,14 @@ static value *place_before(const hashing *h, int64_t k) {
 }
 
 static value *segment_before(const hashing *h, int64_t k) {
-    return at_places(&h->s, h->n->in[SEGMENTS], h->past_segment, h->s.owner, place_before(h, k));
+    return at_places(&h->s, h->n->in[SEGMENTS], h->past_segment, h->s.owner, place_before(h, k), false);
 }
 
 // The id k places before each token, unless a boundary lies between: an end of a text, or another segment.
 static value *id_before(const hashing *h, int64_t k, value **crossed) {
     node *n = h->n;
     if (k == 0) return n->in[IDS];
-    value *id = at_places(&h->s, n->in[IDS], h->past, h->s.owner, place_before(h, k)), *ends[2];
+    value *id = at_places(&h->s, n->in[IDS], h->past, h->s.owner, place_before(h, k), false), *ends[2];
     int count = 0;
     if (node_in(n, EOS) && node_int(n, "reset_on_eos", 0)) ends[count++] = NODE(n, "Equal", id, h->other);
     if (node_in(n, SEGMENTS))
@@ -151,7 +153,7 @@ static value *captured_states(const hashing *h) {
     value *sizes = JOINED(n, count, one_int(n, room), one_int(n, width));
     value *owner = NODE(n, "Unsqueeze", counted(n, count), insert_ints(n, (int64_t[]){1, 2}, 2));
     owner = NODE(n, "Expand", owner, sizes), place = NODE(n, "Expand", place, sizes);
-    value *ids = at_places(&h->s, n->in[IDS], h->past, owner, place);
+    value *ids = at_places(&h->s, n->in[IDS], h->past, owner, place, false);
     if (!node_in(n, CAPTURED)) return ids; // room for none
     value *limit = NODE(n, "Min", cast_to(n, n->in[CAPTURED], DT_I64), h->s.lengths);
     value *used =
@@ -163,8 +165,74 @@ static void varlen_ngram_hash_mapping(node *n) {
     hashing h = hashing_of(n);
     value *owner, *places = last_places(&h.s, &owner);
     if (node_out(n, 3)) give_output(n, 3, captured_states(&h));
-    if (node_out(n, 2)) give_output(n, 2, at_places(&h.s, n->in[SEGMENTS], h.past_segment, owner, places));
-    if (node_out(n, 1)) give_output(n, 1, at_places(&h.s, n->in[IDS], h.past, owner, places));
+    if (node_out(n, 2))
+        give_output(n, 2, at_places(&h.s, n->in[SEGMENTS], h.past_segment, owner, places, false));
+    if (node_out(n, 1)) give_output(n, 1, at_places(&h.s, n->in[IDS], h.past, owner, places, false));
     give_output(n, 0, hashes_of(&h));
 }
 MICROSOFT_OP(VarlenNGramHashMapping, varlen_ngram_hash_mapping);
+
+// ---- VarlenCausalConvWithState: input (tokens, channels), weights (channels, 1, K), cumulative lengths, bias, initial_state
+// (sequences, channels, (K - 1) * dilation), capture_count
+//
+//   y[t] = activation(bias + sum over j < K of w[j] * x[t - (K - 1 - j) * dilation])
+
+static value *convolved(const sequences *s, value *x, value *past, int64_t taps, int64_t dilation) {
+    node *n = s->n;
+    value *w = cast_to(n, n->in[1], DT_F32), *y = node_in(n, 3) ? cast_to(n, n->in[3], DT_F32) : NULL;
+    for (int64_t j = 0; j < taps; j++) {
+        value *place = NODE(n, "Sub", s->place, number(n, (taps - 1 - j) * dilation));
+        value *tap = NODE(n, "Gather", w, number(n, j));
+        tap = NODE(n, "Squeeze", with_int(tap, "axis", 2), one_int(n, 1));
+        value *term = NODE(
+            n, "Mul", cast_to(n, at_places(s, x, j == taps - 1 ? NULL : past, s->owner, place, true), DT_F32),
+            tap);
+        y = y ? NODE(n, "Add", y, term) : term;
+    }
+    return y;
+}
+
+static value *conv_activated(node *n, value *y) {
+    const char *name = node_string(n, "activation", "none");
+    if (strcmp(name, "none") == 0) return y;
+    if (strcmp(name, "silu") != 0 && strcmp(name, "swish") != 0)
+        infer_error(n, "attribute activation is '%s'; it must be none, silu or swish", name);
+    return with_float(NODE(n, "Swish", y), "alpha", 1);
+}
+
+// (sequences, room, channels): the first tokens of each sequence, as many as are to be captured; zeros behind them.
+static value *captured_tokens(const sequences *s, value *x, int64_t room) {
+    node *n = s->n;
+    value *token = counted(n, one_int(n, room)), *count = shape_part(n, s->starts, 0, 1);
+    value *sizes = JOINED(n, count, one_int(n, room));
+    value *owner = NODE(n, "Expand", column(n, counted(n, count)), sizes);
+    value *rows = at_places(s, x, NULL, owner, NODE(n, "Expand", token, sizes), true);
+    value *limit = node_in(n, 5) ? NODE(n, "Min", cast_to(n, n->in[5], DT_I64), s->lengths) : s->lengths;
+    value *used = NODE(n, "Less", token, column(n, limit));
+    return NODE(n, "Where", column(n, used), rows, number_like(n, 0, 0));
+}
+
+static void varlen_causal_conv(node *n) {
+    const type *w = infer_in(n, 1);
+    int64_t dilation = node_int(n, "dilation", 1), room = node_int(n, "state_update_capacity", 0);
+    if (w->rank != 3 || !dim_is_const(w->dims[2]))
+        infer_error(n, "the weights have rank %d; they must have rank 3 and a constant number of taps",
+                    w->rank);
+    if (dilation < 1 || room < 0 || room > 8 || (room > 0) != (node_in(n, 5) != NULL))
+        infer_error(
+            n, "attributes dilation and state_update_capacity are %lld and %lld, and capture_count is %s",
+            (long long)dilation, (long long)room, node_in(n, 5) ? "given" : "missing");
+    int64_t taps = dim_value(w->dims[2]), before = (taps - 1) * dilation;
+    sequences s = sequences_at(n, n->in[0], 2, before);
+    value *state = transposed(n, n->in[4], 3, (int64_t[]){0, 2, 1}), *past = NULL, *final = NULL, *owner;
+    if (before) {
+        past = NODE(n, "Reshape", state, JOINED(n, one_int(n, -1), shape_part(n, n->in[0], 1, 2)));
+        value *place = last_places(&s, &owner);
+        final = transposed(n, at_places(&s, n->in[0], past, owner, place, true), 3, (int64_t[]){0, 2, 1});
+    }
+    value *y = conv_activated(n, convolved(&s, n->in[0], past, taps, dilation));
+    if (node_out(n, 2)) give_output(n, 2, captured_tokens(&s, n->in[0], room));
+    if (node_out(n, 1)) give_output(n, 1, final ? final : n->in[4]);
+    give_output(n, 0, narrowed(n, y, infer_in(n, 0)->elem));
+}
+MICROSOFT_OP(VarlenCausalConvWithState, varlen_causal_conv);
