@@ -1,6 +1,7 @@
 // The operators of this build as text; or, in Markdown, all operators of the standard, with those of this
 // build marked.
 #include "compiler/cli/command.h"
+#include "ir/graph/absent.h"
 #include "ir/graph/op.h"
 #include <string.h>
 
@@ -54,7 +55,7 @@ static const char introduction[] =
     "this build does not support for an operator are refused in the same way. *floats* are float16,\n"
     "bfloat16, float and double; *ints* are int8 to int64 and uint8 to uint64; *float8* are e4m3fn,\n"
     "e4m3fnuz, e5m2 and e5m2fnuz; *complex* are complex64 and complex128; *containers* are sequences,\n"
-    "optionals, maps and sparse tensors.\n";
+    "optionals and maps. A sparse tensor is a dense one here: callers pass all its elements.\n";
 
 static void add_types(text *t, uint64_t types) {
     uint64_t tensors = types & UINT64_C(0xffffffff);
@@ -85,6 +86,17 @@ static void add_row(text *t, const schema_op *s) {
     text_add(t, " |\n");
 }
 
+static void add_absent(text *t, const char *domain) {
+    const char *start = "\nOn purpose not supported:\n\n";
+    for (int i = 0; i < schema_count(); i++) {
+        const schema_op *s = schema_at(i);
+        const char *hint = strcmp(s->domain, domain) == 0 ? absent_hint(domain, s->name) : NULL;
+        if (!hint || is_supported(op_find(domain, s->name))) continue;
+        text_printf(t, "%s- %s: %s\n", start, s->name, hint);
+        start = "";
+    }
+}
+
 static void add_domain(text *t, const char *domain) {
     int have = 0, all = 0;
     for (int i = 0; i < schema_count(); i++) {
@@ -98,6 +110,7 @@ static void add_domain(text *t, const char *domain) {
     text_add(t, "| operator | supported | versions | element types |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < schema_count(); i++)
         if (strcmp(schema_at(i)->domain, domain) == 0) add_row(t, schema_at(i));
+    add_absent(t, domain);
 }
 
 // Operators from other tools than the standard.

@@ -1,6 +1,7 @@
 // Imports a NodeProto: checks it against the version of its operator in the file, adds default attributes,
 // and upgrades it to the newest version.
 #include "compiler/import/impl.h"
+#include "ir/graph/absent.h"
 #include <limits.h>
 #include <strings.h>
 
@@ -43,22 +44,11 @@ static void note_missing(importer *im, const loc *at, const char *domain, const 
     m->count++;
 }
 
-// Nodes whose attributes are code that a vendor's tool compiled for its device.
-static bool is_compiled(const char *name) {
-    static const char *const names[] = {"com.microsoft.EPContext", "com.microsoft.Snpe"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return false;
-}
-
 void report_missing(importer *im) {
     for (int i = 0; i < im->missing.n; i++) {
         const missing_op *m = im->missing.slots[i].value;
-        if (is_compiled(m->name))
-            diag_hint(
-                im->diag,
-                "such a node holds code that was compiled for one vendor's device; the model that it was "
-                "compiled from is the portable file");
+        const char *hint = *m->domain ? absent_hint(m->domain, m->name + strlen(m->domain) + 1) : NULL;
+        if (hint) diag_hint(im->diag, "%s", hint);
         if (*m->domain && !schema_newest_opset(m->domain))
             diag_hint(im->diag,
                       "a function of the model may define it, or a C function compute it: --custom-op "
