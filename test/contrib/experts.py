@@ -54,7 +54,8 @@ def gated(attributes, dice):
 
 @op("MoE")
 def moe(dice):
-    tokens, hidden, inner, count = pick(dice, (5,), (1,), (2, 3), (1, 1)), pick(dice, 4, 16, 33), pick(dice, 8, 17), pick(dice, 3, 4, 8)
+    tokens = pick(dice, (5,), (1,), (2, 3), (1, 1), (40,), (2, 60))
+    hidden, inner, count = pick(dice, 4, 16, 33), pick(dice, 8, 17), pick(dice, 3, 4, 8)
     attributes = drawn_options(dice)
     gate = gated(attributes, dice)
     width = inner * (2 if attributes.get("swiglu_fusion") else 1)
@@ -89,7 +90,8 @@ def quantised(dice, bits, block, count, columns, rows, dtype):
 
 @op("QMoE")
 def qmoe(dice):
-    tokens, count, dtype = pick(dice, (5,), (1,), (2, 3), (1, 1)), pick(dice, 3, 4, 8), pick(dice, np.float32, np.float32, np.float16)
+    tokens = pick(dice, (5,), (1,), (2, 3), (1, 1), (40,))
+    count, dtype = pick(dice, 3, 4, 8), pick(dice, np.float32, np.float32, np.float16)
     hidden, inner, block, bits = pick(dice, 32, 64), pick(dice, 32, 96), pick(dice, None, 16, 32), pick(dice, 2, 4, 4, 8)
     attributes = drawn_options(dice)
     gate = gated(attributes, dice)
