@@ -1,5 +1,6 @@
 // Building graphs of standard operators in place of a node: thin forms of what ir/graph/op.h offers.
 #include "ir/ops/decompose.h"
+#include <math.h>
 #include <string.h>
 
 value *insert_node(node *n, const char *op, size_t nin, value *const *in) {
@@ -44,6 +45,8 @@ value *cast_to(node *n, value *v, dtype t) {
     return with_int(NODE(n, "Cast", v), "to", t);
 }
 
+value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
+
 value *number_like(node *n, double x, int i) { return insert_scalar(n, infer_in(n, i)->elem, x); }
 
 value *transposed(node *n, value *v, int rank, const int64_t *order) {
@@ -55,7 +58,7 @@ value *reshaped(node *n, value *v, int rank, const int64_t *sizes) {
 }
 
 value *sliced(node *n, value *v, int64_t axis, int64_t from, int64_t to) {
-    return NODE(n, "Slice", v, insert_ints(n, &from, 1), insert_ints(n, &to, 1), insert_ints(n, &axis, 1));
+    return NODE(n, "Slice", v, one_int(n, from), one_int(n, to), one_int(n, axis));
 }
 
 void give_output(node *n, int i, value *v) {
@@ -120,4 +123,25 @@ value *insert_floats(node *n, const float *v, int count) {
     constant *c = constant_new(n->graph->module->arena, DT_F32, 1, (const int64_t[]){count});
     for (int i = 0; i < count; i++) dtype_store_float(DT_F32, (void *)c->data, i, v[i], true);
     return value_constant(n->graph, NULL, c);
+}
+
+static value *slice_between(node *n, value *v, value *from, value *to) {
+    return NODE(n, "Slice", v, from, to, one_int(n, 1));
+}
+
+// banned[b, i] = ids[b, i .. i + size - 2] are the last size - 1 ids; then scores[b, ids[b, i + size - 1]] = least
+value *without_repeated_ngrams(node *n, value *scores, value *ids, int64_t size, value *least) {
+    value *zero = one_int(n, 0), *one_less = one_int(n, size - 1);
+    value *count = NODE(n, "Max", NODE(n, "Sub", shape_part(n, ids, 1, 2), one_less), zero), *banned = NULL;
+    for (int64_t j = 0; j < size - 1; j++) {
+        value *from = one_int(n, j);
+        value *equal = NODE(n, "Equal", slice_between(n, ids, from, NODE(n, "Add", from, count)),
+                            sliced(n, ids, 1, j - (size - 1), j == size - 2 ? INT64_MAX : j - (size - 2)));
+        banned = banned ? NODE(n, "And", banned, equal) : equal;
+    }
+    value *tokens = slice_between(n, ids, one_less, NODE(n, "Add", one_less, count)), *bounds;
+    if (banned) bounds = NODE(n, "Where", banned, least, insert_scalar(n, DT_F32, INFINITY));
+    else bounds = NODE(n, "Expand", least, shape_part(n, tokens, 0, INT64_MAX));
+    value *y = with_int(NODE(n, "ScatterElements", scores, tokens, bounds), "axis", 1);
+    return with_string(y, "reduction", "min");
 }

@@ -23,6 +23,7 @@ value *with_attr_of(value *v, const node *n, const char *name);
 value *output_of(value *v, int i);
 
 value *cast_to(node *n, value *v, dtype t);   // v itself when n's input v already has that type
+value *one_int(node *n, int64_t i);           // a constant int64[1]
 value *number_like(node *n, double x, int i); // a scalar of the element type of n's input i
 value *transposed(node *n, value *v, int rank, const int64_t *order);
 // v with these sizes; 0 copies the size of v at the same place, one may be -1.
@@ -44,6 +45,8 @@ value *as_shape_of(node *n, value *v, value *x);   // v with the sizes of x
 value *swapped_last(node *n, value *v, int rank);  // the last two axes in the other order
 value *channels_moved(node *n, value *v, int rank, bool last_to_second); // false: axis 1 becomes the last
 value *insert_floats(node *n, const float *v, int count);                // a constant float[count]
+// scores (rows, vocabulary) of floats, with `least` for tokens that would repeat `size` of the ids (rows, length).
+value *without_repeated_ngrams(node *n, value *scores, value *ids, int64_t size, value *least);
 
 // v takes the place of n's output i, if that is wanted.
 void give_output(node *n, int i, value *v);

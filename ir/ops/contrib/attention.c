@@ -11,8 +11,6 @@ value *axis_size(node *n, const value *v, int axis) {
     return with_int(with_int(NODE(n, "Shape", (value *)v), "start", axis), "end", axis + 1);
 }
 
-value *one_int(node *n, int64_t x) { return insert_ints(n, &x, 1); }
-
 value *as_int64(node *n, value *v) { return NODE(n, "Reshape", cast_to(n, v, DT_I64), one_int(n, -1)); }
 
 value *as_scalar(node *n, value *v) { return NODE(n, "Reshape", v, insert_ints(n, NULL, 0)); }

@@ -15,7 +15,6 @@ value *attention_of(node *n, const attention_parts *p, int64_t heads, int64_t kv
 
 value *axis_size(node *n, const value *v, int axis); // int64[1]
 value *as_int64(node *n, value *v);       // a small integer input, as int64[its number of elements]
-value *one_int(node *n, int64_t x);       // int64[1]
 value *as_scalar(node *n, value *v);      // of one element
 value *numbers_to(node *n, value *count); // 0 .. count - 1; count: int64[1]
 // Consecutive parts of v along the axis; sizes: int64[count].

@@ -3,8 +3,6 @@
 #include <float.h>
 #include <string.h>
 
-static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
-
 static void grid_sample(node *n) {
     const char *mode = node_string(n, "mode", "bilinear");
     if (infer_rank(n, 0) != 4) infer_error(n, "X has rank %d, but must have rank 4", infer_rank(n, 0));

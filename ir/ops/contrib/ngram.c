@@ -2,33 +2,17 @@
 #include "ir/ops/decompose.h"
 #include <math.h>
 
-static value *one_int(node *n, int64_t i) { return insert_ints(n, &i, 1); }
-
 static value *slice(node *n, value *v, int64_t axis, value *from, value *to) {
     return NODE(n, "Slice", v, from, to, one_int(n, axis));
 }
 
 // ---- NGramRepeatBlock: input_ids (batch, length), scores (batch, vocabulary)
 
-// banned[b, i] = ids[b, i .. i + size - 2] are the last size - 1 ids; then scores[b, ids[b, i + size - 1]] = -inf
 static void ngram_repeat_block(node *n) {
     int64_t size = node_int(n, "ngram_size", 0);
     if (size < 1) infer_error(n, "attribute ngram_size is %lld, but must be positive", (long long)size);
-    value *ids = n->in[0], *zero = one_int(n, 0), *banned = NULL;
-    value *count = NODE(n, "Max", NODE(n, "Sub", shape_part(n, ids, 1, 2), one_int(n, size - 1)), zero);
-    for (int64_t j = 0; j < size - 1; j++) {
-        value *from = one_int(n, j), *place = one_int(n, j - (size - 1));
-        value *to = j == size - 2 ? one_int(n, INT64_MAX) : one_int(n, j - (size - 2));
-        value *equal = NODE(n, "Equal", slice(n, ids, 1, from, NODE(n, "Add", from, count)),
-                            slice(n, ids, 1, place, to));
-        banned = banned ? NODE(n, "And", banned, equal) : equal;
-    }
-    value *last = one_int(n, size - 1), *tokens = slice(n, ids, 1, last, NODE(n, "Add", last, count));
-    value *never = insert_scalar(n, DT_F32, -INFINITY), *ever = insert_scalar(n, DT_F32, INFINITY), *bounds;
-    if (banned) bounds = NODE(n, "Where", banned, never, ever);
-    else bounds = NODE(n, "Expand", never, shape_part(n, tokens, 0, INT64_MAX));
-    value *y = with_int(NODE(n, "ScatterElements", n->in[1], tokens, bounds), "axis", 1);
-    give_output(n, 0, with_string(y, "reduction", "min"));
+    give_output(n, 0,
+                without_repeated_ngrams(n, n->in[1], n->in[0], size, insert_scalar(n, DT_F32, -INFINITY)));
 }
 MICROSOFT_OP(NGramRepeatBlock, ngram_repeat_block);
 
