@@ -358,6 +358,8 @@ OP(nchwc_GlobalAveragePool)
 OP(nchwc_Upsample)
 
 // com.microsoft: text generation.
+OP(microsoft_GreedySearch)
+OP(microsoft_Sampling)
 
 // com.microsoft: others.
 OP(microsoft_ExpandDims)
