@@ -358,8 +358,10 @@ OP(nchwc_GlobalAveragePool)
 OP(nchwc_Upsample)
 
 // com.microsoft: text generation.
+OP(microsoft_BeamSearch)
 OP(microsoft_GreedySearch)
 OP(microsoft_Sampling)
+OP(microsoft_WhisperBeamSearch)
 
 // com.microsoft: others.
 OP(microsoft_ExpandDims)

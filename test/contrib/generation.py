@@ -1,4 +1,4 @@
-"""Text generation: GreedySearch and Sampling with small random decoders."""
+"""Text generation: GreedySearch, BeamSearch, Sampling and WhisperBeamSearch with small random decoders."""
 import numpy as np
 from contrib_build import Case, floats, maybe, numbers, op, pick
 from onnx import TensorProto, helper, numpy_helper
@@ -243,8 +243,8 @@ def sampling_case(dice):
     if dice.random() < 0.4:
         presence, case.inputs[3] = numbers(dice, 0, 2, len(ids), vocabulary, dtype=np.int32), None
         chosen["presence_penalty"] = pick(dice, 0.0, 2.0, -1.5)
-    if attributes.get("no_repeat_ngram_size") == 1:  # until all tokens are equally impossible
-        chosen["no_repeat_ngram_size"] = 2
+    if attributes.get("no_repeat_ngram_size") in (1, 2):  # which may leave no token
+        chosen["no_repeat_ngram_size"] = 3
     attributes.update(chosen)
     asked.update(chosen)
     if presence is not None:
@@ -259,3 +259,223 @@ def sampling_case(dice):
 
 def vocabulary_of(case):
     return case.asked.attributes["decoder"].output[0].type.tensor_type.shape.dim[2].dim_value
+
+
+# ---- Encoders and decoders like T5's
+class Shape:
+    """Sizes of an encoder and its decoder."""
+
+    def __init__(self, dice, vocabulary):
+        self.vocabulary, self.layers, self.heads, self.size = vocabulary, pick(dice, 1, 1, 2), pick(dice, 1, 2), pick(dice, 2, 4)
+        self.width = self.heads * self.size
+
+    def caches(self, kind, name, length):
+        return [info(f"{kind}_{part}_{name}_{i}", ["batch", self.heads, length, self.size])
+                for i in range(self.layers) for part in ("key", "value")]
+
+
+def project(net, x, shape, to=None):
+    heads = net.op("Reshape", net.op("MatMul", x, net.weight(shape.width, shape.width)), net.ints(0, 0, shape.heads, shape.size))
+    return net.op("Transpose", heads, perm=[0, 2, 1, 3], to=to)
+
+
+def encode(net, x, shape, mask):
+    """The hidden states, from x (B, S, width)."""
+    bias = net.bias(net.masked(mask)) if mask else None
+    q, k, v = (project(net, x, shape) for _ in range(3))
+    y = net.merged(net.attention(q, k, v, shape.size, bias), shape.width)
+    return net.op("Add", x, y)
+
+
+def cross_caches(net, hidden, shape):
+    for i in range(shape.layers):
+        project(net, hidden, shape, f"present_key_cross_{i}")
+        project(net, hidden, shape, f"present_value_cross_{i}")
+
+
+def decode(net, ids, shape, mask, past, cross):
+    """logits and present_*_self of the tokens ids; past, cross: prefixes of names; past None: there are none."""
+    x = net.op("Gather", net.weight(shape.vocabulary, shape.width, scale=1.5), ids)
+    first = net.size(f"{past}_key_self_0", 2) if past else net.ints(0)
+    count = net.size(ids, 1)
+    places = net.op("Range", net.op("Squeeze", first), net.op("Squeeze", net.op("Add", first, count)), net.hold(np.int64(1)))
+    x = net.op("Add", x, net.op("Gather", net.weight(64, shape.width, scale=0.7), places))
+    causal = net.bias(net.causal(count, first))
+    for i in range(shape.layers):
+        q, k, v = (project(net, x, shape) for _ in range(3))
+        k = net.op("Concat", f"{past}_key_self_{i}", k, axis=2, to=f"present_key_self_{i}") if past else net.op(
+            "Identity", k, to=f"present_key_self_{i}")
+        v = net.op("Concat", f"{past}_value_self_{i}", v, axis=2, to=f"present_value_self_{i}") if past else net.op(
+            "Identity", v, to=f"present_value_self_{i}")
+        x = net.op("Add", x, net.merged(net.attention(q, k, v, shape.size, causal), shape.width))
+        bias = net.bias(net.masked(mask)) if mask else None
+        y = net.attention(project(net, x, shape), f"{cross}_key_cross_{i}", f"{cross}_value_cross_{i}", shape.size, bias)
+        x = net.op("Add", x, net.op("MatMul", net.merged(y, shape.width), net.weight(shape.width, shape.width)))
+    net.op("MatMul", x, net.weight(shape.width, shape.vocabulary, scale=1.2 * shape.width ** -0.5), to="logits")
+
+
+def t5_encoder(dice, shape, with_start):
+    net = Network(dice, "e")
+    x = net.op("Gather", net.weight(shape.vocabulary, shape.width, scale=1.5), "encoder_input_ids")
+    hidden = encode(net, x, shape, "encoder_attention_mask")
+    inputs = [info("encoder_input_ids", ["batch", "length"], INTS), info("encoder_attention_mask", ["batch", "length"], INTS)]
+    cross_caches(net, hidden, shape)
+    cross = shape.caches("present", "cross", "length")
+    if not with_start:
+        return net.graph("encoder", inputs, cross)
+    net.op("Identity", hidden, to="encoder_hidden_states")
+    decode(net, "decoder_input_ids", shape, "encoder_attention_mask", None, "present")
+    outputs = [info("logits", ["batch", 1, shape.vocabulary]), info("encoder_hidden_states", ["batch", "length", shape.width]),
+               *shape.caches("present", "self", 1), *cross]
+    return net.graph("encoder", [*inputs, info("decoder_input_ids", ["batch", 1], INTS)], outputs)
+
+
+def t5_decoder(dice, shape, with_states, whole):
+    """whole: the decoder gets all tokens, and takes the last one."""
+    net = Network(dice, "d")
+    ids = net.op("Slice", "input_ids", net.ints(-1), net.ints(2 ** 31), net.ints(1)) if whole else "input_ids"
+    decode(net, ids, shape, "encoder_attention_mask", "past", "past")
+    inputs = [info("input_ids", ["batch", "tokens" if whole else 1], INTS), info("encoder_attention_mask", ["batch", "length"], INTS)]
+    if with_states:
+        inputs.append(info("encoder_hidden_states", ["batch", "length", shape.width]))
+    inputs += [*shape.caches("past", "self", "past"), *shape.caches("past", "cross", "length")]
+    return net.graph("decoder", inputs, [info("logits", ["batch", 1, shape.vocabulary]), *shape.caches("present", "self", "total")])
+
+
+def whisper_encoder(dice, shape, features, length):
+    """length: of the decoder's first tokens."""
+    net = Network(dice, "e")
+    x = net.op("MatMul", net.op("Transpose", "encoder_input_ids", perm=[0, 2, 1]), net.weight(features, shape.width))
+    net.op("Identity", encode(net, x, shape, None), to="encoder_hidden_states")
+    cross_caches(net, "encoder_hidden_states", shape)
+    decode(net, "decoder_input_ids", shape, None, None, "present")
+    outputs = [info("logits", ["batch", length, shape.vocabulary]), info("encoder_hidden_states", ["batch", "frames", shape.width]),
+               *shape.caches("present", "self", length), *shape.caches("present", "cross", "frames")]
+    return net.graph("encoder", [info("encoder_input_ids", ["batch", features, "frames"]),
+                                 info("decoder_input_ids", ["batch", length], INTS)], outputs)
+
+
+def whisper_decoder(dice, shape, with_states, whole):
+    net = Network(dice, "d")
+    ids = net.op("Slice", "input_ids", net.ints(-1), net.ints(2 ** 31), net.ints(1)) if whole else "input_ids"
+    decode(net, ids, shape, None, "past", "past")
+    inputs = [info("input_ids", ["batch", "tokens" if whole else 1], INTS)]
+    if with_states:
+        inputs.append(info("encoder_hidden_states", ["batch", "frames", shape.width]))
+    inputs += [*shape.caches("past", "self", "past"), *shape.caches("past", "cross", "frames")]
+    return net.graph("decoder", inputs, [info("logits", ["batch", 1, shape.vocabulary]), *shape.caches("present", "self", "total")])
+
+
+# ---- Beam search
+def search_inputs(dice, ids, vocabulary, start, checks):
+    """checks: False if the encoder gives the first logits, which ONNX Runtime does not take if they are the only ones."""
+    longest, beams = start + pick(dice, 1 if checks else 3, 2, 5, 9), pick(dice, 1, 2, 3, 4)
+    return [ids, one(longest), maybe(dice, one(int(dice.integers(0, longest)))), one(beams),
+            one(int(dice.integers(1, beams + 1))), maybe(dice, one(pick(dice, 1.0, 0.0, 0.7, 2.0, -1.0), np.float32)),
+            maybe(dice, one(pick(dice, 1.0, 1.3, 0.8), np.float32)), maybe(dice, vocabulary_mask(dice, vocabulary), 0.3),
+            maybe(dice, vocabulary_mask(dice, len(ids), vocabulary), 0.3),
+            maybe(dice, numbers(dice, 0, 2, *ids.shape, dtype=np.int32), 0.3)]
+
+
+def steps_of(scores, inputs, attributes, start, continues):
+    """How many of the steps in `scores` took place, by the search that they tell of; continues: the first never ends it."""
+    beams, early = int(inputs[3][0]), attributes.get("early_stopping", 0) == 1
+    penalty = float(inputs[5][0]) if inputs[5] is not None else 1.0
+    steps, batch, _, vocabulary = scores.shape
+    worst = [[] for _ in range(batch)]
+    done = [False] * batch
+    for step in range(steps):
+        flat = scores[step].reshape(batch, -1)
+        best = np.argsort(-flat, axis=1, kind="stable")[:, :2 * beams]
+        values = np.take_along_axis(flat, best, 1).reshape(-1)
+        length = float(start + step) ** penalty
+        for b in range(batch):
+            if done[b]:
+                continue
+            for place in best[b, :beams]:
+                if place % vocabulary == attributes["eos_token_id"]:
+                    worst[b] = sorted(worst[b] + [flat[b, place] / length], reverse=True)[:beams]
+            top = values[b * beams:(b + 2) * beams].max() / length
+            done[b] = len(worst[b]) == beams and (early or not worst[b][-1] < top)
+        if all(done) and (step or not continues):
+            return step + 1
+    return steps
+
+
+def without_rest(outputs, case, start, continues):
+    """Scores of steps that did not take place are zeros; ONNX Runtime returns what was in memory."""
+    if outputs[-1].ndim == 4:
+        outputs[-1][steps_of(outputs[-1], case.inputs, case.attributes, start, continues):] = 0
+    return outputs
+
+
+def t5_attributes(dice, vocabulary, eos, pad):
+    shape, with_start = Shape(dice, vocabulary), dice.random() < 0.5
+    with_states = with_start and dice.random() < 0.5
+    graphs = {"encoder": t5_encoder(dice, shape, with_start),
+              "decoder": t5_decoder(dice, shape, with_states, dice.random() < 0.3)}
+    attributes = {"eos_token_id": eos, "pad_token_id": pad, "model_type": 1,
+                  "decoder_start_token_id": pick(dice, pad, int(dice.integers(vocabulary)))}
+    if dice.random() < 0.4:
+        attributes["no_repeat_ngram_size"] = int(dice.integers(0, 4))
+    return attributes, with_vocabulary(dice, attributes, vocabulary, graphs), not with_start
+
+
+SEARCH_DEFAULTS = ((2, one(0)), (5, one(1.0, np.float32)))
+
+
+@op("BeamSearch", count=40)
+def beam_search(dice):
+    vocabulary = pick(dice, 3, 5, 8, 16)
+    eos = int(dice.integers(vocabulary))
+    pad = pick(dice, eos, int(dice.integers(vocabulary)))
+    ids = prompt(dice, vocabulary, pad)
+    if dice.random() < 0.5:
+        (attributes, asked), checks, start = gpt_attributes(dice, vocabulary, eos, pad), True, ids.shape[1]
+    else:
+        attributes, asked, checks = t5_attributes(dice, vocabulary, eos, pad)
+        start = 1
+    early = int(dice.integers(2))
+    for each in (attributes, asked):
+        each["early_stopping"] = early
+    case = Case(search_inputs(dice, ids, vocabulary, start, checks), attributes, pick(dice, 1, 2, 3, ["y0", "", "y2"]),
+                constants=drawn(dice, 10), unwritten=pad)
+    case.asked = asked_case(case, asked, SEARCH_DEFAULTS)
+    case.corrected = lambda outputs: without_rest(outputs, case, start, not checks)
+    return case
+
+
+@op("WhisperBeamSearch")
+def whisper_beam_search(dice):
+    vocabulary = pick(dice, 12, 12, 16, 70)
+    eos, batch, length, features = int(dice.integers(1, 5)), pick(dice, 1, 2, 3), pick(dice, 1, 2, 4), pick(dice, 2, 3)
+    pad, start, shape = pick(dice, eos, int(dice.integers(5))), int(dice.integers(vocabulary)), Shape(dice, vocabulary)
+    forced = numbers(dice, 0, vocabulary, batch, length, dtype=np.int32)
+    if length == 1 and dice.random() < 0.5:
+        forced = None
+    attributes = {"eos_token_id": eos, "pad_token_id": pad, "early_stopping": int(dice.integers(2)), "decoder_start_token_id": start}
+    if dice.random() < 0.4:
+        attributes["no_repeat_ngram_size"] = int(dice.integers(0, 4))
+    names = ("translate_token_id", "transcribe_token_id", "start_of_lm_token_id", "no_timestamps_token_id", "no_speech_token_id")
+    attributes.update({name: int(dice.integers(vocabulary)) for name in names if dice.random() < 0.7})
+    attributes["beginning_timestamp_token_id"] = int(dice.integers(6, 10))
+    graphs = {"encoder": whisper_encoder(dice, shape, features, length),
+              "decoder": whisper_decoder(dice, shape, dice.random() < 0.5, dice.random() < 0.3)}
+    asked = with_vocabulary(dice, attributes, vocabulary, graphs)
+    sound = floats(dice, batch, features, pick(dice, 1, 4, 7))
+    temperature = maybe(dice, one(pick(dice, 1.0, 0.5, 2.0, 0.0), np.float32))
+    inputs = [*search_inputs(dice, sound, vocabulary, length, False)[:9], None, forced,
+              maybe(dice, one(int(dice.random() < 0.8)), 0.7), None, None, temperature]
+    outputs = pick(dice, 1, 2, 3, ["y0", "", "y2"], ["y0", "", "y2", "", "y4"])
+    if len(outputs if isinstance(outputs, list) else []) == 5:  # ONNX Runtime returns zeros for y4: scores that nothing changed
+        for i in (2, 6, 7, 8, 11, 14):
+            inputs[i] = None
+        attributes["no_repeat_ngram_size"] = asked["no_repeat_ngram_size"] = 0
+        token = attributes["no_speech_token_id"] = asked["no_speech_token_id"] = int(dice.integers(vocabulary))
+    case = Case(inputs, attributes, outputs, constants=drawn(dice, 15), unwritten=pad)
+    case.asked = asked_case(case, asked, SEARCH_DEFAULTS)
+    if isinstance(outputs, list) and len(outputs) == 5:
+        case.corrected = lambda outputs: [*without_rest(outputs[:2], case, length, True), np.exp(outputs[1][0, :, 0, token])]
+    else:
+        case.corrected = lambda outputs: without_rest(outputs, case, length, True)
+    return case

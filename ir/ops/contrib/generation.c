@@ -273,6 +273,7 @@ value *processed_logits(const generation *g, node *at, value *scores, value *ids
     if (g->least) scores = without_early_end(g, at, scores, ids);
     if (g->temperature) scores = NODE(at, "Div", scores, g->temperature);
     if (g->presence) scores = NODE(at, "Sub", scores, g->presence);
+    if (g->processor) scores = with_timestamps(g, at, scores, ids);
     return scores;
 }
 

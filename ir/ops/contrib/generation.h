@@ -14,7 +14,8 @@ struct generation {
     value *most, *least;         // int64[1]: max_length; min_length or NULL
     // Options of the logits processors: scalars and masks, NULL if absent
     value *penalty, *mask, *first_mask, *temperature, *presence;
-    value *seed; // int64[1], for Sampling
+    value *processor; // int64[1]: 1 enables the timestamp rules; NULL: never
+    value *seed;      // int64[1], for Sampling
     // The decoder's inputs: `nfeeds` that `feeds` computes in each iteration, `npast` from the previous run's outputs, `nfixed`
     // that stay the same. batch_axis, length_axis: of the past.
     void (*feeds)(const generation *g, node *at, value *iteration, value *ids, value **in);
@@ -43,12 +44,19 @@ int64_t declared_size(const generation *g, const value *v, int axis); // a const
 // First runs return logits (batch, vocabulary) and set past, fixed and what `feeds` reads.
 // A decoder like GPT-2's, or init_decoder, on the prompt. attention: number of the node's input attention_mask.
 value *first_gpt_run(generation *g, int attention);
+// The encoder, and the decoder as well unless the encoder includes its first run. ids: the decoder's first tokens. mask: of
+// the encoder's tokens; NULL if the encoder has none.
+value *first_encoder_run(generation *g, value *mask, value *ids, bool *runs_decoder);
+value *mask_of_tokens(const generation *g, value *ids); // the encoder's mask: 0 for padding on the left
+value *start_ids(const generation *g);                  // decoder_start_token_id, (batch, 1)
 // A run of the decoder in the loop: logits (rows, vocabulary). ids: the rows so far. Replaces past.
 value *next_run(const generation *g, node *at, value *iteration, value *ids, value **past);
 // Carried ids with the length, along `axis`, that they have in this iteration.
 value *ids_so_far(const generation *g, node *at, value *iteration, value *ids, int axis);
 // Logits processors: the scores (rows, vocabulary) of the tokens that may follow `ids`. first: in the first run.
 value *processed_logits(const generation *g, node *at, value *scores, value *ids, bool first);
+value *with_timestamps(const generation *g, node *at, value *scores,
+                       value *ids); // Whisper's timestamp rules
 
 // A Loop that is built before n.
 typedef struct loop_builder {
