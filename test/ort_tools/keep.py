@@ -11,7 +11,7 @@ sys.path.append(os.path.join(HERE, "..", "exports"))
 from store import store  # noqa: E402
 
 KEPT = ("bert", "clip_text", "convolutions", "gpt2", "gpt2_cached", "recurrent", "t5_decoder", "vit", "whisper_decoder",
-        "llama-int4", "phi3-fp16", "qwen3-int8")
+        "llama-int4", "phi3-fp16", "qwen3-int8", "gpt2_beam", "t5_beam")
 
 
 def main():

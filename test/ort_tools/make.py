@@ -1,9 +1,10 @@
-"""Makes case folders: a network exported, what a recipe of tools makes of it, or a generative model of the builder.
+"""Makes case folders: a network exported, what a recipe of tools makes of it, a generative model of the builder, or a search.
 
 usage: make.py    lines from its input, each done in a process forked after the packages are imported and answered by its exit code:
     source NAME FOLDER                      see networks.py
     recipe NAME RECIPE SOURCE FOLDER        SOURCE: the folder of the former
     generative NAME PRECISION PROVIDER FOLDER [KEY=VALUE...]
+    search NAME FOLDER                      see search.py
 What the tools print goes to FOLDER.log.
 """
 import glob
@@ -23,6 +24,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import export  # noqa: E402
 import generative  # noqa: E402
 import networks  # noqa: E402
+import search  # noqa: E402
 import steps  # noqa: E402
 from judge import session_of, write  # noqa: E402
 
@@ -75,12 +77,34 @@ def generative_model(name, precision, provider, folder, *options):
         write(onnx.load(path), folder, sets, 5e-3 if precision == "fp16" else 1e-3)
 
 
-WHAT = {"source": source, "recipe": recipe, "generative": generative_model}
+def searching(inputs, batch, length, dice):
+    """Inputs of a model with a search; the tools fix the sizes of sounds."""
+    for i in inputs:
+        if i.type == "tensor(float)":
+            yield dice.normal(0, 1, (batch, 80, 3000))
+        elif i.name == "input_ids":
+            yield dice.integers(2, networks.VOCABULARY, (batch, length))
+        elif i.name == "decoder_input_ids":
+            yield dice.integers(2, networks.VOCABULARY, (batch, 3))
+        else:  # masks
+            shape = [networks.VOCABULARY] if len(i.shape) == 1 else [batch, length if i.name == "attention_mask" else networks.VOCABULARY]
+            yield np.ones(shape) if i.name == "attention_mask" else dice.random(shape) < 0.9
+
+
+def search_model(name, folder):
+    with tempfile.TemporaryDirectory() as made:
+        path, dice = search.make(name, made), np.random.default_rng(1)
+        inputs = session_of(path).get_inputs()
+        sets = [list(searching(inputs, *size, dice)) for size in ((2, 9), (1, 5))]
+        write(onnx.load(path), folder, sets, 1e-3)
+
+
+WHAT = {"source": source, "recipe": recipe, "generative": generative_model, "search": search_model}
 
 
 def forked(words):
     """The exit code of a child that does this line."""
-    folder = words[{"source": 2, "recipe": 4, "generative": 4}[words[0]]]
+    folder = words[{"source": 2, "recipe": 4, "generative": 4, "search": 2}[words[0]]]
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -2,7 +2,8 @@
 
 usage: stand_ins.py OUT
 
-The graphs are networks of test/ort_tools/networks.py in little, and models of the generative builder, which stay as they are.
+The graphs are networks of test/ort_tools/networks.py in little, and models of the generative builder and of search.py, which
+stay as they are.
 """
 import glob
 import json
@@ -35,6 +36,8 @@ RECIPES = {
     "llama-int4": ("", [""]),
     "phi3-fp16": ("", [""]),
     "qwen3-int8": ("", [""]),
+    "gpt2_beam": ("", [""]),
+    "t5_beam": ("", [""]),
 }
 HEADS, WIDE = 2, 32
 

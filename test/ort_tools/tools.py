@@ -1,5 +1,5 @@
 """Models made by real tools, compiled and compared with ONNX Runtime: its transformer optimiser, its quantisers, sessions that
-save what they optimised, and the builder of generative models.
+save what they optimised, the builder of generative models, and the converters that put a search around a model.
 
 usage: tools.py [--again] [--small] [--only PART,...] [--interpret] [--options "..."]      PART: a regular expression for NAME-RECIPE
 --small: the networks in little, of which test/ort_tools/keep.py keeps some for the default tests. Folders are kept in build/tools.
@@ -30,14 +30,15 @@ MORE = (("llama", "int4", "cpu", "int4_accuracy_level=4"), ("llama", "int4", "cp
 def listed():
     """(label, line for make.py without its folders) of everything; importing torch in a child keeps this process small."""
     code = ("import networks as n; print(*(f'{a} {r}' for a, all in n.RECIPES.items() for r in all), sep='\\n'); "
-            "print(*n.LANGUAGE_MODELS)")
+            "print(*n.LANGUAGE_MODELS); import search; print(*search.SEARCHES)")
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=HERE, capture_output=True, text=True, check=True)
-    *recipes, language = ran.stdout.splitlines()
+    *recipes, language, searches = ran.stdout.splitlines()
     for name, recipe in map(str.split, recipes):
         yield f"{name}-{recipe}", ["recipe", name, recipe]
     chosen = [(name, *p) for name in language.split() for p in PRECISIONS]
     for name, precision, provider, *options in [*chosen, *MORE]:
         yield "-".join((name, precision, *options)).replace("=", "_").replace("/", "_"), ["generative", name, precision, provider, *options]
+    yield from ((name, ["search", name]) for name in searches.split())
 
 
 class Maker:
@@ -67,6 +68,8 @@ class Maker:
         if kind == "generative":
             options = [w for w in rest if "=" in w]
             return folder, self.ask(folder, kind, name, *rest[:2], folder, *options)
+        if kind == "search":
+            return folder, self.ask(folder, kind, name, folder)
         given = os.path.join(self.out, name)
         why = self.ask(given, "source", name, given)
         return folder, why or self.ask(folder, kind, name, *rest, given, folder)
