@@ -25,15 +25,15 @@ static void window_lower(lowering *l, node *n, double a0, double a1, double a2) 
     kernel *k;
     expr *index;
     stage *s = pointwise_stage(l, n, out, &k, &index);
-    dtype t = out->dtype == DT_F64 ? DT_F64 : DT_F32;
+    dtype t = dtype_is_float(out->dtype) && out->dtype != DT_F64 ? DT_F32 : DT_F64;
     dim *points = node_int(n, "periodic", 1) ? size[0] : dim_addk(size[0], -1);
     expr *turn = x_div(k, x_float(k, t, 6.28318530717958647692), x_cast(k, x_dim(k, points), t, false));
     expr *angle = x_mul(k, x_cast(k, index, t, false), turn);
     expr *once = x_mul(k, x_float(k, t, a1), x_un(k, X_COS, angle));
     expr *twice = x_mul(k, x_float(k, t, a2), x_un(k, X_COS, x_mul(k, x_float(k, t, 2), angle)));
-    expr *sum = x_sub(k, x_float(k, t, a0), once);
-    if (a2 != 0) sum = x_add(k, sum, twice);
-    stage_write(k, s, out, &index, x_cast(k, sum, out->dtype, false));
+    // In this order the peak, 0.08 + 0.5 + 0.42, is 1, also as an integer.
+    expr *waves = a2 != 0 ? x_sub(k, twice, once) : x_un(k, X_NEG, once);
+    stage_write(k, s, out, &index, x_cast(k, x_add(k, waves, x_float(k, t, a0)), out->dtype, false));
 }
 
 #define WINDOW(op, a0, a1, a2)                                                                               \
