@@ -241,6 +241,10 @@ static void qlinear_matmul_lower(lowering *l, node *n) {
     kernel *k = p.k;
     expr *a = quant_centre(k, product_read_a(&p), za ? product_param_a(&p, za) : NULL);
     expr *b = quant_centre(k, product_read_b(&p), zb ? product_param_b(&p, zb) : NULL);
+    if (a->dtype != b->dtype) { // one of them is a float8
+        a = x_cast(k, a, DT_F32, false);
+        b = x_cast(k, b, DT_F32, false);
+    }
     expr *sum = stage_reduce(k, p.s, RED_SUM, x_mul(k, a, b));
     expr *sa = product_param_a(&p, lower_in(l, n, 1)), *sb = product_param_b(&p, lower_in(l, n, 4));
     expr *sy = product_param_a(&p, lower_in(l, n, 6)), *z = zy ? product_param_a(&p, zy) : NULL;
