@@ -421,6 +421,7 @@ void import_node(importer *im, scope *s, loc *at, const Onnx__NodeProto *n) {
         return;
     }
     node *made = node_new(s->graph, NULL, m.op, at, nin, in);
+    made->given = true;
     made->doc = n->doc_string;
     for (int i = 0; i < attrs.n; i++) add_attr(made, attrs.at[i]);
     add_all_named_tensors(im, s, made);

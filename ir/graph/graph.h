@@ -113,6 +113,7 @@ struct node {
     const struct op_def *op;
     loc *loc;
     const char *doc; // NULL: none
+    bool given;      // by the model; types of other nodes may be wider than the standard's
     int nin, nout;
     value **in;  // NULL: omitted optional input; set by node_set_in only
     value **out; // NULL: optional output not wanted

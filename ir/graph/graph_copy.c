@@ -49,6 +49,7 @@ static attr copy_attr(copying *c, const attr *from, graph *g) {
 
 static node *copy_node(copying *c, const node *n, graph *g) {
     node *to = node_new(g, NULL, n->op, n->loc, 0, NULL);
+    to->given = n->given;
     for (int i = 0; i < n->nin; i++) node_set_in(to, i, copied(c, n->in[i]));
     for (int i = 0; i < n->nattrs; i++) node_set_attr(to, copy_attr(c, &n->attrs[i], g));
     for (int i = 0; i < n->nout; i++) {

@@ -330,7 +330,7 @@ static void check_input(const node *n, const schema_version *s, int i, binding *
     const value *v = node_in(n, i);
     if (!p || !v) return;
     uint64_t allowed = allowed_types(s, p), bit = type_bit(&v->type);
-    if (!(allowed & bit))
+    if (n->given && !(allowed & bit))
         infer_error(n, "%s is %s; allowed: %s", label(n, false, i), kind_text(n, &v->type),
                     set_text(infer_arena(n), allowed));
     if (!binds(p)) return;
@@ -355,7 +355,7 @@ static void check_output(const node *n, const schema_version *s, int i, const bi
     const value *v = node_out(n, i);
     if (!p || !v) return;
     uint64_t allowed = allowed_types(s, p), bit = type_bit(&v->type);
-    if (!(allowed & bit))
+    if (n->given && !(allowed & bit))
         infer_error(n, "%s would be %s; allowed: %s", label(n, true, i), kind_text(n, &v->type),
                     set_text(infer_arena(n), allowed));
     if (!binds(p)) return;
