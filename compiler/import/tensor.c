@@ -53,7 +53,7 @@ static constant *new_constant(importer *im, const Onnx__TensorProto *t, dtype el
 
 static void check_size(importer *im, const loc *at, const Onnx__TensorProto *t, const constant *c,
                        uint64_t size, const char *what) {
-    int64_t expected = dtype_size(c->elem, c->count);
+    int64_t expected = dtype_raw_size(c->elem, c->count);
     if ((uint64_t)expected != size)
         fail(im, at, t, "%s has %llu bytes; %lld elements of %s take %lld", what, (unsigned long long)size,
              (long long)c->count, dtype_name(c->elem), (long long)expected);
@@ -71,6 +71,11 @@ static void normalize_bools(importer *im, constant *c) {
 
 static void use_bytes(importer *im, constant *c, const uint8_t *data) {
     c->data = data;
+    if (dtype_raw_size(c->elem, 4) != dtype_size(c->elem, 4)) {
+        uint8_t *unpacked = arena_alloc(im->arena, (size_t)c->count + 1);
+        dtype_unpack(unpacked, data, c->count);
+        c->data = unpacked;
+    }
     if (c->elem == DT_BOOL) normalize_bools(im, c);
 }
 
@@ -120,7 +125,7 @@ static void use_external(importer *im, const loc *at, const Onnx__TensorProto *t
     if (!im->folders[0] && !im->folders[1] && !im->folders[2])
         fail(im, at, t, "external data '%s', but the model is not in a folder", location);
     const mapped *m = external_file(im, at, location);
-    uint64_t needed = (uint64_t)dtype_size(c->elem, c->count);
+    uint64_t needed = (uint64_t)dtype_raw_size(c->elem, c->count);
     uint64_t offset = entry_number(im, at, t, "offset", 0),
              length = entry_number(im, at, t, "length", needed);
     check_size(im, at, t, c, length, "external data");
@@ -140,20 +145,20 @@ static void check_count(importer *im, const loc *at, const Onnx__TensorProto *t,
 
 // int32_data has types of less than 32 bits: one element, or a byte of packed ones, each.
 static void use_int32(importer *im, const loc *at, const Onnx__TensorProto *t, constant *c) {
-    int bits = dtype_bits(c->elem), width = bits < 8 ? 8 : bits;
+    int bits = dtype_bits(c->elem), width = bits < 8 ? 8 : dtype_raw_size(c->elem, 4) == 3 ? 6 : bits;
     int64_t entries = bits < 8 ? dtype_size(c->elem, c->count) : c->count;
     check_count(im, at, t, t->n_int32_data, entries, "int32_data");
     if (bits == 32) {
         c->data = (const uint8_t *)t->int32_data;
         return;
     }
-    uint8_t *data = arena_calloc(im->arena, (size_t)entries + 1, (size_t)width / 8);
+    uint8_t *data = arena_calloc(im->arena, (size_t)entries + 1, width > 8 ? 2 : 1);
     for (int64_t i = 0; i < entries; i++) {
         int32_t v = t->int32_data[i];
         if (v < -(1 << (width - 1)) || v >= 1 << width)
             fail(im, at, t, "int32_data[%lld] = %d does not fit %s", (long long)i, v, dtype_name(c->elem));
         if (c->elem == DT_BOOL) v = v != 0;
-        if (width == 8) data[i] = (uint8_t)v;
+        if (width <= 8) data[i] = (uint8_t)v;
         else ((uint16_t *)data)[i] = (uint16_t)v;
     }
     c->data = data;

@@ -160,19 +160,28 @@ static const uint8_t *spread(arena *a, const constant *c) {
     return all;
 }
 
+// The elements as raw_data stores them.
+static const uint8_t *raw_bytes(arena *a, const constant *c, size_t size) {
+    const uint8_t *data = c->kind == CONST_SPLAT ? spread(a, c) : c->data;
+    if ((int64_t)size == dtype_size(c->elem, c->count)) return data;
+    uint8_t *raw = arena_alloc(a, size + 1);
+    dtype_pack(raw, data, c->count);
+    return raw;
+}
+
 static message tensor_message(writer *w, const char *name, const constant *c) {
     message m = message_new(w->arena);
     note_dtype(w, c->elem);
     for (int j = 0; j < c->rank; j++) put_int(&m, 1, c->dims[j]);
     put_int(&m, 2, (int)c->elem);
     put_text(&m, 8, name);
-    size_t n = c->kind == CONST_STRINGS ? 0 : (size_t)dtype_size(c->elem, c->count);
+    size_t n = c->kind == CONST_STRINGS ? 0 : (size_t)dtype_raw_size(c->elem, c->count);
     switch (c->kind) {
     case CONST_STRINGS:
         for (int64_t i = 0; i < c->count; i++) put_bytes(&m, 6, c->strings[i], c->string_sizes[i]);
         break;
-    case CONST_SPLAT: put_outside(&m, 9, spread(w->arena, c), n); break;
-    case CONST_BYTES: put_outside(&m, 9, c->data, n); break;
+    case CONST_SPLAT:
+    case CONST_BYTES: put_outside(&m, 9, raw_bytes(w->arena, c, n), n); break;
     }
     return m;
 }
@@ -329,8 +338,9 @@ static message graph_message(writer *w, const graph *g) {
 static int ir_version(const writer *w, int opset) {
     static const struct {
         int opset, dtype, version;
-    } known[] = {{25, DT_U2, 13},      {24, DT_F8E8M0, 12}, {23, DT_F4E2M1, 11}, {21, DT_U4, 10},
-                 {19, DT_F8E4M3FN, 9}, {15, DT_COUNT, 8},   {12, DT_COUNT, 7},   {0, DT_COUNT, 6}};
+    } known[] = {{28, DT_F6E2M3, 14}, {25, DT_U2, 13},   {24, DT_F8E8M0, 12},
+                 {23, DT_F4E2M1, 11}, {21, DT_U4, 10},   {19, DT_F8E4M3FN, 9},
+                 {15, DT_COUNT, 8},   {12, DT_COUNT, 7}, {0, DT_COUNT, 6}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (opset >= known[i].opset || w->newest_dtype >= known[i].dtype) return known[i].version;
     return 6;

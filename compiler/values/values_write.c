@@ -74,7 +74,13 @@ static void pb_tensor(text *out, const constant *c, const char *name) {
     if (*name) pb_bytes(out, 8, name, strlen(name));
     if (c->kind == CONST_STRINGS) return;
     tensor t = tensor_of(out->arena, c);
-    pb_bytes(out, 9, t.data, (size_t)dtype_size(c->elem, c->count));
+    size_t size = (size_t)dtype_raw_size(c->elem, c->count);
+    void *raw = t.data;
+    if ((int64_t)size != dtype_size(c->elem, c->count)) {
+        raw = arena_alloc(out->arena, size + 1);
+        dtype_pack(raw, t.data, c->count);
+    }
+    pb_bytes(out, 9, raw, size);
 }
 
 static void pb_value(text *out, const import_value *v);

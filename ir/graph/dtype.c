@@ -71,6 +71,12 @@ int64_t dtype_size(dtype t, int64_t n) {
     return __builtin_mul_overflow(n, bits / 8, &size) ? -1 : size;
 }
 
+static bool is_float6(dtype t) { return t == DT_F6E2M3 || t == DT_F6E3M2; }
+
+int64_t dtype_raw_size(dtype t, int64_t n) {
+    return is_float6(t) ? n / 4 * 3 + (n % 4 * 6 + 7) / 8 : dtype_size(t, n);
+}
+
 int64_t dtype_int_min(dtype t) { return dtype_class_of(t) == DC_INT ? INT64_MIN >> (64 - dtype_bits(t)) : 0; }
 
 int64_t dtype_int_max(dtype t) {
@@ -104,10 +110,31 @@ static void store_bits(int bits, void *data, int64_t i, uint64_t v) {
     for (int k = 0; k < bytes; k++) p[i * bytes + k] = (uint8_t)(v >> (8 * k));
 }
 
+void dtype_unpack(void *to, const void *raw, int64_t n) {
+    const uint8_t *p = raw;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t byte = i / 4 * 3 + i % 4 * 6 / 8;
+        int shift = (int)(i % 4) * 6 % 8, word = p[byte];
+        if (shift > 2) word |= p[byte + 1] << 8;
+        ((uint8_t *)to)[i] = (uint8_t)(word >> shift & 63);
+    }
+}
+
+void dtype_pack(void *raw, const void *from, int64_t n) {
+    uint8_t *p = raw;
+    memset(p, 0, (size_t)dtype_raw_size(DT_F6E2M3, n));
+    for (int64_t i = 0; i < n; i++) {
+        int64_t byte = i / 4 * 3 + i % 4 * 6 / 8;
+        int shift = (int)(i % 4) * 6 % 8, word = (((const uint8_t *)from)[i] & 63) << shift;
+        p[byte] |= (uint8_t)word;
+        if (shift > 2) p[byte + 1] |= (uint8_t)(word >> 8);
+    }
+}
+
 // ---- Small floating formats.
 
 static double decode(const float_format *f, uint32_t code) {
-    uint32_t magnitude = code & (uint32_t)f->all, sign = code >> (f->ebits + f->mbits);
+    uint32_t magnitude = code & (uint32_t)f->all, sign = code >> (f->ebits + f->mbits) & 1;
     if (f->special == FORMAT_FNUZ && sign && !magnitude) return NAN;
     int exponent = (int)(magnitude >> f->mbits);
     uint32_t fraction = magnitude & ((1u << f->mbits) - 1);

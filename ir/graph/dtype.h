@@ -46,6 +46,11 @@ dtype dtype_compute(dtype t);
 // Bytes of n elements as ONNX stores them (packed types: two or four to a byte, low bits first);
 // -1 when the product overflows int64.
 int64_t dtype_size(dtype t, int64_t n);
+// Bytes of n elements in raw_data: as in memory, except that four float6 take three bytes, in memory four.
+int64_t dtype_raw_size(dtype t, int64_t n);
+// Elements of such a type from raw_data to memory, and back.
+void dtype_unpack(void *to, const void *raw, int64_t n);
+void dtype_pack(void *raw, const void *from, int64_t n);
 // Smallest and largest value of an integer type (uint64: its maximum does not fit, INT64_MAX is given).
 int64_t dtype_int_min(dtype t);
 int64_t dtype_int_max(dtype t);
@@ -56,7 +61,7 @@ int64_t dtype_int_max(dtype t);
 double dtype_load_float(dtype t, const void *data, int64_t i);
 int64_t dtype_load_int(dtype t, const void *data, int64_t i);
 // Round to nearest even; saturate says what float8 does beyond its range (ONNX Cast's attribute). float4
-// always saturates and float8e8m0 rounds up, the default of Cast's round_mode. Stores of a float to an
+// and float6 always saturate and float8e8m0 rounds up, the default of Cast's round_mode. Stores of a float to an
 // integer type go toward zero and clamp.
 void dtype_store_float(dtype t, void *data, int64_t i, double v, bool saturate);
 void dtype_store_int(dtype t, void *data, int64_t i, int64_t v); // wraps

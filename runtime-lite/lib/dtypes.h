@@ -32,7 +32,9 @@
     X(DT_F4E2M1, "float4e2m1", 23, 4, DC_FLOAT, 2, 1, FORMAT_FINITE, "uint8_t", "V1", INT32_DATA)            \
     X(DT_F8E8M0, "float8e8m0", 24, 8, DC_FLOAT, 8, 0, FORMAT_NONE, "uint8_t", "V1", INT32_DATA)              \
     X(DT_U2, "uint2", 25, 2, DC_UINT, 0, 0, FORMAT_NONE, "uint8_t", "V1", INT32_DATA)                        \
-    X(DT_I2, "int2", 26, 2, DC_INT, 0, 0, FORMAT_NONE, "uint8_t", "V1", INT32_DATA)
+    X(DT_I2, "int2", 26, 2, DC_INT, 0, 0, FORMAT_NONE, "uint8_t", "V1", INT32_DATA)                          \
+    X(DT_F6E2M3, "float6e2m3", 27, 8, DC_FLOAT, 2, 3, FORMAT_FINITE, "uint8_t", "V1", INT32_DATA)            \
+    X(DT_F6E3M2, "float6e3m2", 28, 8, DC_FLOAT, 3, 2, FORMAT_FINITE, "uint8_t", "V1", INT32_DATA)
 
 typedef enum dtype {
 #define X(e, name, code, ...) e = code,

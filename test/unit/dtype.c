@@ -102,10 +102,11 @@ static void f16_and_bf16_encode_like_the_reference(void **state) {
 
 static void codes_come_back_and_ties_go_to_even(void **state) {
     (void)state;
-    static const dtype types[] = {DT_F16,    DT_BF16,       DT_F8E4M3FN, DT_F8E4M3FNUZ,
-                                  DT_F8E5M2, DT_F8E5M2FNUZ, DT_F4E2M1};
+    static const dtype types[] = {DT_F16,        DT_BF16,   DT_F8E4M3FN, DT_F8E4M3FNUZ, DT_F8E5M2,
+                                  DT_F8E5M2FNUZ, DT_F4E2M1, DT_F6E2M3,   DT_F6E3M2};
     for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
-        uint32_t top = 1u << (dtype_bits(types[k]) - 1);
+        const float_format *f = dtype_small_float(types[k]);
+        uint32_t top = 1u << (f->ebits + f->mbits);
         for (uint32_t c = 0; c < top; c++) {
             double v = decode(types[k], c), next = c + 1 < top ? decode(types[k], c + 1) : NAN;
             if (isnan(v)) continue;
@@ -139,6 +140,22 @@ static void range_ends_follow_cast(void **state) {
     assert_int_equal(encode(DT_F4E2M1, -100, false), 15);
     assert_int_equal(encode(DT_F4E2M1, NAN, false), 7);
     assert_int_equal(encode(DT_F4E2M1, 5, false), 6);
+    assert_int_equal(encode(DT_F6E2M3, 8, false), 31);
+    assert_int_equal(encode(DT_F6E3M2, -INFINITY, false), 63);
+}
+
+static void float6_is_packed_in_files(void **state) {
+    (void)state;
+    // byte0 = x0 | x1 << 6, byte1 = x1 >> 2 | x2 << 4, byte2 = x2 >> 4 | x3 << 2
+    static const uint8_t elements[5] = {1, 62, 39, 20, 33}, packed[4] = {0x81, 0x7f, 0x52, 0x21};
+    uint8_t raw[4], back[5];
+    assert_int_equal(dtype_raw_size(DT_F6E2M3, 5), 4);
+    assert_int_equal(dtype_raw_size(DT_F6E3M2, 8), 6);
+    assert_int_equal(dtype_raw_size(DT_U4, 5), 3);
+    dtype_pack(raw, elements, 5);
+    assert_memory_equal(raw, packed, 4);
+    dtype_unpack(back, raw, 5);
+    assert_memory_equal(back, elements, 5);
 }
 
 static void e8m0_rounds_as_asked(void **state) {
@@ -222,6 +239,7 @@ int main(void) {
         cmocka_unit_test(f16_and_bf16_encode_like_the_reference),
         cmocka_unit_test(codes_come_back_and_ties_go_to_even),
         cmocka_unit_test(range_ends_follow_cast),
+        cmocka_unit_test(float6_is_packed_in_files),
         cmocka_unit_test(e8m0_rounds_as_asked),
         cmocka_unit_test(sub_byte_types_pack_low_bits_first),
         cmocka_unit_test(ints_wrap_and_floats_clamp),

@@ -273,8 +273,8 @@ static void f64_functions_without_fma(void **state) {
 
 // ---------------------------------------------------------------- loads of every code
 
-static const dtype floats[] = {DT_F16,    DT_BF16,       DT_F8E4M3FN, DT_F8E4M3FNUZ,
-                               DT_F8E5M2, DT_F8E5M2FNUZ, DT_F4E2M1,   DT_F8E8M0};
+static const dtype floats[] = {DT_F16,        DT_BF16,   DT_F8E4M3FN, DT_F8E4M3FNUZ, DT_F8E5M2,
+                               DT_F8E5M2FNUZ, DT_F4E2M1, DT_F8E8M0,   DT_F6E2M3,     DT_F6E3M2};
 static const dtype packed[] = {DT_U4, DT_I4, DT_U2, DT_I2};
 enum { FLOATS = sizeof floats / sizeof *floats, PACKED = sizeof packed / sizeof *packed };
 

@@ -40,7 +40,8 @@ ELEMENTS = {
     20: ElementType("float8e5m2fnuz", "u1", 8, "float8_e5m2fnuz"), 21: ElementType("uint4", "u1", 4, "uint4"),
     22: ElementType("int4", "i1", 4, "int4"), 23: ElementType("float4e2m1", "u1", 4, "float4_e2m1fn"),
     24: ElementType("float8e8m0", "u1", 8, "float8_e8m0fnu"), 25: ElementType("uint2", "u1", 2, "uint2"),
-    26: ElementType("int2", "i1", 2, "int2"),
+    26: ElementType("int2", "i1", 2, "int2"), 27: ElementType("float6e2m3", "u1", 8, "float6_e2m3fn"),
+    28: ElementType("float6e3m2", "u1", 8, "float6_e3m2fn"),
 }
 NUMBERS = {element.name: number for number, element in ELEMENTS.items()}
 

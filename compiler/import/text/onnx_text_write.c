@@ -150,10 +150,16 @@ static void add_tensor(writer *w, const Onnx__TensorProto *t, const char *name) 
     bool complex = t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX64 ||
                    t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__COMPLEX128;
     if (complex) add_complex(w, t, count);
+    const uint8_t *data = t->raw_data.data;
+    if (data && dtype_raw_size(elem, 4) != dtype_size(elem, 4)) {
+        uint8_t *unpacked = arena_alloc(w->out.arena, (size_t)count + 1);
+        dtype_unpack(unpacked, data, count);
+        data = unpacked;
+    }
     for (int64_t i = 0; !complex && i < count; i++) {
         if (i) add(w, ", ");
         if (elem == DT_STRING) add_quoted(w, (const char *)t->string_data[i].data, t->string_data[i].len);
-        else add_element(w, elem, t->raw_data.data, i);
+        else add_element(w, elem, data, i);
     }
     add(w, "}");
 }

@@ -70,8 +70,10 @@ static expr *cast_value(kernel *k, const node *n, expr *x) {
     dtype to = cast_target(n);
     if (to == DT_F8E8M0) x = round_e8m0(k, n, x);
     if (!dtype_is_float(x->dtype)) return x_cast(k, x, to, node_int(n, "saturate", 1));
-    // float4e2m1 has no NaN; the reference stores -0. Numbers that exceed packed integers wrap.
-    if (to == DT_F4E2M1) x = x_select(k, x_un(k, X_ISNAN, x), x_float(k, x->dtype, -0.0), x);
+    // float4 and float6 have no NaN; the reference stores -0. Numbers that exceed packed integers wrap.
+    const float_format *small = dtype_small_float(to);
+    if (small && small->special == FORMAT_FINITE)
+        x = x_select(k, x_un(k, X_ISNAN, x), x_float(k, x->dtype, -0.0), x);
     if (dtype_is_int(to) && dtype_bits(to) < 8) x = x_cast(k, x, DT_I64, true);
     return x_cast(k, x, to, node_int(n, "saturate", 1));
 }
@@ -163,20 +165,24 @@ static buffer *as_bits(lowering *l, buffer *b) {
     return v;
 }
 
-// Small floats and packed integers are copied as they are stored; other types are bit casts of the same
+// Small floats, packed integers and complex numbers are copied as they are stored; other types are bit casts of the same
 // width.
 static expr *same_bits(kernel *k, expr *v, dtype to) {
     return dtype_is_float(v->dtype) == dtype_is_float(to) ? x_cast(k, v, to, false) : x_bitcast(k, v, to);
 }
 
+// Whether kernels compute with the bits of a type as they are stored.
+static bool is_number(dtype t) { return dtype_compute(t) == t && dtype_class_of(t) != DC_COMPLEX; }
+
 static void lower_bit_cast(lowering *l, node *n) {
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
-    if (dtype_class_of(x->dtype) == DC_COMPLEX || dtype_class_of(out->dtype) == DC_COMPLEX)
-        diag_fatal_missing(l->program->diag, n->loc,
-                           "complex tensors are not supported by this operator yet");
+    if (x->dtype == out->dtype) {
+        lower_convert(l, n, NULL, x, out);
+        return;
+    }
     kernel *k;
     expr *at[MAX_RANK];
-    bool whole = dtype_compute(x->dtype) == x->dtype && dtype_compute(out->dtype) == out->dtype;
+    bool whole = is_number(x->dtype) && is_number(out->dtype);
     buffer *to = whole ? out : as_bits(l, out);
     stage *s = pointwise_stage(l, n, to, &k, at);
     stage_write(k, s, to, at,
