@@ -12,6 +12,20 @@ void lower_numeric_only(lowering *l, const node *n) {
     }
 }
 
+buffer *lower_parts(lowering *l, buffer *b) {
+    if (!b || dtype_class_of(b->dtype) != DC_COMPLEX) return b;
+    if (b->rank == MAX_RANK)
+        diag_fatal_missing(l->program->diag, b->value && b->value->def ? b->value->def->loc : NULL,
+                           "'%s' is a tensor of complex numbers of rank %d", b->name, b->rank);
+    dim *sizes[MAX_RANK];
+    memcpy(sizes, b->dims, (size_t)b->rank * sizeof *sizes);
+    sizes[b->rank] = dim_const(l->program->dims, 2);
+    const char *name = arena_printf(l->program->arena, "%s.parts", b->name);
+    buffer *parts = program_view(l->program, b, name, b->rank + 1, sizes);
+    parts->dtype = b->dtype == DT_C64 ? DT_F32 : DT_F64;
+    return parts;
+}
+
 // Operators with results of strings or complex numbers (Where) only select among their operands.
 static bool moves_only(const node *n) {
     dtype_class class = n->nout && n->out[0] ? dtype_class_of(n->out[0]->type.elem) : DC_NONE;

@@ -43,6 +43,8 @@ void infer_broadcast_to(node *n, dtype elem);
 expr *x_attr(kernel *k, const node *n, const char *name, double fallback, dtype t); // float attribute
 // e in compute type t.
 expr *x_as(kernel *k, expr *e, dtype t);
+// A buffer of complex numbers viewed as one of real numbers, with a last axis of two parts; others as they are.
+buffer *lower_parts(lowering *l, buffer *b);
 // Fails with "not supported yet" if a tensor of n holds strings or complex numbers.
 void lower_numeric_only(lowering *l, const node *n);
 #endif

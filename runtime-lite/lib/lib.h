@@ -24,6 +24,7 @@
     X(nms, 0)                                                                                                \
     X(number_find, 0)                                                                                        \
     X(release, 1)                                                                                            \
+    X(scatter_mul, 0)                                                                                        \
     X(sequence_at, 0)                                                                                        \
     X(sequence_concat, 0)                                                                                    \
     X(sequence_dims, 0)                                                                                      \

@@ -186,6 +186,9 @@ static void resize_infer(node *n) {
         infer_error(n, "attribute antialias is for modes linear and cubic");
     bool crop = node_choice(n, "coordinate_transformation_mode", transformations) == CROP_AND_RESIZE;
     if (crop && !is_given(n, IN_ROI)) infer_error(n, "tf_crop_and_resize needs input roi");
+    if (mode != NEAREST && infer_in(n, IN_X)->elem == DT_STRING)
+        infer_error(n, "strings cannot be interpolated: mode must be nearest, not %s",
+                    node_string(n, "mode", "nearest"));
     if (!image_of(n, &m)) return;
     dim *dims[MAX_RANK];
     for (int a = 0; a < m.rank; a++) {
@@ -331,7 +334,10 @@ static buffer *nearest_table(const resize *z, int axis) {
 }
 
 static expr *extrapolated(const resize *z, kernel *k, buffer *const *outside, expr *const *at, expr *v) {
-    expr *any = NULL, *fill = x_number(k, v->dtype, node_float(z->n, "extrapolation_value", 0));
+    bool strings = z->n->in[IN_X]->type.elem == DT_STRING;
+    expr *any = NULL, *fill = x_number(k, v->dtype, strings ? 0 : node_float(z->n, "extrapolation_value", 0));
+    if (dtype_class_of(z->n->in[IN_X]->type.elem) == DC_COMPLEX) // a real number
+        fill = x_select(k, x_bin(k, X_EQ, at[z->m.rank], x_i64(k, 0)), fill, x_zero(k, v->dtype));
     for (int a = 0; a < z->m.rank; a++) {
         expr *one = outside[a] ? x_read(k, outside[a], &at[a]) : NULL;
         if (one) any = any ? x_bin(k, X_OR, any, one) : one;
@@ -341,7 +347,7 @@ static expr *extrapolated(const resize *z, kernel *k, buffer *const *outside, ex
 
 static void lower_nearest(resize *z, buffer *x, buffer *out) {
     buffer *table[MAX_RANK] = {NULL}, *outside[MAX_RANK];
-    for (int a = 0; a < x->rank; a++) {
+    for (int a = 0; a < z->m.rank; a++) {
         const resized *r = &z->m.axis[a];
         if (!stays(z, r) && !repeats(z, r)) table[a] = nearest_table(z, a);
         outside[a] = outside_table(z, a);
@@ -349,7 +355,8 @@ static void lower_nearest(resize *z, buffer *x, buffer *out) {
     kernel *k;
     expr *at[MAX_RANK], *from[MAX_RANK];
     stage *s = pointwise_stage(z->l, z->n, out, &k, at);
-    for (int a = 0; a < x->rank; a++) {
+    memcpy(from, at, (size_t)out->rank * sizeof *from);
+    for (int a = 0; a < z->m.rank; a++) {
         int64_t times = repeats(z, &z->m.axis[a]);
         from[a] = at[a];
         if (table[a]) from[a] = x_clamped(k, x_read(k, table[a], &at[a]), x->dims[a]);
@@ -467,7 +474,7 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
     kernel *k;
     expr *at[MAX_RANK], *from[MAX_RANK], *sum = NULL;
     stage *s = suffixed_stage(z->l, z->n, numbered(z, "axis", axis), out, &k, at);
-    memcpy(from, at, sizeof from);
+    memcpy(from, at, (size_t)out->rank * sizeof *from);
     int64_t unrolled = dim_is_const(taps) && dim_value(taps) <= UNROLLED_TAPS ? dim_value(taps) : 0;
     for (int64_t j = 0; j < (unrolled ? unrolled : 1); j++) {
         expr *tap = x_i64(k, j);
@@ -487,7 +494,7 @@ static void lower_axis(const resize *z, int axis, buffer *x, buffer *out, dtype 
 // Axis by axis, last one first; intermediate values have the compute type.
 static void lower_filtered(resize *z, buffer *x, buffer *out) {
     int order[MAX_RANK], n = 0;
-    for (int a = x->rank - 1; a >= 0; a--)
+    for (int a = z->m.rank - 1; a >= 0; a--)
         if (!stays(z, &z->m.axis[a])) order[n++] = a;
     if (!n) lower_convert(z->l, z->n, NULL, x, out);
     dtype t = dtype_compute(x->dtype) == DT_F64 ? DT_F64 : DT_F32;
@@ -531,8 +538,6 @@ static void set_sizes(resize *z) {
 }
 
 static void resize_lower(lowering *l, node *n) {
-    if (node_choice(n, "mode", interpolations) != NEAREST || n->in[0]->type.elem == DT_STRING)
-        lower_numeric_only(l, n);
     resize z = {.l = l, .n = n};
     z.mode = (interpolation)node_choice(n, "mode", interpolations);
     z.how = (transformation)node_choice(n, "coordinate_transformation_mode", transformations);
@@ -554,7 +559,7 @@ static void resize_lower(lowering *l, node *n) {
     }
     lower_sizes(l, n, sizes);
     for (int a = 0; a < z.m.rank; a++) z.m.axis[a].out = n->out[0]->type.dims[a];
-    buffer *x = lower_in(l, n, IN_X), *out = lower_out(l, n, 0);
+    buffer *x = lower_parts(l, lower_in(l, n, IN_X)), *out = lower_parts(l, lower_out(l, n, 0));
     if (z.mode == NEAREST) lower_nearest(&z, x, out);
     else lower_filtered(&z, x, out);
 }

@@ -9,23 +9,24 @@
 #include <string.h>
 
 // ---------------------------------------------------------------- shared
-static expr *sample_from(kernel *k, buffer *b, expr **index, int axis, const tap *const *taps, int count,
-                         expr *guard, dtype t) {
-    if (axis == b->rank) return x_cast(k, x_read_guarded(k, b, index, guard, NULL), t, false);
+static expr *sample_from(kernel *k, buffer *b, expr **index, int axis, int end, const tap *const *taps,
+                         int count, expr *guard, dtype t) {
+    if (axis == end) return x_cast(k, x_read_guarded(k, b, index, guard, NULL), t, false);
     expr *sum = NULL;
     for (int j = 0; j < count; j++) {
         const tap *p = &taps[0][j];
         expr *both = x_both(k, guard, p->inside);
         index[axis] = p->at;
-        expr *v = sample_from(k, b, index, axis + 1, taps + 1, count, both, t);
+        expr *v = sample_from(k, b, index, axis + 1, end, taps + 1, count, both, t);
         if (p->weight) v = x_mul(k, p->weight, v);
         sum = sum ? x_add(k, sum, v) : v;
     }
     return sum;
 }
 
-expr *sample_taps(kernel *k, buffer *b, expr **index, int first, const tap *const *taps, int count, dtype t) {
-    return sample_from(k, b, index, first, taps, count, NULL, t);
+expr *sample_taps(kernel *k, buffer *b, expr **index, int first, int end, const tap *const *taps, int count,
+                  dtype t) {
+    return sample_from(k, b, index, first, end, taps, count, NULL, t);
 }
 
 void sample_linear(kernel *k, expr *x, tap *out) {
@@ -46,7 +47,9 @@ static const char paddings[] = "zeros border reflection", modes[] = "linear near
 static void grid_sample_infer(node *n) {
     int rank = infer_rank(n, 0);
     const type *x = infer_in(n, 0), *grid = infer_in(n, 1);
-    node_choice(n, "mode", modes);
+    if (node_choice(n, "mode", modes) != MODE_NEAREST && x->elem == DT_STRING)
+        infer_error(n, "strings cannot be interpolated: mode must be nearest, not %s",
+                    node_string(n, "mode", "linear"));
     node_choice(n, "padding_mode", paddings);
     if (rank < 3 || infer_rank(n, 1) != rank)
         infer_error(n, "X and grid have ranks %d and %d; they must be the same, 3 or more", rank, grid->rank);
@@ -137,8 +140,9 @@ static int make_taps(kernel *k, int mode, expr *x, tap *out) {
 }
 
 static void grid_sample_lower(lowering *l, node *n) {
-    lower_numeric_only(l, n);
-    buffer *x = lower_in(l, n, 0), *grid = lower_in(l, n, 1), *out = lower_out(l, n, 0);
+    buffer *x = lower_parts(l, lower_in(l, n, 0)), *grid = lower_in(l, n, 1);
+    buffer *out = lower_parts(l, lower_out(l, n, 0));
+    int rank = grid->rank;
     int mode = node_choice(n, "mode", modes), padding = node_choice(n, "padding_mode", paddings), count = 1;
     bool corners = node_int(n, "align_corners", 0) != 0;
     dtype t = dtype_compute(grid->dtype) == DT_F64 || x->dtype == DT_F64 ? DT_F64 : DT_F32;
@@ -146,14 +150,14 @@ static void grid_sample_lower(lowering *l, node *n) {
     expr *at[MAX_RANK], *from[MAX_RANK], *point[MAX_RANK];
     stage *s = pointwise_stage(l, n, out, &k, at);
     point[0] = at[0];
-    for (int j = 2; j < x->rank; j++) point[j - 1] = at[j];
+    for (int j = 2; j < rank; j++) point[j - 1] = at[j];
     tap all[MAX_RANK][4];
     const tap *taps[MAX_RANK];
-    for (int j = 2; j < x->rank; j++) {
+    for (int j = 2; j < rank; j++) {
         grid_axis g = {.extent = x->dims[j], .padding = padding};
         g.least = x_float(k, t, corners ? 0 : -0.5);
         g.most = x_sub(k, x_cast(k, x_dim(k, g.extent), t, false), x_float(k, t, corners ? 1 : 0.5));
-        point[x->rank - 1] = x_i64(k, x->rank - 1 - j); // the last axis has the first coordinate
+        point[rank - 1] = x_i64(k, rank - 1 - j); // the last axis has the first coordinate
         expr *v = grid_position(k, &g, x_cast(k, x_read(k, grid, point), t, false), corners);
         if (mode == MODE_NEAREST) v = x_un(k, X_RINT, v);
         v = grid_padded(k, &g, v);
@@ -162,9 +166,9 @@ static void grid_sample_lower(lowering *l, node *n) {
         grid_taps(k, &g, all[j], count, t);
         taps[j - 2] = all[j];
     }
-    from[0] = at[0], from[1] = at[1];
+    from[0] = at[0], from[1] = at[1], from[x->rank - 1] = at[x->rank - 1];
     dtype values = mode == MODE_NEAREST ? dtype_compute(x->dtype) : t;
-    expr *v = sample_taps(k, x, from, 2, taps, count, values);
+    expr *v = sample_taps(k, x, from, 2, rank, taps, count, values);
     stage_write(k, s, out, at, x_cast(k, v, out->dtype, true));
 }
 
@@ -359,7 +363,8 @@ static void roi_align_lower(lowering *l, node *n) {
     b = x_checked_index(k, b, x->dims[0], false, "a value of batch_indices is out of range for the batch");
     expr *from[4] = {b, at[1]};
     const tap *both[] = {taps[0], taps[1]};
-    expr *v = largest ? largest_tap(k, x, from, taps[0], taps[1], t) : sample_taps(k, x, from, 2, both, 2, t);
+    expr *v =
+        largest ? largest_tap(k, x, from, taps[0], taps[1], t) : sample_taps(k, x, from, 2, 4, both, 2, t);
     v = x_select(k, inside, v, zero);
     expr *result;
     if (largest) {
@@ -513,7 +518,7 @@ static buffer *deform_samples(lowering *l, node *n, const deform *d, dtype t) {
         taps[j] = all[j];
     }
     from[0] = at[0], from[1] = at[1], place[1] = position;
-    expr *v = sample_taps(k, x, from, 2, taps, 2, t);
+    expr *v = sample_taps(k, x, from, 2, x->rank, taps, 2, t);
     if (mask) v = x_mul(k, v, x_cast(k, x_read(k, mask, place), t, false));
     stage_write(k, s, sampled, at, v);
     return sampled;

@@ -7,9 +7,10 @@
 typedef struct tap {
     expr *at, *inside, *weight;
 } tap;
-// The weighted sum over the neighbours on axes first.. of b, `count` per axis; index holds the positions on
-// the axes before. Neighbours outside count as 0. In type t.
-expr *sample_taps(kernel *k, buffer *b, expr **index, int first, const tap *const *taps, int count, dtype t);
+// The weighted sum over the neighbours on axes first..end of b, `count` per axis; index holds the positions on
+// the other axes. Neighbours outside count as 0. In type t.
+expr *sample_taps(kernel *k, buffer *b, expr **index, int first, int end, const tap *const *taps, int count,
+                  dtype t);
 // The two neighbours of x (a float) on an axis.
 void sample_linear(kernel *k, expr *x, tap *out);
 // Sets inside: 0 <= at < extent.

@@ -36,7 +36,6 @@ static void center_crop_pad_infer(node *n) {
 // out[i...] = x[i + (in - out) / 2 ...], 0 outside; the quotient is truncated
 static void center_crop_pad_lower(lowering *l, node *n) {
     int count;
-    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
     dim **given = lower_argument(l, n, 1, crop_count(n), &count), *dims[MAX_RANK];
     lower_arguments(l, n);
     crop_sizes(n, given, count, dims);
@@ -101,6 +100,7 @@ static void col2im_infer(node *n) {
     dim **image, **block, *dims[MAX_RANK];
     int axes, sizes, length = infer_common_length(n, 1, 2);
     const type *x = infer_in(n, 0);
+    if (x->elem == DT_STRING) infer_error(n, "strings, which blocks that overlap would add, have no sum");
     if (infer_rank(n, 0) != 3) infer_error(n, "the input has rank %d, not 3", x->rank);
     if (!infer_argument(n, 1, length, &image, &axes, x->elem)) return;
     if (!infer_argument(n, 2, length, &block, &sizes, x->elem)) return;
@@ -117,7 +117,6 @@ static void col2im_infer(node *n) {
 //   where j * stride + p * dilation = i + pad
 static void col2im_lower(lowering *l, node *n) {
     int axes, sizes, length = n->out[0]->type.rank - 2;
-    lower_numeric_only(l, n);
     dim **image = lower_argument(l, n, 1, length, &axes), **block = lower_argument(l, n, 2, length, &sizes);
     lower_arguments(l, n);
     blocks b = blocks_of(n, image, axes, block, sizes);
@@ -128,11 +127,12 @@ static void col2im_lower(lowering *l, node *n) {
         lower_check_size(l, n, dims[2 + j] = image[j], "a size is negative");
     }
     lower_sizes(l, n, dims);
-    buffer *out = lower_out(l, n, 0);
+    buffer *out = lower_parts(l, lower_out(l, n, 0));
+    x = lower_parts(l, x);
     kernel *k;
     expr *at[MAX_RANK], *inside = NULL;
     stage *s = pointwise_stage(l, n, out, &k, at);
-    expr *row = at[1], *column = x_i64(k, 0);
+    expr *row = at[1], *column = x_i64(k, 0), *part = at[out->rank - 1];
     for (int j = 0; j < b.n; j++) {
         expr *a = stage_own_axis(k, s, AXIS_REDUCE, "p", b.block[j]);
         expr *stride = x_i64(k, b.stride[j]);
@@ -144,8 +144,9 @@ static void col2im_lower(lowering *l, node *n) {
         row = x_add(k, x_mul(k, row, x_dim(k, b.block[j])), a);
         column = x_add(k, x_mul(k, column, x_dim(k, b.count[j])), which);
     }
-    expr *v = x_read_guarded(k, x, (expr *[]){at[0], row, column}, inside, NULL);
-    stage_write(k, s, out, at, stage_reduce(k, s, RED_SUM, v));
+    expr *v = x_read_guarded(k, x, (expr *[]){at[0], row, column, part}, inside, NULL);
+    // The sum of booleans is whether one is true.
+    stage_write(k, s, out, at, stage_reduce(k, s, out->dtype == DT_BOOL ? RED_MAX : RED_SUM, v));
 }
 
 OPERATOR(Col2Im, .infer = col2im_infer, .lower = col2im_lower);

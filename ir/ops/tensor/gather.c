@@ -2,6 +2,7 @@
 // TensorScatter, OneHot, NonZero, Compress. Such positions are checked and clamped when used.
 #include "ir/ops/pointwise.h"
 #include "ir/ops/runtime_args.h"
+#include "ir/ops/text/string.h"
 #include <string.h>
 
 static const char *const outside = "an index is out of range for its axis";
@@ -191,6 +192,9 @@ static write_combine reduction_of(const node *n, dtype t) {
     int r = node_choice(n, "reduction", "none add mul min max");
     if (infer_in(n, 0)->elem == DT_STRING && r)
         infer_error(n, "strings cannot be reduced by '%s'", node_string(n, "reduction", ""));
+    if (dtype_class_of(infer_in(n, 0)->elem) == DC_COMPLEX &&
+        (numbers[r] == COMBINE_MIN || numbers[r] == COMBINE_MAX))
+        infer_error(n, "complex numbers have no order for '%s'", node_string(n, "reduction", ""));
     if (t == DT_BOOL && numbers[r] == COMBINE_ADD) return COMBINE_MAX; // logical or
     return t == DT_BOOL && numbers[r] == COMBINE_MUL ? COMBINE_MIN : numbers[r];
 }
@@ -208,10 +212,49 @@ static stage *scatter_stage(kernel *k, const buffer *b, const bool *scan, expr *
     return s;
 }
 
-static void scatter_write(kernel *k, stage *s, const node *n, buffer *out, expr *const *to, expr *v) {
-    write *w = stage_write(k, s, out, to, v);
-    w->when = WRITE_AFTER;
-    w->combine = reduction_of(n, out->dtype);
+// The kernels of a scatter: sums of complex numbers are those of their parts, and products a library function.
+typedef struct scattering {
+    lowering *l;
+    node *n;
+    buffer *data, *out, *updates, *places; // places: of the products
+    kernel *k;
+    stage *s;
+    expr *index[MAX_RANK]; // of the update
+} scattering;
+
+static scattering scatter_begin(lowering *l, node *n, const bool *scan) {
+    scattering c = {.l = l, .n = n, .data = lower_in(l, n, 0), .updates = lower_in(l, n, 2)};
+    bool complex = dtype_class_of(c.data->dtype) == DC_COMPLEX;
+    write_combine how = reduction_of(n, c.data->dtype);
+    c.out = lower_out(l, n, 0);
+    if (complex && how == COMBINE_MUL) {
+        c.places = lower_temp(l, n, "places", DT_I64, c.updates->rank, c.updates->dims);
+    } else {
+        lower_convert(l, n, "copy", c.data, c.out);
+        c.out = complex && how != COMBINE_SET ? lower_parts(l, c.out) : c.out;
+        c.updates = complex && how != COMBINE_SET ? lower_parts(l, c.updates) : c.updates;
+    }
+    c.k = lower_kernel(l, n, "scatter");
+    c.s = scatter_stage(c.k, c.updates, scan, c.index);
+    return c;
+}
+
+static void scatter_end(scattering *c, expr **to) {
+    kernel *k = c->k;
+    int rank = c->data->rank;
+    if (!c->places) {
+        if (c->out->rank > rank) to[rank] = c->index[c->updates->rank - 1];
+        write *w = stage_write(k, c->s, c->out, to, x_read(k, c->updates, c->index));
+        w->when = WRITE_AFTER;
+        w->combine = reduction_of(c->n, c->out->dtype);
+        return;
+    }
+    expr *place = x_i64(k, 0);
+    for (int j = 0; j < rank; j++) place = x_add(k, x_mul(k, place, x_dim(k, c->data->dims[j])), to[j]);
+    stage_write(k, c->s, c->places, c->index, place)->when = WRITE_AFTER;
+    lower_call(
+        c->l, c->n, "scatter_mul", 1, BUFFERS(c->out, c->data, c->places, c->updates),
+        DIMS(buffer_count(c->data), buffer_count(c->updates), infer_k(c->n, c->data->dtype == DT_C128)));
 }
 
 static void scatter_elements_infer(node *n) {
@@ -228,20 +271,16 @@ static void scatter_elements_infer(node *n) {
 
 // out = data; for the updates, in order along the axis: out[.., indices[i], ..] (op)= updates[i]
 static void scatter_elements_lower(lowering *l, node *n) {
-    if (reduction_of(n, infer_in(n, 0)->elem) != COMBINE_SET) lower_numeric_only(l, n);
-    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *updates = lower_in(l, n, 2);
-    int axis = axis_of(n, 0, data->rank);
-    lower_covered(l, n, axis);
-    buffer *out = lower_out(l, n, 0);
-    lower_convert(l, n, "copy", data, out);
-    kernel *k = lower_kernel(l, n, "scatter");
-    expr *index[MAX_RANK], *to[MAX_RANK];
+    buffer *indices = lower_in(l, n, 1);
+    int axis = axis_of(n, 0, indices->rank);
+    expr *to[MAX_RANK];
     bool scan[MAX_RANK] = {false};
+    lower_covered(l, n, axis);
     scan[axis] = true;
-    stage *s = scatter_stage(k, indices, scan, index);
-    memcpy(to, index, sizeof to);
-    to[axis] = x_checked_index(k, x_read(k, indices, index), data->dims[axis], true, outside);
-    scatter_write(k, s, n, out, to, x_read(k, updates, index));
+    scattering c = scatter_begin(l, n, scan);
+    memcpy(to, c.index, sizeof to);
+    to[axis] = x_checked_index(c.k, x_read(c.k, indices, c.index), c.data->dims[axis], true, outside);
+    scatter_end(&c, to);
 }
 
 static int scatter_nd_length(const node *n) {
@@ -263,20 +302,16 @@ static void scatter_nd_infer(node *n) {
 
 // out = data; for the tuples in order: out[tuple, slice] (op)= updates[.., slice]
 static void scatter_nd_lower(lowering *l, node *n) {
-    if (reduction_of(n, infer_in(n, 0)->elem) != COMBINE_SET) lower_numeric_only(l, n);
-    buffer *data = lower_in(l, n, 0), *indices = lower_in(l, n, 1), *updates = lower_in(l, n, 2);
+    buffer *indices = lower_in(l, n, 1);
     int length = scatter_nd_length(n);
-    lower_tuple_length(l, n, length);
-    buffer *out = lower_out(l, n, 0);
-    lower_convert(l, n, "copy", data, out);
-    kernel *k = lower_kernel(l, n, "scatter");
-    expr *index[MAX_RANK], *to[MAX_RANK];
+    expr *to[MAX_RANK];
     bool scan[MAX_RANK] = {false};
+    lower_tuple_length(l, n, length);
     for (int j = 0; j < indices->rank - 1; j++) scan[j] = true;
-    stage *s = scatter_stage(k, updates, scan, index);
-    read_tuple(k, indices, index, data, 0, length, to);
-    for (int j = length; j < data->rank; j++) to[j] = index[indices->rank - 1 + j - length];
-    scatter_write(k, s, n, out, to, x_read(k, updates, index));
+    scattering c = scatter_begin(l, n, scan);
+    read_tuple(c.k, indices, c.index, c.data, 0, length, to);
+    for (int j = length; j < c.data->rank; j++) to[j] = c.index[indices->rank - 1 + j - length];
+    scatter_end(&c, to);
 }
 
 // Scatter is ScatterElements without reductions.
@@ -436,18 +471,6 @@ static void one_hot_lower(lowering *l, node *n) {
 OPERATOR(OneHot, .infer = one_hot_infer, .lower = one_hot_lower);
 
 // ---------------------------------------------------------------- NonZero
-// A complex tensor viewed as a real one with a last axis of two parts.
-static buffer *as_real(lowering *l, buffer *b) {
-    if (dtype_class_of(b->dtype) != DC_COMPLEX) return b;
-    dim *sizes[MAX_RANK + 1];
-    memcpy(sizes, b->dims, (size_t)b->rank * sizeof *sizes);
-    sizes[b->rank] = dim_const(l->program->dims, 2);
-    const char *name = arena_printf(l->program->arena, "%s.parts", b->name);
-    buffer *parts = program_view(l->program, b, name, b->rank + 1, sizes);
-    parts->dtype = b->dtype == DT_C64 ? DT_F32 : DT_F64;
-    return parts;
-}
-
 static expr *is_true(kernel *k, expr *x) {
     return x->dtype == DT_BOOL ? x : x_bin(k, X_NE, x, x_zero(k, x->dtype));
 }
@@ -492,8 +515,7 @@ static void nonzero_infer(node *n) {
 
 // position = 0; for all elements in order: if nonzero: out[axis, position] = index on axis, position++
 static void nonzero_lower(lowering *l, node *n) {
-    if (n->in[0]->type.elem == DT_STRING) lower_numeric_only(l, n);
-    buffer *in = lower_in(l, n, 0), *parts = as_real(l, in);
+    buffer *in = lower_in(l, n, 0), *parts = lower_parts(l, in);
     dim *count = infer_count_dim(n, NULL);
     lower_count(l, n, parts, in->rank, NULL, count);
     lower_arguments(l, n);
@@ -513,7 +535,18 @@ static void nonzero_lower(lowering *l, node *n) {
     }
 }
 
-OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower);
+// A string is nonzero if it is not empty.
+static bool nonzero_canonicalise(node *n) {
+    if (n->in[0]->type.elem != DT_STRING) return false;
+    const char *empty = "";
+    constant *c = strings_constant(infer_arena(n), &empty, NULL, 1);
+    value *pair[] = {n->in[0], value_constant(n->graph, NULL, c)};
+    value *equal = insert_before(n, "Equal", 2, pair, NULL);
+    node_set_in(n, 0, insert_before(n, "Not", 1, &equal, NULL));
+    return true;
+}
+
+OPERATOR(NonZero, .infer = nonzero_infer, .lower = nonzero_lower, .canonicalise = nonzero_canonicalise);
 
 // ---------------------------------------------------------------- Compress
 // The axis, or -1 if the input is flattened.
