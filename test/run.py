@@ -389,6 +389,17 @@ def versions(results):
         run_cases(results, "llvm", FORMS["llvm"], folders)
 
 
+def types(results):
+    """Every type that an operator version allows, of each of its type variables."""
+    folder = os.path.join(BUILD, "cases-types")
+    if generate(results, "cases/type_cases.py", folder):
+        newest = os.path.join(folder, "newest")
+        rare = sorted(glob.glob(os.path.join(newest, "*", "*string*")) + glob.glob(os.path.join(newest, "*", "*complex*")))
+        run_cases(results, "interpret", FORMS["interpret"], [folder])
+        run_cases(results, "llvm", FORMS["llvm"], [newest])
+        run_cases(results, "c99", FORMS["c99"], rare[::4])
+
+
 def options(results):
     """Options of operators that ONNX's own cases leave out, maps, and gradients."""
     for script, folder in (("cases/option_cases.py", "cases-options"), ("cases/map_cases.py", "cases-maps"),
@@ -538,6 +549,7 @@ STAGES = {
     "proofs": proofs,
     "install": install,
     "python": python,
+    "types": types,
     "options": options,
     "contrib": contrib,
     "gpu-shim": gpu_shim,
