@@ -30,7 +30,8 @@ CLI_C  := $(wildcard compiler/cli/*.c)
 LIB_C  := $(filter-out $(CLI_C),$(foreach depth,*.c */*.c */*/*.c,$(wildcard $(addsuffix /$(depth),compiler ir passes codegen))))
 RT_C   := $(wildcard runtime-lite/*/*.c runtime-lite/*/*/*.c)
 UNIT_C := $(wildcard test/unit/*.c)
-LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o
+LIB_O  := $(LIB_C:%.c=$(B)/%.o) $(B)/proto/onnx.pb-c.o $(B)/library_source.o $(B)/prelude_source.o $(B)/report_page.o \
+          $(B)/operators_notes.o
 # Library functions, whose text goes into emitted C.
 LIBRARY := $(sort runtime-lite/onnxc_custom.h runtime-lite/lib/dtypes.h $(wildcard runtime-lite/lib/lib_*.h runtime-lite/lib/lib_*.c runtime-lite/lib/*/*.c))
 CLI_O  := $(CLI_C:%.c=$(B)/%.o)
@@ -113,6 +114,12 @@ $(B)/report_page.c: tools/embed_text.awk compiler/report/report_page.html Makefi
 	@mkdir -p $(@D)
 	awk -v name=report_page -v header=compiler/report/report_impl.h -f $(EMBEDDED) >$@
 $(B)/report_page.o: $(B)/report_page.c
+	$(CC) $(CFLAGS) -c -o $@ $<
+
+$(B)/operators_notes.c: tools/embed_text.awk compiler/cli/operators_notes.md
+	@mkdir -p $(@D)
+	awk -v name=operators_notes -v header=compiler/cli/command.h -f $^ >$@
+$(B)/operators_notes.o: $(B)/operators_notes.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 
 test:

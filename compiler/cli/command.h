@@ -36,6 +36,8 @@ pipeline *session_pipeline(session *s, const options *o);
 void session_clear_progress(session *s);
 void session_message(void *session, const diag_message *m); // the sink of a diag
 const char *version_text(arena *a);
+extern const char
+    operators_notes[]; // operators_notes.md, which tools/embed_text.awk makes a part of the program
 
 // message.c: text, one JSON object per line, or one SARIF document at the end, on standard error.
 bool message_terminal(void); // standard error is a terminal

@@ -1,5 +1,5 @@
 // The operators of this build as text; or, in Markdown, all operators of the standard, with those of this
-// build marked.
+// build marked, and notes on their meaning (operators_notes.md).
 #include "compiler/cli/command.h"
 #include "ir/graph/absent.h"
 #include "ir/graph/op.h"
@@ -51,8 +51,9 @@ static const char introduction[] =
     "The domains of com.microsoft are operators that ONNX Runtime adds to the standard, and that its\n"
     "optimizer, quantizer and model builders write.\n"
     "\n"
-    "The element types are those of the newest version in the standard, by type variable. Types that\n"
-    "this build does not support for an operator are refused in the same way. *floats* are float16,\n"
+    "The element types are those of the standard, by type variable, with a row for the versions that\n"
+    "have the same ones. All of them are supported; nodes of older versions may also have the types of\n"
+    "the newest. [What has no meaning](#what-has-no-meaning) names the exceptions. *floats* are float16,\n"
     "bfloat16, float and double; *ints* are int8 to int64 and uint8 to uint64; *float8* are e4m3fn,\n"
     "e4m3fnuz, e5m2 and e5m2fnuz; *complex* are complex64 and complex128; *containers* are sequences,\n"
     "optionals and maps. A sparse tensor is a dense one here: callers pass all its elements.\n";
@@ -74,16 +75,33 @@ static void add_types(text *t, uint64_t types) {
     if (types >> 32) text_printf(t, "%scontainers", space);
 }
 
-static void add_row(text *t, const schema_op *s) {
-    const schema_version *v = &s->versions[s->nversions - 1];
-    text_printf(t, "| %s | %s | ", s->name, is_supported(op_find(s->domain, s->name)) ? "yes" : "");
-    add_versions(t, s, " ");
-    text_add(t, v->deprecated ? " (deprecated) | " : " | ");
-    for (int j = 0; j < v->nvars; j++) {
-        text_printf(t, "%s%s: ", j ? "; " : "", v->type_vars[j].name);
-        add_types(t, v->type_vars[j].types);
+static bool same_types(const schema_version *a, const schema_version *b) {
+    bool same = a->nvars == b->nvars;
+    for (int j = 0; same && j < a->nvars; j++)
+        same = a->type_vars[j].types == b->type_vars[j].types &&
+               strcmp(a->type_vars[j].name, b->type_vars[j].name) == 0;
+    return same;
+}
+
+// Rows for the versions of an operator, the newest first; versions with the same types share one.
+static void add_rows(text *t, const schema_op *s) {
+    const char *name = s->name, *supported = is_supported(op_find(s->domain, s->name)) ? "yes" : "";
+    for (int last = s->nversions - 1, first; last >= 0; last = first - 1) {
+        const schema_version *v = &s->versions[last];
+        bool deprecated = v->deprecated;
+        if (deprecated && last > 0) v = &s->versions[last - 1]; // the types are those of the version before
+        for (first = last; first > 0 && same_types(&s->versions[first - 1], v);) first--;
+        text_printf(t, "| %s | %s | ", name, supported);
+        for (int j = first; j <= last; j++)
+            text_printf(t, "%s%d", j > first ? " " : "", s->versions[j].since);
+        text_add(t, deprecated ? " (deprecated) | " : " | ");
+        for (int j = 0; j < v->nvars; j++) {
+            text_printf(t, "%s%s: ", j ? "; " : "", v->type_vars[j].name);
+            add_types(t, v->type_vars[j].types);
+        }
+        text_add(t, " |\n");
+        name = supported = "";
     }
-    text_add(t, " |\n");
 }
 
 static void add_absent(text *t, const char *domain) {
@@ -109,7 +127,7 @@ static void add_domain(text *t, const char *domain) {
                 all, schema_newest_opset(domain));
     text_add(t, "| operator | supported | versions | element types |\n| --- | --- | --- | --- |\n");
     for (int i = 0; i < schema_count(); i++)
-        if (strcmp(schema_at(i)->domain, domain) == 0) add_row(t, schema_at(i));
+        if (strcmp(schema_at(i)->domain, domain) == 0) add_rows(t, schema_at(i));
     add_absent(t, domain);
 }
 
@@ -132,5 +150,6 @@ const char *list_ops_markdown(arena *a) {
         if (i == 0 || strcmp(schema_at(i)->domain, schema_at(i - 1)->domain) != 0)
             add_domain(&t, schema_at(i)->domain);
     add_others(&t);
+    text_add(&t, operators_notes);
     return text_str(&t);
 }

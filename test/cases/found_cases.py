@@ -389,7 +389,7 @@ CASES = {
           v = If (c) <then_branch = t () => (a) { a = ReduceSum <keepdims = 0> (x, zero) }, else_branch = e () => (b) { b = Identity (x) }>
           y = Conv (v, w) }""",
         [("float32", (1, 2, 5), X)]),
-    # ONNX Script's `break`: the standard ignores the condition, both engines stop.
+    # ONNX Script's `break`: the standard ignores the condition, ONNX Runtime stops.
     "loop_that_breaks": (17, """
         g (int64 m, float[2] x) => (float[2] y, float[T, 2] z) <int64 seven = {7}, int64 one = {1}>
         { y, z = Loop (m, "", x) <body = b (int64 i, bool c, float[2] a) => (bool go, float[2] r, float[2] e)

@@ -492,7 +492,7 @@ static void loop_lower(lowering *l, node *n) {
 }
 
 // Without an initial condition the standard ignores the condition that the body returns. ONNX Script writes `break`
-// that way, and ONNX Runtime and the reference evaluator stop there: so does onnxc, with a warning.
+// that way, and ONNX Runtime stops there: so does onnxc, with a warning.
 static bool loop_canonicalise(node *n) {
     graph *g = body_of(n);
     const value *next = origin(g->outputs.at[0]);

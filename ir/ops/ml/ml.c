@@ -288,7 +288,7 @@ static void normalizer_infer(node *n) {
     float_like_x(n);
 }
 
-// norm = max or sum of |x|, or the root of the sum of squares; out = x / norm, x if the norm is 0
+// norm = the maximum, the sum of |x|, or the root of the sum of squares; out = x / norm, x if the norm is 0
 static void normalizer_lower(lowering *l, node *n) {
     int norm = norm_of(n);
     buffer *x = lower_in(l, n, 0), *out = lower_out(l, n, 0);
@@ -300,7 +300,7 @@ static void normalizer_lower(lowering *l, node *n) {
     expr *at[MAX_RANK];
     stage *s = rows_stage(&r, AXIS_REDUCE, at);
     expr *v = x_cast(k, x_read(k, x, at), t, false);
-    expr *term = norm == NORM_L2 ? x_mul(k, v, v) : x_un(k, X_ABS, v);
+    expr *term = norm == NORM_L2 ? x_mul(k, v, v) : norm == NORM_L1 ? x_un(k, X_ABS, v) : v;
     expr *size = stage_reduce(k, s, norm == NORM_MAX ? RED_MAX : RED_SUM, term);
     if (norm == NORM_L2) size = x_un(k, X_SQRT, size);
     size = rows_scalar(&r, s, "norm", size);
