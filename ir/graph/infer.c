@@ -515,7 +515,8 @@ bool infer_attempt(const node *n, void (*step)(void *user), void *user, const di
 }
 
 const type *infer_declared(const value *v) {
-    const type *kept = map_get_number(&v->graph->module->infer->inferred, (uint64_t)v->id);
+    const struct infer_state *s = v->graph->module->infer;
+    const type *kept = s ? map_get_number(&s->inferred, (uint64_t)v->id) : NULL;
     return kept ? kept : &v->type;
 }
 

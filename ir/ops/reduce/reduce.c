@@ -1,5 +1,6 @@
 // Reductions: Reduce*, ArgMax, ArgMin. One kernel each, with the kept dims as outer axes (two stages for
-// ReduceLogSumExp). The axes may be known only at run time.
+// ReduceLogSumExp). The axes, and their number, may be known only at run time.
+#include "ir/ops/branches.h"
 #include "ir/ops/contents.h"
 #include "ir/ops/rows.h"
 #include "ir/ops/upgrade.h"
@@ -14,6 +15,11 @@ static bool reduced_mask(node *n, int rank, dim **mask) {
     if (count) rows_mask_axes(infer_dims(n), rank, axes, count, mask);
     else rows_mask(infer_dims(n), rank, 0, node_int(n, "noop_with_empty_axes", 0) ? 0 : rank, mask);
     return true;
+}
+
+// Each dim of the mask is a runtime symbol; lower_open_mask sets them.
+static void open_mask(const node *n, int rank, dim **mask) {
+    for (int i = 0; i < rank; i++) mask[i] = infer_unknown_dim(n, "reduced", infer_k(n, 1));
 }
 
 // The dim at position j of a result without the reduced dims: the kept dim with j kept dims before it.
@@ -54,12 +60,18 @@ static void infer_reduce(node *n, contents_combine *combine) {
     int rank = infer_rank(n, 0), nout = rank, count = 0;
     const type *x = infer_in(n, 0);
     dim *mask[MAX_RANK], *out[MAX_RANK];
-    if (!reduced_mask(n, rank, mask)) {
+    bool open = !reduced_mask(n, rank, mask), keep = node_int(n, "keepdims", 1);
+    int declared = declared_rank(n);
+    if (open && !keep && (declared < 0 || declared > rank)) {
         infer_set_unknown(n, 0, x->elem);
         return;
     }
-    if (node_int(n, "keepdims", 1)) {
+    if (open) open_mask(n, rank, mask);
+    if (keep) {
         reduced_dims(x, mask, out);
+    } else if (open) {
+        nout = declared;
+        for (int j = 0; j < nout; j++) out[j] = kept_dim(x, mask, j);
     } else {
         infer_contents(n, 1, &count);
         if (rows_mask_known(rank, mask)) {
@@ -81,19 +93,49 @@ typedef struct reduction {
     expr *index[MAX_RANK];
 } reduction;
 
-static reduction reduction_new(lowering *l, node *n) {
+// reduced[a] = whether one of the axes is a, or there are none and that means all
+static void lower_open_mask(lowering *l, node *n, int rank) {
+    buffer *axes = lower_in(l, n, 1);
+    dim *extent = infer_k(n, rank);
+    buffer *reduced = lower_temp(l, n, "reduced", DT_I64, 1, &extent);
+    kernel *k = lower_kernel(l, n, "reduced");
+    stage *s = kernel_stage(k);
+    expr *a = stage_own_axis(k, s, AXIS_PARALLEL, "a", extent), *zero = x_i64(k, 0), *one = x_i64(k, 1);
+    expr *e = stage_own_axis(k, s, AXIS_REDUCE, "e", axes->dims[0]);
+    expr *axis = x_checked_index(k, x_read(k, axes, &e), extent, true,
+                                 "an axis is out of range for the tensor's rank");
+    expr *hits = stage_reduce(k, s, RED_SUM, x_select(k, x_bin(k, X_EQ, axis, a), one, zero));
+    expr *none = x_bin(k, X_EQ, x_dim(k, axes->dims[0]), zero);
+    expr *all = node_int(n, "noop_with_empty_axes", 0) ? zero : one;
+    stage_write(k, s, reduced, &a, x_select(k, none, all, x_bin(k, X_MIN, hits, one)));
+    for (int i = 0; i < rank; i++) lower_set_dim(l, n, infer_made_dim(n, i), reduced, i);
+}
+
+// The mask at run time. Axes that were found after inference set its symbols, too.
+static void lower_mask(lowering *l, node *n, int rank, dim **mask) {
+    bool open = !reduced_mask(n, rank, mask);
+    if (open) lower_open_mask(l, n, rank);
+    for (int i = 0; i < rank && infer_made_dim(n, i); i++) {
+        if (open) mask[i] = infer_made_dim(n, i);
+        else lower_set_dim(l, n, infer_made_dim(n, i), NULL, 0)->dim = mask[i];
+    }
     lower_arguments(l, n);
+    if (!open || node_int(n, "keepdims", 1)) return;
+    dim *count = infer_k(n, n->out[0]->type.rank);
+    for (int i = 0; i < rank; i++) count = dim_add(count, mask[i]);
+    lower_check(l, n, dim_eq(count, infer_k(n, rank)),
+                "the axes do not leave the declared rank of the output");
+}
+
+static reduction reduction_new(lowering *l, node *n) {
     reduction r = {.x = lower_in(l, n, 0)};
     const type *x = infer_in(n, 0);
     dim *mask[MAX_RANK], *kept[MAX_RANK];
     int count = 0;
-    if (!reduced_mask(n, x->rank, mask))
-        diag_fatal_missing(l->program->diag, n->loc,
-                           "the number of axes is known only at run time, which is not "
-                           "supported yet");
-    dim **axes = infer_contents(n, 1, &count);
+    lower_mask(l, n, x->rank, mask);
+    dim **axes = node_in(n, 1) ? infer_contents(n, 1, &count) : NULL;
     bool known = rows_mask_known(x->rank, mask), keep = node_int(n, "keepdims", 1);
-    if (!known) rows_check_axes(l, n, x->rank, axes, count);
+    if (!known && axes) rows_check_axes(l, n, x->rank, axes, count);
     r.out = lower_out(l, n, 0);
     reduced_dims(x, mask, kept);
     if (!known && !keep) r.out = program_view(l->program, r.out, "reduced", x->rank, kept);
@@ -156,13 +198,19 @@ static void lower_log_sum_exp(lowering *l, node *n) {
 
 static void upgrade_axes(node *n) { upgrade_ints_to_input(n, "axes", 1); }
 
+// Without the reduced axes, their number decides the rank of the result.
+static bool reduce_canonicalise(node *n) {
+    return !node_int(n, "keepdims", 1) && infer_in(n, 0)->rank >= 0 &&
+           branch_on_length(n, 1, 0, infer_in(n, 0)->rank);
+}
+
 #define REDUCE(op_name, since, op, bool_op, term, end, combine, ...)                                         \
     static void lower_##op_name(lowering *l, node *n) {                                                      \
         lower_reduce(l, n, &(reducer){op, bool_op, term, end});                                              \
     }                                                                                                        \
     static void infer_##op_name(node *n) { infer_reduce(n, combine); }                                       \
     OPERATOR(op_name, .upgrades = {{since, upgrade_axes, undo_axes}, __VA_ARGS__}, .infer = infer_##op_name, \
-             .lower = lower_##op_name)
+             .lower = lower_##op_name, .canonicalise = reduce_canonicalise)
 
 REDUCE(ReduceSum, 13, RED_SUM, RED_OR, term_itself, NULL, dim_add, );
 REDUCE(ReduceMean, 18, RED_SUM, RED_OR, term_itself, end_mean, NULL, );
@@ -178,7 +226,7 @@ REDUCE(ReduceLogSum, 18, RED_SUM, RED_OR, term_itself, end_log, NULL,
 static void infer_log_sum_exp(node *n) { infer_reduce(n, NULL); }
 OPERATOR(ReduceLogSumExp,
          .upgrades = {{18, upgrade_axes, undo_axes}, {28, upgrade_real_function, undo_nothing}},
-         .infer = infer_log_sum_exp, .lower = lower_log_sum_exp);
+         .infer = infer_log_sum_exp, .lower = lower_log_sum_exp, .canonicalise = reduce_canonicalise);
 
 // ---------------------------------------------------------------- ArgMax, ArgMin
 static void infer_arg(node *n) {

@@ -1,5 +1,6 @@
 // Operators that return or change shapes: Shape, Size, Reshape, Squeeze, Unsqueeze, Flatten, Expand,
 // ConstantOfShape, Constant, Range, EyeLike. Shape arguments known only at run time are runtime symbols.
+#include "ir/ops/branches.h"
 #include "ir/ops/control/control.h"
 #include "ir/ops/runtime_args.h"
 #include "ir/ops/text/string.h"
@@ -227,8 +228,12 @@ static bool reshape_undo_14(node *as) {
     return true;
 }
 
+// The greatest rank for which a shape of unknown length becomes a branch.
+enum { BRANCHES_MOST = 8 };
+static bool reshape_canonicalise(node *n) { return branch_on_length(n, 1, 0, BRANCHES_MOST); }
+
 OPERATOR(Reshape, .upgrades = {{5, reshape_upgrade_5}, {14, NULL, reshape_undo_14}}, .infer = reshape_infer,
-         .lower = reshape_lower, .is_view = true);
+         .lower = reshape_lower, .is_view = true, .canonicalise = reshape_canonicalise);
 
 // ---------------------------------------------------------------- Flatten
 static void flatten_infer(node *n) {
@@ -351,7 +356,8 @@ static void squeeze_branch(node *branches, const node *n, const char *name, int 
 }
 
 static bool squeeze_canonicalise(node *n) {
-    int axis = node_in(n, 1) || infer_in(n, 0)->rank < 0 ? -1 : first_uncertain_axis(n);
+    if (node_in(n, 1)) return infer_in(n, 0)->rank >= 0 && branch_on_length(n, 1, 0, infer_in(n, 0)->rank);
+    int axis = infer_in(n, 0)->rank < 0 ? -1 : first_uncertain_axis(n);
     if (axis < 0) return false;
     value *shape = insert_before(n, "Shape", 1, n->in, NULL);
     value *size = insert_before(n, "Gather", 2, (value *[]){shape, value_int64(n->graph, axis)}, NULL);
@@ -428,8 +434,12 @@ static void unsqueeze_lower(lowering *l, node *n) {
 
 OPERATOR(Squeeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .canonicalise = squeeze_canonicalise,
          .infer = squeeze_infer, .lower = squeeze_lower, .is_view = true);
+static bool unsqueeze_canonicalise(node *n) {
+    return infer_in(n, 0)->rank >= 0 && branch_on_length(n, 1, 0, BRANCHES_MOST - infer_in(n, 0)->rank);
+}
+
 OPERATOR(Unsqueeze, .upgrades = {{13, axes_upgrade_13, axes_undo_13}}, .infer = unsqueeze_infer,
-         .lower = unsqueeze_lower, .is_view = true);
+         .lower = unsqueeze_lower, .is_view = true, .canonicalise = unsqueeze_canonicalise);
 
 // ---------------------------------------------------------------- Expand
 // Right-aligned broadcast of the input's size a with the requested size b; *fits: whether they are
@@ -501,7 +511,11 @@ static void expand_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, read_broadcast(k, in, index, rank));
 }
 
-OPERATOR(Expand, .infer = expand_infer, .lower = expand_lower);
+static bool expand_canonicalise(node *n) {
+    return infer_in(n, 0)->rank >= 0 && branch_on_length(n, 1, 0, BRANCHES_MOST);
+}
+
+OPERATOR(Expand, .infer = expand_infer, .lower = expand_lower, .canonicalise = expand_canonicalise);
 
 // ---------------------------------------------------------------- Constant
 static constant *string_constant(arena *a, const attr *v) {
@@ -605,7 +619,10 @@ static void constant_of_shape_lower(lowering *l, node *n) {
     stage_write(k, s, out, index, x);
 }
 
-OPERATOR(ConstantOfShape, .infer = constant_of_shape_infer, .lower = constant_of_shape_lower);
+static bool constant_of_shape_canonicalise(node *n) { return branch_on_length(n, 0, 0, BRANCHES_MOST); }
+
+OPERATOR(ConstantOfShape, .infer = constant_of_shape_infer, .lower = constant_of_shape_lower,
+         .canonicalise = constant_of_shape_canonicalise);
 
 // ---------------------------------------------------------------- Range
 // The three scalars as dims; false if they are not integers known to inference.

@@ -1,0 +1,11 @@
+// Nodes whose result has a rank that only the run knows.
+#ifndef ONNXC_IR_OPS_BRANCHES_H
+#define ONNXC_IR_OPS_BRANCHES_H
+#include "ir/graph/op.h"
+
+// For .canonicalise: if input i is a list whose length is known only at run time, and the output has no declared
+// rank, replaces n by branches, one for each length first..last. False: nothing changed.
+bool branch_on_length(node *n, int i, int first, int last);
+// The declared rank of output 0, RANK_UNKNOWN if it has none.
+int declared_rank(const node *n);
+#endif
