@@ -3,6 +3,7 @@
 #include "compiler/driver/bind.h"
 #include "ir/graph/boundary.h"
 #include "ir/kernel/program.h"
+#include "ir/ops/branches.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -100,6 +101,18 @@ static void set_size(binder *b, const char *option, value *v, int axis, dim *giv
     b->loosen = true;
 }
 
+// INPUT=* and INPUT=*N: every rank up to 8, or up to N.
+static void bind_ranks(binder *b, value *v, const char *option, const char *most) {
+    enum { RANKS_MOST = 8 };
+    int64_t n = RANKS_MOST;
+    if (*most && (!parse_int64(most, 0, &n) || n > RANKS_MOST))
+        diag_error(b->diag, NULL, "--shape %s: '%s' is not a rank up to %d", option, most, RANKS_MOST);
+    else if (v->type.kind != TYPE_TENSOR || v->type.rank != RANK_UNKNOWN)
+        diag_error(b->diag, NULL, "--shape %s: input '%s' is %s", option, v->name,
+                   type_text(b->arena, &v->type));
+    else branch_on_rank(v, (int)n);
+}
+
 static void bind_shape(binder *b, const map *inputs, const char *s) {
     const char *equals = strrchr(s, '=');
     const char *name = equals ? arena_strndup(b->arena, s, (size_t)(equals - s)) : "";
@@ -107,6 +120,10 @@ static void bind_shape(binder *b, const map *inputs, const char *s) {
     if (!equals) diag_error(b->diag, NULL, "--shape %s: not of the form INPUT=2x3", s);
     else if (!v) unknown_name(b, "--shape", name, inputs);
     if (!v) return;
+    if (equals[1] == '*') {
+        bind_ranks(b, v, s, equals + 2);
+        return;
+    }
     string_list parts = split_words(b->arena, equals + 1, strchr(equals, ',') ? ',' : 'x');
     int n = parts.n == 1 && !*parts.at[0] ? 0 : parts.n;
     dim *sizes[MAX_RANK];

@@ -91,7 +91,8 @@ const option compile_options[] = {
      "bind a symbolic dimension (NAME=N), bound it (NAME=MIN:MAX), or compile a version for each of several "
      "sizes (NAME=1,8,1:64); may be repeated"},
     {"--shape", NULL, "INPUT=NxCx8", OPT_LIST, AT(shapes), MODEL,
-     "shape of an input: numbers are fixed sizes, names are symbolic; may be repeated"},
+     "shape of an input: numbers are fixed sizes, names are symbolic; '*4' is every rank up to 4 of an "
+     "input without a rank; may be repeated"},
     {"--io-dtype", NULL, "NAME=TYPE", OPT_LIST, AT(io_dtype), MODEL,
      "pass an input or output in its quantised form"},
     {"--io-layout", NULL, "NAME=nhwc", OPT_LIST, AT(io_layout), MODEL,

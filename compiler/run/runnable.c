@@ -11,6 +11,7 @@ static port port_of(arena *a, const buffer *b) {
     port p = {.name = b->name, .kind = TYPE_TENSOR, .dtype = b->dtype, .rank = b->rank};
     p.has_default = b->fallback != NULL;
     if (b->holds) p.boxed = true, p.kind = b->holds->kind, p.type = type_text(a, b->holds);
+    if (b->holds && p.kind == TYPE_TENSOR) p.dtype = b->holds->elem, p.rank = RANK_UNKNOWN;
     if (b->labels) p.kind = TYPE_SEQUENCE, p.labels = b->labels, p.type = type_text(a, &b->value->type);
     for (int j = 0; j < b->rank; j++) {
         p.dims[j] = dim_is_const(b->dims[j]) ? dim_value(b->dims[j]) : -1;

@@ -51,6 +51,11 @@ static port port_of(arena *a, const onnxc_descriptor *d, const onnxc_tensor_info
                  : strncmp(p.type, "sequence", 8) == 0 ? TYPE_SEQUENCE
                  : strncmp(p.type, "map", 3) == 0      ? TYPE_MAP
                                                        : TYPE_TENSOR;
+        const char *end = strchr(p.type, '['); // of a tensor without a rank, "float[...]"
+        if (p.kind == TYPE_TENSOR && end) {
+            p.dtype = dtype_from_name(arena_strndup(a, p.type, (size_t)(end - p.type)));
+            p.rank = RANK_UNKNOWN;
+        }
     }
     if (t->nlabels) p.kind = TYPE_SEQUENCE, p.type = onnxc_text(d, t->type), p.labels = labels_of(a, d, t);
     const onnxc_dim_info *dims = onnxc_dims(d, t);
@@ -85,7 +90,7 @@ onnxc_model runnable_model(const runnable *r) { return ((const code *)r->impl)->
 // ---------------------------------------------------------------- running
 static bool inputs_fit(arena *a, const runnable *r, const tensor *in, const char **message) {
     for (int j = 0; j < r->nin; j++) {
-        if (in[j].dtype == r->in[j].dtype && in[j].rank == r->in[j].rank) continue;
+        if (r->in[j].boxed || (in[j].dtype == r->in[j].dtype && in[j].rank == r->in[j].rank)) continue;
         *message = arena_printf(a, "input '%s' is %s, but a tensor of %s and rank %d is given", r->in[j].name,
                                 port_text(a, &r->in[j]), dtype_name(in[j].dtype), in[j].rank);
         return false;

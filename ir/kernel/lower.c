@@ -58,7 +58,10 @@ static void need_rank(lowering *l, const loc *at, const value *v) {
     need_tensor(l, at, v);
     if (!has_no_rank(v)) return;
     if (!v->def && v->graph && !v->graph->outer)
-        diag_hint(l->program->diag, "--shape %s=NxCx8 gives what the model leaves open", v->name);
+        diag_hint(
+            l->program->diag,
+            "--shape %s=NxCx8 gives what the model leaves open, --shape %s=*4 stands for every rank up to 4",
+            v->name, v->name);
     else
         diag_hint(
             l->program->diag, "where the rank depends on a size of the model, --dim NAME=N binds that size%s",

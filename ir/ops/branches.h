@@ -6,6 +6,8 @@
 // For .canonicalise: if input i is a list whose length is known only at run time, and the output has no declared
 // rank, replaces n by branches, one for each length first..last. False: nothing changed.
 bool branch_on_length(node *n, int i, int first, int last);
+// Replaces an input of the model without a rank by branches for each rank up to `most`.
+void branch_on_rank(value *input, int most);
 // The declared rank of output 0, RANK_UNKNOWN if it has none.
 int declared_rank(const node *n);
 #endif

@@ -57,6 +57,7 @@
     X(value_export, 1)                                                                                       \
     X(value_import, 1)                                                                                       \
     X(value_new, 1)                                                                                          \
+    X(value_rank, 0)                                                                                         \
     X(value_read, 0)                                                                                         \
     X(warp, 0)
 

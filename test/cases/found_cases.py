@@ -396,6 +396,26 @@ CASES = {
           { f = Cast <to = 1> (i) r = Add (a, f) e = Neg (r) j = Add (i, one) go = Less (j, seven) }> }""",
         [("int64", (), (9,)), ("float32", (2,), (1, 2))],
         [("float32", (2,), (22, 23)), ("float32", (7, 2), (-1, -2, -2, -3, -4, -5, -7, -8, -11, -12, -16, -17, -22, -23))]),
+    # The number of axes, and with it the rank of a result, is known only at run time: they were refused.
+    "sum_over_some_axes": (21, """
+        g (float[A, B, C] x, int64[K] axes) => (float[D, E, F] y) { s = ReduceSum (x, axes) m = ReduceMax (x, axes) y = Sub (s, m) }""",
+        [("float32", (2, 3, 4), X), ("int64", (2,), (-1, 0))]),
+    "sum_over_no_axes": (21, """
+        g (float[A, B, C] x, int64[K] axes) => (float[D, E, F] y, float[D, E, F] z) { y = ReduceSum (x, axes)
+          z = ReduceMean <noop_with_empty_axes = 1> (x, axes) }""",
+        [("float32", (2, 3, 4), X), ("int64", (0,), (0,))]),
+    "sum_without_the_axes": (21, """
+        g (float[A, B, C] x, int64[K] axes) => (float[D] y) <int64[1] all = {-1}> { s = ReduceSum <keepdims = 0> (x, axes)
+          n = Neg (s) y = Reshape (n, all) }""",
+        [("float32", (2, 3, 4), X), ("int64", (2,), (-1, 0))]),
+    "squeezed_by_some_axes": (21, """
+        g (float[A, B, C] x, int64[K] axes) => (float[D] y) <int64[1] all = {-1}> { s = Squeeze (x, axes) u = Unsqueeze (s, axes)
+          t = Add (u, x) y = Reshape (t, all) }""",
+        [("float32", (1, 3, 1), X), ("int64", (2,), (0, 2))]),
+    "reshaped_to_some_rank": (21, """
+        g (float[A, B] x, int64[K] shape) => (float[D] y) <int64[1] all = {-1}> { r = Reshape (x, shape) e = Exp (r)
+          y = Reshape (e, all) }""",
+        [("float32", (2, 6), X), ("int64", (3,), (2, -1, 3))]),
     # Squeeze without axes, where a symbolic size is 1 at run time: it was refused.
     "squeezed_to_a_rank_of_the_run": (17, """
         g (float[N, 1, 6] x, float[6] r) => (float[C] y) <int64[1] ends = {4}, int64[1] begins = {1}, int64[1] axes = {0}>

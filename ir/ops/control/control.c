@@ -8,6 +8,7 @@
 #include "ir/ops/control/control.h"
 #include "ir/ops/control/sequence.h"
 #include "ir/ops/runtime_args.h"
+#include "ir/ops/value.h"
 #include <string.h>
 
 // ---- Shared
@@ -466,12 +467,13 @@ static void lower_branch(lowering *l, const node *n, int which, region *r, buffe
         if (!n->out[i]) continue;
         const type *inside = &g->outputs.at[i]->type;
         int rank = n->out[i]->type.rank;
-        if (rank < 0 && inside->rank >= 0) lower_out(l, n, i); // reports the unknown rank
-        buffer *from = lower_buffer(l, g->outputs.at[i]);
+        bool differs = n->out[i]->type.kind == TYPE_TENSOR && rank < 0; // a handle, whatever the rank
+        buffer *from = differs ? value_from_tensor(l, n, g->outputs.at[i], "of_rank")
+                               : lower_buffer(l, g->outputs.at[i]);
         if (rank >= 0 && rank != inside->rank) refuse_rank(l, n, i, from, made);
         else bind_dims(l, n, i, from, made);
         made += rank > 0 ? rank : 0;
-        if (rank != inside->rank) continue;
+        if (rank != inside->rank && !differs) continue;
         all[count] = (handover){.to = out[i], .from = from};
         all[count].moved = out[i]->role == BUF_HEAP && may_move(g, all, count);
         count++;

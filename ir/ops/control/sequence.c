@@ -122,7 +122,8 @@ static buffer *dims_buffer(lowering *l, const node *n, const char *suffix, int r
     return lower_temp(l, n, arena_printf(l->program->arena, "%s.dims", suffix), DT_I64, 1, &size);
 }
 
-void value_sizes(lowering *l, const node *n, buffer *handle, const type *t, const char *suffix) {
+void value_sizes(lowering *l, const node *n, buffer *handle, const type *t, const char *suffix,
+                 const char *wrong) {
     arena *a = l->program->arena;
     buffer *dims = dims_buffer(l, n, suffix, t->rank);
     step *s = lower_library(l, n, "value_dims", 1, 2, 2 + t->rank);
@@ -130,7 +131,8 @@ void value_sizes(lowering *l, const node *n, buffer *handle, const type *t, cons
     s->numbers[0] = number(l, t->elem), s->numbers[1] = number(l, t->rank);
     for (int j = 0; j < t->rank; j++)
         s->numbers[2 + j] = dim_is_const(t->dims[j]) ? t->dims[j] : number(l, -1);
-    set_messages(l, s, 2, "an optional is empty", arena_printf(a, "an item is not %s", type_text(a, t)));
+    if (!wrong) wrong = arena_printf(a, "an item is not %s", type_text(a, t));
+    set_messages(l, s, 2, "an optional is empty", wrong);
     bind_sizes(l, n, t, dims);
 }
 
@@ -274,7 +276,7 @@ void value_to_output(lowering *l, node *n, buffer *handle) {
         stage_write(k, kernel_stage(k), lower_handle_out(l, n, 0), NULL, x_read(k, handle, NULL));
         return;
     }
-    value_sizes(l, n, handle, t, "item");
+    value_sizes(l, n, handle, t, "item", NULL);
     lower_checks(l, n);
     value_fetch(l, n, handle, lower_out(l, n, 0));
 }
@@ -438,7 +440,7 @@ static void map_input(lowering *l, node *n, graph *g, int i, buffer *position) {
         map_value(l, v, item);
         return;
     }
-    value_sizes(l, n, item, &v->type, arena_printf(a, "item%d", i));
+    value_sizes(l, n, item, &v->type, arena_printf(a, "item%d", i), NULL);
     buffer *to = lower_temp(l, n, arena_printf(a, "in%d", i), v->type.elem, v->type.rank, v->type.dims);
     value_fetch(l, n, item, to);
     map_value(l, v, to);

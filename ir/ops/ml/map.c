@@ -81,7 +81,7 @@ static buffer *map_list(lowering *l, node *n, int part, dtype t, dim *count) {
     buffer *map = lower_in(l, n, 0);
     lower_call(l, n, "map_part", 1, BUFFERS(handle, map), DIMS(infer_k(n, part)));
     type list = type_tensor(a, t, 1, &count), held = lower_type(&list);
-    if (part) value_sizes(l, n, handle, &list, name);
+    if (part) value_sizes(l, n, handle, &list, name, NULL);
     buffer *out = lower_temp(l, n, name, held.elem, 1, &count);
     value_fetch(l, n, handle, out);
     return out;

@@ -1,0 +1,73 @@
+// Inputs of the model without a rank (--shape INPUT=*). They arrive as handles; two operators of onnxc's own look
+// into these, and branches carry each rank on (ir/ops/branches.h):
+//
+//   x' = If(TensorRank(x) == 0) {TensorOfRank<rank = 0>(x)} else {If(TensorRank(x) == 1) ...}
+#include "ir/ops/branches.h"
+#include "ir/ops/control/control.h"
+#include "ir/ops/runtime_args.h"
+#include "ir/ops/value.h"
+
+static void rank_infer(node *n) { infer_set(n, 0, DT_I64, 0, NULL); }
+
+static void rank_lower(lowering *l, node *n) {
+    lower_call(l, n, "value_rank", 1, BUFFERS(lower_out(l, n, 0), lower_buffer(l, n->in[0])), NULL, 0);
+}
+
+static void of_rank_infer(node *n) {
+    int rank = (int)node_int(n, "rank", 0);
+    dim *dims[MAX_RANK];
+    for (int j = 0; j < rank; j++) dims[j] = infer_unknown_dim(n, n->in[0]->name, NULL);
+    infer_set(n, 0, n->in[0]->type.elem, rank, dims);
+}
+
+static void of_rank_lower(lowering *l, node *n) {
+    const value *v = n->in[0];
+    buffer *handle = lower_buffer(l, n->in[0]);
+    const char *wrong = arena_printf(l->program->arena, "input '%s' has a rank above %lld", v->name,
+                                     (long long)node_int(n, "most", 0));
+    value_sizes(l, n, handle, &n->out[0]->type, "rank", wrong);
+    lower_checks(l, n);
+    value_fetch(l, n, handle, lower_out(l, n, 0));
+}
+
+OPERATOR_OF("onnxc", TensorRank, .infer = rank_infer, .lower = rank_lower, .takes_any_rank = true);
+OPERATOR_OF("onnxc", TensorOfRank, .infer = of_rank_infer, .lower = of_rank_lower, .takes_any_rank = true);
+
+static node *new_first(graph *g, node *before, const loc *at, const char *domain, const char *op, int nin,
+                       value *const *in) {
+    return node_new(g, before, op_find(domain, op), at, nin, in);
+}
+
+static value *of_rank(graph *g, node *before, const loc *at, value *v, value *rank, int k, int most) {
+    if (k == most) {
+        node *n = new_first(g, before, at, "onnxc", "TensorOfRank", 1, &v);
+        node_set_attr(n, (attr){.name = "rank", .kind = ATTR_INT, .i = k});
+        node_set_attr(n, (attr){.name = "most", .kind = ATTR_INT, .i = most});
+        return node_output(n, 0, NULL);
+    }
+    value *pair[] = {rank, value_int64(g, k)};
+    value *is = node_output(new_first(g, before, at, "", "Equal", 2, pair), 0, NULL);
+    node *made = new_first(g, before, at, "", "If", 1, &is);
+    graph *then = graph_new(g->module, g, "then_branch"), *other = graph_new(g->module, g, "else_branch");
+    graph_add_output(then, of_rank(then, NULL, at, v, NULL, k, k));
+    graph_add_output(other, of_rank(other, NULL, at, v, rank, k + 1, most));
+    node_set_attr(made, (attr){.name = "then_branch", .kind = ATTR_GRAPH, .graph = then});
+    node_set_attr(made, (attr){.name = "else_branch", .kind = ATTR_GRAPH, .graph = other});
+    return node_output(made, 0, NULL);
+}
+
+void branch_on_rank(value *input, int most) {
+    graph *g = input->graph;
+    arena *a = g->module->arena;
+    loc *at = ARENA_NEW(a, loc);
+    *at = (loc){.file = g->module->file,
+                .node = arena_printf(a, "shape:%s", input->name),
+                .op = "shape",
+                .graph = g->name};
+    node *before = g->nodes.n ? g->nodes.at[0] : NULL;
+    value *stand_in = value_new(g, arena_printf(a, "%s.any", input->name));
+    stand_in->type = input->type;
+    value_replace(input, stand_in);
+    value *rank = node_output(new_first(g, before, at, "onnxc", "TensorRank", 1, &input), 0, NULL);
+    value_replace(stand_in, of_rank(g, before, at, input, rank, 0, most));
+}
