@@ -85,10 +85,11 @@ static void conv_transpose_infer(node *n) {
     infer_set(n, 0, x->elem, rank, dims);
 }
 
-// The output positions o = stride * q + phase of one phase per axis; `whole` axes have all positions.
+// The output positions o = stride * q + at + r, r < run, of adjacent phases per axis; `whole` axes have all
+// positions.
 typedef struct phase {
     bool whole[MAX_RANK];
-    int64_t at[MAX_RANK];
+    int64_t at[MAX_RANK], run[MAX_RANK];
 } phase;
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
@@ -145,9 +146,9 @@ static bool stripe_is_known(const conv_transpose *t, int i) {
     return dim_is_const(t->lo[i]) && dim_is_const(t->kernel[i]);
 }
 
-static void phase_axis(builder *b, int i, const stripe *s, expr *q, expr *tap) {
+static void phase_axis(builder *b, int i, const stripe *s, expr *q, expr *r, expr *tap) {
     kernel *k = b->k;
-    b->w[i + 2] = x_add(k, x_mul(k, tap, x_i64(k, s->step)), x_i64(k, s->first));
+    b->w[i + 2] = x_add(k, x_add(k, x_mul(k, tap, x_i64(k, s->step)), x_i64(k, s->first)), r);
     b->x[i + 2] = x_sub(k, x_add(k, q, x_i64(k, s->base)), x_mul(k, tap, x_i64(k, s->back)));
     guard_range(b, b->x[i + 2], b->t->in[i]);
 }
@@ -169,12 +170,14 @@ static dim *phase_extent(const conv_transpose *t, const phase *p, int i) {
 static void space_axes(builder *b, const phase *p, const stripe *stripes, dim *channels, expr *g) {
     kernel *k = b->k;
     const conv_transpose *t = b->t;
-    expr *q[MAX_RANK];
+    expr *q[MAX_RANK], *r[MAX_RANK];
     for (int i = 0; i < t->n; i++) {
         q[i] = add_axis(b, AXIS_PARALLEL, arena_printf(k->arena, "o%d", i), phase_extent(t, p, i));
-        b->index[i + 2] = q[i];
+        b->index[i + 2] = q[i], r[i] = x_i64(k, 0);
         if (p->whole[i]) continue;
-        b->index[i + 2] = x_add(k, x_mul(k, q[i], x_i64(k, t->stride[i])), x_i64(k, p->at[i]));
+        if (p->run[i] > 1) r[i] = add_axis(b, AXIS_PARALLEL, "r", dim_const(channels->table, p->run[i]));
+        b->index[i + 2] =
+            x_add(k, x_add(k, x_mul(k, q[i], x_i64(k, t->stride[i])), x_i64(k, p->at[i])), r[i]);
     }
     expr *c = add_axis(b, AXIS_REDUCE, "c", channels);
     b->x[0] = b->index[0];
@@ -183,7 +186,7 @@ static void space_axes(builder *b, const phase *p, const stripe *stripes, dim *c
         dim *taps = p->whole[i] ? t->kernel[i] : dim_const(channels->table, stripes[i].taps);
         expr *tap = add_axis(b, AXIS_REDUCE, arena_printf(k->arena, "k%d", i), taps);
         if (p->whole[i]) whole_axis(b, i, q[i], tap);
-        else phase_axis(b, i, &stripes[i], q[i], tap);
+        else phase_axis(b, i, &stripes[i], q[i], r[i], tap);
     }
 }
 
@@ -209,27 +212,61 @@ static void lower_phase(lowering *l, const node *n, const conv_transpose *t, con
     stage_write(b.k, b.s, out, b.index, v);
 }
 
-// One kernel per phase of the strides keeps the indices affine and skips the zeros between inputs. Beyond
-// MOST_PHASES, or with sizes unknown at compile time, axes are computed whole.
-enum { MOST_PHASES = 64 };
+// Beyond MOST_PHASES, or if there is only one channel to compute, which vectors of channels would waste,
+// adjacent phases are positions of an axis.
+enum { MOST_PHASES = 64, MANY_PHASES = 8, LONGEST_RUN = 4096 };
 
+// Whether phase at + n of an axis reads the same inputs as phase `at`, at the next positions of the kernel.
+static bool continues(const conv_transpose *t, int i, int64_t at, int64_t n) {
+    phase a = {.at = {0}}, b = a;
+    stripe s = {0}, r = {0};
+    a.at[i] = at, b.at[i] = at + n;
+    bool meets = stripe_of(t, i, at, &s);
+    if (stripe_of(t, i, at + n, &r) != meets) return false;
+    if (dim_equal(phase_extent(t, &a, i), phase_extent(t, &b, i)) != TRI_YES) return false;
+    return !meets || (r.first == s.first + n && r.base == s.base && r.taps == s.taps && s.back == 1);
+}
+
+static int64_t run_from(const conv_transpose *t, int i, int64_t at) {
+    int64_t n = 1;
+    while (at + n < t->stride[i] && continues(t, i, at, n)) n++;
+    return n;
+}
+
+// Kernels for the phases of axis i and of the axes after it; number: of the phases of the axes before.
+static void lower_phases(lowering *l, const node *n, const conv_transpose *t, phase *p, const bool *runs,
+                         int i, int number) {
+    if (i == t->n) {
+        bool all = true;
+        for (int j = 0; j < t->n; j++) all &= p->whole[j] || p->run[j] == t->stride[j];
+        lower_phase(l, n, t, p, all ? NULL : arena_printf(l->program->arena, "phase%d", number));
+        return;
+    }
+    int64_t phases = p->whole[i] ? 1 : t->stride[i];
+    for (int64_t at = 0; at < phases; at += p->run[i]) {
+        p->at[i] = at;
+        p->run[i] = runs[i] ? run_from(t, i, at) : 1;
+        lower_phases(l, n, t, p, runs, i + 1, number * (int)phases + (int)at);
+    }
+}
+
+// Kernels per phase, or run of phases, of the strides keep the indices affine and skip the zeros between
+// inputs. With sizes unknown at compile time, axes are computed whole.
 static void conv_transpose_lower(lowering *l, node *n) {
     conv_transpose t = transposed_of(n);
     phase p = {{0}};
+    bool runs[MAX_RANK] = {0}, one = t.group == 1 && dim_is(lower_in(l, n, 1)->dims[1], 1);
     int64_t phases = 1;
     for (int i = 0; i < t.n; i++) {
-        p.whole[i] = !stripe_is_known(&t, i) || t.stride[i] > MOST_PHASES / phases;
-        if (!p.whole[i]) phases *= t.stride[i];
+        p.whole[i] = !stripe_is_known(&t, i);
+        if (p.whole[i]) continue;
+        bool many = t.stride[i] > MOST_PHASES / phases;
+        runs[i] = t.dilation[i] == 1 && t.stride[i] <= LONGEST_RUN &&
+                  (many || (one && i == t.n - 1 && t.stride[i] >= MANY_PHASES));
+        p.whole[i] = many && !runs[i];
+        if (!p.whole[i] && !runs[i]) phases *= t.stride[i];
     }
-    for (int64_t j = 0; j < phases; j++) {
-        int64_t rest = j;
-        for (int i = t.n - 1; i >= 0; i--) {
-            if (p.whole[i]) continue;
-            p.at[i] = rest % t.stride[i];
-            rest /= t.stride[i];
-        }
-        lower_phase(l, n, &t, &p, phases > 1 ? arena_printf(l->program->arena, "phase%d", (int)j) : NULL);
-    }
+    lower_phases(l, n, &t, &p, runs, 0, 0);
 }
 
 OPERATOR(ConvTranspose, .infer = conv_transpose_infer, .lower = conv_transpose_lower);
