@@ -25,8 +25,8 @@ static void find_depthwise(const kernel *k, const expr *image, const expr *weigh
                            conv_form *f) {
     for (int j = 0; j < image->buffer->rank; j++)
         for (int o = 0; o < w->to->rank; o++) {
-            const expr *i = image->index[j];
-            if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || i != w->index[o] ||
+            const expr *i = index_in_part(image->index[j]);
+            if (!is_axis_of_kind(k, i, AXIS_PARALLEL) || i != index_in_part(w->index[o]) ||
                 !index_uses_axis(weights, i->axis))
                 continue;
             f->channel = j, f->out_channel = o;
