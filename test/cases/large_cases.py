@@ -311,7 +311,44 @@ def repeated_pixels(b):
     return x
 
 
+@piece(2)
+def grown_to_a_wave(b):
+    """As vocoders end: one channel from overlapping windows, many elements for each position."""
+    c, stride = b.near(60), b.dice.choice((8, 50, 64, 100))
+    kernel, length = stride * b.dice.choice((2, 4)) + b.dice.choice((0, 0, 3)), b.near(40)
+    y = b.op("ConvTranspose", b.input("x", [b.dice.choice((1, 2)), c, length]), b.normal(c, 1, kernel, scale=c ** -0.5), b.normal(1, scale=0.1),
+             strides=[stride], pads=[b.dice.choice((0, stride // 2, stride))] * 2)
+    return b.op("Tanh", y)
+
+
+@piece(2)
+def part_of_the_channels(b):
+    """As MambaOut's and InceptionNeXt's: each channel of a part by itself, all of them channels-last."""
+    c, part, size = b.near(60), b.dice.choice((16, 24)), b.near(30)
+    x = b.linear(b.input("x", [b.dice.choice((1, 2)), size, b.near(30), c]), c, c + part)
+    rest, part_of = b.op("Split", x, b.ints(c, part), outputs=2, axis=3)
+    y = b.conv(b.op("Transpose", part_of, perm=[0, 3, 1, 2]), part, part, b.dice.choice((3, 7)), groups=part, act=None)
+    return b.linear(b.op("Concat", b.gelu(rest), b.op("Transpose", y, perm=[0, 2, 3, 1]), axis=3), c + part, c)
+
+
 # ---------------------------------------------------------------- rows
+@piece(2)
+def experts(b):
+    """As mixtures of experts: each row times matrices that the data choose, and all rows times one of them."""
+    count, rows, n, m = b.dice.choice((4, 6)), b.near(40), b.near(90), b.near(120)
+    x = b.input("x", [rows, n])
+    scores = b.linear(x, n, count)
+    _, best = b.op("TopK", scores, b.ints(2), outputs=2)
+    chosen = b.op("Gather", b.normal(count, n, m, scale=n ** -0.5), b.op("Reshape", best, b.ints(-1)))
+    wide = b.op("Reshape", b.op("Expand", b.op("Unsqueeze", x, b.ints(1)), b.ints(rows, 2, n)), b.ints(2 * rows, 1, n))
+    y = b.op("Reshape", b.op("MatMul", wide, chosen), b.ints(2 * rows, m))
+    back = b.op("Gather", b.normal(count, n, m, scale=m ** -0.5), b.op("Reshape", best, b.ints(-1)))
+    y = b.op("MatMul", back, b.op("Unsqueeze", b.op("Tanh", y), b.ints(2)))
+    one = b.op("Gather", b.normal(count, n, m, scale=n ** -0.5), b.op("Squeeze", b.op("ArgMax", b.op("ReduceSum", scores, b.ints(0), keepdims=0))))
+    z = b.op("MatMul", b.op("MatMul", x, one), b.op("Transpose", one, perm=[1, 0]))
+    return b.op("Add", b.op("ReduceSum", b.op("Reshape", y, b.ints(rows, 2, n)), b.ints(1), keepdims=0), z)
+
+
 @piece(3)
 def products(b):
     """One behind the other: long sums, few or many rows, extents that no tile divides."""
