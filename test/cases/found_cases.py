@@ -424,6 +424,15 @@ CASES = {
     "squeezed_output": (17, """
         g (float[N, 1] x) => (float[N] y) <float two = {2}> { q = Squeeze (x) y = Mul (q, two) }""",
         [("float32", (3, 1), X)]),
+    # Parts of a split by ones, whose number only the run knows: an Expand to one of them was refused.
+    "parts_by_a_list_of_ones": (17, """
+        g (float[N, 3] x, int64[N] t) => (float[M, 3] y) <bool yes = {1}, int64[1] three = {3}>
+        { n = Shape <start = 0, end = 1> (t) k = Squeeze (n) ones = ConstantOfShape <value = int64[1] {1}> (n)
+          p = SplitToSequence <axis = 0> (x, ones) q = SplitToSequence <axis = 0> (t, ones) e = SequenceEmpty <dtype = 1> ()
+          r = Loop (k, yes, e) <body = b (int64 i, bool c, s) => (bool go, u)
+            { go = Identity (c) v = SequenceAt (p, i) w = SequenceAt (q, i) l = Concat <axis = 0> (w, three) m = Expand (v, l) u = SequenceInsert (s, m) }>
+          y = ConcatFromSequence <axis = 0> (r) }""",
+        [("float32", (3, 3), X), ("int64", (3,), (2, 1, 4))]),
     "convolution_of_channels_that_a_pad_adds": (21, """
         g (float[N, C, H, W] x) => (float[N, 32, H, W] y) <int64[1] none = {0}, int64[1] axis = {1}, int64[1] block = {16},
             int64[4] sizes = {32, 16, 3, 3}, float first = {0}, float last = {4608}, float next = {1}, float small = {0.001}>

@@ -311,6 +311,23 @@ static void check_split(const node *n, dim *size) {
         if (parts[i]->max < 0) infer_error(n, "size %s is negative", dim_text(infer_arena(n), parts[i]));
 }
 
+// The size of all parts, where they are known to have the same: torch's exporter splits by a list of ones whose
+// length it leaves to the run.
+static dim *part_size(const node *n) {
+    if (!node_in(n, 1)) return infer_k(n, 1);
+    int count;
+    dim **parts = infer_contents(n, 1, &count);
+    const node *def = node_in(n, 1)->def;
+    const attr *fill = def && def->op == op_find("", "ConstantOfShape") ? node_attr(def, "value") : NULL;
+    bool list = infer_in(n, 1)->rank == 1;
+    if (list && !parts && fill && constant_int(fill->tensor, 0) >= 0)
+        return infer_k(n, constant_int(fill->tensor, 0));
+    for (int i = 1; parts && i < count; i++)
+        if (parts[i] != parts[0]) return any_size(n);
+    bool known = parts && count && dim_is_const(parts[0]) && (list || dim_is(parts[0], 1));
+    return known ? parts[0] : any_size(n);
+}
+
 static void split_infer(node *n) {
     const type *in = infer_in(n, 0);
     int rank = infer_rank(n, 0), axis = infer_axis(n, node_int(n, "axis", 0), rank), out = 0;
@@ -319,8 +336,7 @@ static void split_infer(node *n) {
     bool squeeze = !node_in(n, 1) && !node_int(n, "keepdims", 1);
     if (node_in(n, 1)) check_split(n, in->dims[axis]);
     for (int j = 0; j < rank; j++)
-        if (j != axis || !squeeze)
-            dims[out++] = j != axis ? in->dims[j] : node_in(n, 1) ? any_size(n) : infer_k(n, 1);
+        if (j != axis || !squeeze) dims[out++] = j != axis ? in->dims[j] : part_size(n);
     type item = type_tensor(infer_arena(n), in->elem, out, dims);
     set_sequence(n, 0, &item);
 }
