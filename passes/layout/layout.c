@@ -81,13 +81,24 @@ static void want_channel_last(assign *a, const buffer *b, int axis) {
     if (b->id < a->nbuffers && !a->pinned[b->id] && a->channel[b->id] < 0) a->channel[b->id] = axis;
 }
 
-// Buffers of the same rank that the same kernel axis traverses along the channels.
+// Whether the axis counts matrix products, whose columns are innermost as they are.
+static bool counts_products(const kernel *k, int axis) {
+    contraction c;
+    return contraction_find(k, &c) && c.n >= 0 && c.m.n && axis_in(&c.batch, axis);
+}
+
+static bool goes_along(const kernel *k, expr *index, int axis) {
+    const expr *slope = expr_uses_axis(index, axis) ? expr_slope((kernel *)k, index, axis) : NULL;
+    return slope && expr_is_int(slope, 1);
+}
+
+// Buffers of the same rank that the same kernel axis traverses along the channels, one by one.
 static int same_channel(const kernel *k, const layout_access *from, int channel, const layout_access *to) {
     if (to->buffer->rank != from->buffer->rank) return -1;
     for (int i = 0; i < k->axes.n; i++)
-        if (k->axes.at[i].kind == AXIS_PARALLEL && expr_uses_axis(from->index[channel], i) &&
-            expr_uses_axis(to->index[channel], i))
-            return channel;
+        if (k->axes.at[i].kind == AXIS_PARALLEL && goes_along(k, from->index[channel], i) &&
+            goes_along(k, to->index[channel], i))
+            return counts_products(k, i) ? -1 : channel;
     return -1;
 }
 static bool any_kernel(const kernel *k) { return k != NULL; }
