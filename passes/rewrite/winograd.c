@@ -316,8 +316,8 @@ typedef struct builder {
     kernel *k;
     const winograd *f;
     int tile, span, points;
-    int64_t rows;      // of tiles in a block
-    dim *tx;           // tiles in a row
+    dim *rows;         // of tiles in a block
+    dim *blocks, *tx;  // blocks; tiles in a row
     expr *n, *block;   // outer axes
     buffer *v, *m, *y; // NULL if the transform writes the output
     expr *channel;     // of the epilogue's current element
@@ -334,6 +334,9 @@ static expr *parallel(builder *b, stage *s, const char *name, dim *extent) {
 static expr *times_plus(kernel *k, expr *a, int64_t by, expr *c) {
     return x_add(k, x_mul(k, a, x_i64(k, by)), c);
 }
+static expr *row_in_block(builder *b, dim *rows, expr *r) {
+    return x_add(b->k, x_mul(b->k, b->block, x_dim(b->k, rows)), r);
+}
 static dim *constant_dim(builder *b, int64_t n) { return dim_const(b->k->program->dims, n); }
 
 static buffer *between_stages(builder *b, const char *name, dim *const *dims) {
@@ -345,7 +348,7 @@ static buffer *between_stages(builder *b, const char *name, dim *const *dims) {
 // eight: this avoids conflicts of a tile's lines in few cache sets.
 static buffer *points_buffer(builder *b, const char *name, dim *channels) {
     enum { LINE = 16 };
-    dim *tiles = dim_mulk(b->tx, b->rows), *two = constant_dim(b, 2);
+    dim *tiles = dim_mul(b->tx, b->rows), *two = constant_dim(b, 2);
     int64_t lines = (dim_value(channels) + LINE - 1) / LINE;
     if (lines % 8 == 0) lines++;
     dim *d[3] = {constant_dim(b, b->points), dim_addk(dim_mulk(dim_floordiv(tiles, two), 2), 1),
@@ -354,13 +357,16 @@ static buffer *points_buffer(builder *b, const char *name, dim *channels) {
 }
 
 static bool is_multiple(const dim *d, int64_t of) { return dim_is_const(d) && dim_value(d) % of == 0; }
+static bool fills_blocks(const builder *b) {
+    const dim *height = extent_of(b->f, b->f->out[0]);
+    return dim_is_const(b->rows) && is_multiple(height, b->tile * dim_value(b->rows));
+}
 
 // The transform writes the output directly if tiles are whole and the epilogue, which it repeats per element,
 // is short.
 static bool writes_at_once(const builder *b) {
     enum { SHORT = 6 };
-    return value_work(b->f->k->arena, b->f->w->value) <= SHORT &&
-           is_multiple(extent_of(b->f, b->f->out[0]), b->tile * b->rows) &&
+    return value_work(b->f->k->arena, b->f->w->value) <= SHORT && fills_blocks(b) &&
            is_multiple(extent_of(b->f, b->f->out[1]), b->tile);
 }
 
@@ -400,9 +406,9 @@ static expr *tile_number(builder *b, expr *r, expr *tx) {
 static void stage_in(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
-    expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
+    expr *r = parallel(b, s, "r", b->rows), *tx = parallel(b, s, "tx", b->tx);
     expr *c = parallel(b, s, "c", extent_of(b->f, b->f->c)), *d[MOST_POINTS] = {0}, *t[MOST_POINTS];
-    expr *tile[2] = {times_plus(k, b->block, b->rows, r), tx};
+    expr *tile[2] = {row_in_block(b, b->rows, r), tx};
     for (int j = 0; j < b->points; j++) d[j] = read_image(b, tile, c, j / b->span, j % b->span);
     transform_square(k, b->f->t->in, b->span, d, b->span, t);
     for (int j = 0; j < b->points; j++)
@@ -412,8 +418,7 @@ static void stage_in(builder *b) {
 static void stage_products(builder *b, buffer *u) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
-    expr *p = parallel(b, s, "p", constant_dim(b, b->points)),
-         *r = parallel(b, s, "r", constant_dim(b, b->rows));
+    expr *p = parallel(b, s, "p", constant_dim(b, b->points)), *r = parallel(b, s, "r", b->rows);
     expr *tx = parallel(b, s, "tx", b->tx), *m = parallel(b, s, "m", extent_of(b->f, b->f->m));
     expr *c = stage_own_axis(k, s, AXIS_REDUCE, "c", extent_of(b->f, b->f->c)), *tile = tile_number(b, r, tx);
     expr *term = x_mul(k, x_read(k, b->v, (expr *[]){p, tile, c}), x_read(k, u, (expr *[]){p, c, m}));
@@ -432,10 +437,10 @@ static write *write_out(builder *b, stage *s, expr *y, expr *x, expr *sum) {
 static void stage_out(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
-    expr *r = parallel(b, s, "r", constant_dim(b, b->rows)), *tx = parallel(b, s, "tx", b->tx);
+    expr *r = parallel(b, s, "r", b->rows), *tx = parallel(b, s, "tx", b->tx);
     expr *m = b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m)), *from[MOST_POINTS],
          *t[MOST_TILE * MOST_TILE];
-    expr *row = b->y ? r : times_plus(k, b->block, b->rows, r);
+    expr *row = b->y ? r : row_in_block(b, b->rows, r);
     for (int j = 0; j < b->points; j++)
         from[j] = x_read(k, b->m, (expr *[]){x_i64(k, j), tile_number(b, r, tx), m});
     transform_square(k, b->f->t->out, b->span, from, b->tile, t);
@@ -450,13 +455,12 @@ static void stage_out(builder *b) {
 static void stage_epilogue(builder *b) {
     kernel *k = b->k;
     stage *s = kernel_stage(k);
-    dim *height = extent_of(b->f, b->f->out[0]);
-    expr *y = parallel(b, s, "y", constant_dim(b, b->tile * b->rows)),
-         *x = parallel(b, s, "x", extent_of(b->f, b->f->out[1]));
-    expr *row = times_plus(k, b->block, b->tile * b->rows, y);
+    dim *height = extent_of(b->f, b->f->out[0]), *rows = dim_mulk(b->rows, b->tile);
+    expr *y = parallel(b, s, "y", rows), *x = parallel(b, s, "x", extent_of(b->f, b->f->out[1]));
+    expr *row = row_in_block(b, rows, y);
     b->channel = parallel(b, s, "m", extent_of(b->f, b->f->m));
     write *made = write_out(b, s, row, x, x_read(k, b->y, (expr *[]){y, x, b->channel}));
-    if (!is_multiple(height, b->tile * b->rows)) made->guard = x_lt(k, row, x_dim(k, height));
+    if (!fills_blocks(b)) made->guard = x_lt(k, row, x_dim(k, height));
 }
 
 static void empty_kernel(kernel *k) {
@@ -489,8 +493,7 @@ static void next_kernel(builder *b, const char *name) {
 static void outer_axes(builder *b, kernel *k) {
     b->k = k;
     b->n = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "n", extent_of(b->f, b->f->n)));
-    b->block = x_axis(
-        k, kernel_axis(k, AXIS_PARALLEL, "block", dim_ceildiv(tiles_of(b->f, 0), constant_dim(b, b->rows))));
+    b->block = x_axis(k, kernel_axis(k, AXIS_PARALLEL, "block", b->blocks));
     k->nouter = 2;
 }
 
@@ -507,13 +510,20 @@ static void build_stages(builder *b, kernel *last, buffer *u) {
     stage_products(b, u);
     if (!writes_at_once(b)) {
         next_kernel(b, "rows");
-        b->y = between_stages(b, "rows",
-                              (dim *[]){constant_dim(b, b->tile * b->rows), dim_mulk(b->tx, b->tile), m});
+        b->y = between_stages(b, "rows", (dim *[]){dim_mulk(b->rows, b->tile), dim_mulk(b->tx, b->tile), m});
         stage_out(b);
     }
     if (b->apart) without_outer_axes(b, last);
     if (b->y) stage_epilogue(b);
     else stage_out(b);
+}
+
+// Images of unknown height have blocks of about equal height: no more rows than there are.
+static void choose_blocks(builder *b, int64_t rows) {
+    dim *ty = tiles_of(b->f, 0), *one = constant_dim(b, 1);
+    b->rows = constant_dim(b, rows);
+    b->blocks = dim_ceildiv(ty, b->rows);
+    if (!dim_is_const(ty) && rows > 1) b->rows = dim_ceildiv(ty, dim_max(b->blocks, one));
 }
 
 static bool is_one_block(const winograd *f, int64_t rows) {
@@ -535,12 +545,12 @@ static void winograd_apply(program *p, region *r, step *last, const void *form, 
                  .tile = f.t->tile,
                  .span = f.t->span,
                  .points = points_of(f.t),
-                 .rows = rows,
                  .tx = tiles_of(&f, 1),
                  .apart = t->hosted && t->threads != 1 && is_one_block(&f, rows),
                  .p = p,
                  .r = r,
                  .last = last};
+    choose_blocks(&b, rows);
     empty_kernel(k);
     k->algorithm = variant_name(&f);
     build_stages(&b, k, u);
