@@ -81,10 +81,13 @@ static void want_channel_last(assign *a, const buffer *b, int axis) {
     if (b->id < a->nbuffers && !a->pinned[b->id] && a->channel[b->id] < 0) a->channel[b->id] = axis;
 }
 
-// Whether the axis counts matrix products, whose columns are innermost as they are.
+// Matrix products, whose columns are innermost as they are.
+static bool is_product(const kernel *k, contraction *c) {
+    return contraction_find(k, c) && c->n >= 0 && c->m.n;
+}
 static bool counts_products(const kernel *k, int axis) {
     contraction c;
-    return contraction_find(k, &c) && c.n >= 0 && c.m.n && axis_in(&c.batch, axis);
+    return is_product(k, &c) && axis_in(&c.batch, axis);
 }
 
 static bool goes_along(const kernel *k, expr *index, int axis) {
@@ -522,6 +525,12 @@ void assign_channels(program *p) {
         a.channel[j] = -1;
         a.pinned[j] |= !is_temp_root(p->buffers.at[j]) || a.uses->of[j].by_others;
         if (p->buffers.at[j]->view_of) a.pinned[buffer_root(p->buffers.at[j])->id] = true;
+    }
+    for (int j = 0; j < p->kernels.n; j++) {
+        contraction c;
+        conv_form f;
+        if (is_product(p->kernels.at[j], &c) && !find_conv(p->kernels.at[j], &f))
+            a.pinned[c.w->to->id] = true;
     }
     for (int j = 0; j < p->kernels.n; j++) {
         conv_form f;
