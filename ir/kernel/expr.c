@@ -208,15 +208,19 @@ static expr *chain_constants(kernel *k, expr *a, expr *b) {
     return NULL;
 }
 
-// (x * c + y) / c and % c with 0 <= y < c: the digits of a tiled index.
+// (x * m + y) / (m * n) is x / n and % (m * n) is (x % n) * m + y, with 0 <= y < m: the digits of a tiled
+// index.
 static expr *split_digits(kernel *k, expr_op op, expr *a, expr *b) {
     if (a->op != X_ADD || !is_const(b) || b->i <= 0) return NULL;
     for (int j = 0; j < 2; j++) {
         expr *high = a->arg[j], *low = a->arg[1 - j];
-        if (high->op != X_MUL || !is_const(high->arg[1]) || high->arg[1]->i != b->i) continue;
+        if (high->op != X_MUL || !is_const(high->arg[1])) continue;
+        int64_t m = high->arg[1]->i;
+        if (m <= 0 || b->i % m) continue;
         range r = range_of(k, low, 0);
-        if (r.lo < 0 || r.hi >= b->i) continue;
-        return op == X_MOD ? low : high->arg[0];
+        if (r.lo < 0 || r.hi >= m) continue;
+        expr *digit = x_bin(k, op, high->arg[0], x_i64(k, b->i / m));
+        return op == X_MOD ? x_add(k, x_mul(k, digit, high->arg[1]), low) : digit;
     }
     return NULL;
 }
