@@ -1,6 +1,7 @@
 // Kernels that prefer channels-last: convolutions, Winograd transforms, and samples of images.
 #include "passes/layout/channels_last.h"
 #include "passes/match/contract.h"
+#include "passes/match/form.h"
 #include "passes/rewrite/winograd.h"
 
 static bool is_axis_of_kind(const kernel *k, const expr *e, axis_kind kind) {
@@ -48,16 +49,22 @@ enum { MUCH_ARITHMETIC = 24, FEW_CHANNELS = 8 };
 
 static bool is_read(const expr *e) { return e->op == X_READ; }
 
-// The only index of the read that is a plain parallel axis not used by its other indices.
+// The parallel axis that counts channels in an index, alone or within groups; -1: none.
+static int counted_axis(const kernel *k, const expr *index) {
+    expr *groups;
+    int axis = index_digit(k, index, &groups);
+    return axis >= 0 && k->axes.at[axis].kind == AXIS_PARALLEL ? axis : -1;
+}
+
+// The only index of the read that counts an axis not used by its other indices.
 static int channel_of_sample(const kernel *k, const expr *read) {
     bool data = false;
     int found = -1;
     for (int j = 0; j < read->buffer->rank && !data; j++) data = expr_any(read->index[j], is_read);
     for (int j = 0; data && j < read->buffer->rank; j++) {
-        if (!is_axis_of_kind(k, read->index[j], AXIS_PARALLEL)) continue;
-        int uses = 0;
-        for (int i = 0; i < read->buffer->rank; i++)
-            uses += expr_uses_axis(read->index[i], read->index[j]->axis);
+        int axis = counted_axis(k, read->index[j]), uses = 0;
+        if (axis < 0) continue;
+        for (int i = 0; i < read->buffer->rank; i++) uses += expr_uses_axis(read->index[i], axis);
         if (uses == 1) found = j;
     }
     return found;
@@ -74,7 +81,7 @@ static const expr *find_sample(const kernel *k, const expr_list *all, int *axis)
         int channel = channel_of_sample(k, e);
         if (channel < 0) continue;
         if (image && image->index[channel] != e->index[channel]) return NULL;
-        image = e, *axis = e->index[channel]->axis;
+        image = e, *axis = counted_axis(k, e->index[channel]);
     }
     return image;
 }
@@ -91,21 +98,35 @@ static int arithmetic_without(const expr_list *all, int axis) {
     return n;
 }
 
+// The write whose layout suits the samples of a stage: its own or, if it computes a local for each position of
+// the outer axes, the only other one of the kernel. NULL: none.
+static const write *write_of_samples(const kernel *k, const stage *st, int axis) {
+    const write *w = st->writes.n == 1 ? &st->writes.at[0] : NULL;
+    if (w && w->to->role == BUF_LOCAL) {
+        write_list all = kernel_write_list(k);
+        w = NULL;
+        for (int j = 0; j < all.n && axis < k->nouter; j++) {
+            if (all.at[j]->to->role == BUF_LOCAL) continue;
+            if (w) return NULL;
+            w = all.at[j];
+        }
+    }
+    bool plain = w && w->combine == COMBINE_SET && !w->guard && w->to->rank >= 3;
+    return plain ? w : NULL;
+}
+
 static bool find_samples_in(const kernel *k, const stage *st, conv_form *f) {
-    if (st->writes.n != 1) return false;
-    const write *w = &st->writes.at[0];
-    if (w->combine != COMBINE_SET || w->guard || w->to->rank < 3 || w->to->role == BUF_LOCAL) return false;
     expr_list all = stage_nodes(k->arena, st, PART_ALL);
     int axis = -1;
     const expr *image = find_sample(k, &all, &axis);
-    if (!image || k->axes.at[axis].extent->max < FEW_CHANNELS) return false;
+    const write *w = image ? write_of_samples(k, st, axis) : NULL;
+    if (!w || k->axes.at[axis].extent->max < FEW_CHANNELS) return false;
     *f = (conv_form){.image = image->buffer, .channel = -1, .out = w->to, .out_channel = -1};
     for (int j = 0; j < image->buffer->rank; j++)
-        if (is_axis_of_kind(k, image->index[j], AXIS_PARALLEL) && image->index[j]->axis == axis)
-            f->channel = j;
+        if (counted_axis(k, image->index[j]) == axis) f->channel = j;
     for (int j = 0; j < w->to->rank; j++) {
         if (!expr_uses_axis(w->index[j], axis)) continue;
-        if (w->index[j]->op != X_AXIS || f->out_channel >= 0) return false;
+        if (counted_axis(k, w->index[j]) != axis || f->out_channel >= 0) return false;
         f->out_channel = j;
     }
     if (arithmetic_without(&all, axis) < MUCH_ARITHMETIC || f->channel < 0 || f->out_channel < 0)

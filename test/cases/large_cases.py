@@ -285,6 +285,22 @@ def moved_pixels(b):
 
 
 @piece(2)
+def sampled_points(b):
+    """As Deformable DETR's attention: points of several images, weighted and summed, for each head."""
+    heads, size, queries, points = b.dice.choice((2, 4)), b.dice.choice((16, 32)), b.near(50), b.dice.choice((2, 4))
+    found = []
+    for level in range(b.dice.choice((2, 3))):
+        side = 16 >> level
+        x = b.op("Reshape", b.input(f"x{level}", [1, side * side, heads * size]), b.ints(1, side * side, heads, size))
+        x = b.op("Reshape", b.op("Transpose", x, perm=[0, 2, 3, 1]), b.ints(heads, size, side, side))
+        at = b.op("Tanh", b.input(f"at{level}", [heads, queries, points, 2]))
+        found.append(b.op("GridSample", x, at, mode="bilinear", align_corners=0))
+    weights = b.input("weights", [heads, 1, queries, len(found) * points])
+    y = b.op("ReduceSum", b.op("Mul", b.op("Concat", *found, axis=3), weights), b.ints(3), keepdims=0)
+    return b.op("Transpose", b.op("Reshape", y, b.ints(1, heads * size, queries)), perm=[0, 2, 1])
+
+
+@piece(2)
 def moved_windows(b):
     b.opset = 19
     c, size, count = b.near(40), b.near(30), b.near(40)

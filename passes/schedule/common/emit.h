@@ -70,6 +70,8 @@ typedef struct emitter {
     bool shared_locals;         // GPU: rank 0 locals are shared memory
     const stage *stage;         // now
     bool state_varies, variables_vary;
+    int row_axis,
+        row_lanes; // arrays among the locals hold so many rows of the axis, side by side; 0: one row
 } emitter;
 
 struct emit_entry *entry_of(emitter *e, const expr *x);

@@ -12,15 +12,64 @@ typedef struct row_vectors {
     emitter *e;
     int axis, lanes; // axis -1: rows one by one
     bool masked;
+    ins **arrays; // by local: the memory of those that are arrays
 } row_vectors;
 
 static row_vectors one_by_one(emitter *e) { return (row_vectors){.e = e, .axis = -1}; }
+
+// ---------------------------------------------------------------- arrays of several rows
+// Arrays among the locals hold a vector of rows per element, if they stay short.
+enum { LONGEST_ARRAYS = 4096 };
+
+static bool arrays_are_short(const emitter *e) {
+    int64_t all = 0;
+    for (int j = 0; j < e->k->locals.n; j++) {
+        const buffer *b = e->k->locals.at[j];
+        if (!b->rank) continue;
+        if (e->local[j]->op != L_LOCAL || dtype_bits(b->dtype) < 8 || dtype_bits(b->dtype) > 64) return false;
+        all += e->local[j]->i * dtype_bits(b->dtype) / 8 * (e->t->vector_bits / 8);
+    }
+    return all <= LONGEST_ARRAYS;
+}
+
+// From now on, accesses to arrays are those of `lanes` rows of the axis; 0: of one row.
+static void interleave_rows(emitter *e, int axis, int lanes) {
+    e->row_axis = axis, e->row_lanes = lanes;
+    for (int j = 0; j < e->k->stages.n; j++) {
+        expr_list reads = reads_only(stage_nodes(e->scratch, e->k->stages.at[j], PART_ALL));
+        for (int i = 0; i < reads.n; i++) {
+            const buffer *b = reads.at[i]->buffer;
+            if (b->role == BUF_LOCAL && b->rank) entry_of(e, reads.at[i])->read = NULL;
+        }
+    }
+}
+
+static void make_arrays(row_vectors *r) {
+    emitter *e = r->e;
+    r->arrays = ARENA_ARRAY(e->scratch, ins *, e->k->locals.n + 1);
+    for (int j = 0; j < e->k->locals.n; j++) {
+        if (!e->k->locals.at[j]->rank) continue;
+        r->arrays[j] = e->local[j];
+        e->local[j]->i *= r->lanes;
+    }
+}
+
+// Positions along the row axis count from the first row of the vector.
+static void place_arrays(const row_vectors *r) {
+    emitter *e = r->e;
+    for (int j = 0; j < e->k->locals.n; j++) {
+        if (!r->arrays[j]) continue;
+        ins *before = lb_sub(&e->b, lb_idx(&e->b, 0), e->counter[r->axis]);
+        e->local[j] = lb_offset(&e->b, r->arrays[j], before, dtype_bits(e->k->locals.at[j]->dtype) / 8);
+    }
+}
 
 // ---------------------------------------------------------------- choosing the axis
 // The predicted benefit for all stages; 0: illegal for one of them.
 static int score_of(emitter *e, int axis, row_vectors *r) {
     int all = 0;
     *r = (row_vectors){.e = e, .axis = axis, .lanes = 1 << 20, .masked = true};
+    interleave_rows(e, axis, e->t->vector_bits / 8);
     for (int j = 0; j < e->k->stages.n; j++) {
         int lanes, score;
         nest *n = nest_new(e, e->k->stages.at[j], false);
@@ -38,13 +87,13 @@ static row_vectors choose_axis(emitter *e) {
     const kernel *k = e->k;
     row_vectors best = one_by_one(e), r;
     int most = 0;
-    if (!e->t->vector_bits) return best;
-    for (int j = 0; j < k->locals.n; j++)
-        if (k->locals.at[j]->rank > 0) return best;
+    if (!e->t->vector_bits || !arrays_are_short(e)) return best;
     for (int a = 0; a < k->nouter; a++) {
         int score = score_of(e, a, &r);
         if (score > most) most = score, best = r;
     }
+    interleave_rows(e, best.axis, best.axis < 0 ? 0 : best.lanes);
+    if (best.axis >= 0) make_arrays(&best);
     return best;
 }
 
@@ -57,6 +106,7 @@ static void one_of_stages(emitter *e, stage *s) {
 
 static void stages(const row_vectors *r, int lanes) {
     emitter *e = r->e;
+    if (r->axis >= 0) place_arrays(r);
     for (int j = 0; j < e->k->stages.n; j++) {
         stage *s = e->k->stages.at[j];
         if (r->axis < 0) {
@@ -75,6 +125,7 @@ static void stages(const row_vectors *r, int lanes) {
 static void wide_variables(emitter *e, int lanes) {
     e->variables_vary = lanes > 1;
     for (int j = 0; j < e->k->locals.n; j++) {
+        if (e->k->locals.at[j]->rank) continue;
         ltype t = lt(e->local[j]->type.kind, lanes);
         e->local[j] = lb_var(&e->b, e->k->locals.at[j]->name, lb_int(&e->b, t, 0));
     }
