@@ -19,9 +19,17 @@ import torch
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cases"))
 
 import control  # noqa: E402,F401
+import decoders  # noqa: E402,F401
 import detect  # noqa: E402,F401
+import diffusion  # noqa: E402,F401
+import experts  # noqa: E402,F401
 import recurrent  # noqa: E402,F401
+import relations  # noqa: E402,F401
+import segment  # noqa: E402,F401
+import series  # noqa: E402,F401
+import speech  # noqa: E402,F401
 import text  # noqa: E402,F401
+import timm_nets  # noqa: E402,F401
 import vision  # noqa: E402,F401
 from case_files import write_case  # noqa: E402
 from spec import EXPORTS  # noqa: E402

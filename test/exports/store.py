@@ -17,11 +17,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 # One of each kind of network, from both exporters in turn.
 KEPT = ("bert-legacy", "bert_eager-dynamo", "chosen_elements-dynamo", "cond-dynamo", "convnext_tiny-dynamo",
         "densenet121-legacy", "distilbert-legacy", "efficientnet_b0-dynamo", "faster_rcnn_mobilenet-legacy",
-        "gpt2-legacy", "gpt2_cached-dynamo", "gru_lm-dynamo", "llama_cached-dynamo", "lstm_both_ways-dynamo",
-        "lstm_lm-legacy", "mobilenet_v2-legacy", "mobilenet_v3_small-legacy", "resnet18-legacy", "resnet50-dynamo",
-        "rnn_lm-legacy", "scripted_list-legacy", "scripted_loop-legacy", "shufflenet_v2_x1_0-legacy",
-        "squeezenet1_1-dynamo", "swin_t-legacy", "t5_encoder-dynamo", "unet-dynamo", "unet-legacy", "vit_b_32-dynamo",
-        "whisper_encoder-dynamo", "yolo-dynamo", "yolo-legacy")
+        "fastspeech2-legacy", "gat-dynamo", "gpt2-legacy", "gpt2_cached-dynamo", "gru_lm-dynamo",
+        "llama_cached-dynamo", "lstm_both_ways-dynamo", "lstm_lm-legacy", "mamba2-dynamo", "mixtral-dynamo",
+        "mixtral_eager-legacy", "mobilenet_v2-legacy", "mobilenet_v3_small-legacy", "resnet18-legacy",
+        "resnet50-dynamo", "rnn_lm-legacy", "scripted_list-legacy", "scripted_loop-legacy",
+        "shufflenet_v2_x1_0-legacy", "squeezenet1_1-dynamo", "swin_t-legacy", "t5_decoder-legacy",
+        "t5_encoder-dynamo", "timm_efficientformerv2_s0-dynamo", "timm_mambaout_femto-legacy", "unet-dynamo",
+        "unet-legacy", "vae_decoder-dynamo", "vit_b_32-dynamo", "vocos-dynamo", "wavlm-legacy",
+        "whisper_decoder-dynamo", "whisper_encoder-dynamo", "yolo-dynamo", "yolo-legacy")
 
 WEIGHTS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.UINT8)  # bytes: packed integers of a few bits
 
