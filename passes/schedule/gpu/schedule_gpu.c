@@ -297,7 +297,7 @@ typedef struct stage_touches {
 
 static bool at_own_position(const stage_touches *u, const access *a) {
     kernel *k = u->n->e->k;
-    if (!a || !a->affine || !u->naxes) return false;
+    if (!a || !a->affine || !u->naxes || !expr_is_int(a->base, 0)) return false;
     for (int j = 0; j < u->n->s->axes.n; j++) {
         int axis = u->n->s->axes.at[j], at = 0;
         while (at < u->naxes && u->axes[at] != axis) at++;
