@@ -12,6 +12,7 @@ static void check_ins(cmod *m, const lfunc *f, const ins *x) {
     if (x->type.lanes > 1 || (x->nargs && x->args[0]->type.lanes > 1))
         diag_defect(m->d, NULL, "function %s: a vector value in C text", f->name);
     if (c && x->op == L_FMA) diag_defect(m->d, NULL, "function %s: a fused multiply-add in C text", f->name);
+    if (lop_class(x->op) == LC_TILE) diag_defect(m->d, NULL, "function %s: matrix tiles in C text", f->name);
     if (c && (x->op == L_BARRIER || x->op == L_SHFL_XOR || x->op == L_GPU))
         diag_defect(m->d, NULL, "function %s: threads of a device in C text", f->name);
 }

@@ -120,6 +120,7 @@ static void schedule_step(host *h, const step *s) {
     if (strlen(s->kernel->name) > NAME_MOST - 8)
         c->f->name = arena_printf(a->arena, "%s_%d", c->f->name, s->kernel->id);
     if (shares_memory(a->p, c)) c->f->noalias = false;
+    if (h->without_tiles && !c->has_tiles) c->f->target = h->without_tiles;
     h->code[s->kernel->id] = c;
 }
 
@@ -128,13 +129,14 @@ static host *schedule_variants(host_builder *a, const target *const *variants, i
     step_list steps = program_steps(a->arena, a->p);
     for (int j = 0; j < n; j++) {
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
-        bool more = variants[j]->features && *variants[j]->features;
+        bool more = variants[j]->features && *variants[j]->features, tiles = variants[j]->amx_int8;
         h[j] = (host){
             .builder = a,
             .t = variants[j],
             .suffix = n == 1  ? a->suffix
-                      : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, more ? "_vnni" : "")
+                      : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, tiles ? "_amx" : more ? "_vnni" : "")
                               : arena_printf(a->arena, "%s_v1", a->suffix)};
+        if (j && tiles && !variants[j - 1]->amx_int8) h[j].without_tiles = variants[j - 1];
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);
     }
@@ -298,7 +300,7 @@ static void plan_program(host_builder *a) {
         for (int k = 0; k < p->kernels.n; k++) {
             const kernel_code *c = a->h[j].code[k];
             if (!c) continue;
-            calls_runtime |= runs_parallel(&a->h[j], c);
+            calls_runtime |= runs_parallel(&a->h[j], c) || c->has_tiles;
             if (a->plan.in_place[k]) c->f->noalias = false;
         }
     a->result->needs_runtime |= !t->arch.is_text && calls_runtime;

@@ -232,8 +232,26 @@ static bool has_data_sized(const interface *io) {
     return false;
 }
 
+static const char bad_cpu[] = "this machine's CPU lacks instructions that the model was compiled for";
+
+static ins *has_tiles(host *h) {
+    const char *name = runtime_function(h->builder, "onnxc_rt_tiles", i32(), 0, NULL);
+    ins *has = lb_call(&h->b, i32(), name, 0, NULL);
+    return lb_cmp(&h->b, L_NE, has, lb_int(&h->b, i32(), 0));
+}
+
+// Code for one level is entered without a look at the CPU, but tiles need the system's permission.
+static void check_tiles(host *h) {
+    bool uses = false;
+    for (int k = 0; k < h->builder->p->kernels.n && h->code; k++) uses |= h->code[k] && h->code[k]->has_tiles;
+    if (!uses || h->builder->nvariants > 1 || h->t->freestanding) return;
+    ins *none = lb_cmp(&h->b, L_EQ, has_tiles(h), lb_int(&h->b, lt(LK_I1, 1), 0));
+    host_fail_if(h, none, ONNXC_BAD_CPU, bad_cpu);
+}
+
 static void run_body(host *h) {
     lbuild *b = &h->b;
+    check_tiles(h);
     check_arguments(h);
     compute_offsets(h);
     host_variables(h);
@@ -329,16 +347,24 @@ static void write_flat_run(host *h, const char *name, bool exported) {
     run_body(h);
 }
 
+// The level with matrix tiles (runtime-lite/core/tiles.c).
+enum { TILE_LEVEL = 6 };
+
 static int cpu_level(host_builder *a, const target *t) {
-    bool plain = !*t->features;
-    if (!strcmp(t->cpu, "x86-64-v4") && !strcmp(t->features, "+avx512vnni")) return 5;
-    if (plain && !strncmp(t->cpu, "x86-64-v", 8) && t->cpu[8] >= '2' && t->cpu[8] <= '4' && !t->cpu[9])
-        return t->cpu[8] - '0';
-    if (plain && !strcmp(t->cpu, "x86-64")) return 1;
-    diag_hint(
-        a->diag,
-        "x86-64, x86-64-v2, x86-64-v3, x86-64-v4 and x86-64-v4+avx512vnni can be combined in one object");
-    if (plain) diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
+    static const struct {
+        const char *cpu, *features;
+    } levels[TILE_LEVEL] = {{"x86-64", ""},
+                            {"x86-64-v2", ""},
+                            {"x86-64-v3", ""},
+                            {"x86-64-v4", ""},
+                            {"x86-64-v4", "+avx512vnni"},
+                            {"x86-64-v4", "+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"}};
+    for (int j = 0; j < TILE_LEVEL; j++)
+        if (!strcmp(t->cpu, levels[j].cpu) && !strcmp(t->features, levels[j].features)) return j + 1;
+    diag_hint(a->diag,
+              "x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+avx512vnni and "
+              "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16 can be combined in one object");
+    if (!*t->features) diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
     diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
 }
 
@@ -350,11 +376,13 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
     flat_params(&h);
     ins *level = start_runtime(&h);
     for (int j = n - 1; j >= 0; j--) {
-        ins *can = lb_if(b, lb_cmp(b, L_SLE, lb_int(b, i32(), cpu_level(a, variants[j].t)), level));
+        int needs = cpu_level(a, variants[j].t);
+        ins *can = lb_if(b, needs == TILE_LEVEL ? has_tiles(&h)
+                                                : lb_cmp(b, L_SLE, lb_int(b, i32(), needs), level));
         return_call(&h, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix));
         lb_end(b, can);
     }
-    set_message(&h, "this machine's CPU lacks instructions that the model was compiled for");
+    set_message(&h, bad_cpu);
     lb_return(b, lb_int(b, i32(), ONNXC_BAD_CPU));
 }
 

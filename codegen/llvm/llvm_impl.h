@@ -62,6 +62,7 @@ LLVMValueRef concat(emit *e, LLVMValueRef *parts, int nparts);
 LLVMValueRef emit_pure(emit *e, const ins *x);                // llvm_ins.c
 LLVMValueRef emit_memory(emit *e, const ins *x);              // llvm_memory.c
 LLVMValueRef emit_dot(emit *e, const ins *x);                 // llvm_dot.c
+LLVMValueRef emit_tile(emit *e, const ins *x);                // llvm_tile.c
 void emit_function(emit *e, const lfunc *f, LLVMValueRef fn); // llvm_emit.c
 void begin_debug(emit *e);                                    // llvm_debug.c
 void enter_debug(emit *e, const lfunc *f, LLVMValueRef fn);   // fn NULL: nothing is emitted

@@ -225,6 +225,7 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
     case LC_VARIABLE:
     case LC_CONTROL:
     case LC_CALL:
+    case LC_TILE:
     case LC_THREADS:
     case LC_GPU:
     case LC_COMMENT: break;

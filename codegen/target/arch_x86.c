@@ -22,10 +22,10 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
 }
 
 static void fill_x86(target *t, arena *a, diag *d) {
-    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX, N };
+    enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, N };
     static const char *const names[N] = {"sse2",       "sse4.1",  "fma",
                                          "f16c",       "avx2",    "avx512f,+avx512bw,+avx512dq,+avx512vl",
-                                         "avx512vnni", "avxvnni", "amx-int8"};
+                                         "avx512vnni", "avxvnni", "amx-tile,+amx-int8", "amx-tile,+amx-bf16", "avx512bf16,+avx512vl"};
     bool has[N];
     probe_features(a, d, t, names, N, has);
     if (!has[SSE2]) {
@@ -43,20 +43,23 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->round_instr = has[SSE41];
     t->masked = has[AVX2];
     t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
-    t->amx = has[AMX] && t->ptr_bits == 64;
+    t->amx_int8 = has[AMX8] && t->avx512 && t->ptr_bits == 64;
+    t->amx_bf16 = has[AMXBF16] && has[BF16] && t->avx512 && t->ptr_bits == 64;
+    t->bf16_convert = has[BF16];
     t->masked_least = t->avx512 ? 0 : 32;
     t->folder = t->ptr_bits == 32 ? "i386-linux-gnu" : "x86_64-linux-gnu";
     t->loader = t->ptr_bits == 32 ? "/lib/ld-linux.so.2" : "/lib64/ld-linux-x86-64.so.2";
 }
 
-// The last level is for products of bytes.
+// The levels with features are for products of bytes.
 const arch_row arch_x86 = {
     .facts = {.name = "x86_64",
               .dot = DOT_X86,
               .dot_unsigned = true,
               .large_data = true,
               .protect = {"cf-protection-branch", "cf-protection-return"},
-              .levels = "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni"},
+              .levels = "x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+avx512vnni,"
+                        "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16"},
     .title = "x86",
     .cpus = x86_cpus,
     .features = x86_features,

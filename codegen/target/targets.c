@@ -176,7 +176,10 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
     const char *more = strchr(cpu, '+');
     target_names n = {.arch = find_arch(base->triple), .triple = base->triple, .features = {.arena = a}};
     n.cpu = arena_strndup(a, cpu, strcspn(cpu, "+"));
-    names_add_features(&n, more);
+    for (const char *end; more; more = end) {
+        end = strchr(more + 1, '+');
+        names_add_features(&n, end ? arena_strndup(a, more, (size_t)(end - more)) : more);
+    }
     if (!strcmp(n.cpu, "native")) use_host_cpu(&n, a, d);
     probe_check_names(a, d, &n);
     target *t = ARENA_NEW(a, target);

@@ -53,8 +53,8 @@ static bool has_bytes_for_weights(const program *p) {
     return false;
 }
 
-// Drops the variant for int8 products if the model has none.
-void drop_variant_for_bytes(pipeline *p) {
-    if (p->options->multiversion || p->variants.n < 2 || has_bytes_for_weights(p->program)) return;
-    if (*p->variants.at[p->variants.n - 1]->features) p->variants.n--;
+// Drops the variants for int8 products if the model has none.
+void drop_variants_for_bytes(pipeline *p) {
+    if (p->options->multiversion || has_bytes_for_weights(p->program)) return;
+    while (p->variants.n > 1 && *p->variants.at[p->variants.n - 1]->features) p->variants.n--;
 }

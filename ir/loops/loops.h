@@ -55,6 +55,7 @@ typedef enum lclass {
     LC_VARIABLE,
     LC_CONTROL,
     LC_CALL,
+    LC_TILE,    // matrix tiles: ir/loops/loops_tiles.h
     LC_THREADS, // threads of a GPU block
     LC_GPU,     // GPU warps and warpgroups: ir/loops/loops_gpu.h
     LC_COMMENT,

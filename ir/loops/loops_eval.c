@@ -248,6 +248,7 @@ static uint64_t eval_lane(const ins *x, const ltype *types, const uint64_t *cons
     case LC_VARIABLE:
     case LC_CONTROL:
     case LC_CALL:
+    case LC_TILE:
     case LC_THREADS:
     case LC_GPU:
     case LC_COMMENT: break;

@@ -426,6 +426,37 @@ static void run_value(frame *fr, const ins *x, uint64_t *out) {
     if (error) linterp_fail_at(fr, x, error);
 }
 
+static void run_tile_rows(frame *fr, const ins *x) {
+    tile_file *f = &fr->in->tiles;
+    tile_shape s = f->shape[x->i];
+    char *p = pointer(fr, x, 0);
+    if (!s.rows) linterp_fail_at(fr, x, "the tile is not configured");
+    for (int r = 0; r < s.rows; r++) {
+        char *row = linterp_checked(fr, x, p + r * signed_arg(fr, x, 1), s.bytes, x->op == L_TILE_STORE);
+        if (x->op == L_TILE_STORE) memcpy(row, f->data[x->i][r], (size_t)s.bytes);
+        else memcpy(f->data[x->i][r], row, (size_t)s.bytes);
+    }
+}
+
+static void run_tile(frame *fr, const ins *x) {
+    tile_file *f = &fr->in->tiles;
+    const char *error = NULL;
+    if (x->op == L_TILE_CONFIG) {
+        char *p = linterp_checked(fr, x, pointer(fr, x, 0), TILE_CONFIG_BYTES, false);
+        error = tile_configure(f, (const uint8_t *)p);
+    } else if (x->op == L_TILE_RELEASE) {
+        memset(f, 0, sizeof *f);
+    } else if (x->op == L_TILE_ZERO) {
+        memset(f->data[x->i], 0, sizeof f->data[x->i]);
+    } else if (x->op == L_TILE_LOAD || x->op == L_TILE_STORE) {
+        if (x->op == L_TILE_LOAD) memset(f->data[x->i], 0, sizeof f->data[x->i]);
+        run_tile_rows(fr, x);
+    } else {
+        error = tile_multiply(f, x->op, tile_of_dot(x, 0), tile_of_dot(x, 1), tile_of_dot(x, 2));
+    }
+    if (error) linterp_fail_at(fr, x, error);
+}
+
 static flow run_ins(frame *fr, const ins *x) {
     uint64_t *out = value_of(fr, x);
     switch (x->op) {
@@ -464,6 +495,16 @@ static flow run_ins(frame *fr, const ins *x) {
     case L_BARRIER: linterp_wait(fr, x, WAIT_BARRIER); break;
     case L_SHFL_XOR: linterp_shuffle(fr, x, out); break;
     case L_GPU: linterp_gpu(fr, x); break;
+    case L_TILE_CONFIG:
+    case L_TILE_RELEASE:
+    case L_TILE_ZERO:
+    case L_TILE_LOAD:
+    case L_TILE_STORE:
+    case L_TILE_UU8:
+    case L_TILE_US8:
+    case L_TILE_SU8:
+    case L_TILE_SS8:
+    case L_TILE_BF16: run_tile(fr, x); break;
     case L_PREFETCH: break;
     case L_COMMENT: break;
     case L_COUNT: break;

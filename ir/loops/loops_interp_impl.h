@@ -3,6 +3,7 @@
 #define ONNXC_IR_LOOPS_LOOPS_INTERP_IMPL_H
 #include "ir/loops/loops_interp.h"
 #include "ir/loops/loops_mma.h"
+#include "ir/loops/loops_tiles.h"
 #include <setjmp.h>
 #include <ucontext.h>
 
@@ -51,6 +52,7 @@ struct linterp {
     const char *error;
     jmp_buf jump;
     struct device *device; // NULL outside linterp_launch
+    tile_file tiles;
 };
 
 enum { WARP = 32, STACK = 256 << 10 };

@@ -1,6 +1,7 @@
 // Prints functions of loops, for people and golden tests. In: a function. Out: one instruction per line,
 // blocks in braces, floats with all digits.
 #include "ir/loops/loops_gpu.h"
+#include "ir/loops/loops_tiles.h"
 #include <math.h>
 
 static const char *const role_names[] = {"serial", "parallel", "unroll",   "grid_x",  "grid_y",
@@ -44,6 +45,10 @@ static void add_details(text *t, const ins *x) {
     if (x->op == L_EXTRACT || x->op == L_INSERT || x->op == L_SHFL_XOR)
         text_printf(t, " lane %lld", (long long)x->i);
     if (x->op == L_OFFSET) text_printf(t, " * %lld", (long long)x->i);
+    if (lop_class(x->op) == LC_TILE && lop_operands(x->op) != 1)
+        text_printf(t, x->op == L_TILE_RELEASE ? "" : " tile %lld", (long long)x->i & 15);
+    if (lop_class(x->op) == LC_TILE && x->i > 15)
+        text_printf(t, " += %d * %d", tile_of_dot(x, 1), tile_of_dot(x, 2));
     if (x->op == L_FIELD || x->op == L_SETFIELD)
         text_printf(t, " .%s at %lld", x->name ? x->name : "", (long long)x->i);
     if (x->op == L_LOCAL)

@@ -1,6 +1,7 @@
 // Verifies loops: operand counts and types, definition before use in the same or an enclosing block,
 // structure of blocks. In: a function. Out: a defect for the first violation.
 #include "ir/loops/loops_gpu.h"
+#include "ir/loops/loops_tiles.h"
 #include "ir/target.h"
 
 typedef struct verify {
@@ -266,6 +267,7 @@ static void check_ins(verify *v, const ins *x) {
     case LC_CONTROL: check_control(v, x); break;
     case LC_CALL: check_call(v, x); break;
     case LC_GPU: need(v, x, !gpu_ins_error(x), gpu_ins_error(x)); break;
+    case LC_TILE: need(v, x, !tile_ins_error(x, v->f->target), tile_ins_error(x, v->f->target)); break;
     case LC_THREADS:
     case LC_COMMENT: break;
     }

@@ -15,6 +15,7 @@
 #include "passes/schedule/cpu/schedule_cblas.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 #include "passes/schedule/cpu/schedule_rows.h"
+#include "passes/schedule/cpu/schedule_tiles.h"
 #include "passes/schedule/cpu/schedule_transpose.h"
 #include "passes/schedule/gpu/schedule_gpu.h"
 #include <ctype.h>
@@ -670,6 +671,7 @@ kernel_code *schedule_kernel(lmodule *m, kernel *k, const target *t, diag *d) {
     dim *own = attends ? a.scratch : partial ? dim_const(c.k->axes.at[0].extent->table, partial) : NULL;
     ins *scratch = emitter_signature(e, t->threads != 1 && t->hosted, own);
     if (contracts && calls_cblas(k) && schedule_cblas(e, &c)) code->schedule = "cblas";
+    else if (contracts && schedule_tiles(e, &c)) code->schedule = "matrix tiles";
     else if (contracts && schedule_contraction(e, &c, partial ? scratch : NULL))
         code->schedule = "tiled contraction";
     else if (attends)

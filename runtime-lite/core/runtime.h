@@ -7,6 +7,9 @@
 /* Every object that needs the runtime calls this first; the name ensures that both have the same version.
  * Returns the CPU level: N of x86-64-vN (5: x86-64-v4 with AVX512_VNNI), 1 on other machines. */
 int onnxc_interface_1(void);
+/* Whether the CPU has matrix tiles (AMX for int8 and bf16, and AVX512_BF16) and the operating system lets this
+ * process use them, which it is asked here. */
+int onnxc_rt_tiles(void);
 
 /* Aligned to 64 bytes; NULL: out of memory. A block of 0 bytes is not NULL. */
 void *onnxc_rt_alloc(int64_t bytes);

@@ -322,9 +322,9 @@ static void test_native_facts(void **state) {
     assert_int_equal(read->vector_bits, asked->vector_bits);
     assert_int_equal(read->vector_regs, asked->vector_regs);
     bool a[] = {read->f32,  read->f64,    read->fma,    read->f16_convert, read->round_instr,
-                read->vnni, read->masked, read->avx512, read->amx};
+                read->vnni, read->masked, read->avx512, read->amx_int8, read->amx_bf16};
     bool b[] = {asked->f32,  asked->f64,    asked->fma,    asked->f16_convert, asked->round_instr,
-                asked->vnni, asked->masked, asked->avx512, asked->amx};
+                asked->vnni, asked->masked, asked->avx512, asked->amx_int8, asked->amx_bf16};
     assert_memory_equal(a, b, sizeof a);
     arena_destroy(t->arena);
 }

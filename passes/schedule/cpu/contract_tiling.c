@@ -317,7 +317,7 @@ static int row_tasks(tiling *t, dim **tasks) {
     }
     if (t->tile_m < 0) return -1;
     dim *rows = e->extent[t->tile_m];
-    *tasks = dim_ceildiv(rows, dim_const(rows->table, PIECE_ROWS));
+    *tasks = dim_ceildiv(rows, dim_const(rows->table, t->row_piece));
     return t->tile_m;
 }
 

@@ -24,6 +24,7 @@ typedef struct tiling {
     access *a, *b, *write;
     axis_list m, k;           // after collapsing
     int tile_m;               // M axis that is tiled, -1: none
+    int row_piece;            // its positions in a task
     int lanes, rows, vectors; // L, MR (for the current columns), maximal NV
     bool packed;
     expr *side[MAX_SIDES]; // other reads of B's factor along N: scales, zero points
@@ -54,6 +55,9 @@ typedef struct tile {
     ins *last; // columns in the last vector, NULL: all
 } tile;
 
+// Sets the accesses of the operands; false: a form that no schedule of contractions takes.
+bool contraction_operands(tiling *t);
+void find_panel_stride(tiling *t); // of packed operands
 // The product of the extents, INT64_MAX: unknown.
 int64_t positions(const kernel *k, const axis_list *l);
 // Chooses the order of M and K, collapses axes, and chooses the tiled axis of M.

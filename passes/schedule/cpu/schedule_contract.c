@@ -58,7 +58,7 @@ static bool is_linear(const tiling *t, const access *a) {
     return true;
 }
 
-static bool operands_fit(tiling *t) {
+bool contraction_operands(tiling *t) {
     emitter *e = t->e;
     const contraction *c = t->c;
     const state *st = &c->s->states.at[0];
@@ -401,7 +401,7 @@ static void tile_range(tiling *t, tile x) {
         return;
     }
     if (t->m_begin && t->m.at[t->block.m_at] == t->tile_m) begin = t->m_begin, end = t->m_end;
-    else piece_range(e, t->tile_m, PIECE_ROWS, &begin, &end);
+    else piece_range(e, t->tile_m, t->row_piece, &begin, &end);
     if (begin->op == L_CONST && end->op == L_CONST) rows_known(t, x, begin, end->i - begin->i);
     else if (!same_index(begin, end)) rows_dynamic(t, x, begin, end);
 }
@@ -632,7 +632,7 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
 }
 
 // ---------------------------------------------------------------- entry
-static void find_panel_stride(tiling *t) {
+void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
     int axis = b->layout->order[b->layout->n - (t->dot4_axis >= 0 ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
@@ -640,11 +640,11 @@ static void find_panel_stride(tiling *t) {
 }
 
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .dot4_axis = -1, .partial = scratch};
+    tiling t = {.e = e, .c = c, .tile_m = -1, .dot4_axis = -1, .row_piece = PIECE_ROWS, .partial = scratch};
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
     emitter_stage(e, c->s, -1, 1, false);
-    if (!operands_fit(&t)) return false;
+    if (!contraction_operands(&t)) return false;
     t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
     if (t.lanes > PANEL || (t.lanes < 2 && t.dot4_axis < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
         return false;

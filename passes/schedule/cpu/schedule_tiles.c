@@ -1,0 +1,464 @@
+// Contractions with matrix tiles (ir/loops/loops_tiles.h), in blocks of two tiles of rows by two of columns:
+//
+//   for batch axes, for n0 in steps of 32, for outer M axes, for m0 in steps of both tiles' rows:
+//     for k in steps of a tile's width:
+//       load A[m0 ..][k ..], A[m0 + rows ..][k ..], B[k ..][n0 ..], B[k ..][n0 + 16 ..];  four products
+//     scratch = sums;  write f(scratch)
+//
+// Reading the sums at once and computing f behind them would stall the unit. So the first step of a block
+// stores each sum of the block before just before its first product, and the other steps write some rows of that
+// block's results each, between their products.
+//
+// Rows of a block are two parts of one axis, or two positions of the next one if that axis is short. Rows that
+// fill no block make a region of their own with tiles of fewer rows.
+#include "passes/schedule/cpu/schedule_tiles.h"
+#include "ir/loops/convert.h"
+#include "ir/loops/loops_tiles.h"
+#include "passes/schedule/cpu/contract_tiling.h"
+#include "passes/schedule/cpu/schedule_int8.h"
+#include <string.h>
+
+enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
+enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + column
+
+// Rows of a region, begin to end, in blocks of high[0] + high[1] rows; high[1] is NULL if one tile is enough.
+typedef struct region {
+    ins *begin, *end, *high[2];
+    bool across; // the second tile is the next position of pair_axis
+} region;
+
+typedef struct tiles {
+    tiling t;
+    lop product;
+    int size, chunk;         // bytes of an element, elements of a step along K
+    int64_t steps;           // of K
+    int pair_axis;           // whose next position the second tile of rows has, -1: tile_m
+    int rows;                // of a full block along tile_m, for regions of constant extent
+    ins *config, *scratch;   // local memory
+    ins *row, *rows_left;    // variables: the next row of the previous block to write, and their end
+    ins *old_n, **old;       // variables: its column, its counters by axis
+    const region *region;    // current
+    int columns;             // tiles of columns in a block
+    ins *last;               // columns in the last one, NULL: all
+    ins *n0;
+    emitter *writer;         // with the counters of the previous block
+} tiles;
+
+// ---------------------------------------------------------------- does it fit
+static lop product_of(const emitter *e, const contraction *c) {
+    static const lop by_sign[2][2] = {{L_TILE_UU8, L_TILE_US8}, {L_TILE_SU8, L_TILE_SS8}};
+    dtype a = c->a->buffer->dtype, b = c->b->buffer->dtype;
+    if (c->s->states.at[0].dtype != DT_I32 || !e->t->amx_int8) return L_COUNT;
+    return by_sign[a == DT_I8][b == DT_I8];
+}
+
+// The largest part of the innermost K axis that fits a row of a tile and divides the axis; 0: none.
+static int chunk_of(const tiles *x, int64_t extent) {
+    int most = TILE_BYTES / x->size, group = TILE_GROUP / x->size;
+    for (int n = most; n >= most / 2 || (n == extent && n > 0); n -= group)
+        if (extent % n == 0) return n;
+    return extent > 0 && extent < most / 2 && extent % group == 0 ? (int)extent : 0;
+}
+
+static bool k_fits(tiles *x) {
+    const tiling *t = &x->t;
+    x->steps = 1;
+    for (int j = 0; j < t->k.n; j++) {
+        const dim *d = t->e->extent[t->k.at[j]];
+        if (!dim_is_const(d) || dim_value(d) < 1) return false;
+        x->steps *= dim_value(d);
+    }
+    if (t->k.n < 1 || t->k.at[t->k.n - 1] != t->dot4_axis || !steps_by_one(t->a, t->dot4_axis)) return false;
+    x->chunk = chunk_of(x, dim_value(t->e->extent[t->dot4_axis]));
+    if (!x->chunk) return false;
+    x->steps /= x->chunk;
+    return true;
+}
+
+static bool fits(tiles *x) {
+    const tiling *t = &x->t;
+    const dim *n = t->e->extent[t->c->n];
+    if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || t->dot4_axis < 0) return false;
+    if (t->e->extent[t->tile_m]->max < LEAST_ROWS) return false;
+    return k_fits(x);
+}
+
+// ---------------------------------------------------------------- configuration
+static int64_t in_each(int from, int n) {
+    int64_t v = 0;
+    for (int j = from; j < from + n; j++) v |= (int64_t)1 << 8 * j;
+    return v;
+}
+
+static void configure(tiles *x) {
+    lbuild *b = &x->t.e->b;
+    int bytes = x->chunk * x->size;
+    ins *heights = lb_idx(b, bytes / TILE_GROUP * in_each(TILE_B, 2));
+    for (int j = 0; j < 2; j++) {
+        ins *high = x->region->high[j] ? x->region->high[j] : lb_idx(b, 1);
+        heights = lb_add(b, heights, idx_mulk(b, high, in_each(2 * j, 2) | in_each(TILE_A + j, 1)));
+    }
+    int64_t wide = TILE_BYTES * 0x1000100010001, narrow = bytes * 0x10001 | (int64_t)TILE_BYTES << 32 |
+                                                          (int64_t)TILE_BYTES << 48;
+    const int64_t words[] = {1, 0, wide, narrow, 0, 0, 0, 0};
+    for (int j = 0; j < 8; j++)
+        lb_store(b, x->config, lb_idx(b, j), j == TILE_CONFIG_HEIGHTS / 8 ? heights : lb_idx(b, words[j]), 0);
+    lb_tile_config(b, x->config);
+}
+
+// ---------------------------------------------------------------- writing the previous block
+// Elements of the scratch from one tile of columns to the next.
+enum { SCRATCH_COLUMN = 2 * TILE_ROWS * COLUMNS };
+
+static int accumulator(int row, int column) { return 2 * row + column; }
+
+static void store_sums(tiles *x, int row, int column) {
+    lbuild *b = &x->t.e->b;
+    ins *at = lb_idx(b, (int64_t)column * SCRATCH_COLUMN);
+    if (row) at = lb_add(b, at, idx_mulk(b, x->region->high[0], COLUMNS));
+    lb_tile_store(b, accumulator(row, column), lb_offset(b, x->scratch, at, TILE_GROUP), lb_idx(b, TILE_BYTES));
+}
+
+// The writer is an emitter of its own, as values cached for the current block are not those of the previous.
+static void begin_writing(tiles *x) {
+    emitter *e = x->t.e, *w = x->writer;
+    arena *a = e->scratch;
+    *w = *e;
+    w->counter = ARENA_ARRAY(a, ins *, e->k->axes.n);
+    w->entries = ARENA_ARRAY(a, struct emit_entry, e->nentries);
+    for (int j = 0; j < e->nentries; j++) w->entries[j] = (struct emit_entry){.read = e->entries[j].read};
+    memset(&w->log, 0, sizeof w->log);
+    w->state = ARENA_ARRAY(a, ins *, 1);
+    for (int j = 0; j < e->k->axes.n; j++)
+        w->counter[j] = x->old[j] ? lb_get(&e->b, x->old[j]) : e->counter[j];
+    emitter_stage(w, x->t.c->s, x->t.c->n, x->t.lanes, true);
+}
+
+// Writes a row of the previous block.
+static void write_row(tiles *x, ins *row) {
+    emitter *w = x->writer;
+    tiling *t = &x->t;
+    lbuild *b = &w->b;
+    ltype type = lt(compute_kind(t->c->s->states.at[0].dtype), t->lanes);
+    ins *m = lb_get(b, x->old[t->tile_m]), *n0 = lb_get(b, x->old_n), *y = NULL;
+    if (x->region->across) {
+        ins *second = lb_cmp(b, L_SLE, x->region->high[0], row), *zero = lb_idx(b, 0);
+        y = lb_add(b, lb_get(b, x->old[x->pair_axis]), lb_select(b, second, lb_idx(b, 1), zero));
+        m = lb_sub(b, m, lb_select(b, second, x->region->high[0], zero));
+    }
+    m = lb_add(b, m, row);
+    for (int v = 0; v < x->columns; v++) {
+        ins *at = idx_addk(b, idx_mulk(b, row, COLUMNS), (int64_t)v * SCRATCH_COLUMN);
+        scope mark = scope_open(w);
+        w->counter[t->tile_m] = m;
+        if (y) w->counter[x->pair_axis] = y;
+        w->counter[t->c->n] = idx_addk(b, n0, (int64_t)v * COLUMNS);
+        w->active = v == x->columns - 1 ? x->last : NULL;
+        w->state[0] = lb_load(b, type, x->scratch, at, 0);
+        emit_write(w, t->c->w, t->write, NULL);
+        w->active = NULL;
+        scope_close(w, mark);
+    }
+}
+
+// Writes the next n rows, as far as there are any; n NULL: all.
+static void write_rows(tiles *x, ins *n) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    ins *row = lb_get(b, x->row), *end = lb_get(b, x->rows_left);
+    if (n) end = lb_bin(b, L_SMIN, lb_add(b, row, n), end);
+    begin_writing(x);
+    ins *loop = lb_for(b, "row", row, end, lb_idx(b, 1), LOOP_SERIAL);
+    x->writer->b = *b;
+    write_row(x, loop);
+    b->block = x->writer->b.block;
+    lb_end(b, loop);
+    lb_set(b, x->row, lb_bin(b, L_SMAX, row, end));
+}
+
+static int64_t rows_in_a_step(const tiles *x) {
+    return x->steps < 2 ? 2 * TILE_ROWS : (2 * TILE_ROWS + x->steps - 2) / (x->steps - 1);
+}
+
+// ---------------------------------------------------------------- a block
+typedef struct operands {
+    ins *a[2], *b[2], *stride_a, *stride_b; // pointers, bytes
+} operands;
+
+static ins *bytes_at(tiles *x, const buffer *of, ins *at) {
+    return lb_offset(&x->t.e->b, pointer_of(x->t.e, of), at, x->size);
+}
+
+// The second tile of rows begins so many elements behind the first.
+static ins *second_rows(tiles *x) {
+    emitter *e = x->t.e;
+    if (x->region->across) return emit_index(e, x->t.a->coef[x->pair_axis]);
+    return lb_mul(&e->b, emit_index(e, x->t.row_stride), x->region->high[0]);
+}
+
+static operands operands_of(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    const tiling *t = &x->t;
+    ins *a = emit_index(e, t->a->offset), *at = emit_index(e, t->b->offset);
+    ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL));
+    at = lb_add(b, at, lb_mul(b, panel, t->panel_stride));
+    operands o = {.stride_a = idx_mulk(b, emit_index(e, t->row_stride), x->size), .stride_b = lb_idx(b, TILE_BYTES)};
+    o.a[0] = bytes_at(x, t->c->a->buffer, a);
+    o.b[0] = bytes_at(x, t->c->b->buffer, at);
+    if (x->region->high[1]) o.a[1] = bytes_at(x, t->c->a->buffer, lb_add(b, a, second_rows(x)));
+    if (x->columns > 1) o.b[1] = bytes_at(x, t->c->b->buffer, lb_add(b, at, t->panel_stride));
+    return o;
+}
+
+// The products of a step in the order in which their operands arrive: (0,0) (1,0) (0,1) (1,1).
+static void step(tiles *x, bool first) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    scope mark = scope_open(e);
+    operands o = operands_of(x);
+    int64_t rows = rows_in_a_step(x);
+    int products = (x->region->high[1] ? 2 : 1) * x->columns, done = 0;
+    bool writes = !first, often = rows >= 2 * products;
+    for (int column = 0; column < x->columns; column++)
+        for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) {
+            int c = accumulator(row, column);
+            if (!column) lb_tile_load(b, TILE_A + row, o.a[row], o.stride_a);
+            if (!row) lb_tile_load(b, TILE_B + column, o.b[column], o.stride_b);
+            if (first) {
+                store_sums(x, row, column);
+                lb_tile_zero(b, c);
+            }
+            lb_tile_dot(b, x->product, c, TILE_A + row, TILE_B + column);
+            done++;
+            if (writes && often && done < products) write_rows(x, lb_idx(b, rows / products));
+        }
+    if (writes) write_rows(x, lb_idx(b, often ? rows - rows / products * (products - 1) : rows));
+    scope_close(e, mark);
+}
+
+static void other_steps(tiles *x, int depth, int64_t begin);
+
+// The positions of K from depth on; first: its first step is that of the block.
+static void k_steps(tiles *x, int depth, bool first) {
+    emitter *e = x->t.e;
+    int axis = x->t.k.at[depth];
+    bool inner = depth == x->t.k.n - 1;
+    if (!first) {
+        other_steps(x, depth, 0);
+        return;
+    }
+    scope mark = scope_open(e);
+    e->counter[axis] = lb_idx(&e->b, 0);
+    if (inner) step(x, true);
+    else k_steps(x, depth + 1, true);
+    scope_close(e, mark);
+    e->counter[axis] = NULL;
+    other_steps(x, depth, inner ? x->chunk : 1);
+}
+
+static void other_steps(tiles *x, int depth, int64_t begin) {
+    emitter *e = x->t.e;
+    int axis = x->t.k.at[depth];
+    bool inner = depth == x->t.k.n - 1;
+    int64_t end = dim_value(e->extent[axis]);
+    if (begin >= end) return;
+    scope loop = scope_axis(e, axis, lb_idx(&e->b, begin), lb_idx(&e->b, end), inner ? x->chunk : 1, LOOP_SERIAL);
+    if (inner) step(x, false);
+    else k_steps(x, depth + 1, false);
+    scope_close(e, loop);
+}
+
+// The rows of a block.
+static ins *block_rows(const tiles *x) {
+    const region *r = x->region;
+    return r->high[1] ? lb_add(&x->t.e->b, r->high[0], r->high[1]) : r->high[0];
+}
+
+static void block(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    scope mark = scope_open(e);
+    k_steps(x, 0, true);
+    if (x->steps < 2) write_rows(x, NULL);
+    scope_close(e, mark);
+    for (int j = 0; j < e->k->axes.n; j++)
+        if (x->old[j] && e->counter[j]) lb_set(b, x->old[j], e->counter[j]);
+    lb_set(b, x->old_n, x->n0);
+    lb_set(b, x->row, lb_idx(b, 0));
+    lb_set(b, x->rows_left, block_rows(x));
+}
+
+// The last block of a region.
+static void flush(tiles *x) {
+    lbuild *b = &x->t.e->b;
+    scope some = scope_if(x->t.e, lb_cmp(b, L_SLT, lb_get(b, x->row), lb_get(b, x->rows_left)));
+    for (int column = 0; column < x->columns; column++)
+        for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) store_sums(x, row, column);
+    write_rows(x, NULL);
+    scope_close(x->t.e, some);
+}
+
+// ---------------------------------------------------------------- loops
+static void m_loops(tiles *x, int depth) {
+    emitter *e = x->t.e;
+    const tiling *t = &x->t;
+    if (depth < t->m.n && t->m.at[depth] != t->tile_m) {
+        ins *begin, *end;
+        int axis = t->m.at[depth];
+        axis_range(e, axis, &begin, &end);
+        scope loop = scope_axis(e, axis, begin, end, 1, LOOP_PARALLEL);
+        m_loops(x, depth + 1);
+        scope_close(e, loop);
+        return;
+    }
+    lbuild *b = &e->b;
+    ins *rows = block_rows(x), *begin = x->region->begin;
+    ins *loop = lb_for(b, "m", begin, x->region->end, rows, LOOP_SERIAL);
+    scope mark = scope_open(e);
+    e->counter[t->tile_m] = loop;
+    block(x);
+    scope_close(e, mark);
+    e->counter[t->tile_m] = NULL;
+    lb_end(b, loop);
+}
+
+// Blocks of so many tiles of columns from begin to end.
+static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    x->columns = columns, x->last = last;
+    lb_set(b, x->row, lb_idx(b, 0));
+    lb_set(b, x->rows_left, lb_idx(b, 0));
+    scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
+    x->n0 = loop.head;
+    m_loops(x, 0);
+    scope_close(e, loop);
+    flush(x);
+}
+
+static void region_blocks(tiles *x, const region *r) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    int64_t n = dim_value(e->extent[x->t.c->n]), rest = n % WIDTH;
+    ins *begin, *end;
+    x->region = r;
+    scope mark = scope_open(e);
+    configure(x);
+    piece_range(e, x->t.c->n, WIDTH, &begin, &end);
+    ins *whole = n - rest == 0 ? lb_idx(b, 0) : lb_bin(b, L_SMIN, end, lb_idx(b, n - rest));
+    if (n >= WIDTH) column_range(x, begin, whole, 2, NULL);
+    if (rest) {
+        int last = (int)(rest % COLUMNS), columns = rest > COLUMNS ? 2 : 1;
+        scope some = scope_if(e, end->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, n - rest), end));
+        column_range(x, lb_idx(b, n - rest), lb_idx(b, n), columns, last ? lb_idx(b, last) : NULL);
+        scope_close(e, some);
+    }
+    scope_close(e, mark);
+}
+
+// Rows begin to end, fewer than two full tiles.
+static void rest_of_rows(tiles *x, ins *begin, ins *end) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    ins *n = lb_sub(b, end, begin);
+    if (n->op == L_CONST) {
+        ins *low = lb_idx(b, n->i / 2), *high = lb_idx(b, n->i - n->i / 2);
+        if (n->i > TILE_ROWS) region_blocks(x, &(region){begin, end, {high, low}, false});
+        else if (n->i > 0) region_blocks(x, &(region){begin, end, {n, NULL}, false});
+        return;
+    }
+    ins *half = lb_bin(b, L_LSHR, n, lb_idx(b, 1));
+    scope many = scope_if(e, lb_cmp(b, L_SLT, lb_idx(b, TILE_ROWS), n));
+    region_blocks(x, &(region){begin, end, {lb_sub(b, n, half), half}, false});
+    scope_close(e, many);
+    scope few = scope_if(e, lb_bin(b, L_AND, lb_cmp(b, L_SLT, lb_idx(b, 0), n), lb_cmp(b, L_SLE, n, lb_idx(b, TILE_ROWS))));
+    region_blocks(x, &(region){begin, end, {n, NULL}, false});
+    scope_close(e, few);
+}
+
+static void row_regions(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    ins *begin, *end;
+    piece_range(e, x->t.tile_m, x->t.row_piece, &begin, &end);
+    ins *n = lb_sub(b, end, begin), *whole = lb_add(b, begin, emit_int_floor(b, n, x->rows));
+    if (!same_index(begin, whole)) {
+        ins *high = lb_idx(b, x->rows / 2);
+        scope some = scope_if(e, whole->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, whole));
+        region_blocks(x, &(region){begin, whole, {high, high}, false});
+        scope_close(e, some);
+    }
+    if (!same_index(whole, end)) rest_of_rows(x, whole, end);
+}
+
+// Equal tiles: as few blocks as possible, of as few rows as that takes.
+static int balanced_rows(const dim *extent) {
+    enum { MOST = 2 * TILE_ROWS };
+    if (!dim_is_const(extent)) return MOST;
+    int64_t n = dim_value(extent), blocks = (n + MOST - 1) / MOST, rows = blocks ? (n + blocks - 1) / blocks : MOST;
+    return (int)(rows + rows % 2);
+}
+
+static void outer_loops(tiles *x, const axis_list *axes, int depth) {
+    emitter *e = x->t.e;
+    if (depth == axes->n) {
+        row_regions(x);
+        return;
+    }
+    scope loop = scope_parallel(e, axes->at[depth]);
+    outer_loops(x, axes, depth + 1);
+    scope_close(e, loop);
+}
+
+// ---------------------------------------------------------------- entry
+static void declare(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    ins *zero = lb_idx(b, 0);
+    x->config = lb_local(b, LK_I64, TILE_CONFIG_BYTES / 8, TILE_CONFIG_BYTES, false);
+    x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
+    x->row = lb_var(b, "row", zero);
+    x->rows_left = lb_var(b, "rows", zero);
+    x->old_n = lb_var(b, "old_n", zero);
+    x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
+    for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
+    x->writer = ARENA_NEW(e->scratch, emitter);
+}
+
+// Collapses axes in a copy of the emitter, which replaces it if tiles can be used.
+static bool prepare(tiles *x, emitter *e, const contraction *c) {
+    emitter own = *e;
+    int axes = e->k->axes.n;
+    own.extent = ARENA_ARRAY(e->scratch, dim *, axes + 1);
+    own.counter = ARENA_ARRAY(e->scratch, ins *, axes + 1);
+    own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
+    memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
+    x->size = dtype_bits(c->a->buffer->dtype) / 8;
+    x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .dot4_axis = -1, .lanes = COLUMNS, .vectors = 2};
+    emitter_stage(&own, c->s, -1, 1, false);
+    if (!contraction_operands(&x->t)) return false;
+    choose_axes(&x->t);
+    if (!fits(x)) return false;
+    *e = own;
+    x->t.e = e;
+    return true;
+}
+
+bool schedule_tiles(emitter *e, const contraction *c) {
+    tiles x = {.product = product_of(e, c), .pair_axis = -1};
+    if (x.product == L_COUNT || !prepare(&x, e, c)) return false;
+    x.rows = balanced_rows(e->extent[x.t.tile_m]);
+    x.t.row_piece = (3 * TILE_ROWS + x.rows - 1) / x.rows * x.rows;
+    find_panel_stride(&x.t);
+    emitter_stage(e, c->s, c->n, COLUMNS, true);
+    e->state = ARENA_ARRAY(e->scratch, ins *, 1);
+    axis_list outer = c->batch;
+    for (int j = 0; j < c->other_n.n; j++) outer.at[outer.n++] = c->other_n.at[j];
+    choose_tasks(&x.t, &outer);
+    declare(&x);
+    outer_loops(&x, &outer, 0);
+    lb_tile_release(&e->b);
+    e->code->has_tiles = true;
+    return true;
+}
