@@ -183,6 +183,16 @@ static LLVMValueRef emit_binary(emit *e, const ins *x) {
     return LLVMBuildBinOp(e->b, (LLVMOpcode)in_llvm[x->op].ints, a, b, "");
 }
 
+// x86 only (target->round_to_int).
+static LLVMValueRef emit_rounded(emit *e, const ins *x) {
+    int lanes = x->type.lanes;
+    LLVMTypeRef type = type_of(e, x->type);
+    LLVMValueRef args[4] = {arg(e, x, 0), LLVMConstNull(type), const_int(e, lt(LK_I16, 1), -1),
+                            const_int(e, lt(LK_I32, 1), 8)}; // to nearest, no exceptions
+    if (lanes == 16) return call_target_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", args, 4);
+    return call_target_intrinsic(e, lanes == 8 ? "llvm.x86.avx.cvt.ps2dq.256" : "llvm.x86.sse2.cvtps2dq", args, 1);
+}
+
 static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {
     bool plain = x->op == L_RINT && e->t->arch.no_roundeven;
     return call_same(e, plain ? "llvm.rint" : in_llvm[x->op].intrinsic, x);
@@ -216,6 +226,8 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
     case LC_RESIZE:
     case LC_TO_FLOAT:
     case LC_TO_INT:
+        if (x->op == L_RINTI) return emit_rounded(e, x);
+        return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_PRECISION: return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_BITCAST: return emit_bitcast(e, x);
     case LC_DOT: return emit_dot(e, x);

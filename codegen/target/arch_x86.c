@@ -41,6 +41,7 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->fma = has[FMA] || t->avx512;
     t->f16_convert = has[F16C] || t->avx512;
     t->round_instr = has[SSE41];
+    t->round_to_int = true;
     t->masked = has[AVX2];
     t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
     t->amx_int8 = has[AMX8] && t->avx512 && t->ptr_bits == 64;

@@ -1,6 +1,7 @@
 // Scalar expressions as instructions. In: an expression node and its operands in registers, with any number
 // of lanes. Out: its value, as ir/kernel/eval.c defines it.
 #include "ir/loops/convert.h"
+#include "ir/target.h"
 #include "ir/loops/math.h"
 #include <math.h>
 
@@ -133,6 +134,25 @@ static ins *float_extreme(lbuild *b, expr_op op, ins *x, ins *y) {
     return lb_select(b, lb_cmp(b, L_EQ, x, x), lb_bin(b, two, x, y), x);
 }
 
+// x / y for a constant y: the quotient of x and the reciprocal, corrected by its remainder, which is exact
+// (Markstein, Computation of elementary functions on the IBM RISC System/6000 processor). Infinite quotients
+// have no remainder. Tiny ones, whose remainder is denormal, may be off by one in the last place.
+static ins *divided_by_constant(lbuild *b, ins *x, ins *y) {
+    float inverse = 1 / (float)y->f;
+    ins *r = lb_float(b, x->type, inverse);
+    ins *q = lb_bin(b, L_MUL, x, r);
+    ins *rest = lb_op(b, L_FMA, x->type, 3, (ins *[]){q, lb_float(b, x->type, -y->f), x});
+    ins *exact = lb_op(b, L_FMA, x->type, 3, (ins *[]){rest, r, q});
+    return lb_select(b, lb_cmp(b, L_EQ, exact, exact), exact, q);
+}
+
+static bool divides_by_products(const lbuild *b, const ins *x, const ins *y) {
+    enum { WIDE = 60 }; // binary exponents that are far from those of denormal numbers
+    if (y->op != L_CONST || x->type.kind != LK_F32 || x->type.lanes < 4) return false;
+    double size = fabs(y->f);
+    return b->target->fma && b->target->fp != FP_STRICT && size >= ldexp(1, -WIDE) && size <= ldexp(1, WIDE);
+}
+
 static ins *float_arithmetic(lbuild *b, expr_op op, ins *x, ins *y) {
     switch (op) {
     case X_NEG: return lb_un(b, L_FNEG, x);
@@ -140,7 +160,7 @@ static ins *float_arithmetic(lbuild *b, expr_op op, ins *x, ins *y) {
     case X_ADD: return lb_bin(b, L_ADD, x, y);
     case X_SUB: return lb_bin(b, L_SUB, x, y);
     case X_MUL: return lb_bin(b, L_MUL, x, y);
-    case X_DIV: return lb_bin(b, L_FDIV, x, y);
+    case X_DIV: return divides_by_products(b, x, y) ? divided_by_constant(b, x, y) : lb_bin(b, L_FDIV, x, y);
     case X_FMOD: return math_binary(b, op, x, y);
     case X_MIN:
     case X_MAX: return float_extreme(b, op, x, y);

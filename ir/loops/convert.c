@@ -157,6 +157,34 @@ static ins *int_to_float(lbuild *b, dtype from, lkind to, ins *x) {
     return lb_conv(b, dtype_is_signed(from) ? L_SITOF : L_UITOF, to, x);
 }
 
+// Rounds to a whole number before the conversion to a small type: x = rint(v) or rint(v) + zero, an integer.
+typedef struct rounding {
+    ins *v; // NULL: another form
+    double zero;
+} rounding;
+static rounding rounding_of(const lbuild *b, const ins *x) {
+    double zero = 0;
+    if (x->op == L_ADD && x->args[1]->op == L_CONST) zero = x->args[1]->f, x = x->args[0];
+    bool vector = x->type.lanes > 1 && x->type.lanes * 32 <= b->target->vector_bits;
+    bool fits = x->op == L_RINT && x->type.kind == LK_F32 && b->target->round_to_int && vector;
+    return fits && fabs(zero) <= 1 << 16 && zero == rint(zero) ? (rounding){x->args[0], zero} : (rounding){0};
+}
+
+// Clamped between lo and hi; a NaN becomes 0, which is one of them if lo is 0.
+static ins *clamped(lbuild *b, ins *x, double lo, double hi, bool nan_is_low) {
+    ins *low = lb_float(b, x->type, lo), *high = lb_float(b, x->type, hi);
+    if (nan_is_low) return lb_bin(b, L_FMIN, high, lb_bin(b, L_FMAX, x, low));
+    ins *c = lb_bin(b, L_FMIN, high, lb_bin(b, L_FMAX, low, x));
+    return lb_select(b, lb_cmp(b, L_EQ, x, x), c, lb_float(b, x->type, 0));
+}
+
+// Limits are whole numbers, so that clamping before rounding and adding equals clamping behind them.
+static ins *round_to_small(lbuild *b, const rounding *r, double lo, double hi, bool nan_is_low) {
+    ins *v = clamped(b, r->v, lo - r->zero, hi - r->zero, nan_is_low);
+    ins *i = lb_conv(b, L_RINTI, LK_I32, v);
+    return lb_bin(b, L_ADD, i, lb_int(b, i->type, (int64_t)r->zero));
+}
+
 // Limits that the float type represents are enforced by minimum and maximum. Otherwise the upper limit is the
 // next power of two, and the result for values that reach it is selected after the conversion.
 static ins *float_to_int(lbuild *b, dtype to, ins *x) {
@@ -165,8 +193,10 @@ static ins *float_to_int(lbuild *b, dtype to, ins *x) {
     ltype ft = x->type, wide = lt(bits <= 32 ? LK_I32 : LK_I64, ft.lanes);
     double lo = is_signed ? -ldexp(1, top) : 0;
     double hi = top <= digits ? ldexp(1, top) - 1 : ldexp(1, top) - ldexp(1, top - digits);
-    ins *c = lb_bin(b, L_FMIN, lb_float(b, ft, hi), lb_bin(b, L_FMAX, lb_float(b, ft, lo), x));
-    c = lb_select(b, lb_cmp(b, L_EQ, x, x), c, lb_float(b, ft, 0));
+    rounding small = bits <= 16 ? rounding_of(b, x) : (rounding){0};
+    if (small.v && (!is_signed || small.zero == 0))
+        return lb_conv(b, L_ITRUNC, lkind_of(dtype_compute(to)), round_to_small(b, &small, lo, hi, !is_signed));
+    ins *c = clamped(b, x, lo, hi, !is_signed);
     ins *r = lb_conv(b, is_signed || bits < 32 ? L_FTOSI : L_FTOUI, wide.kind, c);
     if (top > digits) {
         int64_t most = is_signed ? (int64_t)((1ull << top) - 1) : -1;

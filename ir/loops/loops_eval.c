@@ -127,10 +127,11 @@ static uint64_t float_un(lop op, lkind k, uint64_t v) {
 
 static uint64_t float_to_int(lop op, lkind to, double d) {
     int w = lkind_bits(to);
-    double most = ldexp(1, op == L_FTOSI ? w - 1 : w), least = op == L_FTOSI ? -most : 0;
-    d = trunc(d);
+    bool is_signed = op != L_FTOUI;
+    double most = ldexp(1, is_signed ? w - 1 : w), least = is_signed ? -most : 0;
+    d = op == L_RINTI ? half_to_even(d) : trunc(d);
     if (!(d >= least && d < most)) return pattern(to);
-    return leval_fit(to, op == L_FTOSI ? (uint64_t)(int64_t)d : (uint64_t)d);
+    return leval_fit(to, is_signed ? (uint64_t)(int64_t)d : (uint64_t)d);
 }
 
 // 64-bit integers are converted to narrow floats by one machine conversion, to round once.
@@ -145,7 +146,7 @@ static uint64_t convert(lop op, lkind from, lkind to, uint64_t v) {
     if (op == L_ZEXT) return v;
     if (op == L_ITRUNC) return leval_fit(to, v);
     if (op == L_SITOF || op == L_UITOF) return int_to_float(op, from, to, v);
-    if (op == L_FTOSI || op == L_FTOUI) return float_to_int(op, to, leval_float(from, v));
+    if (lop_class(op) == LC_TO_INT) return float_to_int(op, to, leval_float(from, v));
     return leval_float_word(to, leval_float(from, v));
 }
 

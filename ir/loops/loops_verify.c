@@ -94,7 +94,7 @@ static void check_conversion(const verify *v, const ins *x) {
         need(v, x, fi && ti && wider > 0, "not from an integer to a wider one");
     else if (x->op == L_ITRUNC) need(v, x, fi && ti && wider < 0, "not from an integer to a narrower one");
     else if (x->op == L_SITOF || x->op == L_UITOF) need(v, x, fi && tf, "not from integer to float");
-    else if (x->op == L_FTOSI || x->op == L_FTOUI) need(v, x, ff && ti, "not from float to integer");
+    else if (lop_class(x->op) == LC_TO_INT) need(v, x, ff && ti, "not from float to integer");
     else if (x->op == L_FEXT) need(v, x, ff && tf && wider > 0, "not from a float to a wider one");
     else if (x->op == L_FTRUNC) need(v, x, ff && tf && wider < 0, "not from a float to a narrower one");
     else

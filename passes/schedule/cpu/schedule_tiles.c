@@ -24,7 +24,8 @@ enum { TILE_A = 4, TILE_B = 6 }; // sums are in 0 to 3: 2 * row of tiles + colum
 // Rows of a region, begin to end, in blocks of high[0] + high[1] rows; high[1] is NULL if one tile is enough.
 typedef struct region {
     ins *begin, *end, *high[2];
-    bool across; // the second tile is the next position of pair_axis
+    bool across;                  // the second tile is the next position of pair_axis
+    ins *pair_begin, *pair_end;   // positions of that axis
 } region;
 
 typedef struct tiles {
@@ -304,17 +305,18 @@ static void m_loops(tiles *x, int depth) {
     emitter *e = x->t.e;
     const tiling *t = &x->t;
     if (depth < t->m.n && t->m.at[depth] != t->tile_m) {
-        ins *begin, *end;
+        ins *begin = x->region->pair_begin, *end = x->region->pair_end;
         int axis = t->m.at[depth];
-        axis_range(e, axis, &begin, &end);
-        scope loop = scope_axis(e, axis, begin, end, 1, LOOP_PARALLEL);
+        bool pairs = axis == x->pair_axis;
+        if (!pairs) axis_range(e, axis, &begin, &end);
+        scope loop = scope_axis(e, axis, begin, end, pairs && x->region->across ? 2 : 1, LOOP_PARALLEL);
         m_loops(x, depth + 1);
         scope_close(e, loop);
         return;
     }
     lbuild *b = &e->b;
-    ins *rows = block_rows(x), *begin = x->region->begin;
-    ins *loop = lb_for(b, "m", begin, x->region->end, rows, LOOP_SERIAL);
+    ins *rows = x->region->across ? x->region->high[0] : block_rows(x);
+    ins *loop = lb_for(b, "m", x->region->begin, x->region->end, rows, LOOP_SERIAL);
     scope mark = scope_open(e);
     e->counter[t->tile_m] = loop;
     block(x);
@@ -392,6 +394,23 @@ static void row_regions(tiles *x) {
     if (!same_index(whole, end)) rest_of_rows(x, whole, end);
 }
 
+// Short rows: two at a time, one position of the axis outside of them each.
+static void pairs_of_rows(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    ins *begin, *end, *zero = lb_idx(b, 0), *high = emit_dim(e, e->extent[x->t.tile_m]);
+    axis_range(e, x->pair_axis, &begin, &end);
+    ins *even = lb_add(b, begin, emit_int_floor(b, lb_sub(b, end, begin), 2));
+    region two = {zero, high, {high, high}, true, begin, even}, one = {zero, high, {high, NULL}, false, even, end};
+    scope some = scope_if(e, even->op == L_CONST ? NULL : lb_cmp(b, L_SLT, begin, even));
+    region_blocks(x, &two);
+    scope_close(e, some);
+    if (same_index(even, end)) return;
+    scope odd = scope_if(e, even->op == L_CONST ? NULL : lb_cmp(b, L_SLT, even, end));
+    region_blocks(x, &one);
+    scope_close(e, odd);
+}
+
 // Equal tiles: as few blocks as possible, of as few rows as that takes.
 static int balanced_rows(const dim *extent) {
     enum { MOST = 2 * TILE_ROWS };
@@ -403,7 +422,8 @@ static int balanced_rows(const dim *extent) {
 static void outer_loops(tiles *x, const axis_list *axes, int depth) {
     emitter *e = x->t.e;
     if (depth == axes->n) {
-        row_regions(x);
+        if (x->pair_axis >= 0) pairs_of_rows(x);
+        else row_regions(x);
         return;
     }
     scope loop = scope_parallel(e, axes->at[depth]);
@@ -424,6 +444,15 @@ static void declare(tiles *x) {
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
     x->writer = ARENA_NEW(e->scratch, emitter);
+}
+
+// The axis outside of rows that fill one tile at most; -1: none.
+static int pair_axis_of(const tiling *t) {
+    const dim *rows = t->e->extent[t->tile_m];
+    if (!dim_is_const(rows) || dim_value(rows) > TILE_ROWS || t->m.n < 2 || t->m.at[t->m.n - 1] != t->tile_m)
+        return -1;
+    int axis = t->m.at[t->m.n - 2];
+    return t->e->extent[axis]->min > 1 ? axis : -1;
 }
 
 // Collapses axes in a copy of the emitter, which replaces it if tiles can be used.
@@ -448,6 +477,7 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
 bool schedule_tiles(emitter *e, const contraction *c) {
     tiles x = {.product = product_of(e, c), .pair_axis = -1};
     if (x.product == L_COUNT || !prepare(&x, e, c)) return false;
+    x.pair_axis = pair_axis_of(&x.t);
     x.rows = balanced_rows(e->extent[x.t.tile_m]);
     x.t.row_piece = (3 * TILE_ROWS + x.rows - 1) / x.rows * x.rows;
     find_panel_stride(&x.t);
