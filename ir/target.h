@@ -48,7 +48,8 @@ typedef struct target {
     int masked_least;            // bits of the narrowest elements that have them
     bool hosted, freestanding, little_endian;
     fp_mode fp;
-    precision precision; // CUDA
+    precision precision; // that products of f32 may have
+    bool bf16_products;  // CPU: products of bf16 read it in pairs, as matrix tiles do
     int threads;         // maximum number of worker threads; 1: no thread code
     int opt;             // 0..3
     int size_level;      // 0, 1 (-Os), 2 (-Oz)

@@ -151,6 +151,7 @@ static void set_common(target *t, diag *d, const target_options *o, bool bare) {
     t->freestanding = o->freestanding || bare;
     t->hosted = !t->freestanding;
     t->fp = o->fp;
+    t->precision = o->precision;
     t->threads = o->threads ? o->threads : bare ? 1 : THREADS_MOST;
     if (t->freestanding) t->threads = 1;
     t->little_endian = true;
@@ -194,6 +195,7 @@ target *target_with_cpu(arena *a, diag *d, const target *base, const char *cpu) 
                   .freestanding = base->freestanding,
                   .little_endian = true,
                   .fp = base->fp,
+                  .precision = base->precision,
                   .threads = base->threads,
                   .opt = base->opt,
                   .size_level = base->size_level};

@@ -69,7 +69,7 @@ const option compile_options[] = {
     {"--disable-pass", NULL, "PASS", OPT_LIST, AT(disabled), EFFORT,
      "skip an optional pass or group of passes; may be repeated"},
     {"--precision", NULL, "f32|bf16|f16|tf32", OPT_CHOICE, AT(precision), EFFORT,
-     "GPUs: reduced precision allowed in matrix products; default: the model's own"},
+     "reduced precision allowed in matrix products (CPUs: bf16); default: the model's own"},
     {"--blas", NULL, "cblas|none|PATH", OPT_TEXT, AT(blas), EFFORT,
      "cblas: large products of inputs call cblas_sgemm and cblas_dgemm, to be linked (-lopenblas); PATH, "
      "none: "
@@ -344,7 +344,8 @@ void options_check(arena *a, diag *d, const options *o) {
     check_algorithms(d, o);
     check_device(a, d, o);
     check_cblas(d, o);
-    missing_if(d, options_precision(o) && !options_for_gpu(o), "--precision without --device=cuda");
+    bool other = options_precision(o) != PRECISION_BF16 && options_precision(o) != PRECISION_OWN;
+    missing_if(d, other && !options_for_gpu(o), "--precision other than f32 and bf16 without --device=cuda");
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (options_tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);

@@ -42,6 +42,11 @@ void set_targets(pipeline *p) {
     for (int i = 0; i < cpus.n; i++)
         VEC_PUSH(p->arena, &p->variants, target_with_cpu(p->arena, p->diag, p->target, cpus.at[i]));
     if (!names) VEC_PUSH(p->arena, &p->variants, p->target);
+    bool alone = p->variants.n == 1;
+    for (int i = 0; i < p->variants.n; i++) {
+        target *v = (target *)p->variants.at[i];
+        v->bf16_products = v->precision == PRECISION_BF16 || (alone && v->amx_bf16);
+    }
     p->target = (target *)p->variants.at[0];
 }
 
@@ -53,8 +58,9 @@ static bool has_bytes_for_weights(const program *p) {
     return false;
 }
 
-// Drops the variants for int8 products if the model has none.
+// Drops the variants for products of bytes or bf16 if the model has none.
 void drop_variants_for_bytes(pipeline *p) {
-    if (p->options->multiversion || has_bytes_for_weights(p->program)) return;
+    bool wanted = has_bytes_for_weights(p->program) || options_precision(p->options) == PRECISION_BF16;
+    if (p->options->multiversion || wanted) return;
     while (p->variants.n > 1 && *p->variants.at[p->variants.n - 1]->features) p->variants.n--;
 }

@@ -9,7 +9,7 @@
 #include "passes/layout/layout_propagate.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
-#include "passes/schedule/cpu/schedule_int8.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 #include <string.h>
 
 typedef struct assign {
@@ -373,13 +373,14 @@ static layout *column_layout(arena *a, const contraction *c, int n_axis) {
     return l;
 }
 
-// [batch ..., N / 16, K in A's order ..., 16], with the last of K in fours [..., K / 4, 16, 4] where dot4 >=
+// [batch ..., N / 16, K in A's order ..., 16], with the last of K in groups [..., K / g, 16, g] where group >=
 // 0.
-static layout *panel_layout(arena *a, const contraction *c, int n_axis, int dot4) {
+static layout *panel_layout(arena *a, const contraction *c, int n_axis, int group) {
+    int elements = group >= 0 ? group_elements(c) : 1;
     layout *l = column_layout(a, c, n_axis);
     l->order[l->n++] = (struct layout_entry){n_axis, PANEL};
-    if (dot4 >= 0) l->order[l->n++] = (struct layout_entry){dot4, DOT4};
-    spread_panels(l, c->b->buffer, n_axis, dot4 >= 0 ? PANEL * DOT4 : PANEL);
+    if (group >= 0) l->order[l->n++] = (struct layout_entry){group, elements};
+    spread_panels(l, c->b->buffer, n_axis, PANEL * elements);
     return l;
 }
 
@@ -416,14 +417,14 @@ static void pack_operand(assign *a, region *r, const step *s, const contraction 
     if (c->n < 0 || c->a->guard || c->b->guard || is_packed_operand(c->b, c->n)) return;
     kernel *k = (kernel *)c->k;
     const buffer *b = c->b->buffer;
-    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), dot4 = dot4_axis(c);
-    bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || dot4 >= 0;
+    int n_axis = dim_of_axis(c->b->buffer, c->b->index, c->n, true), group = group_axis(c);
+    bool plain = c->s->states.at[0].dtype == DT_F32 || c->s->states.at[0].dtype == DT_F64 || group >= 0;
     if (n_axis < 0 || !plain || b->layout || !worth_packing(c)) return;
     if (dtype_bits(b->dtype) < 8 && b->role != BUF_CONST) return;
     if (b->role == BUF_CONST ? b->view_of != NULL : !alone) return;
-    bool columns = dot4 < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
+    bool columns = group < 0 && c->batch.n + c->other_n.n == 0 && wastes_panels(c, n_axis);
     const layout *l =
-        columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a->p->arena, c, n_axis, dot4);
+        columns ? column_layout(a->p->arena, c, n_axis) : panel_layout(a->p->arena, c, n_axis, group);
     buffer *to;
     if (b->role == BUF_CONST) {
         to = packed_constant(a, b, l);

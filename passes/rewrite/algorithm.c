@@ -116,7 +116,7 @@ static void consider(chooser *c, region *r, step *s) {
 const algorithm *const algorithms[] = {&winograd_algorithm, &small_winograd_algorithm, NULL};
 
 void choose_algorithms(program *p, const target *t, const algorithm_options *o) {
-    if (!is_legal(t)) return;
+    if (!is_legal(t) || t->precision == PRECISION_BF16) return; // direct products are faster in tiles
     chooser c = {p, t, o, arena_new()};
     step_list steps = program_steps(c.scratch, p);
     for (int j = 0; j < steps.n; j++) {

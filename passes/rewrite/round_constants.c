@@ -42,6 +42,7 @@ static const constant *rounded(arena *a, const constant *c, dtype as, rounding *
     return to;
 }
 
+const constant *round_constant(arena *a, const constant *c, dtype as) { return rounded(a, c, as, narrow); }
 const constant *tf32_constant(arena *a, const constant *c) { return rounded(a, c, DT_F32, tf32); }
 
 // ---------------------------------------------------------------- entry
@@ -92,7 +93,7 @@ void pass_round(pass_context *c) {
     for (int j = 0; j < n; j++) {
         const buffer *b = p->buffers.at[j];
         if (r.preferred[j] && uses_are_direct(u, b, r.preferred[j]))
-            r.to[j] = program_constant(p, b->name, rounded(p->arena, b->data, as, narrow));
+            r.to[j] = program_constant(p, b->name, round_constant(p->arena, b->data, as));
     }
     for (int j = 0; j < p->kernels.n; j++) read_instead(&r, p->kernels.at[j]);
     arena_destroy(scratch);

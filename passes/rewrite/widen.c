@@ -1,43 +1,24 @@
 // Widening of 16-bit floats. In: a program. Out: the same, with f32 storage of temporaries that products read
 // many times, and the same values.
 #include "ir/kernel/edit.h"
-#include "ir/kernel/uses.h"
 #include "ir/target.h"
 #include "passes/match/contract.h"
 #include "passes/match/form.h"
 #include "passes/passes.h"
+#include "passes/rewrite/storage_type.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 
 // Each element must contribute to at least this many results to pay for the additional traffic.
 enum { MANY = 32 };
 
 typedef struct widening {
     program *p;
-    bool *fixed, *wanted; // by id of the root: its type must not change; a product would gain
+    const target *t;
+    bool *wanted; // by id of the root: a product would gain
     map copies;           // input's id -> its copy
 } widening;
 
 static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }
-
-// ---------------------------------------------------------------- what may change
-static bool is_fixed(const uses *u, const buffer *b) {
-    const buffer *root = buffer_root(b);
-    return (root->role != BUF_TEMP && root->role != BUF_HEAP) || b->dtype != root->dtype || b->caller ||
-           u->of[root->id].by_others;
-}
-
-static void fix_buffers(widening *w, arena *scratch) {
-    const uses *u = uses_build(scratch, w->p);
-    for (int j = 0; j < w->p->buffers.n; j++) {
-        const buffer *b = w->p->buffers.at[j];
-        w->fixed[buffer_root(b)->id] |= is_fixed(u, b);
-    }
-    for (int j = 0; j < w->p->kernels.n; j++) {
-        write_list all = kernel_write_list(w->p->kernels.at[j]);
-        for (int i = 0; i < all.n; i++)
-            if (all.at[i]->to->role != BUF_LOCAL)
-                w->fixed[buffer_root(all.at[i]->to)->id] |= all.at[i]->combine != COMBINE_SET;
-    }
-}
 
 // ---------------------------------------------------------------- what gains
 // Whether each element of the operand contributes to many results.
@@ -61,11 +42,18 @@ static bool is_packed_in_the_run(const contraction *c) {
     return c->n >= 0 && c->a->buffer->role != BUF_CONST;
 }
 
+// Products of pairs read bf16 as it is.
+static bool stays(const widening *w, const contraction *c) {
+    return w->t->bf16_products && c->term_a == c->a && c->a->buffer->dtype == DT_BF16 &&
+           c->b->buffer->dtype == DT_BF16 && c->b->buffer->role == BUF_CONST && pair_axis(c) >= 0;
+}
+
 static void want_operands(widening *w, const kernel *k) {
     contraction c;
     for (int j = 0; j < k->stages.n; j++) {
         if (k->stages.n == 1 ? !contraction_find(k, &c) : !contraction_in_stage(k, k->stages.at[j], &c))
             continue;
+        if (stays(w, &c)) continue;
         if (gains(k, c.a)) w->wanted[buffer_root(c.a->buffer)->id] = true;
         if (gains(k, c.b) && !is_packed_in_the_run(&c)) w->wanted[buffer_root(c.b->buffer)->id] = true;
     }
@@ -83,10 +71,7 @@ static void round_writes(const widening *w, kernel *k) {
 
 static void widen_temporaries(widening *w) {
     for (int j = 0; j < w->p->kernels.n; j++) round_writes(w, w->p->kernels.at[j]);
-    for (int j = 0; j < w->p->buffers.n; j++) {
-        buffer *b = w->p->buffers.at[j];
-        if (w->wanted[buffer_root(b)->id]) b->dtype = DT_F32;
-    }
+    change_types(w->p, w->wanted, DT_F32);
 }
 
 // ---------------------------------------------------------------- inputs
@@ -111,7 +96,7 @@ static buffer *copy_input(widening *w, buffer *from, const loc *at) {
 // there.
 static void copy_inputs(widening *w, kernel *k) {
     contraction c;
-    if (!contraction_find(k, &c)) return;
+    if (!contraction_find(k, &c) || stays(w, &c)) return;
     expr *operands[2] = {c.a, c.b};
     for (int j = 0; j < 2; j++) {
         buffer *from = operands[j]->buffer;
@@ -131,13 +116,12 @@ void pass_widen(pass_context *c) {
     program *p = c->program;
     if (!c->target->vector_bits) return;
     arena *scratch = arena_new();
-    widening w = {.p = p, .copies = {.arena = scratch}};
-    w.fixed = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
+    widening w = {.p = p, .t = c->target, .copies = {.arena = scratch}};
     w.wanted = ARENA_ARRAY(scratch, bool, p->buffers.n + 1);
-    fix_buffers(&w, scratch);
+    const bool *fixed = fixed_types(scratch, p);
     int nkernels = p->kernels.n;
     for (int j = 0; j < nkernels; j++) want_operands(&w, p->kernels.at[j]);
-    for (int j = 0; j < p->buffers.n; j++) w.wanted[j] &= !w.fixed[j];
+    for (int j = 0; j < p->buffers.n; j++) w.wanted[j] &= !fixed[j];
     widen_temporaries(&w);
     for (int j = 0; j < nkernels; j++) copy_inputs(&w, p->kernels.at[j]);
     arena_destroy(scratch);

@@ -3,7 +3,7 @@
 #include "passes/schedule/cpu/contract_tiling.h"
 #include "compiler/base/round.h"
 #include "ir/kernel/program.h"
-#include "passes/schedule/cpu/schedule_int8.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 #include <math.h>
 
 // ---------------------------------------------------------------- axes
@@ -40,8 +40,8 @@ static void order_k(tiling *t) {
     for (int i = 1; i < t->k.n; i++)
         for (int j = i; j > 0; j--) {
             const expr *x = t->a->coef[t->k.at[j - 1]], *y = t->a->coef[t->k.at[j]];
-            if (t->k.at[j] == t->dot4_axis) break; // that one comes last
-            if (t->k.at[j - 1] != t->dot4_axis && !is_longer_stride(y, x)) break;
+            if (t->k.at[j] == t->group_axis) break; // that one comes last
+            if (t->k.at[j - 1] != t->group_axis && !is_longer_stride(y, x)) break;
             int swap = t->k.at[j];
             t->k.at[j] = t->k.at[j - 1], t->k.at[j - 1] = swap;
         }
@@ -86,7 +86,7 @@ static int64_t const_extent(const tiling *t, int axis) {
 }
 
 static int max_rows(const tiling *t, int vectors) {
-    int rows = t->dot4_axis >= 0 ? dot4_rows(t->e->t, t->c, vectors)
+    int rows = t->group_axis >= 0 ? grouped_rows(t->e->t, t->c, vectors)
                                  : (t->e->t->vector_regs - 1 - vectors) / vectors;
     int most = t->e->choices->rows ? t->e->choices->rows : MAX_ROWS;
     return rows > most ? most : rows < 1 ? 1 : rows;
@@ -212,7 +212,7 @@ static int64_t near_rows(const target *t, const contraction *c, const block_limi
 // False: no cache blocking.
 static bool limits_of(const target *t, const contraction *c, block_limits *l) {
     dtype type = c->s->states.at[0].dtype;
-    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128) return false;
+    if ((type != DT_F32 && type != DT_F64) || t->vector_bits < 128 || group_elements(c)) return false;
     int64_t size = dtype_bits(type) / 8, lanes = target_lanes(t, dtype_bits(type)),
             width = lanes * (t->vector_regs >= 32 ? MAX_VECTORS : 2), k = positions(c->k, &c->k_axes),
             m = positions(c->k, &c->m);
@@ -260,7 +260,7 @@ void choose_blocks(tiling *t) {
     block_limits l;
     block_plan *p = &t->block;
     int64_t k_inner, width = (int64_t)t->vectors * t->lanes;
-    if (t->dot4_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
+    if (t->group_axis >= 0 || t->tile_m < 0 || t->m.n == 0 || !limits_of(t->e->t, t->c, &l)) return;
     if (l.splits && !t->partial) return;
     p->m_at = fit_axes(t, &t->m, l.rows, tile_rows(t, t->vectors), &p->m_step, &p->m_inner);
     p->k_at = fit_axes(t, &t->k, l.depth, 1, &p->k_step, &k_inner);

@@ -30,7 +30,7 @@ typedef struct tiling {
     expr *side[MAX_SIDES]; // other reads of B's factor along N: scales, zero points
     int nsides;
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
-    int dot4_axis;                           // reduce axis blocked by 4 (schedule_int8.h), -1: none
+    int group_axis, group;                   // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
     ins *panel_stride;                       // elements from one panel to the next
     expr *row_stride;                        // elements of A from one row to the next
     bool heavy;                              // the epilogue is a loop over the tile

@@ -21,7 +21,7 @@
 #include "ir/kernel/edit.h"
 #include "ir/loops/convert.h"
 #include "passes/schedule/cpu/contract_tiling.h"
-#include "passes/schedule/cpu/schedule_int8.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 
 // ---------------------------------------------------------------- does it fit
 bool is_packed_operand(const expr *read, int n_axis) {
@@ -32,7 +32,7 @@ bool is_packed_operand(const expr *read, int n_axis) {
 }
 
 // B's access at the first group of four: with K blocked by 4, element k + 1 is PANEL further.
-static access *dot4_access(emitter *e, access *a, int k) {
+static access *group_access(emitter *e, access *a, int k) {
     a->coef[k] = x_i64(e->k, PANEL);
     a->offset = x_add(e->k, a->offset, x_mul(e->k, x_axis(e->k, k), a->coef[k]));
     return a;
@@ -47,7 +47,7 @@ static access *access_at_first_column(emitter *e, const expr *read, int n, int d
         if (dot4 >= 0) index[j] = expr_substitute_axis(e->k, index[j], dot4, zero);
     }
     access *a = access_make(e, read->buffer, index);
-    return dot4 >= 0 && a->affine ? dot4_access(e, a, dot4) : a;
+    return dot4 >= 0 && a->affine ? group_access(e, a, dot4) : a;
 }
 
 // Positions along the outer loops may be data: they select a matrix, as those of experts do.
@@ -66,11 +66,12 @@ bool contraction_operands(tiling *t) {
     bool type = st->dtype == DT_F32 || st->dtype == DT_F64 || st->dtype == DT_I32;
     if (c->n < 0 || !zero_init || !type || c->a->guard || c->b->guard) return false;
     if (dtype_bits(c->a->buffer->dtype) < 8 || dtype_bits(c->w->to->dtype) < 8) return false;
-    if (!is_dot4_operand(c, &t->dot4_axis)) t->dot4_axis = -1;
-    t->packed = t->dot4_axis >= 0 || is_packed_operand(c->b, c->n);
+    if (!is_grouped_operand(c, &t->group_axis)) t->group_axis = -1;
+    t->group = t->group_axis >= 0 ? group_elements(c) : 1;
+    t->packed = t->group_axis >= 0 || is_packed_operand(c->b, c->n);
     if (dtype_bits(c->b->buffer->dtype) < 8 && !t->packed) return false;
     t->a = entry_of(e, c->a)->read;
-    t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->dot4_axis) : entry_of(e, c->b)->read;
+    t->b = t->packed ? access_at_first_column(e, c->b, c->n, t->group_axis) : entry_of(e, c->b)->read;
     t->write = access_make(e, c->w->to, c->w->index);
     if (!is_linear(t, t->a) || !is_linear(t, t->b) || !t->write->affine) return false;
     return (t->packed || steps_by_one(t->b, c->n)) && steps_by_one(t->write, c->n);
@@ -79,7 +80,7 @@ bool contraction_operands(tiling *t) {
 // ---------------------------------------------------------------- the micro-kernel
 static ins *column_offset(tiling *t, int v) {
     lbuild *b = &t->e->b;
-    int64_t column = (int64_t)v * t->lanes, wide = t->dot4_axis >= 0 ? DOT4 : 1;
+    int64_t column = (int64_t)v * t->lanes, wide = t->group;
     if (!t->packed) return lb_idx(b, column);
     if (column < PANEL) return lb_idx(b, column * wide);
     ins *panels = idx_mulk(b, t->panel_stride, column / PANEL);
@@ -93,7 +94,7 @@ static ins *first_column(tiling *t, const tile *x) {
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
     ins *start = lb_mul(b, panel, t->panel_stride);
-    if (t->dot4_axis >= 0) inside = idx_mulk(b, inside, DOT4);
+    inside = idx_mulk(b, inside, t->group);
     return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
 }
 
@@ -174,41 +175,41 @@ static ins *factor_a(tiling *t, ins *at) {
 static void accumulate(tiling *t, const tile *x, ins **acc, ins *start_b, ins *n) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    bool dot4 = t->dot4_axis >= 0;
+    bool dot4 = t->group_axis >= 0;
     ins *fb[MAX_VECTORS], *row = emit_index(e, t->row_stride);
     ins *at_b = lb_add(b, emit_index(e, t->b->offset), start_b), *at_a = emit_index(e, t->a->offset);
     emit_prefetch(t, at_b);
     for (int v = 0; v < x->vectors; v++) {
         ins *at = lb_add(b, at_b, column_offset(t, v));
-        fb[v] = dot4 ? load_dot4_b(e, t->c, at) : factor_b(t, x, at, v);
+        fb[v] = dot4 ? load_group_b(e, t->c, at) : factor_b(t, x, at, v);
     }
     for (int r = 0; r < x->rows; r++) {
         ins *at = lb_add(b, at_a, idx_mulk(b, row, r));
-        ins *fa = dot4 ? load_dot4_a(e, t->c, at, n) : factor_a(t, at);
+        ins *fa = dot4 ? load_group_a(e, t->c, at, n) : factor_a(t, at);
         for (int v = 0; v < x->vectors; v++) {
             ins *var = acc[r * x->vectors + v], *old = lb_get(b, var);
-            lb_set(b, var, dot4 ? dot4_products(e, t->c, old, fa, fb[v]) : emit_muladd(b, fa, fb[v], old));
+            lb_set(b, var, dot4 ? group_products(e, t->c, old, fa, fb[v]) : emit_muladd(b, fa, fb[v], old));
         }
     }
 }
 
-static void dot4_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
+static void group_loop(tiling *t, const tile *x, ins **acc, ins *start_b) {
     emitter *e = t->e;
     lbuild *b = &e->b;
-    ins *extent = emit_dim(e, e->extent[t->dot4_axis]), *full = emit_int_floor(b, extent, DOT4);
+    ins *extent = emit_dim(e, e->extent[t->group_axis]), *full = emit_int_floor(b, extent, t->group);
     if (!(full->op == L_CONST && full->i == 0)) {
-        scope loop = scope_axis(e, t->dot4_axis, lb_idx(b, 0), full, DOT4, LOOP_SERIAL);
+        scope loop = scope_axis(e, t->group_axis, lb_idx(b, 0), full, t->group, LOOP_SERIAL);
         accumulate(t, x, acc, start_b, NULL);
         scope_close(e, loop);
     }
     if (full != extent) {
         ins *left = lb_sub(b, extent, full);
         scope some = scope_if(e, left->op == L_CONST ? NULL : lb_cmp(b, L_SLT, lb_idx(b, 0), left));
-        e->counter[t->dot4_axis] = full;
+        e->counter[t->group_axis] = full;
         accumulate(t, x, acc, start_b, left);
         scope_close(e, some);
     }
-    e->counter[t->dot4_axis] = NULL;
+    e->counter[t->group_axis] = NULL;
 }
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth);
@@ -239,10 +240,10 @@ static bool goes_in_pairs(const tiling *t, int a) {
 
 static void k_loops(tiling *t, const tile *x, ins **acc, ins *start_b, int depth) {
     emitter *e = t->e;
-    if (t->dot4_axis >= 0 && depth == t->k.n - 1) {
+    if (t->group_axis >= 0 && depth == t->k.n - 1) {
         emit_hoist(e, t->a->offset);
         emit_hoist(e, t->b->offset);
-        dot4_loop(t, x, acc, start_b);
+        group_loop(t, x, acc, start_b);
         return;
     }
     unsigned sides = load_sides(t, x);
@@ -634,19 +635,19 @@ static void outer_loops(tiling *t, const axis_list *axes, int depth) {
 // ---------------------------------------------------------------- entry
 void find_panel_stride(tiling *t) {
     const buffer *b = t->c->b->buffer;
-    int axis = b->layout->order[b->layout->n - (t->dot4_axis >= 0 ? 2 : 1)].axis, j = 0;
+    int axis = b->layout->order[b->layout->n - (t->group_axis >= 0 ? 2 : 1)].axis, j = 0;
     while (b->layout->order[j].axis != axis) j++;
     t->panel_stride = emit_dim(t->e, layout_stride(b, j));
 }
 
 bool schedule_contraction(emitter *e, const contraction *c, ins *scratch) {
-    tiling t = {.e = e, .c = c, .tile_m = -1, .dot4_axis = -1, .row_piece = PIECE_ROWS, .partial = scratch};
+    tiling t = {.e = e, .c = c, .tile_m = -1, .group_axis = -1, .row_piece = PIECE_ROWS, .partial = scratch};
     if (e->t->fp == FP_STRICT && c->s->states.at[0].dtype != DT_I32)
         return false; // integer sums are exact in any order
     emitter_stage(e, c->s, -1, 1, false);
     if (!contraction_operands(&t)) return false;
     t.lanes = target_lanes(e->t, dtype_bits(c->s->states.at[0].dtype));
-    if (t.lanes > PANEL || (t.lanes < 2 && t.dot4_axis < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
+    if (t.lanes > PANEL || (t.lanes < 2 && t.group_axis < 0) || t.lanes * dtype_bits(c->b->buffer->dtype) < 8)
         return false;
     choose_axes(&t);
     t.heavy = is_heavy_epilogue(&t);

@@ -15,7 +15,7 @@
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_tiles.h"
 #include "passes/schedule/cpu/contract_tiling.h"
-#include "passes/schedule/cpu/schedule_int8.h"
+#include "passes/schedule/cpu/schedule_groups.h"
 #include <string.h>
 
 enum { COLUMNS = TILE_BYTES / TILE_GROUP, WIDTH = 2 * COLUMNS, LEAST_ROWS = 2 };
@@ -49,8 +49,9 @@ typedef struct tiles {
 static lop product_of(const emitter *e, const contraction *c) {
     static const lop by_sign[2][2] = {{L_TILE_UU8, L_TILE_US8}, {L_TILE_SU8, L_TILE_SS8}};
     dtype a = c->a->buffer->dtype, b = c->b->buffer->dtype;
-    if (c->s->states.at[0].dtype != DT_I32 || !e->t->amx_int8) return L_COUNT;
-    return by_sign[a == DT_I8][b == DT_I8];
+    int elements = group_elements(c);
+    if (elements == 2) return e->t->amx_bf16 ? L_TILE_BF16 : L_COUNT;
+    return elements && e->t->amx_int8 ? by_sign[a == DT_I8][b == DT_I8] : L_COUNT;
 }
 
 // The largest part of the innermost K axis that fits a row of a tile and divides the axis; 0: none.
@@ -69,8 +70,8 @@ static bool k_fits(tiles *x) {
         if (!dim_is_const(d) || dim_value(d) < 1) return false;
         x->steps *= dim_value(d);
     }
-    if (t->k.n < 1 || t->k.at[t->k.n - 1] != t->dot4_axis || !steps_by_one(t->a, t->dot4_axis)) return false;
-    x->chunk = chunk_of(x, dim_value(t->e->extent[t->dot4_axis]));
+    if (t->k.n < 1 || t->k.at[t->k.n - 1] != t->group_axis || !steps_by_one(t->a, t->group_axis)) return false;
+    x->chunk = chunk_of(x, dim_value(t->e->extent[t->group_axis]));
     if (!x->chunk) return false;
     x->steps /= x->chunk;
     return true;
@@ -79,7 +80,7 @@ static bool k_fits(tiles *x) {
 static bool fits(tiles *x) {
     const tiling *t = &x->t;
     const dim *n = t->e->extent[t->c->n];
-    if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || t->dot4_axis < 0) return false;
+    if (!dim_is_const(n) || t->tile_m < 0 || !t->packed || t->group_axis < 0) return false;
     if (t->e->extent[t->tile_m]->max < LEAST_ROWS) return false;
     return k_fits(x);
 }
@@ -464,7 +465,7 @@ static bool prepare(tiles *x, emitter *e, const contraction *c) {
     own.entries = ARENA_ARRAY(e->scratch, struct emit_entry, e->nentries + 1);
     memcpy(own.extent, e->extent, (size_t)axes * sizeof *own.extent);
     x->size = dtype_bits(c->a->buffer->dtype) / 8;
-    x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .dot4_axis = -1, .lanes = COLUMNS, .vectors = 2};
+    x->t = (tiling){.e = &own, .c = c, .tile_m = -1, .group_axis = -1, .lanes = COLUMNS, .vectors = 2};
     emitter_stage(&own, c->s, -1, 1, false);
     if (!contraction_operands(&x->t)) return false;
     choose_axes(&x->t);

@@ -1,5 +1,5 @@
-// Contractions of bytes with dot4 instructions.
-#include "passes/schedule/cpu/schedule_int8.h"
+// Contractions in groups of 4 bytes along K: dot4 instructions, and pairs of bf16.
+#include "passes/schedule/cpu/schedule_groups.h"
 #include "passes/match/form.h"
 #include "passes/schedule/cpu/schedule_contract.h"
 
@@ -17,6 +17,14 @@ static bool are_bytes(const contraction *c) {
         return false;
     return c->a->buffer->dtype == DT_I8 || c->b->buffer->dtype == DT_I8;
 }
+
+static bool are_pairs(const contraction *c) {
+    return c->s->states.at[0].dtype == DT_F32 && c->term_a == c->a && c->term_b == c->b && !c->a->guard &&
+           !c->b->guard && c->a->buffer->dtype == DT_BF16 && c->b->buffer->dtype == DT_BF16 &&
+           c->b->buffer->role == BUF_CONST;
+}
+
+int group_elements(const contraction *c) { return are_bytes(c) ? 4 : are_pairs(c) ? 2 : 0; }
 
 // The logical axis along which memory is contiguous; -1 if tiled.
 static int innermost(const buffer *b) {
@@ -53,27 +61,39 @@ static int neighbour_axis(const contraction *c) {
     return best;
 }
 
-int dot4_axis(const contraction *c) {
-    if (!are_bytes(c)) return -1;
+int pair_axis(const contraction *c) {
     int a = neighbour_axis(c);
+    const dim *n = a < 0 ? NULL : c->k->axes.at[a].extent;
+    return n && dim_is_const(n) && dim_value(n) % 2 == 0 ? a : -1;
+}
+
+static int grouped_axis(const contraction *c) {
+    int elements = group_elements(c);
+    return elements == 4 ? neighbour_axis(c) : elements == 2 ? pair_axis(c) : -1;
+}
+
+int group_axis(const contraction *c) {
+    int a = grouped_axis(c);
     return a < 0 ? -1 : axis_in_b(c, a);
 }
 
-bool is_dot4_operand(const contraction *c, int *k) {
+bool is_grouped_operand(const contraction *c, int *k) {
     const layout *l = c->b->buffer->layout;
-    if (!are_bytes(c) || !l || l->n < 3 || l->order[l->n - 1].tile != DOT4 ||
+    int elements = group_elements(c);
+    if (!elements || !l || l->n < 3 || l->order[l->n - 1].tile != elements ||
         l->order[l->n - 2].tile != PANEL)
         return false;
     const expr *n = c->b->index[l->order[l->n - 2].axis];
-    *k = neighbour_axis(c);
+    *k = grouped_axis(c);
     return n->op == X_AXIS && n->axis == c->n && *k >= 0 && axis_in_b(c, *k) == l->order[l->n - 1].axis;
 }
 
-// Without VNNI x86 widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2
+// Pairs are two vectors of f32 each. Without VNNI x86 widens bytes to 16 bits, so B takes two registers per vector and A two. Without vectors, 2
 // x 2 sums and their operands fill the registers.
-int dot4_rows(const target *t, const contraction *c, int vectors) {
+int grouped_rows(const target *t, const contraction *c, int vectors) {
     bool both_signed = c->a->buffer->dtype == DT_I8 && c->b->buffer->dtype == DT_I8;
     if (!t->vector_bits) return 2;
+    if (group_elements(c) == 2) return (t->vector_regs - 2 * vectors - 3) / vectors;
     if (!t->vnni) return (t->vector_regs - 2 * vectors - 3) / vectors;
     return (t->vector_regs - (both_signed ? 2 * vectors + 3 : vectors + 1)) / vectors;
 }
@@ -104,20 +124,35 @@ static ins *some_bytes(emitter *e, const contraction *c, ins *at, ins *n) {
     return lb_get(b, word);
 }
 
-ins *load_dot4_a(emitter *e, const contraction *c, ins *at, ins *n) {
+ins *load_group_a(emitter *e, const contraction *c, ins *at, ins *n) {
     lbuild *b = &e->b;
+    int size = dtype_bits(c->a->buffer->dtype) / 8;
     ins *word;
     if (n) word = some_bytes(e, c, at, n);
-    else word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, 1), lb_idx(b, 0), 1);
+    else word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0), size);
     return lb_splat(b, word, e->lanes);
 }
 
-ins *load_dot4_b(emitter *e, const contraction *c, ins *at) {
-    ins *p = lb_offset(&e->b, pointer_of(e, c->b->buffer), at, 1);
-    return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), DOT4);
+ins *load_group_b(emitter *e, const contraction *c, ins *at) {
+    ins *p = lb_offset(&e->b, pointer_of(e, c->b->buffer), at, dtype_bits(c->b->buffer->dtype) / 8);
+    return lb_load(&e->b, lt(LK_I32, e->lanes), p, lb_idx(&e->b, 0), 4);
 }
 
-ins *dot4_products(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
+// The low or high bf16 of each lane as f32.
+static ins *half_of_pair(lbuild *b, ins *x, bool high) {
+    ins *bits = high ? lb_bin(b, L_AND, x, lb_int(b, x->type, (int64_t)0xffff0000))
+                     : lb_bin(b, L_SHL, x, lb_int(b, x->type, 16));
+    return lb_bitcast(b, lt(LK_F32, x->type.lanes), bits);
+}
+
+static ins *pair_products(lbuild *b, ins *acc, ins *x, ins *y) {
+    for (int high = 0; high < 2; high++)
+        acc = lb_muladd(b, half_of_pair(b, x, high), half_of_pair(b, y, high), acc);
+    return acc;
+}
+
+ins *group_products(emitter *e, const contraction *c, ins *acc, ins *a, ins *b) {
+    if (group_elements(c) == 2) return pair_products(&e->b, acc, a, b);
     if (c->a->buffer->dtype == DT_U8) return lb_dot(&e->b, L_DOT4_US, acc, a, b);
     return c->b->buffer->dtype == DT_U8 ? lb_dot(&e->b, L_DOT4_US, acc, b, a)
                                         : lb_dot(&e->b, L_DOT4_SS, acc, a, b);
