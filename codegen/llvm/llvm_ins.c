@@ -193,6 +193,14 @@ static LLVMValueRef emit_rounded(emit *e, const ins *x) {
     return call_target_intrinsic(e, lanes == 8 ? "llvm.x86.avx.cvt.ps2dq.256" : "llvm.x86.sse2.cvtps2dq", args, 1);
 }
 
+// x86 only, 8 or 16 lanes. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
+static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
+    LLVMValueRef from = arg(e, x, 0);
+    bool wide = x->type.lanes == 16;
+    return call_target_intrinsic(e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256",
+                                 &from, 1);
+}
+
 static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {
     bool plain = x->op == L_RINT && e->t->arch.no_roundeven;
     return call_same(e, plain ? "llvm.rint" : in_llvm[x->op].intrinsic, x);
@@ -228,7 +236,9 @@ LLVMValueRef emit_pure(emit *e, const ins *x) {
     case LC_TO_INT:
         if (x->op == L_RINTI) return emit_rounded(e, x);
         return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
-    case LC_PRECISION: return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
+    case LC_PRECISION:
+        if (x->op == L_FTRUNC && x->type.kind == LK_BF16) return emit_to_bf16(e, x);
+        return emit_cast(e, x, (LLVMOpcode)in_llvm[x->op].ints);
     case LC_BITCAST: return emit_bitcast(e, x);
     case LC_DOT: return emit_dot(e, x);
     case LC_PLACE:

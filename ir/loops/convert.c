@@ -83,11 +83,15 @@ static ins *encode_e8m0(lbuild *b, ins *x, bool saturate) {
     return lb_select(b, lb_cmp(b, L_SLT, i32(b, u, 0x7f800000), u), i32(b, u, 255), code);
 }
 
+bool rounds_to_bf16(const target *t, int lanes) {
+    return t->bf16_convert && (t->arch.is_gpu || lanes == 8 || lanes == 16);
+}
+
 // x: F32. The code as I32.
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate) {
     const float_format *f = dtype_small_float(t);
     if (!f) return encode_e8m0(b, x, saturate);
-    if (t == DT_BF16 && b->target->bf16_convert)
+    if (t == DT_BF16 && rounds_to_bf16(b->target, x->type.lanes))
         return lb_conv(b, L_ZEXT, LK_I32, lb_conv(b, L_BITCAST, LK_I16, lb_conv(b, L_FTRUNC, LK_BF16, x)));
     bool clamp = f->special == FORMAT_FINITE || (saturate && dtype_bits(t) == 8);
     int sign_bit = f->ebits + f->mbits;

@@ -28,6 +28,8 @@ ins *convert_value(lbuild *b, dtype from, dtype to, ins *x, bool saturate);
 // second rounding harmless.
 ins *float_of_code(lbuild *b, dtype t, ins *code);
 ins *code_of_float(lbuild *b, dtype t, ins *x, bool saturate);
+// Whether the target rounds so many lanes of f32 to bf16 by an instruction.
+bool rounds_to_bf16(const struct target *t, int lanes);
 ins *f64_to_odd(lbuild *b, ins *x);
 // Applies an expression node to operand values: all of ir/kernel/expr_ops.def except leaves, X_CHECK, and
 // X_BITCAST between widths.

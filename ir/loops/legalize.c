@@ -57,8 +57,8 @@ static ins *widen_half(lbuild *b, ins *x) {
     return float_of_code(b, half_dtype(x->type.kind), code);
 }
 
-static bool half_is_legal(const target *t, lop op, lkind from, lkind to) {
-    if (op == L_FTRUNC && from == LK_F32 && to == LK_BF16) return t->bf16_convert;
+static bool half_is_legal(const target *t, lop op, lkind from, lkind to, int lanes) {
+    if (op == L_FTRUNC && from == LK_F32 && to == LK_BF16) return rounds_to_bf16(t, lanes);
     bool direct = (op == L_FEXT && from == LK_F16 && to == LK_F32) ||
                   (op == L_FTRUNC && from == LK_F32 && to == LK_F16);
     return direct && t->f16_convert;
@@ -67,7 +67,7 @@ static bool half_is_legal(const target *t, lop op, lkind from, lkind to) {
 // LLVM would call a function for f64 to f16 even if it has an instruction for f32.
 static ins *narrow_to_half(lbuild *b, lkind to, ins *x) {
     ins *f = x->type.kind == LK_F64 ? f64_to_odd(b, x) : x;
-    if (half_is_legal(b->target, L_FTRUNC, LK_F32, to)) return lb_conv(b, L_FTRUNC, to, f);
+    if (half_is_legal(b->target, L_FTRUNC, LK_F32, to, x->type.lanes)) return lb_conv(b, L_FTRUNC, to, f);
     ins *code = lb_conv(b, L_ITRUNC, LK_I16, code_of_float(b, half_dtype(to), f, false));
     return lb_conv(b, L_BITCAST, to, code);
 }
@@ -89,7 +89,7 @@ static ins *half_arithmetic(lbuild *b, const ins *x) {
 static ins *expand_half(lbuild *b, const ins *x) {
     lkind from = x->nargs ? x->args[0]->type.kind : LK_VOID, to = x->type.kind;
     if (!is_half(from) && !is_half(to)) return NULL;
-    if (half_is_legal(b->target, x->op, from, to)) return NULL;
+    if (half_is_legal(b->target, x->op, from, to, x->type.lanes)) return NULL;
     if (is_half(from) && is_float_arithmetic(lop_class(x->op))) return half_arithmetic(b, x);
     if (x->op == L_FEXT || x->op == L_FTOSI || x->op == L_FTOUI)
         return lb_conv(b, x->op, to, widen_half(b, x->args[0]));

@@ -42,6 +42,8 @@ typedef struct tiles {
     int columns;             // tiles of columns in a block
     ins *last;               // columns in the last one, NULL: all
     ins *n0;
+    int64_t lines;           // of the next panels that a step prefetches
+    ins *ahead;              // variable: bytes from B to the next such line
     emitter *writer;         // with the counters of the previous block
 } tiles;
 
@@ -213,6 +215,35 @@ static operands operands_of(tiles *x) {
     return o;
 }
 
+// Panels that come from memory or a shared cache are fetched while the panels before them are multiplied, some
+// lines in each step.
+static void prefetch_lines(tiles *x) {
+    lbuild *b = &x->t.e->b;
+    if (!x->lines) return;
+    ins *at = lb_get(b, x->ahead), *from = pointer_of(x->t.e, x->t.c->b->buffer);
+    for (int64_t j = 0; j < x->lines; j++) lb_prefetch(b, from, idx_addk(b, at, j * TILE_BYTES));
+    lb_set(b, x->ahead, idx_addk(b, at, x->lines * TILE_BYTES));
+}
+
+static void begin_prefetch(tiles *x) {
+    emitter *e = x->t.e;
+    lbuild *b = &e->b;
+    if (!x->lines) return;
+    ins *panel = idx_addk(b, emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)), x->columns);
+    lb_set(b, x->ahead, idx_mulk(b, lb_mul(b, panel, x->t.panel_stride), x->size));
+}
+
+// Lines of two panels, shared out to the steps of all blocks of rows; 0 if B fits the L2 cache.
+static int64_t lines_ahead(const tiles *x) {
+    enum { MOST = 16, SOME_ROWS = 256 };
+    const tiling *t = &x->t;
+    int64_t n = dim_value(t->e->extent[t->c->n]), panels = 2 * x->steps * x->chunk * x->size * COLUMNS,
+            m = positions(t->e->k, &t->c->m), blocks = ((m == INT64_MAX ? SOME_ROWS : m) + WIDTH - 1) / WIDTH;
+    if (n <= WIDTH || panels / WIDTH * n <= L2_BYTES / 2) return 0;
+    int64_t lines = (panels / TILE_BYTES + blocks * x->steps - 1) / (blocks * x->steps);
+    return lines < MOST ? lines : MOST;
+}
+
 // The products of a step in the order in which their operands arrive: (0,0) (1,0) (0,1) (1,1).
 static void step(tiles *x, bool first) {
     emitter *e = x->t.e;
@@ -221,6 +252,7 @@ static void step(tiles *x, bool first) {
     operands o = operands_of(x);
     int64_t rows = rows_in_a_step(x);
     int products = (x->region->high[1] ? 2 : 1) * x->columns, done = 0;
+    prefetch_lines(x);
     bool writes = !first, often = rows >= 2 * products;
     for (int column = 0; column < x->columns; column++)
         for (int row = 0; row < (x->region->high[1] ? 2 : 1); row++) {
@@ -335,6 +367,7 @@ static void column_range(tiles *x, ins *begin, ins *end, int columns, ins *last)
     lb_set(b, x->rows_left, lb_idx(b, 0));
     scope loop = scope_for(e, "n", begin, end, (int64_t)columns * COLUMNS, LOOP_PARALLEL);
     x->n0 = loop.head;
+    begin_prefetch(x);
     m_loops(x, 0);
     scope_close(e, loop);
     flush(x);
@@ -441,6 +474,8 @@ static void declare(tiles *x) {
     x->scratch = lb_local(b, compute_kind(x->t.c->s->states.at[0].dtype), 2 * SCRATCH_COLUMN, 64, false);
     x->row = lb_var(b, "row", zero);
     x->rows_left = lb_var(b, "rows", zero);
+    x->lines = lines_ahead(x);
+    if (x->lines) x->ahead = lb_var(b, "ahead", zero);
     x->old_n = lb_var(b, "old_n", zero);
     x->old = ARENA_ARRAY(e->scratch, ins *, e->k->axes.n);
     for (int j = 0; j < x->t.m.n; j++) x->old[x->t.m.at[j]] = lb_var(b, "old_m", zero);
