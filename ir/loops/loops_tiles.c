@@ -92,6 +92,19 @@ static void emit(lbuild *b, lop op, int64_t tiles, int nargs, ins *const *args) 
     lb_op(b, op, lt(LK_VOID, 1), nargs, args)->i = tiles;
 }
 void lb_tile_config(lbuild *b, ins *config) { emit(b, L_TILE_CONFIG, 0, 1, &config); }
+void lb_tile_shapes(lbuild *b, ins *memory, const tile_shape shapes[TILES]) {
+    uint8_t config[TILE_CONFIG_BYTES] = {1};
+    for (int t = 0; t < TILES; t++) {
+        config[TILE_CONFIG_WIDTHS + 2 * t] = (uint8_t)shapes[t].bytes;
+        config[TILE_CONFIG_HEIGHTS + t] = (uint8_t)shapes[t].rows;
+    }
+    for (int j = 0; j < TILE_CONFIG_BYTES / 8; j++) {
+        int64_t word = 0;
+        for (int i = 7; i >= 0; i--) word = word << 8 | config[8 * j + i];
+        lb_store(b, memory, lb_idx(b, j), lb_idx(b, word), 0);
+    }
+    lb_tile_config(b, memory);
+}
 void lb_tile_release(lbuild *b) { emit(b, L_TILE_RELEASE, 0, 0, NULL); }
 void lb_tile_zero(lbuild *b, int tile) { emit(b, L_TILE_ZERO, tile, 0, NULL); }
 void lb_tile_load(lbuild *b, int tile, ins *from, ins *stride) {

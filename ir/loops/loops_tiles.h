@@ -28,6 +28,8 @@ const char *tile_multiply(tile_file *f, lop op, int c, int a, int b);
 
 // tile: the number. config: a pointer.
 void lb_tile_config(lbuild *b, ins *config);
+// The same for tiles of these shapes; memory: a local of TILE_CONFIG_BYTES.
+void lb_tile_shapes(lbuild *b, ins *memory, const tile_shape shapes[TILES]);
 void lb_tile_release(lbuild *b);
 void lb_tile_zero(lbuild *b, int tile);
 void lb_tile_load(lbuild *b, int tile, ins *from, ins *stride); // stride in bytes
