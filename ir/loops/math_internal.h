@@ -9,6 +9,7 @@ typedef struct mctx {
     ltype t, it;    // float type and the integer type of its width
     int mant, bias; // 23 and 127, or 52 and 1023
     bool f64, fma;
+    bool coarse; // f32: errors of 2^-15 are allowed (--precision=bf16)
 } mctx;
 typedef struct pair { // h + l with |l| <= ulp(h) / 2
     ins *h, *l;
