@@ -97,12 +97,20 @@ static void read_program(pipeline *p) {
 }
 
 // ---------------------------------------------------------------- lowering
+static int widest_vectors(const pipeline *p) {
+    int bits = 0;
+    for (int i = 0; i < p->variants.n && !p->gpu_target; i++)
+        if (p->variants.at[i]->vector_bits > bits) bits = p->variants.at[i]->vector_bits;
+    return bits;
+}
+
 void step_lower(pipeline *p) {
     if (source_is_program(p->source)) {
         read_program(p);
         return;
     }
     if (p->all_outputs) bind_all_outputs(p->module);
+    p->module->vector_bits = widest_vectors(p);
     p->program = lower_module(p->module);
     bind_states(p->program, p->diag, p->options);
     if (p->of) return;

@@ -179,6 +179,7 @@ struct module {
     VEC(io_scale) scales;
     VEC(io_index) indices;
     int nchwc_block;           // channels in a block of com.microsoft.nchwc (--nchwc-block); 0: not given
+    int vector_bits;           // of the target, 0: none or not known; for operators with several lowerings
     bool has_bound_sizes;      // an option has given symbols of the model a size
     struct infer_state *infer; // private to ir/graph/infer.c
 };

@@ -8,7 +8,7 @@
 #include "passes/match/contract.h"
 #include <math.h>
 
-enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8, FEW_PRODUCTS = 4 };
+enum { MOST_PIECES = 8, CHEAP = 4, CHEAP_SCALE = 8, FEW_PRODUCTS = 4, OFTEN = 16 };
 
 typedef struct piece {
     const stage *s;
@@ -210,6 +210,35 @@ static cost cost_of_source(const source *src) {
     return all;
 }
 
+static bool reads_something(const expr *e) {
+    if (e->op == X_READ) return true;
+    for (int j = 0; j < expr_arity(e->op); j++)
+        if (reads_something(e->arg[j])) return true;
+    return false;
+}
+
+// Whether the kernel reads the buffer at data-dependent positions.
+static bool looks_up(const kernel *k, const buffer *root) {
+    arena *scratch = arena_new();
+    expr_list reads = reads_only(kernel_nodes(scratch, k, PART_ALL));
+    bool found = false;
+    for (int j = 0; j < reads.n; j++)
+        for (int i = 0; i < reads.at[j]->buffer->rank && root_of(reads.at[j]->buffer) == root; i++)
+            found |= reads_something(reads.at[j]->index[i]);
+    arena_destroy(scratch);
+    return found;
+}
+
+// Whether neighbours in the source's buffer are no neighbours where it reads them.
+static bool transposes(const source *src) {
+    const write *w = src->pieces[0].w;
+    const expr *v = w->value;
+    while (v->op == X_CAST) v = v->arg[0];
+    if (src->n != 1 || v->op != X_READ || !v->buffer->rank || !w->to->rank) return false;
+    const expr *last = w->index[w->to->rank - 1];
+    return last->op == X_AXIS && !expr_uses_axis(v->index[v->buffer->rank - 1], last->axis);
+}
+
 // Whether recomputing values at their reads (rematerialisation) is cheaper than a round trip through memory.
 static bool worth(fuse *f, const source *src, site *const *to, int n) {
     cost c = cost_of_source(src);
@@ -220,7 +249,10 @@ static bool worth(fuse *f, const source *src, site *const *to, int n) {
         if (!f->late && !c.moves && !c.scales && is_movement(k) && c.reads) return false;
         if (src->n > 1 && has_states(k)) return false; // every term would select its piece
         bool here = false;
-        demand += demand_of(k, src->root, &here);
+        double own = demand_of(k, src->root, &here);
+        demand += own;
+        // A table that is looked up often is transposed once.
+        if (own >= OFTEN && !here && transposes(src) && looks_up(k, src->root)) return false;
         contraction |= here;
     }
     // Integer products need the bytes themselves; wider elements are converted once instead of once per

@@ -4,29 +4,11 @@
 //   leaf[n, t]: node = root[t]; for depth: node = x[n, feature[node]] <= value[node] ? yes[node] : no[node]
 //   score[n, j] = sum (or minimum, maximum) over t of the weight of leaf[n, t] for target j
 //
-// The successor of a leaf is the leaf itself, so that all trees can be walked to the depth of the deepest.
-#include "ir/ops/ml/ml.h"
+// Forests of small trees are walked by bits instead (tree_bits.c). The successor of a leaf is the leaf itself, so that all trees can be walked to the depth of the deepest.
+#include "ir/ops/ml/tree.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-typedef enum branch { LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, BRANCHES } branch;
-typedef enum aggregate { AVERAGE, SUM, MINIMUM, MAXIMUM } aggregate;
-
-typedef struct forest {
-    arena *arena;
-    const node *n;
-    VEC(int64_t) feature, yes, no, missing, mode, row; // per node; row: of the leaf, -1 for inner nodes
-    VEC(double) value;
-    VEC(int64_t) root;
-    bool wide;                      // split values are doubles
-    int64_t rows;                   // number of leaves
-    VEC(int64_t) entry_row, target; // entries: a leaf's weight for a target
-    VEC(double) weight;
-    int64_t targets, depth;
-    double *base; // per target; NULL: none
-    int nbase;
-} forest;
 
 static int add_node(forest *f, int64_t feature, branch mode, double value, bool missing) {
     arena *a = f->arena;
@@ -277,14 +259,7 @@ static void check_features(const forest *f) {
 }
 
 // ---------------------------------------------------------------- kernels
-typedef struct tables {
-    lowering *l;
-    const forest *f;
-    dtype t;
-    buffer *x, *feature, *value, *yes, *no, *missing, *mode;
-} tables;
-
-static expr *at_node(kernel *k, buffer *table, expr *node) { return x_read(k, table, &node); }
+expr *tree_value(kernel *k, buffer *table, expr *node) { return x_read(k, table, &node); }
 
 // Whether the test of mode m is true.
 static expr *test(kernel *k, branch m, expr *v, expr *limit) {
@@ -302,8 +277,8 @@ static expr *test(kernel *k, branch m, expr *v, expr *limit) {
 }
 
 // Only distinguishes the modes that occur.
-static expr *node_test(const tables *s, kernel *k, expr *node, expr *v) {
-    expr *limit = at_node(k, s->value, node), *result = NULL;
+expr *tree_test(const tables *s, kernel *k, expr *node, expr *v) {
+    expr *limit = tree_value(k, s->value, node), *result = NULL;
     bool used[BRANCHES] = {false}, missing = false;
     for (int i = 0; i < s->f->mode.n; i++) {
         if (s->f->row.at[i] < 0) used[s->f->mode.at[i]] = true;
@@ -312,17 +287,17 @@ static expr *node_test(const tables *s, kernel *k, expr *node, expr *v) {
     for (int m = 0; m < BRANCHES; m++) {
         if (!used[m]) continue;
         expr *one = test(k, (branch)m, v, limit);
-        expr *is = x_bin(k, X_EQ, at_node(k, s->mode, node), x_i64(k, m));
+        expr *is = x_bin(k, X_EQ, tree_value(k, s->mode, node), x_i64(k, m));
         result = result ? x_select(k, is, one, result) : one;
     }
     if (!result) return x_int(k, DT_BOOL, 1);
-    if (!missing) return x_and(k, result, x_un(k, X_NOT, x_un(k, X_ISNAN, v)));
-    expr *tracks = x_bin(k, X_NE, at_node(k, s->missing, node), x_i64(k, 0));
-    return x_select(k, x_un(k, X_ISNAN, v), tracks, result);
+    if (!missing) return result;
+    expr *tracks = x_bin(k, X_NE, tree_value(k, s->missing, node), x_i64(k, 0));
+    return x_bin(k, X_OR, result, x_and(k, x_un(k, X_ISNAN, v), tracks));
 }
 
-// leaf[n, t]: the row of the leaf that row n of X reaches in tree t.
-static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t) {
+// leaf[n, t]: the row of the leaf that row n of X reaches in tree t; or leaf[t, n], if *turned.
+static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t, bool *turned) {
     if (f->wide) t = DT_F64;
     tables s = {.l = l, .f = f, .t = t, .x = lower_in(l, n, 0)};
     int64_t count = f->feature.n, most = 0;
@@ -337,6 +312,8 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t)
     for (int i = 0; i < count; i++) most = f->feature.at[i] > most ? f->feature.at[i] : most;
     lower_check(l, n, dim_lt(dim_const(features->table, most), features),
                 "X has fewer features than the trees test");
+    *turned = tree_bits_pay(l, f, rows);
+    if (*turned) return tree_bits_leaves(l, n, f, t, rows, features);
     dims *d = l->program->dims;
     buffer *leaf = lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(d, f->root.n)});
     kernel *k;
@@ -346,10 +323,10 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t)
     stage_axis(k, st, step);
     expr *root = x_read(k, ml_ints(l, "root", f->root.at, f->root.n), &at[1]);
     expr *place = stage_state(k, st, DT_I64, root);
-    expr *v = ml_read(k, s.x, at[0], at_node(k, s.feature, place), t);
-    expr *holds = node_test(&s, k, place, v);
-    stage_step(st, 0, x_select(k, holds, at_node(k, s.yes, place), at_node(k, s.no, place)), NULL);
-    stage_write(k, st, leaf, at, at_node(k, ml_ints(l, "row", f->row.at, count), place));
+    expr *v = ml_read(k, s.x, at[0], tree_value(k, s.feature, place), t);
+    expr *holds = tree_test(&s, k, place, v);
+    stage_step(st, 0, x_select(k, holds, tree_value(k, s.yes, place), tree_value(k, s.no, place)), NULL);
+    stage_write(k, st, leaf, at, tree_value(k, ml_ints(l, "row", f->row.at, count), place));
     return leaf;
 }
 
@@ -394,14 +371,16 @@ static expr *single_weight(lowering *l, const forest *f, kernel *k, dtype t, dou
 // score[n, j] of all targets, including base values.
 static void add_scores(lowering *l, const node *n, forest *f, aggregate how, buffer *scores) {
     dtype t = scores->dtype;
-    buffer *leaf = find_leaves(l, n, f, t);
+    bool turned;
+    buffer *leaf = find_leaves(l, n, f, t, &turned);
     double most = t == DT_F64 ? DBL_MAX : (double)FLT_MAX;
     double none = how == MINIMUM ? most : how == MAXIMUM ? -most : 0;
     kernel *k;
     expr *at[2];
     stage *s = suffixed_stage(l, n, "raw", scores, &k, at);
-    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", leaf->dims[1]);
-    expr *row = x_read(k, leaf, (expr *[]){at[0], tree}), *weight;
+    expr *tree = stage_own_axis(k, s, AXIS_REDUCE, "t", leaf->dims[!turned]), *weight;
+    expr *row = x_read(k, leaf, turned ? (expr *[]){tree, at[0]} : (expr *[]){at[0], tree});
+    row = x_cast(k, row, DT_I64, false);
     row = x_bin(k, X_MAX, x_bin(k, X_MIN, row, x_i64(k, f->rows - 1)), x_i64(k, 0));
     if (is_single(f)) weight = single_weight(l, f, k, t, none, row, at[1]);
     else weight = x_read(k, dense_weights(l, f, t, none), (expr *[]){row, at[1]});

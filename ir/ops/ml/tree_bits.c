@@ -1,0 +1,165 @@
+// Forests of small trees, walked by bits (QuickScorer: Lucchese et al., "QuickScorer: a fast algorithm to rank
+// documents with additive ensembles of regression trees", SIGIR 2015; vectorised as in Lucchese et al. 2016).
+// A tree's leaves are numbered from the one that is reached by true tests only. A false test excludes the leaves
+// behind the true branch; of those left, the row reaches the first:
+//
+//   left = all ones;  for all nodes i of tree t: left &= x[n, feature[i]] <= value[i] ? all ones : mask[i]
+//   leaf[t, n] = row[t, trailing zeros of left]
+//
+// All nodes are tested, but without branches or gathers, for a vector of rows at a time: X is transposed.
+#include "ir/ops/ml/tree.h"
+#include <string.h>
+
+typedef struct small_trees {
+    const forest *f;
+    int64_t nodes, leaves; // the largest numbers of a tree
+} small_trees;
+
+// Nodes of tree t in an order in which the leaves come as numbered; *count: how many, -1: more than 127 or a node
+// twice.
+enum { MOST_LEAVES = 64, MOST_NODES = 2 * MOST_LEAVES - 1 };
+static void list_nodes(const forest *f, int t, int *nodes, int *count) {
+    int stack[MOST_NODES + 1], top = 0;
+    *count = 0;
+    stack[top++] = (int)f->root.at[t];
+    while (top) {
+        int at = stack[--top];
+        for (int j = 0; j < *count; j++)
+            if (nodes[j] == at) *count = MOST_NODES;
+        if (*count == MOST_NODES) {
+            *count = -1;
+            return;
+        }
+        nodes[(*count)++] = at;
+        if (f->row.at[at] >= 0) continue;
+        if (top + 2 > MOST_NODES) {
+            *count = -1;
+            return;
+        }
+        stack[top++] = (int)f->no.at[at];
+        stack[top++] = (int)f->yes.at[at];
+    }
+}
+
+static bool are_small(const forest *f, small_trees *s) {
+    int nodes[MOST_NODES], count;
+    *s = (small_trees){.f = f};
+    for (int t = 0; t < f->root.n; t++) {
+        list_nodes(f, t, nodes, &count);
+        if (count < 0) return false;
+        int64_t leaves = (count + 1) / 2;
+        if (leaves > s->leaves) s->leaves = leaves;
+    }
+    s->nodes = s->leaves - 1;
+    return s->leaves <= MOST_LEAVES;
+}
+
+// Cycles of a node's test for a vector, and of a step of the walk for an element.
+bool tree_bits_pay(const lowering *l, const forest *f, const dim *rows) {
+    enum { TEST = 7, STEP = 8, FEW = 4 };
+    small_trees s;
+    if ((dim_is_const(rows) && dim_value(rows) < FEW) || !are_small(f, &s)) return false;
+    int64_t lanes = l->program->module->vector_bits / (s.leaves > 32 || f->wide ? 64 : 32);
+    return lanes > 1 && s.nodes * TEST < STEP * f->depth * lanes;
+}
+
+// ---------------------------------------------------------------- tables
+typedef struct bit_tables {
+    tables t;
+    buffer *mask, *row;
+    dtype bits;
+} bit_tables;
+
+// Fills tree t's part of the tables; unused places exclude no leaf.
+static void fill_tree(const small_trees *s, int t, int64_t *node, uint64_t *mask, int64_t *row) {
+    const forest *f = s->f;
+    int nodes[MOST_NODES], count, inner = 0, leaf = 0, first[MOST_NODES];
+    list_nodes(f, t, nodes, &count);
+    for (int j = 0; j < count; j++) {
+        first[j] = leaf;
+        if (f->row.at[nodes[j]] >= 0) row[t * s->leaves + leaf++] = f->row.at[nodes[j]];
+    }
+    for (int j = 0; j < count; j++) {
+        if (f->row.at[nodes[j]] >= 0) continue;
+        int other = 0;
+        while (nodes[other] != f->no.at[nodes[j]]) other++;
+        int64_t at = t * s->nodes + inner++;
+        int below = first[other] - first[j]; // leaves behind the true branch
+        node[at] = nodes[j];
+        mask[at] = ~((below == 64 ? ~0ull : (1ull << below) - 1) << first[j]);
+    }
+}
+
+static const int64_t *picked(arena *a, const int64_t *from, const int64_t *node, int64_t n) {
+    int64_t *to = ARENA_ARRAY(a, int64_t, n);
+    for (int64_t j = 0; j < n; j++) to[j] = from[node[j]];
+    return to;
+}
+
+static buffer *mask_table(lowering *l, dtype t, const uint64_t *mask, int64_t n) {
+    constant *c = constant_new(l->program->arena, t, 1, &n);
+    for (int64_t j = 0; j < n; j++) dtype_store_int(t, (void *)c->data, j, (int64_t)mask[j]);
+    return program_constant(l->program, "mask", c);
+}
+
+static bit_tables make_tables(lowering *l, const small_trees *s, dtype t) {
+    const forest *f = s->f;
+    arena *a = f->arena;
+    int64_t n = f->root.n * s->nodes, leaves = f->root.n * s->leaves, *node = ARENA_ARRAY(a, int64_t, n + 1),
+            *row = ARENA_ARRAY(a, int64_t, leaves + 1);
+    uint64_t *mask = ARENA_ARRAY(a, uint64_t, n + 1);
+    memset(mask, 0xff, (size_t)n * sizeof *mask);
+    for (int j = 0; j < f->root.n; j++) fill_tree(s, j, node, mask, row);
+    double *value = ARENA_ARRAY(a, double, n + 1);
+    for (int64_t j = 0; j < n; j++) value[j] = f->value.at[node[j]];
+    bit_tables b = {.t = {.l = l, .f = f, .t = t}, .bits = s->leaves > 32 ? DT_I64 : DT_I32};
+    b.t.feature = ml_ints(l, "feature", picked(a, f->feature.at, node, n), n);
+    b.t.missing = ml_ints(l, "missing", picked(a, f->missing.at, node, n), n);
+    b.t.mode = ml_ints(l, "mode", picked(a, f->mode.at, node, n), n);
+    b.t.value = ml_floats(l, "value", t, value, n, 0);
+    b.mask = mask_table(l, b.bits, mask, n);
+    b.row = ml_ints(l, "row", row, leaves);
+    return b;
+}
+
+// ---------------------------------------------------------------- kernels
+static buffer *feature_rows(lowering *l, const node *n, buffer *x, dtype t, dim *rows, dim *features) {
+    buffer *to = lower_temp(l, n, "features", t, 2, (dim *[]){features, rows});
+    kernel *k;
+    expr *at[2];
+    stage *s = suffixed_stage(l, n, "features", to, &k, at);
+    stage_write(k, s, to, at, ml_read(k, x, at[1], at[0], t));
+    return to;
+}
+
+// The exponent of the lowest bit as a float; of the sign bit, too.
+static expr *trailing_zeros(kernel *k, expr *bits) {
+    bool wide = bits->dtype == DT_I64;
+    expr *low = x_bin(k, X_AND, bits, x_un(k, X_NEG, bits));
+    expr *code = x_bitcast(k, x_cast(k, low, wide ? DT_F64 : DT_F32, false), bits->dtype);
+    expr *exponent = x_bin(k, X_AND, x_bin(k, X_SHR, code, x_int(k, code->dtype, wide ? 52 : 23)),
+                           x_int(k, code->dtype, wide ? 2047 : 255));
+    return x_cast(k, x_sub(k, exponent, x_int(k, code->dtype, wide ? 1023 : 127)), DT_I64, false);
+}
+
+buffer *tree_bits_leaves(lowering *l, const node *n, const forest *f, dtype t, dim *rows, dim *features) {
+    small_trees s;
+    are_small(f, &s);
+    bit_tables b = make_tables(l, &s, t);
+    dims *d = l->program->dims;
+    buffer *x = feature_rows(l, n, lower_in(l, n, 0), t, rows, features);
+    buffer *leaf = lower_temp(l, n, "leaf", DT_I32, 2, (dim *[]){dim_const(d, f->root.n), rows});
+    kernel *k;
+    expr *at[2];
+    stage *st = suffixed_stage(l, n, "leaf", leaf, &k, at);
+    int step = kernel_axis(k, AXIS_SCAN, "node", dim_const(d, s.nodes));
+    stage_axis(k, st, step);
+    expr *left = stage_state(k, st, b.bits, x_int(k, b.bits, -1));
+    expr *node = x_add(k, x_mul(k, at[0], x_i64(k, s.nodes)), x_axis(k, step));
+    expr *v = x_read(k, x, (expr *[]){tree_value(k, b.t.feature, node), at[1]});
+    expr *rest = x_bin(k, X_AND, left, tree_value(k, b.mask, node));
+    stage_step(st, 0, x_select(k, tree_test(&b.t, k, node, v), left, rest), NULL);
+    expr *place = x_add(k, x_mul(k, at[0], x_i64(k, s.leaves)), trailing_zeros(k, left));
+    stage_write(k, st, leaf, at, x_cast(k, tree_value(k, b.row, place), DT_I32, false));
+    return leaf;
+}
