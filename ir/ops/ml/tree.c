@@ -30,7 +30,23 @@ static void add_entry(forest *f, int64_t row, int64_t target, double weight) {
     VEC_PUSH(f->arena, &f->weight, weight);
 }
 
-// Sets the depth: the longest path from a root to a leaf. A cycle is an error.
+// By depth, and otherwise as they are.
+static void sort_trees(forest *f) {
+    int64_t *root = ARENA_ARRAY(f->arena, int64_t, f->root.n), *depth = ARENA_ARRAY(f->arena, int64_t, f->root.n);
+    for (int t = 0; t < f->root.n; t++)
+        if (f->depth_of.at[t] > f->depth) f->depth = f->depth_of.at[t];
+    int n = 0, *count = ARENA_ARRAY(f->arena, int, f->depth + 2);
+    for (int t = 0; t < f->root.n; t++) count[f->depth_of.at[t] + 1]++;
+    for (int64_t d = 0; d <= f->depth; d++) count[d + 1] += count[d];
+    for (int t = 0; t < f->root.n; t++) {
+        n = count[f->depth_of.at[t]]++;
+        root[n] = f->root.at[t], depth[n] = f->depth_of.at[t];
+    }
+    memcpy(f->root.at, root, (size_t)f->root.n * sizeof *root);
+    memcpy(f->depth_of.at, depth, (size_t)f->root.n * sizeof *depth);
+}
+
+// Sets the depths: the longest paths from a root to a leaf. A cycle is an error.
 static void measure(forest *f) {
     enum { FRESH, OPEN, DONE };
     int count = f->feature.n, *stack = ARENA_ARRAY(f->arena, int, 2 * count + 2);
@@ -55,8 +71,9 @@ static void measure(forest *f) {
                 depth[at] = longest + 1, state[at] = DONE, top--;
             }
         }
-        if (depth[f->root.at[t]] > f->depth) f->depth = depth[f->root.at[t]];
+        VEC_PUSH(f->arena, &f->depth_of, depth[f->root.at[t]]);
     }
+    sort_trees(f);
 }
 
 // ---------------------------------------------------------------- attributes
@@ -296,6 +313,33 @@ expr *tree_test(const tables *s, kernel *k, expr *node, expr *v) {
     return x_bin(k, X_OR, result, x_and(k, x_un(k, X_ISNAN, v), tracks));
 }
 
+// The trees are sorted by depth. A group is walked to the depth of its last tree.
+static int end_of_group(const forest *f, int first) {
+    enum { GROUPS = 4, UNIT = 16 };
+    int size = (f->root.n / GROUPS + UNIT - 1) / UNIT * UNIT, end = first + (size ? size : UNIT);
+    return end + UNIT > f->root.n ? f->root.n : end;
+}
+
+// leaf[n, t] for t in [first, end).
+static void walk_trees(const tables *s, const node *n, buffer *leaf, int first, int end) {
+    lowering *l = s->l;
+    const forest *f = s->f;
+    dims *d = l->program->dims;
+    kernel *k = lower_kernel(l, n, "leaf");
+    stage *st = kernel_stage(k);
+    expr *row = stage_own_axis(k, st, AXIS_PARALLEL, "i", leaf->dims[0]),
+         *tree = stage_own_axis(k, st, AXIS_PARALLEL, "t", dim_const(d, end - first));
+    int step = kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth_of.at[end - 1]));
+    stage_axis(k, st, step);
+    expr *root = x_read(k, ml_ints(l, "root", f->root.at + first, end - first), &tree);
+    expr *place = stage_state(k, st, DT_I64, root);
+    expr *v = ml_read(k, s->x, row, tree_value(k, s->feature, place), s->t);
+    expr *next = x_select(k, tree_test(s, k, place, v), tree_value(k, s->yes, place), tree_value(k, s->no, place));
+    stage_step(st, 0, next, NULL);
+    expr *at[] = {row, x_add(k, tree, x_i64(k, first))};
+    stage_write(k, st, leaf, at, tree_value(k, s->row, place));
+}
+
 // leaf[n, t]: the row of the leaf that row n of X reaches in tree t; or leaf[t, n], if *turned.
 static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t, bool *turned) {
     if (f->wide) t = DT_F64;
@@ -306,6 +350,7 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t,
     s.no = ml_ints(l, "no", f->no.at, count);
     s.missing = ml_ints(l, "missing", f->missing.at, count);
     s.mode = ml_ints(l, "mode", f->mode.at, count);
+    s.row = ml_ints(l, "row", f->row.at, count);
     s.value = ml_floats(l, "value", t, f->value.at, count, 0);
     dim *rows, *features;
     ml_matrix(n, &rows, &features);
@@ -314,19 +359,11 @@ static buffer *find_leaves(lowering *l, const node *n, const forest *f, dtype t,
                 "X has fewer features than the trees test");
     *turned = tree_bits_pay(l, f, rows);
     if (*turned) return tree_bits_leaves(l, n, f, t, rows, features);
-    dims *d = l->program->dims;
-    buffer *leaf = lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(d, f->root.n)});
-    kernel *k;
-    expr *at[2];
-    stage *st = suffixed_stage(l, n, "leaf", leaf, &k, at);
-    int step = kernel_axis(k, AXIS_SCAN, "depth", dim_const(d, f->depth));
-    stage_axis(k, st, step);
-    expr *root = x_read(k, ml_ints(l, "root", f->root.at, f->root.n), &at[1]);
-    expr *place = stage_state(k, st, DT_I64, root);
-    expr *v = ml_read(k, s.x, at[0], tree_value(k, s.feature, place), t);
-    expr *holds = tree_test(&s, k, place, v);
-    stage_step(st, 0, x_select(k, holds, tree_value(k, s.yes, place), tree_value(k, s.no, place)), NULL);
-    stage_write(k, st, leaf, at, tree_value(k, ml_ints(l, "row", f->row.at, count), place));
+    buffer *leaf = lower_temp(l, n, "leaf", DT_I64, 2, (dim *[]){rows, dim_const(l->program->dims, f->root.n)});
+    for (int first = 0, end; first < f->root.n; first = end) {
+        end = end_of_group(f, first);
+        walk_trees(&s, n, leaf, first, end);
+    }
     return leaf;
 }
 
