@@ -240,6 +240,41 @@ for how in ("SUM", "AVERAGE", "MIN", "MAX"):
     trees("TreeEnsembleRegressor", 7, 1, [0], signed=True, aggregate_function=how, dtype=np.float64)
 
 
+def forest(leaves, rows, modes, missing=False, count=5, **more):
+    """Trees of up to `leaves` leaves that grow at random, with tests of several modes on few values, so that ties and NaN occur."""
+    nodes = {k: [] for k in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids",
+                             "missing_value_tracks_true")}
+    targets = {k: [] for k in ("treeids", "nodeids", "ids", "weights")}
+    for t in range(count):
+        tree, ends = [None], [0]
+        while len(ends) < (leaves if t == 0 else int(DICE.integers(1, leaves + 1))):
+            at = ends.pop(int(DICE.integers(len(ends))))
+            tree[at] = (len(tree), len(tree) + 1)
+            ends += tree[at]
+            tree += [None, None]
+        for i, inner in enumerate(tree):
+            mode = "BRANCH_" + str(DICE.choice(modes)) if inner else "LEAF"
+            row = (t, i, int(DICE.integers(0, 4)) if inner else 0, float(DICE.integers(-3, 4)) / 2 if inner else 0.0, mode,
+                   *(inner or (0, 0)), int(missing and DICE.random() < 0.5))
+            for k, v in zip(nodes, row):
+                nodes[k].append(v)
+            for target in (0, 1) if not inner else ():
+                for k, v in zip(targets, (t, i, target, float(DICE.integers(-8, 9)) / 4)):
+                    targets[k].append(v)
+    x = (DICE.integers(-4, 5, (rows, 4)) / 2).astype(np.float32)
+    x[DICE.random(x.shape) < 0.1] = np.nan
+    case("TreeEnsembleRegressor", [x], {**{f"nodes_{k}": v for k, v in nodes.items()},
+                                        **{f"target_{k}": v for k, v in targets.items()}, "n_targets": 2, **more},
+         opset=3, domain=ML)
+
+
+for size in (2, 31, 32, 33, 63, 64, 65):
+    forest(size, 19, ["LEQ"])
+    forest(size, 19, ["LT", "GTE", "NEQ"], missing=size % 2 == 1)
+    forest(size, 3, ["GT", "EQ", "NEQ"], missing=True, aggregate_function="MAX")
+forest(24, 40, ["LEQ", "GT"], count=70)
+forest(90, 5, ["LEQ", "LT"], count=70, aggregate_function="AVERAGE")
+
 # ---------------------------------------------------------------- support vectors
 def machine(classes, kernel, post="NONE", probable=False, linear=False):
     each, pairs = [2, 3, 1, 2][:classes], classes * (classes - 1) // 2
