@@ -430,7 +430,6 @@ static void run_tile_rows(frame *fr, const ins *x) {
     tile_file *f = &fr->in->tiles;
     tile_shape s = f->shape[x->i];
     char *p = pointer(fr, x, 0);
-    if (!s.rows) linterp_fail_at(fr, x, "the tile is not configured");
     for (int r = 0; r < s.rows; r++) {
         char *row = linterp_checked(fr, x, p + r * signed_arg(fr, x, 1), s.bytes, x->op == L_TILE_STORE);
         if (x->op == L_TILE_STORE) memcpy(row, f->data[x->i][r], (size_t)s.bytes);
@@ -441,6 +440,8 @@ static void run_tile_rows(frame *fr, const ins *x) {
 static void run_tile(frame *fr, const ins *x) {
     tile_file *f = &fr->in->tiles;
     const char *error = NULL;
+    bool one = x->op == L_TILE_ZERO || x->op == L_TILE_LOAD || x->op == L_TILE_STORE;
+    if (one && !f->shape[x->i].rows) linterp_fail_at(fr, x, "the tile is not configured");
     if (x->op == L_TILE_CONFIG) {
         char *p = linterp_checked(fr, x, pointer(fr, x, 0), TILE_CONFIG_BYTES, false);
         error = tile_configure(f, (const uint8_t *)p);

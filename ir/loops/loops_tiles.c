@@ -12,8 +12,10 @@ const char *tile_ins_error(const ins *x, const target *t) {
     if (!t->amx_int8 && !t->amx_bf16) return "the target has no matrix tiles";
     if (is_dot(x->op) && !(x->op == L_TILE_BF16 ? t->amx_bf16 : t->amx_int8))
         return "the target does not multiply such tiles";
-    for (int i = 0; i < (is_dot(x->op) ? 3 : 1); i++)
+    int tiles = is_dot(x->op) ? 3 : 1;
+    for (int i = 0; i < tiles; i++)
         if (tile_of_dot(x, i) >= TILES) return "no such tile";
+    if (x->i >> 4 * tiles) return "no such tile";
     if (is_dot(x->op) && (tile_of_dot(x, 0) == tile_of_dot(x, 1) || tile_of_dot(x, 0) == tile_of_dot(x, 2) ||
                           tile_of_dot(x, 1) == tile_of_dot(x, 2)))
         return "the three tiles of a product differ";
@@ -24,9 +26,19 @@ const char *tile_ins_error(const ins *x, const target *t) {
 }
 
 // ---------------------------------------------------------------- meaning
+static bool has_reserved_bytes(const uint8_t *config) {
+    for (int i = 1; i < TILE_CONFIG_BYTES; i++) {
+        bool width = i >= TILE_CONFIG_WIDTHS && i < TILE_CONFIG_WIDTHS + 2 * TILES,
+             height = i >= TILE_CONFIG_HEIGHTS && i < TILE_CONFIG_HEIGHTS + TILES;
+        if (!width && !height && config[i]) return true;
+    }
+    return false;
+}
+
 const char *tile_configure(tile_file *f, const uint8_t *config) {
     memset(f, 0, sizeof *f);
     if (config[0] != 1) return "a configuration of another palette";
+    if (has_reserved_bytes(config)) return "a configuration with reserved bytes";
     for (int t = 0; t < TILES; t++) {
         const uint8_t *w = config + TILE_CONFIG_WIDTHS + 2 * t;
         tile_shape s = {config[TILE_CONFIG_HEIGHTS + t], w[0] | w[1] << 8};
@@ -75,7 +87,8 @@ static void multiply_bytes(lop op, const uint8_t *a, const uint8_t (*b)[TILE_BYT
 const char *tile_multiply(tile_file *f, lop op, int c, int a, int b) {
     tile_shape to = f->shape[c], x = f->shape[a], y = f->shape[b];
     if (!to.rows || !x.rows || !y.rows) return "a tile is not configured";
-    if (to.rows != x.rows || to.bytes != y.bytes || x.bytes % TILE_GROUP || x.bytes / TILE_GROUP != y.rows)
+    bool groups_fit = x.bytes % TILE_GROUP == 0 && to.bytes % TILE_GROUP == 0;
+    if (to.rows != x.rows || to.bytes != y.bytes || !groups_fit || x.bytes / TILE_GROUP != y.rows)
         return "the shapes of tiles do not match";
     int groups = x.bytes / TILE_GROUP;
     for (int m = 0; m < to.rows; m++)
