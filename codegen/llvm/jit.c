@@ -7,6 +7,7 @@
 #include "ir/kernel/interp_kernel.h"
 #include "ir/loops/legalize.h"
 #include "passes/schedule/common/schedule.h"
+#include "runtime-lite/core/runtime.h"
 #include <stdlib.h>
 
 typedef void (*caller)(const int64_t *args);
@@ -43,6 +44,11 @@ void jit_build_caller(lmodule *m, const kernel_code *c, const target *t, diag *d
     lb_call(&b, lt(LK_VOID, 1), c->f->name, n, pass);
 }
 
+static void check_tiles(diag *d, const kernel_code *c) {
+    if (c->has_tiles && !onnxc_rt_tiles())
+        diag_fatal(d, NULL, "the operating system refuses matrix tiles to this process");
+}
+
 jit *jit_program(arena *a, diag *d, const program *p, const target *t) {
     jit *j = ARENA_NEW(a, jit);
     arena_on_destroy(a, drop_scratch, j);
@@ -53,6 +59,7 @@ jit *jit_program(arena *a, diag *d, const program *p, const target *t) {
     lmodule *m = lmodule_new(a, "jit", t);
     for (int i = 0; i < n; i++) {
         j->code[i] = schedule_kernel(m, p->kernels.at[i], t, d);
+        check_tiles(d, j->code[i]);
         jit_build_caller(m, j->code[i], t, d);
     }
     legalize(m, d);

@@ -1,18 +1,15 @@
 // Quantised models: that integer contractions give the bits of the unfused model as interpreted, for every
-// x86 level that this machine has and for edges of shapes, padding and zero points; that the inner loops for
-// a Cortex-M4 hold dot products and no floats; that packed weights stay packed.
+// x86 level that this machine has, for matrix tiles on every machine, and for edges of shapes, padding and zero
+// points; that the inner loops for a Cortex-M4 hold dot products and no floats; that packed weights stay packed.
 #include "codegen/llvm/jit.h"
 #include "codegen/target/targets.h"
 #include "compiler/driver/pass_run.h"
 #include "ir/kernel/layout.h"
 #include "ir/kernel/lower.h"
-#include "passes/schedule/common/schedule.h"
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include "runtime-lite/core/runtime.h"
+#include "test/unit/loops_machine.h"
 #include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
 static void show_message(void *user, const diag_message *m) {
     (void)user;
@@ -27,7 +24,9 @@ typedef struct quant_case {
     int64_t zero_x, zero_w;
     bool channels; // a scale for each output channel
     int64_t batch, in, height, width, out, tall, wide, stride, dilation, group, pads[4];
-    bool stored; // the input is quantised already
+    bool stored;    // the input is quantised already
+    int64_t layers; // products: of matrices, each with weights of its own; 0: one
+    bool open;      // the number of rows, or of images, is known at run time only
 } quant_case;
 
 static uint32_t next(uint32_t *seed) { return (*seed = *seed * 1664525u + 1013904223u) >> 8; }
@@ -75,9 +74,11 @@ static void set_window(node *n, const quant_case *c) {
 
 static value *weights(graph *g, const quant_case *c) {
     int64_t conv[4] = {c->out, c->in / (c->group ? c->group : 1), c->tall, c->wide},
-            product[2] = {c->in, c->out};
+            product[3] = {c->layers, c->in, c->out};
+    int one = !c->layers; // axis of the product that is left out
     return value_constant(
-        g, "w", random_bytes(g->module->arena, c->w, is_conv(c) ? 4 : 2, is_conv(c) ? conv : product, 3));
+        g, "w",
+        random_bytes(g->module->arena, c->w, is_conv(c) ? 4 : 3 - one, is_conv(c) ? conv : product + one, 3));
 }
 
 // x quantised -> integer operator
@@ -123,14 +124,25 @@ static program *lowered(module *m) {
     return lower_module(m);
 }
 
+// The rank of the input.
+static int input_dims(const quant_case *c, int64_t dims[4]) {
+    const int64_t conv[] = {c->batch, c->in, c->height, c->width}, product[] = {c->layers, c->batch, c->in};
+    int one = !c->layers, rank = is_conv(c) ? 4 : 3 - one;
+    memcpy(dims, is_conv(c) ? conv : product + one, (size_t)rank * sizeof *dims);
+    return rank;
+}
+
 static program *build(arena *a, diag *d, const quant_case *c) {
     module *m = module_new(a, d, "quant.onnx");
     graph *g = graph_new(m, NULL, "quant");
     m->main = g;
     m->name = "quant";
-    dim *size[4] = {dim_const(m->dims, c->batch), dim_const(m->dims, c->in), dim_const(m->dims, c->height),
-                    dim_const(m->dims, c->width)};
-    value *x = graph_add_input(g, "x", type_tensor(a, c->stored ? c->x : DT_F32, is_conv(c) ? 4 : 2, size));
+    int64_t sizes[4];
+    int rank = input_dims(c, sizes);
+    dim *size[4];
+    for (int j = 0; j < rank; j++) size[j] = dim_const(m->dims, sizes[j]);
+    if (c->open) size[c->layers > 0] = dim_symbol(m->dims, "M");
+    value *x = graph_add_input(g, "x", type_tensor(a, c->stored ? c->x : DT_F32, rank, size));
     value *scale = scalar(g, "sx", DT_F32, 0.0371), *zero = scalar(g, "zx", c->x, (double)c->zero_x);
     value *xq = c->stored ? x : apply(g, "QuantizeLinear", 3, (value *[]){x, scale, zero}, "xq");
     bool integers = c->kind == CONV_INTEGERS || c->kind == MATMUL_INTEGERS;
@@ -144,10 +156,9 @@ static void run_program_passes(program *p, const target *t) {
 }
 
 static tensor input_of(arena *a, const quant_case *c) {
-    tensor x = {.dtype = c->stored ? c->x : DT_F32,
-                .rank = is_conv(c) ? 4 : 2,
-                .dims = {c->batch, c->in, c->height, c->width}};
-    x.count = c->batch * c->in * (is_conv(c) ? c->height * c->width : 1);
+    tensor x = {.dtype = c->stored ? c->x : DT_F32, .count = 1};
+    x.rank = input_dims(c, x.dims);
+    for (int j = 0; j < x.rank; j++) x.count *= x.dims[j];
     x.data = arena_alloc(a, (size_t)dtype_size(x.dtype, x.count) + 16);
     uint32_t seed = 7;
     for (int64_t j = 0; j < x.count; j++) {
@@ -158,14 +169,25 @@ static tensor input_of(arena *a, const quant_case *c) {
 }
 
 // ---------------------------------------------------------------- the same bits
-static tensor run(arena *a, diag *d, program *p, const tensor *x, const target *compiled_for) {
+static tensor run(arena *a, program *p, const tensor *x, const interp_hooks *hooks) {
     tensor y;
     const char *message = NULL;
-    interp_hooks hooks = {0};
-    if (compiled_for)
-        hooks = (interp_hooks){.kernel = jit_kernel, .user = jit_program(a, d, p, compiled_for)};
-    assert_int_equal(interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, &hooks), INTERP_OK);
+    assert_int_equal(interp_program_hooked(p, a, x, &y, (interp_limits){0}, &message, hooks), INTERP_OK);
     return y;
+}
+
+static tensor run_compiled(arena *a, diag *d, program *p, const tensor *x, const target *t) {
+    interp_hooks hooks = {.kernel = jit_kernel, .user = jit_program(a, d, p, t)};
+    return run(a, p, x, &hooks);
+}
+
+static void check_same(const tensor *want, const tensor *got) {
+    assert_int_equal(got->count, want->count);
+    assert_memory_equal(got->data, want->data, (size_t)dtype_size(want->dtype, want->count));
+}
+
+static bool can_run(arena *a, diag *d, const target *t) {
+    return target_runs_here(a, d, t) && (!t->amx_int8 || onnxc_rt_tiles());
 }
 
 static void check_case(const quant_case *c, const char *cpu, fp_mode fp) {
@@ -174,20 +196,46 @@ static void check_case(const quant_case *c, const char *cpu, fp_mode fp) {
     jmp_buf jump;
     if (!DIAG_TRY(&d, jump)) fail();
     target *t = target_from_options(a, &d, &(target_options){.cpu = cpu, .fp = fp});
-    if (target_runs_here(a, &d, t)) {
-        tensor x = input_of(a, c), want = run(a, &d, build(a, &d, c), &x, NULL);
+    if (can_run(a, &d, t)) {
+        tensor x = input_of(a, c), want = run(a, build(a, &d, c), &x, &(interp_hooks){0});
         program *p = build(a, &d, c);
         run_program_passes(p, t);
-        tensor got = run(a, &d, p, &x, t);
-        assert_int_equal(got.count, want.count);
-        assert_memory_equal(got.data, want.data, (size_t)dtype_size(want.dtype, want.count));
+        tensor got = run_compiled(a, &d, p, &x, t);
+        check_same(&want, &got);
     }
     arena_destroy(a);
+}
+
+// By the interpreter of loops, and by this machine if it has tiles. Whether a kernel uses tiles.
+static bool check_tiles(const quant_case *c, fp_mode fp) {
+    arena *a = arena_new();
+    diag d = {.arena = a, .sink = show_message};
+    jmp_buf jump;
+    if (!DIAG_TRY(&d, jump)) fail();
+    target *t = target_from_options(a, &d,
+                                    &(target_options){.triple = "x86_64-linux-gnu",
+                                                      .cpu = "x86-64-v4",
+                                                      .features = "+avx512vnni,+amx-tile,+amx-int8",
+                                                      .fp = fp});
+    tensor x = input_of(a, c), want = run(a, build(a, &d, c), &x, &(interp_hooks){0});
+    program *p = build(a, &d, c);
+    run_program_passes(p, t);
+    loops_machine *m = loops_machine_new(a, &d, p, t);
+    tensor got = run(a, p, &x, &(interp_hooks){.kernel = loops_machine_kernel, .user = m});
+    check_same(&want, &got);
+    if (can_run(a, &d, t)) {
+        got = run_compiled(a, &d, p, &x, t);
+        check_same(&want, &got);
+    }
+    bool uses = loops_machine_count(m, p, "matrix tiles") > 0;
+    arena_destroy(a);
+    return uses;
 }
 
 static void check_levels(const quant_case *c) {
     static const char *const levels[] = {"x86-64", "x86-64-v3", "native"};
     for (size_t j = 0; j < sizeof levels / sizeof *levels; j++) check_case(c, levels[j], FP_DEFAULT);
+    check_tiles(c, FP_DEFAULT);
 }
 
 static const quant_case convs[] = {
@@ -234,6 +282,7 @@ static void products_keep_every_bit(void **state) {
                             .stored = (s + t) % 2};
             check_case(&c, "native", FP_DEFAULT);
             check_case(&c, "x86-64-v3", t ? FP_DEFAULT : FP_STRICT);
+            check_tiles(&c, t ? FP_DEFAULT : FP_STRICT);
         }
 }
 
@@ -251,6 +300,112 @@ static void product_chains_keep_every_bit(void **state) {
         check_levels(&c);
         check_case(&c, "native", FP_STRICT);
     }
+}
+
+// ---------------------------------------------------------------- matrix tiles
+static void products_fill_tiles(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, in, out;
+        bool tiles;
+    } all[] = {{1, 64, 48, false},  {2, 64, 1, false},    {2, 64, 15, true},   {15, 64, 15, true},
+               {16, 64, 16, true},  {17, 64, 17, true},   {31, 64, 31, true},  {32, 64, 33, true},
+               {33, 128, 48, true}, {49, 192, 33, true},  {100, 64, 48, true}, {100, 640, 32, true},
+               {17, 80, 17, true},  {33, 144, 33, true},  {49, 96, 16, true},  {64, 4, 20, true},
+               {33, 28, 48, true},  {20, 60, 33, true},   {17, 36, 17, true},  {17, 3, 17, false},
+               {33, 66, 33, false}, {33, 100, 31, false}, {130, 256, 80, true}};
+    for (size_t j = 0; j < sizeof all / sizeof *all; j++)
+        for (int integers = 0; integers < 2; integers++) {
+            quant_case c = {.kind = integers ? MATMUL_INTEGERS : MATMUL_QDQ,
+                            .x = j % 2 ? DT_U8 : DT_I8,
+                            .w = DT_I8,
+                            .zero_x = j % 2 ? 128 : 0,
+                            .channels = j % 3 == 0,
+                            .batch = all[j].rows,
+                            .in = all[j].in,
+                            .out = all[j].out,
+                            .stored = true};
+            if (check_tiles(&c, FP_DEFAULT) != all[j].tiles)
+                fail_msg("%d x %d x %d", (int)all[j].rows, (int)all[j].in, (int)all[j].out);
+        }
+}
+
+// Each pair of element types has an instruction of its own.
+static void tiles_have_signs(void **state) {
+    (void)state;
+    for (int x = 0; x < 2; x++)
+        for (int w = 0; w < 2; w++) {
+            quant_case c = {.kind = MATMUL_INTEGERS,
+                            .x = x ? DT_U8 : DT_I8,
+                            .w = w ? DT_U8 : DT_I8,
+                            .batch = 35,
+                            .in = 128,
+                            .out = 35,
+                            .stored = true};
+            assert_true(check_tiles(&c, FP_DEFAULT));
+        }
+}
+
+static void rows_known_late_fill_tiles(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 2, 16, 17, 31, 32, 40, 65};
+    for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
+        for (int integers = 0; integers < 2; integers++) {
+            quant_case c = {.kind = integers ? MATMUL_INTEGERS : MATMUL_QDQ,
+                            .x = DT_U8,
+                            .w = DT_I8,
+                            .zero_x = 7,
+                            .channels = true,
+                            .batch = rows[j],
+                            .in = j % 2 ? 192 : 64,
+                            .out = 49,
+                            .stored = true,
+                            .open = true};
+            assert_true(check_tiles(&c, FP_DEFAULT));
+        }
+}
+
+static void batches_fill_tiles(void **state) {
+    (void)state;
+    static const int64_t rows[] = {2, 16, 17, 40};
+    for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
+        for (int open = 0; open < 2; open++) {
+            quant_case c = {.kind = MATMUL_INTEGERS,
+                            .x = DT_U8,
+                            .w = DT_I8,
+                            .batch = rows[j],
+                            .in = 128,
+                            .out = 33,
+                            .stored = true,
+                            .layers = 3,
+                            .open = open};
+            assert_true(check_tiles(&c, FP_DEFAULT));
+        }
+}
+
+// Rows of pixels that fill no tile, one, and several; two short rows at a time and one more.
+static const quant_case tiled_convs[] = {
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 64, 7, 7, 48, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 1, 64, 6, 14, 33, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {CONV_QDQ, DT_U8, DT_I8, 128, 0, false, 2, 32, 5, 20, 17, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {CONV_QDQ, DT_I8, DT_I8, 5, 0, true, 1, 64, 3, 56, 16, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {CONV_QDQ, DT_U8, DT_I8, 9, 0, true, 1, 64, 13, 13, 40, 3, 3, 2, 1, 1, {1, 1, 1, 1}, true},
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 128, 14, 14, 31, 1, 1, 1, 1, 1, {0}, true},
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 64, 14, 14, 31, 1, 1, 2, 1, 1, {0}, true},
+    {CONV_QDQ, DT_I8, DT_I8, -3, 0, true, 1, 80, 9, 16, 20, 3, 3, 1, 1, 1, {1, 1, 1, 1}, true},
+    {CONV_QDQ, DT_I8, DT_I8, 0, 0, true, 2, 64, 12, 12, 33, 3, 3, 1, 2, 1, {2, 2, 2, 2}, true},
+    {CONV_INTEGERS, DT_U8, DT_I8, 0, 0, false, 3, 64, 1, 9, 48, 1, 3, 1, 1, 1, {0, 1, 0, 1}, true},
+    {CONV_QDQ, DT_U8, DT_I8, 0, 0, true, 1, 128, 8, 8, 64, 3, 3, 1, 1, 2, {1, 1, 1, 1}, true},
+};
+
+static void convolutions_fill_tiles(void **state) {
+    (void)state;
+    for (size_t j = 0; j < sizeof tiled_convs / sizeof *tiled_convs; j++)
+        for (int open = 0; open < 2; open++) {
+            quant_case c = tiled_convs[j];
+            c.open = open;
+            if (!check_tiles(&c, FP_DEFAULT)) fail_msg("convolution %d, open %d", (int)j, open);
+        }
 }
 
 // ---------------------------------------------------------------- loops
@@ -350,12 +505,12 @@ static void check_packed_weights(dtype weights, int64_t rows) {
     float *data = x.data = arena_alloc(a, (size_t)x.count * sizeof *data);
     uint32_t seed = 5;
     for (int64_t i = 0; i < x.count; i++) data[i] = (float)(next(&seed) % 15) - 7;
-    tensor want = run(a, &d, weights_model(a, &d, weights, rows, 96, 50), &x, NULL);
+    tensor want = run(a, weights_model(a, &d, weights, rows, 96, 50), &x, &(interp_hooks){0});
     program *p = weights_model(a, &d, weights, rows, 96, 50);
     run_program_passes(p, t);
     check_packed(p, weights);
-    tensor got = run(a, &d, p, &x, t);
-    assert_memory_equal(got.data, want.data, (size_t)want.count * sizeof(float));
+    tensor got = run_compiled(a, &d, p, &x, t);
+    check_same(&want, &got);
     arena_destroy(a);
 }
 
@@ -393,9 +548,17 @@ static void packed_panels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_keep_every_bit),   cmocka_unit_test(products_keep_every_bit),
-        cmocka_unit_test(product_chains_keep_every_bit), cmocka_unit_test(inner_loops_have_no_floats),
-        cmocka_unit_test(packed_weights_stay_packed),    cmocka_unit_test(packed_panels),
+        cmocka_unit_test(convolutions_keep_every_bit),
+        cmocka_unit_test(products_keep_every_bit),
+        cmocka_unit_test(product_chains_keep_every_bit),
+        cmocka_unit_test(products_fill_tiles),
+        cmocka_unit_test(tiles_have_signs),
+        cmocka_unit_test(rows_known_late_fill_tiles),
+        cmocka_unit_test(batches_fill_tiles),
+        cmocka_unit_test(convolutions_fill_tiles),
+        cmocka_unit_test(inner_loops_have_no_floats),
+        cmocka_unit_test(packed_weights_stay_packed),
+        cmocka_unit_test(packed_panels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
