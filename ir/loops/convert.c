@@ -169,7 +169,7 @@ typedef struct rounding {
 static rounding rounding_of(const lbuild *b, const ins *x) {
     double zero = 0;
     if (x->op == L_ADD && x->args[1]->op == L_CONST) zero = x->args[1]->f, x = x->args[0];
-    bool vector = x->type.lanes > 1 && x->type.lanes * 32 <= b->target->vector_bits;
+    bool vector = x->type.lanes >= 4 && x->type.lanes * 32 <= b->target->vector_bits;
     bool fits = x->op == L_RINT && x->type.kind == LK_F32 && b->target->round_to_int && vector;
     return fits && fabs(zero) <= 1 << 16 && zero == rint(zero) ? (rounding){x->args[0], zero} : (rounding){0};
 }
@@ -199,7 +199,8 @@ static ins *float_to_int(lbuild *b, dtype to, ins *x) {
     double hi = top <= digits ? ldexp(1, top) - 1 : ldexp(1, top) - ldexp(1, top - digits);
     rounding small = bits <= 16 ? rounding_of(b, x) : (rounding){0};
     if (small.v && (!is_signed || small.zero == 0))
-        return lb_conv(b, L_ITRUNC, lkind_of(dtype_compute(to)), round_to_small(b, &small, lo, hi, !is_signed));
+        return lb_conv(b, L_ITRUNC, lkind_of(dtype_compute(to)),
+                       round_to_small(b, &small, lo, hi, !is_signed));
     ins *c = clamped(b, x, lo, hi, !is_signed);
     ins *r = lb_conv(b, is_signed || bits < 32 ? L_FTOSI : L_FTOUI, wide.kind, c);
     if (top > digits) {

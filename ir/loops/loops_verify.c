@@ -84,6 +84,13 @@ static void check_select(const verify *v, const ins *x) {
          "operands and result differ in type");
 }
 
+static void check_whole_rounding(const verify *v, const ins *x) {
+    ltype from = type_of(x, 0);
+    need(v, x, v->f->target->round_to_int, "the target has no instruction that rounds to integers");
+    need(v, x, from.kind == LK_F32 && x->type.kind == LK_I32, "not from f32 to i32");
+    need(v, x, from.lanes >= 4 && from.lanes * 32 <= v->f->target->vector_bits, "not one vector");
+}
+
 static void check_conversion(const verify *v, const ins *x) {
     ltype from = type_of(x, 0), to = x->type;
     bool fi = lkind_is_int(from.kind), ti = lkind_is_int(to.kind), ff = lkind_is_float(from.kind),
@@ -100,6 +107,7 @@ static void check_conversion(const verify *v, const ins *x) {
     else
         need(v, x, bits(from) == bits(to) || from.kind == LK_PTR || to.kind == LK_PTR,
              "operand and result differ in bits");
+    if (x->op == L_RINTI) check_whole_rounding(v, x);
 }
 
 static void check_reduction(const verify *v, const ins *x) {

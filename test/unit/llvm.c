@@ -322,9 +322,9 @@ static void test_native_facts(void **state) {
     assert_int_equal(read->vector_bits, asked->vector_bits);
     assert_int_equal(read->vector_regs, asked->vector_regs);
     bool a[] = {read->f32,  read->f64,    read->fma,    read->f16_convert, read->round_instr,
-                read->vnni, read->masked, read->avx512, read->amx_int8, read->amx_bf16};
+                read->vnni, read->masked, read->avx512, read->amx_int8,    read->amx_bf16};
     bool b[] = {asked->f32,  asked->f64,    asked->fma,    asked->f16_convert, asked->round_instr,
-                asked->vnni, asked->masked, asked->avx512, asked->amx_int8, asked->amx_bf16};
+                asked->vnni, asked->masked, asked->avx512, asked->amx_int8,    asked->amx_bf16};
     assert_memory_equal(a, b, sizeof a);
     arena_destroy(t->arena);
 }
@@ -478,6 +478,31 @@ static void check_conversions(const char *cpu) {
     arena_destroy(t->arena);
 }
 static void test_conversions(void **state) { (void)state, at_all_levels(check_conversions); }
+
+// From f32 to integers with halves to even, by whole vectors.
+static void check_rounding(const char *cpu, int lanes) {
+    bench *t = begin(NULL, cpu);
+    if (lanes * 32 <= t->target->vector_bits && t->target->round_to_int) {
+        ins *from = pointer(t, "a", LK_F32), *to = pointer(t, "b", LK_I32);
+        pointer(t, "c", LK_I32);
+        lbuild *b = body(t);
+        ins *x = lb_load(b, lt(LK_F32, lanes), from, lb_idx(b, 0), 0);
+        lb_store(b, to, lb_idx(b, 0), lb_conv(b, L_RINTI, LK_I32, x), 0);
+        fn3 *f = finish(t);
+        for (int start = -40; start < 40; start += lanes) {
+            float in[16];
+            int32_t out[16];
+            for (int i = 0; i < lanes; i++) in[i] = (float)(start + i) / 4 + (i % 3 ? 0 : 1e6f);
+            f(in, out, NULL, 0);
+            for (int i = 0; i < lanes; i++) assert_int_equal(out[i], (int)rintf(in[i]));
+        }
+    }
+    arena_destroy(t->arena);
+}
+static void check_roundings(const char *cpu) {
+    for (int lanes = 4; lanes <= 16; lanes *= 2) check_rounding(cpu, lanes);
+}
+static void test_roundings(void **state) { (void)state, at_all_levels(check_roundings); }
 
 static void check_lanes(const char *cpu) {
     bench *t = begin(NULL, cpu);
@@ -946,6 +971,7 @@ int main(void) {
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_ints),
         cmocka_unit_test(test_conversions),
+        cmocka_unit_test(test_roundings),
         cmocka_unit_test(test_lanes),
         cmocka_unit_test(test_partial),
         cmocka_unit_test(test_dots),
