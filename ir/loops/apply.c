@@ -1,8 +1,8 @@
 // Scalar expressions as instructions. In: an expression node and its operands in registers, with any number
 // of lanes. Out: its value, as ir/kernel/eval.c defines it.
 #include "ir/loops/convert.h"
-#include "ir/target.h"
 #include "ir/loops/math.h"
+#include "ir/target.h"
 #include <math.h>
 
 static ins *int_as(lbuild *b, const ins *like, int64_t v) { return lb_int(b, like->type, v); }
@@ -136,13 +136,14 @@ static ins *float_extreme(lbuild *b, expr_op op, ins *x, ins *y) {
 
 // x / y for a constant y: the quotient of x and the reciprocal, corrected by its remainder, which is exact
 // (Markstein, Computation of elementary functions on the IBM RISC System/6000 processor). Infinite quotients
-// have no remainder. Tiny ones, whose remainder is denormal, may be off by one in the last place.
+// have no remainder. Tiny ones, whose remainder is denormal, may be off by one in the last place, and the largest
+// ones too, which makes them infinite. The signs are such that a remainder of zero becomes a correction of -0,
+// which keeps the sign of a quotient of zero.
 static ins *divided_by_constant(lbuild *b, ins *x, ins *y) {
-    float inverse = 1 / (float)y->f;
-    ins *r = lb_float(b, x->type, inverse);
-    ins *q = lb_bin(b, L_MUL, x, r);
-    ins *rest = lb_op(b, L_FMA, x->type, 3, (ins *[]){q, lb_float(b, x->type, -y->f), x});
-    ins *exact = lb_op(b, L_FMA, x->type, 3, (ins *[]){rest, r, q});
+    float inverse = 1 / (float)y->f, size = fabsf((float)y->f);
+    ins *q = lb_bin(b, L_MUL, x, lb_float(b, x->type, inverse)), *from = y->f > 0 ? lb_un(b, L_FNEG, x) : x;
+    ins *rest = lb_op(b, L_FMA, x->type, 3, (ins *[]){q, lb_float(b, x->type, size), from});
+    ins *exact = lb_op(b, L_FMA, x->type, 3, (ins *[]){rest, lb_float(b, x->type, -fabsf(inverse)), q});
     return lb_select(b, lb_cmp(b, L_EQ, exact, exact), exact, q);
 }
 

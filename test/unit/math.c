@@ -5,6 +5,7 @@
 #include "ir/loops/convert.h"
 #include "ir/loops/loops_interp.h"
 #include "ir/target.h"
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -58,6 +59,12 @@ static void run_rig(rig *r, const void *x, const void *y, const void *z, void *o
     if (!ok) print_error("%s\n", linterp_error(in));
     assert_true(ok);
     arena_destroy(r->arena);
+}
+
+static bool has_instruction(const lblock *b, lop op) {
+    for (const ins *x = b->first; x; x = x->next)
+        if (x->op == op || (x->body[0] && has_instruction(x->body[0], op))) return true;
+    return false;
 }
 
 // ---------------------------------------------------------------- numbers
@@ -529,6 +536,143 @@ static void casts_agree_with_eval(void **state) {
             }
 }
 
+// ---------------------------------------------------------------- division by constants
+
+static void divide_all(const float *x, float y, float *out, int n, bool products) {
+    rig r;
+    expr a = {.dtype = DT_F32}, e = {.op = X_DIV, .dtype = DT_F32, .arg = {&a, &a}};
+    open_rig(&r, true, 8);
+    ins *v = load_element(&r.b, DT_F32, r.ptr[0], r.i, 8);
+    ins *q = expr_apply(&r.b, &e, (ins *[]){v, lb_float(&r.b, v->type, y)});
+    store_element(&r.b, DT_F32, r.ptr[3], r.i, q, 8);
+    assert_int_equal(has_instruction(r.f->body, L_FMA), products);
+    assert_int_equal(has_instruction(r.f->body, L_FDIV), !products);
+    run_rig(&r, x, x, x, out, n);
+}
+
+// Numbers of all sizes, the largest with finite quotients, and the special ones.
+static void fill_dividends(random_state *r, float *x, float y, int n) {
+    float most = (float)fmin((double)FLT_MAX, (double)FLT_MAX * fabs((double)y));
+    for (int i = 0; i < n; i++) {
+        if (i < SPECIALS) x[i] = (float)special[i];
+        else if (i % 4 == 0) x[i] = (float)any_float(r, false);
+        else x[i] = (float)ldexp(uniform(r), (int)(next(r) % 200) - 100);
+    }
+    for (int i = SPECIALS; i < SPECIALS + 64; i++) x[i] = most, most = nextafterf(most, 0);
+}
+
+// Equal bits, or a unit in the last place where the remainder would be a denormal number, or the product infinite.
+static bool is_quotient(float x, float y, float got) {
+    float want = x / y, low = nextafterf(want, -INFINITY), high = nextafterf(want, INFINITY);
+    if (isnan(want)) return isnan(got);
+    if (got == want) return signbit(got) == signbit(want);
+    return (fabsf(x) < 0x1p-100f || fabsf(want) >= 0x1.fffffcp127f) && (got == low || got == high);
+}
+
+static void constants_divide_exactly(void **state) {
+    (void)state;
+    enum { N = 4096, DIVISORS = 200 };
+    static const float few[] = {1,
+                                -1,
+                                3,
+                                -7,
+                                10,
+                                255,
+                                0.1f,
+                                -0.7f,
+                                0x1p-60f,
+                                -0x1p60f,
+                                1.3f,
+                                0x1.fffffep0f,
+                                0x1.fffffcp0f,
+                                0x1.000002p0f,
+                                0x1.fffffep59f,
+                                0x1.000002p-60f,
+                                0x1p-61f,
+                                0x1p61f,
+                                0x1p-140f,
+                                INFINITY,
+                                0,
+                                -0.f,
+                                NAN,
+                                0x1.fffffep127f};
+    static float x[N], out[N];
+    random_state r = {0x9e3779b97f4a7c15u};
+    for (int j = 0; j < DIVISORS; j++) {
+        bool given = j < (int)(sizeof few / sizeof *few);
+        float y = given ? few[j] : (float)ldexp(uniform(&r), (int)(next(&r) % 120) - 60), size = fabsf(y);
+        fill_dividends(&r, x, y, N);
+        divide_all(x, y, out, N, size >= 0x1p-60f && size <= 0x1p60f);
+        for (int i = 0; i < N; i++)
+            if (!is_quotient(x[i], y, out[i]))
+                fail_msg("%a / %a: %a instead of %a", x[i], y, out[i], x[i] / y);
+    }
+}
+
+// ---------------------------------------------------------------- rounding to small integers
+
+// to = Round(x) + zero, converted, on targets with and without an instruction for it.
+static void round_all(dtype to, double zero, bool add, int lanes, bool direct, const float *x, uint8_t *out,
+                      int n, bool expected) {
+    rig r;
+    expr a = {.dtype = DT_F32}, round = {.op = X_RINT, .dtype = DT_F32, .arg = {&a}},
+         sum = {.op = X_ADD, .dtype = DT_F32, .arg = {&a, &a}},
+         cast = {.op = X_CAST, .dtype = to, .to = to, .saturate = true, .arg = {&a}};
+    open_rig(&r, true, lanes);
+    r.target.round_to_int = direct;
+    ins *v = load_element(&r.b, DT_F32, r.ptr[0], r.i, lanes);
+    v = expr_apply(&r.b, &round, &v);
+    if (add) v = expr_apply(&r.b, &sum, (ins *[]){v, lb_float(&r.b, v->type, zero)});
+    store_element(&r.b, to, r.ptr[3], r.i, expr_apply(&r.b, &cast, &v), lanes);
+    assert_int_equal(has_instruction(r.f->body, L_RINTI), expected);
+    run_rig(&r, x, x, x, out, n);
+}
+
+// Halves, what is beside them, and what lies out of range.
+static void fill_halves(random_state *r, float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        float half = (float)((int)(next(r) % 1400) - 700) / 2;
+        if (i < SPECIALS) x[i] = (float)special[i];
+        else if (i % 4 == 0) x[i] = half;
+        else if (i % 4 == 1) x[i] = nextafterf(half, next(r) % 2 ? INFINITY : -INFINITY);
+        else if (i % 4 == 2) x[i] = (float)(uniform(r) * 70000);
+        else x[i] = (float)any_float(r, false);
+    }
+}
+
+static void check_rounding(dtype to, double zero, bool add, bool direct) {
+    enum { N = 2048 };
+    static float x[N];
+    static uint8_t want[8 * N], got[8 * N];
+    random_state r = {(uint64_t)to * 1000 + (uint64_t)(zero + 5000)};
+    fill_halves(&r, x, N);
+    memset(want, 1, sizeof want), memset(got, 1, sizeof got);
+    round_all(to, zero, add, 1, false, x, want, N, false);
+    for (int lanes = 2; lanes <= 32; lanes *= 2) {
+        round_all(to, zero, add, lanes, true, x, got, N, direct && lanes >= 4 && lanes <= 16);
+        assert_memory_equal(got, want, sizeof want);
+    }
+}
+
+static void rounding_to_integers_keeps_values(void **state) {
+    (void)state;
+    static const dtype unsigned_types[] = {DT_U8, DT_U16}, signed_types[] = {DT_I8, DT_I16},
+                       others[] = {DT_I32, DT_U32, DT_I64};
+    static const double zeros[] = {0, 3, 128, 255, -7, 65535, 65536};
+    for (int t = 0; t < 2; t++) {
+        for (int z = 0; z < 7; z++) check_rounding(unsigned_types[t], zeros[z], true, true);
+        check_rounding(unsigned_types[t], 0.5, true, false);
+        check_rounding(unsigned_types[t], 65537, true, false);
+        check_rounding(unsigned_types[t], INFINITY, true, false);
+        check_rounding(unsigned_types[t], NAN, true, false);
+        check_rounding(unsigned_types[t], 0, false, true);
+        check_rounding(signed_types[t], 0, false, true);
+        check_rounding(signed_types[t], 0, true, true);
+        check_rounding(signed_types[t], 3, true, false); // a NaN becomes 0, whatever is added
+    }
+    for (int t = 0; t < 3; t++) check_rounding(others[t], 0, false, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(f32_functions_with_fma),
@@ -539,6 +683,8 @@ int main(void) {
         cmocka_unit_test(stores_round_like_dtype),
         cmocka_unit_test(expressions_agree_with_eval),
         cmocka_unit_test(casts_agree_with_eval),
+        cmocka_unit_test(constants_divide_exactly),
+        cmocka_unit_test(rounding_to_integers_keeps_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
