@@ -141,7 +141,10 @@ static ins *float_extreme(lbuild *b, expr_op op, ins *x, ins *y) {
 // which keeps the sign of a quotient of zero.
 static ins *divided_by_constant(lbuild *b, ins *x, ins *y) {
     float inverse = 1 / (float)y->f, size = fabsf((float)y->f);
-    ins *q = lb_bin(b, L_MUL, x, lb_float(b, x->type, inverse)), *from = y->f > 0 ? lb_un(b, L_FNEG, x) : x;
+    ins *q = lb_bin(b, L_MUL, x, lb_float(b, x->type, inverse));
+    int exponent;
+    if (frexp(size, &exponent) == 0.5) return q; // a power of two
+    ins *from = y->f > 0 ? lb_un(b, L_FNEG, x) : x;
     ins *rest = lb_op(b, L_FMA, x->type, 3, (ins *[]){q, lb_float(b, x->type, size), from});
     ins *exact = lb_op(b, L_FMA, x->type, 3, (ins *[]){rest, lb_float(b, x->type, -fabsf(inverse)), q});
     return lb_select(b, lb_cmp(b, L_EQ, exact, exact), exact, q);

@@ -545,7 +545,7 @@ static void divide_all(const float *x, float y, float *out, int n, bool products
     ins *v = load_element(&r.b, DT_F32, r.ptr[0], r.i, 8);
     ins *q = expr_apply(&r.b, &e, (ins *[]){v, lb_float(&r.b, v->type, y)});
     store_element(&r.b, DT_F32, r.ptr[3], r.i, q, 8);
-    assert_int_equal(has_instruction(r.f->body, L_FMA), products);
+    if (!products) assert_false(has_instruction(r.f->body, L_FMA));
     assert_int_equal(has_instruction(r.f->body, L_FDIV), !products);
     run_rig(&r, x, x, x, out, n);
 }

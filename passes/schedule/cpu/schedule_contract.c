@@ -94,7 +94,7 @@ static ins *first_column(tiling *t, const tile *x) {
     ins *panel = emit_int_op(b, X_FLOORDIV, x->n0, lb_idx(b, PANEL)),
         *inside = emit_int_op(b, X_MOD, x->n0, lb_idx(b, PANEL));
     ins *start = lb_mul(b, panel, t->panel_stride);
-    inside = idx_mulk(b, inside, t->group);
+    if (t->group > 1) inside = idx_mulk(b, inside, t->group);
     return t->lanes * x->vectors % PANEL == 0 ? start : lb_add(b, start, inside);
 }
 
