@@ -332,6 +332,14 @@ static void check_opsets(diag *d, const options *o) {
                    o->opsets.at[0]);
 }
 
+static void check_precision(diag *d, const options *o) {
+    const format *f = format_of_options(o);
+    precision p = options_precision(o);
+    if (p == PRECISION_OWN || options_for_gpu(o)) return;
+    missing_if(d, p != PRECISION_BF16, "--precision other than f32 and bf16 without --device=cuda");
+    missing_if(d, p == PRECISION_BF16 && f && f->text_target, "--precision=bf16 with --emit=c");
+}
+
 void options_check(arena *a, diag *d, const options *o) {
     check_opsets(d, o);
     if (o->hook) check_symbol(d, "--hook", o->hook);
@@ -344,8 +352,7 @@ void options_check(arena *a, diag *d, const options *o) {
     check_algorithms(d, o);
     check_device(a, d, o);
     check_cblas(d, o);
-    bool other = options_precision(o) != PRECISION_BF16 && options_precision(o) != PRECISION_OWN;
-    missing_if(d, other && !options_for_gpu(o), "--precision other than f32 and bf16 without --device=cuda");
+    check_precision(d, o);
     missing_if(d, o->tune && options_for_gpu(o), "--tune with --device=cuda");
     missing_if(d, o->override.n && options_for_gpu(o), "--override with --device=cuda");
     if (options_tune_seconds(o) == 0) diag_error(d, NULL, "--tune='%s': expected a time in seconds", o->tune);
