@@ -112,6 +112,41 @@ def symbols(results):
             results.check(found == wanted, f"{name}: undefined symbols", f"{found}, not {wanted}")
 
 
+# ---------------------------------------------------------------- matrix tiles
+TILES = ["--target=x86_64-linux-gnu", "--mcpu=x86-64-v4", "--mattr=+avx512vnni,+avx512bf16,+amx-tile,+amx-int8,+amx-bf16"]
+# (what the object is for, options, way to call, answer)
+ASKED = [("all levels", [], "plain", "code 0, right, tiles allowed"),
+         ("all levels", [], "threads", "code 0, right, tiles allowed"),
+         ("all levels", [], "fork", "code 0, right, tiles allowed"),
+         ("all levels", [], "refused", "code 0, right, tiles not allowed"),
+         ("tiles alone", TILES, "plain", "code 0, right, tiles allowed"),
+         ("tiles alone", TILES, "threads", "code 0, right, tiles allowed"),
+         ("tiles alone", TILES, "refused", "code 10, wrong, tiles not allowed"),
+         ("no tiles", ["--mcpu=x86-64-v3"], "plain", "code 0, right, tiles not allowed")]
+
+
+def has_tiles():
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        return {"amx_tile", "amx_int8", "amx_bf16", "avx512_bf16"} <= set(f.read().split())
+
+
+def tiles(results):
+    """Objects with matrix tiles ask the operating system for them, and do without where it refuses."""
+    if not has_tiles():
+        return results.skip("tiles", "this CPU has no matrix tiles")
+    folder = fresh("test-tiles")
+    weights = ", ".join(str(i * 7 % 251 - 125) for i in range(128 * 48))
+    with open(os.path.join(folder, "tiles.onnxtxt"), "w", encoding="utf-8") as f:
+        f.write('<ir_version: 8, opset_import: ["" : 13]> g (uint8[40, 128] x) => (int32[40, 48] y) '
+                f"<int8[128, 48] w = {{{weights}}}> {{ y = MatMulInteger (x, w) }}")
+    for name, options, how, answer in ASKED:
+        built = run(["sh", "-c", f'"$0" tiles.onnxtxt --threads 4 "$@" -o tiles.o && gcc -O1 -Wall -Wextra -Werror -I. '
+                     f'{os.path.join(ROOT, "test", "cross", "tiles.c")} tiles.o {os.path.join(os.path.dirname(ONNXC), "libonnxc-rt.a")} '
+                     f'-lpthread -lm -o main', ONNXC, *options], cwd=folder)
+        ran = run(["./main", how], cwd=folder) if built.code == 0 else built
+        results.check(ran.out.strip() == answer, f"{name}, {how}", ran.out + ran.why())
+
+
 # ---------------------------------------------------------------- the same bytes
 def digest(folder):
     sums = {}

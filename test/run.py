@@ -541,6 +541,7 @@ STAGES = {
     "digits": objects.digits,
     "training": objects.training,
     "symbols": objects.symbols,
+    "tiles": objects.tiles,
     "same-bytes": objects.same_bytes,
     "headers": objects.headers,
     "formats": formats,

@@ -201,6 +201,9 @@ static void the_machine_is_known(void **state) {
     assert_int_equal(level >= 4, __builtin_cpu_supports("x86-64-v4") != 0);
     assert_int_equal(level >= 5, level >= 4 && __builtin_cpu_supports("avx512vnni") != 0);
 #endif
+    int tiles = onnxc_rt_tiles();
+    assert_int_equal(onnxc_rt_tiles(), tiles);
+    assert_true(!tiles || level == 5);
     assert_true(onnxc_default_threads() >= 1);
 }
 
