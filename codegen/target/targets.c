@@ -151,11 +151,11 @@ static void set_common(target *t, diag *d, const target_options *o, bool bare) {
     t->freestanding = o->freestanding || bare;
     t->hosted = !t->freestanding;
     t->fp = o->fp;
-    t->precision = o->precision;
     t->threads = o->threads ? o->threads : bare ? 1 : THREADS_MOST;
     if (t->freestanding) t->threads = 1;
     t->little_endian = true;
     set_opt(t, d, o->opt, bare);
+    if (t->fp != FP_STRICT && t->opt > 0) t->precision = o->precision;
 }
 
 target *target_from_options(arena *a, diag *d, const target_options *o) {

@@ -60,7 +60,7 @@ static bool has_bytes_for_weights(const program *p) {
 
 // Drops the variants for products of bytes or bf16 if the model has none.
 void drop_variants_for_bytes(pipeline *p) {
-    bool wanted = has_bytes_for_weights(p->program) || options_precision(p->options) == PRECISION_BF16;
-    if (p->options->multiversion || wanted) return;
+    if (p->options->multiversion || p->variants.n < 2) return;
+    if (has_bytes_for_weights(p->program) || p->target->precision == PRECISION_BF16) return;
     while (p->variants.n > 1 && *p->variants.at[p->variants.n - 1]->features) p->variants.n--;
 }
