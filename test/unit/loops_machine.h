@@ -82,6 +82,7 @@ static inline bool loops_machine_kernel(void *user, interp *in, const kernel *k)
     if (c->scratch) {
         int64_t bytes = interp_dim(in, c->scratch);
         char *scratch = machine_aligned(a, bytes);
+        memset(scratch, 0xff, (size_t)bytes); // NaN
         linterp_memory(run, scratch, bytes, true);
         args[n++] = (uintptr_t)scratch;
     }
