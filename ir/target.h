@@ -31,21 +31,21 @@ typedef struct target {
     const char *folder, *loader;         // Linux: Debian's folder of libraries, the dynamic loader
     arch arch;
     int ptr_bits;
-    int vector_bits;             // 0: scalars only (C text, M4, CUDA)
-    int vector_regs;             // SIMD registers
-    bool fma;                    // fused multiply-add for f32 (and f64 if there are vectors of it)
-    bool f64;                    // hardware double
-    bool f32;                    // hardware float
-    bool f16_convert;            // hardware f16 <-> f32 (F16C, ...)
-    bool bf16_convert;           // the emitter converts f32 to bf16 best: by an instruction, or its own code
-    bool round_instr;            // hardware floor/ceil/trunc/rint for f32
-    bool round_to_int;           // one instruction from f32 to i32, halves to even, for whole vectors
-    bool vnni, avx512, dsp;      // dot4 u8*s8; dsp: SMLAD
-    bool amx_int8, amx_bf16;     // matrix tiles (ir/loops/loops_tiles.h)
-    bool no_divider;             // no instruction for integer division
-    bool no_wide_product;        // no instruction for 64-bit products
-    bool masked;                 // cheap masked vector loads and stores (AVX, AVX-512, SVE)
-    int masked_least;            // bits of the narrowest elements that have them
+    int vector_bits;         // 0: scalars only (C text, M4, CUDA)
+    int vector_regs;         // SIMD registers
+    bool fma;                // fused multiply-add for f32 (and f64 if there are vectors of it)
+    bool f64;                // hardware double
+    bool f32;                // hardware float
+    bool f16_convert;        // hardware f16 <-> f32 (F16C, ...)
+    bool bf16_convert;       // the emitter converts f32 to bf16 best: by an instruction, or its own code
+    bool round_instr;        // hardware floor/ceil/trunc/rint for f32
+    bool round_to_int;       // one instruction from f32 to i32, halves to even, for whole vectors
+    bool vnni, avx512, dsp;  // dot4 u8*s8; dsp: SMLAD
+    bool amx_int8, amx_bf16; // matrix tiles (ir/loops/loops_tiles.h)
+    bool no_divider;         // no instruction for integer division
+    bool no_wide_product;    // no instruction for 64-bit products
+    bool masked;             // cheap masked vector loads and stores (AVX, AVX-512, SVE)
+    int masked_least;        // bits of the narrowest elements that have them
     bool hosted, freestanding, little_endian;
     fp_mode fp;
     precision precision; // that products of f32 may have

@@ -130,12 +130,14 @@ static host *schedule_variants(host_builder *a, const target *const *variants, i
     for (int j = 0; j < n; j++) {
         const char *level = strstr(variants[j]->cpu ? variants[j]->cpu : "", "-v");
         bool more = variants[j]->features && *variants[j]->features, tiles = variants[j]->amx_int8;
-        h[j] = (host){
-            .builder = a,
-            .t = variants[j],
-            .suffix = n == 1  ? a->suffix
-                      : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1, tiles ? "_amx" : more ? "_vnni" : "")
-                              : arena_printf(a->arena, "%s_v1", a->suffix)};
+        h[j] = (host){.builder = a,
+                      .t = variants[j],
+                      .suffix = n == 1  ? a->suffix
+                                : level ? arena_printf(a->arena, "%s_%s%s", a->suffix, level + 1,
+                                                       tiles  ? "_amx"
+                                                       : more ? "_vnni"
+                                                              : "")
+                                        : arena_printf(a->arena, "%s_v1", a->suffix)};
         if (j && tiles && !variants[j - 1]->amx_int8) h[j].without_tiles = variants[j - 1];
         h[j].code = ARENA_ARRAY(a->arena, kernel_code *, a->p->kernels.n + 1);
         for (int i = 0; i < steps.n; i++) schedule_step(&h[j], steps.at[i].s);

@@ -364,7 +364,8 @@ static int cpu_level(host_builder *a, const target *t) {
     diag_hint(a->diag,
               "x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+avx512vnni and "
               "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16 can be combined in one object");
-    if (!*t->features) diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
+    if (!*t->features)
+        diag_fatal_missing(a->diag, NULL, "CPUs such as '%s' cannot be selected at run time", t->cpu);
     diag_fatal_missing(a->diag, NULL, "features such as '%s' cannot be selected at run time", t->features);
 }
 
@@ -377,8 +378,8 @@ static void write_dispatch(host_builder *a, host *variants, int n, const char *n
     ins *level = start_runtime(&h);
     for (int j = n - 1; j >= 0; j--) {
         int needs = cpu_level(a, variants[j].t);
-        ins *can = lb_if(b, needs == TILE_LEVEL ? has_tiles(&h)
-                                                : lb_cmp(b, L_SLE, lb_int(b, i32(), needs), level));
+        ins *can =
+            lb_if(b, needs == TILE_LEVEL ? has_tiles(&h) : lb_cmp(b, L_SLE, lb_int(b, i32(), needs), level));
         return_call(&h, arena_printf(a->arena, "%s_run%s", a->io->name, variants[j].suffix));
         lb_end(b, can);
     }

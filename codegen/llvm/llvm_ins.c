@@ -190,15 +190,16 @@ static LLVMValueRef emit_rounded(emit *e, const ins *x) {
     LLVMValueRef args[4] = {arg(e, x, 0), LLVMConstNull(type), const_int(e, lt(LK_I16, 1), -1),
                             const_int(e, lt(LK_I32, 1), 8)}; // to nearest, no exceptions
     if (lanes == 16) return call_target_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", args, 4);
-    return call_target_intrinsic(e, lanes == 8 ? "llvm.x86.avx.cvt.ps2dq.256" : "llvm.x86.sse2.cvtps2dq", args, 1);
+    return call_target_intrinsic(e, lanes == 8 ? "llvm.x86.avx.cvt.ps2dq.256" : "llvm.x86.sse2.cvtps2dq",
+                                 args, 1);
 }
 
 // x86 only, 8 or 16 lanes. Behind a plain fptrunc LLVM would move arithmetic that it then does lane by lane.
 static LLVMValueRef emit_to_bf16(emit *e, const ins *x) {
     LLVMValueRef from = arg(e, x, 0);
     bool wide = x->type.lanes == 16;
-    return call_target_intrinsic(e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256",
-                                 &from, 1);
+    return call_target_intrinsic(
+        e, wide ? "llvm.x86.avx512bf16.cvtneps2bf16.512" : "llvm.x86.avx512bf16.cvtneps2bf16.256", &from, 1);
 }
 
 static LLVMValueRef emit_intrinsic(emit *e, const ins *x) {

@@ -18,8 +18,9 @@ static LLVMValueRef multiply(emit *e, const ins *x, const char *name) {
 }
 
 static const char *const products[L_COUNT] = {
-    [L_TILE_UU8] = "llvm.x86.tdpbuud", [L_TILE_US8] = "llvm.x86.tdpbusd",    [L_TILE_SU8] = "llvm.x86.tdpbsud",
-    [L_TILE_SS8] = "llvm.x86.tdpbssd", [L_TILE_BF16] = "llvm.x86.tdpbf16ps",
+    [L_TILE_UU8] = "llvm.x86.tdpbuud",    [L_TILE_US8] = "llvm.x86.tdpbusd",
+    [L_TILE_SU8] = "llvm.x86.tdpbsud",    [L_TILE_SS8] = "llvm.x86.tdpbssd",
+    [L_TILE_BF16] = "llvm.x86.tdpbf16ps",
 };
 
 LLVMValueRef emit_tile(emit *e, const ins *x) {
@@ -28,5 +29,6 @@ LLVMValueRef emit_tile(emit *e, const ins *x) {
     if (x->op == L_TILE_STORE) return transfer(e, x, "llvm.x86.tilestored64");
     if (x->op == L_TILE_RELEASE) return call_target_intrinsic(e, "llvm.x86.tilerelease", NULL, 0);
     LLVMValueRef one = x->op == L_TILE_ZERO ? number(e, x->i) : value_of(e, x->args[0]);
-    return call_target_intrinsic(e, x->op == L_TILE_ZERO ? "llvm.x86.tilezero" : "llvm.x86.ldtilecfg", &one, 1);
+    return call_target_intrinsic(e, x->op == L_TILE_ZERO ? "llvm.x86.tilezero" : "llvm.x86.ldtilecfg", &one,
+                                 1);
 }

@@ -23,9 +23,17 @@ static void set_march(target_names *n, arena *a, diag *d, const char *value) {
 
 static void fill_x86(target *t, arena *a, diag *d) {
     enum { SSE2, SSE41, FMA, F16C, AVX2, AVX512, VNNI, AVXVNNI, AMX8, AMXBF16, BF16, N };
-    static const char *const names[N] = {"sse2",       "sse4.1",  "fma",
-                                         "f16c",       "avx2",    "avx512f,+avx512bw,+avx512dq,+avx512vl",
-                                         "avx512vnni", "avxvnni", "amx-tile,+amx-int8", "amx-tile,+amx-bf16", "avx512bf16,+avx512vl"};
+    static const char *const names[N] = {"sse2",
+                                         "sse4.1",
+                                         "fma",
+                                         "f16c",
+                                         "avx2",
+                                         "avx512f,+avx512bw,+avx512dq,+avx512vl",
+                                         "avx512vnni",
+                                         "avxvnni",
+                                         "amx-tile,+amx-int8",
+                                         "amx-tile,+amx-bf16",
+                                         "avx512bf16,+avx512vl"};
     bool has[N];
     probe_features(a, d, t, names, N, has);
     if (!has[SSE2]) {

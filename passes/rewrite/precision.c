@@ -11,9 +11,9 @@
 
 typedef struct reduction {
     program *p;
-    bool *fixed;     // by id of the root: its type cannot change
-    bool *narrow;    // by id of the root: becomes bf16
-    buffer **to;     // by id: a constant's rounded copy
+    bool *fixed;  // by id of the root: its type cannot change
+    bool *narrow; // by id of the root: becomes bf16
+    buffer **to;  // by id: a constant's rounded copy
 } reduction;
 
 static bool is_f32(const buffer *b) { return b->dtype == DT_F32 && dtype_bits(b->dtype) == 32; }

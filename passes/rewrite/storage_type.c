@@ -1,7 +1,7 @@
 // Element types of temporaries.
 #include "passes/rewrite/storage_type.h"
-#include "passes/match/form.h"
 #include "ir/kernel/uses.h"
+#include "passes/match/form.h"
 
 static bool is_fixed(const uses *u, const buffer *b) {
     const buffer *root = buffer_root(b);

@@ -15,7 +15,7 @@ typedef struct widening {
     program *p;
     const target *t;
     bool *wanted; // by id of the root: a product would gain
-    map copies;           // input's id -> its copy
+    map copies;   // input's id -> its copy
 } widening;
 
 static bool is_half(const buffer *b) { return b->dtype == DT_F16 || b->dtype == DT_BF16; }

@@ -22,7 +22,7 @@ typedef struct kernel_code {
     dim *scratch;
     dim *tasks;
     bool has_status;
-    bool has_tiles; // uses matrix tiles
+    bool has_tiles;          // uses matrix tiles
     dim *grid[3], *block[3]; // GPU launch sizes, NULL on the CPU
 } kernel_code;
 

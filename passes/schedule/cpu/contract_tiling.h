@@ -30,11 +30,11 @@ typedef struct tiling {
     expr *side[MAX_SIDES]; // other reads of B's factor along N: scales, zero points
     int nsides;
     ins *side_value[MAX_SIDES][MAX_VECTORS]; // by vector, NULL: not loaded yet
-    int group_axis, group;                   // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
-    ins *panel_stride;                       // elements from one panel to the next
-    expr *row_stride;                        // elements of A from one row to the next
-    bool heavy;                              // the epilogue is a loop over the tile
-    lfunc *finisher;                         // ... in this function, NULL: not emitted yet
+    int group_axis, group; // reduce axis in groups (schedule_groups.h), -1: none; elements of one, 1
+    ins *panel_stride;     // elements from one panel to the next
+    expr *row_stride;      // elements of A from one row to the next
+    bool heavy;            // the epilogue is a loop over the tile
+    lfunc *finisher;       // ... in this function, NULL: not emitted yet
     block_plan block;
     ins *partial;                 // sums over previous blocks of K
     ins *m_begin, *m_end;         // bounds of the block along M, NULL: all

@@ -129,7 +129,9 @@ ins *load_group_a(emitter *e, const contraction *c, ins *at, ins *n) {
     int size = dtype_bits(c->a->buffer->dtype) / 8;
     ins *word;
     if (n) word = some_bytes(e, c, at, n);
-    else word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0), size);
+    else
+        word = lb_load(b, lt(LK_I32, 1), lb_offset(b, pointer_of(e, c->a->buffer), at, size), lb_idx(b, 0),
+                       size);
     return lb_splat(b, word, e->lanes);
 }
 
