@@ -52,8 +52,9 @@ static void fill_x86(target *t, arena *a, diag *d) {
     t->round_to_int = true;
     t->masked = has[AVX2];
     t->vnni = (t->avx512 && has[VNNI]) || has[AVXVNNI];
-    t->amx_int8 = has[AMX8] && t->avx512 && t->ptr_bits == 64;
-    t->amx_bf16 = has[AMXBF16] && has[BF16] && t->avx512 && t->ptr_bits == 64;
+    bool tiles = t->avx512 && t->ptr_bits == 64 && !t->freestanding; // the runtime asks the system for them
+    t->amx_int8 = has[AMX8] && tiles;
+    t->amx_bf16 = has[AMXBF16] && has[BF16] && tiles;
     t->bf16_convert = has[BF16] && t->precision == PRECISION_BF16; // denormal numbers become 0
     t->masked_least = t->avx512 ? 0 : 32;
     t->folder = t->ptr_bits == 32 ? "i386-linux-gnu" : "x86_64-linux-gnu";
